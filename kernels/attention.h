@@ -1,0 +1,97 @@
+// The attention door: a backend says what it supports, plans once per step and layer group, and
+// runs once per layer. KV is written to the cache before attention reads it. Planning is enqueued
+// on the stream and reads the step's metadata from device memory, so plan and run can be captured
+// in a graph and replayed with new contents at the same addresses.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+#include "kernels/op_args.h"
+
+namespace quire {
+
+enum class AttentionPath : uint8_t { kNative, kTrtllm };
+
+// Which batches a captured graph may hold (vLLM's AttentionCGSupport).
+enum class GraphSupport : uint8_t { kNever, kSingleTokenDecode, kUniformBatch, kAlways };
+
+struct AttentionCapabilities {
+  AttentionPath path;
+  std::vector<DType> query_dtypes;
+  std::vector<DType> kv_dtypes;
+  std::vector<int> head_dims;  // empty: every multiple of 8 up to 256
+  std::vector<int> block_sizes;
+  int min_sm = 0, max_sm = 0;  // 0: not a CUDA path
+  bool sinks = false;
+  bool soft_cap = false;
+  bool sliding_window = false;
+  bool fp8_query = false;
+  GraphSupport graph_support = GraphSupport::kNever;
+};
+
+// What stays the same for all layers of a group.
+struct AttentionGeometry {
+  int32_t num_q_heads;
+  int32_t num_kv_heads;
+  int32_t head_dim;
+  int32_t block_size;
+  DType query_dtype;
+  DType kv_dtype;
+  float scale;                 // multiplies q.k; usually head_dim^-0.5
+  int64_t sliding_window = 0;  // a query sees this many tokens, itself included; 0 = all
+  float soft_cap = 0;          // > 0: logit = cap * tanh(logit / cap)
+};
+
+struct AttentionLimits {
+  int64_t max_num_seqs;
+  int64_t max_num_tokens;
+  int64_t max_blocks_per_seq;
+};
+
+// This step's batch, device pointers at fixed addresses; decode rows (one query token) come first.
+// Query token j of sequence i sees keys [0, seq_lens[i] - (query_len_i - 1 - j)), less the window.
+struct AttentionBatch {
+  int32_t num_seqs;
+  int32_t num_tokens;
+  int32_t num_decodes;  // sequences 0..num_decodes-1 have one query token each
+  int32_t max_seqlen_q;
+  int32_t max_seqlen_k;
+  const int32_t* cu_seqlens_q;  // [num_seqs + 1]
+  const int32_t* seq_lens;      // [num_seqs], this step's tokens included; 0 = padding
+  const int32_t* seq_rows;      // [num_seqs], row of each sequence in block_tables
+  const BlockId* block_tables;  // [max_num_seqs, max_blocks_per_seq] of this layer group
+  int64_t block_table_stride;   // max_blocks_per_seq
+};
+
+struct AttentionRunArgs {
+  Tensor q;              // [num_tokens, num_q_heads, head_dim]
+  KvCacheView kv_cache;  // this layer's
+  Tensor out;            // [num_tokens, num_q_heads, head_dim]
+  float* lse =
+      nullptr;  // [num_tokens, num_q_heads] base-2 log-sum-exp of the scaled logits, or null
+};
+
+// Workspace of one layer group's plan, at fixed addresses; made once, refilled each step.
+class AttentionPlan {
+ public:
+  virtual ~AttentionPlan() = default;
+};
+
+class AttentionBackend {
+ public:
+  virtual ~AttentionBackend() = default;
+  virtual const AttentionCapabilities& capabilities() const = 0;
+
+  // INVALID_ARGUMENT, naming the field, for a geometry outside the capabilities.
+  virtual absl::StatusOr<std::unique_ptr<AttentionPlan>> CreatePlan(
+      const AttentionGeometry& geometry, const AttentionLimits& limits) = 0;
+  virtual void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) = 0;
+  virtual void Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,35 @@
+// Backend: one opened device with its operations and attention paths. The only place that names the
+// implementations (kernels/backend.cc).
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/attention.h"
+#include "kernels/device.h"
+#include "kernels/ops.h"
+
+namespace quire {
+
+struct BackendOptions {
+  DeviceKind kind = DeviceKind::kCpu;
+  int num_threads = 0;   // CPU: 0 = one per core this process may use
+  int device_index = 0;  // CUDA
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual Device& device() = 0;
+  virtual Ops& ops() = 0;
+  // Null where this backend does not have that path.
+  virtual AttentionBackend* attention(AttentionPath path) = 0;
+};
+
+// UNAVAILABLE, saying what to change, when the device cannot be used or was not compiled in.
+absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const BackendOptions& options);
+
+// True when a CUDA device can be opened by this build on this machine.
+bool CudaAvailable();
+
+}  // namespace quire

@@ -1,0 +1,107 @@
+// One struct of arguments per operation of kernels/ops.h, shapes in comments. All pointers and
+// tensors are device memory that must stay valid until the operation has run. Activations have the
+// model's dtype (float32 or bfloat16); arithmetic is in float32. Filled with designated
+// initializers.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/base/tensor.h"
+#include "kernels/base/types.h"
+
+namespace quire {
+
+// A weight matrix of out_features x in_features in the backend's own layout: row-major [out, in] on
+// CUDA, packed for the micro-kernel on the CPU. Made by Ops::LoadLinearRows or Ops::FillLinear in
+// memory of Ops::LinearBytes bytes.
+struct LinearWeight {
+  void* data = nullptr;
+  DType dtype = DType::kF32;  // float32 or bfloat16
+  int64_t out_features = 0;
+  int64_t in_features = 0;
+};
+
+struct EmbeddingArgs {
+  const int32_t* input_ids;       // [num_tokens]; ~row (negative) means row_last_token[row]
+  const int32_t* row_last_token;  // [max_num_seqs] last sampled id of each row
+  const LinearWeight* table;      // [vocab_size, hidden_size]
+  Tensor out;                     // [num_tokens, hidden_size]
+};
+
+// out = x / sqrt(mean(x^2) + eps) * weight. With `residual`: first residual += x, then the norm of
+// it.
+struct RmsNormArgs {
+  Tensor x;              // [num_tokens, hidden_size]
+  Tensor residual = {};  // [num_tokens, hidden_size] or empty; updated in place
+  Tensor weight;         // [hidden_size]
+  float eps;
+  Tensor out;  // [num_tokens, hidden_size]; may be x
+};
+
+// out = x * weight^T + bias.
+struct LinearArgs {
+  Tensor x;  // [num_tokens, in_features]; the weight's dtype
+  const LinearWeight* weight;
+  Tensor bias = {};  // [out_features] or empty
+  Tensor out;        // [num_tokens, out_features]; the weight's dtype or float32
+};
+
+// Views of one layer's cache: slot s of KV head h starts at
+// (s / block_size) * block_stride + (s % block_size) * token_stride + h * head_stride (elements).
+struct KvCacheView {
+  void* k = nullptr;
+  void* v = nullptr;
+  DType dtype = DType::kF32;
+  int64_t block_stride = 0;
+  int64_t token_stride = 0;
+  int64_t head_stride = 0;
+  int32_t block_size = 0;
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;
+};
+
+// Splits qkv, normalises the heads of q and k (optional), applies rotary embedding to the first
+// rotary_dim elements of each head (pairs i, i + rotary_dim/2), writes q to `q_out` and k, v to
+// their slots. A token with slot -1 writes nothing to the cache.
+struct RopeAndStoreKvArgs {
+  Tensor qkv;                 // [num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]
+  Tensor q_norm_weight = {};  // [head_dim] or empty
+  Tensor k_norm_weight = {};  // [head_dim] or empty
+  float norm_eps = 0;
+  const float* cos_sin;  // [max_positions, rotary_dim]: cos in the first half, sin in the second
+  int32_t rotary_dim;
+  const int64_t* positions;     // [num_tokens]
+  const int64_t* slot_mapping;  // [num_tokens]
+  int32_t num_q_heads;
+  KvCacheView kv_cache;
+  Tensor q_out;  // [num_tokens, num_q_heads, head_dim]
+};
+
+// out = silu(gate) * up.
+struct SiluAndMulArgs {
+  Tensor gate_up;  // [num_tokens, 2 * intermediate_size], gate first
+  Tensor out;      // [num_tokens, intermediate_size]
+};
+
+struct GatherRowsArgs {
+  Tensor in;               // [num_tokens, hidden_size]
+  const int32_t* indices;  // [num_rows]
+  Tensor out;              // [num_rows, hidden_size]
+};
+
+// Writes entries of the persistent block tables: table[group][row][index] = block.
+struct BlockTableUpdate {
+  int32_t group;
+  int32_t row;
+  int32_t index;
+  BlockId block;
+};
+struct UpdateBlockTablesArgs {
+  const BlockTableUpdate* updates;  // [num_updates]
+  int64_t num_updates;
+  int32_t* block_tables;  // [num_groups, max_num_seqs, max_blocks_per_seq]
+  int64_t max_num_seqs;
+  int64_t max_blocks_per_seq;
+};
+
+}  // namespace quire

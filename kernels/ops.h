@@ -1,0 +1,48 @@
+// Ops: the operations a model step is spelled in, one virtual call each; implemented by the CPU and
+// the CUDA backend. A call enqueues work on the stream and returns; shapes are checked on the way
+// in. Results of a row (token) do not depend on the other rows of the call on the CPU. Used by the
+// engine thread.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/attention.h"
+#include "kernels/device.h"
+#include "kernels/op_args.h"
+#include "kernels/sampling.h"
+
+namespace quire {
+
+// Random weights that depend on (seed, tensor_id, row, column) only: normal with this deviation.
+struct FillLinearArgs {
+  uint64_t seed;
+  uint64_t tensor_id;
+  float stddev;
+};
+
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  // Bytes of a weight in this backend's layout (padding included).
+  virtual int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const = 0;
+  // Converts and copies `rows` (host memory, [num_rows, in_features], row-major, any float dtype)
+  // to rows [first_row, first_row + num_rows) of the weight. Synchronous; for loading. Thread safe
+  // for disjoint row ranges.
+  virtual absl::Status LoadLinearRows(const LinearWeight& weight, int64_t first_row,
+                                      const Tensor& rows) = 0;
+  virtual void FillLinear(Stream& stream, const LinearWeight& weight,
+                          const FillLinearArgs& args) = 0;
+
+  virtual void Embedding(Stream& stream, const EmbeddingArgs& args) = 0;
+  virtual void RmsNorm(Stream& stream, const RmsNormArgs& args) = 0;
+  virtual void Linear(Stream& stream, const LinearArgs& args) = 0;
+  virtual void RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) = 0;
+  virtual void SiluAndMul(Stream& stream, const SiluAndMulArgs& args) = 0;
+  virtual void GatherRows(Stream& stream, const GatherRowsArgs& args) = 0;
+  virtual void UpdateBlockTables(Stream& stream, const UpdateBlockTablesArgs& args) = 0;
+  virtual void ResetTokenCounts(Stream& stream, const ResetTokenCountsArgs& args) = 0;
+  virtual void Sample(Stream& stream, const SampleArgs& args) = 0;
+};
+
+}  // namespace quire
