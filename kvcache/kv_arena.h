@@ -1,0 +1,56 @@
+// KvLayout: geometry and slot arithmetic of the paged KV cache. KvArena: the device memory behind
+// it. Layers are arranged in groups of equal size and equal block bytes, so that any block id
+// serves any group; layer i of every group shares one tensor [num_blocks, 2, block_size,
+// num_kv_heads, head_dim] (NHD). Allocated once, before serving starts; engine thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+#include "kernels/op_args.h"
+
+namespace quire {
+
+struct KvLayerGroup {
+  int64_t sliding_window = 0;  // 0 = all tokens are visible
+  std::vector<int> layers;     // model layer indices, in order; equally many in every group
+};
+
+struct KvLayout {
+  std::vector<KvLayerGroup> groups;
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;
+  int32_t block_size = 16;  // tokens
+  DType dtype = DType::kBF16;
+
+  int64_t BlockBytesPerLayer() const;  // K and V of one block in one layer
+  int64_t BlockBytes() const;          // in all layers of one group
+  int64_t NumBlocksIn(int64_t bytes) const { return bytes / BlockBytes(); }
+};
+
+// Sorts layers into groups of equal size by window: windows[i] is layer i's (0 = full). The group
+// size is the smallest count of layers that share a window; a remainder makes a last, padded group.
+std::vector<KvLayerGroup> GroupLayersByWindow(const std::vector<int64_t>& windows);
+
+class KvArena {
+ public:
+  // RESOURCE_EXHAUSTED when the device has no room for num_blocks blocks.
+  static absl::StatusOr<KvArena> Allocate(Device& device, const KvLayout& layout,
+                                          int64_t num_blocks);
+
+  // K and V of one layer, all blocks.
+  KvCacheView LayerView(int layer) const;
+  const KvLayout& layout() const { return layout_; }
+  int64_t num_blocks() const { return num_blocks_; }
+  int64_t size_bytes() const { return memory_.size_bytes(); }
+
+ private:
+  KvLayout layout_;
+  int64_t num_blocks_ = 0;
+  DeviceBuffer memory_;              // [layers_per_group, num_blocks, 2, block_size, heads, dim]
+  std::vector<int> index_in_group_;  // [num_layers]
+};
+
+}  // namespace quire

@@ -1,0 +1,93 @@
+// The values that go between deciding (Scheduler), doing (ModelRunner) and making true (Commit),
+// and the events that come out. Plain data; engine thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "kernels/base/types.h"
+#include "kernels/sampling.h"
+#include "scheduler/request.h"
+
+namespace quire {
+
+// Identifies one continuation of a request; stable through preemption.
+struct SequenceKey {
+  RequestId request = 0;
+  int32_t index = 0;  // 0 .. n-1
+  friend bool operator==(const SequenceKey&, const SequenceKey&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const SequenceKey& key) {
+    return H::combine(std::move(h), key.request, key.index);
+  }
+};
+
+// Run tokens [start, start + num_new) of a sequence. The spans point into the scheduler's state and
+// are valid until its next call.
+struct ScheduledSequence {
+  SequenceKey key;
+  uint64_t epoch;   // changes when the sequence is preempted; results of older epochs are dropped
+  int32_t row;      // 0 .. max_num_seqs-1, held while the sequence runs
+  bool row_is_new;  // first step of this row for this epoch: the runner resets the row's state
+  int64_t start;
+  int64_t num_new;  // >= 1
+  bool samples;     // the last of these tokens yields a new token
+  bool
+      input_on_device;  // the (single) input token is still on the device: use the row's last token
+  int64_t num_prompt_tokens;
+  absl::Span<const TokenId> tokens;  // all known tokens, from position 0
+  // Known plus submitted generated tokens before this step: this step's sample has this index.
+  int64_t num_generated;
+  std::vector<absl::Span<const BlockId>> block_tables;  // per layer group
+  int64_t first_new_block;  // blocks from this index on were added since the row's last step
+  const Request* request;   // parameters; outlives the step
+};
+
+struct SchedulerOutput {
+  uint64_t step = 0;
+  // Sequences with num_new == 1 that sample (decodes) first, then chunks of prompts.
+  std::vector<ScheduledSequence> sequences;
+  int64_t num_tokens = 0;
+  bool empty() const { return sequences.empty(); }
+};
+
+struct TokenLogprobs {
+  float logprob = 0;
+  int32_t rank = 0;
+  std::vector<std::pair<TokenId, float>> top;  // most likely first
+};
+
+// What one scheduled sequence brought.
+struct SequenceResult {
+  SequenceKey key;
+  uint64_t epoch = 0;
+  int64_t start = 0;
+  int64_t num_new = 0;
+  TokenId sampled = -1;                     // -1: none
+  std::unique_ptr<TokenLogprobs> logprobs;  // of the sampled token, if asked for
+  std::vector<std::pair<TokenId, TokenLogprobs>>
+      prompt_logprobs;  // of tokens start+1 .. start+num_new
+};
+
+struct StepResult {
+  uint64_t step = 0;
+  std::vector<SequenceResult> sequences;  // in the order of the SchedulerOutput
+};
+
+// What the scheduler tells about a sequence after Commit, Cancel or a refusal.
+struct SequenceEvent {
+  enum class Kind : uint8_t { kStarted, kToken, kPromptLogprobs, kFinished };
+  Kind kind;
+  SequenceKey key;
+  int64_t num_cached_tokens = 0;            // kStarted: prompt tokens found in the prefix cache
+  TokenId token = -1;                       // kToken
+  std::unique_ptr<TokenLogprobs> logprobs;  // kToken
+  std::vector<std::pair<TokenId, TokenLogprobs>> prompt_logprobs;  // kPromptLogprobs
+  FinishReason reason = FinishReason::kNone;                       // kFinished
+  TokenId matched_token = -1;   // kFinished by a stop token: which
+  int32_t num_preemptions = 0;  // kFinished
+};
+
+}  // namespace quire
