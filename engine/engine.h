@@ -1,0 +1,67 @@
+// Engine: the door of serving. Owns the device, the model, the KV cache and one thread, which alone
+// touches the scheduler, the block manager and the runner. Other threads reach it through a bounded
+// inbox and hear from it through the OutputStream of each request. Token ids only; text is the
+// server's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/engine_config.h"
+#include "engine/engine_status.h"
+#include "engine/output_stream.h"
+#include "scheduler/request.h"
+
+namespace quire {
+
+class Engine {
+ public:
+  // Opens the device, loads the model, sizes and allocates all memory, starts the thread. Errors:
+  // UNAVAILABLE (device), RESOURCE_EXHAUSTED (memory; with the ledger), NOT_FOUND,
+  // INVALID_ARGUMENT, UNIMPLEMENTED (model files).
+  static absl::StatusOr<std::unique_ptr<Engine>> Open(const EngineConfig& config);
+  // Cancels what is left and joins the thread.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Accepts a request (its id is set here) or refuses it at once: INVALID_ARGUMENT when it can
+  // never fit, RESOURCE_EXHAUSTED when the queue is full, UNAVAILABLE when draining or failed.
+  // `listener` is told when the stream has something to read and must outlive the stream. Any
+  // thread.
+  absl::StatusOr<std::shared_ptr<OutputStream>> Submit(Request request, OutputListener* listener);
+
+  // Ends a request, or one continuation of it, within one step. Unknown ids are ignored. Any
+  // thread.
+  void Cancel(RequestId request, FinishReason reason = FinishReason::kAbort);
+  void CancelSequence(const SequenceKey& key, FinishReason reason);
+
+  // Refuses new requests from now on; those accepted go on. Any thread.
+  void StopAdmitting();
+  // Waits until nothing is unfinished; false when the deadline came first.
+  bool WaitUntilIdle(absl::Time deadline);
+
+  // Forgets unreferenced prefix cache blocks; returns how many. Any thread; waits for a step at
+  // most.
+  int64_t FlushPrefixCache();
+
+  EngineStatus status() const;          // a snapshot; any thread
+  const ModelInfo& model_info() const;  // fixed after Open
+  const MemoryLedger& memory_ledger() const;
+
+  // Called once, from the engine's thread, after a device error has failed every stream. The server
+  // turns unhealthy and ends the process with exit code 70. Set before the first Submit.
+  void SetFailureCallback(std::function<void(const absl::Status&)> on_failure);
+
+ private:
+  Engine();
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace quire

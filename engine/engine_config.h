@@ -1,0 +1,42 @@
+// EngineConfig: everything the engine can be told. The server's settings fill it; tools and tests
+// fill it directly. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/model/weights.h"
+#include "kernels/attention.h"
+#include "kernels/device.h"
+
+namespace quire {
+
+struct EngineConfig {
+  // Affects what is computed.
+  std::string model_folder;  // Hugging Face folder with config.json
+  LoadFormat load_format = LoadFormat::kAuto;
+  std::optional<DType> dtype;  // unset: the checkpoint's (float16 becomes bfloat16)
+  uint64_t seed = 0;           // of dummy weights
+  int64_t max_model_len = 0;   // 0: the model's max_position_embeddings
+
+  // Affects speed and memory.
+  DeviceKind device = DeviceKind::kCpu;
+  int num_threads = 0;  // CPU: 0 = one per core
+  int64_t max_num_seqs = 64;
+  int64_t max_num_batched_tokens = 2048;
+  int32_t block_size = 16;  // tokens
+  double gpu_memory_utilization =
+      0.9;                     // share of the GPU's memory for weights, activations and cache
+  int64_t kv_cache_bytes = 0;  // 0: sized from the memory found at start
+  bool enable_prefix_caching = true;
+  bool enforce_eager = false;                   // no captured graphs
+  bool async_scheduling = true;                 // schedule step N+1 while step N runs
+  std::optional<AttentionPath> attention_path;  // unset: chosen per step
+
+  // Bounds.
+  int64_t max_waiting_requests = 1024;
+  int64_t max_waiting_tokens = 1 << 22;
+};
+
+}  // namespace quire

@@ -1,0 +1,43 @@
+// Snapshots that leave the engine's thread as values: status, model information, memory ledger.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/model/model_config.h"
+#include "scheduler/scheduler.h"
+
+namespace quire {
+
+struct EngineStatus {
+  SchedulerStats scheduler;
+  uint64_t num_steps = 0;
+  int64_t num_prompt_tokens = 0;  // computed since start (prefix hits are not computed)
+  int64_t num_generated_tokens = 0;
+  bool admitting = true;
+  bool failed = false;
+};
+
+struct ModelInfo {
+  ModelConfig config;
+  GenerationConfig generation;
+  DType dtype = DType::kBF16;
+  int64_t max_model_len = 0;
+  int64_t num_parameters = 0;
+  int64_t num_kv_blocks = 0;
+  int32_t block_size = 0;
+  std::string device_name;
+};
+
+// Where memory went at start, in the order it was allocated.
+struct MemoryLedger {
+  std::vector<std::pair<std::string, int64_t>> entries;  // what, bytes
+  int64_t total_bytes = 0;                               // of the device
+  int64_t available_bytes = 0;                           // when the engine was opened
+  // One line per entry, aligned, in MiB.
+  std::string ToString() const;
+};
+
+}  // namespace quire

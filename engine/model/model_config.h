@@ -1,0 +1,81 @@
+// ModelConfig: what a Hugging Face config.json says about a decoder, in our terms and with the
+// family's defaults filled in. GenerationConfig: generation_config.json. Parsed once at start;
+// plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/base/tensor.h"
+#include "kernels/base/types.h"
+
+namespace quire {
+
+enum class RopeType : uint8_t { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongRope };
+
+struct RopeConfig {
+  RopeType type = RopeType::kDefault;
+  double theta = 10000.0;
+  double partial_rotary_factor = 1.0;
+  double factor = 1.0;
+  double original_max_position_embeddings = 0;  // 0 = the model's max_position_embeddings
+  double low_freq_factor = 1.0;                 // llama3
+  double high_freq_factor = 4.0;
+  double beta_fast = 32.0;  // yarn
+  double beta_slow = 1.0;
+  double mscale = 0.0;  // 0 = not set
+  double mscale_all_dim = 0.0;
+  std::optional<double> attention_factor;
+  bool truncate = true;
+};
+
+struct ModelConfig {
+  std::string architecture;  // "Qwen3ForCausalLM"
+  std::string model_type;    // "qwen3"
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int32_t num_layers = 0;
+  int32_t num_q_heads = 0;
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;
+  float rms_norm_eps = 1e-6f;
+  bool qkv_bias = false;
+  bool o_bias = false;
+  bool mlp_bias = false;
+  bool qk_norm = false;  // RMSNorm over head_dim on q and k before rope
+  bool tie_word_embeddings = false;
+  int64_t max_position_embeddings = 0;
+  std::vector<int64_t>
+      layer_windows;  // [num_layers] sliding window of each layer, 0 = full attention
+  RopeConfig rope;
+  DType dtype = DType::kBF16;          // of the checkpoint
+  std::vector<TokenId> eos_token_ids;  // config.json's; may be empty
+  std::optional<TokenId> bos_token_id;
+};
+
+// Reads <folder>/config.json, transformers v4 and v5 forms. NOT_FOUND when there is no such folder
+// or file; INVALID_ARGUMENT naming the key for values out of range; UNIMPLEMENTED naming the
+// architecture and those that are supported.
+absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder);
+// The same from the text of a config.json.
+absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json);
+
+// Defaults of a request that the model's authors recommend; unset where the file says nothing.
+struct GenerationConfig {
+  std::optional<float> temperature;
+  std::optional<float> top_p;
+  std::optional<int32_t> top_k;
+  std::optional<float> min_p;
+  std::optional<float> repetition_penalty;
+  std::optional<int64_t> max_new_tokens;
+  std::vector<TokenId> eos_token_ids;
+};
+
+// An absent file is an empty GenerationConfig; a malformed one is INVALID_ARGUMENT.
+absl::StatusOr<GenerationConfig> LoadGenerationConfig(const std::string& folder);
+
+}  // namespace quire
