@@ -16,15 +16,16 @@ namespace quire {
 
 class OutputStream;
 
-// Told by the engine's thread that a stream has events. At most once until the reader has found the
-// stream empty (Read returned false for it), so a listener's queue is bounded by its streams.
+// Told by the engine's thread that a stream has events. Not told again before the reader has found
+// the stream empty (Read returned false), except that a notice may cross with the reader: one for a
+// stream that is already read to its end must be ignored.
 class OutputListener {
  public:
   virtual ~OutputListener() = default;
-  virtual void OnOutput(OutputStream* stream) = 0;
+  virtual void OnOutput(const std::shared_ptr<OutputStream>& stream) = 0;
 };
 
-// Wall-clock times of one request, engine side; complete once all continuations have finished.
+// Wall-clock times of one continuation, engine side.
 struct RequestTimes {
   absl::Time submitted;
   absl::Time first_scheduled;
@@ -38,6 +39,8 @@ class OutputStream {
 
   OutputStream(RequestId request, int num_continuations, OutputListener* listener);
   ~OutputStream();
+  OutputStream(const OutputStream&) = delete;
+  OutputStream& operator=(const OutputStream&) = delete;
 
   RequestId request_id() const { return request_; }
   int num_continuations() const { return static_cast<int>(rings_.size()); }
@@ -46,21 +49,23 @@ class OutputStream {
   // the listener will be told of the next one.
   bool Read(SequenceEvent* event);
 
-  // Reader, after the last kFinished: why the request ended abnormally (device failure), else OK.
-  const absl::Status& status() const { return status_; }
-  const RequestTimes& times() const { return times_; }
+  // Reader, after the kFinished of continuation `index`: its times, and why it ended if the request
+  // failed (device failure, queue full), else OK.
+  const RequestTimes& times(int index) const;
+  const absl::Status& status(int index) const;
 
  private:
   friend class OutputWriter;  // the engine's side, engine/output_writer.h
   struct Ring;
 
+  bool ReadOne(SequenceEvent* event);
+
   RequestId request_;
   OutputListener* listener_;
   std::vector<std::unique_ptr<Ring>> rings_;
-  int next_ring_ = 0;                  // reader: round robin
-  std::atomic<bool> notified_{false};  // the listener has been told and has not seen empty since
-  absl::Status status_;                // written before the last kFinished is published
-  RequestTimes times_;
+  int next_ring_ = 0;  // reader: round robin
+  std::atomic<bool> notified_{
+      false};  // the listener was told and Read has not returned false since
 };
 
 }  // namespace quire

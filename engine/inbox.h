@@ -1,0 +1,85 @@
+// Inbox: how other threads reach the engine's thread. Any thread posts; the engine's thread takes
+// all messages at once before each step, and sleeps here when there is nothing to run.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/output_stream.h"
+#include "scheduler/request.h"
+#include "scheduler/scheduler_output.h"
+
+namespace quire {
+
+struct AddMessage {
+  std::shared_ptr<const Request> request;
+  std::shared_ptr<OutputStream> stream;
+  absl::Time submitted;
+};
+struct CancelMessage {
+  RequestId request;
+  FinishReason reason;
+};
+struct CancelSequenceMessage {
+  SequenceKey key;
+  FinishReason reason;
+};
+// The reader of this sequence's full ring has made room.
+struct ResumeMessage {
+  SequenceKey key;
+};
+// Runs on the engine's thread between two steps.
+struct CallMessage {
+  std::function<void()> call;
+};
+using InboxMessage =
+    std::variant<AddMessage, CancelMessage, CancelSequenceMessage, ResumeMessage, CallMessage>;
+
+class Inbox {
+ public:
+  // False when closed: the message was dropped.
+  bool Post(InboxMessage message) {
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_) return false;
+      messages_.push_back(std::move(message));
+    }
+    posted_.notify_one();
+    return true;
+  }
+
+  // Engine's thread: all messages in order; with `wait`, sleeps until there is one or the inbox
+  // closes.
+  std::vector<InboxMessage> Take(bool wait) {
+    std::unique_lock lock(mutex_);
+    if (wait) posted_.wait(lock, [this] { return closed_ || !messages_.empty(); });
+    return std::exchange(messages_, {});
+  }
+
+  // Further posts are dropped; what was posted before can still be taken.
+  void Close() {
+    {
+      std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    posted_.notify_one();
+  }
+
+  bool closed() const {
+    std::lock_guard lock(mutex_);
+    return closed_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable posted_;
+  std::vector<InboxMessage> messages_;
+  bool closed_ = false;
+};
+
+}  // namespace quire
