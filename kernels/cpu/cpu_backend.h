@@ -1,0 +1,30 @@
+// CpuBackend: the host as a Backend. Opened by kernels/backend.cc, and by tests that want a
+// particular instruction set.
+#pragma once
+
+#include "kernels/backend.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/isa.h"
+
+namespace quire::cpu {
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(int num_threads, Isa isa = BestIsa())
+      : device_(num_threads, isa), ops_(isa, device_.pool()), attention_(device_.pool()) {}
+
+  Device& device() override { return device_; }
+  Ops& ops() override { return ops_; }
+  AttentionBackend* attention(AttentionPath path) override {
+    return path == AttentionPath::kNative ? &attention_ : nullptr;
+  }
+
+ private:
+  CpuDevice device_;
+  CpuOps ops_;
+  NativeAttention attention_;
+};
+
+}  // namespace quire::cpu

@@ -1,0 +1,93 @@
+#include "kernels/cpu/cpu_device.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/check.h"
+#include "kernels/base/status_macros.h"
+#include "kernels/base/types.h"
+#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/host_info.h"
+
+namespace quire::cpu {
+
+namespace {
+
+constexpr int64_t kPageBytes = 4096;
+constexpr int64_t kHugePageBytes = int64_t{2} << 20;
+
+// Zero pages, mapped when first touched; null when the kernel refuses. From one huge page upwards
+// the block starts on a huge page, because streaming weights through 4 KiB pages costs TLB misses.
+void* MapPages(int64_t size_bytes) {
+  const bool huge = size_bytes >= kHugePageBytes;
+  const int64_t slack_bytes = huge ? kHugePageBytes - kPageBytes : 0;
+  void* mapped = mmap(nullptr, static_cast<size_t>(size_bytes + slack_bytes),
+                      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  if (!huge) return mapped;
+  char* const begin = static_cast<char*>(mapped);
+  const int64_t skip_bytes =
+      -static_cast<int64_t>(reinterpret_cast<uintptr_t>(begin)) & (kHugePageBytes - 1);
+  if (skip_bytes > 0) munmap(begin, static_cast<size_t>(skip_bytes));
+  if (slack_bytes > skip_bytes) {
+    munmap(begin + skip_bytes + size_bytes, static_cast<size_t>(slack_bytes - skip_bytes));
+  }
+  madvise(begin + skip_bytes, static_cast<size_t>(size_bytes), MADV_HUGEPAGE);  // only a wish
+  return begin + skip_bytes;
+}
+
+absl::Status OutOfMemory(int64_t size_bytes, const MemoryInfo& memory) {
+  return absl::ResourceExhaustedError(absl::StrCat("cannot allocate ", size_bytes,
+                                                   " bytes of host memory (", memory.free_bytes,
+                                                   " bytes are free)"));
+}
+
+}  // namespace
+
+CpuDevice::CpuDevice(int num_threads, Isa isa)
+    : info_{.kind = DeviceKind::kCpu,
+            .name = absl::StrCat(CpuModelName(), " (", std::string(IsaName(isa)), ")"),
+            .num_threads = num_threads},
+      pool_(num_threads),
+      free_bytes_at_open_(ReadMemoryInfo().free_bytes),
+      allocated_bytes_(std::make_shared<std::atomic<int64_t>>(0)) {}
+
+// Allocated pages that nobody has touched yet still look free to the system, so what was free at
+// the start less what was allocated since is a second bound.
+absl::StatusOr<MemoryInfo> CpuDevice::Memory() const {
+  MemoryInfo info = ReadMemoryInfo();
+  const int64_t unpromised_bytes = free_bytes_at_open_ - allocated_bytes_->load();
+  info.free_bytes = std::max<int64_t>(0, std::min(info.free_bytes, unpromised_bytes));
+  return info;
+}
+
+absl::StatusOr<DeviceBuffer> CpuDevice::Allocate(int64_t size_bytes) {
+  CHECK_GE(size_bytes, 0);
+  ASSIGN_OR_RETURN(const MemoryInfo memory, Memory());
+  if (size_bytes > memory.free_bytes) return OutOfMemory(size_bytes, memory);
+  const int64_t mapped_bytes = RoundUp(std::max<int64_t>(size_bytes, 1), kPageBytes);
+  void* data = MapPages(mapped_bytes);
+  if (data == nullptr) return OutOfMemory(size_bytes, memory);
+  allocated_bytes_->fetch_add(mapped_bytes);
+  return DeviceBuffer(data, size_bytes, [mapped_bytes, allocated = allocated_bytes_](void* block) {
+    munmap(block, static_cast<size_t>(mapped_bytes));
+    allocated->fetch_sub(mapped_bytes);
+  });
+}
+
+// All host memory is alike here, and fresh pages are zero.
+absl::StatusOr<DeviceBuffer> CpuDevice::AllocatePinned(int64_t size_bytes) {
+  return Allocate(size_bytes);
+}
+
+absl::StatusOr<std::unique_ptr<Stream>> CpuDevice::CreateStream() {
+  return std::make_unique<CpuStream>();
+}
+
+absl::StatusOr<std::unique_ptr<Event>> CpuDevice::CreateEvent() {
+  return std::make_unique<CpuEvent>();
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,37 @@
+// CpuOps: Ops on the CPU. Each call checks its arguments and enqueues one task, which calls the
+// operation's free function on the stream's thread. Used by the engine's thread.
+#pragma once
+
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/ops.h"
+
+namespace quire::cpu {
+
+class CpuOps : public Ops {
+ public:
+  // The pool must outlive this and every task enqueued through it.
+  CpuOps(Isa isa, ThreadPool& pool) : pool_(pool), gemm_(isa) {}
+
+  int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
+  absl::Status LoadLinearRows(const LinearWeight& weight, int64_t first_row,
+                              const Tensor& rows) override;
+  void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override;
+
+  void Embedding(Stream& stream, const EmbeddingArgs& args) override;
+  void RmsNorm(Stream& stream, const RmsNormArgs& args) override;
+  void Linear(Stream& stream, const LinearArgs& args) override;
+  void RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) override;
+  void SiluAndMul(Stream& stream, const SiluAndMulArgs& args) override;
+  void GatherRows(Stream& stream, const GatherRowsArgs& args) override;
+  void UpdateBlockTables(Stream& stream, const UpdateBlockTablesArgs& args) override;
+  void ResetTokenCounts(Stream& stream, const ResetTokenCountsArgs& args) override;
+  void Sample(Stream& stream, const SampleArgs& args) override;
+
+ private:
+  ThreadPool& pool_;
+  Gemm gemm_;  // used by the tasks, one after the other
+};
+
+}  // namespace quire::cpu

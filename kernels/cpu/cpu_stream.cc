@@ -1,0 +1,130 @@
+#include "kernels/cpu/cpu_stream.h"
+
+#include <utility>
+
+#include "kernels/base/check.h"
+
+namespace quire::cpu {
+
+uint64_t StreamProgress::num_finished() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return num_finished_;
+}
+
+void StreamProgress::WaitFor(uint64_t num_tasks) const {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return num_finished_ >= num_tasks; });
+}
+
+void StreamProgress::FinishOne() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++num_finished_;
+  }
+  changed_.notify_all();  // no system call unless somebody waits
+}
+
+bool CpuEvent::Done() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return progress_ == nullptr || progress_->num_finished() >= num_tasks_;
+}
+
+absl::Status CpuEvent::Wait() {
+  std::shared_ptr<const StreamProgress> progress;
+  uint64_t num_tasks;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    progress = progress_;
+    num_tasks = num_tasks_;
+  }
+  if (progress != nullptr) progress->WaitFor(num_tasks);
+  return absl::OkStatus();
+}
+
+CpuStream::CpuStream(size_t capacity_tasks)
+    : ring_(capacity_tasks), progress_(std::make_shared<StreamProgress>()) {
+  CHECK_GE(capacity_tasks, size_t{1});
+  thread_ = std::thread([this] { ThreadLoop(); });
+}
+
+CpuStream::~CpuStream() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closing_ = true;
+  }
+  submitted_changed_.notify_one();
+  thread_.join();
+}
+
+void CpuStream::Push(const Task& task) {
+  if (capturing_) {
+    captured_.push_back(task);
+    return;
+  }
+  // Only this thread writes num_submitted_, so it may read it without the lock.
+  const uint64_t index = num_submitted_;
+  if (index >= ring_.size()) progress_->WaitFor(index - ring_.size() + 1);
+  ring_[index % ring_.size()] = task;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    num_submitted_ = index + 1;
+  }
+  submitted_changed_.notify_one();
+}
+
+void CpuStream::ThreadLoop() {
+  for (uint64_t index = 0;; ++index) {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      submitted_changed_.wait(lock, [&] { return num_submitted_ > index || closing_; });
+      if (num_submitted_ == index) return;
+    }
+    ring_[index % ring_.size()].Run();
+    progress_->FinishOne();
+  }
+}
+
+void CpuStream::CopyToDevice(void* device_dst, const void* pinned_src, int64_t bytes) {
+  Enqueue([=] { std::memcpy(device_dst, pinned_src, static_cast<size_t>(bytes)); });
+}
+
+void CpuStream::CopyToHost(void* pinned_dst, const void* device_src, int64_t bytes) {
+  Enqueue([=] { std::memcpy(pinned_dst, device_src, static_cast<size_t>(bytes)); });
+}
+
+void CpuStream::FillZero(void* device_dst, int64_t bytes) {
+  Enqueue([=] { std::memset(device_dst, 0, static_cast<size_t>(bytes)); });
+}
+
+void CpuStream::Record(Event& event) {
+  CHECK(!capturing_) << "an event cannot be recorded in a captured graph";
+  CpuEvent& cpu_event = static_cast<CpuEvent&>(event);
+  std::lock_guard<std::mutex> lock(cpu_event.mutex_);
+  cpu_event.progress_ = progress_;
+  cpu_event.num_tasks_ = num_submitted_;
+}
+
+void CpuStream::BeginCapture() {
+  CHECK(!capturing_) << "BeginCapture twice";
+  capturing_ = true;
+  captured_.clear();
+}
+
+absl::StatusOr<std::unique_ptr<ExecGraph>> CpuStream::EndCapture() {
+  CHECK(capturing_) << "EndCapture without BeginCapture";
+  capturing_ = false;
+  return std::make_unique<CpuGraph>(std::exchange(captured_, {}));
+}
+
+void CpuStream::Launch(const ExecGraph& graph) {
+  const CpuGraph* cpu_graph = static_cast<const CpuGraph*>(&graph);
+  Enqueue([cpu_graph] { cpu_graph->Run(); });
+}
+
+absl::Status CpuStream::Synchronize() {
+  CHECK(!capturing_) << "Synchronize while capturing";
+  progress_->WaitFor(num_submitted_);
+  return absl::OkStatus();
+}
+
+}  // namespace quire::cpu

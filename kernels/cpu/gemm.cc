@@ -1,0 +1,170 @@
+#include "kernels/cpu/gemm.h"
+
+#include <algorithm>
+
+#include "kernels/base/check.h"
+#include "kernels/base/types.h"
+#include "kernels/cpu/packing.h"
+
+namespace quire::cpu {
+
+namespace {
+
+constexpr int64_t kMaxBlockRows = 512;       // bounds the packed activations
+constexpr int64_t kMaxTilesPerItem = 8;      // a panel stays in the L2 cache for these
+constexpr int64_t kChunkBytes = 512 * 1024;  // weights per chunk, times tiles: some 15 us at least
+
+// A bfloat16 pair as it lies in memory; the second element of the last step may be missing.
+uint32_t LoadPair(const BFloat16* x, bool has_second) {
+  const uint32_t second = has_second ? x[1].bits : 0;
+  return x[0].bits | second << 16;
+}
+
+void BiasOfPanel(const Tensor& bias, int64_t first, int64_t num_cols, float* out) {
+  std::fill_n(out, kPanelFeatures, 0.0f);
+  if (bias.empty()) return;
+  for (int64_t c = 0; c < num_cols; ++c) {
+    out[c] = bias.dtype() == DType::kF32 ? bias.as<float>()[first + c]
+                                         : static_cast<float>(bias.as<BFloat16>()[first + c]);
+  }
+}
+
+}  // namespace
+
+const GemmKernel& GemmKernelFor(Isa isa) {
+  CHECK(IsaSupported(isa)) << IsaName(isa) << " is not available here";
+  switch (isa) {
+    case Isa::kGeneric:
+      break;
+#if defined(__x86_64__)
+    case Isa::kAvx2:
+      return kGemmAvx2;
+    case Isa::kAvx512:
+      return kGemmAvx512;
+    case Isa::kAvx512Bf16:
+      return kGemmAvx512Bf16;
+#else
+    default:
+      break;
+#endif
+  }
+  return kGemmGeneric;
+}
+
+// Rows [first_row, first_row + num_rows) of one call, in tiles of almost equal height.
+struct Gemm::Block {
+  const LinearArgs& args;
+  int64_t first_row;
+  int64_t num_rows;
+  int64_t num_steps;
+  int64_t step_words;  // 32-bit words of packed activations per row and step
+  int64_t num_tiles;
+
+  int64_t TileBegin(int64_t tile) const { return tile * num_rows / num_tiles; }
+  int64_t TileRows(int64_t tile) const { return TileBegin(tile + 1) - TileBegin(tile); }
+  int64_t TileOffset(int64_t tile) const { return TileBegin(tile) * num_steps * step_words; }
+};
+
+Gemm::Gemm(Isa isa) : kernel_(GemmKernelFor(isa)) {}
+
+void Gemm::Linear(const LinearArgs& args, ThreadPool& pool) {
+  const int64_t num_rows = args.x.dim(0);
+  const bool widened = args.weight->dtype == DType::kBF16 && !kernel_.bf16_pairs;
+  for (int64_t row = 0; row < num_rows; row += kMaxBlockRows) {
+    Block block{.args = args,
+                .first_row = row,
+                .num_rows = std::min(kMaxBlockRows, num_rows - row),
+                .num_steps = NumSteps(*args.weight),
+                .step_words = widened ? 2 : 1,
+                .num_tiles = 0};
+    block.num_tiles = CeilDiv<int64_t>(block.num_rows, kernel_.max_rows);
+    PackActivations(block, pool);
+    Multiply(block, pool);
+  }
+}
+
+void Gemm::PackActivations(const Block& block, ThreadPool& pool) {
+  const size_t num_words = static_cast<size_t>(block.num_rows * block.num_steps * block.step_words);
+  if (packed_.size() < num_words) packed_.resize(num_words);
+  pool.ParallelFor(block.num_tiles, 4, [&](int64_t begin, int64_t end, int) {
+    for (int64_t tile = begin; tile < end; ++tile) PackTile(block, tile);
+  });
+}
+
+void Gemm::PackTile(const Block& block, int64_t tile) {
+  const Tensor& x = block.args.x;
+  const int64_t first_row = block.first_row + block.TileBegin(tile);
+  const int64_t num_rows = block.TileRows(tile);
+  uint32_t* out = packed_.data() + block.TileOffset(tile);
+  if (x.dtype() == DType::kF32) {
+    const float* in = x.as<float>() + first_row * x.row_stride();
+    for (int64_t step = 0; step < block.num_steps; ++step) {
+      for (int64_t r = 0; r < num_rows; ++r) {
+        *out++ = std::bit_cast<uint32_t>(in[r * x.row_stride() + step]);
+      }
+    }
+    return;
+  }
+  const BFloat16* in = x.as<BFloat16>() + first_row * x.row_stride();
+  for (int64_t step = 0; step < block.num_steps; ++step) {
+    const bool has_second = 2 * step + 1 < x.dim(1);
+    for (int64_t r = 0; r < num_rows; ++r) {
+      const uint32_t pair = LoadPair(in + r * x.row_stride() + 2 * step, has_second);
+      if (block.step_words == 1) {
+        *out++ = pair;
+      } else {
+        *out++ = pair << 16;
+        *out++ = pair & 0xffff0000u;
+      }
+    }
+  }
+}
+
+void Gemm::Multiply(const Block& block, ThreadPool& pool) const {
+  const LinearWeight& weight = *block.args.weight;
+  const int64_t num_groups = CeilDiv(block.num_tiles, kMaxTilesPerItem);
+  const int64_t tiles_per_group = CeilDiv(block.num_tiles, num_groups);
+  const int64_t panel_bytes = block.num_steps * kStepBytes;
+  const int64_t grain = std::max<int64_t>(1, kChunkBytes / (panel_bytes * tiles_per_group));
+  // All groups of rows of a panel follow one another, while it is in the shared cache.
+  pool.ParallelFor(NumPanels(weight) * num_groups, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t group = item % num_groups;
+      const int64_t first_tile = group * tiles_per_group;
+      const int64_t last_tile = std::min(first_tile + tiles_per_group, block.num_tiles);
+      MultiplyPanel(block, item / num_groups, first_tile, last_tile);
+    }
+  });
+}
+
+void Gemm::MultiplyPanel(const Block& block, int64_t panel, int64_t first_tile,
+                         int64_t last_tile) const {
+  const LinearArgs& args = block.args;
+  const bool is_bf16 = args.weight->dtype == DType::kBF16;
+  const int64_t first_col = panel * kPanelFeatures;
+  const int64_t num_cols = std::min(kPanelFeatures, args.weight->out_features - first_col);
+  alignas(64) float tile_out[kMaxTileRows * kPanelFeatures];
+  alignas(64) float bias[kPanelFeatures];
+  BiasOfPanel(args.bias, first_col, num_cols, bias);
+  for (int64_t tile = first_tile; tile < last_tile; ++tile) {
+    const int64_t num_rows = block.TileRows(tile);
+    const TileFn multiply = is_bf16 ? kernel_.bf16[num_rows] : kernel_.f32[num_rows];
+    multiply({.activations = packed_.data() + block.TileOffset(tile),
+              .panel = static_cast<const char*>(args.weight->data) +
+                       panel * block.num_steps * kStepBytes,
+              .num_steps = block.num_steps,
+              .out = tile_out});
+    const bool to_f32 = args.out.dtype() == DType::kF32;
+    const StoreFn store = to_f32 ? kernel_.store_f32 : kernel_.store_bf16;
+    const int64_t out_offset =
+        (block.first_row + block.TileBegin(tile)) * args.out.row_stride() + first_col;
+    store({.tile = tile_out,
+           .bias = bias,
+           .num_rows = static_cast<int>(num_rows),
+           .num_cols = static_cast<int>(num_cols),
+           .out = static_cast<char*>(args.out.data()) + out_offset * DTypeBytes(args.out.dtype()),
+           .row_stride = args.out.row_stride()});
+  }
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,34 @@
+// AVX-512 without its bfloat16 dot product: 14x32 tiles; bfloat16 is widened in registers.
+#include <immintrin.h>
+
+#include "kernels/base/tensor.h"
+#include "kernels/cpu/gemm_kernel.h"
+#include "kernels/cpu/packing.h"
+
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,fma")
+#include "kernels/cpu/gemm_kernel-inl.h"
+
+namespace quire::cpu {
+
+namespace {
+
+struct Avx512 {
+  using Floats = __m512;
+  static constexpr int kLanes = 16;
+  static constexpr int kNumRegisters = 32;
+  static constexpr bool kBf16Pairs = false;
+
+  static Floats Zero() { return _mm512_setzero_ps(); }
+  static Floats Load(const void* p) { return _mm512_loadu_ps(p); }
+  static void Store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
+  static Floats Broadcast(const float* p) { return _mm512_set1_ps(*p); }
+  static Floats MulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+  static Floats LoadEven(const void* p) { return (Floats)((__v16su)Load(p) << 16); }
+  static Floats LoadOdd(const void* p) { return (Floats)((__v16su)Load(p) & 0xffff0000u); }
+};
+
+}  // namespace
+
+constexpr GemmKernel kGemmAvx512 = MakeGemmKernel<Avx512, 14>();
+
+}  // namespace quire::cpu

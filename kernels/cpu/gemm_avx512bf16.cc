@@ -1,0 +1,38 @@
+// AVX-512 with vdpbf16ps, which multiplies pairs of bfloat16 and adds in float32: 14x32 tiles.
+#include <immintrin.h>
+
+#include "kernels/base/tensor.h"
+#include "kernels/cpu/gemm_kernel.h"
+#include "kernels/cpu/packing.h"
+
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")
+#include "kernels/cpu/gemm_kernel-inl.h"
+
+namespace quire::cpu {
+
+namespace {
+
+struct Avx512Bf16 {
+  using Floats = __m512;
+  using Pairs = __m512bh;
+  static constexpr int kLanes = 16;
+  static constexpr int kNumRegisters = 32;
+  static constexpr bool kBf16Pairs = true;
+
+  static Floats Zero() { return _mm512_setzero_ps(); }
+  static Floats Load(const void* p) { return _mm512_loadu_ps(p); }
+  static void Store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
+  static Floats Broadcast(const float* p) { return _mm512_set1_ps(*p); }
+  static Floats MulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+  static Pairs LoadPairs(const void* p) { return (Pairs)_mm512_loadu_si512(p); }
+  static Pairs BroadcastPair(const uint32_t* p) {
+    return (Pairs)_mm512_set1_epi32(static_cast<int>(*p));
+  }
+  static Floats MulAddPairs(Pairs a, Pairs b, Floats c) { return _mm512_dpbf16_ps(c, a, b); }
+};
+
+}  // namespace
+
+constexpr GemmKernel kGemmAvx512Bf16 = MakeGemmKernel<Avx512Bf16, 14>();
+
+}  // namespace quire::cpu

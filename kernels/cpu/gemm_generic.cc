@@ -1,0 +1,39 @@
+// Any processor: vectors of four floats (SSE2, NEON), no fused multiply-add assumed.
+#include <cstring>
+
+#include "kernels/base/tensor.h"
+#include "kernels/cpu/gemm_kernel.h"
+#include "kernels/cpu/packing.h"
+
+// After the others, as where a target pragma precedes it.
+#include "kernels/cpu/gemm_kernel-inl.h"
+
+namespace quire::cpu {
+
+namespace {
+
+struct Vector4 {
+  typedef float Floats __attribute__((vector_size(16)));
+  typedef uint32_t Bits __attribute__((vector_size(16)));
+  static constexpr int kLanes = 4;
+  static constexpr int kNumRegisters = 16;
+  static constexpr bool kBf16Pairs = false;
+
+  static Floats Zero() { return Floats{}; }
+  static Floats Load(const void* p) {
+    Floats v;
+    std::memcpy(&v, p, sizeof(v));
+    return v;
+  }
+  static void Store(float* p, Floats v) { std::memcpy(p, &v, sizeof(v)); }
+  static Floats Broadcast(const float* p) { return Floats{*p, *p, *p, *p}; }
+  static Floats MulAdd(Floats a, Floats b, Floats c) { return a * b + c; }
+  static Floats LoadEven(const void* p) { return (Floats)((Bits)Load(p) << 16); }
+  static Floats LoadOdd(const void* p) { return (Floats)((Bits)Load(p) & 0xffff0000u); }
+};
+
+}  // namespace
+
+constexpr GemmKernel kGemmGeneric = MakeGemmKernel<Vector4, 4>();
+
+}  // namespace quire::cpu

@@ -1,0 +1,54 @@
+// GemmKernel: what an instruction set provides to Gemm: register tiles over one panel of packed
+// weights. Constant tables of functions; any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/isa.h"
+
+namespace quire::cpu {
+
+// One tile: the products of num_rows packed rows of activations with one panel of weights.
+// Activations are packed step by step: the values of row 0, row 1, ... of the tile for step 0, then
+// for step 1. float32: one float each; bfloat16: the pair of a step, as two bfloat16 or two floats
+// (GemmKernel::bf16_pairs).
+struct TileArgs {
+  const void* activations;
+  const void* panel;
+  int64_t num_steps;
+  float* out;  // [num_rows, kPanelFeatures]
+};
+using TileFn = void (*)(const TileArgs&);
+
+// The end of a tile: out = tile + bias for the first num_cols columns, float32 or bfloat16.
+struct StoreArgs {
+  const float* tile;  // [num_rows, kPanelFeatures]
+  const float* bias;  // [kPanelFeatures]
+  int num_rows;
+  int num_cols;
+  void* out;  // rows `row_stride` elements apart
+  int64_t row_stride;
+};
+using StoreFn = void (*)(const StoreArgs&);
+
+inline constexpr int kMaxTileRows = 14;
+
+struct GemmKernel {
+  int max_rows;     // rows of the largest tile
+  bool bf16_pairs;  // multiplies pairs of bfloat16; otherwise they are widened when packed
+  TileFn f32[kMaxTileRows + 1];  // [num_rows]; null for 0 and above max_rows
+  TileFn bf16[kMaxTileRows + 1];
+  StoreFn store_f32;
+  StoreFn store_bf16;
+};
+
+extern const GemmKernel kGemmGeneric;
+#if defined(__x86_64__)
+extern const GemmKernel kGemmAvx2;
+extern const GemmKernel kGemmAvx512;
+extern const GemmKernel kGemmAvx512Bf16;
+#endif
+
+const GemmKernel& GemmKernelFor(Isa isa);  // the ISA must be supported here
+
+}  // namespace quire::cpu

@@ -1,0 +1,21 @@
+// What this machine, or the container around us, lets the process use: processors, memory, the
+// processor's name. Reads /proc and /sys/fs/cgroup; any thread.
+#pragma once
+
+#include <string>
+
+#include "kernels/device.h"
+
+namespace quire::cpu {
+
+// Processors that the affinity mask and the cgroup's quota (rounded up) allow; at least 1.
+int NumUsableCpus();
+
+// Total: the smaller of the machine's memory and the cgroup's limit. Free: what can still be used
+// under both. `cgroup_root` is /sys/fs/cgroup, and `meminfo` /proc/meminfo, except in tests.
+MemoryInfo ReadMemoryInfo(const std::string& cgroup_root = "/sys/fs/cgroup",
+                          const std::string& meminfo = "/proc/meminfo");
+
+std::string CpuModelName();  // "AMD EPYC 9654 96-Core Processor", or "CPU" where unknown
+
+}  // namespace quire::cpu

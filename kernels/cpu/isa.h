@@ -1,0 +1,21 @@
+// The instruction sets that the CPU backend has kernels for, best last. Chosen once per backend
+// from what the processor reports; tests force the others. Plain values; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace quire::cpu {
+
+enum class Isa : uint8_t { kGeneric, kAvx2, kAvx512, kAvx512Bf16 };
+
+inline constexpr Isa kAllIsas[] = {Isa::kGeneric, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16};
+
+std::string_view IsaName(Isa isa);  // "generic", "avx2", "avx512", "avx512_bf16"
+
+// Whether this build has the kernels and this processor can run them.
+bool IsaSupported(Isa isa);
+
+Isa BestIsa();
+
+}  // namespace quire::cpu
