@@ -2,7 +2,7 @@
 
 namespace quire {
 
-std::string_view DTypeName(DType dtype) {
+const char* DTypeName(DType dtype) {
   switch (dtype) {
     case DType::kF32:
       return "float32";

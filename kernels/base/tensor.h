@@ -34,7 +34,7 @@ constexpr int64_t DTypeBytes(DType dtype) {
   return 0;
 }
 
-std::string_view DTypeName(DType dtype);  // "float32", "bfloat16", ...
+const char* DTypeName(DType dtype);  // "float32", "bfloat16", ...
 // Accepts Hugging Face's names ("bfloat16", "float32", "float16"); nothing for others.
 std::optional<DType> ParseDType(std::string_view name);
 

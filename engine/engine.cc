@@ -1,0 +1,326 @@
+#include "engine/engine.h"
+
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "engine/engine_parts.h"
+#include "engine/inbox.h"
+#include "engine/output_writer.h"
+#include "engine/request_check.h"
+#include "kernels/base/check.h"
+#include "kernels/base/status_macros.h"
+
+namespace quire {
+
+// Members above the line are shared and guarded as noted; those below belong to the engine's
+// thread.
+class Engine::Impl {
+ public:
+  Impl(const EngineConfig& config, std::unique_ptr<EngineParts> parts)
+      : config_(config), inbox_(std::make_shared<Inbox>()), parts_(std::move(parts)) {
+    PublishStatus();
+    thread_ = std::thread([this] { Run(); });
+  }
+
+  ~Impl() {
+    admitting_ = false;
+    inbox_->Close();
+    thread_.join();
+  }
+
+  absl::StatusOr<std::shared_ptr<OutputStream>> Submit(Request request, OutputListener* listener);
+  void Post(InboxMessage message) { inbox_->Post(std::move(message)); }
+  void StopAdmitting();
+  bool WaitUntilIdle(absl::Time deadline);
+  int64_t FlushPrefixCache();
+  EngineStatus status() const;
+  const EngineParts& parts() const { return *parts_; }
+  void SetFailureCallback(std::function<void(const absl::Status&)> on_failure) {
+    std::lock_guard lock(mutex_);
+    on_failure_ = std::move(on_failure);
+  }
+
+ private:
+  // A request from Submit to the end of its last continuation.
+  struct ActiveRequest {
+    OutputWriter writer;
+    int64_t num_queued_tokens;  // counted in queued_tokens_ until it is first scheduled
+    bool queued;
+    bool touched;  // has events its listener must be told of
+  };
+
+  void Run();
+  bool Step();
+  void Handle(InboxMessage message);
+  void Add(AddMessage message);
+  void Deliver(std::vector<SequenceEvent> events);
+  void LeaveQueue(ActiveRequest& active);
+  void FailAll(const absl::Status& status);
+  void PublishStatus();
+
+  const EngineConfig config_;
+  const std::shared_ptr<Inbox> inbox_;
+  std::atomic<bool> admitting_{true};
+  std::atomic<bool> failed_{false};
+  std::atomic<RequestId> next_id_{1};
+  std::atomic<int64_t> queued_requests_{0};  // accepted, not yet scheduled
+  std::atomic<int64_t> queued_tokens_{0};
+  mutable std::mutex mutex_;
+  EngineStatus status_;           // guarded by mutex_
+  int64_t num_active_ = 0;        // guarded by mutex_: accepted and unfinished requests
+  std::condition_variable idle_;  // num_active_ became 0
+  std::function<void(const absl::Status&)> on_failure_;  // guarded by mutex_
+  // ------------------------------------------------------------------------------------------------
+  std::unique_ptr<EngineParts> parts_;
+  absl::flat_hash_map<RequestId, ActiveRequest> active_;
+  std::vector<RequestId> touched_;
+  uint64_t num_steps_ = 0;
+  int64_t num_prompt_tokens_ = 0;
+  int64_t num_generated_tokens_ = 0;
+  std::thread thread_;
+};
+
+absl::StatusOr<std::shared_ptr<OutputStream>> Engine::Impl::Submit(Request request,
+                                                                   OutputListener* listener) {
+  RETURN_IF_ERROR(CheckRequest(request, parts_->model));
+  const auto num_tokens = static_cast<int64_t>(request.prompt.size());
+  {
+    std::lock_guard lock(mutex_);
+    if (failed_) return absl::UnavailableError("the engine has failed; retry on another server");
+    if (!admitting_) return absl::UnavailableError("the server is shutting down");
+    if (queued_requests_ >= config_.max_waiting_requests ||
+        queued_tokens_ + num_tokens > config_.max_waiting_tokens) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the waiting queue is full: ", queued_requests_.load(), " requests with ",
+                       queued_tokens_.load(), " tokens wait (limits ", config_.max_waiting_requests,
+                       " and ", config_.max_waiting_tokens, "); retry later"));
+    }
+    ++queued_requests_;
+    queued_tokens_ += num_tokens;
+    ++num_active_;
+  }
+  request.id = next_id_.fetch_add(1);
+  auto stream = std::make_shared<OutputStream>(request.id, request.sampling.n, listener);
+  const bool posted = inbox_->Post(
+      AddMessage{std::make_shared<const Request>(std::move(request)), stream, absl::Now()});
+  if (posted) return stream;
+  std::lock_guard lock(mutex_);
+  --num_active_;
+  return absl::UnavailableError("the engine has stopped; retry on another server");
+}
+
+void Engine::Impl::StopAdmitting() {
+  std::lock_guard lock(mutex_);
+  admitting_ = false;
+  status_.admitting = false;
+}
+
+bool Engine::Impl::WaitUntilIdle(absl::Time deadline) {
+  std::unique_lock lock(mutex_);
+  return idle_.wait_until(lock, absl::ToChronoTime(deadline), [this] { return num_active_ == 0; });
+}
+
+int64_t Engine::Impl::FlushPrefixCache() {
+  auto promise = std::make_shared<std::promise<int64_t>>();
+  std::future<int64_t> result = promise->get_future();
+  const bool posted = inbox_->Post(
+      CallMessage{[this, promise] { promise->set_value(parts_->scheduler->FlushPrefixCache()); }});
+  return posted ? result.get() : 0;
+}
+
+EngineStatus Engine::Impl::status() const {
+  std::lock_guard lock(mutex_);
+  return status_;
+}
+
+void Engine::Impl::PublishStatus() {
+  std::lock_guard lock(mutex_);
+  status_.scheduler = parts_->scheduler->stats();
+  status_.num_steps = num_steps_;
+  status_.num_prompt_tokens = num_prompt_tokens_;
+  status_.num_generated_tokens = num_generated_tokens_;
+  status_.admitting = admitting_;
+  status_.failed = failed_;
+}
+
+void Engine::Impl::Run() {
+  bool progress = true;  // the last round scheduled or committed something
+  while (true) {
+    std::vector<InboxMessage> messages = inbox_->Take(/*wait=*/!progress);
+    if (messages.empty() && !progress && inbox_->closed()) break;
+    if (inbox_->closed() && parts_->runner->num_in_flight() == 0) break;
+    for (InboxMessage& message : messages) Handle(std::move(message));
+    progress = Step();
+    if (failed_) break;
+    PublishStatus();
+  }
+  // What was posted before the inbox closed is answered, not dropped.
+  for (InboxMessage& message : inbox_->Take(/*wait=*/false)) Handle(std::move(message));
+  FailAll(absl::UnavailableError(failed_ ? "the engine has failed; retry on another server"
+                                         : "the server is shutting down"));
+  PublishStatus();
+}
+
+// One round: schedule and submit a step, then make the oldest one true, unless it may run on while
+// the next is scheduled. False when there was nothing to do.
+bool Engine::Impl::Step() {
+  ModelRunner& runner = *parts_->runner;
+  Scheduler& scheduler = *parts_->scheduler;
+  const SchedulerOutput output = scheduler.Schedule();
+  Deliver(scheduler.TakeEvents());
+  if (!output.empty()) {
+    ++num_steps_;
+    runner.Submit(output);
+  }
+  const int may_run_on = config_.async_scheduling && !output.empty() ? 1 : 0;
+  if (runner.num_in_flight() > may_run_on) {
+    absl::StatusOr<StepResult> result = runner.Wait();
+    if (!result.ok()) {
+      failed_ = true;
+      inbox_->Close();
+      FailAll(absl::UnavailableError(
+          absl::StrCat("device error: ", result.status().message(), "; retry on another server")));
+      PublishStatus();
+      std::function<void(const absl::Status&)> on_failure;
+      {
+        std::lock_guard lock(mutex_);
+        on_failure = on_failure_;
+      }
+      if (on_failure) on_failure(result.status());
+      return false;
+    }
+    for (const SequenceResult& sequence : result->sequences) {
+      num_prompt_tokens_ += sequence.num_new - (sequence.sampled >= 0 ? 1 : 0);
+      num_generated_tokens_ += sequence.sampled >= 0 ? 1 : 0;
+    }
+    scheduler.Commit(*std::move(result));
+    Deliver(scheduler.TakeEvents());
+    return true;
+  }
+  return !output.empty();
+}
+
+void Engine::Impl::Handle(InboxMessage message) {
+  Scheduler& scheduler = *parts_->scheduler;
+  if (auto* add = std::get_if<AddMessage>(&message)) {
+    Add(std::move(*add));
+  } else if (auto* cancel = std::get_if<CancelMessage>(&message)) {
+    scheduler.Cancel(cancel->request, cancel->reason);
+  } else if (auto* cancel = std::get_if<CancelSequenceMessage>(&message)) {
+    scheduler.CancelSequence(cancel->key, cancel->reason);
+  } else if (auto* resume = std::get_if<ResumeMessage>(&message)) {
+    scheduler.SetPaused(resume->key, false);
+  } else {
+    std::get<CallMessage>(message).call();
+  }
+}
+
+void Engine::Impl::Add(AddMessage message) {
+  const auto num_tokens = static_cast<int64_t>(message.request->prompt.size());
+  const RequestId id = message.request->id;
+  const auto [it, inserted] = active_.emplace(
+      id, ActiveRequest{.writer = OutputWriter(message.stream, message.submitted, inbox_),
+                        .num_queued_tokens = num_tokens,
+                        .queued = true,
+                        .touched = false});
+  CHECK(inserted);
+  const absl::Status status = parts_->scheduler->Add(std::move(message.request));
+  if (status.ok()) return;
+  it->second.writer.Fail(status, absl::Now());
+  it->second.writer.Notify();
+  LeaveQueue(it->second);
+  active_.erase(it);
+  std::lock_guard lock(mutex_);
+  if (--num_active_ == 0) idle_.notify_all();
+}
+
+void Engine::Impl::LeaveQueue(ActiveRequest& active) {
+  if (!active.queued) return;
+  active.queued = false;
+  --queued_requests_;
+  queued_tokens_ -= active.num_queued_tokens;
+}
+
+void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
+  if (events.empty()) return;
+  const absl::Time now = absl::Now();
+  touched_.clear();
+  for (SequenceEvent& event : events) {
+    const SequenceKey key = event.key;
+    const auto it = active_.find(key.request);
+    CHECK(it != active_.end()) << "event for request " << key.request;
+    ActiveRequest& active = it->second;
+    LeaveQueue(active);
+    if (!active.touched) touched_.push_back(key.request);
+    active.touched = true;
+    if (active.writer.Write(std::move(event), now)) parts_->scheduler->SetPaused(key, true);
+  }
+  int64_t num_finished = 0;
+  for (const RequestId request : touched_) {
+    const auto it = active_.find(request);
+    it->second.touched = false;
+    it->second.writer.Notify();
+    if (!it->second.writer.finished()) continue;
+    active_.erase(it);
+    ++num_finished;
+  }
+  if (num_finished == 0) return;
+  std::lock_guard lock(mutex_);
+  num_active_ -= num_finished;
+  if (num_active_ == 0) idle_.notify_all();
+}
+
+void Engine::Impl::FailAll(const absl::Status& status) {
+  const absl::Time now = absl::Now();
+  for (auto& [id, active] : active_) {
+    active.writer.Fail(status, now);
+    active.writer.Notify();
+    LeaveQueue(active);
+  }
+  std::lock_guard lock(mutex_);
+  num_active_ -= static_cast<int64_t>(active_.size());
+  active_.clear();
+  if (num_active_ == 0) idle_.notify_all();
+}
+
+Engine::Engine() = default;
+Engine::~Engine() = default;
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineConfig& config) {
+  ASSIGN_OR_RETURN(std::unique_ptr<EngineParts> parts, OpenEngineParts(config));
+  std::unique_ptr<Engine> engine(new Engine());
+  engine->impl_ = std::make_unique<Impl>(config, std::move(parts));
+  return engine;
+}
+
+absl::StatusOr<std::shared_ptr<OutputStream>> Engine::Submit(Request request,
+                                                             OutputListener* listener) {
+  return impl_->Submit(std::move(request), listener);
+}
+
+void Engine::Cancel(RequestId request, FinishReason reason) {
+  impl_->Post(CancelMessage{request, reason});
+}
+
+void Engine::CancelSequence(const SequenceKey& key, FinishReason reason) {
+  impl_->Post(CancelSequenceMessage{key, reason});
+}
+
+void Engine::StopAdmitting() { impl_->StopAdmitting(); }
+bool Engine::WaitUntilIdle(absl::Time deadline) { return impl_->WaitUntilIdle(deadline); }
+int64_t Engine::FlushPrefixCache() { return impl_->FlushPrefixCache(); }
+EngineStatus Engine::status() const { return impl_->status(); }
+const ModelInfo& Engine::model_info() const { return impl_->parts().model; }
+const MemoryLedger& Engine::memory_ledger() const { return impl_->parts().ledger; }
+
+void Engine::SetFailureCallback(std::function<void(const absl::Status&)> on_failure) {
+  impl_->SetFailureCallback(std::move(on_failure));
+}
+
+}  // namespace quire

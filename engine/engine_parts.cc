@@ -1,0 +1,207 @@
+#include "engine/engine_parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/request_check.h"
+#include "engine/runner/attention_selector.h"
+#include "kernels/base/status_macros.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kMaxCpuKvBytes = 4096 * kMiB;  // what vLLM's CPU backend takes by default, too
+
+absl::StatusOr<DType> ServingDType(const EngineConfig& config, const ModelConfig& model) {
+  const DType dtype =
+      config.dtype.value_or(model.dtype == DType::kF16 ? DType::kBF16 : model.dtype);
+  if (dtype == DType::kF32 || dtype == DType::kBF16) return dtype;
+  return absl::InvalidArgumentError(absl::StrCat("dtype ", DTypeName(dtype),
+                                                 " is not supported; use --dtype bfloat16 or "
+                                                 "float32"));
+}
+
+absl::StatusOr<int64_t> ServingModelLen(const EngineConfig& config, const ModelConfig& model) {
+  if (config.max_model_len == 0) return model.max_position_embeddings;
+  if (config.max_model_len < 0 || config.max_model_len > model.max_position_embeddings) {
+    return absl::InvalidArgumentError(absl::StrCat("max_model_len is ", config.max_model_len,
+                                                   "; the model's positions go up to ",
+                                                   model.max_position_embeddings));
+  }
+  return config.max_model_len;
+}
+
+absl::Status CheckLimits(const EngineConfig& config) {
+  if (config.max_num_seqs < 1 || config.max_num_batched_tokens < config.max_num_seqs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_num_batched_tokens (", config.max_num_batched_tokens,
+                     ") must be at least max_num_seqs (", config.max_num_seqs,
+                     "), which must be at least 1: every running sequence adds a token to a step"));
+  }
+  return absl::OkStatus();
+}
+
+AttentionGeometry MakeGeometry(const ModelConfig& model, DType dtype, int32_t block_size) {
+  return {.num_q_heads = model.num_q_heads,
+          .num_kv_heads = model.num_kv_heads,
+          .head_dim = model.head_dim,
+          .block_size = block_size,
+          .query_dtype = dtype,
+          .kv_dtype = dtype,
+          .scale = 1.0f / std::sqrt(static_cast<float>(model.head_dim))};
+}
+
+absl::StatusOr<AttentionBackend*> OpenAttention(Backend& backend, const EngineConfig& config,
+                                                AttentionGeometry geometry,
+                                                const KvLayout& layout) {
+  std::vector<const AttentionCapabilities*> available;
+  for (const AttentionPath path : {AttentionPath::kNative, AttentionPath::kTrtllm}) {
+    AttentionBackend* attention = backend.attention(path);
+    if (attention != nullptr) available.push_back(&attention->capabilities());
+  }
+  for (const KvLayerGroup& group : layout.groups) {
+    geometry.sliding_window = std::max(geometry.sliding_window, group.sliding_window);
+  }
+  ASSIGN_OR_RETURN(const AttentionPath path,
+                   SelectAttentionPath(config.attention_path, geometry,
+                                       backend.device().info().sm_version, available));
+  return backend.attention(path);
+}
+
+BatchLimits MakeBatchLimits(const EngineConfig& config, const KvLayout& layout,
+                            int64_t max_model_len) {
+  BatchLimits limits;
+  limits.max_num_seqs = config.max_num_seqs;
+  limits.max_num_tokens = config.max_num_batched_tokens;
+  limits.max_blocks_per_seq = CeilDiv<int64_t>(max_model_len, layout.block_size);
+  limits.block_size = layout.block_size;
+  limits.num_groups = static_cast<int32_t>(layout.groups.size());
+  limits.max_block_updates =
+      limits.num_groups * (limits.max_num_seqs + 4 * limits.max_blocks_per_seq);
+  limits.max_bias_per_seq = kMaxLogitBias + kMaxStopTokenIds;
+  return limits;
+}
+
+SchedulerConfig MakeSchedulerConfig(const EngineConfig& config, int64_t max_model_len) {
+  SchedulerConfig scheduler;
+  scheduler.max_num_seqs = config.max_num_seqs;
+  scheduler.max_num_batched_tokens = config.max_num_batched_tokens;
+  scheduler.max_model_len = max_model_len;
+  scheduler.max_waiting_requests = config.max_waiting_requests;
+  scheduler.max_waiting_tokens = config.max_waiting_tokens;
+  return scheduler;
+}
+
+BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const EngineParts& parts) {
+  BlockManagerConfig blocks;
+  const KvLayout& layout = parts.kv_arena->layout();
+  blocks.num_blocks = parts.kv_arena->num_blocks();
+  blocks.block_size = layout.block_size;
+  blocks.groups.clear();
+  for (const KvLayerGroup& group : layout.groups) blocks.groups.push_back({group.sliding_window});
+  blocks.enable_prefix_caching = config.enable_prefix_caching;
+  blocks.hash_context = absl::StrCat(parts.weights->fingerprint(), "/", DTypeName(layout.dtype));
+  return blocks;
+}
+
+// Device, configuration and weights: what does not depend on the batch.
+absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
+  RETURN_IF_ERROR(CheckLimits(config));
+  ASSIGN_OR_RETURN(parts.model.config, LoadModelConfig(config.model_folder));
+  ASSIGN_OR_RETURN(parts.model.generation, LoadGenerationConfig(config.model_folder));
+  ASSIGN_OR_RETURN(parts.model.dtype, ServingDType(config, parts.model.config));
+  ASSIGN_OR_RETURN(parts.model.max_model_len, ServingModelLen(config, parts.model.config));
+  ASSIGN_OR_RETURN(parts.backend,
+                   OpenBackend({.kind = config.device, .num_threads = config.num_threads}));
+  ASSIGN_OR_RETURN(const MemoryInfo memory, parts.backend->device().Memory());
+  parts.ledger.total_bytes = memory.total_bytes;
+  parts.ledger.available_bytes = memory.free_bytes;
+  const WeightsOptions options = {.format = config.load_format,
+                                  .dtype = parts.model.dtype,
+                                  .seed = config.seed,
+                                  .num_threads = config.num_threads};
+  ASSIGN_OR_RETURN(Weights weights,
+                   Weights::Load(*parts.backend, parts.model.config, config.model_folder, options));
+  parts.weights = std::make_unique<Weights>(std::move(weights));
+  parts.model.num_parameters = parts.weights->num_parameters();
+  parts.model.device_name = parts.backend->device().info().name;
+  parts.ledger.entries.emplace_back("weights", parts.weights->size_bytes());
+  return absl::OkStatus();
+}
+
+// Activations, sampling state and the KV cache in what memory is left.
+absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
+  const ModelConfig& model = parts.model.config;
+  const KvLayout layout = {.groups = GroupLayersByWindow(model.layer_windows),
+                           .num_kv_heads = model.num_kv_heads,
+                           .head_dim = model.head_dim,
+                           .block_size = config.block_size,
+                           .dtype = parts.model.dtype};
+  const AttentionGeometry geometry = MakeGeometry(model, parts.model.dtype, config.block_size);
+  ASSIGN_OR_RETURN(AttentionBackend * attention,
+                   OpenAttention(*parts.backend, config, geometry, layout));
+  const ModelRunnerConfig runner = {
+      .limits = MakeBatchLimits(config, layout, parts.model.max_model_len),
+      .max_model_len = parts.model.max_model_len,
+      .vocab_size = model.vocab_size,
+      .attention = geometry};
+  const DecoderLimits limits = {.max_num_tokens = config.max_num_batched_tokens,
+                                .max_logit_rows = config.max_num_seqs,
+                                .max_model_len = parts.model.max_model_len};
+  ASSIGN_OR_RETURN(parts.decoder, Decoder::Create(*parts.backend, model, *parts.weights, *attention,
+                                                  parts.model.dtype, limits));
+  parts.ledger.entries.emplace_back("activations", parts.decoder->size_bytes());
+  ASSIGN_OR_RETURN(MemoryInfo memory, parts.backend->device().Memory());
+  memory.free_bytes -= ModelRunner::BytesFor(runner);
+  ASSIGN_OR_RETURN(parts.model.num_kv_blocks,
+                   PlanNumBlocks(config, layout, parts.model.max_model_len, memory));
+  parts.model.block_size = config.block_size;
+  ASSIGN_OR_RETURN(KvArena arena,
+                   KvArena::Allocate(parts.backend->device(), layout, parts.model.num_kv_blocks));
+  parts.kv_arena = std::make_unique<KvArena>(std::move(arena));
+  ASSIGN_OR_RETURN(parts.runner, ModelRunner::Create(*parts.backend, *attention, *parts.decoder,
+                                                     *parts.kv_arena, runner));
+  parts.ledger.entries.emplace_back("batch and sampling state", parts.runner->size_bytes());
+  parts.ledger.entries.emplace_back("KV cache", parts.kv_arena->size_bytes());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> PlanNumBlocks(const EngineConfig& config, const KvLayout& layout,
+                                      int64_t max_model_len, const MemoryInfo& memory) {
+  int64_t bytes = config.kv_cache_bytes;
+  if (bytes == 0 && config.device == DeviceKind::kCpu) {
+    bytes = std::min(kMaxCpuKvBytes, memory.free_bytes / 2);
+  } else if (bytes == 0) {
+    const auto budget = static_cast<int64_t>(static_cast<double>(memory.total_bytes) *
+                                             config.gpu_memory_utilization);
+    bytes = budget - (memory.total_bytes - memory.free_bytes);
+  }
+  const int64_t num_blocks = layout.NumBlocksIn(std::max<int64_t>(bytes, 0));
+  const int64_t needed = CeilDiv<int64_t>(max_model_len, layout.block_size) *
+                         static_cast<int64_t>(layout.groups.size());
+  if (num_blocks >= needed) return num_blocks;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the KV cache would get ", std::max<int64_t>(bytes, 0) / kMiB, " MiB, ",
+                   num_blocks, " blocks; one sequence of ", max_model_len, " tokens needs ", needed,
+                   " blocks, ", needed * layout.BlockBytes() / kMiB,
+                   " MiB: lower --max-model-len, or give more with --kv-cache-memory-bytes or "
+                   "--gpu-memory-utilization"));
+}
+
+absl::StatusOr<std::unique_ptr<EngineParts>> OpenEngineParts(const EngineConfig& config) {
+  auto parts = std::make_unique<EngineParts>();
+  RETURN_IF_ERROR(OpenModel(config, *parts));
+  RETURN_IF_ERROR(OpenRunner(config, *parts));
+  parts->scheduler =
+      std::make_unique<Scheduler>(MakeSchedulerConfig(config, parts->model.max_model_len),
+                                  MakeBlockManagerConfig(config, *parts));
+  return parts;
+}
+
+}  // namespace quire

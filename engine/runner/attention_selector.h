@@ -1,0 +1,24 @@
+// Which attention path a deployment uses. A pure function of the geometry and of what the paths can
+// do; a forced choice that cannot work is an error at start, never a silent fallback.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/attention.h"
+
+namespace quire {
+
+// Why a path cannot serve the geometry on a device of this SM version; empty if it can.
+std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry,
+                           int sm_version);
+
+// The forced path, or the first of `available` that can serve the geometry. INVALID_ARGUMENT says
+// why none can.
+absl::StatusOr<AttentionPath> SelectAttentionPath(
+    std::optional<AttentionPath> forced, const AttentionGeometry& geometry, int sm_version,
+    absl::Span<const AttentionCapabilities* const> available);
+
+}  // namespace quire

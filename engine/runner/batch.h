@@ -1,0 +1,91 @@
+// BatchMetadata: one step's batch as the kernels want it. Its arrays are packed into one buffer,
+// once in pinned host memory (written by BatchBuilder) and once on the device (one copy). Where
+// each array lies is a function of the step's shape alone, so steps of equal shape find them at
+// equal addresses and a captured graph of that shape can read them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/op_args.h"
+#include "kernels/sampling.h"
+
+namespace quire {
+
+struct BatchLimits {
+  int64_t max_num_seqs = 0;
+  int64_t max_num_tokens = 0;  // of one step
+  int64_t max_blocks_per_seq = 0;
+  int32_t block_size = 0;
+  int32_t num_groups = 0;         // layer groups of the KV cache
+  int64_t max_block_updates = 0;  // that travel with the step; more are sent ahead in pieces
+  int64_t max_bias_per_seq = 0;   // logit bias entries, bans of end tokens included
+
+  // Rows of logits: one per sampling sequence, and one per prompt token that is scored.
+  int64_t max_logit_rows() const { return max_num_seqs + max_num_tokens; }
+};
+
+// Lengths of one step's arrays.
+struct BatchShape {
+  int64_t num_seqs = 0;
+  int64_t num_tokens = 0;
+  int64_t num_groups = 0;
+  int64_t num_logit_rows = 0;
+  int64_t num_bias = 0;
+  int64_t num_block_updates = 0;
+};
+BatchShape MaxShape(const BatchLimits& limits);
+
+// Pointers into one buffer, host or device.
+struct BatchArrays {
+  int32_t* seq_rows;                // [num_seqs]
+  int32_t* seq_lens;                // [num_seqs] this step's tokens included
+  int32_t* cu_seqlens_q;            // [num_seqs + 1]
+  int32_t* cu_seqlens_k;            // [num_seqs + 1]
+  int32_t* input_ids;               // [num_tokens]; ~row = the row's last sampled token
+  int64_t* positions;               // [num_tokens]
+  int64_t* slot_mapping;            // [num_groups, num_tokens]
+  int32_t* logits_indices;          // [num_logit_rows] token of each row of logits
+  SamplingRow* sampling;            // [num_logit_rows]
+  LogitBias* bias;                  // [num_bias]
+  BlockTableUpdate* block_updates;  // [num_block_updates]
+};
+
+class BatchLayout {
+ public:
+  explicit BatchLayout(const BatchShape& shape);
+  BatchArrays At(void* base) const;
+  int64_t size_bytes() const { return size_bytes_; }
+
+ private:
+  static constexpr int kNumArrays = 11;
+  std::array<int64_t, kNumArrays> offsets_;  // bytes, in the order of BatchArrays
+  int64_t size_bytes_ = 0;
+};
+
+// Which rows of logits belong to one sequence of the step.
+struct LogitRows {
+  int32_t sampled = -1;      // -1: the sequence samples nothing in this step
+  int32_t first_scored = 0;  // rows that score prompt tokens start + 1, start + 2, ...
+  int32_t num_scored = 0;
+};
+
+struct BatchMetadata {
+  BatchShape shape;  // where the arrays lie
+  int32_t num_seqs = 0;
+  int32_t num_tokens = 0;
+  int32_t num_decodes = 0;  // sequences 0 .. num_decodes-1 have one token each
+  int32_t num_decode_tokens = 0;
+  int32_t num_prefills = 0;
+  int32_t num_prefill_tokens = 0;
+  int32_t max_seqlen_q = 0;
+  int32_t max_seqlen_k = 0;
+  int32_t num_sampled_rows = 0;  // rows [0, num_sampled_rows) sample, the others score
+  int32_t num_logit_rows = 0;
+  int64_t num_block_updates = 0;  // that are left in the array
+  bool any_logprobs = false;
+  std::vector<LogitRows> logit_rows;  // [num_seqs]
+};
+
+}  // namespace quire

@@ -1,0 +1,192 @@
+#include "engine/runner/batch_builder.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "kernels/base/check.h"
+
+namespace quire {
+
+namespace {
+
+int64_t NumScored(const ScheduledSequence& sequence) {
+  if (sequence.request->sampling.prompt_logprobs < 0) return 0;
+  const int64_t end = std::min(sequence.start + sequence.num_new, sequence.num_prompt_tokens - 1);
+  return std::max<int64_t>(0, end - sequence.start);
+}
+
+bool BansEndTokens(const ScheduledSequence& sequence) {
+  return sequence.num_generated < sequence.request->stop.min_tokens;
+}
+
+int64_t NumBias(const ScheduledSequence& sequence) {
+  const StopConditions& stop = sequence.request->stop;
+  const auto num_bans =
+      static_cast<int64_t>(stop.eos_token_ids.size() + stop.stop_token_ids.size());
+  return static_cast<int64_t>(sequence.request->sampling.logit_bias.size()) +
+         (BansEndTokens(sequence) ? num_bans : 0);
+}
+
+// Appends the logit biases of one sampling row: the client's, and a ban of every end token while
+// fewer than min_tokens tokens have been generated. Returns the new end.
+int32_t AppendBias(const ScheduledSequence& sequence, int32_t end, const BatchArrays& arrays) {
+  const SamplingParams& sampling = sequence.request->sampling;
+  const StopConditions& stop = sequence.request->stop;
+  auto append = [&](TokenId token, float bias) { arrays.bias[end++] = {token, bias}; };
+  for (const auto& [token, bias] : sampling.logit_bias) append(token, bias);
+  if (BansEndTokens(sequence)) {
+    constexpr float kBan = -std::numeric_limits<float>::infinity();
+    for (const TokenId token : stop.eos_token_ids) append(token, kBan);
+    for (const TokenId token : stop.stop_token_ids) append(token, kBan);
+  }
+  return end;
+}
+
+SamplingRow MakeSamplingRow(const ScheduledSequence& sequence) {
+  const SamplingParams& params = sequence.request->sampling;
+  SamplingRow row;
+  row.row = sequence.row;
+  row.temperature = params.temperature;
+  row.top_k = params.top_k;
+  row.top_p = params.top_p;
+  row.min_p = params.min_p;
+  row.repetition_penalty = params.repetition_penalty;
+  row.presence_penalty = params.presence_penalty;
+  row.frequency_penalty = params.frequency_penalty;
+  row.num_logprobs = params.logprobs;
+  row.seed = ContinuationSeed(params.seed, sequence.key.index);
+  row.position = sequence.num_generated;
+  return row;
+}
+
+// Appends the rows that score prompt tokens, after all sampling rows. Row j of a sequence scores
+// the token that follows position start + j.
+void AddScoredRows(const SchedulerOutput& output, const BatchArrays& arrays, BatchMetadata* batch) {
+  int32_t row = batch->num_sampled_rows;
+  for (int32_t i = 0; i < batch->num_seqs; ++i) {
+    const ScheduledSequence& sequence = output.sequences[i];
+    const auto num_scored = static_cast<int32_t>(NumScored(sequence));
+    for (int32_t j = 0; j < num_scored; ++j) {
+      SamplingRow scored;
+      scored.target = sequence.tokens[sequence.start + j + 1];
+      scored.num_logprobs = sequence.request->sampling.prompt_logprobs;
+      arrays.logits_indices[row + j] = arrays.cu_seqlens_q[i] + j;
+      arrays.sampling[row + j] = scored;
+    }
+    batch->logit_rows[i].first_scored = row;
+    batch->logit_rows[i].num_scored = num_scored;
+    batch->any_logprobs |= num_scored > 0;
+    row += num_scored;
+  }
+  batch->num_logit_rows = row;
+}
+
+}  // namespace
+
+uint64_t ContinuationSeed(uint64_t request_seed, int32_t index) {
+  if (index == 0) return request_seed;
+  // Finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+  uint64_t z = request_seed + static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+BatchBuilder::BatchBuilder(const BatchLimits& limits, FlushUpdates flush_updates)
+    : limits_(limits), flush_updates_(std::move(flush_updates)) {}
+
+BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output) const {
+  BatchShape shape = {.num_seqs = static_cast<int64_t>(output.sequences.size()),
+                      .num_tokens = output.num_tokens,
+                      .num_groups = limits_.num_groups};
+  for (const ScheduledSequence& sequence : output.sequences) {
+    shape.num_logit_rows += (sequence.samples ? 1 : 0) + NumScored(sequence);
+    if (sequence.samples) {
+      CHECK_LE(NumBias(sequence), limits_.max_bias_per_seq);
+      shape.num_bias += NumBias(sequence);
+    }
+    for (const absl::Span<const BlockId> blocks : sequence.block_tables) {
+      shape.num_block_updates += static_cast<int64_t>(blocks.size()) - sequence.first_new_block;
+    }
+  }
+  shape.num_block_updates = std::min(shape.num_block_updates, limits_.max_block_updates);
+  CHECK_LE(shape.num_seqs, limits_.max_num_seqs);
+  CHECK_LE(shape.num_tokens, limits_.max_num_tokens);
+  return shape;
+}
+
+void BatchBuilder::AddTokens(const ScheduledSequence& sequence, const BatchArrays& arrays,
+                             const BatchMetadata& batch) const {
+  for (int64_t i = 0; i < sequence.num_new; ++i) {
+    const int64_t position = sequence.start + i;
+    const int64_t token = batch.num_tokens + i;
+    arrays.input_ids[token] = sequence.input_on_device ? ~sequence.row : sequence.tokens[position];
+    arrays.positions[token] = position;
+    for (int group = 0; group < limits_.num_groups; ++group) {
+      const BlockId block = sequence.block_tables[group][position / limits_.block_size];
+      DCHECK(block != kNoBlock);
+      arrays.slot_mapping[group * batch.shape.num_tokens + token] =
+          int64_t{block} * limits_.block_size + position % limits_.block_size;
+    }
+  }
+}
+
+void BatchBuilder::AddBlockUpdates(const ScheduledSequence& sequence, const BatchArrays& arrays,
+                                   BatchMetadata* batch) const {
+  for (int group = 0; group < limits_.num_groups; ++group) {
+    const absl::Span<const BlockId> blocks = sequence.block_tables[group];
+    CHECK_LE(static_cast<int64_t>(blocks.size()), limits_.max_blocks_per_seq);
+    for (size_t i = sequence.first_new_block; i < blocks.size(); ++i) {
+      if (batch->num_block_updates == batch->shape.num_block_updates) {
+        flush_updates_({arrays.block_updates, static_cast<size_t>(batch->num_block_updates)});
+        batch->num_block_updates = 0;
+      }
+      arrays.block_updates[batch->num_block_updates++] = {group, sequence.row,
+                                                          static_cast<int32_t>(i), blocks[i]};
+    }
+  }
+}
+
+BatchMetadata BatchBuilder::Build(const SchedulerOutput& output, void* buffer) const {
+  BatchMetadata batch;
+  batch.shape = ShapeOf(output);
+  const BatchArrays arrays = BatchLayout(batch.shape).At(buffer);
+  batch.num_seqs = static_cast<int32_t>(output.sequences.size());
+  batch.logit_rows.resize(output.sequences.size());
+  arrays.cu_seqlens_q[0] = 0;
+  arrays.cu_seqlens_k[0] = 0;
+  int32_t bias_end = 0;
+  for (int32_t i = 0; i < batch.num_seqs; ++i) {
+    const ScheduledSequence& sequence = output.sequences[i];
+    CHECK_GE(sequence.num_new, 1);
+    const auto num_new = static_cast<int32_t>(sequence.num_new);
+    const auto seq_len = static_cast<int32_t>(sequence.start) + num_new;
+    arrays.seq_rows[i] = sequence.row;
+    arrays.seq_lens[i] = seq_len;
+    arrays.cu_seqlens_q[i + 1] = arrays.cu_seqlens_q[i] + num_new;
+    arrays.cu_seqlens_k[i + 1] = arrays.cu_seqlens_k[i] + seq_len;
+    batch.max_seqlen_q = std::max(batch.max_seqlen_q, num_new);
+    batch.max_seqlen_k = std::max(batch.max_seqlen_k, seq_len);
+    if (num_new == 1 && batch.num_decodes == i) ++batch.num_decodes;
+    AddTokens(sequence, arrays, batch);
+    AddBlockUpdates(sequence, arrays, &batch);
+    batch.num_tokens += num_new;
+    if (!sequence.samples) continue;
+    SamplingRow row = MakeSamplingRow(sequence);
+    row.bias_begin = bias_end;
+    bias_end = row.bias_end = AppendBias(sequence, bias_end, arrays);
+    batch.any_logprobs |= row.num_logprobs >= 0;
+    batch.logit_rows[i].sampled = batch.num_sampled_rows;
+    arrays.logits_indices[batch.num_sampled_rows] = batch.num_tokens - 1;
+    arrays.sampling[batch.num_sampled_rows++] = row;
+  }
+  CHECK_EQ(batch.num_tokens, output.num_tokens);
+  batch.num_decode_tokens = batch.num_decodes;
+  batch.num_prefills = batch.num_seqs - batch.num_decodes;
+  batch.num_prefill_tokens = batch.num_tokens - batch.num_decode_tokens;
+  AddScoredRows(output, arrays, &batch);
+  return batch;
+}
+
+}  // namespace quire

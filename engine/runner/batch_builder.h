@@ -1,0 +1,41 @@
+// BatchBuilder: turns a SchedulerOutput into BatchMetadata; the only place that does. Pure host
+// code, engine thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/types/span.h"
+#include "engine/runner/batch.h"
+#include "scheduler/scheduler_output.h"
+
+namespace quire {
+
+class BatchBuilder {
+ public:
+  // Sends a full buffer of block table updates to the device before the step; the span can be
+  // reused when it returns. Needed only when a step adds more than BatchLimits::max_block_updates
+  // blocks.
+  using FlushUpdates = std::function<void(absl::Span<const BlockTableUpdate>)>;
+
+  BatchBuilder(const BatchLimits& limits, FlushUpdates flush_updates);
+
+  // Fills `buffer` (host memory, BatchLayout of MaxShape bytes) and returns the counts that go with
+  // it.
+  BatchMetadata Build(const SchedulerOutput& output, void* buffer) const;
+
+ private:
+  BatchShape ShapeOf(const SchedulerOutput& output) const;
+  void AddTokens(const ScheduledSequence& sequence, const BatchArrays& arrays,
+                 const BatchMetadata& batch) const;
+  void AddBlockUpdates(const ScheduledSequence& sequence, const BatchArrays& arrays,
+                       BatchMetadata* batch) const;
+
+  BatchLimits limits_;
+  FlushUpdates flush_updates_;
+};
+
+// The seed of continuation `index`: the request's own for index 0, unrelated ones for the others.
+uint64_t ContinuationSeed(uint64_t request_seed, int32_t index);
+
+}  // namespace quire

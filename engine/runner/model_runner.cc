@@ -1,0 +1,297 @@
+#include "engine/runner/model_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "kernels/base/status_macros.h"
+
+namespace quire {
+
+ModelRunner::ModelRunner(Backend& backend, AttentionBackend& attention, Decoder& decoder,
+                         KvArena& kv_arena, const ModelRunnerConfig& config)
+    : backend_(backend),
+      attention_(attention),
+      decoder_(decoder),
+      kv_arena_(kv_arena),
+      config_(config),
+      metadata_bytes_(BatchLayout(MaxShape(config.limits)).size_bytes()),
+      builder_(config.limits,
+               [this](absl::Span<const BlockTableUpdate> updates) { FlushBlockUpdates(updates); }) {
+}
+
+ModelRunner::~ModelRunner() {
+  if (stream_ != nullptr) stream_->Synchronize().IgnoreError();
+}
+
+absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Create(Backend& backend,
+                                                                 AttentionBackend& attention,
+                                                                 Decoder& decoder,
+                                                                 KvArena& kv_arena,
+                                                                 const ModelRunnerConfig& config) {
+  std::unique_ptr<ModelRunner> runner(
+      new ModelRunner(backend, attention, decoder, kv_arena, config));
+  ASSIGN_OR_RETURN(runner->stream_, backend.device().CreateStream());
+  RETURN_IF_ERROR(runner->AllocateDeviceMemory());
+  RETURN_IF_ERROR(runner->AllocateSlots());
+  const AttentionLimits limits = {.max_num_seqs = config.limits.max_num_seqs,
+                                  .max_num_tokens = config.limits.max_num_tokens,
+                                  .max_blocks_per_seq = config.limits.max_blocks_per_seq};
+  for (const KvLayerGroup& group : kv_arena.layout().groups) {
+    AttentionGeometry geometry = config.attention;
+    geometry.sliding_window = group.sliding_window;
+    ASSIGN_OR_RETURN(std::unique_ptr<AttentionPlan> plan, attention.CreatePlan(geometry, limits));
+    runner->plans_.push_back(std::move(plan));
+  }
+  RETURN_IF_ERROR(runner->stream_->Synchronize());
+  return runner;
+}
+
+int64_t ModelRunner::OutputBytes(const BatchLimits& limits) {
+  return limits.max_logit_rows() * 4 * (3 + 2 * kMaxLogprobs);
+}
+
+int64_t ModelRunner::BytesFor(const ModelRunnerConfig& config) {
+  const BatchLimits& limits = config.limits;
+  return BatchLayout(MaxShape(limits)).size_bytes() + OutputBytes(limits) +
+         4 * (limits.num_groups * limits.max_num_seqs * limits.max_blocks_per_seq +
+              limits.max_num_seqs + limits.max_num_seqs * config.vocab_size + config.max_model_len);
+}
+
+int64_t ModelRunner::size_bytes() const {
+  return metadata_.size_bytes() + block_tables_.size_bytes() + row_last_token_.size_bytes() +
+         token_counts_.size_bytes() + reset_tokens_.size_bytes() + outputs_.size_bytes();
+}
+
+absl::Status ModelRunner::AllocateDeviceMemory() {
+  Device& device = backend_.device();
+  const BatchLimits& limits = config_.limits;
+  ASSIGN_OR_RETURN(metadata_, device.Allocate(metadata_bytes_));
+  ASSIGN_OR_RETURN(outputs_, device.Allocate(OutputBytes(limits)));
+  ASSIGN_OR_RETURN(block_tables_, device.Allocate(4 * limits.num_groups * limits.max_num_seqs *
+                                                  limits.max_blocks_per_seq));
+  ASSIGN_OR_RETURN(row_last_token_, device.Allocate(4 * limits.max_num_seqs));
+  ASSIGN_OR_RETURN(token_counts_, device.Allocate(4 * limits.max_num_seqs * config_.vocab_size));
+  ASSIGN_OR_RETURN(reset_tokens_, device.Allocate(4 * config_.max_model_len));
+  stream_->FillZero(row_last_token_.data(), row_last_token_.size_bytes());
+  return absl::OkStatus();
+}
+
+absl::Status ModelRunner::AllocateSlots() {
+  Device& device = backend_.device();
+  slots_.resize(kMaxInFlight);
+  for (Slot& slot : slots_) {
+    ASSIGN_OR_RETURN(slot.metadata, device.AllocatePinned(metadata_bytes_));
+    ASSIGN_OR_RETURN(slot.reset_tokens, device.AllocatePinned(reset_tokens_.size_bytes()));
+    ASSIGN_OR_RETURN(slot.outputs, device.AllocatePinned(outputs_.size_bytes()));
+    ASSIGN_OR_RETURN(slot.done, device.CreateEvent());
+  }
+  return absl::OkStatus();
+}
+
+ModelRunner::OutputArrays ModelRunner::OutputsAt(void* base) const {
+  const int64_t rows = config_.limits.max_logit_rows();
+  auto* words = static_cast<int32_t*>(base);
+  OutputArrays arrays;
+  arrays.ids = words;
+  arrays.logprobs = reinterpret_cast<float*>(words + rows);
+  arrays.ranks = words + 2 * rows;
+  arrays.top_ids = words + 3 * rows;
+  arrays.top_logprobs = reinterpret_cast<float*>(words + (3 + kMaxLogprobs) * rows);
+  return arrays;
+}
+
+void ModelRunner::Submit(const SchedulerOutput& output) {
+  CHECK_LT(num_in_flight_, kMaxInFlight);
+  Slot& slot = slots_[next_slot_];
+  next_slot_ = (next_slot_ + 1) % kMaxInFlight;
+  ++num_in_flight_;
+  slot.step = output.step;
+  slot.batch = builder_.Build(output, slot.metadata.data());
+  RememberSequences(output, slot);
+  ResetNewRows(output, slot);
+  const BatchLayout layout(slot.batch.shape);
+  stream_->CopyToDevice(metadata_.data(), slot.metadata.data(), layout.size_bytes());
+  UpdateBlockTables(layout.At(metadata_.data()).block_updates, slot.batch.num_block_updates);
+  EnqueueStep(slot.batch);
+  CopyOutputs(slot);
+  stream_->Record(*slot.done);
+}
+
+void ModelRunner::RememberSequences(const SchedulerOutput& output, Slot& slot) {
+  const size_t num_seqs = output.sequences.size();
+  slot.sequences.clear();
+  slot.num_logprobs.assign(num_seqs, -1);
+  slot.num_prompt_logprobs.assign(num_seqs, -1);
+  slot.scored.assign(num_seqs, {});
+  for (size_t i = 0; i < num_seqs; ++i) {
+    const ScheduledSequence& sequence = output.sequences[i];
+    SequenceResult result;
+    result.key = sequence.key;
+    result.epoch = sequence.epoch;
+    result.start = sequence.start;
+    result.num_new = sequence.num_new;
+    slot.sequences.push_back(std::move(result));
+    slot.num_logprobs[i] = sequence.request->sampling.logprobs;
+    slot.num_prompt_logprobs[i] = sequence.request->sampling.prompt_logprobs;
+    const int32_t num_scored = slot.batch.logit_rows[i].num_scored;
+    if (num_scored > 0) {
+      const auto scored = sequence.tokens.subspan(sequence.start + 1, num_scored);
+      slot.scored[i].assign(scored.begin(), scored.end());
+    }
+  }
+}
+
+void ModelRunner::ResetNewRows(const SchedulerOutput& output, Slot& slot) {
+  bool staging_in_use = false;
+  for (const ScheduledSequence& sequence : output.sequences) {
+    const SamplingParams& sampling = sequence.request->sampling;
+    SamplingRow row;
+    row.repetition_penalty = sampling.repetition_penalty;
+    row.presence_penalty = sampling.presence_penalty;
+    row.frequency_penalty = sampling.frequency_penalty;
+    if (!sequence.row_is_new || !UsesPenalties(row)) continue;
+    // One row's tokens fit the staging buffer; a second one in the same step has to wait for it.
+    if (staging_in_use) stream_->Synchronize().IgnoreError();  // Wait reports the error
+    staging_in_use = true;
+    const auto bytes = static_cast<int64_t>(sequence.tokens.size() * sizeof(TokenId));
+    CHECK_LE(bytes, slot.reset_tokens.size_bytes());
+    std::memcpy(slot.reset_tokens.data(), sequence.tokens.data(), bytes);
+    stream_->CopyToDevice(reset_tokens_.data(), slot.reset_tokens.data(), bytes);
+    backend_.ops().ResetTokenCounts(*stream_,
+                                    {.row = sequence.row,
+                                     .tokens = reset_tokens_.as<int32_t>(),
+                                     .num_tokens = static_cast<int64_t>(sequence.tokens.size()),
+                                     .num_prompt_tokens = sequence.num_prompt_tokens,
+                                     .token_counts = token_counts_.as<int32_t>(),
+                                     .vocab_size = config_.vocab_size});
+  }
+}
+
+void ModelRunner::FlushBlockUpdates(absl::Span<const BlockTableUpdate> updates) {
+  // The device's metadata buffer may be read by a step that is still running: wait for it first,
+  // and for the copy afterwards, as the caller reuses the pinned memory.
+  stream_->Synchronize().IgnoreError();  // Wait reports the error
+  auto* device_updates = metadata_.as<BlockTableUpdate>();
+  stream_->CopyToDevice(device_updates, updates.data(),
+                        static_cast<int64_t>(updates.size() * sizeof(BlockTableUpdate)));
+  UpdateBlockTables(device_updates, static_cast<int64_t>(updates.size()));
+  stream_->Synchronize().IgnoreError();
+}
+
+void ModelRunner::UpdateBlockTables(const BlockTableUpdate* device_updates, int64_t num_updates) {
+  if (num_updates == 0) return;
+  backend_.ops().UpdateBlockTables(*stream_,
+                                   {.updates = device_updates,
+                                    .num_updates = num_updates,
+                                    .block_tables = block_tables_.as<BlockId>(),
+                                    .max_num_seqs = config_.limits.max_num_seqs,
+                                    .max_blocks_per_seq = config_.limits.max_blocks_per_seq});
+}
+
+void ModelRunner::EnqueueStep(const BatchMetadata& batch) {
+  const BatchLimits& limits = config_.limits;
+  const BatchArrays arrays = BatchLayout(batch.shape).At(metadata_.data());
+  DecoderInputs inputs = {.num_tokens = batch.num_tokens,
+                          .input_ids = arrays.input_ids,
+                          .row_last_token = row_last_token_.as<int32_t>(),
+                          .positions = arrays.positions,
+                          .slot_mapping = {},
+                          .plans = {}};
+  for (int group = 0; group < limits.num_groups; ++group) {
+    attention_.Plan(*stream_, *plans_[group],
+                    {.num_seqs = batch.num_seqs,
+                     .num_tokens = batch.num_tokens,
+                     .num_decodes = batch.num_decodes,
+                     .max_seqlen_q = batch.max_seqlen_q,
+                     .max_seqlen_k = batch.max_seqlen_k,
+                     .cu_seqlens_q = arrays.cu_seqlens_q,
+                     .seq_lens = arrays.seq_lens,
+                     .seq_rows = arrays.seq_rows,
+                     .block_tables = block_tables_.as<BlockId>() +
+                                     group * limits.max_num_seqs * limits.max_blocks_per_seq,
+                     .block_table_stride = limits.max_blocks_per_seq});
+    inputs.slot_mapping.push_back(arrays.slot_mapping + group * batch.shape.num_tokens);
+    inputs.plans.push_back(plans_[group].get());
+  }
+  decoder_.Forward(*stream_, inputs, kv_arena_);
+  EnqueueSampling(batch);
+}
+
+void ModelRunner::EnqueueSampling(const BatchMetadata& batch) {
+  const BatchArrays arrays = BatchLayout(batch.shape).At(metadata_.data());
+  const OutputArrays outputs = OutputsAt(outputs_.data());
+  // The logits buffer has max_num_seqs rows: enough for every sampling row; scored rows take turns.
+  const int64_t tile = config_.limits.max_num_seqs;
+  for (int64_t first = 0; first < batch.num_logit_rows; first += tile) {
+    const int64_t num_rows = std::min<int64_t>(tile, batch.num_logit_rows - first);
+    backend_.ops().Sample(
+        *stream_, {.logits = decoder_.Logits(*stream_, arrays.logits_indices + first, num_rows),
+                   .rows = arrays.sampling + first,
+                   .bias = arrays.bias,
+                   .token_counts = token_counts_.as<int32_t>(),
+                   .row_last_token = row_last_token_.as<int32_t>(),
+                   .sampled_ids = outputs.ids + first,
+                   .sampled_logprobs = outputs.logprobs + first,
+                   .sampled_ranks = outputs.ranks + first,
+                   .top_ids = outputs.top_ids + first * kMaxLogprobs,
+                   .top_logprobs = outputs.top_logprobs + first * kMaxLogprobs});
+  }
+}
+
+void ModelRunner::CopyOutputs(Slot& slot) {
+  const int64_t rows = slot.batch.num_logit_rows;
+  if (rows == 0) return;
+  const OutputArrays device = OutputsAt(outputs_.data());
+  const OutputArrays host = OutputsAt(slot.outputs.data());
+  stream_->CopyToHost(host.ids, device.ids, 4 * rows);
+  if (!slot.batch.any_logprobs) return;
+  stream_->CopyToHost(host.logprobs, device.logprobs, 4 * rows);
+  stream_->CopyToHost(host.ranks, device.ranks, 4 * rows);
+  stream_->CopyToHost(host.top_ids, device.top_ids, 4 * rows * kMaxLogprobs);
+  stream_->CopyToHost(host.top_logprobs, device.top_logprobs, 4 * rows * kMaxLogprobs);
+}
+
+TokenLogprobs ModelRunner::LogprobsOfRow(const OutputArrays& outputs, int32_t row,
+                                         int32_t num_top) const {
+  TokenLogprobs logprobs;
+  logprobs.logprob = outputs.logprobs[row];
+  logprobs.rank = outputs.ranks[row];
+  const int64_t first = int64_t{row} * kMaxLogprobs;
+  const int64_t count = std::min<int64_t>({num_top, kMaxLogprobs, config_.vocab_size});
+  for (int64_t i = 0; i < count; ++i) {
+    logprobs.top.emplace_back(outputs.top_ids[first + i], outputs.top_logprobs[first + i]);
+  }
+  return logprobs;
+}
+
+absl::StatusOr<StepResult> ModelRunner::Wait() {
+  CHECK_GT(num_in_flight_, 0);
+  Slot& slot = slots_[(next_slot_ + kMaxInFlight - num_in_flight_) % kMaxInFlight];
+  --num_in_flight_;
+  RETURN_IF_ERROR(slot.done->Wait());
+  const OutputArrays outputs = OutputsAt(slot.outputs.data());
+  StepResult result;
+  result.step = slot.step;
+  result.sequences = std::exchange(slot.sequences, {});
+  for (size_t i = 0; i < result.sequences.size(); ++i) {
+    SequenceResult& sequence = result.sequences[i];
+    const LogitRows& rows = slot.batch.logit_rows[i];
+    if (rows.sampled >= 0) {
+      sequence.sampled = outputs.ids[rows.sampled];
+      if (slot.num_logprobs[i] >= 0) {
+        sequence.logprobs = std::make_unique<TokenLogprobs>(
+            LogprobsOfRow(outputs, rows.sampled, slot.num_logprobs[i]));
+      }
+    }
+    for (int32_t j = 0; j < rows.num_scored; ++j) {
+      sequence.prompt_logprobs.emplace_back(
+          slot.scored[i][j],
+          LogprobsOfRow(outputs, rows.first_scored + j, slot.num_prompt_logprobs[i]));
+    }
+  }
+  return result;
+}
+
+}  // namespace quire

@@ -1,0 +1,118 @@
+// ModelRunner: does what the scheduler decided. Submit stages a step's metadata, sends it to the
+// device in one copy and enqueues the step; Wait blocks until its results are on the host. Two
+// steps may be submitted before the first is waited for (lookahead); sampled ids stay on the device
+// meanwhile. All memory is allocated in Create. Engine thread; knows nothing of Sequence or of
+// text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/decoder.h"
+#include "engine/runner/batch.h"
+#include "engine/runner/batch_builder.h"
+#include "kernels/backend.h"
+#include "kvcache/kv_arena.h"
+#include "scheduler/scheduler_output.h"
+
+namespace quire {
+
+struct ModelRunnerConfig {
+  BatchLimits limits;
+  int64_t max_model_len = 0;
+  int64_t vocab_size = 0;
+  AttentionGeometry attention;  // without the window, which each layer group has its own of
+};
+
+class ModelRunner {
+ public:
+  static constexpr int kMaxInFlight = 2;
+
+  // RESOURCE_EXHAUSTED when the device has no room. The decoder, the arena and the attention
+  // backend must outlive the runner.
+  static absl::StatusOr<std::unique_ptr<ModelRunner>> Create(Backend& backend,
+                                                             AttentionBackend& attention,
+                                                             Decoder& decoder, KvArena& kv_arena,
+                                                             const ModelRunnerConfig& config);
+  // Waits for the stream.
+  ~ModelRunner();
+
+  // Enqueues a step. At most kMaxInFlight steps may be waiting for Wait.
+  void Submit(const SchedulerOutput& output);
+
+  // Results of the oldest submitted step; the status is a device error, after which the runner is
+  // dead.
+  absl::StatusOr<StepResult> Wait();
+
+  int num_in_flight() const { return num_in_flight_; }
+  int64_t size_bytes() const;  // device memory of metadata, block tables, sampling state
+
+  // Device bytes that Create will allocate, for the memory plan.
+  static int64_t BytesFor(const ModelRunnerConfig& config);
+
+ private:
+  // Pinned host memory of one step in flight, and what its results belong to.
+  struct Slot {
+    DeviceBuffer metadata;      // BatchLayout, the largest shape
+    DeviceBuffer reset_tokens;  // int32 [max_model_len]
+    DeviceBuffer outputs;       // OutputArrays
+    std::unique_ptr<Event> done;
+    uint64_t step = 0;
+    BatchMetadata batch;
+    std::vector<SequenceResult> sequences;  // results but for what the device computes
+    std::vector<int32_t> num_logprobs;      // [num_seqs] alternatives per sampled token
+    std::vector<int32_t> num_prompt_logprobs;
+    std::vector<std::vector<TokenId>> scored;  // [num_seqs] the prompt tokens that are scored
+  };
+  // What sampling writes, in one buffer on each side.
+  struct OutputArrays {
+    int32_t* ids;         // [max_logit_rows]
+    float* logprobs;      // [max_logit_rows]
+    int32_t* ranks;       // [max_logit_rows]
+    int32_t* top_ids;     // [max_logit_rows, kMaxLogprobs]
+    float* top_logprobs;  // [max_logit_rows, kMaxLogprobs]
+  };
+
+  ModelRunner(Backend& backend, AttentionBackend& attention, Decoder& decoder, KvArena& kv_arena,
+              const ModelRunnerConfig& config);
+  absl::Status AllocateDeviceMemory();
+  absl::Status AllocateSlots();
+  OutputArrays OutputsAt(void* base) const;
+  static int64_t OutputBytes(const BatchLimits& limits);
+
+  void ResetNewRows(const SchedulerOutput& output, Slot& slot);
+  void FlushBlockUpdates(absl::Span<const BlockTableUpdate> updates);
+  void UpdateBlockTables(const BlockTableUpdate* device_updates, int64_t num_updates);
+  // The part that depends on shapes only and reads everything else from device memory.
+  void EnqueueStep(const BatchMetadata& batch);
+  void EnqueueSampling(const BatchMetadata& batch);
+  void CopyOutputs(Slot& slot);
+  static void RememberSequences(const SchedulerOutput& output, Slot& slot);
+  TokenLogprobs LogprobsOfRow(const OutputArrays& outputs, int32_t row, int32_t num_top) const;
+
+  Backend& backend_;
+  AttentionBackend& attention_;
+  Decoder& decoder_;
+  KvArena& kv_arena_;
+  ModelRunnerConfig config_;
+  int64_t metadata_bytes_;  // of the largest shape
+  BatchBuilder builder_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<std::unique_ptr<AttentionPlan>> plans_;  // per layer group
+
+  DeviceBuffer metadata_;        // BatchLayout
+  DeviceBuffer block_tables_;    // int32 [num_groups, max_num_seqs, max_blocks_per_seq]
+  DeviceBuffer row_last_token_;  // int32 [max_num_seqs]
+  DeviceBuffer token_counts_;    // int32 [max_num_seqs, vocab_size]
+  DeviceBuffer reset_tokens_;    // int32 [max_model_len]
+  DeviceBuffer outputs_;         // OutputArrays
+
+  std::vector<Slot> slots_;  // [kMaxInFlight]
+  int next_slot_ = 0;        // of the next Submit
+  int num_in_flight_ = 0;
+};
+
+}  // namespace quire
