@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -61,6 +62,8 @@ class Engine::Impl {
   void Add(AddMessage message);
   void Deliver(std::vector<SequenceEvent> events);
   void LeaveQueue(ActiveRequest& active);
+  void Count(const SchedulerOutput& output);
+  void Fail(const absl::Status& status);
   void FailAll(const absl::Status& status);
   void PublishStatus();
 
@@ -151,13 +154,9 @@ void Engine::Impl::PublishStatus() {
 
 void Engine::Impl::Run() {
   bool progress = true;  // the last round scheduled or committed something
-  while (true) {
-    std::vector<InboxMessage> messages = inbox_->Take(/*wait=*/!progress);
-    if (messages.empty() && !progress && inbox_->closed()) break;
-    if (inbox_->closed() && parts_->runner->num_in_flight() == 0) break;
-    for (InboxMessage& message : messages) Handle(std::move(message));
+  while (!inbox_->closed()) {
+    for (InboxMessage& message : inbox_->Take(/*wait=*/!progress)) Handle(std::move(message));
     progress = Step();
-    if (failed_) break;
     PublishStatus();
   }
   // What was posted before the inbox closed is answered, not dropped.
@@ -175,35 +174,44 @@ bool Engine::Impl::Step() {
   const SchedulerOutput output = scheduler.Schedule();
   Deliver(scheduler.TakeEvents());
   if (!output.empty()) {
-    ++num_steps_;
+    Count(output);
     runner.Submit(output);
   }
   const int may_run_on = config_.async_scheduling && !output.empty() ? 1 : 0;
   if (runner.num_in_flight() > may_run_on) {
     absl::StatusOr<StepResult> result = runner.Wait();
     if (!result.ok()) {
-      failed_ = true;
-      inbox_->Close();
-      FailAll(absl::UnavailableError(
-          absl::StrCat("device error: ", result.status().message(), "; retry on another server")));
-      PublishStatus();
-      std::function<void(const absl::Status&)> on_failure;
-      {
-        std::lock_guard lock(mutex_);
-        on_failure = on_failure_;
-      }
-      if (on_failure) on_failure(result.status());
+      Fail(result.status());
       return false;
-    }
-    for (const SequenceResult& sequence : result->sequences) {
-      num_prompt_tokens_ += sequence.num_new - (sequence.sampled >= 0 ? 1 : 0);
-      num_generated_tokens_ += sequence.sampled >= 0 ? 1 : 0;
     }
     scheduler.Commit(*std::move(result));
     Deliver(scheduler.TakeEvents());
     return true;
   }
   return !output.empty();
+}
+
+void Engine::Impl::Count(const SchedulerOutput& output) {
+  ++num_steps_;
+  for (const ScheduledSequence& sequence : output.sequences) {
+    const int64_t end = std::min(sequence.start + sequence.num_new, sequence.num_prompt_tokens);
+    num_prompt_tokens_ += std::max<int64_t>(0, end - sequence.start);
+    num_generated_tokens_ += sequence.samples ? 1 : 0;
+  }
+}
+
+// The device is lost: every stream ends retryably, nothing is admitted any more, the owner is told.
+void Engine::Impl::Fail(const absl::Status& status) {
+  failed_ = true;
+  inbox_->Close();
+  FailAll(absl::UnavailableError(
+      absl::StrCat("device error: ", status.message(), "; retry on another server")));
+  std::function<void(const absl::Status&)> on_failure;
+  {
+    std::lock_guard lock(mutex_);
+    on_failure = on_failure_;
+  }
+  if (on_failure) on_failure(status);
 }
 
 void Engine::Impl::Handle(InboxMessage message) {
