@@ -1,0 +1,167 @@
+// The CPU device: memory, what it reports, and how a backend is opened.
+#include "kernels/device.h"
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/host_info.h"
+
+namespace quire {
+namespace {
+
+using testing::HasSubstr;
+
+bool IsZero(const DeviceBuffer& buffer) {
+  for (int64_t i = 0; i < buffer.size_bytes(); ++i) {
+    if (buffer.as<char>()[i] != 0) return false;
+  }
+  return true;
+}
+
+TEST(CpuDeviceTest, AllocatesAlignedMemory) {
+  cpu::CpuDevice device(1, cpu::Isa::kGeneric);
+  for (int64_t size_bytes : {0, 1, 4096, 5000, 2 << 20, (4 << 20) + 1}) {
+    auto buffer = device.Allocate(size_bytes);
+    ASSERT_TRUE(buffer.ok()) << buffer.status();
+    EXPECT_NE(buffer->data(), nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % 256, 0u);
+    EXPECT_EQ(buffer->size_bytes(), size_bytes);
+    if (size_bytes > 0) buffer->as<char>()[size_bytes - 1] = 1;
+  }
+}
+
+TEST(CpuDeviceTest, PinnedMemoryIsZero) {
+  cpu::CpuDevice device(1, cpu::Isa::kGeneric);
+  for (int i = 0; i < 2; ++i) {  // the second time it may get the first one's pages
+    auto buffer = device.AllocatePinned(3 << 20);
+    ASSERT_TRUE(buffer.ok());
+    EXPECT_TRUE(IsZero(*buffer));
+    buffer->as<char>()[12345] = 1;
+  }
+}
+
+TEST(CpuDeviceTest, RefusesMoreThanThereIs) {
+  cpu::CpuDevice device(1, cpu::Isa::kGeneric);
+  for (int64_t size_bytes :
+       {device.Memory()->total_bytes + 1, std::numeric_limits<int64_t>::max()}) {
+    auto buffer = device.Allocate(size_bytes);
+    EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(buffer.status().message()), HasSubstr(std::to_string(size_bytes)));
+  }
+}
+
+// Untouched pages use no memory yet, but they are promised.
+TEST(CpuDeviceTest, AllocatedMemoryIsNoLongerFree) {
+  cpu::CpuDevice device(1, cpu::Isa::kGeneric);
+  const int64_t free_bytes = device.Memory()->free_bytes;
+  const int64_t size_bytes = free_bytes / 2;
+  {
+    auto buffer = device.Allocate(size_bytes);
+    ASSERT_TRUE(buffer.ok()) << buffer.status();
+    EXPECT_LE(device.Memory()->free_bytes, free_bytes - size_bytes);
+    EXPECT_FALSE(device.Allocate(free_bytes - size_bytes + 1).ok());
+  }
+  EXPECT_GT(device.Memory()->free_bytes, free_bytes - size_bytes);
+}
+
+TEST(CpuDeviceTest, NamesProcessorAndInstructionSet) {
+  cpu::CpuDevice device(3, cpu::Isa::kAvx2);
+  EXPECT_EQ(device.info().kind, DeviceKind::kCpu);
+  EXPECT_EQ(device.info().num_threads, 3);
+  EXPECT_THAT(device.info().name, HasSubstr(cpu::CpuModelName()));
+  EXPECT_THAT(device.info().name, HasSubstr("(avx2)"));
+}
+
+class MemoryInfoTest : public testing::Test {
+ protected:
+  MemoryInfoTest() : root_(testing::TempDir() + "quire_cgroup") {
+    std::filesystem::remove_all(root_);
+    Write("meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 700 kB\n");
+  }
+  ~MemoryInfoTest() override { std::filesystem::remove_all(root_); }
+
+  void Write(const std::string& name, const std::string& text) {
+    const std::filesystem::path path = std::filesystem::path(root_) / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  void ExpectInfo(int64_t free_bytes, int64_t total_bytes) {
+    const MemoryInfo info = cpu::ReadMemoryInfo(root_, root_ + "/meminfo");
+    EXPECT_EQ(info.free_bytes, free_bytes);
+    EXPECT_EQ(info.total_bytes, total_bytes);
+  }
+
+  const std::string root_;
+};
+
+TEST_F(MemoryInfoTest, WithoutACgroupTheMachineCounts) { ExpectInfo(700 * 1024, 1000 * 1024); }
+
+TEST_F(MemoryInfoTest, CgroupV2LimitsAndItsCacheIsFree) {
+  Write("memory.max", "300000\n");
+  Write("memory.current", "250000\n");
+  Write("memory.stat", "anon 100\ninactive_file 50000\n");
+  ExpectInfo(100000, 300000);
+}
+
+TEST_F(MemoryInfoTest, CgroupV2WithoutALimit) {
+  Write("memory.max", "max\n");
+  Write("memory.current", "250000\n");
+  ExpectInfo(700 * 1024, 1000 * 1024);
+}
+
+TEST_F(MemoryInfoTest, CgroupV1Limits) {
+  Write("memory/memory.limit_in_bytes", "400000\n");
+  Write("memory/memory.usage_in_bytes", "100000\n");
+  Write("memory/memory.stat", "total_inactive_file 20000\n");
+  ExpectInfo(320000, 400000);
+}
+
+TEST_F(MemoryInfoTest, CgroupV1WithoutALimit) {
+  Write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+  Write("memory/memory.usage_in_bytes", "100000\n");
+  ExpectInfo(700 * 1024, 1000 * 1024);
+}
+
+TEST_F(MemoryInfoTest, AnOvercommittedCgroupHasNothingFree) {
+  Write("memory.max", "300000\n");
+  Write("memory.current", "310000\n");
+  ExpectInfo(0, 300000);
+}
+
+TEST(BackendTest, OpensTheCpu) {
+  auto backend = OpenBackend({.num_threads = 2});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  EXPECT_EQ((*backend)->device().info().num_threads, 2);
+  EXPECT_NE((*backend)->attention(AttentionPath::kNative), nullptr);
+  EXPECT_EQ((*backend)->attention(AttentionPath::kTrtllm), nullptr);
+}
+
+TEST(BackendTest, UsesTheProcessorsItMayByDefault) {
+  auto backend = OpenBackend({});
+  ASSERT_TRUE(backend.ok());
+  EXPECT_EQ((*backend)->device().info().num_threads, cpu::NumUsableCpus());
+}
+
+TEST(BackendTest, RefusesAnImpossibleNumberOfThreads) {
+  for (int num_threads : {-1, 1000000}) {
+    auto backend = OpenBackend({.num_threads = num_threads});
+    EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(backend.status().message()), HasSubstr("num_threads"));
+  }
+}
+
+TEST(BackendTest, SaysWhatToDoWithoutCuda) {
+  if (CudaAvailable()) GTEST_SKIP() << "this machine has a CUDA device";
+  auto backend = OpenBackend({.kind = DeviceKind::kCuda});
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(backend.status().message()), HasSubstr("--device cpu"));
+}
+
+}  // namespace
+}  // namespace quire
