@@ -1,0 +1,56 @@
+# Shared by tools/quickstart, tools/test and .ci/run: installs what is missing, configures, builds.
+# Sourced, not run. Debian 12 packages only; works as root or through sudo.
+
+QUIRE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+
+QUIRE_BUILD_PACKAGES="g++ cmake ninja-build ccache pkg-config git ca-certificates \
+libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev \
+libabsl-dev nlohmann-json3-dev libspdlog-dev libhwy-dev libpcre2-dev libutf8proc-dev libcli11-dev \
+libssl-dev"
+QUIRE_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev clang-format-14 \
+python3 python3-venv python3-pip"
+
+say() { printf '\033[1m==> %s\033[0m\n' "$*" >&2; }
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# ensure_packages NAME...: installs those Debian packages that are missing.
+ensure_packages() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||
+      missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  local sudo=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "installing packages needs root: run as root or install sudo"
+    sudo=(sudo)
+  fi
+  "${sudo[@]}" apt-get update -qq || fail "apt-get update failed; check the network and APT sources"
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    "${missing[@]}" >/dev/null || fail "apt-get install failed; see the messages above"
+}
+
+# build_targets PRESET TARGET...: configures build/PRESET and builds the targets (all if none).
+build_targets() {
+  local preset=$1
+  shift
+  cd "$QUIRE_ROOT" || exit 1
+  local started=$SECONDS log
+  log=$(mktemp)
+  say "configuring build/$preset"
+  cmake --preset "$preset" "${QUIRE_CMAKE_ARGS[@]}" >"$log" 2>&1 || {
+    cat "$log" >&2
+    rm -f "$log"
+    fail "cmake failed; see the messages above"
+  }
+  rm -f "$log"
+  say "building $preset ${*:-everything} (minutes the first time, seconds afterwards)"
+  cmake --build "build/$preset" --parallel "$(nproc)" ${1:+--target "$@"} >&2 ||
+    fail "the build failed; see the messages above"
+  say "built in $((SECONDS - started)) s"
+}
