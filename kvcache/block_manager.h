@@ -3,17 +3,19 @@
 // later requests find them (prefix caching). It sees token ids and block tables, never sequences,
 // text or devices. Invariants (CheckInvariants): reference count = number of tables holding the
 // block; free, cached-free and held blocks partition the pool; a cached block is full, immutable
-// and its tokens match its hash. Used by the engine thread only.
+// and its tokens match its hash; only cached blocks are shared. Used by the engine thread only.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "kernels/base/types.h"
+#include "kvcache/block_hash.h"
+#include "kvcache/block_pool.h"
+#include "kvcache/prefix_index.h"
 
 namespace quire {
 
@@ -29,22 +31,35 @@ struct BlockManagerConfig {
   bool enable_prefix_caching = true;
   // Mixed into every hash: model, dtype, adapter, whatever else changes the KV of equal tokens.
   std::string hash_context;
-  // Test hook: keeps only this many bits of each hash to force collisions; 0 = all 256.
+  // Test hook: keeps only this many bits of each index key to force collisions; 0 = all.
   int hash_bits_for_test = 0;
 };
 
 // The blocks of one sequence, per layer group: blocks[g][i] holds tokens [i * block_size, ...) of
 // group g, or kNoBlock where the group's window has passed it. Filled by BlockManager only; must be
-// released.
+// released. A table belongs to one sequence of tokens and one salt for its whole life, so the
+// hashes outlive Release and no block of tokens is hashed twice.
 struct BlockTable {
   std::vector<std::vector<BlockId>> blocks;
   // First block of each group that may still be held (earlier ones slid out of the window).
   std::vector<int64_t> first_held;
-  // Leading full blocks whose hash is known (attached or published), and the chain's last hash.
-  int64_t num_hashed = 0;
-  std::string last_hash;
+  int64_t num_published = 0;  // leading blocks that were attached or offered to the prefix cache
+  BlockHash root;             // what the first block chains to; set with the first hash
+  std::vector<BlockHash> hashes;  // chained hashes of the leading full blocks, as far as known
 
   bool empty() const { return blocks.empty() || blocks[0].empty(); }
+  int64_t num_held() const {  // blocks referenced, over all groups
+    int64_t count = 0;
+    for (size_t g = 0; g < blocks.size(); ++g) count += blocks[g].size() - first_held[g];
+    return count;
+  }
+};
+
+// A cached prefix, as FindPrefix saw it.
+struct PrefixMatch {
+  int64_t num_tokens = 0;       // a multiple of block_size
+  int64_t num_blocks = 0;       // blocks that attaching it references, over all groups
+  int64_t num_free_blocks = 0;  // those of them that nobody holds now
 };
 
 struct BlockStats {
@@ -59,9 +74,12 @@ struct BlockStats {
 class BlockManager {
  public:
   explicit BlockManager(const BlockManagerConfig& config);
-  ~BlockManager();
   BlockManager(const BlockManager&) = delete;
   BlockManager& operator=(const BlockManager&) = delete;
+
+  // What AttachPrefix would find now; changes nothing but the table's hashes.
+  PrefixMatch FindPrefix(absl::Span<const TokenId> tokens, std::string_view salt,
+                         BlockTable* table);
 
   // Attaches the longest cached prefix of `tokens` to the empty `table` and returns its length in
   // tokens: a multiple of block_size and less than tokens.size(), so that at least one token is
@@ -71,6 +89,9 @@ class BlockManager {
   // Makes `table` cover `num_tokens` tokens in every group; all or nothing. False: too few free
   // blocks.
   bool TryGrow(BlockTable* table, int64_t num_tokens);
+
+  // Blocks that TryGrow would take.
+  int64_t NumBlocksToGrow(const BlockTable& table, int64_t num_tokens) const;
 
   // Enters the full blocks of the first `num_computed` tokens into the prefix cache. `tokens` are
   // the sequence's tokens from its beginning; `salt` as in AttachPrefix. Blocks whose contents
@@ -85,9 +106,9 @@ class BlockManager {
   void Release(BlockTable* table);
 
   // Blocks that a sequence of `num_tokens` holds at most at once, over all groups, when it computes
-  // at most `max_step_tokens` per step.
+  // at most `max_step_tokens` beyond the tokens whose window was last released.
   int64_t MaxBlocksFor(int64_t num_tokens, int64_t max_step_tokens) const;
-  int64_t num_free_blocks() const;  // unreferenced, cached ones included
+  int64_t num_free_blocks() const { return pool_.num_free(); }  // unreferenced, cached included
   BlockStats stats() const;
 
   // Forgets every unreferenced cached block; returns how many.
@@ -97,8 +118,28 @@ class BlockManager {
   void CheckInvariants(absl::Span<const BlockTable* const> live_tables) const;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  int num_groups() const { return static_cast<int>(config_.groups.size()); }
+  absl::Span<const TokenId> TokensOfBlock(absl::Span<const TokenId> tokens, int64_t index) const {
+    return tokens.subspan(index * config_.block_size, config_.block_size);
+  }
+  int64_t FirstVisibleBlock(int group, int64_t position) const;
+  int64_t UsablePrefix(int group, absl::Span<const TokenId> tokens, const BlockTable& table,
+                       int64_t num_blocks) const;
+  void ExtendHashes(BlockTable* table, absl::Span<const TokenId> tokens, int64_t num_blocks,
+                    std::string_view salt);
+  BlockId TakeBlock();
+  void AddReference(BlockId block);
+  void DropReference(BlockId block);
+  void CheckTable(const BlockTable& table, std::vector<int32_t>* num_references) const;
+
+  const BlockManagerConfig config_;
+  BlockHasher hasher_;
+  BlockPool pool_;
+  PrefixIndex index_;
+  int64_t num_cached_free_ = 0;
+  int64_t prefix_queried_tokens_ = 0;
+  int64_t prefix_hit_tokens_ = 0;
+  int64_t num_evictions_ = 0;
 };
 
 }  // namespace quire

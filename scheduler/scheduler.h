@@ -1,39 +1,40 @@
 // Scheduler: decides who runs how many tokens in the next step. Owns all sequences and, through
 // BlockManager, their blocks; touches no device. There are no phases: prefill, chunk, decode and
-// resumed sequences are all {start, num_new}. Used by the engine thread only.
-//
-// Tokens of a sequence, as half-open regions of positions:
-//   [0, num_computed)             KV is in the cache, results have come back (Commit)
-//   [num_computed, num_submitted) handed to the runner, not back yet (Schedule)
-//   [num_submitted, num_known)    known tokens still to run: the rest of the prompt, or one sampled
-//   token
-// With lookahead a decode may be scheduled for a token that only the device knows yet.
+// resumed sequences are all {start, num_new} (the regions of a sequence: scheduler/sequence.h).
+// Progress: the best-ranked sequence that is not paused may take every other's blocks and row, and
+// Add refuses what does not fit into the whole pool; so it always runs on, ends, and leaves its
+// place to the next. Used by the engine thread only.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "kvcache/block_manager.h"
 #include "scheduler/request.h"
 #include "scheduler/scheduler_output.h"
+#include "scheduler/sequence.h"
 
 namespace quire {
 
 struct SchedulerConfig {
   int64_t max_num_seqs = 64;              // sequences that run at once
-  int64_t max_num_batched_tokens = 2048;  // tokens of one step
-  int64_t max_num_partial_prefills = 4;   // prompts in progress at once
-  int64_t max_model_len = 4096;           // prompt and generated tokens of one sequence
-  int64_t max_waiting_requests = 1024;    // bound of the waiting queue, in requests
-  int64_t max_waiting_tokens = 1 << 22;   // and in prompt tokens
+  int64_t max_num_batched_tokens = 2048;  // tokens of one step; at least max_num_seqs
+  // While the prompts in progress do not fit into one step, at most this many are in progress.
+  int64_t max_num_partial_prefills = 4;
+  int64_t max_model_len = 4096;          // prompt and generated tokens of one sequence
+  int64_t max_waiting_requests = 1024;   // bound of the waiting queue, each continuation counted
+  int64_t max_waiting_tokens = 1 << 22;  // and in their prompt tokens
 };
 
 struct SchedulerStats {
-  int64_t num_waiting = 0;
-  int64_t num_waiting_tokens = 0;
-  int64_t num_running = 0;
+  int64_t num_waiting = 0;         // sequences, preempted ones included
+  int64_t num_waiting_tokens = 0;  // their prompt tokens
+  int64_t num_running = 0;         // sequences with a row
   int64_t num_paused = 0;
   int64_t num_preemptions = 0;  // since start
   BlockStats blocks;
@@ -42,7 +43,6 @@ struct SchedulerStats {
 class Scheduler {
  public:
   Scheduler(const SchedulerConfig& config, const BlockManagerConfig& blocks);
-  ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
@@ -74,12 +74,76 @@ class Scheduler {
 
   bool HasUnfinished() const;  // any request waiting, running or in flight
   SchedulerStats stats() const;
-  int64_t FlushPrefixCache();
+  int64_t FlushPrefixCache() { return blocks_.FlushPrefixCache(); }
   void CheckInvariants() const;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  struct RequestState {
+    std::vector<std::unique_ptr<Sequence>> sequences;  // [n]; null once gone
+    int64_t num_left = 0;
+    bool prompt_computed = false;  // the first continuation's, so that the others can attach it
+  };
+
+  // What Schedule handed out and Commit expects back.
+  struct StepInFlight {
+    struct Entry {
+      Sequence* sequence;
+      uint64_t epoch;
+      int64_t start;
+      int64_t num_new;
+      bool samples;
+    };
+    uint64_t step;
+    std::vector<Entry> entries;
+  };
+
+  // scheduler.cc: the life of a sequence.
+  absl::Status CheckFits(const Request& request) const;
+  Sequence* Find(const SequenceKey& key);
+  SequenceEvent& Emit(SequenceEvent::Kind kind, const Sequence& sequence);
+  void Preempt(Sequence* sequence);
+  void Finish(Sequence* sequence, FinishReason reason, TokenId matched_token);
+  void StopRunning(Sequence* sequence);
+  void Settle(Sequence* sequence);
+  void Enqueue(Sequence* sequence);
+  void Dequeue(Sequence* sequence);
+  void Destroy(Sequence* sequence);
+
+  // schedule.cc: deciding a step.
+  void PlanSingleTokens(int64_t* budget);
+  void PlanChunks(int64_t budget);
+  bool Plan(Sequence* sequence, int64_t num_tokens);
+  bool MayPreempt(const Sequence& requester, const Sequence& victim) const;
+  bool PreemptFor(const Sequence& requester, int64_t num_missing_blocks);
+  void AdmitWaiting(int64_t budget);
+  std::vector<Sequence*> Unplanned() const;
+  Sequence* NextToAdmit() const;
+  bool TryAdmit(Sequence* sequence);
+  int64_t NumBlocksMissingToAdmit(Sequence* sequence);
+  int64_t MaxBlocks(int64_t num_tokens) const;
+  int64_t MaxBlocksSoon(const Sequence& sequence) const;
+  int64_t NumReservedBlocks() const;
+  SchedulerOutput HandOut();
+  ScheduledSequence HandOutSequence(Sequence* sequence, StepInFlight* step);
+
+  // commit.cc: making a step true.
+  void Accept(const StepInFlight::Entry& entry, SequenceResult result);
+  void ReportPromptLogprobs(const StepInFlight::Entry& entry, SequenceResult* result);
+
+  const SchedulerConfig config_;
+  const int32_t block_size_;
+  BlockManager blocks_;
+  absl::flat_hash_map<RequestId, RequestState> requests_;
+  absl::btree_set<Sequence*, OutranksLess> waiting_;
+  std::vector<Sequence*> running_;   // best rank first
+  std::vector<Sequence*> draining_;  // blocks that come back with the steps in flight
+  std::vector<int32_t> free_rows_;
+  std::deque<StepInFlight> in_flight_;  // oldest first; at most two
+  std::vector<SequenceEvent> events_;
+  int64_t num_waiting_tokens_ = 0;
+  int64_t num_preemptions_ = 0;
+  uint64_t next_arrival_ = 0;
+  uint64_t next_step_ = 0;
 };
 
 }  // namespace quire

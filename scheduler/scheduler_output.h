@@ -36,6 +36,7 @@ struct ScheduledSequence {
   bool samples;     // the last of these tokens yields a new token
   bool
       input_on_device;  // the (single) input token is still on the device: use the row's last token
+  bool wants_prompt_logprobs;  // of the prompt tokens start+1 .. start+num_new
   int64_t num_prompt_tokens;
   absl::Span<const TokenId> tokens;  // all known tokens, from position 0
   // Known plus submitted generated tokens before this step: this step's sample has this index.
@@ -68,7 +69,7 @@ struct SequenceResult {
   TokenId sampled = -1;                     // -1: none
   std::unique_ptr<TokenLogprobs> logprobs;  // of the sampled token, if asked for
   std::vector<std::pair<TokenId, TokenLogprobs>>
-      prompt_logprobs;  // of tokens start+1 .. start+num_new
+      prompt_logprobs;  // of the prompt tokens start+1 .. start+num_new, if wanted
 };
 
 struct StepResult {

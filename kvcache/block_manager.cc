@@ -1,0 +1,273 @@
+#include "kvcache/block_manager.h"
+
+#include <algorithm>
+
+#include "kernels/base/check.h"
+
+namespace quire {
+
+BlockManager::BlockManager(const BlockManagerConfig& config)
+    : config_(config),
+      hasher_(config.hash_context),
+      pool_(config.num_blocks),
+      index_(config.num_blocks, config.block_size, static_cast<int>(config.groups.size()),
+             config.hash_bits_for_test > 0 ? config.hash_bits_for_test : 64) {
+  CHECK_GT(config.block_size, 0);
+  CHECK(!config.groups.empty());
+  for (const KvGroupConfig& group : config.groups) CHECK_GE(group.sliding_window, 0);
+}
+
+PrefixMatch BlockManager::FindPrefix(absl::Span<const TokenId> tokens, std::string_view salt,
+                                     BlockTable* table) {
+  CHECK(!tokens.empty());
+  if (!config_.enable_prefix_caching) return {};
+  int64_t num_blocks = (tokens.size() - 1) / config_.block_size;
+  ExtendHashes(table, tokens, num_blocks, salt);
+  // Each group shortens the prefix to what it can use, until all agree on one length.
+  int num_agreeing = 0;
+  for (int group = 0; num_agreeing < num_groups(); group = (group + 1) % num_groups()) {
+    const int64_t usable = UsablePrefix(group, tokens, *table, num_blocks);
+    num_agreeing = usable == num_blocks ? num_agreeing + 1 : 1;
+    num_blocks = usable;
+  }
+
+  PrefixMatch match = {.num_tokens = num_blocks * config_.block_size};
+  for (int group = 0; group < num_groups(); ++group) {
+    for (int64_t i = FirstVisibleBlock(group, match.num_tokens); i < num_blocks; ++i) {
+      const BlockId block = index_.Find(group, table->hashes[i], TokensOfBlock(tokens, i));
+      CHECK_NE(block, kNoBlock);
+      ++match.num_blocks;
+      if (pool_.num_references(block) == 0) ++match.num_free_blocks;
+    }
+  }
+  return match;
+}
+
+int64_t BlockManager::AttachPrefix(absl::Span<const TokenId> tokens, std::string_view salt,
+                                   BlockTable* table) {
+  CHECK(table->empty());
+  const int64_t num_tokens = FindPrefix(tokens, salt, table).num_tokens;
+  const int64_t num_blocks = num_tokens / config_.block_size;
+  table->blocks.resize(num_groups());
+  table->first_held.assign(num_groups(), 0);
+  for (int group = 0; group < num_groups(); ++group) {
+    const int64_t first = std::min(FirstVisibleBlock(group, num_tokens), num_blocks);
+    table->first_held[group] = first;
+    table->blocks[group].assign(first, kNoBlock);
+    for (int64_t i = first; i < num_blocks; ++i) {
+      const BlockId block = index_.Find(group, table->hashes[i], TokensOfBlock(tokens, i));
+      AddReference(block);
+      table->blocks[group].push_back(block);
+    }
+  }
+  table->num_published = num_blocks;
+  if (config_.enable_prefix_caching) prefix_queried_tokens_ += tokens.size();
+  prefix_hit_tokens_ += num_tokens;
+  return num_tokens;
+}
+
+bool BlockManager::TryGrow(BlockTable* table, int64_t num_tokens) {
+  if (NumBlocksToGrow(*table, num_tokens) > pool_.num_free()) return false;
+  table->blocks.resize(num_groups());
+  table->first_held.resize(num_groups(), 0);
+  const int64_t target = CeilDiv<int64_t>(num_tokens, config_.block_size);
+  for (std::vector<BlockId>& blocks : table->blocks) {
+    while (static_cast<int64_t>(blocks.size()) < target) blocks.push_back(TakeBlock());
+  }
+  return true;
+}
+
+int64_t BlockManager::NumBlocksToGrow(const BlockTable& table, int64_t num_tokens) const {
+  CHECK_GE(num_tokens, 0);
+  // All groups cover the same tokens, so all have equally many entries.
+  const int64_t current = table.empty() ? 0 : table.blocks[0].size();
+  const int64_t target = CeilDiv<int64_t>(num_tokens, config_.block_size);
+  return std::max<int64_t>(target - current, 0) * num_groups();
+}
+
+void BlockManager::Publish(BlockTable* table, absl::Span<const TokenId> tokens,
+                           int64_t num_computed, std::string_view salt) {
+  CHECK_LE(num_computed, static_cast<int64_t>(tokens.size()));
+  const int64_t num_full = num_computed / config_.block_size;
+  if (!config_.enable_prefix_caching || num_full <= table->num_published) return;
+  ExtendHashes(table, tokens, num_full, salt);
+  for (int group = 0; group < num_groups(); ++group) {
+    const std::vector<BlockId>& blocks = table->blocks[group];
+    CHECK_LE(num_full, static_cast<int64_t>(blocks.size()));
+    for (int64_t i = table->num_published; i < num_full; ++i) {
+      if (blocks[i] == kNoBlock) continue;
+      // A refused block stays private: its contents, or a collision, are cached elsewhere.
+      index_.Insert(group, table->hashes[i], TokensOfBlock(tokens, i), blocks[i]);
+    }
+  }
+  table->num_published = num_full;
+}
+
+void BlockManager::ReleaseOutsideWindow(BlockTable* table, int64_t num_computed) {
+  for (size_t group = 0; group < table->blocks.size(); ++group) {
+    std::vector<BlockId>& blocks = table->blocks[group];
+    const int64_t first_visible =
+        std::min<int64_t>(FirstVisibleBlock(static_cast<int>(group), num_computed), blocks.size());
+    for (int64_t& i = table->first_held[group]; i < first_visible; ++i) {
+      DropReference(blocks[i]);
+      blocks[i] = kNoBlock;
+    }
+  }
+}
+
+void BlockManager::Release(BlockTable* table) {
+  const int64_t num_blocks = table->empty() ? 0 : table->blocks[0].size();
+  for (int64_t i = num_blocks - 1; i >= 0; --i) {
+    for (size_t group = 0; group < table->blocks.size(); ++group) {
+      if (i >= table->first_held[group]) DropReference(table->blocks[group][i]);
+    }
+  }
+  table->blocks.clear();
+  table->first_held.clear();
+  table->num_published = 0;
+}
+
+int64_t BlockManager::MaxBlocksFor(int64_t num_tokens, int64_t max_step_tokens) const {
+  CHECK_GE(num_tokens, 0);
+  CHECK_GE(max_step_tokens, 1);
+  int64_t max_blocks = 0;
+  for (const KvGroupConfig& group : config_.groups) {
+    int64_t in_group = CeilDiv<int64_t>(num_tokens, config_.block_size);
+    if (group.sliding_window > 0) {
+      // window - 1 tokens behind the step and the step itself, neither end aligned to a block.
+      const int64_t visible = group.sliding_window - 1 + max_step_tokens;
+      in_group = std::min(in_group, CeilDiv<int64_t>(visible, config_.block_size) + 1);
+    }
+    max_blocks += in_group;
+  }
+  return max_blocks;
+}
+
+BlockStats BlockManager::stats() const {
+  return {.num_blocks = pool_.num_blocks(),
+          .num_held = pool_.num_blocks() - pool_.num_free(),
+          .num_cached_free = num_cached_free_,
+          .prefix_queried_tokens = prefix_queried_tokens_,
+          .prefix_hit_tokens = prefix_hit_tokens_,
+          .num_evictions = num_evictions_};
+}
+
+int64_t BlockManager::FlushPrefixCache() {
+  int64_t num_flushed = 0;
+  pool_.ForEachFree([&](BlockId block) {
+    if (!index_.Contains(block)) return;
+    index_.Erase(block);
+    ++num_flushed;
+  });
+  CHECK_EQ(num_flushed, num_cached_free_);
+  num_cached_free_ = 0;
+  return num_flushed;
+}
+
+void BlockManager::CheckInvariants(absl::Span<const BlockTable* const> live_tables) const {
+  std::vector<int32_t> num_references(config_.num_blocks, 0);
+  for (const BlockTable* table : live_tables) CheckTable(*table, &num_references);
+
+  int64_t num_free = 0;
+  for (BlockId block = 0; block < config_.num_blocks; ++block) {
+    CHECK_EQ(pool_.num_references(block), num_references[block]) << "block " << block;
+    if (num_references[block] == 0) ++num_free;
+    if (num_references[block] > 1) CHECK(index_.Contains(block)) << "shared but not cached";
+  }
+  int64_t num_listed = 0;
+  int64_t num_cached_free = 0;
+  pool_.ForEachFree([&](BlockId block) {
+    CHECK_EQ(num_references[block], 0) << "block " << block;
+    ++num_listed;
+    if (index_.Contains(block)) ++num_cached_free;
+  });
+  CHECK_EQ(num_listed, num_free);
+  CHECK_EQ(pool_.num_free(), num_free);
+  CHECK_EQ(num_cached_free_, num_cached_free);
+  index_.CheckInvariants();
+}
+
+void BlockManager::CheckTable(const BlockTable& table, std::vector<int32_t>* num_references) const {
+  if (table.empty()) {
+    CHECK_EQ(table.num_published, 0);
+    return;
+  }
+  CHECK_EQ(table.blocks.size(), config_.groups.size());
+  for (int group = 0; group < num_groups(); ++group) {
+    const std::vector<BlockId>& blocks = table.blocks[group];
+    CHECK_EQ(blocks.size(), table.blocks[0].size());
+    CHECK_LE(table.num_published, static_cast<int64_t>(blocks.size()));
+    for (int64_t i = 0; i < static_cast<int64_t>(blocks.size()); ++i) {
+      if (i < table.first_held[group]) {
+        CHECK_EQ(blocks[i], kNoBlock);
+        continue;
+      }
+      CHECK(blocks[i] >= 0 && blocks[i] < config_.num_blocks) << "block " << blocks[i];
+      ++(*num_references)[blocks[i]];
+      if (i >= table.num_published) CHECK(!index_.Contains(blocks[i])) << "cached unpublished";
+    }
+  }
+}
+
+// The first block of `group` that a query at `position` sees.
+int64_t BlockManager::FirstVisibleBlock(int group, int64_t position) const {
+  const int64_t window = config_.groups[group].sliding_window;
+  if (window == 0) return 0;
+  return std::max<int64_t>(position - window + 1, 0) / config_.block_size;
+}
+
+// The longest prefix of at most `num_blocks` blocks after which `group` finds all it sees cached.
+int64_t BlockManager::UsablePrefix(int group, absl::Span<const TokenId> tokens,
+                                   const BlockTable& table, int64_t num_blocks) const {
+  const auto is_cached = [&](int64_t i) {
+    return index_.Find(group, table.hashes[i], TokensOfBlock(tokens, i)) != kNoBlock;
+  };
+  if (config_.groups[group].sliding_window == 0) {
+    int64_t length = 0;
+    while (length < num_blocks && is_cached(length)) ++length;
+    return length;
+  }
+  // Backwards: a missing block rules out every prefix that ends after it and still sees it, and
+  // all that end between it and the current candidate do.
+  int64_t length = num_blocks;
+  for (int64_t i = num_blocks - 1; i >= FirstVisibleBlock(group, length * config_.block_size);
+       --i) {
+    if (!is_cached(i)) length = i;
+  }
+  return length;
+}
+
+void BlockManager::ExtendHashes(BlockTable* table, absl::Span<const TokenId> tokens,
+                                int64_t num_blocks, std::string_view salt) {
+  CHECK_LE(num_blocks * config_.block_size, static_cast<int64_t>(tokens.size()));
+  std::vector<BlockHash>& hashes = table->hashes;
+  if (hashes.empty()) table->root = hasher_.Root(salt);
+  for (int64_t i = hashes.size(); i < num_blocks; ++i) {
+    hashes.push_back(hasher_.Next(i == 0 ? table->root : hashes.back(), TokensOfBlock(tokens, i)));
+  }
+}
+
+BlockId BlockManager::TakeBlock() {
+  const BlockId block = pool_.Take();
+  CHECK_NE(block, kNoBlock);
+  if (index_.Contains(block)) {
+    index_.Erase(block);
+    --num_cached_free_;
+    ++num_evictions_;
+  }
+  return block;
+}
+
+void BlockManager::AddReference(BlockId block) {
+  CHECK(index_.Contains(block));  // only cached blocks are ever shared
+  if (pool_.num_references(block) == 0) --num_cached_free_;
+  pool_.AddReference(block);
+}
+
+void BlockManager::DropReference(BlockId block) {
+  const bool is_cached = index_.Contains(block);
+  pool_.DropReference(block, is_cached);
+  if (is_cached && pool_.num_references(block) == 0) ++num_cached_free_;
+}
+
+}  // namespace quire

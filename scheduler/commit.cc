@@ -1,0 +1,84 @@
+// Scheduler::Commit: the only place where progress becomes true.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/stop.h"
+
+namespace quire {
+
+void Scheduler::Commit(StepResult result) {
+  CHECK(!in_flight_.empty()) << "no step is in flight";
+  const StepInFlight step = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  CHECK_EQ(result.step, step.step) << "steps are committed in the order they were scheduled";
+  CHECK_EQ(result.sequences.size(), step.entries.size());
+
+  for (size_t i = 0; i < step.entries.size(); ++i) {
+    const StepInFlight::Entry& entry = step.entries[i];
+    Sequence* sequence = entry.sequence;
+    CHECK(result.sequences[i].key == sequence->key);
+    CHECK_EQ(result.sequences[i].epoch, entry.epoch);
+    --sequence->num_steps_in_flight;
+    if (entry.epoch == sequence->epoch) {
+      Accept(entry, std::move(result.sequences[i]));
+    } else {
+      // Preempted or finished meanwhile: the result is dropped, the blocks come back.
+      CHECK(sequence->state == SequenceState::kDraining);
+      if (sequence->num_steps_in_flight == 0) Settle(sequence);
+    }
+  }
+}
+
+void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result) {
+  Sequence* sequence = entry.sequence;
+  CHECK(sequence->state == SequenceState::kRunning);
+  CHECK_EQ(entry.start, sequence->num_computed);
+  CHECK_EQ(entry.samples, result.sampled >= 0) << "sampled " << result.sampled;
+  ReportPromptLogprobs(entry, &result);
+
+  sequence->num_computed += entry.num_new;
+  if (entry.samples) {
+    sequence->tokens.push_back(result.sampled);
+    --sequence->num_samples_in_flight;
+  }
+  blocks_.Publish(&sequence->table, sequence->tokens, sequence->num_computed,
+                  sequence->request->cache_salt);
+  blocks_.ReleaseOutsideWindow(&sequence->table, sequence->num_computed);
+  const int64_t num_prompt_tokens = sequence->num_prompt_tokens();
+  if (sequence->key.index == 0 && sequence->num_computed >= num_prompt_tokens) {
+    requests_.at(sequence->key.request).prompt_computed = true;
+  }
+  if (!entry.samples) return;
+
+  SequenceEvent& event = Emit(SequenceEvent::Kind::kToken, *sequence);
+  event.token = result.sampled;
+  event.logprobs = std::move(result.logprobs);
+  const StopDecision decision =
+      CheckStop(sequence->request->stop, result.sampled, sequence->num_tokens() - num_prompt_tokens,
+                sequence->max_num_tokens - num_prompt_tokens);
+  if (decision.reason != FinishReason::kNone) {
+    Finish(sequence, decision.reason, decision.matched_token);
+  }
+}
+
+// Passes on what has not been reported before: after a preemption the prompt is run again, in other
+// chunks.
+void Scheduler::ReportPromptLogprobs(const StepInFlight::Entry& entry, SequenceResult* result) {
+  Sequence* sequence = entry.sequence;
+  if (!sequence->OwesPromptLogprobs()) return;
+  const int64_t num_scored =
+      std::min(entry.start + entry.num_new, sequence->num_prompt_tokens() - 1);
+  CHECK_EQ(static_cast<int64_t>(result->prompt_logprobs.size()), num_scored - entry.start);
+  const int64_t num_known = sequence->num_prompt_scored - entry.start;
+  if (num_scored <= sequence->num_prompt_scored) return;
+
+  SequenceEvent& event = Emit(SequenceEvent::Kind::kPromptLogprobs, *sequence);
+  std::move(result->prompt_logprobs.begin() + num_known, result->prompt_logprobs.end(),
+            std::back_inserter(event.prompt_logprobs));
+  sequence->num_prompt_scored = num_scored;
+}
+
+}  // namespace quire

@@ -1,0 +1,75 @@
+// Scheduler::CheckInvariants: what must hold between any two calls.
+#include <algorithm>
+
+#include "kernels/base/check.h"
+#include "scheduler/scheduler.h"
+
+namespace quire {
+namespace {
+
+void CheckSequence(const Sequence& sequence, int32_t block_size) {
+  CHECK_LE(0, sequence.num_computed);
+  CHECK_LE(sequence.num_computed, sequence.num_submitted);
+  CHECK_LE(sequence.num_submitted, sequence.num_expected());
+  CHECK_LE(sequence.num_expected(), sequence.max_num_tokens);
+  CHECK_EQ(sequence.num_planned, 0);
+  const int64_t num_blocks = sequence.table.empty() ? 0 : sequence.table.blocks[0].size();
+  CHECK_GE(num_blocks * block_size, sequence.num_submitted);
+  switch (sequence.state) {
+    case SequenceState::kWaiting:
+      CHECK(!sequence.finished);
+      CHECK(!sequence.has_row());
+      CHECK_EQ(num_blocks, 0);
+      CHECK_EQ(sequence.num_steps_in_flight, 0);
+      break;
+    case SequenceState::kRunning:
+      CHECK(!sequence.finished);
+      CHECK(sequence.has_row());
+      CHECK_EQ(sequence.num_computed<sequence.num_submitted, sequence.num_steps_in_flight> 0);
+      break;
+    case SequenceState::kDraining:
+      CHECK(sequence.has_row());
+      CHECK_GT(sequence.num_steps_in_flight, 0);
+      break;
+  }
+}
+
+}  // namespace
+
+void Scheduler::CheckInvariants() const {
+  std::vector<const BlockTable*> tables;
+  std::vector<int32_t> rows = free_rows_;
+  int64_t num_waiting_tokens = 0;
+  size_t num_sequences = 0;
+  for (const auto& [id, state] : requests_) {
+    int64_t num_left = 0;
+    for (const auto& sequence : state.sequences) {
+      if (sequence == nullptr) continue;
+      ++num_left;
+      CheckSequence(*sequence, block_size_);
+      if (sequence->state == SequenceState::kRunning) {
+        CHECK_LE(sequence->table.num_held(), MaxBlocks(sequence->max_num_tokens));
+      }
+      tables.push_back(&sequence->table);
+      if (sequence->has_row()) rows.push_back(sequence->row);
+      if (sequence->state == SequenceState::kWaiting) {
+        CHECK_EQ(waiting_.count(sequence.get()), size_t{1});
+        num_waiting_tokens += sequence->num_prompt_tokens();
+      }
+    }
+    CHECK_EQ(num_left, state.num_left);
+    CHECK_GT(num_left, 0);
+    num_sequences += num_left;
+  }
+  CHECK_EQ(num_sequences, waiting_.size() + running_.size() + draining_.size());
+  CHECK_EQ(num_waiting_tokens, num_waiting_tokens_);
+  CHECK(std::is_sorted(running_.begin(), running_.end(), OutranksLess()));
+
+  // Every row belongs to exactly one sequence or to the free list.
+  std::sort(rows.begin(), rows.end());
+  CHECK_EQ(static_cast<int64_t>(rows.size()), config_.max_num_seqs);
+  for (size_t i = 0; i < rows.size(); ++i) CHECK_EQ(rows[i], static_cast<int32_t>(i));
+  blocks_.CheckInvariants(tables);
+}
+
+}  // namespace quire

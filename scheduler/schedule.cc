@@ -1,0 +1,254 @@
+// Scheduler::Schedule. First every sequence with one token to run gets it, then prompts (and
+// whatever else has more to run) share the rest of the budget, newly admitted ones among them.
+// Planning only notes num_planned, so that a later preemption can still take it back; HandOut then
+// makes the step out of what is left.
+#include <algorithm>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "scheduler/prefill_budget.h"
+#include "scheduler/scheduler.h"
+
+namespace quire {
+
+SchedulerOutput Scheduler::Schedule() {
+  CHECK_LE(in_flight_.size(), size_t{1}) << "lookahead is one step";
+  int64_t budget = config_.max_num_batched_tokens;
+  PlanSingleTokens(&budget);
+  PlanChunks(budget);
+  return HandOut();
+}
+
+void Scheduler::PlanSingleTokens(int64_t* budget) {
+  const std::vector<Sequence*> by_rank = running_;  // planning may preempt
+  for (Sequence* sequence : by_rank) {
+    if (!sequence->CanRun() || sequence->num_to_submit() != 1) continue;
+    if (Plan(sequence, 1)) --*budget;
+  }
+  CHECK_GE(*budget, 0);
+}
+
+void Scheduler::PlanChunks(int64_t budget) {
+  AdmitWaiting(budget);
+  const std::vector<Sequence*> prompts = Unplanned();
+  std::vector<PrefillDemand> demands;
+  for (const Sequence* sequence : prompts) {
+    demands.push_back({sequence->request->priority, sequence->num_to_submit()});
+  }
+  DividePrefillBudget(budget, config_.max_num_partial_prefills, absl::MakeSpan(demands));
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    // A better-ranked one may have preempted it meanwhile.
+    if (demands[i].num_granted > 0 && prompts[i]->CanRun()) {
+      Plan(prompts[i], demands[i].num_granted);
+    }
+  }
+}
+
+// Running sequences that could run but have no tokens in this step yet, best rank first.
+std::vector<Sequence*> Scheduler::Unplanned() const {
+  std::vector<Sequence*> unplanned;
+  for (Sequence* sequence : running_) {
+    if (sequence->CanRun() && sequence->num_planned == 0) unplanned.push_back(sequence);
+  }
+  return unplanned;
+}
+
+// Gets the blocks for the next `num_tokens` tokens, from worse-ranked sequences if need be. A
+// sequence that cannot have them keeps what it has and waits.
+bool Scheduler::Plan(Sequence* sequence, int64_t num_tokens) {
+  CHECK_EQ(sequence->num_planned, 0);
+  CHECK_LE(num_tokens, sequence->num_to_submit());
+  const int64_t num_covered = sequence->num_submitted + num_tokens;
+  while (!blocks_.TryGrow(&sequence->table, num_covered)) {
+    if (!draining_.empty()) return false;  // blocks are on their way back: no need to preempt yet
+    const int64_t num_missing =
+        blocks_.NumBlocksToGrow(sequence->table, num_covered) - blocks_.num_free_blocks();
+    if (!PreemptFor(*sequence, num_missing)) return false;
+  }
+  sequence->num_planned = num_tokens;
+  return true;
+}
+
+// A running sequence may push out worse-ranked ones; a waiting one only those of a worse priority,
+// so that equals are served first come, first served. Paused ones make way for everybody.
+bool Scheduler::MayPreempt(const Sequence& requester, const Sequence& victim) const {
+  if (&requester == &victim) return false;
+  if (victim.paused) return true;
+  if (requester.state == SequenceState::kRunning) return requester.Outranks(victim);
+  return requester.request->priority < victim.request->priority;
+}
+
+// Preempts paused sequences, then active ones, worst rank first, until they held
+// `num_missing_blocks` (and at least one went, for its row). False, and nobody is preempted, when
+// even all together do not hold enough. Blocks shared with others are counted although they do not
+// come back, so the caller looks again.
+bool Scheduler::PreemptFor(const Sequence& requester, int64_t num_missing_blocks) {
+  std::vector<Sequence*> victims;
+  int64_t num_held = 0;
+  const auto is_enough = [&] { return !victims.empty() && num_held >= num_missing_blocks; };
+  for (const bool paused : {true, false}) {
+    for (auto it = running_.rbegin(); it != running_.rend() && !is_enough(); ++it) {
+      if ((*it)->paused != paused || !MayPreempt(requester, **it)) continue;
+      victims.push_back(*it);
+      num_held += (*it)->table.num_held();
+    }
+  }
+  if (!is_enough()) return false;
+  for (Sequence* victim : victims) Preempt(victim);
+  return true;
+}
+
+// Admits waiting sequences in order of rank, each into a row. Stops at the first that does not fit
+// (nobody overtakes it) or when the step has work enough: beyond max_num_partial_prefills prompts
+// of the same or a better priority, only while all of them fit into this step.
+void Scheduler::AdmitWaiting(int64_t budget) {
+  while (Sequence* sequence = NextToAdmit()) {
+    int64_t num_prompts = 0;
+    int64_t num_wanted_tokens = 0;
+    for (const Sequence* other : Unplanned()) {
+      if (other->request->priority > sequence->request->priority) continue;
+      ++num_prompts;
+      num_wanted_tokens += other->num_to_submit();
+    }
+    if (num_wanted_tokens >= budget && num_prompts >= config_.max_num_partial_prefills) return;
+    if (!TryAdmit(sequence)) return;
+  }
+}
+
+// Skips who is paused, and continuations whose prompt the first one is still computing: they will
+// attach its blocks.
+Sequence* Scheduler::NextToAdmit() const {
+  for (Sequence* sequence : waiting_) {
+    if (sequence->paused) continue;
+    if (sequence->key.index > 0) {
+      const RequestState& state = requests_.at(sequence->key.request);
+      const Sequence* first = state.sequences[0].get();
+      const bool first_gets_on = first != nullptr && !first->finished && !first->paused;
+      if (first_gets_on && !state.prompt_computed) continue;
+    }
+    return sequence;
+  }
+  return nullptr;
+}
+
+bool Scheduler::TryAdmit(Sequence* sequence) {
+  // Spares a long prompt's look-up in every step in which there is nothing to gain.
+  const bool may_preempt =
+      std::any_of(running_.begin(), running_.end(),
+                  [&](const Sequence* other) { return MayPreempt(*sequence, *other); });
+  const bool has_room = !free_rows_.empty() && blocks_.num_free_blocks() > NumReservedBlocks();
+  if (!has_room && !may_preempt) return false;
+
+  while (true) {
+    const int64_t num_missing = NumBlocksMissingToAdmit(sequence);
+    if (num_missing <= 0 && !free_rows_.empty()) break;
+    if (!draining_.empty() || !PreemptFor(*sequence, num_missing)) return false;
+  }
+
+  Dequeue(sequence);
+  sequence->state = SequenceState::kRunning;
+  sequence->row = free_rows_.back();
+  free_rows_.pop_back();
+  // Prompt logprobs come from running the prompt, so nothing of it may be skipped.
+  sequence->num_cached_tokens =
+      sequence->OwesPromptLogprobs()
+          ? 0
+          : blocks_.AttachPrefix(sequence->tokens, sequence->request->cache_salt, &sequence->table);
+  sequence->num_computed = sequence->num_submitted = sequence->num_cached_tokens;
+  running_.insert(std::upper_bound(running_.begin(), running_.end(), sequence, OutranksLess()),
+                  sequence);
+  return true;
+}
+
+// How many blocks are missing for all tokens that `sequence` knows, leaving to the running ones
+// what they need soon; so admission does not lead straight to preemption.
+int64_t Scheduler::NumBlocksMissingToAdmit(Sequence* sequence) {
+  PrefixMatch match;
+  if (!sequence->OwesPromptLogprobs()) {
+    match = blocks_.FindPrefix(sequence->tokens, sequence->request->cache_salt, &sequence->table);
+  }
+  const int64_t num_needed = MaxBlocksSoon(*sequence) - match.num_blocks;
+  const int64_t num_available =
+      blocks_.num_free_blocks() - match.num_free_blocks - NumReservedBlocks();
+  return num_needed - num_available;
+}
+
+// Two steps can be in flight before the first one's window is released.
+int64_t Scheduler::MaxBlocks(int64_t num_tokens) const {
+  return blocks_.MaxBlocksFor(num_tokens, 2 * config_.max_num_batched_tokens);
+}
+
+// Blocks for the known tokens and one block's growth.
+int64_t Scheduler::MaxBlocksSoon(const Sequence& sequence) const {
+  return MaxBlocks(std::min(sequence.num_expected() + block_size_, sequence.max_num_tokens));
+}
+
+int64_t Scheduler::NumReservedBlocks() const {
+  int64_t num_reserved = 0;
+  for (const Sequence* sequence : running_) {
+    if (sequence->paused) continue;
+    num_reserved += std::max<int64_t>(MaxBlocksSoon(*sequence) - sequence->table.num_held(), 0);
+  }
+  return num_reserved;
+}
+
+SchedulerOutput Scheduler::HandOut() {
+  SchedulerOutput output;
+  output.step = next_step_;
+  StepInFlight step;
+  step.step = next_step_;
+  const auto is_decode = [](const Sequence& sequence) {
+    return sequence.num_planned == 1 && sequence.num_to_submit() == 1;
+  };
+  for (const bool decodes : {true, false}) {
+    for (Sequence* sequence : running_) {
+      if (sequence->num_planned == 0 || is_decode(*sequence) != decodes) continue;
+      output.num_tokens += sequence->num_planned;
+      output.sequences.push_back(HandOutSequence(sequence, &step));
+    }
+  }
+  CHECK_LE(output.num_tokens, config_.max_num_batched_tokens);
+  if (output.empty()) return output;
+  in_flight_.push_back(std::move(step));
+  ++next_step_;
+  return output;
+}
+
+ScheduledSequence Scheduler::HandOutSequence(Sequence* sequence, StepInFlight* step) {
+  const int64_t start = sequence->num_submitted;
+  const int64_t num_new = std::exchange(sequence->num_planned, 0);
+  const bool samples = start + num_new == sequence->num_expected();
+  const bool input_on_device = start >= sequence->num_tokens();
+  CHECK(!input_on_device || num_new == 1);
+
+  ScheduledSequence scheduled{
+      .key = sequence->key,
+      .epoch = sequence->epoch,
+      .row = sequence->row,
+      .row_is_new = sequence->num_blocks_shown == 0,
+      .start = start,
+      .num_new = num_new,
+      .samples = samples,
+      .input_on_device = input_on_device,
+      .wants_prompt_logprobs =
+          sequence->OwesPromptLogprobs() && start + 1 < sequence->num_prompt_tokens(),
+      .num_prompt_tokens = sequence->num_prompt_tokens(),
+      .tokens = sequence->tokens,
+      .num_generated = sequence->num_expected() - sequence->num_prompt_tokens(),
+      .block_tables = {sequence->table.blocks.begin(), sequence->table.blocks.end()},
+      .first_new_block = sequence->num_blocks_shown,
+      .request = sequence->request.get()};
+
+  if (!sequence->ever_planned) {
+    sequence->ever_planned = true;
+    Emit(SequenceEvent::Kind::kStarted, *sequence).num_cached_tokens = sequence->num_cached_tokens;
+  }
+  sequence->num_submitted += num_new;
+  sequence->num_samples_in_flight += samples ? 1 : 0;
+  sequence->num_blocks_shown = sequence->table.blocks[0].size();
+  ++sequence->num_steps_in_flight;
+  step->entries.push_back({sequence, sequence->epoch, start, num_new, samples});
+  return scheduled;
+}
+
+}  // namespace quire
