@@ -1,6 +1,6 @@
 // Decoder: the transformer itself. Forward enqueues one step of it on a stream: embedding, layers,
-// final norm of the rows that need logits, LM head. Owns the activations and the rope table, at
-// fixed addresses; knows nothing of requests. Engine thread.
+// final norm; Logits the LM head for the rows that need it. Owns the activations and the rope
+// table, at fixed addresses; knows nothing of requests. Engine thread.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "engine/model/model_config.h"
 #include "engine/model/weights.h"
 #include "kernels/backend.h"
@@ -16,13 +15,16 @@
 
 namespace quire {
 
+class MemoryCarver;
+
 struct DecoderLimits {
   int64_t max_num_tokens;  // of one step
   int64_t max_logit_rows;  // rows of logits computed at once
   int64_t max_model_len;   // positions the rope table covers
 };
 
-// One step's inputs in device memory; the same fields as BatchMetadata.
+// One step's inputs in device memory; the same fields as BatchMetadata. The layer groups are those
+// of GroupLayersByWindow(config.layer_windows).
 struct DecoderInputs {
   int64_t num_tokens;
   const int32_t* input_ids;                  // [num_tokens]; ~row = the row's last sampled token
@@ -34,7 +36,8 @@ struct DecoderInputs {
 
 class Decoder {
  public:
-  // RESOURCE_EXHAUSTED when the device has no room for the activations.
+  // The references must outlive the decoder. RESOURCE_EXHAUSTED when the device has no room for the
+  // activations.
   static absl::StatusOr<std::unique_ptr<Decoder>> Create(Backend& backend,
                                                          const ModelConfig& config,
                                                          const Weights& weights,
@@ -48,11 +51,16 @@ class Decoder {
   // last Forward: [num_rows, vocab_size] float32, valid until the next call.
   Tensor Logits(Stream& stream, const int32_t* indices, int64_t num_rows);
 
-  int64_t size_bytes() const;  // activations, logits and tables
+  int64_t size_bytes() const { return memory_.size_bytes(); }  // activations, logits and tables
 
  private:
   Decoder() = default;
-  void RunLayer(Stream& stream, int layer, const DecoderInputs& inputs, const KvArena& kv_arena);
+  void Carve(MemoryCarver* carver);
+  absl::Status UploadRopeTable(Device& device);
+  void Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight);
+  void RunAttention(Stream& stream, int layer, const DecoderInputs& inputs,
+                    const KvArena& kv_arena);
+  void RunMlp(Stream& stream, int layer);
 
   Ops* ops_ = nullptr;
   AttentionBackend* attention_ = nullptr;
@@ -61,18 +69,19 @@ class Decoder {
   DType dtype_ = DType::kBF16;
   DecoderLimits limits_ = {};
   int32_t rotary_dim_ = 0;
-  DeviceBuffer memory_;             // everything below, in one allocation
-  const float* cos_sin_ = nullptr;  // [max_model_len, rotary_dim]
-  Tensor hidden_;                   // [max_num_tokens, hidden_size]
-  Tensor residual_;                 // [max_num_tokens, hidden_size]
-  Tensor qkv_;                      // [max_num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]
-  Tensor q_;                        // [max_num_tokens, num_q_heads, head_dim]
-  Tensor attention_out_;            // [max_num_tokens, num_q_heads, head_dim]
-  Tensor gate_up_;                  // [max_num_tokens, 2 * intermediate_size]
-  Tensor mlp_;                      // [max_num_tokens, intermediate_size]
-  Tensor logit_hidden_;             // [max_logit_rows, hidden_size]
-  Tensor logits_;                   // [max_logit_rows, vocab_size] float32
-  int64_t num_tokens_ = 0;          // of the last Forward
+  std::vector<int> group_of_layer_;  // [num_layers] index into DecoderInputs' groups
+  int64_t num_tokens_ = 0;           // of the last Forward
+  DeviceBuffer memory_;              // everything below, in one allocation
+  Tensor cos_sin_;                   // [max_model_len, rotary_dim] float32
+  Tensor hidden_;                    // [max_num_tokens, hidden_size]
+  Tensor residual_;                  // [max_num_tokens, hidden_size]
+  Tensor qkv_;            // [max_num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]
+  Tensor q_;              // [max_num_tokens, num_q_heads, head_dim]
+  Tensor attention_out_;  // [max_num_tokens, num_q_heads, head_dim]
+  Tensor gate_up_;        // [max_num_tokens, 2 * intermediate_size]
+  Tensor mlp_;            // [max_num_tokens, intermediate_size]
+  Tensor logit_hidden_;   // [max_logit_rows, hidden_size]
+  Tensor logits_;         // [max_logit_rows, vocab_size] float32
 };
 
 }  // namespace quire

@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "kernels/base/tensor.h"
 #include "kernels/base/types.h"
 
 namespace quire {
 
-enum class RopeType : uint8_t { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongRope };
+enum class RopeType : uint8_t { kDefault, kLinear, kLlama3, kYarn };
 
 struct RopeConfig {
   RopeType type = RopeType::kDefault;
@@ -57,12 +58,15 @@ struct ModelConfig {
   std::optional<TokenId> bos_token_id;
 };
 
+// Leading elements of a head that the rotary embedding turns.
+int32_t RotaryDim(const ModelConfig& config);
+
 // Reads <folder>/config.json, transformers v4 and v5 forms. NOT_FOUND when there is no such folder
 // or file; INVALID_ARGUMENT naming the key for values out of range; UNIMPLEMENTED naming the
 // architecture and those that are supported.
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder);
 // The same from the text of a config.json.
-absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json);
+absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json);
 
 // Defaults of a request that the model's authors recommend; unset where the file says nothing.
 struct GenerationConfig {

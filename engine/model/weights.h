@@ -1,5 +1,6 @@
 // Weights: the tensors of one model on one device, in the backend's layout: q, k, v rows fused into
-// one matrix and gate, up into another. Loaded once before serving; then read-only.
+// one matrix and gate, up into another; norms and biases as float32 vectors. Loaded once before
+// serving; then read-only.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,165 @@
+#include "engine/model/decoder.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/memory_carver.h"
+#include "engine/model/rope_table.h"
+#include "kernels/base/status_macros.h"
+
+namespace quire {
+namespace {
+
+// The first `num_rows` rows of a buffer.
+Tensor Rows(const Tensor& buffer, int64_t num_rows) {
+  CHECK_LE(num_rows, buffer.dim(0));
+  if (buffer.rank() == 3) {
+    return Tensor(buffer.data(), buffer.dtype(), {num_rows, buffer.dim(1), buffer.dim(2)});
+  }
+  return Tensor(buffer.data(), buffer.dtype(), {num_rows, buffer.dim(1)});
+}
+
+// [num_tokens, heads, head_dim] as [num_tokens, heads * head_dim].
+Tensor Flat(const Tensor& heads) {
+  return Tensor(heads.data(), heads.dtype(), {heads.dim(0), heads.dim(1) * heads.dim(2)});
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(Backend& backend,
+                                                         const ModelConfig& config,
+                                                         const Weights& weights,
+                                                         AttentionBackend& attention, DType dtype,
+                                                         const DecoderLimits& limits) {
+  std::unique_ptr<Decoder> decoder(new Decoder);
+  decoder->ops_ = &backend.ops();
+  decoder->attention_ = &attention;
+  decoder->config_ = &config;
+  decoder->weights_ = &weights;
+  decoder->dtype_ = dtype;
+  decoder->limits_ = limits;
+  decoder->rotary_dim_ = RotaryDim(config);
+  const std::vector<KvLayerGroup> groups = GroupLayersByWindow(config.layer_windows);
+  decoder->group_of_layer_.resize(config.num_layers);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (int layer : groups[g].layers) decoder->group_of_layer_[layer] = static_cast<int>(g);
+  }
+
+  MemoryCarver measure(nullptr);
+  decoder->Carve(&measure);
+  ASSIGN_OR_RETURN(decoder->memory_, backend.device().Allocate(measure.size_bytes()));
+  MemoryCarver carver(decoder->memory_.data());
+  decoder->Carve(&carver);
+  RETURN_IF_ERROR(decoder->UploadRopeTable(backend.device()));
+  return decoder;
+}
+
+void Decoder::Carve(MemoryCarver* carver) {
+  const ModelConfig& c = *config_;
+  const int64_t n = limits_.max_num_tokens;
+  const int64_t num_qkv_heads = c.num_q_heads + 2 * int64_t{c.num_kv_heads};
+  cos_sin_ = carver->TakeTensor(DType::kF32, {limits_.max_model_len, rotary_dim_});
+  hidden_ = carver->TakeTensor(dtype_, {n, c.hidden_size});
+  residual_ = carver->TakeTensor(dtype_, {n, c.hidden_size});
+  qkv_ = carver->TakeTensor(dtype_, {n, num_qkv_heads * c.head_dim});
+  q_ = carver->TakeTensor(dtype_, {n, c.num_q_heads, c.head_dim});
+  attention_out_ = carver->TakeTensor(dtype_, {n, c.num_q_heads, c.head_dim});
+  gate_up_ = carver->TakeTensor(dtype_, {n, 2 * c.intermediate_size});
+  mlp_ = carver->TakeTensor(dtype_, {n, c.intermediate_size});
+  logit_hidden_ = carver->TakeTensor(dtype_, {limits_.max_logit_rows, c.hidden_size});
+  logits_ = carver->TakeTensor(DType::kF32, {limits_.max_logit_rows, c.vocab_size});
+}
+
+absl::Status Decoder::UploadRopeTable(Device& device) {
+  ASSIGN_OR_RETURN(const DeviceBuffer staging, device.AllocatePinned(cos_sin_.num_bytes()));
+  FillRopeTable(ComputeRopeFrequencies(config_->rope, rotary_dim_), limits_.max_model_len,
+                staging.as<float>());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, device.CreateStream());
+  stream->CopyToDevice(cos_sin_.data(), staging.data(), cos_sin_.num_bytes());
+  return stream->Synchronize();
+}
+
+void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena& kv_arena) {
+  num_tokens_ = inputs.num_tokens;
+  const Tensor hidden = Rows(hidden_, num_tokens_);
+  const Tensor residual = Rows(residual_, num_tokens_);
+  // The residual stream lives in residual_; a block's output waits in hidden_ until the next norm
+  // adds it.
+  ops_->Embedding(stream, {.input_ids = inputs.input_ids,
+                           .row_last_token = inputs.row_last_token,
+                           .table = &weights_->embedding(),
+                           .out = residual});
+  for (int layer = 0; layer < config_->num_layers; ++layer) {
+    const Tensor& norm = weights_->layer(layer).input_norm;
+    if (layer == 0) {
+      Norm(stream, residual, {}, norm);
+    } else {
+      Norm(stream, hidden, residual, norm);
+    }
+    RunAttention(stream, layer, inputs, kv_arena);
+    Norm(stream, hidden, residual, weights_->layer(layer).post_attention_norm);
+    RunMlp(stream, layer);
+  }
+  Norm(stream, hidden, residual, weights_->final_norm());
+}
+
+// hidden_ = norm(x), or with a residual: residual += x, hidden_ = norm(residual).
+void Decoder::Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight) {
+  ops_->RmsNorm(stream, {.x = x,
+                         .residual = residual,
+                         .weight = weight,
+                         .eps = config_->rms_norm_eps,
+                         .out = Rows(hidden_, num_tokens_)});
+}
+
+// hidden_ = o(attention(rope(qkv(hidden_))))
+void Decoder::RunAttention(Stream& stream, int layer, const DecoderInputs& inputs,
+                           const KvArena& kv_arena) {
+  const LayerWeights& weights = weights_->layer(layer);
+  const int group = group_of_layer_[layer];
+  const KvCacheView kv_cache = kv_arena.LayerView(layer);
+  const Tensor hidden = Rows(hidden_, num_tokens_);
+  const Tensor qkv = Rows(qkv_, num_tokens_);
+  const Tensor q = Rows(q_, num_tokens_);
+  const Tensor out = Rows(attention_out_, num_tokens_);
+
+  ops_->Linear(stream, {.x = hidden, .weight = &weights.qkv, .bias = weights.qkv_bias, .out = qkv});
+  ops_->RopeAndStoreKv(stream, {.qkv = qkv,
+                                .q_norm_weight = weights.q_norm,
+                                .k_norm_weight = weights.k_norm,
+                                .norm_eps = config_->rms_norm_eps,
+                                .cos_sin = cos_sin_.as<float>(),
+                                .rotary_dim = rotary_dim_,
+                                .positions = inputs.positions,
+                                .slot_mapping = inputs.slot_mapping[group],
+                                .num_q_heads = config_->num_q_heads,
+                                .kv_cache = kv_cache,
+                                .q_out = q});
+  attention_->Run(stream, *inputs.plans[group], {.q = q, .kv_cache = kv_cache, .out = out});
+  ops_->Linear(stream,
+               {.x = Flat(out), .weight = &weights.o, .bias = weights.o_bias, .out = hidden});
+}
+
+// hidden_ = down(silu(gate(hidden_)) * up(hidden_))
+void Decoder::RunMlp(Stream& stream, int layer) {
+  const LayerWeights& weights = weights_->layer(layer);
+  const Tensor hidden = Rows(hidden_, num_tokens_);
+  const Tensor gate_up = Rows(gate_up_, num_tokens_);
+  const Tensor mlp = Rows(mlp_, num_tokens_);
+  ops_->Linear(
+      stream,
+      {.x = hidden, .weight = &weights.gate_up, .bias = weights.gate_up_bias, .out = gate_up});
+  ops_->SiluAndMul(stream, {.gate_up = gate_up, .out = mlp});
+  ops_->Linear(stream,
+               {.x = mlp, .weight = &weights.down, .bias = weights.down_bias, .out = hidden});
+}
+
+Tensor Decoder::Logits(Stream& stream, const int32_t* indices, int64_t num_rows) {
+  const Tensor hidden = Rows(logit_hidden_, num_rows);
+  const Tensor logits = Rows(logits_, num_rows);
+  ops_->GatherRows(stream, {.in = Rows(hidden_, num_tokens_), .indices = indices, .out = hidden});
+  ops_->Linear(stream, {.x = hidden, .weight = &weights_->lm_head(), .out = logits});
+  return logits;
+}
+
+}  // namespace quire

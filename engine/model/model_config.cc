@@ -1,0 +1,216 @@
+#include "engine/model/model_config.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/json_file.h"
+#include "engine/model/model_family.h"
+#include "engine/model/rope_config.h"
+#include "kernels/base/status_macros.h"
+
+namespace quire {
+namespace {
+
+constexpr int64_t kMaxFileBytes = 1 << 20;
+// Far above every published model, and low enough that products of a few of them fit 64 bits.
+constexpr int64_t kMaxVocabSize = 1 << 24;
+constexpr int64_t kMaxHiddenSize = 1 << 20;
+constexpr int64_t kMaxLayers = 1024;
+constexpr int64_t kMaxHeads = 4096;
+constexpr int64_t kMaxHeadDim = 1024;
+constexpr int64_t kMaxPositions = 1 << 30;
+
+// By the first architecture that is supported, else by model_type; nullptr, with the reason in the
+// reader's status, when there is none.
+const ModelFamily* ReadFamily(JsonReader& config) {
+  const std::vector<std::string> architectures = config.StringList("architectures");
+  const std::string model_type = config.String("model_type").value_or("");
+  for (const std::string& name : architectures) {
+    if (const ModelFamily* family = FindFamilyByArchitecture(name)) return family;
+  }
+  const ModelFamily* family = architectures.empty() ? FindFamilyByModelType(model_type) : nullptr;
+  if (family == nullptr) {
+    config.FailUnsupported(absl::StrCat(
+        "architectures ", Shown(nlohmann::json(architectures)), ", model_type ", Shown(model_type),
+        ": not supported; supported are ", SupportedArchitectures()));
+  }
+  return family;
+}
+
+void RefuseQuantization(JsonReader& config) {
+  for (absl::string_view key : {"quantization_config", "compression_config"}) {
+    std::optional<JsonReader> quantization = config.Object(key);
+    if (!quantization) continue;
+    config.FailUnsupported(absl::StrCat(
+        key, " (quant_method ", Shown(quantization->String("quant_method").value_or("")),
+        "): quantized checkpoints are not supported; use the model's bfloat16, "
+        "float16 or float32 checkpoint"));
+  }
+}
+
+void ReadShapes(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  model->vocab_size = config.Int("vocab_size", 1, kMaxVocabSize).value_or(family.vocab_size);
+  model->hidden_size = config.Int("hidden_size", 1, kMaxHiddenSize).value_or(kDefaultHiddenSize);
+  model->intermediate_size =
+      config.Int("intermediate_size", 1, kMaxHiddenSize).value_or(family.intermediate_size);
+  model->num_layers = config.Int("num_hidden_layers", 1, kMaxLayers).value_or(kDefaultNumLayers);
+  model->num_q_heads = config.Int("num_attention_heads", 1, kMaxHeads).value_or(kDefaultNumQHeads);
+
+  // An explicit null means what older classes mean by it, not the family's default.
+  const int64_t kv_heads_default = config.Has("num_key_value_heads")
+                                       ? model->num_q_heads
+                                       : family.num_kv_heads.value_or(model->num_q_heads);
+  model->num_kv_heads = config.Int("num_key_value_heads", 1, kMaxHeads).value_or(kv_heads_default);
+  if (model->num_q_heads % model->num_kv_heads != 0) {
+    config.Fail(absl::StrCat("num_attention_heads (", model->num_q_heads,
+                             ") must be a multiple of num_key_value_heads (", model->num_kv_heads,
+                             ")"));
+  }
+
+  const int64_t derived_head_dim = model->hidden_size / model->num_q_heads;
+  const int64_t head_dim_default =
+      config.Has("head_dim") ? derived_head_dim : family.head_dim.value_or(derived_head_dim);
+  model->head_dim = config.Int("head_dim", 1, kMaxHeadDim).value_or(head_dim_default);
+  if (model->head_dim < 2 || model->head_dim % 2 != 0) {
+    config.Fail(absl::StrCat("head_dim (", model->head_dim,
+                             ") must be even and at least 2; it is hidden_size / "
+                             "num_attention_heads where the file has no head_dim"));
+  }
+  model->max_position_embeddings = config.Int("max_position_embeddings", 1, kMaxPositions)
+                                       .value_or(family.max_position_embeddings);
+}
+
+void ReadBlock(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  model->rms_norm_eps = config.Double("rms_norm_eps", 0, 1).value_or(kDefaultRmsNormEps);
+  const bool attention_bias =
+      family.has_attention_bias && config.Bool("attention_bias").value_or(false);
+  model->qkv_bias = family.always_qkv_bias || attention_bias;
+  model->o_bias = attention_bias;
+  model->mlp_bias = family.has_mlp_bias && config.Bool("mlp_bias").value_or(false);
+  model->qk_norm = family.qk_norm;
+  model->tie_word_embeddings = config.Bool("tie_word_embeddings").value_or(false);
+  const std::string activation = config.String("hidden_act").value_or("silu");
+  if (activation != "silu" && activation != "swish") {
+    config.FailUnsupported(
+        absl::StrCat("hidden_act ", Shown(activation), " is not supported; supported is silu"));
+  }
+}
+
+// The window of the layers that slide; 0 when none does.
+int64_t ReadWindow(JsonReader& config, const ModelFamily& family) {
+  if (family.window_rule == WindowRule::kUpperLayers &&
+      !config.Bool("use_sliding_window").value_or(false)) {
+    return 0;
+  }
+  const int64_t window_default =
+      config.Has("sliding_window") ? 0 : family.sliding_window.value_or(0);
+  return config.Int("sliding_window", 1, kMaxPositions).value_or(window_default);
+}
+
+void ReadLayerWindows(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  const int64_t window = ReadWindow(config, family);
+  model->layer_windows.assign(model->num_layers, 0);
+  const std::vector<std::string> types = config.StringList("layer_types");
+  if (types.empty()) {
+    int64_t first_sliding = model->num_layers;
+    if (family.window_rule == WindowRule::kEveryLayer) first_sliding = 0;
+    if (family.window_rule == WindowRule::kUpperLayers) {
+      first_sliding =
+          config.Int("max_window_layers", 0, kMaxPositions).value_or(kDefaultMaxWindowLayers);
+    }
+    for (int64_t i = first_sliding; i < model->num_layers; ++i) model->layer_windows[i] = window;
+    return;
+  }
+  if (static_cast<int64_t>(types.size()) != model->num_layers) {
+    config.Fail(absl::StrCat("layer_types has ", types.size(), " entries; num_hidden_layers is ",
+                             model->num_layers));
+    return;
+  }
+  for (int64_t i = 0; i < model->num_layers; ++i) {
+    if (types[i] == "sliding_attention" && window == 0) {
+      config.Fail("layer_types names sliding_attention, but sliding_window is off");
+    } else if (types[i] == "sliding_attention") {
+      model->layer_windows[i] = window;
+    } else if (types[i] != "full_attention") {
+      config.FailUnsupported(absl::StrCat("layer_types: ", Shown(types[i]),
+                                          " is not supported; supported are full_attention and "
+                                          "sliding_attention"));
+    }
+  }
+}
+
+void ReadTokens(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  const int64_t max_id = model->vocab_size - 1;
+  for (int64_t id : config.IntOrIntList("eos_token_id", 0, max_id)) {
+    model->eos_token_ids.push_back(static_cast<TokenId>(id));
+  }
+  if (!config.Has("eos_token_id") && family.eos_token_id) {
+    model->eos_token_ids.push_back(*family.eos_token_id);
+  }
+  model->bos_token_id = config.Int("bos_token_id", 0, max_id);
+  if (!config.Has("bos_token_id")) model->bos_token_id = family.bos_token_id;
+}
+
+void ReadDType(JsonReader& config, ModelConfig* model) {
+  const absl::string_view key = config.Has("dtype") ? "dtype" : "torch_dtype";
+  const std::string name = config.String(key).value_or("float32");
+  const std::optional<DType> dtype = ParseDType(name);
+  if (!dtype) {
+    config.FailUnsupported(absl::StrCat(
+        key, " ", Shown(name), " is not supported; supported are bfloat16, float16, float32"));
+    return;
+  }
+  model->dtype = *dtype;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
+  constexpr char kName[] = "config.json";
+  ASSIGN_OR_RETURN(const nlohmann::json root,
+                   ParseJsonObject(json, kName, DuplicateKeys::kLastWins));
+  absl::Status status;
+  JsonReader config(root, kName, &status);
+  const ModelFamily* family = ReadFamily(config);
+  if (!status.ok()) return status;
+
+  ModelConfig model;
+  model.architecture = std::string(family->architecture);
+  model.model_type = std::string(family->model_type);
+  RefuseQuantization(config);
+  ReadShapes(config, *family, &model);
+  ReadBlock(config, *family, &model);
+  ReadLayerWindows(config, *family, &model);
+  model.rope = ReadRopeConfig(config, model.max_position_embeddings);
+  ReadTokens(config, *family, &model);
+  ReadDType(config, &model);
+  if (!status.ok()) return status;
+
+  const int64_t rotary_dim = RotaryDim(model);
+  if (rotary_dim < 2 || rotary_dim % 2 != 0) {
+    config.Fail(absl::StrCat("head_dim * partial_rotary_factor is ", rotary_dim,
+                             "; it must be even and at least 2"));
+  }
+  if (!status.ok()) return status;
+  return model;
+}
+
+absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/config.json");
+  absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxFileBytes);
+  if (absl::IsNotFound(text.status())) {
+    return absl::NotFoundError(absl::StrCat(
+        path,
+        " not found; pass a Hugging Face model folder (config.json, model.safetensors, "
+        "tokenizer.json)"));
+  }
+  RETURN_IF_ERROR(text.status());
+  return ParseModelConfig(*text);
+}
+
+int32_t RotaryDim(const ModelConfig& config) {
+  return static_cast<int32_t>(config.head_dim * config.rope.partial_rotary_factor);
+}
+
+}  // namespace quire

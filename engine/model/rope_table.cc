@@ -1,0 +1,99 @@
+#include "engine/model/rope_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace quire {
+namespace {
+
+// Divides slow frequencies by the factor, keeps fast ones, and blends between.
+double Llama3Frequency(const RopeConfig& rope, double frequency) {
+  const double turns = rope.original_max_position_embeddings * frequency / (2 * std::numbers::pi);
+  if (turns > rope.high_freq_factor) return frequency;
+  if (turns < rope.low_freq_factor) return frequency / rope.factor;
+  const double keep =
+      (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+  return (1 - keep) * frequency / rope.factor + keep * frequency;
+}
+
+// Between dimensions `low` and `high` YaRN goes from the original to the divided frequency.
+struct YarnRamp {
+  double low;
+  double high;
+};
+
+YarnRamp ComputeYarnRamp(const RopeConfig& rope, int32_t rotary_dim) {
+  // The (fractional) dimension that turns `rotations` times over the original context.
+  const auto dimension = [&](double rotations) {
+    return rotary_dim *
+           std::log(rope.original_max_position_embeddings / (rotations * 2 * std::numbers::pi)) /
+           (2 * std::log(rope.theta));
+  };
+  YarnRamp ramp = {dimension(rope.beta_fast), dimension(rope.beta_slow)};
+  if (rope.truncate) ramp = {std::floor(ramp.low), std::ceil(ramp.high)};
+  ramp.low = std::max(ramp.low, 0.0);
+  ramp.high = std::min(ramp.high, rotary_dim - 1.0);
+  if (ramp.low == ramp.high) ramp.high += 0.001;
+  return ramp;
+}
+
+double YarnFrequency(const RopeConfig& rope, const YarnRamp& ramp, int32_t dimension,
+                     double frequency) {
+  const double divided = std::clamp((dimension - ramp.low) / (ramp.high - ramp.low), 0.0, 1.0);
+  return frequency * (1 - divided) + frequency / rope.factor * divided;
+}
+
+double YarnAttentionFactor(const RopeConfig& rope) {
+  const auto mscale = [&](double weight) {
+    return rope.factor <= 1 ? 1.0 : 0.1 * weight * std::log(rope.factor) + 1.0;
+  };
+  if (rope.attention_factor) return *rope.attention_factor;
+  if (rope.mscale != 0 && rope.mscale_all_dim != 0) {
+    return mscale(rope.mscale) / mscale(rope.mscale_all_dim);
+  }
+  return mscale(1);
+}
+
+}  // namespace
+
+RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int32_t rotary_dim) {
+  RopeFrequencies result;
+  result.radians_per_token.resize(rotary_dim / 2);
+  const bool yarn = rope.type == RopeType::kYarn;
+  const YarnRamp ramp = yarn ? ComputeYarnRamp(rope, rotary_dim) : YarnRamp{};
+  for (int32_t i = 0; i < rotary_dim / 2; ++i) {
+    const double frequency = std::pow(rope.theta, -2.0 * i / rotary_dim);
+    double& scaled = result.radians_per_token[i];
+    switch (rope.type) {
+      case RopeType::kDefault:
+        scaled = frequency;
+        break;
+      case RopeType::kLinear:
+        scaled = frequency / rope.factor;
+        break;
+      case RopeType::kLlama3:
+        scaled = Llama3Frequency(rope, frequency);
+        break;
+      case RopeType::kYarn:
+        scaled = YarnFrequency(rope, ramp, i, frequency);
+        break;
+    }
+  }
+  if (yarn) result.attention_factor = YarnAttentionFactor(rope);
+  return result;
+}
+
+void FillRopeTable(const RopeFrequencies& frequencies, int64_t num_positions, float* cos_sin) {
+  const int64_t half = static_cast<int64_t>(frequencies.radians_per_token.size());
+  for (int64_t position = 0; position < num_positions; ++position) {
+    float* row = cos_sin + position * 2 * half;
+    for (int64_t i = 0; i < half; ++i) {
+      const double angle = position * frequencies.radians_per_token[i];
+      row[i] = static_cast<float>(frequencies.attention_factor * std::cos(angle));
+      row[half + i] = static_cast<float>(frequencies.attention_factor * std::sin(angle));
+    }
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,23 @@
+// RopeTable: the cosines and sines of the rotary embedding, for every position at once. Computed in
+// double and rounded once. Made at start; any thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/model/model_config.h"
+
+namespace quire {
+
+// What the scaling of a RopeConfig comes to.
+struct RopeFrequencies {
+  std::vector<double> radians_per_token;  // [rotary_dim / 2]
+  double attention_factor = 1.0;          // multiplies every cosine and sine
+};
+
+RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int32_t rotary_dim);
+
+// Writes [num_positions, rotary_dim]: cosines in the first half of each row, sines in the second.
+void FillRopeTable(const RopeFrequencies& frequencies, int64_t num_positions, float* cos_sin);
+
+}  // namespace quire

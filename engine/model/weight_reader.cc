@@ -1,0 +1,213 @@
+#include "engine/model/weight_reader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+#include "engine/model/json_file.h"
+#include "kernels/base/half.h"
+#include "kernels/base/status_macros.h"
+#include "spdlog/spdlog.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kMaxNamesShown = 20;
+constexpr int64_t kChunkBytes = 4 << 20;
+// Chunks begin at multiples of this many rows, so that backends whose layout interleaves rows
+// convert whole tiles.
+constexpr int64_t kChunkRowMultiple = 64;
+
+std::string ListNames(std::vector<std::string> names) {
+  const size_t num_names = names.size();
+  std::sort(names.begin(), names.end());
+  names.resize(std::min(num_names, kMaxNamesShown));
+  std::string list = absl::StrJoin(names, ", ");
+  if (num_names > kMaxNamesShown) {
+    absl::StrAppend(&list, " and ", num_names - kMaxNamesShown, " more");
+  }
+  return list;
+}
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+// Calls fn(part, shape that config.json implies) for every tensor of the plan.
+template <typename Fn>
+void ForEachPart(const WeightPlan& plan, Fn fn) {
+  for (const MatrixPlan& matrix : plan.matrices) {
+    for (const WeightPart& part : matrix.parts) {
+      fn(part, std::vector<int64_t>{part.num_rows, matrix.weight->in_features});
+    }
+  }
+  for (const VectorPlan& vector : plan.vectors) {
+    for (const WeightPart& part : vector.parts) fn(part, std::vector<int64_t>{part.num_rows});
+  }
+}
+
+absl::Status CheckFits(const Checkpoint::Entry& entry, const std::vector<int64_t>& expected_shape) {
+  const SafetensorsTensor& tensor = *entry.tensor;
+  if (tensor.shape != expected_shape) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(entry.file->name(), ": tensor ", tensor.name, " has shape ",
+                     ShapeText(tensor.shape), ", but config.json implies ",
+                     ShapeText(expected_shape), "; the two files do not belong together"));
+  }
+  if (!tensor.dtype) {
+    return absl::InvalidArgumentError(absl::StrCat(entry.file->name(), ": tensor ", tensor.name,
+                                                   " has dtype ", tensor.dtype_name,
+                                                   "; supported are BF16, F16 and F32"));
+  }
+  return absl::OkStatus();
+}
+
+// Tensors that checkpoints carry although the model can do without them.
+bool IsKnownSurplus(absl::string_view name) {
+  return name == "lm_head.weight" || absl::EndsWith(name, ".rotary_emb.inv_freq");
+}
+
+void LogUnused(const absl::flat_hash_set<std::string>& used, const Checkpoint& checkpoint) {
+  std::vector<std::string> unused;
+  for (const auto& [name, entry] : checkpoint.entries()) {
+    if (!used.contains(name) && !IsKnownSurplus(name)) unused.push_back(Shown(name));
+  }
+  if (unused.empty()) return;
+  spdlog::warn("{} tensors of the checkpoint are not used: {}", unused.size(), ListNames(unused));
+}
+
+void ConvertToFloat(const void* in, DType dtype, int64_t size, float* out) {
+  switch (dtype) {
+    case DType::kF32:
+      std::memcpy(out, in, size * sizeof(float));
+      return;
+    case DType::kBF16:
+      std::transform(static_cast<const BFloat16*>(in), static_cast<const BFloat16*>(in) + size, out,
+                     [](BFloat16 value) { return static_cast<float>(value); });
+      return;
+    case DType::kF16:
+      std::transform(static_cast<const uint16_t*>(in), static_cast<const uint16_t*>(in) + size, out,
+                     HalfToFloat);
+      return;
+    default:
+      CHECK(false) << "refused by CheckTensors";
+  }
+}
+
+// Some rows of one tensor of the checkpoint and where they go.
+struct Chunk {
+  const LinearWeight* weight;
+  Checkpoint::Entry entry;
+  int64_t source_row;
+  int64_t weight_row;
+  int64_t num_rows;
+
+  int64_t RowBytes() const { return weight->in_features * DTypeBytes(*entry.tensor->dtype); }
+  int64_t Bytes() const { return num_rows * RowBytes(); }
+};
+
+std::vector<Chunk> SplitIntoChunks(const WeightPlan& plan, const Checkpoint& checkpoint) {
+  std::vector<Chunk> chunks;
+  for (const MatrixPlan& matrix : plan.matrices) {
+    int64_t first_row = 0;  // of the part, in the weight
+    for (const WeightPart& part : matrix.parts) {
+      Chunk chunk = {matrix.weight, *checkpoint.Find(part.name), 0, first_row, 0};
+      const int64_t max_rows = RoundUp(CeilDiv(kChunkBytes, chunk.RowBytes()), kChunkRowMultiple);
+      for (int64_t row = 0; row < part.num_rows; row += max_rows) {
+        chunk.source_row = row;
+        chunk.weight_row = first_row + row;
+        chunk.num_rows = std::min(max_rows, part.num_rows - row);
+        chunks.push_back(chunk);
+      }
+      first_row += part.num_rows;
+    }
+  }
+  return chunks;
+}
+
+absl::Status ReadChunk(const Chunk& chunk, char* buffer, Ops& ops) {
+  RETURN_IF_ERROR(chunk.entry.file->Read(*chunk.entry.tensor, chunk.source_row * chunk.RowBytes(),
+                                         chunk.Bytes(), buffer));
+  return ops.LoadLinearRows(
+      *chunk.weight, chunk.weight_row,
+      Tensor(buffer, *chunk.entry.tensor->dtype, {chunk.num_rows, chunk.weight->in_features}));
+}
+
+// One thread's share: takes chunks until there are none or one has failed.
+absl::Status ReadChunks(absl::Span<const Chunk> chunks, std::atomic<size_t>* next, Ops& ops) {
+  int64_t buffer_bytes = 0;
+  for (const Chunk& chunk : chunks) buffer_bytes = std::max(buffer_bytes, chunk.Bytes());
+  const std::unique_ptr<char[]> buffer(new char[buffer_bytes]);
+  for (size_t i = (*next)++; i < chunks.size(); i = (*next)++) {
+    if (absl::Status status = ReadChunk(chunks[i], buffer.get(), ops); !status.ok()) {
+      *next = chunks.size();  // the others stop, too
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckTensors(const WeightPlan& plan, const Checkpoint& checkpoint) {
+  std::vector<std::string> missing;
+  absl::flat_hash_set<std::string> used;
+  absl::Status status;
+  ForEachPart(plan, [&](const WeightPart& part, const std::vector<int64_t>& shape) {
+    used.insert(part.name);
+    const Checkpoint::Entry* entry = checkpoint.Find(part.name);
+    if (entry == nullptr) {
+      missing.push_back(part.name);
+    } else {
+      status.Update(CheckFits(*entry, shape));
+    }
+  });
+  if (!missing.empty()) {
+    const size_t num_missing = missing.size();
+    return absl::InvalidArgumentError(
+        absl::StrCat("the checkpoint lacks ", num_missing, " tensors that config.json implies: ",
+                     ListNames(std::move(missing)), "; copy or download the model again"));
+  }
+  RETURN_IF_ERROR(status);
+  LogUnused(used, checkpoint);
+  return absl::OkStatus();
+}
+
+absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, float* out) {
+  for (const WeightPart& part : plan.parts) {
+    const Checkpoint::Entry* entry = checkpoint.Find(part.name);
+    const int64_t bytes = entry->tensor->end - entry->tensor->begin;
+    const std::unique_ptr<char[]> buffer(new char[bytes]);
+    RETURN_IF_ERROR(entry->file->Read(*entry->tensor, 0, bytes, buffer.get()));
+    ConvertToFloat(buffer.get(), *entry->tensor->dtype, part.num_rows, out);
+    out += part.num_rows;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadMatrices(const WeightPlan& plan, const Checkpoint& checkpoint, int num_threads,
+                          Ops& ops) {
+  const std::vector<Chunk> chunks = SplitIntoChunks(plan, checkpoint);
+  std::atomic<size_t> next = 0;
+  const size_t num_readers = std::min<size_t>(num_threads, chunks.size());
+  std::vector<absl::Status> statuses(num_readers);
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < num_readers; ++i) {
+    threads.emplace_back([&, i] { statuses[i] = ReadChunks(chunks, &next, ops); });
+  }
+  statuses[0] = ReadChunks(chunks, &next, ops);
+  for (std::thread& thread : threads) thread.join();
+  absl::Status status;
+  for (const absl::Status& one : statuses) status.Update(one);
+  return status;
+}
+
+}  // namespace quire

@@ -1,0 +1,24 @@
+// Reading the tensors of a WeightPlan from a Checkpoint: first all names, shapes and dtypes are
+// checked, then the data is read. Used once, while loading.
+#pragma once
+
+#include "absl/status/status.h"
+#include "engine/model/checkpoint.h"
+#include "engine/model/weight_plan.h"
+#include "kernels/ops.h"
+
+namespace quire {
+
+// INVALID_ARGUMENT with the tensors that are missing (at most 20 by name), or with the first one
+// whose shape or dtype does not fit. Logs the tensors that nothing uses.
+absl::Status CheckTensors(const WeightPlan& plan, const Checkpoint& checkpoint);
+
+// Reads the parts of a vector, converted to float32, to `out` [plan.size].
+absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, float* out);
+
+// Reads all matrices into their weights with `num_threads` threads, this one included. Returns when
+// all are done.
+absl::Status ReadMatrices(const WeightPlan& plan, const Checkpoint& checkpoint, int num_threads,
+                          Ops& ops);
+
+}  // namespace quire

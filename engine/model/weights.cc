@@ -1,0 +1,158 @@
+#include "engine/model/weights.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "engine/model/checkpoint.h"
+#include "engine/model/json_file.h"
+#include "engine/model/memory_carver.h"
+#include "engine/model/weight_plan.h"
+#include "engine/model/weight_reader.h"
+#include "kernels/base/status_macros.h"
+
+namespace quire {
+namespace {
+
+constexpr int64_t kMaxConfigBytes = 1 << 20;
+
+std::string Sha256Hex(absl::string_view text) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  CHECK_EQ(EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha256(), nullptr), 1);
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<char*>(digest), size));
+}
+
+}  // namespace
+
+// One load: plans, checks the checkpoint, allocates, fills.
+class WeightsLoader {
+ public:
+  WeightsLoader(Backend& backend, const ModelConfig& config, const std::string& folder,
+                const WeightsOptions& options)
+      : backend_(backend), config_(config), folder_(folder), options_(options) {}
+
+  absl::StatusOr<Weights> Load() {
+    Plan();
+    if (options_.format == LoadFormat::kAuto) {
+      ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(folder_));
+      RETURN_IF_ERROR(CheckTensors(plan_, *checkpoint_));
+    }
+    RETURN_IF_ERROR(Allocate());
+    ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, backend_.device().CreateStream());
+    RETURN_IF_ERROR(FillVectors(*stream));
+    RETURN_IF_ERROR(FillMatrices(*stream));
+    RETURN_IF_ERROR(SetFingerprint());
+    return std::move(weights_);
+  }
+
+ private:
+  void Plan() {
+    weights_.layers_.resize(config_.num_layers);
+    PlanEnds(config_, &weights_.embedding_, &weights_.lm_head_, &weights_.final_norm_, &plan_);
+    for (int i = 0; i < config_.num_layers; ++i) {
+      PlanLayer(config_, i, &weights_.layers_[i], &plan_);
+    }
+    for (const MatrixPlan& matrix : plan_.matrices) {
+      matrix.weight->dtype = options_.dtype;
+      weights_.num_parameters_ += matrix.weight->out_features * matrix.weight->in_features;
+    }
+    for (const VectorPlan& vector : plan_.vectors) weights_.num_parameters_ += vector.size;
+  }
+
+  // Vectors come first, so that one copy brings them all.
+  void Carve(MemoryCarver* carver) {
+    for (const VectorPlan& vector : plan_.vectors) {
+      *vector.tensor = carver->TakeTensor(DType::kF32, {vector.size});
+    }
+    vector_bytes_ = carver->size_bytes();
+    for (const MatrixPlan& matrix : plan_.matrices) {
+      matrix.weight->data = carver->Take(backend_.ops().LinearBytes(
+          matrix.weight->out_features, matrix.weight->in_features, options_.dtype));
+    }
+    if (config_.tie_word_embeddings) weights_.lm_head_ = weights_.embedding_;
+  }
+
+  absl::Status Allocate() {
+    MemoryCarver measure(nullptr);
+    Carve(&measure);
+    ASSIGN_OR_RETURN(weights_.memory_, backend_.device().Allocate(measure.size_bytes()));
+    MemoryCarver carver(weights_.memory_.data());
+    Carve(&carver);
+    return absl::OkStatus();
+  }
+
+  absl::Status FillVectors(Stream& stream) {
+    ASSIGN_OR_RETURN(const DeviceBuffer staging, backend_.device().AllocatePinned(vector_bytes_));
+    MemoryCarver carver(staging.data());
+    for (const VectorPlan& vector : plan_.vectors) {
+      float* staged = carver.TakeTensor(DType::kF32, {vector.size}).as<float>();
+      if (checkpoint_) {
+        RETURN_IF_ERROR(ReadVector(vector, *checkpoint_, staged));
+      } else {
+        std::fill_n(staged, vector.size, vector.dummy_value);
+      }
+    }
+    stream.CopyToDevice(weights_.memory_.data(), staging.data(), vector_bytes_);
+    return stream.Synchronize();
+  }
+
+  absl::Status FillMatrices(Stream& stream) {
+    if (checkpoint_) {
+      const int num_threads = options_.num_threads > 0
+                                  ? options_.num_threads
+                                  : std::max<int>(1, std::thread::hardware_concurrency());
+      return ReadMatrices(plan_, *checkpoint_, num_threads, backend_.ops());
+    }
+    // Keeps the size of activations the same from layer to layer.
+    for (size_t i = 0; i < plan_.matrices.size(); ++i) {
+      const LinearWeight& weight = *plan_.matrices[i].weight;
+      backend_.ops().FillLinear(
+          stream, weight,
+          {.seed = options_.seed,
+           .tensor_id = i,
+           .stddev = 1.0f / std::sqrt(static_cast<float>(weight.in_features))});
+    }
+    return stream.Synchronize();
+  }
+
+  absl::Status SetFingerprint() {
+    absl::StatusOr<std::string> config_text =
+        ReadSmallFile(absl::StrCat(folder_, "/config.json"), kMaxConfigBytes);
+    if (!config_text.ok() && !absl::IsNotFound(config_text.status())) return config_text.status();
+    std::string text = absl::StrCat("config ", config_text.value_or(""), "\n");
+    if (!checkpoint_) {
+      absl::StrAppend(&text, "dummy ", options_.seed);
+    } else {
+      for (const SafetensorsFile& file : checkpoint_->files()) {
+        absl::StrAppend(&text, file.name(), " ", file.size_bytes(), "\n");
+      }
+    }
+    weights_.fingerprint_ = Sha256Hex(text);
+    return absl::OkStatus();
+  }
+
+  Backend& backend_;
+  const ModelConfig& config_;
+  const std::string& folder_;
+  const WeightsOptions& options_;
+  Weights weights_;
+  WeightPlan plan_;  // points into weights_
+  std::optional<Checkpoint> checkpoint_;
+  int64_t vector_bytes_ = 0;
+};
+
+absl::StatusOr<Weights> Weights::Load(Backend& backend, const ModelConfig& config,
+                                      const std::string& folder, const WeightsOptions& options) {
+  return WeightsLoader(backend, config, folder, options).Load();
+}
+
+}  // namespace quire
