@@ -1,0 +1,34 @@
+// NativeAttention: the native attention path on the CPU. Plan lists (query tile, KV heads) work
+// balanced over the threads; Run computes it with paged K and V read once per tile and group.
+//
+// What makes a query's bits its own: keys are visited in one fixed order, in tiles of kKeyTile and
+// splits of kKeySplit keys at absolute positions, each with its own softmax state; a split's result
+// is folded into the total in ascending order, by the same arithmetic whether one thread computes
+// all splits or several do. Neither the company, nor the chunk a query came in, nor the number of
+// threads changes it. Called by the engine's thread; the work runs on the stream's.
+#pragma once
+
+#include <memory>
+
+#include "kernels/attention.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace quire::cpu {
+
+class NativeAttention : public AttentionBackend {
+ public:
+  // The pool must outlive this, its plans and every task enqueued through it.
+  explicit NativeAttention(ThreadPool& pool);
+
+  const AttentionCapabilities& capabilities() const override { return capabilities_; }
+  absl::StatusOr<std::unique_ptr<AttentionPlan>> CreatePlan(const AttentionGeometry& geometry,
+                                                            const AttentionLimits& limits) override;
+  void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) override;
+  void Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) override;
+
+ private:
+  ThreadPool& pool_;
+  AttentionCapabilities capabilities_;
+};
+
+}  // namespace quire::cpu
