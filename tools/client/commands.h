@@ -1,0 +1,19 @@
+// The subcommands of `quire`. Each adds its flags to the command line and returns what runs it; the
+// result is the process's exit code.
+#pragma once
+
+#include <functional>
+
+#include "CLI/CLI.hpp"
+
+namespace quire::client {
+
+using Command = std::function<int()>;
+
+Command AddGenerate(CLI::App& app);
+Command AddChat(CLI::App& app);
+Command AddTokenize(CLI::App& app);
+Command AddHealth(CLI::App& app);
+Command AddInfo(CLI::App& app);
+
+}  // namespace quire::client

@@ -1,0 +1,150 @@
+#include "tools/client/stream_printer.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include "absl/strings/str_format.h"
+
+namespace quire::client {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double MsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+const char* ReasonName(v1::FinishReason reason) {
+  switch (reason) {
+    case v1::FINISH_REASON_STOP:
+      return "stop";
+    case v1::FINISH_REASON_LENGTH:
+      return "length";
+    case v1::FINISH_REASON_ABORT:
+      return "abort";
+    default:
+      return "unknown";
+  }
+}
+
+nlohmann::ordered_json ToJson(const v1::TokenLogprob& token) {
+  nlohmann::ordered_json json = {{"token_id", token.token_id()}, {"token", token.token()}};
+  if (token.has_logprob()) {
+    json["logprob"] = token.logprob();
+    json["rank"] = token.rank();
+  }
+  json["top"] = nlohmann::ordered_json::array();
+  for (const v1::TopLogprob& top : token.top()) {
+    json["top"].push_back(
+        {{"token_id", top.token_id()}, {"token", top.token()}, {"logprob", top.logprob()}});
+  }
+  return json;
+}
+
+nlohmann::ordered_json ToJson(const Continuation& continuation) {
+  const v1::Finished& finished = continuation.finished;
+  nlohmann::ordered_json json = {{"index", finished.index()},
+                                 {"text", continuation.text},
+                                 {"finish_reason", ReasonName(finished.finish_reason())}};
+  if (finished.has_matched_token_id()) json["matched_token_id"] = finished.matched_token_id();
+  if (finished.has_matched_stop_string()) {
+    json["matched_stop_string"] = finished.matched_stop_string();
+  }
+  json["token_ids"] = continuation.token_ids;
+  if (!continuation.logprobs.empty()) {
+    for (const v1::TokenLogprob& token : continuation.logprobs) {
+      json["logprobs"].push_back(ToJson(token));
+    }
+  }
+  for (const v1::TokenLogprob& token : continuation.started.prompt_logprobs()) {
+    json["prompt_logprobs"].push_back(ToJson(token));
+  }
+  json["usage"] = {{"prompt_tokens", finished.usage().prompt_tokens()},
+                   {"cached_tokens", finished.usage().cached_tokens()},
+                   {"completion_tokens", finished.usage().completion_tokens()}};
+  json["timings"] = {{"queue_ms", finished.timings().queue_ms()},
+                     {"prefill_ms", finished.timings().prefill_ms()},
+                     {"decode_ms", finished.timings().decode_ms()},
+                     {"preemptions", finished.timings().preemptions()}};
+  return json;
+}
+
+Continuation& At(StreamResult& result, int index) {
+  if (static_cast<size_t>(index) >= result.continuations.size()) {
+    result.continuations.resize(index + 1);
+  }
+  return result.continuations[index];
+}
+
+void PrintText(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+StreamResult RunStream(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                       const v1::GenerateRequest& request, bool print) {
+  StreamResult result;
+  const Clock::time_point start = Clock::now();
+  auto reader = stub.Generate(&context, request);
+  v1::GenerateResponse response;
+  while (reader->Read(&response)) {
+    if (response.has_started()) {
+      At(result, response.started().index()).started = response.started();
+    } else if (response.has_delta()) {
+      const v1::Delta& delta = response.delta();
+      Continuation& continuation = At(result, delta.index());
+      if (result.first_text_ms < 0 && !delta.text().empty()) result.first_text_ms = MsSince(start);
+      continuation.text += delta.text();
+      continuation.token_ids.insert(continuation.token_ids.end(), delta.token_ids().begin(),
+                                    delta.token_ids().end());
+      for (const v1::TokenLogprob& token : delta.logprobs()) continuation.logprobs.push_back(token);
+      if (print && delta.index() == 0) PrintText(delta.text());
+    } else if (response.has_finished()) {
+      At(result, response.finished().index()).finished = response.finished();
+    }
+  }
+  result.status = reader->Finish();
+  result.total_ms = MsSince(start);
+  if (!print) return result;
+  PrintText("\n");
+  for (size_t i = 1; i < result.continuations.size(); ++i) {
+    PrintText(absl::StrFormat("--- continuation %d\n%s\n", i, result.continuations[i].text));
+  }
+  return result;
+}
+
+nlohmann::ordered_json ToJson(const StreamResult& result) {
+  nlohmann::ordered_json json;
+  json["request_id"] =
+      result.continuations.empty() ? "" : result.continuations[0].started.request_id();
+  json["choices"] = nlohmann::ordered_json::array();
+  for (const Continuation& continuation : result.continuations) {
+    json["choices"].push_back(ToJson(continuation));
+  }
+  json["first_text_ms"] = result.first_text_ms;
+  json["total_ms"] = result.total_ms;
+  return json;
+}
+
+std::string Summary(const StreamResult& result) {
+  int64_t num_generated = 0;
+  for (const Continuation& continuation : result.continuations) {
+    num_generated += continuation.finished.usage().completion_tokens();
+  }
+  if (result.continuations.empty()) return "no answer";
+  const v1::Finished& first = result.continuations[0].finished;
+  const double decode_ms = first.timings().decode_ms();
+  const auto steps = static_cast<double>(first.usage().completion_tokens() - 1);
+  return absl::StrFormat(
+      "%d prompt tokens (%d cached), %d generated, finish reason %s; queue %.1f ms, prefill %.1f "
+      "ms, "
+      "decode %.1f ms (%.0f tokens/s), in all %.1f ms",
+      first.usage().prompt_tokens(), first.usage().cached_tokens(), num_generated,
+      ReasonName(first.finish_reason()), first.timings().queue_ms(), first.timings().prefill_ms(),
+      decode_ms, decode_ms > 0 ? steps * 1000.0 / decode_ms : 0.0, result.total_ms);
+}
+
+}  // namespace quire::client

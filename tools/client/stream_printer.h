@@ -1,0 +1,40 @@
+// Follows one Generate stream: prints text as it arrives, keeps everything for the summary or for
+// JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "grpcpp/grpcpp.h"
+#include "nlohmann/json.hpp"
+#include "quire/v1/inference.grpc.pb.h"
+
+namespace quire::client {
+
+struct Continuation {
+  std::string text;
+  std::vector<uint32_t> token_ids;
+  std::vector<v1::TokenLogprob> logprobs;
+  v1::Started started;
+  v1::Finished finished;
+};
+
+struct StreamResult {
+  grpc::Status status;
+  std::vector<Continuation> continuations;  // by index
+  double first_text_ms = -1;                // since the call began; -1: none came
+  double total_ms = 0;
+};
+
+// Runs the call to its end. With `print`, the text of continuation 0 goes to standard output as it
+// comes (the others follow at the end, each under its index).
+StreamResult RunStream(v1::Inference::Stub& stub, grpc::ClientContext& context,
+                       const v1::GenerateRequest& request, bool print);
+
+nlohmann::ordered_json ToJson(const StreamResult& result);
+
+// "12 prompt tokens (0 cached), 5 generated; ..." for standard error.
+std::string Summary(const StreamResult& result);
+
+}  // namespace quire::client
