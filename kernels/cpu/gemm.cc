@@ -1,6 +1,7 @@
 #include "kernels/cpu/gemm.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/base/check.h"
 #include "kernels/base/types.h"
@@ -14,10 +15,49 @@ constexpr int64_t kMaxBlockRows = 512;       // bounds the packed activations
 constexpr int64_t kMaxTilesPerItem = 8;      // a panel stays in the L2 cache for these
 constexpr int64_t kChunkBytes = 512 * 1024;  // weights per chunk, times tiles: some 15 us at least
 
-// A bfloat16 pair as it lies in memory; the second element of the last step may be missing.
-uint32_t LoadPair(const BFloat16* x, bool has_second) {
-  const uint32_t second = has_second ? x[1].bits : 0;
-  return x[0].bits | second << 16;
+// One row's value of a step as words of packed activations.
+struct F32Step {
+  using Element = float;
+  static constexpr int kWords = 1;
+  static void Store(const float* x, uint32_t* out) { std::memcpy(out, x, sizeof(float)); }
+};
+struct Bf16PairStep {
+  using Element = BFloat16;
+  static constexpr int kWords = 1;
+  static void Store(const BFloat16* x, uint32_t* out) { std::memcpy(out, x, 2 * sizeof(*x)); }
+};
+struct Bf16WidenedStep {
+  using Element = BFloat16;
+  static constexpr int kWords = 2;
+  static void Store(const BFloat16* x, uint32_t* out) {
+    out[0] = static_cast<uint32_t>(x[0].bits) << 16;
+    out[1] = static_cast<uint32_t>(x[1].bits) << 16;
+  }
+};
+
+// Rows [first_row, first_row + num_rows) of x, step by step. Some steps of each row at a time,
+// which reads whole cache lines and keeps what is written in the L1 cache.
+template <class Step>
+void PackRowsOfTile(const Tensor& x, int64_t first_row, int64_t num_rows, uint32_t* out) {
+  using Element = typename Step::Element;
+  constexpr int64_t kGroup = StepFeatures(kDTypeOf<Element>);
+  constexpr int64_t kStepsAtATime = 16;
+  const Element* in = x.as<Element>() + first_row * x.row_stride();
+  const int64_t num_whole = x.dim(1) / kGroup;
+  const int64_t step_words = num_rows * Step::kWords;
+  for (int64_t begin = 0; begin < num_whole; begin += kStepsAtATime) {
+    const int64_t end = std::min(begin + kStepsAtATime, num_whole);
+    for (int64_t r = 0; r < num_rows; ++r) {
+      const Element* row = in + r * x.row_stride();
+      uint32_t* row_out = out + r * Step::kWords;
+      for (int64_t s = begin; s < end; ++s) Step::Store(row + s * kGroup, row_out + s * step_words);
+    }
+  }
+  if (num_whole * kGroup == x.dim(1)) return;
+  for (int64_t r = 0; r < num_rows; ++r) {  // an odd last element makes a pair with zero
+    const Element last[2] = {in[r * x.row_stride() + x.dim(1) - 1], Element(0.0f)};
+    Step::Store(last, out + num_whole * step_words + r * Step::kWords);
+  }
 }
 
 void BiasOfPanel(const Tensor& bias, int64_t first, int64_t num_cols, float* out) {
@@ -97,26 +137,11 @@ void Gemm::PackTile(const Block& block, int64_t tile) {
   const int64_t num_rows = block.TileRows(tile);
   uint32_t* out = packed_.data() + block.TileOffset(tile);
   if (x.dtype() == DType::kF32) {
-    const float* in = x.as<float>() + first_row * x.row_stride();
-    for (int64_t step = 0; step < block.num_steps; ++step) {
-      for (int64_t r = 0; r < num_rows; ++r) {
-        *out++ = std::bit_cast<uint32_t>(in[r * x.row_stride() + step]);
-      }
-    }
-    return;
-  }
-  const BFloat16* in = x.as<BFloat16>() + first_row * x.row_stride();
-  for (int64_t step = 0; step < block.num_steps; ++step) {
-    const bool has_second = 2 * step + 1 < x.dim(1);
-    for (int64_t r = 0; r < num_rows; ++r) {
-      const uint32_t pair = LoadPair(in + r * x.row_stride() + 2 * step, has_second);
-      if (block.step_words == 1) {
-        *out++ = pair;
-      } else {
-        *out++ = pair << 16;
-        *out++ = pair & 0xffff0000u;
-      }
-    }
+    PackRowsOfTile<F32Step>(x, first_row, num_rows, out);
+  } else if (kernel_.bf16_pairs) {
+    PackRowsOfTile<Bf16PairStep>(x, first_row, num_rows, out);
+  } else {
+    PackRowsOfTile<Bf16WidenedStep>(x, first_row, num_rows, out);
   }
 }
 
@@ -143,6 +168,9 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel, int64_t first_tile,
   const bool is_bf16 = args.weight->dtype == DType::kBF16;
   const int64_t first_col = panel * kPanelFeatures;
   const int64_t num_cols = std::min(kPanelFeatures, args.weight->out_features - first_col);
+  const int64_t panel_bytes = block.num_steps * kStepBytes;
+  const char* weights = static_cast<const char*>(args.weight->data) + panel * panel_bytes;
+  const char* weights_ahead = weights + (panel + 1 < NumPanels(*args.weight) ? panel_bytes : 0);
   alignas(64) float tile_out[kMaxTileRows * kPanelFeatures];
   alignas(64) float bias[kPanelFeatures];
   BiasOfPanel(args.bias, first_col, num_cols, bias);
@@ -150,8 +178,8 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel, int64_t first_tile,
     const int64_t num_rows = block.TileRows(tile);
     const TileFn multiply = is_bf16 ? kernel_.bf16[num_rows] : kernel_.f32[num_rows];
     multiply({.activations = packed_.data() + block.TileOffset(tile),
-              .panel = static_cast<const char*>(args.weight->data) +
-                       panel * block.num_steps * kStepBytes,
+              .panel = weights,
+              .prefetch = tile == first_tile ? weights_ahead : weights,
               .num_steps = block.num_steps,
               .out = tile_out});
     const bool to_f32 = args.out.dtype() == DType::kF32;

@@ -21,14 +21,6 @@ constexpr int NumColumnVectors(int num_rows) {
   return vectors;
 }
 
-// Weights this far ahead are fetched: about one memory latency at full bandwidth.
-constexpr int64_t kPrefetchBytes = 2048;
-
-template <int kVectors>
-inline void PrefetchStep(const char* weights) {
-  for (int i = 0; i < kStepBytes; i += 64) __builtin_prefetch(weights + kPrefetchBytes + i);
-}
-
 template <class V, int kRows, int kVectors>
 struct Accumulators {
   typename V::Floats v[kRows][kVectors];
@@ -92,6 +84,11 @@ void Tile(const TileArgs& args) {
   constexpr int kVectors = NumColumnVectors<V>(kRows);
   using Floats = typename V::Floats;
   constexpr int kValueBytes = kElements == Elements::kBf16 && !V::kBf16Pairs ? 8 : 4;
+  constexpr int kColumnBytes = kVectors * sizeof(Floats);
+  // One pass over the panel reads memory in order, which the processor foresees. Several passes
+  // would leave the memory idle in all but the first, so each fetches its share of the next panel.
+  constexpr bool kOnePass = kColumnBytes == kStepBytes;
+  const char* ahead = static_cast<const char*>(args.prefetch);
   for (int column = 0; column < kPanelFeatures; column += kVectors * V::kLanes) {
     Accumulators<V, kRows, kVectors> acc;
 #pragma GCC unroll 16
@@ -102,7 +99,10 @@ void Tile(const TileArgs& args) {
     const char* x = static_cast<const char*>(args.activations);
     const char* weights = static_cast<const char*>(args.panel) + column * sizeof(float);
     for (int64_t step = 0; step < args.num_steps; ++step) {
-      PrefetchStep<kVectors>(weights);
+      if constexpr (!kOnePass) {
+        for (int i = 0; i < kColumnBytes; i += 64) __builtin_prefetch(ahead + i, 0, 2);
+        ahead += kColumnBytes;
+      }
       if constexpr (kElements == Elements::kF32) {
         StepF32(reinterpret_cast<const float*>(x), weights, acc);
       } else if constexpr (V::kBf16Pairs) {

@@ -15,6 +15,7 @@ namespace quire::cpu {
 struct TileArgs {
   const void* activations;
   const void* panel;
+  const void* prefetch;  // a panel's worth of bytes to fetch into the L2 cache on the way
   int64_t num_steps;
   float* out;  // [num_rows, kPanelFeatures]
 };
