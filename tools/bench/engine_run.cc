@@ -1,0 +1,104 @@
+#include "tools/bench/engine_run.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "kernels/base/status_macros.h"
+#include "server/settings/bundled_model.h"
+#include "server/settings/settings_parser.h"
+
+namespace quire::bench {
+
+namespace {
+
+// Hands streams with news from the engine's thread to the benchmark's.
+class Ready : public OutputListener {
+ public:
+  void OnOutput(const std::shared_ptr<OutputStream>& stream) override {
+    {
+      std::lock_guard lock(mutex_);
+      streams_.push_back(stream);
+    }
+    posted_.notify_one();
+  }
+
+  std::shared_ptr<OutputStream> Take() {
+    std::unique_lock lock(mutex_);
+    posted_.wait(lock, [this] { return !streams_.empty(); });
+    std::shared_ptr<OutputStream> stream = std::move(streams_.front());
+    streams_.pop_front();
+    return stream;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<std::shared_ptr<OutputStream>> streams_;
+};
+
+Request MakeRequest(const WorkItem& item) {
+  Request request;
+  request.prompt = item.prompt;
+  request.sampling.temperature = 0;
+  request.stop.max_tokens = item.output_len;
+  return request;
+}
+
+struct Progress {
+  EngineRequestTimes times;
+  absl::Time submitted, last_token;
+};
+
+void AddToken(Progress& progress, absl::Time now) {
+  if (progress.last_token == absl::Time()) {
+    progress.times.first_token_ms = absl::ToDoubleMilliseconds(now - progress.submitted);
+  } else {
+    progress.times.itl_ms.push_back(absl::ToDoubleMilliseconds(now - progress.last_token));
+  }
+  progress.last_token = now;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const std::vector<std::string>& server_flags) {
+  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(server_flags));
+  std::string folder = line.settings.model;
+  if (folder.empty()) {
+    ASSIGN_OR_RETURN(folder, FindBundledModel());
+  }
+  return Engine::Open(ToEngineConfig(line.settings, folder));
+}
+
+absl::StatusOr<std::vector<EngineRequestTimes>> RunItems(Engine& engine,
+                                                         const std::vector<WorkItem>& items) {
+  Ready ready;
+  std::vector<Progress> progress(items.size());
+  absl::flat_hash_map<RequestId, size_t> index;
+  for (size_t i = 0; i < items.size(); ++i) {
+    progress[i].submitted = absl::Now();
+    ASSIGN_OR_RETURN(const auto stream, engine.Submit(MakeRequest(items[i]), &ready));
+    index[stream->request_id()] = i;
+  }
+  size_t num_unfinished = items.size();
+  while (num_unfinished > 0) {
+    const std::shared_ptr<OutputStream> stream = ready.Take();
+    Progress& mine = progress[index.at(stream->request_id())];
+    SequenceEvent event;
+    while (stream->Read(&event)) {
+      const absl::Time now = absl::Now();
+      if (event.kind == SequenceEvent::Kind::kToken) AddToken(mine, now);
+      if (event.kind != SequenceEvent::Kind::kFinished) continue;
+      RETURN_IF_ERROR(stream->status(0));
+      mine.times.total_ms = absl::ToDoubleMilliseconds(now - mine.submitted);
+      --num_unfinished;
+    }
+  }
+  std::vector<EngineRequestTimes> times;
+  for (Progress& one : progress) times.push_back(std::move(one.times));
+  return times;
+}
+
+}  // namespace quire::bench

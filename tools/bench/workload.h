@@ -1,0 +1,35 @@
+// What a benchmark asks for: prompts of random token ids with lengths that are fixed or read from a
+// file, the same for every run with the same seed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+
+namespace quire::bench {
+
+struct WorkloadFlags {
+  int64_t num_prompts = 64;
+  int64_t input_len = 128;
+  int64_t output_len = 64;
+  int64_t shared_prefix_len = 0;  // leading tokens that all prompts have in common
+  std::string file;               // JSON lines of {"input_len", "output_len"}; replaces the lengths
+  uint64_t seed = 0;
+};
+
+struct WorkItem {
+  std::vector<int32_t> prompt;
+  int64_t output_len;
+};
+
+void AddWorkloadFlags(CLI::App& command, WorkloadFlags* flags);
+
+// Token ids are uniform in [0, min(vocab_size, 10000)). INVALID_ARGUMENT or NOT_FOUND name what is
+// wrong with the file; INVALID_ARGUMENT also when a request does not fit max_model_len.
+absl::StatusOr<std::vector<WorkItem>> MakeWorkload(const WorkloadFlags& flags, int64_t vocab_size,
+                                                   int64_t max_model_len);
+
+}  // namespace quire::bench
