@@ -1,7 +1,6 @@
-// Scheduler::Schedule. First every sequence with one token to run gets it, then prompts (and
-// whatever else has more to run) share the rest of the budget, newly admitted ones among them.
-// Planning only notes num_planned, so that a later preemption can still take it back; HandOut then
-// makes the step out of what is left.
+// Scheduler::Schedule. Waiting sequences are admitted, every sequence with one token to run gets
+// it, and those with more to run share the rest of the budget. Planning only notes num_planned, so
+// that a later preemption can still take it back; HandOut then makes the step out of what is left.
 #include <algorithm>
 #include <utility>
 
@@ -13,26 +12,28 @@ namespace quire {
 
 SchedulerOutput Scheduler::Schedule() {
   CHECK_LE(in_flight_.size(), size_t{1}) << "lookahead is one step";
-  int64_t budget = config_.max_num_batched_tokens;
-  PlanSingleTokens(&budget);
-  PlanChunks(budget);
+  AdmitWaiting();
+  PlanChunks(config_.max_num_batched_tokens - PlanSingleTokens());
   return HandOut();
 }
 
-void Scheduler::PlanSingleTokens(int64_t* budget) {
+// Returns the tokens planned.
+int64_t Scheduler::PlanSingleTokens() {
+  int64_t num_planned = 0;
   const std::vector<Sequence*> by_rank = running_;  // planning may preempt
   for (Sequence* sequence : by_rank) {
     if (!sequence->CanRun() || sequence->num_to_submit() != 1) continue;
-    if (Plan(sequence, 1)) --*budget;
+    if (Plan(sequence, 1)) ++num_planned;
   }
-  CHECK_GE(*budget, 0);
+  return num_planned;
 }
 
 void Scheduler::PlanChunks(int64_t budget) {
-  AdmitWaiting(budget);
-  const std::vector<Sequence*> prompts = Unplanned();
+  std::vector<Sequence*> prompts;  // best rank first
   std::vector<PrefillDemand> demands;
-  for (const Sequence* sequence : prompts) {
+  for (Sequence* sequence : running_) {
+    if (!sequence->CanRun() || sequence->num_to_submit() == 1) continue;
+    prompts.push_back(sequence);
     demands.push_back({sequence->request->priority, sequence->num_to_submit()});
   }
   DividePrefillBudget(budget, config_.max_num_partial_prefills, absl::MakeSpan(demands));
@@ -42,15 +43,6 @@ void Scheduler::PlanChunks(int64_t budget) {
       Plan(prompts[i], demands[i].num_granted);
     }
   }
-}
-
-// Running sequences that could run but have no tokens in this step yet, best rank first.
-std::vector<Sequence*> Scheduler::Unplanned() const {
-  std::vector<Sequence*> unplanned;
-  for (Sequence* sequence : running_) {
-    if (sequence->CanRun() && sequence->num_planned == 0) unplanned.push_back(sequence);
-  }
-  return unplanned;
 }
 
 // Gets the blocks for the next `num_tokens` tokens, from worse-ranked sequences if need be. A
@@ -101,17 +93,21 @@ bool Scheduler::PreemptFor(const Sequence& requester, int64_t num_missing_blocks
 // Admits waiting sequences in order of rank, each into a row. Stops at the first that does not fit
 // (nobody overtakes it) or when the step has work enough: beyond max_num_partial_prefills prompts
 // of the same or a better priority, only while all of them fit into this step.
-void Scheduler::AdmitWaiting(int64_t budget) {
+void Scheduler::AdmitWaiting() {
   while (Sequence* sequence = NextToAdmit()) {
     int64_t num_prompts = 0;
     int64_t num_wanted_tokens = 0;
-    for (const Sequence* other : Unplanned()) {
-      if (other->request->priority > sequence->request->priority) continue;
-      ++num_prompts;
+    for (const Sequence* other : running_) {
+      if (!other->CanRun()) continue;
+      const bool is_prompt = other->num_to_submit() > 1;
+      // Single tokens go first whatever their priority.
+      if (is_prompt && other->request->priority > sequence->request->priority) continue;
+      num_prompts += is_prompt ? 1 : 0;
       num_wanted_tokens += other->num_to_submit();
     }
-    if (num_wanted_tokens >= budget && num_prompts >= config_.max_num_partial_prefills) return;
-    if (!TryAdmit(sequence)) return;
+    const bool has_work_enough = num_wanted_tokens >= config_.max_num_batched_tokens &&
+                                 num_prompts >= config_.max_num_partial_prefills;
+    if (has_work_enough || !TryAdmit(sequence)) return;
   }
 }
 

@@ -110,13 +110,12 @@ class Scheduler {
   void Destroy(Sequence* sequence);
 
   // schedule.cc: deciding a step.
-  void PlanSingleTokens(int64_t* budget);
+  int64_t PlanSingleTokens();
   void PlanChunks(int64_t budget);
   bool Plan(Sequence* sequence, int64_t num_tokens);
   bool MayPreempt(const Sequence& requester, const Sequence& victim) const;
   bool PreemptFor(const Sequence& requester, int64_t num_missing_blocks);
-  void AdmitWaiting(int64_t budget);
-  std::vector<Sequence*> Unplanned() const;
+  void AdmitWaiting();
   Sequence* NextToAdmit() const;
   bool TryAdmit(Sequence* sequence);
   int64_t NumBlocksMissingToAdmit(Sequence* sequence);

@@ -1,0 +1,257 @@
+#include "tests/sim/fake_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace quire::sim {
+namespace {
+
+std::string Name(const SequenceKey& key) { return absl::StrCat(key.request, "/", key.index); }
+
+}  // namespace
+
+FakeRunner::FakeRunner(const SchedulerConfig& config, const BlockManagerConfig& blocks,
+                       Lookup lookup, Fail fail)
+    : config_(config),
+      blocks_(blocks),
+      lookup_(std::move(lookup)),
+      fail_(std::move(fail)),
+      slots_(blocks.num_blocks * blocks.block_size, 0),
+      row_last_token_(config.max_num_seqs, -1),
+      row_key_(config.max_num_seqs),
+      row_epoch_(config.max_num_seqs, 0),
+      row_next_start_(config.max_num_seqs, -1) {
+  const int64_t max_blocks = CeilDiv<int64_t>(config.max_model_len, blocks.block_size);
+  tables_.assign(blocks.groups.size(),
+                 std::vector<std::vector<BlockId>>(config.max_num_seqs,
+                                                   std::vector<BlockId>(max_blocks, kNoBlock)));
+}
+
+void FakeRunner::PlantFault(Fault fault, int64_t countdown) {
+  fault_ = fault;
+  fault_countdown_ = countdown;
+}
+
+bool FakeRunner::FaultIsDue(Fault fault) {
+  if (fault != fault_ || --fault_countdown_ > 0) return false;
+  fault_ = Fault::kNone;
+  return true;
+}
+
+bool FakeRunner::IsInFlight(const SequenceKey& key) const {
+  for (const Step& step : steps_) {
+    for (const Item& item : step.items) {
+      if (item.key == key) return true;
+    }
+  }
+  return false;
+}
+
+void FakeRunner::Submit(const SchedulerOutput& output, bool run_now) {
+  CheckContract(output);
+  Step step{.number = output.step, .items = {}, .has_run = false, .result = {}};
+  for (const ScheduledSequence& scheduled : output.sequences) {
+    CheckSequence(scheduled);
+    step.items.push_back(Stage(scheduled));
+    CheckReuse(step.items.back());
+  }
+  steps_.push_back(std::move(step));
+  if (!run_now) return;
+  for (Step& waiting : steps_) Run(&waiting);
+}
+
+StepResult FakeRunner::Wait() {
+  Step step = std::move(steps_.front());
+  steps_.pop_front();
+  Run(&step);
+  return std::move(step.result);
+}
+
+void FakeRunner::CheckContract(const SchedulerOutput& output) {
+  int64_t num_tokens = 0;
+  bool chunks_began = false;
+  absl::flat_hash_set<int32_t> rows;
+  for (const ScheduledSequence& scheduled : output.sequences) {
+    num_tokens += scheduled.num_new;
+    const bool is_decode = scheduled.num_new == 1 && scheduled.samples;
+    if (is_decode && chunks_began) fail_("a decode comes after a chunk");
+    chunks_began |= !is_decode;
+    if (scheduled.row < 0 || scheduled.row >= config_.max_num_seqs) fail_("row out of range");
+    if (!rows.insert(scheduled.row).second) fail_("two sequences on one row");
+  }
+  if (num_tokens != output.num_tokens) fail_("num_tokens is not the sum");
+  if (num_tokens > config_.max_num_batched_tokens) fail_("over the token budget");
+  if (steps_.size() > 1) fail_("more than two steps in flight");
+}
+
+void FakeRunner::CheckSequence(const ScheduledSequence& scheduled) {
+  const std::string name = Name(scheduled.key);
+  const int64_t num_known = scheduled.tokens.size();
+  const int64_t end = scheduled.start + scheduled.num_new;
+  if (scheduled.num_new < 1) fail_(absl::StrCat(name, " has nothing to run"));
+  if (end >= config_.max_model_len) fail_(absl::StrCat(name, " runs past the maximum length"));
+  if (end - scheduled.num_prompt_tokens >= scheduled.request->stop.max_tokens) {
+    fail_(absl::StrCat(name, " runs past max_tokens"));
+  }
+  if (scheduled.input_on_device != (scheduled.start == num_known)) {
+    fail_(absl::StrCat(name, " has a wrong input_on_device"));
+  }
+  if (!scheduled.input_on_device && end > num_known)
+    fail_(absl::StrCat(name, " passes its tokens"));
+  if (scheduled.samples && scheduled.num_generated != end - scheduled.num_prompt_tokens) {
+    fail_(absl::StrCat(name, " has a wrong num_generated"));
+  }
+  const int32_t row = scheduled.row;
+  const bool same_owner = row_key_[row] == scheduled.key && row_epoch_[row] == scheduled.epoch;
+  if (scheduled.row_is_new) {
+    if (same_owner && row_next_start_[row] >= 0) fail_(absl::StrCat(name, " got its row twice"));
+    if (scheduled.first_new_block != 0) fail_(absl::StrCat(name, " hides blocks of a new row"));
+  } else if (!same_owner) {
+    fail_(absl::StrCat(name, " runs on a row that is not its own"));
+  } else if (row_next_start_[row] != scheduled.start) {
+    fail_(absl::StrCat(name, " starts at ", scheduled.start, " after ", row_next_start_[row]));
+  }
+  row_key_[row] = scheduled.key;
+  row_epoch_[row] = scheduled.epoch;
+  row_next_start_[row] = end;
+}
+
+FakeRunner::Item FakeRunner::Stage(const ScheduledSequence& scheduled) const {
+  Item item{.key = scheduled.key,
+            .epoch = scheduled.epoch,
+            .row = scheduled.row,
+            .row_is_new = scheduled.row_is_new,
+            .start = scheduled.start,
+            .num_new = scheduled.num_new,
+            .samples = scheduled.samples,
+            .input_on_device = scheduled.input_on_device,
+            .wants_prompt_logprobs = scheduled.wants_prompt_logprobs,
+            .num_prompt_tokens = scheduled.num_prompt_tokens,
+            .input = {},
+            .updates = {},
+            .touched = {},
+            .written = {}};
+  if (!item.input_on_device) {
+    const auto input = scheduled.tokens.subspan(item.start, item.num_new);
+    item.input.assign(input.begin(), input.end());
+  }
+  const int64_t first_written = item.start / blocks_.block_size;
+  for (int group = 0; group < static_cast<int>(scheduled.block_tables.size()); ++group) {
+    const absl::Span<const BlockId> table = scheduled.block_tables[group];
+    const int64_t first_visible = FirstVisible(group, item.start) / blocks_.block_size;
+    for (int64_t i = 0; i < static_cast<int64_t>(table.size()); ++i) {
+      if (i >= scheduled.first_new_block) item.updates.push_back({group, i, table[i]});
+      if (i >= first_visible) item.touched.push_back(table[i]);
+      if (i >= first_written) item.written.push_back(table[i]);
+    }
+  }
+  return item;
+}
+
+// A step in flight may run at any time until it is waited for.
+void FakeRunner::CheckReuse(const Item& item) {
+  for (const Step& step : steps_) {
+    for (const Item& other : step.items) {
+      if (other.key == item.key && other.epoch == item.epoch) continue;
+      if (other.row == item.row) {
+        fail_(absl::StrCat(Name(item.key), " takes the row of ", Name(other.key), " in flight"));
+      }
+      for (BlockId block : item.written) {
+        if (std::find(other.touched.begin(), other.touched.end(), block) == other.touched.end()) {
+          continue;
+        }
+        fail_(absl::StrCat(Name(item.key), " writes block ", block, " of ", Name(other.key),
+                           " in flight"));
+      }
+    }
+  }
+}
+
+void FakeRunner::Run(Step* step) {
+  if (std::exchange(step->has_run, true)) return;
+  step->result.step = step->number;
+  for (const Item& item : step->items) step->result.sequences.push_back(RunItem(item));
+}
+
+SequenceResult FakeRunner::RunItem(const Item& item) {
+  SequenceResult result;
+  result.key = item.key;
+  result.epoch = item.epoch;
+  result.start = item.start;
+  result.num_new = item.num_new;
+  if (item.row_is_new) {
+    for (auto& group : tables_) std::fill(group[item.row].begin(), group[item.row].end(), kNoBlock);
+    row_last_token_[item.row] = -1;
+  }
+  for (const TableUpdate& update : item.updates) {
+    if (FaultIsDue(Fault::kMissTableUpdate)) continue;
+    tables_[update.group][item.row][update.index] = update.block;
+  }
+  const ExpectedStream& expected = lookup_(item.key);
+  const uint64_t print = WriteSlots(item, expected, &result);
+  ReadBack(item, expected);
+  if (item.samples) {
+    result.sampled = SampleToken(print, item.key.index);
+    if (FaultIsDue(Fault::kWrongSample)) result.sampled = (result.sampled + 1) % kVocabSize;
+    if (!FaultIsDue(Fault::kStaleLastToken)) row_last_token_[item.row] = result.sampled;
+  }
+  return result;
+}
+
+// Writes the fingerprints of the new tokens, computed from the input that the scheduler gave, and
+// returns the last one.
+uint64_t FakeRunner::WriteSlots(const Item& item, const ExpectedStream& expected,
+                                SequenceResult* result) {
+  uint64_t print = item.start > 0 ? expected.prints[item.start - 1] : expected.root;
+  for (int64_t i = 0; i < item.num_new; ++i) {
+    const int64_t position = item.start + i;
+    TokenId token = item.input_on_device ? row_last_token_[item.row] : item.input[i];
+    if (item.num_new > 1 && FaultIsDue(Fault::kWrongInput)) token = (token + 1) % kVocabSize;
+    print = NextPrint(print, token);
+    for (size_t group = 0; group < tables_.size(); ++group) {
+      int64_t slot = Slot(static_cast<int>(group), item.row, position);
+      if (slot == kNoSlot) {
+        fail_(absl::StrCat(Name(item.key), " has no block for position ", position));
+        continue;
+      }
+      if (FaultIsDue(Fault::kWrongSlot)) slot = (slot + 1) % static_cast<int64_t>(slots_.size());
+      if (!FaultIsDue(Fault::kSkipWrite)) slots_[slot] = SlotTag(print, static_cast<int>(group));
+    }
+    if (item.wants_prompt_logprobs && position + 1 < item.num_prompt_tokens) {
+      TokenLogprobs logprobs;
+      logprobs.logprob = PromptLogprob(expected.prints[position + 1]);
+      result->prompt_logprobs.emplace_back(expected.tokens[position + 1], std::move(logprobs));
+    }
+  }
+  return print;
+}
+
+// Every slot that some query of the item sees must hold what the sequence alone would have there.
+void FakeRunner::ReadBack(const Item& item, const ExpectedStream& expected) {
+  const int64_t end = item.start + item.num_new;
+  for (int group = 0; group < static_cast<int>(tables_.size()); ++group) {
+    for (int64_t position = FirstVisible(group, item.start); position < end; ++position) {
+      const int64_t slot = Slot(group, item.row, position);
+      if (slot == kNoSlot || slots_[slot] != SlotTag(expected.prints[position], group)) {
+        return fail_(absl::StrCat(Name(item.key), " reads wrong KV: group ", group, ", position ",
+                                  position, ", slot ", slot, ", step of [", item.start, ", ", end,
+                                  ")"));
+      }
+    }
+  }
+}
+
+int64_t FakeRunner::FirstVisible(int group, int64_t position) const {
+  const int64_t window = blocks_.groups[group].sliding_window;
+  return window == 0 ? 0 : std::max<int64_t>(position - window + 1, 0);
+}
+
+int64_t FakeRunner::Slot(int group, int32_t row, int64_t position) const {
+  const BlockId block = tables_[group][row][position / blocks_.block_size];
+  if (block == kNoBlock) return kNoSlot;
+  return int64_t{block} * blocks_.block_size + position % blocks_.block_size;
+}
+
+}  // namespace quire::sim

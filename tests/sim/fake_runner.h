@@ -1,0 +1,112 @@
+// FakeRunner: stands in for ModelRunner and the device. Its KV cache keeps a fingerprint per slot;
+// it is reached only through row tables that are updated the way the real runner updates its own
+// (entries from first_new_block on). Running a step writes the new slots and then reads back every
+// slot that attention would read; any difference from what the sequence alone would have there is
+// a violation at that very step. Submitting checks the contract of SchedulerOutput, and that no
+// block or row is reused while a step in flight may touch it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "kvcache/block_manager.h"
+#include "scheduler/scheduler.h"
+#include "tests/sim/oracle.h"
+
+namespace quire::sim {
+
+// Deliberate faults of the device side, to prove that the rig sees them.
+enum class Fault : uint8_t {
+  kNone,
+  kSkipWrite,        // one token's KV is not written
+  kWrongSlot,        // one token's KV goes into the slot beside its own
+  kMissTableUpdate,  // a new block does not reach the row's table
+  kStaleLastToken,   // a sampled token does not reach the row's last token
+  kWrongSample,      // one sampled token is wrong
+  kWrongInput,       // one token of a chunk is taken as another
+};
+
+class FakeRunner {
+ public:
+  // The stream that a sequence must produce; known while it is unfinished or in flight.
+  using Lookup = std::function<const ExpectedStream&(const SequenceKey&)>;
+  using Fail = std::function<void(std::string)>;
+
+  FakeRunner(const SchedulerConfig& config, const BlockManagerConfig& blocks, Lookup lookup,
+             Fail fail);
+
+  // Takes a step over; it runs now or at the latest in Wait, always in order.
+  void Submit(const SchedulerOutput& output, bool run_now);
+
+  // The result of the oldest step.
+  StepResult Wait();
+
+  int64_t num_in_flight() const { return static_cast<int64_t>(steps_.size()); }
+  bool IsInFlight(const SequenceKey& key) const;
+
+  // From the `countdown`-th opportunity on, `fault` happens once.
+  void PlantFault(Fault fault, int64_t countdown);
+
+ private:
+  struct TableUpdate {
+    int group;
+    int64_t index;
+    BlockId block;
+  };
+  // A copy of what the real runner would upload.
+  struct Item {
+    SequenceKey key;
+    uint64_t epoch;
+    int32_t row;
+    bool row_is_new;
+    int64_t start;
+    int64_t num_new;
+    bool samples;
+    bool input_on_device;
+    bool wants_prompt_logprobs;
+    int64_t num_prompt_tokens;
+    std::vector<TokenId> input;  // [num_new], or empty if on the device
+    std::vector<TableUpdate> updates;
+    std::vector<BlockId> touched;  // every block that it may read or write
+    std::vector<BlockId> written;
+  };
+  struct Step {
+    uint64_t number;
+    std::vector<Item> items;
+    bool has_run = false;
+    StepResult result;
+  };
+
+  Item Stage(const ScheduledSequence& scheduled) const;
+  void CheckContract(const SchedulerOutput& output);
+  void CheckSequence(const ScheduledSequence& scheduled);
+  void CheckReuse(const Item& item);
+  void Run(Step* step);
+  SequenceResult RunItem(const Item& item);
+  uint64_t WriteSlots(const Item& item, const ExpectedStream& expected, SequenceResult* result);
+  void ReadBack(const Item& item, const ExpectedStream& expected);
+  int64_t FirstVisible(int group, int64_t position) const;
+  int64_t Slot(int group, int32_t row, int64_t position) const;
+  bool FaultIsDue(Fault fault);
+
+  SchedulerConfig config_;
+  BlockManagerConfig blocks_;
+  Lookup lookup_;
+  Fail fail_;
+  std::vector<uint64_t> slots_;                            // [num_blocks * block_size]
+  std::vector<std::vector<std::vector<BlockId>>> tables_;  // [groups][rows][max blocks]
+  std::vector<TokenId> row_last_token_;                    // [rows]
+  std::vector<SequenceKey> row_key_;                       // [rows] who was told to own the row
+  std::vector<uint64_t> row_epoch_;                        // [rows]
+  std::vector<int64_t> row_next_start_;                    // [rows] where its next step must begin
+  std::deque<Step> steps_;
+  Fault fault_ = Fault::kNone;
+  int64_t fault_countdown_ = 0;
+};
+
+}  // namespace quire::sim
