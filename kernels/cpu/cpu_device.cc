@@ -48,7 +48,7 @@ absl::Status OutOfMemory(int64_t size_bytes, const MemoryInfo& memory) {
 
 CpuDevice::CpuDevice(int num_threads, Isa isa)
     : info_{.kind = DeviceKind::kCpu,
-            .name = absl::StrCat(CpuModelName(), " (", std::string(IsaName(isa)), ")"),
+            .name = absl::StrCat(CpuModelName(), " (", IsaName(isa), ")"),
             .num_threads = num_threads},
       pool_(num_threads),
       free_bytes_at_open_(ReadMemoryInfo().free_bytes),

@@ -49,8 +49,8 @@ absl::Status CpuOps::LoadLinearRows(const LinearWeight& weight, int64_t first_ro
   if (!is_float || rows.rank() != 2 || rows.dim(1) != weight.in_features) {
     return absl::InvalidArgumentError(
         absl::StrCat("weight rows must be float32, bfloat16 or float16 [n, ", weight.in_features,
-                     "]; these are ", std::string(DTypeName(rows.dtype())), " of rank ",
-                     rows.rank(), " with ", rows.rank() == 2 ? rows.dim(1) : 0, " columns"));
+                     "]; these are ", DTypeName(rows.dtype()), " of rank ", rows.rank(), " with ",
+                     rows.rank() == 2 ? rows.dim(1) : 0, " columns"));
   }
   if (first_row < 0 || rows.dim(0) > weight.out_features - first_row) {
     return absl::InvalidArgumentError(absl::StrCat("weight rows ", first_row, " to ",

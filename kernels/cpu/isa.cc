@@ -2,7 +2,7 @@
 
 namespace quire::cpu {
 
-std::string_view IsaName(Isa isa) {
+const char* IsaName(Isa isa) {
   switch (isa) {
     case Isa::kGeneric:
       return "generic";

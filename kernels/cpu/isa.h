@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 namespace quire::cpu {
 
@@ -11,7 +10,7 @@ enum class Isa : uint8_t { kGeneric, kAvx2, kAvx512, kAvx512Bf16 };
 
 inline constexpr Isa kAllIsas[] = {Isa::kGeneric, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16};
 
-std::string_view IsaName(Isa isa);  // "generic", "avx2", "avx512", "avx512_bf16"
+const char* IsaName(Isa isa);  // "generic", "avx2", "avx512", "avx512_bf16"
 
 // Whether this build has the kernels and this processor can run them.
 bool IsaSupported(Isa isa);

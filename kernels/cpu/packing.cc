@@ -1,9 +1,9 @@
 #include "kernels/cpu/packing.h"
 
-#include <bit>
 #include <cmath>
 
 #include "kernels/base/check.h"
+#include "kernels/base/half.h"
 #include "kernels/base/types.h"
 
 namespace quire::cpu {
@@ -45,18 +45,6 @@ void ReadRow(const LinearWeight& weight, int64_t row, T* out) {
   for (int64_t column = 0; column < weight.in_features; ++column) out[column] = panel.At(column);
 }
 
-float HalfToFloat(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
-  const uint32_t exponent = (half >> 10) & 0x1fu;
-  const uint32_t fraction = half & 0x3ffu;
-  if (exponent == 0) {  // zero or subnormal: fraction * 2^-24
-    const float magnitude = std::ldexp(static_cast<float>(fraction), -24);
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
-  return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
 template <typename T>
 void PackRow(const LinearWeight& weight, int64_t row, DType dtype, const void* in) {
   switch (dtype) {
@@ -95,8 +83,8 @@ constexpr double kByteSumVariance = 43690.0;
 
 template <typename T>
 void FillRow(const LinearWeight& weight, const FillLinearArgs& args, int64_t row) {
-  const uint64_t key = Mix(Mix(args.seed + kGolden) ^ Mix(args.tensor_id * kGolden) ^
-                           (static_cast<uint64_t>(row) << 1 | 1));
+  const uint64_t key =
+      Mix(Mix(Mix(args.seed + kGolden) + args.tensor_id) + static_cast<uint64_t>(row));
   const float scale = static_cast<float>(args.stddev / std::sqrt(kByteSumVariance));
   WriteRow<T>(weight, row, [&](int64_t column) {
     const uint64_t bits = Mix(key + static_cast<uint64_t>(column) * kGolden);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -56,8 +57,8 @@ class Peer {
   Peer(DType dtype, int64_t m, int64_t n, int64_t k, const Tensor& x, const Tensor& out)
       : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
     using Tag = dnnl::memory::format_tag;
-    const auto type = dtype == DType::kBF16 ? dnnl::memory::data_type::bf16
-                                            : dnnl::memory::data_type::f32;
+    const auto type =
+        dtype == DType::kBF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
     const dnnl::memory::desc x_desc({m, k}, type, Tag::ab), out_desc({m, n}, type, Tag::ab);
     const dnnl::memory::desc any_weight({k, n}, type, Tag::any);
     const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(x_desc, any_weight, out_desc),
@@ -73,9 +74,8 @@ class Peer {
   }
   void Run() {
     next_ = (next_ + 1) % weights_.size();
-    matmul_.execute(stream_, {{DNNL_ARG_SRC, x_},
-                              {DNNL_ARG_WEIGHTS, weights_[next_]},
-                              {DNNL_ARG_DST, out_}});
+    matmul_.execute(
+        stream_, {{DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, weights_[next_]}, {DNNL_ARG_DST, out_}});
     stream_.wait();
   }
 
@@ -139,11 +139,12 @@ void RunShape(CpuDevice& device, Gemm& gemm, DType dtype, const Shape& shape, in
   }
   const double rate = static_cast<double>(shape.n * shape.k * DTypeBytes(dtype)) / own_seconds;
   const double gflops = 2e-9 * static_cast<double>(m * shape.n * shape.k);
-  std::printf("%-9s %-8s M %4ld  %9.1f us  %6.1f GB/s = %.2f of DRAM  %7.1f GFLOP/s  oneDNN %7.1f"
-              "  ratio %.2f\n",
-              std::string(DTypeName(dtype)).c_str(), shape.name, static_cast<long>(m),
-              own_seconds * 1e6, rate * 1e-9, rate / dram_rate, gflops / own_seconds,
-              peer_seconds > 0 ? gflops / peer_seconds : 0.0, peer_seconds / own_seconds);
+  std::printf(
+      "%-9s %-8s M %4ld  %9.1f us  %6.1f GB/s = %.2f of DRAM  %7.1f GFLOP/s  oneDNN %7.1f"
+      "  ratio %.2f\n",
+      DTypeName(dtype), shape.name, static_cast<long>(m), own_seconds * 1e6, rate * 1e-9,
+      rate / dram_rate, gflops / own_seconds, peer_seconds > 0 ? gflops / peer_seconds : 0.0,
+      peer_seconds / own_seconds);
 }
 
 void RunAll(int num_threads, Isa isa, const std::string& dtype_filter) {
@@ -152,8 +153,11 @@ void RunAll(int num_threads, Isa isa, const std::string& dtype_filter) {
   std::printf("%s, %d threads\n", device.info().name.c_str(), num_threads);
   const double dram_rate = DramReadRate(device);
   std::printf("DRAM read %.1f GB/s\n", dram_rate * 1e-9);
-  const Shape shapes[] = {{"qkv", 4096, 1024}, {"o", 1024, 2048}, {"gate_up", 6144, 1024},
-                          {"down", 1024, 3072}, {"lm_head", 151936, 1024}};
+  const Shape shapes[] = {{"qkv", 4096, 1024},
+                          {"o", 1024, 2048},
+                          {"gate_up", 6144, 1024},
+                          {"down", 1024, 3072},
+                          {"lm_head", 151936, 1024}};
   for (DType dtype : {DType::kBF16, DType::kF32}) {
     if (!dtype_filter.empty() && DTypeName(dtype) != dtype_filter) continue;
     for (const Shape& shape : shapes) {
@@ -173,7 +177,7 @@ int main(int argc, char** argv) {
   const int num_threads = argc > 1 ? std::atoi(argv[1]) : 0;
   Isa isa = BestIsa();
   for (Isa candidate : kAllIsas) {
-    if (argc > 2 && IsaName(candidate) == argv[2]) isa = candidate;
+    if (argc > 2 && std::string(IsaName(candidate)) == argv[2]) isa = candidate;
   }
   RunAll(num_threads > 0 ? num_threads : NumUsableCpus(), isa, argc > 3 ? argv[3] : "");
   return 0;

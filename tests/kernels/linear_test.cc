@@ -206,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(All, LinearTest,
                                           testing::Values(DType::kF32, DType::kBF16)),
                          [](const auto& info) {
                            return std::string(IsaName(std::get<0>(info.param))) + "_" +
-                                  std::string(DTypeName(std::get<1>(info.param)));
+                                  DTypeName(std::get<1>(info.param));
                          });
 
 }  // namespace

@@ -1,0 +1,115 @@
+// CpuOps: operations are checked when called, run on the stream, and can be captured.
+#include <memory>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/backend.h"
+
+namespace quire {
+namespace {
+
+using testing::HasSubstr;
+
+class OpsTest : public testing::Test {
+ protected:
+  OpsTest()
+      : backend_(*OpenBackend({.num_threads = 2})),
+        ops_(backend_->ops()),
+        stream_(*backend_->device().CreateStream()) {}
+
+  // A weight whose feature n is the n-th unit vector, times n + 1: out[n] = (n + 1) * x[n].
+  LinearWeight Scaling(int64_t size) {
+    LinearWeight weight{.dtype = DType::kF32, .out_features = size, .in_features = size};
+    memory_ = *backend_->device().Allocate(ops_.LinearBytes(size, size, DType::kF32));
+    weight.data = memory_.data();
+    std::vector<float> rows(size * size);
+    for (int64_t n = 0; n < size; ++n) rows[n * size + n] = static_cast<float>(n + 1);
+    EXPECT_TRUE(
+        ops_.LoadLinearRows(weight, 0, Tensor(rows.data(), DType::kF32, {size, size})).ok());
+    return weight;
+  }
+  static Tensor Matrix(std::vector<float>& values, int64_t rows) {
+    return Tensor(values.data(), DType::kF32, {rows, static_cast<int64_t>(values.size()) / rows});
+  }
+
+  std::unique_ptr<Backend> backend_;
+  Ops& ops_;
+  std::unique_ptr<Stream> stream_;
+  DeviceBuffer memory_;
+};
+
+TEST_F(OpsTest, LinearThroughTheStream) {
+  const LinearWeight weight = Scaling(3);
+  std::vector<float> x = {1, 2, 3, 4, 5, 6}, bias = {10, 0, 0}, out(6);
+  ops_.Linear(*stream_, {.x = Matrix(x, 2),
+                         .weight = &weight,
+                         .bias = Tensor(bias.data(), DType::kF32, {3}),
+                         .out = Matrix(out, 2)});
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(out, (std::vector<float>{11, 4, 9, 14, 10, 18}));
+}
+
+TEST_F(OpsTest, FillLinearThroughTheStream) {
+  const LinearWeight weight = Scaling(2);
+  ops_.FillLinear(*stream_, weight, {.seed = 1, .tensor_id = 2, .stddev = 0.0f});
+  std::vector<float> x = {1, 1}, out = {7, 7};
+  ops_.Linear(*stream_, {.x = Matrix(x, 1), .weight = &weight, .out = Matrix(out, 1)});
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(out, (std::vector<float>{0, 0}));
+}
+
+// Embedding, then Linear; replayed with other ids at the same address.
+TEST_F(OpsTest, ACapturedStepReadsTheContentsOfTheDay) {
+  const LinearWeight table = Scaling(4);
+  std::vector<int32_t> ids = {0, 3}, row_last_token = {2};
+  std::vector<float> hidden(8), out(8);
+  stream_->BeginCapture();
+  ops_.Embedding(*stream_, {.input_ids = ids.data(),
+                            .row_last_token = row_last_token.data(),
+                            .table = &table,
+                            .out = Matrix(hidden, 2)});
+  ops_.Linear(*stream_, {.x = Matrix(hidden, 2), .weight = &table, .out = Matrix(out, 2)});
+  auto graph = stream_->EndCapture();
+  ASSERT_TRUE(graph.ok());
+  stream_->Launch(**graph);
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(out, (std::vector<float>{1, 0, 0, 0, 0, 0, 0, 16}));
+  ids = {~0, 1};
+  stream_->Launch(**graph);
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(out, (std::vector<float>{0, 0, 9, 0, 0, 4, 0, 0}));
+}
+
+TEST_F(OpsTest, LoadingChecksTheFile) {
+  const LinearWeight weight = Scaling(3);
+  std::vector<float> values(12);
+  const auto error = [&](int64_t first_row, const Tensor& rows) {
+    const absl::Status status = ops_.LoadLinearRows(weight, first_row, rows);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error(0, Matrix(values, 4)), HasSubstr("rows 0 to 4 are outside the 3"));
+  EXPECT_THAT(error(2, Tensor(values.data(), DType::kF32, {2, 3})), HasSubstr("rows 2 to 4"));
+  EXPECT_THAT(error(-1, Tensor(values.data(), DType::kF32, {1, 3})), HasSubstr("rows -1 to 0"));
+  EXPECT_THAT(error(0, Matrix(values, 3)), HasSubstr("4 columns"));
+  EXPECT_THAT(error(0, Tensor(values.data(), DType::kI32, {1, 3})), HasSubstr("int32"));
+  EXPECT_THAT(error(0, Tensor(values.data(), DType::kF32, {3})), HasSubstr("rank 1"));
+}
+
+using OpsDeathTest = OpsTest;
+
+TEST_F(OpsDeathTest, ShapesThatDoNotFitAreRefusedAtTheCall) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const LinearWeight weight = Scaling(3);
+  std::vector<float> x(4), out(6);
+  EXPECT_DEATH(ops_.Linear(*stream_, {.x = Matrix(x, 2), .weight = &weight, .out = Matrix(out, 2)}),
+               "2 vs 3");
+  EXPECT_DEATH(ops_.Linear(*stream_, {.x = Tensor(out.data(), DType::kBF16, {2, 3}),
+                                      .weight = &weight,
+                                      .out = Matrix(out, 2)}),
+               "bfloat16, not float32");
+}
+
+}  // namespace
+}  // namespace quire
