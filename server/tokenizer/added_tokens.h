@@ -1,0 +1,103 @@
+// The added tokens of tokenizer.json: texts that are cut out of the input before the model sees it.
+// Special ones control the model, so they are recognised only where the caller says that the text
+// may make them. Immutable after Parse; any thread.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/base/types.h"
+#include "nlohmann/json_fwd.hpp"
+#include "server/tokenizer/normalizer.h"
+#include "server/tokenizer/vocabulary.h"
+
+namespace quire {
+
+struct AddedToken {
+  TokenId id;
+  std::string content;
+  bool single_word;  // no match inside a word
+  bool lstrip;       // takes the white space before it along
+  bool rstrip;       // takes the white space after it along
+  bool normalized;   // looked for in normalised text
+  bool special;
+};
+
+// A stretch [begin, end) of a text in bytes: an added token, or text between them (id == kNoToken).
+struct AddedSpan {
+  size_t begin;
+  size_t end;
+  TokenId id;
+};
+
+// A stretch of a text in bytes.
+struct ByteRange {
+  size_t begin;
+  size_t end;
+};
+
+// Finds the longest of a set of texts at each place, from left to right.
+class AddedTokenMatcher {
+ public:
+  // `pattern` is not empty.
+  void Add(std::string_view pattern, const AddedToken* token);
+
+  // Appends the tokens in valid `text` and the text between them, covering all of it. A special
+  // token counts only within one of `special_ranges`, which are in order and do not touch. Takes
+  // time proportional to the text and the longest pattern.
+  void Split(std::string_view text, absl::Span<const ByteRange> special_ranges,
+             std::vector<AddedSpan>* spans) const;
+
+  bool empty() const { return nodes_.size() == 1; }
+
+ private:
+  struct Node {
+    const AddedToken* token = nullptr;  // whose pattern ends here
+  };
+  struct Match {
+    const AddedToken* token;
+    size_t num_bytes;
+  };
+
+  Match LongestMatch(std::string_view text, size_t special_limit) const;
+
+  std::vector<Node> nodes_ = std::vector<Node>(1);
+  absl::flat_hash_map<uint64_t, uint32_t> children_;  // node << 8 | byte -> node
+  std::array<bool, 256> is_first_byte_ = {};
+};
+
+// All added tokens of a tokenizer.
+class AddedTokens {
+ public:
+  // Reads the "added_tokens" array (or null) and adds its tokens to `vocabulary`. INVALID_ARGUMENT
+  // names what is wrong.
+  static absl::StatusOr<AddedTokens> Parse(const nlohmann::json& json, Vocabulary* vocabulary);
+
+  // Builds the matchers. Special tokens are looked for in the text as it is, never in normalised
+  // text.
+  absl::Status Index(const Normalizer& normalizer);
+
+  const AddedTokenMatcher& raw() const { return raw_; }                // before normalisation
+  const AddedTokenMatcher& normalized() const { return normalized_; }  // after it
+  const absl::flat_hash_set<TokenId>& special_ids() const { return special_ids_; }
+
+  // What decoding starts from, where that is not the token's content: tokens that are looked for in
+  // normalised text decode from normalised text.
+  const absl::flat_hash_map<TokenId, std::string>& decoded_forms() const { return decoded_forms_; }
+
+ private:
+  std::vector<AddedToken> tokens_;  // the matchers point into it
+  AddedTokenMatcher raw_;
+  AddedTokenMatcher normalized_;
+  absl::flat_hash_set<TokenId> special_ids_;
+  absl::flat_hash_map<TokenId, std::string> decoded_forms_;
+};
+
+}  // namespace quire

@@ -1,0 +1,29 @@
+// Hand-written matchers for the split patterns that most byte-level tokenizers use; several times
+// faster than a regular expression. Their spans equal those of Regex on every text (tested). Any
+// thread.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "server/tokenizer/regex.h"
+
+namespace quire {
+
+enum class KnownPattern {
+  kGpt2,
+  kLlama3,  // also tiktoken's cl100k; numbers in groups of up to three digits
+  kQwen2,   // as kLlama3, one digit at a time
+};
+
+// The pattern as tokenizer.json spells it.
+std::string_view PatternText(KnownPattern pattern);
+
+// The known pattern that `text` is, to the letter.
+std::optional<KnownPattern> RecognizePattern(std::string_view text);
+
+// Appends the matches in valid `text`, which cover all of it: these patterns leave no gaps.
+void FindKnownPattern(KnownPattern pattern, std::string_view text, std::vector<Span>* spans);
+
+}  // namespace quire

@@ -1,0 +1,49 @@
+// The seam between a tokenizer and its kind of model: pieces of text in, token ids out.
+// Models are immutable and shared by threads; each thread brings its own ModelScratch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/base/types.h"
+#include "server/tokenizer/word_cache.h"
+
+namespace quire {
+
+// The working memory of encoding with one model. One thread at a time; used with one model only.
+struct ModelScratch {
+  // A token being merged, linked to its neighbours by index.
+  struct Symbol {
+    TokenId id;
+    int32_t previous;
+    int32_t next;
+  };
+  // A merge that was possible when it was queued.
+  struct Candidate {
+    uint64_t rank_and_position;  // the smallest is merged first
+    TokenId merged_id;
+  };
+
+  std::vector<Symbol> symbols;
+  std::vector<Candidate> queue;
+  std::string key;
+  WordCache cache;
+  int64_t num_queue_pops = 0;  // work done so far, for tests of how it grows
+
+  // Gives back what an unusually long piece took.
+  void Trim();
+};
+
+class TokenModel {
+ public:
+  virtual ~TokenModel() = default;
+
+  // Appends the ids of `piece` (valid UTF-8, not empty) to `ids`. Text that the vocabulary cannot
+  // spell becomes unknown tokens, or nothing where the model has none.
+  virtual void Encode(std::string_view piece, ModelScratch* scratch,
+                      std::vector<TokenId>* ids) const = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,70 @@
+// Regular expressions of tokenizer.json: written for Oniguruma, run by PCRE2's just-in-time
+// compiler with the classes of Unicode 16.0. A compiled Regex is immutable and may be shared by
+// threads; each thread brings its own RegexScratch. Matching takes no machine stack that grows with
+// the text, and bounded time and heap.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+struct pcre2_real_code_8;
+struct pcre2_real_match_data_8;
+struct pcre2_real_match_context_8;
+struct pcre2_real_jit_stack_8;
+
+namespace quire {
+
+// A stretch [begin, end) of a text in bytes, and whether a pattern matched it.
+struct Span {
+  size_t begin;
+  size_t end;
+  bool is_match;
+  bool operator==(const Span&) const = default;
+};
+
+// The working memory of matching. One thread at a time.
+class RegexScratch {
+ public:
+  RegexScratch();
+  ~RegexScratch();
+  RegexScratch(const RegexScratch&) = delete;
+  RegexScratch& operator=(const RegexScratch&) = delete;
+
+ private:
+  friend class Regex;
+  pcre2_real_match_data_8* match_data_;
+  pcre2_real_match_context_8* match_context_;
+  pcre2_real_jit_stack_8* jit_stack_;
+  std::string replaced_;  // the text with its recent characters replaced
+};
+
+class Regex {
+ public:
+  // Compiles a pattern in Oniguruma's (Ruby) syntax. INVALID_ARGUMENT names the construct that
+  // PCRE2 has no equal for, or the place of a syntax error.
+  static absl::StatusOr<Regex> Compile(std::string_view pattern);
+
+  // Appends to `spans` the matches in valid `text` and the gaps between them, in order, covering
+  // all of it. RESOURCE_EXHAUSTED when a match passes PCRE2's limits.
+  absl::Status FindSpans(std::string_view text, RegexScratch* scratch,
+                         std::vector<Span>* spans) const;
+
+ private:
+  struct FreeCode {
+    void operator()(pcre2_real_code_8* code) const;
+  };
+  explicit Regex(pcre2_real_code_8* code) : code_(code) {}
+
+  std::unique_ptr<pcre2_real_code_8, FreeCode> code_;
+};
+
+// Rewrites a pattern from Oniguruma's syntax to PCRE2's; see Regex::Compile. Public for tests.
+absl::StatusOr<std::string> TranslatePattern(std::string_view pattern);
+
+}  // namespace quire

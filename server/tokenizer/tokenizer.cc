@@ -1,0 +1,160 @@
+#include "server/tokenizer/tokenizer.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "kernels/base/status_macros.h"
+#include "server/tokenizer/errors.h"
+#include "server/tokenizer/unicode.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kMaxIdleScratch = 16;  // about a megabyte each
+
+absl::Status CheckText(std::string_view text) {
+  if (text.size() > kMaxTextBytes) {
+    return InvalidArgument("the text has ", text.size(), " bytes; at most ", kMaxTextBytes,
+                           " are supported");
+  }
+  if (const std::optional<size_t> offset = FindInvalidUtf8(text)) {
+    return InvalidArgument("the text is not valid UTF-8 at byte ", *offset);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// Working memory of one Encode call, from the pool and back to it.
+class Tokenizer::BorrowedScratch {
+ public:
+  explicit BorrowedScratch(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+    absl::MutexLock lock(&tokenizer_.mutex_);
+    if (!tokenizer_.idle_scratch_.empty()) {
+      scratch_ = std::move(tokenizer_.idle_scratch_.back());
+      tokenizer_.idle_scratch_.pop_back();
+    }
+  }
+
+  ~BorrowedScratch() {
+    if (scratch_ == nullptr) return;
+    scratch_->model.Trim();
+    scratch_->pre_tokens = PreTokens();
+    absl::MutexLock lock(&tokenizer_.mutex_);
+    if (tokenizer_.idle_scratch_.size() < kMaxIdleScratch) {
+      tokenizer_.idle_scratch_.push_back(std::move(scratch_));
+    }
+  }
+
+  BorrowedScratch(const BorrowedScratch&) = delete;
+  BorrowedScratch& operator=(const BorrowedScratch&) = delete;
+
+  Scratch* get() {
+    if (scratch_ == nullptr) scratch_ = std::make_unique<Scratch>();
+    return scratch_.get();
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::unique_ptr<Scratch> scratch_;
+};
+
+absl::StatusOr<std::vector<TokenId>> Tokenizer::Encode(std::string_view text,
+                                                       EncodeOptions options) const {
+  const ByteRange everything = {0, text.size()};
+  const size_t num_ranges = options.parse_special_tokens ? 1 : 0;
+  return EncodeJoined(text, absl::MakeConstSpan(&everything, num_ranges),
+                      options.add_special_tokens);
+}
+
+absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeSegments(absl::Span<const Segment> segments,
+                                                               bool add_special_tokens) const {
+  std::string joined;
+  std::vector<ByteRange> template_ranges;
+  for (const Segment& segment : segments) {
+    const size_t begin = joined.size();
+    joined.append(segment.text);
+    if (!segment.is_template || segment.text.empty()) continue;
+    if (!template_ranges.empty() && template_ranges.back().end == begin) {
+      template_ranges.back().end = joined.size();
+    } else {
+      template_ranges.push_back({begin, joined.size()});
+    }
+  }
+  return EncodeJoined(joined, template_ranges, add_special_tokens);
+}
+
+absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeJoined(
+    std::string_view text, absl::Span<const ByteRange> special_ranges,
+    bool add_special_tokens) const {
+  RETURN_IF_ERROR(CheckText(text));
+  BorrowedScratch scratch(*this);
+  std::vector<TokenId> ids;
+  ids.reserve(text.size() / 3 + 8);
+  if (add_special_tokens) ids = post_processor_.prefix;
+  std::vector<AddedSpan> spans;
+  added_.raw().Split(text, special_ranges, &spans);
+  for (const AddedSpan& span : spans) {
+    if (span.id != kNoToken) {
+      ids.push_back(span.id);
+    } else {
+      RETURN_IF_ERROR(EncodeText(std::string(text.substr(span.begin, span.end - span.begin)),
+                                 /*at_start=*/span.begin == 0, scratch.get(), &ids));
+    }
+  }
+  if (add_special_tokens)
+    ids.insert(ids.end(), post_processor_.suffix.begin(), post_processor_.suffix.end());
+  return ids;
+}
+
+// Normalises `text`, a stretch without special tokens, and cuts out the added tokens that are left.
+absl::Status Tokenizer::EncodeText(std::string text, bool at_start, Scratch* scratch,
+                                   std::vector<TokenId>* ids) const {
+  RETURN_IF_ERROR(normalizer_.Apply(&text, &scratch->regex));
+  if (added_.normalized().empty()) return EncodePieces(std::move(text), at_start, scratch, ids);
+  std::vector<AddedSpan> spans;
+  added_.normalized().Split(text, /*special_ranges=*/{}, &spans);
+  for (const AddedSpan& span : spans) {
+    if (span.id != kNoToken) {
+      ids->push_back(span.id);
+    } else {
+      RETURN_IF_ERROR(EncodePieces(text.substr(span.begin, span.end - span.begin),
+                                   at_start && span.begin == 0, scratch, ids));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tokenizer::EncodePieces(std::string text, bool at_start, Scratch* scratch,
+                                     std::vector<TokenId>* ids) const {
+  PreTokens& tokens = scratch->pre_tokens;
+  tokens.Reset(std::move(text), at_start);
+  RETURN_IF_ERROR(pre_tokenizer_.Apply(&tokens, &scratch->regex));
+  for (const PreTokens::Piece& piece : tokens.pieces)
+    model_->Encode(tokens.View(piece), &scratch->model, ids);
+  return absl::OkStatus();
+}
+
+std::string Tokenizer::Decode(absl::Span<const TokenId> ids, bool skip_special_tokens) const {
+  DecodeChain chain(decoder_);
+  std::string text;
+  for (const TokenId id : ids) {
+    const std::string_view token = TextToDecode(id, skip_special_tokens);
+    if (!token.empty()) chain.Push(token, &text);
+  }
+  chain.Finish(&text);
+  return text;
+}
+
+std::string_view Tokenizer::TextToDecode(TokenId id, bool skip_special_tokens) const {
+  if (skip_special_tokens && IsSpecial(id)) return {};
+  const auto form = added_.decoded_forms().find(id);
+  return form == added_.decoded_forms().end() ? IdToToken(id) : form->second;
+}
+
+std::optional<TokenId> Tokenizer::TokenToId(std::string_view token) const {
+  const TokenId id = vocabulary_.Find(token);
+  return id == kNoToken ? std::nullopt : std::optional<TokenId>(id);
+}
+
+}  // namespace quire

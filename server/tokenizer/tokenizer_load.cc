@@ -1,0 +1,156 @@
+// Loading of Tokenizer: the two files of a model folder and how their parts fit together.
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "server/tokenizer/bpe_model.h"
+#include "server/tokenizer/errors.h"
+#include "server/tokenizer/json_access.h"
+#include "server/tokenizer/tokenizer.h"
+#include "server/tokenizer/tokenizer_file.h"
+
+namespace quire {
+namespace {
+
+constexpr char kTokenizerFile[] = "tokenizer.json";
+constexpr char kConfigFile[] = "tokenizer_config.json";
+constexpr int64_t kMaxTokenizerFileBytes = int64_t{256} << 20;
+constexpr int64_t kMaxConfigFileBytes = int64_t{16} << 20;
+
+absl::Status Prefixed(std::string_view prefix, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), Concat(prefix, ": ", status.message()));
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return absl::NotFoundError(Concat("cannot open ", path));
+  const int64_t size = file.tellg();
+  if (size < 0 || size > max_bytes) {
+    return InvalidArgument(path, " has ", size, " bytes; at most ", max_bytes, " are supported");
+  }
+  std::string contents(static_cast<size_t>(size), '\0');
+  file.seekg(0);
+  file.read(contents.data(), size);
+  if (file.gcount() != size) return InvalidArgument("cannot read all of ", path);
+  return contents;
+}
+
+nlohmann::json Member(const nlohmann::json& object, const char* key) {
+  const auto it = object.find(key);
+  return it == object.end() ? nlohmann::json() : *it;
+}
+
+// A text setting of the model where missing, null and "" mean none.
+absl::StatusOr<std::string> OptionalString(const nlohmann::json& object, const char* key) {
+  if (Member(object, key).is_null()) return std::string();
+  return GetString(object, key, "model");
+}
+
+absl::StatusOr<BpeOptions> ParseBpeOptions(const nlohmann::json& model) {
+  BpeOptions options;
+  ASSIGN_OR_RETURN(options.unk_token, OptionalString(model, "unk_token"));
+  ASSIGN_OR_RETURN(options.continuing_subword_prefix,
+                   OptionalString(model, "continuing_subword_prefix"));
+  ASSIGN_OR_RETURN(options.end_of_word_suffix, OptionalString(model, "end_of_word_suffix"));
+  ASSIGN_OR_RETURN(options.fuse_unk, GetBool(model, "fuse_unk", false, "model"));
+  ASSIGN_OR_RETURN(options.byte_fallback, GetBool(model, "byte_fallback", false, "model"));
+  ASSIGN_OR_RETURN(options.ignore_merges, GetBool(model, "ignore_merges", false, "model"));
+  const nlohmann::json dropout = Member(model, "dropout");
+  if (!dropout.is_null() && dropout != 0) {
+    return Unimplemented("model: \"dropout\" is for training; set it to null");
+  }
+  return options;
+}
+
+// The text of a token setting such as "bos_token": "<s>" or {"content": "<s>"}; empty where there
+// is none.
+absl::StatusOr<std::string> TokenSetting(const nlohmann::json& config, const char* key) {
+  const nlohmann::json value = Member(config, key);
+  if (value.is_null()) return std::string();
+  if (value.is_object()) return GetString(value, "content", key);
+  return GetString(config, key, kConfigFile);
+}
+
+// Makes `ids`, those before or after a text, begin or end with `id` exactly when `wanted` says so.
+void SetOuterToken(std::optional<TokenId> id, const nlohmann::json& wanted,
+                   std::vector<TokenId>* ids) {
+  if (!wanted.is_boolean() || !id.has_value()) return;
+  ids->erase(std::remove(ids->begin(), ids->end(), *id), ids->end());
+  if (wanted == true) ids->push_back(*id);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::string& model_folder) {
+  ASSIGN_OR_RETURN(const std::string tokenizer_json,
+                   ReadFile(Concat(model_folder, "/", kTokenizerFile), kMaxTokenizerFileBytes));
+  absl::StatusOr<std::string> config_json =
+      ReadFile(Concat(model_folder, "/", kConfigFile), kMaxConfigFileBytes);
+  if (!config_json.ok() && !absl::IsNotFound(config_json.status())) return config_json.status();
+  absl::StatusOr<std::shared_ptr<const Tokenizer>> tokenizer =
+      FromJson(tokenizer_json, config_json.ok() ? *config_json : std::string());
+  if (!tokenizer.ok()) return Prefixed(model_folder, tokenizer.status());
+  return tokenizer;
+}
+
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(
+    std::string_view tokenizer_json, std::string_view config_json) {
+  std::shared_ptr<Tokenizer> tokenizer(new Tokenizer());
+  RETURN_IF_ERROR(Prefixed(kTokenizerFile, tokenizer->ReadTokenizer(tokenizer_json)));
+  if (!config_json.empty())
+    RETURN_IF_ERROR(Prefixed(kConfigFile, tokenizer->ReadConfig(config_json)));
+  return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
+}
+
+absl::Status Tokenizer::ReadTokenizer(std::string_view json) {
+  ASSIGN_OR_RETURN(const TokenizerFile file, TokenizerFile::Parse(json));
+  const nlohmann::json& rest = file.rest();
+  ASSIGN_OR_RETURN(normalizer_, Normalizer::Parse(Member(rest, "normalizer")));
+  ASSIGN_OR_RETURN(pre_tokenizer_, PreTokenizer::Parse(Member(rest, "pre_tokenizer")));
+  ASSIGN_OR_RETURN(post_processor_, PostProcessor::Parse(Member(rest, "post_processor")));
+  ASSIGN_OR_RETURN(decoder_, Decoder::Parse(Member(rest, "decoder")));
+  RETURN_IF_ERROR(vocabulary_.Fill(file.VocabTexts(), file.vocab_ids()));
+  ASSIGN_OR_RETURN(added_, AddedTokens::Parse(Member(rest, "added_tokens"), &vocabulary_));
+  RETURN_IF_ERROR(added_.Index(normalizer_));
+  return ReadModel(file);
+}
+
+absl::Status Tokenizer::ReadModel(const TokenizerFile& file) {
+  const nlohmann::json model = Member(file.rest(), "model");
+  ASSIGN_OR_RETURN(const std::string type,
+                   model.contains("type") ? GetString(model, "type", "model") : "BPE");
+  if (type != "BPE") {
+    return Unimplemented("the model type \"", type, "\" is not supported; use BPE");
+  }
+  if (file.vocab_ids().empty()) return InvalidArgument("\"model.vocab\" is missing or empty");
+  ASSIGN_OR_RETURN(BpeOptions options, ParseBpeOptions(model));
+  options.is_byte_level = pre_tokenizer_.is_byte_level();
+  ASSIGN_OR_RETURN(model_, BpeModel::Create(&vocabulary_, std::move(options), file.Merges(),
+                                            added_.special_ids()));
+  return absl::OkStatus();
+}
+
+absl::Status Tokenizer::ReadConfig(std::string_view json) {
+  const nlohmann::json config =
+      nlohmann::json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return InvalidArgument("must be a JSON object");
+  for (const auto& [key, id] :
+       {std::pair("bos_token", &bos_id_), std::pair("eos_token", &eos_id_)}) {
+    ASSIGN_OR_RETURN(const std::string token, TokenSetting(config, key));
+    if (token.empty()) continue;
+    *id = TokenToId(token);
+    if (!id->has_value()) {
+      return InvalidArgument("\"", key, "\" is \"", token, "\", which ", kTokenizerFile,
+                             " does not have");
+    }
+  }
+  SetOuterToken(bos_id_, Member(config, "add_bos_token"), &post_processor_.prefix);
+  SetOuterToken(eos_id_, Member(config, "add_eos_token"), &post_processor_.suffix);
+  return absl::OkStatus();
+}
+
+}  // namespace quire
