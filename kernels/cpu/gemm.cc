@@ -170,7 +170,8 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel, int64_t first_tile,
   const int64_t num_cols = std::min(kPanelFeatures, args.weight->out_features - first_col);
   const int64_t panel_bytes = block.num_steps * kStepBytes;
   const char* weights = static_cast<const char*>(args.weight->data) + panel * panel_bytes;
-  const char* weights_ahead = weights + (panel + 1 < NumPanels(*args.weight) ? panel_bytes : 0);
+  const bool panel_ends = last_tile == block.num_tiles && panel + 1 < NumPanels(*args.weight);
+  const char* weights_ahead = panel_ends ? weights + panel_bytes : weights;
   alignas(64) float tile_out[kMaxTileRows * kPanelFeatures];
   alignas(64) float bias[kPanelFeatures];
   BiasOfPanel(args.bias, first_col, num_cols, bias);
