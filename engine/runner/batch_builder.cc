@@ -11,7 +11,7 @@ namespace quire {
 namespace {
 
 int64_t NumScored(const ScheduledSequence& sequence) {
-  if (sequence.request->sampling.prompt_logprobs < 0) return 0;
+  if (!sequence.wants_prompt_logprobs) return 0;
   const int64_t end = std::min(sequence.start + sequence.num_new, sequence.num_prompt_tokens - 1);
   return std::max<int64_t>(0, end - sequence.start);
 }

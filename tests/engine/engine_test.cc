@@ -1,0 +1,291 @@
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <thread>
+
+#include "tests/engine/tiny_engine.h"
+
+namespace quire {
+namespace {
+
+using testing::Answer;
+using testing::Generate;
+using testing::GreedyRequest;
+using testing::RandomPrompt;
+using testing::ReadAll;
+using testing::Waiter;
+
+class EngineTest : public ::testing::Test {
+ protected:
+  static std::unique_ptr<Engine> Open(const EngineConfig& config) {
+    auto engine = Engine::Open(config);
+    EXPECT_TRUE(engine.ok()) << engine.status();
+    return engine.ok() ? *std::move(engine) : nullptr;
+  }
+  // A stream's last event can be read before the engine's thread has published its status.
+  static EngineStatus IdleStatus(Engine& engine) {
+    EXPECT_TRUE(engine.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
+    engine.FlushPrefixCache();  // runs between two steps: what came before has been published
+    return engine.status();
+  }
+
+  const std::string folder_ = testing::MakeTinyModelFolder();
+};
+
+TEST_F(EngineTest, GreedyAnswersHaveTheAskedLengthAndRepeat) {
+  auto engine = Open(testing::TinyConfig(folder_));
+  const Request request = GreedyRequest(RandomPrompt(20, 1), 24);
+  const Answer first = Generate(*engine, request);
+  EXPECT_EQ(first.tokens.size(), 24u);
+  EXPECT_EQ(first.reason, FinishReason::kLength);
+  EXPECT_EQ(Generate(*engine, request).tokens, first.tokens);
+  // Not a constant function: another prompt gives another answer.
+  EXPECT_NE(Generate(*engine, GreedyRequest(RandomPrompt(20, 2), 24)).tokens, first.tokens);
+}
+
+TEST_F(EngineTest, CompanyChunkingLookaheadAndCacheChangeNothing) {
+  std::vector<Request> requests;
+  for (uint32_t i = 0; i < 24; ++i) {
+    // Every third prompt shares 64 tokens with its like; lengths up to several chunks.
+    std::vector<TokenId> prompt = RandomPrompt(i % 3 == 0 ? 64 : 0, 7);
+    const std::vector<TokenId> own = RandomPrompt(5 + 13 * i, 100 + i);
+    prompt.insert(prompt.end(), own.begin(), own.end());
+    requests.push_back(GreedyRequest(prompt, 10 + i));
+    requests.back().sampling.logprobs = 2;
+  }
+  std::vector<Answer> alone;
+  {
+    EngineConfig config = testing::TinyConfig(folder_);
+    config.enable_prefix_caching = false;
+    config.async_scheduling = false;
+    config.max_num_batched_tokens = 512;
+    auto engine = Open(config);
+    for (const Request& request : requests) alone.push_back(Generate(*engine, request));
+  }
+  for (const bool async : {false, true}) {
+    for (const int64_t budget : {16, 128}) {
+      EngineConfig config = testing::TinyConfig(folder_);
+      config.async_scheduling = async;
+      config.max_num_batched_tokens = budget;
+      config.kv_cache_bytes = int64_t{40} * 8192;  // 40 blocks: forces preemptions
+      auto engine = Open(config);
+      Waiter waiter;
+      std::vector<std::shared_ptr<OutputStream>> streams;
+      for (const Request& request : requests) streams.push_back(*engine->Submit(request, &waiter));
+      for (size_t i = 0; i < requests.size(); ++i) {
+        const Answer answer = ReadAll(*streams[i], waiter).at(0);
+        EXPECT_EQ(answer.tokens, alone[i].tokens) << "request " << i << " async " << async;
+        ASSERT_EQ(answer.logprobs.size(), alone[i].logprobs.size());
+        for (size_t j = 0; j < answer.logprobs.size(); ++j) {
+          EXPECT_EQ(answer.logprobs[j].logprob, alone[i].logprobs[j].logprob);
+          EXPECT_EQ(answer.logprobs[j].top, alone[i].logprobs[j].top);
+        }
+      }
+      const EngineStatus status = IdleStatus(*engine);
+      EXPECT_GT(status.scheduler.num_preemptions, 0);
+      EXPECT_EQ(status.scheduler.blocks.num_held, 0);
+      EXPECT_EQ(status.scheduler.num_running, 0);
+    }
+  }
+}
+
+TEST_F(EngineTest, SharedPromptIsFoundInThePrefixCache) {
+  auto engine = Open(testing::TinyConfig(folder_));
+  const Request request = GreedyRequest(RandomPrompt(100, 3), 4);
+  const Answer first = Generate(*engine, request);
+  const Answer second = Generate(*engine, request);
+  EXPECT_EQ(first.cached_tokens, 0);
+  EXPECT_EQ(second.cached_tokens, 96);  // whole blocks of 16, less than the prompt
+  EXPECT_EQ(second.tokens, first.tokens);
+  Request salted = request;
+  salted.cache_salt = "another tenant";
+  EXPECT_EQ(Generate(*engine, salted).cached_tokens, 0);
+  EXPECT_GT(engine->FlushPrefixCache(), 0);
+  EXPECT_EQ(Generate(*engine, request).cached_tokens, 0);
+}
+
+TEST_F(EngineTest, StopTokensEndAndMinTokensHoldThemBack) {
+  auto engine = Open(testing::TinyConfig(folder_));
+  Request request = GreedyRequest(RandomPrompt(12, 4), 40);
+  const Answer free = Generate(*engine, request);
+  const TokenId stop = free.tokens[3];
+  request.stop.stop_token_ids = {stop};
+  const Answer stopped = Generate(*engine, request);
+  EXPECT_EQ(stopped.reason, FinishReason::kStop);
+  EXPECT_EQ(stopped.matched_token, stop);
+  EXPECT_LE(stopped.tokens.size(), 4u);
+  EXPECT_EQ(stopped.tokens.back(), stop);
+  request.stop.min_tokens = 20;
+  const Answer held = Generate(*engine, request);
+  for (size_t i = 0; i < 20; ++i) EXPECT_NE(held.tokens[i], stop);
+  EXPECT_GE(held.tokens.size(), 20u);
+}
+
+TEST_F(EngineTest, PromptLogprobsCoverEveryTokenButTheFirst) {
+  EngineConfig config = testing::TinyConfig(folder_);
+  config.max_num_batched_tokens = 16;  // several chunks
+  auto engine = Open(config);
+  Request request = GreedyRequest(RandomPrompt(50, 5), 2);
+  Generate(*engine, request);  // its prompt is cached now; scoring must not skip it
+  request.sampling.prompt_logprobs = 3;
+  const Answer answer = Generate(*engine, request);
+  ASSERT_EQ(answer.prompt_logprobs.size(), 49u);
+  for (size_t i = 0; i < answer.prompt_logprobs.size(); ++i) {
+    const auto& [token, logprobs] = answer.prompt_logprobs[i];
+    EXPECT_EQ(token, request.prompt[i + 1]);
+    EXPECT_LT(logprobs.logprob, 0);
+    ASSERT_EQ(logprobs.top.size(), 3u);
+    EXPECT_GE(logprobs.top[0].second, logprobs.top[1].second);
+    EXPECT_EQ(logprobs.rank == 1, logprobs.top[0].first == token);
+  }
+}
+
+TEST_F(EngineTest, ContinuationsDifferAndRepeatWithTheirSeed) {
+  auto engine = Open(testing::TinyConfig(folder_));
+  Request request = GreedyRequest(RandomPrompt(40, 6), 12);
+  request.sampling.temperature = 1.0f;
+  request.sampling.seed = 1234;
+  request.sampling.n = 4;
+  auto run = [&] {
+    Waiter waiter;
+    auto stream = engine->Submit(request, &waiter);
+    return ReadAll(**stream, waiter);
+  };
+  const std::vector<Answer> first = run();
+  const std::vector<Answer> second = run();
+  std::set<std::vector<TokenId>> distinct;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(first[i].tokens, second[i].tokens);
+    distinct.insert(first[i].tokens);
+  }
+  EXPECT_EQ(distinct.size(), 4u);
+  EXPECT_EQ(first[1].cached_tokens, 32);  // shares the first continuation's prompt blocks
+  // Continuation 0 is what the request gives with n = 1.
+  request.sampling.n = 1;
+  EXPECT_EQ(run().at(0).tokens, first[0].tokens);
+}
+
+TEST_F(EngineTest, PenaltiesAndBiasAct) {
+  auto engine = Open(testing::TinyConfig(folder_));
+  Request request = GreedyRequest(RandomPrompt(12, 8), 30);
+  const Answer plain = Generate(*engine, request);
+  request.sampling.presence_penalty = 100.0f;  // no token twice among those generated
+  const Answer distinct = Generate(*engine, request);
+  EXPECT_EQ(std::set<TokenId>(distinct.tokens.begin(), distinct.tokens.end()).size(),
+            distinct.tokens.size());
+  EXPECT_NE(distinct.tokens, plain.tokens);
+  Request banned = GreedyRequest(request.prompt, 30);
+  banned.sampling.logit_bias = {{plain.tokens[0], -std::numeric_limits<float>::infinity()}};
+  const Answer without = Generate(*engine, banned);
+  for (const TokenId token : without.tokens) EXPECT_NE(token, plain.tokens[0]);
+}
+
+TEST_F(EngineTest, CancelFreesBlocksAndOthersGoOn) {
+  auto engine = Open(testing::TinyConfig(folder_));
+  const Request long_request = GreedyRequest(RandomPrompt(100, 9), 400);
+  const Request short_request = GreedyRequest(RandomPrompt(30, 10), 20);
+  const Answer expected = Generate(*engine, short_request);
+  Waiter waiter;
+  auto doomed = *engine->Submit(long_request, &waiter);
+  auto other = *engine->Submit(short_request, &waiter);
+  SequenceEvent event;
+  while (!doomed->Read(&event)) waiter.Wait();  // it has started
+  engine->Cancel(doomed->request_id());
+  const Answer cut = ReadAll(*doomed, waiter).at(0);
+  EXPECT_EQ(cut.reason, FinishReason::kAbort);
+  EXPECT_LT(cut.tokens.size(), 400u);
+  EXPECT_EQ(ReadAll(*other, waiter).at(0).tokens, expected.tokens);
+  EXPECT_EQ(IdleStatus(*engine).scheduler.blocks.num_held, 0);
+}
+
+TEST_F(EngineTest, ASlowReaderPausesItsSequenceAlone) {
+  auto engine = Open(testing::TinyConfig(folder_));
+  const Request request = GreedyRequest(RandomPrompt(10, 11), 450);
+  const std::vector<TokenId> expected = Generate(*engine, request).tokens;
+  Waiter slow_waiter, waiter;
+  auto slow = *engine->Submit(request, &slow_waiter);
+  // Nobody reads `slow`: its ring fills, it pauses; others are served meanwhile.
+  for (uint32_t i = 0; i < 8; ++i) {
+    auto other = *engine->Submit(GreedyRequest(RandomPrompt(10, 20 + i), 100), &waiter);
+    EXPECT_EQ(ReadAll(*other, waiter).at(0).tokens.size(), 100u);
+  }
+  while (engine->status().scheduler.num_paused == 0) std::this_thread::yield();
+  EXPECT_FALSE(engine->WaitUntilIdle(absl::Now() + absl::Milliseconds(50)));
+  EXPECT_EQ(ReadAll(*slow, slow_waiter).at(0).tokens, expected);
+}
+
+TEST_F(EngineTest, RefusalsAreImmediateAndNameTheLimit) {
+  EngineConfig config = testing::TinyConfig(folder_);
+  config.max_waiting_requests = 2;
+  config.max_num_seqs = 1;
+  auto engine = Open(config);
+  Waiter waiter;
+  auto refuse = [&](const Request& request) { return engine->Submit(request, &waiter).status(); };
+  EXPECT_EQ(refuse(GreedyRequest({}, 5)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refuse(GreedyRequest({64}, 5)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refuse(GreedyRequest({-1}, 5)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refuse(GreedyRequest(RandomPrompt(512, 1), 5)).code(),
+            absl::StatusCode::kInvalidArgument);
+  Request many = GreedyRequest({1, 2}, 5);
+  many.sampling.n = 1000000;
+  EXPECT_EQ(refuse(many).code(), absl::StatusCode::kInvalidArgument);
+  Request nan = GreedyRequest({1, 2}, 5);
+  nan.sampling.temperature = NAN;
+  EXPECT_EQ(refuse(nan).code(), absl::StatusCode::kInvalidArgument);
+
+  // One running, two waiting, the next is one too many.
+  std::vector<std::shared_ptr<OutputStream>> accepted;
+  absl::Status status;
+  while (status.ok()) {
+    auto stream = engine->Submit(GreedyRequest(RandomPrompt(20, 1), 400), &waiter);
+    status = stream.status();
+    if (stream.ok()) accepted.push_back(*stream);
+    ASSERT_LE(accepted.size(), 40u);
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  for (auto& stream : accepted) EXPECT_EQ(ReadAll(*stream, waiter).at(0).tokens.size(), 400u);
+}
+
+TEST_F(EngineTest, DrainFinishesWhatWasAccepted) {
+  auto engine = Open(testing::TinyConfig(folder_));
+  Waiter waiter;
+  auto stream = *engine->Submit(GreedyRequest(RandomPrompt(20, 1), 200), &waiter);
+  engine->StopAdmitting();
+  EXPECT_EQ(engine->Submit(GreedyRequest({1}, 1), &waiter).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(engine->WaitUntilIdle(absl::Now() + absl::Seconds(20)));
+  EXPECT_EQ(ReadAll(*stream, waiter).at(0).tokens.size(), 200u);
+}
+
+TEST_F(EngineTest, DestructionEndsOpenStreamsRetryably) {
+  auto engine = Open(testing::TinyConfig(folder_));
+  Waiter waiter;
+  auto stream = *engine->Submit(GreedyRequest(RandomPrompt(20, 1), 480), &waiter);
+  engine.reset();
+  EXPECT_EQ(ReadAll(*stream, waiter).at(0).status.code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(EngineTest, OpenNamesWhatIsWrong) {
+  EngineConfig config = testing::TinyConfig("/nonexistent/folder");
+  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kNotFound);
+  config = testing::TinyConfig(folder_);
+  config.kv_cache_bytes = 1024;
+  const absl::Status too_small = Engine::Open(config).status();
+  EXPECT_EQ(too_small.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(too_small.message().find("--max-model-len"), std::string::npos);
+  config = testing::TinyConfig(folder_);
+  config.max_num_batched_tokens = 8;
+  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kInvalidArgument);
+  config = testing::TinyConfig(folder_);
+  config.attention_path = AttentionPath::kTrtllm;
+  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kInvalidArgument);
+  config = testing::TinyConfig(folder_);
+  config.max_model_len = 100000;
+  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace quire
