@@ -1,0 +1,78 @@
+// AttentionTest: runs a PagedBatch through the native attention path of the backend under test.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "tests/kernels/kernel_test.h"
+#include "tests/kernels/paged_batch.h"
+
+namespace quire {
+
+inline AttentionGeometry Geometry(int32_t num_q_heads, int32_t num_kv_heads, int32_t head_dim,
+                                  DType dtype = DType::kF32) {
+  return {.num_q_heads = num_q_heads,
+          .num_kv_heads = num_kv_heads,
+          .head_dim = head_dim,
+          .block_size = 16,
+          .query_dtype = dtype,
+          .kv_dtype = dtype,
+          .scale = 1.0f / std::sqrt(static_cast<float>(head_dim))};
+}
+
+struct AttentionOutput {
+  std::vector<float> out;
+  std::vector<float> lse;
+
+  // The elements of one query token.
+  std::vector<float> Token(int64_t token, int64_t num_tokens) const {
+    const int64_t size = static_cast<int64_t>(out.size()) / num_tokens;
+    const int64_t heads = static_cast<int64_t>(lse.size()) / num_tokens;
+    std::vector<float> values(out.begin() + token * size, out.begin() + (token + 1) * size);
+    values.insert(values.end(), lse.begin() + token * heads, lse.begin() + (token + 1) * heads);
+    return values;
+  }
+};
+
+class AttentionTest : public KernelTest {
+ protected:
+  AttentionOutput Run(const PagedBatch& batch) {
+    const AttentionGeometry& geometry = batch.geometry;
+    const AttentionBatch host = batch.HostBatch();
+    const DeviceBuffer cu_seqlens_q = Upload(batch.cu_seqlens_q);
+    const DeviceBuffer seq_lens = Upload(batch.seq_lens);
+    const DeviceBuffer seq_rows = Upload(batch.seq_rows);
+    const DeviceBuffer block_tables = Upload(batch.block_tables);
+    AttentionBatch device = host;
+    device.cu_seqlens_q = cu_seqlens_q.as<int32_t>();
+    device.seq_lens = seq_lens.as<int32_t>();
+    device.seq_rows = seq_rows.as<int32_t>();
+    device.block_tables = block_tables.as<BlockId>();
+
+    const int64_t num_tokens = host.num_tokens;
+    const int64_t cache_size = static_cast<int64_t>(batch.k.size());
+    const DeviceTensor q = UploadTensor(batch.q, geometry.query_dtype,
+                                        {num_tokens, geometry.num_q_heads, geometry.head_dim});
+    const DeviceTensor k = UploadTensor(batch.k, geometry.kv_dtype, {cache_size});
+    const DeviceTensor v = UploadTensor(batch.v, geometry.kv_dtype, {cache_size});
+    const DeviceTensor out =
+        UploadTensor(std::vector<float>(batch.q.size(), 77.0f), geometry.query_dtype,
+                     {num_tokens, geometry.num_q_heads, geometry.head_dim});
+    const DeviceBuffer lse = Upload(std::vector<float>(num_tokens * geometry.num_q_heads, 77.0f));
+    KvCacheView view = batch.view;
+    view.k = k.buffer.data();
+    view.v = v.buffer.data();
+
+    auto plan = attention().CreatePlan(geometry, {.max_num_seqs = host.num_seqs,
+                                                  .max_num_tokens = num_tokens,
+                                                  .max_blocks_per_seq = batch.max_blocks_per_seq});
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    attention().Plan(stream(), **plan, device);
+    attention().Run(stream(), **plan,
+                    {.q = q.tensor, .kv_cache = view, .out = out.tensor, .lse = lse.as<float>()});
+    return {DownloadTensor(out.tensor),
+            Download<float>(lse.data(), num_tokens * geometry.num_q_heads)};
+  }
+};
+
+}  // namespace quire

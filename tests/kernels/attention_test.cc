@@ -1,0 +1,212 @@
+// Native attention against the reference, and that a query's bits are its own.
+#include "kernels/attention.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/kernels/attention_fixture.h"
+#include "tests/reference/attention.h"
+
+namespace quire {
+namespace {
+
+class AttentionReferenceTest : public AttentionTest {
+ protected:
+  // float32 arithmetic on logits of a few units and values of about one: 3e-5, plus the rounding of
+  // the output.
+  void ExpectMatchesReference(const PagedBatch& batch, double tolerance = 3e-5) {
+    const AttentionOutput actual = Run(batch);
+    const AttentionGeometry& geometry = batch.geometry;
+    const reference::AttentionResult expected = reference::Attention(
+        geometry, batch.HostBatch(), RoundTo(geometry.query_dtype, batch.q),
+        RoundTo(geometry.kv_dtype, batch.k), RoundTo(geometry.kv_dtype, batch.v), batch.view);
+    for (size_t i = 0; i < actual.out.size(); ++i) {
+      const double rounding = OutputRounding(geometry.query_dtype) * std::abs(expected.out[i]);
+      ASSERT_NEAR(actual.out[i], expected.out[i], tolerance + rounding) << "element " << i;
+    }
+    for (size_t i = 0; i < actual.lse.size(); ++i) {
+      if (std::isinf(expected.lse[i])) {
+        ASSERT_EQ(actual.lse[i], expected.lse[i]);
+      } else {
+        ASSERT_NEAR(actual.lse[i], expected.lse[i], 3 * tolerance) << "row " << i;
+      }
+    }
+  }
+};
+
+// Decodes first, then chunks with and without a cached prefix; lengths on both sides of every
+// boundary.
+const std::vector<SeqShape> kMixed = {{1, 1},   {1, 15}, {1, 16},  {1, 17},    {1, 65},
+                                      {1, 300}, {7, 7},  {17, 17}, {129, 129}, {100, 230}};
+
+TEST_P(AttentionReferenceTest, HeadDimsAndGroups) {
+  for (int32_t head_dim : {8, 24, 64, 80, 128, 256}) {
+    for (auto [q_heads, kv_heads] : {std::pair(2, 2), {4, 2}, {4, 1}, {14, 2}}) {
+      SCOPED_TRACE(testing::Message()
+                   << "dim " << head_dim << " heads " << q_heads << "/" << kv_heads);
+      ExpectMatchesReference(MakePagedBatch(Geometry(q_heads, kv_heads, head_dim),
+                                            {{1, 33}, {1, 97}, {7, 7}, {40, 71}}, KvOrder::kNhd, 1,
+                                            2));
+    }
+  }
+}
+
+TEST_P(AttentionReferenceTest, DTypesBlockSizesAndLayouts) {
+  for (auto [query_dtype, kv_dtype] : {std::pair(DType::kF32, DType::kF32),
+                                       {DType::kBF16, DType::kBF16},
+                                       {DType::kF32, DType::kBF16},
+                                       {DType::kBF16, DType::kF32}}) {
+    for (int32_t block_size : {16, 32, 64}) {
+      for (KvOrder order : {KvOrder::kNhd, KvOrder::kHnd}) {
+        SCOPED_TRACE(testing::Message()
+                     << DTypeName(query_dtype) << "/" << DTypeName(kv_dtype) << " block "
+                     << block_size << " order " << static_cast<int>(order));
+        AttentionGeometry geometry = Geometry(4, 2, 64);
+        geometry.query_dtype = query_dtype;
+        geometry.kv_dtype = kv_dtype;
+        geometry.block_size = block_size;
+        ExpectMatchesReference(MakePagedBatch(geometry, kMixed, order, 3, 4));
+      }
+    }
+  }
+}
+
+TEST_P(AttentionReferenceTest, SlidingWindow) {
+  for (int64_t window : {1, 5, 64, 100, 1000}) {
+    SCOPED_TRACE(window);
+    AttentionGeometry geometry = Geometry(4, 2, 64);
+    geometry.sliding_window = window;
+    ExpectMatchesReference(MakePagedBatch(geometry, kMixed, KvOrder::kNhd, 5, 6));
+  }
+}
+
+// A sliding-window cache gives back blocks that nobody sees any more: their entries are -1.
+TEST_P(AttentionReferenceTest, BlocksBehindTheWindowAreNotRead) {
+  AttentionGeometry geometry = Geometry(2, 2, 64);
+  geometry.sliding_window = 40;
+  PagedBatch batch = MakePagedBatch(geometry, {{1, 1500}, {20, 220}}, KvOrder::kNhd, 7, 8);
+  const AttentionOutput before = Run(batch);
+  for (auto [seq, first_visible] : {std::pair(0, 1460), {1, 161}}) {
+    const auto row = batch.block_tables.begin() + batch.seq_rows[seq] * batch.max_blocks_per_seq;
+    std::fill_n(row, first_visible / geometry.block_size, kNoBlock);
+  }
+  const AttentionOutput after = Run(batch);
+  EXPECT_EQ(before.out, after.out);
+  EXPECT_EQ(before.lse, after.lse);
+}
+
+TEST_P(AttentionReferenceTest, SoftCap) {
+  for (float cap : {1.0f, 30.0f}) {
+    SCOPED_TRACE(cap);
+    AttentionGeometry geometry = Geometry(4, 2, 64);
+    geometry.soft_cap = cap;
+    geometry.scale *= 4;
+    ExpectMatchesReference(MakePagedBatch(geometry, kMixed, KvOrder::kNhd, 9, 10), 1e-4);
+  }
+}
+
+TEST_P(AttentionReferenceTest, ContextsOfSeveralSplits) {
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    SCOPED_TRACE(DTypeName(dtype));
+    ExpectMatchesReference(MakePagedBatch(Geometry(4, 1, 64, dtype),
+                                          {{1, 1024}, {1, 1025}, {1, 5000}, {70, 2100}},
+                                          KvOrder::kNhd, 11, 12));
+  }
+}
+
+TEST_P(AttentionReferenceTest, LargeLogitsDoNotOverflow) {
+  AttentionGeometry geometry = Geometry(2, 1, 64);
+  geometry.scale = 40.0f;  // logits of some hundreds: one key takes all the weight
+  ExpectMatchesReference(MakePagedBatch(geometry, {{1, 200}, {30, 100}}, KvOrder::kNhd, 13, 14),
+                         5e-3);
+}
+
+TEST_P(AttentionReferenceTest, PaddingRowsGiveZeros) {
+  const PagedBatch batch =
+      MakePagedBatch(Geometry(4, 2, 64), {{1, 40}, {1, 0}, {1, 0}}, KvOrder::kNhd, 15, 16);
+  ExpectMatchesReference(batch);
+  const AttentionOutput output = Run(batch);
+  for (float value : std::vector<float>(output.out.begin() + 4 * 64, output.out.end())) {
+    ASSERT_EQ(value, 0.0f);
+  }
+}
+
+TEST_P(AttentionReferenceTest, EmptyBatchRuns) {
+  const AttentionOutput output = Run(MakePagedBatch(Geometry(4, 2, 64), {}, KvOrder::kNhd, 1, 2));
+  EXPECT_TRUE(output.out.empty());
+}
+
+// The worked example of the attention requirements, with the corrected numbers: 32 query and 8 KV
+// heads of 128, blocks of 16; decodes of 1024 and 2048 tokens, prefills of 512 and 256.
+TEST_P(AttentionReferenceTest, GoldenExample) {
+  const PagedBatch batch =
+      MakePagedBatch(Geometry(32, 8, 128, DType::kBF16),
+                     {{1, 1024}, {1, 2048}, {512, 512}, {256, 256}}, KvOrder::kNhd, 17, 18);
+  const AttentionBatch host = batch.HostBatch();
+  EXPECT_EQ(host.num_tokens, 770);
+  EXPECT_EQ(host.num_decodes, 2);
+  EXPECT_EQ(host.max_seqlen_q, 512);
+  EXPECT_EQ(host.max_seqlen_k, 2048);
+  EXPECT_EQ(batch.cu_seqlens_q, (std::vector<int32_t>{0, 1, 2, 514, 770}));
+  EXPECT_EQ(batch.seq_lens, (std::vector<int32_t>{1024, 2048, 512, 256}));
+  EXPECT_EQ(batch.num_blocks, 240 + 1);
+  // Both decodes, both ends of both prefills and some tokens between, all heads.
+  const AttentionOutput output = Run(batch);
+  ASSERT_EQ(output.out.size(), 770u * 4096);
+  const std::vector<float> k = RoundTo(DType::kBF16, batch.k);
+  const std::vector<float> v = RoundTo(DType::kBF16, batch.v);
+  const std::vector<float> q = RoundTo(DType::kBF16, batch.q);
+  for (int32_t token : {0, 1, 2, 17, 100, 300, 513, 514, 600, 769}) {
+    const int32_t seq = token < 2 ? token : token < 514 ? 2 : 3;
+    const int32_t cu_seqlens_q[] = {0, 1};
+    const int32_t seq_len = batch.seq_lens[seq] - (batch.cu_seqlens_q[seq + 1] - 1 - token);
+    AttentionBatch alone = host;
+    alone.num_seqs = alone.num_tokens = 1;
+    alone.cu_seqlens_q = cu_seqlens_q;
+    alone.seq_lens = &seq_len;
+    alone.seq_rows = &batch.seq_rows[seq];
+    const std::vector<float> query(q.begin() + token * 4096, q.begin() + (token + 1) * 4096);
+    const reference::AttentionResult expected =
+        reference::Attention(batch.geometry, alone, query, k, v, batch.view);
+    for (int i = 0; i < 4096; ++i) {
+      ASSERT_NEAR(output.out[token * 4096 + i], expected.out[i],
+                  3e-5 + 0x1p-8 * std::abs(expected.out[i]))
+          << "token " << token << " element " << i;
+    }
+  }
+}
+
+TEST_P(AttentionReferenceTest, RejectsUnsupportedGeometryNamingTheField) {
+  const AttentionLimits limits = {.max_num_seqs = 1, .max_num_tokens = 1, .max_blocks_per_seq = 1};
+  const auto expect_error = [&](const AttentionGeometry& geometry, const std::string& field) {
+    const auto plan = attention().CreatePlan(geometry, limits);
+    ASSERT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument) << field;
+    EXPECT_NE(std::string(plan.status().message()).find(field), std::string::npos) << plan.status();
+  };
+  const AttentionGeometry good = Geometry(4, 2, 64);
+  EXPECT_TRUE(attention().CreatePlan(good, limits).ok());
+  AttentionGeometry bad = good;
+  bad.head_dim = 84;
+  expect_error(bad, "head_dim");
+  bad.head_dim = 264;
+  expect_error(bad, "head_dim");
+  bad = good;
+  bad.block_size = 8;
+  expect_error(bad, "block_size");
+  bad = good;
+  bad.num_q_heads = 5;
+  expect_error(bad, "num_q_heads");
+  bad = good;
+  bad.kv_dtype = DType::kF8E4M3;
+  expect_error(bad, "kv_dtype");
+  bad = good;
+  bad.query_dtype = DType::kF16;
+  expect_error(bad, "query_dtype");
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, AttentionReferenceTest, testing::ValuesIn(KernelTargets()),
+                         TargetName);
+
+}  // namespace
+}  // namespace quire

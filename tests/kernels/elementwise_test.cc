@@ -1,0 +1,181 @@
+// The row-wise operations, against plain loops, at sizes around every vector boundary.
+#include "tests/reference/elementwise.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/kernels/kernel_test.h"
+
+namespace quire {
+namespace {
+
+constexpr DType kActivations[] = {DType::kF32, DType::kBF16};
+constexpr int64_t kRowCounts[] = {1, 7, 129};
+constexpr int64_t kRowSizes[] = {1, 8, 33, 64, 1000};
+
+class ElementwiseTest : public KernelTest {
+ protected:
+  // float32 arithmetic in a row (1e-6) and one rounding to the dtype.
+  static void ExpectNear(const std::vector<float>& actual, const std::vector<double>& expected,
+                         DType dtype) {
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t i = 0; i < actual.size(); ++i) {
+      const double tolerance = (OutputRounding(dtype) + 1e-6) * std::abs(expected[i]) + 1e-30;
+      ASSERT_NEAR(actual[i], expected[i], tolerance) << "element " << i;
+    }
+  }
+};
+
+TEST_P(ElementwiseTest, RmsNorm) {
+  for (DType dtype : kActivations) {
+    for (int64_t rows : kRowCounts) {
+      for (int64_t size : kRowSizes) {
+        for (bool with_residual : {false, true}) {
+          SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " " << rows << "x" << size
+                                          << " residual " << with_residual);
+          const auto x = RoundTo(dtype, RandomNormal(rows * size, 1));
+          const auto residual = RoundTo(dtype, RandomNormal(rows * size, 2));
+          const auto weight = RoundTo(dtype, RandomNormal(size, 3));
+          const DeviceTensor x_device = UploadTensor(x, dtype, {rows, size});
+          const DeviceTensor residual_device = UploadTensor(residual, dtype, {rows, size});
+          const DeviceTensor weight_device = UploadTensor(weight, dtype, {size});
+          ops().RmsNorm(stream(), {.x = x_device.tensor,
+                                   .residual = with_residual ? residual_device.tensor : Tensor(),
+                                   .weight = weight_device.tensor,
+                                   .eps = 1e-5f,
+                                   .out = x_device.tensor});
+          std::vector<float> sum = x;
+          if (with_residual) {
+            for (size_t i = 0; i < sum.size(); ++i) sum[i] += residual[i];
+            sum = RoundTo(dtype, sum);
+            ASSERT_EQ(DownloadTensor(residual_device.tensor), sum);
+          }
+          std::vector<double> expected;
+          for (int64_t row = 0; row < rows; ++row) {
+            const auto normal = reference::RmsNorm(
+                {sum.begin() + row * size, sum.begin() + (row + 1) * size}, weight, 1e-5f);
+            expected.insert(expected.end(), normal.begin(), normal.end());
+          }
+          ExpectNear(DownloadTensor(x_device.tensor), expected, dtype);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ElementwiseTest, RmsNormWeightMayBeFloat32) {
+  const auto x = RoundTo(DType::kBF16, RandomNormal(3 * 40, 1));
+  const auto weight = RandomNormal(40, 2);
+  const DeviceTensor x_device = UploadTensor(x, DType::kBF16, {3, 40});
+  const DeviceTensor weight_device = UploadTensor(weight, DType::kF32, {40});
+  const DeviceTensor out = UploadTensor(std::vector<float>(3 * 40), DType::kBF16, {3, 40});
+  ops().RmsNorm(
+      stream(),
+      {.x = x_device.tensor, .weight = weight_device.tensor, .eps = 1e-6f, .out = out.tensor});
+  std::vector<double> expected;
+  for (int64_t row = 0; row < 3; ++row) {
+    const auto normal =
+        reference::RmsNorm({x.begin() + row * 40, x.begin() + (row + 1) * 40}, weight, 1e-6f);
+    expected.insert(expected.end(), normal.begin(), normal.end());
+  }
+  ExpectNear(DownloadTensor(out.tensor), expected, DType::kBF16);
+}
+
+TEST_P(ElementwiseTest, SiluAndMul) {
+  for (DType dtype : kActivations) {
+    for (int64_t rows : kRowCounts) {
+      for (int64_t size : kRowSizes) {
+        SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " " << rows << "x" << size);
+        const auto gate_up = RoundTo(dtype, RandomNormal(rows * 2 * size, 4, 6.0f));
+        const DeviceTensor in = UploadTensor(gate_up, dtype, {rows, 2 * size});
+        const DeviceTensor out = UploadTensor(std::vector<float>(rows * size), dtype, {rows, size});
+        ops().SiluAndMul(stream(), {.gate_up = in.tensor, .out = out.tensor});
+        std::vector<double> expected;
+        for (int64_t row = 0; row < rows; ++row) {
+          const auto values = reference::SiluAndMul(
+              {gate_up.begin() + row * 2 * size, gate_up.begin() + (row + 1) * 2 * size});
+          expected.insert(expected.end(), values.begin(), values.end());
+        }
+        // The exponential's argument carries a relative error: 3e-6 at the largest gates here.
+        const auto actual = DownloadTensor(out.tensor);
+        for (size_t i = 0; i < actual.size(); ++i) {
+          ASSERT_NEAR(actual[i], expected[i],
+                      (OutputRounding(dtype) + 3e-6) * std::abs(expected[i]) + 1e-30);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ElementwiseTest, SiluOfExtremeGates) {
+  const DeviceTensor in =
+      UploadTensor({-1e4f, -100.0f, 0.0f, 100.0f, 1e4f, 1, 1, 1, 1, 1}, DType::kF32, {1, 10});
+  const DeviceTensor out = UploadTensor(std::vector<float>(5), DType::kF32, {1, 5});
+  ops().SiluAndMul(stream(), {.gate_up = in.tensor, .out = out.tensor});
+  const auto actual = DownloadTensor(out.tensor);
+  EXPECT_NEAR(actual[0], 0.0f, 1e-30);
+  EXPECT_NEAR(actual[1], 0.0f, 1e-30);
+  EXPECT_EQ(actual[2], 0.0f);
+  EXPECT_EQ(actual[3], 100.0f);
+  EXPECT_EQ(actual[4], 1e4f);
+}
+
+// A row's bits are the same alone and among 129 others.
+TEST_P(ElementwiseTest, RowsDoNotDependOnTheirCompany) {
+  const int64_t rows = 129, size = 1000;
+  const auto x = RandomNormal(rows * size, 5);
+  const DeviceTensor weight = UploadTensor(RandomNormal(size, 6), DType::kF32, {size});
+  const DeviceTensor all = UploadTensor(x, DType::kF32, {rows, size});
+  ops().RmsNorm(stream(),
+                {.x = all.tensor, .weight = weight.tensor, .eps = 1e-6f, .out = all.tensor});
+  const auto together = DownloadTensor(all.tensor);
+  for (int64_t row : {0, 64, 128}) {
+    const std::vector<float> values(x.begin() + row * size, x.begin() + (row + 1) * size);
+    const DeviceTensor one = UploadTensor(values, DType::kF32, {1, size});
+    ops().RmsNorm(stream(),
+                  {.x = one.tensor, .weight = weight.tensor, .eps = 1e-6f, .out = one.tensor});
+    const auto alone = DownloadTensor(one.tensor);
+    EXPECT_TRUE(std::equal(alone.begin(), alone.end(), together.begin() + row * size));
+  }
+}
+
+TEST_P(ElementwiseTest, GatherRows) {
+  for (DType dtype : kActivations) {
+    const int64_t size = 33;
+    const auto in = RoundTo(dtype, RandomNormal(50 * size, 7));
+    const std::vector<int32_t> indices = {49, 0, 7, 7, 23};
+    const DeviceTensor in_device = UploadTensor(in, dtype, {50, size});
+    const DeviceBuffer indices_device = Upload(indices);
+    const DeviceTensor out = UploadTensor(std::vector<float>(5 * size), dtype, {5, size});
+    ops().GatherRows(
+        stream(),
+        {.in = in_device.tensor, .indices = indices_device.as<int32_t>(), .out = out.tensor});
+    const auto actual = DownloadTensor(out.tensor);
+    for (int64_t i = 0; i < 5 * size; ++i) {
+      ASSERT_EQ(actual[i], in[indices[i / size] * size + i % size]);
+    }
+  }
+}
+
+TEST_P(ElementwiseTest, UpdateBlockTables) {
+  const int64_t max_num_seqs = 3, max_blocks = 4;
+  std::vector<int32_t> tables(2 * max_num_seqs * max_blocks, -1);
+  const std::vector<BlockTableUpdate> updates = {
+      {0, 0, 0, 5}, {1, 2, 3, 9}, {0, 2, 1, 6}, {0, 0, 0, 8}};
+  const DeviceBuffer tables_device = Upload(tables);
+  const DeviceBuffer updates_device = Upload(updates);
+  ops().UpdateBlockTables(stream(), {.updates = updates_device.as<BlockTableUpdate>(),
+                                     .num_updates = 4,
+                                     .block_tables = tables_device.as<int32_t>(),
+                                     .max_num_seqs = max_num_seqs,
+                                     .max_blocks_per_seq = max_blocks});
+  tables[0] = 8;  // the later update wins
+  tables[(3 + 2) * 4 + 3] = 9;
+  tables[2 * 4 + 1] = 6;
+  EXPECT_EQ(Download<int32_t>(tables_device.data(), tables.size()), tables);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, ElementwiseTest, testing::ValuesIn(KernelTargets()), TargetName);
+
+}  // namespace
+}  // namespace quire

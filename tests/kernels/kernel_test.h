@@ -1,0 +1,139 @@
+// KernelTest: the fixture of tests that run one operation through the doors of kernels/ on every
+// backend this machine has, and on the CPU with every SIMD target. Moves host vectors to the device
+// and back, converting to the operation's dtype.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "hwy/targets.h"
+#include "kernels/backend.h"
+
+namespace quire {
+
+struct KernelTarget {
+  std::string name;
+  DeviceKind kind;
+  int64_t simd_target;  // Highway's bit
+};
+
+inline std::vector<KernelTarget> KernelTargets() {
+  std::vector<KernelTarget> targets;
+  for (int64_t simd : {HWY_SCALAR, HWY_AVX2, HWY_AVX3}) {
+    if (simd != HWY_SCALAR && (hwy::SupportedTargets() & simd) == 0) continue;
+    targets.push_back({std::string("Cpu") + hwy::TargetName(simd), DeviceKind::kCpu, simd});
+  }
+  if (CudaAvailable()) targets.push_back({"Cuda", DeviceKind::kCuda, 0});
+  return targets;
+}
+
+inline std::string TargetName(const testing::TestParamInfo<KernelTarget>& info) {
+  return info.param.name;
+}
+
+// A tensor with its device memory.
+struct DeviceTensor {
+  DeviceBuffer buffer;
+  Tensor tensor;
+};
+
+inline std::vector<float> RandomNormal(int64_t size, uint32_t seed, float deviation = 1.0f) {
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> normal(0.0f, deviation);
+  std::vector<float> values(size);
+  for (float& value : values) value = normal(rng);
+  return values;
+}
+
+// The values as a tensor of this dtype holds them.
+inline std::vector<float> RoundTo(DType dtype, std::vector<float> values) {
+  if (dtype == DType::kBF16) {
+    for (float& value : values) value = static_cast<float>(BFloat16(value));
+  }
+  return values;
+}
+
+// Half a unit in the last place of an output of this dtype, relative.
+inline double OutputRounding(DType dtype) { return dtype == DType::kBF16 ? 0x1p-8 : 0x1p-23; }
+
+class KernelTest : public testing::TestWithParam<KernelTarget> {
+ protected:
+  void SetUp() override {
+    if (GetParam().kind == DeviceKind::kCpu) UseSimdTarget(GetParam().simd_target);
+    OpenWithThreads(2);
+  }
+  void TearDown() override { UseSimdTarget(0); }
+
+  void OpenWithThreads(int num_threads) {
+    stream_.reset();
+    backend_ = OpenBackend({.kind = GetParam().kind, .num_threads = num_threads}).value();
+    stream_ = backend_->device().CreateStream().value();
+  }
+
+  Ops& ops() { return backend_->ops(); }
+  Stream& stream() { return *stream_; }
+  AttentionBackend& attention() { return *backend_->attention(AttentionPath::kNative); }
+
+  void Synchronize() { ASSERT_TRUE(stream_->Synchronize().ok()); }
+
+  template <typename T>
+  DeviceBuffer Upload(const std::vector<T>& values) {
+    const int64_t bytes = std::max<int64_t>(1, values.size()) * sizeof(T);
+    DeviceBuffer buffer = backend_->device().Allocate(bytes).value();
+    DeviceBuffer pinned = backend_->device().AllocatePinned(bytes).value();
+    if (!values.empty()) std::memcpy(pinned.data(), values.data(), values.size() * sizeof(T));
+    stream_->CopyToDevice(buffer.data(), pinned.data(), bytes);
+    Synchronize();
+    return buffer;
+  }
+
+  template <typename T>
+  std::vector<T> Download(const void* device, int64_t count) {
+    DeviceBuffer pinned = backend_->device().AllocatePinned(count * sizeof(T)).value();
+    stream_->CopyToHost(pinned.data(), device, count * sizeof(T));
+    Synchronize();
+    return std::vector<T>(pinned.as<T>(), pinned.as<T>() + count);
+  }
+
+  DeviceTensor UploadTensor(const std::vector<float>& values, DType dtype,
+                            std::initializer_list<int64_t> shape) {
+    DeviceTensor result;
+    if (dtype == DType::kBF16) {
+      std::vector<BFloat16> rounded;
+      for (float value : values) rounded.push_back(BFloat16(value));
+      result.buffer = Upload(rounded);
+    } else {
+      result.buffer = Upload(values);
+    }
+    result.tensor = Tensor(result.buffer.data(), dtype, shape);
+    return result;
+  }
+
+  std::vector<float> DownloadTensor(const Tensor& tensor) {
+    if (tensor.dtype() == DType::kF32) {
+      return Download<float>(tensor.data(), tensor.num_elements());
+    }
+    std::vector<float> values;
+    for (BFloat16 value : Download<BFloat16>(tensor.data(), tensor.num_elements())) {
+      values.push_back(static_cast<float>(value));
+    }
+    return values;
+  }
+
+ private:
+  // 0: whatever the processor has.
+  static void UseSimdTarget(int64_t simd_target) {
+    hwy::SetSupportedTargetsForTest(simd_target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Stream> stream_;
+};
+
+}  // namespace quire

@@ -1,0 +1,140 @@
+// PagedBatch: host and device copies of a random attention batch: sequences of given query and key
+// lengths over shuffled blocks of one layer's cache, in either layout. What no query may read is
+// poisoned: cache slots beyond each sequence hold NaN, unused block-table entries -1.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "kernels/attention.h"
+
+namespace quire {
+
+struct SeqShape {
+  int32_t query_len;
+  int32_t kv_len;  // 0 = padding
+};
+
+enum class KvOrder { kNhd, kHnd };
+
+struct PagedBatch {
+  AttentionGeometry geometry;
+  std::vector<SeqShape> seqs;
+  int64_t max_blocks_per_seq = 0;
+  int64_t num_blocks = 0;
+  KvCacheView view;  // strides; no memory
+  std::vector<int32_t> cu_seqlens_q = {0};
+  std::vector<int32_t> seq_lens;
+  std::vector<int32_t> seq_rows;  // shuffled
+  std::vector<BlockId> block_tables;
+  std::vector<float> q, k, v;  // k and v: the whole cache
+
+  // Pointers to the host vectors.
+  AttentionBatch HostBatch() const {
+    const auto is_decode = [](const SeqShape& seq) { return seq.query_len == 1; };
+    AttentionBatch batch = {};
+    batch.num_seqs = static_cast<int32_t>(seqs.size());
+    batch.num_tokens = cu_seqlens_q.back();
+    batch.num_decodes = static_cast<int32_t>(std::count_if(seqs.begin(), seqs.end(), is_decode));
+    for (const SeqShape& seq : seqs) {
+      batch.max_seqlen_q = std::max(batch.max_seqlen_q, seq.query_len);
+      batch.max_seqlen_k = std::max(batch.max_seqlen_k, seq.kv_len);
+    }
+    batch.cu_seqlens_q = cu_seqlens_q.data();
+    batch.seq_lens = seq_lens.data();
+    batch.seq_rows = seq_rows.data();
+    batch.block_tables = block_tables.data();
+    batch.block_table_stride = max_blocks_per_seq;
+    return batch;
+  }
+};
+
+inline KvCacheView MakeView(const AttentionGeometry& geometry, KvOrder order) {
+  const int64_t dim = geometry.head_dim;
+  const int64_t block_elements = dim * geometry.num_kv_heads * geometry.block_size;
+  const bool nhd = order == KvOrder::kNhd;
+  return {.dtype = geometry.kv_dtype,
+          .block_stride = 2 * block_elements,  // K, then V, as KvArena lays them out
+          .token_stride = nhd ? dim * geometry.num_kv_heads : dim,
+          .head_stride = nhd ? dim : dim * geometry.block_size,
+          .block_size = geometry.block_size,
+          .num_kv_heads = geometry.num_kv_heads,
+          .head_dim = geometry.head_dim};
+}
+
+// Rows of token positions in the cache, as RopeAndStoreKv would have written them: random values
+// that depend on (seed, sequence, position) only, whatever the block order.
+inline void FillCache(PagedBatch& batch, uint32_t seed) {
+  const KvCacheView& view = batch.view;
+  std::normal_distribution<float> normal;
+  for (size_t seq = 0; seq < batch.seqs.size(); ++seq) {
+    std::mt19937 rng(seed + 1000 * static_cast<uint32_t>(seq));
+    const BlockId* blocks =
+        batch.block_tables.data() + batch.seq_rows[seq] * batch.max_blocks_per_seq;
+    for (int64_t pos = 0; pos < batch.seqs[seq].kv_len; ++pos) {
+      const int64_t slot = blocks[pos / view.block_size] * view.block_stride +
+                           pos % view.block_size * view.token_stride;
+      for (int32_t head = 0; head < view.num_kv_heads; ++head) {
+        for (int32_t i = 0; i < view.head_dim; ++i) {
+          batch.k[slot + head * view.head_stride + i] = normal(rng);
+          batch.v[slot + head * view.head_stride + i] = normal(rng);
+        }
+      }
+    }
+  }
+}
+
+// `seed` fixes q, k and v; `block_seed` the order of blocks and rows.
+inline PagedBatch MakePagedBatch(const AttentionGeometry& geometry, std::vector<SeqShape> seqs,
+                                 KvOrder order, uint32_t seed, uint32_t block_seed) {
+  PagedBatch batch;
+  batch.geometry = geometry;
+  batch.seqs = std::move(seqs);
+  batch.view = MakeView(geometry, order);
+  for (const SeqShape& seq : batch.seqs) {
+    const int64_t blocks = CeilDiv(seq.kv_len, geometry.block_size);
+    batch.max_blocks_per_seq = std::max(batch.max_blocks_per_seq, blocks + 1);
+    batch.num_blocks += blocks;
+    batch.cu_seqlens_q.push_back(batch.cu_seqlens_q.back() + seq.query_len);
+    batch.seq_lens.push_back(seq.kv_len);
+  }
+  batch.num_blocks += 1;
+
+  std::mt19937 rng(block_seed);
+  batch.seq_rows.resize(batch.seqs.size());
+  std::iota(batch.seq_rows.begin(), batch.seq_rows.end(), 0);
+  std::shuffle(batch.seq_rows.begin(), batch.seq_rows.end(), rng);
+  std::vector<BlockId> blocks(batch.num_blocks);
+  std::iota(blocks.begin(), blocks.end(), 0);
+  std::shuffle(blocks.begin(), blocks.end(), rng);
+  batch.block_tables.assign(batch.seqs.size() * batch.max_blocks_per_seq, kNoBlock);
+  auto next = blocks.begin();
+  for (size_t i = 0; i < batch.seqs.size(); ++i) {
+    const int64_t count = CeilDiv(batch.seqs[i].kv_len, geometry.block_size);
+    std::copy_n(next, count,
+                batch.block_tables.begin() + batch.seq_rows[i] * batch.max_blocks_per_seq);
+    next += count;
+  }
+
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  batch.k.assign(batch.num_blocks * batch.view.block_stride, nan);
+  batch.v = batch.k;
+  FillCache(batch, seed);
+  std::normal_distribution<float> normal;
+  for (size_t i = 0; i < batch.seqs.size(); ++i) {
+    // The query of a position is its own, however many tokens come in this step.
+    for (int32_t j = batch.seqs[i].query_len; j > 0; --j) {
+      const int32_t pos = batch.seqs[i].kv_len - j;
+      std::mt19937 query_rng(seed * 7919 + 104729 * static_cast<uint32_t>(i) + pos);
+      for (int32_t e = 0; e < geometry.num_q_heads * geometry.head_dim; ++e) {
+        batch.q.push_back(normal(query_rng));
+      }
+    }
+  }
+  return batch;
+}
+
+}  // namespace quire

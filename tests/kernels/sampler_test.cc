@@ -1,0 +1,312 @@
+// Sampling: greedy, penalties, the supports of top-k, top-p and min-p, the distribution of draws,
+// log probabilities, and that rows share nothing.
+#include "tests/reference/sampler.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "tests/kernels/kernel_test.h"
+
+namespace quire {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+struct SampleResult {
+  std::vector<int32_t> ids, ranks, top_ids, counts, last_tokens;
+  std::vector<float> logprobs, top_logprobs;
+};
+
+class SamplerTest : public KernelTest {
+ protected:
+  static constexpr int64_t kMaxRows = 4;  // persistent rows
+
+  // `logits` is one row per SamplingRow. token_counts start as `counts`, or all zero.
+  SampleResult Run(const std::vector<float>& logits, const std::vector<SamplingRow>& rows,
+                   const std::vector<LogitBias>& bias = {}, std::vector<int32_t> counts = {}) {
+    const auto num_rows = static_cast<int64_t>(rows.size());
+    const int64_t vocab_size = static_cast<int64_t>(logits.size()) / num_rows;
+    counts.resize(kMaxRows * vocab_size);
+    const DeviceTensor logits_device = UploadTensor(logits, DType::kF32, {num_rows, vocab_size});
+    const DeviceBuffer rows_device = Upload(rows);
+    const DeviceBuffer bias_device = Upload(bias);
+    const DeviceBuffer counts_device = Upload(counts);
+    const DeviceBuffer last_device = Upload(std::vector<int32_t>(kMaxRows, -7));
+    const DeviceBuffer ids = Upload(std::vector<int32_t>(num_rows, -7));
+    const DeviceBuffer logprobs = Upload(std::vector<float>(num_rows, kNan));
+    const DeviceBuffer ranks = Upload(std::vector<int32_t>(num_rows, -7));
+    const DeviceBuffer top_ids = Upload(std::vector<int32_t>(num_rows * kMaxLogprobs, -7));
+    const DeviceBuffer top_logprobs = Upload(std::vector<float>(num_rows * kMaxLogprobs, kNan));
+    ops().Sample(stream(), {.logits = logits_device.tensor,
+                            .rows = rows_device.as<SamplingRow>(),
+                            .bias = bias_device.as<LogitBias>(),
+                            .token_counts = counts_device.as<int32_t>(),
+                            .row_last_token = last_device.as<int32_t>(),
+                            .sampled_ids = ids.as<int32_t>(),
+                            .sampled_logprobs = logprobs.as<float>(),
+                            .sampled_ranks = ranks.as<int32_t>(),
+                            .top_ids = top_ids.as<int32_t>(),
+                            .top_logprobs = top_logprobs.as<float>()});
+    return {.ids = Download<int32_t>(ids.data(), num_rows),
+            .ranks = Download<int32_t>(ranks.data(), num_rows),
+            .top_ids = Download<int32_t>(top_ids.data(), num_rows * kMaxLogprobs),
+            .counts = Download<int32_t>(counts_device.data(), kMaxRows * vocab_size),
+            .last_tokens = Download<int32_t>(last_device.data(), kMaxRows),
+            .logprobs = Download<float>(logprobs.data(), num_rows),
+            .top_logprobs = Download<float>(top_logprobs.data(), num_rows * kMaxLogprobs)};
+  }
+
+  // The ids drawn from one row of logits at positions 0 .. num_draws - 1.
+  std::vector<int32_t> Draws(const std::vector<float>& logits, SamplingRow row, int64_t num_draws,
+                             const std::vector<LogitBias>& bias = {}) {
+    std::vector<float> all;
+    std::vector<SamplingRow> rows;
+    for (int64_t i = 0; i < num_draws; ++i) {
+      row.position = i;
+      rows.push_back(row);
+      all.insert(all.end(), logits.begin(), logits.end());
+    }
+    return Run(all, rows, bias).ids;
+  }
+
+  // Chi-square over tokens that are expected at least five times, against the 99.99% point of a
+  // normal approximation; and no token outside the support. Deterministic: the seed is fixed.
+  void ExpectDistribution(const std::vector<float>& logits, const SamplingRow& row) {
+    constexpr int64_t kDraws = 4000;
+    const std::vector<double> probs = reference::Distribution({logits.begin(), logits.end()}, row);
+    std::vector<int64_t> seen(logits.size());
+    for (int32_t id : Draws(logits, row, kDraws)) ++seen[id];
+    double chi_square = 0;
+    int64_t num_cells = 0;
+    double rest_expected = 0;
+    int64_t rest_seen = 0;
+    for (size_t id = 0; id < probs.size(); ++id) {
+      if (probs[id] == 0) {
+        ASSERT_EQ(seen[id], 0) << "token " << id << " is outside the support";
+      } else if (probs[id] * kDraws < 5) {
+        rest_expected += probs[id] * kDraws;
+        rest_seen += seen[id];
+      } else {
+        const double expected = probs[id] * kDraws;
+        chi_square += (seen[id] - expected) * (seen[id] - expected) / expected;
+        ++num_cells;
+      }
+    }
+    if (rest_expected >= 5) {
+      chi_square += (rest_seen - rest_expected) * (rest_seen - rest_expected) / rest_expected;
+      ++num_cells;
+    }
+    const double freedom = static_cast<double>(std::max<int64_t>(1, num_cells - 1));
+    EXPECT_LT(chi_square, freedom + 4.5 * std::sqrt(2 * freedom) + 8) << num_cells << " cells";
+  }
+};
+
+SamplingRow Row(float temperature, uint64_t seed = 1234) {
+  return {.row = 0, .temperature = temperature, .seed = seed};
+}
+
+TEST_P(SamplerTest, GreedyTakesTheLowestIdOfTheGreatest) {
+  for (int64_t vocab_size : {1, 5, 64, 65, 1000, 32'003}) {
+    std::vector<float> logits = RandomNormal(vocab_size, 1);
+    const int64_t best = vocab_size / 3;
+    logits[best] = logits[vocab_size - 1] = 50.0f;
+    const SampleResult result = Run(logits, {Row(0)});
+    EXPECT_EQ(result.ids[0], best);
+    EXPECT_EQ(result.last_tokens[0], best);
+  }
+}
+
+TEST_P(SamplerTest, PaddingRowsDoNothing) {
+  const SampleResult result = Run(RandomNormal(200, 1), {SamplingRow{}, {.row = 2}});
+  EXPECT_EQ(result.ids[0], -1);
+  EXPECT_EQ(result.last_tokens, (std::vector<int32_t>{-7, -7, result.ids[1], -7}));
+}
+
+TEST_P(SamplerTest, BrokenLogitsStillGiveAToken) {
+  const std::vector<float> all_nan(70, kNan), all_banned(70, -kInfinity);
+  std::vector<float> one_finite(70, kNan), one_infinite(70, 5.0f);
+  one_finite[66] = -3.0f;
+  one_infinite[67] = kInfinity;
+  for (SamplingRow row : {Row(0), Row(1), SamplingRow{.row = 0, .top_p = 0.5f}}) {
+    row.num_logprobs = 2;
+    EXPECT_EQ(Run(all_nan, {row}).ids[0], 0);
+    EXPECT_EQ(Run(all_nan, {row}).logprobs[0], -kInfinity);
+    EXPECT_EQ(Run(all_banned, {row}).ids[0], 0);
+    EXPECT_EQ(Run(one_finite, {row}).ids[0], 66);
+    EXPECT_EQ(Run(one_finite, {row}).logprobs[0], 0.0f);
+    EXPECT_EQ(Run(one_infinite, {row}).ids[0], 67);
+  }
+}
+
+TEST_P(SamplerTest, PenaltiesMatchReferenceAndCount) {
+  const int64_t vocab_size = 150;
+  std::vector<int32_t> counts(kMaxRows * vocab_size);
+  std::mt19937 rng(5);
+  for (int32_t trial = 0; trial < 40; ++trial) {
+    const std::vector<float> logits = RandomNormal(vocab_size, 100 + trial, 2.0f);
+    for (int32_t& count : counts) {
+      count = static_cast<int32_t>(rng() % 4) | (rng() % 3 == 0 ? kPromptTokenBit : 0);
+    }
+    SamplingRow row = {.row = 2, .temperature = 0};
+    if (trial % 2 == 0) row.repetition_penalty = trial % 4 == 0 ? 3.0f : 0.5f;
+    if (trial % 3 == 0) row.presence_penalty = 2.0f;
+    if (trial % 5 < 2) row.frequency_penalty = 1.5f;
+    const std::vector<int32_t> row_counts(counts.begin() + 2 * vocab_size,
+                                          counts.begin() + 3 * vocab_size);
+    const std::vector<double> edited = UsesPenalties(row)
+                                           ? reference::EditLogits(logits, row, row_counts, {})
+                                           : std::vector<double>(logits.begin(), logits.end());
+    const SampleResult result = Run(logits, {row}, {}, counts);
+    ASSERT_EQ(result.ids[0], reference::Ranking(edited)[0]) << "trial " << trial;
+    std::vector<int32_t> expected_counts = counts;
+    if (UsesPenalties(row)) ++expected_counts[2 * vocab_size + result.ids[0]];
+    ASSERT_EQ(result.counts, expected_counts);
+  }
+}
+
+TEST_P(SamplerTest, BiasAddsAndBans) {
+  std::vector<float> logits(100, 0.0f);
+  logits[10] = 5.0f;
+  const std::vector<LogitBias> bias = {{10, -kInfinity}, {20, 1.0f}, {30, 9.0f}};
+  SamplingRow row = Row(0);
+  row.bias_end = 2;
+  EXPECT_EQ(Run(logits, {row}, bias).ids[0], 20);
+  row.bias_begin = 2;
+  row.bias_end = 3;
+  EXPECT_EQ(Run(logits, {row}, bias).ids[0], 30);
+  row = Row(1);
+  row.bias_end = 1;
+  const std::vector<int32_t> draws = Draws(logits, row, 500, bias);
+  EXPECT_EQ(std::count(draws.begin(), draws.end(), 10), 0);
+}
+
+TEST_P(SamplerTest, DrawsFollowTheDistribution) {
+  const std::vector<SamplingRow> settings = {
+      {.row = 0},
+      {.row = 0, .temperature = 0.5f},
+      {.row = 0, .temperature = 2.0f},
+      {.row = 0, .top_k = 1},
+      {.row = 0, .top_k = 7},
+      {.row = 0, .top_p = 0.0f},
+      {.row = 0, .top_p = 0.5f},
+      {.row = 0, .top_p = 0.95f},
+      {.row = 0, .min_p = 0.1f},
+      {.row = 0, .temperature = 0.8f, .top_k = 30, .top_p = 0.8f, .min_p = 0.05f},
+      {.row = 0, .temperature = 1.5f, .top_k = 100, .top_p = 0.99f}};
+  uint64_t seed = 99;
+  for (int64_t vocab_size : {3, 50, 333}) {
+    const std::vector<float> logits = RandomNormal(vocab_size, 7, 1.5f);
+    for (SamplingRow row : settings) {
+      SCOPED_TRACE(testing::Message()
+                   << "vocabulary " << vocab_size << " t " << row.temperature << " k " << row.top_k
+                   << " p " << row.top_p << " min " << row.min_p);
+      row.seed = ++seed;
+      ExpectDistribution(logits, row);
+    }
+  }
+}
+
+TEST_P(SamplerTest, DrawsDependOnSeedAndPositionOnly) {
+  const std::vector<float> logits = RandomNormal(500, 8);
+  const std::vector<int32_t> draws = Draws(logits, Row(1, 42), 200);
+  EXPECT_EQ(draws, Draws(logits, Row(1, 42), 200));
+  EXPECT_NE(draws, Draws(logits, Row(1, 43), 200));
+  EXPECT_GT(std::set<int32_t>(draws.begin(), draws.end()).size(), 50u);
+  // Alone, and with any number of threads.
+  OpenWithThreads(1);
+  for (int64_t position : {0, 17, 199}) {
+    SamplingRow row = Row(1, 42);
+    row.position = position;
+    EXPECT_EQ(Run(logits, {row}).ids[0], draws[position]);
+  }
+}
+
+TEST_P(SamplerTest, LargeVocabularies) {
+  const int64_t vocab_size = 262'144;
+  const std::vector<float> logits = RandomNormal(vocab_size, 9, 3.0f);
+  const std::vector<double> exact(logits.begin(), logits.end());
+  for (SamplingRow row : {SamplingRow{.row = 1, .top_k = 40},
+                          {.row = 1, .top_k = 10'000},
+                          {.row = 1, .top_p = 0.3f},
+                          {.row = 1, .top_p = 0.98f},
+                          {.row = 1}}) {
+    const std::vector<double> probs = reference::Distribution(exact, row);
+    row.seed = 11;
+    for (int32_t id : Draws(logits, row, 8)) EXPECT_GT(probs[id], 0.0);
+  }
+}
+
+TEST_P(SamplerTest, LogprobsAreOfTheUnmodifiedLogits) {
+  for (int64_t vocab_size : {4, 65, 20'000}) {
+    SCOPED_TRACE(vocab_size);
+    std::vector<float> logits = RandomNormal(vocab_size, 10, 3.0f);
+    logits[1] = logits[3] = 20.0f;  // a tie at the top
+    const std::vector<double> expected = reference::LogSoftmax(logits);
+    const std::vector<int32_t> ranking = reference::Ranking({logits.begin(), logits.end()});
+    const std::vector<LogitBias> bias = {{1, -kInfinity}, {2, 100.0f}};
+    for (SamplingRow row : {SamplingRow{.row = 0, .temperature = 0, .num_logprobs = 20},
+                            {.row = 0, .temperature = 0, .num_logprobs = 3, .bias_end = 2},
+                            {.row = 0, .num_logprobs = 0},
+                            {.row = 0, .temperature = 3.0f, .num_logprobs = 5}}) {
+      const SampleResult result = Run(logits, {row}, bias);
+      const int32_t id = result.ids[0];
+      EXPECT_NEAR(result.logprobs[0], expected[id], 1e-5);
+      EXPECT_EQ(ranking[result.ranks[0] - 1], id);
+      for (int64_t i = 0; i < std::min<int64_t>(row.num_logprobs, vocab_size); ++i) {
+        EXPECT_EQ(result.top_ids[i], ranking[i]);
+        EXPECT_NEAR(result.top_logprobs[i], expected[ranking[i]], 1e-5);
+      }
+      if (row.num_logprobs == 0) {
+        EXPECT_EQ(result.top_ids[0], -7);
+      }
+    }
+  }
+}
+
+TEST_P(SamplerTest, NoLogprobsUnlessAskedFor) {
+  const SampleResult result = Run(RandomNormal(50, 11), {Row(0)});
+  EXPECT_TRUE(std::isnan(result.logprobs[0]));
+  EXPECT_EQ(result.ranks[0], -7);
+}
+
+TEST_P(SamplerTest, ScoringRowsReportTheirTarget) {
+  const std::vector<float> logits = RandomNormal(300, 12, 2.0f);
+  const std::vector<double> expected = reference::LogSoftmax(logits);
+  const std::vector<int32_t> ranking = reference::Ranking({logits.begin(), logits.end()});
+  // Penalties and filters do not apply, and nothing is counted as generated.
+  const SampleResult result =
+      Run(logits,
+          {{.row = 1, .target = 77, .top_k = 1, .repetition_penalty = 2.0f, .num_logprobs = 4}});
+  EXPECT_EQ(result.ids[0], 77);
+  EXPECT_NEAR(result.logprobs[0], expected[77], 1e-5);
+  EXPECT_EQ(ranking[result.ranks[0] - 1], 77);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(result.top_ids[i], ranking[i]);
+  EXPECT_EQ(result.last_tokens, std::vector<int32_t>(kMaxRows, -7));
+  EXPECT_EQ(result.counts, std::vector<int32_t>(kMaxRows * 300, 0));
+}
+
+TEST_P(SamplerTest, ResetTokenCounts) {
+  const int64_t vocab_size = 10;
+  std::vector<int32_t> counts(kMaxRows * vocab_size, 3);
+  const DeviceBuffer counts_device = Upload(counts);
+  const DeviceBuffer tokens = Upload(std::vector<int32_t>{4, 4, 9, 9, 9, 0});
+  ops().ResetTokenCounts(stream(), {.row = 1,
+                                    .tokens = tokens.as<int32_t>(),
+                                    .num_tokens = 6,
+                                    .num_prompt_tokens = 3,
+                                    .token_counts = counts_device.as<int32_t>(),
+                                    .vocab_size = vocab_size});
+  std::fill_n(counts.begin() + vocab_size, vocab_size, 0);
+  counts[vocab_size + 4] = kPromptTokenBit;
+  counts[vocab_size + 9] = kPromptTokenBit + 2;
+  counts[vocab_size + 0] = 1;
+  EXPECT_EQ(Download<int32_t>(counts_device.data(), counts.size()), counts);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, SamplerTest, testing::ValuesIn(KernelTargets()), TargetName);
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,46 @@
+// The specification of RmsNorm, SiluAndMul and rotary embedding: plain loops in double on one row.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace quire::reference {
+
+// x / sqrt(mean(x^2) + eps) * weight.
+inline std::vector<double> RmsNorm(const std::vector<double>& x, const std::vector<float>& weight,
+                                   double eps) {
+  double sum = 0;
+  for (double value : x) sum += value * value;
+  const double scale = 1.0 / std::sqrt(sum / static_cast<double>(x.size()) + eps);
+  std::vector<double> out;
+  for (size_t i = 0; i < x.size(); ++i) out.push_back(x[i] * scale * weight[i]);
+  return out;
+}
+
+// silu(gate) * up; gate is the first half of `gate_up`.
+inline std::vector<double> SiluAndMul(const std::vector<float>& gate_up) {
+  const size_t size = gate_up.size() / 2;
+  std::vector<double> out;
+  for (size_t i = 0; i < size; ++i) {
+    const double gate = gate_up[i];
+    out.push_back(gate / (1.0 + std::exp(-gate)) * gate_up[size + i]);
+  }
+  return out;
+}
+
+// Rotates the pairs (i, i + rotary_dim / 2) of a head by the angles of `cos_sin`, one row of
+// rotary_dim: cosines, then sines.
+inline std::vector<double> Rotate(std::vector<double> head, const float* cos_sin,
+                                  int64_t rotary_dim) {
+  const int64_t half = rotary_dim / 2;
+  for (int64_t i = 0; i < half; ++i) {
+    const double a = head[i];
+    const double b = head[i + half];
+    head[i] = a * cos_sin[i] - b * cos_sin[half + i];
+    head[i + half] = b * cos_sin[i] + a * cos_sin[half + i];
+  }
+  return head;
+}
+
+}  // namespace quire::reference
