@@ -20,6 +20,7 @@ using nlohmann::json;
 
 constexpr size_t kMaxDepth = 64;
 constexpr size_t kMaxShownChars = 100;
+constexpr size_t kMaxParserMessageChars = 300;
 
 // Builds the value from the parser's events and stops at the first thing it does not accept. The
 // parser itself keeps its nesting on the heap, so the depth limit is what bounds a hostile text.
@@ -55,7 +56,7 @@ class ObjectBuilder : public nlohmann::json_sax<json> {
     // "[json.exception.parse_error.101] <message>; last read: '<raw bytes>'"
     absl::string_view message = error.what();
     message.remove_prefix(std::min(message.find("] ") + 2, message.size()));
-    message = message.substr(0, message.find("; last read")).substr(0, kMaxShownChars);
+    message = message.substr(0, message.find("; last read")).substr(0, kMaxParserMessageChars);
     return Fail(absl::StrCat("not valid JSON at byte ", position, ": ", message));
   }
 

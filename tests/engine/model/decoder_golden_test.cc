@@ -1,0 +1,103 @@
+// The decoder against what transformers computed in float32 for the checkpoints in golden/ (made by
+// tools/make_test_vectors.py): one of each family, and together every kind of rope, bias, window,
+// weight dtype and file layout.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/engine/model/sequence_runner.h"
+#include "tests/engine/model/test_files.h"
+
+namespace quire {
+namespace {
+
+constexpr char kGoldenFolder[] = "tests/engine/model/golden/";
+
+struct Difference {
+  double max = 0;
+  double mean = 0;
+};
+
+struct Expected {
+  std::vector<TokenId> tokens;
+  std::vector<float> logprobs;  // [tokens.size() * vocab_size]
+  Difference bfloat16_error;    // of transformers itself
+};
+
+Expected LoadExpected(const std::string& folder) {
+  const auto json = nlohmann::json::parse(ReadWholeFile(folder + "/expected.json"));
+  Expected expected;
+  expected.tokens = json["tokens"].get<std::vector<TokenId>>();
+  const auto& error = json["bfloat16_error"];
+  expected.bfloat16_error = {error["max"].get<double>(), error["mean"].get<double>()};
+  for (const auto& row : json["logprobs"]) {
+    for (float logprob : row) expected.logprobs.push_back(logprob);
+  }
+  return expected;
+}
+
+Difference Compare(const std::vector<float>& actual, const std::vector<float>& expected) {
+  Difference difference;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double one = std::abs(actual[i] - expected[i]);
+    if (!(one <= difference.max)) difference.max = one;  // NaN is kept
+    difference.mean += one / expected.size();
+  }
+  return difference;
+}
+
+class DecoderGoldenTest : public testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<SequenceRunner> Open(DType dtype) {
+    auto runner = SequenceRunner::Create(folder_, {.dtype = dtype, .max_len = 64});
+    if (!runner.ok()) ADD_FAILURE() << runner.status();
+    return runner.ok() ? std::move(*runner) : nullptr;
+  }
+
+  const std::string folder_ = std::string(kGoldenFolder) + GetParam();
+  const Expected expected_ = LoadExpected(folder_);
+};
+
+TEST_P(DecoderGoldenTest, Float32MatchesTransformers) {
+  const auto runner = Open(DType::kF32);
+  ASSERT_NE(runner, nullptr);
+  const std::vector<float> actual = runner->Append(expected_.tokens);
+  ASSERT_EQ(actual.size(), expected_.logprobs.size());
+  EXPECT_LE(Compare(actual, expected_.logprobs).max, 1e-4);
+}
+
+TEST_P(DecoderGoldenTest, BFloat16IsNoFurtherOffThanTransformers) {
+  const auto runner = Open(DType::kBF16);
+  ASSERT_NE(runner, nullptr);
+  const std::vector<float> actual = runner->Append(expected_.tokens);
+  ASSERT_EQ(actual.size(), expected_.logprobs.size());
+  const Difference difference = Compare(actual, expected_.logprobs);
+  // Both round at other places, so neither is always the better one.
+  EXPECT_LE(difference.max, 2.0 * expected_.bfloat16_error.max);
+  EXPECT_LE(difference.mean, 1.3 * expected_.bfloat16_error.mean);
+}
+
+// How a prompt is cut into steps must not change a single bit of its results.
+TEST_P(DecoderGoldenTest, ChunksDoNotChangeBits) {
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const auto runner = Open(dtype);
+    ASSERT_NE(runner, nullptr);
+    const std::vector<float> whole = runner->Append(expected_.tokens);
+    for (int64_t chunk : {1, 7, 16}) {
+      runner->Restart();
+      EXPECT_EQ(runner->AppendInChunks(expected_.tokens, chunk), whole) << "chunk " << chunk;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, DecoderGoldenTest,
+                         testing::Values("llama3_rope_biases_tied", "llama_linear_rope_f16_sharded",
+                                         "mistral_window_head_dim_v4", "qwen2_window_tied",
+                                         "qwen3_yarn"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,75 @@
+// Runs one sequence through a model folder and prints what it computes as JSON: for hf_parity_test.
+//
+//   decoder_tool FOLDER float32|bfloat16 CHUNK NUM_GREEDY TOKEN...
+//
+// {"logprobs": [[...] per prompt token], "greedy": [token...]}: the prompt in steps of at most
+// CHUNK tokens, then NUM_GREEDY single-token steps.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/engine/model/sequence_runner.h"
+
+namespace quire {
+namespace {
+
+void PrintJson(const std::vector<float>& logprobs, int64_t vocab_size,
+               const std::vector<TokenId>& greedy) {
+  std::printf("{\"logprobs\": [");
+  for (size_t i = 0; i < logprobs.size(); ++i) {
+    const bool row_begins = i % vocab_size == 0;
+    const bool row_ends = (i + 1) % vocab_size == 0;
+    std::printf("%s%s%.9g%s", i == 0 ? "" : ",", row_begins ? "[" : "", logprobs[i],
+                row_ends ? "]" : "");
+  }
+  std::printf("], \"greedy\": [");
+  for (size_t i = 0; i < greedy.size(); ++i) std::printf("%s%d", i == 0 ? "" : ",", greedy[i]);
+  std::printf("]}\n");
+}
+
+TokenId ArgMaxOfLastRow(const std::vector<float>& logprobs, int64_t vocab_size) {
+  const auto row = logprobs.end() - vocab_size;
+  return static_cast<TokenId>(std::max_element(row, logprobs.end()) - row);
+}
+
+int Run(int argc, char** argv) {
+  const std::optional<DType> dtype = ParseDType(argv[2]);
+  if (!dtype) {
+    std::fprintf(stderr, "unknown dtype %s\n", argv[2]);
+    return 64;
+  }
+  const int64_t chunk = std::max(1, std::atoi(argv[3]));
+  const int num_greedy = std::atoi(argv[4]);
+  std::vector<TokenId> prompt;
+  for (int i = 5; i < argc; ++i) prompt.push_back(std::atoi(argv[i]));
+
+  auto runner = SequenceRunner::Create(
+      argv[1], {.dtype = *dtype, .max_len = static_cast<int64_t>(prompt.size()) + num_greedy});
+  if (!runner.ok()) {
+    std::fprintf(stderr, "%s\n", runner.status().ToString().c_str());
+    return 66;
+  }
+  const int64_t vocab_size = (*runner)->config().vocab_size;
+  const std::vector<float> prompt_logprobs = (*runner)->AppendInChunks(prompt, chunk);
+  std::vector<float> last = prompt_logprobs;
+  std::vector<TokenId> greedy;
+  for (int i = 0; i < num_greedy; ++i) {
+    greedy.push_back(ArgMaxOfLastRow(last, vocab_size));
+    last = (*runner)->Append({greedy.back()});
+  }
+  PrintJson(prompt_logprobs, vocab_size, greedy);
+  return 0;
+}
+
+}  // namespace
+}  // namespace quire
+
+int main(int argc, char** argv) {
+  if (argc < 6) {
+    std::fprintf(stderr, "usage: decoder_tool FOLDER float32|bfloat16 CHUNK NUM_GREEDY TOKEN...\n");
+    return 64;
+  }
+  return quire::Run(argc, argv);
+}

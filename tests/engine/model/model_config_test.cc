@@ -1,0 +1,333 @@
+#include "engine/model/model_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/engine/model/test_files.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+ModelConfig Parse(const json& config) {
+  const auto parsed = ParseModelConfig(config.dump());
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  return parsed.value_or(ModelConfig{});
+}
+
+absl::Status Error(const json& config) { return ParseModelConfig(config.dump()).status(); }
+
+// A whole config.json of Llama 3.1, with `changes` merged over it (null removes a key).
+json Llama(const json& changes = json::object()) {
+  json config = json::parse(R"({
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": false,
+    "bos_token_id": 128000, "eos_token_id": [128001, 128008, 128009], "hidden_act": "silu",
+    "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 131072,
+    "mlp_bias": false, "num_attention_heads": 32, "num_hidden_layers": 32,
+    "num_key_value_heads": 8, "rms_norm_eps": 1e-05, "rope_theta": 500000.0,
+    "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                     "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+    "tie_word_embeddings": false, "torch_dtype": "bfloat16", "vocab_size": 128256})");
+  config.merge_patch(changes);
+  return config;
+}
+
+json Sparse(const char* model_type) { return {{"model_type", model_type}}; }
+
+TEST(ModelConfig, ReadsLlamaInV4Form) {
+  const ModelConfig c = Parse(Llama());
+  EXPECT_EQ(c.architecture, "LlamaForCausalLM");
+  EXPECT_EQ(c.model_type, "llama");
+  EXPECT_EQ(c.vocab_size, 128256);
+  EXPECT_EQ(c.hidden_size, 4096);
+  EXPECT_EQ(c.intermediate_size, 14336);
+  EXPECT_EQ(c.num_layers, 32);
+  EXPECT_EQ(c.num_q_heads, 32);
+  EXPECT_EQ(c.num_kv_heads, 8);
+  EXPECT_EQ(c.head_dim, 128);
+  EXPECT_FLOAT_EQ(c.rms_norm_eps, 1e-5f);
+  EXPECT_FALSE(c.qkv_bias || c.o_bias || c.mlp_bias || c.qk_norm || c.tie_word_embeddings);
+  EXPECT_EQ(c.max_position_embeddings, 131072);
+  EXPECT_THAT(c.layer_windows, AllOf(testing::SizeIs(32), Each(0)));
+  EXPECT_EQ(c.dtype, DType::kBF16);
+  EXPECT_THAT(c.eos_token_ids, ElementsAre(128001, 128008, 128009));
+  EXPECT_EQ(c.bos_token_id, 128000);
+  EXPECT_EQ(c.rope.type, RopeType::kLlama3);
+  EXPECT_EQ(c.rope.theta, 500000.0);
+  EXPECT_EQ(c.rope.factor, 8.0);
+  EXPECT_EQ(c.rope.low_freq_factor, 1.0);
+  EXPECT_EQ(c.rope.high_freq_factor, 4.0);
+  EXPECT_EQ(c.rope.original_max_position_embeddings, 8192);
+}
+
+TEST(ModelConfig, ReadsTheV5Form) {
+  json config = Llama({{"rope_scaling", nullptr},
+                       {"rope_theta", nullptr},
+                       {"torch_dtype", nullptr},
+                       {"dtype", "float16"}});
+  config["rope_parameters"] = {{"rope_type", "yarn"},
+                               {"rope_theta", 1e6},
+                               {"factor", 4.0},
+                               {"original_max_position_embeddings", 32768}};
+  const ModelConfig c = Parse(config);
+  EXPECT_EQ(c.dtype, DType::kF16);
+  EXPECT_EQ(c.rope.type, RopeType::kYarn);
+  EXPECT_EQ(c.rope.theta, 1e6);
+  EXPECT_EQ(c.rope.factor, 4.0);
+  EXPECT_EQ(c.rope.original_max_position_embeddings, 32768);
+}
+
+TEST(ModelConfig, SparseConfigsGetTheFamilysDefaults) {
+  const ModelConfig llama = Parse(Sparse("llama"));
+  EXPECT_EQ(llama.architecture, "LlamaForCausalLM");
+  EXPECT_EQ(llama.vocab_size, 32000);
+  EXPECT_EQ(llama.hidden_size, 4096);
+  EXPECT_EQ(llama.intermediate_size, 11008);
+  EXPECT_EQ(llama.num_layers, 32);
+  EXPECT_EQ(llama.num_q_heads, 32);
+  EXPECT_EQ(llama.num_kv_heads, 32);
+  EXPECT_EQ(llama.head_dim, 128);
+  EXPECT_EQ(llama.max_position_embeddings, 2048);
+  EXPECT_FLOAT_EQ(llama.rms_norm_eps, 1e-6f);
+  EXPECT_EQ(llama.rope.theta, 10000.0);
+  EXPECT_EQ(llama.rope.type, RopeType::kDefault);
+  EXPECT_EQ(llama.dtype, DType::kF32);
+  EXPECT_THAT(llama.eos_token_ids, ElementsAre(2));
+  EXPECT_EQ(llama.bos_token_id, 1);
+  EXPECT_THAT(llama.layer_windows, Each(0));
+
+  const ModelConfig mistral = Parse(Sparse("mistral"));
+  EXPECT_EQ(mistral.num_kv_heads, 8);
+  EXPECT_EQ(mistral.intermediate_size, 14336);
+  EXPECT_EQ(mistral.max_position_embeddings, 131072);
+  EXPECT_THAT(mistral.layer_windows, Each(4096));
+
+  const ModelConfig qwen2 = Parse(Sparse("qwen2"));
+  EXPECT_EQ(qwen2.vocab_size, 151936);
+  EXPECT_EQ(qwen2.intermediate_size, 22016);
+  EXPECT_EQ(qwen2.max_position_embeddings, 32768);
+  EXPECT_TRUE(qwen2.qkv_bias);
+  EXPECT_FALSE(qwen2.o_bias);
+  EXPECT_THAT(qwen2.eos_token_ids, IsEmpty());
+  EXPECT_EQ(qwen2.bos_token_id, std::nullopt);
+  EXPECT_THAT(qwen2.layer_windows, Each(0));
+
+  const ModelConfig qwen3 = Parse({{"model_type", "qwen3"},
+                                   {"hidden_size", 1024},
+                                   {"num_attention_heads", 16},
+                                   {"num_key_value_heads", 8}});
+  EXPECT_EQ(qwen3.head_dim, 128);  // not 1024 / 16
+  EXPECT_TRUE(qwen3.qk_norm);
+  EXPECT_FALSE(qwen3.qkv_bias || qwen3.o_bias);
+}
+
+TEST(ModelConfig, ExplicitNullIsNotTheDefault) {
+  json mistral = Sparse("mistral");
+  mistral["sliding_window"] = nullptr;
+  mistral["num_key_value_heads"] = nullptr;
+  mistral["eos_token_id"] = nullptr;
+  mistral["bos_token_id"] = nullptr;
+  const ModelConfig c = Parse(mistral);
+  EXPECT_THAT(c.layer_windows, Each(0));
+  EXPECT_EQ(c.num_kv_heads, 32);
+  EXPECT_THAT(c.eos_token_ids, IsEmpty());
+  EXPECT_EQ(c.bos_token_id, std::nullopt);
+  json qwen3 = Sparse("qwen3");
+  qwen3["head_dim"] = nullptr;
+  qwen3["hidden_size"] = 2048;
+  EXPECT_EQ(Parse(qwen3).head_dim, 64);
+}
+
+TEST(ModelConfig, BiasesFollowTheFamily) {
+  const ModelConfig llama = Parse(Llama({{"attention_bias", true}, {"mlp_bias", true}}));
+  EXPECT_TRUE(llama.qkv_bias && llama.o_bias && llama.mlp_bias);
+  const json both = {{"attention_bias", true}, {"mlp_bias", true}};
+  const auto with_both = [&](const char* model_type) {
+    json config = Sparse(model_type);
+    config.update(both);
+    return Parse(config);
+  };
+  EXPECT_FALSE(with_both("mistral").qkv_bias || with_both("mistral").mlp_bias);
+  EXPECT_FALSE(with_both("qwen2").o_bias);
+  EXPECT_TRUE(with_both("qwen3").o_bias && with_both("qwen3").qkv_bias);
+  EXPECT_FALSE(with_both("qwen3").mlp_bias);
+}
+
+TEST(ModelConfig, WindowsByFamilyRule) {
+  json qwen = {{"model_type", "qwen2"},
+               {"num_hidden_layers", 4},
+               {"sliding_window", 100},
+               {"max_window_layers", 3}};
+  EXPECT_THAT(Parse(qwen).layer_windows, ElementsAre(0, 0, 0, 0));
+  qwen["use_sliding_window"] = true;
+  EXPECT_THAT(Parse(qwen).layer_windows, ElementsAre(0, 0, 0, 100));
+  qwen["max_window_layers"] = 9;
+  EXPECT_THAT(Parse(qwen).layer_windows, ElementsAre(0, 0, 0, 0));
+  const json mistral = {{"model_type", "mistral"}, {"num_hidden_layers", 2}, {"sliding_window", 7}};
+  EXPECT_THAT(Parse(mistral).layer_windows, ElementsAre(7, 7));
+}
+
+TEST(ModelConfig, LayerTypesWin) {
+  json config = {{"model_type", "mistral"},
+                 {"num_hidden_layers", 3},
+                 {"sliding_window", 7},
+                 {"layer_types", {"full_attention", "sliding_attention", "full_attention"}}};
+  EXPECT_THAT(Parse(config).layer_windows, ElementsAre(0, 7, 0));
+  config["sliding_window"] = nullptr;
+  EXPECT_THAT(Error(config).message(), HasSubstr("sliding_window is off"));
+  config["layer_types"] = {"full_attention"};
+  EXPECT_THAT(Error(config).message(),
+              HasSubstr("layer_types has 1 entries; num_hidden_layers is 3"));
+  config["layer_types"] = {"full_attention", "linear_attention", "full_attention"};
+  EXPECT_TRUE(absl::IsUnimplemented(Error(config)));
+  EXPECT_THAT(Error(config).message(), HasSubstr("layer_types: \"linear_attention\""));
+}
+
+TEST(ModelConfig, DuplicateKeysAreTolerated) {
+  const auto parsed =
+      ParseModelConfig(R"({"model_type": "llama", "vocab_size": 1, "vocab_size": 9})");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->vocab_size, 9);
+}
+
+TEST(ModelConfig, UnsupportedThingsAreNamed) {
+  struct Case {
+    json changes;
+    const char* message;
+  };
+  const Case cases[] = {
+      {{{"architectures", {"MixtralForCausalLM"}}}, "MixtralForCausalLM"},
+      {{{"architectures", {"MixtralForCausalLM"}}},
+       "supported are LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"},
+      {{{"architectures", {"LlamaForSequenceClassification"}}}, "LlamaForSequenceClassification"},
+      {{{"architectures", nullptr}, {"model_type", "gemma3"}}, "gemma3"},
+      {{{"architectures", nullptr}, {"model_type", nullptr}}, "supported are"},
+      {{{"quantization_config", {{"quant_method", "fp8"}}}}, "quant_method \"fp8\""},
+      {{{"hidden_act", "gelu"}}, "hidden_act \"gelu\""},
+      {{{"torch_dtype", "float8_e4m3fn"}}, "torch_dtype \"float8_e4m3fn\""},
+      {{{"rope_scaling", {{"rope_type", "dynamic"}}}}, "rope_type \"dynamic\""},
+      {{{"rope_scaling", {{"rope_type", "longrope"}}}}, "rope_type \"longrope\""},
+      {{{"rope_scaling", {{"rope_type", nullptr}, {"type", "su"}}}}, "rope_type \"su\""},
+  };
+  for (const Case& c : cases) {
+    const absl::Status status = Error(Llama(c.changes));
+    EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("config.json: "), HasSubstr(c.message)));
+  }
+}
+
+TEST(ModelConfig, ValuesOutOfRangeNameTheirKey) {
+  struct Case {
+    json changes;
+    const char* message;
+  };
+  const Case cases[] = {
+      {{{"vocab_size", 0}}, "vocab_size is 0; it must be between 1 and"},
+      {{{"hidden_size", -1}}, "hidden_size is -1"},
+      {{{"hidden_size", "4096"}}, "hidden_size must be an integer, not \"4096\""},
+      {{{"intermediate_size", 1ULL << 62}}, "intermediate_size is 4611686018427387904"},
+      {{{"num_hidden_layers", 1000000}}, "num_hidden_layers is 1000000"},
+      {{{"num_attention_heads", 1e300}}, "num_attention_heads must be an integer, not 1e+300"},
+      {{{"num_key_value_heads", 5}},
+       "num_attention_heads (32) must be a multiple of num_key_value_heads (5)"},
+      {{{"head_dim", 33}}, "head_dim (33) must be even"},
+      {{{"hidden_size", 16}}, "head_dim (0) must be even and at least 2"},
+      {{{"max_position_embeddings", 0}}, "max_position_embeddings is 0"},
+      {{{"rms_norm_eps", -1e-6}}, "rms_norm_eps is -1e-06"},
+      {{{"attention_bias", 1}}, "attention_bias must be true or false, not 1"},
+      {{{"eos_token_id", {1, 128256}}}, "eos_token_id is 128256; it must be between 0 and 128255"},
+      {{{"bos_token_id", -1}}, "bos_token_id is -1"},
+      {{{"architectures", "LlamaForCausalLM"}}, "architectures must be a list of strings"},
+      {{{"rope_theta", 0}}, "rope_theta is 0"},
+      {{{"rope_scaling", {{"factor", 0}}}}, "rope_scaling: factor is 0"},
+      {{{"rope_scaling", {{"factor", nullptr}}}}, "rope_scaling: factor is missing"},
+      {{{"rope_scaling", {{"low_freq_factor", 4}}}},
+       "high_freq_factor (4) must be greater than low_freq_factor (4)"},
+      {{{"partial_rotary_factor", 0.01}}, "head_dim * partial_rotary_factor is 1; it must be even"},
+      {{{"layer_types", "full_attention"}}, "layer_types must be a list of strings"},
+      {{{"quantization_config", "fp8"}}, "quantization_config must be an object"},
+  };
+  for (const Case& c : cases) {
+    const absl::Status status = Error(Llama(c.changes));
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.message << ": " << status;
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("config.json: "), HasSubstr(c.message)));
+  }
+}
+
+TEST(RopeConfig, V4TypeKeyAndTopLevelValues) {
+  json config = Sparse("llama");
+  config["rope_scaling"] = {{"type", "linear"}, {"factor", 2}};
+  config["partial_rotary_factor"] = 0.5;
+  const ModelConfig c = Parse(config);
+  EXPECT_EQ(c.rope.type, RopeType::kLinear);
+  EXPECT_EQ(c.rope.factor, 2.0);
+  EXPECT_EQ(c.rope.partial_rotary_factor, 0.5);
+  EXPECT_EQ(RotaryDim(c), 64);
+}
+
+TEST(RopeConfig, YarnOptions) {
+  json config = Sparse("qwen3");
+  config["max_position_embeddings"] = 4096;
+  config["rope_parameters"] = {
+      {"rope_type", "yarn"},     {"factor", nullptr},
+      {"mscale", 0.7},           {"original_max_position_embeddings", 1024},
+      {"beta_fast", 16},         {"beta_slow", 2},
+      {"mscale_all_dim", 0.5},   {"truncate", false},
+      {"attention_factor", 1.25}};
+  const RopeConfig rope = Parse(config).rope;
+  EXPECT_EQ(rope.factor, 4.0);  // 4096 / 1024
+  EXPECT_EQ(rope.beta_fast, 16.0);
+  EXPECT_EQ(rope.beta_slow, 2.0);
+  EXPECT_EQ(rope.mscale, 0.7);
+  EXPECT_EQ(rope.mscale_all_dim, 0.5);
+  EXPECT_EQ(rope.attention_factor, 1.25);
+  EXPECT_FALSE(rope.truncate);
+}
+
+TEST(RopeConfig, ParametersBesideRopeScaling) {
+  json config = Sparse("llama");
+  config["rope_theta"] = 5000.0;
+  config["rope_parameters"] = {{"rope_type", "default"}};
+  EXPECT_EQ(Parse(config).rope.theta, 5000.0);
+  config["rope_parameters"]["rope_theta"] = 7000.0;
+  EXPECT_EQ(Parse(config).rope.theta, 7000.0);
+  config["original_max_position_embeddings"] = 512;  // beside the parameters, and then it counts
+  config["rope_parameters"] = {
+      {"rope_type", "yarn"}, {"factor", 2}, {"original_max_position_embeddings", 1024}};
+  EXPECT_EQ(Parse(config).rope.original_max_position_embeddings, 512);
+}
+
+TEST(RopeConfig, KeyedByLayerTypeMustAgree) {
+  json config = Sparse("llama");
+  const json linear = {{"rope_type", "linear"}, {"rope_theta", 300.0}, {"factor", 3}};
+  config["rope_parameters"] = {{"full_attention", linear}, {"sliding_attention", linear}};
+  EXPECT_EQ(Parse(config).rope.theta, 300.0);
+  config["rope_parameters"]["sliding_attention"]["factor"] = 4;
+  EXPECT_THAT(Error(config).message(), HasSubstr("rope_parameters differs between layer types"));
+}
+
+TEST(LoadModelConfig, SaysWhatIsMissing) {
+  const TempFolder folder;
+  const absl::Status status = LoadModelConfig(folder.path()).status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(status.message(),
+              HasSubstr("config.json not found; pass a Hugging Face model folder"));
+  folder.Write("config.json", Llama().dump());
+  EXPECT_EQ(LoadModelConfig(folder.path())->vocab_size, 128256);
+  folder.Write("config.json", std::string((1 << 20) + 1, ' '));
+  EXPECT_THAT(LoadModelConfig(folder.path()).status().message(),
+              HasSubstr("has 1,048,577 bytes; at most 1,048,576 are read"));
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,189 @@
+#include "tests/engine/model/sequence_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/check.h"
+#include "kernels/base/status_macros.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int32_t kBlockSize = 16;
+constexpr int64_t kMaxLen = 1024;
+constexpr int64_t kMaxBlocks = kMaxLen / kBlockSize;
+constexpr int kMaxGroups = 8;
+
+// Logits to natural-log probabilities, in place.
+void LogSoftmax(absl::Span<float> row) {
+  const double max = *std::max_element(row.begin(), row.end());
+  double sum = 0;
+  for (float logit : row) sum += std::exp(logit - max);
+  for (float& logit : row) logit = static_cast<float>(logit - max - std::log(sum));
+}
+
+}  // namespace
+
+struct SequenceRunner::Metadata {
+  int32_t input_ids[kMaxLen];
+  int32_t row_last_token[1];
+  int64_t positions[kMaxLen];
+  int64_t slot_mapping[kMaxGroups][kMaxLen];
+  BlockId block_tables[kMaxGroups][kMaxBlocks];
+  int32_t cu_seqlens_q[2];
+  int32_t seq_lens[1];
+  int32_t seq_rows[1];
+  int32_t logit_indices[kMaxLen];
+};
+
+absl::StatusOr<std::unique_ptr<SequenceRunner>> SequenceRunner::Create(
+    const std::string& folder, const SequenceRunnerOptions& options) {
+  std::unique_ptr<SequenceRunner> runner(new SequenceRunner);
+  RETURN_IF_ERROR(runner->Open(folder, options));
+  return runner;
+}
+
+absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunnerOptions& options) {
+  if (options.max_len < 1 || options.max_len > kMaxLen) {
+    return absl::InvalidArgumentError(absl::StrCat("max_len must be between 1 and ", kMaxLen));
+  }
+  max_len_ = options.max_len;
+  ASSIGN_OR_RETURN(config_, LoadModelConfig(folder));
+  ASSIGN_OR_RETURN(backend_, OpenBackend({}));
+  ASSIGN_OR_RETURN(stream_, backend_->device().CreateStream());
+  ASSIGN_OR_RETURN(Weights weights,
+                   Weights::Load(*backend_, config_, folder,
+                                 {.format = options.format, .dtype = options.dtype}));
+  weights_ = std::make_unique<Weights>(std::move(weights));
+  RETURN_IF_ERROR(OpenAttention(options.dtype));
+  ASSIGN_OR_RETURN(
+      decoder_,
+      Decoder::Create(
+          *backend_, config_, *weights_, *backend_->attention(AttentionPath::kNative),
+          options.dtype,
+          {.max_num_tokens = max_len_, .max_logit_rows = max_len_, .max_model_len = max_len_}));
+  ASSIGN_OR_RETURN(pinned_, backend_->device().AllocatePinned(sizeof(Metadata)));
+  ASSIGN_OR_RETURN(device_, backend_->device().Allocate(sizeof(Metadata)));
+  ASSIGN_OR_RETURN(
+      host_out_, backend_->device().AllocatePinned(max_len_ * config_.vocab_size * sizeof(float)));
+  return absl::OkStatus();
+}
+
+absl::Status SequenceRunner::OpenAttention(DType dtype) {
+  const KvLayout layout = {.groups = GroupLayersByWindow(config_.layer_windows),
+                           .num_kv_heads = config_.num_kv_heads,
+                           .head_dim = config_.head_dim,
+                           .block_size = kBlockSize,
+                           .dtype = dtype};
+  const int num_groups = static_cast<int>(layout.groups.size());
+  CHECK_LE(num_groups, kMaxGroups);
+  ASSIGN_OR_RETURN(KvArena arena,
+                   KvArena::Allocate(backend_->device(), layout, num_groups * kMaxBlocks));
+  arena_ = std::make_unique<KvArena>(std::move(arena));
+  for (const KvLayerGroup& group : layout.groups) {
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<AttentionPlan> plan,
+        backend_->attention(AttentionPath::kNative)
+            ->CreatePlan(
+                {.num_q_heads = config_.num_q_heads,
+                 .num_kv_heads = config_.num_kv_heads,
+                 .head_dim = config_.head_dim,
+                 .block_size = kBlockSize,
+                 .query_dtype = dtype,
+                 .kv_dtype = dtype,
+                 .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
+                 .sliding_window = group.sliding_window},
+                {.max_num_seqs = 1, .max_num_tokens = max_len_, .max_blocks_per_seq = kMaxBlocks}));
+    plans_.push_back(std::move(plan));
+  }
+  return absl::OkStatus();
+}
+
+// Blocks in descending order, so that nothing works by accident because they follow each other.
+BlockId SequenceRunner::BlockOf(int group, int64_t index) const {
+  return static_cast<BlockId>(arena_->num_blocks() - 1 - (group * kMaxBlocks + index));
+}
+
+void SequenceRunner::FillMetadata(absl::Span<const TokenId> tokens) {
+  Metadata& m = *pinned_.as<Metadata>();
+  const int num_tokens = static_cast<int>(tokens.size());
+  // As in serving: a decode step finds its token where the sampler left it.
+  const bool sampled_on_device = num_tokens == 1;
+  m.row_last_token[0] = tokens[0];
+  for (int i = 0; i < num_tokens; ++i) {
+    const int64_t position = num_computed_ + i;
+    m.input_ids[i] = sampled_on_device ? ~0 : tokens[i];
+    m.positions[i] = position;
+    m.logit_indices[i] = num_tokens - 1 - i;
+    for (size_t g = 0; g < plans_.size(); ++g) {
+      m.slot_mapping[g][i] =
+          int64_t{BlockOf(g, position / kBlockSize)} * kBlockSize + position % kBlockSize;
+    }
+  }
+  for (size_t g = 0; g < plans_.size(); ++g) {
+    for (int64_t i = 0; i < kMaxBlocks; ++i) m.block_tables[g][i] = BlockOf(g, i);
+  }
+  m.cu_seqlens_q[0] = 0;
+  m.cu_seqlens_q[1] = num_tokens;
+  m.seq_lens[0] = static_cast<int32_t>(num_computed_ + num_tokens);
+  m.seq_rows[0] = 0;
+}
+
+std::vector<float> SequenceRunner::Append(absl::Span<const TokenId> tokens) {
+  const int64_t num_tokens = tokens.size();
+  CHECK_LE(num_computed_ + num_tokens, max_len_);
+  FillMetadata(tokens);
+  const Metadata& m = *device_.as<Metadata>();
+  stream_->CopyToDevice(device_.data(), pinned_.data(), sizeof(Metadata));
+
+  DecoderInputs inputs = {.num_tokens = num_tokens,
+                          .input_ids = m.input_ids,
+                          .row_last_token = m.row_last_token,
+                          .positions = m.positions,
+                          .slot_mapping = {},
+                          .plans = {}};
+  for (size_t g = 0; g < plans_.size(); ++g) {
+    AttentionBackend& attention = *backend_->attention(AttentionPath::kNative);
+    attention.Plan(*stream_, *plans_[g],
+                   {.num_seqs = 1,
+                    .num_tokens = static_cast<int32_t>(num_tokens),
+                    .num_decodes = num_tokens == 1 ? 1 : 0,
+                    .max_seqlen_q = static_cast<int32_t>(num_tokens),
+                    .max_seqlen_k = static_cast<int32_t>(num_computed_ + num_tokens),
+                    .cu_seqlens_q = m.cu_seqlens_q,
+                    .seq_lens = m.seq_lens,
+                    .seq_rows = m.seq_rows,
+                    .block_tables = m.block_tables[g],
+                    .block_table_stride = kMaxBlocks});
+    inputs.slot_mapping.push_back(m.slot_mapping[g]);
+    inputs.plans.push_back(plans_[g].get());
+  }
+  decoder_->Forward(*stream_, inputs, *arena_);
+  const Tensor logits = decoder_->Logits(*stream_, m.logit_indices, num_tokens);
+  stream_->CopyToHost(host_out_.data(), logits.data(), logits.num_bytes());
+  CHECK(stream_->Synchronize().ok());
+  num_computed_ += num_tokens;
+
+  std::vector<float> logprobs;
+  for (int64_t i = 0; i < num_tokens; ++i) {  // rows were asked for from the last to the first
+    const float* row = host_out_.as<float>() + (num_tokens - 1 - i) * config_.vocab_size;
+    logprobs.insert(logprobs.end(), row, row + config_.vocab_size);
+    LogSoftmax(absl::MakeSpan(logprobs).last(config_.vocab_size));
+  }
+  return logprobs;
+}
+
+std::vector<float> SequenceRunner::AppendInChunks(absl::Span<const TokenId> tokens, int64_t chunk) {
+  std::vector<float> logprobs;
+  for (size_t begin = 0; begin < tokens.size(); begin += chunk) {
+    const std::vector<float> rows = Append(tokens.subspan(begin, chunk));
+    logprobs.insert(logprobs.end(), rows.begin(), rows.end());
+  }
+  return logprobs;
+}
+
+}  // namespace quire

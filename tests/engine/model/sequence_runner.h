@@ -1,0 +1,66 @@
+// SequenceRunner: one sequence through a model's Weights, Decoder, KvArena and attention, without
+// scheduler or runner. What the model tests and decoder_tool compare with Hugging Face. One thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/model/decoder.h"
+#include "engine/model/model_config.h"
+#include "engine/model/weights.h"
+#include "kernels/backend.h"
+#include "kvcache/kv_arena.h"
+
+namespace quire {
+
+struct SequenceRunnerOptions {
+  DType dtype = DType::kF32;  // of weights, activations and cache
+  int64_t max_len = 256;      // tokens of the sequence
+  LoadFormat format = LoadFormat::kAuto;
+};
+
+class SequenceRunner {
+ public:
+  static absl::StatusOr<std::unique_ptr<SequenceRunner>> Create(
+      const std::string& folder, const SequenceRunnerOptions& options);
+
+  // Runs the sequence's next tokens as one step; returns each one's natural-log probabilities
+  // [tokens.size() * vocab_size] of the token after it.
+  std::vector<float> Append(absl::Span<const TokenId> tokens);
+
+  // The same for all of `tokens`, at most `chunk` of them per step.
+  std::vector<float> AppendInChunks(absl::Span<const TokenId> tokens, int64_t chunk);
+
+  // Forgets the sequence.
+  void Restart() { num_computed_ = 0; }
+
+  const ModelConfig& config() const { return config_; }
+  const Weights& weights() const { return *weights_; }
+
+ private:
+  // One step's metadata; the device has a copy at fixed addresses.
+  struct Metadata;
+
+  absl::Status Open(const std::string& folder, const SequenceRunnerOptions& options);
+  absl::Status OpenAttention(DType dtype);
+  void FillMetadata(absl::Span<const TokenId> tokens);
+  BlockId BlockOf(int group, int64_t index) const;
+
+  ModelConfig config_;
+  int64_t max_len_ = 0;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Weights> weights_;
+  std::unique_ptr<KvArena> arena_;
+  std::vector<std::unique_ptr<AttentionPlan>> plans_;  // per layer group
+  std::unique_ptr<Decoder> decoder_;
+  DeviceBuffer pinned_;    // Metadata
+  DeviceBuffer device_;    // its copy
+  DeviceBuffer host_out_;  // logits of one step
+  int64_t num_computed_ = 0;
+};
+
+}  // namespace quire

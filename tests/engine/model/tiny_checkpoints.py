@@ -1,0 +1,130 @@
+"""Tiny random checkpoints of every supported family, made with transformers. Used by hf_parity_test.py and
+tools/make_test_vectors.py. Needs torch and transformers."""
+
+import copy
+import dataclasses
+import json
+import pathlib
+
+import torch
+import transformers
+
+BASE = dict(vocab_size=96, hidden_size=64, intermediate_size=112, num_hidden_layers=3, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=256, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2,
+            pad_token_id=0)
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    family: str  # "Llama", "Mistral", "Qwen2", "Qwen3"
+    config: dict = dataclasses.field(default_factory=dict)  # over BASE
+    rope: dict | None = None  # rope_parameters
+    v4: bool = False  # config.json in the form of transformers v4
+    dtype: torch.dtype = torch.bfloat16  # of the weights in the file
+    max_shard_size: str = "1GB"
+
+
+CASES = [
+    Case("llama", "Llama"),
+    Case("llama_v4_tied", "Llama", dict(tie_word_embeddings=True), v4=True),
+    Case("llama3_rope", "Llama", dict(num_key_value_heads=1),
+         dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=64)),
+    Case("llama3_rope_v4", "Llama", {},
+         dict(rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=8.0,
+              original_max_position_embeddings=32), v4=True),
+    Case("llama_linear_rope", "Llama", {}, dict(rope_type="linear", rope_theta=10000.0, factor=2.5)),
+    Case("llama_yarn", "Llama", {},
+         dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)),
+    Case("llama_yarn_options", "Llama", {},
+         dict(rope_type="yarn", rope_theta=5000.0, factor=8.0, original_max_position_embeddings=16, beta_fast=20,
+              beta_slow=2, mscale=1.0, mscale_all_dim=0.5, truncate=False)),
+    Case("llama_yarn_attention_factor_v4", "Llama", {},
+         dict(rope_type="yarn", rope_theta=10000.0, factor=2.0, original_max_position_embeddings=64,
+              attention_factor=1.3), v4=True),
+    Case("llama_biases", "Llama", dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=True)),
+    Case("llama_head_dim", "Llama", dict(head_dim=40, num_key_value_heads=4)),
+    Case("llama_f16", "Llama", dtype=torch.float16),
+    Case("llama_f32_sharded", "Llama", dtype=torch.float32, max_shard_size="100KB"),
+    Case("mistral_window", "Mistral", dict(sliding_window=10)),
+    Case("mistral_head_dim_v4", "Mistral", dict(sliding_window=None, head_dim=24), v4=True),
+    Case("qwen2", "Qwen2", dict(tie_word_embeddings=True)),
+    Case("qwen2_window", "Qwen2", dict(num_hidden_layers=4, use_sliding_window=True, sliding_window=7,
+                                       max_window_layers=2)),
+    Case("qwen2_window_v4", "Qwen2", dict(use_sliding_window=True, sliding_window=9, max_window_layers=1), v4=True),
+    Case("qwen3", "Qwen3", dict(head_dim=32)),
+    Case("qwen3_bias_sharded", "Qwen3", dict(head_dim=16, attention_bias=True), max_shard_size="60KB"),
+    Case("qwen3_window_yarn_v4", "Qwen3",
+         dict(head_dim=48, use_sliding_window=True, sliding_window=12, max_window_layers=2),
+         dict(rope_type="yarn", rope_theta=100000.0, factor=2.0, original_max_position_embeddings=32), v4=True),
+    Case("qwen3_layer_types", "Qwen3",
+         dict(head_dim=32, use_sliding_window=True, sliding_window=5,
+              layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
+]
+
+
+def randomise(model, generator):
+    """Weights with which every part of the model shows in the logits."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            noise = torch.randn(p.shape, generator=generator)
+            if "norm" in name:
+                p.copy_(1 + 0.3 * noise)
+            elif p.ndim == 1:
+                p.copy_(0.3 * noise)
+            elif "embed" in name:
+                p.copy_(0.4 * noise)
+            else:
+                p.copy_(noise * 1.5 / p.shape[1] ** 0.5)
+
+
+def to_v4(config):
+    """config.json as transformers v4 wrote it."""
+    config = dict(config)
+    rope = dict(config.pop("rope_parameters"))
+    config["rope_theta"] = rope.pop("rope_theta")
+    kind = rope.pop("rope_type")
+    config["rope_scaling"] = None if kind == "default" else {"type": kind, **rope}
+    config["torch_dtype"] = config.pop("dtype")
+    config.pop("layer_types", None)
+    return config
+
+
+def make(case, folder, seed=0):
+    """Writes the checkpoint to `folder`; returns the model in float32, with the weights as in the file."""
+    generator = torch.Generator().manual_seed(seed)
+    settings = {**BASE, **case.config}
+    if case.rope:
+        settings["rope_parameters"] = dict(case.rope)
+    config = getattr(transformers, f"{case.family}Config")(**settings)
+    model = getattr(transformers, f"{case.family}ForCausalLM")(config)
+    randomise(model, generator)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(p.to(case.dtype))
+    folder = pathlib.Path(folder)
+    # A copy, because a model that was once in bfloat16 keeps rounded rotary frequencies.
+    copy.deepcopy(model).to(case.dtype).save_pretrained(folder, max_shard_size=case.max_shard_size)
+    if case.v4:
+        path = folder / "config.json"
+        path.write_text(json.dumps(to_v4(json.loads(path.read_text())), indent=2))
+    return model.eval()
+
+
+@torch.no_grad()
+def logprobs(model, tokens):
+    """Natural-log probabilities [len(tokens), vocab_size] of the token after each, without a cache."""
+    return torch.log_softmax(model(torch.tensor([tokens]), use_cache=False).logits[0].double(), -1)
+
+
+def greedy(model, tokens, count):
+    tokens, out = list(tokens), []
+    for _ in range(count):
+        out.append(int(logprobs(model, tokens)[-1].argmax()))
+        tokens.append(out[-1])
+    return out
+
+
+def prompt(vocab_size, length, seed):
+    return torch.randint(vocab_size, (length,), generator=torch.Generator().manual_seed(seed)).tolist()

@@ -1,0 +1,280 @@
+#include "engine/model/weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/model/weight_plan.h"
+#include "kernels/backend.h"
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
+#include "tests/engine/model/sequence_runner.h"
+#include "tests/engine/model/test_files.h"
+
+namespace quire {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kFile[] = "model.safetensors";
+
+constexpr char kConfigJson[] = R"({"model_type": "llama", "vocab_size": 70, "hidden_size": 32,
+    "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "attention_bias": true})";
+
+struct FileTensor {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::string data;
+};
+
+std::string FileOf(const std::vector<FileTensor>& tensors) {
+  std::vector<std::string> entries;
+  std::string data;
+  for (const FileTensor& tensor : tensors) {
+    const size_t begin = data.size();
+    data += tensor.data;
+    entries.push_back(absl::StrCat("\"", tensor.name, "\":{\"dtype\":\"", tensor.dtype,
+                                   "\",\"shape\":[", absl::StrJoin(tensor.shape, ","),
+                                   "],\"data_offsets\":[", begin, ",", data.size(), "]}"));
+  }
+  return SafetensorsBytes(absl::StrCat("{", absl::StrJoin(entries, ","), "}"), data);
+}
+
+// Every tensor that the config implies, in float32, each element from its tensor and place.
+std::vector<FileTensor> TensorsOf(const ModelConfig& config) {
+  LinearWeight embedding, lm_head;
+  Tensor final_norm;
+  std::vector<LayerWeights> layers(config.num_layers);
+  WeightPlan plan;
+  PlanEnds(config, &embedding, &lm_head, &final_norm, &plan);
+  for (int i = 0; i < config.num_layers; ++i) PlanLayer(config, i, &layers[i], &plan);
+
+  std::vector<FileTensor> tensors;
+  const auto add = [&](const WeightPart& part, std::vector<int64_t> shape) {
+    const int64_t size = part.num_rows * (shape.size() > 1 ? shape[1] : 1);
+    std::string data(size * sizeof(float), '\0');
+    for (int64_t i = 0; i < size; ++i) {
+      const float value = static_cast<float>((i * 7 + tensors.size() * 13) % 251) / 64;
+      std::memcpy(data.data() + i * sizeof(float), &value, sizeof(float));
+    }
+    tensors.push_back({part.name, "F32", std::move(shape), std::move(data)});
+  };
+  for (const MatrixPlan& matrix : plan.matrices) {
+    for (const WeightPart& part : matrix.parts) {
+      add(part, {part.num_rows, matrix.weight->in_features});
+    }
+  }
+  for (const VectorPlan& vector : plan.vectors) {
+    for (const WeightPart& part : vector.parts) add(part, {part.num_rows});
+  }
+  return tensors;
+}
+
+FileTensor& Find(std::vector<FileTensor>& tensors, absl::string_view name) {
+  for (FileTensor& tensor : tensors) {
+    if (tensor.name == name) return tensor;
+  }
+  ADD_FAILURE() << name;
+  return tensors[0];
+}
+
+class WeightsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    backend_ = *OpenBackend({});
+    UseConfig(kConfigJson);
+  }
+
+  void UseConfig(const std::string& json) {
+    folder_.Write("config.json", json);
+    config_ = *LoadModelConfig(folder_.path());
+    tensors_ = TensorsOf(config_);
+  }
+
+  absl::StatusOr<Weights> Load(const WeightsOptions& options = {.dtype = DType::kF32}) {
+    folder_.Write(kFile, FileOf(tensors_));
+    return Weights::Load(*backend_, config_, folder_.path(), options);
+  }
+
+  const TempFolder folder_;
+  std::unique_ptr<Backend> backend_;
+  ModelConfig config_;
+  std::vector<FileTensor> tensors_;
+};
+
+TEST_F(WeightsTest, ShapesAndParameterCount) {
+  const auto weights = Load();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(weights->embedding().out_features, 70);
+  EXPECT_EQ(weights->lm_head().in_features, 32);
+  EXPECT_NE(weights->lm_head().data, weights->embedding().data);
+  const LayerWeights& layer = weights->layer(1);
+  EXPECT_EQ(layer.qkv.out_features, (4 + 2 + 2) * 8);
+  EXPECT_EQ(layer.qkv_bias.dim(0), (4 + 2 + 2) * 8);
+  EXPECT_EQ(layer.o_bias.dim(0), 32);
+  EXPECT_EQ(layer.gate_up.out_features, 48);
+  EXPECT_EQ(layer.down.in_features, 24);
+  EXPECT_TRUE(layer.gate_up_bias.empty() && layer.q_norm.empty());
+  int64_t num_parameters = 0;
+  for (const FileTensor& tensor : tensors_) num_parameters += tensor.data.size() / sizeof(float);
+  EXPECT_EQ(weights->num_parameters(), num_parameters);
+  EXPECT_GE(weights->size_bytes(), num_parameters * 4);
+}
+
+TEST_F(WeightsTest, TiedEmbeddingsShareMemory) {
+  const int64_t untied_bytes = Load()->size_bytes();
+  std::string json = kConfigJson;
+  json.replace(json.size() - 1, 1, ", \"tie_word_embeddings\": true}");
+  UseConfig(json);
+  const auto weights = Load();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(weights->lm_head().data, weights->embedding().data);
+  EXPECT_EQ(weights->lm_head().out_features, 70);
+  EXPECT_LT(weights->size_bytes(), untied_bytes);
+}
+
+TEST_F(WeightsTest, VectorsAreConvertedExactly) {
+  FileTensor& norm = Find(tensors_, "model.norm.weight");
+  norm.dtype = "F16";
+  norm.data.assign(32 * 2, '\0');
+  const uint16_t halves[] = {0x3c00, 0xc000, 0x0001, 0x83ff, 0x7bff, 0x7c00, 0x3555};
+  std::memcpy(norm.data.data(), halves, sizeof(halves));
+  FileTensor& other = Find(tensors_, "model.layers.0.input_layernorm.weight");
+  other.dtype = "BF16";
+  other.data.assign(32 * 2, '\0');
+  other.data.replace(0, 4, std::string("\x80\x3f\x40\xc0", 4));
+  const auto weights = Load();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  const float* values = weights->final_norm().as<float>();
+  const float expected[] = {1.0f, -2.0f, 0x1p-24f, -0x1.ff8p-15f, 65504.0f, INFINITY, 0x1.554p-2f};
+  for (size_t i = 0; i < std::size(expected); ++i) EXPECT_EQ(values[i], expected[i]) << i;
+  EXPECT_EQ(weights->layer(0).input_norm.as<float>()[0], 1.0f);
+  EXPECT_EQ(weights->layer(0).input_norm.as<float>()[1], -3.0f);
+}
+
+TEST_F(WeightsTest, MissingTensorsAreListed) {
+  std::erase_if(tensors_, [](const FileTensor& tensor) {
+    return tensor.name.find("layers.1.") != std::string::npos;
+  });
+  const absl::Status some = Load().status();
+  EXPECT_EQ(some.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(some.message(),
+              AllOf(HasSubstr("lacks 13 tensors"), HasSubstr("model.layers.1.mlp.up_proj.weight"),
+                    HasSubstr("model.layers.1.self_attn.o_proj.bias"), Not(HasSubstr(" more"))));
+  tensors_.resize(1);
+  EXPECT_THAT(Load().status().message(),
+              AllOf(HasSubstr("lacks 28 tensors"), HasSubstr(" and 8 more")));
+}
+
+TEST_F(WeightsTest, ShapesMustFitTheConfig) {
+  FileTensor& down = Find(tensors_, "model.layers.1.mlp.down_proj.weight");
+  down.shape = {24, 32};
+  EXPECT_THAT(Load().status().message(),
+              HasSubstr("model.safetensors: tensor model.layers.1.mlp.down_proj.weight has shape "
+                        "[24, 32], but config.json implies [32, 24]"));
+}
+
+TEST_F(WeightsTest, OtherDTypesAreRefused) {
+  FileTensor& norm = Find(tensors_, "model.norm.weight");
+  norm.dtype = "I32";
+  EXPECT_THAT(Load().status().message(),
+              HasSubstr("tensor model.norm.weight has dtype I32; supported are BF16, F16 and F32"));
+}
+
+TEST_F(WeightsTest, UnusedTensorsAreLogged) {
+  tensors_.push_back({"model.vision.weight", "U8", {1}, "x"});
+  tensors_.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", "U8", {1}, "x"});
+  std::ostringstream log;
+  const auto previous = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+  const bool loaded = Load().ok();
+  spdlog::set_default_logger(previous);
+  EXPECT_TRUE(loaded);
+  EXPECT_THAT(log.str(), HasSubstr("1 tensors of the checkpoint are not used: "
+                                   "\"model.vision.weight\""));
+}
+
+TEST_F(WeightsTest, ThreadsDoNotChangeWhatIsLoaded) {
+  // An embedding of several chunks.
+  UseConfig(R"({"model_type": "llama", "vocab_size": 70001, "hidden_size": 34,
+                "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 1,
+                "num_key_value_heads": 1})");
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const auto one = Load({.dtype = dtype, .num_threads = 1});
+    const auto many = Load({.dtype = dtype, .num_threads = 5});
+    ASSERT_TRUE(one.ok() && many.ok());
+    const int64_t bytes = backend_->ops().LinearBytes(70001, 34, dtype);
+    EXPECT_EQ(std::memcmp(one->embedding().data, many->embedding().data, bytes), 0);
+    EXPECT_EQ(std::memcmp(one->lm_head().data, many->lm_head().data, bytes), 0);
+    EXPECT_NE(std::memcmp(one->embedding().data, one->lm_head().data, bytes), 0);
+  }
+}
+
+TEST_F(WeightsTest, NoRoomIsResourceExhausted) {
+  config_.vocab_size = 1 << 24;
+  config_.hidden_size = 1 << 20;
+  const absl::Status status =
+      Weights::Load(*backend_, config_, folder_.path(), {.format = LoadFormat::kDummy}).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+TEST_F(WeightsTest, FingerprintTellsModelsApart) {
+  const std::string first = Load()->fingerprint();
+  EXPECT_EQ(first.size(), 64u);
+  EXPECT_EQ(Load()->fingerprint(), first);
+  tensors_.push_back({"x", "U8", {1}, "x"});
+  EXPECT_NE(Load()->fingerprint(), first);
+  tensors_.pop_back();
+  folder_.Write("config.json", std::string(kConfigJson) + " ");
+  EXPECT_NE(Load()->fingerprint(), first);
+
+  const auto dummy = [&](uint64_t seed) {
+    return Weights::Load(*backend_, config_, folder_.path(),
+                         {.format = LoadFormat::kDummy, .seed = seed})
+        ->fingerprint();
+  };
+  EXPECT_EQ(dummy(1), dummy(1));
+  EXPECT_NE(dummy(1), dummy(2));
+}
+
+// A model with dummy weights must behave like a model: finite, alive, and not certain of one token.
+TEST(DummyWeights, KeepTheSignalSane) {
+  const TempFolder folder;
+  for (const char* tied : {"false", "true"}) {
+    folder.Write("config.json",
+                 absl::StrCat(R"({"model_type": "qwen3", "vocab_size": 500, "hidden_size": 256,
+        "intermediate_size": 512, "num_hidden_layers": 12, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 64, "tie_word_embeddings": )",
+                              tied, "}"));
+    auto runner = SequenceRunner::Create(folder.path(), {.format = LoadFormat::kDummy});
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    EXPECT_EQ((*runner)->weights().layer(3).q_norm.as<float>()[5], 1.0f);
+    const std::vector<float> logprobs = (*runner)->Append({1, 2, 3, 4, 5, 6, 7, 8});
+    double mean = 0, square = 0;
+    for (float logprob : logprobs) {
+      ASSERT_TRUE(std::isfinite(logprob));
+      ASSERT_LT(logprob, std::log(0.9));
+      mean += logprob / logprobs.size();
+      square += double{logprob} * logprob / logprobs.size();
+    }
+    const double deviation = std::sqrt(square - mean * mean);
+    EXPECT_GT(deviation, 0.3) << "tied " << tied;
+    EXPECT_LT(deviation, 3.0) << "tied " << tied;
+  }
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Makes tests/engine/model/golden: checkpoints of a few dozen KB and what transformers computes with them in float32.
+
+    tools/make_hf_venv.sh && build/venv-hf/bin/python tools/make_test_vectors.py
+
+Each folder has config.json, the weights, and expected.json: the prompt, for each of its tokens the natural-log
+probabilities of the whole vocabulary for the next one, and how far transformers itself is from them in bfloat16.
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/engine/model"))
+
+import torch
+import tiny_checkpoints
+import transformers
+from tiny_checkpoints import Case
+
+SMALL = dict(vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2)
+PROMPT_TOKENS = 40
+
+CASES = [
+    Case("llama3_rope_biases_tied", "Llama",
+         dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
+         dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=64)),
+    Case("llama_linear_rope_f16_sharded", "Llama", {}, dict(rope_type="linear", rope_theta=10000.0, factor=2.0),
+         dtype=torch.float16, max_shard_size="20KB"),
+    Case("mistral_window_head_dim_v4", "Mistral", dict(sliding_window=8, head_dim=16), v4=True),
+    Case("qwen2_window_tied", "Qwen2",
+         dict(use_sliding_window=True, sliding_window=6, max_window_layers=1, tie_word_embeddings=True)),
+    Case("qwen3_yarn", "Qwen3", dict(head_dim=16),
+         dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)),
+]
+
+
+def main():
+    transformers.utils.logging.disable_progress_bar()
+    golden = ROOT / "tests/engine/model/golden"
+    shutil.rmtree(golden, ignore_errors=True)
+    for seed, case in enumerate(CASES):
+        case.config = {**SMALL, **case.config}
+        folder = golden / case.name
+        model = tiny_checkpoints.make(case, folder, seed)
+        (folder / "generation_config.json").unlink()
+        tokens = tiny_checkpoints.prompt(case.config["vocab_size"], PROMPT_TOKENS, seed)
+        expected = tiny_checkpoints.logprobs(model, tokens)
+        in_bfloat16 = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+        error = (tiny_checkpoints.logprobs(in_bfloat16, tokens) - expected).abs()
+        rows = [[round(x, 5) for x in row] for row in expected.tolist()]
+        (folder / "expected.json").write_text(json.dumps(
+            {"tokens": tokens, "bfloat16_error": {"max": error.max().item(), "mean": error.mean().item()},
+             "logprobs": rows}, separators=(",", ":")))
+    for path in golden.rglob("*.safetensors"):
+        path.chmod(0o644)
+    print(sum(path.stat().st_size for path in golden.rglob("*") if path.is_file()), "bytes in", golden)
+
+
+if __name__ == "__main__":
+    main()
