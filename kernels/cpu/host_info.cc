@@ -63,11 +63,11 @@ std::optional<int> ReadCgroupCpus(const std::string& root) {
 
 }  // namespace
 
-int NumUsableCpus() {
+int NumUsableCpus(const std::string& cgroup_root) {
   int num_cpus = static_cast<int>(std::thread::hardware_concurrency());
   cpu_set_t mask;
   if (sched_getaffinity(0, sizeof(mask), &mask) == 0) num_cpus = CPU_COUNT(&mask);
-  if (std::optional<int> quota = ReadCgroupCpus("/sys/fs/cgroup")) {
+  if (std::optional<int> quota = ReadCgroupCpus(cgroup_root)) {
     num_cpus = std::min(num_cpus, *quota);
   }
   return std::max(num_cpus, 1);

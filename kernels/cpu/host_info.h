@@ -1,5 +1,6 @@
 // What this machine, or the container around us, lets the process use: processors, memory, the
-// processor's name. Reads /proc and /sys/fs/cgroup; any thread.
+// processor's name. Reads /proc and /sys/fs/cgroup (both versions; tests pass other paths); any
+// thread.
 #pragma once
 
 #include <string>
@@ -9,10 +10,10 @@
 namespace quire::cpu {
 
 // Processors that the affinity mask and the cgroup's quota (rounded up) allow; at least 1.
-int NumUsableCpus();
+int NumUsableCpus(const std::string& cgroup_root = "/sys/fs/cgroup");
 
 // Total: the smaller of the machine's memory and the cgroup's limit. Free: what can still be used
-// under both. `cgroup_root` is /sys/fs/cgroup, and `meminfo` /proc/meminfo, except in tests.
+// under both.
 MemoryInfo ReadMemoryInfo(const std::string& cgroup_root = "/sys/fs/cgroup",
                           const std::string& meminfo = "/proc/meminfo");
 

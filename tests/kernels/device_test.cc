@@ -1,6 +1,7 @@
 // The CPU device: memory, what it reports, and how a backend is opened.
 #include "kernels/device.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -78,13 +79,13 @@ TEST(CpuDeviceTest, NamesProcessorAndInstructionSet) {
   EXPECT_THAT(device.info().name, HasSubstr("(avx2)"));
 }
 
-class MemoryInfoTest : public testing::Test {
+class HostInfoTest : public testing::Test {
  protected:
-  MemoryInfoTest() : root_(testing::TempDir() + "quire_cgroup") {
+  HostInfoTest() : root_(testing::TempDir() + "quire_cgroup") {
     std::filesystem::remove_all(root_);
     Write("meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 700 kB\n");
   }
-  ~MemoryInfoTest() override { std::filesystem::remove_all(root_); }
+  ~HostInfoTest() override { std::filesystem::remove_all(root_); }
 
   void Write(const std::string& name, const std::string& text) {
     const std::filesystem::path path = std::filesystem::path(root_) / name;
@@ -100,38 +101,60 @@ class MemoryInfoTest : public testing::Test {
   const std::string root_;
 };
 
-TEST_F(MemoryInfoTest, WithoutACgroupTheMachineCounts) { ExpectInfo(700 * 1024, 1000 * 1024); }
+TEST_F(HostInfoTest, WithoutACgroupTheMachineCounts) { ExpectInfo(700 * 1024, 1000 * 1024); }
 
-TEST_F(MemoryInfoTest, CgroupV2LimitsAndItsCacheIsFree) {
+TEST_F(HostInfoTest, CgroupV2LimitsAndItsCacheIsFree) {
   Write("memory.max", "300000\n");
   Write("memory.current", "250000\n");
   Write("memory.stat", "anon 100\ninactive_file 50000\n");
   ExpectInfo(100000, 300000);
 }
 
-TEST_F(MemoryInfoTest, CgroupV2WithoutALimit) {
+TEST_F(HostInfoTest, CgroupV2WithoutALimit) {
   Write("memory.max", "max\n");
   Write("memory.current", "250000\n");
   ExpectInfo(700 * 1024, 1000 * 1024);
 }
 
-TEST_F(MemoryInfoTest, CgroupV1Limits) {
+TEST_F(HostInfoTest, CgroupV1Limits) {
   Write("memory/memory.limit_in_bytes", "400000\n");
   Write("memory/memory.usage_in_bytes", "100000\n");
   Write("memory/memory.stat", "total_inactive_file 20000\n");
   ExpectInfo(320000, 400000);
 }
 
-TEST_F(MemoryInfoTest, CgroupV1WithoutALimit) {
+TEST_F(HostInfoTest, CgroupV1WithoutALimit) {
   Write("memory/memory.limit_in_bytes", "9223372036854771712\n");
   Write("memory/memory.usage_in_bytes", "100000\n");
   ExpectInfo(700 * 1024, 1000 * 1024);
 }
 
-TEST_F(MemoryInfoTest, AnOvercommittedCgroupHasNothingFree) {
+TEST_F(HostInfoTest, AnOvercommittedCgroupHasNothingFree) {
   Write("memory.max", "300000\n");
   Write("memory.current", "310000\n");
   ExpectInfo(0, 300000);
+}
+
+TEST_F(HostInfoTest, ProcessorQuotasRoundUpAndStopAtTheMask) {
+  const int num_cpus = cpu::NumUsableCpus(root_);
+  EXPECT_GE(num_cpus, 1);
+  const auto with_quota = [&](const std::string& text) {
+    Write("cpu.max", text);
+    return cpu::NumUsableCpus(root_);
+  };
+  EXPECT_EQ(with_quota("max 100000\n"), num_cpus);
+  EXPECT_EQ(with_quota("50000 100000\n"), 1);
+  EXPECT_EQ(with_quota("150000 100000\n"), std::min(2, num_cpus));
+  EXPECT_EQ(with_quota("99900000 100000\n"), std::min(999, num_cpus));
+}
+
+TEST_F(HostInfoTest, ProcessorQuotaOfCgroupV1) {
+  const int num_cpus = cpu::NumUsableCpus(root_);
+  Write("cpu/cpu.cfs_period_us", "100000\n");
+  Write("cpu/cpu.cfs_quota_us", "-1\n");
+  EXPECT_EQ(cpu::NumUsableCpus(root_), num_cpus);
+  Write("cpu/cpu.cfs_quota_us", "100000\n");
+  EXPECT_EQ(cpu::NumUsableCpus(root_), 1);
 }
 
 TEST(BackendTest, OpensTheCpu) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "dnnl.hpp"
@@ -25,16 +26,20 @@ double NowSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Time of one call of each function, the best of several rounds in which they take turns, so that
-// other load on the machine hits all alike.
+// Time of one call of each function: the best of many, in turns of a tenth of a second, so that
+// other load on the machine hits all alike. The pause lets a peer's threads stop spinning for more
+// work.
 std::vector<double> BestSeconds(const std::vector<std::function<void()>>& functions) {
   std::vector<double> best(functions.size(), 1e30);
-  const double end = NowSeconds() + 0.6;
-  for (int round = 0; round < 5 || NowSeconds() < end; ++round) {
+  for (int turn = 0; turn < 3; ++turn) {
     for (size_t i = 0; i < functions.size(); ++i) {
-      const double start = NowSeconds();
-      functions[i]();
-      best[i] = std::min(best[i], NowSeconds() - start);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      const double end = NowSeconds() + 0.1;
+      do {
+        const double start = NowSeconds();
+        functions[i]();
+        best[i] = std::min(best[i], NowSeconds() - start);
+      } while (NowSeconds() < end);
     }
   }
   return best;
