@@ -7,9 +7,22 @@ of it. The distance from fact to question is anything up to the length of the do
 
 import dataclasses
 
-from words import (ADJECTIVES, ADVERBS, ANIMALS, CITIES, COLOURS, FOODS, JOBS, NAMES, NATURE, OBJECTS, PLACES)
+from words import (ADJECTIVES, ADVERBS, ANIMALS, CITIES, COLOURS, COMMON, FOODS, JOBS, NAMES, NATURE,
+                   OBJECTS, PLACES)
 
 LOCKED = ["locker", "safe", "garage", "suitcase", "office", "account", "bike", "cabin", "phone", "desk"]
+
+
+def pseudo_word(rng, longest=8):
+    """A word that is in no dictionary, such as `tolika`."""
+    word = "".join(rng.choice("bcdfghjklmnpqrstvwxz") + rng.choice("aeiouy") + rng.choice(("", "", rng.choice("lmnrst")))
+                   for _ in range(rng.randint(1, 4)))
+    return word[:longest]
+
+
+def person(rng):
+    """A name, now and then one that is not in the list."""
+    return rng.choice(NAMES) if rng.random() < 0.92 else pseudo_word(rng).capitalize()
 
 
 def digits(rng, shortest, longest):
@@ -27,36 +40,46 @@ class Relation:
     answer: str = "{v}"
 
 
-def _person(rng):
-    return rng.choice(NAMES)
+def _secret(rng):
+    kind = rng.random()
+    return digits(rng, 2, 6) if kind < 0.4 else pseudo_word(rng) if kind < 0.7 else rng.choice(COMMON)
+
+
+def _named(rng):
+    kind = rng.choice(("password", "code word", "secret number", "magic word", "key", "name", "answer", "pin", ""))
+    owner = rng.choice((f"the {rng.choice(ANIMALS)}", f"the {rng.choice(OBJECTS)}", f"the {rng.choice(PLACES)}"))
+    return f"the {kind} of {owner}" if kind and rng.random() < 0.5 else f"the {kind}" if kind else owner
 
 
 RELATIONS = (
-    Relation(lambda rng: f"{_person(rng)}'s {rng.choice(LOCKED)}", lambda rng: digits(rng, 3, 6),
+    Relation(lambda rng: f"{person(rng)}'s {rng.choice(LOCKED)}", lambda rng: digits(rng, 3, 6),
              ("The code of {s} is {v}.", "The code for {s} is {v}.", "{s} has the code {v}.",
               "To open {s}, use the code {v}."),
              ("What is the code of {s}?", "Which code opens {s}?", "Tell me the code for {s}.")),
-    Relation(_person, lambda rng: rng.choice(CITIES),
+    Relation(person, lambda rng: rng.choice(CITIES),
              ("{s} lives in {v}.", "The home of {s} is in {v}.", "{s} has a house in {v}."),
              ("Where does {s} live?", "In which city does {s} live?", "What is the home city of {s}?")),
-    Relation(_person, lambda rng: rng.choice(JOBS),
+    Relation(person, lambda rng: rng.choice(JOBS),
              ("{s} works as a {v}.", "The job of {s} is {v}.", "{s} makes a living as a {v}."),
              ("What is the job of {s}?", "What does {s} work as?", "Which job does {s} have?")),
-    Relation(_person, lambda rng: rng.choice(COLOURS),
+    Relation(person, lambda rng: rng.choice(COLOURS),
              ("The favourite colour of {s} is {v}.", "{s} likes the colour {v} best.", "{s} always wears {v}."),
              ("What is the favourite colour of {s}?", "Which colour does {s} like best?")),
-    Relation(_person, lambda rng: rng.choice(FOODS),
+    Relation(person, lambda rng: rng.choice(FOODS),
              ("{s} likes to eat {v}.", "The favourite food of {s} is {v}.", "{s} eats {v} every day."),
              ("What does {s} like to eat?", "What is the favourite food of {s}?")),
-    Relation(_person, lambda rng: rng.choice(ANIMALS),
+    Relation(person, lambda rng: rng.choice(ANIMALS),
              ("{s} has a pet {v}.", "The pet of {s} is a {v}.", "{s} lives with a {v}."),
              ("What pet does {s} have?", "Which animal does {s} have?")),
-    Relation(lambda rng: f"the {rng.choice(OBJECTS)} of {_person(rng)}", lambda rng: rng.choice(PLACES),
+    Relation(lambda rng: f"the {rng.choice(OBJECTS)} of {person(rng)}", lambda rng: rng.choice(PLACES),
              ("You can find {s} in the {v}.", "Somebody put {s} in the {v}.", "Right now {s} is in the {v}."),
              ("Where is {s}?", "Where can I find {s}?", "In which place is {s}?"), "in the {v}"),
     Relation(lambda rng: f"the {rng.choice(ADJECTIVES)} {rng.choice(OBJECTS)}", lambda rng: digits(rng, 1, 3),
              ("The price of {s} is {v} coins.", "You pay {v} coins for {s}.", "In the shop {s} costs {v} coins."),
              ("How much does {s} cost?", "What is the price of {s}?"), "{v} coins"),
+    Relation(_named, _secret,
+             ("{s} is {v}.", "Remember that {s} is {v}.", "They say that {s} is {v}."),
+             ("What is {s}?", "Tell me {s}.", "Do you know {s}?")),
     Relation(lambda rng: f"room {digits(rng, 2, 3)}", lambda rng: f"{rng.choice(ADJECTIVES)} {rng.choice(OBJECTS)}",
              ("In {s} there is a {v}.", "The guests of {s} found a {v}.", "A {v} stands in {s}."),
              ("What is in {s}?", "Which thing is in {s}?"), "a {v}"),
@@ -95,12 +118,12 @@ class Document:
 def prose(rng, num_chars, facts_per_sentence):
     """About `num_chars` of text in which each sentence is a fact with the given probability (at least one is)."""
     sentences, facts, seen, length = [], [], set(), 0
-    few = rng.sample(NAMES, rng.randint(2, 12))  # a small cast makes facts that share a person
+    few = [person(rng) for _ in range(rng.randint(2, 12))]  # a small cast makes facts that share a person
     while length < num_chars or not facts:
         sentence = None
         if rng.random() < facts_per_sentence or (length >= num_chars and not facts):
             relation = rng.choice(RELATIONS)
-            subject = rng.choice(few) if relation.subject is _person and rng.random() < 0.7 else relation.subject(rng)
+            subject = rng.choice(few) if relation.subject is person and rng.random() < 0.7 else relation.subject(rng)
             if (relation, subject) not in seen:
                 seen.add((relation, subject))
                 value = relation.value(rng)

@@ -38,8 +38,8 @@ FOODS = _split("""
 """)
 
 ANIMALS = _split("""
-    ant bear bee bird camel cat cow crab crow deer dog donkey duck eagle fox frog goat goose hare hedgehog hen horse lamb
-    lion lizard mole monkey moose mouse otter owl panda parrot pig pony rabbit rat raven seal sheep snail snake spider
+    bear bee bird camel cat cow crab crow deer dog donkey duck dragon fox frog goat goose hare hedgehog hen horse lamb
+    lion lizard mole monkey moose mouse panda parrot pig pony rabbit rat raven seal sheep snail snake spider
     squirrel swan tiger turtle whale wolf zebra
 """)
 
@@ -49,9 +49,9 @@ PLACES = _split("""
 """)
 
 OBJECTS = _split("""
-    bag ball basket bell blanket book bottle bowl box brush bucket button camera candle card chain chair clock coat coin
+    apple bag ball banana basket bell blanket book bottle bowl box brush bucket button camera candle card chain chair clock coat coin
     comb crown cup desk doll drum fan flag flute fork glass glove guitar hammer hat helmet jacket jar kettle key kite knife
-    ladder lamp letter map mirror mug needle net notebook oven paddle pan pen pencil phone piano pillow pipe plate pot
+    ladder lamp lemon letter map mirror mug needle net notebook oven paddle pan pen pencil phone piano pillow pipe plate plum pot
     purse radio ring rope ruler saddle saw scarf shield shirt shoe shovel sofa spoon stamp stove sword table tent ticket
     torch towel toy tray umbrella vase violin wallet watch wheel whistle
 """)
@@ -76,8 +76,8 @@ ABSTRACT = _split("""
 """)
 
 ADJECTIVES = _split("""
-    big bright broken calm cheap clean cold cracked dark deep dirty dry dusty early empty fast fine flat fresh full heavy
-    hot large late light little long loud low narrow new old plain quiet rough round sharp short simple slow small smooth
+    big bright broken calm cheap clean cold cracked dark deep dirty dry dusty fast fine flat fresh full heavy
+    hot large late light little long loud low narrow new plain quiet rough round sharp short simple slow small smooth
     soft square strange strong tall thick thin tiny warm wet wide wild wooden young
 """)
 
