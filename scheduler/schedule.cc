@@ -116,7 +116,7 @@ void Scheduler::AdmitWaiting() {
 Sequence* Scheduler::NextToAdmit() const {
   for (Sequence* sequence : waiting_) {
     if (sequence->paused) continue;
-    if (sequence->key.index > 0) {
+    if (sequence->key.index > 0 && prefix_caching_) {
       const RequestState& state = requests_.at(sequence->key.request);
       const Sequence* first = state.sequences[0].get();
       const bool first_gets_on = first != nullptr && !first->finished && !first->paused;

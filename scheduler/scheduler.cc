@@ -12,7 +12,11 @@
 namespace quire {
 
 Scheduler::Scheduler(const SchedulerConfig& config, const BlockManagerConfig& blocks)
-    : config_(config), block_size_(blocks.block_size), blocks_(blocks) {
+
+    : config_(config),
+      block_size_(blocks.block_size),
+      prefix_caching_(blocks.enable_prefix_caching),
+      blocks_(blocks) {
   CHECK_GE(config.max_num_seqs, 1);
   // Then a step always has a token for every running sequence.
   CHECK_GE(config.max_num_batched_tokens, config.max_num_seqs);

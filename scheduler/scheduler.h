@@ -131,6 +131,7 @@ class Scheduler {
 
   const SchedulerConfig config_;
   const int32_t block_size_;
+  const bool prefix_caching_;
   BlockManager blocks_;
   absl::flat_hash_map<RequestId, RequestState> requests_;
   absl::btree_set<Sequence*, OutranksLess> waiting_;
