@@ -1,0 +1,33 @@
+// Finds and compiles the chat templates of a model folder. At start-up, one thread.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "server/chat/chat_template.h"
+
+namespace quire {
+
+// A model may have a template of its own for requests with tools. Immutable; any thread.
+class ChatTemplateSet {
+ public:
+  // `without_tools` or `with_tools` may be absent, not both.
+  ChatTemplateSet(std::optional<ChatTemplate> without_tools,
+                  std::optional<ChatTemplate> with_tools);
+
+  // The template "tool_use" for a request with tools if there is one, else "default";
+  // FAILED_PRECONDITION if the model has neither for this request.
+  absl::StatusOr<ChatTemplate> Select(bool has_tools) const;
+
+ private:
+  std::optional<ChatTemplate> default_;
+  std::optional<ChatTemplate> tool_use_;
+};
+
+// Reads chat_template.jinja and additional_chat_templates/*.jinja, which win over the
+// "chat_template" of tokenizer_config.json (a string, or a list of {"name", "template"}). NOT_FOUND
+// if the model has no chat template, INVALID_ARGUMENT, naming the file, if one is not valid.
+absl::StatusOr<ChatTemplateSet> LoadChatTemplate(const std::filesystem::path& model_folder);
+
+}  // namespace quire
