@@ -112,6 +112,11 @@ def make(case, folder, seed=0):
     return model.eval()
 
 
+def load(folder):
+    """The model of a folder, computed in float32."""
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
 @torch.no_grad()
 def logprobs(model, tokens):
     """Natural-log probabilities [len(tokens), vocab_size] of the token after each, without a cache."""

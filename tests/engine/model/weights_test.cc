@@ -32,6 +32,11 @@ constexpr char kConfigJson[] = R"({"model_type": "llama", "vocab_size": 70, "hid
     "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "attention_bias": true})";
 
+// An embedding that is read in several chunks.
+constexpr char kLargeEmbedding[] = R"({"model_type": "llama", "vocab_size": 70001,
+    "hidden_size": 34, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 1,
+    "num_key_value_heads": 1})";
+
 struct FileTensor {
   std::string name;
   std::string dtype;
@@ -106,6 +111,25 @@ class WeightsTest : public testing::Test {
   absl::StatusOr<Weights> Load(const WeightsOptions& options = {.dtype = DType::kF32}) {
     folder_.Write(kFile, FileOf(tensors_));
     return Weights::Load(*backend_, config_, folder_.path(), options);
+  }
+
+  // Row `id` of a float32 embedding, as the device sees it.
+  std::vector<float> EmbeddingRow(const Weights& weights, int32_t id) {
+    const int64_t hidden_size = weights.embedding().in_features;
+    const int64_t row_bytes = hidden_size * sizeof(float);
+    DeviceBuffer pinned = *backend_->device().AllocatePinned(row_bytes);
+    DeviceBuffer ids = *backend_->device().Allocate(sizeof(id));
+    DeviceBuffer row = *backend_->device().Allocate(row_bytes);
+    const std::unique_ptr<Stream> stream = *backend_->device().CreateStream();
+    *pinned.as<int32_t>() = id;
+    stream->CopyToDevice(ids.data(), pinned.data(), sizeof(id));
+    backend_->ops().Embedding(*stream, {.input_ids = ids.as<int32_t>(),
+                                        .row_last_token = nullptr,
+                                        .table = &weights.embedding(),
+                                        .out = Tensor(row.data(), DType::kF32, {1, hidden_size})});
+    stream->CopyToHost(pinned.data(), row.data(), row_bytes);
+    EXPECT_TRUE(stream->Synchronize().ok());
+    return std::vector<float>(pinned.as<float>(), pinned.as<float>() + hidden_size);
   }
 
   const TempFolder folder_;
@@ -208,10 +232,7 @@ TEST_F(WeightsTest, UnusedTensorsAreLogged) {
 }
 
 TEST_F(WeightsTest, ThreadsDoNotChangeWhatIsLoaded) {
-  // An embedding of several chunks.
-  UseConfig(R"({"model_type": "llama", "vocab_size": 70001, "hidden_size": 34,
-                "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 1,
-                "num_key_value_heads": 1})");
+  UseConfig(kLargeEmbedding);
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     const auto one = Load({.dtype = dtype, .num_threads = 1});
     const auto many = Load({.dtype = dtype, .num_threads = 5});
@@ -220,6 +241,18 @@ TEST_F(WeightsTest, ThreadsDoNotChangeWhatIsLoaded) {
     EXPECT_EQ(std::memcmp(one->embedding().data, many->embedding().data, bytes), 0);
     EXPECT_EQ(std::memcmp(one->lm_head().data, many->lm_head().data, bytes), 0);
     EXPECT_NE(std::memcmp(one->embedding().data, one->lm_head().data, bytes), 0);
+  }
+}
+
+TEST_F(WeightsTest, EveryRowLandsInItsPlace) {
+  UseConfig(kLargeEmbedding);
+  const auto weights = Load();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  const std::vector<int32_t> ids = {0, 30847, 30848, 61696, 70000};
+  const std::string& data = Find(tensors_, "model.embed_tokens.weight").data;
+  for (int32_t id : ids) {
+    const std::vector<float> row = EmbeddingRow(*weights, id);
+    EXPECT_EQ(std::memcmp(row.data(), data.data() + id * 34 * 4, 34 * 4), 0) << id;
   }
 }
 
