@@ -52,6 +52,9 @@ class TileKernel {
     for (int64_t r = 0; r < num_rows_; ++r) {
       visible_[r] = VisibleKeys(tile_.first_position + r / group_size_, window);
     }
+    first_key_ = std::max(visible_[0].begin, tile_.first_split * kKeySplit);
+    end_key_ = std::min(visible_[num_rows_ - 1].end, tile_.end_split * kKeySplit);
+    if (first_key_ < end_key_) LocateKeys(first_key_ / kKeyTile * kKeyTile, *rows_);
     for (int64_t split = tile_.first_split; split < tile_.end_split; ++split) {
       const int64_t partial_row = (split - tile_.first_split) * tile_.partial_stride;
       state_ = tile_.partials.out != nullptr ? tile_.partials.FromRow(partial_row, padded_dim_)
@@ -64,32 +67,39 @@ class TileKernel {
   }
 
  private:
+  // Where the keys of a tile, and their values, lie.
+  struct KeyRows {
+    const T* k[kKeyTile];
+    const T* v[kKeyTile];
+  };
+
   void AttendSplit(int64_t split_begin) {
     std::fill_n(state_.out, num_rows_ * padded_dim_, 0.0f);
     std::fill_n(state_.max, num_rows_, kMinusInfinity);
     std::fill_n(scratch_.lane_sums, num_rows_ * kLanes, 0.0f);
-    // The first row sees the earliest key, the last row the latest.
-    const int64_t begin = std::max(visible_[0].begin, split_begin);
-    const int64_t end = std::min(visible_[num_rows_ - 1].end, split_begin + kKeySplit);
+    const int64_t begin = std::max(first_key_, split_begin);
+    const int64_t end = std::min(end_key_, split_begin + kKeySplit);
     for (int64_t key_tile = begin / kKeyTile * kKeyTile; key_tile < end; key_tile += kKeyTile) {
-      AttendKeys(key_tile, std::max(begin - key_tile, int64_t{0}),
-                 std::min(end - key_tile, kKeyTile));
+      // While one tile is computed, the rows of the next one are fetched.
+      const bool has_next = key_tile + kKeyTile < end_key_;
+      if (has_next) LocateKeys(key_tile + kKeyTile, *next_rows_);
+      AttendKeys(key_tile, has_next ? *next_rows_ : *rows_);
+      std::swap(rows_, next_rows_);
     }
     for (int64_t r = 0; r < num_rows_; ++r) {
       state_.sum[r] = SumOfLanes(hn::LoadU(F32(), scratch_.lane_sums + r * kLanes));
     }
   }
 
-  // Keys [begin, end) of the tile at position `key_tile`.
-  void AttendKeys(int64_t key_tile, int64_t begin, int64_t end) {
+  // Visible keys of the tile at position `key_tile`, which *rows_ holds.
+  void AttendKeys(int64_t key_tile, const KeyRows& next_rows) {
+    const int64_t begin = std::max(first_key_ - key_tile, int64_t{0});
+    const int64_t end = std::min(end_key_ - key_tile, kKeyTile);
     const int64_t first = begin / kKeyStripe * kKeyStripe;
     const int64_t last = RoundUp(end, kKeyStripe);
-    LocateKeys(key_tile, begin, end);
-    std::fill(k_rows_ + first, k_rows_ + begin, k_rows_[begin]);
-    std::fill(k_rows_ + end, k_rows_ + last, k_rows_[end - 1]);
-    const int64_t num_words = head_dim_ * static_cast<int64_t>(sizeof(T)) / 4;
+    const int64_t num_words = head_dim_ / kElementsPerWord<T>;
     for (int64_t key = first; key < last; key += kLanes) {
-      TransposeKeys(k_rows_ + key, num_words, scratch_.keys + key);
+      TransposeKeys(rows_->k + key, next_rows.k + key, num_words, scratch_.keys + key);
     }
     for (int64_t key = first; key < last; key += 2 * kLanes) {
       ForRowBlocks<kScoreRows>(num_rows_, [&](auto rows, int64_t row) HWY_ATTR {
@@ -103,14 +113,18 @@ class TileKernel {
       if (row_begin_[r] < row_end_[r]) SoftmaxRow(r, row_begin_[r], row_end_[r]);
     }
     if (num_rows_ >= kMinRowsToWiden || head_dim_ % kLanes != 0) {
-      WidenValues(begin, end);
-      AddValues(wide_v_rows_);
+      WidenValues(begin, end, next_rows);
+      AddValues<float>(wide_v_rows_, nullptr);
     } else {
-      AddValues(v_rows_);
+      AddValues<T>(rows_->v, next_rows.v);
     }
   }
 
-  void LocateKeys(int64_t key_tile, int64_t begin, int64_t end) {
+  // Finds the rows of a tile's visible keys. The rest of the arrays repeats them, to be read as
+  // harmlessly as the rows themselves.
+  void LocateKeys(int64_t key_tile, KeyRows& rows) const {
+    const int64_t begin = std::max(first_key_ - key_tile, int64_t{0});
+    const int64_t end = std::min(end_key_ - key_tile, kKeyTile);
     const int64_t head_offset = tile_.kv_head * kv_.head_stride;
     for (int64_t key = begin; key < end;) {
       const int64_t position = key_tile + key;
@@ -120,9 +134,13 @@ class TileKernel {
       const int64_t num_keys = std::min(kv_.block_size - token, end - key);
       int64_t offset = block * kv_.block_stride + token * kv_.token_stride + head_offset;
       for (int64_t i = 0; i < num_keys; ++i, ++key, offset += kv_.token_stride) {
-        k_rows_[key] = static_cast<const T*>(kv_.k) + offset;
-        v_rows_[key] = static_cast<const T*>(kv_.v) + offset;
+        rows.k[key] = static_cast<const T*>(kv_.k) + offset;
+        rows.v[key] = static_cast<const T*>(kv_.v) + offset;
       }
+    }
+    for (const T** array : {rows.k, rows.v}) {
+      std::fill(array, array + begin, array[begin]);
+      std::fill(array + end, array + kKeyTile, array[end - 1]);
     }
   }
 
@@ -167,11 +185,12 @@ class TileKernel {
     hn::StoreU(sum, d, lane_sums);
   }
 
-  void WidenValues(int64_t begin, int64_t end) {
+  void WidenValues(int64_t begin, int64_t end, const KeyRows& next_rows) {
     for (int64_t key = begin; key < end; ++key) {
+      FetchRow(next_rows.v[key], head_dim_);
       float* wide = scratch_.values + key * padded_dim_;
       for (int64_t i = 0; i < head_dim_; i += kLanes) {
-        StoreF32(LoadF32(v_rows_[key] + i, head_dim_ - i), wide + i);
+        StoreF32(LoadF32(rows_->v[key] + i, head_dim_ - i), wide + i);
       }
       wide_v_rows_[key] = wide;
     }
@@ -180,31 +199,32 @@ class TileKernel {
   // A row never touches the value of a key that it does not see: rows of a block share the keys
   // that all of them see, and take the others alone.
   template <typename V>
-  void AddValues(const V* const* v) {
+  void AddValues(const V* const* v, const V* const* next_v) {
     ForRowBlocks<kValueRows>(num_rows_, [&](auto rows, int64_t row) HWY_ATTR {
       const int64_t begin = *std::max_element(row_begin_ + row, row_begin_ + row + rows);
       const int64_t end = *std::min_element(row_end_ + row, row_end_ + row + rows);
       if (begin >= end) {
-        for (int64_t r = row; r < row + rows; ++r) AddRows<1>(v, r, row_begin_[r], row_end_[r]);
+        for (int64_t r = row; r < row + rows; ++r)
+          AddRows<1>(v, next_v, r, row_begin_[r], row_end_[r]);
         return;
       }
-      for (int64_t r = row; r < row + rows; ++r) AddRows<1>(v, r, row_begin_[r], begin);
-      AddRows<rows>(v, row, begin, end);
-      for (int64_t r = row; r < row + rows; ++r) AddRows<1>(v, r, end, row_end_[r]);
+      for (int64_t r = row; r < row + rows; ++r) AddRows<1>(v, next_v, r, row_begin_[r], begin);
+      AddRows<rows>(v, next_v, row, begin, end);
+      for (int64_t r = row; r < row + rows; ++r) AddRows<1>(v, next_v, r, end, row_end_[r]);
     });
   }
 
   template <int kRows, typename V>
-  void AddRows(const V* const* v, int64_t row, int64_t begin, int64_t end) {
+  void AddRows(const V* const* v, const V* const* next_v, int64_t row, int64_t begin, int64_t end) {
     if (begin >= end) return;
     const float* weights = scratch_.scores + row * kKeyTile;
     float* out = state_.out + row * padded_dim_;
     int64_t column = 0;
     for (; column + kValueVectors * kLanes <= head_dim_; column += kValueVectors * kLanes) {
-      ValueBlock<V, kRows, kValueVectors>(weights, v, begin, end, column, out, padded_dim_);
+      ValueBlock<V, kRows, kValueVectors>(weights, v, next_v, begin, end, column, out, padded_dim_);
     }
     for (; column < head_dim_; column += kLanes) {
-      ValueBlock<V, kRows, 1>(weights, v, begin, end, column, out, padded_dim_);
+      ValueBlock<V, kRows, 1>(weights, v, next_v, begin, end, column, out, padded_dim_);
     }
   }
 
@@ -215,12 +235,15 @@ class TileKernel {
   const int64_t padded_dim_;
   const int64_t group_size_;
   const int64_t num_rows_;
+  int64_t first_key_ = 0;  // of all rows and splits
+  int64_t end_key_ = 0;
   AttentionState state_;             // of the split at hand
   KeyRange visible_[kMaxTileRows];   // per row, absolute
   int64_t row_begin_[kMaxTileRows];  // per row, within the key tile
   int64_t row_end_[kMaxTileRows];
-  const T* k_rows_[kKeyTile];
-  const T* v_rows_[kKeyTile];
+  KeyRows key_rows_[2];
+  KeyRows* rows_ = &key_rows_[0];       // of the tile at hand
+  KeyRows* next_rows_ = &key_rows_[1];  // of the one after it
   const float* wide_v_rows_[kKeyTile];
 };
 
