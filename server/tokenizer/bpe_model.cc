@@ -81,6 +81,7 @@ absl::Status BpeModel::AddMerges(const std::vector<Merge>& merges,
                         vocabulary_.Find(kWordStart) != kNoToken;
   merges_.reserve(merges.size());
   std::string merged;
+  TokenId merged_id = kNoToken;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const auto& [left, right] = merges[rank];
     const TokenId left_id = vocabulary_.Find(left);
@@ -93,7 +94,9 @@ absl::Status BpeModel::AddMerges(const std::vector<Merge>& merges,
                              "\" is shorter than the continuing_subword_prefix");
     }
     merged.assign(left).append(right.substr(prefix_size));
-    const TokenId merged_id = vocabulary_.Find(merged);
+    // Training numbers tokens as it merges them, so the next id is nearly always right: no lookup.
+    const bool is_next = vocabulary_.Text(merged_id + 1) == merged;
+    merged_id = is_next ? merged_id + 1 : vocabulary_.Find(merged);
     if (merged_id == kNoToken) return NotInVocabulary("in merges,", merged);
     if (special.contains(merged_id)) continue;
     merges_[PairKey(left_id, right_id)] = {static_cast<uint32_t>(rank), merged_id};

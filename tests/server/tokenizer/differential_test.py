@@ -61,7 +61,7 @@ POOLS = [
 
 
 def repository_text():
-    files = sorted(ROOT.glob("server/tokenizer/*.cc")) + sorted(ROOT.glob("*/*/README.md"))
+    files = sorted(ROOT.glob("server/tokenizer/[a-n]*.cc")) + sorted(ROOT.glob("server/*/README.md"))
     return [f.read_text(encoding="utf-8") for f in files]
 
 
@@ -87,7 +87,7 @@ def plain_texts(rng, added):
         lines += [text[i:i + 1500] for i in range(0, len(text), 1500)]
     lines += [" ".join(rng.choice(SENTENCES) for _ in range(8)) for _ in range(40)]
     lines += ["".join(rng.choices(SENTENCES[i % len(SENTENCES)], k=40)) for i in range(100)]
-    lines += [random_text(rng, rng.choice((3, 10, 60, 300))) for _ in range(1200)]
+    lines += [random_text(rng, rng.choice((3, 10, 60, 300))) for _ in range(700)]
     for _ in range(400):
         parts = [rng.choice((rng.choice(added), random_text(rng, 4), " ", rng.choice(SENTENCES)[:9])) for _ in range(9)]
         lines.append("".join(parts))
@@ -234,7 +234,7 @@ def main():
     texts = plain_texts(rng, [t.content for t in ADDED])
     total = 0
     for name, tokenizer in kinds():
-        sample = texts + (list(all_code_points()) if name in ("gpt2", "qwen2", "llama2", "unknown", "o200k") else [])
+        sample = texts + (list(all_code_points()) if name in ("gpt2", "qwen2", "unknown") else [])
         total += check(name, tokenizer, sample, rng)
         print(f"{name}: {len(sample)} texts, no difference")
     print(f"{total / 1e6:.1f} MB compared")

@@ -1,0 +1,168 @@
+// What must not break the tokenizer: long runs of one kind of character on a small stack, and
+// broken files.
+#include <pthread.h>
+
+#include <functional>
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/tokenizer/known_patterns.h"
+#include "server/tokenizer/stream_decoder.h"
+#include "server/tokenizer/unicode.h"
+#include "tests/server/tokenizer/test_tokenizers.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+using testing::ByteLevelJson;
+using testing::Make;
+using testing::SentencePieceJson;
+using testing::SplitThenBytes;
+
+constexpr size_t kRunBytes = size_t{1} << 20;
+constexpr char kO200k[] =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Runs `work` on a thread with a stack of 256 KiB.
+void RunOnSmallStack(std::function<void()> work) {
+  constexpr size_t kStackBytes = 256 * 1024;
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kStackBytes), 0);
+  pthread_t thread;
+  const auto entry = [](void* argument) -> void* {
+    (*static_cast<std::function<void()>*>(argument))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, entry, &work), 0);
+  ASSERT_EQ(pthread_join(thread, nullptr), 0);
+  pthread_attr_destroy(&attributes);
+}
+
+// A megabyte of each: one class after another, and mixtures that make patterns look ahead and back.
+std::vector<std::string> Runs() {
+  std::vector<std::string> runs;
+  for (const std::string_view unit :
+       {"a",  "A",   "é",      "日",         "1",      "½",   "!",
+        "'",  " ",   "\n",     "\u3000",     "\u0301", "😀",   "\u0334\u0315",
+        "aA", " \n", "\u180E", "\U00010D4A", "<",      "<e>", "\x01"}) {
+    std::string run;
+    while (run.size() < kRunBytes) run.append(unit);
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+void ExpectRoundTrips(const json& file) {
+  const auto tokenizer = Make(file);
+  ASSERT_NE(tokenizer, nullptr);
+  for (const std::string& run : Runs()) {
+    RunOnSmallStack([&] {
+      const auto ids = tokenizer->Encode(run, {.add_special_tokens = false});
+      ASSERT_TRUE(ids.ok()) << ids.status();
+      ASSERT_EQ(tokenizer->Decode(*ids, false), run) << run.substr(0, 12);
+    });
+  }
+}
+
+TEST(HostileTextTest, LongRunsThroughByteLevelTokenizers) {
+  json file = ByteLevelJson({{"a", "a"}, {"aa", "aa"}, {"Ġ", "Ġ"}, {"Ċ", "Ċ"}});
+  testing::AddToken(&file, "<e>", {{"special", true}});
+  ExpectRoundTrips(file);
+  for (const std::string_view pattern :
+       {PatternText(KnownPattern::kLlama3), std::string_view(kO200k)}) {
+    file["pre_tokenizer"] = SplitThenBytes(pattern);
+    ExpectRoundTrips(file);
+  }
+}
+
+TEST(HostileTextTest, LongRunsThroughSentencePieceTokenizers) {
+  ExpectRoundTrips(
+      SentencePieceJson({"▁", "a", "é"}, {{"a", "a"}, {"aa", "aa"}, {"▁", "▁"}, {"▁", "a"}}));
+}
+
+TEST(HostileTextTest, LongRunsThroughNormalForms) {
+  for (const char* form : {"NFC", "NFKD"}) {
+    json file = ByteLevelJson({});
+    file["normalizer"] = {{"type", form}};
+    const auto tokenizer = Make(file);
+    for (const std::string& run : Runs()) {
+      RunOnSmallStack([&] { EXPECT_TRUE(tokenizer->Encode(run).ok()); });
+    }
+  }
+}
+
+TEST(HostileFileTest, EveryPrefixIsRefused) {
+  const std::string text = SentencePieceJson({"▁", "a"}, {{"▁", "a"}}).dump();
+  for (size_t size = 0; size < text.size(); size += 1 + size / 500) {
+    const absl::Status status = Tokenizer::FromJson(text.substr(0, size)).status();
+    ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << size;
+  }
+}
+
+TEST(HostileFileTest, ChangedBytesNeverCrash) {
+  const std::string text = SentencePieceJson({"▁", "a"}, {{"▁", "a"}}).dump();
+  std::mt19937 random(1);
+  size_t num_loaded = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string changed = text;
+    for (int i = 0; i < 2; ++i) changed[random() % changed.size()] = static_cast<char>(random());
+    const auto tokenizer = Tokenizer::FromJson(changed);
+    if (!tokenizer.ok()) continue;
+    ++num_loaded;
+    const auto ids = (*tokenizer)->Encode("a é <unk>");
+    if (ids.ok()) (*tokenizer)->Decode(*ids, true);
+  }
+  EXPECT_GT(num_loaded, 0u);
+}
+
+TEST(HostileFileTest, ChangedValuesNeverCrash) {
+  json file = ByteLevelJson({{"a", "b"}});
+  file["pre_tokenizer"] = SplitThenBytes("a|b");
+  file["normalizer"] =
+      json::parse(R"({"type": "Replace", "pattern": {"String": "x"}, "content": "y"})");
+  file["post_processor"] =
+      json::parse(R"({"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A"}}]})");
+  testing::AddToken(&file, "<e>", {{"special", true}});
+  const json values[] = {
+      nullptr, true, -1, 1.5, "", "x", json::array(), json::object(), {{"type", "Sequence"}}};
+  const json flat = file.flatten();
+  for (const auto& [path, unused] : flat.items()) {
+    const bool is_byte_of_vocab = path.rfind("/model/vocab/", 0) == 0 && path != "/model/vocab/a";
+    if (is_byte_of_vocab) continue;  // one of 256 alike is enough
+    for (json::json_pointer pointer(path); !pointer.empty(); pointer = pointer.parent_pointer()) {
+      for (const json& value : values) {
+        json changed = file;
+        changed[pointer] = value;
+        const auto tokenizer = Tokenizer::FromJson(changed.dump());
+        if (!tokenizer.ok()) continue;
+        EXPECT_TRUE((*tokenizer)->Encode("ab <e>").ok()) << pointer << " = " << value;
+      }
+    }
+  }
+}
+
+TEST(HostileFileTest, DeepNestingIsRefused) {
+  for (const std::string_view open : {"[", "{\"a\":", "{\"type\":\"Sequence\",\"normalizers\":["}) {
+    std::string text = "{\"normalizer\":";
+    for (int i = 0; i < 100000; ++i) text.append(open);
+    RunOnSmallStack([&] {
+      const absl::Status status = Tokenizer::FromJson(text).status();
+      EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("nested deeper"));
+    });
+  }
+}
+
+TEST(HostileFileTest, OtherThingsThanAnObject) {
+  for (const char* text : {"", " ", "null", "1", "[]", "\"x\"", "{}", "{\"model\":{}}",
+                           "{\"model\":[]}", "nul", "{} {}", "\xFF", "{\"a\":\"\xFF\"}"}) {
+    EXPECT_FALSE(Tokenizer::FromJson(text).ok()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,117 @@
+#include "server/tokenizer/regex.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/tokenizer/known_patterns.h"
+#include "tests/server/tokenizer/test_tokenizers.h"
+
+namespace quire {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The matches of `pattern` in `text`, as texts; gaps as "(gap)".
+std::vector<std::string> Parts(std::string_view pattern, std::string_view text) {
+  const absl::StatusOr<Regex> regex = Regex::Compile(pattern);
+  EXPECT_TRUE(regex.ok()) << regex.status();
+  std::vector<std::string> parts;
+  if (!regex.ok()) return parts;
+  RegexScratch scratch;
+  std::vector<Span> spans;
+  EXPECT_TRUE(regex->FindSpans(text, &scratch, &spans).ok());
+  size_t covered = 0;
+  for (const Span& span : spans) {
+    EXPECT_EQ(span.begin, covered);
+    covered = span.end;
+    const std::string part(text.substr(span.begin, span.end - span.begin));
+    parts.push_back(span.is_match ? part : "(" + part + ")");
+  }
+  EXPECT_EQ(covered, text.size());
+  return parts;
+}
+
+TEST(RegexTest, FindsMatchesAndGaps) {
+  EXPECT_THAT(Parts("b+", "abbcb"), ElementsAre("(a)", "bb", "(c)", "b"));
+  EXPECT_THAT(Parts("x", "abc"), ElementsAre("(abc)"));
+  EXPECT_THAT(Parts("x", ""), ElementsAre());
+}
+
+TEST(RegexTest, EmptyMatchesCutBetweenCharacters) {
+  EXPECT_THAT(Parts("(?=[A-Z])", "aBéC"), ElementsAre("(a)", "", "(Bé)", "", "(C)"));
+  EXPECT_THAT(Parts("a*", "aab"), ElementsAre("aa", "(b)", ""));
+}
+
+TEST(RegexTest, ClassesAreThoseOfUnicode16) {
+  EXPECT_THAT(Parts("\\s", "a\u180Eb\u2003c"), ElementsAre("(a\u180Eb)", "\u2003", "(c)"));
+  EXPECT_THAT(Parts("\\S+", "a\u180Eb\u2003c"), ElementsAre("a\u180Eb", "(\u2003)", "c"));
+  EXPECT_THAT(Parts("\\p{L}+", "a\u1C89\U00010D4A1"), ElementsAre("a\u1C89\U00010D4A", "(1)"));
+  EXPECT_THAT(Parts("\\p{Han}+", "日\U00031350\u3001本"),
+              ElementsAre("日\U00031350", "(\u3001)", "本"));
+}
+
+TEST(RegexTest, WordClassesAreOnigurumas) {
+  EXPECT_THAT(Parts("\\w+", "e\u0301_\u203F2!"), ElementsAre("e\u0301_\u203F2", "(!)"));
+  EXPECT_THAT(Parts("\\W", "a\u0301-"), ElementsAre("(a\u0301)", "-"));
+  EXPECT_THAT(Parts("[\\w-]+", "a\u0301-+"), ElementsAre("a\u0301-", "(+)"));
+  EXPECT_THAT(Parts("e\\b", "e\u0301 e"), ElementsAre("(e\u0301 )", "e"));
+  EXPECT_THAT(Parts("\\h+", "0aFg"), ElementsAre("0aF", "(g)"));
+}
+
+TEST(RegexTest, LinesAreRubys) {
+  EXPECT_THAT(Parts("^b$", "a\nb\nc"), ElementsAre("(a\n)", "b", "(\nc)"));
+  EXPECT_THAT(Parts(".+", "a\rb\nc"), ElementsAre("a\rb", "(\n)", "c"));
+}
+
+TEST(RegexTest, RefusesWhatPcreReadsDifferently) {
+  for (const char* pattern :
+       {"[a&&b]", "[a[bc]]", "[[:alpha:]]", "a{2}+", "(?m:.)", "(?x) a", "\\Ka", "\\R", "\\X",
+        "\\Ca", "(?R)", "(*UTF)a", "\\1", "[\\W]", "\\p{L", "[]a]", "\\", "[a"}) {
+    const absl::StatusOr<Regex> regex = Regex::Compile(pattern);
+    EXPECT_EQ(regex.status().code(), absl::StatusCode::kInvalidArgument) << pattern;
+    EXPECT_THAT(std::string(regex.status().message()), HasSubstr(pattern));
+  }
+}
+
+TEST(RegexTest, SyntaxErrorsNameTheirPlace) {
+  const absl::Status status = Regex::Compile("ab(c").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("offset 4"));
+  EXPECT_FALSE(Regex::Compile("\\p{NoSuchScript}").ok());
+  EXPECT_FALSE(Regex::Compile(std::string(1000, '(') + std::string(1000, ')')).ok());
+}
+
+TEST(RegexTest, GivesUpInsteadOfRunningForever) {
+  const absl::StatusOr<Regex> regex = Regex::Compile("(?:a|aa)+(?=d)");
+  ASSERT_TRUE(regex.ok());
+  RegexScratch scratch;
+  std::vector<Span> spans;
+  const absl::Status status = regex->FindSpans(std::string(200, 'a') + "c", &scratch, &spans);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(KnownPatternsTest, AreRecognisedToTheLetter) {
+  for (KnownPattern pattern : {KnownPattern::kGpt2, KnownPattern::kLlama3, KnownPattern::kQwen2}) {
+    EXPECT_EQ(RecognizePattern(PatternText(pattern)), pattern);
+    EXPECT_EQ(RecognizePattern(std::string(PatternText(pattern)) + " "), std::nullopt);
+  }
+}
+
+TEST(KnownPatternsTest, EqualTheRegularExpressions) {
+  for (KnownPattern pattern : {KnownPattern::kGpt2, KnownPattern::kLlama3, KnownPattern::kQwen2}) {
+    const absl::StatusOr<Regex> regex = Regex::Compile(PatternText(pattern));
+    ASSERT_TRUE(regex.ok()) << regex.status();
+    RegexScratch scratch;
+    for (uint64_t seed = 0; seed < 4000; ++seed) {
+      const std::string text = testing::RandomText(seed, 1 + seed % 60);
+      std::vector<Span> expected;
+      ASSERT_TRUE(regex->FindSpans(text, &scratch, &expected).ok());
+      std::vector<Span> spans;
+      FindKnownPattern(pattern, text, &spans);
+      ASSERT_EQ(spans, expected) << PatternText(pattern) << "\n" << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire
