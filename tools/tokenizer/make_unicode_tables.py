@@ -93,7 +93,7 @@ def stand_ins():
 def inert_characters():
     """Characters that came after the Unicode version of the reference's normal forms: it neither reorders,
     composes nor decomposes them."""
-    nfc, nfd = normalizers.NFC().normalize_str, normalizers.NFD().normalize_str
+    nfc, nfkd = normalizers.NFC().normalize_str, normalizers.NFKD().normalize_str
     low_mark, high_mark = "\u0334", "\u0315"  # combining classes 1 and 232
     result = set()
     for code_point in range(0x80, NUM_CODE_POINTS):
@@ -102,9 +102,8 @@ def inert_characters():
         text = chr(code_point)
         if any(nfc(s) != new.normalize("NFC", s) for s in (f"a{text}{low_mark}", f"a{high_mark}{text}")):
             result.add(code_point)
-        decomposed = new.normalize("NFD", text)
-        if nfd(text) != decomposed:
-            result.update((code_point, ord(decomposed[0])))
+        if nfkd(text) != new.normalize("NFKD", text):
+            result.update((code_point, ord(new.normalize("NFD", text)[0])))
     return result
 
 

@@ -203,7 +203,10 @@ def compare(name, what, requests, expected, answers):
         raise Failure(f"{name}: {len(answers)} answers for {len(expected)} requests")
     for request, want, got in zip(requests, expected, answers):
         if want != got:
-            raise Failure(f"{name}: {what} of {request!r}\n  tokenizers: {want!r}\n  quire:      {got!r}")
+            first = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got)))
+            around = slice(max(0, first - 10), first + 30)
+            raise Failure(f"{name}: {what} of {request!r:.2000}\ndiffer at {first}, around it\n"
+                          f"  tokenizers: {want[around]!r}\n  quire:      {got[around]!r}")
 
 
 def check(name, tokenizer, texts, rng):
