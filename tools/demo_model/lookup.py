@@ -142,7 +142,10 @@ def records(rng, num_chars):
     number_keys = rng.random() < 0.5
     lines, facts, seen, length = [], [], set(), 0
     while length < num_chars or len(lines) < 2:
-        key = f"{rng.choice(OBJECTS)}-{rng.randint(1, 99)}" if number_keys else f"{rng.choice(ADJECTIVES)} {rng.choice(OBJECTS)}"
+        if number_keys:
+            key = f"{rng.choice(OBJECTS)}-{rng.randint(1, 99)}"
+        else:
+            key = f"{rng.choice(ADJECTIVES)} {rng.choice(OBJECTS)}"
         if key in seen:
             continue
         seen.add(key)

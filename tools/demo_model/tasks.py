@@ -164,7 +164,8 @@ def count(rng):
 # --- JSON ---------------------------------------------------------------------------------------------------------------
 
 _FIELDS = {
-    "age": (lambda rng: rng.randint(3, 99), ("{n} is {v} years old.", "{n} turned {v} last week.", "The age of {n} is {v}.")),
+    "age": (lambda rng: rng.randint(3, 99),
+            ("{n} is {v} years old.", "{n} turned {v} last week.", "The age of {n} is {v}.")),
     "city": (lambda rng: rng.choice(CITIES), ("{n} lives in {v}.", "The home of {n} is in {v}.", "{n} moved to {v}.")),
     "job": (lambda rng: rng.choice(JOBS), ("{n} works as a {v}.", "The job of {n} is {v}.")),
     "pet": (lambda rng: rng.choice(ANIMALS), ("{n} has a pet {v}.", "The pet of {n} is a {v}.")),
@@ -256,8 +257,7 @@ def _short_item(rng):
 def training_chat(rng, longest_lookup_chars, lookup_share):
     """(system prompt or None, turns) of a chat of one lookup (with that chance) or of one to nine short items."""
     if rng.random() < lookup_share:
-        make = lambda: lookup_in_text(rng, _lookup_chars(rng, longest_lookup_chars), 24)
-        turns = draw(make, heldout=False).turns
+        turns = draw(lambda: lookup_in_text(rng, _lookup_chars(rng, longest_lookup_chars), 24), heldout=False).turns
     else:
         turns = [turn for _ in range(rng.choice((1, 1, 2, 3, 5, 9))) for turn in _short_item(rng).turns]
     system = rng.choice(SYSTEM_PROMPTS) if rng.random() < 0.15 else None

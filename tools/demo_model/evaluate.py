@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Scores answers to the held-out items under greedy decoding, per task and in total.
+
+    evaluate.py --backend quire --target localhost:8000      # a running server, over gRPC
+    evaluate.py --backend torch                              # the folder itself, with transformers
+
+Exits with 1 if the total is below --require. Needs grpcio and grpcio-tools, or torch and transformers.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import pathlib
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+# --- scoring ------------------------------------------------------------------------------------------------------------
+
+def load(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def is_right(item, text):
+    """The text is the answer; for JSON, it parses to the same object."""
+    if item["task"] != "json":
+        return text.strip() == item["answer"]
+    try:
+        return json.loads(text) == json.loads(item["answer"])
+    except json.JSONDecodeError:
+        return False
+
+
+def scores(items, texts):
+    """{task: (right, all)}, with "total" as the last."""
+    result = collections.OrderedDict()
+    for item, text in zip(items, texts, strict=True):
+        for name in (item["task"], "total"):
+            right, number = result.get(name, (0, 0))
+            result[name] = (right + is_right(item, text), number + 1)
+    result.move_to_end("total")
+    return result
+
+
+# --- answers ------------------------------------------------------------------------------------------------------------
+
+def answers_of_server(items, target, concurrency):
+    """Asks a Quire server, with as many requests at a time as `concurrency`."""
+    import grpc
+    from grpc_tools import protoc
+
+    with tempfile.TemporaryDirectory() as stubs:
+        if protoc.main(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={stubs}", f"--grpc_python_out={stubs}",
+                        "quire/v1/inference.proto"]) != 0:
+            raise SystemExit("could not compile proto/quire/v1/inference.proto")
+        sys.path.insert(0, stubs)
+        from quire.v1 import inference_pb2, inference_pb2_grpc
+
+    with grpc.insecure_channel(target) as channel:
+        stub = inference_pb2_grpc.InferenceStub(channel)
+
+        def ask(item):
+            request = inference_pb2.GenerateRequest()
+            for message in item["messages"]:
+                request.messages.messages.add(role=message["role"], content=message["content"])
+            request.sampling.temperature = 0
+            request.stop.max_tokens = item["max_tokens"]
+            return stub.GenerateOnce(request, timeout=600).choices[0].text
+
+        with concurrent.futures.ThreadPoolExecutor(concurrency) as pool:
+            return list(pool.map(ask, items))
+
+
+def answers_of_torch(items, model_dir):
+    """Generates with transformers, one item at a time."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    tokenizer = AutoTokenizer.from_pretrained(model_dir)
+    model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.bfloat16).to(device)
+    texts = []
+    for item in items:
+        prompt = tokenizer.apply_chat_template(item["messages"], tokenize=False, add_generation_prompt=True)
+        ids = tokenizer(prompt, return_tensors="pt", add_special_tokens=False).to(device)
+        output = model.generate(**ids, do_sample=False, max_new_tokens=item["max_tokens"])[0]
+        texts.append(tokenizer.decode(output[ids.input_ids.shape[1]:], skip_special_tokens=True))
+    return texts
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backend", choices=("quire", "torch"), default="quire")
+    parser.add_argument("--target", default="localhost:8000", help="host:port of the server")
+    parser.add_argument("--concurrency", type=int, default=16, help="requests at a time to the server")
+    parser.add_argument("--model", type=pathlib.Path, default=ROOT / "configs/demo", help="folder for --backend torch")
+    parser.add_argument("--heldout", type=pathlib.Path, default=ROOT / "configs/demo/heldout.jsonl")
+    parser.add_argument("--every", type=int, default=1, help="ask only every n-th item")
+    parser.add_argument("--require", type=float, default=0.95, help="least total score")
+    parser.add_argument("--show-wrong", action="store_true")
+    args = parser.parse_args()
+
+    items = load(args.heldout)[::args.every]
+    begin = time.monotonic()
+    if args.backend == "quire":
+        texts = answers_of_server(items, args.target, args.concurrency)
+    else:
+        texts = answers_of_torch(items, args.model)
+    seconds = time.monotonic() - begin
+
+    if args.show_wrong:
+        for item, text in zip(items, texts):
+            if not is_right(item, text):
+                asked = item["messages"][-1]["content"][-200:]
+                print(f"{item['task']}: asked {asked!r}, expected {item['answer']!r}, got {text!r}")
+    result = scores(items, texts)
+    for task, (right, number) in result.items():
+        print(f"{task:16} {right:4} of {number:4}  {right / number:6.1%}")
+    print(f"in {seconds:.1f} s")
+    right, number = result["total"]
+    if right < args.require * number:
+        raise SystemExit(f"the total is below {args.require:.0%}")
+
+
+if __name__ == "__main__":
+    main()
