@@ -301,7 +301,14 @@ Engine::Engine() = default;
 Engine::~Engine() = default;
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineConfig& config) {
-  ASSIGN_OR_RETURN(std::unique_ptr<EngineParts> parts, OpenEngineParts(config));
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
+                   OpenBackend({.kind = config.device, .num_threads = config.num_threads}));
+  return Open(config, std::move(backend));
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineConfig& config,
+                                                     std::unique_ptr<Backend> backend) {
+  ASSIGN_OR_RETURN(std::unique_ptr<EngineParts> parts, OpenEngineParts(config, std::move(backend)));
   std::unique_ptr<Engine> engine(new Engine());
   engine->impl_ = std::make_unique<Impl>(config, std::move(parts));
   return engine;

@@ -15,6 +15,7 @@
 #include "engine/engine_config.h"
 #include "engine/engine_status.h"
 #include "engine/output_stream.h"
+#include "kernels/backend.h"
 #include "scheduler/request.h"
 
 namespace quire {
@@ -25,6 +26,10 @@ class Engine {
   // UNAVAILABLE (device), RESOURCE_EXHAUSTED (memory; with the ledger), NOT_FOUND,
   // INVALID_ARGUMENT, UNIMPLEMENTED (model files).
   static absl::StatusOr<std::unique_ptr<Engine>> Open(const EngineConfig& config);
+  // The same on a device that the caller has opened (config.device is then only what it says it
+  // is).
+  static absl::StatusOr<std::unique_ptr<Engine>> Open(const EngineConfig& config,
+                                                      std::unique_ptr<Backend> backend);
   // Cancels what is left and joins the thread.
   ~Engine();
   Engine(const Engine&) = delete;

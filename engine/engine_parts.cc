@@ -108,15 +108,13 @@ BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const Engi
   return blocks;
 }
 
-// Device, configuration and weights: what does not depend on the batch.
+// Configuration and weights: what does not depend on the batch.
 absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
   RETURN_IF_ERROR(CheckLimits(config));
   ASSIGN_OR_RETURN(parts.model.config, LoadModelConfig(config.model_folder));
   ASSIGN_OR_RETURN(parts.model.generation, LoadGenerationConfig(config.model_folder));
   ASSIGN_OR_RETURN(parts.model.dtype, ServingDType(config, parts.model.config));
   ASSIGN_OR_RETURN(parts.model.max_model_len, ServingModelLen(config, parts.model.config));
-  ASSIGN_OR_RETURN(parts.backend,
-                   OpenBackend({.kind = config.device, .num_threads = config.num_threads}));
   ASSIGN_OR_RETURN(const MemoryInfo memory, parts.backend->device().Memory());
   parts.ledger.total_bytes = memory.total_bytes;
   parts.ledger.available_bytes = memory.free_bytes;
@@ -194,8 +192,10 @@ absl::StatusOr<int64_t> PlanNumBlocks(const EngineConfig& config, const KvLayout
                    "--gpu-memory-utilization"));
 }
 
-absl::StatusOr<std::unique_ptr<EngineParts>> OpenEngineParts(const EngineConfig& config) {
+absl::StatusOr<std::unique_ptr<EngineParts>> OpenEngineParts(const EngineConfig& config,
+                                                             std::unique_ptr<Backend> backend) {
   auto parts = std::make_unique<EngineParts>();
+  parts->backend = std::move(backend);
   RETURN_IF_ERROR(OpenModel(config, *parts));
   RETURN_IF_ERROR(OpenRunner(config, *parts));
   parts->scheduler =

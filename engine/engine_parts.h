@@ -29,7 +29,8 @@ struct EngineParts {
 };
 
 // Errors as in Engine::Open.
-absl::StatusOr<std::unique_ptr<EngineParts>> OpenEngineParts(const EngineConfig& config);
+absl::StatusOr<std::unique_ptr<EngineParts>> OpenEngineParts(const EngineConfig& config,
+                                                             std::unique_ptr<Backend> backend);
 
 // Blocks of `layout` for the KV cache: from config.kv_cache_bytes if set; on CUDA what
 // gpu_memory_utilization leaves of the device; on the CPU half of the free memory, at most 4 GiB.

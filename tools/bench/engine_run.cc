@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "kernels/base/status_macros.h"
-#include "server/settings/bundled_model.h"
+#include "server/bundled_model.h"
 #include "server/settings/settings_parser.h"
 
 namespace quire::bench {

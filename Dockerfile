@@ -1,0 +1,31 @@
+# CPU image of quire-server with the bundled model.
+#   docker build -t quire .
+#   docker run --rm -p 8000:8000 quire
+#   docker run --rm -p 8000:8000 -v /models/qwen3:/model:ro quire --model /model
+
+FROM debian:bookworm-slim AS build
+RUN apt-get update && apt-get install -y --no-install-recommends \
+        g++ cmake ninja-build pkg-config ca-certificates \
+        libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev \
+        libprotoc-dev libabsl-dev nlohmann-json3-dev libspdlog-dev libhwy-dev libpcre2-dev \
+        libutf8proc-dev libcli11-dev libssl-dev \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY . .
+RUN cmake --preset cpu -DQUIRE_TESTS=OFF \
+    && cmake --build build/cpu --target quire-server quire \
+    && strip build/cpu/bin/quire-server build/cpu/bin/quire
+
+FROM debian:bookworm-slim
+RUN apt-get update && apt-get install -y --no-install-recommends \
+        libgrpc++1.51 libprotobuf32 libabsl20220623 libspdlog1.10 libfmt9 libhwy1 libpcre2-8-0 \
+        libutf8proc2 libssl3 \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /src/build/cpu/bin/quire-server /src/build/cpu/bin/quire /opt/quire/bin/
+COPY --from=build /src/configs/demo /opt/quire/share/quire/demo
+USER 65532:65532
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
+    CMD ["/opt/quire/bin/quire", "health", "--target", "127.0.0.1:8000"]
+ENTRYPOINT ["/opt/quire/bin/quire-server"]

@@ -1,0 +1,166 @@
+"""Bad input of every kind gets the named status or exit code, and a sentence that says what to change."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from harness import (ROOT, SERVER, ServerTestCase, chat_request, free_port, grpc, ids_request, main,
+                     pb)
+
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class BadRequestTest(ServerTestCase):
+    def check(self, fragment, request, code=INVALID):
+        self.assert_status(code, fragment, lambda: self.generate(request))
+        self.assert_status(code, fragment, lambda: self.server.inference.GenerateOnce(request))
+
+    def test_prompts(self):
+        self.check("prompt", pb.GenerateRequest())
+        self.check("empty", ids_request([]))
+        self.check("1000000", ids_request([5, 1000000]))
+        self.check("token", ids_request([1] * 100000))
+        request = pb.GenerateRequest()
+        request.messages.messages.add(role="", content="x")
+        self.check("role", request)
+        request = chat_request("hello")
+        request.messages.tools_json = "{not json"
+        self.check("tools_json", request)
+
+    def test_sampling(self):
+        for field, value in (("top_k", -5), ("temperature", -1.0), ("temperature", float("nan")),
+                             ("top_p", 1.5), ("top_p", 0.0), ("min_p", 2.0), ("n", 10**6), ("n", 0),
+                             ("repetition_penalty", 0.0), ("presence_penalty", float("inf"))):
+            request = chat_request("hello")
+            setattr(request.sampling, field, value)
+            self.check(field, request)
+        request = chat_request("hello")
+        request.sampling.logit_bias[10**6] = 1
+        self.check("logit_bias", request)
+
+    def test_stops_and_output(self):
+        for field, value in (("max_tokens", 0), ("max_tokens", -3), ("min_tokens", -1)):
+            request = chat_request("hello")
+            setattr(request.stop, field, value)
+            self.check(field, request)
+        self.check("stop_strings", chat_request("hello", stop_strings=["x"] * 17))
+        self.check("stop_strings", chat_request("hello", stop_strings=["x" * 257]))
+        self.check("stop_strings", chat_request("hello", stop_strings=[""]))
+        self.check("stop_token_ids", chat_request("hello", stop_token_ids=[10**6]))
+        for field in ("logprobs", "prompt_logprobs"):
+            request = chat_request("hello")
+            setattr(request.output, field, 21)
+            self.check(field, request)
+
+    def test_names(self):
+        request = chat_request("hello")
+        request.model = "another-model"
+        self.check("another-model", request, grpc.StatusCode.NOT_FOUND)
+        request = chat_request("hello")
+        request.request_id = "x" * 129
+        self.check("request_id", request)
+        request = chat_request("hello")
+        request.cache_salt = "x" * 129
+        self.check("cache_salt", request)
+
+    def test_invalid_utf8_is_refused(self):
+        # Python's protobuf refuses to build such a message: send the bytes. Field 3 is `text`, its
+        # field 1 the string.
+        raw = self.server.channel.unary_unary("/quire.v1.Inference/GenerateOnce")
+        self.assert_status(INVALID, "UTF-8", lambda: raw(b"\x1a\x04\x0a\x02\xff\xfe"))
+
+    def test_request_id_must_be_unique_while_running(self):
+        request = ids_request(range(1, 50), max_tokens=1500)
+        request.request_id = "twin"
+        stream = self.server.inference.Generate(request)
+        next(stream)
+        self.check("twin", request, grpc.StatusCode.ALREADY_EXISTS)
+        stream.cancel()
+
+    def test_accepted_requests_survive_a_storm_of_bad_ones(self):
+        stream = self.server.inference.Generate(ids_request(range(1, 50), max_tokens=300))
+        for _ in range(100):
+            self.assert_status(INVALID, "", lambda: self.server.inference.GenerateOnce(
+                ids_request([10**6])))
+        self.assertEqual(sum(len(r.delta.token_ids) for r in stream), 300)
+
+
+class BadStartTest(unittest.TestCase):
+    """Exit codes: 64 arguments or configuration, 66 model files, 69 device, port or memory."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="quire_bad_start_"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def check(self, code, fragment, *flags):
+        result = subprocess.run(
+            [SERVER, "--host", "127.0.0.1", "--port", str(free_port()), *flags],
+            capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(result.returncode, code, result.stderr)
+        last = result.stderr.strip().splitlines()[-1]
+        self.assertIn(fragment, last)
+
+    def copy_of_demo(self):
+        folder = self.folder / "model"
+        shutil.copytree(ROOT / "configs/demo", folder, dirs_exist_ok=True)
+        return folder
+
+    def config(self, value):
+        path = self.folder / "config.json"
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        return str(path)
+
+    def test_arguments(self):
+        self.check(64, "--max-num-seqs", "--max-num-seqs", "0")
+        self.check(64, "--max-model-len", "--max-model-lem", "100")  # names the nearest flag
+        self.check(64, "dtype", "--dtype", "int3")
+        self.check(64, "block", "--block-size", "17")
+        self.check(64, "port", "--port", "70000")
+
+    def test_configuration_file(self):
+        self.check(64, "max_num_seqs", "--config", self.config({"max_num_sequences": 4}))
+        self.check(64, "max_num_seqs", "--config", self.config({"max_num_seqs": -1}))
+        self.check(64, "max_num_seqs", "--config", self.config({"max_num_seqs": "four"}))
+        self.check(64, "JSON", "--config", self.config("{broken"))
+        self.check(64, "missing.json", "--config", "/nonexistent/missing.json")
+
+    def test_model_folder(self):
+        self.check(66, "/nonexistent/model", "--model", "/nonexistent/model")
+        self.check(66, "config.json", "--model", str(self.folder))
+
+    def test_model_files(self):
+        folder = self.copy_of_demo()
+        weights = folder / "model.safetensors"
+        data = weights.read_bytes()
+        weights.write_bytes(data[:-1000])
+        self.check(66, "truncated", "--model", str(folder))
+        weights.write_bytes(b"\xff" * 100)
+        self.check(66, "model.safetensors", "--model", str(folder))
+        weights.write_bytes(data)
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "hidden_size": 128}))
+        self.check(66, "shape", "--model", str(folder))
+        (folder / "config.json").write_text(
+            json.dumps({**config, "architectures": ["MambaForCausalLM"]}))
+        self.check(66, "MambaForCausalLM", "--model", str(folder))
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "tokenizer.json").write_text("{}")
+        self.check(66, "tokenizer.json", "--model", str(folder))
+
+    def test_machine(self):
+        self.check(69, "--device", "--device", "cuda")
+        self.check(69, "--max-model-len", "--kv-cache-memory-bytes", "1000")
+
+    def test_port_in_use(self):
+        import socket
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            self.check(69, "port", "--port", str(taken.getsockname()[1]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""What the end-to-end tests share: the built programs, a Python gRPC client made from the .proto files,
+and a server process per test class. A missing Python package or program skips the tests (exit 77)."""
+
+import contextlib
+import importlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("QUIRE_BUILD_DIR", ROOT / "build/cpu"))
+SERVER = BUILD / "bin/quire-server"
+CLIENT = BUILD / "bin/quire"
+BENCH = BUILD / "bin/quire-bench"
+
+
+def _reexec_with_test_python():
+    """Runs this script again with the Python that has the test packages, if there is one."""
+    python = os.environ.get("QUIRE_TEST_PYTHON")
+    if python and os.path.exists(python) and os.path.realpath(sys.prefix) != os.path.realpath(
+            os.path.join(os.path.dirname(python), "..")):
+        os.execv(python, [python, *sys.argv])
+
+
+def _skip_all(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+def _compile_protos():
+    """Generates the stubs into a temporary folder and returns the modules."""
+    try:
+        from grpc_tools import protoc
+        import grpc
+    except ImportError as error:
+        _skip_all(f"{error}; tools/test installs tests/requirements.txt")
+    folder = tempfile.TemporaryDirectory(prefix="quire_protos_")
+    for proto in ("quire/v1/inference.proto", "grpc/health/v1/health.proto"):
+        # The generated package must not shadow the grpc package: health goes in by itself.
+        include = ROOT / "proto"
+        if proto.startswith("grpc/"):
+            include = include / "grpc/health/v1"
+            proto = "health.proto"
+        code = protoc.main(["protoc", f"-I{include}", f"--python_out={folder.name}",
+                            f"--grpc_python_out={folder.name}", proto])
+        if code != 0:
+            raise RuntimeError(f"protoc failed on {proto}")
+    sys.path.insert(0, folder.name)
+    modules = [importlib.import_module(name) for name in (
+        "quire.v1.inference_pb2", "quire.v1.inference_pb2_grpc", "health_pb2", "health_pb2_grpc")]
+    return (grpc, *modules, folder)
+
+
+_reexec_with_test_python()
+for program in (SERVER, CLIENT):
+    if not program.exists():
+        _skip_all(f"{program} is not built")
+grpc, pb, pb_grpc, health_pb, health_grpc, _folder = _compile_protos()
+
+
+def free_port():
+    with contextlib.closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A quire-server process on a free port; a context manager."""
+
+    def __init__(self, *flags, wait=True):
+        self.port = free_port()
+        self.target = f"127.0.0.1:{self.port}"
+        self.log = tempfile.TemporaryFile(mode="w+")
+        self.process = subprocess.Popen(
+            [SERVER, "--host", "127.0.0.1", "--port", str(self.port), *flags],
+            stdout=self.log, stderr=subprocess.STDOUT)
+        self.channel = grpc.insecure_channel(self.target, options=[
+            ("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)])
+        self.inference = pb_grpc.InferenceStub(self.channel)
+        self.admin = pb_grpc.AdminStub(self.channel)
+        self.health = health_grpc.HealthStub(self.channel)
+        if wait:
+            self.wait_until_serving()
+
+    def wait_until_serving(self, timeout=60):
+        give_up = time.monotonic() + timeout
+        while time.monotonic() < give_up:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"server ended with {self.process.returncode}:\n{self.output()}")
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                grpc.channel_ready_future(self.channel).result(timeout=10)
+                return
+            time.sleep(0.02)
+        raise RuntimeError(f"server not ready after {timeout} s:\n{self.output()}")
+
+    def output(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def status(self):
+        return self.admin.GetStatus(pb.GetStatusRequest())
+
+    def wait_until_idle(self, timeout=20):
+        """Waits until no sequence runs or waits; returns the status."""
+        give_up = time.monotonic() + timeout
+        while True:
+            status = self.status()
+            busy = (status.running_sequences or status.waiting_requests or status.active_streams
+                    or status.kv_blocks_in_use)
+            if not busy or time.monotonic() > give_up:
+                return status
+            time.sleep(0.02)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def stop(self, timeout=40):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=timeout)
+        self.channel.close()
+        return code
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.channel.close()
+        self.log.close()
+
+
+def chat_request(content, **stop):
+    """A greedy request for one user message."""
+    request = pb.GenerateRequest()
+    request.messages.messages.add(role="user", content=content)
+    request.sampling.temperature = 0
+    request.stop.max_tokens = stop.pop("max_tokens", 64)
+    for name, value in stop.items():
+        if isinstance(value, list):
+            getattr(request.stop, name).extend(value)
+        else:
+            setattr(request.stop, name, value)
+    return request
+
+
+def ids_request(ids, max_tokens=16, **stop):
+    """A greedy request over token ids that goes on after end tokens."""
+    request = pb.GenerateRequest()
+    request.token_ids.ids.extend(ids)
+    request.sampling.temperature = 0
+    request.stop.max_tokens = max_tokens
+    request.stop.ignore_eos = True
+    request.output.return_token_ids = True
+    for name, value in stop.items():
+        setattr(request.stop, name, value)
+    return request
+
+
+class Answer:
+    """A whole Generate stream of one request with n = 1."""
+
+    def __init__(self, stream):
+        self.text, self.ids, self.logprobs = "", [], []
+        self.started = self.finished = None
+        self.events = []
+        for response in stream:
+            kind = response.WhichOneof("event")
+            self.events.append(kind)
+            if kind == "started":
+                self.started = response.started
+            elif kind == "delta":
+                self.text += response.delta.text
+                self.ids += response.delta.token_ids
+                self.logprobs += response.delta.logprobs
+            else:
+                self.finished = response.finished
+
+
+class ServerTestCase(unittest.TestCase):
+    """Starts one server for the class, with FLAGS."""
+
+    FLAGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.FLAGS)
+
+    @classmethod
+    def tearDownClass(cls):
+        code = cls.server.stop()
+        output = cls.server.output()
+        cls.server.__exit__()
+        if code != 0:
+            raise AssertionError(f"server ended with {code}:\n{output}")
+
+    def generate(self, request, **kwargs):
+        return Answer(self.server.inference.Generate(request, **kwargs))
+
+    def assert_status(self, code, fragment, call):
+        with self.assertRaises(grpc.RpcError) as caught:
+            call()
+        self.assertEqual(caught.exception.code(), code, caught.exception.details())
+        self.assertIn(fragment, caught.exception.details())
+
+
+def main():
+    unittest.main(verbosity=2)

@@ -1,0 +1,166 @@
+"""Cancels, disconnects, deadlines, overload and shutdown, seen by a client."""
+
+import random
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+from harness import (CLIENT, Answer, Server, ServerTestCase, chat_request, grpc, health_pb,
+                     ids_request, main, pb)
+
+
+def long_request(max_tokens=2000):
+    return ids_request(range(1, 60), max_tokens=max_tokens)
+
+
+class CancelTest(ServerTestCase):
+    def test_two_hundred_disconnects_leave_nothing_behind(self):
+        draw = random.Random(3)
+        expected = self.generate(chat_request("What is 12 + 30?")).text
+
+        def disconnect(seed):
+            mine = random.Random(seed)
+            options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
+            with grpc.insecure_channel(self.server.target, options=options) as channel:
+                stub = type(self.server.inference)(channel)
+                length = mine.choice((5, 100, 1500))
+                stream = stub.Generate(ids_request([mine.randrange(1, 900) for _ in range(length)],
+                                                   max_tokens=mine.choice((3, 50, 1000))))
+                try:
+                    for _ in range(mine.choice((0, 0, 1, 2, 10))):
+                        next(stream)
+                    time.sleep(mine.random() * 0.05)
+                except (StopIteration, grpc.RpcError):
+                    pass
+                # The channel closes with the stream open: a disconnect.
+
+        waves = [[threading.Thread(target=disconnect, args=(draw.random(),)) for _ in range(20)]
+                 for _ in range(10)]
+        for wave in waves:
+            for thread in wave:
+                thread.start()
+            for thread in wave:
+                thread.join()
+        status = self.server.wait_until_idle()
+        self.assertEqual(status.kv_blocks_in_use, 0)
+        self.assertEqual(status.running_sequences, 0)
+        self.assertEqual(status.waiting_requests, 0)
+        self.assertEqual(status.active_streams, 0)
+        self.assertEqual(self.generate(chat_request("What is 12 + 30?")).text, expected)
+
+    def test_client_cancel_frees_the_blocks(self):
+        stream = self.server.inference.Generate(long_request())
+        next(stream), next(stream)
+        self.assertGreater(self.server.status().kv_blocks_in_use, 0)
+        stream.cancel()
+        self.assertEqual(self.server.wait_until_idle().kv_blocks_in_use, 0)
+
+    def test_deadline_ends_the_request(self):
+        self.assert_status(grpc.StatusCode.DEADLINE_EXCEEDED, "",
+                           lambda: self.generate(long_request(), timeout=0.15))
+        self.assertEqual(self.server.wait_until_idle().kv_blocks_in_use, 0)
+
+    def test_abort_by_request_id(self):
+        request = long_request()
+        request.request_id = "doomed"
+        stream = self.server.inference.Generate(request)
+        next(stream)
+        self.assertTrue(self.server.admin.Abort(pb.AbortRequest(request_id="doomed")).found)
+        answer = Answer(stream)
+        self.assertEqual(answer.finished.finish_reason, pb.FINISH_REASON_ABORT)
+        self.assertFalse(self.server.admin.Abort(pb.AbortRequest(request_id="doomed")).found)
+
+    def test_a_reader_that_stops_reading_delays_nobody(self):
+        stalled = self.server.inference.Generate(long_request(max_tokens=1900))
+        next(stalled)  # reads no more
+        answer = self.generate(chat_request("What is 12 + 30?"), timeout=30)
+        self.assertIn("42", answer.text)
+        stalled.cancel()
+        self.assertEqual(self.server.wait_until_idle().kv_blocks_in_use, 0)
+
+
+class OverloadTest(ServerTestCase):
+    FLAGS = ("--max-num-seqs", "1", "--max-num-queued-reqs", "2")
+
+    def test_full_queue_is_refused_at_once_with_pushback(self):
+        streams = [self.server.inference.Generate(long_request()) for _ in range(8)]
+        codes = []
+        for stream in streams:
+            try:
+                next(stream)
+                codes.append("served")
+                stream.cancel()
+            except grpc.RpcError as error:
+                codes.append(error.code())
+                if error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED:
+                    metadata = dict(error.trailing_metadata())
+                    self.assertGreater(int(metadata["grpc-retry-pushback-ms"]), 0)
+        self.assertIn(grpc.StatusCode.RESOURCE_EXHAUSTED, codes)
+        self.assertIn("served", codes)
+        self.assertEqual(self.server.wait_until_idle().kv_blocks_in_use, 0)
+
+
+class ShutdownTest(unittest.TestCase):
+    def test_sigterm_finishes_streams_and_refuses_new_ones(self):
+        with Server() as server:
+            stream = server.inference.Generate(long_request(max_tokens=600))
+            next(stream)
+            server.signal(signal.SIGTERM)
+            time.sleep(0.05)
+            with self.assertRaises(grpc.RpcError) as refused:
+                Answer(server.inference.Generate(chat_request("What is 1 + 1?")))
+            self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
+            answer = Answer(stream)
+            self.assertEqual(len(answer.ids), 600)
+            self.assertEqual(server.process.wait(timeout=30), 0, server.output())
+
+    def test_shutdown_timeout_ends_what_is_left(self):
+        with Server("--shutdown-timeout", "1") as server:
+            stream = server.inference.Generate(long_request(max_tokens=4000 - 70))
+            next(stream)  # and reads no more, so the stream cannot end by itself
+            started = time.monotonic()
+            server.signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(timeout=20), 0, server.output())
+            self.assertLess(time.monotonic() - started, 15)
+
+    def test_second_signal_ends_at_once(self):
+        with Server() as server:
+            stream = server.inference.Generate(long_request(max_tokens=3900))
+            next(stream)
+            server.signal(signal.SIGTERM)
+            time.sleep(0.2)
+            server.signal(signal.SIGTERM)
+            self.assertNotEqual(server.process.wait(timeout=10), 0)
+
+    def test_health_follows_the_server(self):
+        with Server() as server:
+            check = lambda: server.health.Check(health_pb.HealthCheckRequest()).status
+            self.assertEqual(check(), health_pb.HealthCheckResponse.SERVING)
+            watch = server.health.Watch(health_pb.HealthCheckRequest(service="quire.v1.Inference"))
+            self.assertEqual(next(watch).status, health_pb.HealthCheckResponse.SERVING)
+            stream = server.inference.Generate(long_request(max_tokens=500))
+            next(stream)
+            server.signal(signal.SIGTERM)
+            self.assertEqual(next(watch).status, health_pb.HealthCheckResponse.NOT_SERVING)
+            watch.cancel()
+            Answer(stream)
+            self.assertEqual(server.process.wait(timeout=30), 0, server.output())
+            code = subprocess.run([CLIENT, "health", "--target", server.target],
+                                  capture_output=True, check=False).returncode
+            self.assertEqual(code, 69)
+
+    def test_garbage_on_the_port_harms_nobody(self):
+        with Server() as server:
+            for data in (b"\x00" * 1000, b"GET / HTTP/1.1\r\n\r\n", bytes(range(256)) * 50):
+                with socket.create_connection(("127.0.0.1", server.port), timeout=5) as garbage:
+                    garbage.sendall(data)
+            self.assertIn("4", Answer(server.inference.Generate(
+                chat_request("What is 2 + 2?"))).text)
+            self.assertEqual(server.stop(), 0)
+
+
+if __name__ == "__main__":
+    main()

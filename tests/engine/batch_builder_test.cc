@@ -1,0 +1,178 @@
+#include "engine/runner/batch_builder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+namespace quire {
+namespace {
+
+// A sequence of the step under test; keeps alive what the ScheduledSequence points to.
+struct TestSequence {
+  Request request;
+  std::vector<TokenId> tokens;
+  std::vector<std::vector<BlockId>> blocks;
+  ScheduledSequence scheduled = {};
+
+  TestSequence(int64_t num_tokens, int32_t row, int64_t start, int64_t num_new,
+               std::vector<std::vector<BlockId>> block_tables)
+      : blocks(std::move(block_tables)) {
+    for (int64_t i = 0; i < num_tokens; ++i) tokens.push_back(static_cast<TokenId>(100 * row + i));
+    request.prompt = tokens;
+    scheduled.row = row;
+    scheduled.start = start;
+    scheduled.num_new = num_new;
+    scheduled.num_prompt_tokens = num_tokens;
+    scheduled.samples = start + num_new >= num_tokens;
+  }
+  ScheduledSequence Get() {
+    scheduled.request = &request;
+    scheduled.tokens = tokens;
+    scheduled.block_tables.clear();
+    for (const auto& table : blocks) scheduled.block_tables.push_back(table);
+    return scheduled;
+  }
+};
+
+class BatchBuilderTest : public ::testing::Test {
+ protected:
+  static BatchLimits Limits() {
+    return {.max_num_seqs = 4,
+            .max_num_tokens = 64,
+            .max_blocks_per_seq = 16,
+            .block_size = 4,
+            .num_groups = 2,
+            .max_block_updates = 64,
+            .max_bias_per_seq = 8};
+  }
+  BatchMetadata Build(std::vector<TestSequence*> sequences, const BatchLimits& limits = Limits()) {
+    SchedulerOutput output;
+    for (TestSequence* sequence : sequences) {
+      output.sequences.push_back(sequence->Get());
+      output.num_tokens += sequence->scheduled.num_new;
+    }
+    buffer_.assign(BatchLayout(MaxShape(limits)).size_bytes(), 0);
+    BatchBuilder builder(limits, [this](absl::Span<const BlockTableUpdate> updates) {
+      ++num_flushes_;
+      Apply(updates);
+    });
+    const BatchMetadata batch = builder.Build(output, buffer_.data());
+    arrays_ = BatchLayout(batch.shape).At(buffer_.data());
+    Apply({arrays_.block_updates, static_cast<size_t>(batch.num_block_updates)});
+    return batch;
+  }
+  void Apply(absl::Span<const BlockTableUpdate> updates) {
+    for (const BlockTableUpdate& update : updates) {
+      tables_[{update.group, update.row, update.index}] = update.block;
+    }
+  }
+
+  std::vector<char> buffer_;
+  BatchArrays arrays_;
+  int num_flushes_ = 0;
+  std::map<std::tuple<int, int, int>, BlockId> tables_;  // (group, row, index) -> block
+};
+
+TEST_F(BatchBuilderTest, MixesADecodeWithAChunk) {
+  TestSequence decode(9, 2, 8, 1, {{7, 3, 5}, {1, 2, 4}});
+  TestSequence chunk(20, 0, 4, 10, {{9, 8, 6, 10}, {11, 12, 13, 14}});
+  chunk.scheduled.first_new_block = 1;
+  const BatchMetadata batch = Build({&decode, &chunk});
+  EXPECT_EQ(batch.num_seqs, 2);
+  EXPECT_EQ(batch.num_tokens, 11);
+  EXPECT_EQ(batch.num_decodes, 1);
+  EXPECT_EQ(batch.num_prefills, 1);
+  EXPECT_EQ(batch.num_prefill_tokens, 10);
+  EXPECT_EQ(batch.max_seqlen_q, 10);
+  EXPECT_EQ(batch.max_seqlen_k, 14);
+  EXPECT_EQ(batch.num_sampled_rows, 1);  // the chunk ends before its prompt does
+  EXPECT_EQ(batch.logit_rows[1].sampled, -1);
+  EXPECT_EQ(arrays_.logits_indices[0], 0);
+  EXPECT_EQ(arrays_.seq_rows[0], 2);
+  EXPECT_EQ(arrays_.seq_lens[0], 9);
+  EXPECT_EQ(arrays_.seq_lens[1], 14);
+  EXPECT_EQ(arrays_.cu_seqlens_q[2], 11);
+  EXPECT_EQ(arrays_.cu_seqlens_k[2], 23);
+  EXPECT_EQ(arrays_.input_ids[0], 208);
+  EXPECT_EQ(arrays_.input_ids[1], 4);
+  EXPECT_EQ(arrays_.positions[0], 8);
+  EXPECT_EQ(arrays_.positions[10], 13);
+  // slot = block * block_size + offset, per group; slot_mapping is [num_groups, num_tokens].
+  EXPECT_EQ(arrays_.slot_mapping[0], 5 * 4 + 0);
+  EXPECT_EQ(arrays_.slot_mapping[11 + 0], 4 * 4 + 0);
+  EXPECT_EQ(arrays_.slot_mapping[1], 8 * 4 + 0);
+  EXPECT_EQ(arrays_.slot_mapping[11 + 10], 14 * 4 + 1);
+  // Only blocks from first_new_block on travel.
+  EXPECT_EQ(tables_.size(), 6u + 6u);
+  EXPECT_EQ((tables_[{0, 0, 1}]), 8);
+  EXPECT_EQ((tables_.count({0, 0, 0})), 0u);
+}
+
+TEST_F(BatchBuilderTest, TokenStillOnTheDeviceIsItsRow) {
+  TestSequence decode(8, 3, 8, 1, {{1, 2, 3}, {4, 5, 6}});
+  decode.scheduled.input_on_device = true;
+  Build({&decode});
+  EXPECT_EQ(arrays_.input_ids[0], ~3);
+}
+
+TEST_F(BatchBuilderTest, ManyBlockUpdatesAreSentInPieces) {
+  BatchLimits limits = Limits();
+  limits.max_block_updates = 5;
+  TestSequence first(9, 2, 8, 1, {{7, 3, 5}, {1, 2, 4}});
+  TestSequence second(20, 0, 4, 10, {{9, 8, 6, 10}, {11, 12, 13, 14}});
+  Build({&first, &second}, limits);
+  EXPECT_EQ(num_flushes_, 2);
+  EXPECT_EQ(tables_.size(), 14u);
+  EXPECT_EQ((tables_[{1, 0, 3}]), 14);
+  EXPECT_EQ((tables_[{0, 2, 0}]), 7);
+}
+
+TEST_F(BatchBuilderTest, BiasAndBansOfEndTokens) {
+  TestSequence plain(4, 0, 0, 4, {{1}, {2}});
+  TestSequence banned(4, 1, 0, 4, {{3}, {4}});
+  banned.request.sampling.logit_bias = {{5, 1.5f}};
+  banned.request.stop.min_tokens = 2;
+  banned.request.stop.eos_token_ids = {6};
+  banned.request.stop.stop_token_ids = {7};
+  banned.scheduled.num_generated = 1;
+  Build({&plain, &banned});
+  EXPECT_EQ(arrays_.sampling[0].bias_begin, arrays_.sampling[0].bias_end);
+  ASSERT_EQ(arrays_.sampling[1].bias_end - arrays_.sampling[1].bias_begin, 3);
+  const LogitBias* bias = arrays_.bias + arrays_.sampling[1].bias_begin;
+  EXPECT_EQ(bias[0].token, 5);
+  EXPECT_EQ(bias[0].bias, 1.5f);
+  EXPECT_EQ(bias[1].token, 6);
+  EXPECT_TRUE(std::isinf(bias[2].bias) && bias[2].bias < 0);
+  banned.scheduled.num_generated = 2;  // enough now: only the client's bias is left
+  Build({&banned});
+  EXPECT_EQ(arrays_.sampling[0].bias_end, 1);
+}
+
+TEST_F(BatchBuilderTest, PromptScoringRowsFollowTheSamplingRows) {
+  TestSequence scored(6, 0, 2, 4, {{1, 2}, {3, 4}});
+  scored.request.sampling.prompt_logprobs = 2;
+  scored.scheduled.wants_prompt_logprobs = true;
+  TestSequence other(3, 1, 0, 3, {{5}, {6}});
+  const BatchMetadata batch = Build({&scored, &other});
+  EXPECT_EQ(batch.num_sampled_rows, 2);
+  EXPECT_EQ(batch.num_logit_rows, 5);  // tokens 3, 4, 5 are scored; the last position samples
+  EXPECT_EQ(batch.logit_rows[0].first_scored, 2);
+  EXPECT_EQ(batch.logit_rows[0].num_scored, 3);
+  EXPECT_EQ(arrays_.sampling[2].target, 3);
+  EXPECT_EQ(arrays_.sampling[4].target, 5);
+  EXPECT_EQ(arrays_.sampling[4].row, -1);
+  EXPECT_EQ(arrays_.logits_indices[2], 0);
+  EXPECT_EQ(arrays_.logits_indices[4], 2);
+  EXPECT_EQ(arrays_.logits_indices[1], 6);
+  EXPECT_TRUE(batch.any_logprobs);
+}
+
+TEST_F(BatchBuilderTest, ContinuationsDrawFromDifferentSeeds) {
+  EXPECT_EQ(ContinuationSeed(42, 0), 42u);
+  EXPECT_NE(ContinuationSeed(42, 1), ContinuationSeed(42, 2));
+  EXPECT_NE(ContinuationSeed(42, 1), ContinuationSeed(43, 1));
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,175 @@
+// The small pure parts of the engine: attention selection, memory planning, the ledger, output
+// rings.
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "engine/engine_parts.h"
+#include "engine/output_writer.h"
+#include "engine/runner/attention_selector.h"
+#include "tests/engine/tiny_engine.h"
+
+namespace quire {
+namespace {
+
+constexpr AttentionGeometry kGeometry = {.num_q_heads = 8,
+                                         .num_kv_heads = 2,
+                                         .head_dim = 64,
+                                         .block_size = 16,
+                                         .query_dtype = DType::kBF16,
+                                         .kv_dtype = DType::kBF16,
+                                         .scale = 0.125f};
+
+AttentionCapabilities Capabilities(AttentionPath path) {
+  AttentionCapabilities capabilities;
+  capabilities.path = path;
+  capabilities.query_dtypes = {DType::kBF16};
+  capabilities.kv_dtypes = {DType::kBF16};
+  capabilities.block_sizes = {16, 32};
+  capabilities.sliding_window = true;
+  return capabilities;
+}
+
+TEST(AttentionSelectorTest, TakesTheFirstPathThatCan) {
+  const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
+  const AttentionCapabilities trtllm = Capabilities(AttentionPath::kTrtllm);
+  EXPECT_EQ(*SelectAttentionPath({}, kGeometry, 0, {&native, &trtllm}), AttentionPath::kNative);
+  EXPECT_EQ(*SelectAttentionPath(AttentionPath::kTrtllm, kGeometry, 0, {&native, &trtllm}),
+            AttentionPath::kTrtllm);
+  AttentionCapabilities narrow = native;
+  narrow.block_sizes = {64};
+  EXPECT_EQ(*SelectAttentionPath({}, kGeometry, 0, {&narrow, &trtllm}), AttentionPath::kTrtllm);
+}
+
+TEST(AttentionSelectorTest, ForcedPathThatCannotIsAnErrorWithTheReason) {
+  const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
+  EXPECT_EQ(SelectAttentionPath(AttentionPath::kTrtllm, kGeometry, 0, {&native}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  const auto reason = [&](auto change_geometry, auto change_path) {
+    AttentionGeometry geometry = kGeometry;
+    AttentionCapabilities path = native;
+    change_geometry(geometry);
+    change_path(path);
+    return WhyUnsupported(path, geometry, /*sm_version=*/90);
+  };
+  const auto keep = [](auto&) {};
+  EXPECT_EQ(reason(keep, keep), "");
+  EXPECT_NE(reason([](auto& g) { g.head_dim = 100; }, keep).find("100"), std::string::npos);
+  EXPECT_NE(reason([](auto& g) { g.head_dim = 264; }, keep).find("264"), std::string::npos);
+  EXPECT_NE(reason([](auto& g) { g.block_size = 8; }, keep).find("--block-size"),
+            std::string::npos);
+  EXPECT_NE(reason([](auto& g) { g.kv_dtype = DType::kF32; }, keep).find("float32"),
+            std::string::npos);
+  EXPECT_NE(reason([](auto& g) { g.query_dtype = DType::kF16; }, keep).find("float16"),
+            std::string::npos);
+  EXPECT_NE(reason([](auto& g) { g.soft_cap = 30; }, keep).find("soft cap"), std::string::npos);
+  EXPECT_NE(reason([](auto& g) { g.sliding_window = 9; }, [](auto& p) { p.sliding_window = false; })
+                .find("window"),
+            std::string::npos);
+  EXPECT_NE(reason(keep, [](auto& p) { p.min_sm = 100; }).find("90"), std::string::npos);
+  EXPECT_NE(reason(keep, [](auto& p) { p.head_dims = {128}; }).find("64"), std::string::npos);
+}
+
+TEST(PlanNumBlocksTest, TakesWhatIsGivenFoundOrLeft) {
+  KvLayout layout;
+  layout.groups = {KvLayerGroup{.sliding_window = 0, .layers = {0, 1}}};
+  layout.num_kv_heads = 2;
+  layout.head_dim = 64;
+  layout.block_size = 16;
+  layout.dtype = DType::kBF16;
+  const int64_t block_bytes = 2 * 2 * 16 * 2 * 64 * 2;
+  ASSERT_EQ(layout.BlockBytes(), block_bytes);
+  const int64_t gib = int64_t{1} << 30;
+  const MemoryInfo memory = {.free_bytes = 6 * gib, .total_bytes = 10 * gib};
+  EngineConfig config;
+  EXPECT_EQ(*PlanNumBlocks(config, layout, 1000, memory), 3 * gib / block_bytes);  // half
+  EXPECT_EQ(*PlanNumBlocks(config, layout, 1000, {.free_bytes = 100 * gib, .total_bytes = 0}),
+            4 * gib / block_bytes);  // at most 4 GiB
+  config.kv_cache_bytes = 100 * block_bytes + 1;
+  EXPECT_EQ(*PlanNumBlocks(config, layout, 1600, memory), 100);
+  EXPECT_EQ(PlanNumBlocks(config, layout, 1601, memory).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  config.kv_cache_bytes = 0;
+  config.device = DeviceKind::kCuda;
+  config.gpu_memory_utilization = 0.9;  // 9 GiB, of which 4 are taken
+  EXPECT_EQ(*PlanNumBlocks(config, layout, 1000, memory), 5 * gib / block_bytes);
+}
+
+SequenceEvent TokenEvent(TokenId token) {
+  SequenceEvent event;
+  event.kind = SequenceEvent::Kind::kToken;
+  event.key = {1, 0};
+  event.token = token;
+  return event;
+}
+
+TEST(OutputStreamTest, AFullRingAsksForAPauseAndResumesWhenRead) {
+  testing::Waiter waiter;
+  const auto inbox = std::make_shared<Inbox>();
+  const auto stream = std::make_shared<OutputStream>(1, 1, &waiter);
+  OutputWriter writer(stream, absl::Now(), inbox);
+  int num_written = 0;
+  while (!writer.Write(TokenEvent(num_written), absl::Now())) ++num_written;
+  ++num_written;
+  EXPECT_LT(num_written, OutputStream::kCapacity);
+  EXPECT_GT(num_written, OutputStream::kCapacity / 2);
+  // What is in flight when the pause is asked for still fits.
+  for (int i = 0; i < 4; ++i) writer.Write(TokenEvent(num_written + i), absl::Now());
+  EXPECT_TRUE(inbox->Take(/*wait=*/false).empty());
+  SequenceEvent event;
+  for (int i = 0; i < num_written + 4; ++i) {
+    ASSERT_TRUE(stream->Read(&event));
+    EXPECT_EQ(event.token, i);
+  }
+  EXPECT_FALSE(stream->Read(&event));
+  const std::vector<InboxMessage> messages = inbox->Take(/*wait=*/false);
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_EQ(std::get<ResumeMessage>(messages[0]).key, (SequenceKey{1, 0}));
+}
+
+TEST(OutputStreamTest, WriterAndReaderOnTwoThreadsLoseNothing) {
+  testing::Waiter waiter;
+  const auto inbox = std::make_shared<Inbox>();
+  const auto stream = std::make_shared<OutputStream>(1, 1, &waiter);
+  constexpr int kNumTokens = 50000;
+  std::thread engine([&] {
+    OutputWriter writer(stream, absl::Now(), inbox);
+    for (int i = 0; i < kNumTokens; ++i) {
+      const bool pause = writer.Write(TokenEvent(i), absl::Now());
+      writer.Notify();
+      if (pause) inbox->Take(/*wait=*/true);  // until the reader has made room
+    }
+    writer.Fail(absl::UnavailableError("the end"), absl::Now());
+    writer.Notify();
+  });
+  int expected = 0;
+  bool finished = false;
+  while (!finished) {
+    SequenceEvent event;
+    if (!stream->Read(&event)) {
+      waiter.Wait();
+    } else if (event.kind == SequenceEvent::Kind::kFinished) {
+      finished = true;
+    } else {
+      ASSERT_EQ(event.token, expected++);
+    }
+  }
+  engine.join();
+  EXPECT_EQ(expected, kNumTokens);
+  EXPECT_EQ(stream->status(0).code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(MemoryLedgerTest, ListsEveryEntryAndTheSum) {
+  MemoryLedger ledger;
+  ledger.entries = {{"weights", int64_t{3} << 20}, {"KV cache", int64_t{5} << 20}};
+  ledger.total_bytes = int64_t{100} << 20;
+  ledger.available_bytes = int64_t{50} << 20;
+  const std::string text = ledger.ToString();
+  for (const char* part : {"weights", "3.0 MiB", "KV cache", "5.0 MiB", "8.0 MiB of 50.0 MiB"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  }
+}
+
+}  // namespace
+}  // namespace quire

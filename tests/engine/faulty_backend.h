@@ -1,0 +1,82 @@
+// A CPU backend whose n-th allocation, object creation or step fails: for fault tests.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/cpu_stream.h"
+
+namespace quire::testing {
+
+// Counts down to the failure; shared with the test, which may set it while the engine runs.
+struct FaultPlan {
+  std::atomic<int> creations_until_failure{-1};  // allocations, streams, events; negative = never
+  std::atomic<int> waits_until_failure{-1};      // waits for a step; negative = never
+  std::atomic<int> num_creations{0};
+};
+
+class FaultyBackend : public Backend {
+ public:
+  explicit FaultyBackend(std::shared_ptr<FaultPlan> plan)
+      : cpu_(/*num_threads=*/2), device_(cpu_.device(), std::move(plan)) {}
+
+  Device& device() override { return device_; }
+  Ops& ops() override { return cpu_.ops(); }
+  AttentionBackend* attention(AttentionPath path) override { return cpu_.attention(path); }
+
+ private:
+  class FaultyEvent : public cpu::CpuEvent {
+   public:
+    explicit FaultyEvent(std::shared_ptr<FaultPlan> plan) : plan_(std::move(plan)) {}
+    absl::Status Wait() override {
+      const absl::Status status = CpuEvent::Wait();
+      if (plan_->waits_until_failure >= 0 && plan_->waits_until_failure-- == 0) {
+        return absl::InternalError("injected device error");
+      }
+      return status;
+    }
+
+   private:
+    std::shared_ptr<FaultPlan> plan_;
+  };
+
+  class FaultyDevice : public Device {
+   public:
+    FaultyDevice(Device& device, std::shared_ptr<FaultPlan> plan)
+        : device_(device), plan_(std::move(plan)) {}
+    const DeviceInfo& info() const override { return device_.info(); }
+    absl::StatusOr<MemoryInfo> Memory() const override { return device_.Memory(); }
+    absl::StatusOr<DeviceBuffer> Allocate(int64_t size_bytes) override {
+      if (Fails()) return Shortage();
+      return device_.Allocate(size_bytes);
+    }
+    absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t size_bytes) override {
+      if (Fails()) return Shortage();
+      return device_.AllocatePinned(size_bytes);
+    }
+    absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override {
+      if (Fails()) return Shortage();
+      return device_.CreateStream();
+    }
+    absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override {
+      if (Fails()) return Shortage();
+      return std::make_unique<FaultyEvent>(plan_);
+    }
+
+   private:
+    bool Fails() {
+      ++plan_->num_creations;
+      return plan_->creations_until_failure >= 0 && plan_->creations_until_failure-- == 0;
+    }
+    static absl::Status Shortage() { return absl::ResourceExhaustedError("injected shortage"); }
+
+    Device& device_;
+    std::shared_ptr<FaultPlan> plan_;
+  };
+
+  cpu::CpuBackend cpu_;
+  FaultyDevice device_;
+};
+
+}  // namespace quire::testing
