@@ -1,0 +1,77 @@
+#include "server/generate/generate_handler.h"
+
+#include <random>
+#include <utility>
+
+#include "kernels/base/status_macros.h"
+#include "server/generate/parameters.h"
+#include "server/generate/retry_pushback.h"
+
+namespace quire {
+
+namespace {
+
+uint64_t RandomSeed() {
+  std::random_device device;
+  return static_cast<uint64_t>(device()) << 32 | device();
+}
+
+}  // namespace
+
+void GenerateHandler::Start(v1::GenerateRequest message, std::shared_ptr<CancelToken> token,
+                            ResponseSink* sink) {
+  auto pending = std::make_shared<Pending>();
+  pending->message = std::move(message);
+  pending->token = std::move(token);
+  pending->sink = sink;
+  if (const absl::Status checked = Check(*pending); !checked.ok()) {
+    Refuse(*pending, checked);
+    return;
+  }
+  if (pending->message.ByteSizeLong() <= kMaxInlineBytes) {
+    TokenizeAndSubmit(*pending);
+  } else if (!parts_.work_pool->Add([this, pending] { TokenizeAndSubmit(*pending); })) {
+    Refuse(*pending, WithRetryPushback(absl::ResourceExhaustedError(
+                         "too many long prompts wait to be tokenized; try again later")));
+  }
+}
+
+absl::Status GenerateHandler::Check(Pending& pending) {
+  ASSIGN_OR_RETURN(pending.job,
+                   ConvertParameters(pending.message, *parts_.model, RandomSeed()));
+  ASSIGN_OR_RETURN(pending.lease, parts_.registry->Enter(pending.job.client_id, pending.token));
+  return absl::OkStatus();
+}
+
+void GenerateHandler::TokenizeAndSubmit(Pending& pending) {
+  if (const absl::Status submitted = Submit(pending); !submitted.ok()) {
+    Refuse(pending, WithRetryPushback(submitted));
+  }
+}
+
+absl::Status GenerateHandler::Submit(Pending& pending) {
+  if (pending.token->cancelled()) return absl::CancelledError("cancelled before it began");
+  ASSIGN_OR_RETURN(std::vector<TokenId> prompt,
+                   parts_.encoder->EncodePrompt(pending.message, *parts_.model));
+  RETURN_IF_ERROR(SetPrompt(std::move(prompt), *parts_.model, &pending.job));
+
+  RunningRequest running;
+  running.builder = std::make_unique<ResponseBuilder>(parts_.encoder->tokenizer(), pending.job,
+                                                      pending.lease.request_id());
+  ASSIGN_OR_RETURN(running.stream,
+                   parts_.engine->Submit(std::move(pending.job.request), parts_.pump));
+  running.sink = pending.sink;
+  running.lease = std::move(pending.lease);
+  pending.token->Bind([engine = parts_.engine, id = running.stream->request_id()] {
+    engine->Cancel(id);
+  });
+  parts_.pump->Add(std::move(running));
+  return absl::OkStatus();
+}
+
+void GenerateHandler::Refuse(Pending& pending, const absl::Status& status) {
+  pending.lease = {};  // before the client can know that its id is free
+  pending.sink->End(status);
+}
+
+}  // namespace quire

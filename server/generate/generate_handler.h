@@ -1,0 +1,58 @@
+// GenerateHandler: the way of a generate request into the engine, whatever the transport: check,
+// tokenize, submit, hand over to the output thread. Any thread may start requests.
+#pragma once
+
+#include <memory>
+
+#include "engine/engine.h"
+#include "quire/v1/inference.pb.h"
+#include "server/generate/prompt_encoder.h"
+#include "server/generate/cancel_token.h"
+#include "server/generate/generation_job.h"
+#include "server/generate/model_facts.h"
+#include "server/generate/request_registry.h"
+#include "server/generate/work_pool.h"
+#include "server/output/output_pump.h"
+#include "server/output/response_sink.h"
+
+namespace quire {
+
+// Messages up to this size are tokenized on the transport's thread; longer ones in the work pool.
+inline constexpr size_t kMaxInlineBytes = 8192;
+
+class GenerateHandler {
+ public:
+  // All parts must outlive the handler and every request it has started.
+  struct Parts {
+    Engine* engine;
+    OutputPump* pump;
+    RequestRegistry* registry;
+    WorkPool* work_pool;
+    const PromptEncoder* encoder;
+    const ModelFacts* model;
+  };
+  explicit GenerateHandler(const Parts& parts) : parts_(parts) {}
+
+  // Starts a request; everything it brings goes to `sink`, which is ended exactly once, perhaps
+  // before this returns. `token` cancels the request at any time.
+  void Start(v1::GenerateRequest message, std::shared_ptr<CancelToken> token, ResponseSink* sink);
+
+ private:
+  // A request on its way to the engine.
+  struct Pending {
+    v1::GenerateRequest message;
+    GenerationJob job;
+    std::shared_ptr<CancelToken> token;
+    ResponseSink* sink = nullptr;
+    RequestRegistry::Lease lease;
+  };
+
+  absl::Status Check(Pending& pending);
+  void TokenizeAndSubmit(Pending& pending);
+  absl::Status Submit(Pending& pending);
+  static void Refuse(Pending& pending, const absl::Status& status);
+
+  const Parts parts_;
+};
+
+}  // namespace quire

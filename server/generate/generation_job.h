@@ -1,0 +1,28 @@
+// GenerationJob: one validated request, split into what the engine needs and what the server keeps
+// to turn tokens back into text. Plain values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scheduler/request.h"
+
+namespace quire {
+
+// How the tokens of a request become responses.
+struct OutputOptions {
+  std::vector<std::string> stop_strings;
+  bool include_stop_in_output = false;
+  bool skip_special_tokens = true;
+  bool return_token_ids = false;
+  bool logprobs = false;
+  bool prompt_logprobs = false;
+};
+
+struct GenerationJob {
+  std::string client_id;  // empty: the server chooses one
+  Request request;
+  OutputOptions output;
+};
+
+}  // namespace quire

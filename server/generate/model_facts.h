@@ -1,0 +1,22 @@
+// ModelFacts: what request conversion must know about the served model. Built once at start; any
+// thread reads it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/model/model_config.h"
+#include "kernels/base/types.h"
+
+namespace quire {
+
+struct ModelFacts {
+  std::string served_name;
+  int64_t vocab_size = 0;
+  int64_t max_model_len = 0;
+  GenerationConfig defaults;           // empty with --generation-config none
+  std::vector<TokenId> eos_token_ids;  // of config.json and generation_config.json
+};
+
+}  // namespace quire

@@ -1,0 +1,126 @@
+#include "server/generate/prompt_encoder.h"
+
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "server/generate/chat_input.h"
+#include "server/generate/parameters.h"
+
+namespace quire {
+
+namespace {
+
+// The sentence of a lower layer, with the field it is about.
+absl::Status InField(const std::string& field, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(field, ": ", status.message()));
+}
+
+std::string TokenOrEmpty(const Tokenizer& tokenizer, std::optional<TokenId> id) {
+  return id.has_value() ? std::string(tokenizer.IdToToken(*id)) : std::string();
+}
+
+absl::StatusOr<ChatTemplateSet> CompileFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string source((std::istreambuf_iterator<char>(file)),
+                           std::istreambuf_iterator<char>());
+  if (!file.is_open() || file.bad()) {
+    return absl::NotFoundError(absl::StrCat("--chat-template: cannot read \"", path, "\""));
+  }
+  absl::StatusOr<ChatTemplate> compiled = ChatTemplate::Compile(source);
+  if (!compiled.ok()) return InField(path, compiled.status());
+  return ChatTemplateSet(*std::move(compiled), /*with_tools=*/std::nullopt);
+}
+
+}  // namespace
+
+std::string PromptEncoder::Rendered::text() const {
+  std::string text;
+  for (const PromptSegment& segment : segments) text += segment.text;
+  return text;
+}
+
+absl::StatusOr<std::unique_ptr<PromptEncoder>> PromptEncoder::Load(
+    const std::string& model_folder, const std::string& template_file) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(model_folder));
+  absl::StatusOr<ChatTemplateSet> chat_templates =
+      template_file.empty() ? LoadChatTemplate(model_folder) : CompileFile(template_file);
+  if (chat_templates.ok()) {
+    return std::make_unique<PromptEncoder>(std::move(tokenizer), *std::move(chat_templates));
+  }
+  if (absl::IsNotFound(chat_templates.status()) && template_file.empty()) {
+    return std::make_unique<PromptEncoder>(std::move(tokenizer), std::nullopt);
+  }
+  return chat_templates.status();
+}
+
+PromptEncoder::PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
+                             std::optional<ChatTemplateSet> chat_templates)
+    : tokenizer_(std::move(tokenizer)),
+      chat_templates_(std::move(chat_templates)),
+      bos_token_(TokenOrEmpty(*tokenizer_, tokenizer_->bos_id())),
+      eos_token_(TokenOrEmpty(*tokenizer_, tokenizer_->eos_id())) {}
+
+absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodePrompt(
+    const v1::GenerateRequest& request, const ModelFacts& model) const {
+  switch (request.prompt_case()) {
+    case v1::GenerateRequest::kText:
+      if (request.text().text().empty()) {
+        return absl::InvalidArgumentError("text: is empty; send at least one character");
+      }
+      return EncodeText(request.text());
+    case v1::GenerateRequest::kTokenIds:
+      return ConvertTokenIds(request.token_ids(), model);
+    case v1::GenerateRequest::kMessages: {
+      ASSIGN_OR_RETURN(const Rendered rendered, Render(request.messages()));
+      return EncodeRendered(rendered);
+    }
+    case v1::GenerateRequest::PROMPT_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("prompt: set one of text, token_ids and messages");
+}
+
+absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeText(const v1::Text& text) const {
+  EncodeOptions options;
+  options.add_special_tokens = text.has_add_special_tokens() ? text.add_special_tokens() : true;
+  options.parse_special_tokens =
+      text.has_parse_special_tokens() ? text.parse_special_tokens() : true;
+  absl::StatusOr<std::vector<TokenId>> ids = tokenizer_->Encode(text.text(), options);
+  if (!ids.ok()) return InField("text", ids.status());
+  return ids;
+}
+
+absl::StatusOr<PromptEncoder::Rendered> PromptEncoder::Render(const v1::Messages& messages) const {
+  if (!chat_templates_.has_value()) {
+    return absl::InvalidArgumentError(
+        "messages: this model has no chat template; send text or token_ids, or start the server "
+        "with --chat-template");
+  }
+  ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(messages));
+  input.bos_token = bos_token_;
+  input.eos_token = eos_token_;
+  const bool has_tools = input.tools.is_array() && !input.tools.empty();
+  absl::StatusOr<ChatTemplate> chat_template = chat_templates_->Select(has_tools);
+  if (!chat_template.ok()) return InField("messages", chat_template.status());
+  absl::StatusOr<std::vector<PromptSegment>> segments = chat_template->Render(input);
+  if (!segments.ok()) return InField("messages", segments.status());
+  return Rendered{*std::move(segments)};
+}
+
+absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeRendered(const Rendered& rendered) const {
+  std::vector<Segment> parts;
+  parts.reserve(rendered.segments.size());
+  for (const PromptSegment& segment : rendered.segments) {
+    parts.push_back({segment.text, segment.from_template});
+  }
+  // The template writes the special tokens around the text itself.
+  absl::StatusOr<std::vector<TokenId>> ids =
+      tokenizer_->EncodeSegments(parts, /*add_special_tokens=*/false);
+  if (!ids.ok()) return InField("messages", ids.status());
+  return ids;
+}
+
+}  // namespace quire

@@ -1,0 +1,50 @@
+// PromptEncoder: the text side of the served model, its tokenizer and chat template, as requests
+// use it. Immutable after Load; any thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "quire/v1/inference.pb.h"
+#include "server/chat/template_loader.h"
+#include "server/generate/model_facts.h"
+#include "server/tokenizer/tokenizer.h"
+
+namespace quire {
+
+class PromptEncoder {
+ public:
+  // A rendered chat: which parts the template wrote and which came with the request.
+  struct Rendered {
+    std::vector<PromptSegment> segments;
+    std::string text() const;
+  };
+
+  // Reads the tokenizer and the chat templates of a model folder; `template_file`, if not empty,
+  // replaces the latter. A model without any can still complete texts. Errors name the file.
+  static absl::StatusOr<std::unique_ptr<PromptEncoder>> Load(const std::string& model_folder,
+                                                             const std::string& template_file);
+  PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
+                std::optional<ChatTemplateSet> chat_templates);
+
+  // The prompt of a request, in whichever form it came. INVALID_ARGUMENT names the field.
+  absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::GenerateRequest& request,
+                                                    const ModelFacts& model) const;
+  absl::StatusOr<std::vector<TokenId>> EncodeText(const v1::Text& text) const;
+  absl::StatusOr<Rendered> Render(const v1::Messages& messages) const;
+  absl::StatusOr<std::vector<TokenId>> EncodeRendered(const Rendered& rendered) const;
+
+  const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
+  bool has_chat_template() const { return chat_templates_.has_value(); }
+
+ private:
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::optional<ChatTemplateSet> chat_templates_;
+  std::string bos_token_;
+  std::string eos_token_;
+};
+
+}  // namespace quire

@@ -1,0 +1,213 @@
+#include "server/output/output_pump.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "kernels/base/check.h"
+#include "server/generate/retry_pushback.h"
+
+namespace quire {
+
+namespace {
+
+// Events taken from one stream before the others get their turn.
+constexpr int kMaxEventsAtOnce = 512;
+
+}  // namespace
+
+OutputPump::OutputPump(SequenceCanceller* canceller, absl::Duration stall_timeout)
+    : canceller_(canceller), stall_timeout_(stall_timeout), thread_([this] { Run(); }) {}
+
+OutputPump::~OutputPump() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_added_.notify_one();
+  thread_.join();
+}
+
+void OutputPump::Add(RunningRequest request) {
+  const RequestId id = request.stream->request_id();
+  request.sink->SetReadyCallback([this, id] { OnSinkReady(id); });
+  auto entry = std::make_unique<Entry>();
+  entry->num_open = request.stream->num_continuations();
+  entry->request = std::move(request);
+  std::lock_guard lock(mutex_);
+  entry->forced_end = end_all_;
+  Entry* added = entry.get();
+  CHECK(entries_.emplace(id, std::move(entry)).second) << "request " << id << " added twice";
+  QueueIfReady(added);  // events that came before this call were not announced to anyone
+}
+
+void OutputPump::EndAll(absl::Status status) {
+  CHECK(!status.ok());
+  std::lock_guard lock(mutex_);
+  end_all_ = std::move(status);
+  for (auto& [id, entry] : entries_) ForceEnd(entry.get(), end_all_);
+}
+
+void OutputPump::OnOutput(const std::shared_ptr<OutputStream>& stream) {
+  std::lock_guard lock(mutex_);
+  const auto it = entries_.find(stream->request_id());
+  if (it != entries_.end()) MarkPending(it->second.get());
+}
+
+void OutputPump::OnSinkReady(RequestId id) {
+  std::lock_guard lock(mutex_);
+  const auto it = entries_.find(id);
+  if (it == entries_.end() || !it->second->busy) return;  // ended early meanwhile
+  it->second->busy = false;
+  --num_busy_;
+  QueueIfReady(it->second.get());
+}
+
+void OutputPump::MarkPending(Entry* entry) {
+  entry->pending = true;
+  QueueIfReady(entry);
+}
+
+void OutputPump::QueueIfReady(Entry* entry) {
+  if (!entry->pending || entry->busy || entry->queued) return;
+  entry->queued = true;
+  queue_.push_back(entry->request.stream->request_id());
+  if (queue_.size() == 1) work_added_.notify_one();
+}
+
+void OutputPump::ForceEnd(Entry* entry, const absl::Status& status) {
+  entry->forced_end = status;
+  if (entry->busy) --num_busy_;
+  entry->busy = false;
+  MarkPending(entry);
+}
+
+void OutputPump::EndStalledSinks(absl::Time now) {
+  next_stall_check_ = now + stall_timeout_ / 4;
+  for (auto& [id, entry] : entries_) {
+    if (!entry->busy || now - entry->busy_since < stall_timeout_) continue;
+    ForceEnd(entry.get(),
+             absl::ResourceExhaustedError(absl::StrCat(
+                 "the client has read nothing for ", absl::FormatDuration(stall_timeout_),
+                 "; the stream was ended")));
+  }
+}
+
+void OutputPump::Run() {
+  std::vector<Entry*> work;
+  while (WaitForWork(&work)) {
+    for (Entry* entry : work) Process(entry);
+  }
+}
+
+bool OutputPump::WaitForWork(std::vector<Entry*>* work) {
+  work->clear();
+  std::unique_lock lock(mutex_);
+  const auto has_work = [this] { return stopping_ || !queue_.empty(); };
+  if (num_busy_ == 0) {
+    work_added_.wait(lock, has_work);
+  } else {
+    work_added_.wait_for(lock, absl::ToChronoNanoseconds(stall_timeout_ / 4), has_work);
+    const absl::Time now = absl::Now();
+    if (now >= next_stall_check_) EndStalledSinks(now);
+  }
+  if (stopping_ && queue_.empty()) return false;
+  for (RequestId id : std::exchange(queue_, {})) {
+    const auto it = entries_.find(id);
+    if (it == entries_.end()) continue;
+    it->second->queued = false;
+    it->second->pending = false;
+    work->push_back(it->second.get());
+  }
+  return true;
+}
+
+void OutputPump::Process(Entry* entry) {
+  absl::Status forced_end;
+  {
+    std::lock_guard lock(mutex_);
+    forced_end = entry->forced_end;
+  }
+  RunningRequest& request = entry->request;
+  if (!forced_end.ok() && request.sink != nullptr) {
+    canceller_->Cancel(request.stream->request_id());
+    EndSink(entry, forced_end);
+  }
+  // What is already decoded goes out before more is read: the server holds one ring's worth at most.
+  const bool may_read = request.sink == nullptr || !request.builder->HasResponse();
+  const bool all_read = may_read && ReadEvents(entry);
+  if (request.sink != nullptr) {
+    SendNext(entry, all_read);
+  } else if (entry->num_open > 0 && !all_read) {
+    std::lock_guard lock(mutex_);
+    MarkPending(entry);
+  }
+  if (request.sink == nullptr && entry->num_open == 0) Erase(entry);
+}
+
+bool OutputPump::ReadEvents(Entry* entry) {
+  for (int i = 0; i < kMaxEventsAtOnce; ++i) {
+    SequenceEvent event;
+    if (!entry->request.stream->Read(&event)) return true;
+    TakeEvent(entry, std::move(event));
+  }
+  return false;
+}
+
+void OutputPump::TakeEvent(Entry* entry, SequenceEvent event) {
+  RunningRequest& request = entry->request;
+  const SequenceKey key = event.key;
+  const RequestTimes* times = nullptr;
+  if (event.kind == SequenceEvent::Kind::kFinished) {
+    --entry->num_open;
+    times = &request.stream->times(key.index);
+    if (entry->failure.ok() && event.reason == FinishReason::kError) {
+      const absl::Status& status = request.stream->status(key.index);
+      entry->failure = status.ok() ? absl::InternalError("the engine failed this request")
+                                   : WithRetryPushback(status);
+    }
+  }
+  if (request.sink == nullptr) return;  // ended early: nobody listens
+  if (request.builder->Add(std::move(event), times)) canceller_->StopSequence(key);
+}
+
+void OutputPump::SendNext(Entry* entry, bool all_read) {
+  RunningRequest& request = entry->request;
+  v1::GenerateResponse response;
+  const bool has_response = request.builder->Next(&response);
+  const bool ended = entry->num_open == 0 && !request.builder->HasResponse();
+  if (!has_response && ended) {
+    EndSink(entry, entry->failure);
+    return;
+  }
+  if (ended && entry->failure.ok()) {
+    ResponseSink* sink = std::exchange(request.sink, nullptr);
+    request.lease = {};  // before the client can know that its id is free
+    sink->SendLast(std::move(response));
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    entry->pending |= !all_read || ended || request.builder->HasResponse();
+    if (has_response) {
+      entry->busy = true;
+      entry->busy_since = absl::Now();
+      if (++num_busy_ == 1) next_stall_check_ = entry->busy_since + stall_timeout_;
+    }
+    QueueIfReady(entry);
+  }
+  if (has_response) request.sink->Send(std::move(response));
+}
+
+void OutputPump::EndSink(Entry* entry, const absl::Status& status) {
+  ResponseSink* sink = std::exchange(entry->request.sink, nullptr);
+  entry->request.lease = {};  // before the client can know that its id is free
+  sink->End(status);
+}
+
+void OutputPump::Erase(Entry* entry) {
+  std::lock_guard lock(mutex_);
+  entries_.erase(entry->request.stream->request_id());
+}
+
+}  // namespace quire

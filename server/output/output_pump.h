@@ -1,0 +1,103 @@
+// OutputPump: the one thread that turns the engine's token events into responses. It owns every
+// running request's OutputStream and ResponseBuilder, and keeps at most one response under way per
+// sink: while a client reads slowly, its events wait in the engine's ring, which pauses that
+// sequence alone. The thread sleeps unless a stream has events or a sink has become ready.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "engine/output_stream.h"
+#include "server/generate/request_registry.h"
+#include "server/output/response_builder.h"
+#include "server/output/response_sink.h"
+
+namespace quire {
+
+// How the output side ends what the engine runs. Any thread.
+class SequenceCanceller {
+ public:
+  virtual ~SequenceCanceller() = default;
+  virtual void Cancel(RequestId request) = 0;
+  virtual void StopSequence(const SequenceKey& key) = 0;  // a stop string was found
+};
+
+// One request that the engine has accepted.
+struct RunningRequest {
+  std::shared_ptr<OutputStream> stream;
+  std::unique_ptr<ResponseBuilder> builder;
+  ResponseSink* sink;  // alive until its SendLast or End
+  RequestRegistry::Lease lease;
+};
+
+class OutputPump : public OutputListener {
+ public:
+  // A sink that stays busy for longer than `stall_timeout` is ended with RESOURCE_EXHAUSTED and
+  // its request cancelled. `canceller` must outlive every request with a sink.
+  OutputPump(SequenceCanceller* canceller, absl::Duration stall_timeout);
+  // All sinks must have been ended and the engine must be gone.
+  ~OutputPump() override;
+
+  // Takes over a request; its sink will be ended exactly once. Any thread.
+  void Add(RunningRequest request);
+
+  // Ends every sink with `status` and cancels the requests. Any thread.
+  void EndAll(absl::Status status);
+
+  // Engine's thread.
+  void OnOutput(const std::shared_ptr<OutputStream>& stream) override;
+
+ private:
+  struct Entry {
+    RunningRequest request;  // its sink is null once ended
+    int num_open;            // continuations whose end has not been read
+    absl::Status failure;    // what the first failed continuation said
+    // Guarded by mutex_.
+    bool pending = true;  // there may be something to read or to send
+    bool queued = false;  // is in queue_
+    bool busy = false;    // its sink has a response under way
+    absl::Time busy_since;
+    absl::Status forced_end;  // not OK: end the sink with this, whatever it is doing
+  };
+
+  void Run();
+  bool WaitForWork(std::vector<Entry*>* work);  // false when it is time to stop
+  void OnSinkReady(RequestId id);               // any thread
+
+  // Pump thread.
+  void Process(Entry* entry);
+  bool ReadEvents(Entry* entry);
+  void TakeEvent(Entry* entry, SequenceEvent event);
+  void SendNext(Entry* entry, bool all_read);
+  void EndSink(Entry* entry, const absl::Status& status);
+  void Erase(Entry* entry);
+
+  // With mutex_ held.
+  void MarkPending(Entry* entry);
+  void QueueIfReady(Entry* entry);
+  void ForceEnd(Entry* entry, const absl::Status& status);
+  void EndStalledSinks(absl::Time now);
+
+  SequenceCanceller* const canceller_;
+  const absl::Duration stall_timeout_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable work_added_;
+  absl::flat_hash_map<RequestId, std::unique_ptr<Entry>> entries_;
+  std::vector<RequestId> queue_;  // entries to process
+  int num_busy_ = 0;              // entries that are busy
+  absl::Time next_stall_check_;
+  absl::Status end_all_;  // not OK once EndAll was called
+  bool stopping_ = false;
+
+  std::thread thread_;  // the last member: it uses all others
+};
+
+}  // namespace quire

@@ -1,0 +1,30 @@
+// ResponseSink: where the responses of one request go; a transport implements it. Send and End
+// are called by one thread at a time: first the one that starts the request, then the output
+// thread. They must not block.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "quire/v1/inference.pb.h"
+
+namespace quire {
+
+class ResponseSink {
+ public:
+  virtual ~ResponseSink() = default;
+
+  // Called once, before the first Send: what to call when the next Send may come.
+  virtual void SetReadyCallback(std::function<void()> on_ready) = 0;
+
+  // Begins to send. One at a time: the next Send or SendLast comes only after the sink has
+  // called its ready callback (from any thread, also from inside Send).
+  virtual void Send(v1::GenerateResponse response) = 0;
+
+  // The last call: everything was sent, or the request ended early. End may come while a Send is
+  // still under way; what that was sending may then be lost. The sink may be gone when these return.
+  virtual void SendLast(v1::GenerateResponse response) = 0;
+  virtual void End(const absl::Status& status) = 0;
+};
+
+}  // namespace quire

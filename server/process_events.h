@@ -1,0 +1,32 @@
+// ProcessEvents: lets the main thread sleep until a signal asks the process to end or another
+// thread has news. Signals are taken from a descriptor, never in a handler.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/time/time.h"
+#include "server/transport/unique_fd.h"
+
+namespace quire {
+
+class ProcessEvents {
+ public:
+  enum class Kind : uint8_t { kSignal, kNews, kTimeout };
+
+  // Blocks SIGTERM and SIGINT in this thread and all that it starts; ignores SIGPIPE. To be made
+  // before any other thread.
+  ProcessEvents();
+
+  // Says that there is news. Any thread.
+  void Notify();
+
+  // The next event; kTimeout at the deadline.
+  Kind Wait(absl::Time deadline = absl::InfiniteFuture());
+
+ private:
+  UniqueFd signals_;  // signalfd
+  UniqueFd news_;     // eventfd
+};
+
+}  // namespace quire

@@ -1,0 +1,70 @@
+#include "server/rpc/admin_service.h"
+
+#include "absl/time/clock.h"
+#include "server/rpc/unary.h"
+
+namespace quire {
+
+namespace {
+
+v1::GetStatusResponse DescribeStatus(const ServingContext& context) {
+  const EngineStatus status = context.engine->status();
+  const SchedulerStats& scheduler = status.scheduler;
+  v1::GetStatusResponse response;
+  response.set_waiting_requests(scheduler.num_waiting);
+  response.set_waiting_tokens(scheduler.num_waiting_tokens);
+  response.set_running_sequences(scheduler.num_running);
+  response.set_paused_sequences(scheduler.num_paused);
+  response.set_kv_blocks_total(scheduler.blocks.num_blocks);
+  response.set_kv_blocks_in_use(scheduler.blocks.num_held);
+  response.set_kv_blocks_cached(scheduler.blocks.num_cached_free);
+  response.set_prefix_queried_tokens(scheduler.blocks.prefix_queried_tokens);
+  response.set_prefix_hit_tokens(scheduler.blocks.prefix_hit_tokens);
+  response.set_preemptions(scheduler.num_preemptions);
+  response.set_steps(static_cast<int64_t>(status.num_steps));
+  response.set_prompt_tokens(status.num_prompt_tokens);
+  response.set_generated_tokens(status.num_generated_tokens);
+  response.set_uptime_seconds(absl::ToDoubleSeconds(absl::Now() - context.start_time));
+  response.set_draining(!status.admitting);
+  response.set_active_streams(context.registry->size());
+  return response;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* call,
+                                                  const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* answer) {
+  return ServeUnary<v1::GetStatusRequest>(
+      call, *request, answer, [this](const v1::GetStatusRequest&) {
+        return absl::StatusOr<v1::GetStatusResponse>(DescribeStatus(context_));
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::Abort(grpc::CallbackServerContext* call,
+                                              const grpc::ByteBuffer* request,
+                                              grpc::ByteBuffer* answer) {
+  return ServeUnary<v1::AbortRequest>(
+      call, *request, answer,
+      [this](const v1::AbortRequest& message) -> absl::StatusOr<v1::AbortResponse> {
+        if (message.request_id().empty()) {
+          return absl::InvalidArgumentError("request_id: is empty; name the request to end");
+        }
+        v1::AbortResponse response;
+        response.set_found(context_.registry->Cancel(message.request_id()));
+        return response;
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::FlushPrefixCache(grpc::CallbackServerContext* call,
+                                                         const grpc::ByteBuffer* request,
+                                                         grpc::ByteBuffer* answer) {
+  return ServeUnary<v1::FlushPrefixCacheRequest>(
+      call, *request, answer, [this](const v1::FlushPrefixCacheRequest&) {
+        v1::FlushPrefixCacheResponse response;
+        response.set_blocks(context_.engine->FlushPrefixCache());
+        return absl::StatusOr<v1::FlushPrefixCacheResponse>(response);
+      });
+}
+
+}  // namespace quire

@@ -1,0 +1,38 @@
+// GrpcServer: gRPC with our services, health and reflection, without a port of its own: connections
+// come from the Acceptor. Limits are set for clients that nobody vouches for. Any thread.
+#pragma once
+
+#include <grpcpp/server.h>
+
+#include <memory>
+
+#include "absl/time/time.h"
+#include "server/rpc/admin_service.h"
+#include "server/rpc/inference_service.h"
+#include "server/transport/unique_fd.h"
+
+namespace quire {
+
+class GrpcServer {
+ public:
+  // Starts gRPC's threads. Health is NOT_SERVING until SetServing(true).
+  explicit GrpcServer(const ServingContext& context);
+  // Shuts down at once unless Shutdown was called.
+  ~GrpcServer();
+
+  // Takes over a non-blocking connection that speaks HTTP/2 in the clear.
+  void AddConnection(UniqueFd connection);
+
+  // What grpc.health.v1 answers for "" and for each service.
+  void SetServing(bool serving);
+
+  // Sends GOAWAY, waits for calls until the deadline, cancels the rest, and waits for their end.
+  void Shutdown(absl::Time deadline);
+
+ private:
+  InferenceService inference_;
+  AdminService admin_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace quire

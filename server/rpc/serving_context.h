@@ -1,0 +1,27 @@
+// ServingContext: what the services need of the running server. Plain pointers to parts that
+// outlive the services; the parts may be used by any thread.
+#pragma once
+
+#include <atomic>
+
+#include "absl/time/time.h"
+#include "engine/engine.h"
+#include "server/generate/generate_handler.h"
+#include "server/generate/model_facts.h"
+#include "server/generate/prompt_encoder.h"
+#include "server/generate/request_registry.h"
+#include "server/generate/work_pool.h"
+
+namespace quire {
+
+struct ServingContext {
+  Engine* engine;
+  GenerateHandler* generate;
+  RequestRegistry* registry;
+  WorkPool* work_pool;
+  const PromptEncoder* encoder;
+  const ModelFacts* model;
+  absl::Time start_time;
+};
+
+}  // namespace quire

@@ -1,0 +1,161 @@
+#include "server/server.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "engine/engine.h"
+#include "kernels/base/status_macros.h"
+#include "server/generate/generate_handler.h"
+#include "server/generate/prompt_encoder.h"
+#include "server/generate/work_pool.h"
+#include "server/output/output_pump.h"
+#include "server/rpc/grpc_server.h"
+#include "server/transport/acceptor.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int kNumWorkers = 2;
+constexpr size_t kMaxQueuedWork = 256;
+// How long gRPC may take to deliver what has been ended already.
+constexpr absl::Duration kLastDelivery = absl::Seconds(1);
+
+class EngineCanceller final : public SequenceCanceller {
+ public:
+  void Attach(Engine* engine) { engine_ = engine; }  // before the first request
+  void Cancel(RequestId request) override { engine_->Cancel(request); }
+  void StopSequence(const SequenceKey& key) override {
+    engine_->CancelSequence(key, FinishReason::kStop);
+  }
+
+ private:
+  Engine* engine_ = nullptr;
+};
+
+ModelFacts MakeFacts(const Settings& settings, const std::string& model_folder,
+                     const ModelInfo& info) {
+  ModelFacts facts;
+  facts.served_name = !settings.served_model_name.empty() ? settings.served_model_name
+                      : !settings.model.empty()
+                          ? settings.model
+                          : model_folder.substr(model_folder.find_last_of('/') + 1);
+  facts.vocab_size = info.config.vocab_size;
+  facts.max_model_len = info.max_model_len;
+  if (settings.generation_config == "auto") facts.defaults = info.generation;
+  for (const std::vector<TokenId>* ids :
+       {&info.config.eos_token_ids, &info.generation.eos_token_ids}) {
+    facts.eos_token_ids.insert(facts.eos_token_ids.end(), ids->begin(), ids->end());
+  }
+  std::sort(facts.eos_token_ids.begin(), facts.eos_token_ids.end());
+  facts.eos_token_ids.erase(
+      std::unique(facts.eos_token_ids.begin(), facts.eos_token_ids.end()),
+      facts.eos_token_ids.end());
+  return facts;
+}
+
+// Raises the soft limit of open files to the hard one; returns how many connections then fit. Each
+// takes two descriptors: gRPC's and the acceptor's.
+int64_t MaxConnections(int64_t wanted) {
+  constexpr int64_t kReservedFiles = 64;
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const auto files = static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, 1 << 30));
+  return std::clamp<int64_t>((files - kReservedFiles) / 2, 1, wanted);
+}
+
+}  // namespace
+
+// In the order of construction; destroyed from the end: no calls come in, then gRPC has ended every
+// call, then the engine is gone, then the output thread.
+struct Server::Parts {
+  explicit Parts(absl::Duration stall_timeout) : pump(&canceller, stall_timeout) {}
+
+  absl::Time start_time = absl::Now();
+  std::string address;
+  ModelFacts facts;
+  std::unique_ptr<PromptEncoder> encoder;
+  EngineCanceller canceller;
+  RequestRegistry registry;
+  OutputPump pump;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<GenerateHandler> generate;
+  std::unique_ptr<GrpcServer> grpc;
+  std::unique_ptr<WorkPool> work_pool;
+  std::unique_ptr<Acceptor> acceptor;
+};
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(
+    const Settings& settings, const std::string& model_folder, Listener listener,
+    std::function<void(const absl::Status&)> on_engine_failure) {
+  auto parts = std::make_unique<Parts>(absl::Seconds(settings.stream_stall_timeout));
+  auto encoder = std::async(std::launch::async, [&] {
+    return PromptEncoder::Load(model_folder, settings.chat_template);
+  });
+  ASSIGN_OR_RETURN(parts->engine, Engine::Open(ToEngineConfig(settings, model_folder)));
+  ASSIGN_OR_RETURN(parts->encoder, encoder.get());
+  parts->facts = MakeFacts(settings, model_folder, parts->engine->model_info());
+  parts->canceller.Attach(parts->engine.get());
+  parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork);
+  parts->generate = std::make_unique<GenerateHandler>(GenerateHandler::Parts{
+      parts->engine.get(), &parts->pump, &parts->registry, parts->work_pool.get(),
+      parts->encoder.get(), &parts->facts});
+  parts->grpc = std::make_unique<GrpcServer>(ServingContext{
+      parts->engine.get(), parts->generate.get(), &parts->registry, parts->work_pool.get(),
+      parts->encoder.get(), &parts->facts, parts->start_time});
+  parts->engine->SetFailureCallback(std::move(on_engine_failure));
+
+  RETURN_IF_ERROR(listener.Listen());
+  parts->address = listener.address();
+  AcceptorOptions options;
+  options.max_connections = MaxConnections(settings.max_connections);
+  parts->grpc->SetServing(true);
+  ASSIGN_OR_RETURN(parts->acceptor,
+                   Acceptor::Start(std::move(listener), options,
+                                   [grpc = parts->grpc.get()](UniqueFd connection) {
+                     grpc->AddConnection(std::move(connection));
+                   }));
+  return std::unique_ptr<Server>(new Server(std::move(parts)));
+}
+
+Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Server::~Server() {
+  parts_->acceptor.reset();
+  EndStreams();
+  parts_->grpc->Shutdown(absl::Now() + kLastDelivery);
+}
+
+void Server::BeginDrain() {
+  parts_->grpc->SetServing(false);
+  parts_->engine->StopAdmitting();
+}
+
+bool Server::WaitUntilDrained(absl::Time deadline) {
+  return parts_->registry.WaitUntilEmpty(deadline);
+}
+
+void Server::EndStreams() {
+  parts_->pump.EndAll(absl::UnavailableError("the server is shutting down"));
+}
+
+std::string Server::Describe() const {
+  const ModelInfo& info = parts_->engine->model_info();
+  return absl::StrCat(parts_->address, ", model \"", parts_->facts.served_name, "\" (",
+                      info.config.architecture, ", ", info.num_parameters, " parameters, ",
+                      DTypeName(info.dtype), ") on ", info.device_name, ", context ",
+                      info.max_model_len, " tokens, ", info.num_kv_blocks, " blocks of ",
+                      info.block_size);
+}
+
+std::string Server::MemoryLedger() const { return parts_->engine->memory_ledger().ToString(); }
+
+}  // namespace quire

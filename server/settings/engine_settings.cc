@@ -1,0 +1,45 @@
+#include "kernels/backend.h"
+#include "server/settings/settings.h"
+
+namespace quire {
+
+namespace {
+
+DeviceKind ChooseDevice(const std::string& device) {
+  if (device == "cuda") return DeviceKind::kCuda;
+  if (device == "cpu") return DeviceKind::kCpu;
+  return CudaAvailable() ? DeviceKind::kCuda : DeviceKind::kCpu;
+}
+
+std::optional<AttentionPath> ChooseAttention(const std::string& backend) {
+  if (backend == "native") return AttentionPath::kNative;
+  if (backend == "trtllm") return AttentionPath::kTrtllm;
+  return std::nullopt;
+}
+
+}  // namespace
+
+EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_folder) {
+  EngineConfig config;
+  config.model_folder = model_folder;
+  config.load_format = settings.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto;
+  config.dtype = ParseDType(settings.dtype);  // nothing for "auto"
+  config.seed = static_cast<uint64_t>(settings.seed);
+  config.max_model_len = settings.max_model_len;
+  config.device = ChooseDevice(settings.device);
+  config.num_threads = static_cast<int>(settings.num_threads);
+  config.max_num_seqs = settings.max_num_seqs;
+  config.max_num_batched_tokens = settings.max_num_batched_tokens;
+  config.block_size = static_cast<int32_t>(settings.block_size);
+  config.gpu_memory_utilization = settings.gpu_memory_utilization;
+  config.kv_cache_bytes = settings.kv_cache_memory_bytes;
+  config.enable_prefix_caching = settings.enable_prefix_caching;
+  config.enforce_eager = settings.enforce_eager;
+  config.async_scheduling = settings.async_scheduling;
+  config.attention_path = ChooseAttention(settings.attention_backend);
+  config.max_waiting_requests = settings.max_num_queued_reqs;
+  config.max_waiting_tokens = settings.max_num_queued_tokens;
+  return config;
+}
+
+}  // namespace quire

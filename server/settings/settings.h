@@ -1,0 +1,55 @@
+// Settings: everything quire-server can be told, with its defaults. Flags, configuration keys, help
+// and README all come from the declarations in setting_table.cc. Plain values, fixed after parsing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/engine_config.h"
+
+namespace quire {
+
+struct Settings {
+  // Model.
+  std::string model;              // empty: the bundled model
+  std::string served_model_name;  // empty: `model` as given
+  std::string load_format = "auto";
+  std::string dtype = "auto";
+  int64_t max_model_len = 0;  // 0: the model's own
+  std::string generation_config = "auto";
+  std::string chat_template;  // file; empty: the model's own
+  int64_t seed = 0;
+
+  // Device and memory.
+  std::string device = "auto";
+  int64_t num_threads = 0;
+  int64_t tensor_parallel_size = 1;
+  double gpu_memory_utilization = 0.9;
+  int64_t kv_cache_memory_bytes = 0;
+  std::string kv_cache_dtype = "auto";
+  int64_t block_size = 16;
+  std::string attention_backend = "auto";
+  bool enforce_eager = false;
+
+  // Scheduling.
+  int64_t max_num_seqs = 64;
+  int64_t max_num_batched_tokens = 2048;
+  int64_t max_num_queued_reqs = 1024;
+  int64_t max_num_queued_tokens = 1 << 22;
+  bool enable_prefix_caching = true;
+  bool async_scheduling = true;
+
+  // Serving.
+  std::string host = "0.0.0.0";
+  int64_t port = 8000;
+  int64_t max_connections = 4096;
+  int64_t stream_stall_timeout = 60;  // seconds
+  int64_t shutdown_timeout = 30;      // seconds
+  std::string log_level = "info";
+};
+
+// What the engine is told. `model_folder` replaces an empty `settings.model`; a device of "auto"
+// becomes the GPU where this build and machine have one, else the CPU.
+EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_folder);
+
+}  // namespace quire

@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "server/settings/setting_table.h"
+#include "server/settings/settings_parser.h"
+
+namespace quire {
+
+namespace {
+
+const Setting* FindByJsonKey(const std::string& key) {
+  for (const Setting& setting : SettingTable()) {
+    if (JsonKey(setting) == key) return &setting;
+  }
+  return nullptr;
+}
+
+absl::Status UnknownKey(const std::string& key) {
+  std::vector<std::string> known;
+  for (const Setting& setting : SettingTable()) known.push_back(JsonKey(setting));
+  const std::string nearest = NearestName(key, known);
+  return absl::InvalidArgumentError(
+      absl::StrCat("configuration: unknown key \"", key, "\"",
+                   nearest.empty() ? "; --help lists the settings"
+                                   : absl::StrCat("; did you mean \"", nearest, "\"?")));
+}
+
+bool TypeFits(const Setting& setting, const nlohmann::json& value) {
+  if (std::holds_alternative<IntField>(setting.field) ||
+      std::holds_alternative<IntChoiceField>(setting.field)) {
+    return value.is_number_integer();
+  }
+  if (std::holds_alternative<RealField>(setting.field)) return value.is_number();
+  if (std::holds_alternative<SwitchField>(setting.field)) return value.is_boolean();
+  return value.is_string();
+}
+
+absl::Status ApplyValue(const std::string& key, const nlohmann::json& value, Settings* settings) {
+  const Setting* setting = FindByJsonKey(key);
+  if (setting == nullptr) return UnknownKey(key);
+  // Numbers and booleans print as the command line would spell them; strings lose their quotes.
+  std::string text = value.dump();
+  if (value.is_string()) text = value.get<std::string>();
+  const std::string shown_name = absl::StrCat("configuration key \"", key, "\"");
+  if (!TypeFits(*setting, value)) {
+    const std::string allowed = AllowedValues(*setting);
+    return absl::InvalidArgumentError(
+        absl::StrCat(shown_name, ": ", value.dump(), " has the wrong type; allowed is ",
+                     allowed.empty() ? "a string" : allowed));
+  }
+  return SetFromText(*setting, shown_name, text, settings);
+}
+
+size_t EditDistance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substituted, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+absl::Status ApplyJson(const std::string& json_text, Settings* settings) {
+  const nlohmann::json json =
+      nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(
+        "configuration: not a JSON object; expected {\"max_model_len\": 4096, ...}");
+  }
+  for (const auto& [key, value] : json.items()) {
+    RETURN_IF_ERROR(ApplyValue(key, value, settings));
+  }
+  return absl::OkStatus();
+}
+
+std::string NearestName(const std::string& name, const std::vector<std::string>& known) {
+  constexpr size_t kMaxLength = 64;  // longer names are not worth comparing
+  std::string nearest;
+  size_t best = std::min(name.size(), kMaxLength) / 3 + 1;  // farther is no help
+  if (name.size() > kMaxLength) return nearest;
+  for (const std::string& candidate : known) {
+    const size_t distance = EditDistance(name, candidate);
+    if (distance > best || (distance == best && !nearest.empty())) continue;
+    best = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+}  // namespace quire

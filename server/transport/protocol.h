@@ -1,0 +1,22 @@
+// Tells the protocols of the one port apart by a connection's first bytes. Pure; any thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+namespace quire {
+
+enum class Protocol : uint8_t { kUndecided, kHttp2, kOther };
+
+// What the HTTP/2 connection preface begins with; no HTTP/1.1 method does.
+inline constexpr std::string_view kHttp2Start = "PRI ";
+
+// kUndecided: more bytes are needed.
+inline Protocol DetectProtocol(std::string_view first_bytes) {
+  const size_t size = std::min(first_bytes.size(), kHttp2Start.size());
+  if (first_bytes.substr(0, size) != kHttp2Start.substr(0, size)) return Protocol::kOther;
+  return size == kHttp2Start.size() ? Protocol::kHttp2 : Protocol::kUndecided;
+}
+
+}  // namespace quire
