@@ -50,6 +50,7 @@ void PackRowsOfTile(const Tensor& x, int64_t first_row, int64_t num_rows, uint32
     for (int64_t r = 0; r < num_rows; ++r) {
       const Element* row = in + r * x.row_stride();
       uint32_t* row_out = out + r * Step::kWords;
+#pragma GCC unroll 16
       for (int64_t s = begin; s < end; ++s) Step::Store(row + s * kGroup, row_out + s * step_words);
     }
   }

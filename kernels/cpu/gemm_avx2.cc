@@ -21,7 +21,9 @@ struct Avx2 {
   static Floats Zero() { return _mm256_setzero_ps(); }
   static Floats Load(const void* p) { return _mm256_loadu_ps(static_cast<const float*>(p)); }
   static void Store(float* p, Floats v) { _mm256_storeu_ps(p, v); }
-  static Floats Broadcast(const float* p) { return _mm256_broadcast_ss(p); }
+  static Floats Broadcast(const void* p) {
+    return _mm256_broadcast_ss(static_cast<const float*>(p));
+  }
   static Floats MulAdd(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
   static Floats LoadEven(const void* p) { return (Floats)((__v8su)Load(p) << 16); }
   static Floats LoadOdd(const void* p) { return (Floats)((__v8su)Load(p) & 0xffff0000u); }

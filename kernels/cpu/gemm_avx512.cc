@@ -1,6 +1,8 @@
 // AVX-512 without its bfloat16 dot product: 14x32 tiles; bfloat16 is widened in registers.
 #include <immintrin.h>
 
+#include <cstring>
+
 #include "kernels/base/tensor.h"
 #include "kernels/cpu/gemm_kernel.h"
 #include "kernels/cpu/packing.h"
@@ -21,7 +23,11 @@ struct Avx512 {
   static Floats Zero() { return _mm512_setzero_ps(); }
   static Floats Load(const void* p) { return _mm512_loadu_ps(p); }
   static void Store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
-  static Floats Broadcast(const float* p) { return _mm512_set1_ps(*p); }
+  static Floats Broadcast(const void* p) {
+    float x;
+    std::memcpy(&x, p, sizeof(x));
+    return _mm512_set1_ps(x);
+  }
   static Floats MulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   static Floats LoadEven(const void* p) { return (Floats)((__v16su)Load(p) << 16); }
   static Floats LoadOdd(const void* p) { return (Floats)((__v16su)Load(p) & 0xffff0000u); }

@@ -1,6 +1,8 @@
 // AVX-512 with vdpbf16ps, which multiplies pairs of bfloat16 and adds in float32: 14x32 tiles.
 #include <immintrin.h>
 
+#include <cstring>
+
 #include "kernels/base/tensor.h"
 #include "kernels/cpu/gemm_kernel.h"
 #include "kernels/cpu/packing.h"
@@ -22,11 +24,17 @@ struct Avx512Bf16 {
   static Floats Zero() { return _mm512_setzero_ps(); }
   static Floats Load(const void* p) { return _mm512_loadu_ps(p); }
   static void Store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
-  static Floats Broadcast(const float* p) { return _mm512_set1_ps(*p); }
+  static Floats Broadcast(const void* p) {
+    float x;
+    std::memcpy(&x, p, sizeof(x));
+    return _mm512_set1_ps(x);
+  }
   static Floats MulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   static Pairs LoadPairs(const void* p) { return (Pairs)_mm512_loadu_si512(p); }
-  static Pairs BroadcastPair(const uint32_t* p) {
-    return (Pairs)_mm512_set1_epi32(static_cast<int>(*p));
+  static Pairs BroadcastPair(const void* p) {
+    int x;
+    std::memcpy(&x, p, sizeof(x));
+    return (Pairs)_mm512_set1_epi32(x);
   }
   static Floats MulAddPairs(Pairs a, Pairs b, Floats c) { return _mm512_dpbf16_ps(c, a, b); }
 };

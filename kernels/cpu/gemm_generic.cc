@@ -26,7 +26,11 @@ struct Vector4 {
     return v;
   }
   static void Store(float* p, Floats v) { std::memcpy(p, &v, sizeof(v)); }
-  static Floats Broadcast(const float* p) { return Floats{*p, *p, *p, *p}; }
+  static Floats Broadcast(const void* p) {
+    float x;
+    std::memcpy(&x, p, sizeof(x));
+    return Floats{x, x, x, x};
+  }
   static Floats MulAdd(Floats a, Floats b, Floats c) { return a * b + c; }
   static Floats LoadEven(const void* p) { return (Floats)((Bits)Load(p) << 16); }
   static Floats LoadOdd(const void* p) { return (Floats)((Bits)Load(p) & 0xffff0000u); }

@@ -3,8 +3,8 @@
 // for one instruction set can be linked in place of another's.
 //
 // A vector type V has: Floats (a register), kLanes, kNumRegisters, kBf16Pairs, and static functions
-// Zero, Store, Load (floats), Broadcast (a float), MulAdd(a, b, c) = a * b + c; with kBf16Pairs
-// MulAddPairs(pair of one row, weights, c), otherwise LoadEven and LoadOdd, which widen the first
+// Zero, Store, Load, Broadcast (a float), MulAdd(a, b, c) = a * b + c. With kBf16Pairs also Pairs,
+// LoadPairs, BroadcastPair and MulAddPairs; otherwise LoadEven and LoadOdd, which widen the first
 // and the second elements of a vector of bfloat16 pairs.
 
 namespace quire::cpu {
@@ -21,70 +21,62 @@ constexpr int NumColumnVectors(int num_rows) {
   return vectors;
 }
 
+// What one vector of weights and one activation make: of floats, of bfloat16 pairs, and of the
+// first or second elements of pairs after widening.
+template <class V>
+struct FloatProduct {
+  using Operand = typename V::Floats;
+  static Operand Weights(const char* p) { return V::Load(p); }
+  static Operand Activation(const char* p) { return V::Broadcast(p); }
+  static auto MulAdd(Operand x, Operand w, typename V::Floats acc) { return V::MulAdd(x, w, acc); }
+};
+template <class V>
+struct EvenProduct : FloatProduct<V> {
+  static auto Weights(const char* p) { return V::LoadEven(p); }
+};
+template <class V>
+struct OddProduct : FloatProduct<V> {
+  static auto Weights(const char* p) { return V::LoadOdd(p); }
+};
+template <class V>
+struct PairProduct {
+  using Operand = typename V::Pairs;
+  static Operand Weights(const char* p) { return V::LoadPairs(p); }
+  static Operand Activation(const char* p) { return V::BroadcastPair(p); }
+  static auto MulAdd(Operand x, Operand w, typename V::Floats acc) {
+    return V::MulAddPairs(x, w, acc);
+  }
+};
+
 template <class V, int kRows, int kVectors>
 struct Accumulators {
   typename V::Floats v[kRows][kVectors];
 };
 
-template <class V, int kRows, int kVectors>
-inline __attribute__((always_inline)) void StepF32(const float* x, const char* weights,
-                                                   Accumulators<V, kRows, kVectors>& acc) {
-  typename V::Floats w[kVectors];
+// Adds the products of each row's activation, kStride bytes apart, and the vectors of weights.
+template <class Product, int kStride, class V, int kRows, int kVectors>
+inline __attribute__((always_inline)) void AddProducts(const char* x, const char* weights,
+                                                       Accumulators<V, kRows, kVectors>& acc) {
+  typename Product::Operand w[kVectors];
 #pragma GCC unroll 16
-  for (int c = 0; c < kVectors; ++c) w[c] = V::Load(weights + c * sizeof(w[0]));
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-    const typename V::Floats xr = V::Broadcast(x + r);
-#pragma GCC unroll 16
-    for (int c = 0; c < kVectors; ++c) acc.v[r][c] = V::MulAdd(xr, w[c], acc.v[r][c]);
-  }
-}
-
-template <class V, int kRows, int kVectors>
-inline __attribute__((always_inline)) void StepBf16Pairs(const uint32_t* x, const char* weights,
-                                                         Accumulators<V, kRows, kVectors>& acc) {
-  typename V::Pairs w[kVectors];
-#pragma GCC unroll 16
-  for (int c = 0; c < kVectors; ++c) w[c] = V::LoadPairs(weights + c * sizeof(w[0]));
+  for (int c = 0; c < kVectors; ++c) w[c] = Product::Weights(weights + c * sizeof(w[0]));
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    const typename V::Pairs xr = V::BroadcastPair(x + r);
+    const typename Product::Operand xr = Product::Activation(x + r * kStride);
 #pragma GCC unroll 16
-    for (int c = 0; c < kVectors; ++c) acc.v[r][c] = V::MulAddPairs(xr, w[c], acc.v[r][c]);
-  }
-}
-
-// The first elements of all pairs, then the second: half the registers for weights.
-template <class V, int kRows, int kVectors>
-inline __attribute__((always_inline)) void StepBf16Widened(const float* x, const char* weights,
-                                                           Accumulators<V, kRows, kVectors>& acc) {
-  typename V::Floats w[kVectors];
-#pragma GCC unroll 16
-  for (int c = 0; c < kVectors; ++c) w[c] = V::LoadEven(weights + c * sizeof(w[0]));
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-    const typename V::Floats xr = V::Broadcast(x + 2 * r);
-#pragma GCC unroll 16
-    for (int c = 0; c < kVectors; ++c) acc.v[r][c] = V::MulAdd(xr, w[c], acc.v[r][c]);
-  }
-#pragma GCC unroll 16
-  for (int c = 0; c < kVectors; ++c) w[c] = V::LoadOdd(weights + c * sizeof(w[0]));
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-    const typename V::Floats xr = V::Broadcast(x + 2 * r + 1);
-#pragma GCC unroll 16
-    for (int c = 0; c < kVectors; ++c) acc.v[r][c] = V::MulAdd(xr, w[c], acc.v[r][c]);
+    for (int c = 0; c < kVectors; ++c) acc.v[r][c] = Product::MulAdd(xr, w[c], acc.v[r][c]);
   }
 }
 
 enum class Elements { kF32, kBf16 };
 
+// One tile, see TileArgs. The columns are done in as many passes over the panel as the registers
+// ask for.
 template <class V, Elements kElements, int kRows>
 void Tile(const TileArgs& args) {
   constexpr int kVectors = NumColumnVectors<V>(kRows);
-  using Floats = typename V::Floats;
   constexpr int kValueBytes = kElements == Elements::kBf16 && !V::kBf16Pairs ? 8 : 4;
-  constexpr int kColumnBytes = kVectors * sizeof(Floats);
+  constexpr int kColumnBytes = kVectors * V::kLanes * sizeof(float);
   // One pass over the panel reads memory in order, which the processor foresees. Several passes
   // would leave the memory idle in all but the first, so each fetches its share of the next panel.
   constexpr bool kOnePass = kColumnBytes == kStepBytes;
@@ -104,11 +96,12 @@ void Tile(const TileArgs& args) {
         ahead += kColumnBytes;
       }
       if constexpr (kElements == Elements::kF32) {
-        StepF32(reinterpret_cast<const float*>(x), weights, acc);
+        AddProducts<FloatProduct<V>, kValueBytes>(x, weights, acc);
       } else if constexpr (V::kBf16Pairs) {
-        StepBf16Pairs(reinterpret_cast<const uint32_t*>(x), weights, acc);
-      } else {
-        StepBf16Widened(reinterpret_cast<const float*>(x), weights, acc);
+        AddProducts<PairProduct<V>, kValueBytes>(x, weights, acc);
+      } else {  // one after the other: half the registers for weights
+        AddProducts<EvenProduct<V>, kValueBytes>(x, weights, acc);
+        AddProducts<OddProduct<V>, kValueBytes>(x + sizeof(float), weights, acc);
       }
       x += kRows * kValueBytes;
       weights += kStepBytes;
@@ -120,7 +113,6 @@ void Tile(const TileArgs& args) {
         V::Store(args.out + r * kPanelFeatures + column + c * V::kLanes, acc.v[r][c]);
       }
     }
-    static_assert(sizeof(Floats) == V::kLanes * sizeof(float));
   }
 }
 
