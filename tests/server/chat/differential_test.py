@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Compares quire's chat templates with Python's jinja2, set up as transformers sets it up.
+
+Every case is a template and an input. Both sides must render the same bytes, or both must fail. Exits 77 (skipped)
+where jinja2 is not installed. Usage: differential_test.py TEMPLATE_TOOL [-v]
+"""
+import datetime
+import json
+import os
+import subprocess
+import sys
+
+try:
+    import jinja2
+    from jinja2.ext import Extension
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+except ImportError:
+    print("skipped: the Python module jinja2 is not installed")
+    sys.exit(77)
+
+import differential_cases
+
+NOW = 1751700000
+MIN_CASES = 200
+
+
+class Generation(Extension):
+    """{% generation %}, which here only prints its body."""
+
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method("_body"), [], [], body).set_lineno(line)
+
+    def _body(self, caller):
+        return caller()
+
+
+def make_environment():
+    def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    def raise_exception(message):
+        raise jinja2.exceptions.TemplateError(message)
+
+    def strftime_now(format):
+        return datetime.datetime.fromtimestamp(NOW).strftime(format)
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
+    )
+    environment.filters["tojson"] = tojson
+    environment.globals["raise_exception"] = raise_exception
+    environment.globals["strftime_now"] = strftime_now
+    return environment
+
+
+def reference(environment, template, given):
+    variables = {
+        "messages": given.get("messages", []),
+        "tools": given.get("tools"),
+        "documents": given.get("documents"),
+        "add_generation_prompt": given.get("add_generation_prompt", False),
+        "continue_final_message": False,
+        "bos_token": given.get("bos_token", ""),
+        "eos_token": given.get("eos_token", ""),
+        **given.get("kwargs", {}),
+    }
+    try:
+        return {"text": environment.from_string(template).render(**variables)}
+    except Exception as error:  # Any failure is a result to compare.
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def explain(case, expected, actual):
+    print(f"--- {case['name']}\ntemplate: {case['template']!r}\ninput: {json.dumps(case['input'])[:600]}")
+    print(f"jinja2: {expected}\nquire:  {actual}\n")
+
+
+def main():
+    os.environ["TZ"] = "UTC"
+    tool = subprocess.Popen([sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    environment = make_environment()
+    cases = list(differential_cases.all_cases())
+    num_wrong = num_errors = 0
+    for case in cases:
+        # Through JSON, so that both sides see the same values.
+        given = json.loads(json.dumps(case["input"]))
+        expected = reference(environment, case["template"], given)
+        request = {"template": case["template"], "input": {**given, "now": NOW}}
+        tool.stdin.write(json.dumps(request) + "\n")
+        tool.stdin.flush()
+        line = tool.stdout.readline()
+        if not line:
+            print(f"the tool died on {case['name']}: {case['template']!r}")
+            return 1
+        actual = json.loads(line)
+        num_errors += "error" in expected
+        same = expected.get("text") == actual.get("text")
+        if not same or "-v" in sys.argv:
+            explain(case, expected, actual)
+        num_wrong += not same
+    tool.stdin.close()
+    print(f"{len(cases)} cases, {num_errors} of them errors; {num_wrong} differ (jinja2 {jinja2.__version__})")
+    if len(cases) < MIN_CASES:
+        print(f"expected at least {MIN_CASES} cases")
+        return 1
+    return 1 if num_wrong or tool.wait() != 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

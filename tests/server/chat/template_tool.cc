@@ -1,0 +1,45 @@
+// Renders templates for differential_test.py. Reads lines {"template": ..., "input": {...}} from
+// standard input and answers each with {"text": ...} or {"error": ...}. The input holds the fields
+// of RenderInput.
+#include <iostream>
+#include <string>
+
+#include "nlohmann/json.hpp"
+#include "server/chat/chat_template.h"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+quire::RenderInput InputFrom(const Json& json) {
+  quire::RenderInput input;
+  input.messages = json.value("messages", Json::array());
+  input.tools = json.value("tools", Json());
+  input.documents = json.value("documents", Json());
+  input.add_generation_prompt = json.value("add_generation_prompt", false);
+  input.continue_final_message = json.value("continue_final_message", false);
+  input.bos_token = json.value("bos_token", "");
+  input.eos_token = json.value("eos_token", "");
+  input.kwargs = json.value("kwargs", Json::object());
+  input.now = json.value("now", std::int64_t{0});
+  return input;
+}
+
+Json Answer(const Json& request) {
+  const auto compiled = quire::ChatTemplate::Compile(request.at("template").get<std::string>());
+  if (!compiled.ok()) return {{"error", std::string(compiled.status().message())}};
+  const auto segments = compiled->Render(InputFrom(request.at("input")));
+  if (!segments.ok()) return {{"error", std::string(segments.status().message())}};
+  std::string text;
+  for (const quire::PromptSegment& segment : *segments) text += segment.text;
+  return {{"text", text}};
+}
+
+}  // namespace
+
+int main() {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::cout << Answer(Json::parse(line)).dump() << "\n" << std::flush;
+  }
+  return 0;
+}
