@@ -54,7 +54,7 @@ class TileKernel {
     }
     first_key_ = std::max(visible_[0].begin, tile_.first_split * kKeySplit);
     end_key_ = std::min(visible_[num_rows_ - 1].end, tile_.end_split * kKeySplit);
-    if (first_key_ < end_key_) LocateKeys(first_key_ / kKeyTile * kKeyTile, *rows_);
+    if (first_key_ < end_key_) LocateKeys(first_key_ / kKeyTile * kKeyTile, *keys_);
     for (int64_t split = tile_.first_split; split < tile_.end_split; ++split) {
       const int64_t partial_row = (split - tile_.first_split) * tile_.partial_stride;
       state_ = tile_.partials.out != nullptr ? tile_.partials.FromRow(partial_row, padded_dim_)
@@ -67,10 +67,9 @@ class TileKernel {
   }
 
  private:
-  // Where the keys of a tile, and their values, lie.
-  struct KeyRows {
-    const T* k[kKeyTile];
-    const T* v[kKeyTile];
+  struct TileKeys {
+    TileRows<T> k;
+    TileRows<T> v;
   };
 
   void AttendSplit(int64_t split_begin) {
@@ -82,65 +81,73 @@ class TileKernel {
     for (int64_t key_tile = begin / kKeyTile * kKeyTile; key_tile < end; key_tile += kKeyTile) {
       // While one tile is computed, the rows of the next one are fetched.
       const bool has_next = key_tile + kKeyTile < end_key_;
-      if (has_next) LocateKeys(key_tile + kKeyTile, *next_rows_);
-      AttendKeys(key_tile, has_next ? *next_rows_ : *rows_);
-      std::swap(rows_, next_rows_);
+      if (has_next) LocateKeys(key_tile + kKeyTile, *next_keys_);
+      AttendKeys(key_tile, has_next ? *next_keys_ : *keys_);
+      std::swap(keys_, next_keys_);
     }
     for (int64_t r = 0; r < num_rows_; ++r) {
       state_.sum[r] = SumOfLanes(hn::LoadU(F32(), scratch_.lane_sums + r * kLanes));
     }
   }
 
-  // Visible keys of the tile at position `key_tile`, which *rows_ holds.
-  void AttendKeys(int64_t key_tile, const KeyRows& next_rows) {
+  // Visible keys of the tile at position `key_tile`, which *keys_ holds.
+  void AttendKeys(int64_t key_tile, const TileKeys& next_keys) {
     const int64_t begin = std::max(first_key_ - key_tile, int64_t{0});
     const int64_t end = std::min(end_key_ - key_tile, kKeyTile);
-    const int64_t first = begin / kKeyStripe * kKeyStripe;
-    const int64_t last = RoundUp(end, kKeyStripe);
-    const int64_t num_words = head_dim_ / kElementsPerWord<T>;
-    for (int64_t key = first; key < last; key += kLanes) {
-      TransposeKeys(rows_->k + key, next_rows.k + key, num_words, scratch_.keys + key);
-    }
-    for (int64_t key = first; key < last; key += 2 * kLanes) {
-      ForRowBlocks<kScoreRows>(num_rows_, [&](auto rows, int64_t row) HWY_ATTR {
-        ScoreBlock<T, rows>(scratch_.queries + row * head_dim_, head_dim_, scratch_.keys + key,
-                            scratch_.scores + row * kKeyTile + key);
-      });
-    }
+    Score(begin / kKeyStripe * kKeyStripe, RoundUp(end, kKeyStripe), next_keys.k);
     for (int64_t r = 0; r < num_rows_; ++r) {
       row_begin_[r] = std::max(visible_[r].begin - key_tile, begin);
       row_end_[r] = std::min(visible_[r].end - key_tile, end);
       if (row_begin_[r] < row_end_[r]) SoftmaxRow(r, row_begin_[r], row_end_[r]);
     }
     if (num_rows_ >= kMinRowsToWiden || head_dim_ % kLanes != 0) {
-      WidenValues(begin, end, next_rows);
-      AddValues<float>(wide_v_rows_, nullptr);
+      AddValues<float>(WidenValues(begin, end, next_keys.v), nullptr);
     } else {
-      AddValues<T>(rows_->v, next_rows.v);
+      AddValues<T>(keys_->v, &next_keys.v);
     }
   }
 
-  // Finds the rows of a tile's visible keys. The rest of the arrays repeats them, to be read as
-  // harmlessly as the rows themselves.
-  void LocateKeys(int64_t key_tile, KeyRows& rows) const {
-    const int64_t begin = std::max(first_key_ - key_tile, int64_t{0});
-    const int64_t end = std::min(end_key_ - key_tile, kKeyTile);
-    const int64_t head_offset = tile_.kv_head * kv_.head_stride;
-    for (int64_t key = begin; key < end;) {
-      const int64_t position = key_tile + key;
+  void Score(int64_t begin, int64_t end, const TileRows<T>& next_keys) {
+    if (num_rows_ <= kFewRows) {
+      for (int64_t key = begin; key < end; key += 2 * kLanes) {
+        ForOneRowBlock<kFewRows>(num_rows_, 0, [&](auto rows, int64_t) HWY_ATTR {
+          ScoreKeys<T, rows>(scratch_.queries, head_dim_, keys_->k, next_keys, key,
+                             scratch_.scores + key);
+        });
+      }
+      return;
+    }
+    for (int64_t key = begin; key < end; key += kLanes) {
+      TransposeKeys(keys_->k.Row(key), next_keys.Row(key), kv_.token_stride,
+                    head_dim_ / kElementsPerWord<T>, scratch_.keys + key);
+    }
+    for (int64_t key = begin; key < end; key += 2 * kLanes) {
+      ForRowBlocks<kScoreRows>(num_rows_, [&](auto rows, int64_t row) HWY_ATTR {
+        ScoreColumns<T, rows>(scratch_.queries + row * head_dim_, head_dim_, scratch_.keys + key,
+                              scratch_.scores + row * kKeyTile + key);
+      });
+    }
+  }
+
+  // Finds the groups of a tile that hold visible keys; whole, because a block does. The others
+  // repeat the first one, to be read as harmlessly.
+  void LocateKeys(int64_t key_tile, TileKeys& keys) const {
+    const int64_t first = (std::max(first_key_ - key_tile, int64_t{0})) / kKeyGroup;
+    const int64_t last = CeilDiv(std::min(end_key_ - key_tile, kKeyTile), kKeyGroup);
+    for (int64_t group = first; group < last; ++group) {
+      const int64_t position = key_tile + group * kKeyGroup;
       const int64_t block = tile_.blocks[position / kv_.block_size];
       DCHECK(block >= 0);
-      const int64_t token = position % kv_.block_size;
-      const int64_t num_keys = std::min(kv_.block_size - token, end - key);
-      int64_t offset = block * kv_.block_stride + token * kv_.token_stride + head_offset;
-      for (int64_t i = 0; i < num_keys; ++i, ++key, offset += kv_.token_stride) {
-        rows.k[key] = static_cast<const T*>(kv_.k) + offset;
-        rows.v[key] = static_cast<const T*>(kv_.v) + offset;
-      }
+      const int64_t offset = block * kv_.block_stride +
+                             position % kv_.block_size * kv_.token_stride +
+                             tile_.kv_head * kv_.head_stride;
+      keys.k.groups[group] = static_cast<const T*>(kv_.k) + offset;
+      keys.v.groups[group] = static_cast<const T*>(kv_.v) + offset;
     }
-    for (const T** array : {rows.k, rows.v}) {
-      std::fill(array, array + begin, array[begin]);
-      std::fill(array + end, array + kKeyTile, array[end - 1]);
+    for (TileRows<T>* rows : {&keys.k, &keys.v}) {
+      rows->stride = kv_.token_stride;
+      std::fill(std::begin(rows->groups), rows->groups + first, rows->groups[first]);
+      std::fill(rows->groups + last, std::end(rows->groups), rows->groups[first]);
     }
   }
 
@@ -185,21 +192,28 @@ class TileKernel {
     hn::StoreU(sum, d, lane_sums);
   }
 
-  void WidenValues(int64_t begin, int64_t end, const KeyRows& next_rows) {
+  // V of keys [begin, end) in float32.
+  TileRows<float> WidenValues(int64_t begin, int64_t end, const TileRows<T>& next_v) {
     for (int64_t key = begin; key < end; ++key) {
-      FetchRow(next_rows.v[key], head_dim_);
+      FetchRow(next_v.Row(key), head_dim_);
+      const T* row = keys_->v.Row(key);
       float* wide = scratch_.values + key * padded_dim_;
       for (int64_t i = 0; i < head_dim_; i += kLanes) {
-        StoreF32(LoadF32(rows_->v[key] + i, head_dim_ - i), wide + i);
+        StoreF32(LoadF32(row + i, head_dim_ - i), wide + i);
       }
-      wide_v_rows_[key] = wide;
     }
+    TileRows<float> rows;
+    rows.stride = padded_dim_;
+    for (int64_t group = 0; group < kKeyTile / kKeyGroup; ++group) {
+      rows.groups[group] = scratch_.values + group * kKeyGroup * padded_dim_;
+    }
+    return rows;
   }
 
   // A row never touches the value of a key that it does not see: rows of a block share the keys
   // that all of them see, and take the others alone.
   template <typename V>
-  void AddValues(const V* const* v, const V* const* next_v) {
+  void AddValues(const TileRows<V>& v, const TileRows<V>* next_v) {
     ForRowBlocks<kValueRows>(num_rows_, [&](auto rows, int64_t row) HWY_ATTR {
       const int64_t begin = *std::max_element(row_begin_ + row, row_begin_ + row + rows);
       const int64_t end = *std::min_element(row_end_ + row, row_end_ + row + rows);
@@ -215,16 +229,18 @@ class TileKernel {
   }
 
   template <int kRows, typename V>
-  void AddRows(const V* const* v, const V* const* next_v, int64_t row, int64_t begin, int64_t end) {
+  void AddRows(const TileRows<V>& v, const TileRows<V>* next_v, int64_t row, int64_t begin,
+               int64_t end) {
     if (begin >= end) return;
     const float* weights = scratch_.scores + row * kKeyTile;
     float* out = state_.out + row * padded_dim_;
     int64_t column = 0;
     for (; column + kValueVectors * kLanes <= head_dim_; column += kValueVectors * kLanes) {
-      ValueBlock<V, kRows, kValueVectors>(weights, v, next_v, begin, end, column, out, padded_dim_);
+      AddValueColumns<V, kRows, kValueVectors>(weights, v, next_v, begin, end, column, out,
+                                               padded_dim_);
     }
     for (; column < head_dim_; column += kLanes) {
-      ValueBlock<V, kRows, 1>(weights, v, next_v, begin, end, column, out, padded_dim_);
+      AddValueColumns<V, kRows, 1>(weights, v, next_v, begin, end, column, out, padded_dim_);
     }
   }
 
@@ -241,10 +257,9 @@ class TileKernel {
   KeyRange visible_[kMaxTileRows];   // per row, absolute
   int64_t row_begin_[kMaxTileRows];  // per row, within the key tile
   int64_t row_end_[kMaxTileRows];
-  KeyRows key_rows_[2];
-  KeyRows* rows_ = &key_rows_[0];       // of the tile at hand
-  KeyRows* next_rows_ = &key_rows_[1];  // of the one after it
-  const float* wide_v_rows_[kKeyTile];
+  TileKeys tile_keys_[2];
+  TileKeys* keys_ = &tile_keys_[0];       // of the tile at hand
+  TileKeys* next_keys_ = &tile_keys_[1];  // of the one after it
 };
 
 // Scales q so that a score is the logit in base 2, or what the soft cap takes.
@@ -369,6 +384,8 @@ AttentionScratch::AttentionScratch(int64_t head_dim)
   scores = values + kKeyTile * PaddedHeadDim(head_dim);
   lane_sums = scores + kMaxTileRows * kKeyTile;
   queries = lane_sums + kMaxTileRows * kMaxLanes;
+  // Keys of groups that nobody sees are scored too, as whatever lies here.
+  std::fill_n(memory.get(), num_floats, 0.0f);
 }
 
 }  // namespace quire::cpu

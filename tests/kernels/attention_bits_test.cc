@@ -1,6 +1,6 @@
 // A query's bits are its own: they depend neither on the chunk it came in, nor on the other
 // sequences of the step, nor on the number of threads or where its blocks lie.
-#include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -9,21 +9,22 @@
 namespace quire {
 namespace {
 
-class AttentionBitsTest : public AttentionTest {};
-
 constexpr uint32_t kSeed = 21;
 
-// The result of the query at position kv_len - 1 of a lone sequence, computed as a decode.
-std::vector<std::vector<float>> DecodeEach(
-    const AttentionGeometry& geometry, int32_t first_len, int32_t last_len,
-    const std::function<AttentionOutput(const PagedBatch&)>& run) {
-  std::vector<std::vector<float>> results;
-  for (int32_t kv_len = first_len; kv_len <= last_len; ++kv_len) {
-    const PagedBatch batch = MakePagedBatch(geometry, {{1, kv_len}}, KvOrder::kNhd, kSeed, kv_len);
-    results.push_back(run(batch).Token(0, 1));
+// Results of the query at position kv_len - 1 of a lone sequence, computed as a decode, by kv_len.
+using DecodedByLength = std::map<int32_t, std::vector<float>>;
+
+class AttentionBitsTest : public AttentionTest {
+ protected:
+  DecodedByLength Decode(const AttentionGeometry& geometry, const std::vector<int32_t>& kv_lens) {
+    DecodedByLength results;
+    for (int32_t kv_len : kv_lens) {
+      const auto batch = MakePagedBatch(geometry, {{1, kv_len}}, KvOrder::kNhd, kSeed, kv_len);
+      results[kv_len] = Run(batch).Token(0, 1);
+    }
+    return results;
   }
-  return results;
-}
+};
 
 TEST_P(AttentionBitsTest, ChunkedEqualsDecodedForEveryChunkSize) {
   for (auto [dtype, window] : {std::pair(DType::kF32, 0), {DType::kBF16, 50}}) {
@@ -31,16 +32,19 @@ TEST_P(AttentionBitsTest, ChunkedEqualsDecodedForEveryChunkSize) {
     AttentionGeometry geometry = Geometry(3, 1, 40, dtype);
     geometry.sliding_window = window;
     const int32_t last_len = 1100;  // beyond one split
-    const int32_t max_chunk = 140;  // beyond two tiles of queries
-    const auto decoded = DecodeEach(geometry, last_len - max_chunk + 1, last_len,
-                                    [this](const PagedBatch& batch) { return Run(batch); });
-    for (int32_t chunk = 2; chunk <= max_chunk; chunk += chunk < 30 ? 1 : 11) {
+    std::vector<int32_t> kv_lens;
+    for (int32_t len = 960; len <= last_len; len += len < 1070 ? 13 : 2) kv_lens.push_back(len);
+    const DecodedByLength decoded = Decode(geometry, kv_lens);
+    // Up to more than two tiles of queries.
+    for (int32_t chunk = 2; chunk <= 140; chunk += chunk < 30 ? 1 : 11) {
       const PagedBatch batch =
           MakePagedBatch(geometry, {{chunk, last_len}}, KvOrder::kNhd, kSeed, 3);
       const AttentionOutput output = Run(batch);
-      for (int32_t i = 0; i < chunk; ++i) {
-        ASSERT_EQ(output.Token(i, chunk), decoded[max_chunk - chunk + i])
-            << "token " << i << " of a chunk of " << chunk;
+      for (const auto& [kv_len, expected] : decoded) {
+        const int32_t token = chunk - 1 - (last_len - kv_len);
+        if (token < 0) continue;
+        ASSERT_EQ(output.Token(token, chunk), expected)
+            << "token " << token << " of a chunk of " << chunk;
       }
     }
   }
@@ -51,9 +55,11 @@ TEST_P(AttentionBitsTest, WholePromptEqualsDecodedTokenByToken) {
   const int32_t len = 200;
   const AttentionOutput prompt =
       Run(MakePagedBatch(geometry, {{len, len}}, KvOrder::kNhd, kSeed, 1));
-  const auto decoded =
-      DecodeEach(geometry, 1, len, [this](const PagedBatch& batch) { return Run(batch); });
-  for (int32_t i = 0; i < len; ++i) ASSERT_EQ(prompt.Token(i, len), decoded[i]) << "token " << i;
+  const DecodedByLength decoded =
+      Decode(geometry, {1, 2, 3, 15, 16, 17, 31, 32, 33, 34, 63, 64, 65, 66, 100, 128, 129, 200});
+  for (const auto& [kv_len, expected] : decoded) {
+    ASSERT_EQ(prompt.Token(kv_len - 1, len), expected) << "token " << kv_len - 1;
+  }
 }
 
 TEST_P(AttentionBitsTest, CompanyDoesNotMatter) {
