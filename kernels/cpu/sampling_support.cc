@@ -53,12 +53,11 @@ double TotalWeight(const LogitRow& row, float inverse_temperature, SamplingScrat
   return std::accumulate(begin, begin + NumLogitBlocks(row.vocab_size), 0.0);
 }
 
-// The last candidate of the ranking that top-p keeps: the first one at which the sum reaches
-// `mass`. Halves the range that holds it, partitioning only that range.
-Candidate LastWithinMass(std::vector<Candidate>& ranked, double mass) {
-  auto begin = ranked.begin();
-  auto end = ranked.end();
-  double before = 0;
+// The first of the ranking at which the sum, `before` to start with, reaches `mass`; else the last.
+// Halves the range that holds it, partitioning only that range.
+Candidate FindMass(std::vector<Candidate>& candidates, double before, double mass) {
+  auto begin = candidates.begin();
+  auto end = candidates.end();
   while (end - begin > 1) {
     const auto middle = begin + (end - begin) / 2;
     std::nth_element(begin, middle, end, RanksBefore);
@@ -73,6 +72,34 @@ Candidate LastWithinMass(std::vector<Candidate>& ranked, double mass) {
     }
   }
   return *begin;
+}
+
+// The last candidate of the ranking that top-p keeps. Only the slice of logits that holds it is
+// looked at closely.
+Candidate LastWithinMass(const LogitRow& row, float inverse_temperature, double mass,
+                         SamplingScratch& scratch) {
+  constexpr int kNumSlices = 256;
+  const float slices_per_logit = 16 * inverse_temperature;  // the last slice begins at exp(-16)
+  const auto slice_of = [&](const Candidate& candidate) {
+    const float slice = (row.max - candidate.logit) * slices_per_logit;
+    return static_cast<int>(std::min(slice, kNumSlices - 1.0f));
+  };
+  double slice_mass[kNumSlices] = {};
+  for (const Candidate& candidate : scratch.candidates) {
+    slice_mass[slice_of(candidate)] += candidate.weight;
+  }
+  double before = 0;
+  int slice = 0;
+  for (; slice < kNumSlices - 1 && before + slice_mass[slice] < mass; ++slice) {
+    before += slice_mass[slice];
+  }
+  scratch.slice.clear();
+  for (const Candidate& candidate : scratch.candidates) {
+    if (slice_of(candidate) == slice) scratch.slice.push_back(candidate);
+  }
+  // Empty only where rounding kept all the sums below the mass.
+  return scratch.slice.empty() ? Candidate{.logit = kMinusInfinity, .weight = 0, .id = 0}
+                               : FindMass(scratch.slice, before, mass);
 }
 
 // Sets the candidates for top-k and top-p, and returns the mass that top-p keeps.
@@ -105,7 +132,7 @@ void SamplingScratch::Resize(int64_t vocab_size) {
   block_sum.resize(NumLogitBlocks(vocab_size));
   values.reserve(vocab_size);
   candidates.reserve(vocab_size);
-  ranked.reserve(vocab_size);
+  slice.reserve(vocab_size);
 }
 
 LogitRow MakeLogitRow(const float* logits, int64_t vocab_size, const float* block_max) {
@@ -155,8 +182,7 @@ void CollectSupport(const LogitRow& row, const SamplingFilter& filter, SamplingS
     return;
   }
   const double mass = CollectForMass(row, filter, top_k_floor, scratch);
-  scratch.ranked = scratch.candidates;
-  const Candidate last = LastWithinMass(scratch.ranked, mass);
+  const Candidate last = LastWithinMass(row, filter.inverse_temperature, mass, scratch);
   std::erase_if(scratch.candidates, [&](const Candidate& candidate) {
     return RanksBefore(last, candidate) || candidate.logit < min_p_floor;
   });

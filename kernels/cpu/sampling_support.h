@@ -28,7 +28,7 @@ struct SamplingScratch {
   std::vector<float> block_sum;  // of weights
   std::vector<float> values;
   std::vector<Candidate> candidates;
-  std::vector<Candidate> ranked;
+  std::vector<Candidate> slice;
 
   void Resize(int64_t vocab_size);
 };
