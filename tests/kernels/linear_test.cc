@@ -44,8 +44,9 @@ struct PackedWeight {
   std::vector<char> data;
   LinearWeight weight;
 
+  // Memory that is all NaN first: padding must be harmless.
   explicit PackedWeight(Matrix& matrix)
-      : data(PackedBytes(matrix.rows, matrix.cols, matrix.dtype)),
+      : data(PackedBytes(matrix.rows, matrix.cols, matrix.dtype), '\xff'),
         weight{.data = data.data(),
                .dtype = matrix.dtype,
                .out_features = matrix.rows,
