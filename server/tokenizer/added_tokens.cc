@@ -68,10 +68,10 @@ void AddedTokenMatcher::Add(std::string_view pattern, const AddedToken* token) {
   for (const char c : pattern) {
     const uint64_t key = uint64_t{node} << 8 | static_cast<uint8_t>(c);
     const auto [child, is_new] = children_.try_emplace(key, static_cast<uint32_t>(nodes_.size()));
-    if (is_new) nodes_.emplace_back();
+    if (is_new) nodes_.push_back(nullptr);
     node = child->second;
   }
-  nodes_[node].token = token;
+  nodes_[node] = token;
 }
 
 // The longest token that `text` starts with; a special one only if it ends by `special_limit`.
@@ -83,7 +83,7 @@ AddedTokenMatcher::Match AddedTokenMatcher::LongestMatch(std::string_view text,
     const auto child = children_.find(uint64_t{node} << 8 | static_cast<uint8_t>(text[i]));
     if (child == children_.end()) break;
     node = child->second;
-    const AddedToken* token = nodes_[node].token;
+    const AddedToken* token = nodes_[node];
     if (token != nullptr && (!token->special || i < special_limit)) longest = {token, i + 1};
   }
   return longest;

@@ -58,9 +58,6 @@ class AddedTokenMatcher {
   bool empty() const { return nodes_.size() == 1; }
 
  private:
-  struct Node {
-    const AddedToken* token = nullptr;  // whose pattern ends here
-  };
   struct Match {
     const AddedToken* token;
     size_t num_bytes;
@@ -68,7 +65,7 @@ class AddedTokenMatcher {
 
   Match LongestMatch(std::string_view text, size_t special_limit) const;
 
-  std::vector<Node> nodes_ = std::vector<Node>(1);
+  std::vector<const AddedToken*> nodes_ = {nullptr};  // the token whose pattern ends there, or null
   absl::flat_hash_map<uint64_t, uint32_t> children_;  // node << 8 | byte -> node
   std::array<bool, 256> is_first_byte_ = {};
 };
@@ -76,6 +73,10 @@ class AddedTokenMatcher {
 // All added tokens of a tokenizer.
 class AddedTokens {
  public:
+  AddedTokens() = default;
+  AddedTokens(AddedTokens&&) = default;  // no copies: the matchers point into the tokens
+  AddedTokens& operator=(AddedTokens&&) = default;
+
   // Reads the "added_tokens" array (or null) and adds its tokens to `vocabulary`. INVALID_ARGUMENT
   // names what is wrong.
   static absl::StatusOr<AddedTokens> Parse(const nlohmann::json& json, Vocabulary* vocabulary);
@@ -93,7 +94,7 @@ class AddedTokens {
   const absl::flat_hash_map<TokenId, std::string>& decoded_forms() const { return decoded_forms_; }
 
  private:
-  std::vector<AddedToken> tokens_;  // the matchers point into it
+  std::vector<AddedToken> tokens_;
   AddedTokenMatcher raw_;
   AddedTokenMatcher normalized_;
   absl::flat_hash_set<TokenId> special_ids_;

@@ -51,7 +51,7 @@ class NormalFormStep final : public NormalizerStep {
     for (size_t pos = 0; pos < text->size();) {
       const DecodedChar c = DecodeChar(text->data() + pos);
       pos += c.num_bytes;
-      if (c.code_point >= 0x80 && IsInertInNormalForms(c.code_point)) {
+      if (IsInertInNormalForms(c.code_point)) {
         FinishStretch(&chars, &out);
         AppendUtf8(c.code_point, &out);
       } else {

@@ -36,6 +36,9 @@ class RegexScratch {
   RegexScratch(const RegexScratch&) = delete;
   RegexScratch& operator=(const RegexScratch&) = delete;
 
+  // Gives back what a long text took.
+  void Trim() { std::string().swap(replaced_); }
+
  private:
   friend class Regex;
   pcre2_real_match_data_8* match_data_;

@@ -29,15 +29,18 @@ absl::Status CheckText(std::string_view text) {
 class Tokenizer::BorrowedScratch {
  public:
   explicit BorrowedScratch(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
-    absl::MutexLock lock(&tokenizer_.mutex_);
-    if (!tokenizer_.idle_scratch_.empty()) {
-      scratch_ = std::move(tokenizer_.idle_scratch_.back());
-      tokenizer_.idle_scratch_.pop_back();
+    {
+      absl::MutexLock lock(&tokenizer_.mutex_);
+      if (!tokenizer_.idle_scratch_.empty()) {
+        scratch_ = std::move(tokenizer_.idle_scratch_.back());
+        tokenizer_.idle_scratch_.pop_back();
+      }
     }
+    if (scratch_ == nullptr) scratch_ = std::make_unique<Scratch>();
   }
 
   ~BorrowedScratch() {
-    if (scratch_ == nullptr) return;
+    scratch_->regex.Trim();
     scratch_->model.Trim();
     scratch_->pre_tokens = PreTokens();
     absl::MutexLock lock(&tokenizer_.mutex_);
@@ -49,10 +52,7 @@ class Tokenizer::BorrowedScratch {
   BorrowedScratch(const BorrowedScratch&) = delete;
   BorrowedScratch& operator=(const BorrowedScratch&) = delete;
 
-  Scratch* get() {
-    if (scratch_ == nullptr) scratch_ = std::make_unique<Scratch>();
-    return scratch_.get();
-  }
+  Scratch* get() { return scratch_.get(); }
 
  private:
   const Tokenizer& tokenizer_;

@@ -1,5 +1,6 @@
 // Written by tools/tokenizer/make_unicode_tables.py from Unicode data; do not edit.
-// The data: Copyright 1991-2024 Unicode, Inc., Unicode License V3 (https://www.unicode.org/license.txt).
+// The data: Copyright 1991-2024 Unicode, Inc., Unicode License V3
+// (https://www.unicode.org/license.txt).
 #include "server/tokenizer/unicode_tables.h"
 
 namespace quire {
