@@ -3,6 +3,7 @@
 import json
 import pathlib
 import shutil
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -20,7 +21,7 @@ class BadRequestTest(ServerTestCase):
 
     def test_prompts(self):
         self.check("prompt", pb.GenerateRequest())
-        self.check("empty", ids_request([]))
+        self.check("no tokens", ids_request([]))
         self.check("1000000", ids_request([5, 1000000]))
         self.check("token", ids_request([1] * 100000))
         request = pb.GenerateRequest()
@@ -96,9 +97,9 @@ class BadStartTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def check(self, code, fragment, *flags):
-        result = subprocess.run(
-            [SERVER, "--host", "127.0.0.1", "--port", str(free_port()), *flags],
-            capture_output=True, text=True, timeout=60, check=False)
+        port = () if "--port" in flags else ("--port", str(free_port()))
+        result = subprocess.run([SERVER, "--host", "127.0.0.1", *port, *flags],
+                                capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(result.returncode, code, result.stderr)
         last = result.stderr.strip().splitlines()[-1]
         self.assertIn(fragment, last)
@@ -155,7 +156,6 @@ class BadStartTest(unittest.TestCase):
         self.check(69, "--max-model-len", "--kv-cache-memory-bytes", "1000")
 
     def test_port_in_use(self):
-        import socket
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()

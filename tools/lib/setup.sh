@@ -7,7 +7,7 @@ QUIRE_BUILD_PACKAGES="g++ cmake ninja-build ccache pkg-config git ca-certificate
 libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev \
 libabsl-dev nlohmann-json3-dev libspdlog-dev libhwy-dev libpcre2-dev libutf8proc-dev libcli11-dev \
 libssl-dev"
-QUIRE_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev clang-format-14 \
+QUIRE_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev clang-format-14 clang-tidy-14 \
 python3 python3-venv python3-pip"
 
 say() { printf '\033[1m==> %s\033[0m\n' "$*" >&2; }
@@ -53,4 +53,17 @@ build_targets() {
   cmake --build "build/$preset" --parallel "$(nproc)" ${1:+--target "$@"} >&2 ||
     fail "the build failed; see the messages above"
   say "built in $((SECONDS - started)) s"
+}
+
+# ensure_test_python: makes build/venv-test with the packages of tests/requirements.txt (peers and
+# clients for tests) and exports QUIRE_TEST_PYTHON. Fails when they cannot be installed.
+ensure_test_python() {
+  local venv="$QUIRE_ROOT/build/venv-test" requirements="$QUIRE_ROOT/tests/requirements.txt"
+  if ! cmp -s "$requirements" "$venv/installed.txt"; then
+    say "installing the Python packages of tests/requirements.txt into build/venv-test"
+    mkdir -p "$QUIRE_ROOT/build"
+    python3 -m venv "$venv" && "$venv/bin/pip" install -q -r "$requirements" || return 1
+    cp "$requirements" "$venv/installed.txt"
+  fi
+  export QUIRE_TEST_PYTHON="$venv/bin/python"
 }

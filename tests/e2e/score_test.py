@@ -1,0 +1,21 @@
+"""The bundled model answers at least 95 % of all held-out questions right when Quire serves it."""
+
+import subprocess
+import sys
+import unittest
+
+from harness import ROOT, ServerTestCase, main
+
+
+class ScoreTest(ServerTestCase):
+    def test_held_out_score(self):
+        result = subprocess.run(
+            [sys.executable, ROOT / "tools/demo_model/evaluate.py", "--backend", "quire", "--target",
+             self.server.target, "--require", "0.95"], capture_output=True, text=True, check=False)
+        print(result.stdout)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("total", result.stdout)
+
+
+if __name__ == "__main__":
+    main()
