@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_kernel.cc"
 #include "hwy/foreach_target.h"
 #include "kernels/cpu/attention_blocks-inl.h"
+#include "kernels/cpu/attention_scores-inl.h"
 #include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -137,7 +138,7 @@ class TileKernel {
     for (int64_t group = first; group < last; ++group) {
       const int64_t position = key_tile + group * kKeyGroup;
       const int64_t block = tile_.blocks[position / kv_.block_size];
-      DCHECK(block >= 0);
+      CHECK_GE(block, 0) << "no block at position " << position;
       const int64_t offset = block * kv_.block_stride +
                              position % kv_.block_size * kv_.token_stride +
                              tile_.kv_head * kv_.head_stride;

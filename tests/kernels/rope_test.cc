@@ -37,6 +37,57 @@ std::vector<float> CosSinTable(int32_t rotary_dim) {
   return table;
 }
 
+struct RopeInputs {
+  std::vector<float> qkv, q_weight, k_weight, table;
+  std::vector<int64_t> positions, slots;
+};
+
+RopeInputs MakeInputs(const RopeCase& c, int64_t num_tokens) {
+  RopeInputs in;
+  in.qkv = RoundTo(c.dtype, RandomNormal(num_tokens * (kQHeads + 2 * kKvHeads) * c.head_dim, 1));
+  in.q_weight = RoundTo(c.dtype, RandomNormal(c.head_dim, 2));
+  in.k_weight = RoundTo(c.dtype, RandomNormal(c.head_dim, 3));
+  in.table = CosSinTable(c.rotary_dim);
+  for (int64_t i = 0; i < num_tokens; ++i) {
+    in.positions.push_back((i * 37 + 5) % kMaxPositions);
+    in.slots.push_back(i % 5 == 4 ? kNoSlot : (i * 11 + 3) % (kNumBlocks * kBlockSize));
+  }
+  return in;
+}
+
+struct RopeResult {
+  std::vector<double> q, k, v;  // k and v: the whole cache
+};
+
+RopeResult Expected(const RopeCase& c, const RopeInputs& in, const KvCacheView& view) {
+  RopeResult result;
+  result.k.assign(kNumBlocks * view.block_stride, kUntouched);
+  result.v = result.k;
+  auto next = in.qkv.begin();
+  for (size_t token = 0; token < in.positions.size(); ++token) {
+    const float* cos_sin = in.table.data() + in.positions[token] * c.rotary_dim;
+    for (int64_t head = 0; head < kQHeads + 2 * kKvHeads; ++head, next += c.head_dim) {
+      std::vector<double> values(next, next + c.head_dim);
+      const bool is_q = head < kQHeads;
+      if (head < kQHeads + kKvHeads) {
+        if (c.norms) values = reference::RmsNorm(values, is_q ? in.q_weight : in.k_weight, 1e-6f);
+        values = reference::Rotate(values, cos_sin, c.rotary_dim);
+      }
+      if (is_q) {
+        result.q.insert(result.q.end(), values.begin(), values.end());
+      } else if (in.slots[token] != kNoSlot) {
+        const int64_t slot = in.slots[token];
+        const int64_t kv_head = (head - kQHeads) % kKvHeads;
+        std::vector<double>& cache = head < kQHeads + kKvHeads ? result.k : result.v;
+        std::copy(values.begin(), values.end(),
+                  cache.begin() + slot / kBlockSize * view.block_stride +
+                      slot % kBlockSize * view.token_stride + kv_head * view.head_stride);
+      }
+    }
+  }
+  return result;
+}
+
 class RopeTest : public KernelTest {
  protected:
   void Check(const RopeCase& c, int64_t num_tokens) {
@@ -44,25 +95,17 @@ class RopeTest : public KernelTest {
                                     << c.head_dim << " rotary " << c.rotary_dim << " norms "
                                     << c.norms << " hnd " << c.hnd << " tokens " << num_tokens);
     const int64_t row = (kQHeads + 2 * kKvHeads) * c.head_dim;
-    const auto qkv = RoundTo(c.dtype, RandomNormal(num_tokens * row, 1));
-    const auto q_weight = RoundTo(c.dtype, RandomNormal(c.head_dim, 2));
-    const auto k_weight = RoundTo(c.dtype, RandomNormal(c.head_dim, 3));
-    const auto table = CosSinTable(c.rotary_dim);
-    std::vector<int64_t> positions, slots;
-    for (int64_t i = 0; i < num_tokens; ++i) {
-      positions.push_back((i * 37 + 5) % kMaxPositions);
-      slots.push_back(i % 5 == 4 ? kNoSlot : (i * 11 + 3) % (kNumBlocks * kBlockSize));
-    }
+    const RopeInputs in = MakeInputs(c, num_tokens);
     const KvCacheView view = MakeView(c);
     const int64_t cache_size = kNumBlocks * view.block_stride;
     const auto untouched = std::vector<float>(cache_size, kUntouched);
 
-    const DeviceTensor qkv_device = UploadTensor(qkv, c.dtype, {num_tokens, row});
-    const DeviceTensor q_weight_device = UploadTensor(q_weight, c.dtype, {c.head_dim});
-    const DeviceTensor k_weight_device = UploadTensor(k_weight, c.dtype, {c.head_dim});
-    const DeviceBuffer table_device = Upload(table);
-    const DeviceBuffer positions_device = Upload(positions);
-    const DeviceBuffer slots_device = Upload(slots);
+    const DeviceTensor qkv_device = UploadTensor(in.qkv, c.dtype, {num_tokens, row});
+    const DeviceTensor q_weight_device = UploadTensor(in.q_weight, c.dtype, {c.head_dim});
+    const DeviceTensor k_weight_device = UploadTensor(in.k_weight, c.dtype, {c.head_dim});
+    const DeviceBuffer table_device = Upload(in.table);
+    const DeviceBuffer positions_device = Upload(in.positions);
+    const DeviceBuffer slots_device = Upload(in.slots);
     const DeviceTensor k = UploadTensor(untouched, c.kv_dtype, {cache_size});
     const DeviceTensor v = UploadTensor(untouched, c.kv_dtype, {cache_size});
     const DeviceTensor q_out = UploadTensor(std::vector<float>(num_tokens * kQHeads * c.head_dim),
@@ -84,32 +127,10 @@ class RopeTest : public KernelTest {
     }
     ops().RopeAndStoreKv(stream(), args);
 
-    std::vector<double> expected_q, expected_k(untouched.begin(), untouched.end()),
-        expected_v = expected_k;
-    for (int64_t token = 0; token < num_tokens; ++token) {
-      const float* cos_sin = table.data() + positions[token] * c.rotary_dim;
-      for (int64_t head = 0; head < kQHeads + 2 * kKvHeads; ++head) {
-        const auto begin = qkv.begin() + token * row + head * c.head_dim;
-        std::vector<double> values(begin, begin + c.head_dim);
-        const bool is_q = head < kQHeads;
-        if (head < kQHeads + kKvHeads) {
-          if (c.norms) values = reference::RmsNorm(values, is_q ? q_weight : k_weight, 1e-6f);
-          values = reference::Rotate(values, cos_sin, c.rotary_dim);
-        }
-        if (is_q) {
-          expected_q.insert(expected_q.end(), values.begin(), values.end());
-        } else if (slots[token] != kNoSlot) {
-          const int64_t kv_head = (head - kQHeads) % kKvHeads;
-          auto& cache = head < kQHeads + kKvHeads ? expected_k : expected_v;
-          std::copy(values.begin(), values.end(),
-                    cache.begin() + slots[token] / kBlockSize * view.block_stride +
-                        slots[token] % kBlockSize * view.token_stride + kv_head * view.head_stride);
-        }
-      }
-    }
-    ExpectNear(DownloadTensor(q_out.tensor), expected_q, c.dtype);
-    ExpectNear(DownloadTensor(k.tensor), expected_k, c.kv_dtype);
-    ExpectNear(DownloadTensor(v.tensor), expected_v, c.kv_dtype);
+    const RopeResult expected = Expected(c, in, view);
+    ExpectNear(DownloadTensor(q_out.tensor), expected.q, c.dtype);
+    ExpectNear(DownloadTensor(k.tensor), expected.k, c.kv_dtype);
+    ExpectNear(DownloadTensor(v.tensor), expected.v, c.kv_dtype);
   }
 
   static KvCacheView MakeView(const RopeCase& c) {
