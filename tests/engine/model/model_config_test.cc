@@ -254,6 +254,8 @@ TEST(ModelConfig, ValuesOutOfRangeNameTheirKey) {
       {{{"rope_scaling", {{"low_freq_factor", 4}}}},
        "high_freq_factor (4) must be greater than low_freq_factor (4)"},
       {{{"partial_rotary_factor", 0.01}}, "head_dim * partial_rotary_factor is 1; it must be even"},
+      {{{"partial_rotary_factor", 0.001}},
+       "head_dim * partial_rotary_factor is 0; it must be even and at least 2"},
       {{{"layer_types", "full_attention"}}, "layer_types must be a list of strings"},
       {{{"quantization_config", "fp8"}}, "quantization_config must be an object"},
   };
