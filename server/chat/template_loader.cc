@@ -14,6 +14,7 @@ namespace quire {
 namespace {
 
 namespace fs = std::filesystem;
+using jinja::Error;
 using Json = nlohmann::json;
 
 // tokenizer_config.json lists added tokens too, which makes it the larger file.
@@ -31,15 +32,15 @@ bool Exists(const fs::path& path) {
 }
 
 absl::StatusOr<std::string> ReadFile(const fs::path& path, size_t max_bytes) {
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
   std::ifstream file(path, std::ios::binary);
-  std::string content(max_bytes + 1, '\0');
-  if (!file) return jinja::Error(path.string(), ": cannot be read");
-  file.read(content.data(), static_cast<std::streamsize>(content.size()));
-  if (file.bad()) return jinja::Error(path.string(), ": cannot be read");
-  content.resize(static_cast<size_t>(file.gcount()));
-  if (content.size() > max_bytes) {
-    return jinja::Error(path.string(), ": larger than ", max_bytes, " bytes");
-  }
+  if (error || !file) return Error(path.string(), ": cannot be read");
+  if (size > max_bytes) return Error(path.string(), ": larger than ", max_bytes, " bytes");
+  std::string content(size, '\0');
+  file.read(content.data(), static_cast<std::streamsize>(size));
+  if (static_cast<uintmax_t>(file.gcount()) != size)
+    return Error(path.string(), ": cannot be read");
   return content;
 }
 
@@ -64,7 +65,7 @@ absl::Status AddFromConfig(const fs::path& path, Sources* sources) {
   ASSIGN_OR_RETURN(const std::string content, ReadFile(path, kMaxConfigBytes));
   const Json config = Json::parse(content, nullptr, /*allow_exceptions=*/false);
   const auto malformed = [&path](std::string_view problem) {
-    return jinja::Error(path.string(), ": ", problem);
+    return Error(path.string(), ": ", problem);
   };
   if (!config.is_object()) return malformed("not a JSON object");
   const auto found = config.find("chat_template");

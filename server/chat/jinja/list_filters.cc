@@ -27,8 +27,8 @@ Result SortKey(Runtime& runtime, const Value& item, const Value* attribute, bool
     ASSIGN_OR_RETURN(key, GetPath(runtime, item, *attribute, nullptr));
   }
   if (case_sensitive || key.text() == nullptr) return key;
-  RETURN_IF_ERROR(runtime.Charge(key.weight()));
-  return runtime.NewText(MapCase(*key.text(), CaseMapping::kLower));
+  ASSIGN_OR_RETURN(Text lower, MapCase(runtime, *key.text(), CaseMapping::kLower));
+  return runtime.NewText(std::move(lower));
 }
 
 // The keys of "a,b": one for each attribute.

@@ -11,6 +11,9 @@
 namespace quire::jinja {
 namespace {
 
+// Every iteration has a scope of its own.
+constexpr size_t kIterationSteps = 8;
+
 // `loop`: where a for statement stands. Items are tested by the loop's `if` only as far as they are
 // asked for, as in Jinja, where the body may change what the next test sees.
 class Loop : public Object, public std::enable_shared_from_this<Loop> {
@@ -102,7 +105,7 @@ absl::StatusOr<bool> Loop::Pull(Runtime& runtime) {
       ASSIGN_OR_RETURN(const Value chosen, statement_.condition->Evaluate(context));
       if (!IsTrue(chosen)) continue;
     }
-    RETURN_IF_ERROR(runtime.Charge(1));
+    RETURN_IF_ERROR(runtime.Charge(kIterationSteps));
     ahead_.push_back(item);
     return true;
   }

@@ -16,9 +16,9 @@ using Result = absl::StatusOr<Value>;
 template <CaseMapping mapping>
 Result CaseFilter(Runtime& runtime, const Value& input, const Arguments& arguments) {
   RETURN_IF_ERROR(BoundArguments::Bind(arguments, {}).status());
-  RETURN_IF_ERROR(runtime.Charge(input.weight()));
   ASSIGN_OR_RETURN(const Text text, ToText(runtime, input));
-  return runtime.NewText(MapCase(text, mapping));
+  ASSIGN_OR_RETURN(Text mapped, MapCase(runtime, text, mapping));
+  return runtime.NewText(std::move(mapped));
 }
 
 Result TrimFilter(Runtime& runtime, const Value& input, const Arguments& arguments) {

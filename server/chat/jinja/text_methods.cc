@@ -28,8 +28,8 @@ Result StripMethod(Runtime& runtime, const Value& self, const Arguments& argumen
 template <CaseMapping mapping>
 Result CaseMethod(Runtime& runtime, const Value& self, const Arguments& arguments) {
   RETURN_IF_ERROR(BoundArguments::Bind(arguments, {}).status());
-  RETURN_IF_ERROR(runtime.Charge(self.weight()));
-  return runtime.NewText(MapCase(*self.text(), mapping));
+  ASSIGN_OR_RETURN(Text mapped, MapCase(runtime, *self.text(), mapping));
+  return runtime.NewText(std::move(mapped));
 }
 
 template <bool from_right>

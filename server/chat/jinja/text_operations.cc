@@ -9,6 +9,9 @@
 namespace quire::jinja {
 namespace {
 
+// Characters are mapped one by one, which takes longer than copying them.
+constexpr size_t kMappedBytesPerStep = 4;
+
 bool IsStripped(std::string_view character, int32_t code, const Text* characters) {
   if (characters == nullptr) return IsSpace(code);
   return FindBytes(characters->bytes(), character, 0) != std::string_view::npos;
@@ -98,7 +101,8 @@ Text Strip(const Text& text, const Text* characters, StripSides sides) {
   return text.Slice(begin, end);
 }
 
-Text MapCase(const Text& text, CaseMapping mapping) {
+absl::StatusOr<Text> MapCase(Runtime& runtime, const Text& text, CaseMapping mapping) {
+  RETURN_IF_ERROR(runtime.Charge(1 + text.size() / kMappedBytesPerStep));
   Text result;
   int32_t previous = 0;
   for (size_t at = 0; at < text.size();) {

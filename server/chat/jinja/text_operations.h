@@ -27,7 +27,7 @@ enum class CaseMapping {
   kSwap,
 };
 
-Text MapCase(const Text& text, CaseMapping mapping);
+absl::StatusOr<Text> MapCase(Runtime& runtime, const Text& text, CaseMapping mapping);
 
 // The first `max_count` occurrences (negative: all).
 absl::StatusOr<Text> Replace(Runtime& runtime, const Text& text, const Text& from, const Text& to,

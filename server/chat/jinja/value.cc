@@ -19,6 +19,12 @@ size_t SaturatingAdd(size_t a, size_t b) {
 
 }  // namespace
 
+Value::Value(const Value&) = default;
+Value::Value(Value&&) noexcept = default;
+Value& Value::operator=(const Value&) = default;
+Value& Value::operator=(Value&&) noexcept = default;
+Value::~Value() = default;
+
 Value Value::UndefinedNamed(std::string what) {
   Value value;
   value.data_ = Undefined{std::make_shared<const std::string>(std::move(what))};

@@ -38,6 +38,12 @@ struct None {};
 class Value {
  public:
   Value() : data_(Undefined{}) {}
+  // Out of line: inlined everywhere they are most of the library's code.
+  Value(const Value&);
+  Value(Value&&) noexcept;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
+  ~Value();
   Value(None none) : data_(none) {}                                    // NOLINT
   Value(bool value) : data_(value) {}                                  // NOLINT
   Value(Integer value) : data_(value) {}                               // NOLINT
