@@ -46,10 +46,8 @@ void RunOnSmallStack(std::function<void()> work) {
 // A megabyte of each: one class after another, and mixtures that make patterns look ahead and back.
 std::vector<std::string> Runs() {
   std::vector<std::string> runs;
-  for (const std::string_view unit :
-       {"a",  "A",   "é",      "日",         "1",      "½",   "!",
-        "'",  " ",   "\n",     "\u3000",     "\u0301", "😀",   "\u0334\u0315",
-        "aA", " \n", "\u180E", "\U00010D4A", "<",      "<e>", "\x01"}) {
+  for (const std::string_view unit : {"a", "日", "½", "!", " ", "\n", "\u0301", "😀", "\u0334\u0315",
+                                      " \n", "\u180E", "\U00010D4A", "<e>"}) {
     std::string run;
     while (run.size() < kRunBytes) run.append(unit);
     runs.push_back(std::move(run));
