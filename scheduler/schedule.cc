@@ -235,8 +235,8 @@ ScheduledSequence Scheduler::HandOutSequence(Sequence* sequence, StepInFlight* s
       .first_new_block = sequence->num_blocks_shown,
       .request = sequence->request.get()};
 
-  if (!sequence->ever_planned) {
-    sequence->ever_planned = true;
+  if (!sequence->started) {
+    sequence->started = true;
     Emit(SequenceEvent::Kind::kStarted, *sequence).num_cached_tokens = sequence->num_cached_tokens;
   }
   sequence->num_submitted += num_new;

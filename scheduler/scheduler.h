@@ -62,7 +62,8 @@ class Scheduler {
 
   // Decides the next step; allocates blocks, attaches prefix hits, preempts (by recompute, lowest
   // priority and youngest first) when blocks run out. May be called again before the last step's
-  // Commit (lookahead of one). Empty when nothing can run.
+  // Commit (lookahead of one). Empty when nothing can run, at least until the steps in flight have
+  // been committed.
   SchedulerOutput Schedule();
 
   // Makes the results of a step true: progress, stop conditions, publishing of full blocks, release

@@ -33,9 +33,9 @@ struct Sequence {
 
   SequenceState state = SequenceState::kWaiting;
   bool paused = false;
-  bool finished = false;      // its kFinished event is out
-  bool ever_planned = false;  // its kStarted event is out
-  uint64_t epoch = 0;         // bumped by preemption and end, so that late results are recognised
+  bool finished = false;  // its kFinished event is out
+  bool started = false;   // its kStarted event is out
+  uint64_t epoch = 0;     // bumped by preemption and end, so that late results are recognised
   int32_t row = -1;
   int32_t num_preemptions = 0;
 

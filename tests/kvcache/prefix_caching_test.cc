@@ -287,5 +287,14 @@ TEST(WindowedPrefixTest, AModelOfWindowsOnlyFindsItsPrefixToo) {
   EXPECT_EQ(ComputeAndRelease(&blocks, Tokens(40)), 20);
 }
 
+// With windows only, nothing but the chain of hashes knows what came before the window.
+TEST(WindowedPrefixTest, AModelOfWindowsOnlyStillTellsBeginningsApart) {
+  BlockManager blocks(Config(32, {{.sliding_window = 4}}));
+  std::vector<TokenId> tokens = Tokens(20);
+  ComputeAndRelease(&blocks, tokens);
+  tokens[0] = 7;
+  EXPECT_EQ(ComputeAndRelease(&blocks, tokens), 0);
+}
+
 }  // namespace
 }  // namespace quire
