@@ -21,9 +21,8 @@ absl::StatusOr<std::string> FindBundledModel() {
   for (const std::string& place : places) {
     if (fs::exists(fs::path(place) / "config.json", error)) return place;
   }
-  return absl::NotFoundError(absl::StrCat(
-      "the bundled model is not in any of ", absl::StrJoin(places, ", "),
-      "; give --model FOLDER"));
+  return absl::NotFoundError(absl::StrCat("the bundled model is not in any of ",
+                                          absl::StrJoin(places, ", "), "; give --model FOLDER"));
 }
 
 }  // namespace quire

@@ -55,9 +55,9 @@ class Process {
     absl::StatusOr<Listener> listener =
         Listener::Bind(settings_.host, static_cast<int>(settings_.port));
     if (!listener.ok()) {
-      return Fail(absl::IsInvalidArgument(listener.status()) ? ExitCode::kUsage
-                                                             : ExitCode::kUnavailable,
-                  listener.status());
+      return Fail(
+          absl::IsInvalidArgument(listener.status()) ? ExitCode::kUsage : ExitCode::kUnavailable,
+          listener.status());
     }
     absl::StatusOr<std::string> model_folder = settings_.model;
     if (settings_.model.empty()) model_folder = FindBundledModel();
@@ -113,8 +113,8 @@ class Process {
                  settings_.shutdown_timeout);
     server_->BeginDrain();
     const absl::Time deadline = absl::Now() + absl::Seconds(settings_.shutdown_timeout);
-    const auto drained = RunAside([&] { server_->WaitUntilDrained(deadline); },
-                                  deadline + absl::Seconds(1));
+    const auto drained =
+        RunAside([&] { server_->WaitUntilDrained(deadline); }, deadline + absl::Seconds(1));
     CheckInterrupted(drained);
     const auto ended = RunAside([&] { server_.reset(); }, absl::Now() + kTeardownLimit);
     CheckInterrupted(ended);

@@ -53,9 +53,8 @@ ModelFacts MakeFacts(const Settings& settings, const std::string& model_folder,
     facts.eos_token_ids.insert(facts.eos_token_ids.end(), ids->begin(), ids->end());
   }
   std::sort(facts.eos_token_ids.begin(), facts.eos_token_ids.end());
-  facts.eos_token_ids.erase(
-      std::unique(facts.eos_token_ids.begin(), facts.eos_token_ids.end()),
-      facts.eos_token_ids.end());
+  facts.eos_token_ids.erase(std::unique(facts.eos_token_ids.begin(), facts.eos_token_ids.end()),
+                            facts.eos_token_ids.end());
   return facts;
 }
 
@@ -105,9 +104,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   parts->facts = MakeFacts(settings, model_folder, parts->engine->model_info());
   parts->canceller.Attach(parts->engine.get());
   parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork);
-  parts->generate = std::make_unique<GenerateHandler>(GenerateHandler::Parts{
-      parts->engine.get(), &parts->pump, &parts->registry, parts->work_pool.get(),
-      parts->encoder.get(), &parts->facts});
+  parts->generate = std::make_unique<GenerateHandler>(
+      GenerateHandler::Parts{parts->engine.get(), &parts->pump, &parts->registry,
+                             parts->work_pool.get(), parts->encoder.get(), &parts->facts});
   parts->grpc = std::make_unique<GrpcServer>(ServingContext{
       parts->engine.get(), parts->generate.get(), &parts->registry, parts->work_pool.get(),
       parts->encoder.get(), &parts->facts, parts->start_time});
@@ -121,8 +120,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   ASSIGN_OR_RETURN(parts->acceptor,
                    Acceptor::Start(std::move(listener), options,
                                    [grpc = parts->grpc.get()](UniqueFd connection) {
-                     grpc->AddConnection(std::move(connection));
-                   }));
+                                     grpc->AddConnection(std::move(connection));
+                                   }));
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
 

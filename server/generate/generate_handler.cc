@@ -37,8 +37,7 @@ void GenerateHandler::Start(v1::GenerateRequest message, std::shared_ptr<CancelT
 }
 
 absl::Status GenerateHandler::Check(Pending& pending) {
-  ASSIGN_OR_RETURN(pending.job,
-                   ConvertParameters(pending.message, *parts_.model, RandomSeed()));
+  ASSIGN_OR_RETURN(pending.job, ConvertParameters(pending.message, *parts_.model, RandomSeed()));
   ASSIGN_OR_RETURN(pending.lease, parts_.registry->Enter(pending.job.client_id, pending.token));
   return absl::OkStatus();
 }
@@ -62,9 +61,8 @@ absl::Status GenerateHandler::Submit(Pending& pending) {
                    parts_.engine->Submit(std::move(pending.job.request), parts_.pump));
   running.sink = pending.sink;
   running.lease = std::move(pending.lease);
-  pending.token->Bind([engine = parts_.engine, id = running.stream->request_id()] {
-    engine->Cancel(id);
-  });
+  pending.token->Bind(
+      [engine = parts_.engine, id = running.stream->request_id()] { engine->Cancel(id); });
   parts_.pump->Add(std::move(running));
   return absl::OkStatus();
 }

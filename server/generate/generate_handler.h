@@ -6,10 +6,10 @@
 
 #include "engine/engine.h"
 #include "quire/v1/inference.pb.h"
-#include "server/generate/prompt_encoder.h"
 #include "server/generate/cancel_token.h"
 #include "server/generate/generation_job.h"
 #include "server/generate/model_facts.h"
+#include "server/generate/prompt_encoder.h"
 #include "server/generate/request_registry.h"
 #include "server/generate/work_pool.h"
 #include "server/output/output_pump.h"

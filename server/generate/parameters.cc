@@ -32,14 +32,14 @@ absl::Status CheckRange(const std::string& field, Value value, Value min, Value 
 
 absl::Status CheckBytes(const std::string& field, const std::string& value, size_t max_bytes) {
   if (value.size() <= max_bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, ": is ", value.size(),
-                                                 " bytes long; allowed are at most ", max_bytes));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": is ", value.size(), " bytes long; allowed are at most ", max_bytes));
 }
 
 absl::Status CheckCount(const std::string& field, int64_t count, int64_t max_count) {
   if (count <= max_count) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, ": has ", count,
-                                                 " entries; allowed are at most ", max_count));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": has ", count, " entries; allowed are at most ", max_count));
 }
 
 absl::Status CheckIdentity(const v1::GenerateRequest& message, const ModelFacts& model) {
@@ -106,9 +106,8 @@ absl::Status ConvertSampling(const v1::Sampling& message, const ModelFacts& mode
 absl::Status ConvertStopTokens(const v1::Stop& message, const ModelFacts& model,
                                StopConditions* stop) {
   if (!message.ignore_eos()) stop->eos_token_ids = model.eos_token_ids;
-  RETURN_IF_ERROR(
-      CheckCount("stop.stop_token_ids", message.stop_token_ids_size(),
-                 kMaxStopTokenIds - static_cast<int64_t>(stop->eos_token_ids.size())));
+  RETURN_IF_ERROR(CheckCount("stop.stop_token_ids", message.stop_token_ids_size(),
+                             kMaxStopTokenIds - static_cast<int64_t>(stop->eos_token_ids.size())));
   for (uint32_t id : message.stop_token_ids()) {
     RETURN_IF_ERROR(CheckTokenId("stop.stop_token_ids", id, model));
     stop->stop_token_ids.push_back(static_cast<TokenId>(id));
@@ -169,9 +168,8 @@ absl::Status ConvertOutput(const v1::Output& message, GenerationJob* job) {
 
 absl::Status CheckTokenId(const std::string& field, uint32_t id, const ModelFacts& model) {
   if (id < static_cast<uint64_t>(model.vocab_size)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, ": token id ", id,
-                                                 " is not in the vocabulary; ids are 0 .. ",
-                                                 model.vocab_size - 1));
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, ": token id ", id, " is not in the vocabulary; ids are 0 .. ", model.vocab_size - 1));
 }
 
 absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& message,
@@ -181,15 +179,14 @@ absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& messa
   job.client_id = message.request_id();
   job.request.priority = message.priority();
   job.request.cache_salt = message.cache_salt();
-  RETURN_IF_ERROR(
-      ConvertSampling(message.sampling(), model, random_seed, &job.request.sampling));
+  RETURN_IF_ERROR(ConvertSampling(message.sampling(), model, random_seed, &job.request.sampling));
   RETURN_IF_ERROR(ConvertStop(message.stop(), model, &job));
   RETURN_IF_ERROR(ConvertOutput(message.output(), &job));
   return job;
 }
 
 absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, GenerationJob* job) {
-  if (prompt.empty()) return absl::InvalidArgumentError("prompt: has no tokens");
+  if (prompt.empty()) return absl::InvalidArgumentError("prompt: has no tokens; send at least one");
   const int64_t room = model.max_model_len - static_cast<int64_t>(prompt.size());
   if (room < 1) {
     return absl::InvalidArgumentError(
@@ -209,8 +206,7 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, Gen
 absl::StatusOr<std::vector<TokenId>> ConvertTokenIds(const v1::TokenIds& message,
                                                      const ModelFacts& model) {
   // Longer prompts cannot fit whatever their ids are.
-  RETURN_IF_ERROR(
-      CheckCount("token_ids", message.ids_size(), model.max_model_len));
+  RETURN_IF_ERROR(CheckCount("token_ids", message.ids_size(), model.max_model_len));
   std::vector<TokenId> ids;
   ids.reserve(message.ids_size());
   for (uint32_t id : message.ids()) {

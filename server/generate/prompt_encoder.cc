@@ -63,8 +63,8 @@ PromptEncoder::PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
       bos_token_(TokenOrEmpty(*tokenizer_, tokenizer_->bos_id())),
       eos_token_(TokenOrEmpty(*tokenizer_, tokenizer_->eos_id())) {}
 
-absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodePrompt(
-    const v1::GenerateRequest& request, const ModelFacts& model) const {
+absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodePrompt(const v1::GenerateRequest& request,
+                                                                 const ModelFacts& model) const {
   switch (request.prompt_case()) {
     case v1::GenerateRequest::kText:
       if (request.text().text().empty()) {

@@ -86,10 +86,9 @@ void OutputPump::EndStalledSinks(absl::Time now) {
   next_stall_check_ = now + stall_timeout_ / 4;
   for (auto& [id, entry] : entries_) {
     if (!entry->busy || now - entry->busy_since < stall_timeout_) continue;
-    ForceEnd(entry.get(),
-             absl::ResourceExhaustedError(absl::StrCat(
-                 "the client has read nothing for ", absl::FormatDuration(stall_timeout_),
-                 "; the stream was ended")));
+    ForceEnd(entry.get(), absl::ResourceExhaustedError(absl::StrCat(
+                              "the client has read nothing for ",
+                              absl::FormatDuration(stall_timeout_), "; the stream was ended")));
   }
 }
 
@@ -115,9 +114,12 @@ bool OutputPump::WaitForWork(std::vector<Entry*>* work) {
   for (RequestId id : std::exchange(queue_, {})) {
     const auto it = entries_.find(id);
     if (it == entries_.end()) continue;
-    it->second->queued = false;
-    it->second->pending = false;
-    work->push_back(it->second.get());
+    Entry* entry = it->second.get();
+    entry->queued = false;
+    // Queued again while it was being processed, and a response went out: its sink comes first.
+    if (entry->busy) continue;
+    entry->pending = false;
+    work->push_back(entry);
   }
   return true;
 }
@@ -133,7 +135,8 @@ void OutputPump::Process(Entry* entry) {
     canceller_->Cancel(request.stream->request_id());
     EndSink(entry, forced_end);
   }
-  // What is already decoded goes out before more is read: the server holds one ring's worth at most.
+  // What is already decoded goes out before more is read: the server holds one ring's worth at
+  // most.
   const bool may_read = request.sink == nullptr || !request.builder->HasResponse();
   const bool all_read = may_read && ReadEvents(entry);
   if (request.sink != nullptr) {

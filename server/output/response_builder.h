@@ -18,7 +18,8 @@ namespace quire {
 class ResponseBuilder {
  public:
   // `job` as it goes to the engine, prompt included.
-  ResponseBuilder(std::shared_ptr<const Tokenizer> tokenizer, const GenerationJob& job, std::string request_id);
+  ResponseBuilder(std::shared_ptr<const Tokenizer> tokenizer, const GenerationJob& job,
+                  std::string request_id);
   ~ResponseBuilder();
 
   // Takes in one event; `times` belongs to kFinished. True when this token completed a stop string:

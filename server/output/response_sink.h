@@ -22,7 +22,8 @@ class ResponseSink {
   virtual void Send(v1::GenerateResponse response) = 0;
 
   // The last call: everything was sent, or the request ended early. End may come while a Send is
-  // still under way; what that was sending may then be lost. The sink may be gone when these return.
+  // still under way; what that was sending may then be lost. The sink may be gone when these
+  // return.
   virtual void SendLast(v1::GenerateResponse response) = 0;
   virtual void End(const absl::Status& status) = 0;
 };

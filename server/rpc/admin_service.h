@@ -8,8 +8,8 @@ namespace quire {
 
 // Every method takes and gives raw bytes; rpc/wire.h says why.
 template <typename Service>
-using RawAdmin = v1::Admin::WithRawCallbackMethod_GetStatus<
-    v1::Admin::WithRawCallbackMethod_Abort<v1::Admin::WithRawCallbackMethod_FlushPrefixCache<Service>>>;
+using RawAdmin = v1::Admin::WithRawCallbackMethod_GetStatus<v1::Admin::WithRawCallbackMethod_Abort<
+    v1::Admin::WithRawCallbackMethod_FlushPrefixCache<Service>>>;
 
 class AdminService final : public RawAdmin<v1::Admin::Service> {
  public:

@@ -41,7 +41,9 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     StartRequest(handler, request, token_, this);
   }
 
-  void SetReadyCallback(std::function<void()> on_ready) override { on_ready_ = std::move(on_ready); }
+  void SetReadyCallback(std::function<void()> on_ready) override {
+    on_ready_ = std::move(on_ready);
+  }
   void Send(v1::GenerateResponse response) override {
     under_way_ = Serialize(response);
     StartWrite(&under_way_);
@@ -75,7 +77,9 @@ class GenerateOnceReactor final : public grpc::ServerUnaryReactor, public Respon
     StartRequest(handler, request, token_, this);
   }
 
-  void SetReadyCallback(std::function<void()> on_ready) override { on_ready_ = std::move(on_ready); }
+  void SetReadyCallback(std::function<void()> on_ready) override {
+    on_ready_ = std::move(on_ready);
+  }
   void Send(v1::GenerateResponse response) override {
     collector_.Add(std::move(response));
     on_ready_();

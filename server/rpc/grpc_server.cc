@@ -64,13 +64,12 @@ void GrpcServer::AddConnection(UniqueFd connection) {
 
 void GrpcServer::SetServing(bool serving) {
   grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
-  for (const char* service : {"", v1::Inference::service_full_name(), v1::Admin::service_full_name()}) {
+  for (const char* service :
+       {"", v1::Inference::service_full_name(), v1::Admin::service_full_name()}) {
     health->SetServingStatus(service, serving);
   }
 }
 
-void GrpcServer::Shutdown(absl::Time deadline) {
-  server_->Shutdown(absl::ToChronoTime(deadline));
-}
+void GrpcServer::Shutdown(absl::Time deadline) { server_->Shutdown(absl::ToChronoTime(deadline)); }
 
 }  // namespace quire

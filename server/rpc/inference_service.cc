@@ -23,8 +23,7 @@ absl::StatusOr<v1::TokenizeResponse> TokenizePrompt(const v1::TokenizeRequest& r
       break;
     }
     case v1::TokenizeRequest::kMessages: {
-      ASSIGN_OR_RETURN(const PromptEncoder::Rendered rendered,
-                       encoder.Render(request.messages()));
+      ASSIGN_OR_RETURN(const PromptEncoder::Rendered rendered, encoder.Render(request.messages()));
       ASSIGN_OR_RETURN(ids, encoder.EncodeRendered(rendered));
       response.set_rendered(rendered.text());
       break;

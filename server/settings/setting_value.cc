@@ -89,33 +89,31 @@ std::string AllowedValues(const Setting& setting) {
 std::string DefaultValue(const Setting& setting) {
   if (!setting.default_meaning.empty()) return setting.default_meaning;
   static const Settings defaults;
-  return std::visit(
-      Overloaded{
-          [](const SwitchField& field) {
-            return std::string(defaults.*field.member ? "true" : "false");
-          },
-          [](const auto& field) { return absl::StrCat(defaults.*field.member); },
-      },
-      setting.field);
+  return std::visit(Overloaded{
+                        [](const SwitchField& field) {
+                          return std::string(defaults.*field.member ? "true" : "false");
+                        },
+                        [](const auto& field) { return absl::StrCat(defaults.*field.member); },
+                    },
+                    setting.field);
 }
 
 absl::Status SetFromText(const Setting& setting, const std::string& shown_name,
                          const std::string& text, Settings* settings) {
-  const bool ok = std::visit(
-      [&](const auto& field) { return ParseValue(field, text, settings); }, setting.field);
+  const bool ok = std::visit([&](const auto& field) { return ParseValue(field, text, settings); },
+                             setting.field);
   if (ok) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(shown_name, ": \"", text,
-                                                 "\" is not allowed; allowed is ",
-                                                 AllowedValues(setting)));
+  return absl::InvalidArgumentError(absl::StrCat(
+      shown_name, ": \"", text, "\" is not allowed; allowed is ", AllowedValues(setting)));
 }
 
 std::string SettingsMarkdown() {
   std::string out =
       "| flag | JSON key | values | default | meaning |\n| --- | --- | --- | --- | --- |\n";
   for (const Setting& setting : SettingTable()) {
-    const std::string flag =
-        setting.is_switch() ? absl::StrCat("`--", setting.name, "`, `--no-", setting.name, "`")
-                            : absl::StrCat("`--", setting.name, "`");
+    const std::string flag = setting.is_switch()
+                                 ? absl::StrCat("`--", setting.name, "`, `--no-", setting.name, "`")
+                                 : absl::StrCat("`--", setting.name, "`");
     const std::string values = AllowedValues(setting);
     absl::StrAppend(&out, "| ", flag, " | `", JsonKey(setting), "` | ",
                     absl::StrReplaceAll(values.empty() ? "text" : values, {{"|", "\\|"}}), " | ",

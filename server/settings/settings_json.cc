@@ -47,9 +47,9 @@ absl::Status ApplyValue(const std::string& key, const nlohmann::json& value, Set
   const std::string shown_name = absl::StrCat("configuration key \"", key, "\"");
   if (!TypeFits(*setting, value)) {
     const std::string allowed = AllowedValues(*setting);
-    return absl::InvalidArgumentError(
-        absl::StrCat(shown_name, ": ", value.dump(), " has the wrong type; allowed is ",
-                     allowed.empty() ? "a string" : allowed));
+    return absl::InvalidArgumentError(absl::StrCat(shown_name, ": ", value.dump(),
+                                                   " has the wrong type; allowed is ",
+                                                   allowed.empty() ? "a string" : allowed));
   }
   return SetFromText(*setting, shown_name, text, settings);
 }
@@ -72,8 +72,7 @@ size_t EditDistance(const std::string& a, const std::string& b) {
 }  // namespace
 
 absl::Status ApplyJson(const std::string& json_text, Settings* settings) {
-  const nlohmann::json json =
-      nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(
         "configuration: not a JSON object; expected {\"max_model_len\": 4096, ...}");

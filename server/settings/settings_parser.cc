@@ -14,46 +14,36 @@ namespace quire {
 
 namespace {
 
-// What the command line said, before it is given a meaning.
-struct RawFlags {
-  std::vector<std::pair<const Setting*, std::string>> values;  // in order
+// What the command line may say; CLI11 keeps what it did say.
+struct Declared {
+  std::vector<std::pair<const Setting*, CLI::Option*>> settings;
   std::string config_file;
   bool print_table = false;
 };
 
-void Declare(CLI::App& app, RawFlags& raw) {
+std::string HelpLine(const Setting& setting) {
+  const std::string values = AllowedValues(setting);
+  std::string line = absl::StrCat(setting.help, " Default: ", DefaultValue(setting), ".");
+  if (setting.is_switch()) return absl::StrCat(line, " --no-", setting.name, " turns it off.");
+  return values.empty() ? line : absl::StrCat(line, " Allowed: ", values, ".");
+}
+
+void Declare(CLI::App& app, Declared& declared) {
   app.set_help_flag("--help,-h", "Print this help and exit.");
   app.set_version_flag("--version", absl::StrCat("quire-server ", kVersion));
   app.allow_extras();
-  app.add_option("--config", raw.config_file,
-                 "JSON file with these settings, underscores in place of dashes; flags win.");
-  app.add_flag("--print-settings-table", raw.print_table,
+  app.add_option("--config", declared.config_file,
+                 "JSON file with these settings, underscores in place of dashes; flags win.")
+      ->take_last();
+  app.add_flag("--print-settings-table", declared.print_table,
                "Print the settings as a Markdown table and exit.");
   for (const Setting& setting : SettingTable()) {
     const std::string flag = absl::StrCat("--", setting.name);
-    const Setting* declared = &setting;
-    CLI::Option* option = nullptr;
-    if (setting.is_switch()) {
-      option = app.add_flag_callback(flag, [&raw, declared] {
-        raw.values.emplace_back(declared, "true");
-      });
-      app.add_flag_callback(absl::StrCat("--no-", setting.name), [&raw, declared] {
-           raw.values.emplace_back(declared, "false");
-         })->group("");  // hidden: shown with its positive form
-    } else {
-      option = app.add_option_function<std::string>(
-          flag, [&raw, declared](const std::string& text) {
-            raw.values.emplace_back(declared, text);
-          });
-    }
-    const std::string values = AllowedValues(setting);
-    option->group(std::string(setting.group))
-        ->description(absl::StrCat(setting.help, " Default: ", DefaultValue(setting), ".",
-                                   setting.is_switch()
-                                       ? absl::StrCat(" --no-", setting.name, " turns it off.")
-                                   : values.empty() ? std::string()
-                                                    : absl::StrCat(" Allowed: ", values, ".")))
-        ->type_name("");
+    CLI::Option* option = setting.is_switch()
+                              ? app.add_flag(absl::StrCat(flag, ",!--no-", setting.name))
+                              : app.add_option(flag);
+    option->group(setting.group)->description(HelpLine(setting))->type_name("")->take_last();
+    declared.settings.emplace_back(&setting, option);
   }
 }
 
@@ -88,9 +78,10 @@ absl::Status ApplyFile(const std::string& path, Settings* settings) {
 // What single ranges cannot say.
 absl::Status CheckTogether(const Settings& settings) {
   if (settings.max_num_batched_tokens < settings.max_num_seqs) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--max-num-batched-tokens: ", settings.max_num_batched_tokens, " is less than --max-num-seqs ",
-        settings.max_num_seqs, "; a step must have room for one token of each sequence"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--max-num-batched-tokens: ", settings.max_num_batched_tokens,
+                     " is less than --max-num-seqs ", settings.max_num_seqs,
+                     "; a step must have room for one token of each sequence"));
   }
   return absl::OkStatus();
 }
@@ -99,8 +90,8 @@ absl::Status CheckTogether(const Settings& settings) {
 
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& args) {
   CLI::App app("quire-server: serves a large language model over gRPC.", "quire-server");
-  RawFlags raw;
-  Declare(app, raw);
+  Declared declared;
+  Declare(app, declared);
   CommandLine result;
   try {  // CLI11 reports by exceptions; none leaves this function
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
@@ -114,14 +105,17 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
     return absl::InvalidArgumentError(error.what());
   }
   if (!app.remaining().empty()) return UnknownArgument(app.remaining().front());
-  if (raw.print_table) {
+  if (declared.print_table) {
     result.print_and_exit = SettingsMarkdown();
     return result;
   }
-  if (!raw.config_file.empty()) RETURN_IF_ERROR(ApplyFile(raw.config_file, &result.settings));
-  for (const auto& [setting, text] : raw.values) {
-    RETURN_IF_ERROR(
-        SetFromText(*setting, absl::StrCat("--", setting->name), text, &result.settings));
+  if (!declared.config_file.empty()) {
+    RETURN_IF_ERROR(ApplyFile(declared.config_file, &result.settings));
+  }
+  for (const auto& [setting, option] : declared.settings) {
+    if (option->count() == 0) continue;
+    RETURN_IF_ERROR(SetFromText(*setting, absl::StrCat("--", setting->name),
+                                option->results().back(), &result.settings));
   }
   RETURN_IF_ERROR(CheckTogether(result.settings));
   return result;

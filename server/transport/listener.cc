@@ -39,18 +39,20 @@ absl::StatusOr<SocketAddress> ParseAddress(const std::string& host, int port) {
     address.size = sizeof(sockaddr_in6);
     return address;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--host: \"", host, "\" is not a numeric address; allowed are IPv4 and IPv6 addresses, for "
-      "example 0.0.0.0, 127.0.0.1 or ::"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--host: \"", host,
+                   "\" is not a numeric address; allowed are IPv4 and IPv6 addresses, for "
+                   "example 0.0.0.0, 127.0.0.1 or ::"));
 }
 
 absl::Status SocketError(const std::string& what, int error) {
-  const char* advice = error == EADDRINUSE      ? "; choose another --port or stop the program that "
-                                                  "has it"
-                       : error == EACCES        ? "; ports below 1024 need privileges, choose "
-                                                  "another --port"
-                       : error == EADDRNOTAVAIL ? "; this machine has no such address, change --host"
-                                                : "";
+  const char* advice = error == EADDRINUSE ? "; choose another --port or stop the program that "
+                                             "has it"
+                       : error == EACCES   ? "; ports below 1024 need privileges, choose "
+                                             "another --port"
+                       : error == EADDRNOTAVAIL
+                           ? "; this machine has no such address, change --host"
+                           : "";
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error), advice));
 }
 
@@ -73,8 +75,8 @@ absl::StatusOr<Listener> Listener::Bind(const std::string& host, int port) {
     return v6 ? absl::StrCat("[", host, "]:", shown_port) : absl::StrCat(host, ":", shown_port);
   };
   Listener listener;
-  listener.fd_ = UniqueFd(
-      socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  listener.fd_ =
+      UniqueFd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener.fd_.valid()) return SocketError("cannot open a socket", errno);
   const int on = 1;
   setsockopt(listener.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
