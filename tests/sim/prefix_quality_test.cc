@@ -86,7 +86,7 @@ TEST(PrefixQualityTest, ALargePoolFindsAllThereIsForWindowedGroupsToo) {
 }
 
 // Room for about eight conversations: what was used last is what is used next, so a good order of
-// eviction still finds most. (Reusing the last released blocks first finds a third of that.)
+// eviction still finds most. (Reusing the last released blocks first fails this.)
 TEST(PrefixQualityTest, ASmallPoolKeepsWhatIsUsed) {
   const Hits hits = RunWorkload(/*num_requests=*/600, /*num_blocks=*/200, {{}});
   EXPECT_GE(hits.found, hits.possible * 8 / 10);
