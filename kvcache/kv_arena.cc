@@ -84,15 +84,15 @@ KvCacheView KvArena::LayerView(int layer) const {
   CHECK(layer >= 0 && layer < static_cast<int>(index_in_group_.size())) << "layer " << layer;
   const int index = index_in_group_[layer];
   CHECK_GE(index, 0) << "layer " << layer << " is in no group";
-  const int64_t token_stride = int64_t{layout_.num_kv_heads} * layout_.head_dim;
-  const int64_t plane = layout_.block_size * token_stride;  // K or V of one block
+  const int64_t head_stride = int64_t{layout_.block_size} * layout_.head_dim;
+  const int64_t plane = layout_.num_kv_heads * head_stride;  // K or V of one block
   char* base = memory_.as<char>() + index * num_blocks_ * layout_.BlockBytesPerLayer();
   return {.k = base,
           .v = base + plane * DTypeBytes(layout_.dtype),
           .dtype = layout_.dtype,
           .block_stride = 2 * plane,
-          .token_stride = token_stride,
-          .head_stride = layout_.head_dim,
+          .token_stride = layout_.head_dim,
+          .head_stride = head_stride,
           .block_size = layout_.block_size,
           .num_kv_heads = layout_.num_kv_heads,
           .head_dim = layout_.head_dim};

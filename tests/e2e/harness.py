@@ -20,14 +20,6 @@ CLIENT = BUILD / "bin/quire"
 BENCH = BUILD / "bin/quire-bench"
 
 
-def _reexec_with_test_python():
-    """Runs this script again with the Python that has the test packages, if there is one."""
-    python = os.environ.get("QUIRE_TEST_PYTHON")
-    if python and os.path.exists(python) and os.path.realpath(sys.prefix) != os.path.realpath(
-            os.path.join(os.path.dirname(python), "..")):
-        os.execv(python, [python, *sys.argv])
-
-
 def _skip_all(reason):
     print(f"skipped: {reason}")
     sys.exit(77)
@@ -57,7 +49,6 @@ def _compile_protos():
     return (grpc, *modules, folder)
 
 
-_reexec_with_test_python()
 for program in (SERVER, CLIENT):
     if not program.exists():
         _skip_all(f"{program} is not built")
