@@ -3,14 +3,15 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/host_info.h"
+#ifdef QUIRE_CUDA
+#include "kernels/cuda/cuda_backend.h"
+#endif
 
 namespace quire {
 
-absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const BackendOptions& options) {
-  if (options.kind == DeviceKind::kCuda) {
-    return absl::UnavailableError(
-        "this build has no CUDA backend; use --device cpu, or build with -DQUIRE_CUDA=ON");
-  }
+namespace {
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenCpu(const BackendOptions& options) {
   constexpr int kMaxThreads = 1024;
   if (options.num_threads < 0 || options.num_threads > kMaxThreads) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -20,6 +21,28 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const BackendOptions& optio
   return std::make_unique<cpu::CpuBackend>(num_threads);
 }
 
-bool CudaAvailable() { return false; }
+absl::StatusOr<std::unique_ptr<Backend>> OpenCuda(const BackendOptions& options) {
+#ifdef QUIRE_CUDA
+  return cuda::OpenCudaBackend(options.device_index);
+#else
+  (void)options;
+  return absl::UnavailableError(
+      "this build has no CUDA backend; use --device cpu, or build with -DQUIRE_CUDA=ON");
+#endif
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const BackendOptions& options) {
+  return options.kind == DeviceKind::kCuda ? OpenCuda(options) : OpenCpu(options);
+}
+
+bool CudaAvailable() {
+#ifdef QUIRE_CUDA
+  return cuda::DeviceAvailable();
+#else
+  return false;
+#endif
+}
 
 }  // namespace quire

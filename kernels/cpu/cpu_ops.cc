@@ -1,7 +1,7 @@
 #include "kernels/cpu/cpu_ops.h"
 
-#include "absl/strings/str_cat.h"
-#include "kernels/base/check.h"
+#include "kernels/arg_checks.h"
+#include "kernels/base/status_macros.h"
 #include "kernels/cpu/cpu_stream.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/embedding.h"
@@ -11,52 +11,13 @@
 
 namespace quire::cpu {
 
-namespace {
-
-bool IsActivation(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16; }
-
-void CheckWeight(const LinearWeight& weight) {
-  CHECK(weight.data != nullptr);
-  CHECK(IsActivation(weight.dtype)) << DTypeName(weight.dtype);
-  CHECK_GE(weight.out_features, 1);
-  CHECK_GE(weight.in_features, 1);
-}
-
-// An activation [rows, cols] of this dtype.
-void CheckMatrix(const Tensor& tensor, DType dtype, int64_t rows, int64_t cols) {
-  CHECK_EQ(tensor.rank(), 2);
-  CHECK(tensor.dtype() == dtype) << DTypeName(tensor.dtype()) << ", not " << DTypeName(dtype);
-  CHECK_EQ(tensor.dim(0), rows);
-  CHECK_EQ(tensor.dim(1), cols);
-}
-
-void CheckVector(const Tensor& tensor, int64_t size) {
-  CHECK_EQ(tensor.rank(), 1);
-  CHECK(IsActivation(tensor.dtype())) << DTypeName(tensor.dtype());
-  CHECK_EQ(tensor.dim(0), size);
-}
-
-}  // namespace
-
 int64_t CpuOps::LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const {
   return PackedBytes(out_features, in_features, dtype);
 }
 
 absl::Status CpuOps::LoadLinearRows(const LinearWeight& weight, int64_t first_row,
                                     const Tensor& rows) {
-  CheckWeight(weight);
-  const bool is_float = IsActivation(rows.dtype()) || rows.dtype() == DType::kF16;
-  if (!is_float || rows.rank() != 2 || rows.dim(1) != weight.in_features) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("weight rows must be float32, bfloat16 or float16 [n, ", weight.in_features,
-                     "]; these are ", DTypeName(rows.dtype()), " of rank ", rows.rank(), " with ",
-                     rows.rank() == 2 ? rows.dim(1) : 0, " columns"));
-  }
-  if (first_row < 0 || rows.dim(0) > weight.out_features - first_row) {
-    return absl::InvalidArgumentError(absl::StrCat("weight rows ", first_row, " to ",
-                                                   first_row + rows.dim(0), " are outside the ",
-                                                   weight.out_features, " of the weight"));
-  }
+  RETURN_IF_ERROR(CheckWeightRows(weight, first_row, rows));
   PackRows(weight, first_row, rows);
   return absl::OkStatus();
 }
@@ -68,57 +29,33 @@ void CpuOps::FillLinear(Stream& stream, const LinearWeight& weight, const FillLi
 }
 
 void CpuOps::Embedding(Stream& stream, const EmbeddingArgs& args) {
-  CheckWeight(*args.table);
-  CheckMatrix(args.out, args.table->dtype, args.out.dim(0), args.table->in_features);
+  CheckArgs(args);
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::Embedding(args, *pool); });
 }
 
 void CpuOps::RmsNorm(Stream& stream, const RmsNormArgs& args) {
-  CHECK(IsActivation(args.x.dtype())) << DTypeName(args.x.dtype());
-  CheckMatrix(args.out, args.x.dtype(), args.x.dim(0), args.x.dim(1));
-  if (!args.residual.empty()) {
-    CheckMatrix(args.residual, args.x.dtype(), args.x.dim(0), args.x.dim(1));
-  }
-  CheckVector(args.weight, args.x.dim(1));
+  CheckArgs(args);
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::RmsNorm(args, *pool); });
 }
 
 void CpuOps::Linear(Stream& stream, const LinearArgs& args) {
-  CheckWeight(*args.weight);
-  CheckMatrix(args.x, args.weight->dtype, args.x.dim(0), args.weight->in_features);
-  CHECK(args.out.dtype() == args.weight->dtype || args.out.dtype() == DType::kF32)
-      << DTypeName(args.out.dtype());
-  CheckMatrix(args.out, args.out.dtype(), args.x.dim(0), args.weight->out_features);
-  if (!args.bias.empty()) CheckVector(args.bias, args.weight->out_features);
+  CheckArgs(args);
   CpuStream::From(stream).Enqueue(
       [args, gemm = &gemm_, pool = &pool_] { gemm->Linear(args, *pool); });
 }
 
 void CpuOps::RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) {
-  const int64_t head_dim = args.kv_cache.head_dim;
-  const int64_t num_heads = args.num_q_heads + 2 * args.kv_cache.num_kv_heads;
-  CHECK(IsActivation(args.qkv.dtype())) << DTypeName(args.qkv.dtype());
-  CheckMatrix(args.qkv, args.qkv.dtype(), args.qkv.dim(0), num_heads * head_dim);
-  CHECK_EQ(args.q_out.rank(), 3);
-  CHECK(args.q_out.dtype() == args.qkv.dtype()) << DTypeName(args.q_out.dtype());
-  CHECK_EQ(args.q_out.dim(0), args.qkv.dim(0));
-  CHECK_EQ(args.q_out.dim(1), args.num_q_heads);
-  CHECK_EQ(args.q_out.dim(2), head_dim);
-  if (!args.q_norm_weight.empty()) CheckVector(args.q_norm_weight, head_dim);
-  if (!args.k_norm_weight.empty()) CheckVector(args.k_norm_weight, head_dim);
-  CHECK(args.rotary_dim % 2 == 0 && args.rotary_dim <= head_dim) << args.rotary_dim;
+  CheckArgs(args);
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::RopeAndStoreKv(args, *pool); });
 }
 
 void CpuOps::SiluAndMul(Stream& stream, const SiluAndMulArgs& args) {
-  CHECK(IsActivation(args.out.dtype())) << DTypeName(args.out.dtype());
-  CheckMatrix(args.gate_up, args.out.dtype(), args.out.dim(0), 2 * args.out.dim(1));
+  CheckArgs(args);
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::SiluAndMul(args, *pool); });
 }
 
 void CpuOps::GatherRows(Stream& stream, const GatherRowsArgs& args) {
-  CHECK_EQ(args.in.rank(), 2);
-  CheckMatrix(args.out, args.in.dtype(), args.out.dim(0), args.in.dim(1));
+  CheckArgs(args);
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::GatherRows(args, *pool); });
 }
 
@@ -127,12 +64,12 @@ void CpuOps::UpdateBlockTables(Stream& stream, const UpdateBlockTablesArgs& args
 }
 
 void CpuOps::ResetTokenCounts(Stream& stream, const ResetTokenCountsArgs& args) {
-  CHECK_LE(args.num_prompt_tokens, args.num_tokens);
+  CheckArgs(args);
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::ResetTokenCounts(args, *pool); });
 }
 
 void CpuOps::Sample(Stream& stream, const SampleArgs& args) {
-  CheckMatrix(args.logits, DType::kF32, args.logits.dim(0), args.logits.dim(1));
+  CheckArgs(args);
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::Sample(args, *pool); });
 }
 

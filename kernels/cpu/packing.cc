@@ -1,9 +1,8 @@
 #include "kernels/cpu/packing.h"
 
-#include <cmath>
-
 #include "kernels/base/check.h"
 #include "kernels/base/half.h"
+#include "kernels/base/random_weight.h"
 #include "kernels/base/types.h"
 
 namespace quire::cpu {
@@ -64,31 +63,12 @@ void PackRow(const LinearWeight& weight, int64_t row, DType dtype, const void* i
   }
 }
 
-// splitmix64's finaliser: every input bit reaches every output bit.
-uint64_t Mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
-
-// The sum of the 8 bytes less its mean; its variance is 8 * (256^2 - 1) / 12.
-int32_t CentredByteSum(uint64_t bits) {
-  constexpr uint64_t kEvenBytes = 0x00ff00ff00ff00ffu;
-  const uint64_t pairs = (bits & kEvenBytes) + (bits >> 8 & kEvenBytes);
-  return static_cast<int32_t>(pairs * 0x0001000100010001u >> 48) - 1020;
-}
-constexpr double kByteSumVariance = 43690.0;
-
 template <typename T>
 void FillRow(const LinearWeight& weight, const FillLinearArgs& args, int64_t row) {
-  const uint64_t key =
-      Mix(Mix(Mix(args.seed + kGolden) + args.tensor_id) + static_cast<uint64_t>(row));
-  const float scale = static_cast<float>(args.stddev / std::sqrt(kByteSumVariance));
+  const uint64_t key = RandomRowKey(args.seed, args.tensor_id, row);
+  const float scale = RandomWeightScale(args.stddev);
   WriteRow<T>(weight, row, [&](int64_t column) {
-    const uint64_t bits = Mix(key + static_cast<uint64_t>(column) * kGolden);
-    return static_cast<float>(CentredByteSum(bits)) * scale;
+    return static_cast<float>(RandomByteSum(key, column)) * scale;
   });
 }
 

@@ -29,9 +29,7 @@ int64_t PackedBytes(int64_t out_features, int64_t in_features, DType dtype);
 // time even where they share a panel.
 void PackRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows);
 
-// Approximately normal numbers, each from (seed, tensor_id, row, column) alone: a 64-bit mix of the
-// four (splitmix64's finaliser), whose 8 bytes are summed. Such a sum has the mean and deviation
-// asked for, and a range of +-4.88 deviations.
+// The random weights of kernels/base/random_weight.h.
 void FillNormal(const LinearWeight& weight, const FillLinearArgs& args, ThreadPool& pool);
 
 // Copies feature `row` to out [in_features], in the weight's dtype.

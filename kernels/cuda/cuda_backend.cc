@@ -1,0 +1,41 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <utility>
+
+#include "kernels/base/status_macros.h"
+#include "kernels/cuda/attention/native_attention.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_ops.h"
+
+namespace quire::cuda {
+
+namespace {
+
+class CudaBackend : public Backend {
+ public:
+  CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<CudaOps> ops)
+      : device_(std::move(device)), ops_(std::move(ops)), attention_(*device_) {}
+
+  Device& device() override { return *device_; }
+  Ops& ops() override { return *ops_; }
+  AttentionBackend* attention(AttentionPath path) override {
+    return path == AttentionPath::kNative ? &attention_ : nullptr;
+  }
+
+ private:
+  const std::unique_ptr<CudaDevice> device_;
+  const std::unique_ptr<CudaOps> ops_;
+  NativeAttention attention_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(int device_index) {
+  ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(device_index));
+  ASSIGN_OR_RETURN(std::unique_ptr<CudaOps> ops, CudaOps::Create(*device));
+  return std::make_unique<CudaBackend>(std::move(device), std::move(ops));
+}
+
+bool DeviceAvailable() { return CudaDevice::Open(0).ok(); }
+
+}  // namespace quire::cuda

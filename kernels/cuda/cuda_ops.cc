@@ -1,0 +1,79 @@
+#include "kernels/cuda/cuda_ops.h"
+
+#include "kernels/arg_checks.h"
+#include "kernels/base/status_macros.h"
+#include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/sampling.h"
+
+namespace quire::cuda {
+
+absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create(CudaDevice& device) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Matmul> matmul, Matmul::Create(device));
+  return std::unique_ptr<CudaOps>(new CudaOps(device, std::move(matmul)));
+}
+
+int64_t CudaOps::LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const {
+  return out_features * in_features * DTypeBytes(dtype);
+}
+
+absl::Status CudaOps::LoadLinearRows(const LinearWeight& weight, int64_t first_row,
+                                     const Tensor& rows) {
+  RETURN_IF_ERROR(CheckWeightRows(weight, first_row, rows));
+  return uploader_.Upload(weight, first_row, rows);
+}
+
+void CudaOps::FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) {
+  CheckWeight(weight);
+  CudaStream::From(stream).Run("FillLinear",
+                               [&](cudaStream_t s) { LaunchFillLinear(weight, args, s); });
+}
+
+void CudaOps::Embedding(Stream& stream, const EmbeddingArgs& args) {
+  CheckArgs(args);
+  CudaStream::From(stream).Run("Embedding", [&](cudaStream_t s) { LaunchEmbedding(args, s); });
+}
+
+void CudaOps::RmsNorm(Stream& stream, const RmsNormArgs& args) {
+  CheckArgs(args);
+  CudaStream::From(stream).Run("RmsNorm", [&](cudaStream_t s) { LaunchRmsNorm(args, s); });
+}
+
+void CudaOps::Linear(Stream& stream, const LinearArgs& args) {
+  CheckArgs(args);
+  matmul_->Linear(args, CudaStream::From(stream));
+}
+
+void CudaOps::RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) {
+  CheckArgs(args);
+  CudaStream::From(stream).Run("RopeAndStoreKv",
+                               [&](cudaStream_t s) { LaunchRopeAndStoreKv(args, s); });
+}
+
+void CudaOps::SiluAndMul(Stream& stream, const SiluAndMulArgs& args) {
+  CheckArgs(args);
+  CudaStream::From(stream).Run("SiluAndMul", [&](cudaStream_t s) { LaunchSiluAndMul(args, s); });
+}
+
+void CudaOps::GatherRows(Stream& stream, const GatherRowsArgs& args) {
+  CheckArgs(args);
+  CudaStream::From(stream).Run("GatherRows", [&](cudaStream_t s) { LaunchGatherRows(args, s); });
+}
+
+void CudaOps::UpdateBlockTables(Stream& stream, const UpdateBlockTablesArgs& args) {
+  CudaStream::From(stream).Run("UpdateBlockTables",
+                               [&](cudaStream_t s) { LaunchUpdateBlockTables(args, s); });
+}
+
+void CudaOps::ResetTokenCounts(Stream& stream, const ResetTokenCountsArgs& args) {
+  CheckArgs(args);
+  CudaStream::From(stream).Run("ResetTokenCounts",
+                               [&](cudaStream_t s) { LaunchResetTokenCounts(args, s); });
+}
+
+void CudaOps::Sample(Stream& stream, const SampleArgs& args) {
+  CheckArgs(args);
+  CudaStream::From(stream).Run("Sample", [&](cudaStream_t s) { LaunchSample(args, s); });
+}
+
+}  // namespace quire::cuda

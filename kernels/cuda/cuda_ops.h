@@ -1,0 +1,43 @@
+// CudaOps: Ops on a GPU. Each call checks its arguments and enqueues one or two kernels. Used by
+// the engine's thread; LoadLinearRows by any number of threads.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/weight_uploader.h"
+#include "kernels/ops.h"
+
+namespace quire::cuda {
+
+class CudaOps : public Ops {
+ public:
+  // The device must outlive this.
+  static absl::StatusOr<std::unique_ptr<CudaOps>> Create(CudaDevice& device);
+
+  int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
+  absl::Status LoadLinearRows(const LinearWeight& weight, int64_t first_row,
+                              const Tensor& rows) override;
+  void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override;
+
+  void Embedding(Stream& stream, const EmbeddingArgs& args) override;
+  void RmsNorm(Stream& stream, const RmsNormArgs& args) override;
+  void Linear(Stream& stream, const LinearArgs& args) override;
+  void RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) override;
+  void SiluAndMul(Stream& stream, const SiluAndMulArgs& args) override;
+  void GatherRows(Stream& stream, const GatherRowsArgs& args) override;
+  void UpdateBlockTables(Stream& stream, const UpdateBlockTablesArgs& args) override;
+  void ResetTokenCounts(Stream& stream, const ResetTokenCountsArgs& args) override;
+  void Sample(Stream& stream, const SampleArgs& args) override;
+
+ private:
+  CudaOps(CudaDevice& device, std::unique_ptr<Matmul> matmul)
+      : uploader_(device), matmul_(std::move(matmul)) {}
+
+  WeightUploader uploader_;
+  const std::unique_ptr<Matmul> matmul_;
+};
+
+}  // namespace quire::cuda
