@@ -85,11 +85,19 @@ class KernelTest : public testing::TestWithParam<KernelTarget> {
   DeviceBuffer Upload(const std::vector<T>& values) {
     const int64_t bytes = std::max<int64_t>(1, values.size()) * sizeof(T);
     DeviceBuffer buffer = backend_->device().Allocate(bytes).value();
+    Overwrite(buffer, values);
+    return buffer;
+  }
+
+  // Replaces the beginning of a buffer.
+  template <typename T>
+  void Overwrite(const DeviceBuffer& buffer, const std::vector<T>& values) {
+    if (values.empty()) return;
+    const int64_t bytes = values.size() * sizeof(T);
     DeviceBuffer pinned = backend_->device().AllocatePinned(bytes).value();
-    if (!values.empty()) std::memcpy(pinned.data(), values.data(), values.size() * sizeof(T));
+    std::memcpy(pinned.data(), values.data(), bytes);
     stream_->CopyToDevice(buffer.data(), pinned.data(), bytes);
     Synchronize();
-    return buffer;
   }
 
   template <typename T>
