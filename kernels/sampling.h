@@ -64,7 +64,7 @@ struct SampleArgs {
   float* top_logprobs;     // [num_rows, kMaxLogprobs]
 };
 
-inline bool UsesPenalties(const SamplingRow& row) {
+constexpr bool UsesPenalties(const SamplingRow& row) {
   return row.repetition_penalty != 1.0f || row.presence_penalty != 0.0f ||
          row.frequency_penalty != 0.0f;
 }

@@ -7,8 +7,8 @@
 
 #include "absl/types/span.h"
 #include "kernels/base/check.h"
+#include "kernels/base/philox.h"
 #include "kernels/cpu/logit_blocks.h"
-#include "kernels/cpu/philox.h"
 #include "kernels/cpu/sampling_support.h"
 
 namespace quire::cpu {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cpu/philox.h"
+#include "kernels/base/philox.h"
 #include "tests/reference/sampler.h"
 
 namespace quire::cpu {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-namespace quire::cpu {
+namespace quire {
 
 // Four random words for this key and counter.
 constexpr std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
@@ -31,4 +31,4 @@ constexpr double UniformAt(uint64_t seed, int64_t position) {
   return static_cast<double>(bits >> 11) * 0x1.0p-53;
 }
 
-}  // namespace quire::cpu
+}  // namespace quire

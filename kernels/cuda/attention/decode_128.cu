@@ -1,0 +1,7 @@
+#include "kernels/cuda/attention/tiled_attention.cuh"
+
+namespace quire::cuda {
+
+TiledKernel DecodeKernel128() { return MakeTiledKernel<TileShape<128, 1, 4, 1, 3, 2>>(); }
+
+}  // namespace quire::cuda

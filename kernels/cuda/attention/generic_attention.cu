@@ -1,0 +1,185 @@
+#include <cuda_bf16.h>
+
+#include <cmath>
+
+#include "kernels/cuda/attention/generic_attention.h"
+
+namespace quire::cuda {
+
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kMaxHeadDim = 256;
+constexpr int kPerLane = kMaxHeadDim / 32;
+constexpr float kLog2E = 1.44269504088896340736f;
+
+// Device pointers and scalars only: what a kernel may take by value.
+template <typename Query, typename Kv>
+struct KernelParams {
+  const Query* q;
+  Query* out;
+  int64_t q_row_stride;
+  int64_t out_row_stride;
+  float* lse;
+  const Kv* k;
+  const Kv* v;
+  int64_t block_stride, token_stride, head_stride;
+  int32_t block_size, num_q_heads, num_kv_heads, head_dim;
+  float scale, soft_cap;
+  int64_t sliding_window;
+  int32_t num_seqs;
+  const int32_t* cu_seqlens_q;
+  const int32_t* seq_lens;
+  PageTable pages;
+};
+
+// The last sequence that begins at or before the token.
+__device__ int32_t SeqOf(const int32_t* cu_seqlens_q, int32_t num_seqs, int32_t token) {
+  int32_t low = 0;
+  int32_t high = num_seqs;
+  while (high - low > 1) {
+    const int32_t middle = (low + high) / 2;
+    (cu_seqlens_q[middle] <= token ? low : high) = middle;
+  }
+  return low;
+}
+
+__device__ float SumOverWarp(float value) {
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffff, value, step);
+  return value;
+}
+
+// A warp's softmax state; each lane holds every 32nd element of the head.
+struct LaneState {
+  float max = -INFINITY;
+  float sum = 0;
+  float out[kPerLane] = {};
+};
+
+// Folds in the keys of one warp: every kWarps-th, by absolute position.
+template <typename Query, typename Kv>
+__device__ void AttendKeys(const KernelParams<Query, Kv>& p, const float (&q)[kPerLane],
+                           int32_t kv_head, const int32_t* blocks, int32_t begin, int32_t end,
+                           LaneState& state) {
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  for (int32_t key = begin + (warp - begin % kWarps + kWarps) % kWarps; key < end; key += kWarps) {
+    const int32_t block = blocks[key / p.block_size];
+    if (block < 0) continue;
+    const int64_t at =
+        block * p.block_stride + key % p.block_size * p.token_stride + kv_head * p.head_stride;
+    float logit = 0;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      const int element = lane + 32 * i;
+      if (element < p.head_dim) logit += q[i] * static_cast<float>(p.k[at + element]);
+    }
+    logit = SumOverWarp(logit) * p.scale;
+    if (p.soft_cap > 0) logit = p.soft_cap * tanhf(logit / p.soft_cap);
+    logit *= kLog2E;
+    const float max = fmaxf(state.max, logit);
+    const float rescale = exp2f(state.max - max);
+    const float weight = exp2f(logit - max);
+    state.max = max;
+    state.sum = state.sum * rescale + weight;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      const int element = lane + 32 * i;
+      if (element >= p.head_dim) continue;
+      state.out[i] = state.out[i] * rescale + weight * static_cast<float>(p.v[at + element]);
+    }
+  }
+}
+
+template <typename Query, typename Kv>
+__global__ void __launch_bounds__(32 * kWarps)
+    GenericAttention(const __grid_constant__ KernelParams<Query, Kv> p) {
+  __shared__ float shared_out[kWarps][kMaxHeadDim];
+  __shared__ float2 shared_state[kWarps];
+  const auto token = static_cast<int32_t>(blockIdx.x);
+  const auto head = static_cast<int32_t>(blockIdx.y);
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  const int32_t seq = SeqOf(p.cu_seqlens_q, p.num_seqs, token);
+  const int32_t end = p.seq_lens[seq] - (p.cu_seqlens_q[seq + 1] - 1 - token);
+  const int64_t window_begin = p.sliding_window > 0 ? end - p.sliding_window : 0;
+  const auto begin = static_cast<int32_t>(window_begin > 0 ? window_begin : 0);
+
+  float q[kPerLane] = {};
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    const int element = lane + 32 * i;
+    if (element >= p.head_dim) continue;
+    q[i] = static_cast<float>(p.q[token * p.q_row_stride + head * p.head_dim + element]);
+  }
+  LaneState state;
+  AttendKeys(p, q, head / (p.num_q_heads / p.num_kv_heads),
+             p.pages.kv_indices + p.pages.kv_indptr[seq], begin, end, state);
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) shared_out[warp][lane + 32 * i] = state.out[i];
+  if (lane == 0) shared_state[warp] = {state.max, state.sum};
+  __syncthreads();
+
+  float max = -INFINITY;
+  for (const float2& part : shared_state) max = fmaxf(max, part.x);
+  float scales[kWarps];
+  float sum = 0;
+  for (int w = 0; w < kWarps; ++w) {
+    scales[w] = shared_state[w].x == -INFINITY ? 0.0f : exp2f(shared_state[w].x - max);
+    sum += shared_state[w].y * scales[w];
+  }
+  for (int32_t element = threadIdx.x; element < p.head_dim; element += 32 * kWarps) {
+    float value = 0;
+    for (int w = 0; w < kWarps; ++w) value += shared_out[w][element] * scales[w];
+    p.out[token * p.out_row_stride + head * p.head_dim + element] =
+        static_cast<Query>(sum > 0 ? value / sum : 0.0f);
+  }
+  if (threadIdx.x == 0 && p.lse != nullptr) {
+    p.lse[static_cast<int64_t>(token) * p.num_q_heads + head] =
+        sum > 0 ? max + log2f(sum) : -INFINITY;
+  }
+}
+
+template <typename Query, typename Kv>
+void Launch(const GenericParams& params, cudaStream_t stream) {
+  const KvCacheView& kv = params.kv_cache;
+  const auto num_tokens = static_cast<unsigned>(params.q.dim(0));
+  const auto num_q_heads = static_cast<unsigned>(params.q.dim(1));
+  const KernelParams<Query, Kv> kernel_params = {.q = static_cast<const Query*>(params.q.data()),
+                                                 .out = static_cast<Query*>(params.out.data()),
+                                                 .q_row_stride = params.q.row_stride(),
+                                                 .out_row_stride = params.out.row_stride(),
+                                                 .lse = params.lse,
+                                                 .k = static_cast<const Kv*>(kv.k),
+                                                 .v = static_cast<const Kv*>(kv.v),
+                                                 .block_stride = kv.block_stride,
+                                                 .token_stride = kv.token_stride,
+                                                 .head_stride = kv.head_stride,
+                                                 .block_size = kv.block_size,
+                                                 .num_q_heads = static_cast<int32_t>(num_q_heads),
+                                                 .num_kv_heads = kv.num_kv_heads,
+                                                 .head_dim = kv.head_dim,
+                                                 .scale = params.scale,
+                                                 .soft_cap = params.soft_cap,
+                                                 .sliding_window = params.sliding_window,
+                                                 .num_seqs = params.num_seqs,
+                                                 .cu_seqlens_q = params.cu_seqlens_q,
+                                                 .seq_lens = params.seq_lens,
+                                                 .pages = params.pages};
+  GenericAttention<<<dim3(num_tokens, num_q_heads), 32 * kWarps, 0, stream>>>(kernel_params);
+}
+
+}  // namespace
+
+void LaunchGenericAttention(const GenericParams& params, cudaStream_t stream) {
+  const bool float_query = params.q.dtype() == DType::kF32;
+  const bool float_kv = params.kv_cache.dtype == DType::kF32;
+  if (float_query) {
+    float_kv ? Launch<float, float>(params, stream) : Launch<float, __nv_bfloat16>(params, stream);
+  } else {
+    float_kv ? Launch<__nv_bfloat16, float>(params, stream)
+             : Launch<__nv_bfloat16, __nv_bfloat16>(params, stream);
+  }
+}
+
+}  // namespace quire::cuda

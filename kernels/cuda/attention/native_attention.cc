@@ -1,0 +1,178 @@
+#include "kernels/cuda/attention/native_attention.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "kernels/cuda/attention/generic_attention.h"
+#include "kernels/cuda/attention/native_plan.h"
+#include "kernels/cuda/cuda_stream.h"
+
+namespace quire::cuda {
+
+namespace {
+
+constexpr int32_t kMaxHeadDim = 256;
+
+template <typename T>
+bool Contains(const std::vector<T>& values, T value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+absl::Status CheckGeometry(const AttentionGeometry& geometry,
+                           const AttentionCapabilities& capabilities) {
+  const auto error = [](const auto&... parts) {
+    return absl::InvalidArgumentError(absl::StrCat("native attention on CUDA: ", parts...));
+  };
+  if (geometry.num_q_heads <= 0 || geometry.num_kv_heads <= 0 ||
+      geometry.num_q_heads % geometry.num_kv_heads != 0) {
+    return error("num_q_heads ", geometry.num_q_heads, " is not a multiple of num_kv_heads ",
+                 geometry.num_kv_heads);
+  }
+  if (geometry.head_dim <= 0 || geometry.head_dim > kMaxHeadDim || geometry.head_dim % 8 != 0) {
+    return error("head_dim ", geometry.head_dim, " is not a multiple of 8 up to ", kMaxHeadDim);
+  }
+  if (!Contains(capabilities.block_sizes, static_cast<int>(geometry.block_size))) {
+    return error("block_size ", geometry.block_size, " is not 16, 32 or 64");
+  }
+  if (!Contains(capabilities.query_dtypes, geometry.query_dtype)) {
+    return error("query_dtype ", std::string(DTypeName(geometry.query_dtype)),
+                 " is not float32 or bfloat16");
+  }
+  if (!Contains(capabilities.kv_dtypes, geometry.kv_dtype)) {
+    return error("kv_dtype ", std::string(DTypeName(geometry.kv_dtype)),
+                 " is not float32 or bfloat16");
+  }
+  if (!(geometry.scale > 0)) return error("scale ", geometry.scale, " is not positive");
+  if (geometry.sliding_window < 0) {
+    return error("sliding_window ", geometry.sliding_window, " is negative");
+  }
+  if (!(geometry.soft_cap >= 0)) return error("soft_cap ", geometry.soft_cap, " is negative");
+  return absl::OkStatus();
+}
+
+void CheckRunArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args) {
+  const KvCacheView& kv = args.kv_cache;
+  CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.query_dtype);
+  CHECK(kv.dtype == geometry.kv_dtype);
+  CHECK_EQ(args.q.dim(1), geometry.num_q_heads);
+  CHECK_EQ(args.q.dim(2), geometry.head_dim);
+  CHECK_EQ(kv.head_dim, geometry.head_dim);
+  CHECK_EQ(kv.num_kv_heads, geometry.num_kv_heads);
+  CHECK_EQ(kv.block_size, geometry.block_size);
+}
+
+bool IsAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
+
+// Tiles are copied 16 bytes at a time.
+void CheckAlignment(const AttentionRunArgs& args) {
+  const KvCacheView& kv = args.kv_cache;
+  CHECK(IsAligned(args.q.data()) && IsAligned(args.out.data()) && IsAligned(kv.k) &&
+        IsAligned(kv.v));
+  CHECK_EQ(args.q.row_stride() % 8, 0);
+  CHECK_EQ(args.out.row_stride() % 8, 0);
+  CHECK_EQ(kv.block_stride % 8, 0);
+  CHECK_EQ(kv.token_stride % 8, 0);
+  CHECK_EQ(kv.head_stride % 8, 0);
+}
+
+TiledParams MakeTiledParams(const NativePlan& plan, const AttentionRunArgs& args) {
+  const AttentionGeometry& geometry = plan.geometry();
+  const KvCacheView& kv = args.kv_cache;
+  return {.q = args.q.data(),
+          .out = args.out.data(),
+          .lse = args.lse,
+          .q_row_stride = args.q.row_stride(),
+          .out_row_stride = args.out.row_stride(),
+          .k = kv.k,
+          .v = kv.v,
+          .block_stride = kv.block_stride,
+          .token_stride = kv.token_stride,
+          .head_stride = kv.head_stride,
+          .block_shift = std::countr_zero(static_cast<uint32_t>(geometry.block_size)),
+          .num_q_heads = geometry.num_q_heads,
+          .num_kv_heads = geometry.num_kv_heads,
+          .scale = geometry.scale,
+          .soft_cap = geometry.soft_cap,
+          .sliding_window = geometry.sliding_window,
+          .cu_seqlens_q = plan.params().cu_seqlens_q,
+          .seq_lens = plan.params().seq_lens,
+          .pages = plan.params().pages,
+          .seq_plans = plan.params().seq_plans,
+          .work = {}};
+}
+
+void RunTiled(const NativePlan& plan, const AttentionRunArgs& args, cudaStream_t stream) {
+  CheckAlignment(args);
+  TiledParams params = MakeTiledParams(plan, args);
+  const int32_t num_decode_tiled = plan.params().num_decode_tiled;
+  const bool has_work[kNumWorkLists] = {num_decode_tiled > 0,
+                                        num_decode_tiled < plan.batch().num_seqs};
+  for (int list = 0; list < kNumWorkLists; ++list) {
+    if (!has_work[list]) continue;
+    params.work = plan.params().lists[list];
+    const PersistentKernel& persistent = plan.kernel(list);
+    void* arguments[] = {&params};
+    // A launch that fails is noted by the stream.
+    (void)cudaLaunchKernel(persistent.kernel.function, dim3(persistent.num_ctas),
+                           dim3(persistent.kernel.num_threads), arguments,
+                           persistent.kernel.shared_bytes, stream);
+  }
+}
+
+void RunGeneric(const NativePlan& plan, const AttentionRunArgs& args, cudaStream_t stream) {
+  const AttentionGeometry& geometry = plan.geometry();
+  LaunchGenericAttention({.q = args.q,
+                          .out = args.out,
+                          .lse = args.lse,
+                          .kv_cache = args.kv_cache,
+                          .scale = geometry.scale,
+                          .soft_cap = geometry.soft_cap,
+                          .sliding_window = geometry.sliding_window,
+                          .num_seqs = plan.batch().num_seqs,
+                          .cu_seqlens_q = plan.params().cu_seqlens_q,
+                          .seq_lens = plan.params().seq_lens,
+                          .pages = plan.params().pages},
+                         stream);
+}
+
+}  // namespace
+
+NativeAttention::NativeAttention(Device& device) : device_(device) {
+  capabilities_.path = AttentionPath::kNative;
+  capabilities_.query_dtypes = {DType::kF32, DType::kBF16};
+  capabilities_.kv_dtypes = {DType::kF32, DType::kBF16};
+  capabilities_.block_sizes = {16, 32, 64};
+  capabilities_.min_sm = 80;
+  capabilities_.soft_cap = true;
+  capabilities_.sliding_window = true;
+  capabilities_.graph_support = GraphSupport::kAlways;
+}
+
+absl::StatusOr<std::unique_ptr<AttentionPlan>> NativeAttention::CreatePlan(
+    const AttentionGeometry& geometry, const AttentionLimits& limits) {
+  RETURN_IF_ERROR(CheckGeometry(geometry, capabilities_));
+  return NativePlan::Create(device_, geometry, limits);
+}
+
+void NativeAttention::Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) {
+  auto& native_plan = static_cast<NativePlan&>(plan);
+  native_plan.SetBatch(batch);
+  if (batch.num_seqs == 0) return;
+  CudaStream::From(stream).Run("attention plan",
+                               [&](cudaStream_t s) { LaunchPlan(native_plan.params(), s); });
+}
+
+void NativeAttention::Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) {
+  const auto& native_plan = static_cast<const NativePlan&>(plan);
+  CheckRunArgs(native_plan.geometry(), args);
+  if (native_plan.batch().num_seqs == 0) return;
+  CudaStream::From(stream).Run("attention", [&](cudaStream_t s) {
+    native_plan.is_tiled() ? RunTiled(native_plan, args, s) : RunGeneric(native_plan, args, s);
+  });
+}
+
+}  // namespace quire::cuda

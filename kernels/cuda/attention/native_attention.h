@@ -1,0 +1,30 @@
+// NativeAttention: the native attention path on a GPU (FlashInfer's contract). Plan makes the CSR
+// page table and balanced work lists on the device; Run launches persistent CTAs that take items
+// from the lists, decode tiles and prefill tiles apart. Both enqueue kernels only, with launch
+// shapes that depend on the numbers of sequences, decodes and tokens alone, so both can be
+// captured. Used by the engine's thread.
+#pragma once
+
+#include <memory>
+
+#include "kernels/attention.h"
+
+namespace quire::cuda {
+
+class NativeAttention : public AttentionBackend {
+ public:
+  // The device must outlive this and its plans.
+  explicit NativeAttention(Device& device);
+
+  const AttentionCapabilities& capabilities() const override { return capabilities_; }
+  absl::StatusOr<std::unique_ptr<AttentionPlan>> CreatePlan(const AttentionGeometry& geometry,
+                                                            const AttentionLimits& limits) override;
+  void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) override;
+  void Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) override;
+
+ private:
+  Device& device_;
+  AttentionCapabilities capabilities_;
+};
+
+}  // namespace quire::cuda

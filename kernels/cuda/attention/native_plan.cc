@@ -1,0 +1,135 @@
+#include "kernels/cuda/attention/native_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+
+namespace quire::cuda {
+
+namespace {
+
+// Keys that a tile's chunk has at least, by list. Short enough that one long sequence fills the
+// device, long enough that what a chunk leaves to merge is a few percent of what it reads.
+constexpr int32_t kMinChunkTokens[kNumWorkLists] = {512, 1024};
+// Memory for partial results, of each list.
+constexpr int64_t kMaxPartialBytes = int64_t{64} << 20;
+// The generic kernel takes no items; with tiles of this many rows the lists stay short.
+constexpr int32_t kUntiledRows = 1 << 20;
+
+bool HasTiledKernels(const AttentionGeometry& geometry) {
+  return geometry.query_dtype == DType::kBF16 && geometry.kv_dtype == DType::kBF16 &&
+         (geometry.head_dim == 64 || geometry.head_dim == 128 || geometry.head_dim == 256);
+}
+
+TiledKernel KernelOf(int list, int32_t head_dim) {
+  if (list == 0) {
+    return head_dim == 64    ? DecodeKernel64()
+           : head_dim == 128 ? DecodeKernel128()
+                             : DecodeKernel256();
+  }
+  return head_dim == 64    ? PrefillKernel64()
+         : head_dim == 128 ? PrefillKernel128()
+                           : PrefillKernel256();
+}
+
+absl::Status CudaError(cudaError_t error) {
+  return error == cudaSuccess
+             ? absl::OkStatus()
+             : absl::InternalError(absl::StrCat("native attention: ", cudaGetErrorString(error)));
+}
+
+}  // namespace
+
+NativePlan::NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits)
+    : geometry_(geometry), limits_(limits) {}
+
+absl::StatusOr<std::unique_ptr<NativePlan>> NativePlan::Create(Device& device,
+                                                               const AttentionGeometry& geometry,
+                                                               const AttentionLimits& limits) {
+  std::unique_ptr<NativePlan> plan(new NativePlan(geometry, limits));
+  plan->params_.block_size = geometry.block_size;
+  plan->params_.group_size = geometry.num_q_heads / geometry.num_kv_heads;
+  plan->params_.sliding_window = geometry.sliding_window;
+  if (HasTiledKernels(geometry)) RETURN_IF_ERROR(plan->LoadKernels(device.info()));
+  RETURN_IF_ERROR(plan->Allocate(device));
+  return plan;
+}
+
+absl::Status NativePlan::LoadKernels(const DeviceInfo& device) {
+  for (int list = 0; list < kNumWorkLists; ++list) {
+    const TiledKernel kernel = KernelOf(list, geometry_.head_dim);
+    RETURN_IF_ERROR(CudaError(cudaFuncSetAttribute(
+        kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes)));
+    int ctas_per_sm = 0;
+    RETURN_IF_ERROR(CudaError(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &ctas_per_sm, kernel.function, kernel.num_threads, kernel.shared_bytes)));
+    if (ctas_per_sm == 0) {
+      return absl::UnavailableError(absl::StrCat("native attention: head_dim ", geometry_.head_dim,
+                                                 " needs more shared memory than ", device.name,
+                                                 " has"));
+    }
+    kernels_[list] = {kernel, ctas_per_sm * device.num_sms};
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status NativePlan::AllocateArray(Device& device, int64_t count, T*& array) {
+  const int64_t bytes = std::max<int64_t>(count, 1) * static_cast<int64_t>(sizeof(T));
+  ASSIGN_OR_RETURN(DeviceBuffer buffer, device.Allocate(bytes));
+  array = buffer.as<T>();
+  buffers_.push_back(std::move(buffer));
+  return CudaError(cudaMemset(array, 0, bytes));
+}
+
+absl::Status NativePlan::Allocate(Device& device) {
+  const int64_t max_seqs = limits_.max_num_seqs;
+  PageTable& pages = params_.pages;
+  RETURN_IF_ERROR(AllocateArray(device, max_seqs + 1, pages.kv_indptr));
+  RETURN_IF_ERROR(AllocateArray(device, max_seqs * limits_.max_blocks_per_seq, pages.kv_indices));
+  RETURN_IF_ERROR(AllocateArray(device, max_seqs, pages.kv_last_page_len));
+  RETURN_IF_ERROR(AllocateArray(device, max_seqs, params_.seq_plans));
+  for (int list = 0; list < kNumWorkLists; ++list) RETURN_IF_ERROR(AllocateList(device, list));
+  return CudaError(cudaDeviceSynchronize());
+}
+
+absl::Status NativePlan::AllocateList(Device& device, int index) {
+  WorkList& list = params_.lists[index];
+  const bool is_decode = index == 0;
+  const int64_t num_kv_heads = geometry_.num_kv_heads;
+  list.min_chunk_tokens = kMinChunkTokens[index];
+  list.tile_rows = is_tiled() ? kernels_[index].kernel.tile_rows : kUntiledRows;
+  list.partial_rows = is_decode ? params_.group_size : list.tile_rows;
+
+  const int64_t max_rows = limits_.max_num_tokens * params_.group_size;
+  const int64_t max_tiles = limits_.max_num_seqs + (is_decode ? 0 : max_rows / list.tile_rows);
+  const int64_t max_chunks =
+      limits_.max_blocks_per_seq * geometry_.block_size / list.min_chunk_tokens + 2;
+  const int64_t slot_rows = num_kv_heads * list.partial_rows;
+  const int64_t slot_elements = slot_rows * geometry_.head_dim;
+  const int64_t slots_in_memory = kMaxPartialBytes / (slot_elements * 4);
+  const int64_t num_slots = is_tiled() ? std::min(max_tiles * max_chunks, slots_in_memory) : 0;
+  list.slot_capacity = static_cast<int32_t>(num_slots);
+
+  RETURN_IF_ERROR(AllocateArray(device, 1, list.state));
+  RETURN_IF_ERROR(AllocateArray(device, max_tiles + num_slots, list.items));
+  RETURN_IF_ERROR(AllocateArray(device, num_slots * slot_elements, list.partial_out));
+  RETURN_IF_ERROR(AllocateArray(device, num_slots * slot_rows, list.partial_state));
+  return AllocateArray(device, num_slots * num_kv_heads, list.arrivals);
+}
+
+void NativePlan::SetBatch(const AttentionBatch& batch) {
+  batch_ = batch;
+  params_.num_seqs = batch.num_seqs;
+  params_.num_decode_tiled =
+      params_.group_size <= params_.lists[0].tile_rows ? batch.num_decodes : 0;
+  params_.cu_seqlens_q = batch.cu_seqlens_q;
+  params_.seq_lens = batch.seq_lens;
+  params_.seq_rows = batch.seq_rows;
+  params_.block_tables = batch.block_tables;
+  params_.block_table_stride = batch.block_table_stride;
+}
+
+}  // namespace quire::cuda

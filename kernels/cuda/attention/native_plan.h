@@ -1,0 +1,57 @@
+// NativePlan: the device memory of one layer group's plan, allocated once, and what the host must
+// know to launch it. Planned and run by the engine's thread; the contents change on the stream.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/attention.h"
+#include "kernels/cuda/attention/plan_kernels.h"
+#include "kernels/cuda/attention/tiled_attention.h"
+
+namespace quire::cuda {
+
+// A compiled kernel and how many CTAs of it the device holds at once.
+struct PersistentKernel {
+  TiledKernel kernel = {};
+  int32_t num_ctas = 0;
+};
+
+class NativePlan : public AttentionPlan {
+ public:
+  // RESOURCE_EXHAUSTED when the device has too little memory.
+  static absl::StatusOr<std::unique_ptr<NativePlan>> Create(Device& device,
+                                                            const AttentionGeometry& geometry,
+                                                            const AttentionLimits& limits);
+
+  // Takes over the batch's addresses and sizes.
+  void SetBatch(const AttentionBatch& batch);
+
+  const AttentionGeometry& geometry() const { return geometry_; }
+  const AttentionBatch& batch() const { return batch_; }
+  // Lists as of the last batch.
+  const PlanParams& params() const { return params_; }
+  // False where only the generic kernel can compute this geometry.
+  bool is_tiled() const { return kernels_[0].num_ctas > 0; }
+  const PersistentKernel& kernel(int list) const { return kernels_[list]; }
+
+ private:
+  NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits);
+
+  absl::Status Allocate(Device& device);
+  absl::Status AllocateList(Device& device, int index);
+  // Zero-filled; owned by the plan.
+  template <typename T>
+  absl::Status AllocateArray(Device& device, int64_t count, T*& array);
+  absl::Status LoadKernels(const DeviceInfo& device);
+
+  const AttentionGeometry geometry_;
+  const AttentionLimits limits_;
+  AttentionBatch batch_ = {};
+  PlanParams params_ = {};
+  PersistentKernel kernels_[kNumWorkLists];
+  std::vector<DeviceBuffer> buffers_;
+};
+
+}  // namespace quire::cuda

@@ -1,0 +1,141 @@
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_scan.cuh>
+
+#include "kernels/cuda/attention/plan_kernels.h"
+
+namespace quire::cuda {
+
+namespace {
+
+constexpr int kScanThreads = 1024;
+constexpr int kFillThreads = 128;
+
+// A sequence's tiles, and the chunks that each of its tiles is cut into.
+struct SeqShape {
+  int32_t list;
+  int32_t num_pages;
+  int32_t num_tiles;
+  int32_t first_key;  // the first that any query sees
+  int32_t seq_len;
+
+  __device__ int32_t FirstChunk(int32_t chunk_tokens) const { return first_key / chunk_tokens; }
+  __device__ int32_t NumChunks(int32_t chunk_tokens) const {
+    return seq_len == 0 ? 1 : (seq_len - 1) / chunk_tokens + 1 - FirstChunk(chunk_tokens);
+  }
+};
+
+__device__ SeqShape ShapeOf(const PlanParams& p, int32_t seq) {
+  SeqShape shape;
+  const int32_t query_len = p.cu_seqlens_q[seq + 1] - p.cu_seqlens_q[seq];
+  shape.list = seq < p.num_decode_tiled ? 0 : 1;
+  shape.seq_len = p.seq_lens[seq];
+  shape.num_pages = CeilDiv(shape.seq_len, p.block_size);
+  shape.num_tiles = CeilDiv(query_len * p.group_size, p.lists[shape.list].tile_rows);
+  const int64_t begin =
+      p.sliding_window > 0 ? shape.seq_len - (query_len - 1) - p.sliding_window : 0;
+  shape.first_key = begin > 0 ? static_cast<int32_t>(begin) : 0;
+  return shape;
+}
+
+// The shortest chunks whose partial results have room: what is gained by cutting finer is balance.
+__device__ int32_t ChooseChunkTokens(const PlanParams& p, int32_t list) {
+  using Reduce = cub::BlockReduce<int32_t, kScanThreads>;
+  __shared__ typename Reduce::TempStorage storage;
+  __shared__ int32_t total;
+  for (int32_t chunk_tokens = p.lists[list].min_chunk_tokens;; chunk_tokens *= 2) {
+    int32_t num_slots = 0;
+    for (int32_t seq = threadIdx.x; seq < p.num_seqs; seq += kScanThreads) {
+      const SeqShape shape = ShapeOf(p, seq);
+      const int32_t num_chunks = shape.NumChunks(chunk_tokens);
+      if (shape.list == list && num_chunks > 1) num_slots += shape.num_tiles * num_chunks;
+    }
+    num_slots = Reduce(storage).Sum(num_slots);
+    if (threadIdx.x == 0) total = num_slots;
+    __syncthreads();
+    if (total <= p.lists[list].slot_capacity) return chunk_tokens;
+    __syncthreads();
+  }
+}
+
+struct Totals {
+  int32_t items[kNumWorkLists] = {};
+  int32_t slots[kNumWorkLists] = {};
+  int32_t pages = 0;
+};
+
+// Sums of the threads before this one, added to `running`, which becomes the sum of all.
+__device__ int32_t ScanOnto(int32_t value, int32_t& running) {
+  using Scan = cub::BlockScan<int32_t, kScanThreads>;
+  __shared__ typename Scan::TempStorage storage;
+  int32_t before;
+  int32_t sum;
+  Scan(storage).ExclusiveSum(value, before, sum);
+  __syncthreads();
+  before += running;
+  running += sum;
+  return before;
+}
+
+// One CTA: where each sequence's pages, items and slots begin.
+__global__ void __launch_bounds__(kScanThreads)
+    PlanSequences(const __grid_constant__ PlanParams p) {
+  int32_t chunk_tokens[kNumWorkLists];
+#pragma unroll
+  for (int list = 0; list < kNumWorkLists; ++list) chunk_tokens[list] = ChooseChunkTokens(p, list);
+
+  Totals totals;
+  for (int32_t first = 0; first < p.num_seqs; first += kScanThreads) {
+    const int32_t seq = first + threadIdx.x;
+    const bool valid = seq < p.num_seqs;
+    const SeqShape shape = valid ? ShapeOf(p, seq) : SeqShape{};
+    const int32_t page = ScanOnto(valid ? shape.num_pages : 0, totals.pages);
+    SeqPlan plan = {};
+#pragma unroll
+    for (int list = 0; list < kNumWorkLists; ++list) {
+      const bool mine = valid && shape.list == list;
+      const int32_t num_chunks = mine ? shape.NumChunks(chunk_tokens[list]) : 0;
+      const int32_t num_items = mine ? shape.num_tiles * num_chunks : 0;
+      const int32_t item = ScanOnto(num_items, totals.items[list]);
+      const int32_t slot = ScanOnto(num_chunks > 1 ? num_items : 0, totals.slots[list]);
+      if (mine) plan = {item, slot, shape.FirstChunk(chunk_tokens[list]), num_chunks};
+    }
+    if (!valid) continue;
+    p.seq_plans[seq] = plan;
+    p.pages.kv_indptr[seq] = page;
+    p.pages.kv_last_page_len[seq] = shape.seq_len == 0 ? 0 : (shape.seq_len - 1) % p.block_size + 1;
+  }
+  if (threadIdx.x != 0) return;
+  p.pages.kv_indptr[p.num_seqs] = totals.pages;
+  for (int list = 0; list < kNumWorkLists; ++list) {
+    p.lists[list].state->num_items = totals.items[list];
+    p.lists[list].state->chunk_tokens = chunk_tokens[list];
+  }
+}
+
+// One CTA per sequence: its pages and items.
+__global__ void __launch_bounds__(kFillThreads)
+    FillSequences(const __grid_constant__ PlanParams p) {
+  const auto seq = static_cast<int32_t>(blockIdx.x);
+  const SeqShape shape = ShapeOf(p, seq);
+  const BlockId* blocks = p.block_tables + p.seq_rows[seq] * p.block_table_stride;
+  int32_t* indices = p.pages.kv_indices + p.pages.kv_indptr[seq];
+  for (int32_t i = threadIdx.x; i < shape.num_pages; i += kFillThreads) indices[i] = blocks[i];
+
+  const SeqPlan plan = p.seq_plans[seq];
+  WorkItem* items = p.lists[shape.list].items + plan.first_item;
+  for (int32_t i = threadIdx.x; i < shape.num_tiles * plan.num_chunks; i += kFillThreads) {
+    // The last tile sees the most keys: it goes first.
+    const int32_t tile = shape.num_tiles - 1 - i / plan.num_chunks;
+    const int32_t first_slot = plan.num_chunks > 1 ? plan.first_slot + tile * plan.num_chunks : -1;
+    items[i] = {seq, tile, plan.first_chunk + i % plan.num_chunks, first_slot};
+  }
+}
+
+}  // namespace
+
+void LaunchPlan(const PlanParams& params, cudaStream_t stream) {
+  PlanSequences<<<1, kScanThreads, 0, stream>>>(params);
+  FillSequences<<<params.num_seqs, kFillThreads, 0, stream>>>(params);
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,35 @@
+// Planning on the device, once per step: two small kernels turn the step's metadata into the CSR
+// page table and the work lists. Their launch shape depends on the number of sequences alone, so
+// they can be captured in a graph.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/base/types.h"
+#include "kernels/cuda/attention/work_list.h"
+
+namespace quire::cuda {
+
+inline constexpr int kNumWorkLists = 2;  // decode tiles, prefill tiles
+
+struct PlanParams {
+  int32_t num_seqs;
+  int32_t num_decode_tiled;  // sequences before this go to list 0, the others to list 1
+  const int32_t* cu_seqlens_q;
+  const int32_t* seq_lens;
+  const int32_t* seq_rows;
+  const BlockId* block_tables;
+  int64_t block_table_stride;
+  int32_t block_size;
+  int32_t group_size;
+  int64_t sliding_window;
+  PageTable pages;
+  SeqPlan* seq_plans;  // [max_num_seqs]
+  WorkList lists[kNumWorkLists];
+};
+
+void LaunchPlan(const PlanParams& params, cudaStream_t stream);
+
+}  // namespace quire::cuda

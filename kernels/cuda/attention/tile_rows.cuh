@@ -1,0 +1,73 @@
+// Which rows and keys an item of work has: the arithmetic between packed rows, query tokens and
+// visible keys. Device code only.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/attention/tiled_attention.h"
+
+namespace quire::cuda {
+
+// One item for one KV head.
+struct TileItem {
+  int32_t kv_head;
+  int32_t group_size;
+  int32_t first_row;    // packed row of the sequence: query * group_size + head within the group
+  int32_t num_rows;     // of this tile
+  int32_t first_token;  // of the sequence, in q
+  int32_t query_len;
+  int32_t seq_len;
+  int32_t first_page;  // in kv_indices
+  int32_t key_begin;   // keys that some row sees, within the chunk
+  int32_t key_end;
+  // The keys [all_begin, all_end) are seen by every row.
+  int32_t all_begin;
+  int32_t all_end;
+  int32_t slot;  // where the partial result goes; -1: this is the whole result
+  int32_t first_slot;
+  int32_t num_chunks;
+
+  __device__ int32_t QueryOf(int32_t row) const { return (first_row + row) / group_size; }
+  __device__ int32_t HeadOf(int32_t row) const {
+    return kv_head * group_size + (first_row + row) % group_size;
+  }
+  __device__ int64_t TokenOf(int32_t row) const { return first_token + QueryOf(row); }
+  // Visible keys of a query: [KeyBegin, KeyEnd).
+  __device__ int32_t KeyEnd(int32_t query) const { return seq_len - (query_len - 1 - query); }
+  __device__ int32_t KeyBegin(int32_t query, int64_t window) const {
+    const int64_t begin = window > 0 ? KeyEnd(query) - window : 0;
+    return begin > 0 ? static_cast<int32_t>(begin) : 0;
+  }
+};
+
+__device__ inline TileItem LoadItem(const TiledParams& p, int32_t index) {
+  const WorkItem work = p.work.items[index / p.num_kv_heads];
+  const SeqPlan& seq = p.seq_plans[work.seq];
+  TileItem item;
+  item.kv_head = index % p.num_kv_heads;
+  item.group_size = p.num_q_heads / p.num_kv_heads;
+  item.first_token = p.cu_seqlens_q[work.seq];
+  item.query_len = p.cu_seqlens_q[work.seq + 1] - item.first_token;
+  item.seq_len = p.seq_lens[work.seq];
+  item.first_page = p.pages.kv_indptr[work.seq];
+  item.first_row = work.tile * p.work.tile_rows;
+  item.num_rows = min(p.work.tile_rows, item.query_len * item.group_size - item.first_row);
+  item.first_slot = work.first_slot;
+  item.num_chunks = seq.num_chunks;
+  item.slot = work.first_slot < 0 ? -1 : work.first_slot + work.chunk - seq.first_chunk;
+
+  const int32_t first_query = item.QueryOf(0);
+  const int32_t last_query = item.QueryOf(item.num_rows - 1);
+  item.all_begin = item.KeyBegin(last_query, p.sliding_window);
+  item.all_end = item.KeyEnd(first_query);
+  item.key_begin = item.KeyBegin(first_query, p.sliding_window);
+  item.key_end = max(item.KeyEnd(last_query), 0);
+  if (item.slot >= 0) {
+    const int32_t chunk_tokens = p.work.state->chunk_tokens;
+    item.key_begin = max(item.key_begin, work.chunk * chunk_tokens);
+    item.key_end = min(item.key_end, (work.chunk + 1) * chunk_tokens);
+  }
+  return item;
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,338 @@
+// Attention of one tile of packed rows on tensor cores, the kernel template. Persistent CTAs take
+// items from the work list. K and V are gathered through the page table into shared memory, kStages
+// tiles of kTileKeys keys deep, by 16-byte asynchronous copies; a tile of keys begins at a multiple
+// of kTileKeys. With kWarpsN > 1 the warps share out a tile's keys, each with a softmax state of
+// its own, and combine them in a fixed order at the end.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/attention/mma.cuh"
+#include "kernels/cuda/attention/softmax_state.cuh"
+#include "kernels/cuda/attention/tile_output.cuh"
+#include "kernels/cuda/attention/tile_rows.cuh"
+#include "kernels/cuda/attention/tile_shape.cuh"
+
+namespace quire::cuda {
+
+// One CTA's computation of one item: everything a thread holds in registers.
+template <typename Shape>
+class TileComputation {
+ public:
+  __device__ TileComputation(const TiledParams& p, const TileItem& item, uint8_t* shared)
+      : p_(p),
+        item_(item),
+        shared_(shared),
+        queries_(static_cast<uint32_t>(__cvta_generic_to_shared(shared))),
+        offsets_(reinterpret_cast<int64_t*>(shared + Shape::kOffsetsAt)),
+        warp_m_(threadIdx.x / 32 % Shape::kWarpsM),
+        warp_n_(threadIdx.x / 32 / Shape::kWarpsM),
+        lane_(threadIdx.x % 32),
+        first_tile_(item.key_begin / Shape::kTileKeys),
+        num_tiles_(item.key_end > item.key_begin
+                       ? (item.key_end - 1) / Shape::kTileKeys + 1 - first_tile_
+                       : 0) {
+    // With a soft cap the logits are computed before the maximum is taken, else after it.
+    log2_scale_ = p.soft_cap > 0 ? 1.0f : p.scale * kLog2E;
+#pragma unroll
+    for (int m = 0; m < Shape::kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        max_[m][half] = -INFINITY;
+        sum_[m][half] = 0;
+        const int32_t row = min(RowOf(m, half), item.num_rows - 1);
+        key_end_[m][half] = item.KeyEnd(item.QueryOf(row));
+        key_begin_[m][half] = item.KeyBegin(item.QueryOf(row), p.sliding_window);
+      }
+#pragma unroll
+      for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) out_[m][n][i] = 0;
+      }
+    }
+  }
+
+  // Visits all keys, then leaves the result in global memory.
+  __device__ void Run() {
+    constexpr int kAhead = Shape::kStages - 1;
+    for (int i = threadIdx.x; i < Shape::kStages * Shape::kTileKeys; i += Shape::kThreads) {
+      offsets_[i] = OffsetOf(BlockOf(KeyAt(i)), KeyAt(i));
+    }
+    __syncthreads();
+    LoadQueries();
+#pragma unroll
+    for (int tile = 0; tile < kAhead; ++tile) {
+      if (tile < num_tiles_) LoadKeys(tile);
+      CommitCopies();
+    }
+    for (int tile = 0; tile < num_tiles_; ++tile) {
+      WaitForCopies<kAhead - 1>();
+      __syncthreads();
+      if (tile + kAhead < num_tiles_) LoadKeys(tile + kAhead);
+      CommitCopies();
+      // The block id for the load after that arrives while this tile is computed.
+      const bool locates = threadIdx.x < Shape::kTileKeys;
+      const int32_t key = KeyAt((tile + Shape::kStages) * Shape::kTileKeys + threadIdx.x);
+      const int32_t block = locates ? BlockOf(key) : kNoBlock;
+      Compute(tile);
+      if (locates) OffsetsOf(tile)[threadIdx.x] = OffsetOf(block, key);
+    }
+    WaitForCopies<0>();
+    __syncthreads();
+    SumOverLanes();
+    TileOutput<Shape>(p_, item_, shared_ + Shape::kStagesAt).Write(out_, max_, sum_, log2_scale_);
+  }
+
+ private:
+  __device__ int32_t RowOf(int m, int half) const {
+    return (warp_m_ * Shape::kRowTiles + m) * 16 + half * 8 + lane_ / 4;
+  }
+  __device__ int32_t KeyAt(int32_t i) const { return first_tile_ * Shape::kTileKeys + i; }
+  __device__ int64_t* OffsetsOf(int tile) const {
+    return offsets_ + tile % Shape::kStages * Shape::kTileKeys;
+  }
+  __device__ uint32_t StageOf(int tile) const {
+    return queries_ + Shape::kStagesAt + tile % Shape::kStages * Shape::kStageBytes;
+  }
+
+  __device__ int32_t BlockOf(int32_t key) const {
+    if (key < item_.key_begin || key >= item_.key_end) return kNoBlock;
+    return p_.pages.kv_indices[item_.first_page + (key >> p_.block_shift)];
+  }
+
+  // Where the key's row begins in the cache, in elements; -1 for a key that is not to be read.
+  __device__ int64_t OffsetOf(int32_t block, int32_t key) const {
+    if (block < 0) return -1;
+    const int32_t within = key & ((1 << p_.block_shift) - 1);
+    return block * p_.block_stride + within * p_.token_stride + item_.kv_head * p_.head_stride;
+  }
+
+  __device__ void LoadQueries() {
+    const auto* q = static_cast<const __nv_bfloat16*>(p_.q);
+    for (int i = threadIdx.x; i < Shape::kTileRows * Shape::kRowChunks; i += Shape::kThreads) {
+      const int row = i / Shape::kRowChunks;
+      const bool valid = row < item_.num_rows;
+      const int32_t source = valid ? row : 0;
+      CopyAsync16(queries_ + Shape::Swizzle(row, i % Shape::kRowChunks),
+                  q + item_.TokenOf(source) * p_.q_row_stride +
+                      item_.HeadOf(source) * Shape::kHeadDim + i % Shape::kRowChunks * 8,
+                  valid);
+    }
+  }
+
+  __device__ void LoadKeys(int tile) {
+    constexpr int kCopies = Shape::kTileKeys * Shape::kRowChunks / Shape::kThreads;
+    const auto* k = static_cast<const __nv_bfloat16*>(p_.k);
+    const auto* v = static_cast<const __nv_bfloat16*>(p_.v);
+    const int64_t* offsets = OffsetsOf(tile);
+    const uint32_t stage = StageOf(tile);
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      const int copy = i * Shape::kThreads + threadIdx.x;
+      const int row = copy / Shape::kRowChunks;
+      const int chunk = copy % Shape::kRowChunks;
+      const bool valid = offsets[row] >= 0;
+      const int64_t from = valid ? offsets[row] + chunk * 8 : 0;
+      const uint32_t to = stage + Shape::Swizzle(row, chunk);
+      CopyAsync16(to, k + from, valid);
+      CopyAsync16(to + Shape::kStageBytes / 2, v + from, valid);
+    }
+  }
+
+  __device__ void Compute(int tile) {
+    float scores[Shape::kRowTiles][Shape::kWarpKeys / 8][4] = {};
+    const uint32_t keys = StageOf(tile);
+    MultiplyQueriesByKeys(keys, scores);
+    const int32_t first_key = KeyAt(tile * Shape::kTileKeys) + warp_n_ * Shape::kWarpKeys;
+    if (p_.soft_cap > 0) CapScores(scores);
+    if (first_key < max(item_.all_begin, item_.key_begin) ||
+        first_key + Shape::kWarpKeys > min(item_.all_end, item_.key_end)) {
+      MaskScores(first_key, scores);
+    }
+    TurnIntoWeights(scores);
+    AddWeightedValues(keys + Shape::kStageBytes / 2, scores);
+  }
+
+  template <typename Scores>
+  __device__ void MultiplyQueriesByKeys(uint32_t keys, Scores& scores) {
+    const int matrix = lane_ / 8;
+    const int in_matrix = lane_ % 8;
+#pragma unroll
+    for (int d = 0; d < Shape::kHeadDim / 16; ++d) {
+      uint32_t q[Shape::kRowTiles][4];
+#pragma unroll
+      for (int m = 0; m < Shape::kRowTiles; ++m) {
+        const int row = (warp_m_ * Shape::kRowTiles + m) * 16 + (matrix & 1) * 8 + in_matrix;
+        LoadMatrices(queries_ + Shape::Swizzle(row, 2 * d + (matrix >> 1)), q[m]);
+      }
+#pragma unroll
+      for (int n = 0; n < Shape::kWarpKeys / 16; ++n) {
+        uint32_t k[4];
+        const int row = warp_n_ * Shape::kWarpKeys + n * 16 + (matrix >> 1) * 8 + in_matrix;
+        LoadMatrices(keys + Shape::Swizzle(row, 2 * d + (matrix & 1)), k);
+#pragma unroll
+        for (int m = 0; m < Shape::kRowTiles; ++m) {
+          MultiplyAdd(q[m], k[0], k[1], scores[m][2 * n]);
+          MultiplyAdd(q[m], k[2], k[3], scores[m][2 * n + 1]);
+        }
+      }
+    }
+  }
+
+  template <typename Scores>
+  __device__ void CapScores(Scores& scores) {
+    const float inner = p_.scale / p_.soft_cap;
+    const float outer = p_.soft_cap * kLog2E;
+#pragma unroll
+    for (auto& row_tile : scores) {
+#pragma unroll
+      for (auto& fragment : row_tile) {
+#pragma unroll
+        for (float& score : fragment) score = outer * tanhf(score * inner);
+      }
+    }
+  }
+
+  template <typename Scores>
+  __device__ void MaskScores(int32_t first_key, Scores& scores) {
+#pragma unroll
+    for (int m = 0; m < Shape::kRowTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < Shape::kWarpKeys / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int32_t key = first_key + n * 8 + lane_ % 4 * 2 + (i & 1);
+          const int half = i >> 1;
+          const int32_t begin = max(key_begin_[m][half], item_.key_begin);
+          const int32_t end = min(key_end_[m][half], item_.key_end);
+          if (key < begin || key >= end) scores[m][n][i] = -INFINITY;
+        }
+      }
+    }
+  }
+
+  // Online softmax: raises the maxima, rescales what has been summed, and makes weights of scores.
+  template <typename Scores>
+  __device__ void TurnIntoWeights(Scores& scores) {
+#pragma unroll
+    for (int m = 0; m < Shape::kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float new_max = max_[m][half];
+#pragma unroll
+        for (int n = 0; n < Shape::kWarpKeys / 8; ++n) {
+          new_max = fmaxf(new_max, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
+        }
+        new_max = fmaxf(new_max, __shfl_xor_sync(0xffffffff, new_max, 1));
+        new_max = fmaxf(new_max, __shfl_xor_sync(0xffffffff, new_max, 2));
+        const float base = new_max == -INFINITY ? 0.0f : new_max * log2_scale_;
+        const float rescale = Exp2Approx(max_[m][half] * log2_scale_ - base);
+        max_[m][half] = new_max;
+        float sum = 0;
+#pragma unroll
+        for (int n = 0; n < Shape::kWarpKeys / 8; ++n) {
+#pragma unroll
+          for (int i = 2 * half; i < 2 * half + 2; ++i) {
+            scores[m][n][i] = Exp2Approx(scores[m][n][i] * log2_scale_ - base);
+            sum += scores[m][n][i];
+          }
+        }
+        sum_[m][half] = sum_[m][half] * rescale + sum;
+#pragma unroll
+        for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
+          out_[m][n][2 * half] *= rescale;
+          out_[m][n][2 * half + 1] *= rescale;
+        }
+      }
+    }
+  }
+
+  template <typename Scores>
+  __device__ void AddWeightedValues(uint32_t values, const Scores& weights) {
+    const int matrix = lane_ / 8;
+#pragma unroll
+    for (int k = 0; k < Shape::kWarpKeys / 16; ++k) {
+      uint32_t w[Shape::kRowTiles][4];
+#pragma unroll
+      for (int m = 0; m < Shape::kRowTiles; ++m) {
+        const auto& low = weights[m][2 * k];
+        const auto& high = weights[m][2 * k + 1];
+        w[m][0] = PackBf16(low[0], low[1]);
+        w[m][1] = PackBf16(low[2], low[3]);
+        w[m][2] = PackBf16(high[0], high[1]);
+        w[m][3] = PackBf16(high[2], high[3]);
+      }
+      const int row = warp_n_ * Shape::kWarpKeys + k * 16 + (matrix & 1) * 8 + lane_ % 8;
+#pragma unroll
+      for (int d = 0; d < Shape::kHeadDim / 16; ++d) {
+        uint32_t v[4];
+        LoadMatricesTransposed(values + Shape::Swizzle(row, 2 * d + (matrix >> 1)), v);
+#pragma unroll
+        for (int m = 0; m < Shape::kRowTiles; ++m) {
+          MultiplyAdd(w[m], v[0], v[1], out_[m][2 * d]);
+          MultiplyAdd(w[m], v[2], v[3], out_[m][2 * d + 1]);
+        }
+      }
+    }
+  }
+
+  // Each of the four lanes of a row has summed its own keys.
+  __device__ void SumOverLanes() {
+#pragma unroll
+    for (auto& sums : sum_) {
+#pragma unroll
+      for (float& sum : sums) {
+        sum += __shfl_xor_sync(0xffffffff, sum, 1);
+        sum += __shfl_xor_sync(0xffffffff, sum, 2);
+      }
+    }
+  }
+
+  const TiledParams& p_;
+  const TileItem& item_;
+  uint8_t* const shared_;
+  const uint32_t queries_;  // shared addresses as the instructions take them
+  int64_t* const offsets_;
+  const int warp_m_;
+  const int warp_n_;
+  const int lane_;
+  const int32_t first_tile_;  // of keys
+  const int32_t num_tiles_;
+  float log2_scale_;
+  float out_[Shape::kRowTiles][Shape::kHeadDim / 8][4];
+  // Rows lane / 4 and lane / 4 + 8 of each 16.
+  float max_[Shape::kRowTiles][2];
+  float sum_[Shape::kRowTiles][2];
+  int32_t key_begin_[Shape::kRowTiles][2];
+  int32_t key_end_[Shape::kRowTiles][2];
+};
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kMinCtas)
+    TiledAttention(const __grid_constant__ TiledParams p) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  __shared__ int32_t next;
+  const int32_t num_items = p.work.state->num_items * p.num_kv_heads;
+  for (int32_t index = blockIdx.x; index < num_items;) {
+    const TileItem item = LoadItem(p, index);
+    TileComputation<Shape>(p, item, shared).Run();
+    if (threadIdx.x == 0) next = gridDim.x + atomicAdd(&p.work.state->next, 1);
+    __syncthreads();
+    index = next;
+    __syncthreads();
+  }
+  if (threadIdx.x == 0 && atomicAdd(&p.work.state->finished, 1) == gridDim.x - 1) {
+    p.work.state->next = 0;
+    p.work.state->finished = 0;
+  }
+}
+
+template <typename Shape>
+TiledKernel MakeTiledKernel() {
+  return {.function = reinterpret_cast<const void*>(&TiledAttention<Shape>),
+          .tile_rows = Shape::kTileRows,
+          .num_threads = Shape::kThreads,
+          .shared_bytes = Shape::kSharedBytes};
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,56 @@
+// Attention on tensor cores: what the host side knows of the compiled kernels. One per head size
+// and tile height, each compiled in a file of its own from tiled_attention.cuh.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/attention/work_list.h"
+
+namespace quire::cuda {
+
+struct TiledParams {
+  const void* q;  // [num_tokens, num_q_heads, head_dim] bfloat16
+  void* out;
+  float* lse;  // [num_tokens, num_q_heads], base 2, or null
+  int64_t q_row_stride;
+  int64_t out_row_stride;
+
+  const void* k;  // strides as in KvCacheView
+  const void* v;
+  int64_t block_stride;
+  int64_t token_stride;
+  int64_t head_stride;
+  int32_t block_shift;  // log2 of the block size
+
+  int32_t num_q_heads;
+  int32_t num_kv_heads;
+  float scale;
+  float soft_cap;
+  int64_t sliding_window;
+
+  const int32_t* cu_seqlens_q;
+  const int32_t* seq_lens;
+  PageTable pages;
+  const SeqPlan* seq_plans;
+  WorkList work;
+};
+
+struct TiledKernel {
+  const void* function;
+  int32_t tile_rows;
+  int32_t num_threads;
+  int32_t shared_bytes;
+};
+
+// Few rows per KV head: the warps share out a tile's keys.
+TiledKernel DecodeKernel64();
+TiledKernel DecodeKernel128();
+TiledKernel DecodeKernel256();
+// Many rows: the warps share out its rows.
+TiledKernel PrefillKernel64();
+TiledKernel PrefillKernel128();
+TiledKernel PrefillKernel256();
+
+}  // namespace quire::cuda

@@ -1,0 +1,59 @@
+// The step's plan as the kernels see it: the CSR page table made from the block tables, and two
+// lists of work, one for each tile height. Plain data in device memory at fixed addresses; written
+// by the planning kernels (plan_kernels.h), read by the attention kernels.
+//
+// A tile is `tile_rows` consecutive rows of one sequence, a row being one query token of one head
+// of a KV head's group. A tile's keys are cut into chunks at multiples of chunk_tokens from the
+// start of the sequence, so that a result does not depend on who else is in the step. An item is
+// one chunk of one tile, for all KV heads.
+#pragma once
+
+#include <vector_types.h>
+
+#include <cstdint>
+
+namespace quire::cuda {
+
+struct WorkItem {
+  int32_t seq;
+  int32_t tile;
+  int32_t chunk;       // of the sequence: keys [chunk * chunk_tokens, (chunk + 1) * chunk_tokens)
+  int32_t first_slot;  // slot of the tile's first chunk; -1: the tile has one chunk
+};
+
+// Counters of one list.
+struct WorkListState {
+  int32_t num_items;
+  int32_t chunk_tokens;
+  int32_t next;      // items taken beyond each CTA's first; zero between runs
+  int32_t finished;  // CTAs that found no more items; zero between runs
+};
+
+struct WorkList {
+  WorkListState* state;
+  WorkItem* items;  // [item_capacity]
+  // What the tiles of several chunks leave for their last chunk's CTA to merge.
+  float* partial_out;     // [slot_capacity, num_kv_heads, partial_rows, head_dim], not normalised
+  float2* partial_state;  // [slot_capacity, num_kv_heads, partial_rows]: maximum (base 2) and sum
+  int32_t* arrivals;      // [slot_capacity, num_kv_heads] chunks done; zero between runs
+  int32_t tile_rows;
+  int32_t partial_rows;  // the most rows that a tile of this list has
+  int32_t min_chunk_tokens;
+  int32_t slot_capacity;
+};
+
+// Where a sequence's chunks and its parts of the lists begin.
+struct SeqPlan {
+  int32_t first_item;
+  int32_t first_slot;
+  int32_t first_chunk;
+  int32_t num_chunks;  // of each tile
+};
+
+struct PageTable {
+  int32_t* kv_indptr;         // [max_num_seqs + 1]
+  int32_t* kv_indices;        // [max_num_seqs * max_blocks_per_seq]
+  int32_t* kv_last_page_len;  // [max_num_seqs], 0 for padding
+};
+
+}  // namespace quire::cuda
