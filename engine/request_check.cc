@@ -23,7 +23,10 @@ absl::Status CheckRange(double value, double low, double high, const char* what)
 
 absl::Status CheckSampling(const SamplingParams& sampling, int64_t vocab_size) {
   RETURN_IF_ERROR(CheckRange(sampling.temperature, 0, 100, "temperature"));
-  RETURN_IF_ERROR(CheckRange(sampling.top_p, 1e-9, 1, "top_p"));
+  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) {  // false for NaN
+    return absl::InvalidArgumentError(
+        absl::StrCat("top_p is ", sampling.top_p, "; it must be more than 0 and at most 1"));
+  }
   RETURN_IF_ERROR(CheckRange(sampling.top_k, 0, 1 << 30, "top_k"));
   RETURN_IF_ERROR(CheckRange(sampling.min_p, 0, 1, "min_p"));
   RETURN_IF_ERROR(CheckRange(sampling.repetition_penalty, 1e-3, 100, "repetition_penalty"));

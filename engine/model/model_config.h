@@ -68,6 +68,10 @@ absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder);
 // The same from the text of a config.json.
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json);
 
+// The longest sequence the model is made for: max_position_embeddings, stretched by the factor of
+// linear and yarn rope (for yarn from original_max_position_embeddings), as vLLM derives it.
+int64_t MaxSequenceLength(const ModelConfig& config);
+
 // Defaults of a request that the model's authors recommend; unset where the file says nothing.
 struct GenerationConfig {
   std::optional<float> temperature;
@@ -81,5 +85,7 @@ struct GenerationConfig {
 
 // An absent file is an empty GenerationConfig; a malformed one is INVALID_ARGUMENT.
 absl::StatusOr<GenerationConfig> LoadGenerationConfig(const std::string& folder);
+// The same from the text of a generation_config.json.
+absl::StatusOr<GenerationConfig> ParseGenerationConfig(absl::string_view json);
 
 }  // namespace quire

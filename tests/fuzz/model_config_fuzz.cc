@@ -1,0 +1,82 @@
+// config.json: an accepted configuration is consistent, and rotary frequencies come out of it as
+// finite numbers. Input: the file.
+#include <cmath>
+
+#include "engine/model/model_config.h"
+#include "engine/model/rope_table.h"
+#include "kernels/base/check.h"
+#include "tests/engine/model/test_files.h"
+#include "tests/fuzz/target.h"
+
+namespace quire::fuzz {
+namespace {
+
+void CheckShapes(const ModelConfig& config) {
+  CHECK_GT(config.vocab_size, 0);
+  CHECK_GT(config.hidden_size, 0);
+  CHECK_GT(config.intermediate_size, 0);
+  CHECK_GT(config.num_layers, 0);
+  CHECK_GT(config.num_kv_heads, 0);
+  CHECK_EQ(config.num_q_heads % config.num_kv_heads, 0);
+  CHECK_GT(config.head_dim, 0);
+  CHECK_GT(config.max_position_embeddings, 0);
+  CHECK_EQ(config.layer_windows.size(), static_cast<size_t>(config.num_layers));
+  for (const int64_t window : config.layer_windows) CHECK_GE(window, 0);
+  for (const TokenId id : config.eos_token_ids) {
+    CHECK(id >= 0 && id < config.vocab_size) << "end token " << id;
+  }
+}
+
+void CheckRope(const ModelConfig& config) {
+  const int32_t rotary_dim = RotaryDim(config);
+  CHECK(rotary_dim > 0 && rotary_dim <= config.head_dim && rotary_dim % 2 == 0) << rotary_dim;
+  const RopeFrequencies frequencies = ComputeRopeFrequencies(config.rope, rotary_dim);
+  CHECK_EQ(frequencies.radians_per_token.size(), static_cast<size_t>(rotary_dim / 2));
+  CHECK(std::isfinite(frequencies.attention_factor));
+  for (const double radians : frequencies.radians_per_token) CHECK(std::isfinite(radians));
+}
+
+}  // namespace
+
+std::vector<std::string> Seeds() {
+  std::vector<std::string> seeds = {ReadWholeFile("configs/demo/config.json")};
+  for (const char* model : {"qwen2_window_tied", "qwen3_yarn", "llama3_rope_biases_tied",
+                            "llama_linear_rope_f16_sharded", "mistral_window_head_dim_v4"}) {
+    seeds.push_back(
+        ReadWholeFile(std::string("tests/engine/model/golden/") + model + "/config.json"));
+  }
+  return seeds;
+}
+
+std::vector<std::string> Dictionary() {
+  return {"\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4.0},",
+          "\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8.0},",
+          "\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":2},",
+          "\"partial_rotary_factor\":0.5,",
+          "\"layer_types\":[\"sliding_attention\"],",
+          "\"sliding_window\":null,",
+          "\"head_dim\":null,",
+          "\"num_key_value_heads\":null,",
+          "\"eos_token_id\":[1,2],",
+          "\"vocab_size\":1,",
+          "\"quantization_config\":{\"quant_method\":\"gptq\"},",
+          "LlamaForCausalLM",
+          "MistralForCausalLM"};
+}
+
+}  // namespace quire::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace quire;  // NOLINT(build/namespaces)
+  const absl::StatusOr<ModelConfig> config =
+      ParseModelConfig({reinterpret_cast<const char*>(data), size});
+  if (!config.ok()) {
+    CHECK(absl::IsInvalidArgument(config.status()) || absl::IsUnimplemented(config.status()))
+        << config.status();
+    return 0;
+  }
+  ++fuzz::num_accepted;
+  fuzz::CheckShapes(*config);
+  fuzz::CheckRope(*config);
+  return 0;
+}

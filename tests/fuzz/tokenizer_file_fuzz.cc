@@ -1,0 +1,87 @@
+// tokenizer.json and tokenizer_config.json: a tokenizer that loads can encode and decode. Input:
+// tokenizer.json; after a zero byte, if there is one, tokenizer_config.json.
+#include "kernels/base/check.h"
+#include "server/tokenizer/tokenizer.h"
+#include "tests/fuzz/target.h"
+#include "tests/fuzz/tokenizer_properties.h"
+#include "tests/server/tokenizer/test_tokenizers.h"
+
+namespace quire::fuzz {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kConfig[] =
+    R"({"bos_token":"<s>","eos_token":{"content":"</s>"},"add_bos_token":true})";
+
+json WithEverything() {
+  json file = testing::ByteLevelJson({{"a", "b"}, {"Ġ", "ab"}});
+  testing::AddToken(&file, "<s>", {{"special", true}});
+  testing::AddToken(&file, "</s>", {{"special", true}, {"lstrip", true}});
+  testing::AddToken(&file, "word", {{"single_word", true}, {"normalized", true}});
+  file["normalizer"] = json::parse(
+      R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Replace","pattern":)"
+      R"({"Regex":"x+"},"content":"y"},{"type":"Lowercase"},{"type":"Prepend","prepend":" "}]})");
+  file["pre_tokenizer"] =
+      testing::SplitThenBytes(R"(\p{L}+|\p{N}{1,3}|\s+(?!\S)|[^\s\p{L}\p{N}]+)");
+  file["post_processor"] = json::parse(
+      R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}},)"
+      R"({"Sequence":{"id":"A","type_id":0}}],"pair":[],)"
+      R"("special_tokens":{"<s>":{"id":"<s>","ids":[258],"tokens":["<s>"]}}})");
+  return file;
+}
+
+}  // namespace
+
+std::vector<std::string> Seeds() {
+  const json sentence_piece = testing::SentencePieceJson({"▁", "a", "b", "é"}, {{"▁", "a"}});
+  return {
+      testing::ByteLevelJson({{"a", "b"}}).dump(),
+      sentence_piece.dump(),
+      WithEverything().dump() + '\0' + kConfig,
+  };
+}
+
+std::vector<std::string> Dictionary() {
+  return {"\"type\":\"Sequence\"",
+          "\"normalizer\":{\"type\":\"NFKD\"},",
+          "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\"},",
+          "\"pre_tokenizer\":{\"type\":\"Digits\",\"individual_digits\":true},",
+          "\"pre_tokenizer\":null,",
+          "\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0},",
+          "\"decoder\":{\"type\":\"ByteFallback\"},",
+          "\"decoder\":null,",
+          "\"ignore_merges\":true,",
+          "\"byte_fallback\":true,",
+          "\"unk_token\":\"a\",",
+          "\"Regex\":\"(a|b)*c\"",
+          "\"Regex\":\"(?<=a)\"",
+          "\"Regex\":\"(.*)*$\"",
+          "\"special\":true,",
+          "\"content\":\"\",",
+          "\"id\":",
+          "\"merges\":[],"};
+}
+
+}  // namespace quire::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace quire;  // NOLINT(build/namespaces)
+  fuzz::InputReader input(data, size);
+  const std::string_view file = input.TakeUntil('\0');
+  const auto tokenizer = Tokenizer::FromJson(file, input.rest());
+  if (!tokenizer.ok()) {
+    CHECK(absl::IsInvalidArgument(tokenizer.status()) || absl::IsUnimplemented(tokenizer.status()))
+        << tokenizer.status();
+    return 0;
+  }
+  ++fuzz::num_accepted;
+  for (const std::string_view text :
+       {"ab a é <s> word 123\n", " ", "\u0301日本 xxx</s>", "aaaaaaaaaaaaaaaaaaaaaaaaab\t!"}) {
+    const std::vector<TokenId> ids = fuzz::CheckedEncode(**tokenizer, text);
+    fuzz::CheckDecoding(*tokenizer, ids);
+    const auto with_special = (*tokenizer)->Encode(text, {.parse_special_tokens = true});
+    if (with_special.ok()) fuzz::CheckDecoding(*tokenizer, *with_special);
+  }
+  return 0;
+}
