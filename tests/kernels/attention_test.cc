@@ -1,6 +1,7 @@
 // Native attention against the reference, and that a query's bits are its own.
 #include "kernels/attention.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,8 +15,17 @@ namespace {
 class AttentionReferenceTest : public AttentionTest {
  protected:
   // float32 arithmetic on logits of a few units and values of about one: 3e-5, plus the rounding of
-  // the output.
-  void ExpectMatchesReference(const PagedBatch& batch, double tolerance = 3e-5) {
+  // the output; tensor cores also round the weights to bfloat16.
+  double Tolerance(const AttentionGeometry& geometry) const {
+    const bool rounds_weights =
+        GetParam().kind == DeviceKind::kCuda && geometry.kv_dtype == DType::kBF16;
+    return rounds_weights ? 0x1p-8 : 3e-5;
+  }
+
+  void ExpectMatchesReference(const PagedBatch& batch) {
+    ExpectMatchesReference(batch, Tolerance(batch.geometry));
+  }
+  void ExpectMatchesReference(const PagedBatch& batch, double tolerance) {
     const AttentionOutput actual = Run(batch);
     const AttentionGeometry& geometry = batch.geometry;
     const reference::AttentionResult expected = reference::Attention(
@@ -29,7 +39,7 @@ class AttentionReferenceTest : public AttentionTest {
       if (std::isinf(expected.lse[i])) {
         ASSERT_EQ(actual.lse[i], expected.lse[i]);
       } else {
-        ASSERT_NEAR(actual.lse[i], expected.lse[i], 3 * tolerance) << "row " << i;
+        ASSERT_NEAR(actual.lse[i], expected.lse[i], std::min(3 * tolerance, 1e-3)) << "row " << i;
       }
     }
   }
@@ -115,6 +125,31 @@ TEST_P(AttentionReferenceTest, ContextsOfSeveralSplits) {
   }
 }
 
+// The head sizes and groups that tensor cores serve, with contexts that are cut and with windows.
+TEST_P(AttentionReferenceTest, Bfloat16HeadDimsAndGroups) {
+  for (int32_t head_dim : {64, 128, 256}) {
+    for (auto [q_heads, kv_heads] : {std::pair(2, 2), {8, 2}, {14, 2}, {20, 1}}) {
+      for (int64_t window : {0, 700}) {
+        SCOPED_TRACE(testing::Message() << "dim " << head_dim << " heads " << q_heads << "/"
+                                        << kv_heads << " window " << window);
+        AttentionGeometry geometry = Geometry(q_heads, kv_heads, head_dim, DType::kBF16);
+        geometry.sliding_window = window;
+        ExpectMatchesReference(MakePagedBatch(
+            geometry,
+            {{1, 1}, {1, 0}, {1, 511}, {1, 513}, {1, 1700}, {3, 3}, {5, 1030}, {70, 1100}},
+            KvOrder::kHnd, 19, 20));
+      }
+    }
+  }
+}
+
+TEST_P(AttentionReferenceTest, Bfloat16SoftCap) {
+  AttentionGeometry geometry = Geometry(4, 2, 128, DType::kBF16);
+  geometry.soft_cap = 5;
+  geometry.scale *= 4;
+  ExpectMatchesReference(MakePagedBatch(geometry, kMixed, KvOrder::kNhd, 9, 10));
+}
+
 TEST_P(AttentionReferenceTest, LargeLogitsDoNotOverflow) {
   AttentionGeometry geometry = Geometry(2, 1, 64);
   geometry.scale = 40.0f;  // logits of some hundreds: one key takes all the weight
@@ -171,7 +206,7 @@ TEST_P(AttentionReferenceTest, GoldenExample) {
         reference::Attention(batch.geometry, alone, query, k, v, batch.view);
     for (int i = 0; i < 4096; ++i) {
       ASSERT_NEAR(output.out[token * 4096 + i], expected.out[i],
-                  3e-5 + 0x1p-8 * std::abs(expected.out[i]))
+                  Tolerance(batch.geometry) + 0x1p-8 * std::abs(expected.out[i]))
           << "token " << token << " element " << i;
     }
   }

@@ -1,0 +1,70 @@
+// A captured plan and run, replayed with new contents at the same addresses, as decode steps are.
+#include <vector>
+
+#include "tests/kernels/attention_fixture.h"
+
+namespace quire {
+namespace {
+
+class AttentionGraphTest : public AttentionTest {};
+
+// The batch's metadata at fixed addresses.
+struct StepBuffers {
+  DeviceBuffer cu_seqlens_q, seq_lens, seq_rows, block_tables;
+
+  AttentionBatch Batch(const PagedBatch& batch) const {
+    AttentionBatch device = batch.HostBatch();
+    device.cu_seqlens_q = cu_seqlens_q.as<int32_t>();
+    device.seq_lens = seq_lens.as<int32_t>();
+    device.seq_rows = seq_rows.as<int32_t>();
+    device.block_tables = block_tables.as<BlockId>();
+    return device;
+  }
+};
+
+TEST_P(AttentionGraphTest, ReplaysWithNewLengths) {
+  const AttentionGeometry geometry = Geometry(8, 2, 128, DType::kBF16);
+  const PagedBatch longest =
+      MakePagedBatch(geometry, {{1, 3000}, {1, 3000}, {1, 3000}, {1, 3000}}, KvOrder::kHnd, 31, 32);
+  const StepBuffers step = {Upload(longest.cu_seqlens_q), Upload(longest.seq_lens),
+                            Upload(longest.seq_rows), Upload(longest.block_tables)};
+  const auto cache_size = static_cast<int64_t>(longest.k.size());
+  const DeviceTensor q = UploadTensor(longest.q, geometry.query_dtype, {4, 8, 128});
+  const DeviceTensor k = UploadTensor(longest.k, geometry.kv_dtype, {cache_size});
+  const DeviceTensor v = UploadTensor(longest.v, geometry.kv_dtype, {cache_size});
+  const DeviceTensor out =
+      UploadTensor(std::vector<float>(longest.q.size(), 77.0f), geometry.query_dtype, {4, 8, 128});
+  KvCacheView view = longest.view;
+  view.k = k.buffer.data();
+  view.v = v.buffer.data();
+  const auto plan = attention().CreatePlan(
+      geometry,
+      {.max_num_seqs = 4, .max_num_tokens = 4, .max_blocks_per_seq = longest.max_blocks_per_seq});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+
+  stream().BeginCapture();
+  attention().Plan(stream(), **plan, step.Batch(longest));
+  attention().Run(stream(), **plan, {.q = q.tensor, .kv_cache = view, .out = out.tensor});
+  attention().Run(stream(), **plan, {.q = q.tensor, .kv_cache = view, .out = out.tensor});
+  const auto graph = stream().EndCapture();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+
+  // Prefixes of the same sequences, and padding; each computed alone gives the same bits.
+  const std::vector<std::vector<int32_t>> steps = {
+      {3000, 3000, 3000, 3000}, {1, 0, 0, 0}, {17, 600, 2999, 0}, {3000, 512, 513, 1}};
+  for (const std::vector<int32_t>& seq_lens : steps) {
+    Overwrite(step.seq_lens, seq_lens);
+    stream().Launch(**graph);
+    const std::vector<float> replayed = DownloadTensor(out.tensor);
+
+    PagedBatch batch = longest;
+    batch.seq_lens = seq_lens;
+    EXPECT_EQ(replayed, Run(batch).out);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, AttentionGraphTest, testing::ValuesIn(KernelTargets()),
+                         TargetName);
+
+}  // namespace
+}  // namespace quire
