@@ -238,7 +238,7 @@ void Engine::Impl::Add(AddMessage message) {
                         .queued = true,
                         .touched = false});
   CHECK(inserted);
-  const absl::Status status = parts_->scheduler->Add(std::move(message.request));
+  const absl::Status status = parts_->scheduler->Add(message.request);
   if (status.ok()) return;
   it->second.writer.Fail(status, absl::Now());
   it->second.writer.Notify();

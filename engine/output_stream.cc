@@ -70,7 +70,7 @@ const RequestTimes& OutputStream::times(int index) const { return rings_[index]-
 const absl::Status& OutputStream::status(int index) const { return rings_[index]->status; }
 
 OutputWriter::OutputWriter(std::shared_ptr<OutputStream> stream, absl::Time submitted,
-                           std::shared_ptr<Inbox> inbox)
+                           const std::shared_ptr<Inbox>& inbox)
     : stream_(std::move(stream)), num_unfinished_(stream_->num_continuations()) {
   for (auto& ring : stream_->rings_) {
     ring->inbox = inbox;

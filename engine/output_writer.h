@@ -13,7 +13,7 @@ class OutputWriter {
  public:
   // The stream posts a ResumeMessage to `inbox` when its reader has made room in a full ring.
   OutputWriter(std::shared_ptr<OutputStream> stream, absl::Time submitted,
-               std::shared_ptr<Inbox> inbox);
+               const std::shared_ptr<Inbox>& inbox);
 
   // Appends an event to its continuation's ring; never blocks. Returns true when the ring is so
   // full that the sequence must be paused (until a ResumeMessage comes).

@@ -27,7 +27,7 @@ Scheduler::Scheduler(const SchedulerConfig& config, const BlockManagerConfig& bl
   }
 }
 
-absl::Status Scheduler::Add(std::shared_ptr<const Request> request) {
+absl::Status Scheduler::Add(const std::shared_ptr<const Request>& request) {
   RETURN_IF_ERROR(CheckFits(*request));
   const int64_t n = request->sampling.n;
   const int64_t num_prompt_tokens = request->prompt.size();

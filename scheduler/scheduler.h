@@ -49,7 +49,7 @@ class Scheduler {
   // Takes over a request. INVALID_ARGUMENT: it can never fit (says which limit);
   // RESOURCE_EXHAUSTED: the waiting queue is full. Nothing already accepted is changed by a
   // refusal.
-  absl::Status Add(std::shared_ptr<const Request> request);
+  absl::Status Add(const std::shared_ptr<const Request>& request);
 
   // Ends a request (all continuations) or one continuation; effective with the next Schedule. Its
   // blocks are free at the latest when the step that is running now has been committed.

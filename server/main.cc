@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/bundled_model.h"
 #include "server/exit_code.h"
+#include "server/model_location.h"
 #include "server/process_events.h"
 #include "server/server.h"
 #include "server/settings/settings_parser.h"
@@ -59,8 +59,7 @@ class Process {
           absl::IsInvalidArgument(listener.status()) ? ExitCode::kUsage : ExitCode::kUnavailable,
           listener.status());
     }
-    absl::StatusOr<std::string> model_folder = settings_.model;
-    if (settings_.model.empty()) model_folder = FindBundledModel();
+    const absl::StatusOr<std::string> model_folder = FindModelFolder(settings_.model);
     if (!model_folder.ok()) return Fail(ExitCode::kModelFiles, model_folder.status());
 
     if (const absl::Status status = Start(*model_folder, *std::move(listener)); !status.ok()) {

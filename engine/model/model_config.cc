@@ -213,4 +213,14 @@ int32_t RotaryDim(const ModelConfig& config) {
   return static_cast<int32_t>(config.head_dim * config.rope.partial_rotary_factor);
 }
 
+int64_t MaxSequenceLength(const ModelConfig& config) {
+  const RopeConfig& rope = config.rope;
+  auto length = static_cast<double>(config.max_position_embeddings);
+  if (rope.type == RopeType::kYarn && rope.original_max_position_embeddings > 0) {
+    length = rope.original_max_position_embeddings;
+  }
+  const bool stretched = rope.type == RopeType::kYarn || rope.type == RopeType::kLinear;
+  return static_cast<int64_t>(stretched ? length * rope.factor : length);
+}
+
 }  // namespace quire

@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "kernels/base/status_macros.h"
-#include "server/bundled_model.h"
+#include "server/model_location.h"
 #include "server/settings/settings_parser.h"
 
 namespace quire::bench {
@@ -65,10 +65,7 @@ void AddToken(Progress& progress, absl::Time now) {
 
 absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const std::vector<std::string>& server_flags) {
   ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(server_flags));
-  std::string folder = line.settings.model;
-  if (folder.empty()) {
-    ASSIGN_OR_RETURN(folder, FindBundledModel());
-  }
+  ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(line.settings.model));
   return Engine::Open(ToEngineConfig(line.settings, folder));
 }
 

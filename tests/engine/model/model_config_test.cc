@@ -296,6 +296,23 @@ TEST(RopeConfig, YarnOptions) {
   EXPECT_FALSE(rope.truncate);
 }
 
+TEST(RopeConfig, StretchedRopeMakesLongerSequences) {
+  json config = Sparse("qwen2");
+  config["max_position_embeddings"] = 4096;
+  EXPECT_EQ(MaxSequenceLength(Parse(config)), 4096);
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}};
+  EXPECT_EQ(MaxSequenceLength(Parse(config)), 8192);
+  config["rope_scaling"] = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 2048}};
+  EXPECT_EQ(MaxSequenceLength(Parse(config)), 8192);
+  config["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", 8.0},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 1024}};
+  EXPECT_EQ(MaxSequenceLength(Parse(config)), 4096);
+}
+
 TEST(RopeConfig, ParametersBesideRopeScaling) {
   json config = Sparse("llama");
   config["rope_theta"] = 5000.0;

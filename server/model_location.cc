@@ -1,4 +1,4 @@
-#include "server/bundled_model.h"
+#include "server/model_location.h"
 
 #include <filesystem>
 #include <system_error>
@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/model/model_folder.h"
 
 namespace quire {
 
@@ -23,6 +24,10 @@ absl::StatusOr<std::string> FindBundledModel() {
   }
   return absl::NotFoundError(absl::StrCat("the bundled model is not in any of ",
                                           absl::StrJoin(places, ", "), "; give --model FOLDER"));
+}
+
+absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
+  return model.empty() ? FindBundledModel() : ResolveModelFolder(model);
 }
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Where the bundled model is: what quire-server serves without --model. Main thread.
+// Which folder quire-server serves. Main thread.
 #pragma once
 
 #include <string>
@@ -10,5 +10,9 @@ namespace quire {
 // The folder of the bundled model: beside an installed program, else in the source tree of a
 // development build. NOT_FOUND names the places that were tried.
 absl::StatusOr<std::string> FindBundledModel();
+
+// The folder with config.json that `--model` means: a folder, a model of the Hugging Face cache, or
+// the bundled model when it is empty. NOT_FOUND says what was looked for.
+absl::StatusOr<std::string> FindModelFolder(const std::string& model);
 
 }  // namespace quire
