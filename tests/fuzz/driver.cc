@@ -1,6 +1,5 @@
 // The program around a fuzz target where there is no libFuzzer: runs it on mutated seeds, on a
 // small stack and with bounded memory, and says how to repeat the input that crashed or hung.
-#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -18,6 +17,7 @@
 #include "kernels/base/check.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/fuzz/target.h"
+#include "tests/small_stack.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #include <sanitizer/common_interface_defs.h>
@@ -29,8 +29,6 @@
 namespace quire::fuzz {
 namespace {
 
-// Parsers promise to get by on the stack of a small worker; sanitizers widen every frame.
-constexpr size_t kStackBytes = (QUIRE_SANITIZED ? 8 : 1) * size_t{256} * 1024;
 // Of the whole process; more is a size that was believed. Sanitizers map terabytes.
 constexpr rlim_t kMaxAddressSpaceBytes = rlim_t{2} << 30;
 // Of processor time, so that a busy machine cannot fail a run.
@@ -169,8 +167,7 @@ Options ParseOptions(int argc, char** argv) {
   return options;
 }
 
-void* Run(void* argument) {
-  const Options& options = *static_cast<const Options*>(argument);
+void Run(const Options& options) {
   InstallHandlers();
   if (!options.seeds_into.empty()) {
     WriteSeeds(options.seeds_into);
@@ -179,22 +176,14 @@ void* Run(void* argument) {
   } else {
     RunMutations(options);
   }
-  return nullptr;
 }
 
 }  // namespace
 }  // namespace quire::fuzz
 
 int main(int argc, char** argv) {
-  using quire::fuzz::kStackBytes;
   quire::fuzz::program_name = argv[0];
-  quire::fuzz::Options options = quire::fuzz::ParseOptions(argc, argv);
-  pthread_attr_t attributes;
-  pthread_t thread;
-  CHECK_EQ(pthread_attr_init(&attributes), 0);
-  CHECK_EQ(pthread_attr_setstacksize(&attributes, kStackBytes), 0);
-  CHECK_EQ(pthread_create(&thread, &attributes, quire::fuzz::Run, &options), 0);
-  CHECK_EQ(pthread_join(thread, nullptr), 0);
-  pthread_attr_destroy(&attributes);
+  const quire::fuzz::Options options = quire::fuzz::ParseOptions(argc, argv);
+  quire::RunOnSmallStack([&options] { quire::fuzz::Run(options); });
   return 0;
 }

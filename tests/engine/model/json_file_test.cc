@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 #include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/engine/model/test_files.h"
+#include "tests/small_stack.h"
 
 namespace quire {
 namespace {
@@ -24,23 +24,6 @@ absl::Status ParseStatus(absl::string_view text) {
 
 std::string Nested(int depth) {
   return absl::StrCat("{\"a\":", std::string(depth - 1, '['), std::string(depth - 1, ']'), "}");
-}
-
-void* CallFunction(void* function) {
-  (*static_cast<void (**)()>(function))();
-  return nullptr;
-}
-
-// Where a parser that calls itself for every bracket would overflow.
-void RunOnSmallStack(void (*function)()) {
-  constexpr size_t kStackBytes = 256 << 10;
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kStackBytes), 0);
-  pthread_t thread;
-  ASSERT_EQ(pthread_create(&thread, &attributes, CallFunction, &function), 0);
-  ASSERT_EQ(pthread_join(thread, nullptr), 0);
-  pthread_attr_destroy(&attributes);
 }
 
 TEST(ParseJsonObject, BuildsTheValue) {
@@ -74,6 +57,7 @@ TEST(ParseJsonObject, RefusesInvalidUtf8WithoutRepeatingIt) {
 }
 
 TEST(ParseJsonObject, BoundsTheDepth) {
+  // Where a parser that calls itself for every bracket would overflow.
   RunOnSmallStack([] {
     EXPECT_TRUE(ParseStatus(Nested(64)).ok());
     EXPECT_THAT(ParseStatus(Nested(65)).message(), HasSubstr("nested more than 64 deep"));

@@ -2,13 +2,13 @@
 // ends soon, with a clear error, on a small stack.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <functional>
 #include <string>
 
 #include "server/chat/jinja/parser.h"
 #include "tests/server/chat/chat_test_helpers.h"
+#include "tests/small_stack.h"
 
 namespace quire {
 namespace {
@@ -16,32 +16,15 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr size_t kSmallStackBytes = 256 * 1024;
-
 std::string Repeat(std::string_view text, size_t times) {
   std::string result;
   for (size_t i = 0; i < times; ++i) result += text;
   return result;
 }
 
-// Runs `body` on a thread whose stack is as small as a server's worker may have.
-void OnSmallStack(std::function<void()> body) {
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kSmallStackBytes), 0);
-  pthread_t thread;
-  const auto run = [](void* argument) -> void* {
-    (*static_cast<std::function<void()>*>(argument))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, &body), 0);
-  ASSERT_EQ(pthread_join(thread, nullptr), 0);
-  pthread_attr_destroy(&attributes);
-}
-
 std::string RenderedOnSmallStack(const std::string& source, const RenderInput& input = {}) {
   std::string result;
-  OnSmallStack([&] { result = Rendered(source, input); });
+  RunOnSmallStack([&] { result = Rendered(source, input); });
   return result;
 }
 

@@ -1,8 +1,5 @@
 // What must not break the tokenizer: long runs of one kind of character on a small stack, and
 // broken files.
-#include <pthread.h>
-
-#include <functional>
 #include <random>
 
 #include "gmock/gmock.h"
@@ -11,6 +8,7 @@
 #include "server/tokenizer/stream_decoder.h"
 #include "server/tokenizer/unicode.h"
 #include "tests/server/tokenizer/test_tokenizers.h"
+#include "tests/small_stack.h"
 
 namespace quire {
 namespace {
@@ -26,22 +24,6 @@ constexpr char kO200k[] =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
     R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-// Runs `work` on a thread with a stack of 256 KiB.
-void RunOnSmallStack(std::function<void()> work) {
-  constexpr size_t kStackBytes = 256 * 1024;
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kStackBytes), 0);
-  pthread_t thread;
-  const auto entry = [](void* argument) -> void* {
-    (*static_cast<std::function<void()>*>(argument))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, entry, &work), 0);
-  ASSERT_EQ(pthread_join(thread, nullptr), 0);
-  pthread_attr_destroy(&attributes);
-}
 
 // A megabyte of each: one class after another, and mixtures that make patterns look ahead and back.
 std::vector<std::string> Runs() {
