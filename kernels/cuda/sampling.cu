@@ -48,11 +48,16 @@ struct KeptTokens {
 };
 
 __device__ RowMaximum FindMaximum(const LogitView& view, SampleShared& shared) {
-  uint64_t best = 0;  // key, then the complement of the id
-  ForEachId(0, view.vocab_size, [&](int32_t id) {
-    best = max(best, uint64_t{KeyOf(view[id])} << 32 | ~static_cast<uint32_t>(id));
+  float logit_seen = -INFINITY;
+  int32_t id_seen = 0;  // where every logit is -infinity the choice is id 0
+  ForEachLogit(view, 0, view.vocab_size, [&](int32_t id, float logit) {
+    if (logit > logit_seen) {
+      logit_seen = logit;
+      id_seen = id;
+    }
   });
-  const auto thread_key = static_cast<uint32_t>(best >> 32);
+  // The greatest key, then the lowest id.
+  uint64_t best = uint64_t{KeyOf(logit_seen)} << 32 | ~static_cast<uint32_t>(id_seen);
   for (int step = 16; step > 0; step /= 2) {
     best = max(best, __shfl_xor_sync(0xffffffff, best, step));
   }
@@ -61,7 +66,7 @@ __device__ RowMaximum FindMaximum(const LogitView& view, SampleShared& shared) {
   __syncthreads();
   for (uint64_t other : shared.sums.warps) best = max(best, other);
   const auto id = static_cast<int32_t>(~static_cast<uint32_t>(best));
-  return {view[id], id, thread_key};
+  return {view[id], id, KeyOf(logit_seen)};
 }
 
 // The key of the k-th greatest logit, 1 <= k <= vocab_size.
@@ -74,8 +79,8 @@ __device__ uint32_t KthKey(const LogitView& view, const RowMaximum& maximum, int
     floor = SelectKey(shared.histogram, k, for_each).key;
   }
   const auto for_each = [&](const auto& add) {
-    ForEachId(0, view.vocab_size, [&](int32_t id) {
-      const uint32_t key = KeyOf(view[id]);
+    ForEachLogit(view, 0, view.vocab_size, [&](int32_t, float logit) {
+      const uint32_t key = KeyOf(logit);
       if (key >= floor) add(key, 1);
     });
   };
@@ -86,7 +91,8 @@ template <typename WeightOf>
 __device__ uint64_t SumInOrder(const LogitView& view, OrderedSums& sums,
                                const WeightOf& weight_of) {
   uint64_t sum = 0;
-  ForEachId(0, view.vocab_size, [&](int32_t id) { sum += weight_of(id); });
+  ForEachLogit(view, 0, view.vocab_size,
+               [&](int32_t id, float logit) { sum += weight_of(id, logit); });
   return sums.Set(sum);
 }
 
@@ -94,30 +100,31 @@ __device__ uint64_t SumInOrder(const LogitView& view, OrderedSums& sums,
 __device__ void KeepMass(const LogitView& view, const LogitWeight& weight, float top_p,
                          KeptTokens& kept, SampleShared& shared) {
   const uint32_t floor = kept.floor;
-  const auto weight_of = [&](int32_t id) -> uint64_t {
-    const float logit = view[id];
+  const auto weight_of = [&](int32_t, float logit) -> uint64_t {
     return KeyOf(logit) >= floor ? weight(logit) : 0;
   };
   const uint64_t total = SumInOrder(view, shared.sums, weight_of);
   const double mass = ceil(static_cast<double>(fmaxf(top_p, 0.0f)) * static_cast<double>(total));
   const uint64_t target = max(uint64_t{1}, min(total, static_cast<uint64_t>(mass)));
   const auto for_each = [&](const auto& add) {
-    ForEachId(0, view.vocab_size, [&](int32_t id) {
-      const uint64_t token_weight = weight_of(id);
-      if (token_weight > 0) add(KeyOf(view[id]), token_weight);
+    ForEachLogit(view, 0, view.vocab_size, [&](int32_t id, float logit) {
+      const uint64_t token_weight = weight_of(id, logit);
+      if (token_weight > 0) add(KeyOf(logit), token_weight);
     });
   };
   const SelectedKey last = SelectKey(shared.histogram, target, for_each);
   kept.floor = last.key;
 
   // Equal logits rank by id; all weigh the same.
-  const auto is_tie = [&](int32_t id) -> uint64_t { return KeyOf(view[id]) == last.key ? 1 : 0; };
+  const auto is_tie = [&](int32_t, float logit) -> uint64_t {
+    return KeyOf(logit) == last.key ? 1 : 0;
+  };
   const uint64_t num_ties = SumInOrder(view, shared.sums, is_tie);
   const uint64_t tie_weight = last.equal / num_ties;
   const uint64_t num_kept = CeilDiv(target - last.before, tie_weight);
   if (num_kept >= num_ties) return;
   kept.tie_key = last.key;
-  kept.last_tie = FindInOrder(view.vocab_size, shared.sums, num_kept - 1, is_tie);
+  kept.last_tie = FindInOrder(view, shared.sums, num_kept - 1, is_tie);
 }
 
 __device__ int32_t Draw(const LogitView& view, const SamplingRow& row, const RowMaximum& maximum,
@@ -137,14 +144,13 @@ __device__ int32_t Draw(const LogitView& view, const SamplingRow& row, const Row
     const float floor = maximum.logit + logf(row.min_p) / inverse_temperature;
     kept.floor = max(kept.floor, KeyOf(fminf(maximum.logit, floor)));
   }
-  const auto weight_of = [&](int32_t id) -> uint64_t {
-    const float logit = view[id];
+  const auto weight_of = [&](int32_t id, float logit) -> uint64_t {
     return kept.Has(logit, id) ? weight(logit) : 0;
   };
   const uint64_t total = SumInOrder(view, shared.sums, weight_of);
   const double uniform = UniformAt(row.seed, row.position);
   const auto target = static_cast<uint64_t>(uniform * static_cast<double>(total));
-  return FindInOrder(view.vocab_size, shared.sums, min(target, total - 1), weight_of);
+  return FindInOrder(view, shared.sums, min(target, total - 1), weight_of);
 }
 
 // Log-softmax of the unmodified logits of one row.
@@ -165,8 +171,8 @@ __device__ void CollectTop(const LogitView& raw, const RowMaximum& maximum, int3
   const uint32_t last = KthKey(raw, maximum, num, shared);
   if (threadIdx.x == 0) shared.num_top = 0;
   __syncthreads();
-  ForEachId(0, raw.vocab_size, [&](int32_t id) {
-    const uint32_t key = KeyOf(raw[id]);
+  ForEachLogit(raw, 0, raw.vocab_size, [&](int32_t id, float logit) {
+    const uint32_t key = KeyOf(logit);
     if (key <= last) return;
     const int32_t at = atomicAdd(&shared.num_top, 1);
     shared.top_ids[at] = id;
@@ -174,10 +180,12 @@ __device__ void CollectTop(const LogitView& raw, const RowMaximum& maximum, int3
   });
   __syncthreads();
   const int32_t num_greater = shared.num_top;
-  const auto is_last = [&](int32_t id) -> uint64_t { return KeyOf(raw[id]) == last ? 1 : 0; };
+  const auto is_last = [&](int32_t, float logit) -> uint64_t {
+    return KeyOf(logit) == last ? 1 : 0;
+  };
   for (int32_t at = num_greater; at < num; ++at) {
     SumInOrder(raw, shared.sums, is_last);
-    const int32_t id = FindInOrder(raw.vocab_size, shared.sums, at - num_greater, is_last);
+    const int32_t id = FindInOrder(raw, shared.sums, at - num_greater, is_last);
     if (threadIdx.x == 0) {
       shared.top_ids[at] = id;
       shared.top_keys[at] = last;
@@ -191,14 +199,15 @@ __device__ void ReportLogprobs(const LogitView& raw, const SampleArgs& args, int
   const RowMaximum maximum = FindMaximum(raw, shared);
   const LogitWeight weight = {maximum.logit, kLog2E};
   const uint64_t total =
-      SumInOrder(raw, shared.sums, [&](int32_t other) { return weight(raw[other]); });
+      SumInOrder(raw, shared.sums, [&](int32_t, float logit) { return weight(logit); });
   const LogProbs logprobs = {
       maximum.logit, log(static_cast<double>(total) / static_cast<double>(1ull << kWeightBits))};
   const uint32_t key = KeyOf(raw[id]);
-  const uint64_t rank = 1 + SumInOrder(raw, shared.sums, [&](int32_t other) -> uint64_t {
-                          const uint32_t other_key = KeyOf(raw[other]);
-                          return other_key > key || (other_key == key && other < id) ? 1 : 0;
-                        });
+  const uint64_t rank =
+      1 + SumInOrder(raw, shared.sums, [&](int32_t other, float logit) -> uint64_t {
+        const uint32_t other_key = KeyOf(logit);
+        return other_key > key || (other_key == key && other < id) ? 1 : 0;
+      });
   if (threadIdx.x == 0) {
     args.sampled_logprobs[index] = logprobs.Of(raw[id]);
     args.sampled_ranks[index] = static_cast<int32_t>(rank);
@@ -240,7 +249,7 @@ __device__ LogitView EditedView(const LogitView& raw, const SampleArgs& args,
   return view;
 }
 
-__global__ void __launch_bounds__(kSampleThreads, 1)
+__global__ void __launch_bounds__(kSampleThreads, 2)
     Sample(const __grid_constant__ SampleArgs args, const float* logits, int64_t row_stride,
            int32_t vocab_size) {
   extern __shared__ uint32_t biased_ids[];

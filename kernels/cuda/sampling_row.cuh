@@ -13,7 +13,7 @@
 
 namespace quire::cuda {
 
-inline constexpr int kSampleThreads = 1024;
+inline constexpr int kSampleThreads = 512;
 inline constexpr int kSampleWarps = kSampleThreads / 32;
 
 // Orders logits as unsigned integers do; both zeros are one.
@@ -36,8 +36,11 @@ struct LogitView {
   const LogitBias* bias;       // the row's range is in `row`
   const uint32_t* biased_ids;  // a bit per token that the range names
 
-  __device__ float operator[](int32_t id) const {
-    float logit = Clean(logits[id]);
+  __device__ float operator[](int32_t id) const { return Edit(id, logits[id]); }
+
+  // The logit of this id, given the raw one.
+  __device__ float Edit(int32_t id, float raw) const {
+    float logit = Clean(raw);
     if (counts == nullptr && bias == nullptr) return logit;
     if (counts != nullptr) logit = Penalised(logit, counts[id]);
     if (bias != nullptr && (biased_ids[id / 32] >> (id % 32) & 1) != 0) {
@@ -60,14 +63,27 @@ struct LogitView {
   }
 };
 
-// Calls visit(id) for this thread's share of [begin, end), its warp's part being contiguous.
+// Calls visit(id, logit) for this thread's share of [begin, end), its warp's part being contiguous.
 template <typename Visit>
-__device__ void ForEachId(int32_t begin, int32_t end, const Visit& visit) {
+__device__ void ForEachLogit(const LogitView& view, int32_t begin, int32_t end,
+                             const Visit& visit) {
+  constexpr int kInFlight = 8;  // loads under way before the first is used
   const int32_t per_warp = RoundUp(CeilDiv(end - begin, kSampleWarps), 32);
   const int32_t warp_begin = begin + static_cast<int32_t>(threadIdx.x) / 32 * per_warp;
   const int32_t warp_end = min(warp_begin + per_warp, end);
-#pragma unroll 4
-  for (int32_t id = warp_begin + threadIdx.x % 32; id < warp_end; id += 32) visit(id);
+  for (int32_t first = warp_begin + threadIdx.x % 32; first < warp_end; first += 32 * kInFlight) {
+    float raw[kInFlight];
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      const int32_t id = first + 32 * i;
+      raw[i] = id < warp_end ? view.logits[id] : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      const int32_t id = first + 32 * i;
+      if (id < warp_end) visit(id, view.Edit(id, raw[i]));
+    }
+  }
 }
 
 __device__ inline uint64_t WarpSum(uint64_t value) {
@@ -91,14 +107,14 @@ struct OrderedSums {
   }
 };
 
-// The first id of [begin, end), `range` cut among the warps as `sums` was, at which the weights of
-// the ids up to it sum to more than `target`, which is less than the sum of all.
+// The first id at which the weights of the ids up to it sum to more than `target`, which is less
+// than the sum of all; `sums` holds those weights and is written over.
 template <typename WeightOf>
-__device__ int32_t FindInOrder(int32_t vocab_size, OrderedSums& sums, uint64_t target,
+__device__ int32_t FindInOrder(const LogitView& view, OrderedSums& sums, uint64_t target,
                                const WeightOf& weight_of) {
   // Twice the range shrinks to what one warp has summed.
   int32_t begin = 0;
-  int32_t end = vocab_size;
+  int32_t end = view.vocab_size;
   for (int level = 0;; ++level) {
     const int32_t per_warp = RoundUp(CeilDiv(end - begin, kSampleWarps), 32);
     int warp = 0;
@@ -107,13 +123,14 @@ __device__ int32_t FindInOrder(int32_t vocab_size, OrderedSums& sums, uint64_t t
     end = min(begin + per_warp, end);
     if (level == 1) break;
     uint64_t sum = 0;
-    ForEachId(begin, end, [&](int32_t id) { sum += weight_of(id); });
+    ForEachLogit(view, begin, end, [&](int32_t id, float logit) { sum += weight_of(id, logit); });
     sums.Set(sum);
   }
   // The rest is done by every warp alike.
   for (int32_t first = begin; first < end; first += 32) {
     const auto lane = static_cast<int32_t>(threadIdx.x % 32);
-    const uint64_t weight = first + lane < end ? weight_of(first + lane) : 0;
+    const int32_t id = first + lane;
+    const uint64_t weight = id < end ? weight_of(id, view[id]) : 0;
     uint64_t up_to = weight;
     for (int step = 1; step < 32; step *= 2) {
       const uint64_t before = __shfl_up_sync(0xffffffff, up_to, step);
@@ -161,17 +178,19 @@ __device__ SelectedKey SelectKey(KeyHistogram& histogram, uint64_t target,
       atomicAdd(&histogram.sums[key >> shift & ((1u << bits) - 1)], weight);
     });
     __syncthreads();
-    // Two bins a thread, the greatest keys first.
-    const int bin = KeyHistogram::kBins - 1 - 2 * static_cast<int>(threadIdx.x);
-    const uint64_t high = histogram.sums[bin];
-    const uint64_t low = histogram.sums[bin - 1];
+    // Each thread has some bins, the greatest keys first.
+    constexpr int kBinsPerThread = KeyHistogram::kBins / kSampleThreads;
+    const int first_bin = KeyHistogram::kBins - 1 - kBinsPerThread * static_cast<int>(threadIdx.x);
+    uint64_t sum = 0;
+    for (int i = 0; i < kBinsPerThread; ++i) sum += histogram.sums[first_bin - i];
     uint64_t before;
-    KeyHistogram::Scan(histogram.scan).ExclusiveSum(high + low, before);
+    KeyHistogram::Scan(histogram.scan).ExclusiveSum(sum, before);
     before += selected.before;
-    if (before < target && before + high + low >= target) {
-      const bool in_high = before + high >= target;
-      histogram.bin = in_high ? bin : bin - 1;
-      histogram.before = in_high ? before : before + high;
+    if (before < target && before + sum >= target) {
+      int bin = first_bin;
+      while (before + histogram.sums[bin] < target) before += histogram.sums[bin--];
+      histogram.bin = bin;
+      histogram.before = before;
     }
     __syncthreads();
     selected.key |= static_cast<uint32_t>(histogram.bin) << shift;

@@ -127,19 +127,19 @@ TEST_P(AttentionReferenceTest, ContextsOfSeveralSplits) {
 
 // The head sizes and groups that tensor cores serve, with contexts that are cut and with windows.
 TEST_P(AttentionReferenceTest, Bfloat16HeadDimsAndGroups) {
-  for (int32_t head_dim : {64, 128, 256}) {
-    for (auto [q_heads, kv_heads] : {std::pair(2, 2), {8, 2}, {14, 2}, {20, 1}}) {
-      for (int64_t window : {0, 700}) {
-        SCOPED_TRACE(testing::Message() << "dim " << head_dim << " heads " << q_heads << "/"
-                                        << kv_heads << " window " << window);
-        AttentionGeometry geometry = Geometry(q_heads, kv_heads, head_dim, DType::kBF16);
-        geometry.sliding_window = window;
-        ExpectMatchesReference(MakePagedBatch(
-            geometry,
-            {{1, 1}, {1, 0}, {1, 511}, {1, 513}, {1, 1700}, {3, 3}, {5, 1030}, {70, 1100}},
-            KvOrder::kHnd, 19, 20));
-      }
-    }
+  struct Case {
+    int32_t head_dim, q_heads, kv_heads;
+    int64_t window;
+  };
+  for (auto [head_dim, q_heads, kv_heads, window] :
+       {Case{64, 2, 2, 0}, {64, 14, 2, 700}, {128, 8, 2, 0}, {128, 20, 1, 700}, {256, 4, 2, 0}}) {
+    SCOPED_TRACE(testing::Message() << "dim " << head_dim << " heads " << q_heads << "/" << kv_heads
+                                    << " window " << window);
+    AttentionGeometry geometry = Geometry(q_heads, kv_heads, head_dim, DType::kBF16);
+    geometry.sliding_window = window;
+    const std::vector<SeqShape> seqs = {{1, 1},    {1, 0}, {1, 511},  {1, 513},
+                                        {1, 1300}, {3, 3}, {5, 1030}, {40, 1100}};
+    ExpectMatchesReference(MakePagedBatch(geometry, seqs, KvOrder::kHnd, 19, 20));
   }
 }
 

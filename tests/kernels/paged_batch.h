@@ -38,7 +38,8 @@ struct PagedBatch {
     AttentionBatch batch = {};
     batch.num_seqs = static_cast<int32_t>(seqs.size());
     batch.num_tokens = cu_seqlens_q.back();
-    batch.num_decodes = static_cast<int32_t>(std::count_if(seqs.begin(), seqs.end(), is_decode));
+    batch.num_decodes =
+        static_cast<int32_t>(std::find_if_not(seqs.begin(), seqs.end(), is_decode) - seqs.begin());
     for (const SeqShape& seq : seqs) {
       batch.max_seqlen_q = std::max(batch.max_seqlen_q, seq.query_len);
       batch.max_seqlen_k = std::max(batch.max_seqlen_k, seq.kv_len);

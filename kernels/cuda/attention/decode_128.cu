@@ -2,6 +2,6 @@
 
 namespace quire::cuda {
 
-TiledKernel DecodeKernel128() { return MakeTiledKernel<TileShape<128, 1, 4, 1, 3, 2>>(); }
+TiledKernel DecodeKernel128() { return MakeTiledKernel<TileShape<128, 1, 4, 1, 2, 3>>(); }
 
 }  // namespace quire::cuda

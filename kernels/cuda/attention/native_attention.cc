@@ -101,7 +101,6 @@ TiledParams MakeTiledParams(const NativePlan& plan, const AttentionRunArgs& args
           .cu_seqlens_q = plan.params().cu_seqlens_q,
           .seq_lens = plan.params().seq_lens,
           .pages = plan.params().pages,
-          .seq_plans = plan.params().seq_plans,
           .work = {}};
 }
 

@@ -123,11 +123,22 @@ __global__ void __launch_bounds__(kFillThreads)
 
   const SeqPlan plan = p.seq_plans[seq];
   WorkItem* items = p.lists[shape.list].items + plan.first_item;
+  const int32_t chunk_tokens = p.lists[shape.list].state->chunk_tokens;
   for (int32_t i = threadIdx.x; i < shape.num_tiles * plan.num_chunks; i += kFillThreads) {
     // The last tile sees the most keys: it goes first.
     const int32_t tile = shape.num_tiles - 1 - i / plan.num_chunks;
-    const int32_t first_slot = plan.num_chunks > 1 ? plan.first_slot + tile * plan.num_chunks : -1;
-    items[i] = {seq, tile, plan.first_chunk + i % plan.num_chunks, first_slot};
+    const int32_t chunk = i % plan.num_chunks;
+    const int32_t first_slot = plan.first_slot + tile * plan.num_chunks;
+    const bool is_cut = plan.num_chunks > 1;
+    items[i] = {.first_token = p.cu_seqlens_q[seq],
+                .query_len = p.cu_seqlens_q[seq + 1] - p.cu_seqlens_q[seq],
+                .seq_len = shape.seq_len,
+                .first_page = p.pages.kv_indptr[seq],
+                .tile = tile,
+                .first_key = (plan.first_chunk + chunk) * chunk_tokens,
+                .slot = is_cut ? first_slot + chunk : -1,
+                .first_slot = first_slot,
+                .num_chunks = plan.num_chunks};
   }
 }
 

@@ -2,6 +2,6 @@
 
 namespace quire::cuda {
 
-TiledKernel PrefillKernel256() { return MakeTiledKernel<TileShape<256, 4, 1, 1, 2, 1>>(); }
+TiledKernel PrefillKernel256() { return MakeTiledKernel<TileShape<256, 8, 1, 1, 2, 1>>(); }
 
 }  // namespace quire::cuda

@@ -40,21 +40,19 @@ struct TileItem {
   }
 };
 
-__device__ inline TileItem LoadItem(const TiledParams& p, int32_t index) {
-  const WorkItem work = p.work.items[index / p.num_kv_heads];
-  const SeqPlan& seq = p.seq_plans[work.seq];
+__device__ inline TileItem MakeItem(const TiledParams& p, const WorkItem& work, int32_t kv_head) {
   TileItem item;
-  item.kv_head = index % p.num_kv_heads;
+  item.kv_head = kv_head;
   item.group_size = p.num_q_heads / p.num_kv_heads;
-  item.first_token = p.cu_seqlens_q[work.seq];
-  item.query_len = p.cu_seqlens_q[work.seq + 1] - item.first_token;
-  item.seq_len = p.seq_lens[work.seq];
-  item.first_page = p.pages.kv_indptr[work.seq];
+  item.first_token = work.first_token;
+  item.query_len = work.query_len;
+  item.seq_len = work.seq_len;
+  item.first_page = work.first_page;
   item.first_row = work.tile * p.work.tile_rows;
   item.num_rows = min(p.work.tile_rows, item.query_len * item.group_size - item.first_row);
+  item.slot = work.slot;
   item.first_slot = work.first_slot;
-  item.num_chunks = seq.num_chunks;
-  item.slot = work.first_slot < 0 ? -1 : work.first_slot + work.chunk - seq.first_chunk;
+  item.num_chunks = work.num_chunks;
 
   const int32_t first_query = item.QueryOf(0);
   const int32_t last_query = item.QueryOf(item.num_rows - 1);
@@ -63,9 +61,8 @@ __device__ inline TileItem LoadItem(const TiledParams& p, int32_t index) {
   item.key_begin = item.KeyBegin(first_query, p.sliding_window);
   item.key_end = max(item.KeyEnd(last_query), 0);
   if (item.slot >= 0) {
-    const int32_t chunk_tokens = p.work.state->chunk_tokens;
-    item.key_begin = max(item.key_begin, work.chunk * chunk_tokens);
-    item.key_end = min(item.key_end, (work.chunk + 1) * chunk_tokens);
+    item.key_begin = max(item.key_begin, work.first_key);
+    item.key_end = min(item.key_end, work.first_key + p.work.state->chunk_tokens);
   }
   return item;
 }

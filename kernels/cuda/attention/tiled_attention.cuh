@@ -52,9 +52,8 @@ class TileComputation {
     }
   }
 
-  // Visits all keys, then leaves the result in global memory.
-  __device__ void Run() {
-    constexpr int kAhead = Shape::kStages - 1;
+  // Sends for the queries and the first keys.
+  __device__ void Start() {
     for (int i = threadIdx.x; i < Shape::kStages * Shape::kTileKeys; i += Shape::kThreads) {
       offsets_[i] = OffsetOf(BlockOf(KeyAt(i)), KeyAt(i));
     }
@@ -65,6 +64,10 @@ class TileComputation {
       if (tile < num_tiles_) LoadKeys(tile);
       CommitCopies();
     }
+  }
+
+  // Visits all keys, then leaves the result in global memory.
+  __device__ void Finish() {
     for (int tile = 0; tile < num_tiles_; ++tile) {
       WaitForCopies<kAhead - 1>();
       __syncthreads();
@@ -84,6 +87,8 @@ class TileComputation {
   }
 
  private:
+  static constexpr int kAhead = Shape::kStages - 1;  // tiles of keys on their way
+
   __device__ int32_t RowOf(int m, int half) const {
     return (warp_m_ * Shape::kRowTiles + m) * 16 + half * 8 + lane_ / 4;
   }
@@ -307,19 +312,35 @@ class TileComputation {
   int32_t key_end_[Shape::kRowTiles][2];
 };
 
+// The item that a CTA computes after this one, taken while the first keys are on their way.
+struct NextItem {
+  int32_t index;
+  WorkItem work;
+
+  __device__ void Take(const TiledParams& p, int32_t num_items) {
+    index = gridDim.x + atomicAdd(&p.work.state->next, 1);
+    if (index < num_items) work = p.work.items[index / p.num_kv_heads];
+  }
+};
+
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kMinCtas)
     TiledAttention(const __grid_constant__ TiledParams p) {
   extern __shared__ __align__(128) uint8_t shared[];
-  __shared__ int32_t next;
+  __shared__ NextItem next;
   const int32_t num_items = p.work.state->num_items * p.num_kv_heads;
-  for (int32_t index = blockIdx.x; index < num_items;) {
-    const TileItem item = LoadItem(p, index);
-    TileComputation<Shape>(p, item, shared).Run();
-    if (threadIdx.x == 0) next = gridDim.x + atomicAdd(&p.work.state->next, 1);
+  int32_t index = blockIdx.x;
+  WorkItem work = {};
+  if (index < num_items) work = p.work.items[index / p.num_kv_heads];
+  while (index < num_items) {
+    const TileItem item = MakeItem(p, work, index % p.num_kv_heads);
+    TileComputation<Shape> computation(p, item, shared);
+    computation.Start();
+    if (threadIdx.x == 0) next.Take(p, num_items);
+    computation.Finish();
     __syncthreads();
-    index = next;
-    __syncthreads();
+    index = next.index;
+    work = next.work;
   }
   if (threadIdx.x == 0 && atomicAdd(&p.work.state->finished, 1) == gridDim.x - 1) {
     p.work.state->next = 0;

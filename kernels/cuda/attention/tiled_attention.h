@@ -33,7 +33,6 @@ struct TiledParams {
   const int32_t* cu_seqlens_q;
   const int32_t* seq_lens;
   PageTable pages;
-  const SeqPlan* seq_plans;
   WorkList work;
 };
 

@@ -14,11 +14,17 @@
 
 namespace quire::cuda {
 
+// All that a kernel must know of an item, so that one read tells it.
 struct WorkItem {
-  int32_t seq;
+  int32_t first_token;  // of the sequence, in q
+  int32_t query_len;
+  int32_t seq_len;
+  int32_t first_page;  // in kv_indices
   int32_t tile;
-  int32_t chunk;       // of the sequence: keys [chunk * chunk_tokens, (chunk + 1) * chunk_tokens)
-  int32_t first_slot;  // slot of the tile's first chunk; -1: the tile has one chunk
+  int32_t first_key;   // the chunk's: keys [first_key, first_key + chunk_tokens) of the sequence
+  int32_t slot;        // where the chunk's result goes; -1: the tile has one chunk
+  int32_t first_slot;  // of the tile's chunks
+  int32_t num_chunks;
 };
 
 // Counters of one list.
