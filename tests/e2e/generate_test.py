@@ -138,11 +138,20 @@ class CompanyTest(ServerTestCase):
 class PrefixCacheTest(ServerTestCase):
     def test_second_request_finds_the_shared_prompt(self):
         shared = [3 + i % 900 for i in range(1500)]
-        first = self.generate(ids_request(shared + [11, 12, 13], max_tokens=4))
-        second = self.generate(ids_request(shared + [21, 22, 23], max_tokens=4))
+
+        def computed_by(request):
+            before = self.server.wait_until_idle().prompt_tokens
+            answer = self.generate(request)
+            return answer, self.server.wait_until_idle().prompt_tokens - before
+
+        first, first_computed = computed_by(ids_request(shared + [11, 12, 13], max_tokens=4))
+        second, second_computed = computed_by(ids_request(shared + [21, 22, 23], max_tokens=4))
+        print(f"prefill of 1,503 tokens: {first.finished.timings.prefill_ms:.1f} ms, with "
+              f"{second.started.cached_tokens} cached {second.finished.timings.prefill_ms:.1f} ms")
         self.assertEqual(first.started.cached_tokens, 0)
+        self.assertEqual(first_computed, 1503)
         self.assertGreaterEqual(second.started.cached_tokens, 1500 - 16)
-        self.assertLess(second.finished.timings.prefill_ms, first.finished.timings.prefill_ms)
+        self.assertEqual(second_computed, 1503 - second.started.cached_tokens)
         salted = ids_request(shared + [21, 22, 23], max_tokens=4)
         salted.cache_salt = "tenant b"
         third = self.generate(salted)
