@@ -32,6 +32,7 @@ TEST(EngineFaultTest, DeviceErrorEndsEveryStreamRetryablyAndIsReported) {
   const EngineConfig config = testing::TinyConfig(testing::MakeTinyModelFolder());
   for (const int steps_before : {0, 1, 2, 17}) {
     const auto plan = std::make_shared<FaultPlan>();
+    Waiter waiter;
     auto engine = *Engine::Open(config, std::make_unique<FaultyBackend>(plan));
     std::atomic<int> num_failures{0};
     engine->SetFailureCallback([&](const absl::Status& status) {
@@ -39,7 +40,6 @@ TEST(EngineFaultTest, DeviceErrorEndsEveryStreamRetryablyAndIsReported) {
       ++num_failures;
     });
     plan->waits_until_failure = steps_before;
-    Waiter waiter;
     std::vector<std::shared_ptr<OutputStream>> streams;
     for (uint32_t i = 0; i < 20; ++i) {  // more than run at once: some are still waiting
       auto stream = engine->Submit(GreedyRequest(RandomPrompt(30, i), 400), &waiter);

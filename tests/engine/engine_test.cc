@@ -71,8 +71,8 @@ TEST_F(EngineTest, CompanyChunkingLookaheadAndCacheChangeNothing) {
       config.async_scheduling = async;
       config.max_num_batched_tokens = budget;
       config.kv_cache_bytes = int64_t{40} * 8192;  // 40 blocks: forces preemptions
-      auto engine = Open(config);
       Waiter waiter;
+      auto engine = Open(config);
       std::vector<std::shared_ptr<OutputStream>> streams;
       for (const Request& request : requests) streams.push_back(*engine->Submit(request, &waiter));
       for (size_t i = 0; i < requests.size(); ++i) {
@@ -144,13 +144,13 @@ TEST_F(EngineTest, PromptLogprobsCoverEveryTokenButTheFirst) {
 }
 
 TEST_F(EngineTest, ContinuationsDifferAndRepeatWithTheirSeed) {
+  Waiter waiter;
   auto engine = Open(testing::TinyConfig(folder_));
   Request request = GreedyRequest(RandomPrompt(40, 6), 12);
   request.sampling.temperature = 1.0f;
   request.sampling.seed = 1234;
   request.sampling.n = 4;
   auto run = [&] {
-    Waiter waiter;
     auto stream = engine->Submit(request, &waiter);
     return ReadAll(**stream, waiter);
   };
@@ -184,11 +184,11 @@ TEST_F(EngineTest, PenaltiesAndBiasAct) {
 }
 
 TEST_F(EngineTest, CancelFreesBlocksAndOthersGoOn) {
+  Waiter waiter;
   auto engine = Open(testing::TinyConfig(folder_));
   const Request long_request = GreedyRequest(RandomPrompt(100, 9), 400);
   const Request short_request = GreedyRequest(RandomPrompt(30, 10), 20);
   const Answer expected = Generate(*engine, short_request);
-  Waiter waiter;
   auto doomed = *engine->Submit(long_request, &waiter);
   auto other = *engine->Submit(short_request, &waiter);
   SequenceEvent event;
@@ -202,10 +202,10 @@ TEST_F(EngineTest, CancelFreesBlocksAndOthersGoOn) {
 }
 
 TEST_F(EngineTest, ASlowReaderPausesItsSequenceAlone) {
+  Waiter slow_waiter, waiter;
   auto engine = Open(testing::TinyConfig(folder_));
   const Request request = GreedyRequest(RandomPrompt(10, 11), 450);
   const std::vector<TokenId> expected = Generate(*engine, request).tokens;
-  Waiter slow_waiter, waiter;
   auto slow = *engine->Submit(request, &slow_waiter);
   // Nobody reads `slow`: its ring fills, it pauses; others are served meanwhile.
   for (uint32_t i = 0; i < 8; ++i) {
@@ -221,8 +221,8 @@ TEST_F(EngineTest, RefusalsAreImmediateAndNameTheLimit) {
   EngineConfig config = testing::TinyConfig(folder_);
   config.max_waiting_requests = 2;
   config.max_num_seqs = 1;
-  auto engine = Open(config);
   Waiter waiter;
+  auto engine = Open(config);
   auto refuse = [&](const Request& request) { return engine->Submit(request, &waiter).status(); };
   EXPECT_EQ(refuse(GreedyRequest({}, 5)).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(refuse(GreedyRequest({64}, 5)).code(), absl::StatusCode::kInvalidArgument);
@@ -250,8 +250,8 @@ TEST_F(EngineTest, RefusalsAreImmediateAndNameTheLimit) {
 }
 
 TEST_F(EngineTest, DrainFinishesWhatWasAccepted) {
-  auto engine = Open(testing::TinyConfig(folder_));
   Waiter waiter;
+  auto engine = Open(testing::TinyConfig(folder_));
   auto stream = *engine->Submit(GreedyRequest(RandomPrompt(20, 1), 200), &waiter);
   engine->StopAdmitting();
   EXPECT_EQ(engine->Submit(GreedyRequest({1}, 1), &waiter).status().code(),
@@ -261,8 +261,8 @@ TEST_F(EngineTest, DrainFinishesWhatWasAccepted) {
 }
 
 TEST_F(EngineTest, DestructionEndsOpenStreamsRetryably) {
-  auto engine = Open(testing::TinyConfig(folder_));
   Waiter waiter;
+  auto engine = Open(testing::TinyConfig(folder_));
   auto stream = *engine->Submit(GreedyRequest(RandomPrompt(20, 1), 480), &waiter);
   engine.reset();
   EXPECT_EQ(ReadAll(*stream, waiter).at(0).status.code(), absl::StatusCode::kUnavailable);

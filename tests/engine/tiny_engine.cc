@@ -83,7 +83,7 @@ std::vector<Answer> ReadAll(OutputStream& stream, Waiter& waiter) {
 }
 
 Answer Generate(Engine& engine, const Request& request) {
-  Waiter waiter;
+  static Waiter waiter;  // outlives every engine
   auto stream = engine.Submit(request, &waiter);
   EXPECT_TRUE(stream.ok()) << stream.status();
   if (!stream.ok()) return {};

@@ -28,7 +28,8 @@ struct Answer {
   absl::Status status;
 };
 
-// Listens to any number of streams and lets the test's thread wait for news.
+// Listens to any number of streams and lets the test's thread wait for news. It must outlive the
+// engine, whose last notice may come when the stream has been read to its end.
 class Waiter : public OutputListener {
  public:
   void OnOutput(const std::shared_ptr<OutputStream>& stream) override;

@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const std::vector<std::string
 
 absl::StatusOr<std::vector<EngineRequestTimes>> RunItems(Engine& engine,
                                                          const std::vector<WorkItem>& items) {
-  Ready ready;
+  static Ready ready;  // outlives the engine, whose last notice may cross with the reader
   std::vector<Progress> progress(items.size());
   absl::flat_hash_map<RequestId, size_t> index;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -82,7 +82,9 @@ absl::StatusOr<std::vector<EngineRequestTimes>> RunItems(Engine& engine,
   size_t num_unfinished = items.size();
   while (num_unfinished > 0) {
     const std::shared_ptr<OutputStream> stream = ready.Take();
-    Progress& mine = progress[index.at(stream->request_id())];
+    const auto found = index.find(stream->request_id());
+    if (found == index.end()) continue;  // a late notice of an earlier call
+    Progress& mine = progress[found->second];
     SequenceEvent event;
     while (stream->Read(&event)) {
       const absl::Time now = absl::Now();
