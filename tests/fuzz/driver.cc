@@ -71,17 +71,17 @@ void OnTimeLimit(int) {
 }
 
 void InstallHandlers() {
+  struct sigaction action = {};
+  action.sa_flags = SA_ONSTACK;
+#if QUIRE_SANITIZED
+  __sanitizer_set_death_callback(WriteRepeatLine);
+#else
   // The faulting thread's own stack may be what has run out.
   static char signal_stack[64 * 1024];
   stack_t stack = {};
   stack.ss_sp = signal_stack;
   stack.ss_size = sizeof(signal_stack);
   CHECK_EQ(sigaltstack(&stack, nullptr), 0);
-  struct sigaction action = {};
-  action.sa_flags = SA_ONSTACK;
-#if QUIRE_SANITIZED
-  __sanitizer_set_death_callback(WriteRepeatLine);
-#else
   action.sa_handler = OnFatalSignal;
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigaction(number, &action, nullptr);
   const rlimit limit = {kMaxAddressSpaceBytes, kMaxAddressSpaceBytes};
