@@ -23,10 +23,13 @@ struct HealthFlags {
 
 int Health(const HealthFlags& flags) {
   const auto channel = Connect(flags.target);
+  const bool wait = flags.wait_seconds > 0;
   const auto give_up = std::chrono::steady_clock::now() +
                        std::chrono::milliseconds(static_cast<int64_t>(flags.wait_seconds * 1000));
   while (true) {
-    const HealthResult result = CheckHealth(*channel, flags.service, flags.timeout_seconds);
+    const HealthResult result =
+        CheckHealth(*channel, flags.service, wait ? flags.wait_seconds : flags.timeout_seconds,
+                    /*wait_for_ready=*/wait);
     if (result.serving) {
       std::printf("SERVING\n");
       return kOk;

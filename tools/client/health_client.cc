@@ -7,14 +7,15 @@
 
 namespace quire::client {
 
-HealthResult CheckHealth(grpc::Channel& channel, const std::string& service,
-                         double timeout_seconds) {
+HealthResult CheckHealth(grpc::Channel& channel, const std::string& service, double timeout_seconds,
+                         bool wait_for_ready) {
   // The channel outlives the call, so the stub may borrow it.
   const auto stub = grpc::health::v1::Health::NewStub(
       std::shared_ptr<grpc::Channel>(std::shared_ptr<void>(), &channel));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000)));
+  context.set_wait_for_ready(wait_for_ready);
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);
   grpc::health::v1::HealthCheckResponse response;

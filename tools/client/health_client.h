@@ -12,7 +12,10 @@ struct HealthResult {
   std::string reason;  // why not
 };
 
-HealthResult CheckHealth(grpc::Channel& channel, const std::string& service,
-                         double timeout_seconds);
+// With `wait_for_ready` the call waits for a connection until the timeout; else it fails at once
+// when there is none. (Retrying calls that fail at once is slow: between calls nobody drives the
+// channel.)
+HealthResult CheckHealth(grpc::Channel& channel, const std::string& service, double timeout_seconds,
+                         bool wait_for_ready);
 
 }  // namespace quire::client

@@ -9,6 +9,10 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
   arguments.SetMaxReceiveMessageSize(-1);  // prompt logprobs of long prompts
   // A client on the same machine must not go through a proxy that the environment names.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A server that is just starting is found soon after it listens (gRPC's default: a second or
+  // more).
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
 }
 
