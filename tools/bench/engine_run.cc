@@ -96,6 +96,7 @@ absl::StatusOr<std::vector<EngineRequestTimes>> RunItems(Engine& engine,
     }
   }
   std::vector<EngineRequestTimes> times;
+  times.reserve(progress.size());
   for (Progress& one : progress) times.push_back(std::move(one.times));
   return times;
 }
