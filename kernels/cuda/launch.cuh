@@ -1,0 +1,59 @@
+// Launch: starts a kernel that may become resident while its predecessor on the stream still runs
+// (programmatic dependent launch, sm_90 and later; captured into a graph as it is; an ordinary
+// launch on older devices).
+// Invariant: every kernel launched so calls WaitForPredecessor in every CTA before it reads or
+// writes anything that another kernel writes or reads, and before that CTA ends: only then does a
+// kernel that has waited know that all work before it is complete. Before the wait it may read what
+// does not change while serving: weights and tables that a synchronised stream wrote. What it reads
+// after the wait may not be read through the read-only path (__ldg, ld.global.nc).
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <utility>
+
+namespace quire::cuda {
+
+// Returns when all kernels before this one on the stream are complete and their writes visible.
+__device__ inline void WaitForPredecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets the next kernel's CTAs become resident once every CTA of this one has called it or ended.
+// They take only what this kernel leaves free, so a kernel calls it first of all.
+__device__ inline void ReleaseSuccessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Of the device that is current on the first call: a process drives devices of one kind.
+inline bool HasDependentLaunch() {
+  static const bool has = [] {
+    int device = 0, major = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    return major >= 9;
+  }();
+  return has;
+}
+
+// A launch that fails is left for cudaGetLastError.
+template <typename... Params, typename... Args>
+void Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
+            cudaStream_t stream, Args&&... args) {
+  cudaLaunchAttribute early;
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  const cudaLaunchConfig_t config = {.gridDim = grid,
+                                     .blockDim = block,
+                                     .dynamicSmemBytes = shared_bytes,
+                                     .stream = stream,
+                                     .attrs = &early,
+                                     .numAttrs = HasDependentLaunch() ? 1u : 0u};
+  cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
+}
+
+}  // namespace quire::cuda
