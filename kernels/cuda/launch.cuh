@@ -1,5 +1,5 @@
-// Launch: starts a kernel that may become resident while its predecessor on the stream still runs
-// (programmatic dependent launch, sm_90 and later; captured into a graph as it is; an ordinary
+// LaunchKernel: starts a kernel that may become resident while its predecessor on the stream still
+// runs (programmatic dependent launch, sm_90 and later; captured into a graph as it is; an ordinary
 // launch on older devices).
 // Invariant: every kernel launched so calls WaitForPredecessor in every CTA before it reads or
 // writes anything that another kernel writes or reads, and before that CTA ends: only then does a
@@ -42,8 +42,8 @@ inline bool HasDependentLaunch() {
 
 // A launch that fails is left for cudaGetLastError.
 template <typename... Params, typename... Args>
-void Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
-            cudaStream_t stream, Args&&... args) {
+void LaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
+                  cudaStream_t stream, Args&&... args) {
   cudaLaunchAttribute early;
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
