@@ -12,7 +12,7 @@
 namespace quire {
 
 // A weight matrix of out_features x in_features in the backend's own layout: row-major [out, in] on
-// CUDA, packed for the micro-kernel on the CPU. Made by Ops::LoadLinearRows or Ops::FillLinear in
+// CUDA, packed for the micro-kernel on the CPU. Made by a RowLoader or Ops::FillLinear in
 // memory of Ops::LinearBytes bytes.
 struct LinearWeight {
   void* data = nullptr;
@@ -89,7 +89,8 @@ struct GatherRowsArgs {
   Tensor out;              // [num_rows, hidden_size]
 };
 
-// Writes entries of the persistent block tables: table[group][row][index] = block.
+// Writes entries of the persistent block tables: table[group][row][index] = block. Index -1 is
+// padding and writes nothing.
 struct BlockTableUpdate {
   int32_t group;
   int32_t row;

@@ -37,6 +37,10 @@ struct BatchShape {
 };
 BatchShape MaxShape(const BatchLimits& limits);
 
+// Shape of a decode step padded to num_seqs sequences: one token each, and room for a new block of
+// every layer group. Two such steps of one size differ in the length of `bias` alone.
+BatchShape DecodeShape(const BatchLimits& limits, int64_t num_seqs);
+
 // Pointers into one buffer, host or device.
 struct BatchArrays {
   int32_t* seq_rows;                // [num_seqs]
@@ -48,8 +52,8 @@ struct BatchArrays {
   int64_t* slot_mapping;            // [num_groups, num_tokens]
   int32_t* logits_indices;          // [num_logit_rows] token of each row of logits
   SamplingRow* sampling;            // [num_logit_rows]
-  LogitBias* bias;                  // [num_bias]
   BlockTableUpdate* block_updates;  // [num_block_updates]
+  LogitBias* bias;                  // [num_bias]; last, so that its length moves no other array
 };
 
 class BatchLayout {
@@ -72,7 +76,8 @@ struct LogitRows {
 };
 
 struct BatchMetadata {
-  BatchShape shape;  // where the arrays lie
+  BatchShape shape;      // where the arrays lie
+  int decode_size = -1;  // index of the padded decode size that the shape is of; -1: not padded
   int32_t num_seqs = 0;
   int32_t num_tokens = 0;
   int32_t num_decodes = 0;  // sequences 0 .. num_decodes-1 have one token each
@@ -87,5 +92,9 @@ struct BatchMetadata {
   bool any_logprobs = false;
   std::vector<LogitRows> logit_rows;  // [num_seqs]
 };
+
+// The counts of a decode step whose num_seqs sequences may all be real: what is captured for every
+// step padded to that size.
+BatchMetadata FullDecodeBatch(const BatchLimits& limits, int32_t num_seqs);
 
 }  // namespace quire

@@ -93,8 +93,11 @@ uint64_t ContinuationSeed(uint64_t request_seed, int32_t index) {
   return z ^ (z >> 31);
 }
 
-BatchBuilder::BatchBuilder(const BatchLimits& limits, FlushUpdates flush_updates)
-    : limits_(limits), flush_updates_(std::move(flush_updates)) {}
+BatchBuilder::BatchBuilder(const BatchLimits& limits, std::vector<int32_t> decode_sizes,
+                           FlushUpdates flush_updates)
+    : limits_(limits),
+      decode_sizes_(std::move(decode_sizes)),
+      flush_updates_(std::move(flush_updates)) {}
 
 BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output) const {
   BatchShape shape = {.num_seqs = static_cast<int64_t>(output.sequences.size()),
@@ -114,6 +117,18 @@ BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output) const {
   CHECK_LE(shape.num_seqs, limits_.max_num_seqs);
   CHECK_LE(shape.num_tokens, limits_.max_num_tokens);
   return shape;
+}
+
+// Which decode size the step is padded to; -1 if it does more than one token per sequence, or needs
+// more room than such a step has.
+int BatchBuilder::DecodeSizeFor(const SchedulerOutput& output, const BatchShape& shape) const {
+  for (const ScheduledSequence& sequence : output.sequences) {
+    if (sequence.num_new != 1 || !sequence.samples || NumScored(sequence) != 0) return -1;
+  }
+  const auto size = std::lower_bound(decode_sizes_.begin(), decode_sizes_.end(), shape.num_seqs);
+  if (size == decode_sizes_.end()) return -1;
+  if (shape.num_block_updates > DecodeShape(limits_, *size).num_block_updates) return -1;
+  return static_cast<int>(size - decode_sizes_.begin());
 }
 
 void BatchBuilder::AddTokens(const ScheduledSequence& sequence, const BatchArrays& arrays,
@@ -148,9 +163,35 @@ void BatchBuilder::AddBlockUpdates(const ScheduledSequence& sequence, const Batc
   }
 }
 
+void BatchBuilder::Pad(const BatchMetadata& batch, const BatchArrays& arrays) const {
+  const auto num_padded = static_cast<int32_t>(batch.shape.num_seqs);
+  for (int32_t i = batch.num_seqs; i < num_padded; ++i) {
+    arrays.seq_rows[i] = 0;
+    arrays.seq_lens[i] = 0;
+    arrays.cu_seqlens_q[i + 1] = i + 1;
+    arrays.cu_seqlens_k[i + 1] = arrays.cu_seqlens_k[i];
+    arrays.input_ids[i] = 0;
+    arrays.positions[i] = 0;
+    for (int group = 0; group < limits_.num_groups; ++group) {
+      arrays.slot_mapping[group * num_padded + i] = -1;
+    }
+    arrays.logits_indices[i] = i;
+    arrays.sampling[i] = SamplingRow();
+  }
+  for (int64_t i = batch.num_block_updates; i < batch.shape.num_block_updates; ++i) {
+    arrays.block_updates[i] = {.group = 0, .row = 0, .index = -1, .block = kNoBlock};
+  }
+}
+
 BatchMetadata BatchBuilder::Build(const SchedulerOutput& output, void* buffer) const {
   BatchMetadata batch;
   batch.shape = ShapeOf(output);
+  batch.decode_size = DecodeSizeFor(output, batch.shape);
+  if (batch.decode_size >= 0) {
+    const int64_t num_bias = batch.shape.num_bias;
+    batch.shape = DecodeShape(limits_, decode_sizes_[batch.decode_size]);
+    batch.shape.num_bias = num_bias;
+  }
   const BatchArrays arrays = BatchLayout(batch.shape).At(buffer);
   batch.num_seqs = static_cast<int32_t>(output.sequences.size());
   batch.logit_rows.resize(output.sequences.size());
@@ -186,6 +227,7 @@ BatchMetadata BatchBuilder::Build(const SchedulerOutput& output, void* buffer) c
   batch.num_prefills = batch.num_seqs - batch.num_decodes;
   batch.num_prefill_tokens = batch.num_tokens - batch.num_decode_tokens;
   AddScoredRows(output, arrays, &batch);
+  if (batch.decode_size >= 0) Pad(batch, arrays);
   return batch;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "engine/runner/batch.h"
@@ -18,20 +19,26 @@ class BatchBuilder {
   // blocks.
   using FlushUpdates = std::function<void(absl::Span<const BlockTableUpdate>)>;
 
-  BatchBuilder(const BatchLimits& limits, FlushUpdates flush_updates);
+  // A decode step is padded to the least of `decode_sizes` (ascending, may be empty) that holds it.
+  BatchBuilder(const BatchLimits& limits, std::vector<int32_t> decode_sizes,
+               FlushUpdates flush_updates);
 
   // Fills `buffer` (host memory, BatchLayout of MaxShape bytes) and returns the counts that go with
-  // it.
+  // it: those of the real sequences, whatever the padding. Padding reads and writes nothing that
+  // outlives the step: length 0, slot -1, no row, no block.
   BatchMetadata Build(const SchedulerOutput& output, void* buffer) const;
 
  private:
   BatchShape ShapeOf(const SchedulerOutput& output) const;
+  int DecodeSizeFor(const SchedulerOutput& output, const BatchShape& shape) const;
   void AddTokens(const ScheduledSequence& sequence, const BatchArrays& arrays,
                  const BatchMetadata& batch) const;
   void AddBlockUpdates(const ScheduledSequence& sequence, const BatchArrays& arrays,
                        BatchMetadata* batch) const;
+  void Pad(const BatchMetadata& batch, const BatchArrays& arrays) const;
 
   BatchLimits limits_;
+  std::vector<int32_t> decode_sizes_;
   FlushUpdates flush_updates_;
 };
 

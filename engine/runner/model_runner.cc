@@ -9,6 +9,15 @@
 
 namespace quire {
 
+namespace {
+
+std::vector<int32_t> DecodeSizes(const ModelRunnerConfig& config) {
+  if (!config.use_graphs) return {};
+  return DecodeBatchSizes(config.limits.max_num_seqs);
+}
+
+}  // namespace
+
 ModelRunner::ModelRunner(Backend& backend, AttentionBackend& attention, Decoder& decoder,
                          KvArena& kv_arena, const ModelRunnerConfig& config)
     : backend_(backend),
@@ -17,7 +26,7 @@ ModelRunner::ModelRunner(Backend& backend, AttentionBackend& attention, Decoder&
       kv_arena_(kv_arena),
       config_(config),
       metadata_bytes_(BatchLayout(MaxShape(config.limits)).size_bytes()),
-      builder_(config.limits,
+      builder_(config.limits, DecodeSizes(config),
                [this](absl::Span<const BlockTableUpdate> updates) { FlushBlockUpdates(updates); }) {
 }
 
@@ -35,17 +44,37 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Create(Backend& backen
   ASSIGN_OR_RETURN(runner->stream_, backend.device().CreateStream());
   RETURN_IF_ERROR(runner->AllocateDeviceMemory());
   RETURN_IF_ERROR(runner->AllocateSlots());
-  const AttentionLimits limits = {.max_num_seqs = config.limits.max_num_seqs,
-                                  .max_num_tokens = config.limits.max_num_tokens,
-                                  .max_blocks_per_seq = config.limits.max_blocks_per_seq};
-  for (const KvLayerGroup& group : kv_arena.layout().groups) {
-    AttentionGeometry geometry = config.attention;
-    geometry.sliding_window = group.sliding_window;
-    ASSIGN_OR_RETURN(std::unique_ptr<AttentionPlan> plan, attention.CreatePlan(geometry, limits));
-    runner->plans_.push_back(std::move(plan));
-  }
+  RETURN_IF_ERROR(runner->CreatePlans());
+  RETURN_IF_ERROR(runner->CaptureDecodeSteps(DecodeSizes(config)));
   RETURN_IF_ERROR(runner->stream_->Synchronize());
   return runner;
+}
+
+absl::Status ModelRunner::CreatePlans() {
+  const AttentionLimits limits = {.max_num_seqs = config_.limits.max_num_seqs,
+                                  .max_num_tokens = config_.limits.max_num_tokens,
+                                  .max_blocks_per_seq = config_.limits.max_blocks_per_seq};
+  for (const KvLayerGroup& group : kv_arena_.layout().groups) {
+    AttentionGeometry geometry = config_.attention;
+    geometry.sliding_window = group.sliding_window;
+    ASSIGN_OR_RETURN(std::unique_ptr<AttentionPlan> plan, attention_.CreatePlan(geometry, limits));
+    plans_.push_back(std::move(plan));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelRunner::CaptureDecodeSteps(const std::vector<int32_t>& sizes) {
+  if (sizes.empty()) return absl::OkStatus();
+  // A step of padding alone first: what libraries load at their first call is not for a graph.
+  Slot& slot = slots_[0];
+  const BatchMetadata padding = builder_.Build(SchedulerOutput(), slot.metadata.data());
+  stream_->CopyToDevice(metadata_.data(), slot.metadata.data(),
+                        BatchLayout(padding.shape).size_bytes());
+  EnqueueStep(FullDecodeBatch(config_.limits, sizes.front()));
+  RETURN_IF_ERROR(stream_->Synchronize());
+  return decode_graphs_.Capture(*stream_, sizes, [this](int32_t size) {
+    EnqueueStep(FullDecodeBatch(config_.limits, size));
+  });
 }
 
 int64_t ModelRunner::OutputBytes(const BatchLimits& limits) {
@@ -113,8 +142,11 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
   ResetNewRows(output, slot);
   const BatchLayout layout(slot.batch.shape);
   stream_->CopyToDevice(metadata_.data(), slot.metadata.data(), layout.size_bytes());
-  UpdateBlockTables(layout.At(metadata_.data()).block_updates, slot.batch.num_block_updates);
-  EnqueueStep(slot.batch);
+  if (const ExecGraph* graph = decode_graphs_.Find(slot.batch.decode_size)) {
+    stream_->Launch(*graph);
+  } else {
+    EnqueueStep(slot.batch);
+  }
   CopyOutputs(slot);
   stream_->Record(*slot.done);
 }
@@ -193,6 +225,7 @@ void ModelRunner::UpdateBlockTables(const BlockTableUpdate* device_updates, int6
 void ModelRunner::EnqueueStep(const BatchMetadata& batch) {
   const BatchLimits& limits = config_.limits;
   const BatchArrays arrays = BatchLayout(batch.shape).At(metadata_.data());
+  UpdateBlockTables(arrays.block_updates, batch.num_block_updates);
   DecoderInputs inputs = {.num_tokens = batch.num_tokens,
                           .input_ids = arrays.input_ids,
                           .row_last_token = row_last_token_.as<int32_t>(),

@@ -14,6 +14,7 @@
 #include "engine/model/decoder.h"
 #include "engine/runner/batch.h"
 #include "engine/runner/batch_builder.h"
+#include "engine/runner/decode_graphs.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"
 #include "scheduler/scheduler_output.h"
@@ -25,6 +26,7 @@ struct ModelRunnerConfig {
   int64_t max_model_len = 0;
   int64_t vocab_size = 0;
   AttentionGeometry attention;  // without the window, which each layer group has its own of
+  bool use_graphs = false;      // decode steps are padded, captured in Create and replayed
 };
 
 class ModelRunner {
@@ -80,6 +82,8 @@ class ModelRunner {
               const ModelRunnerConfig& config);
   absl::Status AllocateDeviceMemory();
   absl::Status AllocateSlots();
+  absl::Status CreatePlans();
+  absl::Status CaptureDecodeSteps(const std::vector<int32_t>& sizes);
   OutputArrays OutputsAt(void* base) const;
   static int64_t OutputBytes(const BatchLimits& limits);
 
@@ -102,6 +106,7 @@ class ModelRunner {
   BatchBuilder builder_;
   std::unique_ptr<Stream> stream_;
   std::vector<std::unique_ptr<AttentionPlan>> plans_;  // per layer group
+  DecodeGraphs decode_graphs_;
 
   DeviceBuffer metadata_;        // BatchLayout
   DeviceBuffer block_tables_;    // int32 [num_groups, max_num_seqs, max_blocks_per_seq]

@@ -137,6 +137,7 @@ void GatherRows(const GatherRowsArgs& args, ThreadPool& pool) {
 void UpdateBlockTables(const UpdateBlockTablesArgs& args, ThreadPool&) {
   for (int64_t i = 0; i < args.num_updates; ++i) {
     const BlockTableUpdate& update = args.updates[i];
+    if (update.index == -1) continue;
     CHECK(update.row >= 0 && update.row < args.max_num_seqs);
     CHECK(update.index >= 0 && update.index < args.max_blocks_per_seq);
     const int64_t row = update.group * args.max_num_seqs + update.row;

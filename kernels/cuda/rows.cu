@@ -78,8 +78,9 @@ __global__ void __launch_bounds__(kCopyThreads)
 __global__ void UpdateBlockTablesKernel(const UpdateBlockTablesArgs args) {
   for (int64_t first = 0; first < args.num_updates; first += 32) {
     const int64_t i = first + threadIdx.x;
-    const bool valid = i < args.num_updates;
-    const BlockTableUpdate update = valid ? args.updates[i] : BlockTableUpdate{};
+    const BlockTableUpdate update =
+        i < args.num_updates ? args.updates[i] : BlockTableUpdate{.index = -1};
+    const bool valid = update.index != -1;
     if (valid && (update.row < 0 || update.row >= args.max_num_seqs || update.index < 0 ||
                   update.index >= args.max_blocks_per_seq)) {
       __trap();

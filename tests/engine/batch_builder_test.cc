@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 
+#include "engine/runner/decode_graphs.h"
+
 namespace quire {
 namespace {
 
@@ -53,7 +55,7 @@ class BatchBuilderTest : public ::testing::Test {
       output.num_tokens += sequence->scheduled.num_new;
     }
     buffer_.assign(BatchLayout(MaxShape(limits)).size_bytes(), 0);
-    BatchBuilder builder(limits, [this](absl::Span<const BlockTableUpdate> updates) {
+    BatchBuilder builder(limits, decode_sizes_, [this](absl::Span<const BlockTableUpdate> updates) {
       ++num_flushes_;
       Apply(updates);
     });
@@ -64,10 +66,12 @@ class BatchBuilderTest : public ::testing::Test {
   }
   void Apply(absl::Span<const BlockTableUpdate> updates) {
     for (const BlockTableUpdate& update : updates) {
+      EXPECT_GE(update.index, 0);
       tables_[{update.group, update.row, update.index}] = update.block;
     }
   }
 
+  std::vector<int32_t> decode_sizes_;
   std::vector<char> buffer_;
   BatchArrays arrays_;
   int num_flushes_ = 0;
@@ -114,6 +118,76 @@ TEST_F(BatchBuilderTest, TokenStillOnTheDeviceIsItsRow) {
   decode.scheduled.input_on_device = true;
   Build({&decode});
   EXPECT_EQ(arrays_.input_ids[0], ~3);
+}
+
+TEST_F(BatchBuilderTest, DecodeStepsArePaddedToTheNextSize) {
+  decode_sizes_ = {1, 4};
+  TestSequence first(9, 2, 8, 1, {{7, 3, 5}, {1, 2, 4}});
+  first.scheduled.first_new_block = 2;
+  first.request.sampling.logit_bias = {{5, 1.5f}};
+  TestSequence second(6, 3, 5, 1, {{8, 6}, {9, 10}});
+  second.scheduled.first_new_block = 2;
+  const BatchMetadata batch = Build({&first, &second});
+  EXPECT_EQ(batch.decode_size, 1);
+  EXPECT_EQ(batch.num_seqs, 2);
+  EXPECT_EQ(batch.num_logit_rows, 2);
+  EXPECT_EQ(batch.num_block_updates, 2);
+  EXPECT_EQ(batch.shape.num_seqs, 4);
+  // Lengths of a full step of that size, so that both find every array at the same place.
+  const BatchArrays full = BatchLayout(FullDecodeBatch(Limits(), 4).shape).At(buffer_.data());
+  EXPECT_EQ(full.bias, arrays_.bias);
+  EXPECT_EQ(full.block_updates, arrays_.block_updates);
+  EXPECT_EQ(full.sampling, arrays_.sampling);
+  EXPECT_EQ(arrays_.slot_mapping[4 + 0], 4 * 4 + 0);  // group 1 begins after the padded tokens
+  EXPECT_EQ(arrays_.bias[0].token, 5);
+  for (int i = 2; i < 4; ++i) {
+    EXPECT_EQ(arrays_.seq_lens[i], 0);
+    EXPECT_EQ(arrays_.cu_seqlens_q[i + 1], i + 1);
+    EXPECT_EQ(arrays_.slot_mapping[i], -1);
+    EXPECT_EQ(arrays_.slot_mapping[4 + i], -1);
+    EXPECT_EQ(arrays_.sampling[i].row, -1);
+    EXPECT_EQ(arrays_.logits_indices[i], i);
+  }
+  for (int64_t i = 2; i < batch.shape.num_block_updates; ++i) {
+    EXPECT_EQ(arrays_.block_updates[i].index, -1);
+  }
+}
+
+TEST_F(BatchBuilderTest, OnlyStepsOfOneTokenEachThatFitArePadded) {
+  decode_sizes_ = {1, 2};
+  TestSequence decode(9, 2, 8, 1, {{7, 3, 5}, {1, 2, 4}});
+  decode.scheduled.first_new_block = 3;
+  EXPECT_EQ(Build({&decode}).decode_size, 0);
+  TestSequence chunk(20, 0, 4, 10, {{9, 8, 6, 10}, {11, 12, 13, 14}});
+  chunk.scheduled.first_new_block = 4;
+  EXPECT_EQ(Build({&decode, &chunk}).decode_size, -1);
+  TestSequence unfinished(20, 0, 4, 1, {{9, 8}, {11, 12}});  // one token, but nothing to sample
+  unfinished.scheduled.first_new_block = 2;
+  EXPECT_EQ(Build({&decode, &unfinished}).decode_size, -1);
+  TestSequence scored(6, 0, 4, 1, {{1, 2}, {3, 4}});
+  scored.scheduled.first_new_block = 2;
+  scored.scheduled.samples = true;
+  scored.scheduled.wants_prompt_logprobs = true;
+  EXPECT_EQ(Build({&decode, &scored}).decode_size, -1);
+  TestSequence resumed(9, 2, 8, 1, {{7, 3, 5}, {1, 2, 4}});  // all its blocks travel
+  EXPECT_EQ(Build({&resumed}).decode_size, -1);
+  TestSequence second(9, 1, 8, 1, {{7, 3, 5}, {1, 2, 4}});
+  TestSequence third(9, 0, 8, 1, {{7, 3, 5}, {1, 2, 4}});
+  second.scheduled.first_new_block = third.scheduled.first_new_block = 3;
+  EXPECT_EQ(Build({&decode, &second, &third}).decode_size, -1);
+}
+
+TEST(DecodeBatchSizesTest, AreAscendingAndEndWithTheMaximum) {
+  EXPECT_EQ(DecodeBatchSizes(1), std::vector<int32_t>({1}));
+  EXPECT_EQ(DecodeBatchSizes(20), std::vector<int32_t>({1, 2, 4, 8, 16, 20}));
+  for (const int64_t max_num_seqs : {3, 8, 64, 250, 1024}) {
+    const std::vector<int32_t> sizes = DecodeBatchSizes(max_num_seqs);
+    EXPECT_EQ(sizes.back(), max_num_seqs);
+    for (size_t i = 1; i < sizes.size(); ++i) {
+      EXPECT_GT(sizes[i], sizes[i - 1]);
+      EXPECT_LE(sizes[i], std::max(sizes[i - 1] + 64, 8));
+    }
+  }
 }
 
 TEST_F(BatchBuilderTest, ManyBlockUpdatesAreSentInPieces) {

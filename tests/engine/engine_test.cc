@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/engine/graph_backend.h"
 #include "tests/engine/tiny_engine.h"
 
 namespace quire {
@@ -18,10 +19,15 @@ using testing::RandomPrompt;
 using testing::ReadAll;
 using testing::Waiter;
 
-class EngineTest : public ::testing::Test {
+enum class DecodeSteps { kEager, kReplayed };
+
+class EngineTest : public ::testing::TestWithParam<DecodeSteps> {
  protected:
-  static std::unique_ptr<Engine> Open(const EngineConfig& config) {
-    auto engine = Engine::Open(config);
+  std::unique_ptr<Engine> Open(const EngineConfig& config) {
+    const bool replayed = GetParam() == DecodeSteps::kReplayed;
+    auto engine = replayed
+                      ? Engine::Open(config, std::make_unique<testing::GraphBackend>(num_replays_))
+                      : Engine::Open(config);
     EXPECT_TRUE(engine.ok()) << engine.status();
     return engine.ok() ? *std::move(engine) : nullptr;
   }
@@ -33,20 +39,28 @@ class EngineTest : public ::testing::Test {
   }
 
   const std::string folder_ = testing::MakeTinyModelFolder();
+  const std::shared_ptr<std::atomic<int>> num_replays_ = std::make_shared<std::atomic<int>>(0);
 };
 
-TEST_F(EngineTest, GreedyAnswersHaveTheAskedLengthAndRepeat) {
+INSTANTIATE_TEST_SUITE_P(Steps, EngineTest,
+                         ::testing::Values(DecodeSteps::kEager, DecodeSteps::kReplayed),
+                         [](const auto& info) {
+                           return info.param == DecodeSteps::kEager ? "Eager" : "Replayed";
+                         });
+
+TEST_P(EngineTest, GreedyAnswersHaveTheAskedLengthAndRepeat) {
   auto engine = Open(testing::TinyConfig(folder_));
   const Request request = GreedyRequest(RandomPrompt(20, 1), 24);
   const Answer first = Generate(*engine, request);
   EXPECT_EQ(first.tokens.size(), 24u);
   EXPECT_EQ(first.reason, FinishReason::kLength);
   EXPECT_EQ(Generate(*engine, request).tokens, first.tokens);
+  EXPECT_EQ(*num_replays_, GetParam() == DecodeSteps::kReplayed ? 2 * 23 : 0);
   // Not a constant function: another prompt gives another answer.
   EXPECT_NE(Generate(*engine, GreedyRequest(RandomPrompt(20, 2), 24)).tokens, first.tokens);
 }
 
-TEST_F(EngineTest, CompanyChunkingLookaheadAndCacheChangeNothing) {
+TEST_P(EngineTest, CompanyChunkingLookaheadAndCacheChangeNothing) {
   std::vector<Request> requests;
   for (uint32_t i = 0; i < 24; ++i) {
     // Every third prompt shares 64 tokens with its like; lengths up to several chunks.
@@ -92,7 +106,7 @@ TEST_F(EngineTest, CompanyChunkingLookaheadAndCacheChangeNothing) {
   }
 }
 
-TEST_F(EngineTest, SharedPromptIsFoundInThePrefixCache) {
+TEST_P(EngineTest, SharedPromptIsFoundInThePrefixCache) {
   auto engine = Open(testing::TinyConfig(folder_));
   const Request request = GreedyRequest(RandomPrompt(100, 3), 4);
   const Answer first = Generate(*engine, request);
@@ -107,7 +121,7 @@ TEST_F(EngineTest, SharedPromptIsFoundInThePrefixCache) {
   EXPECT_EQ(Generate(*engine, request).cached_tokens, 0);
 }
 
-TEST_F(EngineTest, StopTokensEndAndMinTokensHoldThemBack) {
+TEST_P(EngineTest, StopTokensEndAndMinTokensHoldThemBack) {
   auto engine = Open(testing::TinyConfig(folder_));
   Request request = GreedyRequest(RandomPrompt(12, 4), 40);
   const Answer free = Generate(*engine, request);
@@ -124,7 +138,7 @@ TEST_F(EngineTest, StopTokensEndAndMinTokensHoldThemBack) {
   EXPECT_GE(held.tokens.size(), 20u);
 }
 
-TEST_F(EngineTest, PromptLogprobsCoverEveryTokenButTheFirst) {
+TEST_P(EngineTest, PromptLogprobsCoverEveryTokenButTheFirst) {
   EngineConfig config = testing::TinyConfig(folder_);
   config.max_num_batched_tokens = 16;  // several chunks
   auto engine = Open(config);
@@ -143,7 +157,7 @@ TEST_F(EngineTest, PromptLogprobsCoverEveryTokenButTheFirst) {
   }
 }
 
-TEST_F(EngineTest, ContinuationsDifferAndRepeatWithTheirSeed) {
+TEST_P(EngineTest, ContinuationsDifferAndRepeatWithTheirSeed) {
   Waiter waiter;
   auto engine = Open(testing::TinyConfig(folder_));
   Request request = GreedyRequest(RandomPrompt(40, 6), 12);
@@ -168,7 +182,7 @@ TEST_F(EngineTest, ContinuationsDifferAndRepeatWithTheirSeed) {
   EXPECT_EQ(run().at(0).tokens, first[0].tokens);
 }
 
-TEST_F(EngineTest, PenaltiesAndBiasAct) {
+TEST_P(EngineTest, PenaltiesAndBiasAct) {
   auto engine = Open(testing::TinyConfig(folder_));
   Request request = GreedyRequest(RandomPrompt(12, 8), 30);
   const Answer plain = Generate(*engine, request);
@@ -183,7 +197,7 @@ TEST_F(EngineTest, PenaltiesAndBiasAct) {
   for (const TokenId token : without.tokens) EXPECT_NE(token, plain.tokens[0]);
 }
 
-TEST_F(EngineTest, CancelFreesBlocksAndOthersGoOn) {
+TEST_P(EngineTest, CancelFreesBlocksAndOthersGoOn) {
   Waiter waiter;
   auto engine = Open(testing::TinyConfig(folder_));
   const Request long_request = GreedyRequest(RandomPrompt(100, 9), 400);
@@ -201,7 +215,7 @@ TEST_F(EngineTest, CancelFreesBlocksAndOthersGoOn) {
   EXPECT_EQ(IdleStatus(*engine).scheduler.blocks.num_held, 0);
 }
 
-TEST_F(EngineTest, ASlowReaderPausesItsSequenceAlone) {
+TEST_P(EngineTest, ASlowReaderPausesItsSequenceAlone) {
   Waiter slow_waiter, waiter;
   auto engine = Open(testing::TinyConfig(folder_));
   const Request request = GreedyRequest(RandomPrompt(10, 11), 450);
@@ -217,7 +231,7 @@ TEST_F(EngineTest, ASlowReaderPausesItsSequenceAlone) {
   EXPECT_EQ(ReadAll(*slow, slow_waiter).at(0).tokens, expected);
 }
 
-TEST_F(EngineTest, RefusalsAreImmediateAndNameTheLimit) {
+TEST_P(EngineTest, RefusalsAreImmediateAndNameTheLimit) {
   EngineConfig config = testing::TinyConfig(folder_);
   config.max_waiting_requests = 2;
   config.max_num_seqs = 1;
@@ -249,7 +263,7 @@ TEST_F(EngineTest, RefusalsAreImmediateAndNameTheLimit) {
   for (auto& stream : accepted) EXPECT_EQ(ReadAll(*stream, waiter).at(0).tokens.size(), 400u);
 }
 
-TEST_F(EngineTest, DrainFinishesWhatWasAccepted) {
+TEST_P(EngineTest, DrainFinishesWhatWasAccepted) {
   Waiter waiter;
   auto engine = Open(testing::TinyConfig(folder_));
   auto stream = *engine->Submit(GreedyRequest(RandomPrompt(20, 1), 200), &waiter);
@@ -260,7 +274,7 @@ TEST_F(EngineTest, DrainFinishesWhatWasAccepted) {
   EXPECT_EQ(ReadAll(*stream, waiter).at(0).tokens.size(), 200u);
 }
 
-TEST_F(EngineTest, DestructionEndsOpenStreamsRetryably) {
+TEST_P(EngineTest, DestructionEndsOpenStreamsRetryably) {
   Waiter waiter;
   auto engine = Open(testing::TinyConfig(folder_));
   auto stream = *engine->Submit(GreedyRequest(RandomPrompt(20, 1), 480), &waiter);
@@ -268,7 +282,7 @@ TEST_F(EngineTest, DestructionEndsOpenStreamsRetryably) {
   EXPECT_EQ(ReadAll(*stream, waiter).at(0).status.code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(EngineTest, OpenNamesWhatIsWrong) {
+TEST_P(EngineTest, OpenNamesWhatIsWrong) {
   EngineConfig config = testing::TinyConfig("/nonexistent/folder");
   EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kNotFound);
   config = testing::TinyConfig(folder_);

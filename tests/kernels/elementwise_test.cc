@@ -161,15 +161,15 @@ TEST_P(ElementwiseTest, UpdateBlockTables) {
   const int64_t max_num_seqs = 3, max_blocks = 4;
   std::vector<int32_t> tables(2 * max_num_seqs * max_blocks, -1);
   const std::vector<BlockTableUpdate> updates = {
-      {0, 0, 0, 5}, {1, 2, 3, 9}, {0, 2, 1, 6}, {0, 0, 0, 8}};
+      {0, 0, 0, 5}, {1, 2, 3, 9}, {0, 2, 1, 6}, {0, 0, 0, 8}, {0, 0, -1, 7}};
   const DeviceBuffer tables_device = Upload(tables);
   const DeviceBuffer updates_device = Upload(updates);
   ops().UpdateBlockTables(stream(), {.updates = updates_device.as<BlockTableUpdate>(),
-                                     .num_updates = 4,
+                                     .num_updates = 5,
                                      .block_tables = tables_device.as<int32_t>(),
                                      .max_num_seqs = max_num_seqs,
                                      .max_blocks_per_seq = max_blocks});
-  tables[0] = 8;  // the later update wins
+  tables[0] = 8;  // the later update wins, padding (index -1) writes nothing
   tables[(3 + 2) * 4 + 3] = 9;
   tables[2 * 4 + 1] = 6;
   EXPECT_EQ(Download<int32_t>(tables_device.data(), tables.size()), tables);

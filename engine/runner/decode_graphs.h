@@ -1,0 +1,35 @@
+// DecodeGraphs: whole decode steps, captured once per padded batch size and replayed for every
+// batch of up to that size. All are captured before serving starts, since one costs less than a
+// millisecond and none may cost a request its latency. Engine thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/device.h"
+
+namespace quire {
+
+// Batch sizes worth a graph of their own, ascending, the last one max_num_seqs. Fine steps: a
+// padded row costs as much as a real one wherever a kernel is not limited by the weights it reads.
+std::vector<int32_t> DecodeBatchSizes(int64_t max_num_seqs);
+
+class DecodeGraphs {
+ public:
+  // Captures enqueue(size) for each of `sizes`.
+  absl::Status Capture(Stream& stream, const std::vector<int32_t>& sizes,
+                       const std::function<void(int32_t size)>& enqueue);
+
+  // The step captured for sizes[index], or null when nothing was captured.
+  const ExecGraph* Find(int index) const {
+    return index >= 0 && index < static_cast<int>(graphs_.size()) ? graphs_[index].get() : nullptr;
+  }
+
+ private:
+  std::vector<std::unique_ptr<ExecGraph>> graphs_;
+};
+
+}  // namespace quire

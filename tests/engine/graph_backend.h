@@ -1,0 +1,66 @@
+// A CPU backend that says captured steps pay, and counts how often one is replayed: the engine's
+// graph path, bit for bit comparable with the eager one.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/cpu_stream.h"
+
+namespace quire::testing {
+
+class GraphBackend : public Backend {
+ public:
+  explicit GraphBackend(std::shared_ptr<std::atomic<int>> num_launches)
+      : cpu_(/*num_threads=*/2), device_(cpu_.device(), std::move(num_launches)) {}
+
+  Device& device() override { return device_; }
+  Ops& ops() override { return cpu_.ops(); }
+  AttentionBackend* attention(AttentionPath path) override { return cpu_.attention(path); }
+
+ private:
+  class CountingStream : public cpu::CpuStream {
+   public:
+    explicit CountingStream(std::shared_ptr<std::atomic<int>> num_launches)
+        : num_launches_(std::move(num_launches)) {}
+    void Launch(const ExecGraph& graph) override {
+      ++*num_launches_;
+      CpuStream::Launch(graph);
+    }
+
+   private:
+    std::shared_ptr<std::atomic<int>> num_launches_;
+  };
+
+  class GraphDevice : public Device {
+   public:
+    GraphDevice(Device& device, std::shared_ptr<std::atomic<int>> num_launches)
+        : device_(device), info_(device.info()), num_launches_(std::move(num_launches)) {
+      info_.use_graphs = true;
+    }
+    const DeviceInfo& info() const override { return info_; }
+    absl::StatusOr<MemoryInfo> Memory() const override { return device_.Memory(); }
+    absl::StatusOr<DeviceBuffer> Allocate(int64_t size_bytes) override {
+      return device_.Allocate(size_bytes);
+    }
+    absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t size_bytes) override {
+      return device_.AllocatePinned(size_bytes);
+    }
+    absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override {
+      return std::make_unique<CountingStream>(num_launches_);
+    }
+    absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override { return device_.CreateEvent(); }
+
+   private:
+    Device& device_;
+    DeviceInfo info_;
+    std::shared_ptr<std::atomic<int>> num_launches_;
+  };
+
+  cpu::CpuBackend cpu_;
+  GraphDevice device_;
+};
+
+}  // namespace quire::testing
