@@ -76,6 +76,9 @@ class Event {
   virtual bool Done() const = 0;
   // Blocks until Done; the status is the first device error seen, if any.
   virtual absl::Status Wait() = 0;
+  // Device time from the last Record of `earlier` to that of this one. Both are Done, recorded, and
+  // were created as timed events of the same device.
+  virtual double MicrosecondsSince(const Event& earlier) const = 0;
 };
 
 // A captured sequence of operations with fixed addresses; replayed by Stream::Launch.
@@ -94,7 +97,7 @@ class Stream {
   virtual void CopyToHost(void* pinned_dst, const void* device_src, int64_t bytes) = 0;
   virtual void FillZero(void* device_dst, int64_t bytes) = 0;
 
-  // Remembers everything enqueued so far in `event`.
+  // Remembers everything enqueued so far in `event`, which outlives what it remembers.
   virtual void Record(Event& event) = 0;
 
   // Between BeginCapture and EndCapture, operations are recorded and not run.
@@ -118,7 +121,8 @@ class Device {
   virtual absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t size_bytes) = 0;
 
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream() = 0;
-  virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
+  // `timed`: the event can tell MicrosecondsSince another, and costs more to record.
+  virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent(bool timed = false) = 0;
 };
 
 }  // namespace quire

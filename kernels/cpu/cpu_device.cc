@@ -86,8 +86,8 @@ absl::StatusOr<std::unique_ptr<Stream>> CpuDevice::CreateStream() {
   return std::make_unique<CpuStream>();
 }
 
-absl::StatusOr<std::unique_ptr<Event>> CpuDevice::CreateEvent() {
-  return std::make_unique<CpuEvent>();
+absl::StatusOr<std::unique_ptr<Event>> CpuDevice::CreateEvent(bool timed) {
+  return std::make_unique<CpuEvent>(timed);
 }
 
 }  // namespace quire::cpu

@@ -23,7 +23,7 @@ class CpuDevice : public Device {
   absl::StatusOr<DeviceBuffer> Allocate(int64_t size_bytes) override;
   absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t size_bytes) override;
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override;
-  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override;
+  absl::StatusOr<std::unique_ptr<Event>> CreateEvent(bool timed) override;
 
   ThreadPool& pool() { return pool_; }
 

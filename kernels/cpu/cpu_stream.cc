@@ -1,5 +1,6 @@
 #include "kernels/cpu/cpu_stream.h"
 
+#include <chrono>
 #include <utility>
 
 #include "kernels/base/check.h"
@@ -39,6 +40,12 @@ absl::Status CpuEvent::Wait() {
   }
   if (progress != nullptr) progress->WaitFor(num_tasks);
   return absl::OkStatus();
+}
+
+double CpuEvent::MicrosecondsSince(const Event& earlier) const {
+  const CpuEvent& begin = static_cast<const CpuEvent&>(earlier);
+  CHECK(timed_ && begin.timed_) << "events that were not created as timed";
+  return 1e-3 * static_cast<double>(reached_ns_ - begin.reached_ns_);
 }
 
 CpuStream::CpuStream(size_t capacity_tasks)
@@ -99,6 +106,12 @@ void CpuStream::FillZero(void* device_dst, int64_t bytes) {
 void CpuStream::Record(Event& event) {
   CHECK(!capturing_) << "an event cannot be recorded in a captured graph";
   CpuEvent& cpu_event = static_cast<CpuEvent&>(event);
+  if (cpu_event.timed_) {
+    Enqueue([reached_ns = &cpu_event.reached_ns_] {
+      const auto now = std::chrono::steady_clock::now().time_since_epoch();
+      *reached_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+    });
+  }
   std::lock_guard<std::mutex> lock(cpu_event.mutex_);
   cpu_event.progress_ = progress_;
   cpu_event.num_tasks_ = num_submitted_;

@@ -4,6 +4,7 @@
 // engine's) enqueues; events may be asked from another.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstring>
@@ -63,12 +64,16 @@ class StreamProgress {
 
 class CpuEvent : public Event {
  public:
+  explicit CpuEvent(bool timed = false) : timed_(timed) {}
   bool Done() const override;
   absl::Status Wait() override;
+  double MicrosecondsSince(const Event& earlier) const override;
 
  private:
   friend class CpuStream;
-  mutable std::mutex mutex_;  // Record against Done and Wait
+  const bool timed_;
+  std::atomic<int64_t> reached_ns_{0};  // when the stream came here, if timed; steady clock
+  mutable std::mutex mutex_;            // Record against Done and Wait
   std::shared_ptr<const StreamProgress> progress_;
   uint64_t num_tasks_ = 0;  // done when the stream has finished this many
 };

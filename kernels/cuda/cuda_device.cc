@@ -112,10 +112,10 @@ absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::CreateStream() {
   return std::make_unique<CudaStream>(stream, errors_);
 }
 
-absl::StatusOr<std::unique_ptr<Event>> CudaDevice::CreateEvent() {
+absl::StatusOr<std::unique_ptr<Event>> CudaDevice::CreateEvent(bool timed) {
   cudaEvent_t event = nullptr;
-  RETURN_IF_ERROR(
-      ToStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event"));
+  const unsigned flags = timed ? cudaEventDefault : cudaEventDisableTiming;
+  RETURN_IF_ERROR(ToStatus(cudaEventCreateWithFlags(&event, flags), "creating an event"));
   return std::make_unique<CudaEvent>(event, errors_);
 }
 

@@ -19,7 +19,7 @@ class CudaDevice : public Device {
   absl::StatusOr<DeviceBuffer> Allocate(int64_t size_bytes) override;
   absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t size_bytes) override;
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override;
-  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override;
+  absl::StatusOr<std::unique_ptr<Event>> CreateEvent(bool timed) override;
 
   int index() const { return index_; }
   // CUDA calls of this thread go to this device from now on; the thread that opens it is bound.

@@ -9,6 +9,13 @@ absl::Status CudaEvent::Wait() {
   return errors_->status();
 }
 
+double CudaEvent::MicrosecondsSince(const Event& earlier) const {
+  float ms = 0;
+  errors_->Note(cudaEventElapsedTime(&ms, static_cast<const CudaEvent&>(earlier).event_, event_),
+                "reading an event's time");
+  return 1e3 * ms;
+}
+
 void CudaStream::CopyToDevice(void* device_dst, const void* pinned_src, int64_t bytes) {
   errors_->Note(cudaMemcpyAsync(device_dst, pinned_src, static_cast<size_t>(bytes),
                                 cudaMemcpyHostToDevice, stream_),

@@ -35,6 +35,7 @@ class CudaEvent : public Event {
 
   bool Done() const override { return cudaEventQuery(event_) != cudaErrorNotReady; }
   absl::Status Wait() override;
+  double MicrosecondsSince(const Event& earlier) const override;
 
  private:
   friend class CudaStream;

@@ -59,7 +59,7 @@ class FaultyBackend : public Backend {
       if (Fails()) return Shortage();
       return device_.CreateStream();
     }
-    absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override {
+    absl::StatusOr<std::unique_ptr<Event>> CreateEvent(bool) override {
       if (Fails()) return Shortage();
       return std::make_unique<FaultyEvent>(plan_);
     }

@@ -90,6 +90,18 @@ TEST_F(CudaDeviceTest, ACapturedGraphRunsWhenLaunched) {
   }
 }
 
+TEST_F(CudaDeviceTest, TimedEventsTellHowLongTheStreamTook) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  const DeviceBuffer memory = device().Allocate(kBytes).value();
+  const auto begin = device().CreateEvent(/*timed=*/true).value();
+  const auto end = device().CreateEvent(/*timed=*/true).value();
+  stream_->Record(*begin);
+  stream_->FillZero(memory.data(), kBytes);
+  stream_->Record(*end);
+  ASSERT_TRUE(end->Wait().ok());
+  EXPECT_GT(end->MicrosecondsSince(*begin), 0);
+}
+
 TEST_F(CudaDeviceTest, ThereIsNoHundredthDevice) {
   const auto backend = OpenBackend({.kind = DeviceKind::kCuda, .device_index = 99});
   EXPECT_EQ(backend.status().code(), absl::StatusCode::kUnavailable);

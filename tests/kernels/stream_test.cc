@@ -1,5 +1,6 @@
 // The CPU's streams, events and captured graphs.
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -226,6 +227,21 @@ TEST(GraphDeathTest, RecordIsRefusedWhileCapturing) {
         stream.Record(event);
       },
       "cannot be recorded");
+}
+
+TEST(StreamTest, TimedEventsTellHowLongTheStreamTook) {
+  CpuStream stream;
+  CpuEvent begin(/*timed=*/true), end(/*timed=*/true);
+  std::atomic<int64_t> first_ns{0}, last_ns{0};
+  const auto note_time = [](std::atomic<int64_t>* ns) {
+    *ns = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  };
+  stream.Record(begin);
+  stream.Enqueue([=, ns = &first_ns] { note_time(ns); });
+  stream.Enqueue([=, ns = &last_ns] { note_time(ns); });
+  stream.Record(end);
+  ASSERT_TRUE(end.Wait().ok());
+  EXPECT_GE(end.MicrosecondsSince(begin), 1e-3 * static_cast<double>(last_ns - first_ns));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class FakeDevice : public Device {
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override {
     return absl::UnimplementedError("");
   }
-  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override {
+  absl::StatusOr<std::unique_ptr<Event>> CreateEvent(bool) override {
     return absl::UnimplementedError("");
   }
 
