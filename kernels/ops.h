@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "kernels/attention.h"
 #include "kernels/device.h"
@@ -20,17 +21,33 @@ struct FillLinearArgs {
   float stddev;
 };
 
+// One thread's way of bringing rows of weights to the device while a model is loaded: the caller
+// reads a file straight into Staging(), memory that the device copies from, and hands it over. Two
+// pieces take turns, so that one is filled while the other travels. Threads that load side by side
+// have one each and write disjoint rows.
+class RowLoader {
+ public:
+  virtual ~RowLoader() = default;
+  // Host memory of the bytes asked for, to be filled before the next Load. Waits until the device
+  // has taken what this piece held before.
+  virtual absl::StatusOr<void*> Staging() = 0;
+  // Converts `rows` ([num_rows, in_features] without gaps, any float dtype), which begin where
+  // Staging() said, to rows [first_row, first_row + num_rows) of the weight. Neither the rows nor
+  // what they become may be larger than the staging memory. INVALID_ARGUMENT when they do not fit
+  // the weight.
+  virtual absl::Status Load(const LinearWeight& weight, int64_t first_row, const Tensor& rows) = 0;
+  // Waits until everything has arrived.
+  virtual absl::Status Finish() = 0;
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
 
   // Bytes of a weight in this backend's layout (padding included).
   virtual int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const = 0;
-  // Converts and copies `rows` (host memory, [num_rows, in_features], row-major, any float dtype)
-  // to rows [first_row, first_row + num_rows) of the weight. Synchronous; for loading. Thread safe
-  // for disjoint row ranges.
-  virtual absl::Status LoadLinearRows(const LinearWeight& weight, int64_t first_row,
-                                      const Tensor& rows) = 0;
+  // Any thread. RESOURCE_EXHAUSTED when there is no memory for staging.
+  virtual absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) = 0;
   virtual void FillLinear(Stream& stream, const LinearWeight& weight,
                           const FillLinearArgs& args) = 0;
 

@@ -21,7 +21,9 @@ namespace quire {
 namespace {
 
 constexpr size_t kMaxNamesShown = 20;
-constexpr int64_t kChunkBytes = 4 << 20;
+// Of one read, and of a reader's two pieces of staging memory: large enough to keep a disk and the
+// bus busy, small enough that pinning it for all readers takes no time that counts.
+constexpr int64_t kChunkBytes = 2 << 20;
 // Chunks begin at multiples of this many rows, so that backends whose layout interleaves rows
 // convert whole tiles.
 constexpr int64_t kChunkRowMultiple = 64;
@@ -112,6 +114,10 @@ struct Chunk {
 
   int64_t RowBytes() const { return weight->in_features * DTypeBytes(*entry.tensor->dtype); }
   int64_t Bytes() const { return num_rows * RowBytes(); }
+  // Of the rows as they are in the file or as they become, whichever is more.
+  int64_t StagingBytes() const {
+    return std::max(Bytes(), num_rows * weight->in_features * DTypeBytes(weight->dtype));
+  }
 };
 
 std::vector<Chunk> SplitIntoChunks(const WeightPlan& plan, const Checkpoint& checkpoint) {
@@ -133,26 +139,29 @@ std::vector<Chunk> SplitIntoChunks(const WeightPlan& plan, const Checkpoint& che
   return chunks;
 }
 
-absl::Status ReadChunk(const Chunk& chunk, char* buffer, Ops& ops) {
+absl::Status ReadChunk(const Chunk& chunk, RowLoader& loader) {
+  ASSIGN_OR_RETURN(void* const staging, loader.Staging());
   RETURN_IF_ERROR(chunk.entry.file->Read(*chunk.entry.tensor, chunk.source_row * chunk.RowBytes(),
-                                         chunk.Bytes(), buffer));
-  return ops.LoadLinearRows(
+                                         chunk.Bytes(), staging));
+  return loader.Load(
       *chunk.weight, chunk.weight_row,
-      Tensor(buffer, *chunk.entry.tensor->dtype, {chunk.num_rows, chunk.weight->in_features}));
+      Tensor(staging, *chunk.entry.tensor->dtype, {chunk.num_rows, chunk.weight->in_features}));
 }
 
 // One thread's share: takes chunks until there are none or one has failed.
 absl::Status ReadChunks(absl::Span<const Chunk> chunks, std::atomic<size_t>* next, Ops& ops) {
-  int64_t buffer_bytes = 0;
-  for (const Chunk& chunk : chunks) buffer_bytes = std::max(buffer_bytes, chunk.Bytes());
-  const std::unique_ptr<char[]> buffer(new char[buffer_bytes]);
-  for (size_t i = (*next)++; i < chunks.size(); i = (*next)++) {
-    if (absl::Status status = ReadChunk(chunks[i], buffer.get(), ops); !status.ok()) {
-      *next = chunks.size();  // the others stop, too
-      return status;
+  int64_t staging_bytes = 0;
+  for (const Chunk& chunk : chunks) staging_bytes = std::max(staging_bytes, chunk.StagingBytes());
+  const auto read = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const std::unique_ptr<RowLoader> loader, ops.CreateRowLoader(staging_bytes));
+    for (size_t i = (*next)++; i < chunks.size(); i = (*next)++) {
+      RETURN_IF_ERROR(ReadChunk(chunks[i], *loader));
     }
-  }
-  return absl::OkStatus();
+    return loader->Finish();
+  };
+  const absl::Status status = read();
+  if (!status.ok()) *next = chunks.size();  // the others stop, too
+  return status;
 }
 
 }  // namespace

@@ -11,15 +11,32 @@
 
 namespace quire::cpu {
 
+namespace {
+
+// Packs at once: the staging memory is free again when Load returns.
+class PackingLoader : public RowLoader {
+ public:
+  explicit PackingLoader(int64_t staging_bytes) : staging_(new char[staging_bytes]) {}
+  absl::StatusOr<void*> Staging() override { return staging_.get(); }
+  absl::Status Load(const LinearWeight& weight, int64_t first_row, const Tensor& rows) override {
+    RETURN_IF_ERROR(CheckWeightRows(weight, first_row, rows));
+    PackRows(weight, first_row, rows);
+    return absl::OkStatus();
+  }
+  absl::Status Finish() override { return absl::OkStatus(); }
+
+ private:
+  const std::unique_ptr<char[]> staging_;
+};
+
+}  // namespace
+
 int64_t CpuOps::LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const {
   return PackedBytes(out_features, in_features, dtype);
 }
 
-absl::Status CpuOps::LoadLinearRows(const LinearWeight& weight, int64_t first_row,
-                                    const Tensor& rows) {
-  RETURN_IF_ERROR(CheckWeightRows(weight, first_row, rows));
-  PackRows(weight, first_row, rows);
-  return absl::OkStatus();
+absl::StatusOr<std::unique_ptr<RowLoader>> CpuOps::CreateRowLoader(int64_t staging_bytes) {
+  return std::make_unique<PackingLoader>(staging_bytes);
 }
 
 void CpuOps::FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) {

@@ -15,8 +15,7 @@ class CpuOps : public Ops {
   CpuOps(Isa isa, ThreadPool& pool) : pool_(pool), gemm_(isa) {}
 
   int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
-  absl::Status LoadLinearRows(const LinearWeight& weight, int64_t first_row,
-                              const Tensor& rows) override;
+  absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) override;
   void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override;
 
   void Embedding(Stream& stream, const EmbeddingArgs& args) override;

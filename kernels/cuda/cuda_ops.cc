@@ -5,6 +5,7 @@
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/sampling.h"
+#include "kernels/cuda/weight_uploader.h"
 
 namespace quire::cuda {
 
@@ -17,10 +18,8 @@ int64_t CudaOps::LinearBytes(int64_t out_features, int64_t in_features, DType dt
   return out_features * in_features * DTypeBytes(dtype);
 }
 
-absl::Status CudaOps::LoadLinearRows(const LinearWeight& weight, int64_t first_row,
-                                     const Tensor& rows) {
-  RETURN_IF_ERROR(CheckWeightRows(weight, first_row, rows));
-  return uploader_.Upload(weight, first_row, rows);
+absl::StatusOr<std::unique_ptr<RowLoader>> CudaOps::CreateRowLoader(int64_t staging_bytes) {
+  return WeightUploader::Create(device_, staging_bytes);
 }
 
 void CudaOps::FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) {

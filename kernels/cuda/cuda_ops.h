@@ -1,5 +1,5 @@
 // CudaOps: Ops on a GPU. Each call checks its arguments and enqueues one or two kernels. Used by
-// the engine's thread; LoadLinearRows by any number of threads.
+// the engine's thread; CreateRowLoader by any number of threads.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,6 @@
 
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/matmul.h"
-#include "kernels/cuda/weight_uploader.h"
 #include "kernels/ops.h"
 
 namespace quire::cuda {
@@ -18,8 +17,7 @@ class CudaOps : public Ops {
   static absl::StatusOr<std::unique_ptr<CudaOps>> Create(CudaDevice& device);
 
   int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
-  absl::Status LoadLinearRows(const LinearWeight& weight, int64_t first_row,
-                              const Tensor& rows) override;
+  absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) override;
   void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override;
 
   void Embedding(Stream& stream, const EmbeddingArgs& args) override;
@@ -34,9 +32,9 @@ class CudaOps : public Ops {
 
  private:
   CudaOps(CudaDevice& device, std::unique_ptr<Matmul> matmul)
-      : uploader_(device), matmul_(std::move(matmul)) {}
+      : device_(device), matmul_(std::move(matmul)) {}
 
-  WeightUploader uploader_;
+  CudaDevice& device_;
   const std::unique_ptr<Matmul> matmul_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/arg_checks.h"
 #include "kernels/base/check.h"
 #include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
@@ -12,94 +13,84 @@ namespace quire::cuda {
 
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{2} << 20;  // pinning memory costs 0.5 ms per MiB
+float ToFloat(float value) { return value; }
+float ToFloat(BFloat16 value) { return static_cast<float>(value); }
+float ToFloat(uint16_t half) { return HalfToFloat(half); }
 
-template <typename Out>
-void ConvertTo(const void* in, DType in_dtype, int64_t size, Out* out) {
-  switch (in_dtype) {
-    case DType::kF32:
-      std::transform(static_cast<const float*>(in), static_cast<const float*>(in) + size, out,
-                     [](float value) { return Out(value); });
-      return;
-    case DType::kBF16:
-      std::transform(static_cast<const BFloat16*>(in), static_cast<const BFloat16*>(in) + size, out,
-                     [](BFloat16 value) { return Out(static_cast<float>(value)); });
-      return;
-    case DType::kF16:
-      std::transform(static_cast<const uint16_t*>(in), static_cast<const uint16_t*>(in) + size, out,
-                     [](uint16_t value) { return Out(HalfToFloat(value)); });
-      return;
-    default:
-      CHECK(false) << "cannot convert " << DTypeName(in_dtype) << " to a weight";
+// Converts `size` elements in place. What shrinks goes forwards and what grows backwards, so that
+// no element is overwritten before it has been read.
+template <typename In, typename Out>
+void ConvertInPlace(char* data, int64_t size) {
+  for (int64_t step = 0; step < size; ++step) {
+    const int64_t i = sizeof(Out) > sizeof(In) ? size - 1 - step : step;
+    In in;
+    std::memcpy(&in, data + i * sizeof(In), sizeof(In));
+    const Out out(ToFloat(in));
+    std::memcpy(data + i * sizeof(Out), &out, sizeof(Out));
   }
 }
 
-void Convert(const void* in, DType in_dtype, int64_t size, void* out, DType out_dtype) {
-  if (in_dtype == out_dtype) {
-    std::memcpy(out, in, static_cast<size_t>(size * DTypeBytes(out_dtype)));
-  } else if (out_dtype == DType::kF32) {
-    ConvertTo(in, in_dtype, size, static_cast<float*>(out));
-  } else {
-    ConvertTo(in, in_dtype, size, static_cast<BFloat16*>(out));
+template <typename Out>
+void ConvertInPlace(char* data, DType dtype, int64_t size) {
+  switch (dtype) {
+    case DType::kF32:
+      return ConvertInPlace<float, Out>(data, size);
+    case DType::kBF16:
+      return ConvertInPlace<BFloat16, Out>(data, size);
+    case DType::kF16:
+      return ConvertInPlace<uint16_t, Out>(data, size);
+    default:
+      CHECK(false) << "cannot convert " << DTypeName(dtype) << " to a weight";
   }
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WeightUploader::Lane>> WeightUploader::TakeLane() {
-  device_.BindThread();
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (!idle_lanes_.empty()) {
-      std::unique_ptr<Lane> lane = std::move(idle_lanes_.back());
-      idle_lanes_.pop_back();
-      return lane;
+absl::StatusOr<std::unique_ptr<WeightUploader>> WeightUploader::Create(CudaDevice& device,
+                                                                       int64_t staging_bytes) {
+  device.BindThread();
+  std::unique_ptr<WeightUploader> uploader(new WeightUploader());
+  ASSIGN_OR_RETURN(uploader->stream_, device.CreateStream());
+  for (Piece& piece : uploader->pieces_) {
+    ASSIGN_OR_RETURN(piece.pinned, device.AllocatePinned(staging_bytes));
+    ASSIGN_OR_RETURN(piece.copied, device.CreateEvent(/*timed=*/false));
+  }
+  return uploader;
+}
+
+WeightUploader::~WeightUploader() {
+  if (stream_ != nullptr) stream_->Synchronize().IgnoreError();  // Finish reports it
+}
+
+absl::StatusOr<void*> WeightUploader::Staging() {
+  const Piece& piece = pieces_[current_];
+  RETURN_IF_ERROR(piece.copied->Wait());
+  return piece.pinned.data();
+}
+
+absl::Status WeightUploader::Load(const LinearWeight& weight, int64_t first_row,
+                                  const Tensor& rows) {
+  RETURN_IF_ERROR(CheckWeightRows(weight, first_row, rows));
+  const Piece& piece = pieces_[current_];
+  current_ = (current_ + 1) % kNumPieces;
+  const int64_t size = rows.num_elements();
+  const int64_t bytes = size * DTypeBytes(weight.dtype);
+  auto* const data = static_cast<char*>(rows.data());
+  CHECK(data == piece.pinned.data()) << "rows that are not in the staging memory";
+  CHECK_LE(std::max(bytes, size * DTypeBytes(rows.dtype())), piece.pinned.size_bytes());
+  if (rows.dtype() != weight.dtype) {
+    if (weight.dtype == DType::kBF16) {
+      ConvertInPlace<BFloat16>(data, rows.dtype(), size);
+    } else {
+      ConvertInPlace<float>(data, rows.dtype(), size);
     }
   }
-  auto lane = std::make_unique<Lane>();
-  ASSIGN_OR_RETURN(lane->pinned, device_.AllocatePinned(kNumPieces * kPieceBytes));
-  ASSIGN_OR_RETURN(lane->stream, device_.CreateStream());
-  for (std::unique_ptr<Event>& copied : lane->copied) {
-    ASSIGN_OR_RETURN(copied, device_.CreateEvent());
-  }
-  return lane;
-}
-
-absl::Status WeightUploader::CopyRun(Lane& lane, const char* in, DType in_dtype, int64_t size,
-                                     char* out, DType out_dtype) {
-  const int64_t in_bytes = DTypeBytes(in_dtype), out_bytes = DTypeBytes(out_dtype);
-  const int64_t piece_size = kPieceBytes / out_bytes;
-  for (int64_t first = 0; first < size; first += piece_size) {
-    const int64_t count = std::min(piece_size, size - first);
-    const int64_t piece = lane.next_piece++ % kNumPieces;
-    char* const pinned = lane.pinned.as<char>() + piece * kPieceBytes;
-    RETURN_IF_ERROR(lane.copied[piece]->Wait());
-    Convert(in + first * in_bytes, in_dtype, count, pinned, out_dtype);
-    lane.stream->CopyToDevice(out + first * out_bytes, pinned, count * out_bytes);
-    lane.stream->Record(*lane.copied[piece]);
-  }
+  const int64_t row_bytes = weight.in_features * DTypeBytes(weight.dtype);
+  stream_->CopyToDevice(static_cast<char*>(weight.data) + first_row * row_bytes, data, bytes);
+  stream_->Record(*piece.copied);
   return absl::OkStatus();
 }
 
-absl::Status WeightUploader::Upload(const LinearWeight& weight, int64_t first_row,
-                                    const Tensor& rows) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Lane> lane, TakeLane());
-  // Rows without gaps are one run.
-  const bool dense = rows.row_stride() == rows.dim(1);
-  const int64_t num_runs = dense ? 1 : rows.dim(0);
-  const int64_t run_size = dense ? rows.num_elements() : rows.dim(1);
-  const int64_t in_stride_bytes = rows.row_stride() * DTypeBytes(rows.dtype());
-  const int64_t out_stride_bytes = weight.in_features * DTypeBytes(weight.dtype);
-  const auto* in = static_cast<const char*>(rows.data());
-  char* out = static_cast<char*>(weight.data) + first_row * out_stride_bytes;
-  for (int64_t run = 0; run < num_runs; ++run) {
-    RETURN_IF_ERROR(CopyRun(*lane, in + run * in_stride_bytes, rows.dtype(), run_size,
-                            out + run * out_stride_bytes, weight.dtype));
-  }
-  RETURN_IF_ERROR(lane->stream->Synchronize());
-  std::lock_guard<std::mutex> lock(mutex_);
-  idle_lanes_.push_back(std::move(lane));
-  return absl::OkStatus();
-}
+absl::Status WeightUploader::Finish() { return stream_->Synchronize(); }
 
 }  // namespace quire::cuda

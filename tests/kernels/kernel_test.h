@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "hwy/targets.h"
 #include "kernels/backend.h"
+#include "tests/kernels/load_rows.h"
 
 namespace quire {
 

@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
+#include "tests/kernels/load_rows.h"
 
 namespace quire {
 namespace {
@@ -25,8 +26,7 @@ class OpsTest : public testing::Test {
     weight.data = memory_.data();
     std::vector<float> rows(size * size);
     for (int64_t n = 0; n < size; ++n) rows[n * size + n] = static_cast<float>(n + 1);
-    EXPECT_TRUE(
-        ops_.LoadLinearRows(weight, 0, Tensor(rows.data(), DType::kF32, {size, size})).ok());
+    EXPECT_TRUE(LoadRows(ops_, weight, 0, Tensor(rows.data(), DType::kF32, {size, size})).ok());
     return weight;
   }
   static Tensor Matrix(std::vector<float>& values, int64_t rows) {
@@ -84,8 +84,10 @@ TEST_F(OpsTest, ACapturedStepReadsTheContentsOfTheDay) {
 TEST_F(OpsTest, LoadingChecksTheFile) {
   const LinearWeight weight = Scaling(3);
   std::vector<float> values(12);
+  const auto loader = *ops_.CreateRowLoader(64);
   const auto error = [&](int64_t first_row, const Tensor& rows) {
-    const absl::Status status = ops_.LoadLinearRows(weight, first_row, rows);
+    EXPECT_TRUE(loader->Staging().ok());
+    const absl::Status status = loader->Load(weight, first_row, rows);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
