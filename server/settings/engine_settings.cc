@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/backend.h"
 #include "server/settings/settings.h"
 
@@ -17,6 +19,24 @@ std::optional<AttentionPath> ChooseAttention(const std::string& backend) {
   return std::nullopt;
 }
 
+// What was not given: a GPU pays for its weights with more sequences and larger prefill steps than a
+// CPU could compute in a tolerable time. One that was given bounds the other.
+void SetStepLimits(const Settings& settings, EngineConfig* config) {
+  const bool cuda = config->device == DeviceKind::kCuda;
+  const int64_t num_seqs = cuda ? 256 : 64;
+  const int64_t num_tokens = cuda ? 8192 : 2048;
+  config->max_num_seqs = settings.max_num_seqs;
+  config->max_num_batched_tokens = settings.max_num_batched_tokens;
+  if (settings.max_num_seqs == 0) {
+    config->max_num_seqs = settings.max_num_batched_tokens == 0
+                               ? num_seqs
+                               : std::min(num_seqs, settings.max_num_batched_tokens);
+  }
+  if (settings.max_num_batched_tokens == 0) {
+    config->max_num_batched_tokens = std::max(num_tokens, config->max_num_seqs);
+  }
+}
+
 }  // namespace
 
 EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_folder) {
@@ -28,8 +48,7 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   config.max_model_len = settings.max_model_len;
   config.device = ChooseDevice(settings.device);
   config.num_threads = static_cast<int>(settings.num_threads);
-  config.max_num_seqs = settings.max_num_seqs;
-  config.max_num_batched_tokens = settings.max_num_batched_tokens;
+  SetStepLimits(settings, &config);
   config.block_size = static_cast<int32_t>(settings.block_size);
   config.gpu_memory_utilization = settings.gpu_memory_utilization;
   config.kv_cache_bytes = settings.kv_cache_memory_bytes;

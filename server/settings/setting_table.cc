@@ -53,9 +53,9 @@ std::vector<Setting> MakeTable() {
        "Run every step without captured graphs."},
 
       {"max-num-seqs", kScheduling, IntField{&S::max_num_seqs, 1, 65536},
-       "Sequences that run at once."},
+       "Sequences that run at once.", "64; 256 on a GPU"},
       {"max-num-batched-tokens", kScheduling, IntField{&S::max_num_batched_tokens, 1, 1 << 20},
-       "Tokens that one step computes at most."},
+       "Tokens that one step computes at most.", "2048; 8192 on a GPU"},
       {"max-num-queued-reqs", kScheduling, IntField{&S::max_num_queued_reqs, 1, 1 << 20},
        "Requests that wait at most; further ones are refused with RESOURCE_EXHAUSTED."},
       {"max-num-queued-tokens", kScheduling, IntField{&S::max_num_queued_tokens, 1, kMaxInt},

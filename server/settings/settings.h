@@ -32,8 +32,8 @@ struct Settings {
   bool enforce_eager = false;
 
   // Scheduling.
-  int64_t max_num_seqs = 64;
-  int64_t max_num_batched_tokens = 2048;
+  int64_t max_num_seqs = 0;            // 0: by device
+  int64_t max_num_batched_tokens = 0;  // 0: by device
   int64_t max_num_queued_reqs = 1024;
   int64_t max_num_queued_tokens = 1 << 22;
   bool enable_prefix_caching = true;

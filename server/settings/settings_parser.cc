@@ -77,7 +77,8 @@ absl::Status ApplyFile(const std::string& path, Settings* settings) {
 
 // What single ranges cannot say.
 absl::Status CheckTogether(const Settings& settings) {
-  if (settings.max_num_batched_tokens < settings.max_num_seqs) {
+  if (settings.max_num_batched_tokens != 0 &&
+      settings.max_num_batched_tokens < settings.max_num_seqs) {
     return absl::InvalidArgumentError(
         absl::StrCat("--max-num-batched-tokens: ", settings.max_num_batched_tokens,
                      " is less than --max-num-seqs ", settings.max_num_seqs,

@@ -89,6 +89,19 @@ TEST(SettingsTest, FlagsWinOverTheFileWhereverTheyStand) {
   EXPECT_EQ(settings.max_num_seqs, 8);
 }
 
+TEST(SettingsTest, StepLimitsFollowTheDeviceAndEachOther) {
+  const auto limits = [](const std::vector<std::string>& args) {
+    const EngineConfig config = ToEngineConfig(Parse(args), "folder");
+    return std::pair(config.max_num_seqs, config.max_num_batched_tokens);
+  };
+  EXPECT_EQ(limits({"--device", "cpu"}), std::pair(int64_t{64}, int64_t{2048}));
+  EXPECT_EQ(limits({"--device", "cuda"}), std::pair(int64_t{256}, int64_t{8192}));
+  EXPECT_EQ(limits({"--device", "cuda", "--max-num-batched-tokens", "100"}),
+            std::pair(int64_t{100}, int64_t{100}));
+  EXPECT_EQ(limits({"--device", "cpu", "--max-num-seqs", "4096"}),
+            std::pair(int64_t{4096}, int64_t{4096}));
+}
+
 TEST(SettingsTest, JsonValuesOfEveryKind) {
   Settings settings;
   ASSERT_TRUE(ApplyJson(R"({"model": "m", "device": "cuda", "max_model_len": 128, "block_size": 64,
