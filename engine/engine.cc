@@ -171,21 +171,28 @@ void Engine::Impl::Run() {
 bool Engine::Impl::Step() {
   ModelRunner& runner = *parts_->runner;
   Scheduler& scheduler = *parts_->scheduler;
+  StageClock stage(config_.step_trace);
   const SchedulerOutput output = scheduler.Schedule();
   Deliver(scheduler.TakeEvents());
   if (!output.empty()) {
     Count(output);
+    stage.End(output.step, StepStage::kSchedule);
     runner.Submit(output);
   }
   const int may_run_on = config_.async_scheduling && !output.empty() ? 1 : 0;
   if (runner.num_in_flight() > may_run_on) {
+    StageClock result_stage(config_.step_trace);
     absl::StatusOr<StepResult> result = runner.Wait();
     if (!result.ok()) {
       Fail(result.status());
       return false;
     }
+    const uint64_t step = result->step;
+    result_stage.End(step, StepStage::kWait);
     scheduler.Commit(*std::move(result));
+    result_stage.End(step, StepStage::kCommit);
     Deliver(scheduler.TakeEvents());
+    result_stage.End(step, StepStage::kDeliver);
     return true;
   }
   return !output.empty();

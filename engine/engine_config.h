@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/model/weights.h"
+#include "engine/runner/step_trace.h"
 #include "kernels/attention.h"
 #include "kernels/device.h"
 
@@ -33,6 +34,8 @@ struct EngineConfig {
   bool enforce_eager = false;                   // no captured graphs
   bool async_scheduling = true;                 // schedule step N+1 while step N runs
   std::optional<AttentionPath> attention_path;  // unset: chosen per step
+
+  StepTrace* step_trace = nullptr;  // outlives the engine; null: nothing is traced
 
   // Bounds.
   int64_t max_waiting_requests = 1024;

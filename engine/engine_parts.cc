@@ -147,6 +147,7 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
       .max_model_len = parts.model.max_model_len,
       .vocab_size = model.vocab_size,
       .attention = geometry,
+      .trace = config.step_trace,
       .use_graphs = parts.backend->device().info().use_graphs && !config.enforce_eager};
   const DecoderLimits limits = {.max_num_tokens = config.max_num_batched_tokens,
                                 .max_logit_rows = config.max_num_seqs,

@@ -44,6 +44,10 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Create(Backend& backen
   ASSIGN_OR_RETURN(runner->stream_, backend.device().CreateStream());
   RETURN_IF_ERROR(runner->AllocateDeviceMemory());
   RETURN_IF_ERROR(runner->AllocateSlots());
+  if (config.trace != nullptr) {
+    ASSIGN_OR_RETURN(runner->trace_origin_, backend.device().CreateEvent(/*timed=*/true));
+    runner->stream_->Record(*runner->trace_origin_);
+  }
   RETURN_IF_ERROR(runner->CreatePlans());
   RETURN_IF_ERROR(runner->CaptureDecodeSteps(DecodeSizes(config)));
   RETURN_IF_ERROR(runner->stream_->Synchronize());
@@ -114,7 +118,10 @@ absl::Status ModelRunner::AllocateSlots() {
     ASSIGN_OR_RETURN(slot.metadata, device.AllocatePinned(metadata_bytes_));
     ASSIGN_OR_RETURN(slot.reset_tokens, device.AllocatePinned(reset_tokens_.size_bytes()));
     ASSIGN_OR_RETURN(slot.outputs, device.AllocatePinned(outputs_.size_bytes()));
-    ASSIGN_OR_RETURN(slot.done, device.CreateEvent());
+    ASSIGN_OR_RETURN(slot.done, device.CreateEvent(/*timed=*/config_.trace != nullptr));
+    if (config_.trace != nullptr) {
+      ASSIGN_OR_RETURN(slot.begun, device.CreateEvent(/*timed=*/true));
+    }
   }
   return absl::OkStatus();
 }
@@ -137,8 +144,11 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
   next_slot_ = (next_slot_ + 1) % kMaxInFlight;
   ++num_in_flight_;
   slot.step = output.step;
+  StageClock stage(config_.trace);
   slot.batch = builder_.Build(output, slot.metadata.data());
   RememberSequences(output, slot);
+  stage.End(output.step, StepStage::kBuild);
+  if (slot.begun != nullptr) stream_->Record(*slot.begun);
   ResetNewRows(output, slot);
   const BatchLayout layout(slot.batch.shape);
   stream_->CopyToDevice(metadata_.data(), slot.metadata.data(), layout.size_bytes());
@@ -149,6 +159,7 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
   }
   CopyOutputs(slot);
   stream_->Record(*slot.done);
+  stage.End(output.step, StepStage::kSubmit);
 }
 
 void ModelRunner::RememberSequences(const SchedulerOutput& output, Slot& slot) {
@@ -299,11 +310,20 @@ TokenLogprobs ModelRunner::LogprobsOfRow(const OutputArrays& outputs, int32_t ro
   return logprobs;
 }
 
+void ModelRunner::TraceDevice(const Slot& slot) {
+  StepTiming& timing = config_.trace->At(slot.step);
+  timing.num_seqs = slot.batch.num_seqs;
+  timing.num_tokens = slot.batch.num_tokens;
+  timing.device_begin_us = slot.begun->MicrosecondsSince(*trace_origin_);
+  timing.device_end_us = slot.done->MicrosecondsSince(*trace_origin_);
+}
+
 absl::StatusOr<StepResult> ModelRunner::Wait() {
   CHECK_GT(num_in_flight_, 0);
   Slot& slot = slots_[(next_slot_ + kMaxInFlight - num_in_flight_) % kMaxInFlight];
   --num_in_flight_;
   RETURN_IF_ERROR(slot.done->Wait());
+  if (config_.trace != nullptr) TraceDevice(slot);
   const OutputArrays outputs = OutputsAt(slot.outputs.data());
   StepResult result;
   result.step = slot.step;

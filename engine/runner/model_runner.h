@@ -15,6 +15,7 @@
 #include "engine/runner/batch.h"
 #include "engine/runner/batch_builder.h"
 #include "engine/runner/decode_graphs.h"
+#include "engine/runner/step_trace.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"
 #include "scheduler/scheduler_output.h"
@@ -26,6 +27,7 @@ struct ModelRunnerConfig {
   int64_t max_model_len = 0;
   int64_t vocab_size = 0;
   AttentionGeometry attention;  // without the window, which each layer group has its own of
+  StepTrace* trace = nullptr;   // outlives the runner
   bool use_graphs = false;      // decode steps are padded, captured in Create and replayed
 };
 
@@ -62,6 +64,7 @@ class ModelRunner {
     DeviceBuffer reset_tokens;  // int32 [max_model_len]
     DeviceBuffer outputs;       // OutputArrays
     std::unique_ptr<Event> done;
+    std::unique_ptr<Event> begun;  // with a trace: before the step's first operation
     uint64_t step = 0;
     BatchMetadata batch;
     std::vector<SequenceResult> sequences;  // results but for what the device computes
@@ -95,6 +98,7 @@ class ModelRunner {
   void EnqueueSampling(const BatchMetadata& batch);
   void CopyOutputs(Slot& slot);
   static void RememberSequences(const SchedulerOutput& output, Slot& slot);
+  void TraceDevice(const Slot& slot);
   TokenLogprobs LogprobsOfRow(const OutputArrays& outputs, int32_t row, int32_t num_top) const;
 
   Backend& backend_;
@@ -116,7 +120,8 @@ class ModelRunner {
   DeviceBuffer outputs_;         // OutputArrays
 
   std::vector<Slot> slots_;  // [kMaxInFlight]
-  int next_slot_ = 0;        // of the next Submit
+  std::unique_ptr<Event> trace_origin_;
+  int next_slot_ = 0;  // of the next Submit
   int num_in_flight_ = 0;
 };
 

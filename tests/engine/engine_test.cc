@@ -282,6 +282,27 @@ TEST_P(EngineTest, DestructionEndsOpenStreamsRetryably) {
   EXPECT_EQ(ReadAll(*stream, waiter).at(0).status.code(), absl::StatusCode::kUnavailable);
 }
 
+TEST_P(EngineTest, ATraceHasEveryStagesTimeInOrder) {
+  StepTrace trace(/*num_steps=*/64);
+  EngineConfig config = testing::TinyConfig(folder_);
+  config.step_trace = &trace;
+  auto engine = Open(config);
+  Generate(*engine, GreedyRequest(RandomPrompt(20, 1), 16));
+  engine.reset();
+  int num_decodes = 0;
+  for (const StepTiming& step : trace.ring()) {
+    if (step.num_seqs == 0) continue;  // never submitted, or its result was not asked for
+    num_decodes += step.num_tokens == 1 ? 1 : 0;
+    for (int stage = 0; stage < kNumStepStages; ++stage) {
+      EXPECT_GT(step.host[stage].begin_ns, 0) << "stage " << stage;
+      EXPECT_GE(step.host[stage].end_ns, step.host[stage].begin_ns) << "stage " << stage;
+      EXPECT_GE(step.host[stage].begin_ns, step.host[std::max(stage - 1, 0)].begin_ns);
+    }
+    EXPECT_GT(step.device_end_us, step.device_begin_us);
+  }
+  EXPECT_GE(num_decodes, 15);
+}
+
 TEST_P(EngineTest, OpenNamesWhatIsWrong) {
   EngineConfig config = testing::TinyConfig("/nonexistent/folder");
   EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kNotFound);

@@ -51,7 +51,9 @@ class GraphBackend : public Backend {
     absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override {
       return std::make_unique<CountingStream>(num_launches_);
     }
-    absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override { return device_.CreateEvent(); }
+    absl::StatusOr<std::unique_ptr<Event>> CreateEvent(bool timed) override {
+      return device_.CreateEvent(timed);
+    }
 
    private:
     Device& device_;
