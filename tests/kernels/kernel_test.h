@@ -76,6 +76,7 @@ class KernelTest : public testing::TestWithParam<KernelTarget> {
     stream_ = backend_->device().CreateStream().value();
   }
 
+  Backend& backend() { return *backend_; }
   Ops& ops() { return backend_->ops(); }
   Stream& stream() { return *stream_; }
   AttentionBackend& attention() { return *backend_->attention(AttentionPath::kNative); }

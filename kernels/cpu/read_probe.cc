@@ -1,0 +1,27 @@
+#include "kernels/cpu/read_probe.h"
+
+#include <atomic>
+
+#include "kernels/cpu/cpu_stream.h"
+
+namespace quire::cpu {
+
+void EnqueueRead(ThreadPool& pool, Stream& stream, const void* data, int64_t bytes,
+                 uint32_t* sink) {
+  constexpr int64_t kLineWords = 8;         // of 8 bytes: a cache line, and sums that do not wait
+  constexpr int64_t kGrainLines = 1 << 13;  // for one another
+  CpuStream::From(stream).Enqueue([pool = &pool, data, bytes, sink] {
+    std::atomic<uint64_t> total{0};
+    pool->ParallelFor(bytes / 64, kGrainLines, [&](int64_t begin, int64_t end, int) {
+      const auto* words = static_cast<const uint64_t*>(data);
+      uint64_t sums[kLineWords] = {};
+      for (int64_t i = begin * kLineWords; i < end * kLineWords; i += kLineWords) {
+        for (int64_t j = 0; j < kLineWords; ++j) sums[j] ^= words[i + j];
+      }
+      for (const uint64_t sum : sums) total ^= sum;
+    });
+    *sink = static_cast<uint32_t>(total ^ total >> 32);
+  });
+}
+
+}  // namespace quire::cpu
