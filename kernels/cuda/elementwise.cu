@@ -4,6 +4,7 @@
 #include "kernels/base/random_weight.h"
 #include "kernels/base/types.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/vector.cuh"
 
 namespace quire::cuda {
@@ -31,6 +32,8 @@ template <typename T, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     SiluAndMulKernel(const T* gate_up, int64_t in_stride, T* out, int64_t out_stride,
                      int64_t num_rows, int64_t size) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
   const int64_t i = FirstElement(kWidth);
   if (i >= size) return;
   for (int64_t row = blockIdx.y; row < num_rows; row += gridDim.y) {
@@ -46,9 +49,9 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T, int kWidth>
 void LaunchSilu(const SiluAndMulArgs& args, cudaStream_t stream) {
   const int64_t num_rows = args.out.dim(0), size = args.out.dim(1);
-  SiluAndMulKernel<T, kWidth><<<RowGrid(num_rows, size, kWidth), kThreads, 0, stream>>>(
-      static_cast<const T*>(args.gate_up.data()), args.gate_up.row_stride(),
-      static_cast<T*>(args.out.data()), args.out.row_stride(), num_rows, size);
+  LaunchKernel(SiluAndMulKernel<T, kWidth>, RowGrid(num_rows, size, kWidth), kThreads, 0, stream,
+               static_cast<const T*>(args.gate_up.data()), args.gate_up.row_stride(),
+               static_cast<T*>(args.out.data()), args.out.row_stride(), num_rows, size);
 }
 
 // Grid: (elements of a row / kThreads, rows).
@@ -58,6 +61,8 @@ void LaunchSilu(const SiluAndMulArgs& args, cudaStream_t stream) {
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     AddBiasKernel(const FloatVector bias, T* out, int64_t stride, int64_t num_rows, int64_t size) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
   const int64_t i = FirstElement(1);
   if (i >= size) return;
   float addend[1], value[1];
@@ -72,8 +77,8 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T>
 void LaunchAdd(const Tensor& bias, const Tensor& out, cudaStream_t stream) {
   const int64_t num_rows = out.dim(0), size = out.dim(1);
-  AddBiasKernel<T><<<RowGrid(num_rows, size, 1), kThreads, 0, stream>>>(
-      FloatVector(bias), static_cast<T*>(out.data()), out.row_stride(), num_rows, size);
+  LaunchKernel(AddBiasKernel<T>, RowGrid(num_rows, size, 1), kThreads, 0, stream,
+               FloatVector(bias), static_cast<T*>(out.data()), out.row_stride(), num_rows, size);
 }
 
 // Grid: (packs of a row / kThreads, rows).

@@ -2,6 +2,7 @@
 
 #include "kernels/base/types.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/vector.cuh"
 
 namespace quire::cuda {
@@ -37,6 +38,11 @@ struct NormParams {
 // Limit: memory bandwidth from some 500 rows; below, one row's latency (two dependent passes).
 template <typename T, int kWidth>
 __global__ void __launch_bounds__(kMaxThreads) RmsNormKernel(const NormParams params) {
+  ReleaseSuccessor();
+  for (int i = threadIdx.x * kWidth; i < params.size; i += blockDim.x * kWidth) {
+    params.weight.Prefetch(i);
+  }
+  WaitForPredecessor();
   const int64_t row = blockIdx.x;
   const T* x = static_cast<const T*>(params.x) + row * params.x_stride;
   T* residual = static_cast<T*>(params.residual);
@@ -79,7 +85,8 @@ void Launch(const NormParams& params, int64_t num_rows, cudaStream_t stream) {
   CHECK_LE(num_packs, kMaxPacks * kMaxThreads) << "hidden size " << params.size;
   const auto num_threads =
       static_cast<unsigned>(std::min<int64_t>(kMaxThreads, RoundUp<int64_t>(num_packs, 32)));
-  RmsNormKernel<T, kWidth><<<static_cast<unsigned>(num_rows), num_threads, 0, stream>>>(params);
+  LaunchKernel(RmsNormKernel<T, kWidth>, static_cast<unsigned>(num_rows), num_threads, 0, stream,
+               params);
 }
 
 }  // namespace

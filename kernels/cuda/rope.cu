@@ -1,5 +1,6 @@
 #include "kernels/base/types.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/vector.cuh"
 
 namespace quire::cuda {
@@ -75,6 +76,8 @@ __device__ void WriteRotated(const float* head, const float* cos_sin, int rotary
 template <typename T, typename Kv>
 __global__ void __launch_bounds__(kWarps * 32) RopeKernel(const RopeParams params) {
   extern __shared__ float heads[];
+  ReleaseSuccessor();
+  WaitForPredecessor();
   const int dim = params.kv.head_dim;
   const int64_t token = blockIdx.x;
   const int warp = threadIdx.x / 32;
@@ -105,9 +108,9 @@ __global__ void __launch_bounds__(kWarps * 32) RopeKernel(const RopeParams param
 
 template <typename T>
 void Launch(const RopeParams& params, dim3 grid, size_t shared_bytes, cudaStream_t stream) {
-  (params.kv.dtype == DType::kF32
-       ? RopeKernel<T, float>
-       : RopeKernel<T, __nv_bfloat16>)<<<grid, kWarps * 32, shared_bytes, stream>>>(params);
+  LaunchKernel(
+      params.kv.dtype == DType::kF32 ? RopeKernel<T, float> : RopeKernel<T, __nv_bfloat16>, grid,
+      kWarps * 32, shared_bytes, stream, params);
 }
 
 void CheckVectors(const RopeAndStoreKvArgs& args) {

@@ -3,6 +3,7 @@
 // like a failed CHECK: the launch after it reports an error.
 #include "kernels/base/check.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/vector.cuh"
 
 namespace quire::cuda {
@@ -51,6 +52,8 @@ bool InWords(const RowCopy& copy) {
 template <typename Word>
 __global__ void __launch_bounds__(kCopyThreads)
     EmbeddingKernel(const RowCopy copy, const int32_t* input_ids, const int32_t* row_last_token) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
   const int32_t id = input_ids[blockIdx.x];
   const int32_t token = id >= 0 ? id : row_last_token[~id];
   if (token < 0 || token >= copy.num_in_rows) __trap();
@@ -65,6 +68,8 @@ __global__ void __launch_bounds__(kCopyThreads)
 template <typename Word>
 __global__ void __launch_bounds__(kCopyThreads)
     GatherRowsKernel(const RowCopy copy, const int32_t* indices) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
   const int32_t row = indices[blockIdx.x];
   if (row < 0 || row >= copy.num_in_rows) __trap();
   CopyRow<Word>(copy.in + row * copy.in_stride, copy.out + blockIdx.x * copy.out_stride,
@@ -76,6 +81,8 @@ __global__ void __launch_bounds__(kCopyThreads)
 // Accumulation: none.
 // Limit: latency, some 0.5 us per 32 updates.
 __global__ void UpdateBlockTablesKernel(const UpdateBlockTablesArgs args) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
   for (int64_t first = 0; first < args.num_updates; first += 32) {
     const int64_t i = first + threadIdx.x;
     const BlockTableUpdate update =
@@ -111,26 +118,21 @@ void LaunchEmbedding(const EmbeddingArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;
   const RowCopy copy =
       MakeRowCopy(args.table->data, args.table->in_features, args.table->out_features, args.out);
-  (InWords(copy)
-       ? EmbeddingKernel<uint4>
-       : EmbeddingKernel<
-             uint16_t>)<<<static_cast<unsigned>(args.out.dim(0)), kCopyThreads, 0, stream>>>(
-      copy, args.input_ids, args.row_last_token);
+  LaunchKernel(InWords(copy) ? EmbeddingKernel<uint4> : EmbeddingKernel<uint16_t>,
+               static_cast<unsigned>(args.out.dim(0)), kCopyThreads, 0, stream, copy,
+               args.input_ids, args.row_last_token);
 }
 
 void LaunchGatherRows(const GatherRowsArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;
   const RowCopy copy = MakeRowCopy(args.in.data(), args.in.row_stride(), args.in.dim(0), args.out);
-  (InWords(copy)
-       ? GatherRowsKernel<uint4>
-       : GatherRowsKernel<
-             uint16_t>)<<<static_cast<unsigned>(args.out.dim(0)), kCopyThreads, 0, stream>>>(
-      copy, args.indices);
+  LaunchKernel(InWords(copy) ? GatherRowsKernel<uint4> : GatherRowsKernel<uint16_t>,
+               static_cast<unsigned>(args.out.dim(0)), kCopyThreads, 0, stream, copy, args.indices);
 }
 
 void LaunchUpdateBlockTables(const UpdateBlockTablesArgs& args, cudaStream_t stream) {
   if (args.num_updates == 0) return;
-  UpdateBlockTablesKernel<<<1, 32, 0, stream>>>(args);
+  LaunchKernel(UpdateBlockTablesKernel, 1, 32, 0, stream, args);
 }
 
 }  // namespace quire::cuda
