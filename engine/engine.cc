@@ -171,7 +171,7 @@ void Engine::Impl::Run() {
 bool Engine::Impl::Step() {
   ModelRunner& runner = *parts_->runner;
   Scheduler& scheduler = *parts_->scheduler;
-  StageClock stage(config_.step_trace);
+  StepClock stage(config_.step_trace);
   const SchedulerOutput output = scheduler.Schedule();
   Deliver(scheduler.TakeEvents());
   if (!output.empty()) {
@@ -181,7 +181,7 @@ bool Engine::Impl::Step() {
   }
   const int may_run_on = config_.async_scheduling && !output.empty() ? 1 : 0;
   if (runner.num_in_flight() > may_run_on) {
-    StageClock result_stage(config_.step_trace);
+    StepClock result_stage(config_.step_trace);
     absl::StatusOr<StepResult> result = runner.Wait();
     if (!result.ok()) {
       Fail(result.status());

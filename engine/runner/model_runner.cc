@@ -144,7 +144,7 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
   next_slot_ = (next_slot_ + 1) % kMaxInFlight;
   ++num_in_flight_;
   slot.step = output.step;
-  StageClock stage(config_.trace);
+  StepClock stage(config_.trace);
   slot.batch = builder_.Build(output, slot.metadata.data());
   RememberSequences(output, slot);
   stage.End(output.step, StepStage::kBuild);

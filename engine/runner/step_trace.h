@@ -52,9 +52,9 @@ class StepTrace {
 
 // The host's stages one after another: each ends where the next begins. Does nothing without a
 // trace.
-class StageClock {
+class StepClock {
  public:
-  explicit StageClock(StepTrace* trace) : trace_(trace), begin_ns_(Now()) {}
+  explicit StepClock(StepTrace* trace) : trace_(trace), begin_ns_(Now()) {}
   void End(uint64_t step, StepStage stage) {
     if (trace_ == nullptr) return;
     const int64_t now_ns = Now();
