@@ -3,12 +3,15 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_join.h"
 #include "kernels/base/status_macros.h"
 #include "server/model_location.h"
 #include "server/settings/settings_parser.h"
+#include "tools/bench/model_shapes.h"
 
 namespace quire::bench {
 
@@ -63,10 +66,27 @@ void AddToken(Progress& progress, absl::Time now) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const std::vector<std::string>& server_flags) {
-  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(server_flags));
-  ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(line.settings.model));
-  return Engine::Open(ToEngineConfig(line.settings, folder));
+void AddEngineFlags(CLI::App& command, EngineFlags* flags) {
+  command.add_option("--shape", flags->shape,
+                     "Random weights of this shape: " + absl::StrJoin(ModelShapeNames(), ", "));
+  command.allow_extras();
+  flags->command = &command;
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, StepTrace* trace) {
+  ASSIGN_OR_RETURN(CommandLine line, ParseCommandLine(flags.command->remaining()));
+  std::optional<ShapeFolder> shape;  // read while the engine is opened
+  std::string folder;
+  if (flags.shape.empty()) {
+    ASSIGN_OR_RETURN(folder, FindModelFolder(line.settings.model));
+  } else {
+    ASSIGN_OR_RETURN(ShapeFolder made, ShapeFolder::Make(flags.shape));
+    folder = shape.emplace(std::move(made)).path();
+  }
+  EngineConfig config = ToEngineConfig(line.settings, folder);
+  if (shape) config.load_format = LoadFormat::kDummy;
+  config.step_trace = trace;
+  return Engine::Open(config);
 }
 
 absl::StatusOr<std::vector<EngineRequestTimes>> RunItems(Engine& engine,

@@ -5,14 +5,24 @@
 #include <string>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "tools/bench/workload.h"
 
 namespace quire::bench {
 
-// Opens an engine from the server's own flags (--model, --dtype, --max-num-seqs, ...).
-absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const std::vector<std::string>& server_flags);
+// Which engine a benchmark runs: a named shape, or the server's own flags (--model, --dtype,
+// --max-num-seqs, ...), which are whatever the command itself does not know.
+struct EngineFlags {
+  std::string shape;
+  CLI::App* command = nullptr;
+};
+void AddEngineFlags(CLI::App& command, EngineFlags* flags);
+
+// `trace`, if any, outlives the engine.
+absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags,
+                                                   StepTrace* trace = nullptr);
 
 struct EngineRequestTimes {
   double first_token_ms;       // since it was submitted

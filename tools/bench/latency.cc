@@ -21,11 +21,11 @@ struct LatencyFlags {
   int32_t num_warmups = 2;
   int32_t num_iterations = 10;
   std::string json_file;
-  std::vector<std::string> server_flags;
+  EngineFlags engine;
 };
 
 int Latency(const LatencyFlags& flags) {
-  auto engine = OpenEngine(flags.server_flags);
+  auto engine = OpenEngine(flags.engine);
   if (!engine.ok()) return Fail(std::string(engine.status().message()));
   const ModelInfo& model = (*engine)->model_info();
   std::vector<double> batch_ms, first_token_ms, itl_ms;
@@ -88,11 +88,8 @@ Command AddLatency(CLI::App& app) {
   command->add_option("--num-iters-warmup", flags->num_warmups)->capture_default_str();
   command->add_option("--num-iters", flags->num_iterations)->capture_default_str();
   command->add_option("--json", flags->json_file, "Write the results to this file");
-  command->allow_extras();
-  return [flags, command] {
-    flags->server_flags = command->remaining();
-    return Latency(*flags);
-  };
+  AddEngineFlags(*command, &flags->engine);
+  return [flags] { return Latency(*flags); };
 }
 
 }  // namespace quire::bench

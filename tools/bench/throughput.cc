@@ -18,11 +18,11 @@ struct ThroughputFlags {
   WorkloadFlags workload;
   int32_t num_warmups = 1;
   std::string json_file;
-  std::vector<std::string> server_flags;
+  EngineFlags engine;
 };
 
 int Throughput(const ThroughputFlags& flags) {
-  auto engine = OpenEngine(flags.server_flags);
+  auto engine = OpenEngine(flags.engine);
   if (!engine.ok()) return Fail(std::string(engine.status().message()));
   const ModelInfo& model = (*engine)->model_info();
   const auto items = MakeWorkload(flags.workload, model.config.vocab_size, model.max_model_len);
@@ -85,11 +85,8 @@ Command AddThroughput(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--json", flags->json_file, "Write the results to this file");
   AddWorkloadFlags(*command, &flags->workload);
-  command->allow_extras();
-  return [flags, command] {
-    flags->server_flags = command->remaining();
-    return Throughput(*flags);
-  };
+  AddEngineFlags(*command, &flags->engine);
+  return [flags] { return Throughput(*flags); };
 }
 
 }  // namespace quire::bench
