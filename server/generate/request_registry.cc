@@ -22,14 +22,14 @@ void RequestRegistry::Lease::Release() {
   registry_ = nullptr;
 }
 
-absl::StatusOr<RequestRegistry::Lease> RequestRegistry::Enter(std::string request_id,
-                                                              std::shared_ptr<CancelToken> token) {
+absl::StatusOr<RequestRegistry::Lease> RequestRegistry::Enter(
+    std::string request_id, const std::shared_ptr<CancelToken>& token) {
   std::lock_guard lock(mutex_);
   while (request_id.empty()) {
     request_id = absl::StrCat("quire-", ++num_chosen_);
     if (requests_.contains(request_id)) request_id.clear();
   }
-  if (!requests_.emplace(request_id, std::move(token)).second) {
+  if (!requests_.emplace(request_id, token).second) {
     return absl::AlreadyExistsError(
         absl::StrCat("request_id: \"", request_id, "\" is in use by a running request"));
   }

@@ -35,7 +35,7 @@ class RequestRegistry {
 
   // Enters a request. An empty id gets one chosen here; ALREADY_EXISTS while another request with
   // this id runs.
-  absl::StatusOr<Lease> Enter(std::string request_id, std::shared_ptr<CancelToken> token);
+  absl::StatusOr<Lease> Enter(std::string request_id, const std::shared_ptr<CancelToken>& token);
 
   // Cancels the request with this id; false when there is none.
   bool Cancel(const std::string& request_id);

@@ -29,7 +29,7 @@ std::string ReplaceAll(std::string_view text, std::string_view literal, std::str
 template <typename StageType, typename ApplyBytes, typename... Settings>
 class Step final : public DecoderStep {
  public:
-  Step(ApplyBytes apply, Settings... settings)
+  explicit Step(ApplyBytes apply, Settings... settings)
       : apply_(std::move(apply)), settings_(std::move(settings)...) {}
 
   std::unique_ptr<DecodeStage> Stage() const override {
@@ -275,7 +275,8 @@ std::unique_ptr<DecoderStep> MakeByteFallbackStep() {
 
 std::unique_ptr<DecoderStep> MakeFuseStep() { return MakeStep<FuseStage>(&KeepBytes); }
 
-std::unique_ptr<DecoderStep> MakeReplaceStep(std::string literal, std::string content) {
+std::unique_ptr<DecoderStep> MakeReplaceStep(const std::string& literal,
+                                             const std::string& content) {
   return MakeStep<ReplaceStage>(Replacing(literal, content), literal, content);
 }
 
@@ -283,11 +284,11 @@ std::unique_ptr<DecoderStep> MakeStripStep(std::string content, int64_t start, i
   return MakeStep<StripStage>(&KeepBytes, std::move(content), start, stop);
 }
 
-std::unique_ptr<DecoderStep> MakeMetaspaceStep(std::string replacement, bool drops_first) {
+std::unique_ptr<DecoderStep> MakeMetaspaceStep(const std::string& replacement, bool drops_first) {
   return MakeStep<MetaspaceStage>(Replacing(replacement, " "), replacement, drops_first);
 }
 
-std::unique_ptr<DecoderStep> MakeSuffixStep(std::string suffix) {
+std::unique_ptr<DecoderStep> MakeSuffixStep(const std::string& suffix) {
   return MakeStep<SuffixStage>(Replacing(suffix, " "), suffix);
 }
 

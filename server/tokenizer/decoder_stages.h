@@ -21,17 +21,18 @@ std::unique_ptr<DecoderStep> MakeByteFallbackStep();
 std::unique_ptr<DecoderStep> MakeFuseStep();
 
 // Replaces a literal within each token.
-std::unique_ptr<DecoderStep> MakeReplaceStep(std::string literal, std::string content);
+std::unique_ptr<DecoderStep> MakeReplaceStep(const std::string& literal,
+                                             const std::string& content);
 
 // Removes up to `start` characters `content` at the start of each token and up to `stop` at its
 // end.
 std::unique_ptr<DecoderStep> MakeStripStep(std::string content, int64_t start, int64_t stop);
 
 // Turns `replacement` into a blank; in the first token into nothing, if `drops_first`.
-std::unique_ptr<DecoderStep> MakeMetaspaceStep(std::string replacement, bool drops_first);
+std::unique_ptr<DecoderStep> MakeMetaspaceStep(const std::string& replacement, bool drops_first);
 
 // Turns `suffix` into a blank; in the last token into nothing.
-std::unique_ptr<DecoderStep> MakeSuffixStep(std::string suffix);
+std::unique_ptr<DecoderStep> MakeSuffixStep(const std::string& suffix);
 
 // Puts a blank between tokens: what a tokenizer without a decoder does.
 std::unique_ptr<DecoderStep> MakeBlanksStep();

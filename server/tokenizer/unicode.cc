@@ -9,9 +9,6 @@
 namespace quire {
 namespace {
 
-// Zero-initialised: only the pages of assigned code points ever take memory.
-std::array<uint8_t, kNumCodePoints> class_table;
-
 bool IsContinuation(uint8_t byte) { return (byte & 0xC0) == 0x80; }
 
 // The range that the second byte of a character may have, which shuts out overlong forms,
@@ -46,12 +43,14 @@ const Range* FindRange(const Range* table, size_t size, char32_t code_point) {
 }  // namespace
 
 const uint8_t* CharClasses() {
+  // Zero-initialised: only the pages of assigned code points ever take memory.
+  static std::array<uint8_t, kNumCodePoints> classes;
   static const uint8_t* const table = [] {
     for (size_t i = 0; i < kNumClassRanges; ++i) {
       const ClassRange& range = kClassRanges[i];
-      std::memset(class_table.data() + range.first, range.classes, range.last - range.first + 1);
+      std::memset(classes.data() + range.first, range.classes, range.last - range.first + 1);
     }
-    return class_table.data();
+    return classes.data();
   }();
   return table;
 }

@@ -18,8 +18,6 @@
 
 #include "absl/strings/str_cat.h"
 
-extern char** environ;
-
 namespace quire::bench {
 
 namespace {
@@ -61,7 +59,7 @@ ServerProcess::ServerProcess(pid_t pid, int port)
     : pid_(pid), port_(port), target_(absl::StrCat("127.0.0.1:", port)) {}
 
 ServerProcess::ServerProcess(ServerProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), port_(other.port_), target_(other.target_) {}
+    : pid_(std::exchange(other.pid_, -1)), port_(other.port_), target_(std::move(other.target_)) {}
 
 ServerProcess::~ServerProcess() {
   if (pid_ <= 0) return;
@@ -77,6 +75,7 @@ absl::StatusOr<ServerProcess> ServerProcess::Start(const std::vector<std::string
   std::vector<std::string> args = {program, "--host", "127.0.0.1", "--port", absl::StrCat(port)};
   args.insert(args.end(), server_flags.begin(), server_flags.end());
   std::vector<char*> argv;
+  argv.reserve(args.size() + 1);
   for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;

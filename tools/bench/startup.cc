@@ -40,7 +40,7 @@ absl::Status MeasureStart(const StartupFlags& flags, bool measure_idle, StartupT
   const Clock::time_point start = Clock::now();
   absl::StatusOr<ServerProcess> server = ServerProcess::Start(flags.server_flags);
   if (!server.ok()) return server.status();
-  if (const absl::Status status = server->WaitUntilListening(flags.timeout_seconds); !status.ok()) {
+  if (absl::Status status = server->WaitUntilListening(flags.timeout_seconds); !status.ok()) {
     return status;
   }
   times->listening_ms.push_back(MsSince(start));

@@ -311,10 +311,10 @@ StatementResult StatementParser::ParseCallBlock() {
   node->caller.name = "caller";
   if (stream_.IsOperator("(")) RETURN_IF_ERROR(ParseParameters(&node->caller));
   ASSIGN_OR_RETURN(ExpressionPtr call, ParseExpression());
-  auto* const expression = dynamic_cast<CallExpression*>(call.get());
-  if (expression == nullptr) return stream_.Expected("a call of a macro");
-  call.release();
-  node->call.reset(expression);
+  if (dynamic_cast<CallExpression*>(call.get()) == nullptr) {
+    return stream_.Expected("a call of a macro");
+  }
+  node->call.reset(static_cast<CallExpression*>(call.release()));
   RETURN_IF_ERROR(ParseMacroBody("endcall", &node->caller));
   return node;
 }

@@ -38,8 +38,10 @@ void AppendEscaped(const Character& character, std::string_view raw, char quote,
     out->append(raw);
   } else if (character.code < 0x100) {
     absl::StrAppendFormat(out, "\\x%02x", static_cast<unsigned char>(character.code));
+  } else if (character.code < 0x10000) {
+    absl::StrAppendFormat(out, "\\u%04x", character.code);
   } else {
-    absl::StrAppendFormat(out, character.code < 0x10000 ? "\\u%04x" : "\\U%08x", character.code);
+    absl::StrAppendFormat(out, "\\U%08x", character.code);
   }
 }
 
