@@ -32,6 +32,18 @@ void CheckWeight(const LinearWeight& weight) {
   CHECK_GE(weight.in_features, 1);
 }
 
+void CheckProduct(const LinearProduct& product) {
+  CHECK(!product.weights.empty());
+  CHECK_GE(product.max_num_rows, 1);
+  for (const LinearWeight* weight : product.weights) {
+    CheckWeight(*weight);
+    CHECK(weight->dtype == product.weights[0]->dtype) << DTypeName(weight->dtype);
+    CHECK_EQ(weight->out_features, product.weights[0]->out_features);
+    CHECK_EQ(weight->in_features, product.weights[0]->in_features);
+  }
+  if (!product.bias.empty()) CheckVector(product.bias, product.weights[0]->out_features);
+}
+
 void CheckArgs(const EmbeddingArgs& args) {
   CheckWeight(*args.table);
   CheckMatrix(args.out, args.table->dtype, args.out.dim(0), args.table->in_features);

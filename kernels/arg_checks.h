@@ -4,11 +4,13 @@
 
 #include "absl/status/status.h"
 #include "kernels/op_args.h"
+#include "kernels/ops.h"
 #include "kernels/sampling.h"
 
 namespace quire {
 
 void CheckWeight(const LinearWeight& weight);
+void CheckProduct(const LinearProduct& product);
 void CheckArgs(const EmbeddingArgs& args);
 void CheckArgs(const RmsNormArgs& args);
 void CheckArgs(const LinearArgs& args);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kernels/attention.h"
 #include "kernels/device.h"
@@ -40,9 +41,22 @@ class RowLoader {
   virtual absl::Status Finish() = 0;
 };
 
+// One kind of product of a model, for choosing how to compute it.
+struct LinearProduct {
+  std::vector<const LinearWeight*> weights = {};  // of one shape; a layer's each
+  Tensor bias = {};                               // one of theirs, or empty
+  DType out_dtype = DType::kBF16;
+  int64_t max_num_rows = 1;  // of x
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
+
+  // Chooses how Linear computes these products, by measuring where that pays (at most some seconds;
+  // less when a file has it from before). Before capture, with the weights in place and room for
+  // the largest x and out. Choosing nothing is not an error; a device that fails is.
+  virtual absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) = 0;
 
   // Bytes of a weight in this backend's layout (padding included).
   virtual int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const = 0;

@@ -2,6 +2,8 @@
 // operation's free function on the stream's thread. Used by the engine's thread.
 #pragma once
 
+#include <vector>
+
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/thread_pool.h"
@@ -14,6 +16,7 @@ class CpuOps : public Ops {
   // The pool must outlive this and every task enqueued through it.
   CpuOps(Isa isa, ThreadPool& pool) : pool_(pool), gemm_(isa) {}
 
+  absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) override;
   int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
   absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) override;
   void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override;

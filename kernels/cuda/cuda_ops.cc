@@ -4,6 +4,7 @@
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/product_tuner.h"
 #include "kernels/cuda/sampling.h"
 #include "kernels/cuda/weight_uploader.h"
 
@@ -12,6 +13,11 @@ namespace quire::cuda {
 absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create(CudaDevice& device) {
   ASSIGN_OR_RETURN(std::unique_ptr<Matmul> matmul, Matmul::Create(device));
   return std::unique_ptr<CudaOps>(new CudaOps(device, std::move(matmul)));
+}
+
+absl::Status CudaOps::TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) {
+  for (const LinearProduct& product : products) CheckProduct(product);
+  return TuneProducts(device_, *matmul_, CudaStream::From(stream), products);
 }
 
 int64_t CudaOps::LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/matmul.h"
@@ -16,6 +17,7 @@ class CudaOps : public Ops {
   // The device must outlive this.
   static absl::StatusOr<std::unique_ptr<CudaOps>> Create(CudaDevice& device);
 
+  absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) override;
   int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
   absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) override;
   void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override;

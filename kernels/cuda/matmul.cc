@@ -1,9 +1,11 @@
 #include "kernels/cuda/matmul.h"
 
-#include <algorithm>
+#include <array>
+#include <bit>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/cuda/gemv.h"
 #include "kernels/cuda/kernels.h"
 
 namespace quire::cuda {
@@ -11,6 +13,7 @@ namespace quire::cuda {
 namespace {
 
 constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;  // what cuBLAS recommends for Hopper
+constexpr int kMaxCandidates = 16;  // of cuBLASLt; it has some 8 to 16 for a product
 
 absl::Status ToStatus(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
@@ -19,10 +22,20 @@ absl::Status ToStatus(cublasStatus_t status, const char* call) {
 
 cudaDataType_t CudaType(DType dtype) { return dtype == DType::kF32 ? CUDA_R_32F : CUDA_R_16BF; }
 
-// The largest power of two up to 256 that divides the address.
-uint32_t Alignment(const void* data) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(data) | 256;
-  return static_cast<uint32_t>(address & -address);
+// The largest power of two up to 256 that divides the address of every row.
+int32_t Alignment(const void* data, int64_t row_bytes) {
+  const uintptr_t bits =
+      reinterpret_cast<uintptr_t>(data) | static_cast<uintptr_t>(row_bytes) | 256;
+  return static_cast<int32_t>(bits & -bits);
+}
+
+int32_t Alignment(const Tensor& tensor) {
+  return Alignment(tensor.data(), tensor.row_stride() * DTypeBytes(tensor.dtype()));
+}
+
+// cuBLASLt adds a bias of the output's dtype itself.
+bool FusesBias(const LinearArgs& args) {
+  return !args.bias.empty() && args.bias.dtype() == args.out.dtype();
 }
 
 template <typename T>
@@ -56,22 +69,48 @@ absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Create(Device& device) {
 
 Matmul::~Matmul() { cublasLtDestroy(handle_); }
 
-// cuBLASLt adds a bias of the output's dtype itself.
-Matmul::Problem Matmul::ProblemOf(const LinearArgs& args) {
-  return {.num_rows = args.x.dim(0),
-          .out_features = args.weight->out_features,
-          .in_features = args.weight->in_features,
-          .x_stride = args.x.row_stride(),
-          .out_stride = args.out.row_stride(),
-          .dtype = args.weight->dtype,
+ProductKey Matmul::KeyOf(const LinearArgs& args) {
+  const LinearWeight& weight = *args.weight;
+  return {.num_rows = RowBucket(args.x.dim(0)),
+          .out_features = weight.out_features,
+          .in_features = weight.in_features,
+          .dtype = weight.dtype,
           .out_dtype = args.out.dtype(),
-          .fused_bias = !args.bias.empty() && args.bias.dtype() == args.out.dtype(),
-          .x_alignment = Alignment(args.x.data()),
-          .weight_alignment = Alignment(args.weight->data),
-          .out_alignment = Alignment(args.out.data())};
+          .fused_bias = FusesBias(args),
+          .x_alignment = Alignment(args.x),
+          .weight_alignment = Alignment(weight.data, weight.in_features * DTypeBytes(weight.dtype)),
+          .out_alignment = Alignment(args.out)};
 }
 
-absl::Status Matmul::ChooseAlgorithm(const Problem& problem, Plan* plan) const {
+absl::StatusOr<Matmul::Description> Matmul::Describe(const LinearArgs& args, int64_t num_rows) {
+  const LinearWeight& weight = *args.weight;
+  Description result;
+  RETURN_IF_ERROR(
+      ToStatus(cublasLtMatmulDescInit(&result.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+               "cublasLtMatmulDescInit"));
+  RETURN_IF_ERROR(SetOperation(&result.operation, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T));
+  if (FusesBias(args)) {
+    const void* bias = args.bias.data();
+    RETURN_IF_ERROR(
+        SetOperation(&result.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+    RETURN_IF_ERROR(SetOperation(&result.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+                                 CudaType(args.bias.dtype())));
+    RETURN_IF_ERROR(SetOperation(&result.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+  }
+  RETURN_IF_ERROR(InitLayout(&result.weight, weight.dtype, weight.in_features, weight.out_features,
+                             weight.in_features));
+  RETURN_IF_ERROR(
+      InitLayout(&result.x, weight.dtype, weight.in_features, num_rows, args.x.row_stride()));
+  RETURN_IF_ERROR(InitLayout(&result.out, args.out.dtype(), weight.out_features, num_rows,
+                             args.out.row_stride()));
+  return result;
+}
+
+// For the bucket's rows, so that the answer does not depend on which of them came first.
+absl::StatusOr<std::vector<ProductChoice>> Matmul::Algorithms(const LinearArgs& args,
+                                                              int max_count) const {
+  const ProductKey key = KeyOf(args);
+  ASSIGN_OR_RETURN(Description product, Describe(args, key.num_rows));
   cublasLtMatmulPreferenceOpaque_t preference;
   RETURN_IF_ERROR(
       ToStatus(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit"));
@@ -79,77 +118,91 @@ absl::Status Matmul::ChooseAlgorithm(const Problem& problem, Plan* plan) const {
                                 static_cast<uint64_t>(workspace_.size_bytes())));
   RETURN_IF_ERROR(SetPreference(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                 uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}));
-  RETURN_IF_ERROR(SetPreference(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-                                problem.weight_alignment));
-  RETURN_IF_ERROR(
-      SetPreference(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.x_alignment));
-  RETURN_IF_ERROR(SetPreference(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                                problem.out_alignment));
-  RETURN_IF_ERROR(SetPreference(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-                                problem.out_alignment));
-  cublasLtMatmulHeuristicResult_t candidate;
-  int num_candidates = 0;
-  RETURN_IF_ERROR(ToStatus(
-      cublasLtMatmulAlgoGetHeuristic(handle_, &plan->operation, &plan->weight, &plan->x, &plan->out,
-                                     &plan->out, &preference, 1, &candidate, &num_candidates),
-      "cublasLtMatmulAlgoGetHeuristic"));
-  if (num_candidates == 0) return absl::InternalError("cuBLASLt knows no algorithm");
-  plan->algorithm = candidate.algo;
+  for (auto [attribute, alignment] :
+       {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.weight_alignment),
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.x_alignment},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.out_alignment},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.out_alignment}}) {
+    RETURN_IF_ERROR(SetPreference(&preference, attribute, static_cast<uint32_t>(alignment)));
+  }
+  cublasLtMatmulHeuristicResult_t found[kMaxCandidates];
+  int count = 0;
+  RETURN_IF_ERROR(ToStatus(cublasLtMatmulAlgoGetHeuristic(
+                               handle_, &product.operation, &product.weight, &product.x,
+                               &product.out, &product.out, &preference, max_count, found, &count),
+                           "cublasLtMatmulAlgoGetHeuristic"));
+  std::vector<ProductChoice> choices(count);
+  for (int i = 0; i < count; ++i) {
+    choices[i].algorithm = std::bit_cast<std::array<uint64_t, 8>>(found[i].algo);
+  }
+  if (choices.empty()) return absl::InternalError("cuBLASLt knows no algorithm");
+  return choices;
+}
+
+absl::StatusOr<std::vector<ProductChoice>> Matmul::Candidates(const LinearArgs& args) const {
+  std::vector<ProductChoice> choices;
+  if (FitsGemv(args)) {
+    choices.push_back({.gemv_variant = DefaultGemvVariant(args)});
+    for (int variant = 0; variant < kNumGemvVariants; ++variant) {
+      if (variant != choices[0].gemv_variant) choices.push_back({.gemv_variant = variant});
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<ProductChoice> algorithms, Algorithms(args, kMaxCandidates));
+  choices.insert(choices.end(), algorithms.begin(), algorithms.end());
+  return choices;
+}
+
+absl::StatusOr<ProductChoice> Matmul::ChoiceFor(const LinearArgs& args) {
+  const ProductKey key = KeyOf(args);
+  if (const auto found = choices_.find(key); found != choices_.end()) return found->second;
+  ProductChoice choice;
+  if (FitsGemv(args)) {
+    choice.gemv_variant = DefaultGemvVariant(args);
+  } else {
+    ASSIGN_OR_RETURN(const std::vector<ProductChoice> algorithms, Algorithms(args, 1));
+    choice = algorithms[0];
+  }
+  Choose(key, choice);
+  return choice;
+}
+
+absl::Status Matmul::RunCublasLt(const LinearArgs& args, const ProductChoice& choice,
+                                 CudaStream& stream) const {
+  ASSIGN_OR_RETURN(Description product, Describe(args, args.x.dim(0)));
+  const auto algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(choice.algorithm);
+  const float one = 1.0f, zero = 0.0f;
+  return ToStatus(
+      cublasLtMatmul(handle_, &product.operation, &one, args.weight->data, &product.weight,
+                     args.x.data(), &product.x, &zero, args.out.data(), &product.out,
+                     args.out.data(), &product.out, &algorithm, workspace_.data(),
+                     static_cast<size_t>(workspace_.size_bytes()), stream.handle()),
+      "cublasLtMatmul");
+}
+
+absl::Status Matmul::Run(const LinearArgs& args, const ProductChoice& choice,
+                         CudaStream& stream) const {
+  if (choice.gemv_variant >= 0) {
+    stream.Run("Linear", [&](cudaStream_t s) { LaunchGemv(args, choice.gemv_variant, s); });
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(RunCublasLt(args, choice, stream));
+  if (!args.bias.empty() && !FusesBias(args)) {
+    stream.Run("adding a bias", [&](cudaStream_t s) { LaunchAddBias(args.bias, args.out, s); });
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Matmul::Plan> Matmul::MakePlan(const Problem& problem) const {
-  Plan plan;
-  RETURN_IF_ERROR(ToStatus(cublasLtMatmulDescInit(&plan.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-                           "cublasLtMatmulDescInit"));
-  RETURN_IF_ERROR(SetOperation(&plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T));
-  if (problem.fused_bias) {
-    RETURN_IF_ERROR(
-        SetOperation(&plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
-    RETURN_IF_ERROR(SetOperation(&plan.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
-                                 CudaType(problem.out_dtype)));
-  }
-  RETURN_IF_ERROR(InitLayout(&plan.weight, problem.dtype, problem.in_features, problem.out_features,
-                             problem.in_features));
-  RETURN_IF_ERROR(
-      InitLayout(&plan.x, problem.dtype, problem.in_features, problem.num_rows, problem.x_stride));
-  RETURN_IF_ERROR(InitLayout(&plan.out, problem.out_dtype, problem.out_features, problem.num_rows,
-                             problem.out_stride));
-  RETURN_IF_ERROR(ChooseAlgorithm(problem, &plan));
-  return plan;
-}
-
-absl::StatusOr<Matmul::Plan*> Matmul::PlanFor(const Problem& problem) {
-  const auto found = plans_.find(problem);
-  if (found != plans_.end()) return found->second.get();
-  ASSIGN_OR_RETURN(const Plan plan, MakePlan(problem));
-  return plans_.emplace(problem, std::make_unique<Plan>(plan)).first->second.get();
-}
-
 void Matmul::Linear(const LinearArgs& args, CudaStream& stream) {
-  const Problem problem = ProblemOf(args);
-  if (problem.num_rows == 0) return;
+  if (args.x.dim(0) == 0) return;
   const auto run = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(Plan* const plan, PlanFor(problem));
-    if (problem.fused_bias) {
-      const void* bias = args.bias.data();
-      RETURN_IF_ERROR(SetOperation(&plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
-    }
-    const float one = 1.0f, zero = 0.0f;
-    return ToStatus(
-        cublasLtMatmul(handle_, &plan->operation, &one, args.weight->data, &plan->weight,
-                       args.x.data(), &plan->x, &zero, args.out.data(), &plan->out, args.out.data(),
-                       &plan->out, &plan->algorithm, workspace_.data(),
-                       static_cast<size_t>(workspace_.size_bytes()), stream.handle()),
-        "cublasLtMatmul");
+    ASSIGN_OR_RETURN(const ProductChoice choice, ChoiceFor(args));
+    return Run(args, choice, stream);
   };
   if (const absl::Status status = run(); !status.ok()) {
-    stream.errors().Note(absl::InternalError(absl::StrCat(
-        "Linear of [", problem.num_rows, ", ", problem.in_features, "] ", DTypeName(problem.dtype),
-        " to ", problem.out_features, " ", DTypeName(problem.out_dtype), ": ", status.message())));
-  }
-  if (!args.bias.empty() && !problem.fused_bias) {
-    stream.Run("adding a bias", [&](cudaStream_t s) { LaunchAddBias(args.bias, args.out, s); });
+    stream.errors().Note(absl::InternalError(
+        absl::StrCat("Linear of [", args.x.dim(0), ", ", args.weight->in_features, "] ",
+                     DTypeName(args.weight->dtype), " to ", args.weight->out_features, " ",
+                     DTypeName(args.out.dtype()), ": ", status.message())));
   }
 }
 

@@ -1,16 +1,19 @@
-// Matmul: products with a weight through cuBLASLt, which picks an algorithm per shape; the choice
-// is kept. Sums are float32 throughout (no TF32, no split sums in bfloat16). One thread, and one
-// stream at a time, because all products share a workspace whose address never changes.
+// Matmul: products with a weight, through our own kernel for few rows (gemv.h) or cuBLASLt. How a
+// product is computed is chosen per ProductKey: what was measured (product_tuner.h) or else the
+// first answer of cuBLASLt's heuristic; never by timing on the way. Sums are float32 throughout (no
+// TF32, no split sums in bfloat16). One thread, and one stream at a time, because all products
+// share a workspace whose address never changes.
 #pragma once
 
 #include <cublasLt.h>
 
 #include <memory>
 #include <utility>
+#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/product.h"
 #include "kernels/op_args.h"
 
 namespace quire::cuda {
@@ -25,44 +28,35 @@ class Matmul {
   // out = x * weight^T + bias. Errors are noted on the stream.
   void Linear(const LinearArgs& args, CudaStream& stream);
 
+  static ProductKey KeyOf(const LinearArgs& args);
+  // What Linear may choose from for these arguments, its own choice first; INTERNAL when nothing
+  // can compute them.
+  absl::StatusOr<std::vector<ProductChoice>> Candidates(const LinearArgs& args) const;
+  // Linear as `choice` has it; an error that the launch reports is returned, not noted.
+  absl::Status Run(const LinearArgs& args, const ProductChoice& choice, CudaStream& stream) const;
+  // From now on Linear computes such products so.
+  void Choose(const ProductKey& key, const ProductChoice& choice) { choices_[key] = choice; }
+
  private:
-  // All that the choice of an algorithm depends on. Strides are those of rows, in elements;
-  // alignments those of the pointers, in bytes.
-  struct Problem {
-    int64_t num_rows, out_features, in_features;
-    int64_t x_stride, out_stride;
-    DType dtype, out_dtype;
-    bool fused_bias;
-    uint32_t x_alignment, weight_alignment, out_alignment;
-
-    bool operator==(const Problem&) const = default;
-    template <typename H>
-    friend H AbslHashValue(H h, const Problem& p) {
-      return H::combine(std::move(h), p.num_rows, p.out_features, p.in_features, p.x_stride,
-                        p.out_stride, p.dtype, p.out_dtype, p.fused_bias, p.x_alignment,
-                        p.weight_alignment, p.out_alignment);
-    }
-  };
-
-  // A problem in cuBLASLt's terms. Its matrices are column-major: out^T = weight * x^T.
-  struct Plan {
+  // A product in cuBLASLt's terms. Its matrices are column-major: out^T = weight * x^T.
+  struct Description {
     cublasLtMatmulDescOpaque_t operation;
     cublasLtMatrixLayoutOpaque_t weight, x, out;
-    cublasLtMatmulAlgo_t algorithm;
   };
 
   Matmul(cublasLtHandle_t handle, DeviceBuffer workspace)
       : handle_(handle), workspace_(std::move(workspace)) {}
 
-  static Problem ProblemOf(const LinearArgs& args);
-  absl::StatusOr<Plan*> PlanFor(const Problem& problem);
-  absl::StatusOr<Plan> MakePlan(const Problem& problem) const;
-  // Where a timed choice among several candidates belongs; today the first one.
-  absl::Status ChooseAlgorithm(const Problem& problem, Plan* plan) const;
+  static absl::StatusOr<Description> Describe(const LinearArgs& args, int64_t num_rows);
+  absl::StatusOr<std::vector<ProductChoice>> Algorithms(const LinearArgs& args,
+                                                        int max_count) const;
+  absl::Status RunCublasLt(const LinearArgs& args, const ProductChoice& choice,
+                           CudaStream& stream) const;
+  absl::StatusOr<ProductChoice> ChoiceFor(const LinearArgs& args);
 
   const cublasLtHandle_t handle_;
   const DeviceBuffer workspace_;
-  absl::flat_hash_map<Problem, std::unique_ptr<Plan>> plans_;
+  ProductChoices choices_;
 };
 
 }  // namespace quire::cuda

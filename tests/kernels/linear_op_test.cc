@@ -120,6 +120,23 @@ TEST_P(LinearOpTest, MatchesReference) {
   }
 }
 
+// Every number of rows that has a way of its own to be computed, and one more.
+TEST_P(LinearOpTest, MatchesReferenceForFewRows) {
+  for (int64_t m = 1; m <= 17; ++m) {
+    for (auto [n, k] : {std::pair(75, 520), {8, 1032}, {130, 72}}) {
+      for (DType out_dtype : {DType::kBF16, DType::kF32}) {
+        ExpectMatchesReference({.m = m,
+                                .n = n,
+                                .k = k,
+                                .dtype = DType::kBF16,
+                                .out_dtype = out_dtype,
+                                .bias = m % 2 == 0});
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST_P(LinearOpTest, Bfloat16ToFloat32) {
   ExpectMatchesReference(
       {.m = 9, .n = 80, .k = 64, .dtype = DType::kBF16, .out_dtype = DType::kF32});
@@ -142,8 +159,11 @@ TEST_P(LinearOpTest, NoRowsIsNothingToDo) {
 }
 
 TEST_P(LinearOpTest, ReadsAndWritesColumnSlices) {
-  for (DType dtype : kActivations) {
-    const int64_t m = 20, n = 64, k = 32, x_stride = 48, out_stride = 96;
+  for (auto [dtype, m] : {std::pair<DType, int64_t>(DType::kF32, 20),
+                          {DType::kBF16, 3},
+                          {DType::kBF16, 12},
+                          {DType::kBF16, 20}}) {
+    const int64_t n = 64, k = 32, x_stride = 48, out_stride = 96;
     const auto wide = RoundTo(dtype, RandomNormal(m * x_stride, 4));
     const auto weight = RoundTo(dtype, RandomNormal(n * k, 5));
     const DeviceWeight weight_device = LoadWeight(weight, dtype, n, k);
@@ -269,6 +289,44 @@ TEST_P(LinearOpTest, ACapturedStepReadsTheContentsOfTheDay) {
   Overwrite(ids, std::vector<int32_t>{~0, 1});
   stream().Launch(**graph);
   expect(2, 1);
+}
+
+// Tuned, then captured: the choice is not made on the way, and is a correct one.
+TEST_P(LinearOpTest, ATunedProductIsCapturedAndReplayed) {
+  const int64_t n = 200, k = 264, num_weights = 3;
+  std::vector<std::vector<float>> values;
+  std::vector<DeviceWeight> weights;
+  LinearProduct product = {.max_num_rows = 40};
+  for (int64_t i = 0; i < num_weights; ++i) {
+    values.push_back(RoundTo(DType::kBF16, RandomNormal(n * k, 20 + i)));
+    weights.push_back(LoadWeight(values.back(), DType::kBF16, n, k));
+  }
+  for (const DeviceWeight& weight : weights) product.weights.push_back(&weight.weight);
+  const std::vector<LinearProduct> products = {product};
+  ASSERT_TRUE(ops().TuneLinear(stream(), products).ok());
+  for (int64_t m : {1, 7, 16, 33}) {
+    const DeviceTensor x = UploadTensor(std::vector<float>(m * k), DType::kBF16, {m, k});
+    const DeviceTensor out = UploadTensor(std::vector<float>(m * n), DType::kBF16, {m, n});
+    stream().BeginCapture();
+    ops().Linear(stream(), {.x = x.tensor, .weight = &weights[1].weight, .out = out.tensor});
+    const auto graph = stream().EndCapture();
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    for (uint32_t replay = 0; replay < 2; ++replay) {
+      const auto x_values = RoundTo(DType::kBF16, RandomNormal(m * k, 30 + replay));
+      std::vector<BFloat16> rounded;
+      for (float value : x_values) rounded.push_back(BFloat16(value));
+      Overwrite(x.buffer, rounded);
+      stream().Launch(**graph);
+      const auto expected = reference::Linear(x_values, values[1], {}, m, n, k);
+      const auto actual = DownloadTensor(out.tensor);
+      for (int64_t i = 0; i < m * n; ++i) {
+        ASSERT_NEAR(actual[i], expected.out[i],
+                    (k + 2) * 0x1p-22 * expected.magnitude[i] +
+                        OutputRounding(DType::kBF16) * std::abs(expected.out[i]))
+            << m << " rows, element " << i;
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, LinearOpTest, testing::ValuesIn(KernelTargets()), TargetName);

@@ -1,0 +1,207 @@
+#include "kernels/cuda/product_tuner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "kernels/base/types.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/tuning_cache.h"
+#include "spdlog/spdlog.h"
+
+namespace quire::cuda {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kTimeLimit = std::chrono::seconds(3);  // for a start; the next one goes on
+constexpr double kMeasuredUs = 300;  // calls in a row until so long, between these limits
+constexpr int kMinCalls = 2, kMaxCalls = 8;
+constexpr int kReplays = 3;
+constexpr double kWorthwhile = 0.99;  // of the time so far; less is noise
+
+std::string CurrentMachine(const CudaDevice& device) {
+  int driver_version = 0;
+  cudaDriverGetVersion(&driver_version);
+  return MachineName(device.info().name, driver_version, cublasLtGetVersion());
+}
+
+// The choices of the file; none, with a warning, where it cannot be used.
+ProductChoices ReadCache(const std::string& path, const std::string& machine) {
+  absl::StatusOr<ProductChoices> choices = ReadChoices(path, machine);
+  if (choices.ok()) return *std::move(choices);
+  if (!absl::IsNotFound(choices.status())) {
+    spdlog::warn("the file of measured products {} is ignored and will be replaced: {}", path,
+                 std::string(choices.status().message()));
+  }
+  return {};
+}
+
+class Tuner {
+ public:
+  Tuner(CudaDevice& device, Matmul& matmul, CudaStream& stream)
+      : device_(device), matmul_(matmul), stream_(stream) {}
+
+  // Random x and room for out, of the largest product.
+  absl::Status Prepare(const std::vector<LinearProduct>& products);
+  LinearArgs ArgsFor(const LinearProduct& product, int64_t num_rows, size_t weight) const;
+  absl::StatusOr<ProductChoice> Fastest(const LinearProduct& product, int64_t num_rows);
+
+ private:
+  // Of one call, of `num_calls` with the product's weights in turn.
+  absl::StatusOr<double> MeasureUs(const LinearProduct& product, int64_t num_rows,
+                                   const ProductChoice& choice, int num_calls);
+
+  CudaDevice& device_;
+  Matmul& matmul_;
+  CudaStream& stream_;
+  DeviceBuffer x_, out_;
+  std::unique_ptr<Event> begin_, end_;
+};
+
+absl::Status Tuner::Prepare(const std::vector<LinearProduct>& products) {
+  int64_t x_bytes = 0, out_bytes = 0;
+  for (const LinearProduct& product : products) {
+    const int64_t num_rows = RowBucket(product.max_num_rows);
+    const LinearWeight& weight = *product.weights[0];
+    x_bytes = std::max(x_bytes, num_rows * weight.in_features * DTypeBytes(weight.dtype));
+    out_bytes = std::max(out_bytes, num_rows * weight.out_features * DTypeBytes(product.out_dtype));
+  }
+  ASSIGN_OR_RETURN(x_, device_.Allocate(x_bytes));
+  ASSIGN_OR_RETURN(out_, device_.Allocate(out_bytes));
+  ASSIGN_OR_RETURN(begin_, device_.CreateEvent(/*timed=*/true));
+  ASSIGN_OR_RETURN(end_, device_.CreateEvent(/*timed=*/true));
+  const DType dtype = products[0].weights[0]->dtype;
+  const LinearWeight x = {.data = x_.data(),
+                          .dtype = dtype,
+                          .out_features = 1,
+                          .in_features = x_bytes / DTypeBytes(dtype)};
+  stream_.Run("filling x", [&](cudaStream_t s) {
+    LaunchFillLinear(x, {.seed = 0, .tensor_id = 0, .stddev = 1.0f}, s);
+  });
+  return stream_.Synchronize();
+}
+
+LinearArgs Tuner::ArgsFor(const LinearProduct& product, int64_t num_rows, size_t weight) const {
+  const LinearWeight& shape = *product.weights[weight];
+  return {.x = Tensor(x_.data(), shape.dtype, {num_rows, shape.in_features}),
+          .weight = &shape,
+          .bias = product.bias,
+          .out = Tensor(out_.data(), product.out_dtype, {num_rows, shape.out_features})};
+}
+
+absl::StatusOr<double> Tuner::MeasureUs(const LinearProduct& product, int64_t num_rows,
+                                        const ProductChoice& choice, int num_calls) {
+  stream_.BeginCapture();
+  absl::Status launched;
+  for (int i = 0; i < num_calls && launched.ok(); ++i) {
+    const size_t weight = static_cast<size_t>(i) % product.weights.size();
+    launched = matmul_.Run(ArgsFor(product, num_rows, weight), choice, stream_);
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<ExecGraph> graph, stream_.EndCapture());
+  RETURN_IF_ERROR(launched);
+  double best_us = std::numeric_limits<double>::infinity();
+  for (int replay = 0; replay < kReplays; ++replay) {
+    stream_.Record(*begin_);
+    stream_.Launch(*graph);
+    stream_.Record(*end_);
+    RETURN_IF_ERROR(stream_.Synchronize());
+    best_us = std::min(best_us, end_->MicrosecondsSince(*begin_) / num_calls);
+  }
+  return best_us;
+}
+
+absl::StatusOr<ProductChoice> Tuner::Fastest(const LinearProduct& product, int64_t num_rows) {
+  const LinearArgs args = ArgsFor(product, num_rows, 0);
+  ASSIGN_OR_RETURN(const std::vector<ProductChoice> candidates, matmul_.Candidates(args));
+  ProductChoice best = candidates[0];
+  double best_us = std::numeric_limits<double>::infinity();
+  int num_calls = kMinCalls;
+  for (const ProductChoice& candidate : candidates) {
+    // Once outside a graph: what cuBLASLt refuses must not spoil a capture.
+    if (!matmul_.Run(args, candidate, stream_).ok()) continue;
+    RETURN_IF_ERROR(stream_.Synchronize());
+    ASSIGN_OR_RETURN(double us, MeasureUs(product, num_rows, candidate, num_calls));
+    if (best_us == std::numeric_limits<double>::infinity()) {
+      num_calls = std::clamp(static_cast<int>(kMeasuredUs / us), kMinCalls, kMaxCalls);
+      ASSIGN_OR_RETURN(us, MeasureUs(product, num_rows, candidate, num_calls));
+    }
+    if (us >= best_us * kWorthwhile) continue;
+    best_us = us;
+    best = candidate;
+  }
+  return best;
+}
+
+struct Bucket {
+  const LinearProduct* product;
+  int64_t num_rows;
+  ProductKey key;
+};
+
+// The buckets of every product that have no choice, few rows first.
+std::vector<Bucket> ListMissing(const Tuner& tuner, const std::vector<LinearProduct>& products,
+                                const ProductChoices& choices) {
+  std::vector<Bucket> buckets;
+  for (const LinearProduct& product : products) {
+    for (int64_t num_rows = 1; num_rows <= RowBucket(product.max_num_rows);
+         num_rows = RowBucket(num_rows + 1)) {
+      const ProductKey key = Matmul::KeyOf(tuner.ArgsFor(product, num_rows, 0));
+      if (!choices.contains(key)) buckets.push_back({&product, num_rows, key});
+    }
+  }
+  std::stable_sort(buckets.begin(), buckets.end(),
+                   [](const Bucket& a, const Bucket& b) { return a.num_rows < b.num_rows; });
+  return buckets;
+}
+
+// Adds to the choices what the time allows; how many.
+absl::StatusOr<int> MeasureMissing(CudaDevice& device, Matmul& matmul, CudaStream& stream,
+                                   const std::vector<LinearProduct>& products,
+                                   ProductChoices& choices) {
+  const auto begin = Clock::now();
+  Tuner tuner(device, matmul, stream);
+  const std::vector<Bucket> missing = ListMissing(tuner, products, choices);
+  if (missing.empty()) return 0;
+  const absl::Status prepared = tuner.Prepare(products);
+  if (absl::IsResourceExhausted(prepared)) {
+    spdlog::warn("products are not measured: {}", std::string(prepared.message()));
+    return 0;
+  }
+  RETURN_IF_ERROR(prepared);
+  int num_measured = 0;
+  for (const Bucket& bucket : missing) {
+    if (Clock::now() - begin > kTimeLimit) break;
+    ASSIGN_OR_RETURN(const ProductChoice choice, tuner.Fastest(*bucket.product, bucket.num_rows));
+    choices[bucket.key] = choice;
+    ++num_measured;
+  }
+  const std::chrono::duration<double> seconds = Clock::now() - begin;
+  spdlog::info("measured {} of {} products in {:.1f} s", num_measured, missing.size(),
+               seconds.count());
+  return num_measured;
+}
+
+}  // namespace
+
+absl::Status TuneProducts(CudaDevice& device, Matmul& matmul, CudaStream& stream,
+                          const std::vector<LinearProduct>& products) {
+  const std::string machine = CurrentMachine(device), folder = DefaultCacheFolder();
+  const std::string path = folder.empty() ? "" : TuningCachePath(folder, machine);
+  ProductChoices choices = path.empty() ? ProductChoices() : ReadCache(path, machine);
+  ASSIGN_OR_RETURN(const int num_measured,
+                   MeasureMissing(device, matmul, stream, products, choices));
+  for (const auto& [key, choice] : choices) matmul.Choose(key, choice);
+  if (num_measured == 0 || path.empty()) return absl::OkStatus();
+  if (const absl::Status status = WriteChoices(path, machine, choices); !status.ok()) {
+    spdlog::warn("the measured products cannot be kept in {}: {}; the next start measures again",
+                 path, std::string(status.message()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,20 @@
+// TuneProducts: measures how Matmul best computes a model's products, for every RowBucket that may
+// occur, on the model's own weights in turn (so that they come from memory, as they do in a step)
+// and random x. What the tuning cache has is taken from there; the rest is measured, few rows
+// first, until the time is spent, and written back. Engine thread, before serving.
+#pragma once
+
+#include <vector>
+
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/matmul.h"
+#include "kernels/ops.h"
+
+namespace quire::cuda {
+
+// A failure of the device; a cache that cannot be read or written and too little memory are only
+// warned about.
+absl::Status TuneProducts(CudaDevice& device, Matmul& matmul, CudaStream& stream,
+                          const std::vector<LinearProduct>& products);
+
+}  // namespace quire::cuda
