@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/linear_products.h"
 #include "engine/request_check.h"
 #include "engine/runner/attention_selector.h"
 #include "kernels/base/status_macros.h"
@@ -131,8 +132,18 @@ absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
   return absl::OkStatus();
 }
 
+// Before the KV cache takes the memory that measuring needs.
+absl::Status TuneProducts(const EngineConfig& config, EngineParts& parts) {
+  if (!config.tune_products) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, parts.backend->device().CreateStream());
+  return parts.backend->ops().TuneLinear(
+      *stream, LinearProducts(*parts.weights, parts.model.config.num_layers,
+                              config.max_num_batched_tokens, config.max_num_seqs));
+}
+
 // Activations, sampling state and the KV cache in what memory is left.
 absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
+  RETURN_IF_ERROR(TuneProducts(config, parts));
   const ModelConfig& model = parts.model.config;
   const KvLayout layout = {.groups = GroupLayersByWindow(model.layer_windows),
                            .num_kv_heads = model.num_kv_heads,
