@@ -13,6 +13,7 @@ using Command = std::function<int()>;
 
 Command AddServe(CLI::App& app);
 Command AddThroughput(CLI::App& app);
+Command AddKernels(CLI::App& app);
 Command AddLatency(CLI::App& app);
 Command AddStartup(CLI::App& app);
 

@@ -73,20 +73,25 @@ void AddEngineFlags(CLI::App& command, EngineFlags* flags) {
   flags->command = &command;
 }
 
-absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, StepTrace* trace) {
+absl::StatusOr<BenchEngineConfig> MakeEngineConfig(const EngineFlags& flags) {
   ASSIGN_OR_RETURN(CommandLine line, ParseCommandLine(flags.command->remaining()));
-  std::optional<ShapeFolder> shape;  // read while the engine is opened
-  std::string folder;
   if (flags.shape.empty()) {
-    ASSIGN_OR_RETURN(folder, FindModelFolder(line.settings.model));
-  } else {
-    ASSIGN_OR_RETURN(ShapeFolder made, ShapeFolder::Make(flags.shape));
-    folder = shape.emplace(std::move(made)).path();
+    ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(line.settings.model));
+    return BenchEngineConfig{ToEngineConfig(line.settings, folder), std::nullopt};
   }
-  EngineConfig config = ToEngineConfig(line.settings, folder);
-  if (shape) config.load_format = LoadFormat::kDummy;
-  config.step_trace = trace;
-  return Engine::Open(config);
+  if (!line.settings.model.empty()) {
+    return absl::InvalidArgumentError("--shape and --model exclude each other; give one");
+  }
+  ASSIGN_OR_RETURN(ShapeFolder shape, ShapeFolder::Make(flags.shape));
+  BenchEngineConfig result = {ToEngineConfig(line.settings, shape.path()), std::move(shape)};
+  result.config.load_format = LoadFormat::kDummy;
+  return result;
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, StepTrace* trace) {
+  ASSIGN_OR_RETURN(BenchEngineConfig bench, MakeEngineConfig(flags));
+  bench.config.step_trace = trace;
+  return Engine::Open(bench.config);
 }
 
 absl::StatusOr<std::vector<EngineRequestTimes>> RunItems(Engine& engine,

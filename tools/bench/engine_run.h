@@ -2,12 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
+#include "tools/bench/model_shapes.h"
 #include "tools/bench/workload.h"
 
 namespace quire::bench {
@@ -19,6 +21,13 @@ struct EngineFlags {
   CLI::App* command = nullptr;
 };
 void AddEngineFlags(CLI::App& command, EngineFlags* flags);
+
+// What the flags mean; the folder, if temporary, lives as long as this.
+struct BenchEngineConfig {
+  EngineConfig config;
+  std::optional<ShapeFolder> shape;
+};
+absl::StatusOr<BenchEngineConfig> MakeEngineConfig(const EngineFlags& flags);
 
 // `trace`, if any, outlives the engine.
 absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags,

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
       {"serve", AddServe(app)},
       {"throughput", AddThroughput(app)},
       {"latency", AddLatency(app)},
+      {"kernels", AddKernels(app)},
       {"startup", AddStartup(app)},
   };
   try {

@@ -1,0 +1,185 @@
+#include "tools/bench/op_recorder.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace quire::bench {
+
+namespace {
+
+double Bytes(std::initializer_list<Tensor> tensors) {
+  double bytes = 0;
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.empty()) bytes += static_cast<double>(tensor.num_bytes());
+  }
+  return bytes;
+}
+
+std::string Shape(const Tensor& tensor) {
+  std::vector<int64_t> extents;
+  for (int i = 0; i < tensor.rank(); ++i) extents.push_back(tensor.dim(i));
+  return absl::StrJoin(extents, " x ");
+}
+
+}  // namespace
+
+double AttentionKvBytes(const AttentionGeometry& geometry, const BatchLengths& lengths) {
+  double tokens = 0;
+  for (size_t i = 0; i < lengths.seq_lens.size(); ++i) {
+    int64_t visible = lengths.seq_lens[i];
+    if (geometry.sliding_window > 0) {
+      visible = std::min(visible, geometry.sliding_window + lengths.query_lens[i] - 1);
+    }
+    tokens += static_cast<double>(visible);
+  }
+  return tokens * geometry.num_kv_heads * geometry.head_dim * 2 *
+         static_cast<double>(DTypeBytes(geometry.kv_dtype));
+}
+
+double AttentionFlops(const AttentionGeometry& geometry, const BatchLengths& lengths) {
+  double pairs = 0;
+  for (size_t i = 0; i < lengths.seq_lens.size(); ++i) {
+    for (int64_t j = 0; j < lengths.query_lens[i]; ++j) {
+      int64_t visible = lengths.seq_lens[i] - (lengths.query_lens[i] - 1 - j);
+      if (geometry.sliding_window > 0) visible = std::min(visible, geometry.sliding_window);
+      pairs += static_cast<double>(visible);
+    }
+  }
+  return pairs * 4 * geometry.head_dim * geometry.num_q_heads;
+}
+
+class OpRecorder::RecordingOps : public Ops {
+ public:
+  RecordingOps(Ops& ops, std::vector<RecordedOp>& recorded) : ops_(ops), recorded_(recorded) {}
+
+  absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) override {
+    return ops_.TuneLinear(stream, products);
+  }
+  int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override {
+    return ops_.LinearBytes(out_features, in_features, dtype);
+  }
+  absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) override {
+    return ops_.CreateRowLoader(staging_bytes);
+  }
+  void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override {
+    ops_.FillLinear(stream, weight, args);
+  }
+  void UpdateBlockTables(Stream& stream, const UpdateBlockTablesArgs& args) override {
+    ops_.UpdateBlockTables(stream, args);
+  }
+  void ResetTokenCounts(Stream& stream, const ResetTokenCountsArgs& args) override {
+    ops_.ResetTokenCounts(stream, args);
+  }
+
+  void Embedding(Stream& stream, const EmbeddingArgs& args) override {
+    Record(stream, "embedding", Shape(args.out), 2 * Bytes({args.out}), 0, args, &Ops::Embedding);
+  }
+  void RmsNorm(Stream& stream, const RmsNormArgs& args) override {
+    // A residual is read and written.
+    Record(stream, args.residual.empty() ? "rms_norm" : "add_rms_norm", Shape(args.x),
+           Bytes({args.x, args.residual, args.residual, args.weight, args.out}), 0, args,
+           &Ops::RmsNorm);
+  }
+  void Linear(Stream& stream, const LinearArgs& args) override {
+    const LinearWeight& weight = *args.weight;
+    const int64_t weight_elements = weight.out_features * weight.in_features;
+    Record(stream, "linear",
+           absl::StrCat(args.x.dim(0), " x ", weight.out_features, " x ", weight.in_features),
+           Bytes({args.x, args.bias, args.out}) +
+               static_cast<double>(weight_elements * DTypeBytes(weight.dtype)),
+           2.0 * static_cast<double>(args.x.dim(0) * weight_elements), args, &Ops::Linear);
+  }
+  void RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) override {
+    // All of qkv is read, and written to q_out and the cache.
+    Record(stream, "rope_store_kv", Shape(args.qkv), 2 * Bytes({args.qkv}), 0, args,
+           &Ops::RopeAndStoreKv);
+  }
+  void SiluAndMul(Stream& stream, const SiluAndMulArgs& args) override {
+    Record(stream, "silu_mul", Shape(args.gate_up), Bytes({args.gate_up, args.out}), 0, args,
+           &Ops::SiluAndMul);
+  }
+  void GatherRows(Stream& stream, const GatherRowsArgs& args) override {
+    Record(stream, "gather_rows", Shape(args.out), 2 * Bytes({args.out}), 0, args,
+           &Ops::GatherRows);
+  }
+  void Sample(Stream& stream, const SampleArgs& args) override {
+    Record(stream, "sample", Shape(args.logits), Bytes({args.logits}), 0, args, &Ops::Sample);
+  }
+
+ private:
+  template <typename Args>
+  void Record(Stream& stream, std::string name, std::string shape, double bytes, double flops,
+              const Args& args, void (Ops::*op)(Stream&, const Args&)) {
+    (ops_.*op)(stream, args);
+    recorded_.push_back({std::move(name), std::move(shape), bytes, flops,
+                         [&ops = ops_, op, args](Stream& on) { (ops.*op)(on, args); }});
+  }
+
+  Ops& ops_;
+  std::vector<RecordedOp>& recorded_;
+};
+
+class OpRecorder::RecordingAttention : public AttentionBackend {
+ public:
+  RecordingAttention(AttentionBackend& attention, const BatchLengths& lengths,
+                     std::vector<RecordedOp>& recorded)
+      : attention_(attention), lengths_(lengths), recorded_(recorded) {}
+
+  const AttentionCapabilities& capabilities() const override { return attention_.capabilities(); }
+
+  absl::StatusOr<std::unique_ptr<AttentionPlan>> CreatePlan(
+      const AttentionGeometry& geometry, const AttentionLimits& limits) override {
+    auto plan = attention_.CreatePlan(geometry, limits);
+    if (plan.ok()) geometries_[plan->get()] = geometry;
+    return plan;
+  }
+
+  void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) override {
+    attention_.Plan(stream, plan, batch);
+    double blocks = 0;
+    for (const int32_t length : lengths_.seq_lens) {
+      blocks += CeilDiv(length, geometries_[&plan].block_size);
+    }
+    recorded_.push_back({"attention_plan", absl::StrCat(batch.num_seqs, " sequences"),
+                         blocks * sizeof(BlockId), 0,
+                         [this, &plan, batch](Stream& on) { attention_.Plan(on, plan, batch); }});
+  }
+
+  void Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) override {
+    attention_.Run(stream, plan, args);
+    const AttentionGeometry& geometry = geometries_[&plan];
+    const std::string window =
+        geometry.sliding_window > 0 ? absl::StrCat(", window ", geometry.sliding_window) : "";
+    recorded_.push_back({"attention", absl::StrCat(Shape(args.q), window),
+                         AttentionKvBytes(geometry, lengths_) + Bytes({args.q, args.out}),
+                         AttentionFlops(geometry, lengths_),
+                         [this, &plan, args](Stream& on) { attention_.Run(on, plan, args); }});
+  }
+
+ private:
+  AttentionBackend& attention_;
+  const BatchLengths& lengths_;
+  std::vector<RecordedOp>& recorded_;
+  absl::flat_hash_map<const AttentionPlan*, AttentionGeometry> geometries_;
+};
+
+OpRecorder::OpRecorder(Backend& backend)
+    : backend_(backend),
+      ops_(std::make_unique<RecordingOps>(backend.ops(), recorded_)),
+      attention_(std::make_unique<RecordingAttention>(*backend.attention(AttentionPath::kNative),
+                                                      lengths_, recorded_)) {}
+
+OpRecorder::~OpRecorder() = default;
+
+Ops& OpRecorder::ops() { return *ops_; }
+
+AttentionBackend* OpRecorder::attention(AttentionPath path) {
+  if (path == AttentionPath::kNative) return attention_.get();
+  return backend_.attention(path);
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,205 @@
+#include "tools/bench/step_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "kernels/base/status_macros.h"
+
+namespace quire::bench {
+
+absl::StatusOr<std::unique_ptr<StepOps>> StepOps::Create(GraphTimer& timer,
+                                                         const EngineConfig& config,
+                                                         const std::vector<StepShape>& shapes) {
+  std::unique_ptr<StepOps> ops(new StepOps(timer));
+  RETURN_IF_ERROR(ops->Open(config, shapes));
+  return ops;
+}
+
+absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepShape>& shapes) {
+  ASSIGN_OR_RETURN(model_, LoadModelConfig(config.model_folder));
+  dtype_ = config.dtype.value_or(model_.dtype == DType::kF16 ? DType::kBF16 : model_.dtype);
+  block_size_ = config.block_size;
+  AttentionLimits limits = {.max_num_seqs = 0, .max_num_tokens = 0, .max_blocks_per_seq = 0};
+  int64_t max_len = 0;
+  for (const StepShape& shape : shapes) {
+    limits.max_num_seqs = std::max<int64_t>(limits.max_num_seqs, shape.num_seqs);
+    limits.max_num_tokens =
+        std::max<int64_t>(limits.max_num_tokens, shape.num_seqs * shape.query_len);
+    max_len = std::max<int64_t>(max_len, shape.seq_len);
+  }
+  if (max_len > MaxSequenceLength(model_)) {
+    return absl::InvalidArgumentError("the context is longer than the model's");
+  }
+  limits.max_blocks_per_seq = block_table_stride_ = CeilDiv<int64_t>(max_len, block_size_);
+  ASSIGN_OR_RETURN(Weights weights, Weights::Load(recorder_, model_, config.model_folder,
+                                                  {.format = LoadFormat::kDummy,
+                                                   .dtype = dtype_,
+                                                   .num_threads = config.num_threads}));
+  weights_ = std::make_unique<Weights>(std::move(weights));
+  RETURN_IF_ERROR(OpenCache(config, limits));
+  ASSIGN_OR_RETURN(decoder_, Decoder::Create(recorder_, model_, *weights_,
+                                             *recorder_.attention(AttentionPath::kNative), dtype_,
+                                             {.max_num_tokens = limits.max_num_tokens,
+                                              .max_logit_rows = limits.max_num_seqs,
+                                              .max_model_len = max_len}));
+  return TuneLinear(limits.max_num_tokens, limits.max_num_seqs);
+}
+
+absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimits& limits) {
+  const KvLayout layout = {.groups = GroupLayersByWindow(model_.layer_windows),
+                           .num_kv_heads = model_.num_kv_heads,
+                           .head_dim = model_.head_dim,
+                           .block_size = config.block_size,
+                           .dtype = dtype_};
+  // Any two groups may share blocks: this is about time, not values.
+  const int64_t num_blocks = limits.max_num_seqs * limits.max_blocks_per_seq;
+  ASSIGN_OR_RETURN(KvArena arena, KvArena::Allocate(timer_.backend().device(), layout, num_blocks));
+  arena_ = std::make_unique<KvArena>(std::move(arena));
+  const auto num_layers = static_cast<int>(layout.groups[0].layers.size());
+  for (int i = 0; i < num_layers; ++i) {
+    const KvCacheView view = arena_->LayerView(layout.groups[0].layers[i]);
+    timer_.FillRandom(std::min(view.k, view.v), dtype_, num_blocks * view.block_stride, i);
+  }
+  for (const KvLayerGroup& group : layout.groups) {
+    const AttentionGeometry geometry = {
+        .num_q_heads = model_.num_q_heads,
+        .num_kv_heads = model_.num_kv_heads,
+        .head_dim = model_.head_dim,
+        .block_size = config.block_size,
+        .query_dtype = dtype_,
+        .kv_dtype = dtype_,
+        .scale = 1.0f / std::sqrt(static_cast<float>(model_.head_dim)),
+        .sliding_window = group.sliding_window};
+    ASSIGN_OR_RETURN(auto plan,
+                     recorder_.attention(AttentionPath::kNative)->CreatePlan(geometry, limits));
+    plans_.push_back(std::move(plan));
+  }
+  return timer_.stream().Synchronize();
+}
+
+absl::Status StepOps::TuneLinear(int64_t max_num_tokens, int64_t max_num_seqs) {
+  std::vector<LinearProduct> products(5);
+  for (int i = 0; i < model_.num_layers; ++i) {
+    const LayerWeights& layer = weights_->layer(i);
+    products[0].weights.push_back(&layer.qkv);
+    products[1].weights.push_back(&layer.o);
+    products[2].weights.push_back(&layer.gate_up);
+    products[3].weights.push_back(&layer.down);
+  }
+  const LayerWeights& first = weights_->layer(0);
+  products[0].bias = first.qkv_bias;
+  products[1].bias = first.o_bias;
+  products[2].bias = first.gate_up_bias;
+  products[3].bias = first.down_bias;
+  for (LinearProduct& product : products) {
+    product.out_dtype = dtype_;
+    product.max_num_rows = max_num_tokens;
+  }
+  products[4].weights.push_back(&weights_->lm_head());
+  products[4].out_dtype = DType::kF32;
+  products[4].max_num_rows = max_num_seqs;
+  return recorder_.ops().TuneLinear(timer_.stream(), products);
+}
+
+absl::Status StepOps::UploadBatch(const StepShape& shape) {
+  const int32_t num_tokens = shape.num_seqs * shape.query_len;
+  const int64_t stride = block_table_stride_;
+  const int64_t blocks_of_seq = CeilDiv<int64_t>(shape.seq_len, block_size_);
+  std::mt19937 random(1);
+  std::vector<BlockId> shuffled(shape.num_seqs * blocks_of_seq);
+  std::iota(shuffled.begin(), shuffled.end(), 0);
+  std::shuffle(shuffled.begin(), shuffled.end(), random);
+  std::vector<BlockId> tables(shape.num_seqs * stride, kNoBlock);
+  std::vector<int32_t> ids, cu_seqlens_q = {0}, rows, logit_indices;
+  std::vector<int64_t> positions, slots;
+  for (int32_t i = 0; i < shape.num_seqs; ++i) {
+    const BlockId* blocks = shuffled.data() + i * blocks_of_seq;
+    std::copy_n(blocks, blocks_of_seq, tables.begin() + i * stride);
+    for (int64_t position = shape.seq_len - shape.query_len; position < shape.seq_len; ++position) {
+      ids.push_back(static_cast<int32_t>(random() % model_.vocab_size));
+      positions.push_back(position);
+      slots.push_back(int64_t{blocks[position / block_size_]} * block_size_ +
+                      position % block_size_);
+    }
+    cu_seqlens_q.push_back((i + 1) * shape.query_len);
+    rows.push_back(i);
+    logit_indices.push_back((i + 1) * shape.query_len - 1);
+  }
+  const std::vector<int32_t> seq_lens(shape.num_seqs, shape.seq_len);
+  ASSIGN_OR_RETURN(ids_, timer_.Upload(ids));
+  ASSIGN_OR_RETURN(positions_, timer_.Upload(positions));
+  ASSIGN_OR_RETURN(slots_, timer_.Upload(slots));
+  ASSIGN_OR_RETURN(tables_, timer_.Upload(tables));
+  ASSIGN_OR_RETURN(cu_seqlens_q_, timer_.Upload(cu_seqlens_q));
+  ASSIGN_OR_RETURN(seq_lens_, timer_.Upload(seq_lens));
+  ASSIGN_OR_RETURN(rows_, timer_.Upload(rows));
+  ASSIGN_OR_RETURN(last_token_, timer_.Upload(rows));
+  ASSIGN_OR_RETURN(logit_indices_, timer_.Upload(logit_indices));
+  recorder_.SetLengths({std::vector<int32_t>(shape.num_seqs, shape.query_len), seq_lens});
+  CHECK_EQ(static_cast<int32_t>(ids.size()), num_tokens);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<RecordedOp>> StepOps::Record(const StepShape& shape) {
+  RETURN_IF_ERROR(UploadBatch(shape));
+  recorder_.Take();
+  DecoderInputs inputs = {.num_tokens = int64_t{shape.num_seqs} * shape.query_len,
+                          .input_ids = ids_.as<int32_t>(),
+                          .row_last_token = last_token_.as<int32_t>(),
+                          .positions = positions_.as<int64_t>(),
+                          .slot_mapping = {},
+                          .plans = {}};
+  for (const auto& plan : plans_) {
+    recorder_.attention(AttentionPath::kNative)
+        ->Plan(timer_.stream(), *plan,
+               {.num_seqs = shape.num_seqs,
+                .num_tokens = shape.num_seqs * shape.query_len,
+                .num_decodes = shape.query_len == 1 ? shape.num_seqs : 0,
+                .max_seqlen_q = shape.query_len,
+                .max_seqlen_k = shape.seq_len,
+                .cu_seqlens_q = cu_seqlens_q_.as<int32_t>(),
+                .seq_lens = seq_lens_.as<int32_t>(),
+                .seq_rows = rows_.as<int32_t>(),
+                .block_tables = tables_.as<BlockId>(),
+                .block_table_stride = block_table_stride_});
+    inputs.slot_mapping.push_back(slots_.as<int64_t>());
+    inputs.plans.push_back(plan.get());
+  }
+  decoder_->Forward(timer_.stream(), inputs, *arena_);
+  RETURN_IF_ERROR(EnqueueSampling(shape));
+  RETURN_IF_ERROR(timer_.stream().Synchronize());
+  return recorder_.Take();
+}
+
+// Greedy, as in the throughput workloads.
+absl::Status StepOps::EnqueueSampling(const StepShape& shape) {
+  const int64_t num_rows = shape.num_seqs;
+  std::vector<SamplingRow> sampling(num_rows);
+  for (int64_t i = 0; i < num_rows; ++i) {
+    sampling[i].row = static_cast<int32_t>(i);
+    sampling[i].temperature = 0;
+  }
+  Device& device = timer_.backend().device();
+  ASSIGN_OR_RETURN(sampling_, timer_.Upload(sampling));
+  ASSIGN_OR_RETURN(counts_, device.Allocate(4));
+  ASSIGN_OR_RETURN(sampled_, device.Allocate(num_rows * (4 + 2 * kMaxLogprobs) * 4));
+  auto* words = sampled_.as<int32_t>();
+  recorder_.ops().Sample(
+      timer_.stream(),
+      {.logits = decoder_->Logits(timer_.stream(), logit_indices_.as<int32_t>(), num_rows),
+       .rows = sampling_.as<SamplingRow>(),
+       .bias = nullptr,
+       .token_counts = counts_.as<int32_t>(),
+       .row_last_token = last_token_.as<int32_t>(),
+       .sampled_ids = words,
+       .sampled_logprobs = reinterpret_cast<float*>(words + num_rows),
+       .sampled_ranks = words + 2 * num_rows,
+       .top_ids = words + 3 * num_rows,
+       .top_logprobs = reinterpret_cast<float*>(words + (3 + kMaxLogprobs) * num_rows)});
+  return absl::OkStatus();
+}
+
+}  // namespace quire::bench
