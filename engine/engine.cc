@@ -14,6 +14,7 @@
 #include "engine/inbox.h"
 #include "engine/output_writer.h"
 #include "engine/request_check.h"
+#include "engine/watchdog.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 
@@ -24,7 +25,10 @@ namespace quire {
 class Engine::Impl {
  public:
   Impl(const EngineConfig& config, std::unique_ptr<EngineParts> parts)
-      : config_(config), inbox_(std::make_shared<Inbox>()), parts_(std::move(parts)) {
+      : config_(config),
+        inbox_(std::make_shared<Inbox>()),
+        parts_(std::move(parts)),
+        watchdog_(config.watchdog_timeout, [this] { FailHung(); }) {
     PublishStatus();
     thread_ = std::thread([this] { Run(); });
   }
@@ -64,6 +68,8 @@ class Engine::Impl {
   void LeaveQueue(ActiveRequest& active);
   void Count(const SchedulerOutput& output);
   void Fail(const absl::Status& status);
+  void FailHung();
+  std::function<void(const absl::Status&)> FailureCallback();
   void FailAll(const absl::Status& status);
   void PublishStatus();
 
@@ -86,6 +92,7 @@ class Engine::Impl {
   uint64_t num_steps_ = 0;
   int64_t num_prompt_tokens_ = 0;
   int64_t num_generated_tokens_ = 0;
+  Watchdog watchdog_;
   std::thread thread_;
 };
 
@@ -155,10 +162,14 @@ void Engine::Impl::PublishStatus() {
 void Engine::Impl::Run() {
   bool progress = true;  // the last round scheduled or committed something
   while (!inbox_->closed()) {
-    for (InboxMessage& message : inbox_->Take(/*wait=*/!progress)) Handle(std::move(message));
+    if (!progress) watchdog_.Rest();
+    std::vector<InboxMessage> messages = inbox_->Take(/*wait=*/!progress);
+    watchdog_.BeginRound();
+    for (InboxMessage& message : messages) Handle(std::move(message));
     progress = Step();
     PublishStatus();
   }
+  watchdog_.Rest();
   // What was posted before the inbox closed is answered, not dropped.
   for (InboxMessage& message : inbox_->Take(/*wait=*/false)) Handle(std::move(message));
   FailAll(absl::UnavailableError(failed_ ? "the engine has failed; retry on another server"
@@ -209,16 +220,29 @@ void Engine::Impl::Count(const SchedulerOutput& output) {
 
 // The device is lost: every stream ends retryably, nothing is admitted any more, the owner is told.
 void Engine::Impl::Fail(const absl::Status& status) {
-  failed_ = true;
+  const bool first = !failed_.exchange(true);
   inbox_->Close();
   FailAll(absl::UnavailableError(
       absl::StrCat("device error: ", status.message(), "; retry on another server")));
-  std::function<void(const absl::Status&)> on_failure;
-  {
-    std::lock_guard lock(mutex_);
-    on_failure = on_failure_;
-  }
-  if (on_failure) on_failure(status);
+  const auto on_failure = FailureCallback();
+  if (first && on_failure) on_failure(status);
+}
+
+// Watchdog's thread. The engine's may hang anywhere, so its streams are left to their reader.
+void Engine::Impl::FailHung() {
+  if (failed_.exchange(true)) return;
+  inbox_->Close();
+  const auto on_failure = FailureCallback();
+  const auto status = absl::DeadlineExceededError(
+      absl::StrCat("a step has not ended within ", absl::FormatDuration(config_.watchdog_timeout)));
+  CHECK(on_failure) << status.message();  // nobody else would end the process
+  on_failure(status);
+}
+
+std::function<void(const absl::Status&)> Engine::Impl::FailureCallback() {
+  std::lock_guard lock(mutex_);
+  status_.failed = true;
+  return on_failure_;
 }
 
 void Engine::Impl::Handle(InboxMessage message) {
@@ -339,6 +363,7 @@ bool Engine::WaitUntilIdle(absl::Time deadline) { return impl_->WaitUntilIdle(de
 int64_t Engine::FlushPrefixCache() { return impl_->FlushPrefixCache(); }
 EngineStatus Engine::status() const { return impl_->status(); }
 const ModelInfo& Engine::model_info() const { return impl_->parts().model; }
+const StartStages& Engine::start_stages() const { return impl_->parts().stages.stages(); }
 const MemoryLedger& Engine::memory_ledger() const { return impl_->parts().ledger; }
 
 void Engine::SetFailureCallback(std::function<void(const absl::Status&)> on_failure) {

@@ -15,6 +15,7 @@
 #include "engine/engine_config.h"
 #include "engine/engine_status.h"
 #include "engine/output_stream.h"
+#include "engine/start_clock.h"
 #include "kernels/backend.h"
 #include "scheduler/request.h"
 
@@ -58,9 +59,12 @@ class Engine {
   EngineStatus status() const;          // a snapshot; any thread
   const ModelInfo& model_info() const;  // fixed after Open
   const MemoryLedger& memory_ledger() const;
+  const StartStages& start_stages() const;  // of Open
 
-  // Called once, from the engine's thread, after a device error has failed every stream. The server
-  // turns unhealthy and ends the process with exit code 70. Set before the first Submit.
+  // Called once: from the engine's thread, after a device error has failed every stream, or from
+  // the watchdog's, when a step has not ended in time and the engine's thread may never answer
+  // again, so that the streams are the caller's to end. The server turns unhealthy and ends the
+  // process with exit code 70. Set before the first Submit.
   void SetFailureCallback(std::function<void(const absl::Status&)> on_failure);
 
  private:

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/time/time.h"
 #include "engine/model/weights.h"
 #include "engine/runner/step_trace.h"
 #include "kernels/attention.h"
@@ -39,6 +40,7 @@ struct EngineConfig {
   StepTrace* step_trace = nullptr;  // outlives the engine; null: nothing is traced
 
   // Bounds.
+  absl::Duration watchdog_timeout = absl::InfiniteDuration();  // of one step, then the engine fails
   int64_t max_waiting_requests = 1024;
   int64_t max_waiting_tokens = 1 << 22;
 };

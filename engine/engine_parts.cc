@@ -109,6 +109,40 @@ BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const Engi
   return blocks;
 }
 
+// Memory of a GPU that nobody asks for by size, and that comes after the cache, whose size it would
+// otherwise have to come out of: graphs, attention plans, the code of kernels when it is first
+// used. What it really took is a line of the ledger.
+int64_t LateBytes(Backend& backend) {
+  return backend.device().info().kind == DeviceKind::kCuda ? 768 * kMiB : 0;
+}
+
+// On a GPU, which counts for itself, what is not accounted for is an entry, too.
+absl::Status CloseLedger(Backend& backend, MemoryLedger& ledger) {
+  ASSIGN_OR_RETURN(const MemoryInfo memory, backend.device().Memory());
+  ledger.free_bytes = memory.free_bytes;
+  if (backend.device().info().kind != DeviceKind::kCuda) return absl::OkStatus();
+  int64_t other_bytes = ledger.available_bytes - memory.free_bytes;
+  for (const auto& [what, bytes] : ledger.entries) other_bytes -= bytes;
+  ledger.Add("graphs, plans, code, rounding", other_bytes);
+  return absl::OkStatus();
+}
+
+// Adds to a shortage what to change.
+template <typename T>
+absl::StatusOr<T> Advise(absl::StatusOr<T> result, absl::string_view advice) {
+  if (!absl::IsResourceExhausted(result.status())) return result;
+  return absl::ResourceExhaustedError(absl::StrCat(result.status().message(), "; ", advice));
+}
+
+// Adds to a shortage where the memory went so far.
+absl::Status AddLedger(const absl::Status& status, EngineParts& parts) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  const absl::StatusOr<MemoryInfo> memory = parts.backend->device().Memory();
+  if (memory.ok()) parts.ledger.free_bytes = memory->free_bytes;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(status.message(), "; memory in MiB: ", parts.ledger.ToLine()));
+}
+
 // Configuration and weights: what does not depend on the batch.
 absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
   RETURN_IF_ERROR(CheckLimits(config));
@@ -118,17 +152,21 @@ absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
   ASSIGN_OR_RETURN(parts.model.max_model_len, ServingModelLen(config, parts.model.config));
   ASSIGN_OR_RETURN(const MemoryInfo memory, parts.backend->device().Memory());
   parts.ledger.total_bytes = memory.total_bytes;
-  parts.ledger.available_bytes = memory.free_bytes;
+  parts.ledger.available_bytes = parts.ledger.free_bytes = memory.free_bytes;
   const WeightsOptions options = {.format = config.load_format,
                                   .dtype = parts.model.dtype,
                                   .seed = config.seed,
                                   .num_threads = config.num_threads};
-  ASSIGN_OR_RETURN(Weights weights,
-                   Weights::Load(*parts.backend, parts.model.config, config.model_folder, options));
+  ASSIGN_OR_RETURN(
+      Weights weights,
+      Advise(
+          Weights::Load(*parts.backend, parts.model.config, config.model_folder, options),
+          "the model does not fit: serve a smaller one, end other programs on this device, or use "
+          "one with more memory"));
   parts.weights = std::make_unique<Weights>(std::move(weights));
   parts.model.num_parameters = parts.weights->num_parameters();
   parts.model.device_name = parts.backend->device().info().name;
-  parts.ledger.entries.emplace_back("weights", parts.weights->size_bytes());
+  parts.ledger.Add("weights", parts.weights->size_bytes());
   return absl::OkStatus();
 }
 
@@ -163,22 +201,30 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
   const DecoderLimits limits = {.max_num_tokens = config.max_num_batched_tokens,
                                 .max_logit_rows = config.max_num_seqs,
                                 .max_model_len = parts.model.max_model_len};
-  ASSIGN_OR_RETURN(parts.decoder, Decoder::Create(*parts.backend, model, *parts.weights, *attention,
-                                                  parts.model.dtype, limits));
-  parts.ledger.entries.emplace_back("activations", parts.decoder->size_bytes());
+  ASSIGN_OR_RETURN(parts.decoder,
+                   Advise(Decoder::Create(*parts.backend, model, *parts.weights, *attention,
+                                          parts.model.dtype, limits),
+                          "lower --max-num-batched-tokens, --max-num-seqs or --max-model-len"));
+  parts.ledger.Add("activations", parts.decoder->size_bytes());
   ASSIGN_OR_RETURN(MemoryInfo memory, parts.backend->device().Memory());
-  memory.free_bytes -= ModelRunner::BytesFor(runner);
+  memory.free_bytes -= ModelRunner::BytesFor(runner) + LateBytes(*parts.backend);
   ASSIGN_OR_RETURN(parts.model.num_kv_blocks,
                    PlanNumBlocks(config, layout, parts.model.max_model_len, memory));
   parts.model.block_size = config.block_size;
-  ASSIGN_OR_RETURN(KvArena arena,
-                   KvArena::Allocate(parts.backend->device(), layout, parts.model.num_kv_blocks));
+  ASSIGN_OR_RETURN(
+      KvArena arena,
+      Advise(KvArena::Allocate(parts.backend->device(), layout, parts.model.num_kv_blocks),
+             "lower --gpu-memory-utilization or --kv-cache-memory-bytes"));
   parts.kv_arena = std::make_unique<KvArena>(std::move(arena));
-  ASSIGN_OR_RETURN(parts.runner, ModelRunner::Create(*parts.backend, *attention, *parts.decoder,
-                                                     *parts.kv_arena, runner));
-  parts.ledger.entries.emplace_back("batch and sampling state", parts.runner->size_bytes());
-  parts.ledger.entries.emplace_back("KV cache", parts.kv_arena->size_bytes());
-  return absl::OkStatus();
+  parts.stages.End("memory");
+  ASSIGN_OR_RETURN(parts.runner,
+                   Advise(ModelRunner::Create(*parts.backend, *attention, *parts.decoder,
+                                              *parts.kv_arena, runner),
+                          "lower --gpu-memory-utilization, --kv-cache-memory-bytes, --max-num-seqs "
+                          "or --max-num-batched-tokens"));
+  parts.ledger.Add("KV cache", parts.kv_arena->size_bytes());
+  parts.ledger.Add("batch and sampling state", parts.runner->size_bytes());
+  return CloseLedger(*parts.backend, parts.ledger);
 }
 
 }  // namespace
@@ -197,20 +243,22 @@ absl::StatusOr<int64_t> PlanNumBlocks(const EngineConfig& config, const KvLayout
   const int64_t needed = CeilDiv<int64_t>(max_model_len, layout.block_size) *
                          static_cast<int64_t>(layout.groups.size());
   if (num_blocks >= needed) return num_blocks;
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the KV cache would get ", std::max<int64_t>(bytes, 0) / kMiB, " MiB, ",
-                   num_blocks, " blocks; one sequence of ", max_model_len, " tokens needs ", needed,
-                   " blocks, ", needed * layout.BlockBytes() / kMiB,
-                   " MiB: lower --max-model-len, or give more with --kv-cache-memory-bytes or "
-                   "--gpu-memory-utilization"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the KV cache would get ", std::max<int64_t>(bytes, 0) / kMiB, " MiB, ", num_blocks,
+      " blocks; one sequence of ", max_model_len, " tokens needs ", needed, " blocks, ",
+      needed * layout.BlockBytes() / kMiB,
+      " MiB: lower --max-model-len, or give more with --kv-cache-memory-bytes or a higher "
+      "--gpu-memory-utilization"));
 }
 
 absl::StatusOr<std::unique_ptr<EngineParts>> OpenEngineParts(const EngineConfig& config,
                                                              std::unique_ptr<Backend> backend) {
   auto parts = std::make_unique<EngineParts>();
   parts->backend = std::move(backend);
-  RETURN_IF_ERROR(OpenModel(config, *parts));
-  RETURN_IF_ERROR(OpenRunner(config, *parts));
+  RETURN_IF_ERROR(AddLedger(OpenModel(config, *parts), *parts));
+  parts->stages.End("weights");
+  RETURN_IF_ERROR(AddLedger(OpenRunner(config, *parts), *parts));
+  parts->stages.End("runner");
   parts->scheduler =
       std::make_unique<Scheduler>(MakeSchedulerConfig(config, parts->model.max_model_len),
                                   MakeBlockManagerConfig(config, *parts));

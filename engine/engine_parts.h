@@ -10,6 +10,7 @@
 #include "engine/engine_status.h"
 #include "engine/model/decoder.h"
 #include "engine/runner/model_runner.h"
+#include "engine/start_clock.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"
 #include "scheduler/scheduler.h"
@@ -20,6 +21,7 @@ namespace quire {
 struct EngineParts {
   ModelInfo model;
   MemoryLedger ledger;
+  StartClock stages;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Weights> weights;
   std::unique_ptr<Decoder> decoder;

@@ -31,13 +31,19 @@ struct ModelInfo {
   std::string device_name;
 };
 
-// Where memory went at start, in the order it was allocated.
+// Where memory went at start, in the order it was allocated. What was in use before, the entries
+// and what is free add up to the device's memory.
 struct MemoryLedger {
   std::vector<std::pair<std::string, int64_t>> entries;  // what, bytes
   int64_t total_bytes = 0;                               // of the device
   int64_t available_bytes = 0;                           // when the engine was opened
+  int64_t free_bytes = 0;                                // now
+
+  void Add(std::string what, int64_t bytes) { entries.emplace_back(std::move(what), bytes); }
   // One line per entry, aligned, in MiB.
   std::string ToString() const;
+  // The same in one line, without the unit, MiB.
+  std::string ToLine() const;
 };
 
 }  // namespace quire

@@ -47,6 +47,7 @@ ModelFacts MakeFacts(const Settings& settings, const std::string& model_folder,
                           : model_folder.substr(model_folder.find_last_of('/') + 1);
   facts.vocab_size = info.config.vocab_size;
   facts.max_model_len = info.max_model_len;
+  facts.has_tokenizer = !settings.skip_tokenizer_init;
   if (settings.generation_config == "auto") facts.defaults = info.generation;
   for (const std::vector<TokenId>* ids :
        {&info.config.eos_token_ids, &info.generation.eos_token_ids}) {
@@ -56,6 +57,12 @@ ModelFacts MakeFacts(const Settings& settings, const std::string& model_folder,
   facts.eos_token_ids.erase(std::unique(facts.eos_token_ids.begin(), facts.eos_token_ids.end()),
                             facts.eos_token_ids.end());
   return facts;
+}
+
+absl::StatusOr<std::unique_ptr<PromptEncoder>> LoadEncoder(const Settings& settings,
+                                                           const std::string& model_folder) {
+  if (settings.skip_tokenizer_init) return PromptEncoder::WithoutTokenizer();
+  return PromptEncoder::Load(model_folder, settings.chat_template);
 }
 
 // Raises the soft limit of open files to the hard one; returns how many connections then fit. Each
@@ -82,6 +89,7 @@ struct Server::Parts {
   std::string address;
   ModelFacts facts;
   std::unique_ptr<PromptEncoder> encoder;
+  StartClock stages;
   EngineCanceller canceller;
   RequestRegistry registry;
   OutputPump pump;
@@ -94,13 +102,18 @@ struct Server::Parts {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const Settings& settings, const std::string& model_folder, Listener listener,
-    std::function<void(const absl::Status&)> on_engine_failure) {
+    const BackendOpener& open_backend, std::function<void(const absl::Status&)> on_engine_failure) {
   auto parts = std::make_unique<Parts>(absl::Seconds(settings.stream_stall_timeout));
-  auto encoder = std::async(std::launch::async, [&] {
-    return PromptEncoder::Load(model_folder, settings.chat_template);
-  });
-  ASSIGN_OR_RETURN(parts->engine, Engine::Open(ToEngineConfig(settings, model_folder)));
+  auto encoder =
+      std::async(std::launch::async, [&] { return LoadEncoder(settings, model_folder); });
+  const EngineConfig config = ToEngineConfig(settings, model_folder);
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
+                   open_backend({.kind = config.device, .num_threads = config.num_threads}));
+  parts->stages.End("device");
+  ASSIGN_OR_RETURN(parts->engine, Engine::Open(config, std::move(backend)));
+  parts->stages.End(parts->engine->start_stages());
   ASSIGN_OR_RETURN(parts->encoder, encoder.get());
+  parts->stages.End("tokenizer");
   parts->facts = MakeFacts(settings, model_folder, parts->engine->model_info());
   parts->canceller.Attach(parts->engine.get());
   parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork);
@@ -122,6 +135,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
                                    [grpc = parts->grpc.get()](UniqueFd connection) {
                                      grpc->AddConnection(std::move(connection));
                                    }));
+  parts->stages.End("port");
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
 
@@ -129,8 +143,8 @@ Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Server::~Server() {
   parts_->acceptor.reset();
-  EndStreams();
-  parts_->grpc->Shutdown(absl::Now() + kLastDelivery);
+  EndStreams(absl::UnavailableError("the server is shutting down"));
+  FinishCalls(absl::Now() + kLastDelivery);
 }
 
 void Server::BeginDrain() {
@@ -142,9 +156,11 @@ bool Server::WaitUntilDrained(absl::Time deadline) {
   return parts_->registry.WaitUntilEmpty(deadline);
 }
 
-void Server::EndStreams() {
-  parts_->pump.EndAll(absl::UnavailableError("the server is shutting down"));
-}
+void Server::EndStreams(const absl::Status& status) { parts_->pump.EndAll(status); }
+
+void Server::FinishCalls(absl::Time deadline) { parts_->grpc->Shutdown(deadline); }
+
+const StartStages& Server::start_stages() const { return parts_->stages.stages(); }
 
 std::string Server::Describe() const {
   const ModelInfo& info = parts_->engine->model_info();

@@ -9,18 +9,25 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "engine/start_clock.h"
+#include "kernels/backend.h"
 #include "server/settings/settings.h"
 #include "server/transport/listener.h"
 
 namespace quire {
 
+// How a server comes by its device: OpenBackend, or what a test puts in its place.
+using BackendOpener =
+    std::function<absl::StatusOr<std::unique_ptr<Backend>>(const BackendOptions& options)>;
+
 class Server {
  public:
   // Loads tokenizer, template and engine side by side, then begins to accept on `listener`.
-  // `on_engine_failure` is called at most once, from the engine's thread, after every stream has
-  // been failed. Statuses as server/exit_code.h maps them.
+  // `on_engine_failure` is called at most once, from a thread of the engine's; then the server is
+  // to be ended with EndStreams. Statuses as server/exit_code.h maps them.
   static absl::StatusOr<std::unique_ptr<Server>> Start(
       const Settings& settings, const std::string& model_folder, Listener listener,
+      const BackendOpener& open_backend,
       std::function<void(const absl::Status&)> on_engine_failure);
   ~Server();
   Server(const Server&) = delete;
@@ -30,12 +37,15 @@ class Server {
   void BeginDrain();
   // Waits until no request runs; false when the deadline came first.
   bool WaitUntilDrained(absl::Time deadline);
-  // Ends what still runs with UNAVAILABLE.
-  void EndStreams();
+  // Ends what still runs with this status, whether the engine still answers or not.
+  void EndStreams(const absl::Status& status);
+  // Waits until every client has the end of its calls; those that are left then are cancelled.
+  void FinishCalls(absl::Time deadline);
 
   // One line for the log: address, model, device, context, cache.
   std::string Describe() const;
   std::string MemoryLedger() const;
+  const StartStages& start_stages() const;
 
  private:
   struct Parts;

@@ -15,6 +15,7 @@ struct ModelFacts {
   std::string served_name;
   int64_t vocab_size = 0;
   int64_t max_model_len = 0;
+  bool has_tokenizer = true;           // false with --skip-tokenizer-init: token ids only
   GenerationConfig defaults;           // empty with --generation-config none
   std::vector<TokenId> eos_token_ids;  // of config.json and generation_config.json
 };

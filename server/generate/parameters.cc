@@ -115,7 +115,13 @@ absl::Status ConvertStopTokens(const v1::Stop& message, const ModelFacts& model,
   return absl::OkStatus();
 }
 
-absl::Status ConvertStopStrings(const v1::Stop& message, OutputOptions* output) {
+absl::Status ConvertStopStrings(const v1::Stop& message, const ModelFacts& model,
+                                OutputOptions* output) {
+  if (message.stop_strings_size() > 0 && !model.has_tokenizer) {
+    return absl::FailedPreconditionError(
+        "stop.stop_strings: this server runs without a tokenizer (--skip-tokenizer-init); send "
+        "stop_token_ids");
+  }
   RETURN_IF_ERROR(CheckCount("stop.stop_strings", message.stop_strings_size(), kMaxStopStrings));
   for (const std::string& text : message.stop_strings()) {
     if (text.empty()) {
@@ -141,10 +147,10 @@ absl::Status ConvertStop(const v1::Stop& message, const ModelFacts& model, Gener
     return OutOfRange("stop.min_tokens", stop.min_tokens, "0 .. max_tokens");
   }
   RETURN_IF_ERROR(ConvertStopTokens(message, model, &stop));
-  return ConvertStopStrings(message, &job->output);
+  return ConvertStopStrings(message, model, &job->output);
 }
 
-absl::Status ConvertOutput(const v1::Output& message, GenerationJob* job) {
+absl::Status ConvertOutput(const v1::Output& message, const ModelFacts& model, GenerationJob* job) {
   SamplingParams& sampling = job->request.sampling;
   OutputOptions& output = job->output;
   output.logprobs = message.has_logprobs();
@@ -158,7 +164,8 @@ absl::Status ConvertOutput(const v1::Output& message, GenerationJob* job) {
         CheckRange("output.prompt_logprobs", message.prompt_logprobs(), 0, kMaxLogprobs));
     sampling.prompt_logprobs = message.prompt_logprobs();
   }
-  output.return_token_ids = message.return_token_ids();
+  // Without a tokenizer there is nothing else to return.
+  output.return_token_ids = message.return_token_ids() || !model.has_tokenizer;
   output.skip_special_tokens =
       message.has_skip_special_tokens() ? message.skip_special_tokens() : true;
   return absl::OkStatus();
@@ -181,7 +188,7 @@ absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& messa
   job.request.cache_salt = message.cache_salt();
   RETURN_IF_ERROR(ConvertSampling(message.sampling(), model, random_seed, &job.request.sampling));
   RETURN_IF_ERROR(ConvertStop(message.stop(), model, &job));
-  RETURN_IF_ERROR(ConvertOutput(message.output(), &job));
+  RETURN_IF_ERROR(ConvertOutput(message.output(), model, &job));
   return job;
 }
 

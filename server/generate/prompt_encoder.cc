@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "server/generate/chat_input.h"
 #include "server/generate/parameters.h"
@@ -17,6 +18,9 @@ namespace {
 absl::Status InField(const std::string& field, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(field, ": ", status.message()));
 }
+
+// A tokenizer.json without a single token.
+constexpr char kNoTokens[] = R"({"model": {"type": "BPE", "vocab": {}, "merges": []}})";
 
 std::string TokenOrEmpty(const Tokenizer& tokenizer, std::optional<TokenId> id) {
   return id.has_value() ? std::string(tokenizer.IdToToken(*id)) : std::string();
@@ -56,6 +60,22 @@ absl::StatusOr<std::unique_ptr<PromptEncoder>> PromptEncoder::Load(
   return chat_templates.status();
 }
 
+std::unique_ptr<PromptEncoder> PromptEncoder::WithoutTokenizer() {
+  absl::StatusOr<std::shared_ptr<const Tokenizer>> no_tokens = Tokenizer::FromJson(kNoTokens);
+  CHECK(no_tokens.ok()) << no_tokens.status();
+  auto encoder = std::make_unique<PromptEncoder>(*std::move(no_tokens), std::nullopt);
+  encoder->has_tokenizer_ = false;
+  return encoder;
+}
+
+absl::Status PromptEncoder::CheckHasTokenizer(absl::string_view field) const {
+  if (has_tokenizer_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(field,
+                   ": this server runs without a tokenizer (--skip-tokenizer-init); send "
+                   "token_ids"));
+}
+
 PromptEncoder::PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
                              std::optional<ChatTemplateSet> chat_templates)
     : tokenizer_(std::move(tokenizer)),
@@ -84,6 +104,7 @@ absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodePrompt(const v1::Gener
 }
 
 absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeText(const v1::Text& text) const {
+  RETURN_IF_ERROR(CheckHasTokenizer("text"));
   EncodeOptions options;
   options.add_special_tokens = text.has_add_special_tokens() ? text.add_special_tokens() : true;
   options.parse_special_tokens =
@@ -94,6 +115,7 @@ absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeText(const v1::Text& t
 }
 
 absl::StatusOr<PromptEncoder::Rendered> PromptEncoder::Render(const v1::Messages& messages) const {
+  RETURN_IF_ERROR(CheckHasTokenizer("messages"));
   if (!chat_templates_.has_value()) {
     return absl::InvalidArgumentError(
         "messages: this model has no chat template; send text or token_ids, or start the server "

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "quire/v1/inference.pb.h"
 #include "server/chat/template_loader.h"
 #include "server/generate/model_facts.h"
@@ -27,6 +28,8 @@ class PromptEncoder {
   // replaces the latter. A model without any can still complete texts. Errors name the file.
   static absl::StatusOr<std::unique_ptr<PromptEncoder>> Load(const std::string& model_folder,
                                                              const std::string& template_file);
+  // Knows no text: token ids only, every token's text is empty.
+  static std::unique_ptr<PromptEncoder> WithoutTokenizer();
   PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
                 std::optional<ChatTemplateSet> chat_templates);
 
@@ -37,11 +40,15 @@ class PromptEncoder {
   absl::StatusOr<Rendered> Render(const v1::Messages& messages) const;
   absl::StatusOr<std::vector<TokenId>> EncodeRendered(const Rendered& rendered) const;
 
+  // FAILED_PRECONDITION, naming `field`, where there is no tokenizer.
+  absl::Status CheckHasTokenizer(absl::string_view field) const;
+  // One that knows no token where there is none.
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
   bool has_chat_template() const { return chat_templates_.has_value(); }
 
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
+  bool has_tokenizer_ = true;
   std::optional<ChatTemplateSet> chat_templates_;
   std::string bos_token_;
   std::string eos_token_;

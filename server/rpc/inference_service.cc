@@ -42,6 +42,7 @@ absl::StatusOr<v1::TokenizeResponse> TokenizePrompt(const v1::TokenizeRequest& r
 
 absl::StatusOr<v1::DetokenizeResponse> DetokenizeIds(const v1::DetokenizeRequest& request,
                                                      const ServingContext& context) {
+  RETURN_IF_ERROR(context.encoder->CheckHasTokenizer("ids"));
   std::vector<TokenId> ids;
   ids.reserve(request.ids_size());
   for (uint32_t id : request.ids()) {

@@ -19,8 +19,8 @@ std::optional<AttentionPath> ChooseAttention(const std::string& backend) {
   return std::nullopt;
 }
 
-// What was not given: a GPU pays for its weights with more sequences and larger prefill steps than a
-// CPU could compute in a tolerable time. One that was given bounds the other.
+// What was not given: a GPU pays for its weights with more sequences and larger prefill steps than
+// a CPU could compute in a tolerable time. One that was given bounds the other.
 void SetStepLimits(const Settings& settings, EngineConfig* config) {
   const bool cuda = config->device == DeviceKind::kCuda;
   const int64_t num_seqs = cuda ? 256 : 64;
@@ -35,6 +35,13 @@ void SetStepLimits(const Settings& settings, EngineConfig* config) {
   if (settings.max_num_batched_tokens == 0) {
     config->max_num_batched_tokens = std::max(num_tokens, config->max_num_seqs);
   }
+}
+
+// On a GPU the longest step takes about a second, and clients and exit have two more after this, so
+// that a hung server is gone within ten seconds. On the CPU a step of a large model takes minutes.
+absl::Duration WatchdogTimeout(const Settings& settings, DeviceKind device) {
+  if (settings.watchdog_timeout > 0) return absl::Seconds(settings.watchdog_timeout);
+  return absl::Seconds(device == DeviceKind::kCuda ? 8 : 600);
 }
 
 }  // namespace
@@ -54,6 +61,7 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   config.kv_cache_bytes = settings.kv_cache_memory_bytes;
   config.enable_prefix_caching = settings.enable_prefix_caching;
   config.enforce_eager = settings.enforce_eager;
+  config.watchdog_timeout = WatchdogTimeout(settings, config.device);
   config.async_scheduling = settings.async_scheduling;
   config.attention_path = ChooseAttention(settings.attention_backend);
   config.max_waiting_requests = settings.max_num_queued_reqs;

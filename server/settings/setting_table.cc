@@ -30,6 +30,8 @@ std::vector<Setting> MakeTable() {
        "auto takes sampling defaults from the model's generation_config.json."},
       {"chat-template", kModel, TextField{&S::chat_template},
        "File with a chat template that replaces the model's.", "the model's"},
+      {"skip-tokenizer-init", kModel, SwitchField{&S::skip_tokenizer_init},
+       "Serve token ids only, without the model's tokenizer: requests with text are refused."},
       {"seed", kModel, IntField{&S::seed, 0, kMaxInt}, "Seed of dummy weights."},
 
       {"device", kDevice, ChoiceField{&S::device, {"auto", "cpu", "cuda"}},
@@ -73,6 +75,9 @@ std::vector<Setting> MakeTable() {
        "Seconds after which a stream whose client does not read is ended."},
       {"shutdown-timeout", kServing, IntField{&S::shutdown_timeout, 0, 86400},
        "Seconds that running streams may take to finish after SIGTERM."},
+      {"watchdog-timeout", kServing, IntField{&S::watchdog_timeout, 1, 86400},
+       "Seconds that one step may take; then the streams fail and the process ends with code 70.",
+       "600; 8 on a GPU"},
       {"log-level", kServing,
        ChoiceField{&S::log_level, {"trace", "debug", "info", "warning", "error"}},
        "Least level that is logged to standard error."},

@@ -18,6 +18,7 @@ struct Settings {
   int64_t max_model_len = 0;  // 0: the model's own
   std::string generation_config = "auto";
   std::string chat_template;  // file; empty: the model's own
+  bool skip_tokenizer_init = false;
   int64_t seed = 0;
 
   // Device and memory.
@@ -45,6 +46,7 @@ struct Settings {
   int64_t max_connections = 4096;
   int64_t stream_stall_timeout = 60;  // seconds
   int64_t shutdown_timeout = 30;      // seconds
+  int64_t watchdog_timeout = 0;       // seconds; 0: by device
   std::string log_level = "info";
 };
 

@@ -62,14 +62,15 @@ def free_port():
 
 
 class Server:
-    """A quire-server process on a free port; a context manager."""
+    """A quire-server process on a free port; a context manager. `program` may put another program, with
+    its first arguments, in its place."""
 
-    def __init__(self, *flags, wait=True):
+    def __init__(self, *flags, wait=True, program=(SERVER,)):
         self.port = free_port()
         self.target = f"127.0.0.1:{self.port}"
         self.log = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen(
-            [SERVER, "--host", "127.0.0.1", "--port", str(self.port), *flags],
+            [*program, "--host", "127.0.0.1", "--port", str(self.port), *flags],
             stdout=self.log, stderr=subprocess.STDOUT)
         self.channel = grpc.insecure_channel(self.target, options=[
             ("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)])
@@ -108,6 +109,12 @@ class Server:
             if not busy or time.monotonic() > give_up:
                 return status
             time.sleep(0.02)
+
+    def wait_until_busy(self, timeout=20):
+        """Waits until a sequence has generated a token."""
+        give_up = time.monotonic() + timeout
+        while not self.status().running_sequences and time.monotonic() < give_up:
+            time.sleep(0.01)
 
     def signal(self, number):
         self.process.send_signal(number)

@@ -1,4 +1,5 @@
-// A CPU backend whose n-th allocation, object creation or step fails: for fault tests.
+// A CPU backend whose n-th allocation, object creation or step fails, or whose n-th step hangs: for
+// fault tests.
 #pragma once
 
 #include <atomic>
@@ -13,13 +14,20 @@ namespace quire::testing {
 struct FaultPlan {
   std::atomic<int> creations_until_failure{-1};  // allocations, streams, events; negative = never
   std::atomic<int> waits_until_failure{-1};      // waits for a step; negative = never
+  std::atomic<int> waits_until_hang{-1};         // likewise; lasts until `hanging` is cleared
+  std::atomic<bool> hanging{false};
   std::atomic<int> num_creations{0};
+
+  void EndHang() {
+    hanging = false;
+    hanging.notify_all();
+  }
 };
 
 class FaultyBackend : public Backend {
  public:
-  explicit FaultyBackend(std::shared_ptr<FaultPlan> plan)
-      : cpu_(/*num_threads=*/2), device_(cpu_.device(), std::move(plan)) {}
+  explicit FaultyBackend(std::shared_ptr<FaultPlan> plan, int num_threads = 2)
+      : cpu_(num_threads), device_(cpu_.device(), std::move(plan)) {}
 
   Device& device() override { return device_; }
   Ops& ops() override { return cpu_.ops(); }
@@ -31,6 +39,10 @@ class FaultyBackend : public Backend {
     explicit FaultyEvent(std::shared_ptr<FaultPlan> plan) : plan_(std::move(plan)) {}
     absl::Status Wait() override {
       const absl::Status status = CpuEvent::Wait();
+      if (plan_->waits_until_hang >= 0 && plan_->waits_until_hang-- == 0) {
+        plan_->hanging = true;
+        plan_->hanging.wait(true);
+      }
       if (plan_->waits_until_failure >= 0 && plan_->waits_until_failure-- == 0) {
         return absl::InternalError("injected device error");
       }

@@ -53,6 +53,7 @@ TEST(SettingsTest, NamesAreUniqueAndHaveHelp) {
 TEST(SettingsTest, DefaultsPassTheirOwnRanges) {
   const Settings defaults;
   for (const Setting& setting : SettingTable()) {
+    if (!setting.default_meaning.empty()) continue;  // a mark that no user can write
     if (const auto* field = std::get_if<IntField>(&setting.field)) {
       EXPECT_GE(defaults.*field->member, field->min) << setting.name;
       EXPECT_LE(defaults.*field->member, field->max) << setting.name;

@@ -24,10 +24,12 @@ int main(int argc, char** argv) {
   app.name("quire-bench");
   app.require_subcommand(1);
   const std::vector<std::pair<const char*, Command>> commands = {
+      {"make-checkpoint", AddMakeCheckpoint(app)},
       {"serve", AddServe(app)},
       {"throughput", AddThroughput(app)},
       {"latency", AddLatency(app)},
       {"kernels", AddKernels(app)},
+      {"timeline", AddTimeline(app)},
       {"startup", AddStartup(app)},
   };
   try {

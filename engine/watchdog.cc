@@ -1,0 +1,66 @@
+#include "engine/watchdog.h"
+
+#include <chrono>
+#include <utility>
+
+namespace quire {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Waking later than this after the time asked for means that the whole process was stopped (a
+// debugger, SIGSTOP, a suspended machine), and the round's time with it.
+constexpr std::chrono::seconds kSuspended(1);
+
+}  // namespace
+
+Watchdog::Watchdog(absl::Duration limit, std::function<void()> on_hung)
+    : limit_(limit), on_hung_(std::move(on_hung)) {
+  if (limit < absl::InfiniteDuration()) thread_ = std::thread([this] { Run(); });
+}
+
+Watchdog::~Watchdog() {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stopped_.notify_one();
+  BeginRound();  // wakes a thread that sleeps because the engine rests
+  thread_.join();
+}
+
+void Watchdog::BeginRound() {
+  const int64_t before = round_begin_ns_.exchange(Clock::now().time_since_epoch().count());
+  if (before == kResting) round_begin_ns_.notify_one();
+}
+
+void Watchdog::Rest() { round_begin_ns_.store(kResting); }
+
+int64_t Watchdog::WaitForRound() {
+  round_begin_ns_.wait(kResting);
+  return stopping_ ? kResting : round_begin_ns_.load();
+}
+
+void Watchdog::Run() {
+  int64_t watched = kResting;  // the round that `deadline` belongs to
+  Clock::time_point deadline;
+  while (!stopping_) {
+    const int64_t round = WaitForRound();
+    if (round == kResting) continue;
+    if (round != watched) {
+      watched = round;
+      deadline = Clock::time_point(Clock::duration(round)) + absl::ToChronoNanoseconds(limit_);
+    } else if (Clock::now() - deadline > kSuspended) {
+      deadline = Clock::now() + absl::ToChronoNanoseconds(limit_);
+    } else if (Clock::now() >= deadline) {
+      on_hung_();
+      return;
+    }
+    std::unique_lock lock(mutex_);
+    stopped_.wait_until(lock, deadline, [this] { return stopping_.load(); });
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,49 @@
+// Watchdog: tells when the engine's thread has made no progress for too long, wherever it hangs: in
+// a wait for the device, in a launch, in a loop. That thread says when a round begins and when it
+// rests; the watchdog's own thread sleeps until the last round could be overdue, and altogether
+// while the engine rests.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "absl/time/time.h"
+
+namespace quire {
+
+class Watchdog {
+ public:
+  // `on_hung` is called at most once, from the watchdog's thread, when a round has not ended after
+  // `limit`, which may be infinite: then there is no such thread. Nothing is watched before the
+  // first BeginRound.
+  Watchdog(absl::Duration limit, std::function<void()> on_hung);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  // The engine's thread: a round begins, and with it the one before has ended.
+  void BeginRound();
+  // The engine's thread: it is about to wait for work, however long that takes.
+  void Rest();
+
+ private:
+  static constexpr int64_t kResting = 0;
+
+  void Run();
+  // Sleeps while the engine rests; then the begin of its current round, kResting to stop.
+  int64_t WaitForRound();
+
+  const absl::Duration limit_;
+  const std::function<void()> on_hung_;
+  std::atomic<int64_t> round_begin_ns_{kResting};  // steady clock
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  std::condition_variable stopped_;
+  std::thread thread_;  // the last member: it uses all others
+};
+
+}  // namespace quire

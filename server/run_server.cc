@@ -1,0 +1,217 @@
+#include "server/run_server.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/exit_code.h"
+#include "server/model_location.h"
+#include "server/process_events.h"
+#include "server/settings/settings_parser.h"
+#include "server/version.h"
+
+namespace quire {
+namespace {
+
+// After an engine failure the clients have this long to take their last message, of which the
+// delivery of ends may take the second.
+constexpr absl::Duration kFailureGrace = absl::Seconds(2);
+constexpr absl::Duration kFailureDelivery = absl::Milliseconds(400);
+// Taking everything down after the drain; longer means that something hangs.
+constexpr absl::Duration kTeardownLimit = absl::Seconds(5);
+
+[[noreturn]] void ExitNow(ExitCode code) {
+  spdlog::default_logger()->flush();
+  _exit(static_cast<int>(code));
+}
+
+int Fail(ExitCode code, const absl::Status& status) {
+  PrintFailure(std::string(status.message()));
+  return static_cast<int>(code);
+}
+
+void SetUpLog(const std::string& level) {
+  auto logger = spdlog::stderr_logger_mt("quire");
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  logger->set_level(spdlog::level::from_str(level));
+  spdlog::set_default_logger(std::move(logger));
+}
+
+// Time since this process was started, in steps of the kernel's clock tick (10 ms).
+absl::Duration ProcessAge() {
+  std::ifstream file("/proc/self/stat");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  // Field 22 counts ticks since boot; field 2, a name, ends with the last ')'.
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  std::string skipped;
+  for (int i = 3; i < 22; ++i) fields >> skipped;
+  double start_ticks = 0;
+  fields >> start_ticks;
+  timespec now = {};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return absl::DurationFromTimespec(now) -
+         absl::Seconds(start_ticks / static_cast<double>(sysconf(_SC_CLK_TCK)));
+}
+
+// The life of the process after its settings are known.
+class Process {
+ public:
+  Process(const Settings& settings, BackendOpener open_backend)
+      : settings_(settings), open_backend_(std::move(open_backend)) {}
+
+  int Run() {
+    absl::StatusOr<Listener> listener =
+        Listener::Bind(settings_.host, static_cast<int>(settings_.port));
+    if (!listener.ok()) {
+      return Fail(
+          absl::IsInvalidArgument(listener.status()) ? ExitCode::kUsage : ExitCode::kUnavailable,
+          listener.status());
+    }
+    const absl::StatusOr<std::string> model_folder = FindModelFolder(settings_.model);
+    if (!model_folder.ok()) return Fail(ExitCode::kModelFiles, model_folder.status());
+
+    if (const absl::Status status = Start(*model_folder, *std::move(listener)); !status.ok()) {
+      return Fail(StartFailureCode(status), status);
+    }
+    return Serve();
+  }
+
+ private:
+  // Runs `work` on a thread of its own, so that this one still sees signals and failures; returns
+  // what came first, kNews for the end of the work.
+  ProcessEvents::Kind RunAside(std::function<void()> work, absl::Time deadline) {
+    worker_ = std::thread([this, work = std::move(work)] {
+      work();
+      events_.Notify();
+    });
+    const ProcessEvents::Kind kind = events_.Wait(deadline);
+    if (kind == ProcessEvents::Kind::kNews && !failure().has_value()) worker_.join();
+    return kind;
+  }
+
+  absl::Status Start(const std::string& model_folder, Listener listener) {
+    spdlog::info("quire-server {} loads {}", kVersion, model_folder);
+    StartClock stages(absl::Now() - ProcessAge());
+    stages.End("program");
+    absl::Status status;
+    const auto kind = RunAside(
+        [&] {
+          auto server = Server::Start(settings_, model_folder, std::move(listener), open_backend_,
+                                      [this](const absl::Status& failure) { OnFailure(failure); });
+          status = server.status();
+          if (server.ok()) server_ = *std::move(server);
+        },
+        absl::InfiniteFuture());
+    if (kind == ProcessEvents::Kind::kSignal) {
+      spdlog::info("stopped while loading");
+      ExitNow(ExitCode::kOk);
+    }
+    if (failure().has_value()) EndAfterFailure();
+    if (!status.ok()) return status;
+    spdlog::info("memory:\n{}", server_->MemoryLedger());
+    stages.End(server_->start_stages());
+    spdlog::info("ready on {}; started in {}", server_->Describe(), stages.ToString());
+    return absl::OkStatus();
+  }
+
+  int Serve() {
+    events_.Wait();
+    if (failure().has_value()) EndAfterFailure();
+    spdlog::info("draining: running requests have {} s; a second signal ends them",
+                 settings_.shutdown_timeout);
+    server_->BeginDrain();
+    const absl::Time deadline = absl::Now() + absl::Seconds(settings_.shutdown_timeout);
+    const auto drained =
+        RunAside([&] { server_->WaitUntilDrained(deadline); }, deadline + absl::Seconds(1));
+    CheckInterrupted(drained);
+    is_being_destroyed_ = true;
+    const auto ended = RunAside([&] { server_.reset(); }, absl::Now() + kTeardownLimit);
+    CheckInterrupted(ended);
+    spdlog::info("stopped");
+    return static_cast<int>(ExitCode::kOk);
+  }
+
+  void CheckInterrupted(ProcessEvents::Kind kind) {
+    if (failure().has_value()) EndAfterFailure();
+    if (kind == ProcessEvents::Kind::kSignal) {
+      PrintFailure("stopped by a second signal before all requests had finished");
+      ExitNow(ExitCode::kInterrupted);
+    }
+    if (kind == ProcessEvents::Kind::kTimeout) {
+      PrintFailure("the engine did not stop in time");
+      ExitNow(ExitCode::kEngineFailure);
+    }
+  }
+
+  // A thread of the engine's.
+  void OnFailure(const absl::Status& failure) {
+    {
+      std::lock_guard lock(mutex_);
+      failure_ = failure;
+    }
+    events_.Notify();
+  }
+
+  std::optional<absl::Status> failure() {
+    std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+  // No destructors, and clients are told from a thread of its own: what failed may also hang.
+  [[noreturn]] void EndAfterFailure() {
+    const std::string reason(failure()->message());
+    PrintFailure(absl::StrCat("engine failure: ", reason,
+                              "; restart the server, and look at the device if this repeats"));
+    if (server_ != nullptr && !is_being_destroyed_) {
+      std::promise<void> told;
+      std::thread([this, &reason, &told] {
+        server_->BeginDrain();
+        server_->EndStreams(absl::UnavailableError(
+            absl::StrCat("engine failure: ", reason, "; retry on another server")));
+        server_->WaitUntilDrained(absl::Now() + kFailureGrace - kFailureDelivery);
+        server_->FinishCalls(absl::Now() + kFailureDelivery);
+        told.set_value();
+      }).detach();
+      told.get_future().wait_for(absl::ToChronoNanoseconds(kFailureGrace));
+    }
+    ExitNow(ExitCode::kEngineFailure);
+  }
+
+  const Settings settings_;
+  const BackendOpener open_backend_;
+  ProcessEvents events_;  // before any thread
+  std::thread worker_;
+  std::unique_ptr<Server> server_;
+  bool is_being_destroyed_ = false;  // server_, by worker_
+  std::mutex mutex_;
+  std::optional<absl::Status> failure_;  // guarded by mutex_
+};
+
+}  // namespace
+
+int RunServer(const std::vector<std::string>& args, BackendOpener open_backend) {
+  const absl::StatusOr<CommandLine> command_line = ParseCommandLine(args);
+  if (!command_line.ok()) return Fail(ExitCode::kUsage, command_line.status());
+  if (!command_line->print_and_exit.empty()) {
+    std::fputs(command_line->print_and_exit.c_str(), stdout);
+    return static_cast<int>(ExitCode::kOk);
+  }
+  SetUpLog(command_line->settings.log_level);
+  return Process(command_line->settings, std::move(open_backend)).Run();
+}
+
+}  // namespace quire

@@ -1,0 +1,16 @@
+// The life of a quire-server process: parses the settings, starts the server, serves until a signal
+// or a failure, drains. The calling thread, the process's first, only waits.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/server.h"
+
+namespace quire {
+
+// `args` without the program's name. Returns an exit code of server/exit_code.h, or does not return
+// when what has failed may hang.
+int RunServer(const std::vector<std::string>& args, BackendOpener open_backend);
+
+}  // namespace quire

@@ -1,0 +1,87 @@
+"""A checkpoint that quire-bench writes, served without a tokenizer: it is read, and it is the model that
+--load-format dummy makes of the same seed."""
+
+import json
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from harness import BENCH, Answer, Server, chat_request, grpc, ids_request, main, pb
+
+CONFIG = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "vocab_size": 500,
+          "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3,
+          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512,
+          "rms_norm_eps": 1e-6, "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2,
+          "torch_dtype": "bfloat16"}
+SEED = "7"
+
+
+def make_checkpoint(folder, *flags):
+    config = pathlib.Path(folder, "input_config.json")
+    config.write_text(json.dumps(CONFIG))
+    model = pathlib.Path(folder, "model")
+    subprocess.run([BENCH, "make-checkpoint", "--config", config, "--seed", SEED, *flags, model],
+                   check=True, capture_output=True)
+    return model
+
+
+def answers(*flags):
+    """Greedy ids after a few prompts."""
+    with Server("--skip-tokenizer-init", "--device", "cpu", *flags) as server:
+        return [Answer(server.inference.Generate(ids_request(range(first, first + 20)))).ids
+                for first in (3, 100, 400)]
+
+
+class CheckpointTest(unittest.TestCase):
+    def test_one_file_or_many_they_are_the_dummy_model_of_the_same_seed(self):
+        for flags in ((), ("--max-shard-bytes", "100000")):
+            with self.subTest(flags=flags), tempfile.TemporaryDirectory() as folder:
+                model = make_checkpoint(folder, *flags)
+                files = sorted(path.name for path in model.glob("*.safetensors*"))
+                self.assertEqual("model.safetensors.index.json" in files, bool(flags), files)
+                self.assertEqual(len(files) > 3, bool(flags), files)
+                read = answers("--model", str(model))
+                self.assertTrue(all(len(ids) == 16 for ids in read), read)
+                self.assertEqual(read, answers("--model", str(model), "--load-format", "dummy",
+                                               "--seed", SEED))
+                self.assertNotEqual(read, answers("--model", str(model), "--load-format", "dummy",
+                                                  "--seed", "8"))
+
+    def test_bad_arguments_are_refused_by_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "precious").write_text("data")
+            for flags, fragment in (([folder], "--shape"),
+                                    (["--shape", "gpt-9", folder], "llama-3-8b"),
+                                    (["--shape", "qwen3-0.6b", folder], "not an empty folder")):
+                result = subprocess.run([BENCH, "make-checkpoint", *flags], check=False,
+                                        capture_output=True, text=True)
+                self.assertNotEqual(result.returncode, 0)
+                self.assertIn(fragment, result.stdout + result.stderr)
+
+
+class WithoutTokenizerTest(unittest.TestCase):
+    def test_text_is_refused_and_ids_work(self):
+        with Server("--skip-tokenizer-init") as server:
+            stop_strings = ids_request([5, 6])
+            stop_strings.stop.stop_strings.append("x")
+            text = pb.GenerateRequest()
+            text.text.text = "hello"
+            tokenize = pb.TokenizeRequest()
+            tokenize.text.text = "hello"
+            for call, request in ((server.inference.GenerateOnce, chat_request("hello")),
+                                  (server.inference.GenerateOnce, text),
+                                  (server.inference.GenerateOnce, stop_strings),
+                                  (server.inference.Tokenize, tokenize),
+                                  (server.inference.Detokenize, pb.DetokenizeRequest(ids=[5]))):
+                with self.assertRaises(grpc.RpcError) as refused:
+                    call(request)
+                self.assertEqual(refused.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
+                self.assertIn("--skip-tokenizer-init", refused.exception.details())
+            request = ids_request([5, 6], max_tokens=4)
+            request.output.return_token_ids = False  # there is nothing else to return
+            self.assertEqual(len(Answer(server.inference.Generate(request)).ids), 4)
+
+
+if __name__ == "__main__":
+    main()

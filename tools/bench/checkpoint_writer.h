@@ -1,0 +1,29 @@
+// Writes a checkpoint of random weights in Hugging Face's format for a folder that has a
+// config.json: sharded safetensors with their index. The numbers are those of --load-format dummy
+// with the same seed, so both serve the same model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace quire::bench {
+
+struct CheckpointOptions {
+  uint64_t seed = 0;
+  int64_t max_shard_bytes = int64_t{5'000'000'000};  // Hugging Face's own default
+  int num_threads = 0;                               // 0: one per core
+};
+
+struct CheckpointSize {
+  int64_t num_tensors = 0;
+  int64_t num_files = 0;
+  int64_t size_bytes = 0;  // of the tensors
+};
+
+// bfloat16, whatever config.json says. Errors name the file.
+absl::StatusOr<CheckpointSize> WriteRandomCheckpoint(const std::string& folder,
+                                                     const CheckpointOptions& options);
+
+}  // namespace quire::bench
