@@ -127,11 +127,18 @@ absl::Status CloseLedger(Backend& backend, MemoryLedger& ledger) {
   return absl::OkStatus();
 }
 
+constexpr char kSmallerSteps[] =
+    "lower --max-num-batched-tokens, --max-num-seqs or --max-model-len";
+
 // Adds to a shortage what to change.
+absl::Status Advise(const absl::Status& status, absl::string_view advice) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(absl::StrCat(status.message(), "; ", advice));
+}
 template <typename T>
 absl::StatusOr<T> Advise(absl::StatusOr<T> result, absl::string_view advice) {
-  if (!absl::IsResourceExhausted(result.status())) return result;
-  return absl::ResourceExhaustedError(absl::StrCat(result.status().message(), "; ", advice));
+  if (result.ok()) return result;
+  return Advise(result.status(), advice);
 }
 
 // Adds to a shortage where the memory went so far.
@@ -181,7 +188,6 @@ absl::Status TuneProducts(const EngineConfig& config, EngineParts& parts) {
 
 // Activations, sampling state and the KV cache in what memory is left.
 absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
-  RETURN_IF_ERROR(TuneProducts(config, parts));
   const ModelConfig& model = parts.model.config;
   const KvLayout layout = {.groups = GroupLayersByWindow(model.layer_windows),
                            .num_kv_heads = model.num_kv_heads,
@@ -201,10 +207,9 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
   const DecoderLimits limits = {.max_num_tokens = config.max_num_batched_tokens,
                                 .max_logit_rows = config.max_num_seqs,
                                 .max_model_len = parts.model.max_model_len};
-  ASSIGN_OR_RETURN(parts.decoder,
-                   Advise(Decoder::Create(*parts.backend, model, *parts.weights, *attention,
-                                          parts.model.dtype, limits),
-                          "lower --max-num-batched-tokens, --max-num-seqs or --max-model-len"));
+  ASSIGN_OR_RETURN(parts.decoder, Advise(Decoder::Create(*parts.backend, model, *parts.weights,
+                                                         *attention, parts.model.dtype, limits),
+                                         kSmallerSteps));
   parts.ledger.Add("activations", parts.decoder->size_bytes());
   ASSIGN_OR_RETURN(MemoryInfo memory, parts.backend->device().Memory());
   memory.free_bytes -= ModelRunner::BytesFor(runner) + LateBytes(*parts.backend);
@@ -257,6 +262,8 @@ absl::StatusOr<std::unique_ptr<EngineParts>> OpenEngineParts(const EngineConfig&
   parts->backend = std::move(backend);
   RETURN_IF_ERROR(AddLedger(OpenModel(config, *parts), *parts));
   parts->stages.End("weights");
+  RETURN_IF_ERROR(AddLedger(Advise(TuneProducts(config, *parts), kSmallerSteps), *parts));
+  parts->stages.End("tuning");
   RETURN_IF_ERROR(AddLedger(OpenRunner(config, *parts), *parts));
   parts->stages.End("runner");
   parts->scheduler =
