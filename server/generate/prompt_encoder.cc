@@ -19,8 +19,8 @@ absl::Status InField(const std::string& field, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(field, ": ", status.message()));
 }
 
-// A tokenizer.json without a single token.
-constexpr char kNoTokens[] = R"({"model": {"type": "BPE", "vocab": {}, "merges": []}})";
+// A tokenizer.json of one token, which adds nothing to a text.
+constexpr char kNoTokens[] = R"({"model": {"type": "BPE", "vocab": {"": 0}, "merges": []}})";
 
 std::string TokenOrEmpty(const Tokenizer& tokenizer, std::optional<TokenId> id) {
   return id.has_value() ? std::string(tokenizer.IdToToken(*id)) : std::string();
