@@ -12,7 +12,9 @@ namespace quire::cuda {
 
 absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create(CudaDevice& device) {
   ASSIGN_OR_RETURN(std::unique_ptr<Matmul> matmul, Matmul::Create(device));
-  return std::unique_ptr<CudaOps>(new CudaOps(device, std::move(matmul)));
+  ASSIGN_OR_RETURN(DeviceBuffer sample_workspace, device.Allocate(kSampleWorkspaceBytes));
+  return std::unique_ptr<CudaOps>(
+      new CudaOps(device, std::move(matmul), std::move(sample_workspace)));
 }
 
 absl::Status CudaOps::TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) {
@@ -78,7 +80,8 @@ void CudaOps::ResetTokenCounts(Stream& stream, const ResetTokenCountsArgs& args)
 
 void CudaOps::Sample(Stream& stream, const SampleArgs& args) {
   CheckArgs(args);
-  CudaStream::From(stream).Run("Sample", [&](cudaStream_t s) { LaunchSample(args, s); });
+  CudaStream::From(stream).Run(
+      "Sample", [&](cudaStream_t s) { LaunchSample(args, sample_workspace_.data(), s); });
 }
 
 }  // namespace quire::cuda

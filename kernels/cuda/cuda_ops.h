@@ -33,11 +33,14 @@ class CudaOps : public Ops {
   void Sample(Stream& stream, const SampleArgs& args) override;
 
  private:
-  CudaOps(CudaDevice& device, std::unique_ptr<Matmul> matmul)
-      : device_(device), matmul_(std::move(matmul)) {}
+  CudaOps(CudaDevice& device, std::unique_ptr<Matmul> matmul, DeviceBuffer sample_workspace)
+      : device_(device),
+        matmul_(std::move(matmul)),
+        sample_workspace_(std::move(sample_workspace)) {}
 
   CudaDevice& device_;
   const std::unique_ptr<Matmul> matmul_;
+  const DeviceBuffer sample_workspace_;
 };
 
 }  // namespace quire::cuda

@@ -1,156 +1,220 @@
+#include <algorithm>
+
+#include "kernels/base/check.h"
 #include "kernels/base/philox.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/sampling.h"
-#include "kernels/cuda/sampling_row.cuh"
+#include "kernels/cuda/sampling_select.cuh"
 
 namespace quire::cuda {
 
 namespace {
 
-constexpr float kLog2E = 1.44269504088896340736f;
-// A weight of one, in the fixed point of sums: 2^18 tokens of it still fit 64 bits.
-constexpr int kWeightBits = 40;
-
 struct SampleShared {
-  OrderedSums sums;
-  KeyHistogram histogram;
-  int32_t num_top;
-  int32_t top_ids[kMaxLogprobs];
-  uint32_t top_keys[kMaxLogprobs];
+  SelectShared select;
+  SamplingRow row;
 };
 
-// The greatest logit of a row, and its lowest id.
-struct RowMaximum {
-  float logit;
-  int32_t id;
-  uint32_t thread_key;  // the greatest key that this thread has seen
+// Dynamic shared memory: a word per chunk each, and a bit per token.
+struct ChunkArrays {
+  uint32_t* keys;
+  int32_t* chunks;
+  uint32_t* biased_ids;
+
+  __device__ ChunkArrays(uint32_t* memory, int32_t num_chunks)
+      : keys(memory),
+        chunks(reinterpret_cast<int32_t*>(memory + num_chunks)),
+        biased_ids(memory + 2 * num_chunks) {}
+
+  static size_t Bytes(int32_t num_chunks) {
+    return static_cast<size_t>(num_chunks) * (2 + kChunk / 32) * sizeof(uint32_t);
+  }
 };
 
-// exp((logit - max) / temperature) in fixed point.
+// The weight of a logit in fixed point: exp((logit - max) / temperature).
 struct LogitWeight {
   float max;
-  float scale;  // log2(e) / temperature
+  float scale;  // of WeightScale
 
+  __device__ float Ratio(float logit) const { return exp2f((logit - max) * scale); }
   __device__ uint64_t operator()(float logit) const {
-    return __float2ull_rn(exp2f((logit - max) * scale) * static_cast<float>(1ull << kWeightBits));
+    return __float2ull_rn(Ratio(logit) * kWeightOne);
   }
 };
 
-// What the filters keep: keys of at least `floor`; of `tie_key` only ids up to `last_tie`.
-struct KeptTokens {
-  uint32_t floor = 0;
-  uint32_t tie_key = 0;
-  int32_t last_tie = INT32_MAX;
-
-  __device__ bool Has(float logit, int32_t id) const {
-    const uint32_t key = KeyOf(logit);
-    return key >= floor && (key != tie_key || id <= last_tie);
-  }
+// What the slices of a row say together.
+struct RowSummary {
+  const SliceSummary* slices;
+  int32_t num_slices;
+  float max;
+  int32_t max_id;  // the lowest
 };
 
-__device__ RowMaximum FindMaximum(const LogitView& view, SampleShared& shared) {
-  float logit_seen = -INFINITY;
-  int32_t id_seen = 0;  // where every logit is -infinity the choice is id 0
-  ForEachLogit(view, 0, view.vocab_size, [&](int32_t id, float logit) {
-    if (logit > logit_seen) {
-      logit_seen = logit;
-      id_seen = id;
-    }
-  });
-  // The greatest key, then the lowest id.
-  uint64_t best = uint64_t{KeyOf(logit_seen)} << 32 | ~static_cast<uint32_t>(id_seen);
+// Every warp does the same.
+__device__ RowSummary SummariseRow(const SliceSummary* slices, int32_t num_slices) {
+  uint64_t best = 0;
+  for (int32_t i = threadIdx.x % 32; i < num_slices; i += 32) {
+    best = max(best, RankOf(KeyOf(slices[i].max), slices[i].max_id));
+  }
   for (int step = 16; step > 0; step /= 2) {
     best = max(best, __shfl_xor_sync(0xffffffff, best, step));
   }
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) shared.sums.warps[threadIdx.x / 32] = best;
-  __syncthreads();
-  for (uint64_t other : shared.sums.warps) best = max(best, other);
-  const auto id = static_cast<int32_t>(~static_cast<uint32_t>(best));
-  return {view[id], id, KeyOf(logit_seen)};
+  return {slices, num_slices, LogitOf(KeyOfRank(best)), IdOfRank(best)};
 }
 
-// The key of the k-th greatest logit, 1 <= k <= vocab_size.
-__device__ uint32_t KthKey(const LogitView& view, const RowMaximum& maximum, int32_t k,
-                           SampleShared& shared) {
-  // k threads have seen a logit of at least the k-th greatest of their maxima, so k logits are.
-  uint32_t floor = 0;
-  if (k <= kSampleThreads) {
-    const auto for_each = [&](const auto& add) { add(maximum.thread_key, 1); };
-    floor = SelectKey(shared.histogram, k, for_each).key;
+__device__ uint64_t SliceWeight(const SliceSummary& slice, const LogitWeight& weight) {
+  const double sum = static_cast<double>(slice.sum) * weight.Ratio(slice.max);
+  return __double2ull_rn(sum * kWeightOne);
+}
+
+// Every warp does the same.
+__device__ uint64_t TotalWeight(const RowSummary& summary, const LogitWeight& weight) {
+  uint64_t total = 0;
+  for (int32_t i = threadIdx.x % 32; i < summary.num_slices; i += 32) {
+    total += SliceWeight(summary.slices[i], weight);
   }
-  const auto for_each = [&](const auto& add) {
-    ForEachLogit(view, 0, view.vocab_size, [&](int32_t, float logit) {
-      const uint32_t key = KeyOf(logit);
-      if (key >= floor) add(key, 1);
-    });
-  };
-  return SelectKey(shared.histogram, k, for_each).key;
+  for (int step = 16; step > 0; step /= 2) total += __shfl_xor_sync(0xffffffff, total, step);
+  return total;
 }
 
-template <typename WeightOf>
-__device__ uint64_t SumInOrder(const LogitView& view, OrderedSums& sums,
-                               const WeightOf& weight_of) {
-  uint64_t sum = 0;
-  ForEachLogit(view, 0, view.vocab_size,
-               [&](int32_t id, float logit) { sum += weight_of(id, logit); });
-  return sums.Set(sum);
-}
-
-// Top-p over what has been kept so far: a token stays while those before it sum to less than p.
-__device__ void KeepMass(const LogitView& view, const LogitWeight& weight, float top_p,
-                         KeptTokens& kept, SampleShared& shared) {
-  const uint32_t floor = kept.floor;
-  const auto weight_of = [&](int32_t, float logit) -> uint64_t {
-    return KeyOf(logit) >= floor ? weight(logit) : 0;
-  };
-  const uint64_t total = SumInOrder(view, shared.sums, weight_of);
+// What top-p keeps of a total: the tokens before a kept one sum to less than this.
+__device__ uint64_t MassTarget(float top_p, uint64_t total) {
   const double mass = ceil(static_cast<double>(fmaxf(top_p, 0.0f)) * static_cast<double>(total));
-  const uint64_t target = max(uint64_t{1}, min(total, static_cast<uint64_t>(mass)));
-  const auto for_each = [&](const auto& add) {
-    ForEachLogit(view, 0, view.vocab_size, [&](int32_t id, float logit) {
-      const uint64_t token_weight = weight_of(id, logit);
-      if (token_weight > 0) add(KeyOf(logit), token_weight);
-    });
-  };
-  const SelectedKey last = SelectKey(shared.histogram, target, for_each);
-  kept.floor = last.key;
-
-  // Equal logits rank by id; all weigh the same.
-  const auto is_tie = [&](int32_t, float logit) -> uint64_t {
-    return KeyOf(logit) == last.key ? 1 : 0;
-  };
-  const uint64_t num_ties = SumInOrder(view, shared.sums, is_tie);
-  const uint64_t tie_weight = last.equal / num_ties;
-  const uint64_t num_kept = CeilDiv(target - last.before, tie_weight);
-  if (num_kept >= num_ties) return;
-  kept.tie_key = last.key;
-  kept.last_tie = FindInOrder(view, shared.sums, num_kept - 1, is_tie);
+  return max(uint64_t{1}, min(total, static_cast<uint64_t>(mass)));
 }
 
-__device__ int32_t Draw(const LogitView& view, const SamplingRow& row, const RowMaximum& maximum,
-                        SampleShared& shared) {
-  if (maximum.logit == -INFINITY) return 0;
-  // Below this temperature the distribution is a point; the bound keeps 0 * infinity out.
-  constexpr float kMaxInverseTemperature = 1e30f;
-  const float inverse_temperature = fminf(1.0f / row.temperature, kMaxInverseTemperature);
-  const LogitWeight weight = {maximum.logit, inverse_temperature * kLog2E};
-  KeptTokens kept;
-  if (row.top_k > 0 && row.top_k < view.vocab_size) {
-    kept.floor = KthKey(view, maximum, row.top_k, shared);
+// A key so low that all tokens below it together weigh less than what top-p leaves out.
+__device__ uint32_t FloorOfMass(float top_p, uint64_t total, const LogitWeight& weight,
+                                int32_t vocab_size) {
+  const float left_out = (1.0f - fmaxf(top_p, 0.0f)) * (static_cast<float>(total) / kWeightOne);
+  // Half of that, because all of this is rounded.
+  const float floor =
+      weight.max + (log2f(left_out / static_cast<float>(vocab_size)) - 1.0f) / weight.scale;
+  return KeyOf(fminf(floor, weight.max));
+}
+
+__device__ uint32_t FloorOfMinP(float min_p, const LogitWeight& weight) {
+  if (min_p <= 0) return 0;
+  // The first token stays, whatever min_p.
+  return KeyOf(fminf(weight.max, weight.max + log2f(min_p) / weight.scale));
+}
+
+// 1 + the target of a draw: the first running sum that reaches it is the first to pass the target.
+__device__ uint64_t DrawTarget(const SamplingRow& row, uint64_t total) {
+  const double target = UniformAt(row.seed, row.position) * static_cast<double>(total);
+  return min(static_cast<uint64_t>(target), total - 1) + 1;
+}
+
+struct DrawParams {
+  const LogitView& view;
+  const SamplingRow& row;
+  const RowSummary& summary;
+  const LogitWeight& weight;
+};
+
+// Without filters: first a slice, then a token of it.
+__device__ int32_t DrawFromAll(const DrawParams& params, RowSelector& selector) {
+  const RowSummary& summary = params.summary;
+  for (int32_t i = threadIdx.x; i < summary.num_slices; i += kSampleThreads) {
+    selector.list()[i] = SliceWeight(summary.slices[i], params.weight);
   }
-  if (row.top_p < 1) KeepMass(view, weight, row.top_p, kept, shared);
-  if (row.min_p > 0) {
-    // The first token stays, whatever min_p.
-    const float floor = maximum.logit + logf(row.min_p) / inverse_temperature;
-    kept.floor = max(kept.floor, KeyOf(fminf(maximum.logit, floor)));
-  }
-  const auto weight_of = [&](int32_t id, float logit) -> uint64_t {
-    return kept.Has(logit, id) ? weight(logit) : 0;
+  __syncthreads();
+  uint64_t target = 0;
+  const Found slice = selector.FindInList(
+      summary.num_slices, [](uint64_t weight) { return weight; },
+      [&](uint64_t total) { return target = DrawTarget(params.row, total); });
+  const int32_t begin = slice.index * kChunksPerSlice;
+  const int32_t end = min(begin + kChunksPerSlice, CeilDiv(params.view.vocab_size, kChunk));
+  const int32_t id = selector.FindIdIn(
+      begin, end, [](int32_t chunk) { return chunk; }, target - 1 - slice.before,
+      [&](int32_t, float logit) { return params.weight(logit); });
+  return id >= 0 ? id : summary.max_id;
+}
+
+// Among the tokens of at least this rank, all in chunks that the selector sees.
+__device__ int32_t DrawFromRow(const DrawParams& params, uint64_t least, RowSelector& selector) {
+  const auto weight_of = [&](int32_t id, float logit) {
+    return RankOf(KeyOf(logit), id) >= least ? params.weight(logit) : uint64_t{0};
   };
-  const uint64_t total = SumInOrder(view, shared.sums, weight_of);
-  const double uniform = UniformAt(row.seed, row.position);
-  const auto target = static_cast<uint64_t>(uniform * static_cast<double>(total));
-  return FindInOrder(view, shared.sums, min(target, total - 1), weight_of);
+  const uint64_t total = selector.Sum(weight_of);
+  return selector.FindId(DrawTarget(params.row, total) - 1, weight_of);
+}
+
+// The least rank that top-k and top-p keep, where too many tokens reach `floor` to be sorted.
+__device__ uint64_t LeastKept(const DrawParams& params, uint32_t floor, uint64_t total,
+                              RowSelector& selector) {
+  const SamplingRow& row = params.row;
+  const uint32_t max_key = KeyOf(params.summary.max);
+  uint64_t least = LeastRankOf(floor);
+  if (UsesTopK(row, params.view.vocab_size)) {
+    const auto one = [](int32_t, float) { return uint64_t{1}; };
+    floor = KeyOfRank(selector.SelectRank(floor, max_key, row.top_k, one));
+    least = LeastRankOf(floor);  // with all that equal the k-th
+  }
+  if (row.top_p >= 1) return least;
+  const auto weight_of = [&](int32_t, float logit) {
+    return KeyOf(logit) >= floor ? params.weight(logit) : uint64_t{0};
+  };
+  if (total == 0) total = selector.Sum(weight_of);
+  return selector.SelectRank(floor, max_key, MassTarget(row.top_p, total), weight_of);
+}
+
+// The same and the draw where the list holds the `count` tokens that reach the floor.
+__device__ int32_t DrawFromList(const DrawParams& params, int32_t count, uint64_t total,
+                                RowSelector& selector) {
+  const SamplingRow& row = params.row;
+  const auto weight_of = [&](uint64_t rank) { return params.weight(LogitOf(KeyOfRank(rank))); };
+  selector.SortList(count);
+  if (UsesTopK(row, params.view.vocab_size)) {
+    const uint32_t last = KeyOfRank(selector.list()[min(row.top_k, count) - 1]);
+    count = selector.CountListed(count, LeastRankOf(last));
+  }
+  if (row.top_p < 1) {
+    const auto target_of = [&](uint64_t listed) {
+      return MassTarget(row.top_p, total == 0 ? listed : total);
+    };
+    count = selector.FindInList(count, weight_of, target_of).index + 1;
+  }
+  count = selector.CountListed(count, LeastRankOf(FloorOfMinP(row.min_p, params.weight)));
+  // A draw goes by id: the ids' complements first, then the keys.
+  __syncthreads();
+  for (int32_t i = threadIdx.x; i < count; i += kSampleThreads) {
+    const uint64_t rank = selector.list()[i];
+    selector.list()[i] = (rank & kMaxSampledId) << 32 | KeyOfRank(rank);
+  }
+  selector.SortList(count);
+  const Found found = selector.FindInList(
+      count, [&](uint64_t item) { return params.weight(LogitOf(static_cast<uint32_t>(item))); },
+      [&](uint64_t kept) { return DrawTarget(row, kept); });
+  return kMaxSampledId - static_cast<int32_t>(selector.list()[found.index] >> 32);
+}
+
+__device__ int32_t Draw(const LogitView& view, const SamplingRow& row, const RowSummary& summary,
+                        const ChunkArrays& arrays, SelectShared& shared) {
+  if (summary.max == -INFINITY) return 0;
+  const LogitWeight weight = {summary.max, WeightScale(row.temperature)};
+  const DrawParams params = {view, row, summary, weight};
+  RowSelector selector(view, shared, arrays.keys, arrays.chunks);
+  const bool uses_top_k = UsesTopK(row, view.vocab_size);
+  const bool uses_top_p = row.top_p < 1;
+  if (!uses_top_k && !uses_top_p) {
+    if (row.min_p <= 0) return DrawFromAll(params, selector);
+    selector.ReadChunkKeys(summary.slices);
+    const uint32_t floor = FloorOfMinP(row.min_p, weight);
+    selector.Prune(floor);
+    return DrawFromRow(params, LeastRankOf(floor), selector);
+  }
+  selector.ReadChunkKeys(summary.slices);
+  // Of all tokens; 0 where top-p is of what top-k keeps.
+  const uint64_t total = uses_top_k ? 0 : TotalWeight(summary, weight);
+  const uint32_t floor = uses_top_k ? selector.FloorOfTop(row.top_k, KeyOf(summary.max))
+                                    : FloorOfMass(row.top_p, total, weight, view.vocab_size);
+  selector.Prune(floor);
+  const int32_t count = selector.List([&](int32_t, float logit) { return KeyOf(logit) >= floor; });
+  if (count <= kListSize) return DrawFromList(params, count, total, selector);
+  const uint64_t least = LeastKept(params, floor, total, selector);
+  const uint64_t least_by_min_p = LeastRankOf(FloorOfMinP(row.min_p, weight));
+  return DrawFromRow(params, max(least, least_by_min_p), selector);
 }
 
 // Log-softmax of the unmodified logits of one row.
@@ -165,117 +229,93 @@ struct LogProbs {
   }
 };
 
-// The `num` most likely tokens, in any order, into shared.top_ids.
-__device__ void CollectTop(const LogitView& raw, const RowMaximum& maximum, int32_t num,
-                           SampleShared& shared) {
-  const uint32_t last = KthKey(raw, maximum, num, shared);
-  if (threadIdx.x == 0) shared.num_top = 0;
-  __syncthreads();
-  ForEachLogit(raw, 0, raw.vocab_size, [&](int32_t id, float logit) {
-    const uint32_t key = KeyOf(logit);
-    if (key <= last) return;
-    const int32_t at = atomicAdd(&shared.num_top, 1);
-    shared.top_ids[at] = id;
-    shared.top_keys[at] = key;
-  });
-  __syncthreads();
-  const int32_t num_greater = shared.num_top;
-  const auto is_last = [&](int32_t, float logit) -> uint64_t {
-    return KeyOf(logit) == last ? 1 : 0;
-  };
-  for (int32_t at = num_greater; at < num; ++at) {
-    SumInOrder(raw, shared.sums, is_last);
-    const int32_t id = FindInOrder(raw, shared.sums, at - num_greater, is_last);
-    if (threadIdx.x == 0) {
-      shared.top_ids[at] = id;
-      shared.top_keys[at] = last;
-    }
+// Lists the `num` most likely tokens, the first of the ranking first.
+__device__ void ListTop(uint32_t max_key, int32_t num, RowSelector& selector) {
+  const uint32_t floor = selector.FloorOfTop(num, max_key);
+  selector.Prune(floor);
+  int32_t count = selector.List([&](int32_t, float logit) { return KeyOf(logit) >= floor; });
+  if (count > kListSize) {
+    const auto one = [](int32_t, float) { return uint64_t{1}; };
+    const uint64_t least = selector.SelectRank(floor, max_key, num, one);
+    count =
+        selector.List([&](int32_t id, float logit) { return RankOf(KeyOf(logit), id) >= least; });
   }
-  __syncthreads();
+  selector.SortList(count);
 }
 
 __device__ void ReportLogprobs(const LogitView& raw, const SampleArgs& args, int64_t index,
-                               int32_t id, int32_t num_logprobs, SampleShared& shared) {
-  const RowMaximum maximum = FindMaximum(raw, shared);
-  const LogitWeight weight = {maximum.logit, kLog2E};
-  const uint64_t total =
-      SumInOrder(raw, shared.sums, [&](int32_t, float logit) { return weight(logit); });
-  const LogProbs logprobs = {
-      maximum.logit, log(static_cast<double>(total) / static_cast<double>(1ull << kWeightBits))};
-  const uint32_t key = KeyOf(raw[id]);
-  const uint64_t rank =
-      1 + SumInOrder(raw, shared.sums, [&](int32_t other, float logit) -> uint64_t {
-        const uint32_t other_key = KeyOf(logit);
-        return other_key > key || (other_key == key && other < id) ? 1 : 0;
-      });
+                               int32_t id, const RowSummary& summary, const ChunkArrays& arrays,
+                               SelectShared& shared) {
+  const LogitWeight weight = {summary.max, kLog2E};
+  const double total = static_cast<double>(TotalWeight(summary, weight)) / kWeightOne;
+  const LogProbs logprobs = {summary.max, log(total)};
+  RowSelector selector(raw, shared, arrays.keys, arrays.chunks);
+  selector.ReadChunkKeys(summary.slices);
+
+  const float logit = Clean(raw.logits[id]);
+  const uint64_t rank = RankOf(KeyOf(logit), id);
+  selector.Prune(KeyOf(logit));
+  const uint64_t num_before = selector.Sum([&](int32_t other_id, float other) {
+    return uint64_t{RankOf(KeyOf(other), other_id) > rank ? 1u : 0u};
+  });
   if (threadIdx.x == 0) {
-    args.sampled_logprobs[index] = logprobs.Of(raw[id]);
-    args.sampled_ranks[index] = static_cast<int32_t>(rank);
+    args.sampled_logprobs[index] = logprobs.Of(logit);
+    args.sampled_ranks[index] = static_cast<int32_t>(num_before) + 1;
   }
-  const int32_t num_top = min(min(num_logprobs, kMaxLogprobs), raw.vocab_size);
+  const int32_t num_top = min(min(raw.row->num_logprobs, kMaxLogprobs), raw.vocab_size);
   if (num_top <= 0) return;
-  CollectTop(raw, maximum, num_top, shared);
-  if (static_cast<int32_t>(threadIdx.x) >= num_top) return;
-  const uint32_t my_key = shared.top_keys[threadIdx.x];
-  const int32_t my_id = shared.top_ids[threadIdx.x];
-  int32_t place = 0;
-  for (int32_t i = 0; i < num_top; ++i) {
-    const uint32_t other = shared.top_keys[i];
-    if (other > my_key || (other == my_key && shared.top_ids[i] < my_id)) ++place;
-  }
-  args.top_ids[index * kMaxLogprobs + place] = my_id;
-  args.top_logprobs[index * kMaxLogprobs + place] = logprobs.Of(raw[my_id]);
+  ListTop(KeyOf(summary.max), num_top, selector);
+  const auto i = static_cast<int32_t>(threadIdx.x);
+  if (i >= num_top) return;
+  const uint64_t top = selector.list()[i];
+  args.top_ids[index * kMaxLogprobs + i] = IdOfRank(top);
+  args.top_logprobs[index * kMaxLogprobs + i] = logprobs.Of(LogitOf(KeyOfRank(top)));
 }
 
-// The row's logits as they are to be sampled from; marks the ids that its bias names.
-__device__ LogitView EditedView(const LogitView& raw, const SampleArgs& args,
-                                const SamplingRow& row, uint32_t* biased_ids) {
-  LogitView view = raw;
-  if (UsesPenalties(row)) {
-    view.counts = args.token_counts + static_cast<int64_t>(row.row) * raw.vocab_size;
-  }
-  if (row.bias_begin == row.bias_end) return view;
-  view.bias = args.bias;
-  view.biased_ids = biased_ids;
-  for (int32_t i = threadIdx.x; i < CeilDiv(raw.vocab_size, 32); i += kSampleThreads) {
-    biased_ids[i] = 0;
-  }
-  __syncthreads();
-  for (int32_t i = row.bias_begin + threadIdx.x; i < row.bias_end; i += kSampleThreads) {
-    const int32_t token = args.bias[i].token;
-    if (token >= 0 && token < raw.vocab_size) atomicOr(&biased_ids[token / 32], 1u << token % 32);
-  }
-  __syncthreads();
-  return view;
-}
-
+// Grid: one CTA per row.
+// Bytes: the slices' summaries, and of the logits the chunks that can matter: some 30 KB of a row
+// for top-k 50; all of them twice or three times where top-p keeps most of a flat distribution.
+// Accumulation: 64-bit integers.
+// Limit: latency of some ten short passes; the L2's bandwidth in the latter case.
 __global__ void __launch_bounds__(kSampleThreads, 2)
     Sample(const __grid_constant__ SampleArgs args, const float* logits, int64_t row_stride,
-           int32_t vocab_size) {
-  extern __shared__ uint32_t biased_ids[];
+           int32_t vocab_size, const SliceSummary* summaries) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
+  extern __shared__ uint32_t dynamic_shared[];
   __shared__ SampleShared shared;
-  __shared__ SamplingRow row;
   const int64_t index = blockIdx.x;
-  if (threadIdx.x == 0) row = args.rows[index];
+  if (threadIdx.x == 0) shared.row = args.rows[index];
   __syncthreads();
+  const SamplingRow& row = shared.row;
   const bool is_scored = row.target >= 0;
   if (!is_scored && row.row < 0) {
     if (threadIdx.x == 0) args.sampled_ids[index] = -1;
     return;
   }
+  const ChunkArrays arrays(dynamic_shared, CeilDiv(vocab_size, kChunk));
   const LogitView raw = {.logits = logits + index * row_stride,
                          .vocab_size = vocab_size,
                          .row = &row,
                          .counts = nullptr,
                          .bias = nullptr,
-                         .biased_ids = nullptr};
+                         .biased_ids = nullptr,
+                         .first_biased_id = 0};
+  const int32_t num_slices = CeilDiv(vocab_size, kSlice);
+  const SliceSummary* slices = summaries + 2 * index * num_slices;
   int32_t id = row.target;
   if (!is_scored) {
-    const LogitView view = EditedView(raw, args, row, biased_ids);
-    const RowMaximum maximum = FindMaximum(view, shared);
-    id = row.temperature > 0 ? Draw(view, row, maximum, shared) : maximum.id;
+    const RowSummary summary = SummariseRow(slices, num_slices);
+    id = summary.max_id;
+    if (row.temperature > 0) {
+      const LogitView view = EditedView(raw, args, 0, vocab_size, arrays.biased_ids);
+      id = Draw(view, row, summary, arrays, shared.select);
+    }
   }
-  if (row.num_logprobs >= 0) ReportLogprobs(raw, args, index, id, row.num_logprobs, shared);
+  if (row.num_logprobs >= 0) {
+    const RowSummary summary = SummariseRow(slices + num_slices, num_slices);
+    ReportLogprobs(raw, args, index, id, summary, arrays, shared.select);
+  }
   __syncthreads();
   if (threadIdx.x != 0) return;
   args.sampled_ids[index] = id;
@@ -295,17 +335,42 @@ __global__ void CountTokens(const __grid_constant__ ResetTokenCountsArgs args) {
   }
 }
 
+// The arguments of rows [first, first + num_rows).
+SampleArgs RowsFrom(const SampleArgs& args, int64_t first, int64_t num_rows) {
+  SampleArgs rows = args;
+  const int64_t stride = args.logits.row_stride();
+  rows.logits =
+      Tensor(args.logits.as<float>() + first * stride, DType::kF32, {num_rows, args.logits.dim(1)})
+          .WithRowStride(stride);
+  rows.rows += first;
+  rows.sampled_ids += first;
+  rows.sampled_logprobs += first;
+  rows.sampled_ranks += first;
+  rows.top_ids += first * kMaxLogprobs;
+  rows.top_logprobs += first * kMaxLogprobs;
+  return rows;
+}
+
 }  // namespace
 
-void LaunchSample(const SampleArgs& args, cudaStream_t stream) {
-  const auto num_rows = static_cast<unsigned>(args.logits.dim(0));
-  if (num_rows == 0) return;
+void LaunchSample(const SampleArgs& args, void* workspace, cudaStream_t stream) {
+  const int64_t num_rows = args.logits.dim(0);
   const auto vocab_size = static_cast<int32_t>(args.logits.dim(1));
-  const int shared_bytes = CeilDiv(vocab_size, 32) * 4;
+  CHECK_LE(args.logits.dim(1), int64_t{kSlice} * kListSize);
+  const int64_t row_bytes = 2 * CeilDiv(vocab_size, kSlice) * int64_t{sizeof(SliceSummary)};
+  const int64_t rows_at_once = kSampleWorkspaceBytes / row_bytes;
+  auto* summaries = static_cast<SliceSummary*>(workspace);
+  const size_t shared_bytes = ChunkArrays::Bytes(CeilDiv(vocab_size, kChunk));
   // Above the default limit a kernel must be allowed its shared memory; a refusal shows at launch.
-  (void)cudaFuncSetAttribute(Sample, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-  Sample<<<num_rows, kSampleThreads, shared_bytes, stream>>>(args, args.logits.as<float>(),
-                                                             args.logits.row_stride(), vocab_size);
+  (void)cudaFuncSetAttribute(Sample, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shared_bytes));
+  for (int64_t first = 0; first < num_rows; first += rows_at_once) {
+    const SampleArgs rows = RowsFrom(args, first, std::min(rows_at_once, num_rows - first));
+    LaunchSummariseSlices(rows, summaries, stream);
+    LaunchKernel(Sample, dim3(static_cast<unsigned>(rows.logits.dim(0))), dim3(kSampleThreads),
+                 shared_bytes, stream, rows, rows.logits.as<float>(), rows.logits.row_stride(),
+                 vocab_size, summaries);
+  }
 }
 
 void LaunchResetTokenCounts(const ResetTokenCountsArgs& args, cudaStream_t stream) {

@@ -1,7 +1,9 @@
 // The launches of the sampling kernels; semantics in kernels/sampling.h, broken logits as in
-// kernels/cpu/sampler.h. One CTA samples one row in a few passes over its logits, without sorting.
-// Weights are summed as fixed-point integers, so that no order of addition changes a draw, and a
-// draw is made from the same random number as on the CPU. Used by the engine's thread.
+// kernels/cpu/sampler.h. All logits are read once, by as many CTAs as there are slices
+// (sampling_slices.h); then one CTA per row draws, reading again only what can still be drawn.
+// Nothing is sorted but a list of at most 2048 tokens. Weights are summed as fixed-point integers
+// or in a fixed order, and a draw is made from the same random number as on the CPU. Used by the
+// engine's thread, on one stream at a time.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +12,10 @@
 
 namespace quire::cuda {
 
-void LaunchSample(const SampleArgs& args, cudaStream_t stream);
+// Device memory that Sample leaves notes in. Rows that it has no room for take turns.
+inline constexpr int64_t kSampleWorkspaceBytes = int64_t{8} << 20;
+
+void LaunchSample(const SampleArgs& args, void* workspace, cudaStream_t stream);
 void LaunchResetTokenCounts(const ResetTokenCountsArgs& args, cudaStream_t stream);
 
 }  // namespace quire::cuda

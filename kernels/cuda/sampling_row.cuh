@@ -1,20 +1,20 @@
-// One row of logits as a CTA sees it, and the passes over it that sampling is made of. Every warp
-// owns one contiguous range of token ids, so that sums in id order need no sorting. All functions
-// are called by all threads of the CTA. Device code only.
+// One row of logits as the sampling kernels see it: its values after penalties and bias, the weight
+// of a logit, and its place in the row's ranking as one integer. Device code only.
 #pragma once
 
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
-#include <cub/block/block_scan.cuh>
 
 #include "kernels/base/types.h"
-#include "kernels/sampling.h"
+#include "kernels/cuda/sampling_slices.h"
 
 namespace quire::cuda {
 
-inline constexpr int kSampleThreads = 512;
-inline constexpr int kSampleWarps = kSampleThreads / 32;
+inline constexpr float kLog2E = 1.44269504088896340736f;
+// A weight of one, in the fixed point of sums: 2^23 tokens of it still fit 64 bits.
+inline constexpr int kWeightBits = 40;
+inline constexpr float kWeightOne = static_cast<float>(1ull << kWeightBits);
 
 // Orders logits as unsigned integers do; both zeros are one.
 __device__ inline uint32_t KeyOf(float logit) {
@@ -22,9 +22,59 @@ __device__ inline uint32_t KeyOf(float logit) {
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
+__device__ inline float LogitOf(uint32_t key) {
+  return __uint_as_float((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
+}
+
+// The place of a token in the ranking as an integer: by logit, then the lowest id. No two tokens of
+// a row share one.
+inline constexpr int kRankIdBits = 24;
+inline constexpr int32_t kMaxSampledId = (1 << kRankIdBits) - 1;
+
+__device__ inline uint64_t RankOf(uint32_t key, int32_t id) {
+  return uint64_t{key} << kRankIdBits | static_cast<uint32_t>(kMaxSampledId - id);
+}
+__device__ inline uint32_t KeyOfRank(uint64_t rank) {
+  return static_cast<uint32_t>(rank >> kRankIdBits);
+}
+__device__ inline int32_t IdOfRank(uint64_t rank) {
+  return kMaxSampledId - static_cast<int32_t>(rank & kMaxSampledId);
+}
+// The least rank that a token of this key can have.
+__device__ inline uint64_t LeastRankOf(uint32_t key) { return RankOf(key, kMaxSampledId); }
+
 // A NaN counts as -infinity and +infinity as the largest float.
 __device__ inline float Clean(float logit) {
   return isnan(logit) ? -INFINITY : fminf(logit, FLT_MAX);
+}
+
+// log2(e) / temperature: exp2 of it times a difference of logits is a ratio of weights. Below the
+// bound's temperature the distribution is a point; it keeps 0 * infinity out.
+__device__ inline float WeightScale(float temperature) {
+  constexpr float kMaxInverseTemperature = 1e30f;
+  return fminf(1.0f / temperature, kMaxInverseTemperature) * kLog2E;
+}
+
+__device__ inline bool UsesTopK(const SamplingRow& row, int32_t vocab_size) {
+  return row.top_k > 0 && row.top_k < vocab_size;
+}
+
+template <typename T>
+struct Four {
+  T v[4];
+};
+
+// v[j] = p[j] for j < count, else `fill`; in one access where four of them lie on 16 bytes.
+template <typename Vector, typename T>
+__device__ Four<T> LoadFour(const T* p, int32_t count, T fill) {
+  if (count >= 4 && reinterpret_cast<uintptr_t>(p) % 16 == 0) {
+    const Vector four = *reinterpret_cast<const Vector*>(p);
+    return {four.x, four.y, four.z, four.w};
+  }
+  Four<T> four;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) four.v[j] = j < count ? p[j] : fill;
+  return four;
 }
 
 // The logits of a row, with the row's penalties and bias unless those are null.
@@ -34,26 +84,48 @@ struct LogitView {
   const SamplingRow* row;
   const int32_t* counts;       // of the row, for penalties
   const LogitBias* bias;       // the row's range is in `row`
-  const uint32_t* biased_ids;  // a bit per token that the range names
+  const uint32_t* biased_ids;  // a bit per token from first_biased_id on that the range names
+  int32_t first_biased_id;
 
-  __device__ float operator[](int32_t id) const { return Edit(id, logits[id]); }
+  // Of ids [id, id + 4): untouched logits, -infinity beyond the vocabulary, and counts.
+  __device__ Four<float> Load(int32_t id) const {
+    return LoadFour<float4>(logits + id, vocab_size - id, -INFINITY);
+  }
+  __device__ Four<int32_t> LoadCounts(int32_t id) const {
+    if (counts == nullptr) return {};
+    return LoadFour<int4>(counts + id, vocab_size - id, 0);
+  }
 
-  // The logit of this id, given the raw one.
-  __device__ float Edit(int32_t id, float raw) const {
-    float logit = Clean(raw);
-    if (counts == nullptr && bias == nullptr) return logit;
-    if (counts != nullptr) logit = Penalised(logit, counts[id]);
-    if (bias != nullptr && (biased_ids[id / 32] >> (id % 32) & 1) != 0) {
-      for (int32_t i = row->bias_begin; i < row->bias_end; ++i) {
-        if (bias[i].token == id) logit += bias[i].bias;
-      }
+  __device__ bool IsEdited() const { return counts != nullptr || bias != nullptr; }
+
+  // The logits of ids [id, id + 4), from what the two above gave.
+  __device__ Four<float> Edit(int32_t id, Four<float> raw, const Four<int32_t>& count) const {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      float& logit = raw.v[j];
+      logit = Clean(logit);
+      if (count.v[j] != 0) logit = Penalised(logit, count.v[j]);
+      if (bias != nullptr && IsBiased(id + j)) logit += BiasOf(id + j);
+      logit = Clean(logit);
     }
-    return Clean(logit);
+    return raw;
   }
 
  private:
+  __device__ float BiasOf(int32_t id) const {
+    float sum = 0;
+    for (int32_t i = row->bias_begin; i < row->bias_end; ++i) {
+      if (bias[i].token == id) sum += bias[i].bias;
+    }
+    return sum;
+  }
+
+  __device__ bool IsBiased(int32_t id) const {
+    const int32_t bit = id - first_biased_id;
+    return id < vocab_size && (biased_ids[bit / 32] >> (bit % 32) & 1) != 0;
+  }
+
   __device__ float Penalised(float logit, int32_t count) const {
-    if (count == 0) return logit;
     logit = logit < 0 ? logit * row->repetition_penalty : logit / row->repetition_penalty;
     const int32_t num_generated = count & ~kPromptTokenBit;
     if (num_generated > 0) {
@@ -63,142 +135,39 @@ struct LogitView {
   }
 };
 
-// Calls visit(id, logit) for this thread's share of [begin, end), its warp's part being contiguous.
-template <typename Visit>
-__device__ void ForEachLogit(const LogitView& view, int32_t begin, int32_t end,
-                             const Visit& visit) {
-  constexpr int kInFlight = 8;  // loads under way before the first is used
-  const int32_t per_warp = RoundUp(CeilDiv(end - begin, kSampleWarps), 32);
-  const int32_t warp_begin = begin + static_cast<int32_t>(threadIdx.x) / 32 * per_warp;
-  const int32_t warp_end = min(warp_begin + per_warp, end);
-  for (int32_t first = warp_begin + threadIdx.x % 32; first < warp_end; first += 32 * kInFlight) {
-    float raw[kInFlight];
-#pragma unroll
-    for (int i = 0; i < kInFlight; ++i) {
-      const int32_t id = first + 32 * i;
-      raw[i] = id < warp_end ? view.logits[id] : 0.0f;
-    }
-#pragma unroll
-    for (int i = 0; i < kInFlight; ++i) {
-      const int32_t id = first + 32 * i;
-      if (id < warp_end) visit(id, view.Edit(id, raw[i]));
-    }
-  }
+inline __device__ Four<float> Cleaned(const Four<float>& raw) {
+  return {Clean(raw.v[0]), Clean(raw.v[1]), Clean(raw.v[2]), Clean(raw.v[3])};
 }
 
-__device__ inline uint64_t WarpSum(uint64_t value) {
-  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffff, value, step);
-  return value;
+// Out of line: few rows have penalties or a bias, and the loops over the others stay short.
+__noinline__ __device__ inline Four<float> LoadEdited(LogitView view, int32_t id, Four<float> raw) {
+  return view.Edit(id, raw, view.LoadCounts(id));
 }
 
-// Sums by warp, so that a position in id order can be found again.
-struct OrderedSums {
-  uint64_t warps[kSampleWarps];
-
-  // Returns the total.
-  __device__ uint64_t Set(uint64_t value) {
-    value = WarpSum(value);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
-    __syncthreads();
-    uint64_t total = 0;
-    for (uint64_t sum : warps) total += sum;
-    return total;
+// The row's logits in [begin, end) as they are to be sampled from. Marks the ids that its bias
+// names in biased_ids [(end - begin) / 32], which is shared memory; called by all threads of the
+// CTA.
+__device__ inline LogitView EditedView(const LogitView& raw, const SampleArgs& args, int32_t begin,
+                                       int32_t end, uint32_t* biased_ids) {
+  const SamplingRow& row = *raw.row;
+  LogitView view = raw;
+  if (UsesPenalties(row)) {
+    view.counts = args.token_counts + static_cast<int64_t>(row.row) * raw.vocab_size;
   }
-};
-
-// The first id at which the weights of the ids up to it sum to more than `target`, which is less
-// than the sum of all; `sums` holds those weights and is written over.
-template <typename WeightOf>
-__device__ int32_t FindInOrder(const LogitView& view, OrderedSums& sums, uint64_t target,
-                               const WeightOf& weight_of) {
-  // Twice the range shrinks to what one warp has summed.
-  int32_t begin = 0;
-  int32_t end = view.vocab_size;
-  for (int level = 0;; ++level) {
-    const int32_t per_warp = RoundUp(CeilDiv(end - begin, kSampleWarps), 32);
-    int warp = 0;
-    while (warp < kSampleWarps - 1 && target >= sums.warps[warp]) target -= sums.warps[warp++];
-    begin += warp * per_warp;
-    end = min(begin + per_warp, end);
-    if (level == 1) break;
-    uint64_t sum = 0;
-    ForEachLogit(view, begin, end, [&](int32_t id, float logit) { sum += weight_of(id, logit); });
-    sums.Set(sum);
+  if (row.bias_begin == row.bias_end) return view;
+  view.bias = args.bias;
+  view.biased_ids = biased_ids;
+  view.first_biased_id = begin;
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  const auto num_threads = static_cast<int32_t>(blockDim.x);
+  for (int32_t i = thread; i < CeilDiv(end - begin, 32); i += num_threads) biased_ids[i] = 0;
+  __syncthreads();
+  for (int32_t i = row.bias_begin + thread; i < row.bias_end; i += num_threads) {
+    const int32_t bit = args.bias[i].token - begin;
+    if (bit >= 0 && bit < end - begin) atomicOr(&biased_ids[bit / 32], 1u << bit % 32);
   }
-  // The rest is done by every warp alike.
-  for (int32_t first = begin; first < end; first += 32) {
-    const auto lane = static_cast<int32_t>(threadIdx.x % 32);
-    const int32_t id = first + lane;
-    const uint64_t weight = id < end ? weight_of(id, view[id]) : 0;
-    uint64_t up_to = weight;
-    for (int step = 1; step < 32; step *= 2) {
-      const uint64_t before = __shfl_up_sync(0xffffffff, up_to, step);
-      if (lane >= step) up_to += before;
-    }
-    const uint32_t past = __ballot_sync(0xffffffff, up_to > target);
-    if (past != 0) return first + __ffs(static_cast<int>(past)) - 1;
-    target -= __shfl_sync(0xffffffff, up_to, 31);
-  }
-  return end - 1;
-}
-
-// A key of the ranking and what ranks above it.
-struct SelectedKey {
-  uint32_t key;
-  uint64_t before;  // sum of weights of greater keys
-  uint64_t equal;   // sum of weights of this key
-};
-
-// Shared memory of SelectKey.
-struct KeyHistogram {
-  static constexpr int kBins = 2048;
-  using Scan = cub::BlockScan<uint64_t, kSampleThreads>;
-  unsigned long long sums[kBins];
-  typename Scan::TempStorage scan;
-  int32_t bin;
-  uint64_t before;
-};
-
-// The greatest key such that the weights of all keys from it upwards sum to at least `target`,
-// which is positive and no more than the sum of all. for_each(add) calls add(key, weight).
-template <typename ForEach>
-__device__ SelectedKey SelectKey(KeyHistogram& histogram, uint64_t target,
-                                 const ForEach& for_each) {
-  constexpr int kDigitBits[] = {11, 11, 10};
-  SelectedKey selected = {};
-  int shift = 32;
-  for (int bits : kDigitBits) {
-    const int above = shift;
-    shift -= bits;
-    for (int i = threadIdx.x; i < KeyHistogram::kBins; i += kSampleThreads) histogram.sums[i] = 0;
-    __syncthreads();
-    for_each([&](uint32_t key, uint64_t weight) {
-      if (above < 32 && key >> above != selected.key >> above) return;
-      atomicAdd(&histogram.sums[key >> shift & ((1u << bits) - 1)], weight);
-    });
-    __syncthreads();
-    // Each thread has some bins, the greatest keys first.
-    constexpr int kBinsPerThread = KeyHistogram::kBins / kSampleThreads;
-    const int first_bin = KeyHistogram::kBins - 1 - kBinsPerThread * static_cast<int>(threadIdx.x);
-    uint64_t sum = 0;
-    for (int i = 0; i < kBinsPerThread; ++i) sum += histogram.sums[first_bin - i];
-    uint64_t before;
-    KeyHistogram::Scan(histogram.scan).ExclusiveSum(sum, before);
-    before += selected.before;
-    if (before < target && before + sum >= target) {
-      int bin = first_bin;
-      while (before + histogram.sums[bin] < target) before += histogram.sums[bin--];
-      histogram.bin = bin;
-      histogram.before = before;
-    }
-    __syncthreads();
-    selected.key |= static_cast<uint32_t>(histogram.bin) << shift;
-    selected.before = histogram.before;
-    selected.equal = histogram.sums[histogram.bin];
-    __syncthreads();
-  }
-  return selected;
+  __syncthreads();
+  return view;
 }
 
 }  // namespace quire::cuda

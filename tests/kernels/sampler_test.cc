@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <set>
+#include <utility>
 #include <vector>
 
+#include "kernels/base/philox.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace quire {
@@ -103,6 +106,20 @@ class SamplerTest : public KernelTest {
     EXPECT_LT(chi_square, freedom + 4.5 * std::sqrt(2 * freedom) + 8) << num_cells << " cells";
   }
 };
+
+// Rounded as bfloat16 does it: most values occur many times.
+std::vector<float> Quantised(std::vector<float> logits) {
+  return RoundTo(DType::kBF16, std::move(logits));
+}
+
+// A few tokens far above the others, some of them equal.
+std::vector<float> Peaked(int64_t vocab_size, uint32_t seed) {
+  std::vector<float> logits = RandomNormal(vocab_size, seed, 2.5f);
+  for (int64_t i = 0; i < std::min<int64_t>(20, vocab_size); ++i) {
+    logits[i * 7919 % vocab_size] = 20.0f - static_cast<float>(i % 13);
+  }
+  return logits;
+}
 
 SamplingRow Row(float temperature, uint64_t seed = 1234) {
   return {.row = 0, .temperature = temperature, .seed = seed};
@@ -236,6 +253,154 @@ TEST_P(SamplerTest, LargeVocabularies) {
     const std::vector<double> probs = reference::Distribution(exact, row);
     row.seed = 11;
     for (int32_t id : Draws(logits, row, 8)) EXPECT_GT(probs[id], 0.0);
+  }
+}
+
+// A draw is the inverse of the cumulative distribution in token order at the row's one uniform
+// number. Both backends being held to it, they draw the same tokens.
+TEST_P(SamplerTest, DrawsInvertTheDistribution) {
+  constexpr double kRounding = 1e-5;  // of sums of weights
+  const std::vector<SamplingRow> settings = {
+      {.row = 0, .temperature = 0.7f},
+      {.row = 0, .top_k = 50, .top_p = 0.9f},
+      {.row = 0, .top_k = 3000, .top_p = 0.95f},
+      {.row = 0, .temperature = 0.6f, .top_p = 0.9f},
+      {.row = 0, .temperature = 3.0f, .top_p = 0.999f},
+      {.row = 0, .min_p = 0.02f},
+      {.row = 0, .temperature = 1.3f, .top_p = 0.8f, .min_p = 0.01f}};
+  for (int64_t vocab_size : {1, 127, 4097, 151'936}) {
+    const std::vector<std::vector<float>> rows = {
+        RandomNormal(vocab_size, 20, 1.0f), RandomNormal(vocab_size, 21, 4.0f),
+        Peaked(vocab_size, 22), Quantised(RandomNormal(vocab_size, 23, 2.0f)),
+        std::vector<float>(vocab_size, -3.0f)};
+    for (size_t shape = 0; shape < rows.size(); ++shape) {
+      for (SamplingRow row : settings) {
+        SCOPED_TRACE(testing::Message()
+                     << "vocabulary " << vocab_size << " shape " << shape << " k " << row.top_k
+                     << " p " << row.top_p << " min " << row.min_p);
+        row.seed = 77 + shape;
+        std::vector<double> below =
+            reference::Distribution({rows[shape].begin(), rows[shape].end()}, row);
+        std::partial_sum(below.begin(), below.end(), below.begin());
+        const std::vector<int32_t> draws = Draws(rows[shape], row, 6);
+        for (int64_t position = 0; position < 6; ++position) {
+          const double uniform = UniformAt(row.seed, position);
+          const int32_t id = draws[position];
+          ASSERT_GE(below[id], uniform - kRounding) << "token " << id;
+          if (id > 0) {
+            ASSERT_LE(below[id - 1], uniform + kRounding) << "token " << id;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Rows of every kind in one call, so that rows are not on 16 bytes, and each alone: the same bits.
+TEST_P(SamplerTest, RowsDoNotDependOnTheirCompany) {
+  for (int64_t vocab_size : {130, 9001, 20'000}) {
+    SCOPED_TRACE(vocab_size);
+    const std::vector<LogitBias> bias = {{7, -kInfinity}, {100, 2.0f}, {128, 3.0f}};
+    const std::vector<SamplingRow> rows = {
+        {.row = 0, .temperature = 0},
+        {.row = 1, .num_logprobs = 20},
+        {},
+        {.row = 2, .top_k = 50, .top_p = 0.9f, .repetition_penalty = 1.3f, .num_logprobs = 3},
+        {.target = 5, .num_logprobs = 0},
+        {.row = 3, .top_p = 0.99f, .num_logprobs = 1, .bias_begin = 0, .bias_end = 3},
+        {.row = 0, .temperature = 0, .num_logprobs = 5, .bias_begin = 1, .bias_end = 3},
+        {.target = 100, .num_logprobs = 20},
+        {.row = 1, .temperature = 2.0f, .top_k = 5000, .min_p = 0.01f}};
+    const auto num_rows = static_cast<int64_t>(rows.size());
+    const std::vector<float> logits = RandomNormal(num_rows * vocab_size, 31, 2.0f);
+    std::vector<int32_t> counts(kMaxRows * vocab_size);
+    for (size_t i = 0; i < counts.size(); i += 3) counts[i] = 1 + static_cast<int32_t>(i % 2);
+    const SampleResult together = Run(logits, rows, bias, counts);
+    for (int64_t i = 0; i < num_rows; ++i) {
+      SCOPED_TRACE(testing::Message() << "row " << i);
+      const auto begin = logits.begin() + i * vocab_size;
+      const SampleResult alone =
+          Run(std::vector<float>(begin, begin + vocab_size), {rows[i]}, bias, counts);
+      EXPECT_EQ(together.ids[i], alone.ids[0]);
+      if (rows[i].num_logprobs < 0) continue;
+      EXPECT_EQ(together.logprobs[i], alone.logprobs[0]);
+      EXPECT_EQ(together.ranks[i], alone.ranks[0]);
+      for (int64_t top = 0; top < rows[i].num_logprobs; ++top) {
+        EXPECT_EQ(together.top_ids[i * kMaxLogprobs + top], alone.top_ids[top]);
+        EXPECT_EQ(together.top_logprobs[i * kMaxLogprobs + top], alone.top_logprobs[top]);
+      }
+    }
+  }
+}
+
+TEST_P(SamplerTest, AnyNumberOfRows) {
+  constexpr int64_t kNumRows = 40'000;
+  constexpr int64_t kVocabSize = 3;
+  std::vector<float> logits(kNumRows * kVocabSize, 0.0f);
+  std::vector<SamplingRow> rows(kNumRows, {.row = 0, .temperature = 0, .num_logprobs = 1});
+  std::vector<int32_t> expected;
+  for (int64_t i = 0; i < kNumRows; ++i) {
+    expected.push_back(static_cast<int32_t>(i * 7 % kVocabSize));
+    logits[i * kVocabSize + expected.back()] = 9.0f;
+  }
+  const SampleResult result = Run(logits, rows);
+  EXPECT_EQ(result.ids, expected);
+  EXPECT_EQ(result.ranks, std::vector<int32_t>(kNumRows, 1));
+  EXPECT_EQ(result.top_ids[(kNumRows - 1) * kMaxLogprobs], expected.back());
+}
+
+// A captured call, replayed with new rows at the same address.
+TEST_P(SamplerTest, ReplaysWithNewRows) {
+  const int64_t vocab_size = 5000;
+  const DeviceTensor logits =
+      UploadTensor(RandomNormal(2 * vocab_size, 41, 2.0f), DType::kF32, {2, vocab_size});
+  const DeviceBuffer rows = Upload(std::vector<SamplingRow>(2));
+  const DeviceBuffer counts = Upload(std::vector<int32_t>(2 * vocab_size));
+  const DeviceBuffer results = Upload(std::vector<int32_t>(8 + 4 * kMaxLogprobs));
+  auto* ints = results.as<int32_t>();
+  const SampleArgs args = {.logits = logits.tensor,
+                           .rows = rows.as<SamplingRow>(),
+                           .bias = nullptr,
+                           .token_counts = counts.as<int32_t>(),
+                           .row_last_token = ints,
+                           .sampled_ids = ints + 2,
+                           .sampled_logprobs = reinterpret_cast<float*>(ints + 4),
+                           .sampled_ranks = ints + 6,
+                           .top_ids = ints + 8,
+                           .top_logprobs = reinterpret_cast<float*>(ints + 8 + 2 * kMaxLogprobs)};
+  stream().BeginCapture();
+  ops().Sample(stream(), args);
+  const auto graph = stream().EndCapture();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  for (SamplingRow row : {Row(0), Row(1), SamplingRow{.row = 0, .top_k = 9, .top_p = 0.9f},
+                          SamplingRow{.row = 0, .temperature = 4.0f, .top_p = 0.99f}}) {
+    SamplingRow other = row;
+    other.row = row.row + 1;
+    other.seed = 5;
+    Overwrite(rows, std::vector<SamplingRow>{row, other});
+    ops().Sample(stream(), args);
+    const std::vector<int32_t> expected = Download<int32_t>(ints, 4);
+    Overwrite(results, std::vector<int32_t>(4, -7));
+    stream().Launch(**graph);
+    EXPECT_EQ(Download<int32_t>(ints, 4), expected);
+  }
+}
+
+TEST_P(SamplerTest, EqualLogitsRankById) {
+  const int64_t vocab_size = 20'000;
+  std::vector<float> logits(vocab_size, 1.0f);
+  logits[15'000] = 2.0f;
+  const SampleResult result = Run(logits, {
+                                              {.row = 0, .temperature = 0, .num_logprobs = 20},
+                                          });
+  EXPECT_EQ(result.top_ids[0], 15'000);
+  for (int32_t i = 1; i < kMaxLogprobs; ++i) EXPECT_EQ(result.top_ids[i], i - 1);
+  const SampleResult scored = Run(logits, {{.target = 9999, .num_logprobs = 0}});
+  EXPECT_EQ(scored.ranks[0], 10'001);
+  // Half of the mass is half of the ids; all that equal the k-th stay.
+  for (int32_t top_k : {0, 10}) {
+    const SamplingRow half = {.row = 0, .top_k = top_k, .top_p = 0.5f, .seed = 3};
+    for (int32_t id : Draws(logits, half, 50)) EXPECT_TRUE(id <= 10'000 || id == 15'000) << id;
   }
 }
 
