@@ -1,7 +1,6 @@
-#include <utility>
+#include "tests/sim/coverage.h"
 
 #include "absl/strings/str_cat.h"
-#include "tests/sim/simulation.h"
 
 namespace quire::sim {
 namespace {
@@ -9,36 +8,53 @@ namespace {
 struct Counter {
   const char* name;
   int64_t Coverage::*value;
+  double floor_per_step;  // 0: none
 };
 
+// Floors are about half of what is seen; those of preemptions, cancels, failures, collisions and
+// stalls are not below the targets: 0.1, 0.01, 0.001, 0.001 and 0.01.
 constexpr Counter kCounters[] = {
-    {"steps", &Coverage::steps},
-    {"lookahead_steps", &Coverage::lookahead_steps},
-    {"tokens", &Coverage::tokens},
-    {"chunks", &Coverage::chunks},
-    {"preemptions", &Coverage::preemptions},
-    {"prefix_hit_tokens", &Coverage::prefix_hit_tokens},
-    {"generated_hits", &Coverage::generated_hits},
-    {"evictions", &Coverage::evictions},
-    {"window_steps", &Coverage::window_steps},
-    {"collision_steps", &Coverage::collision_steps},
-    {"inputs_on_device", &Coverage::inputs_on_device},
-    {"refused_queue_full", &Coverage::refused_queue_full},
-    {"refused_never_fits", &Coverage::refused_never_fits},
-    {"finished_stop", &Coverage::finished_stop},
-    {"finished_length", &Coverage::finished_length},
-    {"stops_before_min_tokens", &Coverage::stops_before_min_tokens},
-    {"prompt_logprobs", &Coverage::prompt_logprobs},
-    {"pauses", &Coverage::pauses},
-    {"cancelled_waiting", &Coverage::cancelled_waiting},
-    {"cancelled_mid_prompt", &Coverage::cancelled_mid_prompt},
-    {"cancelled_decoding", &Coverage::cancelled_decoding},
-    {"cancelled_final_step", &Coverage::cancelled_final_step},
-    {"cancelled_preempted", &Coverage::cancelled_preempted},
-    {"cancelled_in_flight", &Coverage::cancelled_in_flight},
-    {"cancelled_paused", &Coverage::cancelled_paused},
-    {"dropped_results", &Coverage::dropped_results},
+    {"steps", &Coverage::steps, 0},
+    {"lookahead_steps", &Coverage::lookahead_steps, 0.1},
+    {"delayed_steps", &Coverage::delayed_steps, 0.05},
+    {"window_steps", &Coverage::window_steps, 0.2},
+    {"collision_steps", &Coverage::collision_steps, 0.1},
+    {"tokens", &Coverage::tokens, 2},
+    {"chunks", &Coverage::chunks, 0.05},
+    {"inputs_on_device", &Coverage::inputs_on_device, 0.1},
+    {"dropped_results", &Coverage::dropped_results, 0.01},
+    {"blocks_behind_window", &Coverage::blocks_behind_window, 0.5},
+    {"preemptions", &Coverage::preemptions, 0.1},
+    {"allocation_failures", &Coverage::allocation_failures, 0.01},
+    {"step_failures", &Coverage::step_failures, 0.001},
+    {"crashes", &Coverage::crashes, 0.0001},
+    {"prefix_hit_tokens", &Coverage::prefix_hit_tokens, 0.5},
+    {"generated_hits", &Coverage::generated_hits, 0.002},
+    {"evictions", &Coverage::evictions, 0.1},
+    {"collision_misses", &Coverage::collision_misses, 0.001},
+    {"possible_hit_tokens", &Coverage::possible_hit_tokens, 0.3},
+    {"found_hit_tokens", &Coverage::found_hit_tokens, 0.3},
+    {"refused_queue_full", &Coverage::refused_queue_full, 0.001},
+    {"refused_never_fits", &Coverage::refused_never_fits, 0.001},
+    {"finished_stop", &Coverage::finished_stop, 0.001},
+    {"finished_length", &Coverage::finished_length, 0.001},
+    {"stops_before_min_tokens", &Coverage::stops_before_min_tokens, 0.001},
+    {"prompt_logprobs", &Coverage::prompt_logprobs, 0.01},
+    {"stalls", &Coverage::stalls, 0.01},
+    {"mass_stalls", &Coverage::mass_stalls, 0.001},
+    {"cancelled_waiting", &Coverage::cancelled_waiting, 0.01},
+    {"cancelled_mid_prompt", &Coverage::cancelled_mid_prompt, 0.01},
+    {"cancelled_decoding", &Coverage::cancelled_decoding, 0.01},
+    {"cancelled_final_step", &Coverage::cancelled_final_step, 0.01},
+    {"cancelled_preempted", &Coverage::cancelled_preempted, 0.01},
+    {"cancelled_draining", &Coverage::cancelled_draining, 0.0005},
+    {"cancelled_in_flight", &Coverage::cancelled_in_flight, 0.01},
+    {"cancelled_stalled", &Coverage::cancelled_stalled, 0.01},
 };
+
+// Missed are blocks in flight or of dropped results, and what a prompt whose logprobs are wanted
+// may not use.
+constexpr double kLeastHitShare = 0.9;
 
 }  // namespace
 
@@ -49,9 +65,28 @@ void Coverage::Add(const Coverage& other) {
 std::string Coverage::ToString() const {
   std::string text;
   for (const Counter& counter : kCounters) {
-    absl::StrAppend(&text, "  ", counter.name, " ", this->*counter.value, "\n");
+    const auto value = this->*counter.value;
+    absl::StrAppend(&text, "  ", counter.name, " ", value, " (",
+                    static_cast<double>(value) / static_cast<double>(steps), " a step)\n");
   }
   return text;
+}
+
+std::vector<std::string> Coverage::BelowFloors() const {
+  std::vector<std::string> found;
+  for (const Counter& counter : kCounters) {
+    const double floor = counter.floor_per_step * static_cast<double>(steps);
+    const auto value = static_cast<double>(this->*counter.value);
+    if (value < floor) {
+      found.push_back(absl::StrCat(counter.name, " is ", value, ", below its floor of ", floor));
+    }
+  }
+  if (static_cast<double>(found_hit_tokens) <
+      kLeastHitShare * static_cast<double>(possible_hit_tokens)) {
+    found.push_back(absl::StrCat("the prefix cache found ", found_hit_tokens, " tokens of the ",
+                                 possible_hit_tokens, " that were there"));
+  }
+  return found;
 }
 
 }  // namespace quire::sim

@@ -1,12 +1,15 @@
 #include "tests/sim/fake_runner.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace quire::sim {
 namespace {
+
+constexpr uint64_t kRubbish = 0xdeadbeef;  // no fingerprint
 
 std::string Name(const SequenceKey& key) { return absl::StrCat(key.request, "/", key.index); }
 
@@ -19,6 +22,7 @@ FakeRunner::FakeRunner(const SchedulerConfig& config, const BlockManagerConfig& 
       lookup_(std::move(lookup)),
       fail_(std::move(fail)),
       slots_(blocks.num_blocks * blocks.block_size, 0),
+      full_tag_(blocks.num_blocks, 0),
       row_last_token_(config.max_num_seqs, -1),
       row_key_(config.max_num_seqs),
       row_epoch_(config.max_num_seqs, 0),
@@ -67,6 +71,45 @@ StepResult FakeRunner::Wait() {
   steps_.pop_front();
   Run(&step);
   return std::move(step.result);
+}
+
+void FakeRunner::LoseSteps() {
+  for (Step& step : steps_) {
+    if (std::exchange(step.has_run, true)) continue;
+    step.result.step = step.number;
+    for (const Item& item : step.items) {
+      for (const BlockId block : item.written) {
+        const int64_t first = int64_t{block} * blocks_.block_size;
+        for (int64_t i = 0; i < blocks_.block_size; ++i) WriteSlot(first + i, kRubbish);
+      }
+      SequenceResult& result = step.result.sequences.emplace_back();
+      result.key = item.key;
+      result.epoch = item.epoch;
+      result.start = item.start;
+      result.num_new = item.num_new;
+      result.sampled = item.samples ? 0 : -1;
+    }
+  }
+}
+
+int64_t FakeRunner::PossibleHit(const ExpectedStream& expected, int64_t num_tokens) const {
+  const int64_t block_size = blocks_.block_size;
+  int64_t num_blocks = (num_tokens - 1) / block_size;
+  for (bool agreed = false; !agreed;) {
+    agreed = true;
+    for (int group = 0; group < static_cast<int>(tables_.size()); ++group) {
+      const int64_t first = FirstVisible(group, num_blocks * block_size) / block_size;
+      for (int64_t i = first; i < num_blocks; ++i) {
+        const uint64_t tag = SlotTag(expected.prints[(i + 1) * block_size - 1], group);
+        if (num_full_blocks_.contains(tag)) continue;
+        // Whatever sees this block is out; the shorter ones are looked at again.
+        num_blocks = blocks_.groups[group].sliding_window > 0 ? num_blocks - 1 : i;
+        agreed = false;
+        break;
+      }
+    }
+  }
+  return num_blocks * block_size;
 }
 
 void FakeRunner::CheckContract(const SchedulerOutput& output) {
@@ -127,6 +170,7 @@ FakeRunner::Item FakeRunner::Stage(const ScheduledSequence& scheduled) const {
             .num_new = scheduled.num_new,
             .samples = scheduled.samples,
             .input_on_device = scheduled.input_on_device,
+            .wants_logprobs = scheduled.request->sampling.logprobs >= 0,
             .wants_prompt_logprobs = scheduled.wants_prompt_logprobs,
             .num_prompt_tokens = scheduled.num_prompt_tokens,
             .input = {},
@@ -195,6 +239,10 @@ SequenceResult FakeRunner::RunItem(const Item& item) {
   if (item.samples) {
     result.sampled = SampleToken(print, item.key.index);
     if (FaultIsDue(Fault::kWrongSample)) result.sampled = (result.sampled + 1) % kVocabSize;
+    if (item.wants_logprobs) {
+      result.logprobs = std::make_unique<TokenLogprobs>();
+      result.logprobs->logprob = TokenLogprob(NextPrint(print, result.sampled));
+    }
     if (!FaultIsDue(Fault::kStaleLastToken)) row_last_token_[item.row] = result.sampled;
   }
   return result;
@@ -217,15 +265,32 @@ uint64_t FakeRunner::WriteSlots(const Item& item, const ExpectedStream& expected
         continue;
       }
       if (FaultIsDue(Fault::kWrongSlot)) slot = (slot + 1) % static_cast<int64_t>(slots_.size());
-      if (!FaultIsDue(Fault::kSkipWrite)) slots_[slot] = SlotTag(print, static_cast<int>(group));
+      if (!FaultIsDue(Fault::kSkipWrite)) WriteSlot(slot, SlotTag(print, static_cast<int>(group)));
     }
     if (item.wants_prompt_logprobs && position + 1 < item.num_prompt_tokens) {
       TokenLogprobs logprobs;
-      logprobs.logprob = PromptLogprob(expected.prints[position + 1]);
+      logprobs.logprob = TokenLogprob(expected.prints[position + 1]);
       result->prompt_logprobs.emplace_back(expected.tokens[position + 1], std::move(logprobs));
     }
   }
   return print;
+}
+
+// Tokens are written in order, so a block is full when its last slot is written, and no more when
+// its first slot is.
+void FakeRunner::WriteSlot(int64_t slot, uint64_t tag) {
+  slots_[slot] = tag;
+  uint64_t& full_tag = full_tag_[slot / blocks_.block_size];
+  const int64_t offset = slot % blocks_.block_size;
+  if (offset == 0 && full_tag != 0) {
+    const auto it = num_full_blocks_.find(full_tag);
+    if (--it->second == 0) num_full_blocks_.erase(it);
+    full_tag = 0;
+  }
+  if (offset == blocks_.block_size - 1 && full_tag == 0) {
+    full_tag = tag;
+    ++num_full_blocks_[tag];
+  }
 }
 
 // Every slot that some query of the item sees must hold what the sequence alone would have there.

@@ -46,6 +46,14 @@ class FakeRunner {
   // The result of the oldest step.
   StepResult Wait();
 
+  // A device error: the steps in flight leave rubbish where they should have written, and their
+  // results mean nothing.
+  void LoseSteps();
+
+  // The longest prefix of `num_tokens` tokens of `expected`, in whole blocks and less than all of
+  // them, whose KV is still in the cache somewhere: what a prefix cache could find at best.
+  int64_t PossibleHit(const ExpectedStream& expected, int64_t num_tokens) const;
+
   int64_t num_in_flight() const { return static_cast<int64_t>(steps_.size()); }
   bool IsInFlight(const SequenceKey& key) const;
 
@@ -68,6 +76,7 @@ class FakeRunner {
     int64_t num_new;
     bool samples;
     bool input_on_device;
+    bool wants_logprobs;
     bool wants_prompt_logprobs;
     int64_t num_prompt_tokens;
     std::vector<TokenId> input;  // [num_new], or empty if on the device
@@ -89,6 +98,7 @@ class FakeRunner {
   void Run(Step* step);
   SequenceResult RunItem(const Item& item);
   uint64_t WriteSlots(const Item& item, const ExpectedStream& expected, SequenceResult* result);
+  void WriteSlot(int64_t slot, uint64_t tag);
   void ReadBack(const Item& item, const ExpectedStream& expected);
   int64_t FirstVisible(int group, int64_t position) const;
   int64_t Slot(int group, int32_t row, int64_t position) const;
@@ -98,7 +108,10 @@ class FakeRunner {
   BlockManagerConfig blocks_;
   Lookup lookup_;
   Fail fail_;
-  std::vector<uint64_t> slots_;                            // [num_blocks * block_size]
+  std::vector<uint64_t> slots_;  // [num_blocks * block_size]
+  // How many blocks end with a tag and hold everything before it.
+  absl::flat_hash_map<uint64_t, int> num_full_blocks_;
+  std::vector<uint64_t> full_tag_;                         // [num_blocks] or 0: not full
   std::vector<std::vector<std::vector<BlockId>>> tables_;  // [groups][rows][max blocks]
   std::vector<TokenId> row_last_token_;                    // [rows]
   std::vector<SequenceKey> row_key_;                       // [rows] who was told to own the row

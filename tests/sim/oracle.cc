@@ -34,7 +34,7 @@ TokenId SampleToken(uint64_t print, int32_t index) {
   return static_cast<TokenId>(Mix(print ^ (0xabcdefu + static_cast<uint64_t>(index))) % kVocabSize);
 }
 
-float PromptLogprob(uint64_t print) { return -static_cast<float>(print % 1000) / 100.0f; }
+float TokenLogprob(uint64_t print) { return -static_cast<float>(print % 1000) / 100.0f; }
 
 ExpectedStream Expect(const Request& request, int32_t index, int64_t max_model_len) {
   ExpectedStream stream;

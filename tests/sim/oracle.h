@@ -23,8 +23,8 @@ uint64_t SlotTag(uint64_t print, int group);
 // The token that follows `print` in continuation `index`.
 TokenId SampleToken(uint64_t print, int32_t index);
 
-// The logprob reported for a prompt token that ends the prefix `print`.
-float PromptLogprob(uint64_t print);
+// The logprob reported for a token that ends the prefix `print`.
+float TokenLogprob(uint64_t print);
 
 struct ExpectedStream {
   uint64_t root = 0;             // print of the empty prefix

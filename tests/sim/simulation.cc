@@ -1,3 +1,4 @@
+// What happens: arrivals, cancels, stalls, device failures, steps and their completion.
 #include "tests/sim/simulation.h"
 
 #include <algorithm>
@@ -18,16 +19,13 @@ Scenario ScenarioOf(uint64_t seed) {
 }  // namespace
 
 Simulation::Simulation(const SimulationOptions& options)
-    : Simulation(options, ScenarioOf(options.seed)) {}
-
-Simulation::Simulation(const SimulationOptions& options, const Scenario& scenario)
     : options_(options),
       random_(options.seed * 2 + 1),
-      scenario_(scenario),
-      workload_(scenario.scheduler, options.seed),
-      scheduler_(scenario.scheduler, scenario.blocks),
+      scenario_(ScenarioOf(options.seed)),
+      workload_(scenario_.scheduler, options.seed, scenario_.requests),
+      scheduler_(scenario_.scheduler, scenario_.blocks),
       runner_(
-          scenario.scheduler, scenario.blocks,
+          scenario_.scheduler, scenario_.blocks,
           [this](const SequenceKey& key) -> const ExpectedStream& {
             return tracked_.at(key).expected;
           },
@@ -35,18 +33,14 @@ Simulation::Simulation(const SimulationOptions& options, const Scenario& scenari
   if (options.fault != Fault::kNone) runner_.PlantFault(options.fault, random_.Between(1, 60));
 }
 
-void Simulation::Fail(std::string what) {
-  if (!violation_.has_value()) violation_ = absl::StrCat("step ", now_, ": ", what);
-}
-
 std::string Simulation::Describe() const {
   const SchedulerConfig& config = scenario_.scheduler;
-  std::string text =
-      absl::StrCat("max_num_seqs ", config.max_num_seqs, ", budget ", config.max_num_batched_tokens,
-                   ", partial prefills ", config.max_num_partial_prefills, ", max_model_len ",
-                   config.max_model_len, ", blocks ", scenario_.blocks.num_blocks, " of ",
-                   scenario_.blocks.block_size, ", hash bits ", scenario_.blocks.hash_bits_for_test,
-                   ", lookahead ", scenario_.lookahead, ", windows");
+  std::string text = absl::StrCat(
+      "max_num_seqs ", config.max_num_seqs, ", budget ", config.max_num_batched_tokens,
+      ", partial prefills ", config.max_num_partial_prefills, ", max_model_len ",
+      config.max_model_len, ", blocks ", scenario_.blocks.num_blocks, " of ",
+      scenario_.blocks.block_size, ", hash bits ", scenario_.blocks.hash_bits_for_test,
+      ", lookahead ", scenario_.lookahead, ", delay ", scenario_.max_delay, ", windows");
   for (const KvGroupConfig& group : scenario_.blocks.groups) {
     absl::StrAppend(&text, " ", group.sliding_window);
   }
@@ -54,9 +48,8 @@ std::string Simulation::Describe() const {
 }
 
 std::optional<std::string> Simulation::Run() {
-  for (int64_t i = 0; i < options_.num_steps && !violation_.has_value(); ++i) Step();
-  if (!violation_.has_value()) Drain();
-  if (!violation_.has_value()) CheckEmpty();
+  for (int64_t i = 0; i < options_.num_rounds && !violation_.has_value() && !crashed_; ++i) Round();
+  if (!violation_.has_value() && !crashed_) Drain();
   const SchedulerStats stats = scheduler_.stats();
   coverage_.preemptions += stats.num_preemptions;
   coverage_.prefix_hit_tokens += stats.blocks.prefix_hit_tokens;
@@ -64,46 +57,35 @@ std::optional<std::string> Simulation::Run() {
   return violation_;
 }
 
-void Simulation::Step() {
+void Simulation::Round() {
   ++now_;
   if (random_.OneIn(scenario_.arrival_period)) Arrive();
-  if (options_.cancels && random_.OneIn(12)) CancelSomebody();
-  if (options_.pauses && random_.OneIn(10)) PauseSomebody();
+  if (scenario_.disturbed && random_.OneIn(15)) CancelSomebody();
+  if (scenario_.disturbed && random_.OneIn(4)) StallSomebody();
   if (random_.OneIn(200)) scheduler_.FlushPrefixCache();
-  const bool scheduled = ScheduleAndSubmit();
+  if (scenario_.failure_period > 0 && random_.OneIn(scenario_.failure_period)) return FailDevice();
+  const bool may_schedule = runner_.num_in_flight() <= scenario_.lookahead;
+  const bool scheduled = may_schedule && ScheduleAndSubmit();
   // Between Schedule and Commit, with the step in flight.
-  if (options_.cancels && random_.OneIn(12)) CancelSomebody();
-  if (options_.pauses && random_.OneIn(20)) PauseSomebody();
-  while (runner_.num_in_flight() > (scheduled ? scenario_.lookahead : 0)) CommitOldest();
+  if (scenario_.disturbed && random_.OneIn(9)) CancelSomebody();
+  if (scenario_.disturbed && random_.OneIn(8)) StallSomebody();
+  CommitCompleted(scheduled);
 }
 
 void Simulation::Arrive() {
   std::shared_ptr<const Request> request = workload_.NextRequest();
+  const SchedulerStats before = scheduler_.stats();
   const absl::Status status = scheduler_.Add(request);
+  CheckVerdict(*request, status, before);
+  if (!status.ok()) return;
   const int64_t max_model_len = scenario_.scheduler.max_model_len;
   const int64_t num_prompt_tokens = request->prompt.size();
-  const int64_t max_num_tokens =
-      std::min(num_prompt_tokens + request->stop.max_tokens, max_model_len);
-  const int64_t max_blocks =
-      BlockManager(scenario_.blocks)
-          .MaxBlocksFor(max_num_tokens, 2 * scenario_.scheduler.max_num_batched_tokens);
-  const bool fits =
-      num_prompt_tokens < max_model_len && max_blocks <= scenario_.blocks.num_blocks &&
-      request->sampling.n * num_prompt_tokens <= scenario_.scheduler.max_waiting_tokens;
-  if (absl::IsInvalidArgument(status) == fits) {
-    return Fail(absl::StrCat("wrong verdict whether it can ever fit: ", status.ToString()));
-  }
-  if (!fits) ++coverage_.refused_never_fits;
-  if (absl::IsResourceExhausted(status)) {
-    ++coverage_.refused_queue_full;
-    if (scheduler_.stats().num_waiting == 0) Fail("an empty queue is called full");
-  }
-  if (!status.ok()) return;
   for (int32_t index = 0; index < request->sampling.n; ++index) {
     const SequenceKey key{request->id, index};
     Tracked tracked;
     tracked.request = request;
     tracked.expected = Expect(*request, index, max_model_len);
+    tracked.max_num_tokens = std::min(num_prompt_tokens + request->stop.max_tokens, max_model_len);
     tracked.num_seen = num_prompt_tokens;
     tracked_.emplace(key, std::move(tracked));
     live_.push_back(key);
@@ -115,15 +97,56 @@ const SequenceKey* Simulation::AnyKey() {
   return &live_[random_.Between(0, live_.size() - 1)];
 }
 
+const SequenceKey* Simulation::AnyKeyWhere(const std::function<bool(const SequenceKey&)>& holds) {
+  if (live_.empty()) return nullptr;
+  const auto start = live_.begin() + random_.Between(0, live_.size() - 1);
+  auto it = std::find_if(start, live_.end(), holds);
+  if (it == live_.end()) it = std::find_if(live_.begin(), start, holds);
+  return it != live_.end() && holds(*it) ? &*it : nullptr;
+}
+
+// Now and then anybody; else one in a rare state, if there is one.
+const SequenceKey* Simulation::KeyToCancel() {
+  const auto has_last_sample_in_flight = [this](const SequenceKey& key) {
+    const Tracked& tracked = tracked_.at(key);
+    return tracked.num_submitted + 1 >= static_cast<int64_t>(tracked.expected.tokens.size()) &&
+           runner_.IsInFlight(key);
+  };
+  const auto was_pushed_out = [this](const SequenceKey& key) {
+    const Tracked& tracked = tracked_.at(key);
+    return tracked.scheduled && !tracked.paused && tracked.last_step != newest_step_;
+  };
+  const SequenceKey* key = nullptr;
+  switch (random_.Between(0, 6)) {
+    case 0:
+    case 1:
+    case 2:
+      key = AnyKeyWhere(has_last_sample_in_flight);
+      break;
+    case 3:
+      key = AnyKeyWhere(was_pushed_out);
+      break;
+    case 4:
+      key = AnyKeyWhere([&](const SequenceKey& candidate) {
+        return was_pushed_out(candidate) && runner_.IsInFlight(candidate);
+      });
+      break;
+    default:
+      break;
+  }
+  return key != nullptr ? key : AnyKey();
+}
+
 void Simulation::CancelSomebody() {
-  const SequenceKey* any = AnyKey();
-  if (any == nullptr) return;
-  const SequenceKey key = *any;
+  const SequenceKey* chosen = KeyToCancel();
+  if (chosen == nullptr) return;
+  const SequenceKey key = *chosen;
   const bool whole_request = random_.OneIn(2);
   for (const SequenceKey& other : live_) {
     if (other == key || (whole_request && other.request == key.request)) {
-      NoteCancel(other, tracked_.at(other));
-      tracked_.at(other).cancelled = true;
+      Tracked& tracked = tracked_.at(other);
+      NoteCancel(other, tracked);
+      tracked.end_reason = FinishReason::kAbort;
     }
   }
   if (whole_request) {
@@ -138,213 +161,113 @@ void Simulation::CancelSomebody() {
   }
 }
 
-void Simulation::NoteCancel(const SequenceKey& key, const Tracked& tracked) {
-  if (tracked.paused) ++coverage_.cancelled_paused;
-  if (runner_.IsInFlight(key)) {
-    ++coverage_.cancelled_in_flight;
-    const auto length = static_cast<int64_t>(tracked.expected.tokens.size());
-    if (tracked.num_submitted >= length - 1) ++coverage_.cancelled_final_step;
-  }
-  if (!tracked.scheduled) {
-    ++coverage_.cancelled_waiting;
-  } else if (tracked.num_submitted < tracked.expected.num_prompt_tokens) {
-    ++coverage_.cancelled_mid_prompt;
-  } else {
-    ++coverage_.cancelled_decoding;
-  }
+void Simulation::SetStalled(const SequenceKey& key, bool stalled) {
+  Tracked& tracked = tracked_.at(key);
+  coverage_.stalls += stalled && !tracked.paused ? 1 : 0;
+  tracked.paused = stalled;
+  scheduler_.SetPaused(key, stalled);
 }
 
-void Simulation::PauseSomebody() {
-  const SequenceKey* key = AnyKey();
-  if (key == nullptr) return;
-  Tracked& tracked = tracked_.at(*key);
-  tracked.paused = !tracked.paused;
-  coverage_.pauses += tracked.paused ? 1 : 0;
-  scheduler_.SetPaused(*key, tracked.paused);
+// A reader stalls or reads on; now and then a random half of them stalls, to be released one by one
+// in random order.
+void Simulation::StallSomebody() {
+  if (live_.empty()) return;
+  if (random_.OneIn(15)) {
+    ++coverage_.mass_stalls;
+    for (const SequenceKey& other : live_) SetStalled(other, random_.OneIn(2));
+    return;
+  }
+  const SequenceKey* key = AnyKeyWhere([this](const SequenceKey& candidate) {
+    return tracked_.at(candidate).last_step == newest_step_;
+  });
+  if (key == nullptr || random_.OneIn(2)) key = AnyKey();
+  SetStalled(*key, !tracked_.at(*key).paused);
+}
+
+// A device error: what is in flight is lost, and everybody is told. Either nothing follows, as in
+// the engine, or the device comes back; then nothing may be left of those who were there.
+void Simulation::FailDevice() {
+  ++coverage_.step_failures;
+  runner_.LoseSteps();
+  const std::vector<SequenceKey> everybody = live_;
+  for (const SequenceKey& key : everybody) tracked_.at(key).end_reason = FinishReason::kError;
+  for (const SequenceKey& key : everybody) scheduler_.Cancel(key.request, FinishReason::kError);
+  scheduler_.CheckInvariants();
+  TakeEvents();
+  if (!live_.empty()) Fail(absl::StrCat(live_.size(), " sequences survive a device error"));
+  if (random_.OneIn(8)) {
+    ++coverage_.crashes;
+    crashed_ = true;
+    return;
+  }
+  while (runner_.num_in_flight() > 0) CommitOldest();
+  CheckStats();
 }
 
 bool Simulation::ScheduleAndSubmit() {
   const SchedulerOutput output = scheduler_.Schedule();
   scheduler_.CheckInvariants();
+  CheckBestGetsOn(output);
   if (output.empty()) {
     if (runner_.num_in_flight() == 0 && SomebodyCanRun()) Fail("nobody runs although they could");
     TakeEvents();
     return false;
   }
-  ++coverage_.steps;
-  coverage_.lookahead_steps += runner_.num_in_flight() > 0 ? 1 : 0;
-  coverage_.tokens += output.num_tokens;
-  coverage_.collision_steps += scenario_.blocks.hash_bits_for_test > 0 ? 1 : 0;
-  const auto& groups = scenario_.blocks.groups;
-  coverage_.window_steps += std::any_of(
-      groups.begin(), groups.end(), [](const KvGroupConfig& g) { return g.sliding_window > 0; });
-  for (const ScheduledSequence& scheduled : output.sequences) NoteScheduled(scheduled);
+  NoteStep(output);
+  for (const ScheduledSequence& scheduled : output.sequences) NoteScheduled(output.step, scheduled);
+  NoteLostTurns(output);
   runner_.Submit(output, /*run_now=*/random_.OneIn(2));
+  ready_at_.push_back(now_ + random_.Between(0, scenario_.max_delay));
   TakeEvents();
   return true;
 }
 
-void Simulation::NoteScheduled(const ScheduledSequence& scheduled) {
-  const auto it = tracked_.find(scheduled.key);
-  if (it == tracked_.end() || it->second.finished) {
-    return Fail(absl::StrCat(Name(scheduled.key), " was scheduled after its end"));
+// Without a delay the oldest step is waited for, as in the engine, unless it may run on; with one,
+// it is complete when its time has come.
+void Simulation::CommitCompleted(bool scheduled) {
+  const int64_t may_run_on = scheduled ? scenario_.lookahead : 0;
+  while (runner_.num_in_flight() > 0) {
+    const bool is_due =
+        scenario_.max_delay == 0 ? runner_.num_in_flight() > may_run_on : ready_at_.front() <= now_;
+    if (!is_due) return;
+    CommitOldest();
   }
-  Tracked& tracked = it->second;
-  if (tracked.paused) Fail(absl::StrCat(Name(scheduled.key), " was scheduled while paused"));
-  if (scheduled.row_is_new) {
-    const int64_t num_prompt_tokens = tracked.expected.num_prompt_tokens;
-    coverage_.generated_hits += scheduled.start > num_prompt_tokens ? 1 : 0;
-    if (tracked.scheduled && scheduled.epoch == tracked.epoch) {
-      Fail(absl::StrCat(Name(scheduled.key), " begins again in the same epoch"));
-    }
-    if (tracked.request->sampling.prompt_logprobs >= 0 && scheduled.key.index == 0 &&
-        !tracked.scheduled && scheduled.start != 0) {
-      Fail(absl::StrCat(Name(scheduled.key), " skips prompt tokens whose logprobs are asked for"));
-    }
-  }
-  tracked.scheduled = true;
-  tracked.epoch = scheduled.epoch;
-  tracked.num_submitted = scheduled.start + scheduled.num_new;
-  coverage_.chunks += scheduled.num_new > 1 ? 1 : 0;
-  coverage_.inputs_on_device += scheduled.input_on_device ? 1 : 0;
 }
 
 void Simulation::CommitOldest() {
   StepResult result = runner_.Wait();
+  ready_at_.pop_front();
   if (violation_.has_value()) return;  // the results are wrong: do not trip over them
   for (const SequenceResult& sequence : result.sequences) {
-    const Tracked& tracked = tracked_.at(sequence.key);
-    if (tracked.finished || tracked.epoch != sequence.epoch) ++coverage_.dropped_results;
+    Tracked& tracked = tracked_.at(sequence.key);
+    if (tracked.finished || tracked.epoch != sequence.epoch) {
+      ++coverage_.dropped_results;
+    } else {
+      tracked.num_computed = sequence.start + sequence.num_new;
+    }
   }
   scheduler_.Commit(std::move(result));
   scheduler_.CheckInvariants();
   TakeEvents();
-}
-
-void Simulation::TakeEvents() {
-  for (const SequenceEvent& event : scheduler_.TakeEvents()) CheckEvent(event);
-  Forget();
-}
-
-void Simulation::CheckEvent(const SequenceEvent& event) {
-  const auto it = tracked_.find(event.key);
-  if (it == tracked_.end() || it->second.finished) {
-    return Fail(absl::StrCat(Name(event.key), " has an event after its end"));
-  }
-  Tracked* tracked = &it->second;
-  switch (event.kind) {
-    case SequenceEvent::Kind::kStarted:
-      if (std::exchange(tracked->started, true))
-        Fail(absl::StrCat(Name(event.key), " starts twice"));
-      if (event.num_cached_tokens < 0 ||
-          event.num_cached_tokens >= tracked->expected.num_prompt_tokens) {
-        Fail(absl::StrCat(Name(event.key), " has ", event.num_cached_tokens, " cached tokens"));
-      }
-      break;
-    case SequenceEvent::Kind::kToken:
-      CheckToken(event, tracked);
-      break;
-    case SequenceEvent::Kind::kPromptLogprobs:
-      CheckPromptLogprobs(event, tracked);
-      break;
-    case SequenceEvent::Kind::kFinished:
-      CheckFinished(event, tracked);
-      break;
-  }
-}
-
-void Simulation::CheckToken(const SequenceEvent& event, Tracked* tracked) {
-  const ExpectedStream& expected = tracked->expected;
-  if (!tracked->started) Fail(absl::StrCat(Name(event.key), " has a token before its start"));
-  if (tracked->num_seen >= static_cast<int64_t>(expected.tokens.size()) ||
-      expected.tokens[tracked->num_seen] != event.token) {
-    return Fail(absl::StrCat(Name(event.key), " has a wrong token at ", tracked->num_seen));
-  }
-  ++tracked->num_seen;
-  const auto& stops = tracked->request->stop.eos_token_ids;
-  const bool is_last = tracked->num_seen == static_cast<int64_t>(expected.tokens.size());
-  if (!is_last && std::find(stops.begin(), stops.end(), event.token) != stops.end()) {
-    ++coverage_.stops_before_min_tokens;
-  }
-}
-
-void Simulation::CheckPromptLogprobs(const SequenceEvent& event, Tracked* tracked) {
-  const ExpectedStream& expected = tracked->expected;
-  for (const auto& [token, logprobs] : event.prompt_logprobs) {
-    const int64_t position = ++tracked->num_prompt_scored;
-    if (position >= expected.num_prompt_tokens || expected.tokens[position] != token ||
-        logprobs.logprob != PromptLogprob(expected.prints[position])) {
-      return Fail(absl::StrCat(Name(event.key), " has a wrong prompt logprob at ", position));
-    }
-    ++coverage_.prompt_logprobs;
-  }
-}
-
-void Simulation::CheckFinished(const SequenceEvent& event, Tracked* tracked) {
-  const ExpectedStream& expected = tracked->expected;
-  tracked->finished = true;
-  live_.erase(std::find(live_.begin(), live_.end(), event.key));
-  ended_.push_back(event.key);
-  if (tracked->cancelled) {
-    if (event.reason != FinishReason::kAbort) Fail(absl::StrCat(Name(event.key), " not aborted"));
-    // Its last step had an earlier epoch, so it was preempted and had not come back.
-    if (static_cast<uint64_t>(event.num_preemptions) > tracked->epoch) {
-      ++coverage_.cancelled_preempted;
-    }
-    return;
-  }
-  if (event.reason != expected.reason || event.matched_token != expected.matched_token) {
-    Fail(absl::StrCat(Name(event.key), " ends for a wrong reason"));
-  }
-  if (tracked->num_seen != static_cast<int64_t>(expected.tokens.size())) {
-    Fail(absl::StrCat(Name(event.key), " ends after ", tracked->num_seen, " tokens of ",
-                      expected.tokens.size()));
-  }
-  if (tracked->request->sampling.prompt_logprobs >= 0 && event.key.index == 0 &&
-      tracked->num_prompt_scored != expected.num_prompt_tokens - 1) {
-    Fail(absl::StrCat(Name(event.key), " lacks prompt logprobs"));
-  }
-  ++(event.reason == FinishReason::kStop ? coverage_.finished_stop : coverage_.finished_length);
-  workload_.Remember(expected.tokens, tracked->request->cache_salt);
-}
-
-void Simulation::Forget() {
-  const auto is_gone = [this](const SequenceKey& key) {
-    if (runner_.IsInFlight(key)) return false;
-    tracked_.erase(key);
-    return true;
-  };
-  ended_.erase(std::remove_if(ended_.begin(), ended_.end(), is_gone), ended_.end());
-}
-
-bool Simulation::SomebodyCanRun() const {
-  return std::any_of(live_.begin(), live_.end(),
-                     [this](const SequenceKey& key) { return !tracked_.at(key).paused; });
+  CheckStats();
 }
 
 // No more arrivals or cancels: everybody must end, within a bound.
 void Simulation::Drain() {
+  int64_t rounds_left = 100;  // one step per token, each token run twice at worst, and then some
   for (const SequenceKey& key : live_) {
-    tracked_.at(key).paused = false;
-    scheduler_.SetPaused(key, false);
+    SetStalled(key, false);
+    rounds_left += 20 * tracked_.at(key).expected.tokens.size();
   }
-  int64_t steps_left = 100;  // one step per token, each token run twice at worst, and then some
-  for (const SequenceKey& key : live_) steps_left += 20 * tracked_.at(key).expected.tokens.size();
-  while (scheduler_.HasUnfinished() && !violation_.has_value()) {
+  rounds_left *= scenario_.max_delay + 1;
+  while ((scheduler_.HasUnfinished() || runner_.num_in_flight() > 0) && !violation_.has_value()) {
     ++now_;
-    if (--steps_left < 0) return Fail("the remaining sequences do not end");
-    const bool scheduled = ScheduleAndSubmit();
-    while (runner_.num_in_flight() > (scheduled ? scenario_.lookahead : 0)) CommitOldest();
+    if (--rounds_left < 0) return Fail("the remaining sequences do not end");
+    const bool may_schedule = runner_.num_in_flight() <= scenario_.lookahead;
+    CommitCompleted(may_schedule && ScheduleAndSubmit());
   }
-}
-
-void Simulation::CheckEmpty() {
-  const SchedulerStats stats = scheduler_.stats();
+  if (!violation_.has_value()) CheckStats();
   if (!live_.empty()) Fail(absl::StrCat(live_.size(), " sequences never ended"));
-  if (stats.blocks.num_held != 0) Fail(absl::StrCat(stats.blocks.num_held, " blocks leaked"));
-  if (stats.num_waiting + stats.num_waiting_tokens + stats.num_running + stats.num_paused != 0) {
-    Fail("the queues are not empty");
-  }
 }
 
 }  // namespace quire::sim

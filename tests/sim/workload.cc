@@ -15,13 +15,25 @@ uint64_t Random::Next() {
   return x ^ (x >> 31);
 }
 
+int64_t MostBlocks(const BlockManagerConfig& blocks, int64_t num_tokens, int64_t budget) {
+  int64_t most = 0;
+  for (const KvGroupConfig& group : blocks.groups) {
+    const int64_t all = (num_tokens + blocks.block_size - 1) / blocks.block_size;
+    const int64_t seen = group.sliding_window - 1 + 2 * budget;
+    // A stretch of tokens that begins anywhere touches one block more than it fills.
+    const int64_t in_window = (seen + blocks.block_size - 1) / blocks.block_size + 1;
+    most += group.sliding_window > 0 ? std::min(all, in_window) : all;
+  }
+  return most;
+}
+
 Scenario RandomScenario(Random* random) {
   Scenario scenario;
   SchedulerConfig& config = scenario.scheduler;
-  config.max_num_seqs = random->Between(1, 10);
+  config.max_num_seqs = random->OneIn(8) ? 1 : random->Between(2, 12);
   config.max_num_batched_tokens = config.max_num_seqs + random->Between(0, 40);
   config.max_num_partial_prefills = random->Between(1, 4);
-  config.max_model_len = random->Between(12, 96);
+  config.max_model_len = random->Between(12, 80);
   config.max_waiting_requests = random->Between(4, 24);
   config.max_waiting_tokens = random->Between(2, 12) * config.max_model_len;
 
@@ -36,12 +48,19 @@ Scenario RandomScenario(Random* random) {
   blocks.enable_prefix_caching = !random->OneIn(6);
   blocks.hash_context = "model";
   blocks.hash_bits_for_test = random->OneIn(3) ? static_cast<int>(random->Between(1, 6)) : 0;
-  const int64_t longest = CeilDiv<int64_t>(config.max_model_len, blocks.block_size) * num_groups;
-  blocks.num_blocks = longest + longest * random->Between(0, 6) / 4 + random->Between(0, 3);
+  // What the longest sequence may hold; half of the pools have hardly more.
+  const int64_t longest = MostBlocks(blocks, config.max_model_len, config.max_num_batched_tokens);
+  const bool tight = random->OneIn(2);
+  blocks.num_blocks = longest + random->Between(0, tight ? longest / 8 : longest);
   if (random->OneIn(8)) blocks.num_blocks = std::max<int64_t>(longest * 2 / 3, 1);
 
   scenario.lookahead = random->Between(0, 1);
-  scenario.arrival_period = random->Between(1, 8);
+  scenario.max_delay = random->OneIn(2) ? 0 : random->Between(1, 3);
+  scenario.arrival_period = random->Between(1, tight ? 4 : 8);
+  scenario.requests.priority_period = random->Between(1, 6);
+  scenario.requests.short_prompts = random->OneIn(2);
+  scenario.disturbed = !random->OneIn(6);
+  scenario.failure_period = random->OneIn(4) ? random->Between(20, 80) : 0;
   return scenario;
 }
 
@@ -67,6 +86,7 @@ std::vector<TokenId> Workload::NextPrompt(std::string* salt) {
     prompt.push_back(static_cast<TokenId>(random_.Between(0, kVocabSize - 1)));
   }
   const int64_t longest = config_.max_model_len - (random_.OneIn(30) ? 0 : 1);
+  if (mix_.short_prompts && prompt.size() > 20) prompt.resize(random_.Between(1, 20));
   if (static_cast<int64_t>(prompt.size()) > longest) prompt.resize(longest);
   return prompt;
 }
@@ -75,12 +95,15 @@ std::shared_ptr<const Request> Workload::NextRequest() {
   auto request = std::make_shared<Request>();
   request->id = next_id_++;
   request->prompt = NextPrompt(&request->cache_salt);
-  request->priority = random_.OneIn(5) ? static_cast<int32_t>(random_.Between(-1, 1)) : 0;
+  request->priority =
+      random_.OneIn(mix_.priority_period) ? static_cast<int32_t>(random_.Between(-2, 2)) : 0;
   request->sampling.n = random_.OneIn(6) ? static_cast<int32_t>(random_.Between(2, 4)) : 1;
   if (random_.OneIn(12)) request->sampling.prompt_logprobs = 0;
+  if (random_.OneIn(12)) request->sampling.logprobs = 0;
   StopConditions& stop = request->stop;
   stop.max_tokens = random_.OneIn(4) ? random_.Between(1, 3) : random_.Between(1, 60);
-  if (!random_.OneIn(3)) stop.eos_token_ids = {0};
+  if (mix_.short_prompts) stop.max_tokens = random_.Between(1, config_.max_model_len);
+  if (!random_.OneIn(mix_.short_prompts ? 4 : 3)) stop.eos_token_ids = {0};
   if (random_.OneIn(3)) stop.stop_token_ids = {static_cast<TokenId>(random_.Between(1, 5)), 7};
   if (random_.OneIn(4)) stop.min_tokens = random_.Between(1, 12);
   return request;

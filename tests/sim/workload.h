@@ -30,19 +30,34 @@ class Random {
   uint64_t state_;
 };
 
+// The most blocks that a sequence holds at once, with two steps of `budget` tokens in flight;
+// independent of BlockManager's own answer.
+int64_t MostBlocks(const BlockManagerConfig& blocks, int64_t num_tokens, int64_t budget);
+
+struct RequestMix {
+  int64_t priority_period = 5;  // one of so many requests has a priority of its own
+  bool short_prompts = false;   // and long answers: then pools run short while they grow
+};
+
 struct Scenario {
   SchedulerConfig scheduler;
   BlockManagerConfig blocks;
   int64_t lookahead = 0;
-  int64_t arrival_period = 1;  // a request arrives in one of so many steps
+  int64_t max_delay = 0;       // rounds until the device has completed a step, at most
+  int64_t arrival_period = 1;  // a request arrives in one of so many rounds
+  RequestMix requests;
+  // Cancels and stalls; they can hide a livelock by removing who is stuck.
+  bool disturbed = true;
+  int64_t failure_period = 0;  // a device error happens in one of so many rounds; 0: never
 };
 
-// Pools are tight: from just enough for the longest sequence to a few times that.
+// Pools are tight: from just enough for the longest sequence to twice that.
 Scenario RandomScenario(Random* random);
 
 class Workload {
  public:
-  Workload(const SchedulerConfig& config, uint64_t seed) : config_(config), random_(seed) {}
+  Workload(const SchedulerConfig& config, uint64_t seed, const RequestMix& mix = {})
+      : config_(config), mix_(mix), random_(seed) {}
 
   std::shared_ptr<const Request> NextRequest();
 
@@ -58,6 +73,7 @@ class Workload {
   };
 
   const SchedulerConfig config_;
+  const RequestMix mix_;
   Random random_;
   RequestId next_id_ = 1;
   std::deque<Conversation> conversations_;  // the last few that finished
