@@ -16,10 +16,18 @@ namespace quire::cuda {
 
 namespace {
 
-absl::Status ToStatus(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  cudaGetLastError();  // reported here; the next launch must not report it again
-  return absl::InternalError(ErrorText(error, what));
+// ToStatus for a call whose error is reported here: the next launch must not report it again.
+absl::Status TakeError(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) cudaGetLastError();
+  return ToStatus(error, what);
+}
+
+// The first calls fail where another program has the device or its memory.
+absl::Status OpeningError(cudaError_t error, const char* what) {
+  const absl::Status status = TakeError(error, what);
+  if (status.ok()) return status;
+  return absl::UnavailableError(absl::StrCat(
+      status.message(), "; end other programs that use this GPU, or use --device cpu"));
 }
 
 absl::Status CheckDeviceIndex(int device_index) {
@@ -50,9 +58,9 @@ void Free(void* data) {
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int device_index) {
   RETURN_IF_ERROR(CheckDeviceIndex(device_index));
   cudaDeviceProp properties;
-  RETURN_IF_ERROR(ToStatus(cudaSetDevice(device_index), "opening the CUDA device"));
+  RETURN_IF_ERROR(OpeningError(cudaSetDevice(device_index), "opening the CUDA device"));
   RETURN_IF_ERROR(
-      ToStatus(cudaGetDeviceProperties(&properties, device_index), "reading its properties"));
+      OpeningError(cudaGetDeviceProperties(&properties, device_index), "reading its properties"));
   const int sm_version = properties.major * 10 + properties.minor;
   if (!HasKernelsForCurrentDevice()) {
     return absl::UnavailableError(
@@ -73,7 +81,7 @@ void CudaDevice::BindThread() const {
 
 absl::StatusOr<MemoryInfo> CudaDevice::Memory() const {
   size_t free_bytes = 0, total_bytes = 0;
-  RETURN_IF_ERROR(ToStatus(cudaMemGetInfo(&free_bytes, &total_bytes), "reading device memory"));
+  RETURN_IF_ERROR(TakeError(cudaMemGetInfo(&free_bytes, &total_bytes), "reading device memory"));
   return MemoryInfo{.free_bytes = static_cast<int64_t>(free_bytes),
                     .total_bytes = static_cast<int64_t>(total_bytes)};
 }
@@ -108,14 +116,14 @@ absl::StatusOr<DeviceBuffer> CudaDevice::AllocatePinned(int64_t size_bytes) {
 absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::CreateStream() {
   cudaStream_t stream = nullptr;
   RETURN_IF_ERROR(
-      ToStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream"));
+      TakeError(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream"));
   return std::make_unique<CudaStream>(stream, errors_);
 }
 
 absl::StatusOr<std::unique_ptr<Event>> CudaDevice::CreateEvent(bool timed) {
   cudaEvent_t event = nullptr;
   const unsigned flags = timed ? cudaEventDefault : cudaEventDisableTiming;
-  RETURN_IF_ERROR(ToStatus(cudaEventCreateWithFlags(&event, flags), "creating an event"));
+  RETURN_IF_ERROR(TakeError(cudaEventCreateWithFlags(&event, flags), "creating an event"));
   return std::make_unique<CudaEvent>(event, errors_);
 }
 

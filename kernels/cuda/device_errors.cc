@@ -10,9 +10,15 @@ std::string ErrorText(cudaError_t error, const char* what) {
   return absl::StrCat(what, ": ", cudaGetErrorName(error), " (", cudaGetErrorString(error), ")");
 }
 
-void DeviceErrors::Note(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) Note(absl::InternalError(ErrorText(error, what)));
+absl::Status ToStatus(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  if (error == cudaErrorMemoryAllocation) {
+    return absl::ResourceExhaustedError(ErrorText(error, what));
+  }
+  return absl::InternalError(ErrorText(error, what));
 }
+
+void DeviceErrors::Note(cudaError_t error, const char* what) { Note(ToStatus(error, what)); }
 
 void DeviceErrors::Note(const absl::Status& status) {
   std::lock_guard<std::mutex> lock(mutex_);

@@ -13,13 +13,16 @@ namespace quire::cuda {
 // "<what>: <CUDA's name and sentence for the error>".
 std::string ErrorText(cudaError_t error, const char* what);
 
+// OK; RESOURCE_EXHAUSTED when the device or the host has no memory for it; else INTERNAL.
+absl::Status ToStatus(cudaError_t error, const char* what);
+
 class DeviceErrors {
  public:
   // Remembers an error unless there is one already; success is not an error.
   void Note(cudaError_t error, const char* what);
   // The same for a failure that has no CUDA code.
   void Note(const absl::Status& status);
-  // OK, or the first error, INTERNAL.
+  // OK, or the first error.
   absl::Status status() const;
 
  private:

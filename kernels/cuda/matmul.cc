@@ -17,7 +17,9 @@ constexpr int kMaxCandidates = 16;  // of cuBLASLt; it has some 8 to 16 for a pr
 
 absl::Status ToStatus(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(call, ": ", cublasLtGetStatusString(status)));
+  const std::string text = absl::StrCat(call, ": ", cublasLtGetStatusString(status));
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) return absl::ResourceExhaustedError(text);
+  return absl::InternalError(text);
 }
 
 cudaDataType_t CudaType(DType dtype) { return dtype == DType::kF32 ? CUDA_R_32F : CUDA_R_16BF; }
@@ -199,7 +201,8 @@ void Matmul::Linear(const LinearArgs& args, CudaStream& stream) {
     return Run(args, choice, stream);
   };
   if (const absl::Status status = run(); !status.ok()) {
-    stream.errors().Note(absl::InternalError(
+    stream.errors().Note(absl::Status(
+        status.code(),
         absl::StrCat("Linear of [", args.x.dim(0), ", ", args.weight->in_features, "] ",
                      DTypeName(args.weight->dtype), " to ", args.weight->out_features, " ",
                      DTypeName(args.out.dtype()), ": ", status.message())));

@@ -1,15 +1,23 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
+
 #include "engine/engine.h"
+#include "engine/watchdog.h"
 #include "tests/engine/faulty_backend.h"
 #include "tests/engine/tiny_engine.h"
 
 namespace quire {
 namespace {
 
+using ::testing::AllOf;
 using testing::FaultPlan;
 using testing::FaultyBackend;
 using testing::GreedyRequest;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::RandomPrompt;
 using testing::ReadAll;
 using testing::Waiter;
@@ -57,6 +65,69 @@ TEST(EngineFaultTest, DeviceErrorEndsEveryStreamRetryablyAndIsReported) {
     engine.reset();  // joins the thread, so the callback has returned
     EXPECT_EQ(num_failures, 1);
   }
+}
+
+// The engine's thread hangs in its wait for the device, so the watchdog's has to speak up.
+TEST(EngineFaultTest, AHungStepIsReportedOnceAndRefusesFurtherRequests) {
+  EngineConfig config = testing::TinyConfig(testing::MakeTinyModelFolder());
+  config.watchdog_timeout = absl::Milliseconds(100);
+  for (const int steps_before : {0, 5}) {
+    const auto plan = std::make_shared<FaultPlan>();
+    Waiter waiter;
+    auto engine = *Engine::Open(config, std::make_unique<FaultyBackend>(plan));
+    std::promise<absl::Status> failure;  // a second report would throw
+    engine->SetFailureCallback([&](const absl::Status& status) { failure.set_value(status); });
+    plan->waits_until_hang = steps_before;
+    auto stream = *engine->Submit(GreedyRequest(RandomPrompt(30, 1), 400), &waiter);
+    const absl::Status status = failure.get_future().get();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("within 100ms"));
+    EXPECT_TRUE(engine->status().failed);
+    EXPECT_EQ(engine->Submit(GreedyRequest({1}, 1), &waiter).status().code(),
+              absl::StatusCode::kUnavailable);
+    plan->EndHang();  // the device answers after all: the streams end as after any failure
+    const testing::Answer answer = ReadAll(*stream, waiter).at(0);
+    EXPECT_EQ(answer.reason, FinishReason::kError);
+    EXPECT_EQ(answer.status.code(), absl::StatusCode::kUnavailable);
+  }
+}
+
+TEST(EngineFaultTest, AnEngineThatRestsIsNotHung) {
+  EngineConfig config = testing::TinyConfig(testing::MakeTinyModelFolder());
+  config.watchdog_timeout = absl::Milliseconds(50);
+  std::atomic<bool> failed{false};
+  auto engine =
+      *Engine::Open(config, std::make_unique<FaultyBackend>(std::make_shared<FaultPlan>()));
+  engine->SetFailureCallback([&](const absl::Status&) { failed = true; });
+  EXPECT_EQ(testing::Generate(*engine, GreedyRequest({1, 2}, 5)).tokens.size(), 5u);
+  // As long as a watchdog of the same limit needs to find a hang twice over.
+  for (int i = 0; i < 2; ++i) {
+    std::promise<void> hung;
+    Watchdog other(config.watchdog_timeout, [&] { hung.set_value(); });
+    other.BeginRound();
+    hung.get_future().wait();
+  }
+  EXPECT_FALSE(failed);
+  EXPECT_EQ(testing::Generate(*engine, GreedyRequest({1, 2}, 5)).tokens.size(), 5u);
+}
+
+// Where memory ran out, how much of it is whose, and what to change.
+TEST(EngineFaultTest, AShortageTellsTheLedgerAndWhatToChange) {
+  EngineConfig config = testing::TinyConfig(testing::MakeTinyModelFolder());
+  const auto error = [&](int n) {
+    const auto plan = std::make_shared<FaultPlan>();
+    plan->creations_until_failure = n;
+    return std::string(
+        Engine::Open(config, std::make_unique<FaultyBackend>(plan)).status().message());
+  };
+  const auto healthy = std::make_shared<FaultPlan>();
+  ASSERT_TRUE(Engine::Open(config, std::make_unique<FaultyBackend>(healthy)).ok());
+  EXPECT_THAT(error(0),
+              AllOf(HasSubstr("serve a smaller one"), HasSubstr("memory in MiB: in use before"),
+                    Not(HasSubstr("weights "))));
+  EXPECT_THAT(error(healthy->num_creations - 1),
+              AllOf(HasSubstr("--gpu-memory-utilization"), HasSubstr("weights "),
+                    HasSubstr("activations "), HasSubstr("free ")));
 }
 
 }  // namespace

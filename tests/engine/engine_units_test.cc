@@ -8,6 +8,7 @@
 #include "engine/engine_parts.h"
 #include "engine/output_writer.h"
 #include "engine/runner/attention_selector.h"
+#include "engine/start_clock.h"
 #include "tests/engine/tiny_engine.h"
 
 namespace quire {
@@ -160,15 +161,29 @@ TEST(OutputStreamTest, WriterAndReaderOnTwoThreadsLoseNothing) {
   EXPECT_EQ(stream->status(0).code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(MemoryLedgerTest, ListsEveryEntryAndTheSum) {
+TEST(MemoryLedgerTest, ListsEveryEntryAndWhatIsLeft) {
   MemoryLedger ledger;
-  ledger.entries = {{"weights", int64_t{3} << 20}, {"KV cache", int64_t{5} << 20}};
+  ledger.Add("weights", int64_t{3} << 20);
+  ledger.Add("KV cache", int64_t{5} << 20);
   ledger.total_bytes = int64_t{100} << 20;
   ledger.available_bytes = int64_t{50} << 20;
+  ledger.free_bytes = int64_t{42} << 20;
   const std::string text = ledger.ToString();
-  for (const char* part : {"weights", "3.0 MiB", "KV cache", "5.0 MiB", "8.0 MiB of 50.0 MiB"}) {
+  for (const char* part :
+       {"weights", "3.0 MiB", "KV cache", "5.0 MiB", "50.0 MiB", "42.0 MiB", "100.0 MiB"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
+  EXPECT_EQ(ledger.ToLine(), "in use before 50.0, weights 3.0, KV cache 5.0, free 42.0 of 100.0");
+}
+
+TEST(StartClockTest, StagesAddUp) {
+  StartClock clock;
+  clock.End({{"weights", absl::Milliseconds(1500)}, {"graphs", absl::Milliseconds(40)}});
+  EXPECT_EQ(clock.ToString(), "1.540 s: weights 1.500, graphs 0.040");
+  clock.End("port");
+  ASSERT_EQ(clock.stages().size(), 3u);
+  EXPECT_EQ(clock.stages()[2].first, "port");
+  EXPECT_GE(clock.stages()[2].second, absl::ZeroDuration());
 }
 
 }  // namespace

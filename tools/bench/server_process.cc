@@ -5,10 +5,13 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -55,11 +58,14 @@ bool Accepts(int port) {
 
 }  // namespace
 
-ServerProcess::ServerProcess(pid_t pid, int port)
-    : pid_(pid), port_(port), target_(absl::StrCat("127.0.0.1:", port)) {}
+ServerProcess::ServerProcess(pid_t pid, int port, UniqueFd log)
+    : pid_(pid), port_(port), target_(absl::StrCat("127.0.0.1:", port)), log_(std::move(log)) {}
 
 ServerProcess::ServerProcess(ServerProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), port_(other.port_), target_(std::move(other.target_)) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      port_(other.port_),
+      target_(std::move(other.target_)),
+      log_(std::move(other.log_)) {}
 
 ServerProcess::~ServerProcess() {
   if (pid_ <= 0) return;
@@ -81,6 +87,8 @@ absl::StatusOr<ServerProcess> ServerProcess::Start(const std::vector<std::string
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  UniqueFd log(memfd_create("quire-server log", MFD_CLOEXEC));
+  posix_spawn_file_actions_adddup2(&actions, log.get(), STDERR_FILENO);
   pid_t pid = -1;
   const int result = posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -88,7 +96,7 @@ absl::StatusOr<ServerProcess> ServerProcess::Start(const std::vector<std::string
     return absl::NotFoundError(
         absl::StrCat("cannot start ", program, ": build quire-server first"));
   }
-  return ServerProcess(pid, port);
+  return ServerProcess(pid, port, std::move(log));
 }
 
 absl::Status ServerProcess::WaitUntilListening(double timeout_seconds) {
@@ -97,14 +105,24 @@ absl::Status ServerProcess::WaitUntilListening(double timeout_seconds) {
   while (!Accepts(port_)) {
     if (waitpid(pid_, nullptr, WNOHANG) == pid_) {
       pid_ = -1;
-      return absl::UnavailableError("quire-server ended before it was ready; see its message");
+      return absl::UnavailableError(
+          absl::StrCat("quire-server ended before it was ready:\n", Log()));
     }
     if (std::chrono::steady_clock::now() > give_up) {
-      return absl::UnavailableError("quire-server was not ready in time");
+      return absl::UnavailableError(absl::StrCat("quire-server was not ready in time:\n", Log()));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return absl::OkStatus();
+}
+
+std::string ServerProcess::Log() const {
+  struct stat info = {};
+  fstat(log_.get(), &info);
+  std::string text(static_cast<size_t>(info.st_size), '\0');
+  const ssize_t count = pread(log_.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  return text;
 }
 
 double ServerProcess::CpuSeconds() const {

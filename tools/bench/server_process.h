@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/transport/unique_fd.h"
 
 namespace quire::bench {
 
 class ServerProcess {
  public:
   // Starts the quire-server that lies beside this program, on a free port of the loopback
-  // interface.
+  // interface. Its log is kept in memory.
   static absl::StatusOr<ServerProcess> Start(const std::vector<std::string>& server_flags);
   // Kills the process if Stop has not been called.
   ~ServerProcess();
@@ -21,20 +22,22 @@ class ServerProcess {
   ServerProcess& operator=(ServerProcess&&) = delete;
 
   const std::string& target() const { return target_; }  // "127.0.0.1:PORT"
-  // Polls until the port accepts a connection. UNAVAILABLE when the process has ended or time is
-  // up.
+  // Polls until the port accepts a connection. UNAVAILABLE, with what the server said last, when
+  // the process has ended or time is up.
   absl::Status WaitUntilListening(double timeout_seconds);
+  std::string Log() const;    // all that the server has written to standard error
   double CpuSeconds() const;  // user and system time so far
   int64_t ResidentBytes() const;
   // SIGTERM, then waits; the exit code, or 128 + signal.
   int Stop();
 
  private:
-  ServerProcess(pid_t pid, int port);
+  ServerProcess(pid_t pid, int port, UniqueFd log);
 
   pid_t pid_;
   int port_;
   std::string target_;
+  UniqueFd log_;
 };
 
 }  // namespace quire::bench
