@@ -27,11 +27,15 @@ absl::StatusOr<DType> ServingDType(const EngineConfig& config, const ModelConfig
 }
 
 absl::StatusOr<int64_t> ServingModelLen(const EngineConfig& config, const ModelConfig& model) {
-  if (config.max_model_len == 0) return model.max_position_embeddings;
-  if (config.max_model_len < 0 || config.max_model_len > model.max_position_embeddings) {
+  // Dynamic rope changes every position once it stretches: only who asks for length gets it.
+  if (config.max_model_len == 0 && model.rope.type == RopeType::kDynamic) {
+    return model.max_position_embeddings;
+  }
+  if (config.max_model_len == 0) return MaxSequenceLength(model);
+  if (config.max_model_len < 0 || config.max_model_len > MaxSequenceLength(model)) {
     return absl::InvalidArgumentError(absl::StrCat("max_model_len is ", config.max_model_len,
                                                    "; the model's positions go up to ",
-                                                   model.max_position_embeddings));
+                                                   MaxSequenceLength(model)));
   }
   return config.max_model_len;
 }
@@ -53,7 +57,8 @@ AttentionGeometry MakeGeometry(const ModelConfig& model, DType dtype, int32_t bl
           .block_size = block_size,
           .query_dtype = dtype,
           .kv_dtype = dtype,
-          .scale = 1.0f / std::sqrt(static_cast<float>(model.head_dim))};
+          .scale = model.attention_scale,
+          .soft_cap = model.attention_soft_cap};
 }
 
 absl::StatusOr<AttentionBackend*> OpenAttention(Backend& backend, const EngineConfig& config,

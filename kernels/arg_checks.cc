@@ -87,6 +87,17 @@ void CheckArgs(const SiluAndMulArgs& args) {
   CheckMatrix(args.gate_up, args.out.dtype(), args.out.dim(0), 2 * args.out.dim(1));
 }
 
+void CheckArgs(const ScaleArgs& args) {
+  CHECK(IsActivation(args.x.dtype())) << DTypeName(args.x.dtype());
+  CHECK_EQ(args.x.rank(), 2);
+}
+
+void CheckArgs(const SoftCapArgs& args) {
+  CHECK(IsActivation(args.x.dtype())) << DTypeName(args.x.dtype());
+  CHECK_EQ(args.x.rank(), 2);
+  CHECK(args.cap > 0) << args.cap;
+}
+
 void CheckArgs(const GatherRowsArgs& args) {
   CHECK_EQ(args.in.rank(), 2);
   CheckMatrix(args.out, args.in.dtype(), args.out.dim(0), args.in.dim(1));

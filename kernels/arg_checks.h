@@ -16,6 +16,8 @@ void CheckArgs(const RmsNormArgs& args);
 void CheckArgs(const LinearArgs& args);
 void CheckArgs(const RopeAndStoreKvArgs& args);
 void CheckArgs(const SiluAndMulArgs& args);
+void CheckArgs(const ScaleArgs& args);
+void CheckArgs(const SoftCapArgs& args);
 void CheckArgs(const GatherRowsArgs& args);
 void CheckArgs(const ResetTokenCountsArgs& args);
 void CheckArgs(const SampleArgs& args);

@@ -44,6 +44,8 @@ struct LinearArgs {
   const LinearWeight* weight;
   Tensor bias = {};  // [out_features] or empty
   Tensor out;        // [num_tokens, out_features]; the weight's dtype or float32
+  // What the next product on the stream reads: a hint, to bring it closer meanwhile.
+  const LinearWeight* next = nullptr;
 };
 
 // Views of one layer's cache: slot s of KV head h starts at
@@ -77,10 +79,26 @@ struct RopeAndStoreKvArgs {
   Tensor q_out;  // [num_tokens, num_q_heads, head_dim]
 };
 
-// out = silu(gate) * up.
+// A gated MLP's activation: x * sigmoid(x), or GELU approximated by tanh.
+enum class Activation : uint8_t { kSilu, kGeluTanh };
+
+// out = activation(gate) * up.
 struct SiluAndMulArgs {
   Tensor gate_up;  // [num_tokens, 2 * intermediate_size], gate first
+  Activation activation = Activation::kSilu;
   Tensor out;      // [num_tokens, intermediate_size]
+};
+
+// x = x * factor, in place.
+struct ScaleArgs {
+  Tensor x;  // [num_rows, row_size]
+  float factor;
+};
+
+// x = cap * tanh(x / cap), in place.
+struct SoftCapArgs {
+  Tensor x;  // [num_rows, row_size]
+  float cap;
 };
 
 struct GatherRowsArgs {

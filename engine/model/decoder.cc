@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/memory_carver.h"
 #include "engine/model/rope_table.h"
+#include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {
@@ -22,6 +23,10 @@ Tensor Rows(const Tensor& buffer, int64_t num_rows) {
 // [num_tokens, heads, head_dim] as [num_tokens, heads * head_dim].
 Tensor Flat(const Tensor& heads) {
   return Tensor(heads.data(), heads.dtype(), {heads.dim(0), heads.dim(1) * heads.dim(2)});
+}
+
+float Rounded(float value, DType dtype) {
+  return dtype == DType::kBF16 ? static_cast<float>(BFloat16(value)) : value;
 }
 
 }  // namespace
@@ -50,7 +55,11 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(Backend& backend,
   ASSIGN_OR_RETURN(decoder->memory_, backend.device().Allocate(measure.size_bytes()));
   MemoryCarver carver(decoder->memory_.data());
   decoder->Carve(&carver);
-  RETURN_IF_ERROR(decoder->UploadRopeTable(backend.device()));
+  RETURN_IF_ERROR(decoder->UploadRopeTable(backend.device(), config.rope, decoder->cos_sin_));
+  if (!decoder->sliding_cos_sin_.empty()) {
+    RETURN_IF_ERROR(
+        decoder->UploadRopeTable(backend.device(), config.sliding_rope, decoder->sliding_cos_sin_));
+  }
   return decoder;
 }
 
@@ -59,6 +68,9 @@ void Decoder::Carve(MemoryCarver* carver) {
   const int64_t n = limits_.max_num_tokens;
   const int64_t num_qkv_heads = c.num_q_heads + 2 * int64_t{c.num_kv_heads};
   cos_sin_ = carver->TakeTensor(DType::kF32, {limits_.max_model_len, rotary_dim_});
+  if (c.sliding_rope != c.rope) {
+    sliding_cos_sin_ = carver->TakeTensor(DType::kF32, {limits_.max_model_len, rotary_dim_});
+  }
   hidden_ = carver->TakeTensor(dtype_, {n, c.hidden_size});
   residual_ = carver->TakeTensor(dtype_, {n, c.hidden_size});
   qkv_ = carver->TakeTensor(dtype_, {n, num_qkv_heads * c.head_dim});
@@ -70,12 +82,12 @@ void Decoder::Carve(MemoryCarver* carver) {
   logits_ = carver->TakeTensor(DType::kF32, {limits_.max_logit_rows, c.vocab_size});
 }
 
-absl::Status Decoder::UploadRopeTable(Device& device) {
-  ASSIGN_OR_RETURN(const DeviceBuffer staging, device.AllocatePinned(cos_sin_.num_bytes()));
-  FillRopeTable(ComputeRopeFrequencies(config_->rope, rotary_dim_), limits_.max_model_len,
-                staging.as<float>());
+absl::Status Decoder::UploadRopeTable(Device& device, const RopeConfig& rope, const Tensor& table) {
+  ASSIGN_OR_RETURN(const DeviceBuffer staging, device.AllocatePinned(table.num_bytes()));
+  FillRopeTable(ComputeRopeFrequencies(rope, rotary_dim_, limits_.max_model_len),
+                limits_.max_model_len, staging.as<float>());
   ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, device.CreateStream());
-  stream->CopyToDevice(cos_sin_.data(), staging.data(), cos_sin_.num_bytes());
+  stream->CopyToDevice(table.data(), staging.data(), table.num_bytes());
   return stream->Synchronize();
 }
 
@@ -89,6 +101,9 @@ void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena
                            .row_last_token = inputs.row_last_token,
                            .table = &weights_->embedding(),
                            .out = residual});
+  if (config_->embedding_scale != 1) {
+    ops_->Scale(stream, {.x = residual, .factor = Rounded(config_->embedding_scale, dtype_)});
+  }
   for (int layer = 0; layer < config_->num_layers; ++layer) {
     const Tensor& norm = weights_->layer(layer).input_norm;
     if (layer == 0) {
@@ -97,7 +112,7 @@ void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena
       Norm(stream, hidden, residual, norm);
     }
     RunAttention(stream, layer, inputs, kv_arena);
-    Norm(stream, hidden, residual, weights_->layer(layer).post_attention_norm);
+    Norm(stream, hidden, residual, weights_->layer(layer).mlp_norm);
     RunMlp(stream, layer);
   }
   Norm(stream, hidden, residual, weights_->final_norm());
@@ -110,6 +125,11 @@ void Decoder::Norm(Stream& stream, const Tensor& x, const Tensor& residual, cons
                          .weight = weight,
                          .eps = config_->rms_norm_eps,
                          .out = Rows(hidden_, num_tokens_)});
+}
+
+const Tensor& Decoder::RopeTableOf(int layer) const {
+  const bool own = config_->layer_windows[layer] > 0 && !sliding_cos_sin_.empty();
+  return own ? sliding_cos_sin_ : cos_sin_;
 }
 
 // hidden_ = o(attention(rope(qkv(hidden_))))
@@ -128,7 +148,7 @@ void Decoder::RunAttention(Stream& stream, int layer, const DecoderInputs& input
                                 .q_norm_weight = weights.q_norm,
                                 .k_norm_weight = weights.k_norm,
                                 .norm_eps = config_->rms_norm_eps,
-                                .cos_sin = cos_sin_.as<float>(),
+                                .cos_sin = RopeTableOf(layer).as<float>(),
                                 .rotary_dim = rotary_dim_,
                                 .positions = inputs.positions,
                                 .slot_mapping = inputs.slot_mapping[group],
@@ -138,6 +158,7 @@ void Decoder::RunAttention(Stream& stream, int layer, const DecoderInputs& input
   attention_->Run(stream, *inputs.plans[group], {.q = q, .kv_cache = kv_cache, .out = out});
   ops_->Linear(stream,
                {.x = Flat(out), .weight = &weights.o, .bias = weights.o_bias, .out = hidden});
+  if (config_->sandwich_norms) Norm(stream, hidden, {}, weights.attention_out_norm);
 }
 
 // hidden_ = down(silu(gate(hidden_)) * up(hidden_))
@@ -149,9 +170,10 @@ void Decoder::RunMlp(Stream& stream, int layer) {
   ops_->Linear(
       stream,
       {.x = hidden, .weight = &weights.gate_up, .bias = weights.gate_up_bias, .out = gate_up});
-  ops_->SiluAndMul(stream, {.gate_up = gate_up, .out = mlp});
+  ops_->SiluAndMul(stream, {.gate_up = gate_up, .activation = config_->activation, .out = mlp});
   ops_->Linear(stream,
                {.x = mlp, .weight = &weights.down, .bias = weights.down_bias, .out = hidden});
+  if (config_->sandwich_norms) Norm(stream, hidden, {}, weights.mlp_out_norm);
 }
 
 Tensor Decoder::Logits(Stream& stream, const int32_t* indices, int64_t num_rows) {
@@ -159,6 +181,9 @@ Tensor Decoder::Logits(Stream& stream, const int32_t* indices, int64_t num_rows)
   const Tensor logits = Rows(logits_, num_rows);
   ops_->GatherRows(stream, {.in = Rows(hidden_, num_tokens_), .indices = indices, .out = hidden});
   ops_->Linear(stream, {.x = hidden, .weight = &weights_->lm_head(), .out = logits});
+  if (config_->logit_soft_cap > 0) {
+    ops_->SoftCap(stream, {.x = logits, .cap = config_->logit_soft_cap});
+  }
   return logits;
 }
 

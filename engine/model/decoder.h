@@ -56,8 +56,9 @@ class Decoder {
  private:
   Decoder() = default;
   void Carve(MemoryCarver* carver);
-  absl::Status UploadRopeTable(Device& device);
+  absl::Status UploadRopeTable(Device& device, const RopeConfig& rope, const Tensor& table);
   void Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight);
+  const Tensor& RopeTableOf(int layer) const;
   void RunAttention(Stream& stream, int layer, const DecoderInputs& inputs,
                     const KvArena& kv_arena);
   void RunMlp(Stream& stream, int layer);
@@ -73,15 +74,16 @@ class Decoder {
   int64_t num_tokens_ = 0;           // of the last Forward
   DeviceBuffer memory_;              // everything below, in one allocation
   Tensor cos_sin_;                   // [max_model_len, rotary_dim] float32
-  Tensor hidden_;                    // [max_num_tokens, hidden_size]
-  Tensor residual_;                  // [max_num_tokens, hidden_size]
-  Tensor qkv_;            // [max_num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]
-  Tensor q_;              // [max_num_tokens, num_q_heads, head_dim]
-  Tensor attention_out_;  // [max_num_tokens, num_q_heads, head_dim]
-  Tensor gate_up_;        // [max_num_tokens, 2 * intermediate_size]
-  Tensor mlp_;            // [max_num_tokens, intermediate_size]
-  Tensor logit_hidden_;   // [max_logit_rows, hidden_size]
-  Tensor logits_;         // [max_logit_rows, vocab_size] float32
+  Tensor sliding_cos_sin_;  // the same for layers with a window, or empty: cos_sin_ is for all
+  Tensor hidden_;           // [max_num_tokens, hidden_size]
+  Tensor residual_;         // [max_num_tokens, hidden_size]
+  Tensor qkv_;              // [max_num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]
+  Tensor q_;                // [max_num_tokens, num_q_heads, head_dim]
+  Tensor attention_out_;    // [max_num_tokens, num_q_heads, head_dim]
+  Tensor gate_up_;          // [max_num_tokens, 2 * intermediate_size]
+  Tensor mlp_;              // [max_num_tokens, intermediate_size]
+  Tensor logit_hidden_;     // [max_logit_rows, hidden_size]
+  Tensor logits_;           // [max_logit_rows, vocab_size] float32
 };
 
 }  // namespace quire

@@ -1,5 +1,6 @@
 #include "engine/model/model_config.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -51,11 +52,11 @@ void RefuseQuantization(JsonReader& config) {
 
 void ReadShapes(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   model->vocab_size = config.Int("vocab_size", 1, kMaxVocabSize).value_or(family.vocab_size);
-  model->hidden_size = config.Int("hidden_size", 1, kMaxHiddenSize).value_or(kDefaultHiddenSize);
+  model->hidden_size = config.Int("hidden_size", 1, kMaxHiddenSize).value_or(family.hidden_size);
   model->intermediate_size =
       config.Int("intermediate_size", 1, kMaxHiddenSize).value_or(family.intermediate_size);
-  model->num_layers = config.Int("num_hidden_layers", 1, kMaxLayers).value_or(kDefaultNumLayers);
-  model->num_q_heads = config.Int("num_attention_heads", 1, kMaxHeads).value_or(kDefaultNumQHeads);
+  model->num_layers = config.Int("num_hidden_layers", 1, kMaxLayers).value_or(family.num_layers);
+  model->num_q_heads = config.Int("num_attention_heads", 1, kMaxHeads).value_or(family.num_q_heads);
 
   // An explicit null means what older classes mean by it, not the family's default.
   const int64_t kv_heads_default = config.Has("num_key_value_heads")
@@ -82,19 +83,49 @@ void ReadShapes(JsonReader& config, const ModelFamily& family, ModelConfig* mode
 }
 
 void ReadBlock(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
-  model->rms_norm_eps = config.Double("rms_norm_eps", 0, 1).value_or(kDefaultRmsNormEps);
+  model->rms_norm_eps = config.Double("rms_norm_eps", 0, 1).value_or(family.rms_norm_eps);
   const bool attention_bias =
       family.has_attention_bias && config.Bool("attention_bias").value_or(false);
   model->qkv_bias = family.always_qkv_bias || attention_bias;
   model->o_bias = attention_bias;
   model->mlp_bias = family.has_mlp_bias && config.Bool("mlp_bias").value_or(false);
   model->qk_norm = family.qk_norm;
-  model->tie_word_embeddings = config.Bool("tie_word_embeddings").value_or(false);
-  const std::string activation = config.String("hidden_act").value_or("silu");
-  if (activation != "silu" && activation != "swish") {
-    config.FailUnsupported(
-        absl::StrCat("hidden_act ", Shown(activation), " is not supported; supported is silu"));
+  model->fused_checkpoint = family.fused_checkpoint;
+  model->tie_word_embeddings =
+      config.Bool("tie_word_embeddings").value_or(family.tie_word_embeddings);
+  const absl::string_view key = family.gemma_block ? "hidden_activation" : "hidden_act";
+  const std::string activation =
+      config.String(key).value_or(family.gemma_block ? "gelu_pytorch_tanh" : "silu");
+  if (activation == "gelu_pytorch_tanh") {
+    model->activation = Activation::kGeluTanh;
+  } else if (activation != "silu" && activation != "swish") {
+    config.FailUnsupported(absl::StrCat(key, " ", Shown(activation),
+                                        " is not supported; supported are silu and "
+                                        "gelu_pytorch_tanh"));
   }
+}
+
+// A soft cap that is present as null is off, whatever the family's default.
+float ReadSoftCap(JsonReader& config, absl::string_view key, std::optional<double> family_default) {
+  constexpr double kLeastCap = 1e-3, kMaxCap = 1e6;
+  const double absent = config.Has(key) ? 0 : family_default.value_or(0);
+  return static_cast<float>(config.Double(key, kLeastCap, kMaxCap).value_or(absent));
+}
+
+void ReadScales(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  constexpr double kMaxScalar = 1e6;
+  double query_scalar = model->head_dim;
+  if (family.gemma_block) {
+    query_scalar = config.Double("query_pre_attn_scalar", 1e-3, kMaxScalar)
+                       .value_or(kDefaultQueryPreAttnScalar);
+    model->attention_soft_cap =
+        ReadSoftCap(config, "attn_logit_softcapping", family.attention_soft_cap);
+    model->logit_soft_cap = ReadSoftCap(config, "final_logit_softcapping", family.logit_soft_cap);
+    model->embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(model->hidden_size)));
+  }
+  model->attention_scale = static_cast<float>(1 / std::sqrt(query_scalar));
+  model->norm_plus_one = family.gemma_block;
+  model->sandwich_norms = family.gemma_block;
 }
 
 // The window of the layers that slide; 0 when none does.
@@ -108,18 +139,32 @@ int64_t ReadWindow(JsonReader& config, const ModelFamily& family) {
   return config.Int("sliding_window", 1, kMaxPositions).value_or(window_default);
 }
 
+// Whether a layer slides when the config has no layer_types.
+bool Slides(JsonReader& config, const ModelFamily& family, int64_t layer) {
+  switch (family.window_rule) {
+    case WindowRule::kNone:
+      return false;
+    case WindowRule::kEveryLayer:
+      return true;
+    case WindowRule::kUpperLayers:
+      return layer >=
+             config.Int("max_window_layers", 0, kMaxPositions).value_or(kDefaultMaxWindowLayers);
+    case WindowRule::kPattern:
+      return (layer + 1) % config.Int("sliding_window_pattern", 1, kMaxLayers)
+                               .value_or(family.window_pattern) !=
+             0;
+  }
+  return false;
+}
+
 void ReadLayerWindows(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   const int64_t window = ReadWindow(config, family);
   model->layer_windows.assign(model->num_layers, 0);
   const std::vector<std::string> types = config.StringList("layer_types");
   if (types.empty()) {
-    int64_t first_sliding = model->num_layers;
-    if (family.window_rule == WindowRule::kEveryLayer) first_sliding = 0;
-    if (family.window_rule == WindowRule::kUpperLayers) {
-      first_sliding =
-          config.Int("max_window_layers", 0, kMaxPositions).value_or(kDefaultMaxWindowLayers);
+    for (int64_t i = 0; i < model->num_layers; ++i) {
+      if (Slides(config, family, i)) model->layer_windows[i] = window;
     }
-    for (int64_t i = first_sliding; i < model->num_layers; ++i) model->layer_windows[i] = window;
     return;
   }
   if (static_cast<int64_t>(types.size()) != model->num_layers) {
@@ -164,6 +209,23 @@ void ReadDType(JsonReader& config, ModelConfig* model) {
   model->dtype = *dtype;
 }
 
+void CheckRotaryDim(JsonReader& config, const ModelConfig& model) {
+  const int64_t rotary_dim = RotaryDim(model);
+  if (rotary_dim < 2 || rotary_dim % 2 != 0) {
+    config.Fail(absl::StrCat("head_dim * partial_rotary_factor is ", rotary_dim,
+                             "; it must be even and at least 2"));
+  }
+  if (model.sliding_rope.partial_rotary_factor != model.rope.partial_rotary_factor) {
+    config.FailUnsupported("partial_rotary_factor differs between layer types; not supported yet");
+  }
+  if (model.rope.type != RopeType::kLongRope) return;
+  for (const auto* factors : {&model.rope.short_factor, &model.rope.long_factor}) {
+    if (static_cast<int64_t>(factors->size()) == rotary_dim / 2) continue;
+    config.Fail(absl::StrCat("short_factor and long_factor must have ", rotary_dim / 2,
+                             " entries, one for each pair of the rotary dimension"));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
@@ -182,16 +244,13 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
   ReadShapes(config, *family, &model);
   ReadBlock(config, *family, &model);
   ReadLayerWindows(config, *family, &model);
-  model.rope = ReadRopeConfig(config, model.max_position_embeddings);
+  ReadScales(config, *family, &model);
+  ReadRopeConfigs(config, *family, &model);
   ReadTokens(config, *family, &model);
   ReadDType(config, &model);
   if (!status.ok()) return status;
 
-  const int64_t rotary_dim = RotaryDim(model);
-  if (rotary_dim < 2 || rotary_dim % 2 != 0) {
-    config.Fail(absl::StrCat("head_dim * partial_rotary_factor is ", rotary_dim,
-                             "; it must be even and at least 2"));
-  }
+  CheckRotaryDim(config, model);
   if (!status.ok()) return status;
   return model;
 }
@@ -219,7 +278,8 @@ int64_t MaxSequenceLength(const ModelConfig& config) {
   if (rope.type == RopeType::kYarn && rope.original_max_position_embeddings > 0) {
     length = rope.original_max_position_embeddings;
   }
-  const bool stretched = rope.type == RopeType::kYarn || rope.type == RopeType::kLinear;
+  const bool stretched = rope.type == RopeType::kYarn || rope.type == RopeType::kLinear ||
+                         rope.type == RopeType::kDynamic;
   return static_cast<int64_t>(stretched ? length * rope.factor : length);
 }
 

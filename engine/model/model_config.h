@@ -12,10 +12,11 @@
 #include "absl/strings/string_view.h"
 #include "kernels/base/tensor.h"
 #include "kernels/base/types.h"
+#include "kernels/op_args.h"
 
 namespace quire {
 
-enum class RopeType : uint8_t { kDefault, kLinear, kLlama3, kYarn };
+enum class RopeType : uint8_t { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongRope };
 
 struct RopeConfig {
   RopeType type = RopeType::kDefault;
@@ -31,6 +32,10 @@ struct RopeConfig {
   double mscale_all_dim = 0.0;
   std::optional<double> attention_factor;
   bool truncate = true;
+  std::vector<double> short_factor;  // longrope: [rotary_dim / 2]
+  std::vector<double> long_factor;
+
+  bool operator==(const RopeConfig&) const = default;
 };
 
 struct ModelConfig {
@@ -44,16 +49,25 @@ struct ModelConfig {
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
   float rms_norm_eps = 1e-6f;
+  Activation activation = Activation::kSilu;
   bool qkv_bias = false;
   bool o_bias = false;
   bool mlp_bias = false;
-  bool qk_norm = false;  // RMSNorm over head_dim on q and k before rope
+  bool qk_norm = false;         // RMSNorm over head_dim on q and k before rope
+  bool norm_plus_one = false;   // the checkpoint's norm weights are to be raised by one
+  bool sandwich_norms = false;  // the outputs of attention and MLP are normed before they are added
+  bool fused_checkpoint = false;  // q, k, v are one tensor of the checkpoint, gate and up another
+  float embedding_scale = 1;      // rounded to the activations' dtype before it is used
+  float attention_scale = 0;      // multiplies q.k
+  float attention_soft_cap = 0;   // 0 = off
+  float logit_soft_cap = 0;       // 0 = off
   bool tie_word_embeddings = false;
   int64_t max_position_embeddings = 0;
   std::vector<int64_t>
-      layer_windows;  // [num_layers] sliding window of each layer, 0 = full attention
-  RopeConfig rope;
-  DType dtype = DType::kBF16;          // of the checkpoint
+      layer_windows;           // [num_layers] sliding window of each layer, 0 = full attention
+  RopeConfig rope;             // of the layers without a window
+  RopeConfig sliding_rope;     // of those with one
+  DType dtype = DType::kBF16;  // of the checkpoint
   std::vector<TokenId> eos_token_ids;  // config.json's; may be empty
   std::optional<TokenId> bos_token_id;
 };
@@ -69,7 +83,8 @@ absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder);
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json);
 
 // The longest sequence the model is made for: max_position_embeddings, stretched by the factor of
-// linear and yarn rope (for yarn from original_max_position_embeddings), as vLLM derives it.
+// linear, dynamic and yarn rope (for yarn from original_max_position_embeddings), as vLLM derives
+// it.
 int64_t MaxSequenceLength(const ModelConfig& config);
 
 // Defaults of a request that the model's authors recommend; unset where the file says nothing.

@@ -17,6 +17,7 @@ enum class WindowRule : uint8_t {
   kNone,         // no layer
   kEveryLayer,   // all layers, if sliding_window is set
   kUpperLayers,  // layers from max_window_layers on, if use_sliding_window is true
+  kPattern,      // all but every sliding_window_pattern-th
 };
 
 struct ModelFamily {
@@ -25,28 +26,38 @@ struct ModelFamily {
 
   // Defaults of keys.
   int64_t vocab_size;
+  int64_t hidden_size = 4096;
   int64_t intermediate_size;
-  std::optional<int64_t> num_kv_heads;  // unset: as many as query heads
-  std::optional<int64_t> head_dim;      // unset: hidden_size / num_attention_heads
+  int64_t num_layers = 32;
+  int64_t num_q_heads = 32;
+  std::optional<int64_t> num_kv_heads = std::nullopt;  // unset: as many as query heads
+  std::optional<int64_t> head_dim = std::nullopt;      // unset: hidden_size / num_attention_heads
+  double rms_norm_eps = 1e-6;
+  bool tie_word_embeddings = false;
   int64_t max_position_embeddings;
-  std::optional<int64_t> sliding_window;
-  std::optional<TokenId> bos_token_id;
-  std::optional<TokenId> eos_token_id;
+  double rope_theta = 10000.0;
+  std::optional<double> rope_local_base_freq = std::nullopt;  // unset: sliding layers as the others
+  std::optional<int64_t> sliding_window = std::nullopt;
+  int64_t window_pattern = 0;  // of WindowRule::kPattern
+  std::optional<double> attention_soft_cap = std::nullopt;
+  std::optional<double> logit_soft_cap = std::nullopt;
+  std::optional<TokenId> bos_token_id = std::nullopt;
+  std::optional<TokenId> eos_token_id = std::nullopt;
 
   // Fixed by the family.
-  WindowRule window_rule;
-  bool always_qkv_bias;     // q, k, v have biases and o has none, whatever attention_bias says
-  bool has_attention_bias;  // reads attention_bias (q, k, v, o)
-  bool has_mlp_bias;        // reads mlp_bias
-  bool qk_norm;
+  WindowRule window_rule = WindowRule::kNone;
+  bool always_qkv_bias = false;  // q, k, v have biases and o has none, whatever attention_bias says
+  bool has_attention_bias = false;  // reads attention_bias (q, k, v, o)
+  bool has_mlp_bias = false;        // reads mlp_bias
+  bool qk_norm = false;
+  bool fused_checkpoint = false;  // qkv_proj and gate_up_proj
+  // Norm weights less one, four norms a layer, embeddings times sqrt(hidden_size),
+  // tanh-approximated GELU, query_pre_attn_scalar and soft caps.
+  bool gemma_block = false;
 };
 
-// Defaults that all families share.
-inline constexpr int64_t kDefaultHiddenSize = 4096;
-inline constexpr int64_t kDefaultNumLayers = 32;
-inline constexpr int64_t kDefaultNumQHeads = 32;
 inline constexpr int64_t kDefaultMaxWindowLayers = 28;
-inline constexpr double kDefaultRmsNormEps = 1e-6;
+inline constexpr double kDefaultQueryPreAttnScalar = 256;
 
 // By the name in config.json's architectures, or by its model_type; nullptr when unsupported.
 const ModelFamily* FindFamilyByArchitecture(absl::string_view architecture);

@@ -17,25 +17,11 @@ constexpr double kTiny = 1e-6;
 std::optional<RopeType> ParseType(absl::string_view name) {
   if (name == "default") return RopeType::kDefault;
   if (name == "linear") return RopeType::kLinear;
+  if (name == "dynamic") return RopeType::kDynamic;
   if (name == "llama3") return RopeType::kLlama3;
   if (name == "yarn") return RopeType::kYarn;
+  if (name == "longrope" || name == "su") return RopeType::kLongRope;
   return std::nullopt;
-}
-
-// The object with the scaling parameters, if any. transformers prefers rope_scaling where both are
-// given. Keyed by layer type, all types must agree: there is one table per model.
-std::optional<JsonReader> FindParameters(JsonReader& config) {
-  const absl::string_view key =
-      config.Find("rope_scaling") != nullptr ? "rope_scaling" : "rope_parameters";
-  std::optional<JsonReader> parameters = config.Object(key);
-  if (!parameters) return std::nullopt;
-  const nlohmann::json* full = parameters->Find("full_attention");
-  const nlohmann::json* sliding = parameters->Find("sliding_attention");
-  if (full == nullptr && sliding == nullptr) return parameters;
-  if (full != nullptr && sliding != nullptr && *full != *sliding) {
-    config.FailUnsupported(absl::StrCat(key, " differs between layer types; not supported yet"));
-  }
-  return parameters->Object(full != nullptr ? "full_attention" : "sliding_attention");
 }
 
 void ReadScaling(JsonReader& config, JsonReader& parameters, int64_t max_position_embeddings,
@@ -47,7 +33,7 @@ void ReadScaling(JsonReader& config, JsonReader& parameters, int64_t max_positio
   rope->original_max_position_embeddings = original.value_or(max_position_embeddings);
 
   const std::optional<double> factor = parameters.Double("factor", kTiny, kMaxFactor);
-  if (!factor && rope->type != RopeType::kYarn) {
+  if (!factor && rope->type != RopeType::kYarn && rope->type != RopeType::kLongRope) {
     parameters.Fail("factor is missing");
   }
   rope->factor = factor.value_or(max_position_embeddings / rope->original_max_position_embeddings);
@@ -74,6 +60,31 @@ void ReadYarn(JsonReader& parameters, RopeConfig* rope) {
   rope->truncate = parameters.Bool("truncate").value_or(true);
 }
 
+// The list under `key`; its length is checked when the rotary dimension is known.
+std::vector<double> ReadFactors(JsonReader& parameters, absl::string_view key) {
+  std::vector<double> factors;
+  const nlohmann::json* list = parameters.Find(key);
+  if (list == nullptr || !list->is_array()) {
+    parameters.Fail(absl::StrCat(key, " must be a list of numbers"));
+    return factors;
+  }
+  for (const nlohmann::json& value : *list) {
+    const double factor = value.is_number() ? value.get<double>() : 0;
+    if (!(factor >= kTiny && factor <= kMaxFactor)) {
+      parameters.Fail(absl::StrCat(key, ": ", Shown(value), " is not a number above 0"));
+      return factors;
+    }
+    factors.push_back(factor);
+  }
+  return factors;
+}
+
+void ReadLongRope(JsonReader& parameters, RopeConfig* rope) {
+  rope->short_factor = ReadFactors(parameters, "short_factor");
+  rope->long_factor = ReadFactors(parameters, "long_factor");
+  rope->attention_factor = parameters.Double("attention_factor", kTiny, kMaxFactor);
+}
+
 void ReadParameters(JsonReader& config, JsonReader& parameters, int64_t max_position_embeddings,
                     RopeConfig* rope) {
   rope->theta = parameters.Double("rope_theta", 1 + kTiny, kMaxTheta).value_or(rope->theta);
@@ -85,7 +96,7 @@ void ReadParameters(JsonReader& config, JsonReader& parameters, int64_t max_posi
   if (!type) {
     parameters.FailUnsupported(absl::StrCat("rope_type ", Shown(*name),
                                             " is not supported; supported are default, linear, "
-                                            "llama3, yarn"));
+                                            "dynamic, llama3, yarn, longrope"));
     return;
   }
   rope->type = *type;
@@ -93,20 +104,42 @@ void ReadParameters(JsonReader& config, JsonReader& parameters, int64_t max_posi
   ReadScaling(config, parameters, max_position_embeddings, rope);
   if (rope->type == RopeType::kLlama3) ReadLlama3(parameters, rope);
   if (rope->type == RopeType::kYarn) ReadYarn(parameters, rope);
+  if (rope->type == RopeType::kLongRope) ReadLongRope(parameters, rope);
 }
 
 }  // namespace
 
-RopeConfig ReadRopeConfig(JsonReader& config, int64_t max_position_embeddings) {
-  RopeConfig rope;
-  rope.theta = config.Double("rope_theta", 1 + kTiny, kMaxTheta).value_or(rope.theta);
+void ReadRopeConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  RopeConfig& rope = model->rope;
+  rope.theta = config.Double("rope_theta", 1 + kTiny, kMaxTheta).value_or(family.rope_theta);
   rope.partial_rotary_factor =
       config.Double("partial_rotary_factor", kTiny, 1).value_or(rope.partial_rotary_factor);
-  rope.original_max_position_embeddings = max_position_embeddings;
-  if (std::optional<JsonReader> parameters = FindParameters(config)) {
-    ReadParameters(config, *parameters, max_position_embeddings, &rope);
+  rope.original_max_position_embeddings = model->max_position_embeddings;
+  const RopeConfig plain = rope;
+  const std::optional<double> local_theta =
+      config.Double("rope_local_base_freq", 1 + kTiny, kMaxTheta);
+
+  // transformers prefers rope_scaling where both are given.
+  const absl::string_view key =
+      config.Find("rope_scaling") != nullptr ? "rope_scaling" : "rope_parameters";
+  std::optional<JsonReader> parameters = config.Object(key);
+  const bool by_layer_type = parameters && (parameters->Find("full_attention") != nullptr ||
+                                            parameters->Find("sliding_attention") != nullptr);
+  if (parameters && !by_layer_type) {
+    ReadParameters(config, *parameters, model->max_position_embeddings, &rope);
   }
-  return rope;
+  // Sliding layers of such a family never see far enough to need scaling.
+  model->sliding_rope = family.rope_local_base_freq ? plain : rope;
+  if (family.rope_local_base_freq) {
+    model->sliding_rope.theta = local_theta.value_or(*family.rope_local_base_freq);
+  }
+  if (!by_layer_type) return;
+  const std::pair<absl::string_view, RopeConfig*> layer_types[] = {
+      {"full_attention", &rope}, {"sliding_attention", &model->sliding_rope}};
+  for (const auto& [name, one] : layer_types) {
+    std::optional<JsonReader> own = parameters->Object(name);
+    if (own) ReadParameters(config, *own, model->max_position_embeddings, one);
+  }
 }
 
 }  // namespace quire

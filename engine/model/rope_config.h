@@ -5,11 +5,13 @@
 
 #include "engine/model/json_file.h"
 #include "engine/model/model_config.h"
+#include "engine/model/model_family.h"
 
 namespace quire {
 
-// Reads rope_parameters (transformers v5) or rope_theta and rope_scaling (v4). A type that is not
-// supported, a missing factor or a value out of range is recorded in the reader's status.
-RopeConfig ReadRopeConfig(JsonReader& config, int64_t max_position_embeddings);
+// Reads rope_parameters (transformers v5; perhaps one for each layer type) or rope_theta,
+// rope_local_base_freq and rope_scaling (v4) into model->rope and model->sliding_rope. A type that
+// is not supported, a missing factor or a value out of range is recorded in the reader's status.
+void ReadRopeConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model);
 
 }  // namespace quire

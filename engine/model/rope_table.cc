@@ -55,18 +55,39 @@ double YarnAttentionFactor(const RopeConfig& rope) {
   return mscale(1);
 }
 
+// NTK-aware scaling (as transformers' dynamic type): the base grows with the length beyond what the
+// model was trained for.
+double DynamicTheta(const RopeConfig& rope, int32_t rotary_dim, int64_t max_model_len) {
+  const double trained = rope.original_max_position_embeddings;
+  const double length = std::max(trained, static_cast<double>(max_model_len));
+  const double stretch = rope.factor * length / trained - (rope.factor - 1);
+  return rope.theta * std::pow(stretch, rotary_dim / (rotary_dim - 2.0));
+}
+
+double LongRopeAttentionFactor(const RopeConfig& rope) {
+  if (rope.attention_factor) return *rope.attention_factor;
+  if (rope.factor <= 1) return 1;
+  return std::sqrt(1 + std::log(rope.factor) / std::log(rope.original_max_position_embeddings));
+}
+
 }  // namespace
 
-RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int32_t rotary_dim) {
+RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int32_t rotary_dim,
+                                       int64_t max_model_len) {
   RopeFrequencies result;
   result.radians_per_token.resize(rotary_dim / 2);
   const bool yarn = rope.type == RopeType::kYarn;
+  const bool is_long = static_cast<double>(max_model_len) > rope.original_max_position_embeddings;
+  const double theta = rope.type == RopeType::kDynamic && rotary_dim > 2
+                           ? DynamicTheta(rope, rotary_dim, max_model_len)
+                           : rope.theta;
   const YarnRamp ramp = yarn ? ComputeYarnRamp(rope, rotary_dim) : YarnRamp{};
   for (int32_t i = 0; i < rotary_dim / 2; ++i) {
-    const double frequency = std::pow(rope.theta, -2.0 * i / rotary_dim);
+    const double frequency = std::pow(theta, -2.0 * i / rotary_dim);
     double& scaled = result.radians_per_token[i];
     switch (rope.type) {
       case RopeType::kDefault:
+      case RopeType::kDynamic:
         scaled = frequency;
         break;
       case RopeType::kLinear:
@@ -78,9 +99,13 @@ RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int32_t rotary_di
       case RopeType::kYarn:
         scaled = YarnFrequency(rope, ramp, i, frequency);
         break;
+      case RopeType::kLongRope:
+        scaled = frequency / (is_long ? rope.long_factor : rope.short_factor)[i];
+        break;
     }
   }
   if (yarn) result.attention_factor = YarnAttentionFactor(rope);
+  if (rope.type == RopeType::kLongRope) result.attention_factor = LongRopeAttentionFactor(rope);
   return result;
 }
 

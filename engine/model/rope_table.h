@@ -15,7 +15,10 @@ struct RopeFrequencies {
   double attention_factor = 1.0;          // multiplies every cosine and sine
 };
 
-RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int32_t rotary_dim);
+// For sequences of up to max_model_len tokens: dynamic and longrope scale every position by what
+// that length asks for, so that a token's embedding never depends on how long its sequence became.
+RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int32_t rotary_dim,
+                                       int64_t max_model_len);
 
 // Writes [num_positions, rotary_dim]: cosines in the first half of each row, sines in the second.
 void FillRopeTable(const RopeFrequencies& frequencies, int64_t num_positions, float* cos_sin);

@@ -27,6 +27,7 @@ struct VectorPlan {
   int64_t size;
   std::vector<WeightPart> parts;
   float dummy_value;  // of every element when there is no checkpoint
+  float offset;       // added to every element of the checkpoint's
 };
 
 struct WeightPlan {

@@ -197,6 +197,7 @@ absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, fl
     const std::unique_ptr<char[]> buffer(new char[bytes]);
     RETURN_IF_ERROR(entry->file->Read(*entry->tensor, 0, bytes, buffer.get()));
     ConvertToFloat(buffer.get(), *entry->tensor->dtype, part.num_rows, out);
+    for (int64_t i = 0; i < part.num_rows; ++i) out[i] += plan.offset;
     out += part.num_rows;
   }
   return absl::OkStatus();

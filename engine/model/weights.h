@@ -14,18 +14,20 @@
 namespace quire {
 
 struct LayerWeights {
-  Tensor input_norm;           // [hidden_size]
-  LinearWeight qkv;            // [(num_q_heads + 2 * num_kv_heads) * head_dim, hidden_size]
-  Tensor qkv_bias;             // [(num_q_heads + 2 * num_kv_heads) * head_dim] or empty
-  Tensor q_norm;               // [head_dim] or empty
-  Tensor k_norm;               // [head_dim] or empty
-  LinearWeight o;              // [hidden_size, num_q_heads * head_dim]
-  Tensor o_bias;               // [hidden_size] or empty
-  Tensor post_attention_norm;  // [hidden_size]
-  LinearWeight gate_up;        // [2 * intermediate_size, hidden_size], gate first
-  Tensor gate_up_bias;         // [2 * intermediate_size] or empty
-  LinearWeight down;           // [hidden_size, intermediate_size]
-  Tensor down_bias;            // [hidden_size] or empty
+  Tensor input_norm;          // [hidden_size]
+  LinearWeight qkv;           // [(num_q_heads + 2 * num_kv_heads) * head_dim, hidden_size]
+  Tensor qkv_bias;            // [(num_q_heads + 2 * num_kv_heads) * head_dim] or empty
+  Tensor q_norm;              // [head_dim] or empty
+  Tensor k_norm;              // [head_dim] or empty
+  LinearWeight o;             // [hidden_size, num_q_heads * head_dim]
+  Tensor o_bias;              // [hidden_size] or empty
+  Tensor attention_out_norm;  // [hidden_size] or empty: of what attention adds
+  Tensor mlp_norm;            // [hidden_size]
+  Tensor mlp_out_norm;        // [hidden_size] or empty: of what the MLP adds
+  LinearWeight gate_up;       // [2 * intermediate_size, hidden_size], gate first
+  Tensor gate_up_bias;        // [2 * intermediate_size] or empty
+  LinearWeight down;          // [hidden_size, intermediate_size]
+  Tensor down_bias;           // [hidden_size] or empty
 };
 
 enum class LoadFormat : uint8_t { kAuto, kDummy };

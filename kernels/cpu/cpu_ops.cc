@@ -77,6 +77,16 @@ void CpuOps::SiluAndMul(Stream& stream, const SiluAndMulArgs& args) {
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::SiluAndMul(args, *pool); });
 }
 
+void CpuOps::Scale(Stream& stream, const ScaleArgs& args) {
+  CheckArgs(args);
+  CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::Scale(args, *pool); });
+}
+
+void CpuOps::SoftCap(Stream& stream, const SoftCapArgs& args) {
+  CheckArgs(args);
+  CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::SoftCap(args, *pool); });
+}
+
 void CpuOps::GatherRows(Stream& stream, const GatherRowsArgs& args) {
   CheckArgs(args);
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::GatherRows(args, *pool); });

@@ -55,15 +55,72 @@ void NormRowsImpl(const RmsNormArgs& args, int64_t begin, int64_t end) {
   }
 }
 
-template <typename T>
-void ActivateRow(const T* gate, const T* up, int64_t size, T* out) {
+VF32 Sigmoid(VF32 x) {
   const F32 d;
   const VF32 one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, Exp2(hn::Mul(x, hn::Set(d, -kLog2E)))));
+}
+
+VF32 Silu(VF32 x) {
+  const F32 d;
+  const VF32 e = Exp2(hn::Mul(x, hn::Set(d, -kLog2E)));
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), e));
+}
+
+// GELU's tanh form: (1 + tanh(u)) / 2 is sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
+VF32 GeluTanh(VF32 x) {
+  const F32 d;
+  const VF32 cubic = hn::MulAdd(hn::Mul(hn::Set(d, 0.044715f), hn::Mul(x, x)), x, x);
+  return hn::Mul(x, Sigmoid(hn::Mul(cubic, hn::Set(d, 1.5957691216057308f))));
+}
+
+template <typename T>
+void ActivateRow(const T* gate, const T* up, Activation activation, int64_t size, T* out) {
   for (int64_t i = 0; i < size; i += NumLanes()) {
     const VF32 g = LoadF32(gate + i, size - i);
-    const VF32 u = LoadF32(up + i, size - i);
-    const VF32 e = Exp2(hn::Mul(g, hn::Set(d, -kLog2E)));
-    StoreF32(hn::Mul(hn::Div(g, hn::Add(one, e)), u), out + i, size - i);
+    const VF32 activated = activation == Activation::kSilu ? Silu(g) : GeluTanh(g);
+    StoreF32(hn::Mul(activated, LoadF32(up + i, size - i)), out + i, size - i);
+  }
+}
+
+// tanh(u) = 2 sigmoid(2 u) - 1.
+template <typename T>
+void SoftCapRow(float cap, int64_t size, T* x) {
+  const F32 d;
+  for (int64_t i = 0; i < size; i += NumLanes()) {
+    const VF32 twice = hn::Mul(LoadF32(x + i, size - i), hn::Set(d, 2.0f / cap));
+    const VF32 tanh = hn::MulAdd(hn::Set(d, 2.0f), Sigmoid(twice), hn::Set(d, -1.0f));
+    StoreF32(hn::Mul(tanh, hn::Set(d, cap)), x + i, size - i);
+  }
+}
+
+void SoftCapRowsImpl(const SoftCapArgs& args, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t first = row * args.x.row_stride();
+    if (args.x.dtype() == DType::kF32) {
+      SoftCapRow(args.cap, args.x.dim(1), args.x.as<float>() + first);
+    } else {
+      SoftCapRow(args.cap, args.x.dim(1), args.x.as<BFloat16>() + first);
+    }
+  }
+}
+
+template <typename T>
+void ScaleRow(float factor, int64_t size, T* x) {
+  const F32 d;
+  for (int64_t i = 0; i < size; i += NumLanes()) {
+    StoreF32(hn::Mul(LoadF32(x + i, size - i), hn::Set(d, factor)), x + i, size - i);
+  }
+}
+
+void ScaleRowsImpl(const ScaleArgs& args, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t first = row * args.x.row_stride();
+    if (args.x.dtype() == DType::kF32) {
+      ScaleRow(args.factor, args.x.dim(1), args.x.as<float>() + first);
+    } else {
+      ScaleRow(args.factor, args.x.dim(1), args.x.as<BFloat16>() + first);
+    }
   }
 }
 
@@ -72,7 +129,8 @@ void ActivateRows(const SiluAndMulArgs& args, int64_t begin, int64_t end) {
   const int64_t size = args.out.dim(1);
   for (int64_t row = begin; row < end; ++row) {
     const T* gate = args.gate_up.as<T>() + row * args.gate_up.row_stride();
-    ActivateRow(gate, gate + size, size, args.out.as<T>() + row * args.out.row_stride());
+    ActivateRow(gate, gate + size, args.activation, size,
+                args.out.as<T>() + row * args.out.row_stride());
   }
 }
 
@@ -93,6 +151,8 @@ namespace quire::cpu {
 
 HWY_EXPORT(NormRowsImpl);
 HWY_EXPORT(ActivateRowsImpl);
+HWY_EXPORT(ScaleRowsImpl);
+HWY_EXPORT(SoftCapRowsImpl);
 
 namespace {
 
@@ -116,6 +176,20 @@ void SiluAndMul(const SiluAndMulArgs& args, ThreadPool& pool) {
   pool.ParallelFor(args.out.dim(0), RowsPerChunk(args.out.dim(1)),
                    [&](int64_t begin, int64_t end, int) {
                      HWY_DYNAMIC_DISPATCH(ActivateRowsImpl)(args, begin, end);
+                   });
+}
+
+void Scale(const ScaleArgs& args, ThreadPool& pool) {
+  pool.ParallelFor(args.x.dim(0), RowsPerChunk(args.x.dim(1)),
+                   [&](int64_t begin, int64_t end, int) {
+                     HWY_DYNAMIC_DISPATCH(ScaleRowsImpl)(args, begin, end);
+                   });
+}
+
+void SoftCap(const SoftCapArgs& args, ThreadPool& pool) {
+  pool.ParallelFor(args.x.dim(0), RowsPerChunk(args.x.dim(1)),
+                   [&](int64_t begin, int64_t end, int) {
+                     HWY_DYNAMIC_DISPATCH(SoftCapRowsImpl)(args, begin, end);
                    });
 }
 

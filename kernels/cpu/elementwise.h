@@ -10,6 +10,8 @@ namespace quire::cpu {
 
 // The residual sum is rounded to the model's dtype before its norm is taken, as stored.
 void RmsNorm(const RmsNormArgs& args, ThreadPool& pool);
+void Scale(const ScaleArgs& args, ThreadPool& pool);
+void SoftCap(const SoftCapArgs& args, ThreadPool& pool);
 void SiluAndMul(const SiluAndMulArgs& args, ThreadPool& pool);
 void GatherRows(const GatherRowsArgs& args, ThreadPool& pool);
 void UpdateBlockTables(const UpdateBlockTablesArgs& args, ThreadPool& pool);

@@ -62,6 +62,16 @@ void CudaOps::SiluAndMul(Stream& stream, const SiluAndMulArgs& args) {
   CudaStream::From(stream).Run("SiluAndMul", [&](cudaStream_t s) { LaunchSiluAndMul(args, s); });
 }
 
+void CudaOps::Scale(Stream& stream, const ScaleArgs& args) {
+  CheckArgs(args);
+  CudaStream::From(stream).Run("Scale", [&](cudaStream_t s) { LaunchScale(args, s); });
+}
+
+void CudaOps::SoftCap(Stream& stream, const SoftCapArgs& args) {
+  CheckArgs(args);
+  CudaStream::From(stream).Run("SoftCap", [&](cudaStream_t s) { LaunchSoftCap(args, s); });
+}
+
 void CudaOps::GatherRows(Stream& stream, const GatherRowsArgs& args) {
   CheckArgs(args);
   CudaStream::From(stream).Run("GatherRows", [&](cudaStream_t s) { LaunchGatherRows(args, s); });

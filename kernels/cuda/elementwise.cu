@@ -24,11 +24,24 @@ __device__ int64_t FirstElement(int width) {
   return (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * width;
 }
 
+// A function object, so that each activation has code of its own.
+struct Silu {
+  __device__ float operator()(float x) const { return x / (1.0f + expf(-x)); }
+};
+
+// GELU's tanh form: (1 + tanh(u)) / 2 is sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
+struct GeluTanh {
+  __device__ float operator()(float x) const {
+    const float twice = 1.5957691216057308f * (x + 0.044715f * x * x * x);
+    return x / (1.0f + expf(-twice));
+  }
+};
+
 // Grid: (packs of a row / kThreads, rows).
 // Bytes: gate and up read once, out written once.
 // Accumulation: none.
 // Limit: memory bandwidth; launch latency below some 2 MB.
-template <typename T, int kWidth>
+template <typename Function, typename T, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     SiluAndMulKernel(const T* gate_up, int64_t in_stride, T* out, int64_t out_stride,
                      int64_t num_rows, int64_t size) {
@@ -41,15 +54,17 @@ __global__ void __launch_bounds__(kThreads)
     Load(gate_up + row * in_stride + i, gate);
     Load(gate_up + row * in_stride + size + i, up);
 #pragma unroll
-    for (int j = 0; j < kWidth; ++j) up[j] *= gate[j] / (1.0f + expf(-gate[j]));
+    for (int j = 0; j < kWidth; ++j) up[j] *= Function()(gate[j]);
     Store(up, out + row * out_stride + i);
   }
 }
 
 template <typename T, int kWidth>
-void LaunchSilu(const SiluAndMulArgs& args, cudaStream_t stream) {
+void LaunchGated(const SiluAndMulArgs& args, cudaStream_t stream) {
   const int64_t num_rows = args.out.dim(0), size = args.out.dim(1);
-  LaunchKernel(SiluAndMulKernel<T, kWidth>, RowGrid(num_rows, size, kWidth), kThreads, 0, stream,
+  const auto kernel = args.activation == Activation::kSilu ? SiluAndMulKernel<Silu, T, kWidth>
+                                                           : SiluAndMulKernel<GeluTanh, T, kWidth>;
+  LaunchKernel(kernel, RowGrid(num_rows, size, kWidth), kThreads, 0, stream,
                static_cast<const T*>(args.gate_up.data()), args.gate_up.row_stride(),
                static_cast<T*>(args.out.data()), args.out.row_stride(), num_rows, size);
 }
@@ -77,8 +92,8 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T>
 void LaunchAdd(const Tensor& bias, const Tensor& out, cudaStream_t stream) {
   const int64_t num_rows = out.dim(0), size = out.dim(1);
-  LaunchKernel(AddBiasKernel<T>, RowGrid(num_rows, size, 1), kThreads, 0, stream,
-               FloatVector(bias), static_cast<T*>(out.data()), out.row_stride(), num_rows, size);
+  LaunchKernel(AddBiasKernel<T>, RowGrid(num_rows, size, 1), kThreads, 0, stream, FloatVector(bias),
+               static_cast<T*>(out.data()), out.row_stride(), num_rows, size);
 }
 
 // Grid: (packs of a row / kThreads, rows).
@@ -116,9 +131,9 @@ void LaunchSiluAndMul(const SiluAndMulArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;
   const bool vectors = FitsVectors(args.out.dim(1), {&args.gate_up, &args.out});
   if (args.out.dtype() == DType::kF32) {
-    (vectors ? LaunchSilu<float, kVector> : LaunchSilu<float, 1>)(args, stream);
+    (vectors ? LaunchGated<float, kVector> : LaunchGated<float, 1>)(args, stream);
   } else {
-    (vectors ? LaunchSilu<__nv_bfloat16, kVector> : LaunchSilu<__nv_bfloat16, 1>)(args, stream);
+    (vectors ? LaunchGated<__nv_bfloat16, kVector> : LaunchGated<__nv_bfloat16, 1>)(args, stream);
   }
 }
 

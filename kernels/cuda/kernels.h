@@ -19,6 +19,8 @@ void LaunchGatherRows(const GatherRowsArgs& args, cudaStream_t stream);
 void LaunchUpdateBlockTables(const UpdateBlockTablesArgs& args, cudaStream_t stream);
 void LaunchRmsNorm(const RmsNormArgs& args, cudaStream_t stream);
 void LaunchSiluAndMul(const SiluAndMulArgs& args, cudaStream_t stream);
+void LaunchScale(const ScaleArgs& args, cudaStream_t stream);
+void LaunchSoftCap(const SoftCapArgs& args, cudaStream_t stream);
 void LaunchRopeAndStoreKv(const RopeAndStoreKvArgs& args, cudaStream_t stream);
 
 // out[row] += bias, for [num_rows, size].

@@ -81,26 +81,59 @@ TEST_P(ElementwiseTest, RmsNormWeightMayBeFloat32) {
   ExpectNear(DownloadTensor(out.tensor), expected, DType::kBF16);
 }
 
-TEST_P(ElementwiseTest, SiluAndMul) {
+TEST_P(ElementwiseTest, GatedActivations) {
+  for (Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
+    for (DType dtype : kActivations) {
+      for (int64_t rows : kRowCounts) {
+        for (int64_t size : kRowSizes) {
+          SCOPED_TRACE(testing::Message() << static_cast<int>(activation) << " " << DTypeName(dtype)
+                                          << " " << rows << "x" << size);
+          const auto gate_up = RoundTo(dtype, RandomNormal(rows * 2 * size, 4, 6.0f));
+          const DeviceTensor in = UploadTensor(gate_up, dtype, {rows, 2 * size});
+          const DeviceTensor out =
+              UploadTensor(std::vector<float>(rows * size), dtype, {rows, size});
+          ops().SiluAndMul(stream(),
+                           {.gate_up = in.tensor, .activation = activation, .out = out.tensor});
+          std::vector<double> expected;
+          for (int64_t row = 0; row < rows; ++row) {
+            const auto values = reference::GatedActivation(
+                activation,
+                {gate_up.begin() + row * 2 * size, gate_up.begin() + (row + 1) * 2 * size});
+            expected.insert(expected.end(), values.begin(), values.end());
+          }
+          // The exponential's argument carries a relative error: 3e-6 at the largest silu gates
+          // here, and the more of it the steeper GELU's cubic gets, whose values are then tiny.
+          const double argument_error = activation == Activation::kSilu ? 3e-6 : 2e-4;
+          const auto actual = DownloadTensor(out.tensor);
+          for (size_t i = 0; i < actual.size(); ++i) {
+            ASSERT_NEAR(actual[i], expected[i],
+                        (OutputRounding(dtype) + argument_error) * std::abs(expected[i]) + 1e-9);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ElementwiseTest, ScalesAndSoftCapsInPlace) {
   for (DType dtype : kActivations) {
     for (int64_t rows : kRowCounts) {
       for (int64_t size : kRowSizes) {
         SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " " << rows << "x" << size);
-        const auto gate_up = RoundTo(dtype, RandomNormal(rows * 2 * size, 4, 6.0f));
-        const DeviceTensor in = UploadTensor(gate_up, dtype, {rows, 2 * size});
-        const DeviceTensor out = UploadTensor(std::vector<float>(rows * size), dtype, {rows, size});
-        ops().SiluAndMul(stream(), {.gate_up = in.tensor, .out = out.tensor});
-        std::vector<double> expected;
-        for (int64_t row = 0; row < rows; ++row) {
-          const auto values = reference::SiluAndMul(
-              {gate_up.begin() + row * 2 * size, gate_up.begin() + (row + 1) * 2 * size});
-          expected.insert(expected.end(), values.begin(), values.end());
-        }
-        // The exponential's argument carries a relative error: 3e-6 at the largest gates here.
-        const auto actual = DownloadTensor(out.tensor);
-        for (size_t i = 0; i < actual.size(); ++i) {
-          ASSERT_NEAR(actual[i], expected[i],
-                      (OutputRounding(dtype) + 3e-6) * std::abs(expected[i]) + 1e-30);
+        const auto values = RoundTo(dtype, RandomNormal(rows * size, 5, 40.0f));
+        const DeviceTensor scaled = UploadTensor(values, dtype, {rows, size});
+        const DeviceTensor capped = UploadTensor(values, dtype, {rows, size});
+        ops().Scale(stream(), {.x = scaled.tensor, .factor = 1.75f});
+        ops().SoftCap(stream(), {.x = capped.tensor, .cap = 30.0f});
+        const auto actual_scaled = DownloadTensor(scaled.tensor);
+        const auto actual_capped = DownloadTensor(capped.tensor);
+        for (size_t i = 0; i < values.size(); ++i) {
+          const double scaled_value = 1.75 * values[i];
+          ASSERT_NEAR(actual_scaled[i], scaled_value,
+                      OutputRounding(dtype) * std::abs(scaled_value));
+          const double capped_value = reference::SoftCap(values[i], 30.0);
+          ASSERT_NEAR(actual_capped[i], capped_value,
+                      (OutputRounding(dtype) + 1e-6) * std::abs(capped_value) + 1e-5);
         }
       }
     }

@@ -1,9 +1,12 @@
-// The specification of RmsNorm, SiluAndMul and rotary embedding: plain loops in double on one row.
+// The specification of RmsNorm, gated activations, soft caps and rotary embedding: plain loops in
+// double on one row.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <vector>
+
+#include "kernels/op_args.h"
 
 namespace quire::reference {
 
@@ -18,16 +21,23 @@ inline std::vector<double> RmsNorm(const std::vector<double>& x, const std::vect
   return out;
 }
 
-// silu(gate) * up; gate is the first half of `gate_up`.
-inline std::vector<double> SiluAndMul(const std::vector<float>& gate_up) {
+inline double Activate(Activation activation, double x) {
+  if (activation == Activation::kSilu) return x / (1.0 + std::exp(-x));
+  return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+// activation(gate) * up; gate is the first half of `gate_up`.
+inline std::vector<double> GatedActivation(Activation activation,
+                                           const std::vector<float>& gate_up) {
   const size_t size = gate_up.size() / 2;
   std::vector<double> out;
   for (size_t i = 0; i < size; ++i) {
-    const double gate = gate_up[i];
-    out.push_back(gate / (1.0 + std::exp(-gate)) * gate_up[size + i]);
+    out.push_back(Activate(activation, gate_up[i]) * gate_up[size + i]);
   }
   return out;
 }
+
+inline double SoftCap(double x, double cap) { return cap * std::tanh(x / cap); }
 
 // Rotates the pairs (i, i + rotary_dim / 2) of a head by the angles of `cos_sin`, one row of
 // rotary_dim: cosines, then sines.

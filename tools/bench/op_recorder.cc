@@ -102,6 +102,12 @@ class OpRecorder::RecordingOps : public Ops {
     Record(stream, "silu_mul", Shape(args.gate_up), Bytes({args.gate_up, args.out}), 0, args,
            &Ops::SiluAndMul);
   }
+  void Scale(Stream& stream, const ScaleArgs& args) override {
+    Record(stream, "scale", Shape(args.x), 2 * Bytes({args.x}), 0, args, &Ops::Scale);
+  }
+  void SoftCap(Stream& stream, const SoftCapArgs& args) override {
+    Record(stream, "soft_cap", Shape(args.x), 2 * Bytes({args.x}), 0, args, &Ops::SoftCap);
+  }
   void GatherRows(Stream& stream, const GatherRowsArgs& args) override {
     Record(stream, "gather_rows", Shape(args.out), 2 * Bytes({args.out}), 0, args,
            &Ops::GatherRows);

@@ -71,8 +71,9 @@ absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimit
         .block_size = config.block_size,
         .query_dtype = dtype_,
         .kv_dtype = dtype_,
-        .scale = 1.0f / std::sqrt(static_cast<float>(model_.head_dim)),
-        .sliding_window = group.sliding_window};
+        .scale = model_.attention_scale,
+        .sliding_window = group.sliding_window,
+        .soft_cap = model_.attention_soft_cap};
     ASSIGN_OR_RETURN(auto plan,
                      recorder_.attention(AttentionPath::kNative)->CreatePlan(geometry, limits));
     plans_.push_back(std::move(plan));

@@ -208,16 +208,16 @@ TEST(ModelConfig, UnsupportedThingsAreNamed) {
   const Case cases[] = {
       {{{"architectures", {"MixtralForCausalLM"}}}, "MixtralForCausalLM"},
       {{{"architectures", {"MixtralForCausalLM"}}},
-       "supported are LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"},
+       "supported are LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
+       "Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM"},
       {{{"architectures", {"LlamaForSequenceClassification"}}}, "LlamaForSequenceClassification"},
       {{{"architectures", nullptr}, {"model_type", "gemma3"}}, "gemma3"},
       {{{"architectures", nullptr}, {"model_type", nullptr}}, "supported are"},
       {{{"quantization_config", {{"quant_method", "fp8"}}}}, "quant_method \"fp8\""},
       {{{"hidden_act", "gelu"}}, "hidden_act \"gelu\""},
       {{{"torch_dtype", "float8_e4m3fn"}}, "torch_dtype \"float8_e4m3fn\""},
-      {{{"rope_scaling", {{"rope_type", "dynamic"}}}}, "rope_type \"dynamic\""},
-      {{{"rope_scaling", {{"rope_type", "longrope"}}}}, "rope_type \"longrope\""},
-      {{{"rope_scaling", {{"rope_type", nullptr}, {"type", "su"}}}}, "rope_type \"su\""},
+      {{{"rope_scaling", {{"rope_type", "proportional"}}}}, "rope_type \"proportional\""},
+      {{{"rope_scaling", {{"rope_type", nullptr}, {"type", "mrope"}}}}, "rope_type \"mrope\""},
   };
   for (const Case& c : cases) {
     const absl::Status status = Error(Llama(c.changes));
@@ -326,13 +326,73 @@ TEST(RopeConfig, ParametersBesideRopeScaling) {
   EXPECT_EQ(Parse(config).rope.original_max_position_embeddings, 512);
 }
 
-TEST(RopeConfig, KeyedByLayerTypeMustAgree) {
+TEST(RopeConfig, KeyedByLayerType) {
   json config = Sparse("llama");
   const json linear = {{"rope_type", "linear"}, {"rope_theta", 300.0}, {"factor", 3}};
   config["rope_parameters"] = {{"full_attention", linear}, {"sliding_attention", linear}};
   EXPECT_EQ(Parse(config).rope.theta, 300.0);
+  EXPECT_EQ(Parse(config).sliding_rope, Parse(config).rope);
   config["rope_parameters"]["sliding_attention"]["factor"] = 4;
-  EXPECT_THAT(Error(config).message(), HasSubstr("rope_parameters differs between layer types"));
+  EXPECT_EQ(Parse(config).rope.factor, 3);
+  EXPECT_EQ(Parse(config).sliding_rope.factor, 4);
+  config["rope_parameters"]["sliding_attention"]["partial_rotary_factor"] = 0.5;
+  EXPECT_THAT(Error(config).message(), HasSubstr("partial_rotary_factor differs"));
+}
+
+TEST(RopeConfig, Gemma3ScalesItsFullLayersAlone) {
+  json config = Sparse("gemma3_text");
+  EXPECT_EQ(Parse(config).rope.theta, 1e6);
+  EXPECT_EQ(Parse(config).sliding_rope.theta, 10000.0);
+  config["rope_theta"] = 5e5;
+  config["rope_local_base_freq"] = 2000.0;
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8}};
+  const ModelConfig parsed = Parse(config);
+  EXPECT_EQ(parsed.rope.theta, 5e5);
+  EXPECT_EQ(parsed.rope.type, RopeType::kLinear);
+  EXPECT_EQ(parsed.sliding_rope.theta, 2000.0);
+  EXPECT_EQ(parsed.sliding_rope.type, RopeType::kDefault);
+}
+
+TEST(RopeConfig, LongRopeNeedsAFactorPerPair) {
+  json config = Sparse("phi3");
+  config["original_max_position_embeddings"] = 2048;
+  json& rope = config["rope_scaling"];
+  rope = {{"type", "su"}, {"short_factor", std::vector<double>(48, 1.5)}};
+  EXPECT_THAT(Error(config).message(), HasSubstr("long_factor must be a list of numbers"));
+  rope["long_factor"] = std::vector<double>(47, 2.0);
+  EXPECT_THAT(Error(config).message(), HasSubstr("must have 48 entries"));
+  rope["long_factor"] = std::vector<double>(48, 2.0);
+  EXPECT_EQ(Parse(config).rope.type, RopeType::kLongRope);
+  EXPECT_EQ(Parse(config).rope.factor, 2.0);  // 4096 / 2048
+  rope["long_factor"][5] = -1;
+  EXPECT_THAT(Error(config).message(), HasSubstr("long_factor: -1 is not a number above 0"));
+}
+
+TEST(ModelConfig, GemmaBlocks) {
+  const ModelConfig gemma2 = Parse(Sparse("gemma2"));
+  EXPECT_EQ(gemma2.activation, Activation::kGeluTanh);
+  EXPECT_TRUE(gemma2.norm_plus_one && gemma2.sandwich_norms && gemma2.tie_word_embeddings);
+  EXPECT_EQ(gemma2.embedding_scale, 48.0f);         // sqrt(2304)
+  EXPECT_EQ(gemma2.attention_scale, 1.0f / 16.0f);  // 256^-0.5
+  EXPECT_EQ(gemma2.attention_soft_cap, 50.0f);
+  EXPECT_EQ(gemma2.logit_soft_cap, 30.0f);
+  EXPECT_EQ(gemma2.layer_windows[0], 4096);
+  EXPECT_EQ(gemma2.layer_windows[1], 0);
+  json config = Sparse("gemma3_text");
+  config["query_pre_attn_scalar"] = 64;
+  config["sliding_window"] = 512;
+  config["sliding_window_pattern"] = 3;
+  const ModelConfig gemma3 = Parse(config);
+  EXPECT_TRUE(gemma3.qk_norm);
+  EXPECT_EQ(gemma3.attention_scale, 0.125f);
+  EXPECT_EQ(gemma3.attention_soft_cap, 0.0f);
+  EXPECT_THAT(std::vector<int64_t>(gemma3.layer_windows.begin(), gemma3.layer_windows.begin() + 6),
+              ElementsAre(512, 512, 0, 512, 512, 0));
+  config = Sparse("gemma2");
+  config["attn_logit_softcapping"] = nullptr;
+  EXPECT_EQ(Parse(config).attention_soft_cap, 0.0f);
+  config["hidden_activation"] = "relu";
+  EXPECT_THAT(Error(config).message(), HasSubstr("hidden_activation \"relu\""));
 }
 
 TEST(LoadModelConfig, SaysWhatIsMissing) {

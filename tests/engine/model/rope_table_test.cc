@@ -25,8 +25,8 @@ RopeConfig Config(RopeType type, double theta, double factor, double original) {
 
 // transformers computes frequencies in float32.
 void ExpectFrequencies(const RopeConfig& rope, const std::vector<double>& expected,
-                       double attention_factor) {
-  const RopeFrequencies actual = ComputeRopeFrequencies(rope, kDim);
+                       double attention_factor, int64_t max_model_len = 1) {
+  const RopeFrequencies actual = ComputeRopeFrequencies(rope, kDim, max_model_len);
   ASSERT_EQ(actual.radians_per_token.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_NEAR(actual.radians_per_token[i], expected[i], 1e-6 * expected[i]) << i;
@@ -46,6 +46,33 @@ TEST(RopeFrequencies, Linear) {
                     {0.25, 0.079056941, 0.025, 0.0079056947, 0.0024999999, 0.00079056947,
                      0.00025000001, 7.9056947e-05},
                     1.0);
+}
+
+TEST(RopeFrequencies, DynamicGrowsWithTheServedLength) {
+  const RopeConfig rope = Config(RopeType::kDynamic, 10000, 4, 4096);
+  ExpectFrequencies(
+      rope, {1.0, 0.31622776, 0.1, 0.031622779, 0.0099999998, 0.0031622779, 0.001, 0.00031622779},
+      1.0, 4096);
+  ExpectFrequencies(rope,
+                    {1, 0.25127375, 0.063138507, 0.015865048, 0.0039864704, 0.0010016954,
+                     0.00025169979, 6.3245549e-05},
+                    1.0, 8192);
+}
+
+TEST(RopeFrequencies, LongRopeTakesTheFactorsOfTheServedLength) {
+  RopeConfig rope = Config(RopeType::kLongRope, 10000, 4, 2048);
+  for (int i = 0; i < 8; ++i) {
+    rope.short_factor.push_back(1 + 0.25 * i);
+    rope.long_factor.push_back(2.0 + i);
+  }
+  ExpectFrequencies(rope,
+                    {1, 0.25298223, 0.06666667, 0.018070158, 0.0049999999, 0.0014054568,
+                     0.00039999999, 0.00011499191},
+                    1.08711461300922, 2048);
+  ExpectFrequencies(rope,
+                    {0.5, 0.10540925, 0.025, 0.0063245557, 0.0016666667, 0.00045175396,
+                     0.00012500001, 3.5136418e-05},
+                    1.08711461300922, 2049);
 }
 
 TEST(RopeFrequencies, Llama3) {
@@ -116,8 +143,8 @@ TEST(RopeFrequencies, AgreeWithTheDefinitions) {
         for (double factor : {1.0, 2.5, 32.0}) {
           const RopeConfig llama3 = Config(RopeType::kLlama3, theta, factor, original);
           const RopeConfig yarn = Config(RopeType::kYarn, theta, factor, original);
-          const auto llama3_actual = ComputeRopeFrequencies(llama3, dim).radians_per_token;
-          const auto yarn_actual = ComputeRopeFrequencies(yarn, dim).radians_per_token;
+          const auto llama3_actual = ComputeRopeFrequencies(llama3, dim, 1).radians_per_token;
+          const auto yarn_actual = ComputeRopeFrequencies(yarn, dim, 1).radians_per_token;
           for (int i = 0; i < dim / 2; ++i) {
             const double frequency = 1 / std::pow(theta, 2.0 * i / dim);
             EXPECT_NEAR(llama3_actual[i] / Llama3ByWavelength(llama3, frequency), 1, 1e-12);

@@ -17,7 +17,7 @@ BASE = dict(vocab_size=96, hidden_size=64, intermediate_size=112, num_hidden_lay
 @dataclasses.dataclass
 class Case:
     name: str
-    family: str  # "Llama", "Mistral", "Qwen2", "Qwen3"
+    family: str  # as in the name of transformers' configuration class: "Llama", "Gemma3Text"
     config: dict = dataclasses.field(default_factory=dict)  # over BASE
     rope: dict | None = None  # rope_parameters
     v4: bool = False  # config.json in the form of transformers v4
@@ -61,6 +61,28 @@ CASES = [
     Case("qwen3_layer_types", "Qwen3",
          dict(head_dim=32, use_sliding_window=True, sliding_window=5,
               layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
+    # Dynamic rope within the trained length; beyond it transformers' frequencies change with every token.
+    Case("llama_dynamic_rope", "Llama", {}, dict(rope_type="dynamic", rope_theta=10000.0, factor=4.0)),
+    Case("gemma2", "Gemma2", dict(num_hidden_layers=4, head_dim=32, sliding_window=9, query_pre_attn_scalar=48,
+                                  attn_logit_softcapping=20.0, final_logit_softcapping=10.0)),
+    Case("gemma2_bf16_untied_v4", "Gemma2", dict(num_hidden_layers=3, head_dim=24, sliding_window=5, hidden_size=72,
+                                                 attn_logit_softcapping=None, tie_word_embeddings=False), v4=True),
+    Case("gemma3", "Gemma3Text", dict(num_hidden_layers=7, head_dim=32, sliding_window=6)),
+    Case("gemma3_linear_v5", "Gemma3Text", dict(num_hidden_layers=3, head_dim=16, sliding_window=8,
+              layer_types=["sliding_attention", "full_attention", "full_attention"],
+              rope_parameters={"full_attention": dict(rope_type="linear", rope_theta=200000.0, factor=8.0),
+                               "sliding_attention": dict(rope_type="default", rope_theta=5000.0)})),
+    Case("gemma3_v4", "Gemma3Text", dict(num_hidden_layers=6, head_dim=16, sliding_window=7), v4=True),
+    Case("phi3", "Phi3", dict(num_key_value_heads=4)),
+    Case("phi3_window_partial", "Phi3", dict(head_dim=32, num_attention_heads=2, sliding_window=11),
+         dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)),
+    # A prompt longer than the original length has the long factors, a shorter one the short ones.
+    Case("phi3_longrope_long", "Phi3", dict(original_max_position_embeddings=32, partial_rotary_factor=0.75),
+         dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=32, partial_rotary_factor=0.75,
+              short_factor=[1.0 + 0.1 * i for i in range(6)], long_factor=[1.5 + i for i in range(6)])),
+    Case("phi3_longrope_short", "Phi3", dict(original_max_position_embeddings=200),
+         dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=200,
+              short_factor=[1.0 + 0.1 * i for i in range(8)], long_factor=[1.5 + i for i in range(8)])),
 ]
 
 
@@ -83,6 +105,9 @@ def to_v4(config):
     """config.json as transformers v4 wrote it."""
     config = dict(config)
     rope = dict(config.pop("rope_parameters"))
+    if "sliding_attention" in rope:
+        config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        rope = dict(rope["full_attention"])
     config["rope_theta"] = rope.pop("rope_theta")
     kind = rope.pop("rope_type")
     config["rope_scaling"] = None if kind == "default" else {"type": kind, **rope}
@@ -98,7 +123,7 @@ def make(case, folder, seed=0):
     if case.rope:
         settings["rope_parameters"] = dict(case.rope)
     config = getattr(transformers, f"{case.family}Config")(**settings)
-    model = getattr(transformers, f"{case.family}ForCausalLM")(config)
+    model = getattr(transformers, f"{case.family.removesuffix('Text')}ForCausalLM")(config)
     randomise(model, generator)
     with torch.no_grad():
         for p in model.parameters():
@@ -112,15 +137,16 @@ def make(case, folder, seed=0):
     return model.eval()
 
 
-def load(folder):
-    """The model of a folder, computed in float32."""
-    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+def load(folder, dtype=torch.float32, attention="sdpa", device="cpu"):
+    """The model of a folder, computed in this dtype."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation=attention)
+    return model.to(device).eval()
 
 
 @torch.no_grad()
 def logprobs(model, tokens):
     """Natural-log probabilities [len(tokens), vocab_size] of the token after each, without a cache."""
-    return torch.log_softmax(model(torch.tensor([tokens]), use_cache=False).logits[0].double(), -1)
+    return torch.log_softmax(model(torch.tensor([tokens], device=model.device), use_cache=False).logits[0].double(), -1)
 
 
 def greedy(model, tokens, count):
