@@ -1,6 +1,7 @@
 """What clients and supervisors see when the device breaks: the real program on a backend that fails,
 hangs or has no memory (tests/fault/faulty_server.cc)."""
 
+import pathlib
 import signal
 import threading
 import time
@@ -53,12 +54,12 @@ class HealthWatch(threading.Thread):
             pass
 
 
-class BrokenDeviceTest(unittest.TestCase):
-    def check_end(self, server, reason):
+class EndTestCase(unittest.TestCase):
+    def check_end(self, server, reason, max_tokens=3000):
         """Breaks a server under load, and follows streams, health, exit code and the last words."""
         watch = HealthWatch(server)
         watch.seen_first.wait(30)
-        clients = [Client(server, ids_request(range(1, 40), max_tokens=3000))
+        clients = [Client(server, ids_request(range(1, 40), max_tokens=max_tokens))
                    for _ in range(NUM_STREAMS)]
         code = server.process.wait(timeout=30)
         for client in clients:
@@ -76,6 +77,8 @@ class BrokenDeviceTest(unittest.TestCase):
         self.assertEqual(len(last_words), 1, server.output())
         self.assertIn(reason, last_words[0])
 
+
+class BrokenDeviceTest(EndTestCase):
     def test_a_device_error_ends_every_stream_retryably_and_the_process(self):
         for after in (0, 30):
             with self.subTest(after=after), FaultyServer("fail", after) as server:

@@ -1,38 +1,73 @@
 // quire-server on a device that breaks: for tests of how the real program ends.
-//   faulty_server fail|hang|shortage N [quire-server's flags]
-// The N-th wait for a step fails or never returns; or the N-th allocation finds no memory.
+//   faulty_server fail|hang|shortage|trap N [quire-server's flags]
+// The N-th wait for a step fails or never returns, or the N-th allocation finds no memory, all on
+// the CPU; or the device that the flags name is a GPU and stops N milliseconds after its opening.
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/time/clock.h"
+#include "kernels/base/check.h"
+#include "kernels/base/status_macros.h"
 #include "server/run_server.h"
 #include "tests/engine/faulty_backend.h"
 
 namespace quire::testing {
+namespace {
 
-std::shared_ptr<FaultPlan> MakePlan(const std::string& fault, int n) {
+// Looks up a token outside the table, which a GPU answers with a trap: from then on every call
+// returns an error.
+void StopDevice(Backend& backend) {
+  constexpr int64_t kSize = 8, kBytes = 1024;
+  const DeviceBuffer table = *backend.device().Allocate(kBytes);
+  const DeviceBuffer ids = *backend.device().Allocate(kBytes);
+  const DeviceBuffer out = *backend.device().Allocate(kBytes);
+  const DeviceBuffer staged_ids = *backend.device().AllocatePinned(kBytes);
+  *staged_ids.as<int32_t>() = 5;
+  const LinearWeight weight = {.data = table.data(), .out_features = 1, .in_features = kSize};
+  const auto stream = *backend.device().CreateStream();
+  stream->CopyToDevice(ids.data(), staged_ids.data(), kBytes);
+  backend.ops().Embedding(*stream, {.input_ids = ids.as<int32_t>(),
+                                    .row_last_token = nullptr,
+                                    .table = &weight,
+                                    .out = Tensor(out.data(), DType::kF32, {1, kSize})});
+  CHECK(!stream->Synchronize().ok()) << "this device does not mind";
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenAndStopLater(const BackendOptions& options, int ms) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(options));
+  std::thread([&opened = *backend, ms] {
+    absl::SleepFor(absl::Milliseconds(ms));
+    StopDevice(opened);
+  }).detach();
+  return backend;
+}
+
+BackendOpener MakeOpener(const std::string& fault, int n) {
+  if (fault == "trap") {
+    return [n](const BackendOptions& options) { return OpenAndStopLater(options, n); };
+  }
   auto plan = std::make_shared<FaultPlan>();
   if (fault == "fail") plan->waits_until_failure = n;
   if (fault == "hang") plan->waits_until_hang = n;
   if (fault == "shortage") plan->creations_until_failure = n;
-  return plan;
+  return [plan](const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
+    return std::make_unique<FaultyBackend>(plan);
+  };
 }
 
+}  // namespace
 }  // namespace quire::testing
 
 int main(int argc, char** argv) {
-  using quire::testing::FaultyBackend;
   int n = 0;
   if (argc < 3 || !absl::SimpleAtoi(argv[2], &n)) {
-    std::fprintf(stderr, "faulty_server fail|hang|shortage N [flags of quire-server]\n");
+    std::fprintf(stderr, "faulty_server fail|hang|shortage|trap N [flags of quire-server]\n");
     return 64;
   }
-  const auto plan = quire::testing::MakePlan(argv[1], n);
   return quire::RunServer(std::vector<std::string>(argv + 3, argv + argc),
-                          [&](const quire::BackendOptions&) {
-                            return absl::StatusOr<std::unique_ptr<quire::Backend>>(
-                                std::make_unique<FaultyBackend>(plan));
-                          });
+                          quire::testing::MakeOpener(argv[1], n));
 }
