@@ -55,12 +55,13 @@ class HealthWatch(threading.Thread):
 
 
 class EndTestCase(unittest.TestCase):
-    def check_end(self, server, reason, max_tokens=3000):
+    def check_end(self, server, reason, break_it=lambda: None):
         """Breaks a server under load, and follows streams, health, exit code and the last words."""
         watch = HealthWatch(server)
         watch.seen_first.wait(30)
-        clients = [Client(server, ids_request(range(1, 40), max_tokens=max_tokens))
+        clients = [Client(server, ids_request(range(1, 40), max_tokens=3000))
                    for _ in range(NUM_STREAMS)]
+        break_it()
         code = server.process.wait(timeout=30)
         for client in clients:
             client.join()

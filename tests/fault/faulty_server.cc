@@ -1,7 +1,9 @@
 // quire-server on a device that breaks: for tests of how the real program ends.
 //   faulty_server fail|hang|shortage|trap N [quire-server's flags]
 // The N-th wait for a step fails or never returns, or the N-th allocation finds no memory, all on
-// the CPU; or the device that the flags name is a GPU and stops N milliseconds after its opening.
+// the CPU; or the device that the flags name is a GPU and stops when signal N comes.
+#include <signal.h>
+
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/time/clock.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "server/run_server.h"
@@ -37,10 +38,16 @@ void StopDevice(Backend& backend) {
   CHECK(!stream->Synchronize().ok()) << "this device does not mind";
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> OpenAndStopLater(const BackendOptions& options, int ms) {
+// `signal_number` is blocked in every thread.
+absl::StatusOr<std::unique_ptr<Backend>> OpenAndStopLater(const BackendOptions& options,
+                                                          int signal_number) {
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(options));
-  std::thread([&opened = *backend, ms] {
-    absl::SleepFor(absl::Milliseconds(ms));
+  std::thread([&opened = *backend, signal_number] {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, signal_number);
+    int received = 0;
+    sigwait(&signals, &received);
     StopDevice(opened);
   }).detach();
   return backend;
@@ -48,6 +55,10 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenAndStopLater(const BackendOptions& 
 
 BackendOpener MakeOpener(const std::string& fault, int n) {
   if (fault == "trap") {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, n);
+    CHECK_EQ(pthread_sigmask(SIG_BLOCK, &signals, nullptr), 0);
     return [n](const BackendOptions& options) { return OpenAndStopLater(options, n); };
   }
   auto plan = std::make_shared<FaultPlan>();
