@@ -107,6 +107,16 @@ class BrokenDeviceTest(EndTestCase):
             self.assertEqual(client.code, grpc.StatusCode.UNAVAILABLE, client.details)
 
 
+@unittest.skipUnless(pathlib.Path("/dev/nvidia0").exists(), "no GPU here")
+class StoppedGpuTest(EndTestCase):
+    def test_a_trap_ends_every_stream_retryably_and_the_process(self):
+        with FaultyServer("trap", int(signal.SIGUSR1), "--device", "cuda") as server:
+            def stop_the_gpu():
+                server.wait_until_busy()
+                server.signal(signal.SIGUSR1)
+            self.check_end(server, "cudaError", stop_the_gpu)
+
+
 class HealthyServerTest(unittest.TestCase):
     def test_rest_and_suspension_are_no_hang(self):
         """Idle for longer than the limit, then stopped for longer than the limit in mid-stream."""
