@@ -35,6 +35,13 @@ CASES = [
          dict(use_sliding_window=True, sliding_window=6, max_window_layers=1, tie_word_embeddings=True)),
     Case("qwen3_yarn", "Qwen3", dict(head_dim=16),
          dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)),
+    Case("gemma2_caps_windows", "Gemma2", dict(head_dim=16, sliding_window=7, query_pre_attn_scalar=24,
+                                               attn_logit_softcapping=10.0, final_logit_softcapping=5.0)),
+    Case("gemma3_two_ropes", "Gemma3Text", dict(head_dim=16, sliding_window=6, num_hidden_layers=3,
+         layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
+    Case("phi3_longrope", "Phi3", dict(original_max_position_embeddings=32, num_key_value_heads=2),
+         dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=32, partial_rotary_factor=0.5,
+              short_factor=[1.0, 1.5], long_factor=[2.0, 5.0])),
 ]
 
 
