@@ -123,6 +123,7 @@ class Process {
     if (failure().has_value()) EndAfterFailure();
     if (!status.ok()) return status;
     spdlog::info("memory:\n{}", server_->MemoryLedger());
+    serving_ = true;
     stages.End(server_->start_stages());
     spdlog::info("ready on {}; started in {}", server_->Describe(), stages.ToString());
     return absl::OkStatus();
@@ -138,7 +139,7 @@ class Process {
     const auto drained =
         RunAside([&] { server_->WaitUntilDrained(deadline); }, deadline + absl::Seconds(1));
     CheckInterrupted(drained);
-    is_being_destroyed_ = true;
+    serving_ = false;
     const auto ended = RunAside([&] { server_.reset(); }, absl::Now() + kTeardownLimit);
     CheckInterrupted(ended);
     spdlog::info("stopped");
@@ -176,7 +177,7 @@ class Process {
     const std::string reason(failure()->message());
     PrintFailure(absl::StrCat("engine failure: ", reason,
                               "; restart the server, and look at the device if this repeats"));
-    if (server_ != nullptr && !is_being_destroyed_) {
+    if (serving_) {
       std::promise<void> told;
       std::thread([this, &reason, &told] {
         server_->BeginDrain();
@@ -196,7 +197,7 @@ class Process {
   ProcessEvents events_;  // before any thread
   std::thread worker_;
   std::unique_ptr<Server> server_;
-  bool is_being_destroyed_ = false;  // server_, by worker_
+  bool serving_ = false;  // server_ is there, and worker_ neither makes nor destroys it
   std::mutex mutex_;
   std::optional<absl::Status> failure_;  // guarded by mutex_
 };
