@@ -44,8 +44,6 @@ struct LinearArgs {
   const LinearWeight* weight;
   Tensor bias = {};  // [out_features] or empty
   Tensor out;        // [num_tokens, out_features]; the weight's dtype or float32
-  // What the next product on the stream reads: a hint, to bring it closer meanwhile.
-  const LinearWeight* next = nullptr;
 };
 
 // Views of one layer's cache: slot s of KV head h starts at
