@@ -54,6 +54,7 @@ class HealthWatch(threading.Thread):
             pass
 
 
+@unittest.skipUnless(FAULTY_SERVER.exists(), f"{FAULTY_SERVER} is not built")
 class EndTestCase(unittest.TestCase):
     def check_end(self, server, reason, break_it=lambda: None):
         """Breaks a server under load, and follows streams, health, exit code and the last words."""
@@ -147,6 +148,7 @@ class ShortageTest(unittest.TestCase):
         for fragment in fragments:
             self.assertIn(fragment, last)
 
+    @unittest.skipUnless(FAULTY_SERVER.exists(), f"{FAULTY_SERVER} is not built")
     def test_every_allocation_that_fails_at_start_is_told_with_the_ledger(self):
         for n, advice in ((0, "serve a smaller one"), (3, "--max-num-batched-tokens"),
                           (9, "--gpu-memory-utilization")):
