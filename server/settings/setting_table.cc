@@ -53,6 +53,9 @@ std::vector<Setting> MakeTable() {
        "Attention path; a path that cannot serve the model is an error at start."},
       {"enforce-eager", kDevice, SwitchField{&S::enforce_eager},
        "Run every step without captured graphs."},
+      {"autotune", kDevice, SwitchField{&S::autotune},
+       "CUDA: measure at start how to compute products with weights; kept in $QUIRE_CACHE_DIR, "
+       "$XDG_CACHE_HOME/quire or ~/.cache/quire."},
 
       {"max-num-seqs", kScheduling, IntField{&S::max_num_seqs, 1, 65536},
        "Sequences that run at once.", "64; 256 on a GPU"},

@@ -31,6 +31,7 @@ struct Settings {
   int64_t block_size = 16;
   std::string attention_backend = "auto";
   bool enforce_eager = false;
+  bool autotune = true;
 
   // Scheduling.
   int64_t max_num_seqs = 0;            // 0: by device

@@ -103,6 +103,11 @@ TEST(SettingsTest, StepLimitsFollowTheDeviceAndEachOther) {
             std::pair(int64_t{4096}, int64_t{4096}));
 }
 
+TEST(SettingsTest, AutotuneCanBeTurnedOff) {
+  EXPECT_TRUE(ToEngineConfig(Parse({}), "folder").tune_products);
+  EXPECT_FALSE(ToEngineConfig(Parse({"--no-autotune"}), "folder").tune_products);
+}
+
 TEST(SettingsTest, JsonValuesOfEveryKind) {
   Settings settings;
   ASSERT_TRUE(ApplyJson(R"({"model": "m", "device": "cuda", "max_model_len": 128, "block_size": 64,
