@@ -2,7 +2,6 @@
 and a server process per test class. A missing Python package or program skips the tests (exit 77)."""
 
 import contextlib
-import importlib
 import os
 import pathlib
 import signal
@@ -25,34 +24,16 @@ def _skip_all(reason):
     sys.exit(77)
 
 
-def _compile_protos():
-    """Generates the stubs into a temporary folder and returns the modules."""
-    try:
-        from grpc_tools import protoc
-        import grpc
-    except ImportError as error:
-        _skip_all(f"{error}; tools/test installs tests/requirements.txt")
-    folder = tempfile.TemporaryDirectory(prefix="quire_protos_")
-    for proto in ("quire/v1/inference.proto", "grpc/health/v1/health.proto"):
-        # The generated package must not shadow the grpc package: health goes in by itself.
-        include = ROOT / "proto"
-        if proto.startswith("grpc/"):
-            include = include / "grpc/health/v1"
-            proto = "health.proto"
-        code = protoc.main(["protoc", f"-I{include}", f"--python_out={folder.name}",
-                            f"--grpc_python_out={folder.name}", proto])
-        if code != 0:
-            raise RuntimeError(f"protoc failed on {proto}")
-    sys.path.insert(0, folder.name)
-    modules = [importlib.import_module(name) for name in (
-        "quire.v1.inference_pb2", "quire.v1.inference_pb2_grpc", "health_pb2", "health_pb2_grpc")]
-    return (grpc, *modules, folder)
-
-
 for program in (SERVER, CLIENT):
     if not program.exists():
         _skip_all(f"{program} is not built")
-grpc, pb, pb_grpc, health_pb, health_grpc, _folder = _compile_protos()
+sys.path.insert(0, str(ROOT / "tools/lib"))
+try:
+    import grpc
+    import stubs
+    pb, pb_grpc, health_pb, health_grpc = stubs.load()
+except ImportError as error:
+    _skip_all(f"{error}; tools/test installs tests/requirements.txt")
 
 
 def free_port():

@@ -58,9 +58,11 @@ int Latency(const LatencyFlags& flags) {
               SummaryRow("whole batch", Summarize(batch_ms)).c_str(),
               SummaryRow("time to first token", Summarize(first_token_ms)).c_str(),
               SummaryRow("inter-token latency", itl).c_str());
+  const double tokens_per_s =
+      itl.p50 > 0 ? 1000.0 / itl.p50 * static_cast<double>(flags.batch_size) : 0;
   if (itl.p50 > 0) {
     std::printf("decode: %.1f tokens/s per sequence, %.1f tokens/s in all (median)\n",
-                1000.0 / itl.p50, 1000.0 / itl.p50 * static_cast<double>(flags.batch_size));
+                1000.0 / itl.p50, tokens_per_s);
   }
   if (!flags.json_file.empty()) {
     const nlohmann::ordered_json json = {{"device", model.device_name},
@@ -70,7 +72,8 @@ int Latency(const LatencyFlags& flags) {
                                          {"output_len", flags.output_len},
                                          {"batch_ms", ToJson(Summarize(batch_ms))},
                                          {"ttft_ms", ToJson(Summarize(first_token_ms))},
-                                         {"itl_ms", ToJson(itl)}};
+                                         {"itl_ms", ToJson(itl)},
+                                         {"decode_tokens_per_s", tokens_per_s}};
     std::ofstream(flags.json_file) << json.dump(2) << "\n";
   }
   return 0;

@@ -13,7 +13,6 @@ import concurrent.futures
 import json
 import pathlib
 import sys
-import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -51,14 +50,9 @@ def scores(items, texts):
 def answers_of_server(items, target, concurrency):
     """Asks a Quire server, with as many requests at a time as `concurrency`."""
     import grpc
-    from grpc_tools import protoc
-
-    with tempfile.TemporaryDirectory() as stubs:
-        if protoc.main(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={stubs}", f"--grpc_python_out={stubs}",
-                        "quire/v1/inference.proto"]) != 0:
-            raise SystemExit("could not compile proto/quire/v1/inference.proto")
-        sys.path.insert(0, stubs)
-        from quire.v1 import inference_pb2, inference_pb2_grpc
+    sys.path.insert(0, str(ROOT / "tools/lib"))
+    import stubs
+    inference_pb2, inference_pb2_grpc, *_ = stubs.load()
 
     with grpc.insecure_channel(target) as channel:
         stub = inference_pb2_grpc.InferenceStub(channel)

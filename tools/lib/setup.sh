@@ -35,22 +35,22 @@ ensure_packages() {
     "${missing[@]}" >/dev/null || fail "apt-get install failed; see the messages above"
 }
 
-# build_targets PRESET TARGET...: configures build/PRESET and builds the targets (all if none).
+# build_targets PRESET TARGET...: configures build/PRESET, or QUIRE_BUILD if set, and builds the targets (all if none).
 build_targets() {
   local preset=$1
   shift
   cd "$QUIRE_ROOT" || exit 1
-  local started=$SECONDS log
+  local started=$SECONDS log directory=${QUIRE_BUILD:-build/$preset}
   log=$(mktemp)
-  say "configuring build/$preset"
-  cmake --preset "$preset" "${QUIRE_CMAKE_ARGS[@]}" >"$log" 2>&1 || {
+  say "configuring $directory"
+  cmake --preset "$preset" -B "$directory" "${QUIRE_CMAKE_ARGS[@]}" >"$log" 2>&1 || {
     cat "$log" >&2
     rm -f "$log"
     fail "cmake failed; see the messages above"
   }
   rm -f "$log"
   say "building $preset ${*:-everything} (minutes the first time, seconds afterwards)"
-  cmake --build "build/$preset" --parallel "$(nproc)" ${1:+--target "$@"} >&2 ||
+  cmake --build "$directory" --parallel "$(nproc)" ${1:+--target "$@"} >&2 ||
     fail "the build failed; see the messages above"
   say "built in $((SECONDS - started)) s"
 }

@@ -1,0 +1,159 @@
+"""run-gpu-check in a made-up bundle: what it counts, which figures it takes from where, and how it ends."""
+
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KEYS = {"llama8b_bs1_tok_s", "llama8b_bs64_tok_s", "llama8b_offline_1000_1000_tok_s", "llama8b_ttft_2048_ms",
+        "qwen06b_bs1_tok_s", "qwen06b_256req_tok_s", "decode_attn_read_ratio", "decode_attn_skew_ratio",
+        "prefill_attn_tflops", "gpu_idle_share", "start_06b_s", "start_8b_s", "read_ceiling_tb_s"}
+
+# What each command writes to --json, as quire-bench lays it out: one member a line.
+RESULTS = {
+    "kernels": {"attention": [{"tb_s": 9}],
+                "figures": {"read_ceiling_tb_s": 4.5, "decode_attn_read_ratio": 0.91, "decode_attn_skew_ratio": 0.8,
+                            "prefill_attn_tflops": 444.0}},
+    "timeline": {"idle_share": 0.0125, "tokens_per_s": 8600.25, "period_us": {"p50": 7}},
+    "latency": {"batch_ms": {"mean": 9, "p50": 8}, "ttft_ms": {"mean": 51, "p50": 50.5}, "itl_ms": {"p50": 5},
+                "decode_tokens_per_s": 207.5},
+    "throughput": {"output_tokens_per_s": 24000.5, "total_tokens_per_s": 1},
+    "startup": {"listening_ms": {"p50": 700}, "first_token_ms": {"mean": 1, "p50": 1250.0}},
+}
+
+FAKE_BENCH = """#!/usr/bin/env python3
+import json, os, sys
+command = sys.argv[1]
+if command in os.environ.get("BROKEN", "").split():
+    sys.exit("quire-bench: no memory for " + command)
+if "--json" in sys.argv:
+    with open(sys.argv[sys.argv.index("--json") + 1], "w") as file:
+        json.dump(json.loads(os.environ["RESULTS"])[command], file, indent=2)
+"""
+
+PASSING = "echo '[  PASSED  ] 12 tests.'; echo '[  SKIPPED ] 2 tests, listed below:'"
+FAILING = "echo '[  PASSED  ] 3 tests.'; echo '[  FAILED  ] 1 test, listed below:'; echo '[  FAILED  ] A.B'; exit 1"
+CRASHING = "echo 'Segmentation fault'; kill -SEGV $$"
+E2E = """import unittest
+class T(unittest.TestCase):
+    def test_a(self): pass
+    @unittest.skip("no")
+    def test_b(self): pass
+    def test_c(self): self.assertTrue({passes})
+unittest.main()
+"""
+
+
+class GpuCheckTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="quire_gpu_check_"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.bundle = self.folder / "bundle"
+        check = ROOT / "tools/gpu_check"
+        for name in ("bin", "libexec/tests", "share/quire/source/tests/e2e", "share/quire/gpu-check", "fakes"):
+            (self.bundle / name).mkdir(parents=True)
+        shutil.copy(check / "run-gpu-check", self.bundle / "bin")
+        for part in check.glob("*.sh"):
+            shutil.copy(part, self.bundle / "share/quire/gpu-check")
+        (self.bundle / "share/quire/COMMIT").write_text("abc123\n")
+        self.program("bin/quire-bench", FAKE_BENCH)
+        self.program("bin/with-libraries", "#!/bin/sh\nexec \"$@\"\n")
+        # Python's packages, as far as they are asked for by name.
+        for package in ("grpc", "google/protobuf"):
+            (self.bundle / "fakes" / package).mkdir(parents=True)
+            (self.bundle / "fakes" / package / "__init__.py").touch()
+
+    def program(self, path, text):
+        path = self.bundle / path
+        path.write_text(text)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def gtest(self, name, script):
+        self.program(f"libexec/tests/{name}_test", "#!/bin/sh\n" + script + "\n")
+
+    def e2e(self, name, passes):
+        (self.bundle / f"share/quire/source/tests/e2e/{name}_test.py").write_text(E2E.format(passes=passes))
+
+    def check(self, *flags, broken=""):
+        """Exit code, gpu.txt, gpu.json."""
+        out = self.folder / "out"
+        # -S: no packages but the fakes, so that the rest is skipped.
+        self.program("fakes/python3", "#!/bin/sh\nexec /usr/bin/env -u PYTHONHOME " + shutil.which("python3") +
+                     " -S \"$@\"\n")
+        environment = dict(os.environ, RESULTS=json.dumps(RESULTS), BROKEN=broken,
+                           PYTHONPATH=str(self.bundle / "fakes"),
+                           PATH=f"{self.bundle / 'fakes'}:/usr/bin:/bin")
+        result = subprocess.run([self.bundle / "bin/run-gpu-check", *flags, out], env=environment, capture_output=True,
+                                text=True, timeout=120)
+        text = (out / "gpu.txt").read_text()
+        self.assertEqual(result.stdout, text)
+        return result.returncode, text, json.loads((out / "gpu.json").read_text())
+
+    def test_all_is_well(self):
+        self.gtest("a", PASSING)
+        self.e2e("generate", True)
+        code, text, result = self.check()
+        self.assertEqual(code, 0, text)
+        self.assertEqual(result["commit"], "abc123")
+        self.assertEqual(set(result), {"commit", "gpu", "driver", "tests", "figures"})
+        figures = result["figures"]
+        self.assertEqual(set(figures), KEYS)
+        self.assertEqual(figures["llama8b_bs1_tok_s"], 207.5)
+        self.assertEqual(figures["llama8b_bs64_tok_s"], 8600.25)
+        self.assertEqual(figures["llama8b_ttft_2048_ms"], 50.5)
+        self.assertEqual(figures["qwen06b_256req_tok_s"], 24000.5)
+        self.assertEqual(figures["gpu_idle_share"], 0.0125)
+        self.assertEqual(figures["start_8b_s"], 1.25)
+        self.assertEqual(figures["read_ceiling_tb_s"], 4.5)
+        self.assertEqual(figures["prefill_attn_tflops"], 444)
+        self.assertEqual(result["tests"]["passed"], 12 + 2)
+        self.assertEqual(result["tests"]["failed"], 0)
+        # Two by GoogleTest, one by unittest, and by name what this machine lacks.
+        self.assertGreaterEqual(result["tests"]["skipped"], 3)
+        self.assertIn("skipped: python3 has no torch, transformers", text)
+        # The command that repeats a figure stands below it.
+        self.assertRegex(text, r"llama8b_offline_1000_1000_tok_s +24000.5\n +quire-bench throughput .*--num-prompts 256")
+
+    def test_failures_are_counted_and_shown(self):
+        self.gtest("a", PASSING)
+        self.gtest("b", FAILING)
+        self.gtest("c", CRASHING)
+        self.e2e("generate", False)
+        code, text, result = self.check("--only", "tests")
+        self.assertEqual(code, 1)
+        self.assertEqual(result["tests"]["failed"], 3)
+        self.assertEqual(result["tests"]["passed"], 12 + 3 + 1)
+        self.assertIn("[  FAILED  ] A.B", text)
+        self.assertEqual(set(result["figures"].values()), {None})
+
+    def test_a_figure_that_cannot_be_measured_is_null_with_its_reason(self):
+        code, text, result = self.check("--only", "figures", broken="timeline make-checkpoint")
+        self.assertEqual(code, 2)
+        for key in KEYS:
+            missing = key in ("llama8b_bs64_tok_s", "gpu_idle_share", "start_06b_s", "start_8b_s")
+            self.assertEqual(result["figures"][key] is None, missing, key)
+        self.assertIn("quire-bench: no memory for timeline", text)
+        self.assertIn("quire-bench: no memory for make-checkpoint", text)
+
+    def test_quick_leaves_out_what_takes_long(self):
+        code, text, result = self.check("--quick", "--only", "figures")
+        self.assertEqual(code, 0, text)
+        self.assertIsNone(result["figures"]["llama8b_offline_1000_1000_tok_s"])
+        self.assertEqual(result["figures"]["start_06b_s"], 1.25)
+        self.assertIn("left out: --quick", text)
+
+    def test_wrong_usage(self):
+        for flags in ([], ["--device", "tpu", "x"], ["--nonsense", "x"]):
+            result = subprocess.run([self.bundle / "bin/run-gpu-check", *flags], capture_output=True, text=True,
+                                    cwd=self.folder)
+            self.assertEqual(result.returncode, 64)
+            self.assertIn("run-gpu-check [--quick]", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,144 @@
+# Part of run-gpu-check: the tests. Sourced. Adds to passed, failed and skipped.
+
+# count_gtest NAME LOG EXIT_CODE: a GoogleTest program's own counts; a crash is one failure.
+count_gtest() {
+  local p f s
+  p=$(sed -nE 's/^\[  PASSED  \] ([0-9]+) tests?\.$/\1/p' "$2" | tail -1)
+  f=$(sed -nE 's/^\[  FAILED  \] ([0-9]+) tests?, listed below:$/\1/p' "$2" | tail -1)
+  s=$(sed -nE 's/^\[  SKIPPED \] ([0-9]+) tests?, listed below:$/\1/p' "$2" | tail -1)
+  [ "$3" -eq 0 ] || [ -n "$f" ] || f=1
+  add_result "$1" "${p:-0}" "${f:-0}" "${s:-0}" "$2"
+}
+
+# count_python NAME LOG EXIT_CODE: unittest's counts, or lines "ok ..." and "FAILED ..."; 77 is skipped as a whole.
+count_python() {
+  local ran f=0 s=0 n
+  if [ "$3" -eq 77 ]; then
+    add_result "$1" 0 0 1 "$2" "$(grep -m1 skipped "$2")"
+    return
+  fi
+  ran=$(sed -nE 's/^Ran ([0-9]+) tests? in .*/\1/p' "$2" | tail -1)
+  if [ -n "$ran" ]; then
+    for n in $(grep -E '^FAILED \(' "$2" | grep -oE '(failures|errors)=[0-9]+' | cut -d= -f2); do f=$((f + n)); done
+    n=$(grep -E '^(OK|FAILED) \(' "$2" | grep -oE 'skipped=[0-9]+' | cut -d= -f2)
+    s=${n:-0}
+  else
+    f=$(grep -cE '^FAILED ' "$2")
+    ran=$(($(grep -cE '^ok ' "$2") + f))
+  fi
+  [ "$3" -eq 0 ] || [ "$f" -gt 0 ] || f=1
+  n=$((ran - f - s))
+  add_result "$1" $((n > 0 ? n : 0)) "$f" "$s" "$2"
+}
+
+# add_result NAME PASSED FAILED SKIPPED LOG [REMARK]
+add_result() {
+  passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
+  say "$(printf '  %-44s %5d passed %3d failed %3d skipped  %s' "$1" "$2" "$3" "$4" "${6:-}")"
+  [ "$3" -eq 0 ] || grep -E '^\[  FAILED  \]|^FAILED|^(FAIL|ERROR):|Error|ERROR SUMMARY|error:' "$5" | sort -u |
+    head -12 | while read -r line; do say "      $line"; done
+}
+
+# in_background NAME SECONDS COMMAND...: leaves NAME.log and NAME.exit in $logs.
+in_background() {
+  local name=$1 limit=$2
+  shift 2
+  {
+    (cd "$share/source" && timeout -k 5 "$limit" "$@") >"$logs/$name.log" 2>&1
+    echo $? >"$logs/$name.exit"
+  } &
+}
+
+# Waits while as many as half the cores, at most 6, have work.
+wait_for_place() {
+  local most=$(($(nproc) / 2))
+  [ "$most" -ge 1 ] || most=1
+  [ "$most" -le 6 ] || most=6
+  while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n; done
+}
+
+run_program_tests() {
+  local test name filter='*'
+  [ "$quick" = yes ] && [ "$device" = cuda ] && filter='*Cuda*:*GPU*'
+  say "C++ tests"
+  for test in "$root"/libexec/tests/*_test; do
+    name=${test##*/}
+    wait_for_place
+    case $name in
+      engine_* | batch_* | checkpoint_* | *config_* | json_* | model_* | safetensors_* | weights_*)
+        in_background "$name" 200 "$bin/with-libraries" "$test" ;;
+      *) in_background "$name" 200 "$bin/with-libraries" "$test" --gtest_filter="$filter" ;;
+    esac
+  done
+  wait
+  for test in "$root"/libexec/tests/*_test; do
+    name=${test##*/}
+    count_gtest "$name" "$logs/$name.log" "$(cat "$logs/$name.exit")"
+  done
+}
+
+# skip NAME REASON
+skip() {
+  skipped=$((skipped + 1))
+  say "$(printf '  %-44s skipped: %s' "$1" "$2")"
+}
+
+# python_test NAME MODULES SECONDS SCRIPT ARGUMENT...: one after another, as servers take most of the GPU's memory.
+python_test() {
+  local name=$1 modules=$2 limit=$3
+  shift 3
+  command -v python3 >/dev/null || { skip "$name" "no python3"; return; }
+  python3 -c "import $modules" 2>/dev/null || { skip "$name" "python3 has no $modules"; return; }
+  (cd "$share/source" && QUIRE_BUILD_DIR=$root timeout -k 5 "$limit" python3 "$@") >"$logs/$name.log" 2>&1
+  count_python "$name" "$logs/$name.log" $?
+}
+
+run_python_tests() {
+  say "Python tests on the bundled model"
+  local tests="generate clients score" test cases=
+  [ "$quick" = yes ] || tests="generate lifecycle bad_input clients score"
+  for test in $tests; do
+    [ -e "$share/source/tests/e2e/${test}_test.py" ] || continue
+    python_test "e2e_$test" "grpc, google.protobuf" 120 "tests/e2e/${test}_test.py"
+  done
+  [ "$quick" = yes ] && cases="llama mistral_window qwen2 qwen3 bundled"
+  # shellcheck disable=SC2086
+  python_test hf_parity "torch, transformers" 180 tests/engine/model/hf_parity_test.py --device "$device" $cases
+}
+
+# Operations under NVIDIA's compute-sanitizer; small cases, because it runs them tens of times slower.
+run_sanitizer() {
+  local tool test sanitizer name
+  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+  say "compute-sanitizer"
+  if [ -z "$sanitizer" ]; then
+    skip sanitizer "no compute-sanitizer on this machine"
+    return
+  fi
+  local tools="memcheck racecheck initcheck" tests="rope_test sampler_test attention_test elementwise_test embedding_test linear_op_test"
+  [ "$quick" = yes ] && tools=memcheck tests="rope_test sampler_test"
+  for tool in $tools; do
+    for test in $tests; do
+      wait_for_place
+      in_background "$tool-$test" 75 "$bin/with-libraries" "$sanitizer" --tool "$tool" --error-exitcode 99 \
+        --print-limit 5 "$root/libexec/tests/$test" --gtest_filter='*Cuda*' --gtest_brief=1
+    done
+  done
+  wait
+  for tool in $tools; do
+    for test in $tests; do
+      name=$tool-$test
+      case $(cat "$logs/$name.exit") in
+        0) add_result "$name" 1 0 0 "$logs/$name.log" ;;
+        124 | 137) skip "$name" "not done within its time" ;;
+        *) add_result "$name" 0 1 0 "$logs/$name.log" ;;
+      esac
+    done
+  done
+}
+
+run_tests() {
+  run_program_tests
+  run_python_tests
+  [ "$device" = cpu ] || run_sanitizer
+}
