@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/attention/native_attention.h"
 #include "kernels/cuda/cuda_device.h"
@@ -32,8 +33,13 @@ class CudaBackend : public Backend {
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(int device_index) {
   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(device_index));
-  ASSIGN_OR_RETURN(std::unique_ptr<CudaOps> ops, CudaOps::Create(*device));
-  return std::make_unique<CudaBackend>(std::move(device), std::move(ops));
+  absl::StatusOr<std::unique_ptr<CudaOps>> ops = CudaOps::Create(*device);
+  if (absl::IsResourceExhausted(ops.status())) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        ops.status().message(), "; end other programs that use this GPU, or use --device cpu"));
+  }
+  RETURN_IF_ERROR(ops.status());
+  return std::make_unique<CudaBackend>(std::move(device), *std::move(ops));
 }
 
 bool DeviceAvailable() { return CudaDevice::Open(0).ok(); }
