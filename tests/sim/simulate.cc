@@ -35,11 +35,12 @@ constexpr unsigned kHangSeconds = 120;
 const char* g_program = "";
 uint64_t g_seed = 0;
 int64_t g_num_rounds = 0;
-int64_t g_num_steps = 0;
+int64_t g_num_steps = 0;                   // of the seeds before
+const Simulation* g_simulation = nullptr;  // in progress
 
 void PrintReplay() {
   std::fprintf(stderr, "found after %lld steps; replay: %s --seed=%llu --seeds=1 --rounds=%lld\n",
-               static_cast<long long>(g_num_steps), g_program,
+               static_cast<long long>(g_num_steps + g_simulation->coverage().steps), g_program,
                static_cast<unsigned long long>(g_seed), static_cast<long long>(g_num_rounds));
 }
 
@@ -72,9 +73,10 @@ int Run(const Flags& flags) {
     g_seed = flags.seed + num_run;
     alarm(kHangSeconds);
     Simulation simulation({.seed = g_seed, .num_rounds = flags.num_rounds});
+    g_simulation = &simulation;
+    g_num_steps = coverage.steps;
     const auto violation = simulation.Run();
     coverage.Add(simulation.coverage());
-    g_num_steps = coverage.steps;
     if (!violation.has_value()) continue;
     std::fprintf(stderr, "violation: %s\nscenario: %s\n", violation->c_str(),
                  simulation.Describe().c_str());

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Plants bugs in the scheduler and the block manager and says which of them the simulator finds.
+
+Each mutant (scheduler_mutants.py, kvcache_mutants.py) is a small patch of a copy of the sources,
+compiled with the build's own commands and linked in place of the original. A bug must be found by
+`simulate` within 10^6 steps and found again by the replay command that it prints; a deliberately worse
+policy, which breaks nothing, by `sim_quality_test`.
+
+    tests/sim/mutants/run.py                      all of them: at least 95 % must be found
+    tests/sim/mutants/run.py --only NAME[,NAME]   some
+    tests/sim/mutants/run.py --canaries           a few, and unchanged sources, in which nothing is found
+
+The build folder is QUIRE_BUILD_DIR (default build/cpu); ninja must have built simulate and
+sim_quality_test there."""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import resource
+import shlex
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import kvcache_mutants  # noqa: E402
+import scheduler_mutants  # noqa: E402
+from mutant import Mutant  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+MUTANTS = [*scheduler_mutants.MUTANTS, *kvcache_mutants.MUTANTS]
+CANARIES = ["settle-keeps-the-row", "window-released-early", "hash-ignores-salt", "lifo-eviction"]
+MAX_STEPS = 1_000_000
+LEAST_SHARE_FOUND = 0.95
+HANG_SECONDS = 600
+MAX_MEMORY_BYTES = 4 << 30
+
+
+class Build:
+    """The build's commands, to repeat some of them for changed sources."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.compile_commands = {}  # source -> command
+        self.link_commands = {}  # program -> command
+        for program in ("simulate", "sim_quality_test"):
+            lines = self.commands_for(program)
+            self.link_commands[program] = lines[-1]
+            for line in lines:
+                match = re.search(r" -c (\S+)$", line)
+                if match:
+                    source = pathlib.Path(match[1]).relative_to(ROOT)
+                    self.compile_commands[str(source)] = line
+
+    def commands_for(self, program):
+        lines = subprocess.run(["ninja", "-t", "commands", program], cwd=self.folder, check=True,
+                               capture_output=True, text=True).stdout.splitlines()
+        return [line for line in lines if line.strip()]
+
+    def sources_of(self, file):
+        """What must be compiled when `file` changes: itself, or for a header its folder, where its
+        inline functions are used."""
+        if file.endswith(".cc"):
+            return [file]
+        return [s for s in self.compile_commands if s.split("/")[0] == file.split("/")[0]]
+
+    def compile(self, source, overlay):
+        """The object of `source`, with the files of `overlay` in place of the originals."""
+        changed = overlay / source
+        file = changed if changed.exists() else ROOT / source
+        target = overlay / (source + ".o")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        arguments = shlex.split(self.compile_commands[source])
+        arguments = arguments[:arguments.index("-MD")] + [
+            "-o", str(target), "-c", str(file)]
+        first_include = next(i for i, a in enumerate(arguments) if a.startswith("-I"))
+        # A patch may leave something unused.
+        arguments = [a for a in arguments if a != "-Werror"]
+        arguments[first_include:first_include] = ["-w", f"-I{overlay}"]
+        subprocess.run(arguments, cwd=self.folder, check=True)
+        return target
+
+    def link(self, program, objects, overlay):
+        """The program with `objects` before the libraries, whose own versions are then not taken."""
+        target = overlay / program
+        arguments = shlex.split(self.link_commands[program])
+        arguments = [a for a in arguments if a not in (":", "&&")]
+        at = arguments.index("-o")
+        arguments[at + 1] = str(target)
+        own = [o for o in arguments[:at] if o.endswith(".o")]
+        replaced = {str(o.relative_to(overlay)).removesuffix(".o") for o in objects}
+        kept = [a for a in arguments[:at] if a not in own or self.source_of(a) not in replaced]
+        subprocess.run([*kept, *map(str, objects), *arguments[at:]], cwd=self.folder, check=True)
+        return target
+
+    @staticmethod
+    def source_of(object_file):
+        return re.sub(r"CMakeFiles/[^/]+\.dir/", "", object_file).removesuffix(".o")
+
+
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+
+
+def run_program(command):
+    """The exit code and what was printed; a program that does not end is killed."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, cwd=ROOT,
+                              preexec_fn=limit_memory)
+        return done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired:
+        return -1, "a hang\n"
+
+
+class Outcome:
+    def __init__(self, mutant, found_by="", detail="", seconds=0.0):
+        self.mutant = mutant
+        self.found_by = found_by
+        self.detail = detail
+        self.seconds = seconds
+
+    def __str__(self):
+        verdict = f"found by {self.found_by}" if self.found_by else "NOT FOUND"
+        return f"{self.mutant.name:34} {self.mutant.kind:6} {verdict}: {self.detail}"
+
+
+def judge(mutant, simulate, quality):
+    start = time.monotonic()
+    if mutant.kind == "bug":
+        command = [str(simulate), "--seeds=999999", f"--steps={MAX_STEPS}", "--floors"]
+        code, text = run_program(command)
+        replay = re.search(r"found after (\d+) steps; replay: (.*)", text)
+        if replay:
+            what = re.search(r"violation: (.*)", text)[1]
+            check = re.search(r"Check failed: .*|CHECK.*", text)
+            again, _ = run_program(shlex.split(replay[2]))
+            seconds = time.monotonic() - start
+            seed = re.search(r"--seed=(\d+)", replay[2])[1]
+            if again == 0:
+                return Outcome(mutant, "", f"its replay finds nothing: {replay[2]}", seconds)
+            detail = f"{int(replay[1]):,} steps, seed {seed}: {check[0] if check else what}"
+            return Outcome(mutant, "simulate", detail[:150], seconds)
+        if code != 0:
+            return Outcome(mutant, "simulate", "floors: " + text.splitlines()[-1], time.monotonic() - start)
+    code, text = run_program([str(quality)])
+    seconds = time.monotonic() - start
+    if code != 0:
+        failed = sorted(set(re.findall(r"\[  FAILED  \] (\S+)", text))) or [text.strip()[-100:]]
+        return Outcome(mutant, "sim_quality_test", ", ".join(failed).replace("QualityTest.", "")[:150], seconds)
+    return Outcome(mutant, "", f"{MAX_STEPS:,} steps and the quality test are clean", seconds)
+
+
+def plant(mutant, build):
+    overlay = build.folder / "mutants" / mutant.name
+    mutant.write(ROOT, overlay)
+    objects = [build.compile(source, overlay) for source in build.sources_of(mutant.file)]
+    simulate = build.link("simulate", [o for o in objects if "quality" not in o.name], overlay)
+    quality = build.link("sim_quality_test", [o for o in objects if o.name != "simulate.cc.o"], overlay)
+    return judge(mutant, simulate, quality)
+
+
+def judge_all(mutants, build, jobs):
+    outcomes = []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for future in concurrent.futures.as_completed([pool.submit(plant, m, build) for m in mutants]):
+            outcomes.append(future.result())
+            print(f"{outcomes[-1]}  [{outcomes[-1].seconds:.1f} s]", flush=True)
+    return outcomes
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--canaries", action="store_true")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    args = parser.parse_args()
+
+    stale = [text for m in MUTANTS if (text := m.stale(ROOT))]
+    if stale:
+        sys.exit("the code has changed under these mutants:\n" + "\n".join(stale))
+    assert len({m.name for m in MUTANTS}) == len(MUTANTS), "names are not unique"
+    build = Build(pathlib.Path(os.environ.get("QUIRE_BUILD_DIR", ROOT / "build/cpu")).resolve())
+    names = CANARIES if args.canaries else [n for n in args.only.split(",") if n]
+    mutants = [m for m in MUTANTS if not names or m.name in names]
+    outcomes = judge_all(mutants, build, args.jobs)
+    status = 0
+    if args.canaries:
+        # The rig itself finds nothing in what it has not changed.
+        unchanged = Mutant("unchanged", "bug", "scheduler/commit.cc", "nothing is changed", [])
+        outcome = plant(unchanged, build)
+        print(outcome)
+        status = 1 if outcome.found_by else 0
+    found = [o for o in outcomes if o.found_by]
+    for kind in ("bug", "policy"):
+        of_kind = [o for o in outcomes if o.mutant.kind == kind]
+        num_found = sum(1 for o in of_kind if o.found_by)
+        print(f"{kind}: {num_found} of {len(of_kind)} found")
+    least = len(mutants) if names else LEAST_SHARE_FOUND * len(mutants)
+    return status if len(found) >= least else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
