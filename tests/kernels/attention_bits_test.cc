@@ -1,6 +1,8 @@
 // A query's bits are its own: they depend neither on the chunk it came in, nor on the other
-// sequences of the step, nor on the number of threads or where its blocks lie. On CUDA a decoded
-// query and the same query in a prompt may differ by rounding; all else holds there too.
+// sequences of the step, nor on the number of threads or where its blocks lie. On CUDA a query may
+// differ by rounding from the same query in a prompt, or in the company of other sequences, because
+// contexts are cut so that the device is full; all else holds there too.
+#include <cmath>
 #include <map>
 #include <utility>
 #include <vector>
@@ -17,6 +19,18 @@ using DecodedByLength = std::map<int32_t, std::vector<float>>;
 
 class AttentionBitsTest : public AttentionTest {
  protected:
+  // In the company of others.
+  static void ExpectSame(const std::vector<float>& alone, const std::vector<float>& together) {
+    if (GetParam().kind == DeviceKind::kCpu) {
+      EXPECT_EQ(alone, together);
+      return;
+    }
+    ASSERT_EQ(alone.size(), together.size());
+    for (size_t i = 0; i < alone.size(); ++i) {
+      ASSERT_NEAR(alone[i], together[i], 0x1p-8 * (1 + std::abs(alone[i]))) << "element " << i;
+    }
+  }
+
   DecodedByLength Decode(const AttentionGeometry& geometry, const std::vector<int32_t>& kv_lens) {
     DecodedByLength results;
     for (int32_t kv_len : kv_lens) {
@@ -77,7 +91,7 @@ TEST_P(AttentionBitsTest, CompanyDoesNotMatter) {
     const AttentionOutput together = Run(batch);
     const int32_t num_tokens = batch.cu_seqlens_q.back();
     for (int32_t i = 0; i < shape.query_len; ++i) {
-      ASSERT_EQ(alone.Token(i, shape.query_len), together.Token(i, num_tokens)) << "token " << i;
+      ExpectSame(alone.Token(i, shape.query_len), together.Token(i, num_tokens));
     }
   }
 }

@@ -15,11 +15,13 @@ namespace {
 class AttentionReferenceTest : public AttentionTest {
  protected:
   // float32 arithmetic on logits of a few units and values of about one: 3e-5, plus the rounding of
-  // the output; tensor cores also round the weights to bfloat16.
+  // the output; tensor cores also round the weights to the
+  // type of the values.
   double Tolerance(const AttentionGeometry& geometry) const {
-    const bool rounds_weights =
-        GetParam().kind == DeviceKind::kCuda && geometry.kv_dtype == DType::kBF16;
-    return rounds_weights ? 0x1p-8 : 3e-5;
+    if (GetParam().kind == DeviceKind::kCpu) return 3e-5;
+    return geometry.kv_dtype == DType::kBF16  ? 0x1p-8
+           : geometry.kv_dtype == DType::kF16 ? 0x1p-11
+                                              : 3e-5;
   }
 
   void ExpectMatchesReference(const PagedBatch& batch) {
@@ -125,21 +127,33 @@ TEST_P(AttentionReferenceTest, ContextsOfSeveralSplits) {
   }
 }
 
-// The head sizes and groups that tensor cores serve, with contexts that are cut and with windows.
-TEST_P(AttentionReferenceTest, Bfloat16HeadDimsAndGroups) {
+// The types, head sizes and groups that tensor cores serve, with contexts that are cut and with
+// windows; on the CPU those of them that it has.
+TEST_P(AttentionReferenceTest, TensorCoreTypesHeadDimsAndGroups) {
   struct Case {
-    int32_t head_dim, q_heads, kv_heads;
+    int32_t head_dim, q_heads, kv_heads, block_size;
+    KvOrder order;
     int64_t window;
   };
-  for (auto [head_dim, q_heads, kv_heads, window] :
-       {Case{64, 2, 2, 0}, {64, 14, 2, 700}, {128, 8, 2, 0}, {128, 20, 1, 700}, {256, 4, 2, 0}}) {
-    SCOPED_TRACE(testing::Message() << "dim " << head_dim << " heads " << q_heads << "/" << kv_heads
-                                    << " window " << window);
-    AttentionGeometry geometry = Geometry(q_heads, kv_heads, head_dim, DType::kBF16);
-    geometry.sliding_window = window;
-    const std::vector<SeqShape> seqs = {{1, 1},    {1, 0}, {1, 511},  {1, 513},
-                                        {1, 1300}, {3, 3}, {5, 1030}, {40, 1100}};
-    ExpectMatchesReference(MakePagedBatch(geometry, seqs, KvOrder::kHnd, 19, 20));
+  const std::vector<Case> cases = {
+      {64, 2, 2, 16, KvOrder::kHnd, 0},    {64, 7, 1, 64, KvOrder::kHnd, 700},
+      {128, 4, 2, 16, KvOrder::kHnd, 0},   {128, 10, 1, 32, KvOrder::kNhd, 700},
+      {128, 2, 2, 64, KvOrder::kHnd, 100}, {256, 2, 2, 16, KvOrder::kNhd, 0},
+      {256, 4, 1, 64, KvOrder::kHnd, 700}, {80, 2, 1, 16, KvOrder::kHnd, 0}};
+  const std::vector<SeqShape> seqs = {{1, 1}, {1, 0},    {1, 511},   {1, 513},   {1, 1300},
+                                      {3, 3}, {5, 1030}, {40, 1100}, {200, 200}, {129, 2100}};
+  for (DType dtype : {DType::kBF16, DType::kF16}) {
+    const std::vector<DType>& supported = attention().capabilities().query_dtypes;
+    if (std::find(supported.begin(), supported.end(), dtype) == supported.end()) continue;
+    for (const Case& c : cases) {
+      SCOPED_TRACE(testing::Message()
+                   << DTypeName(dtype) << " dim " << c.head_dim << " heads " << c.q_heads << "/"
+                   << c.kv_heads << " block " << c.block_size << " window " << c.window);
+      AttentionGeometry geometry = Geometry(c.q_heads, c.kv_heads, c.head_dim, dtype);
+      geometry.block_size = c.block_size;
+      geometry.sliding_window = c.window;
+      ExpectMatchesReference(MakePagedBatch(geometry, seqs, c.order, 19, 20));
+    }
   }
 }
 

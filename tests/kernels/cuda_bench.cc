@@ -1,7 +1,8 @@
 // Attention and sampling on a GPU against what bounds them, measured in the same run: decode and a
 // skewed batch against a kernel that only reads, prefill in FLOP/s. Every figure is the median of
 // replays of a graph that goes through caches larger than L2 in turn. Bytes are those of K and V,
-// once; FLOPs those of the visible pairs. Usage: cuda_bench
+// once; FLOPs those of the visible pairs. Usage: cuda_bench [part of the names of the shapes to
+// run]
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -115,13 +116,15 @@ Shape Decodes(int32_t count, int32_t seq_len, int32_t num_q_heads = 32, int32_t 
           std::vector<int32_t>(count, seq_len)};
 }
 
-Shape Prefills(int32_t count, int32_t query_len, int32_t seq_len, int32_t head_dim = 128) {
+Shape Prefills(int32_t count, int32_t query_len, int32_t seq_len, int32_t head_dim = 128,
+               int32_t block_size = 16) {
   return {"prefill " + std::to_string(count) + " x " + std::to_string(query_len) + " of " +
-              std::to_string(seq_len) + ", dim " + std::to_string(head_dim),
+              std::to_string(seq_len) + ", dim " + std::to_string(head_dim) + ", block " +
+              std::to_string(block_size),
           32,
           8,
           head_dim,
-          16,
+          block_size,
           std::vector<int32_t>(count, query_len),
           std::vector<int32_t>(count, seq_len)};
 }
@@ -245,7 +248,7 @@ class AttentionCase {
   std::vector<DeviceBuffer> caches_;
 };
 
-void BenchAttention(Bench& bench) {
+void BenchAttention(Bench& bench, const std::string& part) {
   const double ceiling = ReadCeilingGBs(bench, int64_t{2} << 30);
   std::printf("read ceiling, 2 GiB buffers: %.0f GB/s\n", ceiling);
   std::printf("%-48s %9s %9s %8s %8s\n", "shape", "us", "GB/s", "ratio", "plan us");
@@ -255,6 +258,7 @@ void BenchAttention(Bench& bench) {
   for (const Shape& shape : {Decodes(128, 4096), Decodes(128, 4096, 32, 64), Decodes(1, 8192),
                              Decodes(8, 8192), Decodes(64, 2048), Decodes(256, 1024),
                              Decodes(64, 1024, 16), Decodes(16, 1024, 16), skewed}) {
+    if (shape.name.find(part) == std::string::npos) continue;
     AttentionCase attention(bench, shape);
     const double us = attention.RunUs();
     const double gbs = attention.KvBytes() / us / 1e3;
@@ -263,8 +267,10 @@ void BenchAttention(Bench& bench) {
   }
   std::printf("%-48s %9s %9s %17s\n", "shape", "us", "TFLOP/s", "plan us");
   for (const Shape& shape :
-       {Prefills(16, 1024, 1024), Prefills(4, 4096, 4096), Prefills(1, 16384, 16384),
-        Prefills(1, 512, 32768), Prefills(4, 4096, 4096, 64), Prefills(4, 4096, 4096, 256)}) {
+       {Prefills(16, 1024, 1024), Prefills(4, 4096, 4096), Prefills(4, 4096, 4096, 128, 64),
+        Prefills(1, 16384, 16384), Prefills(1, 2048, 2048), Prefills(1, 512, 32768),
+        Prefills(4, 4096, 4096, 64), Prefills(4, 4096, 4096, 256)}) {
+    if (shape.name.find(part) == std::string::npos) continue;
     AttentionCase attention(bench, shape);
     const double us = attention.RunUs();
     std::printf("%-48s %9.1f %9.0f %17.1f\n", shape.name.c_str(), us, attention.Flops() / us / 1e6,
@@ -313,14 +319,14 @@ void BenchSampling(Bench& bench) {
 }  // namespace
 }  // namespace quire
 
-int main() {
+int main(int argc, char** argv) {
   if (!quire::CudaAvailable()) {
     std::puts("no CUDA device");
     return 77;
   }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   quire::Bench bench;
-  quire::BenchAttention(bench);
-  quire::BenchSampling(bench);
+  quire::BenchAttention(bench, argc > 1 ? argv[1] : "");
+  if (argc == 1) quire::BenchSampling(bench);
   return 0;
 }

@@ -3,6 +3,7 @@
 // and back, converting to the operation's dtype.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "hwy/targets.h"
 #include "kernels/backend.h"
+#include "kernels/base/half.h"
 #include "tests/kernels/load_rows.h"
 
 namespace quire {
@@ -51,16 +53,28 @@ inline std::vector<float> RandomNormal(int64_t size, uint32_t seed, float deviat
   return values;
 }
 
+// The nearest IEEE float16, of a value in its range or NaN.
+inline uint16_t FloatToHalf(float value) {
+  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value)) return sign | 0x7e00;
+  const int exponent = value == 0 ? -14 : std::max(std::ilogb(value), -14);
+  const float units = std::nearbyint(std::ldexp(std::abs(value), 10 - exponent));
+  return static_cast<uint16_t>(sign | (((exponent + 14) << 10) + static_cast<int>(units)));
+}
+
 // The values as a tensor of this dtype holds them.
 inline std::vector<float> RoundTo(DType dtype, std::vector<float> values) {
-  if (dtype == DType::kBF16) {
-    for (float& value : values) value = static_cast<float>(BFloat16(value));
+  for (float& value : values) {
+    if (dtype == DType::kBF16) value = static_cast<float>(BFloat16(value));
+    if (dtype == DType::kF16) value = HalfToFloat(FloatToHalf(value));
   }
   return values;
 }
 
 // Half a unit in the last place of an output of this dtype, relative.
-inline double OutputRounding(DType dtype) { return dtype == DType::kBF16 ? 0x1p-8 : 0x1p-23; }
+inline double OutputRounding(DType dtype) {
+  return dtype == DType::kBF16 ? 0x1p-8 : dtype == DType::kF16 ? 0x1p-11 : 0x1p-23;
+}
 
 class KernelTest : public testing::TestWithParam<KernelTarget> {
  protected:
@@ -117,6 +131,10 @@ class KernelTest : public testing::TestWithParam<KernelTarget> {
       std::vector<BFloat16> rounded;
       for (float value : values) rounded.push_back(BFloat16(value));
       result.buffer = Upload(rounded);
+    } else if (dtype == DType::kF16) {
+      std::vector<uint16_t> rounded;
+      for (float value : values) rounded.push_back(FloatToHalf(value));
+      result.buffer = Upload(rounded);
     } else {
       result.buffer = Upload(values);
     }
@@ -129,6 +147,12 @@ class KernelTest : public testing::TestWithParam<KernelTarget> {
       return Download<float>(tensor.data(), tensor.num_elements());
     }
     std::vector<float> values;
+    if (tensor.dtype() == DType::kF16) {
+      for (uint16_t half : Download<uint16_t>(tensor.data(), tensor.num_elements())) {
+        values.push_back(HalfToFloat(half));
+      }
+      return values;
+    }
     for (BFloat16 value : Download<BFloat16>(tensor.data(), tensor.num_elements())) {
       values.push_back(static_cast<float>(value));
     }

@@ -24,7 +24,7 @@ TEST_P(MergeStateTest, MatchesArithmeticInDouble) {
   std::vector<float> lse_b = RandomNormal(kTokens * kHeads, 2, 3.0f);
   lse_a[3] = -kInfinity;
   lse_a[7] = lse_b[7] = -kInfinity;
-  for (DType dtype : {DType::kF32, DType::kBF16}) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     const std::vector<float> a = RoundTo(dtype, RandomNormal(kTokens * kHeads * kDim, 3));
     const std::vector<float> b = RoundTo(dtype, RandomNormal(kTokens * kHeads * kDim, 4));
     const DeviceTensor out_a = UploadTensor(a, dtype, {kTokens, kHeads, kDim});

@@ -1,4 +1,5 @@
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <cmath>
 
@@ -172,6 +173,10 @@ void Launch(const GenericParams& params, cudaStream_t stream) {
 }  // namespace
 
 void LaunchGenericAttention(const GenericParams& params, cudaStream_t stream) {
+  if (params.q.dtype() == DType::kF16) {
+    Launch<__half, __half>(params, stream);
+    return;
+  }
   const bool float_query = params.q.dtype() == DType::kF32;
   const bool float_kv = params.kv_cache.dtype == DType::kF32;
   if (float_query) {

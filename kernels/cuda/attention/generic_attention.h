@@ -13,10 +13,10 @@
 namespace quire::cuda {
 
 struct GenericParams {
-  Tensor q;              // [num_tokens, num_q_heads, head_dim], float32 or bfloat16
+  Tensor q;              // [num_tokens, num_q_heads, head_dim]
   Tensor out;            // the same
   float* lse;            // [num_tokens, num_q_heads], base 2, or null
-  KvCacheView kv_cache;  // float32 or bfloat16
+  KvCacheView kv_cache;  // float32 and bfloat16 in any combination, or all of it float16
   float scale;
   float soft_cap;
   int64_t sliding_window;

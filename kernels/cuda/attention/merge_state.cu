@@ -1,4 +1,5 @@
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <cmath>
 
@@ -66,8 +67,14 @@ void Launch(const MergeStateArgs& args, cudaStream_t stream) {
 void LaunchMergeState(const MergeStateArgs& args, cudaStream_t stream) {
   CHECK(args.out.dtype() == args.out_a.dtype() && args.out.dtype() == args.out_b.dtype());
   if (args.out.dim(0) == 0) return;
-  args.out.dtype() == DType::kF32 ? Launch<float>(args, stream)
-                                  : Launch<__nv_bfloat16>(args, stream);
+  switch (args.out.dtype()) {
+    case DType::kF32:
+      return Launch<float>(args, stream);
+    case DType::kF16:
+      return Launch<__half>(args, stream);
+    default:
+      return Launch<__nv_bfloat16>(args, stream);
+  }
 }
 
 }  // namespace quire::cuda

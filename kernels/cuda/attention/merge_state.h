@@ -10,7 +10,7 @@ namespace quire::cuda {
 // out, lse = the attention over both sets of keys. A pair of empty states gives zeros and
 // -infinity.
 struct MergeStateArgs {
-  Tensor out_a;        // [num_tokens, num_heads, head_dim], float32 or bfloat16
+  Tensor out_a;        // [num_tokens, num_heads, head_dim], float32, bfloat16 or float16
   const float* lse_a;  // [num_tokens, num_heads], base 2
   Tensor out_b;
   const float* lse_b;

@@ -8,8 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/attention/generic_attention.h"
+#include "kernels/cuda/attention/hopper_attention.h"
+#include "kernels/cuda/attention/kv_tensor_map.h"
 #include "kernels/cuda/attention/native_plan.h"
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/launch.cuh"
 
 namespace quire::cuda {
 
@@ -40,11 +43,15 @@ absl::Status CheckGeometry(const AttentionGeometry& geometry,
   }
   if (!Contains(capabilities.query_dtypes, geometry.query_dtype)) {
     return error("query_dtype ", std::string(DTypeName(geometry.query_dtype)),
-                 " is not float32 or bfloat16");
+                 " is not float32, bfloat16 or float16");
   }
   if (!Contains(capabilities.kv_dtypes, geometry.kv_dtype)) {
     return error("kv_dtype ", std::string(DTypeName(geometry.kv_dtype)),
-                 " is not float32 or bfloat16");
+                 " is not float32, bfloat16 or float16");
+  }
+  if ((geometry.query_dtype == DType::kF16) != (geometry.kv_dtype == DType::kF16)) {
+    return error("query_dtype ", std::string(DTypeName(geometry.query_dtype)), " with kv_dtype ",
+                 std::string(DTypeName(geometry.kv_dtype)), ": float16 goes with float16 only");
   }
   if (!(geometry.scale > 0)) return error("scale ", geometry.scale, " is not positive");
   if (geometry.sliding_window < 0) {
@@ -104,6 +111,14 @@ TiledParams MakeTiledParams(const NativePlan& plan, const AttentionRunArgs& args
           .work = {}};
 }
 
+// A launch that fails is noted by the stream.
+template <typename Params>
+void Launch(const PersistentKernel& persistent, const Params& params, cudaStream_t stream) {
+  const TiledKernel& kernel = persistent.kernel;
+  LaunchKernel(reinterpret_cast<void (*)(Params)>(kernel.function), dim3(persistent.num_ctas),
+               dim3(kernel.num_threads), kernel.shared_bytes, stream, params);
+}
+
 void RunTiled(const NativePlan& plan, const AttentionRunArgs& args, cudaStream_t stream) {
   CheckAlignment(args);
   TiledParams params = MakeTiledParams(plan, args);
@@ -114,11 +129,16 @@ void RunTiled(const NativePlan& plan, const AttentionRunArgs& args, cudaStream_t
     if (!has_work[list]) continue;
     params.work = plan.params().lists[list];
     const PersistentKernel& persistent = plan.kernel(list);
-    void* arguments[] = {&params};
-    // A launch that fails is noted by the stream.
-    (void)cudaLaunchKernel(persistent.kernel.function, dim3(persistent.num_ctas),
-                           dim3(persistent.kernel.num_threads), arguments,
-                           persistent.kernel.shared_bytes, stream);
+    if (persistent.kernel.map_tokens > 0) {
+      const KvCacheView& kv = args.kv_cache;
+      Launch(persistent,
+             HopperParams{.tiled = params,
+                          .k_map = MakeKvTensorMap(kv, kv.k, persistent.kernel.map_tokens),
+                          .v_map = MakeKvTensorMap(kv, kv.v, persistent.kernel.map_tokens)},
+             stream);
+    } else {
+      Launch(persistent, params, stream);
+    }
   }
 }
 
@@ -142,8 +162,8 @@ void RunGeneric(const NativePlan& plan, const AttentionRunArgs& args, cudaStream
 
 NativeAttention::NativeAttention(Device& device) : device_(device) {
   capabilities_.path = AttentionPath::kNative;
-  capabilities_.query_dtypes = {DType::kF32, DType::kBF16};
-  capabilities_.kv_dtypes = {DType::kF32, DType::kBF16};
+  capabilities_.query_dtypes = {DType::kF32, DType::kBF16, DType::kF16};
+  capabilities_.kv_dtypes = {DType::kF32, DType::kBF16, DType::kF16};
   capabilities_.block_sizes = {16, 32, 64};
   capabilities_.min_sm = 80;
   capabilities_.soft_cap = true;

@@ -1,37 +1,48 @@
 #include "kernels/cuda/attention/native_plan.h"
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/cuda/attention/hopper_attention.h"
 
 namespace quire::cuda {
 
 namespace {
 
-// Keys that a tile's chunk has at least, by list. Short enough that one long sequence fills the
-// device, long enough that what a chunk leaves to merge is a few percent of what it reads.
-constexpr int32_t kMinChunkTokens[kNumWorkLists] = {512, 1024};
+// By list. A decode chunk is short enough that few sequences, or one long one, fill the device,
+// long enough that what it leaves to merge is a few percent of what it reads; a prefill tile is cut
+// only where there are too few of them, because its partial results are large.
+constexpr ChunkRule kChunkRules[kNumWorkLists] = {
+    {.min_tokens = 128, .max_tokens = 512, .chunks_per_cta = 1, .only_for_balance = false},
+    {.min_tokens = 1024, .max_tokens = 1 << 20, .chunks_per_cta = 8, .only_for_balance = true}};
 // Memory for partial results, of each list.
 constexpr int64_t kMaxPartialBytes = int64_t{64} << 20;
 // The generic kernel takes no items; with tiles of this many rows the lists stay short.
 constexpr int32_t kUntiledRows = 1 << 20;
 
 bool HasTiledKernels(const AttentionGeometry& geometry) {
-  return geometry.query_dtype == DType::kBF16 && geometry.kv_dtype == DType::kBF16 &&
+  const bool has_type = geometry.kv_dtype == DType::kBF16 || geometry.kv_dtype == DType::kF16;
+  return has_type && geometry.query_dtype == geometry.kv_dtype &&
          (geometry.head_dim == 64 || geometry.head_dim == 128 || geometry.head_dim == 256);
 }
 
-TiledKernel KernelOf(int list, int32_t head_dim) {
-  if (list == 0) {
-    return head_dim == 64    ? DecodeKernel64()
-           : head_dim == 128 ? DecodeKernel128()
-                             : DecodeKernel256();
-  }
-  return head_dim == 64    ? PrefillKernel64()
-         : head_dim == 128 ? PrefillKernel128()
-                           : PrefillKernel256();
+template <typename Element, int kHeadDim>
+TiledKernel KernelOf(int list, int sm_version) {
+  if (list == 0) return DecodeKernel<Element, kHeadDim>();
+  return sm_version == 90 ? HopperPrefillKernel<Element, kHeadDim>()
+                          : PrefillKernel<Element, kHeadDim>();
+}
+
+template <typename Element>
+TiledKernel KernelOf(int list, int32_t head_dim, int sm_version) {
+  return head_dim == 64    ? KernelOf<Element, 64>(list, sm_version)
+         : head_dim == 128 ? KernelOf<Element, 128>(list, sm_version)
+                           : KernelOf<Element, 256>(list, sm_version);
 }
 
 absl::Status CudaError(cudaError_t error) {
@@ -51,6 +62,7 @@ absl::StatusOr<std::unique_ptr<NativePlan>> NativePlan::Create(Device& device,
   std::unique_ptr<NativePlan> plan(new NativePlan(geometry, limits));
   plan->params_.block_size = geometry.block_size;
   plan->params_.group_size = geometry.num_q_heads / geometry.num_kv_heads;
+  plan->params_.num_kv_heads = geometry.num_kv_heads;
   plan->params_.sliding_window = geometry.sliding_window;
   if (HasTiledKernels(geometry)) RETURN_IF_ERROR(plan->LoadKernels(device.info()));
   RETURN_IF_ERROR(plan->Allocate(device));
@@ -59,12 +71,17 @@ absl::StatusOr<std::unique_ptr<NativePlan>> NativePlan::Create(Device& device,
 
 absl::Status NativePlan::LoadKernels(const DeviceInfo& device) {
   for (int list = 0; list < kNumWorkLists; ++list) {
-    const TiledKernel kernel = KernelOf(list, geometry_.head_dim);
-    RETURN_IF_ERROR(CudaError(cudaFuncSetAttribute(
-        kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes)));
+    const TiledKernel kernel =
+        geometry_.kv_dtype == DType::kF16
+            ? KernelOf<__half>(list, geometry_.head_dim, device.sm_version)
+            : KernelOf<__nv_bfloat16>(list, geometry_.head_dim, device.sm_version);
+    RETURN_IF_ERROR(CudaError(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel.function),
+                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   kernel.shared_bytes)));
     int ctas_per_sm = 0;
     RETURN_IF_ERROR(CudaError(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        &ctas_per_sm, kernel.function, kernel.num_threads, kernel.shared_bytes)));
+        &ctas_per_sm, reinterpret_cast<const void*>(kernel.function), kernel.num_threads,
+        kernel.shared_bytes)));
     if (ctas_per_sm == 0) {
       return absl::UnavailableError(absl::StrCat("native attention: head_dim ", geometry_.head_dim,
                                                  " needs more shared memory than ", device.name,
@@ -99,14 +116,15 @@ absl::Status NativePlan::AllocateList(Device& device, int index) {
   WorkList& list = params_.lists[index];
   const bool is_decode = index == 0;
   const int64_t num_kv_heads = geometry_.num_kv_heads;
-  list.min_chunk_tokens = kMinChunkTokens[index];
+  list.chunk_rule = kChunkRules[index];
+  list.num_ctas = std::max(kernels_[index].num_ctas, 1);
   list.tile_rows = is_tiled() ? kernels_[index].kernel.tile_rows : kUntiledRows;
   list.partial_rows = is_decode ? params_.group_size : list.tile_rows;
 
   const int64_t max_rows = limits_.max_num_tokens * params_.group_size;
   const int64_t max_tiles = limits_.max_num_seqs + (is_decode ? 0 : max_rows / list.tile_rows);
   const int64_t max_chunks =
-      limits_.max_blocks_per_seq * geometry_.block_size / list.min_chunk_tokens + 2;
+      limits_.max_blocks_per_seq * geometry_.block_size / list.chunk_rule.min_tokens + 2;
   const int64_t slot_rows = num_kv_heads * list.partial_rows;
   const int64_t slot_elements = slot_rows * geometry_.head_dim;
   const int64_t slots_in_memory = kMaxPartialBytes / (slot_elements * 4);

@@ -2,6 +2,7 @@
 #include <cub/block/block_scan.cuh>
 
 #include "kernels/cuda/attention/plan_kernels.h"
+#include "kernels/cuda/launch.cuh"
 
 namespace quire::cuda {
 
@@ -9,14 +10,28 @@ namespace {
 
 constexpr int kScanThreads = 1024;
 constexpr int kFillThreads = 128;
+constexpr int32_t kWholeTile = 1 << 30;  // a chunk longer than any sequence
 
 // A sequence's tiles, and the chunks that each of its tiles is cut into.
 struct SeqShape {
   int32_t list;
   int32_t num_pages;
   int32_t num_tiles;
+  int32_t query_len;
   int32_t first_key;  // the first that any query sees
   int32_t seq_len;
+
+  // Of the last tile, the longest.
+  __device__ int32_t LongestTile(const PlanParams& p) const {
+    const int32_t visible = seq_len - first_key;
+    if (p.sliding_window == 0) return visible;
+    return static_cast<int32_t>(
+        min(int64_t{visible}, p.sliding_window + p.lists[list].tile_rows / p.group_size));
+  }
+  // Of all tiles, about.
+  __device__ int64_t NumKeys(const PlanParams& p) const {
+    return int64_t{num_tiles} * min(LongestTile(p), seq_len - first_key - query_len / 2);
+  }
 
   __device__ int32_t FirstChunk(int32_t chunk_tokens) const { return first_key / chunk_tokens; }
   __device__ int32_t NumChunks(int32_t chunk_tokens) const {
@@ -27,6 +42,7 @@ struct SeqShape {
 __device__ SeqShape ShapeOf(const PlanParams& p, int32_t seq) {
   SeqShape shape;
   const int32_t query_len = p.cu_seqlens_q[seq + 1] - p.cu_seqlens_q[seq];
+  shape.query_len = query_len;
   shape.list = seq < p.num_decode_tiled ? 0 : 1;
   shape.seq_len = p.seq_lens[seq];
   shape.num_pages = CeilDiv(shape.seq_len, p.block_size);
@@ -37,12 +53,48 @@ __device__ SeqShape ShapeOf(const PlanParams& p, int32_t seq) {
   return shape;
 }
 
-// The shortest chunks whose partial results have room: what is gained by cutting finer is balance.
+// What a list's tiles visit.
+struct Load {
+  int64_t num_keys = 0;  // of all tiles, for one KV head
+  int32_t longest = 0;   // of a tile
+
+  __device__ Load operator+(const Load& other) const {
+    return {num_keys + other.num_keys, max(longest, other.longest)};
+  }
+};
+
+__device__ Load LoadOf(const PlanParams& p, int32_t list) {
+  using Reduce = cub::BlockReduce<Load, kScanThreads>;
+  __shared__ typename Reduce::TempStorage storage;
+  __shared__ Load total;
+  Load load;
+  for (int32_t seq = threadIdx.x; seq < p.num_seqs; seq += kScanThreads) {
+    const SeqShape shape = ShapeOf(p, seq);
+    if (shape.list == list) load = load + Load{shape.NumKeys(p), shape.LongestTile(p)};
+  }
+  load = Reduce(storage).Reduce(load, [](const Load& a, const Load& b) { return a + b; });
+  if (threadIdx.x == 0) total = load;
+  __syncthreads();
+  return total;
+}
+
+__device__ int32_t WantedChunkTokens(const PlanParams& p, int32_t list) {
+  const WorkList& work = p.lists[list];
+  const ChunkRule& rule = work.chunk_rule;
+  const Load load = LoadOf(p, list);
+  const int64_t share = load.num_keys * p.num_kv_heads / work.num_ctas;
+  if (rule.only_for_balance && load.longest <= share * 5 / 8) return kWholeTile;
+  int32_t tokens = rule.min_tokens;
+  while (tokens < rule.max_tokens && int64_t{tokens} * rule.chunks_per_cta < share) tokens *= 2;
+  return tokens;
+}
+
+// Longer chunks than wanted where partial results have no room.
 __device__ int32_t ChooseChunkTokens(const PlanParams& p, int32_t list) {
   using Reduce = cub::BlockReduce<int32_t, kScanThreads>;
   __shared__ typename Reduce::TempStorage storage;
   __shared__ int32_t total;
-  for (int32_t chunk_tokens = p.lists[list].min_chunk_tokens;; chunk_tokens *= 2) {
+  for (int32_t chunk_tokens = WantedChunkTokens(p, list);; chunk_tokens *= 2) {
     int32_t num_slots = 0;
     for (int32_t seq = threadIdx.x; seq < p.num_seqs; seq += kScanThreads) {
       const SeqShape shape = ShapeOf(p, seq);
@@ -79,6 +131,8 @@ __device__ int32_t ScanOnto(int32_t value, int32_t& running) {
 // One CTA: where each sequence's pages, items and slots begin.
 __global__ void __launch_bounds__(kScanThreads)
     PlanSequences(const __grid_constant__ PlanParams p) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
   int32_t chunk_tokens[kNumWorkLists];
 #pragma unroll
   for (int list = 0; list < kNumWorkLists; ++list) chunk_tokens[list] = ChooseChunkTokens(p, list);
@@ -115,6 +169,8 @@ __global__ void __launch_bounds__(kScanThreads)
 // One CTA per sequence: its pages and items.
 __global__ void __launch_bounds__(kFillThreads)
     FillSequences(const __grid_constant__ PlanParams p) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
   const auto seq = static_cast<int32_t>(blockIdx.x);
   const SeqShape shape = ShapeOf(p, seq);
   const BlockId* blocks = p.block_tables + p.seq_rows[seq] * p.block_table_stride;
@@ -145,8 +201,8 @@ __global__ void __launch_bounds__(kFillThreads)
 }  // namespace
 
 void LaunchPlan(const PlanParams& params, cudaStream_t stream) {
-  PlanSequences<<<1, kScanThreads, 0, stream>>>(params);
-  FillSequences<<<params.num_seqs, kFillThreads, 0, stream>>>(params);
+  LaunchKernel(PlanSequences, dim3(1), dim3(kScanThreads), 0, stream, params);
+  LaunchKernel(FillSequences, dim3(params.num_seqs), dim3(kFillThreads), 0, stream, params);
 }
 
 }  // namespace quire::cuda

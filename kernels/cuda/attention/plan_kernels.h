@@ -24,6 +24,7 @@ struct PlanParams {
   int64_t block_table_stride;
   int32_t block_size;
   int32_t group_size;
+  int32_t num_kv_heads;
   int64_t sliding_window;
   PageTable pages;
   SeqPlan* seq_plans;  // [max_num_seqs]

@@ -9,9 +9,10 @@
 
 namespace quire::cuda {
 
-template <int kHeadDimension, int kWarpsInM, int kWarpsInN, int kRowTilesPerWarp, int kNumStages,
-          int kCtasPerSm>
+template <typename ElementType, int kHeadDimension, int kWarpsInM, int kWarpsInN,
+          int kRowTilesPerWarp, int kNumStages, int kCtasPerSm>
 struct TileShape {
+  using Element = ElementType;
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int kWarpsM = kWarpsInM;
   static constexpr int kWarpsN = kWarpsInN;
@@ -23,6 +24,10 @@ struct TileShape {
   static constexpr int kWarpKeys = kTileKeys / kWarpsN;
   static constexpr int kTileRows = 16 * kRowTiles * kWarpsM;
   static constexpr int kThreads = 32 * kWarpsM * kWarpsN;
+  // All threads compute.
+  static constexpr int kComputeThreads = kThreads;
+  static __device__ int ComputeThread() { return threadIdx.x; }
+  static __device__ void SyncCompute() { __syncthreads(); }
 
   static constexpr int kRowBytes = kHeadDim * 2;
   static constexpr int kRowChunks = kRowBytes / 16;

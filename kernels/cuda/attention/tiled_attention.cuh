@@ -8,10 +8,11 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/attention/mma.cuh"
-#include "kernels/cuda/attention/softmax_state.cuh"
+#include "kernels/cuda/attention/softmax_rows.cuh"
 #include "kernels/cuda/attention/tile_output.cuh"
 #include "kernels/cuda/attention/tile_rows.cuh"
 #include "kernels/cuda/attention/tile_shape.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace quire::cuda {
 
@@ -28,22 +29,13 @@ class TileComputation {
         warp_m_(threadIdx.x / 32 % Shape::kWarpsM),
         warp_n_(threadIdx.x / 32 / Shape::kWarpsM),
         lane_(threadIdx.x % 32),
+        softmax_(p, item, warp_m_ * 16 * Shape::kRowTiles + lane_ / 4),
         first_tile_(item.key_begin / Shape::kTileKeys),
         num_tiles_(item.key_end > item.key_begin
                        ? (item.key_end - 1) / Shape::kTileKeys + 1 - first_tile_
                        : 0) {
-    // With a soft cap the logits are computed before the maximum is taken, else after it.
-    log2_scale_ = p.soft_cap > 0 ? 1.0f : p.scale * kLog2E;
 #pragma unroll
     for (int m = 0; m < Shape::kRowTiles; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        max_[m][half] = -INFINITY;
-        sum_[m][half] = 0;
-        const int32_t row = min(RowOf(m, half), item.num_rows - 1);
-        key_end_[m][half] = item.KeyEnd(item.QueryOf(row));
-        key_begin_[m][half] = item.KeyBegin(item.QueryOf(row), p.sliding_window);
-      }
 #pragma unroll
       for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
 #pragma unroll
@@ -82,16 +74,15 @@ class TileComputation {
     }
     WaitForCopies<0>();
     __syncthreads();
-    SumOverLanes();
-    TileOutput<Shape>(p_, item_, shared_ + Shape::kStagesAt).Write(out_, max_, sum_, log2_scale_);
+    softmax_.SumOverLanes();
+    TileOutput<Shape>(p_, item_, shared_ + Shape::kStagesAt)
+        .Write(out_, softmax_.maxima(), softmax_.sums(), softmax_.log2_scale());
   }
 
  private:
+  using Element = typename Shape::Element;
   static constexpr int kAhead = Shape::kStages - 1;  // tiles of keys on their way
 
-  __device__ int32_t RowOf(int m, int half) const {
-    return (warp_m_ * Shape::kRowTiles + m) * 16 + half * 8 + lane_ / 4;
-  }
   __device__ int32_t KeyAt(int32_t i) const { return first_tile_ * Shape::kTileKeys + i; }
   __device__ int64_t* OffsetsOf(int tile) const {
     return offsets_ + tile % Shape::kStages * Shape::kTileKeys;
@@ -113,7 +104,7 @@ class TileComputation {
   }
 
   __device__ void LoadQueries() {
-    const auto* q = static_cast<const __nv_bfloat16*>(p_.q);
+    const auto* q = static_cast<const Element*>(p_.q);
     for (int i = threadIdx.x; i < Shape::kTileRows * Shape::kRowChunks; i += Shape::kThreads) {
       const int row = i / Shape::kRowChunks;
       const bool valid = row < item_.num_rows;
@@ -127,8 +118,8 @@ class TileComputation {
 
   __device__ void LoadKeys(int tile) {
     constexpr int kCopies = Shape::kTileKeys * Shape::kRowChunks / Shape::kThreads;
-    const auto* k = static_cast<const __nv_bfloat16*>(p_.k);
-    const auto* v = static_cast<const __nv_bfloat16*>(p_.v);
+    const auto* k = static_cast<const Element*>(p_.k);
+    const auto* v = static_cast<const Element*>(p_.v);
     const int64_t* offsets = OffsetsOf(tile);
     const uint32_t stage = StageOf(tile);
 #pragma unroll
@@ -149,12 +140,15 @@ class TileComputation {
     const uint32_t keys = StageOf(tile);
     MultiplyQueriesByKeys(keys, scores);
     const int32_t first_key = KeyAt(tile * Shape::kTileKeys) + warp_n_ * Shape::kWarpKeys;
-    if (p_.soft_cap > 0) CapScores(scores);
+    if (p_.soft_cap > 0) softmax_.Cap(scores);
     if (first_key < max(item_.all_begin, item_.key_begin) ||
         first_key + Shape::kWarpKeys > min(item_.all_end, item_.key_end)) {
-      MaskScores(first_key, scores);
+      softmax_.Mask(first_key + lane_ % 4 * 2, scores);
     }
-    TurnIntoWeights(scores);
+    float rescale[Shape::kRowTiles][2];
+    softmax_.RaiseMaxima(scores, rescale);
+    softmax_.template MakeWeights<0, Shape::kWarpKeys / 8>(scores);
+    softmax_.Multiply(rescale, out_);
     AddWeightedValues(keys + Shape::kStageBytes / 2, scores);
   }
 
@@ -177,76 +171,8 @@ class TileComputation {
         LoadMatrices(keys + Shape::Swizzle(row, 2 * d + (matrix & 1)), k);
 #pragma unroll
         for (int m = 0; m < Shape::kRowTiles; ++m) {
-          MultiplyAdd(q[m], k[0], k[1], scores[m][2 * n]);
-          MultiplyAdd(q[m], k[2], k[3], scores[m][2 * n + 1]);
-        }
-      }
-    }
-  }
-
-  template <typename Scores>
-  __device__ void CapScores(Scores& scores) {
-    const float inner = p_.scale / p_.soft_cap;
-    const float outer = p_.soft_cap * kLog2E;
-#pragma unroll
-    for (auto& row_tile : scores) {
-#pragma unroll
-      for (auto& fragment : row_tile) {
-#pragma unroll
-        for (float& score : fragment) score = outer * tanhf(score * inner);
-      }
-    }
-  }
-
-  template <typename Scores>
-  __device__ void MaskScores(int32_t first_key, Scores& scores) {
-#pragma unroll
-    for (int m = 0; m < Shape::kRowTiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < Shape::kWarpKeys / 8; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int32_t key = first_key + n * 8 + lane_ % 4 * 2 + (i & 1);
-          const int half = i >> 1;
-          const int32_t begin = max(key_begin_[m][half], item_.key_begin);
-          const int32_t end = min(key_end_[m][half], item_.key_end);
-          if (key < begin || key >= end) scores[m][n][i] = -INFINITY;
-        }
-      }
-    }
-  }
-
-  // Online softmax: raises the maxima, rescales what has been summed, and makes weights of scores.
-  template <typename Scores>
-  __device__ void TurnIntoWeights(Scores& scores) {
-#pragma unroll
-    for (int m = 0; m < Shape::kRowTiles; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float new_max = max_[m][half];
-#pragma unroll
-        for (int n = 0; n < Shape::kWarpKeys / 8; ++n) {
-          new_max = fmaxf(new_max, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
-        }
-        new_max = fmaxf(new_max, __shfl_xor_sync(0xffffffff, new_max, 1));
-        new_max = fmaxf(new_max, __shfl_xor_sync(0xffffffff, new_max, 2));
-        const float base = new_max == -INFINITY ? 0.0f : new_max * log2_scale_;
-        const float rescale = Exp2Approx(max_[m][half] * log2_scale_ - base);
-        max_[m][half] = new_max;
-        float sum = 0;
-#pragma unroll
-        for (int n = 0; n < Shape::kWarpKeys / 8; ++n) {
-#pragma unroll
-          for (int i = 2 * half; i < 2 * half + 2; ++i) {
-            scores[m][n][i] = Exp2Approx(scores[m][n][i] * log2_scale_ - base);
-            sum += scores[m][n][i];
-          }
-        }
-        sum_[m][half] = sum_[m][half] * rescale + sum;
-#pragma unroll
-        for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
-          out_[m][n][2 * half] *= rescale;
-          out_[m][n][2 * half + 1] *= rescale;
+          MultiplyAdd<Element>(q[m], k[0], k[1], scores[m][2 * n]);
+          MultiplyAdd<Element>(q[m], k[2], k[3], scores[m][2 * n + 1]);
         }
       }
     }
@@ -262,10 +188,10 @@ class TileComputation {
       for (int m = 0; m < Shape::kRowTiles; ++m) {
         const auto& low = weights[m][2 * k];
         const auto& high = weights[m][2 * k + 1];
-        w[m][0] = PackBf16(low[0], low[1]);
-        w[m][1] = PackBf16(low[2], low[3]);
-        w[m][2] = PackBf16(high[0], high[1]);
-        w[m][3] = PackBf16(high[2], high[3]);
+        w[m][0] = PackPair<Element>(low[0], low[1]);
+        w[m][1] = PackPair<Element>(low[2], low[3]);
+        w[m][2] = PackPair<Element>(high[0], high[1]);
+        w[m][3] = PackPair<Element>(high[2], high[3]);
       }
       const int row = warp_n_ * Shape::kWarpKeys + k * 16 + (matrix & 1) * 8 + lane_ % 8;
 #pragma unroll
@@ -274,21 +200,9 @@ class TileComputation {
         LoadMatricesTransposed(values + Shape::Swizzle(row, 2 * d + (matrix >> 1)), v);
 #pragma unroll
         for (int m = 0; m < Shape::kRowTiles; ++m) {
-          MultiplyAdd(w[m], v[0], v[1], out_[m][2 * d]);
-          MultiplyAdd(w[m], v[2], v[3], out_[m][2 * d + 1]);
+          MultiplyAdd<Element>(w[m], v[0], v[1], out_[m][2 * d]);
+          MultiplyAdd<Element>(w[m], v[2], v[3], out_[m][2 * d + 1]);
         }
-      }
-    }
-  }
-
-  // Each of the four lanes of a row has summed its own keys.
-  __device__ void SumOverLanes() {
-#pragma unroll
-    for (auto& sums : sum_) {
-#pragma unroll
-      for (float& sum : sums) {
-        sum += __shfl_xor_sync(0xffffffff, sum, 1);
-        sum += __shfl_xor_sync(0xffffffff, sum, 2);
       }
     }
   }
@@ -301,15 +215,10 @@ class TileComputation {
   const int warp_m_;
   const int warp_n_;
   const int lane_;
+  SoftmaxRows<Shape::kRowTiles> softmax_;
   const int32_t first_tile_;  // of keys
   const int32_t num_tiles_;
-  float log2_scale_;
   float out_[Shape::kRowTiles][Shape::kHeadDim / 8][4];
-  // Rows lane / 4 and lane / 4 + 8 of each 16.
-  float max_[Shape::kRowTiles][2];
-  float sum_[Shape::kRowTiles][2];
-  int32_t key_begin_[Shape::kRowTiles][2];
-  int32_t key_end_[Shape::kRowTiles][2];
 };
 
 // The item that a CTA computes after this one, taken while the first keys are on their way.
@@ -328,6 +237,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kMinCtas)
     TiledAttention(const __grid_constant__ TiledParams p) {
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ NextItem next;
+  // The next kernel's CTAs would crowd onto the multiprocessors whose CTAs found no item: it is not
+  // released before this one's end.
+  WaitForPredecessor();
   const int32_t num_items = p.work.state->num_items * p.num_kv_heads;
   int32_t index = blockIdx.x;
   WorkItem work = {};
@@ -350,10 +262,26 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kMinCtas)
 
 template <typename Shape>
 TiledKernel MakeTiledKernel() {
-  return {.function = reinterpret_cast<const void*>(&TiledAttention<Shape>),
+  return {.function = reinterpret_cast<void (*)()>(&TiledAttention<Shape>),
           .tile_rows = Shape::kTileRows,
           .num_threads = Shape::kThreads,
           .shared_bytes = Shape::kSharedBytes};
+}
+
+template <typename Element, int kHeadDim>
+TiledKernel DecodeKernel() {
+  constexpr int kStages = kHeadDim == 64 ? 4 : kHeadDim == 128 ? 2 : 3;
+  constexpr int kCtasPerSm = kHeadDim == 256 ? 1 : 3;
+  return MakeTiledKernel<TileShape<Element, kHeadDim, 1, 4, 1, kStages, kCtasPerSm>>();
+}
+
+template <typename Element, int kHeadDim>
+TiledKernel PrefillKernel() {
+  if constexpr (kHeadDim == 256) {
+    return MakeTiledKernel<TileShape<Element, kHeadDim, 8, 1, 1, 2, 1>>();
+  } else {
+    return MakeTiledKernel<TileShape<Element, kHeadDim, 4, 1, 2, 2, 2>>();
+  }
 }
 
 }  // namespace quire::cuda

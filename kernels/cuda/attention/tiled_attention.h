@@ -1,5 +1,5 @@
-// Attention on tensor cores: what the host side knows of the compiled kernels. One per head size
-// and tile height, each compiled in a file of its own from tiled_attention.cuh.
+// Attention on tensor cores: what the host side knows of the compiled kernels. One per element
+// type, head size and tile height, each compiled in a file of its own from tiled_attention.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,7 +11,7 @@
 namespace quire::cuda {
 
 struct TiledParams {
-  const void* q;  // [num_tokens, num_q_heads, head_dim] bfloat16
+  const void* q;  // [num_tokens, num_q_heads, head_dim]
   void* out;
   float* lse;  // [num_tokens, num_q_heads], base 2, or null
   int64_t q_row_stride;
@@ -37,19 +37,19 @@ struct TiledParams {
 };
 
 struct TiledKernel {
-  const void* function;
+  void (*function)();  // takes TiledParams or HopperParams
   int32_t tile_rows;
   int32_t num_threads;
   int32_t shared_bytes;
+  int32_t map_tokens = 0;  // > 0: takes HopperParams, with boxes of up to this many tokens
 };
 
-// Few rows per KV head: the warps share out a tile's keys.
-TiledKernel DecodeKernel64();
-TiledKernel DecodeKernel128();
-TiledKernel DecodeKernel256();
+// For __nv_bfloat16 and __half, head sizes 64, 128 and 256. Few rows per KV head: the warps share
+// out a tile's keys.
+template <typename Element, int kHeadDim>
+TiledKernel DecodeKernel();
 // Many rows: the warps share out its rows.
-TiledKernel PrefillKernel64();
-TiledKernel PrefillKernel128();
-TiledKernel PrefillKernel256();
+template <typename Element, int kHeadDim>
+TiledKernel PrefillKernel();
 
 }  // namespace quire::cuda

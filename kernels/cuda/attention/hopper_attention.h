@@ -1,0 +1,24 @@
+// Prefill attention on sm_90a: what the host side knows of the compiled kernels, one per element
+// type and head size, each compiled in a file of its own from hopper_attention.cuh. They take the
+// same work lists as the kernels of tiled_attention.h, and the cache as tensor maps as well.
+#pragma once
+
+#include <cuda.h>
+
+#include "kernels/cuda/attention/tiled_attention.h"
+
+namespace quire::cuda {
+
+struct HopperParams {
+  TiledParams tiled;
+  // [blocks, kv_heads, block_size, head_dim] of K and of V; boxes of 64 columns of one block's
+  // tokens of one head.
+  CUtensorMap k_map;
+  CUtensorMap v_map;
+};
+
+// For __nv_bfloat16 and __half, head sizes 64, 128 and 256.
+template <typename Element, int kHeadDim>
+TiledKernel HopperPrefillKernel();
+
+}  // namespace quire::cuda

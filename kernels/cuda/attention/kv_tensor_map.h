@@ -1,0 +1,15 @@
+// A layer's K or V as the copy engine of sm_90 takes it. Made on the host from addresses and
+// strides alone, without a call to the device.
+#pragma once
+
+#include <cuda.h>
+
+#include "kernels/op_args.h"
+
+namespace quire::cuda {
+
+// `data` is the view's k or v. The tensor is [blocks, num_kv_heads, block_size, head_dim], whatever
+// the order of its strides; a box is 64 columns of up to `max_tokens` tokens of a block's head.
+CUtensorMap MakeKvTensorMap(const KvCacheView& view, void* data, int32_t max_tokens);
+
+}  // namespace quire::cuda
