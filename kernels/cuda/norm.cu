@@ -39,9 +39,10 @@ struct NormParams {
 template <typename T, int kWidth>
 __global__ void __launch_bounds__(kMaxThreads) RmsNormKernel(const NormParams params) {
   ReleaseSuccessor();
-  for (int i = threadIdx.x * kWidth; i < params.size; i += blockDim.x * kWidth) {
-    params.weight.Prefetch(i);
-  }
+  // All of it up to some 8000 elements, before x is there.
+  float weight[kWidth];
+  const int first = static_cast<int>(threadIdx.x) * kWidth;
+  if (first < params.size) params.weight.LoadAt(first, weight);
   WaitForPredecessor();
   const int64_t row = blockIdx.x;
   const T* x = static_cast<const T*>(params.x) + row * params.x_stride;
@@ -71,8 +72,7 @@ __global__ void __launch_bounds__(kMaxThreads) RmsNormKernel(const NormParams pa
   for (int pack = 0; pack < kMaxPacks; ++pack) {
     const int i = (pack * blockDim.x + threadIdx.x) * kWidth;
     if (i >= params.size) break;
-    float weight[kWidth];
-    params.weight.LoadAt(i, weight);
+    if (pack > 0) params.weight.LoadAt(i, weight);
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) values[pack][j] *= scale * weight[j];
     Store(values[pack], out + i);

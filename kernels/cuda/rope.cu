@@ -108,9 +108,8 @@ __global__ void __launch_bounds__(kWarps * 32) RopeKernel(const RopeParams param
 
 template <typename T>
 void Launch(const RopeParams& params, dim3 grid, size_t shared_bytes, cudaStream_t stream) {
-  LaunchKernel(
-      params.kv.dtype == DType::kF32 ? RopeKernel<T, float> : RopeKernel<T, __nv_bfloat16>, grid,
-      kWarps * 32, shared_bytes, stream, params);
+  LaunchKernel(params.kv.dtype == DType::kF32 ? RopeKernel<T, float> : RopeKernel<T, __nv_bfloat16>,
+               grid, kWarps * 32, shared_bytes, stream, params);
 }
 
 void CheckVectors(const RopeAndStoreKvArgs& args) {

@@ -96,12 +96,6 @@ struct FloatVector {
   explicit FloatVector(const Tensor& tensor)
       : data(tensor.data()), is_bf16(tensor.dtype() == DType::kBF16) {}
 
-  // Towards L2: what does not change may be fetched while the predecessor still runs.
-  __device__ void Prefetch(int64_t i) const {
-    const char* from = static_cast<const char*>(data) + i * (is_bf16 ? 2 : 4);
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
-  }
-
   template <int kWidth>
   __device__ void LoadAt(int64_t i, float (&values)[kWidth]) const {
     if (is_bf16) {
