@@ -75,13 +75,12 @@ TEST(EngineFaultTest, AHungStepIsReportedOnceAndRefusesFurtherRequests) {
     const auto plan = std::make_shared<FaultPlan>();
     Waiter waiter;
     auto engine = *Engine::Open(config, std::make_unique<FaultyBackend>(plan));
-    std::promise<absl::Status> failure;  // a second report would throw
-    engine->SetFailureCallback([&](const absl::Status& status) { failure.set_value(status); });
+    std::promise<std::string> failure;  // a second report would throw
+    engine->SetFailureCallback(
+        [&](const absl::Status& status) { failure.set_value(status.ToString()); });
     plan->waits_until_hang = steps_before;
     auto stream = *engine->Submit(GreedyRequest(RandomPrompt(30, 1), 400), &waiter);
-    const absl::Status status = failure.get_future().get();
-    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("within 100ms"));
+    EXPECT_EQ(failure.get_future().get(), "DEADLINE_EXCEEDED: a step has not ended within 100ms");
     EXPECT_TRUE(engine->status().failed);
     EXPECT_EQ(engine->Submit(GreedyRequest({1}, 1), &waiter).status().code(),
               absl::StatusCode::kUnavailable);
@@ -94,7 +93,7 @@ TEST(EngineFaultTest, AHungStepIsReportedOnceAndRefusesFurtherRequests) {
 
 TEST(EngineFaultTest, AnEngineThatRestsIsNotHung) {
   EngineConfig config = testing::TinyConfig(testing::MakeTinyModelFolder());
-  config.watchdog_timeout = absl::Milliseconds(50);
+  config.watchdog_timeout = absl::Milliseconds(500);  // of a round: microseconds here
   std::atomic<bool> failed{false};
   auto engine =
       *Engine::Open(config, std::make_unique<FaultyBackend>(std::make_shared<FaultPlan>()));
