@@ -13,6 +13,7 @@ namespace {
 struct SampleShared {
   SelectShared select;
   SamplingRow row;
+  double uniform;  // in [0, 1), of the row's draw
 };
 
 // Dynamic shared memory: a word per chunk each, and a bit per token.
@@ -31,17 +32,6 @@ struct ChunkArrays {
   }
 };
 
-// The weight of a logit in fixed point: exp((logit - max) / temperature).
-struct LogitWeight {
-  float max;
-  float scale;  // of WeightScale
-
-  __device__ float Ratio(float logit) const { return exp2f((logit - max) * scale); }
-  __device__ uint64_t operator()(float logit) const {
-    return __float2ull_rn(Ratio(logit) * kWeightOne);
-  }
-};
-
 // What the slices of a row say together.
 struct RowSummary {
   const SliceSummary* slices;
@@ -53,6 +43,7 @@ struct RowSummary {
 // Every warp does the same.
 __device__ RowSummary SummariseRow(const SliceSummary* slices, int32_t num_slices) {
   uint64_t best = 0;
+#pragma unroll 1
   for (int32_t i = threadIdx.x % 32; i < num_slices; i += 32) {
     best = max(best, RankOf(KeyOf(slices[i].max), slices[i].max_id));
   }
@@ -63,13 +54,13 @@ __device__ RowSummary SummariseRow(const SliceSummary* slices, int32_t num_slice
 }
 
 __device__ uint64_t SliceWeight(const SliceSummary& slice, const LogitWeight& weight) {
-  const double sum = static_cast<double>(slice.sum) * weight.Ratio(slice.max);
-  return __double2ull_rn(sum * kWeightOne);
+  return __float2ull_rn(slice.sum * weight(slice.max));
 }
 
 // Every warp does the same.
 __device__ uint64_t TotalWeight(const RowSummary& summary, const LogitWeight& weight) {
   uint64_t total = 0;
+#pragma unroll 1
   for (int32_t i = threadIdx.x % 32; i < summary.num_slices; i += 32) {
     total += SliceWeight(summary.slices[i], weight);
   }
@@ -100,9 +91,14 @@ __device__ uint32_t FloorOfMinP(float min_p, const LogitWeight& weight) {
 }
 
 // 1 + the target of a draw: the first running sum that reaches it is the first to pass the target.
-__device__ uint64_t DrawTarget(const SamplingRow& row, uint64_t total) {
-  const double target = UniformAt(row.seed, row.position) * static_cast<double>(total);
+__device__ uint64_t DrawTarget(double uniform, uint64_t total) {
+  const double target = uniform * static_cast<double>(total);
   return min(static_cast<uint64_t>(target), total - 1) + 1;
+}
+
+// The list's length as of RowSelector::List, with all tokens from this rank up.
+__device__ int32_t ListFrom(uint64_t least, RowSelector& selector) {
+  return selector.List(RankFloor(least));
 }
 
 struct DrawParams {
@@ -110,11 +106,13 @@ struct DrawParams {
   const SamplingRow& row;
   const RowSummary& summary;
   const LogitWeight& weight;
+  SampleShared& shared;
 };
 
 // Without filters: first a slice, then a token of it.
 __device__ int32_t DrawFromAll(const DrawParams& params, RowSelector& selector) {
   const RowSummary& summary = params.summary;
+#pragma unroll 1
   for (int32_t i = threadIdx.x; i < summary.num_slices; i += kSampleThreads) {
     selector.list()[i] = SliceWeight(summary.slices[i], params.weight);
   }
@@ -122,22 +120,19 @@ __device__ int32_t DrawFromAll(const DrawParams& params, RowSelector& selector) 
   uint64_t target = 0;
   const Found slice = selector.FindInList(
       summary.num_slices, [](uint64_t weight) { return weight; },
-      [&](uint64_t total) { return target = DrawTarget(params.row, total); });
+      [&](uint64_t total) { return target = DrawTarget(params.shared.uniform, total); });
   const int32_t begin = slice.index * kChunksPerSlice;
   const int32_t end = min(begin + kChunksPerSlice, CeilDiv(params.view.vocab_size, kChunk));
-  const int32_t id = selector.FindIdIn(
-      begin, end, [](int32_t chunk) { return chunk; }, target - 1 - slice.before,
-      [&](int32_t, float logit) { return params.weight(logit); });
+  const int32_t id = selector.FindIdIn(nullptr, begin, end, target - 1 - slice.before,
+                                       TokenWeight::Weight(params.weight, 0));
   return id >= 0 ? id : summary.max_id;
 }
 
 // Among the tokens of at least this rank, all in chunks that the selector sees.
 __device__ int32_t DrawFromRow(const DrawParams& params, uint64_t least, RowSelector& selector) {
-  const auto weight_of = [&](int32_t id, float logit) {
-    return RankOf(KeyOf(logit), id) >= least ? params.weight(logit) : uint64_t{0};
-  };
-  const uint64_t total = selector.Sum(weight_of);
-  return selector.FindId(DrawTarget(params.row, total) - 1, weight_of);
+  const TokenWeight weight = TokenWeight::Weight(params.weight, least);
+  const uint64_t total = selector.Sum(weight);
+  return selector.FindId(DrawTarget(params.shared.uniform, total) - 1, weight);
 }
 
 // The least rank that top-k and top-p keep, where too many tokens reach `floor` to be sorted.
@@ -147,23 +142,22 @@ __device__ uint64_t LeastKept(const DrawParams& params, uint32_t floor, uint64_t
   const uint32_t max_key = KeyOf(params.summary.max);
   uint64_t least = LeastRankOf(floor);
   if (UsesTopK(row, params.view.vocab_size)) {
-    const auto one = [](int32_t, float) { return uint64_t{1}; };
-    floor = KeyOfRank(selector.SelectRank(floor, max_key, row.top_k, one));
+    floor = KeyOfRank(selector.SelectRank(floor, max_key, row.top_k, TokenWeight::One(least)));
     least = LeastRankOf(floor);  // with all that equal the k-th
   }
   if (row.top_p >= 1) return least;
-  const auto weight_of = [&](int32_t, float logit) {
-    return KeyOf(logit) >= floor ? params.weight(logit) : uint64_t{0};
-  };
-  if (total == 0) total = selector.Sum(weight_of);
-  return selector.SelectRank(floor, max_key, MassTarget(row.top_p, total), weight_of);
+  const TokenWeight weight = TokenWeight::Weight(params.weight, least);
+  if (total == 0) total = selector.Sum(weight);
+  return selector.SelectRank(floor, max_key, MassTarget(row.top_p, total), weight);
 }
 
 // The same and the draw where the list holds the `count` tokens that reach the floor.
 __device__ int32_t DrawFromList(const DrawParams& params, int32_t count, uint64_t total,
                                 RowSelector& selector) {
   const SamplingRow& row = params.row;
-  const auto weight_of = [&](uint64_t rank) { return params.weight(LogitOf(KeyOfRank(rank))); };
+  const auto weight_of_key = [&](uint32_t key) {
+    return __float2ull_rn(params.weight(LogitOf(key)));
+  };
   selector.SortList(count);
   if (UsesTopK(row, params.view.vocab_size)) {
     const uint32_t last = KeyOfRank(selector.list()[min(row.top_k, count) - 1]);
@@ -173,28 +167,103 @@ __device__ int32_t DrawFromList(const DrawParams& params, int32_t count, uint64_
     const auto target_of = [&](uint64_t listed) {
       return MassTarget(row.top_p, total == 0 ? listed : total);
     };
+    const auto weight_of = [&](uint64_t rank) { return weight_of_key(KeyOfRank(rank)); };
     count = selector.FindInList(count, weight_of, target_of).index + 1;
   }
-  count = selector.CountListed(count, LeastRankOf(FloorOfMinP(row.min_p, params.weight)));
+  if (row.min_p > 0) {
+    count = selector.CountListed(count, LeastRankOf(FloorOfMinP(row.min_p, params.weight)));
+  }
   // A draw goes by id: the ids' complements first, then the keys.
   __syncthreads();
+#pragma unroll 1
   for (int32_t i = threadIdx.x; i < count; i += kSampleThreads) {
     const uint64_t rank = selector.list()[i];
     selector.list()[i] = (rank & kMaxSampledId) << 32 | KeyOfRank(rank);
   }
   selector.SortList(count);
   const Found found = selector.FindInList(
-      count, [&](uint64_t item) { return params.weight(LogitOf(static_cast<uint32_t>(item))); },
-      [&](uint64_t kept) { return DrawTarget(row, kept); });
+      count, [&](uint64_t item) { return weight_of_key(static_cast<uint32_t>(item)); },
+      [&](uint64_t kept) { return DrawTarget(params.shared.uniform, kept); });
   return kMaxSampledId - static_cast<int32_t>(selector.list()[found.index] >> 32);
 }
 
+// The sum of the kept, which are the first of the ranking, from what each says of itself: its place
+// and the sum up to it.
+__device__ uint64_t SumOfKept(bool is_kept, int32_t place, uint64_t up_to, SelectShared& shared) {
+  const int32_t num_kept = __syncthreads_count(is_kept ? 1 : 0);
+  if (is_kept && place == num_kept - 1) shared.found_before = up_to;
+  __syncthreads();
+  return shared.found_before;
+}
+
+// The same as DrawFromList where the tokens are so few that each is compared with all: no sort, no
+// scan, few barriers. A token has a group of lanes, whose first speaks for it.
+__device__ int32_t DrawFromFew(const DrawParams& params, int32_t count, uint64_t total) {
+  const SamplingRow& row = params.row;
+  SelectShared& shared = params.shared.select;
+  const uint64_t* list = shared.list;
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  if (thread < count) {
+    shared.weights[thread] = __float2ull_rn(params.weight(LogitOf(KeyOfRank(list[thread]))));
+  }
+  __syncthreads();
+  int group = 1;
+  while (group < 32 && 2 * group * count <= kSampleThreads) group *= 2;
+  const int32_t token = thread / group;
+  const int32_t part = thread % group;
+  const uint64_t rank = token < count ? list[token] : 0;
+  const uint64_t weight = token < count ? shared.weights[token] : 0;
+  int32_t place = 0;
+  uint64_t before = 0;
+  for (int32_t i = part; i < count; i += group) {
+    if (list[i] <= rank) continue;
+    ++place;
+    before += shared.weights[i];
+  }
+  for (int step = group / 2; step > 0; step /= 2) {
+    place += __shfl_xor_sync(0xffffffff, place, step);
+    before += __shfl_xor_sync(0xffffffff, before, step);
+  }
+
+  const bool speaks = token < count && part == 0;
+  bool is_kept = speaks;
+  if (UsesTopK(row, params.view.vocab_size)) {
+    if (speaks && place == min(row.top_k, count) - 1) shared.found_before = KeyOfRank(rank);
+    __syncthreads();
+    is_kept = is_kept && KeyOfRank(rank) >= shared.found_before;
+  }
+  if (row.top_p < 1) {
+    if (total == 0) total = SumOfKept(is_kept, place, before + weight, shared);
+    is_kept = is_kept && before < MassTarget(row.top_p, total);
+  }
+  if (row.min_p > 0) {
+    is_kept = is_kept && KeyOfRank(rank) >= FloorOfMinP(row.min_p, params.weight);
+  }
+  const uint64_t kept = SumOfKept(is_kept, place, before + weight, shared);
+  if (speaks && !is_kept) shared.weights[token] = 0;
+  __syncthreads();
+
+  const uint64_t target = DrawTarget(params.shared.uniform, kept);
+  uint64_t below = 0;  // of lower ids
+  for (int32_t i = part; i < count; i += group) {
+    if (IdOfRank(list[i]) < IdOfRank(rank)) below += shared.weights[i];
+  }
+  for (int step = group / 2; step > 0; step /= 2) {
+    below += __shfl_xor_sync(0xffffffff, below, step);
+  }
+  if (is_kept && below < target && below + weight >= target) shared.found = IdOfRank(rank);
+  __syncthreads();
+  return shared.found;
+}
+
 __device__ int32_t Draw(const LogitView& view, const SamplingRow& row, const RowSummary& summary,
-                        const ChunkArrays& arrays, SelectShared& shared) {
+                        const ChunkArrays& arrays, SampleShared& shared) {
   if (summary.max == -INFINITY) return 0;
   const LogitWeight weight = {summary.max, WeightScale(row.temperature)};
-  const DrawParams params = {view, row, summary, weight};
-  RowSelector selector(view, shared, arrays.keys, arrays.chunks);
+  const DrawParams params = {view, row, summary, weight, shared};
+  // By one warp, while the others begin; used behind a barrier.
+  if (threadIdx.x == kSampleThreads - 1) shared.uniform = UniformAt(row.seed, row.position);
+  RowSelector selector(view, shared.select, arrays.keys, arrays.chunks);
   const bool uses_top_k = UsesTopK(row, view.vocab_size);
   const bool uses_top_p = row.top_p < 1;
   if (!uses_top_k && !uses_top_p) {
@@ -210,7 +279,8 @@ __device__ int32_t Draw(const LogitView& view, const SamplingRow& row, const Row
   const uint32_t floor = uses_top_k ? selector.FloorOfTop(row.top_k, KeyOf(summary.max))
                                     : FloorOfMass(row.top_p, total, weight, view.vocab_size);
   selector.Prune(floor);
-  const int32_t count = selector.List([&](int32_t, float logit) { return KeyOf(logit) >= floor; });
+  const int32_t count = ListFrom(LeastRankOf(floor), selector);
+  if (count <= kFewTokens) return DrawFromFew(params, count, total);
   if (count <= kListSize) return DrawFromList(params, count, total, selector);
   const uint64_t least = LeastKept(params, floor, total, selector);
   const uint64_t least_by_min_p = LeastRankOf(FloorOfMinP(row.min_p, weight));
@@ -233,12 +303,10 @@ struct LogProbs {
 __device__ void ListTop(uint32_t max_key, int32_t num, RowSelector& selector) {
   const uint32_t floor = selector.FloorOfTop(num, max_key);
   selector.Prune(floor);
-  int32_t count = selector.List([&](int32_t, float logit) { return KeyOf(logit) >= floor; });
+  int32_t count = ListFrom(LeastRankOf(floor), selector);
   if (count > kListSize) {
-    const auto one = [](int32_t, float) { return uint64_t{1}; };
-    const uint64_t least = selector.SelectRank(floor, max_key, num, one);
-    count =
-        selector.List([&](int32_t id, float logit) { return RankOf(KeyOf(logit), id) >= least; });
+    const TokenWeight one = TokenWeight::One(LeastRankOf(floor));
+    count = ListFrom(selector.SelectRank(floor, max_key, num, one), selector);
   }
   selector.SortList(count);
 }
@@ -255,9 +323,7 @@ __device__ void ReportLogprobs(const LogitView& raw, const SampleArgs& args, int
   const float logit = Clean(raw.logits[id]);
   const uint64_t rank = RankOf(KeyOf(logit), id);
   selector.Prune(KeyOf(logit));
-  const uint64_t num_before = selector.Sum([&](int32_t other_id, float other) {
-    return uint64_t{RankOf(KeyOf(other), other_id) > rank ? 1u : 0u};
-  });
+  const uint64_t num_before = selector.Sum(TokenWeight::One(rank + 1));
   if (threadIdx.x == 0) {
     args.sampled_logprobs[index] = logprobs.Of(logit);
     args.sampled_ranks[index] = static_cast<int32_t>(num_before) + 1;
@@ -289,6 +355,7 @@ __global__ void __launch_bounds__(kSampleThreads, 2)
   __syncthreads();
   const SamplingRow& row = shared.row;
   const bool is_scored = row.target >= 0;
+  if (row.target >= vocab_size) __trap();
   if (!is_scored && row.row < 0) {
     if (threadIdx.x == 0) args.sampled_ids[index] = -1;
     return;
@@ -309,7 +376,7 @@ __global__ void __launch_bounds__(kSampleThreads, 2)
     id = summary.max_id;
     if (row.temperature > 0) {
       const LogitView view = EditedView(raw, args, 0, vocab_size, arrays.biased_ids);
-      id = Draw(view, row, summary, arrays, shared.select);
+      id = Draw(view, row, summary, arrays, shared);
     }
   }
   if (row.num_logprobs >= 0) {

@@ -30,6 +30,7 @@ __device__ inline float LogitOf(uint32_t key) {
 // a row share one.
 inline constexpr int kRankIdBits = 24;
 inline constexpr int32_t kMaxSampledId = (1 << kRankIdBits) - 1;
+inline constexpr uint64_t kMaxRank = (uint64_t{1} << (32 + kRankIdBits)) - 1;
 
 __device__ inline uint64_t RankOf(uint32_t key, int32_t id) {
   return uint64_t{key} << kRankIdBits | static_cast<uint32_t>(kMaxSampledId - id);
@@ -43,6 +44,23 @@ __device__ inline int32_t IdOfRank(uint64_t rank) {
 // The least rank that a token of this key can have.
 __device__ inline uint64_t LeastRankOf(uint32_t key) { return RankOf(key, kMaxSampledId); }
 
+// The tokens from the first of the ranking down to some rank, as comparisons of their logits.
+struct RankFloor {
+  float logit = -INFINITY;
+  int32_t last_id = INT32_MAX;  // of the tokens of that very logit, only those up to this id
+
+  __device__ explicit RankFloor(uint64_t rank) {
+    if (rank < LeastRankOf(KeyOf(-INFINITY))) return;  // below all logits keys are no numbers
+    logit = LogitOf(KeyOfRank(rank));
+    last_id = IdOfRank(rank);
+  }
+
+  __device__ float Floor() const { return logit; }
+  __device__ bool operator()(int32_t id, float other) const {
+    return other > logit || (other == logit && id <= last_id);
+  }
+};
+
 // A NaN counts as -infinity and +infinity as the largest float.
 __device__ inline float Clean(float logit) {
   return isnan(logit) ? -INFINITY : fminf(logit, FLT_MAX);
@@ -55,6 +73,50 @@ __device__ inline float WeightScale(float temperature) {
   return fminf(1.0f / temperature, kMaxInverseTemperature) * kLog2E;
 }
 
+// 2^x within 2 units in the last place, and 0 where that is no normal number.
+__device__ inline float Exp2(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+// exp((logit - max) / temperature), and in units of the fixed point.
+struct LogitWeight {
+  float max;
+  float scale;  // of WeightScale
+
+  __device__ float Ratio(float logit) const { return Exp2((logit - max) * scale); }
+  __device__ float operator()(float logit) const { return Ratio(logit) * kWeightOne; }
+};
+
+// What each token of a row adds to a sum: its weight, or one; nothing below a rank.
+class TokenWeight {
+ public:
+  __device__ static TokenWeight Weight(const LogitWeight& weight, uint64_t least_rank) {
+    return TokenWeight(weight, least_rank, false);
+  }
+  __device__ static TokenWeight One(uint64_t least_rank) {
+    return TokenWeight({}, least_rank, true);
+  }
+
+  __device__ float Floor() const { return floor_.Floor(); }
+  __device__ float operator()(int32_t id, float logit) const {
+    return floor_(id, logit) ? OfKept(logit) : 0;
+  }
+  // What may be lost of a weight that goes into a bin (SelectRank): 2^-31 of the first token's.
+  __device__ uint32_t BinUnit() const { return is_one_ ? 1 : 1u << (kWeightBits - 31); }
+  // Of a token that is known to count.
+  __device__ float OfKept(float logit) const { return is_one_ ? 1 : weight_(logit); }
+
+ private:
+  __device__ TokenWeight(const LogitWeight& weight, uint64_t least_rank, bool is_one)
+      : weight_(weight), is_one_(is_one), floor_(least_rank) {}
+
+  LogitWeight weight_;
+  bool is_one_;
+  RankFloor floor_;
+};
+
 __device__ inline bool UsesTopK(const SamplingRow& row, int32_t vocab_size) {
   return row.top_k > 0 && row.top_k < vocab_size;
 }
@@ -64,17 +126,21 @@ struct Four {
   T v[4];
 };
 
+template <typename T>
+__noinline__ __device__ Four<T> LoadFourOneByOne(const T* p, int32_t count, T fill) {
+  Four<T> four;
+  for (int j = 0; j < 4; ++j) four.v[j] = j < count ? p[j] : fill;
+  return four;
+}
+
 // v[j] = p[j] for j < count, else `fill`; in one access where four of them lie on 16 bytes.
 template <typename Vector, typename T>
 __device__ Four<T> LoadFour(const T* p, int32_t count, T fill) {
-  if (count >= 4 && reinterpret_cast<uintptr_t>(p) % 16 == 0) {
-    const Vector four = *reinterpret_cast<const Vector*>(p);
-    return {four.x, four.y, four.z, four.w};
+  if (count < 4 || reinterpret_cast<uintptr_t>(p) % 16 != 0) {
+    return LoadFourOneByOne(p, count, fill);
   }
-  Four<T> four;
-#pragma unroll
-  for (int j = 0; j < 4; ++j) four.v[j] = j < count ? p[j] : fill;
-  return four;
+  const Vector four = *reinterpret_cast<const Vector*>(p);
+  return {four.x, four.y, four.z, four.w};
 }
 
 // The logits of a row, with the row's penalties and bias unless those are null.
@@ -114,6 +180,7 @@ struct LogitView {
  private:
   __device__ float BiasOf(int32_t id) const {
     float sum = 0;
+#pragma unroll 1
     for (int32_t i = row->bias_begin; i < row->bias_end; ++i) {
       if (bias[i].token == id) sum += bias[i].bias;
     }
@@ -137,11 +204,6 @@ struct LogitView {
 
 inline __device__ Four<float> Cleaned(const Four<float>& raw) {
   return {Clean(raw.v[0]), Clean(raw.v[1]), Clean(raw.v[2]), Clean(raw.v[3])};
-}
-
-// Out of line: few rows have penalties or a bias, and the loops over the others stay short.
-__noinline__ __device__ inline Four<float> LoadEdited(LogitView view, int32_t id, Four<float> raw) {
-  return view.Edit(id, raw, view.LoadCounts(id));
 }
 
 // The row's logits in [begin, end) as they are to be sampled from. Marks the ids that its bias

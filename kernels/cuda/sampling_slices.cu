@@ -63,7 +63,7 @@ __device__ void Summarise(const Four<float> (&values)[kChunksPerWarp], int32_t s
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < kChunksPerWarp; ++i) {
-    for (float value : values[i].v) sum += exp2f((value - max) * scale);
+    for (float value : values[i].v) sum += Exp2((value - max) * scale);
   }
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
   if (lane == 0) shared.sums[warp] = sum;
@@ -96,12 +96,7 @@ __global__ void __launch_bounds__(kThreads)
   WaitForPredecessor();
   __shared__ SliceShared shared;
   const int64_t index = blockIdx.y;
-  if (threadIdx.x == 0) shared.row = args.rows[index];
-  __syncthreads();
   const SamplingRow& row = shared.row;
-  const bool is_scored = row.target >= 0;
-  if (!is_scored && row.row < 0) return;
-
   const LogitView raw = {.logits = logits + index * row_stride,
                          .vocab_size = vocab_size,
                          .row = &row,
@@ -112,10 +107,14 @@ __global__ void __launch_bounds__(kThreads)
   const int32_t begin = static_cast<int32_t>(blockIdx.x) * kSlice;
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const int32_t first_id = begin + thread / 32 * kChunksPerWarp * kChunk + thread % 32 * 4;
+  // Under way before the row is known: both waits are as long, and padding rows are few.
   Four<float> values[kChunksPerWarp];
 #pragma unroll
   for (int i = 0; i < kChunksPerWarp; ++i) values[i] = raw.Load(first_id + i * kChunk);
-
+  if (threadIdx.x == 0) shared.row = args.rows[index];
+  __syncthreads();
+  const bool is_scored = row.target >= 0;
+  if (!is_scored && row.row < 0) return;
 #pragma unroll
   for (Four<float>& four : values) four = Cleaned(four);
 

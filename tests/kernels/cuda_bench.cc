@@ -1,4 +1,4 @@
-// Attention and sampling on a GPU against what bounds them, measured in the same run: decode and a
+// Attention on a GPU against what bounds them, measured in the same run: decode and a
 // skewed batch against a kernel that only reads, prefill in FLOP/s. Every figure is the median of
 // replays of a graph that goes through caches larger than L2 in turn. Bytes are those of K and V,
 // once; FLOPs those of the visible pairs. Usage: cuda_bench [part of the names of the shapes to
@@ -278,44 +278,6 @@ void BenchAttention(Bench& bench, const std::string& part) {
   }
 }
 
-void BenchSampling(Bench& bench) {
-  constexpr int64_t kVocab = 128256;
-  std::printf("%-48s %9s\n", "sampling, vocabulary 128256", "us");
-  const std::vector<std::pair<const char*, SamplingRow>> settings = {
-      {"greedy", {.temperature = 0}},
-      {"temperature", {}},
-      {"top-k 50, top-p 0.9", {.top_k = 50, .top_p = 0.9f}},
-      {"top-p 0.9", {.top_p = 0.9f}},
-      {"greedy, 5 logprobs", {.temperature = 0, .num_logprobs = 5}}};
-  for (int64_t num_rows : {1, 64, 256}) {
-    const DeviceBuffer logits = bench.device().Allocate(num_rows * kVocab * 4).value();
-    FillRandomF32(logits.as<float>(), num_rows * kVocab, 7, 3.0f, bench.handle());
-    const DeviceBuffer counts = bench.device().Allocate(4).value();
-    const DeviceBuffer results = bench.device().Allocate(num_rows * (64 * 4) * 4).value();
-    auto* ints = results.as<int32_t>();
-    for (const auto& [name, setting] : settings) {
-      std::vector<SamplingRow> rows(num_rows, setting);
-      for (int64_t i = 0; i < num_rows; ++i) rows[i].row = static_cast<int32_t>(i);
-      const DeviceBuffer device_rows = bench.Upload(rows);
-      const double us = bench.MedianUs(10, [&](int) {
-        bench.ops().Sample(
-            bench.stream(),
-            {.logits = Tensor(logits.data(), DType::kF32, {num_rows, kVocab}),
-             .rows = device_rows.as<SamplingRow>(),
-             .bias = nullptr,
-             .token_counts = counts.as<int32_t>(),
-             .row_last_token = ints,
-             .sampled_ids = ints + num_rows,
-             .sampled_logprobs = reinterpret_cast<float*>(ints + 2 * num_rows),
-             .sampled_ranks = ints + 3 * num_rows,
-             .top_ids = ints + 4 * num_rows,
-             .top_logprobs = reinterpret_cast<float*>(ints + (4 + kMaxLogprobs) * num_rows)});
-      });
-      std::printf("%4lld rows, %-36s %11.1f\n", static_cast<long long>(num_rows), name, us);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace quire
 
@@ -327,6 +289,5 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   quire::Bench bench;
   quire::BenchAttention(bench, argc > 1 ? argv[1] : "");
-  if (argc == 1) quire::BenchSampling(bench);
   return 0;
 }
