@@ -9,10 +9,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Waking later than this after the time asked for means that the whole process was stopped (a
-// debugger, SIGSTOP, a suspended machine), and the round's time with it.
-constexpr std::chrono::seconds kSuspended(1);
-
 }  // namespace
 
 Watchdog::Watchdog(absl::Duration limit, std::function<void()> on_hung)
@@ -52,7 +48,9 @@ void Watchdog::Run() {
     if (round != watched) {
       watched = round;
       deadline = Clock::time_point(Clock::duration(round)) + absl::ToChronoNanoseconds(limit_);
-    } else if (Clock::now() - deadline > kSuspended) {
+    } else if (Clock::now() - deadline > absl::ToChronoNanoseconds(limit_ / 8)) {
+      // So late that the whole process must have been stopped (a debugger, SIGSTOP, a suspended
+      // machine), and the round's time with it.
       deadline = Clock::now() + absl::ToChronoNanoseconds(limit_);
     } else if (Clock::now() >= deadline) {
       on_hung_();

@@ -121,12 +121,12 @@ class StoppedGpuTest(EndTestCase):
 class HealthyServerTest(unittest.TestCase):
     def test_rest_and_suspension_are_no_hang(self):
         """Idle for longer than the limit, then stopped for longer than the limit in mid-stream."""
-        with Server("--watchdog-timeout", "1") as server:
-            time.sleep(1.5)
+        with Server("--watchdog-timeout", "2") as server:
+            time.sleep(2.5)
             client = Client(server, ids_request(range(1, 40), max_tokens=2000))
             server.wait_until_busy()
             server.signal(signal.SIGSTOP)
-            time.sleep(2.5)
+            time.sleep(3)
             server.signal(signal.SIGCONT)
             client.join()
             self.assertEqual(client.code, grpc.StatusCode.OK, client.details)
