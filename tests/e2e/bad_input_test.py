@@ -1,6 +1,7 @@
 """Bad input of every kind gets the named status or exit code, and a sentence that says what to change."""
 
 import json
+import os
 import pathlib
 import shutil
 import socket
@@ -96,10 +97,10 @@ class BadStartTest(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="quire_bad_start_"))
         self.addCleanup(shutil.rmtree, self.folder)
 
-    def check(self, code, fragment, *flags):
+    def check(self, code, fragment, *flags, env=None):
         port = () if "--port" in flags else ("--port", str(free_port()))
         result = subprocess.run([SERVER, "--host", "127.0.0.1", *port, *flags],
-                                capture_output=True, text=True, timeout=60, check=False)
+                                capture_output=True, text=True, timeout=60, check=False, env=env)
         self.assertEqual(result.returncode, code, result.stderr)
         last = result.stderr.strip().splitlines()[-1]
         self.assertIn(fragment, last)
@@ -152,7 +153,8 @@ class BadStartTest(unittest.TestCase):
         self.check(66, "tokenizer.json", "--model", str(folder))
 
     def test_machine(self):
-        self.check(69, "--device", "--device", "cuda")
+        no_gpu = dict(os.environ, CUDA_VISIBLE_DEVICES="-1")
+        self.check(69, "--device", "--device", "cuda", env=no_gpu)
         self.check(69, "--max-model-len", "--kv-cache-memory-bytes", "1000")
 
     def test_port_in_use(self):

@@ -147,8 +147,16 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(result["figures"]["start_06b_s"], 1.25)
         self.assertIn("left out: --quick", text)
 
+    def test_without_time_everything_is_left_out_by_name(self):
+        self.e2e("generate", True)
+        code, text, result = self.check("--seconds", "1")
+        self.assertEqual(code, 2)
+        self.assertEqual(set(result["figures"].values()), {None})
+        self.assertRegex(text, r"qwen06b_bs1_tok_s +missing: exit code none, no time left")
+        self.assertRegex(text, r"e2e_generate +skipped: no time left")
+
     def test_wrong_usage(self):
-        for flags in ([], ["--device", "tpu", "x"], ["--nonsense", "x"]):
+        for flags in ([], ["--device", "tpu", "x"], ["--nonsense", "x"], ["--seconds", "soon", "x"], ["--only"]):
             result = subprocess.run([self.bundle / "bin/run-gpu-check", *flags], capture_output=True, text=True,
                                     cwd=self.folder)
             self.assertEqual(result.returncode, 64)

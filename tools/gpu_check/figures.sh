@@ -22,6 +22,12 @@ measure() {
   shift 2
   rm -f "$logs/$name.json"
   commands[$name]="quire-bench $* --json FILE"
+  limit=$(at_most "$limit")
+  if [ "$limit" -lt 5 ]; then
+    echo "no time left" >"$logs/$name.log"
+    exits[$name]=none
+    return
+  fi
   timeout -k 5 "$limit" "$bin/quire-bench" "$@" --json "$logs/$name.json" >"$logs/$name.log" 2>&1
   exits[$name]=$?
 }
@@ -77,14 +83,14 @@ measure_decode() {
 }
 
 # shellcheck disable=SC2086
-measure_throughput() {
-  measure small_offline 120 throughput $small --device "$device" --workload "$share/workloads/nano_256.jsonl"
+measure_small_offline() {
+  measure small_offline 90 throughput $small --device "$device" --workload "$share/workloads/nano_256.jsonl"
   take qwen06b_256req_tok_s small_offline output_tokens_per_s
-  if [ "$quick" = yes ]; then
-    leave_out --quick llama8b_offline_1000_1000_tok_s
-    return
-  fi
-  measure big_offline 150 throughput $big --device "$device" --num-prompts 256 --input-len 1000 --output-len 1000
+}
+
+# shellcheck disable=SC2086
+measure_big_offline() {
+  measure big_offline 120 throughput $big --device "$device" --num-prompts 256 --input-len 1000 --output-len 1000
   take llama8b_offline_1000_1000_tok_s big_offline output_tokens_per_s
 }
 
@@ -93,7 +99,7 @@ measure_start() {
   local model=$scratch/$2 flags="--skip-tokenizer-init"
   if [ "$device" = cpu ]; then
     model=$share/demo flags=
-  elif ! timeout -k 5 100 "$bin/quire-bench" make-checkpoint --shape "$3" "$model" >"$logs/$2-make.log" 2>&1; then
+  elif ! timeout -k 5 "$(at_most 60)" "$bin/quire-bench" make-checkpoint --shape "$3" "$model" >"$logs/$2-make.log" 2>&1; then
     exits[$2]=make-checkpoint commands[$2]="quire-bench make-checkpoint --shape $3 FOLDER"
     cp "$logs/$2-make.log" "$logs/$2.log"
     take "$1" "$2" p50 first_token_ms
@@ -111,11 +117,12 @@ run_figures() {
   measure_attention
   measure_decode
   measure_start start_06b_s start_06b qwen3-0.6b
-  measure_throughput
+  measure_small_offline
   if [ "$quick" = yes ]; then
-    leave_out --quick start_8b_s
+    leave_out --quick start_8b_s llama8b_offline_1000_1000_tok_s
   else
     measure_start start_8b_s start_8b llama-3-8b
+    measure_big_offline
   fi
   local key
   say "operations: quire-bench kernels $big --device $device; timeline: $out_html"

@@ -62,16 +62,18 @@ run_program_tests() {
   [ "$quick" = yes ] && [ "$device" = cuda ] && filter='*Cuda*:*GPU*'
   say "C++ tests"
   for test in "$root"/libexec/tests/*_test; do
+    [ -e "$test" ] || continue
     name=${test##*/}
     wait_for_place
     case $name in
       engine_* | batch_* | checkpoint_* | *config_* | json_* | model_* | safetensors_* | weights_*)
-        in_background "$name" 200 "$bin/with-libraries" "$test" ;;
-      *) in_background "$name" 200 "$bin/with-libraries" "$test" --gtest_filter="$filter" ;;
+        in_background "$name" "$(at_most 150)" "$bin/with-libraries" "$test" ;;
+      *) in_background "$name" "$(at_most 150)" "$bin/with-libraries" "$test" --gtest_filter="$filter" ;;
     esac
   done
   wait
   for test in "$root"/libexec/tests/*_test; do
+    [ -e "$test" ] || continue
     name=${test##*/}
     count_gtest "$name" "$logs/$name.log" "$(cat "$logs/$name.exit")"
   done
@@ -89,6 +91,8 @@ python_test() {
   shift 3
   command -v python3 >/dev/null || { skip "$name" "no python3"; return; }
   python3 -c "import $modules" 2>/dev/null || { skip "$name" "python3 has no $modules"; return; }
+  limit=$(at_most "$limit")
+  [ "$limit" -ge 15 ] || { skip "$name" "no time left"; return; }
   (cd "$share/source" && QUIRE_BUILD_DIR=$root timeout -k 5 "$limit" python3 "$@") >"$logs/$name.log" 2>&1
   count_python "$name" "$logs/$name.log" $?
 }
@@ -115,12 +119,20 @@ run_sanitizer() {
     skip sanitizer "no compute-sanitizer on this machine"
     return
   fi
+  local limit
+  limit=$(at_most 90)
+  if [ "$limit" -lt 10 ]; then
+    skip sanitizer "no time left"
+    return
+  fi
+  local end=$((SECONDS + limit))
   local tools="memcheck racecheck initcheck" tests="rope_test sampler_test attention_test elementwise_test embedding_test linear_op_test"
   [ "$quick" = yes ] && tools=memcheck tests="rope_test sampler_test"
   for tool in $tools; do
     for test in $tests; do
       wait_for_place
-      in_background "$tool-$test" 75 "$bin/with-libraries" "$sanitizer" --tool "$tool" --error-exitcode 99 \
+      limit=$((end > SECONDS ? end - SECONDS : 1))
+      in_background "$tool-$test" "$limit" "$bin/with-libraries" "$sanitizer" --tool "$tool" --error-exitcode 99 \
         --print-limit 5 "$root/libexec/tests/$test" --gtest_filter='*Cuda*' --gtest_brief=1
     done
   done
@@ -135,10 +147,4 @@ run_sanitizer() {
       esac
     done
   done
-}
-
-run_tests() {
-  run_program_tests
-  run_python_tests
-  [ "$device" = cpu ] || run_sanitizer
 }
