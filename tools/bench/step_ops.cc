@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "engine/model/linear_products.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire::bench {
@@ -45,7 +46,9 @@ absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepSha
                                              {.max_num_tokens = limits.max_num_tokens,
                                               .max_logit_rows = limits.max_num_seqs,
                                               .max_model_len = max_len}));
-  return TuneLinear(limits.max_num_tokens, limits.max_num_seqs);
+  return recorder_.ops().TuneLinear(
+      timer_.stream(),
+      LinearProducts(*weights_, model_.num_layers, limits.max_num_tokens, limits.max_num_seqs));
 }
 
 absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimits& limits) {
@@ -64,45 +67,20 @@ absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimit
     timer_.FillRandom(std::min(view.k, view.v), dtype_, num_blocks * view.block_stride, i);
   }
   for (const KvLayerGroup& group : layout.groups) {
-    const AttentionGeometry geometry = {
-        .num_q_heads = model_.num_q_heads,
-        .num_kv_heads = model_.num_kv_heads,
-        .head_dim = model_.head_dim,
-        .block_size = config.block_size,
-        .query_dtype = dtype_,
-        .kv_dtype = dtype_,
-        .scale = model_.attention_scale,
-        .sliding_window = group.sliding_window,
-        .soft_cap = model_.attention_soft_cap};
+    const AttentionGeometry geometry = {.num_q_heads = model_.num_q_heads,
+                                        .num_kv_heads = model_.num_kv_heads,
+                                        .head_dim = model_.head_dim,
+                                        .block_size = config.block_size,
+                                        .query_dtype = dtype_,
+                                        .kv_dtype = dtype_,
+                                        .scale = model_.attention_scale,
+                                        .sliding_window = group.sliding_window,
+                                        .soft_cap = model_.attention_soft_cap};
     ASSIGN_OR_RETURN(auto plan,
                      recorder_.attention(AttentionPath::kNative)->CreatePlan(geometry, limits));
     plans_.push_back(std::move(plan));
   }
   return timer_.stream().Synchronize();
-}
-
-absl::Status StepOps::TuneLinear(int64_t max_num_tokens, int64_t max_num_seqs) {
-  std::vector<LinearProduct> products(5);
-  for (int i = 0; i < model_.num_layers; ++i) {
-    const LayerWeights& layer = weights_->layer(i);
-    products[0].weights.push_back(&layer.qkv);
-    products[1].weights.push_back(&layer.o);
-    products[2].weights.push_back(&layer.gate_up);
-    products[3].weights.push_back(&layer.down);
-  }
-  const LayerWeights& first = weights_->layer(0);
-  products[0].bias = first.qkv_bias;
-  products[1].bias = first.o_bias;
-  products[2].bias = first.gate_up_bias;
-  products[3].bias = first.down_bias;
-  for (LinearProduct& product : products) {
-    product.out_dtype = dtype_;
-    product.max_num_rows = max_num_tokens;
-  }
-  products[4].weights.push_back(&weights_->lm_head());
-  products[4].out_dtype = DType::kF32;
-  products[4].max_num_rows = max_num_seqs;
-  return recorder_.ops().TuneLinear(timer_.stream(), products);
 }
 
 absl::Status StepOps::UploadBatch(const StepShape& shape) {

@@ -34,7 +34,6 @@ class StepOps {
   explicit StepOps(GraphTimer& timer) : timer_(timer), recorder_(timer.backend()) {}
   absl::Status Open(const EngineConfig& config, const std::vector<StepShape>& shapes);
   absl::Status OpenCache(const EngineConfig& config, const AttentionLimits& limits);
-  absl::Status TuneLinear(int64_t max_num_tokens, int64_t max_num_seqs);
   absl::Status UploadBatch(const StepShape& shape);
   absl::Status EnqueueSampling(const StepShape& shape);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/engine/model/sequence_runner.h"
@@ -49,15 +50,23 @@ Difference Compare(const std::vector<float>& actual, const std::vector<float>& e
   return difference;
 }
 
-class DecoderGoldenTest : public testing::TestWithParam<const char*> {
+std::vector<DeviceKind> Devices() {
+  std::vector<DeviceKind> devices = {DeviceKind::kCpu};
+  if (CudaAvailable()) devices.push_back(DeviceKind::kCuda);
+  return devices;
+}
+
+class DecoderGoldenTest : public testing::TestWithParam<std::tuple<const char*, DeviceKind>> {
  protected:
   std::unique_ptr<SequenceRunner> Open(DType dtype) {
-    auto runner = SequenceRunner::Create(folder_, {.dtype = dtype, .max_len = 64});
+    auto runner =
+        SequenceRunner::Create(folder_, {.dtype = dtype, .max_len = 64, .device = device_});
     if (!runner.ok()) ADD_FAILURE() << runner.status();
     return runner.ok() ? std::move(*runner) : nullptr;
   }
 
-  const std::string folder_ = std::string(kGoldenFolder) + GetParam();
+  const DeviceKind device_ = std::get<1>(GetParam());
+  const std::string folder_ = std::string(kGoldenFolder) + std::get<0>(GetParam());
   const Expected expected_ = LoadExpected(folder_);
 };
 
@@ -66,7 +75,8 @@ TEST_P(DecoderGoldenTest, Float32MatchesTransformers) {
   ASSERT_NE(runner, nullptr);
   const std::vector<float> actual = runner->Append(expected_.tokens);
   ASSERT_EQ(actual.size(), expected_.logprobs.size());
-  EXPECT_LE(Compare(actual, expected_.logprobs).max, 1e-4);
+  // On a GPU a row's products may be summed in any order.
+  EXPECT_LE(Compare(actual, expected_.logprobs).max, device_ == DeviceKind::kCpu ? 1e-4 : 1e-3);
 }
 
 TEST_P(DecoderGoldenTest, BFloat16IsNoFurtherOffThanTransformers) {
@@ -80,8 +90,9 @@ TEST_P(DecoderGoldenTest, BFloat16IsNoFurtherOffThanTransformers) {
   EXPECT_LE(difference.mean, 1.3 * expected_.bfloat16_error.mean);
 }
 
-// How a prompt is cut into steps must not change a single bit of its results.
+// How a prompt is cut into steps must not change a single bit of its results on the CPU.
 TEST_P(DecoderGoldenTest, ChunksDoNotChangeBits) {
+  if (device_ != DeviceKind::kCpu) GTEST_SKIP() << "on a GPU they may, within rounding";
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     const auto runner = Open(dtype);
     ASSERT_NE(runner, nullptr);
@@ -93,11 +104,17 @@ TEST_P(DecoderGoldenTest, ChunksDoNotChangeBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Checkpoints, DecoderGoldenTest,
-                         testing::Values("llama3_rope_biases_tied", "llama_linear_rope_f16_sharded",
-                                         "mistral_window_head_dim_v4", "qwen2_window_tied",
-                                         "qwen3_yarn"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints, DecoderGoldenTest,
+    testing::Combine(testing::Values("llama3_rope_biases_tied", "llama_linear_rope_f16_sharded",
+                                     "mistral_window_head_dim_v4", "qwen2_window_tied",
+                                     "qwen3_yarn", "gemma2_caps_windows", "gemma3_two_ropes",
+                                     "phi3_longrope"),
+                     testing::ValuesIn(Devices())),
+    [](const auto& info) {
+      const bool cuda = std::get<1>(info.param) == DeviceKind::kCuda;
+      return std::string(std::get<0>(info.param)) + (cuda ? "_Cuda" : "_Cpu");
+    });
 
 }  // namespace
 }  // namespace quire

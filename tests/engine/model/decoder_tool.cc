@@ -1,15 +1,16 @@
 // Runs one sequence through a model folder and prints what it computes as JSON: for hf_parity_test.
 //
-//   decoder_tool FOLDER float32|bfloat16 CHUNK NUM_GREEDY TOKEN...
+//   decoder_tool cpu|cuda FOLDER float32|bfloat16 CHUNK,... NUM_GREEDY TOKEN...
 //
-// {"logprobs": [[...] per prompt token], "greedy": [token...]}: the prompt in steps of at most
-// CHUNK tokens, then NUM_GREEDY single-token steps.
+// For each CHUNK, a line {"logprobs": [[...] per prompt token], "greedy": [token...]}: the prompt
+// in steps of at most CHUNK tokens, then NUM_GREEDY single-token steps.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "tests/engine/model/sequence_runner.h"
 
 namespace quire {
@@ -34,32 +35,43 @@ TokenId ArgMaxOfLastRow(const std::vector<float>& logprobs, int64_t vocab_size) 
   return static_cast<TokenId>(std::max_element(row, logprobs.end()) - row);
 }
 
-int Run(int argc, char** argv) {
-  const std::optional<DType> dtype = ParseDType(argv[2]);
-  if (!dtype) {
-    std::fprintf(stderr, "unknown dtype %s\n", argv[2]);
-    return 64;
-  }
-  const int64_t chunk = std::max(1, std::atoi(argv[3]));
-  const int num_greedy = std::atoi(argv[4]);
-  std::vector<TokenId> prompt;
-  for (int i = 5; i < argc; ++i) prompt.push_back(std::atoi(argv[i]));
-
-  auto runner = SequenceRunner::Create(
-      argv[1], {.dtype = *dtype, .max_len = static_cast<int64_t>(prompt.size()) + num_greedy});
-  if (!runner.ok()) {
-    std::fprintf(stderr, "%s\n", runner.status().ToString().c_str());
-    return 66;
-  }
-  const int64_t vocab_size = (*runner)->config().vocab_size;
-  const std::vector<float> prompt_logprobs = (*runner)->AppendInChunks(prompt, chunk);
+void RunOnce(SequenceRunner& runner, const std::vector<TokenId>& prompt, int64_t chunk,
+             int num_greedy) {
+  const int64_t vocab_size = runner.config().vocab_size;
+  runner.Restart();
+  const std::vector<float> prompt_logprobs = runner.AppendInChunks(prompt, chunk);
   std::vector<float> last = prompt_logprobs;
   std::vector<TokenId> greedy;
   for (int i = 0; i < num_greedy; ++i) {
     greedy.push_back(ArgMaxOfLastRow(last, vocab_size));
-    last = (*runner)->Append({greedy.back()});
+    last = runner.Append({greedy.back()});
   }
   PrintJson(prompt_logprobs, vocab_size, greedy);
+}
+
+int Run(int argc, char** argv) {
+  const std::string device = argv[1];
+  const std::optional<DType> dtype = ParseDType(argv[3]);
+  if (!dtype || (device != "cpu" && device != "cuda")) {
+    std::fprintf(stderr, "unknown device %s or dtype %s\n", argv[1], argv[3]);
+    return 64;
+  }
+  const std::vector<std::string> chunks = absl::StrSplit(argv[4], ',');
+  const int num_greedy = std::atoi(argv[5]);
+  std::vector<TokenId> prompt;
+  for (int i = 6; i < argc; ++i) prompt.push_back(std::atoi(argv[i]));
+
+  auto runner = SequenceRunner::Create(
+      argv[2], {.dtype = *dtype,
+                .max_len = static_cast<int64_t>(prompt.size()) + num_greedy,
+                .device = device == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu});
+  if (!runner.ok()) {
+    std::fprintf(stderr, "%s\n", runner.status().ToString().c_str());
+    return 66;
+  }
+  for (const std::string& chunk : chunks) {
+    RunOnce(**runner, prompt, std::max(1, std::atoi(chunk.c_str())), num_greedy);
+  }
   return 0;
 }
 
@@ -67,8 +79,10 @@ int Run(int argc, char** argv) {
 }  // namespace quire
 
 int main(int argc, char** argv) {
-  if (argc < 6) {
-    std::fprintf(stderr, "usage: decoder_tool FOLDER float32|bfloat16 CHUNK NUM_GREEDY TOKEN...\n");
+  if (argc < 7) {
+    std::fprintf(stderr,
+                 "usage: decoder_tool cpu|cuda FOLDER float32|bfloat16 CHUNK,... NUM_GREEDY "
+                 "TOKEN...\n");
     return 64;
   }
   return quire::Run(argc, argv);

@@ -53,7 +53,7 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
   }
   max_len_ = options.max_len;
   ASSIGN_OR_RETURN(config_, LoadModelConfig(folder));
-  ASSIGN_OR_RETURN(backend_, OpenBackend({}));
+  ASSIGN_OR_RETURN(backend_, OpenBackend({.kind = options.device}));
   ASSIGN_OR_RETURN(stream_, backend_->device().CreateStream());
   ASSIGN_OR_RETURN(Weights weights,
                    Weights::Load(*backend_, config_, folder,
@@ -95,8 +95,9 @@ absl::Status SequenceRunner::OpenAttention(DType dtype) {
                  .block_size = kBlockSize,
                  .query_dtype = dtype,
                  .kv_dtype = dtype,
-                 .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim)),
-                 .sliding_window = group.sliding_window},
+                 .scale = config_.attention_scale,
+                 .sliding_window = group.sliding_window,
+                 .soft_cap = config_.attention_soft_cap},
                 {.max_num_seqs = 1, .max_num_tokens = max_len_, .max_blocks_per_seq = kMaxBlocks}));
     plans_.push_back(std::move(plan));
   }

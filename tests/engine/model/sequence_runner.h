@@ -20,6 +20,7 @@ struct SequenceRunnerOptions {
   DType dtype = DType::kF32;  // of weights, activations and cache
   int64_t max_len = 256;      // tokens of the sequence
   LoadFormat format = LoadFormat::kAuto;
+  DeviceKind device = DeviceKind::kCpu;
 };
 
 class SequenceRunner {
