@@ -172,7 +172,9 @@ TEST_P(BatchInvarianceTest, CompanyChangesNothing) {
               static_cast<long long>(num_preemptions));
   EXPECT_GT(num_hits, num_pairs / 50);
   // Windows give blocks back as fast as answers grow, so nothing has to make room there.
-  if (model.layer_windows[0] == 0) EXPECT_GT(num_preemptions, num_pairs / 100);
+  if (model.layer_windows[0] == 0) {
+    EXPECT_GT(num_preemptions, num_pairs / 100);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, BatchInvarianceTest,
