@@ -76,6 +76,24 @@ struct AttentionRunArgs {
       nullptr;  // [num_tokens, num_q_heads] base-2 log-sum-exp of the scaled logits, or null
 };
 
+// Merging partial attentions over disjoint keys, exactly but for rounding. A row that no state has a
+// key for gets zeros and -infinity.
+struct MergeStateArgs {
+  Tensor out_a;        // [num_tokens, num_heads, head_dim]
+  const float* lse_a;  // [num_tokens, num_heads], base 2
+  Tensor out_b;
+  const float* lse_b;
+  Tensor out;  // may be out_a or out_b
+  float* lse;  // may be lse_a or lse_b
+};
+struct MergeStatesArgs {
+  int32_t num_states;
+  Tensor states;            // [num_tokens, num_states * num_heads, head_dim], state by state
+  const float* states_lse;  // [num_tokens, num_states, num_heads], base 2
+  Tensor out;               // [num_tokens, num_heads, head_dim]; apart from `states`
+  float* lse;               // [num_tokens, num_heads]
+};
+
 // Workspace of one layer group's plan, at fixed addresses; made once, refilled each step.
 class AttentionPlan {
  public:
@@ -92,6 +110,9 @@ class AttentionBackend {
       const AttentionGeometry& geometry, const AttentionLimits& limits) = 0;
   virtual void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) = 0;
   virtual void Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) = 0;
+
+  virtual void MergeState(Stream& stream, const MergeStateArgs& args) = 0;
+  virtual void MergeStates(Stream& stream, const MergeStatesArgs& args) = 0;
 };
 
 }  // namespace quire

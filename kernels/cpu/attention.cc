@@ -5,8 +5,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/arg_checks.h"
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/merge_states.h"
 
 namespace quire::cpu {
 
@@ -116,6 +118,16 @@ void NativeAttention::Run(Stream& stream, const AttentionPlan& plan, const Atten
   CheckRunArgs(native_plan->geometry(), args);
   CpuStream::From(stream).Enqueue(
       [native_plan, args, pool = &pool_] { RunPlan(*native_plan, args, *pool); });
+}
+
+void NativeAttention::MergeState(Stream& stream, const MergeStateArgs& args) {
+  CheckMerge(args);
+  CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::MergeState(args, *pool); });
+}
+
+void NativeAttention::MergeStates(Stream& stream, const MergeStatesArgs& args) {
+  CheckMerge(args);
+  CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::MergeStates(args, *pool); });
 }
 
 }  // namespace quire::cpu

@@ -166,6 +166,14 @@ class OpRecorder::RecordingAttention : public AttentionBackend {
                          [this, &plan, args](Stream& on) { attention_.Run(on, plan, args); }});
   }
 
+  // No decoder merges states today; a benchmark that does runs them unrecorded.
+  void MergeState(Stream& stream, const MergeStateArgs& args) override {
+    attention_.MergeState(stream, args);
+  }
+  void MergeStates(Stream& stream, const MergeStatesArgs& args) override {
+    attention_.MergeStates(stream, args);
+  }
+
  private:
   AttentionBackend& attention_;
   const BatchLengths& lengths_;

@@ -3,77 +3,130 @@
 
 #include <cmath>
 
+#include "kernels/base/check.h"
 #include "kernels/cuda/attention/merge_state.h"
 
 namespace quire::cuda {
 
 namespace {
 
+constexpr int kThreads = 128;
+
+// Where state `i` of a token's head lies: two tensors, or one that holds them state by state.
 template <typename T>
-struct MergeParams {
-  const T* out_a;
-  const float* lse_a;
-  const T* out_b;
-  const float* lse_b;
-  T* out;
-  float* lse;
-  int64_t stride_a, stride_b, stride_out;  // of a token
-  int32_t head_dim;
+struct PairOfStates {
+  static constexpr int32_t num_states = 2;
+  const T* out[2];
+  const float* lse[2];
+  int64_t stride[2];  // of a token
+  int32_t num_heads, head_dim;
+
+  __device__ float Lse(int64_t token, int32_t head, int32_t i) const {
+    return lse[i][token * num_heads + head];
+  }
+  __device__ const T* Out(int64_t token, int32_t head, int32_t i) const {
+    return out[i] + token * stride[i] + static_cast<int64_t>(head) * head_dim;
+  }
 };
 
-// One CTA per (token, head).
 template <typename T>
-__global__ void MergeState(const __grid_constant__ MergeParams<T> p) {
+struct StackedStates {
+  int32_t num_states;
+  const T* out;
+  const float* lse;
+  int64_t stride;  // of a token
+  int32_t num_heads, head_dim;
+
+  __device__ float Lse(int64_t token, int32_t head, int32_t i) const {
+    return lse[(token * num_states + i) * num_heads + head];
+  }
+  __device__ const T* Out(int64_t token, int32_t head, int32_t i) const {
+    return out + token * stride + (static_cast<int64_t>(i) * num_heads + head) * head_dim;
+  }
+};
+
+// Grid: (tokens, heads).
+// Bytes: every state read once, out written once.
+// Accumulation: float32, in the order of the states.
+// Limit: memory bandwidth.
+template <typename T, typename States>
+__global__ void __launch_bounds__(kThreads)
+    MergeKernel(const __grid_constant__ States states, T* out, int64_t out_stride, float* lse) {
   const int64_t token = blockIdx.x;
-  const int64_t row = token * gridDim.y + blockIdx.y;
-  const float lse_a = p.lse_a[row];
-  const float lse_b = p.lse_b[row];
-  const float max = fmaxf(lse_a, lse_b);
+  const auto head = static_cast<int32_t>(blockIdx.y);
+  float max = -INFINITY;
+  for (int32_t i = 0; i < states.num_states; ++i) max = fmaxf(max, states.Lse(token, head, i));
   const bool empty = max == -INFINITY;
-  const float weight_a = empty ? 0.0f : exp2f(lse_a - max);
-  const float weight_b = empty ? 0.0f : exp2f(lse_b - max);
-  const float sum = weight_a + weight_b;
-  const float scale_a = empty ? 0.0f : weight_a / sum;
-  const float scale_b = empty ? 0.0f : weight_b / sum;
+  float sum = 0.0f;
+  for (int32_t i = 0; i < states.num_states; ++i) {
+    sum += empty ? 0.0f : exp2f(states.Lse(token, head, i) - max);
+  }
+  T* const row = out + token * out_stride + static_cast<int64_t>(head) * states.head_dim;
+  for (int32_t d = threadIdx.x; d < states.head_dim; d += kThreads) {
+    float value = 0.0f;
+    for (int32_t i = 0; i < states.num_states; ++i) {
+      const float weight = empty ? 0.0f : exp2f(states.Lse(token, head, i) - max) / sum;
+      // A state without keys has written nothing that counts.
+      if (weight > 0.0f) value += weight * static_cast<float>(states.Out(token, head, i)[d]);
+    }
+    row[d] = static_cast<T>(value);
+  }
   __syncthreads();  // the sums may be written over
-  if (threadIdx.x == 0) p.lse[row] = empty ? -INFINITY : max + log2f(sum);
-  for (int32_t i = threadIdx.x; i < p.head_dim; i += blockDim.x) {
-    const int64_t at = static_cast<int64_t>(blockIdx.y) * p.head_dim + i;
-    const auto a = static_cast<float>(p.out_a[token * p.stride_a + at]);
-    const auto b = static_cast<float>(p.out_b[token * p.stride_b + at]);
-    p.out[token * p.stride_out + at] = static_cast<T>(scale_a * a + scale_b * b);
+  if (threadIdx.x == 0) {
+    lse[token * states.num_heads + head] = empty ? -INFINITY : max + log2f(sum);
   }
 }
 
+template <typename T, typename States>
+void Launch(const States& states, const Tensor& out, float* lse, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(out.dim(0)), static_cast<unsigned>(out.dim(1)));
+  MergeKernel<<<grid, kThreads, 0, stream>>>(states, static_cast<T*>(out.data()), out.row_stride(),
+                                             lse);
+}
+
 template <typename T>
-void Launch(const MergeStateArgs& args, cudaStream_t stream) {
-  constexpr int kThreads = 128;
-  const dim3 grid(static_cast<unsigned>(args.out.dim(0)), static_cast<unsigned>(args.out.dim(1)));
-  const MergeParams<T> params = {.out_a = static_cast<const T*>(args.out_a.data()),
-                                 .lse_a = args.lse_a,
-                                 .out_b = static_cast<const T*>(args.out_b.data()),
-                                 .lse_b = args.lse_b,
-                                 .out = static_cast<T*>(args.out.data()),
-                                 .lse = args.lse,
-                                 .stride_a = args.out_a.row_stride(),
-                                 .stride_b = args.out_b.row_stride(),
-                                 .stride_out = args.out.row_stride(),
-                                 .head_dim = static_cast<int32_t>(args.out.dim(2))};
-  MergeState<<<grid, kThreads, 0, stream>>>(params);
+void LaunchPair(const MergeStateArgs& args, cudaStream_t stream) {
+  const PairOfStates<T> states = {
+      .out = {static_cast<const T*>(args.out_a.data()), static_cast<const T*>(args.out_b.data())},
+      .lse = {args.lse_a, args.lse_b},
+      .stride = {args.out_a.row_stride(), args.out_b.row_stride()},
+      .num_heads = static_cast<int32_t>(args.out.dim(1)),
+      .head_dim = static_cast<int32_t>(args.out.dim(2))};
+  Launch<T>(states, args.out, args.lse, stream);
+}
+
+template <typename T>
+void LaunchStacked(const MergeStatesArgs& args, cudaStream_t stream) {
+  const StackedStates<T> states = {.num_states = args.num_states,
+                                   .out = static_cast<const T*>(args.states.data()),
+                                   .lse = args.states_lse,
+                                   .stride = args.states.row_stride(),
+                                   .num_heads = static_cast<int32_t>(args.out.dim(1)),
+                                   .head_dim = static_cast<int32_t>(args.out.dim(2))};
+  Launch<T>(states, args.out, args.lse, stream);
 }
 
 }  // namespace
 
 void LaunchMergeState(const MergeStateArgs& args, cudaStream_t stream) {
-  CHECK(args.out.dtype() == args.out_a.dtype() && args.out.dtype() == args.out_b.dtype());
-  if (args.out.dim(0) == 0) return;
   switch (args.out.dtype()) {
     case DType::kF32:
-      return Launch<float>(args, stream);
+      return LaunchPair<float>(args, stream);
     case DType::kF16:
-      return Launch<__half>(args, stream);
+      return LaunchPair<__half>(args, stream);
     default:
-      return Launch<__nv_bfloat16>(args, stream);
+      return LaunchPair<__nv_bfloat16>(args, stream);
+  }
+}
+
+void LaunchMergeStates(const MergeStatesArgs& args, cudaStream_t stream) {
+  switch (args.out.dtype()) {
+    case DType::kF32:
+      return LaunchStacked<float>(args, stream);
+    case DType::kF16:
+      return LaunchStacked<__half>(args, stream);
+    default:
+      return LaunchStacked<__nv_bfloat16>(args, stream);
   }
 }
 

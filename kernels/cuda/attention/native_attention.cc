@@ -6,10 +6,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/arg_checks.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/attention/generic_attention.h"
 #include "kernels/cuda/attention/hopper_attention.h"
 #include "kernels/cuda/attention/kv_tensor_map.h"
+#include "kernels/cuda/attention/merge_state.h"
 #include "kernels/cuda/attention/native_plan.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/launch.cuh"
@@ -192,6 +194,18 @@ void NativeAttention::Run(Stream& stream, const AttentionPlan& plan, const Atten
   CudaStream::From(stream).Run("attention", [&](cudaStream_t s) {
     native_plan.is_tiled() ? RunTiled(native_plan, args, s) : RunGeneric(native_plan, args, s);
   });
+}
+
+void NativeAttention::MergeState(Stream& stream, const MergeStateArgs& args) {
+  CheckMerge(args);
+  if (args.out.dim(0) == 0) return;
+  CudaStream::From(stream).Run("MergeState", [&](cudaStream_t s) { LaunchMergeState(args, s); });
+}
+
+void NativeAttention::MergeStates(Stream& stream, const MergeStatesArgs& args) {
+  CheckMerge(args);
+  if (args.out.dim(0) == 0) return;
+  CudaStream::From(stream).Run("MergeStates", [&](cudaStream_t s) { LaunchMergeStates(args, s); });
 }
 
 }  // namespace quire::cuda

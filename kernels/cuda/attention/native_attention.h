@@ -21,6 +21,8 @@ class NativeAttention : public AttentionBackend {
                                                             const AttentionLimits& limits) override;
   void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) override;
   void Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) override;
+  void MergeState(Stream& stream, const MergeStateArgs& args) override;
+  void MergeStates(Stream& stream, const MergeStatesArgs& args) override;
 
  private:
   Device& device_;
