@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kTileRows = 8;     // weight rows of one mma
 constexpr int kChunk = 64;       // k of a warp's step: one 128-byte line of each weight row
-constexpr int kPrefetchK = 512;  // of each row, beyond the first loads
+[[maybe_unused]] constexpr int kPrefetchK = 512;  // of each row, beyond the first loads; sm_90 on
 
 struct GemvParams {
   const __nv_bfloat16* x;

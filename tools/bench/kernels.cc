@@ -122,8 +122,8 @@ absl::StatusOr<Json> MeasureStep(GraphTimer& timer, StepOps& step, const StepSha
               {"operations", rows}};
 }
 
-absl::StatusOr<Json> MeasureSteps(GraphTimer& timer, const KernelsFlags& flags,
-                                  const EngineConfig& config, const Limits& limits) {
+absl::Status MeasureSteps(GraphTimer& timer, const KernelsFlags& flags, const EngineConfig& config,
+                          const Limits& limits, Json* result) {
   std::vector<std::pair<std::string, StepShape>> steps;
   for (const int32_t batch : flags.batch_sizes) {
     steps.push_back({absl::StrCat("decode, batch ", batch, ", context ", flags.context),
@@ -136,12 +136,11 @@ absl::StatusOr<Json> MeasureSteps(GraphTimer& timer, const KernelsFlags& flags,
   for (const auto& [title, shape] : steps) shapes.push_back(shape);
   ASSIGN_OR_RETURN(const std::unique_ptr<StepOps> ops, StepOps::Create(timer, config, shapes));
   std::printf("%s, %s\n", ops->model().architecture.c_str(), DTypeName(ops->dtype()));
-  Json result = Json::array();
   for (const auto& [title, shape] : steps) {
     ASSIGN_OR_RETURN(Json step, MeasureStep(timer, *ops, shape, title, limits));
-    result.push_back(std::move(step));
+    result->push_back(std::move(step));
   }
-  return result;
+  return absl::OkStatus();
 }
 
 AttentionShape Uniform(const std::string& name, int32_t count, int32_t query_len, int32_t seq_len,
@@ -170,20 +169,20 @@ std::vector<AttentionShape> AttentionShapes(DeviceKind device) {
   return {Uniform(kDecode, 128, 1, 4096),
           skewed,
           Uniform(kEven, 64, 1, 1016),
+          Uniform(kPrefill, 4, 4096, 4096),
           Uniform("decode 1 x 8192", 1, 1, 8192),
           Uniform("decode 8 x 8192", 8, 1, 8192),
           Uniform("decode 64 x 2048", 64, 1, 2048),
           Uniform("decode 256 x 1024", 256, 1, 1024),
           Uniform("decode 64 x 1024, 16 q heads", 64, 1, 1024, 16),
-          Uniform(kPrefill, 4, 4096, 4096),
           Uniform("prefill 16 x 1024", 16, 1024, 1024),
           Uniform("prefill 1 x 16384", 1, 16384, 16384),
           Uniform("prefill 1 x 512 of 32768", 1, 512, 32768)};
 }
 
-absl::StatusOr<Json> MeasureAttention(GraphTimer& timer, const Limits& limits) {
+// Rows that were measured before something failed stay in `rows`.
+absl::Status MeasureAttention(GraphTimer& timer, const Limits& limits, Json* rows) {
   PrintHeader("attention, 32/8 heads of 128, bfloat16, blocks of 16 (bytes: K and V once)");
-  Json rows = Json::array();
   for (const AttentionShape& shape : AttentionShapes(timer.backend().device().info().kind)) {
     ASSIGN_OR_RETURN(const std::unique_ptr<AttentionCase> attention,
                      AttentionCase::Create(timer, shape));
@@ -193,10 +192,10 @@ absl::StatusOr<Json> MeasureAttention(GraphTimer& timer, const Limits& limits) {
         Row("attention", shape.name, 1, us, attention->kv_bytes(), attention->flops(), limits);
     row["plan_us"] = plan_us;
     PrintRow(row);
-    rows.push_back(std::move(row));
+    rows->push_back(std::move(row));
   }
   std::printf("\n");
-  return rows;
+  return absl::OkStatus();
 }
 
 // The figures that these rows stand for, where they were measured.
@@ -209,10 +208,13 @@ Json Figures(const Json& attention, const Limits& limits) {
     }
     return 0.0;
   };
-  if (value(kDecode, "us") == 0) return figures;
-  figures["decode_attn_read_ratio"] = value(kDecode, "tb_s") * 1e12 / limits.bytes_per_s;
-  figures["decode_attn_skew_ratio"] = value(kSkewed, "tb_s") / value(kEven, "tb_s");
-  figures["prefill_attn_tflops"] = value(kPrefill, "tflops");
+  if (value(kDecode, "us") > 0) {
+    figures["decode_attn_read_ratio"] = value(kDecode, "tb_s") * 1e12 / limits.bytes_per_s;
+  }
+  if (value(kEven, "us") > 0) {
+    figures["decode_attn_skew_ratio"] = value(kSkewed, "tb_s") / value(kEven, "tb_s");
+  }
+  if (value(kPrefill, "us") > 0) figures["prefill_attn_tflops"] = value(kPrefill, "tflops");
   return figures;
 }
 
@@ -223,17 +225,18 @@ absl::Status Measure(KernelsFlags& flags, const EngineConfig& config, Backend& b
   const Limits limits = {bytes_per_s, flops_per_s};
   std::printf("%s: reads %.3f TB/s, multiplies bfloat16 matrices at %.2f TFLOP/s\n\n",
               backend.device().info().name.c_str(), bytes_per_s * 1e-12, flops_per_s * 1e-12);
-  Json json = {{"device", backend.device().info().name}};
-  if (flags.only != "attention") {
-    ASSIGN_OR_RETURN(json["steps"], MeasureSteps(*timer, flags, config, limits));
+  Json json = {{"device", backend.device().info().name},
+               {"steps", Json::array()},
+               {"attention", Json::array()}};
+  absl::Status status;
+  if (flags.only != "steps") status = MeasureAttention(*timer, limits, &json["attention"]);
+  if (flags.only != "attention" && status.ok()) {
+    status = MeasureSteps(*timer, flags, config, limits, &json["steps"]);
   }
-  if (flags.only != "steps") {
-    ASSIGN_OR_RETURN(json["attention"], MeasureAttention(*timer, limits));
-  }
-  json["figures"] = Figures(json.value("attention", Json::array()), limits);
+  json["figures"] = Figures(json["attention"], limits);
   std::printf("%s\n", json["figures"].dump().c_str());
   if (!flags.json_file.empty()) std::ofstream(flags.json_file) << json.dump(2) << "\n";
-  return absl::OkStatus();
+  return status;
 }
 
 int Kernels(KernelsFlags& flags) {

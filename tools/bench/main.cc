@@ -20,6 +20,7 @@ int Fail(const std::string& message) {
 int main(int argc, char** argv) {
   using namespace quire::bench;  // NOLINT(google-build-using-namespace): the program is this
                                  // namespace
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what was measured is seen, whatever comes after
   CLI::App app("Benchmarks of quire-server and its engine.");
   app.name("quire-bench");
   app.require_subcommand(1);

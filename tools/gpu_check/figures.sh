@@ -39,7 +39,10 @@ take() {
   value=$(json_value "$logs/$name.json" "$3" "${4:-}")
   if [ -z "$value" ]; then
     num_missing=$((num_missing + 1))
-    say "$(printf '  %-32s missing: exit code %s, %s' "$key" "${exits[$name]}" "$(tail -n 1 "$logs/$name.log")")"
+    local reason
+    reason=$(grep -E '^quire-bench: |CHECK failed|error' "$logs/$name.log" | tail -n 1)
+    [ "${exits[$name]}" != 124 ] || reason="not done within its time; $reason"
+    say "$(printf '  %-32s missing: exit code %s, %s' "$key" "${exits[$name]}" "${reason:-$(tail -n 1 "$logs/$name.log")}")"
   else
     figure[$key]=$(awk -v v="$value" -v f="${5:-1}" 'BEGIN { printf "%.6g", v * f }')
     say "$(printf '  %-32s %s' "$key" "${figure[$key]}")"

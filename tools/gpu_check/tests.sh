@@ -35,8 +35,8 @@ count_python() {
 add_result() {
   passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
   say "$(printf '  %-44s %5d passed %3d failed %3d skipped  %s' "$1" "$2" "$3" "$4" "${6:-}")"
-  [ "$3" -eq 0 ] || grep -E '^\[  FAILED  \]|^FAILED|^(FAIL|ERROR):|Error|ERROR SUMMARY|error:' "$5" | sort -u |
-    head -12 | while read -r line; do say "      $line"; done
+  [ "$3" -eq 0 ] || grep -E '^\[  FAILED  \]|^FAILED|^(FAIL|ERROR):|Error|ERROR SUMMARY|error:|error while|CHECK failed' "$5" | grep -v ' ms)$' |
+    sort -u | head -12 | while read -r line; do say "      $line"; done
 }
 
 # in_background NAME SECONDS COMMAND...: leaves NAME.log and NAME.exit in $logs.
@@ -46,7 +46,7 @@ in_background() {
   {
     (cd "$share/source" && timeout -k 5 "$limit" "$@") >"$logs/$name.log" 2>&1
     echo $? >"$logs/$name.exit"
-  } &
+  } 2>/dev/null &  # the shell's own words about a crash
 }
 
 # Waits while as many as half the cores, at most 6, have work.
