@@ -232,9 +232,18 @@ struct NextItem {
   }
 };
 
+// Prefill on sm_90a is hopper_attention.cuh's: machine code that never runs there is left out.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+inline constexpr bool kHasPrefillTiles = false;
+#else
+inline constexpr bool kHasPrefillTiles = true;
+#endif
+
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kMinCtas)
     TiledAttention(const __grid_constant__ TiledParams p) {
+  constexpr bool kIsPrefill = Shape::kWarpsN == 1;
+  if constexpr (kIsPrefill && !kHasPrefillTiles) return;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ NextItem next;
   // The next kernel's CTAs would crowd onto the multiprocessors whose CTAs found no item: it is not
