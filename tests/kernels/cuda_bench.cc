@@ -18,6 +18,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/read_probe.h"
 #include "tests/kernels/cuda_bench_kernels.h"
 
 namespace quire {
@@ -31,6 +32,7 @@ class Bench {
       : backend_(OpenBackend({.kind = DeviceKind::kCuda}).value()),
         stream_(backend_->device().CreateStream().value()) {}
 
+  Backend& backend() { return *backend_; }
   Device& device() { return backend_->device(); }
   Ops& ops() { return backend_->ops(); }
   AttentionBackend& attention() { return *backend_->attention(AttentionPath::kNative); }
@@ -90,7 +92,8 @@ double ReadCeilingGBs(Bench& bench, int64_t bytes) {
   for (int i = 0; i < num_buffers; ++i) buffers.push_back(bench.RandomBf16(bytes / 2, i));
   const DeviceBuffer sink = bench.device().Allocate(4).value();
   const double us = bench.MedianUs(2 * num_buffers, [&](int i) {
-    ReadAll(buffers[i % num_buffers].data(), bytes, sink.as<uint32_t>(), bench.handle());
+    EnqueueRead(bench.backend(), bench.stream(), buffers[i % num_buffers].data(), bytes,
+                sink.as<uint32_t>());
   });
   return static_cast<double>(bytes) / us / 1e3;
 }

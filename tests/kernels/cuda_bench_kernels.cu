@@ -32,19 +32,6 @@ __global__ void FillF32(float* data, int64_t count, uint32_t seed, float scale) 
   }
 }
 
-__global__ void Read(const uint4* data, int64_t count, uint32_t* sink) {
-  uint4 sum = {};
-#pragma unroll 8
-  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += kCtas * kThreads) {
-    const uint4 value = __ldcs(data + i);
-    sum.x ^= value.x;
-    sum.y ^= value.y;
-    sum.z ^= value.z;
-    sum.w ^= value.w;
-  }
-  if ((sum.x ^ sum.y ^ sum.z ^ sum.w) == 0x12345678u) *sink = 1;
-}
-
 }  // namespace
 
 void FillRandomBf16(void* data, int64_t count, uint32_t seed, cudaStream_t stream) {
@@ -53,10 +40,6 @@ void FillRandomBf16(void* data, int64_t count, uint32_t seed, cudaStream_t strea
 
 void FillRandomF32(float* data, int64_t count, uint32_t seed, float scale, cudaStream_t stream) {
   FillF32<<<kCtas, kThreads, 0, stream>>>(data, count, seed, scale);
-}
-
-void ReadAll(const void* data, int64_t bytes, uint32_t* sink, cudaStream_t stream) {
-  Read<<<kCtas, kThreads, 0, stream>>>(static_cast<const uint4*>(data), bytes / 16, sink);
 }
 
 }  // namespace quire

@@ -15,6 +15,7 @@
 #include "kernels/backend.h"
 #include "kernels/base/check.h"
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/read_probe.h"
 #include "tests/kernels/cuda_bench_kernels.h"
 
 namespace quire {
@@ -105,7 +106,7 @@ class SamplingBench {
   double ReadUs(int64_t num_rows) {
     return MedianUs([&](int call) {
       const Tensor logits = Logits(call, num_rows, true);
-      ReadAll(logits.data(), logits.num_bytes(), results_.as<uint32_t>(), handle());
+      EnqueueRead(*backend_, *stream_, logits.data(), logits.num_bytes(), results_.as<uint32_t>());
     });
   }
 
