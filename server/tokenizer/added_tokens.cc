@@ -113,7 +113,8 @@ void AddedTokenMatcher::Split(std::string_view text, absl::Span<const ByteRange>
     if (match.token->rstrip) end = ExtendRight(text, end);
     if (covered < begin) spans->push_back({covered, begin, kNoToken});
     spans->push_back({begin, end, match.token->id});
-    covered = pos = end;
+    covered =
+        end;  // but white space that rstrip took may still be a token itself, as in the reference
   }
   if (covered < text.size()) spans->push_back({covered, text.size(), kNoToken});
 }

@@ -49,9 +49,10 @@ class AddedTokenMatcher {
   // `pattern` is not empty.
   void Add(std::string_view pattern, const AddedToken* token);
 
-  // Appends the tokens in valid `text` and the text between them, covering all of it. A special
-  // token counts only within one of `special_ranges`, which are in order and do not touch. Takes
-  // time proportional to the text and the longest pattern.
+  // Appends the tokens in valid `text` and the text between them, covering all of it. White space
+  // that one token takes along on its right may be another token, too. A special token counts only
+  // within one of `special_ranges`, which are in order and do not touch. Takes time proportional to
+  // the text and the longest pattern.
   void Split(std::string_view text, absl::Span<const ByteRange> special_ranges,
              std::vector<AddedSpan>* spans) const;
 

@@ -55,6 +55,7 @@ void ModelScratch::Trim() {
   constexpr size_t kKeep = 1 << 14;
   if (symbols.capacity() > kKeep) std::vector<Symbol>().swap(symbols);
   if (queue.capacity() > kKeep) std::vector<Candidate>().swap(queue);
+  if (path.capacity() > kKeep) std::vector<PathNode>().swap(path);
   if (key.capacity() > kKeep) std::string().swap(key);
 }
 
@@ -248,7 +249,7 @@ void BpeModel::MergeSymbols(ModelScratch* scratch) const {
     std::pop_heap(queue.begin(), queue.end(), LaterCandidate());
     const ModelScratch::Candidate best = queue.back();
     queue.pop_back();
-    ++scratch->num_queue_pops;
+    ++scratch->num_steps;
     const int32_t left = static_cast<int32_t>(best.rank_and_position & 0xFFFFFFFF);
     ModelScratch::Symbol& symbol = symbols[left];
     if (symbol.id == kNoToken || symbol.next == kNone) continue;

@@ -26,11 +26,19 @@ struct ModelScratch {
     TokenId merged_id;
   };
 
-  std::vector<Symbol> symbols;
-  std::vector<Candidate> queue;
+  // The last token of the best spelling of a text so far, and a link along that spelling.
+  struct PathNode {
+    double score = 0;
+    uint32_t link = 0;
+    TokenId id = -1;
+  };
+
+  std::vector<Symbol> symbols;   // BPE
+  std::vector<Candidate> queue;  // BPE
+  std::vector<PathNode> path;    // Unigram; by the offset where the token ends
   std::string key;
   WordCache cache;
-  int64_t num_queue_pops = 0;  // work done so far, for tests of how it grows
+  int64_t num_steps = 0;  // queue or trie operations so far, for tests of how they grow
 
   // Gives back what an unusually long piece took.
   void Trim();

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "server/tokenizer/charsmap.h"
 #include "server/tokenizer/errors.h"
 #include "server/tokenizer/json_access.h"
 #include "server/tokenizer/span_finder.h"
@@ -21,6 +23,11 @@ constexpr char kWhere[] = "normalizer";
 bool IsAscii(const std::string& text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return static_cast<uint8_t>(c) < 0x80; });
+}
+
+absl::Status TooLong(std::string_view normalizer) {
+  return absl::ResourceExhaustedError(
+      Concat("the tokenizer's ", normalizer, " normalizer makes this text too long"));
 }
 
 // A text made anew character by character: `change(code_point, &out)` appends what becomes of each.
@@ -137,10 +144,7 @@ class ReplaceStep final : public NormalizerStep {
     size_t num_bytes = 0;
     for (const Span& span : spans)
       num_bytes += span.is_match ? content_.size() : span.end - span.begin;
-    if (num_bytes > kMaxNormalizedBytes) {
-      return absl::ResourceExhaustedError(
-          "the tokenizer's Replace normalizer makes this text too long");
-    }
+    if (num_bytes > kMaxNormalizedBytes) return TooLong("Replace");
     *text = ReplaceMatches(*text, spans, content_);
     return absl::OkStatus();
   }
@@ -191,10 +195,40 @@ class CharStep final : public NormalizerStep {
   const Change change_;
 };
 
+class CharsmapStep final : public NormalizerStep {
+ public:
+  explicit CharsmapStep(Charsmap charsmap) : charsmap_(std::move(charsmap)) {}
+
+  absl::Status Apply(std::string* text, RegexScratch*) const override {
+    std::string out;
+    out.reserve(text->size());
+    charsmap_.Append(*text, kMaxNormalizedBytes, &out);
+    if (out.size() > kMaxNormalizedBytes) return TooLong("Precompiled");
+    *text = std::move(out);
+    return absl::OkStatus();
+  }
+
+ private:
+  const Charsmap charsmap_;
+};
+
+// The first step of SentencePiece's own normalisation: no control characters, one kind of blank.
+void AppendNmt(char32_t c, std::string* out) {
+  const bool is_dropped = (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) ||
+                          c == 0x7F || c == 0x8F || c == 0x9F;
+  if (is_dropped) return;
+  const bool is_blank = c == '\t' || c == '\n' || c == '\f' || c == '\r' || c == 0x1680 ||
+                        (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                        c == 0xFEFF || c == 0xFFFD;
+  AppendUtf8(is_blank ? ' ' : c, out);
+}
+
 void AppendLowercase(char32_t c, std::string* out) {
   constexpr char32_t kCapitalIWithDot = 0x130;  // the one character whose lower case is two
   if (c == kCapitalIWithDot) {
     out->append("i\u0307");
+  } else if (const auto small = SmallLetterOfRecentCapital(c)) {
+    AppendUtf8(*small, out);
   } else {
     AppendUtf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
   }
@@ -211,7 +245,18 @@ absl::StatusOr<std::unique_ptr<NormalizerStep>> ParseStep(const std::string& typ
   if (type == "NFKC") return std::make_unique<NormalFormStep>(true, true);
   if (type == "NFKD") return std::make_unique<NormalFormStep>(true, false);
   if (type == "Lowercase") return std::make_unique<CharStep>(&AppendLowercase);
+  if (type == "Nmt") return std::make_unique<CharStep>(&AppendNmt);
   if (type == "StripAccents") return std::make_unique<CharStep>(&AppendUnlessAccent);
+  if (type == "Precompiled") {
+    constexpr char kKey[] = "precompiled_charsmap";
+    ASSIGN_OR_RETURN(const std::string base64, GetString(json, kKey, "normalizer Precompiled"));
+    std::string blob;
+    if (!absl::Base64Unescape(base64, &blob)) {
+      return InvalidArgument("normalizer Precompiled: \"", kKey, "\" must be base64");
+    }
+    ASSIGN_OR_RETURN(Charsmap charsmap, Charsmap::Parse(blob));
+    return std::make_unique<CharsmapStep>(std::move(charsmap));
+  }
   if (type == "Prepend") {
     ASSIGN_OR_RETURN(std::string prefix, GetString(json, "prepend", "normalizer Prepend"));
     return std::make_unique<PrependStep>(std::move(prefix));

@@ -15,11 +15,20 @@
 namespace quire {
 namespace {
 
-// \w as the members of a class: PCRE2's own leaves out marks and connectors other than '_'.
-constexpr std::string_view kWordMembers = "\\p{L}\\p{M}\\p{Nd}\\p{Pc}";
-constexpr std::string_view kWordBorder =
-    "(?:(?<=[\\p{L}\\p{M}\\p{Nd}\\p{Pc}])(?![\\p{L}\\p{M}\\p{Nd}\\p{Pc}])|"
-    "(?<![\\p{L}\\p{M}\\p{Nd}\\p{Pc}])(?=[\\p{L}\\p{M}\\p{Nd}\\p{Pc}]))";
+// \w as the members of a class: letters, marks, numbers of some kinds, connectors, and the letters
+// in circles and squares. PCRE2's own has fewer.
+constexpr std::string_view kWordMembers =
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}"
+    "\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}";
+// Outside of a class, the superscripts and fractions of Latin-1 belong to it, too.
+constexpr std::string_view kWordMembersOutsideOfClass = "\\xB2\\xB3\\xB9\\xBC-\\xBE";
+
+std::string Word() { return Concat("[", kWordMembers, kWordMembersOutsideOfClass, "]"); }
+
+std::string WordBorder() {
+  const std::string word = Word();
+  return Concat("(?:(?<=", word, ")(?!", word, ")|(?<!", word, ")(?=", word, "))");
+}
 
 constexpr std::array<std::string_view, 37> kCategories = {
     "C",  "Cc", "Cf", "Cn", "Co", "Cs", "L",  "Ll", "Lm", "Lo", "Lt", "Lu", "M",
@@ -96,12 +105,12 @@ class Translator {
       case 'P':
         return Property();
       case 'w':
-        return Replace(2, in_class_ ? std::string(kWordMembers) : Concat("[", kWordMembers, "]"));
+        return Replace(2, in_class_ ? std::string(kWordMembers) : Word());
       case 'W':
         if (in_class_) return Unsupported("\\W inside a class");
-        return Replace(2, Concat("[^", kWordMembers, "]"));
+        return Replace(2, Concat("[^", kWordMembers, kWordMembersOutsideOfClass, "]"));
       case 'b':
-        return Replace(2, in_class_ ? "\\x08" : kWordBorder);
+        return Replace(2, in_class_ ? "\\x08" : WordBorder());
       case 'h':
         return Replace(2, in_class_ ? "0-9a-fA-F" : "[0-9a-fA-F]");
       case 'v':

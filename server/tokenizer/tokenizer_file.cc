@@ -16,20 +16,25 @@ class TokenizerFileReader {
 
   bool null() { return AddValue(nullptr); }
   bool boolean(bool value) { return AddValue(value); }
-  bool number_float(double value, const std::string&) { return AddValue(value); }
+  bool number_float(double value, const std::string&) {
+    return table_ == Table::kPieces ? AddScore(value) : AddValue(value);
+  }
   bool binary(std::vector<uint8_t>&) { return Fail("binary values are not JSON"); }
 
   bool number_integer(int64_t value) {
+    if (table_ == Table::kPieces) return AddScore(static_cast<double>(value));
     return table_ == Table::kVocab ? AddVocabId(value) : AddValue(value);
   }
 
   bool number_unsigned(uint64_t value) {
+    if (table_ == Table::kPieces) return AddScore(static_cast<double>(value));
     if (table_ != Table::kVocab) return AddValue(value);
     constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
     return AddVocabId(static_cast<int64_t>(std::min(value, kMax)));
   }
 
   bool string(std::string& value) {
+    if (table_ == Table::kPieces) return AddPieceText(value);
     return table_ == Table::kMerges ? AddMergeText(value) : AddValue(std::move(value));
   }
 
@@ -44,12 +49,7 @@ class TokenizerFileReader {
 
   bool start_object(size_t) {
     if (table_ != Table::kNone) return FailTable();
-    if (IsInModel() && key_ == "vocab") {
-      file_.vocab_texts_.clear();
-      file_.vocab_ids_.clear();
-      table_ = Table::kVocab;
-      return true;
-    }
+    if (IsInModel() && key_ == "vocab") return OpenVocab(Table::kVocab);
     return Open(nlohmann::json::object());
   }
 
@@ -63,11 +63,13 @@ class TokenizerFileReader {
   }
 
   bool start_array(size_t) {
-    if (table_ == Table::kMerges && pair_size_ == kNoPair) {
+    const bool holds_pairs = table_ == Table::kMerges || table_ == Table::kPieces;
+    if (holds_pairs && pair_size_ == kNoPair) {
       pair_size_ = 0;
       return true;
     }
     if (table_ != Table::kNone) return FailTable();
+    if (IsInModel() && key_ == "vocab") return OpenVocab(Table::kPieces);
     if (IsInModel() && key_ == "merges") {
       file_.merge_texts_.clear();
       table_ = Table::kMerges;
@@ -77,7 +79,7 @@ class TokenizerFileReader {
   }
 
   bool end_array() {
-    if (table_ == Table::kMerges) {
+    if (table_ != Table::kNone) {
       if (pair_size_ == kNoPair) {
         table_ = Table::kNone;
         return true;
@@ -96,7 +98,7 @@ class TokenizerFileReader {
   }
 
  private:
-  enum class Table { kNone, kVocab, kMerges };
+  enum class Table { kNone, kVocab, kPieces, kMerges };  // kPieces: a vocabulary with scores
   static constexpr int kNoPair = -1;
   static constexpr size_t kMaxDepth = 64;
   static constexpr size_t kMaxValues = 1 << 22;
@@ -109,6 +111,29 @@ class TokenizerFileReader {
   TokenizerFile::Text Store(std::string_view text) {
     file_.bytes_.append(text);
     return {file_.bytes_.size() - text.size(), text.size()};
+  }
+
+  bool OpenVocab(Table form) {
+    file_.vocab_texts_.clear();
+    file_.vocab_ids_.clear();
+    file_.vocab_scores_.clear();
+    table_ = form;
+    return true;
+  }
+
+  bool AddPieceText(std::string_view text) {
+    if (pair_size_ != 0) return FailTable();
+    pair_size_ = 1;
+    file_.vocab_ids_.push_back(static_cast<int64_t>(file_.vocab_texts_.size()));
+    file_.vocab_texts_.push_back(Store(text));
+    return true;
+  }
+
+  bool AddScore(double score) {
+    if (pair_size_ != 1) return FailTable();
+    pair_size_ = 2;
+    file_.vocab_scores_.push_back(score);
+    return true;
   }
 
   bool AddVocabId(int64_t id) {
@@ -167,9 +192,11 @@ class TokenizerFileReader {
   }
 
   bool FailTable() {
-    return Fail(table_ == Table::kVocab
-                    ? "\"model.vocab\" must map texts to integers"
-                    : "\"model.merges\" must list pairs, each as \"a b\" or as [\"a\", \"b\"]");
+    if (table_ == Table::kMerges) {
+      return Fail("\"model.merges\" must list pairs, each as \"a b\" or as [\"a\", \"b\"]");
+    }
+    return Fail(table_ == Table::kVocab ? "\"model.vocab\" must map texts to integers"
+                                        : "\"model.vocab\" must list pairs of a text and a number");
   }
 
   bool Fail(std::string message) {

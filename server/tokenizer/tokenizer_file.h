@@ -27,6 +27,9 @@ class TokenizerFile {
   std::vector<std::string_view> VocabTexts() const;
   const std::vector<int64_t>& vocab_ids() const { return vocab_ids_; }
 
+  // The scores of model.vocab where it is a list of [text, score], as Unigram has it; else empty.
+  const std::vector<double>& vocab_scores() const { return vocab_scores_; }
+
   // model.merges by rank, from either form ("a b" or ["a", "b"]).
   std::vector<std::pair<std::string_view, std::string_view>> Merges() const;
 
@@ -44,6 +47,7 @@ class TokenizerFile {
   std::string bytes_;  // of all texts of the tables
   std::vector<Text> vocab_texts_;
   std::vector<int64_t> vocab_ids_;
+  std::vector<double> vocab_scores_;
   std::vector<Text> merge_texts_;  // left and right in turn
 };
 

@@ -11,6 +11,7 @@
 #include "server/tokenizer/json_access.h"
 #include "server/tokenizer/tokenizer.h"
 #include "server/tokenizer/tokenizer_file.h"
+#include "server/tokenizer/unigram_model.h"
 
 namespace quire {
 namespace {
@@ -63,6 +64,23 @@ absl::StatusOr<BpeOptions> ParseBpeOptions(const nlohmann::json& model) {
   if (!dropout.is_null() && dropout != 0) {
     return Unimplemented("model: \"dropout\" is for training; set it to null");
   }
+  return options;
+}
+
+absl::StatusOr<UnigramOptions> ParseUnigramOptions(const nlohmann::json& model,
+                                                   const TokenizerFile& file) {
+  if (file.vocab_scores().empty()) {
+    return InvalidArgument(
+        "model: Unigram needs a \"vocab\" that lists pairs of a text and a score");
+  }
+  UnigramOptions options;
+  options.texts = file.VocabTexts();
+  options.scores = file.vocab_scores();
+  // There is always text that no vocabulary of scored pieces can spell.
+  const int64_t max_id = static_cast<int64_t>(options.texts.size()) - 1;
+  ASSIGN_OR_RETURN(const int64_t unk_id, GetCount(model, "unk_id", max_id, "model"));
+  options.unk_id = static_cast<TokenId>(unk_id);
+  ASSIGN_OR_RETURN(options.byte_fallback, GetBool(model, "byte_fallback", false, "model"));
   return options;
 }
 
@@ -123,10 +141,21 @@ absl::Status Tokenizer::ReadModel(const TokenizerFile& file) {
   const nlohmann::json model = Member(file.rest(), "model");
   ASSIGN_OR_RETURN(const std::string type,
                    model.contains("type") ? GetString(model, "type", "model") : "BPE");
-  if (type != "BPE") {
-    return Unimplemented("the model type \"", type, "\" is not supported; use BPE");
+  if (type == "Unigram") {
+    if (pre_tokenizer_.is_byte_level()) {
+      return Unimplemented(
+          "the model type \"Unigram\" after the pre_tokenizer \"ByteLevel\" is not ", "supported");
+    }
+    ASSIGN_OR_RETURN(const UnigramOptions options, ParseUnigramOptions(model, file));
+    ASSIGN_OR_RETURN(model_, UnigramModel::Create(options, added_.special_ids()));
+    return absl::OkStatus();
   }
-  if (file.vocab_ids().empty()) return InvalidArgument("\"model.vocab\" is missing or empty");
+  if (type != "BPE") {
+    return Unimplemented("the model type \"", type, "\" is not supported; use BPE or Unigram");
+  }
+  if (file.vocab_ids().empty() || !file.vocab_scores().empty()) {
+    return InvalidArgument("model: BPE needs a \"vocab\" that maps texts to ids");
+  }
   ASSIGN_OR_RETURN(BpeOptions options, ParseBpeOptions(model));
   options.is_byte_level = pre_tokenizer_.is_byte_level();
   ASSIGN_OR_RETURN(model_, BpeModel::Create(&vocabulary_, std::move(options), file.Merges(),

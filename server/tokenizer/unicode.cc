@@ -140,4 +140,10 @@ bool IsInertInNormalForms(char32_t code_point) {
   return FindRange(kInertRanges, kNumInertRanges, code_point) != nullptr;
 }
 
+std::optional<char32_t> SmallLetterOfRecentCapital(char32_t code_point) {
+  const CapitalRange* range = FindRange(kCapitalRanges, kNumCapitalRanges, code_point);
+  if (range == nullptr) return std::nullopt;
+  return static_cast<char32_t>(static_cast<int32_t>(code_point) + range->offset);
+}
+
 }  // namespace quire

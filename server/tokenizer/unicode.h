@@ -78,4 +78,7 @@ bool ReplaceRecentCharacters(std::string_view text, std::string* out);
 // it.
 bool IsInertInNormalForms(char32_t code_point);
 
+// The small letter of a capital that is newer than Unicode 14.0, or nothing for other characters.
+std::optional<char32_t> SmallLetterOfRecentCapital(char32_t code_point);
+
 }  // namespace quire

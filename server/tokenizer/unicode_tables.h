@@ -36,4 +36,14 @@ struct InertRange {
 extern const InertRange kInertRanges[];  // sorted
 extern const size_t kNumInertRanges;
 
+// Code points first..last are capitals newer than Unicode 14.0; their small letters are `offset`
+// further on.
+struct CapitalRange {
+  uint32_t first;
+  uint32_t last;
+  int32_t offset;
+};
+extern const CapitalRange kCapitalRanges[];  // sorted
+extern const size_t kNumCapitalRanges;
+
 }  // namespace quire

@@ -42,9 +42,10 @@ def classes_of(code_point):
         bits |= WORD
     # These two follow older versions of Unicode in the reference.
     text = chr(code_point)
-    if category[0] == "M" and not STRIP_ACCENTS.normalize_str(text):
+    is_surrogate = category == "Cs"
+    if not is_surrogate and not STRIP_ACCENTS.normalize_str(text):
         bits |= ACCENT
-    if category[0] in "PS" and len(PUNCTUATION_SPLIT.pre_tokenize_str(f"a{text}b")) == 3:
+    if not is_surrogate and len(PUNCTUATION_SPLIT.pre_tokenize_str(f"a{text}b")) == 3:
         bits |= PUNCTUATION
     return bits
 
@@ -107,11 +108,21 @@ def inert_characters():
     return result
 
 
+def recent_capitals():
+    """The capitals that came after Python 3.11's Unicode, and how far behind them their small letters are."""
+    lower = normalizers.Lowercase().normalize_str
+    code_points = (c for c in range(NUM_CODE_POINTS) if not 0xD800 <= c <= 0xDFFF)
+    changed = {c: lower(chr(c)) for c in code_points if lower(chr(c)) != chr(c).lower()}
+    assert all(len(small) == 1 for small in changed.values())
+    return {c: ord(small) - c for c, small in changed.items()}
+
+
 def write_table(out, name, struct, ranges):
     out.write(f"const {struct} {name}[] = {{\n")
     line = "   "
     for first, last, value in ranges:
-        entry = f" {{0x{first:X}, 0x{last:X}}}," if value is True else f" {{0x{first:X}, 0x{last:X}, 0x{value:X}}},"
+        third = "" if value is True else f", {'-' if value < 0 else ''}0x{abs(value):X}"
+        entry = f" {{0x{first:X}, 0x{last:X}{third}}},"
         if len(line) + len(entry) > 120:
             out.write(line + "\n")
             line = "   "
@@ -125,8 +136,8 @@ def main():
     substitutes = stand_ins()
     with open(sys.argv[1], "w", encoding="ascii") as out:
         out.write("// Written by tools/tokenizer/make_unicode_tables.py from Unicode data; do not edit.\n"
-                  "// The data: Copyright 1991-2024 Unicode, Inc., Unicode License V3 "
-                  "(https://www.unicode.org/license.txt).\n"
+                  "// The data: Copyright 1991-2024 Unicode, Inc., Unicode License V3\n"
+                  "// (https://www.unicode.org/license.txt).\n"
                   '#include "server/tokenizer/unicode_tables.h"\n\nnamespace quire {\n\n'
                   "// clang-format off\n")
         write_table(out, "kClassRanges", "ClassRange", ranges_of(classes_of))
@@ -135,6 +146,8 @@ def main():
         out.write("\n")
         inert = inert_characters()
         write_table(out, "kInertRanges", "InertRange", ranges_of(lambda c: c in inert))
+        out.write("\n")
+        write_table(out, "kCapitalRanges", "CapitalRange", ranges_of(recent_capitals().get))
         out.write("// clang-format on\n\n}  // namespace quire\n")
 
 

@@ -115,7 +115,7 @@ int64_t QueuePops(size_t num_bytes) {
   std::vector<TokenId> ids;
   (*model)->Encode(std::string(num_bytes, 'a'), &scratch, &ids);
   EXPECT_EQ(ids.size(), num_bytes / 8);
-  return scratch.num_queue_pops;
+  return scratch.num_steps;
 }
 
 TEST(BpeModelTest, WorkGrowsAsTheWord) {

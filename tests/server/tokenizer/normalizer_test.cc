@@ -52,9 +52,18 @@ TEST(NormalizerTest, PrependAndReplace) {
       "a b");
 }
 
+TEST(NormalizerTest, NmtDropsControlsAndKnowsOneBlank) {
+  EXPECT_EQ(Normalize(R"({"type": "Nmt"})", "a\tb\nc\u200Bd\u2581e\uFFFDf\u3000g"),
+            "a b c d e f\u3000g");
+  EXPECT_EQ(Normalize(R"({"type": "Nmt"})", "\x01\x08x\x0B\x0Ey\x1F\x7Fz\u008F\u009F\u0080"),
+            "xyz\u0080");
+}
+
 TEST(NormalizerTest, LowercaseStripAndAccents) {
   EXPECT_EQ(Normalize(R"({"type": "Lowercase"})", "ÀBC ΣΑΣ İ"), "àbc σασ i\u0307");
-  EXPECT_EQ(Normalize(R"({"type": "StripAccents"})", "e\u0301a"), "ea");
+  EXPECT_EQ(Normalize(R"({"type": "Lowercase"})", "\U00010D50\uA7CB\u1C89"),
+            "\U00010D70\u0264\u1C8A");
+  EXPECT_EQ(Normalize(R"({"type": "StripAccents"})", "e\u0301a\u1CF2"), "ea");
   EXPECT_EQ(Normalize(R"({"type": "Strip"})", " \u3000a b\n"), "a b");
   EXPECT_EQ(Normalize(R"({"type": "Strip", "strip_left": false, "strip_right": true})", " a "),
             " a");
@@ -70,8 +79,8 @@ TEST(NormalizerTest, SequencesNest) {
 }
 
 TEST(NormalizerTest, ErrorsNameTheComponent) {
-  EXPECT_THAT(Normalize(R"({"type": "Precompiled"})", ""),
-              HasSubstr("\"Precompiled\" is not supported"));
+  EXPECT_THAT(Normalize(R"({"type": "BertNormalizer"})", ""),
+              HasSubstr("\"BertNormalizer\" is not supported"));
   EXPECT_THAT(Normalize(R"({"type": "Prepend"})", ""),
               HasSubstr("Prepend: \"prepend\" must be a string"));
   EXPECT_THAT(Normalize(R"({"type": 3})", ""), HasSubstr("\"type\" must be a string"));

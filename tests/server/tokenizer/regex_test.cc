@@ -54,6 +54,9 @@ TEST(RegexTest, WordClassesAreOnigurumas) {
   EXPECT_THAT(Parts("\\w+", "e\u0301_\u203F2!"), ElementsAre("e\u0301_\u203F2", "(!)"));
   EXPECT_THAT(Parts("\\W", "a\u0301-"), ElementsAre("(a\u0301)", "-"));
   EXPECT_THAT(Parts("[\\w-]+", "a\u0301-+"), ElementsAre("a\u0301-", "(+)"));
+  EXPECT_THAT(Parts("\\w+", "a\u2167\u3007Ⓐ🅰²½+"), ElementsAre("a\u2167\u3007Ⓐ🅰²½", "(+)"));
+  EXPECT_THAT(Parts("[\\w]+", "aⅧⒶ²½"), ElementsAre("aⅧⒶ", "(²½)"));
+  EXPECT_THAT(Parts("\\w\\b", "aⅧ²"), ElementsAre("(aⅧ)", "²"));
   EXPECT_THAT(Parts("e\\b", "e\u0301 e"), ElementsAre("(e\u0301 )", "e"));
   EXPECT_THAT(Parts("\\h+", "0aFg"), ElementsAre("0aF", "(g)"));
 }

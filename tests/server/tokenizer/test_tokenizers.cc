@@ -54,13 +54,25 @@ json SentencePieceJson(const std::vector<std::string>& alphabet, const Merges& m
   return result;
 }
 
+json UnigramJson(const Pieces& pieces, double unk_score) {
+  json vocab = json::array({json::array({"<unk>", unk_score})});
+  for (const auto& [text, score] : pieces) vocab.push_back({text, score});
+  return {{"version", "1.0"},
+          {"added_tokens", json::array()},
+          {"model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", std::move(vocab)}}}};
+}
+
 TokenId AddToken(json* tokenizer, std::string_view content, const json& flags) {
   const std::string text(content);
   const json& vocab = (*tokenizer)["model"]["vocab"];
   json token = flags;
   token["content"] = text;
-  token["id"] = vocab.contains(text) ? vocab[text].get<size_t>()
-                                     : vocab.size() + (*tokenizer)["added_tokens"].size();
+  size_t id = vocab.size() + (*tokenizer)["added_tokens"].size();
+  if (vocab.is_object() && vocab.contains(text)) id = vocab[text].get<size_t>();
+  for (size_t i = 0; vocab.is_array() && i < vocab.size(); ++i) {
+    if (vocab[i][0] == text) id = i;
+  }
+  token["id"] = id;
   (*tokenizer)["added_tokens"].push_back(token);
   return token["id"].get<TokenId>();
 }

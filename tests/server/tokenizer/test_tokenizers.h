@@ -22,6 +22,10 @@ nlohmann::json ByteLevelJson(const Merges& merges);
 // one id per character of `alphabet`, then one per merge. "▁" is a blank; text gets one in front.
 nlohmann::json SentencePieceJson(const std::vector<std::string>& alphabet, const Merges& merges);
 
+// A Unigram of these texts and scores, by id from 1; id 0 is <unk>.
+using Pieces = std::vector<std::pair<std::string, double>>;
+nlohmann::json UnigramJson(const Pieces& pieces, double unk_score = 0);
+
 // Adds an added token with the next free id, or with the id of an existing token of that text.
 // `flags` are the members to set, for example {{"special", true}}. Returns its id.
 TokenId AddToken(nlohmann::json* tokenizer, std::string_view content, const nlohmann::json& flags);

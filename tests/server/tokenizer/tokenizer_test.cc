@@ -250,8 +250,8 @@ TEST(TokenizerTest, ErrorsNameWhatIsWrong) {
     EXPECT_FALSE(status.ok()) << path;
     return std::string(status.message());
   };
-  EXPECT_THAT(error("/model/type", "Unigram"),
-              HasSubstr("model type \"Unigram\" is not supported"));
+  EXPECT_THAT(error("/model/type", "WordPiece"),
+              HasSubstr("model type \"WordPiece\" is not supported"));
   EXPECT_THAT(error("/model/type", 1), HasSubstr("\"type\" must be a string"));
   EXPECT_THAT(error("/model", nullptr), HasSubstr("vocab"));
   EXPECT_THAT(error("/model/dropout", 0.1), HasSubstr("dropout"));

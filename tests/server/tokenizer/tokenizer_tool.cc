@@ -1,14 +1,23 @@
 // Encodes and decodes for tests in other languages. usage: tokenizer_tool MODEL_FOLDER
-// Each line on standard input is a JSON value; each answer a line of JSON on standard output:
+// Each line on standard input is a JSON value, each answer a line of JSON on standard output; an
+// empty line brings all answers so far:
 //   "text"                     -> ids, with the special tokens around it, those in the text parsed
 //   {"plain": "text"}          -> ids, with nothing around it and special tokens as plain text
 //   [1, 2, 3]                  -> text, special tokens shown
 //   {"skip": [1, 2, 3]}        -> text, special tokens skipped
 //   {"stream": [1, 2, 3]}      -> text as a stream decoder gives it, special tokens shown
+//   {"splits": [1, 2, 3]}      -> null if a stream that ends after the n-th token has the text of
+//                                 those n tokens decoded at once, for every n; else the first n
+//   {"hex": "61c3"}            -> ids as for "text", of these bytes
+//   {"time": ["text"]}         -> bytes per second of the thread's time, encoding these as plain
+//   text
+#include <cstddef>
 #include <cstdio>
+#include <ctime>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,6 +44,44 @@ std::string DecodeAsStream(const std::shared_ptr<const quire::Tokenizer>& tokeni
   return text;
 }
 
+json FirstWrongSplit(const std::shared_ptr<const quire::Tokenizer>& tokenizer,
+                     const std::vector<TokenId>& ids) {
+  for (size_t n = 0; n <= ids.size(); ++n) {
+    const std::vector<TokenId> head(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n));
+    if (DecodeAsStream(tokenizer, head) != tokenizer->Decode(head, /*skip_special_tokens=*/false))
+      return n;
+  }
+  return nullptr;
+}
+
+std::string Bytes(std::string_view hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16)));
+  }
+  return bytes;
+}
+
+double ThreadSeconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+json BytesPerSecond(const quire::Tokenizer& tokenizer, const std::vector<std::string>& texts,
+                    int num_rounds) {
+  json speeds = json::array();
+  for (int round = 0; round < num_rounds; ++round) {
+    size_t num_bytes = 0;
+    const double started = ThreadSeconds();
+    for (const std::string& text : texts) {
+      if (tokenizer.Encode(text, {.add_special_tokens = false}).ok()) num_bytes += text.size();
+    }
+    speeds.push_back(static_cast<double>(num_bytes) / (ThreadSeconds() - started));
+  }
+  return speeds;
+}
+
 json Answer(const std::shared_ptr<const quire::Tokenizer>& tokenizer, const json& request) {
   if (request.is_string()) {
     return Ids(tokenizer->Encode(request.get<std::string>(),
@@ -42,6 +89,17 @@ json Answer(const std::shared_ptr<const quire::Tokenizer>& tokenizer, const json
   }
   if (request.is_array()) {
     return tokenizer->Decode(request.get<std::vector<TokenId>>(), /*skip_special_tokens=*/false);
+  }
+  if (request.contains("hex")) {
+    return Ids(tokenizer->Encode(Bytes(request["hex"].get<std::string>()),
+                                 {.add_special_tokens = true, .parse_special_tokens = true}));
+  }
+  if (request.contains("splits")) {
+    return FirstWrongSplit(tokenizer, request["splits"].get<std::vector<TokenId>>());
+  }
+  if (request.contains("time")) {
+    return BytesPerSecond(*tokenizer, request["time"].get<std::vector<std::string>>(),
+                          request.at("rounds").get<int>());
   }
   if (request.contains("plain")) {
     return Ids(tokenizer->Encode(request["plain"].get<std::string>(),
@@ -68,6 +126,14 @@ int main(int argc, char** argv) {
     return 66;
   }
   std::string line;
-  while (std::getline(std::cin, line)) std::cout << Answer(*tokenizer, json::parse(line)) << '\n';
+  std::ios::sync_with_stdio(false);
+  std::cin.tie(nullptr);
+  while (std::getline(std::cin, line)) {
+    if (line.empty()) {
+      std::cout.flush();
+    } else {
+      std::cout << Answer(*tokenizer, json::parse(line)) << '\n';
+    }
+  }
   return 0;
 }
