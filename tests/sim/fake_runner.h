@@ -35,7 +35,7 @@ class FakeRunner {
  public:
   // The stream that a sequence must produce; known while it is unfinished or in flight.
   using Lookup = std::function<const ExpectedStream&(const SequenceKey&)>;
-  using Fail = std::function<void(std::string)>;
+  using Fail = std::function<void(const std::string&)>;
 
   FakeRunner(const SchedulerConfig& config, const BlockManagerConfig& blocks, Lookup lookup,
              Fail fail);

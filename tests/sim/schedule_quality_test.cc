@@ -28,6 +28,7 @@ struct JobReport {
   int64_t start = -1;  // the step in which it first ran
   int64_t first_token = -1;
   int64_t end = -1;
+  int64_t num_preemptions = 0;
 };
 
 struct Report {
@@ -71,7 +72,9 @@ Report RunJobs(const std::vector<Job>& jobs, int64_t num_blocks, size_t lookahea
       JobReport& job = report.jobs[event.key.request];
       if (event.kind == SequenceEvent::Kind::kStarted && job.start < 0) job.start = now;
       if (event.kind == SequenceEvent::Kind::kToken && job.first_token < 0) job.first_token = now;
-      if (event.kind == SequenceEvent::Kind::kFinished) job.end = now;
+      if (event.kind != SequenceEvent::Kind::kFinished) continue;
+      job.end = now;
+      job.num_preemptions += event.num_preemptions;
     }
   }
   report.num_preemptions = h.scheduler.stats().num_preemptions;
@@ -200,6 +203,36 @@ TEST(ScheduleQualityTest, FewPreemptions) { ExpectFewPreemptions(/*lookahead=*/0
 
 TEST(ScheduleQualityTest, FewPreemptionsWithLookahead) {
   ExpectFewPreemptions(/*lookahead=*/1, 1.0);
+}
+
+// The second one lacks a block until the first ends, and keeps what it has.
+TEST(ScheduleQualityTest, WhoLacksABlockWaitsForIt) {
+  const Report report = RunJobs({{.num_prompt_tokens = 4, .num_answer_tokens = 8},
+                                 {.num_prompt_tokens = 8, .num_answer_tokens = 16}},
+                                /*num_blocks=*/6);
+  EXPECT_GT(report.num_steps, 16);  // it did have to wait
+  EXPECT_EQ(report.num_preemptions, 0);
+}
+
+// The first one outgrows the pool; what the third one gives up is enough for it and the second.
+TEST(ScheduleQualityTest, TheWorstRankedMakesWay) {
+  const Report report = RunJobs({{.num_prompt_tokens = 4, .num_answer_tokens = 28},
+                                 {.num_prompt_tokens = 12, .num_answer_tokens = 16},
+                                 {.num_prompt_tokens = 12, .num_answer_tokens = 16}},
+                                /*num_blocks=*/12);
+  EXPECT_EQ(report.jobs[0].num_preemptions, 0);
+  EXPECT_EQ(report.jobs[1].num_preemptions, 0);
+  EXPECT_GE(report.jobs[2].num_preemptions, 1);
+}
+
+// The third one has a better priority than the second, whose few blocks are not enough for it.
+TEST(ScheduleQualityTest, NobodyIsPreemptedInVain) {
+  const Report report = RunJobs({{.num_prompt_tokens = 28, .num_answer_tokens = 4},
+                                 {.num_prompt_tokens = 4, .num_answer_tokens = 30, .priority = 1},
+                                 {.arrival = 2, .num_prompt_tokens = 20, .num_answer_tokens = 2}},
+                                /*num_blocks=*/12);
+  EXPECT_GT(report.jobs[2].start, report.jobs[0].end);  // it did have to wait
+  EXPECT_EQ(report.num_preemptions, 0);
 }
 
 // Four continuations compute their prompt once: the others run what no whole block holds.

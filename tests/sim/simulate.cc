@@ -14,6 +14,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/sim/simulation.h"
 
@@ -29,19 +30,26 @@ struct Flags {
 };
 
 // A seed takes milliseconds; one that takes so long hangs.
-constexpr unsigned kHangSeconds = 120;
+constexpr unsigned kHangSeconds = 30;
 
-// What a signal handler needs to know.
-const char* g_program = "";
-uint64_t g_seed = 0;
-int64_t g_num_rounds = 0;
-int64_t g_num_steps = 0;                   // of the seeds before
-const Simulation* g_simulation = nullptr;  // in progress
+// What is running, for a signal handler.
+struct Progress {
+  const char* program = "";
+  uint64_t seed = 0;
+  int64_t num_rounds = 0;
+  int64_t num_steps = 0;  // of the seeds before
+  const Simulation* simulation = nullptr;
+};
+
+Progress& CurrentProgress() {
+  static Progress progress;
+  return progress;
+}
 
 void PrintReplay() {
-  std::fprintf(stderr, "found after %lld steps; replay: %s --seed=%llu --seeds=1 --rounds=%lld\n",
-               static_cast<long long>(g_num_steps + g_simulation->coverage().steps), g_program,
-               static_cast<unsigned long long>(g_seed), static_cast<long long>(g_num_rounds));
+  const Progress& p = CurrentProgress();
+  std::fprintf(stderr, "found after %ld steps; replay: %s --seed=%lu --seeds=1 --rounds=%ld\n",
+               p.num_steps + p.simulation->coverage().steps, p.program, p.seed, p.num_rounds);
 }
 
 void ReportAndDie(int signal) {
@@ -66,15 +74,29 @@ bool ParseFlag(std::string_view arg, Flags* flags) {
          ParseNumber(value_of("--steps="), &flags->max_steps);
 }
 
+int CheckFloors(const Flags& flags, const Coverage& coverage) {
+  std::vector<std::string> missed = coverage.BelowFloors();
+  if (coverage.steps < flags.max_steps) missed.emplace_back("too few steps for so many seeds");
+  for (const std::string& line : missed) std::fprintf(stderr, "violation: %s\n", line.c_str());
+  if (missed.empty()) return 0;
+  std::fprintf(stderr,
+               "found after %ld steps; replay: %s --seed=%lu --seeds=%ld --rounds=%ld --steps=%ld "
+               "--floors\n",
+               coverage.steps, CurrentProgress().program, flags.seed, flags.num_seeds,
+               flags.num_rounds, flags.max_steps);
+  return 1;
+}
+
 int Run(const Flags& flags) {
+  Progress& progress = CurrentProgress();
+  progress.num_rounds = flags.num_rounds;
   Coverage coverage;
-  int64_t num_run = 0;
-  for (; num_run < flags.num_seeds && coverage.steps < flags.max_steps; ++num_run) {
-    g_seed = flags.seed + num_run;
+  for (int64_t i = 0; i < flags.num_seeds && coverage.steps < flags.max_steps; ++i) {
+    progress.seed = flags.seed + i;
     alarm(kHangSeconds);
-    Simulation simulation({.seed = g_seed, .num_rounds = flags.num_rounds});
-    g_simulation = &simulation;
-    g_num_steps = coverage.steps;
+    Simulation simulation({.seed = progress.seed, .num_rounds = flags.num_rounds});
+    progress.simulation = &simulation;
+    progress.num_steps = coverage.steps;
     const auto violation = simulation.Run();
     coverage.Add(simulation.coverage());
     if (!violation.has_value()) continue;
@@ -84,14 +106,9 @@ int Run(const Flags& flags) {
     return 1;
   }
   alarm(0);
-  std::printf("no violation; seeds %llu..%llu, %lld rounds each:\n%s",
-              static_cast<unsigned long long>(flags.seed), static_cast<unsigned long long>(g_seed),
-              static_cast<long long>(flags.num_rounds), coverage.ToString().c_str());
-  if (!flags.floors) return 0;
-  const std::vector<std::string> missed = coverage.BelowFloors();
-  for (const std::string& line : missed) std::fprintf(stderr, "%s\n", line.c_str());
-  if (coverage.steps < flags.max_steps) std::fprintf(stderr, "too few steps\n");
-  return missed.empty() && coverage.steps >= flags.max_steps ? 0 : 1;
+  std::printf("no violation; seeds %lu..%lu, %ld rounds each:\n%s", flags.seed, progress.seed,
+              flags.num_rounds, coverage.ToString().c_str());
+  return flags.floors ? CheckFloors(flags, coverage) : 0;
 }
 
 }  // namespace
@@ -106,8 +123,7 @@ int main(int argc, char** argv) {
                  argv[i]);
     return 64;
   }
-  quire::sim::g_program = argv[0];
-  quire::sim::g_num_rounds = flags.num_rounds;
+  quire::sim::CurrentProgress().program = argv[0];
   for (const int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGALRM}) {
     std::signal(signal, quire::sim::ReportAndDie);
   }

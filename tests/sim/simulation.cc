@@ -29,7 +29,7 @@ Simulation::Simulation(const SimulationOptions& options)
           [this](const SequenceKey& key) -> const ExpectedStream& {
             return tracked_.at(key).expected;
           },
-          [this](std::string what) { Fail(std::move(what)); }) {
+          [this](const std::string& what) { Fail(what); }) {
   if (options.fault != Fault::kNone) runner_.PlantFault(options.fault, random_.Between(1, 60));
 }
 

@@ -93,7 +93,7 @@ class Simulation {
   void CheckStats();
   void Forget();
   bool SomebodyCanRun() const;
-  void Fail(std::string what);
+  void Fail(const std::string& what);
 
   const SimulationOptions options_;
   Random random_;

@@ -13,7 +13,7 @@ std::string Name(const SequenceKey& key) { return absl::StrCat(key.request, "/",
 
 }  // namespace
 
-void Simulation::Fail(std::string what) {
+void Simulation::Fail(const std::string& what) {
   if (!violation_.has_value()) violation_ = absl::StrCat("round ", now_, ": ", what);
 }
 
@@ -225,6 +225,9 @@ void Simulation::CheckToken(const SequenceEvent& event, Tracked* tracked) {
 
 void Simulation::CheckPromptLogprobs(const SequenceEvent& event, Tracked* tracked) {
   const ExpectedStream& expected = tracked->expected;
+  if (tracked->request->sampling.prompt_logprobs < 0 || event.key.index > 0) {
+    return Fail(absl::StrCat(Name(event.key), " has prompt logprobs that nobody asked for"));
+  }
   for (const auto& [token, logprobs] : event.prompt_logprobs) {
     const int64_t position = ++tracked->num_prompt_scored;
     if (position >= expected.num_prompt_tokens || expected.tokens[position] != token ||

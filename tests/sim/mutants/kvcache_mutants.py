@@ -92,6 +92,8 @@ MUTANTS = [
         ("  blocks_[b.next].previous = b.previous;\n", "")),
     bug("free-count-drifts", POOL, "taken blocks still count as free", ("  --num_free_;\n", "")),
     # Policies.
+    policy("free-hits-not-counted", MANAGER, "a match says that attaching it takes no free block",
+           ("      if (pool_.num_references(block) == 0) ++match.num_free_blocks;\n", "")),
     policy("lifo-eviction", POOL, "the latest released is reused first",
            ("worth_keeping ? blocks_[end_].previous : end_", "end_")),
     policy("beginnings-evicted-first", MANAGER, "of a released chain the beginning goes first",
