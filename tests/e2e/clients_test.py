@@ -1,11 +1,12 @@
 """The programs people use: quire, quire-bench, and any gRPC client through reflection."""
 
 import json
+import pathlib
 import subprocess
 import tempfile
 import unittest
 
-from harness import BENCH, CLIENT, ServerTestCase, grpc, main, pb
+from harness import BENCH, CLIENT, SMALL_CACHE, ServerTestCase, grpc, main, pb
 
 
 class ClientTest(ServerTestCase):
@@ -59,8 +60,11 @@ class ClientTest(ServerTestCase):
 
     def test_reflection_lists_and_describes_the_services(self):
         from google.protobuf.descriptor_pool import DescriptorPool
-        from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
-            ProtoReflectionDescriptorDatabase)
+        try:
+            from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+                ProtoReflectionDescriptorDatabase)
+        except ImportError as error:
+            self.skipTest(str(error))
         database = ProtoReflectionDescriptorDatabase(self.server.channel)
         self.assertLessEqual(
             {"quire.v1.Inference", "quire.v1.Admin", "grpc.health.v1.Health"},
@@ -84,11 +88,36 @@ class ClientTest(ServerTestCase):
         for command in (("throughput", "--num-prompts", "8", "--input-len", "40", "--output-len", "8"),
                         ("latency", "--input-len", "40", "--output-len", "8", "--num-iters", "2")):
             with tempfile.NamedTemporaryFile(suffix=".json") as file:
-                self.run_client(*command, "--json", file.name, "--dtype", "float32", program=BENCH)
+                self.run_client(*command, *SMALL_CACHE, "--json", file.name, "--dtype", "float32",
+                                program=BENCH)
                 self.assertEqual(json.load(file)["dtype"], "float32")
 
+    def test_bench_timeline(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_client("timeline", "--batch-size", "3", "--context", "40", "--num-steps", "8", *SMALL_CACHE,
+                            "--json", f"{folder}/t.json", "--html", f"{folder}/t.html", program=BENCH)
+            result = json.loads(pathlib.Path(folder, "t.json").read_text())
+            page = pathlib.Path(folder, "t.html").read_text()
+        self.assertGreaterEqual(result["steps"], 8)
+        self.assertGreater(result["busy_us"], 0)
+        self.assertLessEqual(result["busy_us"], result["wall_us"] * 1.001)
+        self.assertEqual(set(result["host_us"]), {"schedule", "build", "submit", "wait", "commit", "deliver"})
+        self.assertIn("<svg", page)
+
+    def test_bench_kernels(self):
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            self.run_client("kernels", "--only", "steps", "--batch-sizes", "1,3", "--context", "40", "--prefill-len",
+                            "20", "--json", file.name, program=BENCH)
+            result = json.load(file)
+        self.assertEqual([step["num_seqs"] for step in result["steps"]], [1, 3, 1])
+        # The bundled model has eight layers with four products each, and the LM head.
+        linear = [op["count"] for op in result["steps"][1]["operations"] if "linear" in op["op"]]
+        self.assertEqual(sum(linear), 8 * 4 + 1)
+        for step in result["steps"]:
+            self.assertTrue(all(op["us"] > 0 and op["bytes"] > 0 for op in step["operations"]))
+
     def test_bench_startup(self):
-        result = self.run_client("startup", "--num-starts", "1", "--idle-seconds", "0.2",
+        result = self.run_client("startup", "--num-starts", "1", "--idle-seconds", "0.2", *SMALL_CACHE,
                                  program=BENCH)
         self.assertIn("first token", result.stdout)
         self.assertIn("idle", result.stdout)

@@ -17,6 +17,8 @@ BUILD = pathlib.Path(os.environ.get("QUIRE_BUILD_DIR", ROOT / "build/cpu"))
 SERVER = BUILD / "bin/quire-server"
 CLIENT = BUILD / "bin/quire"
 BENCH = BUILD / "bin/quire-bench"
+# By default a server takes most of a GPU's memory, and here it may share the GPU with another program.
+SMALL_CACHE = ("--kv-cache-memory-bytes", str(2**30)) if pathlib.Path("/dev/nvidia0").exists() else ()
 
 
 def _skip_all(reason):
@@ -47,6 +49,8 @@ class Server:
     its first arguments, in its place."""
 
     def __init__(self, *flags, wait=True, program=(SERVER,)):
+        if "--kv-cache-memory-bytes" not in flags:
+            flags += SMALL_CACHE
         self.port = free_port()
         self.target = f"127.0.0.1:{self.port}"
         self.log = tempfile.TemporaryFile(mode="w+")
