@@ -84,7 +84,7 @@ enum class Activation : uint8_t { kSilu, kGeluTanh };
 struct SiluAndMulArgs {
   Tensor gate_up;  // [num_tokens, 2 * intermediate_size], gate first
   Activation activation = Activation::kSilu;
-  Tensor out;      // [num_tokens, intermediate_size]
+  Tensor out;  // [num_tokens, intermediate_size]
 };
 
 // x = x * factor, in place.
@@ -97,6 +97,22 @@ struct ScaleArgs {
 struct SoftCapArgs {
   Tensor x;  // [num_rows, row_size]
   float cap;
+};
+
+// Linear, then SiluAndMul: [gate, up] = x * weight^T + bias, rounded to the weight's dtype;
+// out = activation(gate) * up.
+struct GatedLinearArgs {
+  Tensor x;                    // [num_tokens, in_features]; the weight's dtype
+  const LinearWeight* weight;  // [2 * intermediate_size, in_features], gate first
+  Tensor bias = {};            // [2 * intermediate_size] or empty
+  Activation activation = Activation::kSilu;
+  Tensor gate_up;  // [num_tokens, 2 * intermediate_size]: room; what it holds afterwards is open
+  Tensor out;      // [num_tokens, intermediate_size]
+
+  LinearArgs Product() const { return {.x = x, .weight = weight, .bias = bias, .out = gate_up}; }
+  SiluAndMulArgs Activate() const {
+    return {.gate_up = gate_up, .activation = activation, .out = out};
+  }
 };
 
 struct GatherRowsArgs {

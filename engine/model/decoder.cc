@@ -167,10 +167,12 @@ void Decoder::RunMlp(Stream& stream, int layer) {
   const Tensor hidden = Rows(hidden_, num_tokens_);
   const Tensor gate_up = Rows(gate_up_, num_tokens_);
   const Tensor mlp = Rows(mlp_, num_tokens_);
-  ops_->Linear(
-      stream,
-      {.x = hidden, .weight = &weights.gate_up, .bias = weights.gate_up_bias, .out = gate_up});
-  ops_->SiluAndMul(stream, {.gate_up = gate_up, .activation = config_->activation, .out = mlp});
+  ops_->GatedLinear(stream, {.x = hidden,
+                             .weight = &weights.gate_up,
+                             .bias = weights.gate_up_bias,
+                             .activation = config_->activation,
+                             .gate_up = gate_up,
+                             .out = mlp});
   ops_->Linear(stream,
                {.x = mlp, .weight = &weights.down, .bias = weights.down_bias, .out = hidden});
   if (config_->sandwich_norms) Norm(stream, hidden, {}, weights.mlp_out_norm);

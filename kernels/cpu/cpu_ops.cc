@@ -77,6 +77,11 @@ void CpuOps::SiluAndMul(Stream& stream, const SiluAndMulArgs& args) {
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::SiluAndMul(args, *pool); });
 }
 
+void CpuOps::GatedLinear(Stream& stream, const GatedLinearArgs& args) {
+  Linear(stream, args.Product());
+  SiluAndMul(stream, args.Activate());
+}
+
 void CpuOps::Scale(Stream& stream, const ScaleArgs& args) {
   CheckArgs(args);
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::Scale(args, *pool); });

@@ -62,6 +62,12 @@ void CudaOps::SiluAndMul(Stream& stream, const SiluAndMulArgs& args) {
   CudaStream::From(stream).Run("SiluAndMul", [&](cudaStream_t s) { LaunchSiluAndMul(args, s); });
 }
 
+void CudaOps::GatedLinear(Stream& stream, const GatedLinearArgs& args) {
+  CheckArgs(args.Product());
+  CheckArgs(args.Activate());
+  matmul_->GatedLinear(args, CudaStream::From(stream));
+}
+
 void CudaOps::Scale(Stream& stream, const ScaleArgs& args) {
   CheckArgs(args);
   CudaStream::From(stream).Run("Scale", [&](cudaStream_t s) { LaunchScale(args, s); });

@@ -27,6 +27,7 @@ class CudaOps : public Ops {
   void Linear(Stream& stream, const LinearArgs& args) override;
   void RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) override;
   void SiluAndMul(Stream& stream, const SiluAndMulArgs& args) override;
+  void GatedLinear(Stream& stream, const GatedLinearArgs& args) override;
   void Scale(Stream& stream, const ScaleArgs& args) override;
   void SoftCap(Stream& stream, const SoftCapArgs& args) override;
   void GatherRows(Stream& stream, const GatherRowsArgs& args) override;

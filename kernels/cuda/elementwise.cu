@@ -3,6 +3,7 @@
 
 #include "kernels/base/random_weight.h"
 #include "kernels/base/types.h"
+#include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/vector.cuh"
@@ -23,19 +24,6 @@ dim3 RowGrid(int64_t num_rows, int64_t row_size, int width) {
 __device__ int64_t FirstElement(int width) {
   return (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * width;
 }
-
-// A function object, so that each activation has code of its own.
-struct Silu {
-  __device__ float operator()(float x) const { return x / (1.0f + expf(-x)); }
-};
-
-// GELU's tanh form: (1 + tanh(u)) / 2 is sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
-struct GeluTanh {
-  __device__ float operator()(float x) const {
-    const float twice = 1.5957691216057308f * (x + 0.044715f * x * x * x);
-    return x / (1.0f + expf(-twice));
-  }
-};
 
 // Grid: (packs of a row / kThreads, rows).
 // Bytes: gate and up read once, out written once.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/types.h"
+#include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/gemv.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/vector.cuh"
@@ -16,8 +17,8 @@ namespace quire::cuda {
 
 namespace {
 
-constexpr int kTileRows = 8;     // weight rows of one mma
-constexpr int kChunk = 64;       // k of a warp's step: one 128-byte line of each weight row
+constexpr int kTileRows = 8;  // weight rows of one mma
+constexpr int kChunk = 64;    // k of a warp's step: one 128-byte line of each weight row
 [[maybe_unused]] constexpr int kPrefetchK = 512;  // of each row, beyond the first loads; sm_90 on
 
 struct GemvParams {
@@ -28,6 +29,17 @@ struct GemvParams {
   int64_t x_stride, out_stride;
   int num_rows, out_features, in_features, num_groups;
   bool out_is_bf16;
+  int num_gates;  // of a gated product, whose weight is that many gate rows, then up rows; else 0
+  Activation activation;
+
+  // The weight row that a group has as its i-th. Of a gated product, half a group are gates, the
+  // other half their ups. Beyond the last row the last one again: it is read and not stored.
+  template <int kFeatures>
+  __device__ int FeatureAt(int group, int i) const {
+    constexpr int kPairs = kFeatures / 2;
+    if (num_gates == 0) return min(group * kFeatures + i, out_features - 1);
+    return min(group * kPairs + i % kPairs, num_gates - 1) + (i < kPairs ? 0 : num_gates);
+  }
 };
 
 // The weight is read once: it goes through L2 to registers and leaves L1 to x.
@@ -78,8 +90,7 @@ struct GemvLane {
     has_weights = group < params.num_groups;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      // Beyond the last row the last one again: it is read and not stored.
-      const int feature = min((group * kTiles + tile) * kTileRows + row, params.out_features - 1);
+      const int feature = params.FeatureAt<kTiles * kTileRows>(group, tile * kTileRows + row);
       weight_rows[tile] = params.weight + static_cast<int64_t>(feature) * params.in_features;
     }
   }
@@ -112,22 +123,28 @@ struct GemvLane {
   }
 };
 
-// Adds the warps' sums in the order of the warps, then the bias, and stores.
 template <int kTiles, int kWarps>
-__device__ void FinishGroup(const GemvParams& params, int group,
-                            const float (&warp_sums)[kWarps][kMaxGemvRows][kTiles * kTileRows]) {
+using WarpSums = float[kWarps][kMaxGemvRows][kTiles * kTileRows];
+
+// The warps' sums in the order of the warps, and the bias.
+template <int kTiles, int kWarps>
+__device__ float FinishedSum(const GemvParams& params, const WarpSums<kTiles, kWarps>& warp_sums,
+                             int row, int column, int feature) {
+  float sum = 0.0f, bias[1] = {0.0f};
+#pragma unroll
+  for (int warp = 0; warp < kWarps; ++warp) sum += warp_sums[warp][row][column];
+  if (params.bias.data != nullptr) params.bias.LoadAt(feature, bias);
+  return sum + bias[0];
+}
+
+template <int kTiles, int kWarps>
+__device__ void StoreGroup(const GemvParams& params, int group,
+                           const WarpSums<kTiles, kWarps>& warp_sums) {
   constexpr int kFeatures = kTiles * kTileRows;
   for (int i = threadIdx.x; i < params.num_rows * kFeatures; i += kWarps * 32) {
-    const int row = i / kFeatures, feature = group * kFeatures + i % kFeatures;
+    const int row = i / kFeatures, column = i % kFeatures, feature = group * kFeatures + column;
     if (feature >= params.out_features) continue;
-    float sum[1] = {0.0f};
-#pragma unroll
-    for (int warp = 0; warp < kWarps; ++warp) sum[0] += warp_sums[warp][row][i % kFeatures];
-    if (params.bias.data != nullptr) {
-      float bias[1];
-      params.bias.LoadAt(feature, bias);
-      sum[0] += bias[0];
-    }
+    const float sum[1] = {FinishedSum<kTiles, kWarps>(params, warp_sums, row, column, feature)};
     const int64_t at = row * params.out_stride + feature;
     if (params.out_is_bf16) {
       Store(sum, static_cast<__nv_bfloat16*>(params.out) + at);
@@ -137,11 +154,29 @@ __device__ void FinishGroup(const GemvParams& params, int group,
   }
 }
 
+// As if gate and up had been stored in bfloat16 and read again.
+template <int kTiles, int kWarps>
+__device__ void StoreGatedGroup(const GemvParams& params, int group,
+                                const WarpSums<kTiles, kWarps>& warp_sums) {
+  constexpr int kPairs = kTiles * kTileRows / 2;
+  for (int i = threadIdx.x; i < params.num_rows * kPairs; i += kWarps * 32) {
+    const int row = i / kPairs, column = i % kPairs, pair = group * kPairs + column;
+    if (pair >= params.num_gates) continue;
+    const float gate =
+        Rounded<__nv_bfloat16>(FinishedSum<kTiles, kWarps>(params, warp_sums, row, column, pair));
+    const float up = Rounded<__nv_bfloat16>(FinishedSum<kTiles, kWarps>(
+        params, warp_sums, row, column + kPairs, pair + params.num_gates));
+    const float value[1] = {
+        up * (params.activation == Activation::kSilu ? Silu()(gate) : GeluTanh()(gate))};
+    Store(value, static_cast<__nv_bfloat16*>(params.out) + row * params.out_stride + pair);
+  }
+}
+
 // Brings k from `from` on of a row to L2, while registers are full and x is not there yet.
 __device__ void PrefetchRow(const GemvParams& params, int feature, int from) {
 #if __CUDA_ARCH__ >= 900
   const int bytes = min(params.in_features - from, kPrefetchK) * 2;
-  if (feature >= params.out_features || bytes <= 0) return;
+  if (bytes <= 0) return;
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(
                    params.weight + static_cast<int64_t>(feature) * params.in_features + from),
                "r"(bytes));
@@ -156,7 +191,7 @@ __device__ void PrefetchRow(const GemvParams& params, int feature, int from) {
 template <int kTiles, int kWarps, int kLoads, bool kWideX>
 __global__ void __launch_bounds__(kWarps * 32) GemvKernel(const GemvParams params) {
   constexpr int kStages = kLoads / (2 * kTiles);
-  __shared__ float warp_sums[2][kWarps][kMaxGemvRows][kTiles * kTileRows];
+  __shared__ WarpSums<kTiles, kWarps> warp_sums[2];
   ReleaseSuccessor();
   const int warp = threadIdx.x / 32;
   // A warp's steps per group, in whole rounds of kStages; those beyond the last chunk add zeros.
@@ -169,7 +204,8 @@ __global__ void __launch_bounds__(kWarps * 32) GemvKernel(const GemvParams param
     lane.LoadWeights(stage * kWarps + warp, weights[stage]);
   }
   if (threadIdx.x < kTiles * kTileRows) {
-    PrefetchRow(params, blockIdx.x * kTiles * kTileRows + threadIdx.x, kStages * kWarps * kChunk);
+    PrefetchRow(params, params.FeatureAt<kTiles * kTileRows>(blockIdx.x, threadIdx.x),
+                kStages * kWarps * kChunk);
   }
   WaitForPredecessor();
   constexpr int kHalves = kWideX ? 2 : 1;
@@ -215,7 +251,11 @@ __global__ void __launch_bounds__(kWarps * 32) GemvKernel(const GemvParams param
       }
     }
     __syncthreads();
-    FinishGroup<kTiles, kWarps>(params, group, warp_sums[buffer]);
+    if (params.num_gates == 0) {
+      StoreGroup<kTiles, kWarps>(params, group, warp_sums[buffer]);
+    } else {
+      StoreGatedGroup<kTiles, kWarps>(params, group, warp_sums[buffer]);
+    }
     buffer ^= 1;  // the other one was read before the barrier above
   }
 }
@@ -267,6 +307,29 @@ int NumPlaces(int variant, bool wide) {
   return places[variant][wide ? 1 : 0];
 }
 
+// All but num_groups.
+GemvParams ParamsOf(const LinearArgs& args) {
+  return {.x = static_cast<const __nv_bfloat16*>(args.x.data()),
+          .weight = static_cast<const __nv_bfloat16*>(args.weight->data),
+          .bias = FloatVector(args.bias),
+          .out = args.out.data(),
+          .x_stride = args.x.row_stride(),
+          .out_stride = args.out.row_stride(),
+          .num_rows = static_cast<int>(args.x.dim(0)),
+          .out_features = static_cast<int>(args.weight->out_features),
+          .in_features = static_cast<int>(args.weight->in_features),
+          .num_groups = 0,
+          .out_is_bf16 = args.out.dtype() == DType::kBF16,
+          .num_gates = 0,
+          .activation = Activation::kSilu};
+}
+
+void LaunchVariant(const GemvParams& params, int variant, bool wide, cudaStream_t stream) {
+  const Variant& v = kVariants[variant];
+  LaunchKernel(v.kernels[wide ? 1 : 0], std::min(params.num_groups, NumPlaces(variant, wide)),
+               v.warps * 32, 0, stream, params);
+}
+
 }  // namespace
 
 std::string GemvVariantName(int variant) {
@@ -293,21 +356,19 @@ int DefaultGemvVariant(const LinearArgs& args) {
 }
 
 void LaunchGemv(const LinearArgs& args, int variant, cudaStream_t stream) {
-  const Variant& v = kVariants[variant];
-  const auto out_features = static_cast<int>(args.weight->out_features);
-  const GemvParams params = {.x = static_cast<const __nv_bfloat16*>(args.x.data()),
-                             .weight = static_cast<const __nv_bfloat16*>(args.weight->data),
-                             .bias = FloatVector(args.bias),
-                             .out = args.out.data(),
-                             .x_stride = args.x.row_stride(),
-                             .out_stride = args.out.row_stride(),
-                             .num_rows = static_cast<int>(args.x.dim(0)),
-                             .out_features = out_features,
-                             .in_features = static_cast<int>(args.weight->in_features),
-                             .num_groups = CeilDiv(out_features, v.tiles * kTileRows),
-                             .out_is_bf16 = args.out.dtype() == DType::kBF16};
-  const int num_ctas = std::min(params.num_groups, NumPlaces(variant, IsWide(args)));
-  LaunchKernel(v.kernels[IsWide(args) ? 1 : 0], num_ctas, v.warps * 32, 0, stream, params);
+  GemvParams params = ParamsOf(args);
+  params.num_groups = CeilDiv(params.out_features, kVariants[variant].tiles * kTileRows);
+  LaunchVariant(params, variant, IsWide(args), stream);
+}
+
+void LaunchGatedGemv(const GatedLinearArgs& args, int variant, cudaStream_t stream) {
+  GemvParams params = ParamsOf(args.Product());
+  params.out = args.out.data();
+  params.out_stride = args.out.row_stride();
+  params.num_gates = params.out_features / 2;
+  params.activation = args.activation;
+  params.num_groups = CeilDiv(params.num_gates, kVariants[variant].tiles * kTileRows / 2);
+  LaunchVariant(params, variant, IsWide(args.Product()), stream);
 }
 
 }  // namespace quire::cuda

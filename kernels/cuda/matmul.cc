@@ -60,6 +60,14 @@ absl::Status InitLayout(cublasLtMatrixLayout_t layout, DType dtype, int64_t rows
                   "cublasLtMatrixLayoutInit");
 }
 
+void Note(const LinearArgs& args, const absl::Status& status, CudaStream& stream) {
+  if (status.ok()) return;
+  stream.errors().Note(absl::InternalError(
+      absl::StrCat("Linear of [", args.x.dim(0), ", ", args.weight->in_features, "] ",
+                   DTypeName(args.weight->dtype), " to ", args.weight->out_features, " ",
+                   DTypeName(args.out.dtype()), ": ", status.message())));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Create(Device& device) {
@@ -196,17 +204,21 @@ absl::Status Matmul::Run(const LinearArgs& args, const ProductChoice& choice,
 
 void Matmul::Linear(const LinearArgs& args, CudaStream& stream) {
   if (args.x.dim(0) == 0) return;
-  const auto run = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const ProductChoice choice, ChoiceFor(args));
-    return Run(args, choice, stream);
-  };
-  if (const absl::Status status = run(); !status.ok()) {
-    stream.errors().Note(absl::Status(
-        status.code(),
-        absl::StrCat("Linear of [", args.x.dim(0), ", ", args.weight->in_features, "] ",
-                     DTypeName(args.weight->dtype), " to ", args.weight->out_features, " ",
-                     DTypeName(args.out.dtype()), ": ", status.message())));
+  const absl::StatusOr<ProductChoice> choice = ChoiceFor(args);
+  Note(args, choice.ok() ? Run(args, *choice, stream) : choice.status(), stream);
+}
+
+void Matmul::GatedLinear(const GatedLinearArgs& args, CudaStream& stream) {
+  const LinearArgs product = args.Product();
+  if (args.x.dim(0) == 0) return;
+  const absl::StatusOr<ProductChoice> choice = ChoiceFor(product);
+  if (choice.ok() && choice->gemv_variant >= 0) {
+    stream.Run("GatedLinear",
+               [&](cudaStream_t s) { LaunchGatedGemv(args, choice->gemv_variant, s); });
+    return;
   }
+  Note(product, choice.ok() ? Run(product, *choice, stream) : choice.status(), stream);
+  stream.Run("GatedLinear", [&](cudaStream_t s) { LaunchSiluAndMul(args.Activate(), s); });
 }
 
 }  // namespace quire::cuda

@@ -27,6 +27,8 @@ class Matmul {
 
   // out = x * weight^T + bias. Errors are noted on the stream.
   void Linear(const LinearArgs& args, CudaStream& stream);
+  // Chosen like the product alone.
+  void GatedLinear(const GatedLinearArgs& args, CudaStream& stream);
 
   static ProductKey KeyOf(const LinearArgs& args);
   // What Linear may choose from for these arguments, its own choice first; INTERNAL when nothing

@@ -19,9 +19,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kTimeLimit = std::chrono::seconds(3);  // for a start; the next one goes on
-constexpr double kMeasuredUs = 300;  // calls in a row until so long, between these limits
+constexpr double kMeasuredUs = 150;  // calls in a row until so long, between these limits
 constexpr int kMinCalls = 2, kMaxCalls = 8;
-constexpr int kReplays = 3;
+constexpr int kReplays = 5;
+constexpr double kHopeless = 1.2;     // of the time so far in one replay: no more of them
 constexpr double kWorthwhile = 0.99;  // of the time so far; less is noise
 
 std::string CurrentMachine(const CudaDevice& device) {
@@ -52,9 +53,10 @@ class Tuner {
   absl::StatusOr<ProductChoice> Fastest(const LinearProduct& product, int64_t num_rows);
 
  private:
-  // Of one call, of `num_calls` with the product's weights in turn.
+  // Of one call, of `num_calls` with the product's weights in turn: the median of replays, because
+  // some algorithms' times vary; or the first one, if it is hopeless beside `best_us`.
   absl::StatusOr<double> MeasureUs(const LinearProduct& product, int64_t num_rows,
-                                   const ProductChoice& choice, int num_calls);
+                                   const ProductChoice& choice, int num_calls, double best_us);
 
   CudaDevice& device_;
   Matmul& matmul_;
@@ -96,7 +98,8 @@ LinearArgs Tuner::ArgsFor(const LinearProduct& product, int64_t num_rows, size_t
 }
 
 absl::StatusOr<double> Tuner::MeasureUs(const LinearProduct& product, int64_t num_rows,
-                                        const ProductChoice& choice, int num_calls) {
+                                        const ProductChoice& choice, int num_calls,
+                                        double best_us) {
   stream_.BeginCapture();
   absl::Status launched;
   for (int i = 0; i < num_calls && launched.ok(); ++i) {
@@ -113,15 +116,17 @@ absl::StatusOr<double> Tuner::MeasureUs(const LinearProduct& product, int64_t nu
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<ExecGraph> graph, stream_.EndCapture());
   RETURN_IF_ERROR(launched);
-  double best_us = std::numeric_limits<double>::infinity();
-  for (int replay = 0; replay < kReplays; ++replay) {
+  stream_.Launch(*graph);  // the first time is longer
+  std::vector<double> times;
+  while (times.size() < kReplays && (times.empty() || times[0] < kHopeless * best_us)) {
     stream_.Record(*begin_);
     stream_.Launch(*graph);
     stream_.Record(*end_);
     RETURN_IF_ERROR(stream_.Synchronize());
-    best_us = std::min(best_us, end_->MicrosecondsSince(*begin_) / num_calls);
+    times.push_back(end_->MicrosecondsSince(*begin_) / num_calls);
   }
-  return best_us;
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
 }
 
 absl::StatusOr<ProductChoice> Tuner::Fastest(const LinearProduct& product, int64_t num_rows) {
@@ -134,10 +139,10 @@ absl::StatusOr<ProductChoice> Tuner::Fastest(const LinearProduct& product, int64
     // Once outside a graph: what cuBLASLt refuses must not spoil a capture.
     if (!matmul_.Run(args, candidate, stream_).ok()) continue;
     RETURN_IF_ERROR(stream_.Synchronize());
-    ASSIGN_OR_RETURN(double us, MeasureUs(product, num_rows, candidate, num_calls));
+    ASSIGN_OR_RETURN(double us, MeasureUs(product, num_rows, candidate, num_calls, best_us));
     if (best_us == std::numeric_limits<double>::infinity()) {
       num_calls = std::clamp(static_cast<int>(kMeasuredUs / us), kMinCalls, kMaxCalls);
-      ASSIGN_OR_RETURN(us, MeasureUs(product, num_rows, candidate, num_calls));
+      ASSIGN_OR_RETURN(us, MeasureUs(product, num_rows, candidate, num_calls, best_us));
     }
     if (us >= best_us * kWorthwhile) continue;
     best_us = us;

@@ -63,6 +63,7 @@ class Bench {
     CHECK(cuda::TuneProducts(*device_, *matmul_, stream(), products).ok());
   }
   void Tuned(const LinearArgs& args) { matmul_->Linear(args, stream()); }
+  void Tuned(const GatedLinearArgs& args) { matmul_->GatedLinear(args, stream()); }
   // cuBLASLt's first answer.
   void Default(const LinearArgs& args) {
     const cuda::ProductKey key = cuda::Matmul::KeyOf(args);
@@ -73,6 +74,10 @@ class Bench {
       }
     }
     CHECK(matmul_->Run(args, defaults_[key], stream()).ok());
+  }
+  void Default(const GatedLinearArgs& args) {
+    Default(args.Product());
+    ops_->SiluAndMul(*stream_, args.Activate());
   }
   void Read(const LinearWeight& weight) {
     cuda::EnqueueRead(*stream_, weight.data, weight.out_features * weight.in_features * 2,
@@ -167,7 +172,7 @@ void BenchShapes(Bench& bench, const Model& model, const Weights& weights, int64
   }
 }
 
-// All layers of a step but rope and attention: norm, qkv, o, norm, gate and up, SiLU, down.
+// All layers of a step but rope and attention: norm, qkv, o, norm, gate and up with SiLU, down.
 void BenchLayers(Bench& bench, const Model& m, const Weights& weights, int64_t rows) {
   const Tensor hidden = bench.Activations(rows, m.hidden);
   const Tensor residual = bench.Activations(rows, m.hidden);
@@ -176,9 +181,9 @@ void BenchLayers(Bench& bench, const Model& m, const Weights& weights, int64_t r
   const Tensor mlp = bench.Activations(rows, m.intermediate);
   const Tensor norm(bench.Random(1, m.hidden).data, DType::kBF16, {m.hidden});
   const Tensor q = Tensor(qkv.data(), DType::kBF16, {rows, m.q}).WithRowStride(m.qkv);
-  const auto layer = [&](int i, const std::function<void(const LinearArgs&)>& linear) {
+  const auto layer = [&](int i, const auto& compute) {
     const auto product = [&](const char* name, const Tensor& x, const Tensor& out) {
-      linear({.x = x, .weight = &weights.by_name.at(name)[i], .out = out});
+      compute(LinearArgs{.x = x, .weight = &weights.by_name.at(name)[i], .out = out});
     };
     const auto normalize = [&] {
       bench.ops().RmsNorm(
@@ -189,8 +194,8 @@ void BenchLayers(Bench& bench, const Model& m, const Weights& weights, int64_t r
     product("qkv", hidden, qkv);
     product("o", q, hidden);
     normalize();
-    product("gate_up", hidden, gate_up);
-    bench.ops().SiluAndMul(bench.stream(), {.gate_up = gate_up, .out = mlp});
+    compute(GatedLinearArgs{
+        .x = hidden, .weight = &weights.by_name.at("gate_up")[i], .gate_up = gate_up, .out = mlp});
     product("down", mlp, hidden);
   };
   const auto read = [&](int i) {
@@ -199,9 +204,8 @@ void BenchLayers(Bench& bench, const Model& m, const Weights& weights, int64_t r
     }
   };
   const auto us = bench.MedianUs(
-      m.num_layers,
-      {read, [&](int i) { layer(i, [&](const LinearArgs& args) { bench.Default(args); }); },
-       [&](int i) { layer(i, [&](const LinearArgs& args) { bench.Tuned(args); }); }});
+      m.num_layers, {read, [&](int i) { layer(i, [&](const auto& args) { bench.Default(args); }); },
+                     [&](int i) { layer(i, [&](const auto& args) { bench.Tuned(args); }); }});
   std::printf("%-5s layer    %4lld rows %9.2f us  read %.3f  default %.3f\n", m.name,
               static_cast<long long>(rows), us[2], us[0] / us[2], us[1] / us[2]);
 }

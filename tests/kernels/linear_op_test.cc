@@ -291,6 +291,40 @@ TEST_P(LinearOpTest, ACapturedStepReadsTheContentsOfTheDay) {
   expect(2, 1);
 }
 
+// Whether or not the two operations are one.
+TEST_P(LinearOpTest, GatedLinearIsLinearAndThenSiluAndMul) {
+  for (DType dtype : kActivations) {
+    for (int64_t m : {1, 3, 8, 11, 16, 18}) {
+      const int64_t size = 44, k = 328;
+      const DeviceWeight weight =
+          LoadWeight(RandomNormal(2 * size * k, 8, 0.1f), dtype, 2 * size, k);
+      const DeviceTensor x = UploadTensor(RandomNormal(m * k, 9), dtype, {m, k});
+      const DeviceTensor bias = UploadTensor(RandomNormal(2 * size, 10), DType::kF32, {2 * size});
+      const DeviceTensor gate_up =
+          UploadTensor(std::vector<float>(2 * m * size, NAN), dtype, {m, 2 * size});
+      const DeviceTensor out = UploadTensor(std::vector<float>(m * size, NAN), dtype, {m, size});
+      for (Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
+        for (const Tensor& added : {Tensor(), bias.tensor}) {
+          ops().Linear(
+              stream(),
+              {.x = x.tensor, .weight = &weight.weight, .bias = added, .out = gate_up.tensor});
+          ops().SiluAndMul(
+              stream(), {.gate_up = gate_up.tensor, .activation = activation, .out = out.tensor});
+          const auto expected = DownloadTensor(out.tensor);
+          Overwrite(out.buffer, std::vector<char>(m * size * DTypeBytes(dtype), '\xff'));
+          ops().GatedLinear(stream(), {.x = x.tensor,
+                                       .weight = &weight.weight,
+                                       .bias = added,
+                                       .activation = activation,
+                                       .gate_up = gate_up.tensor,
+                                       .out = out.tensor});
+          EXPECT_EQ(DownloadTensor(out.tensor), expected) << m << " rows " << DTypeName(dtype);
+        }
+      }
+    }
+  }
+}
+
 // Tuned, then captured: the choice is not made on the way, and is a correct one.
 TEST_P(LinearOpTest, ATunedProductIsCapturedAndReplayed) {
   const int64_t n = 200, k = 264, num_weights = 3;
