@@ -56,6 +56,15 @@ __device__ __forceinline__ void CopyBox(uint32_t shared_dst, const CUtensorMap& 
       : "memory");
 }
 
+// True in one lane of the warp, all of which call it; the compiler then knows that what follows
+// runs once.
+__device__ __forceinline__ bool ElectLane() {
+  uint32_t elected;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}\n"
+               : "=r"(elected));
+  return elected != 0;
+}
+
 // Makes this thread's writes to shared memory visible to matrix products and the copy engine.
 __device__ __forceinline__ void FenceSharedWrites() {
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");

@@ -25,7 +25,7 @@ class HopperComputation {
         item_(item),
         shared_(shared),
         num_seen_(num_tiles),
-        group_(Shape::ComputeThread() / Shape::kGroupThreads),
+        group_(Uniform(Shape::ComputeThread() / Shape::kGroupThreads)),
         lane_(threadIdx.x % 32),
         softmax_(p.tiled, item, Shape::ComputeThread() / 32 * 16 + lane_ / 4),
         first_tile_(item.key_begin / Shape::kTileKeys),
@@ -121,7 +121,8 @@ class HopperComputation {
   __device__ void StartScores(int32_t tile, Scores& scores) const {
     const uint64_t queries = DescribeMatrix(shared_.queries() + group_ * 64 * Shape::kLineBytes,
                                             8 * Shape::kLineBytes, 0);
-    const uint64_t keys = DescribeMatrix(shared_.keys(UseOf(tile).slot), 8 * Shape::kLineBytes, 0);
+    const uint64_t keys =
+        DescribeMatrix(shared_.keys(Uniform(UseOf(tile).slot)), 8 * Shape::kLineBytes, 0);
     FenceProducts();
 #pragma unroll
     for (int d = 0; d < Shape::kHeadDim / 16; ++d) {
@@ -135,8 +136,9 @@ class HopperComputation {
   }
 
   __device__ void StartSums(int32_t tile, const Weights& weights) {
-    const uint64_t values = DescribeMatrix(shared_.values(UseOf(tile).slot), 8 * Shape::kLineBytes,
-                                           Shape::kTileKeys * Shape::kLineBytes);
+    const uint64_t values =
+        DescribeMatrix(shared_.values(Uniform(UseOf(tile).slot)), 8 * Shape::kLineBytes,
+                       Shape::kTileKeys * Shape::kLineBytes);
     FenceProducts();
 #pragma unroll
     for (int k = 0; k < Shape::kTileKeys / 16; ++k) {
@@ -207,15 +209,8 @@ __device__ void ComputeItems(const HopperParams& p, const HopperShared<Shape>& s
   if (Shape::ComputeThread() >= Shape::kComputeThreads - Shape::kGroupThreads) {
     ArriveSome(Shape::TurnBarrier(0), 2 * Shape::kGroupThreads);
   }
-  for (uint32_t n = 0;; ++n) {
-    const RingUse<2> use(n);
-    Wait(shared.item_full(use.slot), use.parity);
-    const int32_t index = shared.item(use.slot).index;
-    if (index < 0) return;
-    const TileItem item =
-        MakeItem(p.tiled, shared.item(use.slot).work, index % p.tiled.num_kv_heads);
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) Arrive(shared.item_free(use.slot));
+  TileItem item;
+  for (uint32_t n = 0; TakeItem(p.tiled, shared, n, item); ++n) {
     HopperComputation<Shape>(p, item, shared, num_tiles).Run(n);
   }
 }
@@ -236,7 +231,9 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   } else {
     ReleaseRegisters<Shape::kLoadRegisters>();
     if (threadIdx.x < 32) {
-      KeyLoader<Shape>(p, shared).Run();
+      ScheduleAndLoadKeys(p, shared);
+    } else if (threadIdx.x < 64) {
+      LoadValues(p, shared);
     } else {
       LoadQueries(p.tiled, shared);
     }
@@ -257,8 +254,7 @@ template <typename Element, int kHeadDim>
 TiledKernel HopperPrefillKernel() {
   constexpr int kKeys = kHeadDim == 256 ? 64 : 128;
   constexpr int kGroups = kHeadDim == 64 ? 3 : 2;
-  // As many as shared memory has room for.
-  constexpr int kStages = kHeadDim == 256 ? 2 : kHeadDim == 128 ? 3 : 4;
+  constexpr int kStages = kHeadDim == 64 ? 4 : 2;
   return MakeHopperKernel<HopperShape<Element, kHeadDim, kKeys, kGroups, kStages>>();
 }
 

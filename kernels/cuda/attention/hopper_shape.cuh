@@ -30,7 +30,7 @@ struct HopperShape {
   static constexpr int kThreads = kGroupThreads * (1 + kGroups);
   static constexpr int kComputeThreads = kGroupThreads * kGroups;
   static constexpr int kComputeWarps = kComputeThreads / 32;
-  static constexpr int kQueryWarps = 3;  // that load queries; the first warp loads keys
+  static constexpr int kQueryWarps = 2;  // that load queries; the two before load K and V
   // Of 65536 in multiples of 8 a thread.
   static constexpr int kLoadRegisters = kGroups == 2 ? 40 : 32;
   static constexpr int kComputeRegisters = kGroups == 2 ? 232 : 160;
@@ -83,7 +83,7 @@ class HopperShared {
     InitBarrier(queries_free(), Shape::kComputeWarps);
     for (int slot = 0; slot < 2; ++slot) {
       InitBarrier(item_full(slot), 1);
-      InitBarrier(item_free(slot), Shape::kQueryWarps + Shape::kComputeWarps);
+      InitBarrier(item_free(slot), 1 + Shape::kQueryWarps + Shape::kComputeWarps);
     }
     PublishBarriers();
   }
@@ -118,6 +118,10 @@ class HopperShared {
 
   uint8_t* const base_;
 };
+
+// A value that all lanes of the warp have, made known to the compiler as such: descriptions of
+// matrices and boxes are then computed once for the warp.
+__device__ __forceinline__ int Uniform(int value) { return __shfl_sync(0xffffffff, value, 0); }
 
 // The n-th use of a ring of kSlots: its slot, and the parity of the phase that fills it.
 template <int kSlots>
