@@ -85,13 +85,10 @@ class OpRecorder::RecordingOps : public Ops {
            &Ops::RmsNorm);
   }
   void Linear(Stream& stream, const LinearArgs& args) override {
-    const LinearWeight& weight = *args.weight;
-    const int64_t weight_elements = weight.out_features * weight.in_features;
-    Record(stream, "linear",
-           absl::StrCat(args.x.dim(0), " x ", weight.out_features, " x ", weight.in_features),
-           Bytes({args.x, args.bias, args.out}) +
-               static_cast<double>(weight_elements * DTypeBytes(weight.dtype)),
-           2.0 * static_cast<double>(args.x.dim(0) * weight_elements), args, &Ops::Linear);
+    RecordProduct(stream, "linear", args, &Ops::Linear);
+  }
+  void GatedLinear(Stream& stream, const GatedLinearArgs& args) override {
+    RecordProduct(stream, "gated_linear", args, &Ops::GatedLinear);
   }
   void RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) override {
     // All of qkv is read, and written to q_out and the cache.
@@ -117,6 +114,19 @@ class OpRecorder::RecordingOps : public Ops {
   }
 
  private:
+  // Weight, input, bias and output once, whatever lies between.
+  template <typename Args>
+  void RecordProduct(Stream& stream, std::string name, const Args& args,
+                     void (Ops::*op)(Stream&, const Args&)) {
+    const LinearWeight& weight = *args.weight;
+    const int64_t weight_elements = weight.out_features * weight.in_features;
+    Record(stream, std::move(name),
+           absl::StrCat(args.x.dim(0), " x ", weight.out_features, " x ", weight.in_features),
+           Bytes({args.x, args.bias, args.out}) +
+               static_cast<double>(weight_elements * DTypeBytes(weight.dtype)),
+           2.0 * static_cast<double>(args.x.dim(0) * weight_elements), args, op);
+  }
+
   template <typename Args>
   void Record(Stream& stream, std::string name, std::string shape, double bytes, double flops,
               const Args& args, void (Ops::*op)(Stream&, const Args&)) {
