@@ -77,21 +77,27 @@ void AddedTokenMatcher::Add(std::string_view pattern, const AddedToken* token) {
 // The longest token that `text` starts with; a special one only if it ends by `special_limit`.
 AddedTokenMatcher::Match AddedTokenMatcher::LongestMatch(std::string_view text,
                                                          size_t special_limit) const {
-  Match longest = {nullptr, 0};
+  Match longest = {nullptr, 0, 0};
   uint32_t node = 0;
   for (size_t i = 0; i < text.size(); ++i) {
+    ++longest.num_steps;
     const auto child = children_.find(uint64_t{node} << 8 | static_cast<uint8_t>(text[i]));
     if (child == children_.end()) break;
     node = child->second;
     const AddedToken* token = nodes_[node];
-    if (token != nullptr && (!token->special || i < special_limit)) longest = {token, i + 1};
+    if (token != nullptr && (!token->special || i < special_limit)) {
+      longest.token = token;
+      longest.num_bytes = i + 1;
+    }
   }
   return longest;
 }
 
-void AddedTokenMatcher::Split(std::string_view text, absl::Span<const ByteRange> special_ranges,
-                              std::vector<AddedSpan>* spans) const {
-  size_t covered = 0;  // the spans so far end here
+size_t AddedTokenMatcher::Split(std::string_view text, absl::Span<const ByteRange> special_ranges,
+                                std::vector<AddedSpan>* spans) const {
+  size_t num_steps = 0;
+  size_t covered = 0;     // the spans so far end here
+  size_t spaces_end = 0;  // white space after the last token that takes it along ends here
   auto range = special_ranges.begin();
   for (size_t pos = 0; pos < text.size();) {
     if (!is_first_byte_[static_cast<uint8_t>(text[pos])]) {
@@ -101,6 +107,7 @@ void AddedTokenMatcher::Split(std::string_view text, absl::Span<const ByteRange>
     while (range != special_ranges.end() && range->end <= pos) ++range;
     const bool may_be_special = range != special_ranges.end() && range->begin <= pos;
     const Match match = LongestMatch(text.substr(pos), may_be_special ? range->end - pos : 0);
+    num_steps += match.num_steps;
     if (match.token == nullptr) {
       ++pos;
       continue;
@@ -110,13 +117,21 @@ void AddedTokenMatcher::Split(std::string_view text, absl::Span<const ByteRange>
     pos = end;
     if (match.token->single_word && !StandsAlone(text, begin, end)) continue;
     if (match.token->lstrip) begin = ExtendLeft(text, covered, begin);
-    if (match.token->rstrip) end = ExtendRight(text, end);
+    if (match.token->rstrip) {
+      // A token within that white space takes the same along: looking once keeps the time linear.
+      if (end > spaces_end) {
+        spaces_end = ExtendRight(text, end);
+        num_steps += spaces_end - end;
+      }
+      end = spaces_end;
+    }
     if (covered < begin) spans->push_back({covered, begin, kNoToken});
     spans->push_back({begin, end, match.token->id});
-    covered =
-        end;  // but white space that rstrip took may still be a token itself, as in the reference
+    // Not `pos`: white space that the token took may be a token, too, as in the reference.
+    covered = end;
   }
   if (covered < text.size()) spans->push_back({covered, text.size(), kNoToken});
+  return num_steps;
 }
 
 absl::StatusOr<AddedTokens> AddedTokens::Parse(const nlohmann::json& json, Vocabulary* vocabulary) {

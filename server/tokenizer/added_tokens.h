@@ -52,9 +52,9 @@ class AddedTokenMatcher {
   // Appends the tokens in valid `text` and the text between them, covering all of it. White space
   // that one token takes along on its right may be another token, too. A special token counts only
   // within one of `special_ranges`, which are in order and do not touch. Takes time proportional to
-  // the text and the longest pattern.
-  void Split(std::string_view text, absl::Span<const ByteRange> special_ranges,
-             std::vector<AddedSpan>* spans) const;
+  // the text and the longest pattern. Returns the number of steps, for tests of how it grows.
+  size_t Split(std::string_view text, absl::Span<const ByteRange> special_ranges,
+               std::vector<AddedSpan>* spans) const;
 
   bool empty() const { return nodes_.size() == 1; }
 
@@ -62,6 +62,7 @@ class AddedTokenMatcher {
   struct Match {
     const AddedToken* token;
     size_t num_bytes;
+    size_t num_steps;
   };
 
   Match LongestMatch(std::string_view text, size_t special_limit) const;

@@ -1,6 +1,7 @@
 #include "server/tokenizer/known_patterns.h"
 
 #include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "server/tokenizer/unicode.h"
@@ -27,7 +28,7 @@ class Walker {
  public:
   explicit Walker(std::string_view text) : end_(text.data() + text.size()), table_(CharClasses()) {}
 
-  const char* Gpt2Match(const char* at) const {
+  const char* Gpt2Match(const char* at) {
     const char* contraction = Contraction(at, /*ignore_case=*/false);
     if (contraction != at) return contraction;
     // Runs of letters, numbers or other characters may take one blank along.
@@ -39,7 +40,7 @@ class Walker {
     return Spaces(at, SkipClass(at, kSpace));
   }
 
-  const char* Cl100kMatch(const char* at, int max_digits) const {
+  const char* Cl100kMatch(const char* at, int max_digits) {
     const char* contraction = Contraction(at, /*ignore_case=*/true);
     if (contraction != at) return contraction;
     const DecodedChar first = DecodeChar(at);
@@ -55,28 +56,34 @@ class Walker {
     const char* spaces_end = SkipClass(at, kSpace);
     const char* last_newline = spaces_end;
     while (last_newline > at && !IsNewline(last_newline[-1])) --last_newline;
+    num_seen_ += spaces_end - last_newline;
     return last_newline > at ? last_newline : Spaces(at, spaces_end);
   }
+
+  // Bytes of runs walked over so far; the few characters that every match looks at do not count.
+  size_t num_seen() const { return static_cast<size_t>(num_seen_); }
 
  private:
   uint8_t ClassesAt(const char* at) const { return table_[DecodeChar(at).code_point]; }
 
-  const char* SkipClass(const char* at, uint8_t wanted) const {
+  const char* SkipClass(const char* begin, uint8_t wanted) {
+    const char* at = begin;
     while (at < end_) {
       const DecodedChar c = DecodeChar(at);
       if (!(table_[c.code_point] & wanted)) break;
       at += c.num_bytes;
     }
-    return at;
+    return Seen(begin, at);
   }
 
-  const char* SkipOthers(const char* at) const {
+  const char* SkipOthers(const char* begin) {
+    const char* at = begin;
     while (at < end_) {
       const DecodedChar c = DecodeChar(at);
       if (table_[c.code_point] & (kSpace | kLetter | kNumber)) break;
       at += c.num_bytes;
     }
-    return at;
+    return Seen(begin, at);
   }
 
   const char* SkipDigits(const char* at, int max_digits) const {
@@ -88,9 +95,15 @@ class Walker {
     return at;
   }
 
-  const char* SkipNewlines(const char* at) const {
+  const char* SkipNewlines(const char* begin) {
+    const char* at = begin;
     while (at < end_ && IsNewline(*at)) ++at;
-    return at;
+    return Seen(begin, at);
+  }
+
+  const char* Seen(const char* begin, const char* end) {
+    num_seen_ += end - begin;
+    return end;
   }
 
   // \s+(?!\S)|\s+ on the run [at, spaces_end): the last blank is left for the word that follows.
@@ -121,6 +134,7 @@ class Walker {
 
   const char* const end_;
   const uint8_t* const table_;
+  ptrdiff_t num_seen_ = 0;
 };
 
 }  // namespace
@@ -144,8 +158,8 @@ std::optional<KnownPattern> RecognizePattern(std::string_view text) {
   return std::nullopt;
 }
 
-void FindKnownPattern(KnownPattern pattern, std::string_view text, std::vector<Span>* spans) {
-  const Walker walker(text);
+size_t FindKnownPattern(KnownPattern pattern, std::string_view text, std::vector<Span>* spans) {
+  Walker walker(text);
   const int max_digits = pattern == KnownPattern::kLlama3 ? 3 : 1;
   const char* const end = text.data() + text.size();
   for (const char* at = text.data(); at < end;) {
@@ -155,6 +169,7 @@ void FindKnownPattern(KnownPattern pattern, std::string_view text, std::vector<S
                       static_cast<size_t>(match_end - text.data()), true});
     at = match_end;
   }
+  return walker.num_seen();
 }
 
 }  // namespace quire

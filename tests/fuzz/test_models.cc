@@ -1,6 +1,8 @@
 #include "tests/fuzz/test_models.h"
 
+#include "absl/strings/escaping.h"
 #include "kernels/base/check.h"
+#include "server/tokenizer/byte_level.h"
 #include "server/tokenizer/known_patterns.h"
 #include "tests/server/tokenizer/test_tokenizers.h"
 
@@ -27,6 +29,25 @@ std::shared_ptr<const Tokenizer> SentencePiece() {
   return FromJson(file);
 }
 
+std::shared_ptr<const Tokenizer> Unigram() {
+  testing::Pieces pieces = {{"</s>", 0},  {"▁", -1},  {"a", -2},
+                            {"▁a", -2.5}, {"日", -3}, {"ab", -3.5}};
+  for (int byte = 0; byte < 256; ++byte) {
+    pieces.emplace_back(ByteToken(static_cast<uint8_t>(byte)), -20);
+  }
+  nlohmann::json file = testing::UnigramJson(pieces);
+  file["model"]["byte_fallback"] = true;
+  std::string charsmap;
+  absl::Base64Escape(testing::CharsmapBlob({{"ﬁ", "fi"}, {"e\u0301", "é"}, {"\t", " "}}),
+                     &charsmap);
+  file["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", charsmap}};
+  file["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "▁"}};
+  file["decoder"] = nlohmann::json::parse(
+      R"({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Metaspace", "replacement": "▁"}]})");
+  testing::AddToken(&file, "</s>", {{"special", true}});
+  return FromJson(file);
+}
+
 }  // namespace
 
 const std::vector<std::shared_ptr<const Tokenizer>>& TestTokenizers() {
@@ -34,7 +55,7 @@ const std::vector<std::shared_ptr<const Tokenizer>>& TestTokenizers() {
     auto bundled = Tokenizer::Load("configs/demo");
     CHECK(bundled.ok()) << bundled.status();
     return new std::vector<std::shared_ptr<const Tokenizer>>{LlamaLike(), *std::move(bundled),
-                                                             SentencePiece()};
+                                                             SentencePiece(), Unigram()};
   }();
   return tokenizers;
 }

@@ -1,4 +1,4 @@
-// The tokenizers that text is fuzzed with: the bundled model's and two small ones of other kinds.
+// The tokenizers that text is fuzzed with: the bundled model's and small ones of other kinds.
 #pragma once
 
 #include <memory>

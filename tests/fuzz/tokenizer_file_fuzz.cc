@@ -1,5 +1,6 @@
 // tokenizer.json and tokenizer_config.json: a tokenizer that loads can encode and decode. Input:
 // tokenizer.json; after a zero byte, if there is one, tokenizer_config.json.
+#include "absl/strings/escaping.h"
 #include "kernels/base/check.h"
 #include "server/tokenizer/tokenizer.h"
 #include "tests/fuzz/target.h"
@@ -31,6 +32,17 @@ json WithEverything() {
   return file;
 }
 
+json Unigram() {
+  json file = testing::UnigramJson({{"▁", -1}, {"▁a", -2.5}, {"a", -2}, {"b", -3}, {"ab", -4}});
+  std::string charsmap;
+  absl::Base64Escape(testing::CharsmapBlob({{"ﬁ", "fi"}, {"e\u0301", "é"}}), &charsmap);
+  file["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", charsmap}};
+  file["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "▁"}};
+  file["decoder"] = {{"type", "Metaspace"}, {"replacement", "▁"}};
+  testing::AddToken(&file, "<unk>", {{"special", true}});
+  return file;
+}
+
 }  // namespace
 
 std::vector<std::string> Seeds() {
@@ -38,6 +50,7 @@ std::vector<std::string> Seeds() {
   return {
       testing::ByteLevelJson({{"a", "b"}}).dump(),
       sentence_piece.dump(),
+      Unigram().dump(),
       WithEverything().dump() + '\0' + kConfig,
   };
 }
@@ -45,6 +58,10 @@ std::vector<std::string> Seeds() {
 std::vector<std::string> Dictionary() {
   return {"\"type\":\"Sequence\"",
           "\"normalizer\":{\"type\":\"NFKD\"},",
+          "\"normalizer\":{\"type\":\"Nmt\"},",
+          "\"type\":\"Unigram\",",
+          "\"unk_id\":0,",
+          "[\"ab\",-1.5],",
           "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\"},",
           "\"pre_tokenizer\":{\"type\":\"Digits\",\"individual_digits\":true},",
           "\"pre_tokenizer\":null,",

@@ -1,9 +1,12 @@
 // What must not break the tokenizer: long runs of one kind of character on a small stack, and
 // broken files.
+#include <functional>
 #include <random>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/tokenizer/added_tokens.h"
+#include "server/tokenizer/byte_level.h"
 #include "server/tokenizer/known_patterns.h"
 #include "server/tokenizer/stream_decoder.h"
 #include "server/tokenizer/unicode.h"
@@ -18,6 +21,7 @@ using testing::ByteLevelJson;
 using testing::Make;
 using testing::SentencePieceJson;
 using testing::SplitThenBytes;
+using testing::UnigramJson;
 
 constexpr size_t kRunBytes = size_t{1} << 20;
 constexpr char kO200k[] =
@@ -65,6 +69,17 @@ TEST(HostileTextTest, LongRunsThroughSentencePieceTokenizers) {
       SentencePieceJson({"▁", "a", "é"}, {{"a", "a"}, {"aa", "aa"}, {"▁", "▁"}, {"▁", "a"}}));
 }
 
+TEST(HostileTextTest, LongRunsThroughUnigramTokenizers) {
+  testing::Pieces pieces = {{"▁", -1}, {"a", -2}, {"aa", -3}, {"aaaaaaa", -4}, {"é", -5}};
+  for (int byte = 0; byte < 256; ++byte) {
+    pieces.emplace_back(ByteToken(static_cast<uint8_t>(byte)), -20);
+  }
+  json file = UnigramJson(pieces);
+  file["model"]["byte_fallback"] = true;
+  file["decoder"] = {{"type", "ByteFallback"}};
+  ExpectRoundTrips(file);
+}
+
 TEST(HostileTextTest, LongRunsThroughNormalForms) {
   for (const char* form : {"NFC", "NFKD"}) {
     json file = ByteLevelJson({});
@@ -74,6 +89,56 @@ TEST(HostileTextTest, LongRunsThroughNormalForms) {
       RunOnSmallStack([&] { EXPECT_TRUE(tokenizer->Encode(run).ok()); });
     }
   }
+}
+
+// Steps stay in proportion to the text, for every run and for twice and four times its length.
+void ExpectLinear(const std::function<size_t(std::string_view text)>& steps_of,
+                  size_t max_steps_per_byte) {
+  for (const std::string& run : Runs()) {
+    for (const size_t size : {kRunBytes / 4, kRunBytes / 2, kRunBytes}) {
+      // Behind a run that ends in something else, patterns have to step back.
+      for (const std::string_view tail : {"", "a", "\n", "!", "<"}) {
+        std::string text = run.substr(0, size);
+        text.resize(FindInvalidUtf8(text).value_or(text.size()));
+        text.append(tail);
+        ASSERT_LE(steps_of(text), max_steps_per_byte * text.size())
+            << size << " bytes of " << run.substr(0, 12) << " and " << tail;
+      }
+    }
+  }
+}
+
+TEST(HostileTextTest, KnownPatternsLookAtEachByteAFewTimes) {
+  for (const KnownPattern pattern :
+       {KnownPattern::kGpt2, KnownPattern::kLlama3, KnownPattern::kQwen2}) {
+    ExpectLinear(
+        [&](std::string_view text) {
+          std::vector<Span> spans;
+          return FindKnownPattern(pattern, text, &spans) + spans.size();
+        },
+        4);
+  }
+}
+
+TEST(HostileTextTest, AddedTokensLookAtEachByteAsOftenAsTheirLength) {
+  Vocabulary vocabulary;
+  json tokens = json::array();
+  for (const char* content : {"aaaaaaa!", "a<", "<e>", "\n", "\n\n", " ", "<e><e><e>!"}) {
+    tokens.push_back({{"id", tokens.size()},
+                      {"content", content},
+                      {"normalized", false},
+                      {"lstrip", true},
+                      {"rstrip", true}});
+  }
+  absl::StatusOr<AddedTokens> added = AddedTokens::Parse(tokens, &vocabulary);
+  ASSERT_TRUE(added.ok()) << added.status();
+  ASSERT_TRUE(added->Index(Normalizer()).ok());
+  ExpectLinear(
+      [&](std::string_view text) {
+        std::vector<AddedSpan> spans;
+        return added->raw().Split(text, {}, &spans) + spans.size();
+      },
+      14);
 }
 
 TEST(HostileFileTest, EveryPrefixIsRefused) {

@@ -1,5 +1,8 @@
 #include "server/tokenizer/regex.h"
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/tokenizer/known_patterns.h"
@@ -91,6 +94,56 @@ TEST(RegexTest, GivesUpInsteadOfRunningForever) {
   std::vector<Span> spans;
   const absl::Status status = regex->FindSpans(std::string(200, 'a') + "c", &scratch, &spans);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+}
+
+// The steps that PCRE2 takes to cut `text` by `pattern`: one per item of the pattern that it tries.
+int64_t CountSteps(std::string_view pattern, std::string_view text) {
+  const std::string translated = TranslatePattern(pattern).value();
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  pcre2_code* code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_AUTO_CALLOUT, &error, &offset, nullptr);
+  pcre2_match_context* context = pcre2_match_context_create(nullptr);
+  pcre2_match_data* data = pcre2_match_data_create(1, nullptr);
+  int64_t num_steps = 0;
+  const auto count = [](pcre2_callout_block*, void* steps) {
+    ++*static_cast<int64_t*>(steps);
+    return 0;
+  };
+  pcre2_set_callout(context, count, &num_steps);
+  size_t at = 0;
+  while (at < text.size() && pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()),
+                                         text.size(), at, PCRE2_NO_UTF_CHECK, data, context) > 0) {
+    at = pcre2_get_ovector_pointer(data)[1];
+  }
+  EXPECT_EQ(at, text.size()) << "these patterns leave no gaps";
+  pcre2_match_data_free(data);
+  pcre2_match_context_free(context);
+  pcre2_code_free(code);
+  return num_steps;
+}
+
+TEST(RegexTest, TheStepsOfWellKnownPatternsGrowAsTheText) {
+  constexpr char kO200k[] =
+      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+      R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+      R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  constexpr char kLlama2[] = "\u2581+[^\u2581]*|[^\u2581]+";
+  for (const std::string_view pattern :
+       {PatternText(KnownPattern::kGpt2), PatternText(KnownPattern::kLlama3),
+        PatternText(KnownPattern::kQwen2), std::string_view(kO200k), std::string_view(kLlama2)}) {
+    for (const std::string_view unit : {"a", "A", "日", "½", "!", " ", "\n", " \n", "\u0301", "'s",
+                                        "aA", "A\u0301", "\u2581", "1a", "! "}) {
+      for (const std::string_view tail : {"", "a", "1", "!", "\n"}) {
+        std::string text;
+        while (text.size() < 20000) text.append(unit);
+        text.append(tail);
+        ASSERT_LT(CountSteps(pattern, text), static_cast<int64_t>(40 * text.size()))
+            << pattern << " on " << unit << ", then " << tail;
+      }
+    }
+  }
 }
 
 TEST(KnownPatternsTest, AreRecognisedToTheLetter) {
