@@ -183,6 +183,15 @@ __device__ void PrefetchRow(const GemvParams& params, int feature, int from) {
 #endif
 }
 
+// Two, unless they do not fit the static shared memory of devices before sm_90.
+constexpr int NumBuffers([[maybe_unused]] size_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  return 2;
+#else
+  return 2 * bytes <= 48 * 1024 ? 2 : 1;
+#endif
+}
+
 // Grid: a CTA takes groups of kTiles * 8 weight rows in turn; its warps share out the chunks of k.
 // Bytes: the weight once from memory; x once per group, from L1 or L2.
 // Accumulation: k in a warp's order in float32 on tensor cores, then over the warps in order.
@@ -191,7 +200,8 @@ __device__ void PrefetchRow(const GemvParams& params, int feature, int from) {
 template <int kTiles, int kWarps, int kLoads, bool kWideX>
 __global__ void __launch_bounds__(kWarps * 32) GemvKernel(const GemvParams params) {
   constexpr int kStages = kLoads / (2 * kTiles);
-  __shared__ WarpSums<kTiles, kWarps> warp_sums[2];
+  constexpr int kBuffers = NumBuffers(sizeof(WarpSums<kTiles, kWarps>));
+  __shared__ WarpSums<kTiles, kWarps> warp_sums[kBuffers];
   ReleaseSuccessor();
   const int warp = threadIdx.x / 32;
   // A warp's steps per group, in whole rounds of kStages; those beyond the last chunk add zeros.
@@ -256,7 +266,11 @@ __global__ void __launch_bounds__(kWarps * 32) GemvKernel(const GemvParams param
     } else {
       StoreGatedGroup<kTiles, kWarps>(params, group, warp_sums[buffer]);
     }
-    buffer ^= 1;  // the other one was read before the barrier above
+    if constexpr (kBuffers == 2) {
+      buffer ^= 1;  // the other one was read before the barrier above
+    } else {
+      __syncthreads();
+    }
   }
 }
 
