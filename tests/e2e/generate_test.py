@@ -55,6 +55,8 @@ class GenerateTest(ServerTestCase):
         request.sampling.seed = 7
         request.sampling.n = 4
         first = self.server.inference.GenerateOnce(request)
+        # The same work again: on a GPU logits may differ in rounding with how much of a prompt was cached.
+        self.server.admin.FlushPrefixCache(pb.FlushPrefixCacheRequest())
         second = self.server.inference.GenerateOnce(request)
         self.assertEqual([c.index for c in first.choices], [0, 1, 2, 3])
         self.assertEqual([list(c.token_ids) for c in first.choices],
