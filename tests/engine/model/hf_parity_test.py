@@ -33,7 +33,7 @@ TOLERANCE = {"cpu": 1e-4, "cuda": 1e-3}
 BUNDLED_TOLERANCE = {"cpu": 5e-4, "cuda": 1e-3}
 # Two roundings at different places are not equally far off: of the largest and of the mean error.
 BF16_MAX_FACTOR, BF16_MEAN_FACTOR = 2.0, 1.3
-NUM_GREEDY = 24
+NUM_GREEDY = 64
 CHUNKS = {"cpu": [1000, 7, 1], "cuda": [1000, 7]}  # prompt at once, in awkward pieces, and token by token
 
 
