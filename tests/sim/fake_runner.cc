@@ -146,6 +146,9 @@ void FakeRunner::CheckSequence(const ScheduledSequence& scheduled) {
   if (scheduled.samples && scheduled.num_generated != end - scheduled.num_prompt_tokens) {
     fail_(absl::StrCat(name, " has a wrong num_generated"));
   }
+  if (scheduled.wants_prompt_logprobs && scheduled.start + 1 >= scheduled.num_prompt_tokens) {
+    fail_(absl::StrCat(name, " wants logprobs of no prompt token"));
+  }
   const int32_t row = scheduled.row;
   const bool same_owner = row_key_[row] == scheduled.key && row_epoch_[row] == scheduled.epoch;
   if (scheduled.row_is_new) {

@@ -22,6 +22,7 @@ struct Job {
   int64_t num_answer_tokens = 0;
   int32_t priority = 0;
   int32_t n = 1;
+  bool stalls = false;  // its reader, as soon as it has started, until nobody else runs
 };
 
 struct JobReport {
@@ -65,12 +66,18 @@ Report RunJobs(const std::vector<Job>& jobs, int64_t num_blocks, size_t lookahea
       });
     }
     const bool scheduled = !h.Schedule().empty();
+    for (size_t i = 0; !scheduled && h.in_flight.empty() && i < jobs.size(); ++i) {
+      h.scheduler.SetPaused({i, 0}, false);
+    }
     report.num_steps += scheduled ? 1 : 0;
     report.num_tokens += h.last_output.num_tokens;
     while (h.in_flight.size() > (scheduled ? lookahead : 0)) h.Commit();
     for (const SequenceEvent& event : h.scheduler.TakeEvents()) {
       JobReport& job = report.jobs[event.key.request];
-      if (event.kind == SequenceEvent::Kind::kStarted && job.start < 0) job.start = now;
+      if (event.kind == SequenceEvent::Kind::kStarted && job.start < 0) {
+        job.start = now;
+        h.scheduler.SetPaused(event.key, jobs[event.key.request].stalls);
+      }
       if (event.kind == SequenceEvent::Kind::kToken && job.first_token < 0) job.first_token = now;
       if (event.kind != SequenceEvent::Kind::kFinished) continue;
       job.end = now;
@@ -225,6 +232,25 @@ TEST(ScheduleQualityTest, TheWorstRankedMakesWay) {
   EXPECT_GE(report.jobs[2].num_preemptions, 1);
 }
 
+// Likewise, but the reader of the second one has stalled: it makes way before the third.
+TEST(ScheduleQualityTest, TheStalledMakesWayFirst) {
+  const Report report = RunJobs({{.num_prompt_tokens = 4, .num_answer_tokens = 28},
+                                 {.num_prompt_tokens = 20, .num_answer_tokens = 16, .stalls = true},
+                                 {.num_prompt_tokens = 12, .num_answer_tokens = 12}},
+                                /*num_blocks=*/12);
+  EXPECT_EQ(report.jobs[0].num_preemptions, 0);
+  EXPECT_GE(report.jobs[1].num_preemptions, 1);
+  EXPECT_EQ(report.jobs[2].num_preemptions, 0);
+}
+
+// Prompts that do not fit into one step: only so many have a row.
+TEST(ScheduleQualityTest, OnlySoManyPromptsAreInProgress) {
+  SchedulerHarness h(Config(), SmallBlocks(/*num_blocks=*/1'000));
+  for (RequestId id = 1; id <= 8; ++id) h.Add(id, /*num_prompt_tokens=*/100, /*max_tokens=*/2);
+  h.Step();
+  EXPECT_EQ(h.scheduler.stats().num_running, Config().max_num_partial_prefills);
+}
+
 // The third one has a better priority than the second, whose few blocks are not enough for it.
 TEST(ScheduleQualityTest, NobodyIsPreemptedInVain) {
   const Report report = RunJobs({{.num_prompt_tokens = 28, .num_answer_tokens = 4},
@@ -241,6 +267,9 @@ TEST(ScheduleQualityTest, ContinuationsShareTheirPrompt) {
   const Report report = RunJobs(jobs, /*num_blocks=*/2'000);
   const int64_t num_prompt_tokens = 61 + 3 * (61 - 60);
   EXPECT_EQ(report.num_tokens, 20 * (num_prompt_tokens + 4 * 4));
+
+  // They begin in the step after the prompt's last: two for the prompt, five for the answers.
+  EXPECT_EQ(RunJobs({jobs[0]}, /*num_blocks=*/2'000).num_steps, 2 + 5);
 }
 
 }  // namespace

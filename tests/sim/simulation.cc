@@ -62,6 +62,7 @@ void Simulation::Round() {
   if (random_.OneIn(scenario_.arrival_period)) Arrive();
   if (scenario_.disturbed && random_.OneIn(15)) CancelSomebody();
   if (scenario_.disturbed && random_.OneIn(4)) StallSomebody();
+  if (random_.OneIn(50)) CancelNobody();
   if (random_.OneIn(200)) scheduler_.FlushPrefixCache();
   if (scenario_.failure_period > 0 && random_.OneIn(scenario_.failure_period)) return FailDevice();
   const bool may_schedule = runner_.num_in_flight() <= scenario_.lookahead;
@@ -159,6 +160,19 @@ void Simulation::CancelSomebody() {
   if (std::find(live_.begin(), live_.end(), key) != live_.end()) {
     Fail(absl::StrCat(Name(key), " survives its cancellation"));
   }
+}
+
+// Ids that are not, or no more, in use.
+void Simulation::CancelNobody() {
+  const SequenceKey* key = AnyKey();
+  const RequestId id = key != nullptr ? key->request : 1;
+  const int32_t n = key != nullptr ? tracked_.at(*key).request->sampling.n : 0;
+  scheduler_.Cancel(id + 1'000'000, FinishReason::kAbort);
+  for (const int32_t index : {-1, n}) {
+    scheduler_.CancelSequence({id, index}, FinishReason::kAbort);
+    scheduler_.SetPaused({id, index}, true);
+  }
+  TakeEvents();
 }
 
 void Simulation::SetStalled(const SequenceKey& key, bool stalled) {

@@ -64,6 +64,7 @@ class Simulation {
   void Round();
   void Arrive();
   void CancelSomebody();
+  void CancelNobody();
   const SequenceKey* KeyToCancel();
   void StallSomebody();
   void SetStalled(const SequenceKey& key, bool stalled);

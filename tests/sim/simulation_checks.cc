@@ -60,6 +60,7 @@ void Simulation::NoteCancel(const SequenceKey& key, const Tracked& tracked) {
 }
 
 void Simulation::NoteStep(const SchedulerOutput& output) {
+  if (output.step != newest_step_ + 1 && coverage_.steps > 0) Fail("a step has a wrong number");
   newest_step_ = output.step;
   ++coverage_.steps;
   coverage_.lookahead_steps += runner_.num_in_flight() > 0 ? 1 : 0;
@@ -228,6 +229,7 @@ void Simulation::CheckPromptLogprobs(const SequenceEvent& event, Tracked* tracke
   if (tracked->request->sampling.prompt_logprobs < 0 || event.key.index > 0) {
     return Fail(absl::StrCat(Name(event.key), " has prompt logprobs that nobody asked for"));
   }
+  if (event.prompt_logprobs.empty()) Fail("an event without prompt logprobs");
   for (const auto& [token, logprobs] : event.prompt_logprobs) {
     const int64_t position = ++tracked->num_prompt_scored;
     if (position >= expected.num_prompt_tokens || expected.tokens[position] != token ||

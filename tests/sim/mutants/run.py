@@ -209,7 +209,8 @@ def main():
     names = CANARIES if args.canaries else [n for n in args.only.split(",") if n]
     mutants = [m for m in MUTANTS if not names or m.name in names]
     if args.random > 0:
-        return judge_random(random_mutants.make(ROOT, args.random, args.seed), build, args.jobs)
+        mutants = random_mutants.make(ROOT, args.random, args.seed)
+        return judge_random([m for m in mutants if not names or m.name in names], build, args.jobs)
     outcomes = judge_all(mutants, build, args.jobs)
     status = 0
     if args.canaries:
