@@ -109,6 +109,34 @@ class LinearOpTest : public KernelTest {
   }
 };
 
+// The embedding is a weight's row; ~row stands for a row's last sampled token.
+TEST_P(LinearOpTest, EmbeddingLooksUpRowsOfAWeight) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int64_t hidden_size : {8, 27, 264}) {
+      SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " " << hidden_size);
+      constexpr int64_t kVocabSize = 70;
+      const auto values = RoundTo(dtype, RandomNormal(kVocabSize * hidden_size, 3));
+      const DeviceWeight table = LoadWeight(values, dtype, kVocabSize, hidden_size);
+      const std::vector<int32_t> last_tokens = {5, 69, 0};
+      const std::vector<int32_t> ids = {0, 69, ~1, 33, ~2, ~0, 33};
+      const std::vector<int32_t> tokens = {0, 69, 69, 33, 0, 5, 33};
+      const DeviceBuffer device_last = Upload(last_tokens);
+      const DeviceBuffer device_ids = Upload(ids);
+      const auto num_tokens = static_cast<int64_t>(ids.size());
+      const DeviceTensor out = UploadTensor(std::vector<float>(num_tokens * hidden_size), dtype,
+                                            {num_tokens, hidden_size});
+      ops().Embedding(stream(), {.input_ids = device_ids.as<int32_t>(),
+                                 .row_last_token = device_last.as<int32_t>(),
+                                 .table = &table.weight,
+                                 .out = out.tensor});
+      const std::vector<float> actual = DownloadTensor(out.tensor);
+      for (int64_t i = 0; i < num_tokens * hidden_size; ++i) {
+        ASSERT_EQ(actual[i], values[tokens[i / hidden_size] * hidden_size + i % hidden_size]);
+      }
+    }
+  }
+}
+
 TEST_P(LinearOpTest, MatchesReference) {
   for (DType dtype : kActivations) {
     for (int64_t m : {1, 5, 33, 129}) {

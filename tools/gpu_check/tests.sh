@@ -126,7 +126,7 @@ run_sanitizer() {
     return
   fi
   local end=$((SECONDS + limit))
-  local tools="memcheck racecheck initcheck" tests="rope_test sampler_test attention_test elementwise_test embedding_test linear_op_test"
+  local tools="memcheck racecheck initcheck" tests="rope_test sampler_test attention_test elementwise_test merge_state_test linear_op_test"
   [ "$quick" = yes ] && tools=memcheck tests="rope_test sampler_test"
   for tool in $tools; do
     for test in $tests; do

@@ -77,8 +77,10 @@ def check_bfloat16(device, folder, prompt, expected):
     def error(a, b):
         return (a - b).abs().max().item(), (a - b).abs().mean().item()
 
+    # SDPA knows no soft cap, and some versions of transformers leave it out there instead of refusing.
+    capped = json.loads((pathlib.Path(folder) / "config.json").read_text()).get("attn_logit_softcapping")
     theirs = [tiny_checkpoints.logprobs(tiny_checkpoints.load(folder, torch.bfloat16, attention, device), prompt).cpu()
-              for attention in ("eager", "sdpa")]
+              for attention in ("eager", "eager" if capped else "sdpa")]
     actual = run_tool(device, folder, "bfloat16", [1000], prompt)[0]["logprobs"]
     own_max, own_mean = error(torch.tensor(actual, dtype=torch.float64), expected)
     their_max = max(error(one, expected)[0] for one in theirs)
