@@ -100,7 +100,7 @@ python_test() {
 run_python_tests() {
   say "Python tests on the bundled model"
   local tests="generate clients score" test cases=
-  [ "$quick" = yes ] || tests="generate lifecycle bad_input clients score"
+  [ "$quick" = yes ] || tests="generate lifecycle failure checkpoint bad_input clients score"
   for test in $tests; do
     [ -e "$share/source/tests/e2e/${test}_test.py" ] || continue
     python_test "e2e_$test" "grpc, google.protobuf" 120 "tests/e2e/${test}_test.py"
