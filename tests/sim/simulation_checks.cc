@@ -27,7 +27,8 @@ void Simulation::CheckVerdict(const Request& request, const absl::Status& status
       std::min(num_prompt_tokens + request.stop.max_tokens, config.max_model_len);
   const int64_t max_blocks =
       MostBlocks(scenario_.blocks, max_num_tokens, config.max_num_batched_tokens);
-  const bool fits = num_prompt_tokens < config.max_model_len &&
+  const bool fits = num_prompt_tokens > 0 && request.stop.max_tokens > 0 && n > 0 &&
+                    num_prompt_tokens < config.max_model_len &&
                     max_blocks <= scenario_.blocks.num_blocks && n <= config.max_waiting_requests &&
                     n * num_prompt_tokens <= config.max_waiting_tokens;
   const bool has_room =

@@ -91,6 +91,24 @@ std::vector<TokenId> Workload::NextPrompt(std::string* salt) {
   return prompt;
 }
 
+// Makes it one that can never run.
+void Workload::Spoil(Request* request) {
+  switch (random_.Between(0, 3)) {
+    case 0:
+      request->prompt.clear();
+      break;
+    case 1:
+      request->stop.max_tokens = 0;
+      break;
+    case 2:
+      request->sampling.n = 0;
+      break;
+    default:
+      request->sampling.n = 1'000;
+      break;
+  }
+}
+
 std::shared_ptr<const Request> Workload::NextRequest() {
   auto request = std::make_shared<Request>();
   request->id = next_id_++;
@@ -106,6 +124,7 @@ std::shared_ptr<const Request> Workload::NextRequest() {
   if (!random_.OneIn(mix_.short_prompts ? 4 : 3)) stop.eos_token_ids = {0};
   if (random_.OneIn(3)) stop.stop_token_ids = {static_cast<TokenId>(random_.Between(1, 5)), 7};
   if (random_.OneIn(4)) stop.min_tokens = random_.Between(1, 12);
+  if (random_.OneIn(100)) Spoil(request.get());
   return request;
 }
 

@@ -66,6 +66,7 @@ class Workload {
 
  private:
   std::vector<TokenId> NextPrompt(std::string* salt);
+  void Spoil(Request* request);
 
   struct Conversation {
     std::vector<TokenId> tokens;
