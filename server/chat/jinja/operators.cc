@@ -25,6 +25,15 @@ bool DictsEqual(const Dict& a, const Dict& b) {
   });
 }
 
+// Whether Python could look for the tuple in a dict: it holds scalars and such tuples only.
+bool IsHashableTuple(const Value& value) {
+  const List* list = value.list();
+  if (list == nullptr || list->kind != ListKind::kTuple) return false;
+  return std::all_of(list->items.begin(), list->items.end(), [](const Value& item) {
+    return IsHashableTuple(item) || CheckHashable(item).ok();
+  });
+}
+
 template <typename T>
 int Order(const T& a, const T& b) {
   return a < b ? -1 : (b < a ? 1 : 0);
@@ -108,6 +117,7 @@ absl::StatusOr<bool> Contains(Runtime& runtime, const Value& container, const Va
     return FindBytes(text->bytes(), item.text()->bytes(), 0) != std::string_view::npos;
   }
   if (const Dict* dict = container.dict()) {
+    if (IsHashableTuple(item)) return false;  // keys are scalars
     RETURN_IF_ERROR(CheckHashable(item));
     return dict->Find(item) != nullptr;
   }

@@ -33,7 +33,8 @@ bool IsBoolean(const Value& value) { return value.is_bool(); }
 bool IsTrueItself(const Value& value) { return value.is_bool() && value.boolean(); }
 bool IsFalseItself(const Value& value) { return value.is_bool() && !value.boolean(); }
 bool IsCallable(const Value& value) {
-  return value.object() != nullptr && value.object()->callable();
+  // What is undefined can be called, although the call fails.
+  return value.is_undefined() || (value.object() != nullptr && value.object()->callable());
 }
 
 bool IsIterable(const Value& value) {

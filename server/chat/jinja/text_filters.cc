@@ -7,6 +7,7 @@
 #include "server/chat/jinja/operators.h"
 #include "server/chat/jinja/print.h"
 #include "server/chat/jinja/text_operations.h"
+#include "server/chat/jinja/unicode.h"
 
 namespace quire::jinja {
 namespace {
@@ -59,10 +60,27 @@ Result EscapeFilter(Runtime& runtime, const Value& input, const Arguments& argum
   return Value(std::move(text));
 }
 
+// str.center: of an odd number of blanks, the extra one is on the left in a field of odd width.
+Result CenterFilter(Runtime& runtime, const Value& input, const Arguments& arguments) {
+  constexpr Integer kMaxWidth = 1000;
+  ASSIGN_OR_RETURN(const BoundArguments bound, BoundArguments::Bind(arguments, {"width"}));
+  ASSIGN_OR_RETURN(const Text text, ToText(runtime, input));
+  ASSIGN_OR_RETURN(const Integer width, bound.IntegerOr(0, 80));
+  if (width > kMaxWidth) return Error("a field is at most 1000 wide");
+  const Integer missing = width - static_cast<Integer>(CountCharacters(text.bytes()));
+  if (missing <= 0) return runtime.NewText(Text(text));
+  const Integer left = missing / 2 + (missing & width & 1);
+  Text result(std::string(static_cast<size_t>(left), ' '), Origin::kUser);
+  result.Append(text);
+  result.Append(std::string(static_cast<size_t>(missing - left), ' '), Origin::kUser);
+  return runtime.NewText(std::move(result));
+}
+
 Result IndentFilter(Runtime& runtime, const Value& input, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const BoundArguments bound,
                    BoundArguments::Bind(arguments, {"width", "first", "blank"}));
-  ASSIGN_OR_RETURN(const Text text, ToText(runtime, input));
+  if (input.text() == nullptr) return Error("only a string can be indented");
+  const Text& text = *input.text();
   ASSIGN_OR_RETURN(const bool first, bound.BoolOr(1, false));
   ASSIGN_OR_RETURN(const bool blank, bound.BoolOr(2, false));
   Text indentation;
@@ -131,6 +149,7 @@ constexpr Filter kFilters[] = {
     {"e", EscapeFilter},
     {"escape", EscapeFilter},
     {"format", FormatFilter},
+    {"center", CenterFilter},
     {"indent", IndentFilter},
     {"lower", CaseFilter<CaseMapping::kLower>},
     {"replace", ReplaceFilter},

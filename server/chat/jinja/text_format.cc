@@ -177,7 +177,11 @@ class FormatValues {
   }
 
   absl::Status CheckAllUsed() const {
-    if (values_.dict() != nullptr || next_ == size()) return absl::OkStatus();
+    // Python asks whether values could be taken by key, which even a list seems to allow.
+    const List* list = values_.list();
+    const bool seems_mapping = values_.dict() != nullptr || values_.is_undefined() ||
+                               (list != nullptr && list->indexable() && !is_tuple_);
+    if (seems_mapping || next_ == size()) return absl::OkStatus();
     return Error("too many arguments for a format string");
   }
 

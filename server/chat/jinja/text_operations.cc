@@ -23,6 +23,12 @@ bool StartsWord(int32_t previous, CaseMapping mapping) {
          previous == '[' || previous == '<';
 }
 
+std::string Unchanged(int32_t code) {
+  std::string text;
+  AppendUtf8(code, &text);
+  return text;
+}
+
 std::string MapCharacter(int32_t code, int32_t previous, bool is_first, CaseMapping mapping) {
   switch (mapping) {
     case CaseMapping::kUpper:
@@ -30,7 +36,8 @@ std::string MapCharacter(int32_t code, int32_t previous, bool is_first, CaseMapp
     case CaseMapping::kLower:
       return ToLower(code);
     case CaseMapping::kSwap:
-      return IsUpper(code) ? ToLower(code) : ToUpper(code);
+      if (IsUpper(code)) return ToLower(code);
+      return IsLower(code) ? ToUpper(code) : Unchanged(code);
     case CaseMapping::kCapitalize:
       return is_first ? ToTitle(code) : ToLower(code);
     case CaseMapping::kTitle:
@@ -56,6 +63,8 @@ absl::StatusOr<Text> Interleave(Runtime& runtime, const Text& text, const Text& 
   if (max_count != 0) RETURN_IF_ERROR(runtime.Append(&result, to));
   return result;
 }
+
+constexpr int32_t kCapitalSigma = 0x3A3;
 
 bool IsLineEnd(int32_t code) {
   return (code >= 0x0A && code <= 0x0D) || (code >= 0x1C && code <= 0x1E) || code == 0x85 ||
@@ -105,12 +114,22 @@ absl::StatusOr<Text> MapCase(Runtime& runtime, const Text& text, CaseMapping map
   RETURN_IF_ERROR(runtime.Charge(1 + text.size() / kMappedBytesPerStep));
   Text result;
   int32_t previous = 0;
+  size_t context = 0;  // where the text begins that decides what a sigma becomes
   for (size_t at = 0; at < text.size();) {
     const Character character = CharacterAt(text.bytes(), at);
     if (character.code < 0) {
       result.Append(text, at, at + 1);
     } else {
-      result.Append(MapCharacter(character.code, previous, at == 0, mapping), text.OriginAt(at));
+      std::string mapped = MapCharacter(character.code, previous, at == 0, mapping);
+      const size_t end = at + character.size;
+      // The title filter maps the first letter of a word and the rest by themselves.
+      const bool by_itself = mapping == CaseMapping::kTitleFilter;
+      if (by_itself && (at == 0 || StartsWord(previous, mapping))) context = end;
+      if (character.code == kCapitalSigma && mapped == "σ" && at >= context &&
+          EndsGreekWord(text.bytes().substr(context), at - context, end - context)) {
+        mapped = "ς";
+      }
+      result.Append(mapped, text.OriginAt(at));
     }
     previous = character.code;
     at += character.size;

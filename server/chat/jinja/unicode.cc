@@ -4,6 +4,9 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <iterator>
+
+#include "server/chat/jinja/special_case.h"
 
 namespace quire::jinja {
 namespace {
@@ -16,8 +19,39 @@ std::string Utf8(int32_t code) {
   return out;
 }
 
-constexpr int32_t kSharpS = 0xDF;  // The one common letter whose upper case is two letters.
 constexpr int32_t kDottedCapitalI = 0x130;  // Its lower case is "i" and a combining dot.
+
+// Null for a character whose cases are single characters.
+const SpecialCase* FindSpecialCase(int32_t code) {
+  const SpecialCase* end = kSpecialCases + kNumSpecialCases;
+  const SpecialCase* found =
+      std::lower_bound(kSpecialCases, end, code,
+                       [](const SpecialCase& special, int32_t c) { return special.code < c; });
+  return found != end && found->code == code ? found : nullptr;
+}
+
+bool IsCased(int32_t code) {
+  return IsUpper(code) || IsLower(code) ||
+         (code >= 0 && utf8proc_category(code) == UTF8PROC_CATEGORY_LT);
+}
+
+// Marks, signs and the punctuation within words, which do not end a word.
+bool IsCaseIgnorable(int32_t code) {
+  static constexpr int32_t kWithinWords[] = {0x27,   0x2E,   0x3A,   0xB7,   0x387,  0x55F,
+                                             0x5F4,  0x2018, 0x2019, 0x2024, 0x2027, 0xFE13,
+                                             0xFE52, 0xFE55, 0xFF07, 0xFF0E, 0xFF1A};
+  if (code < 0) return false;
+  switch (utf8proc_category(code)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_SK:
+      return true;
+    default:
+      return std::binary_search(std::begin(kWithinWords), std::end(kWithinWords), code);
+  }
+}
 
 }  // namespace
 
@@ -131,12 +165,34 @@ bool IsPrintable(int32_t code) {
   }
 }
 
-std::string ToUpper(int32_t code) { return code == kSharpS ? "SS" : Utf8(utf8proc_toupper(code)); }
+std::string ToUpper(int32_t code) {
+  const SpecialCase* special = FindSpecialCase(code);
+  return special != nullptr ? std::string(special->upper) : Utf8(utf8proc_toupper(code));
+}
 
 std::string ToLower(int32_t code) {
   return code == kDottedCapitalI ? "i\xCC\x87" : Utf8(utf8proc_tolower(code));
 }
 
-std::string ToTitle(int32_t code) { return code == kSharpS ? "Ss" : Utf8(utf8proc_totitle(code)); }
+std::string ToTitle(int32_t code) {
+  const SpecialCase* special = FindSpecialCase(code);
+  return special != nullptr ? std::string(special->title) : Utf8(utf8proc_totitle(code));
+}
+
+bool EndsGreekWord(std::string_view text, size_t begin, size_t end) {
+  int32_t before = -1;
+  while (begin > 0) {
+    begin = PreviousCharacter(text, begin);
+    before = CharacterAt(text, begin).code;
+    if (!IsCaseIgnorable(before)) break;
+  }
+  if (!IsCased(before) || IsCaseIgnorable(before)) return false;
+  while (end < text.size()) {
+    const Character after = CharacterAt(text, end);
+    if (!IsCaseIgnorable(after.code)) return !IsCased(after.code);
+    end += after.size;
+  }
+  return true;
+}
 
 }  // namespace quire::jinja

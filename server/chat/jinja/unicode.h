@@ -53,6 +53,10 @@ bool IsPrintable(int32_t code);
 std::string ToUpper(int32_t code);
 std::string ToLower(int32_t code);
 
+// Whether a capital sigma at [begin, end) ends a word: its lower case is then another one. Only
+// characters of `text` count.
+bool EndsGreekWord(std::string_view text, size_t begin, size_t end);
+
 // Case of ASCII-only names is not enough for str.title(): digraphs have a third form.
 std::string ToTitle(int32_t code);
 

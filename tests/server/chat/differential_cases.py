@@ -16,6 +16,7 @@ VARIABLES = {
     "text": "Hello, World",
     "padded": "  \n padded\t ",
     "unicode": "Grüße, 世界 🚀 ß İ",
+    "greek": "ΟΔΥΣΣΕΥΣ ΣΑΣ, Σ Α\u0301Σ. ΑΣ'Α (ΑΣ) ᾳᾼ ﬃ ŉ ΐ",
     "quotes": "it's \"quoted\" \\ back\x01\x7f\u2028",
     "lines": "one\ntwo\r\nthree\n\nfive\n",
     "numbers": [3, 1, 2],
@@ -73,7 +74,7 @@ range(10 ** 9)|range(100001)|10 ** 3|[1, 2, 3][1:][0]|(1)|(1,)|()|((1, 2), 3)|1 
 
 FILTERS = """
 text|upper text|lower text|length text|count text|first text|last text|reverse text|list text|trim padded|trim 'xxaxx'|trim('x') text|title 'foo-bar (baz) {x'|title
-text|capitalize text|replace('l','L') text|replace('l','L',1) n|string n|string|length 1.5|int '42'|int '42.7'|int '0x1A'|int(base=16) 'zz'|int 'zz'|int(5) none|int '\\t12_000 '|int
+text|capitalize greek|upper greek|lower greek|title greek|capitalize greek.title() greek.swapcase() text|replace('l','L') text|replace('l','L',1) n|string n|string|length 1.5|int '42'|int '42.7'|int '0x1A'|int(base=16) 'zz'|int 'zz'|int(5) none|int '\\t12_000 '|int
 '12'|int(default=3) '1e3'|int '3.5'|float 'x'|float 'x'|float(1.5) n|float none|float 'inf'|float true|int 2.7|int -2.7|int '-5'|int '+5'|int '5-'|int [1]|int missing|int missing|float
 -5|abs 5.5|abs 'a'|abs half|round 3.5|round 2.675|round(2) 1234.5|round(-2) 42.55|round(1,'floor') 42.51|round(1,'ceil') 42|round 42|round(2) 1.5|round('x') 1250|round(-2)
 numbers|sort words|sort words|sort(case_sensitive=true) words|sort(reverse=true) people|sort(attribute='age')|map(attribute='name')|list people|sort(attribute='age,name')|map(attribute='name')|list mixed|sort

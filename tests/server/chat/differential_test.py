@@ -2,11 +2,14 @@
 """Compares quire's chat templates with Python's jinja2, set up as transformers sets it up.
 
 Every case is a template and an input. Both sides must render the same bytes, or both must fail. Exits 77 (skipped)
-where jinja2 is not installed. Usage: differential_test.py TEMPLATE_TOOL [-v]
+where jinja2 is not installed. Usage: differential_test.py TEMPLATE_TOOL [--random CASES] [--seed N] [-v]
 """
+import argparse
 import datetime
 import json
+import itertools
 import os
+import random
 import subprocess
 import sys
 
@@ -19,6 +22,7 @@ except ImportError:
     sys.exit(77)
 
 import differential_cases
+import differential_random
 
 NOW = 1751700000
 MIN_CASES = 200
@@ -80,12 +84,19 @@ def explain(case, expected, actual):
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tool")
+    parser.add_argument("--random", type=int, default=2000, metavar="CASES")
+    parser.add_argument("--seed", type=int, default=20260101)
+    parser.add_argument("-v", action="store_true")
+    options = parser.parse_args()
     os.environ["TZ"] = "UTC"
-    tool = subprocess.Popen([sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    tool = subprocess.Popen([options.tool], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
     environment = make_environment()
-    cases = list(differential_cases.all_cases())
-    num_wrong = num_errors = 0
-    for case in cases:
+    num_cases = num_wrong = num_errors = 0
+    rng = random.Random(options.seed)
+    for case in itertools.chain(differential_cases.all_cases(), differential_random.cases(rng, options.random)):
+        num_cases += 1
         # Through JSON, so that both sides see the same values.
         given = json.loads(json.dumps(case["input"]))
         expected = reference(environment, case["template"], given)
@@ -99,12 +110,12 @@ def main():
         actual = json.loads(line)
         num_errors += "error" in expected
         same = expected.get("text") == actual.get("text")
-        if not same or "-v" in sys.argv:
+        if not same or options.v:
             explain(case, expected, actual)
         num_wrong += not same
     tool.stdin.close()
-    print(f"{len(cases)} cases, {num_errors} of them errors; {num_wrong} differ (jinja2 {jinja2.__version__})")
-    if len(cases) < MIN_CASES:
+    print(f"{num_cases} cases, {num_errors} of them errors; {num_wrong} differ (jinja2 {jinja2.__version__})")
+    if num_cases < MIN_CASES:
         print(f"expected at least {MIN_CASES} cases")
         return 1
     return 1 if num_wrong or tool.wait() != 0 else 0

@@ -38,19 +38,19 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Operators, ExpressionTest,
-    ::testing::Values(ExpressionCase{"7 // 2", "3"}, ExpressionCase{"-7 // 2", "-4"},
-                      ExpressionCase{"-7 % 3", "2"}, ExpressionCase{"7 / 2", "3.5"},
-                      ExpressionCase{"2 ** 3 ** 2", "64"}, ExpressionCase{"-2 ** 2", "4"},
-                      ExpressionCase{"1 + 2 * 3", "7"},
-                      ExpressionCase{"1 ~ 2 + 3",
-                                     "error: chat template, line 1: cannot compute str + int"},
-                      ExpressionCase{"1 < 2 < 3", "True"}, ExpressionCase{"1 < 3 < 2", "False"},
-                      ExpressionCase{"1 == 1.0", "True"},
-                      ExpressionCase{"'b' in 'abc' and 2 not in [1]", "True"},
-                      ExpressionCase{"'' or 'x'", "x"}, ExpressionCase{"0 and x.y", "0"},
-                      ExpressionCase{"not n", "True"}, ExpressionCase{"'a' if n else 'b'", "b"},
-                      ExpressionCase{"'a' if n", ""}, ExpressionCase{"'ab' * 2", "abab"},
-                      ExpressionCase{"[1] + [2]", "[1, 2]"}));
+    ::testing::Values(
+        ExpressionCase{"7 // 2", "3"}, ExpressionCase{"-7 // 2", "-4"},
+        ExpressionCase{"-7 % 3", "2"}, ExpressionCase{"7 / 2", "3.5"},
+        ExpressionCase{"2 ** 3 ** 2", "64"}, ExpressionCase{"-2 ** 2", "4"},
+        ExpressionCase{"1 + 2 * 3", "7"},
+        ExpressionCase{"1 ~ 2 + 3", "error: chat template, line 1: cannot compute str + int"},
+        ExpressionCase{"1 < 2 < 3", "True"}, ExpressionCase{"1 < 3 < 2", "False"},
+        ExpressionCase{"1 == 1.0", "True"}, ExpressionCase{"'b' in 'abc' and 2 not in [1]", "True"},
+        ExpressionCase{"(1, ('a',)) in {'a': 1}", "False"},
+        ExpressionCase{"'x' % [1, 2] ~ 'y' % missing", "xy"}, ExpressionCase{"'' or 'x'", "x"},
+        ExpressionCase{"0 and x.y", "0"}, ExpressionCase{"not n", "True"},
+        ExpressionCase{"'a' if n else 'b'", "b"}, ExpressionCase{"'a' if n", ""},
+        ExpressionCase{"'ab' * 2", "abab"}, ExpressionCase{"[1] + [2]", "[1, 2]"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Access, ExpressionTest,

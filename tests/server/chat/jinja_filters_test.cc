@@ -24,16 +24,15 @@ TEST_P(FilterTest, Result) {
       GetParam().expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Text, FilterTest,
-                         ::testing::Values(FilterCase{"'  a '|trim", "a"},
-                                           FilterCase{"'ab'|upper|lower|title|capitalize", "Ab"},
-                                           FilterCase{"'aXb'|replace('X', '-')", "a-b"},
-                                           FilterCase{"'a\\nb'|indent(2)", "a\n  b"},
-                                           FilterCase{"'<a&\\'>'|e", "&lt;a&amp;&#39;&gt;"},
-                                           FilterCase{"5|string|safe", "5"},
-                                           FilterCase{"'%s-%s'|format(1, 'x')", "1-x"},
-                                           FilterCase{"'añ'|length", "2"},
-                                           FilterCase{"'abc'|reverse", "cba"}));
+INSTANTIATE_TEST_SUITE_P(
+    Text, FilterTest,
+    ::testing::Values(
+        FilterCase{"'  a '|trim", "a"}, FilterCase{"'ab'|upper|lower|title|capitalize", "Ab"},
+        FilterCase{"'aXb'|replace('X', '-')", "a-b"}, FilterCase{"'a\\nb'|indent(2)", "a\n  b"},
+        FilterCase{"'<a&\\'>'|e", "&lt;a&amp;&#39;&gt;"}, FilterCase{"5|string|safe", "5"},
+        FilterCase{"'%s-%s'|format(1, 'x')", "1-x"}, FilterCase{"'añ'|center(5)", "  añ "},
+        FilterCase{"'abc'|center(6)", " abc  "}, FilterCase{"'abc'|center(2)", "abc"},
+        FilterCase{"'añ'|length", "2"}, FilterCase{"'abc'|reverse", "cba"}));
 
 INSTANTIATE_TEST_SUITE_P(Numbers, FilterTest,
                          ::testing::Values(FilterCase{"'42.9'|int", "42"},

@@ -4,14 +4,13 @@
 Asks tokenizer_tool for the ids and the decoded text of every text, with special tokens parsed and as plain text,
 decoded at once and as a stream. Exit code 77 (skipped) without the Python modules.
 
-usage: differential_test.py [--chars MILLIONS] [--vocab SIZE] [--kind NAME]... [--seed N]
+usage: differential_test.py TOKENIZER_TOOL [--chars MILLIONS] [--vocab SIZE] [--kind NAME]... [--seed N]
 Without --chars, what every kind must at least have, in about a minute; tools/tokenizer/compare is the long run.
 """
 
 import argparse
 import codecs
 import json
-import os
 import random
 import subprocess
 import sys
@@ -30,7 +29,6 @@ except ImportError as error:
 import tokenizer_kinds
 import tokenizer_texts
 
-TOOL = os.path.join(os.environ.get("QUIRE_BUILD_DIR", tokenizer_texts.ROOT / "build/cpu"), "bin/tokenizer_tool")
 BATCH = 4000  # requests at a time, so that memory does not grow with the run
 LONGEST_SPLIT = 48  # ids of a text that is decoded after every token of it
 SHOWN = 3  # differences per kind
@@ -46,8 +44,8 @@ class Failure(Exception):
 class Tool:
     """tokenizer_tool with one tokenizer."""
 
-    def __init__(self, folder):
-        self.process = subprocess.Popen([TOOL, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+    def __init__(self, program, folder):
+        self.process = subprocess.Popen([program, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
 
     def ask(self, requests):
         requests = list(requests)
@@ -81,14 +79,14 @@ class Tool:
 class Comparison:
     """One tokenizer on both sides, and the differences so far."""
 
-    def __init__(self, name, tokenizer, rng):
+    def __init__(self, program, name, tokenizer, rng):
         self.name, self.tokenizer, self.rng = name, tokenizer, rng
         self.num_chars = self.num_texts = self.num_ids = self.num_differences = 0
         self.plain = plain_reference(tokenizer)
         self.has_byte_fallback = '"ByteFallback"' in json.dumps(json.loads(tokenizer.to_str())["decoder"])
         self.folder = tempfile.TemporaryDirectory()
         tokenizer.save(f"{self.folder.name}/tokenizer.json")
-        self.tool = Tool(self.folder.name)
+        self.tool = Tool(program, self.folder.name)
 
     def close(self):
         self.tool.close()
@@ -224,6 +222,7 @@ def all_texts(name, added, rng, num_chars, is_long):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("tool")
     parser.add_argument("--chars", type=float, default=0, metavar="MILLIONS", help="of random text, all kinds together")
     parser.add_argument("--vocab", type=int, default=1500, metavar="SIZE")
     parser.add_argument("--kind", action="append", metavar="NAME")
@@ -239,7 +238,7 @@ def main():
     for name, make in kinds:
         started = time.monotonic()
         rng = random.Random(f"{options.seed} {name}")
-        comparison = Comparison(name, make(), rng)
+        comparison = Comparison(options.tool, name, make(), rng)
         added = [t.content for t in comparison.tokenizer.get_added_tokens_decoder().values()]
         texts = all_texts(name, added, rng, num_chars, is_long)
         for batch in batches(without_hidden_pieces(comparison.tokenizer, texts)):

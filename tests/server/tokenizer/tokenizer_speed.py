@@ -5,7 +5,7 @@ The vocabularies are trained on one half of the English that comes with Python (
 its library); the other half is encoded, as texts of about 4 KiB. Both sides are measured by their thread's time, so
 other work on the machine matters little. "first" is the first pass over the text, with empty caches.
 
-usage: tokenizer_speed.py [--vocab SIZE] [--kind NAME]...     (tools/tokenizer/speed builds first)
+usage: tokenizer_speed.py TOKENIZER_TOOL [--vocab SIZE] [--kind NAME]...     (tools/tokenizer/speed builds first)
 """
 
 import argparse
@@ -51,10 +51,10 @@ def reference_speeds(tokenizer, texts):
     return speeds
 
 
-def our_speeds(tokenizer, texts):
+def our_speeds(program, tokenizer, texts):
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(f"{folder}/tokenizer.json")
-        tool = Tool(folder)
+        tool = Tool(program, folder)
         speeds = tool.ask([{"time": texts, "rounds": NUM_ROUNDS}])[0]
         tool.close()
         return speeds
@@ -62,6 +62,7 @@ def our_speeds(tokenizer, texts):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("tool")
     parser.add_argument("--vocab", type=int, default=32000, metavar="SIZE")
     parser.add_argument("--kind", action="append", metavar="NAME")
     options = parser.parse_args()
@@ -75,7 +76,7 @@ def main():
         if name not in (options.kind or KINDS):
             continue
         tokenizer = make()
-        ours, theirs = our_speeds(tokenizer, texts), reference_speeds(tokenizer, texts)
+        ours, theirs = our_speeds(options.tool, tokenizer, texts), reference_speeds(tokenizer, texts)
         print(f"{name:<12}{tokenizer.get_vocab_size():>11}{ours[0] / MIB:>13.1f}{max(ours) / MIB:>12.1f}"
               f"{theirs[0] / MIB:>13.1f}{max(theirs) / MIB:>12.1f}{max(ours) / max(theirs):>7.1f}x", flush=True)
 
