@@ -1,5 +1,6 @@
 // Filters on sequences and dicts as a whole: joining, sorting, the first, the largest.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,13 +52,21 @@ struct Keyed {
   Value item;
 };
 
+// Orders keys as jinja2's sort does, which has them in lists: what is equal needs no order of its
+// own.
+absl::StatusOr<int> CompareListed(Runtime& runtime, const Value& a, const Value& b) {
+  ASSIGN_OR_RETURN(const bool equal, CheckedEquals(runtime, a, b));
+  return equal ? 0 : Compare(runtime, a, b);
+}
+
 // Stable; the first error of a comparison ends it.
-Result SortByKey(Runtime& runtime, std::vector<Keyed> keyed, bool reverse) {
+Result SortByKey(Runtime& runtime, std::vector<Keyed> keyed, bool reverse, bool keys_are_listed) {
+  const auto& compare = keys_are_listed ? CompareListed : Compare;
   absl::Status status;
   std::stable_sort(keyed.begin(), keyed.end(), [&](const Keyed& a, const Keyed& b) {
     if (!status.ok()) return false;
     const absl::StatusOr<int> order =
-        Compare(runtime, reverse ? b.key : a.key, reverse ? a.key : b.key);
+        compare(runtime, reverse ? b.key : a.key, reverse ? a.key : b.key);
     if (!order.ok()) status = order.status();
     return order.ok() && *order < 0;
   });
@@ -79,7 +88,7 @@ Result SortFilter(Runtime& runtime, const Value& input, const Arguments& argumen
     ASSIGN_OR_RETURN(Value key, SortKeys(runtime, item, bound[2], case_sensitive));
     keyed.push_back({std::move(key), item});
   }
-  return SortByKey(runtime, std::move(keyed), reverse);
+  return SortByKey(runtime, std::move(keyed), reverse, /*keys_are_listed=*/true);
 }
 
 Result DictSortFilter(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -102,7 +111,7 @@ Result DictSortFilter(Runtime& runtime, const Value& input, const Arguments& arg
                      SortKey(runtime, by.bytes() == "key" ? key : value, nullptr, case_sensitive));
     keyed.push_back({std::move(sort_key), std::move(item)});
   }
-  return SortByKey(runtime, std::move(keyed), reverse);
+  return SortByKey(runtime, std::move(keyed), reverse, /*keys_are_listed=*/false);
 }
 
 template <int sign>
@@ -112,11 +121,11 @@ Result ExtremeFilter(Runtime& runtime, const Value& input, const Arguments& argu
   ASSIGN_OR_RETURN(const bool case_sensitive, bound.BoolOr(0, false));
   ASSIGN_OR_RETURN(const Items list, Iterate(runtime, input));
   Value best = Value::UndefinedNamed("min and max of an empty sequence are undefined");
-  Value best_key;
+  std::optional<Value> best_key;
   for (const Value& item : list->items) {
     ASSIGN_OR_RETURN(Value key, SortKey(runtime, item, bound[1], case_sensitive));
-    if (!best_key.is_undefined()) {
-      ASSIGN_OR_RETURN(const int order, Compare(runtime, key, best_key));
+    if (best_key.has_value()) {
+      ASSIGN_OR_RETURN(const int order, Compare(runtime, key, *best_key));
       if (order * sign <= 0) continue;
     }
     best = item;

@@ -77,7 +77,7 @@ text|upper text|lower text|length text|count text|first text|last text|reverse t
 text|capitalize greek|upper greek|lower greek|title greek|capitalize greek.title() greek.swapcase() text|replace('l','L') text|replace('l','L',1) n|string n|string|length 1.5|int '42'|int '42.7'|int '0x1A'|int(base=16) 'zz'|int 'zz'|int(5) none|int '\\t12_000 '|int
 '12'|int(default=3) '1e3'|int '3.5'|float 'x'|float 'x'|float(1.5) n|float none|float 'inf'|float true|int 2.7|int -2.7|int '-5'|int '+5'|int '5-'|int [1]|int missing|int missing|float
 -5|abs 5.5|abs 'a'|abs half|round 3.5|round 2.675|round(2) 1234.5|round(-2) 42.55|round(1,'floor') 42.51|round(1,'ceil') 42|round 42|round(2) 1.5|round('x') 1250|round(-2)
-numbers|sort words|sort words|sort(case_sensitive=true) words|sort(reverse=true) people|sort(attribute='age')|map(attribute='name')|list people|sort(attribute='age,name')|map(attribute='name')|list mixed|sort
+numbers|sort words|sort words|sort(case_sensitive=true) words|sort(reverse=true) people|sort(attribute='age')|map(attribute='name')|list people|sort(attribute='age,name')|map(attribute='name')|list mixed|sort [{},{}]|sort [1,2]|map(attribute='q')|sort [1,2]|map(attribute='q')|max [1]|map(attribute='q')|min
 numbers|min numbers|max words|min words|max []|min []|max|default('none') people|max(attribute='age') numbers|sum numbers|sum(start=10) people|sum(attribute='age') words|sum [[1],[2]]|sum(start=[])
 numbers|join numbers|join(', ') words|join('-') people|join(', ',attribute='name') mixed|join('|') 'abc'|join('.') [none,1]|join missing|join numbers|join(1)
 numbers|first numbers|last []|first []|last|default('x') missing|first mapping|first mapping|last numbers|reverse|list mapping|reverse|list text|reverse n|first none|length missing|length

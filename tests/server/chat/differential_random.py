@@ -114,7 +114,7 @@ NAMES = ["n", "negative", "half", "flag", "nothing", "text", "padded", "unicode"
 LITERALS = ["0", "1", "-2", "3.5", "''", "'a'", "'o'", "' '", "'\\n'", "[]", "[1, 2]", "{}", "{'a': 1}", "none", "true", "false", "(1, 2)"]
 BINARY = ["+", "-", "*", "~", "~", "==", "!=", "<", ">=", "and", "or", "in", "not in", "//", "%"]
 FILTERS = ["upper", "lower", "length", "first", "last", "list", "trim", "string", "int", "float", "join(', ')", "join", "tojson", "tojson(indent=2)",
-           "default('d')", "default('d', true)", "replace('a', 'b')", "map('string')|sort", "unique|list", "reverse|list", "map('upper')|list", "title",
+           "default('d')", "default('d', true)", "replace('a', 'b')", "sort", "unique|list", "reverse|list", "map('upper')|list", "title",
            "select|list", "reject('none')|list", "map(attribute='name')|list", "selectattr('age')|list", "dictsort", "items|list", "abs", "capitalize",
            "round", "sum", "min", "max", "indent(2)", "batch(2)|list", "select('string')|map('trim')|join('|')", "center(9)"]
 TESTS = ["defined", "undefined", "none", "string", "number", "mapping", "iterable", "sequence", "true", "false", "boolean", "integer", "float",
