@@ -3,8 +3,8 @@
 
 Each mutant (scheduler_mutants.py, kvcache_mutants.py) is a small patch of a copy of the sources,
 compiled with the build's own commands and linked in place of the original. A bug must be found by
-`simulate` within 10^6 steps and found again by the replay command that it prints; a deliberately worse
-policy, which breaks nothing, by `sim_quality_test`.
+`simulate` within 10^6 steps and found again by the replay command that it prints, or else by
+`sim_quality_test`; a deliberately worse policy, which breaks nothing, by `sim_quality_test`.
 
     tests/sim/mutants/run.py                      all of them: at least 95 % must be found
     tests/sim/mutants/run.py --only NAME[,NAME]   some
