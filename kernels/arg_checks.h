@@ -3,7 +3,6 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "kernels/attention.h"
 #include "kernels/op_args.h"
 #include "kernels/ops.h"
 #include "kernels/sampling.h"
@@ -22,9 +21,6 @@ void CheckArgs(const SoftCapArgs& args);
 void CheckArgs(const GatherRowsArgs& args);
 void CheckArgs(const ResetTokenCountsArgs& args);
 void CheckArgs(const SampleArgs& args);
-
-void CheckMerge(const MergeStateArgs& args);
-void CheckMerge(const MergeStatesArgs& args);
 
 // Rows come from files: INVALID_ARGUMENT, saying what does not fit.
 absl::Status CheckWeightRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows);

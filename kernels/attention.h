@@ -26,6 +26,7 @@ struct AttentionCapabilities {
   std::vector<DType> kv_dtypes;
   std::vector<int> head_dims;  // empty: every multiple of 8 up to 256
   std::vector<int> block_sizes;
+  int max_group_size = 0;  // query heads of a KV head; 0: any number
   int min_sm = 0, max_sm = 0;  // 0: not a CUDA path
   bool sinks = false;
   bool soft_cap = false;

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "kernels/arg_checks.h"
+#include "kernels/attention_checks.h"
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/cpu_stream.h"
 #include "kernels/cpu/merge_states.h"
@@ -16,57 +16,6 @@ namespace {
 
 // Below this many multiply-adds a step is done before another thread has woken up.
 constexpr int64_t kMinCostToWakeThreads = 600'000;
-
-bool Contains(const std::vector<DType>& dtypes, DType dtype) {
-  return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
-}
-
-absl::Status CheckGeometry(const AttentionGeometry& geometry,
-                           const AttentionCapabilities& capabilities) {
-  const auto error = [](const auto&... parts) {
-    return absl::InvalidArgumentError(absl::StrCat("native attention on the CPU: ", parts...));
-  };
-  if (geometry.num_q_heads <= 0 || geometry.num_kv_heads <= 0 ||
-      geometry.num_q_heads % geometry.num_kv_heads != 0) {
-    return error("num_q_heads ", geometry.num_q_heads, " is not a multiple of num_kv_heads ",
-                 geometry.num_kv_heads);
-  }
-  if (geometry.num_q_heads / geometry.num_kv_heads > kMaxTileRows) {
-    return error("num_q_heads / num_kv_heads is ", geometry.num_q_heads / geometry.num_kv_heads,
-                 ", at most ", kMaxTileRows, " is supported");
-  }
-  if (geometry.head_dim <= 0 || geometry.head_dim > kMaxHeadDim || geometry.head_dim % 8 != 0) {
-    return error("head_dim ", geometry.head_dim, " is not a multiple of 8 up to ", kMaxHeadDim);
-  }
-  const std::vector<int>& block_sizes = capabilities.block_sizes;
-  if (std::find(block_sizes.begin(), block_sizes.end(), geometry.block_size) == block_sizes.end()) {
-    return error("block_size ", geometry.block_size, " is not 16, 32 or 64");
-  }
-  if (!Contains(capabilities.query_dtypes, geometry.query_dtype)) {
-    return error("query_dtype ", std::string(DTypeName(geometry.query_dtype)),
-                 " is not float32 or bfloat16");
-  }
-  if (!Contains(capabilities.kv_dtypes, geometry.kv_dtype)) {
-    return error("kv_dtype ", std::string(DTypeName(geometry.kv_dtype)),
-                 " is not float32 or bfloat16");
-  }
-  if (geometry.sliding_window < 0) {
-    return error("sliding_window ", geometry.sliding_window, " is negative");
-  }
-  if (!(geometry.soft_cap >= 0)) return error("soft_cap ", geometry.soft_cap, " is negative");
-  return absl::OkStatus();
-}
-
-void CheckRunArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args) {
-  const KvCacheView& kv = args.kv_cache;
-  CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.query_dtype);
-  CHECK(kv.dtype == geometry.kv_dtype);
-  CHECK_EQ(args.q.dim(1), geometry.num_q_heads);
-  CHECK_EQ(args.q.dim(2), geometry.head_dim);
-  CHECK_EQ(kv.head_dim, geometry.head_dim);
-  CHECK_EQ(kv.num_kv_heads, geometry.num_kv_heads);
-  CHECK_EQ(kv.block_size, geometry.block_size);
-}
 
 void RunPlan(const NativePlan& plan, const AttentionRunArgs& args, ThreadPool& pool) {
   const int64_t num_kv_heads = plan.geometry().num_kv_heads;
@@ -96,6 +45,7 @@ NativeAttention::NativeAttention(ThreadPool& pool) : pool_(pool) {
   capabilities_.query_dtypes = {DType::kF32, DType::kBF16};
   capabilities_.kv_dtypes = {DType::kF32, DType::kBF16};
   capabilities_.block_sizes = {16, 32, 64};
+  capabilities_.max_group_size = kMaxTileRows;
   capabilities_.soft_cap = true;
   capabilities_.sliding_window = true;
   capabilities_.graph_support = GraphSupport::kAlways;
@@ -103,8 +53,9 @@ NativeAttention::NativeAttention(ThreadPool& pool) : pool_(pool) {
 
 absl::StatusOr<std::unique_ptr<AttentionPlan>> NativeAttention::CreatePlan(
     const AttentionGeometry& geometry, const AttentionLimits& limits) {
-  const absl::Status status = CheckGeometry(geometry, capabilities_);
-  if (!status.ok()) return status;
+  if (const std::string why = WhyUnsupported(capabilities_, geometry); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("native attention on the CPU ", why));
+  }
   return std::make_unique<NativePlan>(geometry, limits, pool_.num_threads());
 }
 
@@ -115,18 +66,18 @@ void NativeAttention::Plan(Stream& stream, AttentionPlan& plan, const AttentionB
 
 void NativeAttention::Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) {
   const auto* native_plan = static_cast<const NativePlan*>(&plan);
-  CheckRunArgs(native_plan->geometry(), args);
+  CheckArgs(native_plan->geometry(), args);
   CpuStream::From(stream).Enqueue(
       [native_plan, args, pool = &pool_] { RunPlan(*native_plan, args, *pool); });
 }
 
 void NativeAttention::MergeState(Stream& stream, const MergeStateArgs& args) {
-  CheckMerge(args);
+  CheckArgs(args);
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::MergeState(args, *pool); });
 }
 
 void NativeAttention::MergeStates(Stream& stream, const MergeStatesArgs& args) {
-  CheckMerge(args);
+  CheckArgs(args);
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::MergeStates(args, *pool); });
 }
 

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "kernels/arg_checks.h"
+#include "kernels/attention_checks.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/attention/generic_attention.h"
 #include "kernels/cuda/attention/hopper_attention.h"
@@ -19,60 +19,6 @@
 namespace quire::cuda {
 
 namespace {
-
-constexpr int32_t kMaxHeadDim = 256;
-
-template <typename T>
-bool Contains(const std::vector<T>& values, T value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
-
-absl::Status CheckGeometry(const AttentionGeometry& geometry,
-                           const AttentionCapabilities& capabilities) {
-  const auto error = [](const auto&... parts) {
-    return absl::InvalidArgumentError(absl::StrCat("native attention on CUDA: ", parts...));
-  };
-  if (geometry.num_q_heads <= 0 || geometry.num_kv_heads <= 0 ||
-      geometry.num_q_heads % geometry.num_kv_heads != 0) {
-    return error("num_q_heads ", geometry.num_q_heads, " is not a multiple of num_kv_heads ",
-                 geometry.num_kv_heads);
-  }
-  if (geometry.head_dim <= 0 || geometry.head_dim > kMaxHeadDim || geometry.head_dim % 8 != 0) {
-    return error("head_dim ", geometry.head_dim, " is not a multiple of 8 up to ", kMaxHeadDim);
-  }
-  if (!Contains(capabilities.block_sizes, static_cast<int>(geometry.block_size))) {
-    return error("block_size ", geometry.block_size, " is not 16, 32 or 64");
-  }
-  if (!Contains(capabilities.query_dtypes, geometry.query_dtype)) {
-    return error("query_dtype ", std::string(DTypeName(geometry.query_dtype)),
-                 " is not float32, bfloat16 or float16");
-  }
-  if (!Contains(capabilities.kv_dtypes, geometry.kv_dtype)) {
-    return error("kv_dtype ", std::string(DTypeName(geometry.kv_dtype)),
-                 " is not float32, bfloat16 or float16");
-  }
-  if ((geometry.query_dtype == DType::kF16) != (geometry.kv_dtype == DType::kF16)) {
-    return error("query_dtype ", std::string(DTypeName(geometry.query_dtype)), " with kv_dtype ",
-                 std::string(DTypeName(geometry.kv_dtype)), ": float16 goes with float16 only");
-  }
-  if (!(geometry.scale > 0)) return error("scale ", geometry.scale, " is not positive");
-  if (geometry.sliding_window < 0) {
-    return error("sliding_window ", geometry.sliding_window, " is negative");
-  }
-  if (!(geometry.soft_cap >= 0)) return error("soft_cap ", geometry.soft_cap, " is negative");
-  return absl::OkStatus();
-}
-
-void CheckRunArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args) {
-  const KvCacheView& kv = args.kv_cache;
-  CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.query_dtype);
-  CHECK(kv.dtype == geometry.kv_dtype);
-  CHECK_EQ(args.q.dim(1), geometry.num_q_heads);
-  CHECK_EQ(args.q.dim(2), geometry.head_dim);
-  CHECK_EQ(kv.head_dim, geometry.head_dim);
-  CHECK_EQ(kv.num_kv_heads, geometry.num_kv_heads);
-  CHECK_EQ(kv.block_size, geometry.block_size);
-}
 
 bool IsAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 
@@ -175,7 +121,9 @@ NativeAttention::NativeAttention(Device& device) : device_(device) {
 
 absl::StatusOr<std::unique_ptr<AttentionPlan>> NativeAttention::CreatePlan(
     const AttentionGeometry& geometry, const AttentionLimits& limits) {
-  RETURN_IF_ERROR(CheckGeometry(geometry, capabilities_));
+  if (const std::string why = WhyUnsupported(capabilities_, geometry); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("native attention on CUDA ", why));
+  }
   return NativePlan::Create(device_, geometry, limits);
 }
 
@@ -189,7 +137,7 @@ void NativeAttention::Plan(Stream& stream, AttentionPlan& plan, const AttentionB
 
 void NativeAttention::Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) {
   const auto& native_plan = static_cast<const NativePlan&>(plan);
-  CheckRunArgs(native_plan.geometry(), args);
+  CheckArgs(native_plan.geometry(), args);
   if (native_plan.batch().num_seqs == 0) return;
   CudaStream::From(stream).Run("attention", [&](cudaStream_t s) {
     native_plan.is_tiled() ? RunTiled(native_plan, args, s) : RunGeneric(native_plan, args, s);
@@ -197,13 +145,13 @@ void NativeAttention::Run(Stream& stream, const AttentionPlan& plan, const Atten
 }
 
 void NativeAttention::MergeState(Stream& stream, const MergeStateArgs& args) {
-  CheckMerge(args);
+  CheckArgs(args);
   if (args.out.dim(0) == 0) return;
   CudaStream::From(stream).Run("MergeState", [&](cudaStream_t s) { LaunchMergeState(args, s); });
 }
 
 void NativeAttention::MergeStates(Stream& stream, const MergeStatesArgs& args) {
-  CheckMerge(args);
+  CheckArgs(args);
   if (args.out.dim(0) == 0) return;
   CudaStream::From(stream).Run("MergeStates", [&](cudaStream_t s) { LaunchMergeStates(args, s); });
 }

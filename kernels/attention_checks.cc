@@ -1,0 +1,102 @@
+#include "kernels/attention_checks.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/base/check.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int32_t kMaxHeadDim = 256;
+
+template <typename T>
+bool Contains(const std::vector<T>& values, T value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// Empty when the heads fit.
+std::string WhyHeadsUnsupported(const AttentionCapabilities& path,
+                                const AttentionGeometry& geometry) {
+  if (geometry.num_q_heads <= 0 || geometry.num_kv_heads <= 0 ||
+      geometry.num_q_heads % geometry.num_kv_heads != 0) {
+    return absl::StrCat("needs num_q_heads (", geometry.num_q_heads,
+                        ") to be a multiple of num_kv_heads (", geometry.num_kv_heads, ")");
+  }
+  const int32_t group_size = geometry.num_q_heads / geometry.num_kv_heads;
+  if (path.max_group_size > 0 && group_size > path.max_group_size) {
+    return absl::StrCat("takes at most ", path.max_group_size, " query heads of a KV head, not ",
+                        group_size);
+  }
+  if (!path.head_dims.empty()) {
+    if (Contains(path.head_dims, static_cast<int>(geometry.head_dim))) return "";
+    return absl::StrCat("takes head_dim ", absl::StrJoin(path.head_dims, ", "), ", not ",
+                        geometry.head_dim);
+  }
+  if (geometry.head_dim > 0 && geometry.head_dim % 8 == 0 && geometry.head_dim <= kMaxHeadDim) {
+    return "";
+  }
+  return absl::StrCat("takes head_dim in multiples of 8 up to ", kMaxHeadDim, ", not ",
+                      geometry.head_dim);
+}
+
+}  // namespace
+
+std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry) {
+  if (!Contains(path.query_dtypes, geometry.query_dtype)) {
+    return absl::StrCat("does not take query_dtype ", DTypeName(geometry.query_dtype));
+  }
+  if (!Contains(path.kv_dtypes, geometry.kv_dtype)) {
+    return absl::StrCat("does not take kv_dtype ", DTypeName(geometry.kv_dtype));
+  }
+  if ((geometry.query_dtype == DType::kF16) != (geometry.kv_dtype == DType::kF16)) {
+    return absl::StrCat("does not take query_dtype ", DTypeName(geometry.query_dtype),
+                        " with kv_dtype ", DTypeName(geometry.kv_dtype));
+  }
+  if (!Contains(path.block_sizes, static_cast<int>(geometry.block_size))) {
+    return absl::StrCat("takes block_size ", absl::StrJoin(path.block_sizes, ", "), ", not ",
+                        geometry.block_size, " (--block-size)");
+  }
+  if (std::string why = WhyHeadsUnsupported(path, geometry); !why.empty()) return why;
+  if (!(geometry.scale > 0)) return absl::StrCat("needs a scale above 0, not ", geometry.scale);
+  if (geometry.sliding_window < 0 || !(geometry.soft_cap >= 0)) {
+    return absl::StrCat("takes no negative sliding_window (", geometry.sliding_window,
+                        ") or soft_cap (", geometry.soft_cap, ")");
+  }
+  if (geometry.sliding_window > 0 && !path.sliding_window) return "has no sliding window";
+  if (geometry.soft_cap > 0 && !path.soft_cap) return "has no soft cap";
+  return "";
+}
+
+void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args) {
+  const KvCacheView& kv = args.kv_cache;
+  CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.query_dtype);
+  CHECK(kv.dtype == geometry.kv_dtype);
+  CHECK_EQ(args.q.dim(1), geometry.num_q_heads);
+  CHECK_EQ(args.q.dim(2), geometry.head_dim);
+  CHECK_EQ(kv.head_dim, geometry.head_dim);
+  CHECK_EQ(kv.num_kv_heads, geometry.num_kv_heads);
+  CHECK_EQ(kv.block_size, geometry.block_size);
+}
+
+void CheckArgs(const MergeStateArgs& args) {
+  for (const Tensor* state : {&args.out_a, &args.out_b}) {
+    CHECK(state->dtype() == args.out.dtype()) << DTypeName(state->dtype());
+    CHECK_EQ(state->rank(), 3);
+    for (int i = 0; i < 3; ++i) CHECK_EQ(state->dim(i), args.out.dim(i));
+  }
+}
+
+void CheckArgs(const MergeStatesArgs& args) {
+  CHECK_GE(args.num_states, 1);
+  CHECK(args.states.dtype() == args.out.dtype()) << DTypeName(args.states.dtype());
+  CHECK_EQ(args.out.rank(), 3);
+  CHECK_EQ(args.states.dim(0), args.out.dim(0));
+  CHECK_EQ(args.states.dim(1), args.num_states * args.out.dim(1));
+  CHECK_EQ(args.states.dim(2), args.out.dim(2));
+}
+
+}  // namespace quire

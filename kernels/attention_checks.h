@@ -1,0 +1,19 @@
+// What every attention backend checks: a geometry against its capabilities, and the arguments of a
+// run against the geometry. Plain functions; any thread.
+#pragma once
+
+#include <string>
+
+#include "kernels/attention.h"
+
+namespace quire {
+
+// Why a path cannot serve the geometry on a device it runs on; empty if it can.
+std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry);
+
+// A misfit is a programmer's error and fails a CHECK.
+void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args);
+void CheckArgs(const MergeStateArgs& args);
+void CheckArgs(const MergeStatesArgs& args);
+
+}  // namespace quire
