@@ -26,7 +26,7 @@ struct AttentionCapabilities {
   std::vector<DType> kv_dtypes;
   std::vector<int> head_dims;  // empty: every multiple of 8 up to 256
   std::vector<int> block_sizes;
-  int max_group_size = 0;  // query heads of a KV head; 0: any number
+  int max_group_size = 0;      // query heads of a KV head; 0: any number
   int min_sm = 0, max_sm = 0;  // 0: not a CUDA path
   bool sinks = false;
   bool soft_cap = false;
@@ -77,8 +77,8 @@ struct AttentionRunArgs {
       nullptr;  // [num_tokens, num_q_heads] base-2 log-sum-exp of the scaled logits, or null
 };
 
-// Merging partial attentions over disjoint keys, exactly but for rounding. A row that no state has a
-// key for gets zeros and -infinity.
+// Merging partial attentions over disjoint keys, exactly but for rounding. A row that no state has
+// a key for gets zeros and -infinity.
 struct MergeStateArgs {
   Tensor out_a;        // [num_tokens, num_heads, head_dim]
   const float* lse_a;  // [num_tokens, num_heads], base 2

@@ -30,7 +30,8 @@ void CheckShapes(const ModelConfig& config) {
 void CheckRope(const ModelConfig& config) {
   const int32_t rotary_dim = RotaryDim(config);
   CHECK(rotary_dim > 0 && rotary_dim <= config.head_dim && rotary_dim % 2 == 0) << rotary_dim;
-  const RopeFrequencies frequencies = ComputeRopeFrequencies(config.rope, rotary_dim, MaxSequenceLength(config));
+  const RopeFrequencies frequencies =
+      ComputeRopeFrequencies(config.rope, rotary_dim, MaxSequenceLength(config));
   CHECK_EQ(frequencies.radians_per_token.size(), static_cast<size_t>(rotary_dim / 2));
   CHECK(std::isfinite(frequencies.attention_factor));
   for (const double radians : frequencies.radians_per_token) CHECK(std::isfinite(radians));

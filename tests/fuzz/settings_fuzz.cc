@@ -16,7 +16,8 @@ bool IsAllowed(const Setting& setting, const Settings& settings) {
         using Field = std::decay_t<decltype(field)>;
         const auto& value = settings.*field.member;
         if constexpr (std::is_same_v<Field, IntField> || std::is_same_v<Field, RealField>) {
-          return value >= field.min && value <= field.max;
+          // A default outside the range stands for a choice made later, such as by the device.
+          return (value >= field.min && value <= field.max) || value == Settings().*field.member;
         } else if constexpr (std::is_same_v<Field, ChoiceField> ||
                              std::is_same_v<Field, IntChoiceField>) {
           return std::count(field.choices.begin(), field.choices.end(), value) == 1;
