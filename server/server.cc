@@ -92,6 +92,7 @@ struct Server::Parts {
   StartClock stages;
   EngineCanceller canceller;
   RequestRegistry registry;
+  LiveCalls live_calls;
   OutputPump pump;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<GenerateHandler> generate;
@@ -121,8 +122,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
       GenerateHandler::Parts{parts->engine.get(), &parts->pump, &parts->registry,
                              parts->work_pool.get(), parts->encoder.get(), &parts->facts});
   parts->grpc = std::make_unique<GrpcServer>(ServingContext{
-      parts->engine.get(), parts->generate.get(), &parts->registry, parts->work_pool.get(),
-      parts->encoder.get(), &parts->facts, parts->start_time});
+      parts->engine.get(), parts->generate.get(), &parts->registry, &parts->live_calls,
+      parts->work_pool.get(), parts->encoder.get(), &parts->facts, parts->start_time});
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());
@@ -142,7 +143,6 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Server::~Server() {
-  parts_->acceptor.reset();
   EndStreams(absl::UnavailableError("the server is shutting down"));
   FinishCalls(absl::Now() + kLastDelivery);
 }
@@ -158,7 +158,10 @@ bool Server::WaitUntilDrained(absl::Time deadline) {
 
 void Server::EndStreams(const absl::Status& status) { parts_->pump.EndAll(status); }
 
-void Server::FinishCalls(absl::Time deadline) { parts_->grpc->Shutdown(deadline); }
+void Server::FinishCalls(absl::Time deadline) {
+  parts_->live_calls.WaitUntilNone(deadline);
+  parts_->acceptor.reset();
+}
 
 const StartStages& Server::start_stages() const { return parts_->stages.stages(); }
 

@@ -39,7 +39,8 @@ class Server {
   bool WaitUntilDrained(absl::Time deadline);
   // Ends what still runs with this status, whether the engine still answers or not.
   void EndStreams(const absl::Status& status);
-  // Waits until every client has the end of its calls; those that are left then are cancelled.
+  // Waits until every client has the end of its calls, or for the deadline; then closes the port
+  // and all connections, so that whoever still calls hears UNAVAILABLE.
   void FinishCalls(absl::Time deadline);
 
   // One line for the log: address, model, device, context, cache.

@@ -35,7 +35,8 @@ void StartRequest(GenerateHandler& handler, const grpc::ByteBuffer& request,
 class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                               public ResponseSink {
  public:
-  explicit GenerateReactor(grpc::CallbackServerContext* context) : context_(context) {}
+  GenerateReactor(const ServingContext& serving, grpc::CallbackServerContext* context)
+      : live_call_(serving.live_calls), context_(context) {}
 
   void Start(GenerateHandler& handler, const grpc::ByteBuffer& request) {
     StartRequest(handler, request, token_, this);
@@ -62,6 +63,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void OnDone() override { delete this; }
 
  private:
+  const LiveCalls::Call live_call_;
   grpc::CallbackServerContext* const context_;
   const std::shared_ptr<CancelToken> token_ = std::make_shared<CancelToken>();
   std::function<void()> on_ready_;
@@ -70,8 +72,9 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
 class GenerateOnceReactor final : public grpc::ServerUnaryReactor, public ResponseSink {
  public:
-  GenerateOnceReactor(grpc::CallbackServerContext* context, grpc::ByteBuffer* answer)
-      : context_(context), answer_(answer) {}
+  GenerateOnceReactor(const ServingContext& serving, grpc::CallbackServerContext* context,
+                      grpc::ByteBuffer* answer)
+      : live_call_(serving.live_calls), context_(context), answer_(answer) {}
 
   void Start(GenerateHandler& handler, const grpc::ByteBuffer& request) {
     StartRequest(handler, request, token_, this);
@@ -98,6 +101,7 @@ class GenerateOnceReactor final : public grpc::ServerUnaryReactor, public Respon
   void OnDone() override { delete this; }
 
  private:
+  const LiveCalls::Call live_call_;
   grpc::CallbackServerContext* const context_;
   grpc::ByteBuffer* const answer_;
   const std::shared_ptr<CancelToken> token_ = std::make_shared<CancelToken>();
@@ -107,20 +111,20 @@ class GenerateOnceReactor final : public grpc::ServerUnaryReactor, public Respon
 
 }  // namespace
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* StartGenerate(GenerateHandler& handler,
+grpc::ServerWriteReactor<grpc::ByteBuffer>* StartGenerate(const ServingContext& serving,
                                                           grpc::CallbackServerContext* context,
                                                           const grpc::ByteBuffer& request) {
-  auto* reactor = new GenerateReactor(context);
-  reactor->Start(handler, request);
+  auto* reactor = new GenerateReactor(serving, context);
+  reactor->Start(*serving.generate, request);
   return reactor;
 }
 
-grpc::ServerUnaryReactor* StartGenerateOnce(GenerateHandler& handler,
+grpc::ServerUnaryReactor* StartGenerateOnce(const ServingContext& serving,
                                             grpc::CallbackServerContext* context,
                                             const grpc::ByteBuffer& request,
                                             grpc::ByteBuffer* answer) {
-  auto* reactor = new GenerateOnceReactor(context, answer);
-  reactor->Start(handler, request);
+  auto* reactor = new GenerateOnceReactor(serving, context, answer);
+  reactor->Start(*serving.generate, request);
   return reactor;
 }
 

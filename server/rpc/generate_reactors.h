@@ -4,15 +4,15 @@
 
 #include <grpcpp/support/server_callback.h>
 
-#include "server/generate/generate_handler.h"
+#include "server/rpc/serving_context.h"
 
 namespace quire {
 
 // Each returns the reactor of a new call with `request`, a serialized quire.v1.GenerateRequest.
-grpc::ServerWriteReactor<grpc::ByteBuffer>* StartGenerate(GenerateHandler& handler,
+grpc::ServerWriteReactor<grpc::ByteBuffer>* StartGenerate(const ServingContext& serving,
                                                           grpc::CallbackServerContext* context,
                                                           const grpc::ByteBuffer& request);
-grpc::ServerUnaryReactor* StartGenerateOnce(GenerateHandler& handler,
+grpc::ServerUnaryReactor* StartGenerateOnce(const ServingContext& serving,
                                             grpc::CallbackServerContext* context,
                                             const grpc::ByteBuffer& request,
                                             grpc::ByteBuffer* answer);

@@ -56,7 +56,7 @@ GrpcServer::GrpcServer(const ServingContext& context) : inference_(context), adm
   SetServing(false);
 }
 
-GrpcServer::~GrpcServer() { Shutdown(absl::Now()); }
+GrpcServer::~GrpcServer() { server_->Shutdown(absl::ToChronoTime(absl::Now())); }
 
 void GrpcServer::AddConnection(UniqueFd connection) {
   grpc::AddInsecureChannelFromFd(server_.get(), connection.Release());
@@ -69,7 +69,5 @@ void GrpcServer::SetServing(bool serving) {
     health->SetServingStatus(service, serving);
   }
 }
-
-void GrpcServer::Shutdown(absl::Time deadline) { server_->Shutdown(absl::ToChronoTime(deadline)); }
 
 }  // namespace quire

@@ -6,7 +6,6 @@
 
 #include <memory>
 
-#include "absl/time/time.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/inference_service.h"
 #include "server/transport/unique_fd.h"
@@ -17,7 +16,8 @@ class GrpcServer {
  public:
   // Starts gRPC's threads. Health is NOT_SERVING until SetServing(true).
   explicit GrpcServer(const ServingContext& context);
-  // Shuts down at once unless Shutdown was called.
+  // Cancels what is left of the calls and waits for their end. The connections must be closed
+  // before: gRPC answers CANCELLED to a call that arrives after this has begun.
   ~GrpcServer();
 
   // Takes over a non-blocking connection that speaks HTTP/2 in the clear.
@@ -25,9 +25,6 @@ class GrpcServer {
 
   // What grpc.health.v1 answers for "" and for each service.
   void SetServing(bool serving);
-
-  // Sends GOAWAY, waits for calls until the deadline, cancels the rest, and waits for their end.
-  void Shutdown(absl::Time deadline);
 
  private:
   InferenceService inference_;

@@ -80,13 +80,13 @@ v1::GetModelResponse DescribeModel(const ServingContext& context) {
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* request) {
-  return StartGenerate(*context_.generate, call, *request);
+  return StartGenerate(context_, call, *request);
 }
 
 grpc::ServerUnaryReactor* InferenceService::GenerateOnce(grpc::CallbackServerContext* call,
                                                          const grpc::ByteBuffer* request,
                                                          grpc::ByteBuffer* answer) {
-  return StartGenerateOnce(*context_.generate, call, *request, answer);
+  return StartGenerateOnce(context_, call, *request, answer);
 }
 
 grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* call,

@@ -11,6 +11,7 @@
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/request_registry.h"
 #include "server/generate/work_pool.h"
+#include "server/rpc/live_calls.h"
 
 namespace quire {
 
@@ -18,6 +19,7 @@ struct ServingContext {
   Engine* engine;
   GenerateHandler* generate;
   RequestRegistry* registry;
+  LiveCalls* live_calls;
   WorkPool* work_pool;
   const PromptEncoder* encoder;
   const ModelFacts* model;

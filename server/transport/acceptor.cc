@@ -68,6 +68,7 @@ Acceptor::~Acceptor() {
   if (!thread_.joinable()) return;
   eventfd_write(wake_.get(), 1);
   thread_.join();
+  for (const auto& [fd, connection] : connections_) shutdown(fd, SHUT_RDWR);
 }
 
 void Acceptor::Run() {

@@ -32,7 +32,7 @@ class Acceptor {
   static absl::StatusOr<std::unique_ptr<Acceptor>> Start(Listener listener,
                                                          const AcceptorOptions& options,
                                                          Handler on_http2);
-  // Stops accepting and closes the port; connections handed over live on.
+  // Closes the port and ends every connection, after what was sent on it.
   ~Acceptor();
 
   // Open connections, handed over or not. Any thread.

@@ -117,6 +117,29 @@ class ShutdownTest(unittest.TestCase):
             self.assertEqual(len(answer.ids), 600)
             self.assertEqual(server.process.wait(timeout=30), 0, server.output())
 
+    def test_callers_at_any_moment_of_the_end_hear_ok_or_unavailable(self):
+        for _ in range(3):
+            with Server() as server:
+                codes, answered = set(), threading.Event()
+
+                def call_until_the_end(server=server, codes=codes, answered=answered):
+                    while server.process.poll() is None:
+                        try:
+                            Answer(server.inference.Generate(ids_request([1, 2], max_tokens=2)))
+                            answered.set()
+                        except grpc.RpcError as error:
+                            codes.add(error.code())
+
+                callers = [threading.Thread(target=call_until_the_end) for _ in range(8)]
+                for caller in callers:
+                    caller.start()
+                self.assertTrue(answered.wait(30))
+                server.signal(signal.SIGTERM)
+                self.assertEqual(server.process.wait(timeout=30), 0, server.output())
+                for caller in callers:
+                    caller.join()
+                self.assertLessEqual(codes, {grpc.StatusCode.UNAVAILABLE})
+
     def test_shutdown_timeout_ends_what_is_left(self):
         with Server("--shutdown-timeout", "1") as server:
             stream = server.inference.Generate(long_request(max_tokens=4000 - 70))

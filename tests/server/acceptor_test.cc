@@ -208,16 +208,17 @@ TEST_F(AcceptorTest, AcceptsAgainAfterDescriptorsRanOut) {
   EXPECT_TRUE(WaitForHandedOver(1));
 }
 
-TEST_F(AcceptorTest, DestructionClosesThePortAndLeavesConnections) {
+TEST_F(AcceptorTest, DestructionClosesThePortAndEndsConnectionsAfterWhatWasSent) {
   Start();
   UniqueFd client = Connect(port_);
   Send(client, "PRI * HTTP/2.0\r\n");
   ASSERT_TRUE(WaitForHandedOver(1));
-  acceptor_.reset();
-  EXPECT_TRUE(Listener::Bind("127.0.0.1", port_).ok());
   char byte = 'x';
   EXPECT_EQ(send(handed_over_[0].get(), &byte, 1, MSG_NOSIGNAL), 1);
+  acceptor_.reset();
+  EXPECT_TRUE(Listener::Bind("127.0.0.1", port_).ok());
   EXPECT_EQ(recv(client.get(), &byte, 1, 0), 1);
+  EXPECT_EQ(recv(client.get(), &byte, 1, 0), 0);
 }
 
 }  // namespace
