@@ -63,7 +63,7 @@ class Engine::Impl {
   void Run();
   bool Step();
   void Handle(InboxMessage message);
-  void Add(AddMessage message);
+  void Add(const AddMessage& message);
   void Deliver(std::vector<SequenceEvent> events);
   void LeaveQueue(ActiveRequest& active);
   void Count(const SchedulerOutput& output);
@@ -248,7 +248,7 @@ std::function<void(const absl::Status&)> Engine::Impl::FailureCallback() {
 void Engine::Impl::Handle(InboxMessage message) {
   Scheduler& scheduler = *parts_->scheduler;
   if (auto* add = std::get_if<AddMessage>(&message)) {
-    Add(std::move(*add));
+    Add(*add);
   } else if (auto* cancel = std::get_if<CancelMessage>(&message)) {
     scheduler.Cancel(cancel->request, cancel->reason);
   } else if (auto* cancel = std::get_if<CancelSequenceMessage>(&message)) {
@@ -260,7 +260,7 @@ void Engine::Impl::Handle(InboxMessage message) {
   }
 }
 
-void Engine::Impl::Add(AddMessage message) {
+void Engine::Impl::Add(const AddMessage& message) {
   const auto num_tokens = static_cast<int64_t>(message.request->prompt.size());
   const RequestId id = message.request->id;
   const auto [it, inserted] = active_.emplace(

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/attention_shapes.h"
 #include "engine/model/linear_products.h"
 #include "engine/request_check.h"
 #include "engine/runner/attention_selector.h"
@@ -48,17 +49,6 @@ absl::Status CheckLimits(const EngineConfig& config) {
                      "), which must be at least 1: every running sequence adds a token to a step"));
   }
   return absl::OkStatus();
-}
-
-AttentionGeometry MakeGeometry(const ModelConfig& model, DType dtype, int32_t block_size) {
-  return {.num_q_heads = model.num_q_heads,
-          .num_kv_heads = model.num_kv_heads,
-          .head_dim = model.head_dim,
-          .block_size = block_size,
-          .query_dtype = dtype,
-          .kv_dtype = dtype,
-          .scale = model.attention_scale,
-          .soft_cap = model.attention_soft_cap};
 }
 
 absl::StatusOr<AttentionBackend*> OpenAttention(Backend& backend, const EngineConfig& config,
@@ -194,12 +184,9 @@ absl::Status TuneProducts(const EngineConfig& config, EngineParts& parts) {
 // Activations, sampling state and the KV cache in what memory is left.
 absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
   const ModelConfig& model = parts.model.config;
-  const KvLayout layout = {.groups = GroupLayersByWindow(model.layer_windows),
-                           .num_kv_heads = model.num_kv_heads,
-                           .head_dim = model.head_dim,
-                           .block_size = config.block_size,
-                           .dtype = parts.model.dtype};
-  const AttentionGeometry geometry = MakeGeometry(model, parts.model.dtype, config.block_size);
+  const KvLayout layout = MakeKvLayout(model, parts.model.dtype, config.block_size);
+  const AttentionGeometry geometry =
+      MakeGeometry(model, parts.model.dtype, config.block_size, /*sliding_window=*/0);
   ASSIGN_OR_RETURN(AttentionBackend * attention,
                    OpenAttention(*parts.backend, config, geometry, layout));
   const ModelRunnerConfig runner = {

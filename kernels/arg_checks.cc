@@ -82,7 +82,7 @@ void CheckArgs(const RopeAndStoreKvArgs& args) {
   CHECK(args.rotary_dim % 2 == 0 && args.rotary_dim <= head_dim) << args.rotary_dim;
 }
 
-void CheckArgs(const SiluAndMulArgs& args) {
+void CheckArgs(const GatedActivationArgs& args) {
   CHECK(IsActivation(args.out.dtype())) << DTypeName(args.out.dtype());
   CheckMatrix(args.gate_up, args.out.dtype(), args.out.dim(0), 2 * args.out.dim(1));
 }

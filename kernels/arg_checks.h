@@ -15,7 +15,7 @@ void CheckArgs(const EmbeddingArgs& args);
 void CheckArgs(const RmsNormArgs& args);
 void CheckArgs(const LinearArgs& args);
 void CheckArgs(const RopeAndStoreKvArgs& args);
-void CheckArgs(const SiluAndMulArgs& args);
+void CheckArgs(const GatedActivationArgs& args);
 void CheckArgs(const ScaleArgs& args);
 void CheckArgs(const SoftCapArgs& args);
 void CheckArgs(const GatherRowsArgs& args);

@@ -81,7 +81,7 @@ struct RopeAndStoreKvArgs {
 enum class Activation : uint8_t { kSilu, kGeluTanh };
 
 // out = activation(gate) * up.
-struct SiluAndMulArgs {
+struct GatedActivationArgs {
   Tensor gate_up;  // [num_tokens, 2 * intermediate_size], gate first
   Activation activation = Activation::kSilu;
   Tensor out;  // [num_tokens, intermediate_size]
@@ -99,7 +99,7 @@ struct SoftCapArgs {
   float cap;
 };
 
-// Linear, then SiluAndMul: [gate, up] = x * weight^T + bias, rounded to the weight's dtype;
+// Linear, then GatedActivation: [gate, up] = x * weight^T + bias, rounded to the weight's dtype;
 // out = activation(gate) * up.
 struct GatedLinearArgs {
   Tensor x;                    // [num_tokens, in_features]; the weight's dtype
@@ -110,7 +110,7 @@ struct GatedLinearArgs {
   Tensor out;      // [num_tokens, intermediate_size]
 
   LinearArgs Product() const { return {.x = x, .weight = weight, .bias = bias, .out = gate_up}; }
-  SiluAndMulArgs Activate() const {
+  GatedActivationArgs Activate() const {
     return {.gate_up = gate_up, .activation = activation, .out = out};
   }
 };

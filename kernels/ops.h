@@ -69,7 +69,7 @@ class Ops {
   virtual void RmsNorm(Stream& stream, const RmsNormArgs& args) = 0;
   virtual void Linear(Stream& stream, const LinearArgs& args) = 0;
   virtual void RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) = 0;
-  virtual void SiluAndMul(Stream& stream, const SiluAndMulArgs& args) = 0;
+  virtual void GatedActivation(Stream& stream, const GatedActivationArgs& args) = 0;
   virtual void GatedLinear(Stream& stream, const GatedLinearArgs& args) = 0;
   virtual void Scale(Stream& stream, const ScaleArgs& args) = 0;
   virtual void SoftCap(Stream& stream, const SoftCapArgs& args) = 0;

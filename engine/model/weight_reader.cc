@@ -159,7 +159,7 @@ absl::Status ReadChunks(absl::Span<const Chunk> chunks, std::atomic<size_t>* nex
     }
     return loader->Finish();
   };
-  const absl::Status status = read();
+  absl::Status status = read();
   if (!status.ok()) *next = chunks.size();  // the others stop, too
   return status;
 }

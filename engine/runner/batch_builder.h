@@ -23,6 +23,8 @@ class BatchBuilder {
   BatchBuilder(const BatchLimits& limits, std::vector<int32_t> decode_sizes,
                FlushUpdates flush_updates);
 
+  const std::vector<int32_t>& decode_sizes() const { return decode_sizes_; }
+
   // Fills `buffer` (host memory, BatchLayout of MaxShape bytes) and returns the counts that go with
   // it: those of the real sequences, whatever the padding. Padding reads and writes nothing that
   // outlives the step: length 0, slot -1, no row, no block.

@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Create(Backend& backen
     runner->stream_->Record(*runner->trace_origin_);
   }
   RETURN_IF_ERROR(runner->CreatePlans());
-  RETURN_IF_ERROR(runner->CaptureDecodeSteps(DecodeSizes(config)));
+  RETURN_IF_ERROR(runner->CaptureDecodeSteps());
   RETURN_IF_ERROR(runner->stream_->Synchronize());
   return runner;
 }
@@ -67,7 +67,8 @@ absl::Status ModelRunner::CreatePlans() {
   return absl::OkStatus();
 }
 
-absl::Status ModelRunner::CaptureDecodeSteps(const std::vector<int32_t>& sizes) {
+absl::Status ModelRunner::CaptureDecodeSteps() {
+  const std::vector<int32_t>& sizes = builder_.decode_sizes();
   if (sizes.empty()) return absl::OkStatus();
   // A step of padding alone first: what libraries load at their first call is not for a graph.
   Slot& slot = slots_[0];

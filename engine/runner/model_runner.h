@@ -86,7 +86,7 @@ class ModelRunner {
   absl::Status AllocateDeviceMemory();
   absl::Status AllocateSlots();
   absl::Status CreatePlans();
-  absl::Status CaptureDecodeSteps(const std::vector<int32_t>& sizes);
+  absl::Status CaptureDecodeSteps();
   OutputArrays OutputsAt(void* base) const;
   static int64_t OutputBytes(const BatchLimits& limits);
 

@@ -72,14 +72,14 @@ void CpuOps::RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) {
   CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::RopeAndStoreKv(args, *pool); });
 }
 
-void CpuOps::SiluAndMul(Stream& stream, const SiluAndMulArgs& args) {
+void CpuOps::GatedActivation(Stream& stream, const GatedActivationArgs& args) {
   CheckArgs(args);
-  CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::SiluAndMul(args, *pool); });
+  CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::GatedActivation(args, *pool); });
 }
 
 void CpuOps::GatedLinear(Stream& stream, const GatedLinearArgs& args) {
   Linear(stream, args.Product());
-  SiluAndMul(stream, args.Activate());
+  GatedActivation(stream, args.Activate());
 }
 
 void CpuOps::Scale(Stream& stream, const ScaleArgs& args) {

@@ -25,7 +25,7 @@ class CpuOps : public Ops {
   void RmsNorm(Stream& stream, const RmsNormArgs& args) override;
   void Linear(Stream& stream, const LinearArgs& args) override;
   void RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) override;
-  void SiluAndMul(Stream& stream, const SiluAndMulArgs& args) override;
+  void GatedActivation(Stream& stream, const GatedActivationArgs& args) override;
   void GatedLinear(Stream& stream, const GatedLinearArgs& args) override;
   void Scale(Stream& stream, const ScaleArgs& args) override;
   void SoftCap(Stream& stream, const SoftCapArgs& args) override;

@@ -83,49 +83,44 @@ void ActivateRow(const T* gate, const T* up, Activation activation, int64_t size
   }
 }
 
-// tanh(u) = 2 sigmoid(2 u) - 1.
-template <typename T>
-void SoftCapRow(float cap, int64_t size, T* x) {
-  const F32 d;
-  for (int64_t i = 0; i < size; i += NumLanes()) {
-    const VF32 twice = hn::Mul(LoadF32(x + i, size - i), hn::Set(d, 2.0f / cap));
-    const VF32 tanh = hn::MulAdd(hn::Set(d, 2.0f), Sigmoid(twice), hn::Set(d, -1.0f));
-    StoreF32(hn::Mul(tanh, hn::Set(d, cap)), x + i, size - i);
-  }
-}
-
-void SoftCapRowsImpl(const SoftCapArgs& args, int64_t begin, int64_t end) {
+// x = function(x) for every element of the rows.
+template <typename T, typename Function>
+void MapRows(const Tensor& x, int64_t begin, int64_t end, const Function& function) {
+  const int64_t size = x.dim(1);
   for (int64_t row = begin; row < end; ++row) {
-    const int64_t first = row * args.x.row_stride();
-    if (args.x.dtype() == DType::kF32) {
-      SoftCapRow(args.cap, args.x.dim(1), args.x.as<float>() + first);
-    } else {
-      SoftCapRow(args.cap, args.x.dim(1), args.x.as<BFloat16>() + first);
+    T* values = x.as<T>() + row * x.row_stride();
+    for (int64_t i = 0; i < size; i += NumLanes()) {
+      StoreF32(function(LoadF32(values + i, size - i)), values + i, size - i);
     }
   }
 }
 
-template <typename T>
-void ScaleRow(float factor, int64_t size, T* x) {
-  const F32 d;
-  for (int64_t i = 0; i < size; i += NumLanes()) {
-    StoreF32(hn::Mul(LoadF32(x + i, size - i), hn::Set(d, factor)), x + i, size - i);
+template <typename Function>
+void MapRows(const Tensor& x, int64_t begin, int64_t end, const Function& function) {
+  if (x.dtype() == DType::kF32) {
+    MapRows<float>(x, begin, end, function);
+  } else {
+    MapRows<BFloat16>(x, begin, end, function);
   }
+}
+
+// tanh(u) = 2 sigmoid(2 u) - 1.
+void SoftCapRowsImpl(const SoftCapArgs& args, int64_t begin, int64_t end) {
+  const F32 d;
+  MapRows(args.x, begin, end, [&](VF32 x) {
+    const VF32 sigmoid = Sigmoid(hn::Mul(x, hn::Set(d, 2.0f / args.cap)));
+    const VF32 tanh = hn::MulAdd(hn::Set(d, 2.0f), sigmoid, hn::Set(d, -1.0f));
+    return hn::Mul(tanh, hn::Set(d, args.cap));
+  });
 }
 
 void ScaleRowsImpl(const ScaleArgs& args, int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; ++row) {
-    const int64_t first = row * args.x.row_stride();
-    if (args.x.dtype() == DType::kF32) {
-      ScaleRow(args.factor, args.x.dim(1), args.x.as<float>() + first);
-    } else {
-      ScaleRow(args.factor, args.x.dim(1), args.x.as<BFloat16>() + first);
-    }
-  }
+  const F32 d;
+  MapRows(args.x, begin, end, [&](VF32 x) { return hn::Mul(x, hn::Set(d, args.factor)); });
 }
 
 template <typename T>
-void ActivateRows(const SiluAndMulArgs& args, int64_t begin, int64_t end) {
+void ActivateRows(const GatedActivationArgs& args, int64_t begin, int64_t end) {
   const int64_t size = args.out.dim(1);
   for (int64_t row = begin; row < end; ++row) {
     const T* gate = args.gate_up.as<T>() + row * args.gate_up.row_stride();
@@ -134,7 +129,7 @@ void ActivateRows(const SiluAndMulArgs& args, int64_t begin, int64_t end) {
   }
 }
 
-void ActivateRowsImpl(const SiluAndMulArgs& args, int64_t begin, int64_t end) {
+void ActivateRowsImpl(const GatedActivationArgs& args, int64_t begin, int64_t end) {
   if (args.out.dtype() == DType::kF32) {
     ActivateRows<float>(args, begin, end);
   } else {
@@ -172,7 +167,7 @@ void RmsNorm(const RmsNormArgs& args, ThreadPool& pool) {
                    });
 }
 
-void SiluAndMul(const SiluAndMulArgs& args, ThreadPool& pool) {
+void GatedActivation(const GatedActivationArgs& args, ThreadPool& pool) {
   pool.ParallelFor(args.out.dim(0), RowsPerChunk(args.out.dim(1)),
                    [&](int64_t begin, int64_t end, int) {
                      HWY_DYNAMIC_DISPATCH(ActivateRowsImpl)(args, begin, end);

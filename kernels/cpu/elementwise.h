@@ -12,7 +12,7 @@ namespace quire::cpu {
 void RmsNorm(const RmsNormArgs& args, ThreadPool& pool);
 void Scale(const ScaleArgs& args, ThreadPool& pool);
 void SoftCap(const SoftCapArgs& args, ThreadPool& pool);
-void SiluAndMul(const SiluAndMulArgs& args, ThreadPool& pool);
+void GatedActivation(const GatedActivationArgs& args, ThreadPool& pool);
 void GatherRows(const GatherRowsArgs& args, ThreadPool& pool);
 void UpdateBlockTables(const UpdateBlockTablesArgs& args, ThreadPool& pool);
 

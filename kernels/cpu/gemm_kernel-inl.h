@@ -8,7 +8,7 @@
 // and the second elements of a vector of bfloat16 pairs.
 
 namespace quire::cpu {
-namespace {
+namespace {  // NOLINT(google-build-namespaces): one copy per instruction set, see above
 
 // How many vectors of columns a tile of `num_rows` rows holds at a time: as many as the registers
 // allow next to the weights (which one row uses up one by one) and an activation, a power of two

@@ -57,9 +57,10 @@ void CudaOps::RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) {
                                [&](cudaStream_t s) { LaunchRopeAndStoreKv(args, s); });
 }
 
-void CudaOps::SiluAndMul(Stream& stream, const SiluAndMulArgs& args) {
+void CudaOps::GatedActivation(Stream& stream, const GatedActivationArgs& args) {
   CheckArgs(args);
-  CudaStream::From(stream).Run("SiluAndMul", [&](cudaStream_t s) { LaunchSiluAndMul(args, s); });
+  CudaStream::From(stream).Run("GatedActivation",
+                               [&](cudaStream_t s) { LaunchGatedActivation(args, s); });
 }
 
 void CudaOps::GatedLinear(Stream& stream, const GatedLinearArgs& args) {

@@ -1,4 +1,4 @@
-// SiluAndMul, AddBias and FillLinear: each element of the output is made by one thread.
+// GatedActivation, AddBias and FillLinear: each element of the output is made by one thread.
 #include <algorithm>
 
 #include "kernels/base/random_weight.h"
@@ -31,8 +31,8 @@ __device__ int64_t FirstElement(int width) {
 // Limit: memory bandwidth; launch latency below some 2 MB.
 template <typename Function, typename T, int kWidth>
 __global__ void __launch_bounds__(kThreads)
-    SiluAndMulKernel(const T* gate_up, int64_t in_stride, T* out, int64_t out_stride,
-                     int64_t num_rows, int64_t size) {
+    GatedActivationKernel(const T* gate_up, int64_t in_stride, T* out, int64_t out_stride,
+                          int64_t num_rows, int64_t size) {
   ReleaseSuccessor();
   WaitForPredecessor();
   const int64_t i = FirstElement(kWidth);
@@ -48,10 +48,11 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename T, int kWidth>
-void LaunchGated(const SiluAndMulArgs& args, cudaStream_t stream) {
+void LaunchGated(const GatedActivationArgs& args, cudaStream_t stream) {
   const int64_t num_rows = args.out.dim(0), size = args.out.dim(1);
-  const auto kernel = args.activation == Activation::kSilu ? SiluAndMulKernel<Silu, T, kWidth>
-                                                           : SiluAndMulKernel<GeluTanh, T, kWidth>;
+  const auto kernel = args.activation == Activation::kSilu
+                          ? GatedActivationKernel<Silu, T, kWidth>
+                          : GatedActivationKernel<GeluTanh, T, kWidth>;
   LaunchKernel(kernel, RowGrid(num_rows, size, kWidth), kThreads, 0, stream,
                static_cast<const T*>(args.gate_up.data()), args.gate_up.row_stride(),
                static_cast<T*>(args.out.data()), args.out.row_stride(), num_rows, size);
@@ -115,7 +116,7 @@ void LaunchFill(const LinearWeight& weight, const FillLinearArgs& args, cudaStre
 
 }  // namespace
 
-void LaunchSiluAndMul(const SiluAndMulArgs& args, cudaStream_t stream) {
+void LaunchGatedActivation(const GatedActivationArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;
   const bool vectors = FitsVectors(args.out.dim(1), {&args.gate_up, &args.out});
   if (args.out.dtype() == DType::kF32) {

@@ -27,7 +27,7 @@ bool FitsGemv(const LinearArgs& args);
 int DefaultGemvVariant(const LinearArgs& args);
 
 void LaunchGemv(const LinearArgs& args, int variant, CUstream_st* stream);
-// For the products that FitsGemv; bit for bit what LaunchGemv and then SiluAndMul give.
+// For the products that FitsGemv; bit for bit what LaunchGemv and then GatedActivation give.
 void LaunchGatedGemv(const GatedLinearArgs& args, int variant, CUstream_st* stream);
 
 }  // namespace quire::cuda

@@ -18,7 +18,7 @@ void LaunchEmbedding(const EmbeddingArgs& args, cudaStream_t stream);
 void LaunchGatherRows(const GatherRowsArgs& args, cudaStream_t stream);
 void LaunchUpdateBlockTables(const UpdateBlockTablesArgs& args, cudaStream_t stream);
 void LaunchRmsNorm(const RmsNormArgs& args, cudaStream_t stream);
-void LaunchSiluAndMul(const SiluAndMulArgs& args, cudaStream_t stream);
+void LaunchGatedActivation(const GatedActivationArgs& args, cudaStream_t stream);
 void LaunchScale(const ScaleArgs& args, cudaStream_t stream);
 void LaunchSoftCap(const SoftCapArgs& args, cudaStream_t stream);
 void LaunchRopeAndStoreKv(const RopeAndStoreKvArgs& args, cudaStream_t stream);

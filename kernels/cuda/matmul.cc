@@ -218,7 +218,7 @@ void Matmul::GatedLinear(const GatedLinearArgs& args, CudaStream& stream) {
     return;
   }
   Note(product, choice.ok() ? Run(product, *choice, stream) : choice.status(), stream);
-  stream.Run("GatedLinear", [&](cudaStream_t s) { LaunchSiluAndMul(args.Activate(), s); });
+  stream.Run("GatedLinear", [&](cudaStream_t s) { LaunchGatedActivation(args.Activate(), s); });
 }
 
 }  // namespace quire::cuda

@@ -107,7 +107,7 @@ absl::StatusOr<double> Tuner::MeasureUs(const LinearProduct& product, int64_t nu
     const LinearArgs args = ArgsFor(product, num_rows, weight);
     // As in a step, x has just been made: some candidates use that time, others do not.
     stream_.Run("making x", [&](cudaStream_t s) {
-      LaunchSiluAndMul(
+      LaunchGatedActivation(
           {.gate_up = Tensor(random_.data(), args.x.dtype(), {num_rows, 2 * args.x.dim(1)}),
            .out = args.x},
           s);

@@ -12,8 +12,9 @@ constexpr char kDevice[] = "Device and memory";
 constexpr char kScheduling[] = "Scheduling";
 constexpr char kServing[] = "Serving";
 
-std::vector<Setting> MakeTable() {
-  using S = Settings;
+using S = Settings;
+
+std::vector<Setting> ModelSettings() {
   return {
       {"model", kModel, TextField{&S::model},
        "Folder of a Hugging Face model (config.json, tokenizer.json, *.safetensors).",
@@ -33,7 +34,11 @@ std::vector<Setting> MakeTable() {
       {"skip-tokenizer-init", kModel, SwitchField{&S::skip_tokenizer_init},
        "Serve token ids only, without the model's tokenizer: requests with text are refused."},
       {"seed", kModel, IntField{&S::seed, 0, kMaxInt}, "Seed of dummy weights."},
+  };
+}
 
+std::vector<Setting> DeviceSettings() {
+  return {
       {"device", kDevice, ChoiceField{&S::device, {"auto", "cpu", "cuda"}},
        "Where the model runs; auto takes the GPU if there is one."},
       {"num-threads", kDevice, IntField{&S::num_threads, 0, 1024}, "CPU: threads that compute.",
@@ -56,7 +61,11 @@ std::vector<Setting> MakeTable() {
       {"autotune", kDevice, SwitchField{&S::autotune},
        "CUDA: measure at start how to compute products with weights; kept in $QUIRE_CACHE_DIR, "
        "$XDG_CACHE_HOME/quire or ~/.cache/quire."},
+  };
+}
 
+std::vector<Setting> SchedulingSettings() {
+  return {
       {"max-num-seqs", kScheduling, IntField{&S::max_num_seqs, 1, 65536},
        "Sequences that run at once.", "64; 256 on a GPU"},
       {"max-num-batched-tokens", kScheduling, IntField{&S::max_num_batched_tokens, 1, 1 << 20},
@@ -69,7 +78,11 @@ std::vector<Setting> MakeTable() {
        "Keep the KV of finished prompts and reuse equal prefixes."},
       {"async-scheduling", kScheduling, SwitchField{&S::async_scheduling},
        "Schedule the next step while one runs."},
+  };
+}
 
+std::vector<Setting> ServingSettings() {
+  return {
       {"host", kServing, TextField{&S::host}, "Numeric address to listen on (IPv4 or IPv6)."},
       {"port", kServing, IntField{&S::port, 0, 65535}, "Port to listen on; 0 picks a free one."},
       {"max-connections", kServing, IntField{&S::max_connections, 1, 1 << 20},
@@ -85,6 +98,15 @@ std::vector<Setting> MakeTable() {
        ChoiceField{&S::log_level, {"trace", "debug", "info", "warning", "error"}},
        "Least level that is logged to standard error."},
   };
+}
+
+std::vector<Setting> MakeTable() {
+  std::vector<Setting> table;
+  for (const auto& group :
+       {ModelSettings(), DeviceSettings(), SchedulingSettings(), ServingSettings()}) {
+    table.insert(table.end(), group.begin(), group.end());
+  }
+  return table;
 }
 
 }  // namespace

@@ -22,12 +22,12 @@ absl::StatusOr<std::string> GetText(const nlohmann::json& json, const char* key,
 }
 
 absl::StatusOr<std::unique_ptr<DecoderStep>> ParseReplace(const nlohmann::json& json) {
-  ASSIGN_OR_RETURN(PatternSpec pattern, GetPattern(json, "decoder Replace"));
+  ASSIGN_OR_RETURN(const PatternSpec pattern, GetPattern(json, "decoder Replace"));
   if (pattern.is_regex) {
     return absl::UnimplementedError("the decoder \"Replace\" with a Regex is not supported");
   }
-  ASSIGN_OR_RETURN(std::string content, GetString(json, "content", "decoder Replace"));
-  return MakeReplaceStep(std::move(pattern.text), std::move(content));
+  ASSIGN_OR_RETURN(const std::string content, GetString(json, "content", "decoder Replace"));
+  return MakeReplaceStep(pattern.text, content);
 }
 
 absl::StatusOr<std::unique_ptr<DecoderStep>> ParseStrip(const nlohmann::json& json) {
@@ -39,13 +39,13 @@ absl::StatusOr<std::unique_ptr<DecoderStep>> ParseStrip(const nlohmann::json& js
 
 absl::StatusOr<std::unique_ptr<DecoderStep>> ParseMetaspace(const nlohmann::json& json) {
   constexpr char kWhere[] = "decoder Metaspace";
-  ASSIGN_OR_RETURN(std::string replacement, GetText(json, "replacement", kWhere));
+  ASSIGN_OR_RETURN(const std::string replacement, GetText(json, "replacement", kWhere));
   ASSIGN_OR_RETURN(bool drops_first, GetBool(json, "add_prefix_space", true, kWhere));
   if (json.contains("prepend_scheme")) {
     ASSIGN_OR_RETURN(const std::string scheme, GetString(json, "prepend_scheme", kWhere));
     drops_first = drops_first && scheme != "never";
   }
-  return MakeMetaspaceStep(std::move(replacement), drops_first);
+  return MakeMetaspaceStep(replacement, drops_first);
 }
 
 absl::StatusOr<std::unique_ptr<DecoderStep>> ParseStep(const std::string& type,
@@ -57,8 +57,8 @@ absl::StatusOr<std::unique_ptr<DecoderStep>> ParseStep(const std::string& type,
   if (type == "Strip") return ParseStrip(json);
   if (type == "Metaspace") return ParseMetaspace(json);
   if (type == "BPEDecoder") {
-    ASSIGN_OR_RETURN(std::string suffix, GetText(json, "suffix", "decoder BPEDecoder"));
-    return MakeSuffixStep(std::move(suffix));
+    ASSIGN_OR_RETURN(const std::string suffix, GetText(json, "suffix", "decoder BPEDecoder"));
+    return MakeSuffixStep(suffix);
   }
   return Unimplemented("the decoder \"", type, "\" is not supported");
 }

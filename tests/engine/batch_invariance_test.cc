@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "kvcache/kv_arena.h"
+#include "engine/model/attention_shapes.h"
 #include "tests/engine/graph_backend.h"
 #include "tests/engine/tiny_engine.h"
 
@@ -95,11 +95,7 @@ class BatchInvarianceTest : public ::testing::TestWithParam<std::tuple<ModelCase
 
   // Room for one sequence of the greatest length.
   static int64_t TightCacheBytes(const EngineConfig& config, const ModelConfig& model) {
-    const KvLayout layout = {.groups = GroupLayersByWindow(model.layer_windows),
-                             .num_kv_heads = model.num_kv_heads,
-                             .head_dim = model.head_dim,
-                             .block_size = config.block_size,
-                             .dtype = *config.dtype};
+    const KvLayout layout = MakeKvLayout(model, *config.dtype, config.block_size);
     const auto num_groups = static_cast<int64_t>(layout.groups.size());
     return layout.BlockBytes() * num_groups * CeilDiv<int64_t>(kMaxLen, config.block_size);
   }

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_stream.h"
+#include "tests/engine/device_wrapper.h"
 
 namespace quire::testing {
 
@@ -53,23 +54,21 @@ class FaultyBackend : public Backend {
     std::shared_ptr<FaultPlan> plan_;
   };
 
-  class FaultyDevice : public Device {
+  class FaultyDevice : public DeviceWrapper {
    public:
     FaultyDevice(Device& device, std::shared_ptr<FaultPlan> plan)
-        : device_(device), plan_(std::move(plan)) {}
-    const DeviceInfo& info() const override { return device_.info(); }
-    absl::StatusOr<MemoryInfo> Memory() const override { return device_.Memory(); }
+        : DeviceWrapper(device), plan_(std::move(plan)) {}
     absl::StatusOr<DeviceBuffer> Allocate(int64_t size_bytes) override {
       if (Fails()) return Shortage();
-      return device_.Allocate(size_bytes);
+      return DeviceWrapper::Allocate(size_bytes);
     }
     absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t size_bytes) override {
       if (Fails()) return Shortage();
-      return device_.AllocatePinned(size_bytes);
+      return DeviceWrapper::AllocatePinned(size_bytes);
     }
     absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override {
       if (Fails()) return Shortage();
-      return device_.CreateStream();
+      return DeviceWrapper::CreateStream();
     }
     absl::StatusOr<std::unique_ptr<Event>> CreateEvent(bool) override {
       if (Fails()) return Shortage();
@@ -83,7 +82,6 @@ class FaultyBackend : public Backend {
     }
     static absl::Status Shortage() { return absl::ResourceExhaustedError("injected shortage"); }
 
-    Device& device_;
     std::shared_ptr<FaultPlan> plan_;
   };
 

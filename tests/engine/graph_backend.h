@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_stream.h"
+#include "tests/engine/device_wrapper.h"
 
 namespace quire::testing {
 
@@ -34,29 +35,18 @@ class GraphBackend : public Backend {
     std::shared_ptr<std::atomic<int>> num_launches_;
   };
 
-  class GraphDevice : public Device {
+  class GraphDevice : public DeviceWrapper {
    public:
     GraphDevice(Device& device, std::shared_ptr<std::atomic<int>> num_launches)
-        : device_(device), info_(device.info()), num_launches_(std::move(num_launches)) {
+        : DeviceWrapper(device), info_(device.info()), num_launches_(std::move(num_launches)) {
       info_.use_graphs = true;
     }
     const DeviceInfo& info() const override { return info_; }
-    absl::StatusOr<MemoryInfo> Memory() const override { return device_.Memory(); }
-    absl::StatusOr<DeviceBuffer> Allocate(int64_t size_bytes) override {
-      return device_.Allocate(size_bytes);
-    }
-    absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t size_bytes) override {
-      return device_.AllocatePinned(size_bytes);
-    }
     absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override {
       return std::make_unique<CountingStream>(num_launches_);
     }
-    absl::StatusOr<std::unique_ptr<Event>> CreateEvent(bool timed) override {
-      return device_.CreateEvent(timed);
-    }
 
    private:
-    Device& device_;
     DeviceInfo info_;
     std::shared_ptr<std::atomic<int>> num_launches_;
   };

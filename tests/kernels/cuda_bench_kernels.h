@@ -1,4 +1,4 @@
-// Random contents on the device, for cuda_bench.cc and sampling_bench.cc.
+// Random contents on the device, for sampling_bench.cc.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -77,7 +77,7 @@ class Bench {
   }
   void Default(const GatedLinearArgs& args) {
     Default(args.Product());
-    ops_->SiluAndMul(*stream_, args.Activate());
+    ops_->GatedActivation(*stream_, args.Activate());
   }
   void Read(const LinearWeight& weight) {
     cuda::EnqueueRead(*stream_, weight.data, weight.out_features * weight.in_features * 2,

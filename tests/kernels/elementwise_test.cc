@@ -92,8 +92,8 @@ TEST_P(ElementwiseTest, GatedActivations) {
           const DeviceTensor in = UploadTensor(gate_up, dtype, {rows, 2 * size});
           const DeviceTensor out =
               UploadTensor(std::vector<float>(rows * size), dtype, {rows, size});
-          ops().SiluAndMul(stream(),
-                           {.gate_up = in.tensor, .activation = activation, .out = out.tensor});
+          ops().GatedActivation(
+              stream(), {.gate_up = in.tensor, .activation = activation, .out = out.tensor});
           std::vector<double> expected;
           for (int64_t row = 0; row < rows; ++row) {
             const auto values = reference::GatedActivation(
@@ -144,7 +144,7 @@ TEST_P(ElementwiseTest, SiluOfExtremeGates) {
   const DeviceTensor in =
       UploadTensor({-1e4f, -100.0f, 0.0f, 100.0f, 1e4f, 1, 1, 1, 1, 1}, DType::kF32, {1, 10});
   const DeviceTensor out = UploadTensor(std::vector<float>(5), DType::kF32, {1, 5});
-  ops().SiluAndMul(stream(), {.gate_up = in.tensor, .out = out.tensor});
+  ops().GatedActivation(stream(), {.gate_up = in.tensor, .out = out.tensor});
   const auto actual = DownloadTensor(out.tensor);
   EXPECT_NEAR(actual[0], 0.0f, 1e-30);
   EXPECT_NEAR(actual[1], 0.0f, 1e-30);

@@ -320,7 +320,7 @@ TEST_P(LinearOpTest, ACapturedStepReadsTheContentsOfTheDay) {
 }
 
 // Whether or not the two operations are one.
-TEST_P(LinearOpTest, GatedLinearIsLinearAndThenSiluAndMul) {
+TEST_P(LinearOpTest, GatedLinearIsLinearAndThenGatedActivation) {
   for (DType dtype : kActivations) {
     for (int64_t m : {1, 3, 8, 11, 16, 18}) {
       const int64_t size = 44, k = 328;
@@ -336,7 +336,7 @@ TEST_P(LinearOpTest, GatedLinearIsLinearAndThenSiluAndMul) {
           ops().Linear(
               stream(),
               {.x = x.tensor, .weight = &weight.weight, .bias = added, .out = gate_up.tensor});
-          ops().SiluAndMul(
+          ops().GatedActivation(
               stream(), {.gate_up = gate_up.tensor, .activation = activation, .out = out.tensor});
           const auto expected = DownloadTensor(out.tensor);
           Overwrite(out.buffer, std::vector<char>(m * size * DTypeBytes(dtype), '\xff'));

@@ -200,6 +200,7 @@ absl::Status WriteData(const std::vector<FileTensor>& tensors, const std::vector
   std::atomic<size_t> next = 0;
   std::vector<absl::Status> statuses(num_threads);
   std::vector<std::thread> threads;
+  threads.reserve(num_threads);
   for (absl::Status& status : statuses) {
     threads.emplace_back([&] {
       std::vector<BFloat16> buffer;

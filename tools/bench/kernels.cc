@@ -144,13 +144,13 @@ absl::Status MeasureSteps(GraphTimer& timer, const KernelsFlags& flags, const En
 }
 
 AttentionShape Uniform(const std::string& name, int32_t count, int32_t query_len, int32_t seq_len,
-                       int32_t num_q_heads = 32) {
+                       int32_t num_q_heads = 32, int32_t head_dim = 128, int32_t block_size = 16) {
   return {
       .name = name,
       .num_q_heads = num_q_heads,
       .num_kv_heads = 8,
-      .head_dim = 128,
-      .block_size = 16,
+      .head_dim = head_dim,
+      .block_size = block_size,
       .lengths = {std::vector<int32_t>(count, query_len), std::vector<int32_t>(count, seq_len)}};
 }
 
@@ -177,7 +177,12 @@ std::vector<AttentionShape> AttentionShapes(DeviceKind device) {
           Uniform("decode 64 x 1024, 16 q heads", 64, 1, 1024, 16),
           Uniform("prefill 16 x 1024", 16, 1024, 1024),
           Uniform("prefill 1 x 16384", 1, 16384, 16384),
-          Uniform("prefill 1 x 512 of 32768", 1, 512, 32768)};
+          Uniform("prefill 1 x 2048", 1, 2048, 2048),
+          Uniform("prefill 1 x 512 of 32768", 1, 512, 32768),
+          Uniform("decode 128 x 4096, blocks of 64", 128, 1, 4096, 32, 128, 64),
+          Uniform("prefill 4 x 4096, blocks of 64", 4, 4096, 4096, 32, 128, 64),
+          Uniform("prefill 4 x 4096, head size 64", 4, 4096, 4096, 32, 64),
+          Uniform("prefill 4 x 4096, head size 256", 4, 4096, 4096, 32, 256)};
 }
 
 // Rows that were measured before something failed stay in `rows`.

@@ -95,9 +95,9 @@ class OpRecorder::RecordingOps : public Ops {
     Record(stream, "rope_store_kv", Shape(args.qkv), 2 * Bytes({args.qkv}), 0, args,
            &Ops::RopeAndStoreKv);
   }
-  void SiluAndMul(Stream& stream, const SiluAndMulArgs& args) override {
-    Record(stream, "silu_mul", Shape(args.gate_up), Bytes({args.gate_up, args.out}), 0, args,
-           &Ops::SiluAndMul);
+  void GatedActivation(Stream& stream, const GatedActivationArgs& args) override {
+    Record(stream, "gated_activation", Shape(args.gate_up), Bytes({args.gate_up, args.out}), 0,
+           args, &Ops::GatedActivation);
   }
   void Scale(Stream& stream, const ScaleArgs& args) override {
     Record(stream, "scale", Shape(args.x), 2 * Bytes({args.x}), 0, args, &Ops::Scale);

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "engine/model/attention_shapes.h"
 #include "engine/model/linear_products.h"
 #include "kernels/base/status_macros.h"
 
@@ -52,11 +53,7 @@ absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepSha
 }
 
 absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimits& limits) {
-  const KvLayout layout = {.groups = GroupLayersByWindow(model_.layer_windows),
-                           .num_kv_heads = model_.num_kv_heads,
-                           .head_dim = model_.head_dim,
-                           .block_size = config.block_size,
-                           .dtype = dtype_};
+  const KvLayout layout = MakeKvLayout(model_, dtype_, config.block_size);
   // Any two groups may share blocks: this is about time, not values.
   const int64_t num_blocks = limits.max_num_seqs * limits.max_blocks_per_seq;
   ASSIGN_OR_RETURN(KvArena arena, KvArena::Allocate(timer_.backend().device(), layout, num_blocks));
@@ -67,15 +64,8 @@ absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimit
     timer_.FillRandom(std::min(view.k, view.v), dtype_, num_blocks * view.block_stride, i);
   }
   for (const KvLayerGroup& group : layout.groups) {
-    const AttentionGeometry geometry = {.num_q_heads = model_.num_q_heads,
-                                        .num_kv_heads = model_.num_kv_heads,
-                                        .head_dim = model_.head_dim,
-                                        .block_size = config.block_size,
-                                        .query_dtype = dtype_,
-                                        .kv_dtype = dtype_,
-                                        .scale = model_.attention_scale,
-                                        .sliding_window = group.sliding_window,
-                                        .soft_cap = model_.attention_soft_cap};
+    const AttentionGeometry geometry =
+        MakeGeometry(model_, dtype_, config.block_size, group.sliding_window);
     ASSIGN_OR_RETURN(auto plan,
                      recorder_.attention(AttentionPath::kNative)->CreatePlan(geometry, limits));
     plans_.push_back(std::move(plan));

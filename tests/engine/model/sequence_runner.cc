@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/attention_shapes.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 
@@ -74,11 +75,7 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
 }
 
 absl::Status SequenceRunner::OpenAttention(DType dtype) {
-  const KvLayout layout = {.groups = GroupLayersByWindow(config_.layer_windows),
-                           .num_kv_heads = config_.num_kv_heads,
-                           .head_dim = config_.head_dim,
-                           .block_size = kBlockSize,
-                           .dtype = dtype};
+  const KvLayout layout = MakeKvLayout(config_, dtype, kBlockSize);
   const int num_groups = static_cast<int>(layout.groups.size());
   CHECK_LE(num_groups, kMaxGroups);
   ASSIGN_OR_RETURN(KvArena arena,
@@ -89,15 +86,7 @@ absl::Status SequenceRunner::OpenAttention(DType dtype) {
         std::unique_ptr<AttentionPlan> plan,
         backend_->attention(AttentionPath::kNative)
             ->CreatePlan(
-                {.num_q_heads = config_.num_q_heads,
-                 .num_kv_heads = config_.num_kv_heads,
-                 .head_dim = config_.head_dim,
-                 .block_size = kBlockSize,
-                 .query_dtype = dtype,
-                 .kv_dtype = dtype,
-                 .scale = config_.attention_scale,
-                 .sliding_window = group.sliding_window,
-                 .soft_cap = config_.attention_soft_cap},
+                MakeGeometry(config_, dtype, kBlockSize, group.sliding_window),
                 {.max_num_seqs = 1, .max_num_tokens = max_len_, .max_blocks_per_seq = kMaxBlocks}));
     plans_.push_back(std::move(plan));
   }
