@@ -120,8 +120,7 @@ __device__ bool TakeItem(const TiledParams& p, const HopperShared<Shape>& shared
   const int32_t index = shared.item(use.slot).index;
   if (index < 0) return false;
   item = MakeItem(p, shared.item(use.slot).work, index % p.num_kv_heads);
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) Arrive(shared.item_free(use.slot));
+  Arrive(shared.item_free(use.slot));
   return true;
 }
 

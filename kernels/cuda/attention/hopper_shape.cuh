@@ -83,7 +83,9 @@ class HopperShared {
     InitBarrier(queries_free(), Shape::kComputeWarps);
     for (int slot = 0; slot < 2; ++slot) {
       InitBarrier(item_full(slot), 1);
-      InitBarrier(item_free(slot), 1 + Shape::kQueryWarps + Shape::kComputeWarps);
+      // Every lane that reads the item arrives: compute-sanitizer's racecheck does not follow a
+      // lane's reads through __syncwarp to another lane's arrival, and an item is long.
+      InitBarrier(item_free(slot), 32 * (1 + Shape::kQueryWarps + Shape::kComputeWarps));
     }
     PublishBarriers();
   }
