@@ -332,8 +332,7 @@ Engine::Engine() = default;
 Engine::~Engine() = default;
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineConfig& config) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
-                   OpenBackend({.kind = config.device, .num_threads = config.num_threads}));
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(config.backend_options()));
   return Open(config, std::move(backend));
 }
 

@@ -9,8 +9,7 @@
 #include "absl/time/time.h"
 #include "engine/model/weights.h"
 #include "engine/runner/step_trace.h"
-#include "kernels/attention.h"
-#include "kernels/device.h"
+#include "kernels/backend.h"
 
 namespace quire {
 
@@ -25,6 +24,7 @@ struct EngineConfig {
   // Affects speed and memory.
   DeviceKind device = DeviceKind::kCpu;
   int num_threads = 0;  // CPU: 0 = one per core
+  std::string cpu_isa;  // CPU: as in BackendOptions
   int64_t max_num_seqs = 64;
   int64_t max_num_batched_tokens = 2048;
   int32_t block_size = 16;  // tokens
@@ -43,6 +43,10 @@ struct EngineConfig {
   absl::Duration watchdog_timeout = absl::InfiniteDuration();  // of one step, then the engine fails
   int64_t max_waiting_requests = 1024;
   int64_t max_waiting_tokens = 1 << 22;
+
+  BackendOptions backend_options() const {
+    return {.kind = device, .num_threads = num_threads, .cpu_isa = cpu_isa};
+  }
 };
 
 }  // namespace quire

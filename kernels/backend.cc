@@ -1,8 +1,10 @@
 #include "kernels/backend.h"
 
 #include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/host_info.h"
+#include "kernels/cpu/isa.h"
 #ifdef QUIRE_CUDA
 #include "kernels/cuda/cuda_backend.h"
 #endif
@@ -18,7 +20,8 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCpu(const BackendOptions& options) 
         "num_threads is ", options.num_threads, "; it must be 0 (one per core) to ", kMaxThreads));
   }
   const int num_threads = options.num_threads == 0 ? cpu::NumUsableCpus() : options.num_threads;
-  return std::make_unique<cpu::CpuBackend>(num_threads);
+  ASSIGN_OR_RETURN(const cpu::Isa isa, cpu::ChooseIsa(options.cpu_isa));
+  return std::make_unique<cpu::CpuBackend>(num_threads, isa);
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCuda(const BackendOptions& options) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "kernels/attention.h"
@@ -13,8 +14,9 @@ namespace quire {
 
 struct BackendOptions {
   DeviceKind kind = DeviceKind::kCpu;
-  int num_threads = 0;   // CPU: 0 = one per core this process may use
-  int device_index = 0;  // CUDA
+  int num_threads = 0;       // CPU: 0 = one per core this process may use
+  std::string cpu_isa = "";  // CPU: a name of kernels/cpu/isa.h; empty = the best there is
+  int device_index = 0;      // CUDA
 };
 
 class Backend {

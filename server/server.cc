@@ -108,8 +108,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   auto encoder =
       std::async(std::launch::async, [&] { return LoadEncoder(settings, model_folder); });
   const EngineConfig config = ToEngineConfig(settings, model_folder);
-  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
-                   open_backend({.kind = config.device, .num_threads = config.num_threads}));
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, open_backend(config.backend_options()));
   parts->stages.End("device");
   ASSIGN_OR_RETURN(parts->engine, Engine::Open(config, std::move(backend)));
   parts->stages.End(parts->engine->start_stages());

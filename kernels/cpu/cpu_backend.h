@@ -13,7 +13,9 @@ namespace quire::cpu {
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(int num_threads, Isa isa = BestIsa())
-      : device_(num_threads, isa), ops_(isa, device_.pool()), attention_(device_.pool()) {}
+      : device_(num_threads, isa), ops_(isa, device_.pool()), attention_(device_.pool()) {
+    LimitHighwayTargets(isa);
+  }
 
   Device& device() override { return device_; }
   Ops& ops() override { return ops_; }

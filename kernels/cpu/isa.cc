@@ -1,5 +1,8 @@
 #include "kernels/cpu/isa.h"
 
+#include "absl/strings/str_cat.h"
+#include "hwy/targets.h"
+
 namespace quire::cpu {
 
 const char* IsaName(Isa isa) {
@@ -39,6 +42,30 @@ Isa BestIsa() {
     if (IsaSupported(isa)) best = isa;
   }
   return best;
+}
+
+absl::StatusOr<Isa> ChooseIsa(const std::string& name) {
+  if (name.empty()) return BestIsa();
+  std::string supported;
+  for (Isa isa : kAllIsas) {
+    if (!IsaSupported(isa)) continue;
+    if (name == IsaName(isa)) return isa;
+    absl::StrAppend(&supported, supported.empty() ? "" : ", ", IsaName(isa));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("cpu_isa is ", name, "; this processor has ", supported));
+}
+
+void LimitHighwayTargets(Isa isa) {
+  // In Highway's masks a better target of an architecture is a lower bit.
+  int64_t disabled = 0;
+#if defined(__x86_64__)
+  if (isa == Isa::kGeneric) disabled = (HWY_AVX2 << 1) - 1;
+  if (isa == Isa::kAvx2) disabled = HWY_AVX2 - 1;
+#else
+  (void)isa;
+#endif
+  hwy::DisableTargets(disabled);
 }
 
 }  // namespace quire::cpu

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
 
 namespace quire::cpu {
 
@@ -16,5 +19,13 @@ const char* IsaName(Isa isa);  // "generic", "avx2", "avx512", "avx512_bf16"
 bool IsaSupported(Isa isa);
 
 Isa BestIsa();
+
+// The instruction set of this name; the best one for "". INVALID_ARGUMENT, with the names that this
+// processor has, for another.
+absl::StatusOr<Isa> ChooseIsa(const std::string& name);
+
+// Keeps the kernels that Highway dispatches (all but the matrix product, which is told) to
+// instruction sets up to `isa`, in the whole process.
+void LimitHighwayTargets(Isa isa);
 
 }  // namespace quire::cpu

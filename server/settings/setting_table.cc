@@ -43,6 +43,10 @@ std::vector<Setting> DeviceSettings() {
        "Where the model runs; auto takes the GPU if there is one."},
       {"num-threads", kDevice, IntField{&S::num_threads, 0, 1024}, "CPU: threads that compute.",
        "one per core"},
+      {"cpu-isa", kDevice,
+       ChoiceField{&S::cpu_isa, {"auto", "generic", "avx2", "avx512", "avx512_bf16"}},
+       "CPU: instruction set to compute with; auto takes the best. The same set gives the same "
+       "bits."},
       {"tensor-parallel-size", kDevice, IntField{&S::tensor_parallel_size, 1, 1},
        "GPUs that share the model."},
       {"gpu-memory-utilization", kDevice, RealField{&S::gpu_memory_utilization, 0.01, 1.0},

@@ -9,13 +9,16 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "hwy/highway.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/host_info.h"
+#include "kernels/cpu/isa.h"
 
 namespace quire {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 bool IsZero(const DeviceBuffer& buffer) {
@@ -177,6 +180,26 @@ TEST(BackendTest, RefusesAnImpossibleNumberOfThreads) {
     EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(backend.status().message()), HasSubstr("num_threads"));
   }
+}
+
+TEST(BackendTest, OpensWithTheInstructionSetAskedFor) {
+  for (cpu::Isa isa : cpu::kAllIsas) {
+    if (!cpu::IsaSupported(isa)) continue;
+    auto backend = OpenBackend({.num_threads = 1, .cpu_isa = cpu::IsaName(isa)});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    EXPECT_THAT((*backend)->device().info().name, HasSubstr(cpu::IsaName(isa)));
+    // No kernel of Highway's either may be for more.
+    const bool has_avx2 = isa >= cpu::Isa::kAvx2, has_avx3 = isa >= cpu::Isa::kAvx512;
+    EXPECT_EQ((hwy::SupportedTargets() & HWY_AVX2) != 0, has_avx2) << cpu::IsaName(isa);
+    EXPECT_EQ((hwy::SupportedTargets() & HWY_AVX3) != 0, has_avx3) << cpu::IsaName(isa);
+  }
+}
+
+TEST(BackendTest, RefusesAnInstructionSetThatIsNotThere) {
+  auto backend = OpenBackend({.num_threads = 1, .cpu_isa = "avx9"});
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(backend.status().message()),
+              AllOf(HasSubstr("avx9"), HasSubstr("generic")));
 }
 
 TEST(BackendTest, SaysWhatToDoWithoutCuda) {

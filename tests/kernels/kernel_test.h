@@ -1,6 +1,6 @@
 // KernelTest: the fixture of tests that run one operation through the doors of kernels/ on every
-// backend this machine has, and on the CPU with every SIMD target. Moves host vectors to the device
-// and back, converting to the operation's dtype.
+// backend this machine has, and on the CPU with every instruction set. Moves host vectors to the
+// device and back, converting to the operation's dtype.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "hwy/targets.h"
 #include "kernels/backend.h"
 #include "kernels/base/half.h"
+#include "kernels/cpu/isa.h"
 #include "tests/kernels/load_rows.h"
 
 namespace quire {
@@ -22,16 +22,16 @@ namespace quire {
 struct KernelTarget {
   std::string name;
   DeviceKind kind;
-  int64_t simd_target;  // Highway's bit
+  std::string cpu_isa;
 };
 
 inline std::vector<KernelTarget> KernelTargets() {
   std::vector<KernelTarget> targets;
-  for (int64_t simd : {HWY_SCALAR, HWY_AVX2, HWY_AVX3}) {
-    if (simd != HWY_SCALAR && (hwy::SupportedTargets() & simd) == 0) continue;
-    targets.push_back({std::string("Cpu") + hwy::TargetName(simd), DeviceKind::kCpu, simd});
+  for (cpu::Isa isa : cpu::kAllIsas) {
+    const std::string name = cpu::IsaName(isa);
+    if (cpu::IsaSupported(isa)) targets.push_back({"cpu_" + name, DeviceKind::kCpu, name});
   }
-  if (CudaAvailable()) targets.push_back({"Cuda", DeviceKind::kCuda, 0});
+  if (CudaAvailable()) targets.push_back({"cuda", DeviceKind::kCuda, ""});
   return targets;
 }
 
@@ -78,15 +78,14 @@ inline double OutputRounding(DType dtype) {
 
 class KernelTest : public testing::TestWithParam<KernelTarget> {
  protected:
-  void SetUp() override {
-    if (GetParam().kind == DeviceKind::kCpu) UseSimdTarget(GetParam().simd_target);
-    OpenWithThreads(2);
-  }
-  void TearDown() override { UseSimdTarget(0); }
+  void SetUp() override { OpenWithThreads(2); }
 
   void OpenWithThreads(int num_threads) {
     stream_.reset();
-    backend_ = OpenBackend({.kind = GetParam().kind, .num_threads = num_threads}).value();
+    backend_ =
+        OpenBackend(
+            {.kind = GetParam().kind, .num_threads = num_threads, .cpu_isa = GetParam().cpu_isa})
+            .value();
     stream_ = backend_->device().CreateStream().value();
   }
 
@@ -160,12 +159,6 @@ class KernelTest : public testing::TestWithParam<KernelTarget> {
   }
 
  private:
-  // 0: whatever the processor has.
-  static void UseSimdTarget(int64_t simd_target) {
-    hwy::SetSupportedTargetsForTest(simd_target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Stream> stream_;
 };

@@ -247,8 +247,7 @@ absl::Status Measure(KernelsFlags& flags, const EngineConfig& config, Backend& b
 int Kernels(KernelsFlags& flags) {
   auto bench = MakeEngineConfig(flags.engine);
   if (!bench.ok()) return Fail(std::string(bench.status().message()));
-  const auto backend =
-      OpenBackend({.kind = bench->config.device, .num_threads = bench->config.num_threads});
+  const auto backend = OpenBackend(bench->config.backend_options());
   if (!backend.ok()) return Fail(std::string(backend.status().message()));
   const absl::Status status = Measure(flags, bench->config, **backend);
   return status.ok() ? 0 : Fail(std::string(status.message()));
