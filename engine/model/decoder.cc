@@ -71,8 +71,8 @@ void Decoder::Carve(MemoryCarver* carver) {
   if (c.sliding_rope != c.rope) {
     sliding_cos_sin_ = carver->TakeTensor(DType::kF32, {limits_.max_model_len, rotary_dim_});
   }
-  hidden_ = carver->TakeTensor(dtype_, {n, c.hidden_size});
-  residual_ = carver->TakeTensor(dtype_, {n, c.hidden_size});
+  hidden_memory_ = carver->TakeTensor(dtype_, {n, c.hidden_size});
+  residual_memory_ = carver->TakeTensor(dtype_, {n, c.hidden_size});
   qkv_ = carver->TakeTensor(dtype_, {n, num_qkv_heads * c.head_dim});
   q_ = carver->TakeTensor(dtype_, {n, c.num_q_heads, c.head_dim});
   attention_out_ = carver->TakeTensor(dtype_, {n, c.num_q_heads, c.head_dim});
@@ -92,30 +92,37 @@ absl::Status Decoder::UploadRopeTable(Device& device, const RopeConfig& rope, co
 }
 
 void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena& kv_arena) {
-  num_tokens_ = inputs.num_tokens;
-  const Tensor hidden = Rows(hidden_, num_tokens_);
-  const Tensor residual = Rows(residual_, num_tokens_);
+  num_rows_ = inputs.num_tokens;
+  hidden_ = Rows(hidden_memory_, num_rows_);
+  residual_ = Rows(residual_memory_, num_rows_);
+  logits_indices_ = inputs.logits_indices;
   // The residual stream lives in residual_; a block's output waits in hidden_ until the next norm
   // adds it.
   ops_->Embedding(stream, {.input_ids = inputs.input_ids,
                            .row_last_token = inputs.row_last_token,
                            .table = &weights_->embedding(),
-                           .out = residual});
+                           .out = residual_});
   if (config_->embedding_scale != 1) {
-    ops_->Scale(stream, {.x = residual, .factor = Rounded(config_->embedding_scale, dtype_)});
+    ops_->Scale(stream, {.x = residual_, .factor = Rounded(config_->embedding_scale, dtype_)});
   }
   for (int layer = 0; layer < config_->num_layers; ++layer) {
     const Tensor& norm = weights_->layer(layer).input_norm;
     if (layer == 0) {
-      Norm(stream, residual, {}, norm);
+      Norm(stream, residual_, {}, norm);
     } else {
-      Norm(stream, hidden, residual, norm);
+      Norm(stream, hidden_, residual_, norm);
     }
-    RunAttention(stream, layer, inputs, kv_arena);
-    Norm(stream, hidden, residual, weights_->layer(layer).mlp_norm);
+    const KvCacheView kv_cache = kv_arena.LayerView(layer);
+    StoreKeysAndValues(stream, layer, inputs, kv_cache);
+    const bool is_last = layer + 1 == config_->num_layers;
+    if (is_last && inputs.num_logit_rows == 0) return;
+    RunAttention(stream, layer, inputs, kv_cache);
+    if (is_last && inputs.num_logit_rows < num_rows_) KeepLogitRows(stream, inputs);
+    ProjectAttention(stream, layer);
+    Norm(stream, hidden_, residual_, weights_->layer(layer).mlp_norm);
     RunMlp(stream, layer);
   }
-  Norm(stream, hidden, residual, weights_->final_norm());
+  Norm(stream, hidden_, residual_, weights_->final_norm());
 }
 
 // hidden_ = norm(x), or with a residual: residual += x, hidden_ = norm(residual).
@@ -124,7 +131,7 @@ void Decoder::Norm(Stream& stream, const Tensor& x, const Tensor& residual, cons
                          .residual = residual,
                          .weight = weight,
                          .eps = config_->rms_norm_eps,
-                         .out = Rows(hidden_, num_tokens_)});
+                         .out = hidden_});
 }
 
 const Tensor& Decoder::RopeTableOf(int layer) const {
@@ -132,18 +139,13 @@ const Tensor& Decoder::RopeTableOf(int layer) const {
   return own ? sliding_cos_sin_ : cos_sin_;
 }
 
-// hidden_ = o(attention(rope(qkv(hidden_))))
-void Decoder::RunAttention(Stream& stream, int layer, const DecoderInputs& inputs,
-                           const KvArena& kv_arena) {
+// qkv = qkv(hidden_); q_ = rope(q); the cache gets rope(k) and v.
+void Decoder::StoreKeysAndValues(Stream& stream, int layer, const DecoderInputs& inputs,
+                                 const KvCacheView& kv_cache) {
   const LayerWeights& weights = weights_->layer(layer);
-  const int group = group_of_layer_[layer];
-  const KvCacheView kv_cache = kv_arena.LayerView(layer);
-  const Tensor hidden = Rows(hidden_, num_tokens_);
-  const Tensor qkv = Rows(qkv_, num_tokens_);
-  const Tensor q = Rows(q_, num_tokens_);
-  const Tensor out = Rows(attention_out_, num_tokens_);
-
-  ops_->Linear(stream, {.x = hidden, .weight = &weights.qkv, .bias = weights.qkv_bias, .out = qkv});
+  const Tensor qkv = Rows(qkv_, num_rows_);
+  ops_->Linear(stream,
+               {.x = hidden_, .weight = &weights.qkv, .bias = weights.qkv_bias, .out = qkv});
   ops_->RopeAndStoreKv(stream, {.qkv = qkv,
                                 .q_norm_weight = weights.q_norm,
                                 .k_norm_weight = weights.k_norm,
@@ -151,37 +153,72 @@ void Decoder::RunAttention(Stream& stream, int layer, const DecoderInputs& input
                                 .cos_sin = RopeTableOf(layer).as<float>(),
                                 .rotary_dim = rotary_dim_,
                                 .positions = inputs.positions,
-                                .slot_mapping = inputs.slot_mapping[group],
+                                .slot_mapping = inputs.slot_mapping[group_of_layer_[layer]],
                                 .num_q_heads = config_->num_q_heads,
                                 .kv_cache = kv_cache,
-                                .q_out = q});
-  attention_->Run(stream, *inputs.plans[group], {.q = q, .kv_cache = kv_cache, .out = out});
+                                .q_out = Rows(q_, num_rows_)});
+}
+
+// attended_ = attention(q_)
+void Decoder::RunAttention(Stream& stream, int layer, const DecoderInputs& inputs,
+                           const KvCacheView& kv_cache) {
+  const Tensor out = Rows(attention_out_, num_rows_);
+  attention_->Run(stream, *inputs.plans[group_of_layer_[layer]],
+                  {.q = Rows(q_, num_rows_), .kv_cache = kv_cache, .out = out});
+  attended_ = Flat(out);
+}
+
+// From here on only the rows with logits: a prompt's other tokens have given the last layer their
+// keys and values, and nothing reads more of them. hidden_ is free before ProjectAttention, and q_
+// after RunAttention.
+void Decoder::KeepLogitRows(Stream& stream, const DecoderInputs& inputs) {
+  num_rows_ = inputs.num_logit_rows;
+  logits_indices_ = nullptr;
+  const auto keep = [&](const Tensor& in, const Tensor& out) {
+    ops_->GatherRows(stream, {.in = in, .indices = inputs.logits_indices, .out = out});
+    return out;
+  };
+  attended_ = keep(attended_, Flat(Rows(q_, num_rows_)));
+  residual_ = keep(residual_, Rows(hidden_memory_, num_rows_));
+  hidden_ = Rows(residual_memory_, num_rows_);
+}
+
+// hidden_ = o(attended_)
+void Decoder::ProjectAttention(Stream& stream, int layer) {
+  const LayerWeights& weights = weights_->layer(layer);
   ops_->Linear(stream,
-               {.x = Flat(out), .weight = &weights.o, .bias = weights.o_bias, .out = hidden});
-  if (config_->sandwich_norms) Norm(stream, hidden, {}, weights.attention_out_norm);
+               {.x = attended_, .weight = &weights.o, .bias = weights.o_bias, .out = hidden_});
+  if (config_->sandwich_norms) Norm(stream, hidden_, {}, weights.attention_out_norm);
 }
 
 // hidden_ = down(silu(gate(hidden_)) * up(hidden_))
 void Decoder::RunMlp(Stream& stream, int layer) {
   const LayerWeights& weights = weights_->layer(layer);
-  const Tensor hidden = Rows(hidden_, num_tokens_);
-  const Tensor gate_up = Rows(gate_up_, num_tokens_);
-  const Tensor mlp = Rows(mlp_, num_tokens_);
-  ops_->GatedLinear(stream, {.x = hidden,
+  const Tensor gate_up = Rows(gate_up_, num_rows_);
+  const Tensor mlp = Rows(mlp_, num_rows_);
+  ops_->GatedLinear(stream, {.x = hidden_,
                              .weight = &weights.gate_up,
                              .bias = weights.gate_up_bias,
                              .activation = config_->activation,
                              .gate_up = gate_up,
                              .out = mlp});
   ops_->Linear(stream,
-               {.x = mlp, .weight = &weights.down, .bias = weights.down_bias, .out = hidden});
-  if (config_->sandwich_norms) Norm(stream, hidden, {}, weights.mlp_out_norm);
+               {.x = mlp, .weight = &weights.down, .bias = weights.down_bias, .out = hidden_});
+  if (config_->sandwich_norms) Norm(stream, hidden_, {}, weights.mlp_out_norm);
 }
 
-Tensor Decoder::Logits(Stream& stream, const int32_t* indices, int64_t num_rows) {
-  const Tensor hidden = Rows(logit_hidden_, num_rows);
+Tensor Decoder::Logits(Stream& stream, int64_t first_row, int64_t num_rows) {
+  Tensor hidden = Rows(logit_hidden_, num_rows);
+  if (logits_indices_ != nullptr) {
+    ops_->GatherRows(stream,
+                     {.in = hidden_, .indices = logits_indices_ + first_row, .out = hidden});
+  } else {
+    CHECK_LE(first_row + num_rows, num_rows_);
+    char* data = static_cast<char*>(hidden_.data());
+    hidden = Tensor(data + first_row * hidden_.row_stride() * DTypeBytes(dtype_), dtype_,
+                    {num_rows, hidden_.dim(1)});
+  }
   const Tensor logits = Rows(logits_, num_rows);
-  ops_->GatherRows(stream, {.in = Rows(hidden_, num_tokens_), .indices = indices, .out = hidden});
   ops_->Linear(stream, {.x = hidden, .weight = &weights_->lm_head(), .out = logits});
   if (config_->logit_soft_cap > 0) {
     ops_->SoftCap(stream, {.x = logits, .cap = config_->logit_soft_cap});

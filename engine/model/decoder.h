@@ -32,6 +32,8 @@ struct DecoderInputs {
   const int64_t* positions;                  // [num_tokens]
   std::vector<const int64_t*> slot_mapping;  // per layer group: [num_tokens]
   std::vector<const AttentionPlan*> plans;   // per layer group
+  const int32_t* logits_indices;             // [num_logit_rows] tokens whose logits are wanted
+  int64_t num_logit_rows;                    // a token may be there twice
 };
 
 class Decoder {
@@ -44,12 +46,13 @@ class Decoder {
                                                          AttentionBackend& attention, DType dtype,
                                                          const DecoderLimits& limits);
 
-  // Runs the layers over all tokens; hidden states stay inside for Logits.
+  // Runs the layers over all tokens, and the last one, once its keys and values are stored, over
+  // the tokens whose logits are wanted. Hidden states stay inside for Logits.
   void Forward(Stream& stream, const DecoderInputs& inputs, const KvArena& kv_arena);
 
-  // Logits of the tokens `indices` [num_rows] (device memory; num_rows <= max_logit_rows) of the
-  // last Forward: [num_rows, vocab_size] float32, valid until the next call.
-  Tensor Logits(Stream& stream, const int32_t* indices, int64_t num_rows);
+  // Logits of the rows [first_row, first_row + num_rows) that the last Forward was asked for
+  // (num_rows <= max_logit_rows): [num_rows, vocab_size] float32, valid until the next call.
+  Tensor Logits(Stream& stream, int64_t first_row, int64_t num_rows);
 
   int64_t size_bytes() const { return memory_.size_bytes(); }  // activations, logits and tables
 
@@ -59,9 +62,13 @@ class Decoder {
   absl::Status UploadRopeTable(Device& device, const RopeConfig& rope, const Tensor& table);
   void Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight);
   const Tensor& RopeTableOf(int layer) const;
+  void StoreKeysAndValues(Stream& stream, int layer, const DecoderInputs& inputs,
+                          const KvCacheView& kv_cache);
   void RunAttention(Stream& stream, int layer, const DecoderInputs& inputs,
-                    const KvArena& kv_arena);
+                    const KvCacheView& kv_cache);
+  void ProjectAttention(Stream& stream, int layer);
   void RunMlp(Stream& stream, int layer);
+  void KeepLogitRows(Stream& stream, const DecoderInputs& inputs);
 
   Ops* ops_ = nullptr;
   AttentionBackend* attention_ = nullptr;
@@ -71,12 +78,17 @@ class Decoder {
   DecoderLimits limits_ = {};
   int32_t rotary_dim_ = 0;
   std::vector<int> group_of_layer_;  // [num_layers] index into DecoderInputs' groups
-  int64_t num_tokens_ = 0;           // of the last Forward
-  DeviceBuffer memory_;              // everything below, in one allocation
-  Tensor cos_sin_;                   // [max_model_len, rotary_dim] float32
+  // Of the last Forward:
+  int64_t num_rows_ = 0;  // the tokens, or the rows with logits once they are all
+  Tensor hidden_;         // [num_rows, hidden_size]
+  Tensor residual_;       // [num_rows, hidden_size]
+  Tensor attended_;       // [num_rows, num_q_heads * head_dim]
+  const int32_t* logits_indices_ = nullptr;  // null: the rows are those with logits
+  DeviceBuffer memory_;                      // everything below, in one allocation
+  Tensor cos_sin_;                           // [max_model_len, rotary_dim] float32
   Tensor sliding_cos_sin_;  // the same for layers with a window, or empty: cos_sin_ is for all
-  Tensor hidden_;           // [max_num_tokens, hidden_size]
-  Tensor residual_;         // [max_num_tokens, hidden_size]
+  Tensor hidden_memory_;    // [max_num_tokens, hidden_size]
+  Tensor residual_memory_;  // [max_num_tokens, hidden_size]
   Tensor qkv_;              // [max_num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]
   Tensor q_;                // [max_num_tokens, num_q_heads, head_dim]
   Tensor attention_out_;    // [max_num_tokens, num_q_heads, head_dim]

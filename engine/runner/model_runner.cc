@@ -243,7 +243,9 @@ void ModelRunner::EnqueueStep(const BatchMetadata& batch) {
                           .row_last_token = row_last_token_.as<int32_t>(),
                           .positions = arrays.positions,
                           .slot_mapping = {},
-                          .plans = {}};
+                          .plans = {},
+                          .logits_indices = arrays.logits_indices,
+                          .num_logit_rows = batch.num_logit_rows};
   for (int group = 0; group < limits.num_groups; ++group) {
     attention_.Plan(*stream_, *plans_[group],
                     {.num_seqs = batch.num_seqs,
@@ -271,17 +273,16 @@ void ModelRunner::EnqueueSampling(const BatchMetadata& batch) {
   const int64_t tile = config_.limits.max_num_seqs;
   for (int64_t first = 0; first < batch.num_logit_rows; first += tile) {
     const int64_t num_rows = std::min<int64_t>(tile, batch.num_logit_rows - first);
-    backend_.ops().Sample(
-        *stream_, {.logits = decoder_.Logits(*stream_, arrays.logits_indices + first, num_rows),
-                   .rows = arrays.sampling + first,
-                   .bias = arrays.bias,
-                   .token_counts = token_counts_.as<int32_t>(),
-                   .row_last_token = row_last_token_.as<int32_t>(),
-                   .sampled_ids = outputs.ids + first,
-                   .sampled_logprobs = outputs.logprobs + first,
-                   .sampled_ranks = outputs.ranks + first,
-                   .top_ids = outputs.top_ids + first * kMaxLogprobs,
-                   .top_logprobs = outputs.top_logprobs + first * kMaxLogprobs});
+    backend_.ops().Sample(*stream_, {.logits = decoder_.Logits(*stream_, first, num_rows),
+                                     .rows = arrays.sampling + first,
+                                     .bias = arrays.bias,
+                                     .token_counts = token_counts_.as<int32_t>(),
+                                     .row_last_token = row_last_token_.as<int32_t>(),
+                                     .sampled_ids = outputs.ids + first,
+                                     .sampled_logprobs = outputs.logprobs + first,
+                                     .sampled_ranks = outputs.ranks + first,
+                                     .top_ids = outputs.top_ids + first * kMaxLogprobs,
+                                     .top_logprobs = outputs.top_logprobs + first * kMaxLogprobs});
   }
 }
 

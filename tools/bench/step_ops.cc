@@ -120,7 +120,9 @@ absl::StatusOr<std::vector<RecordedOp>> StepOps::Record(const StepShape& shape) 
                           .row_last_token = last_token_.as<int32_t>(),
                           .positions = positions_.as<int64_t>(),
                           .slot_mapping = {},
-                          .plans = {}};
+                          .plans = {},
+                          .logits_indices = logit_indices_.as<int32_t>(),
+                          .num_logit_rows = shape.num_seqs};
   for (const auto& plan : plans_) {
     recorder_.attention(AttentionPath::kNative)
         ->Plan(timer_.stream(), *plan,
@@ -158,7 +160,7 @@ absl::Status StepOps::EnqueueSampling(const StepShape& shape) {
   auto* words = sampled_.as<int32_t>();
   recorder_.ops().Sample(
       timer_.stream(),
-      {.logits = decoder_->Logits(timer_.stream(), logit_indices_.as<int32_t>(), num_rows),
+      {.logits = decoder_->Logits(timer_.stream(), 0, num_rows),
        .rows = sampling_.as<SamplingRow>(),
        .bias = nullptr,
        .token_counts = counts_.as<int32_t>(),

@@ -104,6 +104,29 @@ TEST_P(DecoderGoldenTest, ChunksDoNotChangeBits) {
   }
 }
 
+// The last layer skips the tokens whose logits nobody wants: none of a chunk's, or all but a few.
+TEST_P(DecoderGoldenTest, LogitsOfFewTokensAreThoseOfAll) {
+  const auto runner = Open(DType::kF32);
+  ASSERT_NE(runner, nullptr);
+  const std::vector<float> whole = runner->Append(expected_.tokens);
+  const absl::Span<const TokenId> tokens = expected_.tokens;
+  const size_t half = tokens.size() / 2;
+  for (size_t num_rows : {1, 3}) {
+    ASSERT_LT(num_rows, tokens.size() - half);
+    runner->Restart();
+    EXPECT_TRUE(runner->AppendWanting(0, tokens.first(half)).empty());
+    const std::vector<float> last = runner->AppendWanting(num_rows, tokens.subspan(half));
+    const size_t size = num_rows * runner->config().vocab_size;
+    ASSERT_EQ(last.size(), size);
+    const std::vector<float> expected(whole.end() - size, whole.end());
+    if (device_ == DeviceKind::kCpu) {
+      EXPECT_EQ(last, expected);
+    } else {
+      EXPECT_LE(Compare(last, expected).max, 1e-3);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints, DecoderGoldenTest,
     testing::Combine(testing::Values("llama3_rope_biases_tied", "llama_linear_rope_f16_sharded",

@@ -124,6 +124,11 @@ void SequenceRunner::FillMetadata(absl::Span<const TokenId> tokens) {
 }
 
 std::vector<float> SequenceRunner::Append(absl::Span<const TokenId> tokens) {
+  return AppendWanting(tokens.size(), tokens);
+}
+
+std::vector<float> SequenceRunner::AppendWanting(int64_t num_rows,
+                                                 absl::Span<const TokenId> tokens) {
   const int64_t num_tokens = tokens.size();
   CHECK_LE(num_computed_ + num_tokens, max_len_);
   FillMetadata(tokens);
@@ -135,7 +140,9 @@ std::vector<float> SequenceRunner::Append(absl::Span<const TokenId> tokens) {
                           .row_last_token = m.row_last_token,
                           .positions = m.positions,
                           .slot_mapping = {},
-                          .plans = {}};
+                          .plans = {},
+                          .logits_indices = m.logit_indices,
+                          .num_logit_rows = num_rows};
   for (size_t g = 0; g < plans_.size(); ++g) {
     AttentionBackend& attention = *backend_->attention(AttentionPath::kNative);
     attention.Plan(*stream_, *plans_[g],
@@ -153,14 +160,16 @@ std::vector<float> SequenceRunner::Append(absl::Span<const TokenId> tokens) {
     inputs.plans.push_back(plans_[g].get());
   }
   decoder_->Forward(*stream_, inputs, *arena_);
-  const Tensor logits = decoder_->Logits(*stream_, m.logit_indices, num_tokens);
-  stream_->CopyToHost(host_out_.data(), logits.data(), logits.num_bytes());
+  if (num_rows > 0) {
+    const Tensor logits = decoder_->Logits(*stream_, 0, num_rows);
+    stream_->CopyToHost(host_out_.data(), logits.data(), logits.num_bytes());
+  }
   CHECK(stream_->Synchronize().ok());
   num_computed_ += num_tokens;
 
   std::vector<float> logprobs;
-  for (int64_t i = 0; i < num_tokens; ++i) {  // rows were asked for from the last to the first
-    const float* row = host_out_.as<float>() + (num_tokens - 1 - i) * config_.vocab_size;
+  for (int64_t i = 0; i < num_rows; ++i) {  // rows were asked for from the last to the first
+    const float* row = host_out_.as<float>() + (num_rows - 1 - i) * config_.vocab_size;
     logprobs.insert(logprobs.end(), row, row + config_.vocab_size);
     LogSoftmax(absl::MakeSpan(logprobs).last(config_.vocab_size));
   }

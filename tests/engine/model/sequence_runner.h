@@ -32,7 +32,10 @@ class SequenceRunner {
   // [tokens.size() * vocab_size] of the token after it.
   std::vector<float> Append(absl::Span<const TokenId> tokens);
 
-  // The same for all of `tokens`, at most `chunk` of them per step.
+  // The same with probabilities for the last num_rows tokens alone.
+  std::vector<float> AppendWanting(int64_t num_rows, absl::Span<const TokenId> tokens);
+
+  // As Append for all of `tokens`, at most `chunk` of them per step.
   std::vector<float> AppendInChunks(absl::Span<const TokenId> tokens, int64_t chunk);
 
   // Forgets the sequence.
