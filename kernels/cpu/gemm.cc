@@ -171,8 +171,14 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel, int64_t first_tile,
   const int64_t num_cols = std::min(kPanelFeatures, args.weight->out_features - first_col);
   const int64_t panel_bytes = block.num_steps * kStepBytes;
   const char* weights = static_cast<const char*>(args.weight->data) + panel * panel_bytes;
+  // The next panel is fetched in equal parts by all passes over this one.
   const bool panel_ends = last_tile == block.num_tiles && panel + 1 < NumPanels(*args.weight);
-  const char* weights_ahead = panel_ends ? weights + panel_bytes : weights;
+  const char* ahead = panel_ends ? weights + panel_bytes : weights;
+  int64_t num_passes = 0;
+  for (int64_t tile = first_tile; tile < last_tile; ++tile) {
+    num_passes += kernel_.num_passes[block.TileRows(tile)];
+  }
+  const auto lines_a_step = static_cast<int>(CeilDiv<int64_t>(kStepBytes / 64, num_passes));
   alignas(64) float tile_out[kMaxTileRows * kPanelFeatures];
   alignas(64) float bias[kPanelFeatures];
   BiasOfPanel(args.bias, first_col, num_cols, bias);
@@ -181,9 +187,11 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel, int64_t first_tile,
     const TileFn multiply = is_bf16 ? kernel_.bf16[num_rows] : kernel_.f32[num_rows];
     multiply({.activations = packed_.data() + block.TileOffset(tile),
               .panel = weights,
-              .prefetch = tile == first_tile ? weights_ahead : weights,
+              .prefetch = ahead,
+              .prefetch_lines = lines_a_step,
               .num_steps = block.num_steps,
               .out = tile_out});
+    ahead += kernel_.num_passes[num_rows] * block.num_steps * lines_a_step * 64;
     const bool to_f32 = args.out.dtype() == DType::kF32;
     const StoreFn store = to_f32 ? kernel_.store_f32 : kernel_.store_bf16;
     const int64_t out_offset =

@@ -76,11 +76,10 @@ template <class V, Elements kElements, int kRows>
 void Tile(const TileArgs& args) {
   constexpr int kVectors = NumColumnVectors<V>(kRows);
   constexpr int kValueBytes = kElements == Elements::kBf16 && !V::kBf16Pairs ? 8 : 4;
-  constexpr int kColumnBytes = kVectors * V::kLanes * sizeof(float);
+  constexpr int kPasses = kPanelFeatures / (kVectors * V::kLanes);
   // One pass over the panel reads memory in order, which the processor foresees. Several passes
-  // would leave the memory idle in all but the first, so each fetches its share of the next panel.
-  constexpr bool kOnePass = kColumnBytes == kStepBytes;
-  const char* ahead = static_cast<const char*>(args.prefetch);
+  // would leave the memory idle in all but the first, so each fetches a part of the next panel.
+  const char* fetch = static_cast<const char*>(args.prefetch);
   for (int column = 0; column < kPanelFeatures; column += kVectors * V::kLanes) {
     Accumulators<V, kRows, kVectors> acc;
 #pragma GCC unroll 16
@@ -91,9 +90,9 @@ void Tile(const TileArgs& args) {
     const char* x = static_cast<const char*>(args.activations);
     const char* weights = static_cast<const char*>(args.panel) + column * sizeof(float);
     for (int64_t step = 0; step < args.num_steps; ++step) {
-      if constexpr (!kOnePass) {
-        for (int i = 0; i < kColumnBytes; i += 64) __builtin_prefetch(ahead + i, 0, 2);
-        ahead += kColumnBytes;
+      if constexpr (kPasses > 1) {
+        for (int i = 0; i < args.prefetch_lines; ++i) __builtin_prefetch(fetch + 64 * i, 0, 2);
+        fetch += 64 * args.prefetch_lines;
       }
       if constexpr (kElements == Elements::kF32) {
         AddProducts<FloatProduct<V>, kValueBytes>(x, weights, acc);
@@ -129,6 +128,7 @@ template <class V, int kRows>
 constexpr void AddTiles(GemmKernel& kernel) {
   kernel.f32[kRows] = Tile<V, Elements::kF32, kRows>;
   kernel.bf16[kRows] = Tile<V, Elements::kBf16, kRows>;
+  kernel.num_passes[kRows] = kPanelFeatures / (NumColumnVectors<V>(kRows) * V::kLanes);
   if constexpr (kRows > 1) AddTiles<V, kRows - 1>(kernel);
 }
 

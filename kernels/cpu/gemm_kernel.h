@@ -15,7 +15,8 @@ namespace quire::cpu {
 struct TileArgs {
   const void* activations;
   const void* panel;
-  const void* prefetch;  // a panel's worth of bytes to fetch into the L2 cache on the way
+  const void* prefetch;  // where to begin to fetch into the L2 cache,
+  int prefetch_lines;    // so many cache lines a step and pass; not with a single pass
   int64_t num_steps;
   float* out;  // [num_rows, kPanelFeatures]
 };
@@ -39,6 +40,7 @@ struct GemmKernel {
   bool bf16_pairs;  // multiplies pairs of bfloat16; otherwise they are widened when packed
   TileFn f32[kMaxTileRows + 1];  // [num_rows]; null for 0 and above max_rows
   TileFn bf16[kMaxTileRows + 1];
+  int num_passes[kMaxTileRows + 1];  // of a tile over its panel
   StoreFn store_f32;
   StoreFn store_bf16;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -13,6 +14,30 @@
 namespace quire::cpu {
 
 namespace {
+
+// How long a thread looks for what comes next before it sleeps. A layer's operations follow one
+// another within microseconds, and waking a thread takes longer than most of them; much more would
+// take processors from other threads for nothing.
+constexpr std::chrono::microseconds kMaxSpin{40};
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Until done() or for kMaxSpin.
+template <typename Done>
+void Spin(const Done& done) {
+  constexpr int kPausesPerLook = 16;
+  const auto give_up = std::chrono::steady_clock::now() + kMaxSpin;
+  do {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      if (done()) return;
+      Pause();
+    }
+  } while (std::chrono::steady_clock::now() < give_up);
+}
 
 // One ParallelFor. Lives on the caller's stack: a worker joins and leaves it under the pool's
 // mutex, and the caller returns only when nobody is inside.
@@ -38,8 +63,9 @@ struct ThreadPool::Impl {
   std::condition_variable work;  // a job was posted, or the pool is closing
   std::condition_variable left;  // the last worker left the job
   Job* job = nullptr;            // null when there is nothing left to join
-  uint64_t num_jobs = 0;         // so that a worker joins each job once
-  int num_inside = 0;            // workers inside the current job
+  // Written under the mutex, looked at without it by those who spin.
+  std::atomic<uint64_t> num_jobs{0};  // so that a worker joins each job once
+  std::atomic<int> num_inside{0};     // workers inside the current job
   bool closing = false;
   std::atomic<bool> in_use{false};
   std::vector<std::thread> workers;
@@ -48,6 +74,9 @@ struct ThreadPool::Impl {
     uint64_t last_job = 0;
     std::unique_lock<std::mutex> lock(mutex);
     for (;;) {
+      lock.unlock();
+      Spin([&] { return num_jobs.load(std::memory_order_relaxed) != last_job; });
+      lock.lock();
       work.wait(lock, [&] { return closing || (job != nullptr && num_jobs != last_job); });
       if (closing) return;
       last_job = num_jobs;
@@ -101,7 +130,12 @@ void ThreadPool::ParallelFor(int64_t num_items, int64_t grain, RangeFn fn) {
     // From here on no worker can join: one that wakes only now is not waited for.
     std::unique_lock<std::mutex> lock(impl_->mutex);
     impl_->job = nullptr;
-    impl_->left.wait(lock, [&] { return impl_->num_inside == 0; });
+    if (impl_->num_inside != 0) {
+      lock.unlock();
+      Spin([&] { return impl_->num_inside.load(std::memory_order_acquire) == 0; });
+      lock.lock();
+      impl_->left.wait(lock, [&] { return impl_->num_inside == 0; });
+    }
   }
   impl_->in_use.store(false, std::memory_order_release);
 }

@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "dnnl.hpp"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/host_info.h"
 #include "kernels/cpu/packing.h"
+#include "tests/kernels/onednn_matmul.h"
 
 namespace quire::cpu {
 namespace {
@@ -56,42 +56,6 @@ DeviceBuffer AllocateOrExit(CpuDevice& device, int64_t size_bytes) {
 
 // Enough copies of a weight to find none in a cache when they are used in turn.
 constexpr int64_t kColdBytes = int64_t{256} << 20;
-
-class Peer {
- public:
-  Peer(DType dtype, int64_t m, int64_t n, int64_t k, const Tensor& x, const Tensor& out)
-      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
-    using Tag = dnnl::memory::format_tag;
-    const auto type =
-        dtype == DType::kBF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
-    const dnnl::memory::desc x_desc({m, k}, type, Tag::ab), out_desc({m, n}, type, Tag::ab);
-    const dnnl::memory::desc any_weight({k, n}, type, Tag::any);
-    const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(x_desc, any_weight, out_desc),
-                                            engine_);
-    matmul_ = dnnl::matmul(desc);
-    x_ = dnnl::memory(x_desc, engine_, x.data());
-    out_ = dnnl::memory(out_desc, engine_, out.data());
-    for (int64_t bytes = 0; bytes < kColdBytes || bytes == 0;
-         bytes += static_cast<int64_t>(desc.weights_desc().get_size())) {
-      weights_.emplace_back(desc.weights_desc(), engine_);
-      std::memset(weights_.back().get_data_handle(), 0, desc.weights_desc().get_size());
-    }
-  }
-  void Run() {
-    next_ = (next_ + 1) % weights_.size();
-    matmul_.execute(
-        stream_, {{DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, weights_[next_]}, {DNNL_ARG_DST, out_}});
-    stream_.wait();
-  }
-
- private:
-  dnnl::engine engine_;
-  dnnl::stream stream_;
-  dnnl::matmul matmul_;
-  dnnl::memory x_, out_;
-  std::vector<dnnl::memory> weights_;
-  size_t next_ = 0;
-};
 
 // Bytes per second, reading a buffer that fits in no cache piece by piece; the better of one thread
 // and all.
@@ -148,7 +112,7 @@ void RunShape(CpuDevice& device, Gemm& gemm, DType dtype, const Shape& shape, in
   };
   double peer_seconds = 0, own_seconds = 0;
   try {
-    Peer peer(dtype, m, shape.n, shape.k, x, out);
+    OneDnnMatmul peer(dtype, m, shape.n, shape.k, static_cast<int>(num_copies));
     const std::vector<double> seconds = BestSeconds({run_own, [&] { peer.Run(); }});
     own_seconds = seconds[0];
     peer_seconds = seconds[1];

@@ -1,0 +1,280 @@
+// Speed of the engine on the CPU beside what bounds it, measured in turns in the same run: single
+// decode against the memory's read bandwidth, a prompt of 512 against oneDNN's products of the same
+// matrices, 16 sequences against one, and, if its command is given, all against another program.
+//   cpu_speed [--rounds 7] [--peer "llama-bench -m MODEL.gguf"] [quire-server's flags, as
+//   --num-threads]
+// For a processor with less: --cpu-isa avx2, and ONEDNN_MAX_CPU_ISA=AVX2 in the environment.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "kernels/read_probe.h"
+#include "nlohmann/json.hpp"
+#include "tests/kernels/onednn_matmul.h"
+#include "tools/bench/engine_run.h"
+#include "tools/bench/statistics.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr int64_t kPromptLen = 512;
+constexpr int64_t kBatch = 16;
+constexpr int64_t kDecodePromptLen = 16;
+constexpr int64_t kDecodeLen = 33;
+constexpr int kNumWarmUps = 2;
+
+double SecondsOf(const std::function<void()>& work) {
+  const absl::Time start = absl::Now();
+  work();
+  return absl::ToDoubleSeconds(absl::Now() - start);
+}
+
+// Reads a gigabyte, with one thread and with all.
+class ReadProbe {
+ public:
+  static absl::StatusOr<ReadProbe> Make(BackendOptions options) {
+    ReadProbe probe;
+    for (int num_threads : {1, options.num_threads}) {
+      options.num_threads = num_threads;
+      Reader& reader = probe.readers_.emplace_back();
+      ASSIGN_OR_RETURN(reader.backend, OpenBackend(options));
+      ASSIGN_OR_RETURN(reader.stream, reader.backend->device().CreateStream());
+      ASSIGN_OR_RETURN(reader.data, reader.backend->device().Allocate(kBytes + 64));
+      std::fill_n(reader.data.as<char>(), kBytes, 1);
+    }
+    return probe;
+  }
+
+  // The better of the two, bytes per second.
+  double BytesPerSecond() {
+    double best = 0;
+    for (Reader& reader : readers_) {
+      const double seconds = SecondsOf([&] {
+        EnqueueRead(*reader.backend, *reader.stream, reader.data.data(), kBytes,
+                    reinterpret_cast<uint32_t*>(reader.data.as<char>() + kBytes));
+        CHECK(reader.stream->Synchronize().ok());
+      });
+      best = std::max(best, static_cast<double>(kBytes) / seconds);
+    }
+    return best;
+  }
+
+ private:
+  static constexpr int64_t kBytes = int64_t{1} << 30;
+  struct Reader {
+    std::unique_ptr<Backend> backend;
+    std::unique_ptr<Stream> stream;
+    DeviceBuffer data;
+  };
+  std::vector<Reader> readers_;
+};
+
+// The products of a prompt's matrices by oneDNN: every layer's, and the last row's logits.
+class PromptProducts {
+ public:
+  PromptProducts(const ModelConfig& model, DType dtype) {
+    const int64_t q = int64_t{model.num_q_heads} * model.head_dim;
+    const int64_t kv = int64_t{model.num_kv_heads} * model.head_dim;
+    const int64_t hidden = model.hidden_size, mlp = model.intermediate_size;
+    num_layers_ = model.num_layers;
+    for (const auto& [n, k] :
+         {std::array{q + 2 * kv, hidden}, {hidden, q}, {2 * mlp, hidden}, {hidden, mlp}}) {
+      layer_.emplace_back(dtype, kPromptLen, n, k, num_layers_);
+    }
+    head_ = std::make_unique<OneDnnMatmul>(dtype, 1, model.vocab_size, hidden, 1);
+  }
+
+  double Seconds() {
+    // The threads of oneDNN's library spin for a while before they sleep; the next one is not to
+    // feel it.
+    const double seconds = SecondsOf([&] {
+      for (int i = 0; i < num_layers_; ++i) {
+        for (OneDnnMatmul& product : layer_) product.Run();
+      }
+      head_->Run();
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return seconds;
+  }
+
+ private:
+  int num_layers_;
+  std::vector<OneDnnMatmul> layer_;
+  std::unique_ptr<OneDnnMatmul> head_;
+};
+
+std::unique_ptr<PromptProducts> MakePromptProducts(const ModelConfig& model, std::string* dtype) {
+  try {
+    *dtype = "bf16";
+    return std::make_unique<PromptProducts>(model, DType::kBF16);
+  } catch (const dnnl::error&) {
+    *dtype = "f32";
+    return std::make_unique<PromptProducts>(model, DType::kF32);
+  }
+}
+
+struct PeerRates {
+  double prefill = 0, decode = 0;  // tokens per second
+};
+
+// Runs the other program once; llama-bench's options and JSON.
+absl::StatusOr<PeerRates> RunPeer(const std::string& command, int num_threads) {
+  const std::string line = absl::StrCat(command, " -t ", num_threads, " -p ", kPromptLen, " -n ",
+                                        kDecodeLen - 1, " -r 2 -o json 2>/dev/null");
+  FILE* pipe = popen(line.c_str(), "r");
+  if (pipe == nullptr) return absl::UnavailableError(absl::StrCat("cannot run ", line));
+  std::string text;
+  std::array<char, 4096> piece;
+  for (size_t size; (size = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;) {
+    text.append(piece.data(), size);
+  }
+  const int code = pclose(pipe);
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (code != 0 || !json.is_array()) return absl::UnavailableError(absl::StrCat(line, " failed"));
+  PeerRates rates;
+  for (const auto& test : json) {
+    (test.value("n_prompt", 0) > 0 ? rates.prefill : rates.decode) = test.value("avg_ts", 0.0);
+  }
+  return rates;
+}
+
+class Measurement {
+ public:
+  Measurement(Engine& engine, ReadProbe probe, int num_threads, std::string peer)
+      : engine_(engine),
+        probe_(std::move(probe)),
+        num_threads_(num_threads),
+        peer_(std::move(peer)),
+        products_(MakePromptProducts(engine.model_info().config, &onednn_dtype_)) {}
+
+  absl::Status Round() {
+    const double bytes_per_s = probe_.BytesPerSecond();
+    ASSIGN_OR_RETURN(const double decode, DecodeRate(1));
+    const double products_s = products_->Seconds();
+    ASSIGN_OR_RETURN(const double prefill, PrefillRate());
+    ASSIGN_OR_RETURN(const double batch, DecodeRate(kBatch));
+    const double decode_limit =
+        bytes_per_s / (2.0 * static_cast<double>(engine_.model_info().num_parameters));
+    const double prefill_limit = kPromptLen / products_s;
+    Add("decode, 1 sequence, tokens/s", decode);
+    Add("  share of DRAM read", decode / decode_limit);
+    Add("  DRAM read, GB/s", bytes_per_s * 1e-9);
+    Add("decode, 16 sequences, tokens/s", batch);
+    Add("  times 1 sequence", batch / decode);
+    Add("prefill of 512, tokens/s", prefill);
+    Add(absl::StrCat("  share of oneDNN ", onednn_dtype_), prefill / prefill_limit);
+    if (peer_.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const PeerRates peer, RunPeer(peer_, num_threads_));
+    Add("peer: decode, tokens/s", peer.decode);
+    Add("  decode, times the peer", decode / peer.decode);
+    Add("peer: prefill, tokens/s", peer.prefill);
+    Add("  prefill, times the peer", prefill / peer.prefill);
+    return absl::OkStatus();
+  }
+
+  void Forget() { rows_.clear(); }
+
+  void Print() const {
+    std::printf("%-34s %9s %9s %9s\n", "", "median", "least", "most");
+    for (const auto& [name, values] : rows_) {
+      const Summary summary = Summarize(values);
+      std::printf("%-34s %9.2f %9.2f %9.2f\n", name.c_str(), summary.p50, summary.min, summary.max);
+    }
+  }
+
+ private:
+  void Add(const std::string& name, double value) {
+    const auto found = std::find_if(rows_.begin(), rows_.end(),
+                                    [&](const auto& row) { return row.first == name; });
+    if (found != rows_.end()) {
+      found->second.push_back(value);
+    } else {
+      rows_.push_back({name, {value}});
+    }
+  }
+
+  // Prompts differ from call to call, so that none is found in the prefix cache.
+  absl::StatusOr<std::vector<EngineRequestTimes>> Run(int64_t num_prompts, int64_t input_len,
+                                                      int64_t output_len) {
+    const ModelInfo& model = engine_.model_info();
+    ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
+                     MakeWorkload({.num_prompts = num_prompts,
+                                   .input_len = input_len,
+                                   .output_len = output_len,
+                                   .shared_prefix_len = 0,
+                                   .file = "",
+                                   .seed = ++num_runs_},
+                                  model.config.vocab_size, model.max_model_len));
+    return RunItems(engine_, items);
+  }
+
+  absl::StatusOr<double> DecodeRate(int64_t num_seqs) {
+    ASSIGN_OR_RETURN(const auto times, Run(num_seqs, kDecodePromptLen, kDecodeLen));
+    return 1e3 * static_cast<double>(num_seqs) / Summarize(times[0].itl_ms).p50;
+  }
+
+  absl::StatusOr<double> PrefillRate() {
+    ASSIGN_OR_RETURN(const auto times, Run(1, kPromptLen, 1));
+    return 1e3 * kPromptLen / times[0].first_token_ms;
+  }
+
+  Engine& engine_;
+  ReadProbe probe_;
+  const int num_threads_;
+  const std::string peer_;
+  std::string onednn_dtype_;
+  std::unique_ptr<PromptProducts> products_;
+  uint64_t num_runs_ = 0;
+  std::vector<std::pair<std::string, std::vector<double>>> rows_;
+};
+
+absl::Status Measure(const EngineFlags& flags, int num_rounds, const std::string& peer) {
+  ASSIGN_OR_RETURN(BenchEngineConfig bench, MakeEngineConfig(flags));
+  bench.config.device = DeviceKind::kCpu;
+  bench.config.max_model_len = 1024;
+  // A cache that is soon used everywhere, as a server's is after a while: memory that the system
+  // has to hand out first is slow once.
+  bench.config.kv_cache_bytes = int64_t{192} << 20;
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Open(bench.config));
+  BackendOptions options = bench.config.backend_options();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(options));
+  options.num_threads = backend->device().info().num_threads;
+  ASSIGN_OR_RETURN(ReadProbe probe, ReadProbe::Make(options));
+  Measurement measurement(*engine, std::move(probe), options.num_threads, peer);
+  for (int i = -kNumWarmUps; i < num_rounds; ++i) {
+    if (i == 0) measurement.Forget();
+    RETURN_IF_ERROR(measurement.Round());
+  }
+  std::printf("%s, %d threads, %s, %d rounds\n", engine->model_info().device_name.c_str(),
+              options.num_threads, flags.shape.c_str(), num_rounds);
+  measurement.Print();
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("The engine on the CPU beside what bounds it; further flags are quire-server's.");
+  EngineFlags flags = {.shape = "qwen3-0.6b", .command = nullptr};
+  int num_rounds = 7;
+  std::string peer;
+  app.add_option("--rounds", num_rounds)->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--peer", peer, "llama-bench with its -m; further options are added");
+  AddEngineFlags(app, &flags);
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = Measure(flags, num_rounds, peer);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "cpu_speed: %s\n", std::string(status.message()).c_str());
+  return 69;
+}
+
+}  // namespace
+}  // namespace quire::bench
+
+int main(int argc, char** argv) { return quire::bench::Main(argc, argv); }
