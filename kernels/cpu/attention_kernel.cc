@@ -38,14 +38,16 @@ void FoldState(const AttentionState& part, int64_t num_rows, int64_t padded_dim,
 template <typename T>
 class TileKernel {
  public:
-  TileKernel(const AttentionTile& tile, AttentionScratch& scratch)
+  TileKernel(const AttentionTile& tile, const AttentionTile* next, AttentionScratch& scratch)
       : tile_(tile),
+        next_(next),
         scratch_(scratch),
         kv_(tile.args->kv_cache),
         head_dim_(tile.geometry->head_dim),
         padded_dim_(PaddedHeadDim(head_dim_)),
         group_size_(tile.geometry->num_q_heads / tile.geometry->num_kv_heads),
-        num_rows_(tile.num_queries * group_size_) {}
+        num_rows_(tile.num_queries * group_size_),
+        range_(KeysOf(tile)) {}
 
   // Leaves each split's state in the partials, or folds it into the scratch's total.
   void Attend() {
@@ -53,9 +55,7 @@ class TileKernel {
     for (int64_t r = 0; r < num_rows_; ++r) {
       visible_[r] = VisibleKeys(tile_.first_position + r / group_size_, window);
     }
-    first_key_ = std::max(visible_[0].begin, tile_.first_split * kKeySplit);
-    end_key_ = std::min(visible_[num_rows_ - 1].end, tile_.end_split * kKeySplit);
-    if (first_key_ < end_key_) LocateKeys(first_key_ / kKeyTile * kKeyTile, *keys_);
+    if (!range_.empty()) LocateKeys(tile_, range_, range_.begin / kKeyTile * kKeyTile, *keys_);
     for (int64_t split = tile_.first_split; split < tile_.end_split; ++split) {
       const int64_t partial_row = (split - tile_.first_split) * tile_.partial_stride;
       state_ = tile_.partials.out != nullptr ? tile_.partials.FromRow(partial_row, padded_dim_)
@@ -77,12 +77,11 @@ class TileKernel {
     std::fill_n(state_.out, num_rows_ * padded_dim_, 0.0f);
     std::fill_n(state_.max, num_rows_, kMinusInfinity);
     std::fill_n(scratch_.lane_sums, num_rows_ * kLanes, 0.0f);
-    const int64_t begin = std::max(first_key_, split_begin);
-    const int64_t end = std::min(end_key_, split_begin + kKeySplit);
+    const int64_t begin = std::max(range_.begin, split_begin);
+    const int64_t end = std::min(range_.end, split_begin + kKeySplit);
     for (int64_t key_tile = begin / kKeyTile * kKeyTile; key_tile < end; key_tile += kKeyTile) {
-      // While one tile is computed, the rows of the next one are fetched.
-      const bool has_next = key_tile + kKeyTile < end_key_;
-      if (has_next) LocateKeys(key_tile + kKeyTile, *next_keys_);
+      // While one tile of keys is computed, the rows of the one after it are fetched.
+      const bool has_next = LocateNextKeys(key_tile + kKeyTile);
       AttendKeys(key_tile, has_next ? *next_keys_ : *keys_);
       std::swap(keys_, next_keys_);
     }
@@ -91,10 +90,23 @@ class TileKernel {
     }
   }
 
+  // What is to be fetched while the keys before `key_tile` are computed; false: nothing.
+  bool LocateNextKeys(int64_t key_tile) {
+    if (key_tile < range_.end) {
+      LocateKeys(tile_, range_, key_tile, *next_keys_);
+      return true;
+    }
+    if (next_ == nullptr) return false;
+    const KeyRange range = KeysOf(*next_);
+    if (range.empty()) return false;
+    LocateKeys(*next_, range, range.begin / kKeyTile * kKeyTile, *next_keys_);
+    return true;
+  }
+
   // Visible keys of the tile at position `key_tile`, which *keys_ holds.
   void AttendKeys(int64_t key_tile, const TileKeys& next_keys) {
-    const int64_t begin = std::max(first_key_ - key_tile, int64_t{0});
-    const int64_t end = std::min(end_key_ - key_tile, kKeyTile);
+    const int64_t begin = std::max(range_.begin - key_tile, int64_t{0});
+    const int64_t end = std::min(range_.end - key_tile, kKeyTile);
     Score(begin / kKeyStripe * kKeyStripe, RoundUp(end, kKeyStripe), next_keys.k);
     for (int64_t r = 0; r < num_rows_; ++r) {
       row_begin_[r] = std::max(visible_[r].begin - key_tile, begin);
@@ -130,18 +142,19 @@ class TileKernel {
     }
   }
 
-  // Finds the groups of a tile that hold visible keys; whole, because a block does. The others
-  // repeat the first one, to be read as harmlessly.
-  void LocateKeys(int64_t key_tile, TileKeys& keys) const {
-    const int64_t first = (std::max(first_key_ - key_tile, int64_t{0})) / kKeyGroup;
-    const int64_t last = CeilDiv(std::min(end_key_ - key_tile, kKeyTile), kKeyGroup);
+  // Finds the groups of a tile of keys that hold visible ones (in `range`); whole, because a block
+  // does. The others repeat the first one, to be read as harmlessly.
+  void LocateKeys(const AttentionTile& tile, const KeyRange& range, int64_t key_tile,
+                  TileKeys& keys) const {
+    const int64_t first = (std::max(range.begin - key_tile, int64_t{0})) / kKeyGroup;
+    const int64_t last = CeilDiv(std::min(range.end - key_tile, kKeyTile), kKeyGroup);
     for (int64_t group = first; group < last; ++group) {
       const int64_t position = key_tile + group * kKeyGroup;
-      const int64_t block = tile_.blocks[position / kv_.block_size];
+      const int64_t block = tile.blocks[position / kv_.block_size];
       CHECK_GE(block, 0) << "no block at position " << position;
       const int64_t offset = block * kv_.block_stride +
                              position % kv_.block_size * kv_.token_stride +
-                             tile_.kv_head * kv_.head_stride;
+                             tile.kv_head * kv_.head_stride;
       keys.k.groups[group] = static_cast<const T*>(kv_.k) + offset;
       keys.v.groups[group] = static_cast<const T*>(kv_.v) + offset;
     }
@@ -246,14 +259,14 @@ class TileKernel {
   }
 
   const AttentionTile& tile_;
+  const AttentionTile* const next_;  // the thread's next tile, or null
   AttentionScratch& scratch_;
   const KvCacheView& kv_;
   const int64_t head_dim_;
   const int64_t padded_dim_;
   const int64_t group_size_;
   const int64_t num_rows_;
-  int64_t first_key_ = 0;  // of all rows and splits
-  int64_t end_key_ = 0;
+  const KeyRange range_;             // of all rows and splits
   AttentionState state_;             // of the split at hand
   KeyRange visible_[kMaxTileRows];   // per row, absolute
   int64_t row_begin_[kMaxTileRows];  // per row, within the key tile
@@ -318,7 +331,8 @@ void WriteOutputOf(const AttentionTile& tile, const AttentionState& total) {
   }
 }
 
-void AttendTileImpl(const AttentionTile& tile, AttentionScratch& scratch) {
+void AttendTileImpl(const AttentionTile& tile, const AttentionTile* next,
+                    AttentionScratch& scratch) {
   if (tile.args->q.dtype() == DType::kF32) {
     LoadQueries<float>(tile, scratch.queries);
   } else {
@@ -327,9 +341,9 @@ void AttendTileImpl(const AttentionTile& tile, AttentionScratch& scratch) {
   const bool writes_output = tile.partials.out == nullptr;
   if (writes_output) ClearTotal(tile, scratch.total.state());
   if (tile.args->kv_cache.dtype == DType::kF32) {
-    TileKernel<float>(tile, scratch).Attend();
+    TileKernel<float>(tile, next, scratch).Attend();
   } else {
-    TileKernel<BFloat16>(tile, scratch).Attend();
+    TileKernel<BFloat16>(tile, next, scratch).Attend();
   }
   if (writes_output) WriteOutputOf(tile, scratch.total.state());
 }
@@ -357,8 +371,8 @@ namespace quire::cpu {
 HWY_EXPORT(AttendTileImpl);
 HWY_EXPORT(MergeTileImpl);
 
-void AttendTile(const AttentionTile& tile, AttentionScratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(AttendTileImpl)(tile, scratch);
+void AttendTile(const AttentionTile& tile, const AttentionTile* next, AttentionScratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(AttendTileImpl)(tile, next, scratch);
 }
 
 void MergeTile(const AttentionTile& tile, AttentionScratch& scratch) {

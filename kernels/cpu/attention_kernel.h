@@ -5,6 +5,7 @@
 // its own scratch.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "hwy/aligned_allocator.h"
@@ -77,13 +78,24 @@ struct AttentionTile {
 struct KeyRange {
   int64_t begin;
   int64_t end;
+  bool empty() const { return begin >= end; }
 };
 inline KeyRange VisibleKeys(int64_t position, int64_t sliding_window) {
   const int64_t end = position < 0 ? 0 : position + 1;
   return {sliding_window > 0 && end > sliding_window ? end - sliding_window : 0, end};
 }
 
-void AttendTile(const AttentionTile& tile, AttentionScratch& scratch);
+// Keys that some row of the tile sees, within its splits.
+inline KeyRange KeysOf(const AttentionTile& tile) {
+  const int64_t window = tile.geometry->sliding_window;
+  const int64_t last_position = tile.first_position + tile.num_queries - 1;
+  return {std::max(VisibleKeys(tile.first_position, window).begin, tile.first_split * kKeySplit),
+          std::min(VisibleKeys(last_position, window).end, tile.end_split * kKeySplit)};
+}
+
+// `next`: the tile that this thread is to compute after this one, or null; its first keys and
+// values are fetched meanwhile.
+void AttendTile(const AttentionTile& tile, const AttentionTile* next, AttentionScratch& scratch);
 
 // Folds the partials of splits [first_split, end_split) and writes the tile's output.
 void MergeTile(const AttentionTile& tile, AttentionScratch& scratch);
