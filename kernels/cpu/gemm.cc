@@ -11,8 +11,9 @@ namespace quire::cpu {
 
 namespace {
 
-constexpr int64_t kMaxBlockRows = 512;       // bounds the packed activations
-constexpr int64_t kMaxTilesPerItem = 8;      // a panel stays in the L2 cache for these
+constexpr int64_t kMaxBlockRows = 512;          // bounds the packed activations
+constexpr int64_t kMaxTilesPerItem = 8;         // a panel stays in the L2 cache for these
+constexpr int64_t kPackChunkBytes = 32 * 1024;  // packed activations per chunk: some 3 us
 constexpr int64_t kChunkBytes = 512 * 1024;  // weights per chunk, times tiles: some 15 us at least
 
 // One row's value of a step as words of packed activations.
@@ -127,7 +128,9 @@ void Gemm::Linear(const LinearArgs& args, ThreadPool& pool) {
 void Gemm::PackActivations(const Block& block, ThreadPool& pool) {
   const size_t num_words = static_cast<size_t>(block.num_rows * block.num_steps * block.step_words);
   if (packed_.size() < num_words) packed_.resize(num_words);
-  pool.ParallelFor(block.num_tiles, 4, [&](int64_t begin, int64_t end, int) {
+  const int64_t tile_bytes = 4 * static_cast<int64_t>(num_words) / block.num_tiles;
+  const int64_t grain = std::max<int64_t>(1, kPackChunkBytes / tile_bytes);
+  pool.ParallelFor(block.num_tiles, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t tile = begin; tile < end; ++tile) PackTile(block, tile);
   });
 }

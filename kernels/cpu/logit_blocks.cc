@@ -14,6 +14,11 @@ namespace HWY_NAMESPACE {
 
 constexpr int64_t kLanes = NumLanes();
 
+HWY_INLINE hn::Mask<F32> FirstLanes(int64_t count) {
+  const F32 d;
+  return hn::Lt(hn::Iota(d, 0.0f), hn::Set(d, static_cast<float>(count)));
+}
+
 void CleanLogitsImpl(float* logits, int64_t num_logits, float* block_max) {
   const F32 d;
   const VF32 lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -26,8 +31,8 @@ void CleanLogitsImpl(float* logits, int64_t num_logits, float* block_max) {
       const VF32 clean = hn::IfThenElse(hn::IsNaN(raw), lowest, hn::Min(raw, largest));
       StoreF32(clean, logits + i, end - i);
       // The lanes beyond the row are zero, which may be more than its logits.
-      const auto in_row = hn::Lt(hn::Iota(d, 0.0f), hn::Set(d, static_cast<float>(end - i)));
-      max = hn::Max(max, hn::IfThenElse(in_row, clean, lowest));
+      max = hn::Max(max,
+                    i + kLanes <= end ? clean : hn::IfThenElse(FirstLanes(end - i), clean, lowest));
     }
     block_max[begin / kLogitBlock] = hn::GetLane(hn::MaxOfLanes(d, max));
   }
@@ -55,8 +60,8 @@ void SumLogitWeightsImpl(const float* logits, int64_t num_logits, float max,
     VF32 sum = hn::Zero(d);
     for (int64_t i = begin; i < end; i += kLanes) {
       const VF32 weight = Weight(LoadF32(logits + i, end - i), max, inverse_temperature * kLog2E);
-      const auto in_row = hn::Lt(hn::Iota(d, 0.0f), hn::Set(d, static_cast<float>(end - i)));
-      sum = hn::Add(sum, hn::IfThenElseZero(in_row, weight));
+      sum = hn::Add(sum,
+                    i + kLanes <= end ? weight : hn::IfThenElseZero(FirstLanes(end - i), weight));
     }
     block_sum[begin / kLogitBlock] = SumOfLanes(sum);
   }
