@@ -1,6 +1,7 @@
 #include "server/tokenizer/bpe_model.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "absl/status/status.h"
@@ -43,18 +44,12 @@ absl::Status NotInVocabulary(std::string_view what, std::string_view token) {
   return InvalidArgument(what, " \"", token, "\" is not in the vocabulary");
 }
 
-struct LaterCandidate {
-  bool operator()(const ModelScratch::Candidate& a, const ModelScratch::Candidate& b) const {
-    return a.rank_and_position > b.rank_and_position;
-  }
-};
-
 }  // namespace
 
 void ModelScratch::Trim() {
   constexpr size_t kKeep = 1 << 14;
   if (symbols.capacity() > kKeep) std::vector<Symbol>().swap(symbols);
-  if (queue.capacity() > kKeep) std::vector<Candidate>().swap(queue);
+  if (queue.capacity() > kKeep) std::vector<uint64_t>().swap(queue);
   if (path.capacity() > kKeep) std::vector<PathNode>().swap(path);
   if (key.capacity() > kKeep) std::string().swap(key);
 }
@@ -228,12 +223,17 @@ const BpeModel::MergeResult* BpeModel::FindMerge(TokenId left, TokenId right) co
   return it == merges_.end() ? nullptr : &it->second;
 }
 
-void BpeModel::QueueMerge(int32_t left, int32_t right, ModelScratch* scratch) const {
+// Appends the merge of two neighbours, if there is one, to the queue's memory; true if there is.
+bool BpeModel::AppendMerge(int32_t left, int32_t right, ModelScratch* scratch) const {
   const MergeResult* merge = FindMerge(scratch->symbols[left].id, scratch->symbols[right].id);
-  if (merge == nullptr) return;
-  const uint64_t order = static_cast<uint64_t>(merge->rank) << 32 | static_cast<uint32_t>(left);
-  scratch->queue.push_back({order, merge->id});
-  std::push_heap(scratch->queue.begin(), scratch->queue.end(), LaterCandidate());
+  if (merge == nullptr) return false;
+  scratch->queue.push_back(static_cast<uint64_t>(merge->rank) << 32 | static_cast<uint32_t>(left));
+  return true;
+}
+
+void BpeModel::QueueMerge(int32_t left, int32_t right, ModelScratch* scratch) const {
+  if (!AppendMerge(left, right, scratch)) return;
+  std::push_heap(scratch->queue.begin(), scratch->queue.end(), std::greater<>());
 }
 
 // Merges the best pair until none is left. Each merge queues at most two more, so a word of n
@@ -241,23 +241,24 @@ void BpeModel::QueueMerge(int32_t left, int32_t right, ModelScratch* scratch) co
 // no id.
 void BpeModel::MergeSymbols(ModelScratch* scratch) const {
   std::vector<ModelScratch::Symbol>& symbols = scratch->symbols;
-  std::vector<ModelScratch::Candidate>& queue = scratch->queue;
+  std::vector<uint64_t>& queue = scratch->queue;
   queue.clear();
   for (int32_t i = 0; i + 1 < static_cast<int32_t>(symbols.size()); ++i)
-    QueueMerge(i, i + 1, scratch);
+    AppendMerge(i, i + 1, scratch);
+  std::make_heap(queue.begin(), queue.end(), std::greater<>());
   while (!queue.empty()) {
-    std::pop_heap(queue.begin(), queue.end(), LaterCandidate());
-    const ModelScratch::Candidate best = queue.back();
+    std::pop_heap(queue.begin(), queue.end(), std::greater<>());
+    const uint64_t best = queue.back();
     queue.pop_back();
     ++scratch->num_steps;
-    const int32_t left = static_cast<int32_t>(best.rank_and_position & 0xFFFFFFFF);
+    const int32_t left = static_cast<int32_t>(best & 0xFFFFFFFF);
     ModelScratch::Symbol& symbol = symbols[left];
     if (symbol.id == kNoToken || symbol.next == kNone) continue;
     ModelScratch::Symbol& right = symbols[symbol.next];
     // The neighbours may have changed since this was queued.
     const MergeResult* merge = FindMerge(symbol.id, right.id);
-    if (merge == nullptr || merge->id != best.merged_id) continue;
-    symbol.id = best.merged_id;
+    if (merge == nullptr || merge->rank != best >> 32) continue;
+    symbol.id = merge->id;
     symbol.next = right.next;
     right.id = kNoToken;
     if (symbol.next != kNone) {

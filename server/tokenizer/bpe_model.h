@@ -61,6 +61,7 @@ class BpeModel final : public TokenModel {
                    ModelScratch* scratch) const;
   bool AppendByteTokens(std::string_view character, ModelScratch* scratch) const;
   void MergeSymbols(ModelScratch* scratch) const;
+  bool AppendMerge(int32_t left, int32_t right, ModelScratch* scratch) const;
   void QueueMerge(int32_t left, int32_t right, ModelScratch* scratch) const;
   const MergeResult* FindMerge(TokenId left, TokenId right) const;
 

@@ -20,11 +20,6 @@ struct ModelScratch {
     int32_t previous;
     int32_t next;
   };
-  // A merge that was possible when it was queued.
-  struct Candidate {
-    uint64_t rank_and_position;  // the smallest is merged first
-    TokenId merged_id;
-  };
 
   // The last token of the best spelling of a text so far, and a link along that spelling.
   struct PathNode {
@@ -33,9 +28,11 @@ struct ModelScratch {
     TokenId id = -1;
   };
 
-  std::vector<Symbol> symbols;   // BPE
-  std::vector<Candidate> queue;  // BPE
-  std::vector<PathNode> path;    // Unigram; by the offset where the token ends
+  std::vector<Symbol> symbols;  // BPE
+  // BPE: a heap of the merges that were possible when they were queued, rank above position of the
+  // left symbol; the smallest is merged first.
+  std::vector<uint64_t> queue;
+  std::vector<PathNode> path;  // Unigram; by the offset where the token ends
   std::string key;
   WordCache cache;
   int64_t num_steps = 0;  // queue or trie operations so far, for tests of how they grow
