@@ -97,7 +97,7 @@ TEST_P(DecoderGoldenTest, ChunksDoNotChangeBits) {
     const auto runner = Open(dtype);
     ASSERT_NE(runner, nullptr);
     const std::vector<float> whole = runner->Append(expected_.tokens);
-    for (int64_t chunk : {1, 7, 16}) {
+    for (size_t chunk = 1; chunk < expected_.tokens.size(); ++chunk) {
       runner->Restart();
       EXPECT_EQ(runner->AppendInChunks(expected_.tokens, chunk), whole) << "chunk " << chunk;
     }
