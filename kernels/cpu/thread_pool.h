@@ -1,6 +1,5 @@
 // ThreadPool: the threads that compute on the CPU backend. The calling thread takes part; workers
-// sleep on a futex when there is nothing to do (no spinning). One caller at a time (the stream's
-// thread).
+// look for more to do for some microseconds, then sleep. One caller at a time (the stream's thread).
 #pragma once
 
 #include <cstdint>

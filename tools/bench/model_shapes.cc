@@ -38,6 +38,7 @@ constexpr std::array<NamedConfig, 2> kShapes = {NamedConfig{"llama-3-8b", R"({
 
 std::vector<std::string> ModelShapeNames() {
   std::vector<std::string> names;
+  names.reserve(kShapes.size());
   for (const NamedConfig& shape : kShapes) names.emplace_back(shape.name);
   return names;
 }

@@ -21,6 +21,7 @@ double Bytes(std::initializer_list<Tensor> tensors) {
 
 std::string Shape(const Tensor& tensor) {
   std::vector<int64_t> extents;
+  extents.reserve(tensor.rank());
   for (int i = 0; i < tensor.rank(); ++i) extents.push_back(tensor.dim(i));
   return absl::StrJoin(extents, " x ");
 }
