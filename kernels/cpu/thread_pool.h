@@ -1,5 +1,6 @@
 // ThreadPool: the threads that compute on the CPU backend. The calling thread takes part; workers
-// look for more to do for some microseconds, then sleep. One caller at a time (the stream's thread).
+// look for more to do for some microseconds, then sleep. One caller at a time (the stream's
+// thread).
 #pragma once
 
 #include <cstdint>
