@@ -29,9 +29,9 @@ inline std::vector<KernelTarget> KernelTargets() {
   std::vector<KernelTarget> targets;
   for (cpu::Isa isa : cpu::kAllIsas) {
     const std::string name = cpu::IsaName(isa);
-    if (cpu::IsaSupported(isa)) targets.push_back({"cpu_" + name, DeviceKind::kCpu, name});
+    if (cpu::IsaSupported(isa)) targets.push_back({"Cpu_" + name, DeviceKind::kCpu, name});
   }
-  if (CudaAvailable()) targets.push_back({"cuda", DeviceKind::kCuda, ""});
+  if (CudaAvailable()) targets.push_back({"Cuda", DeviceKind::kCuda, ""});
   return targets;
 }
 

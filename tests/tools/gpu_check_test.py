@@ -131,6 +131,18 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("[  FAILED  ] A.B", text)
         self.assertEqual(set(result["figures"].values()), {None})
 
+    def test_a_sanitizer_run_without_a_test_is_a_failure(self):
+        self.program("fakes/compute-sanitizer", "#!/bin/sh\n"
+                     "while [ ! -x \"$1\" ]; do shift; done\nexec \"$@\"\n")
+        for name in ("rope", "sampler", "attention", "elementwise", "merge_state", "linear_op"):
+            self.gtest(name, PASSING)
+        self.gtest("rope", "echo '[  PASSED  ] 0 tests.'")
+        code, text, _ = self.check("--only", "tests")
+        self.assertEqual(code, 1)
+        for tool in ("memcheck", "racecheck", "initcheck"):
+            self.assertRegex(text, rf"{tool}-rope_test +0 passed +1 failed .*nothing ran")
+            self.assertRegex(text, rf"{tool}-sampler_test +1 passed +0 failed")
+
     def test_a_figure_that_cannot_be_measured_is_null_with_its_reason(self):
         code, text, result = self.check("--only", "figures", broken="timeline make-checkpoint")
         self.assertEqual(code, 2)

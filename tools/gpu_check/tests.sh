@@ -141,7 +141,13 @@ run_sanitizer() {
     for test in $tests; do
       name=$tool-$test
       case $(cat "$logs/$name.exit") in
-        0) add_result "$name" 1 0 0 "$logs/$name.log" ;;
+        0)
+          if grep -qE '^\[  PASSED  \] [1-9]' "$logs/$name.log"; then
+            add_result "$name" 1 0 0 "$logs/$name.log"
+          else
+            add_result "$name" 0 1 0 "$logs/$name.log" "nothing ran"
+          fi
+          ;;
         124 | 137) skip "$name" "not done within its time" ;;
         *) add_result "$name" 0 1 0 "$logs/$name.log" ;;
       esac
