@@ -193,6 +193,8 @@ SchedulerOutput Scheduler::HandOut() {
   output.step = next_step_;
   StepInFlight step;
   step.step = next_step_;
+  output.sequences.reserve(running_.size());
+  step.entries.reserve(running_.size());
   const auto is_decode = [](const Sequence& sequence) {
     return sequence.num_planned == 1 && sequence.num_to_submit() == 1;
   };

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "kernels/base/types.h"
 #include "kernels/sampling.h"
@@ -41,7 +42,7 @@ struct ScheduledSequence {
   absl::Span<const TokenId> tokens;  // all known tokens, from position 0
   // Known plus submitted generated tokens before this step: this step's sample has this index.
   int64_t num_generated;
-  std::vector<absl::Span<const BlockId>> block_tables;  // per layer group
+  absl::InlinedVector<absl::Span<const BlockId>, 2> block_tables;  // per layer group
   int64_t first_new_block;  // blocks from this index on were added since the row's last step
   const Request* request;   // parameters; outlives the step
 };
