@@ -11,13 +11,15 @@
 namespace quire {
 namespace {
 
-// The first `num_rows` rows of a buffer.
-Tensor Rows(const Tensor& buffer, int64_t num_rows) {
-  CHECK_LE(num_rows, buffer.dim(0));
+// `num_rows` rows of a buffer.
+Tensor Rows(const Tensor& buffer, int64_t num_rows, int64_t first_row = 0) {
+  CHECK_LE(first_row + num_rows, buffer.dim(0));
+  void* data = static_cast<char*>(buffer.data()) +
+               first_row * buffer.row_stride() * DTypeBytes(buffer.dtype());
   if (buffer.rank() == 3) {
-    return Tensor(buffer.data(), buffer.dtype(), {num_rows, buffer.dim(1), buffer.dim(2)});
+    return Tensor(data, buffer.dtype(), {num_rows, buffer.dim(1), buffer.dim(2)});
   }
-  return Tensor(buffer.data(), buffer.dtype(), {num_rows, buffer.dim(1)});
+  return Tensor(data, buffer.dtype(), {num_rows, buffer.dim(1)});
 }
 
 // [num_tokens, heads, head_dim] as [num_tokens, heads * head_dim].
@@ -208,15 +210,13 @@ void Decoder::RunMlp(Stream& stream, int layer) {
 }
 
 Tensor Decoder::Logits(Stream& stream, int64_t first_row, int64_t num_rows) {
-  Tensor hidden = Rows(logit_hidden_, num_rows);
-  if (logits_indices_ != nullptr) {
+  Tensor hidden;
+  if (logits_indices_ == nullptr) {
+    hidden = Rows(hidden_, num_rows, first_row);
+  } else {
+    hidden = Rows(logit_hidden_, num_rows);
     ops_->GatherRows(stream,
                      {.in = hidden_, .indices = logits_indices_ + first_row, .out = hidden});
-  } else {
-    CHECK_LE(first_row + num_rows, num_rows_);
-    char* data = static_cast<char*>(hidden_.data());
-    hidden = Tensor(data + first_row * hidden_.row_stride() * DTypeBytes(dtype_), dtype_,
-                    {num_rows, hidden_.dim(1)});
   }
   const Tensor logits = Rows(logits_, num_rows);
   ops_->Linear(stream, {.x = hidden, .weight = &weights_->lm_head(), .out = logits});

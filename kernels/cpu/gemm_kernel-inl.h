@@ -21,6 +21,12 @@ constexpr int NumColumnVectors(int num_rows) {
   return vectors;
 }
 
+// How often a tile of `num_rows` rows goes over its panel.
+template <class V>
+constexpr int NumPasses(int num_rows) {
+  return kPanelFeatures / (NumColumnVectors<V>(num_rows) * V::kLanes);
+}
+
 // What one vector of weights and one activation make: of floats, of bfloat16 pairs, and of the
 // first or second elements of pairs after widening.
 template <class V>
@@ -76,7 +82,6 @@ template <class V, Elements kElements, int kRows>
 void Tile(const TileArgs& args) {
   constexpr int kVectors = NumColumnVectors<V>(kRows);
   constexpr int kValueBytes = kElements == Elements::kBf16 && !V::kBf16Pairs ? 8 : 4;
-  constexpr int kPasses = kPanelFeatures / (kVectors * V::kLanes);
   // One pass over the panel reads memory in order, which the processor foresees. Several passes
   // would leave the memory idle in all but the first, so each fetches a part of the next panel.
   const char* fetch = static_cast<const char*>(args.prefetch);
@@ -90,7 +95,7 @@ void Tile(const TileArgs& args) {
     const char* x = static_cast<const char*>(args.activations);
     const char* weights = static_cast<const char*>(args.panel) + column * sizeof(float);
     for (int64_t step = 0; step < args.num_steps; ++step) {
-      if constexpr (kPasses > 1) {
+      if constexpr (NumPasses<V>(kRows) > 1) {
         for (int i = 0; i < args.prefetch_lines; ++i) __builtin_prefetch(fetch + 64 * i, 0, 2);
         fetch += 64 * args.prefetch_lines;
       }
@@ -128,7 +133,7 @@ template <class V, int kRows>
 constexpr void AddTiles(GemmKernel& kernel) {
   kernel.f32[kRows] = Tile<V, Elements::kF32, kRows>;
   kernel.bf16[kRows] = Tile<V, Elements::kBf16, kRows>;
-  kernel.num_passes[kRows] = kPanelFeatures / (NumColumnVectors<V>(kRows) * V::kLanes);
+  kernel.num_passes[kRows] = NumPasses<V>(kRows);
   if constexpr (kRows > 1) AddTiles<V, kRows - 1>(kernel);
 }
 

@@ -93,14 +93,13 @@ class PromptProducts {
   }
 
   double Seconds() {
-    // The threads of oneDNN's library spin for a while before they sleep; the next one is not to
-    // feel it.
     const double seconds = SecondsOf([&] {
       for (int i = 0; i < num_layers_; ++i) {
         for (OneDnnMatmul& product : layer_) product.Run();
       }
       head_->Run();
     });
+    // oneDNN's threads spin for a while before they sleep; what is measured next is not to feel it.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return seconds;
   }
