@@ -49,11 +49,11 @@ in_background() {
   } 2>/dev/null &  # the shell's own words about a crash
 }
 
-# Waits while as many as half the cores, at most 6, have work.
+# wait_for_place [MOST]: waits while as many as half the cores, at most MOST (6), have work.
 wait_for_place() {
   local most=$(($(nproc) / 2))
   [ "$most" -ge 1 ] || most=1
-  [ "$most" -le 6 ] || most=6
+  [ "$most" -le "${1:-6}" ] || most=${1:-6}
   while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n; done
 }
 
@@ -110,47 +110,78 @@ run_python_tests() {
   python_test hf_parity "torch, transformers" 180 tests/engine/model/hf_parity_test.py --device "$device" $cases
 }
 
-# Operations under NVIDIA's compute-sanitizer; small cases, because it runs them tens of times slower.
+# Tests of operations and models under NVIDIA's compute-sanitizer, which runs them tens of times slower: a selection, or
+# with --only sanitizer every program that has tests for CUDA. A program's tests run in a few processes side by side.
 run_sanitizer() {
-  local tool test sanitizer name
+  local tool test shard num_shards sanitizer name limit end
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
   say "compute-sanitizer"
   if [ -z "$sanitizer" ]; then
     skip sanitizer "no compute-sanitizer on this machine"
     return
   fi
-  local limit
-  limit=$(at_most 90)
+  local tools="memcheck racecheck initcheck" tests="rope_test sampler_test attention_test elementwise_test merge_state_test linear_op_test"
+  limit=$(at_most 150)
+  [ "$quick" = yes ] && tools=memcheck tests="rope_test sampler_test"
+  [ "$only" = sanitizer ] && limit=$(seconds_left) tests=$(programs_for_sanitizer)
   if [ "$limit" -lt 10 ]; then
     skip sanitizer "no time left"
     return
   fi
-  local end=$((SECONDS + limit))
-  local tools="memcheck racecheck initcheck" tests="rope_test sampler_test attention_test elementwise_test merge_state_test linear_op_test"
-  [ "$quick" = yes ] && tools=memcheck tests="rope_test sampler_test"
+  : >"$logs/sanitizer.log"
+  [ -n "$tests" ] || add_result sanitizer 0 1 0 "$logs/sanitizer.log" "no program has tests for CUDA here"
+  end=$((SECONDS + limit))
   for tool in $tools; do
     for test in $tests; do
-      wait_for_place
-      limit=$((end > SECONDS ? end - SECONDS : 1))
-      in_background "$tool-$test" "$limit" "$bin/with-libraries" "$sanitizer" --tool "$tool" --error-exitcode 99 \
-        --print-limit 5 "$root/libexec/tests/$test" --gtest_filter='*Cuda*' --gtest_brief=1
+      num_shards=$(shards_for_sanitizer "$test")
+      for ((shard = 0; shard < num_shards; shard++)); do
+        wait_for_place 12
+        limit=$((end > SECONDS ? end - SECONDS : 1))
+        in_background "$tool-$test-$shard" "$limit" env GTEST_TOTAL_SHARDS="$num_shards" GTEST_SHARD_INDEX="$shard" \
+          "$bin/with-libraries" "$sanitizer" --tool "$tool" --error-exitcode 99 --print-limit 5 \
+          "$root/libexec/tests/$test" --gtest_filter='*Cuda*' --gtest_brief=1
+      done
     done
   done
   wait
   for tool in $tools; do
     for test in $tests; do
-      name=$tool-$test
-      case $(cat "$logs/$name.exit") in
-        0)
-          if grep -qE '^\[  PASSED  \] [1-9]' "$logs/$name.log"; then
-            add_result "$name" 1 0 0 "$logs/$name.log"
-          else
-            add_result "$name" 0 1 0 "$logs/$name.log" "nothing ran"
-          fi
-          ;;
-        124 | 137) skip "$name" "not done within its time" ;;
-        *) add_result "$name" 0 1 0 "$logs/$name.log" ;;
-      esac
+      num_shards=$(shards_for_sanitizer "$test")
+      for ((shard = 0; shard < num_shards; shard++)); do count_sanitizer "$tool-$test-$shard"; done
     done
   done
+}
+
+num_cuda_tests() { "$bin/with-libraries" "$root/libexec/tests/$1" --gtest_list_tests --gtest_filter='*Cuda*' | grep -c '^  '; }
+
+# Not the tests of the device itself: some of them make errors on purpose.
+programs_for_sanitizer() {
+  local test
+  for test in "$root"/libexec/tests/*_test; do
+    test=${test##*/}
+    [[ $test = *device_test || $test = *fault_test ]] || [ "$(num_cuda_tests "$test")" -eq 0 ] || echo "$test"
+  done
+}
+
+# As many processes as there are tests, at most 6.
+shards_for_sanitizer() {
+  local n
+  n=$(num_cuda_tests "$1")
+  echo $((n > 6 ? 6 : n > 0 ? n : 1))
+}
+
+# count_sanitizer NAME: a process in which no test ran is a failure.
+count_sanitizer() {
+  local log=$logs/$1.log
+  case $(cat "$logs/$1.exit") in
+    0)
+      if grep -qE '^\[  PASSED  \] [1-9]' "$log"; then
+        add_result "$1" 1 0 0 "$log" "$(grep -E 'SUMMARY' "$log" | tail -1 | sed 's/^=* //')"
+      else
+        add_result "$1" 0 1 0 "$log" "nothing ran"
+      fi
+      ;;
+    124 | 137) skip "$1" "not done within its time" ;;
+    *) add_result "$1" 0 1 0 "$log" ;;
+  esac
 }
