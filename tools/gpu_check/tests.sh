@@ -139,7 +139,7 @@ run_sanitizer() {
         limit=$((end > SECONDS ? end - SECONDS : 1))
         in_background "$tool-$test-$shard" "$limit" env GTEST_TOTAL_SHARDS="$num_shards" GTEST_SHARD_INDEX="$shard" \
           "$bin/with-libraries" "$sanitizer" --tool "$tool" --error-exitcode 99 --print-limit 5 \
-          "$root/libexec/tests/$test" --gtest_filter='*Cuda*' --gtest_brief=1
+          "$root/libexec/tests/$test" --gtest_filter="$(filter_for_sanitizer "$tool" "$test")" --gtest_brief=1
       done
     done
   done
@@ -163,6 +163,15 @@ programs_for_sanitizer() {
   done
 }
 
+# filter_for_sanitizer TOOL PROGRAM. initcheck does not see what cuBLASLt's bfloat16 kernels store by bulk copies out of
+# shared memory: whoever reads such a product seems to read what nobody wrote. Models run in float32 there.
+filter_for_sanitizer() {
+  case $1-$2 in
+    initcheck-decoder_golden_test) echo '*Float32*Cuda*' ;;
+    *) echo '*Cuda*' ;;
+  esac
+}
+
 # As many processes as there are tests, at most 6.
 shards_for_sanitizer() {
   local n
@@ -175,7 +184,9 @@ count_sanitizer() {
   local log=$logs/$1.log
   case $(cat "$logs/$1.exit") in
     0)
-      if grep -qE '^\[  PASSED  \] [1-9]' "$log"; then
+      if grep -qE '^\[  SKIPPED \] [1-9]' "$log" && grep -qE '^\[  PASSED  \] 0 ' "$log"; then
+        skip "$1" "its test does not run on a GPU"
+      elif grep -qE '^\[  PASSED  \] [1-9]' "$log"; then
         add_result "$1" 1 0 0 "$log" "$(grep -E 'SUMMARY' "$log" | tail -1 | sed 's/^=* //')"
       else
         add_result "$1" 0 1 0 "$log" "nothing ran"
