@@ -22,6 +22,8 @@ uint64_t PairKey(TokenId left, TokenId right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
 
+size_t JoinIndex(uint8_t left, uint8_t right) { return size_t{left} << 8 | right; }
+
 bool IsOneCharacter(std::string_view text) {
   return !text.empty() && DecodeChar(text.data()).num_bytes == text.size();
 }
@@ -97,8 +99,19 @@ absl::Status BpeModel::AddMerges(const std::vector<Merge>& merges,
     if (special.contains(merged_id)) continue;
     merges_[PairKey(left_id, right_id)] = {static_cast<uint32_t>(rank), merged_id};
     words_are_separate_ = words_are_separate_ && NextWord(merged) == merged.size();
+    if (options_.is_byte_level) IndexJoin(left, right);
   }
+  if (has_affixes) joins_.set();
   return absl::OkStatus();
+}
+
+// Notes the bytes on both sides of the place where a merge joins its tokens; inside of them, the
+// merges that made them did. A token with other characters cannot come from a byte-level text.
+void BpeModel::IndexJoin(std::string_view left, std::string_view right) {
+  if (left.empty() || right.empty()) return;
+  const auto last = ByteLevelByte(DecodeCharBefore(left.data() + left.size()).code_point);
+  const auto first = ByteLevelByte(DecodeChar(right.data()).code_point);
+  if (last.has_value() && first.has_value()) joins_.set(JoinIndex(*last, *first));
 }
 
 void BpeModel::IndexSymbols() {
@@ -106,6 +119,11 @@ void BpeModel::IndexSymbols() {
     const uint8_t value = static_cast<uint8_t>(byte);
     byte_ids_[byte] = options_.is_byte_level ? vocabulary_.Find(ByteLevelChar(value))
                                              : vocabulary_.Find(ByteToken(value));
+    if (byte_ids_[byte] != kNoToken) continue;
+    // Unknown bytes may become one token.
+    for (size_t other = 0; other < byte_ids_.size(); ++other) {
+      joins_.set(JoinIndex(value, other)).set(JoinIndex(other, value));
+    }
   }
   ascii_ids_.fill(kNoToken);
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
@@ -137,10 +155,14 @@ void BpeModel::EncodeWord(std::string_view word, ModelScratch* scratch,
   if (whole != kNoToken) {
     ids->push_back(whole);
   } else {
-    SplitIntoSymbols(word, scratch);
-    MergeSymbols(scratch);
-    for (const ModelScratch::Symbol& symbol : scratch->symbols) {
-      if (symbol.id != kNoToken) ids->push_back(symbol.id);
+    for (size_t begin = 0; begin < word.size();) {
+      const size_t end = begin + NextCut(word.substr(begin));
+      SplitIntoSymbols(word.substr(begin, end - begin), scratch);
+      MergeSymbols(scratch);
+      for (const ModelScratch::Symbol& symbol : scratch->symbols) {
+        if (symbol.id != kNoToken) ids->push_back(symbol.id);
+      }
+      begin = end;
     }
   }
   scratch->cache.Insert(word, absl::MakeConstSpan(*ids).subspan(first));
@@ -154,6 +176,15 @@ TokenId BpeModel::FindWhole(std::string_view word, ModelScratch* scratch) const 
   }
   const TokenId id = vocabulary_.Find(word);
   return never_whole_.contains(id) ? kNoToken : id;
+}
+
+// Where the part that `word` starts with ends: no merge happens across. Long words, which hostile text
+// is made of, are merged in small parts for it.
+size_t BpeModel::NextCut(std::string_view word) const {
+  if (!options_.is_byte_level) return word.size();
+  size_t end = 1;
+  while (end < word.size() && joins_[JoinIndex(word[end - 1], word[end])]) ++end;
+  return end;
 }
 
 // Fills scratch->symbols with the smallest tokens that spell `word`.

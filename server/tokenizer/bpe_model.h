@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -53,9 +54,11 @@ class BpeModel final : public TokenModel {
   absl::Status AddMerges(const std::vector<Merge>& merges,
                          const absl::flat_hash_set<TokenId>& special);
   void IndexSymbols();
+  void IndexJoin(std::string_view left, std::string_view right);
 
   void EncodeWord(std::string_view word, ModelScratch* scratch, std::vector<TokenId>* ids) const;
   TokenId FindWhole(std::string_view word, ModelScratch* scratch) const;
+  size_t NextCut(std::string_view word) const;
   void SplitIntoSymbols(std::string_view word, ModelScratch* scratch) const;
   TokenId SymbolId(std::string_view character, bool is_first, bool is_last,
                    ModelScratch* scratch) const;
@@ -76,6 +79,7 @@ class BpeModel final : public TokenModel {
   absl::flat_hash_set<TokenId> never_whole_;           // special tokens: no match for a whole piece
   bool words_are_separate_ =
       false;  // no token spans the start of a word ("▁" after something else)
+  std::bitset<256 * 256> joins_;  // byte-level: left << 8 | right, where a merge may join the two
 };
 
 }  // namespace quire

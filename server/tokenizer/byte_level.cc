@@ -42,17 +42,25 @@ const Alphabet& GetAlphabet() {
 
 std::string_view ByteLevelChar(uint8_t byte) { return GetAlphabet().chars[byte]; }
 
-void AppendByteLevelBytes(std::string_view token, std::string* out) {
+std::optional<uint8_t> ByteLevelByte(char32_t code_point) {
   const Alphabet& alphabet = GetAlphabet();
+  if (code_point >= alphabet.bytes.size() || alphabet.bytes[code_point] == kNoByte) {
+    return std::nullopt;
+  }
+  return static_cast<uint8_t>(alphabet.bytes[code_point]);
+}
+
+void AppendByteLevelBytes(std::string_view token, std::string* out) {
   const size_t old_size = out->size();
   for (size_t pos = 0; pos < token.size();) {
     const DecodedChar c = DecodeChar(token.data() + pos);
-    if (c.code_point >= alphabet.bytes.size() || alphabet.bytes[c.code_point] == kNoByte) {
+    const std::optional<uint8_t> byte = ByteLevelByte(c.code_point);
+    if (!byte.has_value()) {
       out->resize(old_size);
       out->append(token);
       return;
     }
-    out->push_back(static_cast<char>(alphabet.bytes[c.code_point]));
+    out->push_back(static_cast<char>(*byte));
     pos += c.num_bytes;
   }
 }

@@ -12,6 +12,9 @@ namespace quire {
 // The character that stands for `byte`, as UTF-8.
 std::string_view ByteLevelChar(uint8_t byte);
 
+// The byte that a character stands for; none for one outside the alphabet.
+std::optional<uint8_t> ByteLevelByte(char32_t code_point);
+
 // Appends to `out` the bytes that `token` stands for; `token` itself when it has a character
 // outside the alphabet (as added tokens have).
 void AppendByteLevelBytes(std::string_view token, std::string* out);

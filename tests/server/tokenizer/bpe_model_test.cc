@@ -102,6 +102,34 @@ TEST(BpeModelTest, LongTextWithoutPiecesIsTheSameCutAtItsWords) {
   EXPECT_THAT(Tokens(*whole, "c b"), ElementsAre("▁", "c▁", "b"));
 }
 
+TEST(BpeModelTest, LongTextIsTheSameCutWhereNoMergeJoins) {
+  // The first model cuts between {a, b} and {c, d}. The second may not: it has merges there, but only
+  // for tokens with an 'x', which the text does not have.
+  const testing::Merges merges = {{"a", "b"},  {"c", "d"}, {"ab", "ab"}, {"b", "a"},
+                                  {"d", "cd"}, {"a", "a"}, {"d", "d"},   {"dcd", "cd"}};
+  testing::Merges with_joins = merges;
+  for (const std::string left : {"a", "b", "c", "d"}) with_joins.push_back({"x", left});
+  for (const std::string right : {"a", "b", "c", "d"}) with_joins.push_back({right, "x"});
+  for (const std::string left : {"a", "b", "c", "d"}) {
+    for (const std::string right : {"a", "b", "c", "d"})
+      with_joins.push_back({"x" + left, right + "x"});
+  }
+  std::string text;
+  uint64_t state = 7;
+  for (int i = 0; i < 20000; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    text += "abcd"[state >> 62];
+  }
+  EXPECT_EQ(Tokens(*Make(ByteLevelJson(merges)), text),
+            Tokens(*Make(ByteLevelJson(with_joins)), text));
+}
+
+TEST(BpeModelTest, BytesAroundOneThatIsDroppedMerge) {
+  json tokenizer = ByteLevelJson({{"a", "b"}});
+  tokenizer["model"]["vocab"].erase("c");
+  EXPECT_THAT(Tokens(*Make(tokenizer), "acb"), ElementsAre("ab"));
+}
+
 // Encodes `word` with a model whose merges double runs of 'a', and returns the queue operations it
 // took.
 int64_t QueuePops(size_t num_bytes) {
