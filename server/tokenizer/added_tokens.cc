@@ -93,9 +93,10 @@ AddedTokenMatcher::Match AddedTokenMatcher::LongestMatch(std::string_view text,
   return longest;
 }
 
-size_t AddedTokenMatcher::Split(std::string_view text, absl::Span<const ByteRange> special_ranges,
-                                std::vector<AddedSpan>* spans) const {
-  size_t num_steps = 0;
+absl::Status AddedTokenMatcher::Split(std::string_view text,
+                                      absl::Span<const ByteRange> special_ranges, Sink sink,
+                                      size_t* num_steps) const {
+  size_t steps = 0;
   size_t covered = 0;     // the spans so far end here
   size_t spaces_end = 0;  // white space after the last token that takes it along ends here
   auto range = special_ranges.begin();
@@ -107,7 +108,7 @@ size_t AddedTokenMatcher::Split(std::string_view text, absl::Span<const ByteRang
     while (range != special_ranges.end() && range->end <= pos) ++range;
     const bool may_be_special = range != special_ranges.end() && range->begin <= pos;
     const Match match = LongestMatch(text.substr(pos), may_be_special ? range->end - pos : 0);
-    num_steps += match.num_steps;
+    steps += match.num_steps;
     if (match.token == nullptr) {
       ++pos;
       continue;
@@ -121,17 +122,17 @@ size_t AddedTokenMatcher::Split(std::string_view text, absl::Span<const ByteRang
       // A token within that white space takes the same along: looking once keeps the time linear.
       if (end > spaces_end) {
         spaces_end = ExtendRight(text, end);
-        num_steps += spaces_end - end;
+        steps += spaces_end - end;
       }
       end = spaces_end;
     }
-    if (covered < begin) spans->push_back({covered, begin, kNoToken});
-    spans->push_back({begin, end, match.token->id});
+    if (covered < begin) RETURN_IF_ERROR(sink({covered, begin, kNoToken}));
+    RETURN_IF_ERROR(sink({begin, end, match.token->id}));
     // Not `pos`: white space that the token took may be a token, too, as in the reference.
     covered = end;
   }
-  if (covered < text.size()) spans->push_back({covered, text.size(), kNoToken});
-  return num_steps;
+  if (num_steps != nullptr) *num_steps += steps;
+  return covered < text.size() ? sink({covered, text.size(), kNoToken}) : absl::OkStatus();
 }
 
 absl::StatusOr<AddedTokens> AddedTokens::Parse(const nlohmann::json& json, Vocabulary* vocabulary) {

@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -49,12 +50,16 @@ class AddedTokenMatcher {
   // `pattern` is not empty.
   void Add(std::string_view pattern, const AddedToken* token);
 
-  // Appends the tokens in valid `text` and the text between them, covering all of it. White space
-  // that one token takes along on its right may be another token, too. A special token counts only
-  // within one of `special_ranges`, which are in order and do not touch. Takes time proportional to
-  // the text and the longest pattern. Returns the number of steps, for tests of how it grows.
-  size_t Split(std::string_view text, absl::Span<const ByteRange> special_ranges,
-               std::vector<AddedSpan>* spans) const;
+  // Takes the spans of a text one by one; an error ends the search.
+  using Sink = absl::FunctionRef<absl::Status(const AddedSpan&)>;
+
+  // Hands `sink` the tokens in valid `text` and the text between them, covering all of it. White
+  // space that one token takes along on its right may be another token, too. A special token counts
+  // only within one of `special_ranges`, which are in order and do not touch. Takes time
+  // proportional to the text and the longest pattern. Adds the number of steps to `num_steps`, for
+  // tests of how it grows. Errors are those of `sink`.
+  absl::Status Split(std::string_view text, absl::Span<const ByteRange> special_ranges, Sink sink,
+                     size_t* num_steps = nullptr) const;
 
   bool empty() const { return nodes_.size() == 1; }
 

@@ -178,8 +178,8 @@ TokenId BpeModel::FindWhole(std::string_view word, ModelScratch* scratch) const 
   return never_whole_.contains(id) ? kNoToken : id;
 }
 
-// Where the part that `word` starts with ends: no merge happens across. Long words, which hostile text
-// is made of, are merged in small parts for it.
+// Where the part that `word` starts with ends: no merge happens across. Long words, which hostile
+// text is made of, are merged in small parts for it.
 size_t BpeModel::NextCut(std::string_view word) const {
   if (!options_.is_byte_level) return word.size();
   size_t end = 1;

@@ -78,7 +78,7 @@ class BpeModel final : public TokenModel {
   absl::flat_hash_map<uint64_t, MergeResult> merges_;  // by left and right id
   absl::flat_hash_set<TokenId> never_whole_;           // special tokens: no match for a whole piece
   bool words_are_separate_ =
-      false;  // no token spans the start of a word ("▁" after something else)
+      false;                      // no token spans the start of a word ("▁" after something else)
   std::bitset<256 * 256> joins_;  // byte-level: left << 8 | right, where a merge may join the two
 };
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "kernels/base/status_macros.h"
 #include "server/tokenizer/unicode.h"
 
 namespace quire {
@@ -158,18 +159,20 @@ std::optional<KnownPattern> RecognizePattern(std::string_view text) {
   return std::nullopt;
 }
 
-size_t FindKnownPattern(KnownPattern pattern, std::string_view text, std::vector<Span>* spans) {
+absl::Status FindKnownPattern(KnownPattern pattern, std::string_view text, SpanSink sink,
+                              size_t* num_seen) {
   Walker walker(text);
   const int max_digits = pattern == KnownPattern::kLlama3 ? 3 : 1;
   const char* const end = text.data() + text.size();
   for (const char* at = text.data(); at < end;) {
     const char* match_end =
         pattern == KnownPattern::kGpt2 ? walker.Gpt2Match(at) : walker.Cl100kMatch(at, max_digits);
-    spans->push_back({static_cast<size_t>(at - text.data()),
-                      static_cast<size_t>(match_end - text.data()), true});
+    RETURN_IF_ERROR(sink({static_cast<size_t>(at - text.data()),
+                          static_cast<size_t>(match_end - text.data()), true}));
     at = match_end;
   }
-  return walker.num_seen();
+  if (num_seen != nullptr) *num_seen += walker.num_seen();
+  return absl::OkStatus();
 }
 
 }  // namespace quire

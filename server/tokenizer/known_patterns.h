@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "server/tokenizer/regex.h"
 
@@ -24,8 +23,10 @@ std::string_view PatternText(KnownPattern pattern);
 // The known pattern that `text` is, to the letter.
 std::optional<KnownPattern> RecognizePattern(std::string_view text);
 
-// Appends the matches in valid `text`, which cover all of it: these patterns leave no gaps. Returns
-// how many bytes it looked at, some of them more than once, for tests of how that grows.
-size_t FindKnownPattern(KnownPattern pattern, std::string_view text, std::vector<Span>* spans);
+// Hands `sink` the matches in valid `text`, which cover all of it: these patterns leave no gaps.
+// Adds to `num_seen` how many bytes it looked at, some of them more than once, for tests of how
+// that grows.
+absl::Status FindKnownPattern(KnownPattern pattern, std::string_view text, SpanSink sink,
+                              size_t* num_seen = nullptr);
 
 }  // namespace quire

@@ -139,13 +139,15 @@ class ReplaceStep final : public NormalizerStep {
       : finder_(std::move(finder)), content_(std::move(content)) {}
 
   absl::Status Apply(std::string* text, RegexScratch* scratch) const override {
-    std::vector<Span> spans;
-    RETURN_IF_ERROR(finder_->Find(*text, scratch, &spans));
-    size_t num_bytes = 0;
-    for (const Span& span : spans)
-      num_bytes += span.is_match ? content_.size() : span.end - span.begin;
-    if (num_bytes > kMaxNormalizedBytes) return TooLong("Replace");
-    *text = ReplaceMatches(*text, spans, content_);
+    std::string replaced;
+    replaced.reserve(text->size());
+    RETURN_IF_ERROR(finder_->Find(*text, scratch, [&](const Span& span) {
+      replaced.append(span.is_match
+                          ? content_
+                          : std::string_view(*text).substr(span.begin, span.end - span.begin));
+      return replaced.size() > kMaxNormalizedBytes ? TooLong("Replace") : absl::OkStatus();
+    }));
+    *text = std::move(replaced);
     return absl::OkStatus();
   }
 

@@ -1,6 +1,5 @@
 #include "server/tokenizer/pre_tokenizer.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "kernels/base/status_macros.h"
@@ -14,26 +13,73 @@
 namespace quire {
 namespace {
 
-using Piece = PreTokens::Piece;
+constexpr size_t kMaxSteps = 64;  // each takes some of the stack
+
+// What becomes of the matches when a piece is split.
+enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
+
+// Makes pieces of the spans that cover a piece, and hands on those that no later span can join.
+class Splitter {
+ public:
+  Splitter(const Piece& piece, SplitBehavior behavior, PieceSink sink)
+      : piece_(piece), behavior_(behavior), sink_(sink) {}
+
+  absl::Status Add(size_t begin, size_t end, bool is_match) {
+    if (is_match && behavior_ == SplitBehavior::kRemoved) return absl::OkStatus();
+    if (!has_pending_ || !JoinsPrevious(is_match)) {
+      RETURN_IF_ERROR(Finish());
+      begin_ = begin;
+      has_pending_ = true;
+    }
+    end_ = end;
+    is_previous_match_ = is_match;
+    return absl::OkStatus();
+  }
+
+  // Empty matches cut, but are no pieces themselves.
+  absl::Status Finish() {
+    if (!has_pending_ || begin_ == end_) return absl::OkStatus();
+    return sink_({piece_.text.substr(begin_, end_ - begin_), piece_.at_start && begin_ == 0});
+  }
+
+ private:
+  bool JoinsPrevious(bool is_match) const {
+    switch (behavior_) {
+      case SplitBehavior::kRemoved:
+      case SplitBehavior::kIsolated:
+        return false;
+      case SplitBehavior::kMergedWithPrevious:
+        return is_match && !is_previous_match_;
+      case SplitBehavior::kMergedWithNext:
+        // Of several matches in a row only the last one is merged.
+        return !is_match && is_previous_match_;
+      case SplitBehavior::kContiguous:
+        return is_match == is_previous_match_;
+    }
+    return false;
+  }
+
+  const Piece& piece_;
+  const SplitBehavior behavior_;
+  const PieceSink sink_;
+  // The piece that may still grow, in bytes from the start of `piece_`.
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  bool has_pending_ = false;
+  bool is_previous_match_ = false;
+};
 
 class SplitStep final : public PreTokenizerStep {
  public:
   SplitStep(std::unique_ptr<SpanFinder> finder, SplitBehavior behavior, bool invert)
       : finder_(std::move(finder)), behavior_(behavior), invert_(invert) {}
 
-  absl::Status Apply(PreTokens* tokens, RegexScratch* scratch) const override {
-    std::vector<Piece> pieces;
-    std::vector<Span> spans;
-    for (const Piece& piece : tokens->pieces) {
-      spans.clear();
-      RETURN_IF_ERROR(finder_->Find(tokens->View(piece), scratch, &spans));
-      if (invert_) {
-        for (Span& span : spans) span.is_match = !span.is_match;
-      }
-      AppendSplit(spans, behavior_, piece, &pieces);
-    }
-    tokens->pieces = std::move(pieces);
-    return absl::OkStatus();
+  absl::Status Apply(const Piece& piece, RegexScratch* scratch, PieceSink sink) const override {
+    Splitter splitter(piece, behavior_, sink);
+    RETURN_IF_ERROR(finder_->Find(piece.text, scratch, [&](const Span& span) {
+      return splitter.Add(span.begin, span.end, span.is_match != invert_);
+    }));
+    return splitter.Finish();
   }
 
  private:
@@ -45,18 +91,9 @@ class SplitStep final : public PreTokenizerStep {
 // Begins every piece with a blank unless it has one.
 class PrefixSpaceStep final : public PreTokenizerStep {
  public:
-  absl::Status Apply(PreTokens* tokens, RegexScratch*) const override {
-    PreTokens out;
-    out.text.reserve(tokens->text.size() + tokens->pieces.size());
-    for (const Piece& piece : tokens->pieces) {
-      const size_t begin = out.text.size();
-      const std::string_view text = tokens->View(piece);
-      if (text[0] != ' ') out.text += ' ';
-      out.text.append(text);
-      out.pieces.push_back({begin, out.text.size(), piece.at_start});
-    }
-    *tokens = std::move(out);
-    return absl::OkStatus();
+  absl::Status Apply(const Piece& piece, RegexScratch*, PieceSink sink) const override {
+    if (piece.text[0] == ' ') return sink(piece);
+    return sink({std::string(" ").append(piece.text), piece.at_start});
   }
 };
 
@@ -68,31 +105,26 @@ class MetaspaceStep final : public PreTokenizerStep {
   MetaspaceStep(std::string replacement, PrependScheme scheme)
       : replacement_(std::move(replacement)), scheme_(scheme) {}
 
-  absl::Status Apply(PreTokens* tokens, RegexScratch*) const override {
-    PreTokens out;
-    out.text.reserve(tokens->text.size() + tokens->text.size() / 2);
-    for (const Piece& piece : tokens->pieces) {
-      const size_t begin = out.text.size();
-      const std::string_view text = tokens->View(piece);
-      if (NeedsPrefix(text, piece.at_start)) out.text += replacement_;
-      for (const char c : text) {
-        if (c == ' ') {
-          out.text += replacement_;
-        } else {
-          out.text += c;
-        }
+  absl::Status Apply(const Piece& piece, RegexScratch*, PieceSink sink) const override {
+    std::string text;
+    text.reserve(piece.text.size() + piece.text.size() / 2 + replacement_.size());
+    if (NeedsPrefix(piece)) text += replacement_;
+    for (const char c : piece.text) {
+      if (c == ' ') {
+        text += replacement_;
+      } else {
+        text += c;
       }
-      out.pieces.push_back({begin, out.text.size(), piece.at_start});
     }
-    *tokens = std::move(out);
-    return absl::OkStatus();
+    return sink({text, piece.at_start});
   }
 
  private:
-  bool NeedsPrefix(std::string_view text, bool at_start) const {
-    const bool has_prefix = text[0] == ' ' || text.substr(0, replacement_.size()) == replacement_;
+  bool NeedsPrefix(const Piece& piece) const {
+    const bool has_prefix =
+        piece.text[0] == ' ' || piece.text.substr(0, replacement_.size()) == replacement_;
     if (has_prefix || scheme_ == PrependScheme::kNever) return false;
-    return scheme_ == PrependScheme::kAlways || at_start;
+    return scheme_ == PrependScheme::kAlways || piece.at_start;
   }
 
   const std::string replacement_;
@@ -147,49 +179,6 @@ absl::StatusOr<PrependScheme> ParsePrependScheme(const nlohmann::json& json) {
 
 }  // namespace
 
-void PreTokens::Reset(std::string new_text, bool at_start) {
-  text = std::move(new_text);
-  pieces.clear();
-  if (!text.empty()) pieces.push_back({0, text.size(), at_start});
-}
-
-void AppendSplit(const std::vector<Span>& spans, SplitBehavior behavior, const Piece& piece,
-                 std::vector<Piece>* pieces) {
-  const size_t first = pieces->size();
-  bool is_previous_match = false;
-  for (const Span& span : spans) {
-    const bool has_previous = pieces->size() > first;
-    bool joins_previous = false;
-    switch (behavior) {
-      case SplitBehavior::kRemoved:
-        if (span.is_match) continue;
-        break;
-      case SplitBehavior::kIsolated:
-        break;
-      case SplitBehavior::kMergedWithPrevious:
-        joins_previous = span.is_match && !is_previous_match;
-        break;
-      case SplitBehavior::kMergedWithNext:
-        // Of several matches in a row only the last one is merged.
-        joins_previous = !span.is_match && is_previous_match;
-        break;
-      case SplitBehavior::kContiguous:
-        joins_previous = span.is_match == is_previous_match;
-        break;
-    }
-    if (joins_previous && has_previous) {
-      pieces->back().end = piece.begin + span.end;
-    } else {
-      pieces->push_back(
-          {piece.begin + span.begin, piece.begin + span.end, piece.at_start && span.begin == 0});
-    }
-    is_previous_match = span.is_match;
-  }
-  // Empty matches cut, but are no pieces themselves.
-  const auto is_empty = [](const Piece& p) { return p.begin == p.end; };
-  pieces->erase(std::remove_if(pieces->begin() + first, pieces->end(), is_empty), pieces->end());
-}
-
 absl::StatusOr<PreTokenizer> PreTokenizer::Parse(const nlohmann::json& json) {
   PreTokenizer result;
   RETURN_IF_ERROR(VisitComponents(json, "pretokenizers", "pre_tokenizer",
@@ -202,6 +191,9 @@ absl::StatusOr<PreTokenizer> PreTokenizer::Parse(const nlohmann::json& json) {
 absl::Status PreTokenizer::AddStep(const std::string& type, const nlohmann::json& json) {
   if (is_byte_level_) {
     return Unimplemented("the pre_tokenizer \"", type, "\" after ByteLevel is not supported");
+  }
+  if (steps_.size() >= kMaxSteps) {
+    return InvalidArgument("the pre_tokenizer has more than ", kMaxSteps, " steps");
   }
   if (type == "Split") {
     ASSIGN_OR_RETURN(std::unique_ptr<PreTokenizerStep> step, ParseSplit(json));
@@ -253,10 +245,15 @@ absl::Status PreTokenizer::AddStep(const std::string& type, const nlohmann::json
   return absl::OkStatus();
 }
 
-absl::Status PreTokenizer::Apply(PreTokens* tokens, RegexScratch* scratch) const {
-  for (const std::unique_ptr<PreTokenizerStep>& step : steps_)
-    RETURN_IF_ERROR(step->Apply(tokens, scratch));
-  return absl::OkStatus();
+absl::Status PreTokenizer::Apply(const Piece& text, RegexScratch* scratch, PieceSink sink) const {
+  return text.text.empty() ? absl::OkStatus() : ApplyFrom(0, text, scratch, sink);
+}
+
+absl::Status PreTokenizer::ApplyFrom(size_t step, const Piece& piece, RegexScratch* scratch,
+                                     PieceSink sink) const {
+  if (step == steps_.size()) return sink(piece);
+  return steps_[step]->Apply(
+      piece, scratch, [&](const Piece& part) { return ApplyFrom(step + 1, part, scratch, sink); });
 }
 
 }  // namespace quire

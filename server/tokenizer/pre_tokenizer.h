@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
@@ -14,29 +16,21 @@
 
 namespace quire {
 
-// A text and its pieces: ordered, not empty, not overlapping.
-struct PreTokens {
-  struct Piece {
-    size_t begin;
-    size_t end;
-    bool at_start;  // starts where the user's whole text starts
-  };
-
-  std::string text;
-  std::vector<Piece> pieces;
-
-  // Starts over with `text` as its own single piece.
-  void Reset(std::string new_text, bool at_start);
-  std::string_view View(const Piece& piece) const {
-    return std::string_view(text).substr(piece.begin, piece.end - piece.begin);
-  }
+// A part of a text; not empty.
+struct Piece {
+  std::string_view text;
+  bool at_start;  // starts where the user's whole text starts
 };
 
-// One way of cutting, applied to every piece.
+// Takes pieces one by one, in order; each is valid until the sink returns. An error ends the
+// cutting.
+using PieceSink = absl::FunctionRef<absl::Status(const Piece&)>;
+
+// One way of cutting, applied to every piece of the step before it.
 class PreTokenizerStep {
  public:
   virtual ~PreTokenizerStep() = default;
-  virtual absl::Status Apply(PreTokens* tokens, RegexScratch* scratch) const = 0;
+  virtual absl::Status Apply(const Piece& piece, RegexScratch* scratch, PieceSink sink) const = 0;
 };
 
 class PreTokenizer {
@@ -45,8 +39,10 @@ class PreTokenizer {
   // component that is malformed, UNIMPLEMENTED one that is not supported.
   static absl::StatusOr<PreTokenizer> Parse(const nlohmann::json& json);
 
-  // Applies every step in order. RESOURCE_EXHAUSTED when a pattern gives up on the text.
-  absl::Status Apply(PreTokens* tokens, RegexScratch* scratch) const;
+  // Hands `sink` the pieces of `text`. A piece goes through all steps before the next is cut:
+  // however long a text is, there is one piece a step. RESOURCE_EXHAUSTED when a pattern gives up
+  // on the text; errors of `sink`.
+  absl::Status Apply(const Piece& text, RegexScratch* scratch, PieceSink sink) const;
 
   // True when a ByteLevel step ends the list: the model then reads a piece as bytes, not
   // characters.
@@ -54,16 +50,11 @@ class PreTokenizer {
 
  private:
   absl::Status AddStep(const std::string& type, const nlohmann::json& json);
+  absl::Status ApplyFrom(size_t step, const Piece& piece, RegexScratch* scratch,
+                         PieceSink sink) const;
 
   std::vector<std::unique_ptr<PreTokenizerStep>> steps_;
   bool is_byte_level_ = false;
 };
-
-// What becomes of the matches when a piece is split.
-enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
-
-// Turns the spans that cover `piece` (offsets from its start) into pieces, appended to `pieces`.
-void AppendSplit(const std::vector<Span>& spans, SplitBehavior behavior,
-                 const PreTokens::Piece& piece, std::vector<PreTokens::Piece>* pieces);
 
 }  // namespace quire

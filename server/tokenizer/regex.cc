@@ -68,10 +68,9 @@ absl::StatusOr<Regex> Regex::Compile(std::string_view pattern) {
   return regex;
 }
 
-absl::Status Regex::FindSpans(std::string_view text, RegexScratch* scratch,
-                              std::vector<Span>* spans) const {
-  const std::string_view subject =
-      ReplaceRecentCharacters(text, &scratch->replaced_) ? scratch->replaced_ : text;
+absl::Status Regex::FindSpans(std::string_view text, RegexScratch* scratch, SpanSink sink) const {
+  std::string replaced;
+  const std::string_view subject = ReplaceRecentCharacters(text, &replaced) ? replaced : text;
   size_t covered = 0;        // the spans so far end here
   size_t start = 0;          // the search goes on here
   bool has_matched = false;  // a match ends at `covered`
@@ -93,13 +92,12 @@ absl::Status Regex::FindSpans(std::string_view text, RegexScratch* scratch,
       start += end < subject.size() ? DecodeChar(subject.data() + end).num_bytes : 1;
       if (has_matched && end == covered) continue;
     }
-    if (covered < begin) spans->push_back({covered, begin, false});
-    spans->push_back({begin, end, true});
+    if (covered < begin) RETURN_IF_ERROR(sink({covered, begin, false}));
+    RETURN_IF_ERROR(sink({begin, end, true}));
     covered = end;
     has_matched = true;
   }
-  if (covered < text.size()) spans->push_back({covered, text.size(), false});
-  return absl::OkStatus();
+  return covered < text.size() ? sink({covered, text.size(), false}) : absl::OkStatus();
 }
 
 }  // namespace quire

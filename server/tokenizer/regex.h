@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -28,6 +28,10 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
+// Takes the spans of a text one by one: a long text's would take many times its memory. An error
+// ends the search.
+using SpanSink = absl::FunctionRef<absl::Status(const Span&)>;
+
 // The working memory of matching. One thread at a time.
 class RegexScratch {
  public:
@@ -36,15 +40,11 @@ class RegexScratch {
   RegexScratch(const RegexScratch&) = delete;
   RegexScratch& operator=(const RegexScratch&) = delete;
 
-  // Gives back what a long text took.
-  void Trim() { std::string().swap(replaced_); }
-
  private:
   friend class Regex;
   pcre2_real_match_data_8* match_data_;
   pcre2_real_match_context_8* match_context_;
   pcre2_real_jit_stack_8* jit_stack_;
-  std::string replaced_;  // the text with its recent characters replaced
 };
 
 class Regex {
@@ -53,10 +53,9 @@ class Regex {
   // PCRE2 has no equal for, or the place of a syntax error.
   static absl::StatusOr<Regex> Compile(std::string_view pattern);
 
-  // Appends to `spans` the matches in valid `text` and the gaps between them, in order, covering
-  // all of it. RESOURCE_EXHAUSTED when a match passes PCRE2's limits.
-  absl::Status FindSpans(std::string_view text, RegexScratch* scratch,
-                         std::vector<Span>* spans) const;
+  // Hands `sink` the matches in valid `text` and the gaps between them, in order, covering all of
+  // it; it may match with the same scratch. RESOURCE_EXHAUSTED when a match passes PCRE2's limits.
+  absl::Status FindSpans(std::string_view text, RegexScratch* scratch, SpanSink sink) const;
 
  private:
   struct FreeCode {

@@ -17,17 +17,16 @@ class LiteralFinder final : public SpanFinder {
     CHECK(!literal_.empty());
   }
 
-  absl::Status Find(std::string_view text, RegexScratch*, std::vector<Span>* spans) const override {
+  absl::Status Find(std::string_view text, RegexScratch*, SpanSink sink) const override {
     size_t covered = 0;
     while (covered < text.size()) {
       const size_t begin = text.find(literal_, covered);
       if (begin == std::string_view::npos) break;
-      if (covered < begin) spans->push_back({covered, begin, false});
+      if (covered < begin) RETURN_IF_ERROR(sink({covered, begin, false}));
       covered = begin + literal_.size();
-      spans->push_back({begin, covered, true});
+      RETURN_IF_ERROR(sink({begin, covered, true}));
     }
-    if (covered < text.size()) spans->push_back({covered, text.size(), false});
-    return absl::OkStatus();
+    return covered < text.size() ? sink({covered, text.size(), false}) : absl::OkStatus();
   }
 
  private:
@@ -38,9 +37,8 @@ class RegexFinder final : public SpanFinder {
  public:
   explicit RegexFinder(Regex regex) : regex_(std::move(regex)) {}
 
-  absl::Status Find(std::string_view text, RegexScratch* scratch,
-                    std::vector<Span>* spans) const override {
-    return regex_.FindSpans(text, scratch, spans);
+  absl::Status Find(std::string_view text, RegexScratch* scratch, SpanSink sink) const override {
+    return regex_.FindSpans(text, scratch, sink);
   }
 
  private:
@@ -51,9 +49,8 @@ class KnownPatternFinder final : public SpanFinder {
  public:
   explicit KnownPatternFinder(KnownPattern pattern) : pattern_(pattern) {}
 
-  absl::Status Find(std::string_view text, RegexScratch*, std::vector<Span>* spans) const override {
-    FindKnownPattern(pattern_, text, spans);
-    return absl::OkStatus();
+  absl::Status Find(std::string_view text, RegexScratch*, SpanSink sink) const override {
+    return FindKnownPattern(pattern_, text, sink);
   }
 
  private:
@@ -64,20 +61,19 @@ class CharFinder final : public SpanFinder {
  public:
   explicit CharFinder(uint8_t classes) : classes_(classes) {}
 
-  absl::Status Find(std::string_view text, RegexScratch*, std::vector<Span>* spans) const override {
+  absl::Status Find(std::string_view text, RegexScratch*, SpanSink sink) const override {
     size_t covered = 0;
     for (size_t pos = 0; pos < text.size();) {
       const DecodedChar c = DecodeChar(text.data() + pos);
       const size_t end = pos + c.num_bytes;
       if (table_[c.code_point] & classes_) {
-        if (covered < pos) spans->push_back({covered, pos, false});
-        spans->push_back({pos, end, true});
+        if (covered < pos) RETURN_IF_ERROR(sink({covered, pos, false}));
+        RETURN_IF_ERROR(sink({pos, end, true}));
         covered = end;
       }
       pos = end;
     }
-    if (covered < text.size()) spans->push_back({covered, text.size(), false});
-    return absl::OkStatus();
+    return covered < text.size() ? sink({covered, text.size(), false}) : absl::OkStatus();
   }
 
  private:
@@ -87,21 +83,20 @@ class CharFinder final : public SpanFinder {
 
 class WordFinder final : public SpanFinder {
  public:
-  absl::Status Find(std::string_view text, RegexScratch*, std::vector<Span>* spans) const override {
+  absl::Status Find(std::string_view text, RegexScratch*, SpanSink sink) const override {
     size_t begin = 0;
     int kind = 0;  // of the run that starts at `begin`
     for (size_t pos = 0; pos < text.size();) {
       const DecodedChar c = DecodeChar(text.data() + pos);
       const int next_kind = KindOf(c.code_point);
       if (pos > begin && next_kind != kind) {
-        spans->push_back({begin, pos, kind != kSpace});
+        RETURN_IF_ERROR(sink({begin, pos, kind != kSpace}));
         begin = pos;
       }
       kind = next_kind;
       pos += c.num_bytes;
     }
-    if (begin < text.size()) spans->push_back({begin, text.size(), kind != kSpace});
-    return absl::OkStatus();
+    return begin < text.size() ? sink({begin, text.size(), kind != kSpace}) : absl::OkStatus();
   }
 
  private:
@@ -130,15 +125,5 @@ std::unique_ptr<SpanFinder> MakeCharFinder(uint8_t classes) {
 }
 
 std::unique_ptr<SpanFinder> MakeWordFinder() { return std::make_unique<WordFinder>(); }
-
-std::string ReplaceMatches(std::string_view text, const std::vector<Span>& spans,
-                           std::string_view content) {
-  std::string out;
-  out.reserve(text.size());
-  for (const Span& span : spans) {
-    out.append(span.is_match ? content : text.substr(span.begin, span.end - span.begin));
-  }
-  return out;
-}
 
 }  // namespace quire

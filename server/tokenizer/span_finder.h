@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,10 +18,9 @@ class SpanFinder {
  public:
   virtual ~SpanFinder() = default;
 
-  // Appends the matches in `text` and the gaps between them, in order, covering all of it.
-  // RESOURCE_EXHAUSTED when a regular expression gives up.
-  virtual absl::Status Find(std::string_view text, RegexScratch* scratch,
-                            std::vector<Span>* spans) const = 0;
+  // Hands `sink` the matches in `text` and the gaps between them, in order, covering all of it.
+  // RESOURCE_EXHAUSTED when a regular expression gives up; errors of `sink`.
+  virtual absl::Status Find(std::string_view text, RegexScratch* scratch, SpanSink sink) const = 0;
 };
 
 // Finds a literal, or a regular expression: by hand-written code where the pattern is a known one.
@@ -36,9 +34,5 @@ std::unique_ptr<SpanFinder> MakeCharFinder(uint8_t classes);
 
 // The matches of \w+|[^\w\s]+.
 std::unique_ptr<SpanFinder> MakeWordFinder();
-
-// `text` with every match in `spans` replaced by `content`.
-std::string ReplaceMatches(std::string_view text, const std::vector<Span>& spans,
-                           std::string_view content);
 
 }  // namespace quire

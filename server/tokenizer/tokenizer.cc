@@ -40,9 +40,7 @@ class Tokenizer::BorrowedScratch {
   }
 
   ~BorrowedScratch() {
-    scratch_->regex.Trim();
     scratch_->model.Trim();
-    scratch_->pre_tokens = PreTokens();
     absl::MutexLock lock(&tokenizer_.mutex_);
     if (tokenizer_.idle_scratch_.size() < kMaxIdleScratch) {
       tokenizer_.idle_scratch_.push_back(std::move(scratch_));
@@ -92,16 +90,14 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeJoined(
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 3 + 8);
   if (add_special_tokens) ids = post_processor_.prefix;
-  std::vector<AddedSpan> spans;
-  added_.raw().Split(text, special_ranges, &spans);
-  for (const AddedSpan& span : spans) {
-    if (span.id != kNoToken) {
-      ids.push_back(span.id);
-    } else {
-      RETURN_IF_ERROR(EncodeText(std::string(text.substr(span.begin, span.end - span.begin)),
-                                 /*at_start=*/span.begin == 0, scratch.get(), &ids));
+  RETURN_IF_ERROR(added_.raw().Split(text, special_ranges, [&](const AddedSpan& span) {
+    if (span.id == kNoToken) {
+      return EncodeText(std::string(text.substr(span.begin, span.end - span.begin)),
+                        /*at_start=*/span.begin == 0, scratch.get(), &ids);
     }
-  }
+    ids.push_back(span.id);
+    return absl::OkStatus();
+  }));
   if (add_special_tokens)
     ids.insert(ids.end(), post_processor_.suffix.begin(), post_processor_.suffix.end());
   return ids;
@@ -111,28 +107,23 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeJoined(
 absl::Status Tokenizer::EncodeText(std::string text, bool at_start, Scratch* scratch,
                                    std::vector<TokenId>* ids) const {
   RETURN_IF_ERROR(normalizer_.Apply(&text, &scratch->regex));
-  if (added_.normalized().empty()) return EncodePieces(std::move(text), at_start, scratch, ids);
-  std::vector<AddedSpan> spans;
-  added_.normalized().Split(text, /*special_ranges=*/{}, &spans);
-  for (const AddedSpan& span : spans) {
-    if (span.id != kNoToken) {
-      ids->push_back(span.id);
-    } else {
-      RETURN_IF_ERROR(EncodePieces(text.substr(span.begin, span.end - span.begin),
-                                   at_start && span.begin == 0, scratch, ids));
+  if (added_.normalized().empty()) return EncodePieces(text, at_start, scratch, ids);
+  return added_.normalized().Split(text, /*special_ranges=*/{}, [&](const AddedSpan& span) {
+    if (span.id == kNoToken) {
+      return EncodePieces(std::string_view(text).substr(span.begin, span.end - span.begin),
+                          at_start && span.begin == 0, scratch, ids);
     }
-  }
-  return absl::OkStatus();
+    ids->push_back(span.id);
+    return absl::OkStatus();
+  });
 }
 
-absl::Status Tokenizer::EncodePieces(std::string text, bool at_start, Scratch* scratch,
+absl::Status Tokenizer::EncodePieces(std::string_view text, bool at_start, Scratch* scratch,
                                      std::vector<TokenId>* ids) const {
-  PreTokens& tokens = scratch->pre_tokens;
-  tokens.Reset(std::move(text), at_start);
-  RETURN_IF_ERROR(pre_tokenizer_.Apply(&tokens, &scratch->regex));
-  for (const PreTokens::Piece& piece : tokens.pieces)
-    model_->Encode(tokens.View(piece), &scratch->model, ids);
-  return absl::OkStatus();
+  return pre_tokenizer_.Apply({text, at_start}, &scratch->regex, [&](const Piece& piece) {
+    model_->Encode(piece.text, &scratch->model, ids);
+    return absl::OkStatus();
+  });
 }
 
 std::string Tokenizer::Decode(absl::Span<const TokenId> ids, bool skip_special_tokens) const {

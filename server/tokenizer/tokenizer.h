@@ -91,7 +91,6 @@ class Tokenizer {
   struct Scratch {
     RegexScratch regex;
     ModelScratch model;
-    PreTokens pre_tokens;
   };
   class BorrowedScratch;
 
@@ -106,7 +105,7 @@ class Tokenizer {
                                                     bool add_special_tokens) const;
   absl::Status EncodeText(std::string text, bool at_start, Scratch* scratch,
                           std::vector<TokenId>* ids) const;
-  absl::Status EncodePieces(std::string text, bool at_start, Scratch* scratch,
+  absl::Status EncodePieces(std::string_view text, bool at_start, Scratch* scratch,
                             std::vector<TokenId>* ids) const;
 
   Vocabulary vocabulary_;

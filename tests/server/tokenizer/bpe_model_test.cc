@@ -103,8 +103,8 @@ TEST(BpeModelTest, LongTextWithoutPiecesIsTheSameCutAtItsWords) {
 }
 
 TEST(BpeModelTest, LongTextIsTheSameCutWhereNoMergeJoins) {
-  // The first model cuts between {a, b} and {c, d}. The second may not: it has merges there, but only
-  // for tokens with an 'x', which the text does not have.
+  // The first model cuts between {a, b} and {c, d}. The second may not: it has merges there, but
+  // only for tokens with an 'x', which the text does not have.
   const testing::Merges merges = {{"a", "b"},  {"c", "d"}, {"ab", "ab"}, {"b", "a"},
                                   {"d", "cd"}, {"a", "a"}, {"d", "d"},   {"dcd", "cd"}};
   testing::Merges with_joins = merges;

@@ -18,12 +18,13 @@ using Pieces = std::vector<std::string>;
 Pieces Split(const json& pre_tokenizer, std::string_view text, bool at_start = true) {
   const absl::StatusOr<PreTokenizer> parsed = PreTokenizer::Parse(pre_tokenizer);
   if (!parsed.ok()) return {"error: " + std::string(parsed.status().message())};
-  PreTokens tokens;
-  tokens.Reset(std::string(text), at_start);
   RegexScratch scratch;
-  EXPECT_TRUE(parsed->Apply(&tokens, &scratch).ok());
   Pieces pieces;
-  for (const PreTokens::Piece& piece : tokens.pieces) pieces.emplace_back(tokens.View(piece));
+  const auto add = [&](const Piece& piece) {
+    pieces.emplace_back(piece.text);
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE(parsed->Apply({text, at_start}, &scratch, add).ok());
   return pieces;
 }
 
@@ -150,6 +151,37 @@ TEST(PreTokenizerTest, ErrorsNameTheComponent) {
       error(
           R"({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}, {"type": "Digits"}]})"),
       HasSubstr("\"Digits\" after ByteLevel"));
+}
+
+// Both steps match in the working memory of one call, and the first goes on after the second;
+// U+1C89 is a character that PCRE2 does not know by itself.
+TEST(PreTokenizerTest, StepsTakeTurns) {
+  const json steps = {SplitOn("Isolated", "Regex", "\\d"), SplitOn("Isolated", "Regex", "\\p{Lu}")};
+  const json sequence = {{"type", "Sequence"}, {"pretokenizers", steps}};
+  EXPECT_THAT(Split(sequence, "aBc1\u1C89d2E"),
+              ElementsAre("a", "B", "c", "1", "\u1C89", "d", "2", "E"));
+}
+
+// However long a text is, its pieces are not kept: the first is handed on before the last is found.
+TEST(PreTokenizerTest, AnErrorOfTheSinkEndsTheCutting) {
+  for (const char* kind : {"String", "Regex"}) {
+    const auto parsed = PreTokenizer::Parse(SplitOn("Isolated", kind));
+    ASSERT_TRUE(parsed.ok());
+    RegexScratch scratch;
+    int num_pieces = 0;
+    const auto sink = [&](const Piece&) {
+      return ++num_pieces == 3 ? absl::CancelledError("enough") : absl::OkStatus();
+    };
+    EXPECT_EQ(parsed->Apply({"a-b-c-d-e", true}, &scratch, sink).message(), "enough");
+    EXPECT_EQ(num_pieces, 3);
+  }
+}
+
+TEST(PreTokenizerTest, RefusesMoreStepsThanTheStackHolds) {
+  json steps = json::array();
+  for (int i = 0; i < 65; ++i) steps.push_back(SplitOn("Isolated"));
+  const json sequence = {{"type", "Sequence"}, {"pretokenizers", steps}};
+  EXPECT_THAT(Split(sequence, "a"), ElementsAre(HasSubstr("more than 64 steps")));
 }
 
 }  // namespace

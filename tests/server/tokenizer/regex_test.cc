@@ -14,17 +14,25 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+std::vector<Span> FindSpans(const Regex& regex, std::string_view text) {
+  RegexScratch scratch;
+  std::vector<Span> spans;
+  const absl::Status status = regex.FindSpans(text, &scratch, [&](const Span& span) {
+    spans.push_back(span);
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  return spans;
+}
+
 // The matches of `pattern` in `text`, as texts; gaps as "(gap)".
 std::vector<std::string> Parts(std::string_view pattern, std::string_view text) {
   const absl::StatusOr<Regex> regex = Regex::Compile(pattern);
   EXPECT_TRUE(regex.ok()) << regex.status();
   std::vector<std::string> parts;
   if (!regex.ok()) return parts;
-  RegexScratch scratch;
-  std::vector<Span> spans;
-  EXPECT_TRUE(regex->FindSpans(text, &scratch, &spans).ok());
   size_t covered = 0;
-  for (const Span& span : spans) {
+  for (const Span& span : FindSpans(*regex, text)) {
     EXPECT_EQ(span.begin, covered);
     covered = span.end;
     const std::string part(text.substr(span.begin, span.end - span.begin));
@@ -91,8 +99,8 @@ TEST(RegexTest, GivesUpInsteadOfRunningForever) {
   const absl::StatusOr<Regex> regex = Regex::Compile("(?:a|aa)+(?=d)");
   ASSERT_TRUE(regex.ok());
   RegexScratch scratch;
-  std::vector<Span> spans;
-  const absl::Status status = regex->FindSpans(std::string(200, 'a') + "c", &scratch, &spans);
+  const absl::Status status = regex->FindSpans(std::string(200, 'a') + "c", &scratch,
+                                               [](const Span&) { return absl::OkStatus(); });
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
 }
 
@@ -157,14 +165,15 @@ TEST(KnownPatternsTest, EqualTheRegularExpressions) {
   for (KnownPattern pattern : {KnownPattern::kGpt2, KnownPattern::kLlama3, KnownPattern::kQwen2}) {
     const absl::StatusOr<Regex> regex = Regex::Compile(PatternText(pattern));
     ASSERT_TRUE(regex.ok()) << regex.status();
-    RegexScratch scratch;
     for (uint64_t seed = 0; seed < 4000; ++seed) {
       const std::string text = testing::RandomText(seed, 1 + seed % 60);
-      std::vector<Span> expected;
-      ASSERT_TRUE(regex->FindSpans(text, &scratch, &expected).ok());
       std::vector<Span> spans;
-      FindKnownPattern(pattern, text, &spans);
-      ASSERT_EQ(spans, expected) << PatternText(pattern) << "\n" << text;
+      const auto collect = [&](const Span& span) {
+        spans.push_back(span);
+        return absl::OkStatus();
+      };
+      ASSERT_TRUE(FindKnownPattern(pattern, text, collect).ok());
+      ASSERT_EQ(spans, FindSpans(*regex, text)) << PatternText(pattern) << "\n" << text;
     }
   }
 }
