@@ -9,9 +9,6 @@
 namespace quire::jinja {
 namespace {
 
-// Characters are mapped one by one, which takes longer than copying them.
-constexpr size_t kMappedBytesPerStep = 4;
-
 bool IsStripped(std::string_view character, int32_t code, const Text* characters) {
   if (characters == nullptr) return IsSpace(code);
   return FindBytes(characters->bytes(), character, 0) != std::string_view::npos;
@@ -111,7 +108,8 @@ Text Strip(const Text& text, const Text* characters, StripSides sides) {
 }
 
 absl::StatusOr<Text> MapCase(Runtime& runtime, const Text& text, CaseMapping mapping) {
-  RETURN_IF_ERROR(runtime.Charge(1 + text.size() / kMappedBytesPerStep));
+  // Characters are mapped one by one: a step each, as for any evaluation.
+  RETURN_IF_ERROR(runtime.Charge(1 + text.size()));
   Text result;
   int32_t previous = 0;
   size_t context = 0;  // where the text begins that decides what a sigma becomes
