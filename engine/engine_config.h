@@ -25,6 +25,7 @@ struct EngineConfig {
   DeviceKind device = DeviceKind::kCpu;
   int num_threads = 0;  // CPU: 0 = one per core
   std::string cpu_isa;  // CPU: as in BackendOptions
+  bool cpu_compress_weights = true;
   int64_t max_num_seqs = 64;
   int64_t max_num_batched_tokens = 2048;
   int32_t block_size = 16;  // tokens
@@ -45,7 +46,10 @@ struct EngineConfig {
   int64_t max_waiting_tokens = 1 << 22;
 
   BackendOptions backend_options() const {
-    return {.kind = device, .num_threads = num_threads, .cpu_isa = cpu_isa};
+    return {.kind = device,
+            .num_threads = num_threads,
+            .cpu_isa = cpu_isa,
+            .cpu_compress_weights = cpu_compress_weights};
   }
 };
 

@@ -167,6 +167,7 @@ absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
           "one with more memory"));
   parts.weights = std::make_unique<Weights>(std::move(weights));
   parts.model.num_parameters = parts.weights->num_parameters();
+  parts.model.matrix_bytes = parts.weights->matrix_bytes();
   parts.model.device_name = parts.backend->device().info().name;
   parts.ledger.Add("weights", parts.weights->size_bytes());
   return absl::OkStatus();

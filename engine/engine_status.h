@@ -26,6 +26,7 @@ struct ModelInfo {
   DType dtype = DType::kBF16;
   int64_t max_model_len = 0;
   int64_t num_parameters = 0;
+  int64_t matrix_bytes = 0;  // what products read of the weights
   int64_t num_kv_blocks = 0;
   int32_t block_size = 0;
   std::string device_name;

@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCpu(const BackendOptions& options) 
   }
   const int num_threads = options.num_threads == 0 ? cpu::NumUsableCpus() : options.num_threads;
   ASSIGN_OR_RETURN(const cpu::Isa isa, cpu::ChooseIsa(options.cpu_isa));
-  return std::make_unique<cpu::CpuBackend>(num_threads, isa);
+  return std::make_unique<cpu::CpuBackend>(num_threads, isa, options.cpu_compress_weights);
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCuda(const BackendOptions& options) {

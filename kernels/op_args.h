@@ -19,6 +19,13 @@ struct LinearWeight {
   DType dtype = DType::kF32;  // float32 or bfloat16
   int64_t out_features = 0;
   int64_t in_features = 0;
+  int64_t compressed_bytes = 0;  // the CPU's, see Ops::SealLinear; 0 = not compressed
+
+  // What a product reads of it, padding not counted.
+  int64_t size_bytes() const {
+    return compressed_bytes != 0 ? compressed_bytes
+                                 : out_features * in_features * DTypeBytes(dtype);
+  }
 };
 
 struct EmbeddingArgs {

@@ -50,6 +50,7 @@ class WeightsLoader {
     ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, backend_.device().CreateStream());
     RETURN_IF_ERROR(FillVectors(*stream));
     RETURN_IF_ERROR(FillMatrices(*stream));
+    RETURN_IF_ERROR(SealMatrices(*stream));
     RETURN_IF_ERROR(SetFingerprint());
     return std::move(weights_);
   }
@@ -78,7 +79,6 @@ class WeightsLoader {
       matrix.weight->data = carver->Take(backend_.ops().LinearBytes(
           matrix.weight->out_features, matrix.weight->in_features, options_.dtype));
     }
-    if (config_.tie_word_embeddings) weights_.lm_head_ = weights_.embedding_;
   }
 
   absl::Status Allocate() {
@@ -122,6 +122,20 @@ class WeightsLoader {
            .stddev = 1.0f / std::sqrt(static_cast<float>(weight.in_features))});
     }
     return stream.Synchronize();
+  }
+
+  absl::Status SealMatrices(Stream& stream) {
+    for (const MatrixPlan& matrix : plan_.matrices) {
+      backend_.ops().SealLinear(stream, matrix.weight);
+    }
+    RETURN_IF_ERROR(stream.Synchronize());
+    for (const MatrixPlan& matrix : plan_.matrices) {
+      // Of an embedding of its own, a step reads some rows only.
+      const bool is_product = matrix.weight != &weights_.embedding_ || config_.tie_word_embeddings;
+      if (is_product) weights_.matrix_bytes_ += matrix.weight->size_bytes();
+    }
+    if (config_.tie_word_embeddings) weights_.lm_head_ = weights_.embedding_;
+    return absl::OkStatus();
   }
 
   absl::Status SetFingerprint() {

@@ -53,6 +53,7 @@ class Weights {
   const LayerWeights& layer(int i) const { return layers_[i]; }
   int64_t size_bytes() const { return memory_.size_bytes(); }
   int64_t num_parameters() const { return num_parameters_; }
+  int64_t matrix_bytes() const { return matrix_bytes_; }  // as products read them
 
   // SHA-256 over the model's files' names and sizes and the config: identifies what the KV cache
   // holds.
@@ -67,6 +68,7 @@ class Weights {
   Tensor final_norm_;
   std::vector<LayerWeights> layers_;
   int64_t num_parameters_ = 0;
+  int64_t matrix_bytes_ = 0;
   std::string fingerprint_;
 };
 

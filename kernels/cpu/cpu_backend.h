@@ -12,8 +12,10 @@ namespace quire::cpu {
 
 class CpuBackend : public Backend {
  public:
-  explicit CpuBackend(int num_threads, Isa isa = BestIsa())
-      : device_(num_threads, isa), ops_(isa, device_.pool()), attention_(device_.pool()) {
+  explicit CpuBackend(int num_threads, Isa isa = BestIsa(), bool compress_weights = true)
+      : device_(num_threads, isa),
+        ops_(isa, compress_weights, device_.pool()),
+        attention_(device_.pool()) {
     LimitHighwayTargets(isa);
   }
 

@@ -2,6 +2,7 @@
 
 #include "kernels/arg_checks.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/cpu/compression.h"
 #include "kernels/cpu/cpu_stream.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/embedding.h"
@@ -49,6 +50,17 @@ void CpuOps::FillLinear(Stream& stream, const LinearWeight& weight, const FillLi
   CheckWeight(weight);
   CpuStream::From(stream).Enqueue(
       [weight, args, pool = &pool_] { FillNormal(weight, args, *pool); });
+}
+
+void CpuOps::SealLinear(Stream& stream, LinearWeight* weight) {
+  // Smaller ones belong to models that the caches hold, where expanding takes longer than reading.
+  constexpr int64_t kMinBytes = int64_t{2} << 20;
+  CheckWeight(*weight);
+  if (!compress_weights_ || !gemm_.can_expand() ||
+      LinearBytes(weight->out_features, weight->in_features, weight->dtype) < kMinBytes) {
+    return;
+  }
+  CpuStream::From(stream).Enqueue([weight, pool = &pool_] { Compress(*weight, *pool); });
 }
 
 void CpuOps::Embedding(Stream& stream, const EmbeddingArgs& args) {

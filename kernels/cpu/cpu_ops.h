@@ -14,12 +14,14 @@ namespace quire::cpu {
 class CpuOps : public Ops {
  public:
   // The pool must outlive this and every task enqueued through it.
-  CpuOps(Isa isa, ThreadPool& pool) : pool_(pool), gemm_(isa) {}
+  CpuOps(Isa isa, bool compress_weights, ThreadPool& pool)
+      : compress_weights_(compress_weights), pool_(pool), gemm_(isa) {}
 
   absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) override;
   int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
   absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) override;
   void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override;
+  void SealLinear(Stream& stream, LinearWeight* weight) override;
 
   void Embedding(Stream& stream, const EmbeddingArgs& args) override;
   void RmsNorm(Stream& stream, const RmsNormArgs& args) override;
@@ -35,6 +37,7 @@ class CpuOps : public Ops {
   void Sample(Stream& stream, const SampleArgs& args) override;
 
  private:
+  const bool compress_weights_;
   ThreadPool& pool_;
   Gemm gemm_;  // used by the tasks, one after the other
 };

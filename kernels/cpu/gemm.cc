@@ -11,8 +11,14 @@ namespace quire::cpu {
 
 namespace {
 
-constexpr int64_t kMaxBlockRows = 512;          // bounds the packed activations
-constexpr int64_t kMaxTilesPerItem = 8;         // a panel stays in the L2 cache for these
+constexpr int64_t kMaxBlockRows = 512;    // bounds the packed activations
+constexpr int64_t kMaxTilesPerItem = 19;  // a compressed panel is expanded once for these
+// Compressed weights are expanded some steps at a time: into the L1 cache for few tiles, into the
+// L2 cache for many, whose sums are put aside in between.
+constexpr int64_t kFewTiles = 3;
+constexpr int64_t kExpandedStepsOfFew = 64;
+constexpr int64_t kExpandedSteps = 256;
+constexpr int64_t kTileFloats = kMaxTileRows * kPanelFeatures;
 constexpr int64_t kPackChunkBytes = 32 * 1024;  // packed activations per chunk: some 3 us
 constexpr int64_t kChunkBytes = 512 * 1024;  // weights per chunk, times tiles: some 15 us at least
 
@@ -107,6 +113,19 @@ struct Gemm::Block {
   int64_t TileOffset(int64_t tile) const { return TileBegin(tile) * num_steps * step_words; }
 };
 
+// A panel as the tiles read it.
+struct Gemm::Panel {
+  const char* weights;  // packed, or compressed
+  bool is_compressed;
+  bool expands;       // several passes read it: some steps at a time are expanded for all of them
+  const char* ahead;  // the passes fetch from here on,
+  int lines_a_step;   // so many cache lines a step each
+
+  const CompressedPanel& compressed() const {
+    return *reinterpret_cast<const CompressedPanel*>(weights);
+  }
+};
+
 Gemm::Gemm(Isa isa) : kernel_(GemmKernelFor(isa)) {}
 
 void Gemm::Linear(const LinearArgs& args, ThreadPool& pool) {
@@ -166,46 +185,87 @@ void Gemm::Multiply(const Block& block, ThreadPool& pool) const {
   });
 }
 
-void Gemm::MultiplyPanel(const Block& block, int64_t panel, int64_t first_tile,
-                         int64_t last_tile) const {
-  const LinearArgs& args = block.args;
-  const bool is_bf16 = args.weight->dtype == DType::kBF16;
-  const int64_t first_col = panel * kPanelFeatures;
-  const int64_t num_cols = std::min(kPanelFeatures, args.weight->out_features - first_col);
-  const int64_t panel_bytes = block.num_steps * kStepBytes;
-  const char* weights = static_cast<const char*>(args.weight->data) + panel * panel_bytes;
+Gemm::Panel Gemm::OpenPanel(const Block& block, int64_t panel, int64_t first_tile,
+                            int64_t last_tile) const {
+  const LinearWeight& weight = *block.args.weight;
+  const bool is_compressed = weight.compressed_bytes != 0;
+  const int64_t step_bytes = is_compressed ? kCompressedStepBytes : kStepBytes;
+  const int64_t panel_bytes =
+      is_compressed ? CompressedPanelBytes(weight) : block.num_steps * kStepBytes;
+  const char* weights = static_cast<const char*>(weight.data) + panel * panel_bytes;
   // The next panel is fetched in equal parts by all passes over this one.
-  const bool panel_ends = last_tile == block.num_tiles && panel + 1 < NumPanels(*args.weight);
-  const char* ahead = panel_ends ? weights + panel_bytes : weights;
+  const bool panel_ends = last_tile == block.num_tiles && panel + 1 < NumPanels(weight);
   int64_t num_passes = 0;
   for (int64_t tile = first_tile; tile < last_tile; ++tile) {
     num_passes += kernel_.num_passes[block.TileRows(tile)];
   }
-  const auto lines_a_step = static_cast<int>(CeilDiv<int64_t>(kStepBytes / 64, num_passes));
-  alignas(64) float tile_out[kMaxTileRows * kPanelFeatures];
+  return {.weights = weights,
+          .is_compressed = is_compressed,
+          .expands = is_compressed && num_passes > 1,
+          .ahead = panel_ends ? weights + panel_bytes : weights,
+          .lines_a_step = static_cast<int>(CeilDiv<int64_t>(step_bytes / 64, num_passes))};
+}
+
+void Gemm::MultiplyPanel(const Block& block, int64_t panel_index, int64_t first_tile,
+                         int64_t last_tile) const {
+  alignas(64) char expanded[kExpandedSteps * kStepBytes];
+  alignas(64) float sums[kMaxTilesPerItem * kTileFloats];
+  Panel panel = OpenPanel(block, panel_index, first_tile, last_tile);
+  const bool has_few_tiles = last_tile - first_tile <= kFewTiles;
+  const int64_t steps_at_a_time = !panel.expands  ? block.num_steps
+                                  : has_few_tiles ? kExpandedStepsOfFew
+                                                  : kExpandedSteps;
+  ExceptionRange exceptions = {};
+  if (panel.expands) exceptions = panel.compressed().Exceptions(block.num_steps);
+  for (int64_t begin = 0; begin < block.num_steps; begin += steps_at_a_time) {
+    const int64_t end = std::min(begin + steps_at_a_time, block.num_steps);
+    if (panel.expands) {
+      kernel_.expand(panel.compressed(), begin, end, &exceptions, expanded);
+    }
+    for (int64_t tile = first_tile; tile < last_tile; ++tile) {
+      float* const out = sums + (tile - first_tile) * kTileFloats;
+      MultiplyTile(block, tile, begin, end, panel.expands ? expanded : panel.weights, panel, out);
+      if (end == block.num_steps) StoreTile(block, tile, panel_index, out);
+    }
+  }
+}
+
+// Adds steps [begin, end), for which `weights` are, to the tile's sums.
+void Gemm::MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t end,
+                        const char* weights, Panel& panel, float* sums) const {
+  const int64_t num_rows = block.TileRows(tile);
+  const bool is_bf16 = block.args.weight->dtype == DType::kBF16;
+  const bool is_compressed = panel.is_compressed && !panel.expands;
+  const TileFn multiply = is_compressed ? kernel_.compressed[num_rows]
+                          : is_bf16     ? kernel_.bf16[num_rows]
+                                        : kernel_.f32[num_rows];
+  multiply(
+      {.activations = packed_.data() + block.TileOffset(tile) + begin * num_rows * block.step_words,
+       .panel = weights,
+       .prefetch = panel.ahead,
+       .prefetch_lines = panel.lines_a_step,
+       .num_steps = end - begin,
+       .add = begin > 0,
+       .out = sums});
+  panel.ahead += kernel_.num_passes[num_rows] * (end - begin) * panel.lines_a_step * 64;
+}
+
+void Gemm::StoreTile(const Block& block, int64_t tile, int64_t panel, const float* sums) const {
+  const LinearArgs& args = block.args;
+  const int64_t first_col = panel * kPanelFeatures;
+  const int64_t num_cols = std::min(kPanelFeatures, args.weight->out_features - first_col);
   alignas(64) float bias[kPanelFeatures];
   BiasOfPanel(args.bias, first_col, num_cols, bias);
-  for (int64_t tile = first_tile; tile < last_tile; ++tile) {
-    const int64_t num_rows = block.TileRows(tile);
-    const TileFn multiply = is_bf16 ? kernel_.bf16[num_rows] : kernel_.f32[num_rows];
-    multiply({.activations = packed_.data() + block.TileOffset(tile),
-              .panel = weights,
-              .prefetch = ahead,
-              .prefetch_lines = lines_a_step,
-              .num_steps = block.num_steps,
-              .out = tile_out});
-    ahead += kernel_.num_passes[num_rows] * block.num_steps * lines_a_step * 64;
-    const bool to_f32 = args.out.dtype() == DType::kF32;
-    const StoreFn store = to_f32 ? kernel_.store_f32 : kernel_.store_bf16;
-    const int64_t out_offset =
-        (block.first_row + block.TileBegin(tile)) * args.out.row_stride() + first_col;
-    store({.tile = tile_out,
-           .bias = bias,
-           .num_rows = static_cast<int>(num_rows),
-           .num_cols = static_cast<int>(num_cols),
-           .out = static_cast<char*>(args.out.data()) + out_offset * DTypeBytes(args.out.dtype()),
-           .row_stride = args.out.row_stride()});
-  }
+  const bool to_f32 = args.out.dtype() == DType::kF32;
+  const StoreFn store = to_f32 ? kernel_.store_f32 : kernel_.store_bf16;
+  const int64_t out_offset =
+      (block.first_row + block.TileBegin(tile)) * args.out.row_stride() + first_col;
+  store({.tile = sums,
+         .bias = bias,
+         .num_rows = static_cast<int>(block.TileRows(tile)),
+         .num_cols = static_cast<int>(num_cols),
+         .out = static_cast<char*>(args.out.data()) + out_offset * DTypeBytes(args.out.dtype()),
+         .row_stride = args.out.row_stride()});
 }
 
 }  // namespace quire::cpu

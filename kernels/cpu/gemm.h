@@ -19,14 +19,22 @@ class Gemm {
 
   void Linear(const LinearArgs& args, ThreadPool& pool);
 
+  // Whether weights may be compressed (compression.h).
+  bool can_expand() const { return kernel_.expand != nullptr; }
+
  private:
   struct Block;
+  struct Panel;
 
   void PackActivations(const Block& block, ThreadPool& pool);
   void PackTile(const Block& block, int64_t tile);
   void Multiply(const Block& block, ThreadPool& pool) const;
   void MultiplyPanel(const Block& block, int64_t panel, int64_t first_tile,
                      int64_t last_tile) const;
+  Panel OpenPanel(const Block& block, int64_t panel, int64_t first_tile, int64_t last_tile) const;
+  void MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t end,
+                    const char* weights, Panel& panel, float* sums) const;
+  void StoreTile(const Block& block, int64_t tile, int64_t panel, const float* sums) const;
 
   const GemmKernel& kernel_;
   // Packed activations of one block of rows; grows to the largest shape seen.

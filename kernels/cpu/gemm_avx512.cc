@@ -2,12 +2,15 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/base/tensor.h"
+#include "kernels/cpu/compression.h"
 #include "kernels/cpu/gemm_kernel.h"
 #include "kernels/cpu/packing.h"
 
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,fma")
+#include "kernels/cpu/expand_avx512-inl.h"
 #include "kernels/cpu/gemm_kernel-inl.h"
 
 namespace quire::cpu {
@@ -16,6 +19,7 @@ namespace {
 
 struct Avx512 {
   using Floats = __m512;
+  using Expander = ExpanderAvx512;
   static constexpr int kLanes = 16;
   static constexpr int kNumRegisters = 32;
   static constexpr bool kBf16Pairs = false;
@@ -29,8 +33,10 @@ struct Avx512 {
     return _mm512_set1_ps(x);
   }
   static Floats MulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
-  static Floats LoadEven(const void* p) { return (Floats)((__v16su)Load(p) << 16); }
-  static Floats LoadOdd(const void* p) { return (Floats)((__v16su)Load(p) & 0xffff0000u); }
+  static Floats Even(__m512i pairs) { return (Floats)((__v16su)pairs << 16); }
+  static Floats Odd(__m512i pairs) { return (Floats)((__v16su)pairs & 0xffff0000u); }
+  static Floats LoadEven(const void* p) { return Even((__m512i)Load(p)); }
+  static Floats LoadOdd(const void* p) { return Odd((__m512i)Load(p)); }
 };
 
 }  // namespace

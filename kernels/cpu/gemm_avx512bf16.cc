@@ -2,12 +2,15 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/base/tensor.h"
+#include "kernels/cpu/compression.h"
 #include "kernels/cpu/gemm_kernel.h"
 #include "kernels/cpu/packing.h"
 
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")
+#include "kernels/cpu/expand_avx512-inl.h"
 #include "kernels/cpu/gemm_kernel-inl.h"
 
 namespace quire::cpu {
@@ -17,6 +20,7 @@ namespace {
 struct Avx512Bf16 {
   using Floats = __m512;
   using Pairs = __m512bh;
+  using Expander = ExpanderAvx512;
   static constexpr int kLanes = 16;
   static constexpr int kNumRegisters = 32;
   static constexpr bool kBf16Pairs = true;

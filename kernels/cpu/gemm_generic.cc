@@ -1,7 +1,9 @@
 // Any processor: vectors of four floats (SSE2, NEON), no fused multiply-add assumed.
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/base/tensor.h"
+#include "kernels/cpu/compression.h"
 #include "kernels/cpu/gemm_kernel.h"
 #include "kernels/cpu/packing.h"
 
@@ -15,6 +17,7 @@ namespace {
 struct Vector4 {
   typedef float Floats __attribute__((vector_size(16)));
   typedef uint32_t Bits __attribute__((vector_size(16)));
+  using Expander = void;  // weights stay as they are
   static constexpr int kLanes = 4;
   static constexpr int kNumRegisters = 16;
   static constexpr bool kBf16Pairs = false;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/compression.h"
 #include "kernels/cpu/isa.h"
 
 namespace quire::cpu {
@@ -14,10 +15,11 @@ namespace quire::cpu {
 // (GemmKernel::bf16_pairs).
 struct TileArgs {
   const void* activations;
-  const void* panel;
+  const void* panel;     // packed, or a CompressedPanel
   const void* prefetch;  // where to begin to fetch into the L2 cache,
   int prefetch_lines;    // so many cache lines a step and pass; not with a single pass
   int64_t num_steps;
+  bool add;    // to what `out` holds from the steps before
   float* out;  // [num_rows, kPanelFeatures]
 };
 using TileFn = void (*)(const TileArgs&);
@@ -33,6 +35,11 @@ struct StoreArgs {
 };
 using StoreFn = void (*)(const StoreArgs&);
 
+// Expands steps [first_step, last_step) of a compressed panel to packing.h's layout. `exceptions`
+// are those from first_step on; they are advanced.
+using ExpandFn = void (*)(const CompressedPanel& panel, int64_t first_step, int64_t last_step,
+                          ExceptionRange* exceptions, void* out);
+
 inline constexpr int kMaxTileRows = 14;
 
 struct GemmKernel {
@@ -41,6 +48,10 @@ struct GemmKernel {
   TileFn f32[kMaxTileRows + 1];  // [num_rows]; null for 0 and above max_rows
   TileFn bf16[kMaxTileRows + 1];
   int num_passes[kMaxTileRows + 1];  // of a tile over its panel
+  // Of compressed bfloat16: null where a tile goes over its panel more than once, which is then
+  // expanded first (packing.h's layout); without `expand`, weights are not compressed.
+  TileFn compressed[kMaxTileRows + 1];
+  ExpandFn expand;
   StoreFn store_f32;
   StoreFn store_bf16;
 };

@@ -4,6 +4,7 @@
 #include "kernels/base/half.h"
 #include "kernels/base/random_weight.h"
 #include "kernels/base/types.h"
+#include "kernels/cpu/compression.h"
 
 namespace quire::cpu {
 
@@ -113,7 +114,9 @@ void FillNormal(const LinearWeight& weight, const FillLinearArgs& args, ThreadPo
 }
 
 void UnpackRow(const LinearWeight& weight, int64_t row, void* out) {
-  if (weight.dtype == DType::kBF16) {
+  if (weight.compressed_bytes != 0) {
+    UnpackCompressedRow(weight, row, static_cast<BFloat16*>(out));
+  } else if (weight.dtype == DType::kBF16) {
     ReadRow(weight, row, static_cast<BFloat16*>(out));
   } else {
     ReadRow(weight, row, static_cast<float*>(out));

@@ -32,7 +32,7 @@ void PackRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows)
 // The random weights of kernels/base/random_weight.h.
 void FillNormal(const LinearWeight& weight, const FillLinearArgs& args, ThreadPool& pool);
 
-// Copies feature `row` to out [in_features], in the weight's dtype.
+// Copies feature `row` to out [in_features], in the weight's dtype; of a compressed weight too.
 void UnpackRow(const LinearWeight& weight, int64_t row, void* out);
 
 }  // namespace quire::cpu

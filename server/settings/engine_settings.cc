@@ -56,6 +56,7 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   config.device = ChooseDevice(settings.device);
   config.num_threads = static_cast<int>(settings.num_threads);
   if (settings.cpu_isa != "auto") config.cpu_isa = settings.cpu_isa;
+  config.cpu_compress_weights = settings.cpu_compress_weights;
   SetStepLimits(settings, &config);
   config.block_size = static_cast<int32_t>(settings.block_size);
   config.gpu_memory_utilization = settings.gpu_memory_utilization;

@@ -25,6 +25,7 @@ struct Settings {
   std::string device = "auto";
   int64_t num_threads = 0;
   std::string cpu_isa = "auto";
+  bool cpu_compress_weights = true;
   int64_t tensor_parallel_size = 1;
   double gpu_memory_utilization = 0.9;
   int64_t kv_cache_memory_bytes = 0;

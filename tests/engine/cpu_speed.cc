@@ -161,11 +161,12 @@ class Measurement {
     ASSIGN_OR_RETURN(const double prefill, PrefillRate());
     ASSIGN_OR_RETURN(const double batch, DecodeRate(kBatch));
     const double decode_limit =
-        bytes_per_s / (2.0 * static_cast<double>(engine_.model_info().num_parameters));
+        bytes_per_s / static_cast<double>(engine_.model_info().matrix_bytes);
     const double prefill_limit = kPromptLen / products_s;
     Add("decode, 1 sequence, tokens/s", decode);
     Add("  share of DRAM read", decode / decode_limit);
     Add("  DRAM read, GB/s", bytes_per_s * 1e-9);
+    Add("  weights, GB", static_cast<double>(engine_.model_info().matrix_bytes) * 1e-9);
     Add("decode, 16 sequences, tokens/s", batch);
     Add("  times 1 sequence", batch / decode);
     Add("prefill of 512, tokens/s", prefill);

@@ -69,6 +69,9 @@ class OpRecorder::RecordingOps : public Ops {
   void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override {
     ops_.FillLinear(stream, weight, args);
   }
+  void SealLinear(Stream& stream, LinearWeight* weight) override {
+    ops_.SealLinear(stream, weight);
+  }
   void UpdateBlockTables(Stream& stream, const UpdateBlockTablesArgs& args) override {
     ops_.UpdateBlockTables(stream, args);
   }
@@ -123,8 +126,7 @@ class OpRecorder::RecordingOps : public Ops {
     const int64_t weight_elements = weight.out_features * weight.in_features;
     Record(stream, std::move(name),
            absl::StrCat(args.x.dim(0), " x ", weight.out_features, " x ", weight.in_features),
-           Bytes({args.x, args.bias, args.out}) +
-               static_cast<double>(weight_elements * DTypeBytes(weight.dtype)),
+           Bytes({args.x, args.bias, args.out}) + static_cast<double>(weight.size_bytes()),
            2.0 * static_cast<double>(args.x.dim(0) * weight_elements), args, op);
   }
 

@@ -1,0 +1,208 @@
+// Compressed weights: what comes out of a product and of UnpackRow has the bits of the plain
+// weight.
+#include "kernels/cpu/compression.h"
+
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/gemm.h"
+
+namespace quire::cpu {
+namespace {
+
+struct alignas(64) CacheLine {
+  char bytes[64];
+};
+
+// A plain and a compressed weight of the same values.
+struct Pair {
+  Pair(int64_t rows, int64_t cols, const std::vector<BFloat16>& values)
+      : plain_data(PackedBytes(rows, cols, DType::kBF16) / 64),
+        plain{.data = plain_data.data(),
+              .dtype = DType::kBF16,
+              .out_features = rows,
+              .in_features = cols} {
+    std::memset(plain.data, 0xA5, plain_data.size() * 64);  // padding is never read
+    PackRows(plain, 0, Tensor(const_cast<BFloat16*>(values.data()), DType::kBF16, {rows, cols}));
+    compressed_data = plain_data;
+    compressed = plain;
+    compressed.data = compressed_data.data();
+    ThreadPool pool(2);
+    Compress(compressed, pool);
+  }
+  Pair(const Pair&) = delete;
+
+  bool is_compressed() const { return compressed.compressed_bytes != 0; }
+
+  std::vector<CacheLine> plain_data;
+  std::vector<CacheLine> compressed_data;
+  LinearWeight plain;
+  LinearWeight compressed;
+};
+
+std::vector<BFloat16> NormalValues(int64_t count, uint32_t seed) {
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> normal(0.0f, 0.02f);
+  std::vector<BFloat16> values(count);
+  for (BFloat16& value : values) value = BFloat16(normal(rng));
+  return values;
+}
+
+// Normal values with a few that no code stands for: near both ends of a row, side by side, in one
+// step.
+std::vector<BFloat16> ValuesWithExceptions(int64_t rows, int64_t cols, uint32_t seed) {
+  std::vector<BFloat16> values = NormalValues(rows * cols, seed);
+  std::mt19937 rng(seed);
+  for (int64_t i = 0; i < rows * cols / 500; ++i) {
+    values[rng() % values.size()] = BFloat16(i % 2 == 0 ? 1e-20f : -3e4f);
+  }
+  values.front() = BFloat16(1e25f);
+  values.back() = BFloat16(-1e-25f);
+  values[values.size() / 2].bits = 1;  // the least there is: code 0
+  values[values.size() / 2 + 1].bits = 0x8000;
+  return values;
+}
+
+void ExpectSameRows(const Pair& pair) {
+  std::vector<BFloat16> expected(pair.plain.in_features), row(pair.plain.in_features);
+  for (int64_t r = 0; r < pair.plain.out_features; ++r) {
+    UnpackRow(pair.plain, r, expected.data());
+    UnpackRow(pair.compressed, r, row.data());
+    ASSERT_EQ(std::memcmp(row.data(), expected.data(), row.size() * sizeof(row[0])), 0)
+        << "row " << r;
+  }
+}
+
+TEST(CompressionTest, RowsComeBack) {
+  for (int64_t rows : {1, 63, 64, 65, 200}) {
+    for (int64_t cols : {301, 512, 2000}) {
+      SCOPED_TRACE(testing::Message() << rows << " x " << cols);
+      const Pair pair(rows, cols, ValuesWithExceptions(rows, cols, 3));
+      EXPECT_TRUE(pair.is_compressed());
+      ExpectSameRows(pair);
+    }
+  }
+}
+
+TEST(CompressionTest, KeepsEveryBitPattern) {
+  std::vector<BFloat16> values(65536 * 2, BFloat16(0.5f));
+  for (size_t bits = 0; bits < 65536; ++bits) values[bits].bits = static_cast<uint16_t>(bits);
+  // All of them in one panel are too many exceptions; a few hundred at a time are not.
+  const int64_t cols = 2048;
+  for (size_t first = 0; first < 65536; first += 509) {
+    std::vector<BFloat16> some(64 * cols, BFloat16(0.5f));
+    for (size_t i = 0; i < 509 && first + i < 65536; ++i) some[i * 257] = values[first + i];
+    const Pair pair(64, cols, some);
+    ASSERT_TRUE(pair.is_compressed()) << first;
+    ExpectSameRows(pair);
+  }
+  const Pair all(64, cols, values);
+  EXPECT_FALSE(all.is_compressed());
+  ExpectSameRows(all);
+}
+
+TEST(CompressionTest, TakesThreeQuarters) {
+  const int64_t rows = 640, cols = 1024;
+  const Pair pair(rows, cols, NormalValues(rows * cols, 5));
+  ASSERT_TRUE(pair.is_compressed());
+  const int64_t plain_bytes = PackedBytes(kPanelFeatures, cols, DType::kBF16);
+  EXPECT_LT(CompressedPanelBytes(pair.compressed), plain_bytes * 76 / 100);
+  EXPECT_LT(pair.compressed.size_bytes(), pair.plain.size_bytes() * 76 / 100);
+}
+
+TEST(CompressionTest, ZerosNeedNoExceptions) {
+  const Pair zeros(64, 512, std::vector<BFloat16>(64 * 512, BFloat16(0.0f)));
+  ASSERT_TRUE(zeros.is_compressed());
+  EXPECT_EQ(CompressedPanelOf(zeros.compressed, 0).num_exceptions, 0);
+  ExpectSameRows(zeros);
+}
+
+TEST(CompressionTest, Float32StaysAsItIs) {
+  std::vector<CacheLine> data(PackedBytes(64, 8, DType::kF32) / 64);
+  LinearWeight weight{
+      .data = data.data(), .dtype = DType::kF32, .out_features = 64, .in_features = 8};
+  ThreadPool pool(1);
+  Compress(weight, pool);
+  EXPECT_EQ(weight.compressed_bytes, 0);
+}
+
+class CompressedLinearTest : public testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    if (!IsaSupported(GetParam())) GTEST_SKIP() << "no " << IsaName(GetParam()) << " here";
+    if (!Gemm(GetParam()).can_expand()) GTEST_SKIP() << "does not compress";
+  }
+
+  std::vector<float> Run(const Tensor& x, const LinearWeight& weight) {
+    std::vector<float> out(x.dim(0) * weight.out_features);
+    Gemm(GetParam())
+        .Linear({.x = x,
+                 .weight = &weight,
+                 .out = Tensor(out.data(), DType::kF32, {x.dim(0), weight.out_features})},
+                pool_);
+    return out;
+  }
+
+  ThreadPool pool_{2};
+};
+
+TEST_P(CompressedLinearTest, BitsAreThoseOfPlainWeights) {
+  for (int64_t n : {1, 64, 150}) {
+    for (int64_t k : {301, 512, 1000}) {
+      const Pair pair(n, k, ValuesWithExceptions(n, k, 11));
+      ASSERT_TRUE(pair.is_compressed());
+      for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 13, 14, 15, 29, 129, 600}) {
+        std::vector<BFloat16> x = NormalValues(m * k, 12);
+        const Tensor input(x.data(), DType::kBF16, {m, k});
+        const std::vector<float> expected = Run(input, pair.plain);
+        const std::vector<float> out = Run(input, pair.compressed);
+        ASSERT_EQ(std::memcmp(out.data(), expected.data(), out.size() * 4), 0)
+            << "m " << m << " n " << n << " k " << k;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CompressedLinearTest, testing::ValuesIn(kAllIsas),
+                         [](const auto& info) { return std::string(IsaName(info.param)); });
+
+// Ops::SealLinear on a weight of `rows` x 1024, filled with random values.
+bool IsCompressedBySeal(CpuBackend& backend, int64_t rows) {
+  const int64_t bytes = backend.ops().LinearBytes(rows, 1024, DType::kBF16);
+  absl::StatusOr<DeviceBuffer> memory = backend.device().Allocate(bytes);
+  absl::StatusOr<std::unique_ptr<Stream>> stream = backend.device().CreateStream();
+  EXPECT_TRUE(memory.ok() && stream.ok());
+  LinearWeight weight{
+      .data = memory->data(), .dtype = DType::kBF16, .out_features = rows, .in_features = 1024};
+  backend.ops().FillLinear(**stream, weight, {.seed = 1, .tensor_id = 2, .stddev = 0.03f});
+  EXPECT_TRUE((*stream)->Synchronize().ok());
+  std::vector<BFloat16> expected(1024), row(1024);
+  UnpackRow(weight, rows - 1, expected.data());
+  backend.ops().SealLinear(**stream, &weight);
+  EXPECT_TRUE((*stream)->Synchronize().ok());
+  UnpackRow(weight, rows - 1, row.data());
+  EXPECT_EQ(std::memcmp(row.data(), expected.data(), 2048), 0);
+  return weight.compressed_bytes != 0;
+}
+
+TEST(SealLinearTest, CompressesWhatMemoryMustBeReadFor) {
+  const bool can_expand = Gemm(BestIsa()).can_expand();
+  CpuBackend backend(2);
+  EXPECT_EQ(IsCompressedBySeal(backend, 1100), can_expand);
+  EXPECT_FALSE(IsCompressedBySeal(backend, 900));  // under 2 MiB
+}
+
+TEST(SealLinearTest, LeavesWeightsAloneIfToldTo) {
+  CpuBackend backend(1, BestIsa(), /*compress_weights=*/false);
+  EXPECT_FALSE(IsCompressedBySeal(backend, 1100));
+  CpuBackend generic(1, Isa::kGeneric);
+  EXPECT_FALSE(IsCompressedBySeal(generic, 1100));
+}
+
+}  // namespace
+}  // namespace quire::cpu
