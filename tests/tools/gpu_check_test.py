@@ -140,8 +140,31 @@ class GpuCheckTest(unittest.TestCase):
         code, text, _ = self.check("--only", "tests")
         self.assertEqual(code, 1)
         for tool in ("memcheck", "racecheck", "initcheck"):
-            self.assertRegex(text, rf"{tool}-rope_test +0 passed +1 failed .*nothing ran")
-            self.assertRegex(text, rf"{tool}-sampler_test +1 passed +0 failed")
+            self.assertRegex(text, rf"{tool}-rope_test-0 +0 passed +1 failed .*nothing ran")
+            self.assertRegex(text, rf"{tool}-sampler_test-0 +1 passed +0 failed")
+
+    def test_the_sanitizer_alone_runs_every_program_with_cuda_tests_in_shards(self):
+        self.program("fakes/compute-sanitizer", "#!/bin/sh\n"
+                     "while [ ! -x \"$1\" ]; do shift; done\nexec \"$@\"\n")
+        listing = "case \"$*\" in *--gtest_list_tests*) printf 'Suite.\\n'; for t in {}; do echo \"  $t\"; done; exit;; esac\n"
+        shard = "echo \"shard $GTEST_SHARD_INDEX of $GTEST_TOTAL_SHARDS $*\"\n"
+        self.gtest("many", listing.format("1 2 3 4 5 6 7 8") + shard + PASSING)
+        self.gtest("decoder_golden", listing.format("1") + shard + PASSING)
+        self.gtest("skipping", listing.format("1") + "echo '[  PASSED  ] 0 tests.'; echo '[  SKIPPED ] 1 test.'")
+        self.gtest("cpu", listing.format("") + "exit 1")
+        self.gtest("cuda_device", listing.format("1") + "exit 1")  # makes errors on purpose
+        code, text, result = self.check("--only", "sanitizer")
+        self.assertEqual(code, 0, text)
+        self.assertEqual(result["tests"], {"passed": 3 * (6 + 1), "failed": 0, "skipped": 3})
+        logs = self.folder / "out/logs"
+        self.assertIn("shard 5 of 6", (logs / "racecheck-many_test-5.log").read_text())
+        self.assertIn("*Float32*Cuda*", (logs / "initcheck-decoder_golden_test-0.log").read_text())
+
+    def test_a_sanitizer_without_any_cuda_test_is_a_failure(self):
+        self.program("fakes/compute-sanitizer", "#!/bin/sh\nexit 0\n")
+        code, text, _ = self.check("--only", "sanitizer")
+        self.assertEqual(code, 1)
+        self.assertIn("no program has tests for CUDA", text)
 
     def test_a_figure_that_cannot_be_measured_is_null_with_its_reason(self):
         code, text, result = self.check("--only", "figures", broken="timeline make-checkpoint")
