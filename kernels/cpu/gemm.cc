@@ -116,14 +116,10 @@ struct Gemm::Block {
 // A panel as the tiles read it.
 struct Gemm::Panel {
   const char* weights;  // packed, or compressed
-  bool is_compressed;
-  bool expands;       // several passes read it: some steps at a time are expanded for all of them
-  const char* ahead;  // the passes fetch from here on,
-  int lines_a_step;   // so many cache lines a step each
-
-  const CompressedPanel& compressed() const {
-    return *reinterpret_cast<const CompressedPanel*>(weights);
-  }
+  const TileFn* tiles;  // by number of rows
+  bool expands;         // several passes read it: some steps at a time are expanded for all of them
+  const char* ahead;    // the passes fetch from here on,
+  int lines_a_step;     // so many cache lines a step each
 };
 
 Gemm::Gemm(Isa isa) : kernel_(GemmKernelFor(isa)) {}
@@ -199,9 +195,12 @@ Gemm::Panel Gemm::OpenPanel(const Block& block, int64_t panel, int64_t first_til
   for (int64_t tile = first_tile; tile < last_tile; ++tile) {
     num_passes += kernel_.num_passes[block.TileRows(tile)];
   }
+  const bool expands = is_compressed && num_passes > 1;
   return {.weights = weights,
-          .is_compressed = is_compressed,
-          .expands = is_compressed && num_passes > 1,
+          .tiles = is_compressed && !expands      ? kernel_.compressed
+                   : weight.dtype == DType::kBF16 ? kernel_.bf16
+                                                  : kernel_.f32,
+          .expands = expands,
           .ahead = panel_ends ? weights + panel_bytes : weights,
           .lines_a_step = static_cast<int>(CeilDiv<int64_t>(step_bytes / 64, num_passes))};
 }
@@ -210,22 +209,30 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel_index, int64_t first_
                          int64_t last_tile) const {
   alignas(64) char expanded[kExpandedSteps * kStepBytes];
   alignas(64) float sums[kMaxTilesPerItem * kTileFloats];
+  alignas(64) float bias[kPanelFeatures];
+  const LinearWeight& weight = *block.args.weight;
+  const int64_t first_col = panel_index * kPanelFeatures;
+  BiasOfPanel(block.args.bias, first_col, std::min(kPanelFeatures, weight.out_features - first_col),
+              bias);
   Panel panel = OpenPanel(block, panel_index, first_tile, last_tile);
   const bool has_few_tiles = last_tile - first_tile <= kFewTiles;
   const int64_t steps_at_a_time = !panel.expands  ? block.num_steps
                                   : has_few_tiles ? kExpandedStepsOfFew
                                                   : kExpandedSteps;
   ExceptionRange exceptions = {};
-  if (panel.expands) exceptions = panel.compressed().Exceptions(block.num_steps);
+  if (panel.expands) {
+    exceptions = CompressedPanelOf(weight, panel_index).Exceptions(block.num_steps);
+  }
   for (int64_t begin = 0; begin < block.num_steps; begin += steps_at_a_time) {
     const int64_t end = std::min(begin + steps_at_a_time, block.num_steps);
     if (panel.expands) {
-      kernel_.expand(panel.compressed(), begin, end, &exceptions, expanded);
+      kernel_.expand(CompressedPanelOf(weight, panel_index), begin, end, &exceptions, expanded);
     }
     for (int64_t tile = first_tile; tile < last_tile; ++tile) {
-      float* const out = sums + (tile - first_tile) * kTileFloats;
+      // A tile that is done in one go needs no place of its own.
+      float* const out = panel.expands ? sums + (tile - first_tile) * kTileFloats : sums;
       MultiplyTile(block, tile, begin, end, panel.expands ? expanded : panel.weights, panel, out);
-      if (end == block.num_steps) StoreTile(block, tile, panel_index, out);
+      if (end == block.num_steps) StoreTile(block, tile, first_col, bias, out);
     }
   }
 }
@@ -234,12 +241,7 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel_index, int64_t first_
 void Gemm::MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t end,
                         const char* weights, Panel& panel, float* sums) const {
   const int64_t num_rows = block.TileRows(tile);
-  const bool is_bf16 = block.args.weight->dtype == DType::kBF16;
-  const bool is_compressed = panel.is_compressed && !panel.expands;
-  const TileFn multiply = is_compressed ? kernel_.compressed[num_rows]
-                          : is_bf16     ? kernel_.bf16[num_rows]
-                                        : kernel_.f32[num_rows];
-  multiply(
+  panel.tiles[num_rows](
       {.activations = packed_.data() + block.TileOffset(tile) + begin * num_rows * block.step_words,
        .panel = weights,
        .prefetch = panel.ahead,
@@ -250,12 +252,10 @@ void Gemm::MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t
   panel.ahead += kernel_.num_passes[num_rows] * (end - begin) * panel.lines_a_step * 64;
 }
 
-void Gemm::StoreTile(const Block& block, int64_t tile, int64_t panel, const float* sums) const {
+void Gemm::StoreTile(const Block& block, int64_t tile, int64_t first_col, const float* bias,
+                     const float* sums) const {
   const LinearArgs& args = block.args;
-  const int64_t first_col = panel * kPanelFeatures;
   const int64_t num_cols = std::min(kPanelFeatures, args.weight->out_features - first_col);
-  alignas(64) float bias[kPanelFeatures];
-  BiasOfPanel(args.bias, first_col, num_cols, bias);
   const bool to_f32 = args.out.dtype() == DType::kF32;
   const StoreFn store = to_f32 ? kernel_.store_f32 : kernel_.store_bf16;
   const int64_t out_offset =

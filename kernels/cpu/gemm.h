@@ -34,7 +34,8 @@ class Gemm {
   Panel OpenPanel(const Block& block, int64_t panel, int64_t first_tile, int64_t last_tile) const;
   void MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t end,
                     const char* weights, Panel& panel, float* sums) const;
-  void StoreTile(const Block& block, int64_t tile, int64_t panel, const float* sums) const;
+  void StoreTile(const Block& block, int64_t tile, int64_t first_col, const float* bias,
+                 const float* sums) const;
 
   const GemmKernel& kernel_;
   // Packed activations of one block of rows; grows to the largest shape seen.

@@ -80,11 +80,7 @@ void CompressedTile(const TileArgs& args) {
   const typename V::Expander expander(panel);
   ExceptionRange exceptions = panel.Exceptions(args.num_steps);
   Accumulators<V, kRows, kVectors> acc;
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-    for (int c = 0; c < kVectors; ++c) acc.v[r][c] = V::Zero();
-  }
+  acc.Open(args.add, args.out);
   const char* x = static_cast<const char*>(args.activations);
   const char* weights = panel.Step(0);
   for (int64_t step = 0;; ++step) {
@@ -99,22 +95,11 @@ void CompressedTile(const TileArgs& args) {
     alignas(64) char expanded[kStepBytes];
     ExpandStep<V>(weights, expander, expanded);
     PatchStep(&exceptions, expanded);
-    if constexpr (V::kBf16Pairs) {
-      AddProducts<PairProduct<V>, kValueBytes>(x, expanded, acc);
-    } else {
-      AddProducts<EvenProduct<V>, kValueBytes>(x, expanded, acc);
-      AddProducts<OddProduct<V>, kValueBytes>(x + sizeof(float), expanded, acc);
-    }
+    AddPairs<kValueBytes>(x, expanded, acc);
     x += kRows * kValueBytes;
     weights += kCompressedStepBytes;
   }
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-    for (int c = 0; c < kVectors; ++c) {
-      V::Store(args.out + r * kPanelFeatures + c * V::kLanes, acc.v[r][c]);
-    }
-  }
+  acc.Store(args.out);
 }
 
 }  // namespace

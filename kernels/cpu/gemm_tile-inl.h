@@ -55,9 +55,31 @@ struct PairProduct {
   }
 };
 
+// The sums of a tile's columns, whose first is at `out` of rows of kPanelFeatures.
 template <class V, int kRows, int kVectors>
 struct Accumulators {
   typename V::Floats v[kRows][kVectors];
+
+  // Zeros, or what is at `out` already.
+  inline __attribute__((always_inline)) void Open(bool add, const float* out) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int c = 0; c < kVectors; ++c) {
+        v[r][c] = add ? V::Load(out + r * kPanelFeatures + c * V::kLanes) : V::Zero();
+      }
+    }
+  }
+
+  inline __attribute__((always_inline)) void Store(float* out) const {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int c = 0; c < kVectors; ++c) {
+        V::Store(out + r * kPanelFeatures + c * V::kLanes, v[r][c]);
+      }
+    }
+  }
 };
 
 // Adds the products of each row's activation, kStride bytes apart, and the vectors of weights.
@@ -75,6 +97,18 @@ inline __attribute__((always_inline)) void AddProducts(const char* x, const char
   }
 }
 
+// The same for a step of bfloat16 pairs, kStride bytes of activations a row.
+template <int kStride, class V, int kRows, int kVectors>
+inline __attribute__((always_inline)) void AddPairs(const char* x, const char* weights,
+                                                    Accumulators<V, kRows, kVectors>& acc) {
+  if constexpr (V::kBf16Pairs) {
+    AddProducts<PairProduct<V>, kStride>(x, weights, acc);
+  } else {  // one after the other: half the registers for weights
+    AddProducts<EvenProduct<V>, kStride>(x, weights, acc);
+    AddProducts<OddProduct<V>, kStride>(x + sizeof(float), weights, acc);
+  }
+}
+
 enum class Elements { kF32, kBf16 };
 
 // One tile, see TileArgs. The columns are done in as many passes over the panel as the registers
@@ -88,14 +122,7 @@ void Tile(const TileArgs& args) {
   const char* fetch = static_cast<const char*>(args.prefetch);
   for (int column = 0; column < kPanelFeatures; column += kVectors * V::kLanes) {
     Accumulators<V, kRows, kVectors> acc;
-    float* const out = args.out + column;
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-      for (int c = 0; c < kVectors; ++c) {
-        acc.v[r][c] = args.add ? V::Load(out + r * kPanelFeatures + c * V::kLanes) : V::Zero();
-      }
-    }
+    acc.Open(args.add, args.out + column);
     const char* x = static_cast<const char*>(args.activations);
     const char* weights = static_cast<const char*>(args.panel) + column * sizeof(float);
     for (int64_t step = 0; step < args.num_steps; ++step) {
@@ -105,22 +132,13 @@ void Tile(const TileArgs& args) {
       }
       if constexpr (kElements == Elements::kF32) {
         AddProducts<FloatProduct<V>, kValueBytes>(x, weights, acc);
-      } else if constexpr (V::kBf16Pairs) {
-        AddProducts<PairProduct<V>, kValueBytes>(x, weights, acc);
-      } else {  // one after the other: half the registers for weights
-        AddProducts<EvenProduct<V>, kValueBytes>(x, weights, acc);
-        AddProducts<OddProduct<V>, kValueBytes>(x + sizeof(float), weights, acc);
+      } else {
+        AddPairs<kValueBytes>(x, weights, acc);
       }
       x += kRows * kValueBytes;
       weights += kStepBytes;
     }
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-      for (int c = 0; c < kVectors; ++c) {
-        V::Store(out + r * kPanelFeatures + c * V::kLanes, acc.v[r][c]);
-      }
-    }
+    acc.Store(args.out + column);
   }
 }
 

@@ -119,7 +119,7 @@ void BpeModel::IndexSymbols() {
     const uint8_t value = static_cast<uint8_t>(byte);
     byte_ids_[byte] = options_.is_byte_level ? vocabulary_.Find(ByteLevelChar(value))
                                              : vocabulary_.Find(ByteToken(value));
-    if (byte_ids_[byte] != kNoToken) continue;
+    if (!options_.is_byte_level || byte_ids_[byte] != kNoToken) continue;
     // Unknown bytes may become one token.
     for (size_t other = 0; other < byte_ids_.size(); ++other) {
       joins_.set(JoinIndex(value, other)).set(JoinIndex(other, value));

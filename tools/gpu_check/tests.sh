@@ -113,7 +113,8 @@ run_python_tests() {
 # Tests of operations and models under NVIDIA's compute-sanitizer, which runs them tens of times slower: a selection, or
 # with --only sanitizer every program that has tests for CUDA. A program's tests run in a few processes side by side.
 run_sanitizer() {
-  local tool test shard num_shards sanitizer name limit end
+  local tool test shard sanitizer limit end
+  local -A num_shards=()
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
   say "compute-sanitizer"
   if [ -z "$sanitizer" ]; then
@@ -124,6 +125,7 @@ run_sanitizer() {
   limit=$(at_most 150)
   [ "$quick" = yes ] && tools=memcheck tests="rope_test sampler_test"
   [ "$only" = sanitizer ] && limit=$(seconds_left) tests=$(programs_for_sanitizer)
+  for test in $tests; do num_shards[$test]=$(shards_for_sanitizer "$test"); done
   if [ "$limit" -lt 10 ]; then
     skip sanitizer "no time left"
     return
@@ -133,11 +135,10 @@ run_sanitizer() {
   end=$((SECONDS + limit))
   for tool in $tools; do
     for test in $tests; do
-      num_shards=$(shards_for_sanitizer "$test")
-      for ((shard = 0; shard < num_shards; shard++)); do
+      for ((shard = 0; shard < num_shards[$test]; shard++)); do
         wait_for_place 12
         limit=$((end > SECONDS ? end - SECONDS : 1))
-        in_background "$tool-$test-$shard" "$limit" env GTEST_TOTAL_SHARDS="$num_shards" GTEST_SHARD_INDEX="$shard" \
+        in_background "$tool-$test-$shard" "$limit" env GTEST_TOTAL_SHARDS="${num_shards[$test]}" GTEST_SHARD_INDEX="$shard" \
           "$bin/with-libraries" "$sanitizer" --tool "$tool" --error-exitcode 99 --print-limit 5 \
           "$root/libexec/tests/$test" --gtest_filter="$(filter_for_sanitizer "$tool" "$test")" --gtest_brief=1
       done
@@ -146,8 +147,7 @@ run_sanitizer() {
   wait
   for tool in $tools; do
     for test in $tests; do
-      num_shards=$(shards_for_sanitizer "$test")
-      for ((shard = 0; shard < num_shards; shard++)); do count_sanitizer "$tool-$test-$shard"; done
+      for ((shard = 0; shard < num_shards[$test]; shard++)); do count_sanitizer "$tool-$test-$shard"; done
     done
   done
 }
