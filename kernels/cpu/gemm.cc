@@ -118,8 +118,7 @@ struct Gemm::Panel {
   const char* weights;  // packed, or compressed
   const TileFn* tiles;  // by number of rows
   bool expands;         // several passes read it: some steps at a time are expanded for all of them
-  const char* ahead;    // the passes fetch from here on,
-  int lines_a_step;     // so many cache lines a step each
+  Prefetch prefetch;    // the panel that this thread is to read next
 };
 
 Gemm::Gemm(Isa isa) : kernel_(GemmKernelFor(isa)) {}
@@ -176,37 +175,40 @@ void Gemm::Multiply(const Block& block, ThreadPool& pool) const {
       const int64_t group = item % num_groups;
       const int64_t first_tile = group * tiles_per_group;
       const int64_t last_tile = std::min(first_tile + tiles_per_group, block.num_tiles);
-      MultiplyPanel(block, item / num_groups, first_tile, last_tile);
+      // Each thread takes every so manieth chunk while none is held up.
+      const int64_t next_item = item + 1 < end ? item + 1 : end + (pool.num_threads() - 1) * grain;
+      MultiplyPanel(block, item / num_groups, first_tile, last_tile, next_item / num_groups);
     }
   });
 }
 
 Gemm::Panel Gemm::OpenPanel(const Block& block, int64_t panel, int64_t first_tile,
-                            int64_t last_tile) const {
+                            int64_t last_tile, int64_t next_panel) const {
   const LinearWeight& weight = *block.args.weight;
   const bool is_compressed = weight.compressed_bytes != 0;
   const int64_t step_bytes = is_compressed ? kCompressedStepBytes : kStepBytes;
   const int64_t panel_bytes =
       is_compressed ? CompressedPanelBytes(weight) : block.num_steps * kStepBytes;
-  const char* weights = static_cast<const char*>(weight.data) + panel * panel_bytes;
-  // The next panel is fetched in equal parts by all passes over this one.
-  const bool panel_ends = last_tile == block.num_tiles && panel + 1 < NumPanels(weight);
-  int64_t num_passes = 0;
+  const char* const data = static_cast<const char*>(weight.data);
+  int num_passes = 0;
   for (int64_t tile = first_tile; tile < last_tile; ++tile) {
     num_passes += kernel_.num_passes[block.TileRows(tile)];
   }
   const bool expands = is_compressed && num_passes > 1;
-  return {.weights = weights,
+  const bool fetches = next_panel != panel && next_panel < NumPanels(weight);
+  return {.weights = data + panel * panel_bytes,
           .tiles = is_compressed && !expands      ? kernel_.compressed
                    : weight.dtype == DType::kBF16 ? kernel_.bf16
                                                   : kernel_.f32,
           .expands = expands,
-          .ahead = panel_ends ? weights + panel_bytes : weights,
-          .lines_a_step = static_cast<int>(CeilDiv<int64_t>(step_bytes / 64, num_passes))};
+          .prefetch = {.next = data + next_panel * panel_bytes,
+                       .lines = fetches ? static_cast<int>(step_bytes / 64) : 0,
+                       .num_passes = num_passes,
+                       .pass = 0}};
 }
 
 void Gemm::MultiplyPanel(const Block& block, int64_t panel_index, int64_t first_tile,
-                         int64_t last_tile) const {
+                         int64_t last_tile, int64_t next_panel) const {
   alignas(64) char expanded[kExpandedSteps * kStepBytes];
   alignas(64) float sums[kMaxTilesPerItem * kTileFloats];
   alignas(64) float bias[kPanelFeatures];
@@ -214,7 +216,7 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel_index, int64_t first_
   const int64_t first_col = panel_index * kPanelFeatures;
   BiasOfPanel(block.args.bias, first_col, std::min(kPanelFeatures, weight.out_features - first_col),
               bias);
-  Panel panel = OpenPanel(block, panel_index, first_tile, last_tile);
+  Panel panel = OpenPanel(block, panel_index, first_tile, last_tile, next_panel);
   const bool has_few_tiles = last_tile - first_tile <= kFewTiles;
   const int64_t steps_at_a_time = !panel.expands  ? block.num_steps
                                   : has_few_tiles ? kExpandedStepsOfFew
@@ -225,6 +227,7 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel_index, int64_t first_
   }
   for (int64_t begin = 0; begin < block.num_steps; begin += steps_at_a_time) {
     const int64_t end = std::min(begin + steps_at_a_time, block.num_steps);
+    panel.prefetch.pass = 0;
     if (panel.expands) {
       kernel_.expand(CompressedPanelOf(weight, panel_index), begin, end, &exceptions, expanded);
     }
@@ -244,12 +247,13 @@ void Gemm::MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t
   panel.tiles[num_rows](
       {.activations = packed_.data() + block.TileOffset(tile) + begin * num_rows * block.step_words,
        .panel = weights,
-       .prefetch = panel.ahead,
-       .prefetch_lines = panel.lines_a_step,
+       .prefetch = panel.prefetch,
        .num_steps = end - begin,
        .add = begin > 0,
        .out = sums});
-  panel.ahead += kernel_.num_passes[num_rows] * (end - begin) * panel.lines_a_step * 64;
+  for (int pass = 0; pass < kernel_.num_passes[num_rows]; ++pass) {
+    panel.prefetch.Advance(end - begin);
+  }
 }
 
 void Gemm::StoreTile(const Block& block, int64_t tile, int64_t first_col, const float* bias,

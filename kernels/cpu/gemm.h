@@ -29,9 +29,11 @@ class Gemm {
   void PackActivations(const Block& block, ThreadPool& pool);
   void PackTile(const Block& block, int64_t tile);
   void Multiply(const Block& block, ThreadPool& pool) const;
-  void MultiplyPanel(const Block& block, int64_t panel, int64_t first_tile,
-                     int64_t last_tile) const;
-  Panel OpenPanel(const Block& block, int64_t panel, int64_t first_tile, int64_t last_tile) const;
+  // next_panel: the panel to fetch meanwhile.
+  void MultiplyPanel(const Block& block, int64_t panel, int64_t first_tile, int64_t last_tile,
+                     int64_t next_panel) const;
+  Panel OpenPanel(const Block& block, int64_t panel, int64_t first_tile, int64_t last_tile,
+                  int64_t next_panel) const;
   void MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t end,
                     const char* weights, Panel& panel, float* sums) const;
   void StoreTile(const Block& block, int64_t tile, int64_t first_col, const float* bias,

@@ -9,15 +9,30 @@
 
 namespace quire::cpu {
 
+// What several passes over a panel fetch into the L2 cache meanwhile: `lines` cache lines a step,
+// which are shared out among `num_passes` passes.
+struct Prefetch {
+  const char* next;
+  int lines;
+  int num_passes;
+  int pass;  // that is next
+
+  // Lines a step for the next pass.
+  int LinesOfPass() const { return (pass + 1) * lines / num_passes - pass * lines / num_passes; }
+  void Advance(int64_t num_steps) {
+    next += num_steps * LinesOfPass() * 64;
+    ++pass;
+  }
+};
+
 // One tile: the products of num_rows packed rows of activations with one panel of weights.
 // Activations are packed step by step: the values of row 0, row 1, ... of the tile for step 0, then
 // for step 1. float32: one float each; bfloat16: the pair of a step, as two bfloat16 or two floats
 // (GemmKernel::bf16_pairs).
 struct TileArgs {
   const void* activations;
-  const void* panel;     // packed, or a CompressedPanel
-  const void* prefetch;  // where to begin to fetch into the L2 cache,
-  int prefetch_lines;    // so many cache lines a step and pass; not with a single pass
+  const void* panel;  // packed, or a CompressedPanel
+  Prefetch prefetch;  // not with a single pass
   int64_t num_steps;
   bool add;    // to what `out` holds from the steps before
   float* out;  // [num_rows, kPanelFeatures]

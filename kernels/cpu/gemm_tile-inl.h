@@ -119,16 +119,17 @@ void Tile(const TileArgs& args) {
   constexpr int kValueBytes = kElements == Elements::kBf16 && !V::kBf16Pairs ? 8 : 4;
   // One pass over the panel reads memory in order, which the processor foresees. Several passes
   // would leave the memory idle in all but the first, so each fetches a part of the next panel.
-  const char* fetch = static_cast<const char*>(args.prefetch);
+  Prefetch prefetch = args.prefetch;
   for (int column = 0; column < kPanelFeatures; column += kVectors * V::kLanes) {
     Accumulators<V, kRows, kVectors> acc;
     acc.Open(args.add, args.out + column);
     const char* x = static_cast<const char*>(args.activations);
     const char* weights = static_cast<const char*>(args.panel) + column * sizeof(float);
+    const char* fetch = prefetch.next;
+    const int num_lines = prefetch.LinesOfPass();
     for (int64_t step = 0; step < args.num_steps; ++step) {
       if constexpr (NumPasses<V>(kRows) > 1) {
-        for (int i = 0; i < args.prefetch_lines; ++i) __builtin_prefetch(fetch + 64 * i, 0, 2);
-        fetch += 64 * args.prefetch_lines;
+        for (int i = 0; i < num_lines; ++i, fetch += 64) __builtin_prefetch(fetch, 0, 2);
       }
       if constexpr (kElements == Elements::kF32) {
         AddProducts<FloatProduct<V>, kValueBytes>(x, weights, acc);
@@ -139,6 +140,7 @@ void Tile(const TileArgs& args) {
       weights += kStepBytes;
     }
     acc.Store(args.out + column);
+    prefetch.Advance(args.num_steps);
   }
 }
 

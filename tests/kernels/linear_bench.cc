@@ -1,6 +1,7 @@
 // Linear on this machine against what bounds it: for few rows the DRAM read bandwidth, for many
 // oneDNN's matrix product, both measured in the same run. Prints one line per layer shape of
-// Qwen3-0.6B, number of rows and dtype. Usage: linear_bench [num_threads] [isa] [dtype]
+// Qwen3-0.6B, number of rows and kind of weights.
+// Usage: linear_bench [num_threads] [isa] [float32 | bfloat16 | compressed]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/cpu/compression.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/host_info.h"
@@ -92,44 +94,73 @@ struct Shape {
   int64_t n, k;
 };
 
-void RunShape(CpuDevice& device, Gemm& gemm, DType dtype, const Shape& shape, int64_t m,
+struct WeightKind {
+  const char* name;
+  DType dtype;
+  bool is_compressed;
+};
+
+constexpr WeightKind kWeightKinds[] = {{"bfloat16", DType::kBF16, false},
+                                       {"compressed", DType::kBF16, true},
+                                       {"float32", DType::kF32, false}};
+
+// Random copies of a weight, one after the other.
+std::vector<LinearWeight> MakeWeights(CpuDevice& device, const WeightKind& kind, const Shape& shape,
+                                      char* data, int64_t num_copies) {
+  std::vector<LinearWeight> weights;
+  for (int64_t i = 0; i < num_copies; ++i) {
+    LinearWeight& weight = weights.emplace_back(
+        LinearWeight{.data = data + i * PackedBytes(shape.n, shape.k, kind.dtype),
+                     .dtype = kind.dtype,
+                     .out_features = shape.n,
+                     .in_features = shape.k});
+    FillNormal(weight, {.seed = static_cast<uint64_t>(i), .tensor_id = 0, .stddev = 0.02f},
+               device.pool());
+    if (kind.is_compressed) Compress(weight, device.pool());
+  }
+  return weights;
+}
+
+// Of float32 where oneDNN has no bfloat16.
+std::unique_ptr<OneDnnMatmul> MakePeer(DType dtype, int64_t m, int64_t n, int64_t k,
+                                       int num_weights) {
+  try {
+    return std::make_unique<OneDnnMatmul>(dtype, m, n, k, num_weights);
+  } catch (const dnnl::error&) {
+    return std::make_unique<OneDnnMatmul>(DType::kF32, m, n, k, num_weights);
+  }
+}
+
+void RunShape(CpuDevice& device, Gemm& gemm, const WeightKind& kind, const Shape& shape, int64_t m,
               double dram_rate) {
+  const DType dtype = kind.dtype;
   const int64_t weight_bytes = PackedBytes(shape.n, shape.k, dtype);
   const int64_t num_copies = CeilDiv(kColdBytes, weight_bytes);
-  const DeviceBuffer weights = AllocateOrExit(device, num_copies * weight_bytes);
+  const DeviceBuffer buffer = AllocateOrExit(device, num_copies * weight_bytes);
+  const std::vector<LinearWeight> weights =
+      MakeWeights(device, kind, shape, buffer.as<char>(), num_copies);
   const DeviceBuffer x_buffer = AllocateOrExit(device, m * shape.k * DTypeBytes(dtype));
   const DeviceBuffer out_buffer = AllocateOrExit(device, m * shape.n * DTypeBytes(dtype));
   const Tensor x(x_buffer.data(), dtype, {m, shape.k}), out(out_buffer.data(), dtype, {m, shape.n});
-  std::memset(weights.data(), 0, weights.size_bytes());
   int64_t next = 0;
   const auto run_own = [&] {
     next = (next + 1) % num_copies;
-    const LinearWeight weight{.data = weights.as<char>() + next * weight_bytes,
-                              .dtype = dtype,
-                              .out_features = shape.n,
-                              .in_features = shape.k};
-    gemm.Linear({.x = x, .weight = &weight, .out = out}, device.pool());
+    gemm.Linear({.x = x, .weight = &weights[next], .out = out}, device.pool());
   };
-  double peer_seconds = 0, own_seconds = 0;
-  try {
-    OneDnnMatmul peer(dtype, m, shape.n, shape.k, static_cast<int>(num_copies));
-    const std::vector<double> seconds = BestSeconds({run_own, [&] { peer.Run(); }});
-    own_seconds = seconds[0];
-    peer_seconds = seconds[1];
-  } catch (const dnnl::error&) {  // no bfloat16 on this processor
-    own_seconds = BestSeconds({run_own})[0];
-  }
-  const double rate = static_cast<double>(shape.n * shape.k * DTypeBytes(dtype)) / own_seconds;
+  const std::unique_ptr<OneDnnMatmul> peer =
+      MakePeer(dtype, m, shape.n, shape.k, static_cast<int>(num_copies));
+  const std::vector<double> seconds = BestSeconds({run_own, [&] { peer->Run(); }});
+  const double own_seconds = seconds[0], peer_seconds = seconds[1];
+  const double rate = static_cast<double>(weights[0].size_bytes()) / own_seconds;
   const double gflops = 2e-9 * static_cast<double>(m * shape.n * shape.k);
   std::printf(
-      "%-9s %-8s M %4ld  %9.1f us  %6.1f GB/s = %.2f of DRAM  %7.1f GFLOP/s  oneDNN %7.1f"
+      "%-10s %-8s M %4ld  %9.1f us  %6.1f GB/s = %.2f of DRAM  %7.1f GFLOP/s  oneDNN %7.1f"
       "  ratio %.2f\n",
-      DTypeName(dtype), shape.name, static_cast<long>(m), own_seconds * 1e6, rate * 1e-9,
-      rate / dram_rate, gflops / own_seconds, peer_seconds > 0 ? gflops / peer_seconds : 0.0,
-      peer_seconds / own_seconds);
+      kind.name, shape.name, static_cast<long>(m), own_seconds * 1e6, rate * 1e-9, rate / dram_rate,
+      gflops / own_seconds, gflops / peer_seconds, peer_seconds / own_seconds);
 }
 
-void RunAll(int num_threads, Isa isa, const std::string& dtype_filter) {
+void RunAll(int num_threads, Isa isa, const std::string& kind_filter) {
   CpuDevice device(num_threads, isa);
   Gemm gemm(isa);
   std::printf("%s, %d threads\n", device.info().name.c_str(), num_threads);
@@ -140,12 +171,12 @@ void RunAll(int num_threads, Isa isa, const std::string& dtype_filter) {
                           {"gate_up", 6144, 1024},
                           {"down", 1024, 3072},
                           {"lm_head", 151936, 1024}};
-  for (DType dtype : {DType::kBF16, DType::kF32}) {
-    if (!dtype_filter.empty() && DTypeName(dtype) != dtype_filter) continue;
+  for (const WeightKind& kind : kWeightKinds) {
+    if (!kind_filter.empty() && kind.name != kind_filter) continue;
     for (const Shape& shape : shapes) {
       for (int64_t m : {1, 2, 8, 16, 64, 512}) {
         if (shape.n > 100000 && m > 16) continue;  // the server asks for logits of few rows
-        RunShape(device, gemm, dtype, shape, m, dram_rate);
+        RunShape(device, gemm, kind, shape, m, dram_rate);
       }
     }
   }
@@ -157,10 +188,20 @@ void RunAll(int num_threads, Isa isa, const std::string& dtype_filter) {
 int main(int argc, char** argv) {
   using namespace quire::cpu;
   const int num_threads = argc > 1 ? std::atoi(argv[1]) : 0;
-  Isa isa = BestIsa();
-  for (Isa candidate : kAllIsas) {
-    if (argc > 2 && std::string(IsaName(candidate)) == argv[2]) isa = candidate;
+  const std::string isa_name = argc > 2 ? argv[2] : std::string(IsaName(BestIsa()));
+  const std::string kind_filter = argc > 3 ? argv[3] : "";
+  const auto isa = std::find_if(std::begin(kAllIsas), std::end(kAllIsas),
+                                [&](Isa candidate) { return IsaName(candidate) == isa_name; });
+  const bool kind_is_known =
+      kind_filter.empty() ||
+      std::any_of(std::begin(kWeightKinds), std::end(kWeightKinds),
+                  [&](const auto& kind) { return kind.name == kind_filter; });
+  if (isa == std::end(kAllIsas) || !kind_is_known) {
+    std::fprintf(stderr,
+                 "usage: linear_bench [num_threads] [generic | avx2 | avx512 | avx512_bf16]"
+                 " [bfloat16 | compressed | float32]\n");
+    return 64;
   }
-  RunAll(num_threads > 0 ? num_threads : NumUsableCpus(), isa, argc > 3 ? argv[3] : "");
+  RunAll(num_threads > 0 ? num_threads : NumUsableCpus(), *isa, kind_filter);
   return 0;
 }
