@@ -4,7 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/base/check.h"
@@ -15,52 +15,59 @@ namespace quire::cpu {
 namespace {
 
 constexpr int kStepElements = static_cast<int>(kStepBytes) / 2;
-constexpr int kNumCodes = 16;      // 0 is the exponent 0 (zeros), 1 to 15 are those above `base`
+constexpr int kNumCodes = 16;      // a sign and one of eight upper bytes without it
 constexpr int kExceptionRoom = 2;  // at most one exception for so many steps, 256 weights
 
-int Exponent(uint16_t bits) { return bits >> 7 & 0xFF; }
-
-// The code of an exponent; kNumCodes and above for an exception.
-int CodeOf(int exponent, int base) {
-  if (exponent == 0) return 0;
-  return exponent > base && exponent < base + kNumCodes ? exponent - base : kNumCodes;
-}
+// By upper byte; kNumCodes for an exception.
+using CodeTable = std::array<uint8_t, 256>;
 
 struct PanelPlan {
-  int base;
+  std::array<uint8_t, 16> upper;  // CompressedPanel::upper
   int64_t num_exceptions;
 };
 
-// The base that leaves the fewest exceptions.
+// The upper bytes that leave the fewest exceptions.
 PanelPlan PlanPanel(const uint16_t* weights, int64_t num_weights) {
-  // Neighbours share an exponent often: four counters keep one addition from waiting for another.
-  std::array<std::array<uint32_t, 256>, 4> counts = {};
-  for (int64_t i = 0; i < num_weights; ++i) ++counts[i % 4][Exponent(weights[i])];
-  std::array<int64_t, 256> count;
-  for (int e = 0; e < 256; ++e) {
-    count[e] = int64_t{counts[0][e]} + counts[1][e] + counts[2][e] + counts[3][e];
+  // Neighbours are alike often: four counters keep one addition from waiting for another.
+  std::array<std::array<uint32_t, 128>, 4> counts = {};
+  for (int64_t i = 0; i < num_weights; ++i) ++counts[i % 4][weights[i] >> 8 & 0x7F];
+  std::array<std::pair<int64_t, uint8_t>, 128> ranked;
+  for (int upper = 0; upper < 128; ++upper) {
+    const int64_t count =
+        int64_t{counts[0][upper]} + counts[1][upper] + counts[2][upper] + counts[3][upper];
+    ranked[upper] = {-count, static_cast<uint8_t>(upper)};
   }
-  PanelPlan best = {.base = 0, .num_exceptions = num_weights};
-  for (int base = 0; base + kNumCodes <= 256; ++base) {
-    int64_t covered = count[0];
-    for (int e = base + 1; e < base + kNumCodes; ++e) covered += count[e];
-    if (num_weights - covered < best.num_exceptions) best = {base, num_weights - covered};
+  std::partial_sort(ranked.begin(), ranked.begin() + kNumCodes / 2, ranked.end());
+  PanelPlan plan = {.upper = {}, .num_exceptions = num_weights};
+  for (int code = 0; code < kNumCodes / 2; ++code) {
+    const auto [count, upper] = ranked[code];
+    plan.upper[code] = upper;
+    plan.upper[code + kNumCodes / 2] = upper | 0x80;
+    plan.num_exceptions += count;
   }
-  return best;
+  return plan;
 }
 
-void CompressStep(const uint16_t* in, int base, int32_t step, char* out,
-                  std::vector<WeightException>* exceptions) {
-  uint8_t rest[kStepElements];
-  uint8_t codes[kStepElements];
-  int greatest = 0;
-  for (int i = 0; i < kStepElements; ++i) {
-    const int code = CodeOf(Exponent(in[i]), base);
-    rest[i] = static_cast<uint8_t>((in[i] >> 8 & 0x80) | (in[i] & 0x7F));
-    codes[i] = static_cast<uint8_t>(code);
-    greatest = std::max(greatest, code);
+CodeTable CodesOf(const PanelPlan& plan) {
+  CodeTable codes;
+  codes.fill(kNumCodes);
+  for (int code = 0; code < kNumCodes; ++code) {
+    codes[plan.upper[code]] = static_cast<uint8_t>(code);
   }
-  if (greatest >= kNumCodes) {
+  return codes;
+}
+
+void CompressStep(const uint16_t* in, const CodeTable& code_of, int32_t step, char* out,
+                  std::vector<WeightException>* exceptions) {
+  uint8_t lower[kStepElements];
+  uint8_t codes[kStepElements];
+  int all = 0;
+  for (int i = 0; i < kStepElements; ++i) {
+    lower[i] = static_cast<uint8_t>(in[i]);
+    codes[i] = code_of[in[i] >> 8];
+    all |= codes[i];
+  }
+  if (all >= kNumCodes) {
     for (int i = 0; i < kStepElements; ++i) {
       if (codes[i] < kNumCodes) continue;
       exceptions->push_back({step, static_cast<uint16_t>(i), in[i]});
@@ -70,7 +77,7 @@ void CompressStep(const uint16_t* in, int base, int32_t step, char* out,
   // Eight elements at a time, which stay together.
   for (int vector = 0; vector < 2; ++vector) {
     for (int byte = 0; byte < 64; byte += 8) {
-      std::memcpy(out + 64 * vector + byte, rest + ElementAt(vector, byte), 8);
+      std::memcpy(out + 64 * vector + byte, lower + ElementAt(vector, byte), 8);
     }
   }
   for (int byte = 0; byte < 64; byte += 8) {
@@ -103,19 +110,17 @@ int64_t PanelBytes(int64_t num_steps, int64_t room) {
 }
 
 // Compresses the packed panel at `data` into its own beginning.
-void CompressPanel(char* data, int64_t num_steps, int base) {
+void CompressPanel(char* data, int64_t num_steps, const PanelPlan& plan) {
   std::vector<char> packed(data, data + num_steps * kStepBytes);
   std::vector<WeightException> exceptions;
   CompressedPanel header = {};
-  for (int code = 1; code < kNumCodes; ++code) {
-    header.high[code] = static_cast<uint8_t>((base + code) >> 1);
-    header.low[code] = static_cast<uint8_t>((base + code) << 7);
-  }
+  std::memcpy(header.upper, plan.upper.data(), sizeof(header.upper));
+  const CodeTable code_of = CodesOf(plan);
   char* out = data + sizeof(header);
   for (int64_t step = 0; step < num_steps; ++step) {
     uint16_t in[kStepElements];
     std::memcpy(in, packed.data() + step * kStepBytes, sizeof(in));
-    CompressStep(in, base, static_cast<int32_t>(step), out + step * kCompressedStepBytes,
+    CompressStep(in, code_of, static_cast<int32_t>(step), out + step * kCompressedStepBytes,
                  &exceptions);
   }
   header.num_exceptions = static_cast<int32_t>(exceptions.size());
@@ -147,7 +152,7 @@ void Compress(LinearWeight& weight, ThreadPool& pool) {
   if (room > num_steps / kExceptionRoom || panel_bytes > packed_bytes) return;
   pool.ParallelFor(num_panels, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t panel = begin; panel < end; ++panel) {
-      CompressPanel(data + panel * packed_bytes, num_steps, plans[panel].base);
+      CompressPanel(data + panel * packed_bytes, num_steps, plans[panel]);
     }
   });
   // Side by side: gaps would cost a third of the bandwidth.
@@ -167,10 +172,9 @@ void UnpackCompressedRow(const LinearWeight& weight, int64_t row, BFloat16* out)
   int byte = 0;
   while (ElementAt(vector, byte) != first_element) ++byte;
   const auto element = [&](const char* step, int b) {
-    const auto rest = static_cast<uint8_t>(step[64 * vector + b]);
+    const auto lower = static_cast<uint8_t>(step[64 * vector + b]);
     const int code = static_cast<uint8_t>(step[128 + b]) >> (4 * vector) & 0xF;
-    return static_cast<uint16_t>((panel.high[code] | (rest & 0x80)) << 8 |
-                                 (panel.low[code] | (rest & 0x7F)));
+    return static_cast<uint16_t>(panel.upper[code] << 8 | lower);
   };
   for (int64_t i = 0; i < weight.in_features; ++i) {
     out[i].bits = element(panel.Step(i / 2), byte + static_cast<int>(i % 2));

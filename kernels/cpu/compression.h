@@ -1,8 +1,8 @@
 // Lossless compression of packed bfloat16 weights to 12 bits each: a decode step on a CPU is bound
-// by reading them. Nearly all exponents of a panel lie within 15 values (that trained weights use a
-// fraction of their 8 bits is known: DFloat11, arXiv 2504.11651), so a 4-bit code stands for each,
-// and the few weights beyond are listed. Whoever multiplies expands them to the very bits that were
-// there.
+// by reading them. The upper byte of nearly all weights of a panel is one of 16, a sign and one of
+// eight pairs of neighbouring exponents (that trained weights use a fraction of their exponents is
+// known: DFloat11, arXiv 2504.11651), so a 4-bit code stands for it; the few weights beyond are
+// listed. Whoever multiplies expands them to the very bits that were there.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +29,11 @@ struct ExceptionRange {
 };
 
 // A panel of 64 output features: this, its steps, its exceptions in the order of their steps. A
-// step of 128 weights is two vectors of 64 bytes with a sign and a mantissa each, and 64 bytes of
-// codes: the lower four bits for the first vector, the upper ones for the second. Byte b of vector
-// v holds element ElementAt(v, b), so that interleaving the bytes of 128-bit lanes gives elements
-// in order.
+// step of 128 weights is two vectors of 64 lower bytes and 64 bytes of codes: the lower four bits
+// for the first vector, the upper ones for the second. Byte b of vector v holds element
+// ElementAt(v, b), so that interleaving the bytes of 128-bit lanes gives elements in order.
 struct alignas(64) CompressedPanel {
-  uint8_t high[16];  // by code: the upper byte's share of the exponent
-  uint8_t low[16];   // the lower byte's: its last bit
+  uint8_t upper[16];  // the upper byte by code
   int32_t num_exceptions;
 
   const char* Step(int64_t step) const;

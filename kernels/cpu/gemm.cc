@@ -13,11 +13,8 @@ namespace {
 
 constexpr int64_t kMaxBlockRows = 512;    // bounds the packed activations
 constexpr int64_t kMaxTilesPerItem = 19;  // a compressed panel is expanded once for these
-// Compressed weights are expanded some steps at a time: into the L1 cache for few tiles, into the
-// L2 cache for many, whose sums are put aside in between.
-constexpr int64_t kFewTiles = 3;
-constexpr int64_t kExpandedStepsOfFew = 64;
-constexpr int64_t kExpandedSteps = 256;
+constexpr int64_t kExpandedSteps =
+    512;  // of a compressed panel at a time: 128 KiB, in the L2 cache
 constexpr int64_t kTileFloats = kMaxTileRows * kPanelFeatures;
 constexpr int64_t kPackChunkBytes = 32 * 1024;  // packed activations per chunk: some 3 us
 constexpr int64_t kChunkBytes = 512 * 1024;  // weights per chunk, times tiles: some 15 us at least
@@ -113,15 +110,22 @@ struct Gemm::Block {
   int64_t TileOffset(int64_t tile) const { return TileBegin(tile) * num_steps * step_words; }
 };
 
-// A panel as the tiles read it.
+// A panel as the tiles read it. Of a compressed one that takes several passes the first tile leaves
+// some steps at a time as packed ones, for all further tiles.
 struct Gemm::Panel {
-  const char* weights;  // packed, or compressed
-  const TileFn* tiles;  // by number of rows
-  bool expands;         // several passes read it: some steps at a time are expanded for all of them
-  Prefetch prefetch;    // the panel that this thread is to read next
+  const char* weights;         // packed, or
+  CompressedSteps compressed;  // of a compressed panel
+  Prefetch prefetch;           // the panel that this thread is to read next
+};
+
+// What a thread needs for a panel. Too large for a stack frame that every panel opens.
+struct Gemm::Scratch {
+  alignas(64) char expanded[kExpandedSteps * kStepBytes];
+  alignas(64) float sums[kMaxTilesPerItem * kTileFloats];
 };
 
 Gemm::Gemm(Isa isa) : kernel_(GemmKernelFor(isa)) {}
+Gemm::~Gemm() = default;
 
 void Gemm::Linear(const LinearArgs& args, ThreadPool& pool) {
   const int64_t num_rows = args.x.dim(0);
@@ -163,23 +167,28 @@ void Gemm::PackTile(const Block& block, int64_t tile) {
   }
 }
 
-void Gemm::Multiply(const Block& block, ThreadPool& pool) const {
+void Gemm::Multiply(const Block& block, ThreadPool& pool) {
+  if (scratch_.size() < static_cast<size_t>(pool.num_threads()))
+    scratch_.resize(pool.num_threads());
   const LinearWeight& weight = *block.args.weight;
   const int64_t num_groups = CeilDiv(block.num_tiles, kMaxTilesPerItem);
   const int64_t tiles_per_group = CeilDiv(block.num_tiles, num_groups);
   const int64_t panel_bytes = block.num_steps * kStepBytes;
   const int64_t grain = std::max<int64_t>(1, kChunkBytes / (panel_bytes * tiles_per_group));
   // All groups of rows of a panel follow one another, while it is in the shared cache.
-  pool.ParallelFor(NumPanels(weight) * num_groups, grain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t group = item % num_groups;
-      const int64_t first_tile = group * tiles_per_group;
-      const int64_t last_tile = std::min(first_tile + tiles_per_group, block.num_tiles);
-      // Each thread takes every so manieth chunk while none is held up.
-      const int64_t next_item = item + 1 < end ? item + 1 : end + (pool.num_threads() - 1) * grain;
-      MultiplyPanel(block, item / num_groups, first_tile, last_tile, next_item / num_groups);
-    }
-  });
+  pool.ParallelFor(
+      NumPanels(weight) * num_groups, grain, [&](int64_t begin, int64_t end, int thread) {
+        for (int64_t item = begin; item < end; ++item) {
+          const int64_t group = item % num_groups;
+          const int64_t first_tile = group * tiles_per_group;
+          const int64_t last_tile = std::min(first_tile + tiles_per_group, block.num_tiles);
+          // Each thread takes every so manieth chunk while none is held up.
+          const int64_t next_item =
+              item + 1 < end ? item + 1 : end + (pool.num_threads() - 1) * grain;
+          MultiplyPanel(block, item / num_groups, first_tile, last_tile, next_item / num_groups,
+                        scratch_[thread]);
+        }
+      });
 }
 
 Gemm::Panel Gemm::OpenPanel(const Block& block, int64_t panel, int64_t first_tile,
@@ -190,63 +199,64 @@ Gemm::Panel Gemm::OpenPanel(const Block& block, int64_t panel, int64_t first_til
   const int64_t panel_bytes =
       is_compressed ? CompressedPanelBytes(weight) : block.num_steps * kStepBytes;
   const char* const data = static_cast<const char*>(weight.data);
-  int num_passes = 0;
-  for (int64_t tile = first_tile; tile < last_tile; ++tile) {
-    num_passes += kernel_.num_passes[block.TileRows(tile)];
-  }
-  const bool expands = is_compressed && num_passes > 1;
   const bool fetches = next_panel != panel && next_panel < NumPanels(weight);
-  return {.weights = data + panel * panel_bytes,
-          .tiles = is_compressed && !expands      ? kernel_.compressed
-                   : weight.dtype == DType::kBF16 ? kernel_.bf16
-                                                  : kernel_.f32,
-          .expands = expands,
-          .prefetch = {.next = data + next_panel * panel_bytes,
-                       .lines = fetches ? static_cast<int>(step_bytes / 64) : 0,
-                       .num_passes = num_passes,
-                       .pass = 0}};
+  Panel result = {.weights = data + panel * panel_bytes,
+                  .compressed = {},
+                  .prefetch = {.next = data + next_panel * panel_bytes,
+                               .lines = fetches ? static_cast<int>(step_bytes / 64) : 0,
+                               .num_passes = 0,
+                               .pass = 0}};
+  for (int64_t tile = first_tile; tile < last_tile; ++tile) {
+    result.prefetch.num_passes += kernel_.num_passes[block.TileRows(tile)];
+  }
+  if (is_compressed) {
+    const CompressedPanel& compressed = CompressedPanelOf(weight, panel);
+    result.compressed = {.panel = &compressed,
+                         .first = 0,
+                         .exceptions = compressed.Exceptions(block.num_steps),
+                         .expanded = nullptr};
+  }
+  return result;
 }
 
 void Gemm::MultiplyPanel(const Block& block, int64_t panel_index, int64_t first_tile,
-                         int64_t last_tile, int64_t next_panel) const {
-  alignas(64) char expanded[kExpandedSteps * kStepBytes];
-  alignas(64) float sums[kMaxTilesPerItem * kTileFloats];
+                         int64_t last_tile, int64_t next_panel, Scratch& scratch) const {
   alignas(64) float bias[kPanelFeatures];
   const LinearWeight& weight = *block.args.weight;
   const int64_t first_col = panel_index * kPanelFeatures;
   BiasOfPanel(block.args.bias, first_col, std::min(kPanelFeatures, weight.out_features - first_col),
               bias);
   Panel panel = OpenPanel(block, panel_index, first_tile, last_tile, next_panel);
-  const bool has_few_tiles = last_tile - first_tile <= kFewTiles;
-  const int64_t steps_at_a_time = !panel.expands  ? block.num_steps
-                                  : has_few_tiles ? kExpandedStepsOfFew
-                                                  : kExpandedSteps;
-  ExceptionRange exceptions = {};
-  if (panel.expands) {
-    exceptions = CompressedPanelOf(weight, panel_index).Exceptions(block.num_steps);
-  }
+  const bool expands = panel.compressed.panel != nullptr && panel.prefetch.num_passes > 1;
+  panel.compressed.expanded = scratch.expanded;
+  const int64_t steps_at_a_time = expands ? kExpandedSteps : block.num_steps;
   for (int64_t begin = 0; begin < block.num_steps; begin += steps_at_a_time) {
     const int64_t end = std::min(begin + steps_at_a_time, block.num_steps);
     panel.prefetch.pass = 0;
-    if (panel.expands) {
-      kernel_.expand(CompressedPanelOf(weight, panel_index), begin, end, &exceptions, expanded);
-    }
+    panel.compressed.first = begin;
     for (int64_t tile = first_tile; tile < last_tile; ++tile) {
       // A tile that is done in one go needs no place of its own.
-      float* const out = panel.expands ? sums + (tile - first_tile) * kTileFloats : sums;
-      MultiplyTile(block, tile, begin, end, panel.expands ? expanded : panel.weights, panel, out);
+      float* const out = scratch.sums + (expands ? (tile - first_tile) * kTileFloats : 0);
+      MultiplyTile(block, tile, begin, end, tile == first_tile, panel, out);
       if (end == block.num_steps) StoreTile(block, tile, first_col, bias, out);
     }
+    ExceptionRange& exceptions = panel.compressed.exceptions;
+    while (exceptions.NextStep(end) < end) ++exceptions.next;
   }
 }
 
-// Adds steps [begin, end), for which `weights` are, to the tile's sums.
-void Gemm::MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t end,
-                        const char* weights, Panel& panel, float* sums) const {
+// Adds the products with steps [begin, end) to the tile's sums.
+void Gemm::MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t end, bool is_first,
+                        Panel& panel, float* sums) const {
   const int64_t num_rows = block.TileRows(tile);
-  panel.tiles[num_rows](
+  const bool is_compressed = panel.compressed.panel != nullptr;
+  const TileFn* const tiles = is_compressed && is_first                  ? kernel_.compressed
+                              : block.args.weight->dtype == DType::kBF16 ? kernel_.bf16
+                                                                         : kernel_.f32;
+  tiles[num_rows](
       {.activations = packed_.data() + block.TileOffset(tile) + begin * num_rows * block.step_words,
-       .panel = weights,
+       .weights = is_compressed ? panel.compressed.expanded : panel.weights,
+       .compressed = panel.compressed,
        .prefetch = panel.prefetch,
        .num_steps = end - begin,
        .add = begin > 0,

@@ -16,32 +16,35 @@ namespace quire::cpu {
 class Gemm {
  public:
   explicit Gemm(Isa isa);
+  ~Gemm();
 
   void Linear(const LinearArgs& args, ThreadPool& pool);
 
   // Whether weights may be compressed (compression.h).
-  bool can_expand() const { return kernel_.expand != nullptr; }
+  bool can_expand() const { return kernel_.compressed[1] != nullptr; }
 
  private:
   struct Block;
   struct Panel;
+  struct Scratch;
 
   void PackActivations(const Block& block, ThreadPool& pool);
   void PackTile(const Block& block, int64_t tile);
-  void Multiply(const Block& block, ThreadPool& pool) const;
+  void Multiply(const Block& block, ThreadPool& pool);
   // next_panel: the panel to fetch meanwhile.
   void MultiplyPanel(const Block& block, int64_t panel, int64_t first_tile, int64_t last_tile,
-                     int64_t next_panel) const;
+                     int64_t next_panel, Scratch& scratch) const;
   Panel OpenPanel(const Block& block, int64_t panel, int64_t first_tile, int64_t last_tile,
                   int64_t next_panel) const;
-  void MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t end,
-                    const char* weights, Panel& panel, float* sums) const;
+  void MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t end, bool is_first,
+                    Panel& panel, float* sums) const;
   void StoreTile(const Block& block, int64_t tile, int64_t first_col, const float* bias,
                  const float* sums) const;
 
   const GemmKernel& kernel_;
   // Packed activations of one block of rows; grows to the largest shape seen.
   std::vector<uint32_t> packed_;
+  std::vector<Scratch> scratch_;  // by thread
 };
 
 }  // namespace quire::cpu

@@ -15,45 +15,61 @@ namespace quire::cpu {
 
 namespace {
 
-// Expands compressed weights (compression.h).
+struct ExpanderMasks {
+  alignas(32) uint8_t code[32];
+  alignas(32) uint32_t odd[8];
+};
+
+constexpr ExpanderMasks MakeExpanderMasks() {
+  ExpanderMasks masks = {};
+  for (uint8_t& byte : masks.code) byte = 0x0F;
+  for (uint32_t& word : masks.odd) word = 0xffff0000u;
+  return masks;
+}
+
+constexpr ExpanderMasks kExpanderMasks = MakeExpanderMasks();
+
+// Expands compressed weights (compression.h). Sums take all registers, and the compiler would
+// rather put sums aside than constants: it must not know that these are the same for each step.
 class ExpanderAvx2 {
  public:
   using Words = __m256i;
 
-  explicit ExpanderAvx2(const CompressedPanel& panel)
-      : high_(Table(panel.high)), low_(Table(panel.low)) {}
-
-  // The first or second 64 weights of a step, in order.
-  template <int kHalf>
-  inline __attribute__((always_inline)) void Half(const char* step, Words* out) const {
-    const Words sign = _mm256_set1_epi8(static_cast<char>(0x80));
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-      Words codes = Load(step + 128 + 32 * i);
-      if constexpr (kHalf == 1) codes = _mm256_srli_epi16(codes, 4);
-      codes = _mm256_and_si256(codes, _mm256_set1_epi8(0x0F));
-      const Words rest = Load(step + 64 * kHalf + 32 * i);
-      const Words high =
-          _mm256_or_si256(_mm256_shuffle_epi8(high_, codes), _mm256_and_si256(sign, rest));
-      const Words low =
-          _mm256_or_si256(_mm256_shuffle_epi8(low_, codes), _mm256_andnot_si256(sign, rest));
-      out[i] = _mm256_unpacklo_epi8(low, high);
-      out[2 + i] = _mm256_unpackhi_epi8(low, high);
-    }
+  explicit ExpanderAvx2(const CompressedPanel& panel) : panel_(&panel), masks_(&kExpanderMasks) {
+    asm("" : "+r"(panel_), "+r"(masks_));
   }
 
+  // Parts 0 and 1 are the even and odd vectors of the first half of a step, 2 and 3 of the second.
+  static constexpr int Place(int part, int c) { return 4 * (part / 2) + part % 2 + 2 * c; }
+
+  template <int kPart>
+  inline __attribute__((always_inline)) void Part(const char* step, Words* out) const {
+    asm volatile("" : : : "memory");
+    Words codes = Load(step + 128 + 32 * (kPart % 2));
+    if constexpr (kPart >= 2) codes = _mm256_srli_epi16(codes, 4);
+    codes = _mm256_and_si256(codes, Load(masks_->code));
+    const Words table = _mm256_broadcastsi128_si256(
+        _mm_load_si128(reinterpret_cast<const __m128i*>(panel_->upper)));
+    const Words upper = _mm256_shuffle_epi8(table, codes);
+    const Words lower = Load(step + 32 * kPart);
+    out[0] = _mm256_unpacklo_epi8(lower, upper);
+    out[1] = _mm256_unpackhi_epi8(lower, upper);
+  }
+
+  // The second elements of stored pairs, as float32.
+  __m256 LoadOdd(const char* p) const {
+    asm volatile("" : : : "memory");
+    return (__m256)_mm256_and_si256(Load(p), Load(masks_->odd));
+  }
+
+  static Words Load(const void* p) { return _mm256_loadu_si256(static_cast<const Words*>(p)); }
   static void Store(char* p, Words words) {
     _mm256_storeu_si256(reinterpret_cast<Words*>(p), words);
   }
 
  private:
-  static Words Load(const char* p) { return _mm256_loadu_si256(reinterpret_cast<const Words*>(p)); }
-  static Words Table(const uint8_t* bytes) {
-    return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes)));
-  }
-
-  const Words high_;
-  const Words low_;
+  const CompressedPanel* panel_;
+  const ExpanderMasks* masks_;
 };
 
 struct Avx2 {

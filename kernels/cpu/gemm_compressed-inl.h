@@ -1,48 +1,109 @@
 // The register tile over compressed weights (compression.h); see gemm_tile-inl.h, which comes
-// first.
+// first. Each pass expands what it multiplies in registers: multiply-adds leave the units idle that
+// this takes.
 
 namespace quire::cpu {
 namespace {  // NOLINT(google-build-namespaces): one copy per instruction set, see gemm_tile-inl.h
 
-// The same with one vector of expanded pairs.
-template <class V>
-inline __attribute__((always_inline)) typename V::Floats MulAddWords(const char* x,
-                                                                     typename V::Expander::Words w,
-                                                                     typename V::Floats acc) {
-  if constexpr (V::kBf16Pairs) {
-    return V::MulAddPairs(V::BroadcastPair(x), (typename V::Pairs)w, acc);
-  } else {
-    acc = V::MulAdd(V::Broadcast(x), V::Even(w), acc);
-    return V::MulAdd(V::Broadcast(x + sizeof(float)), V::Odd(w), acc);
-  }
-}
+inline constexpr int kPartVectors = 2;  // see Expander in gemm_tile-inl.h
 
-template <int kHalf, int kStride, class V, int kRows, int kVectors>
-inline __attribute__((always_inline)) void AddExpandedHalf(const char* x, const char* step,
-                                                           const typename V::Expander& expander,
-                                                           Accumulators<V, kRows, kVectors>& acc) {
-  typename V::Expander::Words w[kVectors / 2];
-  expander.template Half<kHalf>(step, w);
+template <class V>
+inline constexpr int kNumParts = kPanelFeatures / (kPartVectors * V::kLanes);
+
+// One pass of a tile: parts [kFirstPart, kFirstPart + kParts) of each step.
+template <class V, int kRows, int kPass>
+struct CompressedPass {
+  using Expander = typename V::Expander;
+  using Words = typename Expander::Words;
+  static constexpr int kVectors = NumColumnVectors<V>(kRows);
+  static constexpr int kParts = kVectors / kPartVectors;
+  static constexpr int kFirstPart = kPass * kParts;
+  static constexpr int kValueBytes = V::kBf16Pairs ? 4 : 8;
+  // Several passes leave what they expanded behind.
+  static constexpr bool kStores = NumPasses<V>(kRows) > 1;
+  // Whether first and second elements of pairs take too many registers, a part's two vectors of
+  // each next to an activation and a mask. The second ones then come from what is stored.
+  static constexpr bool kReloads =
+      !V::kBf16Pairs && kRows * kVectors + 2 * kPartVectors + 2 >= V::kNumRegisters;
+  static_assert(kStores || !kReloads);
+
+  // Which vector of a step is the pass's `c`th.
+  static constexpr int Place(int c) {
+    return Expander::Place(kFirstPart + c / kPartVectors, c % kPartVectors);
+  }
+
+  Accumulators<V, kRows, kVectors> acc;
+
+  // Adds the products with the words of the pass's part kPart, which are also in `stored`, a step.
+  template <int kPart>
+  inline __attribute__((always_inline)) void AddPart(const char* x, const Words* w,
+                                                     const char* stored, const Expander& expander) {
+    constexpr int kFirst = kPart * kPartVectors;
+    if constexpr (V::kBf16Pairs) {
+      const typename V::Pairs pairs[] = {(typename V::Pairs)w[0], (typename V::Pairs)w[1]};
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-    for (int c = 0; c < kVectors / 2; ++c) {
-      auto& sum = acc.v[r][kHalf * (kVectors / 2) + c];
-      sum = MulAddWords<V>(x + r * kStride, w[c], sum);
+      for (int r = 0; r < kRows; ++r) {
+        const auto xr = V::BroadcastPair(x + r * kValueBytes);
+        acc.v[r][kFirst] = V::MulAddPairs(xr, pairs[0], acc.v[r][kFirst]);
+        acc.v[r][kFirst + 1] = V::MulAddPairs(xr, pairs[1], acc.v[r][kFirst + 1]);
+      }
+    } else {
+      AddFloats<kFirst>(x, V::Even(w[0]), V::Even(w[1]));
+      x += sizeof(float);
+      if constexpr (kReloads) {
+        AddFloats<kFirst>(x, expander.LoadOdd(stored + Place(kFirst) * sizeof(Words)),
+                          expander.LoadOdd(stored + Place(kFirst + 1) * sizeof(Words)));
+      } else {
+        AddFloats<kFirst>(x, V::Odd(w[0]), V::Odd(w[1]));
+      }
     }
   }
-}
 
-template <class V>
-inline __attribute__((always_inline)) void ExpandStep(const char* step,
-                                                      const typename V::Expander& expander,
-                                                      char* out) {
-  constexpr int kVectors = kPanelFeatures / V::kLanes;
-  typename V::Expander::Words w[kVectors];
-  expander.template Half<0>(step, w);
-  expander.template Half<1>(step, w + kVectors / 2);
+  template <int kFirst>
+  inline __attribute__((always_inline)) void AddFloats(const char* x, typename V::Floats first,
+                                                       typename V::Floats second) {
 #pragma GCC unroll 16
-  for (int c = 0; c < kVectors; ++c) V::Expander::Store(out + c * sizeof(w[0]), w[c]);
+    for (int r = 0; r < kRows; ++r) {
+      const auto xr = V::Broadcast(x + r * kValueBytes);
+      acc.v[r][kFirst] = V::MulAdd(xr, first, acc.v[r][kFirst]);
+      acc.v[r][kFirst + 1] = V::MulAdd(xr, second, acc.v[r][kFirst + 1]);
+    }
+  }
+
+  // All parts of the pass from kPart on; `out` is the expanded step if any is left behind.
+  template <int kPart = 0>
+  inline __attribute__((always_inline)) void AddStep(const char* x, const char* step,
+                                                     const Expander& expander, char* out) {
+    Words w[kPartVectors];
+    expander.template Part<kFirstPart + kPart>(step, w);
+    if constexpr (kStores) {
+      Expander::Store(out + Place(kPart * kPartVectors) * sizeof(Words), w[0]);
+      Expander::Store(out + Place(kPart * kPartVectors + 1) * sizeof(Words), w[1]);
+    }
+    AddPart<kPart>(x, w, out, expander);
+    if constexpr (kPart + 1 < kParts) AddStep<kPart + 1>(x, step, expander, out);
+  }
+
+  // The same of an expanded step.
+  template <int kPart = 0>
+  inline __attribute__((always_inline)) void AddExpandedStep(const char* x, const char* step,
+                                                             const Expander& expander) {
+    const Words w[kPartVectors] = {
+        Expander::Load(step + Place(kPart * kPartVectors) * sizeof(Words)),
+        Expander::Load(step + Place(kPart * kPartVectors + 1) * sizeof(Words))};
+    AddPart<kPart>(x, w, step, expander);
+    if constexpr (kPart + 1 < kParts) AddExpandedStep<kPart + 1>(x, step, expander);
+  }
+};
+
+// The whole of a step.
+template <class V, int kPart = 0>
+inline void ExpandStep(const char* step, const typename V::Expander& expander, char* out) {
+  typename V::Expander::Words w[kPartVectors];
+  expander.template Part<kPart>(step, w);
+  V::Expander::Store(out + V::Expander::Place(kPart, 0) * sizeof(w[0]), w[0]);
+  V::Expander::Store(out + V::Expander::Place(kPart, 1) * sizeof(w[0]), w[1]);
+  if constexpr (kPart + 1 < kNumParts<V>) ExpandStep<V, kPart + 1>(step, expander, out);
 }
 
 // Puts the exceptions of the step that comes first among them into its expanded weights.
@@ -55,51 +116,56 @@ inline void PatchStep(ExceptionRange* exceptions, char* weights) {
   }
 }
 
-// See ExpandFn.
-template <class V>
-void Expand(const CompressedPanel& panel, int64_t first_step, int64_t last_step,
-            ExceptionRange* exceptions, void* out) {
-  const typename V::Expander expander(panel);
-  char* const weights = static_cast<char*>(out) - first_step * kStepBytes;
-  for (int64_t step = first_step; step < last_step; ++step) {
-    ExpandStep<V>(panel.Step(step), expander, weights + step * kStepBytes);
+// All passes of a tile from kPass on.
+template <class V, int kRows, int kPass>
+inline __attribute__((always_inline)) void RunCompressedPasses(const TileArgs& args,
+                                                               Prefetch& prefetch) {
+  using Pass = CompressedPass<V, kRows, kPass>;
+  constexpr auto kPlace = [](int c) { return Pass::Place(c); };
+  const CompressedSteps& steps = args.compressed;
+  const typename V::Expander expander(*steps.panel);
+  ExceptionRange exceptions = steps.exceptions;
+  Pass pass;
+  pass.acc.Open(args.add, args.out, kPlace);
+  const char* x = static_cast<const char*>(args.activations);
+  const char* weights = steps.panel->Step(steps.first);
+  char* out = steps.expanded;
+  const char* fetch = prefetch.next;
+  const int num_lines = prefetch.LinesOfPass();
+  const int64_t last = steps.first + args.num_steps;
+  for (int64_t step = steps.first;; ++step) {
+    const int64_t stop = std::min(exceptions.NextStep(last), last);
+    for (; step < stop; ++step) {
+      if constexpr (Pass::kStores) {
+        for (int i = 0; i < num_lines; ++i, fetch += 64) __builtin_prefetch(fetch, 0, 2);
+      }
+      pass.AddStep(x, weights, expander, out);
+      x += kRows * Pass::kValueBytes;
+      weights += kCompressedStepBytes;
+      if constexpr (Pass::kStores) out += kStepBytes;
+    }
+    if (step == last) break;
+    alignas(64) char here[kStepBytes];
+    char* const expanded = Pass::kStores ? out : here;
+    ExpandStep<V>(weights, expander, expanded);
+    PatchStep(&exceptions, expanded);
+    pass.AddExpandedStep(x, expanded, expander);
+    x += kRows * Pass::kValueBytes;
+    weights += kCompressedStepBytes;
+    if constexpr (Pass::kStores) out += kStepBytes;
   }
-  for (int64_t step; (step = exceptions->NextStep(last_step)) < last_step;) {
-    PatchStep(exceptions, weights + step * kStepBytes);
+  pass.acc.Store(args.out, kPlace);
+  prefetch.Advance(args.num_steps);
+  if constexpr (kPass + 1 < NumPasses<V>(kRows)) {
+    RunCompressedPasses<V, kRows, kPass + 1>(args, prefetch);
   }
 }
 
-// One tile of one pass over a compressed panel: expanded in registers, but for steps with an
-// exception.
+// One tile over compressed steps.
 template <class V, int kRows>
 void CompressedTile(const TileArgs& args) {
-  constexpr int kVectors = NumColumnVectors<V>(kRows);
-  static_assert(NumPasses<V>(kRows) == 1);
-  constexpr int kValueBytes = V::kBf16Pairs ? 4 : 8;
-  const CompressedPanel& panel = *static_cast<const CompressedPanel*>(args.panel);
-  const typename V::Expander expander(panel);
-  ExceptionRange exceptions = panel.Exceptions(args.num_steps);
-  Accumulators<V, kRows, kVectors> acc;
-  acc.Open(args.add, args.out);
-  const char* x = static_cast<const char*>(args.activations);
-  const char* weights = panel.Step(0);
-  for (int64_t step = 0;; ++step) {
-    const int64_t stop = exceptions.NextStep(args.num_steps);
-    for (; step < stop; ++step) {
-      AddExpandedHalf<0, kValueBytes>(x, weights, expander, acc);
-      AddExpandedHalf<1, kValueBytes>(x, weights, expander, acc);
-      x += kRows * kValueBytes;
-      weights += kCompressedStepBytes;
-    }
-    if (step == args.num_steps) break;
-    alignas(64) char expanded[kStepBytes];
-    ExpandStep<V>(weights, expander, expanded);
-    PatchStep(&exceptions, expanded);
-    AddPairs<kValueBytes>(x, expanded, acc);
-    x += kRows * kValueBytes;
-    weights += kCompressedStepBytes;
-  }
-  acc.Store(args.out);
+  Prefetch prefetch = args.prefetch;
+  RunCompressedPasses<V, kRows, 0>(args, prefetch);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr void AddTiles(GemmKernel& kernel) {
   kernel.f32[kRows] = Tile<V, Elements::kF32, kRows>;
   kernel.bf16[kRows] = Tile<V, Elements::kBf16, kRows>;
   kernel.num_passes[kRows] = NumPasses<V>(kRows);
-  if constexpr (!std::is_void_v<typename V::Expander> && NumPasses<V>(kRows) == 1) {
+  if constexpr (!std::is_void_v<typename V::Expander>) {
     kernel.compressed[kRows] = CompressedTile<V, kRows>;
   }
   if constexpr (kRows > 1) AddTiles<V, kRows - 1>(kernel);
@@ -35,7 +35,6 @@ constexpr GemmKernel MakeGemmKernel() {
   kernel.max_rows = kMaxRows;
   kernel.bf16_pairs = V::kBf16Pairs;
   AddTiles<V, kMaxRows>(kernel);
-  if constexpr (!std::is_void_v<typename V::Expander>) kernel.expand = Expand<V>;
   kernel.store_f32 = StoreTile<float>;
   kernel.store_bf16 = StoreTile<BFloat16>;
   return kernel;

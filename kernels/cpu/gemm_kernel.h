@@ -25,14 +25,23 @@ struct Prefetch {
   }
 };
 
+// Steps [first, first + num_steps) of a compressed panel.
+struct CompressedSteps {
+  const CompressedPanel* panel;
+  int64_t first;
+  ExceptionRange exceptions;  // from `first` on
+  char* expanded;             // several passes leave packed steps here, for further tiles
+};
+
 // One tile: the products of num_rows packed rows of activations with one panel of weights.
 // Activations are packed step by step: the values of row 0, row 1, ... of the tile for step 0, then
 // for step 1. float32: one float each; bfloat16: the pair of a step, as two bfloat16 or two floats
 // (GemmKernel::bf16_pairs).
 struct TileArgs {
   const void* activations;
-  const void* panel;  // packed, or a CompressedPanel
-  Prefetch prefetch;  // not with a single pass
+  const void* weights;         // packed steps, or
+  CompressedSteps compressed;  // for GemmKernel::compressed
+  Prefetch prefetch;           // not with a single pass
   int64_t num_steps;
   bool add;    // to what `out` holds from the steps before
   float* out;  // [num_rows, kPanelFeatures]
@@ -50,11 +59,6 @@ struct StoreArgs {
 };
 using StoreFn = void (*)(const StoreArgs&);
 
-// Expands steps [first_step, last_step) of a compressed panel to packing.h's layout. `exceptions`
-// are those from first_step on; they are advanced.
-using ExpandFn = void (*)(const CompressedPanel& panel, int64_t first_step, int64_t last_step,
-                          ExceptionRange* exceptions, void* out);
-
 inline constexpr int kMaxTileRows = 14;
 
 struct GemmKernel {
@@ -62,11 +66,8 @@ struct GemmKernel {
   bool bf16_pairs;  // multiplies pairs of bfloat16; otherwise they are widened when packed
   TileFn f32[kMaxTileRows + 1];  // [num_rows]; null for 0 and above max_rows
   TileFn bf16[kMaxTileRows + 1];
-  int num_passes[kMaxTileRows + 1];  // of a tile over its panel
-  // Of compressed bfloat16: null where a tile goes over its panel more than once, which is then
-  // expanded first (packing.h's layout); without `expand`, weights are not compressed.
-  TileFn compressed[kMaxTileRows + 1];
-  ExpandFn expand;
+  int num_passes[kMaxTileRows + 1];     // of a tile over its panel
+  TileFn compressed[kMaxTileRows + 1];  // null: weights are not compressed
   StoreFn store_f32;
   StoreFn store_bf16;
 };

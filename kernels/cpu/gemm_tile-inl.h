@@ -6,7 +6,8 @@
 // Zero, Store, Load, Broadcast (a float), MulAdd(a, b, c) = a * b + c. With kBf16Pairs also Pairs,
 // LoadPairs, BroadcastPair and MulAddPairs; otherwise LoadEven and LoadOdd, which widen the first
 // and the second elements of a vector of bfloat16 pairs, and Even and Odd, which do so in
-// registers. Its Expander (void: none) expands halves of compressed steps into vectors of pairs.
+// registers. Its Expander (void: none) expands compressed steps part by part, two vectors of pairs
+// each: those in the places Place(part, 0) and Place(part, 1) of the step.
 
 namespace quire::cpu {
 namespace {  // NOLINT(google-build-namespaces): one copy per instruction set, see above
@@ -55,28 +56,31 @@ struct PairProduct {
   }
 };
 
-// The sums of a tile's columns, whose first is at `out` of rows of kPanelFeatures.
+// The sums of some of a tile's columns: vector c belongs at place(c) of its rows of kPanelFeatures.
 template <class V, int kRows, int kVectors>
 struct Accumulators {
   typename V::Floats v[kRows][kVectors];
 
-  // Zeros, or what is at `out` already.
-  inline __attribute__((always_inline)) void Open(bool add, const float* out) {
+  // Zeros, or what is there already.
+  template <class Place>
+  inline __attribute__((always_inline)) void Open(bool add, const float* out, Place place) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
       for (int c = 0; c < kVectors; ++c) {
-        v[r][c] = add ? V::Load(out + r * kPanelFeatures + c * V::kLanes) : V::Zero();
+        const float* at = out + r * kPanelFeatures + place(c) * V::kLanes;
+        v[r][c] = add ? V::Load(at) : V::Zero();
       }
     }
   }
 
-  inline __attribute__((always_inline)) void Store(float* out) const {
+  template <class Place>
+  inline __attribute__((always_inline)) void Store(float* out, Place place) const {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
       for (int c = 0; c < kVectors; ++c) {
-        V::Store(out + r * kPanelFeatures + c * V::kLanes, v[r][c]);
+        V::Store(out + r * kPanelFeatures + place(c) * V::kLanes, v[r][c]);
       }
     }
   }
@@ -97,18 +101,6 @@ inline __attribute__((always_inline)) void AddProducts(const char* x, const char
   }
 }
 
-// The same for a step of bfloat16 pairs, kStride bytes of activations a row.
-template <int kStride, class V, int kRows, int kVectors>
-inline __attribute__((always_inline)) void AddPairs(const char* x, const char* weights,
-                                                    Accumulators<V, kRows, kVectors>& acc) {
-  if constexpr (V::kBf16Pairs) {
-    AddProducts<PairProduct<V>, kStride>(x, weights, acc);
-  } else {  // one after the other: half the registers for weights
-    AddProducts<EvenProduct<V>, kStride>(x, weights, acc);
-    AddProducts<OddProduct<V>, kStride>(x + sizeof(float), weights, acc);
-  }
-}
-
 enum class Elements { kF32, kBf16 };
 
 // One tile, see TileArgs. The columns are done in as many passes over the panel as the registers
@@ -119,12 +111,13 @@ void Tile(const TileArgs& args) {
   constexpr int kValueBytes = kElements == Elements::kBf16 && !V::kBf16Pairs ? 8 : 4;
   // One pass over the panel reads memory in order, which the processor foresees. Several passes
   // would leave the memory idle in all but the first, so each fetches a part of the next panel.
+  constexpr auto in_order = [](int c) { return c; };
   Prefetch prefetch = args.prefetch;
   for (int column = 0; column < kPanelFeatures; column += kVectors * V::kLanes) {
     Accumulators<V, kRows, kVectors> acc;
-    acc.Open(args.add, args.out + column);
+    acc.Open(args.add, args.out + column, in_order);
     const char* x = static_cast<const char*>(args.activations);
-    const char* weights = static_cast<const char*>(args.panel) + column * sizeof(float);
+    const char* weights = static_cast<const char*>(args.weights) + column * sizeof(float);
     const char* fetch = prefetch.next;
     const int num_lines = prefetch.LinesOfPass();
     for (int64_t step = 0; step < args.num_steps; ++step) {
@@ -133,13 +126,16 @@ void Tile(const TileArgs& args) {
       }
       if constexpr (kElements == Elements::kF32) {
         AddProducts<FloatProduct<V>, kValueBytes>(x, weights, acc);
-      } else {
-        AddPairs<kValueBytes>(x, weights, acc);
+      } else if constexpr (V::kBf16Pairs) {
+        AddProducts<PairProduct<V>, kValueBytes>(x, weights, acc);
+      } else {  // one after the other: half the registers for weights
+        AddProducts<EvenProduct<V>, kValueBytes>(x, weights, acc);
+        AddProducts<OddProduct<V>, kValueBytes>(x + sizeof(float), weights, acc);
       }
       x += kRows * kValueBytes;
       weights += kStepBytes;
     }
-    acc.Store(args.out + column);
+    acc.Store(args.out + column, in_order);
     prefetch.Advance(args.num_steps);
   }
 }

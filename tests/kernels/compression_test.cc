@@ -63,7 +63,7 @@ std::vector<BFloat16> ValuesWithExceptions(int64_t rows, int64_t cols, uint32_t 
   }
   values.front() = BFloat16(1e25f);
   values.back() = BFloat16(-1e-25f);
-  values[values.size() / 2].bits = 1;  // the least there is: code 0
+  values[values.size() / 2].bits = 1;  // the least there is
   values[values.size() / 2 + 1].bits = 0x8000;
   return values;
 }
@@ -122,6 +122,20 @@ TEST(CompressionTest, ZerosNeedNoExceptions) {
   ExpectSameRows(zeros);
 }
 
+// The eight pairs of exponents with the most weights are taken, wherever they are.
+TEST(CompressionTest, TakesTheMostFrequentExponents) {
+  constexpr float kMagnitudes[] = {1e-30f, 1e-20f, 1e-10f, 1e-3f, 0.0f, 1.0f, 1e10f, 1e20f, 1e30f};
+  std::vector<BFloat16> values;
+  for (int i = 0; i < 64 * 512; ++i) {
+    const float magnitude = i % 4096 == 0 ? 1e-3f : kMagnitudes[i % 9 == 3 ? 5 : i % 9];
+    values.emplace_back(i % 2 == 0 ? magnitude : -magnitude);
+  }
+  const Pair pair(64, 512, values);
+  ASSERT_TRUE(pair.is_compressed());
+  EXPECT_EQ(CompressedPanelOf(pair.compressed, 0).num_exceptions, 64 * 512 / 4096);
+  ExpectSameRows(pair);
+}
+
 TEST(CompressionTest, Float32StaysAsItIs) {
   std::vector<CacheLine> data(PackedBytes(64, 8, DType::kF32) / 64);
   LinearWeight weight{
@@ -153,7 +167,7 @@ class CompressedLinearTest : public testing::TestWithParam<Isa> {
 
 TEST_P(CompressedLinearTest, BitsAreThoseOfPlainWeights) {
   for (int64_t n : {1, 64, 150}) {
-    for (int64_t k : {301, 512, 1000}) {
+    for (int64_t k : {301, 512, 1000, 2501}) {  // the last one is expanded in three parts
       const Pair pair(n, k, ValuesWithExceptions(n, k, 11));
       ASSERT_TRUE(pair.is_compressed());
       for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 13, 14, 15, 29, 129, 600}) {
