@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -18,71 +20,105 @@ constexpr int kStepElements = static_cast<int>(kStepBytes) / 2;
 constexpr int kNumCodes = 16;      // a sign and one of eight upper bytes without it
 constexpr int kExceptionRoom = 2;  // at most one exception for so many steps, 256 weights
 
-// By upper byte; kNumCodes for an exception.
-using CodeTable = std::array<uint8_t, 256>;
+constexpr int kNumUppers = kNumCodes / 2;
+constexpr int64_t kSampledSteps = 128;  // are looked at to choose a panel's codes, at least
+constexpr int64_t kPanelsAtATime = 64;
+
+// The upper bytes without their sign that have codes.
+using Uppers = std::array<uint8_t, kNumUppers>;
+
+// A step's bytes and codes; codes of exceptions are kNumCodes and above.
+struct SplitStep {
+  uint8_t lower[kStepElements];
+  uint8_t codes[kStepElements];
+};
+
+// Written for the compiler to vectorise, as is CountExceptions.
+inline void Split(const uint16_t* in, const Uppers& uppers, SplitStep* out) {
+  uint8_t upper[kStepElements];
+  for (int i = 0; i < kStepElements; ++i) {
+    out->lower[i] = static_cast<uint8_t>(in[i]);
+    upper[i] = static_cast<uint8_t>(in[i] >> 8);
+    out->codes[i] = kNumCodes;
+  }
+  for (int code = 0; code < kNumUppers; ++code) {
+    // At most one of them is it.
+    const auto change = static_cast<uint8_t>(kNumCodes ^ code);
+    for (int i = 0; i < kStepElements; ++i) {
+      out->codes[i] ^= (upper[i] & 0x7F) == uppers[code] ? change : 0;
+    }
+  }
+  for (int i = 0; i < kStepElements; ++i) out->codes[i] |= upper[i] >> 4 & kNumUppers;
+}
+
+inline int CountExceptions(const SplitStep& step) {
+  uint8_t all = 0;
+  for (int i = 0; i < kStepElements; ++i) all |= step.codes[i];
+  if (all < kNumCodes) return 0;
+  int count = 0;
+  for (int i = 0; i < kStepElements; ++i) count += step.codes[i] >= kNumCodes;
+  return count;
+}
 
 struct PanelPlan {
-  std::array<uint8_t, 16> upper;  // CompressedPanel::upper
+  Uppers uppers;
   int64_t num_exceptions;
 };
 
-// The upper bytes that leave the fewest exceptions.
-PanelPlan PlanPanel(const uint16_t* weights, int64_t num_weights) {
-  // Neighbours are alike often: four counters keep one addition from waiting for another.
-  std::array<std::array<uint32_t, 128>, 4> counts = {};
-  for (int64_t i = 0; i < num_weights; ++i) ++counts[i % 4][weights[i] >> 8 & 0x7F];
-  std::array<std::pair<int64_t, uint8_t>, 128> ranked;
-  for (int upper = 0; upper < 128; ++upper) {
-    const int64_t count =
-        int64_t{counts[0][upper]} + counts[1][upper] + counts[2][upper] + counts[3][upper];
-    ranked[upper] = {-count, static_cast<uint8_t>(upper)};
+// The most frequent upper bytes of a sample; of those that are as frequent (not seen, most likely)
+// the nearest to the most frequent one, as weights are.
+Uppers ChooseUppers(const uint16_t* weights, int64_t num_steps) {
+  // Neighbours are alike often: two counters keep one addition from waiting for another.
+  std::array<std::array<int, 128>, 2> counts = {};
+  const int64_t stride = std::max<int64_t>(1, num_steps / kSampledSteps);
+  for (int64_t step = 0; step < num_steps; step += stride) {
+    for (int i = 0; i < kStepElements; ++i) {
+      ++counts[i % 2][weights[step * kStepElements + i] >> 8 & 0x7F];
+    }
   }
-  std::partial_sort(ranked.begin(), ranked.begin() + kNumCodes / 2, ranked.end());
-  PanelPlan plan = {.upper = {}, .num_exceptions = num_weights};
-  for (int code = 0; code < kNumCodes / 2; ++code) {
-    const auto [count, upper] = ranked[code];
-    plan.upper[code] = upper;
-    plan.upper[code + kNumCodes / 2] = upper | 0x80;
-    plan.num_exceptions += count;
+  const auto count = [&](int upper) { return counts[0][upper] + counts[1][upper]; };
+  std::array<uint8_t, 128> ranked;
+  std::iota(ranked.begin(), ranked.end(), 0);
+  const int first = *std::max_element(ranked.begin(), ranked.end(),
+                                      [&](int a, int b) { return count(a) < count(b); });
+  std::partial_sort(ranked.begin(), ranked.begin() + kNumUppers, ranked.end(), [&](int a, int b) {
+    return std::pair(-count(a), std::abs(a - first)) < std::pair(-count(b), std::abs(b - first));
+  });
+  Uppers uppers;
+  std::copy_n(ranked.begin(), kNumUppers, uppers.begin());
+  return uppers;
+}
+
+PanelPlan PlanPanel(const uint16_t* weights, int64_t num_steps) {
+  PanelPlan plan = {.uppers = ChooseUppers(weights, num_steps), .num_exceptions = 0};
+  for (int64_t step = 0; step < num_steps; ++step) {
+    SplitStep split;
+    Split(weights + step * kStepElements, plan.uppers, &split);
+    plan.num_exceptions += CountExceptions(split);
   }
   return plan;
 }
 
-CodeTable CodesOf(const PanelPlan& plan) {
-  CodeTable codes;
-  codes.fill(kNumCodes);
-  for (int code = 0; code < kNumCodes; ++code) {
-    codes[plan.upper[code]] = static_cast<uint8_t>(code);
-  }
-  return codes;
-}
-
-void CompressStep(const uint16_t* in, const CodeTable& code_of, int32_t step, char* out,
-                  std::vector<WeightException>* exceptions) {
-  uint8_t lower[kStepElements];
-  uint8_t codes[kStepElements];
-  int all = 0;
-  for (int i = 0; i < kStepElements; ++i) {
-    lower[i] = static_cast<uint8_t>(in[i]);
-    codes[i] = code_of[in[i] >> 8];
-    all |= codes[i];
-  }
-  if (all >= kNumCodes) {
+void CompressStep(const uint16_t* in, const Uppers& uppers, int32_t step, char* out,
+                  WeightException** next_exception) {
+  SplitStep split;
+  Split(in, uppers, &split);
+  if (CountExceptions(split) > 0) {
     for (int i = 0; i < kStepElements; ++i) {
-      if (codes[i] < kNumCodes) continue;
-      exceptions->push_back({step, static_cast<uint16_t>(i), in[i]});
-      codes[i] = 0;
+      if (split.codes[i] < kNumCodes) continue;
+      *(*next_exception)++ = {step, static_cast<uint16_t>(i), in[i]};
+      split.codes[i] = 0;
     }
   }
   // Eight elements at a time, which stay together.
   for (int vector = 0; vector < 2; ++vector) {
     for (int byte = 0; byte < 64; byte += 8) {
-      std::memcpy(out + 64 * vector + byte, lower + ElementAt(vector, byte), 8);
+      std::memcpy(out + 64 * vector + byte, split.lower + ElementAt(vector, byte), 8);
     }
   }
   for (int byte = 0; byte < 64; byte += 8) {
-    const uint8_t* first = codes + ElementAt(0, byte);
-    const uint8_t* second = codes + ElementAt(1, byte);
+    const uint8_t* first = split.codes + ElementAt(0, byte);
+    const uint8_t* second = split.codes + ElementAt(1, byte);
     for (int i = 0; i < 8; ++i) {
       out[128 + byte + i] = static_cast<char>(first[i] | second[i] << 4);
     }
@@ -109,24 +145,23 @@ int64_t PanelBytes(int64_t num_steps, int64_t room) {
   return CeilDiv<int64_t>(bytes, 64) * 64;
 }
 
-// Compresses the packed panel at `data` into its own beginning.
-void CompressPanel(char* data, int64_t num_steps, const PanelPlan& plan) {
-  std::vector<char> packed(data, data + num_steps * kStepBytes);
-  std::vector<WeightException> exceptions;
-  CompressedPanel header = {};
-  std::memcpy(header.upper, plan.upper.data(), sizeof(header.upper));
-  const CodeTable code_of = CodesOf(plan);
-  char* out = data + sizeof(header);
-  for (int64_t step = 0; step < num_steps; ++step) {
-    uint16_t in[kStepElements];
-    std::memcpy(in, packed.data() + step * kStepBytes, sizeof(in));
-    CompressStep(in, code_of, static_cast<int32_t>(step), out + step * kCompressedStepBytes,
-                 &exceptions);
+struct alignas(64) CacheLine {
+  char bytes[64];
+};
+
+void CompressPanel(const uint16_t* weights, int64_t num_steps, const PanelPlan& plan, char* out) {
+  auto* panel = reinterpret_cast<CompressedPanel*>(out);
+  for (int code = 0; code < kNumUppers; ++code) {
+    panel->upper[code] = plan.uppers[code];
+    panel->upper[code + kNumUppers] = plan.uppers[code] | 0x80;
   }
-  header.num_exceptions = static_cast<int32_t>(exceptions.size());
-  std::memcpy(data, &header, sizeof(header));
-  std::memcpy(out + num_steps * kCompressedStepBytes, exceptions.data(),
-              exceptions.size() * sizeof(WeightException));
+  panel->num_exceptions = static_cast<int32_t>(plan.num_exceptions);
+  char* const steps = out + sizeof(CompressedPanel);
+  auto* exception = reinterpret_cast<WeightException*>(steps + num_steps * kCompressedStepBytes);
+  for (int64_t step = 0; step < num_steps; ++step) {
+    CompressStep(weights + step * kStepElements, plan.uppers, static_cast<int32_t>(step),
+                 steps + step * kCompressedStepBytes, &exception);
+  }
 }
 
 }  // namespace
@@ -139,26 +174,32 @@ void Compress(LinearWeight& weight, ThreadPool& pool) {
   const int64_t num_panels = NumPanels(weight);
   const int64_t num_steps = NumSteps(weight);
   const int64_t packed_bytes = num_steps * kStepBytes;
+  const auto packed = [&](int64_t panel) {
+    return reinterpret_cast<const uint16_t*>(data + panel * packed_bytes);
+  };
   std::vector<PanelPlan> plans(num_panels);
   pool.ParallelFor(num_panels, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t panel = begin; panel < end; ++panel) {
-      plans[panel] = PlanPanel(reinterpret_cast<const uint16_t*>(data + panel * packed_bytes),
-                               num_steps * kStepElements);
-    }
+    for (int64_t i = begin; i < end; ++i) plans[i] = PlanPanel(packed(i), num_steps);
   });
   int64_t room = 0;
   for (const PanelPlan& plan : plans) room = std::max(room, plan.num_exceptions);
   const int64_t panel_bytes = PanelBytes(num_steps, room);
   if (room > num_steps / kExceptionRoom || panel_bytes > packed_bytes) return;
-  pool.ParallelFor(num_panels, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t panel = begin; panel < end; ++panel) {
-      CompressPanel(data + panel * packed_bytes, num_steps, plans[panel]);
-    }
-  });
-  // Side by side: gaps would cost a third of the bandwidth.
-  for (int64_t panel = 1; panel < num_panels; ++panel) {
-    std::memmove(data + panel * panel_bytes, data + panel * packed_bytes,
-                 static_cast<size_t>(panel_bytes));
+  // Side by side: gaps would cost a third of the bandwidth. Panels go where others were, so some
+  // are compressed before any of them goes there.
+  std::vector<CacheLine> lines(std::min(num_panels, kPanelsAtATime) * panel_bytes / 64);
+  char* const staging = lines.data()->bytes;
+  for (int64_t first = 0; first < num_panels; first += kPanelsAtATime) {
+    const int64_t count = std::min(kPanelsAtATime, num_panels - first);
+    pool.ParallelFor(count, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        CompressPanel(packed(first + i), num_steps, plans[first + i], staging + i * panel_bytes);
+      }
+    });
+    pool.ParallelFor(count, 1, [&](int64_t begin, int64_t end, int) {
+      std::memcpy(data + (first + begin) * panel_bytes, staging + begin * panel_bytes,
+                  static_cast<size_t>((end - begin) * panel_bytes));
+    });
   }
   weight.compressed_bytes = num_panels * panel_bytes;
 }

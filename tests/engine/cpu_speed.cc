@@ -1,6 +1,7 @@
 // Speed of the engine on the CPU beside what bounds it, measured in turns in the same run: single
 // decode against the memory's read bandwidth, a prompt of 512 against oneDNN's products of the same
-// matrices, 16 sequences against one, and, if its command is given, all against another program.
+// matrices, 16 sequences against one and against the rate of those products, and, if its command is
+// given, all against another program.
 //   cpu_speed [--rounds 7] [--peer "llama-bench -m MODEL.gguf"] [quire-server's flags, as
 //   --num-threads]
 // For a processor with less: --cpu-isa avx2, and ONEDNN_MAX_CPU_ISA=AVX2 in the environment.
@@ -88,8 +89,17 @@ class PromptProducts {
     for (const auto& [n, k] :
          {std::array{q + 2 * kv, hidden}, {hidden, q}, {2 * mlp, hidden}, {hidden, mlp}}) {
       layer_.emplace_back(dtype, kPromptLen, n, k, num_layers_);
+      num_layer_weights_ += n * k;
     }
     head_ = std::make_unique<OneDnnMatmul>(dtype, 1, model.vocab_size, hidden, 1);
+  }
+
+  // Multiply-adds of all layers for a prompt, against those of a decode step with its logits.
+  double PromptsPerStep(const ModelConfig& model, int64_t num_seqs) const {
+    const int64_t layers = num_layers_ * num_layer_weights_;
+    const int64_t head = int64_t{model.vocab_size} * model.hidden_size;
+    return static_cast<double>(num_seqs * (layers + head)) /
+           static_cast<double>(kPromptLen * layers);
   }
 
   double Seconds() {
@@ -106,6 +116,7 @@ class PromptProducts {
 
  private:
   int num_layers_;
+  int64_t num_layer_weights_ = 0;
   std::vector<OneDnnMatmul> layer_;
   std::unique_ptr<OneDnnMatmul> head_;
 };
@@ -169,6 +180,9 @@ class Measurement {
     Add("  weights, GB", static_cast<double>(engine_.model_info().matrix_bytes) * 1e-9);
     Add("decode, 16 sequences, tokens/s", batch);
     Add("  times 1 sequence", batch / decode);
+    const ModelConfig& model = engine_.model_info().config;
+    Add(absl::StrCat("  share of oneDNN ", onednn_dtype_, "'s rate"),
+        batch * products_->PromptsPerStep(model, kBatch) * products_s / kBatch);
     Add("prefill of 512, tokens/s", prefill);
     Add(absl::StrCat("  share of oneDNN ", onednn_dtype_), prefill / prefill_limit);
     if (peer_.empty()) return absl::OkStatus();
