@@ -168,8 +168,8 @@ void Gemm::PackTile(const Block& block, int64_t tile) {
 }
 
 void Gemm::Multiply(const Block& block, ThreadPool& pool) {
-  if (scratch_.size() < static_cast<size_t>(pool.num_threads()))
-    scratch_.resize(pool.num_threads());
+  const auto num_threads = static_cast<size_t>(pool.num_threads());
+  if (scratch_.size() < num_threads) scratch_.resize(num_threads);
   const LinearWeight& weight = *block.args.weight;
   const int64_t num_groups = CeilDiv(block.num_tiles, kMaxTilesPerItem);
   const int64_t tiles_per_group = CeilDiv(block.num_tiles, num_groups);
@@ -182,7 +182,7 @@ void Gemm::Multiply(const Block& block, ThreadPool& pool) {
           const int64_t group = item % num_groups;
           const int64_t first_tile = group * tiles_per_group;
           const int64_t last_tile = std::min(first_tile + tiles_per_group, block.num_tiles);
-          // Each thread takes every so manieth chunk while none is held up.
+          // Threads take chunks in turn while none is held up.
           const int64_t next_item =
               item + 1 < end ? item + 1 : end + (pool.num_threads() - 1) * grain;
           MultiplyPanel(block, item / num_groups, first_tile, last_tile, next_item / num_groups,
@@ -240,7 +240,7 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel_index, int64_t first_
       MultiplyTile(block, tile, begin, end, tile == first_tile, panel, out);
       if (end == block.num_steps) StoreTile(block, tile, first_col, bias, out);
     }
-    ExceptionRange& exceptions = panel.compressed.exceptions;
+    ExceptionRange& exceptions = panel.compressed.exceptions;  // those of the next steps
     while (exceptions.NextStep(end) < end) ++exceptions.next;
   }
 }

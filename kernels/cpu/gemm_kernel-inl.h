@@ -31,6 +31,8 @@ constexpr void AddTiles(GemmKernel& kernel) {
 template <class V, int kMaxRows>
 constexpr GemmKernel MakeGemmKernel() {
   static_assert(kMaxRows <= kMaxTileRows);
+  // Where a tile is followed by others it has several passes, which leave packed steps for them.
+  static_assert(NumPasses<V>((kMaxRows + 1) / 2) > 1 || std::is_void_v<typename V::Expander>);
   GemmKernel kernel = {};
   kernel.max_rows = kMaxRows;
   kernel.bf16_pairs = V::kBf16Pairs;

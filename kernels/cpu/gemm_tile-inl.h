@@ -109,9 +109,9 @@ template <class V, Elements kElements, int kRows>
 void Tile(const TileArgs& args) {
   constexpr int kVectors = NumColumnVectors<V>(kRows);
   constexpr int kValueBytes = kElements == Elements::kBf16 && !V::kBf16Pairs ? 8 : 4;
+  constexpr auto in_order = [](int c) { return c; };
   // One pass over the panel reads memory in order, which the processor foresees. Several passes
   // would leave the memory idle in all but the first, so each fetches a part of the next panel.
-  constexpr auto in_order = [](int c) { return c; };
   Prefetch prefetch = args.prefetch;
   for (int column = 0; column < kPanelFeatures; column += kVectors * V::kLanes) {
     Accumulators<V, kRows, kVectors> acc;

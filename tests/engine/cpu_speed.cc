@@ -189,6 +189,7 @@ class Measurement {
     // Decode before and after the peer's: what the memory gives changes in between.
     ASSIGN_OR_RETURN(const double decode_before, DecodeRate(1));
     ASSIGN_OR_RETURN(const PeerRates peer, RunPeer(peer_, num_threads_));
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // until its memory is given back
     ASSIGN_OR_RETURN(const double decode_after, DecodeRate(1));
     Add("peer: decode, tokens/s", peer.decode);
     Add("  decode, times the peer", (decode_before + decode_after) / 2 / peer.decode);

@@ -60,18 +60,19 @@ TEST(CpuDeviceTest, RefusesMoreThanThereIs) {
   }
 }
 
-// Untouched pages use no memory yet, but they are promised.
+// Untouched pages use no memory yet, but they are promised. Other processes use memory too: what
+// is free may change by a fifth meanwhile.
 TEST(CpuDeviceTest, AllocatedMemoryIsNoLongerFree) {
   cpu::CpuDevice device(1, cpu::Isa::kGeneric);
   const int64_t free_bytes = device.Memory()->free_bytes;
-  const int64_t size_bytes = free_bytes / 2;
+  const int64_t size_bytes = free_bytes / 5 * 3;
   {
     auto buffer = device.Allocate(size_bytes);
     ASSERT_TRUE(buffer.ok()) << buffer.status();
-    EXPECT_LE(device.Memory()->free_bytes, free_bytes - size_bytes);
-    EXPECT_FALSE(device.Allocate(free_bytes - size_bytes + 1).ok());
+    EXPECT_LE(device.Memory()->free_bytes, free_bytes / 5 * 3);
+    EXPECT_FALSE(device.Allocate(size_bytes).ok());
   }
-  EXPECT_GT(device.Memory()->free_bytes, free_bytes - size_bytes);
+  EXPECT_TRUE(device.Allocate(size_bytes).ok());
 }
 
 TEST(CpuDeviceTest, NamesProcessorAndInstructionSet) {
