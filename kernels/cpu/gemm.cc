@@ -257,13 +257,10 @@ void Gemm::MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t
       {.activations = packed_.data() + block.TileOffset(tile) + begin * num_rows * block.step_words,
        .weights = is_compressed ? panel.compressed.expanded : panel.weights,
        .compressed = panel.compressed,
-       .prefetch = panel.prefetch,
+       .prefetch = &panel.prefetch,
        .num_steps = end - begin,
        .add = begin > 0,
        .out = sums});
-  for (int pass = 0; pass < kernel_.num_passes[num_rows]; ++pass) {
-    panel.prefetch.Advance(end - begin);
-  }
 }
 
 void Gemm::StoreTile(const Block& block, int64_t tile, int64_t first_col, const float* bias,

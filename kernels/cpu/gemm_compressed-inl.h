@@ -118,8 +118,7 @@ inline void PatchStep(ExceptionRange* exceptions, char* weights) {
 
 // All passes of a tile from kPass on.
 template <class V, int kRows, int kPass>
-inline __attribute__((always_inline)) void RunCompressedPasses(const TileArgs& args,
-                                                               Prefetch& prefetch) {
+inline __attribute__((always_inline)) void RunCompressedPasses(const TileArgs& args) {
   using Pass = CompressedPass<V, kRows, kPass>;
   constexpr auto kPlace = [](int c) { return Pass::Place(c); };
   const CompressedSteps& steps = args.compressed;
@@ -130,6 +129,7 @@ inline __attribute__((always_inline)) void RunCompressedPasses(const TileArgs& a
   const char* x = static_cast<const char*>(args.activations);
   const char* weights = steps.panel->Step(steps.first);
   char* out = steps.expanded;
+  Prefetch& prefetch = *args.prefetch;
   const char* fetch = prefetch.next;
   const int num_lines = prefetch.LinesOfPass();
   const int64_t last = steps.first + args.num_steps;
@@ -157,15 +157,14 @@ inline __attribute__((always_inline)) void RunCompressedPasses(const TileArgs& a
   pass.acc.Store(args.out, kPlace);
   prefetch.Advance(args.num_steps);
   if constexpr (kPass + 1 < NumPasses<V>(kRows)) {
-    RunCompressedPasses<V, kRows, kPass + 1>(args, prefetch);
+    RunCompressedPasses<V, kRows, kPass + 1>(args);
   }
 }
 
 // One tile over compressed steps.
 template <class V, int kRows>
 void CompressedTile(const TileArgs& args) {
-  Prefetch prefetch = args.prefetch;
-  RunCompressedPasses<V, kRows, 0>(args, prefetch);
+  RunCompressedPasses<V, kRows, 0>(args);
 }
 
 }  // namespace

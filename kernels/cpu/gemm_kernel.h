@@ -41,7 +41,7 @@ struct TileArgs {
   const void* activations;
   const void* weights;         // packed steps, or
   CompressedSteps compressed;  // for GemmKernel::compressed
-  Prefetch prefetch;           // not with a single pass
+  Prefetch* prefetch;          // advanced by each pass; nothing is fetched with a single one
   int64_t num_steps;
   bool add;    // to what `out` holds from the steps before
   float* out;  // [num_rows, kPanelFeatures]

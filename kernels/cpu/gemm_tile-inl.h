@@ -112,7 +112,7 @@ void Tile(const TileArgs& args) {
   constexpr auto in_order = [](int c) { return c; };
   // One pass over the panel reads memory in order, which the processor foresees. Several passes
   // would leave the memory idle in all but the first, so each fetches a part of the next panel.
-  Prefetch prefetch = args.prefetch;
+  Prefetch& prefetch = *args.prefetch;
   for (int column = 0; column < kPanelFeatures; column += kVectors * V::kLanes) {
     Accumulators<V, kRows, kVectors> acc;
     acc.Open(args.add, args.out + column, in_order);

@@ -121,16 +121,6 @@ class PromptProducts {
   std::unique_ptr<OneDnnMatmul> head_;
 };
 
-std::unique_ptr<PromptProducts> MakePromptProducts(const ModelConfig& model, std::string* dtype) {
-  try {
-    *dtype = "bf16";
-    return std::make_unique<PromptProducts>(model, DType::kBF16);
-  } catch (const dnnl::error&) {
-    *dtype = "f32";
-    return std::make_unique<PromptProducts>(model, DType::kF32);
-  }
-}
-
 struct PeerRates {
   double prefill = 0, decode = 0;  // tokens per second
 };
@@ -163,12 +153,13 @@ class Measurement {
         probe_(std::move(probe)),
         num_threads_(num_threads),
         peer_(std::move(peer)),
-        products_(MakePromptProducts(engine.model_info().config, &onednn_dtype_)) {}
+        onednn_dtype_(OneDnnMatmul::Closest(DType::kBF16)),
+        products_(engine.model_info().config, onednn_dtype_) {}
 
   absl::Status Round() {
     const double bytes_per_s = probe_.BytesPerSecond();
     ASSIGN_OR_RETURN(const double decode, DecodeRate(1));
-    const double products_s = products_->Seconds();
+    const double products_s = products_.Seconds();
     ASSIGN_OR_RETURN(const double prefill, PrefillRate());
     ASSIGN_OR_RETURN(const double batch, DecodeRate(kBatch));
     const double decode_limit =
@@ -181,10 +172,10 @@ class Measurement {
     Add("decode, 16 sequences, tokens/s", batch);
     Add("  times 1 sequence", batch / decode);
     const ModelConfig& model = engine_.model_info().config;
-    Add(absl::StrCat("  share of oneDNN ", onednn_dtype_, "'s rate"),
-        batch * products_->PromptsPerStep(model, kBatch) * products_s / kBatch);
+    Add(absl::StrCat("  share of oneDNN ", DTypeName(onednn_dtype_), "'s rate"),
+        batch * products_.PromptsPerStep(model, kBatch) * products_s / kBatch);
     Add("prefill of 512, tokens/s", prefill);
-    Add(absl::StrCat("  share of oneDNN ", onednn_dtype_), prefill / prefill_limit);
+    Add(absl::StrCat("  share of oneDNN ", DTypeName(onednn_dtype_)), prefill / prefill_limit);
     if (peer_.empty()) return absl::OkStatus();
     // Decode before and after the peer's: what the memory gives changes in between.
     ASSIGN_OR_RETURN(const double decode_before, DecodeRate(1));
@@ -248,8 +239,8 @@ class Measurement {
   ReadProbe probe_;
   const int num_threads_;
   const std::string peer_;
-  std::string onednn_dtype_;
-  std::unique_ptr<PromptProducts> products_;
+  const DType onednn_dtype_;
+  PromptProducts products_;
   uint64_t num_runs_ = 0;
   std::vector<std::pair<std::string, std::vector<double>>> rows_;
 };

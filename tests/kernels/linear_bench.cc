@@ -121,35 +121,20 @@ std::vector<LinearWeight> MakeWeights(CpuDevice& device, const WeightKind& kind,
   return weights;
 }
 
-// Of float32 where oneDNN has no bfloat16.
-std::unique_ptr<OneDnnMatmul> MakePeer(DType dtype, int64_t m, int64_t n, int64_t k,
-                                       int num_weights) {
-  try {
-    return std::make_unique<OneDnnMatmul>(dtype, m, n, k, num_weights);
-  } catch (const dnnl::error&) {
-    return std::make_unique<OneDnnMatmul>(DType::kF32, m, n, k, num_weights);
-  }
-}
-
-void RunShape(CpuDevice& device, Gemm& gemm, const WeightKind& kind, const Shape& shape, int64_t m,
-              double dram_rate) {
+void RunShape(CpuDevice& device, Gemm& gemm, const WeightKind& kind, const Shape& shape,
+              const std::vector<LinearWeight>& weights, int64_t m, double dram_rate) {
   const DType dtype = kind.dtype;
-  const int64_t weight_bytes = PackedBytes(shape.n, shape.k, dtype);
-  const int64_t num_copies = CeilDiv(kColdBytes, weight_bytes);
-  const DeviceBuffer buffer = AllocateOrExit(device, num_copies * weight_bytes);
-  const std::vector<LinearWeight> weights =
-      MakeWeights(device, kind, shape, buffer.as<char>(), num_copies);
   const DeviceBuffer x_buffer = AllocateOrExit(device, m * shape.k * DTypeBytes(dtype));
   const DeviceBuffer out_buffer = AllocateOrExit(device, m * shape.n * DTypeBytes(dtype));
   const Tensor x(x_buffer.data(), dtype, {m, shape.k}), out(out_buffer.data(), dtype, {m, shape.n});
   int64_t next = 0;
   const auto run_own = [&] {
-    next = (next + 1) % num_copies;
+    next = (next + 1) % std::ssize(weights);
     gemm.Linear({.x = x, .weight = &weights[next], .out = out}, device.pool());
   };
-  const std::unique_ptr<OneDnnMatmul> peer =
-      MakePeer(dtype, m, shape.n, shape.k, static_cast<int>(num_copies));
-  const std::vector<double> seconds = BestSeconds({run_own, [&] { peer->Run(); }});
+  OneDnnMatmul peer(OneDnnMatmul::Closest(dtype), m, shape.n, shape.k,
+                    static_cast<int>(weights.size()));
+  const std::vector<double> seconds = BestSeconds({run_own, [&] { peer.Run(); }});
   const double own_seconds = seconds[0], peer_seconds = seconds[1];
   const double rate = static_cast<double>(weights[0].size_bytes()) / own_seconds;
   const double gflops = 2e-9 * static_cast<double>(m * shape.n * shape.k);
@@ -174,9 +159,14 @@ void RunAll(int num_threads, Isa isa, const std::string& kind_filter) {
   for (const WeightKind& kind : kWeightKinds) {
     if (!kind_filter.empty() && kind.name != kind_filter) continue;
     for (const Shape& shape : shapes) {
+      const int64_t weight_bytes = PackedBytes(shape.n, shape.k, kind.dtype);
+      const int64_t num_copies = CeilDiv(kColdBytes, weight_bytes);
+      const DeviceBuffer buffer = AllocateOrExit(device, num_copies * weight_bytes);
+      const std::vector<LinearWeight> weights =
+          MakeWeights(device, kind, shape, buffer.as<char>(), num_copies);
       for (int64_t m : {1, 2, 8, 16, 64, 512}) {
         if (shape.n > 100000 && m > 16) continue;  // the server asks for logits of few rows
-        RunShape(device, gemm, kind, shape, m, dram_rate);
+        RunShape(device, gemm, kind, shape, weights, m, dram_rate);
       }
     }
   }
@@ -188,15 +178,13 @@ void RunAll(int num_threads, Isa isa, const std::string& kind_filter) {
 int main(int argc, char** argv) {
   using namespace quire::cpu;
   const int num_threads = argc > 1 ? std::atoi(argv[1]) : 0;
-  const std::string isa_name = argc > 2 ? argv[2] : std::string(IsaName(BestIsa()));
+  const absl::StatusOr<Isa> isa = ChooseIsa(argc > 2 ? argv[2] : "");
   const std::string kind_filter = argc > 3 ? argv[3] : "";
-  const auto isa = std::find_if(std::begin(kAllIsas), std::end(kAllIsas),
-                                [&](Isa candidate) { return IsaName(candidate) == isa_name; });
   const bool kind_is_known =
       kind_filter.empty() ||
       std::any_of(std::begin(kWeightKinds), std::end(kWeightKinds),
                   [&](const auto& kind) { return kind.name == kind_filter; });
-  if (isa == std::end(kAllIsas) || !kind_is_known) {
+  if (!isa.ok() || !kind_is_known) {
     std::fprintf(stderr,
                  "usage: linear_bench [num_threads] [generic | avx2 | avx512 | avx512_bf16]"
                  " [bfloat16 | compressed | float32]\n");

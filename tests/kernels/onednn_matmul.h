@@ -13,6 +13,16 @@ namespace quire {
 
 class OneDnnMatmul {
  public:
+  // `dtype` if oneDNN has products of it here, otherwise float32.
+  static DType Closest(DType dtype) {
+    try {
+      OneDnnMatmul(dtype, 16, 16, 16, 1);
+      return dtype;
+    } catch (const dnnl::error&) {
+      return DType::kF32;
+    }
+  }
+
   // out[m, n] = x[m, k] * weight. Throws dnnl::error where oneDNN has no such product, as for
   // bfloat16 below AVX-512.
   OneDnnMatmul(DType dtype, int64_t m, int64_t n, int64_t k, int num_weights)
