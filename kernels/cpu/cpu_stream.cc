@@ -1,5 +1,6 @@
 #include "kernels/cpu/cpu_stream.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -14,15 +15,19 @@ uint64_t StreamProgress::num_finished() const {
 
 void StreamProgress::WaitFor(uint64_t num_tasks) const {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [&] { return num_finished_ >= num_tasks; });
+  while (num_finished_ < num_tasks) {
+    next_wanted_ = std::min(next_wanted_, num_tasks);
+    reached_.wait(lock);
+  }
 }
 
 void StreamProgress::FinishOne() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    ++num_finished_;
+    if (++num_finished_ < next_wanted_) return;
+    next_wanted_ = std::numeric_limits<uint64_t>::max();  // those who wait for more say so again
   }
-  changed_.notify_all();  // no system call unless somebody waits
+  reached_.notify_all();
 }
 
 bool CpuEvent::Done() const {

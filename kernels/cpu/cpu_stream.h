@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -58,8 +59,11 @@ class StreamProgress {
 
  private:
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  mutable std::condition_variable reached_;
   uint64_t num_finished_ = 0;
+  // The least that anybody waits for: a step is hundreds of tasks, and a thread that woke for each
+  // would take the processor from those that compute.
+  mutable uint64_t next_wanted_ = std::numeric_limits<uint64_t>::max();
 };
 
 class CpuEvent : public Event {

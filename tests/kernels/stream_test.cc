@@ -1,4 +1,6 @@
 // The CPU's streams, events and captured graphs.
+#include <sys/resource.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -157,6 +159,48 @@ TEST(EventTest, AnotherThreadMayWait) {
   gate.Open();
   waiter.join();
   EXPECT_EQ(seen, 42);
+}
+
+TEST(EventTest, WaitersOfDifferentTasksReturnInTurn) {
+  CpuStream stream;
+  CpuEvent events[3];
+  Gate gates[3];
+  for (int i = 0; i < 3; ++i) {
+    EnqueueGate(stream, gates[i]);
+    stream.Record(events[i]);
+  }
+  std::vector<std::thread> waiters;
+  std::atomic<int> num_returned{0};
+  Gate returned[3];
+  for (int i = 2; i >= 0; --i) {
+    waiters.emplace_back([&, i] {
+      ASSERT_TRUE(events[i].Wait().ok());
+      EXPECT_EQ(num_returned.fetch_add(1), i);
+      returned[i].Open();
+    });
+  }
+  for (int i = 0; i < 3; ++i) {
+    gates[i].Open();
+    returned[i].Pass();
+  }
+  for (std::thread& waiter : waiters) waiter.join();
+}
+
+// A step is hundreds of tasks; one that woke for each would disturb the threads that compute.
+TEST(EventTest, AWaiterSleepsUntilItsTaskIsDone) {
+  constexpr int kNumTasks = 200;
+  CpuStream stream;
+  Gate gate;
+  EnqueueGate(stream, gate);
+  for (int i = 0; i < kNumTasks; ++i) {
+    stream.Enqueue([] { std::this_thread::sleep_for(std::chrono::microseconds(200)); });
+  }
+  rusage before = {}, after = {};
+  ASSERT_EQ(getrusage(RUSAGE_THREAD, &before), 0);
+  gate.Open();
+  ASSERT_TRUE(stream.Synchronize().ok());
+  ASSERT_EQ(getrusage(RUSAGE_THREAD, &after), 0);
+  EXPECT_LT(after.ru_nvcsw - before.ru_nvcsw, kNumTasks / 4);
 }
 
 TEST(EventTest, MayOutliveItsStream) {
