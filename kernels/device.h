@@ -56,6 +56,13 @@ class DeviceBuffer {
   }
   int64_t size_bytes() const { return size_bytes_; }
 
+  // The memory, which is now the caller's to free.
+  void* Release() {
+    free_ = nullptr;
+    size_bytes_ = 0;
+    return std::exchange(data_, nullptr);
+  }
+
  private:
   void Reset() {
     if (data_ != nullptr) free_(data_);

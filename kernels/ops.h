@@ -64,10 +64,13 @@ class Ops {
   virtual absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) = 0;
   virtual void FillLinear(Stream& stream, const LinearWeight& weight,
                           const FillLinearArgs& args) = 0;
-  // Once all rows of a weight are there, and before it is used or copied: the backend may rewrite
-  // it in place to be read faster. Not a bit of what it computes changes. `weight` itself changes,
-  // by the time the stream has been waited for.
-  virtual void SealLinear(Stream& stream, LinearWeight* weight) = 0;
+  // Once all rows of these weights are there, and before they are used or copied: the backend may
+  // rewrite them to be read faster. Not a bit of what they compute changes. `weights`, in the order
+  // of their addresses, are the last things in `memory`; where they take less room, they move
+  // together and the memory behind them is given back. They, `weights` and `memory` stay where they
+  // are until the stream has been waited for; they have changed then.
+  virtual void SealLinears(Stream& stream, const std::vector<LinearWeight*>& weights,
+                           DeviceBuffer* memory) = 0;
 
   virtual void Embedding(Stream& stream, const EmbeddingArgs& args) = 0;
   virtual void RmsNorm(Stream& stream, const RmsNormArgs& args) = 0;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -125,9 +126,9 @@ class WeightsLoader {
   }
 
   absl::Status SealMatrices(Stream& stream) {
-    for (const MatrixPlan& matrix : plan_.matrices) {
-      backend_.ops().SealLinear(stream, matrix.weight);
-    }
+    std::vector<LinearWeight*> weights;
+    for (const MatrixPlan& matrix : plan_.matrices) weights.push_back(matrix.weight);
+    backend_.ops().SealLinears(stream, weights, &weights_.memory_);
     RETURN_IF_ERROR(stream.Synchronize());
     for (const MatrixPlan& matrix : plan_.matrices) {
       // Of an embedding of its own, a step reads some rows only.

@@ -165,11 +165,13 @@ void CompressPanel(const uint16_t* weights, int64_t num_steps, const PanelPlan& 
 
 }  // namespace
 
-void Compress(LinearWeight& weight, ThreadPool& pool) {
+void Compress(LinearWeight& weight, void* target, ThreadPool& pool) {
   if (weight.dtype != DType::kBF16) return;
-  CHECK_EQ(reinterpret_cast<uintptr_t>(weight.data) % alignof(CompressedPanel), 0u);
+  CHECK_EQ(reinterpret_cast<uintptr_t>(target) % alignof(CompressedPanel), 0u);
+  CHECK_LE(target, weight.data);
   ClearPadding(weight);
-  char* const data = static_cast<char*>(weight.data);
+  const char* const data = static_cast<char*>(weight.data);
+  char* const out = static_cast<char*>(target);
   const int64_t num_panels = NumPanels(weight);
   const int64_t num_steps = NumSteps(weight);
   const int64_t packed_bytes = num_steps * kStepBytes;
@@ -196,10 +198,11 @@ void Compress(LinearWeight& weight, ThreadPool& pool) {
       }
     });
     pool.ParallelFor(count, 1, [&](int64_t begin, int64_t end, int) {
-      std::memcpy(data + (first + begin) * panel_bytes, staging + begin * panel_bytes,
+      std::memcpy(out + (first + begin) * panel_bytes, staging + begin * panel_bytes,
                   static_cast<size_t>((end - begin) * panel_bytes));
     });
   }
+  weight.data = target;
   weight.compressed_bytes = num_panels * panel_bytes;
 }
 

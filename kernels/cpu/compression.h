@@ -67,9 +67,10 @@ inline const CompressedPanel& CompressedPanelOf(const LinearWeight& weight, int6
                                                    panel * CompressedPanelBytes(weight));
 }
 
-// Compresses a packed weight in place, if it is bfloat16 and few of its weights would be
-// exceptions; sets its compressed_bytes. `weight.data` is aligned to 64 bytes.
-void Compress(LinearWeight& weight, ThreadPool& pool);
+// Compresses a packed weight, if it is bfloat16 and few of its weights would be exceptions: sets
+// its compressed_bytes and its data, which is then `target`. That is weight.data or before it, also
+// where the two overlap; both are aligned to 64 bytes.
+void Compress(LinearWeight& weight, void* target, ThreadPool& pool);
 
 // UnpackRow of a compressed weight.
 void UnpackCompressedRow(const LinearWeight& weight, int64_t row, BFloat16* out);

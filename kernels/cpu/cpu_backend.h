@@ -14,7 +14,7 @@ class CpuBackend : public Backend {
  public:
   explicit CpuBackend(int num_threads, Isa isa = BestIsa(), bool compress_weights = true)
       : device_(num_threads, isa),
-        ops_(isa, compress_weights, device_.pool()),
+        ops_(isa, compress_weights, device_),
         attention_(device_.pool()) {
     LimitHighwayTargets(isa);
   }

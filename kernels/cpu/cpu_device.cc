@@ -18,6 +18,11 @@ namespace {
 constexpr int64_t kPageBytes = 4096;
 constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 
+// Whole pages, one at least.
+int64_t MappedBytes(int64_t size_bytes) {
+  return RoundUp(std::max<int64_t>(size_bytes, 1), kPageBytes);
+}
+
 // Zero pages, mapped when first touched; null when the kernel refuses. From one huge page upwards
 // the block starts on a huge page, because streaming weights through 4 KiB pages costs TLB misses.
 void* MapPages(int64_t size_bytes) {
@@ -67,14 +72,27 @@ absl::StatusOr<DeviceBuffer> CpuDevice::Allocate(int64_t size_bytes) {
   CHECK_GE(size_bytes, 0);
   ASSIGN_OR_RETURN(const MemoryInfo memory, Memory());
   if (size_bytes > memory.free_bytes) return OutOfMemory(size_bytes, memory);
-  const int64_t mapped_bytes = RoundUp(std::max<int64_t>(size_bytes, 1), kPageBytes);
-  void* data = MapPages(mapped_bytes);
+  void* data = MapPages(MappedBytes(size_bytes));
   if (data == nullptr) return OutOfMemory(size_bytes, memory);
-  allocated_bytes_->fetch_add(mapped_bytes);
-  return DeviceBuffer(data, size_bytes, [mapped_bytes, allocated = allocated_bytes_](void* block) {
-    munmap(block, static_cast<size_t>(mapped_bytes));
-    allocated->fetch_sub(mapped_bytes);
+  allocated_bytes_->fetch_add(MappedBytes(size_bytes));
+  return Own(data, size_bytes);
+}
+
+DeviceBuffer CpuDevice::Own(void* data, int64_t size_bytes) const {
+  return DeviceBuffer(data, size_bytes, [size_bytes, allocated = allocated_bytes_](void* block) {
+    munmap(block, static_cast<size_t>(MappedBytes(size_bytes)));
+    allocated->fetch_sub(MappedBytes(size_bytes));
   });
+}
+
+DeviceBuffer CpuDevice::Shrink(DeviceBuffer buffer, int64_t size_bytes) {
+  CHECK_LE(size_bytes, buffer.size_bytes());
+  const int64_t old_bytes = MappedBytes(buffer.size_bytes());
+  const int64_t new_bytes = MappedBytes(size_bytes);
+  char* const data = static_cast<char*>(buffer.Release());
+  if (new_bytes < old_bytes) munmap(data + new_bytes, static_cast<size_t>(old_bytes - new_bytes));
+  allocated_bytes_->fetch_sub(old_bytes - new_bytes);
+  return Own(data, size_bytes);
 }
 
 // All host memory is alike here, and fresh pages are zero.

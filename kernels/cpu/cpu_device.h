@@ -25,9 +25,15 @@ class CpuDevice : public Device {
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override;
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent(bool timed) override;
 
+  // The first size_bytes of a buffer of this device; the pages behind them are free.
+  DeviceBuffer Shrink(DeviceBuffer buffer, int64_t size_bytes);
+
   ThreadPool& pool() { return pool_; }
 
  private:
+  // The buffer of `size_bytes` whose pages begin at `data`.
+  DeviceBuffer Own(void* data, int64_t size_bytes) const;
+
   DeviceInfo info_;
   ThreadPool pool_;
   const int64_t free_bytes_at_open_;

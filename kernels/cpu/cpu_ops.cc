@@ -1,7 +1,12 @@
 #include "kernels/cpu/cpu_ops.h"
 
+#include <cstring>
+#include <utility>
+
 #include "kernels/arg_checks.h"
+#include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/base/types.h"
 #include "kernels/cpu/compression.h"
 #include "kernels/cpu/cpu_stream.h"
 #include "kernels/cpu/elementwise.h"
@@ -13,6 +18,10 @@
 namespace quire::cpu {
 
 namespace {
+
+constexpr int64_t kWeightAlignment = 256;  // bytes
+// Smaller weights belong to models that the caches hold, where expanding takes longer than reading.
+constexpr int64_t kMinCompressedBytes = int64_t{2} << 20;
 
 // Packs at once: the staging memory is free again when Load returns.
 class PackingLoader : public RowLoader {
@@ -52,15 +61,31 @@ void CpuOps::FillLinear(Stream& stream, const LinearWeight& weight, const FillLi
       [weight, args, pool = &pool_] { FillNormal(weight, args, *pool); });
 }
 
-void CpuOps::SealLinear(Stream& stream, LinearWeight* weight) {
-  // Smaller ones belong to models that the caches hold, where expanding takes longer than reading.
-  constexpr int64_t kMinBytes = int64_t{2} << 20;
-  CheckWeight(*weight);
-  if (!compress_weights_ || !gemm_.can_expand() ||
-      LinearBytes(weight->out_features, weight->in_features, weight->dtype) < kMinBytes) {
-    return;
+void CpuOps::SealLinears(Stream& stream, const std::vector<LinearWeight*>& weights,
+                         DeviceBuffer* memory) {
+  for (const LinearWeight* weight : weights) CheckWeight(*weight);
+  if (!compress_weights_ || !gemm_.can_expand() || weights.empty()) return;
+  CpuStream::From(stream).Enqueue(
+      [this, weights = &weights, memory] { CompressAll(*weights, memory); });
+}
+
+void CpuOps::CompressAll(const std::vector<LinearWeight*>& weights, DeviceBuffer* memory) {
+  char* end = static_cast<char*>(weights.front()->data);
+  for (LinearWeight* weight : weights) {
+    const int64_t packed_bytes =
+        LinearBytes(weight->out_features, weight->in_features, weight->dtype);
+    if (packed_bytes >= kMinCompressedBytes) Compress(*weight, end, pool_);
+    if (weight->compressed_bytes == 0) {
+      CHECK_LE(static_cast<void*>(end), weight->data);
+      weight->data = std::memmove(end, weight->data, packed_bytes);
+    }
+    end += RoundUp(weight->compressed_bytes != 0 ? weight->compressed_bytes : packed_bytes,
+                   kWeightAlignment);
   }
-  CpuStream::From(stream).Enqueue([weight, pool = &pool_] { Compress(*weight, *pool); });
+  const int64_t size_bytes = end - memory->as<char>();
+  if (size_bytes < memory->size_bytes()) {
+    *memory = device_.Shrink(std::move(*memory), size_bytes);
+  }
 }
 
 void CpuOps::Embedding(Stream& stream, const EmbeddingArgs& args) {

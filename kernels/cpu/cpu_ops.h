@@ -4,24 +4,25 @@
 
 #include <vector>
 
+#include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/thread_pool.h"
 #include "kernels/ops.h"
 
 namespace quire::cpu {
 
 class CpuOps : public Ops {
  public:
-  // The pool must outlive this and every task enqueued through it.
-  CpuOps(Isa isa, bool compress_weights, ThreadPool& pool)
-      : compress_weights_(compress_weights), pool_(pool), gemm_(isa) {}
+  // The device must outlive this and every task enqueued through it.
+  CpuOps(Isa isa, bool compress_weights, CpuDevice& device)
+      : compress_weights_(compress_weights), device_(device), pool_(device.pool()), gemm_(isa) {}
 
   absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) override;
   int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
   absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) override;
   void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override;
-  void SealLinear(Stream& stream, LinearWeight* weight) override;
+  void SealLinears(Stream& stream, const std::vector<LinearWeight*>& weights,
+                   DeviceBuffer* memory) override;
 
   void Embedding(Stream& stream, const EmbeddingArgs& args) override;
   void RmsNorm(Stream& stream, const RmsNormArgs& args) override;
@@ -37,7 +38,10 @@ class CpuOps : public Ops {
   void Sample(Stream& stream, const SampleArgs& args) override;
 
  private:
+  void CompressAll(const std::vector<LinearWeight*>& weights, DeviceBuffer* memory);
+
   const bool compress_weights_;
+  CpuDevice& device_;
   ThreadPool& pool_;
   Gemm gemm_;  // used by the tasks, one after the other
 };

@@ -21,7 +21,8 @@ class CudaOps : public Ops {
   int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
   absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) override;
   void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override;
-  void SealLinear(Stream&, LinearWeight*) override {}  // they stay as they are
+  // They stay as they are.
+  void SealLinears(Stream&, const std::vector<LinearWeight*>&, DeviceBuffer*) override {}
 
   void Embedding(Stream& stream, const EmbeddingArgs& args) override;
   void RmsNorm(Stream& stream, const RmsNormArgs& args) override;

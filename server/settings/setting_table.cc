@@ -48,7 +48,8 @@ std::vector<Setting> DeviceSettings() {
        "CPU: instruction set to compute with; auto takes the best. The same set gives the same "
        "bits."},
       {"cpu-compress-weights", kDevice, SwitchField{&S::cpu_compress_weights},
-       "CPU: keep large bfloat16 weights in 12 bits each, losslessly: nothing changes but speed."},
+       "CPU: keep large bfloat16 weights in 12 bits each, losslessly: nothing changes but speed "
+       "and memory."},
       {"tensor-parallel-size", kDevice, IntField{&S::tensor_parallel_size, 1, 1},
        "GPUs that share the model."},
       {"gpu-memory-utilization", kDevice, RealField{&S::gpu_memory_utilization, 0.01, 1.0},

@@ -2,10 +2,14 @@
 // weight.
 #include "kernels/cpu/compression.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -33,7 +37,7 @@ struct Pair {
     compressed = plain;
     compressed.data = compressed_data.data();
     ThreadPool pool(2);
-    Compress(compressed, pool);
+    Compress(compressed, compressed.data, pool);
   }
   Pair(const Pair&) = delete;
 
@@ -141,8 +145,28 @@ TEST(CompressionTest, Float32StaysAsItIs) {
   LinearWeight weight{
       .data = data.data(), .dtype = DType::kF32, .out_features = 64, .in_features = 8};
   ThreadPool pool(1);
-  Compress(weight, pool);
+  Compress(weight, weight.data, pool);
   EXPECT_EQ(weight.compressed_bytes, 0);
+}
+
+// By less than a panel, by some, and to where nothing overlaps.
+TEST(CompressionTest, MovesToAPlaceBefore) {
+  constexpr int64_t kRows = 64 * 100 + 7, kCols = 66;  // more panels than are compressed at a time
+  const Pair pair(kRows, kCols, ValuesWithExceptions(kRows, kCols, 9));
+  ASSERT_TRUE(pair.is_compressed());
+  const auto num_lines = static_cast<int64_t>(pair.plain_data.size());
+  for (int64_t distance : {int64_t{1}, int64_t{200}, num_lines}) {
+    SCOPED_TRACE(distance);
+    std::vector<CacheLine> data(distance + num_lines);
+    std::copy(pair.plain_data.begin(), pair.plain_data.end(), data.begin() + distance);
+    LinearWeight weight = pair.plain;
+    weight.data = data.data() + distance;
+    ThreadPool pool(2);
+    Compress(weight, data.data(), pool);
+    EXPECT_EQ(weight.data, data.data());
+    ASSERT_EQ(weight.compressed_bytes, pair.compressed.compressed_bytes);
+    EXPECT_EQ(std::memcmp(weight.data, pair.compressed.data, weight.compressed_bytes), 0);
+  }
 }
 
 class CompressedLinearTest : public testing::TestWithParam<Isa> {
@@ -185,37 +209,90 @@ TEST_P(CompressedLinearTest, BitsAreThoseOfPlainWeights) {
 INSTANTIATE_TEST_SUITE_P(All, CompressedLinearTest, testing::ValuesIn(kAllIsas),
                          [](const auto& info) { return std::string(IsaName(info.param)); });
 
-// Ops::SealLinear on a weight of `rows` x 1024, filled with random values.
-bool IsCompressedBySeal(CpuBackend& backend, int64_t rows) {
-  const int64_t bytes = backend.ops().LinearBytes(rows, 1024, DType::kBF16);
-  absl::StatusOr<DeviceBuffer> memory = backend.device().Allocate(bytes);
-  absl::StatusOr<std::unique_ptr<Stream>> stream = backend.device().CreateStream();
-  EXPECT_TRUE(memory.ok() && stream.ok());
-  LinearWeight weight{
-      .data = memory->data(), .dtype = DType::kBF16, .out_features = rows, .in_features = 1024};
-  backend.ops().FillLinear(**stream, weight, {.seed = 1, .tensor_id = 2, .stddev = 0.03f});
-  EXPECT_TRUE((*stream)->Synchronize().ok());
-  std::vector<BFloat16> expected(1024), row(1024);
-  UnpackRow(weight, rows - 1, expected.data());
-  backend.ops().SealLinear(**stream, &weight);
-  EXPECT_TRUE((*stream)->Synchronize().ok());
-  UnpackRow(weight, rows - 1, row.data());
-  EXPECT_EQ(std::memcmp(row.data(), expected.data(), 2048), 0);
-  return weight.compressed_bytes != 0;
-}
+// Weights of `rows[i]` x 1024 in one allocation, filled with random values and sealed.
+class SealedWeights {
+ public:
+  SealedWeights(CpuBackend& backend, const std::vector<int64_t>& rows) : weights(rows.size()) {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      weights[i] = {.dtype = DType::kBF16, .out_features = rows[i], .in_features = 1024};
+      bytes += backend.ops().LinearBytes(rows[i], 1024, DType::kBF16);
+    }
+    memory = *backend.device().Allocate(bytes);
+    auto stream = *backend.device().CreateStream();
+    std::vector<LinearWeight*> pointers;
+    char* data = memory.as<char>();
+    for (LinearWeight& weight : weights) {
+      weight.data = std::exchange(
+          data, data + backend.ops().LinearBytes(weight.out_features, 1024, DType::kBF16));
+      backend.ops().FillLinear(*stream, weight,
+                               {.seed = 1, .tensor_id = pointers.size(), .stddev = 0.03f});
+      pointers.push_back(&weight);
+    }
+    EXPECT_TRUE(stream->Synchronize().ok());
+    const std::vector<BFloat16> expected = Values();
+    backend.ops().SealLinears(*stream, pointers, &memory);
+    EXPECT_TRUE(stream->Synchronize().ok());
+    const std::vector<BFloat16> values = Values();
+    EXPECT_EQ(std::memcmp(values.data(), expected.data(), values.size() * 2), 0);
+  }
 
-TEST(SealLinearTest, CompressesWhatMemoryMustBeReadFor) {
+  std::vector<LinearWeight> weights;
+  DeviceBuffer memory;
+
+ private:
+  std::vector<BFloat16> Values() const {
+    int64_t num_rows = 0;
+    for (const LinearWeight& weight : weights) num_rows += weight.out_features;
+    std::vector<BFloat16> values(num_rows * 1024);
+    BFloat16* out = values.data();
+    for (const LinearWeight& weight : weights) {
+      for (int64_t row = 0; row < weight.out_features; ++row, out += 1024) {
+        UnpackRow(weight, row, out);
+      }
+    }
+    return values;
+  }
+};
+
+TEST(SealLinearsTest, CompressesWhatMemoryMustBeReadFor) {
   const bool can_expand = Gemm(BestIsa()).can_expand();
   CpuBackend backend(2);
-  EXPECT_EQ(IsCompressedBySeal(backend, 1100), can_expand);
-  EXPECT_FALSE(IsCompressedBySeal(backend, 900));  // under 2 MiB
+  const SealedWeights sealed(backend, {1100, 900, 2000});  // the second is under 2 MiB
+  EXPECT_EQ(sealed.weights[0].compressed_bytes != 0, can_expand);
+  EXPECT_EQ(sealed.weights[1].compressed_bytes, 0);
+  EXPECT_EQ(sealed.weights[2].compressed_bytes != 0, can_expand);
 }
 
-TEST(SealLinearTest, LeavesWeightsAloneIfToldTo) {
+TEST(SealLinearsTest, GivesBackTheMemoryThatIsLeft) {
+  if (!Gemm(BestIsa()).can_expand()) GTEST_SKIP() << "weights are not compressed here";
+  CpuBackend backend(2);
+  const SealedWeights sealed(backend, {32768, 900, 32768});
+  int64_t packed_bytes = 0;
+  const char* end = sealed.memory.as<char>();
+  for (const LinearWeight& weight : sealed.weights) {
+    EXPECT_EQ(weight.data, end);
+    const int64_t packed = backend.ops().LinearBytes(weight.out_features, 1024, DType::kBF16);
+    end += RoundUp<int64_t>(weight.compressed_bytes != 0 ? weight.compressed_bytes : packed, 256);
+    packed_bytes += packed;
+  }
+  EXPECT_EQ(sealed.memory.as<char>() + sealed.memory.size_bytes(), end);
+  EXPECT_LT(sealed.memory.size_bytes(), packed_bytes * 77 / 100);
+  const char* const page =
+      sealed.memory.as<char>() + RoundUp<int64_t>(sealed.memory.size_bytes(), 4096);
+  unsigned char is_resident;
+  EXPECT_EQ(mincore(const_cast<char*>(page) - 4096, 4096, &is_resident), 0);
+  EXPECT_EQ(mincore(const_cast<char*>(page), 4096, &is_resident), -1) << "still mapped";
+}
+
+TEST(SealLinearsTest, LeavesWeightsAloneIfToldTo) {
   CpuBackend backend(1, BestIsa(), /*compress_weights=*/false);
-  EXPECT_FALSE(IsCompressedBySeal(backend, 1100));
   CpuBackend generic(1, Isa::kGeneric);
-  EXPECT_FALSE(IsCompressedBySeal(generic, 1100));
+  for (CpuBackend* each : {&backend, &generic}) {
+    const SealedWeights sealed(*each, {1100});
+    EXPECT_EQ(sealed.weights[0].compressed_bytes, 0);
+    EXPECT_EQ(sealed.weights[0].data, sealed.memory.data());
+  }
 }
 
 }  // namespace

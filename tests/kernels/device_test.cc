@@ -75,6 +75,21 @@ TEST(CpuDeviceTest, AllocatedMemoryIsNoLongerFree) {
   EXPECT_TRUE(device.Allocate(size_bytes).ok());
 }
 
+TEST(CpuDeviceTest, ShrinkingKeepsTheFrontAndFreesTheRest) {
+  cpu::CpuDevice device(1, cpu::Isa::kGeneric);
+  const int64_t size_bytes = device.Memory()->free_bytes / 5 * 3;
+  auto buffer = device.Allocate(size_bytes);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  char* const data = buffer->as<char>();
+  data[9999] = 7;
+  EXPECT_FALSE(device.Allocate(size_bytes).ok());
+  const DeviceBuffer front = device.Shrink(*std::move(buffer), 10000);
+  EXPECT_EQ(front.data(), data);
+  EXPECT_EQ(front.size_bytes(), 10000);
+  EXPECT_EQ(data[9999], 7);
+  EXPECT_TRUE(device.Allocate(size_bytes).ok());
+}
+
 TEST(CpuDeviceTest, NamesProcessorAndInstructionSet) {
   cpu::CpuDevice device(3, cpu::Isa::kAvx2);
   EXPECT_EQ(device.info().kind, DeviceKind::kCpu);

@@ -116,7 +116,7 @@ std::vector<LinearWeight> MakeWeights(CpuDevice& device, const WeightKind& kind,
                      .in_features = shape.k});
     FillNormal(weight, {.seed = static_cast<uint64_t>(i), .tensor_id = 0, .stddev = 0.02f},
                device.pool());
-    if (kind.is_compressed) Compress(weight, device.pool());
+    if (kind.is_compressed) Compress(weight, weight.data, device.pool());
   }
   return weights;
 }

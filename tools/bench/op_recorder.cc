@@ -69,8 +69,9 @@ class OpRecorder::RecordingOps : public Ops {
   void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override {
     ops_.FillLinear(stream, weight, args);
   }
-  void SealLinear(Stream& stream, LinearWeight* weight) override {
-    ops_.SealLinear(stream, weight);
+  void SealLinears(Stream& stream, const std::vector<LinearWeight*>& weights,
+                   DeviceBuffer* memory) override {
+    ops_.SealLinears(stream, weights, memory);
   }
   void UpdateBlockTables(Stream& stream, const UpdateBlockTablesArgs& args) override {
     ops_.UpdateBlockTables(stream, args);
