@@ -204,8 +204,7 @@ Gemm::Panel Gemm::OpenPanel(const Block& block, int64_t panel, int64_t first_til
                   .compressed = {},
                   .prefetch = {.next = data + next_panel * panel_bytes,
                                .lines = fetches ? static_cast<int>(step_bytes / 64) : 0,
-                               .num_passes = 0,
-                               .pass = 0}};
+                               .num_passes = 0}};
   for (int64_t tile = first_tile; tile < last_tile; ++tile) {
     result.prefetch.num_passes += kernel_.num_passes[block.TileRows(tile)];
   }
@@ -232,7 +231,6 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel_index, int64_t first_
   const int64_t steps_at_a_time = expands ? kExpandedSteps : block.num_steps;
   for (int64_t begin = 0; begin < block.num_steps; begin += steps_at_a_time) {
     const int64_t end = std::min(begin + steps_at_a_time, block.num_steps);
-    panel.prefetch.pass = 0;
     panel.compressed.first = begin;
     for (int64_t tile = first_tile; tile < last_tile; ++tile) {
       // A tile that is done in one go needs no place of its own.

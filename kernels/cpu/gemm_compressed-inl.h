@@ -129,22 +129,19 @@ inline __attribute__((always_inline)) void RunCompressedPasses(const TileArgs& a
   const char* x = static_cast<const char*>(args.activations);
   const char* weights = steps.panel->Step(steps.first);
   char* out = steps.expanded;
-  Prefetch& prefetch = *args.prefetch;
-  const char* fetch = prefetch.next;
-  const int num_lines = prefetch.LinesOfPass();
+  Prefetch prefetch = *args.prefetch;
   const int64_t last = steps.first + args.num_steps;
   for (int64_t step = steps.first;; ++step) {
     const int64_t stop = std::min(exceptions.NextStep(last), last);
     for (; step < stop; ++step) {
-      if constexpr (Pass::kStores) {
-        for (int i = 0; i < num_lines; ++i, fetch += 64) __builtin_prefetch(fetch, 0, 2);
-      }
+      if constexpr (Pass::kStores) prefetch.Step();
       pass.AddStep(x, weights, expander, out);
       x += kRows * Pass::kValueBytes;
       weights += kCompressedStepBytes;
       if constexpr (Pass::kStores) out += kStepBytes;
     }
     if (step == last) break;
+    if constexpr (Pass::kStores) prefetch.Step();
     alignas(64) char here[kStepBytes];
     char* const expanded = Pass::kStores ? out : here;
     ExpandStep<V>(weights, expander, expanded);
@@ -155,7 +152,7 @@ inline __attribute__((always_inline)) void RunCompressedPasses(const TileArgs& a
     if constexpr (Pass::kStores) out += kStepBytes;
   }
   pass.acc.Store(args.out, kPlace);
-  prefetch.Advance(args.num_steps);
+  *args.prefetch = prefetch;
   if constexpr (kPass + 1 < NumPasses<V>(kRows)) {
     RunCompressedPasses<V, kRows, kPass + 1>(args);
   }

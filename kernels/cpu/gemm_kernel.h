@@ -9,19 +9,21 @@
 
 namespace quire::cpu {
 
-// What several passes over a panel fetch into the L2 cache meanwhile: `lines` cache lines a step,
-// which are shared out among `num_passes` passes.
+// What several passes over a panel fetch into the L2 cache meanwhile: `lines` cache lines for each
+// step that all `num_passes` passes have taken, evenly, since a burst would fill the processor's
+// buffers and hold up what it computes.
 struct Prefetch {
   const char* next;
   int lines;
   int num_passes;
-  int pass;  // that is next
+  int due = 0;  // in parts of a line, num_passes each
 
-  // Lines a step for the next pass.
-  int LinesOfPass() const { return (pass + 1) * lines / num_passes - pass * lines / num_passes; }
-  void Advance(int64_t num_steps) {
-    next += num_steps * LinesOfPass() * 64;
-    ++pass;
+  // One step of one pass.
+  inline __attribute__((always_inline)) void Step() {
+    for (due += lines; due >= num_passes; due -= num_passes) {
+      __builtin_prefetch(next, 0, 2);
+      next += 64;
+    }
   }
 };
 
@@ -41,7 +43,7 @@ struct TileArgs {
   const void* activations;
   const void* weights;         // packed steps, or
   CompressedSteps compressed;  // for GemmKernel::compressed
-  Prefetch* prefetch;          // advanced by each pass; nothing is fetched with a single one
+  Prefetch* prefetch;          // nothing is fetched with a single pass
   int64_t num_steps;
   bool add;    // to what `out` holds from the steps before
   float* out;  // [num_rows, kPanelFeatures]

@@ -112,18 +112,14 @@ void Tile(const TileArgs& args) {
   constexpr auto in_order = [](int c) { return c; };
   // One pass over the panel reads memory in order, which the processor foresees. Several passes
   // would leave the memory idle in all but the first, so each fetches a part of the next panel.
-  Prefetch& prefetch = *args.prefetch;
+  Prefetch prefetch = *args.prefetch;
   for (int column = 0; column < kPanelFeatures; column += kVectors * V::kLanes) {
     Accumulators<V, kRows, kVectors> acc;
     acc.Open(args.add, args.out + column, in_order);
     const char* x = static_cast<const char*>(args.activations);
     const char* weights = static_cast<const char*>(args.weights) + column * sizeof(float);
-    const char* fetch = prefetch.next;
-    const int num_lines = prefetch.LinesOfPass();
     for (int64_t step = 0; step < args.num_steps; ++step) {
-      if constexpr (NumPasses<V>(kRows) > 1) {
-        for (int i = 0; i < num_lines; ++i, fetch += 64) __builtin_prefetch(fetch, 0, 2);
-      }
+      if constexpr (NumPasses<V>(kRows) > 1) prefetch.Step();
       if constexpr (kElements == Elements::kF32) {
         AddProducts<FloatProduct<V>, kValueBytes>(x, weights, acc);
       } else if constexpr (V::kBf16Pairs) {
@@ -136,8 +132,8 @@ void Tile(const TileArgs& args) {
       weights += kStepBytes;
     }
     acc.Store(args.out + column, in_order);
-    prefetch.Advance(args.num_steps);
   }
+  *args.prefetch = prefetch;
 }
 
 }  // namespace
