@@ -6,7 +6,6 @@
 #include "kernels/arg_checks.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
-#include "kernels/base/types.h"
 #include "kernels/cpu/compression.h"
 #include "kernels/cpu/cpu_stream.h"
 #include "kernels/cpu/elementwise.h"
@@ -19,7 +18,6 @@ namespace quire::cpu {
 
 namespace {
 
-constexpr int64_t kWeightAlignment = 256;  // bytes
 // Smaller weights belong to models that the caches hold, where expanding takes longer than reading.
 constexpr int64_t kMinCompressedBytes = int64_t{2} << 20;
 
@@ -75,12 +73,12 @@ void CpuOps::CompressAll(const std::vector<LinearWeight*>& weights, DeviceBuffer
     const int64_t packed_bytes =
         LinearBytes(weight->out_features, weight->in_features, weight->dtype);
     if (packed_bytes >= kMinCompressedBytes) Compress(*weight, end, pool_);
-    if (weight->compressed_bytes == 0) {
+    if (weight->compressed_bytes == 0 && weight->data != end) {
       CHECK_LE(static_cast<void*>(end), weight->data);
       weight->data = std::memmove(end, weight->data, packed_bytes);
     }
-    end += RoundUp(weight->compressed_bytes != 0 ? weight->compressed_bytes : packed_bytes,
-                   kWeightAlignment);
+    // Whole cache lines both.
+    end += weight->compressed_bytes != 0 ? weight->compressed_bytes : packed_bytes;
   }
   const int64_t size_bytes = end - memory->as<char>();
   if (size_bytes < memory->size_bytes()) {
