@@ -13,9 +13,7 @@ namespace {
 
 constexpr int64_t kMaxBlockRows = 512;    // bounds the packed activations
 constexpr int64_t kMaxTilesPerItem = 19;  // a compressed panel is expanded once for these
-constexpr int64_t kExpandedSteps =
-    512;  // of a compressed panel at a time: 128 KiB, in the L2 cache
-constexpr int64_t kTileFloats = kMaxTileRows * kPanelFeatures;
+constexpr int64_t kStepsAtATime = 512;    // where tiles share a panel's: 128 KiB, in the L2 cache
 constexpr int64_t kPackChunkBytes = 32 * 1024;  // packed activations per chunk: some 3 us
 constexpr int64_t kChunkBytes = 512 * 1024;  // weights per chunk, times tiles: some 15 us at least
 
@@ -65,6 +63,20 @@ void PackRowsOfTile(const Tensor& x, int64_t first_row, int64_t num_rows, uint32
   }
 }
 
+// The same in blocks of steps, whole cache lines of a row each.
+void PackBlocksOfTile(const Tensor& x, int64_t first_row, int64_t num_rows, uint32_t* out) {
+  constexpr int64_t kFeatures = 2 * kBlockSteps;
+  const BFloat16* in = x.as<BFloat16>() + first_row * x.row_stride();
+  for (int64_t begin = 0; begin < x.dim(1); begin += kFeatures) {
+    const int64_t count = std::min(kFeatures, x.dim(1) - begin);
+    for (int64_t r = 0; r < num_rows; ++r) {
+      if (count < kFeatures) std::memset(out, 0, kFeatures * sizeof(*in));
+      std::memcpy(out, in + r * x.row_stride() + begin, count * sizeof(*in));
+      out += kBlockSteps;
+    }
+  }
+}
+
 void BiasOfPanel(const Tensor& bias, int64_t first, int64_t num_cols, float* out) {
   std::fill_n(out, kPanelFeatures, 0.0f);
   if (bias.empty()) return;
@@ -76,38 +88,45 @@ void BiasOfPanel(const Tensor& bias, int64_t first, int64_t num_cols, float* out
 
 }  // namespace
 
-const GemmKernel& GemmKernelFor(Isa isa) {
+GemmKernel GemmKernelFor(Isa isa) {
   CHECK(IsaSupported(isa)) << IsaName(isa) << " is not available here";
   switch (isa) {
     case Isa::kGeneric:
       break;
 #if defined(__x86_64__)
     case Isa::kAvx2:
-      return kGemmAvx2;
+      return {.f32 = &kAvx2F32Tiles, .bf16 = &kAvx2Bf16Tiles};
     case Isa::kAvx512:
-      return kGemmAvx512;
+      return {.f32 = &kAvx512F32Tiles, .bf16 = &kAvx512Bf16Tiles};
     case Isa::kAvx512Bf16:
-      return kGemmAvx512Bf16;
+      return {.f32 = &kAvx512F32Tiles, .bf16 = &kAvx512PairsBf16Tiles};
+    case Isa::kAmxBf16:
+      return {.f32 = &kAvx512F32Tiles, .bf16 = &kAmxBf16Tiles};
 #else
     default:
       break;
 #endif
   }
-  return kGemmGeneric;
+  return {.f32 = &kGenericF32Tiles, .bf16 = &kGenericBf16Tiles};
 }
 
 // Rows [first_row, first_row + num_rows) of one call, in tiles of almost equal height.
 struct Gemm::Block {
   const LinearArgs& args;
+  const TileSet& set;
   int64_t first_row;
   int64_t num_rows;
   int64_t num_steps;
-  int64_t step_words;  // 32-bit words of packed activations per row and step
+  int64_t row_words;   // 32-bit words of packed activations per row
+  int64_t step_words;  // and per row and step
+  int64_t num_units;   // TileSet::row_unit rows each
   int64_t num_tiles;
 
-  int64_t TileBegin(int64_t tile) const { return tile * num_rows / num_tiles; }
+  int64_t TileBegin(int64_t tile) const {
+    return std::min(tile * num_units / num_tiles * set.row_unit, num_rows);
+  }
   int64_t TileRows(int64_t tile) const { return TileBegin(tile + 1) - TileBegin(tile); }
-  int64_t TileOffset(int64_t tile) const { return TileBegin(tile) * num_steps * step_words; }
+  int64_t TileOffset(int64_t tile) const { return TileBegin(tile) * row_words; }
 };
 
 // A panel as the tiles read it. Of a compressed one that takes several passes the first tile leaves
@@ -115,38 +134,58 @@ struct Gemm::Block {
 struct Gemm::Panel {
   const char* weights;         // packed, or
   CompressedSteps compressed;  // of a compressed panel
-  Prefetch prefetch;           // the panel that this thread is to read next
+  // A single pass reads memory in order and fetches what it is about to read. Several passes would
+  // leave the memory idle in all but the first, so they fetch the panel that this thread is to read
+  // next.
+  Prefetch prefetch;
+  int num_columns;  // of a tile's calls
+};
+
+// Steps [begin, end) of some columns of a panel, for all tiles in turn.
+struct Gemm::Part {
+  int64_t begin;
+  int64_t end;
+  int first_column;
 };
 
 // What a thread needs for a panel. Too large for a stack frame that every panel opens.
 struct Gemm::Scratch {
-  alignas(64) char expanded[kExpandedSteps * kStepBytes];
-  alignas(64) float sums[kMaxTilesPerItem * kTileFloats];
+  alignas(64) char expanded[kStepsAtATime * kStepBytes];
+  alignas(64) float sums[kMaxTilesPerItem * kMaxTileRows * kPanelFeatures];
 };
 
-Gemm::Gemm(Isa isa) : kernel_(GemmKernelFor(isa)) {}
+Gemm::Gemm(const GemmKernel& kernel) : kernel_(kernel) {}
 Gemm::~Gemm() = default;
 
 void Gemm::Linear(const LinearArgs& args, ThreadPool& pool) {
   const int64_t num_rows = args.x.dim(0);
-  const bool widened = args.weight->dtype == DType::kBF16 && !kernel_.bf16_pairs;
+  const TileSet& set = args.weight->dtype == DType::kBF16 ? *kernel_.bf16 : *kernel_.f32;
+  const int64_t num_steps = NumSteps(*args.weight);
+  const int64_t step_words = set.layout == ActivationLayout::kWidened ? 2 : 1;
+  const int64_t packed_steps =
+      set.layout == ActivationLayout::kBlocks ? RoundUp(num_steps, kBlockSteps) : num_steps;
   for (int64_t row = 0; row < num_rows; row += kMaxBlockRows) {
     Block block{.args = args,
+                .set = set,
                 .first_row = row,
                 .num_rows = std::min(kMaxBlockRows, num_rows - row),
-                .num_steps = NumSteps(*args.weight),
-                .step_words = widened ? 2 : 1,
+                .num_steps = num_steps,
+                .row_words = packed_steps * step_words,
+                .step_words = step_words,
+                .num_units = 0,
                 .num_tiles = 0};
-    block.num_tiles = CeilDiv<int64_t>(block.num_rows, kernel_.max_rows);
+    block.num_units = CeilDiv<int64_t>(block.num_rows, set.row_unit);
+    block.num_tiles = CeilDiv<int64_t>(block.num_units, set.max_rows / set.row_unit);
     PackActivations(block, pool);
     Multiply(block, pool);
   }
 }
 
 void Gemm::PackActivations(const Block& block, ThreadPool& pool) {
-  const size_t num_words = static_cast<size_t>(block.num_rows * block.num_steps * block.step_words);
-  if (packed_.size() < num_words) packed_.resize(num_words);
-  const int64_t tile_bytes = 4 * static_cast<int64_t>(num_words) / block.num_tiles;
+  const int64_t num_words = block.num_rows * block.row_words;
+  const int64_t num_lines = CeilDiv<int64_t>(num_words, std::size(PackedWords{}.words));
+  if (std::ssize(packed_) < num_lines) packed_.resize(num_lines);
+  const int64_t tile_bytes = 4 * num_words / block.num_tiles;
   const int64_t grain = std::max<int64_t>(1, kPackChunkBytes / tile_bytes);
   pool.ParallelFor(block.num_tiles, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t tile = begin; tile < end; ++tile) PackTile(block, tile);
@@ -157,13 +196,16 @@ void Gemm::PackTile(const Block& block, int64_t tile) {
   const Tensor& x = block.args.x;
   const int64_t first_row = block.first_row + block.TileBegin(tile);
   const int64_t num_rows = block.TileRows(tile);
-  uint32_t* out = packed_.data() + block.TileOffset(tile);
-  if (x.dtype() == DType::kF32) {
-    PackRowsOfTile<F32Step>(x, first_row, num_rows, out);
-  } else if (kernel_.bf16_pairs) {
-    PackRowsOfTile<Bf16PairStep>(x, first_row, num_rows, out);
-  } else {
-    PackRowsOfTile<Bf16WidenedStep>(x, first_row, num_rows, out);
+  uint32_t* out = packed_.data()->words + block.TileOffset(tile);
+  switch (block.set.layout) {
+    case ActivationLayout::kFloats:
+      return PackRowsOfTile<F32Step>(x, first_row, num_rows, out);
+    case ActivationLayout::kPairs:
+      return PackRowsOfTile<Bf16PairStep>(x, first_row, num_rows, out);
+    case ActivationLayout::kWidened:
+      return PackRowsOfTile<Bf16WidenedStep>(x, first_row, num_rows, out);
+    case ActivationLayout::kBlocks:
+      return PackBlocksOfTile(x, first_row, num_rows, out);
   }
 }
 
@@ -204,9 +246,18 @@ Gemm::Panel Gemm::OpenPanel(const Block& block, int64_t panel, int64_t first_til
                   .compressed = {},
                   .prefetch = {.next = data + next_panel * panel_bytes,
                                .lines = fetches ? static_cast<int>(step_bytes / 64) : 0,
-                               .num_passes = 0}};
+                               .num_passes = 0},
+                  .num_columns = 0};
+  int64_t highest = 0;
   for (int64_t tile = first_tile; tile < last_tile; ++tile) {
-    result.prefetch.num_passes += kernel_.num_passes[block.TileRows(tile)];
+    result.prefetch.num_passes += block.set.num_passes[block.TileRows(tile)];
+    highest = std::max(highest, block.TileRows(tile));
+  }
+  result.num_columns = block.set.num_columns[highest];
+  result.prefetch.num_passes *= static_cast<int>(kPanelFeatures) / result.num_columns;
+  if (result.prefetch.num_passes == 1) {
+    result.prefetch.next = result.weights + ReadAheadBytes();
+    result.prefetch.lines = ReadAheadBytes() > 0 ? static_cast<int>(step_bytes / 64) : 0;
   }
   if (is_compressed) {
     const CompressedPanel& compressed = CompressedPanelOf(weight, panel);
@@ -226,39 +277,48 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel_index, int64_t first_
   BiasOfPanel(block.args.bias, first_col, std::min(kPanelFeatures, weight.out_features - first_col),
               bias);
   Panel panel = OpenPanel(block, panel_index, first_tile, last_tile, next_panel);
-  const bool expands = panel.compressed.panel != nullptr && panel.prefetch.num_passes > 1;
   panel.compressed.expanded = scratch.expanded;
-  const int64_t steps_at_a_time = expands ? kExpandedSteps : block.num_steps;
+  const bool in_parts = panel.num_columns < kPanelFeatures ||
+                        (panel.compressed.panel != nullptr && panel.prefetch.num_passes > 1);
+  const int64_t steps_at_a_time = in_parts ? kStepsAtATime : block.num_steps;
+  // A tile that is done in one go needs no place of its own.
+  const int64_t sums_stride = in_parts ? block.set.max_rows * kPanelFeatures : 0;
   for (int64_t begin = 0; begin < block.num_steps; begin += steps_at_a_time) {
     const int64_t end = std::min(begin + steps_at_a_time, block.num_steps);
     panel.compressed.first = begin;
-    for (int64_t tile = first_tile; tile < last_tile; ++tile) {
-      // A tile that is done in one go needs no place of its own.
-      float* const out = scratch.sums + (expands ? (tile - first_tile) * kTileFloats : 0);
-      MultiplyTile(block, tile, begin, end, tile == first_tile, panel, out);
-      if (end == block.num_steps) StoreTile(block, tile, first_col, bias, out);
+    for (int column = 0; column < kPanelFeatures; column += panel.num_columns) {
+      const Part part = {.begin = begin, .end = end, .first_column = column};
+      const bool is_last = end == block.num_steps && column + panel.num_columns == kPanelFeatures;
+      for (int64_t tile = first_tile; tile < last_tile; ++tile) {
+        float* const sums = scratch.sums + (tile - first_tile) * sums_stride;
+        MultiplyTile(block, tile, tile == first_tile, part, panel, sums);
+        if (is_last) StoreTile(block, tile, first_col, bias, sums);
+      }
     }
     ExceptionRange& exceptions = panel.compressed.exceptions;  // those of the next steps
     while (exceptions.NextStep(end) < end) ++exceptions.next;
   }
 }
 
-// Adds the products with steps [begin, end) to the tile's sums.
-void Gemm::MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t end, bool is_first,
+// Adds the products with a part of the panel to the tile's sums.
+void Gemm::MultiplyTile(const Block& block, int64_t tile, bool is_first, const Part& part,
                         Panel& panel, float* sums) const {
   const int64_t num_rows = block.TileRows(tile);
   const bool is_compressed = panel.compressed.panel != nullptr;
-  const TileFn* const tiles = is_compressed && is_first                  ? kernel_.compressed
-                              : block.args.weight->dtype == DType::kBF16 ? kernel_.bf16
-                                                                         : kernel_.f32;
-  tiles[num_rows](
-      {.activations = packed_.data() + block.TileOffset(tile) + begin * num_rows * block.step_words,
-       .weights = is_compressed ? panel.compressed.expanded : panel.weights,
-       .compressed = panel.compressed,
-       .prefetch = &panel.prefetch,
-       .num_steps = end - begin,
-       .add = begin > 0,
-       .out = sums});
+  const TileFn* const tiles = is_compressed && is_first ? block.set.compressed : block.set.tiles;
+  const char* weights =
+      is_compressed ? panel.compressed.expanded : panel.weights + part.begin * kStepBytes;
+  const uint32_t* activations = packed_.data()->words + block.TileOffset(tile);
+  tiles[num_rows]({.activations = activations + part.begin * num_rows * block.step_words,
+                   .weights = weights,
+                   .compressed = panel.compressed,
+                   .prefetch = &panel.prefetch,
+                   .num_steps = part.end - part.begin,
+                   .add = part.begin > 0,
+                   .out = sums,
+                   .num_rows = static_cast<int>(num_rows),
+                   .first_column = part.first_column,
+                   .num_columns = panel.num_columns});
 }
 
 void Gemm::StoreTile(const Block& block, int64_t tile, int64_t first_col, const float* bias,
@@ -266,7 +326,7 @@ void Gemm::StoreTile(const Block& block, int64_t tile, int64_t first_col, const 
   const LinearArgs& args = block.args;
   const int64_t num_cols = std::min(kPanelFeatures, args.weight->out_features - first_col);
   const bool to_f32 = args.out.dtype() == DType::kF32;
-  const StoreFn store = to_f32 ? kernel_.store_f32 : kernel_.store_bf16;
+  const StoreFn store = to_f32 ? block.set.store_f32 : block.set.store_bf16;
   const int64_t out_offset =
       (block.first_row + block.TileBegin(tile)) * args.out.row_stride() + first_col;
   store({.tile = sums,

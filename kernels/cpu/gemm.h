@@ -1,6 +1,7 @@
 // Gemm: out = x * weight^T + bias over packed weights, one path for every number of rows. Each
-// output is one chain of float32 multiply-adds over the input features in order, whatever the
-// number of rows, so a row's bits never depend on its neighbours. Used by the stream's thread.
+// output is one chain of float32 multiply-adds over the input features in order (with AMX: over
+// blocks of them), whatever the number of rows, so a row's bits never depend on its neighbours.
+// Used by the stream's thread.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +16,23 @@ namespace quire::cpu {
 
 class Gemm {
  public:
-  explicit Gemm(Isa isa);
+  explicit Gemm(const GemmKernel& kernel);
+  explicit Gemm(Isa isa) : Gemm(GemmKernelFor(isa)) {}
   ~Gemm();
 
   void Linear(const LinearArgs& args, ThreadPool& pool);
 
   // Whether weights may be compressed (compression.h).
-  bool can_expand() const { return kernel_.compressed[1] != nullptr; }
+  bool can_expand() const { return kernel_.bf16->compressed[1] != nullptr; }
 
  private:
   struct Block;
   struct Panel;
+  struct Part;
   struct Scratch;
+  struct alignas(64) PackedWords {
+    uint32_t words[16];
+  };
 
   void PackActivations(const Block& block, ThreadPool& pool);
   void PackTile(const Block& block, int64_t tile);
@@ -36,14 +42,14 @@ class Gemm {
                      int64_t next_panel, Scratch& scratch) const;
   Panel OpenPanel(const Block& block, int64_t panel, int64_t first_tile, int64_t last_tile,
                   int64_t next_panel) const;
-  void MultiplyTile(const Block& block, int64_t tile, int64_t begin, int64_t end, bool is_first,
-                    Panel& panel, float* sums) const;
+  void MultiplyTile(const Block& block, int64_t tile, bool is_first, const Part& part, Panel& panel,
+                    float* sums) const;
   void StoreTile(const Block& block, int64_t tile, int64_t first_col, const float* bias,
                  const float* sums) const;
 
-  const GemmKernel& kernel_;
+  const GemmKernel kernel_;
   // Packed activations of one block of rows; grows to the largest shape seen.
-  std::vector<uint32_t> packed_;
+  std::vector<PackedWords> packed_;
   std::vector<Scratch> scratch_;  // by thread
 };
 

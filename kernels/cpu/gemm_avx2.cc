@@ -94,6 +94,7 @@ struct Avx2 {
 
 }  // namespace
 
-constexpr GemmKernel kGemmAvx2 = MakeGemmKernel<Avx2, 6>();
+constexpr TileSet kAvx2F32Tiles = MakeTileSet<Avx2, Elements::kF32, 6>();
+constexpr TileSet kAvx2Bf16Tiles = MakeTileSet<Avx2, Elements::kBf16, 6>();
 
 }  // namespace quire::cpu

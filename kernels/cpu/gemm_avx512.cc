@@ -41,6 +41,7 @@ struct Avx512 {
 
 }  // namespace
 
-constexpr GemmKernel kGemmAvx512 = MakeGemmKernel<Avx512, 14>();
+constexpr TileSet kAvx512F32Tiles = MakeTileSet<Avx512, Elements::kF32, 14>();
+constexpr TileSet kAvx512Bf16Tiles = MakeTileSet<Avx512, Elements::kBf16, 14>();
 
 }  // namespace quire::cpu

@@ -28,12 +28,6 @@ struct Avx512Bf16 {
   static Floats Zero() { return _mm512_setzero_ps(); }
   static Floats Load(const void* p) { return _mm512_loadu_ps(p); }
   static void Store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
-  static Floats Broadcast(const void* p) {
-    float x;
-    std::memcpy(&x, p, sizeof(x));
-    return _mm512_set1_ps(x);
-  }
-  static Floats MulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   static Pairs LoadPairs(const void* p) { return (Pairs)_mm512_loadu_si512(p); }
   static Pairs BroadcastPair(const void* p) {
     int x;
@@ -45,6 +39,6 @@ struct Avx512Bf16 {
 
 }  // namespace
 
-constexpr GemmKernel kGemmAvx512Bf16 = MakeGemmKernel<Avx512Bf16, 14>();
+constexpr TileSet kAvx512PairsBf16Tiles = MakeTileSet<Avx512Bf16, Elements::kBf16, 14>();
 
 }  // namespace quire::cpu

@@ -134,14 +134,14 @@ inline __attribute__((always_inline)) void RunCompressedPasses(const TileArgs& a
   for (int64_t step = steps.first;; ++step) {
     const int64_t stop = std::min(exceptions.NextStep(last), last);
     for (; step < stop; ++step) {
-      if constexpr (Pass::kStores) prefetch.Step();
+      prefetch.Step();
       pass.AddStep(x, weights, expander, out);
       x += kRows * Pass::kValueBytes;
       weights += kCompressedStepBytes;
       if constexpr (Pass::kStores) out += kStepBytes;
     }
     if (step == last) break;
-    if constexpr (Pass::kStores) prefetch.Step();
+    prefetch.Step();
     alignas(64) char here[kStepBytes];
     char* const expanded = Pass::kStores ? out : here;
     ExpandStep<V>(weights, expander, expanded);

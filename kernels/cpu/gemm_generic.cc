@@ -41,6 +41,7 @@ struct Vector4 {
 
 }  // namespace
 
-constexpr GemmKernel kGemmGeneric = MakeGemmKernel<Vector4, 4>();
+constexpr TileSet kGenericF32Tiles = MakeTileSet<Vector4, Elements::kF32, 4>();
+constexpr TileSet kGenericBf16Tiles = MakeTileSet<Vector4, Elements::kBf16, 4>();
 
 }  // namespace quire::cpu

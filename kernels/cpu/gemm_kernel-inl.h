@@ -1,4 +1,4 @@
-// Makes the GemmKernel of a vector type; see gemm_tile-inl.h. Included by one file per instruction
+// Makes the TileSets of a vector type; see gemm_tile-inl.h. Included by one file per instruction
 // set, after its target pragma.
 
 #include "kernels/cpu/gemm_tile-inl.h"
@@ -17,29 +17,32 @@ void StoreTile(const StoreArgs& args) {
   }
 }
 
-template <class V, int kRows>
-constexpr void AddTiles(GemmKernel& kernel) {
-  kernel.f32[kRows] = Tile<V, Elements::kF32, kRows>;
-  kernel.bf16[kRows] = Tile<V, Elements::kBf16, kRows>;
-  kernel.num_passes[kRows] = NumPasses<V>(kRows);
-  if constexpr (!std::is_void_v<typename V::Expander>) {
-    kernel.compressed[kRows] = CompressedTile<V, kRows>;
+template <class V, Elements kElements, int kRows>
+constexpr void AddTiles(TileSet& set) {
+  set.tiles[kRows] = Tile<V, kElements, kRows>;
+  if constexpr (kElements == Elements::kBf16 && !std::is_void_v<typename V::Expander>) {
+    set.compressed[kRows] = CompressedTile<V, kRows>;
   }
-  if constexpr (kRows > 1) AddTiles<V, kRows - 1>(kernel);
+  set.num_columns[kRows] = kPanelFeatures;
+  set.num_passes[kRows] = NumPasses<V>(kRows);
+  if constexpr (kRows > 1) AddTiles<V, kElements, kRows - 1>(set);
 }
 
-template <class V, int kMaxRows>
-constexpr GemmKernel MakeGemmKernel() {
+template <class V, Elements kElements, int kMaxRows>
+constexpr TileSet MakeTileSet() {
   static_assert(kMaxRows <= kMaxTileRows);
   // Where a tile is followed by others it has several passes, which leave packed steps for them.
   static_assert(NumPasses<V>((kMaxRows + 1) / 2) > 1 || std::is_void_v<typename V::Expander>);
-  GemmKernel kernel = {};
-  kernel.max_rows = kMaxRows;
-  kernel.bf16_pairs = V::kBf16Pairs;
-  AddTiles<V, kMaxRows>(kernel);
-  kernel.store_f32 = StoreTile<float>;
-  kernel.store_bf16 = StoreTile<BFloat16>;
-  return kernel;
+  TileSet set = {};
+  set.layout = kElements == Elements::kF32 ? ActivationLayout::kFloats
+               : V::kBf16Pairs             ? ActivationLayout::kPairs
+                                           : ActivationLayout::kWidened;
+  set.max_rows = kMaxRows;
+  set.row_unit = 1;
+  AddTiles<V, kElements, kMaxRows>(set);
+  set.store_f32 = StoreTile<float>;
+  set.store_bf16 = StoreTile<BFloat16>;
+  return set;
 }
 
 }  // namespace

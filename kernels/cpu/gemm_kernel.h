@@ -9,18 +9,18 @@
 
 namespace quire::cpu {
 
-// What several passes over a panel fetch into the L2 cache meanwhile: `lines` cache lines for each
-// step that all `num_passes` passes have taken, evenly, since a burst would fill the processor's
-// buffers and hold up what it computes.
+// What the passes over a panel fetch into the L2 cache meanwhile: `lines` cache lines for each step
+// that all `num_passes` passes have taken, evenly, since a burst would fill the processor's buffers
+// and hold up what it computes.
 struct Prefetch {
   const char* next;
   int lines;
   int num_passes;
   int due = 0;  // in parts of a line, num_passes each
 
-  // One step of one pass.
-  inline __attribute__((always_inline)) void Step() {
-    for (due += lines; due >= num_passes; due -= num_passes) {
+  // Steps of one pass.
+  inline __attribute__((always_inline)) void Step(int num_steps = 1) {
+    for (due += lines * num_steps; due >= num_passes; due -= num_passes) {
       __builtin_prefetch(next, 0, 2);
       next += 64;
     }
@@ -35,18 +35,31 @@ struct CompressedSteps {
   char* expanded;             // several passes leave packed steps here, for further tiles
 };
 
-// One tile: the products of num_rows packed rows of activations with one panel of weights.
-// Activations are packed step by step: the values of row 0, row 1, ... of the tile for step 0, then
-// for step 1. float32: one float each; bfloat16: the pair of a step, as two bfloat16 or two floats
-// (GemmKernel::bf16_pairs).
+// How the activations of a tile's rows are packed.
+enum class ActivationLayout : uint8_t {
+  // Step by step: the values of row 0, row 1, ... for step 0, then for step 1.
+  kFloats,   // float32: one float each
+  kPairs,    // bfloat16: the pair of a step
+  kWidened,  // bfloat16: the pair of a step as two floats
+  // bfloat16, kBlockSteps steps at a time, zeros in those that the last block lacks: the pairs of
+  // row 0, then those of row 1, ...
+  kBlocks,
+};
+
+inline constexpr int64_t kBlockSteps = 16;
+
+// One tile: the products of num_rows packed rows of activations with columns of one panel.
 struct TileArgs {
   const void* activations;
   const void* weights;         // packed steps, or
-  CompressedSteps compressed;  // for GemmKernel::compressed
-  Prefetch* prefetch;          // nothing is fetched with a single pass
+  CompressedSteps compressed;  // for TileSet::compressed
+  Prefetch* prefetch;
   int64_t num_steps;
   bool add;    // to what `out` holds from the steps before
   float* out;  // [num_rows, kPanelFeatures]
+  int num_rows;
+  int first_column;  // and how many: TileSet::num_columns of the highest tile
+  int num_columns;
 };
 using TileFn = void (*)(const TileArgs&);
 
@@ -61,26 +74,34 @@ struct StoreArgs {
 };
 using StoreFn = void (*)(const StoreArgs&);
 
-inline constexpr int kMaxTileRows = 14;
+inline constexpr int kMaxTileRows = 32;
 
-struct GemmKernel {
-  int max_rows;     // rows of the largest tile
-  bool bf16_pairs;  // multiplies pairs of bfloat16; otherwise they are widened when packed
-  TileFn f32[kMaxTileRows + 1];  // [num_rows]; null for 0 and above max_rows
-  TileFn bf16[kMaxTileRows + 1];
-  int num_passes[kMaxTileRows + 1];     // of a tile over its panel
+// The tiles for weights of one data type.
+struct TileSet {
+  ActivationLayout layout;
+  int max_rows;                         // of a tile
+  int row_unit;                         // a tile of fewer rows takes as long
+  TileFn tiles[kMaxTileRows + 1];       // [num_rows]; null for 0 and above max_rows
   TileFn compressed[kMaxTileRows + 1];  // null: weights are not compressed
+  int num_columns[kMaxTileRows + 1];    // that a call is for
+  int num_passes[kMaxTileRows + 1];     // of a call over its steps
   StoreFn store_f32;
   StoreFn store_bf16;
 };
 
-extern const GemmKernel kGemmGeneric;
+struct GemmKernel {
+  const TileSet* f32;
+  const TileSet* bf16;
+};
+
+extern const TileSet kGenericF32Tiles, kGenericBf16Tiles;
 #if defined(__x86_64__)
-extern const GemmKernel kGemmAvx2;
-extern const GemmKernel kGemmAvx512;
-extern const GemmKernel kGemmAvx512Bf16;
+extern const TileSet kAvx2F32Tiles, kAvx2Bf16Tiles;
+extern const TileSet kAvx512F32Tiles, kAvx512Bf16Tiles;
+extern const TileSet kAvx512PairsBf16Tiles;  // by vdpbf16ps
+extern const TileSet kAmxBf16Tiles;
 #endif
 
-const GemmKernel& GemmKernelFor(Isa isa);  // the ISA must be supported here
+GemmKernel GemmKernelFor(Isa isa);  // the ISA must be supported here
 
 }  // namespace quire::cpu

@@ -3,9 +3,9 @@
 // for one instruction set can be linked in place of another's.
 //
 // A vector type V has: Floats (a register), kLanes, kNumRegisters, kBf16Pairs, and static functions
-// Zero, Store, Load, Broadcast (a float), MulAdd(a, b, c) = a * b + c. With kBf16Pairs also Pairs,
-// LoadPairs, BroadcastPair and MulAddPairs; otherwise LoadEven and LoadOdd, which widen the first
-// and the second elements of a vector of bfloat16 pairs, and Even and Odd, which do so in
+// Zero, Store, Load. With kBf16Pairs also Pairs, LoadPairs, BroadcastPair and MulAddPairs;
+// otherwise Broadcast (a float), MulAdd(a, b, c) = a * b + c, LoadEven and LoadOdd, which widen the
+// first and the second elements of a vector of bfloat16 pairs, and Even and Odd, which do so in
 // registers. Its Expander (void: none) expands compressed steps part by part, two vectors of pairs
 // each: those in the places Place(part, 0) and Place(part, 1) of the step.
 
@@ -110,8 +110,6 @@ void Tile(const TileArgs& args) {
   constexpr int kVectors = NumColumnVectors<V>(kRows);
   constexpr int kValueBytes = kElements == Elements::kBf16 && !V::kBf16Pairs ? 8 : 4;
   constexpr auto in_order = [](int c) { return c; };
-  // One pass over the panel reads memory in order, which the processor foresees. Several passes
-  // would leave the memory idle in all but the first, so each fetches a part of the next panel.
   Prefetch prefetch = *args.prefetch;
   for (int column = 0; column < kPanelFeatures; column += kVectors * V::kLanes) {
     Accumulators<V, kRows, kVectors> acc;
@@ -119,7 +117,7 @@ void Tile(const TileArgs& args) {
     const char* x = static_cast<const char*>(args.activations);
     const char* weights = static_cast<const char*>(args.weights) + column * sizeof(float);
     for (int64_t step = 0; step < args.num_steps; ++step) {
-      if constexpr (NumPasses<V>(kRows) > 1) prefetch.Step();
+      prefetch.Step();
       if constexpr (kElements == Elements::kF32) {
         AddProducts<FloatProduct<V>, kValueBytes>(x, weights, acc);
       } else if constexpr (V::kBf16Pairs) {

@@ -1,5 +1,8 @@
 #include "kernels/cpu/isa.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "absl/strings/str_cat.h"
 #include "hwy/targets.h"
 
@@ -15,9 +18,24 @@ const char* IsaName(Isa isa) {
       return "avx512";
     case Isa::kAvx512Bf16:
       return "avx512_bf16";
+    case Isa::kAmxBf16:
+      return "amx_bf16";
   }
   return "unknown";
 }
+
+#if defined(__x86_64__)
+namespace {
+
+// Linux gives a process the tiles' state when it asks for it, for all its threads.
+bool MayUseAmxTiles() {
+  constexpr int kRequestState = 0x1023, kTileData = 18;  // <asm/prctl.h>, XFEATURE_XTILEDATA
+  static const bool may = syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
+  return may;
+}
+
+}  // namespace
+#endif
 
 bool IsaSupported(Isa isa) {
 #if defined(__x86_64__)
@@ -31,6 +49,9 @@ bool IsaSupported(Isa isa) {
              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     case Isa::kAvx512Bf16:
       return IsaSupported(Isa::kAvx512) && __builtin_cpu_supports("avx512bf16");
+    case Isa::kAmxBf16:
+      return IsaSupported(Isa::kAvx512Bf16) && __builtin_cpu_supports("amx-bf16") &&
+             MayUseAmxTiles();
   }
 #endif
   return isa == Isa::kGeneric;
@@ -66,6 +87,15 @@ void LimitHighwayTargets(Isa isa) {
   (void)isa;
 #endif
   hwy::DisableTargets(disabled);
+}
+
+int64_t ReadAheadBytes() {
+#if defined(__x86_64__)
+  static const int64_t bytes = __builtin_cpu_is("intel") ? 8192 : 0;
+  return bytes;
+#else
+  return 0;
+#endif
 }
 
 }  // namespace quire::cpu

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/isa.h"
 
 namespace quire::cpu {
 
@@ -14,8 +15,10 @@ void EnqueueRead(ThreadPool& pool, Stream& stream, const void* data, int64_t byt
     std::atomic<uint64_t> total{0};
     pool->ParallelFor(bytes / 64, kGrainLines, [&](int64_t begin, int64_t end, int) {
       const auto* words = static_cast<const uint64_t*>(data);
+      const int64_t ahead = ReadAheadBytes() / static_cast<int64_t>(sizeof(*words));
       uint64_t sums[kLineWords] = {};
       for (int64_t i = begin * kLineWords; i < end * kLineWords; i += kLineWords) {
+        if (ahead > 0) __builtin_prefetch(words + i + ahead, 0, 2);
         for (int64_t j = 0; j < kLineWords; ++j) sums[j] ^= words[i + j];
       }
       for (const uint64_t sum : sums) total ^= sum;

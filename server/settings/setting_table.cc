@@ -44,7 +44,7 @@ std::vector<Setting> DeviceSettings() {
       {"num-threads", kDevice, IntField{&S::num_threads, 0, 1024}, "CPU: threads that compute.",
        "one per core"},
       {"cpu-isa", kDevice,
-       ChoiceField{&S::cpu_isa, {"auto", "generic", "avx2", "avx512", "avx512_bf16"}},
+       ChoiceField{&S::cpu_isa, {"auto", "generic", "avx2", "avx512", "avx512_bf16", "amx_bf16"}},
        "CPU: instruction set to compute with; auto takes the best. The same set gives the same "
        "bits."},
       {"cpu-compress-weights", kDevice, SwitchField{&S::cpu_compress_weights},

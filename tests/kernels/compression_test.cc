@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/gemm.h"
+#include "tests/kernels/gemm_targets.h"
 
 namespace quire::cpu {
 namespace {
@@ -169,16 +170,15 @@ TEST(CompressionTest, MovesToAPlaceBefore) {
   }
 }
 
-class CompressedLinearTest : public testing::TestWithParam<Isa> {
+class CompressedLinearTest : public testing::TestWithParam<GemmTarget> {
  protected:
   void SetUp() override {
-    if (!IsaSupported(GetParam())) GTEST_SKIP() << "no " << IsaName(GetParam()) << " here";
-    if (!Gemm(GetParam()).can_expand()) GTEST_SKIP() << "does not compress";
+    if (!Gemm(GetParam().kernel).can_expand()) GTEST_SKIP() << "does not compress";
   }
 
   std::vector<float> Run(const Tensor& x, const LinearWeight& weight) {
     std::vector<float> out(x.dim(0) * weight.out_features);
-    Gemm(GetParam())
+    Gemm(GetParam().kernel)
         .Linear({.x = x,
                  .weight = &weight,
                  .out = Tensor(out.data(), DType::kF32, {x.dim(0), weight.out_features})},
@@ -194,7 +194,7 @@ TEST_P(CompressedLinearTest, BitsAreThoseOfPlainWeights) {
     for (int64_t k : {301, 512, 1000, 2501}) {  // the last one is expanded in three parts
       const Pair pair(n, k, ValuesWithExceptions(n, k, 11));
       ASSERT_TRUE(pair.is_compressed());
-      for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 13, 14, 15, 29, 129, 600}) {
+      for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 13, 14, 15, 16, 17, 29, 48, 129, 600}) {
         std::vector<BFloat16> x = NormalValues(m * k, 12);
         const Tensor input(x.data(), DType::kBF16, {m, k});
         const std::vector<float> expected = Run(input, pair.plain);
@@ -206,8 +206,8 @@ TEST_P(CompressedLinearTest, BitsAreThoseOfPlainWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CompressedLinearTest, testing::ValuesIn(kAllIsas),
-                         [](const auto& info) { return std::string(IsaName(info.param)); });
+INSTANTIATE_TEST_SUITE_P(All, CompressedLinearTest, testing::ValuesIn(GemmTargets()),
+                         [](const auto& info) { return info.param.name; });
 
 // Weights of `rows[i]` x 1024 in one allocation, filled with random values and sealed.
 class SealedWeights {

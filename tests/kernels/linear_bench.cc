@@ -185,9 +185,10 @@ int main(int argc, char** argv) {
       std::any_of(std::begin(kWeightKinds), std::end(kWeightKinds),
                   [&](const auto& kind) { return kind.name == kind_filter; });
   if (!isa.ok() || !kind_is_known) {
-    std::fprintf(stderr,
-                 "usage: linear_bench [num_threads] [generic | avx2 | avx512 | avx512_bf16]"
-                 " [bfloat16 | compressed | float32]\n");
+    std::fprintf(
+        stderr,
+        "usage: linear_bench [num_threads] [generic | avx2 | avx512 | avx512_bf16 | amx_bf16]"
+        " [bfloat16 | compressed | float32]\n");
     return 64;
   }
   RunAll(num_threads > 0 ? num_threads : NumUsableCpus(), *isa, kind_filter);

@@ -1,4 +1,4 @@
-// The packed matrix product, on every instruction set this machine has.
+// The packed matrix product, with every instruction set this machine has and with emulated AMX.
 #include "tests/reference/linear.h"
 
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/packing.h"
+#include "tests/kernels/gemm_targets.h"
 
 namespace quire::cpu {
 namespace {
@@ -60,23 +61,20 @@ float ValueAt(const Tensor& tensor, int64_t i) {
                                        : static_cast<float>(tensor.as<BFloat16>()[i]);
 }
 
-class LinearTest : public testing::TestWithParam<std::tuple<Isa, DType>> {
+class LinearTest : public testing::TestWithParam<std::tuple<GemmTarget, DType>> {
  protected:
-  void SetUp() override {
-    if (!IsaSupported(isa())) GTEST_SKIP() << "no " << IsaName(isa()) << " on this machine";
-  }
-  Isa isa() const { return std::get<0>(GetParam()); }
+  const GemmKernel& kernel() const { return std::get<0>(GetParam()).kernel; }
   DType dtype() const { return std::get<1>(GetParam()); }
 
   // The bytes of x * weight^T + bias.
   std::vector<char> Run(const Tensor& x, const LinearWeight& weight, const Tensor& bias,
                         DType out_dtype, ThreadPool& pool) {
     std::vector<char> out(x.dim(0) * weight.out_features * DTypeBytes(out_dtype));
-    Gemm(isa()).Linear({.x = x,
-                        .weight = &weight,
-                        .bias = bias,
-                        .out = Tensor(out.data(), out_dtype, {x.dim(0), weight.out_features})},
-                       pool);
+    Gemm(kernel()).Linear({.x = x,
+                           .weight = &weight,
+                           .bias = bias,
+                           .out = Tensor(out.data(), out_dtype, {x.dim(0), weight.out_features})},
+                          pool);
     return out;
   }
 
@@ -141,7 +139,7 @@ TEST_P(LinearTest, BitsOfARowDoNotDependOnItsBatch) {
   for (int64_t r = 0; r < max_rows; ++r) {
     alone.push_back(Run(x.row(r), packed.weight, bias_tensor, DType::kF32, pool_));
   }
-  for (int64_t m : {2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 29, 33, 129, 700}) {
+  for (int64_t m : {2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 17, 29, 32, 33, 48, 49, 129, 700}) {
     const Tensor batch(x.data(), dtype(), {m, k});
     std::vector<char> out = Run(batch, packed.weight, bias_tensor, DType::kF32, pool_);
     for (int64_t r = 0; r < m; ++r) {
@@ -182,10 +180,10 @@ TEST_P(LinearTest, ReadsAndWritesColumnSlices) {
   Matrix wide(dtype(), m, x_stride, 11), weight(dtype(), n, k, 12);
   PackedWeight packed(weight);
   std::vector<float> out(m * out_stride, 77.0f);
-  Gemm(isa()).Linear({.x = Tensor(wide.data(), dtype(), {m, k}).WithRowStride(x_stride),
-                      .weight = &packed.weight,
-                      .out = Tensor(out.data(), DType::kF32, {m, n}).WithRowStride(out_stride)},
-                     pool_);
+  Gemm(kernel()).Linear({.x = Tensor(wide.data(), dtype(), {m, k}).WithRowStride(x_stride),
+                         .weight = &packed.weight,
+                         .out = Tensor(out.data(), DType::kF32, {m, n}).WithRowStride(out_stride)},
+                        pool_);
   for (int64_t r = 0; r < m; ++r) {
     Tensor row(static_cast<char*>(wide.data()) + r * x_stride * DTypeBytes(dtype()), dtype(),
                {1, k});
@@ -203,10 +201,10 @@ TEST_P(LinearTest, NoRowsIsNothingToDo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LinearTest,
-                         testing::Combine(testing::ValuesIn(kAllIsas),
+                         testing::Combine(testing::ValuesIn(GemmTargets()),
                                           testing::Values(DType::kF32, DType::kBF16)),
                          [](const auto& info) {
-                           return std::string(IsaName(std::get<0>(info.param))) + "_" +
+                           return std::get<0>(info.param).name + "_" +
                                   DTypeName(std::get<1>(info.param));
                          });
 
