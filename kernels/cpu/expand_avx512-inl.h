@@ -1,5 +1,5 @@
-// Expands compressed weights (compression.h) with AVX-512. Included by its two files after their
-// target pragmas; everything is in an anonymous namespace, see gemm_tile-inl.h.
+// Expands compressed weights (compression.h) with AVX-512. Included by those who need it after
+// their target pragmas; everything is in an anonymous namespace, see gemm_tile-inl.h.
 
 namespace quire::cpu {
 namespace {  // NOLINT(google-build-namespaces): one copy per instruction set, see above

@@ -5,15 +5,16 @@
 
 #include "kernels/base/check.h"
 #include "kernels/base/types.h"
+#include "kernels/cpu/host_info.h"
 #include "kernels/cpu/packing.h"
 
 namespace quire::cpu {
 
 namespace {
 
-constexpr int64_t kMaxBlockRows = 512;    // bounds the packed activations
-constexpr int64_t kMaxTilesPerItem = 19;  // a compressed panel is expanded once for these
-constexpr int64_t kStepsAtATime = 512;    // where tiles share a panel's: 128 KiB, in the L2 cache
+constexpr int64_t kMaxBlockRows = 512;          // bounds the packed activations
+constexpr int64_t kMaxTilesPerItem = 19;        // a compressed panel is expanded once for these
+constexpr int64_t kSliceSteps = 512;            // of a panel: 128 KiB, in the L2 cache
 constexpr int64_t kPackChunkBytes = 32 * 1024;  // packed activations per chunk: some 3 us
 constexpr int64_t kChunkBytes = 512 * 1024;  // weights per chunk, times tiles: some 15 us at least
 
@@ -117,21 +118,29 @@ struct Gemm::Block {
   int64_t first_row;
   int64_t num_rows;
   int64_t num_steps;
-  int64_t row_words;   // 32-bit words of packed activations per row
-  int64_t step_words;  // and per row and step
-  int64_t num_units;   // TileSet::row_unit rows each
+  int64_t row_words;       // 32-bit words of packed activations per row
+  int64_t step_words;      // and per row and step
+  int64_t num_row_groups;  // of TileSet::row_multiple rows
   int64_t num_tiles;
 
   int64_t TileBegin(int64_t tile) const {
-    return std::min(tile * num_units / num_tiles * set.row_unit, num_rows);
+    return std::min(tile * num_row_groups / num_tiles * set.row_multiple, num_rows);
   }
   int64_t TileRows(int64_t tile) const { return TileBegin(tile + 1) - TileBegin(tile); }
   int64_t TileOffset(int64_t tile) const { return TileBegin(tile) * row_words; }
 };
 
-// A panel as the tiles read it. Of a compressed one that takes several passes the first tile leaves
-// some steps at a time as packed ones, for all further tiles.
+// What a thread takes at a time: some tiles of rows with one panel.
+struct Gemm::Item {
+  int64_t panel;
+  int64_t first_tile;
+  int64_t last_tile;
+  int64_t next_panel;  // that the thread takes then; may be beyond the last one
+};
+
+// A panel as the tiles of an item read it.
 struct Gemm::Panel {
+  const Item& item;
   const char* weights;         // packed, or
   CompressedSteps compressed;  // of a compressed panel
   // A single pass reads memory in order and fetches what it is about to read. Several passes would
@@ -139,18 +148,20 @@ struct Gemm::Panel {
   // next.
   Prefetch prefetch;
   int num_columns;  // of a tile's calls
+  // All tiles multiply some steps of some columns before the next ones, which the caches keep
+  // meanwhile. Of a compressed panel the first tile leaves these as packed ones for the others.
+  bool in_slices;
 };
 
-// Steps [begin, end) of some columns of a panel, for all tiles in turn.
-struct Gemm::Part {
-  int64_t begin;
+struct Gemm::Slice {
+  int64_t begin;  // steps
   int64_t end;
   int first_column;
 };
 
 // What a thread needs for a panel. Too large for a stack frame that every panel opens.
 struct Gemm::Scratch {
-  alignas(64) char expanded[kStepsAtATime * kStepBytes];
+  alignas(64) char expanded[kSliceSteps * kStepBytes];
   alignas(64) float sums[kMaxTilesPerItem * kMaxTileRows * kPanelFeatures];
 };
 
@@ -172,10 +183,10 @@ void Gemm::Linear(const LinearArgs& args, ThreadPool& pool) {
                 .num_steps = num_steps,
                 .row_words = packed_steps * step_words,
                 .step_words = step_words,
-                .num_units = 0,
+                .num_row_groups = 0,
                 .num_tiles = 0};
-    block.num_units = CeilDiv<int64_t>(block.num_rows, set.row_unit);
-    block.num_tiles = CeilDiv<int64_t>(block.num_units, set.max_rows / set.row_unit);
+    block.num_row_groups = CeilDiv<int64_t>(block.num_rows, set.row_multiple);
+    block.num_tiles = CeilDiv<int64_t>(block.num_row_groups, set.max_rows / set.row_multiple);
     PackActivations(block, pool);
     Multiply(block, pool);
   }
@@ -220,78 +231,79 @@ void Gemm::Multiply(const Block& block, ThreadPool& pool) {
   // All groups of rows of a panel follow one another, while it is in the shared cache.
   pool.ParallelFor(
       NumPanels(weight) * num_groups, grain, [&](int64_t begin, int64_t end, int thread) {
-        for (int64_t item = begin; item < end; ++item) {
-          const int64_t group = item % num_groups;
-          const int64_t first_tile = group * tiles_per_group;
-          const int64_t last_tile = std::min(first_tile + tiles_per_group, block.num_tiles);
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t first_tile = i % num_groups * tiles_per_group;
           // Threads take chunks in turn while none is held up.
-          const int64_t next_item =
-              item + 1 < end ? item + 1 : end + (pool.num_threads() - 1) * grain;
-          MultiplyPanel(block, item / num_groups, first_tile, last_tile, next_item / num_groups,
+          const int64_t next = i + 1 < end ? i + 1 : end + (pool.num_threads() - 1) * grain;
+          MultiplyPanel(block,
+                        {.panel = i / num_groups,
+                         .first_tile = first_tile,
+                         .last_tile = std::min(first_tile + tiles_per_group, block.num_tiles),
+                         .next_panel = next / num_groups},
                         scratch_[thread]);
         }
       });
 }
 
-Gemm::Panel Gemm::OpenPanel(const Block& block, int64_t panel, int64_t first_tile,
-                            int64_t last_tile, int64_t next_panel) const {
+Gemm::Panel Gemm::OpenPanel(const Block& block, const Item& item, Scratch& scratch) const {
   const LinearWeight& weight = *block.args.weight;
   const bool is_compressed = weight.compressed_bytes != 0;
-  const int64_t step_bytes = is_compressed ? kCompressedStepBytes : kStepBytes;
   const int64_t panel_bytes =
       is_compressed ? CompressedPanelBytes(weight) : block.num_steps * kStepBytes;
   const char* const data = static_cast<const char*>(weight.data);
-  const bool fetches = next_panel != panel && next_panel < NumPanels(weight);
-  Panel result = {.weights = data + panel * panel_bytes,
-                  .compressed = {},
-                  .prefetch = {.next = data + next_panel * panel_bytes,
-                               .lines = fetches ? static_cast<int>(step_bytes / 64) : 0,
-                               .num_passes = 0},
-                  .num_columns = 0};
+  Panel panel = {.item = item,
+                 .weights = data + item.panel * panel_bytes,
+                 .compressed = {},
+                 .prefetch = {},
+                 .num_columns = 0,
+                 .in_slices = false};
+  int num_passes = 0;
   int64_t highest = 0;
-  for (int64_t tile = first_tile; tile < last_tile; ++tile) {
-    result.prefetch.num_passes += block.set.num_passes[block.TileRows(tile)];
+  for (int64_t tile = item.first_tile; tile < item.last_tile; ++tile) {
+    num_passes += block.set.num_passes[block.TileRows(tile)];
     highest = std::max(highest, block.TileRows(tile));
   }
-  result.num_columns = block.set.num_columns[highest];
-  result.prefetch.num_passes *= static_cast<int>(kPanelFeatures) / result.num_columns;
-  if (result.prefetch.num_passes == 1) {
-    result.prefetch.next = result.weights + ReadAheadBytes();
-    result.prefetch.lines = ReadAheadBytes() > 0 ? static_cast<int>(step_bytes / 64) : 0;
-  }
+  panel.num_columns = block.set.num_columns[highest];
+  num_passes *= static_cast<int>(kPanelFeatures) / panel.num_columns;
+  panel.in_slices = panel.num_columns < kPanelFeatures || (is_compressed && num_passes > 1);
+  const bool fetches = num_passes == 1
+                           ? ReadAheadBytes() > 0
+                           : item.next_panel != item.panel && item.next_panel < NumPanels(weight);
+  const int64_t step_bytes = is_compressed ? kCompressedStepBytes : kStepBytes;
+  panel.prefetch = {.next = num_passes == 1 ? panel.weights + ReadAheadBytes()
+                                            : data + item.next_panel * panel_bytes,
+                    .lines = fetches ? static_cast<int>(step_bytes / 64) : 0,
+                    .num_passes = num_passes};
   if (is_compressed) {
-    const CompressedPanel& compressed = CompressedPanelOf(weight, panel);
-    result.compressed = {.panel = &compressed,
-                         .first = 0,
-                         .exceptions = compressed.Exceptions(block.num_steps),
-                         .expanded = nullptr};
+    const CompressedPanel& compressed = CompressedPanelOf(weight, item.panel);
+    panel.compressed = {.panel = &compressed,
+                        .first = 0,
+                        .exceptions = compressed.Exceptions(block.num_steps),
+                        .expanded = scratch.expanded};
+    // Further tiles need what the first one leaves.
+    CHECK(panel.in_slices || item.last_tile - item.first_tile == 1);
   }
-  return result;
+  return panel;
 }
 
-void Gemm::MultiplyPanel(const Block& block, int64_t panel_index, int64_t first_tile,
-                         int64_t last_tile, int64_t next_panel, Scratch& scratch) const {
+void Gemm::MultiplyPanel(const Block& block, const Item& item, Scratch& scratch) const {
   alignas(64) float bias[kPanelFeatures];
-  const LinearWeight& weight = *block.args.weight;
-  const int64_t first_col = panel_index * kPanelFeatures;
-  BiasOfPanel(block.args.bias, first_col, std::min(kPanelFeatures, weight.out_features - first_col),
-              bias);
-  Panel panel = OpenPanel(block, panel_index, first_tile, last_tile, next_panel);
-  panel.compressed.expanded = scratch.expanded;
-  const bool in_parts = panel.num_columns < kPanelFeatures ||
-                        (panel.compressed.panel != nullptr && panel.prefetch.num_passes > 1);
-  const int64_t steps_at_a_time = in_parts ? kStepsAtATime : block.num_steps;
+  const int64_t first_col = item.panel * kPanelFeatures;
+  BiasOfPanel(block.args.bias, first_col,
+              std::min(kPanelFeatures, block.args.weight->out_features - first_col), bias);
+  Panel panel = OpenPanel(block, item, scratch);
+  const int64_t slice_steps = panel.in_slices ? kSliceSteps : block.num_steps;
   // A tile that is done in one go needs no place of its own.
-  const int64_t sums_stride = in_parts ? block.set.max_rows * kPanelFeatures : 0;
-  for (int64_t begin = 0; begin < block.num_steps; begin += steps_at_a_time) {
-    const int64_t end = std::min(begin + steps_at_a_time, block.num_steps);
+  const int64_t sums_stride = panel.in_slices ? block.set.max_rows * kPanelFeatures : 0;
+  for (int64_t begin = 0; begin < block.num_steps; begin += slice_steps) {
+    const int64_t end = std::min(begin + slice_steps, block.num_steps);
     panel.compressed.first = begin;
     for (int column = 0; column < kPanelFeatures; column += panel.num_columns) {
-      const Part part = {.begin = begin, .end = end, .first_column = column};
+      const Slice slice = {.begin = begin, .end = end, .first_column = column};
       const bool is_last = end == block.num_steps && column + panel.num_columns == kPanelFeatures;
-      for (int64_t tile = first_tile; tile < last_tile; ++tile) {
-        float* const sums = scratch.sums + (tile - first_tile) * sums_stride;
-        MultiplyTile(block, tile, tile == first_tile, part, panel, sums);
+      for (int64_t tile = item.first_tile; tile < item.last_tile; ++tile) {
+        float* const sums = scratch.sums + (tile - item.first_tile) * sums_stride;
+        MultiplyTile(block, panel, slice, tile, sums);
         if (is_last) StoreTile(block, tile, first_col, bias, sums);
       }
     }
@@ -300,24 +312,25 @@ void Gemm::MultiplyPanel(const Block& block, int64_t panel_index, int64_t first_
   }
 }
 
-// Adds the products with a part of the panel to the tile's sums.
-void Gemm::MultiplyTile(const Block& block, int64_t tile, bool is_first, const Part& part,
-                        Panel& panel, float* sums) const {
+// Adds the products with a slice of the panel to the tile's sums.
+void Gemm::MultiplyTile(const Block& block, Panel& panel, const Slice& slice, int64_t tile,
+                        float* sums) const {
   const int64_t num_rows = block.TileRows(tile);
   const bool is_compressed = panel.compressed.panel != nullptr;
-  const TileFn* const tiles = is_compressed && is_first ? block.set.compressed : block.set.tiles;
+  const bool expands = is_compressed && tile == panel.item.first_tile;
+  const TileFn* const tiles = expands ? block.set.compressed : block.set.tiles;
   const char* weights =
-      is_compressed ? panel.compressed.expanded : panel.weights + part.begin * kStepBytes;
+      is_compressed ? panel.compressed.expanded : panel.weights + slice.begin * kStepBytes;
   const uint32_t* activations = packed_.data()->words + block.TileOffset(tile);
-  tiles[num_rows]({.activations = activations + part.begin * num_rows * block.step_words,
+  tiles[num_rows]({.activations = activations + slice.begin * num_rows * block.step_words,
                    .weights = weights,
                    .compressed = panel.compressed,
                    .prefetch = &panel.prefetch,
-                   .num_steps = part.end - part.begin,
-                   .add = part.begin > 0,
+                   .num_steps = slice.end - slice.begin,
+                   .add = slice.begin > 0,
                    .out = sums,
                    .num_rows = static_cast<int>(num_rows),
-                   .first_column = part.first_column,
+                   .first_column = slice.first_column,
                    .num_columns = panel.num_columns});
 }
 

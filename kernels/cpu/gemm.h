@@ -27,9 +27,11 @@ class Gemm {
 
  private:
   struct Block;
+  struct Item;
   struct Panel;
-  struct Part;
+  struct Slice;
   struct Scratch;
+  // A cache line: AMX loads whole ones.
   struct alignas(64) PackedWords {
     uint32_t words[16];
   };
@@ -37,12 +39,9 @@ class Gemm {
   void PackActivations(const Block& block, ThreadPool& pool);
   void PackTile(const Block& block, int64_t tile);
   void Multiply(const Block& block, ThreadPool& pool);
-  // next_panel: the panel to fetch meanwhile.
-  void MultiplyPanel(const Block& block, int64_t panel, int64_t first_tile, int64_t last_tile,
-                     int64_t next_panel, Scratch& scratch) const;
-  Panel OpenPanel(const Block& block, int64_t panel, int64_t first_tile, int64_t last_tile,
-                  int64_t next_panel) const;
-  void MultiplyTile(const Block& block, int64_t tile, bool is_first, const Part& part, Panel& panel,
+  void MultiplyPanel(const Block& block, const Item& item, Scratch& scratch) const;
+  Panel OpenPanel(const Block& block, const Item& item, Scratch& scratch) const;
+  void MultiplyTile(const Block& block, Panel& panel, const Slice& slice, int64_t tile,
                     float* sums) const;
   void StoreTile(const Block& block, int64_t tile, int64_t first_col, const float* bias,
                  const float* sums) const;

@@ -1,7 +1,10 @@
-// AMX: a matrix unit of its own, and AVX-512 beside it to expand weights.
+// AMX, a matrix unit beside the vector units: multiplies blocks of 16 rows, 32 input features and
+// 16 columns. Each output is one chain of additions over blocks, whatever the number of rows.
+// AVX-512 expands compressed weights for it.
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -11,64 +14,216 @@
 #include "kernels/cpu/gemm_kernel.h"
 #include "kernels/cpu/packing.h"
 
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma,amx-tile,amx-bf16")
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,fma,amx-tile,amx-bf16")
 #include "kernels/cpu/expand_avx512-inl.h"
 #include "kernels/cpu/gemm_kernel-inl.h"
-// After what it takes from these.
-#include "kernels/cpu/gemm_amx-inl.h"
 
 namespace quire::cpu {
 
 namespace {
 
-// GCC's intrinsics want a register's number spelled out, and do not tell the compiler that they
-// read and write memory.
-struct AmxUnit {
-  // Intel's SDM, LDTILECFG.
-  struct alignas(64) Configuration {
-    uint8_t palette = 1;
-    uint8_t start_row = 0;
-    uint8_t reserved[14] = {};
-    uint16_t row_bytes[16] = {};
-    uint8_t num_rows[16] = {};
-  };
+// Eight registers of up to 16 rows of 64 bytes. What a register holds: 16 columns of sums, 16 pairs
+// of each row's activations, or those pairs of 16 columns' weights, a pair a row.
+constexpr int kRegisterRows = 16;
+constexpr int kRegisterColumns = 16;
+constexpr int64_t kRegisterRowBytes = 64;
 
-  // kB registers of sums belong to each of activations; weights follow these.
-  static void Configure(int a0, int a1, int num_b) {
-    Configuration config;
-    for (int i = 0; i < 8; ++i) {
-      config.row_bytes[i] = 64;
-      config.num_rows[i] = 16;
+// Intel's SDM, LDTILECFG.
+struct alignas(64) Configuration {
+  uint8_t palette;
+  uint8_t start_row;
+  uint8_t reserved[14];
+  uint16_t row_bytes[16];
+  uint8_t num_rows[16];
+};
+static_assert(sizeof(Configuration) == 64 && offsetof(Configuration, num_rows) == 48);
+
+// GCC's intrinsics want a register's number spelled out.
+template <int kRegister>
+inline void Zero() {
+  asm volatile("tilezero %%tmm%c0" ::"i"(kRegister));
+}
+template <int kRegister>
+inline void Load(const void* p, int64_t stride_bytes) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride_bytes), "i"(kRegister)
+               : "memory");
+}
+template <int kRegister>
+inline void Store(void* p, int64_t stride_bytes) {
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(stride_bytes), "i"(kRegister)
+               : "memory");
+}
+// Adds to each sum two chains of 16 multiply-adds, one over the first elements of pairs, one over
+// the second. Numbers too small to be normal count as zeros.
+template <int kSums, int kX, int kWeights>
+inline void MulAdd() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kX), "i"(kWeights));
+}
+
+template <int kCount, class F>
+inline __attribute__((always_inline)) void Unrolled(F f) {
+  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) {
+    (f(std::integral_constant<int, kIndex>{}), ...);
+  }
+  (std::make_integer_sequence<int, kCount>{});
+}
+
+// The sums of kA registers of rows and kB registers of columns: registers 0 to 3. Those that follow
+// are activations, those after them weights, in turn.
+template <int kA, int kB>
+struct Sums {
+  static_assert(kA * kB <= 4);
+  static constexpr int Register(int a, int b) { return a * kB + b; }
+  static constexpr int X(int a) { return 4 + a; }
+  static constexpr int Weights(int b) { return 4 + kA + b % (4 - kA); }
+
+  static float* At(const TileArgs& args, int a, int b) {
+    return args.out + a * kRegisterRows * kPanelFeatures + args.first_column + b * kRegisterColumns;
+  }
+
+  static void Configure(int num_rows) {
+    Configuration config = {};
+    config.palette = 1;
+    std::fill_n(config.row_bytes, 8, uint16_t{kRegisterRowBytes});
+    std::fill_n(config.num_rows, 8, uint8_t{kRegisterRows});
+    for (int a = 0; a < kA; ++a) {
+      const auto rows = static_cast<uint8_t>(std::min(num_rows - a * kRegisterRows, kRegisterRows));
+      config.num_rows[X(a)] = rows;
+      for (int b = 0; b < kB; ++b) config.num_rows[Register(a, b)] = rows;
     }
-    for (int i = 0; i < 4; ++i) {
-      config.num_rows[i] = static_cast<uint8_t>(i < num_b || a1 == 0 ? a0 : a1);
-    }
-    config.num_rows[4] = static_cast<uint8_t>(a0);
-    if (a1 > 0) config.num_rows[5] = static_cast<uint8_t>(a1);
     asm volatile("ldtilecfg %0" ::"m"(config));
   }
-  static void Release() { asm volatile("tilerelease"); }
 
-  template <int kTile>
-  static void Zero() {
-    asm volatile("tilezero %%tmm%c0" ::"i"(kTile));
+  static void Open(const TileArgs& args) {
+    Configure(args.num_rows);
+    Unrolled<kA>([&](auto a) {
+      Unrolled<kB>([&](auto b) {
+        constexpr int kRegister = Register(a, b);
+        if (args.add) {
+          Load<kRegister>(At(args, a, b), kPanelFeatures * sizeof(float));
+        } else {
+          Zero<kRegister>();
+        }
+      });
+    });
   }
-  template <int kTile>
-  static void Load(const void* p, int64_t stride) {
-    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
+
+  // Adds a block's products: activations of all rows one after the other, weights kStepBytes apart.
+  // Calls on_column() before each register of columns.
+  template <class F>
+  static inline __attribute__((always_inline)) void Add(const char* x, const char* weights,
+                                                        F on_column) {
+    Unrolled<kA>(
+        [&](auto a) { Load<X(a)>(x + a * kRegisterRows * kRegisterRowBytes, kRegisterRowBytes); });
+    Unrolled<kB>([&](auto b) {
+      on_column();
+      Load<Weights(b)>(weights + b * kRegisterRowBytes, kStepBytes);
+      Unrolled<kA>([&](auto a) { MulAdd<Register(a, b), X(a), Weights(b)>(); });
+    });
   }
-  template <int kTile>
-  static void Store(void* p, int64_t stride) {
-    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
-  }
-  template <int kSums, int kX, int kWeights>
-  static void MulAdd() {
-    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kX), "i"(kWeights));
+
+  static void Close(const TileArgs& args) {
+    Unrolled<kA>([&](auto a) {
+      Unrolled<kB>(
+          [&](auto b) { Store<Register(a, b)>(At(args, a, b), kPanelFeatures * sizeof(float)); });
+    });
+    asm volatile("tilerelease");  // or the system saves the registers with the thread
   }
 };
 
+template <int kA, int kB>
+void MultiplyPacked(const TileArgs& args) {
+  Sums<kA, kB>::Open(args);
+  const char* x = static_cast<const char*>(args.activations);
+  const char* weights = static_cast<const char*>(args.weights) + args.first_column * sizeof(float);
+  Prefetch prefetch = *args.prefetch;
+  const auto fetch = [&] { prefetch.Step(kBlockSteps / kB); };
+  int64_t step = 0;
+  for (; step + kBlockSteps <= args.num_steps; step += kBlockSteps) {
+    Sums<kA, kB>::Add(x, weights + step * kStepBytes, fetch);
+    x += args.num_rows * kRegisterRowBytes;
+  }
+  if (step < args.num_steps) {
+    alignas(64) char last[kBlockSteps * kStepBytes] = {};
+    for (int i = 0; step + i < args.num_steps; ++i) {
+      std::memcpy(last + i * kStepBytes, weights + (step + i) * kStepBytes, kB * kRegisterRowBytes);
+    }
+    Sums<kA, kB>::Add(x, last, fetch);
+  }
+  *args.prefetch = prefetch;
+  Sums<kA, kB>::Close(args);
+}
+
+// Over the columns that begin with the Expander's part kFirstPart.
+template <int kA, int kB, int kFirstPart>
+void MultiplyCompressed(const TileArgs& args) {
+  constexpr int kParts = kB / kPartVectors;
+  constexpr int64_t kBlockBytes = kBlockSteps * kStepBytes;
+  // All columns at once are those of a panel's only tile, which leaves nothing behind. Two blocks
+  // in turn: one is written while the other is still read.
+  constexpr bool kLeavesSteps = kB * kRegisterColumns < kPanelFeatures;
+  alignas(64) char here[kLeavesSteps ? 64 : 2 * kBlockBytes];
+  Sums<kA, kB>::Open(args);
+  const CompressedSteps& steps = args.compressed;
+  const ExpanderAvx512 expander(*steps.panel);
+  ExceptionRange exceptions = steps.exceptions;
+  Prefetch prefetch = *args.prefetch;
+  const char* x = static_cast<const char*>(args.activations);
+  for (int64_t step = 0; step < args.num_steps; step += kBlockSteps) {
+    char* const block = kLeavesSteps ? steps.expanded + step * kStepBytes
+                                     : here + step / kBlockSteps % 2 * kBlockBytes;
+    const int64_t first = steps.first + step;
+    const int64_t num_steps = std::min(args.num_steps - step, kBlockSteps);
+    for (int64_t i = 0; i < num_steps; ++i) {
+      prefetch.Step();
+      ExpandParts<ExpanderAvx512, kFirstPart, kParts>(steps.panel->Step(first + i), expander,
+                                                      block + i * kStepBytes);
+    }
+    std::memset(block + num_steps * kStepBytes, 0, (kBlockSteps - num_steps) * kStepBytes);
+    for (int64_t next; (next = exceptions.NextStep(first + num_steps)) < first + num_steps;) {
+      PatchStep(&exceptions, block + (next - first) * kStepBytes);
+    }
+    Sums<kA, kB>::Add(x, block + kFirstPart * kPartVectors * kRegisterRowBytes, [] {});
+    x += args.num_rows * kRegisterRowBytes;
+  }
+  *args.prefetch = prefetch;
+  Sums<kA, kB>::Close(args);
+}
+
+void PackedTile(const TileArgs& args) {
+  if (args.num_columns == kPanelFeatures) return MultiplyPacked<1, 4>(args);
+  if (args.num_rows > kRegisterRows) return MultiplyPacked<2, 2>(args);
+  return MultiplyPacked<1, 2>(args);
+}
+
+void CompressedTile(const TileArgs& args) {
+  if (args.num_columns == kPanelFeatures) return MultiplyCompressed<1, 4, 0>(args);
+  const bool is_first = args.first_column == 0;
+  if (args.num_rows > kRegisterRows) {
+    return is_first ? MultiplyCompressed<2, 2, 0>(args) : MultiplyCompressed<2, 2, 1>(args);
+  }
+  return is_first ? MultiplyCompressed<1, 2, 0>(args) : MultiplyCompressed<1, 2, 1>(args);
+}
+
+constexpr TileSet MakeAmxTileSet() {
+  TileSet set = {};
+  set.layout = ActivationLayout::kBlocks;
+  set.max_rows = 2 * kRegisterRows;
+  set.row_multiple = kRegisterRows;
+  for (int rows = 1; rows <= set.max_rows; ++rows) {
+    set.tiles[rows] = PackedTile;
+    set.compressed[rows] = CompressedTile;
+    // Four registers of sums: 16 rows of all columns, or 32 of half of them.
+    set.num_columns[rows] = rows > kRegisterRows ? kPanelFeatures / 2 : kPanelFeatures;
+    set.num_passes[rows] = 1;
+  }
+  set.store_f32 = StoreTile<float>;
+  set.store_bf16 = StoreTile<BFloat16>;
+  return set;
+}
+
 }  // namespace
 
-constexpr TileSet kAmxBf16Tiles = MakeUnitTileSet<AmxUnit>();
+constexpr TileSet kAmxBf16Tiles = MakeAmxTileSet();
 
 }  // namespace quire::cpu

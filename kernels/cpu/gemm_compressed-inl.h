@@ -96,14 +96,14 @@ struct CompressedPass {
   }
 };
 
-// The whole of a step.
-template <class V, int kPart = 0>
-inline void ExpandStep(const char* step, const typename V::Expander& expander, char* out) {
-  typename V::Expander::Words w[kPartVectors];
-  expander.template Part<kPart>(step, w);
-  V::Expander::Store(out + V::Expander::Place(kPart, 0) * sizeof(w[0]), w[0]);
-  V::Expander::Store(out + V::Expander::Place(kPart, 1) * sizeof(w[0]), w[1]);
-  if constexpr (kPart + 1 < kNumParts<V>) ExpandStep<V, kPart + 1>(step, expander, out);
+// Parts [kFirst, kFirst + kCount) of a step, in their places.
+template <class Expander, int kFirst, int kCount>
+inline void ExpandParts(const char* step, const Expander& expander, char* out) {
+  typename Expander::Words w[kPartVectors];
+  expander.template Part<kFirst>(step, w);
+  Expander::Store(out + Expander::Place(kFirst, 0) * sizeof(w[0]), w[0]);
+  Expander::Store(out + Expander::Place(kFirst, 1) * sizeof(w[0]), w[1]);
+  if constexpr (kCount > 1) ExpandParts<Expander, kFirst + 1, kCount - 1>(step, expander, out);
 }
 
 // Puts the exceptions of the step that comes first among them into its expanded weights.
@@ -144,7 +144,7 @@ inline __attribute__((always_inline)) void RunCompressedPasses(const TileArgs& a
     prefetch.Step();
     alignas(64) char here[kStepBytes];
     char* const expanded = Pass::kStores ? out : here;
-    ExpandStep<V>(weights, expander, expanded);
+    ExpandParts<typename V::Expander, 0, kNumParts<V>>(weights, expander, expanded);
     PatchStep(&exceptions, expanded);
     pass.AddExpandedStep(x, expanded, expander);
     x += kRows * Pass::kValueBytes;

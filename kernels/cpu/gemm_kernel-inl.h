@@ -38,7 +38,7 @@ constexpr TileSet MakeTileSet() {
                : V::kBf16Pairs             ? ActivationLayout::kPairs
                                            : ActivationLayout::kWidened;
   set.max_rows = kMaxRows;
-  set.row_unit = 1;
+  set.row_multiple = 1;
   AddTiles<V, kElements, kMaxRows>(set);
   set.store_f32 = StoreTile<float>;
   set.store_bf16 = StoreTile<BFloat16>;

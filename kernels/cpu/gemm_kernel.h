@@ -1,5 +1,5 @@
-// GemmKernel: what an instruction set provides to Gemm: register tiles over one panel of packed
-// weights. Constant tables of functions; any thread.
+// GemmKernel: what an instruction set provides to Gemm: tiles, of a few rows, over one panel of
+// packed weights. Constant tables of functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace quire::cpu {
 
 // What the passes over a panel fetch into the L2 cache meanwhile: `lines` cache lines for each step
-// that all `num_passes` passes have taken, evenly, since a burst would fill the processor's buffers
-// and hold up what it computes.
+// that all `num_passes` passes have taken, as evenly as they can, since a burst would fill the
+// processor's buffers and hold up what it computes.
 struct Prefetch {
   const char* next;
   int lines;
@@ -46,7 +46,7 @@ enum class ActivationLayout : uint8_t {
   kBlocks,
 };
 
-inline constexpr int64_t kBlockSteps = 16;
+inline constexpr int64_t kBlockSteps = 16;  // a cache line of a row
 
 // One tile: the products of num_rows packed rows of activations with columns of one panel.
 struct TileArgs {
@@ -58,7 +58,8 @@ struct TileArgs {
   bool add;    // to what `out` holds from the steps before
   float* out;  // [num_rows, kPanelFeatures]
   int num_rows;
-  int first_column;  // and how many: TileSet::num_columns of the highest tile
+  // The columns to multiply. Register tiles multiply all of them, and know their number of rows.
+  int first_column;
   int num_columns;
 };
 using TileFn = void (*)(const TileArgs&);
@@ -79,11 +80,11 @@ inline constexpr int kMaxTileRows = 32;
 // The tiles for weights of one data type.
 struct TileSet {
   ActivationLayout layout;
-  int max_rows;                         // of a tile
-  int row_unit;                         // a tile of fewer rows takes as long
-  TileFn tiles[kMaxTileRows + 1];       // [num_rows]; null for 0 and above max_rows
+  int max_rows;                    // of a tile
+  int row_multiple;                // tiles begin at such rows: fewer rows than that take as long
+  TileFn tiles[kMaxTileRows + 1];  // [num_rows]; null for 0 and above max_rows
   TileFn compressed[kMaxTileRows + 1];  // null: weights are not compressed
-  int num_columns[kMaxTileRows + 1];    // that a call is for
+  int num_columns[kMaxTileRows + 1];    // that a call multiplies; the highest tile decides
   int num_passes[kMaxTileRows + 1];     // of a call over its steps
   StoreFn store_f32;
   StoreFn store_bf16;

@@ -83,6 +83,15 @@ MemoryInfo ReadMemoryInfo(const std::string& cgroup_root, const std::string& mem
   return info;
 }
 
+int64_t ReadAheadBytes() {
+#if defined(__x86_64__)
+  static const int64_t bytes = __builtin_cpu_is("intel") ? 8192 : 0;
+  return bytes;
+#else
+  return 0;
+#endif
+}
+
 std::string CpuModelName() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

@@ -74,7 +74,7 @@ absl::StatusOr<Isa> ChooseIsa(const std::string& name) {
     absl::StrAppend(&supported, supported.empty() ? "" : ", ", IsaName(isa));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("cpu_isa is ", name, "; this processor has ", supported));
+      absl::StrCat("cpu_isa is ", name, "; this machine has ", supported));
 }
 
 void LimitHighwayTargets(Isa isa) {
@@ -87,15 +87,6 @@ void LimitHighwayTargets(Isa isa) {
   (void)isa;
 #endif
   hwy::DisableTargets(disabled);
-}
-
-int64_t ReadAheadBytes() {
-#if defined(__x86_64__)
-  static const int64_t bytes = __builtin_cpu_is("intel") ? 8192 : 0;
-  return bytes;
-#else
-  return 0;
-#endif
 }
 
 }  // namespace quire::cpu

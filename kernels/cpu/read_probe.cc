@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include "kernels/cpu/cpu_stream.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/host_info.h"
 
 namespace quire::cpu {
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -173,19 +174,19 @@ TEST(CompressionTest, MovesToAPlaceBefore) {
 class CompressedLinearTest : public testing::TestWithParam<GemmTarget> {
  protected:
   void SetUp() override {
-    if (!Gemm(GetParam().kernel).can_expand()) GTEST_SKIP() << "does not compress";
+    if (!gemm_.can_expand()) GTEST_SKIP() << "does not compress";
   }
 
   std::vector<float> Run(const Tensor& x, const LinearWeight& weight) {
     std::vector<float> out(x.dim(0) * weight.out_features);
-    Gemm(GetParam().kernel)
-        .Linear({.x = x,
-                 .weight = &weight,
-                 .out = Tensor(out.data(), DType::kF32, {x.dim(0), weight.out_features})},
-                pool_);
+    gemm_.Linear({.x = x,
+                  .weight = &weight,
+                  .out = Tensor(out.data(), DType::kF32, {x.dim(0), weight.out_features})},
+                 pool_);
     return out;
   }
 
+  Gemm gemm_{GetParam().kernel};
   ThreadPool pool_{2};
 };
 
@@ -203,6 +204,23 @@ TEST_P(CompressedLinearTest, BitsAreThoseOfPlainWeights) {
             << "m " << m << " n " << n << " k " << k;
       }
     }
+  }
+}
+
+// Where weights end within a block of steps, nothing of earlier ones is left in their place.
+TEST_P(CompressedLinearTest, BrokenWeightsLeaveNoTrace) {
+  const Pair broken(64, 512, std::vector<BFloat16>(64 * 512, BFloat16(NAN)));
+  const Pair pair(64, 482, NormalValues(64 * 482, 13));
+  ASSERT_TRUE(broken.is_compressed() && pair.is_compressed());
+  for (int64_t m : {1, 40}) {
+    std::vector<BFloat16> x = NormalValues(m * 512, 14);
+    const std::vector<float> nans =
+        Run(Tensor(x.data(), DType::kBF16, {m, 512}), broken.compressed);
+    EXPECT_TRUE(std::isnan(nans.back()));
+    const Tensor input(x.data(), DType::kBF16, {m, 482});
+    const std::vector<float> out = Run(input, pair.compressed);
+    const std::vector<float> expected = Run(input, pair.plain);
+    ASSERT_EQ(std::memcmp(out.data(), expected.data(), out.size() * 4), 0) << "m " << m;
   }
 }
 

@@ -1,5 +1,5 @@
-// The matrix products to test: one for every instruction set this machine has, and the AMX one over
-// an emulated matrix unit, which runs where there is AVX-512.
+// The matrix products to test: one for every instruction set this machine has, and the one for AMX
+// where only AVX-512 is there, emulated.
 #pragma once
 
 #include <ostream>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "kernels/cpu/gemm_kernel.h"
+#include "kernels/cpu/isa.h"
+#include "tests/kernels/amx_emulator.h"
 
 namespace quire::cpu {
 
@@ -15,8 +17,20 @@ struct GemmTarget {
   GemmKernel kernel;
 };
 
-std::vector<GemmTarget> GemmTargets();
-
 inline void PrintTo(const GemmTarget& target, std::ostream* out) { *out << target.name; }
+
+inline std::vector<GemmTarget> GemmTargets() {
+  std::vector<GemmTarget> targets;
+  for (const Isa isa : kAllIsas) {
+    if (IsaSupported(isa)) targets.push_back({IsaName(isa), GemmKernelFor(isa)});
+  }
+#if defined(__x86_64__)
+  if (IsaSupported(Isa::kAvx512) && !IsaSupported(Isa::kAmxBf16)) {
+    EmulateAmx();
+    targets.push_back({"emulated_amx_bf16", {.f32 = &kAvx512F32Tiles, .bf16 = &kAmxBf16Tiles}});
+  }
+#endif
+  return targets;
+}
 
 }  // namespace quire::cpu

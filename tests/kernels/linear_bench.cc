@@ -9,16 +9,17 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "kernels/base/check.h"
 #include "kernels/cpu/compression.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/host_info.h"
 #include "kernels/cpu/packing.h"
+#include "kernels/cpu/read_probe.h"
 #include "tests/kernels/onednn_matmul.h"
 
 namespace quire::cpu {
@@ -59,34 +60,17 @@ DeviceBuffer AllocateOrExit(CpuDevice& device, int64_t size_bytes) {
 // Enough copies of a weight to find none in a cache when they are used in turn.
 constexpr int64_t kColdBytes = int64_t{256} << 20;
 
-// Bytes per second, reading a buffer that fits in no cache piece by piece; the better of one thread
-// and all.
+// Bytes per second, reading a buffer that fits in no cache.
 double DramReadRate(CpuDevice& device) {
-  constexpr int64_t kPieceWords = 1 << 20;
-  const DeviceBuffer buffer = AllocateOrExit(device, kColdBytes);
+  const DeviceBuffer buffer = AllocateOrExit(device, kColdBytes + 64);
   std::memset(buffer.data(), 1, kColdBytes);
-  std::vector<uint64_t> sums(device.info().num_threads);
-  int64_t next = 0;
-  const auto read = [&](int64_t begin, int64_t end, int thread_index) {
-    const uint64_t* words = buffer.as<uint64_t>() + next;
-    uint64_t lanes[8] = {};  // eight sums, so that the additions never wait for one another
-    for (int64_t i = begin; i < end; i += 8) {
-      for (int lane = 0; lane < 8; ++lane) lanes[lane] += words[i + lane];
-    }
-    sums[thread_index] += std::accumulate(lanes, lanes + 8, uint64_t{0});
-  };
-  const auto advance = [&] { next = (next + kPieceWords) % (kColdBytes / 8); };
-  const std::vector<double> seconds =
-      BestSeconds({[&] {
-                     advance();
-                     read(0, kPieceWords, 0);
-                   },
-                   [&] {
-                     advance();
-                     device.pool().ParallelFor(kPieceWords, 1 << 16, read);
-                   }});
-  if (std::accumulate(sums.begin(), sums.end(), uint64_t{0}) == 0) std::printf("impossible\n");
-  return kPieceWords * 8 / *std::min_element(seconds.begin(), seconds.end());
+  const std::unique_ptr<Stream> stream = device.CreateStream().value();
+  const double seconds = BestSeconds({[&] {
+    EnqueueRead(device.pool(), *stream, buffer.data(), kColdBytes,
+                reinterpret_cast<uint32_t*>(buffer.as<char>() + kColdBytes));
+    CHECK(stream->Synchronize().ok());
+  }})[0];
+  return kColdBytes / seconds;
 }
 
 struct Shape {

@@ -98,6 +98,26 @@ class LinearTest : public testing::TestWithParam<std::tuple<GemmTarget, DType>> 
     }
   }
 
+  // The first rows of a batch in batches of these sizes, in ascending order.
+  void ExpectBitsOfRowsAlone(int64_t n, int64_t k, const std::vector<int64_t>& batch_sizes) {
+    const int64_t max_rows = batch_sizes.back();
+    Matrix x(dtype(), max_rows, k, 4), weight(dtype(), n, k, 5), bias(dtype(), 1, n, 6);
+    PackedWeight packed(weight);
+    const Tensor bias_tensor(bias.data(), dtype(), {n});
+    std::vector<std::vector<char>> alone;
+    for (int64_t r = 0; r < max_rows; ++r) {
+      alone.push_back(Run(x.row(r), packed.weight, bias_tensor, DType::kF32, pool_));
+    }
+    for (int64_t m : batch_sizes) {
+      const Tensor batch(x.data(), dtype(), {m, k});
+      std::vector<char> out = Run(batch, packed.weight, bias_tensor, DType::kF32, pool_);
+      for (int64_t r = 0; r < m; ++r) {
+        ASSERT_EQ(std::memcmp(out.data() + r * n * 4, alone[r].data(), n * 4), 0)
+            << "row " << r << " of " << m;
+      }
+    }
+  }
+
   ThreadPool pool_{2};
 };
 
@@ -115,8 +135,9 @@ TEST_P(LinearTest, MatchesReferenceAtAwkwardSizes) {
   }
 }
 
-TEST_P(LinearTest, MatchesReferenceBeyondOneBlockOfRows) {
+TEST_P(LinearTest, MatchesReferenceBeyondOneBlockOfRowsOrSteps) {
   ExpectMatchesReference(1100, 130, 40, true, dtype());
+  ExpectMatchesReference(40, 70, 2501, false, DType::kF32);
 }
 
 TEST_P(LinearTest, BiasMayBeFloat32) {
@@ -131,22 +152,13 @@ TEST_P(LinearTest, BiasMayBeFloat32) {
 }
 
 TEST_P(LinearTest, BitsOfARowDoNotDependOnItsBatch) {
-  const int64_t n = 150, k = 301, max_rows = 700;
-  Matrix x(dtype(), max_rows, k, 4), weight(dtype(), n, k, 5), bias(dtype(), 1, n, 6);
-  PackedWeight packed(weight);
-  const Tensor bias_tensor(bias.data(), dtype(), {n});
-  std::vector<std::vector<char>> alone;
-  for (int64_t r = 0; r < max_rows; ++r) {
-    alone.push_back(Run(x.row(r), packed.weight, bias_tensor, DType::kF32, pool_));
-  }
-  for (int64_t m : {2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 17, 29, 32, 33, 48, 49, 129, 700}) {
-    const Tensor batch(x.data(), dtype(), {m, k});
-    std::vector<char> out = Run(batch, packed.weight, bias_tensor, DType::kF32, pool_);
-    for (int64_t r = 0; r < m; ++r) {
-      ASSERT_EQ(std::memcmp(out.data() + r * n * 4, alone[r].data(), n * 4), 0)
-          << "row " << r << " of " << m;
-    }
-  }
+  ExpectBitsOfRowsAlone(
+      150, 301, {2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 17, 29, 32, 33, 48, 49, 129, 700});
+}
+
+// Many rows take so many steps in several slices, one row does not.
+TEST_P(LinearTest, BitsOfALongRowDoNotDependOnItsBatch) {
+  ExpectBitsOfRowsAlone(70, 2501, {13, 17, 33, 48});
 }
 
 TEST_P(LinearTest, BitsDoNotDependOnTheNumberOfThreads) {
@@ -160,18 +172,21 @@ TEST_P(LinearTest, BitsDoNotDependOnTheNumberOfThreads) {
 }
 
 TEST_P(LinearTest, ABrokenRowLeavesItsNeighboursAlone) {
-  const int64_t m = 9, n = 80, k = 65;
-  Matrix x(dtype(), m, k, 9), weight(dtype(), n, k, 10);
-  PackedWeight packed(weight);
-  const std::vector<char> clean = Run(x.tensor(), packed.weight, {}, DType::kF32, pool_);
-  x.Set(4 * k + 64, std::numeric_limits<float>::quiet_NaN());
-  std::vector<char> out = Run(x.tensor(), packed.weight, {}, DType::kF32, pool_);
-  for (int64_t r = 0; r < m; ++r) {
-    const bool same = std::memcmp(out.data() + r * n * 4, clean.data() + r * n * 4, n * 4) == 0;
-    EXPECT_EQ(same, r != 4) << "row " << r;
-  }
-  for (int64_t c = 0; c < n; ++c) {
-    EXPECT_TRUE(std::isnan(ValueAt(Tensor(out.data(), DType::kF32, {m, n}), 4 * n + c)));
+  for (const auto& [m, broken] : {std::pair<int64_t, int64_t>{9, 4}, {40, 20}}) {
+    SCOPED_TRACE(m);
+    const int64_t n = 80, k = 65;
+    Matrix x(dtype(), m, k, 9), weight(dtype(), n, k, 10);
+    PackedWeight packed(weight);
+    const std::vector<char> clean = Run(x.tensor(), packed.weight, {}, DType::kF32, pool_);
+    x.Set(broken * k + 64, std::numeric_limits<float>::quiet_NaN());
+    std::vector<char> out = Run(x.tensor(), packed.weight, {}, DType::kF32, pool_);
+    for (int64_t r = 0; r < m; ++r) {
+      const bool same = std::memcmp(out.data() + r * n * 4, clean.data() + r * n * 4, n * 4) == 0;
+      EXPECT_EQ(same, r != broken) << "row " << r;
+    }
+    for (int64_t c = 0; c < n; ++c) {
+      EXPECT_TRUE(std::isnan(ValueAt(Tensor(out.data(), DType::kF32, {m, n}), broken * n + c)));
+    }
   }
 }
 
