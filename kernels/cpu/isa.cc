@@ -1,5 +1,8 @@
 #include "kernels/cpu/isa.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,6 +30,12 @@ const char* IsaName(Isa isa) {
 #if defined(__x86_64__)
 namespace {
 
+bool HasAmxBf16() {
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;
+  unsigned eax, ebx, ecx, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & kBf16) && (edx & kTile);
+}
+
 // Linux gives a process the tiles' state when it asks for it, for all its threads.
 bool MayUseAmxTiles() {
   constexpr int kRequestState = 0x1023, kTileData = 18;  // <asm/prctl.h>, XFEATURE_XTILEDATA
@@ -50,8 +59,7 @@ bool IsaSupported(Isa isa) {
     case Isa::kAvx512Bf16:
       return IsaSupported(Isa::kAvx512) && __builtin_cpu_supports("avx512bf16");
     case Isa::kAmxBf16:
-      return IsaSupported(Isa::kAvx512Bf16) && __builtin_cpu_supports("amx-bf16") &&
-             MayUseAmxTiles();
+      return IsaSupported(Isa::kAvx512Bf16) && HasAmxBf16() && MayUseAmxTiles();
   }
 #endif
   return isa == Isa::kGeneric;

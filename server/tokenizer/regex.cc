@@ -4,6 +4,7 @@
 #include <pcre2.h>
 
 #include <utility>
+#include <vector>
 
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
@@ -62,22 +63,47 @@ absl::StatusOr<Regex> Regex::Compile(std::string_view pattern) {
     return InvalidArgument("regular expression \"", translated, "\" at offset ", error_offset, ": ",
                            ErrorText(error));
   }
-  Regex regex(code);
   // Where PCRE2 has no just-in-time compiler, pcre2_match interprets, on the heap.
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
+  Regex regex(code, pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0);
+  regex.LearnCharacters();
   return regex;
 }
 
+void Regex::LearnCharacters() {
+  RegexScratch scratch;
+  for (size_t c = 0; c < characters_.size(); ++c) {
+    const char text = static_cast<char>(c);
+    std::vector<Span> spans;
+    const absl::Status status = Search({&text, 1}, &scratch, [&](const Span& span) {
+      spans.push_back(span);
+      return absl::OkStatus();
+    });
+    if (!status.ok() || spans.size() != 1) continue;
+    characters_[c] = spans[0].is_match ? Character::kMatches : Character::kDiffers;
+  }
+}
+
 absl::Status Regex::FindSpans(std::string_view text, RegexScratch* scratch, SpanSink sink) const {
+  const size_t first = text.empty() ? 0 : static_cast<unsigned char>(text[0]);
+  if (text.size() == 1 && first < characters_.size()) {
+    const Character character = characters_[first];
+    if (character != Character::kUnknown) return sink({0, 1, character == Character::kMatches});
+  }
+  return Search(text, scratch, sink);
+}
+
+absl::Status Regex::Search(std::string_view text, RegexScratch* scratch, SpanSink sink) const {
   std::string replaced;
   const std::string_view subject = ReplaceRecentCharacters(text, &replaced) ? replaced : text;
+  // What pcre2_match calls after checks that take longer than a short piece's match.
+  const auto match = is_compiled_ ? pcre2_jit_match : pcre2_match;
   size_t covered = 0;        // the spans so far end here
   size_t start = 0;          // the search goes on here
   bool has_matched = false;  // a match ends at `covered`
   while (start <= subject.size()) {
     const int result =
-        pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(),
-                    start, PCRE2_NO_UTF_CHECK, scratch->match_data_, scratch->match_context_);
+        match(code_.get(), reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), start,
+              PCRE2_NO_UTF_CHECK, scratch->match_data_, scratch->match_context_);
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0) {
       return absl::ResourceExhaustedError(

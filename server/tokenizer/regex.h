@@ -4,7 +4,9 @@
 // the text, and bounded time and heap.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -61,9 +63,17 @@ class Regex {
   struct FreeCode {
     void operator()(pcre2_real_code_8* code) const;
   };
-  explicit Regex(pcre2_real_code_8* code) : code_(code) {}
+  // What the pattern makes of a piece that is one character of ASCII; earlier steps leave many.
+  enum class Character : uint8_t { kUnknown, kMatches, kDiffers };
+
+  Regex(pcre2_real_code_8* code, bool is_compiled) : code_(code), is_compiled_(is_compiled) {}
+
+  void LearnCharacters();
+  absl::Status Search(std::string_view text, RegexScratch* scratch, SpanSink sink) const;
 
   std::unique_ptr<pcre2_real_code_8, FreeCode> code_;
+  bool is_compiled_;  // to machine code
+  std::array<Character, 128> characters_ = {};
 };
 
 // Rewrites a pattern from Oniguruma's syntax to PCRE2's; see Regex::Compile. Public for tests.

@@ -53,6 +53,18 @@ TEST(RegexTest, EmptyMatchesCutBetweenCharacters) {
   EXPECT_THAT(Parts("a*", "aab"), ElementsAre("aa", "(b)", ""));
 }
 
+// Pieces of one character are not searched; those that empty matches cut are.
+TEST(RegexTest, PiecesOfOneCharacter) {
+  EXPECT_THAT(Parts("[a-y\\x00]", "a"), ElementsAre("a"));
+  EXPECT_THAT(Parts("[a-y\\x00]", "z"), ElementsAre("(z)"));
+  EXPECT_THAT(Parts("[a-y\\x00]", std::string_view("\0", 1)), ElementsAre(std::string("\0", 1)));
+  EXPECT_THAT(Parts("\x7F", "\x7F"), ElementsAre("\x7F"));
+  EXPECT_THAT(Parts("a(?=b)", "a"), ElementsAre("(a)"));
+  EXPECT_THAT(Parts("(?=a)", "a"), ElementsAre("", "(a)"));
+  EXPECT_THAT(Parts("a|$", "b"), ElementsAre("(b)", ""));
+  EXPECT_THAT(Parts("é", "é"), ElementsAre("é"));
+}
+
 TEST(RegexTest, ClassesAreThoseOfUnicode16) {
   EXPECT_THAT(Parts("\\s", "a\u180Eb\u2003c"), ElementsAre("(a\u180Eb)", "\u2003", "(c)"));
   EXPECT_THAT(Parts("\\S+", "a\u180Eb\u2003c"), ElementsAre("a\u180Eb", "(\u2003)", "c"));
