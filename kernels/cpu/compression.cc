@@ -144,10 +144,6 @@ int64_t PanelBytes(int64_t num_steps, int64_t room) {
   return CeilDiv<int64_t>(bytes, 64) * 64;
 }
 
-struct alignas(64) CacheLine {
-  char bytes[64];
-};
-
 void CompressPanel(const uint16_t* weights, int64_t num_steps, const PanelPlan& plan, char* out) {
   auto* panel = reinterpret_cast<CompressedPanel*>(out);
   for (int code = 0; code < kNumUppers; ++code) {

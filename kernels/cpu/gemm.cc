@@ -6,7 +6,6 @@
 #include "kernels/base/check.h"
 #include "kernels/base/types.h"
 #include "kernels/cpu/host_info.h"
-#include "kernels/cpu/packing.h"
 
 namespace quire::cpu {
 
@@ -176,17 +175,18 @@ void Gemm::Linear(const LinearArgs& args, ThreadPool& pool) {
   const int64_t packed_steps =
       set.layout == ActivationLayout::kBlocks ? RoundUp(num_steps, kBlockSteps) : num_steps;
   for (int64_t row = 0; row < num_rows; row += kMaxBlockRows) {
-    Block block{.args = args,
-                .set = set,
-                .first_row = row,
-                .num_rows = std::min(kMaxBlockRows, num_rows - row),
-                .num_steps = num_steps,
-                .row_words = packed_steps * step_words,
-                .step_words = step_words,
-                .num_row_groups = 0,
-                .num_tiles = 0};
-    block.num_row_groups = CeilDiv<int64_t>(block.num_rows, set.row_multiple);
-    block.num_tiles = CeilDiv<int64_t>(block.num_row_groups, set.max_rows / set.row_multiple);
+    const int64_t block_rows = std::min(kMaxBlockRows, num_rows - row);
+    const int64_t num_row_groups = CeilDiv<int64_t>(block_rows, set.row_multiple);
+    const Block block = {
+        .args = args,
+        .set = set,
+        .first_row = row,
+        .num_rows = block_rows,
+        .num_steps = num_steps,
+        .row_words = packed_steps * step_words,
+        .step_words = step_words,
+        .num_row_groups = num_row_groups,
+        .num_tiles = CeilDiv<int64_t>(num_row_groups, set.max_rows / set.row_multiple)};
     PackActivations(block, pool);
     Multiply(block, pool);
   }
@@ -194,7 +194,7 @@ void Gemm::Linear(const LinearArgs& args, ThreadPool& pool) {
 
 void Gemm::PackActivations(const Block& block, ThreadPool& pool) {
   const int64_t num_words = block.num_rows * block.row_words;
-  const int64_t num_lines = CeilDiv<int64_t>(num_words, std::size(PackedWords{}.words));
+  const int64_t num_lines = CeilDiv<int64_t>(num_words * sizeof(uint32_t), sizeof(CacheLine));
   if (std::ssize(packed_) < num_lines) packed_.resize(num_lines);
   const int64_t tile_bytes = 4 * num_words / block.num_tiles;
   const int64_t grain = std::max<int64_t>(1, kPackChunkBytes / tile_bytes);
@@ -207,7 +207,7 @@ void Gemm::PackTile(const Block& block, int64_t tile) {
   const Tensor& x = block.args.x;
   const int64_t first_row = block.first_row + block.TileBegin(tile);
   const int64_t num_rows = block.TileRows(tile);
-  uint32_t* out = packed_.data()->words + block.TileOffset(tile);
+  uint32_t* out = reinterpret_cast<uint32_t*>(packed_.data()) + block.TileOffset(tile);
   switch (block.set.layout) {
     case ActivationLayout::kFloats:
       return PackRowsOfTile<F32Step>(x, first_row, num_rows, out);
@@ -251,29 +251,29 @@ Gemm::Panel Gemm::OpenPanel(const Block& block, const Item& item, Scratch& scrat
   const int64_t panel_bytes =
       is_compressed ? CompressedPanelBytes(weight) : block.num_steps * kStepBytes;
   const char* const data = static_cast<const char*>(weight.data);
-  Panel panel = {.item = item,
-                 .weights = data + item.panel * panel_bytes,
-                 .compressed = {},
-                 .prefetch = {},
-                 .num_columns = 0,
-                 .in_slices = false};
+  const char* const weights = data + item.panel * panel_bytes;
   int num_passes = 0;
   int64_t highest = 0;
   for (int64_t tile = item.first_tile; tile < item.last_tile; ++tile) {
     num_passes += block.set.num_passes[block.TileRows(tile)];
     highest = std::max(highest, block.TileRows(tile));
   }
-  panel.num_columns = block.set.num_columns[highest];
-  num_passes *= static_cast<int>(kPanelFeatures) / panel.num_columns;
-  panel.in_slices = panel.num_columns < kPanelFeatures || (is_compressed && num_passes > 1);
-  const bool fetches = num_passes == 1
+  const int num_columns = block.set.num_columns[highest];
+  num_passes *= static_cast<int>(kPanelFeatures) / num_columns;
+  const bool reads_ahead = num_passes == 1;
+  const bool fetches = reads_ahead
                            ? ReadAheadBytes() > 0
                            : item.next_panel != item.panel && item.next_panel < NumPanels(weight);
   const int64_t step_bytes = is_compressed ? kCompressedStepBytes : kStepBytes;
-  panel.prefetch = {.next = num_passes == 1 ? panel.weights + ReadAheadBytes()
-                                            : data + item.next_panel * panel_bytes,
-                    .lines = fetches ? static_cast<int>(step_bytes / 64) : 0,
-                    .num_passes = num_passes};
+  Panel panel = {.item = item,
+                 .weights = weights,
+                 .compressed = {},
+                 .prefetch = {.next = reads_ahead ? weights + ReadAheadBytes()
+                                                  : data + item.next_panel * panel_bytes,
+                              .lines = fetches ? static_cast<int>(step_bytes / 64) : 0,
+                              .num_passes = num_passes},
+                 .num_columns = num_columns,
+                 .in_slices = num_columns < kPanelFeatures || (is_compressed && num_passes > 1)};
   if (is_compressed) {
     const CompressedPanel& compressed = CompressedPanelOf(weight, item.panel);
     panel.compressed = {.panel = &compressed,
@@ -321,7 +321,8 @@ void Gemm::MultiplyTile(const Block& block, Panel& panel, const Slice& slice, in
   const TileFn* const tiles = expands ? block.set.compressed : block.set.tiles;
   const char* weights =
       is_compressed ? panel.compressed.expanded : panel.weights + slice.begin * kStepBytes;
-  const uint32_t* activations = packed_.data()->words + block.TileOffset(tile);
+  const auto* activations =
+      reinterpret_cast<const uint32_t*>(packed_.data()) + block.TileOffset(tile);
   tiles[num_rows]({.activations = activations + slice.begin * num_rows * block.step_words,
                    .weights = weights,
                    .compressed = panel.compressed,

@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/gemm_kernel.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/packing.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/op_args.h"
 
@@ -31,10 +32,6 @@ class Gemm {
   struct Panel;
   struct Slice;
   struct Scratch;
-  // A cache line: AMX loads whole ones.
-  struct alignas(64) PackedWords {
-    uint32_t words[16];
-  };
 
   void PackActivations(const Block& block, ThreadPool& pool);
   void PackTile(const Block& block, int64_t tile);
@@ -47,8 +44,9 @@ class Gemm {
                  const float* sums) const;
 
   const GemmKernel kernel_;
-  // Packed activations of one block of rows; grows to the largest shape seen.
-  std::vector<PackedWords> packed_;
+  // Packed activations of one block of rows; grows to the largest shape seen. AMX loads whole
+  // lines.
+  std::vector<CacheLine> packed_;
   std::vector<Scratch> scratch_;  // by thread
 };
 

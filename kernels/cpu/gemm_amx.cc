@@ -190,13 +190,13 @@ void MultiplyCompressed(const TileArgs& args) {
   Sums<kA, kB>::Close(args);
 }
 
-void PackedTile(const TileArgs& args) {
+void AmxTile(const TileArgs& args) {
   if (args.num_columns == kPanelFeatures) return MultiplyPacked<1, 4>(args);
   if (args.num_rows > kRegisterRows) return MultiplyPacked<2, 2>(args);
   return MultiplyPacked<1, 2>(args);
 }
 
-void CompressedTile(const TileArgs& args) {
+void AmxCompressedTile(const TileArgs& args) {
   if (args.num_columns == kPanelFeatures) return MultiplyCompressed<1, 4, 0>(args);
   const bool is_first = args.first_column == 0;
   if (args.num_rows > kRegisterRows) {
@@ -211,8 +211,8 @@ constexpr TileSet MakeAmxTileSet() {
   set.max_rows = 2 * kRegisterRows;
   set.row_multiple = kRegisterRows;
   for (int rows = 1; rows <= set.max_rows; ++rows) {
-    set.tiles[rows] = PackedTile;
-    set.compressed[rows] = CompressedTile;
+    set.tiles[rows] = AmxTile;
+    set.compressed[rows] = AmxCompressedTile;
     // Four registers of sums: 16 rows of all columns, or 32 of half of them.
     set.num_columns[rows] = rows > kRegisterRows ? kPanelFeatures / 2 : kPanelFeatures;
     set.num_passes[rows] = 1;

@@ -17,6 +17,11 @@ namespace quire::cpu {
 inline constexpr int64_t kPanelFeatures = 64;
 inline constexpr int64_t kStepBytes = 256;
 
+// Memory of whole cache lines, as a vector's element.
+struct alignas(64) CacheLine {
+  char bytes[64];
+};
+
 // Input features per step.
 constexpr int64_t StepFeatures(DType dtype) { return dtype == DType::kBF16 ? 2 : 1; }
 

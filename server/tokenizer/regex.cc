@@ -71,7 +71,7 @@ absl::StatusOr<Regex> Regex::Compile(std::string_view pattern) {
 
 void Regex::LearnCharacters() {
   RegexScratch scratch;
-  for (size_t c = 0; c < characters_.size(); ++c) {
+  for (unsigned char c = 0; c < 128; ++c) {
     const char text = static_cast<char>(c);
     std::vector<Span> spans;
     const absl::Status status = Search({&text, 1}, &scratch, [&](const Span& span) {
@@ -84,9 +84,8 @@ void Regex::LearnCharacters() {
 }
 
 absl::Status Regex::FindSpans(std::string_view text, RegexScratch* scratch, SpanSink sink) const {
-  const size_t first = text.empty() ? 0 : static_cast<unsigned char>(text[0]);
-  if (text.size() == 1 && first < characters_.size()) {
-    const Character character = characters_[first];
+  if (text.size() == 1) {
+    const Character character = characters_[static_cast<unsigned char>(text[0])];
     if (character != Character::kUnknown) return sink({0, 1, character == Character::kMatches});
   }
   return Search(text, scratch, sink);

@@ -72,8 +72,8 @@ class Regex {
   absl::Status Search(std::string_view text, RegexScratch* scratch, SpanSink sink) const;
 
   std::unique_ptr<pcre2_real_code_8, FreeCode> code_;
-  bool is_compiled_;  // to machine code
-  std::array<Character, 128> characters_ = {};
+  bool is_compiled_;                            // to machine code
+  std::array<Character, 256> characters_ = {};  // by byte
 };
 
 // Rewrites a pattern from Oniguruma's syntax to PCRE2's; see Regex::Compile. Public for tests.

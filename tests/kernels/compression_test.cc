@@ -21,10 +21,6 @@
 namespace quire::cpu {
 namespace {
 
-struct alignas(64) CacheLine {
-  char bytes[64];
-};
-
 // A plain and a compressed weight of the same values.
 struct Pair {
   Pair(int64_t rows, int64_t cols, const std::vector<BFloat16>& values)

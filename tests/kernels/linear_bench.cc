@@ -170,9 +170,8 @@ int main(int argc, char** argv) {
                   [&](const auto& kind) { return kind.name == kind_filter; });
   if (!isa.ok() || !kind_is_known) {
     std::fprintf(
-        stderr,
-        "usage: linear_bench [num_threads] [generic | avx2 | avx512 | avx512_bf16 | amx_bf16]"
-        " [bfloat16 | compressed | float32]\n");
+        stderr, "%s\nusage: linear_bench [num_threads] [isa] [bfloat16 | compressed | float32]\n",
+        isa.ok() ? "no such kind of weights" : std::string(isa.status().message()).c_str());
     return 64;
   }
   RunAll(num_threads > 0 ? num_threads : NumUsableCpus(), *isa, kind_filter);
