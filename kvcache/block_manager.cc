@@ -67,7 +67,9 @@ int64_t BlockManager::AttachPrefix(absl::Span<const TokenId> tokens, std::string
 }
 
 bool BlockManager::TryGrow(BlockTable* table, int64_t num_tokens) {
-  if (NumBlocksToGrow(*table, num_tokens) > pool_.num_free()) return false;
+  const int64_t num_missing = NumBlocksToGrow(*table, num_tokens);
+  if (num_missing == 0 && !table->empty()) return true;  // most steps of most sequences
+  if (num_missing > pool_.num_free()) return false;
   table->blocks.resize(num_groups());
   table->first_held.resize(num_groups(), 0);
   const int64_t target = CeilDiv<int64_t>(num_tokens, config_.block_size);
@@ -81,8 +83,8 @@ int64_t BlockManager::NumBlocksToGrow(const BlockTable& table, int64_t num_token
   CHECK_GE(num_tokens, 0);
   // All groups cover the same tokens, so all have equally many entries.
   const int64_t current = table.empty() ? 0 : table.blocks[0].size();
-  const int64_t target = CeilDiv<int64_t>(num_tokens, config_.block_size);
-  return std::max<int64_t>(target - current, 0) * num_groups();
+  if (num_tokens <= current * config_.block_size) return 0;
+  return (CeilDiv<int64_t>(num_tokens, config_.block_size) - current) * num_groups();
 }
 
 void BlockManager::Publish(BlockTable* table, absl::Span<const TokenId> tokens,

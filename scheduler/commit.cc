@@ -16,6 +16,8 @@ void Scheduler::Commit(StepResult result) {
   CHECK_EQ(result.step, step.step) << "steps are committed in the order they were scheduled";
   CHECK_EQ(result.sequences.size(), step.entries.size());
 
+  FetchRunning();
+  events_.reserve(events_.size() + step.entries.size());
   for (size_t i = 0; i < step.entries.size(); ++i) {
     const StepInFlight::Entry& entry = step.entries[i];
     Sequence* sequence = entry.sequence;
@@ -48,7 +50,8 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result) 
                   sequence->request->cache_salt);
   blocks_.ReleaseOutsideWindow(&sequence->table, sequence->num_computed);
   const int64_t num_prompt_tokens = sequence->num_prompt_tokens();
-  if (sequence->key.index == 0 && sequence->num_computed >= num_prompt_tokens) {
+  if (sequence->key.index == 0 && entry.start < num_prompt_tokens &&
+      sequence->num_computed >= num_prompt_tokens) {
     requests_.at(sequence->key.request).prompt_computed = true;
   }
   if (!entry.samples) return;

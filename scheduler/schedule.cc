@@ -10,11 +10,35 @@
 
 namespace quire {
 
+namespace {
+
+template <typename T>
+void Prefetch(const T* object) {
+  constexpr size_t kCacheLine = 64;
+  const char* bytes = reinterpret_cast<const char*>(object);
+  for (size_t i = 0; i < sizeof(T); i += kCacheLine) __builtin_prefetch(bytes + i);
+}
+
+}  // namespace
+
 SchedulerOutput Scheduler::Schedule() {
   CHECK_LE(in_flight_.size(), size_t{1}) << "lookahead is one step";
+  FetchRunning();
   AdmitWaiting();
   PlanChunks(config_.max_num_batched_tokens - PlanSingleTokens());
   return HandOut();
+}
+
+// A step's kernels, or whoever else had the core, have emptied the caches. Asks for what scheduling
+// and committing touch of all sequences at once, instead of waiting for one line after the other.
+void Scheduler::FetchRunning() const {
+  for (const Sequence* sequence : running_) Prefetch(sequence);
+  for (const Sequence* sequence : running_) {
+    Prefetch(sequence->request.get());
+    Prefetch(sequence->table.blocks.data());
+    Prefetch(sequence->table.first_held.data());
+    Prefetch(sequence->tokens.data() + sequence->tokens.size());
+  }
 }
 
 // Returns the tokens planned.

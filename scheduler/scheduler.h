@@ -111,6 +111,7 @@ class Scheduler {
   void Destroy(Sequence* sequence);
 
   // schedule.cc: deciding a step.
+  void FetchRunning() const;
   int64_t PlanSingleTokens();
   void PlanChunks(int64_t budget);
   bool Plan(Sequence* sequence, int64_t num_tokens);

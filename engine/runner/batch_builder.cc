@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "kernels/base/check.h"
@@ -21,11 +22,10 @@ bool BansEndTokens(const ScheduledSequence& sequence) {
 }
 
 int64_t NumBias(const ScheduledSequence& sequence) {
+  const auto num_biases = static_cast<int64_t>(sequence.request->sampling.logit_bias.size());
+  if (!BansEndTokens(sequence)) return num_biases;
   const StopConditions& stop = sequence.request->stop;
-  const auto num_bans =
-      static_cast<int64_t>(stop.eos_token_ids.size() + stop.stop_token_ids.size());
-  return static_cast<int64_t>(sequence.request->sampling.logit_bias.size()) +
-         (BansEndTokens(sequence) ? num_bans : 0);
+  return num_biases + static_cast<int64_t>(stop.eos_token_ids.size() + stop.stop_token_ids.size());
 }
 
 // Appends the logit biases of one sampling row: the client's, and a ban of every end token while
@@ -106,8 +106,9 @@ BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output) const {
   for (const ScheduledSequence& sequence : output.sequences) {
     shape.num_logit_rows += (sequence.samples ? 1 : 0) + NumScored(sequence);
     if (sequence.samples) {
-      CHECK_LE(NumBias(sequence), limits_.max_bias_per_seq);
-      shape.num_bias += NumBias(sequence);
+      const int64_t num_bias = NumBias(sequence);
+      CHECK_LE(num_bias, limits_.max_bias_per_seq);
+      shape.num_bias += num_bias;
     }
     for (const absl::Span<const BlockId> blocks : sequence.block_tables) {
       shape.num_block_updates += static_cast<int64_t>(blocks.size()) - sequence.first_new_block;
@@ -133,16 +134,25 @@ int BatchBuilder::DecodeSizeFor(const SchedulerOutput& output, const BatchShape&
 
 void BatchBuilder::AddTokens(const ScheduledSequence& sequence, const BatchArrays& arrays,
                              const BatchMetadata& batch) const {
-  for (int64_t i = 0; i < sequence.num_new; ++i) {
-    const int64_t position = sequence.start + i;
-    const int64_t token = batch.num_tokens + i;
-    arrays.input_ids[token] = sequence.input_on_device ? ~sequence.row : sequence.tokens[position];
-    arrays.positions[token] = position;
-    for (int group = 0; group < limits_.num_groups; ++group) {
-      const BlockId block = sequence.block_tables[group][position / limits_.block_size];
-      DCHECK(block != kNoBlock);
-      arrays.slot_mapping[group * batch.shape.num_tokens + token] =
-          int64_t{block} * limits_.block_size + position % limits_.block_size;
+  const int64_t first = batch.num_tokens;
+  if (sequence.input_on_device) {
+    arrays.input_ids[first] = ~sequence.row;
+  } else {
+    std::copy_n(sequence.tokens.data() + sequence.start, sequence.num_new,
+                arrays.input_ids + first);
+  }
+  std::iota(arrays.positions + first, arrays.positions + first + sequence.num_new, sequence.start);
+  for (int group = 0; group < limits_.num_groups; ++group) {
+    const absl::Span<const BlockId> blocks = sequence.block_tables[group];
+    int64_t* slots = arrays.slot_mapping + group * batch.shape.num_tokens + first;
+    int64_t index = sequence.start / limits_.block_size;  // of the block
+    int64_t offset = sequence.start % limits_.block_size;
+    for (int64_t i = 0; i < sequence.num_new; ++i) {
+      DCHECK(blocks[index] != kNoBlock);
+      slots[i] = int64_t{blocks[index]} * limits_.block_size + offset;
+      if (++offset < limits_.block_size) continue;
+      offset = 0;
+      ++index;
     }
   }
 }

@@ -147,7 +147,13 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
   slot.step = output.step;
   StepClock stage(config_.trace);
   slot.batch = builder_.Build(output, slot.metadata.data());
-  RememberSequences(output, slot);
+  slot.sequences.clear();
+  for (const ScheduledSequence& sequence : output.sequences) {
+    slot.sequences.push_back({.key = sequence.key,
+                              .epoch = sequence.epoch,
+                              .start = sequence.start,
+                              .num_new = sequence.num_new});
+  }
   stage.End(output.step, StepStage::kBuild);
   if (slot.begun != nullptr) stream_->Record(*slot.begun);
   ResetNewRows(output, slot);
@@ -161,30 +167,6 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
   CopyOutputs(slot);
   stream_->Record(*slot.done);
   stage.End(output.step, StepStage::kSubmit);
-}
-
-void ModelRunner::RememberSequences(const SchedulerOutput& output, Slot& slot) {
-  const size_t num_seqs = output.sequences.size();
-  slot.sequences.clear();
-  slot.num_logprobs.assign(num_seqs, -1);
-  slot.num_prompt_logprobs.assign(num_seqs, -1);
-  slot.scored.assign(num_seqs, {});
-  for (size_t i = 0; i < num_seqs; ++i) {
-    const ScheduledSequence& sequence = output.sequences[i];
-    SequenceResult result;
-    result.key = sequence.key;
-    result.epoch = sequence.epoch;
-    result.start = sequence.start;
-    result.num_new = sequence.num_new;
-    slot.sequences.push_back(std::move(result));
-    slot.num_logprobs[i] = sequence.request->sampling.logprobs;
-    slot.num_prompt_logprobs[i] = sequence.request->sampling.prompt_logprobs;
-    const int32_t num_scored = slot.batch.logit_rows[i].num_scored;
-    if (num_scored > 0) {
-      const auto scored = sequence.tokens.subspan(sequence.start + 1, num_scored);
-      slot.scored[i].assign(scored.begin(), scored.end());
-    }
-  }
 }
 
 void ModelRunner::ResetNewRows(const SchedulerOutput& output, Slot& slot) {
@@ -312,6 +294,29 @@ TokenLogprobs ModelRunner::LogprobsOfRow(const OutputArrays& outputs, int32_t ro
   return logprobs;
 }
 
+SequenceResult ModelRunner::ResultOf(const Submitted& submitted, const LogitRows& rows,
+                                     const SamplingRow* sampling,
+                                     const OutputArrays& outputs) const {
+  SequenceResult result;
+  result.key = submitted.key;
+  result.epoch = submitted.epoch;
+  result.start = submitted.start;
+  result.num_new = submitted.num_new;
+  if (rows.sampled >= 0) {
+    result.sampled = outputs.ids[rows.sampled];
+    const int32_t num_top = sampling[rows.sampled].num_logprobs;
+    if (num_top >= 0) {
+      result.logprobs =
+          std::make_unique<TokenLogprobs>(LogprobsOfRow(outputs, rows.sampled, num_top));
+    }
+  }
+  for (int32_t row = rows.first_scored; row < rows.first_scored + rows.num_scored; ++row) {
+    result.prompt_logprobs.emplace_back(sampling[row].target,
+                                        LogprobsOfRow(outputs, row, sampling[row].num_logprobs));
+  }
+  return result;
+}
+
 void ModelRunner::TraceDevice(const Slot& slot) {
   StepTiming& timing = config_.trace->At(slot.step);
   timing.num_seqs = slot.batch.num_seqs;
@@ -327,24 +332,13 @@ absl::StatusOr<StepResult> ModelRunner::Wait() {
   RETURN_IF_ERROR(slot.done->Wait());
   if (config_.trace != nullptr) TraceDevice(slot);
   const OutputArrays outputs = OutputsAt(slot.outputs.data());
+  const BatchArrays staged = BatchLayout(slot.batch.shape).At(slot.metadata.data());
   StepResult result;
   result.step = slot.step;
-  result.sequences = std::exchange(slot.sequences, {});
-  for (size_t i = 0; i < result.sequences.size(); ++i) {
-    SequenceResult& sequence = result.sequences[i];
-    const LogitRows& rows = slot.batch.logit_rows[i];
-    if (rows.sampled >= 0) {
-      sequence.sampled = outputs.ids[rows.sampled];
-      if (slot.num_logprobs[i] >= 0) {
-        sequence.logprobs = std::make_unique<TokenLogprobs>(
-            LogprobsOfRow(outputs, rows.sampled, slot.num_logprobs[i]));
-      }
-    }
-    for (int32_t j = 0; j < rows.num_scored; ++j) {
-      sequence.prompt_logprobs.emplace_back(
-          slot.scored[i][j],
-          LogprobsOfRow(outputs, rows.first_scored + j, slot.num_prompt_logprobs[i]));
-    }
+  result.sequences.reserve(slot.sequences.size());
+  for (size_t i = 0; i < slot.sequences.size(); ++i) {
+    result.sequences.push_back(
+        ResultOf(slot.sequences[i], slot.batch.logit_rows[i], staged.sampling, outputs));
   }
   return result;
 }

@@ -58,7 +58,15 @@ class ModelRunner {
   static int64_t BytesFor(const ModelRunnerConfig& config);
 
  private:
-  // Pinned host memory of one step in flight, and what its results belong to.
+  // Whom a result belongs to, and what it covers.
+  struct Submitted {
+    SequenceKey key;
+    uint64_t epoch;
+    int64_t start;
+    int64_t num_new;
+  };
+  // Pinned host memory of one step in flight, and its sequences. The sampling rows in `metadata`
+  // also say which logprobs the results owe.
   struct Slot {
     DeviceBuffer metadata;      // BatchLayout, the largest shape
     DeviceBuffer reset_tokens;  // int32 [max_model_len]
@@ -67,10 +75,7 @@ class ModelRunner {
     std::unique_ptr<Event> begun;  // with a trace: before the step's first operation
     uint64_t step = 0;
     BatchMetadata batch;
-    std::vector<SequenceResult> sequences;  // results but for what the device computes
-    std::vector<int32_t> num_logprobs;      // [num_seqs] alternatives per sampled token
-    std::vector<int32_t> num_prompt_logprobs;
-    std::vector<std::vector<TokenId>> scored;  // [num_seqs] the prompt tokens that are scored
+    std::vector<Submitted> sequences;  // [num_seqs]
   };
   // What sampling writes, in one buffer on each side.
   struct OutputArrays {
@@ -97,8 +102,9 @@ class ModelRunner {
   void EnqueueStep(const BatchMetadata& batch);
   void EnqueueSampling(const BatchMetadata& batch);
   void CopyOutputs(Slot& slot);
-  static void RememberSequences(const SchedulerOutput& output, Slot& slot);
   void TraceDevice(const Slot& slot);
+  SequenceResult ResultOf(const Submitted& submitted, const LogitRows& rows,
+                          const SamplingRow* sampling, const OutputArrays& outputs) const;
   TokenLogprobs LogprobsOfRow(const OutputArrays& outputs, int32_t row, int32_t num_top) const;
 
   Backend& backend_;

@@ -25,12 +25,14 @@ MUTANTS = [
         ("      CHECK_NE(block, kNoBlock);\n", "      if (block == kNoBlock) return {};\n")),
     # Growing.
     bug("grows-what-is-not-there", MANAGER, "the last group finds no block",
-        ("if (NumBlocksToGrow(*table, num_tokens) > pool_.num_free()) return false;",
-         "if (NumBlocksToGrow(*table, num_tokens) > pool_.num_free() + num_groups() - 1) return false;")),
+        ("if (num_missing > pool_.num_free()) return false;",
+         "if (num_missing > pool_.num_free() + num_groups() - 1) return false;")),
     bug("growth-forgets-groups", MANAGER, "blocks of one group only are counted",
-        ("std::max<int64_t>(target - current, 0) * num_groups();", "std::max<int64_t>(target - current, 0);")),
+        ("config_.block_size) - current) * num_groups();", "config_.block_size) - current);")),
+    bug("grows-a-token-late", MANAGER, "the first token of a block has no block",
+        ("num_tokens <= current * config_.block_size)", "num_tokens <= current * config_.block_size + 1)")),
     bug("refuses-the-last-block", MANAGER, "a pool is full with one block left",
-        ("num_tokens) > pool_.num_free()) return false;", "num_tokens) >= pool_.num_free()) return false;")),
+        ("num_missing > pool_.num_free()) return false;", "num_missing >= pool_.num_free()) return false;")),
     # Publishing.
     bug("partial-block-published", MANAGER, "a block is cached before it is full",
         ("const int64_t num_full = num_computed / config_.block_size;",

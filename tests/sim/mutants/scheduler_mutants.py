@@ -179,6 +179,8 @@ MUTANTS = [
            ("std::tuple(request->priority, arrival, key.index) <",
             "std::tuple(request->priority, ~arrival, key.index) <"),
            ("other.arrival, other.key.index);", "~other.arrival, other.key.index);")),
+    policy("continuations-wait-for-one-chunk-prompts", COMMIT, "a prompt in chunks is never told to be computed",
+           ("entry.start < num_prompt_tokens &&", "entry.start == 0 &&")),
     policy("continuations-do-not-wait", COMMIT, "n > 1 computes the prompt n times",
            ("sequence->num_computed >= num_prompt_tokens", "sequence->num_computed >= 0")),
 ]
