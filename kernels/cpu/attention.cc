@@ -48,12 +48,12 @@ void RunPlan(const NativePlan& plan, const AttentionRunArgs& args, ThreadPool& p
 
 }  // namespace
 
-NativeAttention::NativeAttention(ThreadPool& pool) : pool_(pool) {
+NativeAttention::NativeAttention(ThreadPool& pool, Isa isa) : pool_(pool), isa_(isa) {
   capabilities_.path = AttentionPath::kNative;
   capabilities_.query_dtypes = {DType::kF32, DType::kBF16};
   capabilities_.kv_dtypes = {DType::kF32, DType::kBF16};
   capabilities_.block_sizes = {16, 32, 64};
-  capabilities_.max_group_size = kMaxTileRows;
+  capabilities_.max_group_size = kMaxQueryRows;
   capabilities_.soft_cap = true;
   capabilities_.sliding_window = true;
   capabilities_.graph_support = GraphSupport::kAlways;
@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<AttentionPlan>> NativeAttention::CreatePlan(
   if (const std::string why = WhyUnsupported(capabilities_, geometry); !why.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("native attention on the CPU ", why));
   }
-  return std::make_unique<NativePlan>(geometry, limits, pool_.num_threads());
+  return std::make_unique<NativePlan>(geometry, limits, pool_.num_threads(), isa_);
 }
 
 void NativeAttention::Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) {

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "kernels/attention.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/thread_pool.h"
 
 namespace quire::cpu {
@@ -18,7 +19,7 @@ namespace quire::cpu {
 class NativeAttention : public AttentionBackend {
  public:
   // The pool must outlive this, its plans and every task enqueued through it.
-  explicit NativeAttention(ThreadPool& pool);
+  NativeAttention(ThreadPool& pool, Isa isa);
 
   const AttentionCapabilities& capabilities() const override { return capabilities_; }
   absl::StatusOr<std::unique_ptr<AttentionPlan>> CreatePlan(const AttentionGeometry& geometry,
@@ -30,6 +31,7 @@ class NativeAttention : public AttentionBackend {
 
  private:
   ThreadPool& pool_;
+  const Isa isa_;
   AttentionCapabilities capabilities_;
 };
 

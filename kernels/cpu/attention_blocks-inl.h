@@ -1,5 +1,5 @@
-// What the register tiles of the CPU's attention share (sizes, row blocks, where the keys of a tile
-// lie), and the tile that adds up values: one lane is one column, and its chain of multiply-adds
+// What the CPU's ways to attend share (sizes, row blocks, queries, where the keys of a tile lie),
+// and the register tile that adds up values: one lane is one column, and its chain of multiply-adds
 // over the keys is the same whatever the number of rows. Included once per target, after
 // hwy/foreach_target.h.
 #if defined(QUIRE_KERNELS_CPU_ATTENTION_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -68,6 +68,40 @@ struct TileRows {
     return groups[key / kKeyGroup] + key % kKeyGroup * stride;
   }
 };
+
+// The keys that are attended at once, at positions from a multiple of kKeyTile on.
+template <typename T>
+struct KeyTile {
+  TileRows<T> k;
+  TileRows<T> v;
+  // What some row sees, and what each row does (nothing: begin >= end), within the tile. Other keys
+  // are scored too, if at all, but never count.
+  int64_t begin;
+  int64_t end;
+  int64_t row_begin[kMaxQueryRows];
+  int64_t row_end[kMaxQueryRows];
+};
+
+// What makes a product of query and key the logit in base 2, or what the soft cap takes.
+inline float ScoreScale(const AttentionGeometry& geometry) {
+  return geometry.soft_cap > 0 ? geometry.scale / geometry.soft_cap : geometry.scale * kLog2E;
+}
+
+// The queries of a tile, scaled: [num_rows, head_dim].
+template <typename Q>
+void LoadQueries(const AttentionTile& tile, float* queries) {
+  const AttentionGeometry& geometry = *tile.geometry;
+  const Tensor& q = tile.args->q;
+  const int64_t group_size = geometry.num_q_heads / geometry.num_kv_heads;
+  const float scale = ScoreScale(geometry);
+  for (int64_t i = 0; i < tile.num_queries; ++i) {
+    const Q* from = q.as<Q>() + (tile.first_token + i) * q.row_stride() +
+                    tile.kv_head * group_size * geometry.head_dim;
+    for (int64_t j = 0; j < group_size * geometry.head_dim; ++j) {
+      *queries++ = static_cast<float>(from[j]) * scale;
+    }
+  }
+}
 
 template <typename T>
 HWY_INLINE void FetchRow(const T* row, int64_t size) {

@@ -1,8 +1,8 @@
 // The inner part of the CPU's native attention: one query tile of one KV head against a range of
-// key splits. A tile is up to kMaxTileRows rows, a row being one query token of one query head; the
-// query heads that share a KV head are computed together, so K and V are read once for all of them.
-// Compiled once per SIMD target and chosen at run time. Called from the pool's threads, each with
-// its own scratch.
+// key splits. A tile is up to kMaxQueryRows rows, a row being one query token of one query head;
+// the query heads that share a KV head are computed together, so K and V are read once for all of
+// them. Compiled once per SIMD target and chosen at run time. Called from the pool's threads, each
+// with its own scratch.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace quire::cpu {
 
 inline constexpr int64_t kKeyTile = 64;     // keys between two updates of a row's maximum
 inline constexpr int64_t kKeySplit = 1024;  // keys that one softmax state covers
-inline constexpr int64_t kMaxTileRows = 64;
+inline constexpr int64_t kMaxQueryRows = 64;
 inline constexpr int64_t kMaxHeadDim = 256;
 
 // Row length of float32 scratch: whole vectors of any target, from one cache line to the next.
@@ -49,11 +49,11 @@ struct AttentionScratch {
   explicit AttentionScratch(int64_t head_dim);
 
   hwy::AlignedFreeUniquePtr<float[]> memory;
-  float* queries;    // [kMaxTileRows, head_dim], scaled
+  float* queries;    // [kMaxQueryRows, head_dim], scaled
   float* keys;       // [words per key, kKeyTile]: 32-bit words of K, transposed
-  float* scores;     // [kMaxTileRows, kKeyTile]: logits, then weights
+  float* scores;     // [kMaxQueryRows, kKeyTile]: logits, then weights
   float* values;     // [kKeyTile, padded]: V in float32
-  float* lane_sums;  // [kMaxTileRows, 16]: the sum of weights by vector lane
+  float* lane_sums;  // [kMaxQueryRows, 16]: the sum of weights by vector lane
   AttentionStateBuffer split;
   AttentionStateBuffer total;
 };
@@ -72,7 +72,18 @@ struct AttentionTile {
   // partial_stride rows apart. Without: AttendTile writes the output itself.
   AttentionState partials;
   int64_t partial_stride;
+  bool with_amx;  // bfloat16 queries, keys and values, and a head_dim that AmxServes
+
+  int64_t group_size() const { return geometry->num_q_heads / geometry->num_kv_heads; }
+  int64_t num_rows() const { return num_queries * group_size(); }
 };
+
+// Whether AMX computes this geometry where the instruction set is there: all rows of it, so that
+// their bits do not depend on what else is in a tile.
+inline bool AmxServes(const AttentionGeometry& geometry) {
+  return geometry.query_dtype == DType::kBF16 && geometry.kv_dtype == DType::kBF16 &&
+         geometry.head_dim % 32 == 0;
+}
 
 // Visible keys of the query at `position`: [begin, end).
 struct KeyRange {

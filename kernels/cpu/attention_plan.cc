@@ -19,11 +19,12 @@ constexpr int64_t kRowsPerKeyRead = 8;
 }  // namespace
 
 NativePlan::NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits,
-                       int num_threads)
+                       int num_threads, Isa isa)
     : geometry_(geometry),
       group_size_(geometry.num_q_heads / geometry.num_kv_heads),
-      tile_queries_(kMaxTileRows / group_size_),
+      tile_queries_(kMaxQueryRows / group_size_),
       num_threads_(num_threads),
+      with_amx_(isa == Isa::kAmxBf16 && AmxServes(geometry)),
       max_partial_rows_(kPartialRowsPerThread * num_threads),
       partials_(max_partial_rows_, PaddedHeadDim(geometry.head_dim)) {
   const int64_t max_tiles = limits.max_num_seqs + limits.max_num_tokens / tile_queries_;
@@ -122,7 +123,8 @@ AttentionTile NativePlan::TileOf(const TileWork& work, int64_t kv_head,
       .first_split = work.first_split,
       .end_split = work.end_split,
       .partials = {},
-      .partial_stride = 0};
+      .partial_stride = 0,
+      .with_amx = with_amx_};
   if (work.partial_row >= 0) {
     const int64_t num_rows = work.num_queries * group_size_;
     tile.partials = partials_.state().FromRow(work.partial_row + kv_head * num_rows,

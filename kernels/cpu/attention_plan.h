@@ -13,6 +13,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/cpu/attention_kernel.h"
+#include "kernels/cpu/isa.h"
 
 namespace quire::cpu {
 
@@ -28,7 +29,8 @@ struct TileWork {
 
 class NativePlan : public AttentionPlan {
  public:
-  NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits, int num_threads);
+  NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits, int num_threads,
+             Isa isa);
 
   void Build(const AttentionBatch& batch);
 
@@ -55,6 +57,7 @@ class NativePlan : public AttentionPlan {
   const int64_t group_size_;
   const int64_t tile_queries_;
   const int num_threads_;
+  const bool with_amx_;
   const int64_t max_partial_rows_;
   AttentionBatch batch_ = {};
   std::vector<TileWork> tiles_;

@@ -15,11 +15,11 @@ class CpuBackend : public Backend {
   explicit CpuBackend(int num_threads, Isa isa = BestIsa(), bool compress_weights = true)
       : device_(num_threads, isa),
         ops_(isa, compress_weights, device_),
-        attention_(device_.pool()) {
+        attention_(device_.pool(), isa) {
     LimitHighwayTargets(isa);
   }
 
-  Device& device() override { return device_; }
+  CpuDevice& device() override { return device_; }
   Ops& ops() override { return ops_; }
   AttentionBackend* attention(AttentionPath path) override {
     return path == AttentionPath::kNative ? &attention_ : nullptr;

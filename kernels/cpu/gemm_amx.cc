@@ -1,15 +1,15 @@
-// AMX, a matrix unit beside the vector units: multiplies blocks of 16 rows, 32 input features and
-// 16 columns. Each output is one chain of additions over blocks, whatever the number of rows.
-// AVX-512 expands compressed weights for it.
+// Products with AMX (amx.h): blocks of 16 rows, 32 input features and 16 columns. Each output is
+// one chain of additions over blocks, whatever the number of rows. AVX-512 expands compressed
+// weights for it.
 #include <immintrin.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 
 #include "kernels/base/tensor.h"
+#include "kernels/cpu/amx.h"
 #include "kernels/cpu/compression.h"
 #include "kernels/cpu/gemm_kernel.h"
 #include "kernels/cpu/packing.h"
@@ -22,44 +22,7 @@ namespace quire::cpu {
 
 namespace {
 
-// Eight registers of up to 16 rows of 64 bytes. What a register holds: 16 columns of sums, 16 pairs
-// of each row's activations, or those pairs of 16 columns' weights, a pair a row.
-constexpr int kRegisterRows = 16;
-constexpr int kRegisterColumns = 16;
-constexpr int64_t kRegisterRowBytes = 64;
-
-// Intel's SDM, LDTILECFG.
-struct alignas(64) Configuration {
-  uint8_t palette;
-  uint8_t start_row;
-  uint8_t reserved[14];
-  uint16_t row_bytes[16];
-  uint8_t num_rows[16];
-};
-static_assert(sizeof(Configuration) == 64 && offsetof(Configuration, num_rows) == 48);
-
-// GCC's intrinsics want a register's number spelled out.
-template <int kRegister>
-inline void Zero() {
-  asm volatile("tilezero %%tmm%c0" ::"i"(kRegister));
-}
-template <int kRegister>
-inline void Load(const void* p, int64_t stride_bytes) {
-  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride_bytes), "i"(kRegister)
-               : "memory");
-}
-template <int kRegister>
-inline void Store(void* p, int64_t stride_bytes) {
-  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(stride_bytes), "i"(kRegister)
-               : "memory");
-}
-// Adds to each sum two chains of 16 multiply-adds, one over the first elements of pairs, one over
-// the second. Numbers too small to be normal count as zeros.
-template <int kSums, int kX, int kWeights>
-inline void MulAdd() {
-  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kX), "i"(kWeights));
-}
-
+// Calls f(std::integral_constant<int, i>) for i in [0, kCount).
 template <int kCount, class F>
 inline __attribute__((always_inline)) void Unrolled(F f) {
   [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) {
@@ -78,20 +41,17 @@ struct Sums {
   static constexpr int Weights(int b) { return 4 + kA + b % (4 - kA); }
 
   static float* At(const TileArgs& args, int a, int b) {
-    return args.out + a * kRegisterRows * kPanelFeatures + args.first_column + b * kRegisterColumns;
+    return args.out + a * kAmxRows * kPanelFeatures + args.first_column + b * kAmxColumns;
   }
 
   static void Configure(int num_rows) {
-    Configuration config = {};
-    config.palette = 1;
-    std::fill_n(config.row_bytes, 8, uint16_t{kRegisterRowBytes});
-    std::fill_n(config.num_rows, 8, uint8_t{kRegisterRows});
+    AmxConfiguration config;
     for (int a = 0; a < kA; ++a) {
-      const auto rows = static_cast<uint8_t>(std::min(num_rows - a * kRegisterRows, kRegisterRows));
+      const auto rows = static_cast<uint8_t>(std::min(num_rows - a * kAmxRows, kAmxRows));
       config.num_rows[X(a)] = rows;
       for (int b = 0; b < kB; ++b) config.num_rows[Register(a, b)] = rows;
     }
-    asm volatile("ldtilecfg %0" ::"m"(config));
+    AmxConfigure(config);
   }
 
   static void Open(const TileArgs& args) {
@@ -100,9 +60,9 @@ struct Sums {
       Unrolled<kB>([&](auto b) {
         constexpr int kRegister = Register(a, b);
         if (args.add) {
-          Load<kRegister>(At(args, a, b), kPanelFeatures * sizeof(float));
+          AmxLoad<kRegister>(At(args, a, b), kPanelFeatures * sizeof(float));
         } else {
-          Zero<kRegister>();
+          AmxZero<kRegister>();
         }
       });
     });
@@ -113,21 +73,21 @@ struct Sums {
   template <class F>
   static inline __attribute__((always_inline)) void Add(const char* x, const char* weights,
                                                         F on_column) {
-    Unrolled<kA>(
-        [&](auto a) { Load<X(a)>(x + a * kRegisterRows * kRegisterRowBytes, kRegisterRowBytes); });
+    Unrolled<kA>([&](auto a) { AmxLoad<X(a)>(x + a * kAmxRows * kAmxRowBytes, kAmxRowBytes); });
     Unrolled<kB>([&](auto b) {
       on_column();
-      Load<Weights(b)>(weights + b * kRegisterRowBytes, kStepBytes);
-      Unrolled<kA>([&](auto a) { MulAdd<Register(a, b), X(a), Weights(b)>(); });
+      AmxLoad<Weights(b)>(weights + b * kAmxRowBytes, kStepBytes);
+      Unrolled<kA>([&](auto a) { AmxMulAdd<Register(a, b), X(a), Weights(b)>(); });
     });
   }
 
   static void Close(const TileArgs& args) {
     Unrolled<kA>([&](auto a) {
-      Unrolled<kB>(
-          [&](auto b) { Store<Register(a, b)>(At(args, a, b), kPanelFeatures * sizeof(float)); });
+      Unrolled<kB>([&](auto b) {
+        AmxStore<Register(a, b)>(At(args, a, b), kPanelFeatures * sizeof(float));
+      });
     });
-    asm volatile("tilerelease");  // or the system saves the registers with the thread
+    AmxRelease();
   }
 };
 
@@ -141,12 +101,12 @@ void MultiplyPacked(const TileArgs& args) {
   int64_t step = 0;
   for (; step + kBlockSteps <= args.num_steps; step += kBlockSteps) {
     Sums<kA, kB>::Add(x, weights + step * kStepBytes, fetch);
-    x += args.num_rows * kRegisterRowBytes;
+    x += args.num_rows * kAmxRowBytes;
   }
   if (step < args.num_steps) {
     alignas(64) char last[kBlockSteps * kStepBytes] = {};
     for (int i = 0; step + i < args.num_steps; ++i) {
-      std::memcpy(last + i * kStepBytes, weights + (step + i) * kStepBytes, kB * kRegisterRowBytes);
+      std::memcpy(last + i * kStepBytes, weights + (step + i) * kStepBytes, kB * kAmxRowBytes);
     }
     Sums<kA, kB>::Add(x, last, fetch);
   }
@@ -161,7 +121,7 @@ void MultiplyCompressed(const TileArgs& args) {
   constexpr int64_t kBlockBytes = kBlockSteps * kStepBytes;
   // All columns at once are those of a panel's only tile, which leaves nothing behind. Two blocks
   // in turn: one is written while the other is still read.
-  constexpr bool kLeavesSteps = kB * kRegisterColumns < kPanelFeatures;
+  constexpr bool kLeavesSteps = kB * kAmxColumns < kPanelFeatures;
   alignas(64) char here[kLeavesSteps ? 64 : 2 * kBlockBytes];
   Sums<kA, kB>::Open(args);
   const CompressedSteps& steps = args.compressed;
@@ -183,8 +143,8 @@ void MultiplyCompressed(const TileArgs& args) {
     for (int64_t next; (next = exceptions.NextStep(first + num_steps)) < first + num_steps;) {
       PatchStep(&exceptions, block + (next - first) * kStepBytes);
     }
-    Sums<kA, kB>::Add(x, block + kFirstPart * kPartVectors * kRegisterRowBytes, [] {});
-    x += args.num_rows * kRegisterRowBytes;
+    Sums<kA, kB>::Add(x, block + kFirstPart * kPartVectors * kAmxRowBytes, [] {});
+    x += args.num_rows * kAmxRowBytes;
   }
   *args.prefetch = prefetch;
   Sums<kA, kB>::Close(args);
@@ -192,14 +152,14 @@ void MultiplyCompressed(const TileArgs& args) {
 
 void AmxTile(const TileArgs& args) {
   if (args.num_columns == kPanelFeatures) return MultiplyPacked<1, 4>(args);
-  if (args.num_rows > kRegisterRows) return MultiplyPacked<2, 2>(args);
+  if (args.num_rows > kAmxRows) return MultiplyPacked<2, 2>(args);
   return MultiplyPacked<1, 2>(args);
 }
 
 void AmxCompressedTile(const TileArgs& args) {
   if (args.num_columns == kPanelFeatures) return MultiplyCompressed<1, 4, 0>(args);
   const bool is_first = args.first_column == 0;
-  if (args.num_rows > kRegisterRows) {
+  if (args.num_rows > kAmxRows) {
     return is_first ? MultiplyCompressed<2, 2, 0>(args) : MultiplyCompressed<2, 2, 1>(args);
   }
   return is_first ? MultiplyCompressed<1, 2, 0>(args) : MultiplyCompressed<1, 2, 1>(args);
@@ -208,13 +168,13 @@ void AmxCompressedTile(const TileArgs& args) {
 constexpr TileSet MakeAmxTileSet() {
   TileSet set = {};
   set.layout = ActivationLayout::kBlocks;
-  set.max_rows = 2 * kRegisterRows;
-  set.row_multiple = kRegisterRows;
+  set.max_rows = 2 * kAmxRows;
+  set.row_multiple = kAmxRows;
   for (int rows = 1; rows <= set.max_rows; ++rows) {
     set.tiles[rows] = AmxTile;
     set.compressed[rows] = AmxCompressedTile;
     // Four registers of sums: 16 rows of all columns, or 32 of half of them.
-    set.num_columns[rows] = rows > kRegisterRows ? kPanelFeatures / 2 : kPanelFeatures;
+    set.num_columns[rows] = rows > kAmxRows ? kPanelFeatures / 2 : kPanelFeatures;
     set.num_passes[rows] = 1;
   }
   set.store_f32 = StoreTile<float>;

@@ -112,7 +112,7 @@ TEST_P(AttentionBitsTest, ThreadsLayoutAndBlockSizeDoNotMatter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AttentionBitsTest, testing::ValuesIn(KernelTargets()),
+INSTANTIATE_TEST_SUITE_P(Targets, AttentionBitsTest, testing::ValuesIn(AttentionTargets()),
                          TargetName);
 
 }  // namespace

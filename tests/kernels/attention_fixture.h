@@ -1,13 +1,29 @@
-// AttentionTest: runs a PagedBatch through the native attention path of the backend under test.
+// AttentionTest: runs a PagedBatch through the native attention path of the backend under test: all
+// of KernelTargets, and AMX, emulated, where only AVX-512 is there.
 #pragma once
 
 #include <cmath>
+#include <memory>
 #include <vector>
 
+#include "kernels/cpu/attention_kernel.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/kernels/amx_emulator.h"
 #include "tests/kernels/kernel_test.h"
 #include "tests/kernels/paged_batch.h"
 
 namespace quire {
+
+inline constexpr char kEmulatedAmx[] = "Cpu_emulated_amx_bf16";
+
+inline std::vector<KernelTarget> AttentionTargets() {
+  std::vector<KernelTarget> targets = KernelTargets();
+  if (cpu::IsaSupported(cpu::Isa::kAvx512) && !cpu::IsaSupported(cpu::Isa::kAmxBf16)) {
+    EmulateAmx();
+    targets.push_back({kEmulatedAmx, DeviceKind::kCpu, ""});
+  }
+  return targets;
+}
 
 inline AttentionGeometry Geometry(int32_t num_q_heads, int32_t num_kv_heads, int32_t head_dim,
                                   DType dtype = DType::kF32) {
@@ -34,8 +50,34 @@ struct AttentionOutput {
   }
 };
 
+// The CPU, with AMX for attention alone.
+class EmulatedAmxBackend : public Backend {
+ public:
+  explicit EmulatedAmxBackend(int num_threads)
+      : cpu_(num_threads), attention_(cpu_.device().pool(), cpu::Isa::kAmxBf16) {}
+  Device& device() override { return cpu_.device(); }
+  Ops& ops() override { return cpu_.ops(); }
+  AttentionBackend* attention(AttentionPath path) override {
+    return path == AttentionPath::kNative ? &attention_ : nullptr;
+  }
+
+ private:
+  cpu::CpuBackend cpu_;
+  cpu::NativeAttention attention_;
+};
+
 class AttentionTest : public KernelTest {
  protected:
+  static bool WithAmx() {
+    return GetParam().name == kEmulatedAmx ||
+           GetParam().cpu_isa == cpu::IsaName(cpu::Isa::kAmxBf16);
+  }
+
+  std::unique_ptr<Backend> MakeBackend(int num_threads) override {
+    if (GetParam().name != kEmulatedAmx) return KernelTest::MakeBackend(num_threads);
+    return std::make_unique<EmulatedAmxBackend>(num_threads);
+  }
+
   AttentionOutput Run(const PagedBatch& batch) {
     const AttentionGeometry& geometry = batch.geometry;
     const AttentionBatch host = batch.HostBatch();

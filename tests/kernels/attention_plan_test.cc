@@ -46,7 +46,7 @@ NativePlan BuildPlan(const AttentionGeometry& geometry, const Metadata& metadata
                   {.max_num_seqs = metadata.batch.num_seqs,
                    .max_num_tokens = metadata.batch.num_tokens,
                    .max_blocks_per_seq = 1},
-                  num_threads);
+                  num_threads, Isa::kGeneric);
   plan.Build(metadata.batch);
   return plan;
 }
@@ -58,7 +58,7 @@ TEST(AttentionPlanTest, PiecesCoverEveryTokenAndSplitOnce) {
     const NativePlan plan = BuildPlan(kGeometry, metadata, num_threads);
     std::map<int32_t, std::vector<int64_t>> splits_of_token;
     for (const TileWork& piece : plan.pieces()) {
-      EXPECT_LE(piece.num_queries * 4, kMaxTileRows);
+      EXPECT_LE(piece.num_queries * 4, kMaxQueryRows);
       for (int32_t i = 0; i < piece.num_queries; ++i) {
         auto& splits = splits_of_token[metadata.cu_seqlens_q[piece.seq] + piece.first_query + i];
         for (int64_t s = piece.first_split; s < piece.end_split; ++s) splits.push_back(s);

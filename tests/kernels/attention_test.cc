@@ -15,10 +15,11 @@ namespace {
 class AttentionReferenceTest : public AttentionTest {
  protected:
   // float32 arithmetic on logits of a few units and values of about one: 3e-5, plus the rounding of
-  // the output; tensor cores also round the weights to the
-  // type of the values.
+  // the output; tensor cores and AMX also round the weights to the type of the values.
   double Tolerance(const AttentionGeometry& geometry) const {
-    if (GetParam().kind == DeviceKind::kCpu) return 3e-5;
+    const bool rounds_weights =
+        GetParam().kind != DeviceKind::kCpu || (WithAmx() && cpu::AmxServes(geometry));
+    if (!rounds_weights) return 3e-5;
     return geometry.kv_dtype == DType::kBF16  ? 0x1p-8
            : geometry.kv_dtype == DType::kF16 ? 0x1p-11
                                               : 3e-5;
@@ -254,7 +255,7 @@ TEST_P(AttentionReferenceTest, RejectsUnsupportedGeometryNamingTheField) {
   expect_error(bad, "query_dtype");
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AttentionReferenceTest, testing::ValuesIn(KernelTargets()),
+INSTANTIATE_TEST_SUITE_P(Targets, AttentionReferenceTest, testing::ValuesIn(AttentionTargets()),
                          TargetName);
 
 }  // namespace

@@ -80,12 +80,15 @@ class KernelTest : public testing::TestWithParam<KernelTarget> {
  protected:
   void SetUp() override { OpenWithThreads(2); }
 
+  virtual std::unique_ptr<Backend> MakeBackend(int num_threads) {
+    return OpenBackend(
+               {.kind = GetParam().kind, .num_threads = num_threads, .cpu_isa = GetParam().cpu_isa})
+        .value();
+  }
+
   void OpenWithThreads(int num_threads) {
     stream_.reset();
-    backend_ =
-        OpenBackend(
-            {.kind = GetParam().kind, .num_threads = num_threads, .cpu_isa = GetParam().cpu_isa})
-            .value();
+    backend_ = MakeBackend(num_threads);
     stream_ = backend_->device().CreateStream().value();
   }
 
