@@ -24,7 +24,7 @@ static_assert(kKeyStripe == 2 * kKeyGroup && kKeyGroup == kAmxRows && kStripePai
 // 16], pairs of elements. Meanwhile fetches the stripe of `next`, unless null.
 template <int kBlocks>
 HWY_INLINE void ScoreStripe(const float* queries, int64_t head_dim, const TileRows<BFloat16>& keys,
-                            const TileRows<BFloat16>* next, int64_t stripe, float* scores) {
+                            int64_t stripe, float* scores) {
   const BFloat16* upper = keys.groups[2 * stripe];
   const BFloat16* lower = keys.groups[2 * stripe + 1];
   const int64_t key_bytes = keys.stride * static_cast<int64_t>(sizeof(BFloat16));
@@ -36,9 +36,6 @@ HWY_INLINE void ScoreStripe(const float* queries, int64_t head_dim, const TileRo
     AmxZero<3>();
   }
   for (int64_t i = 0; i < head_dim; i += 2 * kAmxColumns, queries += kAmxRows * kAmxColumns) {
-    for (int64_t key = 0; next != nullptr && key < kKeyStripe; ++key) {
-      FetchLine(next->Row(stripe * kKeyStripe + key) + i);
-    }
     AmxLoad<4>(upper + i, key_bytes);
     AmxLoad<6>(queries, kAmxRowBytes);
     AmxMulAdd<0, 4, 6>();
