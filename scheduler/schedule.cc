@@ -17,6 +17,7 @@ void Prefetch(const T* object) {
   constexpr size_t kCacheLine = 64;
   const char* bytes = reinterpret_cast<const char*>(object);
   for (size_t i = 0; i < sizeof(T); i += kCacheLine) __builtin_prefetch(bytes + i);
+  __builtin_prefetch(bytes + sizeof(T) - 1);  // it may begin in the middle of a line
 }
 
 }  // namespace

@@ -136,6 +136,7 @@ void BatchBuilder::AddTokens(const ScheduledSequence& sequence, const BatchArray
                              const BatchMetadata& batch) const {
   const int64_t first = batch.num_tokens;
   if (sequence.input_on_device) {
+    DCHECK(sequence.num_new == 1);
     arrays.input_ids[first] = ~sequence.row;
   } else {
     std::copy_n(sequence.tokens.data() + sequence.start, sequence.num_new,

@@ -1,6 +1,6 @@
 // Attention of one tile of bfloat16 queries, keys and values with AMX (amx.h), 16 rows at a time.
 // Scores are K times Q transposed, so that keys are read as they lie in the cache; weights times V
-// takes V in pairs of keys. Every sum is one chain over pairs of elements, or of keys, in ascending
+// takes V in pairs of keys. Every sum is one chain of sums of 32 elements, or keys, in ascending
 // order, whatever else is computed with a row. Included once per target, after
 // hwy/foreach_target.h.
 #if defined(QUIRE_KERNELS_CPU_ATTENTION_AMX_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -41,7 +41,7 @@ class AmxRows {
         weights_(scratch.keys),
         values_(scratch.values),
         blocks_state_(scratch.split.state()) {
-    LoadQueries(tile, scratch.queries);
+    TransposeQueries(tile, scratch.queries);
     AmxConfigure(AmxConfiguration());
   }
   ~AmxRows() { AmxRelease(); }
@@ -73,7 +73,7 @@ class AmxRows {
 
  private:
   // Queries by blocks of 16 rows, transposed in pairs of elements: queries_[block][pair][row].
-  void LoadQueries(const AttentionTile& tile, float* memory) {
+  void TransposeQueries(const AttentionTile& tile, float* memory) {
     auto* rows = reinterpret_cast<BFloat16*>(memory);
     const Tensor& q = tile.args->q;
     const int64_t token_size = tile.group_size() * head_dim_;

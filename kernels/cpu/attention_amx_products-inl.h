@@ -21,7 +21,7 @@ static_assert(kKeyStripe == 2 * kKeyGroup && kKeyGroup == kAmxRows && kStripePai
               kBlockRows == kAmxRows);
 
 // scores[key][row] of one stripe of `keys`, kScoreStride apart. queries: [kBlocks, head_dim / 2,
-// 16], pairs of elements. Meanwhile fetches the stripe of `next`, unless null.
+// 16], pairs of elements.
 template <int kBlocks>
 HWY_INLINE void ScoreStripe(const float* queries, int64_t head_dim, const TileRows<BFloat16>& keys,
                             int64_t stripe, float* scores) {

@@ -146,8 +146,8 @@ void WriteOutput(const AttentionTile& tile, const AttentionState& total) {
   const AttentionGeometry& geometry = *tile.geometry;
   const Tensor& out = tile.args->out;
   const int64_t dim = geometry.head_dim;
-  const int64_t group_size = geometry.num_q_heads / geometry.num_kv_heads;
-  for (int64_t r = 0; r < tile.num_queries * group_size; ++r) {
+  const int64_t group_size = tile.group_size();
+  for (int64_t r = 0; r < tile.num_rows(); ++r) {
     const int64_t token = tile.first_token + r / group_size;
     const int64_t head = tile.kv_head * group_size + r % group_size;
     const float sum = total.sum[r];
@@ -164,9 +164,8 @@ void WriteOutput(const AttentionTile& tile, const AttentionState& total) {
 }
 
 void ClearTotal(const AttentionTile& tile, const AttentionState& total) {
-  const AttentionGeometry& geometry = *tile.geometry;
-  const int64_t num_rows = tile.num_queries * (geometry.num_q_heads / geometry.num_kv_heads);
-  std::fill_n(total.out, num_rows * PaddedHeadDim(geometry.head_dim), 0.0f);
+  const int64_t num_rows = tile.num_rows();
+  std::fill_n(total.out, num_rows * PaddedHeadDim(tile.geometry->head_dim), 0.0f);
   std::fill_n(total.max, num_rows, kMinusInfinity);
   std::fill_n(total.sum, num_rows, 0.0f);
 }
@@ -189,7 +188,7 @@ void AttendTileImpl(const AttentionTile& tile, const AttentionTile* next,
 #if QUIRE_ATTENTION_AMX
     TileWalk<BFloat16, AmxRows>(tile, next, scratch).Attend();
 #else
-    HWY_ABORT("this target has no AMX");
+    CHECK(false) << "AMX needs AVX-512; another backend of this process was limited to less";
 #endif
   } else {
     TileWalk<BFloat16, VectorRows<BFloat16>>(tile, next, scratch).Attend();
@@ -198,9 +197,8 @@ void AttendTileImpl(const AttentionTile& tile, const AttentionTile* next,
 }
 
 void MergeTileImpl(const AttentionTile& tile, AttentionScratch& scratch) {
-  const AttentionGeometry& geometry = *tile.geometry;
-  const int64_t padded_dim = PaddedHeadDim(geometry.head_dim);
-  const int64_t num_rows = tile.num_queries * (geometry.num_q_heads / geometry.num_kv_heads);
+  const int64_t padded_dim = PaddedHeadDim(tile.geometry->head_dim);
+  const int64_t num_rows = tile.num_rows();
   const AttentionState& total = scratch.total.state();
   ClearTotal(tile, total);
   for (int64_t split = 0; split < tile.end_split - tile.first_split; ++split) {

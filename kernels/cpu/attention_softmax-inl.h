@@ -1,7 +1,7 @@
 // Softmax of 16 rows whose scores lie by keys, so that a row is a lane: nothing is ever summed or
-// compared across lanes. Weights are rounded to bfloat16, and a row's sum is that of its rounded
-// weights. Keys that a row does not see weigh nothing and add zeros, so they change no bit.
-// Included once per target, after hwy/foreach_target.h.
+// compared across lanes. Weights are rounded to bfloat16 for the product with V, their sum is
+// of what they were before. Keys that a row does not see weigh nothing and add zeros, so they
+// change no bit. Included once per target, after hwy/foreach_target.h.
 #if defined(QUIRE_KERNELS_CPU_ATTENTION_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_ATTENTION_SOFTMAX_INL_H_
 #undef QUIRE_KERNELS_CPU_ATTENTION_SOFTMAX_INL_H_

@@ -27,7 +27,8 @@ Isa BestIsa();
 absl::StatusOr<Isa> ChooseIsa(const std::string& name);
 
 // Keeps the kernels that Highway dispatches (all but the matrix product, which is told) to
-// instruction sets up to `isa`, in the whole process.
+// instruction sets up to `isa`, in the whole process: backends that live at once must not differ by
+// more than AVX-512 and AMX.
 void LimitHighwayTargets(Isa isa);
 
 }  // namespace quire::cpu

@@ -113,6 +113,16 @@ TEST_F(BatchBuilderTest, MixesADecodeWithAChunk) {
   EXPECT_EQ((tables_.count({0, 0, 0})), 0u);
 }
 
+TEST_F(BatchBuilderTest, AChunkMayBeginAndEndWithinBlocks) {
+  TestSequence chunk(20, 0, 6, 8, {{9, 8, 6, 10}, {11, 12, 13, 14}});
+  Build({&chunk});
+  const std::vector<int64_t> slots(arrays_.slot_mapping, arrays_.slot_mapping + 16);
+  EXPECT_EQ(slots, (std::vector<int64_t>{34, 35, 24, 25, 26, 27, 40, 41,  //
+                                         50, 51, 52, 53, 54, 55, 56, 57}));
+  const std::vector<int64_t> positions(arrays_.positions, arrays_.positions + 8);
+  EXPECT_EQ(positions, (std::vector<int64_t>{6, 7, 8, 9, 10, 11, 12, 13}));
+}
+
 TEST_F(BatchBuilderTest, TokenStillOnTheDeviceIsItsRow) {
   TestSequence decode(8, 3, 8, 1, {{1, 2, 3}, {4, 5, 6}});
   decode.scheduled.input_on_device = true;

@@ -226,7 +226,7 @@ void BenchDecode(CpuBackend& backend, int32_t num_seqs, int32_t kv_len, bool hnd
 
 void BenchPrefill(CpuBackend& backend, int32_t len, bool hnd) {
   AttentionLoad load(backend, 1, len, len, hnd);
-  ThreadPool& pool = static_cast<CpuDevice&>(backend.device()).pool();
+  ThreadPool& pool = backend.device().pool();
   volatile float sink = 0;
   double peak_flops = 0;
   const auto seconds =

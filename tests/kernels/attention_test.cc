@@ -88,9 +88,27 @@ TEST_P(AttentionReferenceTest, DTypesBlockSizesAndLayouts) {
 TEST_P(AttentionReferenceTest, SlidingWindow) {
   for (int64_t window : {1, 5, 64, 100, 1000}) {
     SCOPED_TRACE(window);
-    AttentionGeometry geometry = Geometry(4, 2, 64);
-    geometry.sliding_window = window;
-    ExpectMatchesReference(MakePagedBatch(geometry, kMixed, KvOrder::kNhd, 5, 6));
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      AttentionGeometry geometry = Geometry(4, 2, 64, dtype);
+      geometry.sliding_window = window;
+      ExpectMatchesReference(MakePagedBatch(geometry, kMixed, KvOrder::kNhd, 5, 6));
+      // The last keys alone in their block, with slots behind them that nothing was written to.
+      ExpectMatchesReference(MakePagedBatch(geometry, {{1, 30}}, KvOrder::kNhd, 5, 6));
+    }
+  }
+}
+
+TEST_P(AttentionReferenceTest, Bfloat16HeadDimsAndGroups) {
+  std::vector<std::pair<int32_t, int32_t>> heads = {{2, 2}, {4, 1}};
+  if (GetParam().kind == DeviceKind::kCpu) heads.insert(heads.end(), {{40, 1}, {64, 1}});
+  for (int32_t head_dim : {32, 96, 224}) {
+    for (auto [q_heads, kv_heads] : heads) {
+      SCOPED_TRACE(testing::Message()
+                   << "dim " << head_dim << " heads " << q_heads << "/" << kv_heads);
+      ExpectMatchesReference(MakePagedBatch(Geometry(q_heads, kv_heads, head_dim, DType::kBF16),
+                                            {{1, 33}, {1, 97}, {7, 7}, {10, 71}}, KvOrder::kNhd, 1,
+                                            2));
+    }
   }
 }
 
