@@ -92,7 +92,7 @@ template <typename Q>
 void LoadQueries(const AttentionTile& tile, float* queries) {
   const AttentionGeometry& geometry = *tile.geometry;
   const Tensor& q = tile.args->q;
-  const int64_t group_size = geometry.num_q_heads / geometry.num_kv_heads;
+  const int64_t group_size = tile.group_size();
   const float scale = ScoreScale(geometry);
   for (int64_t i = 0; i < tile.num_queries; ++i) {
     const Q* from = q.as<Q>() + (tile.first_token + i) * q.row_stride() +

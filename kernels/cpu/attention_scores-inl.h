@@ -90,17 +90,19 @@ HWY_INLINE void FetchColumns(const T* keys, int64_t stride, int64_t word) {
   for (int64_t i = 0; i < kLanes; i += 4) FetchLine(first + i * stride);
 }
 
+// Writes four columns.
+HWY_INLINE void StoreColumns(const KeyColumns& columns, float* to, int64_t stride) {
+  QUIRE_UNROLL
+  for (int64_t i = 0; i < 4; ++i) hn::StoreU(columns.words[i], F32(), to + i * stride);
+}
+
 // Writes the words of kLanes keys as columns: out[w * kKeyTile + key].
 template <typename T>
 HWY_INLINE void TransposeKeys(const T* keys, const T* next_keys, int64_t stride, int64_t num_words,
                               float* out) {
   for (int64_t w = 0; w < num_words; w += 4) {
     FetchColumns(next_keys, stride, w);
-    const KeyColumns columns = LoadColumns(keys, stride, w);
-    QUIRE_UNROLL
-    for (int64_t i = 0; i < 4; ++i) {
-      hn::StoreU(columns.words[i], F32(), out + (w + i) * kKeyTile);
-    }
+    StoreColumns(LoadColumns(keys, stride, w), out + w * kKeyTile, kKeyTile);
   }
 }
 

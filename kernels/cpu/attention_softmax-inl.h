@@ -26,12 +26,6 @@ constexpr int64_t kScoreStride = 2 * kBlockRows;  // two blocks' scores lie side
 constexpr int64_t kTilePairs = kKeyTile / 2;      // pairs of keys of a tile
 constexpr int64_t kStripePairs = kKeyStripe / 2;  // and of a stripe
 
-// Writes four columns of 16 words.
-HWY_INLINE void StoreColumns(const KeyColumns& columns, float* to, int64_t stride) {
-  QUIRE_UNROLL
-  for (int64_t i = 0; i < 4; ++i) hn::StoreU(columns.words[i], F32(), to + i * stride);
-}
-
 // Which keys of a tile the rows see: [begin, end), of each lane.
 struct LaneKeys {
   alignas(64) float begin[kBlockRows] = {};

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "kernels/base/check.h"
+#include "kernels/cpu/isa.h"
 
 #pragma GCC target("avx512f,fma")
 
@@ -182,13 +183,21 @@ void OnIllegalInstruction(int signal_number, siginfo_t*, void* context) {
 
 }  // namespace
 
-void EmulateAmx() {
+bool EmulateAmxWhereMissing() {
+  if (!cpu::IsaSupported(cpu::Isa::kAvx512) || cpu::IsaSupported(cpu::Isa::kAmxBf16)) return false;
   struct sigaction action = {};
   action.sa_sigaction = OnIllegalInstruction;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   CHECK_EQ(sigaction(SIGILL, &action, nullptr), 0);
+  return true;
 }
 
+}  // namespace quire
+
+#else
+
+namespace quire {
+bool EmulateAmxWhereMissing() { return false; }
 }  // namespace quire
 
 #endif

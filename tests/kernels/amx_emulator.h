@@ -3,10 +3,10 @@
 
 namespace quire {
 
-// From now on AMX's tile and bfloat16 instructions do what Intel's SDM says of them, in all threads
-// of this process: a handler of SIGILL carries them out. What the processor would refuse (registers
-// without a configuration, numbers of rows that do not match) ends the program. It takes some
-// microseconds an instruction, and AVX-512.
-void EmulateAmx();
+// Where AVX-512 is there and AMX is not, from now on AMX's tile and bfloat16 instructions do what
+// Intel's SDM says of them, in all threads of this process: a handler of SIGILL carries them out.
+// What the processor would refuse (registers without a configuration, numbers of rows that do not
+// match) ends the program. It takes some microseconds an instruction. Returns whether it is so.
+bool EmulateAmxWhereMissing();
 
 }  // namespace quire

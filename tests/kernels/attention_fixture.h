@@ -18,12 +18,7 @@ inline constexpr char kEmulatedAmx[] = "Cpu_emulated_amx_bf16";
 
 inline std::vector<KernelTarget> AttentionTargets() {
   std::vector<KernelTarget> targets = KernelTargets();
-#if defined(__x86_64__)
-  if (cpu::IsaSupported(cpu::Isa::kAvx512) && !cpu::IsaSupported(cpu::Isa::kAmxBf16)) {
-    EmulateAmx();
-    targets.push_back({kEmulatedAmx, DeviceKind::kCpu, ""});
-  }
-#endif
+  if (EmulateAmxWhereMissing()) targets.push_back({kEmulatedAmx, DeviceKind::kCpu, ""});
   return targets;
 }
 
