@@ -25,7 +25,8 @@ class Engine {
  public:
   // Opens the device, loads the model, sizes and allocates all memory, starts the thread. Errors:
   // UNAVAILABLE (device), RESOURCE_EXHAUSTED (memory; with the ledger), NOT_FOUND,
-  // INVALID_ARGUMENT, UNIMPLEMENTED (model files).
+  // INVALID_ARGUMENT, UNIMPLEMENTED (model files), OUT_OF_RANGE (the configuration, for this model
+  // or device).
   static absl::StatusOr<std::unique_ptr<Engine>> Open(const EngineConfig& config);
   // The same on a device that the caller has opened (config.device is then only what it says it
   // is).

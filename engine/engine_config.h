@@ -10,6 +10,7 @@
 #include "engine/model/weights.h"
 #include "engine/runner/step_trace.h"
 #include "kernels/backend.h"
+#include "kernels/base/progress.h"
 
 namespace quire {
 
@@ -19,16 +20,16 @@ struct EngineConfig {
   LoadFormat load_format = LoadFormat::kAuto;
   std::optional<DType> dtype;  // unset: the checkpoint's (float16 becomes bfloat16)
   uint64_t seed = 0;           // of dummy weights
-  int64_t max_model_len = 0;   // 0: the model's max_position_embeddings
+  int64_t max_model_len = 0;   // 0: the model's, or less where memory is short
 
   // Affects speed and memory.
   DeviceKind device = DeviceKind::kCpu;
   int num_threads = 0;  // CPU: 0 = one per core
   std::string cpu_isa;  // CPU: as in BackendOptions
   bool cpu_compress_weights = true;
-  int64_t max_num_seqs = 64;
-  int64_t max_num_batched_tokens = 2048;
-  int32_t block_size = 16;  // tokens
+  int64_t max_num_seqs = 0;            // 0: what makes this device fastest
+  int64_t max_num_batched_tokens = 0;  // likewise
+  int32_t block_size = 16;             // tokens
   double gpu_memory_utilization =
       0.9;                     // share of the GPU's memory for weights, activations and cache
   int64_t kv_cache_bytes = 0;  // 0: sized from the memory found at start
@@ -39,6 +40,7 @@ struct EngineConfig {
   std::optional<AttentionPath> attention_path;  // unset: chosen per step
 
   StepTrace* step_trace = nullptr;  // outlives the engine; null: nothing is traced
+  Progress* progress = nullptr;     // of the start; outlives Engine::Open; null: nobody watches
 
   // Bounds.
   absl::Duration watchdog_timeout = absl::InfiniteDuration();  // of one step, then the engine fails

@@ -10,21 +10,23 @@
 #include "engine/request_check.h"
 #include "engine/runner/attention_selector.h"
 #include "kernels/base/status_macros.h"
+#include "spdlog/spdlog.h"
 
 namespace quire {
 
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-constexpr int64_t kMaxCpuKvBytes = 4096 * kMiB;  // what vLLM's CPU backend takes by default, too
+// What graphs, plans and the code of kernels usually take of a GPU, for the plan that is made
+// before they are there; afterwards they are measured.
+constexpr int64_t kUsualGpuLateBytes = 512 * kMiB;
 
 absl::StatusOr<DType> ServingDType(const EngineConfig& config, const ModelConfig& model) {
   const DType dtype =
       config.dtype.value_or(model.dtype == DType::kF16 ? DType::kBF16 : model.dtype);
   if (dtype == DType::kF32 || dtype == DType::kBF16) return dtype;
-  return absl::InvalidArgumentError(absl::StrCat("dtype ", DTypeName(dtype),
-                                                 " is not supported; use --dtype bfloat16 or "
-                                                 "float32"));
+  return absl::OutOfRangeError(absl::StrCat("--dtype: ", DTypeName(dtype),
+                                            " is not supported; use --dtype bfloat16 or float32"));
 }
 
 absl::StatusOr<int64_t> ServingModelLen(const EngineConfig& config, const ModelConfig& model) {
@@ -34,18 +36,18 @@ absl::StatusOr<int64_t> ServingModelLen(const EngineConfig& config, const ModelC
   }
   if (config.max_model_len == 0) return MaxSequenceLength(model);
   if (config.max_model_len < 0 || config.max_model_len > MaxSequenceLength(model)) {
-    return absl::InvalidArgumentError(absl::StrCat("max_model_len is ", config.max_model_len,
-                                                   "; the model's positions go up to ",
-                                                   MaxSequenceLength(model)));
+    return absl::OutOfRangeError(absl::StrCat("--max-model-len: ", config.max_model_len,
+                                              " is outside the model's 1 .. ",
+                                              MaxSequenceLength(model), " positions"));
   }
   return config.max_model_len;
 }
 
-absl::Status CheckLimits(const EngineConfig& config) {
-  if (config.max_num_seqs < 1 || config.max_num_batched_tokens < config.max_num_seqs) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_num_batched_tokens (", config.max_num_batched_tokens,
-                     ") must be at least max_num_seqs (", config.max_num_seqs,
+absl::Status CheckLimits(const StepLimits& step) {
+  if (step.max_num_seqs < 1 || step.max_num_batched_tokens < step.max_num_seqs) {
+    return absl::OutOfRangeError(
+        absl::StrCat("--max-num-batched-tokens (", step.max_num_batched_tokens,
+                     ") must be at least --max-num-seqs (", step.max_num_seqs,
                      "), which must be at least 1: every running sequence adds a token to a step"));
   }
   return absl::OkStatus();
@@ -68,11 +70,10 @@ absl::StatusOr<AttentionBackend*> OpenAttention(Backend& backend, const EngineCo
   return backend.attention(path);
 }
 
-BatchLimits MakeBatchLimits(const EngineConfig& config, const KvLayout& layout,
-                            int64_t max_model_len) {
+BatchLimits MakeBatchLimits(const StepLimits& step, const KvLayout& layout, int64_t max_model_len) {
   BatchLimits limits;
-  limits.max_num_seqs = config.max_num_seqs;
-  limits.max_num_tokens = config.max_num_batched_tokens;
+  limits.max_num_seqs = step.max_num_seqs;
+  limits.max_num_tokens = step.max_num_batched_tokens;
   limits.max_blocks_per_seq = CeilDiv<int64_t>(max_model_len, layout.block_size);
   limits.block_size = layout.block_size;
   limits.num_groups = static_cast<int32_t>(layout.groups.size());
@@ -82,11 +83,29 @@ BatchLimits MakeBatchLimits(const EngineConfig& config, const KvLayout& layout,
   return limits;
 }
 
-SchedulerConfig MakeSchedulerConfig(const EngineConfig& config, int64_t max_model_len) {
+DecoderLimits MakeDecoderLimits(const StepLimits& step, int64_t max_model_len) {
+  return {.max_num_tokens = step.max_num_batched_tokens,
+          .max_logit_rows = step.max_num_seqs,
+          .max_model_len = max_model_len};
+}
+
+ModelRunnerConfig MakeRunnerConfig(const EngineConfig& config, EngineParts& parts,
+                                   int64_t max_model_len) {
+  return {.limits = MakeBatchLimits(parts.step, parts.kv_layout, max_model_len),
+          .max_model_len = max_model_len,
+          .vocab_size = parts.model.config.vocab_size,
+          .attention = MakeGeometry(parts.model.config, parts.model.dtype, config.block_size,
+                                    /*sliding_window=*/0),
+          .trace = config.step_trace,
+          .use_graphs = parts.backend->device().info().use_graphs && !config.enforce_eager,
+          .progress = config.progress};
+}
+
+SchedulerConfig MakeSchedulerConfig(const EngineConfig& config, const EngineParts& parts) {
   SchedulerConfig scheduler;
-  scheduler.max_num_seqs = config.max_num_seqs;
-  scheduler.max_num_batched_tokens = config.max_num_batched_tokens;
-  scheduler.max_model_len = max_model_len;
+  scheduler.max_num_seqs = parts.step.max_num_seqs;
+  scheduler.max_num_batched_tokens = parts.step.max_num_batched_tokens;
+  scheduler.max_model_len = parts.model.max_model_len;
   scheduler.max_waiting_requests = config.max_waiting_requests;
   scheduler.max_waiting_tokens = config.max_waiting_tokens;
   return scheduler;
@@ -94,7 +113,7 @@ SchedulerConfig MakeSchedulerConfig(const EngineConfig& config, int64_t max_mode
 
 BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const EngineParts& parts) {
   BlockManagerConfig blocks;
-  const KvLayout& layout = parts.kv_arena->layout();
+  const KvLayout& layout = parts.kv_layout;
   blocks.num_blocks = parts.kv_arena->num_blocks();
   blocks.block_size = layout.block_size;
   blocks.groups.clear();
@@ -102,13 +121,6 @@ BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const Engi
   blocks.enable_prefix_caching = config.enable_prefix_caching;
   blocks.hash_context = absl::StrCat(parts.weights->fingerprint(), "/", DTypeName(layout.dtype));
   return blocks;
-}
-
-// Memory of a GPU that nobody asks for by size, and that comes after the cache, whose size it would
-// otherwise have to come out of: graphs, attention plans, the code of kernels when it is first
-// used. What it really took is a line of the ledger.
-int64_t LateBytes(Backend& backend) {
-  return backend.device().info().kind == DeviceKind::kCuda ? 768 * kMiB : 0;
 }
 
 // On a GPU, which counts for itself, what is not accounted for is an entry, too.
@@ -145,20 +157,61 @@ absl::Status AddLedger(const absl::Status& status, EngineParts& parts) {
       absl::StrCat(status.message(), "; memory in MiB: ", parts.ledger.ToLine()));
 }
 
-// Configuration and weights: what does not depend on the batch.
-absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
-  RETURN_IF_ERROR(CheckLimits(config));
+// What a step takes beside weights and KV cache: activations, metadata, block tables, sampling
+// state.
+int64_t StepBytes(const EngineConfig& config, EngineParts& parts, int64_t max_model_len) {
+  const ModelRunnerConfig runner = MakeRunnerConfig(config, parts, max_model_len);
+  const int64_t bytes = Decoder::BytesFor(parts.model.config, parts.model.dtype,
+                                          MakeDecoderLimits(parts.step, max_model_len)) +
+                        ModelRunner::BytesFor(runner);
+  return config.device == DeviceKind::kCpu ? bytes + ModelRunner::PinnedBytesFor(runner) : bytes;
+}
+
+absl::StatusOr<KvPlan> PlanContext(const EngineConfig& config, EngineParts& parts,
+                                   absl::FunctionRef<int64_t(int64_t)> other_bytes) {
+  ASSIGN_OR_RETURN(const MemoryInfo memory, parts.backend->device().Memory());
+  const KvDemand demand = {.layout = parts.kv_layout,
+                           .step = parts.step,
+                           .max_model_len = parts.model.max_model_len,
+                           .may_be_lowered = config.max_model_len == 0};
+  ASSIGN_OR_RETURN(KvPlan plan, PlanKvCache(config, demand, memory, other_bytes));
+  if (!plan.lowered.empty()) spdlog::warn("{}", plan.lowered);
+  parts.model.max_model_len = plan.max_model_len;
+  return plan;
+}
+
+// What there is and what it can hold, before anything is read that takes time.
+absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
+  ASSIGN_OR_RETURN(const MemoryInfo memory, parts.backend->device().Memory());
+  parts.ledger.total_bytes = memory.total_bytes;
+  parts.ledger.available_bytes = parts.ledger.free_bytes = memory.free_bytes;
+  parts.step = ChooseStepLimits(config, memory.total_bytes);
+  RETURN_IF_ERROR(CheckLimits(parts.step));
   ASSIGN_OR_RETURN(parts.model.config, LoadModelConfig(config.model_folder));
   ASSIGN_OR_RETURN(parts.model.generation, LoadGenerationConfig(config.model_folder));
   ASSIGN_OR_RETURN(parts.model.dtype, ServingDType(config, parts.model.config));
   ASSIGN_OR_RETURN(parts.model.max_model_len, ServingModelLen(config, parts.model.config));
-  ASSIGN_OR_RETURN(const MemoryInfo memory, parts.backend->device().Memory());
-  parts.ledger.total_bytes = memory.total_bytes;
-  parts.ledger.available_bytes = parts.ledger.free_bytes = memory.free_bytes;
+  parts.kv_layout = MakeKvLayout(parts.model.config, parts.model.dtype, config.block_size);
+  const AttentionGeometry geometry =
+      MakeGeometry(parts.model.config, parts.model.dtype, config.block_size, /*sliding_window=*/0);
+  ASSIGN_OR_RETURN(parts.attention,
+                   OpenAttention(*parts.backend, config, geometry, parts.kv_layout));
+  const int64_t late_bytes = config.device == DeviceKind::kCuda ? kUsualGpuLateBytes : 0;
+  const int64_t weights_bytes =
+      Weights::BytesFor(parts.backend->ops(), parts.model.config, parts.model.dtype);
+  return PlanContext(config, parts,
+                     [&](int64_t max_model_len) {
+                       return weights_bytes + late_bytes + StepBytes(config, parts, max_model_len);
+                     })
+      .status();
+}
+
+absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
   const WeightsOptions options = {.format = config.load_format,
                                   .dtype = parts.model.dtype,
                                   .seed = config.seed,
-                                  .num_threads = config.num_threads};
+                                  .num_threads = config.num_threads,
+                                  .progress = config.progress};
   ASSIGN_OR_RETURN(
       Weights weights,
       Advise(
@@ -178,90 +231,89 @@ absl::Status TuneProducts(const EngineConfig& config, EngineParts& parts) {
   if (!config.tune_products) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, parts.backend->device().CreateStream());
   return parts.backend->ops().TuneLinear(
-      *stream, LinearProducts(*parts.weights, parts.model.config.num_layers,
-                              config.max_num_batched_tokens, config.max_num_seqs));
+      *stream,
+      LinearProducts(*parts.weights, parts.model.config.num_layers,
+                     parts.step.max_num_batched_tokens, parts.step.max_num_seqs),
+      config.progress);
 }
 
-// Activations, sampling state and the KV cache in what memory is left.
+// Activations, then addresses for the KV cache, then the runner, which captures them.
 absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
-  const ModelConfig& model = parts.model.config;
-  const KvLayout layout = MakeKvLayout(model, parts.model.dtype, config.block_size);
-  const AttentionGeometry geometry =
-      MakeGeometry(model, parts.model.dtype, config.block_size, /*sliding_window=*/0);
-  ASSIGN_OR_RETURN(AttentionBackend * attention,
-                   OpenAttention(*parts.backend, config, geometry, layout));
-  const ModelRunnerConfig runner = {
-      .limits = MakeBatchLimits(config, layout, parts.model.max_model_len),
-      .max_model_len = parts.model.max_model_len,
-      .vocab_size = model.vocab_size,
-      .attention = geometry,
-      .trace = config.step_trace,
-      .use_graphs = parts.backend->device().info().use_graphs && !config.enforce_eager};
-  const DecoderLimits limits = {.max_num_tokens = config.max_num_batched_tokens,
-                                .max_logit_rows = config.max_num_seqs,
-                                .max_model_len = parts.model.max_model_len};
-  ASSIGN_OR_RETURN(parts.decoder, Advise(Decoder::Create(*parts.backend, model, *parts.weights,
-                                                         *attention, parts.model.dtype, limits),
-                                         kSmallerSteps));
-  parts.ledger.Add("activations", parts.decoder->size_bytes());
-  ASSIGN_OR_RETURN(MemoryInfo memory, parts.backend->device().Memory());
-  memory.free_bytes -= ModelRunner::BytesFor(runner) + LateBytes(*parts.backend);
-  ASSIGN_OR_RETURN(parts.model.num_kv_blocks,
-                   PlanNumBlocks(config, layout, parts.model.max_model_len, memory));
-  parts.model.block_size = config.block_size;
+  const int64_t max_model_len = parts.model.max_model_len;
   ASSIGN_OR_RETURN(
-      KvArena arena,
-      Advise(KvArena::Allocate(parts.backend->device(), layout, parts.model.num_kv_blocks),
-             "lower --gpu-memory-utilization or --kv-cache-memory-bytes"));
+      parts.decoder,
+      Advise(Decoder::Create(*parts.backend, parts.model.config, *parts.weights, *parts.attention,
+                             parts.model.dtype, MakeDecoderLimits(parts.step, max_model_len)),
+             kSmallerSteps));
+  parts.ledger.Add("activations", parts.decoder->size_bytes());
+  ASSIGN_OR_RETURN(const KvPlan most,
+                   PlanContext(config, parts, [](int64_t) { return int64_t{0}; }));
+  ASSIGN_OR_RETURN(KvArena arena,
+                   KvArena::Reserve(parts.backend->device(), parts.kv_layout, most.num_blocks));
   parts.kv_arena = std::make_unique<KvArena>(std::move(arena));
   parts.stages.End("memory");
-  ASSIGN_OR_RETURN(parts.runner,
-                   Advise(ModelRunner::Create(*parts.backend, *attention, *parts.decoder,
-                                              *parts.kv_arena, runner),
-                          "lower --gpu-memory-utilization, --kv-cache-memory-bytes, --max-num-seqs "
-                          "or --max-num-batched-tokens"));
-  parts.ledger.Add("KV cache", parts.kv_arena->size_bytes());
+  ASSIGN_OR_RETURN(
+      parts.runner,
+      Advise(ModelRunner::Create(*parts.backend, *parts.attention, *parts.decoder, *parts.kv_arena,
+                                 MakeRunnerConfig(config, parts, max_model_len)),
+             kSmallerSteps));
   parts.ledger.Add("batch and sampling state", parts.runner->size_bytes());
-  return CloseLedger(*parts.backend, parts.ledger);
+  return absl::OkStatus();
+}
+
+// The KV cache gets what is left now that everything else has its memory.
+absl::Status OpenKvCache(const EngineConfig& config, EngineParts& parts) {
+  ASSIGN_OR_RETURN(const KvPlan plan,
+                   PlanContext(config, parts, [](int64_t) { return int64_t{0}; }));
+  parts.model.num_kv_blocks = std::min(plan.num_blocks, parts.kv_arena->max_num_blocks());
+  parts.model.block_size = config.block_size;
+  RETURN_IF_ERROR(Advise(parts.kv_arena->Map(parts.model.num_kv_blocks),
+                         "give the cache less with --kv-cache-memory-bytes"));
+  parts.ledger.Add("KV cache", parts.kv_arena->size_bytes());
+  return absl::OkStatus();
+}
+
+// The first steps touch memory for the first time, load the code of kernels and wake threads: here,
+// and not in a client's first request. A scheduler of its own runs them, so that serving begins
+// with clean books.
+absl::Status WarmUp(const EngineConfig& config, EngineParts& parts) {
+  constexpr int64_t kNumPromptTokens = 16, kNumGenerated = kNumWarmUpSteps;
+  if (parts.model.max_model_len <= kNumGenerated) return absl::OkStatus();
+  auto request = std::make_shared<Request>();
+  request->prompt.assign(std::min(kNumPromptTokens, parts.model.max_model_len - kNumGenerated), 0);
+  request->sampling.top_k = 20;
+  request->sampling.top_p = 0.9f;
+  request->stop.max_tokens = kNumGenerated;
+  Scheduler scheduler(MakeSchedulerConfig(config, parts), MakeBlockManagerConfig(config, parts));
+  RETURN_IF_ERROR(scheduler.Add(request));
+  while (scheduler.HasUnfinished()) {
+    parts.runner->Submit(scheduler.Schedule());
+    ASSIGN_OR_RETURN(StepResult result, parts.runner->Wait());
+    scheduler.Commit(std::move(result));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
-
-absl::StatusOr<int64_t> PlanNumBlocks(const EngineConfig& config, const KvLayout& layout,
-                                      int64_t max_model_len, const MemoryInfo& memory) {
-  int64_t bytes = config.kv_cache_bytes;
-  if (bytes == 0 && config.device == DeviceKind::kCpu) {
-    bytes = std::min(kMaxCpuKvBytes, memory.free_bytes / 2);
-  } else if (bytes == 0) {
-    const auto budget = static_cast<int64_t>(static_cast<double>(memory.total_bytes) *
-                                             config.gpu_memory_utilization);
-    bytes = budget - (memory.total_bytes - memory.free_bytes);
-  }
-  const int64_t num_blocks = layout.NumBlocksIn(std::max<int64_t>(bytes, 0));
-  const int64_t needed = CeilDiv<int64_t>(max_model_len, layout.block_size) *
-                         static_cast<int64_t>(layout.groups.size());
-  if (num_blocks >= needed) return num_blocks;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the KV cache would get ", std::max<int64_t>(bytes, 0) / kMiB, " MiB, ", num_blocks,
-      " blocks; one sequence of ", max_model_len, " tokens needs ", needed, " blocks, ",
-      needed * layout.BlockBytes() / kMiB,
-      " MiB: lower --max-model-len, or give more with --kv-cache-memory-bytes or a higher "
-      "--gpu-memory-utilization"));
-}
 
 absl::StatusOr<std::unique_ptr<EngineParts>> OpenEngineParts(const EngineConfig& config,
                                                              std::unique_ptr<Backend> backend) {
   auto parts = std::make_unique<EngineParts>();
   parts->backend = std::move(backend);
+  RETURN_IF_ERROR(PlanModel(config, *parts));
   RETURN_IF_ERROR(AddLedger(OpenModel(config, *parts), *parts));
   parts->stages.End("weights");
   RETURN_IF_ERROR(AddLedger(Advise(TuneProducts(config, *parts), kSmallerSteps), *parts));
   parts->stages.End("tuning");
   RETURN_IF_ERROR(AddLedger(OpenRunner(config, *parts), *parts));
   parts->stages.End("runner");
-  parts->scheduler =
-      std::make_unique<Scheduler>(MakeSchedulerConfig(config, parts->model.max_model_len),
-                                  MakeBlockManagerConfig(config, *parts));
+  RETURN_IF_ERROR(AddLedger(OpenKvCache(config, *parts), *parts));
+  parts->stages.End("KV cache");
+  RETURN_IF_ERROR(AddLedger(WarmUp(config, *parts), *parts));
+  RETURN_IF_ERROR(CloseLedger(*parts->backend, parts->ledger));
+  parts->stages.End("warm-up");
+  parts->scheduler = std::make_unique<Scheduler>(MakeSchedulerConfig(config, *parts),
+                                                 MakeBlockManagerConfig(config, *parts));
   return parts;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "engine/engine_config.h"
 #include "engine/engine_status.h"
+#include "engine/memory_plan.h"
 #include "engine/model/decoder.h"
 #include "engine/runner/model_runner.h"
 #include "engine/start_clock.h"
@@ -22,7 +23,10 @@ struct EngineParts {
   ModelInfo model;
   MemoryLedger ledger;
   StartClock stages;
+  StepLimits step = {};
+  KvLayout kv_layout;
   std::unique_ptr<Backend> backend;
+  AttentionBackend* attention = nullptr;  // the backend's
   std::unique_ptr<Weights> weights;
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<KvArena> kv_arena;
@@ -30,15 +34,11 @@ struct EngineParts {
   std::unique_ptr<Scheduler> scheduler;
 };
 
+// Steps of the warm-up that ends every start: one that reads a prompt, and decodes.
+inline constexpr int kNumWarmUpSteps = 3;
+
 // Errors as in Engine::Open.
 absl::StatusOr<std::unique_ptr<EngineParts>> OpenEngineParts(const EngineConfig& config,
                                                              std::unique_ptr<Backend> backend);
-
-// Blocks of `layout` for the KV cache: from config.kv_cache_bytes if set; on CUDA what
-// gpu_memory_utilization leaves of the device; on the CPU half of the free memory, at most 4 GiB.
-// RESOURCE_EXHAUSTED, with the figures and what to change, when not even one sequence of
-// max_model_len tokens fits.
-absl::StatusOr<int64_t> PlanNumBlocks(const EngineConfig& config, const KvLayout& layout,
-                                      int64_t max_model_len, const MemoryInfo& memory);
 
 }  // namespace quire

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "kernels/device.h"
 #include "kernels/op_args.h"
 
@@ -106,9 +108,18 @@ class AttentionBackend {
   virtual ~AttentionBackend() = default;
   virtual const AttentionCapabilities& capabilities() const = 0;
 
-  // INVALID_ARGUMENT, naming the field, for a geometry outside the capabilities.
-  virtual absl::StatusOr<std::unique_ptr<AttentionPlan>> CreatePlan(
-      const AttentionGeometry& geometry, const AttentionLimits& limits) = 0;
+  // One plan per layer group. Their runs follow each other on one stream, so they share the memory
+  // for partial results. INVALID_ARGUMENT, naming the field, for a geometry outside the
+  // capabilities.
+  virtual absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePlans(
+      absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) = 0;
+  // The same for one group.
+  absl::StatusOr<std::unique_ptr<AttentionPlan>> CreatePlan(const AttentionGeometry& geometry,
+                                                            const AttentionLimits& limits) {
+    auto plans = CreatePlans({&geometry, 1}, limits);
+    if (!plans.ok()) return plans.status();
+    return std::move(plans->front());
+  }
   virtual void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) = 0;
   virtual void Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) = 0;
 

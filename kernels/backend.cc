@@ -40,6 +40,14 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const BackendOptions& optio
   return options.kind == DeviceKind::kCuda ? OpenCuda(options) : OpenCpu(options);
 }
 
+bool BuiltWithCuda() {
+#ifdef QUIRE_CUDA
+  return true;
+#else
+  return false;
+#endif
+}
+
 bool CudaAvailable() {
 #ifdef QUIRE_CUDA
   return cuda::DeviceAvailable();

@@ -32,6 +32,9 @@ class Backend {
 // UNAVAILABLE, saying what to change, when the device cannot be used or was not compiled in.
 absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(const BackendOptions& options);
 
+// True when this build has the CUDA backend.
+bool BuiltWithCuda();
+
 // True when a CUDA device can be opened by this build on this machine.
 bool CudaAvailable();
 

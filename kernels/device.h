@@ -20,11 +20,12 @@ enum class DeviceKind : uint8_t { kCpu, kCuda };
 
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::kCpu;
-  std::string name;         // "AMD EPYC ... (avx512_bf16)", "NVIDIA H200"
-  int num_threads = 0;      // CPU: threads that compute
-  int sm_version = 0;       // CUDA: 90 for Hopper
-  int num_sms = 0;          // CUDA
-  bool use_graphs = false;  // whether replaying captured decode steps pays here
+  std::string name;                      // "AMD EPYC ... (avx512_bf16)", "NVIDIA H200"
+  int num_threads = 0;                   // CPU: threads that compute
+  int sm_version = 0;                    // CUDA: 90 for Hopper
+  int num_sms = 0;                       // CUDA
+  bool use_graphs = false;               // whether replaying captured decode steps pays here
+  int64_t map_granularity_bytes = 4096;  // of AddressRange::Map
 };
 
 struct MemoryInfo {
@@ -72,6 +73,17 @@ class DeviceBuffer {
   void* data_ = nullptr;
   int64_t size_bytes_ = 0;
   std::function<void(void*)> free_;
+};
+
+// Addresses on the device that get memory bit by bit: what is captured in graphs may name them
+// before it is known how much memory will be left. Gives addresses and memory back when it goes.
+class AddressRange {
+ public:
+  virtual ~AddressRange() = default;
+  virtual void* data() const = 0;
+  // Puts uninitialised memory behind [offset_bytes, offset_bytes + size_bytes), multiples of the
+  // device's map_granularity_bytes that have none yet. RESOURCE_EXHAUSTED when there is too little.
+  virtual absl::Status Map(int64_t offset_bytes, int64_t size_bytes) = 0;
 };
 
 // A point in a stream. Done() and Wait() may be called from one thread other than the stream's
@@ -124,6 +136,8 @@ class Device {
 
   // Uninitialised memory aligned to 256 bytes. RESOURCE_EXHAUSTED with the size when there is none.
   virtual absl::StatusOr<DeviceBuffer> Allocate(int64_t size_bytes) = 0;
+  // `size_bytes` addresses, a multiple of the granularity, with no memory behind them.
+  virtual absl::StatusOr<std::unique_ptr<AddressRange>> ReserveAddresses(int64_t size_bytes) = 0;
   // Host memory that copies may use asynchronously; zero-filled, aligned to 64 bytes.
   virtual absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t size_bytes) = 0;
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/base/progress.h"
 #include "kernels/device.h"
 #include "kernels/op_args.h"
 #include "kernels/sampling.h"
@@ -55,8 +56,10 @@ class Ops {
 
   // Chooses how Linear computes these products, by measuring where that pays (at most some seconds;
   // less when a file has it from before). Before capture, with the weights in place and room for
-  // the largest x and out. Choosing nothing is not an error; a device that fails is.
-  virtual absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) = 0;
+  // the largest x and out. Choosing nothing is not an error; a device that fails is. `progress` may
+  // be null.
+  virtual absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products,
+                                  Progress* progress) = 0;
 
   // Bytes of a weight in this backend's layout (padding included).
   virtual int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const = 0;
@@ -68,9 +71,9 @@ class Ops {
   // rewrite them to be read faster. Not a bit of what they compute changes. `weights`, in the order
   // of their addresses, are the last things in `memory`; where they take less room, they move
   // together and the memory behind them is given back. They, `weights` and `memory` stay where they
-  // are until the stream has been waited for; they have changed then.
+  // are until the stream has been waited for; they have changed then. `progress` may be null.
   virtual void SealLinears(Stream& stream, const std::vector<LinearWeight*>& weights,
-                           DeviceBuffer* memory) = 0;
+                           DeviceBuffer* memory, Progress* progress) = 0;
 
   virtual void Embedding(Stream& stream, const EmbeddingArgs& args) = 0;
   virtual void RmsNorm(Stream& stream, const RmsNormArgs& args) = 0;

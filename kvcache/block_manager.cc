@@ -6,6 +6,23 @@
 
 namespace quire {
 
+int64_t MaxBlocksFor(absl::Span<const KvGroupConfig> groups, int32_t block_size, int64_t num_tokens,
+                     int64_t max_step_tokens) {
+  CHECK_GE(num_tokens, 0);
+  CHECK_GE(max_step_tokens, 1);
+  int64_t max_blocks = 0;
+  for (const KvGroupConfig& group : groups) {
+    int64_t in_group = CeilDiv<int64_t>(num_tokens, block_size);
+    if (group.sliding_window > 0) {
+      // window - 1 tokens behind the step and the step itself, neither end aligned to a block.
+      const int64_t visible = group.sliding_window - 1 + max_step_tokens;
+      in_group = std::min(in_group, CeilDiv<int64_t>(visible, block_size) + 1);
+    }
+    max_blocks += in_group;
+  }
+  return max_blocks;
+}
+
 BlockManager::BlockManager(const BlockManagerConfig& config)
     : config_(config),
       hasher_(config.hash_context),
@@ -127,22 +144,6 @@ void BlockManager::Release(BlockTable* table) {
   table->blocks.clear();
   table->first_held.clear();
   table->num_published = 0;
-}
-
-int64_t BlockManager::MaxBlocksFor(int64_t num_tokens, int64_t max_step_tokens) const {
-  CHECK_GE(num_tokens, 0);
-  CHECK_GE(max_step_tokens, 1);
-  int64_t max_blocks = 0;
-  for (const KvGroupConfig& group : config_.groups) {
-    int64_t in_group = CeilDiv<int64_t>(num_tokens, config_.block_size);
-    if (group.sliding_window > 0) {
-      // window - 1 tokens behind the step and the step itself, neither end aligned to a block.
-      const int64_t visible = group.sliding_window - 1 + max_step_tokens;
-      in_group = std::min(in_group, CeilDiv<int64_t>(visible, config_.block_size) + 1);
-    }
-    max_blocks += in_group;
-  }
-  return max_blocks;
 }
 
 BlockStats BlockManager::stats() const {

@@ -71,6 +71,11 @@ struct BlockStats {
   int64_t num_evictions = 0;  // cached blocks that were reused for other contents
 };
 
+// Blocks that a sequence of `num_tokens` holds at most at once, over all groups, when it computes
+// at most `max_step_tokens` beyond the tokens whose window was last released.
+int64_t MaxBlocksFor(absl::Span<const KvGroupConfig> groups, int32_t block_size, int64_t num_tokens,
+                     int64_t max_step_tokens);
+
 class BlockManager {
  public:
   explicit BlockManager(const BlockManagerConfig& config);
@@ -105,9 +110,10 @@ class BlockManager {
   // Gives back all blocks, tails first, so that of a released chain the beginning is evicted last.
   void Release(BlockTable* table);
 
-  // Blocks that a sequence of `num_tokens` holds at most at once, over all groups, when it computes
-  // at most `max_step_tokens` beyond the tokens whose window was last released.
-  int64_t MaxBlocksFor(int64_t num_tokens, int64_t max_step_tokens) const;
+  // quire::MaxBlocksFor of this manager's groups.
+  int64_t MaxBlocksFor(int64_t num_tokens, int64_t max_step_tokens) const {
+    return quire::MaxBlocksFor(config_.groups, config_.block_size, num_tokens, max_step_tokens);
+  }
   int64_t num_free_blocks() const { return pool_.num_free(); }  // unreferenced, cached included
   BlockStats stats() const;
 

@@ -60,23 +60,44 @@ std::vector<KvLayerGroup> GroupLayersByWindow(const std::vector<int64_t>& window
   return groups;
 }
 
-absl::StatusOr<KvArena> KvArena::Allocate(Device& device, const KvLayout& layout,
-                                          int64_t num_blocks) {
-  CHECK_GT(num_blocks, 0);
+absl::StatusOr<KvArena> KvArena::Reserve(Device& device, const KvLayout& layout,
+                                         int64_t max_num_blocks) {
+  CHECK_GT(max_num_blocks, 0);
   CHECK_GT(layout.BlockBytes(), 0);
   KvArena arena;
   arena.layout_ = layout;
-  arena.num_blocks_ = num_blocks;
+  arena.map_granularity_bytes_ = device.info().map_granularity_bytes;
+  arena.max_num_blocks_ = max_num_blocks;
   arena.index_in_group_ = IndexInGroup(layout);
-  absl::StatusOr<DeviceBuffer> memory = device.Allocate(num_blocks * layout.BlockBytes());
-  if (!memory.ok()) {
-    return absl::Status(
-        memory.status().code(),
-        absl::StrCat("no room for ", num_blocks, " KV cache blocks of ", layout.BlockBytes(),
-                     " bytes (", memory.status().message(),
-                     "); lower --gpu-memory-utilization, --max-model-len or --max-num-seqs"));
+  arena.layer_stride_bytes_ =
+      RoundUp(max_num_blocks * layout.BlockBytesPerLayer(), arena.map_granularity_bytes_);
+  ASSIGN_OR_RETURN(arena.addresses_,
+                   device.ReserveAddresses(LayersPerGroup(layout) * arena.layer_stride_bytes_));
+  return arena;
+}
+
+absl::Status KvArena::Map(int64_t num_blocks) {
+  CHECK(num_blocks > 0 && num_blocks <= max_num_blocks_) << num_blocks;
+  CHECK_EQ(num_blocks_, 0) << "mapped twice";
+  const int64_t layer_bytes =
+      RoundUp(num_blocks * layout_.BlockBytesPerLayer(), map_granularity_bytes_);
+  for (int64_t i = 0; i < LayersPerGroup(layout_); ++i) {
+    const absl::Status status = addresses_->Map(i * layer_stride_bytes_, layer_bytes);
+    if (!status.ok()) {
+      return absl::Status(status.code(),
+                          absl::StrCat("no room for ", num_blocks, " KV cache blocks of ",
+                                       layout_.BlockBytes(), " bytes (", status.message(), ")"));
+    }
+    size_bytes_ += layer_bytes;
   }
-  arena.memory_ = *std::move(memory);
+  num_blocks_ = num_blocks;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KvArena> KvArena::Allocate(Device& device, const KvLayout& layout,
+                                          int64_t num_blocks) {
+  ASSIGN_OR_RETURN(KvArena arena, Reserve(device, layout, num_blocks));
+  RETURN_IF_ERROR(arena.Map(num_blocks));
   return arena;
 }
 
@@ -86,7 +107,7 @@ KvCacheView KvArena::LayerView(int layer) const {
   CHECK_GE(index, 0) << "layer " << layer << " is in no group";
   const int64_t head_stride = int64_t{layout_.block_size} * layout_.head_dim;
   const int64_t plane = layout_.num_kv_heads * head_stride;  // K or V of one block
-  char* base = memory_.as<char>() + index * num_blocks_ * layout_.BlockBytesPerLayer();
+  char* base = static_cast<char*>(addresses_->data()) + index * layer_stride_bytes_;
   return {.k = base,
           .v = base + plane * DTypeBytes(layout_.dtype),
           .dtype = layout_.dtype,

@@ -9,6 +9,8 @@ namespace quire {
 
 ExitCode StartFailureCode(const absl::Status& status) {
   switch (status.code()) {
+    case absl::StatusCode::kOutOfRange:
+      return ExitCode::kUsage;
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kUnimplemented:

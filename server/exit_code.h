@@ -10,14 +10,19 @@ namespace quire {
 enum class ExitCode : int {
   kOk = 0,
   kInterrupted = 1,   // a second signal ended the process before its streams had finished
-  kUsage = 64,        // bad arguments or configuration
+  kUsage = 64,        // bad flags, environment variables or configuration
   kModelFiles = 66,   // model files unreadable or invalid
-  kUnavailable = 69,  // device or port unavailable, or too little memory
+  kUnavailable = 69,  // device, port, hub or disk unavailable, or too little memory
   kEngineFailure = 70,
 };
 
-// The exit code for a start that failed with `status`: UNAVAILABLE and RESOURCE_EXHAUSTED are the
-// machine's, NOT_FOUND, INVALID_ARGUMENT and UNIMPLEMENTED the model folder's, others ours.
+// The exit code for a start that failed with `status`. Who is at fault:
+//   OUT_OF_RANGE                               a setting asks for what this model or device does
+//                                              not allow; the sentence names its flag
+//   NOT_FOUND, INVALID_ARGUMENT, UNIMPLEMENTED the model's files
+//   UNAVAILABLE, RESOURCE_EXHAUSTED            the machine, or memory: also when a setting, such as
+//                                              --kv-cache-memory-bytes, allows too little of it
+//   others                                     the server
 ExitCode StartFailureCode(const absl::Status& status);
 
 // Prints one line, "quire-server: <sentence>", to standard error; line breaks become "; ".

@@ -1,14 +1,36 @@
 #include "server/model_location.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/model/model_folder.h"
+#include "kernels/base/status_macros.h"
+#include "server/hub/hub.h"
+#include "server/hub/hub_name.h"
+#include "server/hub/hub_options.h"
 
 namespace quire {
+namespace {
+
+// What can only be a path on this machine: it begins like one, or has more parts than a name.
+bool LooksLikePath(const std::string& model) {
+  return absl::StartsWith(model, "/") || absl::StartsWith(model, ".") ||
+         absl::StartsWith(model, "~") || absl::EndsWith(model, ".gguf") ||
+         (std::count(model.begin(), model.end(), '/') > 1 && !absl::StrContains(model, "://"));
+}
+
+absl::Status CheckRevisionHasUse(const Settings& settings, const std::string& model) {
+  if (settings.revision.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--revision is for models by name (org/name), and ", model, " is not one: leave it out"));
+}
+
+}  // namespace
 
 absl::StatusOr<std::string> FindBundledModel() {
   namespace fs = std::filesystem;
@@ -26,8 +48,39 @@ absl::StatusOr<std::string> FindBundledModel() {
                                           absl::StrJoin(places, ", "), "; give --model FOLDER"));
 }
 
-absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
-  return model.empty() ? FindBundledModel() : ResolveModelFolder(model);
+absl::StatusOr<std::string> FindModelFolder(const Settings& settings, Progress* progress) {
+  const std::string& model = settings.model;
+  if (model.empty()) {
+    RETURN_IF_ERROR(CheckRevisionHasUse(settings, "the bundled model"));
+    return FindBundledModel();
+  }
+  std::error_code error;
+  const bool exists = std::filesystem::exists(model, error);
+  if (exists || error || LooksLikePath(model)) {
+    RETURN_IF_ERROR(CheckRevisionHasUse(settings, model));
+    return ResolveModelFolder(model);
+  }
+  RETURN_IF_ERROR(CheckHubName(model));
+  const HubSubject subject = {model, settings.revision.empty() ? "main" : settings.revision};
+  RETURN_IF_ERROR(CheckRevision(subject.revision));
+  ASSIGN_OR_RETURN(const HubOptions options, ReadHubOptions(settings.download_dir));
+  const ModelNeeds needs = {.weights = settings.load_format != "dummy",
+                            .tokenizer = !settings.skip_tokenizer_init};
+  return FetchHubModel(subject, needs, options, progress);
+}
+
+ExitCode ModelLocationFailureCode(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return ExitCode::kUsage;
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kDataLoss:
+      return ExitCode::kModelFiles;
+    default:
+      return ExitCode::kUnavailable;
+  }
 }
 
 }  // namespace quire

@@ -1,9 +1,12 @@
-// Which folder quire-server serves. Main thread.
+// Which folder quire-server serves.
 #pragma once
 
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "kernels/base/progress.h"
+#include "server/exit_code.h"
+#include "server/settings/settings.h"
 
 namespace quire {
 
@@ -11,8 +14,14 @@ namespace quire {
 // development build. NOT_FOUND names the places that were tried.
 absl::StatusOr<std::string> FindBundledModel();
 
-// The folder with config.json that `--model` means: a folder, a model of the Hugging Face cache, or
-// the bundled model when it is empty. NOT_FOUND says what was looked for.
-absl::StatusOr<std::string> FindModelFolder(const std::string& model);
+// The folder with config.json that the settings mean: a folder that exists, else a model by name,
+// which is downloaded unless it is in the cache (see FetchHubModel; that may take long, and counts
+// in `progress`, which may be null), else the bundled model when none is given. An error says what
+// was looked for and what to do; ModelLocationFailureCode tells its exit code. Any thread.
+absl::StatusOr<std::string> FindModelFolder(const Settings& settings, Progress* progress);
+
+// INVALID_ARGUMENT is the settings' fault, NOT_FOUND, UNIMPLEMENTED, PERMISSION_DENIED and
+// DATA_LOSS the model's, everything else the hub's, the network's or the disk's.
+ExitCode ModelLocationFailureCode(const absl::Status& status);
 
 }  // namespace quire

@@ -12,6 +12,12 @@
 
 namespace quire {
 
+namespace {
+
+constexpr absl::Duration kSameSignal = absl::Seconds(1);
+
+}  // namespace
+
 ProcessEvents::ProcessEvents() : news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   sigset_t mask;
   sigemptyset(&mask);
@@ -29,7 +35,12 @@ ProcessEvents::Kind ProcessEvents::Wait(absl::Time deadline) {
   pollfd fds[] = {{signals_.get(), POLLIN, 0}, {news_.get(), POLLIN, 0}};
   while (true) {
     signalfd_siginfo signal_info;
-    if (read(signals_.get(), &signal_info, sizeof(signal_info)) > 0) return Kind::kSignal;
+    if (read(signals_.get(), &signal_info, sizeof(signal_info)) > 0) {
+      const absl::Time now = absl::Now();
+      if (now - last_signal_ < kSameSignal) continue;
+      last_signal_ = now;
+      return Kind::kSignal;
+    }
     eventfd_t count = 0;
     if (eventfd_read(news_.get(), &count) == 0) return Kind::kNews;
     const absl::Duration left = deadline - absl::Now();

@@ -21,12 +21,14 @@ class ProcessEvents {
   // Says that there is news. Any thread.
   void Notify();
 
-  // The next event; kTimeout at the deadline.
+  // The next event; kTimeout at the deadline. Signals within a second of the last one count as that
+  // one: Ctrl-C reaches every process of a terminal, and those that wrap this one pass it on.
   Kind Wait(absl::Time deadline = absl::InfiniteFuture());
 
  private:
   UniqueFd signals_;  // signalfd
-  UniqueFd news_;     // eventfd
+  absl::Time last_signal_ = absl::InfinitePast();
+  UniqueFd news_;  // eventfd
 };
 
 }  // namespace quire

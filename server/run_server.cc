@@ -16,11 +16,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "server/exit_code.h"
 #include "server/model_location.h"
 #include "server/process_events.h"
+#include "server/progress_printer.h"
 #include "server/settings/settings_parser.h"
 #include "server/version.h"
 
@@ -46,9 +49,22 @@ int Fail(ExitCode code, const absl::Status& status) {
 
 void SetUpLog(const std::string& level) {
   auto logger = spdlog::stderr_logger_mt("quire");
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  // On a terminal a line may come while a progress bar is shown: it wipes it.
+  const std::string wipe = isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "";
+  logger->set_pattern(wipe + "%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
   logger->set_level(spdlog::level::from_str(level));
   spdlog::set_default_logger(std::move(logger));
+}
+
+// A variable is easily forgotten, unlike a flag.
+void LogVariables(const CommandLine& command_line) {
+  std::vector<std::string> variables;
+  for (const auto& [name, place] : command_line.places) {
+    if (absl::StartsWith(place, "QUIRE_")) variables.push_back(place);
+  }
+  if (!variables.empty()) {
+    spdlog::info("settings from the environment: {}", absl::StrJoin(variables, ", "));
+  }
 }
 
 // Time since this process was started, in steps of the kernel's clock tick (10 ms).
@@ -70,8 +86,8 @@ absl::Duration ProcessAge() {
 // The life of the process after its settings are known.
 class Process {
  public:
-  Process(const Settings& settings, BackendOpener open_backend)
-      : settings_(settings), open_backend_(std::move(open_backend)) {}
+  Process(const CommandLine& command_line, BackendOpener open_backend, ProcessEvents& events)
+      : command_line_(command_line), open_backend_(std::move(open_backend)), events_(events) {}
 
   int Run() {
     absl::StatusOr<Listener> listener =
@@ -79,18 +95,46 @@ class Process {
     if (!listener.ok()) {
       return Fail(
           absl::IsInvalidArgument(listener.status()) ? ExitCode::kUsage : ExitCode::kUnavailable,
-          listener.status());
+          Placed(listener.status()));
     }
-    const absl::StatusOr<std::string> model_folder = FindModelFolder(settings_.model);
-    if (!model_folder.ok()) return Fail(ExitCode::kModelFiles, model_folder.status());
-
-    if (const absl::Status status = Start(*model_folder, *std::move(listener)); !status.ok()) {
-      return Fail(StartFailureCode(status), status);
+    stages_.End("program");
+    absl::StatusOr<std::string> model_folder = absl::UnknownError("");
+    absl::Status started;
+    {
+      const ProgressPrinter printer(progress_,
+                                    [](const std::string& line) { spdlog::info("{}", line); });
+      RunBeforeServing([&] { model_folder = FindModelFolder(settings_, &progress_); });
+      if (model_folder.ok()) started = Start(*model_folder, *std::move(listener));
     }
+    if (!model_folder.ok()) {
+      return Fail(ModelLocationFailureCode(model_folder.status()), Placed(model_folder.status()));
+    }
+    if (!started.ok()) return Fail(StartFailureCode(started), Placed(started));
     return Serve();
   }
 
  private:
+  // What works, but not as somebody new to this may expect.
+  void SayWhatMaySurprise() const {
+    if (settings_.model.empty()) {
+      spdlog::warn(
+          "no model was named: serving the bundled toy of 7 million parameters, which knows small "
+          "sums and words; name a model with --model FOLDER or --model ORG/NAME");
+    }
+    if (settings_.device == "auto" && !CudaAvailable() && access("/dev/nvidia0", F_OK) == 0) {
+      spdlog::warn(BuiltWithCuda()
+                       ? "this machine's GPU cannot be used, so the CPU is: check its driver "
+                         "with nvidia-smi, and CUDA_VISIBLE_DEVICES"
+                       : "this machine has a GPU, but this build is for the CPU alone: build with "
+                         "tools/quickstart --cuda");
+    }
+  }
+
+  // A failure of the start with the places of the settings that it names.
+  absl::Status Placed(const absl::Status& status) const {
+    return absl::Status(status.code(), WithPlaces(command_line_, std::string(status.message())));
+  }
+
   // Runs `work` on a thread of its own, so that this one still sees signals and failures; returns
   // what came first, kNews for the end of the work.
   ProcessEvents::Kind RunAside(std::function<void()> work, absl::Time deadline) {
@@ -103,29 +147,32 @@ class Process {
     return kind;
   }
 
-  absl::Status Start(const std::string& model_folder, Listener listener) {
-    spdlog::info("quire-server {} loads {}", kVersion, model_folder);
-    StartClock stages(absl::Now() - ProcessAge());
-    stages.End("program");
-    absl::Status status;
-    const auto kind = RunAside(
-        [&] {
-          auto server = Server::Start(settings_, model_folder, std::move(listener), open_backend_,
-                                      [this](const absl::Status& failure) { OnFailure(failure); });
-          status = server.status();
-          if (server.ok()) server_ = *std::move(server);
-        },
-        absl::InfiniteFuture());
-    if (kind == ProcessEvents::Kind::kSignal) {
+  // A stage of the start, which a signal ends at once, and the process with it.
+  void RunBeforeServing(std::function<void()> work) {
+    if (RunAside(std::move(work), absl::InfiniteFuture()) == ProcessEvents::Kind::kSignal) {
       spdlog::info("stopped while loading");
       ExitNow(ExitCode::kOk);
     }
     if (failure().has_value()) EndAfterFailure();
+  }
+
+  absl::Status Start(const std::string& model_folder, Listener listener) {
+    spdlog::info("quire-server {} loads {}", kVersion, model_folder);
+    SayWhatMaySurprise();
+    stages_.End("model folder");
+    absl::Status status;
+    RunBeforeServing([&] {
+      auto server =
+          Server::Start(settings_, model_folder, std::move(listener), open_backend_, &progress_,
+                        [this](const absl::Status& failure) { OnFailure(failure); });
+      status = server.status();
+      if (server.ok()) server_ = *std::move(server);
+    });
     if (!status.ok()) return status;
     spdlog::info("memory:\n{}", server_->MemoryLedger());
     serving_ = true;
-    stages.End(server_->start_stages());
-    spdlog::info("ready on {}; started in {}", server_->Describe(), stages.ToString());
+    stages_.End(server_->start_stages());
+    spdlog::info("ready on {}; started in {}", server_->Describe(), stages_.ToString());
     return absl::OkStatus();
   }
 
@@ -192,9 +239,12 @@ class Process {
     ExitNow(ExitCode::kEngineFailure);
   }
 
-  const Settings settings_;
+  const CommandLine command_line_;
+  const Settings& settings_ = command_line_.settings;
   const BackendOpener open_backend_;
-  ProcessEvents events_;  // before any thread
+  StartClock stages_{absl::Now() - ProcessAge()};
+  ProcessEvents& events_;
+  Progress progress_;
   std::thread worker_;
   std::unique_ptr<Server> server_;
   bool serving_ = false;  // server_ is there, and worker_ neither makes nor destroys it
@@ -205,14 +255,20 @@ class Process {
 }  // namespace
 
 int RunServer(const std::vector<std::string>& args, BackendOpener open_backend) {
-  const absl::StatusOr<CommandLine> command_line = ParseCommandLine(args);
+  const absl::StatusOr<CommandLine> command_line = ParseCommandLine(args, ProcessEnvironment());
   if (!command_line.ok()) return Fail(ExitCode::kUsage, command_line.status());
   if (!command_line->print_and_exit.empty()) {
     std::fputs(command_line->print_and_exit.c_str(), stdout);
     return static_cast<int>(ExitCode::kOk);
   }
+  // Before the device is asked for, whose driver starts threads: a signal must not reach those.
+  ProcessEvents events;
+  const absl::Status fits = CheckDevice(*command_line, ServingDevice(command_line->settings));
+  if (!fits.ok()) return Fail(ExitCode::kUsage, fits);
   SetUpLog(command_line->settings.log_level);
-  return Process(command_line->settings, std::move(open_backend)).Run();
+  for (const std::string& warning : command_line->warnings) spdlog::warn("{}", warning);
+  LogVariables(*command_line);
+  return Process(*command_line, std::move(open_backend), events).Run();
 }
 
 }  // namespace quire

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <future>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,10 +42,12 @@ class EngineCanceller final : public SequenceCanceller {
 ModelFacts MakeFacts(const Settings& settings, const std::string& model_folder,
                      const ModelInfo& info) {
   ModelFacts facts;
-  facts.served_name = !settings.served_model_name.empty() ? settings.served_model_name
-                      : !settings.model.empty()
-                          ? settings.model
-                          : model_folder.substr(model_folder.find_last_of('/') + 1);
+  facts.served_names = settings.served_model_name;
+  if (facts.served_names.empty()) {
+    facts.served_names = {!settings.model.empty()
+                              ? settings.model
+                              : model_folder.substr(model_folder.find_last_of('/') + 1)};
+  }
   facts.vocab_size = info.config.vocab_size;
   facts.max_model_len = info.max_model_len;
   facts.has_tokenizer = !settings.skip_tokenizer_init;
@@ -60,9 +63,10 @@ ModelFacts MakeFacts(const Settings& settings, const std::string& model_folder,
 }
 
 absl::StatusOr<std::unique_ptr<PromptEncoder>> LoadEncoder(const Settings& settings,
-                                                           const std::string& model_folder) {
+                                                           const std::string& model_folder,
+                                                           std::optional<ChatTemplateSet> given) {
   if (settings.skip_tokenizer_init) return PromptEncoder::WithoutTokenizer();
-  return PromptEncoder::Load(model_folder, settings.chat_template);
+  return PromptEncoder::Load(model_folder, std::move(given));
 }
 
 // Raises the soft limit of open files to the hard one; returns how many connections then fit. Each
@@ -103,11 +107,18 @@ struct Server::Parts {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const Settings& settings, const std::string& model_folder, Listener listener,
-    const BackendOpener& open_backend, std::function<void(const absl::Status&)> on_engine_failure) {
+    const BackendOpener& open_backend, Progress* progress,
+    std::function<void(const absl::Status&)> on_engine_failure) {
   auto parts = std::make_unique<Parts>(absl::Seconds(settings.stream_stall_timeout));
-  auto encoder =
-      std::async(std::launch::async, [&] { return LoadEncoder(settings, model_folder); });
-  const EngineConfig config = ToEngineConfig(settings, model_folder);
+  std::optional<ChatTemplateSet> chat_template;
+  if (!settings.chat_template.empty()) {  // here, because reading the weights takes much longer
+    ASSIGN_OR_RETURN(chat_template, LoadChatTemplateFile(settings.chat_template));
+  }
+  auto encoder = std::async(std::launch::async, [&] {
+    return LoadEncoder(settings, model_folder, std::move(chat_template));
+  });
+  EngineConfig config = ToEngineConfig(settings, model_folder);
+  config.progress = progress;
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, open_backend(config.backend_options()));
   parts->stages.End("device");
   ASSIGN_OR_RETURN(parts->engine, Engine::Open(config, std::move(backend)));
@@ -119,7 +130,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork);
   parts->generate = std::make_unique<GenerateHandler>(
       GenerateHandler::Parts{parts->engine.get(), &parts->pump, &parts->registry,
-                             parts->work_pool.get(), parts->encoder.get(), &parts->facts});
+                             parts->work_pool.get(), parts->encoder.get(), &parts->facts,
+                             settings.seed < 0 ? std::nullopt : std::optional(settings.seed)});
   parts->grpc = std::make_unique<GrpcServer>(ServingContext{
       parts->engine.get(), parts->generate.get(), &parts->registry, &parts->live_calls,
       parts->work_pool.get(), parts->encoder.get(), &parts->facts, parts->start_time});
@@ -166,7 +178,7 @@ const StartStages& Server::start_stages() const { return parts_->stages.stages()
 
 std::string Server::Describe() const {
   const ModelInfo& info = parts_->engine->model_info();
-  return absl::StrCat(parts_->address, ", model \"", parts_->facts.served_name, "\" (",
+  return absl::StrCat(parts_->address, ", model \"", parts_->facts.served_names.front(), "\" (",
                       info.config.architecture, ", ", info.num_parameters, " parameters, ",
                       DTypeName(info.dtype), ") on ", info.device_name, ", context ",
                       info.max_model_len, " tokens, ", info.num_kv_blocks, " blocks of ",

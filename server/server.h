@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "engine/start_clock.h"
 #include "kernels/backend.h"
+#include "kernels/base/progress.h"
 #include "server/settings/settings.h"
 #include "server/transport/listener.h"
 
@@ -23,11 +24,12 @@ using BackendOpener =
 class Server {
  public:
   // Loads tokenizer, template and engine side by side, then begins to accept on `listener`.
+  // `progress`, of the start, may be null.
   // `on_engine_failure` is called at most once, from a thread of the engine's; then the server is
   // to be ended with EndStreams. Statuses as server/exit_code.h maps them.
   static absl::StatusOr<std::unique_ptr<Server>> Start(
       const Settings& settings, const std::string& model_folder, Listener listener,
-      const BackendOpener& open_backend,
+      const BackendOpener& open_backend, Progress* progress,
       std::function<void(const absl::Status&)> on_engine_failure);
   ~Server();
   Server(const Server&) = delete;

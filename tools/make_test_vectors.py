@@ -7,10 +7,16 @@ Each folder has config.json, the weights, and expected.json: the prompt, for eac
 probabilities of the whole vocabulary for the next one, and how far transformers itself is from them in bfloat16.
 """
 
-import json
 import pathlib
-import shutil
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[0] / "lib"))
+from script_help import answer_help
+
+answer_help(__doc__)
+
+import json
+import shutil
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/engine/model"))

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/model/json_file.h"
+#include "engine/model/model_folder.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {
@@ -53,6 +54,14 @@ absl::StatusOr<std::map<std::string, std::vector<std::string>>> ParseIndex(absl:
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::string>> ShardNames(absl::string_view index_text) {
+  ASSIGN_OR_RETURN(const auto index, ParseIndex(index_text));
+  std::vector<std::string> names;
+  names.reserve(index.size());
+  for (const auto& [name, tensors] : index) names.push_back(name);
+  return names;
+}
+
 absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   Checkpoint checkpoint;
   absl::StatusOr<SafetensorsFile> single = SafetensorsFile::Open(folder, kSingleFile);
@@ -69,9 +78,8 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   absl::StatusOr<std::string> index =
       ReadSmallFile(absl::StrCat(folder, "/", kIndexFile), kMaxIndexBytes);
   if (absl::IsNotFound(index.status())) {
-    return absl::NotFoundError(absl::StrCat(
-        folder, " has neither ", kSingleFile, " nor ", kIndexFile,
-        "; weights in other formats (pytorch_model.bin, GGUF) must be converted to safetensors"));
+    return absl::NotFoundError(
+        absl::StrCat(folder, " ", ExplainMissingWeights(FileNames(folder), folder)));
   }
   RETURN_IF_ERROR(index.status());
   RETURN_IF_ERROR(checkpoint.OpenSharded(folder, *index));

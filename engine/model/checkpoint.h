@@ -12,6 +12,10 @@
 
 namespace quire {
 
+// The files that the text of a model.safetensors.index.json names, sorted. INVALID_ARGUMENT when it
+// cannot be read, or names something that is not a plain file name.
+absl::StatusOr<std::vector<std::string>> ShardNames(absl::string_view index_text);
+
 class Checkpoint {
  public:
   // NOT_FOUND when the folder has no weights, INVALID_ARGUMENT when a file is damaged, the index

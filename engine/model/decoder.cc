@@ -42,27 +42,40 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(Backend& backend,
   decoder->ops_ = &backend.ops();
   decoder->attention_ = &attention;
   decoder->config_ = &config;
+  decoder->rotary_dim_ = RotaryDim(config);
   decoder->weights_ = &weights;
   decoder->dtype_ = dtype;
   decoder->limits_ = limits;
-  decoder->rotary_dim_ = RotaryDim(config);
   const std::vector<KvLayerGroup> groups = GroupLayersByWindow(config.layer_windows);
   decoder->group_of_layer_.resize(config.num_layers);
   for (size_t g = 0; g < groups.size(); ++g) {
     for (int layer : groups[g].layers) decoder->group_of_layer_[layer] = static_cast<int>(g);
   }
 
-  MemoryCarver measure(nullptr);
-  decoder->Carve(&measure);
-  ASSIGN_OR_RETURN(decoder->memory_, backend.device().Allocate(measure.size_bytes()));
+  ASSIGN_OR_RETURN(decoder->memory_, backend.device().Allocate(BytesFor(config, dtype, limits)));
   MemoryCarver carver(decoder->memory_.data());
   decoder->Carve(&carver);
+  // Host memory is slow to touch first: not in a client's first prompt.
+  ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, backend.device().CreateStream());
+  stream->FillZero(decoder->memory_.data(), decoder->memory_.size_bytes());
+  RETURN_IF_ERROR(stream->Synchronize());
   RETURN_IF_ERROR(decoder->UploadRopeTable(backend.device(), config.rope, decoder->cos_sin_));
   if (!decoder->sliding_cos_sin_.empty()) {
     RETURN_IF_ERROR(
         decoder->UploadRopeTable(backend.device(), config.sliding_rope, decoder->sliding_cos_sin_));
   }
   return decoder;
+}
+
+int64_t Decoder::BytesFor(const ModelConfig& config, DType dtype, const DecoderLimits& limits) {
+  Decoder decoder;
+  decoder.config_ = &config;
+  decoder.dtype_ = dtype;
+  decoder.limits_ = limits;
+  decoder.rotary_dim_ = RotaryDim(config);
+  MemoryCarver measure(nullptr);
+  decoder.Carve(&measure);
+  return measure.size_bytes();
 }
 
 void Decoder::Carve(MemoryCarver* carver) {

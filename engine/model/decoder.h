@@ -46,6 +46,9 @@ class Decoder {
                                                          AttentionBackend& attention, DType dtype,
                                                          const DecoderLimits& limits);
 
+  // Device bytes that Create takes.
+  static int64_t BytesFor(const ModelConfig& config, DType dtype, const DecoderLimits& limits);
+
   // Runs the layers over all tokens, and the last one, once its keys and values are stored, over
   // the tokens whose logits are wanted. Hidden states stay inside for Logits.
   void Forward(Stream& stream, const DecoderInputs& inputs, const KvArena& kv_arena);

@@ -91,6 +91,7 @@ void ReadBlock(JsonReader& config, const ModelFamily& family, ModelConfig* model
   model->mlp_bias = family.has_mlp_bias && config.Bool("mlp_bias").value_or(false);
   model->qk_norm = family.qk_norm;
   model->fused_checkpoint = family.fused_checkpoint;
+  model->positions_are_stretched = family.positions_are_stretched;
   model->tie_word_embeddings =
       config.Bool("tie_word_embeddings").value_or(family.tie_word_embeddings);
   const absl::string_view key = family.gemma_block ? "hidden_activation" : "hidden_act";
@@ -278,8 +279,9 @@ int64_t MaxSequenceLength(const ModelConfig& config) {
   if (rope.type == RopeType::kYarn && rope.original_max_position_embeddings > 0) {
     length = rope.original_max_position_embeddings;
   }
-  const bool stretched = rope.type == RopeType::kYarn || rope.type == RopeType::kLinear ||
-                         rope.type == RopeType::kDynamic;
+  const bool stretched = !config.positions_are_stretched &&
+                         (rope.type == RopeType::kYarn || rope.type == RopeType::kLinear ||
+                          rope.type == RopeType::kDynamic);
   return static_cast<int64_t>(stretched ? length * rope.factor : length);
 }
 

@@ -57,10 +57,11 @@ struct ModelConfig {
   bool norm_plus_one = false;   // the checkpoint's norm weights are to be raised by one
   bool sandwich_norms = false;  // the outputs of attention and MLP are normed before they are added
   bool fused_checkpoint = false;  // q, k, v are one tensor of the checkpoint, gate and up another
-  float embedding_scale = 1;      // rounded to the activations' dtype before it is used
-  float attention_scale = 0;      // multiplies q.k
-  float attention_soft_cap = 0;   // 0 = off
-  float logit_soft_cap = 0;       // 0 = off
+  bool positions_are_stretched = false;  // max_position_embeddings is after rope scaling
+  float embedding_scale = 1;             // rounded to the activations' dtype before it is used
+  float attention_scale = 0;             // multiplies q.k
+  float attention_soft_cap = 0;          // 0 = off
+  float logit_soft_cap = 0;              // 0 = off
   bool tie_word_embeddings = false;
   int64_t max_position_embeddings = 0;
   std::vector<int64_t>

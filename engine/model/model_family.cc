@@ -86,6 +86,7 @@ constexpr ModelFamily kFamilies[] = {
      .window_rule = WindowRule::kPattern,
      .has_attention_bias = true,
      .qk_norm = true,
+     .positions_are_stretched = true,
      .gemma_block = true},
     {.architecture = "Phi3ForCausalLM",
      .model_type = "phi3",

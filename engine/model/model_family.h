@@ -51,6 +51,8 @@ struct ModelFamily {
   bool has_mlp_bias = false;        // reads mlp_bias
   bool qk_norm = false;
   bool fused_checkpoint = false;  // qkv_proj and gate_up_proj
+  // max_position_embeddings is the length that rope scaling reaches, not the one it begins with.
+  bool positions_are_stretched = false;
   // Norm weights less one, four norms a layer, embeddings times sqrt(hidden_size),
   // tanh-approximated GELU, query_pre_attn_scalar and soft caps.
   bool gemma_block = false;

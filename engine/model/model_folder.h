@@ -1,15 +1,30 @@
-// ResolveModelFolder: from what a user names to the folder that holds config.json. Any thread.
+// From what a user names to the folder that holds config.json, and in a sentence what something is
+// that is not such a folder. Any thread.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace quire {
 
 // `path` itself when it has a config.json. A folder of the Hugging Face cache
 // (models--org--name/{refs,snapshots}) becomes its snapshot: the one refs/main names, else the only
-// one. NOT_FOUND, saying what was looked for, otherwise.
+// one. Otherwise NOT_FOUND or, for a format that is not served, UNIMPLEMENTED: what the path is,
+// and what to pass instead.
 absl::StatusOr<std::string> ResolveModelFolder(const std::string& path);
+
+// The names of the files and folders in `folder`, sorted; empty if it cannot be read.
+std::vector<std::string> FileNames(const std::string& folder);
+
+// What files without config.json are and what to do: "holds GGUF files, ...". `names` are those of
+// a folder or of a repository.
+std::string ExplainMissingConfig(const std::vector<std::string>& names);
+
+// The same for files with config.json but neither model.safetensors nor an index of shards.
+// `place`, the folder or repository, appears in the command that converts it.
+std::string ExplainMissingWeights(const std::vector<std::string>& names, absl::string_view place);
 
 }  // namespace quire

@@ -149,13 +149,15 @@ absl::Status ReadChunk(const Chunk& chunk, RowLoader& loader) {
 }
 
 // One thread's share: takes chunks until there are none or one has failed.
-absl::Status ReadChunks(absl::Span<const Chunk> chunks, std::atomic<size_t>* next, Ops& ops) {
+absl::Status ReadChunks(absl::Span<const Chunk> chunks, std::atomic<size_t>* next, Ops& ops,
+                        ProgressStage* stage) {
   int64_t staging_bytes = 0;
   for (const Chunk& chunk : chunks) staging_bytes = std::max(staging_bytes, chunk.StagingBytes());
   const auto read = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::unique_ptr<RowLoader> loader, ops.CreateRowLoader(staging_bytes));
     for (size_t i = (*next)++; i < chunks.size(); i = (*next)++) {
       RETURN_IF_ERROR(ReadChunk(chunks[i], *loader));
+      stage->Add(chunks[i].Bytes());
     }
     return loader->Finish();
   };
@@ -204,16 +206,19 @@ absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, fl
 }
 
 absl::Status ReadMatrices(const WeightPlan& plan, const Checkpoint& checkpoint, int num_threads,
-                          Ops& ops) {
+                          Ops& ops, Progress* progress) {
   const std::vector<Chunk> chunks = SplitIntoChunks(plan, checkpoint);
+  int64_t total_bytes = 0;
+  for (const Chunk& chunk : chunks) total_bytes += chunk.Bytes();
+  ProgressStage stage(progress, "loading weights", total_bytes, ProgressUnit::kBytes);
   std::atomic<size_t> next = 0;
   const size_t num_readers = std::min<size_t>(num_threads, chunks.size());
   std::vector<absl::Status> statuses(num_readers);
   std::vector<std::thread> threads;
   for (size_t i = 1; i < num_readers; ++i) {
-    threads.emplace_back([&, i] { statuses[i] = ReadChunks(chunks, &next, ops); });
+    threads.emplace_back([&, i] { statuses[i] = ReadChunks(chunks, &next, ops, &stage); });
   }
-  statuses[0] = ReadChunks(chunks, &next, ops);
+  statuses[0] = ReadChunks(chunks, &next, ops, &stage);
   for (std::thread& thread : threads) thread.join();
   absl::Status status;
   for (const absl::Status& one : statuses) status.Update(one);

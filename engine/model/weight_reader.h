@@ -17,8 +17,8 @@ absl::Status CheckTensors(const WeightPlan& plan, const Checkpoint& checkpoint);
 absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, float* out);
 
 // Reads all matrices into their weights with `num_threads` threads, this one included. Returns when
-// all are done.
+// all are done. `progress` may be null.
 absl::Status ReadMatrices(const WeightPlan& plan, const Checkpoint& checkpoint, int num_threads,
-                          Ops& ops);
+                          Ops& ops, Progress* progress);
 
 }  // namespace quire

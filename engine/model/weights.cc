@@ -39,10 +39,20 @@ class WeightsLoader {
  public:
   WeightsLoader(Backend& backend, const ModelConfig& config, const std::string& folder,
                 const WeightsOptions& options)
-      : backend_(backend), config_(config), folder_(folder), options_(options) {}
+      : backend_(backend), config_(config), folder_(folder), options_(options) {
+    Plan(config_, options_.dtype, &weights_, &plan_);
+  }
+
+  static int64_t BytesFor(Ops& ops, const ModelConfig& config, DType dtype) {
+    Weights weights;
+    WeightPlan plan;
+    Plan(config, dtype, &weights, &plan);
+    MemoryCarver measure(nullptr);
+    Carve(plan, ops, &measure);
+    return measure.size_bytes();
+  }
 
   absl::StatusOr<Weights> Load() {
-    Plan();
     if (options_.format == LoadFormat::kAuto) {
       ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(folder_));
       RETURN_IF_ERROR(CheckTensors(plan_, *checkpoint_));
@@ -57,37 +67,36 @@ class WeightsLoader {
   }
 
  private:
-  void Plan() {
-    weights_.layers_.resize(config_.num_layers);
-    PlanEnds(config_, &weights_.embedding_, &weights_.lm_head_, &weights_.final_norm_, &plan_);
-    for (int i = 0; i < config_.num_layers; ++i) {
-      PlanLayer(config_, i, &weights_.layers_[i], &plan_);
+  static void Plan(const ModelConfig& config, DType dtype, Weights* weights, WeightPlan* plan) {
+    weights->layers_.resize(config.num_layers);
+    PlanEnds(config, &weights->embedding_, &weights->lm_head_, &weights->final_norm_, plan);
+    for (int i = 0; i < config.num_layers; ++i) PlanLayer(config, i, &weights->layers_[i], plan);
+    for (const MatrixPlan& matrix : plan->matrices) {
+      matrix.weight->dtype = dtype;
+      weights->num_parameters_ += matrix.weight->out_features * matrix.weight->in_features;
     }
-    for (const MatrixPlan& matrix : plan_.matrices) {
-      matrix.weight->dtype = options_.dtype;
-      weights_.num_parameters_ += matrix.weight->out_features * matrix.weight->in_features;
-    }
-    for (const VectorPlan& vector : plan_.vectors) weights_.num_parameters_ += vector.size;
+    for (const VectorPlan& vector : plan->vectors) weights->num_parameters_ += vector.size;
   }
 
-  // Vectors come first, so that one copy brings them all.
-  void Carve(MemoryCarver* carver) {
-    for (const VectorPlan& vector : plan_.vectors) {
+  // Vectors come first, so that one copy brings them all; returns their bytes.
+  static int64_t Carve(const WeightPlan& plan, Ops& ops, MemoryCarver* carver) {
+    for (const VectorPlan& vector : plan.vectors) {
       *vector.tensor = carver->TakeTensor(DType::kF32, {vector.size});
     }
-    vector_bytes_ = carver->size_bytes();
-    for (const MatrixPlan& matrix : plan_.matrices) {
-      matrix.weight->data = carver->Take(backend_.ops().LinearBytes(
-          matrix.weight->out_features, matrix.weight->in_features, options_.dtype));
+    const int64_t vector_bytes = carver->size_bytes();
+    for (const MatrixPlan& matrix : plan.matrices) {
+      matrix.weight->data = carver->Take(ops.LinearBytes(
+          matrix.weight->out_features, matrix.weight->in_features, matrix.weight->dtype));
     }
+    return vector_bytes;
   }
 
   absl::Status Allocate() {
     MemoryCarver measure(nullptr);
-    Carve(&measure);
+    Carve(plan_, backend_.ops(), &measure);
     ASSIGN_OR_RETURN(weights_.memory_, backend_.device().Allocate(measure.size_bytes()));
     MemoryCarver carver(weights_.memory_.data());
-    Carve(&carver);
+    vector_bytes_ = Carve(plan_, backend_.ops(), &carver);
     return absl::OkStatus();
   }
 
@@ -111,8 +120,10 @@ class WeightsLoader {
       const int num_threads = options_.num_threads > 0
                                   ? options_.num_threads
                                   : std::max<int>(1, std::thread::hardware_concurrency());
-      return ReadMatrices(plan_, *checkpoint_, num_threads, backend_.ops());
+      return ReadMatrices(plan_, *checkpoint_, num_threads, backend_.ops(), options_.progress);
     }
+    ProgressStage stage(options_.progress, "making random weights", weights_.size_bytes(),
+                        ProgressUnit::kBytes);
     // Keeps the size of activations the same from layer to layer.
     for (size_t i = 0; i < plan_.matrices.size(); ++i) {
       const LinearWeight& weight = *plan_.matrices[i].weight;
@@ -121,14 +132,16 @@ class WeightsLoader {
           {.seed = options_.seed,
            .tensor_id = i,
            .stddev = 1.0f / std::sqrt(static_cast<float>(weight.in_features))});
+      RETURN_IF_ERROR(stream.Synchronize());  // so that progress is what has been made
+      stage.Add(weight.size_bytes());
     }
-    return stream.Synchronize();
+    return absl::OkStatus();
   }
 
   absl::Status SealMatrices(Stream& stream) {
     std::vector<LinearWeight*> weights;
     for (const MatrixPlan& matrix : plan_.matrices) weights.push_back(matrix.weight);
-    backend_.ops().SealLinears(stream, weights, &weights_.memory_);
+    backend_.ops().SealLinears(stream, weights, &weights_.memory_, options_.progress);
     RETURN_IF_ERROR(stream.Synchronize());
     for (const MatrixPlan& matrix : plan_.matrices) {
       // Of an embedding of its own, a step reads some rows only.
@@ -168,6 +181,10 @@ class WeightsLoader {
 absl::StatusOr<Weights> Weights::Load(Backend& backend, const ModelConfig& config,
                                       const std::string& folder, const WeightsOptions& options) {
   return WeightsLoader(backend, config, folder, options).Load();
+}
+
+int64_t Weights::BytesFor(Ops& ops, const ModelConfig& config, DType dtype) {
+  return WeightsLoader::BytesFor(ops, config, dtype);
 }
 
 }  // namespace quire

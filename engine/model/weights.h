@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "engine/model/model_config.h"
 #include "kernels/backend.h"
+#include "kernels/base/progress.h"
 
 namespace quire {
 
@@ -37,6 +38,7 @@ struct WeightsOptions {
   DType dtype = DType::kBF16;  // on the device: float32 or bfloat16
   uint64_t seed = 0;           // of dummy weights
   int num_threads = 0;         // readers; 0 = one per core
+  Progress* progress = nullptr;
 };
 
 class Weights {
@@ -46,6 +48,9 @@ class Weights {
   // listed), shapes that contradict config.json; RESOURCE_EXHAUSTED when the device has no room.
   static absl::StatusOr<Weights> Load(Backend& backend, const ModelConfig& config,
                                       const std::string& folder, const WeightsOptions& options);
+
+  // Device bytes that Load takes at most, from the configuration alone.
+  static int64_t BytesFor(Ops& ops, const ModelConfig& config, DType dtype);
 
   const LinearWeight& embedding() const { return embedding_; }  // [vocab_size, hidden_size]
   const LinearWeight& lm_head() const { return lm_head_; }      // the embedding's memory when tied

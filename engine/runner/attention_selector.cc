@@ -30,12 +30,14 @@ absl::StatusOr<AttentionPath> SelectAttentionPath(
     if (forced.has_value() && path->path != *forced) continue;
     const std::string reason = WhyUnsupported(*path, geometry, sm_version);
     if (reason.empty()) return path->path;
-    absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", PathName(path->path), ": ", reason);
+    absl::StrAppend(&reasons, reasons.empty() ? "" : "; ",
+                    forced.has_value() ? "" : absl::StrCat(PathName(path->path), ": "), reason);
   }
-  if (forced.has_value() && reasons.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("the ", PathName(*forced),
-                                                   " attention path does not exist on this device; "
-                                                   "use --attention-backend auto"));
+  if (forced.has_value()) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "--attention-backend ", PathName(*forced),
+        reasons.empty() ? " does not exist on this device" : " cannot serve this model: ", reasons,
+        "; use --attention-backend auto"));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("no attention path can serve this model: ", reasons));

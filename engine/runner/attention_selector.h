@@ -15,8 +15,8 @@ namespace quire {
 std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry,
                            int sm_version);
 
-// The forced path, or the first of `available` that can serve the geometry. INVALID_ARGUMENT says
-// why none can.
+// The forced path, or the first of `available` that can serve the geometry. OUT_OF_RANGE says why
+// the forced one cannot, INVALID_ARGUMENT why none can.
 absl::StatusOr<AttentionPath> SelectAttentionPath(
     std::optional<AttentionPath> forced, const AttentionGeometry& geometry, int sm_version,
     absl::Span<const AttentionCapabilities* const> available);

@@ -22,13 +22,17 @@ std::vector<int32_t> DecodeBatchSizes(int64_t max_num_seqs) {
 }
 
 absl::Status DecodeGraphs::Capture(Stream& stream, const std::vector<int32_t>& sizes,
-                                   const std::function<void(int32_t size)>& enqueue) {
+                                   const std::function<void(int32_t size)>& enqueue,
+                                   Progress* progress) {
+  ProgressStage stage(progress, "capturing graphs", static_cast<int64_t>(sizes.size()),
+                      ProgressUnit::kItems);
   graphs_.reserve(sizes.size());
   for (const int32_t size : sizes) {
     stream.BeginCapture();
     enqueue(size);
     ASSIGN_OR_RETURN(std::unique_ptr<ExecGraph> graph, stream.EndCapture());
     graphs_.push_back(std::move(graph));
+    stage.Add(1);
   }
   return absl::OkStatus();
 }

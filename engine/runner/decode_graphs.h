@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "kernels/base/progress.h"
 #include "kernels/device.h"
 
 namespace quire {
@@ -19,9 +20,9 @@ std::vector<int32_t> DecodeBatchSizes(int64_t max_num_seqs);
 
 class DecodeGraphs {
  public:
-  // Captures enqueue(size) for each of `sizes`.
+  // Captures enqueue(size) for each of `sizes`. `progress` may be null.
   absl::Status Capture(Stream& stream, const std::vector<int32_t>& sizes,
-                       const std::function<void(int32_t size)>& enqueue);
+                       const std::function<void(int32_t size)>& enqueue, Progress* progress);
 
   // The step captured for sizes[index], or null when nothing was captured.
   const ExecGraph* Find(int index) const {

@@ -58,12 +58,12 @@ absl::Status ModelRunner::CreatePlans() {
   const AttentionLimits limits = {.max_num_seqs = config_.limits.max_num_seqs,
                                   .max_num_tokens = config_.limits.max_num_tokens,
                                   .max_blocks_per_seq = config_.limits.max_blocks_per_seq};
+  std::vector<AttentionGeometry> geometries;
   for (const KvLayerGroup& group : kv_arena_.layout().groups) {
-    AttentionGeometry geometry = config_.attention;
-    geometry.sliding_window = group.sliding_window;
-    ASSIGN_OR_RETURN(std::unique_ptr<AttentionPlan> plan, attention_.CreatePlan(geometry, limits));
-    plans_.push_back(std::move(plan));
+    geometries.push_back(config_.attention);
+    geometries.back().sliding_window = group.sliding_window;
   }
+  ASSIGN_OR_RETURN(plans_, attention_.CreatePlans(geometries, limits));
   return absl::OkStatus();
 }
 
@@ -77,9 +77,9 @@ absl::Status ModelRunner::CaptureDecodeSteps() {
                         BatchLayout(padding.shape).size_bytes());
   EnqueueStep(FullDecodeBatch(config_.limits, sizes.front()));
   RETURN_IF_ERROR(stream_->Synchronize());
-  return decode_graphs_.Capture(*stream_, sizes, [this](int32_t size) {
-    EnqueueStep(FullDecodeBatch(config_.limits, size));
-  });
+  return decode_graphs_.Capture(
+      *stream_, sizes, [this](int32_t size) { EnqueueStep(FullDecodeBatch(config_.limits, size)); },
+      config_.progress);
 }
 
 int64_t ModelRunner::OutputBytes(const BatchLimits& limits) {
@@ -91,6 +91,11 @@ int64_t ModelRunner::BytesFor(const ModelRunnerConfig& config) {
   return BatchLayout(MaxShape(limits)).size_bytes() + OutputBytes(limits) +
          4 * (limits.num_groups * limits.max_num_seqs * limits.max_blocks_per_seq +
               limits.max_num_seqs + limits.max_num_seqs * config.vocab_size + config.max_model_len);
+}
+
+int64_t ModelRunner::PinnedBytesFor(const ModelRunnerConfig& config) {
+  return kMaxInFlight * (BatchLayout(MaxShape(config.limits)).size_bytes() +
+                         OutputBytes(config.limits) + 4 * config.max_model_len);
 }
 
 int64_t ModelRunner::size_bytes() const {

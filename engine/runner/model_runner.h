@@ -26,17 +26,18 @@ struct ModelRunnerConfig {
   BatchLimits limits;
   int64_t max_model_len = 0;
   int64_t vocab_size = 0;
-  AttentionGeometry attention;  // without the window, which each layer group has its own of
-  StepTrace* trace = nullptr;   // outlives the runner
-  bool use_graphs = false;      // decode steps are padded, captured in Create and replayed
+  AttentionGeometry attention;   // without the window, which each layer group has its own of
+  StepTrace* trace = nullptr;    // outlives the runner
+  bool use_graphs = false;       // decode steps are padded, captured in Create and replayed
+  Progress* progress = nullptr;  // of the capture
 };
 
 class ModelRunner {
  public:
   static constexpr int kMaxInFlight = 2;
 
-  // RESOURCE_EXHAUSTED when the device has no room. The decoder, the arena and the attention
-  // backend must outlive the runner.
+  // RESOURCE_EXHAUSTED when the device has no room. The decoder, the arena, whose blocks may still
+  // be without memory, and the attention backend must outlive the runner.
   static absl::StatusOr<std::unique_ptr<ModelRunner>> Create(Backend& backend,
                                                              AttentionBackend& attention,
                                                              Decoder& decoder, KvArena& kv_arena,
@@ -54,8 +55,9 @@ class ModelRunner {
   int num_in_flight() const { return num_in_flight_; }
   int64_t size_bytes() const;  // device memory of metadata, block tables, sampling state
 
-  // Device bytes that Create will allocate, for the memory plan.
+  // Device and pinned bytes that Create will allocate, for the memory plan.
   static int64_t BytesFor(const ModelRunnerConfig& config);
+  static int64_t PinnedBytesFor(const ModelRunnerConfig& config);
 
  private:
   // Whom a result belongs to, and what it covers.

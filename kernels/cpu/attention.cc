@@ -59,12 +59,21 @@ NativeAttention::NativeAttention(ThreadPool& pool, Isa isa) : pool_(pool), isa_(
   capabilities_.graph_support = GraphSupport::kAlways;
 }
 
-absl::StatusOr<std::unique_ptr<AttentionPlan>> NativeAttention::CreatePlan(
-    const AttentionGeometry& geometry, const AttentionLimits& limits) {
-  if (const std::string why = WhyUnsupported(capabilities_, geometry); !why.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("native attention on the CPU ", why));
+absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> NativeAttention::CreatePlans(
+    absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) {
+  int64_t max_head_dim = 0;
+  for (const AttentionGeometry& geometry : geometries) {
+    if (const std::string why = WhyUnsupported(capabilities_, geometry); !why.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("native attention on the CPU ", why));
+    }
+    max_head_dim = std::max<int64_t>(max_head_dim, geometry.head_dim);
   }
-  return std::make_unique<NativePlan>(geometry, limits, pool_.num_threads(), isa_);
+  const auto workspace = std::make_shared<PlanWorkspace>(pool_.num_threads(), max_head_dim);
+  std::vector<std::unique_ptr<AttentionPlan>> plans;
+  for (const AttentionGeometry& geometry : geometries) {
+    plans.push_back(std::make_unique<NativePlan>(geometry, limits, workspace, isa_));
+  }
+  return plans;
 }
 
 void NativeAttention::Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) {

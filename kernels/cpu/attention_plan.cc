@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "kernels/base/check.h"
 
@@ -18,23 +19,26 @@ constexpr int64_t kRowsPerKeyRead = 8;
 
 }  // namespace
 
+PlanWorkspace::PlanWorkspace(int num_threads, int64_t max_head_dim)
+    : max_partial_rows(kPartialRowsPerThread * num_threads),
+      partials(max_partial_rows, PaddedHeadDim(max_head_dim)) {
+  for (int i = 0; i < num_threads; ++i) {
+    scratch.push_back(std::make_unique<AttentionScratch>(max_head_dim));
+  }
+}
+
 NativePlan::NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits,
-                       int num_threads, Isa isa)
+                       std::shared_ptr<PlanWorkspace> workspace, Isa isa)
     : geometry_(geometry),
       group_size_(geometry.num_q_heads / geometry.num_kv_heads),
       tile_queries_(kMaxQueryRows / group_size_),
-      num_threads_(num_threads),
       with_amx_(isa == Isa::kAmxBf16 && AmxServes(geometry)),
-      max_partial_rows_(kPartialRowsPerThread * num_threads),
-      partials_(max_partial_rows_, PaddedHeadDim(geometry.head_dim)) {
+      workspace_(std::move(workspace)) {
   const int64_t max_tiles = limits.max_num_seqs + limits.max_num_tokens / tile_queries_;
   tiles_.reserve(max_tiles);
   cut_tiles_.reserve(max_tiles);
   // A tile of cost c is cut in at most c / fair_cost + 1 pieces.
-  pieces_.reserve(2 * max_tiles + kUnitsPerThread * num_threads);
-  for (int i = 0; i < num_threads; ++i) {
-    scratch_.push_back(std::make_unique<AttentionScratch>(geometry.head_dim));
-  }
+  pieces_.reserve(2 * max_tiles + kUnitsPerThread * num_threads());
 }
 
 void NativePlan::Build(const AttentionBatch& batch) {
@@ -48,7 +52,7 @@ void NativePlan::Build(const AttentionBatch& batch) {
 
   total_cost_ = 0;
   for (const TileWork& tile : tiles_) total_cost_ += Cost(tile) * geometry_.num_kv_heads;
-  const int64_t fair_cost = total_cost_ / (kUnitsPerThread * num_threads_) + 1;
+  const int64_t fair_cost = total_cost_ / (kUnitsPerThread * num_threads()) + 1;
   for (const TileWork& tile : tiles_) CutTile(tile, fair_cost);
   std::sort(pieces_.begin(), pieces_.end(), [this](const TileWork& a, const TileWork& b) {
     return std::tuple(-Cost(a), a.seq, a.first_query, a.first_split) <
@@ -78,7 +82,7 @@ void NativePlan::CutTile(const TileWork& tile, int64_t fair_cost) {
   const int64_t num_pieces = std::min(num_splits, CeilDiv(Cost(tile), fair_cost));
   const int64_t num_rows = tile.num_queries * group_size_;
   const int64_t num_partial_rows = num_rows * num_splits * geometry_.num_kv_heads;
-  if (num_pieces <= 1 || num_partial_rows_ + num_partial_rows > max_partial_rows_) {
+  if (num_pieces <= 1 || num_partial_rows_ + num_partial_rows > workspace_->max_partial_rows) {
     pieces_.push_back(tile);
     return;
   }
@@ -127,8 +131,8 @@ AttentionTile NativePlan::TileOf(const TileWork& work, int64_t kv_head,
       .with_amx = with_amx_};
   if (work.partial_row >= 0) {
     const int64_t num_rows = work.num_queries * group_size_;
-    tile.partials = partials_.state().FromRow(work.partial_row + kv_head * num_rows,
-                                              PaddedHeadDim(geometry_.head_dim));
+    tile.partials = workspace_->partials.state().FromRow(work.partial_row + kv_head * num_rows,
+                                                         PaddedHeadDim(geometry_.head_dim));
     tile.partial_stride = num_rows * geometry_.num_kv_heads;
   }
   return tile;

@@ -27,10 +27,20 @@ struct TileWork {
   int64_t partial_row;  // first row of state in the plan's partials; -1: not cut
 };
 
+// What plans whose runs follow each other share.
+struct PlanWorkspace {
+  PlanWorkspace(int num_threads, int64_t max_head_dim);
+
+  const int64_t max_partial_rows;
+  AttentionStateBuffer partials;
+  std::vector<std::unique_ptr<AttentionScratch>> scratch;  // [num_threads]
+};
+
 class NativePlan : public AttentionPlan {
  public:
-  NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits, int num_threads,
-             Isa isa);
+  // `workspace` is for heads at least as large as this geometry's.
+  NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits,
+             std::shared_ptr<PlanWorkspace> workspace, Isa isa);
 
   void Build(const AttentionBatch& batch);
 
@@ -45,9 +55,10 @@ class NativePlan : public AttentionPlan {
   const std::vector<TileWork>& cut_tiles() const { return cut_tiles_; }
   // Multiply-adds of all units, times two: what decides whether other threads are woken.
   int64_t total_cost() const { return total_cost_; }
-  AttentionScratch& scratch(int thread_index) const { return *scratch_[thread_index]; }
+  AttentionScratch& scratch(int thread_index) const { return *workspace_->scratch[thread_index]; }
 
  private:
+  int num_threads() const { return static_cast<int>(workspace_->scratch.size()); }
   void AddTiles(int32_t seq);
   void CutTile(const TileWork& tile, int64_t fair_cost);
   int64_t Cost(const TileWork& work) const;
@@ -56,17 +67,14 @@ class NativePlan : public AttentionPlan {
   const AttentionGeometry geometry_;
   const int64_t group_size_;
   const int64_t tile_queries_;
-  const int num_threads_;
   const bool with_amx_;
-  const int64_t max_partial_rows_;
   AttentionBatch batch_ = {};
   std::vector<TileWork> tiles_;
   std::vector<TileWork> pieces_;
   std::vector<TileWork> cut_tiles_;
   int64_t num_partial_rows_ = 0;
   int64_t total_cost_ = 0;
-  AttentionStateBuffer partials_;
-  std::vector<std::unique_ptr<AttentionScratch>> scratch_;
+  const std::shared_ptr<PlanWorkspace> workspace_;
 };
 
 }  // namespace quire::cpu

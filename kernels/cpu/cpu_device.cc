@@ -43,6 +43,20 @@ void* MapPages(int64_t size_bytes) {
   return begin + skip_bytes;
 }
 
+// Addresses alone, from a huge page's beginning: pages appear where the protection is lifted. Null
+// when the kernel refuses.
+void* ReservePages(int64_t size_bytes) {
+  void* const mapped = mmap(nullptr, static_cast<size_t>(size_bytes + kHugePageBytes), PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  char* const begin = static_cast<char*>(mapped);
+  const int64_t skip_bytes =
+      -static_cast<int64_t>(reinterpret_cast<uintptr_t>(begin)) & (kHugePageBytes - 1);
+  if (skip_bytes > 0) munmap(begin, static_cast<size_t>(skip_bytes));
+  munmap(begin + skip_bytes + size_bytes, static_cast<size_t>(kHugePageBytes - skip_bytes));
+  return begin + skip_bytes;
+}
+
 absl::Status OutOfMemory(int64_t size_bytes, const MemoryInfo& memory) {
   return absl::ResourceExhaustedError(absl::StrCat("cannot allocate ", size_bytes,
                                                    " bytes of host memory (", memory.free_bytes,
@@ -54,7 +68,8 @@ absl::Status OutOfMemory(int64_t size_bytes, const MemoryInfo& memory) {
 CpuDevice::CpuDevice(int num_threads, Isa isa)
     : info_{.kind = DeviceKind::kCpu,
             .name = absl::StrCat(CpuModelName(), " (", IsaName(isa), ")"),
-            .num_threads = num_threads},
+            .num_threads = num_threads,
+            .map_granularity_bytes = kPageBytes},
       pool_(num_threads),
       free_bytes_at_open_(ReadMemoryInfo().free_bytes),
       allocated_bytes_(std::make_shared<std::atomic<int64_t>>(0)) {}
@@ -93,6 +108,56 @@ DeviceBuffer CpuDevice::Shrink(DeviceBuffer buffer, int64_t size_bytes) {
   if (new_bytes < old_bytes) munmap(data + new_bytes, static_cast<size_t>(old_bytes - new_bytes));
   allocated_bytes_->fetch_sub(old_bytes - new_bytes);
   return Own(data, size_bytes);
+}
+
+class CpuDevice::Range : public AddressRange {
+ public:
+  Range(const CpuDevice& device, void* data, int64_t size_bytes)
+      : device_(device),
+        allocated_bytes_(device.allocated_bytes_),
+        data_(static_cast<char*>(data)),
+        size_bytes_(size_bytes) {}
+  ~Range() override {
+    munmap(data_, static_cast<size_t>(size_bytes_));
+    allocated_bytes_->fetch_sub(mapped_bytes_);
+  }
+
+  void* data() const override { return data_; }
+
+  absl::Status Map(int64_t offset_bytes, int64_t size_bytes) override {
+    CHECK_EQ(offset_bytes % kPageBytes, 0);
+    CHECK_EQ(size_bytes % kPageBytes, 0);
+    CHECK(offset_bytes >= 0 && offset_bytes + size_bytes <= size_bytes_);
+    ASSIGN_OR_RETURN(const MemoryInfo memory, device_.Memory());
+    char* const begin = data_ + offset_bytes;
+    if (size_bytes > memory.free_bytes ||
+        mprotect(begin, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE) != 0) {
+      return OutOfMemory(size_bytes, memory);
+    }
+    madvise(begin, static_cast<size_t>(size_bytes), MADV_HUGEPAGE);  // only a wish
+    mapped_bytes_ += size_bytes;
+    allocated_bytes_->fetch_add(size_bytes);
+    return absl::OkStatus();
+  }
+
+ private:
+  const CpuDevice& device_;
+  const std::shared_ptr<std::atomic<int64_t>> allocated_bytes_;
+  char* const data_;
+  const int64_t size_bytes_;
+  int64_t mapped_bytes_ = 0;
+};
+
+absl::StatusOr<std::unique_ptr<AddressRange>> CpuDevice::ReserveAddresses(int64_t size_bytes) {
+  CHECK_GE(size_bytes, 0);
+  const int64_t reserved_bytes = MappedBytes(size_bytes);
+  void* const data = ReservePages(reserved_bytes);
+  if (data == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot reserve ", size_bytes,
+                     " bytes of addresses; raise the limit that ulimit -v shows"));
+  }
+  return std::make_unique<Range>(*this, data, reserved_bytes);
 }
 
 // All host memory is alike here, and fresh pages are zero.

@@ -21,6 +21,7 @@ class CpuDevice : public Device {
   const DeviceInfo& info() const override { return info_; }
   absl::StatusOr<MemoryInfo> Memory() const override;
   absl::StatusOr<DeviceBuffer> Allocate(int64_t size_bytes) override;
+  absl::StatusOr<std::unique_ptr<AddressRange>> ReserveAddresses(int64_t size_bytes) override;
   absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t size_bytes) override;
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override;
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent(bool timed) override;
@@ -31,6 +32,8 @@ class CpuDevice : public Device {
   ThreadPool& pool() { return pool_; }
 
  private:
+  class Range;
+
   // The buffer of `size_bytes` whose pages begin at `data`.
   DeviceBuffer Own(void* data, int64_t size_bytes) const;
 

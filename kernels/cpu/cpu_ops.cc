@@ -40,7 +40,7 @@ class PackingLoader : public RowLoader {
 }  // namespace
 
 // There is one way to compute a product here.
-absl::Status CpuOps::TuneLinear(Stream&, const std::vector<LinearProduct>& products) {
+absl::Status CpuOps::TuneLinear(Stream&, const std::vector<LinearProduct>& products, Progress*) {
   for (const LinearProduct& product : products) CheckProduct(product);
   return absl::OkStatus();
 }
@@ -60,14 +60,16 @@ void CpuOps::FillLinear(Stream& stream, const LinearWeight& weight, const FillLi
 }
 
 void CpuOps::SealLinears(Stream& stream, const std::vector<LinearWeight*>& weights,
-                         DeviceBuffer* memory) {
+                         DeviceBuffer* memory, Progress* progress) {
   for (const LinearWeight* weight : weights) CheckWeight(*weight);
   if (!compress_weights_ || !gemm_.can_expand() || weights.empty()) return;
   CpuStream::From(stream).Enqueue(
-      [this, weights = &weights, memory] { CompressAll(*weights, memory); });
+      [this, weights = &weights, memory, progress] { CompressAll(*weights, memory, progress); });
 }
 
-void CpuOps::CompressAll(const std::vector<LinearWeight*>& weights, DeviceBuffer* memory) {
+void CpuOps::CompressAll(const std::vector<LinearWeight*>& weights, DeviceBuffer* memory,
+                         Progress* progress) {
+  ProgressStage stage(progress, "compressing weights", memory->size_bytes(), ProgressUnit::kBytes);
   char* end = static_cast<char*>(weights.front()->data);
   for (LinearWeight* weight : weights) {
     const int64_t packed_bytes =
@@ -77,6 +79,7 @@ void CpuOps::CompressAll(const std::vector<LinearWeight*>& weights, DeviceBuffer
       CHECK_LE(static_cast<void*>(end), weight->data);
       weight->data = std::memmove(end, weight->data, packed_bytes);
     }
+    stage.Add(packed_bytes);
     // Whole cache lines both.
     end += weight->compressed_bytes != 0 ? weight->compressed_bytes : packed_bytes;
   }

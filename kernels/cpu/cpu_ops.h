@@ -17,12 +17,13 @@ class CpuOps : public Ops {
   CpuOps(Isa isa, bool compress_weights, CpuDevice& device)
       : compress_weights_(compress_weights), device_(device), pool_(device.pool()), gemm_(isa) {}
 
-  absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) override;
+  absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products,
+                          Progress* progress) override;
   int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
   absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) override;
   void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override;
-  void SealLinears(Stream& stream, const std::vector<LinearWeight*>& weights,
-                   DeviceBuffer* memory) override;
+  void SealLinears(Stream& stream, const std::vector<LinearWeight*>& weights, DeviceBuffer* memory,
+                   Progress* progress) override;
 
   void Embedding(Stream& stream, const EmbeddingArgs& args) override;
   void RmsNorm(Stream& stream, const RmsNormArgs& args) override;
@@ -38,7 +39,8 @@ class CpuOps : public Ops {
   void Sample(Stream& stream, const SampleArgs& args) override;
 
  private:
-  void CompressAll(const std::vector<LinearWeight*>& weights, DeviceBuffer* memory);
+  void CompressAll(const std::vector<LinearWeight*>& weights, DeviceBuffer* memory,
+                   Progress* progress);
 
   const bool compress_weights_;
   CpuDevice& device_;

@@ -81,8 +81,8 @@ absl::StatusOr<Isa> ChooseIsa(const std::string& name) {
     if (name == IsaName(isa)) return isa;
     absl::StrAppend(&supported, supported.empty() ? "" : ", ", IsaName(isa));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("cpu_isa is ", name, "; this machine has ", supported));
+  return absl::OutOfRangeError(
+      absl::StrCat("--cpu-isa: this machine has no ", name, "; it has ", supported));
 }
 
 void LimitHighwayTargets(Isa isa) {

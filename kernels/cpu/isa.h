@@ -22,7 +22,7 @@ bool IsaSupported(Isa isa);
 
 Isa BestIsa();
 
-// The instruction set of this name; the best one for "". INVALID_ARGUMENT, with the names that this
+// The instruction set of this name; the best one for "". OUT_OF_RANGE, with the names that this
 // machine has, for another.
 absl::StatusOr<Isa> ChooseIsa(const std::string& name);
 

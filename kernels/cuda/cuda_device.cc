@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/cuda/cuda_address_range.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/kernels.h"
 
@@ -67,11 +68,13 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int device_index) {
         absl::StrCat("this build has no kernels for ", properties.name, " (sm_", sm_version,
                      "); use --device cpu, or build with -DQUIRE_CUDA_ARCHITECTURES=", sm_version));
   }
+  ASSIGN_OR_RETURN(const int64_t map_granularity_bytes, MapGranularityBytes(device_index));
   DeviceInfo info = {.kind = DeviceKind::kCuda,
                      .name = properties.name,
                      .sm_version = sm_version,
                      .num_sms = properties.multiProcessorCount,
-                     .use_graphs = true};
+                     .use_graphs = true,
+                     .map_granularity_bytes = map_granularity_bytes};
   return std::unique_ptr<CudaDevice>(new CudaDevice(device_index, std::move(info)));
 }
 
@@ -98,6 +101,10 @@ absl::StatusOr<DeviceBuffer> CudaDevice::Allocate(int64_t size_bytes) {
                                                      " bytes are free)"));
   }
   return DeviceBuffer(data, size_bytes, Free<cudaFree>);
+}
+
+absl::StatusOr<std::unique_ptr<AddressRange>> CudaDevice::ReserveAddresses(int64_t size_bytes) {
+  return CudaAddressRange::Reserve(index_, size_bytes);
 }
 
 absl::StatusOr<DeviceBuffer> CudaDevice::AllocatePinned(int64_t size_bytes) {

@@ -17,6 +17,7 @@ class CudaDevice : public Device {
   const DeviceInfo& info() const override { return info_; }
   absl::StatusOr<MemoryInfo> Memory() const override;
   absl::StatusOr<DeviceBuffer> Allocate(int64_t size_bytes) override;
+  absl::StatusOr<std::unique_ptr<AddressRange>> ReserveAddresses(int64_t size_bytes) override;
   absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t size_bytes) override;
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override;
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent(bool timed) override;

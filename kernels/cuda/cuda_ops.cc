@@ -17,9 +17,10 @@ absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create(CudaDevice& device) {
       new CudaOps(device, std::move(matmul), std::move(sample_workspace)));
 }
 
-absl::Status CudaOps::TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) {
+absl::Status CudaOps::TuneLinear(Stream& stream, const std::vector<LinearProduct>& products,
+                                 Progress* progress) {
   for (const LinearProduct& product : products) CheckProduct(product);
-  return TuneProducts(device_, *matmul_, CudaStream::From(stream), products);
+  return TuneProducts(device_, *matmul_, CudaStream::From(stream), products, progress);
 }
 
 int64_t CudaOps::LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const {

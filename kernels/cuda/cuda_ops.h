@@ -17,12 +17,13 @@ class CudaOps : public Ops {
   // The device must outlive this.
   static absl::StatusOr<std::unique_ptr<CudaOps>> Create(CudaDevice& device);
 
-  absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) override;
+  absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products,
+                          Progress* progress) override;
   int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
   absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) override;
   void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override;
   // They stay as they are.
-  void SealLinears(Stream&, const std::vector<LinearWeight*>&, DeviceBuffer*) override {}
+  void SealLinears(Stream&, const std::vector<LinearWeight*>&, DeviceBuffer*, Progress*) override {}
 
   void Embedding(Stream& stream, const EmbeddingArgs& args) override;
   void RmsNorm(Stream& stream, const RmsNormArgs& args) override;

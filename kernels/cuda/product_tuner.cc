@@ -176,7 +176,7 @@ std::vector<Bucket> ListMissing(const Tuner& tuner, const std::vector<LinearProd
 // Adds to the choices what the time allows; how many.
 absl::StatusOr<int> MeasureMissing(CudaDevice& device, Matmul& matmul, CudaStream& stream,
                                    const std::vector<LinearProduct>& products,
-                                   ProductChoices& choices) {
+                                   ProductChoices& choices, Progress* progress) {
   const auto begin = Clock::now();
   Tuner tuner(device, matmul, stream);
   const std::vector<Bucket> missing = ListMissing(tuner, products, choices);
@@ -188,11 +188,14 @@ absl::StatusOr<int> MeasureMissing(CudaDevice& device, Matmul& matmul, CudaStrea
   }
   RETURN_IF_ERROR(prepared);
   int num_measured = 0;
+  ProgressStage stage(progress, "measuring products", static_cast<int64_t>(missing.size()),
+                      ProgressUnit::kItems);
   for (const Bucket& bucket : missing) {
     if (Clock::now() - begin > kTimeLimit) break;
     ASSIGN_OR_RETURN(const ProductChoice choice, tuner.Fastest(*bucket.product, bucket.num_rows));
     choices[bucket.key] = choice;
     ++num_measured;
+    stage.Add(1);
   }
   const std::chrono::duration<double> seconds = Clock::now() - begin;
   spdlog::info("measured {} of {} products in {:.1f} s", num_measured, missing.size(),
@@ -203,12 +206,12 @@ absl::StatusOr<int> MeasureMissing(CudaDevice& device, Matmul& matmul, CudaStrea
 }  // namespace
 
 absl::Status TuneProducts(CudaDevice& device, Matmul& matmul, CudaStream& stream,
-                          const std::vector<LinearProduct>& products) {
+                          const std::vector<LinearProduct>& products, Progress* progress) {
   const std::string machine = CurrentMachine(device), folder = DefaultCacheFolder();
   const std::string path = folder.empty() ? "" : TuningCachePath(folder, machine);
   ProductChoices choices = path.empty() ? ProductChoices() : ReadCache(path, machine);
   ASSIGN_OR_RETURN(const int num_measured,
-                   MeasureMissing(device, matmul, stream, products, choices));
+                   MeasureMissing(device, matmul, stream, products, choices, progress));
   for (const auto& [key, choice] : choices) matmul.Choose(key, choice);
   if (num_measured == 0 || path.empty()) return absl::OkStatus();
   if (const absl::Status status = WriteChoices(path, machine, choices); !status.ok()) {

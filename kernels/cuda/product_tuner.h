@@ -13,8 +13,8 @@
 namespace quire::cuda {
 
 // A failure of the device; a cache that cannot be read or written and too little memory are only
-// warned about.
+// warned about. `progress` may be null.
 absl::Status TuneProducts(CudaDevice& device, Matmul& matmul, CudaStream& stream,
-                          const std::vector<LinearProduct>& products);
+                          const std::vector<LinearProduct>& products, Progress* progress);
 
 }  // namespace quire::cuda

@@ -126,4 +126,28 @@ absl::StatusOr<ChatTemplateSet> LoadChatTemplate(const fs::path& model_folder) {
   return ChatTemplateSet(std::move(without_tools), std::move(with_tools));
 }
 
+absl::StatusOr<ChatTemplateSet> LoadChatTemplateFile(const std::string& path) {
+  const auto refused = [](const auto&... pieces) {
+    return absl::OutOfRangeError(jinja::Concat("--chat-template: ", pieces...));
+  };
+  const auto has_jinja = [](const std::string& text) {
+    return text.find("{{") != std::string::npos || text.find("{%") != std::string::npos;
+  };
+  if (has_jinja(path)) {
+    return refused("a template itself was given; give the path of a file that contains it");
+  }
+  std::error_code error;
+  if (fs::is_directory(path, error)) return refused("\"", path, "\" is a folder; name a file");
+  if (!fs::exists(path, error)) return refused("there is no file \"", path, "\"");
+  const absl::StatusOr<std::string> source = ReadFile(path, ChatTemplate::kMaxSourceBytes);
+  if (!source.ok()) return refused(source.status().message());
+  absl::StatusOr<ChatTemplate> compiled = ChatTemplate::Compile(*source);
+  if (!compiled.ok()) return refused(path, ": ", compiled.status().message());
+  // Every text is a template that renders itself: only what uses the messages was meant as one.
+  if (!has_jinja(*source) || source->find("messages") == std::string::npos) {
+    return refused("\"", path, "\" is not a chat template: it does not use \"messages\"");
+  }
+  return ChatTemplateSet(*std::move(compiled), /*with_tools=*/std::nullopt);
+}
+
 }  // namespace quire

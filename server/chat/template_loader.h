@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "server/chat/chat_template.h"
@@ -29,5 +30,9 @@ class ChatTemplateSet {
 // "chat_template" of tokenizer_config.json (a string, or a list of {"name", "template"}). NOT_FOUND
 // if the model has no chat template, INVALID_ARGUMENT, naming the file, if one is not valid.
 absl::StatusOr<ChatTemplateSet> LoadChatTemplate(const std::filesystem::path& model_folder);
+
+// The template of a file that was named by --chat-template. OUT_OF_RANGE, naming the file, if it
+// cannot be read or is no template for messages.
+absl::StatusOr<ChatTemplateSet> LoadChatTemplateFile(const std::string& path);
 
 }  // namespace quire

@@ -1,6 +1,5 @@
 #include "server/generate/generate_handler.h"
 
-#include <random>
 #include <utility>
 
 #include "kernels/base/status_macros.h"
@@ -8,15 +7,6 @@
 #include "server/generate/retry_pushback.h"
 
 namespace quire {
-
-namespace {
-
-uint64_t RandomSeed() {
-  std::random_device device;
-  return static_cast<uint64_t>(device()) << 32 | device();
-}
-
-}  // namespace
 
 void GenerateHandler::Start(v1::GenerateRequest message, std::shared_ptr<CancelToken> token,
                             ResponseSink* sink) {
@@ -37,7 +27,7 @@ void GenerateHandler::Start(v1::GenerateRequest message, std::shared_ptr<CancelT
 }
 
 absl::Status GenerateHandler::Check(Pending& pending) {
-  ASSIGN_OR_RETURN(pending.job, ConvertParameters(pending.message, *parts_.model, RandomSeed()));
+  ASSIGN_OR_RETURN(pending.job, ConvertParameters(pending.message, *parts_.model, seeds_.Next()));
   ASSIGN_OR_RETURN(pending.lease, parts_.registry->Enter(pending.job.client_id, pending.token));
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "engine/engine.h"
 #include "quire/v1/inference.pb.h"
@@ -11,6 +12,7 @@
 #include "server/generate/model_facts.h"
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/request_registry.h"
+#include "server/generate/request_seeds.h"
 #include "server/generate/work_pool.h"
 #include "server/output/output_pump.h"
 #include "server/output/response_sink.h"
@@ -30,8 +32,9 @@ class GenerateHandler {
     WorkPool* work_pool;
     const PromptEncoder* encoder;
     const ModelFacts* model;
+    std::optional<uint64_t> seed;  // of requests that bring none
   };
-  explicit GenerateHandler(const Parts& parts) : parts_(parts) {}
+  explicit GenerateHandler(const Parts& parts) : parts_(parts), seeds_(parts.seed) {}
 
   // Starts a request; everything it brings goes to `sink`, which is ended exactly once, perhaps
   // before this returns. `token` cancels the request at any time.
@@ -53,6 +56,7 @@ class GenerateHandler {
   static void Refuse(Pending& pending, const absl::Status& status);
 
   const Parts parts_;
+  RequestSeeds seeds_;
 };
 
 }  // namespace quire

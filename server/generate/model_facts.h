@@ -12,7 +12,7 @@
 namespace quire {
 
 struct ModelFacts {
-  std::string served_name;
+  std::vector<std::string> served_names;  // at least one; the first is the one that is reported
   int64_t vocab_size = 0;
   int64_t max_model_len = 0;
   bool has_tokenizer = true;           // false with --skip-tokenizer-init: token ids only

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/request_check.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/sampling.h"
@@ -45,10 +46,12 @@ absl::Status CheckCount(const std::string& field, int64_t count, int64_t max_cou
 absl::Status CheckIdentity(const v1::GenerateRequest& message, const ModelFacts& model) {
   RETURN_IF_ERROR(CheckBytes("request_id", message.request_id(), kMaxRequestIdBytes));
   RETURN_IF_ERROR(CheckBytes("cache_salt", message.cache_salt(), kMaxCacheSaltBytes));
-  if (!message.model().empty() && message.model() != model.served_name) {
+  const std::vector<std::string>& names = model.served_names;
+  if (!message.model().empty() &&
+      std::find(names.begin(), names.end(), message.model()) == names.end()) {
     return absl::NotFoundError(absl::StrCat("model: \"", message.model().substr(0, 256),
                                             "\" is not served here; this server serves \"",
-                                            model.served_name, "\""));
+                                            absl::StrJoin(names, "\", \""), "\""));
   }
   return absl::OkStatus();
 }

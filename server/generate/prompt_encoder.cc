@@ -26,18 +26,6 @@ std::string TokenOrEmpty(const Tokenizer& tokenizer, std::optional<TokenId> id) 
   return id.has_value() ? std::string(tokenizer.IdToToken(*id)) : std::string();
 }
 
-absl::StatusOr<ChatTemplateSet> CompileFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string source((std::istreambuf_iterator<char>(file)),
-                           std::istreambuf_iterator<char>());
-  if (!file.is_open() || file.bad()) {
-    return absl::NotFoundError(absl::StrCat("--chat-template: cannot read \"", path, "\""));
-  }
-  absl::StatusOr<ChatTemplate> compiled = ChatTemplate::Compile(source);
-  if (!compiled.ok()) return InField(path, compiled.status());
-  return ChatTemplateSet(*std::move(compiled), /*with_tools=*/std::nullopt);
-}
-
 }  // namespace
 
 std::string PromptEncoder::Rendered::text() const {
@@ -47,17 +35,17 @@ std::string PromptEncoder::Rendered::text() const {
 }
 
 absl::StatusOr<std::unique_ptr<PromptEncoder>> PromptEncoder::Load(
-    const std::string& model_folder, const std::string& template_file) {
+    const std::string& model_folder, std::optional<ChatTemplateSet> chat_template) {
   ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(model_folder));
-  absl::StatusOr<ChatTemplateSet> chat_templates =
-      template_file.empty() ? LoadChatTemplate(model_folder) : CompileFile(template_file);
-  if (chat_templates.ok()) {
-    return std::make_unique<PromptEncoder>(std::move(tokenizer), *std::move(chat_templates));
+  if (chat_template.has_value()) {
+    return std::make_unique<PromptEncoder>(std::move(tokenizer), std::move(chat_template));
   }
-  if (absl::IsNotFound(chat_templates.status()) && template_file.empty()) {
-    return std::make_unique<PromptEncoder>(std::move(tokenizer), std::nullopt);
+  absl::StatusOr<ChatTemplateSet> of_model = LoadChatTemplate(model_folder);
+  if (of_model.ok()) {
+    return std::make_unique<PromptEncoder>(std::move(tokenizer), *std::move(of_model));
   }
-  return chat_templates.status();
+  if (!absl::IsNotFound(of_model.status())) return of_model.status();
+  return std::make_unique<PromptEncoder>(std::move(tokenizer), std::nullopt);
 }
 
 std::unique_ptr<PromptEncoder> PromptEncoder::WithoutTokenizer() {

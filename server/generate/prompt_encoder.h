@@ -24,10 +24,10 @@ class PromptEncoder {
     std::string text() const;
   };
 
-  // Reads the tokenizer and the chat templates of a model folder; `template_file`, if not empty,
+  // Reads the tokenizer and the chat templates of a model folder; `chat_template`, if given,
   // replaces the latter. A model without any can still complete texts. Errors name the file.
-  static absl::StatusOr<std::unique_ptr<PromptEncoder>> Load(const std::string& model_folder,
-                                                             const std::string& template_file);
+  static absl::StatusOr<std::unique_ptr<PromptEncoder>> Load(
+      const std::string& model_folder, std::optional<ChatTemplateSet> chat_template);
   // Knows no text: token ids only, every token's text is empty.
   static std::unique_ptr<PromptEncoder> WithoutTokenizer();
   PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,

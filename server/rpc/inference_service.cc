@@ -59,7 +59,9 @@ absl::StatusOr<v1::DetokenizeResponse> DetokenizeIds(const v1::DetokenizeRequest
 v1::GetModelResponse DescribeModel(const ServingContext& context) {
   const ModelInfo& info = context.engine->model_info();
   v1::GetModelResponse response;
-  response.set_name(context.model->served_name);
+  const std::vector<std::string>& names = context.model->served_names;
+  response.set_name(names.front());
+  response.mutable_aliases()->Add(names.begin() + 1, names.end());
   response.set_architecture(info.config.architecture);
   response.set_dtype(std::string(DTypeName(info.dtype)));
   response.set_device(info.device_name);

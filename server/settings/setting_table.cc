@@ -13,27 +13,40 @@ constexpr char kScheduling[] = "Scheduling";
 constexpr char kServing[] = "Serving";
 
 using S = Settings;
+using Unit = IntField::Unit;
 
 std::vector<Setting> ModelSettings() {
   return {
       {"model", kModel, TextField{&S::model},
-       "Folder of a Hugging Face model (config.json, tokenizer.json, *.safetensors).",
+       "Folder of a Hugging Face model (config.json, tokenizer.json, *.safetensors), or its name "
+       "on "
+       "the hub (org/name), which is downloaded unless it is in the Hugging Face cache. Also the "
+       "argument without a flag: quire-server MODEL.",
        "the bundled model"},
-      {"served-model-name", kModel, TextField{&S::served_model_name},
-       "Name that requests use for the model.", "--model as given"},
+      {"revision", kModel, TextField{&S::revision},
+       "Branch, tag or commit of a model that is named as on the hub.", "main"},
+      {"download-dir", kModel, TextField{&S::download_dir},
+       "Folder for downloaded models, laid out as the Hugging Face cache.",
+       "$HF_HUB_CACHE, else $HF_HOME/hub, else ~/.cache/huggingface/hub"},
+      {"served-model-name", kModel, NamesField{&S::served_model_name},
+       "Names that requests may use for the model; the first one is reported.", "--model as given"},
       {"load-format", kModel, ChoiceField{&S::load_format, {"auto", "dummy"}},
        "auto reads the weights; dummy fills them with random numbers."},
       {"dtype", kModel, ChoiceField{&S::dtype, {"auto", "bfloat16", "float32"}},
-       "Data type of weights and activations; auto takes the checkpoint's."},
-      {"max-model-len", kModel, IntField{&S::max_model_len, 0, 1 << 30},
-       "Most tokens of a prompt and its answer together.", "the model's"},
+       "Data type of weights and activations; auto takes the checkpoint's (bfloat16 for float16)."},
+      {"max-model-len", kModel, IntField{&S::max_model_len, 0, 1 << 30, Unit::kCount},
+       "Maximum number of tokens of a prompt and its answer together; 0 is the default.",
+       "the model's, or what fits into memory"},
       {"generation-config", kModel, ChoiceField{&S::generation_config, {"auto", "none"}},
        "auto takes sampling defaults from the model's generation_config.json."},
       {"chat-template", kModel, TextField{&S::chat_template},
        "File with a chat template that replaces the model's.", "the model's"},
       {"skip-tokenizer-init", kModel, SwitchField{&S::skip_tokenizer_init},
        "Serve token ids only, without the model's tokenizer: requests with text are refused."},
-      {"seed", kModel, IntField{&S::seed, 0, kMaxInt}, "Seed of dummy weights."},
+      {"seed", kModel, IntField{&S::seed, 0, kMaxInt},
+       "Seed of requests that bring none, so that the same requests in the same order sample the "
+       "same; also of dummy weights.",
+       "random; 0 for dummy weights"},
   };
 }
 
@@ -41,46 +54,57 @@ std::vector<Setting> DeviceSettings() {
   return {
       {"device", kDevice, ChoiceField{&S::device, {"auto", "cpu", "cuda"}},
        "Where the model runs; auto takes the GPU if there is one."},
-      {"num-threads", kDevice, IntField{&S::num_threads, 0, 1024}, "CPU: threads that compute.",
+      {"num-threads", kDevice, IntField{&S::num_threads, 0, 1024},
+       "Threads that compute on the CPU; beside a GPU, threads that read the weights. 0 is the "
+       "default.",
        "one per core"},
       {"cpu-isa", kDevice,
        ChoiceField{&S::cpu_isa, {"auto", "generic", "avx2", "avx512", "avx512_bf16", "amx_bf16"}},
-       "CPU: instruction set to compute with; auto takes the best. The same set gives the same "
-       "bits."},
+       "Instruction set to compute with; auto takes the best. The same set gives the same bits.",
+       "", DeviceKind::kCpu},
       {"cpu-compress-weights", kDevice, SwitchField{&S::cpu_compress_weights},
-       "CPU: keep large bfloat16 weights in 12 bits each, losslessly: nothing changes but speed "
-       "and memory."},
+       "Keep large bfloat16 weights in 12 bits each, losslessly: nothing changes but speed and "
+       "memory.",
+       "", DeviceKind::kCpu},
       {"tensor-parallel-size", kDevice, IntField{&S::tensor_parallel_size, 1, 1},
        "GPUs that share the model."},
       {"gpu-memory-utilization", kDevice, RealField{&S::gpu_memory_utilization, 0.01, 1.0},
-       "Share of the device's memory for weights, activations and cache."},
-      {"kv-cache-memory-bytes", kDevice, IntField{&S::kv_cache_memory_bytes, 0, kMaxInt},
-       "Size of the KV cache in bytes.", "sized from free memory"},
+       "Share of the GPU's memory for weights, activations and cache.", "", DeviceKind::kCuda,
+       "set the size of the KV cache with --kv-cache-memory-bytes"},
+      {"kv-cache-memory-bytes", kDevice,
+       IntField{&S::kv_cache_memory_bytes, 0, kMaxInt, Unit::kBytes},
+       "Size of the KV cache; 0 is the default.", "sized from free memory"},
       {"kv-cache-dtype", kDevice, ChoiceField{&S::kv_cache_dtype, {"auto"}},
        "Data type of the KV cache; auto takes the model's."},
       {"block-size", kDevice, IntChoiceField{&S::block_size, {16, 32, 64}},
-       "Tokens of one KV cache block."},
+       "Tokens in one block of the KV cache."},
       {"attention-backend", kDevice,
        ChoiceField{&S::attention_backend, {"auto", "native", "trtllm"}},
-       "Attention path; a path that cannot serve the model is an error at start."},
+       "Attention path; a path that cannot serve the model on this device is an error at start."},
       {"enforce-eager", kDevice, SwitchField{&S::enforce_eager},
-       "Run every step without captured graphs."},
+       "Run every step without captured graphs.", "", DeviceKind::kCuda,
+       "the CPU never uses graphs"},
       {"autotune", kDevice, SwitchField{&S::autotune},
-       "CUDA: measure at start how to compute products with weights; kept in $QUIRE_CACHE_DIR, "
-       "$XDG_CACHE_HOME/quire or ~/.cache/quire."},
+       "Measure at start how to compute products with weights; kept in $QUIRE_CACHE_DIR, "
+       "$XDG_CACHE_HOME/quire or ~/.cache/quire.",
+       "", DeviceKind::kCuda, "the CPU has nothing to tune"},
   };
 }
 
 std::vector<Setting> SchedulingSettings() {
   return {
-      {"max-num-seqs", kScheduling, IntField{&S::max_num_seqs, 1, 65536},
-       "Sequences that run at once.", "64; 256 on a GPU"},
-      {"max-num-batched-tokens", kScheduling, IntField{&S::max_num_batched_tokens, 1, 1 << 20},
-       "Tokens that one step computes at most.", "2048; 8192 on a GPU"},
-      {"max-num-queued-reqs", kScheduling, IntField{&S::max_num_queued_reqs, 1, 1 << 20},
-       "Requests that wait at most; further ones are refused with RESOURCE_EXHAUSTED."},
-      {"max-num-queued-tokens", kScheduling, IntField{&S::max_num_queued_tokens, 1, kMaxInt},
-       "Prompt tokens that wait at most."},
+      {"max-num-seqs", kScheduling, IntField{&S::max_num_seqs, 1, 65536, Unit::kCount},
+       "Maximum number of sequences that run at once.",
+       "64; 1024 on a GPU, 256 on one with less than 64 GiB"},
+      {"max-num-batched-tokens", kScheduling,
+       IntField{&S::max_num_batched_tokens, 1, 1 << 20, Unit::kCount},
+       "Maximum number of tokens that one step computes.", "2048; 8192 on a GPU"},
+      {"max-num-queued-reqs", kScheduling,
+       IntField{&S::max_num_queued_reqs, 1, 1 << 20, Unit::kCount},
+       "Maximum number of requests that wait; further ones are refused with RESOURCE_EXHAUSTED."},
+      {"max-num-queued-tokens", kScheduling,
+       IntField{&S::max_num_queued_tokens, 1, kMaxInt, Unit::kCount},
+       "Maximum number of prompt tokens that wait."},
       {"enable-prefix-caching", kScheduling, SwitchField{&S::enable_prefix_caching},
        "Keep the KV of finished prompts and reuse equal prefixes."},
       {"async-scheduling", kScheduling, SwitchField{&S::async_scheduling},
@@ -90,10 +114,11 @@ std::vector<Setting> SchedulingSettings() {
 
 std::vector<Setting> ServingSettings() {
   return {
-      {"host", kServing, TextField{&S::host}, "Numeric address to listen on (IPv4 or IPv6)."},
+      {"host", kServing, TextField{&S::host},
+       "Address to listen on: a number (IPv4 or IPv6) or localhost."},
       {"port", kServing, IntField{&S::port, 0, 65535}, "Port to listen on; 0 picks a free one."},
-      {"max-connections", kServing, IntField{&S::max_connections, 1, 1 << 20},
-       "Client connections at once; lowered if the process may not open enough files."},
+      {"max-connections", kServing, IntField{&S::max_connections, 1, 1 << 20, Unit::kCount},
+       "Maximum number of client connections; lowered if the process may not open enough files."},
       {"stream-stall-timeout", kServing, IntField{&S::stream_stall_timeout, 1, 86400},
        "Seconds after which a stream whose client does not read is ended."},
       {"shutdown-timeout", kServing, IntField{&S::shutdown_timeout, 0, 86400},
@@ -103,7 +128,7 @@ std::vector<Setting> ServingSettings() {
        "600; 8 on a GPU"},
       {"log-level", kServing,
        ChoiceField{&S::log_level, {"trace", "debug", "info", "warning", "error"}},
-       "Least level that is logged to standard error."},
+       "Minimum log level; the log goes to standard error."},
   };
 }
 
@@ -121,6 +146,13 @@ std::vector<Setting> MakeTable() {
 absl::Span<const Setting> SettingTable() {
   static const std::vector<Setting>& table = *new std::vector<Setting>(MakeTable());
   return table;
+}
+
+const Setting* FindSetting(const std::string& name) {
+  for (const Setting& setting : SettingTable()) {
+    if (setting.name == name) return &setting;
+  }
+  return nullptr;
 }
 
 }  // namespace quire

@@ -1,11 +1,15 @@
-// The text form of single settings: parsing, ranges, defaults, the Markdown table.
+// The text form of single settings: parsing, ranges, defaults.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "server/settings/scaled_number.h"
 #include "server/settings/setting_table.h"
 
 namespace quire {
@@ -20,7 +24,18 @@ template <typename... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 bool ParseValue(const TextField& field, const std::string& text, Settings* settings) {
+  if (text.empty()) return false;
   settings->*field.member = text;
+  return true;
+}
+
+bool ParseValue(const NamesField& field, const std::string& text, Settings* settings) {
+  std::vector<std::string> names;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    names.emplace_back(absl::StripAsciiWhitespace(part));
+    if (names.back().empty()) return false;
+  }
+  settings->*field.member = std::move(names);
   return true;
 }
 
@@ -33,10 +48,18 @@ bool ParseValue(const ChoiceField& field, const std::string& text, Settings* set
   return false;
 }
 
-bool ParseValue(const IntField& field, const std::string& text, Settings* settings) {
+std::optional<int64_t> ParseInteger(IntField::Unit unit, const std::string& text) {
+  if (unit == IntField::Unit::kCount) return ParseCount(text);
+  if (unit == IntField::Unit::kBytes) return ParseBytes(text);
   int64_t value = 0;
-  if (!absl::SimpleAtoi(text, &value) || value < field.min || value > field.max) return false;
-  settings->*field.member = value;
+  if (!absl::SimpleAtoi(text, &value)) return std::nullopt;
+  return value;
+}
+
+bool ParseValue(const IntField& field, const std::string& text, Settings* settings) {
+  const std::optional<int64_t> value = ParseInteger(field.unit, text);
+  if (!value.has_value() || *value < field.min || *value > field.max) return false;
+  settings->*field.member = *value;
   return true;
 }
 
@@ -59,9 +82,21 @@ bool ParseValue(const RealField& field, const std::string& text, Settings* setti
 }
 
 bool ParseValue(const SwitchField& field, const std::string& text, Settings* settings) {
-  if (text != "true" && text != "false") return false;
-  settings->*field.member = text == "true";
+  const std::string word = absl::AsciiStrToLower(text);  // Python writes True
+  const bool on = word == "true" || word == "1";
+  if (!on && word != "false" && word != "0") return false;
+  settings->*field.member = on;
   return true;
+}
+
+std::string IntRange(const IntField& field) {
+  if (field.min == field.max) return absl::StrCat(field.min, " only");
+  std::string range = field.max == std::numeric_limits<int64_t>::max()
+                          ? absl::StrCat(field.min, " or more")
+                          : absl::StrCat(field.min, " .. ", field.max);
+  if (field.unit == IntField::Unit::kCount) return absl::StrCat(range, ", such as 500 or 32k");
+  if (field.unit == IntField::Unit::kBytes) return absl::StrCat(range, ", such as 512M or 1.5G");
+  return range;
 }
 
 }  // namespace
@@ -70,15 +105,17 @@ std::string JsonKey(const Setting& setting) {
   return absl::StrReplaceAll(setting.name, {{"-", "_"}});
 }
 
+std::string EnvironmentName(const Setting& setting) {
+  return absl::StrCat("QUIRE_", absl::AsciiStrToUpper(JsonKey(setting)));
+}
+
 std::string AllowedValues(const Setting& setting) {
   return std::visit(
       Overloaded{
           [](const TextField&) { return std::string(); },
+          [](const NamesField&) { return std::string("names separated by commas"); },
           [](const ChoiceField& field) { return absl::StrJoin(field.choices, " | "); },
-          [](const IntField& field) {
-            return field.min == field.max ? absl::StrCat(field.min, " only")
-                                          : absl::StrCat(field.min, " .. ", field.max);
-          },
+          [](const IntField& field) { return IntRange(field); },
           [](const IntChoiceField& field) { return absl::StrJoin(field.choices, " | "); },
           [](const RealField& field) { return absl::StrCat(field.min, " .. ", field.max); },
           [](const SwitchField&) { return std::string("true | false"); },
@@ -89,13 +126,20 @@ std::string AllowedValues(const Setting& setting) {
 std::string DefaultValue(const Setting& setting) {
   if (!setting.default_meaning.empty()) return setting.default_meaning;
   static const Settings defaults;
-  return std::visit(Overloaded{
-                        [](const SwitchField& field) {
-                          return std::string(defaults.*field.member ? "true" : "false");
-                        },
-                        [](const auto& field) { return absl::StrCat(defaults.*field.member); },
-                    },
-                    setting.field);
+  return std::visit(
+      Overloaded{
+          [](const NamesField& field) { return absl::StrJoin(defaults.*field.member, ","); },
+          [](const SwitchField& field) {
+            return std::string(defaults.*field.member ? "true" : "false");
+          },
+          [](const auto& field) { return absl::StrCat(defaults.*field.member); },
+      },
+      setting.field);
+}
+
+std::string Shortened(const std::string& text) {
+  constexpr size_t kMaxShown = 100;
+  return text.size() <= kMaxShown ? text : absl::StrCat(text.substr(0, kMaxShown), "...");
 }
 
 absl::Status SetFromText(const Setting& setting, const std::string& shown_name,
@@ -103,23 +147,13 @@ absl::Status SetFromText(const Setting& setting, const std::string& shown_name,
   const bool ok = std::visit([&](const auto& field) { return ParseValue(field, text, settings); },
                              setting.field);
   if (ok) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      shown_name, ": \"", text, "\" is not allowed; allowed is ", AllowedValues(setting)));
-}
-
-std::string SettingsMarkdown() {
-  std::string out =
-      "| flag | JSON key | values | default | meaning |\n| --- | --- | --- | --- | --- |\n";
-  for (const Setting& setting : SettingTable()) {
-    const std::string flag = setting.is_switch()
-                                 ? absl::StrCat("`--", setting.name, "`, `--no-", setting.name, "`")
-                                 : absl::StrCat("`--", setting.name, "`");
-    const std::string values = AllowedValues(setting);
-    absl::StrAppend(&out, "| ", flag, " | `", JsonKey(setting), "` | ",
-                    absl::StrReplaceAll(values.empty() ? "text" : values, {{"|", "\\|"}}), " | ",
-                    DefaultValue(setting), " | ", setting.help, " |\n");
+  if (text.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        shown_name, ": must not be empty; leave it out for the default: ", DefaultValue(setting)));
   }
-  return out;
+  return absl::InvalidArgumentError(absl::StrCat(shown_name, ": \"", Shortened(text),
+                                                 "\" is not allowed; allowed is ",
+                                                 AllowedValues(setting)));
 }
 
 }  // namespace quire

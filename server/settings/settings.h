@@ -1,9 +1,11 @@
-// Settings: everything quire-server can be told, with its defaults. Flags, configuration keys, help
-// and README all come from the declarations in setting_table.cc. Plain values, fixed after parsing.
+// Settings: everything quire-server can be told, with its defaults. Flags, environment variables,
+// configuration keys, help and docs/settings.md all come from the declarations in setting_table.cc.
+// Plain values, fixed after parsing.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/engine_config.h"
 
@@ -11,15 +13,17 @@ namespace quire {
 
 struct Settings {
   // Model.
-  std::string model;              // empty: the bundled model
-  std::string served_model_name;  // empty: `model` as given
+  std::string model;                           // empty: the bundled model
+  std::string revision;                        // of a model by name; empty: main
+  std::string download_dir;                    // empty: the Hugging Face cache
+  std::vector<std::string> served_model_name;  // the first is reported; empty: `model` as given
   std::string load_format = "auto";
   std::string dtype = "auto";
   int64_t max_model_len = 0;  // 0: the model's own
   std::string generation_config = "auto";
   std::string chat_template;  // file; empty: the model's own
   bool skip_tokenizer_init = false;
-  int64_t seed = 0;
+  int64_t seed = -1;  // -1: dummy weights from 0, requests by chance
 
   // Device and memory.
   std::string device = "auto";
@@ -53,8 +57,11 @@ struct Settings {
   std::string log_level = "info";
 };
 
-// What the engine is told. `model_folder` replaces an empty `settings.model`; a device of "auto"
-// becomes the GPU where this build and machine have one, else the CPU.
+// The device that serves: "auto" becomes the GPU where this build and machine have one, else the
+// CPU.
+DeviceKind ServingDevice(const Settings& settings);
+
+// What the engine is told. `model_folder` replaces an empty `settings.model`.
 EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_folder);
 
 }  // namespace quire

@@ -3,7 +3,9 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kernels/base/status_macros.h"
+#include "server/settings/foreign_flags.h"
 #include "server/settings/setting_table.h"
 #include "server/settings/settings_parser.h"
 
@@ -19,16 +21,27 @@ const Setting* FindByJsonKey(const std::string& key) {
 }
 
 absl::Status UnknownKey(const std::string& key) {
+  const std::string advice = ForeignFlagAdvice(absl::StrCat("--", key));
+  if (!advice.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("configuration key \"", key, "\": ", advice));
+  }
   std::vector<std::string> known;
   for (const Setting& setting : SettingTable()) known.push_back(JsonKey(setting));
   const std::string nearest = NearestName(key, known);
   return absl::InvalidArgumentError(
-      absl::StrCat("configuration: unknown key \"", key, "\"",
+      absl::StrCat("configuration: unknown key \"", Shortened(key), "\"",
                    nearest.empty() ? "; --help lists the settings"
                                    : absl::StrCat("; did you mean \"", nearest, "\"?")));
 }
 
+bool IsListOfTexts(const nlohmann::json& value) {
+  return value.is_array() && !value.empty() &&
+         std::all_of(value.begin(), value.end(), [](const auto& one) { return one.is_string(); });
+}
+
 bool TypeFits(const Setting& setting, const nlohmann::json& value) {
+  if (setting.is_names()) return value.is_string() || IsListOfTexts(value);
+  if (setting.has_unit() && value.is_string()) return true;  // "4G"
   if (std::holds_alternative<IntField>(setting.field) ||
       std::holds_alternative<IntChoiceField>(setting.field)) {
     return value.is_number_integer();
@@ -38,20 +51,28 @@ bool TypeFits(const Setting& setting, const nlohmann::json& value) {
   return value.is_string();
 }
 
-absl::Status ApplyValue(const std::string& key, const nlohmann::json& value, Settings* settings) {
+// As the command line would spell it.
+std::string ToText(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!IsListOfTexts(value)) return value.dump();
+  return absl::StrJoin(value.get<std::vector<std::string>>(), ",");
+}
+
+absl::Status ApplyValue(const std::string& key, const nlohmann::json& value, CommandLine* result) {
   const Setting* setting = FindByJsonKey(key);
   if (setting == nullptr) return UnknownKey(key);
-  // Numbers and booleans print as the command line would spell them; strings lose their quotes.
-  std::string text = value.dump();
-  if (value.is_string()) text = value.get<std::string>();
   const std::string shown_name = absl::StrCat("configuration key \"", key, "\"");
   if (!TypeFits(*setting, value)) {
     const std::string allowed = AllowedValues(*setting);
-    return absl::InvalidArgumentError(absl::StrCat(shown_name, ": ", value.dump(),
+    return absl::InvalidArgumentError(absl::StrCat(shown_name, ": ", Shortened(value.dump()),
                                                    " has the wrong type; allowed is ",
-                                                   allowed.empty() ? "a string" : allowed));
+                                                   setting->is_names() ? "a list of strings"
+                                                   : allowed.empty()   ? "a string"
+                                                                       : allowed));
   }
-  return SetFromText(*setting, shown_name, text, settings);
+  RETURN_IF_ERROR(SetFromText(*setting, shown_name, ToText(value), &result->settings));
+  result->places[setting->name] = shown_name;
+  return absl::OkStatus();
 }
 
 size_t EditDistance(const std::string& a, const std::string& b) {
@@ -71,14 +92,14 @@ size_t EditDistance(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-absl::Status ApplyJson(const std::string& json_text, Settings* settings) {
+absl::Status ApplyJson(const std::string& json_text, CommandLine* result) {
   const nlohmann::json json = nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(
         "configuration: not a JSON object; expected {\"max_model_len\": 4096, ...}");
   }
   for (const auto& [key, value] : json.items()) {
-    RETURN_IF_ERROR(ApplyValue(key, value, settings));
+    RETURN_IF_ERROR(ApplyValue(key, value, result));
   }
   return absl::OkStatus();
 }

@@ -1,12 +1,16 @@
 #include "server/settings/settings_parser.h"
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
-#include <sstream>
+#include <optional>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "server/settings/foreign_flags.h"
 #include "server/settings/setting_table.h"
 #include "server/version.h"
 
@@ -14,50 +18,26 @@ namespace quire {
 
 namespace {
 
-// What the command line may say; CLI11 keeps what it did say.
-struct Declared {
-  std::vector<std::pair<const Setting*, CLI::Option*>> settings;
-  std::string config_file;
-  bool print_table = false;
-};
+constexpr char kConfigVariable[] = "QUIRE_CONFIG";
+constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 
-std::string HelpLine(const Setting& setting) {
-  const std::string values = AllowedValues(setting);
-  std::string line = absl::StrCat(setting.help, " Default: ", DefaultValue(setting), ".");
-  if (setting.is_switch()) return absl::StrCat(line, " --no-", setting.name, " turns it off.");
-  return values.empty() ? line : absl::StrCat(line, " Allowed: ", values, ".");
+bool IsFlag(const std::string& argument) { return argument.size() > 1 && argument[0] == '-'; }
+
+// "-1" and "-.5" are values.
+bool IsNumber(const std::string& text) {
+  double number = 0;
+  return absl::SimpleAtod(text, &number);
 }
 
-void Declare(CLI::App& app, Declared& declared) {
-  app.set_help_flag("--help,-h", "Print this help and exit.");
-  app.set_version_flag("--version", absl::StrCat("quire-server ", kVersion));
-  app.allow_extras();
-  app.add_option("--config", declared.config_file,
-                 "JSON file with these settings, underscores in place of dashes; flags win.")
-      ->take_last();
-  app.add_flag("--print-settings-table", declared.print_table,
-               "Print the settings as a Markdown table and exit.");
-  for (const Setting& setting : SettingTable()) {
-    const std::string flag = absl::StrCat("--", setting.name);
-    CLI::Option* option = setting.is_switch()
-                              ? app.add_flag(absl::StrCat(flag, ",!--no-", setting.name))
-                              : app.add_option(flag);
-    option->group(setting.group)->description(HelpLine(setting))->type_name("")->take_last();
-    declared.settings.emplace_back(&setting, option);
-  }
-}
-
-absl::Status UnknownArgument(const std::string& argument) {
-  if (!absl::StartsWith(argument, "--")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unexpected argument \"", argument, "\"; settings begin with --"));
+absl::Status UnknownFlag(const std::string& flag) {
+  if (const std::string advice = ForeignFlagAdvice(flag); !advice.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", advice));
   }
   std::vector<std::string> known = {"--config", "--help", "--version"};
   for (const Setting& setting : SettingTable()) {
-    known.push_back(absl::StrCat("--", setting.name));
+    known.push_back(setting.flag());
     if (setting.is_switch()) known.push_back(absl::StrCat("--no-", setting.name));
   }
-  const std::string flag = argument.substr(0, argument.find('='));
   const std::string nearest = NearestName(flag, known);
   return absl::InvalidArgumentError(
       absl::StrCat("unknown flag ", flag,
@@ -65,18 +45,170 @@ absl::Status UnknownArgument(const std::string& argument) {
                                    : absl::StrCat("; did you mean ", nearest, "?")));
 }
 
-absl::Status ApplyFile(const std::string& path, Settings* settings) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file.good()) {
-    return absl::InvalidArgumentError(absl::StrCat("--config: cannot read \"", path, "\""));
+// Takes a command line apart, from the front; values are not looked at.
+class ArgumentReader {
+ public:
+  explicit ArgumentReader(const std::vector<std::string>& args) : args_(args) {}
+
+  absl::Status Read() {
+    while (next_ < args_.size()) {
+      const std::string& argument = args_[next_++];
+      if (argument == "--") continue;
+      if (!IsFlag(argument)) {
+        positional_.push_back(argument);
+        continue;
+      }
+      const size_t end = argument.find('=');
+      std::optional<std::string> value;
+      if (end != std::string::npos) value = argument.substr(end + 1);
+      RETURN_IF_ERROR(ReadFlag(argument.substr(0, end), std::move(value)));
+      if (!output_.empty()) break;  // --help and its like win over what is wrong elsewhere
+    }
+    return absl::OkStatus();
   }
-  return ApplyJson(text.str(), settings);
+
+  const std::vector<std::pair<const Setting*, std::string>>& values() const { return values_; }
+  const std::vector<std::string>& positional() const { return positional_; }
+  const std::optional<std::string>& config() const { return config_; }
+  const std::string& output() const { return output_; }
+
+ private:
+  absl::Status ReadFlag(const std::string& flag, std::optional<std::string> value) {
+    if (flag == "--help" || flag == "-h") output_ = HelpText();
+    if (flag == "--version") output_ = absl::StrCat("quire-server ", kVersion, "\n");
+    if (flag == "--print-settings-table") output_ = SettingsMarkdown();
+    if (!output_.empty()) return absl::OkStatus();
+    if (flag == "--config") {
+      ASSIGN_OR_RETURN(config_, TakeValue(flag, "a JSON file", std::move(value)));
+      return absl::OkStatus();
+    }
+    for (const Setting& setting : SettingTable()) {
+      if (flag == setting.flag()) return ReadSetting(setting, std::move(value));
+      if (!setting.is_switch() || flag != absl::StrCat("--no-", setting.name)) continue;
+      if (value.has_value()) return SwitchWithValue(setting, *value);
+      return ReadSwitch(setting, "false");
+    }
+    return UnknownFlag(flag);
+  }
+
+  absl::Status ReadSetting(const Setting& setting, std::optional<std::string> value) {
+    if (setting.is_switch() && value.has_value()) {
+      values_.emplace_back(&setting, *std::move(value));
+      return absl::OkStatus();
+    }
+    if (setting.is_switch()) return ReadSwitch(setting, "true");
+    const std::string allowed = AllowedValues(setting);
+    ASSIGN_OR_RETURN(
+        std::string text,
+        TakeValue(setting.flag(), allowed.empty() ? "a text" : allowed, std::move(value)));
+    if (setting.is_names()) {  // as many as follow, and from each time the flag is given
+      while (next_ < args_.size() && !IsFlag(args_[next_])) {
+        absl::StrAppend(&text, ",", args_[next_++]);
+      }
+      for (auto& [earlier, names] : values_) {
+        if (earlier != &setting) continue;
+        absl::StrAppend(&names, ",", text);
+        return absl::OkStatus();
+      }
+    }
+    values_.emplace_back(&setting, std::move(text));
+    return absl::OkStatus();
+  }
+
+  // What follows a switch would be taken for the model.
+  absl::Status ReadSwitch(const Setting& setting, const char* text) {
+    for (const char* word : {"true", "false", "1", "0"}) {
+      if (next_ >= args_.size() || absl::AsciiStrToLower(args_[next_]) != word) continue;
+      return SwitchWithValue(setting, args_[next_]);
+    }
+    values_.emplace_back(&setting, text);
+    return absl::OkStatus();
+  }
+
+  static absl::Status SwitchWithValue(const Setting& setting, const std::string& value) {
+    return absl::InvalidArgumentError(absl::StrCat(setting.flag(), ": \"", value,
+                                                   "\" must not follow; write ", setting.flag(),
+                                                   " or --no-", setting.name));
+  }
+
+  absl::StatusOr<std::string> TakeValue(const std::string& flag, const std::string& allowed,
+                                        std::optional<std::string> value) {
+    if (value.has_value()) return *std::move(value);
+    if (next_ < args_.size() && (!IsFlag(args_[next_]) || IsNumber(args_[next_]))) {
+      return args_[next_++];
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, ": a value must follow; allowed is ", allowed));
+  }
+
+  const std::vector<std::string>& args_;
+  size_t next_ = 0;
+  std::vector<std::pair<const Setting*, std::string>> values_;  // in order
+  std::vector<std::string> positional_;
+  std::optional<std::string> config_;
+  std::string output_;
+};
+
+absl::Status ApplyFlags(const ArgumentReader& reader, CommandLine* result) {
+  for (const auto& [setting, text] : reader.values()) {
+    RETURN_IF_ERROR(SetFromText(*setting, setting->flag(), text, &result->settings));
+    result->places[setting->name] = setting->flag();
+  }
+  return absl::OkStatus();
+}
+
+// The argument without a flag: the model.
+absl::Status ApplyPositional(const ArgumentReader& reader, CommandLine* result) {
+  const std::vector<std::string>& words = reader.positional();
+  if (words.empty()) return absl::OkStatus();
+  if (words.front() == "serve") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "leave out \"serve\": quire-server ", words.size() > 1 ? words[1] : std::string("MODEL"),
+        " serves (a folder of that name is ./serve)"));
+  }
+  if (words.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", words[1],
+                                                   "\"; the only argument without a flag is ",
+                                                   "the model, here \"", words[0], "\""));
+  }
+  const Setting& model = *FindSetting("model");
+  const auto given = std::find_if(reader.values().begin(), reader.values().end(),
+                                  [&model](const auto& value) { return value.first == &model; });
+  if (given != reader.values().end() && result->settings.model != words.front()) {
+    return absl::InvalidArgumentError(absl::StrCat("two models are given, \"", words.front(),
+                                                   "\" and --model ", result->settings.model,
+                                                   "; leave one out"));
+  }
+  RETURN_IF_ERROR(SetFromText(model, model.flag(), words.front(), &result->settings));
+  result->places[model.name] = model.flag();
+  return absl::OkStatus();
+}
+
+// `place` is --config or its variable.
+absl::Status ApplyFile(const std::string& place, const std::string& path, CommandLine* result) {
+  if (path.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, ": must not be empty; name a JSON file or leave it out"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMaxConfigBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (!file.is_open() || file.bad() || (text.empty() && !file.eof())) {
+    return absl::InvalidArgumentError(absl::StrCat(place, ": cannot read \"", path, "\""));
+  }
+  if (text.size() > kMaxConfigBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, ": \"", path, "\" is larger than 1 MiB; name a JSON file of settings"));
+  }
+  absl::Status status = ApplyJson(text, result);
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(absl::StrCat(place, " ", path, ": ", status.message()));
 }
 
 // What single ranges cannot say.
-absl::Status CheckTogether(const Settings& settings) {
+absl::Status CheckTogether(const CommandLine& result) {
+  const Settings& settings = result.settings;
   if (settings.max_num_batched_tokens != 0 &&
       settings.max_num_batched_tokens < settings.max_num_seqs) {
     return absl::InvalidArgumentError(
@@ -84,41 +216,69 @@ absl::Status CheckTogether(const Settings& settings) {
                      " is less than --max-num-seqs ", settings.max_num_seqs,
                      "; a step must have room for one token of each sequence"));
   }
+  if (settings.skip_tokenizer_init && !settings.chat_template.empty()) {
+    return absl::InvalidArgumentError(
+        "--chat-template: has no effect with --skip-tokenizer-init, which refuses messages; leave "
+        "one of them out");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyConfig(const ArgumentReader& reader, const std::vector<std::string>& environment,
+                         CommandLine* result) {
+  if (reader.config().has_value()) return ApplyFile("--config", *reader.config(), result);
+  const std::string prefix = absl::StrCat(kConfigVariable, "=");
+  for (const std::string& variable : environment) {
+    if (!absl::StartsWith(variable, prefix)) continue;
+    return ApplyFile(kConfigVariable, variable.substr(prefix.size()), result);
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& args) {
-  CLI::App app("quire-server: serves a large language model over gRPC.", "quire-server");
-  Declared declared;
-  Declare(app, declared);
+absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& args,
+                                             const std::vector<std::string>& environment) {
+  ArgumentReader reader(args);
+  RETURN_IF_ERROR(reader.Read());
   CommandLine result;
-  try {  // CLI11 reports by exceptions; none leaves this function
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
-  } catch (const CLI::CallForHelp&) {
-    result.print_and_exit = app.help();
-    return result;
-  } catch (const CLI::CallForVersion&) {
-    result.print_and_exit = absl::StrCat("quire-server ", kVersion, "\n");
-    return result;
-  } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(error.what());
+  result.print_and_exit = reader.output();
+  if (!result.print_and_exit.empty()) return result;
+  RETURN_IF_ERROR(ApplyConfig(reader, environment, &result));
+  RETURN_IF_ERROR(ApplyEnvironment(environment, &result));
+  RETURN_IF_ERROR(ApplyFlags(reader, &result));
+  RETURN_IF_ERROR(ApplyPositional(reader, &result));
+  const absl::Status together = CheckTogether(result);
+  if (!together.ok()) {
+    return absl::InvalidArgumentError(WithPlaces(result, std::string(together.message())));
   }
-  if (!app.remaining().empty()) return UnknownArgument(app.remaining().front());
-  if (declared.print_table) {
-    result.print_and_exit = SettingsMarkdown();
-    return result;
+  return result;
+}
+
+absl::Status CheckDevice(const CommandLine& command_line, DeviceKind device) {
+  for (const auto& [name, place] : command_line.places) {
+    const Setting& setting = *FindSetting(name);
+    if (!setting.only_on.has_value() || *setting.only_on == device) continue;
+    const bool for_gpu = *setting.only_on == DeviceKind::kCuda;
+    return absl::InvalidArgumentError(absl::StrCat(
+        place, ": has an effect on ", for_gpu ? "a GPU" : "the CPU", " only, and the model runs ",
+        for_gpu ? "on the CPU" : "on a GPU", "; leave it out",
+        setting.instead.empty() ? "" : absl::StrCat(": ", setting.instead)));
   }
-  if (!declared.config_file.empty()) {
-    RETURN_IF_ERROR(ApplyFile(declared.config_file, &result.settings));
+  return absl::OkStatus();
+}
+
+std::string WithPlaces(const CommandLine& command_line, const std::string& sentence) {
+  std::string result = sentence;
+  for (const auto& [name, place] : command_line.places) {
+    const std::string flag = absl::StrCat("--", name);
+    const size_t at = sentence.find(flag);
+    if (place == flag || at == std::string::npos) continue;
+    const size_t end = at + flag.size();
+    const bool is_longer =
+        end < sentence.size() && (sentence[end] == '-' || absl::ascii_isalnum(sentence[end]));
+    if (!is_longer) absl::StrAppend(&result, " (", flag, " comes from ", place, ")");
   }
-  for (const auto& [setting, option] : declared.settings) {
-    if (option->count() == 0) continue;
-    RETURN_IF_ERROR(SetFromText(*setting, absl::StrCat("--", setting->name),
-                                option->results().back(), &result.settings));
-  }
-  RETURN_IF_ERROR(CheckTogether(result.settings));
   return result;
 }
 

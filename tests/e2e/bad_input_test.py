@@ -8,8 +8,9 @@ import socket
 import subprocess
 import tempfile
 import unittest
+from unittest import mock
 
-from harness import (ROOT, SERVER, ServerTestCase, chat_request, free_port, grpc, ids_request, main,
+from harness import (ROOT, SERVER, Server, ServerTestCase, chat_request, free_port, grpc, ids_request, main,
                      pb)
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -100,10 +101,12 @@ class BadStartTest(unittest.TestCase):
     def check(self, code, fragment, *flags, env=None):
         port = () if "--port" in flags else ("--port", str(free_port()))
         result = subprocess.run([SERVER, "--host", "127.0.0.1", *port, *flags],
-                                capture_output=True, text=True, timeout=60, check=False, env=env)
+                                capture_output=True, text=True, timeout=60, check=False,
+                                env=None if env is None else {**os.environ, **env})
         self.assertEqual(result.returncode, code, result.stderr)
-        last = result.stderr.strip().splitlines()[-1]
-        self.assertIn(fragment, last)
+        lines = [line for line in result.stderr.splitlines() if line.startswith("quire-server: ")]
+        self.assertEqual(len(lines), 1, result.stderr)
+        self.assertIn(fragment, lines[0])
 
     def copy_of_demo(self):
         folder = self.folder / "model"
@@ -121,6 +124,40 @@ class BadStartTest(unittest.TestCase):
         self.check(64, "dtype", "--dtype", "int3")
         self.check(64, "block", "--block-size", "17")
         self.check(64, "port", "--port", "70000")
+        self.check(64, "4X", "--kv-cache-memory-bytes", "4X")
+        self.check(64, "a value must follow", "--max-num-seqs")
+        self.check(64, "leave out \"serve\"", "serve", "org/name")
+        self.check(64, "two models", "org/name", "--model", "other")
+        self.check(64, "the bundled model", "--model", "")
+
+    def test_environment(self):
+        self.check(64, "QUIRE_MAX_NUM_SEQS", env={"QUIRE_MAX_NUM_SEQS": "0"})
+        self.check(64, "QUIRE_MODEL: must not be empty", env={"QUIRE_MODEL": ""})
+        self.check(64, "missing.json", env={"QUIRE_CONFIG": "/nonexistent/missing.json"})
+        self.check(64, "comes from QUIRE_MAX_MODEL_LEN", env={"QUIRE_MAX_MODEL_LEN": "1M"})
+        self.check(64, "--max-num-seqs", "--max-num-seqs", "0", env={"QUIRE_MAX_NUM_SEQ": "1"})
+
+    def test_flags_of_other_servers(self):
+        self.check(64, "--api-key: not supported yet", "--api-key", "secret")
+        self.check(64, "-ngl: use --device", "-ngl", "99")
+        self.check(64, "-hf: use --model", "-hf", "org/name")
+        self.check(64, "--trust-remote-code: not needed", "org/name", "--trust-remote-code")
+
+    def test_values_that_the_model_or_the_device_shows(self):
+        self.check(64, "--max-model-len: 4097", "--max-model-len", "4097")
+        self.check(64, "--attention-backend", "--device", "cpu", "--attention-backend", "trtllm")
+        self.check(64, "--max-num-batched-tokens", "--max-num-batched-tokens", "8",
+                   "--max-num-seqs", "16")
+        self.check(64, "no.jinja", "--chat-template", "/nonexistent/no.jinja")
+        self.check(64, "is a folder", "--chat-template", str(self.folder))
+        self.check(64, "not a chat template", "--chat-template", str(ROOT / "configs/demo/README.md"))
+        self.check(64, "--chat-template", "--skip-tokenizer-init", "--chat-template", "x")
+
+    def test_settings_without_effect_on_the_device(self):
+        self.check(64, "--kv-cache-memory-bytes", "--device", "cpu", "--gpu-memory-utilization", "0.5")
+        self.check(64, "--enforce-eager", "--device", "cpu", "--enforce-eager")
+        self.check(64, "QUIRE_AUTOTUNE", "--device", "cpu", env={"QUIRE_AUTOTUNE": "false"})
+        self.check(64, '"cpu_isa"', "--device", "cuda", "--config", self.config({"cpu_isa": "avx2"}))
 
     def test_configuration_file(self):
         self.check(64, "max_num_seqs", "--config", self.config({"max_num_sequences": 4}))
@@ -128,6 +165,9 @@ class BadStartTest(unittest.TestCase):
         self.check(64, "max_num_seqs", "--config", self.config({"max_num_seqs": "four"}))
         self.check(64, "JSON", "--config", self.config("{broken"))
         self.check(64, "missing.json", "--config", "/nonexistent/missing.json")
+        self.check(64, "1 MiB", "--config", "/dev/zero")
+        self.check(64, "cannot read", "--config", str(self.folder))
+        self.check(64, "1.5X", "--config", self.config({"kv_cache_memory_bytes": "1.5X"}))
 
     def test_model_folder(self):
         self.check(66, "/nonexistent/model", "--model", "/nonexistent/model")
@@ -153,15 +193,52 @@ class BadStartTest(unittest.TestCase):
         self.check(66, "tokenizer.json", "--model", str(folder))
 
     def test_machine(self):
-        no_gpu = dict(os.environ, CUDA_VISIBLE_DEVICES="-1")
-        self.check(69, "--device", "--device", "cuda", env=no_gpu)
-        self.check(69, "--max-model-len", "--kv-cache-memory-bytes", "1000")
+        self.check(69, "--device", "--device", "cuda", env={"CUDA_VISIBLE_DEVICES": "-1"})
+        self.check(69, "--kv-cache-memory-bytes 16777216", "--kv-cache-memory-bytes", "1000")
+        self.check(69, "use --max-model-len 16 or less", "--kv-cache-memory-bytes", "100k")
+        self.check(69, "or less", "--kv-cache-memory-bytes", "1000G")
 
     def test_port_in_use(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             self.check(69, "port", "--port", str(taken.getsockname()[1]))
+
+
+class GoodStartTest(unittest.TestCase):
+    """Settings from several places at once, as a user would give them."""
+
+    def test_names_environment_and_positional_model(self):
+        with tempfile.TemporaryDirectory(prefix="quire_good_start_") as folder:
+            config = pathlib.Path(folder) / "config.json"
+            config.write_text(json.dumps({"max_model_len": "1k", "max_num_seqs": 3,
+                                          "kv_cache_memory_bytes": "64M", "device": "cpu"}))
+            env = {"QUIRE_CONFIG": str(config), "QUIRE_MAX_MODEL_LEN": "2K", "QUIRE_PROT": "1",
+                   "QUIRE_PORT": "tcp://10.0.0.1:8000"}
+            with mock.patch.dict(os.environ, env), \
+                    Server(str(ROOT / "configs/demo"), "--served-model-name", "first", "second") as server:
+                model = server.inference.GetModel(pb.GetModelRequest())
+                self.assertEqual((model.name, list(model.aliases)), ("first", ["second"]))
+                self.assertEqual(model.max_model_len, 2048)  # the variable wins over the file
+                for name in ("", "first", "second"):
+                    request = ids_request([1, 2], max_tokens=1)
+                    request.model = name
+                    server.inference.GenerateOnce(request)
+                output = server.output()
+            self.assertIn("did you mean QUIRE_PORT?", output)
+            self.assertIn("link to a service", output)
+            self.assertIn("settings from the environment: QUIRE_MAX_MODEL_LEN\n", output)
+
+    def test_a_seed_makes_the_server_repeat_itself(self):
+        def tokens(*flags):
+            request = ids_request([1, 2], max_tokens=20)
+            request.sampling.temperature = 2.0
+            with Server(*flags) as server:
+                return [tuple(server.inference.GenerateOnce(request).choices[0].token_ids) for _ in range(3)]
+        first = tokens("--seed", "7")
+        self.assertEqual(tokens("--seed", "7"), first)
+        self.assertEqual(len(set(first)), 3)
+        self.assertNotEqual(tokens(), tokens())
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ class ShortageTest(unittest.TestCase):
     @unittest.skipUnless(FAULTY_SERVER.exists(), f"{FAULTY_SERVER} is not built")
     def test_every_allocation_that_fails_at_start_is_told_with_the_ledger(self):
         for n, advice in ((0, "serve a smaller one"), (3, "--max-num-batched-tokens"),
-                          (9, "--gpu-memory-utilization")):
+                          (9, "--max-num-seqs")):
             with self.subTest(n=n):
                 code, output = self.start(program=[FAULTY_SERVER, "shortage", str(n)])
                 self.check_shortage(code, output, "injected shortage", advice, "free")
@@ -161,7 +161,7 @@ class ShortageTest(unittest.TestCase):
     def test_a_cache_too_small_for_one_sequence(self):
         code, output = self.start("--kv-cache-memory-bytes", "100000")
         self.check_shortage(code, output, "--max-model-len", "--kv-cache-memory-bytes", "weights",
-                            "activations", "free")
+                            "usable")
 
 
 if __name__ == "__main__":

@@ -159,11 +159,27 @@ class ShutdownTest(unittest.TestCase):
 
     def test_second_signal_ends_at_once(self):
         with Server() as server:
-            stream = server.inference.Generate(long_request(max_tokens=3900))
+            request = long_request(max_tokens=3900)
+            request.sampling.n = 64  # work for longer than a second, on a GPU too
+            request.sampling.temperature = 1
+            streams = [server.inference.Generate(request) for _ in range(8)]
+            next(streams[0])
+            self.begin_drain(server)
+            time.sleep(1.1)  # sooner, it would count as the first one
+            server.signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(timeout=10), 1)
+            self.assertIn("second signal", server.output())
+
+    def test_signals_that_come_together_are_one(self):
+        """Ctrl-C reaches the server from the terminal and again from a script around it."""
+        with Server() as server:
+            stream = server.inference.Generate(long_request(max_tokens=300))
             next(stream)
             self.begin_drain(server)
+            server.signal(signal.SIGINT)
             server.signal(signal.SIGTERM)
-            self.assertNotEqual(server.process.wait(timeout=10), 0)
+            self.assertEqual(sum(len(r.delta.token_ids) for r in stream), 300)
+            self.assertEqual(server.process.wait(timeout=30), 0, server.output())
 
     def test_health_follows_the_server(self):
         with Server() as server:

@@ -252,7 +252,7 @@ class Measurement {
 };
 
 absl::Status Measure(const EngineFlags& flags, int num_rounds, const std::string& peer) {
-  ASSIGN_OR_RETURN(BenchEngineConfig bench, MakeEngineConfig(flags));
+  ASSIGN_OR_RETURN(BenchEngineConfig bench, MakeEngineConfig(flags, nullptr));
   bench.config.device = DeviceKind::kCpu;
   bench.config.max_model_len = 1024;
   // A cache that is soon used everywhere, as a server's is after a while: memory that the system
@@ -276,7 +276,7 @@ absl::Status Measure(const EngineFlags& flags, int num_rounds, const std::string
 
 int Main(int argc, char** argv) {
   CLI::App app("The engine on the CPU beside what bounds it; further flags are quire-server's.");
-  EngineFlags flags = {.shape = "qwen3-0.6b", .command = nullptr};
+  EngineFlags flags = {.shape = "qwen3-0.6b", .weights_seed = std::nullopt, .command = nullptr};
   int num_rounds = 7;
   std::string peer;
   app.add_option("--rounds", num_rounds)->check(CLI::Range(1, 1000))->capture_default_str();

@@ -16,6 +16,9 @@ class DeviceWrapper : public Device {
   absl::StatusOr<DeviceBuffer> Allocate(int64_t size_bytes) override {
     return device_.Allocate(size_bytes);
   }
+  absl::StatusOr<std::unique_ptr<AddressRange>> ReserveAddresses(int64_t size_bytes) override {
+    return device_.ReserveAddresses(size_bytes);
+  }
   absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t size_bytes) override {
     return device_.AllocatePinned(size_bytes);
   }

@@ -125,7 +125,7 @@ TEST(EngineFaultTest, AShortageTellsTheLedgerAndWhatToChange) {
               AllOf(HasSubstr("serve a smaller one"), HasSubstr("memory in MiB: in use before"),
                     Not(HasSubstr("weights "))));
   EXPECT_THAT(error(healthy->num_creations - 1),
-              AllOf(HasSubstr("--gpu-memory-utilization"), HasSubstr("weights "),
+              AllOf(HasSubstr("lower --max-num-batched-tokens"), HasSubstr("weights "),
                     HasSubstr("activations "), HasSubstr("free ")));
 }
 

@@ -50,12 +50,14 @@ INSTANTIATE_TEST_SUITE_P(Steps, EngineTest,
 
 TEST_P(EngineTest, GreedyAnswersHaveTheAskedLengthAndRepeat) {
   auto engine = Open(testing::TinyConfig(folder_));
+  const int num_replays_of_start = *num_replays_;
   const Request request = GreedyRequest(RandomPrompt(20, 1), 24);
   const Answer first = Generate(*engine, request);
   EXPECT_EQ(first.tokens.size(), 24u);
   EXPECT_EQ(first.reason, FinishReason::kLength);
   EXPECT_EQ(Generate(*engine, request).tokens, first.tokens);
-  EXPECT_EQ(*num_replays_, GetParam() == DecodeSteps::kReplayed ? 2 * 23 : 0);
+  EXPECT_EQ(*num_replays_ - num_replays_of_start,
+            GetParam() == DecodeSteps::kReplayed ? 2 * 23 : 0);
   // Not a constant function: another prompt gives another answer.
   EXPECT_NE(Generate(*engine, GreedyRequest(RandomPrompt(20, 2), 24)).tokens, first.tokens);
 }
@@ -303,6 +305,41 @@ TEST_P(EngineTest, ATraceHasEveryStagesTimeInOrder) {
   EXPECT_GE(num_decodes, 15);
 }
 
+// The first step of a process is slow; it belongs to the start, and leaves no trace in the books.
+TEST_P(EngineTest, AWarmUpRunsBeforeServingAndLeavesNothingBehind) {
+  auto engine = Open(testing::TinyConfig(folder_));
+  EXPECT_EQ(*num_replays_ > 0, GetParam() == DecodeSteps::kReplayed);
+  const EngineStatus status = engine->status();
+  EXPECT_EQ(status.num_steps, 0u);
+  EXPECT_EQ(status.scheduler.blocks.num_held, 0);
+  EXPECT_EQ(status.scheduler.blocks.num_cached_free, 0);
+  EXPECT_EQ(status.scheduler.blocks.prefix_queried_tokens, 0);
+  const StartStages& stages = engine->start_stages();
+  EXPECT_TRUE(std::any_of(stages.begin(), stages.end(),
+                          [](const auto& stage) { return stage.first == "warm-up"; }));
+}
+
+TEST_P(EngineTest, AContextThatNobodyAskedForIsLoweredToWhatFits) {
+  EngineConfig config = testing::TinyConfig(folder_);
+  config.kv_cache_bytes = 300 * 2 * 2 * 2 * 16 * 4;  // 300 of the model's 512 tokens
+  const int64_t fits = 288;                          // whole blocks
+  auto engine = Open(config);
+  EXPECT_EQ(engine->model_info().max_model_len, fits);
+  EXPECT_EQ(engine->model_info().num_kv_blocks, fits / 16);
+  EXPECT_EQ(Generate(*engine, GreedyRequest(RandomPrompt(fits - 8, 1), 100)).tokens.size(), 8u);
+  config.max_model_len = 512;
+  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+// What cannot fit ends before a weight is read: the folder has none.
+TEST_P(EngineTest, AShortageIsFoundBeforeWeightsAreRead) {
+  EngineConfig config = testing::TinyConfig(folder_);
+  config.load_format = LoadFormat::kAuto;
+  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kNotFound);
+  config.kv_cache_bytes = 1024;
+  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST_P(EngineTest, OpenNamesWhatIsWrong) {
   EngineConfig config = testing::TinyConfig("/nonexistent/folder");
   EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kNotFound);
@@ -310,16 +347,16 @@ TEST_P(EngineTest, OpenNamesWhatIsWrong) {
   config.kv_cache_bytes = 1024;
   const absl::Status too_small = Engine::Open(config).status();
   EXPECT_EQ(too_small.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_NE(too_small.message().find("--max-model-len"), std::string::npos);
+  EXPECT_NE(too_small.message().find("--kv-cache-memory-bytes"), std::string::npos);
   config = testing::TinyConfig(folder_);
   config.max_num_batched_tokens = 8;
-  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kOutOfRange);
   config = testing::TinyConfig(folder_);
   config.attention_path = AttentionPath::kTrtllm;
-  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kOutOfRange);
   config = testing::TinyConfig(folder_);
   config.max_model_len = 100000;
-  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kOutOfRange);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// The small pure parts of the engine: attention selection, memory planning, the ledger, output
-// rings.
+// The small pure parts of the engine: attention selection, the ledger, output rings.
 
 #include <gtest/gtest.h>
 
@@ -46,7 +45,7 @@ TEST(AttentionSelectorTest, TakesTheFirstPathThatCan) {
 TEST(AttentionSelectorTest, ForcedPathThatCannotIsAnErrorWithTheReason) {
   const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
   EXPECT_EQ(SelectAttentionPath(AttentionPath::kTrtllm, kGeometry, 0, {&native}).status().code(),
-            absl::StatusCode::kInvalidArgument);
+            absl::StatusCode::kOutOfRange);
   const auto reason = [&](auto change_geometry, auto change_path) {
     AttentionGeometry geometry = kGeometry;
     AttentionCapabilities path = native;
@@ -70,31 +69,6 @@ TEST(AttentionSelectorTest, ForcedPathThatCannotIsAnErrorWithTheReason) {
             std::string::npos);
   EXPECT_NE(reason(keep, [](auto& p) { p.min_sm = 100; }).find("90"), std::string::npos);
   EXPECT_NE(reason(keep, [](auto& p) { p.head_dims = {128}; }).find("64"), std::string::npos);
-}
-
-TEST(PlanNumBlocksTest, TakesWhatIsGivenFoundOrLeft) {
-  KvLayout layout;
-  layout.groups = {KvLayerGroup{.sliding_window = 0, .layers = {0, 1}}};
-  layout.num_kv_heads = 2;
-  layout.head_dim = 64;
-  layout.block_size = 16;
-  layout.dtype = DType::kBF16;
-  const int64_t block_bytes = 2 * 2 * 16 * 2 * 64 * 2;
-  ASSERT_EQ(layout.BlockBytes(), block_bytes);
-  const int64_t gib = int64_t{1} << 30;
-  const MemoryInfo memory = {.free_bytes = 6 * gib, .total_bytes = 10 * gib};
-  EngineConfig config;
-  EXPECT_EQ(*PlanNumBlocks(config, layout, 1000, memory), 3 * gib / block_bytes);  // half
-  EXPECT_EQ(*PlanNumBlocks(config, layout, 1000, {.free_bytes = 100 * gib, .total_bytes = 0}),
-            4 * gib / block_bytes);  // at most 4 GiB
-  config.kv_cache_bytes = 100 * block_bytes + 1;
-  EXPECT_EQ(*PlanNumBlocks(config, layout, 1600, memory), 100);
-  EXPECT_EQ(PlanNumBlocks(config, layout, 1601, memory).status().code(),
-            absl::StatusCode::kResourceExhausted);
-  config.kv_cache_bytes = 0;
-  config.device = DeviceKind::kCuda;
-  config.gpu_memory_utilization = 0.9;  // 9 GiB, of which 4 are taken
-  EXPECT_EQ(*PlanNumBlocks(config, layout, 1000, memory), 5 * gib / block_bytes);
 }
 
 SequenceEvent TokenEvent(TokenId token) {

@@ -62,6 +62,10 @@ class FaultyBackend : public Backend {
       if (Fails()) return Shortage();
       return DeviceWrapper::Allocate(size_bytes);
     }
+    absl::StatusOr<std::unique_ptr<AddressRange>> ReserveAddresses(int64_t size_bytes) override {
+      if (Fails()) return Shortage();
+      return DeviceWrapper::ReserveAddresses(size_bytes);
+    }
     absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t size_bytes) override {
       if (Fails()) return Shortage();
       return DeviceWrapper::AllocatePinned(size_bytes);

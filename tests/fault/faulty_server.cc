@@ -1,7 +1,8 @@
 // quire-server on a device that breaks: for tests of how the real program ends.
 //   faulty_server fail|hang|shortage|trap N [quire-server's flags]
-// The N-th wait for a step fails or never returns, or the N-th allocation finds no memory, all on
-// the CPU; or the device that the flags name is a GPU and stops when signal N comes.
+// The N-th wait for a step after the warm-up fails or never returns, or the N-th allocation finds
+// no memory, all on the CPU; or the device that the flags name is a GPU and stops when signal N
+// comes.
 #include <signal.h>
 
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "engine/engine_parts.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "server/run_server.h"
@@ -62,8 +64,8 @@ BackendOpener MakeOpener(const std::string& fault, int n) {
     return [n](const BackendOptions& options) { return OpenAndStopLater(options, n); };
   }
   auto plan = std::make_shared<FaultPlan>();
-  if (fault == "fail") plan->waits_until_failure = n;
-  if (fault == "hang") plan->waits_until_hang = n;
+  if (fault == "fail") plan->waits_until_failure = n + kNumWarmUpSteps;
+  if (fault == "hang") plan->waits_until_hang = n + kNumWarmUpSteps;
   if (fault == "shortage") plan->creations_until_failure = n;
   return [plan](const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
     return std::make_unique<FaultyBackend>(plan);

@@ -17,7 +17,7 @@ namespace {
 
 const PromptEncoder& Encoder() {
   static const PromptEncoder& encoder = *[] {
-    auto loaded = PromptEncoder::Load("configs/demo", "");
+    auto loaded = PromptEncoder::Load("configs/demo", std::nullopt);
     CHECK(loaded.ok()) << loaded.status();
     return loaded->release();
   }();
@@ -26,7 +26,7 @@ const PromptEncoder& Encoder() {
 
 ModelFacts Facts() {
   ModelFacts facts;
-  facts.served_name = "demo";
+  facts.served_names = {"demo"};
   facts.vocab_size = Encoder().tokenizer()->vocab_size();
   facts.max_model_len = 512;
   facts.eos_token_ids = {2047};

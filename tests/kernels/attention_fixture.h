@@ -75,7 +75,20 @@ class AttentionTest : public KernelTest {
     return std::make_unique<EmulatedAmxBackend>(num_threads);
   }
 
+  static AttentionLimits LimitsOf(const PagedBatch& batch) {
+    const AttentionBatch host = batch.HostBatch();
+    return {.max_num_seqs = host.num_seqs,
+            .max_num_tokens = host.num_tokens,
+            .max_blocks_per_seq = batch.max_blocks_per_seq};
+  }
+
   AttentionOutput Run(const PagedBatch& batch) {
+    const auto plan = attention().CreatePlan(batch.geometry, LimitsOf(batch));
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return Run(batch, **plan);
+  }
+
+  AttentionOutput Run(const PagedBatch& batch, AttentionPlan& plan) {
     const AttentionGeometry& geometry = batch.geometry;
     const AttentionBatch host = batch.HostBatch();
     const DeviceBuffer cu_seqlens_q = Upload(batch.cu_seqlens_q);
@@ -102,12 +115,8 @@ class AttentionTest : public KernelTest {
     view.k = k.buffer.data();
     view.v = v.buffer.data();
 
-    auto plan = attention().CreatePlan(geometry, {.max_num_seqs = host.num_seqs,
-                                                  .max_num_tokens = num_tokens,
-                                                  .max_blocks_per_seq = batch.max_blocks_per_seq});
-    EXPECT_TRUE(plan.ok()) << plan.status();
-    attention().Plan(stream(), **plan, device);
-    attention().Run(stream(), **plan,
+    attention().Plan(stream(), plan, device);
+    attention().Run(stream(), plan,
                     {.q = q.tensor, .kv_cache = view, .out = out.tensor, .lse = lse.as<float>()});
     return {DownloadTensor(out.tensor),
             Download<float>(lse.data(), num_tokens * geometry.num_q_heads)};

@@ -46,7 +46,7 @@ NativePlan BuildPlan(const AttentionGeometry& geometry, const Metadata& metadata
                   {.max_num_seqs = metadata.batch.num_seqs,
                    .max_num_tokens = metadata.batch.num_tokens,
                    .max_blocks_per_seq = 1},
-                  num_threads, Isa::kGeneric);
+                  std::make_shared<PlanWorkspace>(num_threads, geometry.head_dim), Isa::kGeneric);
   plan.Build(metadata.batch);
   return plan;
 }

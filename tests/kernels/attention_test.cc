@@ -245,6 +245,28 @@ TEST_P(AttentionReferenceTest, GoldenExample) {
   }
 }
 
+// Layer groups' plans share memory; what one run leaves there must not reach the next.
+TEST_P(AttentionReferenceTest, PlansMadeTogetherComputeWhatEachWouldAlone) {
+  std::vector<PagedBatch> batches;
+  for (const int64_t window : {0, 700, 40}) {
+    AttentionGeometry geometry = Geometry(8, 2, 128, DType::kBF16);
+    geometry.sliding_window = window;
+    batches.push_back(
+        MakePagedBatch(geometry, {{1, 3000}, {1, 17}, {64, 2000}}, KvOrder::kHnd, 21, 22));
+  }
+  std::vector<AttentionGeometry> geometries;
+  for (const PagedBatch& batch : batches) geometries.push_back(batch.geometry);
+  const auto plans = attention().CreatePlans(geometries, LimitsOf(batches[0]));
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  ASSERT_EQ(plans->size(), batches.size());
+  for (const size_t i : {0, 1, 2, 1, 0}) {
+    const AttentionOutput alone = Run(batches[i]);
+    const AttentionOutput together = Run(batches[i], *(*plans)[i]);
+    EXPECT_EQ(together.out, alone.out) << "plan " << i;
+    EXPECT_EQ(together.lse, alone.lse) << "plan " << i;
+  }
+}
+
 TEST_P(AttentionReferenceTest, RejectsUnsupportedGeometryNamingTheField) {
   const AttentionLimits limits = {.max_num_seqs = 1, .max_num_tokens = 1, .max_blocks_per_seq = 1};
   const auto expect_error = [&](const AttentionGeometry& geometry, const std::string& field) {

@@ -245,7 +245,7 @@ class SealedWeights {
     }
     EXPECT_TRUE(stream->Synchronize().ok());
     const std::vector<BFloat16> expected = Values();
-    backend.ops().SealLinears(*stream, pointers, &memory);
+    backend.ops().SealLinears(*stream, pointers, &memory, nullptr);
     EXPECT_TRUE(stream->Synchronize().ok());
     const std::vector<BFloat16> values = Values();
     EXPECT_EQ(std::memcmp(values.data(), expected.data(), values.size() * 2), 0);

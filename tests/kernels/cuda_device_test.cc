@@ -53,6 +53,31 @@ TEST_F(CudaDeviceTest, RefusesMoreThanThereIsAndGoesOn) {
   EXPECT_TRUE(stream_->Synchronize().ok());
 }
 
+// The KV cache's addresses are captured before they have memory.
+TEST_F(CudaDeviceTest, AddressesGetMemoryLaterWhereItIsAskedFor) {
+  const int64_t piece = device().info().map_granularity_bytes;
+  ASSERT_GE(piece, 4096);
+  const int64_t free_bytes = device().Memory()->free_bytes;
+  const auto range = device().ReserveAddresses(64 * piece);
+  ASSERT_TRUE(range.ok()) << range.status();
+  EXPECT_GE(device().Memory()->free_bytes, free_bytes - 16 * piece);
+  char* const data = static_cast<char*>((*range)->data());
+  ASSERT_TRUE((*range)->Map(0, piece).ok());
+  ASSERT_TRUE((*range)->Map(32 * piece, 32 * piece).ok());
+  EXPECT_LE(device().Memory()->free_bytes, free_bytes - 33 * piece);
+  const DeviceBuffer out = device().AllocatePinned(8).value();
+  stream_->FillZero(data, piece);
+  stream_->FillZero(data + 32 * piece, 32 * piece);
+  out.as<int>()[0] = 42;
+  stream_->CopyToDevice(data + 64 * piece - 4, out.data(), 4);
+  stream_->CopyToHost(out.as<int>() + 1, data + 64 * piece - 4, 4);
+  EXPECT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(out.as<int>()[1], 42);
+  const auto huge = device().ReserveAddresses(int64_t{1} << 40);
+  ASSERT_TRUE(huge.ok());
+  EXPECT_EQ((*huge)->Map(0, int64_t{1} << 40).code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(CudaDeviceTest, CopiesAndFills) {
   const DeviceBuffer memory = device().Allocate(12).value();
   const DeviceBuffer in = device().AllocatePinned(12).value();

@@ -60,7 +60,7 @@ class Bench {
   }
 
   void Tune(const std::vector<LinearProduct>& products) {
-    CHECK(cuda::TuneProducts(*device_, *matmul_, stream(), products).ok());
+    CHECK(cuda::TuneProducts(*device_, *matmul_, stream(), products, nullptr).ok());
   }
   void Tuned(const LinearArgs& args) { matmul_->Linear(args, stream()); }
   void Tuned(const GatedLinearArgs& args) { matmul_->GatedLinear(args, stream()); }

@@ -75,6 +75,27 @@ TEST(CpuDeviceTest, AllocatedMemoryIsNoLongerFree) {
   EXPECT_TRUE(device.Allocate(size_bytes).ok());
 }
 
+TEST(CpuDeviceTest, AddressesGetMemoryLaterWhereItIsAskedFor) {
+  cpu::CpuDevice device(1, cpu::Isa::kGeneric);
+  const int64_t piece = device.info().map_granularity_bytes;
+  const int64_t huge_bytes = device.Memory()->total_bytes / piece * 8 * piece;
+  const int64_t free_bytes = device.Memory()->free_bytes;
+  {
+    const auto range = device.ReserveAddresses(huge_bytes);  // more than there is
+    ASSERT_TRUE(range.ok()) << range.status();
+    char* const data = static_cast<char*>((*range)->data());
+    const int64_t middle = huge_bytes / 2 / piece * piece;
+    ASSERT_TRUE((*range)->Map(middle, 2 * piece).ok());
+    data[middle] = data[middle + 2 * piece - 1] = 1;
+    EXPECT_DEATH(data[middle - 1] = 1, "");
+    ASSERT_TRUE((*range)->Map(0, free_bytes / 5 * 3 / piece * piece).ok());
+    EXPECT_LE(device.Memory()->free_bytes, free_bytes / 5 * 3);
+    EXPECT_EQ((*range)->Map(middle + 2 * piece, middle - 2 * piece).code(),
+              absl::StatusCode::kResourceExhausted);
+  }
+  EXPECT_TRUE(device.Allocate(free_bytes / 5 * 3).ok());  // it was given back
+}
+
 TEST(CpuDeviceTest, ShrinkingKeepsTheFrontAndFreesTheRest) {
   cpu::CpuDevice device(1, cpu::Isa::kGeneric);
   const int64_t size_bytes = device.Memory()->free_bytes / 5 * 3;
@@ -213,7 +234,7 @@ TEST(BackendTest, OpensWithTheInstructionSetAskedFor) {
 
 TEST(BackendTest, RefusesAnInstructionSetThatIsNotThere) {
   auto backend = OpenBackend({.num_threads = 1, .cpu_isa = "avx9"});
-  EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_THAT(std::string(backend.status().message()),
               AllOf(HasSubstr("avx9"), HasSubstr("generic")));
 }

@@ -365,7 +365,7 @@ TEST_P(LinearOpTest, ATunedProductIsCapturedAndReplayed) {
   }
   for (const DeviceWeight& weight : weights) product.weights.push_back(&weight.weight);
   const std::vector<LinearProduct> products = {product};
-  ASSERT_TRUE(ops().TuneLinear(stream(), products).ok());
+  ASSERT_TRUE(ops().TuneLinear(stream(), products, nullptr).ok());
   for (int64_t m : {1, 7, 16, 33}) {
     const DeviceTensor x = UploadTensor(std::vector<float>(m * k), DType::kBF16, {m, k});
     const DeviceTensor out = UploadTensor(std::vector<float>(m * n), DType::kBF16, {m, n});

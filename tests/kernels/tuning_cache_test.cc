@@ -139,7 +139,7 @@ TEST_F(TuningCacheTest, TuningKeepsItsChoicesAndReplacesADamagedFile) {
       .data = memory.data(), .dtype = DType::kBF16, .out_features = 512, .in_features = 256};
   backend->ops().FillLinear(*stream, weight, {.seed = 1, .tensor_id = 2, .stddev = 1.0f});
   const std::vector<LinearProduct> products = {{.weights = {&weight}, .max_num_rows = 64}};
-  const auto tune = [&] { return backend->ops().TuneLinear(*stream, products); };
+  const auto tune = [&] { return backend->ops().TuneLinear(*stream, products, nullptr); };
   ASSERT_TRUE(tune().ok());
   const fs::path file = fs::directory_iterator(folder_)->path();
   const auto read = [&] {

@@ -17,13 +17,17 @@ using testing::HasSubstr;
 // Host memory up to a limit; everything else of a device is not needed here.
 class FakeDevice : public Device {
  public:
-  explicit FakeDevice(int64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  static constexpr int64_t kGranularityBytes = 256;  // a block of one layer of Layout()
+
+  explicit FakeDevice(int64_t limit_bytes) : limit_bytes_(limit_bytes) {
+    info_.map_granularity_bytes = kGranularityBytes;
+  }
 
   const DeviceInfo& info() const override { return info_; }
   absl::StatusOr<MemoryInfo> Memory() const override { return absl::UnimplementedError(""); }
-  absl::StatusOr<DeviceBuffer> Allocate(int64_t size_bytes) override {
-    if (size_bytes > limit_bytes_) return absl::ResourceExhaustedError("device is full");
-    return DeviceBuffer(std::malloc(size_bytes), size_bytes, [](void* data) { std::free(data); });
+  absl::StatusOr<DeviceBuffer> Allocate(int64_t) override { return absl::UnimplementedError(""); }
+  absl::StatusOr<std::unique_ptr<AddressRange>> ReserveAddresses(int64_t size_bytes) override {
+    return std::make_unique<FakeRange>(size_bytes, &limit_bytes_);
   }
   absl::StatusOr<DeviceBuffer> AllocatePinned(int64_t) override {
     return absl::UnimplementedError("");
@@ -36,6 +40,25 @@ class FakeDevice : public Device {
   }
 
  private:
+  class FakeRange : public AddressRange {
+   public:
+    FakeRange(int64_t size_bytes, int64_t* limit_bytes)
+        : memory_(size_bytes), limit_bytes_(limit_bytes) {}
+    void* data() const override { return const_cast<char*>(memory_.data()); }
+    absl::Status Map(int64_t offset_bytes, int64_t size_bytes) override {
+      EXPECT_EQ(offset_bytes % kGranularityBytes, 0);
+      EXPECT_EQ(size_bytes % kGranularityBytes, 0);
+      EXPECT_LE(offset_bytes + size_bytes, static_cast<int64_t>(memory_.size()));
+      if (size_bytes > *limit_bytes_) return absl::ResourceExhaustedError("device is full");
+      *limit_bytes_ -= size_bytes;
+      return absl::OkStatus();
+    }
+
+   private:
+    std::vector<char> memory_;
+    int64_t* limit_bytes_;
+  };
+
   DeviceInfo info_;
   int64_t limit_bytes_;
 };
@@ -126,7 +149,23 @@ TEST(KvArenaTest, AFullDeviceIsAnErrorThatSaysWhatToChange) {
   const auto arena = KvArena::Allocate(device, Layout({{0, {0}}}), 7);
   EXPECT_EQ(arena.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(arena.status().message(), HasSubstr("7 KV cache blocks"));
-  EXPECT_THAT(arena.status().message(), HasSubstr("--gpu-memory-utilization"));
+}
+
+// What has been captured before the memory was there names addresses that stay.
+TEST(KvArenaTest, MemoryComesLaterBehindTheSameAddresses) {
+  constexpr int64_t kLimitBytes = 1 << 16;
+  FakeDevice device(kLimitBytes);
+  auto arena = KvArena::Reserve(device, Layout({{0, {0, 1}}}), 100);
+  ASSERT_TRUE(arena.ok());
+  EXPECT_EQ(arena->num_blocks(), 0);
+  EXPECT_EQ(arena->size_bytes(), 0);
+  const KvCacheView before = arena->LayerView(1);
+  ASSERT_TRUE(arena->Map(3).ok());
+  EXPECT_EQ(arena->num_blocks(), 3);
+  EXPECT_EQ(arena->size_bytes(), 2 * 3 * FakeDevice::kGranularityBytes);
+  EXPECT_EQ(arena->LayerView(1).k, before.k);
+  EXPECT_EQ(static_cast<char*>(arena->LayerView(1).k) - static_cast<char*>(arena->LayerView(0).k),
+            100 * FakeDevice::kGranularityBytes);
 }
 
 TEST(KvArenaDeathTest, AnUnknownLayerAborts) {

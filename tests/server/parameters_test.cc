@@ -18,7 +18,7 @@ constexpr uint64_t kRandomSeed = 77;
 
 ModelFacts TestModel() {
   ModelFacts model;
-  model.served_name = "demo";
+  model.served_names = {"demo"};
   model.vocab_size = 1000;
   model.max_model_len = 64;
   model.eos_token_ids = {2, 3};
@@ -231,6 +231,21 @@ TEST(ParametersTest, ValuesOnTheBordersAreAllowed) {
         "request_id: \"" + Repeat("x", 128) + "\" cache_salt: \"" + Repeat("y", 128) + "\""}) {
     EXPECT_TRUE(Convert(Message(message)).ok()) << message << Convert(Message(message)).status();
   }
+}
+
+TEST(ParametersTest, EveryServedNameIsAccepted) {
+  ModelFacts model;
+  model.vocab_size = 100;
+  model.max_model_len = 100;
+  model.served_names = {"first", "second"};
+  const auto convert = [&model](const std::string& text) {
+    return ConvertParameters(Message(text), model, /*random_seed=*/0).status();
+  };
+  EXPECT_TRUE(convert("model: \"first\"").ok());
+  EXPECT_TRUE(convert("model: \"second\"").ok());
+  EXPECT_TRUE(convert("").ok());
+  EXPECT_THAT(std::string(convert("model: \"third\"").message()),
+              HasSubstr("serves \"first\", \"second\""));
 }
 
 TEST(ParametersTest, AnotherModelIsNotFound) {

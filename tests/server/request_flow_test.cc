@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/request_registry.h"
+#include "server/generate/request_seeds.h"
 #include "server/generate/retry_pushback.h"
 #include "server/generate/work_pool.h"
 #include "server/rpc/wire.h"
@@ -147,7 +148,7 @@ TEST(WireTest, BytesThatAreNoMessageAreInvalid) {
 class PromptEncoderTest : public testing::Test {
  protected:
   static const PromptEncoder& Demo() {
-    static const auto& loaded = *new auto(PromptEncoder::Load("configs/demo", ""));
+    static const auto& loaded = *new auto(PromptEncoder::Load("configs/demo", std::nullopt));
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     return **loaded;
   }
@@ -213,9 +214,32 @@ TEST_F(PromptEncoderTest, WithoutATemplateMessagesAreRefused) {
   EXPECT_FALSE(encoder.has_chat_template());
 }
 
-TEST_F(PromptEncoderTest, ATemplateFileReplacesTheModels) {
-  EXPECT_EQ(PromptEncoder::Load("configs/demo", "/nonexistent.jinja").status().code(),
-            absl::StatusCode::kNotFound);
+TEST_F(PromptEncoderTest, AGivenTemplateReplacesTheModels) {
+  absl::StatusOr<ChatTemplate> given =
+      ChatTemplate::Compile("{% for message in messages %}<{{ message.content }}>{% endfor %}");
+  ASSERT_TRUE(given.ok()) << given.status();
+  const auto encoder =
+      PromptEncoder::Load("configs/demo", ChatTemplateSet(*std::move(given), std::nullopt));
+  ASSERT_TRUE(encoder.ok()) << encoder.status();
+  v1::Messages messages;
+  v1::Message* message = messages.add_messages();
+  message->set_role("user");
+  message->set_content("a");
+  EXPECT_EQ((*encoder)->Render(messages)->text(), "<a>");
+}
+
+TEST(RequestSeedsTest, ASeedMakesTheSameOnesInEveryRun) {
+  RequestSeeds first(7);
+  RequestSeeds again(7);
+  RequestSeeds other(8);
+  const uint64_t seed = first.Next();
+  EXPECT_EQ(seed, again.Next());
+  EXPECT_NE(seed, other.Next());
+  EXPECT_NE(seed, first.Next());
+}
+
+TEST(RequestSeedsTest, WithoutASeedNoneRepeats) {
+  EXPECT_NE(RequestSeeds(std::nullopt).Next(), RequestSeeds(std::nullopt).Next());
 }
 
 }  // namespace

@@ -10,9 +10,22 @@
 
 namespace quire::bench {
 
+int64_t AttentionCase::BytesFor(const GraphTimer& timer, const AttentionShape& shape) {
+  const int64_t token_bytes = 4 * int64_t{shape.num_kv_heads} * shape.head_dim;
+  int64_t cache_bytes = 0, num_tokens = 0;
+  for (const int32_t length : shape.lengths.seq_lens) {
+    cache_bytes += RoundUp<int64_t>(length, shape.block_size) * token_bytes;
+  }
+  for (const int32_t length : shape.lengths.query_lens) num_tokens += length;
+  const int64_t query_bytes = 4 * num_tokens * shape.num_q_heads * shape.head_dim;  // and output
+  const int64_t bytes = timer.NumColdBuffers(cache_bytes) * cache_bytes + query_bytes;
+  return bytes + bytes / 20;
+}
+
 absl::StatusOr<std::unique_ptr<AttentionCase>> AttentionCase::Create(GraphTimer& timer,
-                                                                     const AttentionShape& shape) {
-  std::unique_ptr<AttentionCase> attention(new AttentionCase(timer, shape));
+                                                                     const AttentionShape& shape,
+                                                                     uint64_t seed) {
+  std::unique_ptr<AttentionCase> attention(new AttentionCase(timer, shape, seed));
   RETURN_IF_ERROR(attention->Open());
   return attention;
 }
@@ -49,7 +62,7 @@ absl::Status AttentionCase::UploadBatch() {
   for (const int32_t length : lengths.seq_lens) num_blocks_ += CeilDiv(length, shape_.block_size);
   std::vector<BlockId> shuffled(num_blocks_);
   std::iota(shuffled.begin(), shuffled.end(), 0);
-  std::shuffle(shuffled.begin(), shuffled.end(), std::mt19937(1));
+  std::shuffle(shuffled.begin(), shuffled.end(), std::mt19937_64(seed_));
   std::vector<BlockId> tables(num_seqs * stride, kNoBlock);
   auto next = shuffled.begin();
   for (int32_t i = 0; i < num_seqs; ++i) {
@@ -81,11 +94,11 @@ absl::Status AttentionCase::UploadBatch() {
 absl::Status AttentionCase::MakeCaches() {
   const int64_t cache_elements = 2 * num_blocks_ * block_elements();
   for (int i = 0; i < timer_.NumColdBuffers(2 * cache_elements); ++i) {
-    ASSIGN_OR_RETURN(DeviceBuffer cache, timer_.Random(DType::kBF16, cache_elements, i));
+    ASSIGN_OR_RETURN(DeviceBuffer cache, timer_.Random(DType::kBF16, cache_elements, seed_ + i));
     caches_.push_back(std::move(cache));
   }
   const int64_t q_size = int64_t{batch_.num_tokens} * shape_.num_q_heads * shape_.head_dim;
-  ASSIGN_OR_RETURN(q_, timer_.Random(DType::kBF16, q_size, 100));
+  ASSIGN_OR_RETURN(q_, timer_.Random(DType::kBF16, q_size, seed_ + 1000));
   ASSIGN_OR_RETURN(out_, timer_.backend().device().Allocate(q_size * 2));
   return absl::OkStatus();
 }

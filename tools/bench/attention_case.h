@@ -22,16 +22,20 @@ struct AttentionShape {
 
 class AttentionCase {
  public:
-  // The blocks of a sequence lie anywhere in the cache.
+  // About the device memory that Create needs: 5 % more than can be counted.
+  static int64_t BytesFor(const GraphTimer& timer, const AttentionShape& shape);
+  // The blocks of a sequence lie anywhere in the cache, in an order that `seed` decides.
   static absl::StatusOr<std::unique_ptr<AttentionCase>> Create(GraphTimer& timer,
-                                                               const AttentionShape& shape);
+                                                               const AttentionShape& shape,
+                                                               uint64_t seed);
   absl::StatusOr<double> PlanUs();
   absl::StatusOr<double> RunUs();
   double kv_bytes() const { return AttentionKvBytes(geometry_, shape_.lengths); }
   double flops() const { return AttentionFlops(geometry_, shape_.lengths); }
 
  private:
-  AttentionCase(GraphTimer& timer, const AttentionShape& shape) : timer_(timer), shape_(shape) {}
+  AttentionCase(GraphTimer& timer, const AttentionShape& shape, uint64_t seed)
+      : timer_(timer), shape_(shape), seed_(seed) {}
   absl::Status Open();
   absl::Status UploadBatch();
   absl::Status MakeCaches();
@@ -41,6 +45,7 @@ class AttentionCase {
 
   GraphTimer& timer_;
   const AttentionShape shape_;
+  const uint64_t seed_;
   AttentionGeometry geometry_ = {};
   int64_t num_blocks_ = 0;
   DeviceBuffer cu_seqlens_q_, seq_lens_, rows_, tables_, q_, out_;

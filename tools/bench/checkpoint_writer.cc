@@ -96,7 +96,7 @@ std::vector<Shard> AssignShards(int64_t max_shard_bytes, std::vector<FileTensor>
 }
 
 absl::Status FileError(const std::string& path) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::strerror(errno)));
+  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
 }
 
 absl::Status WriteAll(const Shard& shard, const char* data, int64_t bytes, int64_t offset) {
@@ -192,7 +192,7 @@ absl::Status WriteChunk(const Chunk& chunk, uint64_t seed, const std::vector<Sha
 }
 
 absl::Status WriteData(const std::vector<FileTensor>& tensors, const std::vector<Shard>& shards,
-                       const CheckpointOptions& options) {
+                       const CheckpointOptions& options, ProgressStage& stage) {
   const std::vector<Chunk> chunks = SplitIntoChunks(tensors);
   const size_t num_threads = options.num_threads > 0
                                  ? options.num_threads
@@ -206,6 +206,7 @@ absl::Status WriteData(const std::vector<FileTensor>& tensors, const std::vector
       std::vector<BFloat16> buffer;
       for (size_t i = next++; i < chunks.size() && status.ok(); i = next++) {
         status = WriteChunk(chunks[i], options.seed, shards, &buffer);
+        stage.Add(static_cast<int64_t>(buffer.size()) * 2);
       }
     });
   }
@@ -216,6 +217,13 @@ absl::Status WriteData(const std::vector<FileTensor>& tensors, const std::vector
 }
 
 }  // namespace
+
+absl::StatusOr<int64_t> CheckpointBytes(const std::string& folder) {
+  ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(folder));
+  int64_t bytes = 0;
+  for (const FileTensor& tensor : ListTensors(config)) bytes += tensor.bytes();
+  return bytes;
+}
 
 absl::StatusOr<CheckpointSize> WriteRandomCheckpoint(const std::string& folder,
                                                      const CheckpointOptions& options) {
@@ -228,7 +236,8 @@ absl::StatusOr<CheckpointSize> WriteRandomCheckpoint(const std::string& folder,
     RETURN_IF_ERROR(OpenShard(folder, tensors, i, &shards[i]));
     size.size_bytes += shards[i].data_bytes;
   }
-  RETURN_IF_ERROR(WriteData(tensors, shards, options));
+  ProgressStage stage(options.progress, "writing weights", size.size_bytes, ProgressUnit::kBytes);
+  RETURN_IF_ERROR(WriteData(tensors, shards, options, stage));
   RETURN_IF_ERROR(WriteIndex(folder, tensors, shards, size.size_bytes));
   return size;
 }

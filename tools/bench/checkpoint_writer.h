@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "kernels/base/progress.h"
 
 namespace quire::bench {
 
@@ -14,6 +15,7 @@ struct CheckpointOptions {
   uint64_t seed = 0;
   int64_t max_shard_bytes = int64_t{5'000'000'000};  // Hugging Face's own default
   int num_threads = 0;                               // 0: one per core
+  Progress* progress = nullptr;                      // counts bytes written
 };
 
 struct CheckpointSize {
@@ -21,6 +23,9 @@ struct CheckpointSize {
   int64_t num_files = 0;
   int64_t size_bytes = 0;  // of the tensors
 };
+
+// Of all tensors of the folder's config.json. Errors name the file.
+absl::StatusOr<int64_t> CheckpointBytes(const std::string& folder);
 
 // bfloat16, whatever config.json says. Errors name the file.
 absl::StatusOr<CheckpointSize> WriteRandomCheckpoint(const std::string& folder,

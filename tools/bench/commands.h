@@ -2,10 +2,9 @@
 #pragma once
 
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/status/status.h"
 
 namespace quire::bench {
 
@@ -19,7 +18,8 @@ Command AddLatency(CLI::App& app);
 Command AddStartup(CLI::App& app);
 Command AddTimeline(CLI::App& app);
 
-// Prints "quire-bench: message" and returns exit code 1.
-int Fail(const std::string& message);
+// The exit code of a command that ended with `status`, which is printed if it is an error; 130 for
+// a run that was interrupted.
+int Finish(const absl::Status& status);
 
 }  // namespace quire::bench

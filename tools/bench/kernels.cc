@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,8 +14,15 @@
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/attention_case.h"
+#include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/engine_run.h"
+#include "tools/bench/failure.h"
+#include "tools/bench/interrupt.h"
+#include "tools/bench/memory_fit.h"
+#include "tools/bench/result_file.h"
+#include "tools/bench/run_header.h"
+#include "tools/bench/shown_progress.h"
 #include "tools/bench/step_ops.h"
 
 namespace quire::bench {
@@ -30,7 +37,9 @@ struct KernelsFlags {
   int32_t context = 1024;
   int32_t prefill_len = 2048;
   std::string only;
-  std::string json_file;
+  std::optional<uint64_t> given_seed;
+  uint64_t seed = 0;  // the one used
+  std::optional<std::string> json_file;
 };
 
 struct Limits {
@@ -63,11 +72,14 @@ std::vector<OpGroup> GroupAlike(std::vector<RecordedOp> ops) {
 }
 
 // The calls of all layers in turn, which use weights and caches of their own: cold as in the step.
-absl::StatusOr<double> GroupUs(GraphTimer& timer, const OpGroup& group) {
-  constexpr int kCalls = 64;
+absl::StatusOr<double> GroupUs(GraphTimer& timer, const OpGroup& group, const Progress& progress) {
+  constexpr int kEnoughCalls = 64;
+  // Only while this operation is measured: the table is printed in between.
+  const ProgressPrinter printer(progress, PrintProgressLine);
   const auto num_layers = static_cast<int>(group.calls.size());
-  return timer.MedianUs(RoundUp(std::max(kCalls, num_layers), num_layers),
-                        [&](int i) { group.calls[i % num_layers].run(timer.stream()); });
+  const auto enqueue = [&](int i) { group.calls[i % num_layers].run(timer.stream()); };
+  ASSIGN_OR_RETURN(const double first_us, timer.MedianUs(1, enqueue));
+  return timer.MedianUs(NumCalls(first_us, num_layers, kEnoughCalls), enqueue);
 }
 
 Json Row(const std::string& name, const std::string& shape, size_t count, double us, double bytes,
@@ -102,8 +114,14 @@ absl::StatusOr<Json> MeasureStep(GraphTimer& timer, StepOps& step, const StepSha
   PrintHeader(title);
   Json rows = Json::array();
   double us = 0, limit_us = 0;
-  for (const OpGroup& group : GroupAlike(std::move(ops))) {
-    ASSIGN_OR_RETURN(const double call_us, GroupUs(timer, group));
+  const std::vector<OpGroup> groups = GroupAlike(std::move(ops));
+  Progress progress;
+  ProgressStage stage(&progress, title + ": operations", static_cast<int64_t>(groups.size()),
+                      ProgressUnit::kItems);
+  for (const OpGroup& group : groups) {
+    if (Interrupted()) break;
+    ASSIGN_OR_RETURN(const double call_us, GroupUs(timer, group, progress));
+    stage.Add(1);
     const RecordedOp& op = group.calls[0];
     const size_t count = group.calls.size();
     rows.push_back(Row(op.name, op.shape, count, call_us, op.bytes, op.flops, limits));
@@ -122,23 +140,62 @@ absl::StatusOr<Json> MeasureStep(GraphTimer& timer, StepOps& step, const StepSha
               {"operations", rows}};
 }
 
-absl::Status MeasureSteps(GraphTimer& timer, const KernelsFlags& flags, const EngineConfig& config,
-                          const Limits& limits, Json* result) {
-  std::vector<std::pair<std::string, StepShape>> steps;
+using NamedSteps = std::vector<std::pair<std::string, StepShape>>;
+
+NamedSteps StepsToMeasure(const KernelsFlags& flags) {
+  NamedSteps steps;
   for (const int32_t batch : flags.batch_sizes) {
     steps.push_back({absl::StrCat("decode, batch ", batch, ", context ", flags.context),
                      {.num_seqs = batch, .query_len = 1, .seq_len = flags.context}});
   }
   steps.push_back({absl::StrCat("prefill of ", flags.prefill_len),
                    {.num_seqs = 1, .query_len = flags.prefill_len, .seq_len = flags.prefill_len}});
+  return steps;
+}
+
+// What does not fit the memory, under its name.
+void Skip(const std::string& name, int64_t needed_bytes, int64_t free_bytes, Json* result) {
+  std::printf("%s\n", SkippedText(name, needed_bytes, free_bytes).c_str());
+  (*result)["skipped"].push_back(
+      {{"name", name}, {"needed_bytes", needed_bytes}, {"free_bytes", free_bytes}});
+}
+
+std::vector<StepShape> ShapesOf(const NamedSteps& steps, const std::vector<size_t>& indices) {
   std::vector<StepShape> shapes;
-  shapes.reserve(steps.size());
-  for (const auto& [title, shape] : steps) shapes.push_back(shape);
-  ASSIGN_OR_RETURN(const std::unique_ptr<StepOps> ops, StepOps::Create(timer, config, shapes));
+  shapes.reserve(indices.size());
+  for (const size_t i : indices) shapes.push_back(steps[i].second);
+  return shapes;
+}
+
+absl::Status MeasureSteps(GraphTimer& timer, const KernelsFlags& flags, const EngineConfig& config,
+                          const Limits& limits, Json* result) {
+  const NamedSteps steps = StepsToMeasure(flags);
+  Backend& backend = timer.backend();
+  RETURN_IF_ERROR(StepOps::BytesFor(backend.ops(), config, {}).status());
+  ASSIGN_OR_RETURN(const MemoryInfo memory, backend.device().Memory());
+  const FittingCases fitting =
+      ChooseFitting(steps.size(), memory.free_bytes, [&](const std::vector<size_t>& indices) {
+        return *StepOps::BytesFor(backend.ops(), config, ShapesOf(steps, indices));
+      });
+  for (const SkippedCase& skipped : fitting.skipped) {
+    Skip(steps[skipped.index].first, skipped.needed_bytes, memory.free_bytes, result);
+  }
+  if (fitting.chosen.empty()) return absl::OkStatus();
+  std::unique_ptr<StepOps> ops;
+  {
+    ShownProgress progress;
+    auto created =
+        StepOps::Create(timer, config, ShapesOf(steps, fitting.chosen), flags.seed, progress.get());
+    if (Interrupted()) return absl::OkStatus();
+    RETURN_IF_ERROR(created.status());
+    ops = *std::move(created);
+  }
   std::printf("%s, %s\n", ops->model().architecture.c_str(), DTypeName(ops->dtype()));
-  for (const auto& [title, shape] : steps) {
-    ASSIGN_OR_RETURN(Json step, MeasureStep(timer, *ops, shape, title, limits));
-    result->push_back(std::move(step));
+  for (const size_t i : fitting.chosen) {
+    if (Interrupted()) break;
+    ASSIGN_OR_RETURN(Json step, MeasureStep(timer, *ops, steps[i].second, steps[i].first, limits));
+    // Of an interrupted step some operations are missing.
+    if (!Interrupted()) (*result)["steps"].push_back(std::move(step));
   }
   return absl::OkStatus();
 }
@@ -185,19 +242,26 @@ std::vector<AttentionShape> AttentionShapes(DeviceKind device) {
           Uniform("prefill 4 x 4096, head size 256", 4, 4096, 4096, 32, 256)};
 }
 
-// Rows that were measured before something failed stay in `rows`.
-absl::Status MeasureAttention(GraphTimer& timer, const Limits& limits, Json* rows) {
+absl::Status MeasureAttention(GraphTimer& timer, uint64_t seed, const Limits& limits,
+                              Json* result) {
+  Device& device = timer.backend().device();
   PrintHeader("attention, 32/8 heads of 128, bfloat16, blocks of 16 (bytes: K and V once)");
-  for (const AttentionShape& shape : AttentionShapes(timer.backend().device().info().kind)) {
+  for (const AttentionShape& shape : AttentionShapes(device.info().kind)) {
+    if (Interrupted()) break;
+    ASSIGN_OR_RETURN(const MemoryInfo memory, device.Memory());
+    if (const int64_t needed = AttentionCase::BytesFor(timer, shape); needed > memory.free_bytes) {
+      Skip(shape.name, needed, memory.free_bytes, result);
+      continue;
+    }
     ASSIGN_OR_RETURN(const std::unique_ptr<AttentionCase> attention,
-                     AttentionCase::Create(timer, shape));
+                     AttentionCase::Create(timer, shape, seed));
     ASSIGN_OR_RETURN(const double us, attention->RunUs());
     ASSIGN_OR_RETURN(const double plan_us, attention->PlanUs());
     Json row =
         Row("attention", shape.name, 1, us, attention->kv_bytes(), attention->flops(), limits);
     row["plan_us"] = plan_us;
     PrintRow(row);
-    rows->push_back(std::move(row));
+    (*result)["attention"].push_back(std::move(row));
   }
   std::printf("\n");
   return absl::OkStatus();
@@ -223,44 +287,80 @@ Json Figures(const Json& attention, const Limits& limits) {
   return figures;
 }
 
-absl::Status Measure(KernelsFlags& flags, const EngineConfig& config, Backend& backend) {
+// What was measured before something failed stays in `json`.
+absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config, Backend& backend,
+                     Json* json) {
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphTimer> timer, GraphTimer::Create(backend));
   ASSIGN_OR_RETURN(const double bytes_per_s, ReadCeiling(*timer));
   ASSIGN_OR_RETURN(const double flops_per_s, MatmulCeiling(*timer));
   const Limits limits = {bytes_per_s, flops_per_s};
-  std::printf("%s: reads %.3f TB/s, multiplies bfloat16 matrices at %.2f TFLOP/s\n\n",
-              backend.device().info().name.c_str(), bytes_per_s * 1e-12, flops_per_s * 1e-12);
-  Json json = {{"device", backend.device().info().name},
-               {"steps", Json::array()},
-               {"attention", Json::array()}};
+  std::printf("limits: reads %.3f TB/s, multiplies bfloat16 matrices at %.2f TFLOP/s\n\n",
+              bytes_per_s * 1e-12, flops_per_s * 1e-12);
   absl::Status status;
-  if (flags.only != "steps") status = MeasureAttention(*timer, limits, &json["attention"]);
+  if (flags.only != "steps") status = MeasureAttention(*timer, flags.seed, limits, json);
   if (flags.only != "attention" && status.ok()) {
-    status = MeasureSteps(*timer, flags, config, limits, &json["steps"]);
+    status = MeasureSteps(*timer, flags, config, limits, json);
   }
-  json["figures"] = Figures(json["attention"], limits);
-  std::printf("%s\n", json["figures"].dump().c_str());
-  if (!flags.json_file.empty()) std::ofstream(flags.json_file) << json.dump(2) << "\n";
+  (*json)["interrupted"] = Interrupted();
+  (*json)["figures"] = Figures((*json)["attention"], limits);
+  if (Interrupted()) std::printf("interrupted; these are the results so far\n");
+  std::printf("%s\n", (*json)["figures"].dump().c_str());
   return status;
 }
 
-int Kernels(KernelsFlags& flags) {
-  auto bench = MakeEngineConfig(flags.engine);
-  if (!bench.ok()) return Fail(std::string(bench.status().message()));
-  const auto backend = OpenBackend(bench->config.backend_options());
-  if (!backend.ok()) return Fail(std::string(backend.status().message()));
-  const absl::Status status = Measure(flags, bench->config, **backend);
-  return status.ok() ? 0 : Fail(std::string(status.message()));
+// Before anything is measured.
+absl::Status CheckContext(const KernelsFlags& flags, const ModelConfig& model) {
+  const int64_t max_len = MaxSequenceLength(model);
+  for (const auto& [flag, length] :
+       {std::pair("--context", flags.context), std::pair("--prefill-len", flags.prefill_len)}) {
+    if (length <= max_len) continue;
+    return UsageError(absl::StrCat(flag, ": ", length, " is more than the model's context of ",
+                                   max_len, " tokens"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Kernels(KernelsFlags& flags) {
+  ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
+  ASSIGN_OR_RETURN(const BenchEngineConfig bench,
+                   MakeEngineConfig(flags.engine, /*progress=*/nullptr));
+  const auto model = LoadModelConfig(bench.config.model_folder);
+  if (!model.ok()) return StartFailure(model.status());
+  if (flags.only != "attention") RETURN_IF_ERROR(CheckContext(flags, *model));
+  const auto backend = OpenBackend(bench.config.backend_options());
+  if (!backend.ok()) return StartFailure(backend.status());
+  flags.seed = ChooseSeed(flags.given_seed);
+  const std::string& device = (*backend)->device().info().name;
+  Print({.command = "kernels",
+         .what = "each operation of a model's steps, and attention, against the device's limits",
+         .lines = {{"model", model->architecture +
+                                 (flags.engine.shape.empty() ? "" : ", " + flags.engine.shape) +
+                                 ", random weights"},
+                   {"device", device},
+                   {"seed", SeedText(flags.seed)}}});
+  Json json = RunJson("kernels");
+  json["device"] = device;
+  json["seed"] = flags.seed;
+  for (const char* list : {"steps", "attention", "skipped"}) json[list] = Json::array();
+  const InterruptibleRun interruptible;
+  absl::Status status = Measure(flags, bench.config, **backend, &json);
+  if (!status.ok()) status = StartFailure(status);
+  if (json_file != nullptr) status.Update(json_file->Write(json.dump(2) + "\n"));
+  return status;
 }
 
 }  // namespace
 
 Command AddKernels(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "kernels",
-      "Each operation of a step against the device's limits; further flags are quire-server's");
+      "kernels", "Each operation of a model's steps against the device's limits");
+  command->footer(
+      "Cases that do not fit the free memory are skipped by name.\n\n"
+      "Examples:\n"
+      "  quire-bench kernels --shape qwen3-0.6b\n"
+      "  quire-bench kernels --only steps --batch-sizes 1,16 --context 512 --json kernels.json");
   const auto flags = std::make_shared<KernelsFlags>();
-  command->add_option("--batch-sizes", flags->batch_sizes, "Of the decode steps")
+  command->add_option("--batch-sizes", flags->batch_sizes, "Sequences of the decode steps")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
@@ -272,9 +372,10 @@ Command AddKernels(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--only", flags->only, "Only a model's steps, or only attention")
       ->check(CLI::IsMember({"steps", "attention"}));
-  command->add_option("--json", flags->json_file, "Write the results to this file");
+  AddJsonFlag(*command, &flags->json_file);
+  AddSeedFlag(*command, &flags->given_seed);
   AddEngineFlags(*command, &flags->engine);
-  return [flags] { return Kernels(*flags); };
+  return [flags] { return Finish(Kernels(*flags)); };
 }
 
 }  // namespace quire::bench

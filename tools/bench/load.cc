@@ -1,59 +1,91 @@
 #include "tools/bench/load.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "tools/bench/interrupt.h"
 
 namespace quire::bench {
 
 namespace {
 
-// Counts the calls in flight; calls end on gRPC's threads, the load's thread waits here.
+// The calls in flight; they end on gRPC's threads, the load's thread waits here.
 class Gate {
  public:
-  void Enter() {
+  explicit Gate(ProgressStage& stage) : stage_(stage) {}
+
+  void Enter(const std::shared_ptr<grpc::ClientContext>& call) {
     std::lock_guard lock(mutex_);
-    ++in_flight_;
+    calls_.insert(call);
   }
-  void Leave() {
+  void Leave(const std::shared_ptr<grpc::ClientContext>& call) {
     std::lock_guard lock(mutex_);
-    --in_flight_;
-    ++num_ended_;
+    calls_.erase(call);
+    stage_.Add(1);
     changed_.notify_all();
   }
-  // Waits until fewer than `limit` calls are in flight or the time has come; returns how many
-  // ended.
-  int64_t WaitBelow(int64_t limit, Clock::time_point until) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, until, [&] { return in_flight_ < limit; });
-    return num_ended_;
+  // Without the lock: a call may end, and leave, inside TryCancel.
+  void CancelAll() {
+    std::vector<std::shared_ptr<grpc::ClientContext>> calls;
+    {
+      std::lock_guard lock(mutex_);
+      calls.assign(calls_.begin(), calls_.end());
+    }
+    for (const auto& call : calls) call->TryCancel();
   }
-  bool Below(int64_t limit) {
-    std::lock_guard lock(mutex_);
-    return in_flight_ < limit;
+  void WaitUntilEmpty() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return calls_.empty(); });
+  }
+  // Waits until fewer than `limit` calls are in flight, the time has come or a signal has.
+  void WaitBelow(size_t limit, Clock::time_point until) {
+    constexpr auto kPatience = std::chrono::milliseconds(100);  // then look for a signal
+    std::unique_lock lock(mutex_);
+    while (calls_.size() >= limit && Clock::now() < until && !Interrupted()) {
+      changed_.wait_until(lock, std::min(until, Clock::now() + kPatience));
+    }
   }
 
  private:
+  ProgressStage& stage_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t in_flight_ = 0;
-  int64_t num_ended_ = 0;
+  absl::flat_hash_set<std::shared_ptr<grpc::ClientContext>> calls_;
 };
+
+v1::GenerateRequest MakeRequest(const WorkItem& item, const SamplingFlags& flags, uint64_t seed) {
+  v1::GenerateRequest request;
+  for (const int32_t id : item.prompt) request.mutable_token_ids()->add_ids(id);
+  request.mutable_stop()->set_max_tokens(item.output_len);
+  request.mutable_stop()->set_ignore_eos(flags.ignore_eos);
+  v1::Sampling& sampling = *request.mutable_sampling();
+  sampling.set_temperature(flags.temperature);
+  sampling.set_top_p(flags.top_p);
+  sampling.set_top_k(flags.top_k);
+  sampling.set_min_p(flags.min_p);
+  sampling.set_repetition_penalty(flags.repetition_penalty);
+  sampling.set_presence_penalty(flags.presence_penalty);
+  sampling.set_frequency_penalty(flags.frequency_penalty);
+  sampling.set_seed(seed);
+  request.mutable_output()->set_return_token_ids(true);
+  return request;
+}
 
 // One streaming call; deletes itself when it ends.
 class Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
  public:
-  static void Start(v1::Inference::Stub& stub, const WorkItem& item, RequestRecord* record,
+  static void Start(v1::Inference::Stub& stub, v1::GenerateRequest request, RequestRecord* record,
                     Gate* gate) {
-    auto* call = new Call(record, gate);
-    for (const int32_t id : item.prompt) call->request_.mutable_token_ids()->add_ids(id);
-    call->request_.mutable_stop()->set_max_tokens(item.output_len);
-    call->request_.mutable_stop()->set_ignore_eos(true);
-    call->request_.mutable_sampling()->set_temperature(0);
-    call->request_.mutable_output()->set_return_token_ids(true);
+    auto* call = new Call(std::move(request), record, gate);
+    gate->Enter(call->context_);
+    record->sent = true;
     record->started = Clock::now();
-    stub.async()->Generate(&call->context_, &call->request_, call);
+    stub.async()->Generate(call->context_.get(), &call->request_, call);
     call->StartRead(&call->response_);
     call->StartCall();
   }
@@ -75,16 +107,18 @@ class Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
   void OnDone(const grpc::Status& status) override {
     record_->ended = Clock::now();
     record_->status = status;
-    gate_->Leave();
+    record_->cancelled = Interrupted() && status.error_code() == grpc::StatusCode::CANCELLED;
+    gate_->Leave(context_);
     delete this;
   }
 
  private:
-  Call(RequestRecord* record, Gate* gate) : record_(record), gate_(gate) {}
+  Call(v1::GenerateRequest request, RequestRecord* record, Gate* gate)
+      : record_(record), gate_(gate), request_(std::move(request)) {}
 
   RequestRecord* record_;
   Gate* gate_;
-  grpc::ClientContext context_;
+  const std::shared_ptr<grpc::ClientContext> context_ = std::make_shared<grpc::ClientContext>();
   v1::GenerateRequest request_;
   v1::GenerateResponse response_;
 };
@@ -92,31 +126,32 @@ class Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
 }  // namespace
 
 std::vector<RequestRecord> RunLoad(v1::Inference::Stub& stub, const std::vector<WorkItem>& items,
-                                   const LoadOptions& options,
-                                   const std::function<void(int64_t num_ended)>& progress) {
-  constexpr auto kProgressInterval = std::chrono::milliseconds(500);
+                                   const LoadOptions& options, Progress* progress) {
   std::vector<RequestRecord> records(items.size());
-  Gate gate;
+  ProgressStage stage(progress, "requests", static_cast<int64_t>(items.size()),
+                      ProgressUnit::kItems);
+  Gate gate(stage);
   std::mt19937_64 random(options.seed);
   std::exponential_distribution<double> gap_seconds(options.request_rate > 0 ? options.request_rate
                                                                              : 1.0);
-  const int64_t limit = options.max_concurrency > 0 ? options.max_concurrency
-                                                    : static_cast<int64_t>(items.size()) + 1;
+  const size_t limit = options.max_concurrency > 0 ? options.max_concurrency : items.size() + 1;
+  constexpr auto kNever = Clock::time_point::max();
   Clock::time_point next_arrival = Clock::now();
-  for (size_t i = 0; i < items.size(); ++i) {
+  for (size_t i = 0; i < items.size() && !Interrupted(); ++i) {
     // An arrival waits for its time (fewer than 0 calls are never in flight), then for a place.
-    while (Clock::now() < next_arrival) {
-      progress(gate.WaitBelow(0, std::min(next_arrival, Clock::now() + kProgressInterval)));
-    }
-    while (!gate.Below(limit)) progress(gate.WaitBelow(limit, Clock::now() + kProgressInterval));
-    gate.Enter();
-    Call::Start(stub, items[i], &records[i], &gate);
+    gate.WaitBelow(0, next_arrival);
+    gate.WaitBelow(limit, kNever);
+    if (Interrupted()) break;
+    Call::Start(stub, MakeRequest(items[i], options.sampling, options.seed + i), &records[i],
+                &gate);
     if (options.request_rate > 0) {
       next_arrival += std::chrono::duration_cast<Clock::duration>(
           std::chrono::duration<double>(gap_seconds(random)));
     }
   }
-  while (!gate.Below(1)) progress(gate.WaitBelow(1, Clock::now() + kProgressInterval));
+  gate.WaitBelow(1, kNever);
+  if (Interrupted()) gate.CancelAll();
+  gate.WaitUntilEmpty();
   return records;
 }
 

@@ -1,45 +1,87 @@
-// quire-bench: measures a running server (serve), the engine alone (throughput, latency) and a
-// start (startup).
+// quire-bench: measures a running server (serve), the engine alone (throughput, latency, timeline),
+// its operations (kernels) and a start (startup).
 
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "server/version.h"
+#include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
+#include "tools/bench/failure.h"
+#include "tools/bench/interrupt.h"
+#include "tools/cli/man_page.h"
 
 namespace quire::bench {
 
-int Fail(const std::string& message) {
-  std::fprintf(stderr, "quire-bench: %s\n", message.c_str());
-  return 1;
+namespace {
+
+cli::ProgramText Text() {
+  return {
+      .name = "quire-bench",
+      .version = kVersion,
+      .one_line = "measure a quire-server, its engine and its operations",
+      .paragraph = "Benchmarks of quire-server and its engine.",
+      .sections = {{"Examples",
+                    {{"quire-bench serve --num-prompts 64 --request-rate 8", "a running server"},
+                     {"quire-bench throughput --model FOLDER", "the engine alone, no server"},
+                     {"quire-bench latency --shape qwen3-0.6b", "no model files: random weights"},
+                     {"quire-bench COMMAND --help", "a command's flags"}}}},
+      .see_also = "quire-server(1), quire(1)"};
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app("Benchmarks of quire-server and its engine.");
+  app.name("quire-bench");
+  app.set_version_flag("--version", absl::StrCat("quire-bench ", kVersion));
+  app.require_subcommand(1);
+  const cli::ProgramText text = Text();
+  app.footer(cli::HelpFooter(text));
+  cli::AddManPageFlag(app, text);
+  const std::vector<std::pair<const char*, Command>> commands = {
+      {"serve", AddServe(app)},
+      {"throughput", AddThroughput(app)},
+      {"latency", AddLatency(app)},
+      {"timeline", AddTimeline(app)},
+      {"kernels", AddKernels(app)},
+      {"startup", AddStartup(app)},
+      {"make-checkpoint", AddMakeCheckpoint(app)},
+  };
+  if (argc < 2) {
+    return Fail(UsageError("a command is missing; quire-bench --help lists them"));
+  }
+  if (argv[1][0] != '-') {
+    if (const absl::Status status = CheckCommandName(app, argv[1]); !status.ok()) {
+      return Fail(status);
+    }
+  }
+  try {  // CLI11 reports by exceptions; none leaves this function
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help and --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return Fail(UsageError(error.what()));
+  }
+  for (const auto& [name, run] : commands) {
+    if (app.got_subcommand(name)) return run();
+  }
+  return kUsage;
+}
+
+}  // namespace
+
+int Finish(const absl::Status& status) {
+  const int code = status.ok() ? 0 : Fail(status);
+  return Interrupted() && (code == 0 || code == kFailed) ? kInterruptedExit : code;
 }
 
 }  // namespace quire::bench
 
 int main(int argc, char** argv) {
-  using namespace quire::bench;  // NOLINT(google-build-using-namespace): the program is this
-                                 // namespace
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what was measured is seen, whatever comes after
-  CLI::App app("Benchmarks of quire-server and its engine.");
-  app.name("quire-bench");
-  app.require_subcommand(1);
-  const std::vector<std::pair<const char*, Command>> commands = {
-      {"make-checkpoint", AddMakeCheckpoint(app)},
-      {"serve", AddServe(app)},
-      {"throughput", AddThroughput(app)},
-      {"latency", AddLatency(app)},
-      {"kernels", AddKernels(app)},
-      {"timeline", AddTimeline(app)},
-      {"startup", AddStartup(app)},
-  };
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 64;
-  }
-  for (const auto& [name, run] : commands) {
-    if (app.got_subcommand(name)) return run();
-  }
-  return 64;
+  quire::bench::WatchSignals();
+  return quire::bench::Run(argc, argv);
 }

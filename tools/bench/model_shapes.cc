@@ -1,7 +1,9 @@
 #include "tools/bench/model_shapes.h"
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/base/status_macros.h"
+#include "tools/bench/failure.h"
 
 namespace quire::bench {
 
@@ -47,26 +50,38 @@ absl::StatusOr<ModelShape> FindModelShape(const std::string& name) {
   for (const NamedConfig& shape : kShapes) {
     if (name == shape.name) return ModelShape{shape.name, shape.config};
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("no shape \"", name, "\"; there are ", absl::StrJoin(ModelShapeNames(), ", ")));
+  return UsageError(absl::StrCat("--shape: there is no \"", name, "\"; there are ",
+                                 absl::StrJoin(ModelShapeNames(), ", ")));
 }
 
 absl::StatusOr<ShapeFolder> ShapeFolder::Make(const std::string& name) {
   ASSIGN_OR_RETURN(const ModelShape shape, FindModelShape(name));
   std::string path = (std::filesystem::temp_directory_path() / "quire-shape-XXXXXX").string();
   if (mkdtemp(path.data()) == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cannot make the folder ", path));
+    return WithExitCode(kUnavailable,
+                        absl::UnavailableError(absl::StrCat("cannot make the folder ", path, ": ",
+                                                            std::strerror(errno))));
   }
   ShapeFolder folder(std::move(path));
-  std::ofstream(folder.path_ + "/config.json") << shape.config_json << "\n";
-  return folder;
+  std::ofstream file(folder.path_ + "/config.json");
+  file << shape.config_json << "\n";
+  if (file.flush()) return folder;
+  return WithExitCode(kUnavailable, absl::UnavailableError(absl::StrCat(
+                                        "cannot write ", folder.path_, "/config.json")));
 }
+
+ShapeFolder::ShapeFolder(std::string path)
+    : path_(std::move(path)), removal_(std::make_unique<ExitCleanup>([path = path_] {
+        std::error_code ignored;
+        std::filesystem::remove_all(path, ignored);
+      })) {}
 
 ShapeFolder::~ShapeFolder() {
   std::error_code ignored;
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-ShapeFolder::ShapeFolder(ShapeFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+ShapeFolder::ShapeFolder(ShapeFolder&& other) noexcept
+    : path_(std::exchange(other.path_, "")), removal_(std::move(other.removal_)) {}
 
 }  // namespace quire::bench

@@ -2,10 +2,12 @@
 // stands for a folder with the model's config.json and random weights.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tools/bench/interrupt.h"
 
 namespace quire::bench {
 
@@ -15,10 +17,11 @@ struct ModelShape {
 };
 
 std::vector<std::string> ModelShapeNames();
-// INVALID_ARGUMENT, listing the names, for an unknown one.
+// An error (exit code 64), listing the names, for an unknown one.
 absl::StatusOr<ModelShape> FindModelShape(const std::string& name);
 
-// A temporary folder with a shape's config.json; removed with this object.
+// A temporary folder with a shape's config.json; removed with this object, and when
+// a signal ends the process.
 class ShapeFolder {
  public:
   static absl::StatusOr<ShapeFolder> Make(const std::string& name);
@@ -29,9 +32,10 @@ class ShapeFolder {
   const std::string& path() const { return path_; }
 
  private:
-  explicit ShapeFolder(std::string path) : path_(std::move(path)) {}
+  explicit ShapeFolder(std::string path);
 
   std::string path_;
+  std::unique_ptr<ExitCleanup> removal_;
 };
 
 }  // namespace quire::bench

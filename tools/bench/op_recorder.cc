@@ -57,8 +57,9 @@ class OpRecorder::RecordingOps : public Ops {
  public:
   RecordingOps(Ops& ops, std::vector<RecordedOp>& recorded) : ops_(ops), recorded_(recorded) {}
 
-  absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products) override {
-    return ops_.TuneLinear(stream, products);
+  absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products,
+                          Progress* progress) override {
+    return ops_.TuneLinear(stream, products, progress);
   }
   int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override {
     return ops_.LinearBytes(out_features, in_features, dtype);
@@ -69,9 +70,9 @@ class OpRecorder::RecordingOps : public Ops {
   void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override {
     ops_.FillLinear(stream, weight, args);
   }
-  void SealLinears(Stream& stream, const std::vector<LinearWeight*>& weights,
-                   DeviceBuffer* memory) override {
-    ops_.SealLinears(stream, weights, memory);
+  void SealLinears(Stream& stream, const std::vector<LinearWeight*>& weights, DeviceBuffer* memory,
+                   Progress* progress) override {
+    ops_.SealLinears(stream, weights, memory, progress);
   }
   void UpdateBlockTables(Stream& stream, const UpdateBlockTablesArgs& args) override {
     ops_.UpdateBlockTables(stream, args);
@@ -151,11 +152,13 @@ class OpRecorder::RecordingAttention : public AttentionBackend {
 
   const AttentionCapabilities& capabilities() const override { return attention_.capabilities(); }
 
-  absl::StatusOr<std::unique_ptr<AttentionPlan>> CreatePlan(
-      const AttentionGeometry& geometry, const AttentionLimits& limits) override {
-    auto plan = attention_.CreatePlan(geometry, limits);
-    if (plan.ok()) geometries_[plan->get()] = geometry;
-    return plan;
+  absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePlans(
+      absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) override {
+    auto plans = attention_.CreatePlans(geometries, limits);
+    for (size_t i = 0; plans.ok() && i < plans->size(); ++i) {
+      geometries_[(*plans)[i].get()] = geometries[i];
+    }
+    return plans;
   }
 
   void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) override {

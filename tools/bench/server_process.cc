@@ -19,7 +19,10 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "tools/bench/failure.h"
 
 namespace quire::bench {
 
@@ -56,16 +59,25 @@ bool Accepts(int port) {
   return accepts;
 }
 
+int ExitCode(int wait_status) {
+  return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+}
+
 }  // namespace
 
 ServerProcess::ServerProcess(pid_t pid, int port, UniqueFd log)
-    : pid_(pid), port_(port), target_(absl::StrCat("127.0.0.1:", port)), log_(std::move(log)) {}
+    : pid_(pid),
+      port_(port),
+      target_(absl::StrCat("127.0.0.1:", port)),
+      log_(std::move(log)),
+      kill_(std::make_unique<ExitCleanup>([pid] { kill(pid, SIGKILL); })) {}
 
 ServerProcess::ServerProcess(ServerProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
       port_(other.port_),
       target_(std::move(other.target_)),
-      log_(std::move(other.log_)) {}
+      log_(std::move(other.log_)),
+      kill_(std::move(other.kill_)) {}
 
 ServerProcess::~ServerProcess() {
   if (pid_ <= 0) return;
@@ -78,8 +90,9 @@ absl::StatusOr<ServerProcess> ServerProcess::Start(const std::vector<std::string
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string program = (self.parent_path() / "quire-server").string();
   const int port = FreePort();
-  std::vector<std::string> args = {program, "--host", "127.0.0.1", "--port", absl::StrCat(port)};
+  std::vector<std::string> args = {program};
   args.insert(args.end(), server_flags.begin(), server_flags.end());
+  args.insert(args.end(), {"--host", "127.0.0.1", "--port", absl::StrCat(port)});
   std::vector<char*> argv;
   argv.reserve(args.size() + 1);
   for (std::string& arg : args) argv.push_back(arg.data());
@@ -89,12 +102,22 @@ absl::StatusOr<ServerProcess> ServerProcess::Start(const std::vector<std::string
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   UniqueFd log(memfd_create("quire-server log", MFD_CLOEXEC));
   posix_spawn_file_actions_adddup2(&actions, log.get(), STDERR_FILENO);
+  // In a process group of its own: Ctrl-C is this program's to answer.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t no_signals;
+  sigemptyset(&no_signals);
+  posix_spawnattr_setsigmask(&attributes, &no_signals);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   pid_t pid = -1;
-  const int result = posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
+  const int result =
+      posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
   if (result != 0) {
-    return absl::NotFoundError(
-        absl::StrCat("cannot start ", program, ": build quire-server first"));
+    return WithExitCode(kUnavailable, absl::NotFoundError(absl::StrCat(
+                                          "cannot start ", program, ": build quire-server first")));
   }
   return ServerProcess(pid, port, std::move(log));
 }
@@ -103,13 +126,19 @@ absl::Status ServerProcess::WaitUntilListening(double timeout_seconds) {
   const auto give_up = std::chrono::steady_clock::now() +
                        std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
   while (!Accepts(port_)) {
-    if (waitpid(pid_, nullptr, WNOHANG) == pid_) {
+    if (Interrupted()) return absl::OkStatus();
+    int status = 0;
+    if (waitpid(pid_, &status, WNOHANG) == pid_) {
       pid_ = -1;
-      return absl::UnavailableError(
-          absl::StrCat("quire-server ended before it was ready:\n", Log()));
+      kill_.reset();
+      return WithExitCode(ExitCode(status),
+                          absl::UnavailableError(absl::StrCat(
+                              "quire-server ended before it was ready: ", LastLine())));
     }
     if (std::chrono::steady_clock::now() > give_up) {
-      return absl::UnavailableError(absl::StrCat("quire-server was not ready in time:\n", Log()));
+      return WithExitCode(kUnavailable, absl::UnavailableError(absl::StrCat(
+                                            "quire-server was not ready within ", timeout_seconds,
+                                            " s (--timeout); it said last: ", LastLine())));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -123,6 +152,12 @@ std::string ServerProcess::Log() const {
   const ssize_t count = pread(log_.get(), text.data(), text.size(), 0);
   text.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
   return text;
+}
+
+std::string ServerProcess::LastLine() const {
+  const std::string log(absl::StripTrailingAsciiWhitespace(Log()));
+  const std::string line = log.substr(log.rfind('\n') + 1);
+  return std::string(absl::StripPrefix(line, "quire-server: "));
 }
 
 double ServerProcess::CpuSeconds() const {
@@ -148,7 +183,8 @@ int ServerProcess::Stop() {
   kill(pid_, SIGTERM);
   int status = 0;
   waitpid(std::exchange(pid_, -1), &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  kill_.reset();
+  return ExitCode(status);
 }
 
 }  // namespace quire::bench

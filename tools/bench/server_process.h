@@ -3,11 +3,13 @@
 
 #include <sys/types.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/transport/unique_fd.h"
+#include "tools/bench/interrupt.h"
 
 namespace quire::bench {
 
@@ -16,17 +18,19 @@ class ServerProcess {
   // Starts the quire-server that lies beside this program, on a free port of the loopback
   // interface. Its log is kept in memory.
   static absl::StatusOr<ServerProcess> Start(const std::vector<std::string>& server_flags);
-  // Kills the process if Stop has not been called.
+  // Kills the process if Stop has not been called; so does a signal that ends this program.
   ~ServerProcess();
   ServerProcess(ServerProcess&& other) noexcept;
   ServerProcess& operator=(ServerProcess&&) = delete;
 
   const std::string& target() const { return target_; }  // "127.0.0.1:PORT"
-  // Polls until the port accepts a connection. UNAVAILABLE, with what the server said last, when
-  // the process has ended or time is up.
+  // Polls until the port accepts a connection, or until Interrupted(). UNAVAILABLE, with what the
+  // server said last, when the process has ended (whose exit code the status takes over) or time
+  // is up.
   absl::Status WaitUntilListening(double timeout_seconds);
-  std::string Log() const;    // all that the server has written to standard error
-  double CpuSeconds() const;  // user and system time so far
+  std::string Log() const;       // all that the server has written to standard error
+  std::string LastLine() const;  // of the log, without the program's name
+  double CpuSeconds() const;     // user and system time so far
   int64_t ResidentBytes() const;
   // SIGTERM, then waits; the exit code, or 128 + signal.
   int Stop();
@@ -38,6 +42,7 @@ class ServerProcess {
   int port_;
   std::string target_;
   UniqueFd log_;
+  std::unique_ptr<ExitCleanup> kill_;
 };
 
 }  // namespace quire::bench

@@ -3,8 +3,8 @@
 
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,10 +12,19 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "kernels/base/status_macros.h"
+#include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
+#include "tools/bench/failure.h"
+#include "tools/bench/interrupt.h"
 #include "tools/bench/load.h"
+#include "tools/bench/result_file.h"
+#include "tools/bench/run_header.h"
 #include "tools/bench/server_process.h"
+#include "tools/bench/shown_progress.h"
 #include "tools/bench/statistics.h"
 #include "tools/client/rpc.h"
 
@@ -27,8 +36,8 @@ struct StartupFlags {
   int32_t num_starts = 5;
   double idle_seconds = 3;
   double timeout_seconds = 600;
-  std::string json_file;
-  std::vector<std::string> server_flags;
+  std::optional<std::string> json_file;
+  const CLI::App* command = nullptr;
 };
 
 struct StartupTimes {
@@ -58,42 +67,42 @@ void AddStages(const std::string& log, StartupTimes* times) {
   }
 }
 
-// One start: times, then (for the last one) what idling costs, then a clean stop.
+// One start: times, then (for the last one) what idling costs, then a clean stop. Does nothing more
+// once Interrupted().
 absl::Status MeasureStart(const StartupFlags& flags, bool measure_idle, StartupTimes* times) {
   const Clock::time_point start = Clock::now();
-  absl::StatusOr<ServerProcess> server = ServerProcess::Start(flags.server_flags);
-  if (!server.ok()) return server.status();
-  if (absl::Status status = server->WaitUntilListening(flags.timeout_seconds); !status.ok()) {
-    return status;
-  }
-  times->listening_ms.push_back(MsSince(start));
-  const auto stub = v1::Inference::NewStub(client::Connect(server->target()));
+  ASSIGN_OR_RETURN(ServerProcess server, ServerProcess::Start(flags.command->remaining()));
+  RETURN_IF_ERROR(server.WaitUntilListening(flags.timeout_seconds));
+  if (Interrupted()) return absl::OkStatus();
+  const double listening_ms = MsSince(start);
+  const auto stub = v1::Inference::NewStub(client::Connect(server.target()));
   const std::vector<WorkItem> items = {{.prompt = {1, 2, 3, 4}, .output_len = 1}};
-  const auto records = RunLoad(*stub, items, {}, [](int64_t) {});
-  if (!records[0].status.ok()) return absl::UnavailableError(records[0].status.error_message());
+  const auto records = RunLoad(*stub, items, {}, /*progress=*/nullptr);
+  if (Interrupted()) return absl::OkStatus();
+  if (!records[0].status.ok() || records[0].token_times.empty()) {
+    return WithExitCode(kUnavailable,
+                        absl::UnavailableError(absl::StrCat("the server gave no token: ",
+                                                            records[0].status.error_message())));
+  }
+  times->listening_ms.push_back(listening_ms);
   times->first_token_ms.push_back(
-      std::chrono::duration<double, std::milli>(records[0].token_times.at(0) - start).count());
-  if (measure_idle) {
-    const double before = server->CpuSeconds();
+      std::chrono::duration<double, std::milli>(records[0].token_times[0] - start).count());
+  if (measure_idle && flags.idle_seconds > 0) {
+    const double before = server.CpuSeconds();
     std::this_thread::sleep_for(std::chrono::duration<double>(flags.idle_seconds));
-    times->idle_cpu_percent = 100.0 * (server->CpuSeconds() - before) / flags.idle_seconds;
-    times->resident_bytes = server->ResidentBytes();
+    times->idle_cpu_percent = 100.0 * (server.CpuSeconds() - before) / flags.idle_seconds;
+    times->resident_bytes = server.ResidentBytes();
   }
-  const int exit_code = server->Stop();
-  if (exit_code != 0) {
+  const int exit_code = server.Stop();
+  if (exit_code != 0 && !Interrupted()) {
     return absl::InternalError(
-        absl::StrCat("quire-server ended with exit code ", exit_code, ":\n", server->Log()));
+        absl::StrCat("quire-server ended with exit code ", exit_code, ": ", server.LastLine()));
   }
-  AddStages(server->Log(), times);
+  AddStages(server.Log(), times);
   return absl::OkStatus();
 }
 
-int Startup(const StartupFlags& flags) {
-  StartupTimes times;
-  for (int i = 0; i < flags.num_starts; ++i) {
-    const absl::Status status = MeasureStart(flags, i + 1 == flags.num_starts, &times);
-    if (!status.ok()) return Fail(std::string(status.message()));
-  }
+void PrintResult(const StartupTimes& times) {
   std::printf("%s\n%s\n%s\n", SummaryHeader("process start, ms, until").c_str(),
               SummaryRow("it listens", Summarize(times.listening_ms)).c_str(),
               SummaryRow("the first token", Summarize(times.first_token_ms)).c_str());
@@ -101,40 +110,92 @@ int Startup(const StartupFlags& flags) {
   for (const auto& [name, lengths_ms] : times.stage_ms) {
     std::printf("%s\n", SummaryRow(name, Summarize(lengths_ms)).c_str());
   }
-  std::printf("idle: %.2f %% of one core, %.1f MiB resident\n", times.idle_cpu_percent,
-              static_cast<double>(times.resident_bytes) / (1 << 20));
-  if (!flags.json_file.empty()) {
-    nlohmann::ordered_json stages;
-    for (const auto& [name, lengths_ms] : times.stage_ms) {
-      stages[name] = ToJson(Summarize(lengths_ms));
-    }
-    const nlohmann::ordered_json json = {
-        {"listening_ms", ToJson(Summarize(times.listening_ms))},
-        {"first_token_ms", ToJson(Summarize(times.first_token_ms))},
-        {"stage_ms", stages},
-        {"idle_cpu_percent", times.idle_cpu_percent},
-        {"resident_bytes", times.resident_bytes}};
-    std::ofstream(flags.json_file) << json.dump(2) << "\n";
+  if (times.resident_bytes > 0) {
+    std::printf("idle: %.2f %% of one core, %.1f MiB resident\n", times.idle_cpu_percent,
+                static_cast<double>(times.resident_bytes) / (1 << 20));
   }
-  return 0;
+}
+
+nlohmann::ordered_json ToJson(const StartupFlags& flags, const StartupTimes& times) {
+  nlohmann::ordered_json stages = nlohmann::ordered_json::object();
+  for (const auto& [name, lengths_ms] : times.stage_ms) {
+    stages[name] = ToJson(Summarize(lengths_ms));
+  }
+  nlohmann::ordered_json json = RunJson("startup");
+  json["server_flags"] = flags.command->remaining();
+  json["interrupted"] = Interrupted();
+  json["listening_ms"] = ToJson(Summarize(times.listening_ms));
+  json["first_token_ms"] = ToJson(Summarize(times.first_token_ms));
+  json["stage_ms"] = stages;
+  json["idle_cpu_percent"] = times.idle_cpu_percent;
+  json["resident_bytes"] = times.resident_bytes;
+  return json;
+}
+
+absl::Status MeasureStarts(const StartupFlags& flags, StartupTimes* times) {
+  const InterruptibleRun interruptible;
+  ShownProgress progress;
+  ProgressStage stage(progress.get(), "starts", flags.num_starts, ProgressUnit::kItems);
+  for (int i = 0; i < flags.num_starts && !Interrupted(); ++i) {
+    RETURN_IF_ERROR(MeasureStart(flags, i + 1 == flags.num_starts, times));
+    stage.Add(1);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Startup(const StartupFlags& flags) {
+  RETURN_IF_ERROR(ParseServerFlags(*flags.command).status());
+  for (const std::string& argument : flags.command->remaining()) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    if (flag == "--host" || flag == "--port") {
+      return UsageError(absl::StrCat(flag, ": startup chooses it; leave it out"));
+    }
+  }
+  ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
+  const std::string server_flags = absl::StrJoin(flags.command->remaining(), " ");
+  Print({.command = "startup",
+         .what = absl::StrFormat("%d starts of quire-server to its first token, one request of 4 + "
+                                 "1 tokens, greedy; then %g s idle",
+                                 flags.num_starts, flags.idle_seconds),
+         .lines = {{"server", server_flags.empty() ? "without flags: the small bundled model"
+                                                   : server_flags}}});
+  StartupTimes times;
+  RETURN_IF_ERROR(MeasureStarts(flags, &times));
+  if (Interrupted()) {
+    std::printf("interrupted; results so far, %zu of %d starts:\n", times.listening_ms.size(),
+                flags.num_starts);
+  }
+  PrintResult(times);
+  if (json_file == nullptr) return absl::OkStatus();
+  return json_file->Write(ToJson(flags, times).dump(2) + "\n");
 }
 
 }  // namespace
 
 Command AddStartup(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "startup", "Process start to first token, and idle cost; further flags are quire-server's");
+      "startup", "Starts quire-server: process start to first token, and what it costs when idle");
+  command->footer(
+      "Examples:\n"
+      "  quire-bench startup --num-starts 3\n"
+      "  quire-bench startup --model FOLDER --num-starts 1 --json start.json");
   const auto flags = std::make_shared<StartupFlags>();
-  command->add_option("--num-starts", flags->num_starts)->capture_default_str();
-  command->add_option("--idle-seconds", flags->idle_seconds)->capture_default_str();
-  command->add_option("--timeout", flags->timeout_seconds, "Seconds to wait for one start")
+  command->add_option("--num-starts", flags->num_starts, "How often it is started")
+      ->check(CLI::Range(1, 10000))
+      ->type_name("N")
       ->capture_default_str();
-  command->add_option("--json", flags->json_file, "Write the results to this file");
-  command->allow_extras();
-  return [flags, command] {
-    flags->server_flags = command->remaining();
-    return Startup(*flags);
-  };
+  command->add_option("--idle-seconds", flags->idle_seconds, "How long the last one is left idle")
+      ->check(RealFrom(0, 3600))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  command->add_option("--timeout", flags->timeout_seconds, "Maximum time of one start")
+      ->check(RealFrom(0.1, 86400))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  AddJsonFlag(*command, &flags->json_file);
+  AcceptServerFlags(*command);
+  flags->command = command;
+  return [flags] { return Finish(Startup(*flags)); };
 }
 
 }  // namespace quire::bench

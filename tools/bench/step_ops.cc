@@ -8,60 +8,129 @@
 
 #include "engine/model/attention_shapes.h"
 #include "engine/model/linear_products.h"
+#include "engine/model/weight_plan.h"
 #include "kernels/base/status_macros.h"
+#include "tools/bench/interrupt.h"
 
 namespace quire::bench {
 
+namespace {
+
+// What steps of several shapes, one at a time, need at most.
+struct StepLimits {
+  AttentionLimits attention = {.max_num_seqs = 0, .max_num_tokens = 0, .max_blocks_per_seq = 0};
+  int64_t max_len = 0;
+  int64_t num_blocks = 0;
+};
+
+StepLimits LimitsOf(const std::vector<StepShape>& shapes, int32_t block_size) {
+  StepLimits limits;
+  for (const StepShape& shape : shapes) {
+    const int64_t num_seqs = shape.num_seqs;
+    const int64_t blocks_per_seq = CeilDiv<int64_t>(shape.seq_len, block_size);
+    AttentionLimits& most = limits.attention;
+    most.max_num_seqs = std::max<int64_t>(most.max_num_seqs, num_seqs);
+    most.max_num_tokens = std::max<int64_t>(most.max_num_tokens, num_seqs * shape.query_len);
+    most.max_blocks_per_seq = std::max<int64_t>(most.max_blocks_per_seq, blocks_per_seq);
+    limits.max_len = std::max<int64_t>(limits.max_len, shape.seq_len);
+    limits.num_blocks = std::max(limits.num_blocks, num_seqs * blocks_per_seq);
+  }
+  return limits;
+}
+
+DType StepDType(const EngineConfig& config, const ModelConfig& model) {
+  return config.dtype.value_or(model.dtype == DType::kF16 ? DType::kBF16 : model.dtype);
+}
+
+int64_t WeightBytes(Ops& ops, const ModelConfig& model, DType dtype) {
+  LinearWeight embedding, lm_head;
+  Tensor final_norm;
+  std::vector<LayerWeights> layers(model.num_layers);
+  WeightPlan plan;
+  PlanEnds(model, &embedding, &lm_head, &final_norm, &plan);
+  for (int i = 0; i < model.num_layers; ++i) PlanLayer(model, i, &layers[i], &plan);
+  int64_t bytes = 0;
+  for (const MatrixPlan& matrix : plan.matrices) {
+    bytes += ops.LinearBytes(matrix.weight->out_features, matrix.weight->in_features, dtype);
+  }
+  for (const VectorPlan& vector : plan.vectors) bytes += vector.size * DTypeBytes(DType::kF32);
+  return bytes;
+}
+
+// As Decoder carves them.
+int64_t ActivationBytes(const ModelConfig& model, DType dtype, const StepLimits& limits) {
+  const int64_t heads = 3 * int64_t{model.num_q_heads} + 2 * int64_t{model.num_kv_heads};
+  const int64_t token =
+      2 * model.hidden_size + heads * model.head_dim + 3 * model.intermediate_size;
+  const int64_t logit_row = model.hidden_size + 2 * model.vocab_size;
+  return DTypeBytes(dtype) * token * limits.attention.max_num_tokens +
+         DTypeBytes(DType::kF32) *
+             (logit_row * limits.attention.max_num_seqs + 2 * model.head_dim * limits.max_len);
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> StepOps::BytesFor(Ops& ops, const EngineConfig& config,
+                                          const std::vector<StepShape>& shapes) {
+  ASSIGN_OR_RETURN(const ModelConfig model, LoadModelConfig(config.model_folder));
+  const DType dtype = StepDType(config, model);
+  const StepLimits limits = LimitsOf(shapes, config.block_size);
+  const int64_t cache_bytes =
+      MakeKvLayout(model, dtype, config.block_size).BlockBytes() * limits.num_blocks;
+  const int64_t bytes =
+      WeightBytes(ops, model, dtype) + cache_bytes + ActivationBytes(model, dtype, limits);
+  return bytes + bytes / 20;
+}
+
 absl::StatusOr<std::unique_ptr<StepOps>> StepOps::Create(GraphTimer& timer,
                                                          const EngineConfig& config,
-                                                         const std::vector<StepShape>& shapes) {
-  std::unique_ptr<StepOps> ops(new StepOps(timer));
+                                                         const std::vector<StepShape>& shapes,
+                                                         uint64_t seed, Progress* progress) {
+  std::unique_ptr<StepOps> ops(new StepOps(timer, seed, progress));
   RETURN_IF_ERROR(ops->Open(config, shapes));
   return ops;
 }
 
 absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepShape>& shapes) {
   ASSIGN_OR_RETURN(model_, LoadModelConfig(config.model_folder));
-  dtype_ = config.dtype.value_or(model_.dtype == DType::kF16 ? DType::kBF16 : model_.dtype);
+  dtype_ = StepDType(config, model_);
   block_size_ = config.block_size;
-  AttentionLimits limits = {.max_num_seqs = 0, .max_num_tokens = 0, .max_blocks_per_seq = 0};
-  int64_t max_len = 0;
-  for (const StepShape& shape : shapes) {
-    limits.max_num_seqs = std::max<int64_t>(limits.max_num_seqs, shape.num_seqs);
-    limits.max_num_tokens =
-        std::max<int64_t>(limits.max_num_tokens, shape.num_seqs * shape.query_len);
-    max_len = std::max<int64_t>(max_len, shape.seq_len);
-  }
-  if (max_len > MaxSequenceLength(model_)) {
-    return absl::InvalidArgumentError("the context is longer than the model's");
-  }
-  limits.max_blocks_per_seq = block_table_stride_ = CeilDiv<int64_t>(max_len, block_size_);
+  const StepLimits step_limits = LimitsOf(shapes, block_size_);
+  const AttentionLimits& limits = step_limits.attention;
+  block_table_stride_ = limits.max_blocks_per_seq;
   ASSIGN_OR_RETURN(Weights weights, Weights::Load(recorder_, model_, config.model_folder,
                                                   {.format = LoadFormat::kDummy,
                                                    .dtype = dtype_,
+                                                   .seed = config.seed,
                                                    .num_threads = config.num_threads}));
   weights_ = std::make_unique<Weights>(std::move(weights));
-  RETURN_IF_ERROR(OpenCache(config, limits));
+  RETURN_IF_ERROR(OpenCache(config, limits, step_limits.num_blocks));
   ASSIGN_OR_RETURN(decoder_, Decoder::Create(recorder_, model_, *weights_,
                                              *recorder_.attention(AttentionPath::kNative), dtype_,
                                              {.max_num_tokens = limits.max_num_tokens,
                                               .max_logit_rows = limits.max_num_seqs,
-                                              .max_model_len = max_len}));
+                                              .max_model_len = step_limits.max_len}));
   return recorder_.ops().TuneLinear(
       timer_.stream(),
-      LinearProducts(*weights_, model_.num_layers, limits.max_num_tokens, limits.max_num_seqs));
+      LinearProducts(*weights_, model_.num_layers, limits.max_num_tokens, limits.max_num_seqs),
+      config.progress);
 }
 
-absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimits& limits) {
+absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimits& limits,
+                                int64_t num_blocks) {
   const KvLayout layout = MakeKvLayout(model_, dtype_, config.block_size);
   // Any two groups may share blocks: this is about time, not values.
-  const int64_t num_blocks = limits.max_num_seqs * limits.max_blocks_per_seq;
   ASSIGN_OR_RETURN(KvArena arena, KvArena::Allocate(timer_.backend().device(), layout, num_blocks));
   arena_ = std::make_unique<KvArena>(std::move(arena));
   const auto num_layers = static_cast<int>(layout.groups[0].layers.size());
+  ProgressStage stage(progress_, "filling the KV cache", arena_->size_bytes(),
+                      ProgressUnit::kBytes);
   for (int i = 0; i < num_layers; ++i) {
     const KvCacheView view = arena_->LayerView(layout.groups[0].layers[i]);
-    timer_.FillRandom(std::min(view.k, view.v), dtype_, num_blocks * view.block_stride, i);
+    timer_.FillRandom(std::min(view.k, view.v), dtype_, num_blocks * view.block_stride, seed_ + i);
+    RETURN_IF_ERROR(timer_.stream().Synchronize());
+    stage.Add(arena_->size_bytes() / num_layers);
+    if (Interrupted()) return absl::CancelledError("interrupted");
   }
   for (const KvLayerGroup& group : layout.groups) {
     const AttentionGeometry geometry =
@@ -77,7 +146,7 @@ absl::Status StepOps::UploadBatch(const StepShape& shape) {
   const int32_t num_tokens = shape.num_seqs * shape.query_len;
   const int64_t stride = block_table_stride_;
   const int64_t blocks_of_seq = CeilDiv<int64_t>(shape.seq_len, block_size_);
-  std::mt19937 random(1);
+  std::mt19937_64 random(seed_);
   std::vector<BlockId> shuffled(shape.num_seqs * blocks_of_seq);
   std::iota(shuffled.begin(), shuffled.end(), 0);
   std::shuffle(shuffled.begin(), shuffled.end(), random);

@@ -8,6 +8,7 @@
 
 #include "engine/engine_config.h"
 #include "engine/model/decoder.h"
+#include "kernels/base/progress.h"
 #include "tools/bench/graph_timer.h"
 #include "tools/bench/op_recorder.h"
 
@@ -21,23 +22,32 @@ struct StepShape {
 
 class StepOps {
  public:
-  // A model for steps up to the largest of `shapes`. Errors as in Engine::Open.
+  // About the device memory that Create needs: 5 % more than can be counted.
+  static absl::StatusOr<int64_t> BytesFor(Ops& ops, const EngineConfig& config,
+                                          const std::vector<StepShape>& shapes);
+  // A model for steps up to the largest of `shapes`; `seed` of their tokens and cache. Errors as in
+  // Engine::Open; CANCELLED once Interrupted().
   static absl::StatusOr<std::unique_ptr<StepOps>> Create(GraphTimer& timer,
                                                          const EngineConfig& config,
-                                                         const std::vector<StepShape>& shapes);
+                                                         const std::vector<StepShape>& shapes,
+                                                         uint64_t seed, Progress* progress);
   // Runs the step once; what it did may be run again until the next call.
   absl::StatusOr<std::vector<RecordedOp>> Record(const StepShape& shape);
   const ModelConfig& model() const { return model_; }
   DType dtype() const { return dtype_; }
 
  private:
-  explicit StepOps(GraphTimer& timer) : timer_(timer), recorder_(timer.backend()) {}
+  StepOps(GraphTimer& timer, uint64_t seed, Progress* progress)
+      : timer_(timer), seed_(seed), progress_(progress), recorder_(timer.backend()) {}
   absl::Status Open(const EngineConfig& config, const std::vector<StepShape>& shapes);
-  absl::Status OpenCache(const EngineConfig& config, const AttentionLimits& limits);
+  absl::Status OpenCache(const EngineConfig& config, const AttentionLimits& limits,
+                         int64_t num_blocks);
   absl::Status UploadBatch(const StepShape& shape);
   absl::Status EnqueueSampling(const StepShape& shape);
 
   GraphTimer& timer_;
+  const uint64_t seed_;
+  Progress* const progress_;  // of making weights and cache
   OpRecorder recorder_;
   ModelConfig model_;
   DType dtype_ = DType::kBF16;

@@ -1,14 +1,21 @@
 // quire-bench throughput: all requests at once through the engine in this process.
 
 #include <cstdio>
-#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/engine_run.h"
-#include "tools/bench/statistics.h"
+#include "tools/bench/interrupt.h"
+#include "tools/bench/result_file.h"
+#include "tools/bench/run_header.h"
+#include "tools/bench/shown_progress.h"
+#include "tools/bench/throughput_report.h"
 
 namespace quire::bench {
 
@@ -16,77 +23,118 @@ namespace {
 
 struct ThroughputFlags {
   WorkloadFlags workload;
+  SamplingFlags sampling;
+  std::optional<uint64_t> seed;
   int32_t num_warmups = 1;
-  std::string json_file;
+  std::optional<std::string> json_file;
   EngineFlags engine;
 };
 
-int Throughput(const ThroughputFlags& flags) {
-  auto engine = OpenEngine(flags.engine);
-  if (!engine.ok()) return Fail(std::string(engine.status().message()));
-  const ModelInfo& model = (*engine)->model_info();
-  const auto items = MakeWorkload(flags.workload, model.config.vocab_size, model.max_model_len);
-  if (!items.ok()) return Fail(std::string(items.status().message()));
-  for (int i = 0; i < flags.num_warmups; ++i) {
-    const auto times = RunItems(**engine, {{.prompt = {0, 1, 2, 3}, .output_len = 4}});
-    if (!times.ok()) return Fail(std::string(times.status().message()));
+void PrintRun(const ThroughputFlags& flags, const ModelInfo& model,
+              const std::vector<WorkItem>& items) {
+  Print({.command = "throughput",
+         .what = absl::StrCat(WorkloadText(flags.workload, items),
+                              ", all at once, in this process (no server)"),
+         .lines = {{"model", ModelText(flags.engine, model)},
+                   {"device", model.device_name},
+                   {"sampling", SamplingText(flags.sampling)},
+                   {"seed", SeedText(flags.workload.seed)}}});
+}
+
+nlohmann::ordered_json DescribeRun(const ThroughputFlags& flags, const ModelInfo& model,
+                                   const std::vector<WorkItem>& items) {
+  nlohmann::ordered_json json = RunJson("throughput");
+  json["model"] = ModelText(flags.engine, model);
+  json["device"] = model.device_name;
+  json["dtype"] = DTypeName(model.dtype);
+  json["seed"] = flags.workload.seed;
+  json["workload"] = WorkloadJson(flags.workload, items);
+  json["sampling"] = SamplingJson(flags.sampling);
+  json["interrupted"] = Interrupted();
+  return json;
+}
+
+void PrintResult(const ThroughputReport& report, const nlohmann::ordered_json& json) {
+  if (Interrupted()) {
+    std::printf("interrupted; results so far, %lld of %lld requests completed:\n",
+                static_cast<long long>(report.num_finished),
+                static_cast<long long>(report.num_requests));
   }
-  (*engine)->FlushPrefixCache();
-  const EngineStatus before = (*engine)->status();
-  const absl::Time start = absl::Now();
-  const auto times = RunItems(**engine, *items);
-  if (!times.ok()) return Fail(std::string(times.status().message()));
-  const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
-  const EngineStatus after = (*engine)->status();
-  int64_t prompt_tokens = 0, output_tokens = 0;
-  std::vector<double> first_token_ms, itl_ms;
-  for (size_t i = 0; i < items->size(); ++i) {
-    prompt_tokens += static_cast<int64_t>((*items)[i].prompt.size());
-    output_tokens += (*items)[i].output_len;
-    first_token_ms.push_back((*times)[i].first_token_ms);
-    itl_ms.insert(itl_ms.end(), (*times)[i].itl_ms.begin(), (*times)[i].itl_ms.end());
-  }
-  const nlohmann::ordered_json json = {
-      {"device", model.device_name},
-      {"dtype", DTypeName(model.dtype)},
-      {"requests", items->size()},
-      {"seconds", seconds},
-      {"prompt_tokens", prompt_tokens},
-      {"output_tokens", output_tokens},
-      {"steps", after.num_steps - before.num_steps},
-      {"preemptions", after.scheduler.num_preemptions - before.scheduler.num_preemptions},
-      {"requests_per_s", static_cast<double>(items->size()) / seconds},
-      {"output_tokens_per_s", static_cast<double>(output_tokens) / seconds},
-      {"total_tokens_per_s", static_cast<double>(output_tokens + prompt_tokens) / seconds},
-      {"ttft_ms", ToJson(Summarize(first_token_ms))},
-      {"itl_ms", ToJson(Summarize(itl_ms))}};
-  std::printf("%s, %s: %zu requests, %lld prompt and %lld output tokens in %.2f s\n",
-              model.device_name.c_str(), DTypeName(model.dtype), items->size(),
-              static_cast<long long>(prompt_tokens), static_cast<long long>(output_tokens),
-              seconds);
+  std::printf("%lld requests, %lld prompt and %lld output tokens in %.2f s\n",
+              static_cast<long long>(report.num_finished),
+              static_cast<long long>(report.prompt_tokens),
+              static_cast<long long>(report.output_tokens), report.seconds);
   std::printf(
-      "%.2f requests/s, %.1f output tokens/s, %.1f tokens/s in all, %llu steps, "
+      "%.2f requests/s, %.1f output tokens/s, %.1f tokens/s in all, %lld steps, "
       "%lld preemptions\n",
       json["requests_per_s"].get<double>(), json["output_tokens_per_s"].get<double>(),
-      json["total_tokens_per_s"].get<double>(),
-      static_cast<unsigned long long>(after.num_steps - before.num_steps),
+      json["total_tokens_per_s"].get<double>(), json["steps"].get<long long>(),
       json["preemptions"].get<long long>());
-  if (!flags.json_file.empty()) std::ofstream(flags.json_file) << json.dump(2) << "\n";
-  return 0;
+}
+
+absl::Status Throughput(ThroughputFlags& flags) {
+  RETURN_IF_ERROR(CheckSampling(flags.sampling));
+  ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(flags.engine));
+  const ModelInfo& model = engine->model_info();
+  flags.workload.seed = ChooseSeed(flags.seed);
+  ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
+                   MakeWorkload(flags.workload, model.config.vocab_size, model.max_model_len));
+  PrintRun(flags, model, items);
+  const InterruptibleRun interruptible;
+  for (int i = 0; i < flags.num_warmups; ++i) {
+    const auto times = RunItems(*engine, {{.prompt = {0, 1, 2, 3}, .output_len = 4}});
+    RETURN_IF_ERROR(times.status());
+  }
+  engine->FlushPrefixCache();
+  const EngineStatus before = engine->status();
+  std::vector<EngineRequestTimes> times;
+  double seconds = 0;
+  {
+    ShownProgress progress;
+    const absl::Time start = absl::Now();
+    ASSIGN_OR_RETURN(times, RunItems(*engine, items,
+                                     {.sampling = flags.sampling,
+                                      .seed = flags.workload.seed,
+                                      .progress = progress.get()}));
+    seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  }
+  const EngineStatus after = engine->status();
+  const ThroughputReport report = MakeThroughputReport(items, times, seconds);
+  nlohmann::ordered_json json = DescribeRun(flags, model, items);
+  json.update(ToJson(report));
+  json["steps"] = after.num_steps - before.num_steps;
+  json["preemptions"] = after.scheduler.num_preemptions - before.scheduler.num_preemptions;
+  PrintResult(report, json);
+  if (flags.workload.shared_prefix_len == 0) {
+    WarnIfCached(report.prompt_tokens, report.cached_tokens);
+  }
+  return json_file == nullptr ? absl::OkStatus() : json_file->Write(json.dump(2) + "\n");
 }
 
 }  // namespace
 
 Command AddThroughput(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "throughput", "Offline: all requests at once; further flags are quire-server's");
+  CLI::App* command = app.add_subcommand("throughput",
+                                         "All requests at once through an engine of its own, "
+                                         "without a server");
+  command->footer(
+      "Examples:\n"
+      "  quire-bench throughput --shape qwen3-0.6b --num-prompts 64 --input-len 128\n"
+      "  quire-bench throughput --model FOLDER --temperature 0.8 --json result.json\n"
+      "  quire-bench throughput --model FOLDER --workload lengths.jsonl --max-num-seqs 128");
   const auto flags = std::make_shared<ThroughputFlags>();
   command->add_option("--num-warmups", flags->num_warmups, "Short requests before the clock starts")
+      ->check(CLI::Range(0, 1000))
+      ->type_name("N")
       ->capture_default_str();
-  command->add_option("--json", flags->json_file, "Write the results to this file");
+  AddJsonFlag(*command, &flags->json_file);
   AddWorkloadFlags(*command, &flags->workload);
+  AddSeedFlag(*command, &flags->seed);
+  AddSamplingFlags(*command, &flags->sampling);
+  AddIgnoreEosFlag(*command, &flags->sampling);
   AddEngineFlags(*command, &flags->engine);
-  return [flags] { return Throughput(*flags); };
+  return [flags] { return Finish(Throughput(*flags)); };
 }
 
 }  // namespace quire::bench

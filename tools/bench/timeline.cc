@@ -2,13 +2,20 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "kernels/base/status_macros.h"
+#include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/engine_run.h"
+#include "tools/bench/failure.h"
+#include "tools/bench/interrupt.h"
+#include "tools/bench/result_file.h"
+#include "tools/bench/run_header.h"
+#include "tools/bench/shown_progress.h"
 #include "tools/bench/timeline_report.h"
 
 namespace quire::bench {
@@ -21,8 +28,11 @@ struct TimelineFlags {
   int64_t context = 1024;
   int64_t num_steps = 128;
   int64_t num_shown = 6;
-  std::string html_file;
-  std::string json_file;
+  SamplingFlags sampling;
+  std::optional<uint64_t> given_seed;
+  uint64_t seed = 0;  // the one used
+  std::optional<std::string> html_file;
+  std::optional<std::string> json_file;
 };
 
 constexpr int64_t kMargin = 8;  // steps at either end of the run that are not steady yet
@@ -38,51 +48,82 @@ absl::StatusOr<std::vector<WorkItem>> MakeItems(const TimelineFlags& flags,
                        .output_len = output_len + num_prefill_steps,
                        .shared_prefix_len = 0,
                        .file = "",
-                       .seed = 1},
+                       .seed = flags.seed},
                       model.config.vocab_size, model.max_model_len);
 }
 
-absl::StatusOr<TimelineReport> Trace(const TimelineFlags& flags) {
+absl::StatusOr<TimelineReport> Trace(const TimelineFlags& flags, nlohmann::ordered_json* json) {
   StepTrace trace(/*num_steps=*/1 << 14);
-  auto engine = OpenEngine(flags.engine, &trace);
-  if (!engine.ok()) return engine.status();
-  const ModelInfo& model = (*engine)->model_info();
+  ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, OpenEngine(flags.engine, &trace));
+  const ModelInfo& model = engine->model_info();
   const std::string title = absl::StrFormat(
       "%s, %s, %s: %d sequences, context about %d", model.device_name, model.config.architecture,
       DTypeName(model.dtype), flags.batch_size, flags.context);
-  const auto items = MakeItems(flags, model);
-  if (!items.ok()) return items.status();
-  const auto times = RunItems(**engine, *items);
-  if (!times.ok()) return times.status();
-  engine->reset();  // the trace may be read from now on
+  ASSIGN_OR_RETURN(const std::vector<WorkItem> items, MakeItems(flags, model));
+  Print({.command = "timeline",
+         .what = absl::StrFormat("steps of %d sequences that decode together, context about %d, "
+                                 "in this process (no server)",
+                                 flags.batch_size, flags.context),
+         .lines = {{"model", ModelText(flags.engine, model)},
+                   {"device", model.device_name},
+                   {"sampling", SamplingText(flags.sampling)},
+                   {"seed", SeedText(flags.seed)}}});
+  *json = RunJson("timeline");
+  (*json)["model"] = ModelText(flags.engine, model);
+  (*json)["device"] = model.device_name;
+  {
+    const InterruptibleRun interruptible;
+    ShownProgress progress;
+    const auto times =
+        RunItems(*engine, items,
+                 {.sampling = flags.sampling, .seed = flags.seed, .progress = progress.get()});
+    RETURN_IF_ERROR(times.status());
+  }
+  engine.reset();  // the trace may be read from now on
   TimelineReport report = MakeTimelineReport(trace, flags.batch_size, kMargin);
   if (report.num_steps == 0) {
-    return absl::FailedPreconditionError(
-        "no run of steps in which all sequences decode: give --max-num-seqs of at least "
-        "--batch-size, and a KV cache that holds them all");
+    return UsageError(Interrupted()
+                          ? "interrupted before all sequences decoded together: no results"
+                          : "no run of steps in which all sequences decode: give --max-num-seqs of "
+                            "at least --batch-size, and a KV cache that holds them all");
   }
   report.title = title;
   return report;
 }
 
-int Timeline(const TimelineFlags& flags) {
-  const auto report = Trace(flags);
-  if (!report.ok()) return Fail(std::string(report.status().message()));
-  std::printf("%s", ToText(*report).c_str());
-  if (!flags.json_file.empty()) {
-    std::ofstream(flags.json_file) << ToJson(*report).dump(2) << "\n";
+absl::Status Timeline(TimelineFlags& flags) {
+  RETURN_IF_ERROR(CheckSampling(flags.sampling));
+  if (flags.json_file.has_value() && flags.json_file == flags.html_file) {
+    return UsageError("--json and --html name the same file; give two");
   }
-  if (!flags.html_file.empty()) {
-    std::ofstream(flags.html_file) << ToHtml(*report, flags.num_shown);
+  ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
+  ASSIGN_OR_RETURN(const auto html_file, OpenResultFile("--html", flags.html_file));
+  flags.seed = ChooseSeed(flags.given_seed);
+  nlohmann::ordered_json json;
+  const auto report = Trace(flags, &json);
+  if (!report.ok()) {
+    return Interrupted() ? WithExitCode(kInterruptedExit, report.status()) : report.status();
   }
-  return 0;
+  std::printf("%s%s", Interrupted() ? "interrupted; results so far:\n" : "",
+              ToText(*report).c_str());
+  json["seed"] = flags.seed;
+  json["sampling"] = SamplingJson(flags.sampling);
+  json["interrupted"] = Interrupted();
+  json.update(ToJson(*report));
+  if (json_file != nullptr) RETURN_IF_ERROR(json_file->Write(json.dump(2) + "\n"));
+  if (html_file != nullptr) RETURN_IF_ERROR(html_file->Write(ToHtml(*report, flags.num_shown)));
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 Command AddTimeline(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "timeline", "Steady decode step by step, device and host; further flags are quire-server's");
+      "timeline", "Steady decode step by step, device and host, in an engine of its own");
+  command->footer(
+      "Examples:\n"
+      "  quire-bench timeline --batch-size 8 --html steps.html\n"
+      "  quire-bench timeline --shape llama-3-8b --batch-size 64 --context 1030 --json steps.json");
   const auto flags = std::make_shared<TimelineFlags>();
   command->add_option("--batch-size", flags->batch_size, "Sequences that decode together")
       ->check(CLI::Range(1, 65536))
@@ -90,16 +131,19 @@ Command AddTimeline(CLI::App& app) {
   command->add_option("--context", flags->context, "Their tokens, on average")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command->add_option("--num-steps", flags->num_steps, "Least steps to look at")
+  command->add_option("--num-steps", flags->num_steps, "Minimum of steps to look at")
       ->check(CLI::Range(2, 8192))
       ->capture_default_str();
-  command->add_option("--html", flags->html_file, "Write a picture to this file");
+  command->add_option("--html", flags->html_file, "Write a picture to this file")
+      ->type_name("FILE");
   command->add_option("--num-shown", flags->num_shown, "Steps in the picture")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--json", flags->json_file, "Write the results to this file");
+  AddJsonFlag(*command, &flags->json_file);
+  AddSeedFlag(*command, &flags->given_seed);
+  AddSamplingFlags(*command, &flags->sampling);
   AddEngineFlags(*command, &flags->engine);
-  return [flags] { return Timeline(*flags); };
+  return [flags] { return Finish(Timeline(*flags)); };
 }
 
 }  // namespace quire::bench

@@ -7,62 +7,106 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
-#include "nlohmann/json.hpp"
+#include "tools/bench/failure.h"
 
 namespace quire::bench {
 
 namespace {
 
-using Lengths = std::vector<std::pair<int64_t, int64_t>>;  // input, output
+struct Lengths {
+  int64_t input_len;
+  int64_t output_len;
+};
 
-absl::StatusOr<Lengths> ReadLengths(const std::string& path) {
+constexpr int64_t kMaxLength = int64_t{1} << 24;
+constexpr int64_t kMaxTokens = int64_t{1} << 30;  // prompts of 4 GiB
+
+absl::StatusOr<std::vector<Lengths>> ReadLengths(const std::string& path) {
   std::ifstream file(path);
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot read the workload file ", path));
-  Lengths lengths;
+  if (!file) return UsageError(absl::StrCat("--workload: cannot read \"", path, "\""));
+  std::vector<Lengths> lengths;
   std::string line;
-  while (std::getline(file, line)) {
-    if (line.empty()) continue;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const bool valid = json.is_object() && json.contains("input_len") &&
-                       json["input_len"].is_number_integer() && json.contains("output_len") &&
-                       json["output_len"].is_number_integer();
-    if (!valid) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, " line ", lengths.size() + 1, ": want {\"input_len\": N, \"output_len\": N}"));
+    const auto length = [&](const char* key) {
+      const bool valid = json.is_object() && json.contains(key) && json[key].is_number_integer();
+      return valid ? json[key].get<int64_t>() : 0;
+    };
+    const Lengths one = {length("input_len"), length("output_len")};
+    for (const int64_t value : {one.input_len, one.output_len}) {
+      if (value >= 1 && value <= kMaxLength) continue;
+      return UsageError(absl::StrCat(
+          "--workload: ", path, " line ", number,
+          R"(: expected {"input_len": N, "output_len": N}, N from 1 to )", kMaxLength));
     }
-    lengths.emplace_back(json["input_len"].get<int64_t>(), json["output_len"].get<int64_t>());
+    lengths.push_back(one);
   }
+  if (lengths.empty()) return UsageError(absl::StrCat("--workload: ", path, " has no requests"));
   return lengths;
+}
+
+absl::Status CheckLengths(const std::vector<Lengths>& all, int64_t shared_prefix_len,
+                          int64_t max_model_len) {
+  int64_t num_tokens = 0, longest_input = 0;
+  for (const auto& [input_len, output_len] : all) {
+    num_tokens += input_len;
+    longest_input = std::max(longest_input, input_len);
+    if (input_len + output_len > max_model_len) {
+      return UsageError(absl::StrCat(
+          "a request of ", input_len, " + ", output_len, " tokens does not fit the context of ",
+          max_model_len,
+          " tokens; ask for shorter ones, or give the model a longer context (--max-model-len)"));
+    }
+    if (num_tokens > kMaxTokens) {
+      return UsageError(absl::StrCat("the prompts have more than ", kMaxTokens,
+                                     " tokens together; ask for fewer or shorter ones"));
+    }
+  }
+  if (shared_prefix_len > longest_input) {
+    return UsageError(absl::StrCat("--shared-prefix-len: ", shared_prefix_len,
+                                   " is longer than the longest prompt, ", longest_input,
+                                   " tokens"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 void AddWorkloadFlags(CLI::App& command, WorkloadFlags* flags) {
   const std::string group = "Workload";
-  command.add_option("--num-prompts", flags->num_prompts, "Requests")
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--input-len", flags->input_len, "Prompt tokens")
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--output-len", flags->output_len, "Generated tokens")
-      ->capture_default_str()
-      ->group(group);
+  const auto add = [&](const std::string& flag, int64_t* value, int64_t min, int64_t max,
+                       const std::string& help) {
+    return command.add_option(flag, *value, help)
+        ->check(CLI::Range(min, max))
+        ->type_name("N")
+        ->capture_default_str()
+        ->group(group);
+  };
+  auto* num_prompts = add("--num-prompts", &flags->num_prompts, 1, 1'000'000, "Requests");
+  auto* input_len = add("--input-len", &flags->input_len, 1, kMaxLength, "Prompt tokens of each");
+  auto* output_len =
+      add("--output-len", &flags->output_len, 1, kMaxLength, "Generated tokens of each");
+  add("--shared-prefix-len", &flags->shared_prefix_len, 0, kMaxLength,
+      "Leading prompt tokens that all requests share");
   command
-      .add_option("--shared-prefix-len", flags->shared_prefix_len,
-                  "Leading prompt tokens that all requests share")
+      .add_option("--workload", flags->file,
+                  "File of JSON lines {\"input_len\": N, \"output_len\": N}, one a request, in "
+                  "place of --num-prompts, --input-len and --output-len")
+      ->type_name("FILE")
+      ->excludes(num_prompts)
+      ->excludes(input_len)
+      ->excludes(output_len)
       ->group(group);
-  command.add_option("--workload", flags->file, "JSON lines of {\"input_len\", \"output_len\"}")
-      ->group(group);
-  command.add_option("--workload-seed", flags->seed, "Seed of the random token ids")->group(group);
 }
 
 absl::StatusOr<std::vector<WorkItem>> MakeWorkload(const WorkloadFlags& flags, int64_t vocab_size,
                                                    int64_t max_model_len) {
-  Lengths lengths(flags.num_prompts, {flags.input_len, flags.output_len});
+  std::vector<Lengths> lengths(flags.num_prompts, {flags.input_len, flags.output_len});
   if (!flags.file.empty()) {
     ASSIGN_OR_RETURN(lengths, ReadLengths(flags.file));
   }
+  RETURN_IF_ERROR(CheckLengths(lengths, flags.shared_prefix_len, max_model_len));
   std::mt19937_64 random(flags.seed);
   std::uniform_int_distribution<int32_t> token(
       0, static_cast<int32_t>(std::min<int64_t>(vocab_size, 10000)) - 1);
@@ -70,11 +114,6 @@ absl::StatusOr<std::vector<WorkItem>> MakeWorkload(const WorkloadFlags& flags, i
   for (int32_t& id : shared) id = token(random);
   std::vector<WorkItem> items;
   for (const auto& [input_len, output_len] : lengths) {
-    if (input_len < 1 || output_len < 1 || input_len + output_len > max_model_len) {
-      return absl::InvalidArgumentError(absl::StrCat("a request of ", input_len, " + ", output_len,
-                                                     " tokens does not fit the context of ",
-                                                     max_model_len, " tokens"));
-    }
     WorkItem item = {.prompt = shared, .output_len = output_len};
     item.prompt.resize(input_len);
     for (int64_t i = std::min(input_len, flags.shared_prefix_len); i < input_len; ++i) {
@@ -83,6 +122,38 @@ absl::StatusOr<std::vector<WorkItem>> MakeWorkload(const WorkloadFlags& flags, i
     items.push_back(std::move(item));
   }
   return items;
+}
+
+std::string WorkloadText(const WorkloadFlags& flags, const std::vector<WorkItem>& items) {
+  std::string text =
+      absl::StrCat(items.size(), items.size() == 1 ? " request of " : " requests of ");
+  if (flags.file.empty()) {
+    absl::StrAppend(&text, flags.input_len, " + ", flags.output_len, " tokens");
+  } else {
+    int64_t input = 0, output = 0;
+    for (const WorkItem& item : items) {
+      input += static_cast<int64_t>(item.prompt.size());
+      output += item.output_len;
+    }
+    absl::StrAppend(&text, flags.file, ", ", input, " + ", output, " tokens in all");
+  }
+  if (flags.shared_prefix_len > 0) {
+    absl::StrAppend(&text, ", the first ", flags.shared_prefix_len, " shared");
+  }
+  return text;
+}
+
+nlohmann::ordered_json WorkloadJson(const WorkloadFlags& flags,
+                                    const std::vector<WorkItem>& items) {
+  nlohmann::ordered_json json = {{"num_prompts", items.size()},
+                                 {"shared_prefix_len", flags.shared_prefix_len}};
+  if (flags.file.empty()) {
+    json["input_len"] = flags.input_len;
+    json["output_len"] = flags.output_len;
+  } else {
+    json["file"] = flags.file;
+  }
+  return json;
 }
 
 }  // namespace quire::bench

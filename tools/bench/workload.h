@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
 
 namespace quire::bench {
 
@@ -27,9 +28,13 @@ struct WorkItem {
 
 void AddWorkloadFlags(CLI::App& command, WorkloadFlags* flags);
 
-// Token ids are uniform in [0, min(vocab_size, 10000)). INVALID_ARGUMENT or NOT_FOUND name what is
-// wrong with the file; INVALID_ARGUMENT also when a request does not fit max_model_len.
+// Token ids are uniform in [0, min(vocab_size, 10000)). Errors (exit code 64) name what is wrong
+// with the file or the lengths, also when a request does not fit max_model_len.
 absl::StatusOr<std::vector<WorkItem>> MakeWorkload(const WorkloadFlags& flags, int64_t vocab_size,
                                                    int64_t max_model_len);
+
+// "64 requests of 128 + 64 tokens"; "64 requests of lengths.jsonl, 8192 + 4096 tokens in all".
+std::string WorkloadText(const WorkloadFlags& flags, const std::vector<WorkItem>& items);
+nlohmann::ordered_json WorkloadJson(const WorkloadFlags& flags, const std::vector<WorkItem>& items);
 
 }  // namespace quire::bench

@@ -15,5 +15,8 @@ Command AddChat(CLI::App& app);
 Command AddTokenize(CLI::App& app);
 Command AddHealth(CLI::App& app);
 Command AddInfo(CLI::App& app);
+Command AddAbort(CLI::App& app);
+Command AddFlush(CLI::App& app);
+Command AddCompletion(CLI::App& app);
 
 }  // namespace quire::client

@@ -1,5 +1,6 @@
 // quire health: exit code 0 when the server serves; what a container's health check runs.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -8,35 +9,52 @@
 
 #include "tools/client/commands.h"
 #include "tools/client/health_client.h"
+#include "tools/client/output/json_output.h"
 #include "tools/client/rpc.h"
 
 namespace quire::client {
 
 namespace {
 
+constexpr double kDefaultTimeoutSeconds = 5;
+
 struct HealthFlags {
-  std::string target = kDefaultTarget;
-  std::string service;
-  double timeout_seconds = 5;
+  std::string target, service;
+  double timeout_seconds = kDefaultTimeoutSeconds;
   double wait_seconds = 0;
+  bool json = false;
 };
 
+void PrintAnswer(const HealthFlags& flags, const std::string& answer) {
+  if (flags.json) {
+    PrintJson({{"status", answer}});
+  } else {
+    std::printf("%s\n", answer.c_str());
+  }
+}
+
 int Health(const HealthFlags& flags) {
+  using Clock = std::chrono::steady_clock;
   const auto channel = Connect(flags.target);
   const bool wait = flags.wait_seconds > 0;
-  const auto give_up = std::chrono::steady_clock::now() +
-                       std::chrono::milliseconds(static_cast<int64_t>(flags.wait_seconds * 1000));
+  const auto give_up =
+      Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(flags.wait_seconds * 1000));
   while (true) {
+    const double left = std::chrono::duration<double>(give_up - Clock::now()).count();
+    double timeout = flags.timeout_seconds;
+    if (wait) timeout = std::max(0.05, timeout > 0 ? std::min(timeout, left) : left);
     const HealthResult result =
-        CheckHealth(*channel, flags.service, wait ? flags.wait_seconds : flags.timeout_seconds,
-                    /*wait_for_ready=*/wait);
+        CheckHealth(*channel, flags.service, timeout, /*wait_for_ready=*/wait);
     if (result.serving) {
-      std::printf("SERVING\n");
+      PrintAnswer(flags, result.answer);
       return kOk;
     }
-    if (std::chrono::steady_clock::now() >= give_up) {
-      std::fprintf(stderr, "quire: %s is not serving: %s\n", flags.target.c_str(),
-                   result.reason.c_str());
+    if (!wait || Clock::now() >= give_up) {
+      if (!result.answer.empty()) PrintAnswer(flags, result.answer);
+      const std::string reason = result.status.ok()
+                                     ? flags.target + " is starting, draining or has failed"
+                                     : DescribeFailure(result.status, flags.target);
+      std::fprintf(stderr, "quire: not serving: %s\n", reason.c_str());
       return kNotServing;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -49,12 +67,14 @@ Command AddHealth(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("health", "Exit code 0 if the server serves, 69 if it does not");
   const auto flags = std::make_shared<HealthFlags>();
-  command->add_option("--target", flags->target, "HOST:PORT of the server")->capture_default_str();
+  AddTargetFlag(*command, &flags->target);
   command->add_option("--service", flags->service,
                       "Service to ask for (default: the whole server)");
-  command->add_option("--timeout", flags->timeout_seconds, "Seconds for one call")
-      ->capture_default_str();
-  command->add_option("--wait", flags->wait_seconds, "Keep asking for up to so many seconds");
+  AddTimeoutFlag(*command, "--timeout", "Seconds for one call; 0 = no limit",
+                 &flags->timeout_seconds);
+  AddTimeoutFlag(*command, "--wait", "Keep asking for up to so many seconds; 0 = ask once",
+                 &flags->wait_seconds);
+  command->add_flag("--json", flags->json, "Print one JSON object");
   return [flags] { return Health(*flags); };
 }
 

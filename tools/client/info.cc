@@ -4,9 +4,10 @@
 #include <memory>
 #include <string>
 
-#include "google/protobuf/util/json_util.h"
 #include "quire/v1/inference.grpc.pb.h"
 #include "tools/client/commands.h"
+#include "tools/client/output/json_output.h"
+#include "tools/client/output/terminal_text.h"
 #include "tools/client/rpc.h"
 
 namespace quire::client {
@@ -14,19 +15,23 @@ namespace quire::client {
 namespace {
 
 struct InfoFlags {
-  std::string target = kDefaultTarget;
+  std::string target;
   bool json = false;
 };
 
 void PrintModel(const v1::GetModelResponse& model) {
-  std::printf("model             %s (%s, %.1f M parameters, %s)\n", model.name().c_str(),
-              model.architecture().c_str(), static_cast<double>(model.num_parameters()) / 1e6,
-              model.dtype().c_str());
-  std::printf("device            %s\n", model.device().c_str());
+  std::printf("model             %s (%s, %.1f M parameters, %s)\n",
+              TerminalSafe(model.name()).c_str(), TerminalSafe(model.architecture()).c_str(),
+              static_cast<double>(model.num_parameters()) / 1e6,
+              TerminalSafe(model.dtype()).c_str());
+  for (const std::string& alias : model.aliases()) {
+    std::printf("also called       %s\n", TerminalSafe(alias).c_str());
+  }
+  std::printf("device            %s\n", TerminalSafe(model.device()).c_str());
   std::printf("context           %lld tokens, vocabulary %lld\n",
               static_cast<long long>(model.max_model_len()),
               static_cast<long long>(model.vocab_size()));
-  std::printf("server            quire %s\n", model.version().c_str());
+  std::printf("server            quire %s\n", TerminalSafe(model.version()).c_str());
 }
 
 void PrintStatus(const v1::GetStatusResponse& status) {
@@ -53,16 +58,6 @@ void PrintStatus(const v1::GetStatusResponse& status) {
       static_cast<long long>(status.preemptions()));
 }
 
-std::string Json(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  std::string text;
-  // Messages of this contract always print: they hold no Any.
-  (void)google::protobuf::util::MessageToJsonString(message, &text, options);
-  return text;
-}
-
 int Info(const InfoFlags& flags) {
   const auto channel = Connect(flags.target);
   v1::GetModelResponse model;
@@ -78,7 +73,7 @@ int Info(const InfoFlags& flags) {
     if (!result.ok()) return ReportFailure(result, flags.target);
   }
   if (flags.json) {
-    std::printf("{\"model\":%s,\"status\":%s}\n", Json(model).c_str(), Json(status).c_str());
+    PrintJson({{"model", MessageToJson(model)}, {"status", MessageToJson(status)}});
     return kOk;
   }
   PrintModel(model);
@@ -91,7 +86,7 @@ int Info(const InfoFlags& flags) {
 Command AddInfo(CLI::App& app) {
   CLI::App* command = app.add_subcommand("info", "The served model and the server's state");
   const auto flags = std::make_shared<InfoFlags>();
-  command->add_option("--target", flags->target, "HOST:PORT of the server")->capture_default_str();
+  AddTargetFlag(*command, &flags->target);
   command->add_flag("--json", flags->json, "Print one JSON object");
   return [flags] { return Info(*flags); };
 }

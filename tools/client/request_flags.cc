@@ -7,6 +7,9 @@ namespace quire::client {
 
 namespace {
 
+constexpr char kOutput[] = "Output";
+constexpr char kRequest[] = "Request";
+
 // Splits "ID=BIAS"; false when it is something else.
 bool ParseLogitBias(const std::string& text, uint32_t* token, float* bias) {
   const size_t equals = text.find('=');
@@ -30,8 +33,8 @@ void AddRequestFlags(CLI::App& command, RequestFlags* flags) {
   command.add_option("--presence-penalty", flags->presence_penalty, "0 = off")->group(sampling);
   command.add_option("--frequency-penalty", flags->frequency_penalty, "0 = off")->group(sampling);
   command.add_option("--seed", flags->seed, "Makes sampling repeatable")->group(sampling);
-  command.add_option("-n,--n", flags->n, "Continuations of the same prompt")->group(sampling);
   command.add_option("--logit-bias", flags->logit_bias, "ID=BIAS; may be repeated")
+      ->allow_extra_args(false)
       ->group(sampling);
   const std::string stopping = "Stopping";
   command.add_option("--max-tokens", flags->max_tokens, "Default: to the context's end")
@@ -39,26 +42,31 @@ void AddRequestFlags(CLI::App& command, RequestFlags* flags) {
   command.add_option("--min-tokens", flags->min_tokens, "No end token before this many")
       ->group(stopping);
   command.add_option("--stop", flags->stop_strings, "Stop string; may be repeated")
+      ->allow_extra_args(false)
       ->group(stopping);
-  command.add_option("--stop-token-id", flags->stop_token_ids, "May be repeated")->group(stopping);
+  command.add_option("--stop-token-id", flags->stop_token_ids, "May be repeated")
+      ->allow_extra_args(false)
+      ->group(stopping);
   command.add_flag("--ignore-eos", flags->ignore_eos, "Go on after end tokens")->group(stopping);
   command.add_flag("--include-stop", flags->include_stop, "Keep the stop string in the text")
       ->group(stopping);
-  const std::string output = "Output";
-  command.add_option("--logprobs", flags->logprobs, "Alternatives per token, 0 to 20")
-      ->group(output);
-  command.add_option("--prompt-logprobs", flags->prompt_logprobs, "Likewise for the prompt")
-      ->group(output);
   command.add_flag("--keep-special-tokens", flags->keep_special_tokens, "Show them in the text")
-      ->group(output);
-  const std::string request = "Request";
+      ->group(kOutput);
   command.add_option("--model", flags->model, "Name of the model the server must serve")
-      ->group(request);
-  command.add_option("--priority", flags->priority, "Lower runs first")->group(request);
+      ->group(kRequest);
+  command.add_option("--priority", flags->priority, "Lower runs first")->group(kRequest);
   command.add_option("--cache-salt", flags->cache_salt, "Keeps the prefix cache apart")
-      ->group(request);
-  command.add_option("--request-id", flags->request_id, "Name of the request, for Admin.Abort")
-      ->group(request);
+      ->group(kRequest);
+}
+
+void AddSingleRequestFlags(CLI::App& command, RequestFlags* flags) {
+  command.add_option("-n,--n", flags->n, "Continuations of the same prompt")->group("Sampling");
+  command.add_option("--logprobs", flags->logprobs, "Alternatives per token, 0 to 20")
+      ->group(kOutput);
+  command.add_option("--prompt-logprobs", flags->prompt_logprobs, "Likewise for the prompt")
+      ->group(kOutput);
+  command.add_option("--request-id", flags->request_id, "Name of the request, for quire abort")
+      ->group(kRequest);
 }
 
 std::string ApplyRequestFlags(const RequestFlags& flags, v1::GenerateRequest* request) {

@@ -28,7 +28,11 @@ struct RequestFlags {
   std::string cache_salt, request_id, model;
 };
 
+// Flags that make sense for every request of a conversation.
 void AddRequestFlags(CLI::App& command, RequestFlags* flags);
+
+// Those that make sense for one request alone.
+void AddSingleRequestFlags(CLI::App& command, RequestFlags* flags);
 
 // Fills all but the prompt. The string is empty, or says which flag is malformed.
 std::string ApplyRequestFlags(const RequestFlags& flags, v1::GenerateRequest* request);

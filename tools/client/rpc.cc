@@ -1,6 +1,9 @@
 #include "tools/client/rpc.h"
 
+#include <chrono>
 #include <cstdio>
+
+#include "absl/strings/numbers.h"
 
 namespace quire::client {
 
@@ -16,48 +19,31 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
   return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
 }
 
-const char* StatusName(grpc::StatusCode code) {
-  switch (code) {
-    case grpc::StatusCode::OK:
-      return "OK";
-    case grpc::StatusCode::CANCELLED:
-      return "CANCELLED";
-    case grpc::StatusCode::INVALID_ARGUMENT:
-      return "INVALID_ARGUMENT";
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return "DEADLINE_EXCEEDED";
-    case grpc::StatusCode::NOT_FOUND:
-      return "NOT_FOUND";
-    case grpc::StatusCode::ALREADY_EXISTS:
-      return "ALREADY_EXISTS";
-    case grpc::StatusCode::PERMISSION_DENIED:
-      return "PERMISSION_DENIED";
-    case grpc::StatusCode::UNAUTHENTICATED:
-      return "UNAUTHENTICATED";
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return "RESOURCE_EXHAUSTED";
-    case grpc::StatusCode::FAILED_PRECONDITION:
-      return "FAILED_PRECONDITION";
-    case grpc::StatusCode::ABORTED:
-      return "ABORTED";
-    case grpc::StatusCode::UNIMPLEMENTED:
-      return "UNIMPLEMENTED";
-    case grpc::StatusCode::INTERNAL:
-      return "INTERNAL";
-    case grpc::StatusCode::UNAVAILABLE:
-      return "UNAVAILABLE";
-    default:
-      return "UNKNOWN";
-  }
+int ReportFailure(const grpc::Status& status, const std::string& target) {
+  std::fprintf(stderr, "quire: %s\n", DescribeFailure(status, target).c_str());
+  return FailureExitCode(status);
 }
 
-int ReportFailure(const grpc::Status& status, const std::string& target) {
-  std::fprintf(stderr, "quire: %s: %s\n", StatusName(status.error_code()),
-               status.error_message().c_str());
-  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return kCallFailed;
-  std::fprintf(stderr, "quire: is a server running at %s? Give another address with --target\n",
-               target.c_str());
-  return kNotServing;
+void AddTimeoutFlag(CLI::App& command, const std::string& name, const std::string& description,
+                    double* seconds) {
+  constexpr double kYear = 366.0 * 24 * 3600;
+  const CLI::Validator in_range(
+      [](std::string& text) -> std::string {
+        double value = -1;
+        const bool number = absl::SimpleAtod(text, &value) && value >= 0 && value <= kYear;
+        return number ? "" : "\"" + text + "\" is not a number of seconds, 0 or more";
+      },
+      "");
+  command.add_option(name, *seconds, description)
+      ->type_name("SECONDS")
+      ->check(in_range)
+      ->capture_default_str();
+}
+
+void SetTimeout(double seconds, grpc::ClientContext* context) {
+  if (seconds <= 0) return;
+  context->set_deadline(std::chrono::system_clock::now() +
+                        std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
 }
 
 }  // namespace quire::client

@@ -5,23 +5,31 @@
 #include <memory>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "grpcpp/grpcpp.h"
+#include "tools/client/failure.h"
+#include "tools/client/target.h"
 
 namespace quire::client {
 
-// Exit codes of the client programs; 64 is also CLI11's for bad usage.
+// Exit codes of the client programs.
 inline constexpr int kOk = 0;
 inline constexpr int kCallFailed = 1;
 inline constexpr int kUsage = 64;
 inline constexpr int kNotServing = 69;
+inline constexpr int kInterrupted = 130;
 
-inline constexpr char kDefaultTarget[] = "127.0.0.1:8000";
-
+// `target` is HOST:PORT. Nothing is connected yet: a call does that.
 std::shared_ptr<grpc::Channel> Connect(const std::string& target);
 
-// Prints "quire: NAME: message" to standard error and returns the exit code for it.
+// Prints "quire: " and the sentence of DescribeFailure to standard error; returns the exit code.
 int ReportFailure(const grpc::Status& status, const std::string& target);
 
-const char* StatusName(grpc::StatusCode code);  // "INVALID_ARGUMENT", ...
+// A flag for seconds: 0 or more, at most a year.
+void AddTimeoutFlag(CLI::App& command, const std::string& name, const std::string& description,
+                    double* seconds);
+
+// Gives the call so many seconds; 0 means as long as it takes.
+void SetTimeout(double seconds, grpc::ClientContext* context);
 
 }  // namespace quire::client

@@ -4,6 +4,14 @@
     make_tokenizer.py --out configs/demo/tokenizer.json
 """
 
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from script_help import answer_help
+
+answer_help(__doc__)
+
 import argparse
 import random
 

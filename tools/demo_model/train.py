@@ -4,13 +4,23 @@
     train.py --tokenizer configs/demo/tokenizer.json --out configs/demo --steps 8000
     train.py ... --init configs/demo/model.safetensors --seed 2    # goes on from weights
     train.py ... --steps 3 --tokens 4096 --workers 1               # smoke run, also without a GPU
+
+--tokens N (per step), --matrix-lr, --other-lr, --decay-from SHARE (of the steps, after which the rate falls),
+--lookup-share SHARE (of chats about a text), --workers N, --max-seconds N (stops there, whatever the step).
 """
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from script_help import answer_help
+
+answer_help(__doc__)
 
 import argparse
 import functools
 import json
 import os
-import pathlib
 import random
 import time
 

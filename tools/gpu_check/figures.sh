@@ -30,6 +30,7 @@ measure() {
   fi
   timeout -k 5 "$limit" "$bin/quire-bench" "$@" --json "$logs/$name.json" >"$logs/$name.log" 2>&1
   exits[$name]=$?
+  [ "${exits[$name]}" != 124 ] || rm -f "$logs/$name.json" # the figures of an interrupted run are no figures
 }
 declare -A commands exits
 

@@ -6,14 +6,39 @@ QUIRE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 QUIRE_BUILD_PACKAGES="g++ cmake ninja-build ccache pkg-config git ca-certificates \
 libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev \
 libabsl-dev nlohmann-json3-dev libspdlog-dev libhwy-dev libpcre2-dev libutf8proc-dev libcli11-dev \
-libssl-dev"
+libssl-dev libcurl4-openssl-dev libedit-dev"
 QUIRE_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev clang-format-14 clang-tidy-14 \
 python3 python3-venv python3-pip"
+
+# A second clone, and a second build folder, find what a first one has compiled.
+export CCACHE_BASEDIR=$QUIRE_ROOT CCACHE_NOHASHDIR=1
+
+# answer_help SCRIPT ARGUMENT...: for --help among the arguments, prints the comment that the script begins
+# with, and ends with 0.
+answer_help() {
+  local script=$1 argument
+  shift
+  for argument in "$@"; do
+    case $argument in
+      -h | --help)
+        sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "$script"
+        exit 0
+        ;;
+      --) return 0 ;;
+    esac
+  done
+}
 
 say() { printf '\033[1m==> %s\033[0m\n' "$*" >&2; }
 fail() {
   printf 'error: %s\n' "$*" >&2
   exit 1
+}
+
+# The same for a mistake in the arguments.
+fail_usage() {
+  printf 'error: %s\n' "$*" >&2
+  exit 64
 }
 
 # ensure_packages NAME...: installs those Debian packages that are missing.

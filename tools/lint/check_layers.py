@@ -6,9 +6,15 @@ Layers: kernels < kvcache < scheduler < engine < server; proto is included by se
 only; nothing includes tests or tools."""
 
 import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from script_help import answer_help
+
+answer_help(__doc__)
+
 import re
 import subprocess
-import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RANK = {"kernels": 0, "kvcache": 1, "scheduler": 2, "engine": 3, "server": 4}

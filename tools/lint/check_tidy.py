@@ -5,14 +5,20 @@ contents of the file and of the headers it includes, so that only what changed i
 
     check_tidy.py [FILE...]      # default: every .cc file outside tests/ in the compilation database"""
 
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from script_help import answer_help
+
+answer_help(__doc__)
+
 import concurrent.futures
 import hashlib
 import json
 import os
-import pathlib
 import shutil
 import subprocess
-import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("QUIRE_BUILD_DIR", ROOT / "build/cpu"))
@@ -27,9 +33,10 @@ def sources():
                             capture_output=True, text=True).stdout
     result = {}
     for entry in listed.split("\n\n"):
-        files = [os.path.relpath(line.strip(), ROOT) for line in entry.split("\n")[1:]
-                 if line.strip().startswith(str(ROOT))]
-        ours = [name for name in files if not name.startswith("build") and (ROOT / name).is_file()]
+        # Some compilers' wrappers write paths relative to the build folder.
+        files = [os.path.relpath(BUILD / line.strip(), ROOT) for line in entry.split("\n")[1:]]
+        ours = [name for name in files
+                if not name.startswith(("build", "..")) and (ROOT / name).is_file()]
         source = next((name for name in ours if name.endswith(".cc")), None)
         if source and not source.startswith(("tests/", *EXCLUDED)):
             result[source] = sorted(ours)

@@ -7,7 +7,14 @@ Unicode promises that these never change (SpecialCasing.txt). The data are Unico
 (https://www.unicode.org/license.txt).
 """
 
+import pathlib
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from script_help import answer_help
+
+answer_help(__doc__)
+
 
 
 def literal(text):

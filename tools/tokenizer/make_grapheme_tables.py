@@ -8,7 +8,14 @@ That version of regex has the data of Unicode 17.0. They are Unicode's, under th
 (https://www.unicode.org/license.txt).
 """
 
+import pathlib
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from script_help import answer_help
+
+answer_help(__doc__)
+
 
 import regex
 

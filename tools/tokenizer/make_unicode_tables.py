@@ -11,7 +11,14 @@ Python 3.11 itself is needed for its own Unicode 14.0 data: the older version th
 library in use knows. tokenizers itself is asked where it follows an older Unicode. The data are Unicode's, under the Unicode License V3 (https://www.unicode.org/license.txt).
 """
 
+import pathlib
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from script_help import answer_help
+
+answer_help(__doc__)
+
 import unicodedata as old
 import unicodedata2 as new
 from tokenizers import normalizers, pre_tokenizers

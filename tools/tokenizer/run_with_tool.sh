@@ -3,6 +3,7 @@
 
 # shellcheck source=../lib/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/setup.sh"
+answer_help "$0" "$@"
 
 # run_with_tool PROGRAM SCRIPT ARGUMENT...
 run_with_tool() {

@@ -1,32 +1,15 @@
 #include "kernels/cuda/attention/kv_tensor_map.h"
 
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
 
 #include "kernels/base/check.h"
+#include "kernels/cuda/driver_entry.h"
 
 namespace quire::cuda {
 
-namespace {
-
-using Encoder = decltype(&cuTensorMapEncodeTiled);
-
-// The driver's library is not linked, so that programs start where there is none.
-Encoder LoadEncoder() {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found;
-  constexpr unsigned int kSinceVersion = 12000;
-  CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, kSinceVersion,
-                                         cudaEnableDefault, &found) == cudaSuccess);
-  CHECK(found == cudaDriverEntryPointSuccess);
-  return reinterpret_cast<Encoder>(function);
-}
-
-}  // namespace
-
 CUtensorMap MakeKvTensorMap(const KvCacheView& view, void* data, int32_t max_tokens) {
-  static const Encoder encode = LoadEncoder();
+  static const auto encode =
+      DriverEntry<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   constexpr cuuint32_t kRank = 4;
   // How many blocks there are is not known here; block ids are.
   const cuuint64_t sizes[kRank] = {static_cast<cuuint64_t>(view.head_dim),

@@ -119,12 +119,17 @@ NativeAttention::NativeAttention(Device& device) : device_(device) {
   capabilities_.graph_support = GraphSupport::kAlways;
 }
 
-absl::StatusOr<std::unique_ptr<AttentionPlan>> NativeAttention::CreatePlan(
-    const AttentionGeometry& geometry, const AttentionLimits& limits) {
-  if (const std::string why = WhyUnsupported(capabilities_, geometry); !why.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("native attention on CUDA ", why));
+absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> NativeAttention::CreatePlans(
+    absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) {
+  for (const AttentionGeometry& geometry : geometries) {
+    if (const std::string why = WhyUnsupported(capabilities_, geometry); !why.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("native attention on CUDA ", why));
+    }
   }
-  return NativePlan::Create(device_, geometry, limits);
+  ASSIGN_OR_RETURN(auto native_plans, NativePlan::Create(device_, geometries, limits));
+  std::vector<std::unique_ptr<AttentionPlan>> plans;
+  for (auto& plan : native_plans) plans.push_back(std::move(plan));
+  return plans;
 }
 
 void NativeAttention::Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "kernels/attention.h"
 
@@ -17,8 +18,8 @@ class NativeAttention : public AttentionBackend {
   explicit NativeAttention(Device& device);
 
   const AttentionCapabilities& capabilities() const override { return capabilities_; }
-  absl::StatusOr<std::unique_ptr<AttentionPlan>> CreatePlan(const AttentionGeometry& geometry,
-                                                            const AttentionLimits& limits) override;
+  absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePlans(
+      absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) override;
   void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) override;
   void Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) override;
   void MergeState(Stream& stream, const MergeStateArgs& args) override;

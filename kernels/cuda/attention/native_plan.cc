@@ -24,6 +24,7 @@ constexpr ChunkRule kChunkRules[kNumWorkLists] = {
 constexpr int64_t kMaxPartialBytes = int64_t{64} << 20;
 // The generic kernel takes no items; with tiles of this many rows the lists stay short.
 constexpr int32_t kUntiledRows = 1 << 20;
+constexpr int64_t kFloatBytes = 4;  // also of an int32_t
 
 bool HasTiledKernels(const AttentionGeometry& geometry) {
   const bool has_type = geometry.kv_dtype == DType::kBF16 || geometry.kv_dtype == DType::kF16;
@@ -51,22 +52,52 @@ absl::Status CudaError(cudaError_t error) {
              : absl::InternalError(absl::StrCat("native attention: ", cudaGetErrorString(error)));
 }
 
+absl::StatusOr<DeviceBuffer> AllocateZeros(Device& device, int64_t bytes) {
+  const int64_t at_least_bytes = std::max<int64_t>(bytes, kFloatBytes);
+  ASSIGN_OR_RETURN(DeviceBuffer buffer, device.Allocate(at_least_bytes));
+  RETURN_IF_ERROR(CudaError(cudaMemset(buffer.data(), 0, at_least_bytes)));
+  return buffer;
+}
+
 }  // namespace
 
 NativePlan::NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits)
     : geometry_(geometry), limits_(limits) {}
 
-absl::StatusOr<std::unique_ptr<NativePlan>> NativePlan::Create(Device& device,
-                                                               const AttentionGeometry& geometry,
-                                                               const AttentionLimits& limits) {
-  std::unique_ptr<NativePlan> plan(new NativePlan(geometry, limits));
-  plan->params_.block_size = geometry.block_size;
-  plan->params_.group_size = geometry.num_q_heads / geometry.num_kv_heads;
-  plan->params_.num_kv_heads = geometry.num_kv_heads;
-  plan->params_.sliding_window = geometry.sliding_window;
-  if (HasTiledKernels(geometry)) RETURN_IF_ERROR(plan->LoadKernels(device.info()));
-  RETURN_IF_ERROR(plan->Allocate(device));
-  return plan;
+absl::StatusOr<std::vector<std::unique_ptr<NativePlan>>> NativePlan::Create(
+    Device& device, absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) {
+  std::vector<std::unique_ptr<NativePlan>> plans;
+  for (const AttentionGeometry& geometry : geometries) {
+    std::unique_ptr<NativePlan> plan(new NativePlan(geometry, limits));
+    plan->params_.block_size = geometry.block_size;
+    plan->params_.group_size = geometry.num_q_heads / geometry.num_kv_heads;
+    plan->params_.num_kv_heads = geometry.num_kv_heads;
+    plan->params_.sliding_window = geometry.sliding_window;
+    if (HasTiledKernels(geometry)) RETURN_IF_ERROR(plan->LoadKernels(device.info()));
+    for (int list = 0; list < kNumWorkLists; ++list) plan->SizeList(list);
+    RETURN_IF_ERROR(plan->Allocate(device));
+    plans.push_back(std::move(plan));
+  }
+  const auto partials = std::make_shared<std::vector<PartialBuffers>>(kNumWorkLists);
+  for (int list = 0; list < kNumWorkLists; ++list) {
+    int64_t max_rows = 0, max_elements = 0, max_arrivals = 0;
+    for (const auto& plan : plans) {
+      const int64_t rows = plan->NumPartialRows(list);
+      const WorkList& work = plan->params_.lists[list];
+      max_rows = std::max(max_rows, rows);
+      max_elements = std::max(max_elements, rows * plan->geometry_.head_dim);
+      max_arrivals = std::max<int64_t>(max_arrivals,
+                                       int64_t{work.slot_capacity} * plan->geometry_.num_kv_heads);
+    }
+    PartialBuffers& buffers = (*partials)[list];
+    ASSIGN_OR_RETURN(buffers.out, AllocateZeros(device, max_elements * kFloatBytes));
+    ASSIGN_OR_RETURN(buffers.state, AllocateZeros(device, max_rows * 2 * kFloatBytes));
+    ASSIGN_OR_RETURN(buffers.arrivals, AllocateZeros(device, max_arrivals * kFloatBytes));
+    for (const auto& plan : plans) plan->UsePartials(list, buffers);
+  }
+  for (const auto& plan : plans) plan->partials_ = partials;
+  RETURN_IF_ERROR(CudaError(cudaDeviceSynchronize()));
+  return plans;
 }
 
 absl::Status NativePlan::LoadKernels(const DeviceInfo& device) {
@@ -92,13 +123,47 @@ absl::Status NativePlan::LoadKernels(const DeviceInfo& device) {
   return absl::OkStatus();
 }
 
+void NativePlan::SizeList(int index) {
+  WorkList& list = params_.lists[index];
+  const bool is_decode = index == 0;
+  list.chunk_rule = kChunkRules[index];
+  list.num_ctas = std::max(kernels_[index].num_ctas, 1);
+  list.tile_rows = is_tiled() ? kernels_[index].kernel.tile_rows : kUntiledRows;
+  list.partial_rows = is_decode ? params_.group_size : list.tile_rows;
+
+  const int64_t max_chunks =
+      limits_.max_blocks_per_seq * geometry_.block_size / list.chunk_rule.min_tokens + 2;
+  const int64_t slot_bytes =
+      int64_t{geometry_.num_kv_heads} * list.partial_rows * geometry_.head_dim * kFloatBytes;
+  const int64_t num_slots =
+      is_tiled() ? std::min(MaxTiles(index) * max_chunks, kMaxPartialBytes / slot_bytes) : 0;
+  list.slot_capacity = static_cast<int32_t>(num_slots);
+}
+
+int64_t NativePlan::MaxTiles(int index) const {
+  const int64_t max_rows = limits_.max_num_tokens * params_.group_size;
+  return limits_.max_num_seqs + (index == 0 ? 0 : max_rows / params_.lists[index].tile_rows);
+}
+
+int64_t NativePlan::NumPartialRows(int index) const {
+  const WorkList& list = params_.lists[index];
+  return int64_t{list.slot_capacity} * geometry_.num_kv_heads * list.partial_rows;
+}
+
+void NativePlan::UsePartials(int index, const PartialBuffers& buffers) {
+  WorkList& list = params_.lists[index];
+  list.partial_out = buffers.out.as<float>();
+  list.partial_state = buffers.state.as<float2>();
+  list.arrivals = buffers.arrivals.as<int32_t>();
+}
+
 template <typename T>
 absl::Status NativePlan::AllocateArray(Device& device, int64_t count, T*& array) {
-  const int64_t bytes = std::max<int64_t>(count, 1) * static_cast<int64_t>(sizeof(T));
-  ASSIGN_OR_RETURN(DeviceBuffer buffer, device.Allocate(bytes));
+  ASSIGN_OR_RETURN(DeviceBuffer buffer,
+                   AllocateZeros(device, count * static_cast<int64_t>(sizeof(T))));
   array = buffer.as<T>();
   buffers_.push_back(std::move(buffer));
-  return CudaError(cudaMemset(array, 0, bytes));
+  return absl::OkStatus();
 }
 
 absl::Status NativePlan::Allocate(Device& device) {
@@ -108,34 +173,12 @@ absl::Status NativePlan::Allocate(Device& device) {
   RETURN_IF_ERROR(AllocateArray(device, max_seqs * limits_.max_blocks_per_seq, pages.kv_indices));
   RETURN_IF_ERROR(AllocateArray(device, max_seqs, pages.kv_last_page_len));
   RETURN_IF_ERROR(AllocateArray(device, max_seqs, params_.seq_plans));
-  for (int list = 0; list < kNumWorkLists; ++list) RETURN_IF_ERROR(AllocateList(device, list));
-  return CudaError(cudaDeviceSynchronize());
-}
-
-absl::Status NativePlan::AllocateList(Device& device, int index) {
-  WorkList& list = params_.lists[index];
-  const bool is_decode = index == 0;
-  const int64_t num_kv_heads = geometry_.num_kv_heads;
-  list.chunk_rule = kChunkRules[index];
-  list.num_ctas = std::max(kernels_[index].num_ctas, 1);
-  list.tile_rows = is_tiled() ? kernels_[index].kernel.tile_rows : kUntiledRows;
-  list.partial_rows = is_decode ? params_.group_size : list.tile_rows;
-
-  const int64_t max_rows = limits_.max_num_tokens * params_.group_size;
-  const int64_t max_tiles = limits_.max_num_seqs + (is_decode ? 0 : max_rows / list.tile_rows);
-  const int64_t max_chunks =
-      limits_.max_blocks_per_seq * geometry_.block_size / list.chunk_rule.min_tokens + 2;
-  const int64_t slot_rows = num_kv_heads * list.partial_rows;
-  const int64_t slot_elements = slot_rows * geometry_.head_dim;
-  const int64_t slots_in_memory = kMaxPartialBytes / (slot_elements * 4);
-  const int64_t num_slots = is_tiled() ? std::min(max_tiles * max_chunks, slots_in_memory) : 0;
-  list.slot_capacity = static_cast<int32_t>(num_slots);
-
-  RETURN_IF_ERROR(AllocateArray(device, 1, list.state));
-  RETURN_IF_ERROR(AllocateArray(device, max_tiles + num_slots, list.items));
-  RETURN_IF_ERROR(AllocateArray(device, num_slots * slot_elements, list.partial_out));
-  RETURN_IF_ERROR(AllocateArray(device, num_slots * slot_rows, list.partial_state));
-  return AllocateArray(device, num_slots * num_kv_heads, list.arrivals);
+  for (int index = 0; index < kNumWorkLists; ++index) {
+    WorkList& list = params_.lists[index];
+    RETURN_IF_ERROR(AllocateArray(device, 1, list.state));
+    RETURN_IF_ERROR(AllocateArray(device, MaxTiles(index) + list.slot_capacity, list.items));
+  }
+  return absl::OkStatus();
 }
 
 void NativePlan::SetBatch(const AttentionBatch& batch) {

@@ -18,12 +18,18 @@ struct PersistentKernel {
   int32_t num_ctas = 0;
 };
 
+// What the chunks of one list leave for the merge; free again when a run ends.
+struct PartialBuffers {
+  DeviceBuffer out, state, arrivals;
+};
+
 class NativePlan : public AttentionPlan {
  public:
-  // RESOURCE_EXHAUSTED when the device has too little memory.
-  static absl::StatusOr<std::unique_ptr<NativePlan>> Create(Device& device,
-                                                            const AttentionGeometry& geometry,
-                                                            const AttentionLimits& limits);
+  // Plans that share the memory for partial results. RESOURCE_EXHAUSTED when the device has too
+  // little memory.
+  static absl::StatusOr<std::vector<std::unique_ptr<NativePlan>>> Create(
+      Device& device, absl::Span<const AttentionGeometry> geometries,
+      const AttentionLimits& limits);
 
   // Takes over the batch's addresses and sizes.
   void SetBatch(const AttentionBatch& batch);
@@ -39,8 +45,12 @@ class NativePlan : public AttentionPlan {
  private:
   NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits);
 
+  void SizeList(int index);
+  int64_t MaxTiles(int index) const;
   absl::Status Allocate(Device& device);
-  absl::Status AllocateList(Device& device, int index);
+  // Of one list, for all KV heads.
+  int64_t NumPartialRows(int index) const;
+  void UsePartials(int index, const PartialBuffers& buffers);
   // Zero-filled; owned by the plan.
   template <typename T>
   absl::Status AllocateArray(Device& device, int64_t count, T*& array);
@@ -52,6 +62,7 @@ class NativePlan : public AttentionPlan {
   PlanParams params_ = {};
   PersistentKernel kernels_[kNumWorkLists];
   std::vector<DeviceBuffer> buffers_;
+  std::shared_ptr<const std::vector<PartialBuffers>> partials_;  // [kNumWorkLists], of all plans
 };
 
 }  // namespace quire::cuda

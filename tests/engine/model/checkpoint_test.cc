@@ -96,7 +96,7 @@ TEST(Checkpoint, AFolderWithoutWeights) {
   const TempFolder folder;
   const absl::Status status = Checkpoint::Open(folder.path()).status();
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
-  EXPECT_THAT(status.message(), HasSubstr("must be converted to safetensors"));
+  EXPECT_THAT(status.message(), HasSubstr("has neither model.safetensors nor"));
 }
 
 }  // namespace

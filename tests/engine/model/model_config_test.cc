@@ -313,6 +313,14 @@ TEST(RopeConfig, StretchedRopeMakesLongerSequences) {
   EXPECT_EQ(MaxSequenceLength(Parse(config)), 4096);
 }
 
+// Gemma 3's 131,072 positions are what its linear factor of 8 makes of 16,384.
+TEST(RopeConfig, SomeFamiliesCountPositionsAfterStretching) {
+  json config = Sparse("gemma3_text");
+  config["max_position_embeddings"] = 131072;
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8.0}};
+  EXPECT_EQ(MaxSequenceLength(Parse(config)), 131072);
+}
+
 TEST(RopeConfig, ParametersBesideRopeScaling) {
   json config = Sparse("llama");
   config["rope_theta"] = 5000.0;

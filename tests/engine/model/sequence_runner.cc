@@ -81,15 +81,14 @@ absl::Status SequenceRunner::OpenAttention(DType dtype) {
   ASSIGN_OR_RETURN(KvArena arena,
                    KvArena::Allocate(backend_->device(), layout, num_groups * kMaxBlocks));
   arena_ = std::make_unique<KvArena>(std::move(arena));
+  std::vector<AttentionGeometry> geometries;
   for (const KvLayerGroup& group : layout.groups) {
-    ASSIGN_OR_RETURN(
-        std::unique_ptr<AttentionPlan> plan,
-        backend_->attention(AttentionPath::kNative)
-            ->CreatePlan(
-                MakeGeometry(config_, dtype, kBlockSize, group.sliding_window),
-                {.max_num_seqs = 1, .max_num_tokens = max_len_, .max_blocks_per_seq = kMaxBlocks}));
-    plans_.push_back(std::move(plan));
+    geometries.push_back(MakeGeometry(config_, dtype, kBlockSize, group.sliding_window));
   }
+  ASSIGN_OR_RETURN(plans_, backend_->attention(AttentionPath::kNative)
+                               ->CreatePlans(geometries, {.max_num_seqs = 1,
+                                                          .max_num_tokens = max_len_,
+                                                          .max_blocks_per_seq = kMaxBlocks}));
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@ namespace quire {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 namespace fs = std::filesystem;
 
 class TemplateLoaderTest : public ::testing::Test {
@@ -80,6 +81,28 @@ TEST_F(TemplateLoaderTest, NoTemplateIsNotFound) {
   EXPECT_EQ(LoadChatTemplate(folder_).status().code(), absl::StatusCode::kNotFound);
   Write("tokenizer_config.json", R"({"chat_template": null})");
   EXPECT_THAT(Chosen(false), HasSubstr("has no chat template"));
+}
+
+TEST_F(TemplateLoaderTest, AFileThatIsNoTemplateIsTheSettingsFault) {
+  const auto error = [this](const std::string& name) {
+    const absl::Status status = LoadChatTemplateFile((folder_ / name).string()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << name;
+    EXPECT_THAT(std::string(status.message()), StartsWith("--chat-template: "));
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error("none.jinja"), HasSubstr("none.jinja"));
+  EXPECT_THAT(error("additional_chat_templates"), HasSubstr("is a folder"));
+  EXPECT_THAT(error("{{ messages }}"), HasSubstr("the path of a file"));
+  Write("empty.jinja", "");
+  EXPECT_THAT(error("empty.jinja"), HasSubstr("not a chat template"));
+  Write("config.json", R"({"messages": 1})");
+  EXPECT_THAT(error("config.json"), HasSubstr("not a chat template"));
+  Write("broken.jinja", "{% for m in messages %}");
+  EXPECT_THAT(error("broken.jinja"), HasSubstr("broken.jinja"));
+  Write("large.jinja", std::string(ChatTemplate::kMaxSourceBytes + 1, 'x'));
+  EXPECT_THAT(error("large.jinja"), HasSubstr("larger than"));
+  Write("good.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+  EXPECT_TRUE(LoadChatTemplateFile((folder_ / "good.jinja").string()).ok());
 }
 
 TEST_F(TemplateLoaderTest, BadFilesAreNamed) {

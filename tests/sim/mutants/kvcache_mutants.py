@@ -54,7 +54,7 @@ MUTANTS = [
     bug("window-one-long", MANAGER, "a token behind the window is kept",
         ("std::max<int64_t>(position - window + 1, 0)", "std::max<int64_t>(position - window, 0)")),
     bug("most-blocks-too-few", MANAGER, "the unaligned end of a window is not counted",
-        ("CeilDiv<int64_t>(visible, config_.block_size) + 1)", "CeilDiv<int64_t>(visible, config_.block_size))")),
+        ("CeilDiv<int64_t>(visible, block_size) + 1)", "CeilDiv<int64_t>(visible, block_size))")),
     bug("flush-forgets-its-count", MANAGER, "flushed blocks are still counted as cached",
         ("  num_cached_free_ = 0;\n  return", "  return")),
     bug("taken-stays-cached", MANAGER, "a block that is taken can still be hit",

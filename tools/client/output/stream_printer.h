@@ -28,11 +28,15 @@ struct StreamResult {
 };
 
 // Runs the call to its end. With `print`, the text of continuation 0 goes to standard output as it
-// comes (the others follow at the end, each under its index).
+// comes, the others at the end; with several, each under a heading. A call that fails before any
+// text came prints nothing.
 StreamResult RunStream(v1::Inference::Stub& stub, grpc::ClientContext& context,
                        const v1::GenerateRequest& request, bool print);
 
 nlohmann::ordered_json ToJson(const StreamResult& result);
+
+// What --logprobs and --prompt-logprobs asked for, as tables; empty when nothing was asked for.
+std::string LogprobTables(const StreamResult& result);
 
 // "12 prompt tokens (0 cached), 5 generated; ..." for standard error.
 std::string Summary(const StreamResult& result);

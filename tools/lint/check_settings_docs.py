@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""The README's settings table is what quire-server prints. With --write, makes it so. Exits 77 (skipped)
-when quire-server is not built."""
+"""The settings table of docs/settings.md is what quire-server prints. With --write, makes it so. Exits 77
+(skipped) when quire-server is not built."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from script_help import answer_help
+
+answer_help(__doc__)
 
 import os
-import pathlib
 import subprocess
-import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SERVER = pathlib.Path(os.environ.get("QUIRE_BUILD_DIR", ROOT / "build/cpu")) / "bin/quire-server"
@@ -19,17 +25,17 @@ def main():
         return 77
     table = subprocess.run([SERVER, "--print-settings-table"], check=True, capture_output=True,
                            text=True).stdout.strip()
-    readme = ROOT / "README.md"
-    text = readme.read_text()
+    page = ROOT / "docs/settings.md"
+    text = page.read_text()
     head, rest = text.split(BEGIN)
     wanted = head + BEGIN + "\n" + table + "\n\n" + END + rest.split(END)[1]
     if "--write" in sys.argv:
-        readme.write_text(wanted)
+        page.write_text(wanted)
         return 0
     if text == wanted:
         print("the settings table is up to date")
         return 0
-    print("README.md's settings table is out of date: run tools/lint/check_readme.py --write")
+    print("docs/settings.md's table is out of date: run tools/lint/check_settings_docs.py --write")
     return 1
 
 

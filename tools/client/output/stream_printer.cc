@@ -1,9 +1,13 @@
-#include "tools/client/stream_printer.h"
+#include "tools/client/output/stream_printer.h"
 
+#include <algorithm>
 #include <chrono>
-#include <cstdio>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "tools/client/output/logprob_table.h"
+#include "tools/client/output/terminal_text.h"
 
 namespace quire::client {
 
@@ -70,16 +74,17 @@ nlohmann::ordered_json ToJson(const Continuation& continuation) {
   return json;
 }
 
-Continuation& At(StreamResult& result, int index) {
+// The continuation an event is about; nothing for an index that the request cannot have.
+Continuation* At(StreamResult& result, int index, int count) {
+  if (index < 0 || index >= count) return nullptr;
   if (static_cast<size_t>(index) >= result.continuations.size()) {
     result.continuations.resize(index + 1);
   }
-  return result.continuations[index];
+  return &result.continuations[index];
 }
 
-void PrintText(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+std::string Heading(int index, int count) {
+  return absl::StrFormat("--- continuation %d of %d\n", index + 1, count);
 }
 
 }  // namespace
@@ -88,32 +93,54 @@ StreamResult RunStream(v1::Inference::Stub& stub, grpc::ClientContext& context,
                        const v1::GenerateRequest& request, bool print) {
   StreamResult result;
   const Clock::time_point start = Clock::now();
+  const int count = std::max(request.sampling().n(), 1);  // unset: 0
   auto reader = stub.Generate(&context, request);
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
     if (response.has_started()) {
-      At(result, response.started().index()).started = response.started();
+      Continuation* continuation = At(result, response.started().index(), count);
+      if (continuation == nullptr) continue;
+      continuation->started = response.started();
+      if (print && count > 1 && response.started().index() == 0) PrintText(Heading(0, count));
     } else if (response.has_delta()) {
       const v1::Delta& delta = response.delta();
-      Continuation& continuation = At(result, delta.index());
+      Continuation* continuation = At(result, delta.index(), count);
+      if (continuation == nullptr) continue;
       if (result.first_text_ms < 0 && !delta.text().empty()) result.first_text_ms = MsSince(start);
-      continuation.text += delta.text();
-      continuation.token_ids.insert(continuation.token_ids.end(), delta.token_ids().begin(),
-                                    delta.token_ids().end());
-      for (const v1::TokenLogprob& token : delta.logprobs()) continuation.logprobs.push_back(token);
+      continuation->text += delta.text();
+      continuation->token_ids.insert(continuation->token_ids.end(), delta.token_ids().begin(),
+                                     delta.token_ids().end());
+      for (const v1::TokenLogprob& token : delta.logprobs())
+        continuation->logprobs.push_back(token);
       if (print && delta.index() == 0) PrintText(delta.text());
     } else if (response.has_finished()) {
-      At(result, response.finished().index()).finished = response.finished();
+      Continuation* continuation = At(result, response.finished().index(), count);
+      if (continuation != nullptr) continuation->finished = response.finished();
     }
   }
   result.status = reader->Finish();
   result.total_ms = MsSince(start);
-  if (!print) return result;
+  if (!print || (result.first_text_ms < 0 && !result.status.ok())) return result;
   PrintText("\n");
   for (size_t i = 1; i < result.continuations.size(); ++i) {
-    PrintText(absl::StrFormat("--- continuation %d\n%s\n", i, result.continuations[i].text));
+    PrintText(
+        absl::StrCat(Heading(static_cast<int>(i), count), result.continuations[i].text, "\n"));
   }
   return result;
+}
+
+std::string LogprobTables(const StreamResult& result) {
+  std::string tables;
+  if (result.continuations.empty()) return tables;
+  const auto& prompt = result.continuations[0].started.prompt_logprobs();
+  if (!prompt.empty()) tables += LogprobTable("Prompt logprobs", {prompt.begin(), prompt.end()});
+  for (size_t i = 0; i < result.continuations.size(); ++i) {
+    if (result.continuations[i].logprobs.empty()) continue;
+    const std::string which =
+        result.continuations.size() > 1 ? absl::StrCat(" of continuation ", i + 1) : "";
+    tables += LogprobTable(absl::StrCat("Logprobs", which), result.continuations[i].logprobs);
+  }
+  return tables;
 }
 
 nlohmann::ordered_json ToJson(const StreamResult& result) {
@@ -131,8 +158,10 @@ nlohmann::ordered_json ToJson(const StreamResult& result) {
 
 std::string Summary(const StreamResult& result) {
   int64_t num_generated = 0;
+  std::vector<std::string> reasons;
   for (const Continuation& continuation : result.continuations) {
     num_generated += continuation.finished.usage().completion_tokens();
+    reasons.emplace_back(ReasonName(continuation.finished.finish_reason()));
   }
   if (result.continuations.empty()) return "no answer";
   const v1::Finished& first = result.continuations[0].finished;
@@ -140,10 +169,9 @@ std::string Summary(const StreamResult& result) {
   const auto steps = static_cast<double>(first.usage().completion_tokens() - 1);
   return absl::StrFormat(
       "%d prompt tokens (%d cached), %d generated, finish reason %s; queue %.1f ms, prefill %.1f "
-      "ms, "
-      "decode %.1f ms (%.0f tokens/s), in all %.1f ms",
+      "ms, decode %.1f ms (%.0f tokens/s), in all %.1f ms",
       first.usage().prompt_tokens(), first.usage().cached_tokens(), num_generated,
-      ReasonName(first.finish_reason()), first.timings().queue_ms(), first.timings().prefill_ms(),
+      absl::StrJoin(reasons, ", "), first.timings().queue_ms(), first.timings().prefill_ms(),
       decode_ms, decode_ms > 0 ? steps * 1000.0 / decode_ms : 0.0, result.total_ms);
 }
 

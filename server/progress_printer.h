@@ -1,0 +1,44 @@
+// ProgressPrinter: shows a Progress on standard error while it lives: a bar that is redrawn on a
+// terminal, a line every two seconds elsewhere. A thread of its own, which sleeps in between.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "kernels/base/progress.h"
+
+namespace quire {
+
+// "loading weights: 1.20 of 16.06 GB, 2.4 GB/s, 6 s left", or what of it is known.
+std::string ProgressText(const ProgressSnapshot& snapshot);
+// The same behind a bar, no wider than `num_columns`.
+std::string ProgressBar(const ProgressSnapshot& snapshot, int num_columns);
+
+class ProgressPrinter {
+ public:
+  // `progress` outlives this. `print_line` gets the lines for where there is no terminal; on a
+  // terminal the bar goes to standard error and is wiped when its stage ends.
+  ProgressPrinter(const Progress& progress, std::function<void(const std::string&)> print_line);
+  ~ProgressPrinter();
+  ProgressPrinter(const ProgressPrinter&) = delete;
+  ProgressPrinter& operator=(const ProgressPrinter&) = delete;
+
+ private:
+  void Run();
+  void ShowBar(const ProgressSnapshot& snapshot);
+  void WipeBar();
+
+  const Progress& progress_;
+  const std::function<void(const std::string&)> print_line_;
+  const bool on_terminal_;
+  bool bar_shown_ = false;
+  std::mutex mutex_;
+  bool stopping_ = false;  // guarded by mutex_
+  std::condition_variable stop_;
+  std::thread thread_;
+};
+
+}  // namespace quire

@@ -1,0 +1,254 @@
+#include "server/settings/foreign_flags.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace quire {
+
+namespace {
+
+constexpr ForeignFlags kTable[] = {
+    // Names of our own settings elsewhere.
+    {"-m --model-path --model-id --hf-repo -hf -hfr", "use --model"},
+    {"-a --alias", "use --served-model-name"},
+    {"-c --ctx-size --context-length --max-total-tokens --max-seq-len", "use --max-model-len"},
+    {"-n-ctx --n-ctx --kv-unified-per-slot --max-input-length --max-input-tokens",
+     "use --max-model-len, which bounds a prompt and its answer together"},
+    {"-t --threads", "use --num-threads"},
+    {"-tb --threads-batch", "use --num-threads, which holds for prompts and answers alike"},
+    {"-b --batch-size -ub --ubatch-size --chunked-prefill-size --max-prefill-tokens "
+     "--max-batch-prefill-tokens",
+     "use --max-num-batched-tokens"},
+    {"-np --parallel --max-running-requests --max-concurrent-requests", "use --max-num-seqs"},
+    {"--max-queued-requests", "use --max-num-queued-reqs"},
+    {"--mem-fraction-static --cuda-memory-fraction", "use --gpu-memory-utilization"},
+    {"--num-gpu-blocks-override --kv-cache-memory", "use --kv-cache-memory-bytes"},
+    {"-ngl --gpu-layers --n-gpu-layers",
+     "use --device: cuda keeps all layers on the GPU, cpu none"},
+    {"-dev", "use --device auto, cpu or cuda; CUDA_VISIBLE_DEVICES chooses among several GPUs"},
+    {"-s", "use --seed"},
+    {"-tp --tp --tp-size --num-shard", "use --tensor-parallel-size, which may only be 1 so far"},
+    {"--chat-template-file", "use --chat-template"},
+    {"--cache-prompt --enable-caching --disable-radix-cache",
+     "use --enable-prefix-caching or --no-enable-prefix-caching"},
+    {"--disable-cuda-graph --disable-cuda-graphs", "use --enforce-eager"},
+    {"--enable-flashinfer-autotune", "use --autotune or --no-autotune"},
+    {"--overlap --disable-overlap-schedule --disable-async-output-proc",
+     "use --async-scheduling or --no-async-scheduling"},
+    {"-lv --verbosity --log-verbosity --uvicorn-log-level --log-level-http", "use --log-level"},
+    {"-v --verbose --log-verbose", "use --log-level debug, or --version for the version"},
+    {"-V", "use --version"},
+    {"-to --timeout",
+     "use --stream-stall-timeout for clients that do not read; a call's own time limit is its "
+     "gRPC deadline"},
+    {"-hft --hf-token", "use the environment variable HF_TOKEN"},
+    {"--offline", "use the environment variable HF_HUB_OFFLINE=1"},
+    {"--huggingface-hub-cache", "use the environment variable HF_HOME"},
+    // Set by each request here.
+    {"-n --predict --n-predict", "use the request's max_tokens"},
+    {"--temp --temperature --top-k --top-p --min-p --repeat-penalty --presence-penalty "
+     "--frequency-penalty --logit-bias -l --ignore-eos -r --reverse-prompt -sp --special",
+     "use the request's fields (quire generate --help); the defaults come from the model's "
+     "generation_config.json"},
+    {"--override-generation-config --preferred-sampling-params",
+     "not supported yet; send the values with the requests, or change generation_config.json "
+     "in a copy of the model"},
+    {"--samplers --sampler-seq --sampling-seq --top-nsigma --top-n-sigma --xtc-* --typical "
+     "--typical-p --repeat-last-n --dry-* --adaptive-* --dynatemp-* --mirostat* "
+     "--backend-sampling -bs --sampling-backend --sampling-defaults",
+     "not supported yet: requests choose temperature, top_k, top_p, min_p, penalties and "
+     "logit_bias"},
+    {"--logits-processor-pattern --logits-processors --enable-custom-logit-processor",
+     "not supported yet: requests may send logit_bias"},
+    {"--max-logprobs --max-top-n-tokens", "not needed: requests may ask for up to 20 logprobs"},
+    {"--logprobs-mode", "not supported yet: there is one kind of logprobs"},
+    {"--scheduling-policy --schedule-policy --enable-priority-scheduling",
+     "not needed: requests run by their priority field, equal ones in order of arrival"},
+    {"--max-best-of", "use the request's n"},
+    // Always so, or done without being told.
+    {"--trust-remote-code --code-revision",
+     "not needed: no code from a model's folder is ever run"},
+    {"--enable-chunked-prefill --enable-mixed-chunk",
+     "not needed: prompts are always computed in chunks of --max-num-batched-tokens"},
+    {"--max-num-partial-prefills --max-long-partial-prefills --long-prefill-token-threshold "
+     "--scheduler-reserve-full-isl --num-lookahead-slots --num-scheduler-steps "
+     "--multi-step-stream-outputs --scheduler-delay-factor --scheduler-cls "
+     "--scheduler-recv-interval --schedule-conservativeness --max-waiting-tokens "
+     "--waiting-served-ratio --preemption-mode --use-v2-block-manager --external-parameters "
+     "--disable-hybrid-kv-cache-manager --max-batch-total-tokens --max-batch-size",
+     "not needed: the scheduler fills each step up to --max-num-batched-tokens, answers first"},
+    {"-cb -nocb --cont-batching", "not needed: requests are always batched continuously"},
+    {"-fa --flash-attn --disable-cascade-attn --mm-attention-backend "
+     "--decode-attention-backend --prefill-attention-backend --attention-config -ac",
+     "not needed: attention is always computed in one pass; --attention-backend chooses the "
+     "kernels"},
+    {"--jinja", "not needed: chat templates are always rendered as Jinja"},
+    {"--warmup --skip-server-warmup", "not needed: the server warms up before it reports ready"},
+    {"--swap-space --swap-blocks",
+     "not needed: a sequence that must give way is recomputed later, with the same result"},
+    {"--prefix-caching-hash-algo",
+     "not needed: a prefix is reused only if all its tokens are equal"},
+    {"-fit --fit -fitt --fit-target -fitc --fit-ctx",
+     "not needed: what is not set is fitted to the device's memory"},
+    {"--cuda-graph-* --cudagraph-* --max-cudagraph-capture-size --max-seq-len-to-capture "
+     "--compilation-config -O* -cc --optimization-level --performance-mode --kernel-config "
+     "--enable-torch-compile --torch-compile-* --additional-config --profiler-config "
+     "--triton-*",
+     "not needed: nothing is compiled at run time, and graphs are captured for all batch sizes "
+     "(--enforce-eager turns them off)"},
+    {"--safetensors-load-strategy --model-loader-extra-config --ignore-patterns "
+     "--use-tqdm-on-load --pt-load-map-location --max-parallel-loading-workers "
+     "--weight-loader-* --mmap --mlock -lm --load-mode -lzm --lazy-mode --direct-io -dio "
+     "--check-tensors --repack -nr --no-host",
+     "not needed: weights are read with parallel threads and checked against config.json"},
+    {"--disable-custom-all-reduce --ray-workers-use-nsight --worker-cls --worker-extension-cls "
+     "--worker-use-ray --disable-nccl-for-dp-synchronization "
+     "--disable-frontend-multiprocessing --engine-use-ray --tokenizer-worker-num "
+     "--detokenizer-worker-num --api-server-count -asc --headless --tokenizer-pool-* "
+     "--threads-http --validation-workers",
+     "not needed: one process serves, without worker processes"},
+    {"-C -Cr -Cb -Crb --cpu-mask* --cpu-range* --cpu-strict* --numa --prio* --poll*",
+     "use taskset, numactl or nice to start the server; --num-threads sets the number of "
+     "threads"},
+    {"--list-devices", "use nvidia-smi; --device chooses between cpu and cuda"},
+    {"--log-disable --log-file --log-jsonl --log-colors --log-prefix --log-timestamps "
+     "--log-config-file --log-prompts-dir --json-output --log-requests* --enable-log-* "
+     "--disable-log-* --max-log-len --log-error-stack --aggregate-engine-logging "
+     "--disable-uvicorn-access-log --disable-access-log-for-endpoints --enable-log-deltas "
+     "--perf --decode-log-interval",
+     "not needed: the log goes to standard error, without prompts or answers; --log-level sets "
+     "how much"},
+    {"--tokens-only", "use --skip-tokenizer-init"},
+    {"--keep --context-shift --escape -e",
+     "not needed: a request longer than --max-model-len is refused, never shortened"},
+    {"--kv-unified -kvu -no-kvu --slot-prompt-similarity -sps --cache-reuse --cache-ram -cram "
+     "--cache-idle-slots --ctx-checkpoints -ctxcp --swa-checkpoints --checkpoint-min-step -cms "
+     "--swa-full --defrag-thold -dt --slot-save-path --slots",
+     "not needed: the cache has blocks, not slots, and equal prefixes share them"},
+    {"--grpc --smg-grpc-mode --grpc-mode", "not needed: gRPC is what this server speaks"},
+    // vLLM's and llama-server's HTTP.
+    {"--uds --root-path --api-prefix --path --middleware --allow-credentials --allowed-origins "
+     "--allowed-methods --allowed-headers --cors-* --cors-allow-origin --response-role "
+     "--enable-request-id-headers --enable-prompt-tokens-details --enable-server-load-tracking "
+     "--enable-force-include-usage --enable-tokenizer-info-endpoint "
+     "--return-tokens-as-token-ids --disable-fastapi-docs --enable-offline-docs --h11-* "
+     "--sse-ping-interval --reuse-port --props --ui* --webui* --agent -ag -no-ag --tools* "
+     "--mcp-* --tags --stream-interval --stream-output --fastapi-root-path "
+     "--enable-ssl-refresh",
+     "not needed: it belongs to an HTTP server, and this one speaks gRPC"},
+    {"--api-key --api-key-file --admin-api-key",
+     "not supported yet: whoever reaches the port may use it; listen on --host 127.0.0.1 "
+     "behind a proxy that checks keys"},
+    {"--ssl-* --tls-*",
+     "not supported yet: listen on --host 127.0.0.1 behind a proxy that ends TLS"},
+    {"--metrics --enable-metrics --otlp-* --collect-detailed-traces "
+     "--show-hidden-metrics-for-version --kv-cache-metrics* --cudagraph-metrics "
+     "--enable-layerwise-nvtx-tracing --enable-mfu-metrics --enable-logging-iteration-details "
+     "--enable-trace --prometheus-*",
+     "not supported yet: quire info prints the server's counters"},
+    // What is missing.
+    {"--tokenizer --tokenizer-mode --tokenizer-path --tokenizer-revision --tokenizer-backend "
+     "--hf-config-path --config-format --model-impl",
+     "not supported yet: tokenizer and config.json come from the model's folder"},
+    {"--hf-overrides --override-kv --json-model-override-args --override-attention-dtype "
+     "--rope-* --yarn-* -gan --grp-attn-*",
+     "not supported yet: change config.json in a copy of the model's folder"},
+    {"--runner --convert --task --pooler-config --override-pooler-config --pooling --embedding "
+     "--embeddings --embd-normalize --embd-* --rerank --reranking --is-embedding "
+     "--io-processor-plugin --spm-infill --fim-* --vision-* --gpt-oss-*",
+     "not supported yet: the server generates text and nothing else"},
+    {"--quantization -q --quantization-param-path --calculate-kv-scales --torchao-config "
+     "--enable-fp32-lm-head --quantize --allow-deprecated-quantization --quantization-config",
+     "not supported yet: weights are served in bfloat16 or float32 (--dtype)"},
+    {"-ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype-skip-layers "
+     "--kv-sharing-fast-prefill --mamba-*",
+     "not supported yet: the KV cache has the model's data type (--kv-cache-dtype auto)"},
+    {"-hff --hf-file -mu --model-url -dr --docker-repo --gguf-*",
+     "not supported yet: --model takes a folder with safetensors files"},
+    {"--models-* -cl --cache-list",
+     "not supported yet: one server serves one model; start one per model, each with its own "
+     "--port"},
+    {"--allowed-local-media-path --allowed-media-domains --limit-mm-* --enable-mm-embeds "
+     "--media-* --mm-* -mm -mmu -mmdev --mmproj* --interleave-mm-strings --skip-mm-profiling "
+     "--video-* --image-* --mtmd-* --language-model-only --disable-mm-preprocessor-cache "
+     "--enable-multimodal* --disable-chunked-mm-input --enable-prompt-embeds "
+     "--renderer-num-workers",
+     "not supported yet: prompts are text or token ids"},
+    {"--reasoning* -rea --enable-auto-tool-choice --tool-call-parser --tool-parser-plugin "
+     "--tool-server --exclude-tools-when-tool-choice-none --skip-chat-parsing",
+     "not supported yet: an answer is returned as the model writes it"},
+    {"--guided-decoding-* --structured-outputs-config --grammar --grammar-file "
+     "--grammar-backend --json-schema -j -jf --json-schema-file --constrained-json-*",
+     "not supported yet: answers follow no grammar or schema"},
+    {"--chat-template-kwargs --default-chat-template-kwargs",
+     "use the requests' template_kwargs_json"},
+    {"--chat-template-content-format --trust-request-chat-template --prefill-assistant "
+     "--completion-template --hf-chat-template-name",
+     "not supported yet as a flag: --chat-template FILE replaces the model's template"},
+    {"--enable-lora --enable-lora-bias --max-loras --max-lora-* --lora* --max-cpu-loras "
+     "--fully-sharded-loras --default-mm-loras --long-lora-scaling-factors "
+     "--enable-tower-connector-lora --specialize-active-lora --enable-prompt-adapter "
+     "--max-prompt-adapter* --control-vector*",
+     "not supported yet: merge the adapter into the model's weights"},
+    {"--speculative-* --num-speculative-tokens --ngram-* --spec-* --model-draft -md --draft* "
+     "-devd -ngld -td -tbd -hfd -hfrd -ctkd -ctvd --lookup-cache-* -lcs -lcd "
+     "--gpu-layers-draft --device-draft --threads-draft --hf-repo-draft --typical-acceptance-* "
+     "--disable-logprobs-during-spec-decoding --speculate",
+     "not supported yet: no speculative decoding"},
+    {"--pipeline-parallel-size -pp --pp-size --decode-context-parallel-size -dcp "
+     "--prefill-context-parallel-size -pcp --dcp-* --cp-* --data-parallel-* -dp -dpn -dpr -dpl "
+     "-dpa -dpp -dpb -dph -dpe --dp-size --distributed-* --nnodes --node-rank --master-addr "
+     "--master-port --dist-init-addr --rpc -sm --split-mode -ts --tensor-split -mg --main-gpu "
+     "--gpu-id --base-gpu-id --device-ids --sharded",
+     "not supported yet: one server uses one GPU (CUDA_VISIBLE_DEVICES chooses it); start one "
+     "per GPU, each with its own --port"},
+    {"--enable-expert-parallel -ep --ep-size --all2all-backend --enable-dbo --dbo-* "
+     "--enable-eplb --eplb-* --expert-placement-strategy --num-redundant-experts "
+     "--enable-ep-weight-filter --moe-* -cmoe --cpu-moe -ncmoe --n-cpu-moe -ncffn --n-cpu-ffn",
+     "not supported yet: no mixture-of-experts models"},
+    {"--cpu-offload-gb --cpu-offload-params --offload-* --kv-offload -kvo -nkvo "
+     "--kv-offloading-* --op-offload -ot --override-tensor --enable-hierarchical-cache "
+     "--hicache-*",
+     "not supported yet: weights and KV cache stay on one device"},
+    {"--kv-transfer-config --kv-events-config --ec-transfer-config --weight-transfer-config "
+     "--disaggregation-*",
+     "not supported yet: the KV cache does not leave the server"},
+    {"--enable-sleep-mode --sleep-idle-seconds --enable-memory-saver",
+     "not supported yet: the server keeps its memory until it ends"},
+    {"--disable-sliding-window", "not supported yet: a model's sliding window is always used"},
+    {"--completion-bash", "not supported yet; --help lists the flags"},
+};
+
+bool Names(const ForeignFlags& entry, absl::string_view flag) {
+  for (absl::string_view name : absl::StrSplit(entry.names, ' ')) {
+    const bool is_prefix = absl::ConsumeSuffix(&name, "*");
+    if (is_prefix ? absl::StartsWith(flag, name) : flag == name) return true;
+  }
+  return false;
+}
+
+absl::string_view Find(absl::string_view flag) {
+  for (const ForeignFlags& entry : kTable) {
+    if (Names(entry, flag)) return entry.advice;
+  }
+  return {};
+}
+
+}  // namespace
+
+absl::Span<const ForeignFlags> ForeignFlagTable() { return kTable; }
+
+std::string ForeignFlagAdvice(absl::string_view flag) {
+  const std::string dashed =
+      absl::StrReplaceAll(flag.substr(0, flag.find_first_of("=.")), {{"_", "-"}});
+  absl::string_view name = dashed;
+  if (name.size() < 2) return "";
+  if (const absl::string_view advice = Find(name); !advice.empty()) return std::string(advice);
+  if (!absl::ConsumePrefix(&name, "--no-")) return "";
+  return std::string(Find(absl::StrCat("--", name)));
+}
+
+}  // namespace quire

@@ -1,0 +1,23 @@
+// Flags of vLLM, llama-server, SGLang and TGI that quire-server does not have, with one sentence
+// each: what to use, why it is not needed, or that it is not supported yet. Any thread.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace quire {
+
+struct ForeignFlags {
+  absl::string_view names;   // with their dashes, separated by spaces; one ending in * is a prefix
+  absl::string_view advice;  // what follows "--their-flag: "
+};
+
+absl::Span<const ForeignFlags> ForeignFlagTable();
+
+// The advice for `flag` ("--ctx-size", "-c=4096", "--no_mmap", "-O.level"), whose value does not
+// matter; empty when the flag is in no table.
+std::string ForeignFlagAdvice(absl::string_view flag);
+
+}  // namespace quire

@@ -1,0 +1,282 @@
+"""quire-bench as people use it: what it prints and writes, and how it ends when something is wrong."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from harness import BENCH, SMALL_CACHE, ServerTestCase, free_port, main
+
+
+def bench(*arguments, code=0, **kwargs):
+    """Runs quire-bench to its end; the result has stdout and stderr."""
+    result = subprocess.run([BENCH, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False,
+                            **kwargs)
+    if result.returncode != code:
+        raise AssertionError(f"exit code {result.returncode}, not {code}:\n{result.stdout}{result.stderr}")
+    return result
+
+
+class BenchTestCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.json_file = self.folder / "result.json"
+
+    def result(self, *arguments, **kwargs):
+        """What the command writes to --json, and what it prints."""
+        run = bench(*arguments, "--json", self.json_file, **kwargs)
+        self.assertEqual(os.listdir(self.folder), ["result.json"])
+        return json.loads(self.json_file.read_text()), run
+
+    def assert_refused(self, fragment, *arguments, code=64):
+        """One line that says what to change; nothing is left."""
+        before = sorted(os.listdir(self.folder))
+        run = bench(*arguments, code=code, cwd=self.folder)
+        lines = [line for line in run.stderr.splitlines() if "bundled model is measured" not in line]
+        self.assertEqual(len(lines), 1, run.stderr)
+        self.assertTrue(lines[0].startswith("quire-bench: "), lines[0])
+        self.assertIn(fragment, lines[0])
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+
+    def interrupt(self, *arguments, number=signal.SIGINT, ready):
+        """Signals the command as soon as ready() holds; returns its exit code, output and errors."""
+        process = subprocess.Popen([BENCH, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True)
+        try:
+            give_up = time.monotonic() + 60
+            while not ready() and process.poll() is None and time.monotonic() < give_up:
+                time.sleep(0.02)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+            return process.returncode, out, err
+        finally:
+            process.kill()
+            process.wait()
+
+
+class ServeTest(BenchTestCase, ServerTestCase):
+    def serve(self, *arguments, **kwargs):
+        return self.result("serve", "--target", self.server.target, *arguments, **kwargs)
+
+    def test_counts_and_says_what_was_measured(self):
+        result, run = self.serve("--num-prompts", 12, "--input-len", 50, "--output-len", 20, "--request-rate", 100)
+        self.assertEqual(result["completed"], 12)
+        self.assertEqual(result["completion_tokens"], 240)
+        self.assertEqual(result["prompt_tokens"], 600)
+        self.assertEqual(result["ttft_ms"]["count"], 12)
+        self.assertEqual(result["itl_ms"]["count"], 12 * 19)
+        self.assertIs(result["interrupted"], False)
+        self.assertEqual(result["workload"], {"num_prompts": 12, "shared_prefix_len": 0, "input_len": 50,
+                                              "output_len": 20})
+        for said in ("12 requests of 50 + 20 tokens", "greedy", f"--seed {result['seed']} ", self.server.target):
+            self.assertIn(said, run.stdout)
+        self.assertEqual(run.stderr, "")
+
+    def test_a_second_run_is_as_cold_as_the_first(self):
+        first, _ = self.serve("--num-prompts", 4, "--input-len", 200, "--output-len", 2)
+        second, run = self.serve("--num-prompts", 4, "--input-len", 200, "--output-len", 2)
+        self.assertNotEqual(first["seed"], second["seed"])
+        self.assertLess(second["cached_tokens"], 0.05 * second["prompt_tokens"])
+        self.assertNotIn("warning", run.stderr)
+        again, run = self.serve("--num-prompts", 4, "--input-len", 200, "--output-len", 2, "--seed", second["seed"])
+        self.assertGreater(again["cached_tokens"], 0.5 * again["prompt_tokens"])
+        self.assertIn("found in the prefix cache", run.stderr)
+        self.assertIn("Leave --seed out", run.stderr)
+
+    def test_shared_beginnings_are_asked_for(self):
+        result, run = self.serve("--num-prompts", 6, "--input-len", 200, "--output-len", 2, "--shared-prefix-len",
+                                 160, "--max-concurrency", 1)
+        self.assertGreater(result["cached_tokens"], 0.5 * result["prompt_tokens"])
+        self.assertEqual(run.stderr, "")
+
+    def test_samples_as_it_is_told(self):
+        flags = ("--num-prompts", 8, "--input-len", 30, "--output-len", 400)
+        result, run = self.serve(*flags, "--temperature", "0.9", "--top-p", "0.9", "--no-ignore-eos", "--seed", 1)
+        self.assertEqual(result["sampling"]["temperature"], 0.9)
+        self.assertEqual(result["sampling"]["top_p"], 0.9)
+        self.assertIn("temperature 0.9, top-p 0.9, stops at end tokens", run.stdout)
+        self.assertLess(result["completion_tokens"], 8 * 400)  # some met an end token
+        result, _ = self.serve(*flags)
+        self.assertEqual(result["completion_tokens"], 8 * 400)
+
+    def test_results_survive_an_interruption(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self.json_file.write_text("old")
+            code, out, err = self.interrupt(
+                "serve", "--target", self.server.target, "--num-prompts", 500, "--input-len", 20, "--output-len", 2000,
+                "--max-concurrency", 2, "--json", self.json_file, number=number,
+                ready=lambda: self.server.status().running_sequences > 0)
+            self.assertEqual(code, 130, err)
+            result = json.loads(self.json_file.read_text())
+            self.assertIs(result["interrupted"], True)
+            self.assertGreater(result["unsent"], 0)
+            self.assertGreater(result["unfinished"], 0)
+            self.assertEqual(result["completed"] + result["unfinished"] + result["unsent"], 500)
+            self.assertEqual(result["failed"], 0)
+            self.assertIn("interrupted; results so far", out)
+            self.assertEqual(os.listdir(self.folder), ["result.json"])
+            status = self.server.wait_until_idle()  # what ran was cancelled
+            self.assertEqual(status.running_sequences, 0)
+
+    def test_too_long_requests_are_refused_before_the_load(self):
+        self.assert_refused("does not fit the context of", "serve", "--target", self.server.target, "--input-len",
+                            10_000_000)
+        steps = self.server.status().steps
+        self.assert_refused("does not fit the context of", "serve", "--target", self.server.target, "--output-len",
+                            1_000_000)
+        self.assertEqual(self.server.status().steps, steps)
+
+    def test_without_a_server(self):
+        target = f"127.0.0.1:{free_port()}"
+        self.assert_refused(f"no server answers at {target}", "serve", "--target", target, code=69)
+        self.assert_refused("UNAVAILABLE", "serve", "--target", target, code=69)  # at once: not DEADLINE_EXCEEDED
+
+
+class OfflineTest(BenchTestCase):
+    def test_throughput_and_latency(self):
+        for command, flags in (("throughput", ("--num-prompts", 8)), ("latency", ("--num-iters", 2))):
+            result, run = self.result(command, *flags, "--input-len", 40, "--output-len", 8, *SMALL_CACHE, "--dtype",
+                                      "float32", "--temperature", "0.5")
+            self.assertEqual(result["command"], command)
+            self.assertEqual(result["dtype"], "float32")
+            self.assertEqual(result["sampling"]["temperature"], 0.5)
+            self.assertIn(f"--seed {result['seed']} ", run.stdout)
+            self.assertIn("temperature 0.5", run.stdout)
+            self.assertIn("small bundled model", run.stderr)
+            self.json_file.unlink()
+
+    def test_timeline(self):
+        run = bench("timeline", "--batch-size", 3, "--context", 40, "--num-steps", 8, *SMALL_CACHE, "--json",
+                    self.json_file, "--html", self.folder / "t.html")
+        result = json.loads(self.json_file.read_text())
+        self.assertGreaterEqual(result["steps"], 8)
+        self.assertGreater(result["busy_us"], 0)
+        self.assertLessEqual(result["busy_us"], result["wall_us"] * 1.001)
+        self.assertEqual(set(result["host_us"]), {"schedule", "build", "submit", "wait", "commit", "deliver"})
+        self.assertIn("<svg", (self.folder / "t.html").read_text())
+        self.assertIn(str(result["seed"]), run.stdout)
+
+    def test_kernels(self):
+        result, _ = self.result("kernels", "--only", "steps", "--batch-sizes", "1,3", "--context", 40,
+                                "--prefill-len", 20)
+        self.assertEqual([step["num_seqs"] for step in result["steps"]], [1, 3, 1])
+        self.assertEqual(result["skipped"], [])
+        # The bundled model has eight layers with four products each, and the LM head.
+        linear = [op["count"] for op in result["steps"][1]["operations"] if "linear" in op["op"]]
+        self.assertEqual(sum(linear), 8 * 4 + 1)
+        for step in result["steps"]:
+            self.assertTrue(all(op["us"] > 0 and op["bytes"] > 0 for op in step["operations"]))
+
+    def test_kernels_that_do_not_fit_are_skipped_by_name(self):
+        result, run = self.result("kernels", "--only", "steps", "--batch-sizes", "1,4096", "--context", 4096,
+                                  "--prefill-len", 20, "--shape", "qwen3-0.6b", "--block-size", "16")
+        self.assertEqual([step["num_seqs"] for step in result["steps"]], [1, 1])
+        self.assertEqual([case["name"] for case in result["skipped"]], ["decode, batch 4096, context 4096"])
+        self.assertGreater(result["skipped"][0]["needed_bytes"], result["skipped"][0]["free_bytes"])
+        self.assertIn("skipped: decode, batch 4096, context 4096 needs", run.stdout)
+
+    def test_an_interrupted_run_keeps_its_results(self):
+        log = self.folder / "log"
+        with open(log, "w+", encoding="utf-8") as out:
+            process = subprocess.Popen([BENCH, "throughput", "--num-prompts", "2000", "--output-len", "1000",
+                                        *SMALL_CACHE, "--json", self.json_file], stdout=out, stderr=subprocess.STDOUT)
+            try:
+                give_up = time.monotonic() + 60
+                while "requests:" not in log.read_text() and time.monotonic() < give_up:
+                    time.sleep(0.05)  # a line of progress: the run is under way
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(process.wait(timeout=60), 130, log.read_text())
+            finally:
+                process.kill()
+                process.wait()
+        result = json.loads(self.json_file.read_text())
+        self.assertIs(result["interrupted"], True)
+        self.assertLess(result["completed"], 2000)
+        self.assertGreater(result["output_tokens"], 0)
+        self.assertIn("interrupted; results so far", log.read_text())
+
+    def test_a_signal_before_the_run_leaves_nothing(self):
+        temporary = self.folder / "tmp"
+        temporary.mkdir()
+        process = subprocess.Popen(
+            [BENCH, "throughput", "--shape", "qwen3-0.6b", "--max-model-len", "512", "--json", self.json_file],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(temporary)})
+        give_up = time.monotonic() + 30
+        while not os.listdir(temporary) and time.monotonic() < give_up:
+            time.sleep(0.01)
+        self.assertTrue(os.listdir(temporary))
+        process.send_signal(signal.SIGINT)  # while weights are made
+        self.assertEqual(process.wait(timeout=30), 130)
+        self.assertEqual(os.listdir(temporary), [])
+        self.assertEqual(os.listdir(self.folder), ["tmp"])
+
+    def test_startup(self):
+        result, run = self.result("startup", "--num-starts", 1, "--idle-seconds", "0.2", *SMALL_CACHE)
+        self.assertIn("first token", run.stdout)
+        self.assertIn("idle", run.stdout)
+        self.assertGreater(result["first_token_ms"]["p50"], 0)
+        self.assert_refused("startup chooses it", "startup", "--port", "8000")
+        run = bench("startup", "--model", self.folder, code=66)
+        self.assertIn("config.json", run.stderr)
+
+
+class BadInputTest(BenchTestCase):
+    def test_commands_and_flags(self):
+        self.assert_refused("did you mean throughput?", "throughputs")
+        self.assert_refused("a command is missing")
+        self.assert_refused("did you mean --num-prompts?", "throughput", "--num-prompt", "5")
+        self.assert_refused("did you mean --max-num-seqs?", "latency", "--max-num-seq", "5")
+        self.assert_refused("did you mean --num-prompts?", "serve", "--num-prompt", "5")
+        self.assert_refused("--num-prompts", "throughput", "--num-prompts", "-1")
+        self.assert_refused("--request-rate", "serve", "--request-rate", "nan")
+        for flag in ("--seed", "--weights-seed"):
+            self.assert_refused(f"{flag}: \"-3\" is not allowed", "latency", flag, "-3")
+        self.assert_refused("--temperature", "serve", "--temperature", "hot")
+        self.assert_refused("give --temperature too", "throughput", "--top-k", "5")
+        self.assert_refused("--shape: there is no", "latency", "--shape", "gpt-9")
+        self.assert_refused("exclude", "latency", "--shape", "qwen3-0.6b", "--model", "x")
+        self.assert_refused("--workload", "throughput", "--workload", "no.jsonl")
+        self.assert_refused("more than the model's context", "kernels", "--context", "5000")
+        self.assert_refused("/nope", "throughput", "--model", "/nope", code=66)
+
+    def test_an_unwritable_file_is_refused_before_the_run(self):
+        for command in ("serve", "throughput", "latency", "timeline", "kernels", "startup"):
+            self.assert_refused("--json: cannot write", command, "--json", "no/such/folder.json")
+            self.assert_refused("--json: cannot write", command, "--json", self.folder)
+        self.assert_refused("--html: cannot write", "timeline", "--html", "no/such.html")
+
+    def test_help_and_version(self):
+        self.assertRegex(bench("--version").stdout, r"^quire-bench \d+\.\d+\.\d+\n$")
+        for command in ("serve", "throughput", "latency", "timeline", "kernels", "startup", "make-checkpoint"):
+            self.assertIn(f"  quire-bench {command}", bench(command, "--help").stdout)
+
+    def test_make_checkpoint(self):
+        full = self.folder / "full"
+        full.mkdir()
+        (full / "notes.txt").touch()
+        self.assert_refused("not an empty folder (it has notes.txt)", "make-checkpoint", "--shape", "qwen3-0.6b", full)
+        broken = self.folder / "broken.json"
+        broken.write_text("{}")
+        self.assert_refused("config.json", "make-checkpoint", "--config", broken, self.folder / "a/b", code=66)
+        self.assert_refused("unknown flag --sead; did you mean --seed?", "make-checkpoint", "--shape", "qwen3-0.6b",
+                            "--sead", "5", "new")
+
+    def test_make_checkpoint_without_space_removes_what_it_wrote(self):
+        # A file size limit stands for a disk that fills up while the weights are written.
+        command = f"ulimit -f 2000; exec {BENCH} make-checkpoint --shape qwen3-0.6b {self.folder}/new/model"
+        run = subprocess.run(["bash", "-c", f"trap '' XFSZ; {command}"], capture_output=True, text=True, timeout=60,
+                             check=False)
+        self.assertEqual(run.returncode, 69, run.stderr)
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        self.assertIn("cannot write", run.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+if __name__ == "__main__":
+    main()

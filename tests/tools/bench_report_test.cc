@@ -1,0 +1,215 @@
+// What quire-bench makes of its runs: reports of whole and interrupted ones, which cases fit, and
+// files that are written whole or not at all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tools/bench/failure.h"
+#include "tools/bench/memory_fit.h"
+#include "tools/bench/result_file.h"
+#include "tools/bench/serve_report.h"
+#include "tools/bench/throughput_report.h"
+
+namespace quire::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const Clock::time_point kBegin(std::chrono::seconds(100));
+
+// Sent `start_ms` after the begin, with a token every 10 ms.
+RequestRecord Record(int start_ms, int num_tokens) {
+  RequestRecord record;
+  record.sent = true;
+  record.started = kBegin + milliseconds(start_ms);
+  record.ended = record.started;
+  for (int i = 1; i <= num_tokens; ++i) {
+    record.token_times.push_back(record.started + milliseconds(10 * i));
+    record.ended = record.token_times.back();
+  }
+  record.prompt_tokens = 100;
+  record.completion_tokens = num_tokens;
+  return record;
+}
+
+TEST(ServeReportTest, CountsAWholeRun) {
+  RequestRecord failed = Record(0, 0);
+  failed.status = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full");
+  const ServeReport report = MakeServeReport({Record(0, 3), failed, Record(20, 2)});
+  EXPECT_EQ(report.num_completed, 2);
+  EXPECT_EQ(report.num_failed, 1);
+  EXPECT_EQ(report.first_failure.error_message(), "full");
+  EXPECT_EQ(report.prompt_tokens, 200);
+  EXPECT_EQ(report.completion_tokens, 5);
+  EXPECT_DOUBLE_EQ(report.seconds, 0.04);
+  EXPECT_THAT(report.ttft_ms, ElementsAre(10, 10));
+  EXPECT_THAT(report.itl_ms, ElementsAre(10, 10, 10));
+  EXPECT_THAT(report.tpot_ms, ElementsAre(10, 10));
+  EXPECT_THAT(report.e2e_ms, ElementsAre(30, 20));
+  EXPECT_EQ(ToJson(report)["requests_per_s"], 2 / 0.04);
+  EXPECT_THAT(ToText(report), Not(HasSubstr("cancelled")));
+}
+
+TEST(ServeReportTest, AnInterruptedRunKeepsWhatCame) {
+  RequestRecord running = Record(10, 2);  // of more
+  running.cancelled = true;
+  running.completion_tokens = 0;  // the server's count never came
+  running.status = grpc::Status(grpc::StatusCode::CANCELLED, "");
+  RequestRecord waiting = Record(10, 0);
+  waiting.cancelled = true;
+  waiting.status = running.status;
+  const ServeReport report =
+      MakeServeReport({Record(0, 3), running, waiting, RequestRecord(), RequestRecord()});
+  EXPECT_EQ(report.num_completed, 1);
+  EXPECT_EQ(report.num_failed, 0);
+  EXPECT_EQ(report.num_unfinished, 2);
+  EXPECT_EQ(report.num_unsent, 2);
+  EXPECT_EQ(report.completion_tokens, 5);
+  EXPECT_EQ(report.prompt_tokens, 200);
+  EXPECT_DOUBLE_EQ(report.seconds, 0.03);
+  EXPECT_THAT(report.ttft_ms, ElementsAre(10, 10));
+  EXPECT_THAT(report.e2e_ms, ElementsAre(30));
+  EXPECT_THAT(ToText(report), HasSubstr("2 cancelled, 2 not sent"));
+}
+
+TEST(ServeReportTest, NothingSentIsAllZero) {
+  const ServeReport report = MakeServeReport({RequestRecord()});
+  EXPECT_EQ(report.num_unsent, 1);
+  EXPECT_EQ(ToJson(report)["output_tokens_per_s"], 0.0);
+}
+
+TEST(ThroughputReportTest, CountsTheTokensThatCame) {
+  const std::vector<WorkItem> items(3, {.prompt = std::vector<int32_t>(10), .output_len = 8});
+  std::vector<EngineRequestTimes> times(3);
+  times[0] = {.first_token_ms = 5,
+              .itl_ms = {1, 1},
+              .total_ms = 7,
+              .num_tokens = 3,  // an end token came before all 8
+              .num_cached_tokens = 4,
+              .finished = true};
+  times[1] = {.first_token_ms = 6, .itl_ms = {2}, .total_ms = 8, .num_tokens = 2};
+  const ThroughputReport report = MakeThroughputReport(items, times, /*seconds=*/0.5);
+  const auto json = ToJson(report);
+  EXPECT_EQ(json["requests"], 3);
+  EXPECT_EQ(json["completed"], 1);
+  EXPECT_EQ(json["prompt_tokens"], 20);  // of the two that got so far
+  EXPECT_EQ(json["cached_tokens"], 4);
+  EXPECT_EQ(json["output_tokens"], 5);
+  EXPECT_EQ(json["output_tokens_per_s"], 10.0);
+  EXPECT_EQ(json["requests_per_s"], 2.0);
+  EXPECT_EQ(json["itl_ms"]["count"], 3);
+}
+
+TEST(MemoryFitTest, LeavesOutWhatDoesNotFitBesideTheRest) {
+  const std::vector<int64_t> bytes = {10, 50, 30, 200, 20};
+  const auto sum = [&](const std::vector<size_t>& indices) {
+    int64_t total = 5;  // what all need
+    for (const size_t i : indices) total += bytes[i];
+    return total;
+  };
+  const FittingCases fitting = ChooseFitting(bytes.size(), 70, sum);
+  EXPECT_THAT(fitting.chosen, ElementsAre(0, 1));
+  ASSERT_EQ(fitting.skipped.size(), 3u);
+  EXPECT_EQ(fitting.skipped[1].index, 3u);
+  EXPECT_EQ(fitting.skipped[1].needed_bytes, 265);
+  EXPECT_THAT(ChooseFitting(bytes.size(), 315, sum).skipped, IsEmpty());
+  EXPECT_THAT(ChooseFitting(bytes.size(), 4, sum).chosen, IsEmpty());
+  EXPECT_EQ(SkippedText("decode, batch 256", int64_t{3} << 30, int64_t{3} << 29),
+            "skipped: decode, batch 256 needs 3.0 GiB, 1.5 GiB are free");
+}
+
+TEST(MemoryFitTest, SlowCallsAreMadeLessOftenInWholeRounds) {
+  EXPECT_EQ(NumCalls(/*call_us=*/1, /*round=*/28, /*enough=*/64), 84);
+  EXPECT_EQ(NumCalls(10'000, 28, 64), 28);  // half a second is one round
+  EXPECT_EQ(NumCalls(1e6, 28, 64), 28);     // at least one
+  EXPECT_EQ(NumCalls(25'000, 1, 64), 20);
+  EXPECT_EQ(NumCalls(0, 1, 64), 64);
+}
+
+class ResultFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = ::testing::TempDir() + "quire_result_XXXXXX";
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    folder_ = path;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static std::string Read(const fs::path& path) {
+    std::ifstream file(path);
+    return std::string((std::istreambuf_iterator<char>(file)), {});
+  }
+  size_t NumFiles() const {
+    return std::distance(fs::directory_iterator(folder_), fs::directory_iterator());
+  }
+  static absl::Status OpenStatus(const std::string& path) {
+    return ResultFile::Open("--json", path).status();
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ResultFileTest, TheOldFileStaysUntilTheNewOneIsWhole) {
+  const fs::path path = folder_ / "a.json";
+  std::ofstream(path) << "old";
+  {
+    auto file = ResultFile::Open("--json", path).value();
+    EXPECT_EQ(Read(path), "old");
+  }
+  EXPECT_EQ(Read(path), "old");  // nothing was measured
+  EXPECT_EQ(NumFiles(), 1u);
+  auto file = ResultFile::Open("--json", path).value();
+  EXPECT_TRUE(file->Write("new").ok());
+  EXPECT_EQ(Read(path), "new");
+  EXPECT_EQ(NumFiles(), 1u);
+}
+
+TEST_F(ResultFileTest, KeepsModeAndLink) {
+  const fs::path path = folder_ / "a.json", link = folder_ / "link.json";
+  std::ofstream(path) << "old";
+  fs::permissions(path, fs::perms(0640));
+  fs::create_symlink(path, link);
+  EXPECT_TRUE(ResultFile::Open("--json", link).value()->Write("new").ok());
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(Read(path), "new");
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms(0640));
+}
+
+TEST_F(ResultFileTest, WhatCannotBeWrittenIsRefusedAtOnce) {
+  for (const std::string& bad :
+       {std::string(), folder_.string(), (folder_ / "no/such.json").string(),
+        std::string("/proc/x.json")}) {
+    const absl::Status status = OpenStatus(bad);
+    EXPECT_EQ(ExitCodeOf(status), kUsage) << bad;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--json: ")) << bad;
+  }
+  EXPECT_EQ(OpenResultFile("--json", std::nullopt).value(), nullptr);
+}
+
+TEST_F(ResultFileTest, ADeviceIsWrittenDirectlyAndAFullOneIsSaid) {
+  EXPECT_TRUE(ResultFile::Open("--json", "/dev/null").value()->Write("x").ok());
+  struct stat info = {};
+  ASSERT_EQ(stat("/dev/null", &info), 0);
+  EXPECT_TRUE(S_ISCHR(info.st_mode));
+  const absl::Status full = ResultFile::Open("--json", "/dev/full").value()->Write("x");
+  EXPECT_EQ(ExitCodeOf(full), kUnavailable);
+  EXPECT_THAT(std::string(full.message()), HasSubstr("No space left"));
+}
+
+TEST(FailureTest, TheExitCodeTravelsInTheStatus) {
+  EXPECT_EQ(ExitCodeOf(UsageError("x")), 64);
+  EXPECT_EQ(ExitCodeOf(WithExitCode(66, absl::NotFoundError("x"))), 66);
+  EXPECT_EQ(ExitCodeOf(absl::InternalError("x")), kEngineFailure);
+}
+
+}  // namespace
+}  // namespace quire::bench

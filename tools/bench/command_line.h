@@ -1,0 +1,37 @@
+// What the subcommands' command lines have in common: quire-server's flags beside their own, and
+// one sentence for what is neither.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/settings/settings_parser.h"
+
+namespace quire::bench {
+
+// What `command` does not know is quire-server's; --help says so.
+void AcceptServerFlags(CLI::App& command);
+// The settings that the flags left over from `command` stand for. Errors (exit code 64) name the
+// nearest flag of either.
+absl::StatusOr<CommandLine> ParseServerFlags(const CLI::App& command);
+
+// An error (exit code 64) naming the nearest flag when something is left over from `command`, which
+// takes no flags of the server.
+absl::Status CheckNothingLeft(const CLI::App& command);
+
+// --json: the path, if given.
+void AddJsonFlag(CLI::App& command, std::optional<std::string>* path);
+
+// A number from min to max; refuses what is not a number, NaN included.
+CLI::Validator RealFrom(double min, double max);
+
+// A whole number from 0 to 2^63 - 1: CLI11 would take -1 for 2^64 - 1.
+CLI::Validator SeedNumber();
+
+// An error (exit code 64) for a first argument that is no subcommand of `app`.
+absl::Status CheckCommandName(const CLI::App& app, const std::string& name);
+
+}  // namespace quire::bench

@@ -1,0 +1,41 @@
+// What every command says first, and what every JSON file says about its run: what is measured,
+// on which machine, with which seed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "nlohmann/json.hpp"
+
+namespace quire::bench {
+
+struct RunHeader {
+  std::string command;  // "throughput"
+  std::string what;     // "64 requests of 128 + 64 tokens, all at once"
+  std::vector<std::pair<std::string, std::string>> lines;  // label, text
+};
+
+// "Intel(R) Xeon(R) Processor, 2 CPUs, 23.4 GiB of memory".
+std::string MachineText();
+// Prints the header to standard output, with the machine as its last line.
+void Print(const RunHeader& header);
+// Command, version, time (UTC) and machine: what a JSON file begins with.
+nlohmann::ordered_json RunJson(const std::string& command);
+
+// --seed: everything random of a run; a new one each time unless it is given.
+void AddSeedFlag(CLI::App& command, std::optional<uint64_t>* seed);
+// The seed given, or a new one of at most ten digits.
+uint64_t ChooseSeed(const std::optional<uint64_t>& seed);
+// "123456 (--seed 123456 repeats it)".
+std::string SeedText(uint64_t seed);
+
+// A sentence when more than 5 % of the prompt tokens were found in a prefix cache, in a run that
+// did not ask for it; empty otherwise.
+std::string CachedPromptWarning(int64_t prompt_tokens, int64_t cached_tokens);
+void WarnIfCached(int64_t prompt_tokens, int64_t cached_tokens);
+
+}  // namespace quire::bench

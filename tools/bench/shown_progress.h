@@ -1,0 +1,28 @@
+// A Progress that is shown on standard error while this lives; standard output stays clean.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "kernels/base/progress.h"
+#include "server/progress_printer.h"
+
+namespace quire::bench {
+
+// Where standard error is no terminal.
+inline void PrintProgressLine(const std::string& line) {
+  std::fprintf(stderr, "quire-bench: %s\n", line.c_str());
+}
+
+class ShownProgress {
+ public:
+  ShownProgress() : printer_(progress_, PrintProgressLine) {}
+
+  Progress* get() { return &progress_; }
+
+ private:
+  Progress progress_;
+  ProgressPrinter printer_;
+};
+
+}  // namespace quire::bench

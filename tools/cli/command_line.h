@@ -1,0 +1,28 @@
+// The command line of a program with commands (quire, quire-bench): parsing, --version, "help
+// COMMAND", and one line for whatever is wrong with it. Main thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "tools/cli/program_text.h"
+
+namespace quire::cli {
+
+inline constexpr int kUsageExitCode = 64;
+
+// Gives `app`, which has all its commands and flags, its name, footer, --version and the hidden
+// --help-man. Call it once, before ParseCommandLine.
+void DescribeProgram(CLI::App& app, const ProgramText& text);
+
+// Parses `args` (without the program's name). Returns nothing when a command is to be run; else the
+// exit code: 0 after --help and its like, 64 after an error, which is one line on standard error
+// that names the unknown command or flag with the nearest known one, or the value it does not take.
+std::optional<int> ParseCommandLine(CLI::App& app, std::vector<std::string> args);
+
+// Prints "PROGRAM: problem" on standard error and returns 64.
+int UsageError(const std::string& program, const std::string& problem);
+
+}  // namespace quire::cli

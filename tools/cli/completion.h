@@ -1,0 +1,19 @@
+// Completion scripts for shells, from the declarations that --help is made of. Pure; any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+
+namespace quire::cli {
+
+// The shells a script can be made for, as a user names them.
+const std::vector<std::string>& CompletionShells();
+
+// The script for one of CompletionShells(); empty for any other. It completes the commands of
+// `app`, their flags, and files after flags of type FILE. How a shell loads it, the script's first
+// lines say.
+std::string CompletionScript(const CLI::App& app, const std::string& shell);
+
+}  // namespace quire::cli

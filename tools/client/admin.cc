@@ -1,0 +1,80 @@
+// quire abort, quire flush: what an operator does to a running server.
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "quire/v1/inference.grpc.pb.h"
+#include "tools/client/commands.h"
+#include "tools/client/output/json_output.h"
+#include "tools/client/output/terminal_text.h"
+#include "tools/client/rpc.h"
+
+namespace quire::client {
+
+namespace {
+
+struct AdminFlags {
+  std::string target, request_id;
+  bool json = false;
+};
+
+int Abort(const AdminFlags& flags) {
+  if (flags.request_id.empty()) {
+    std::fprintf(stderr, "quire: which request? Write quire abort REQUEST_ID\n");
+    return kUsage;
+  }
+  v1::AbortRequest request;
+  request.set_request_id(flags.request_id);
+  v1::AbortResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status =
+      v1::Admin::NewStub(Connect(flags.target))->Abort(&context, request, &response);
+  if (!status.ok()) return ReportFailure(status, flags.target);
+  if (flags.json) {
+    PrintJson(MessageToJson(response));
+  } else if (response.found()) {
+    PrintText("aborted " + flags.request_id + "\n");
+  }
+  if (response.found()) return kOk;
+  std::fprintf(stderr, "quire: no request %s is running at %s\n", Quoted(flags.request_id).c_str(),
+               flags.target.c_str());
+  return kCallFailed;
+}
+
+int Flush(const AdminFlags& flags) {
+  v1::FlushPrefixCacheResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status =
+      v1::Admin::NewStub(Connect(flags.target))->FlushPrefixCache(&context, {}, &response);
+  if (!status.ok()) return ReportFailure(status, flags.target);
+  if (flags.json) {
+    PrintJson(MessageToJson(response));
+  } else {
+    std::printf("%lld blocks dropped from the prefix cache\n",
+                static_cast<long long>(response.blocks()));
+  }
+  return kOk;
+}
+
+}  // namespace
+
+Command AddAbort(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("abort", "End a running request");
+  const auto flags = std::make_shared<AdminFlags>();
+  AddTargetFlag(*command, &flags->target);
+  command->add_option("request_id", flags->request_id,
+                      "The request's id, as --request-id or a client gave it");
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  return [flags] { return Abort(*flags); };
+}
+
+Command AddFlush(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("flush", "Empty the prefix cache");
+  const auto flags = std::make_shared<AdminFlags>();
+  AddTargetFlag(*command, &flags->target);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  return [flags] { return Flush(*flags); };
+}
+
+}  // namespace quire::client

@@ -1,0 +1,36 @@
+// What a person types at the prompt of `quire chat`: a message or a command. Pure; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace quire::client {
+
+enum class ChatAction {
+  kNothing,  // an empty line
+  kMessage,  // text: the message
+  kHelp,
+  kClear,   // forget the conversation, keep the system message
+  kSystem,  // text: the new system message; empty removes it
+  kSave,    // text: the file
+  kQuit,
+  kError,  // text: what is wrong, in one sentence
+};
+
+struct ChatInput {
+  ChatAction action;
+  std::string text;
+};
+
+// Whether `typed` begins with """ and its closing """ has yet to come: then the next line belongs
+// to it too, after a line break.
+bool IsOpenBlock(std::string_view typed);
+
+// Classifies what was typed. One line that begins with / and has no second / in its first word is a
+// command; text within """ is a message whatever it begins with.
+ChatInput ParseChatInput(std::string_view typed);
+
+// The answer to /help.
+const char* ChatHelp();
+
+}  // namespace quire::client

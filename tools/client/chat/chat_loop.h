@@ -1,0 +1,54 @@
+// The conversation of `quire chat`: what is typed goes to the server with all that was said before,
+// the answer is printed as it comes. Main thread.
+#pragma once
+
+#include <istream>
+#include <string>
+#include <vector>
+
+#include "quire/v1/inference.grpc.pb.h"
+#include "tools/client/chat/chat_input.h"
+#include "tools/client/chat/conversation.h"
+#include "tools/client/chat/line_editor.h"
+
+namespace quire::client {
+
+struct ChatOptions {
+  std::string target;           // for messages to the user
+  v1::GenerateRequest request;  // what every request says, but for its messages
+  std::string system;           // empty: none
+  bool quiet = false;           // no usage and timings after each answer
+};
+
+class ChatLoop {
+ public:
+  ChatLoop(v1::Inference::Stub& stub, const ChatOptions& options);
+
+  // A person at a terminal: messages of several lines and commands; an empty line does nothing, and
+  // Ctrl-C stops an answer. Ends with /quit, Ctrl-D or Ctrl-C twice; returns the exit code, 0.
+  int RunOnTerminal(LineEditor& editor);
+
+  // A program at a pipe: each line is a message; an empty line or the end of the input ends the
+  // chat. Returns 0, 130 after SIGINT during an answer, else the code of the last call that failed.
+  int RunOnPipe(std::istream& input);
+
+ private:
+  enum class Turn { kAnswered, kStopped, kFailed };
+
+  // Asks and prints. A question that fails, or is stopped before any text came, is taken back: the
+  // conversation is as it was. After a stop that came later the printed part stays, because the
+  // person has read it and may refer to it.
+  Turn Ask(const std::string& text);
+  // What a command does; false to end the chat.
+  bool Do(const ChatInput& input);
+  void Save(const std::string& path) const;
+  // Reads until a """ block is closed; nothing when the person gave up.
+  LineEditor::Result ReadInput(LineEditor& editor);
+
+  v1::Inference::Stub& stub_;
+  const ChatOptions options_;
+  Conversation conversation_;
+  int failure_code_ = 0;
+};
+
+}  // namespace quire::client

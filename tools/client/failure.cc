@@ -1,0 +1,106 @@
+#include "tools/client/failure.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tools/client/output/terminal_text.h"
+#include "tools/client/rpc.h"
+
+namespace quire::client {
+
+namespace {
+
+constexpr char kOtherAddress[] = "give another address with --target or QUIRE_TARGET";
+
+// gRPC makes these sentences itself when it gets no answer from a gRPC server; a server's own
+// sentences are passed on as they are.
+std::string DescribeNoServer(const std::string& message, const std::string& target) {
+  using absl::StrContains;
+  if (StrContains(message, "DNS resolution failed") ||
+      StrContains(message, "Domain name not found")) {
+    return absl::StrCat("the host name of ", target, " is unknown; ", kOtherAddress);
+  }
+  if (StrContains(message, "Connection refused")) {
+    return absl::StrCat("nothing listens at ", target,
+                        ". Is a server running there? Start one with quire-server, or ",
+                        kOtherAddress);
+  }
+  const bool broken =
+      StrContains(message, "http1.x") || StrContains(message, "Failed parsing HTTP/2") ||
+      StrContains(message, "Socket closed") || StrContains(message, "Connection reset") ||
+      StrContains(message, "Broken pipe") || StrContains(message, "settings frame") ||
+      StrContains(message, "SETTINGS") || StrContains(message, "Handshake") ||
+      StrContains(message, "handshake") || StrContains(message, "HTTP status") ||
+      StrContains(message, "Received http2 header");
+  if (broken && StrContains(message, "failed to connect")) {
+    return absl::StrCat("what listens at ", target, " is not a Quire gRPC server; ", kOtherAddress);
+  }
+  if (StrContains(message, "failed to connect")) {
+    return absl::StrCat("cannot reach ", target, " (", message, "); ", kOtherAddress);
+  }
+  return "";
+}
+
+}  // namespace
+
+const char* StatusName(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::OK:
+      return "OK";
+    case grpc::StatusCode::CANCELLED:
+      return "CANCELLED";
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return "INVALID_ARGUMENT";
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return "DEADLINE_EXCEEDED";
+    case grpc::StatusCode::NOT_FOUND:
+      return "NOT_FOUND";
+    case grpc::StatusCode::ALREADY_EXISTS:
+      return "ALREADY_EXISTS";
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return "PERMISSION_DENIED";
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return "UNAUTHENTICATED";
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return "RESOURCE_EXHAUSTED";
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return "FAILED_PRECONDITION";
+    case grpc::StatusCode::ABORTED:
+      return "ABORTED";
+    case grpc::StatusCode::OUT_OF_RANGE:
+      return "OUT_OF_RANGE";
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return "UNIMPLEMENTED";
+    case grpc::StatusCode::INTERNAL:
+      return "INTERNAL";
+    case grpc::StatusCode::UNAVAILABLE:
+      return "UNAVAILABLE";
+    case grpc::StatusCode::DATA_LOSS:
+      return "DATA_LOSS";
+    default:
+      return "UNKNOWN";
+  }
+}
+
+std::string DescribeFailure(const grpc::Status& status, const std::string& target) {
+  const std::string message =
+      TerminalSafe(absl::StrReplaceAll(status.error_message(), {{"\n", "; "}}));
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    std::string no_server = DescribeNoServer(message, target);
+    if (!no_server.empty()) return no_server;
+  }
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    return absl::StrCat("the server at ", target,
+                        " does not know this call: it is another gRPC server or another version of "
+                        "Quire (UNIMPLEMENTED",
+                        message.empty() ? "" : ": ", message, ")");
+  }
+  return absl::StrCat(StatusName(status.error_code()), ": ",
+                      message.empty() ? "the server gave no reason" : message);
+}
+
+int FailureExitCode(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE ? kNotServing : kCallFailed;
+}
+
+}  // namespace quire::client

@@ -1,0 +1,16 @@
+// JSON on standard output, for programs to read. Pure but for PrintJson; any thread.
+#pragma once
+
+#include "google/protobuf/message.h"
+#include "nlohmann/json.hpp"
+
+namespace quire::client {
+
+// The fields of a message by their names in the .proto file, unset ones with their defaults; 64-bit
+// integers are numbers (protobuf's own JSON makes strings of them). For messages without maps.
+nlohmann::ordered_json MessageToJson(const google::protobuf::Message& message);
+
+// Prints it on one line; bytes that are not UTF-8 become U+FFFD.
+void PrintJson(const nlohmann::ordered_json& json);
+
+}  // namespace quire::client

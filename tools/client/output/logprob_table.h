@@ -1,0 +1,15 @@
+// Logprobs as lines that people read. Pure; any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "quire/v1/inference.pb.h"
+
+namespace quire::client {
+
+// `title`, then a line per token: its id, the token in quotes, its logprob and rank, the
+// alternatives with theirs. A token without a logprob (the first of a prompt) has "-" there.
+std::string LogprobTable(const std::string& title, const std::vector<v1::TokenLogprob>& tokens);
+
+}  // namespace quire::client

@@ -1,0 +1,26 @@
+// Text from others on its way to a terminal, and text from users on its way to a server. Pure
+// functions; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace quire::client {
+
+bool IsValidUtf8(std::string_view text);
+
+// `text` with control characters other than line breaks and tabs in caret notation ("^[" for
+// escape): a model's answer must not move the cursor, change colours or set the window's title.
+// Bytes that are not UTF-8 become U+FFFD.
+std::string TerminalSafe(std::string_view text);
+
+// Columns that `text` takes on a terminal.
+size_t DisplayWidth(std::string_view text);
+
+// `text` in double quotes, with quotes, backslashes and control characters escaped.
+std::string Quoted(std::string_view text);
+
+// Writes `text` to standard output at once; made TerminalSafe first if that is a terminal.
+void PrintText(std::string_view text);
+
+}  // namespace quire::client
