@@ -237,6 +237,9 @@ absl::Status TuneProducts(const EngineConfig& config, EngineParts& parts) {
       config.progress);
 }
 
+// For a plan of the KV cache when all else has its memory.
+int64_t NoOtherBytes(int64_t /*max_model_len*/) { return 0; }
+
 // Activations, then addresses for the KV cache, then the runner, which captures them.
 absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
   const int64_t max_model_len = parts.model.max_model_len;
@@ -246,8 +249,7 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
                              parts.model.dtype, MakeDecoderLimits(parts.step, max_model_len)),
              kSmallerSteps));
   parts.ledger.Add("activations", parts.decoder->size_bytes());
-  ASSIGN_OR_RETURN(const KvPlan most,
-                   PlanContext(config, parts, [](int64_t) { return int64_t{0}; }));
+  ASSIGN_OR_RETURN(const KvPlan most, PlanContext(config, parts, NoOtherBytes));
   ASSIGN_OR_RETURN(KvArena arena,
                    KvArena::Reserve(parts.backend->device(), parts.kv_layout, most.num_blocks));
   parts.kv_arena = std::make_unique<KvArena>(std::move(arena));
@@ -263,8 +265,7 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
 
 // The KV cache gets what is left now that everything else has its memory.
 absl::Status OpenKvCache(const EngineConfig& config, EngineParts& parts) {
-  ASSIGN_OR_RETURN(const KvPlan plan,
-                   PlanContext(config, parts, [](int64_t) { return int64_t{0}; }));
+  ASSIGN_OR_RETURN(const KvPlan plan, PlanContext(config, parts, NoOtherBytes));
   parts.model.num_kv_blocks = std::min(plan.num_blocks, parts.kv_arena->max_num_blocks());
   parts.model.block_size = config.block_size;
   RETURN_IF_ERROR(Advise(parts.kv_arena->Map(parts.model.num_kv_blocks),

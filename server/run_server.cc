@@ -86,10 +86,17 @@ absl::Duration ProcessAge() {
 // The life of the process after its settings are known.
 class Process {
  public:
-  Process(const CommandLine& command_line, BackendOpener open_backend, ProcessEvents& events)
-      : command_line_(command_line), open_backend_(std::move(open_backend)), events_(events) {}
+  Process(const CommandLine& command_line, BackendOpener open_backend)
+      : command_line_(command_line), open_backend_(std::move(open_backend)) {}
 
   int Run() {
+    stages_.End("program");
+    const absl::Status fits = CheckDevice(command_line_, ServingDevice(settings_));
+    if (!fits.ok()) return Fail(ExitCode::kUsage, fits);
+    stages_.End("driver");
+    SetUpLog(settings_.log_level);
+    for (const std::string& warning : command_line_.warnings) spdlog::warn("{}", warning);
+    LogVariables(command_line_);
     absl::StatusOr<Listener> listener =
         Listener::Bind(settings_.host, static_cast<int>(settings_.port));
     if (!listener.ok()) {
@@ -97,7 +104,6 @@ class Process {
           absl::IsInvalidArgument(listener.status()) ? ExitCode::kUsage : ExitCode::kUnavailable,
           Placed(listener.status()));
     }
-    stages_.End("program");
     absl::StatusOr<std::string> model_folder = absl::UnknownError("");
     absl::Status started;
     {
@@ -243,7 +249,8 @@ class Process {
   const Settings& settings_ = command_line_.settings;
   const BackendOpener open_backend_;
   StartClock stages_{absl::Now() - ProcessAge()};
-  ProcessEvents& events_;
+  // Before the device is asked for, whose driver starts threads: a signal must not reach those.
+  ProcessEvents events_;
   Progress progress_;
   std::thread worker_;
   std::unique_ptr<Server> server_;
@@ -261,14 +268,7 @@ int RunServer(const std::vector<std::string>& args, BackendOpener open_backend) 
     std::fputs(command_line->print_and_exit.c_str(), stdout);
     return static_cast<int>(ExitCode::kOk);
   }
-  // Before the device is asked for, whose driver starts threads: a signal must not reach those.
-  ProcessEvents events;
-  const absl::Status fits = CheckDevice(*command_line, ServingDevice(command_line->settings));
-  if (!fits.ok()) return Fail(ExitCode::kUsage, fits);
-  SetUpLog(command_line->settings.log_level);
-  for (const std::string& warning : command_line->warnings) spdlog::warn("{}", warning);
-  LogVariables(*command_line);
-  return Process(*command_line, std::move(open_backend), events).Run();
+  return Process(*command_line, std::move(open_backend)).Run();
 }
 
 }  // namespace quire

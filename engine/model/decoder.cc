@@ -58,11 +58,11 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(Backend& backend,
   // Host memory is slow to touch first: not in a client's first prompt.
   ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, backend.device().CreateStream());
   stream->FillZero(decoder->memory_.data(), decoder->memory_.size_bytes());
-  RETURN_IF_ERROR(stream->Synchronize());
-  RETURN_IF_ERROR(decoder->UploadRopeTable(backend.device(), config.rope, decoder->cos_sin_));
+  Device& device = backend.device();
+  RETURN_IF_ERROR(decoder->UploadRopeTable(device, *stream, config.rope, decoder->cos_sin_));
   if (!decoder->sliding_cos_sin_.empty()) {
-    RETURN_IF_ERROR(
-        decoder->UploadRopeTable(backend.device(), config.sliding_rope, decoder->sliding_cos_sin_));
+    RETURN_IF_ERROR(decoder->UploadRopeTable(device, *stream, config.sliding_rope,
+                                             decoder->sliding_cos_sin_));
   }
   return decoder;
 }
@@ -97,13 +97,13 @@ void Decoder::Carve(MemoryCarver* carver) {
   logits_ = carver->TakeTensor(DType::kF32, {limits_.max_logit_rows, c.vocab_size});
 }
 
-absl::Status Decoder::UploadRopeTable(Device& device, const RopeConfig& rope, const Tensor& table) {
+absl::Status Decoder::UploadRopeTable(Device& device, Stream& stream, const RopeConfig& rope,
+                                      const Tensor& table) {
   ASSIGN_OR_RETURN(const DeviceBuffer staging, device.AllocatePinned(table.num_bytes()));
   FillRopeTable(ComputeRopeFrequencies(rope, rotary_dim_, limits_.max_model_len),
                 limits_.max_model_len, staging.as<float>());
-  ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, device.CreateStream());
-  stream->CopyToDevice(table.data(), staging.data(), table.num_bytes());
-  return stream->Synchronize();
+  stream.CopyToDevice(table.data(), staging.data(), table.num_bytes());
+  return stream.Synchronize();  // before the staging memory goes
 }
 
 void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena& kv_arena) {

@@ -62,7 +62,8 @@ class Decoder {
  private:
   Decoder() = default;
   void Carve(MemoryCarver* carver);
-  absl::Status UploadRopeTable(Device& device, const RopeConfig& rope, const Tensor& table);
+  absl::Status UploadRopeTable(Device& device, Stream& stream, const RopeConfig& rope,
+                               const Tensor& table);
   void Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight);
   const Tensor& RopeTableOf(int layer) const;
   void StoreKeysAndValues(Stream& stream, int layer, const DecoderInputs& inputs,

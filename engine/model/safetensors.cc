@@ -72,7 +72,7 @@ std::optional<int64_t> ByteSize(const std::vector<int64_t>& shape, int64_t bits_
 // One entry of the header; `where` names file and tensor.
 absl::StatusOr<SafetensorsTensor> ParseTensor(const std::string& name, const json& entry,
                                               absl::string_view where) {
-  const auto error = [&](auto... message) {
+  const auto error = [&](const auto&... message) {
     return absl::InvalidArgumentError(absl::StrCat(where, ": ", message...));
   };
   if (!entry.is_object()) return error("must be an object");
@@ -223,7 +223,7 @@ absl::Status SafetensorsFile::Read(const SafetensorsTensor& tensor, int64_t offs
 }
 
 absl::Status SafetensorsFile::ReadHeader() {
-  const auto error = [&](auto... message) {
+  const auto error = [&](const auto&... message) {
     return absl::InvalidArgumentError(absl::StrCat(name_, message...));
   };
   struct stat info;

@@ -140,6 +140,7 @@ class WeightsLoader {
 
   absl::Status SealMatrices(Stream& stream) {
     std::vector<LinearWeight*> weights;
+    weights.reserve(plan_.matrices.size());
     for (const MatrixPlan& matrix : plan_.matrices) weights.push_back(matrix.weight);
     backend_.ops().SealLinears(stream, weights, &weights_.memory_, options_.progress);
     RETURN_IF_ERROR(stream.Synchronize());

@@ -23,38 +23,32 @@ int64_t MappedBytes(int64_t size_bytes) {
   return RoundUp(std::max<int64_t>(size_bytes, 1), kPageBytes);
 }
 
-// Zero pages, mapped when first touched; null when the kernel refuses. From one huge page upwards
-// the block starts on a huge page, because streaming weights through 4 KiB pages costs TLB misses.
-void* MapPages(int64_t size_bytes) {
-  const bool huge = size_bytes >= kHugePageBytes;
-  const int64_t slack_bytes = huge ? kHugePageBytes - kPageBytes : 0;
-  void* mapped = mmap(nullptr, static_cast<size_t>(size_bytes + slack_bytes),
-                      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+// The offset of the first huge page that begins in the block.
+int64_t HugePageOffset(const char* block) {
+  return -static_cast<int64_t>(reinterpret_cast<uintptr_t>(block)) & (kHugePageBytes - 1);
+}
+
+// Anonymous memory with `protection` (PROT_*); null when the kernel refuses. Pages are zero and
+// come when first touched. From one huge page upwards the block starts on a huge page, because
+// streaming weights through 4 KiB pages costs TLB misses.
+void* MapPages(int64_t size_bytes, int protection) {
+  const int64_t slack_bytes = size_bytes >= kHugePageBytes ? kHugePageBytes - kPageBytes : 0;
+  void* const mapped = mmap(nullptr, static_cast<size_t>(size_bytes + slack_bytes), protection,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
-  if (!huge) return mapped;
+  if (slack_bytes == 0) return mapped;
   char* const begin = static_cast<char*>(mapped);
-  const int64_t skip_bytes =
-      -static_cast<int64_t>(reinterpret_cast<uintptr_t>(begin)) & (kHugePageBytes - 1);
+  const int64_t skip_bytes = HugePageOffset(begin);
   if (skip_bytes > 0) munmap(begin, static_cast<size_t>(skip_bytes));
   if (slack_bytes > skip_bytes) {
     munmap(begin + skip_bytes + size_bytes, static_cast<size_t>(slack_bytes - skip_bytes));
   }
-  madvise(begin + skip_bytes, static_cast<size_t>(size_bytes), MADV_HUGEPAGE);  // only a wish
   return begin + skip_bytes;
 }
 
-// Addresses alone, from a huge page's beginning: pages appear where the protection is lifted. Null
-// when the kernel refuses.
-void* ReservePages(int64_t size_bytes) {
-  void* const mapped = mmap(nullptr, static_cast<size_t>(size_bytes + kHugePageBytes), PROT_NONE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  char* const begin = static_cast<char*>(mapped);
-  const int64_t skip_bytes =
-      -static_cast<int64_t>(reinterpret_cast<uintptr_t>(begin)) & (kHugePageBytes - 1);
-  if (skip_bytes > 0) munmap(begin, static_cast<size_t>(skip_bytes));
-  munmap(begin + skip_bytes + size_bytes, static_cast<size_t>(kHugePageBytes - skip_bytes));
-  return begin + skip_bytes;
+// Asks for huge pages; only a wish.
+void PreferHugePages(void* data, int64_t size_bytes) {
+  if (size_bytes >= kHugePageBytes) madvise(data, static_cast<size_t>(size_bytes), MADV_HUGEPAGE);
 }
 
 absl::Status OutOfMemory(int64_t size_bytes, const MemoryInfo& memory) {
@@ -87,9 +81,11 @@ absl::StatusOr<DeviceBuffer> CpuDevice::Allocate(int64_t size_bytes) {
   CHECK_GE(size_bytes, 0);
   ASSIGN_OR_RETURN(const MemoryInfo memory, Memory());
   if (size_bytes > memory.free_bytes) return OutOfMemory(size_bytes, memory);
-  void* data = MapPages(MappedBytes(size_bytes));
+  const int64_t mapped_bytes = MappedBytes(size_bytes);
+  void* const data = MapPages(mapped_bytes, PROT_READ | PROT_WRITE);
   if (data == nullptr) return OutOfMemory(size_bytes, memory);
-  allocated_bytes_->fetch_add(MappedBytes(size_bytes));
+  PreferHugePages(data, mapped_bytes);
+  allocated_bytes_->fetch_add(mapped_bytes);
   return Own(data, size_bytes);
 }
 
@@ -134,7 +130,7 @@ class CpuDevice::Range : public AddressRange {
         mprotect(begin, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE) != 0) {
       return OutOfMemory(size_bytes, memory);
     }
-    madvise(begin, static_cast<size_t>(size_bytes), MADV_HUGEPAGE);  // only a wish
+    PreferHugePages(begin, size_bytes);
     mapped_bytes_ += size_bytes;
     allocated_bytes_->fetch_add(size_bytes);
     return absl::OkStatus();
@@ -151,7 +147,8 @@ class CpuDevice::Range : public AddressRange {
 absl::StatusOr<std::unique_ptr<AddressRange>> CpuDevice::ReserveAddresses(int64_t size_bytes) {
   CHECK_GE(size_bytes, 0);
   const int64_t reserved_bytes = MappedBytes(size_bytes);
-  void* const data = ReservePages(reserved_bytes);
+  // Addresses alone: pages come where Map lifts the protection.
+  void* const data = MapPages(reserved_bytes, PROT_NONE);
   if (data == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot reserve ", size_bytes,

@@ -147,10 +147,10 @@ class Fetch {
     const auto config = std::find_if(files.begin(), files.end(), [](const RepoFile& file) {
       return file.name == "config.json";
     });
-    const RepoFile last = *config;
+    std::vector<RepoFile> last = {*config};
     files.erase(config);
     RETURN_IF_ERROR(DownloadFiles(info, std::move(files), progress_));
-    RETURN_IF_ERROR(DownloadFiles(info, {last}, nullptr));
+    RETURN_IF_ERROR(DownloadFiles(info, std::move(last), nullptr));
     if (has_downloaded_) {
       spdlog::info("{} is complete in {} after {:.1f} s", subject_.name,
                    cache_.SnapshotFolder(info.commit), absl::ToDoubleSeconds(absl::Now() - begun));

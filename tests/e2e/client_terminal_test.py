@@ -10,6 +10,7 @@ import select
 import signal
 import stat
 import struct
+import subprocess
 import tempfile
 import termios
 import time
@@ -25,11 +26,13 @@ class Terminal:
     """A program on a pseudo-terminal; a context manager."""
 
     def __init__(self, *arguments, **environment):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.environ.update(TERM="xterm", LC_ALL="C.UTF-8", **environment)
-            os.execv(CLIENT, [str(CLIENT), *arguments])
+        self.fd, program_end = pty.openpty()
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+        # Not pty.fork(): it would run Python in a copy of this process, whose gRPC threads may hold locks.
+        self.process = subprocess.Popen(["setsid", "--ctty", CLIENT, *arguments], stdin=program_end,
+                                        stdout=program_end, stderr=program_end,
+                                        env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", **environment})
+        os.close(program_end)
         self.unread = ""
         self.everything = ""
 
@@ -55,6 +58,13 @@ class Terminal:
         before, self.unread = self.unread[:match.end()], self.unread[match.end():]
         return before
 
+    def read_until_quiet(self):
+        """Reads what there is: Ctrl-C makes the terminal throw away what nobody has read yet."""
+        size = -1
+        while size != len(self.everything):
+            size = len(self.everything)
+            self._read(0.2)
+
     def send(self, keys):
         os.write(self.fd, keys if isinstance(keys, bytes) else keys.encode())
 
@@ -70,23 +80,32 @@ class Terminal:
         self.send(b"\r")
         return self.prompt()
 
+    def wait_until_interrupts_are_caught(self, timeout=60):
+        """Waits until Ctrl-C neither ends the program nor is ignored: a call is under way."""
+        give_up = time.monotonic() + timeout
+        while time.monotonic() < give_up:
+            status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+            caught = int(re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE)[1], 16)
+            if caught & 1 << (signal.SIGINT - 1):
+                return
+            time.sleep(0.005)
+        raise AssertionError(f"SIGINT is not caught:\n{self.everything!r}")
+
     def exit_code(self, timeout=60):
         give_up = time.monotonic() + timeout
         while time.monotonic() < give_up:
             self._read(0.05)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.pid = None
-                return os.waitstatus_to_exitcode(status)
+            code = self.process.poll()
+            if code is not None:
+                return code
         raise AssertionError(f"still running:\n{self.everything!r}")
 
     def __enter__(self):
         return self
 
     def __exit__(self, *unused):
-        if self.pid is not None:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+        self.process.kill()
+        self.process.wait()
         os.close(self.fd)
 
 
@@ -163,12 +182,10 @@ class TerminalTest(ServerTestCase):
             terminal.prompt()
             terminal.send(STORY + "\r")
             terminal.wait_for(r"2004l\w+")
-            self.server.signal(signal.SIGSTOP)  # the answer cannot end by itself
-            try:
+            with self.server.frozen():  # the answer cannot end by itself
+                terminal.read_until_quiet()
                 terminal.send(b"\x03")
                 self.assertIn("stopped; the part above stays", terminal.prompt())
-            finally:
-                self.server.signal(signal.SIGCONT)
             self.assertIn("apple\r\n", terminal.ask("Sort these words: pear fig apple"))
             question, part, _, answer = self.contents(terminal)
             self.assertEqual(question, STORY)
@@ -180,19 +197,13 @@ class TerminalTest(ServerTestCase):
     def test_ctrl_c_before_the_answer_takes_the_question_back(self):
         with self.chat("--quiet") as terminal:
             terminal.prompt()
-            self.server.signal(signal.SIGSTOP)
-            try:
+            with self.server.frozen():
                 terminal.send("Hello\r")
                 terminal.wait_for("2004l")
-                while "taken back" not in terminal.unread:
-                    terminal.send(b"\x03")
-                    terminal._read(0.5)
-                terminal.prompt()
-            finally:
-                self.server.signal(signal.SIGCONT)
-            terminal.send("and then")  # a further Ctrl-C may have come to the prompt
-            terminal.wait_for("and then")
-            terminal.ask("\x15What is 17 + 25?")  # Ctrl-U drops the line
+                terminal.wait_until_interrupts_are_caught()
+                terminal.send(b"\x03")
+                self.assertIn("taken back", terminal.prompt())
+            terminal.ask("What is 17 + 25?")
             self.assertEqual(self.contents(terminal), ["What is 17 + 25?", "42"])
 
     def test_ctrl_c_at_the_prompt(self):
@@ -271,10 +282,10 @@ class TerminalTest(ServerTestCase):
 
     def test_ctrl_c_ends_generate_with_130(self):
         for flags in ((), ("--json",)):
-            with self.quire("generate", STORY, "--ignore-eos", *flags) as terminal:
+            with self.quire("generate", STORY, "--ignore-eos", "--n", "16", *flags) as terminal:
+                terminal.wait_until_interrupts_are_caught()
                 if not flags:
                     terminal.wait_for(r"\w+")
-                self.server.wait_until_busy()
                 terminal.send(b"\x03")
                 self.assertEqual(terminal.exit_code(), 130)
                 self.assertTrue(terminal.everything.endswith("\r\n"), terminal.everything[-20:])

@@ -127,9 +127,8 @@ class HealthyServerTest(unittest.TestCase):
             time.sleep(2.5)
             client = Client(server, ids_request(range(1, 40), max_tokens=2000))
             server.wait_until_busy()
-            server.signal(signal.SIGSTOP)
-            time.sleep(3)
-            server.signal(signal.SIGCONT)
+            with server.frozen():
+                time.sleep(3)
             client.join()
             self.assertEqual(client.code, grpc.StatusCode.OK, client.details)
             self.assertIn("42", Answer(server.inference.Generate(

@@ -104,6 +104,19 @@ class Server:
     def signal(self, number):
         self.process.send_signal(number)
 
+    @contextlib.contextmanager
+    def frozen(self):
+        """The server stands still, all its threads, until the block ends."""
+        self.signal(signal.SIGSTOP)
+        try:
+            tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
+            while any(task.joinpath("stat").read_text().rpartition(")")[2].split()[0] != "T"
+                      for task in tasks.iterdir()):
+                time.sleep(0.001)
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
     def stop(self, timeout=40):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

@@ -84,7 +84,8 @@ void DrawAxis(double span_us, Canvas* canvas) {
   canvas->Text(kLeft - 8, kDeviceTop + 18, "end", "device");
   canvas->Text(kLeft - 8, kHostTop + 18, "end", "host");
   const double tick_us = TickUs(span_us);
-  for (double us = 0; us <= span_us; us += tick_us) {
+  for (int tick = 0; tick * tick_us <= span_us; ++tick) {
+    const double us = tick * tick_us;
     const double x = canvas->X(canvas->begin_us + us);
     absl::StrAppendFormat(&canvas->svg, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"/>\n",
                           x, x, kDeviceTop - 6, kAxisTop);

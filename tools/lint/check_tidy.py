@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """clang-tidy over our sources, as many at a time as there are cores. What passed is remembered by the
-contents of the file and of the headers it includes, so that only what changed is checked again. Exits 77
-(skipped) where clang-tidy is missing.
+contents of the file and of the headers it includes, so that only what changed is checked again. Run by the
+Python of build/venv-test, which has clang-tidy beside it (tests/requirements.txt); exits 77 (skipped) where
+that is missing.
 
     check_tidy.py [FILE...]      # default: every .cc file outside tests/ in the compilation database"""
 
@@ -17,7 +18,6 @@ import concurrent.futures
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -43,24 +43,25 @@ def sources():
     return result
 
 
-def digest(names):
-    result = hashlib.sha256()
+def digest(rules, names):
+    result = hashlib.sha256(rules)
     for name in names:
         result.update(name.encode() + b"\0" + (ROOT / name).read_bytes())
     return result.hexdigest()
 
 
 def main():
-    tidy = shutil.which("clang-tidy-14") or shutil.which("clang-tidy")
-    if tidy is None or not (BUILD / "compile_commands.json").exists():
-        print("skipped: clang-tidy or compile_commands.json is missing")
+    tidy = pathlib.Path(sys.executable).with_name("clang-tidy")
+    if not tidy.exists() or not (BUILD / "compile_commands.json").exists():
+        print("skipped: clang-tidy or compile_commands.json is missing; tools/test makes both")
         return 77
+    rules = (ROOT / ".clang-tidy").read_bytes() + (ROOT / "tests/requirements.txt").read_bytes()
     known = sources()
     files = sys.argv[1:] or sorted(known)
     passed = json.loads(PASSED.read_text()) if PASSED.exists() else {}
 
     def check(name):
-        key = digest([".clang-tidy", *known.get(name, [name])])
+        key = digest(rules, known.get(name, [name]))
         if passed.get(name) == key:
             return ""
         result = subprocess.run([tidy, "--quiet", "-p", str(BUILD), name], cwd=ROOT, check=False,

@@ -20,12 +20,9 @@ cli::ProgramText Text() {
   text.one_line = "serve a large language model";
   text.paragraph =
       "Serves a large language model over gRPC: a folder of a Hugging Face model, a name on its "
-      "hub "
-      "(org/name), or without --model the bundled one; quire-server MODEL is short for --model. "
-      "Each "
-      "setting is also a variable QUIRE_NAME, over which a flag wins. SIGTERM or Ctrl-C lets "
-      "running "
-      "requests finish; a second one, a second or more later, ends at once.";
+      "hub (org/name), or without --model the bundled one; quire-server MODEL is short for "
+      "--model. Each setting is also a variable QUIRE_NAME, over which a flag wins. SIGTERM or "
+      "Ctrl-C lets running requests finish; a second one, a second or more later, ends at once.";
   text.see_also = "quire(1), quire-bench(1)";
   text.sections = {
       {"Exit codes",

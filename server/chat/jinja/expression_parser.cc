@@ -13,6 +13,7 @@ namespace {
 
 std::vector<const Expression*> Pointers(const ArgumentList& arguments) {
   std::vector<const Expression*> pointers;
+  pointers.reserve(arguments.positional.size() + arguments.keyword.size());
   for (const ExpressionPtr& expression : arguments.positional) pointers.push_back(expression.get());
   for (const auto& [name, expression] : arguments.keyword) pointers.push_back(expression.get());
   return pointers;

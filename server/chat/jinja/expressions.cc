@@ -46,7 +46,7 @@ Result DictDisplay::DoEvaluate(Context& context) const {
 }
 
 Result Negation::DoEvaluate(Context& context) const {
-  ASSIGN_OR_RETURN(const Value value, operand->Evaluate(context));
+  ASSIGN_OR_RETURN(Value value, operand->Evaluate(context));
   if (negative) return Negate(value);
   if (value.is_undefined()) return UndefinedError(value);
   if (value.is_float()) return value;

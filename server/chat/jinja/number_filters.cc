@@ -91,7 +91,7 @@ Result IntFilter(Runtime& runtime, const Value& input, const Arguments& argument
   ASSIGN_OR_RETURN(const BoundArguments bound,
                    BoundArguments::Bind(arguments, {"default", "base"}));
   RETURN_IF_ERROR(runtime.Charge(input.weight()));
-  const Value fallback = bound[0] == nullptr ? Value(Integer{0}) : *bound[0];
+  Value fallback = bound[0] == nullptr ? Value(Integer{0}) : *bound[0];
   ASSIGN_OR_RETURN(const Integer base, bound.IntegerOr(1, 10));
   if (base < 2 || base > 36) return Error("argument 'base' must be from 2 to 36");
   if (input.is_undefined()) return UndefinedError(input);
@@ -108,7 +108,7 @@ Result IntFilter(Runtime& runtime, const Value& input, const Arguments& argument
 Result FloatFilter(Runtime& runtime, const Value& input, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const BoundArguments bound, BoundArguments::Bind(arguments, {"default"}));
   RETURN_IF_ERROR(runtime.Charge(input.weight()));
-  const Value fallback = bound[0] == nullptr ? Value(0.0) : *bound[0];
+  Value fallback = bound[0] == nullptr ? Value(0.0) : *bound[0];
   if (input.is_undefined()) return UndefinedError(input);
   if (input.is_number()) return Value(input.number());
   if (input.text() == nullptr) return fallback;
