@@ -61,8 +61,8 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(Backend& backend,
   Device& device = backend.device();
   RETURN_IF_ERROR(decoder->UploadRopeTable(device, *stream, config.rope, decoder->cos_sin_));
   if (!decoder->sliding_cos_sin_.empty()) {
-    RETURN_IF_ERROR(decoder->UploadRopeTable(device, *stream, config.sliding_rope,
-                                             decoder->sliding_cos_sin_));
+    RETURN_IF_ERROR(
+        decoder->UploadRopeTable(device, *stream, config.sliding_rope, decoder->sliding_cos_sin_));
   }
   return decoder;
 }
