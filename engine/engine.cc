@@ -214,7 +214,7 @@ void Engine::Impl::Count(const SchedulerOutput& output) {
   for (const ScheduledSequence& sequence : output.sequences) {
     const int64_t end = std::min(sequence.start + sequence.num_new, sequence.num_prompt_tokens);
     num_prompt_tokens_ += std::max<int64_t>(0, end - sequence.start);
-    num_generated_tokens_ += sequence.samples ? 1 : 0;
+    num_generated_tokens_ += sequence.num_samples;
   }
 }
 

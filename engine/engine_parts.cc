@@ -54,18 +54,14 @@ absl::Status CheckLimits(const StepLimits& step) {
 }
 
 absl::StatusOr<AttentionBackend*> OpenAttention(Backend& backend, const EngineConfig& config,
-                                                AttentionGeometry geometry,
-                                                const KvLayout& layout) {
+                                                absl::Span<const AttentionGeometry> geometries) {
   std::vector<const AttentionCapabilities*> available;
   for (const AttentionPath path : {AttentionPath::kNative, AttentionPath::kTrtllm}) {
     AttentionBackend* attention = backend.attention(path);
     if (attention != nullptr) available.push_back(&attention->capabilities());
   }
-  for (const KvLayerGroup& group : layout.groups) {
-    geometry.sliding_window = std::max(geometry.sliding_window, group.sliding_window);
-  }
   ASSIGN_OR_RETURN(const AttentionPath path,
-                   SelectAttentionPath(config.attention_path, geometry,
+                   SelectAttentionPath(config.attention_path, geometries,
                                        backend.device().info().sm_version, available));
   return backend.attention(path);
 }
@@ -89,15 +85,20 @@ DecoderLimits MakeDecoderLimits(const StepLimits& step, int64_t max_model_len) {
           .max_model_len = max_model_len};
 }
 
+// Where replaying decode steps pays, and the attention path can be captured.
+bool UseGraphs(const EngineConfig& config, const EngineParts& parts) {
+  return parts.backend->device().info().use_graphs && !config.enforce_eager &&
+         parts.attention->capabilities().graph_support >= GraphSupport::kSingleTokenDecode;
+}
+
 ModelRunnerConfig MakeRunnerConfig(const EngineConfig& config, EngineParts& parts,
                                    int64_t max_model_len) {
   return {.limits = MakeBatchLimits(parts.step, parts.kv_layout, max_model_len),
           .max_model_len = max_model_len,
           .vocab_size = parts.model.config.vocab_size,
-          .attention = MakeGeometry(parts.model.config, parts.model.dtype, config.block_size,
-                                    /*sliding_window=*/0),
+          .attention = MakeGeometries(parts.model.config, parts.kv_layout, parts.model.dtype),
           .trace = config.step_trace,
-          .use_graphs = parts.backend->device().info().use_graphs && !config.enforce_eager,
+          .use_graphs = UseGraphs(config, parts),
           .progress = config.progress};
 }
 
@@ -117,9 +118,12 @@ BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const Engi
   blocks.num_blocks = parts.kv_arena->num_blocks();
   blocks.block_size = layout.block_size;
   blocks.groups.clear();
-  for (const KvLayerGroup& group : layout.groups) blocks.groups.push_back({group.sliding_window});
+  blocks.hash_context = parts.weights->fingerprint();
+  for (const KvLayerGroup& group : layout.groups) {
+    blocks.groups.push_back({group.spec.sliding_window});
+    absl::StrAppend(&blocks.hash_context, "/", DTypeName(group.spec.dtype));
+  }
   blocks.enable_prefix_caching = config.enable_prefix_caching;
-  blocks.hash_context = absl::StrCat(parts.weights->fingerprint(), "/", DTypeName(layout.dtype));
   return blocks;
 }
 
@@ -192,13 +196,13 @@ absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
   ASSIGN_OR_RETURN(parts.model.dtype, ServingDType(config, parts.model.config));
   ASSIGN_OR_RETURN(parts.model.max_model_len, ServingModelLen(config, parts.model.config));
   parts.kv_layout = MakeKvLayout(parts.model.config, parts.model.dtype, config.block_size);
-  const AttentionGeometry geometry =
-      MakeGeometry(parts.model.config, parts.model.dtype, config.block_size, /*sliding_window=*/0);
-  ASSIGN_OR_RETURN(parts.attention,
-                   OpenAttention(*parts.backend, config, geometry, parts.kv_layout));
+  ASSIGN_OR_RETURN(
+      parts.attention,
+      OpenAttention(*parts.backend, config,
+                    MakeGeometries(parts.model.config, parts.kv_layout, parts.model.dtype)));
   const int64_t late_bytes = config.device == DeviceKind::kCuda ? kUsualGpuLateBytes : 0;
   const int64_t weights_bytes =
-      Weights::BytesFor(parts.backend->ops(), parts.model.config, parts.model.dtype);
+      Weights::BytesFor(parts.backend->weight_store(), parts.model.config, parts.model.dtype);
   return PlanContext(config, parts,
                      [&](int64_t max_model_len) {
                        return weights_bytes + late_bytes + StepBytes(config, parts, max_model_len);
@@ -230,7 +234,7 @@ absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
 absl::Status TuneProducts(const EngineConfig& config, EngineParts& parts) {
   if (!config.tune_products) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, parts.backend->device().CreateStream());
-  return parts.backend->ops().TuneLinear(
+  return parts.backend->weight_store().Tune(
       *stream,
       LinearProducts(*parts.weights, parts.model.config.num_layers,
                      parts.step.max_num_batched_tokens, parts.step.max_num_seqs),
@@ -245,8 +249,8 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
   const int64_t max_model_len = parts.model.max_model_len;
   ASSIGN_OR_RETURN(
       parts.decoder,
-      Advise(Decoder::Create(*parts.backend, parts.model.config, *parts.weights, *parts.attention,
-                             parts.model.dtype, MakeDecoderLimits(parts.step, max_model_len)),
+      Advise(Decoder::Create(*parts.backend, parts.model.config, *parts.weights, parts.model.dtype,
+                             MakeDecoderLimits(parts.step, max_model_len)),
              kSmallerSteps));
   parts.ledger.Add("activations", parts.decoder->size_bytes());
   ASSIGN_OR_RETURN(const KvPlan most, PlanContext(config, parts, NoOtherBytes));

@@ -24,7 +24,8 @@ constexpr int64_t kMinContext = 256;
 int64_t BlocksPerSequence(const KvDemand& demand, int64_t max_model_len) {
   std::vector<KvGroupConfig> groups;
   groups.reserve(demand.layout.groups.size());
-  for (const KvLayerGroup& group : demand.layout.groups) groups.push_back({group.sliding_window});
+  for (const KvLayerGroup& group : demand.layout.groups)
+    groups.push_back({group.spec.sliding_window});
   // Two steps can be in flight before the first one's window is released.
   return MaxBlocksFor(groups, demand.layout.block_size, max_model_len,
                       2 * demand.step.max_num_batched_tokens);

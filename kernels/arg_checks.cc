@@ -1,7 +1,7 @@
 #include "kernels/arg_checks.h"
 
-#include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
+#include "kernels/weight_checks.h"
 
 namespace quire {
 
@@ -24,25 +24,6 @@ void CheckVector(const Tensor& tensor, int64_t size) {
 }
 
 }  // namespace
-
-void CheckWeight(const LinearWeight& weight) {
-  CHECK(weight.data != nullptr);
-  CHECK(IsActivation(weight.dtype)) << DTypeName(weight.dtype);
-  CHECK_GE(weight.out_features, 1);
-  CHECK_GE(weight.in_features, 1);
-}
-
-void CheckProduct(const LinearProduct& product) {
-  CHECK(!product.weights.empty());
-  CHECK_GE(product.max_num_rows, 1);
-  for (const LinearWeight* weight : product.weights) {
-    CheckWeight(*weight);
-    CHECK(weight->dtype == product.weights[0]->dtype) << DTypeName(weight->dtype);
-    CHECK_EQ(weight->out_features, product.weights[0]->out_features);
-    CHECK_EQ(weight->in_features, product.weights[0]->in_features);
-  }
-  if (!product.bias.empty()) CheckVector(product.bias, product.weights[0]->out_features);
-}
 
 void CheckArgs(const EmbeddingArgs& args) {
   CheckWeight(*args.table);
@@ -87,6 +68,11 @@ void CheckArgs(const GatedActivationArgs& args) {
   CheckMatrix(args.gate_up, args.out.dtype(), args.out.dim(0), 2 * args.out.dim(1));
 }
 
+void CheckArgs(const GatedLinearArgs& args) {
+  CheckArgs(args.Product());
+  CheckArgs(args.Activate());
+}
+
 void CheckArgs(const ScaleArgs& args) {
   CHECK(IsActivation(args.x.dtype())) << DTypeName(args.x.dtype());
   CHECK_EQ(args.x.rank(), 2);
@@ -103,6 +89,11 @@ void CheckArgs(const GatherRowsArgs& args) {
   CheckMatrix(args.out, args.in.dtype(), args.out.dim(0), args.in.dim(1));
 }
 
+void CheckArgs(const UpdateBlockTablesArgs& args) {
+  CHECK_GE(args.num_updates, 0);
+  CHECK(args.num_updates == 0 || args.updates != nullptr);
+}
+
 void CheckArgs(const ResetTokenCountsArgs& args) {
   CHECK_LE(args.num_prompt_tokens, args.num_tokens);
 }
@@ -111,21 +102,21 @@ void CheckArgs(const SampleArgs& args) {
   CheckMatrix(args.logits, DType::kF32, args.logits.dim(0), args.logits.dim(1));
 }
 
-absl::Status CheckWeightRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows) {
-  CheckWeight(weight);
-  const bool is_float = IsActivation(rows.dtype()) || rows.dtype() == DType::kF16;
-  if (!is_float || rows.rank() != 2 || rows.dim(1) != weight.in_features) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("weight rows must be float32, bfloat16 or float16 [n, ", weight.in_features,
-                     "]; these are ", DTypeName(rows.dtype()), " of rank ", rows.rank(), " with ",
-                     rows.rank() == 2 ? rows.dim(1) : 0, " columns"));
+void CheckArgs(const MergeStateArgs& args) {
+  for (const Tensor* state : {&args.out_a, &args.out_b}) {
+    CHECK(state->dtype() == args.out.dtype()) << DTypeName(state->dtype());
+    CHECK_EQ(state->rank(), 3);
+    for (int i = 0; i < 3; ++i) CHECK_EQ(state->dim(i), args.out.dim(i));
   }
-  if (first_row < 0 || rows.dim(0) > weight.out_features - first_row) {
-    return absl::InvalidArgumentError(absl::StrCat("weight rows ", first_row, " to ",
-                                                   first_row + rows.dim(0), " are outside the ",
-                                                   weight.out_features, " of the weight"));
-  }
-  return absl::OkStatus();
+}
+
+void CheckArgs(const MergeStatesArgs& args) {
+  CHECK_GE(args.num_states, 1);
+  CHECK(args.states.dtype() == args.out.dtype()) << DTypeName(args.states.dtype());
+  CHECK_EQ(args.out.rank(), 3);
+  CHECK_EQ(args.states.dim(0), args.out.dim(0));
+  CHECK_EQ(args.states.dim(1), args.num_states * args.out.dim(1));
+  CHECK_EQ(args.states.dim(2), args.out.dim(2));
 }
 
 }  // namespace quire

@@ -1,7 +1,8 @@
-// The attention door: a backend says what it supports, plans once per step and layer group, and
-// runs once per layer. KV is written to the cache before attention reads it. Planning is enqueued
-// on the stream and reads the step's metadata from device memory, so plan and run can be captured
-// in a graph and replayed with new contents at the same addresses.
+// The attention door: a path of a backend says what it supports and makes a plan per layer group,
+// which is planned once per step and run once per layer. KV is written to the cache before
+// attention reads it. Planning is enqueued on the stream and reads the step's metadata from device
+// memory, so plan and run can be captured in a graph and replayed with new contents at the same
+// addresses.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ namespace quire {
 
 enum class AttentionPath : uint8_t { kNative, kTrtllm };
 
-// Which batches a captured graph may hold (vLLM's AttentionCGSupport).
+// Which batches a captured graph may hold (vLLM's AttentionCGSupport), each level those before it:
+// none; one query token per sequence; equally many each; any.
 enum class GraphSupport : uint8_t { kNever, kSingleTokenDecode, kUniformBatch, kAlways };
 
 struct AttentionCapabilities {
@@ -30,10 +32,8 @@ struct AttentionCapabilities {
   std::vector<int> block_sizes;
   int max_group_size = 0;      // query heads of a KV head; 0: any number
   int min_sm = 0, max_sm = 0;  // 0: not a CUDA path
-  bool sinks = false;
   bool soft_cap = false;
   bool sliding_window = false;
-  bool fp8_query = false;
   GraphSupport graph_support = GraphSupport::kNever;
 };
 
@@ -61,9 +61,7 @@ struct AttentionLimits {
 struct AttentionBatch {
   int32_t num_seqs;
   int32_t num_tokens;
-  int32_t num_decodes;  // sequences 0..num_decodes-1 have one query token each
-  int32_t max_seqlen_q;
-  int32_t max_seqlen_k;
+  int32_t num_decodes;          // sequences 0..num_decodes-1 have one query token each
   const int32_t* cu_seqlens_q;  // [num_seqs + 1]
   const int32_t* seq_lens;      // [num_seqs], this step's tokens included; 0 = padding
   const int32_t* seq_rows;      // [num_seqs], row of each sequence in block_tables
@@ -79,30 +77,19 @@ struct AttentionRunArgs {
       nullptr;  // [num_tokens, num_q_heads] base-2 log-sum-exp of the scaled logits, or null
 };
 
-// Merging partial attentions over disjoint keys, exactly but for rounding. A row that no state has
-// a key for gets zeros and -infinity.
-struct MergeStateArgs {
-  Tensor out_a;        // [num_tokens, num_heads, head_dim]
-  const float* lse_a;  // [num_tokens, num_heads], base 2
-  Tensor out_b;
-  const float* lse_b;
-  Tensor out;  // may be out_a or out_b
-  float* lse;  // may be lse_a or lse_b
-};
-struct MergeStatesArgs {
-  int32_t num_states;
-  Tensor states;            // [num_tokens, num_states * num_heads, head_dim], state by state
-  const float* states_lse;  // [num_tokens, num_states, num_heads], base 2
-  Tensor out;               // [num_tokens, num_heads, head_dim]; apart from `states`
-  float* lse;               // [num_tokens, num_heads]
-};
-
-// Workspace of one layer group's plan, at fixed addresses; made once, refilled each step.
+// The attention of one layer group: its work lists and workspace, at fixed addresses; made once,
+// planned anew for each step. Engine thread.
 class AttentionPlan {
  public:
   virtual ~AttentionPlan() = default;
+  // Enqueues the making of this step's work lists.
+  virtual void PlanStep(Stream& stream, const AttentionBatch& batch) = 0;
+  // Enqueues the attention of one layer over the batch that was planned last. Arguments that do not
+  // fit the plan's geometry fail a CHECK.
+  virtual void Run(Stream& stream, const AttentionRunArgs& args) const = 0;
 };
 
+// One path of a backend.
 class AttentionBackend {
  public:
   virtual ~AttentionBackend() = default;
@@ -120,11 +107,6 @@ class AttentionBackend {
     if (!plans.ok()) return plans.status();
     return std::move(plans->front());
   }
-  virtual void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) = 0;
-  virtual void Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) = 0;
-
-  virtual void MergeState(Stream& stream, const MergeStateArgs& args) = 0;
-  virtual void MergeStates(Stream& stream, const MergeStatesArgs& args) = 0;
 };
 
 }  // namespace quire

@@ -13,7 +13,5 @@ std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeo
 
 // A misfit is a programmer's error and fails a CHECK.
 void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args);
-void CheckArgs(const MergeStateArgs& args);
-void CheckArgs(const MergeStatesArgs& args);
 
 }  // namespace quire

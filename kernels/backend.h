@@ -9,6 +9,7 @@
 #include "kernels/attention.h"
 #include "kernels/device.h"
 #include "kernels/ops.h"
+#include "kernels/weight_store.h"
 
 namespace quire {
 
@@ -25,6 +26,7 @@ class Backend {
   virtual ~Backend() = default;
   virtual Device& device() = 0;
   virtual Ops& ops() = 0;
+  virtual WeightStore& weight_store() = 0;
   // Null where this backend does not have that path.
   virtual AttentionBackend* attention(AttentionPath path) = 0;
 };

@@ -8,25 +8,9 @@
 
 #include "kernels/base/tensor.h"
 #include "kernels/base/types.h"
+#include "kernels/linear_weight.h"
 
 namespace quire {
-
-// A weight matrix of out_features x in_features in the backend's own layout: row-major [out, in] on
-// CUDA, packed for the micro-kernel on the CPU. Made by a RowLoader or Ops::FillLinear in
-// memory of Ops::LinearBytes bytes.
-struct LinearWeight {
-  void* data = nullptr;
-  DType dtype = DType::kF32;  // float32 or bfloat16
-  int64_t out_features = 0;
-  int64_t in_features = 0;
-  int64_t compressed_bytes = 0;  // the CPU's, see Ops::SealLinear; 0 = not compressed
-
-  // What a product reads of it, padding not counted.
-  int64_t size_bytes() const {
-    return compressed_bytes != 0 ? compressed_bytes
-                                 : out_features * in_features * DTypeBytes(dtype);
-  }
-};
 
 struct EmbeddingArgs {
   const int32_t* input_ids;       // [num_tokens]; ~row (negative) means row_last_token[row]
@@ -142,6 +126,24 @@ struct UpdateBlockTablesArgs {
   int32_t* block_tables;  // [num_groups, max_num_seqs, max_blocks_per_seq]
   int64_t max_num_seqs;
   int64_t max_blocks_per_seq;
+};
+
+// Merging partial attentions over disjoint keys, exactly but for rounding. A row that no state has
+// a key for gets zeros and -infinity.
+struct MergeStateArgs {
+  Tensor out_a;        // [num_tokens, num_heads, head_dim]
+  const float* lse_a;  // [num_tokens, num_heads], base 2
+  Tensor out_b;
+  const float* lse_b;
+  Tensor out;  // may be out_a or out_b
+  float* lse;  // may be lse_a or lse_b
+};
+struct MergeStatesArgs {
+  int32_t num_states;
+  Tensor states;            // [num_tokens, num_states * num_heads, head_dim], state by state
+  const float* states_lse;  // [num_tokens, num_states, num_heads], base 2
+  Tensor out;               // [num_tokens, num_heads, head_dim]; apart from `states`
+  float* lse;               // [num_tokens, num_heads]
 };
 
 }  // namespace quire

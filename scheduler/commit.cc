@@ -21,8 +21,6 @@ void Scheduler::Commit(StepResult result) {
   for (size_t i = 0; i < step.entries.size(); ++i) {
     const StepInFlight::Entry& entry = step.entries[i];
     Sequence* sequence = entry.sequence;
-    CHECK(result.sequences[i].key == sequence->key);
-    CHECK_EQ(result.sequences[i].epoch, entry.epoch);
     --sequence->num_steps_in_flight;
     if (entry.epoch == sequence->epoch) {
       Accept(entry, std::move(result.sequences[i]));
@@ -38,14 +36,12 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result) 
   Sequence* sequence = entry.sequence;
   CHECK(sequence->state == SequenceState::kRunning);
   CHECK_EQ(entry.start, sequence->num_computed);
-  CHECK_EQ(entry.samples, result.sampled >= 0) << "sampled " << result.sampled;
+  CHECK_EQ(static_cast<int32_t>(result.samples.size()), entry.num_samples);
   ReportPromptLogprobs(entry, &result);
 
   sequence->num_computed += entry.num_new;
-  if (entry.samples) {
-    sequence->tokens.push_back(result.sampled);
-    --sequence->num_samples_in_flight;
-  }
+  for (const SampledToken& sample : result.samples) sequence->tokens.push_back(sample.id);
+  sequence->num_samples_in_flight -= entry.num_samples;
   blocks_.Publish(&sequence->table, sequence->tokens, sequence->num_computed,
                   sequence->request->cache_salt);
   blocks_.ReleaseOutsideWindow(&sequence->table, sequence->num_computed);
@@ -54,16 +50,15 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result) 
       sequence->num_computed >= num_prompt_tokens) {
     requests_.at(sequence->key.request).prompt_computed = true;
   }
-  if (!entry.samples) return;
-
-  SequenceEvent& event = Emit(SequenceEvent::Kind::kToken, *sequence);
-  event.token = result.sampled;
-  event.logprobs = std::move(result.logprobs);
-  const StopDecision decision =
-      CheckStop(sequence->request->stop, result.sampled, sequence->num_tokens() - num_prompt_tokens,
-                sequence->max_num_tokens - num_prompt_tokens);
-  if (decision.reason != FinishReason::kNone) {
-    Finish(sequence, decision.reason, decision.matched_token);
+  int64_t num_generated = sequence->num_tokens() - num_prompt_tokens - entry.num_samples;
+  for (SampledToken& sample : result.samples) {
+    SequenceEvent& event = Emit(SequenceEvent::Kind::kToken, *sequence);
+    event.token = sample.id;
+    event.logprobs = std::move(sample.logprobs);
+    const StopDecision decision = CheckStop(sequence->request->stop, sample.id, ++num_generated,
+                                            sequence->max_num_tokens - num_prompt_tokens);
+    if (decision.reason == FinishReason::kNone) continue;
+    return Finish(sequence, decision.reason, decision.matched_token);
   }
 }
 

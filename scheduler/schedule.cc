@@ -240,7 +240,7 @@ SchedulerOutput Scheduler::HandOut() {
 ScheduledSequence Scheduler::HandOutSequence(Sequence* sequence, StepInFlight* step) {
   const int64_t start = sequence->num_submitted;
   const int64_t num_new = std::exchange(sequence->num_planned, 0);
-  const bool samples = start + num_new == sequence->num_expected();
+  const int32_t num_samples = start + num_new == sequence->num_expected() ? 1 : 0;
   const bool input_on_device = start >= sequence->num_tokens();
   CHECK(!input_on_device || num_new == 1);
 
@@ -251,7 +251,7 @@ ScheduledSequence Scheduler::HandOutSequence(Sequence* sequence, StepInFlight* s
       .row_is_new = sequence->num_blocks_shown == 0,
       .start = start,
       .num_new = num_new,
-      .samples = samples,
+      .num_samples = num_samples,
       .input_on_device = input_on_device,
       .wants_prompt_logprobs =
           sequence->OwesPromptLogprobs() && start + 1 < sequence->num_prompt_tokens(),
@@ -267,10 +267,10 @@ ScheduledSequence Scheduler::HandOutSequence(Sequence* sequence, StepInFlight* s
     Emit(SequenceEvent::Kind::kStarted, *sequence).num_cached_tokens = sequence->num_cached_tokens;
   }
   sequence->num_submitted += num_new;
-  sequence->num_samples_in_flight += samples ? 1 : 0;
+  sequence->num_samples_in_flight += num_samples;
   sequence->num_blocks_shown = sequence->table.blocks[0].size();
   ++sequence->num_steps_in_flight;
-  step->entries.push_back({sequence, sequence->epoch, start, num_new, samples});
+  step->entries.push_back({sequence, sequence->epoch, start, num_new, num_samples});
   return scheduled;
 }
 

@@ -92,7 +92,7 @@ class Scheduler {
       uint64_t epoch;
       int64_t start;
       int64_t num_new;
-      bool samples;
+      int32_t num_samples;
     };
     uint64_t step;
     std::vector<Entry> entries;

@@ -33,10 +33,9 @@ struct ScheduledSequence {
   int32_t row;      // 0 .. max_num_seqs-1, held while the sequence runs
   bool row_is_new;  // first step of this row for this epoch: the runner resets the row's state
   int64_t start;
-  int64_t num_new;  // >= 1
-  bool samples;     // the last of these tokens yields a new token
-  bool
-      input_on_device;  // the (single) input token is still on the device: use the row's last token
+  int64_t num_new;       // >= 1
+  int32_t num_samples;   // new tokens that the last of these yields: 1, or 0 inside a prompt
+  bool input_on_device;  // the (single) input is still on the device: use the row's last token
   bool wants_prompt_logprobs;  // of the prompt tokens start+1 .. start+num_new
   int64_t num_prompt_tokens;
   absl::Span<const TokenId> tokens;  // all known tokens, from position 0
@@ -61,14 +60,14 @@ struct TokenLogprobs {
   std::vector<std::pair<TokenId, float>> top;  // most likely first
 };
 
-// What one scheduled sequence brought.
+struct SampledToken {
+  TokenId id = -1;
+  std::unique_ptr<TokenLogprobs> logprobs = nullptr;  // if asked for
+};
+
+// What one scheduled sequence brought; its place in the step says which one that is.
 struct SequenceResult {
-  SequenceKey key;
-  uint64_t epoch = 0;
-  int64_t start = 0;
-  int64_t num_new = 0;
-  TokenId sampled = -1;                     // -1: none
-  std::unique_ptr<TokenLogprobs> logprobs;  // of the sampled token, if asked for
+  absl::InlinedVector<SampledToken, 1> samples;  // [num_samples]
   std::vector<std::pair<TokenId, TokenLogprobs>>
       prompt_logprobs;  // of the prompt tokens start+1 .. start+num_new, if wanted
 };

@@ -1,26 +1,39 @@
 #include "engine/model/attention_shapes.h"
 
+#include "kernels/base/check.h"
+
 namespace quire {
 
 KvLayout MakeKvLayout(const ModelConfig& model, DType dtype, int32_t block_size) {
-  return {.groups = GroupLayersByWindow(model.layer_windows),
-          .num_kv_heads = model.num_kv_heads,
-          .head_dim = model.head_dim,
-          .block_size = block_size,
-          .dtype = dtype};
+  std::vector<KvSpec> specs;
+  specs.reserve(model.layer_windows.size());
+  for (const int64_t window : model.layer_windows) {
+    specs.push_back({.sliding_window = window,
+                     .num_kv_heads = model.num_kv_heads,
+                     .k_head_dim = model.head_dim,
+                     .v_head_dim = model.head_dim,
+                     .dtype = dtype});
+  }
+  return {.groups = GroupLayers(specs), .block_size = block_size};
 }
 
-AttentionGeometry MakeGeometry(const ModelConfig& model, DType dtype, int32_t block_size,
-                               int64_t sliding_window) {
-  return {.num_q_heads = model.num_q_heads,
-          .num_kv_heads = model.num_kv_heads,
-          .head_dim = model.head_dim,
-          .block_size = block_size,
-          .query_dtype = dtype,
-          .kv_dtype = dtype,
-          .scale = model.attention_scale,
-          .sliding_window = sliding_window,
-          .soft_cap = model.attention_soft_cap};
+std::vector<AttentionGeometry> MakeGeometries(const ModelConfig& model, const KvLayout& layout,
+                                              DType query_dtype) {
+  std::vector<AttentionGeometry> geometries;
+  geometries.reserve(layout.groups.size());
+  for (const KvLayerGroup& group : layout.groups) {
+    CHECK_EQ(group.spec.k_head_dim, group.spec.v_head_dim);  // no path takes others
+    geometries.push_back({.num_q_heads = model.num_q_heads,
+                          .num_kv_heads = group.spec.num_kv_heads,
+                          .head_dim = group.spec.k_head_dim,
+                          .block_size = layout.block_size,
+                          .query_dtype = query_dtype,
+                          .kv_dtype = group.spec.dtype,
+                          .scale = model.attention_scale,
+                          .sliding_window = group.spec.sliding_window,
+                          .soft_cap = model.attention_soft_cap});
+  }
+  return geometries;
 }
 
 }  // namespace quire

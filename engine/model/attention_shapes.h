@@ -1,19 +1,21 @@
-// What a model asks of the KV cache and of an attention backend. Plain functions; any thread.
+// What a model asks of the KV cache and of an attention path; the only place that derives it. Plain
+// functions; any thread.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "engine/model/model_config.h"
 #include "kernels/attention.h"
-#include "kvcache/kv_arena.h"
+#include "kvcache/kv_layout.h"
 
 namespace quire {
 
-// Layers grouped by window; keys and values in the activations' dtype.
+// Layers grouped by what they keep; keys and values in the activations' dtype.
 KvLayout MakeKvLayout(const ModelConfig& model, DType dtype, int32_t block_size);
 
-// Of the layers with this window; 0 = full attention.
-AttentionGeometry MakeGeometry(const ModelConfig& model, DType dtype, int32_t block_size,
-                               int64_t sliding_window);
+// Of each layer group, for queries of this dtype.
+std::vector<AttentionGeometry> MakeGeometries(const ModelConfig& model, const KvLayout& layout,
+                                              DType query_dtype);
 
 }  // namespace quire

@@ -35,23 +35,15 @@ float Rounded(float value, DType dtype) {
 
 absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(Backend& backend,
                                                          const ModelConfig& config,
-                                                         const Weights& weights,
-                                                         AttentionBackend& attention, DType dtype,
+                                                         const Weights& weights, DType dtype,
                                                          const DecoderLimits& limits) {
   std::unique_ptr<Decoder> decoder(new Decoder);
   decoder->ops_ = &backend.ops();
-  decoder->attention_ = &attention;
   decoder->config_ = &config;
   decoder->rotary_dim_ = RotaryDim(config);
   decoder->weights_ = &weights;
   decoder->dtype_ = dtype;
   decoder->limits_ = limits;
-  const std::vector<KvLayerGroup> groups = GroupLayersByWindow(config.layer_windows);
-  decoder->group_of_layer_.resize(config.num_layers);
-  for (size_t g = 0; g < groups.size(); ++g) {
-    for (int layer : groups[g].layers) decoder->group_of_layer_[layer] = static_cast<int>(g);
-  }
-
   ASSIGN_OR_RETURN(decoder->memory_, backend.device().Allocate(BytesFor(config, dtype, limits)));
   MemoryCarver carver(decoder->memory_.data());
   decoder->Carve(&carver);
@@ -128,10 +120,11 @@ void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena
       Norm(stream, hidden_, residual_, norm);
     }
     const KvCacheView kv_cache = kv_arena.LayerView(layer);
-    StoreKeysAndValues(stream, layer, inputs, kv_cache);
+    const int group = kv_arena.GroupOf(layer);
+    StoreKeysAndValues(stream, layer, inputs, inputs.slot_mapping[group], kv_cache);
     const bool is_last = layer + 1 == config_->num_layers;
     if (is_last && inputs.num_logit_rows == 0) return;
-    RunAttention(stream, layer, inputs, kv_cache);
+    RunAttention(stream, *inputs.plans[group], kv_cache);
     if (is_last && inputs.num_logit_rows < num_rows_) KeepLogitRows(stream, inputs);
     ProjectAttention(stream, layer);
     Norm(stream, hidden_, residual_, weights_->layer(layer).mlp_norm);
@@ -156,7 +149,7 @@ const Tensor& Decoder::RopeTableOf(int layer) const {
 
 // qkv = qkv(hidden_); q_ = rope(q); the cache gets rope(k) and v.
 void Decoder::StoreKeysAndValues(Stream& stream, int layer, const DecoderInputs& inputs,
-                                 const KvCacheView& kv_cache) {
+                                 const int64_t* slot_mapping, const KvCacheView& kv_cache) {
   const LayerWeights& weights = weights_->layer(layer);
   const Tensor qkv = Rows(qkv_, num_rows_);
   ops_->Linear(stream,
@@ -168,18 +161,16 @@ void Decoder::StoreKeysAndValues(Stream& stream, int layer, const DecoderInputs&
                                 .cos_sin = RopeTableOf(layer).as<float>(),
                                 .rotary_dim = rotary_dim_,
                                 .positions = inputs.positions,
-                                .slot_mapping = inputs.slot_mapping[group_of_layer_[layer]],
+                                .slot_mapping = slot_mapping,
                                 .num_q_heads = config_->num_q_heads,
                                 .kv_cache = kv_cache,
                                 .q_out = Rows(q_, num_rows_)});
 }
 
 // attended_ = attention(q_)
-void Decoder::RunAttention(Stream& stream, int layer, const DecoderInputs& inputs,
-                           const KvCacheView& kv_cache) {
+void Decoder::RunAttention(Stream& stream, const AttentionPlan& plan, const KvCacheView& kv_cache) {
   const Tensor out = Rows(attention_out_, num_rows_);
-  attention_->Run(stream, *inputs.plans[group_of_layer_[layer]],
-                  {.q = Rows(q_, num_rows_), .kv_cache = kv_cache, .out = out});
+  plan.Run(stream, {.q = Rows(q_, num_rows_), .kv_cache = kv_cache, .out = out});
   attended_ = Flat(out);
 }
 

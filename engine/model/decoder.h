@@ -24,7 +24,7 @@ struct DecoderLimits {
 };
 
 // One step's inputs in device memory; the same fields as BatchMetadata. The layer groups are those
-// of GroupLayersByWindow(config.layer_windows).
+// of the arena's layout.
 struct DecoderInputs {
   int64_t num_tokens;
   const int32_t* input_ids;                  // [num_tokens]; ~row = the row's last sampled token
@@ -42,8 +42,7 @@ class Decoder {
   // activations.
   static absl::StatusOr<std::unique_ptr<Decoder>> Create(Backend& backend,
                                                          const ModelConfig& config,
-                                                         const Weights& weights,
-                                                         AttentionBackend& attention, DType dtype,
+                                                         const Weights& weights, DType dtype,
                                                          const DecoderLimits& limits);
 
   // Device bytes that Create takes.
@@ -67,21 +66,18 @@ class Decoder {
   void Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight);
   const Tensor& RopeTableOf(int layer) const;
   void StoreKeysAndValues(Stream& stream, int layer, const DecoderInputs& inputs,
-                          const KvCacheView& kv_cache);
-  void RunAttention(Stream& stream, int layer, const DecoderInputs& inputs,
-                    const KvCacheView& kv_cache);
+                          const int64_t* slot_mapping, const KvCacheView& kv_cache);
+  void RunAttention(Stream& stream, const AttentionPlan& plan, const KvCacheView& kv_cache);
   void ProjectAttention(Stream& stream, int layer);
   void RunMlp(Stream& stream, int layer);
   void KeepLogitRows(Stream& stream, const DecoderInputs& inputs);
 
   Ops* ops_ = nullptr;
-  AttentionBackend* attention_ = nullptr;
   const ModelConfig* config_ = nullptr;
   const Weights* weights_ = nullptr;
   DType dtype_ = DType::kBF16;
   DecoderLimits limits_ = {};
   int32_t rotary_dim_ = 0;
-  std::vector<int> group_of_layer_;  // [num_layers] index into DecoderInputs' groups
   // Of the last Forward:
   int64_t num_rows_ = 0;  // the tokens, or the rows with logits once they are all
   Tensor hidden_;         // [num_rows, hidden_size]

@@ -1,5 +1,5 @@
 // LinearProducts: the products of a model's step, each kind with all weights that have its shape;
-// for Ops::TuneLinear. Plain function; any thread.
+// for WeightStore::Tune. Plain function; any thread.
 #pragma once
 
 #include <cstdint>

@@ -149,12 +149,12 @@ absl::Status ReadChunk(const Chunk& chunk, RowLoader& loader) {
 }
 
 // One thread's share: takes chunks until there are none or one has failed.
-absl::Status ReadChunks(absl::Span<const Chunk> chunks, std::atomic<size_t>* next, Ops& ops,
-                        ProgressStage* stage) {
+absl::Status ReadChunks(absl::Span<const Chunk> chunks, std::atomic<size_t>* next,
+                        WeightStore& store, ProgressStage* stage) {
   int64_t staging_bytes = 0;
   for (const Chunk& chunk : chunks) staging_bytes = std::max(staging_bytes, chunk.StagingBytes());
   const auto read = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const std::unique_ptr<RowLoader> loader, ops.CreateRowLoader(staging_bytes));
+    ASSIGN_OR_RETURN(const std::unique_ptr<RowLoader> loader, store.CreateLoader(staging_bytes));
     for (size_t i = (*next)++; i < chunks.size(); i = (*next)++) {
       RETURN_IF_ERROR(ReadChunk(chunks[i], *loader));
       stage->Add(chunks[i].Bytes());
@@ -206,7 +206,7 @@ absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, fl
 }
 
 absl::Status ReadMatrices(const WeightPlan& plan, const Checkpoint& checkpoint, int num_threads,
-                          Ops& ops, Progress* progress) {
+                          WeightStore& store, Progress* progress) {
   const std::vector<Chunk> chunks = SplitIntoChunks(plan, checkpoint);
   int64_t total_bytes = 0;
   for (const Chunk& chunk : chunks) total_bytes += chunk.Bytes();
@@ -216,9 +216,9 @@ absl::Status ReadMatrices(const WeightPlan& plan, const Checkpoint& checkpoint, 
   std::vector<absl::Status> statuses(num_readers);
   std::vector<std::thread> threads;
   for (size_t i = 1; i < num_readers; ++i) {
-    threads.emplace_back([&, i] { statuses[i] = ReadChunks(chunks, &next, ops, &stage); });
+    threads.emplace_back([&, i] { statuses[i] = ReadChunks(chunks, &next, store, &stage); });
   }
-  statuses[0] = ReadChunks(chunks, &next, ops, &stage);
+  statuses[0] = ReadChunks(chunks, &next, store, &stage);
   for (std::thread& thread : threads) thread.join();
   absl::Status status;
   for (const absl::Status& one : statuses) status.Update(one);

@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "engine/model/checkpoint.h"
 #include "engine/model/weight_plan.h"
-#include "kernels/ops.h"
+#include "kernels/weight_store.h"
 
 namespace quire {
 
@@ -19,6 +19,6 @@ absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, fl
 // Reads all matrices into their weights with `num_threads` threads, this one included. Returns when
 // all are done. `progress` may be null.
 absl::Status ReadMatrices(const WeightPlan& plan, const Checkpoint& checkpoint, int num_threads,
-                          Ops& ops, Progress* progress);
+                          WeightStore& store, Progress* progress);
 
 }  // namespace quire

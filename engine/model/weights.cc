@@ -43,12 +43,12 @@ class WeightsLoader {
     Plan(config_, options_.dtype, &weights_, &plan_);
   }
 
-  static int64_t BytesFor(Ops& ops, const ModelConfig& config, DType dtype) {
+  static int64_t BytesFor(WeightStore& store, const ModelConfig& config, DType dtype) {
     Weights weights;
     WeightPlan plan;
     Plan(config, dtype, &weights, &plan);
     MemoryCarver measure(nullptr);
-    Carve(plan, ops, &measure);
+    Carve(plan, store, &measure);
     return measure.size_bytes();
   }
 
@@ -79,13 +79,13 @@ class WeightsLoader {
   }
 
   // Vectors come first, so that one copy brings them all; returns their bytes.
-  static int64_t Carve(const WeightPlan& plan, Ops& ops, MemoryCarver* carver) {
+  static int64_t Carve(const WeightPlan& plan, WeightStore& store, MemoryCarver* carver) {
     for (const VectorPlan& vector : plan.vectors) {
       *vector.tensor = carver->TakeTensor(DType::kF32, {vector.size});
     }
     const int64_t vector_bytes = carver->size_bytes();
     for (const MatrixPlan& matrix : plan.matrices) {
-      matrix.weight->data = carver->Take(ops.LinearBytes(
+      matrix.weight->data = carver->Take(store.PlainBytes(
           matrix.weight->out_features, matrix.weight->in_features, matrix.weight->dtype));
     }
     return vector_bytes;
@@ -93,10 +93,10 @@ class WeightsLoader {
 
   absl::Status Allocate() {
     MemoryCarver measure(nullptr);
-    Carve(plan_, backend_.ops(), &measure);
+    Carve(plan_, backend_.weight_store(), &measure);
     ASSIGN_OR_RETURN(weights_.memory_, backend_.device().Allocate(measure.size_bytes()));
     MemoryCarver carver(weights_.memory_.data());
-    vector_bytes_ = Carve(plan_, backend_.ops(), &carver);
+    vector_bytes_ = Carve(plan_, backend_.weight_store(), &carver);
     return absl::OkStatus();
   }
 
@@ -120,14 +120,15 @@ class WeightsLoader {
       const int num_threads = options_.num_threads > 0
                                   ? options_.num_threads
                                   : std::max<int>(1, std::thread::hardware_concurrency());
-      return ReadMatrices(plan_, *checkpoint_, num_threads, backend_.ops(), options_.progress);
+      return ReadMatrices(plan_, *checkpoint_, num_threads, backend_.weight_store(),
+                          options_.progress);
     }
     ProgressStage stage(options_.progress, "making random weights", weights_.size_bytes(),
                         ProgressUnit::kBytes);
     // Keeps the size of activations the same from layer to layer.
     for (size_t i = 0; i < plan_.matrices.size(); ++i) {
       const LinearWeight& weight = *plan_.matrices[i].weight;
-      backend_.ops().FillLinear(
+      backend_.weight_store().Fill(
           stream, weight,
           {.seed = options_.seed,
            .tensor_id = i,
@@ -142,7 +143,7 @@ class WeightsLoader {
     std::vector<LinearWeight*> weights;
     weights.reserve(plan_.matrices.size());
     for (const MatrixPlan& matrix : plan_.matrices) weights.push_back(matrix.weight);
-    backend_.ops().SealLinears(stream, weights, &weights_.memory_, options_.progress);
+    backend_.weight_store().Seal(stream, weights, &weights_.memory_, options_.progress);
     RETURN_IF_ERROR(stream.Synchronize());
     for (const MatrixPlan& matrix : plan_.matrices) {
       // Of an embedding of its own, a step reads some rows only.
@@ -184,8 +185,8 @@ absl::StatusOr<Weights> Weights::Load(Backend& backend, const ModelConfig& confi
   return WeightsLoader(backend, config, folder, options).Load();
 }
 
-int64_t Weights::BytesFor(Ops& ops, const ModelConfig& config, DType dtype) {
-  return WeightsLoader::BytesFor(ops, config, dtype);
+int64_t Weights::BytesFor(WeightStore& store, const ModelConfig& config, DType dtype) {
+  return WeightsLoader::BytesFor(store, config, dtype);
 }
 
 }  // namespace quire

@@ -50,7 +50,7 @@ class Weights {
                                       const std::string& folder, const WeightsOptions& options);
 
   // Device bytes that Load takes at most, from the configuration alone.
-  static int64_t BytesFor(Ops& ops, const ModelConfig& config, DType dtype);
+  static int64_t BytesFor(WeightStore& store, const ModelConfig& config, DType dtype);
 
   const LinearWeight& embedding() const { return embedding_; }  // [vocab_size, hidden_size]
   const LinearWeight& lm_head() const { return lm_head_; }      // the embedding's memory when tied

@@ -11,6 +11,16 @@ const char* PathName(AttentionPath path) {
   return path == AttentionPath::kNative ? "native" : "trtllm";
 }
 
+// Of the first layer group that cannot be served; empty if all can.
+std::string WhyUnsupported(const AttentionCapabilities& path,
+                           absl::Span<const AttentionGeometry> geometries, int sm_version) {
+  std::string reason;
+  for (size_t i = 0; i < geometries.size() && reason.empty(); ++i) {
+    reason = WhyUnsupported(path, geometries[i], sm_version);
+  }
+  return reason;
+}
+
 }  // namespace
 
 std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry,
@@ -23,12 +33,12 @@ std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeo
 }
 
 absl::StatusOr<AttentionPath> SelectAttentionPath(
-    std::optional<AttentionPath> forced, const AttentionGeometry& geometry, int sm_version,
-    absl::Span<const AttentionCapabilities* const> available) {
+    std::optional<AttentionPath> forced, absl::Span<const AttentionGeometry> geometries,
+    int sm_version, absl::Span<const AttentionCapabilities* const> available) {
   std::string reasons;
   for (const AttentionCapabilities* path : available) {
     if (forced.has_value() && path->path != *forced) continue;
-    const std::string reason = WhyUnsupported(*path, geometry, sm_version);
+    const std::string reason = WhyUnsupported(*path, geometries, sm_version);
     if (reason.empty()) return path->path;
     absl::StrAppend(&reasons, reasons.empty() ? "" : "; ",
                     forced.has_value() ? "" : absl::StrCat(PathName(path->path), ": "), reason);

@@ -1,5 +1,5 @@
-// Which attention path a deployment uses. A pure function of the geometry and of what the paths can
-// do; a forced choice that cannot work is an error at start, never a silent fallback.
+// Which attention path a deployment uses. A pure function of the geometries and of what the paths
+// can do; a forced choice that cannot work is an error at start, never a silent fallback.
 #pragma once
 
 #include <optional>
@@ -15,10 +15,10 @@ namespace quire {
 std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry,
                            int sm_version);
 
-// The forced path, or the first of `available` that can serve the geometry. OUT_OF_RANGE says why
-// the forced one cannot, INVALID_ARGUMENT why none can.
+// The forced path, or the first of `available` that can serve all layer groups. OUT_OF_RANGE says
+// why the forced one cannot, INVALID_ARGUMENT why none can.
 absl::StatusOr<AttentionPath> SelectAttentionPath(
-    std::optional<AttentionPath> forced, const AttentionGeometry& geometry, int sm_version,
-    absl::Span<const AttentionCapabilities* const> available);
+    std::optional<AttentionPath> forced, absl::Span<const AttentionGeometry> geometries,
+    int sm_version, absl::Span<const AttentionCapabilities* const> available);
 
 }  // namespace quire

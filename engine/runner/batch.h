@@ -4,7 +4,6 @@
 // equal addresses and a captured graph of that shape can read them.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -46,7 +45,6 @@ struct BatchArrays {
   int32_t* seq_rows;                // [num_seqs]
   int32_t* seq_lens;                // [num_seqs] this step's tokens included
   int32_t* cu_seqlens_q;            // [num_seqs + 1]
-  int32_t* cu_seqlens_k;            // [num_seqs + 1]
   int32_t* input_ids;               // [num_tokens]; ~row = the row's last sampled token
   int64_t* positions;               // [num_tokens]
   int64_t* slot_mapping;            // [num_groups, num_tokens]
@@ -58,14 +56,12 @@ struct BatchArrays {
 
 class BatchLayout {
  public:
-  explicit BatchLayout(const BatchShape& shape);
+  explicit BatchLayout(const BatchShape& shape) : shape_(shape) {}
   BatchArrays At(void* base) const;
-  int64_t size_bytes() const { return size_bytes_; }
+  int64_t size_bytes() const;
 
  private:
-  static constexpr int kNumArrays = 11;
-  std::array<int64_t, kNumArrays> offsets_;  // bytes, in the order of BatchArrays
-  int64_t size_bytes_ = 0;
+  BatchShape shape_;
 };
 
 // Which rows of logits belong to one sequence of the step.
@@ -80,12 +76,7 @@ struct BatchMetadata {
   int decode_size = -1;  // index of the padded decode size that the shape is of; -1: not padded
   int32_t num_seqs = 0;
   int32_t num_tokens = 0;
-  int32_t num_decodes = 0;  // sequences 0 .. num_decodes-1 have one token each
-  int32_t num_decode_tokens = 0;
-  int32_t num_prefills = 0;
-  int32_t num_prefill_tokens = 0;
-  int32_t max_seqlen_q = 0;
-  int32_t max_seqlen_k = 0;
+  int32_t num_decodes = 0;       // sequences 0 .. num_decodes-1 have one token each
   int32_t num_sampled_rows = 0;  // rows [0, num_sampled_rows) sample, the others score
   int32_t num_logit_rows = 0;
   int64_t num_block_updates = 0;  // that are left in the array

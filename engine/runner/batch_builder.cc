@@ -93,19 +93,16 @@ uint64_t ContinuationSeed(uint64_t request_seed, int32_t index) {
   return z ^ (z >> 31);
 }
 
-BatchBuilder::BatchBuilder(const BatchLimits& limits, std::vector<int32_t> decode_sizes,
-                           FlushUpdates flush_updates)
-    : limits_(limits),
-      decode_sizes_(std::move(decode_sizes)),
-      flush_updates_(std::move(flush_updates)) {}
+BatchBuilder::BatchBuilder(const BatchLimits& limits, std::vector<int32_t> decode_sizes)
+    : limits_(limits), decode_sizes_(std::move(decode_sizes)) {}
 
 BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output) const {
   BatchShape shape = {.num_seqs = static_cast<int64_t>(output.sequences.size()),
                       .num_tokens = output.num_tokens,
                       .num_groups = limits_.num_groups};
   for (const ScheduledSequence& sequence : output.sequences) {
-    shape.num_logit_rows += (sequence.samples ? 1 : 0) + NumScored(sequence);
-    if (sequence.samples) {
+    shape.num_logit_rows += sequence.num_samples + NumScored(sequence);
+    if (sequence.num_samples > 0) {
       const int64_t num_bias = NumBias(sequence);
       CHECK_LE(num_bias, limits_.max_bias_per_seq);
       shape.num_bias += num_bias;
@@ -124,7 +121,7 @@ BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output) const {
 // more room than such a step has.
 int BatchBuilder::DecodeSizeFor(const SchedulerOutput& output, const BatchShape& shape) const {
   for (const ScheduledSequence& sequence : output.sequences) {
-    if (sequence.num_new != 1 || !sequence.samples || NumScored(sequence) != 0) return -1;
+    if (sequence.num_new != 1 || sequence.num_samples != 1 || NumScored(sequence) != 0) return -1;
   }
   const auto size = std::lower_bound(decode_sizes_.begin(), decode_sizes_.end(), shape.num_seqs);
   if (size == decode_sizes_.end()) return -1;
@@ -159,13 +156,13 @@ void BatchBuilder::AddTokens(const ScheduledSequence& sequence, const BatchArray
 }
 
 void BatchBuilder::AddBlockUpdates(const ScheduledSequence& sequence, const BatchArrays& arrays,
-                                   BatchMetadata* batch) const {
+                                   SendUpdates send_updates, BatchMetadata* batch) const {
   for (int group = 0; group < limits_.num_groups; ++group) {
     const absl::Span<const BlockId> blocks = sequence.block_tables[group];
     CHECK_LE(static_cast<int64_t>(blocks.size()), limits_.max_blocks_per_seq);
     for (size_t i = sequence.first_new_block; i < blocks.size(); ++i) {
       if (batch->num_block_updates == batch->shape.num_block_updates) {
-        flush_updates_({arrays.block_updates, static_cast<size_t>(batch->num_block_updates)});
+        send_updates({arrays.block_updates, static_cast<size_t>(batch->num_block_updates)});
         batch->num_block_updates = 0;
       }
       arrays.block_updates[batch->num_block_updates++] = {group, sequence.row,
@@ -180,7 +177,6 @@ void BatchBuilder::Pad(const BatchMetadata& batch, const BatchArrays& arrays) co
     arrays.seq_rows[i] = 0;
     arrays.seq_lens[i] = 0;
     arrays.cu_seqlens_q[i + 1] = i + 1;
-    arrays.cu_seqlens_k[i + 1] = arrays.cu_seqlens_k[i];
     arrays.input_ids[i] = 0;
     arrays.positions[i] = 0;
     for (int group = 0; group < limits_.num_groups; ++group) {
@@ -194,7 +190,8 @@ void BatchBuilder::Pad(const BatchMetadata& batch, const BatchArrays& arrays) co
   }
 }
 
-BatchMetadata BatchBuilder::Build(const SchedulerOutput& output, void* buffer) const {
+BatchMetadata BatchBuilder::Build(const SchedulerOutput& output, void* buffer,
+                                  SendUpdates send_updates) const {
   BatchMetadata batch;
   batch.shape = ShapeOf(output);
   batch.decode_size = DecodeSizeFor(output, batch.shape);
@@ -207,24 +204,19 @@ BatchMetadata BatchBuilder::Build(const SchedulerOutput& output, void* buffer) c
   batch.num_seqs = static_cast<int32_t>(output.sequences.size());
   batch.logit_rows.resize(output.sequences.size());
   arrays.cu_seqlens_q[0] = 0;
-  arrays.cu_seqlens_k[0] = 0;
   int32_t bias_end = 0;
   for (int32_t i = 0; i < batch.num_seqs; ++i) {
     const ScheduledSequence& sequence = output.sequences[i];
     CHECK_GE(sequence.num_new, 1);
     const auto num_new = static_cast<int32_t>(sequence.num_new);
-    const auto seq_len = static_cast<int32_t>(sequence.start) + num_new;
     arrays.seq_rows[i] = sequence.row;
-    arrays.seq_lens[i] = seq_len;
+    arrays.seq_lens[i] = static_cast<int32_t>(sequence.start) + num_new;
     arrays.cu_seqlens_q[i + 1] = arrays.cu_seqlens_q[i] + num_new;
-    arrays.cu_seqlens_k[i + 1] = arrays.cu_seqlens_k[i] + seq_len;
-    batch.max_seqlen_q = std::max(batch.max_seqlen_q, num_new);
-    batch.max_seqlen_k = std::max(batch.max_seqlen_k, seq_len);
     if (num_new == 1 && batch.num_decodes == i) ++batch.num_decodes;
     AddTokens(sequence, arrays, batch);
-    AddBlockUpdates(sequence, arrays, &batch);
+    AddBlockUpdates(sequence, arrays, send_updates, &batch);
     batch.num_tokens += num_new;
-    if (!sequence.samples) continue;
+    if (sequence.num_samples == 0) continue;
     SamplingRow row = MakeSamplingRow(sequence);
     row.bias_begin = bias_end;
     bias_end = row.bias_end = AppendBias(sequence, bias_end, arrays);
@@ -234,9 +226,6 @@ BatchMetadata BatchBuilder::Build(const SchedulerOutput& output, void* buffer) c
     arrays.sampling[batch.num_sampled_rows++] = row;
   }
   CHECK_EQ(batch.num_tokens, output.num_tokens);
-  batch.num_decode_tokens = batch.num_decodes;
-  batch.num_prefills = batch.num_seqs - batch.num_decodes;
-  batch.num_prefill_tokens = batch.num_tokens - batch.num_decode_tokens;
   AddScoredRows(output, arrays, &batch);
   if (batch.decode_size >= 0) Pad(batch, arrays);
   return batch;

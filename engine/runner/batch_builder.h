@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "engine/runner/batch.h"
 #include "scheduler/scheduler_output.h"
@@ -14,21 +14,19 @@ namespace quire {
 
 class BatchBuilder {
  public:
-  // Sends a full buffer of block table updates to the device before the step; the span can be
-  // reused when it returns. Needed only when a step adds more than BatchLimits::max_block_updates
-  // blocks.
-  using FlushUpdates = std::function<void(absl::Span<const BlockTableUpdate>)>;
+  using SendUpdates = absl::FunctionRef<void(absl::Span<const BlockTableUpdate>)>;
 
   // A decode step is padded to the least of `decode_sizes` (ascending, may be empty) that holds it.
-  BatchBuilder(const BatchLimits& limits, std::vector<int32_t> decode_sizes,
-               FlushUpdates flush_updates);
+  BatchBuilder(const BatchLimits& limits, std::vector<int32_t> decode_sizes);
 
   const std::vector<int32_t>& decode_sizes() const { return decode_sizes_; }
 
   // Fills `buffer` (host memory, BatchLayout of MaxShape bytes) and returns the counts that go with
   // it: those of the real sequences, whatever the padding. Padding reads and writes nothing that
   // outlives the step: length 0, slot -1, no row, no block.
-  BatchMetadata Build(const SchedulerOutput& output, void* buffer) const;
+  // When a step adds more than BatchLimits::max_block_updates blocks, `send_updates` gets them
+  // ahead of the step, a full array at a time, which is reused when it returns.
+  BatchMetadata Build(const SchedulerOutput& output, void* buffer, SendUpdates send_updates) const;
 
  private:
   BatchShape ShapeOf(const SchedulerOutput& output) const;
@@ -36,12 +34,11 @@ class BatchBuilder {
   void AddTokens(const ScheduledSequence& sequence, const BatchArrays& arrays,
                  const BatchMetadata& batch) const;
   void AddBlockUpdates(const ScheduledSequence& sequence, const BatchArrays& arrays,
-                       BatchMetadata* batch) const;
+                       SendUpdates send_updates, BatchMetadata* batch) const;
   void Pad(const BatchMetadata& batch, const BatchArrays& arrays) const;
 
   BatchLimits limits_;
   std::vector<int32_t> decode_sizes_;
-  FlushUpdates flush_updates_;
 };
 
 // The seed of continuation `index`: the request's own for index 0, unrelated ones for the others.

@@ -1,7 +1,6 @@
 #include "engine/runner/model_runner.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "kernels/base/check.h"
@@ -18,17 +17,14 @@ std::vector<int32_t> DecodeSizes(const ModelRunnerConfig& config) {
 
 }  // namespace
 
-ModelRunner::ModelRunner(Backend& backend, AttentionBackend& attention, Decoder& decoder,
-                         KvArena& kv_arena, const ModelRunnerConfig& config)
+ModelRunner::ModelRunner(Backend& backend, Decoder& decoder, KvArena& kv_arena,
+                         const ModelRunnerConfig& config)
     : backend_(backend),
-      attention_(attention),
       decoder_(decoder),
       kv_arena_(kv_arena),
       config_(config),
       metadata_bytes_(BatchLayout(MaxShape(config.limits)).size_bytes()),
-      builder_(config.limits, DecodeSizes(config),
-               [this](absl::Span<const BlockTableUpdate> updates) { FlushBlockUpdates(updates); }) {
-}
+      builder_(config.limits, DecodeSizes(config)) {}
 
 ModelRunner::~ModelRunner() {
   if (stream_ != nullptr) stream_->Synchronize().IgnoreError();
@@ -39,8 +35,7 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Create(Backend& backen
                                                                  Decoder& decoder,
                                                                  KvArena& kv_arena,
                                                                  const ModelRunnerConfig& config) {
-  std::unique_ptr<ModelRunner> runner(
-      new ModelRunner(backend, attention, decoder, kv_arena, config));
+  std::unique_ptr<ModelRunner> runner(new ModelRunner(backend, decoder, kv_arena, config));
   ASSIGN_OR_RETURN(runner->stream_, backend.device().CreateStream());
   RETURN_IF_ERROR(runner->AllocateDeviceMemory());
   RETURN_IF_ERROR(runner->AllocateSlots());
@@ -48,22 +43,17 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Create(Backend& backen
     ASSIGN_OR_RETURN(runner->trace_origin_, backend.device().CreateEvent(/*timed=*/true));
     runner->stream_->Record(*runner->trace_origin_);
   }
-  RETURN_IF_ERROR(runner->CreatePlans());
+  RETURN_IF_ERROR(runner->CreatePlans(attention));
   RETURN_IF_ERROR(runner->CaptureDecodeSteps());
   RETURN_IF_ERROR(runner->stream_->Synchronize());
   return runner;
 }
 
-absl::Status ModelRunner::CreatePlans() {
+absl::Status ModelRunner::CreatePlans(AttentionBackend& attention) {
   const AttentionLimits limits = {.max_num_seqs = config_.limits.max_num_seqs,
                                   .max_num_tokens = config_.limits.max_num_tokens,
                                   .max_blocks_per_seq = config_.limits.max_blocks_per_seq};
-  std::vector<AttentionGeometry> geometries;
-  for (const KvLayerGroup& group : kv_arena_.layout().groups) {
-    geometries.push_back(config_.attention);
-    geometries.back().sliding_window = group.sliding_window;
-  }
-  ASSIGN_OR_RETURN(plans_, attention_.CreatePlans(geometries, limits));
+  ASSIGN_OR_RETURN(plans_, attention.CreatePlans(config_.attention, limits));
   return absl::OkStatus();
 }
 
@@ -72,7 +62,8 @@ absl::Status ModelRunner::CaptureDecodeSteps() {
   if (sizes.empty()) return absl::OkStatus();
   // A step of padding alone first: what libraries load at their first call is not for a graph.
   Slot& slot = slots_[0];
-  const BatchMetadata padding = builder_.Build(SchedulerOutput(), slot.metadata.data());
+  const BatchMetadata padding =
+      builder_.Build(SchedulerOutput(), slot.metadata.data(), /*send_updates=*/[](auto) {});
   stream_->CopyToDevice(metadata_.data(), slot.metadata.data(),
                         BatchLayout(padding.shape).size_bytes());
   EnqueueStep(FullDecodeBatch(config_.limits, sizes.front()));
@@ -86,21 +77,33 @@ int64_t ModelRunner::OutputBytes(const BatchLimits& limits) {
   return limits.max_logit_rows() * 4 * (3 + 2 * kMaxLogprobs);
 }
 
+// Room for the tokens of one whole sequence and for a full buffer of block updates, and so much
+// that the new rows of a usual step travel without a wait.
+int64_t ModelRunner::StagingBytes(const ModelRunnerConfig& config) {
+  constexpr int64_t kUsualBytes = int64_t{4} << 20;
+  const int64_t sequence_bytes = config.max_model_len * int64_t{sizeof(TokenId)};
+  const int64_t updates_bytes =
+      config.limits.max_block_updates * static_cast<int64_t>(sizeof(BlockTableUpdate));
+  const int64_t all_bytes = config.limits.max_num_seqs * sequence_bytes + updates_bytes;
+  return std::max({sequence_bytes, updates_bytes, std::min(kUsualBytes, all_bytes)});
+}
+
 int64_t ModelRunner::BytesFor(const ModelRunnerConfig& config) {
   const BatchLimits& limits = config.limits;
   return BatchLayout(MaxShape(limits)).size_bytes() + OutputBytes(limits) +
          4 * (limits.num_groups * limits.max_num_seqs * limits.max_blocks_per_seq +
-              limits.max_num_seqs + limits.max_num_seqs * config.vocab_size + config.max_model_len);
+              limits.max_num_seqs + limits.max_num_seqs * config.vocab_size) +
+         StagingBytes(config);
 }
 
 int64_t ModelRunner::PinnedBytesFor(const ModelRunnerConfig& config) {
   return kMaxInFlight * (BatchLayout(MaxShape(config.limits)).size_bytes() +
-                         OutputBytes(config.limits) + 4 * config.max_model_len);
+                         OutputBytes(config.limits) + StagingBytes(config));
 }
 
 int64_t ModelRunner::size_bytes() const {
   return metadata_.size_bytes() + block_tables_.size_bytes() + row_last_token_.size_bytes() +
-         token_counts_.size_bytes() + reset_tokens_.size_bytes() + outputs_.size_bytes();
+         token_counts_.size_bytes() + staging_.size_bytes() + outputs_.size_bytes();
 }
 
 absl::Status ModelRunner::AllocateDeviceMemory() {
@@ -112,7 +115,7 @@ absl::Status ModelRunner::AllocateDeviceMemory() {
                                                   limits.max_blocks_per_seq));
   ASSIGN_OR_RETURN(row_last_token_, device.Allocate(4 * limits.max_num_seqs));
   ASSIGN_OR_RETURN(token_counts_, device.Allocate(4 * limits.max_num_seqs * config_.vocab_size));
-  ASSIGN_OR_RETURN(reset_tokens_, device.Allocate(4 * config_.max_model_len));
+  ASSIGN_OR_RETURN(staging_, device.Allocate(StagingBytes(config_)));
   stream_->FillZero(row_last_token_.data(), row_last_token_.size_bytes());
   return absl::OkStatus();
 }
@@ -122,7 +125,7 @@ absl::Status ModelRunner::AllocateSlots() {
   slots_.resize(kMaxInFlight);
   for (Slot& slot : slots_) {
     ASSIGN_OR_RETURN(slot.metadata, device.AllocatePinned(metadata_bytes_));
-    ASSIGN_OR_RETURN(slot.reset_tokens, device.AllocatePinned(reset_tokens_.size_bytes()));
+    RETURN_IF_ERROR(slot.staging.Allocate(device, staging_.size_bytes()));
     ASSIGN_OR_RETURN(slot.outputs, device.AllocatePinned(outputs_.size_bytes()));
     ASSIGN_OR_RETURN(slot.done, device.CreateEvent(/*timed=*/config_.trace != nullptr));
     if (config_.trace != nullptr) {
@@ -151,14 +154,12 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
   ++num_in_flight_;
   slot.step = output.step;
   StepClock stage(config_.trace);
-  slot.batch = builder_.Build(output, slot.metadata.data());
-  slot.sequences.clear();
-  for (const ScheduledSequence& sequence : output.sequences) {
-    slot.sequences.push_back({.key = sequence.key,
-                              .epoch = sequence.epoch,
-                              .start = sequence.start,
-                              .num_new = sequence.num_new});
-  }
+  slot.staging.Reset();
+  slot.batch =
+      builder_.Build(output, slot.metadata.data(), [&](absl::Span<const BlockTableUpdate> updates) {
+        UpdateBlockTables(slot.staging.Send(*stream_, updates, staging_),
+                          static_cast<int64_t>(updates.size()));
+      });
   stage.End(output.step, StepStage::kBuild);
   if (slot.begun != nullptr) stream_->Record(*slot.begun);
   ResetNewRows(output, slot);
@@ -175,7 +176,6 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
 }
 
 void ModelRunner::ResetNewRows(const SchedulerOutput& output, Slot& slot) {
-  bool staging_in_use = false;
   for (const ScheduledSequence& sequence : output.sequences) {
     const SamplingParams& sampling = sequence.request->sampling;
     SamplingRow row;
@@ -183,32 +183,14 @@ void ModelRunner::ResetNewRows(const SchedulerOutput& output, Slot& slot) {
     row.presence_penalty = sampling.presence_penalty;
     row.frequency_penalty = sampling.frequency_penalty;
     if (!sequence.row_is_new || !UsesPenalties(row)) continue;
-    // One row's tokens fit the staging buffer; a second one in the same step has to wait for it.
-    if (staging_in_use) stream_->Synchronize().IgnoreError();  // Wait reports the error
-    staging_in_use = true;
-    const auto bytes = static_cast<int64_t>(sequence.tokens.size() * sizeof(TokenId));
-    CHECK_LE(bytes, slot.reset_tokens.size_bytes());
-    std::memcpy(slot.reset_tokens.data(), sequence.tokens.data(), bytes);
-    stream_->CopyToDevice(reset_tokens_.data(), slot.reset_tokens.data(), bytes);
-    backend_.ops().ResetTokenCounts(*stream_,
-                                    {.row = sequence.row,
-                                     .tokens = reset_tokens_.as<int32_t>(),
-                                     .num_tokens = static_cast<int64_t>(sequence.tokens.size()),
-                                     .num_prompt_tokens = sequence.num_prompt_tokens,
-                                     .token_counts = token_counts_.as<int32_t>(),
-                                     .vocab_size = config_.vocab_size});
+    backend_.ops().ResetTokenCounts(
+        *stream_, {.row = sequence.row,
+                   .tokens = slot.staging.Send(*stream_, sequence.tokens, staging_),
+                   .num_tokens = static_cast<int64_t>(sequence.tokens.size()),
+                   .num_prompt_tokens = sequence.num_prompt_tokens,
+                   .token_counts = token_counts_.as<int32_t>(),
+                   .vocab_size = config_.vocab_size});
   }
-}
-
-void ModelRunner::FlushBlockUpdates(absl::Span<const BlockTableUpdate> updates) {
-  // The device's metadata buffer may be read by a step that is still running: wait for it first,
-  // and for the copy afterwards, as the caller reuses the pinned memory.
-  stream_->Synchronize().IgnoreError();  // Wait reports the error
-  auto* device_updates = metadata_.as<BlockTableUpdate>();
-  stream_->CopyToDevice(device_updates, updates.data(),
-                        static_cast<int64_t>(updates.size() * sizeof(BlockTableUpdate)));
-  UpdateBlockTables(device_updates, static_cast<int64_t>(updates.size()));
-  stream_->Synchronize().IgnoreError();
 }
 
 void ModelRunner::UpdateBlockTables(const BlockTableUpdate* device_updates, int64_t num_updates) {
@@ -234,18 +216,16 @@ void ModelRunner::EnqueueStep(const BatchMetadata& batch) {
                           .logits_indices = arrays.logits_indices,
                           .num_logit_rows = batch.num_logit_rows};
   for (int group = 0; group < limits.num_groups; ++group) {
-    attention_.Plan(*stream_, *plans_[group],
-                    {.num_seqs = batch.num_seqs,
-                     .num_tokens = batch.num_tokens,
-                     .num_decodes = batch.num_decodes,
-                     .max_seqlen_q = batch.max_seqlen_q,
-                     .max_seqlen_k = batch.max_seqlen_k,
-                     .cu_seqlens_q = arrays.cu_seqlens_q,
-                     .seq_lens = arrays.seq_lens,
-                     .seq_rows = arrays.seq_rows,
-                     .block_tables = block_tables_.as<BlockId>() +
-                                     group * limits.max_num_seqs * limits.max_blocks_per_seq,
-                     .block_table_stride = limits.max_blocks_per_seq});
+    plans_[group]->PlanStep(
+        *stream_, {.num_seqs = batch.num_seqs,
+                   .num_tokens = batch.num_tokens,
+                   .num_decodes = batch.num_decodes,
+                   .cu_seqlens_q = arrays.cu_seqlens_q,
+                   .seq_lens = arrays.seq_lens,
+                   .seq_rows = arrays.seq_rows,
+                   .block_tables = block_tables_.as<BlockId>() +
+                                   group * limits.max_num_seqs * limits.max_blocks_per_seq,
+                   .block_table_stride = limits.max_blocks_per_seq});
     inputs.slot_mapping.push_back(arrays.slot_mapping + group * batch.shape.num_tokens);
     inputs.plans.push_back(plans_[group].get());
   }
@@ -299,19 +279,15 @@ TokenLogprobs ModelRunner::LogprobsOfRow(const OutputArrays& outputs, int32_t ro
   return logprobs;
 }
 
-SequenceResult ModelRunner::ResultOf(const Submitted& submitted, const LogitRows& rows,
-                                     const SamplingRow* sampling,
+SequenceResult ModelRunner::ResultOf(const LogitRows& rows, const SamplingRow* sampling,
                                      const OutputArrays& outputs) const {
   SequenceResult result;
-  result.key = submitted.key;
-  result.epoch = submitted.epoch;
-  result.start = submitted.start;
-  result.num_new = submitted.num_new;
   if (rows.sampled >= 0) {
-    result.sampled = outputs.ids[rows.sampled];
+    SampledToken& sample = result.samples.emplace_back();
+    sample.id = outputs.ids[rows.sampled];
     const int32_t num_top = sampling[rows.sampled].num_logprobs;
     if (num_top >= 0) {
-      result.logprobs =
+      sample.logprobs =
           std::make_unique<TokenLogprobs>(LogprobsOfRow(outputs, rows.sampled, num_top));
     }
   }
@@ -340,10 +316,9 @@ absl::StatusOr<StepResult> ModelRunner::Wait() {
   const BatchArrays staged = BatchLayout(slot.batch.shape).At(slot.metadata.data());
   StepResult result;
   result.step = slot.step;
-  result.sequences.reserve(slot.sequences.size());
-  for (size_t i = 0; i < slot.sequences.size(); ++i) {
-    result.sequences.push_back(
-        ResultOf(slot.sequences[i], slot.batch.logit_rows[i], staged.sampling, outputs));
+  result.sequences.reserve(slot.batch.logit_rows.size());
+  for (const LogitRows& rows : slot.batch.logit_rows) {
+    result.sequences.push_back(ResultOf(rows, staged.sampling, outputs));
   }
   return result;
 }

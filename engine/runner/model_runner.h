@@ -15,6 +15,7 @@
 #include "engine/runner/batch.h"
 #include "engine/runner/batch_builder.h"
 #include "engine/runner/decode_graphs.h"
+#include "engine/runner/staging_area.h"
 #include "engine/runner/step_trace.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"
@@ -26,8 +27,8 @@ struct ModelRunnerConfig {
   BatchLimits limits;
   int64_t max_model_len = 0;
   int64_t vocab_size = 0;
-  AttentionGeometry attention;   // without the window, which each layer group has its own of
-  StepTrace* trace = nullptr;    // outlives the runner
+  std::vector<AttentionGeometry> attention;  // of each layer group
+  StepTrace* trace = nullptr;                // outlives the runner
   bool use_graphs = false;       // decode steps are padded, captured in Create and replayed
   Progress* progress = nullptr;  // of the capture
 };
@@ -60,24 +61,16 @@ class ModelRunner {
   static int64_t PinnedBytesFor(const ModelRunnerConfig& config);
 
  private:
-  // Whom a result belongs to, and what it covers.
-  struct Submitted {
-    SequenceKey key;
-    uint64_t epoch;
-    int64_t start;
-    int64_t num_new;
-  };
-  // Pinned host memory of one step in flight, and its sequences. The sampling rows in `metadata`
-  // also say which logprobs the results owe.
+  // Pinned host memory of one step in flight. The sampling rows in `metadata` also say which
+  // logprobs the results owe.
   struct Slot {
-    DeviceBuffer metadata;      // BatchLayout, the largest shape
-    DeviceBuffer reset_tokens;  // int32 [max_model_len]
-    DeviceBuffer outputs;       // OutputArrays
+    DeviceBuffer metadata;  // BatchLayout, the largest shape
+    StagingArea staging;    // of what goes ahead of the metadata
+    DeviceBuffer outputs;   // OutputArrays
     std::unique_ptr<Event> done;
     std::unique_ptr<Event> begun;  // with a trace: before the step's first operation
     uint64_t step = 0;
     BatchMetadata batch;
-    std::vector<Submitted> sequences;  // [num_seqs]
   };
   // What sampling writes, in one buffer on each side.
   struct OutputArrays {
@@ -88,29 +81,28 @@ class ModelRunner {
     float* top_logprobs;  // [max_logit_rows, kMaxLogprobs]
   };
 
-  ModelRunner(Backend& backend, AttentionBackend& attention, Decoder& decoder, KvArena& kv_arena,
+  ModelRunner(Backend& backend, Decoder& decoder, KvArena& kv_arena,
               const ModelRunnerConfig& config);
   absl::Status AllocateDeviceMemory();
   absl::Status AllocateSlots();
-  absl::Status CreatePlans();
+  absl::Status CreatePlans(AttentionBackend& attention);
   absl::Status CaptureDecodeSteps();
   OutputArrays OutputsAt(void* base) const;
   static int64_t OutputBytes(const BatchLimits& limits);
+  static int64_t StagingBytes(const ModelRunnerConfig& config);
 
   void ResetNewRows(const SchedulerOutput& output, Slot& slot);
-  void FlushBlockUpdates(absl::Span<const BlockTableUpdate> updates);
   void UpdateBlockTables(const BlockTableUpdate* device_updates, int64_t num_updates);
   // The part that depends on shapes only and reads everything else from device memory.
   void EnqueueStep(const BatchMetadata& batch);
   void EnqueueSampling(const BatchMetadata& batch);
   void CopyOutputs(Slot& slot);
   void TraceDevice(const Slot& slot);
-  SequenceResult ResultOf(const Submitted& submitted, const LogitRows& rows,
-                          const SamplingRow* sampling, const OutputArrays& outputs) const;
+  SequenceResult ResultOf(const LogitRows& rows, const SamplingRow* sampling,
+                          const OutputArrays& outputs) const;
   TokenLogprobs LogprobsOfRow(const OutputArrays& outputs, int32_t row, int32_t num_top) const;
 
   Backend& backend_;
-  AttentionBackend& attention_;
   Decoder& decoder_;
   KvArena& kv_arena_;
   ModelRunnerConfig config_;
@@ -124,7 +116,7 @@ class ModelRunner {
   DeviceBuffer block_tables_;    // int32 [num_groups, max_num_seqs, max_blocks_per_seq]
   DeviceBuffer row_last_token_;  // int32 [max_num_seqs]
   DeviceBuffer token_counts_;    // int32 [max_num_seqs, vocab_size]
-  DeviceBuffer reset_tokens_;    // int32 [max_model_len]
+  DeviceBuffer staging_;         // StagingArea
   DeviceBuffer outputs_;         // OutputArrays
 
   std::vector<Slot> slots_;  // [kMaxInFlight]

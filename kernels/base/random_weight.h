@@ -1,6 +1,6 @@
-// The values of random weights (Ops::FillLinear): each from (seed, tensor_id, row, column) alone, a
-// 64-bit mix of the four whose 8 bytes are summed. Such a sum is approximately normal, with a range
-// of +-4.88 deviations. The same on every backend. Plain functions; any thread.
+// The values of random weights (WeightStore::Fill): each from (seed, tensor_id, row, column) alone,
+// a 64-bit mix of the four whose 8 bytes are summed. Such a sum is approximately normal, with a
+// range of +-4.88 deviations. The same on every backend. Plain functions; any thread.
 #pragma once
 
 #include <cmath>

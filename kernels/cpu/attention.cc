@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/attention_checks.h"
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/cpu_stream.h"
-#include "kernels/cpu/merge_states.h"
 
 namespace quire::cpu {
 
@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kMinCostToWakeThreads = 600'000;
 constexpr int64_t kChunksPerThread = 16;
 
-void RunPlan(const NativePlan& plan, const AttentionRunArgs& args, ThreadPool& pool) {
+void Compute(const WorkPlan& plan, const AttentionRunArgs& args, ThreadPool& pool) {
   const int64_t num_kv_heads = plan.geometry().num_kv_heads;
   const int64_t num_units = static_cast<int64_t>(plan.pieces().size()) * num_kv_heads;
   const bool wake_threads = plan.total_cost() >= kMinCostToWakeThreads;
@@ -46,6 +46,25 @@ void RunPlan(const NativePlan& plan, const AttentionRunArgs& args, ThreadPool& p
   });
 }
 
+class NativePlan : public AttentionPlan {
+ public:
+  NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits,
+             std::shared_ptr<PlanWorkspace> workspace, Isa isa, ThreadPool& pool)
+      : work_(geometry, limits, std::move(workspace), isa), pool_(pool) {}
+
+  void PlanStep(Stream& stream, const AttentionBatch& batch) override {
+    CpuStream::From(stream).Enqueue([this, batch] { work_.Build(batch); });
+  }
+  void Run(Stream& stream, const AttentionRunArgs& args) const override {
+    CheckArgs(work_.geometry(), args);
+    CpuStream::From(stream).Enqueue([this, args] { Compute(work_, args, pool_); });
+  }
+
+ private:
+  WorkPlan work_;  // built and read by the stream's tasks
+  ThreadPool& pool_;
+};
+
 }  // namespace
 
 NativeAttention::NativeAttention(ThreadPool& pool, Isa isa) : pool_(pool), isa_(isa) {
@@ -71,31 +90,9 @@ absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> NativeAttention::Cre
   const auto workspace = std::make_shared<PlanWorkspace>(pool_.num_threads(), max_head_dim);
   std::vector<std::unique_ptr<AttentionPlan>> plans;
   for (const AttentionGeometry& geometry : geometries) {
-    plans.push_back(std::make_unique<NativePlan>(geometry, limits, workspace, isa_));
+    plans.push_back(std::make_unique<NativePlan>(geometry, limits, workspace, isa_, pool_));
   }
   return plans;
-}
-
-void NativeAttention::Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) {
-  auto* native_plan = static_cast<NativePlan*>(&plan);
-  CpuStream::From(stream).Enqueue([native_plan, batch] { native_plan->Build(batch); });
-}
-
-void NativeAttention::Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) {
-  const auto* native_plan = static_cast<const NativePlan*>(&plan);
-  CheckArgs(native_plan->geometry(), args);
-  CpuStream::From(stream).Enqueue(
-      [native_plan, args, pool = &pool_] { RunPlan(*native_plan, args, *pool); });
-}
-
-void NativeAttention::MergeState(Stream& stream, const MergeStateArgs& args) {
-  CheckArgs(args);
-  CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::MergeState(args, *pool); });
-}
-
-void NativeAttention::MergeStates(Stream& stream, const MergeStatesArgs& args) {
-  CheckArgs(args);
-  CpuStream::From(stream).Enqueue([args, pool = &pool_] { cpu::MergeStates(args, *pool); });
 }
 
 }  // namespace quire::cpu

@@ -1,5 +1,5 @@
-// NativeAttention: the native attention path on the CPU. Plan lists (query tile, KV heads) work
-// balanced over the threads; Run computes it with paged K and V read once per tile and group.
+// NativeAttention: the native attention path on the CPU. Its plans list (query tile, KV heads) work
+// balanced over the threads, and compute it with paged K and V read once per tile and group.
 //
 // What makes a query's bits its own: keys are visited in one fixed order, in tiles of kKeyTile and
 // splits of kKeySplit keys at absolute positions, each with its own softmax state; a split's result
@@ -25,10 +25,6 @@ class NativeAttention : public AttentionBackend {
   const AttentionCapabilities& capabilities() const override { return capabilities_; }
   absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePlans(
       absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) override;
-  void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) override;
-  void Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) override;
-  void MergeState(Stream& stream, const MergeStateArgs& args) override;
-  void MergeStates(Stream& stream, const MergeStatesArgs& args) override;
 
  private:
   ThreadPool& pool_;

@@ -27,8 +27,8 @@ PlanWorkspace::PlanWorkspace(int num_threads, int64_t max_head_dim)
   }
 }
 
-NativePlan::NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits,
-                       std::shared_ptr<PlanWorkspace> workspace, Isa isa)
+WorkPlan::WorkPlan(const AttentionGeometry& geometry, const AttentionLimits& limits,
+                   std::shared_ptr<PlanWorkspace> workspace, Isa isa)
     : geometry_(geometry),
       group_size_(geometry.num_q_heads / geometry.num_kv_heads),
       tile_queries_(kMaxQueryRows / group_size_),
@@ -41,7 +41,7 @@ NativePlan::NativePlan(const AttentionGeometry& geometry, const AttentionLimits&
   pieces_.reserve(2 * max_tiles + kUnitsPerThread * num_threads());
 }
 
-void NativePlan::Build(const AttentionBatch& batch) {
+void WorkPlan::Build(const AttentionBatch& batch) {
   batch_ = batch;
   tiles_.clear();
   pieces_.clear();
@@ -60,7 +60,7 @@ void NativePlan::Build(const AttentionBatch& batch) {
   });
 }
 
-void NativePlan::AddTiles(int32_t seq) {
+void WorkPlan::AddTiles(int32_t seq) {
   const int32_t num_queries = batch_.cu_seqlens_q[seq + 1] - batch_.cu_seqlens_q[seq];
   for (int32_t query = 0; query < num_queries; query += tile_queries_) {
     TileWork tile{.seq = seq,
@@ -77,7 +77,7 @@ void NativePlan::AddTiles(int32_t seq) {
   }
 }
 
-void NativePlan::CutTile(const TileWork& tile, int64_t fair_cost) {
+void WorkPlan::CutTile(const TileWork& tile, int64_t fair_cost) {
   const int64_t num_splits = tile.end_split - tile.first_split;
   const int64_t num_pieces = std::min(num_splits, CeilDiv(Cost(tile), fair_cost));
   const int64_t num_rows = tile.num_queries * group_size_;
@@ -99,13 +99,13 @@ void NativePlan::CutTile(const TileWork& tile, int64_t fair_cost) {
   }
 }
 
-int64_t NativePlan::QueryPosition(const TileWork& work) const {
+int64_t WorkPlan::QueryPosition(const TileWork& work) const {
   const int32_t first_token = batch_.cu_seqlens_q[work.seq];
   const int32_t num_queries = batch_.cu_seqlens_q[work.seq + 1] - first_token;
   return int64_t{batch_.seq_lens[work.seq]} - num_queries + work.first_query;
 }
 
-int64_t NativePlan::Cost(const TileWork& work) const {
+int64_t WorkPlan::Cost(const TileWork& work) const {
   const int64_t position = QueryPosition(work);
   const int64_t begin = VisibleKeys(position, geometry_.sliding_window).begin;
   const int64_t end = VisibleKeys(position + work.num_queries - 1, geometry_.sliding_window).end;
@@ -114,8 +114,8 @@ int64_t NativePlan::Cost(const TileWork& work) const {
   return num_keys * (work.num_queries * group_size_ + kRowsPerKeyRead) * geometry_.head_dim;
 }
 
-AttentionTile NativePlan::TileOf(const TileWork& work, int64_t kv_head,
-                                 const AttentionRunArgs& args) const {
+AttentionTile WorkPlan::TileOf(const TileWork& work, int64_t kv_head,
+                               const AttentionRunArgs& args) const {
   AttentionTile tile{
       .geometry = &geometry_,
       .args = &args,

@@ -1,4 +1,4 @@
-// NativePlan: the work list of one step for the CPU's native attention, and the memory it computes
+// WorkPlan: the work list of one step for the CPU's native attention, and the memory it computes
 // in. Everything is allocated by the constructor; Build refills the list from the step's metadata.
 // Built and read on the stream's thread.
 //
@@ -36,11 +36,11 @@ struct PlanWorkspace {
   std::vector<std::unique_ptr<AttentionScratch>> scratch;  // [num_threads]
 };
 
-class NativePlan : public AttentionPlan {
+class WorkPlan {
  public:
   // `workspace` is for heads at least as large as this geometry's.
-  NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits,
-             std::shared_ptr<PlanWorkspace> workspace, Isa isa);
+  WorkPlan(const AttentionGeometry& geometry, const AttentionLimits& limits,
+           std::shared_ptr<PlanWorkspace> workspace, Isa isa);
 
   void Build(const AttentionBatch& batch);
 

@@ -199,6 +199,7 @@ void Compress(LinearWeight& weight, void* target, ThreadPool& pool) {
     });
   }
   weight.data = target;
+  weight.format = WeightFormat::kCompressed;
   weight.compressed_bytes = num_panels * panel_bytes;
 }
 

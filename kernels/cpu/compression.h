@@ -68,8 +68,8 @@ inline const CompressedPanel& CompressedPanelOf(const LinearWeight& weight, int6
 }
 
 // Compresses a packed weight, if it is bfloat16 and few of its weights would be exceptions: sets
-// its compressed_bytes and its data, which is then `target`. That is weight.data or before it, also
-// where the two overlap; both are aligned to 64 bytes.
+// its format, compressed_bytes and data, which is then `target`. That is weight.data or before it,
+// also where the two overlap; both are aligned to 64 bytes.
 void Compress(LinearWeight& weight, void* target, ThreadPool& pool);
 
 // UnpackRow of a compressed weight.

@@ -6,6 +6,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/cpu_weight_store.h"
 #include "kernels/cpu/isa.h"
 
 namespace quire::cpu {
@@ -14,13 +15,15 @@ class CpuBackend : public Backend {
  public:
   explicit CpuBackend(int num_threads, Isa isa = BestIsa(), bool compress_weights = true)
       : device_(num_threads, isa),
-        ops_(isa, compress_weights, device_),
+        ops_(isa, device_.pool()),
+        weight_store_(compress_weights && ops_.gemm().can_expand(), device_),
         attention_(device_.pool(), isa) {
     LimitHighwayTargets(isa);
   }
 
   CpuDevice& device() override { return device_; }
   Ops& ops() override { return ops_; }
+  WeightStore& weight_store() override { return weight_store_; }
   AttentionBackend* attention(AttentionPath path) override {
     return path == AttentionPath::kNative ? &attention_ : nullptr;
   }
@@ -28,6 +31,7 @@ class CpuBackend : public Backend {
  private:
   CpuDevice device_;
   CpuOps ops_;
+  CpuWeightStore weight_store_;
   NativeAttention attention_;
 };
 

@@ -1,8 +1,8 @@
 // Merging partial attentions on the CPU. Runs in a stream's task; rows share the pool.
 #pragma once
 
-#include "kernels/attention.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/op_args.h"
 
 namespace quire::cpu {
 

@@ -65,7 +65,7 @@ void PackRow(const LinearWeight& weight, int64_t row, DType dtype, const void* i
 }
 
 template <typename T>
-void FillRow(const LinearWeight& weight, const FillLinearArgs& args, int64_t row) {
+void FillRow(const LinearWeight& weight, const FillWeightArgs& args, int64_t row) {
   const uint64_t key = RandomRowKey(args.seed, args.tensor_id, row);
   const float scale = RandomWeightScale(args.stddev);
   WriteRow<T>(weight, row, [&](int64_t column) {
@@ -101,7 +101,7 @@ void PackRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows)
   }
 }
 
-void FillNormal(const LinearWeight& weight, const FillLinearArgs& args, ThreadPool& pool) {
+void FillNormal(const LinearWeight& weight, const FillWeightArgs& args, ThreadPool& pool) {
   pool.ParallelFor(weight.out_features, kPanelFeatures, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       if (weight.dtype == DType::kBF16) {
@@ -114,7 +114,7 @@ void FillNormal(const LinearWeight& weight, const FillLinearArgs& args, ThreadPo
 }
 
 void UnpackRow(const LinearWeight& weight, int64_t row, void* out) {
-  if (weight.compressed_bytes != 0) {
+  if (weight.format == WeightFormat::kCompressed) {
     UnpackCompressedRow(weight, row, static_cast<BFloat16*>(out));
   } else if (weight.dtype == DType::kBF16) {
     ReadRow(weight, row, static_cast<BFloat16*>(out));

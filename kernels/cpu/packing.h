@@ -10,7 +10,7 @@
 #include "kernels/base/tensor.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/op_args.h"
-#include "kernels/ops.h"
+#include "kernels/weight_store.h"
 
 namespace quire::cpu {
 
@@ -35,7 +35,7 @@ int64_t PackedBytes(int64_t out_features, int64_t in_features, DType dtype);
 void PackRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows);
 
 // The random weights of kernels/base/random_weight.h.
-void FillNormal(const LinearWeight& weight, const FillLinearArgs& args, ThreadPool& pool);
+void FillNormal(const LinearWeight& weight, const FillWeightArgs& args, ThreadPool& pool);
 
 // Copies feature `row` to out [in_features], in the weight's dtype; of a compressed weight too.
 void UnpackRow(const LinearWeight& weight, int64_t row, void* out);

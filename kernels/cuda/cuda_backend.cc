@@ -7,6 +7,7 @@
 #include "kernels/cuda/attention/native_attention.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/cuda_weight_store.h"
 
 namespace quire::cuda {
 
@@ -15,10 +16,14 @@ namespace {
 class CudaBackend : public Backend {
  public:
   CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<CudaOps> ops)
-      : device_(std::move(device)), ops_(std::move(ops)), attention_(*device_) {}
+      : device_(std::move(device)),
+        ops_(std::move(ops)),
+        weight_store_(*device_, ops_->matmul()),
+        attention_(*device_) {}
 
   Device& device() override { return *device_; }
   Ops& ops() override { return *ops_; }
+  WeightStore& weight_store() override { return weight_store_; }
   AttentionBackend* attention(AttentionPath path) override {
     return path == AttentionPath::kNative ? &attention_ : nullptr;
   }
@@ -26,6 +31,7 @@ class CudaBackend : public Backend {
  private:
   const std::unique_ptr<CudaDevice> device_;
   const std::unique_ptr<CudaOps> ops_;
+  CudaWeightStore weight_store_;
   NativeAttention attention_;
 };
 

@@ -1,4 +1,4 @@
-// GatedActivation, AddBias and FillLinear: each element of the output is made by one thread.
+// GatedActivation, AddBias and Fill: each element of the output is made by one thread.
 #include <algorithm>
 
 #include "kernels/base/random_weight.h"
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename T, int kWidth>
-void LaunchFill(const LinearWeight& weight, const FillLinearArgs& args, cudaStream_t stream) {
+void LaunchFillOf(const LinearWeight& weight, const FillWeightArgs& args, cudaStream_t stream) {
   FillKernel<T, kWidth>
       <<<RowGrid(weight.out_features, weight.in_features, kWidth), kThreads, 0, stream>>>(
           static_cast<T*>(weight.data), weight.out_features, weight.in_features, args.seed,
@@ -131,14 +131,14 @@ void LaunchAddBias(const Tensor& bias, const Tensor& out, cudaStream_t stream) {
   (out.dtype() == DType::kF32 ? LaunchAdd<float> : LaunchAdd<__nv_bfloat16>)(bias, out, stream);
 }
 
-void LaunchFillLinear(const LinearWeight& weight, const FillLinearArgs& args, cudaStream_t stream) {
+void LaunchFill(const LinearWeight& weight, const FillWeightArgs& args, cudaStream_t stream) {
   const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
   const bool vectors = FitsVectors(weight.in_features, {&rows});
   if (weight.dtype == DType::kF32) {
-    (vectors ? LaunchFill<float, kVector> : LaunchFill<float, 1>)(weight, args, stream);
+    (vectors ? LaunchFillOf<float, kVector> : LaunchFillOf<float, 1>)(weight, args, stream);
   } else {
-    (vectors ? LaunchFill<__nv_bfloat16, kVector> : LaunchFill<__nv_bfloat16, 1>)(weight, args,
-                                                                                  stream);
+    (vectors ? LaunchFillOf<__nv_bfloat16, kVector> : LaunchFillOf<__nv_bfloat16, 1>)(weight, args,
+                                                                                      stream);
   }
 }
 

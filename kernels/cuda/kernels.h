@@ -6,14 +6,14 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/op_args.h"
-#include "kernels/ops.h"
+#include "kernels/weight_store.h"
 
 namespace quire::cuda {
 
 // Whether this build holds machine code that the current device runs.
 bool HasKernelsForCurrentDevice();
 
-void LaunchFillLinear(const LinearWeight& weight, const FillLinearArgs& args, cudaStream_t stream);
+void LaunchFill(const LinearWeight& weight, const FillWeightArgs& args, cudaStream_t stream);
 void LaunchEmbedding(const EmbeddingArgs& args, cudaStream_t stream);
 void LaunchGatherRows(const GatherRowsArgs& args, cudaStream_t stream);
 void LaunchUpdateBlockTables(const UpdateBlockTablesArgs& args, cudaStream_t stream);

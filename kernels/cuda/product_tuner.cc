@@ -84,7 +84,7 @@ absl::Status Tuner::Prepare(const std::vector<LinearProduct>& products) {
                                .out_features = 2,
                                .in_features = x_bytes / DTypeBytes(dtype)};
   stream_.Run("filling x", [&](cudaStream_t s) {
-    LaunchFillLinear(random, {.seed = 0, .tensor_id = 0, .stddev = 1.0f}, s);
+    LaunchFill(random, {.seed = 0, .tensor_id = 0, .stddev = 1.0f}, s);
   });
   return stream_.Synchronize();
 }

@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/matmul.h"
-#include "kernels/ops.h"
+#include "kernels/weight_store.h"
 
 namespace quire::cuda {
 

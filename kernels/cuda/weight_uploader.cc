@@ -4,10 +4,10 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/arg_checks.h"
 #include "kernels/base/check.h"
 #include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/weight_checks.h"
 
 namespace quire::cuda {
 

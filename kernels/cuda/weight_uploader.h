@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/ops.h"
+#include "kernels/weight_store.h"
 
 namespace quire::cuda {
 

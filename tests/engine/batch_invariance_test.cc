@@ -57,9 +57,8 @@ class BatchInvarianceTest : public ::testing::TestWithParam<std::tuple<ModelCase
   int Uniform(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
 
   std::unique_ptr<Engine> Open(const EngineConfig& config, bool replayed) {
-    auto engine = replayed ? Engine::Open(config, std::make_unique<GraphBackend>(
-                                                      std::make_shared<std::atomic<int>>(0)))
-                           : Engine::Open(config);
+    auto engine =
+        replayed ? Engine::Open(config, std::make_unique<GraphBackend>()) : Engine::Open(config);
     EXPECT_TRUE(engine.ok()) << engine.status();
     return engine.ok() ? *std::move(engine) : nullptr;
   }

@@ -25,9 +25,8 @@ class EngineTest : public ::testing::TestWithParam<DecodeSteps> {
  protected:
   std::unique_ptr<Engine> Open(const EngineConfig& config) {
     const bool replayed = GetParam() == DecodeSteps::kReplayed;
-    auto engine = replayed
-                      ? Engine::Open(config, std::make_unique<testing::GraphBackend>(num_replays_))
-                      : Engine::Open(config);
+    auto engine = replayed ? Engine::Open(config, std::make_unique<testing::GraphBackend>(counts_))
+                           : Engine::Open(config);
     EXPECT_TRUE(engine.ok()) << engine.status();
     return engine.ok() ? *std::move(engine) : nullptr;
   }
@@ -39,7 +38,7 @@ class EngineTest : public ::testing::TestWithParam<DecodeSteps> {
   }
 
   const std::string folder_ = testing::MakeTinyModelFolder();
-  const std::shared_ptr<std::atomic<int>> num_replays_ = std::make_shared<std::atomic<int>>(0);
+  const std::shared_ptr<testing::StreamCounts> counts_ = std::make_shared<testing::StreamCounts>();
 };
 
 INSTANTIATE_TEST_SUITE_P(Steps, EngineTest,
@@ -50,13 +49,13 @@ INSTANTIATE_TEST_SUITE_P(Steps, EngineTest,
 
 TEST_P(EngineTest, GreedyAnswersHaveTheAskedLengthAndRepeat) {
   auto engine = Open(testing::TinyConfig(folder_));
-  const int num_replays_of_start = *num_replays_;
+  const int num_replays_of_start = counts_->num_replays;
   const Request request = GreedyRequest(RandomPrompt(20, 1), 24);
   const Answer first = Generate(*engine, request);
   EXPECT_EQ(first.tokens.size(), 24u);
   EXPECT_EQ(first.reason, FinishReason::kLength);
   EXPECT_EQ(Generate(*engine, request).tokens, first.tokens);
-  EXPECT_EQ(*num_replays_ - num_replays_of_start,
+  EXPECT_EQ(counts_->num_replays - num_replays_of_start,
             GetParam() == DecodeSteps::kReplayed ? 2 * 23 : 0);
   // Not a constant function: another prompt gives another answer.
   EXPECT_NE(Generate(*engine, GreedyRequest(RandomPrompt(20, 2), 24)).tokens, first.tokens);
@@ -308,7 +307,7 @@ TEST_P(EngineTest, ATraceHasEveryStagesTimeInOrder) {
 // The first step of a process is slow; it belongs to the start, and leaves no trace in the books.
 TEST_P(EngineTest, AWarmUpRunsBeforeServingAndLeavesNothingBehind) {
   auto engine = Open(testing::TinyConfig(folder_));
-  EXPECT_EQ(*num_replays_ > 0, GetParam() == DecodeSteps::kReplayed);
+  EXPECT_EQ(counts_->num_replays > 0, GetParam() == DecodeSteps::kReplayed);
   const EngineStatus status = engine->status();
   EXPECT_EQ(status.num_steps, 0u);
   EXPECT_EQ(status.scheduler.blocks.num_held, 0);
@@ -357,6 +356,45 @@ TEST_P(EngineTest, OpenNamesWhatIsWrong) {
   config = testing::TinyConfig(folder_);
   config.max_model_len = 100000;
   EXPECT_EQ(Engine::Open(config).status().code(), absl::StatusCode::kOutOfRange);
+}
+
+// One computes the prompt; then 63 rows with penalties are new in one step.
+TEST(EngineSubmitTest, ManyNewRowsWithPenaltiesAreNoReasonToWait) {
+  EngineConfig config = testing::TinyConfig(testing::MakeTinyModelFolder());
+  config.max_num_seqs = 64;
+  config.max_num_batched_tokens = 2048;
+  const auto counts = std::make_shared<testing::StreamCounts>();
+  auto engine = Engine::Open(config, std::make_unique<testing::GraphBackend>(counts));
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  Request request = GreedyRequest(RandomPrompt(30, 5), 12);
+  request.sampling.repetition_penalty = 1.7f;
+  request.sampling.frequency_penalty = 0.5f;
+  const Answer alone = Generate(**engine, request);
+  const int num_waits_before = counts->num_waits;
+  request.sampling.n = 64;
+  Waiter waiter;
+  const auto stream = (*engine)->Submit(request, &waiter);
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  const std::vector<Answer> answers = ReadAll(**stream, waiter);
+  EXPECT_EQ(counts->num_waits, num_waits_before);
+  ASSERT_EQ(answers.size(), 64u);
+  for (const Answer& answer : answers) EXPECT_EQ(answer.tokens, alone.tokens);
+}
+
+TEST(EngineGraphTest, APathThatCannotBeCapturedRunsEagerly) {
+  const EngineConfig config = testing::TinyConfig(testing::MakeTinyModelFolder());
+  std::vector<TokenId> tokens[2];
+  for (const bool can_be_captured : {false, true}) {
+    const auto counts = std::make_shared<testing::StreamCounts>();
+    auto engine = Engine::Open(
+        config,
+        std::make_unique<testing::GraphBackend>(
+            counts, can_be_captured ? GraphSupport::kSingleTokenDecode : GraphSupport::kNever));
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    tokens[can_be_captured] = Generate(**engine, GreedyRequest(RandomPrompt(20, 1), 24)).tokens;
+    EXPECT_EQ(counts->num_replays > 0, can_be_captured);
+  }
+  EXPECT_EQ(tokens[0], tokens[1]);
 }
 
 }  // namespace

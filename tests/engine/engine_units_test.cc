@@ -34,17 +34,28 @@ AttentionCapabilities Capabilities(AttentionPath path) {
 TEST(AttentionSelectorTest, TakesTheFirstPathThatCan) {
   const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
   const AttentionCapabilities trtllm = Capabilities(AttentionPath::kTrtllm);
-  EXPECT_EQ(*SelectAttentionPath({}, kGeometry, 0, {&native, &trtllm}), AttentionPath::kNative);
-  EXPECT_EQ(*SelectAttentionPath(AttentionPath::kTrtllm, kGeometry, 0, {&native, &trtllm}),
+  EXPECT_EQ(*SelectAttentionPath({}, {kGeometry}, 0, {&native, &trtllm}), AttentionPath::kNative);
+  EXPECT_EQ(*SelectAttentionPath(AttentionPath::kTrtllm, {kGeometry}, 0, {&native, &trtllm}),
             AttentionPath::kTrtllm);
   AttentionCapabilities narrow = native;
   narrow.block_sizes = {64};
-  EXPECT_EQ(*SelectAttentionPath({}, kGeometry, 0, {&narrow, &trtllm}), AttentionPath::kTrtllm);
+  EXPECT_EQ(*SelectAttentionPath({}, {kGeometry}, 0, {&narrow, &trtllm}), AttentionPath::kTrtllm);
+}
+
+TEST(AttentionSelectorTest, APathServesAllLayerGroupsOrNone) {
+  AttentionCapabilities native = Capabilities(AttentionPath::kNative);
+  const AttentionCapabilities trtllm = Capabilities(AttentionPath::kTrtllm);
+  native.sliding_window = false;
+  AttentionGeometry windowed = kGeometry;
+  windowed.sliding_window = 64;
+  EXPECT_EQ(*SelectAttentionPath({}, {kGeometry, windowed}, 0, {&native, &trtllm}),
+            AttentionPath::kTrtllm);
+  EXPECT_FALSE(SelectAttentionPath({}, {windowed, kGeometry}, 0, {&native}).ok());
 }
 
 TEST(AttentionSelectorTest, ForcedPathThatCannotIsAnErrorWithTheReason) {
   const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
-  EXPECT_EQ(SelectAttentionPath(AttentionPath::kTrtllm, kGeometry, 0, {&native}).status().code(),
+  EXPECT_EQ(SelectAttentionPath(AttentionPath::kTrtllm, {kGeometry}, 0, {&native}).status().code(),
             absl::StatusCode::kOutOfRange);
   const auto reason = [&](auto change_geometry, auto change_path) {
     AttentionGeometry geometry = kGeometry;

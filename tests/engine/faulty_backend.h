@@ -32,6 +32,7 @@ class FaultyBackend : public Backend {
 
   Device& device() override { return device_; }
   Ops& ops() override { return cpu_.ops(); }
+  WeightStore& weight_store() override { return cpu_.weight_store(); }
   AttentionBackend* attention(AttentionPath path) override { return cpu_.attention(path); }
 
  private:

@@ -1,10 +1,11 @@
-// A CPU backend that says captured steps pay, and counts how often one is replayed: the engine's
-// graph path, bit for bit comparable with the eager one.
+// A CPU backend that says captured steps pay, and counts what its streams are asked for: the
+// engine's graph path, bit for bit comparable with the eager one.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_stream.h"
@@ -12,47 +13,79 @@
 
 namespace quire::testing {
 
+struct StreamCounts {
+  std::atomic<int> num_replays = 0;
+  std::atomic<int> num_waits = 0;  // of the host for a stream
+};
+
 class GraphBackend : public Backend {
  public:
-  explicit GraphBackend(std::shared_ptr<std::atomic<int>> num_launches)
-      : cpu_(/*num_threads=*/2), device_(cpu_.device(), std::move(num_launches)) {}
+  explicit GraphBackend(std::shared_ptr<StreamCounts> counts = std::make_shared<StreamCounts>(),
+                        GraphSupport graph_support = GraphSupport::kAlways)
+      : cpu_(/*num_threads=*/2),
+        device_(cpu_.device(), std::move(counts)),
+        attention_(*cpu_.attention(AttentionPath::kNative), graph_support) {}
 
   Device& device() override { return device_; }
   Ops& ops() override { return cpu_.ops(); }
-  AttentionBackend* attention(AttentionPath path) override { return cpu_.attention(path); }
+  WeightStore& weight_store() override { return cpu_.weight_store(); }
+  AttentionBackend* attention(AttentionPath path) override {
+    return path == AttentionPath::kNative ? &attention_ : nullptr;
+  }
 
  private:
-  class CountingStream : public cpu::CpuStream {
+  class Attention : public AttentionBackend {
    public:
-    explicit CountingStream(std::shared_ptr<std::atomic<int>> num_launches)
-        : num_launches_(std::move(num_launches)) {}
-    void Launch(const ExecGraph& graph) override {
-      ++*num_launches_;
-      CpuStream::Launch(graph);
+    Attention(AttentionBackend& attention, GraphSupport graph_support)
+        : attention_(attention), capabilities_(attention.capabilities()) {
+      capabilities_.graph_support = graph_support;
+    }
+    const AttentionCapabilities& capabilities() const override { return capabilities_; }
+    absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePlans(
+        absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) override {
+      return attention_.CreatePlans(geometries, limits);
     }
 
    private:
-    std::shared_ptr<std::atomic<int>> num_launches_;
+    AttentionBackend& attention_;
+    AttentionCapabilities capabilities_;
+  };
+
+  class CountingStream : public cpu::CpuStream {
+   public:
+    explicit CountingStream(std::shared_ptr<StreamCounts> counts) : counts_(std::move(counts)) {}
+    void Launch(const ExecGraph& graph) override {
+      ++counts_->num_replays;
+      CpuStream::Launch(graph);
+    }
+    absl::Status Synchronize() override {
+      ++counts_->num_waits;
+      return CpuStream::Synchronize();
+    }
+
+   private:
+    std::shared_ptr<StreamCounts> counts_;
   };
 
   class GraphDevice : public DeviceWrapper {
    public:
-    GraphDevice(Device& device, std::shared_ptr<std::atomic<int>> num_launches)
-        : DeviceWrapper(device), info_(device.info()), num_launches_(std::move(num_launches)) {
+    GraphDevice(Device& device, std::shared_ptr<StreamCounts> counts)
+        : DeviceWrapper(device), info_(device.info()), counts_(std::move(counts)) {
       info_.use_graphs = true;
     }
     const DeviceInfo& info() const override { return info_; }
     absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override {
-      return std::make_unique<CountingStream>(num_launches_);
+      return std::make_unique<CountingStream>(counts_);
     }
 
    private:
     DeviceInfo info_;
-    std::shared_ptr<std::atomic<int>> num_launches_;
+    std::shared_ptr<StreamCounts> counts_;
   };
 
   cpu::CpuBackend cpu_;
   GraphDevice device_;
+  Attention attention_;
 };
 
 }  // namespace quire::testing

@@ -20,14 +20,14 @@ constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr int64_t kBlockBytes = 64 * 1024;
 
 // One layer whose blocks of 16 tokens take 64 KiB.
-KvDemand Demand(int64_t max_model_len, bool may_be_lowered,
-                std::vector<KvLayerGroup> groups = {{.sliding_window = 0, .layers = {0}}}) {
+KvDemand Demand(int64_t max_model_len, bool may_be_lowered, int64_t sliding_window = 0) {
   KvDemand demand;
-  demand.layout.groups = std::move(groups);
-  demand.layout.num_kv_heads = 8;
-  demand.layout.head_dim = 128;
-  demand.layout.block_size = 16;
-  demand.layout.dtype = DType::kBF16;
+  const KvSpec spec = {.sliding_window = sliding_window,
+                       .num_kv_heads = 8,
+                       .k_head_dim = 128,
+                       .v_head_dim = 128,
+                       .dtype = DType::kBF16};
+  demand.layout = {.groups = {{spec, {0}}}, .block_size = 16};
   EXPECT_EQ(demand.layout.BlockBytes(), kBlockBytes);
   demand.step = {.max_num_seqs = 64, .max_num_batched_tokens = 2048};
   demand.max_model_len = max_model_len;
@@ -146,7 +146,7 @@ TEST(PlanKvCacheTest, WhereNotEvenAShortContextFitsItEnds) {
 }
 
 TEST(PlanKvCacheTest, ASlidingWindowNeedsItsWindowOnly) {
-  const KvDemand demand = Demand(1 << 20, false, {{.sliding_window = 512, .layers = {0}}});
+  const KvDemand demand = Demand(1 << 20, false, /*sliding_window=*/512);
   // The window, two steps of 2,048 tokens, and an end that is not aligned.
   const int64_t held = (512 - 1 + 2 * 2048 + 15) / 16 + 1;
   EngineConfig config = Config(DeviceKind::kCuda);

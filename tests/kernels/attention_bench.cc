@@ -148,14 +148,12 @@ class AttentionLoad {
     batch.num_seqs = num_seqs;
     batch.num_tokens = num_seqs * query_len;
     batch.num_decodes = query_len == 1 ? num_seqs : 0;
-    batch.max_seqlen_q = query_len;
-    batch.max_seqlen_k = kv_len;
     batch.cu_seqlens_q = cu_seqlens_q_.data();
     batch.seq_lens = seq_lens_.data();
     batch.seq_rows = seq_rows_.data();
     batch.block_tables = block_tables_.data();
     batch.block_table_stride = blocks_per_seq;
-    attention().Plan(*stream_, *plan_, batch);
+    plan_->PlanStep(*stream_, batch);
   }
 
   void Run() {
@@ -163,7 +161,7 @@ class AttentionLoad {
     KvCacheView view = view_;
     view.k = caches_[next_].data();
     view.v = caches_[next_].as<BFloat16>() + kTokenElements * kGeometry.block_size;
-    attention().Run(*stream_, *plan_, {.q = q_, .kv_cache = view, .out = out_});
+    plan_->Run(*stream_, {.q = q_, .kv_cache = view, .out = out_});
     if (!stream_->Synchronize().ok()) std::abort();
   }
 

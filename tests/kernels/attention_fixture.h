@@ -54,6 +54,7 @@ class EmulatedAmxBackend : public Backend {
       : cpu_(num_threads), attention_(cpu_.device().pool(), cpu::Isa::kAmxBf16) {}
   Device& device() override { return cpu_.device(); }
   Ops& ops() override { return cpu_.ops(); }
+  WeightStore& weight_store() override { return cpu_.weight_store(); }
   AttentionBackend* attention(AttentionPath path) override {
     return path == AttentionPath::kNative ? &attention_ : nullptr;
   }
@@ -115,9 +116,9 @@ class AttentionTest : public KernelTest {
     view.k = k.buffer.data();
     view.v = v.buffer.data();
 
-    attention().Plan(stream(), plan, device);
-    attention().Run(stream(), plan,
-                    {.q = q.tensor, .kv_cache = view, .out = out.tensor, .lse = lse.as<float>()});
+    plan.PlanStep(stream(), device);
+    plan.Run(stream(),
+             {.q = q.tensor, .kv_cache = view, .out = out.tensor, .lse = lse.as<float>()});
     return {DownloadTensor(out.tensor),
             Download<float>(lse.data(), num_tokens * geometry.num_q_heads)};
   }

@@ -43,9 +43,9 @@ TEST_P(AttentionGraphTest, ReplaysWithNewLengths) {
   ASSERT_TRUE(plan.ok()) << plan.status();
 
   stream().BeginCapture();
-  attention().Plan(stream(), **plan, step.Batch(longest));
-  attention().Run(stream(), **plan, {.q = q.tensor, .kv_cache = view, .out = out.tensor});
-  attention().Run(stream(), **plan, {.q = q.tensor, .kv_cache = view, .out = out.tensor});
+  (*plan)->PlanStep(stream(), step.Batch(longest));
+  (*plan)->Run(stream(), {.q = q.tensor, .kv_cache = view, .out = out.tensor});
+  (*plan)->Run(stream(), {.q = q.tensor, .kv_cache = view, .out = out.tensor});
   const auto graph = stream().EndCapture();
   ASSERT_TRUE(graph.ok()) << graph.status();
 

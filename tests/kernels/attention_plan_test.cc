@@ -41,12 +41,12 @@ struct Metadata {
   }
 };
 
-NativePlan BuildPlan(const AttentionGeometry& geometry, const Metadata& metadata, int num_threads) {
-  NativePlan plan(geometry,
-                  {.max_num_seqs = metadata.batch.num_seqs,
-                   .max_num_tokens = metadata.batch.num_tokens,
-                   .max_blocks_per_seq = 1},
-                  std::make_shared<PlanWorkspace>(num_threads, geometry.head_dim), Isa::kGeneric);
+WorkPlan BuildPlan(const AttentionGeometry& geometry, const Metadata& metadata, int num_threads) {
+  WorkPlan plan(geometry,
+                {.max_num_seqs = metadata.batch.num_seqs,
+                 .max_num_tokens = metadata.batch.num_tokens,
+                 .max_blocks_per_seq = 1},
+                std::make_shared<PlanWorkspace>(num_threads, geometry.head_dim), Isa::kGeneric);
   plan.Build(metadata.batch);
   return plan;
 }
@@ -55,7 +55,7 @@ TEST(AttentionPlanTest, PiecesCoverEveryTokenAndSplitOnce) {
   const Metadata metadata({{1, 100'000}, {1, 1}, {1, 0}, {100, 100}, {30, 5000}});
   for (int num_threads : {1, 2, 16}) {
     SCOPED_TRACE(num_threads);
-    const NativePlan plan = BuildPlan(kGeometry, metadata, num_threads);
+    const WorkPlan plan = BuildPlan(kGeometry, metadata, num_threads);
     std::map<int32_t, std::vector<int64_t>> splits_of_token;
     for (const TileWork& piece : plan.pieces()) {
       EXPECT_LE(piece.num_queries * 4, kMaxQueryRows);
@@ -80,7 +80,7 @@ TEST(AttentionPlanTest, PiecesCoverEveryTokenAndSplitOnce) {
 TEST(AttentionPlanTest, OneLongDecodeIsSharedByAllThreads) {
   const Metadata metadata({{1, 32'768}});
   EXPECT_EQ(BuildPlan(kGeometry, metadata, 1).pieces().size(), 4u);
-  const NativePlan plan = BuildPlan(kGeometry, metadata, 8);
+  const WorkPlan plan = BuildPlan(kGeometry, metadata, 8);
   EXPECT_EQ(plan.pieces().size(), 32u);
   ASSERT_EQ(plan.cut_tiles().size(), 1u);
   // Each piece has its own rows of partial state, in order of splits.
@@ -89,13 +89,13 @@ TEST(AttentionPlanTest, OneLongDecodeIsSharedByAllThreads) {
 
 TEST(AttentionPlanTest, EvenWorkIsNotCut) {
   const Metadata metadata(std::vector<std::pair<int32_t, int32_t>>(16, {1, 2048}));
-  const NativePlan plan = BuildPlan(kGeometry, metadata, 2);
+  const WorkPlan plan = BuildPlan(kGeometry, metadata, 2);
   EXPECT_EQ(plan.pieces().size(), 16u);
   EXPECT_TRUE(plan.cut_tiles().empty());
 }
 
 TEST(AttentionPlanTest, MostExpensiveFirst) {
-  const NativePlan plan = BuildPlan(kGeometry, Metadata({{1, 10}, {1, 900}, {16, 800}}), 1);
+  const WorkPlan plan = BuildPlan(kGeometry, Metadata({{1, 10}, {1, 900}, {16, 800}}), 1);
   ASSERT_EQ(plan.pieces().size(), 3u);
   EXPECT_EQ(plan.pieces()[0].seq, 2);
   EXPECT_EQ(plan.pieces()[1].seq, 1);
@@ -105,7 +105,7 @@ TEST(AttentionPlanTest, MostExpensiveFirst) {
 TEST(AttentionPlanTest, WindowLeavesOutSplits) {
   AttentionGeometry geometry = kGeometry;
   geometry.sliding_window = 1500;
-  const NativePlan plan = BuildPlan(geometry, Metadata({{1, 10'000}}), 8);
+  const WorkPlan plan = BuildPlan(geometry, Metadata({{1, 10'000}}), 8);
   int64_t num_splits = 0;
   for (const TileWork& piece : plan.pieces()) {
     EXPECT_GE(piece.first_split, 8);
@@ -120,7 +120,7 @@ TEST(AttentionPlanTest, CutsNoMoreThanThereIsRoomFor) {
   geometry.num_q_heads = 64;
   geometry.num_kv_heads = 4;
   const Metadata metadata({{1, 1'000'000}, {1, 1'000'000}});
-  const NativePlan plan = BuildPlan(geometry, metadata, 24);
+  const WorkPlan plan = BuildPlan(geometry, metadata, 24);
   ASSERT_EQ(plan.cut_tiles().size(), 1u);
   EXPECT_GT(plan.pieces().size(), 2u);
   int64_t num_whole = 0;

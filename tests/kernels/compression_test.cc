@@ -39,7 +39,7 @@ struct Pair {
   }
   Pair(const Pair&) = delete;
 
-  bool is_compressed() const { return compressed.compressed_bytes != 0; }
+  bool is_compressed() const { return compressed.format == WeightFormat::kCompressed; }
 
   std::vector<CacheLine> plain_data;
   std::vector<CacheLine> compressed_data;
@@ -144,7 +144,7 @@ TEST(CompressionTest, Float32StaysAsItIs) {
       .data = data.data(), .dtype = DType::kF32, .out_features = 64, .in_features = 8};
   ThreadPool pool(1);
   Compress(weight, weight.data, pool);
-  EXPECT_EQ(weight.compressed_bytes, 0);
+  EXPECT_EQ(weight.format, WeightFormat::kPlain);
 }
 
 // By less than a panel, by some, and to where nothing overlaps.
@@ -230,7 +230,7 @@ class SealedWeights {
     int64_t bytes = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
       weights[i] = {.dtype = DType::kBF16, .out_features = rows[i], .in_features = 1024};
-      bytes += backend.ops().LinearBytes(rows[i], 1024, DType::kBF16);
+      bytes += backend.weight_store().PlainBytes(rows[i], 1024, DType::kBF16);
     }
     memory = *backend.device().Allocate(bytes);
     auto stream = *backend.device().CreateStream();
@@ -238,14 +238,14 @@ class SealedWeights {
     char* data = memory.as<char>();
     for (LinearWeight& weight : weights) {
       weight.data = std::exchange(
-          data, data + backend.ops().LinearBytes(weight.out_features, 1024, DType::kBF16));
-      backend.ops().FillLinear(*stream, weight,
-                               {.seed = 1, .tensor_id = pointers.size(), .stddev = 0.03f});
+          data, data + backend.weight_store().PlainBytes(weight.out_features, 1024, DType::kBF16));
+      backend.weight_store().Fill(*stream, weight,
+                                  {.seed = 1, .tensor_id = pointers.size(), .stddev = 0.03f});
       pointers.push_back(&weight);
     }
     EXPECT_TRUE(stream->Synchronize().ok());
     const std::vector<BFloat16> expected = Values();
-    backend.ops().SealLinears(*stream, pointers, &memory, nullptr);
+    backend.weight_store().Seal(*stream, pointers, &memory, nullptr);
     EXPECT_TRUE(stream->Synchronize().ok());
     const std::vector<BFloat16> values = Values();
     EXPECT_EQ(std::memcmp(values.data(), expected.data(), values.size() * 2), 0);
@@ -273,9 +273,9 @@ TEST(SealLinearsTest, CompressesWhatMemoryMustBeReadFor) {
   const bool can_expand = Gemm(BestIsa()).can_expand();
   CpuBackend backend(2);
   const SealedWeights sealed(backend, {1100, 900, 2000});  // the second is under 2 MiB
-  EXPECT_EQ(sealed.weights[0].compressed_bytes != 0, can_expand);
-  EXPECT_EQ(sealed.weights[1].compressed_bytes, 0);
-  EXPECT_EQ(sealed.weights[2].compressed_bytes != 0, can_expand);
+  EXPECT_EQ(sealed.weights[0].format == WeightFormat::kCompressed, can_expand);
+  EXPECT_EQ(sealed.weights[1].format, WeightFormat::kPlain);
+  EXPECT_EQ(sealed.weights[2].format == WeightFormat::kCompressed, can_expand);
 }
 
 TEST(SealLinearsTest, GivesBackTheMemoryThatIsLeft) {
@@ -286,8 +286,9 @@ TEST(SealLinearsTest, GivesBackTheMemoryThatIsLeft) {
   const char* end = sealed.memory.as<char>();
   for (const LinearWeight& weight : sealed.weights) {
     EXPECT_EQ(weight.data, end);
-    const int64_t packed = backend.ops().LinearBytes(weight.out_features, 1024, DType::kBF16);
-    end += weight.compressed_bytes != 0 ? weight.compressed_bytes : packed;
+    const int64_t packed =
+        backend.weight_store().PlainBytes(weight.out_features, 1024, DType::kBF16);
+    end += weight.format == WeightFormat::kCompressed ? weight.compressed_bytes : packed;
     packed_bytes += packed;
   }
   EXPECT_EQ(sealed.memory.as<char>() + sealed.memory.size_bytes(), end);
@@ -304,7 +305,7 @@ TEST(SealLinearsTest, LeavesWeightsAloneIfToldTo) {
   CpuBackend generic(1, Isa::kGeneric);
   for (CpuBackend* each : {&backend, &generic}) {
     const SealedWeights sealed(*each, {1100});
-    EXPECT_EQ(sealed.weights[0].compressed_bytes, 0);
+    EXPECT_EQ(sealed.weights[0].format, WeightFormat::kPlain);
     EXPECT_EQ(sealed.weights[0].data, sealed.memory.data());
   }
 }

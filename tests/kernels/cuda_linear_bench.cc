@@ -51,7 +51,7 @@ class Bench {
                                  .dtype = DType::kBF16,
                                  .out_features = out_features,
                                  .in_features = in_features};
-    ops_->FillLinear(*stream_, weight, {.seed = 1, .tensor_id = buffers_.size(), .stddev = 0.5f});
+    store_->Fill(*stream_, weight, {.seed = 1, .tensor_id = buffers_.size(), .stddev = 0.5f});
     return weight;
   }
   // [rows, size] of random values.

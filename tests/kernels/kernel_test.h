@@ -94,6 +94,7 @@ class KernelTest : public testing::TestWithParam<KernelTarget> {
 
   Backend& backend() { return *backend_; }
   Ops& ops() { return backend_->ops(); }
+  WeightStore& weight_store() { return backend_->weight_store(); }
   Stream& stream() { return *stream_; }
   AttentionBackend& attention() { return *backend_->attention(AttentionPath::kNative); }
 

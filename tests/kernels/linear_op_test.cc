@@ -40,7 +40,7 @@ class LinearOpTest : public KernelTest {
  protected:
   // Memory that is all NaN first: padding must be harmless.
   DeviceWeight MakeWeight(DType dtype, int64_t out_features, int64_t in_features) {
-    const int64_t bytes = ops().LinearBytes(out_features, in_features, dtype);
+    const int64_t bytes = weight_store().PlainBytes(out_features, in_features, dtype);
     DeviceWeight result{.buffer = Upload(std::vector<char>(bytes, '\xff')), .weight = {}};
     result.weight = {.data = result.buffer.data(),
                      .dtype = dtype,
@@ -53,7 +53,7 @@ class LinearOpTest : public KernelTest {
                           int64_t in_features) {
     DeviceWeight result = MakeWeight(dtype, out_features, in_features);
     const HostRows rows(values, DType::kF32, out_features, in_features);
-    EXPECT_TRUE(LoadRows(ops(), result.weight, 0, rows.tensor).ok());
+    EXPECT_TRUE(LoadRows(weight_store(), result.weight, 0, rows.tensor).ok());
     return result;
   }
 
@@ -231,7 +231,7 @@ TEST_P(LinearOpTest, LoadsAndConvertsRows) {
         const Tensor part(
             static_cast<char*>(host.tensor.data()) + begin * cols * DTypeBytes(source), source,
             {end - begin, cols});
-        ASSERT_TRUE(LoadRows(ops(), weight.weight, begin, part).ok());
+        ASSERT_TRUE(LoadRows(weight_store(), weight.weight, begin, part).ok());
       }
       EXPECT_EQ(ReadBack(weight.weight), RoundTo(dtype, RoundTo(source, values)));
     }
@@ -243,7 +243,8 @@ TEST_P(LinearOpTest, LoadsFloat16) {
   for (DType dtype : kActivations) {
     DeviceWeight weight = MakeWeight(dtype, 1, 8);
     std::vector<uint16_t> host = halves;
-    ASSERT_TRUE(LoadRows(ops(), weight.weight, 0, Tensor(host.data(), DType::kF16, {1, 8})).ok());
+    ASSERT_TRUE(
+        LoadRows(weight_store(), weight.weight, 0, Tensor(host.data(), DType::kF16, {1, 8})).ok());
     EXPECT_EQ(ReadBack(weight.weight),
               RoundTo(dtype, {1.0f, -2.0f, 0x1.554p-2f, 0x1p-24f, 65504.0f, -0.0f, 0.0f, 0.5f}));
   }
@@ -260,7 +261,7 @@ TEST_P(LinearOpTest, LoadsLargeWeightsFromSeveralThreads) {
       threads.emplace_back([&, t] {
         const int64_t first = t * rows / num_threads;
         const Tensor part(values.data() + first * cols, DType::kF32, {rows / num_threads, cols});
-        EXPECT_TRUE(LoadRows(ops(), weight.weight, first, part, max_rows).ok());
+        EXPECT_TRUE(LoadRows(weight_store(), weight.weight, first, part, max_rows).ok());
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -273,7 +274,7 @@ TEST_P(LinearOpTest, RandomWeightsAreTheSameOnEveryBackend) {
     for (int64_t cols : {40, 37}) {
       const int64_t rows = 70;
       const DeviceWeight weight = MakeWeight(dtype, rows, cols);
-      ops().FillLinear(stream(), weight.weight, {.seed = 5, .tensor_id = 7, .stddev = 0.25f});
+      weight_store().Fill(stream(), weight.weight, {.seed = 5, .tensor_id = 7, .stddev = 0.25f});
       const float scale = RandomWeightScale(0.25f);
       std::vector<float> expected;
       for (int64_t row = 0; row < rows; ++row) {
@@ -365,7 +366,7 @@ TEST_P(LinearOpTest, ATunedProductIsCapturedAndReplayed) {
   }
   for (const DeviceWeight& weight : weights) product.weights.push_back(&weight.weight);
   const std::vector<LinearProduct> products = {product};
-  ASSERT_TRUE(ops().TuneLinear(stream(), products, nullptr).ok());
+  ASSERT_TRUE(weight_store().Tune(stream(), products, nullptr).ok());
   for (int64_t m : {1, 7, 16, 33}) {
     const DeviceTensor x = UploadTensor(std::vector<float>(m * k), DType::kBF16, {m, k});
     const DeviceTensor out = UploadTensor(std::vector<float>(m * n), DType::kBF16, {m, n});

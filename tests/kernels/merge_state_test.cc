@@ -73,12 +73,12 @@ TEST_P(MergeStateTest, TwoStatesInPlace) {
     const DeviceTensor out_b = UploadTensor(states.out[1], dtype, {kTokens, kHeads, kDim});
     const DeviceBuffer lse_a = Upload(states.lse[0]);
     const DeviceBuffer lse_b = Upload(states.lse[1]);
-    attention().MergeState(stream(), {.out_a = out_a.tensor,
-                                      .lse_a = lse_a.as<float>(),
-                                      .out_b = out_b.tensor,
-                                      .lse_b = lse_b.as<float>(),
-                                      .out = out_a.tensor,
-                                      .lse = lse_a.as<float>()});
+    ops().MergeState(stream(), {.out_a = out_a.tensor,
+                                .lse_a = lse_a.as<float>(),
+                                .out_b = out_b.tensor,
+                                .lse_b = lse_b.as<float>(),
+                                .out = out_a.tensor,
+                                .lse = lse_a.as<float>()});
     ExpectMerged(states, DownloadTensor(out_a.tensor), Download<float>(lse_a.data(), kRows), dtype);
   }
 }
@@ -102,11 +102,11 @@ TEST_P(MergeStateTest, AnyNumberOfStates) {
       const DeviceTensor out =
           UploadTensor(std::vector<float>(kRows * kDim), dtype, {kTokens, kHeads, kDim});
       const DeviceBuffer lse = Upload(std::vector<float>(kRows));
-      attention().MergeStates(stream(), {.num_states = num_states,
-                                         .states = in.tensor,
-                                         .states_lse = in_lse.as<float>(),
-                                         .out = out.tensor,
-                                         .lse = lse.as<float>()});
+      ops().MergeStates(stream(), {.num_states = num_states,
+                                   .states = in.tensor,
+                                   .states_lse = in_lse.as<float>(),
+                                   .out = out.tensor,
+                                   .lse = lse.as<float>()});
       ExpectMerged(states, DownloadTensor(out.tensor), Download<float>(lse.data(), kRows), dtype);
     }
   }

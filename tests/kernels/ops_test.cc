@@ -17,16 +17,17 @@ class OpsTest : public testing::Test {
   OpsTest()
       : backend_(*OpenBackend({.num_threads = 2})),
         ops_(backend_->ops()),
+        store_(backend_->weight_store()),
         stream_(*backend_->device().CreateStream()) {}
 
   // A weight whose feature n is the n-th unit vector, times n + 1: out[n] = (n + 1) * x[n].
   LinearWeight Scaling(int64_t size) {
     LinearWeight weight{.dtype = DType::kF32, .out_features = size, .in_features = size};
-    memory_ = *backend_->device().Allocate(ops_.LinearBytes(size, size, DType::kF32));
+    memory_ = *backend_->device().Allocate(store_.PlainBytes(size, size, DType::kF32));
     weight.data = memory_.data();
     std::vector<float> rows(size * size);
     for (int64_t n = 0; n < size; ++n) rows[n * size + n] = static_cast<float>(n + 1);
-    EXPECT_TRUE(LoadRows(ops_, weight, 0, Tensor(rows.data(), DType::kF32, {size, size})).ok());
+    EXPECT_TRUE(LoadRows(store_, weight, 0, Tensor(rows.data(), DType::kF32, {size, size})).ok());
     return weight;
   }
   static Tensor Matrix(std::vector<float>& values, int64_t rows) {
@@ -35,6 +36,7 @@ class OpsTest : public testing::Test {
 
   std::unique_ptr<Backend> backend_;
   Ops& ops_;
+  WeightStore& store_;
   std::unique_ptr<Stream> stream_;
   DeviceBuffer memory_;
 };
@@ -52,7 +54,7 @@ TEST_F(OpsTest, LinearThroughTheStream) {
 
 TEST_F(OpsTest, FillLinearThroughTheStream) {
   const LinearWeight weight = Scaling(2);
-  ops_.FillLinear(*stream_, weight, {.seed = 1, .tensor_id = 2, .stddev = 0.0f});
+  store_.Fill(*stream_, weight, {.seed = 1, .tensor_id = 2, .stddev = 0.0f});
   std::vector<float> x = {1, 1}, out = {7, 7};
   ops_.Linear(*stream_, {.x = Matrix(x, 1), .weight = &weight, .out = Matrix(out, 1)});
   ASSERT_TRUE(stream_->Synchronize().ok());
@@ -84,7 +86,7 @@ TEST_F(OpsTest, ACapturedStepReadsTheContentsOfTheDay) {
 TEST_F(OpsTest, LoadingChecksTheFile) {
   const LinearWeight weight = Scaling(3);
   std::vector<float> values(12);
-  const auto loader = *ops_.CreateRowLoader(64);
+  const auto loader = *store_.CreateLoader(64);
   const auto error = [&](int64_t first_row, const Tensor& rows) {
     EXPECT_TRUE(loader->Staging().ok());
     const absl::Status status = loader->Load(weight, first_row, rows);

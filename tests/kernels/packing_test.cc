@@ -117,7 +117,7 @@ TEST_P(PackingTest, SourceRowsMayBeApart) {
 }
 
 TEST_P(PackingTest, FilledNumbersDependOnRowAndColumnOnly) {
-  const FillLinearArgs args{.seed = 5, .tensor_id = 7, .stddev = 0.5f};
+  const FillWeightArgs args{.seed = 5, .tensor_id = 7, .stddev = 0.5f};
   ThreadPool one(1), three(3);
   Weight small(GetParam(), 70, 33), large(GetParam(), 300, 64);
   Weight exact(DType::kF32, 70, 33);

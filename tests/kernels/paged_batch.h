@@ -40,10 +40,6 @@ struct PagedBatch {
     batch.num_tokens = cu_seqlens_q.back();
     batch.num_decodes =
         static_cast<int32_t>(std::find_if_not(seqs.begin(), seqs.end(), is_decode) - seqs.begin());
-    for (const SeqShape& seq : seqs) {
-      batch.max_seqlen_q = std::max(batch.max_seqlen_q, seq.query_len);
-      batch.max_seqlen_k = std::max(batch.max_seqlen_k, seq.kv_len);
-    }
     batch.cu_seqlens_q = cu_seqlens_q.data();
     batch.seq_lens = seq_lens.data();
     batch.seq_rows = seq_rows.data();

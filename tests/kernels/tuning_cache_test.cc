@@ -137,9 +137,9 @@ TEST_F(TuningCacheTest, TuningKeepsItsChoicesAndReplacesADamagedFile) {
   const DeviceBuffer memory = backend->device().Allocate(512 * 256 * 2).value();
   const LinearWeight weight = {
       .data = memory.data(), .dtype = DType::kBF16, .out_features = 512, .in_features = 256};
-  backend->ops().FillLinear(*stream, weight, {.seed = 1, .tensor_id = 2, .stddev = 1.0f});
+  backend->weight_store().Fill(*stream, weight, {.seed = 1, .tensor_id = 2, .stddev = 1.0f});
   const std::vector<LinearProduct> products = {{.weights = {&weight}, .max_num_rows = 64}};
-  const auto tune = [&] { return backend->ops().TuneLinear(*stream, products, nullptr); };
+  const auto tune = [&] { return backend->weight_store().Tune(*stream, products, nullptr); };
   ASSERT_TRUE(tune().ok());
   const fs::path file = fs::directory_iterator(folder_)->path();
   const auto read = [&] {

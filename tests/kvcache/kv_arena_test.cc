@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace quire {
@@ -63,34 +64,46 @@ class FakeDevice : public Device {
   int64_t limit_bytes_;
 };
 
-KvLayout Layout(std::vector<KvLayerGroup> groups) {
+KvSpec Spec(int64_t sliding_window) {
+  return {.sliding_window = sliding_window,
+          .num_kv_heads = 2,
+          .k_head_dim = 8,
+          .v_head_dim = 8,
+          .dtype = DType::kBF16};
+}
+
+std::vector<KvSpec> Specs(const std::vector<int64_t>& windows) {
+  std::vector<KvSpec> specs;
+  for (const int64_t window : windows) specs.push_back(Spec(window));
+  return specs;
+}
+
+// Layers by window: {{0, {0, 2}}, {64, {1}}}.
+KvLayout Layout(const std::vector<std::pair<int64_t, std::vector<int>>>& groups) {
   KvLayout layout;
-  layout.groups = std::move(groups);
-  layout.num_kv_heads = 2;
-  layout.head_dim = 8;
+  for (const auto& [window, layers] : groups) layout.groups.push_back({Spec(window), layers});
   layout.block_size = 4;
-  layout.dtype = DType::kBF16;
   return layout;
 }
 
-TEST(GroupLayersByWindowTest, OneKindMakesOneGroup) {
-  const auto groups = GroupLayersByWindow({0, 0, 0});
+TEST(GroupLayersTest, OneKindMakesOneGroup) {
+  const auto groups = GroupLayers(Specs({0, 0, 0}));
   ASSERT_EQ(groups.size(), 1u);
-  EXPECT_EQ(groups[0].sliding_window, 0);
+  EXPECT_EQ(groups[0].spec, Spec(0));
   EXPECT_THAT(groups[0].layers, ElementsAre(0, 1, 2));
 }
 
-TEST(GroupLayersByWindowTest, AlternatingLayersMakeTwoEqualGroups) {
-  const auto groups = GroupLayersByWindow({128, 0, 128, 0});
+TEST(GroupLayersTest, AlternatingLayersMakeTwoEqualGroups) {
+  const auto groups = GroupLayers(Specs({128, 0, 128, 0}));
   ASSERT_EQ(groups.size(), 2u);
-  EXPECT_EQ(groups[0].sliding_window, 0);
+  EXPECT_EQ(groups[0].spec, Spec(0));
   EXPECT_THAT(groups[0].layers, ElementsAre(1, 3));
-  EXPECT_EQ(groups[1].sliding_window, 128);
+  EXPECT_EQ(groups[1].spec, Spec(128));
   EXPECT_THAT(groups[1].layers, ElementsAre(0, 2));
 }
 
-TEST(GroupLayersByWindowTest, TheRareKindSetsTheSizeAndARemainderIsPadded) {
-  const auto groups = GroupLayersByWindow({512, 512, 512, 512, 512, 0, 512, 512, 0});
+TEST(GroupLayersTest, TheRareKindSetsTheSizeAndARemainderIsPadded) {
+  const auto groups = GroupLayers(Specs({512, 512, 512, 512, 512, 0, 512, 512, 0}));
   ASSERT_EQ(groups.size(), 5u);
   EXPECT_THAT(groups[0].layers, ElementsAre(5, 8));
   EXPECT_THAT(groups[1].layers, ElementsAre(0, 1));
@@ -98,11 +111,47 @@ TEST(GroupLayersByWindowTest, TheRareKindSetsTheSizeAndARemainderIsPadded) {
   EXPECT_THAT(groups[4].layers, ElementsAre(7));
 }
 
+TEST(GroupLayersTest, WhateverIsKeptDifferentlyIsAGroupOfItsOwn) {
+  std::vector<KvSpec> specs(6, Spec(0));
+  specs[1].num_kv_heads = 1;
+  specs[2].k_head_dim = 16;
+  specs[3].v_head_dim = 16;
+  specs[4].dtype = DType::kF32;
+  specs[5].sliding_window = 7;
+  EXPECT_EQ(GroupLayers(specs).size(), 6u);
+}
+
 TEST(KvLayoutTest, CountsBytesOfKeysAndValuesInAllLayersOfAGroup) {
   const KvLayout layout = Layout({{0, {0, 2}}, {64, {1}}});
   EXPECT_EQ(layout.BlockBytesPerLayer(), 2 * 4 * 2 * 8 * 2);
   EXPECT_EQ(layout.BlockBytes(), 2 * layout.BlockBytesPerLayer());
   EXPECT_EQ(layout.NumBlocksIn(3 * layout.BlockBytes() + 1), 3);
+  EXPECT_THAT(layout.GroupOfLayers(), ElementsAre(0, 1, 0));
+}
+
+TEST(KvLayoutTest, KeysAndValuesMayDifferInSize) {
+  KvSpec spec = Spec(0);
+  spec.k_head_dim = 24;
+  EXPECT_EQ(spec.BytesPerToken(), 2 * (24 + 8) * 2);
+}
+
+TEST(KvLayoutDeathTest, ALayerHasOneGroup) {
+  EXPECT_DEATH(Layout({{0, {0, 1}}, {64, {1}}}).GroupOfLayers(), "layer 1 is in two groups");
+}
+
+// A block has room for the larger of two kinds, and each finds its own in it.
+TEST(KvArenaTest, GroupsOfDifferentSizesShareBlocks) {
+  FakeDevice device(1 << 20);
+  KvLayout layout = Layout({{0, {0}}, {64, {1}}});
+  layout.groups[1].spec.num_kv_heads = 1;
+  const auto arena = KvArena::Allocate(device, layout, 3);
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  const KvCacheView large = arena->LayerView(0), small = arena->LayerView(1);
+  EXPECT_EQ(small.block_stride, large.block_stride);
+  EXPECT_EQ(small.k, large.k);
+  EXPECT_EQ(small.num_kv_heads, 1);
+  EXPECT_EQ(static_cast<char*>(small.v) - static_cast<char*>(small.k), 1 * 4 * 8 * 2);
+  EXPECT_EQ(static_cast<char*>(large.v) - static_cast<char*>(large.k), 2 * 4 * 8 * 2);
 }
 
 TEST(KvArenaTest, LayersAtOneIndexOfTheirGroupsShareATensor) {

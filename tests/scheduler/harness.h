@@ -68,7 +68,7 @@ class SchedulerHarness {
       absl::StrAppend(&text, text.empty() ? "" : " ", sequence.key.request);
       if (sequence.key.index > 0) absl::StrAppend(&text, "/", sequence.key.index);
       absl::StrAppend(&text, ":[", sequence.start, ",", sequence.start + sequence.num_new, ")",
-                      sequence.samples ? "*" : "");
+                      sequence.num_samples > 0 ? "*" : "");
       result.sequences.push_back(RunSequence(sequence));
     }
     if (!output.empty()) in_flight.push_back(std::move(result));
@@ -118,11 +118,9 @@ class SchedulerHarness {
  private:
   SequenceResult RunSequence(const ScheduledSequence& sequence) const {
     SequenceResult result;
-    result.key = sequence.key;
-    result.epoch = sequence.epoch;
-    result.start = sequence.start;
-    result.num_new = sequence.num_new;
-    if (sequence.samples) result.sampled = sample(sequence.key, sequence.num_generated);
+    if (sequence.num_samples > 0) {
+      result.samples.push_back({.id = sample(sequence.key, sequence.num_generated)});
+    }
     if (!sequence.wants_prompt_logprobs) return result;
     for (int64_t i = sequence.start + 1;
          i <= sequence.start + sequence.num_new && i < sequence.num_prompt_tokens; ++i) {

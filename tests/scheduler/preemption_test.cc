@@ -78,7 +78,7 @@ TEST_F(TightPoolTest, ResumingRunsPromptAndGeneratedTokensAgainButForCachedBlock
   EXPECT_TRUE(two.row_is_new);
   EXPECT_EQ(two.first_new_block, 0);
   EXPECT_EQ(two.epoch, 1u);
-  EXPECT_TRUE(two.samples);
+  EXPECT_EQ(two.num_samples, 1);
   EXPECT_EQ(two.num_generated, two.start + two.num_new - 4);
 }
 

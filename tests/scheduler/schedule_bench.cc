@@ -24,11 +24,8 @@ StepResult Run(const SchedulerOutput& output) {
   result.step = output.step;
   for (const ScheduledSequence& sequence : output.sequences) {
     SequenceResult& one = result.sequences.emplace_back();
-    one.key = sequence.key;
-    one.epoch = sequence.epoch;
-    one.start = sequence.start;
-    one.num_new = sequence.num_new;
-    if (sequence.samples) one.sampled = static_cast<TokenId>(sequence.num_generated % 1000);
+    if (sequence.num_samples == 0) continue;
+    one.samples.push_back({.id = static_cast<TokenId>(sequence.num_generated % 1000)});
   }
   return result;
 }

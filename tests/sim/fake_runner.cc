@@ -66,10 +66,14 @@ void FakeRunner::Submit(const SchedulerOutput& output, bool run_now) {
   for (Step& waiting : steps_) Run(&waiting);
 }
 
-StepResult FakeRunner::Wait() {
+StepResult FakeRunner::Wait(std::vector<Finished>* finished) {
   Step step = std::move(steps_.front());
   steps_.pop_front();
   Run(&step);
+  finished->clear();
+  for (const Item& item : step.items) {
+    finished->push_back({item.key, item.epoch, item.start + item.num_new});
+  }
   return std::move(step.result);
 }
 
@@ -83,11 +87,7 @@ void FakeRunner::LoseSteps() {
         for (int64_t i = 0; i < blocks_.block_size; ++i) WriteSlot(first + i, kRubbish);
       }
       SequenceResult& result = step.result.sequences.emplace_back();
-      result.key = item.key;
-      result.epoch = item.epoch;
-      result.start = item.start;
-      result.num_new = item.num_new;
-      result.sampled = item.samples ? 0 : -1;
+      for (int32_t i = 0; i < item.num_samples; ++i) result.samples.push_back({.id = 0});
     }
   }
 }
@@ -118,7 +118,7 @@ void FakeRunner::CheckContract(const SchedulerOutput& output) {
   absl::flat_hash_set<int32_t> rows;
   for (const ScheduledSequence& scheduled : output.sequences) {
     num_tokens += scheduled.num_new;
-    const bool is_decode = scheduled.num_new == 1 && scheduled.samples;
+    const bool is_decode = scheduled.num_new == 1 && scheduled.num_samples == 1;
     if (is_decode && chunks_began) fail_("a decode comes after a chunk");
     chunks_began |= !is_decode;
     if (scheduled.row < 0 || scheduled.row >= config_.max_num_seqs) fail_("row out of range");
@@ -143,7 +143,7 @@ void FakeRunner::CheckSequence(const ScheduledSequence& scheduled) {
   }
   if (!scheduled.input_on_device && end > num_known)
     fail_(absl::StrCat(name, " passes its tokens"));
-  if (scheduled.samples && scheduled.num_generated != end - scheduled.num_prompt_tokens) {
+  if (scheduled.num_samples > 0 && scheduled.num_generated != end - scheduled.num_prompt_tokens) {
     fail_(absl::StrCat(name, " has a wrong num_generated"));
   }
   if (scheduled.wants_prompt_logprobs && scheduled.start + 1 >= scheduled.num_prompt_tokens) {
@@ -171,7 +171,7 @@ FakeRunner::Item FakeRunner::Stage(const ScheduledSequence& scheduled) const {
             .row_is_new = scheduled.row_is_new,
             .start = scheduled.start,
             .num_new = scheduled.num_new,
-            .samples = scheduled.samples,
+            .num_samples = scheduled.num_samples,
             .input_on_device = scheduled.input_on_device,
             .wants_logprobs = scheduled.request->sampling.logprobs >= 0,
             .wants_prompt_logprobs = scheduled.wants_prompt_logprobs,
@@ -224,10 +224,6 @@ void FakeRunner::Run(Step* step) {
 
 SequenceResult FakeRunner::RunItem(const Item& item) {
   SequenceResult result;
-  result.key = item.key;
-  result.epoch = item.epoch;
-  result.start = item.start;
-  result.num_new = item.num_new;
   if (item.row_is_new) {
     for (auto& group : tables_) std::fill(group[item.row].begin(), group[item.row].end(), kNoBlock);
     row_last_token_[item.row] = -1;
@@ -239,14 +235,15 @@ SequenceResult FakeRunner::RunItem(const Item& item) {
   const ExpectedStream& expected = lookup_(item.key);
   const uint64_t print = WriteSlots(item, expected, &result);
   ReadBack(item, expected);
-  if (item.samples) {
-    result.sampled = SampleToken(print, item.key.index);
-    if (FaultIsDue(Fault::kWrongSample)) result.sampled = (result.sampled + 1) % kVocabSize;
+  if (item.num_samples > 0) {
+    SampledToken& sample = result.samples.emplace_back();
+    sample.id = SampleToken(print, item.key.index);
+    if (FaultIsDue(Fault::kWrongSample)) sample.id = (sample.id + 1) % kVocabSize;
     if (item.wants_logprobs) {
-      result.logprobs = std::make_unique<TokenLogprobs>();
-      result.logprobs->logprob = TokenLogprob(NextPrint(print, result.sampled));
+      sample.logprobs = std::make_unique<TokenLogprobs>();
+      sample.logprobs->logprob = TokenLogprob(NextPrint(print, sample.id));
     }
-    if (!FaultIsDue(Fault::kStaleLastToken)) row_last_token_[item.row] = result.sampled;
+    if (!FaultIsDue(Fault::kStaleLastToken)) row_last_token_[item.row] = sample.id;
   }
   return result;
 }

@@ -43,8 +43,14 @@ class FakeRunner {
   // Takes a step over; it runs now or at the latest in Wait, always in order.
   void Submit(const SchedulerOutput& output, bool run_now);
 
-  // The result of the oldest step.
-  StepResult Wait();
+  // Whom a result is for.
+  struct Finished {
+    SequenceKey key;
+    uint64_t epoch;
+    int64_t end;  // tokens computed so far
+  };
+  // The result of the oldest step, and whom it is for, in the same order.
+  StepResult Wait(std::vector<Finished>* finished);
 
   // A device error: the steps in flight leave rubbish where they should have written, and their
   // results mean nothing.
@@ -74,7 +80,7 @@ class FakeRunner {
     bool row_is_new;
     int64_t start;
     int64_t num_new;
-    bool samples;
+    int32_t num_samples;
     bool input_on_device;
     bool wants_logprobs;
     bool wants_prompt_logprobs;

@@ -249,15 +249,16 @@ void Simulation::CommitCompleted(bool scheduled) {
 }
 
 void Simulation::CommitOldest() {
-  StepResult result = runner_.Wait();
+  std::vector<FakeRunner::Finished> finished;
+  StepResult result = runner_.Wait(&finished);
   ready_at_.pop_front();
   if (violation_.has_value()) return;  // the results are wrong: do not trip over them
-  for (const SequenceResult& sequence : result.sequences) {
+  for (const FakeRunner::Finished& sequence : finished) {
     Tracked& tracked = tracked_.at(sequence.key);
     if (tracked.finished || tracked.epoch != sequence.epoch) {
       ++coverage_.dropped_results;
     } else {
-      tracked.num_computed = sequence.start + sequence.num_new;
+      tracked.num_computed = sequence.end;
     }
   }
   scheduler_.Commit(std::move(result));

@@ -81,8 +81,6 @@ absl::Status AttentionCase::UploadBatch() {
       .num_seqs = num_seqs,
       .num_tokens = cu_seqlens_q.back(),
       .num_decodes = static_cast<int32_t>(std::count(query_lens.begin(), query_lens.end(), 1)),
-      .max_seqlen_q = *std::max_element(query_lens.begin(), query_lens.end()),
-      .max_seqlen_k = longest,
       .cu_seqlens_q = cu_seqlens_q_.as<int32_t>(),
       .seq_lens = seq_lens_.as<int32_t>(),
       .seq_rows = rows_.as<int32_t>(),
@@ -104,11 +102,11 @@ absl::Status AttentionCase::MakeCaches() {
 }
 
 absl::StatusOr<double> AttentionCase::PlanUs() {
-  return timer_.MedianUs(20, [&](int) { attention().Plan(timer_.stream(), *plan_, batch_); });
+  return timer_.MedianUs(20, [&](int) { plan_->PlanStep(timer_.stream(), batch_); });
 }
 
 absl::StatusOr<double> AttentionCase::RunUs() {
-  attention().Plan(timer_.stream(), *plan_, batch_);
+  plan_->PlanStep(timer_.stream(), batch_);
   const auto num_caches = static_cast<int>(caches_.size());
   return timer_.MedianUs(2 * num_caches, [&](int i) { Run(caches_[i % num_caches]); });
 }
@@ -127,7 +125,7 @@ void AttentionCase::Run(const DeviceBuffer& cache) {
                             .block_size = shape_.block_size,
                             .num_kv_heads = shape_.num_kv_heads,
                             .head_dim = shape_.head_dim};
-  attention().Run(timer_.stream(), *plan_, {.q = q, .kv_cache = view, .out = out});
+  plan_->Run(timer_.stream(), {.q = q, .kv_cache = view, .out = out});
 }
 
 }  // namespace quire::bench

@@ -76,12 +76,13 @@ void GraphTimer::FillRandom(void* data, DType dtype, int64_t num_elements, uint6
                          .out_features = num_elements / kColumns,
                          .in_features = kColumns};
   const int64_t bytes = num_elements * DTypeBytes(dtype);
-  Ops& ops = backend_.ops();
-  while (matrix.out_features > 0 && ops.LinearBytes(matrix.out_features, kColumns, dtype) > bytes) {
+  WeightStore& store = backend_.weight_store();
+  while (matrix.out_features > 0 &&
+         store.PlainBytes(matrix.out_features, kColumns, dtype) > bytes) {
     --matrix.out_features;  // the backend's layout pads
   }
   if (matrix.out_features > 0) {
-    ops.FillLinear(*stream_, matrix, {.seed = seed, .tensor_id = 0, .stddev = 1.0f});
+    store.Fill(*stream_, matrix, {.seed = seed, .tensor_id = 0, .stddev = 1.0f});
   }
 }
 
@@ -126,11 +127,12 @@ absl::StatusOr<double> MatmulCeiling(GraphTimer& timer) {
   ASSIGN_OR_RETURN(const DeviceBuffer x, timer.Random(DType::kBF16, m * n, 1));
   ASSIGN_OR_RETURN(const DeviceBuffer out, timer.backend().device().Allocate(2 * m * n));
   Ops& ops = timer.backend().ops();
+  WeightStore& store = timer.backend().weight_store();
   ASSIGN_OR_RETURN(const DeviceBuffer memory,
-                   timer.backend().device().Allocate(ops.LinearBytes(n, n, DType::kBF16)));
+                   timer.backend().device().Allocate(store.PlainBytes(n, n, DType::kBF16)));
   const LinearWeight weight = {
       .data = memory.data(), .dtype = DType::kBF16, .out_features = n, .in_features = n};
-  ops.FillLinear(timer.stream(), weight, {.seed = 2, .tensor_id = 0, .stddev = 0.02f});
+  store.Fill(timer.stream(), weight, {.seed = 2, .tensor_id = 0, .stddev = 0.02f});
   const LinearArgs args = {.x = Tensor(x.data(), DType::kBF16, {m, n}),
                            .weight = &weight,
                            .out = Tensor(out.data(), DType::kBF16, {m, n})};

@@ -57,69 +57,59 @@ class OpRecorder::RecordingOps : public Ops {
  public:
   RecordingOps(Ops& ops, std::vector<RecordedOp>& recorded) : ops_(ops), recorded_(recorded) {}
 
-  absl::Status TuneLinear(Stream& stream, const std::vector<LinearProduct>& products,
-                          Progress* progress) override {
-    return ops_.TuneLinear(stream, products, progress);
-  }
-  int64_t LinearBytes(int64_t out_features, int64_t in_features, DType dtype) const override {
-    return ops_.LinearBytes(out_features, in_features, dtype);
-  }
-  absl::StatusOr<std::unique_ptr<RowLoader>> CreateRowLoader(int64_t staging_bytes) override {
-    return ops_.CreateRowLoader(staging_bytes);
-  }
-  void FillLinear(Stream& stream, const LinearWeight& weight, const FillLinearArgs& args) override {
-    ops_.FillLinear(stream, weight, args);
-  }
-  void SealLinears(Stream& stream, const std::vector<LinearWeight*>& weights, DeviceBuffer* memory,
-                   Progress* progress) override {
-    ops_.SealLinears(stream, weights, memory, progress);
-  }
-  void UpdateBlockTables(Stream& stream, const UpdateBlockTablesArgs& args) override {
+ private:
+  // Not of a step alone, or of none today: not recorded.
+  void Enqueue(Stream& stream, const UpdateBlockTablesArgs& args) override {
     ops_.UpdateBlockTables(stream, args);
   }
-  void ResetTokenCounts(Stream& stream, const ResetTokenCountsArgs& args) override {
+  void Enqueue(Stream& stream, const ResetTokenCountsArgs& args) override {
     ops_.ResetTokenCounts(stream, args);
   }
+  void Enqueue(Stream& stream, const MergeStateArgs& args) override {
+    ops_.MergeState(stream, args);
+  }
+  void Enqueue(Stream& stream, const MergeStatesArgs& args) override {
+    ops_.MergeStates(stream, args);
+  }
 
-  void Embedding(Stream& stream, const EmbeddingArgs& args) override {
+  void Enqueue(Stream& stream, const EmbeddingArgs& args) override {
     Record(stream, "embedding", Shape(args.out), 2 * Bytes({args.out}), 0, args, &Ops::Embedding);
   }
-  void RmsNorm(Stream& stream, const RmsNormArgs& args) override {
+  void Enqueue(Stream& stream, const RmsNormArgs& args) override {
     // A residual is read and written.
     Record(stream, args.residual.empty() ? "rms_norm" : "add_rms_norm", Shape(args.x),
            Bytes({args.x, args.residual, args.residual, args.weight, args.out}), 0, args,
            &Ops::RmsNorm);
   }
-  void Linear(Stream& stream, const LinearArgs& args) override {
+  void Enqueue(Stream& stream, const LinearArgs& args) override {
     RecordProduct(stream, "linear", args, &Ops::Linear);
   }
-  void GatedLinear(Stream& stream, const GatedLinearArgs& args) override {
+  void Enqueue(Stream& stream, const GatedLinearArgs& args) override {
     RecordProduct(stream, "gated_linear", args, &Ops::GatedLinear);
   }
-  void RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) override {
+  void Enqueue(Stream& stream, const RopeAndStoreKvArgs& args) override {
     // All of qkv is read, and written to q_out and the cache.
     Record(stream, "rope_store_kv", Shape(args.qkv), 2 * Bytes({args.qkv}), 0, args,
            &Ops::RopeAndStoreKv);
   }
-  void GatedActivation(Stream& stream, const GatedActivationArgs& args) override {
+  void Enqueue(Stream& stream, const GatedActivationArgs& args) override {
     Record(stream, "gated_activation", Shape(args.gate_up), Bytes({args.gate_up, args.out}), 0,
            args, &Ops::GatedActivation);
   }
-  void Scale(Stream& stream, const ScaleArgs& args) override {
+  void Enqueue(Stream& stream, const ScaleArgs& args) override {
     Record(stream, "scale", Shape(args.x), 2 * Bytes({args.x}), 0, args, &Ops::Scale);
   }
-  void SoftCap(Stream& stream, const SoftCapArgs& args) override {
+  void Enqueue(Stream& stream, const SoftCapArgs& args) override {
     Record(stream, "soft_cap", Shape(args.x), 2 * Bytes({args.x}), 0, args, &Ops::SoftCap);
   }
-  void GatherRows(Stream& stream, const GatherRowsArgs& args) override {
+  void Enqueue(Stream& stream, const GatherRowsArgs& args) override {
     Record(stream, "gather_rows", Shape(args.out), 2 * Bytes({args.out}), 0, args,
            &Ops::GatherRows);
   }
-  void Sample(Stream& stream, const SampleArgs& args) override {
+  void Enqueue(Stream& stream, const SampleArgs& args) override {
     Record(stream, "sample", Shape(args.logits), Bytes({args.logits}), 0, args, &Ops::Sample);
   }
 
- private:
   // Weight, input, bias and output once, whatever lies between.
   template <typename Args>
   void RecordProduct(Stream& stream, std::string name, const Args& args,
@@ -144,6 +134,38 @@ class OpRecorder::RecordingOps : public Ops {
   std::vector<RecordedOp>& recorded_;
 };
 
+class OpRecorder::RecordingPlan : public AttentionPlan {
+ public:
+  RecordingPlan(std::unique_ptr<AttentionPlan> plan, const AttentionGeometry& geometry,
+                const BatchLengths& lengths, std::vector<RecordedOp>& recorded)
+      : plan_(std::move(plan)), geometry_(geometry), lengths_(lengths), recorded_(recorded) {}
+
+  void PlanStep(Stream& stream, const AttentionBatch& batch) override {
+    plan_->PlanStep(stream, batch);
+    double blocks = 0;
+    for (const int32_t length : lengths_.seq_lens) blocks += CeilDiv(length, geometry_.block_size);
+    recorded_.push_back({"attention_plan", absl::StrCat(batch.num_seqs, " sequences"),
+                         blocks * sizeof(BlockId), 0,
+                         [this, batch](Stream& on) { plan_->PlanStep(on, batch); }});
+  }
+
+  void Run(Stream& stream, const AttentionRunArgs& args) const override {
+    plan_->Run(stream, args);
+    const std::string window =
+        geometry_.sliding_window > 0 ? absl::StrCat(", window ", geometry_.sliding_window) : "";
+    recorded_.push_back({"attention", absl::StrCat(Shape(args.q), window),
+                         AttentionKvBytes(geometry_, lengths_) + Bytes({args.q, args.out}),
+                         AttentionFlops(geometry_, lengths_),
+                         [this, args](Stream& on) { plan_->Run(on, args); }});
+  }
+
+ private:
+  const std::unique_ptr<AttentionPlan> plan_;
+  const AttentionGeometry geometry_;
+  const BatchLengths& lengths_;
+  std::vector<RecordedOp>& recorded_;
+};
+
 class OpRecorder::RecordingAttention : public AttentionBackend {
  public:
   RecordingAttention(AttentionBackend& attention, const BatchLengths& lengths,
@@ -156,46 +178,16 @@ class OpRecorder::RecordingAttention : public AttentionBackend {
       absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) override {
     auto plans = attention_.CreatePlans(geometries, limits);
     for (size_t i = 0; plans.ok() && i < plans->size(); ++i) {
-      geometries_[(*plans)[i].get()] = geometries[i];
+      auto& plan = (*plans)[i];
+      plan = std::make_unique<RecordingPlan>(std::move(plan), geometries[i], lengths_, recorded_);
     }
     return plans;
-  }
-
-  void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) override {
-    attention_.Plan(stream, plan, batch);
-    double blocks = 0;
-    for (const int32_t length : lengths_.seq_lens) {
-      blocks += CeilDiv(length, geometries_[&plan].block_size);
-    }
-    recorded_.push_back({"attention_plan", absl::StrCat(batch.num_seqs, " sequences"),
-                         blocks * sizeof(BlockId), 0,
-                         [this, &plan, batch](Stream& on) { attention_.Plan(on, plan, batch); }});
-  }
-
-  void Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) override {
-    attention_.Run(stream, plan, args);
-    const AttentionGeometry& geometry = geometries_[&plan];
-    const std::string window =
-        geometry.sliding_window > 0 ? absl::StrCat(", window ", geometry.sliding_window) : "";
-    recorded_.push_back({"attention", absl::StrCat(Shape(args.q), window),
-                         AttentionKvBytes(geometry, lengths_) + Bytes({args.q, args.out}),
-                         AttentionFlops(geometry, lengths_),
-                         [this, &plan, args](Stream& on) { attention_.Run(on, plan, args); }});
-  }
-
-  // No decoder merges states today; a benchmark that does runs them unrecorded.
-  void MergeState(Stream& stream, const MergeStateArgs& args) override {
-    attention_.MergeState(stream, args);
-  }
-  void MergeStates(Stream& stream, const MergeStatesArgs& args) override {
-    attention_.MergeStates(stream, args);
   }
 
  private:
   AttentionBackend& attention_;
   const BatchLengths& lengths_;
   std::vector<RecordedOp>& recorded_;
-  absl::flat_hash_map<const AttentionPlan*, AttentionGeometry> geometries_;
 };
 
 OpRecorder::OpRecorder(Backend& backend)

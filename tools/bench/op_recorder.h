@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "kernels/backend.h"
 
 namespace quire::bench {
@@ -37,6 +36,7 @@ class OpRecorder : public Backend {
 
   Device& device() override { return backend_.device(); }
   Ops& ops() override;
+  WeightStore& weight_store() override { return backend_.weight_store(); }
   // The native path, with every operation recorded; the others are passed on as they are.
   AttentionBackend* attention(AttentionPath path) override;
 
@@ -47,6 +47,7 @@ class OpRecorder : public Backend {
 
  private:
   class RecordingOps;
+  class RecordingPlan;
   class RecordingAttention;
 
   Backend& backend_;

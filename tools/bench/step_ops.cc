@@ -42,7 +42,7 @@ DType StepDType(const EngineConfig& config, const ModelConfig& model) {
   return config.dtype.value_or(model.dtype == DType::kF16 ? DType::kBF16 : model.dtype);
 }
 
-int64_t WeightBytes(Ops& ops, const ModelConfig& model, DType dtype) {
+int64_t WeightBytes(WeightStore& store, const ModelConfig& model, DType dtype) {
   LinearWeight embedding, lm_head;
   Tensor final_norm;
   std::vector<LayerWeights> layers(model.num_layers);
@@ -51,7 +51,7 @@ int64_t WeightBytes(Ops& ops, const ModelConfig& model, DType dtype) {
   for (int i = 0; i < model.num_layers; ++i) PlanLayer(model, i, &layers[i], &plan);
   int64_t bytes = 0;
   for (const MatrixPlan& matrix : plan.matrices) {
-    bytes += ops.LinearBytes(matrix.weight->out_features, matrix.weight->in_features, dtype);
+    bytes += store.PlainBytes(matrix.weight->out_features, matrix.weight->in_features, dtype);
   }
   for (const VectorPlan& vector : plan.vectors) bytes += vector.size * DTypeBytes(DType::kF32);
   return bytes;
@@ -70,7 +70,7 @@ int64_t ActivationBytes(const ModelConfig& model, DType dtype, const StepLimits&
 
 }  // namespace
 
-absl::StatusOr<int64_t> StepOps::BytesFor(Ops& ops, const EngineConfig& config,
+absl::StatusOr<int64_t> StepOps::BytesFor(WeightStore& store, const EngineConfig& config,
                                           const std::vector<StepShape>& shapes) {
   ASSIGN_OR_RETURN(const ModelConfig model, LoadModelConfig(config.model_folder));
   const DType dtype = StepDType(config, model);
@@ -78,7 +78,7 @@ absl::StatusOr<int64_t> StepOps::BytesFor(Ops& ops, const EngineConfig& config,
   const int64_t cache_bytes =
       MakeKvLayout(model, dtype, config.block_size).BlockBytes() * limits.num_blocks;
   const int64_t bytes =
-      WeightBytes(ops, model, dtype) + cache_bytes + ActivationBytes(model, dtype, limits);
+      WeightBytes(store, model, dtype) + cache_bytes + ActivationBytes(model, dtype, limits);
   return bytes + bytes / 20;
 }
 
@@ -105,12 +105,11 @@ absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepSha
                                                    .num_threads = config.num_threads}));
   weights_ = std::make_unique<Weights>(std::move(weights));
   RETURN_IF_ERROR(OpenCache(config, limits, step_limits.num_blocks));
-  ASSIGN_OR_RETURN(decoder_, Decoder::Create(recorder_, model_, *weights_,
-                                             *recorder_.attention(AttentionPath::kNative), dtype_,
+  ASSIGN_OR_RETURN(decoder_, Decoder::Create(recorder_, model_, *weights_, dtype_,
                                              {.max_num_tokens = limits.max_num_tokens,
                                               .max_logit_rows = limits.max_num_seqs,
                                               .max_model_len = step_limits.max_len}));
-  return recorder_.ops().TuneLinear(
+  return recorder_.weight_store().Tune(
       timer_.stream(),
       LinearProducts(*weights_, model_.num_layers, limits.max_num_tokens, limits.max_num_seqs),
       config.progress);
@@ -127,14 +126,12 @@ absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimit
                       ProgressUnit::kBytes);
   for (int i = 0; i < num_layers; ++i) {
     const KvCacheView view = arena_->LayerView(layout.groups[0].layers[i]);
-    timer_.FillRandom(std::min(view.k, view.v), dtype_, num_blocks * view.block_stride, seed_ + i);
+    timer_.FillRandom(view.k, dtype_, num_blocks * view.block_stride, seed_ + i);
     RETURN_IF_ERROR(timer_.stream().Synchronize());
     stage.Add(arena_->size_bytes() / num_layers);
     if (Interrupted()) return absl::CancelledError("interrupted");
   }
-  for (const KvLayerGroup& group : layout.groups) {
-    const AttentionGeometry geometry =
-        MakeGeometry(model_, dtype_, config.block_size, group.sliding_window);
+  for (const AttentionGeometry& geometry : MakeGeometries(model_, layout, dtype_)) {
     ASSIGN_OR_RETURN(auto plan,
                      recorder_.attention(AttentionPath::kNative)->CreatePlan(geometry, limits));
     plans_.push_back(std::move(plan));
@@ -193,18 +190,14 @@ absl::StatusOr<std::vector<RecordedOp>> StepOps::Record(const StepShape& shape) 
                           .logits_indices = logit_indices_.as<int32_t>(),
                           .num_logit_rows = shape.num_seqs};
   for (const auto& plan : plans_) {
-    recorder_.attention(AttentionPath::kNative)
-        ->Plan(timer_.stream(), *plan,
-               {.num_seqs = shape.num_seqs,
-                .num_tokens = shape.num_seqs * shape.query_len,
-                .num_decodes = shape.query_len == 1 ? shape.num_seqs : 0,
-                .max_seqlen_q = shape.query_len,
-                .max_seqlen_k = shape.seq_len,
-                .cu_seqlens_q = cu_seqlens_q_.as<int32_t>(),
-                .seq_lens = seq_lens_.as<int32_t>(),
-                .seq_rows = rows_.as<int32_t>(),
-                .block_tables = tables_.as<BlockId>(),
-                .block_table_stride = block_table_stride_});
+    plan->PlanStep(timer_.stream(), {.num_seqs = shape.num_seqs,
+                                     .num_tokens = shape.num_seqs * shape.query_len,
+                                     .num_decodes = shape.query_len == 1 ? shape.num_seqs : 0,
+                                     .cu_seqlens_q = cu_seqlens_q_.as<int32_t>(),
+                                     .seq_lens = seq_lens_.as<int32_t>(),
+                                     .seq_rows = rows_.as<int32_t>(),
+                                     .block_tables = tables_.as<BlockId>(),
+                                     .block_table_stride = block_table_stride_});
     inputs.slot_mapping.push_back(slots_.as<int64_t>());
     inputs.plans.push_back(plan.get());
   }

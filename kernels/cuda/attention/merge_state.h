@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/attention.h"
+#include "kernels/op_args.h"
 
 namespace quire::cuda {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -11,8 +12,7 @@
 #include "kernels/cuda/attention/generic_attention.h"
 #include "kernels/cuda/attention/hopper_attention.h"
 #include "kernels/cuda/attention/kv_tensor_map.h"
-#include "kernels/cuda/attention/merge_state.h"
-#include "kernels/cuda/attention/native_plan.h"
+#include "kernels/cuda/attention/plan_memory.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/launch.cuh"
 
@@ -34,7 +34,7 @@ void CheckAlignment(const AttentionRunArgs& args) {
   CHECK_EQ(kv.head_stride % 8, 0);
 }
 
-TiledParams MakeTiledParams(const NativePlan& plan, const AttentionRunArgs& args) {
+TiledParams MakeTiledParams(const PlanMemory& plan, const AttentionRunArgs& args) {
   const AttentionGeometry& geometry = plan.geometry();
   const KvCacheView& kv = args.kv_cache;
   return {.q = args.q.data(),
@@ -67,7 +67,7 @@ void Launch(const PersistentKernel& persistent, const Params& params, cudaStream
                dim3(kernel.num_threads), kernel.shared_bytes, stream, params);
 }
 
-void RunTiled(const NativePlan& plan, const AttentionRunArgs& args, cudaStream_t stream) {
+void RunTiled(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream_t stream) {
   CheckAlignment(args);
   TiledParams params = MakeTiledParams(plan, args);
   const int32_t num_decode_tiled = plan.params().num_decode_tiled;
@@ -90,7 +90,7 @@ void RunTiled(const NativePlan& plan, const AttentionRunArgs& args, cudaStream_t
   }
 }
 
-void RunGeneric(const NativePlan& plan, const AttentionRunArgs& args, cudaStream_t stream) {
+void RunGeneric(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream_t stream) {
   const AttentionGeometry& geometry = plan.geometry();
   LaunchGenericAttention({.q = args.q,
                           .out = args.out,
@@ -105,6 +105,29 @@ void RunGeneric(const NativePlan& plan, const AttentionRunArgs& args, cudaStream
                           .pages = plan.params().pages},
                          stream);
 }
+
+class NativePlan : public AttentionPlan {
+ public:
+  explicit NativePlan(std::unique_ptr<PlanMemory> memory) : memory_(std::move(memory)) {}
+
+  void PlanStep(Stream& stream, const AttentionBatch& batch) override {
+    memory_->SetBatch(batch);
+    if (batch.num_seqs == 0) return;
+    CudaStream::From(stream).Run("attention plan",
+                                 [&](cudaStream_t s) { LaunchPlan(memory_->params(), s); });
+  }
+
+  void Run(Stream& stream, const AttentionRunArgs& args) const override {
+    CheckArgs(memory_->geometry(), args);
+    if (memory_->batch().num_seqs == 0) return;
+    CudaStream::From(stream).Run("attention", [&](cudaStream_t s) {
+      memory_->is_tiled() ? RunTiled(*memory_, args, s) : RunGeneric(*memory_, args, s);
+    });
+  }
+
+ private:
+  const std::unique_ptr<PlanMemory> memory_;
+};
 
 }  // namespace
 
@@ -126,39 +149,11 @@ absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> NativeAttention::Cre
       return absl::InvalidArgumentError(absl::StrCat("native attention on CUDA ", why));
     }
   }
-  ASSIGN_OR_RETURN(auto native_plans, NativePlan::Create(device_, geometries, limits));
+  ASSIGN_OR_RETURN(auto memories, PlanMemory::Create(device_, geometries, limits));
   std::vector<std::unique_ptr<AttentionPlan>> plans;
-  for (auto& plan : native_plans) plans.push_back(std::move(plan));
+  plans.reserve(memories.size());
+  for (auto& memory : memories) plans.push_back(std::make_unique<NativePlan>(std::move(memory)));
   return plans;
-}
-
-void NativeAttention::Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) {
-  auto& native_plan = static_cast<NativePlan&>(plan);
-  native_plan.SetBatch(batch);
-  if (batch.num_seqs == 0) return;
-  CudaStream::From(stream).Run("attention plan",
-                               [&](cudaStream_t s) { LaunchPlan(native_plan.params(), s); });
-}
-
-void NativeAttention::Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) {
-  const auto& native_plan = static_cast<const NativePlan&>(plan);
-  CheckArgs(native_plan.geometry(), args);
-  if (native_plan.batch().num_seqs == 0) return;
-  CudaStream::From(stream).Run("attention", [&](cudaStream_t s) {
-    native_plan.is_tiled() ? RunTiled(native_plan, args, s) : RunGeneric(native_plan, args, s);
-  });
-}
-
-void NativeAttention::MergeState(Stream& stream, const MergeStateArgs& args) {
-  CheckArgs(args);
-  if (args.out.dim(0) == 0) return;
-  CudaStream::From(stream).Run("MergeState", [&](cudaStream_t s) { LaunchMergeState(args, s); });
-}
-
-void NativeAttention::MergeStates(Stream& stream, const MergeStatesArgs& args) {
-  CheckArgs(args);
-  if (args.out.dim(0) == 0) return;
-  CudaStream::From(stream).Run("MergeStates", [&](cudaStream_t s) { LaunchMergeStates(args, s); });
 }
 
 }  // namespace quire::cuda

@@ -1,7 +1,7 @@
-// NativeAttention: the native attention path on a GPU (FlashInfer's contract). Plan makes the CSR
-// page table and balanced work lists on the device; Run launches persistent CTAs that take items
-// from the lists, decode tiles and prefill tiles apart. Both enqueue kernels only, with launch
-// shapes that depend on the numbers of sequences, decodes and tokens alone, so both can be
+// NativeAttention: the native attention path on a GPU (FlashInfer's contract). PlanStep makes the
+// CSR page table and balanced work lists on the device; Run launches persistent CTAs that take
+// items from the lists, decode tiles and prefill tiles apart. Both enqueue kernels only, with
+// launch shapes that depend on the numbers of sequences, decodes and tokens alone, so both can be
 // captured. Used by the engine's thread.
 #pragma once
 
@@ -20,10 +20,6 @@ class NativeAttention : public AttentionBackend {
   const AttentionCapabilities& capabilities() const override { return capabilities_; }
   absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePlans(
       absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) override;
-  void Plan(Stream& stream, AttentionPlan& plan, const AttentionBatch& batch) override;
-  void Run(Stream& stream, const AttentionPlan& plan, const AttentionRunArgs& args) override;
-  void MergeState(Stream& stream, const MergeStateArgs& args) override;
-  void MergeStates(Stream& stream, const MergeStatesArgs& args) override;
 
  private:
   Device& device_;

@@ -156,7 +156,6 @@ __global__ void __launch_bounds__(kScanThreads)
     if (!valid) continue;
     p.seq_plans[seq] = plan;
     p.pages.kv_indptr[seq] = page;
-    p.pages.kv_last_page_len[seq] = shape.seq_len == 0 ? 0 : (shape.seq_len - 1) % p.block_size + 1;
   }
   if (threadIdx.x != 0) return;
   p.pages.kv_indptr[p.num_seqs] = totals.pages;

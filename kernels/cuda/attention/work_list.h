@@ -68,9 +68,8 @@ struct SeqPlan {
 };
 
 struct PageTable {
-  int32_t* kv_indptr;         // [max_num_seqs + 1]
-  int32_t* kv_indices;        // [max_num_seqs * max_blocks_per_seq]
-  int32_t* kv_last_page_len;  // [max_num_seqs], 0 for padding
+  int32_t* kv_indptr;   // [max_num_seqs + 1]
+  int32_t* kv_indices;  // [max_num_seqs * max_blocks_per_seq]
 };
 
 }  // namespace quire::cuda

@@ -61,12 +61,10 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
                                  {.format = options.format, .dtype = options.dtype}));
   weights_ = std::make_unique<Weights>(std::move(weights));
   RETURN_IF_ERROR(OpenAttention(options.dtype));
-  ASSIGN_OR_RETURN(
-      decoder_,
-      Decoder::Create(
-          *backend_, config_, *weights_, *backend_->attention(AttentionPath::kNative),
-          options.dtype,
-          {.max_num_tokens = max_len_, .max_logit_rows = max_len_, .max_model_len = max_len_}));
+  ASSIGN_OR_RETURN(decoder_, Decoder::Create(*backend_, config_, *weights_, options.dtype,
+                                             {.max_num_tokens = max_len_,
+                                              .max_logit_rows = max_len_,
+                                              .max_model_len = max_len_}));
   ASSIGN_OR_RETURN(pinned_, backend_->device().AllocatePinned(sizeof(Metadata)));
   ASSIGN_OR_RETURN(device_, backend_->device().Allocate(sizeof(Metadata)));
   ASSIGN_OR_RETURN(
@@ -81,14 +79,11 @@ absl::Status SequenceRunner::OpenAttention(DType dtype) {
   ASSIGN_OR_RETURN(KvArena arena,
                    KvArena::Allocate(backend_->device(), layout, num_groups * kMaxBlocks));
   arena_ = std::make_unique<KvArena>(std::move(arena));
-  std::vector<AttentionGeometry> geometries;
-  for (const KvLayerGroup& group : layout.groups) {
-    geometries.push_back(MakeGeometry(config_, dtype, kBlockSize, group.sliding_window));
-  }
   ASSIGN_OR_RETURN(plans_, backend_->attention(AttentionPath::kNative)
-                               ->CreatePlans(geometries, {.max_num_seqs = 1,
-                                                          .max_num_tokens = max_len_,
-                                                          .max_blocks_per_seq = kMaxBlocks}));
+                               ->CreatePlans(MakeGeometries(config_, layout, dtype),
+                                             {.max_num_seqs = 1,
+                                              .max_num_tokens = max_len_,
+                                              .max_blocks_per_seq = kMaxBlocks}));
   return absl::OkStatus();
 }
 
@@ -143,18 +138,14 @@ std::vector<float> SequenceRunner::AppendWanting(int64_t num_rows,
                           .logits_indices = m.logit_indices,
                           .num_logit_rows = num_rows};
   for (size_t g = 0; g < plans_.size(); ++g) {
-    AttentionBackend& attention = *backend_->attention(AttentionPath::kNative);
-    attention.Plan(*stream_, *plans_[g],
-                   {.num_seqs = 1,
-                    .num_tokens = static_cast<int32_t>(num_tokens),
-                    .num_decodes = num_tokens == 1 ? 1 : 0,
-                    .max_seqlen_q = static_cast<int32_t>(num_tokens),
-                    .max_seqlen_k = static_cast<int32_t>(num_computed_ + num_tokens),
-                    .cu_seqlens_q = m.cu_seqlens_q,
-                    .seq_lens = m.seq_lens,
-                    .seq_rows = m.seq_rows,
-                    .block_tables = m.block_tables[g],
-                    .block_table_stride = kMaxBlocks});
+    plans_[g]->PlanStep(*stream_, {.num_seqs = 1,
+                                   .num_tokens = static_cast<int32_t>(num_tokens),
+                                   .num_decodes = num_tokens == 1 ? 1 : 0,
+                                   .cu_seqlens_q = m.cu_seqlens_q,
+                                   .seq_lens = m.seq_lens,
+                                   .seq_rows = m.seq_rows,
+                                   .block_tables = m.block_tables[g],
+                                   .block_table_stride = kMaxBlocks});
     inputs.slot_mapping.push_back(m.slot_mapping[g]);
     inputs.plans.push_back(plans_[g].get());
   }

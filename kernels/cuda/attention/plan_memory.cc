@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention/native_plan.h"
+#include "kernels/cuda/attention/plan_memory.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -61,14 +61,14 @@ absl::StatusOr<DeviceBuffer> AllocateZeros(Device& device, int64_t bytes) {
 
 }  // namespace
 
-NativePlan::NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits)
+PlanMemory::PlanMemory(const AttentionGeometry& geometry, const AttentionLimits& limits)
     : geometry_(geometry), limits_(limits) {}
 
-absl::StatusOr<std::vector<std::unique_ptr<NativePlan>>> NativePlan::Create(
+absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
     Device& device, absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) {
-  std::vector<std::unique_ptr<NativePlan>> plans;
+  std::vector<std::unique_ptr<PlanMemory>> plans;
   for (const AttentionGeometry& geometry : geometries) {
-    std::unique_ptr<NativePlan> plan(new NativePlan(geometry, limits));
+    std::unique_ptr<PlanMemory> plan(new PlanMemory(geometry, limits));
     plan->params_.block_size = geometry.block_size;
     plan->params_.group_size = geometry.num_q_heads / geometry.num_kv_heads;
     plan->params_.num_kv_heads = geometry.num_kv_heads;
@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<std::unique_ptr<NativePlan>>> NativePlan::Create(
   return plans;
 }
 
-absl::Status NativePlan::LoadKernels(const DeviceInfo& device) {
+absl::Status PlanMemory::LoadKernels(const DeviceInfo& device) {
   for (int list = 0; list < kNumWorkLists; ++list) {
     const TiledKernel kernel =
         geometry_.kv_dtype == DType::kF16
@@ -123,7 +123,7 @@ absl::Status NativePlan::LoadKernels(const DeviceInfo& device) {
   return absl::OkStatus();
 }
 
-void NativePlan::SizeList(int index) {
+void PlanMemory::SizeList(int index) {
   WorkList& list = params_.lists[index];
   const bool is_decode = index == 0;
   list.chunk_rule = kChunkRules[index];
@@ -140,17 +140,17 @@ void NativePlan::SizeList(int index) {
   list.slot_capacity = static_cast<int32_t>(num_slots);
 }
 
-int64_t NativePlan::MaxTiles(int index) const {
+int64_t PlanMemory::MaxTiles(int index) const {
   const int64_t max_rows = limits_.max_num_tokens * params_.group_size;
   return limits_.max_num_seqs + (index == 0 ? 0 : max_rows / params_.lists[index].tile_rows);
 }
 
-int64_t NativePlan::NumPartialRows(int index) const {
+int64_t PlanMemory::NumPartialRows(int index) const {
   const WorkList& list = params_.lists[index];
   return int64_t{list.slot_capacity} * geometry_.num_kv_heads * list.partial_rows;
 }
 
-void NativePlan::UsePartials(int index, const PartialBuffers& buffers) {
+void PlanMemory::UsePartials(int index, const PartialBuffers& buffers) {
   WorkList& list = params_.lists[index];
   list.partial_out = buffers.out.as<float>();
   list.partial_state = buffers.state.as<float2>();
@@ -158,7 +158,7 @@ void NativePlan::UsePartials(int index, const PartialBuffers& buffers) {
 }
 
 template <typename T>
-absl::Status NativePlan::AllocateArray(Device& device, int64_t count, T*& array) {
+absl::Status PlanMemory::AllocateArray(Device& device, int64_t count, T*& array) {
   ASSIGN_OR_RETURN(DeviceBuffer buffer,
                    AllocateZeros(device, count * static_cast<int64_t>(sizeof(T))));
   array = buffer.as<T>();
@@ -166,12 +166,11 @@ absl::Status NativePlan::AllocateArray(Device& device, int64_t count, T*& array)
   return absl::OkStatus();
 }
 
-absl::Status NativePlan::Allocate(Device& device) {
+absl::Status PlanMemory::Allocate(Device& device) {
   const int64_t max_seqs = limits_.max_num_seqs;
   PageTable& pages = params_.pages;
   RETURN_IF_ERROR(AllocateArray(device, max_seqs + 1, pages.kv_indptr));
   RETURN_IF_ERROR(AllocateArray(device, max_seqs * limits_.max_blocks_per_seq, pages.kv_indices));
-  RETURN_IF_ERROR(AllocateArray(device, max_seqs, pages.kv_last_page_len));
   RETURN_IF_ERROR(AllocateArray(device, max_seqs, params_.seq_plans));
   for (int index = 0; index < kNumWorkLists; ++index) {
     WorkList& list = params_.lists[index];
@@ -181,7 +180,7 @@ absl::Status NativePlan::Allocate(Device& device) {
   return absl::OkStatus();
 }
 
-void NativePlan::SetBatch(const AttentionBatch& batch) {
+void PlanMemory::SetBatch(const AttentionBatch& batch) {
   batch_ = batch;
   params_.num_seqs = batch.num_seqs;
   params_.num_decode_tiled =

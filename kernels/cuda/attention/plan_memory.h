@@ -1,4 +1,4 @@
-// NativePlan: the device memory of one layer group's plan, allocated once, and what the host must
+// PlanMemory: the device memory of one layer group's plan, allocated once, and what the host must
 // know to launch it. Planned and run by the engine's thread; the contents change on the stream.
 #pragma once
 
@@ -23,11 +23,11 @@ struct PartialBuffers {
   DeviceBuffer out, state, arrivals;
 };
 
-class NativePlan : public AttentionPlan {
+class PlanMemory {
  public:
   // Plans that share the memory for partial results. RESOURCE_EXHAUSTED when the device has too
   // little memory.
-  static absl::StatusOr<std::vector<std::unique_ptr<NativePlan>>> Create(
+  static absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> Create(
       Device& device, absl::Span<const AttentionGeometry> geometries,
       const AttentionLimits& limits);
 
@@ -43,7 +43,7 @@ class NativePlan : public AttentionPlan {
   const PersistentKernel& kernel(int list) const { return kernels_[list]; }
 
  private:
-  NativePlan(const AttentionGeometry& geometry, const AttentionLimits& limits);
+  PlanMemory(const AttentionGeometry& geometry, const AttentionLimits& limits);
 
   void SizeList(int index);
   int64_t MaxTiles(int index) const;

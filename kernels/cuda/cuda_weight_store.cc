@@ -1,0 +1,30 @@
+#include "kernels/cuda/cuda_weight_store.h"
+
+#include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/product_tuner.h"
+#include "kernels/cuda/weight_uploader.h"
+#include "kernels/weight_checks.h"
+
+namespace quire::cuda {
+
+int64_t CudaWeightStore::PlainBytes(int64_t out_features, int64_t in_features, DType dtype) const {
+  return out_features * in_features * DTypeBytes(dtype);
+}
+
+absl::StatusOr<std::unique_ptr<RowLoader>> CudaWeightStore::CreateLoader(int64_t staging_bytes) {
+  return WeightUploader::Create(device_, staging_bytes);
+}
+
+void CudaWeightStore::Fill(Stream& stream, const LinearWeight& weight, const FillWeightArgs& args) {
+  CheckWeight(weight);
+  CudaStream::From(stream).Run("Fill", [&](cudaStream_t s) { LaunchFill(weight, args, s); });
+}
+
+absl::Status CudaWeightStore::Tune(Stream& stream, const std::vector<LinearProduct>& products,
+                                   Progress* progress) {
+  for (const LinearProduct& product : products) CheckProduct(product);
+  return TuneProducts(device_, matmul_, CudaStream::From(stream), products, progress);
+}
+
+}  // namespace quire::cuda

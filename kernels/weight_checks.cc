@@ -1,0 +1,53 @@
+#include "kernels/weight_checks.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/check.h"
+
+namespace quire {
+
+namespace {
+
+bool IsActivation(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16; }
+
+}  // namespace
+
+void CheckWeight(const LinearWeight& weight) {
+  CHECK(weight.data != nullptr);
+  CHECK(IsActivation(weight.dtype)) << DTypeName(weight.dtype);
+  CHECK_GE(weight.out_features, 1);
+  CHECK_GE(weight.in_features, 1);
+}
+
+void CheckProduct(const LinearProduct& product) {
+  CHECK(!product.weights.empty());
+  CHECK_GE(product.max_num_rows, 1);
+  for (const LinearWeight* weight : product.weights) {
+    CheckWeight(*weight);
+    CHECK(weight->dtype == product.weights[0]->dtype) << DTypeName(weight->dtype);
+    CHECK_EQ(weight->out_features, product.weights[0]->out_features);
+    CHECK_EQ(weight->in_features, product.weights[0]->in_features);
+  }
+  if (!product.bias.empty()) {
+    CHECK_EQ(product.bias.rank(), 1);
+    CHECK_EQ(product.bias.dim(0), product.weights[0]->out_features);
+  }
+}
+
+absl::Status CheckWeightRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows) {
+  CheckWeight(weight);
+  const bool is_float = IsActivation(rows.dtype()) || rows.dtype() == DType::kF16;
+  if (!is_float || rows.rank() != 2 || rows.dim(1) != weight.in_features) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("weight rows must be float32, bfloat16 or float16 [n, ", weight.in_features,
+                     "]; these are ", DTypeName(rows.dtype()), " of rank ", rows.rank(), " with ",
+                     rows.rank() == 2 ? rows.dim(1) : 0, " columns"));
+  }
+  if (first_row < 0 || rows.dim(0) > weight.out_features - first_row) {
+    return absl::InvalidArgumentError(absl::StrCat("weight rows ", first_row, " to ",
+                                                   first_row + rows.dim(0), " are outside the ",
+                                                   weight.out_features, " of the weight"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace quire

@@ -1,0 +1,15 @@
+// What every weight store checks. A misfit of ours fails a CHECK. Plain functions; any thread.
+#pragma once
+
+#include "absl/status/status.h"
+#include "kernels/weight_store.h"
+
+namespace quire {
+
+void CheckWeight(const LinearWeight& weight);
+void CheckProduct(const LinearProduct& product);
+
+// Rows come from files: INVALID_ARGUMENT, saying what does not fit.
+absl::Status CheckWeightRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows);
+
+}  // namespace quire

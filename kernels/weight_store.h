@@ -1,0 +1,79 @@
+// WeightStore: how a backend keeps weight matrices: their sizes, loading, random filling, the
+// format they get in the end, and how products with them are best computed. Used while a model is
+// loaded, before serving, by the engine thread; CreateLoader by any number of threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/base/progress.h"
+#include "kernels/device.h"
+#include "kernels/linear_weight.h"
+
+namespace quire {
+
+// Random weights that depend on (seed, tensor_id, row, column) only: normal with this deviation.
+struct FillWeightArgs {
+  uint64_t seed;
+  uint64_t tensor_id;
+  float stddev;
+};
+
+// One thread's way of bringing rows of weights to the device: the caller reads a file straight into
+// Staging(), memory that the device copies from, and hands it over. Two pieces take turns, so that
+// one is filled while the other travels. Threads that load side by side have one each and write
+// disjoint rows.
+class RowLoader {
+ public:
+  virtual ~RowLoader() = default;
+  // Host memory of the bytes asked for, to be filled before the next Load. Waits until the device
+  // has taken what this piece held before.
+  virtual absl::StatusOr<void*> Staging() = 0;
+  // Converts `rows` ([num_rows, in_features] without gaps, any float dtype), which begin where
+  // Staging() said, to rows [first_row, first_row + num_rows) of the weight. Neither the rows nor
+  // what they become may be larger than the staging memory. INVALID_ARGUMENT when they do not fit
+  // the weight.
+  virtual absl::Status Load(const LinearWeight& weight, int64_t first_row, const Tensor& rows) = 0;
+  // Waits until everything has arrived.
+  virtual absl::Status Finish() = 0;
+};
+
+// One kind of product of a model, for choosing how to compute it.
+struct LinearProduct {
+  std::vector<const LinearWeight*> weights = {};  // of one shape; a layer's each
+  Tensor bias = {};                               // one of theirs, or empty
+  DType out_dtype = DType::kBF16;
+  int64_t max_num_rows = 1;  // of x
+};
+
+class WeightStore {
+ public:
+  virtual ~WeightStore() = default;
+
+  // Bytes of a plain weight in this backend's layout (padding included).
+  virtual int64_t PlainBytes(int64_t out_features, int64_t in_features, DType dtype) const = 0;
+
+  // Any thread. RESOURCE_EXHAUSTED when there is no memory for staging.
+  virtual absl::StatusOr<std::unique_ptr<RowLoader>> CreateLoader(int64_t staging_bytes) = 0;
+
+  virtual void Fill(Stream& stream, const LinearWeight& weight, const FillWeightArgs& args) = 0;
+
+  // Gives these weights the format they keep, once all rows are there and before they are used or
+  // copied. Not a bit of what they compute changes. `weights`, in the order of their addresses, are
+  // the last things in `memory`; where they take less room, they move together and the memory
+  // behind them is given back. They, `weights` and `memory` stay where they are until the stream
+  // has been waited for; they have changed then. `progress` may be null.
+  virtual void Seal(Stream& stream, const std::vector<LinearWeight*>& weights, DeviceBuffer* memory,
+                    Progress* progress) = 0;
+
+  // Chooses how these products are computed, by measuring where that pays (at most some seconds;
+  // less when a file has it from before). Before capture, with the weights in place and room for
+  // the largest x and out. Choosing nothing is not an error; a device that fails is. `progress` may
+  // be null.
+  virtual absl::Status Tune(Stream& stream, const std::vector<LinearProduct>& products,
+                            Progress* progress) = 0;
+};
+
+}  // namespace quire
