@@ -1,5 +1,5 @@
 // Engine: the door of serving. Owns the device, the model, the KV cache and one thread, which alone
-// touches the scheduler, the block manager and the runner. Other threads reach it through a bounded
+// touches the scheduler, the block manager and the runner. Other threads reach it through an
 // inbox and hear from it through the OutputStream of each request. Token ids only; text is the
 // server's.
 #pragma once

@@ -37,7 +37,7 @@ struct EngineConfig {
   bool enforce_eager = false;                   // no captured graphs
   bool tune_products = true;                    // measure how to compute them, at start
   bool async_scheduling = true;                 // schedule step N+1 while step N runs
-  std::optional<AttentionPath> attention_path;  // unset: chosen per step
+  std::optional<AttentionPath> attention_path;  // unset: chosen at start
 
   StepTrace* step_trace = nullptr;  // outlives the engine; null: nothing is traced
   Progress* progress = nullptr;     // of the start; outlives Engine::Open; null: nobody watches
