@@ -24,7 +24,7 @@ struct EngineConfig {
 
   // Affects speed and memory.
   DeviceKind device = DeviceKind::kCpu;
-  int num_threads = 0;  // CPU: 0 = one per core
+  int num_threads = 0;  // that compute on the CPU or read weights; 0 = one per core
   std::string cpu_isa;  // CPU: as in BackendOptions
   bool cpu_compress_weights = true;
   int64_t max_num_seqs = 0;            // 0: what makes this device fastest

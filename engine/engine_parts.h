@@ -1,6 +1,6 @@
-// EngineParts: everything the engine owns, opened in order: device, weights, decoder, runner, KV
-// cache, scheduler. Split from engine.cc so that start-up (which can fail) reads apart from
-// serving.
+// EngineParts: everything the engine owns, opened in order: device, memory plan, weights, decoder,
+// addresses of the KV cache, runner, the cache's memory, scheduler. Split from engine.cc so that
+// start-up (which can fail) reads apart from serving.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
 // KvArena: the device memory of the paged KV cache. Layer i of every group shares one tensor of
 // blocks; in a block stand the keys [num_kv_heads, block_size, k_head_dim], then the values
-// likewise (HND: what one KV head reads of a block is contiguous, which the CPU's attention
-// reads 1.2 to 1.7 times as fast as NHD). Addresses are fixed first and get their memory last, when
-// it is known how much is left; before serving; engine thread.
+// likewise (HND: what one KV head reads of a block is contiguous, which the CPU's attention reads
+// faster than NHD). Addresses are fixed first and get their memory last, when it is known how much
+// is left; before serving; engine thread.
 #pragma once
 
 #include <cstdint>

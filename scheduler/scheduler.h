@@ -60,10 +60,10 @@ class Scheduler {
   // A paused sequence keeps its blocks but is not scheduled (its reader is slow).
   void SetPaused(const SequenceKey& key, bool paused);
 
-  // Decides the next step; allocates blocks, attaches prefix hits, preempts (by recompute, lowest
-  // priority and youngest first) when blocks run out. May be called again before the last step's
-  // Commit (lookahead of one). Empty when nothing can run, at least until the steps in flight have
-  // been committed.
+  // Decides the next step; allocates blocks, attaches prefix hits, preempts (by recompute, paused
+  // sequences first, then the worst-ranked) when blocks run out. May be called again before the
+  // last step's Commit (lookahead of one). Empty when nothing can run, at least until the steps in
+  // flight have been committed.
   SchedulerOutput Schedule();
 
   // Makes the results of a step true: progress, stop conditions, publishing of full blocks, release

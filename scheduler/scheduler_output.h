@@ -29,7 +29,7 @@ struct SequenceKey {
 // are valid until its next call.
 struct ScheduledSequence {
   SequenceKey key;
-  uint64_t epoch;   // changes when the sequence is preempted; results of older epochs are dropped
+  uint64_t epoch;   // changes with preemption and the end; results of older epochs are dropped
   int32_t row;      // 0 .. max_num_seqs-1, held while the sequence runs
   bool row_is_new;  // first step of this row for this epoch: the runner resets the row's state
   int64_t start;

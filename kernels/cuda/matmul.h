@@ -1,8 +1,8 @@
 // Matmul: products with a weight, through our own kernel for few rows (gemv.h) or cuBLASLt. How a
-// product is computed is chosen per ProductKey: what was measured (product_tuner.h) or else the
-// first answer of cuBLASLt's heuristic; never by timing on the way. Sums are float32 throughout (no
-// TF32, no split sums in bfloat16). One thread, and one stream at a time, because all products
-// share a workspace whose address never changes.
+// product is computed is chosen per ProductKey: what was measured (product_tuner.h), or else our
+// kernel's default variant or the first answer of cuBLASLt's heuristic; never by timing on the way.
+// Sums are float32 throughout (no TF32, no split sums in bfloat16). One thread, and one stream at a
+// time, because all products share a workspace whose address never changes.
 #pragma once
 
 #include <cublasLt.h>

@@ -35,7 +35,7 @@ struct ProductKey {
   }
 };
 
-// One of kGemvVariants, or an algorithm of cuBLASLt.
+// One of gemv.h's variants, or an algorithm of cuBLASLt.
 struct ProductChoice {
   int gemv_variant = -1;                   // -1: cuBLASLt
   std::array<uint64_t, 8> algorithm = {};  // cublasLtMatmulAlgo_t

@@ -1,6 +1,6 @@
 // The rig sees what it is there to see: each fault of the device side is found in most seeds (in
 // the others its opportunity never comes). Bugs in the scheduler and the block manager are planted
-// by mutants.py.
+// by mutants/run.py.
 #include <gtest/gtest.h>
 
 #include "tests/sim/simulation.h"

@@ -119,7 +119,7 @@ struct List {
   bool has_length() const { return kind != ListKind::kGenerator; }
 };
 
-// An insertion-ordered dict. Keys are scalars (IsHashable).
+// An insertion-ordered dict. Keys are scalars (CheckHashable).
 class Dict {
  public:
   using Entry = std::pair<Value, Value>;
