@@ -34,7 +34,8 @@ class BpeModel final : public TokenModel {
   using Merge = std::pair<std::string_view, std::string_view>;
 
   // `merges` come by rank; `vocabulary` must outlive the model. No token of `special` longer than
-  // one character is ever made from text. INVALID_ARGUMENT names what the vocabulary lacks.
+  // one character and none that is only an added token is ever made from text, but for the
+  // unk_token. INVALID_ARGUMENT names what the vocabulary lacks.
   static absl::StatusOr<std::unique_ptr<BpeModel>> Create(
       const Vocabulary* vocabulary, BpeOptions options, const std::vector<Merge>& merges,
       const absl::flat_hash_set<TokenId>& special);
@@ -76,7 +77,8 @@ class BpeModel final : public TokenModel {
   std::array<TokenId, 128> ascii_ids_;
   absl::flat_hash_map<char32_t, TokenId> char_ids_;    // the single-character tokens past ASCII
   absl::flat_hash_map<uint64_t, MergeResult> merges_;  // by left and right id
-  absl::flat_hash_set<TokenId> never_whole_;           // special tokens: no match for a whole piece
+  absl::flat_hash_set<TokenId>
+      never_whole_;  // special and added tokens: no match for a whole piece
   bool words_are_separate_ =
       false;                      // no token spans the start of a word ("▁" after something else)
   std::bitset<256 * 256> joins_;  // byte-level: left << 8 | right, where a merge may join the two
