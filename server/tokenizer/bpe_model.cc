@@ -119,8 +119,8 @@ void BpeModel::IndexJoin(std::string_view left, std::string_view right) {
 void BpeModel::IndexSymbols() {
   for (size_t byte = 0; byte < byte_ids_.size(); ++byte) {
     const uint8_t value = static_cast<uint8_t>(byte);
-    byte_ids_[byte] =
-        vocabulary_.FindOfModel(options_.is_byte_level ? ByteLevelChar(value) : ByteToken(value));
+    byte_ids_[byte] = vocabulary_.FindOfModel(ByteLevelChar(value));
+    fallback_ids_[byte] = vocabulary_.FindOfModel(ByteToken(value));
     if (!options_.is_byte_level || byte_ids_[byte] != kNoToken) continue;
     // Unknown bytes may become one token.
     for (size_t other = 0; other < byte_ids_.size(); ++other) {
@@ -197,9 +197,13 @@ void BpeModel::SplitIntoSymbols(std::string_view word, ModelScratch* scratch) co
   for (size_t pos = 0; pos < word.size();) {
     const uint32_t num_bytes = options_.is_byte_level ? 1 : DecodeChar(word.data() + pos).num_bytes;
     const std::string_view character = word.substr(pos, num_bytes);
-    const TokenId id = SymbolId(character, pos == 0, pos + num_bytes == word.size(), scratch);
+    const bool is_first = pos == 0;
     pos += num_bytes;
-    if (id == kNoToken && options_.byte_fallback && AppendByteTokens(character, scratch)) continue;
+    const bool is_last = pos == word.size();
+    const TokenId id = SymbolId(character, is_first, is_last, scratch);
+    if (id == kNoToken && options_.byte_fallback &&
+        AppendByteTokens(Written(character, is_first, is_last, scratch), scratch))
+      continue;
     if (has_unknown && (id != kNoToken || !options_.fuse_unk)) {
       symbols.push_back({unk_id_, kNone, kNone});
       has_unknown = false;
@@ -223,25 +227,31 @@ TokenId BpeModel::SymbolId(std::string_view character, bool is_first, bool is_la
                            ModelScratch* scratch) const {
   const bool has_prefix = !is_first && !options_.continuing_subword_prefix.empty();
   const bool has_suffix = is_last && !options_.end_of_word_suffix.empty();
-  if (has_prefix || has_suffix) {
-    const std::string_view written =
-        options_.is_byte_level ? ByteLevelChar(static_cast<uint8_t>(character[0])) : character;
-    scratch->key.assign(has_prefix ? options_.continuing_subword_prefix : "");
-    scratch->key.append(written).append(has_suffix ? options_.end_of_word_suffix : "");
-    return vocabulary_.FindOfModel(scratch->key);
-  }
+  if (has_prefix || has_suffix)
+    return vocabulary_.FindOfModel(Written(character, is_first, is_last, scratch));
   if (options_.is_byte_level) return byte_ids_[static_cast<uint8_t>(character[0])];
   if (character.size() == 1) return ascii_ids_[static_cast<uint8_t>(character[0])];
   const auto it = char_ids_.find(DecodeChar(character.data()).code_point);
   return it == char_ids_.end() ? kNoToken : it->second;
 }
 
-// Appends the byte fallback tokens of `character`; false, and nothing, when one of them does not
-// exist.
-bool BpeModel::AppendByteTokens(std::string_view character, ModelScratch* scratch) const {
+// The text by which the vocabulary may know `character`, with the affixes of its place. Lives until
+// the next call with the same scratch.
+std::string_view BpeModel::Written(std::string_view character, bool is_first, bool is_last,
+                                   ModelScratch* scratch) const {
+  scratch->key.assign(is_first ? "" : options_.continuing_subword_prefix);
+  scratch->key.append(options_.is_byte_level ? ByteLevelChar(static_cast<uint8_t>(character[0]))
+                                             : character);
+  if (is_last) scratch->key.append(options_.end_of_word_suffix);
+  return scratch->key;
+}
+
+// Appends the byte fallback tokens of a character as it is written: of its affixes, too, as the
+// reference does. False, and nothing, when one of them does not exist.
+bool BpeModel::AppendByteTokens(std::string_view written, ModelScratch* scratch) const {
   const size_t old_size = scratch->symbols.size();
-  for (const char c : character) {
-    const TokenId id = byte_ids_[static_cast<uint8_t>(c)];
+  for (const char c : written) {
+    const TokenId id = fallback_ids_[static_cast<uint8_t>(c)];
     if (id == kNoToken) {
       scratch->symbols.resize(old_size);
       return false;

@@ -63,7 +63,9 @@ class BpeModel final : public TokenModel {
   void SplitIntoSymbols(std::string_view word, ModelScratch* scratch) const;
   TokenId SymbolId(std::string_view character, bool is_first, bool is_last,
                    ModelScratch* scratch) const;
-  bool AppendByteTokens(std::string_view character, ModelScratch* scratch) const;
+  std::string_view Written(std::string_view character, bool is_first, bool is_last,
+                           ModelScratch* scratch) const;
+  bool AppendByteTokens(std::string_view written, ModelScratch* scratch) const;
   void MergeSymbols(ModelScratch* scratch) const;
   bool AppendMerge(int32_t left, int32_t right, ModelScratch* scratch) const;
   void QueueMerge(int32_t left, int32_t right, ModelScratch* scratch) const;
@@ -72,8 +74,8 @@ class BpeModel final : public TokenModel {
   const Vocabulary& vocabulary_;
   const BpeOptions options_;
   TokenId unk_id_ = kNoToken;
-  std::array<TokenId, 256>
-      byte_ids_;  // the token of one byte: byte-level, or the byte fallback token
+  std::array<TokenId, 256> byte_ids_;      // byte-level: the token of one byte
+  std::array<TokenId, 256> fallback_ids_;  // "<0x00>" and so on
   std::array<TokenId, 128> ascii_ids_;
   absl::flat_hash_map<char32_t, TokenId> char_ids_;    // the single-character tokens past ASCII
   absl::flat_hash_map<uint64_t, MergeResult> merges_;  // by left and right id

@@ -94,6 +94,24 @@ TEST(BpeModelTest, FallsBackToBytes) {
   EXPECT_THAT(Tokens(*Make(tokenizer), "aé"), ElementsAre("▁a", "<0xC3>", "<0xA9>"));
 }
 
+TEST(BpeModelTest, FallsBackToBytesOfAffixes) {
+  json tokenizer = SentencePieceJson({"a"}, {});
+  tokenizer.erase("normalizer");
+  tokenizer["model"]["continuing_subword_prefix"] = "#";
+  tokenizer["model"]["end_of_word_suffix"] = "/";
+  EXPECT_THAT(Tokens(*Make(tokenizer), "abc"),
+              ElementsAre("a", "<0x23>", "<0x62>", "<0x23>", "<0x63>", "<0x2F>"));
+}
+
+TEST(BpeModelTest, ByteLevelFallsBackToBytesOfItsAlphabet) {
+  json tokenizer = ByteLevelJson({});
+  tokenizer["model"]["byte_fallback"] = true;
+  tokenizer["model"]["vocab"].erase("Ġ");  // a blank
+  tokenizer["model"]["vocab"]["<0xC4>"] = 256;
+  tokenizer["model"]["vocab"]["<0xA0>"] = 257;
+  EXPECT_THAT(Tokens(*Make(tokenizer), "a "), ElementsAre("a", "<0xC4>", "<0xA0>"));
+}
+
 TEST(BpeModelTest, UnknownCharactersAreFusedOrNot) {
   json tokenizer = SentencePieceJson({"▁", "a"}, {});
   tokenizer["model"]["byte_fallback"] = false;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compares the tokenizer with Hugging Face tokenizers on every kind of tokenizer.json, and on many small ones made at
-random (--kind random_added, --kind random_ties). Any difference fails.
+random (--kind random_added, random_merges or random_ties). Any difference fails.
 
 Asks tokenizer_tool for the ids and the decoded text of every text, with special tokens parsed and as plain text,
 decoded at once and as a stream. Exit code 77 (skipped) without the Python modules.

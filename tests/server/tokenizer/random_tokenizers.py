@@ -72,6 +72,29 @@ def character_bpe(rng):
     return tokenizer
 
 
+def merges_and_affixes(rng):
+    """A BPE whose merges are of any order and make each other's parts, with or without affixes and fallback."""
+    prefix, suffix = rng.choice(("", "", "##", "a")), rng.choice(("", "", "</w>", "b"))
+    letters = rng.choice(("ab", "abc", "aé\u2581", "ab1"))
+    written = dict.fromkeys(p + c + s for c in letters for p in ("", prefix) for s in ("", suffix))
+    tokens, merges = [t for t in written if rng.random() < 0.93] or ["a"], []
+    for _ in range(rng.randrange(16)):
+        left, right = rng.choice(tokens), rng.choice(tokens)
+        if right.startswith(prefix) and len(left + right) < 12:
+            merges.append((left, right))
+            tokens.append(left + right.removeprefix(prefix))
+    fallback, has_unknown = rng.random() < 0.4, rng.random() < 0.8
+    texts = dict.fromkeys(["<unk>"] * has_unknown + tokens + (list(bytes_of(rng)) if fallback else []))
+    options = {k: v for k, v in (("continuing_subword_prefix", prefix), ("end_of_word_suffix", suffix),
+                                 ("unk_token", "<unk>" * has_unknown)) if v}
+    tokenizer = Tokenizer(models.BPE({t: i for i, t in enumerate(texts)}, merges, byte_fallback=fallback,
+                                     fuse_unk=rng.random() < 0.5, ignore_merges=rng.random() < 0.4, **options))
+    pre = rng.choice((None, pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(), split(r"\w{1,5}")))
+    if pre:
+        tokenizer.pre_tokenizer = pre
+    return tokenizer, [random_text(rng, letters * 4 + "x é", 30) for _ in range(100)]
+
+
 def added_tokens(rng):
     """A BPE with added tokens of all flags, most of which its vocabulary does not have."""
     tokenizer = rng.choice((byte_level_bpe, character_bpe))(rng)
@@ -128,7 +151,7 @@ def unigram_ties(rng):
     return tokenizer, [random_text(rng, parts, 50) for _ in range(150)]
 
 
-FAMILIES = {"random_added": added_tokens, "random_ties": unigram_ties}
+FAMILIES = {"random_added": added_tokens, "random_merges": merges_and_affixes, "random_ties": unigram_ties}
 
 
 def without_special(data):
