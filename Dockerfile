@@ -15,15 +15,14 @@ WORKDIR /src
 COPY . .
 RUN cmake --preset cpu -DQUIRE_TESTS=OFF \
     && cmake --build build/cpu --target quire-server quire \
-    && strip build/cpu/bin/quire-server build/cpu/bin/quire
+    && cmake --install build/cpu --component server --prefix /opt/quire --strip
 
 FROM debian:bookworm-slim
 RUN apt-get update && apt-get install -y --no-install-recommends \
         libgrpc++1.51 libprotobuf32 libabsl20220623 libspdlog1.10 libfmt9 libhwy1 libpcre2-8-0 \
         libutf8proc2 libssl3 libcurl4 libedit2 ca-certificates \
     && rm -rf /var/lib/apt/lists/*
-COPY --from=build /src/build/cpu/bin/quire-server /src/build/cpu/bin/quire /opt/quire/bin/
-COPY --from=build /src/configs/demo /opt/quire/share/quire/demo
+COPY --from=build /opt/quire /opt/quire
 # Models by name are kept here: mount a volume, or the Hugging Face cache of the host.
 RUN mkdir /cache && chown 65532:65532 /cache
 ENV HF_HOME=/cache

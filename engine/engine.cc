@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "engine/engine_config.h"
 #include "engine/engine_parts.h"
 #include "engine/inbox.h"
 #include "engine/output_writer.h"

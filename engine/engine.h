@@ -12,14 +12,15 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "engine/engine_config.h"
 #include "engine/engine_status.h"
 #include "engine/output_stream.h"
 #include "engine/start_clock.h"
-#include "kernels/backend.h"
 #include "scheduler/request.h"
 
 namespace quire {
+
+class Backend;
+struct EngineConfig;
 
 class Engine {
  public:

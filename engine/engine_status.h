@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/model/generation_config.h"
 #include "engine/model/model_config.h"
 #include "scheduler/scheduler.h"
 

@@ -4,11 +4,12 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "kernels/base/progress.h"
 #include "server/exit_code.h"
 #include "server/settings/settings.h"
 
 namespace quire {
+
+class Progress;
 
 // The folder of the bundled model: beside an installed program, else in the source tree of a
 // development build. NOT_FOUND names the places that were tried.

@@ -10,12 +10,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/engine.h"
+#include "kernels/backend.h"
+#include "kernels/base/progress.h"
 #include "kernels/base/status_macros.h"
 #include "server/generate/generate_handler.h"
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
 #include "server/output/output_pump.h"
 #include "server/rpc/grpc_server.h"
+#include "server/settings/engine_settings.h"
 #include "server/transport/acceptor.h"
 
 namespace quire {

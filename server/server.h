@@ -10,12 +10,14 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/start_clock.h"
-#include "kernels/backend.h"
-#include "kernels/base/progress.h"
 #include "server/settings/settings.h"
 #include "server/transport/listener.h"
 
 namespace quire {
+
+class Backend;
+class Progress;
+struct BackendOptions;
 
 // How a server comes by its device: OpenBackend, or what a test puts in its place.
 using BackendOpener =

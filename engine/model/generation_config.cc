@@ -1,3 +1,5 @@
+#include "engine/model/generation_config.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

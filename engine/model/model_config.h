@@ -1,6 +1,5 @@
 // ModelConfig: what a Hugging Face config.json says about a decoder, in our terms and with the
-// family's defaults filled in. GenerationConfig: generation_config.json. Parsed once at start;
-// plain values.
+// family's defaults filled in. Parsed once at start; plain values.
 #pragma once
 
 #include <cstdint>
@@ -87,21 +86,5 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json);
 // linear, dynamic and yarn rope (for yarn from original_max_position_embeddings), as vLLM derives
 // it.
 int64_t MaxSequenceLength(const ModelConfig& config);
-
-// Defaults of a request that the model's authors recommend; unset where the file says nothing.
-struct GenerationConfig {
-  std::optional<float> temperature;
-  std::optional<float> top_p;
-  std::optional<int32_t> top_k;
-  std::optional<float> min_p;
-  std::optional<float> repetition_penalty;
-  std::optional<int64_t> max_new_tokens;
-  std::vector<TokenId> eos_token_ids;
-};
-
-// An absent file is an empty GenerationConfig; a malformed one is INVALID_ARGUMENT.
-absl::StatusOr<GenerationConfig> LoadGenerationConfig(const std::string& folder);
-// The same from the text of a generation_config.json.
-absl::StatusOr<GenerationConfig> ParseGenerationConfig(absl::string_view json);
 
 }  // namespace quire

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/engine.h"
 #include "kernels/base/status_macros.h"
 #include "server/generate/parameters.h"
 #include "server/generate/retry_pushback.h"

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 
-#include "engine/engine.h"
 #include "quire/v1/inference.pb.h"
 #include "server/generate/cancel_token.h"
 #include "server/generate/generation_job.h"
@@ -18,6 +17,8 @@
 #include "server/output/response_sink.h"
 
 namespace quire {
+
+class Engine;
 
 // Messages up to this size are tokenized on the transport's thread; longer ones in the work pool.
 inline constexpr size_t kMaxInlineBytes = 8192;

@@ -1,6 +1,7 @@
 #include "server/rpc/admin_service.h"
 
 #include "absl/time/clock.h"
+#include "engine/engine.h"
 #include "server/rpc/unary.h"
 
 namespace quire {

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/engine.h"
 #include "kernels/base/status_macros.h"
 #include "server/generate/parameters.h"
 #include "server/rpc/generate_reactors.h"

@@ -5,7 +5,6 @@
 #include <atomic>
 
 #include "absl/time/time.h"
-#include "engine/engine.h"
 #include "server/generate/generate_handler.h"
 #include "server/generate/model_facts.h"
 #include "server/generate/prompt_encoder.h"
@@ -14,6 +13,8 @@
 #include "server/rpc/live_calls.h"
 
 namespace quire {
+
+class Engine;
 
 struct ServingContext {
   Engine* engine;

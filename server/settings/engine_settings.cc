@@ -1,5 +1,6 @@
+#include "server/settings/engine_settings.h"
+
 #include "kernels/backend.h"
-#include "server/settings/settings.h"
 
 namespace quire {
 

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/engine_config.h"
-
 namespace quire {
 
 struct Settings {
@@ -56,12 +54,5 @@ struct Settings {
   int64_t watchdog_timeout = 0;       // seconds; 0: by device
   std::string log_level = "info";
 };
-
-// The device that serves: "auto" becomes the GPU where this build and machine have one, else the
-// CPU.
-DeviceKind ServingDevice(const Settings& settings);
-
-// What the engine is told. `model_folder` replaces an empty `settings.model`.
-EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_folder);
 
 }  // namespace quire

@@ -117,7 +117,6 @@ absl::Status AddedTokenMatcher::Split(std::string_view text,
     size_t end = pos + match.num_bytes;
     pos = end;
     if (match.token->single_word && !StandsAlone(text, begin, end)) continue;
-    if (match.token->lstrip) begin = ExtendLeft(text, covered, begin);
     if (match.token->rstrip) {
       // A token within that white space takes the same along: looking once keeps the time linear.
       if (end > spaces_end) {
@@ -125,6 +124,11 @@ absl::Status AddedTokenMatcher::Split(std::string_view text,
         steps += spaces_end - end;
       }
       end = spaces_end;
+    }
+    if (match.token->lstrip) {
+      // White space itself, and the token before took all of it: nothing is left to be this one.
+      if (end <= covered) continue;
+      begin = ExtendLeft(text, covered, begin);
     }
     if (covered < begin) RETURN_IF_ERROR(sink({covered, begin, kNoToken}));
     RETURN_IF_ERROR(sink({begin, end, match.token->id}));

@@ -54,10 +54,11 @@ class AddedTokenMatcher {
   using Sink = absl::FunctionRef<absl::Status(const AddedSpan&)>;
 
   // Hands `sink` the tokens in valid `text` and the text between them, covering all of it. White
-  // space that one token takes along on its right may be another token, too. A special token counts
-  // only within one of `special_ranges`, which are in order and do not touch. Takes time
-  // proportional to the text and the longest pattern. Adds the number of steps to `num_steps`, for
-  // tests of how it grows. Errors are those of `sink`.
+  // space that one token takes along on its right may be another token, too, unless that one has
+  // lstrip and lies all within it. A special token counts only within one of `special_ranges`,
+  // which are in order and do not touch. Takes time proportional to the text and the longest
+  // pattern. Adds the number of steps to `num_steps`, for tests of how it grows. Errors are those
+  // of `sink`.
   absl::Status Split(std::string_view text, absl::Span<const ByteRange> special_ranges, Sink sink,
                      size_t* num_steps = nullptr) const;
 

@@ -68,6 +68,7 @@ absl::StatusOr<std::unique_ptr<BpeModel>> BpeModel::Create(
   RETURN_IF_ERROR(model->AddMerges(merges, special));
   model->IndexSymbols();
   model->never_whole_ = special;
+  model->never_whole_.insert(vocabulary->added_ids().begin(), vocabulary->added_ids().end());
   return model;
 }
 
@@ -76,14 +77,14 @@ absl::Status BpeModel::AddMerges(const std::vector<Merge>& merges,
   const bool has_affixes =
       !options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty();
   words_are_separate_ = !options_.is_byte_level && !options_.ignore_merges && !has_affixes &&
-                        vocabulary_.Find(kWordStart) != kNoToken;
+                        vocabulary_.FindOfModel(kWordStart) != kNoToken;
   merges_.reserve(merges.size());
   std::string merged;
   TokenId merged_id = kNoToken;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const auto& [left, right] = merges[rank];
-    const TokenId left_id = vocabulary_.Find(left);
-    const TokenId right_id = vocabulary_.Find(right);
+    const TokenId left_id = vocabulary_.FindOfModel(left);
+    const TokenId right_id = vocabulary_.FindOfModel(right);
     if (left_id == kNoToken) return NotInVocabulary("in merges,", left);
     if (right_id == kNoToken) return NotInVocabulary("in merges,", right);
     const size_t prefix_size = options_.continuing_subword_prefix.size();
@@ -95,7 +96,8 @@ absl::Status BpeModel::AddMerges(const std::vector<Merge>& merges,
     // Training numbers tokens as it merges them, so the next id is nearly always right: no lookup.
     const bool is_next = vocabulary_.Text(merged_id + 1) == merged;
     merged_id = is_next ? merged_id + 1 : vocabulary_.Find(merged);
-    if (merged_id == kNoToken) return NotInVocabulary("in merges,", merged);
+    if (merged_id == kNoToken || vocabulary_.added_ids().contains(merged_id))
+      return NotInVocabulary("in merges,", merged);
     if (special.contains(merged_id)) continue;
     merges_[PairKey(left_id, right_id)] = {static_cast<uint32_t>(rank), merged_id};
     words_are_separate_ = words_are_separate_ && NextWord(merged) == merged.size();
@@ -117,8 +119,8 @@ void BpeModel::IndexJoin(std::string_view left, std::string_view right) {
 void BpeModel::IndexSymbols() {
   for (size_t byte = 0; byte < byte_ids_.size(); ++byte) {
     const uint8_t value = static_cast<uint8_t>(byte);
-    byte_ids_[byte] = options_.is_byte_level ? vocabulary_.Find(ByteLevelChar(value))
-                                             : vocabulary_.Find(ByteToken(value));
+    byte_ids_[byte] = vocabulary_.FindOfModel(ByteLevelChar(value));
+    fallback_ids_[byte] = vocabulary_.FindOfModel(ByteToken(value));
     if (!options_.is_byte_level || byte_ids_[byte] != kNoToken) continue;
     // Unknown bytes may become one token.
     for (size_t other = 0; other < byte_ids_.size(); ++other) {
@@ -128,7 +130,7 @@ void BpeModel::IndexSymbols() {
   ascii_ids_.fill(kNoToken);
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
     const std::string_view text = vocabulary_.Text(id);
-    if (!IsOneCharacter(text)) continue;
+    if (!IsOneCharacter(text) || vocabulary_.added_ids().contains(id)) continue;
     const char32_t c = DecodeChar(text.data()).code_point;
     if (c < ascii_ids_.size()) {
       ascii_ids_[c] = id;
@@ -195,9 +197,13 @@ void BpeModel::SplitIntoSymbols(std::string_view word, ModelScratch* scratch) co
   for (size_t pos = 0; pos < word.size();) {
     const uint32_t num_bytes = options_.is_byte_level ? 1 : DecodeChar(word.data() + pos).num_bytes;
     const std::string_view character = word.substr(pos, num_bytes);
-    const TokenId id = SymbolId(character, pos == 0, pos + num_bytes == word.size(), scratch);
+    const bool is_first = pos == 0;
     pos += num_bytes;
-    if (id == kNoToken && options_.byte_fallback && AppendByteTokens(character, scratch)) continue;
+    const bool is_last = pos == word.size();
+    const TokenId id = SymbolId(character, is_first, is_last, scratch);
+    if (id == kNoToken && options_.byte_fallback &&
+        AppendByteTokens(Written(character, is_first, is_last, scratch), scratch))
+      continue;
     if (has_unknown && (id != kNoToken || !options_.fuse_unk)) {
       symbols.push_back({unk_id_, kNone, kNone});
       has_unknown = false;
@@ -221,25 +227,31 @@ TokenId BpeModel::SymbolId(std::string_view character, bool is_first, bool is_la
                            ModelScratch* scratch) const {
   const bool has_prefix = !is_first && !options_.continuing_subword_prefix.empty();
   const bool has_suffix = is_last && !options_.end_of_word_suffix.empty();
-  if (has_prefix || has_suffix) {
-    const std::string_view written =
-        options_.is_byte_level ? ByteLevelChar(static_cast<uint8_t>(character[0])) : character;
-    scratch->key.assign(has_prefix ? options_.continuing_subword_prefix : "");
-    scratch->key.append(written).append(has_suffix ? options_.end_of_word_suffix : "");
-    return vocabulary_.Find(scratch->key);
-  }
+  if (has_prefix || has_suffix)
+    return vocabulary_.FindOfModel(Written(character, is_first, is_last, scratch));
   if (options_.is_byte_level) return byte_ids_[static_cast<uint8_t>(character[0])];
   if (character.size() == 1) return ascii_ids_[static_cast<uint8_t>(character[0])];
   const auto it = char_ids_.find(DecodeChar(character.data()).code_point);
   return it == char_ids_.end() ? kNoToken : it->second;
 }
 
-// Appends the byte fallback tokens of `character`; false, and nothing, when one of them does not
-// exist.
-bool BpeModel::AppendByteTokens(std::string_view character, ModelScratch* scratch) const {
+// The text by which the vocabulary may know `character`, with the affixes of its place. Lives until
+// the next call with the same scratch.
+std::string_view BpeModel::Written(std::string_view character, bool is_first, bool is_last,
+                                   ModelScratch* scratch) const {
+  scratch->key.assign(is_first ? "" : options_.continuing_subword_prefix);
+  scratch->key.append(options_.is_byte_level ? ByteLevelChar(static_cast<uint8_t>(character[0]))
+                                             : character);
+  if (is_last) scratch->key.append(options_.end_of_word_suffix);
+  return scratch->key;
+}
+
+// Appends the byte fallback tokens of a character as it is written: of its affixes, too, as the
+// reference does. False, and nothing, when one of them does not exist.
+bool BpeModel::AppendByteTokens(std::string_view written, ModelScratch* scratch) const {
   const size_t old_size = scratch->symbols.size();
-  for (const char c : character) {
-    const TokenId id = byte_ids_[static_cast<uint8_t>(c)];
+  for (const char c : written) {
+    const TokenId id = fallback_ids_[static_cast<uint8_t>(c)];
     if (id == kNoToken) {
       scratch->symbols.resize(old_size);
       return false;

@@ -34,7 +34,8 @@ class BpeModel final : public TokenModel {
   using Merge = std::pair<std::string_view, std::string_view>;
 
   // `merges` come by rank; `vocabulary` must outlive the model. No token of `special` longer than
-  // one character is ever made from text. INVALID_ARGUMENT names what the vocabulary lacks.
+  // one character and none that is only an added token is ever made from text, but for the
+  // unk_token. INVALID_ARGUMENT names what the vocabulary lacks.
   static absl::StatusOr<std::unique_ptr<BpeModel>> Create(
       const Vocabulary* vocabulary, BpeOptions options, const std::vector<Merge>& merges,
       const absl::flat_hash_set<TokenId>& special);
@@ -62,7 +63,9 @@ class BpeModel final : public TokenModel {
   void SplitIntoSymbols(std::string_view word, ModelScratch* scratch) const;
   TokenId SymbolId(std::string_view character, bool is_first, bool is_last,
                    ModelScratch* scratch) const;
-  bool AppendByteTokens(std::string_view character, ModelScratch* scratch) const;
+  std::string_view Written(std::string_view character, bool is_first, bool is_last,
+                           ModelScratch* scratch) const;
+  bool AppendByteTokens(std::string_view written, ModelScratch* scratch) const;
   void MergeSymbols(ModelScratch* scratch) const;
   bool AppendMerge(int32_t left, int32_t right, ModelScratch* scratch) const;
   void QueueMerge(int32_t left, int32_t right, ModelScratch* scratch) const;
@@ -71,12 +74,13 @@ class BpeModel final : public TokenModel {
   const Vocabulary& vocabulary_;
   const BpeOptions options_;
   TokenId unk_id_ = kNoToken;
-  std::array<TokenId, 256>
-      byte_ids_;  // the token of one byte: byte-level, or the byte fallback token
+  std::array<TokenId, 256> byte_ids_;      // byte-level: the token of one byte
+  std::array<TokenId, 256> fallback_ids_;  // "<0x00>" and so on
   std::array<TokenId, 128> ascii_ids_;
   absl::flat_hash_map<char32_t, TokenId> char_ids_;    // the single-character tokens past ASCII
   absl::flat_hash_map<uint64_t, MergeResult> merges_;  // by left and right id
-  absl::flat_hash_set<TokenId> never_whole_;           // special tokens: no match for a whole piece
+  absl::flat_hash_set<TokenId>
+      never_whole_;  // special and added tokens: no match for a whole piece
   bool words_are_separate_ =
       false;                      // no token spans the start of a word ("▁" after something else)
   std::bitset<256 * 256> joins_;  // byte-level: left << 8 | right, where a merge may join the two

@@ -1,9 +1,11 @@
 #include "server/tokenizer/tokenizer_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "server/tokenizer/errors.h"
+#include "server/tokenizer/score.h"
 
 namespace quire {
 
@@ -16,8 +18,8 @@ class TokenizerFileReader {
 
   bool null() { return AddValue(nullptr); }
   bool boolean(bool value) { return AddValue(value); }
-  bool number_float(double value, const std::string&) {
-    return table_ == Table::kPieces ? AddScore(value) : AddValue(value);
+  bool number_float(double value, const std::string& text) {
+    return table_ == Table::kPieces ? AddScore(ReadScore(text)) : AddValue(value);
   }
   bool binary(std::vector<uint8_t>&) { return Fail("binary values are not JSON"); }
 
@@ -131,6 +133,7 @@ class TokenizerFileReader {
 
   bool AddScore(double score) {
     if (pair_size_ != 1) return FailTable();
+    if (!std::isfinite(score)) return Fail("\"model.vocab\" has a score that is out of range");
     pair_size_ = 2;
     file_.vocab_scores_.push_back(score);
     return true;

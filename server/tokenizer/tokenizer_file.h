@@ -28,6 +28,8 @@ class TokenizerFile {
   const std::vector<int64_t>& vocab_ids() const { return vocab_ids_; }
 
   // The scores of model.vocab where it is a list of [text, score], as Unigram has it; else empty.
+  // They are those that Hugging Face tokenizers read, which may be a neighbour of the nearest
+  // double.
   const std::vector<double>& vocab_scores() const { return vocab_scores_; }
 
   // model.merges by rank, from either form ("a b" or ["a", "b"]).

@@ -62,6 +62,7 @@ absl::Status Vocabulary::Add(std::string_view text, TokenId id) {
   if (static_cast<size_t>(id) >= texts_.size()) texts_.resize(static_cast<size_t>(id) + 1);
   texts_[id] = *storage_.back();
   ids_.emplace(texts_[id], id);
+  added_ids_.insert(id);
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "kernels/base/types.h"
 
@@ -32,6 +33,15 @@ class Vocabulary {
     return it == ids_.end() ? kNoToken : it->second;
   }
 
+  // The same, but kNoToken for what is only an added token: a model does not know those.
+  TokenId FindOfModel(std::string_view text) const {
+    const TokenId id = Find(text);
+    return added_ids_.contains(id) ? kNoToken : id;
+  }
+
+  // The ids that the model's tokens do not have.
+  const absl::flat_hash_set<TokenId>& added_ids() const { return added_ids_; }
+
   // The text of `id`; empty where there is no such token.
   std::string_view Text(TokenId id) const {
     return id >= 0 && static_cast<size_t>(id) < texts_.size() ? texts_[id] : std::string_view();
@@ -44,6 +54,7 @@ class Vocabulary {
   std::vector<std::unique_ptr<std::string>> storage_;
   std::vector<std::string_view> texts_;  // by id, into storage_
   absl::flat_hash_map<std::string_view, TokenId> ids_;
+  absl::flat_hash_set<TokenId> added_ids_;
 };
 
 }  // namespace quire

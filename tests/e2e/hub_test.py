@@ -1,6 +1,8 @@
 """Models by name: quire-server finds them in the Hugging Face cache or downloads them from a hub, here a
 server on loopback; together with Python's huggingface_hub, and whatever the hub, the network, the disk or
-another process does."""
+another process does.
+
+    hub_test.py [CLASS[.TEST]...]     # without names all of them, in several processes, as they mostly wait"""
 
 import contextlib
 import fcntl
@@ -22,6 +24,7 @@ from hub_server import Hub, etag_of
 
 DEMO = ROOT / "configs/demo"
 NAME = "org/demo-7M"
+NUM_PROCESSES = 4
 WANTED = {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
           "model.safetensors"}
 
@@ -663,5 +666,24 @@ class ProcessesTest(HubTestCase):
         self.assertEqual(len(list(self.repo.glob("blobs/*.incomplete"))), 1)
 
 
+def run_all_in_processes():
+    """Each process takes every fourth test: a test has its own hub, folders and port. Their output, one after another."""
+    loader = unittest.defaultTestLoader
+    names = [f"{case.__name__}.{name}" for case in HubTestCase.__subclasses__()
+             for name in loader.getTestCaseNames(case)]
+    processes = []
+    for first in range(NUM_PROCESSES):
+        log = tempfile.TemporaryFile("w+")
+        processes.append((log, subprocess.Popen([sys.executable, __file__, *names[first::NUM_PROCESSES]],
+                                                stdout=log, stderr=subprocess.STDOUT)))
+    codes = [process.wait() for _, process in processes]
+    for log, _ in processes:
+        log.seek(0)
+        print(log.read(), end="")
+    return max(codes, key=abs)
+
+
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 1:
+        main()
+    sys.exit(run_all_in_processes())

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/engine_config.h"
 
 namespace quire::testing {
 

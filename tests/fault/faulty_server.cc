@@ -13,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "engine/engine_parts.h"
+#include "kernels/backend.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "server/run_server.h"

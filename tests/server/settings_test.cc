@@ -7,6 +7,7 @@
 #include <set>
 
 #include "server/exit_code.h"
+#include "server/settings/engine_settings.h"
 #include "server/settings/setting_table.h"
 #include "server/settings/settings_parser.h"
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
 #include "tools/bench/memory_fit.h"
 #include "tools/bench/result_file.h"

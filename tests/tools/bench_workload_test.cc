@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "CLI/CLI.hpp"
+#include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"
 #include "tools/bench/run_header.h"

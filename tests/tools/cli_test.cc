@@ -1,5 +1,7 @@
 // Command lines with commands: what is said about mistakes, the man page, completion scripts.
 
+#include "CLI/CLI.hpp"
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tools/cli/command_line.h"

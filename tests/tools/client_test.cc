@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "CLI/CLI.hpp"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tools/client/chat/chat_input.h"
 #include "tools/client/chat/conversation.h"
 #include "tools/client/chat/history_file.h"

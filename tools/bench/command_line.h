@@ -5,10 +5,14 @@
 #include <optional>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/settings/settings_parser.h"
+
+namespace CLI {
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace quire::bench {
 

@@ -3,8 +3,11 @@
 
 #include <functional>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
+
+namespace CLI {
+class App;
+}
 
 namespace quire::bench {
 

@@ -8,12 +8,14 @@
 #include <optional>
 #include <utility>
 
+#include "CLI/CLI.hpp"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/base/status_macros.h"
 #include "server/exit_code.h"
 #include "server/model_location.h"
+#include "server/settings/engine_settings.h"
 #include "server/settings/settings.h"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"

@@ -7,13 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
+#include "engine/engine_config.h"
 #include "kernels/base/progress.h"
 #include "tools/bench/model_shapes.h"
 #include "tools/bench/sampling_flags.h"
 #include "tools/bench/workload.h"
+
+namespace CLI {
+class App;
+}
 
 namespace quire::bench {
 

@@ -3,11 +3,13 @@
 #include <cstdio>
 #include <random>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "kernels/cpu/host_info.h"
+#include "nlohmann/json.hpp"
 #include "server/version.h"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"

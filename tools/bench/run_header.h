@@ -8,8 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace quire::bench {
 

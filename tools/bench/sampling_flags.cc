@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"
 

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace quire::bench {
 

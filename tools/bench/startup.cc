@@ -10,12 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/failure.h"

@@ -1,5 +1,6 @@
 #include "tools/bench/throughput_report.h"
 
+#include "nlohmann/json.hpp"
 #include "tools/bench/statistics.h"
 
 namespace quire::bench {

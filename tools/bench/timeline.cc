@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
 #include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/engine_run.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench/statistics.h"
 
 namespace quire::bench {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/runner/step_trace.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 
 namespace quire::bench {
 

@@ -5,8 +5,10 @@
 #include <random>
 #include <utility>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
 
 namespace quire::bench {

@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace quire::bench {
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

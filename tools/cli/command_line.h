@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "tools/cli/program_text.h"
+
+namespace CLI {
+class App;
+}
 
 namespace quire::cli {
 

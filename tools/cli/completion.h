@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
+namespace CLI {
+class App;
+}
 
 namespace quire::cli {
 

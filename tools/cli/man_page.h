@@ -3,8 +3,11 @@
 
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "tools/cli/program_text.h"
+
+namespace CLI {
+class App;
+}
 
 namespace quire::cli {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "grpcpp/grpcpp.h"
+#include "grpcpp/support/status.h"
 
 namespace quire::client {
 

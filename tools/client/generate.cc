@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "CLI/CLI.hpp"
+#include "nlohmann/json.hpp"
 #include "tools/client/commands.h"
 #include "tools/client/interrupt.h"
 #include "tools/client/output/json_output.h"

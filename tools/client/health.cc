@@ -7,6 +7,8 @@
 #include <string>
 #include <thread>
 
+#include "CLI/CLI.hpp"
+#include "nlohmann/json.hpp"
 #include "tools/client/commands.h"
 #include "tools/client/health_client.h"
 #include "tools/client/output/json_output.h"

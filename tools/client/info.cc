@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "CLI/CLI.hpp"
+#include "nlohmann/json.hpp"
 #include "quire/v1/inference.grpc.pb.h"
 #include "tools/client/commands.h"
 #include "tools/client/output/json_output.h"

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "server/version.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/completion.h"

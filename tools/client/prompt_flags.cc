@@ -6,6 +6,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"

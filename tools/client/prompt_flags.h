@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "quire/v1/inference.pb.h"
+
+namespace CLI {
+class App;
+}
 
 namespace quire::client {
 

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "CLI/CLI.hpp"
+
 namespace quire::client {
 
 namespace {

@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "quire/v1/inference.pb.h"
+
+namespace CLI {
+class App;
+}
 
 namespace quire::client {
 

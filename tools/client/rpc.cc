@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
 
 namespace quire::client {

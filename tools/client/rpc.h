@@ -5,10 +5,13 @@
 #include <memory>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "grpcpp/grpcpp.h"
 #include "tools/client/failure.h"
 #include "tools/client/target.h"
+
+namespace CLI {
+class App;
+}
 
 namespace quire::client {
 

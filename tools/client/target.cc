@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"

@@ -4,8 +4,11 @@
 #include <string>
 #include <string_view>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
+
+namespace CLI {
+class App;
+}
 
 namespace quire::client {
 

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
 #include "quire/v1/inference.grpc.pb.h"
 #include "tools/client/commands.h"
 #include "tools/client/output/json_output.h"

@@ -43,10 +43,10 @@ fail_usage() {
 
 # ensure_packages NAME...: installs those Debian packages that are missing.
 ensure_packages() {
-  local missing=() package
+  local missing=() package installed
+  installed=$(dpkg-query -W -f '${Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^install ok installed //p') || true
   for package in "$@"; do
-    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||
-      missing+=("$package")
+    grep -qxF "$package" <<<"$installed" || missing+=("$package")
   done
   [ ${#missing[@]} -eq 0 ] && return 0
   say "installing ${#missing[@]} Debian packages: ${missing[*]}"
@@ -60,24 +60,36 @@ ensure_packages() {
     "${missing[@]}" >/dev/null || fail "apt-get install failed; see the messages above"
 }
 
-# build_targets PRESET TARGET...: configures build/PRESET, or QUIRE_BUILD if set, and builds the targets (all if none).
-build_targets() {
-  local preset=$1
-  shift
+# configure PRESET: configures build/PRESET, or QUIRE_BUILD if set.
+configure() {
+  local log directory=${QUIRE_BUILD:-build/$1}
   cd "$QUIRE_ROOT" || exit 1
-  local started=$SECONDS log directory=${QUIRE_BUILD:-build/$preset}
   log=$(mktemp)
   say "configuring $directory"
-  cmake --preset "$preset" -B "$directory" "${QUIRE_CMAKE_ARGS[@]}" >"$log" 2>&1 || {
+  cmake --preset "$1" -B "$directory" "${QUIRE_CMAKE_ARGS[@]}" >"$log" 2>&1 || {
     cat "$log" >&2
     rm -f "$log"
     fail "cmake failed; see the messages above"
   }
   rm -f "$log"
-  say "building $preset ${*:-everything} (minutes the first time, seconds afterwards)"
+}
+
+# build_configured PRESET TARGET...: builds the targets (all if none) there.
+build_configured() {
+  local started=$SECONDS directory=${QUIRE_BUILD:-build/$1} what
+  shift
+  what=${*:-everything}
+  [ $# -le 8 ] || what="$# targets"
+  say "building $what (minutes the first time, seconds afterwards)"
   cmake --build "$directory" --parallel "$(nproc)" ${1:+--target "$@"} >&2 ||
     fail "the build failed; see the messages above"
   say "built in $((SECONDS - started)) s"
+}
+
+# build_targets PRESET TARGET...: both.
+build_targets() {
+  configure "$1"
+  build_configured "$@"
 }
 
 # ensure_test_python: makes build/venv-test with the packages of tests/requirements.txt (peers and

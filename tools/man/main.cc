@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "server/settings/setting_table.h"
 #include "server/version.h"

@@ -1,3 +1,5 @@
+#include "engine/model/generation_config.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

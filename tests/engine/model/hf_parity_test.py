@@ -11,7 +11,7 @@ SDPA; how far those two are from each other is printed too.
 Needs torch and transformers, which are large: tools/make_hf_venv.sh makes build/venv-hf, and this test uses it when
 its own Python lacks them. Without either it is skipped (exit code 77). To run it:
 
-    tools/make_hf_venv.sh && ctest --test-dir build/cpu -R hf_parity --verbose
+    tools/make_hf_venv.sh && tools/test hf_parity -V
 """
 
 import argparse

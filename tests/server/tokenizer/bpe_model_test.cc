@@ -48,9 +48,68 @@ TEST(BpeModelTest, IgnoreMergesTakesAWholePiece) {
   EXPECT_THAT(Tokens(*Make(tokenizer), " abcd"), ElementsAre("Ġ", "a", "b", "c", "d"));
 }
 
+TEST(BpeModelTest, NoPieceIsATokenThatIsOnlyAdded) {
+  json tokenizer = ByteLevelJson({});
+  tokenizer["model"]["ignore_merges"] = true;
+  AddToken(&tokenizer, "abc", {{"single_word", true}});
+  const auto made = Make(tokenizer);
+  EXPECT_THAT(Tokens(*made, "abc1"), ElementsAre("a", "b", "c", "1"));
+  EXPECT_THAT(Tokens(*made, "1abc"), ElementsAre("1", "a", "b", "c"));
+  EXPECT_THAT(Tokens(*made, "abc abc"), ElementsAre("abc", "Ġ", "abc"));
+}
+
+TEST(BpeModelTest, NoCharacterOrByteIsATokenThatIsOnlyAdded) {
+  json tokenizer = SentencePieceJson({"▁", "a"}, {});
+  AddToken(&tokenizer, "é", {{"single_word", true}, {"normalized", false}});
+  AddToken(&tokenizer, "b", {{"special", true}});
+  EXPECT_THAT(Tokens(*Make(tokenizer), "aéa"), ElementsAre("▁", "a", "<0xC3>", "<0xA9>", "a"));
+  EXPECT_THAT(Tokens(*Make(tokenizer), "b"), ElementsAre("▁", "<0x62>"));
+  tokenizer["model"]["vocab"].erase("<0x62>");
+  AddToken(&tokenizer, "<0x62>", {{"special", true}});
+  tokenizer["added_tokens"].back()["id"] = 1000;
+  EXPECT_THAT(Tokens(*Make(tokenizer), "b"), ElementsAre("▁", "<unk>"));
+}
+
+TEST(BpeModelTest, BlanksThatAreOnlyAddedTokensAreUnknown) {
+  json tokenizer = SentencePieceJson({"a"}, {});
+  tokenizer["model"]["byte_fallback"] = false;
+  AddToken(&tokenizer, "▁", {{"single_word", true}, {"normalized", false}});
+  // All of it is unknown: one token, though there are two words.
+  EXPECT_THAT(Tokens(*Make(tokenizer), "x y"), ElementsAre("<unk>"));
+}
+
+TEST(BpeModelTest, NoAffixedCharacterIsATokenThatIsOnlyAdded) {
+  json tokenizer = {{"model",
+                     {{"type", "BPE"},
+                      {"vocab", {{"a", 0}, {"b", 1}}},
+                      {"merges", json::array()},
+                      {"continuing_subword_prefix", "##"}}}};
+  tokenizer["added_tokens"] = json::array();
+  AddToken(&tokenizer, "##b", {{"normalized", false}});
+  EXPECT_THAT(Tokens(*Make(tokenizer), "ab"), ElementsAre("a"));
+}
+
 TEST(BpeModelTest, FallsBackToBytes) {
   const json tokenizer = SentencePieceJson({"▁", "a"}, {{"▁", "a"}});
   EXPECT_THAT(Tokens(*Make(tokenizer), "aé"), ElementsAre("▁a", "<0xC3>", "<0xA9>"));
+}
+
+TEST(BpeModelTest, FallsBackToBytesOfAffixes) {
+  json tokenizer = SentencePieceJson({"a"}, {});
+  tokenizer.erase("normalizer");
+  tokenizer["model"]["continuing_subword_prefix"] = "#";
+  tokenizer["model"]["end_of_word_suffix"] = "/";
+  EXPECT_THAT(Tokens(*Make(tokenizer), "abc"),
+              ElementsAre("a", "<0x23>", "<0x62>", "<0x23>", "<0x63>", "<0x2F>"));
+}
+
+TEST(BpeModelTest, ByteLevelFallsBackToBytesOfItsAlphabet) {
+  json tokenizer = ByteLevelJson({});
+  tokenizer["model"]["byte_fallback"] = true;
+  tokenizer["model"]["vocab"].erase("Ġ");  // a blank
+  tokenizer["model"]["vocab"]["<0xC4>"] = 256;
+  tokenizer["model"]["vocab"]["<0xA0>"] = 257;
+  EXPECT_THAT(Tokens(*Make(tokenizer), "a "), ElementsAre("a", "<0xC4>", "<0xA0>"));
 }
 
 TEST(BpeModelTest, UnknownCharactersAreFusedOrNot) {
@@ -174,6 +233,14 @@ TEST(BpeModelTest, ErrorsNameTheToken) {
   EXPECT_THAT(error(tokenizer), ::testing::HasSubstr("\"zz\" is not in the vocabulary"));
   tokenizer["model"]["merges"] = {"a c"};
   EXPECT_THAT(error(tokenizer), ::testing::HasSubstr("\"ac\" is not in the vocabulary"));
+  for (const char* token : {"ac", "zz"}) AddToken(&tokenizer, token, json::object());
+  EXPECT_THAT(error(tokenizer), ::testing::HasSubstr("\"ac\" is not in the vocabulary"));
+  tokenizer["model"]["merges"] = {"a b", "a c"};
+  EXPECT_THAT(error(tokenizer), ::testing::HasSubstr("\"ac\" is not in the vocabulary"));
+  for (const char* merge : {"a zz", "zz a"}) {
+    tokenizer["model"]["merges"] = {merge};
+    EXPECT_THAT(error(tokenizer), ::testing::HasSubstr("\"zz\" is not in the vocabulary"));
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares the tokenizer with Hugging Face tokenizers on every kind of tokenizer.json. Any difference fails.
+"""Compares the tokenizer with Hugging Face tokenizers on every kind of tokenizer.json, and on many small ones made at
+random (--kind random_added, random_merges or random_ties). Any difference fails.
 
 Asks tokenizer_tool for the ids and the decoded text of every text, with special tokens parsed and as plain text,
 decoded at once and as a stream. Exit code 77 (skipped) without the Python modules.
@@ -10,7 +11,9 @@ Without --chars, what every kind must at least have, in about a minute; tools/to
 
 import argparse
 import codecs
+import contextlib
 import json
+import os
 import random
 import subprocess
 import sys
@@ -26,6 +29,7 @@ except ImportError as error:
     print(f"skipped: the Python module {error.name} is not installed")
     sys.exit(77)
 
+import random_tokenizers
 import tokenizer_kinds
 import tokenizer_texts
 
@@ -77,20 +81,29 @@ class Tool:
 
 
 class Comparison:
-    """One tokenizer on both sides, and the differences so far."""
+    """One tokenizer.json on both sides, and the differences so far. Both read the file: a tokenizer in memory may have
+    other scores than the one that its file is read as."""
 
-    def __init__(self, program, name, tokenizer, rng):
-        self.name, self.tokenizer, self.rng = name, tokenizer, rng
+    def __init__(self, program, name, tokenizer, rng, make_plain=None):
+        self.name, self.rng = name, rng
         self.num_chars = self.num_texts = self.num_ids = self.num_differences = 0
-        self.plain = plain_reference(tokenizer)
-        self.has_byte_fallback = '"ByteFallback"' in json.dumps(json.loads(tokenizer.to_str())["decoder"])
         self.folder = tempfile.TemporaryDirectory()
-        tokenizer.save(f"{self.folder.name}/tokenizer.json")
+        path = f"{self.folder.name}/tokenizer.json"
+        tokenizer.save(path)
+        self.tokenizer = Tokenizer.from_file(path)
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+        self.plain = Tokenizer.from_str(json.dumps((make_plain or with_other_special_pieces)(data)))
+        self.plain.encode_special_tokens = True
+        self.has_byte_fallback = '"ByteFallback"' in json.dumps(data["decoder"])
         self.tool = Tool(program, self.folder.name)
 
     def close(self):
         self.tool.close()
         self.folder.cleanup()
+
+    def counts(self):
+        return [self.num_texts, self.num_chars, self.num_ids, self.num_differences]
 
     def compare(self, what, requests, expected, answers):
         for request, want, got in zip(requests, expected, answers, strict=True):
@@ -123,6 +136,17 @@ class Comparison:
         self.num_texts += len(texts)
         self.num_chars += sum(map(len, texts))
         self.num_ids += sum(map(len, encoded))
+
+    def check_ids(self, texts):
+        """Ids with special tokens and as plain text, where the reference has an answer: it panics at some."""
+        for what, tokenizer, request in (("ids", self.tokenizer, lambda t: t), ("ids of plain", self.plain, lambda t: {"plain": t})):
+            with no_panic_messages():
+                wanted = [(text, ids) for text in texts if (ids := ids_or_none(tokenizer, text)) is not None]
+            requests = [request(text) for text, _ in wanted]
+            self.compare(what, requests, [ids for _, ids in wanted], self.tool.ask(requests))
+            self.num_texts += len(wanted)
+            self.num_chars += sum(len(text) for text, _ in wanted)
+            self.num_ids += sum(len(ids) for _, ids in wanted)
 
     def check_bytes(self, count):
         """What is not UTF-8 is refused at the byte where Python refuses it."""
@@ -179,18 +203,38 @@ def special_pieces(data):
     return [t for t in data["added_tokens"] if t["special"] and t["id"] < len(data["model"]["vocab"])]
 
 
-def plain_reference(tokenizer):
-    """A reference for which text never spells a special token: special pieces get texts that do not occur."""
-    data = json.loads(tokenizer.to_str())
+def with_other_special_pieces(data):
+    """A tokenizer.json for which text never spells a special token: special pieces get texts that do not occur."""
     pieces = special_pieces(data)
     for token in pieces:
         token["content"] = f"\U0010fff1{token['id']}"
         data["model"]["vocab"][token["id"]][0] = token["content"]
     if pieces:
         data["post_processor"] = None
-    plain = Tokenizer.from_str(json.dumps(data))
-    plain.encode_special_tokens = True
-    return plain
+    return data
+
+
+@contextlib.contextmanager
+def no_panic_messages():
+    """Nothing on the standard error, where the reference describes its panics at length."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def ids_or_none(tokenizer, text):
+    try:
+        return tokenizer.encode(text, add_special_tokens=False).ids
+    except BaseException as error:  # a panic is no Exception
+        if type(error).__name__ != "PanicException":
+            raise
+        return None
 
 
 def without_hidden_pieces(tokenizer, texts):
@@ -220,6 +264,35 @@ def all_texts(name, added, rng, num_chars, is_long):
     yield from tokenizer_texts.random_texts(rng, added, num_chars, longest_run=50000 if is_long else 3000)
 
 
+def compare_kind(options, name, make, num_chars):
+    rng = random.Random(f"{options.seed} {name}")
+    comparison = Comparison(options.tool, name, make(), rng)
+    is_long = options.chars > 0
+    added = [t.content for t in comparison.tokenizer.get_added_tokens_decoder().values()]
+    texts = all_texts(name, added, rng, num_chars, is_long)
+    for batch in batches(without_hidden_pieces(comparison.tokenizer, texts)):
+        comparison.check(batch)
+    comparison.check_bytes(20000 if is_long else 500)
+    comparison.check_noise(20000 if is_long else 300)
+    comparison.close()
+    return comparison.counts()
+
+
+def compare_family(options, name, make):
+    """Many small tokenizers made at random, each with texts of its own."""
+    totals = [0, 0, 0, 0]
+    for i in range(2000 if options.chars > 0 else 150):
+        rng = random.Random(f"{options.seed} {name} {i}")
+        tokenizer, texts = make(rng)
+        comparison = Comparison(options.tool, f"{name} {i}", tokenizer, rng, random_tokenizers.without_special)
+        comparison.check_ids(texts)
+        if comparison.num_differences and totals[3] < SHOWN:
+            print(tokenizer.to_str())
+        comparison.close()
+        totals = [a + b for a, b in zip(totals, comparison.counts())]
+    return totals
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tool")
@@ -228,25 +301,19 @@ def main():
     parser.add_argument("--kind", action="append", metavar="NAME")
     parser.add_argument("--seed", type=int, default=20260101)
     options = parser.parse_args()
-    kinds = [(n, make) for n, make in tokenizer_kinds.kinds(options.vocab) if not options.kind or n in options.kind]
-    if not kinds:
+    is_wanted = lambda name: not options.kind or name in options.kind
+    kinds = [(n, make) for n, make in tokenizer_kinds.kinds(options.vocab) if is_wanted(n)]
+    families = [(n, make) for n, make in random_tokenizers.FAMILIES.items() if is_wanted(n)]
+    if not kinds + families:
         raise Failure("no such kind")
-    is_long = options.chars > 0
-    num_chars = options.chars * 1e6 / len(kinds) if is_long else 60000
+    num_chars = options.chars * 1e6 / max(1, len(kinds)) if options.chars > 0 else 60000
+    comparisons = [(n, lambda n=n, make=make: compare_kind(options, n, make, num_chars)) for n, make in kinds]
+    comparisons += [(n, lambda n=n, make=make: compare_family(options, n, make)) for n, make in families]
     totals = [0, 0, 0, 0]
     print(f"{'kind':<18}{'texts':>9}{'characters':>13}{'ids':>12}{'differences':>13}{'seconds':>9}", flush=True)
-    for name, make in kinds:
+    for name, compare in comparisons:
         started = time.monotonic()
-        rng = random.Random(f"{options.seed} {name}")
-        comparison = Comparison(options.tool, name, make(), rng)
-        added = [t.content for t in comparison.tokenizer.get_added_tokens_decoder().values()]
-        texts = all_texts(name, added, rng, num_chars, is_long)
-        for batch in batches(without_hidden_pieces(comparison.tokenizer, texts)):
-            comparison.check(batch)
-        comparison.check_bytes(20000 if is_long else 500)
-        comparison.check_noise(20000 if is_long else 300)
-        comparison.close()
-        row = [comparison.num_texts, comparison.num_chars, comparison.num_ids, comparison.num_differences]
+        row = compare()
         totals = [a + b for a, b in zip(totals, row)]
         print(f"{name:<18}{row[0]:>9}{row[1]:>13,}{row[2]:>12,}{row[3]:>13}{time.monotonic() - started:>9.0f}", flush=True)
     print(f"{'all':<18}{totals[0]:>9}{totals[1]:>13,}{totals[2]:>12,}{totals[3]:>13}")

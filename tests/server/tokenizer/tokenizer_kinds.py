@@ -29,7 +29,11 @@ ADDED = [AddedToken("<s>", special=True, normalized=False), AddedToken("</s>", s
          AddedToken("<both>", special=True, normalized=False, lstrip=True, rstrip=True),
          AddedToken("<tool_call>", special=False, normalized=False),
          AddedToken("foo bar", special=False, normalized=True),
-         AddedToken("word", special=False, normalized=False, single_word=True)]
+         AddedToken("word", special=False, normalized=False, single_word=True),
+         # No vocabulary has these: where they are no word of their own, other tokens spell them.
+         AddedToken("zqvx", special=False, normalized=False, single_word=True),
+         AddedToken("Xvqz", special=False, normalized=True, single_word=True),
+         AddedToken("\u0298", special=False, normalized=False, single_word=True)]
 # Gemma's: runs of line breaks, tabs and blanks, and the tags of HTML.
 GEMMA_ADDED = ADDED + [AddedToken(text, special=False, normalized=False)
                        for text in ["<start_of_turn>", "<table>", "</table>", "<h1>", *("\n" * n for n in range(2, 9)),

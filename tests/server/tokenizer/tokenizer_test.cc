@@ -68,6 +68,19 @@ TEST(TokenizerTest, AddedTokensTakeBlanksAlongAndStandAlone) {
       ElementsAre("foo", "Ġ", "a", "f", "o", "o", "Ġ", "f", "o", "o", "_", "Ġ", "foo", "!"));
 }
 
+TEST(TokenizerTest, OfBlanksThatATokenTookOnlyOneWithoutLstripIsAToken) {
+  json file = ByteLevelJson({});
+  AddToken(&file, "<r>", {{"rstrip", true}});
+  AddToken(&file, "\n", {{"lstrip", true}});
+  AddToken(&file, "\t", json::object());
+  AddToken(&file, "\r", {{"lstrip", true}, {"rstrip", true}});
+  const auto tokenizer = Make(file);
+  EXPECT_THAT(Tokens(*tokenizer, "<r>\na"), ElementsAre("<r>", "a"));
+  EXPECT_THAT(Tokens(*tokenizer, "<r>\ta"), ElementsAre("<r>", "\t", "a"));
+  EXPECT_THAT(Tokens(*tokenizer, "<r>\r a"), ElementsAre("<r>", "a"));
+  EXPECT_THAT(Tokens(*tokenizer, "a \na"), ElementsAre("a", "\n", "a"));
+}
+
 TEST(TokenizerTest, NormalizedAddedTokensAreFoundInNormalizedText) {
   json file = ByteLevelJson({});
   file["normalizer"] = {{"type", "Lowercase"}};

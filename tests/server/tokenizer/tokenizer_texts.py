@@ -104,7 +104,7 @@ def all_code_points():
 
 def added_token_texts(added):
     """Each added token alone, at both ends, doubled, cut short, and inside and around everything."""
-    around = ["", " ", "  ", "\n", "a", "a ", " a", "é", "日本", ".", "'s", "\u2581", "\u0301", "</", "<"]
+    around = ["", " ", "  ", "\n", "a", "a ", " a", "é", "日本", ".", "'s", "\u2581", "\u0301", "</", "<", "1", "½", "_"]
     for token in added:
         for before in around:
             for after in around:

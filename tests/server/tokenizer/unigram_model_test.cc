@@ -38,6 +38,13 @@ TEST(UnigramModelTest, OfEqualSumsTheFirstFoundStays) {
   EXPECT_THAT(Tokens(*tokenizer, "bcab"), ElementsAre("bc", "ab"));
 }
 
+TEST(UnigramModelTest, ScoresThatAddUpToNearlyTheSameAreReadAsTheReferenceDoes) {
+  // The nearest doubles add up to the same, for which "aé" would stay; the reference reads others.
+  const auto tokenizer = Make(UnigramJson(
+      {{"a", -13.681245208571708}, {"é", -5.367717521961298}, {"aé", -19.048962730533006}}));
+  EXPECT_THAT(Tokens(*tokenizer, "aé"), ElementsAre("a", "é"));
+}
+
 TEST(UnigramModelTest, TheBestOfAllSpellings) {
   // Against every way to cut short words of two letters.
   std::mt19937 random(3);
@@ -121,6 +128,11 @@ TEST(UnigramModelTest, ErrorsNameWhatIsWrong) {
     file["model"]["vocab"] = json::parse(vocab);
     EXPECT_THAT(Error(file), HasSubstr("Unigram needs")) << vocab;
   }
+  file["model"]["vocab"] = json::array();
+  std::string text = file.dump();
+  text.replace(text.find("[]", text.find("vocab")), 2, R"([["a", 1.79769313486231563240e308]])");
+  EXPECT_THAT(std::string(Tokenizer::FromJson(text, "").status().message()),
+              HasSubstr("a score that is out of range"));
   file = UnigramJson({{std::string(2000, 'a'), -1}});
   EXPECT_THAT(Error(file), HasSubstr("a token of 2000 bytes"));
   file = UnigramJson({{"a", -1}});

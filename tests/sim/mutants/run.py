@@ -4,7 +4,7 @@
 Each mutant (scheduler_mutants.py, kvcache_mutants.py) is a small patch of a copy of the sources,
 compiled with the build's own commands and linked in place of the original. A bug must be found by
 `simulate` within 10^6 steps and found again by the replay command that it prints, or else by
-`sim_quality_test`; a deliberately worse policy, which breaks nothing, by `sim_quality_test`.
+`quality_test`; a deliberately worse policy, which breaks nothing, by `quality_test`.
 
     tests/sim/mutants/run.py                      all of them: at least 95 % must be found
     tests/sim/mutants/run.py --only NAME[,NAME]   some
@@ -13,7 +13,7 @@ compiled with the build's own commands and linked in place of the original. A bu
     tests/sim/mutants/run.py --canaries           a few, and unchanged sources, in which nothing is found
 
 The build folder is QUIRE_BUILD_DIR (default build/cpu); ninja must have built simulate and
-sim_quality_test there."""
+quality_test there."""
 
 import argparse
 import concurrent.futures
@@ -52,7 +52,7 @@ class Build:
         self.folder = folder
         self.compile_commands = {}  # source -> command
         self.link_commands = {}  # program -> command
-        for program in ("simulate", "sim_quality_test"):
+        for program in ("simulate", "quality_test"):
             lines = self.commands_for(program)
             self.link_commands[program] = lines[-1]
             for line in lines:
@@ -155,7 +155,7 @@ def judge(mutant, simulate, quality):
     seconds = time.monotonic() - start
     if code != 0:
         failed = sorted(set(re.findall(r"\[  FAILED  \] (\S+)", text))) or [text.strip()[-100:]]
-        return Outcome(mutant, "sim_quality_test", ", ".join(failed).replace("QualityTest.", "")[:150], seconds)
+        return Outcome(mutant, "quality_test", ", ".join(failed).replace("QualityTest.", "")[:150], seconds)
     steps = f"{MAX_STEPS:,} steps and " if mutant.kind == "bug" else ""
     return Outcome(mutant, "", steps + "the quality test are clean", seconds)
 
@@ -170,7 +170,7 @@ def plant(mutant, build):
             return Outcome(mutant, "the compiler", "")
         raise
     simulate = build.link("simulate", [o for o in objects if "quality" not in o.name], overlay)
-    quality = build.link("sim_quality_test", [o for o in objects if o.name != "simulate.cc.o"], overlay)
+    quality = build.link("quality_test", [o for o in objects if o.name != "simulate.cc.o"], overlay)
     return judge(mutant, simulate, quality)
 
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "tools/client/chat/chat_loop.h"
 #include "tools/client/commands.h"
 #include "tools/client/output/terminal_text.h"

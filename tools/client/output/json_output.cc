@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "nlohmann/json.hpp"
 #include "tools/client/output/terminal_text.h"
 
 namespace quire::client {

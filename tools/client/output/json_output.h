@@ -2,7 +2,7 @@
 #pragma once
 
 #include "google/protobuf/message.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 
 namespace quire::client {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "grpcpp/grpcpp.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 #include "quire/v1/inference.grpc.pb.h"
 
 namespace quire::client {
