@@ -1,5 +1,6 @@
 #include "kernels/cuda/cuda_ops.h"
 
+#include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/attention/merge_state.h"
 #include "kernels/cuda/cuda_stream.h"
@@ -16,6 +17,9 @@ void Launch(Stream& stream, const char* name, const Args& args,
   CudaStream::From(stream).Run(name, [&](cudaStream_t s) { launch(args, s); });
 }
 
+// Compressed ones are the CPU's.
+void CheckFormat(const LinearWeight& weight) { CHECK(weight.format == WeightFormat::kPlain); }
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create(Device& device) {
@@ -25,9 +29,11 @@ absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create(Device& device) {
 }
 
 void CudaOps::Enqueue(Stream& stream, const LinearArgs& args) {
+  CheckFormat(*args.weight);
   matmul_->Linear(args, CudaStream::From(stream));
 }
 void CudaOps::Enqueue(Stream& stream, const GatedLinearArgs& args) {
+  CheckFormat(*args.weight);
   matmul_->GatedLinear(args, CudaStream::From(stream));
 }
 void CudaOps::Enqueue(Stream& stream, const SampleArgs& args) {
@@ -35,6 +41,7 @@ void CudaOps::Enqueue(Stream& stream, const SampleArgs& args) {
       "Sample", [&](cudaStream_t s) { LaunchSample(args, sample_workspace_.data(), s); });
 }
 void CudaOps::Enqueue(Stream& stream, const EmbeddingArgs& args) {
+  CheckFormat(*args.table);
   Launch(stream, "Embedding", args, LaunchEmbedding);
 }
 void CudaOps::Enqueue(Stream& stream, const RmsNormArgs& args) {

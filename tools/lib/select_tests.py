@@ -74,7 +74,7 @@ def main():
         if not found:
             words = near(pattern, tests)
             meant = f"did you mean {' or '.join(words)}? " if words else ""
-            fail(f"no test matches {pattern}; {meant}Labels: {' '.join(labels)}; all names: tools/test -N")
+            fail(f"no test matches {pattern}; {meant}labels: {' '.join(labels)}; all names: tools/test -N")
         chosen.update((test.name, test) for test in found)
     if not patterns:
         chosen = {test.name: test for test in tests}
