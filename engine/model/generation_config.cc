@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/json_file.h"
-#include "engine/model/model_config.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {

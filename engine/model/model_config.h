@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kernels/base/tensor.h"
+#include "kernels/base/dtype.h"
 #include "kernels/base/types.h"
 #include "kernels/op_args.h"
 

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kernels/base/tensor.h"
+#include "kernels/base/dtype.h"
 
 namespace quire {
 

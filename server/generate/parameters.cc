@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/request_check.h"
 #include "kernels/base/status_macros.h"
-#include "kernels/sampling.h"
+#include "kernels/sampling_row.h"
 #include "server/generate/limits.h"
 
 namespace quire {

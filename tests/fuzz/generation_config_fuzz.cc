@@ -1,7 +1,6 @@
 // generation_config.json: accepted defaults are numbers that sampling can use. Input: the file.
 
 #include "engine/model/generation_config.h"
-#include "engine/model/model_config.h"
 #include "kernels/base/check.h"
 #include "tests/engine/model/test_files.h"
 #include "tests/fuzz/target.h"

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/model/model_config.h"
 #include "tests/engine/model/test_files.h"
 
 namespace quire {
