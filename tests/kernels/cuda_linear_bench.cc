@@ -14,8 +14,8 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/cuda_weight_store.h"
 #include "kernels/cuda/gemv.h"
-#include "kernels/cuda/product_tuner.h"
 #include "kernels/cuda/read_probe.h"
 
 namespace quire {
@@ -37,6 +37,7 @@ class Bench {
       : device_(cuda::CudaDevice::Open(0).value()),
         ops_(cuda::CudaOps::Create(*device_).value()),
         matmul_(cuda::Matmul::Create(*device_).value()),
+        weight_store_(*device_, *matmul_),
         stream_(device_->CreateStream().value()),
         begin_(device_->CreateEvent(true).value()),
         end_(device_->CreateEvent(true).value()),
@@ -51,7 +52,7 @@ class Bench {
                                  .dtype = DType::kBF16,
                                  .out_features = out_features,
                                  .in_features = in_features};
-    store_->Fill(*stream_, weight, {.seed = 1, .tensor_id = buffers_.size(), .stddev = 0.5f});
+    weight_store_.Fill(*stream_, weight, {.seed = 1, .tensor_id = buffers_.size(), .stddev = 0.5f});
     return weight;
   }
   // [rows, size] of random values.
@@ -60,7 +61,7 @@ class Bench {
   }
 
   void Tune(const std::vector<LinearProduct>& products) {
-    CHECK(cuda::TuneProducts(*device_, *matmul_, stream(), products, nullptr).ok());
+    CHECK(weight_store_.Tune(*stream_, products, nullptr).ok());
   }
   void Tuned(const LinearArgs& args) { matmul_->Linear(args, stream()); }
   void Tuned(const GatedLinearArgs& args) { matmul_->GatedLinear(args, stream()); }
@@ -117,6 +118,7 @@ class Bench {
   std::unique_ptr<cuda::CudaDevice> device_;
   std::unique_ptr<cuda::CudaOps> ops_;
   std::unique_ptr<cuda::Matmul> matmul_;
+  cuda::CudaWeightStore weight_store_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Event> begin_, end_;
   DeviceBuffer sink_;
