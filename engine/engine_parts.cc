@@ -96,7 +96,7 @@ ModelRunnerConfig MakeRunnerConfig(const EngineConfig& config, EngineParts& part
   return {.limits = MakeBatchLimits(parts.step, parts.kv_layout, max_model_len),
           .max_model_len = max_model_len,
           .vocab_size = parts.model.config.vocab_size,
-          .attention = MakeGeometries(parts.model.config, parts.kv_layout, parts.model.dtype),
+          .attention = parts.geometries,
           .trace = config.step_trace,
           .use_graphs = UseGraphs(config, parts),
           .progress = config.progress};
@@ -196,10 +196,8 @@ absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
   ASSIGN_OR_RETURN(parts.model.dtype, ServingDType(config, parts.model.config));
   ASSIGN_OR_RETURN(parts.model.max_model_len, ServingModelLen(config, parts.model.config));
   parts.kv_layout = MakeKvLayout(parts.model.config, parts.model.dtype, config.block_size);
-  ASSIGN_OR_RETURN(
-      parts.attention,
-      OpenAttention(*parts.backend, config,
-                    MakeGeometries(parts.model.config, parts.kv_layout, parts.model.dtype)));
+  parts.geometries = MakeGeometries(parts.model.config, parts.kv_layout, parts.model.dtype);
+  ASSIGN_OR_RETURN(parts.attention, OpenAttention(*parts.backend, config, parts.geometries));
   const int64_t late_bytes = config.device == DeviceKind::kCuda ? kUsualGpuLateBytes : 0;
   const int64_t weights_bytes =
       Weights::BytesFor(parts.backend->weight_store(), parts.model.config, parts.model.dtype);

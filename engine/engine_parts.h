@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/engine_config.h"
@@ -25,6 +26,7 @@ struct EngineParts {
   StartClock stages;
   StepLimits step = {};
   KvLayout kv_layout;
+  std::vector<AttentionGeometry> geometries;  // of its layer groups
   std::unique_ptr<Backend> backend;
   AttentionBackend* attention = nullptr;  // the backend's
   std::unique_ptr<Weights> weights;

@@ -7,20 +7,12 @@ namespace quire {
 
 namespace {
 
-bool IsActivation(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16; }
-
 // An activation [rows, cols] of this dtype.
 void CheckMatrix(const Tensor& tensor, DType dtype, int64_t rows, int64_t cols) {
   CHECK_EQ(tensor.rank(), 2);
   CHECK(tensor.dtype() == dtype) << DTypeName(tensor.dtype()) << ", not " << DTypeName(dtype);
   CHECK_EQ(tensor.dim(0), rows);
   CHECK_EQ(tensor.dim(1), cols);
-}
-
-void CheckVector(const Tensor& tensor, int64_t size) {
-  CHECK_EQ(tensor.rank(), 1);
-  CHECK(IsActivation(tensor.dtype())) << DTypeName(tensor.dtype());
-  CHECK_EQ(tensor.dim(0), size);
 }
 
 }  // namespace

@@ -5,11 +5,13 @@
 
 namespace quire {
 
-namespace {
-
 bool IsActivation(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16; }
 
-}  // namespace
+void CheckVector(const Tensor& tensor, int64_t size) {
+  CHECK_EQ(tensor.rank(), 1);
+  CHECK(IsActivation(tensor.dtype())) << DTypeName(tensor.dtype());
+  CHECK_EQ(tensor.dim(0), size);
+}
 
 void CheckWeight(const LinearWeight& weight) {
   CHECK(weight.data != nullptr);
@@ -27,10 +29,7 @@ void CheckProduct(const LinearProduct& product) {
     CHECK_EQ(weight->out_features, product.weights[0]->out_features);
     CHECK_EQ(weight->in_features, product.weights[0]->in_features);
   }
-  if (!product.bias.empty()) {
-    CHECK_EQ(product.bias.rank(), 1);
-    CHECK_EQ(product.bias.dim(0), product.weights[0]->out_features);
-  }
+  if (!product.bias.empty()) CheckVector(product.bias, product.weights[0]->out_features);
 }
 
 absl::Status CheckWeightRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows) {

@@ -1,4 +1,5 @@
-// What every weight store checks. A misfit of ours fails a CHECK. Plain functions; any thread.
+// What every weight store checks, and the operations with them. A misfit of ours fails a CHECK.
+// Plain functions; any thread.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,6 +7,8 @@
 
 namespace quire {
 
+bool IsActivation(DType dtype);                        // float32 or bfloat16
+void CheckVector(const Tensor& tensor, int64_t size);  // [size] of such a dtype
 void CheckWeight(const LinearWeight& weight);
 void CheckProduct(const LinearProduct& product);
 

@@ -1,6 +1,5 @@
 #include "kvcache/kv_arena.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,20 +7,6 @@
 #include "kernels/base/status_macros.h"
 
 namespace quire {
-namespace {
-
-// [num_layers] each layer's index within its group.
-std::vector<int> IndexInGroup(const KvLayout& layout, size_t num_layers) {
-  std::vector<int> index_in_group(num_layers);
-  for (const KvLayerGroup& group : layout.groups) {
-    for (size_t i = 0; i < group.layers.size(); ++i) {
-      index_in_group[group.layers[i]] = static_cast<int>(i);
-    }
-  }
-  return index_in_group;
-}
-
-}  // namespace
 
 absl::StatusOr<KvArena> KvArena::Reserve(Device& device, const KvLayout& layout,
                                          int64_t max_num_blocks) {
@@ -32,12 +17,34 @@ absl::StatusOr<KvArena> KvArena::Reserve(Device& device, const KvLayout& layout,
   arena.map_granularity_bytes_ = device.info().map_granularity_bytes;
   arena.max_num_blocks_ = max_num_blocks;
   arena.group_of_layer_ = layout.GroupOfLayers();
-  arena.index_in_group_ = IndexInGroup(layout, arena.group_of_layer_.size());
   arena.layer_stride_bytes_ =
       RoundUp(max_num_blocks * layout.BlockBytesPerLayer(), arena.map_granularity_bytes_);
   ASSIGN_OR_RETURN(arena.addresses_,
                    device.ReserveAddresses(layout.NumLayersPerGroup() * arena.layer_stride_bytes_));
+  arena.MakeViews();
   return arena;
+}
+
+void KvArena::MakeViews() {
+  views_.resize(group_of_layer_.size());
+  for (const auto& [spec, layers] : layout_.groups) {
+    CHECK_EQ(spec.k_head_dim, spec.v_head_dim);  // one stride serves both in a view
+    const int64_t element_bytes = DTypeBytes(spec.dtype);
+    const int64_t head_stride = int64_t{layout_.block_size} * spec.k_head_dim;
+    char* base = static_cast<char*>(addresses_->data());
+    for (const int layer : layers) {
+      views_[layer] = {.k = base,
+                       .v = base + spec.num_kv_heads * head_stride * element_bytes,
+                       .dtype = spec.dtype,
+                       .block_stride = layout_.BlockBytesPerLayer() / element_bytes,
+                       .token_stride = spec.k_head_dim,
+                       .head_stride = head_stride,
+                       .block_size = layout_.block_size,
+                       .num_kv_heads = spec.num_kv_heads,
+                       .head_dim = spec.k_head_dim};
+      base += layer_stride_bytes_;
+    }
+  }
 }
 
 absl::Status KvArena::Map(int64_t num_blocks) {
@@ -72,23 +79,9 @@ int KvArena::GroupOf(int layer) const {
   return group;
 }
 
-KvCacheView KvArena::LayerView(int layer) const {
-  const KvSpec& spec = layout_.groups[GroupOf(layer)].spec;
-  // One stride serves both in a view.
-  CHECK_EQ(spec.k_head_dim, spec.v_head_dim);
-  const int64_t element_bytes = DTypeBytes(spec.dtype);
-  const int64_t head_stride = int64_t{layout_.block_size} * spec.k_head_dim;
-  char* const base =
-      static_cast<char*>(addresses_->data()) + index_in_group_[layer] * layer_stride_bytes_;
-  return {.k = base,
-          .v = base + spec.num_kv_heads * head_stride * element_bytes,
-          .dtype = spec.dtype,
-          .block_stride = layout_.BlockBytesPerLayer() / element_bytes,
-          .token_stride = spec.k_head_dim,
-          .head_stride = head_stride,
-          .block_size = layout_.block_size,
-          .num_kv_heads = spec.num_kv_heads,
-          .head_dim = spec.k_head_dim};
+const KvCacheView& KvArena::LayerView(int layer) const {
+  (void)GroupOf(layer);  // checks that there is such a layer
+  return views_[layer];
 }
 
 }  // namespace quire

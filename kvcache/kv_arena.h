@@ -29,7 +29,7 @@ class KvArena {
                                           int64_t num_blocks);
 
   // K and V of one layer, all blocks.
-  KvCacheView LayerView(int layer) const;
+  const KvCacheView& LayerView(int layer) const;
   // The index of a layer's group in layout().groups.
   int GroupOf(int layer) const;
   const KvLayout& layout() const { return layout_; }
@@ -38,6 +38,8 @@ class KvArena {
   int64_t size_bytes() const { return size_bytes_; }  // of memory
 
  private:
+  void MakeViews();
+
   KvLayout layout_;
   int64_t map_granularity_bytes_ = 0;
   int64_t max_num_blocks_ = 0;
@@ -46,7 +48,7 @@ class KvArena {
   int64_t layer_stride_bytes_ = 0;
   std::unique_ptr<AddressRange> addresses_;  // NumLayersPerGroup times layer_stride_bytes_
   std::vector<int> group_of_layer_;          // [num_layers]
-  std::vector<int> index_in_group_;          // [num_layers]
+  std::vector<KvCacheView> views_;           // [num_layers]
 };
 
 }  // namespace quire
