@@ -35,7 +35,7 @@ struct EngineConfig {
   int64_t kv_cache_bytes = 0;  // 0: sized from the memory found at start
   bool enable_prefix_caching = true;
   bool enforce_eager = false;                   // no captured graphs
-  bool tune_products = true;                    // measure how to compute them, at start
+  bool autotune = true;                         // measure how to compute them, at start
   bool async_scheduling = true;                 // schedule step N+1 while step N runs
   std::optional<AttentionPath> attention_path;  // unset: chosen at start
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/attention_shapes.h"
-#include "engine/model/linear_products.h"
+#include "engine/model/linear_groups.h"
 #include "engine/request_check.h"
 #include "engine/runner/attention_selector.h"
 #include "kernels/base/status_macros.h"
@@ -229,13 +229,13 @@ absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
 }
 
 // Before the KV cache takes the memory that measuring needs.
-absl::Status TuneProducts(const EngineConfig& config, EngineParts& parts) {
-  if (!config.tune_products) return absl::OkStatus();
+absl::Status TuneGemm(const EngineConfig& config, EngineParts& parts) {
+  if (!config.autotune) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, parts.backend->device().CreateStream());
   return parts.backend->weight_store().Tune(
       *stream,
-      LinearProducts(*parts.weights, parts.model.config.num_layers,
-                     parts.step.max_num_batched_tokens, parts.step.max_num_seqs),
+      LinearGroups(*parts.weights, parts.model.config.num_layers, parts.step.max_num_batched_tokens,
+                   parts.step.max_num_seqs),
       config.progress);
 }
 
@@ -306,7 +306,7 @@ absl::StatusOr<std::unique_ptr<EngineParts>> OpenEngineParts(const EngineConfig&
   RETURN_IF_ERROR(PlanModel(config, *parts));
   RETURN_IF_ERROR(AddLedger(OpenModel(config, *parts), *parts));
   parts->stages.End("weights");
-  RETURN_IF_ERROR(AddLedger(Advise(TuneProducts(config, *parts), kSmallerSteps), *parts));
+  RETURN_IF_ERROR(AddLedger(Advise(TuneGemm(config, *parts), kSmallerSteps), *parts));
   parts->stages.End("tuning");
   RETURN_IF_ERROR(AddLedger(OpenRunner(config, *parts), *parts));
   parts->stages.End("runner");

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/model/generation_config.h"
+#include "engine/checkpoint/generation_config.h"
 #include "engine/model/model_config.h"
 #include "scheduler/scheduler.h"
 
@@ -27,7 +27,7 @@ struct ModelInfo {
   DType dtype = DType::kBF16;
   int64_t max_model_len = 0;
   int64_t num_parameters = 0;
-  int64_t matrix_bytes = 0;  // what products read of the weights
+  int64_t matrix_bytes = 0;  // what gemms read of the weights
   int64_t num_kv_blocks = 0;
   int32_t block_size = 0;
   std::string device_name;

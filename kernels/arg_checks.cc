@@ -61,7 +61,7 @@ void CheckArgs(const GatedActivationArgs& args) {
 }
 
 void CheckArgs(const GatedLinearArgs& args) {
-  CheckArgs(args.Product());
+  CheckArgs(args.Linear());
   CheckArgs(args.Activate());
 }
 

@@ -3,23 +3,13 @@
 #pragma once
 
 #include "kernels/op_args.h"
+#include "kernels/op_list.h"
 #include "kernels/sampling.h"
 
 namespace quire {
 
-void CheckArgs(const EmbeddingArgs& args);
-void CheckArgs(const RmsNormArgs& args);
-void CheckArgs(const LinearArgs& args);
-void CheckArgs(const RopeAndStoreKvArgs& args);
-void CheckArgs(const GatedActivationArgs& args);
-void CheckArgs(const GatedLinearArgs& args);
-void CheckArgs(const ScaleArgs& args);
-void CheckArgs(const SoftCapArgs& args);
-void CheckArgs(const GatherRowsArgs& args);
-void CheckArgs(const UpdateBlockTablesArgs& args);
-void CheckArgs(const ResetTokenCountsArgs& args);
-void CheckArgs(const SampleArgs& args);
-void CheckArgs(const MergeStateArgs& args);
-void CheckArgs(const MergeStatesArgs& args);
+#define QUIRE_OP(name) void CheckArgs(const name##Args& args);
+QUIRE_OPS(QUIRE_OP)
+#undef QUIRE_OP
 
 }  // namespace quire

@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/host_info.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/runtime/host_info.h"
+#include "kernels/cpu/runtime/isa.h"
 #ifdef QUIRE_CUDA
 #include "kernels/cuda/cuda_backend.h"
 #endif

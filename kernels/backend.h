@@ -15,8 +15,8 @@ namespace quire {
 
 struct BackendOptions {
   DeviceKind kind = DeviceKind::kCpu;
-  int num_threads = 0;               // CPU: 0 = one per core this process may use
-  std::string cpu_isa = "";          // CPU: a name of kernels/cpu/isa.h; empty = the best there is
+  int num_threads = 0;       // CPU: 0 = one per core this process may use
+  std::string cpu_isa = "";  // CPU: a name of kernels/cpu/runtime/isa.h; empty = the best there is
   bool cpu_compress_weights = true;  // CPU: keep large bfloat16 weights in 12 bits each, losslessly
   int device_index = 0;              // CUDA
 };

@@ -1,5 +1,5 @@
 // LinearWeight: what a weight matrix is on a device. Made by a WeightStore
-// (kernels/weight_store.h); read by the products of kernels/ops.h.
+// (kernels/weight_store.h); read by the gemms of kernels/ops.h.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 namespace quire {
 
 // How a weight's values are kept. A new format is one here, in the store that makes it and in the
-// products that read it.
+// gemms that read it.
 enum class WeightFormat : uint8_t {
   kPlain,       // of its dtype: row-major [out, in] on CUDA, packed for the micro-kernel on the CPU
-  kCompressed,  // the CPU's: bfloat16 in 12 bits each, losslessly (kernels/cpu/compression.h)
+  kCompressed,  // the CPU's: bfloat16 in 12 bits each, losslessly (kernels/cpu/gemm/compression.h)
 };
 
 // A matrix of out_features x in_features in the backend's own layout.
@@ -24,7 +24,7 @@ struct LinearWeight {
   int64_t in_features = 0;
   int64_t compressed_bytes = 0;  // of data, if compressed
 
-  // What a product reads of it, padding not counted.
+  // What a gemm reads of it, padding not counted.
   int64_t size_bytes() const {
     return format == WeightFormat::kCompressed ? compressed_bytes
                                                : out_features * in_features * DTypeBytes(dtype);

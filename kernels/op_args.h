@@ -100,7 +100,7 @@ struct GatedLinearArgs {
   Tensor gate_up;  // [num_tokens, 2 * intermediate_size]: room; what it holds afterwards is open
   Tensor out;      // [num_tokens, intermediate_size]
 
-  LinearArgs Product() const { return {.x = x, .weight = weight, .bias = bias, .out = gate_up}; }
+  LinearArgs Linear() const { return {.x = x, .weight = weight, .bias = bias, .out = gate_up}; }
   GatedActivationArgs Activate() const {
     return {.gate_up = gate_up, .activation = activation, .out = out};
   }

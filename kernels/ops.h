@@ -2,12 +2,13 @@
 // call checks the shapes and dtypes of its arguments (a misfit is a programmer's error and fails a
 // CHECK), enqueues work on the stream and returns. Results of a row (token) do not depend on the
 // other rows of the call on the CPU. Used by the engine thread. kernels/README.md says how to add
-// one.
+// one; op_list.h lists them.
 #pragma once
 
 #include "kernels/arg_checks.h"
 #include "kernels/device.h"
 #include "kernels/op_args.h"
+#include "kernels/op_list.h"
 #include "kernels/sampling.h"
 
 namespace quire {
@@ -16,39 +17,16 @@ class Ops {
  public:
   virtual ~Ops() = default;
 
-  void Embedding(Stream& stream, const EmbeddingArgs& args) { Checked(stream, args); }
-  void RmsNorm(Stream& stream, const RmsNormArgs& args) { Checked(stream, args); }
-  void Linear(Stream& stream, const LinearArgs& args) { Checked(stream, args); }
-  void RopeAndStoreKv(Stream& stream, const RopeAndStoreKvArgs& args) { Checked(stream, args); }
-  void GatedActivation(Stream& stream, const GatedActivationArgs& args) { Checked(stream, args); }
-  void GatedLinear(Stream& stream, const GatedLinearArgs& args) { Checked(stream, args); }
-  void Scale(Stream& stream, const ScaleArgs& args) { Checked(stream, args); }
-  void SoftCap(Stream& stream, const SoftCapArgs& args) { Checked(stream, args); }
-  void GatherRows(Stream& stream, const GatherRowsArgs& args) { Checked(stream, args); }
-  void UpdateBlockTables(Stream& stream, const UpdateBlockTablesArgs& args) {
-    Checked(stream, args);
-  }
-  void ResetTokenCounts(Stream& stream, const ResetTokenCountsArgs& args) { Checked(stream, args); }
-  void Sample(Stream& stream, const SampleArgs& args) { Checked(stream, args); }
-  void MergeState(Stream& stream, const MergeStateArgs& args) { Checked(stream, args); }
-  void MergeStates(Stream& stream, const MergeStatesArgs& args) { Checked(stream, args); }
+#define QUIRE_OP(name) \
+  void name(Stream& stream, const name##Args& args) { Checked(stream, args); }
+  QUIRE_OPS(QUIRE_OP)
+#undef QUIRE_OP
 
  protected:
   // What each backend does, with arguments that fit.
-  virtual void Enqueue(Stream& stream, const EmbeddingArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const RmsNormArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const LinearArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const RopeAndStoreKvArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const GatedActivationArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const GatedLinearArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const ScaleArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const SoftCapArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const GatherRowsArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const UpdateBlockTablesArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const ResetTokenCountsArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const SampleArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const MergeStateArgs& args) = 0;
-  virtual void Enqueue(Stream& stream, const MergeStatesArgs& args) = 0;
+#define QUIRE_OP(name) virtual void Enqueue(Stream& stream, const name##Args& args) = 0;
+  QUIRE_OPS(QUIRE_OP)
+#undef QUIRE_OP
 
  private:
   template <typename Args>

@@ -20,16 +20,16 @@ void CheckWeight(const LinearWeight& weight) {
   CHECK_GE(weight.in_features, 1);
 }
 
-void CheckProduct(const LinearProduct& product) {
-  CHECK(!product.weights.empty());
-  CHECK_GE(product.max_num_rows, 1);
-  for (const LinearWeight* weight : product.weights) {
+void CheckLinearGroup(const LinearGroup& group) {
+  CHECK(!group.weights.empty());
+  CHECK_GE(group.max_num_rows, 1);
+  for (const LinearWeight* weight : group.weights) {
     CheckWeight(*weight);
-    CHECK(weight->dtype == product.weights[0]->dtype) << DTypeName(weight->dtype);
-    CHECK_EQ(weight->out_features, product.weights[0]->out_features);
-    CHECK_EQ(weight->in_features, product.weights[0]->in_features);
+    CHECK(weight->dtype == group.weights[0]->dtype) << DTypeName(weight->dtype);
+    CHECK_EQ(weight->out_features, group.weights[0]->out_features);
+    CHECK_EQ(weight->in_features, group.weights[0]->in_features);
   }
-  if (!product.bias.empty()) CheckVector(product.bias, product.weights[0]->out_features);
+  if (!group.bias.empty()) CheckVector(group.bias, group.weights[0]->out_features);
 }
 
 absl::Status CheckWeightRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows) {

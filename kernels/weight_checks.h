@@ -10,7 +10,7 @@ namespace quire {
 bool IsActivation(DType dtype);                        // float32 or bfloat16
 void CheckVector(const Tensor& tensor, int64_t size);  // [size] of such a dtype
 void CheckWeight(const LinearWeight& weight);
-void CheckProduct(const LinearProduct& product);
+void CheckLinearGroup(const LinearGroup& group);
 
 // Rows come from files: INVALID_ARGUMENT, saying what does not fit.
 absl::Status CheckWeightRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows);

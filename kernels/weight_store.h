@@ -1,5 +1,5 @@
 // WeightStore: how a backend keeps weight matrices: their sizes, loading, random filling, the
-// format they get in the end, and how products with them are best computed. Used while a model is
+// format they get in the end, and how gemms with them are best computed. Used while a model is
 // loaded, before serving, by the engine thread; CreateLoader by any number of threads.
 #pragma once
 
@@ -40,8 +40,8 @@ class RowLoader {
   virtual absl::Status Finish() = 0;
 };
 
-// One kind of product of a model, for choosing how to compute it.
-struct LinearProduct {
+// One kind of gemm of a model, for choosing how to compute it.
+struct LinearGroup {
   std::vector<const LinearWeight*> weights = {};  // of one shape; a layer's each
   Tensor bias = {};                               // one of theirs, or empty
   DType out_dtype = DType::kBF16;
@@ -68,11 +68,11 @@ class WeightStore {
   virtual void Seal(Stream& stream, const std::vector<LinearWeight*>& weights, DeviceBuffer* memory,
                     Progress* progress) = 0;
 
-  // Chooses how these products are computed, by measuring where that pays (at most some seconds;
+  // Chooses how these gemms are computed, by measuring where that pays (at most some seconds;
   // less when a file has it from before). Before capture, with the weights in place and room for
   // the largest x and out. Choosing nothing is not an error; a device that fails is. `progress` may
   // be null.
-  virtual absl::Status Tune(Stream& stream, const std::vector<LinearProduct>& products,
+  virtual absl::Status Tune(Stream& stream, const std::vector<LinearGroup>& groups,
                             Progress* progress) = 0;
 };
 

@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/model/model_folder.h"
+#include "engine/checkpoint/model_folder.h"
 #include "kernels/base/progress.h"
 #include "kernels/base/status_macros.h"
 #include "server/hub/hub.h"

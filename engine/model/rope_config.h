@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/model/json_file.h"
+#include "engine/checkpoint/json_file.h"
 #include "engine/model/model_config.h"
 #include "engine/model/model_family.h"
 

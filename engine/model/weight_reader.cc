@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
-#include "engine/model/json_file.h"
+#include "engine/checkpoint/json_file.h"
 #include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
 #include "spdlog/spdlog.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "engine/model/checkpoint.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/model/weight_plan.h"
 #include "kernels/weight_store.h"
 

@@ -13,8 +13,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "engine/model/checkpoint.h"
-#include "engine/model/json_file.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/json_file.h"
 #include "engine/model/memory_carver.h"
 #include "engine/model/weight_plan.h"
 #include "engine/model/weight_reader.h"

@@ -58,7 +58,7 @@ class Weights {
   const LayerWeights& layer(int i) const { return layers_[i]; }
   int64_t size_bytes() const { return memory_.size_bytes(); }
   int64_t num_parameters() const { return num_parameters_; }
-  int64_t matrix_bytes() const { return matrix_bytes_; }  // as products read them
+  int64_t matrix_bytes() const { return matrix_bytes_; }  // as gemms read them
 
   // SHA-256 over the model's files' names and sizes and the config: identifies what the KV cache
   // holds.

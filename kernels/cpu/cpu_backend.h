@@ -3,11 +3,11 @@
 #pragma once
 
 #include "kernels/backend.h"
-#include "kernels/cpu/attention.h"
-#include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/attention/native_attention.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/cpu_weight_store.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/runtime/cpu_device.h"
+#include "kernels/cpu/runtime/isa.h"
 
 namespace quire::cpu {
 

@@ -1,11 +1,8 @@
 #include "kernels/cpu/cpu_ops.h"
 
-#include "kernels/cpu/cpu_stream.h"
-#include "kernels/cpu/elementwise.h"
-#include "kernels/cpu/embedding.h"
-#include "kernels/cpu/merge_states.h"
-#include "kernels/cpu/rope.h"
-#include "kernels/cpu/sampler.h"
+#include "kernels/cpu/runtime/cpu_stream.h"
+#include "kernels/cpu/runtime/free_ops.h"
+#include "kernels/cpu/sampling/sampling.h"
 
 namespace quire::cpu {
 
@@ -20,40 +17,14 @@ void CpuOps::Enqueue(Stream& stream, const LinearArgs& args) {
       [args, gemm = &gemm_, pool = &pool_] { gemm->Linear(args, *pool); });
 }
 void CpuOps::Enqueue(Stream& stream, const GatedLinearArgs& args) {
-  Enqueue(stream, args.Product());
+  Enqueue(stream, args.Linear());
   Enqueue(stream, args.Activate());
 }
-void CpuOps::Enqueue(Stream& stream, const EmbeddingArgs& args) {
-  OnPool(stream, args, cpu::Embedding);
-}
-void CpuOps::Enqueue(Stream& stream, const RmsNormArgs& args) {
-  OnPool(stream, args, cpu::RmsNorm);
-}
-void CpuOps::Enqueue(Stream& stream, const RopeAndStoreKvArgs& args) {
-  OnPool(stream, args, cpu::RopeAndStoreKv);
-}
-void CpuOps::Enqueue(Stream& stream, const GatedActivationArgs& args) {
-  OnPool(stream, args, cpu::GatedActivation);
-}
-void CpuOps::Enqueue(Stream& stream, const ScaleArgs& args) { OnPool(stream, args, cpu::Scale); }
-void CpuOps::Enqueue(Stream& stream, const SoftCapArgs& args) {
-  OnPool(stream, args, cpu::SoftCap);
-}
-void CpuOps::Enqueue(Stream& stream, const GatherRowsArgs& args) {
-  OnPool(stream, args, cpu::GatherRows);
-}
-void CpuOps::Enqueue(Stream& stream, const UpdateBlockTablesArgs& args) {
-  OnPool(stream, args, cpu::UpdateBlockTables);
-}
-void CpuOps::Enqueue(Stream& stream, const ResetTokenCountsArgs& args) {
-  OnPool(stream, args, cpu::ResetTokenCounts);
-}
 void CpuOps::Enqueue(Stream& stream, const SampleArgs& args) { OnPool(stream, args, cpu::Sample); }
-void CpuOps::Enqueue(Stream& stream, const MergeStateArgs& args) {
-  OnPool(stream, args, cpu::MergeState);
-}
-void CpuOps::Enqueue(Stream& stream, const MergeStatesArgs& args) {
-  OnPool(stream, args, cpu::MergeStates);
-}
+
+#define QUIRE_OP(name) \
+  void CpuOps::Enqueue(Stream& stream, const name##Args& args) { OnPool(stream, args, cpu::name); }
+QUIRE_FREE_OPS(QUIRE_OP)
+#undef QUIRE_OP
 
 }  // namespace quire::cpu

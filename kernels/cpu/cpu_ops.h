@@ -2,9 +2,9 @@
 // the stream's thread. Used by the engine's thread.
 #pragma once
 
-#include "kernels/cpu/gemm.h"
-#include "kernels/cpu/isa.h"
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/runtime/isa.h"
+#include "kernels/cpu/runtime/thread_pool.h"
 #include "kernels/ops.h"
 
 namespace quire::cpu {
@@ -17,20 +17,9 @@ class CpuOps : public Ops {
   const Gemm& gemm() const { return gemm_; }
 
  private:
-  void Enqueue(Stream& stream, const EmbeddingArgs& args) override;
-  void Enqueue(Stream& stream, const RmsNormArgs& args) override;
-  void Enqueue(Stream& stream, const LinearArgs& args) override;
-  void Enqueue(Stream& stream, const RopeAndStoreKvArgs& args) override;
-  void Enqueue(Stream& stream, const GatedActivationArgs& args) override;
-  void Enqueue(Stream& stream, const GatedLinearArgs& args) override;
-  void Enqueue(Stream& stream, const ScaleArgs& args) override;
-  void Enqueue(Stream& stream, const SoftCapArgs& args) override;
-  void Enqueue(Stream& stream, const GatherRowsArgs& args) override;
-  void Enqueue(Stream& stream, const UpdateBlockTablesArgs& args) override;
-  void Enqueue(Stream& stream, const ResetTokenCountsArgs& args) override;
-  void Enqueue(Stream& stream, const SampleArgs& args) override;
-  void Enqueue(Stream& stream, const MergeStateArgs& args) override;
-  void Enqueue(Stream& stream, const MergeStatesArgs& args) override;
+#define QUIRE_OP(name) void Enqueue(Stream& stream, const name##Args& args) override;
+  QUIRE_OPS(QUIRE_OP)
+#undef QUIRE_OP
 
   template <typename Args>
   void OnPool(Stream& stream, const Args& args, void (*compute)(const Args&, ThreadPool&));

@@ -5,9 +5,9 @@
 
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
-#include "kernels/cpu/compression.h"
-#include "kernels/cpu/cpu_stream.h"
-#include "kernels/cpu/packing.h"
+#include "kernels/cpu/gemm/compression.h"
+#include "kernels/cpu/gemm/packing.h"
+#include "kernels/cpu/runtime/cpu_stream.h"
 #include "kernels/weight_checks.h"
 
 namespace quire::cpu {
@@ -79,8 +79,8 @@ void CpuWeightStore::CompressAll(const std::vector<LinearWeight*>& weights, Devi
   }
 }
 
-absl::Status CpuWeightStore::Tune(Stream&, const std::vector<LinearProduct>& products, Progress*) {
-  for (const LinearProduct& product : products) CheckProduct(product);
+absl::Status CpuWeightStore::Tune(Stream&, const std::vector<LinearGroup>& groups, Progress*) {
+  for (const LinearGroup& group : groups) CheckLinearGroup(group);
   return absl::OkStatus();
 }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/runtime/cpu_device.h"
 #include "kernels/weight_store.h"
 
 namespace quire::cpu {
@@ -20,8 +20,8 @@ class CpuWeightStore : public WeightStore {
   void Fill(Stream& stream, const LinearWeight& weight, const FillWeightArgs& args) override;
   void Seal(Stream& stream, const std::vector<LinearWeight*>& weights, DeviceBuffer* memory,
             Progress* progress) override;
-  // There is one way to compute a product here.
-  absl::Status Tune(Stream& stream, const std::vector<LinearProduct>& products,
+  // There is one way to compute a gemm here.
+  absl::Status Tune(Stream& stream, const std::vector<LinearGroup>& groups,
                     Progress* progress) override;
 
  private:

@@ -2,8 +2,8 @@
 
 #include <atomic>
 
-#include "kernels/cpu/cpu_stream.h"
-#include "kernels/cpu/host_info.h"
+#include "kernels/cpu/runtime/cpu_stream.h"
+#include "kernels/cpu/runtime/host_info.h"
 
 namespace quire::cpu {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/runtime/cpu_device.h"
 
 namespace quire::cpu {
 

@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/attention/native_attention.h"
-#include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/cuda_weight_store.h"
+#include "kernels/cuda/runtime/cuda_device.h"
 
 namespace quire::cuda {
 
@@ -18,7 +18,7 @@ class CudaBackend : public Backend {
   CudaBackend(std::unique_ptr<CudaDevice> device, std::unique_ptr<CudaOps> ops)
       : device_(std::move(device)),
         ops_(std::move(ops)),
-        weight_store_(*device_, ops_->matmul()),
+        weight_store_(*device_, ops_->gemm()),
         attention_(*device_) {}
 
   Device& device() override { return *device_; }

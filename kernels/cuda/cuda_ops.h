@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/runtime/cuda_device.h"
 #include "kernels/ops.h"
 
 namespace quire::cuda {
@@ -14,28 +14,17 @@ class CudaOps : public Ops {
  public:
   static absl::StatusOr<std::unique_ptr<CudaOps>> Create(Device& device);
 
-  Matmul& matmul() { return *matmul_; }
+  Gemm& gemm() { return *gemm_; }
 
  private:
-  CudaOps(std::unique_ptr<Matmul> matmul, DeviceBuffer sample_workspace)
-      : matmul_(std::move(matmul)), sample_workspace_(std::move(sample_workspace)) {}
+  CudaOps(std::unique_ptr<Gemm> gemm, DeviceBuffer sample_workspace)
+      : gemm_(std::move(gemm)), sample_workspace_(std::move(sample_workspace)) {}
 
-  void Enqueue(Stream& stream, const EmbeddingArgs& args) override;
-  void Enqueue(Stream& stream, const RmsNormArgs& args) override;
-  void Enqueue(Stream& stream, const LinearArgs& args) override;
-  void Enqueue(Stream& stream, const RopeAndStoreKvArgs& args) override;
-  void Enqueue(Stream& stream, const GatedActivationArgs& args) override;
-  void Enqueue(Stream& stream, const GatedLinearArgs& args) override;
-  void Enqueue(Stream& stream, const ScaleArgs& args) override;
-  void Enqueue(Stream& stream, const SoftCapArgs& args) override;
-  void Enqueue(Stream& stream, const GatherRowsArgs& args) override;
-  void Enqueue(Stream& stream, const UpdateBlockTablesArgs& args) override;
-  void Enqueue(Stream& stream, const ResetTokenCountsArgs& args) override;
-  void Enqueue(Stream& stream, const SampleArgs& args) override;
-  void Enqueue(Stream& stream, const MergeStateArgs& args) override;
-  void Enqueue(Stream& stream, const MergeStatesArgs& args) override;
+#define QUIRE_OP(name) void Enqueue(Stream& stream, const name##Args& args) override;
+  QUIRE_OPS(QUIRE_OP)
+#undef QUIRE_OP
 
-  const std::unique_ptr<Matmul> matmul_;
+  const std::unique_ptr<Gemm> gemm_;
   const DeviceBuffer sample_workspace_;
 };
 

@@ -1,9 +1,9 @@
 #include "kernels/cuda/cuda_weight_store.h"
 
-#include "kernels/cuda/cuda_stream.h"
-#include "kernels/cuda/kernels.h"
-#include "kernels/cuda/product_tuner.h"
-#include "kernels/cuda/weight_uploader.h"
+#include "kernels/cuda/gemm/gemm_tuner.h"
+#include "kernels/cuda/gemm/weight_kernels.h"
+#include "kernels/cuda/gemm/weight_uploader.h"
+#include "kernels/cuda/runtime/cuda_stream.h"
 #include "kernels/weight_checks.h"
 
 namespace quire::cuda {
@@ -21,10 +21,10 @@ void CudaWeightStore::Fill(Stream& stream, const LinearWeight& weight, const Fil
   CudaStream::From(stream).Run("Fill", [&](cudaStream_t s) { LaunchFill(weight, args, s); });
 }
 
-absl::Status CudaWeightStore::Tune(Stream& stream, const std::vector<LinearProduct>& products,
+absl::Status CudaWeightStore::Tune(Stream& stream, const std::vector<LinearGroup>& groups,
                                    Progress* progress) {
-  for (const LinearProduct& product : products) CheckProduct(product);
-  return TuneProducts(device_, matmul_, CudaStream::From(stream), products, progress);
+  for (const LinearGroup& group : groups) CheckLinearGroup(group);
+  return TuneGemm(device_, gemm_, CudaStream::From(stream), groups, progress);
 }
 
 }  // namespace quire::cuda

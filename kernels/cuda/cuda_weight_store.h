@@ -1,32 +1,32 @@
-// CudaWeightStore: weights row-major as files have them; how products with them are computed is
+// CudaWeightStore: weights row-major as files have them; how gemms with them are computed is
 // measured. Used by the engine's thread; CreateLoader by any number of threads.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/runtime/cuda_device.h"
 #include "kernels/weight_store.h"
 
 namespace quire::cuda {
 
 class CudaWeightStore : public WeightStore {
  public:
-  // Both must outlive this. What Tune finds out is for this matmul.
-  CudaWeightStore(CudaDevice& device, Matmul& matmul) : device_(device), matmul_(matmul) {}
+  // Both must outlive this. What Tune finds out is for this gemm.
+  CudaWeightStore(CudaDevice& device, Gemm& gemm) : device_(device), gemm_(gemm) {}
 
   int64_t PlainBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
   absl::StatusOr<std::unique_ptr<RowLoader>> CreateLoader(int64_t staging_bytes) override;
   void Fill(Stream& stream, const LinearWeight& weight, const FillWeightArgs& args) override;
   // They stay as they are.
   void Seal(Stream&, const std::vector<LinearWeight*>&, DeviceBuffer*, Progress*) override {}
-  absl::Status Tune(Stream& stream, const std::vector<LinearProduct>& products,
+  absl::Status Tune(Stream& stream, const std::vector<LinearGroup>& groups,
                     Progress* progress) override;
 
  private:
   CudaDevice& device_;
-  Matmul& matmul_;
+  Gemm& gemm_;
 };
 
 }  // namespace quire::cuda

@@ -1,5 +1,5 @@
-#include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/read_probe.h"
+#include "kernels/cuda/runtime/cuda_stream.h"
 
 namespace quire::cuda {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/generation_config.h"
+#include "engine/checkpoint/generation_config.h"
 #include "kernels/base/types.h"
 
 namespace quire {

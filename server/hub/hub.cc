@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "engine/model/json_file.h"
+#include "engine/checkpoint/json_file.h"
 #include "kernels/base/status_macros.h"
 #include "server/hub/downloader.h"
 #include "server/hub/http_client.h"

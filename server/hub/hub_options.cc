@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "engine/model/json_file.h"
+#include "engine/checkpoint/json_file.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {

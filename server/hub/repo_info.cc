@@ -9,9 +9,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/model/checkpoint.h"
-#include "engine/model/json_file.h"
-#include "engine/model/model_folder.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/json_file.h"
+#include "engine/checkpoint/model_folder.h"
 #include "kernels/base/status_macros.h"
 #include "server/hub/hub_name.h"
 

@@ -45,7 +45,7 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   config.kv_cache_bytes = settings.kv_cache_memory_bytes;
   config.enable_prefix_caching = settings.enable_prefix_caching;
   config.enforce_eager = settings.enforce_eager;
-  config.tune_products = settings.autotune;
+  config.autotune = settings.autotune;
   config.watchdog_timeout = WatchdogTimeout(settings, config.device);
   config.async_scheduling = settings.async_scheduling;
   config.attention_path = ChooseAttention(settings.attention_backend);

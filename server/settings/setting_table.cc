@@ -85,7 +85,7 @@ std::vector<Setting> DeviceSettings() {
        "Run every step without captured graphs.", "", DeviceKind::kCuda,
        "the CPU never uses graphs"},
       {"autotune", kDevice, SwitchField{&S::autotune},
-       "Measure at start how to compute products with weights; kept in $QUIRE_CACHE_DIR, "
+       "Measure at start how to compute linear layers; kept in $QUIRE_CACHE_DIR, "
        "$XDG_CACHE_HOME/quire or ~/.cache/quire.",
        "", DeviceKind::kCuda, "the CPU has nothing to tune"},
   };

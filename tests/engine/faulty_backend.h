@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/runtime/cpu_stream.h"
 #include "tests/engine/device_wrapper.h"
 
 namespace quire::testing {

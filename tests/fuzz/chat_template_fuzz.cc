@@ -5,7 +5,7 @@
 
 #include "kernels/base/check.h"
 #include "server/chat/chat_template.h"
-#include "tests/engine/model/test_files.h"
+#include "tests/engine/checkpoint/test_files.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {

@@ -3,9 +3,9 @@
 // rest is model.safetensors or model.safetensors.index.json.
 #include <filesystem>
 
-#include "engine/model/checkpoint.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "kernels/base/check.h"
-#include "tests/engine/model/test_files.h"
+#include "tests/engine/checkpoint/test_files.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {

@@ -1,8 +1,8 @@
 // generation_config.json: accepted defaults are numbers that sampling can use. Input: the file.
 
-#include "engine/model/generation_config.h"
+#include "engine/checkpoint/generation_config.h"
 #include "kernels/base/check.h"
-#include "tests/engine/model/test_files.h"
+#include "tests/engine/checkpoint/test_files.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {

@@ -5,7 +5,7 @@
 #include "engine/model/model_config.h"
 #include "engine/model/rope_table.h"
 #include "kernels/base/check.h"
-#include "tests/engine/model/test_files.h"
+#include "tests/engine/checkpoint/test_files.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {

@@ -2,7 +2,7 @@
 // Input: eight bytes, the size of the data; the header.
 #include <cstring>
 
-#include "engine/model/safetensors.h"
+#include "engine/checkpoint/safetensors.h"
 #include "kernels/base/check.h"
 #include "tests/fuzz/target.h"
 

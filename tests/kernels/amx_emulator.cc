@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "kernels/base/check.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/runtime/isa.h"
 
 #pragma GCC target("avx512f,fma")
 

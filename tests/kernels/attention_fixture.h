@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/cpu/attention_kernel.h"
+#include "kernels/cpu/attention/attention_kernel.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/kernels/amx_emulator.h"
 #include "tests/kernels/kernel_test.h"

@@ -1,6 +1,6 @@
 // The CPU's attention work list: complete, without overlap, and cut where one thread would be left
 // with too much.
-#include "kernels/cpu/attention_plan.h"
+#include "kernels/cpu/attention/attention_plan.h"
 
 #include <map>
 #include <numeric>

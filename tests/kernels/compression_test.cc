@@ -1,6 +1,6 @@
-// Compressed weights: what comes out of a product and of UnpackRow has the bits of the plain
+// Compressed weights: what comes out of a gemm and of UnpackRow has the bits of the plain
 // weight.
-#include "kernels/cpu/compression.h"
+#include "kernels/cpu/gemm/compression.h"
 
 #include <sys/mman.h>
 
@@ -15,7 +15,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "tests/kernels/gemm_targets.h"
 
 namespace quire::cpu {

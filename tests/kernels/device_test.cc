@@ -11,9 +11,9 @@
 #include "gtest/gtest.h"
 #include "hwy/highway.h"
 #include "kernels/backend.h"
-#include "kernels/cpu/cpu_device.h"
-#include "kernels/cpu/host_info.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/runtime/cpu_device.h"
+#include "kernels/cpu/runtime/host_info.h"
+#include "kernels/cpu/runtime/isa.h"
 
 namespace quire {
 namespace {

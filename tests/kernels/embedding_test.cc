@@ -1,9 +1,8 @@
-#include "kernels/cpu/embedding.h"
-
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cpu/packing.h"
+#include "kernels/cpu/gemm/packing.h"
+#include "kernels/cpu/runtime/free_ops.h"
 
 namespace quire::cpu {
 namespace {

@@ -1,4 +1,4 @@
-// The matrix products to test: one for every instruction set this machine has, and the one for AMX
+// The gemms to test: one for every instruction set this machine has, and the one for AMX
 // where only AVX-512 is there, emulated.
 #pragma once
 
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/gemm_kernel.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/gemm/gemm_kernel.h"
+#include "kernels/cpu/runtime/isa.h"
 #include "tests/kernels/amx_emulator.h"
 
 namespace quire::cpu {

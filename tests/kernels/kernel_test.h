@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "kernels/base/half.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/runtime/isa.h"
 #include "tests/kernels/load_rows.h"
 
 namespace quire {

@@ -1,5 +1,5 @@
 // Weights and Linear through the doors, on every backend: loading, random filling, reading back
-// through Embedding, products against plain loops.
+// through Embedding, gemms against plain loops.
 #include <thread>
 #include <vector>
 
@@ -355,18 +355,18 @@ TEST_P(LinearOpTest, GatedLinearIsLinearAndThenGatedActivation) {
 }
 
 // Tuned, then captured: the choice is not made on the way, and is a correct one.
-TEST_P(LinearOpTest, ATunedProductIsCapturedAndReplayed) {
+TEST_P(LinearOpTest, ATunedLinearIsCapturedAndReplayed) {
   const int64_t n = 200, k = 264, num_weights = 3;
   std::vector<std::vector<float>> values;
   std::vector<DeviceWeight> weights;
-  LinearProduct product = {.max_num_rows = 40};
+  LinearGroup group = {.max_num_rows = 40};
   for (int64_t i = 0; i < num_weights; ++i) {
     values.push_back(RoundTo(DType::kBF16, RandomNormal(n * k, 20 + i)));
     weights.push_back(LoadWeight(values.back(), DType::kBF16, n, k));
   }
-  for (const DeviceWeight& weight : weights) product.weights.push_back(&weight.weight);
-  const std::vector<LinearProduct> products = {product};
-  ASSERT_TRUE(weight_store().Tune(stream(), products, nullptr).ok());
+  for (const DeviceWeight& weight : weights) group.weights.push_back(&weight.weight);
+  const std::vector<LinearGroup> groups = {group};
+  ASSERT_TRUE(weight_store().Tune(stream(), groups, nullptr).ok());
   for (int64_t m : {1, 7, 16, 33}) {
     const DeviceTensor x = UploadTensor(std::vector<float>(m * k), DType::kBF16, {m, k});
     const DeviceTensor out = UploadTensor(std::vector<float>(m * n), DType::kBF16, {m, n});

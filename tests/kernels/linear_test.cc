@@ -1,4 +1,4 @@
-// The packed matrix product, with every instruction set this machine has and with emulated AMX.
+// The packed gemm, with every instruction set this machine has and with emulated AMX.
 #include "tests/reference/linear.h"
 
 #include <cmath>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cpu/gemm.h"
-#include "kernels/cpu/packing.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/packing.h"
 #include "tests/kernels/gemm_targets.h"
 
 namespace quire::cpu {

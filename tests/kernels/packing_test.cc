@@ -1,5 +1,5 @@
 // Loading and filling packed weights, seen through UnpackRow.
-#include "kernels/cpu/packing.h"
+#include "kernels/cpu/gemm/packing.h"
 
 #include <bit>
 #include <cmath>

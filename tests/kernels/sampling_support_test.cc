@@ -1,5 +1,5 @@
 // Which tokens the filters keep, exactly, against a full sort; and the generator's known answers.
-#include "kernels/cpu/sampling_support.h"
+#include "kernels/cpu/sampling/sampling_support.h"
 
 #include <limits>
 #include <random>

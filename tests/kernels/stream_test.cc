@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/runtime/cpu_stream.h"
 
 namespace quire::cpu {
 namespace {

@@ -1,6 +1,6 @@
 // The file of measured choices: what is written is read back, what is damaged or of another machine
 // is refused, and a device that tunes goes on without it.
-#include "kernels/cuda/tuning_cache.h"
+#include "kernels/cuda/gemm/tuning_cache.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/gemv.h"
+#include "kernels/cuda/gemm/gemv.h"
 
 namespace quire::cuda {
 namespace {
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 const char kMachine[] = "NVIDIA H200, driver 13000, cuBLASLt 130100";
 
-ProductKey Key(int64_t num_rows) {
+GemmKey Key(int64_t num_rows) {
   return {.num_rows = num_rows,
           .out_features = 6144,
           .in_features = 4096,
@@ -30,8 +30,8 @@ ProductKey Key(int64_t num_rows) {
           .out_alignment = 2};
 }
 
-ProductChoices SomeChoices() {
-  ProductChoices choices;
+GemmChoices SomeChoices() {
+  GemmChoices choices;
   choices[Key(1)] = {.gemv_variant = kNumGemvVariants - 1};
   choices[Key(24)] = {.algorithm = {0, 1, ~uint64_t{0}, 0x0123456789abcdef, 4, 5, 6, 7}};
   return choices;
@@ -47,7 +47,7 @@ class TuningCacheTest : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  std::string path() const { return (folder_ / "deeper" / "products.txt").string(); }
+  std::string path() const { return (folder_ / "deeper" / "gemms.txt").string(); }
 
   fs::path folder_;
 };
@@ -76,7 +76,7 @@ TEST_F(TuningCacheTest, ReadsWhatItWrote) {
   ASSERT_TRUE(WriteChoices(path(), kMachine, SomeChoices()).ok());
   EXPECT_EQ(ReadChoices(path(), kMachine).value(), SomeChoices());
   ASSERT_TRUE(WriteChoices(path(), kMachine, {}).ok());
-  EXPECT_EQ(ReadChoices(path(), kMachine).value(), ProductChoices());
+  EXPECT_EQ(ReadChoices(path(), kMachine).value(), GemmChoices());
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "deeper"), {}), 1);  // nothing beside
 }
 
@@ -120,7 +120,7 @@ TEST_F(TuningCacheTest, TheFolderComesFromTheEnvironment) {
   setenv("QUIRE_CACHE_DIR", "", 1);
   EXPECT_EQ(DefaultCacheFolder(), "");
   EXPECT_EQ(TuningCachePath("/other", "NVIDIA H200, driver 1"),
-            "/other/products-NVIDIA-H200--driver-1.txt");
+            "/other/gemms-NVIDIA-H200--driver-1.txt");
 }
 
 TEST(GemvVariantTest, NamesLeadBack) {
@@ -138,8 +138,8 @@ TEST_F(TuningCacheTest, TuningKeepsItsChoicesAndReplacesADamagedFile) {
   const LinearWeight weight = {
       .data = memory.data(), .dtype = DType::kBF16, .out_features = 512, .in_features = 256};
   backend->weight_store().Fill(*stream, weight, {.seed = 1, .tensor_id = 2, .stddev = 1.0f});
-  const std::vector<LinearProduct> products = {{.weights = {&weight}, .max_num_rows = 64}};
-  const auto tune = [&] { return backend->weight_store().Tune(*stream, products, nullptr); };
+  const std::vector<LinearGroup> groups = {{.weights = {&weight}, .max_num_rows = 64}};
+  const auto tune = [&] { return backend->weight_store().Tune(*stream, groups, nullptr); };
   ASSERT_TRUE(tune().ok());
   const fs::path file = fs::directory_iterator(folder_)->path();
   const auto read = [&] {

@@ -277,8 +277,8 @@ TEST(SettingsTest, ASeedIsForDummyWeightsToo) {
 }
 
 TEST(SettingsTest, AutotuneCanBeTurnedOff) {
-  EXPECT_TRUE(ToEngineConfig(Parse({}), "folder").tune_products);
-  EXPECT_FALSE(ToEngineConfig(Parse({"--no-autotune"}), "folder").tune_products);
+  EXPECT_TRUE(ToEngineConfig(Parse({}), "folder").autotune);
+  EXPECT_FALSE(ToEngineConfig(Parse({"--no-autotune"}), "folder").autotune);
 }
 
 TEST(SettingsTest, JsonValuesOfEveryKind) {

@@ -9,11 +9,11 @@
 #include <fstream>
 
 #include "nlohmann/json.hpp"
+#include "tools/bench/engine/memory_fit.h"
+#include "tools/bench/engine/throughput_report.h"
 #include "tools/bench/failure.h"
-#include "tools/bench/memory_fit.h"
 #include "tools/bench/result_file.h"
-#include "tools/bench/serve_report.h"
-#include "tools/bench/throughput_report.h"
+#include "tools/bench/serve/serve_report.h"
 
 namespace quire::bench {
 namespace {

@@ -1,6 +1,6 @@
 // A made-up trace: which steps count, how gaps and shares are computed, and where the picture puts
 // them.
-#include "tools/bench/timeline_report.h"
+#include "tools/bench/engine/timeline_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "kernels/cpu/host_info.h"
+#include "kernels/cpu/runtime/host_info.h"
 #include "nlohmann/json.hpp"
 #include "server/version.h"
 #include "tools/bench/command_line.h"

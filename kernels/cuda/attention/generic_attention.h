@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/base/tensor.h"
-#include "kernels/cuda/attention/work_list.h"
+#include "kernels/cuda/attention/tiles/work_list.h"
 #include "kernels/op_args.h"
 
 namespace quire::cuda {

@@ -10,11 +10,11 @@
 #include "kernels/attention_checks.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/attention/generic_attention.h"
-#include "kernels/cuda/attention/hopper_attention.h"
-#include "kernels/cuda/attention/kv_tensor_map.h"
+#include "kernels/cuda/attention/hopper/hopper_attention.h"
+#include "kernels/cuda/attention/hopper/kv_tensor_map.h"
 #include "kernels/cuda/attention/plan_memory.h"
-#include "kernels/cuda/cuda_stream.h"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/runtime/cuda_stream.h"
+#include "kernels/cuda/runtime/launch.cuh"
 
 namespace quire::cuda {
 

@@ -2,7 +2,7 @@
 #include <cub/block/block_scan.cuh>
 
 #include "kernels/cuda/attention/plan_kernels.h"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
 
 namespace quire::cuda {
 

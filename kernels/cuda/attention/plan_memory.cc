@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
-#include "kernels/cuda/attention/hopper_attention.h"
+#include "kernels/cuda/attention/hopper/hopper_attention.h"
 
 namespace quire::cuda {
 

@@ -7,12 +7,12 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/attention/mma.cuh"
-#include "kernels/cuda/attention/softmax_rows.cuh"
-#include "kernels/cuda/attention/tile_output.cuh"
-#include "kernels/cuda/attention/tile_rows.cuh"
-#include "kernels/cuda/attention/tile_shape.cuh"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/attention/tiles/mma.cuh"
+#include "kernels/cuda/attention/tiles/softmax_rows.cuh"
+#include "kernels/cuda/attention/tiles/tile_output.cuh"
+#include "kernels/cuda/attention/tiles/tile_rows.cuh"
+#include "kernels/cuda/attention/tiles/tile_shape.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
 
 namespace quire::cuda {
 

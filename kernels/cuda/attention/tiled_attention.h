@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/attention/work_list.h"
+#include "kernels/cuda/attention/tiles/work_list.h"
 
 namespace quire::cuda {
 

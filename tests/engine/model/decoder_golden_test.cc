@@ -9,8 +9,8 @@
 #include <tuple>
 #include <vector>
 
+#include "tests/engine/checkpoint/test_files.h"
 #include "tests/engine/model/sequence_runner.h"
-#include "tests/engine/model/test_files.h"
 
 namespace quire {
 namespace {

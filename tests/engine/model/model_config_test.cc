@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/engine/model/test_files.h"
+#include "tests/engine/checkpoint/test_files.h"
 
 namespace quire {
 namespace {

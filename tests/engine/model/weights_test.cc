@@ -16,8 +16,8 @@
 #include "kernels/backend.h"
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
+#include "tests/engine/checkpoint/test_files.h"
 #include "tests/engine/model/sequence_runner.h"
-#include "tests/engine/model/test_files.h"
 
 namespace quire {
 namespace {

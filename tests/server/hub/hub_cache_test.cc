@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "tests/engine/model/test_files.h"
+#include "tests/engine/checkpoint/test_files.h"
 
 namespace quire {
 namespace {

@@ -1,0 +1,157 @@
+// What the CPU's ways to attend share (sizes, row blocks, queries, where the keys of a tile lie),
+// and the register tile that adds up values: one lane is one column, and its chain of multiply-adds
+// over the keys is the same whatever the number of rows. Included once per target, after
+// hwy/foreach_target.h.
+#if defined(QUIRE_KERNELS_CPU_ATTENTION_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QUIRE_KERNELS_CPU_ATTENTION_BLOCKS_INL_H_
+#undef QUIRE_KERNELS_CPU_ATTENTION_BLOCKS_INL_H_
+#else
+#define QUIRE_KERNELS_CPU_ATTENTION_BLOCKS_INL_H_
+#endif
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "kernels/cpu/attention/attention_kernel.h"
+#include "kernels/cpu/runtime/simd-inl.h"
+
+// GCC unrolls short loops over vector registers at -O2 only when told.
+#define QUIRE_UNROLL _Pragma("GCC unroll 16")
+
+HWY_BEFORE_NAMESPACE();
+namespace quire::cpu {
+namespace HWY_NAMESPACE {
+
+constexpr int64_t kLanes = NumLanes();
+constexpr int64_t kKeyGroup = 16;   // keys in one piece of a block, whatever its size
+constexpr int64_t kKeyStripe = 32;  // keys are scored in whole stripes
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+// Rows of one register tile: as many accumulators as the target has registers for.
+constexpr int kScoreRows = kLanes >= 16 ? 8 : 4;
+constexpr int kValueRows = kLanes >= 16 ? 4 : 2;
+constexpr int kValueVectors = 4;
+// Up to this many rows use the transposed keys so little that they need not be kept.
+constexpr int kFewRows = kLanes >= 16 ? 4 : 2;
+// From this many rows on, widening V once is cheaper than in every register tile.
+constexpr int64_t kMinRowsToWiden = 8;
+
+// Calls fn(std::integral_constant<int, n>, first_row) for n = num_rows <= kMax.
+template <int kMax, typename Fn>
+HWY_INLINE void ForOneRowBlock(int64_t num_rows, int64_t row, Fn fn) {
+  if constexpr (kMax > 0) {
+    if (num_rows == kMax) return fn(std::integral_constant<int, kMax>(), row);
+    ForOneRowBlock<kMax - 1>(num_rows, row, fn);
+  }
+}
+
+// The same for blocks of kMax rows, and one of the rest.
+template <int kMax, typename Fn>
+HWY_INLINE void ForRowBlocks(int64_t num_rows, Fn fn) {
+  int64_t row = 0;
+  for (; row + kMax <= num_rows; row += kMax) fn(std::integral_constant<int, kMax>(), row);
+  ForOneRowBlock<kMax - 1>(num_rows - row, row, fn);
+}
+
+HWY_INLINE float Exp2Scalar(float x) { return hn::GetLane(Exp2(hn::Set(F32(), x))); }
+
+// Into the second-level cache: it keeps far more fetches in flight than the first.
+HWY_INLINE void FetchLine(const void* line) { __builtin_prefetch(line, 0, 2); }
+
+// Where the keys, or the values, of one tile lie.
+template <typename T>
+struct TileRows {
+  const T* groups[kKeyTile / kKeyGroup];
+  int64_t stride;  // between rows of a group, in elements
+
+  HWY_INLINE const T* Row(int64_t key) const {
+    return groups[key / kKeyGroup] + key % kKeyGroup * stride;
+  }
+};
+
+// The keys that are attended at once, at positions from a multiple of kKeyTile on.
+template <typename T>
+struct KeyTile {
+  TileRows<T> k;
+  TileRows<T> v;
+  // What some row sees, and what each row does (nothing: begin >= end), within the tile. Other keys
+  // are scored too, if at all, but never count.
+  int64_t begin;
+  int64_t end;
+  int64_t row_begin[kMaxQueryRows];
+  int64_t row_end[kMaxQueryRows];
+};
+
+// What makes a product of query and key the logit in base 2, or what the soft cap takes.
+inline float ScoreScale(const AttentionGeometry& geometry) {
+  return geometry.soft_cap > 0 ? geometry.scale / geometry.soft_cap : geometry.scale * kLog2E;
+}
+
+// The queries of a tile, scaled: [num_rows, head_dim].
+template <typename Q>
+void LoadQueries(const AttentionTile& tile, float* queries) {
+  const AttentionGeometry& geometry = *tile.geometry;
+  const Tensor& q = tile.args->q;
+  const int64_t group_size = tile.group_size();
+  const float scale = ScoreScale(geometry);
+  for (int64_t i = 0; i < tile.num_queries; ++i) {
+    const Q* from = q.as<Q>() + (tile.first_token + i) * q.row_stride() +
+                    tile.kv_head * group_size * geometry.head_dim;
+    for (int64_t j = 0; j < group_size * geometry.head_dim; ++j) {
+      *queries++ = static_cast<float>(from[j]) * scale;
+    }
+  }
+}
+
+template <typename T>
+HWY_INLINE void FetchRow(const T* row, int64_t size) {
+  constexpr int64_t kLineElements = 64 / static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < size; i += kLineElements) FetchLine(row + i);
+}
+
+// out[r] += sum over keys [begin, end), ascending, of weights[r][key] * v[key]; kVectors vectors.
+// Meanwhile fetches the same columns of `next_v`, unless null.
+template <typename V, int kRows, int kVectors>
+HWY_INLINE void AddValueColumns(const float* weights, const TileRows<V>& v,
+                                const TileRows<V>* next_v, int64_t begin, int64_t end,
+                                int64_t column, float* out, int64_t out_stride) {
+  const F32 d;
+  VF32 sums[kRows][kVectors];
+  QUIRE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    QUIRE_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      sums[r][i] = hn::LoadU(d, out + r * out_stride + column + i * kLanes);
+    }
+  }
+  for (int64_t key = begin; key < end;) {
+    const int64_t group_end = std::min(end, RoundUp(key + 1, kKeyGroup));
+    const V* row = v.Row(key) + column;
+    const int64_t to_next = next_v != nullptr ? next_v->Row(key) + column - row : 0;
+    for (; key < group_end; ++key, row += v.stride) {
+      VF32 values[kVectors];
+      QUIRE_UNROLL
+      for (int i = 0; i < kVectors; ++i) values[i] = LoadF32(row + i * kLanes);
+      if (to_next != 0) FetchRow(row + to_next, kVectors * kLanes);
+      QUIRE_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const VF32 weight = hn::Set(d, weights[r * kKeyTile + key]);
+        QUIRE_UNROLL
+        for (int i = 0; i < kVectors; ++i) sums[r][i] = hn::MulAdd(weight, values[i], sums[r][i]);
+      }
+    }
+  }
+  QUIRE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    QUIRE_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      hn::StoreU(sums[r][i], d, out + r * out_stride + column + i * kLanes);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace quire::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // QUIRE_KERNELS_CPU_ATTENTION_BLOCKS_INL_H_

@@ -1,0 +1,35 @@
+// NativeAttention: the native attention path on the CPU. Its plans list (query tile, KV heads) work
+// balanced over the threads, and compute it with paged K and V read once per tile and group.
+//
+// What makes a query's bits its own: keys are visited in one fixed order, in tiles of kKeyTile and
+// splits of kKeySplit keys at absolute positions, each with its own softmax state; a split's result
+// is folded into the total in ascending order, by the same arithmetic whether one thread computes
+// all splits or several do. Neither the company, nor the chunk a query came in, nor the number of
+// threads changes it. Called by the engine's thread; the work runs on the stream's.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "kernels/cpu/runtime/isa.h"
+#include "kernels/cpu/runtime/thread_pool.h"
+
+namespace quire::cpu {
+
+class NativeAttention : public AttentionBackend {
+ public:
+  // The pool must outlive this, its plans and every task enqueued through it.
+  NativeAttention(ThreadPool& pool, Isa isa);
+
+  const AttentionCapabilities& capabilities() const override { return capabilities_; }
+  absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePlans(
+      absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) override;
+
+ private:
+  ThreadPool& pool_;
+  const Isa isa_;
+  AttentionCapabilities capabilities_;
+};
+
+}  // namespace quire::cpu

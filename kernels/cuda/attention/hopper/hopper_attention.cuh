@@ -1,0 +1,261 @@
+// Prefill attention on sm_90a, the kernel template, after FlashAttention-3: persistent CTAs, one
+// warpgroup loads (hopper_loader.cuh), the others compute with wgmma. While a tile of keys is
+// multiplied by its values, the next tile's scores are made weights; and the groups take turns at
+// issuing gemms, so that one's softmax runs under the other's gemms. Device code only.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/attention/hopper/hopper_loader.cuh"
+#include "kernels/cuda/attention/hopper/wgmma.cuh"
+#include "kernels/cuda/attention/tiles/softmax_rows.cuh"
+#include "kernels/cuda/attention/tiles/tile_output.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
+
+namespace quire::cuda {
+
+// A computing warpgroup's work on one item.
+template <typename Shape>
+class HopperComputation {
+ public:
+  // `num_tiles` is the number of tiles of keys that this thread has seen, of all items.
+  __device__ HopperComputation(const HopperParams& p, const TileItem& item,
+                               const HopperShared<Shape>& shared, uint32_t& num_tiles)
+      : p_(p.tiled),
+        item_(item),
+        shared_(shared),
+        num_seen_(num_tiles),
+        group_(Uniform(Shape::ComputeThread() / Shape::kGroupThreads)),
+        lane_(threadIdx.x % 32),
+        softmax_(p.tiled, item, Shape::ComputeThread() / 32 * 16 + lane_ / 4),
+        first_tile_(item.key_begin / Shape::kTileKeys),
+        num_tiles_(item.key_end > item.key_begin
+                       ? (item.key_end - 1) / Shape::kTileKeys + 1 - first_tile_
+                       : 0) {
+#pragma unroll
+    for (auto& fragment : out_[0]) {
+#pragma unroll
+      for (float& value : fragment) value = 0;
+    }
+  }
+
+  __device__ void Run(uint32_t num_items) {
+    Wait(shared_.queries_full(), num_items & 1);
+    if (num_tiles_ > 0) VisitKeys();
+    if (num_tiles_ == 0 && lane_ == 0) Arrive(shared_.queries_free());
+    num_seen_ += num_tiles_;
+    softmax_.SumOverLanes();
+    TileOutput<Shape>(p_, item_, nullptr)
+        .Write(out_, softmax_.maxima(), softmax_.sums(), softmax_.log2_scale());
+  }
+
+ private:
+  static constexpr int kScoreFragments = Shape::kTileKeys / 8;
+  using Scores = float[1][kScoreFragments][4];
+  using Weights = uint32_t[Shape::kTileKeys / 16][4];
+
+  __device__ void VisitKeys() {
+    Scores scores;
+    Weights weights;
+    float rescale[1][2];
+    WaitForKeys(0);
+    StartScores(0, scores);
+    WaitForGemms<0>(scores);
+    FreeKeys(0);
+    MaskAndRaiseMaxima(0, scores, rescale);
+    softmax_.template MakeWeights<0, kScoreFragments>(scores);
+    Pack(scores, weights);
+    for (int32_t tile = 1; tile < num_tiles_; ++tile) {
+      WaitForKeys(tile);
+      TakeTurn();
+      StartScores(tile, scores);
+      softmax_.Multiply(rescale, out_);
+      WaitForValues(tile - 1);
+      StartSums(tile - 1, weights);
+      PassTurn();
+      WaitForGemms<1>(scores);
+      FreeKeys(tile);
+      MaskAndRaiseMaxima(tile, scores, rescale);
+      softmax_.template MakeWeights<0, kScoreFragments>(scores);
+      HoldUntil(softmax_.sums()[0][0] + softmax_.sums()[0][1]);
+      WaitForGemms<0>(out_);
+      FreeValues(tile - 1);
+      Pack(scores, weights);
+    }
+    const int32_t last = num_tiles_ - 1;
+    softmax_.Multiply(rescale, out_);
+    WaitForValues(last);
+    ClearValuesBeyondSequence(last);
+    StartSums(last, weights);
+    WaitForGemms<0>(out_);
+    FreeValues(last);
+  }
+
+  __device__ RingUse<Shape::kStages> UseOf(int32_t tile) const {
+    return RingUse<Shape::kStages>(num_seen_ + tile);
+  }
+  __device__ void WaitForKeys(int32_t tile) const {
+    Wait(shared_.keys_full(UseOf(tile).slot), UseOf(tile).parity);
+  }
+  __device__ void WaitForValues(int32_t tile) const {
+    Wait(shared_.values_full(UseOf(tile).slot), UseOf(tile).parity);
+  }
+  // The last tile's keys are also the last use of the queries.
+  __device__ void FreeKeys(int32_t tile) const {
+    if (lane_ != 0) return;
+    Arrive(shared_.keys_free(UseOf(tile).slot));
+    if (tile == num_tiles_ - 1) Arrive(shared_.queries_free());
+  }
+  __device__ void FreeValues(int32_t tile) const {
+    if (lane_ == 0) Arrive(shared_.values_free(UseOf(tile).slot));
+  }
+
+  // The groups' gemms come one group after another.
+  __device__ void TakeTurn() const {
+    SyncSome(Shape::TurnBarrier(group_), 2 * Shape::kGroupThreads);
+  }
+  __device__ void PassTurn() const {
+    ArriveSome(Shape::TurnBarrier((group_ + 1) % Shape::kComputeGroups), 2 * Shape::kGroupThreads);
+  }
+
+  __device__ void StartScores(int32_t tile, Scores& scores) const {
+    const uint64_t queries = DescribeMatrix(shared_.queries() + group_ * 64 * Shape::kLineBytes,
+                                            8 * Shape::kLineBytes, 0);
+    const uint64_t keys =
+        DescribeMatrix(shared_.keys(Uniform(UseOf(tile).slot)), 8 * Shape::kLineBytes, 0);
+    FenceGemms();
+#pragma unroll
+    for (int d = 0; d < Shape::kHeadDim / 16; ++d) {
+      const int block = d / 4;
+      const int within = d % 4 * 32;
+      StartDot<typename Shape::Element>(
+          Advance(queries, block * Shape::kTileRows * Shape::kLineBytes + within),
+          Advance(keys, block * Shape::kTileKeys * Shape::kLineBytes + within), d > 0, scores);
+    }
+    CommitGemms();
+  }
+
+  __device__ void StartSums(int32_t tile, const Weights& weights) {
+    const uint64_t values =
+        DescribeMatrix(shared_.values(Uniform(UseOf(tile).slot)), 8 * Shape::kLineBytes,
+                       Shape::kTileKeys * Shape::kLineBytes);
+    FenceGemms();
+#pragma unroll
+    for (int k = 0; k < Shape::kTileKeys / 16; ++k) {
+      StartDot<typename Shape::Element>(weights[k], Advance(values, k * 16 * Shape::kLineBytes),
+                                        out_);
+    }
+    CommitGemms();
+  }
+
+  __device__ void MaskAndRaiseMaxima(int32_t tile, Scores& scores, float (&rescale)[1][2]) {
+    const int32_t first_key = (first_tile_ + tile) * Shape::kTileKeys;
+    if (p_.soft_cap > 0) softmax_.Cap(scores);
+    if (first_key < max(item_.all_begin, item_.key_begin) ||
+        first_key + Shape::kTileKeys > min(item_.all_end, item_.key_end)) {
+      softmax_.Mask(first_key + lane_ % 4 * 2, scores);
+    }
+    softmax_.RaiseMaxima(scores, rescale);
+  }
+
+  static __device__ void Pack(const Scores& scores, Weights& weights) {
+    using Element = typename Shape::Element;
+#pragma unroll
+    for (int k = 0; k < Shape::kTileKeys / 16; ++k) {
+      const auto& low = scores[0][2 * k];
+      const auto& high = scores[0][2 * k + 1];
+      weights[k][0] = PackPair<Element>(low[0], low[1]);
+      weights[k][1] = PackPair<Element>(low[2], low[3]);
+      weights[k][2] = PackPair<Element>(high[0], high[1]);
+      weights[k][3] = PackPair<Element>(high[2], high[3]);
+    }
+  }
+
+  // What a block holds beyond the sequence may be anything; 0 * NaN would be NaN. Only the last
+  // tile can have it. The groups write the same zeros.
+  __device__ void ClearValuesBeyondSequence(int32_t tile) const {
+    const int32_t num_valid = item_.seq_len - (first_tile_ + tile) * Shape::kTileKeys;
+    if (num_valid >= Shape::kTileKeys) return;
+    uint8_t* values = shared_.values_data(UseOf(tile).slot);
+    constexpr int kLineChunks = Shape::kLineBytes / 16;
+    for (int block = 0; block < Shape::kBlocks; ++block) {
+      auto* lines = reinterpret_cast<uint4*>(values + block * Shape::kTileKeys * Shape::kLineBytes);
+      for (int i = num_valid * kLineChunks + Shape::ComputeThread() % Shape::kGroupThreads;
+           i < Shape::kTileKeys * kLineChunks; i += Shape::kGroupThreads) {
+        lines[i] = {};
+      }
+    }
+    FenceSharedWrites();
+    SyncSome(Shape::TurnBarrier(Shape::kComputeGroups + group_), Shape::kGroupThreads);
+  }
+
+  const TiledParams& p_;
+  const TileItem& item_;
+  const HopperShared<Shape>& shared_;
+  uint32_t& num_seen_;
+  const int group_;
+  const int lane_;
+  SoftmaxRows<1> softmax_;
+  const int32_t first_tile_;  // of keys
+  const int32_t num_tiles_;
+  float out_[1][Shape::kHeadDim / 8][4];
+};
+
+// A computing warpgroup.
+template <typename Shape>
+__device__ void ComputeItems(const HopperParams& p, const HopperShared<Shape>& shared) {
+  uint32_t num_tiles = 0;
+  // The first group may begin.
+  if (Shape::ComputeThread() >= Shape::kComputeThreads - Shape::kGroupThreads) {
+    ArriveSome(Shape::TurnBarrier(0), 2 * Shape::kGroupThreads);
+  }
+  TileItem item;
+  for (uint32_t n = 0; TakeItem(p.tiled, shared, n, item); ++n) {
+    HopperComputation<Shape>(p, item, shared, num_tiles).Run(n);
+  }
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, 1)
+    HopperAttention(const __grid_constant__ HopperParams p) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ uint8_t raw[];
+  const HopperShared<Shape> shared(raw);
+  ReleaseSuccessor();
+  if (threadIdx.x == 0) shared.InitBarriers();
+  WaitForPredecessor();
+  __syncthreads();
+  if (threadIdx.x >= Shape::kGroupThreads) {
+    TakeRegisters<Shape::kComputeRegisters>();
+    ComputeItems(p, shared);
+  } else {
+    ReleaseRegisters<Shape::kLoadRegisters>();
+    if (threadIdx.x < 32) {
+      ScheduleAndLoadKeys(p, shared);
+    } else if (threadIdx.x < 64) {
+      LoadValues(p, shared);
+    } else {
+      LoadQueries(p.tiled, shared);
+    }
+  }
+#endif
+}
+
+template <typename Shape>
+TiledKernel MakeHopperKernel() {
+  return {.function = reinterpret_cast<void (*)()>(&HopperAttention<Shape>),
+          .tile_rows = Shape::kTileRows,
+          .num_threads = Shape::kThreads,
+          .shared_bytes = Shape::kSharedBytes,
+          .map_tokens = Shape::kTileKeys};
+}
+
+template <typename Element, int kHeadDim>
+TiledKernel HopperPrefillKernel() {
+  constexpr int kKeys = kHeadDim == 256 ? 64 : 128;
+  constexpr int kGroups = kHeadDim == 64 ? 3 : 2;
+  constexpr int kStages = kHeadDim == 64 ? 4 : 2;
+  return MakeHopperKernel<HopperShape<Element, kHeadDim, kKeys, kGroups, kStages>>();
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,163 @@
+// The warpgroup that loads, for attention on sm_90a. Its first warp takes items from the work list
+// and has the copy engine bring K, a block of the cache at a time; its second warp does so with V;
+// the others bring the queries. Device code only.
+#pragma once
+
+#include "kernels/base/types.h"
+#include "kernels/cuda/attention/hopper/hopper_attention.h"
+#include "kernels/cuda/attention/hopper/hopper_shape.cuh"
+#include "kernels/cuda/attention/tiles/mma.cuh"
+#include "kernels/cuda/attention/tiles/tile_rows.cuh"
+
+namespace quire::cuda {
+
+// K or V of all items, by one warp: a box of 64 columns of a block of the cache after another,
+// issued by one lane from values that the whole warp has in common.
+template <typename Shape>
+class CacheLoader {
+ public:
+  // The stages and barriers given are the first of their rings.
+  __device__ CacheLoader(const TiledParams& p, const CUtensorMap& map, uint32_t stages,
+                         uint32_t full, uint32_t free)
+      : p_(p),
+        map_(map),
+        stages_(stages),
+        full_(full),
+        free_(free),
+        lane_(threadIdx.x % 32),
+        num_pages_(max(Shape::kTileKeys >> p.block_shift, 1)) {}
+
+  __device__ void LoadItem(const TileItem& item) {
+    if (item.key_end <= item.key_begin) return;
+    const int32_t last_tile = (item.key_end - 1) / Shape::kTileKeys;
+    int32_t tile = item.key_begin / Shape::kTileKeys;
+    int32_t blocks = BlocksOf(item, tile);
+    for (; tile <= last_tile; ++tile) {
+      const int32_t next_blocks = BlocksOf(item, tile + 1);
+      LoadTile(item.kv_head, blocks);
+      blocks = next_blocks;
+    }
+  }
+
+ private:
+  // Lane i: the block that holds the tile's keys from i * block_size on; kNoBlock where none is to
+  // be read.
+  __device__ int32_t BlocksOf(const TileItem& item, int32_t tile) const {
+    const int32_t key = tile * Shape::kTileKeys + (lane_ << p_.block_shift);
+    const bool is_read =
+        lane_ < num_pages_ && key < item.key_end && key + (1 << p_.block_shift) > item.key_begin;
+    return is_read ? p_.pages.kv_indices[item.first_page + (key >> p_.block_shift)] : kNoBlock;
+  }
+
+  __device__ void LoadTile(int32_t kv_head, int32_t blocks) {
+    const RingUse<Shape::kStages> use(num_tiles_++);
+    const int slot = Uniform(use.slot);
+    const uint32_t full = full_ + 8 * slot;
+    Wait(free_ + 8 * slot, use.parity ^ 1);
+    if (ElectLane()) ArriveExpectingBytes(full, Shape::kKeyBytes);
+    uint32_t to = stages_ + slot * Shape::kKeyBytes;
+    for (int32_t page = 0; page < num_pages_; ++page) {
+      const int32_t block = __shfl_sync(0xffffffff, blocks, page);
+      if (ElectLane()) {
+#pragma unroll
+        for (int columns = 0; columns < Shape::kBlocks; ++columns) {
+          CopyBox(to + columns * Shape::kTileKeys * Shape::kLineBytes, map_, columns * 64, 0,
+                  kv_head, block, full);
+        }
+      }
+      to += Shape::kLineBytes << p_.block_shift;
+    }
+  }
+
+  const TiledParams& p_;
+  const CUtensorMap& map_;
+  const uint32_t stages_;
+  const uint32_t full_;
+  const uint32_t free_;
+  const int lane_;
+  const int32_t num_pages_;  // of a tile
+  uint32_t num_tiles_ = 0;   // loaded so far, of all items
+};
+
+// The first warp: takes items, tells the others, and loads K.
+template <typename Shape>
+__device__ void ScheduleAndLoadKeys(const HopperParams& p, const HopperShared<Shape>& shared) {
+  CacheLoader<Shape> keys(p.tiled, p.k_map, shared.keys(0), shared.keys_full(0),
+                          shared.keys_free(0));
+  WorkListState* state = p.tiled.work.state;
+  const int32_t num_items = state->num_items * p.tiled.num_kv_heads;
+  const int lane = threadIdx.x % 32;
+  int32_t index = blockIdx.x;
+  for (uint32_t n = 0;; ++n) {
+    const bool has_item = index < num_items;
+    WorkItem work = {};
+    if (has_item) work = p.tiled.work.items[index / p.tiled.num_kv_heads];
+    const RingUse<2> use(n);
+    Wait(shared.item_free(use.slot), use.parity ^ 1);
+    if (lane == 0) {
+      shared.item(use.slot) = {has_item ? index : -1, work};
+      Arrive(shared.item_full(use.slot));
+    }
+    if (!has_item) break;
+    // The number of the item after this one arrives while this one's keys do.
+    int32_t next = 0;
+    if (lane == 0) next = gridDim.x + atomicAdd(&state->next, 1);
+    keys.LoadItem(MakeItem(p.tiled, work, index % p.tiled.num_kv_heads));
+    index = __shfl_sync(0xffffffff, next, 0);
+  }
+  if (lane == 0 && atomicAdd(&state->finished, 1) == gridDim.x - 1) {
+    state->next = 0;
+    state->finished = 0;
+  }
+}
+
+// The n-th item, as a warp takes it from the first one; false when there are no more.
+template <typename Shape>
+__device__ bool TakeItem(const TiledParams& p, const HopperShared<Shape>& shared, uint32_t n,
+                         TileItem& item) {
+  const RingUse<2> use(n);
+  Wait(shared.item_full(use.slot), use.parity);
+  const int32_t index = shared.item(use.slot).index;
+  if (index < 0) return false;
+  item = MakeItem(p, shared.item(use.slot).work, index % p.num_kv_heads);
+  Arrive(shared.item_free(use.slot));
+  return true;
+}
+
+// The second warp.
+template <typename Shape>
+__device__ void LoadValues(const HopperParams& p, const HopperShared<Shape>& shared) {
+  CacheLoader<Shape> values(p.tiled, p.v_map, shared.values(0), shared.values_full(0),
+                            shared.values_free(0));
+  TileItem item;
+  for (uint32_t n = 0; TakeItem(p.tiled, shared, n, item); ++n) values.LoadItem(item);
+}
+
+// The other warps. Rows that the tile does not have are zeros.
+template <typename Shape>
+__device__ void LoadQueries(const TiledParams& p, const HopperShared<Shape>& shared) {
+  constexpr int kLoaders = 32 * Shape::kQueryWarps;
+  constexpr int kRowChunks = Shape::kHeadDim / 8;
+  const auto* q = static_cast<const typename Shape::Element*>(p.q);
+  TileItem item;
+  for (uint32_t n = 0; TakeItem(p, shared, n, item); ++n) {
+    Wait(shared.queries_free(), (n & 1) ^ 1);
+    for (int i = threadIdx.x - 64; i < Shape::kTileRows * kRowChunks; i += kLoaders) {
+      const int row = i / kRowChunks;
+      const int chunk = i % kRowChunks;
+      const bool valid = row < item.num_rows;
+      const int32_t source = valid ? row : 0;
+      CopyAsync16(shared.queries() + chunk / 8 * Shape::kTileRows * Shape::kLineBytes +
+                      Shape::Swizzle(row, chunk % 8),
+                  q + item.TokenOf(source) * p.q_row_stride +
+                      item.HeadOf(source) * Shape::kHeadDim + chunk * 8,
+                  valid);
+    }
+    CommitCopies();
+    WaitForCopies<0>();
+    FenceSharedWrites();
+    Arrive(shared.queries_full());
+  }
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,136 @@
+// The compile-time shape of attention on sm_90a: one warpgroup that loads, kComputeGroups that
+// compute 64 rows each, and how shared memory is laid out. A matrix in shared memory is kBlocks
+// blocks of 64 columns one after another, each of rows of 128 bytes, swizzled as wgmma and the copy
+// engine expect. Device code only.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/attention/tiles/async.cuh"
+#include "kernels/cuda/attention/tiles/work_list.h"
+
+namespace quire::cuda {
+
+// What the scheduling warp hands to the others. index < 0: no more.
+struct ScheduledItem {
+  int32_t index;
+  WorkItem work;
+};
+
+template <typename ElementType, int kHeadDimension, int kKeys, int kGroups, int kNumStages>
+struct HopperShape {
+  using Element = ElementType;
+  static constexpr int kHeadDim = kHeadDimension;
+  static constexpr int kTileKeys = kKeys;
+  static constexpr int kComputeGroups = kGroups;
+  static constexpr int kTileRows = 64 * kGroups;
+  static constexpr int kStages = kNumStages;
+
+  static constexpr int kGroupThreads = 128;
+  static constexpr int kThreads = kGroupThreads * (1 + kGroups);
+  static constexpr int kComputeThreads = kGroupThreads * kGroups;
+  static constexpr int kComputeWarps = kComputeThreads / 32;
+  static constexpr int kQueryWarps = 2;  // that load queries; the two before load K and V
+  // Of 65536 in multiples of 8 a thread.
+  static constexpr int kLoadRegisters = kGroups == 2 ? 40 : 32;
+  static constexpr int kComputeRegisters = kGroups == 2 ? 232 : 160;
+
+  // As tile_output.cuh counts warps: each has 16 rows.
+  static constexpr int kWarpsM = kComputeWarps;
+  static constexpr int kWarpsN = 1;
+  static constexpr int kRowTiles = 1;
+  static __device__ int ComputeThread() { return static_cast<int>(threadIdx.x) - kGroupThreads; }
+  static __device__ void SyncCompute() { SyncSome(1, kComputeThreads); }
+  // Barriers at which the groups take turns, by group.
+  static __device__ constexpr int TurnBarrier(int group) { return 2 + group; }
+
+  static constexpr int kLineBytes = 128;  // a row of a block
+  static constexpr int kBlocks = kHeadDim * 2 / kLineBytes;
+  static constexpr int kQueryBytes = kTileRows * kHeadDim * 2;
+  static constexpr int kKeyBytes = kTileKeys * kHeadDim * 2;  // of K, and of V, a stage
+  static constexpr int kAlignment = 1024;                     // of a swizzled matrix
+
+  static constexpr int kKeysAt = kQueryBytes;
+  static constexpr int kValuesAt = kKeysAt + kStages * kKeyBytes;
+  static constexpr int kBarriersAt = kValuesAt + kStages * kKeyBytes;
+  static constexpr int kNumBarriers = 4 * kStages + 2 + 4;
+  static constexpr int kItemsAt = kBarriersAt + 8 * kNumBarriers;
+  static constexpr int kSharedBytes = kItemsAt + 2 * sizeof(ScheduledItem) + kAlignment;
+
+  // Byte offset of a 16-byte chunk of a row in a block.
+  static __device__ constexpr uint32_t Swizzle(int row, int chunk) {
+    return row * kLineBytes + ((chunk ^ (row & 7)) << 4);
+  }
+};
+
+// Shared memory by address.
+template <typename Shape>
+class HopperShared {
+ public:
+  __device__ explicit HopperShared(uint8_t* raw)
+      : base_(raw +
+              (Shape::kAlignment - SharedAddress(raw) % Shape::kAlignment) % Shape::kAlignment) {}
+
+  // One thread, before all else.
+  __device__ void InitBarriers() const {
+    for (int stage = 0; stage < Shape::kStages; ++stage) {
+      InitBarrier(keys_full(stage), 1);
+      InitBarrier(values_full(stage), 1);
+      InitBarrier(keys_free(stage), Shape::kComputeWarps);
+      InitBarrier(values_free(stage), Shape::kComputeWarps);
+    }
+    InitBarrier(queries_full(), 32 * Shape::kQueryWarps);
+    InitBarrier(queries_free(), Shape::kComputeWarps);
+    for (int slot = 0; slot < 2; ++slot) {
+      InitBarrier(item_full(slot), 1);
+      // Every lane that reads the item arrives: compute-sanitizer's racecheck does not follow a
+      // lane's reads through __syncwarp to another lane's arrival, and an item is long.
+      InitBarrier(item_free(slot), 32 * (1 + Shape::kQueryWarps + Shape::kComputeWarps));
+    }
+    PublishBarriers();
+  }
+
+  __device__ uint32_t queries() const { return SharedAddress(base_); }
+  __device__ uint32_t keys(int stage) const {
+    return queries() + Shape::kKeysAt + stage * Shape::kKeyBytes;
+  }
+  __device__ uint32_t values(int stage) const {
+    return queries() + Shape::kValuesAt + stage * Shape::kKeyBytes;
+  }
+  __device__ uint8_t* values_data(int stage) const {
+    return base_ + Shape::kValuesAt + stage * Shape::kKeyBytes;
+  }
+  __device__ ScheduledItem& item(int slot) const {
+    return reinterpret_cast<ScheduledItem*>(base_ + Shape::kItemsAt)[slot];
+  }
+
+  __device__ uint32_t keys_full(int stage) const { return barrier(stage); }
+  __device__ uint32_t keys_free(int stage) const { return barrier(Shape::kStages + stage); }
+  __device__ uint32_t values_full(int stage) const { return barrier(2 * Shape::kStages + stage); }
+  __device__ uint32_t values_free(int stage) const { return barrier(3 * Shape::kStages + stage); }
+  __device__ uint32_t queries_full() const { return barrier(4 * Shape::kStages); }
+  __device__ uint32_t queries_free() const { return barrier(4 * Shape::kStages + 1); }
+  __device__ uint32_t item_full(int slot) const { return barrier(4 * Shape::kStages + 2 + slot); }
+  __device__ uint32_t item_free(int slot) const { return barrier(4 * Shape::kStages + 4 + slot); }
+
+ private:
+  __device__ uint32_t barrier(int index) const {
+    return queries() + Shape::kBarriersAt + 8 * index;
+  }
+
+  uint8_t* const base_;
+};
+
+// A value that all lanes of the warp have, made known to the compiler as such: descriptions of
+// matrices and boxes are then computed once for the warp.
+__device__ __forceinline__ int Uniform(int value) { return __shfl_sync(0xffffffff, value, 0); }
+
+// The n-th use of a ring of kSlots: its slot, and the parity of the phase that fills it.
+template <int kSlots>
+struct RingUse {
+  __device__ explicit RingUse(uint32_t n) : slot(n % kSlots), parity(n / kSlots & 1) {}
+  int slot;
+  uint32_t parity;
+};
+
+}  // namespace quire::cuda

@@ -1,7 +1,0 @@
-#include "kernels/cuda/attention/hopper_attention.cuh"
-
-namespace quire::cuda {
-
-template TiledKernel HopperPrefillKernel<__nv_bfloat16, 256>();
-
-}  // namespace quire::cuda

@@ -1,0 +1,135 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cmath>
+
+#include "kernels/base/check.h"
+#include "kernels/cuda/runtime/free_ops.h"
+
+namespace quire::cuda {
+
+namespace {
+
+constexpr int kThreads = 128;
+
+// Where state `i` of a token's head lies: two tensors, or one that holds them state by state.
+template <typename T>
+struct PairOfStates {
+  static constexpr int32_t num_states = 2;
+  const T* out[2];
+  const float* lse[2];
+  int64_t stride[2];  // of a token
+  int32_t num_heads, head_dim;
+
+  __device__ float Lse(int64_t token, int32_t head, int32_t i) const {
+    return lse[i][token * num_heads + head];
+  }
+  __device__ const T* Out(int64_t token, int32_t head, int32_t i) const {
+    return out[i] + token * stride[i] + static_cast<int64_t>(head) * head_dim;
+  }
+};
+
+template <typename T>
+struct StackedStates {
+  int32_t num_states;
+  const T* out;
+  const float* lse;
+  int64_t stride;  // of a token
+  int32_t num_heads, head_dim;
+
+  __device__ float Lse(int64_t token, int32_t head, int32_t i) const {
+    return lse[(token * num_states + i) * num_heads + head];
+  }
+  __device__ const T* Out(int64_t token, int32_t head, int32_t i) const {
+    return out + token * stride + (static_cast<int64_t>(i) * num_heads + head) * head_dim;
+  }
+};
+
+// Grid: (tokens, heads).
+// Bytes: every state read once, out written once.
+// Accumulation: float32, in the order of the states.
+// Limit: memory bandwidth.
+template <typename T, typename States>
+__global__ void __launch_bounds__(kThreads)
+    MergeKernel(const __grid_constant__ States states, T* out, int64_t out_stride, float* lse) {
+  const int64_t token = blockIdx.x;
+  const auto head = static_cast<int32_t>(blockIdx.y);
+  float max = -INFINITY;
+  for (int32_t i = 0; i < states.num_states; ++i) max = fmaxf(max, states.Lse(token, head, i));
+  const bool empty = max == -INFINITY;
+  float sum = 0.0f;
+  for (int32_t i = 0; i < states.num_states; ++i) {
+    sum += empty ? 0.0f : exp2f(states.Lse(token, head, i) - max);
+  }
+  T* const row = out + token * out_stride + static_cast<int64_t>(head) * states.head_dim;
+  for (int32_t d = threadIdx.x; d < states.head_dim; d += kThreads) {
+    float value = 0.0f;
+    for (int32_t i = 0; i < states.num_states; ++i) {
+      const float weight = empty ? 0.0f : exp2f(states.Lse(token, head, i) - max) / sum;
+      // A state without keys has written nothing that counts.
+      if (weight > 0.0f) value += weight * static_cast<float>(states.Out(token, head, i)[d]);
+    }
+    row[d] = static_cast<T>(value);
+  }
+  __syncthreads();  // the sums may be written over
+  if (threadIdx.x == 0) {
+    lse[token * states.num_heads + head] = empty ? -INFINITY : max + log2f(sum);
+  }
+}
+
+template <typename T, typename States>
+void Launch(const States& states, const Tensor& out, float* lse, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(out.dim(0)), static_cast<unsigned>(out.dim(1)));
+  MergeKernel<<<grid, kThreads, 0, stream>>>(states, static_cast<T*>(out.data()), out.row_stride(),
+                                             lse);
+}
+
+template <typename T>
+void LaunchPair(const MergeStateArgs& args, cudaStream_t stream) {
+  const PairOfStates<T> states = {
+      .out = {static_cast<const T*>(args.out_a.data()), static_cast<const T*>(args.out_b.data())},
+      .lse = {args.lse_a, args.lse_b},
+      .stride = {args.out_a.row_stride(), args.out_b.row_stride()},
+      .num_heads = static_cast<int32_t>(args.out.dim(1)),
+      .head_dim = static_cast<int32_t>(args.out.dim(2))};
+  Launch<T>(states, args.out, args.lse, stream);
+}
+
+template <typename T>
+void LaunchStacked(const MergeStatesArgs& args, cudaStream_t stream) {
+  const StackedStates<T> states = {.num_states = args.num_states,
+                                   .out = static_cast<const T*>(args.states.data()),
+                                   .lse = args.states_lse,
+                                   .stride = args.states.row_stride(),
+                                   .num_heads = static_cast<int32_t>(args.out.dim(1)),
+                                   .head_dim = static_cast<int32_t>(args.out.dim(2))};
+  Launch<T>(states, args.out, args.lse, stream);
+}
+
+}  // namespace
+
+void LaunchMergeState(const MergeStateArgs& args, cudaStream_t stream) {
+  if (args.out.dim(0) == 0) return;
+  switch (args.out.dtype()) {
+    case DType::kF32:
+      return LaunchPair<float>(args, stream);
+    case DType::kF16:
+      return LaunchPair<__half>(args, stream);
+    default:
+      return LaunchPair<__nv_bfloat16>(args, stream);
+  }
+}
+
+void LaunchMergeStates(const MergeStatesArgs& args, cudaStream_t stream) {
+  if (args.out.dim(0) == 0) return;
+  switch (args.out.dtype()) {
+    case DType::kF32:
+      return LaunchStacked<float>(args, stream);
+    case DType::kF16:
+      return LaunchStacked<__half>(args, stream);
+    default:
+      return LaunchStacked<__nv_bfloat16>(args, stream);
+  }
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,91 @@
+// What warps of sm_90 with different roles hand each other in shared memory: barriers that count
+// arrivals and bytes, copies of boxes of a tensor by the copy engine (TMA), barriers among some of
+// a CTA's warps, and moving registers between them. Device code only.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace quire::cuda {
+
+__device__ __forceinline__ uint32_t SharedAddress(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// A barrier's phase ends when all `arrivals` have come and all bytes that were expected.
+__device__ __forceinline__ void InitBarrier(uint32_t barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals));
+}
+
+// After InitBarrier, before other threads or the copy engine use the barriers.
+__device__ __forceinline__ void PublishBarriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+}
+
+__device__ __forceinline__ void Arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void ArriveExpectingBytes(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+
+// Waits for the end of the phase of this parity: 0 for the first, then 1, 0, ...
+__device__ __forceinline__ void Wait(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "WAIT:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra WAIT;\n"
+      "}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+// One box of a four-dimensional tensor to shared memory; its bytes arrive at the barrier. What of
+// the box lies outside of the tensor is zeros.
+__device__ __forceinline__ void CopyBox(uint32_t shared_dst, const CUtensorMap& map, int32_t x,
+                                        int32_t y, int32_t z, int32_t w, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];\n" ::"r"(shared_dst),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+      : "memory");
+}
+
+// True in one lane of the warp, all of which call it; the compiler then knows that what follows
+// runs once.
+__device__ __forceinline__ bool ElectLane() {
+  uint32_t elected;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}\n"
+               : "=r"(elected));
+  return elected != 0;
+}
+
+// Makes this thread's writes to shared memory visible to gemms and the copy engine.
+__device__ __forceinline__ void FenceSharedWrites() {
+  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+
+// Named barriers among `threads` of the CTA; 0 is __syncthreads.
+__device__ __forceinline__ void SyncSome(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void ArriveSome(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// Gives registers back, or takes them, so that each thread of the warpgroup has kRegisters.
+template <int kRegisters>
+__device__ __forceinline__ void ReleaseRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void TakeRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,25 @@
+// The running maximum and sum of a softmax, in base 2, and how two of them combine. A state that
+// has seen no key is (-infinity, 0). Device code only.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/cuda/attention/tiles/mma.cuh"
+
+namespace quire::cuda {
+
+inline constexpr float kLog2E = 1.44269504088896340736f;
+
+// The factor that turns weights relative to `max` into weights relative to `new_max` >= max.
+__device__ __forceinline__ float Rescale(float max, float new_max) {
+  return max == -INFINITY ? 0.0f : Exp2Approx(max - new_max);
+}
+
+// Base-2 log-sum-exp of a state; -infinity where it has seen no key.
+__device__ __forceinline__ float LogSum(float2 state) {
+  return state.y > 0 ? state.x + log2f(state.y) : -INFINITY;
+}
+
+__device__ __forceinline__ float Reciprocal(float sum) { return sum > 0 ? 1.0f / sum : 0.0f; }
+
+}  // namespace quire::cuda

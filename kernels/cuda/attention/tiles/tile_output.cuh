@@ -1,0 +1,176 @@
+// What becomes of a tile's result: the softmax states of the warps, then of the chunks, are
+// combined in a fixed order, so that a result's bits do not depend on which CTA came last. The CTA
+// that finishes a tile's last chunk merges them all. Device code only.
+#pragma once
+
+#include "kernels/cuda/attention/tiles/mma.cuh"
+#include "kernels/cuda/attention/tiles/softmax_state.cuh"
+#include "kernels/cuda/attention/tiles/tile_rows.cuh"
+
+namespace quire::cuda {
+
+// Partial results of the same rows, one per source.
+struct PartialResults {
+  const float* out;  // [sources, rows, head_dim], sources source_rows rows apart
+  const float2* state;
+  int64_t source_rows;
+  int32_t num_sources;
+};
+
+template <typename Shape>
+class TileOutput {
+ public:
+  // `shared` is free for use.
+  __device__ TileOutput(const TiledParams& p, const TileItem& item, uint8_t* shared)
+      : p_(p), item_(item), shared_(shared) {}
+
+  // From the registers of a thread, as softmax_rows.cuh counts its rows: raw maxima, to be
+  // multiplied by log2_scale.
+  template <typename Out, typename PerRow>
+  __device__ void Write(const Out& out, const PerRow& max, const PerRow& sum, float log2_scale) {
+    const int warp_m = Shape::ComputeThread() / 32 % Shape::kWarpsM;
+    const int warp_n = Shape::ComputeThread() / 32 / Shape::kWarpsM;
+#pragma unroll
+    for (int m = 0; m < Shape::kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int lane = threadIdx.x % 32;
+        const int row = (warp_m * Shape::kRowTiles + m) * 16 + half * 8 + lane / 4;
+        if (row >= item_.num_rows) continue;
+        const float2 state = {max[m][half] * log2_scale, sum[m][half]};
+        // A warp's result goes to shared memory if there are others to combine it with.
+        const RowTarget target = Shape::kWarpsN > 1 ? WarpTarget(warp_n, row)
+                                                    : CombinedTarget(row, state, item_.slot < 0);
+        if (lane % 4 == 0) {
+          if constexpr (Shape::kWarpsN > 1) {
+            WarpState()[warp_n * Shape::kTileRows + row] = state;
+          } else {
+            StoreCombinedState(row, state, item_.slot < 0);
+          }
+        }
+        if (Shape::kWarpsN == 1 && item_.slot >= 0 && item_.key_begin >= item_.key_end) continue;
+#pragma unroll
+        for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
+          Store(target, n * 8 + lane % 4 * 2, {out[m][n][2 * half], out[m][n][2 * half + 1]});
+        }
+      }
+    }
+    if constexpr (Shape::kWarpsN > 1) {
+      Shape::SyncCompute();
+      Combine(WarpResults(), item_.slot < 0);
+    }
+    if (item_.slot >= 0 && IsLastChunk()) Combine(ChunkResults(), true);
+  }
+
+ private:
+  using Element = typename Shape::Element;
+
+  __device__ float* WarpOut() const { return reinterpret_cast<float*>(shared_); }
+  __device__ float2* WarpState() const {
+    return reinterpret_cast<float2*>(shared_ + Shape::kWarpsN * Shape::kTileRows * Shape::kHeadDim *
+                                                   sizeof(float));
+  }
+  __device__ PartialResults WarpResults() const {
+    return {WarpOut(), WarpState(), Shape::kTileRows, Shape::kWarpsN};
+  }
+
+  __device__ int64_t PartialRow(int32_t slot, int32_t row) const {
+    return (static_cast<int64_t>(slot) * p_.num_kv_heads + item_.kv_head) * p_.work.partial_rows +
+           row;
+  }
+  __device__ PartialResults ChunkResults() const {
+    const int64_t first = PartialRow(item_.first_slot, 0);
+    return {p_.work.partial_out + first * Shape::kHeadDim, p_.work.partial_state + first,
+            static_cast<int64_t>(p_.num_kv_heads) * p_.work.partial_rows, item_.num_chunks};
+  }
+
+  // Where a row's result goes: multiplied by `scale` to `out`, or as it is to `partial`.
+  struct RowTarget {
+    Element* out;
+    float* partial;
+    float scale;
+  };
+
+  __device__ RowTarget WarpTarget(int warp_n, int32_t row) const {
+    return {nullptr, WarpOut() + (warp_n * Shape::kTileRows + row) * Shape::kHeadDim, 1};
+  }
+  __device__ RowTarget CombinedTarget(int32_t row, float2 state, bool is_final) const {
+    if (!is_final) {
+      return {nullptr, p_.work.partial_out + PartialRow(item_.slot, row) * Shape::kHeadDim, 1};
+    }
+    return {static_cast<Element*>(p_.out) + item_.TokenOf(row) * p_.out_row_stride +
+                item_.HeadOf(row) * Shape::kHeadDim,
+            nullptr, Reciprocal(state.y)};
+  }
+  static __device__ void Store(const RowTarget& target, int32_t column, float2 values) {
+    if (target.out != nullptr) {
+      *reinterpret_cast<uint32_t*>(target.out + column) =
+          PackPair<Element>(values.x * target.scale, values.y * target.scale);
+    } else {
+      *reinterpret_cast<float2*>(target.partial + column) = values;
+    }
+  }
+
+  __device__ void StoreCombinedState(int32_t row, float2 state, bool is_final) const {
+    if (!is_final) {
+      p_.work.partial_state[PartialRow(item_.slot, row)] = state;
+    } else if (p_.lse != nullptr) {
+      p_.lse[item_.TokenOf(row) * p_.num_q_heads + item_.HeadOf(row)] = LogSum(state);
+    }
+  }
+
+  __device__ void Combine(const PartialResults& parts, bool is_final) const {
+    constexpr int kColumns = Shape::kHeadDim / 4;
+    for (int i = Shape::ComputeThread(); i < item_.num_rows * kColumns;
+         i += Shape::kComputeThreads) {
+      const int32_t row = i / kColumns;
+      const int32_t column = i % kColumns * 4;
+      float2 total = {-INFINITY, 0};
+      for (int32_t s = 0; s < parts.num_sources; ++s) {
+        total.x = fmaxf(total.x, parts.state[s * parts.source_rows + row].x);
+      }
+      float4 sum = {};
+#pragma unroll 4
+      for (int32_t s = 0; s < parts.num_sources; ++s) {
+        const int64_t from = s * parts.source_rows + row;
+        const float2 state = parts.state[from];
+        const float4 values =
+            *reinterpret_cast<const float4*>(parts.out + from * Shape::kHeadDim + column);
+        const float scale = Rescale(state.x, total.x);
+        // A part that saw no key may have left no values.
+        const bool has_values = scale != 0;
+        total.y += state.y * scale;
+        sum.x += has_values ? values.x * scale : 0;
+        sum.y += has_values ? values.y * scale : 0;
+        sum.z += has_values ? values.z * scale : 0;
+        sum.w += has_values ? values.w * scale : 0;
+      }
+      const RowTarget target = CombinedTarget(row, total, is_final);
+      Store(target, column, {sum.x, sum.y});
+      Store(target, column + 2, {sum.z, sum.w});
+      if (column == 0) StoreCombinedState(row, total, is_final);
+    }
+  }
+
+  // True in the CTA that finishes the last of the tile's chunks; it then sees all their results.
+  __device__ bool IsLastChunk() const {
+    __shared__ bool is_last;
+    __threadfence();
+    Shape::SyncCompute();
+    if (Shape::ComputeThread() == 0) {
+      int32_t* arrivals = p_.work.arrivals +
+                          static_cast<int64_t>(item_.first_slot) * p_.num_kv_heads + item_.kv_head;
+      is_last = atomicAdd(arrivals, 1) == item_.num_chunks - 1;
+      if (is_last) *arrivals = 0;
+    }
+    Shape::SyncCompute();
+    __threadfence();
+    return is_last;
+  }
+
+  const TiledParams& p_;
+  const TileItem& item_;
+  uint8_t* const shared_;
+};
+
+}  // namespace quire::cuda

@@ -1,0 +1,57 @@
+// GatedActivation: each element of the output is made by one thread.
+#include "kernels/cuda/elementwise/activation.cuh"
+#include "kernels/cuda/runtime/free_ops.h"
+#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/row_grid.cuh"
+#include "kernels/cuda/runtime/vector.cuh"
+
+namespace quire::cuda {
+
+namespace {
+
+// Grid: (packs of a row / kRowGridThreads, rows).
+// Bytes: gate and up read once, out written once.
+// Accumulation: none.
+// Limit: memory bandwidth; launch latency below some 2 MB.
+template <typename Function, typename T, int kWidth>
+__global__ void __launch_bounds__(kRowGridThreads)
+    GatedActivationKernel(const T* gate_up, int64_t in_stride, T* out, int64_t out_stride,
+                          int64_t num_rows, int64_t size) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
+  const int64_t i = FirstElement(kWidth);
+  if (i >= size) return;
+  for (int64_t row = blockIdx.y; row < num_rows; row += gridDim.y) {
+    float gate[kWidth], up[kWidth];
+    Load(gate_up + row * in_stride + i, gate);
+    Load(gate_up + row * in_stride + size + i, up);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) up[j] *= Function()(gate[j]);
+    Store(up, out + row * out_stride + i);
+  }
+}
+
+template <typename T, int kWidth>
+void LaunchGated(const GatedActivationArgs& args, cudaStream_t stream) {
+  const int64_t num_rows = args.out.dim(0), size = args.out.dim(1);
+  const auto kernel = args.activation == Activation::kSilu
+                          ? GatedActivationKernel<Silu, T, kWidth>
+                          : GatedActivationKernel<GeluTanh, T, kWidth>;
+  LaunchKernel(kernel, RowGrid(num_rows, size, kWidth), kRowGridThreads, 0, stream,
+               static_cast<const T*>(args.gate_up.data()), args.gate_up.row_stride(),
+               static_cast<T*>(args.out.data()), args.out.row_stride(), num_rows, size);
+}
+
+}  // namespace
+
+void LaunchGatedActivation(const GatedActivationArgs& args, cudaStream_t stream) {
+  if (args.out.dim(0) == 0) return;
+  const bool vectors = FitsVectors(args.out.dim(1), {&args.gate_up, &args.out});
+  if (args.out.dtype() == DType::kF32) {
+    (vectors ? LaunchGated<float, kVector> : LaunchGated<float, 1>)(args, stream);
+  } else {
+    (vectors ? LaunchGated<__nv_bfloat16, kVector> : LaunchGated<__nv_bfloat16, 1>)(args, stream);
+  }
+}
+
+}  // namespace quire::cuda

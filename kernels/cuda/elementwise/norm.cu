@@ -1,0 +1,115 @@
+#include <algorithm>
+
+#include "kernels/base/types.h"
+#include "kernels/cuda/runtime/free_ops.h"
+#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/vector.cuh"
+
+namespace quire::cuda {
+
+namespace {
+
+constexpr int kMaxThreads = 1024;
+constexpr int kMaxPacks = 4;  // per thread, kept in registers between the two passes
+
+// The sum over the CTA, the same in every thread and for every number of rows.
+__device__ float BlockSum(float value) {
+  __shared__ float warp_sums[32];
+  const int warp = threadIdx.x / 32, num_warps = blockDim.x / 32;
+  value = WarpSum(value);
+  if (threadIdx.x % 32 == 0) warp_sums[warp] = value;
+  __syncthreads();
+  return WarpSum(threadIdx.x % 32 < num_warps ? warp_sums[threadIdx.x % 32] : 0.0f);
+}
+
+struct NormParams {
+  const void* x;
+  void* residual;  // or null
+  void* out;
+  int64_t x_stride, residual_stride, out_stride;
+  FloatVector weight;
+  int size;
+  float eps;
+};
+
+// Grid: one CTA per row, a thread per kWidth elements (up to kMaxPacks of them).
+// Bytes: x and weight read once, out written once; residual read and written once.
+// Accumulation: squares in a thread in order, then shuffles, then warps: float32.
+// Limit: memory bandwidth from some 500 rows; below, one row's latency (two dependent passes).
+template <typename T, int kWidth>
+__global__ void __launch_bounds__(kMaxThreads) RmsNormKernel(const NormParams params) {
+  ReleaseSuccessor();
+  // All of it up to some 8000 elements, before x is there.
+  float weight[kWidth];
+  const int first = static_cast<int>(threadIdx.x) * kWidth;
+  if (first < params.size) params.weight.LoadAt(first, weight);
+  WaitForPredecessor();
+  const int64_t row = blockIdx.x;
+  const T* x = static_cast<const T*>(params.x) + row * params.x_stride;
+  T* residual = static_cast<T*>(params.residual);
+  if (residual != nullptr) residual += row * params.residual_stride;
+  float values[kMaxPacks][kWidth];
+  float sum = 0.0f;
+#pragma unroll
+  for (int pack = 0; pack < kMaxPacks; ++pack) {
+    const int i = (pack * blockDim.x + threadIdx.x) * kWidth;
+    if (i >= params.size) break;
+    Load(x + i, values[pack]);
+    if (residual != nullptr) {
+      float before[kWidth];
+      Load(residual + i, before);
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) values[pack][j] = Rounded<T>(values[pack][j] + before[j]);
+      Store(values[pack], residual + i);
+    }
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) sum = fmaf(values[pack][j], values[pack][j], sum);
+  }
+  const float mean = BlockSum(sum) / static_cast<float>(params.size);
+  const float scale = 1.0f / sqrtf(mean + params.eps);
+  T* out = static_cast<T*>(params.out) + row * params.out_stride;
+#pragma unroll
+  for (int pack = 0; pack < kMaxPacks; ++pack) {
+    const int i = (pack * blockDim.x + threadIdx.x) * kWidth;
+    if (i >= params.size) break;
+    if (pack > 0) params.weight.LoadAt(i, weight);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) values[pack][j] *= scale * weight[j];
+    Store(values[pack], out + i);
+  }
+}
+
+template <typename T, int kWidth>
+void Launch(const NormParams& params, int64_t num_rows, cudaStream_t stream) {
+  const int64_t num_packs = CeilDiv<int64_t>(params.size, kWidth);
+  CHECK_LE(num_packs, kMaxPacks * kMaxThreads) << "hidden size " << params.size;
+  const auto num_threads =
+      static_cast<unsigned>(std::min<int64_t>(kMaxThreads, RoundUp<int64_t>(num_packs, 32)));
+  LaunchKernel(RmsNormKernel<T, kWidth>, static_cast<unsigned>(num_rows), num_threads, 0, stream,
+               params);
+}
+
+}  // namespace
+
+void LaunchRmsNorm(const RmsNormArgs& args, cudaStream_t stream) {
+  const int64_t num_rows = args.x.dim(0);
+  if (num_rows == 0) return;
+  const NormParams params = {.x = args.x.data(),
+                             .residual = args.residual.data(),
+                             .out = args.out.data(),
+                             .x_stride = args.x.row_stride(),
+                             .residual_stride = args.residual.row_stride(),
+                             .out_stride = args.out.row_stride(),
+                             .weight = FloatVector(args.weight),
+                             .size = static_cast<int>(args.x.dim(1)),
+                             .eps = args.eps};
+  const bool vectors =
+      FitsVectors(args.x.dim(1), {&args.x, &args.residual, &args.out, &args.weight});
+  if (args.x.dtype() == DType::kF32) {
+    (vectors ? Launch<float, kVector> : Launch<float, 1>)(params, num_rows, stream);
+  } else {
+    (vectors ? Launch<__nv_bfloat16, kVector> : Launch<__nv_bfloat16, 1>)(params, num_rows, stream);
+  }
+}
+
+}  // namespace quire::cuda

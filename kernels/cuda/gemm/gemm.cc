@@ -1,0 +1,224 @@
+#include "kernels/cuda/gemm/gemm.h"
+
+#include <array>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "kernels/cuda/gemm/gemv.h"
+#include "kernels/cuda/gemm/weight_kernels.h"
+
+namespace quire::cuda {
+
+namespace {
+
+constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;  // what cuBLAS recommends for Hopper
+constexpr int kMaxCandidates = 16;  // of cuBLASLt; it has some 8 to 16 for a gemm
+
+absl::Status ToStatus(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  const std::string text = absl::StrCat(call, ": ", cublasLtGetStatusString(status));
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) return absl::ResourceExhaustedError(text);
+  return absl::InternalError(text);
+}
+
+cudaDataType_t CudaType(DType dtype) { return dtype == DType::kF32 ? CUDA_R_32F : CUDA_R_16BF; }
+
+// The largest power of two up to 256 that divides the address of every row.
+int32_t Alignment(const void* data, int64_t row_bytes) {
+  const uintptr_t bits =
+      reinterpret_cast<uintptr_t>(data) | static_cast<uintptr_t>(row_bytes) | 256;
+  return static_cast<int32_t>(bits & -bits);
+}
+
+int32_t Alignment(const Tensor& tensor) {
+  return Alignment(tensor.data(), tensor.row_stride() * DTypeBytes(tensor.dtype()));
+}
+
+// cuBLASLt adds a bias of the output's dtype itself.
+bool FusesBias(const LinearArgs& args) {
+  return !args.bias.empty() && args.bias.dtype() == args.out.dtype();
+}
+
+template <typename T>
+absl::Status SetOperation(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute,
+                          const T& value) {
+  return ToStatus(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(T)),
+                  "cublasLtMatmulDescSetAttribute");
+}
+
+template <typename T>
+absl::Status SetPreference(cublasLtMatmulPreference_t preference,
+                           cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+  return ToStatus(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(T)),
+                  "cublasLtMatmulPreferenceSetAttribute");
+}
+
+absl::Status InitLayout(cublasLtMatrixLayout_t layout, DType dtype, int64_t rows, int64_t cols,
+                        int64_t stride) {
+  return ToStatus(cublasLtMatrixLayoutInit(layout, CudaType(dtype), rows, cols, stride),
+                  "cublasLtMatrixLayoutInit");
+}
+
+void Note(const LinearArgs& args, const absl::Status& status, CudaStream& stream) {
+  if (status.ok()) return;
+  stream.errors().Note(absl::InternalError(
+      absl::StrCat("Linear of [", args.x.dim(0), ", ", args.weight->in_features, "] ",
+                   DTypeName(args.weight->dtype), " to ", args.weight->out_features, " ",
+                   DTypeName(args.out.dtype()), ": ", status.message())));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create(Device& device) {
+  ASSIGN_OR_RETURN(DeviceBuffer workspace, device.Allocate(kWorkspaceBytes));
+  cublasLtHandle_t handle = nullptr;
+  RETURN_IF_ERROR(ToStatus(cublasLtCreate(&handle), "cublasLtCreate"));
+  return std::unique_ptr<Gemm>(new Gemm(handle, std::move(workspace)));
+}
+
+Gemm::~Gemm() { cublasLtDestroy(handle_); }
+
+GemmKey Gemm::KeyOf(const LinearArgs& args) {
+  const LinearWeight& weight = *args.weight;
+  return {.num_rows = RowBucket(args.x.dim(0)),
+          .out_features = weight.out_features,
+          .in_features = weight.in_features,
+          .dtype = weight.dtype,
+          .out_dtype = args.out.dtype(),
+          .fused_bias = FusesBias(args),
+          .x_alignment = Alignment(args.x),
+          .weight_alignment = Alignment(weight.data, weight.in_features * DTypeBytes(weight.dtype)),
+          .out_alignment = Alignment(args.out)};
+}
+
+absl::StatusOr<Gemm::Description> Gemm::Describe(const LinearArgs& args, int64_t num_rows) {
+  const LinearWeight& weight = *args.weight;
+  Description result;
+  RETURN_IF_ERROR(
+      ToStatus(cublasLtMatmulDescInit(&result.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+               "cublasLtMatmulDescInit"));
+  RETURN_IF_ERROR(SetOperation(&result.operation, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T));
+  if (FusesBias(args)) {
+    const void* bias = args.bias.data();
+    RETURN_IF_ERROR(
+        SetOperation(&result.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+    RETURN_IF_ERROR(SetOperation(&result.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+                                 CudaType(args.bias.dtype())));
+    RETURN_IF_ERROR(SetOperation(&result.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+  }
+  RETURN_IF_ERROR(InitLayout(&result.weight, weight.dtype, weight.in_features, weight.out_features,
+                             weight.in_features));
+  RETURN_IF_ERROR(
+      InitLayout(&result.x, weight.dtype, weight.in_features, num_rows, args.x.row_stride()));
+  RETURN_IF_ERROR(InitLayout(&result.out, args.out.dtype(), weight.out_features, num_rows,
+                             args.out.row_stride()));
+  return result;
+}
+
+// For the bucket's rows, so that the answer does not depend on which of them came first.
+absl::StatusOr<std::vector<GemmChoice>> Gemm::Algorithms(const LinearArgs& args,
+                                                         int max_count) const {
+  const GemmKey key = KeyOf(args);
+  ASSIGN_OR_RETURN(Description description, Describe(args, key.num_rows));
+  cublasLtMatmulPreferenceOpaque_t preference;
+  RETURN_IF_ERROR(
+      ToStatus(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit"));
+  RETURN_IF_ERROR(SetPreference(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                static_cast<uint64_t>(workspace_.size_bytes())));
+  RETURN_IF_ERROR(SetPreference(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}));
+  for (auto [attribute, alignment] :
+       {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.weight_alignment),
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.x_alignment},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.out_alignment},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.out_alignment}}) {
+    RETURN_IF_ERROR(SetPreference(&preference, attribute, static_cast<uint32_t>(alignment)));
+  }
+  cublasLtMatmulHeuristicResult_t found[kMaxCandidates];
+  int count = 0;
+  RETURN_IF_ERROR(
+      ToStatus(cublasLtMatmulAlgoGetHeuristic(handle_, &description.operation, &description.weight,
+                                              &description.x, &description.out, &description.out,
+                                              &preference, max_count, found, &count),
+               "cublasLtMatmulAlgoGetHeuristic"));
+  std::vector<GemmChoice> choices(count);
+  for (int i = 0; i < count; ++i) {
+    choices[i].algorithm = std::bit_cast<std::array<uint64_t, 8>>(found[i].algo);
+  }
+  if (choices.empty()) return absl::InternalError("cuBLASLt knows no algorithm");
+  return choices;
+}
+
+absl::StatusOr<std::vector<GemmChoice>> Gemm::Candidates(const LinearArgs& args) const {
+  std::vector<GemmChoice> choices;
+  if (FitsGemv(args)) {
+    choices.push_back({.gemv_variant = DefaultGemvVariant(args)});
+    for (int variant = 0; variant < kNumGemvVariants; ++variant) {
+      if (variant != choices[0].gemv_variant) choices.push_back({.gemv_variant = variant});
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<GemmChoice> algorithms, Algorithms(args, kMaxCandidates));
+  choices.insert(choices.end(), algorithms.begin(), algorithms.end());
+  return choices;
+}
+
+absl::StatusOr<GemmChoice> Gemm::ChoiceFor(const LinearArgs& args) {
+  const GemmKey key = KeyOf(args);
+  if (const auto found = choices_.find(key); found != choices_.end()) return found->second;
+  GemmChoice choice;
+  if (FitsGemv(args)) {
+    choice.gemv_variant = DefaultGemvVariant(args);
+  } else {
+    ASSIGN_OR_RETURN(const std::vector<GemmChoice> algorithms, Algorithms(args, 1));
+    choice = algorithms[0];
+  }
+  Choose(key, choice);
+  return choice;
+}
+
+absl::Status Gemm::RunCublasLt(const LinearArgs& args, const GemmChoice& choice,
+                               CudaStream& stream) const {
+  ASSIGN_OR_RETURN(Description description, Describe(args, args.x.dim(0)));
+  const auto algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(choice.algorithm);
+  const float one = 1.0f, zero = 0.0f;
+  return ToStatus(
+      cublasLtMatmul(handle_, &description.operation, &one, args.weight->data, &description.weight,
+                     args.x.data(), &description.x, &zero, args.out.data(), &description.out,
+                     args.out.data(), &description.out, &algorithm, workspace_.data(),
+                     static_cast<size_t>(workspace_.size_bytes()), stream.handle()),
+      "cublasLtMatmul");
+}
+
+absl::Status Gemm::Run(const LinearArgs& args, const GemmChoice& choice, CudaStream& stream) const {
+  if (choice.gemv_variant >= 0) {
+    stream.Run("Linear", [&](cudaStream_t s) { LaunchGemv(args, choice.gemv_variant, s); });
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(RunCublasLt(args, choice, stream));
+  if (!args.bias.empty() && !FusesBias(args)) {
+    stream.Run("adding a bias", [&](cudaStream_t s) { LaunchAddBias(args.bias, args.out, s); });
+  }
+  return absl::OkStatus();
+}
+
+void Gemm::Linear(const LinearArgs& args, CudaStream& stream) {
+  if (args.x.dim(0) == 0) return;
+  const absl::StatusOr<GemmChoice> choice = ChoiceFor(args);
+  Note(args, choice.ok() ? Run(args, *choice, stream) : choice.status(), stream);
+}
+
+void Gemm::GatedLinear(const GatedLinearArgs& args, CudaStream& stream) {
+  const LinearArgs linear = args.Linear();
+  if (args.x.dim(0) == 0) return;
+  const absl::StatusOr<GemmChoice> choice = ChoiceFor(linear);
+  if (choice.ok() && choice->gemv_variant >= 0) {
+    stream.Run("GatedLinear",
+               [&](cudaStream_t s) { LaunchGatedGemv(args, choice->gemv_variant, s); });
+    return;
+  }
+  Note(linear, choice.ok() ? Run(linear, *choice, stream) : choice.status(), stream);
+  stream.Run("GatedLinear", [&](cudaStream_t s) { LaunchGatedActivation(args.Activate(), s); });
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,174 @@
+#include "kernels/cuda/gemm/tuning_cache.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "kernels/base/status_macros.h"
+#include "kernels/cuda/gemm/gemv.h"
+
+namespace quire::cuda {
+
+namespace {
+
+constexpr absl::string_view kFormat = "quire gemms 1";
+constexpr int64_t kMaxFileBytes = int64_t{4} << 20;
+
+// FNV-1a.
+uint64_t Checksum(absl::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+std::string ChecksumLine(absl::string_view text) {
+  return absl::StrFormat("checksum %016x\n", Checksum(text));
+}
+
+std::string FormatGemm(const GemmKey& key, const GemmChoice& choice) {
+  std::string line =
+      absl::StrCat(key.num_rows, " ", key.out_features, " ", key.in_features, " ",
+                   DTypeName(key.dtype), " ", DTypeName(key.out_dtype), " ", key.fused_bias ? 1 : 0,
+                   " ", key.x_alignment, " ", key.weight_alignment, " ", key.out_alignment);
+  if (choice.gemv_variant >= 0) {
+    return absl::StrCat(line, " gemv ", GemvVariantName(choice.gemv_variant), "\n");
+  }
+  absl::StrAppend(&line, " cublaslt");
+  for (const uint64_t word : choice.algorithm) absl::StrAppendFormat(&line, " %016x", word);
+  return line + "\n";
+}
+
+bool ParseChoice(const std::vector<absl::string_view>& words, GemmChoice* choice) {
+  if (words.size() == 2 && words[0] == "gemv") {
+    choice->gemv_variant = FindGemvVariant(words[1]);
+    return choice->gemv_variant >= 0;
+  }
+  if (words.size() != 1 + choice->algorithm.size() || words[0] != "cublaslt") return false;
+  return std::equal(
+      words.begin() + 1, words.end(), choice->algorithm.begin(),
+      [](absl::string_view word, uint64_t& value) { return absl::SimpleHexAtoi(word, &value); });
+}
+
+bool ParseGemm(absl::string_view line, GemmKey* key, GemmChoice* choice) {
+  constexpr size_t kKeyWords = 9;
+  const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
+  if (words.size() < kKeyWords) return false;
+  const auto dtype = ParseDType(std::string(words[3])),
+             out_dtype = ParseDType(std::string(words[4]));
+  int fused_bias = 0;
+  if (!dtype.has_value() || !out_dtype.has_value() || !absl::SimpleAtoi(words[0], &key->num_rows) ||
+      !absl::SimpleAtoi(words[1], &key->out_features) ||
+      !absl::SimpleAtoi(words[2], &key->in_features) || !absl::SimpleAtoi(words[5], &fused_bias) ||
+      !absl::SimpleAtoi(words[6], &key->x_alignment) ||
+      !absl::SimpleAtoi(words[7], &key->weight_alignment) ||
+      !absl::SimpleAtoi(words[8], &key->out_alignment)) {
+    return false;
+  }
+  key->dtype = *dtype;
+  key->out_dtype = *out_dtype;
+  key->fused_bias = fused_bias != 0;
+  return ParseChoice({words.begin() + kKeyWords, words.end()}, choice);
+}
+
+const char* NonEmpty(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+}  // namespace
+
+std::string MachineName(absl::string_view device, int driver_version, size_t cublaslt_version) {
+  return absl::StrCat(device, ", driver ", driver_version, ", cuBLASLt ", cublaslt_version);
+}
+
+std::string DefaultCacheFolder() {
+  if (const char* folder = std::getenv("QUIRE_CACHE_DIR")) return folder;
+  if (const char* cache = NonEmpty("XDG_CACHE_HOME")) return absl::StrCat(cache, "/quire");
+  if (const char* home = NonEmpty("HOME")) return absl::StrCat(home, "/.cache/quire");
+  return "";
+}
+
+std::string TuningCachePath(const std::string& folder, const std::string& machine) {
+  std::string name = machine;
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '-';
+  }
+  return absl::StrCat(folder, "/gemms-", name, ".txt");
+}
+
+std::string FormatChoices(const std::string& machine, const GemmChoices& choices) {
+  std::vector<std::string> lines;
+  for (const auto& [key, choice] : choices) lines.push_back(FormatGemm(key, choice));
+  std::sort(lines.begin(), lines.end());
+  std::string text = absl::StrCat(kFormat, "\n", machine, "\n");
+  for (const std::string& line : lines) text += line;
+  return text + ChecksumLine(text);
+}
+
+absl::StatusOr<GemmChoices> ParseChoices(absl::string_view text, const std::string& machine) {
+  const std::string expected = absl::StrCat(kFormat, "\n", machine, "\n");
+  if (!absl::StartsWith(text, absl::StrCat(kFormat, "\n"))) {
+    return absl::DataLossError(absl::StrCat("does not begin with \"", kFormat, "\""));
+  }
+  if (!absl::StartsWith(text, expected)) {
+    return absl::FailedPreconditionError(absl::StrCat("was not measured on ", machine));
+  }
+  const size_t end = text.rfind("checksum ");
+  if (end == absl::string_view::npos || text.substr(end) != ChecksumLine(text.substr(0, end))) {
+    return absl::DataLossError("its checksum does not match its contents");
+  }
+  GemmChoices choices;
+  const absl::string_view gemms = text.substr(expected.size(), end - expected.size());
+  for (const absl::string_view line : absl::StrSplit(gemms, '\n', absl::SkipEmpty())) {
+    GemmKey key{};
+    GemmChoice choice;
+    // A variant that this build does not have: measured again.
+    if (ParseGemm(line, &key, &choice)) choices.emplace(key, choice);
+  }
+  return choices;
+}
+
+absl::StatusOr<GemmChoices> ReadChoices(const std::string& path, const std::string& machine) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error == std::errc::no_such_file_or_directory) return absl::NotFoundError(path);
+  if (error) return absl::UnavailableError(error.message());
+  if (size > kMaxFileBytes) return absl::DataLossError(absl::StrCat("has ", size, " bytes"));
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) return absl::UnavailableError("cannot be read");
+  return ParseChoices(text.str(), machine);
+}
+
+absl::Status WriteChoices(const std::string& path, const std::string& machine,
+                          const GemmChoices& choices) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (error) return absl::UnavailableError(error.message());
+  const std::string unfinished = absl::StrCat(path, ".", getpid());
+  {
+    std::ofstream file(unfinished, std::ios::binary);
+    file << FormatChoices(machine, choices);
+    file.close();
+    if (!file) error = std::make_error_code(std::errc::io_error);
+  }
+  if (!error) std::filesystem::rename(unfinished, path, error);
+  if (!error) return absl::OkStatus();
+  std::error_code ignored;
+  std::filesystem::remove(unfinished, ignored);
+  return absl::UnavailableError(error.message());
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,411 @@
+// The parts of RowSelector (sampling_select.cuh, which includes this).
+#pragma once
+
+#include "kernels/cuda/sampling/sampling_select.cuh"
+
+namespace quire::cuda {
+
+// Adds weights to bins; equal bins in a row are one addition.
+class BinAdder {
+ public:
+  __device__ explicit BinAdder(SelectShared& shared) : shared_(shared) {}
+
+  __device__ void Add(int bin, uint32_t weight) {
+    if (bin != bin_) {
+      Flush();
+      bin_ = bin;
+    }
+    sum_ += weight;
+  }
+
+  __device__ void Flush() {
+    if (sum_ == 0) return;
+    const auto low = static_cast<uint32_t>(sum_);
+    const uint32_t carry = atomicAdd(&shared_.bins[0][bin_], low) + low < low ? 1 : 0;
+    const uint32_t high = static_cast<uint32_t>(sum_ >> 32) + carry;
+    if (high != 0) atomicAdd(&shared_.bins[1][bin_], high);
+    sum_ = 0;
+  }
+
+ private:
+  SelectShared& shared_;
+  int bin_ = 0;
+  uint64_t sum_ = 0;
+};
+
+__device__ inline void RowSelector::ReadChunkKeys(const SliceSummary* slices) {
+  __syncthreads();
+#pragma unroll 2
+  for (int32_t i = threadIdx.x; i < num_chunks_; i += kSampleThreads) {
+    chunk_keys_[i] = slices[i / kChunksPerSlice].chunk_keys[i % kChunksPerSlice];
+  }
+  __syncthreads();
+}
+
+__noinline__ __device__ inline uint32_t RowSelector::FloorOfTop(int32_t k, uint32_t max_key) const {
+  if (k > num_chunks_) return 0;
+  constexpr int kKeyBins = 256;
+  constexpr int kPerLane = kKeyBins / 32;
+  uint32_t* bins = shared_.bins[0];
+  // Bins of 2^-5 for logits from 8 to 16; the last round's hold all numbers.
+  for (int shift = 15;; shift += 3) {
+    if (threadIdx.x < kKeyBins) bins[threadIdx.x] = 0;
+    __syncthreads();
+#pragma unroll 2
+    for (int32_t i = threadIdx.x; i < num_chunks_; i += kSampleThreads) {
+      const uint32_t bin = (max_key - chunk_keys_[i]) >> shift;
+      if (bin < kKeyBins) atomicAdd(&bins[bin], 1u);
+    }
+    __syncthreads();
+    if (Warp() == 0) {
+      const int first = static_cast<int>(threadIdx.x) * kPerLane;
+      int32_t sum = 0;
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) sum += static_cast<int32_t>(bins[first + i]);
+      int32_t up_to = sum;
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        const int32_t other = __shfl_up_sync(0xffffffff, up_to, step);
+        if (static_cast<int>(threadIdx.x) >= step) up_to += other;
+      }
+      if (threadIdx.x == 31 && up_to < k) shared_.found = -1;
+      if (up_to >= k && up_to - sum < k) {
+        int bin = first;
+        for (int32_t count = up_to - sum + static_cast<int32_t>(bins[bin]); count < k; ++bin) {
+          count += static_cast<int32_t>(bins[bin + 1]);
+        }
+        shared_.found = bin;
+      }
+    }
+    __syncthreads();
+    if (shared_.found < 0) continue;
+    const uint64_t down = (static_cast<uint64_t>(shared_.found + 1) << shift) - 1;
+    return max_key - static_cast<uint32_t>(min(down, uint64_t{max_key}));
+  }
+}
+
+__noinline__ __device__ inline void RowSelector::Prune(uint32_t floor) {
+  const int32_t per_thread = CeilDiv(num_chunks_, kSampleThreads);
+  const int32_t begin = min(static_cast<int32_t>(threadIdx.x) * per_thread, num_chunks_);
+  const int32_t end = min(begin + per_thread, num_chunks_);
+  uint64_t count = 0;
+#pragma unroll 1
+  for (int32_t i = begin; i < end; ++i) count += chunk_keys_[i] >= floor ? 1 : 0;
+  const Scanned scanned = Scan(count);
+  auto at = static_cast<int32_t>(scanned.before);
+#pragma unroll 1
+  for (int32_t i = begin; i < end; ++i) {
+    if (chunk_keys_[i] >= floor) chunks_[at++] = i;
+  }
+  num_entries_ = static_cast<int32_t>(scanned.total);
+  __syncthreads();
+}
+
+// Few rows have penalties or a bias.
+__noinline__ __device__ inline Four<float> RowSelector::Edited(int32_t id, Four<float> raw) const {
+  return view_.Edit(id, raw, view_.LoadCounts(id));
+}
+
+template <typename Visit>
+__device__ void RowSelector::ForEachFour(float floor, const Visit& visit) const {
+  constexpr int kInFlight = 4;  // loads under way before the first is used
+  const bool is_edited = view_.IsEdited();
+  const int32_t end = FirstEntry(Warp() + 1);
+  for (int32_t first = FirstEntry(Warp()); first < end; first += kInFlight) {
+    Four<float> raw[kInFlight];
+    int32_t ids[kInFlight];
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      ids[i] = first + i < end ? FirstId(chunks_[first + i]) : view_.vocab_size;
+      raw[i] = view_.Load(ids[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      if (first + i >= end) break;
+      if (is_edited) raw[i] = Edited(ids[i], raw[i]);
+      const float* four = raw[i].v;
+      // A NaN counts for nothing here and is never below the floor.
+      if (fmaxf(fmaxf(four[0], four[1]), fmaxf(four[2], four[3])) < floor) continue;
+      visit(ids[i], Cleaned(raw[i]));
+    }
+  }
+}
+
+__noinline__ __device__ inline uint64_t RowSelector::Sum(const TokenWeight& weight) {
+  const TokenWeight weight_of = weight;
+  uint64_t sum = 0;
+  ForEachFour(weight_of.Floor(), [&](int32_t id, const Four<float>& logits) {
+    float four = 0;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) four += weight_of(id + j, logits.v[j]);
+    sum += __float2ull_rn(four);
+  });
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffff, sum, step);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) shared_.warp_sums[Warp()] = sum;
+  __syncthreads();
+  uint64_t total = 0;
+  for (uint64_t warp_sum : shared_.warp_sums) total += warp_sum;
+  return total;
+}
+
+__device__ inline int32_t RowSelector::FindId(uint64_t target, const TokenWeight& weight) const {
+  int warp = 0;
+  while (warp < kSampleWarps - 1 && target >= shared_.warp_sums[warp]) {
+    target -= shared_.warp_sums[warp++];
+  }
+  return FindIdIn(chunks_, FirstEntry(warp), FirstEntry(warp + 1), target, weight);
+}
+
+__device__ inline uint64_t UpToLane(uint64_t value) {
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const uint64_t other = __shfl_up_sync(0xffffffff, value, step);
+    if (static_cast<int>(threadIdx.x % 32) >= step) value += other;
+  }
+  return value;
+}
+
+// The next barrier must come before the next Scan.
+__noinline__ __device__ inline RowSelector::Scanned RowSelector::Scan(uint64_t sum) const {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint64_t up_to = UpToLane(sum);
+  if (lane == 31) shared_.scan[Warp()] = up_to;
+  __syncthreads();
+  const uint64_t warp_sum = lane < kSampleWarps ? shared_.scan[lane] : 0;
+  const uint64_t up_to_warp = UpToLane(warp_sum);
+  const uint64_t before_warp = __shfl_sync(0xffffffff, up_to_warp - warp_sum, Warp());
+  return {.before = before_warp + up_to - sum, .total = __shfl_sync(0xffffffff, up_to_warp, 31)};
+}
+
+template <int kPerThread, typename TargetOf>
+__device__ Found RowSelector::FindInSums(const uint64_t (&weights)[kPerThread],
+                                         const TargetOf& target_of) const {
+  uint64_t sum = 0;
+#pragma unroll
+  for (uint64_t weight : weights) sum += weight;
+  const Scanned scanned = Scan(sum);
+  uint64_t before = scanned.before;
+  // Sums rounded elsewhere may put the target a little too high.
+  const uint64_t target = min(static_cast<uint64_t>(target_of(scanned.total)), scanned.total);
+  if (threadIdx.x == 0 && target == 0) {
+    shared_.found = 0;
+    shared_.found_before = 0;
+  }
+  if (before < target && before + sum >= target) {
+    int index = 0;
+#pragma unroll
+    for (int i = 0; i < kPerThread - 1; ++i) {
+      if (index != i || before + weights[i] >= target) continue;
+      before += weights[i];
+      index = i + 1;
+    }
+    shared_.found = static_cast<int32_t>(threadIdx.x) * kPerThread + index;
+    shared_.found_before = before;
+  }
+  __syncthreads();
+  return {shared_.found, shared_.found_before};
+}
+
+__noinline__ __device__ inline int32_t RowSelector::FindIdIn(const int32_t* chunks, int32_t begin,
+                                                             int32_t end, uint64_t target,
+                                                             const TokenWeight& weight) const {
+  const TokenWeight weight_of = weight;
+  const auto chunk_of = [&](int32_t entry) { return chunks == nullptr ? entry : chunks[entry]; };
+  while (true) {
+    uint64_t left = target;
+    uint64_t sum_of_all = 0;
+    for (int32_t first = begin; first < end; first += kSampleWarps) {
+      const int32_t entry = first + Warp();
+      const int32_t id = entry < end ? FirstId(chunk_of(entry)) : view_.vocab_size;
+      Four<float> logits = view_.Load(id);
+      logits = view_.IsEdited() ? Edited(id, logits) : Cleaned(logits);
+      uint64_t weights[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        weights[j] = id + j < view_.vocab_size ? __float2ull_rn(weight_of(id + j, logits.v[j])) : 0;
+      }
+      uint64_t total = 0;
+      const Found found = FindInSums(weights, [&](uint64_t sum) {
+        total = sum;
+        return left < sum ? left + 1 : 0;
+      });
+      if (left < total) {
+        return chunk_of(first + found.index / kChunk) * kChunk + found.index % kChunk;
+      }
+      left -= total;
+      sum_of_all += total;
+    }
+    if (sum_of_all == 0) return -1;
+    target = sum_of_all - 1;
+  }
+}
+
+template <typename IsWanted>
+__noinline__ __device__ int32_t RowSelector::List(const IsWanted& is_wanted) {
+  const IsWanted wants = is_wanted;
+  __syncthreads();
+  if (threadIdx.x == 0) shared_.list_count = 0;
+  __syncthreads();
+  bool is_full = false;
+  ForEachFour(wants.Floor(), [&](int32_t id, const Four<float>& logits) {
+    uint32_t wanted = 0;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) wanted |= wants(id + j, logits.v[j]) ? 1u << j : 0;
+    while (wanted != 0 && !is_full) {
+      const int j = __ffs(static_cast<int>(wanted)) - 1;
+      wanted &= wanted - 1;
+      const float low = j == 0 ? logits.v[0] : logits.v[1];
+      const float logit = j < 2 ? low : j == 2 ? logits.v[2] : logits.v[3];
+      const int32_t at = atomicAdd(&shared_.list_count, 1);
+      is_full = at >= kListSize;
+      if (!is_full) shared_.list[at] = RankOf(KeyOf(logit), id + j);
+    }
+  });
+  __syncthreads();
+  return shared_.list_count;
+}
+
+// Every item's place is the number of greater ones; an item has a group of lanes to count them.
+__device__ inline void RowSelector::SortSmallList(int32_t count) {
+  uint64_t* list = shared_.list;
+  int group = 1;
+  while (group < 32 && 2 * group * count <= kSampleThreads) group *= 2;
+  const int item = static_cast<int>(threadIdx.x) / group;
+  const int part = static_cast<int>(threadIdx.x) % group;
+  const uint64_t mine = item < count ? list[item] : 0;
+  int place = 0;
+#pragma unroll 4
+  for (int i = part; i < count; i += group) place += list[i] > mine ? 1 : 0;
+  for (int step = group / 2; step > 0; step /= 2) {
+    place += __shfl_xor_sync(0xffffffff, place, step);
+  }
+  __syncthreads();
+  if (part == 0 && item < count) list[place] = mine;
+  __syncthreads();
+}
+
+// Long ones are sorted bitonically. A warp's pairs of a step of at most 32 are its own 64 items.
+__noinline__ __device__ inline void RowSelector::SortList(int32_t count) {
+  uint64_t* list = shared_.list;
+  __syncthreads();
+  if (count <= kSampleThreads) {
+    SortSmallList(count);
+    return;
+  }
+  int size = 2 * kSampleThreads;
+  while (size < count) size *= 2;
+#pragma unroll 1
+  for (int i = count + static_cast<int>(threadIdx.x); i < size; i += kSampleThreads) list[i] = 0;
+  __syncthreads();
+  for (int span = 2; span <= size; span *= 2) {
+#pragma unroll 1
+    for (int step = span / 2; step > 0; step /= 2) {
+#pragma unroll 1
+      for (int pair = threadIdx.x; pair < size / 2; pair += kSampleThreads) {
+        const int low = 2 * pair - (pair & (step - 1));
+        const uint64_t a = list[low];
+        const uint64_t b = list[low + step];
+        if ((a < b) == ((low & span) == 0)) {
+          list[low] = b;
+          list[low + step] = a;
+        }
+      }
+      if (step > 32 || (step == 1 && span > 32)) {
+        __syncthreads();
+      } else {
+        __syncwarp();
+      }
+    }
+  }
+}
+
+__noinline__ __device__ inline int32_t RowSelector::CountListed(int32_t count,
+                                                                uint64_t least) const {
+  int32_t low = 0;
+  while (low < count) {
+    const int32_t middle = (low + count) / 2;
+    if (shared_.list[middle] >= least) {
+      low = middle + 1;
+    } else {
+      count = middle;
+    }
+  }
+  return low;
+}
+
+template <typename Bins>
+__noinline__ __device__ Found RowSelector::FindBin(uint64_t target, const Bins& bins,
+                                                   const TokenWeight& weight) {
+  const Bins bin_of = bins;
+  const TokenWeight weight_of = weight;
+  __syncthreads();
+  for (int i = threadIdx.x; i < kNumBins; i += kSampleThreads) {
+    shared_.bins[0][i] = 0;
+    shared_.bins[1][i] = 0;
+  }
+  __syncthreads();
+  // In words of 32 bits: an addition of the low ones is all that most tokens take.
+  const uint32_t unit = weight_of.BinUnit();
+  const float units_per_weight = 1.0f / static_cast<float>(unit);
+  BinAdder adder(shared_);
+  ForEachFour(bin_of.Floor(), [&](int32_t id, const Four<float>& logits) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int bin = bin_of(id + j, logits.v[j]);
+      if (bin < 0) continue;
+      adder.Add(bin, __float2uint_rn(weight_of.OfKept(logits.v[j]) * units_per_weight));
+    }
+  });
+  adder.Flush();
+  __syncthreads();
+  constexpr int kPerThread = kNumBins / kSampleThreads;
+  const int first = static_cast<int>(threadIdx.x) * kPerThread;
+  uint64_t sums[kPerThread];
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) {
+    const uint64_t units = uint64_t{shared_.bins[1][first + i]} << 32 | shared_.bins[0][first + i];
+    sums[i] = units * unit;
+  }
+  return FindInSums(sums, [&](uint64_t) { return target; });
+}
+
+__noinline__ __device__ inline uint64_t RowSelector::SelectListed(int32_t count, uint64_t target,
+                                                                  const TokenWeight& weight) {
+  SortList(count);
+  const auto weight_of = [&](uint64_t rank) {
+    return __float2ull_rn(weight(IdOfRank(rank), LogitOf(KeyOfRank(rank))));
+  };
+  return shared_.list[FindInList(count, weight_of, [&](uint64_t) { return target; }).index];
+}
+
+__noinline__ __device__ inline uint64_t RowSelector::SelectRank(uint32_t floor, uint32_t max_key,
+                                                                uint64_t target,
+                                                                const TokenWeight& weight) {
+  // Bins of equal width split a usual row so well that one is short enough to be sorted.
+  const float max_logit = LogitOf(max_key);
+  const float floor_logit = LogitOf(floor);
+  const float width = max_logit - floor_logit;
+  if (width > 0 && width < FLT_MAX) {  // false where the floor is no number
+    const LogitBins bins = {max_logit, floor_logit, kNumBins / width};
+    const Found bin = FindBin(target, bins, weight);
+    const int32_t count = List(IsInBin<LogitBins>{bins, bin.index});
+    if (count <= kListSize) return SelectListed(count, target - bin.before, weight);
+  }
+  // Else by ranks, 11 bits at a time.
+  RankBins bins = {.greatest = RankOf(max_key, 0), .least = LeastRankOf(floor), .shift = 0};
+  while (true) {
+    bins.shift = max(0, 53 - __clzll(static_cast<int64_t>(bins.greatest - bins.least)));
+    const Found bin = FindBin(target, bins, weight);
+    target -= bin.before;
+    bins.greatest -= static_cast<uint64_t>(bin.index) << bins.shift;
+    const uint64_t steps = (uint64_t{1} << bins.shift) - 1;
+    bins.least = bins.greatest - min(bins.greatest - bins.least, steps);
+    if (bins.least == bins.greatest) return bins.greatest;
+    bins.shift = 63;  // one bin
+    const int32_t count = List(IsInBin<RankBins>{bins, 0});
+    if (count <= kListSize) return SelectListed(count, target, weight);
+  }
+}
+
+}  // namespace quire::cuda

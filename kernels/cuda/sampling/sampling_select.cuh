@@ -1,0 +1,186 @@
+// RowSelector: what one CTA can ask of one row of logits. It keeps the row's chunks whose greatest
+// logit reaches a floor, so that a pass over the row reads only those, and a list in shared memory
+// for the few tokens that are left at the end. Weights are summed as integers or in a fixed order.
+// Most of it is out of line: a draw runs each part once, and what it waits for is often its own
+// instructions. All functions are called by all threads of the CTA. Device code only.
+#pragma once
+
+#include "kernels/cuda/sampling/sampling_row.cuh"
+
+namespace quire::cuda {
+
+inline constexpr int kSampleThreads = 512;
+inline constexpr int kSampleWarps = kSampleThreads / 32;
+inline constexpr int kListSize = 2048;
+inline constexpr int kNumBins = 2048;
+inline constexpr int kFewTokens = 256;  // of which each pair is compared
+
+struct SelectShared {
+  uint64_t list[kListSize];
+  uint32_t bins[2][kNumBins];  // low and high words of sums: 64-bit atomics would be loops
+  uint64_t warp_sums[kSampleWarps];
+  uint64_t scan[kSampleWarps];
+  uint64_t weights[kFewTokens];
+  uint64_t found_before;
+  int32_t found;
+  int32_t list_count;
+};
+
+// Where a running sum first reaches a target, and the sum before it.
+struct Found {
+  int32_t index;
+  uint64_t before;
+};
+
+// Equal steps of logits from the greatest down to a floor; -1 below it.
+struct LogitBins {
+  float max;
+  float floor;
+  float bins_per_logit;
+
+  __device__ float Floor() const { return floor; }
+  __device__ int operator()(int32_t, float logit) const {
+    if (logit < floor) return -1;
+    return min(static_cast<int>((max - logit) * bins_per_logit), kNumBins - 1);
+  }
+};
+
+// Equal steps of ranks.
+struct RankBins {
+  uint64_t greatest;
+  uint64_t least;
+  int shift;
+
+  __device__ float Floor() const { return RankFloor(least).Floor(); }
+  __device__ int operator()(int32_t id, float logit) const {
+    const uint64_t rank = RankOf(KeyOf(logit), id);
+    return rank < least || rank > greatest ? -1 : static_cast<int>((greatest - rank) >> shift);
+  }
+};
+
+template <typename Bins>
+struct IsInBin {
+  Bins bins;
+  int index;
+
+  __device__ float Floor() const { return bins.Floor(); }
+  __device__ bool operator()(int32_t id, float logit) const { return bins(id, logit) == index; }
+};
+
+class RowSelector {
+ public:
+  // chunk_keys and chunks have room for a word per chunk; all are shared memory.
+  __device__ RowSelector(const LogitView& view, SelectShared& shared, uint32_t* chunk_keys,
+                         int32_t* chunks)
+      : view_(view),
+        shared_(shared),
+        chunk_keys_(chunk_keys),
+        chunks_(chunks),
+        num_chunks_(CeilDiv(view.vocab_size, kChunk)) {}
+
+  // To be called before the two below.
+  __device__ void ReadChunkKeys(const SliceSummary* slices);
+
+  // A key that k tokens or more have reached, and not many more: as many chunks have such a
+  // maximum. 0 where the chunks are too few to tell.
+  __device__ uint32_t FloorOfTop(int32_t k, uint32_t max_key) const;
+
+  // From now on the passes below see the chunks that reach the floor, in the order of their ids.
+  __device__ void Prune(uint32_t floor);
+
+  // The sum of the tokens' weights, which FindId then knows.
+  __device__ uint64_t Sum(const TokenWeight& weight);
+
+  // The first id at which the weights of the ids up to it pass `target`, less than the last Sum.
+  __device__ int32_t FindId(uint64_t target, const TokenWeight& weight) const;
+
+  // The same among entries [begin, end) of `chunks`, or among chunks [begin, end) where that is
+  // null. Where their weights do not pass the target, the last id that has one; -1 where none has.
+  __device__ int32_t FindIdIn(const int32_t* chunks, int32_t begin, int32_t end, uint64_t target,
+                              const TokenWeight& weight) const;
+
+  // Lists the ranks of the tokens for which is_wanted(id, logit), none of them below
+  // is_wanted.Floor(), in any order. Returns how many there are, or some number greater than
+  // kListSize where they do not fit.
+  template <typename IsWanted>
+  __device__ int32_t List(const IsWanted& is_wanted);
+
+  // Sorts the first `count` of the list, the greatest first.
+  __device__ void SortList(int32_t count);
+
+  // How many of a sorted list are at least `least`.
+  __device__ int32_t CountListed(int32_t count, uint64_t least) const;
+
+  // Where the weights weight_of(list[i]) of the first `count` of the list sum to the target, which
+  // target_of(sum of all) gives.
+  template <typename WeightOf, typename TargetOf>
+  __device__ Found FindInList(int32_t count, const WeightOf& weight_of,
+                              const TargetOf& target_of) const {
+    constexpr int kPerThread = kListSize / kSampleThreads;
+    const auto first = static_cast<int32_t>(threadIdx.x) * kPerThread;
+    uint64_t weights[kPerThread];
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      weights[i] = first + i < count ? weight_of(shared_.list[first + i]) : 0;
+    }
+    return FindInSums(weights, target_of);
+  }
+
+  // The rank at which the weights of the tokens from the first of the ranking down reach `target`;
+  // only tokens of keys in [floor, max_key] have any.
+  __device__ uint64_t SelectRank(uint32_t floor, uint32_t max_key, uint64_t target,
+                                 const TokenWeight& weight);
+
+  __device__ uint64_t* list() { return shared_.list; }
+
+ private:
+  struct Scanned {
+    uint64_t before;
+    uint64_t total;
+  };
+
+  __device__ static int Warp() { return static_cast<int>(threadIdx.x) / 32; }
+  __device__ static int32_t FirstId(int32_t chunk) {
+    return chunk * kChunk + static_cast<int32_t>(threadIdx.x % 32) * 4;
+  }
+  // Of a warp's contiguous share.
+  __device__ int32_t FirstEntry(int warp) const { return num_entries_ * warp / kSampleWarps; }
+
+  // Calls visit(id, logits) for the tokens of those chunks, four at a time, each on some thread,
+  // but not for four that are all below the floor. Beyond the vocabulary logits are -infinity:
+  // they rank last and weigh nothing.
+  template <typename Visit>
+  __device__ void ForEachFour(float floor, const Visit& visit) const;
+
+  // What view_.Load gave for ids [id, id + 4), with penalties and bias.
+  __device__ Four<float> Edited(int32_t id, Four<float> raw) const;
+
+  __device__ Scanned Scan(uint64_t sum) const;
+  __device__ void SortSmallList(int32_t count);
+
+  // Where the running sum of all threads' weights in turn reaches target_of(total); the index
+  // counts from the first thread's first.
+  template <int kPerThread, typename TargetOf>
+  __device__ Found FindInSums(const uint64_t (&weights)[kPerThread],
+                              const TargetOf& target_of) const;
+
+  // The bin, bin 0 first, at which the sums of the bins reach the target. Tokens of bin -1 do not
+  // count.
+  template <typename Bins>
+  __device__ Found FindBin(uint64_t target, const Bins& bins, const TokenWeight& weight);
+
+  // Sorts a list that holds all tokens from some rank to some lower one and returns the rank at
+  // which their weights reach the target.
+  __device__ uint64_t SelectListed(int32_t count, uint64_t target, const TokenWeight& weight);
+
+  const LogitView view_;
+  SelectShared& shared_;
+  uint32_t* const chunk_keys_;
+  int32_t* const chunks_;
+  const int32_t num_chunks_;
+  int32_t num_entries_ = 0;
+};
+
+}  // namespace quire::cuda
+
+#include "kernels/cuda/sampling/sampling_select-inl.cuh"

@@ -1,0 +1,26 @@
+// The operations, each named once: the interface (ops.h), the checks of arguments, the backends'
+// declarations and whatever passes calls on follow from these lists. `OP(Name)` stands for an
+// operation `Name` with arguments `NameArgs` (op_args.h, sampling.h).
+#pragma once
+
+// Those that need nothing but their arguments: a backend has one free function for each.
+#define QUIRE_FREE_OPS(OP) \
+  OP(Embedding)            \
+  OP(RmsNorm)              \
+  OP(RopeAndStoreKv)       \
+  OP(GatedActivation)      \
+  OP(Scale)                \
+  OP(SoftCap)              \
+  OP(GatherRows)           \
+  OP(UpdateBlockTables)    \
+  OP(ResetTokenCounts)     \
+  OP(MergeState)           \
+  OP(MergeStates)
+
+// Those for which a backend keeps something: how gemms are chosen, room to work in.
+#define QUIRE_STATEFUL_OPS(OP) \
+  OP(Linear)                   \
+  OP(GatedLinear)              \
+  OP(Sample)
+
+#define QUIRE_OPS(OP) QUIRE_FREE_OPS(OP) QUIRE_STATEFUL_OPS(OP)

@@ -1,0 +1,245 @@
+#include "tools/bench/engine/engine_run.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/base/status_macros.h"
+#include "server/exit_code.h"
+#include "server/model_location.h"
+#include "server/settings/engine_settings.h"
+#include "server/settings/settings.h"
+#include "tools/bench/command_line.h"
+#include "tools/bench/engine/model_shapes.h"
+#include "tools/bench/failure.h"
+#include "tools/bench/interrupt.h"
+#include "tools/bench/shown_progress.h"
+
+namespace quire::bench {
+
+namespace {
+
+// Hands streams with news from the engine's thread to the benchmark's.
+class Ready : public OutputListener {
+ public:
+  void OnOutput(const std::shared_ptr<OutputStream>& stream) override {
+    {
+      std::lock_guard lock(mutex_);
+      streams_.push_back(stream);
+    }
+    posted_.notify_one();
+  }
+
+  // Null when there is no news for a while.
+  std::shared_ptr<OutputStream> Take() {
+    constexpr auto kPatience = std::chrono::milliseconds(100);  // then look for a signal
+    std::unique_lock lock(mutex_);
+    if (!posted_.wait_for(lock, kPatience, [this] { return !streams_.empty(); })) return nullptr;
+    std::shared_ptr<OutputStream> stream = std::move(streams_.front());
+    streams_.pop_front();
+    return stream;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<std::shared_ptr<OutputStream>> streams_;
+};
+
+Request MakeRequest(const WorkItem& item, const SamplingFlags& sampling, uint64_t seed,
+                    const ModelInfo& model) {
+  Request request;
+  request.prompt = item.prompt;
+  request.sampling.temperature = sampling.temperature;
+  request.sampling.top_p = sampling.top_p;
+  request.sampling.top_k = sampling.top_k;
+  request.sampling.min_p = sampling.min_p;
+  request.sampling.repetition_penalty = sampling.repetition_penalty;
+  request.sampling.presence_penalty = sampling.presence_penalty;
+  request.sampling.frequency_penalty = sampling.frequency_penalty;
+  request.sampling.seed = seed;
+  request.stop.max_tokens = item.output_len;
+  if (!sampling.ignore_eos) {
+    request.stop.eos_token_ids = model.config.eos_token_ids;
+    request.stop.eos_token_ids.insert(request.stop.eos_token_ids.end(),
+                                      model.generation.eos_token_ids.begin(),
+                                      model.generation.eos_token_ids.end());
+  }
+  return request;
+}
+
+// The requests of one call of RunItems.
+class Batch {
+ public:
+  Batch(Engine& engine, const std::vector<WorkItem>& items, const RunOptions& options)
+      : engine_(engine),
+        items_(items),
+        options_(options),
+        stage_(options.progress, "requests", static_cast<int64_t>(items.size()),
+               ProgressUnit::kItems),
+        requests_(items.size()) {}
+
+  absl::Status Submit(Ready* ready) {
+    for (size_t i = 0; i < items_.size() && !Interrupted(); ++i) {
+      requests_[i].submitted = absl::Now();
+      ASSIGN_OR_RETURN(const auto stream,
+                       engine_.Submit(MakeRequest(items_[i], options_.sampling, options_.seed + i,
+                                                  engine_.model_info()),
+                                      ready));
+      index_[stream->request_id()] = i;
+    }
+    num_unfinished_ = index_.size();
+    return absl::OkStatus();
+  }
+
+  absl::Status WaitForAll(Ready* ready) {
+    bool cancelled = false;
+    while (num_unfinished_ > 0) {
+      if (Interrupted() && !std::exchange(cancelled, true)) {
+        for (const auto& [id, i] : index_) engine_.Cancel(id);
+      }
+      const std::shared_ptr<OutputStream> stream = ready->Take();
+      if (stream == nullptr) continue;
+      const auto found = index_.find(stream->request_id());
+      if (found == index_.end()) continue;  // a late notice of an earlier call
+      RETURN_IF_ERROR(ReadEvents(*stream, &requests_[found->second]));
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<EngineRequestTimes> TakeTimes() {
+    std::vector<EngineRequestTimes> times;
+    times.reserve(requests_.size());
+    for (Timed& one : requests_) times.push_back(std::move(one.times));
+    return times;
+  }
+
+ private:
+  struct Timed {
+    EngineRequestTimes times;
+    absl::Time submitted, last_token;
+  };
+
+  absl::Status ReadEvents(OutputStream& stream, Timed* request) {
+    SequenceEvent event;
+    while (stream.Read(&event)) {
+      const absl::Time now = absl::Now();
+      request->times.num_cached_tokens += event.num_cached_tokens;
+      if (event.kind == SequenceEvent::Kind::kToken) AddToken(now, request);
+      if (event.kind != SequenceEvent::Kind::kFinished) continue;
+      RETURN_IF_ERROR(stream.status(0));
+      request->times.total_ms = absl::ToDoubleMilliseconds(now - request->submitted);
+      request->times.finished = event.reason != FinishReason::kAbort;
+      --num_unfinished_;
+      stage_.Add(1);
+    }
+    return absl::OkStatus();
+  }
+
+  static void AddToken(absl::Time now, Timed* request) {
+    EngineRequestTimes& times = request->times;
+    if (times.num_tokens++ == 0) {
+      times.first_token_ms = absl::ToDoubleMilliseconds(now - request->submitted);
+    } else {
+      times.itl_ms.push_back(absl::ToDoubleMilliseconds(now - request->last_token));
+    }
+    request->last_token = now;
+  }
+
+  Engine& engine_;
+  const std::vector<WorkItem>& items_;
+  const RunOptions& options_;
+  ProgressStage stage_;
+  std::vector<Timed> requests_;
+  absl::flat_hash_map<RequestId, size_t> index_;
+  size_t num_unfinished_ = 0;
+};
+
+}  // namespace
+
+void AddEngineFlags(CLI::App& command, EngineFlags* flags) {
+  command
+      .add_option("--shape", flags->shape,
+                  "Random weights of this shape: " + absl::StrJoin(ModelShapeNames(), ", "))
+      ->type_name("NAME")
+      ->group("Engine");
+  command
+      .add_option("--weights-seed", flags->weights_seed,
+                  "Of random weights: quire-server's --seed (here --seed is the workload's)")
+      ->check(SeedNumber())
+      ->type_name("N")
+      ->group("Engine");
+  AcceptServerFlags(command);
+  flags->command = &command;
+}
+
+absl::StatusOr<BenchEngineConfig> MakeEngineConfig(const EngineFlags& flags, Progress* progress) {
+  ASSIGN_OR_RETURN(CommandLine line, ParseServerFlags(*flags.command));
+  Settings& settings = line.settings;
+  if (const absl::Status status = CheckDevice(line, ServingDevice(settings)); !status.ok()) {
+    return WithExitCode(kUsage, status);
+  }
+  if (flags.weights_seed.has_value()) settings.seed = static_cast<int64_t>(*flags.weights_seed);
+  if (flags.shape.empty()) {
+    const absl::StatusOr<std::string> folder = FindModelFolder(settings, progress);
+    if (!folder.ok()) {
+      return WithExitCode(static_cast<int>(ModelLocationFailureCode(folder.status())),
+                          folder.status());
+    }
+    if (settings.model.empty()) {
+      Warn("the small bundled model is measured; --model or --shape names another");
+    }
+    return BenchEngineConfig{ToEngineConfig(settings, *folder), std::nullopt};
+  }
+  if (!settings.model.empty()) {
+    return UsageError("--shape and --model exclude each other; give one");
+  }
+  ASSIGN_OR_RETURN(ShapeFolder shape, ShapeFolder::Make(flags.shape));
+  BenchEngineConfig result = {ToEngineConfig(settings, shape.path()), std::move(shape)};
+  result.config.load_format = LoadFormat::kDummy;
+  return result;
+}
+
+absl::Status StartFailure(const absl::Status& status) {
+  return WithExitCode(static_cast<int>(StartFailureCode(status)), status);
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, StepTrace* trace) {
+  ShownProgress progress;
+  ASSIGN_OR_RETURN(BenchEngineConfig bench, MakeEngineConfig(flags, progress.get()));
+  bench.config.step_trace = trace;
+  bench.config.progress = progress.get();
+  // Everything is submitted at once, however much it is.
+  bench.config.max_waiting_requests = std::numeric_limits<int32_t>::max();
+  bench.config.max_waiting_tokens = std::numeric_limits<int64_t>::max() / 2;
+  auto engine = Engine::Open(bench.config);
+  if (!engine.ok()) return StartFailure(engine.status());
+  return engine;
+}
+
+std::string ModelText(const EngineFlags& flags, const ModelInfo& model) {
+  const std::string shape =
+      flags.shape.empty() ? "" : absl::StrCat(" (--shape ", flags.shape, ", random weights)");
+  return absl::StrCat(model.config.architecture, shape, ", ", DTypeName(model.dtype),
+                      ", context of ", model.max_model_len, " tokens");
+}
+
+absl::StatusOr<std::vector<EngineRequestTimes>> RunItems(Engine& engine,
+                                                         const std::vector<WorkItem>& items,
+                                                         const RunOptions& options) {
+  static Ready ready;  // outlives the engine, whose last notice may cross with the reader
+  Batch batch(engine, items, options);
+  RETURN_IF_ERROR(batch.Submit(&ready));
+  RETURN_IF_ERROR(batch.WaitForAll(&ready));
+  return batch.TakeTimes();
+}
+
+}  // namespace quire::bench

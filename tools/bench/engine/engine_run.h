@@ -1,0 +1,71 @@
+// Runs requests through an Engine in this process: what `throughput`, `latency` and `timeline`
+// measure.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "engine/engine_config.h"
+#include "kernels/base/progress.h"
+#include "tools/bench/engine/model_shapes.h"
+#include "tools/bench/sampling_flags.h"
+#include "tools/bench/workload.h"
+
+namespace CLI {
+class App;
+}
+
+namespace quire::bench {
+
+// Which engine a benchmark runs: a named shape, or the server's own flags (--model, --dtype,
+// --max-num-seqs, ...), which are whatever the command itself does not know.
+struct EngineFlags {
+  std::string shape;
+  std::optional<uint64_t> weights_seed;  // of random weights; the server's --seed
+  CLI::App* command = nullptr;
+};
+void AddEngineFlags(CLI::App& command, EngineFlags* flags);
+
+// What the flags mean; the folder, if temporary, lives as long as this.
+struct BenchEngineConfig {
+  EngineConfig config;
+  std::optional<ShapeFolder> shape;
+};
+// Exit code 64 for flags, 66 for a model that is not there. `progress`, of a download, may be null.
+absl::StatusOr<BenchEngineConfig> MakeEngineConfig(const EngineFlags& flags, Progress* progress);
+
+// Shows its progress. `trace`, if any, outlives the engine.
+absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags,
+                                                   StepTrace* trace = nullptr);
+// The exit code that quire-server would end with when its engine does not open.
+absl::Status StartFailure(const absl::Status& status);
+
+// "Qwen3ForCausalLM (--shape qwen3-0.6b, random weights), bfloat16, context of 40960 tokens".
+std::string ModelText(const EngineFlags& flags, const ModelInfo& model);
+
+struct EngineRequestTimes {
+  double first_token_ms = 0;      // since it was submitted, if a token came
+  std::vector<double> itl_ms;     // between tokens
+  double total_ms = 0;            // if it finished
+  int64_t num_tokens = 0;         // that came
+  int64_t num_cached_tokens = 0;  // of the prompt, found in the prefix cache
+  bool finished = false;          // false only in an interrupted run
+};
+
+struct RunOptions {
+  SamplingFlags sampling;
+  uint64_t seed = 0;             // of drawing tokens; another one for each request
+  Progress* progress = nullptr;  // counts requests that have ended
+};
+
+// Submits all items at once and waits for them; or, once Interrupted(), cancels what is left and
+// returns what there is. The status is the first refusal or failure.
+absl::StatusOr<std::vector<EngineRequestTimes>> RunItems(Engine& engine,
+                                                         const std::vector<WorkItem>& items,
+                                                         const RunOptions& options = {});
+
+}  // namespace quire::bench

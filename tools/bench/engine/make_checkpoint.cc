@@ -1,0 +1,223 @@
+// quire-bench make-checkpoint: a folder like one from Hugging Face, of a well-known model's shape
+// and with random weights, to measure loading with.
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "kernels/base/status_macros.h"
+#include "server/version.h"
+#include "tools/bench/command_line.h"
+#include "tools/bench/commands.h"
+#include "tools/bench/engine/checkpoint_writer.h"
+#include "tools/bench/engine/model_shapes.h"
+#include "tools/bench/failure.h"
+#include "tools/bench/interrupt.h"
+#include "tools/bench/shown_progress.h"
+
+namespace quire::bench {
+
+namespace {
+
+struct MakeCheckpointFlags {
+  std::string shape;
+  std::string config_file;  // in place of a shape
+  std::string folder;
+  CheckpointOptions options;
+  const CLI::App* command = nullptr;
+};
+
+constexpr char kGenerationConfig[] = "{\"do_sample\": false}\n";
+
+namespace fs = std::filesystem;
+
+absl::Status CannotWrite(const std::string& path, const std::string& why) {
+  return WithExitCode(kUnavailable,
+                      absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", why)));
+}
+
+absl::Status WriteText(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (file.flush()) return absl::OkStatus();
+  return CannotWrite(path, std::strerror(errno));
+}
+
+absl::StatusOr<std::string> ConfigJson(const MakeCheckpointFlags& flags) {
+  if (!flags.shape.empty()) {
+    ASSIGN_OR_RETURN(const ModelShape shape, FindModelShape(flags.shape));
+    return shape.config_json;
+  }
+  std::ifstream file(flags.config_file);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (text.empty()) {
+    return UsageError(
+        absl::StrCat("--config: cannot read ", flags.config_file, ", or it is empty"));
+  }
+  return text;
+}
+
+// "config.json, model.safetensors and 3 more".
+std::string ListContents(const std::string& folder) {
+  constexpr size_t kShown = 3;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  const size_t num_more = names.size() > kShown ? names.size() - kShown : 0;
+  names.resize(names.size() - num_more);
+  return absl::StrCat(absl::StrJoin(names, ", "),
+                      num_more > 0 ? absl::StrCat(" and ", num_more, " more") : "");
+}
+
+absl::Status CheckFolder(const std::string& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return absl::OkStatus();
+  if (!fs::is_directory(folder, error)) {
+    return UsageError(absl::StrCat(folder, " is a file; give an empty folder or a new one"));
+  }
+  const std::string contents = ListContents(folder);
+  if (contents.empty()) return absl::OkStatus();
+  return UsageError(absl::StrCat(folder, " is not an empty folder (it has ", contents,
+                                 "); give an empty folder or a new one"));
+}
+
+// The folder of one checkpoint in the making: removed, with the folders above it that were made for
+// it, unless Keep() is called; an empty folder that was there is left empty.
+class NewFolder {
+ public:
+  static absl::StatusOr<std::unique_ptr<NewFolder>> Make(const std::string& path) {
+    fs::path first_made;
+    std::error_code error;
+    for (fs::path part = fs::absolute(path, error).lexically_normal(); !fs::exists(part, error);
+         part = part.parent_path()) {
+      first_made = part;
+    }
+    auto folder = std::unique_ptr<NewFolder>(new NewFolder(path, first_made));
+    fs::create_directories(path, error);
+    if (error) return CannotWrite(path, error.message());
+    return folder;
+  }
+  ~NewFolder() {
+    if (!kept_) Remove();
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  void Keep() { kept_ = true; }
+
+ private:
+  NewFolder(std::string path, fs::path first_made)
+      : path_(std::move(path)),
+        first_made_(std::move(first_made)),
+        removal_([this] { Remove(); }) {}
+
+  void Remove() const {
+    std::error_code ignored;
+    if (!first_made_.empty()) {
+      fs::remove_all(first_made_, ignored);
+      return;
+    }
+    for (const auto& entry : fs::directory_iterator(path_, ignored)) {
+      fs::remove_all(entry.path(), ignored);
+    }
+  }
+
+  const std::string path_;
+  const fs::path first_made_;  // empty: the folder was there
+  bool kept_ = false;
+  const ExitCleanup removal_;
+};
+
+absl::Status CheckSpace(const std::string& folder, int64_t needed_bytes) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  if (error || static_cast<int64_t>(space.available) >= needed_bytes) return absl::OkStatus();
+  return CannotWrite(folder, absl::StrFormat("the model has %.2f GB, and %.2f GB are free there",
+                                             static_cast<double>(needed_bytes) / 1e9,
+                                             static_cast<double>(space.available) / 1e9));
+}
+
+absl::Status MakeCheckpoint(const MakeCheckpointFlags& flags) {
+  RETURN_IF_ERROR(CheckNothingLeft(*flags.command));
+  ASSIGN_OR_RETURN(const std::string config_json, ConfigJson(flags));
+  RETURN_IF_ERROR(CheckFolder(flags.folder));
+  ASSIGN_OR_RETURN(const std::unique_ptr<NewFolder> folder, NewFolder::Make(flags.folder));
+  RETURN_IF_ERROR(WriteText(flags.folder + "/config.json", config_json));
+  RETURN_IF_ERROR(WriteText(flags.folder + "/generation_config.json", kGenerationConfig));
+  const absl::StatusOr<int64_t> bytes = CheckpointBytes(flags.folder);
+  if (!bytes.ok()) return WithExitCode(kModelFiles, bytes.status());
+  RETURN_IF_ERROR(CheckSpace(flags.folder, *bytes));
+  std::printf("quire-bench make-checkpoint %s: %s, %.2f GB of random weights, seed %llu, to %s\n",
+              kVersion, flags.shape.empty() ? flags.config_file.c_str() : flags.shape.c_str(),
+              static_cast<double>(*bytes) / 1e9,
+              static_cast<unsigned long long>(flags.options.seed), flags.folder.c_str());
+  const auto start = std::chrono::steady_clock::now();
+  CheckpointSize size;
+  {
+    ShownProgress progress;
+    CheckpointOptions options = flags.options;
+    options.progress = progress.get();
+    const auto written = WriteRandomCheckpoint(flags.folder, options);
+    if (!written.ok()) return WithExitCode(kUnavailable, written.status());
+    size = *written;
+  }
+  folder->Keep();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::printf("%s: %lld tensors, %lld files, %.2f GB, written in %.1f s\n", flags.folder.c_str(),
+              static_cast<long long>(size.num_tensors), static_cast<long long>(size.num_files),
+              static_cast<double>(size.size_bytes) / 1e9, seconds);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command AddMakeCheckpoint(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "make-checkpoint",
+      "Write a model of random weights in Hugging Face's format, without a tokenizer");
+  command->footer(
+      "Examples:\n"
+      "  quire-bench make-checkpoint --shape qwen3-0.6b FOLDER\n"
+      "  quire-server --model FOLDER --skip-tokenizer-init");
+  const auto flags = std::make_shared<MakeCheckpointFlags>();
+  flags->command = command->allow_extras();
+  auto* source = command->add_option_group("source")->require_option(1);
+  source->add_option("--shape", flags->shape, "Which well-known model's shape")
+      ->check(CLI::IsMember(ModelShapeNames()));
+  source->add_option("--config", flags->config_file, "config.json of any model")
+      ->check(CLI::ExistingFile);
+  command->add_option("folder", flags->folder, "Empty or new folder to write to")->required();
+  command
+      ->add_option("--seed", flags->options.seed,
+                   "Of the weights; quire-server's --seed with --load-format dummy")
+      ->check(SeedNumber())
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      ->add_option("--max-shard-bytes", flags->options.max_shard_bytes,
+                   "Maximum of one file's data")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--num-threads", flags->options.num_threads, "0: one per core")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  return [flags] { return Finish(MakeCheckpoint(*flags)); };
+}
+
+}  // namespace quire::bench

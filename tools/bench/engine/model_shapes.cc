@@ -1,0 +1,87 @@
+#include "tools/bench/engine/model_shapes.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/base/status_macros.h"
+#include "tools/bench/failure.h"
+
+namespace quire::bench {
+
+namespace {
+
+struct NamedConfig {
+  const char* name;
+  const char* config;
+};
+
+constexpr std::array<NamedConfig, 2> kShapes = {NamedConfig{"llama-3-8b", R"({
+  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16",
+  "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+  "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+  "tie_word_embeddings": false, "bos_token_id": 128000, "eos_token_id": 128001
+})"},
+                                                NamedConfig{"qwen3-0.6b", R"({
+  "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "dtype": "bfloat16",
+  "vocab_size": 151936, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,
+  "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+  "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
+  "tie_word_embeddings": true, "bos_token_id": 151643, "eos_token_id": 151645
+})"}};
+
+}  // namespace
+
+std::vector<std::string> ModelShapeNames() {
+  std::vector<std::string> names;
+  names.reserve(kShapes.size());
+  for (const NamedConfig& shape : kShapes) names.emplace_back(shape.name);
+  return names;
+}
+
+absl::StatusOr<ModelShape> FindModelShape(const std::string& name) {
+  for (const NamedConfig& shape : kShapes) {
+    if (name == shape.name) return ModelShape{shape.name, shape.config};
+  }
+  return UsageError(absl::StrCat("--shape: there is no \"", name, "\"; there are ",
+                                 absl::StrJoin(ModelShapeNames(), ", ")));
+}
+
+absl::StatusOr<ShapeFolder> ShapeFolder::Make(const std::string& name) {
+  ASSIGN_OR_RETURN(const ModelShape shape, FindModelShape(name));
+  std::string path = (std::filesystem::temp_directory_path() / "quire-shape-XXXXXX").string();
+  if (mkdtemp(path.data()) == nullptr) {
+    return WithExitCode(kUnavailable,
+                        absl::UnavailableError(absl::StrCat("cannot make the folder ", path, ": ",
+                                                            std::strerror(errno))));
+  }
+  ShapeFolder folder(std::move(path));
+  std::ofstream file(folder.path_ + "/config.json");
+  file << shape.config_json << "\n";
+  if (file.flush()) return folder;
+  return WithExitCode(kUnavailable, absl::UnavailableError(absl::StrCat(
+                                        "cannot write ", folder.path_, "/config.json")));
+}
+
+ShapeFolder::ShapeFolder(std::string path)
+    : path_(std::move(path)), removal_(std::make_unique<ExitCleanup>([path = path_] {
+        std::error_code ignored;
+        std::filesystem::remove_all(path, ignored);
+      })) {}
+
+ShapeFolder::~ShapeFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+ShapeFolder::ShapeFolder(ShapeFolder&& other) noexcept
+    : path_(std::exchange(other.path_, "")), removal_(std::move(other.removal_)) {}
+
+}  // namespace quire::bench

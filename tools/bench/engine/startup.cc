@@ -1,0 +1,203 @@
+// quire-bench startup: how long a quire-server takes from process start to its first token, and
+// what it costs when idle.
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench/command_line.h"
+#include "tools/bench/commands.h"
+#include "tools/bench/failure.h"
+#include "tools/bench/interrupt.h"
+#include "tools/bench/result_file.h"
+#include "tools/bench/run_header.h"
+#include "tools/bench/serve/load.h"
+#include "tools/bench/serve/server_process.h"
+#include "tools/bench/shown_progress.h"
+#include "tools/bench/statistics.h"
+#include "tools/client/rpc.h"
+
+namespace quire::bench {
+
+namespace {
+
+struct StartupFlags {
+  int32_t num_starts = 5;
+  double idle_seconds = 3;
+  double timeout_seconds = 600;
+  std::optional<std::string> json_file;
+  const CLI::App* command = nullptr;
+};
+
+struct StartupTimes {
+  std::vector<double> listening_ms, first_token_ms;
+  // As the server's log tells them, in their order: name, one length per start.
+  std::vector<std::pair<std::string, std::vector<double>>> stage_ms;
+  double idle_cpu_percent = 0;
+  int64_t resident_bytes = 0;
+};
+
+double MsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// The stages of "... started in 0.85 s: program 0.031, device 0.310, ..." in a server's log.
+void AddStages(const std::string& log, StartupTimes* times) {
+  const std::vector<std::string> parts = absl::StrSplit(log, absl::MaxSplits("started in ", 1));
+  if (parts.size() < 2) return;
+  const std::string line = parts[1].substr(0, parts[1].find('\n'));
+  size_t index = 0;
+  for (const absl::string_view stage : absl::StrSplit(line.substr(line.find(": ") + 2), ", ")) {
+    const std::vector<std::string> words = absl::StrSplit(stage, ' ');
+    double seconds = 0;
+    if (words.size() != 2 || !absl::SimpleAtod(words[1], &seconds)) continue;
+    if (index == times->stage_ms.size()) times->stage_ms.push_back({words[0], {}});
+    times->stage_ms[index++].second.push_back(1000 * seconds);
+  }
+}
+
+// One start: times, then (for the last one) what idling costs, then a clean stop. Does nothing more
+// once Interrupted().
+absl::Status MeasureStart(const StartupFlags& flags, bool measure_idle, StartupTimes* times) {
+  const Clock::time_point start = Clock::now();
+  ASSIGN_OR_RETURN(ServerProcess server, ServerProcess::Start(flags.command->remaining()));
+  RETURN_IF_ERROR(server.WaitUntilListening(flags.timeout_seconds));
+  if (Interrupted()) return absl::OkStatus();
+  const double listening_ms = MsSince(start);
+  const auto stub = v1::Inference::NewStub(client::Connect(server.target()));
+  const std::vector<WorkItem> items = {{.prompt = {1, 2, 3, 4}, .output_len = 1}};
+  const auto records = RunLoad(*stub, items, {}, /*progress=*/nullptr);
+  if (Interrupted()) return absl::OkStatus();
+  if (!records[0].status.ok() || records[0].token_times.empty()) {
+    return WithExitCode(kUnavailable,
+                        absl::UnavailableError(absl::StrCat("the server gave no token: ",
+                                                            records[0].status.error_message())));
+  }
+  times->listening_ms.push_back(listening_ms);
+  times->first_token_ms.push_back(
+      std::chrono::duration<double, std::milli>(records[0].token_times[0] - start).count());
+  if (measure_idle && flags.idle_seconds > 0) {
+    const double before = server.CpuSeconds();
+    std::this_thread::sleep_for(std::chrono::duration<double>(flags.idle_seconds));
+    times->idle_cpu_percent = 100.0 * (server.CpuSeconds() - before) / flags.idle_seconds;
+    times->resident_bytes = server.ResidentBytes();
+  }
+  const int exit_code = server.Stop();
+  if (exit_code != 0 && !Interrupted()) {
+    return absl::InternalError(
+        absl::StrCat("quire-server ended with exit code ", exit_code, ": ", server.LastLine()));
+  }
+  AddStages(server.Log(), times);
+  return absl::OkStatus();
+}
+
+void PrintResult(const StartupTimes& times) {
+  std::printf("%s\n%s\n%s\n", SummaryHeader("process start, ms, until").c_str(),
+              SummaryRow("it listens", Summarize(times.listening_ms)).c_str(),
+              SummaryRow("the first token", Summarize(times.first_token_ms)).c_str());
+  std::printf("%s\n", SummaryHeader("stage, ms").c_str());
+  for (const auto& [name, lengths_ms] : times.stage_ms) {
+    std::printf("%s\n", SummaryRow(name, Summarize(lengths_ms)).c_str());
+  }
+  if (times.resident_bytes > 0) {
+    std::printf("idle: %.2f %% of one core, %.1f MiB resident\n", times.idle_cpu_percent,
+                static_cast<double>(times.resident_bytes) / (1 << 20));
+  }
+}
+
+nlohmann::ordered_json ToJson(const StartupFlags& flags, const StartupTimes& times) {
+  nlohmann::ordered_json stages = nlohmann::ordered_json::object();
+  for (const auto& [name, lengths_ms] : times.stage_ms) {
+    stages[name] = ToJson(Summarize(lengths_ms));
+  }
+  nlohmann::ordered_json json = RunJson("startup");
+  json["server_flags"] = flags.command->remaining();
+  json["interrupted"] = Interrupted();
+  json["listening_ms"] = ToJson(Summarize(times.listening_ms));
+  json["first_token_ms"] = ToJson(Summarize(times.first_token_ms));
+  json["stage_ms"] = stages;
+  json["idle_cpu_percent"] = times.idle_cpu_percent;
+  json["resident_bytes"] = times.resident_bytes;
+  return json;
+}
+
+absl::Status MeasureStarts(const StartupFlags& flags, StartupTimes* times) {
+  const InterruptibleRun interruptible;
+  ShownProgress progress;
+  ProgressStage stage(progress.get(), "starts", flags.num_starts, ProgressUnit::kItems);
+  for (int i = 0; i < flags.num_starts && !Interrupted(); ++i) {
+    RETURN_IF_ERROR(MeasureStart(flags, i + 1 == flags.num_starts, times));
+    stage.Add(1);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Startup(const StartupFlags& flags) {
+  RETURN_IF_ERROR(ParseServerFlags(*flags.command).status());
+  for (const std::string& argument : flags.command->remaining()) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    if (flag == "--host" || flag == "--port") {
+      return UsageError(absl::StrCat(flag, ": startup chooses it; leave it out"));
+    }
+  }
+  ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
+  const std::string server_flags = absl::StrJoin(flags.command->remaining(), " ");
+  Print({.command = "startup",
+         .what = absl::StrFormat("%d starts of quire-server to its first token, one request of 4 + "
+                                 "1 tokens, greedy; then %g s idle",
+                                 flags.num_starts, flags.idle_seconds),
+         .lines = {{"server", server_flags.empty() ? "without flags: the small bundled model"
+                                                   : server_flags}}});
+  StartupTimes times;
+  RETURN_IF_ERROR(MeasureStarts(flags, &times));
+  if (Interrupted()) {
+    std::printf("interrupted; results so far, %zu of %d starts:\n", times.listening_ms.size(),
+                flags.num_starts);
+  }
+  PrintResult(times);
+  if (json_file == nullptr) return absl::OkStatus();
+  return json_file->Write(ToJson(flags, times).dump(2) + "\n");
+}
+
+}  // namespace
+
+Command AddStartup(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "startup", "Starts quire-server: process start to first token, and what it costs when idle");
+  command->footer(
+      "Examples:\n"
+      "  quire-bench startup --num-starts 3\n"
+      "  quire-bench startup --model FOLDER --num-starts 1 --json start.json");
+  const auto flags = std::make_shared<StartupFlags>();
+  command->add_option("--num-starts", flags->num_starts, "How often it is started")
+      ->check(CLI::Range(1, 10000))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--idle-seconds", flags->idle_seconds, "How long the last one is left idle")
+      ->check(RealFrom(0, 3600))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  command->add_option("--timeout", flags->timeout_seconds, "Maximum time of one start")
+      ->check(RealFrom(0.1, 86400))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  AddJsonFlag(*command, &flags->json_file);
+  AcceptServerFlags(*command);
+  flags->command = command;
+  return [flags] { return Finish(Startup(*flags)); };
+}
+
+}  // namespace quire::bench

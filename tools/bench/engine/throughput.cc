@@ -1,0 +1,142 @@
+// quire-bench throughput: all requests at once through the engine in this process.
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench/command_line.h"
+#include "tools/bench/commands.h"
+#include "tools/bench/engine/engine_run.h"
+#include "tools/bench/engine/throughput_report.h"
+#include "tools/bench/interrupt.h"
+#include "tools/bench/result_file.h"
+#include "tools/bench/run_header.h"
+#include "tools/bench/shown_progress.h"
+
+namespace quire::bench {
+
+namespace {
+
+struct ThroughputFlags {
+  WorkloadFlags workload;
+  SamplingFlags sampling;
+  std::optional<uint64_t> seed;
+  int32_t num_warmups = 1;
+  std::optional<std::string> json_file;
+  EngineFlags engine;
+};
+
+void PrintRun(const ThroughputFlags& flags, const ModelInfo& model,
+              const std::vector<WorkItem>& items) {
+  Print({.command = "throughput",
+         .what = absl::StrCat(WorkloadText(flags.workload, items),
+                              ", all at once, in this process (no server)"),
+         .lines = {{"model", ModelText(flags.engine, model)},
+                   {"device", model.device_name},
+                   {"sampling", SamplingText(flags.sampling)},
+                   {"seed", SeedText(flags.workload.seed)}}});
+}
+
+nlohmann::ordered_json DescribeRun(const ThroughputFlags& flags, const ModelInfo& model,
+                                   const std::vector<WorkItem>& items) {
+  nlohmann::ordered_json json = RunJson("throughput");
+  json["model"] = ModelText(flags.engine, model);
+  json["device"] = model.device_name;
+  json["dtype"] = DTypeName(model.dtype);
+  json["seed"] = flags.workload.seed;
+  json["workload"] = WorkloadJson(flags.workload, items);
+  json["sampling"] = SamplingJson(flags.sampling);
+  json["interrupted"] = Interrupted();
+  return json;
+}
+
+void PrintResult(const ThroughputReport& report, const nlohmann::ordered_json& json) {
+  if (Interrupted()) {
+    std::printf("interrupted; results so far, %lld of %lld requests completed:\n",
+                static_cast<long long>(report.num_finished),
+                static_cast<long long>(report.num_requests));
+  }
+  std::printf("%lld requests, %lld prompt and %lld output tokens in %.2f s\n",
+              static_cast<long long>(report.num_finished),
+              static_cast<long long>(report.prompt_tokens),
+              static_cast<long long>(report.output_tokens), report.seconds);
+  std::printf(
+      "%.2f requests/s, %.1f output tokens/s, %.1f tokens/s in all, %lld steps, "
+      "%lld preemptions\n",
+      json["requests_per_s"].get<double>(), json["output_tokens_per_s"].get<double>(),
+      json["total_tokens_per_s"].get<double>(), json["steps"].get<long long>(),
+      json["preemptions"].get<long long>());
+}
+
+absl::Status Throughput(ThroughputFlags& flags) {
+  RETURN_IF_ERROR(CheckSampling(flags.sampling));
+  ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(flags.engine));
+  const ModelInfo& model = engine->model_info();
+  flags.workload.seed = ChooseSeed(flags.seed);
+  ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
+                   MakeWorkload(flags.workload, model.config.vocab_size, model.max_model_len));
+  PrintRun(flags, model, items);
+  const InterruptibleRun interruptible;
+  for (int i = 0; i < flags.num_warmups; ++i) {
+    const auto times = RunItems(*engine, {{.prompt = {0, 1, 2, 3}, .output_len = 4}});
+    RETURN_IF_ERROR(times.status());
+  }
+  engine->FlushPrefixCache();
+  const EngineStatus before = engine->status();
+  std::vector<EngineRequestTimes> times;
+  double seconds = 0;
+  {
+    ShownProgress progress;
+    const absl::Time start = absl::Now();
+    ASSIGN_OR_RETURN(times, RunItems(*engine, items,
+                                     {.sampling = flags.sampling,
+                                      .seed = flags.workload.seed,
+                                      .progress = progress.get()}));
+    seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  }
+  const EngineStatus after = engine->status();
+  const ThroughputReport report = MakeThroughputReport(items, times, seconds);
+  nlohmann::ordered_json json = DescribeRun(flags, model, items);
+  json.update(ToJson(report));
+  json["steps"] = after.num_steps - before.num_steps;
+  json["preemptions"] = after.scheduler.num_preemptions - before.scheduler.num_preemptions;
+  PrintResult(report, json);
+  if (flags.workload.shared_prefix_len == 0) {
+    WarnIfCached(report.prompt_tokens, report.cached_tokens);
+  }
+  return json_file == nullptr ? absl::OkStatus() : json_file->Write(json.dump(2) + "\n");
+}
+
+}  // namespace
+
+Command AddThroughput(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("throughput",
+                                         "All requests at once through an engine of its own, "
+                                         "without a server");
+  command->footer(
+      "Examples:\n"
+      "  quire-bench throughput --shape qwen3-0.6b --num-prompts 64 --input-len 128\n"
+      "  quire-bench throughput --model FOLDER --temperature 0.8 --json result.json\n"
+      "  quire-bench throughput --model FOLDER --workload lengths.jsonl --max-num-seqs 128");
+  const auto flags = std::make_shared<ThroughputFlags>();
+  command->add_option("--num-warmups", flags->num_warmups, "Short requests before the clock starts")
+      ->check(CLI::Range(0, 1000))
+      ->type_name("N")
+      ->capture_default_str();
+  AddJsonFlag(*command, &flags->json_file);
+  AddWorkloadFlags(*command, &flags->workload);
+  AddSeedFlag(*command, &flags->seed);
+  AddSamplingFlags(*command, &flags->sampling);
+  AddIgnoreEosFlag(*command, &flags->sampling);
+  AddEngineFlags(*command, &flags->engine);
+  return [flags] { return Finish(Throughput(*flags)); };
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,151 @@
+// quire-bench timeline: what the device and the host do step by step in steady decode.
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_format.h"
+#include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench/command_line.h"
+#include "tools/bench/commands.h"
+#include "tools/bench/engine/engine_run.h"
+#include "tools/bench/engine/timeline_report.h"
+#include "tools/bench/failure.h"
+#include "tools/bench/interrupt.h"
+#include "tools/bench/result_file.h"
+#include "tools/bench/run_header.h"
+#include "tools/bench/shown_progress.h"
+
+namespace quire::bench {
+
+namespace {
+
+struct TimelineFlags {
+  EngineFlags engine;
+  int64_t batch_size = 64;
+  int64_t context = 1024;
+  int64_t num_steps = 128;
+  int64_t num_shown = 6;
+  SamplingFlags sampling;
+  std::optional<uint64_t> given_seed;
+  uint64_t seed = 0;  // the one used
+  std::optional<std::string> html_file;
+  std::optional<std::string> json_file;
+};
+
+constexpr int64_t kMargin = 8;  // steps at either end of the run that are not steady yet
+
+// The prompts end half the steps short of the context, so that it is the average.
+absl::StatusOr<std::vector<WorkItem>> MakeItems(const TimelineFlags& flags,
+                                                const ModelInfo& model) {
+  const int64_t output_len = flags.num_steps + 2 * kMargin + 2;
+  // The first sequences decode while the last are still prefilled: they need more tokens.
+  const int64_t num_prefill_steps = flags.batch_size;
+  return MakeWorkload({.num_prompts = flags.batch_size,
+                       .input_len = std::max<int64_t>(1, flags.context - output_len / 2),
+                       .output_len = output_len + num_prefill_steps,
+                       .shared_prefix_len = 0,
+                       .file = "",
+                       .seed = flags.seed},
+                      model.config.vocab_size, model.max_model_len);
+}
+
+absl::StatusOr<TimelineReport> Trace(const TimelineFlags& flags, nlohmann::ordered_json* json) {
+  StepTrace trace(/*num_steps=*/1 << 14);
+  ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, OpenEngine(flags.engine, &trace));
+  const ModelInfo& model = engine->model_info();
+  const std::string title = absl::StrFormat(
+      "%s, %s, %s: %d sequences, context about %d", model.device_name, model.config.architecture,
+      DTypeName(model.dtype), flags.batch_size, flags.context);
+  ASSIGN_OR_RETURN(const std::vector<WorkItem> items, MakeItems(flags, model));
+  Print({.command = "timeline",
+         .what = absl::StrFormat("steps of %d sequences that decode together, context about %d, "
+                                 "in this process (no server)",
+                                 flags.batch_size, flags.context),
+         .lines = {{"model", ModelText(flags.engine, model)},
+                   {"device", model.device_name},
+                   {"sampling", SamplingText(flags.sampling)},
+                   {"seed", SeedText(flags.seed)}}});
+  *json = RunJson("timeline");
+  (*json)["model"] = ModelText(flags.engine, model);
+  (*json)["device"] = model.device_name;
+  {
+    const InterruptibleRun interruptible;
+    ShownProgress progress;
+    const auto times =
+        RunItems(*engine, items,
+                 {.sampling = flags.sampling, .seed = flags.seed, .progress = progress.get()});
+    RETURN_IF_ERROR(times.status());
+  }
+  engine.reset();  // the trace may be read from now on
+  TimelineReport report = MakeTimelineReport(trace, flags.batch_size, kMargin);
+  if (report.num_steps == 0) {
+    return UsageError(Interrupted()
+                          ? "interrupted before all sequences decoded together: no results"
+                          : "no run of steps in which all sequences decode: give --max-num-seqs of "
+                            "at least --batch-size, and a KV cache that holds them all");
+  }
+  report.title = title;
+  return report;
+}
+
+absl::Status Timeline(TimelineFlags& flags) {
+  RETURN_IF_ERROR(CheckSampling(flags.sampling));
+  if (flags.json_file.has_value() && flags.json_file == flags.html_file) {
+    return UsageError("--json and --html name the same file; give two");
+  }
+  ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
+  ASSIGN_OR_RETURN(const auto html_file, OpenResultFile("--html", flags.html_file));
+  flags.seed = ChooseSeed(flags.given_seed);
+  nlohmann::ordered_json json;
+  const auto report = Trace(flags, &json);
+  if (!report.ok()) {
+    return Interrupted() ? WithExitCode(kInterruptedExit, report.status()) : report.status();
+  }
+  std::printf("%s%s", Interrupted() ? "interrupted; results so far:\n" : "",
+              ToText(*report).c_str());
+  json["seed"] = flags.seed;
+  json["sampling"] = SamplingJson(flags.sampling);
+  json["interrupted"] = Interrupted();
+  json.update(ToJson(*report));
+  if (json_file != nullptr) RETURN_IF_ERROR(json_file->Write(json.dump(2) + "\n"));
+  if (html_file != nullptr) RETURN_IF_ERROR(html_file->Write(ToHtml(*report, flags.num_shown)));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command AddTimeline(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "timeline", "Steady decode step by step, device and host, in an engine of its own");
+  command->footer(
+      "Examples:\n"
+      "  quire-bench timeline --batch-size 8 --html steps.html\n"
+      "  quire-bench timeline --shape llama-3-8b --batch-size 64 --context 1030 --json steps.json");
+  const auto flags = std::make_shared<TimelineFlags>();
+  command->add_option("--batch-size", flags->batch_size, "Sequences that decode together")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  command->add_option("--context", flags->context, "Their tokens, on average")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--num-steps", flags->num_steps, "Minimum of steps to look at")
+      ->check(CLI::Range(2, 8192))
+      ->capture_default_str();
+  command->add_option("--html", flags->html_file, "Write a picture to this file")
+      ->type_name("FILE");
+  command->add_option("--num-shown", flags->num_shown, "Steps in the picture")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  AddJsonFlag(*command, &flags->json_file);
+  AddSeedFlag(*command, &flags->given_seed);
+  AddSamplingFlags(*command, &flags->sampling);
+  AddEngineFlags(*command, &flags->engine);
+  return [flags] { return Finish(Timeline(*flags)); };
+}
+
+}  // namespace quire::bench

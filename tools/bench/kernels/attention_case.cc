@@ -1,0 +1,131 @@
+#include "tools/bench/kernels/attention_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "kernels/base/status_macros.h"
+
+namespace quire::bench {
+
+int64_t AttentionCase::BytesFor(const GraphTimer& timer, const AttentionShape& shape) {
+  const int64_t token_bytes = 4 * int64_t{shape.num_kv_heads} * shape.head_dim;
+  int64_t cache_bytes = 0, num_tokens = 0;
+  for (const int32_t length : shape.lengths.seq_lens) {
+    cache_bytes += RoundUp<int64_t>(length, shape.block_size) * token_bytes;
+  }
+  for (const int32_t length : shape.lengths.query_lens) num_tokens += length;
+  const int64_t query_bytes = 4 * num_tokens * shape.num_q_heads * shape.head_dim;  // and output
+  const int64_t bytes = timer.NumColdBuffers(cache_bytes) * cache_bytes + query_bytes;
+  return bytes + bytes / 20;
+}
+
+absl::StatusOr<std::unique_ptr<AttentionCase>> AttentionCase::Create(GraphTimer& timer,
+                                                                     const AttentionShape& shape,
+                                                                     uint64_t seed) {
+  std::unique_ptr<AttentionCase> attention(new AttentionCase(timer, shape, seed));
+  RETURN_IF_ERROR(attention->Open());
+  return attention;
+}
+
+int64_t AttentionCase::block_elements() const {
+  return int64_t{shape_.block_size} * shape_.num_kv_heads * shape_.head_dim;
+}
+
+absl::Status AttentionCase::Open() {
+  geometry_ = {.num_q_heads = shape_.num_q_heads,
+               .num_kv_heads = shape_.num_kv_heads,
+               .head_dim = shape_.head_dim,
+               .block_size = shape_.block_size,
+               .query_dtype = DType::kBF16,
+               .kv_dtype = DType::kBF16,
+               .scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim))};
+  RETURN_IF_ERROR(UploadBatch());
+  ASSIGN_OR_RETURN(
+      plan_, attention().CreatePlan(geometry_, {.max_num_seqs = batch_.num_seqs,
+                                                .max_num_tokens = batch_.num_tokens,
+                                                .max_blocks_per_seq = batch_.block_table_stride}));
+  return MakeCaches();
+}
+
+absl::Status AttentionCase::UploadBatch() {
+  const BatchLengths& lengths = shape_.lengths;
+  const auto num_seqs = static_cast<int32_t>(lengths.seq_lens.size());
+  std::vector<int32_t> cu_seqlens_q = {0};
+  for (const int32_t length : lengths.query_lens) {
+    cu_seqlens_q.push_back(cu_seqlens_q.back() + length);
+  }
+  const int32_t longest = *std::max_element(lengths.seq_lens.begin(), lengths.seq_lens.end());
+  const int64_t stride = CeilDiv(longest, shape_.block_size);
+  for (const int32_t length : lengths.seq_lens) num_blocks_ += CeilDiv(length, shape_.block_size);
+  std::vector<BlockId> shuffled(num_blocks_);
+  std::iota(shuffled.begin(), shuffled.end(), 0);
+  std::shuffle(shuffled.begin(), shuffled.end(), std::mt19937_64(seed_));
+  std::vector<BlockId> tables(num_seqs * stride, kNoBlock);
+  auto next = shuffled.begin();
+  for (int32_t i = 0; i < num_seqs; ++i) {
+    const int64_t count = CeilDiv(lengths.seq_lens[i], shape_.block_size);
+    std::copy_n(next, count, tables.begin() + i * stride);
+    next += count;
+  }
+  std::vector<int32_t> rows(num_seqs);
+  std::iota(rows.begin(), rows.end(), 0);
+  ASSIGN_OR_RETURN(cu_seqlens_q_, timer_.Upload(cu_seqlens_q));
+  ASSIGN_OR_RETURN(seq_lens_, timer_.Upload(lengths.seq_lens));
+  ASSIGN_OR_RETURN(rows_, timer_.Upload(rows));
+  ASSIGN_OR_RETURN(tables_, timer_.Upload(tables));
+  const auto& query_lens = lengths.query_lens;
+  batch_ = {
+      .num_seqs = num_seqs,
+      .num_tokens = cu_seqlens_q.back(),
+      .num_decodes = static_cast<int32_t>(std::count(query_lens.begin(), query_lens.end(), 1)),
+      .cu_seqlens_q = cu_seqlens_q_.as<int32_t>(),
+      .seq_lens = seq_lens_.as<int32_t>(),
+      .seq_rows = rows_.as<int32_t>(),
+      .block_tables = tables_.as<BlockId>(),
+      .block_table_stride = stride};
+  return absl::OkStatus();
+}
+
+absl::Status AttentionCase::MakeCaches() {
+  const int64_t cache_elements = 2 * num_blocks_ * block_elements();
+  for (int i = 0; i < timer_.NumColdBuffers(2 * cache_elements); ++i) {
+    ASSIGN_OR_RETURN(DeviceBuffer cache, timer_.Random(DType::kBF16, cache_elements, seed_ + i));
+    caches_.push_back(std::move(cache));
+  }
+  const int64_t q_size = int64_t{batch_.num_tokens} * shape_.num_q_heads * shape_.head_dim;
+  ASSIGN_OR_RETURN(q_, timer_.Random(DType::kBF16, q_size, seed_ + 1000));
+  ASSIGN_OR_RETURN(out_, timer_.backend().device().Allocate(q_size * 2));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> AttentionCase::PlanUs() {
+  return timer_.MedianUs(20, [&](int) { plan_->PlanStep(timer_.stream(), batch_); });
+}
+
+absl::StatusOr<double> AttentionCase::RunUs() {
+  plan_->PlanStep(timer_.stream(), batch_);
+  const auto num_caches = static_cast<int>(caches_.size());
+  return timer_.MedianUs(2 * num_caches, [&](int i) { Run(caches_[i % num_caches]); });
+}
+
+void AttentionCase::Run(const DeviceBuffer& cache) {
+  const Tensor q(q_.data(), DType::kBF16, {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
+  const Tensor out(out_.data(), DType::kBF16,
+                   {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
+  // As KvArena lays it out: [num_blocks, 2, num_kv_heads, block_size, head_dim].
+  const KvCacheView view = {.k = cache.data(),
+                            .v = cache.as<uint16_t>() + block_elements(),
+                            .dtype = DType::kBF16,
+                            .block_stride = 2 * block_elements(),
+                            .token_stride = shape_.head_dim,
+                            .head_stride = int64_t{shape_.block_size} * shape_.head_dim,
+                            .block_size = shape_.block_size,
+                            .num_kv_heads = shape_.num_kv_heads,
+                            .head_dim = shape_.head_dim};
+  plan_->Run(timer_.stream(), {.q = q, .kv_cache = view, .out = out});
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,144 @@
+#include "tools/bench/kernels/graph_timer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/base/status_macros.h"
+#include "kernels/read_probe.h"
+
+namespace quire::bench {
+
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr double kReplaysUs = 1e5;
+constexpr int kMinReplays = 3;
+constexpr int kMaxReplays = 21;
+
+bool IsCuda(Backend& backend) { return backend.device().info().kind == DeviceKind::kCuda; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GraphTimer>> GraphTimer::Create(Backend& backend) {
+  std::unique_ptr<GraphTimer> timer(new GraphTimer(backend));
+  ASSIGN_OR_RETURN(timer->stream_, backend.device().CreateStream());
+  ASSIGN_OR_RETURN(timer->begin_, backend.device().CreateEvent(/*timed=*/true));
+  ASSIGN_OR_RETURN(timer->end_, backend.device().CreateEvent(/*timed=*/true));
+  return timer;
+}
+
+int64_t GraphTimer::cold_bytes() const {
+  return IsCuda(backend_) ? 1024 * kMiB : 256 * kMiB;  // many times the last cache
+}
+
+int GraphTimer::NumColdBuffers(int64_t bytes) const {
+  return static_cast<int>(std::max<int64_t>(2, CeilDiv(cold_bytes(), bytes)));
+}
+
+absl::StatusOr<double> GraphTimer::ReplayUs(const ExecGraph& graph) {
+  stream_->Record(*begin_);
+  stream_->Launch(graph);
+  stream_->Record(*end_);
+  RETURN_IF_ERROR(end_->Wait());
+  return end_->MicrosecondsSince(*begin_);
+}
+
+absl::StatusOr<double> GraphTimer::MedianUs(int num_calls,
+                                            const std::function<void(int)>& enqueue) {
+  stream_->BeginCapture();
+  for (int i = 0; i < num_calls; ++i) enqueue(i);
+  ASSIGN_OR_RETURN(const std::unique_ptr<ExecGraph> graph, stream_->EndCapture());
+  ASSIGN_OR_RETURN(const double warm_us, ReplayUs(*graph));
+  const int num_replays =
+      std::clamp(static_cast<int>(kReplaysUs / std::max(warm_us, 1.0)), kMinReplays, kMaxReplays);
+  std::vector<double> times_us;
+  for (int i = 0; i < num_replays; ++i) {
+    ASSIGN_OR_RETURN(const double us, ReplayUs(*graph));
+    times_us.push_back(us / num_calls);
+  }
+  std::nth_element(times_us.begin(), times_us.begin() + num_replays / 2, times_us.end());
+  return times_us[num_replays / 2];
+}
+
+absl::StatusOr<double> GraphTimer::MedianColdUs(int64_t bytes, int num_buffers,
+                                                const std::function<void(int)>& enqueue) {
+  constexpr int kMaxCalls = 512;
+  const int num_calls = std::min(2 * NumColdBuffers(std::max<int64_t>(bytes, 1)), kMaxCalls);
+  return MedianUs(RoundUp(num_calls, num_buffers), [&](int i) { enqueue(i % num_buffers); });
+}
+
+void GraphTimer::FillRandom(void* data, DType dtype, int64_t num_elements, uint64_t seed) {
+  constexpr int64_t kColumns = 512;
+  // As a matrix, whose rows are filled from the same generator as dummy weights are.
+  LinearWeight matrix = {.data = data,
+                         .dtype = dtype,
+                         .out_features = num_elements / kColumns,
+                         .in_features = kColumns};
+  const int64_t bytes = num_elements * DTypeBytes(dtype);
+  WeightStore& store = backend_.weight_store();
+  while (matrix.out_features > 0 &&
+         store.PlainBytes(matrix.out_features, kColumns, dtype) > bytes) {
+    --matrix.out_features;  // the backend's layout pads
+  }
+  if (matrix.out_features > 0) {
+    store.Fill(*stream_, matrix, {.seed = seed, .tensor_id = 0, .stddev = 1.0f});
+  }
+}
+
+absl::StatusOr<DeviceBuffer> GraphTimer::Random(DType dtype, int64_t num_elements, uint64_t seed) {
+  const int64_t bytes = RoundUp<int64_t>(num_elements * DTypeBytes(dtype), 64);
+  ASSIGN_OR_RETURN(DeviceBuffer buffer, backend_.device().Allocate(bytes));
+  stream_->FillZero(buffer.data(), bytes);
+  FillRandom(buffer.data(), dtype, num_elements, seed);
+  RETURN_IF_ERROR(stream_->Synchronize());
+  return buffer;
+}
+
+absl::StatusOr<DeviceBuffer> GraphTimer::UploadBytes(const void* values, int64_t bytes) {
+  ASSIGN_OR_RETURN(DeviceBuffer buffer, backend_.device().Allocate(bytes));
+  ASSIGN_OR_RETURN(const DeviceBuffer pinned, backend_.device().AllocatePinned(bytes));
+  std::memcpy(pinned.data(), values, bytes);
+  stream_->CopyToDevice(buffer.data(), pinned.data(), bytes);
+  RETURN_IF_ERROR(stream_->Synchronize());
+  return buffer;
+}
+
+absl::StatusOr<double> ReadCeiling(GraphTimer& timer) {
+  const int64_t bytes = timer.cold_bytes();
+  const int num_buffers = 2;
+  std::vector<DeviceBuffer> buffers;
+  for (int i = 0; i < num_buffers; ++i) {
+    ASSIGN_OR_RETURN(DeviceBuffer buffer, timer.Random(DType::kBF16, bytes / 2, i));
+    buffers.push_back(std::move(buffer));
+  }
+  ASSIGN_OR_RETURN(const DeviceBuffer sink, timer.backend().device().Allocate(4));
+  ASSIGN_OR_RETURN(const double us, timer.MedianUs(2 * num_buffers, [&](int i) {
+    EnqueueRead(timer.backend(), timer.stream(), buffers[i % num_buffers].data(), bytes,
+                sink.as<uint32_t>());
+  }));
+  return static_cast<double>(bytes) / us * 1e6;
+}
+
+absl::StatusOr<double> GemmCeiling(GraphTimer& timer) {
+  const bool cuda = IsCuda(timer.backend());
+  const int64_t m = cuda ? 8192 : 256;
+  const int64_t n = cuda ? 8192 : 2048;
+  ASSIGN_OR_RETURN(const DeviceBuffer x, timer.Random(DType::kBF16, m * n, 1));
+  ASSIGN_OR_RETURN(const DeviceBuffer out, timer.backend().device().Allocate(2 * m * n));
+  Ops& ops = timer.backend().ops();
+  WeightStore& store = timer.backend().weight_store();
+  ASSIGN_OR_RETURN(const DeviceBuffer memory,
+                   timer.backend().device().Allocate(store.PlainBytes(n, n, DType::kBF16)));
+  const LinearWeight weight = {
+      .data = memory.data(), .dtype = DType::kBF16, .out_features = n, .in_features = n};
+  store.Fill(timer.stream(), weight, {.seed = 2, .tensor_id = 0, .stddev = 0.02f});
+  const LinearArgs args = {.x = Tensor(x.data(), DType::kBF16, {m, n}),
+                           .weight = &weight,
+                           .out = Tensor(out.data(), DType::kBF16, {m, n})};
+  ASSIGN_OR_RETURN(const double us,
+                   timer.MedianUs(4, [&](int) { ops.Linear(timer.stream(), args); }));
+  return 2.0 * static_cast<double>(m * n * n) / us * 1e6;
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,238 @@
+#include "tools/bench/kernels/step_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "engine/model/attention_shapes.h"
+#include "engine/model/linear_groups.h"
+#include "engine/model/weight_plan.h"
+#include "kernels/base/status_macros.h"
+#include "tools/bench/interrupt.h"
+
+namespace quire::bench {
+
+namespace {
+
+// What steps of several shapes, one at a time, need at most.
+struct StepLimits {
+  AttentionLimits attention = {.max_num_seqs = 0, .max_num_tokens = 0, .max_blocks_per_seq = 0};
+  int64_t max_len = 0;
+  int64_t num_blocks = 0;
+};
+
+StepLimits LimitsOf(const std::vector<StepShape>& shapes, int32_t block_size) {
+  StepLimits limits;
+  for (const StepShape& shape : shapes) {
+    const int64_t num_seqs = shape.num_seqs;
+    const int64_t blocks_per_seq = CeilDiv<int64_t>(shape.seq_len, block_size);
+    AttentionLimits& most = limits.attention;
+    most.max_num_seqs = std::max<int64_t>(most.max_num_seqs, num_seqs);
+    most.max_num_tokens = std::max<int64_t>(most.max_num_tokens, num_seqs * shape.query_len);
+    most.max_blocks_per_seq = std::max<int64_t>(most.max_blocks_per_seq, blocks_per_seq);
+    limits.max_len = std::max<int64_t>(limits.max_len, shape.seq_len);
+    limits.num_blocks = std::max(limits.num_blocks, num_seqs * blocks_per_seq);
+  }
+  return limits;
+}
+
+DType StepDType(const EngineConfig& config, const ModelConfig& model) {
+  return config.dtype.value_or(model.dtype == DType::kF16 ? DType::kBF16 : model.dtype);
+}
+
+int64_t WeightBytes(WeightStore& store, const ModelConfig& model, DType dtype) {
+  LinearWeight embedding, lm_head;
+  Tensor final_norm;
+  std::vector<LayerWeights> layers(model.num_layers);
+  WeightPlan plan;
+  PlanEnds(model, &embedding, &lm_head, &final_norm, &plan);
+  for (int i = 0; i < model.num_layers; ++i) PlanLayer(model, i, &layers[i], &plan);
+  int64_t bytes = 0;
+  for (const MatrixPlan& matrix : plan.matrices) {
+    bytes += store.PlainBytes(matrix.weight->out_features, matrix.weight->in_features, dtype);
+  }
+  for (const VectorPlan& vector : plan.vectors) bytes += vector.size * DTypeBytes(DType::kF32);
+  return bytes;
+}
+
+// As Decoder carves them.
+int64_t ActivationBytes(const ModelConfig& model, DType dtype, const StepLimits& limits) {
+  const int64_t heads = 3 * int64_t{model.num_q_heads} + 2 * int64_t{model.num_kv_heads};
+  const int64_t token =
+      2 * model.hidden_size + heads * model.head_dim + 3 * model.intermediate_size;
+  const int64_t logit_row = model.hidden_size + 2 * model.vocab_size;
+  return DTypeBytes(dtype) * token * limits.attention.max_num_tokens +
+         DTypeBytes(DType::kF32) *
+             (logit_row * limits.attention.max_num_seqs + 2 * model.head_dim * limits.max_len);
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> StepOps::BytesFor(WeightStore& store, const EngineConfig& config,
+                                          const std::vector<StepShape>& shapes) {
+  ASSIGN_OR_RETURN(const ModelConfig model, LoadModelConfig(config.model_folder));
+  const DType dtype = StepDType(config, model);
+  const StepLimits limits = LimitsOf(shapes, config.block_size);
+  const int64_t cache_bytes =
+      MakeKvLayout(model, dtype, config.block_size).BlockBytes() * limits.num_blocks;
+  const int64_t bytes =
+      WeightBytes(store, model, dtype) + cache_bytes + ActivationBytes(model, dtype, limits);
+  return bytes + bytes / 20;
+}
+
+absl::StatusOr<std::unique_ptr<StepOps>> StepOps::Create(GraphTimer& timer,
+                                                         const EngineConfig& config,
+                                                         const std::vector<StepShape>& shapes,
+                                                         uint64_t seed, Progress* progress) {
+  std::unique_ptr<StepOps> ops(new StepOps(timer, seed, progress));
+  RETURN_IF_ERROR(ops->Open(config, shapes));
+  return ops;
+}
+
+absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepShape>& shapes) {
+  ASSIGN_OR_RETURN(model_, LoadModelConfig(config.model_folder));
+  dtype_ = StepDType(config, model_);
+  block_size_ = config.block_size;
+  const StepLimits step_limits = LimitsOf(shapes, block_size_);
+  const AttentionLimits& limits = step_limits.attention;
+  block_table_stride_ = limits.max_blocks_per_seq;
+  ASSIGN_OR_RETURN(Weights weights, Weights::Load(recorder_, model_, config.model_folder,
+                                                  {.format = LoadFormat::kDummy,
+                                                   .dtype = dtype_,
+                                                   .seed = config.seed,
+                                                   .num_threads = config.num_threads}));
+  weights_ = std::make_unique<Weights>(std::move(weights));
+  RETURN_IF_ERROR(OpenCache(config, limits, step_limits.num_blocks));
+  ASSIGN_OR_RETURN(decoder_, Decoder::Create(recorder_, model_, *weights_, dtype_,
+                                             {.max_num_tokens = limits.max_num_tokens,
+                                              .max_logit_rows = limits.max_num_seqs,
+                                              .max_model_len = step_limits.max_len}));
+  return recorder_.weight_store().Tune(
+      timer_.stream(),
+      LinearGroups(*weights_, model_.num_layers, limits.max_num_tokens, limits.max_num_seqs),
+      config.progress);
+}
+
+absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimits& limits,
+                                int64_t num_blocks) {
+  const KvLayout layout = MakeKvLayout(model_, dtype_, config.block_size);
+  // Any two groups may share blocks: this is about time, not values.
+  ASSIGN_OR_RETURN(KvArena arena, KvArena::Allocate(timer_.backend().device(), layout, num_blocks));
+  arena_ = std::make_unique<KvArena>(std::move(arena));
+  const auto num_layers = static_cast<int>(layout.groups[0].layers.size());
+  ProgressStage stage(progress_, "filling the KV cache", arena_->size_bytes(),
+                      ProgressUnit::kBytes);
+  for (int i = 0; i < num_layers; ++i) {
+    const KvCacheView view = arena_->LayerView(layout.groups[0].layers[i]);
+    timer_.FillRandom(view.k, dtype_, num_blocks * view.block_stride, seed_ + i);
+    RETURN_IF_ERROR(timer_.stream().Synchronize());
+    stage.Add(arena_->size_bytes() / num_layers);
+    if (Interrupted()) return absl::CancelledError("interrupted");
+  }
+  for (const AttentionGeometry& geometry : MakeGeometries(model_, layout, dtype_)) {
+    ASSIGN_OR_RETURN(auto plan,
+                     recorder_.attention(AttentionPath::kNative)->CreatePlan(geometry, limits));
+    plans_.push_back(std::move(plan));
+  }
+  return timer_.stream().Synchronize();
+}
+
+absl::Status StepOps::UploadBatch(const StepShape& shape) {
+  const int32_t num_tokens = shape.num_seqs * shape.query_len;
+  const int64_t stride = block_table_stride_;
+  const int64_t blocks_of_seq = CeilDiv<int64_t>(shape.seq_len, block_size_);
+  std::mt19937_64 random(seed_);
+  std::vector<BlockId> shuffled(shape.num_seqs * blocks_of_seq);
+  std::iota(shuffled.begin(), shuffled.end(), 0);
+  std::shuffle(shuffled.begin(), shuffled.end(), random);
+  std::vector<BlockId> tables(shape.num_seqs * stride, kNoBlock);
+  std::vector<int32_t> ids, cu_seqlens_q = {0}, rows, logit_indices;
+  std::vector<int64_t> positions, slots;
+  for (int32_t i = 0; i < shape.num_seqs; ++i) {
+    const BlockId* blocks = shuffled.data() + i * blocks_of_seq;
+    std::copy_n(blocks, blocks_of_seq, tables.begin() + i * stride);
+    for (int64_t position = shape.seq_len - shape.query_len; position < shape.seq_len; ++position) {
+      ids.push_back(static_cast<int32_t>(random() % model_.vocab_size));
+      positions.push_back(position);
+      slots.push_back(int64_t{blocks[position / block_size_]} * block_size_ +
+                      position % block_size_);
+    }
+    cu_seqlens_q.push_back((i + 1) * shape.query_len);
+    rows.push_back(i);
+    logit_indices.push_back((i + 1) * shape.query_len - 1);
+  }
+  const std::vector<int32_t> seq_lens(shape.num_seqs, shape.seq_len);
+  ASSIGN_OR_RETURN(ids_, timer_.Upload(ids));
+  ASSIGN_OR_RETURN(positions_, timer_.Upload(positions));
+  ASSIGN_OR_RETURN(slots_, timer_.Upload(slots));
+  ASSIGN_OR_RETURN(tables_, timer_.Upload(tables));
+  ASSIGN_OR_RETURN(cu_seqlens_q_, timer_.Upload(cu_seqlens_q));
+  ASSIGN_OR_RETURN(seq_lens_, timer_.Upload(seq_lens));
+  ASSIGN_OR_RETURN(rows_, timer_.Upload(rows));
+  ASSIGN_OR_RETURN(last_token_, timer_.Upload(rows));
+  ASSIGN_OR_RETURN(logit_indices_, timer_.Upload(logit_indices));
+  recorder_.SetLengths({std::vector<int32_t>(shape.num_seqs, shape.query_len), seq_lens});
+  CHECK_EQ(static_cast<int32_t>(ids.size()), num_tokens);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<RecordedOp>> StepOps::Record(const StepShape& shape) {
+  RETURN_IF_ERROR(UploadBatch(shape));
+  recorder_.Take();
+  DecoderInputs inputs = {.num_tokens = int64_t{shape.num_seqs} * shape.query_len,
+                          .input_ids = ids_.as<int32_t>(),
+                          .row_last_token = last_token_.as<int32_t>(),
+                          .positions = positions_.as<int64_t>(),
+                          .slot_mapping = {},
+                          .plans = {},
+                          .logits_indices = logit_indices_.as<int32_t>(),
+                          .num_logit_rows = shape.num_seqs};
+  for (const auto& plan : plans_) {
+    plan->PlanStep(timer_.stream(), {.num_seqs = shape.num_seqs,
+                                     .num_tokens = shape.num_seqs * shape.query_len,
+                                     .num_decodes = shape.query_len == 1 ? shape.num_seqs : 0,
+                                     .cu_seqlens_q = cu_seqlens_q_.as<int32_t>(),
+                                     .seq_lens = seq_lens_.as<int32_t>(),
+                                     .seq_rows = rows_.as<int32_t>(),
+                                     .block_tables = tables_.as<BlockId>(),
+                                     .block_table_stride = block_table_stride_});
+    inputs.slot_mapping.push_back(slots_.as<int64_t>());
+    inputs.plans.push_back(plan.get());
+  }
+  decoder_->Forward(timer_.stream(), inputs, *arena_);
+  RETURN_IF_ERROR(EnqueueSampling(shape));
+  RETURN_IF_ERROR(timer_.stream().Synchronize());
+  return recorder_.Take();
+}
+
+// Greedy, as in the throughput workloads.
+absl::Status StepOps::EnqueueSampling(const StepShape& shape) {
+  const int64_t num_rows = shape.num_seqs;
+  std::vector<SamplingRow> sampling(num_rows);
+  for (int64_t i = 0; i < num_rows; ++i) {
+    sampling[i].row = static_cast<int32_t>(i);
+    sampling[i].temperature = 0;
+  }
+  Device& device = timer_.backend().device();
+  ASSIGN_OR_RETURN(sampling_, timer_.Upload(sampling));
+  ASSIGN_OR_RETURN(counts_, device.Allocate(4));
+  ASSIGN_OR_RETURN(sampled_, device.Allocate(num_rows * (4 + 2 * kMaxLogprobs) * 4));
+  auto* words = sampled_.as<int32_t>();
+  recorder_.ops().Sample(
+      timer_.stream(),
+      {.logits = decoder_->Logits(timer_.stream(), 0, num_rows),
+       .rows = sampling_.as<SamplingRow>(),
+       .bias = nullptr,
+       .token_counts = counts_.as<int32_t>(),
+       .row_last_token = last_token_.as<int32_t>(),
+       .sampled_ids = words,
+       .sampled_logprobs = reinterpret_cast<float*>(words + num_rows),
+       .sampled_ranks = words + 2 * num_rows,
+       .top_ids = words + 3 * num_rows,
+       .top_logprobs = reinterpret_cast<float*>(words + (3 + kMaxLogprobs) * num_rows)});
+  return absl::OkStatus();
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,65 @@
+// StepOps: the operations of one step of a model, recorded from the decoder itself: a batch of
+// decodes at a context, or a prefill chunk, of random tokens over a random cache.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/engine_config.h"
+#include "engine/model/decoder.h"
+#include "kernels/base/progress.h"
+#include "tools/bench/kernels/graph_timer.h"
+#include "tools/bench/kernels/op_recorder.h"
+
+namespace quire::bench {
+
+struct StepShape {
+  int32_t num_seqs;
+  int32_t query_len;  // tokens of each in this step
+  int32_t seq_len;    // those included
+};
+
+class StepOps {
+ public:
+  // About the device memory that Create needs: 5 % more than can be counted.
+  static absl::StatusOr<int64_t> BytesFor(WeightStore& store, const EngineConfig& config,
+                                          const std::vector<StepShape>& shapes);
+  // A model for steps up to the largest of `shapes`; `seed` of their tokens and cache. Errors as in
+  // Engine::Open; CANCELLED once Interrupted().
+  static absl::StatusOr<std::unique_ptr<StepOps>> Create(GraphTimer& timer,
+                                                         const EngineConfig& config,
+                                                         const std::vector<StepShape>& shapes,
+                                                         uint64_t seed, Progress* progress);
+  // Runs the step once; what it did may be run again until the next call.
+  absl::StatusOr<std::vector<RecordedOp>> Record(const StepShape& shape);
+  const ModelConfig& model() const { return model_; }
+  DType dtype() const { return dtype_; }
+
+ private:
+  StepOps(GraphTimer& timer, uint64_t seed, Progress* progress)
+      : timer_(timer), seed_(seed), progress_(progress), recorder_(timer.backend()) {}
+  absl::Status Open(const EngineConfig& config, const std::vector<StepShape>& shapes);
+  absl::Status OpenCache(const EngineConfig& config, const AttentionLimits& limits,
+                         int64_t num_blocks);
+  absl::Status UploadBatch(const StepShape& shape);
+  absl::Status EnqueueSampling(const StepShape& shape);
+
+  GraphTimer& timer_;
+  const uint64_t seed_;
+  Progress* const progress_;  // of making weights and cache
+  OpRecorder recorder_;
+  ModelConfig model_;
+  DType dtype_ = DType::kBF16;
+  int32_t block_size_ = 0;
+  int64_t block_table_stride_ = 0;
+  std::unique_ptr<Weights> weights_;
+  std::unique_ptr<KvArena> arena_;
+  std::vector<std::unique_ptr<AttentionPlan>> plans_;  // per layer group
+  std::unique_ptr<Decoder> decoder_;
+  // The step's metadata, and what sampling writes.
+  DeviceBuffer ids_, last_token_, positions_, slots_, tables_, cu_seqlens_q_, seq_lens_, rows_;
+  DeviceBuffer logit_indices_, sampling_, counts_, sampled_;
+};
+
+}  // namespace quire::bench
