@@ -1,15 +1,15 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <future>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "engine/engine_config.h"
 #include "engine/engine_parts.h"
 #include "engine/inbox.h"
@@ -21,7 +21,7 @@
 
 namespace quire {
 
-// Members above the line are shared and guarded as noted; those below belong to the engine's
+// Members above the line are shared; those below belong to the engine's
 // thread.
 class Engine::Impl {
  public:
@@ -48,7 +48,7 @@ class Engine::Impl {
   EngineStatus status() const;
   const EngineParts& parts() const { return *parts_; }
   void SetFailureCallback(std::function<void(const absl::Status&)> on_failure) {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     on_failure_ = std::move(on_failure);
   }
 
@@ -81,11 +81,10 @@ class Engine::Impl {
   std::atomic<RequestId> next_id_{1};
   std::atomic<int64_t> queued_requests_{0};  // accepted, not yet scheduled
   std::atomic<int64_t> queued_tokens_{0};
-  mutable std::mutex mutex_;
-  EngineStatus status_;           // guarded by mutex_
-  int64_t num_active_ = 0;        // guarded by mutex_: accepted and unfinished requests
-  std::condition_variable idle_;  // num_active_ became 0
-  std::function<void(const absl::Status&)> on_failure_;  // guarded by mutex_
+  mutable absl::Mutex mutex_;
+  EngineStatus status_ ABSL_GUARDED_BY(mutex_);
+  int64_t num_active_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted and unfinished requests
+  std::function<void(const absl::Status&)> on_failure_ ABSL_GUARDED_BY(mutex_);
   // ------------------------------------------------------------------------------------------------
   std::unique_ptr<EngineParts> parts_;
   absl::flat_hash_map<RequestId, ActiveRequest> active_;
@@ -102,15 +101,15 @@ absl::StatusOr<std::shared_ptr<OutputStream>> Engine::Impl::Submit(Request reque
   RETURN_IF_ERROR(CheckRequest(request, parts_->model));
   const auto num_tokens = static_cast<int64_t>(request.prompt.size());
   {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     if (failed_) return absl::UnavailableError("the engine has failed; retry on another server");
     if (!admitting_) return absl::UnavailableError("the server is shutting down");
-    if (queued_requests_ >= config_.max_waiting_requests ||
-        queued_tokens_ + num_tokens > config_.max_waiting_tokens) {
+    if (queued_requests_ >= config_.max_num_queued_reqs ||
+        queued_tokens_ + num_tokens > config_.max_num_queued_tokens) {
       return absl::ResourceExhaustedError(
           absl::StrCat("the waiting queue is full: ", queued_requests_.load(), " requests with ",
-                       queued_tokens_.load(), " tokens wait (limits ", config_.max_waiting_requests,
-                       " and ", config_.max_waiting_tokens, "); retry later"));
+                       queued_tokens_.load(), " tokens wait (limits ", config_.max_num_queued_reqs,
+                       " and ", config_.max_num_queued_tokens, "); retry later"));
     }
     ++queued_requests_;
     queued_tokens_ += num_tokens;
@@ -121,20 +120,21 @@ absl::StatusOr<std::shared_ptr<OutputStream>> Engine::Impl::Submit(Request reque
   const bool posted = inbox_->Post(
       AddMessage{std::make_shared<const Request>(std::move(request)), stream, absl::Now()});
   if (posted) return stream;
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   --num_active_;
   return absl::UnavailableError("the engine has stopped; retry on another server");
 }
 
 void Engine::Impl::StopAdmitting() {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   admitting_ = false;
   status_.admitting = false;
 }
 
 bool Engine::Impl::WaitUntilIdle(absl::Time deadline) {
-  std::unique_lock lock(mutex_);
-  return idle_.wait_until(lock, absl::ToChronoTime(deadline), [this] { return num_active_ == 0; });
+  absl::MutexLock lock(&mutex_);
+  const auto is_idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_active_ == 0; };
+  return mutex_.AwaitWithDeadline(absl::Condition(&is_idle), deadline);
 }
 
 int64_t Engine::Impl::FlushPrefixCache() {
@@ -146,12 +146,12 @@ int64_t Engine::Impl::FlushPrefixCache() {
 }
 
 EngineStatus Engine::Impl::status() const {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   return status_;
 }
 
 void Engine::Impl::PublishStatus() {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   status_.scheduler = parts_->scheduler->stats();
   status_.num_steps = num_steps_;
   status_.num_prompt_tokens = num_prompt_tokens_;
@@ -241,7 +241,7 @@ void Engine::Impl::FailHung() {
 }
 
 std::function<void(const absl::Status&)> Engine::Impl::FailureCallback() {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   status_.failed = true;
   return on_failure_;
 }
@@ -276,8 +276,8 @@ void Engine::Impl::Add(const AddMessage& message) {
   it->second.writer.Notify();
   LeaveQueue(it->second);
   active_.erase(it);
-  std::lock_guard lock(mutex_);
-  if (--num_active_ == 0) idle_.notify_all();
+  absl::MutexLock lock(&mutex_);
+  --num_active_;
 }
 
 void Engine::Impl::LeaveQueue(ActiveRequest& active) {
@@ -311,9 +311,8 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
     ++num_finished;
   }
   if (num_finished == 0) return;
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   num_active_ -= num_finished;
-  if (num_active_ == 0) idle_.notify_all();
 }
 
 void Engine::Impl::FailAll(const absl::Status& status) {
@@ -323,10 +322,9 @@ void Engine::Impl::FailAll(const absl::Status& status) {
     active.writer.Notify();
     LeaveQueue(active);
   }
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   num_active_ -= static_cast<int64_t>(active_.size());
   active_.clear();
-  if (num_active_ == 0) idle_.notify_all();
 }
 
 Engine::Engine() = default;

@@ -31,8 +31,8 @@ struct EngineConfig {
   int64_t max_num_batched_tokens = 0;  // likewise
   int32_t block_size = 16;             // tokens
   double gpu_memory_utilization =
-      0.9;                     // share of the GPU's memory for weights, activations and cache
-  int64_t kv_cache_bytes = 0;  // 0: sized from the memory found at start
+      0.9;  // share of the GPU's memory for weights, activations and cache
+  int64_t kv_cache_memory_bytes = 0;  // 0: sized from the memory found at start
   bool enable_prefix_caching = true;
   bool enforce_eager = false;                   // no captured graphs
   bool autotune = true;                         // measure how to compute them, at start
@@ -44,8 +44,8 @@ struct EngineConfig {
 
   // Bounds.
   absl::Duration watchdog_timeout = absl::InfiniteDuration();  // of one step, then the engine fails
-  int64_t max_waiting_requests = 1024;
-  int64_t max_waiting_tokens = 1 << 22;
+  int64_t max_num_queued_reqs = 1024;
+  int64_t max_num_queued_tokens = 1 << 22;
 
   BackendOptions backend_options() const {
     return {.kind = device,

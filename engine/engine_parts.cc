@@ -53,23 +53,26 @@ absl::Status CheckLimits(const StepLimits& step) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<AttentionBackend*> OpenAttention(Backend& backend, const EngineConfig& config,
-                                                absl::Span<const AttentionGeometry> geometries) {
+absl::StatusOr<AttentionPaths> OpenAttention(Backend& backend, const EngineConfig& config,
+                                             absl::Span<const AttentionGeometry> geometries) {
   std::vector<const AttentionCapabilities*> available;
   for (const AttentionPath path : {AttentionPath::kNative, AttentionPath::kTrtllm}) {
     AttentionBackend* attention = backend.attention(path);
     if (attention != nullptr) available.push_back(&attention->capabilities());
   }
-  ASSIGN_OR_RETURN(const AttentionPath path,
-                   SelectAttentionPath(config.attention_path, geometries,
-                                       backend.device().info().sm_version, available));
-  return backend.attention(path);
+  const auto select = [&](AttentionPhase phase) {
+    return SelectAttentionPath(phase, config.attention_path, geometries,
+                               backend.device().info().sm_version, available);
+  };
+  ASSIGN_OR_RETURN(const AttentionPath prefill, select(AttentionPhase::kPrefill));
+  ASSIGN_OR_RETURN(const AttentionPath decode, select(AttentionPhase::kDecode));
+  return AttentionPaths{.prefill = backend.attention(prefill), .decode = backend.attention(decode)};
 }
 
 BatchLimits MakeBatchLimits(const StepLimits& step, const KvLayout& layout, int64_t max_model_len) {
   BatchLimits limits;
   limits.max_num_seqs = step.max_num_seqs;
-  limits.max_num_tokens = step.max_num_batched_tokens;
+  limits.max_num_batched_tokens = step.max_num_batched_tokens;
   limits.max_blocks_per_seq = CeilDiv<int64_t>(max_model_len, layout.block_size);
   limits.block_size = layout.block_size;
   limits.num_groups = static_cast<int32_t>(layout.groups.size());
@@ -80,15 +83,15 @@ BatchLimits MakeBatchLimits(const StepLimits& step, const KvLayout& layout, int6
 }
 
 DecoderLimits MakeDecoderLimits(const StepLimits& step, int64_t max_model_len) {
-  return {.max_num_tokens = step.max_num_batched_tokens,
+  return {.max_num_batched_tokens = step.max_num_batched_tokens,
           .max_logit_rows = step.max_num_seqs,
           .max_model_len = max_model_len};
 }
 
-// Where replaying decode steps pays, and the attention path can be captured.
+// Where replaying decode steps pays, and their attention path can be captured.
 bool UseGraphs(const EngineConfig& config, const EngineParts& parts) {
   return parts.backend->device().info().use_graphs && !config.enforce_eager &&
-         parts.attention->capabilities().graph_support >= GraphSupport::kSingleTokenDecode;
+         parts.attention.decode->capabilities().graph_support >= GraphSupport::kSingleTokenDecode;
 }
 
 ModelRunnerConfig MakeRunnerConfig(const EngineConfig& config, EngineParts& parts,
@@ -107,8 +110,8 @@ SchedulerConfig MakeSchedulerConfig(const EngineConfig& config, const EnginePart
   scheduler.max_num_seqs = parts.step.max_num_seqs;
   scheduler.max_num_batched_tokens = parts.step.max_num_batched_tokens;
   scheduler.max_model_len = parts.model.max_model_len;
-  scheduler.max_waiting_requests = config.max_waiting_requests;
-  scheduler.max_waiting_tokens = config.max_waiting_tokens;
+  scheduler.max_num_queued_reqs = config.max_num_queued_reqs;
+  scheduler.max_num_queued_tokens = config.max_num_queued_tokens;
   return scheduler;
 }
 
@@ -120,7 +123,7 @@ BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const Engi
   blocks.groups.clear();
   blocks.hash_context = parts.weights->fingerprint();
   for (const KvLayerGroup& group : layout.groups) {
-    blocks.groups.push_back({group.spec.sliding_window});
+    blocks.groups.push_back(group.spec);
     absl::StrAppend(&blocks.hash_context, "/", DTypeName(group.spec.dtype));
   }
   blocks.enable_prefix_caching = config.enable_prefix_caching;
@@ -234,8 +237,7 @@ absl::Status TuneGemm(const EngineConfig& config, EngineParts& parts) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, parts.backend->device().CreateStream());
   return parts.backend->weight_store().Tune(
       *stream,
-      LinearGroups(*parts.weights, parts.model.config.num_layers, parts.step.max_num_batched_tokens,
-                   parts.step.max_num_seqs),
+      LinearGroups(*parts.weights, parts.step.max_num_batched_tokens, parts.step.max_num_seqs),
       config.progress);
 }
 
@@ -258,7 +260,7 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
   parts.stages.End("memory");
   ASSIGN_OR_RETURN(
       parts.runner,
-      Advise(ModelRunner::Create(*parts.backend, *parts.attention, *parts.decoder, *parts.kv_arena,
+      Advise(ModelRunner::Create(*parts.backend, parts.attention, *parts.decoder, *parts.kv_arena,
                                  MakeRunnerConfig(config, parts, max_model_len)),
              kSmallerSteps));
   parts.ledger.Add("batch and sampling state", parts.runner->size_bytes());

@@ -28,7 +28,7 @@ struct EngineParts {
   KvLayout kv_layout;
   std::vector<AttentionGeometry> geometries;  // of its layer groups
   std::unique_ptr<Backend> backend;
-  AttentionBackend* attention = nullptr;  // the backend's
+  AttentionPaths attention;  // the backend's
   std::unique_ptr<Weights> weights;
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<KvArena> kv_arena;

@@ -2,14 +2,14 @@
 // all messages at once before each step, and sleeps here when there is nothing to run.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "engine/output_stream.h"
 #include "scheduler/request.h"
 #include "scheduler/scheduler_output.h"
@@ -44,42 +44,37 @@ class Inbox {
  public:
   // False when closed: the message was dropped.
   bool Post(InboxMessage message) {
-    {
-      std::lock_guard lock(mutex_);
-      if (closed_) return false;
-      messages_.push_back(std::move(message));
-    }
-    posted_.notify_one();
+    absl::MutexLock lock(&mutex_);
+    if (closed_) return false;
+    messages_.push_back(std::move(message));
     return true;
   }
 
   // Engine's thread: all messages in order; with `wait`, sleeps until there is one or the inbox
   // closes.
   std::vector<InboxMessage> Take(bool wait) {
-    std::unique_lock lock(mutex_);
-    if (wait) posted_.wait(lock, [this] { return closed_ || !messages_.empty(); });
+    absl::MutexLock lock(&mutex_);
+    if (wait) mutex_.Await(absl::Condition(this, &Inbox::HasNews));
     return std::exchange(messages_, {});
   }
 
   // Further posts are dropped; what was posted before can still be taken.
   void Close() {
-    {
-      std::lock_guard lock(mutex_);
-      closed_ = true;
-    }
-    posted_.notify_one();
+    absl::MutexLock lock(&mutex_);
+    closed_ = true;
   }
 
   bool closed() const {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     return closed_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable posted_;
-  std::vector<InboxMessage> messages_;
-  bool closed_ = false;
+  bool HasNews() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return closed_ || !messages_.empty(); }
+
+  mutable absl::Mutex mutex_;
+  std::vector<InboxMessage> messages_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace quire

@@ -22,7 +22,7 @@ constexpr int64_t kGpuReserveBytes = 128 * kMiB;
 constexpr int64_t kMinContext = 256;
 
 int64_t BlocksPerSequence(const KvDemand& demand, int64_t max_model_len) {
-  std::vector<KvGroupConfig> groups;
+  std::vector<KvSpec> groups;
   groups.reserve(demand.layout.groups.size());
   for (const KvLayerGroup& group : demand.layout.groups)
     groups.push_back({group.spec.sliding_window});
@@ -33,7 +33,7 @@ int64_t BlocksPerSequence(const KvDemand& demand, int64_t max_model_len) {
 
 // For the cache and the `other_bytes`.
 int64_t AvailableBytes(const EngineConfig& config, const MemoryInfo& memory) {
-  if (config.kv_cache_bytes > 0) return memory.free_bytes;  // who gives a size knows better
+  if (config.kv_cache_memory_bytes > 0) return memory.free_bytes;  // who gives a size knows better
   if (config.device == DeviceKind::kCpu) {
     // 512 MiB, or a twentieth of what is free if that is more; of little memory, a quarter.
     const int64_t reserve_bytes =
@@ -67,7 +67,8 @@ class Planner {
                                   demand_.max_model_len, ": ", Shortage(demand_.max_model_len),
                                   "; --max-model-len sets it without this warning");
     }
-    if (MaxBytes(plan.max_model_len) < config_.kv_cache_bytes) return TooMuch(plan.max_model_len);
+    if (MaxBytes(plan.max_model_len) < config_.kv_cache_memory_bytes)
+      return TooMuch(plan.max_model_len);
     plan.num_blocks = NumBlocks(plan.max_model_len);
     return plan;
   }
@@ -76,8 +77,9 @@ class Planner {
   // What the cache may be at most with this context.
   int64_t MaxBytes(int64_t max_model_len) const {
     const int64_t left = available_bytes_ - other_bytes_(max_model_len);
-    return std::max<int64_t>(
-        0, config_.kv_cache_bytes > 0 ? std::min(config_.kv_cache_bytes, left) : left);
+    return std::max<int64_t>(0, config_.kv_cache_memory_bytes > 0
+                                    ? std::min(config_.kv_cache_memory_bytes, left)
+                                    : left);
   }
   int64_t MaxBlocks(int64_t max_model_len) const {
     return demand_.layout.NumBlocksIn(MaxBytes(max_model_len));
@@ -88,7 +90,7 @@ class Planner {
 
   int64_t NumBlocks(int64_t max_model_len) const {
     const int64_t most = MaxBlocks(max_model_len);
-    if (config_.kv_cache_bytes > 0 || config_.device == DeviceKind::kCuda) return most;
+    if (config_.kv_cache_memory_bytes > 0 || config_.device == DeviceKind::kCuda) return most;
     const int64_t one = BlocksPerSequence(demand_, max_model_len);
     return std::clamp(most / 2, one, std::min(most, one * demand_.step.max_num_seqs));
   }
@@ -124,7 +126,7 @@ class Planner {
 
   absl::Status TooMuch(int64_t max_model_len) const {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "--kv-cache-memory-bytes asks for ", config_.kv_cache_bytes, " bytes and ",
+        "--kv-cache-memory-bytes asks for ", config_.kv_cache_memory_bytes, " bytes and ",
         MaxBytes(max_model_len), " are free for the KV cache: use --kv-cache-memory-bytes ",
         MaxBytes(max_model_len), " or less"));
   }
@@ -134,7 +136,8 @@ class Planner {
     if (longest.max_model_len > 0 && longest.max_model_len < demand_.max_model_len) {
       cures.push_back(absl::StrCat("use --max-model-len ", longest.max_model_len, " or less"));
     }
-    if (config_.kv_cache_bytes > 0 && MaxBytes(demand_.max_model_len) == config_.kv_cache_bytes) {
+    if (config_.kv_cache_memory_bytes > 0 &&
+        MaxBytes(demand_.max_model_len) == config_.kv_cache_memory_bytes) {
       const int64_t needed =
           BlocksPerSequence(demand_, demand_.max_model_len) * demand_.layout.BlockBytes();
       cures.push_back(absl::StrCat("give at least --kv-cache-memory-bytes ", needed));

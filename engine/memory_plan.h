@@ -39,7 +39,7 @@ struct KvPlan {
 
 // `other_bytes(max_model_len)`: what else will be taken of memory.free_bytes. On a GPU the cache
 // gets what gpu_memory_utilization leaves; on the CPU half of what is free, as it is everybody's,
-// at least one sequence and at most max_num_seqs of them; or config.kv_cache_bytes.
+// at least one sequence and at most max_num_seqs of them; or config.kv_cache_memory_bytes.
 // RESOURCE_EXHAUSTED, with the figures and what to change, when the context does not fit and may
 // not be lowered, or not even a short one fits.
 absl::StatusOr<KvPlan> PlanKvCache(const EngineConfig& config, const KvDemand& demand,

@@ -19,10 +19,9 @@ Watchdog::Watchdog(absl::Duration limit, std::function<void()> on_hung)
 Watchdog::~Watchdog() {
   if (!thread_.joinable()) return;
   {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  stopped_.notify_one();
   BeginRound();  // wakes a thread that sleeps because the engine rests
   thread_.join();
 }
@@ -34,16 +33,18 @@ void Watchdog::BeginRound() {
 
 void Watchdog::Rest() { round_begin_ns_.store(kResting); }
 
-int64_t Watchdog::WaitForRound() {
-  round_begin_ns_.wait(kResting);
-  return stopping_ ? kResting : round_begin_ns_.load();
+bool Watchdog::Stopping() {
+  absl::MutexLock lock(&mutex_);
+  return stopping_;
 }
 
 void Watchdog::Run() {
   int64_t watched = kResting;  // the round that `deadline` belongs to
   Clock::time_point deadline;
-  while (!stopping_) {
-    const int64_t round = WaitForRound();
+  while (true) {
+    round_begin_ns_.wait(kResting);
+    if (Stopping()) return;
+    const int64_t round = round_begin_ns_.load();
     if (round == kResting) continue;
     if (round != watched) {
       watched = round;
@@ -56,8 +57,8 @@ void Watchdog::Run() {
       on_hung_();
       return;
     }
-    std::unique_lock lock(mutex_);
-    stopped_.wait_until(lock, deadline, [this] { return stopping_.load(); });
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(&stopping_), absl::FromChrono(deadline - Clock::now()));
   }
 }
 

@@ -5,12 +5,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 namespace quire {
@@ -34,15 +34,13 @@ class Watchdog {
   static constexpr int64_t kResting = 0;
 
   void Run();
-  // Sleeps while the engine rests; then the begin of its current round, kResting to stop.
-  int64_t WaitForRound();
+  bool Stopping();
 
   const absl::Duration limit_;
   const std::function<void()> on_hung_;
   std::atomic<int64_t> round_begin_ns_{kResting};  // steady clock
-  std::atomic<bool> stopping_{false};
-  std::mutex mutex_;
-  std::condition_variable stopped_;
+  absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // the last member: it uses all others
 };
 

@@ -20,6 +20,9 @@ namespace quire {
 
 enum class AttentionPath : uint8_t { kNative, kTrtllm };
 
+// Sequences with one query token, and all others. A step may have both.
+enum class AttentionPhase : uint8_t { kDecode, kPrefill };
+
 // Which batches a captured graph may hold (vLLM's AttentionCGSupport), each level those before it:
 // none; one query token per sequence; equally many each; any.
 enum class GraphSupport : uint8_t { kNever, kSingleTokenDecode, kUniformBatch, kAlways };
@@ -34,6 +37,7 @@ struct AttentionCapabilities {
   int min_sm = 0, max_sm = 0;  // 0: not a CUDA path
   bool soft_cap = false;
   bool sliding_window = false;
+  std::vector<AttentionPhase> phases = {AttentionPhase::kDecode, AttentionPhase::kPrefill};
   GraphSupport graph_support = GraphSupport::kNever;
 };
 
@@ -52,15 +56,17 @@ struct AttentionGeometry {
 
 struct AttentionLimits {
   int64_t max_num_seqs;
-  int64_t max_num_tokens;
+  int64_t max_num_batched_tokens;
   int64_t max_blocks_per_seq;
 };
 
-// This step's batch, device pointers at fixed addresses; decode rows (one query token) come first.
-// Query token j of sequence i sees keys [0, seq_lens[i] - (query_len_i - 1 - j)), less the window.
+// This step's batch, or the part of it that one path computes; device pointers at fixed addresses;
+// decode rows (one query token) come first. Query token j of sequence i sees keys
+// [0, seq_lens[i] - (query_len_i - 1 - j)), less the window. Query tokens outside
+// [cu_seqlens_q[0], cu_seqlens_q[num_seqs]) are another path's: their rows of the output stay.
 struct AttentionBatch {
   int32_t num_seqs;
-  int32_t num_tokens;
+  int32_t num_tokens;           // rows of q, other parts' included
   int32_t num_decodes;          // sequences 0..num_decodes-1 have one query token each
   const int32_t* cu_seqlens_q;  // [num_seqs + 1]
   const int32_t* seq_lens;      // [num_seqs], this step's tokens included; 0 = padding

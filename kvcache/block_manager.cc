@@ -6,12 +6,12 @@
 
 namespace quire {
 
-int64_t MaxBlocksFor(absl::Span<const KvGroupConfig> groups, int32_t block_size, int64_t num_tokens,
+int64_t MaxBlocksFor(absl::Span<const KvSpec> groups, int32_t block_size, int64_t num_tokens,
                      int64_t max_step_tokens) {
   CHECK_GE(num_tokens, 0);
   CHECK_GE(max_step_tokens, 1);
   int64_t max_blocks = 0;
-  for (const KvGroupConfig& group : groups) {
+  for (const KvSpec& group : groups) {
     int64_t in_group = CeilDiv<int64_t>(num_tokens, block_size);
     if (group.sliding_window > 0) {
       // window - 1 tokens behind the step and the step itself, neither end aligned to a block.
@@ -31,7 +31,7 @@ BlockManager::BlockManager(const BlockManagerConfig& config)
              config.hash_bits_for_test > 0 ? config.hash_bits_for_test : 64) {
   CHECK_GT(config.block_size, 0);
   CHECK(!config.groups.empty());
-  for (const KvGroupConfig& group : config.groups) CHECK_GE(group.sliding_window, 0);
+  for (const KvSpec& group : config.groups) CHECK_GE(group.sliding_window, 0);
 }
 
 PrefixMatch BlockManager::FindPrefix(absl::Span<const TokenId> tokens, std::string_view salt,
@@ -102,6 +102,19 @@ int64_t BlockManager::NumBlocksToGrow(const BlockTable& table, int64_t num_token
   const int64_t current = table.empty() ? 0 : table.blocks[0].size();
   if (num_tokens <= current * config_.block_size) return 0;
   return (CeilDiv<int64_t>(num_tokens, config_.block_size) - current) * num_groups();
+}
+
+void BlockManager::Shrink(BlockTable* table, int64_t num_tokens) {
+  CHECK_GE(num_tokens, table->num_published * config_.block_size);
+  const int64_t target = CeilDiv<int64_t>(num_tokens, config_.block_size);
+  for (size_t group = 0; group < table->blocks.size(); ++group) {
+    std::vector<BlockId>& blocks = table->blocks[group];
+    CHECK_LE(table->first_held[group], target) << "tokens behind the window cannot be rejected";
+    while (static_cast<int64_t>(blocks.size()) > target) {
+      DropReference(blocks.back());
+      blocks.pop_back();
+    }
+  }
 }
 
 void BlockManager::Publish(BlockTable* table, absl::Span<const TokenId> tokens,

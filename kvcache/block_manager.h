@@ -15,19 +15,15 @@
 #include "kernels/base/types.h"
 #include "kvcache/block_hash.h"
 #include "kvcache/block_pool.h"
+#include "kvcache/kv_layout.h"
 #include "kvcache/prefix_index.h"
 
 namespace quire {
 
-// What the layers of one group need from the cache.
-struct KvGroupConfig {
-  int64_t sliding_window = 0;  // tokens a query sees, itself included; 0 = all
-};
-
 struct BlockManagerConfig {
   int64_t num_blocks = 0;
-  int32_t block_size = 16;  // tokens
-  std::vector<KvGroupConfig> groups = {KvGroupConfig{}};
+  int32_t block_size = 16;                  // tokens
+  std::vector<KvSpec> groups = {KvSpec{}};  // of the layer groups
   bool enable_prefix_caching = true;
   // Mixed into every hash: model, dtype, adapter, whatever else changes the KV of equal tokens.
   std::string hash_context;
@@ -73,7 +69,7 @@ struct BlockStats {
 
 // Blocks that a sequence of `num_tokens` holds at most at once, over all groups, when it computes
 // at most `max_step_tokens` beyond the tokens whose window was last released.
-int64_t MaxBlocksFor(absl::Span<const KvGroupConfig> groups, int32_t block_size, int64_t num_tokens,
+int64_t MaxBlocksFor(absl::Span<const KvSpec> groups, int32_t block_size, int64_t num_tokens,
                      int64_t max_step_tokens);
 
 class BlockManager {
@@ -97,6 +93,12 @@ class BlockManager {
 
   // Blocks that TryGrow would take.
   int64_t NumBlocksToGrow(const BlockTable& table, int64_t num_tokens) const;
+
+  // Makes `table` cover no more than the blocks of `num_tokens` tokens: those that follow, whose
+  // tokens were tried and rejected, are given back. What was published stays: `num_tokens` may not
+  // end before it. Blocks that come later at the same places are others: whoever was shown the old
+  // ones must be shown the new ones (ScheduledSequence::first_new_block).
+  void Shrink(BlockTable* table, int64_t num_tokens);
 
   // Enters the full blocks of the first `num_computed` tokens into the prefix cache. `tokens` are
   // the sequence's tokens from its beginning; `salt` as in AttachPrefix. Blocks whose contents

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/base/tensor.h"
+#include "kernels/base/dtype.h"
 
 namespace quire {
 

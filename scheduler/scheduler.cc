@@ -21,7 +21,7 @@ Scheduler::Scheduler(const SchedulerConfig& config, const BlockManagerConfig& bl
   // Then a step always has a token for every running sequence.
   CHECK_GE(config.max_num_batched_tokens, config.max_num_seqs);
   CHECK_GE(config.max_num_partial_prefills, 1);
-  CHECK_GE(config.max_waiting_requests, 1);
+  CHECK_GE(config.max_num_queued_reqs, 1);
   for (int64_t row = config.max_num_seqs - 1; row >= 0; --row) {
     free_rows_.push_back(static_cast<int32_t>(row));
   }
@@ -32,12 +32,12 @@ absl::Status Scheduler::Add(const std::shared_ptr<const Request>& request) {
   const int64_t n = request->sampling.n;
   const int64_t num_prompt_tokens = request->prompt.size();
   const int64_t num_waiting = waiting_.size();
-  if (num_waiting + n > config_.max_waiting_requests ||
-      num_waiting_tokens_ + n * num_prompt_tokens > config_.max_waiting_tokens) {
+  if (num_waiting + n > config_.max_num_queued_reqs ||
+      num_waiting_tokens_ + n * num_prompt_tokens > config_.max_num_queued_tokens) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the waiting queue is full: ", num_waiting, " of ",
-                     config_.max_waiting_requests, " requests and ", num_waiting_tokens_, " of ",
-                     config_.max_waiting_tokens, " prompt tokens are waiting; retry later"));
+                     config_.max_num_queued_reqs, " requests and ", num_waiting_tokens_, " of ",
+                     config_.max_num_queued_tokens, " prompt tokens are waiting; retry later"));
   }
 
   RequestState& state = requests_[request->id];
@@ -72,12 +72,12 @@ absl::Status Scheduler::CheckFits(const Request& request) const {
         "the prompt has ", num_prompt_tokens, " tokens, but the model's maximum length is ",
         config_.max_model_len, " tokens, at least one of them generated"));
   }
-  if (n < 1 || n > config_.max_waiting_requests ||
-      n * num_prompt_tokens > config_.max_waiting_tokens) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("n is ", n, " with a prompt of ", num_prompt_tokens,
-                     " tokens, but the waiting queue holds at most ", config_.max_waiting_requests,
-                     " continuations of together ", config_.max_waiting_tokens, " prompt tokens"));
+  if (n < 1 || n > config_.max_num_queued_reqs ||
+      n * num_prompt_tokens > config_.max_num_queued_tokens) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "n is ", n, " with a prompt of ", num_prompt_tokens,
+        " tokens, but the waiting queue holds at most ", config_.max_num_queued_reqs,
+        " continuations of together ", config_.max_num_queued_tokens, " prompt tokens"));
   }
   const int64_t max_num_tokens =
       std::min(num_prompt_tokens + request.stop.max_tokens, config_.max_model_len);

@@ -26,9 +26,9 @@ struct SchedulerConfig {
   int64_t max_num_batched_tokens = 2048;  // tokens of one step; at least max_num_seqs
   // While the prompts in progress do not fit into one step, at most this many are in progress.
   int64_t max_num_partial_prefills = 4;
-  int64_t max_model_len = 4096;          // prompt and generated tokens of one sequence
-  int64_t max_waiting_requests = 1024;   // bound of the waiting queue, each continuation counted
-  int64_t max_waiting_tokens = 1 << 22;  // and in their prompt tokens
+  int64_t max_model_len = 4096;             // prompt and generated tokens of one sequence
+  int64_t max_num_queued_reqs = 1024;       // bound of the waiting queue, each continuation counted
+  int64_t max_num_queued_tokens = 1 << 22;  // and in their prompt tokens
 };
 
 struct SchedulerStats {

@@ -48,6 +48,14 @@ CASES = [
     Case("phi3_longrope", "Phi3", dict(original_max_position_embeddings=32, num_key_value_heads=2),
          dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=32, partial_rotary_factor=0.5,
               short_factor=[1.0, 1.5], long_factor=[2.0, 5.0])),
+    # Head sizes of published models.
+    Case("llama_head_dim_128", "Llama", dict(head_dim=128, num_attention_heads=4, num_key_value_heads=2),
+         dtype=torch.bfloat16),
+    Case("qwen3_head_dim_64_two_groups", "Qwen3",
+         dict(head_dim=64, num_attention_heads=4, num_key_value_heads=2, use_sliding_window=True, sliding_window=20,
+              max_window_layers=1), dtype=torch.bfloat16),
+    Case("phi3_head_dim_96", "Phi3", dict(hidden_size=96, num_attention_heads=1, num_key_value_heads=1),
+         dtype=torch.bfloat16),
 ]
 
 

@@ -1,18 +1,18 @@
 #include "engine/model/attention_shapes.h"
 
+#include "engine/model/blocks/gqa_attention.h"
 #include "kernels/base/check.h"
 
 namespace quire {
 
 KvLayout MakeKvLayout(const ModelConfig& model, DType dtype, int32_t block_size) {
   std::vector<KvSpec> specs;
-  specs.reserve(model.layer_windows.size());
-  for (const int64_t window : model.layer_windows) {
-    specs.push_back({.sliding_window = window,
-                     .num_kv_heads = model.num_kv_heads,
-                     .k_head_dim = model.head_dim,
-                     .v_head_dim = model.head_dim,
-                     .dtype = dtype});
+  specs.reserve(model.layers.size());
+  for (const LayerConfig& layer : model.layers) {
+    switch (layer.attention) {
+      case AttentionKind::kGqa:
+        specs.push_back(GqaKvSpec(model, layer, dtype));
+    }
   }
   return {.groups = GroupLayers(specs), .block_size = block_size};
 }

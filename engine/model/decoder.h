@@ -8,20 +8,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/model/blocks/block.h"
+#include "engine/model/blocks/gated_mlp.h"
+#include "engine/model/blocks/gqa_attention.h"
 #include "engine/model/model_config.h"
 #include "engine/model/weights.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"
 
 namespace quire {
-
-class MemoryCarver;
-
-struct DecoderLimits {
-  int64_t max_num_tokens;  // of one step
-  int64_t max_logit_rows;  // rows of logits computed at once
-  int64_t max_model_len;   // positions the rope table covers
-};
 
 // One step's inputs in device memory; the same fields as BatchMetadata. The layer groups are those
 // of the arena's layout.
@@ -59,43 +54,30 @@ class Decoder {
   int64_t size_bytes() const { return memory_.size_bytes(); }  // activations, logits and tables
 
  private:
-  Decoder() = default;
-  void Carve(MemoryCarver* carver);
-  absl::Status UploadRopeTable(Device& device, Stream& stream, const RopeConfig& rope,
-                               const Tensor& table);
-  void Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight);
-  const Tensor& RopeTableOf(int layer) const;
-  void StoreKeysAndValues(Stream& stream, int layer, const DecoderInputs& inputs,
-                          const int64_t* slot_mapping, const KvCacheView& kv_cache);
-  void RunAttention(Stream& stream, const AttentionPlan& plan, const KvCacheView& kv_cache);
-  void ProjectAttention(Stream& stream, int layer);
-  void RunMlp(Stream& stream, int layer);
-  void KeepLogitRows(Stream& stream, const DecoderInputs& inputs);
+  explicit Decoder(const BlockContext& context)
+      : context_(context), gqa_(context), gated_mlp_(context) {}
 
-  Ops* ops_ = nullptr;
-  const ModelConfig* config_ = nullptr;
+  void Carve(MemoryCarver* carver);
+  void Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight);
+  bool RunAttention(Stream& stream, int layer, const DecoderInputs& inputs,
+                    const KvArena& kv_arena);
+  bool RunGqa(Stream& stream, int layer, const DecoderInputs& inputs, const KvArena& kv_arena);
+  void RunMlp(Stream& stream, int layer);
+  void KeepResidualRows(Stream& stream, const DecoderInputs& inputs);
+
+  BlockContext context_;
   const Weights* weights_ = nullptr;
-  DType dtype_ = DType::kBF16;
-  DecoderLimits limits_ = {};
-  int32_t rotary_dim_ = 0;
+  GqaAttention gqa_;
+  GatedMlp gated_mlp_;
   // Of the last Forward:
-  int64_t num_rows_ = 0;  // the tokens, or the rows with logits once they are all
-  Tensor hidden_;         // [num_rows, hidden_size]
-  Tensor residual_;       // [num_rows, hidden_size]
-  Tensor attended_;       // [num_rows, num_q_heads * head_dim]
+  Tensor hidden_;    // [num_rows, hidden_size]: of the tokens, or of those with logits in the end
+  Tensor residual_;  // [num_rows, hidden_size]
   const int32_t* logits_indices_ = nullptr;  // null: the rows are those with logits
-  DeviceBuffer memory_;                      // everything below, in one allocation
-  Tensor cos_sin_;                           // [max_model_len, rotary_dim] float32
-  Tensor sliding_cos_sin_;  // the same for layers with a window, or empty: cos_sin_ is for all
-  Tensor hidden_memory_;    // [max_num_tokens, hidden_size]
-  Tensor residual_memory_;  // [max_num_tokens, hidden_size]
-  Tensor qkv_;              // [max_num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]
-  Tensor q_;                // [max_num_tokens, num_q_heads, head_dim]
-  Tensor attention_out_;    // [max_num_tokens, num_q_heads, head_dim]
-  Tensor gate_up_;          // [max_num_tokens, 2 * intermediate_size]
-  Tensor mlp_;              // [max_num_tokens, intermediate_size]
-  Tensor logit_hidden_;     // [max_logit_rows, hidden_size]
-  Tensor logits_;           // [max_logit_rows, vocab_size] float32
+  DeviceBuffer memory_;                      // of everything below and of the blocks
+  Tensor hidden_memory_;                     // [max_num_batched_tokens, hidden_size]
+  Tensor residual_memory_;                   // [max_num_batched_tokens, hidden_size]
+  Tensor logit_hidden_;                      // [max_logit_rows, hidden_size]
+  Tensor logits_;                            // [max_logit_rows, vocab_size] float32
 };
 
 }  // namespace quire

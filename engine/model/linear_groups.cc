@@ -1,22 +1,39 @@
 #include "engine/model/linear_groups.h"
 
+#include <algorithm>
+
 namespace quire {
 
-std::vector<LinearGroup> LinearGroups(const Weights& weights, int num_layers,
-                                      int64_t max_num_tokens, int64_t max_logit_rows) {
-  const LayerWeights& first = weights.layer(0);
-  const auto group = [&](const LinearWeight LayerWeights::*weight, const Tensor& bias) {
-    LinearGroup result = {
-        .bias = bias, .out_dtype = (first.*weight).dtype, .max_num_rows = max_num_tokens};
-    for (int i = 0; i < num_layers; ++i) result.weights.push_back(&(weights.layer(i).*weight));
-    return result;
-  };
-  return {
-      group(&LayerWeights::qkv, first.qkv_bias),
-      group(&LayerWeights::o, first.o_bias),
-      group(&LayerWeights::gate_up, first.gate_up_bias),
-      group(&LayerWeights::down, first.down_bias),
-      {.weights = {&weights.lm_head()}, .out_dtype = DType::kF32, .max_num_rows = max_logit_rows}};
+namespace {
+
+bool IsAlike(const LinearGroup& group, const LayerLinear& linear) {
+  const LinearWeight& first = *group.weights[0];
+  return first.out_features == linear.weight->out_features &&
+         first.in_features == linear.weight->in_features && first.dtype == linear.weight->dtype &&
+         group.bias.empty() == linear.bias.empty();
+}
+
+}  // namespace
+
+std::vector<LinearGroup> LinearGroups(const Weights& weights, int64_t max_num_batched_tokens,
+                                      int64_t max_logit_rows) {
+  std::vector<LinearGroup> groups;
+  for (const LayerLinear& linear : weights.linears()) {
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const LinearGroup& group) {
+      return IsAlike(group, linear);
+    });
+    if (group != groups.end()) {
+      group->weights.push_back(linear.weight);
+    } else {
+      groups.push_back({.weights = {linear.weight},
+                        .bias = linear.bias,
+                        .out_dtype = linear.weight->dtype,
+                        .max_num_rows = max_num_batched_tokens});
+    }
+  }
+  groups.push_back(
+      {.weights = {&weights.lm_head()}, .out_dtype = DType::kF32, .max_num_rows = max_logit_rows});
+  return groups;
 }
 
 }  // namespace quire

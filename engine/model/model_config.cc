@@ -55,7 +55,7 @@ void ReadShapes(JsonReader& config, const ModelFamily& family, ModelConfig* mode
   model->hidden_size = config.Int("hidden_size", 1, kMaxHiddenSize).value_or(family.hidden_size);
   model->intermediate_size =
       config.Int("intermediate_size", 1, kMaxHiddenSize).value_or(family.intermediate_size);
-  model->num_layers = config.Int("num_hidden_layers", 1, kMaxLayers).value_or(family.num_layers);
+  model->layers.resize(config.Int("num_hidden_layers", 1, kMaxLayers).value_or(family.num_layers));
   model->num_q_heads = config.Int("num_attention_heads", 1, kMaxHeads).value_or(family.num_q_heads);
 
   // An explicit null means what older classes mean by it, not the family's default.
@@ -160,24 +160,24 @@ bool Slides(JsonReader& config, const ModelFamily& family, int64_t layer) {
 
 void ReadLayerWindows(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   const int64_t window = ReadWindow(config, family);
-  model->layer_windows.assign(model->num_layers, 0);
   const std::vector<std::string> types = config.StringList("layer_types");
+  const size_t num_layers = model->layers.size();
   if (types.empty()) {
-    for (int64_t i = 0; i < model->num_layers; ++i) {
-      if (Slides(config, family, i)) model->layer_windows[i] = window;
+    for (size_t i = 0; i < num_layers; ++i) {
+      if (Slides(config, family, static_cast<int64_t>(i))) model->layers[i].sliding_window = window;
     }
     return;
   }
-  if (static_cast<int64_t>(types.size()) != model->num_layers) {
+  if (types.size() != num_layers) {
     config.Fail(absl::StrCat("layer_types has ", types.size(), " entries; num_hidden_layers is ",
-                             model->num_layers));
+                             num_layers));
     return;
   }
-  for (int64_t i = 0; i < model->num_layers; ++i) {
+  for (size_t i = 0; i < num_layers; ++i) {
     if (types[i] == "sliding_attention" && window == 0) {
       config.Fail("layer_types names sliding_attention, but sliding_window is off");
     } else if (types[i] == "sliding_attention") {
-      model->layer_windows[i] = window;
+      model->layers[i].sliding_window = window;
     } else if (types[i] != "full_attention") {
       config.FailUnsupported(absl::StrCat("layer_types: ", Shown(types[i]),
                                           " is not supported; supported are full_attention and "

@@ -37,13 +37,22 @@ struct RopeConfig {
   bool operator==(const RopeConfig&) const = default;
 };
 
+// What a layer's attention and its MLP are; the code of each kind is a file in blocks/.
+enum class AttentionKind : uint8_t { kGqa };
+enum class MlpKind : uint8_t { kGated };
+
+struct LayerConfig {
+  AttentionKind attention = AttentionKind::kGqa;
+  MlpKind mlp = MlpKind::kGated;
+  int64_t sliding_window = 0;  // 0 = full attention
+};
+
 struct ModelConfig {
   std::string architecture;  // "Qwen3ForCausalLM"
   std::string model_type;    // "qwen3"
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
-  int32_t num_layers = 0;
   int32_t num_q_heads = 0;
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
@@ -63,11 +72,10 @@ struct ModelConfig {
   float logit_soft_cap = 0;              // 0 = off
   bool tie_word_embeddings = false;
   int64_t max_position_embeddings = 0;
-  std::vector<int64_t>
-      layer_windows;           // [num_layers] sliding window of each layer, 0 = full attention
-  RopeConfig rope;             // of the layers without a window
-  RopeConfig sliding_rope;     // of those with one
-  DType dtype = DType::kBF16;  // of the checkpoint
+  std::vector<LayerConfig> layers;
+  RopeConfig rope;                     // of the layers without a window
+  RopeConfig sliding_rope;             // of those with one
+  DType dtype = DType::kBF16;          // of the checkpoint
   std::vector<TokenId> eos_token_ids;  // config.json's; may be empty
   std::optional<TokenId> bos_token_id;
 };

@@ -1,12 +1,15 @@
-// WeightPlan: which tensors of a checkpoint make which weights of the model, with their shapes. The
-// only place that knows Hugging Face's tensor names. Plain values.
+// WeightPlan: which tensors of a checkpoint make which weights of the model, with their shapes.
+// Made by the model's blocks (blocks/) and model_weights.cc, who alone know tensors' names; read by
+// whoever loads, measures or writes a checkpoint. Plain values.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "engine/model/weights.h"
+#include "absl/strings/string_view.h"
+#include "kernels/linear_weight.h"
 
 namespace quire {
 
@@ -20,6 +23,7 @@ struct WeightPart {
 struct MatrixPlan {
   LinearWeight* weight;  // out_features and in_features are set
   std::vector<WeightPart> parts;
+  const Tensor* bias = nullptr;  // what a linear operation adds, if it has one
 };
 
 struct VectorPlan {
@@ -35,9 +39,31 @@ struct WeightPlan {
   std::vector<VectorPlan> vectors;
 };
 
-// Appends one layer, or what surrounds the layers, to the plan, which keeps the pointers.
-void PlanLayer(const ModelConfig& config, int layer, LayerWeights* weights, WeightPlan* plan);
-void PlanEnds(const ModelConfig& config, LinearWeight* embedding, LinearWeight* lm_head,
-              Tensor* final_norm, WeightPlan* plan);
+// Appends modules of a checkpoint whose names begin alike to a plan, which keeps the pointers.
+class ModulePlanner {
+ public:
+  // A module and the rows of its weight.
+  struct Module {
+    absl::string_view name;  // after the prefix
+    int64_t num_rows;
+  };
+
+  // `prefix`: "model.layers.3."; `norm_offset` is added to the weights of norms.
+  ModulePlanner(std::string prefix, float norm_offset, WeightPlan* plan)
+      : prefix_(std::move(prefix)), norm_offset_(norm_offset), plan_(plan) {}
+
+  // One matrix of the modules' rows; with `bias`, the modules have biases, which it receives.
+  void Linear(LinearWeight* weight, int64_t in_features, const std::vector<Module>& modules,
+              Tensor* bias = nullptr);
+  void Norm(Tensor* tensor, absl::string_view name, int64_t size);
+
+ private:
+  void Vector(Tensor* tensor, std::vector<WeightPart> parts, float dummy_value, float offset);
+  std::vector<WeightPart> Named(absl::string_view kind, const std::vector<Module>& modules) const;
+
+  const std::string prefix_;
+  const float norm_offset_;
+  WeightPlan* const plan_;
+};
 
 }  // namespace quire

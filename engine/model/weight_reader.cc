@@ -15,6 +15,7 @@
 #include "engine/checkpoint/json_file.h"
 #include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/base/types.h"
 #include "spdlog/spdlog.h"
 
 namespace quire {

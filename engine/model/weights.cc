@@ -40,13 +40,12 @@ class WeightsLoader {
   WeightsLoader(Backend& backend, const ModelConfig& config, const std::string& folder,
                 const WeightsOptions& options)
       : backend_(backend), config_(config), folder_(folder), options_(options) {
-    Plan(config_, options_.dtype, &weights_, &plan_);
+    plan_ = Plan(config_, options_.dtype, &weights_);
   }
 
   static int64_t BytesFor(WeightStore& store, const ModelConfig& config, DType dtype) {
     Weights weights;
-    WeightPlan plan;
-    Plan(config, dtype, &weights, &plan);
+    const WeightPlan plan = Plan(config, dtype, &weights);
     MemoryCarver measure(nullptr);
     Carve(plan, store, &measure);
     return measure.size_bytes();
@@ -67,15 +66,14 @@ class WeightsLoader {
   }
 
  private:
-  static void Plan(const ModelConfig& config, DType dtype, Weights* weights, WeightPlan* plan) {
-    weights->layers_.resize(config.num_layers);
-    PlanEnds(config, &weights->embedding_, &weights->lm_head_, &weights->final_norm_, plan);
-    for (int i = 0; i < config.num_layers; ++i) PlanLayer(config, i, &weights->layers_[i], plan);
-    for (const MatrixPlan& matrix : plan->matrices) {
+  static WeightPlan Plan(const ModelConfig& config, DType dtype, Weights* weights) {
+    WeightPlan plan = PlanWeights(config, &weights->model_);
+    for (const MatrixPlan& matrix : plan.matrices) {
       matrix.weight->dtype = dtype;
       weights->num_parameters_ += matrix.weight->out_features * matrix.weight->in_features;
     }
-    for (const VectorPlan& vector : plan->vectors) weights->num_parameters_ += vector.size;
+    for (const VectorPlan& vector : plan.vectors) weights->num_parameters_ += vector.size;
+    return plan;
   }
 
   // Vectors come first, so that one copy brings them all; returns their bytes.
@@ -145,12 +143,17 @@ class WeightsLoader {
     for (const MatrixPlan& matrix : plan_.matrices) weights.push_back(matrix.weight);
     backend_.weight_store().Seal(stream, weights, &weights_.memory_, options_.progress);
     RETURN_IF_ERROR(stream.Synchronize());
+    ModelWeights& model = weights_.model_;
     for (const MatrixPlan& matrix : plan_.matrices) {
       // Of an embedding of its own, a step reads some rows only.
-      const bool is_product = matrix.weight != &weights_.embedding_ || config_.tie_word_embeddings;
-      if (is_product) weights_.matrix_bytes_ += matrix.weight->size_bytes();
+      const bool is_embedding = matrix.weight == &model.embedding;
+      if (is_embedding && !config_.tie_word_embeddings) continue;
+      weights_.matrix_bytes_ += matrix.weight->size_bytes();
+      if (is_embedding || matrix.weight == &model.lm_head) continue;
+      weights_.linears_.push_back(
+          {matrix.weight, matrix.bias != nullptr ? *matrix.bias : Tensor()});
     }
-    if (config_.tie_word_embeddings) weights_.lm_head_ = weights_.embedding_;
+    if (config_.tie_word_embeddings) model.lm_head = model.embedding;
     return absl::OkStatus();
   }
 

@@ -8,28 +8,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model/model_config.h"
+#include "engine/model/model_weights.h"
 #include "kernels/backend.h"
 #include "kernels/base/progress.h"
 
 namespace quire {
-
-struct LayerWeights {
-  Tensor input_norm;          // [hidden_size]
-  LinearWeight qkv;           // [(num_q_heads + 2 * num_kv_heads) * head_dim, hidden_size]
-  Tensor qkv_bias;            // [(num_q_heads + 2 * num_kv_heads) * head_dim] or empty
-  Tensor q_norm;              // [head_dim] or empty
-  Tensor k_norm;              // [head_dim] or empty
-  LinearWeight o;             // [hidden_size, num_q_heads * head_dim]
-  Tensor o_bias;              // [hidden_size] or empty
-  Tensor attention_out_norm;  // [hidden_size] or empty: of what attention adds
-  Tensor mlp_norm;            // [hidden_size]
-  Tensor mlp_out_norm;        // [hidden_size] or empty: of what the MLP adds
-  LinearWeight gate_up;       // [2 * intermediate_size, hidden_size], gate first
-  Tensor gate_up_bias;        // [2 * intermediate_size] or empty
-  LinearWeight down;          // [hidden_size, intermediate_size]
-  Tensor down_bias;           // [hidden_size] or empty
-};
 
 enum class LoadFormat : uint8_t { kAuto, kDummy };
 
@@ -39,6 +22,11 @@ struct WeightsOptions {
   uint64_t seed = 0;           // of dummy weights
   int num_threads = 0;         // readers; 0 = one per core
   Progress* progress = nullptr;
+};
+
+struct LayerLinear {
+  const LinearWeight* weight;
+  Tensor bias;  // or empty
 };
 
 class Weights {
@@ -52,10 +40,14 @@ class Weights {
   // Device bytes that Load takes at most, from the configuration alone.
   static int64_t BytesFor(WeightStore& store, const ModelConfig& config, DType dtype);
 
-  const LinearWeight& embedding() const { return embedding_; }  // [vocab_size, hidden_size]
-  const LinearWeight& lm_head() const { return lm_head_; }      // the embedding's memory when tied
-  const Tensor& final_norm() const { return final_norm_; }      // [hidden_size]
-  const LayerWeights& layer(int i) const { return layers_[i]; }
+  const LinearWeight& embedding() const { return model_.embedding; }  // [vocab_size, hidden_size]
+  const LinearWeight& lm_head() const {
+    return model_.lm_head;
+  }  // the embedding's memory when tied
+  const Tensor& final_norm() const { return model_.final_norm; }  // [hidden_size]
+  const LayerWeights& layer(int i) const { return model_.layers[i]; }
+  // Every linear operation of the layers, layer by layer.
+  const std::vector<LayerLinear>& linears() const { return linears_; }
   int64_t size_bytes() const { return memory_.size_bytes(); }
   int64_t num_parameters() const { return num_parameters_; }
   int64_t matrix_bytes() const { return matrix_bytes_; }  // as gemms read them
@@ -68,10 +60,8 @@ class Weights {
   friend class WeightsLoader;
 
   DeviceBuffer memory_;  // all tensors in one allocation
-  LinearWeight embedding_;
-  LinearWeight lm_head_;
-  Tensor final_norm_;
-  std::vector<LayerWeights> layers_;
+  ModelWeights model_;
+  std::vector<LayerLinear> linears_;
   int64_t num_parameters_ = 0;
   int64_t matrix_bytes_ = 0;
   std::string fingerprint_;

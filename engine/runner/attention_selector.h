@@ -1,5 +1,6 @@
-// Which attention path a deployment uses. A pure function of the geometries and of what the paths
-// can do; a forced choice that cannot work is an error at start, never a silent fallback.
+// Which attention path computes a phase of a deployment's steps. A pure function of the geometries
+// and of what the paths can do; a forced choice that cannot work is an error at start, never a
+// silent fallback.
 #pragma once
 
 #include <optional>
@@ -11,14 +12,16 @@
 
 namespace quire {
 
-// Why a path cannot serve the geometry on a device of this SM version; empty if it can.
-std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry,
-                           int sm_version);
+// Why a path cannot compute this phase of the geometry on a device of this SM version; empty if it
+// can.
+std::string WhyUnsupported(const AttentionCapabilities& path, AttentionPhase phase,
+                           const AttentionGeometry& geometry, int sm_version);
 
 // The forced path, or the first of `available` that can serve all layer groups. OUT_OF_RANGE says
 // why the forced one cannot, INVALID_ARGUMENT why none can.
 absl::StatusOr<AttentionPath> SelectAttentionPath(
-    std::optional<AttentionPath> forced, absl::Span<const AttentionGeometry> geometries,
-    int sm_version, absl::Span<const AttentionCapabilities* const> available);
+    AttentionPhase phase, std::optional<AttentionPath> forced,
+    absl::Span<const AttentionGeometry> geometries, int sm_version,
+    absl::Span<const AttentionCapabilities* const> available);
 
 }  // namespace quire

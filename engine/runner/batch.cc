@@ -31,7 +31,7 @@ constexpr int64_t PaddedBytes(int64_t size) {
 
 BatchShape MaxShape(const BatchLimits& limits) {
   return {.num_seqs = limits.max_num_seqs,
-          .num_tokens = limits.max_num_tokens,
+          .num_tokens = limits.max_num_batched_tokens,
           .num_groups = limits.num_groups,
           .num_logit_rows = limits.max_logit_rows(),
           .num_bias = limits.max_num_seqs * limits.max_bias_per_seq,

@@ -14,7 +14,7 @@ namespace quire {
 
 struct BatchLimits {
   int64_t max_num_seqs = 0;
-  int64_t max_num_tokens = 0;  // of one step
+  int64_t max_num_batched_tokens = 0;  // of one step
   int64_t max_blocks_per_seq = 0;
   int32_t block_size = 0;
   int32_t num_groups = 0;         // layer groups of the KV cache
@@ -22,7 +22,7 @@ struct BatchLimits {
   int64_t max_bias_per_seq = 0;   // logit bias entries, bans of end tokens included
 
   // Rows of logits: one per sampling sequence, and one per prompt token that is scored.
-  int64_t max_logit_rows() const { return max_num_seqs + max_num_tokens; }
+  int64_t max_logit_rows() const { return max_num_seqs + max_num_batched_tokens; }
 };
 
 // Lengths of one step's arrays.

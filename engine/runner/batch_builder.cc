@@ -113,7 +113,7 @@ BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output) const {
   }
   shape.num_block_updates = std::min(shape.num_block_updates, limits_.max_block_updates);
   CHECK_LE(shape.num_seqs, limits_.max_num_seqs);
-  CHECK_LE(shape.num_tokens, limits_.max_num_tokens);
+  CHECK_LE(shape.num_tokens, limits_.max_num_batched_tokens);
   return shape;
 }
 

@@ -31,14 +31,14 @@ ModelRunner::~ModelRunner() {
 }
 
 absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Create(Backend& backend,
-                                                                 AttentionBackend& attention,
+                                                                 const AttentionPaths& attention,
                                                                  Decoder& decoder,
                                                                  KvArena& kv_arena,
                                                                  const ModelRunnerConfig& config) {
   std::unique_ptr<ModelRunner> runner(new ModelRunner(backend, decoder, kv_arena, config));
   ASSIGN_OR_RETURN(runner->stream_, backend.device().CreateStream());
   RETURN_IF_ERROR(runner->AllocateDeviceMemory());
-  RETURN_IF_ERROR(runner->AllocateSlots());
+  RETURN_IF_ERROR(runner->AllocateStepBuffers());
   if (config.trace != nullptr) {
     ASSIGN_OR_RETURN(runner->trace_origin_, backend.device().CreateEvent(/*timed=*/true));
     runner->stream_->Record(*runner->trace_origin_);
@@ -49,11 +49,11 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Create(Backend& backen
   return runner;
 }
 
-absl::Status ModelRunner::CreatePlans(AttentionBackend& attention) {
+absl::Status ModelRunner::CreatePlans(const AttentionPaths& attention) {
   const AttentionLimits limits = {.max_num_seqs = config_.limits.max_num_seqs,
-                                  .max_num_tokens = config_.limits.max_num_tokens,
+                                  .max_num_batched_tokens = config_.limits.max_num_batched_tokens,
                                   .max_blocks_per_seq = config_.limits.max_blocks_per_seq};
-  ASSIGN_OR_RETURN(plans_, attention.CreatePlans(config_.attention, limits));
+  ASSIGN_OR_RETURN(plans_, CreatePhasedPlans(attention, config_.attention, limits));
   return absl::OkStatus();
 }
 
@@ -61,10 +61,10 @@ absl::Status ModelRunner::CaptureDecodeSteps() {
   const std::vector<int32_t>& sizes = builder_.decode_sizes();
   if (sizes.empty()) return absl::OkStatus();
   // A step of padding alone first: what libraries load at their first call is not for a graph.
-  Slot& slot = slots_[0];
+  StepBuffers& buffers = step_buffers_[0];
   const BatchMetadata padding =
-      builder_.Build(SchedulerOutput(), slot.metadata.data(), /*send_updates=*/[](auto) {});
-  stream_->CopyToDevice(metadata_.data(), slot.metadata.data(),
+      builder_.Build(SchedulerOutput(), buffers.metadata.data(), /*send_updates=*/[](auto) {});
+  stream_->CopyToDevice(metadata_.data(), buffers.metadata.data(),
                         BatchLayout(padding.shape).size_bytes());
   EnqueueStep(FullDecodeBatch(config_.limits, sizes.front()));
   RETURN_IF_ERROR(stream_->Synchronize());
@@ -120,16 +120,16 @@ absl::Status ModelRunner::AllocateDeviceMemory() {
   return absl::OkStatus();
 }
 
-absl::Status ModelRunner::AllocateSlots() {
+absl::Status ModelRunner::AllocateStepBuffers() {
   Device& device = backend_.device();
-  slots_.resize(kMaxInFlight);
-  for (Slot& slot : slots_) {
-    ASSIGN_OR_RETURN(slot.metadata, device.AllocatePinned(metadata_bytes_));
-    RETURN_IF_ERROR(slot.staging.Allocate(device, staging_.size_bytes()));
-    ASSIGN_OR_RETURN(slot.outputs, device.AllocatePinned(outputs_.size_bytes()));
-    ASSIGN_OR_RETURN(slot.done, device.CreateEvent(/*timed=*/config_.trace != nullptr));
+  step_buffers_.resize(kMaxInFlight);
+  for (StepBuffers& buffers : step_buffers_) {
+    ASSIGN_OR_RETURN(buffers.metadata, device.AllocatePinned(metadata_bytes_));
+    RETURN_IF_ERROR(buffers.staging.Allocate(device, staging_.size_bytes()));
+    ASSIGN_OR_RETURN(buffers.outputs, device.AllocatePinned(outputs_.size_bytes()));
+    ASSIGN_OR_RETURN(buffers.done, device.CreateEvent(/*timed=*/config_.trace != nullptr));
     if (config_.trace != nullptr) {
-      ASSIGN_OR_RETURN(slot.begun, device.CreateEvent(/*timed=*/true));
+      ASSIGN_OR_RETURN(buffers.begun, device.CreateEvent(/*timed=*/true));
     }
   }
   return absl::OkStatus();
@@ -149,33 +149,33 @@ ModelRunner::OutputArrays ModelRunner::OutputsAt(void* base) const {
 
 void ModelRunner::Submit(const SchedulerOutput& output) {
   CHECK_LT(num_in_flight_, kMaxInFlight);
-  Slot& slot = slots_[next_slot_];
-  next_slot_ = (next_slot_ + 1) % kMaxInFlight;
+  StepBuffers& buffers = step_buffers_[next_buffers_];
+  next_buffers_ = (next_buffers_ + 1) % kMaxInFlight;
   ++num_in_flight_;
-  slot.step = output.step;
+  buffers.step = output.step;
   StepClock stage(config_.trace);
-  slot.staging.Reset();
-  slot.batch =
-      builder_.Build(output, slot.metadata.data(), [&](absl::Span<const BlockTableUpdate> updates) {
-        UpdateBlockTables(slot.staging.Send(*stream_, updates, staging_),
+  buffers.staging.Reset();
+  buffers.batch = builder_.Build(
+      output, buffers.metadata.data(), [&](absl::Span<const BlockTableUpdate> updates) {
+        UpdateBlockTables(buffers.staging.Send(*stream_, updates, staging_),
                           static_cast<int64_t>(updates.size()));
       });
   stage.End(output.step, StepStage::kBuild);
-  if (slot.begun != nullptr) stream_->Record(*slot.begun);
-  ResetNewRows(output, slot);
-  const BatchLayout layout(slot.batch.shape);
-  stream_->CopyToDevice(metadata_.data(), slot.metadata.data(), layout.size_bytes());
-  if (const ExecGraph* graph = decode_graphs_.Find(slot.batch.decode_size)) {
+  if (buffers.begun != nullptr) stream_->Record(*buffers.begun);
+  ResetNewRows(output, buffers);
+  const BatchLayout layout(buffers.batch.shape);
+  stream_->CopyToDevice(metadata_.data(), buffers.metadata.data(), layout.size_bytes());
+  if (const ExecGraph* graph = decode_graphs_.Find(buffers.batch.decode_size)) {
     stream_->Launch(*graph);
   } else {
-    EnqueueStep(slot.batch);
+    EnqueueStep(buffers.batch);
   }
-  CopyOutputs(slot);
-  stream_->Record(*slot.done);
+  CopyOutputs(buffers);
+  stream_->Record(*buffers.done);
   stage.End(output.step, StepStage::kSubmit);
 }
 
-void ModelRunner::ResetNewRows(const SchedulerOutput& output, Slot& slot) {
+void ModelRunner::ResetNewRows(const SchedulerOutput& output, StepBuffers& buffers) {
   for (const ScheduledSequence& sequence : output.sequences) {
     const SamplingParams& sampling = sequence.request->sampling;
     SamplingRow row;
@@ -185,7 +185,7 @@ void ModelRunner::ResetNewRows(const SchedulerOutput& output, Slot& slot) {
     if (!sequence.row_is_new || !UsesPenalties(row)) continue;
     backend_.ops().ResetTokenCounts(
         *stream_, {.row = sequence.row,
-                   .tokens = slot.staging.Send(*stream_, sequence.tokens, staging_),
+                   .tokens = buffers.staging.Send(*stream_, sequence.tokens, staging_),
                    .num_tokens = static_cast<int64_t>(sequence.tokens.size()),
                    .num_prompt_tokens = sequence.num_prompt_tokens,
                    .token_counts = token_counts_.as<int32_t>(),
@@ -253,13 +253,13 @@ void ModelRunner::EnqueueSampling(const BatchMetadata& batch) {
   }
 }
 
-void ModelRunner::CopyOutputs(Slot& slot) {
-  const int64_t rows = slot.batch.num_logit_rows;
+void ModelRunner::CopyOutputs(StepBuffers& buffers) {
+  const int64_t rows = buffers.batch.num_logit_rows;
   if (rows == 0) return;
   const OutputArrays device = OutputsAt(outputs_.data());
-  const OutputArrays host = OutputsAt(slot.outputs.data());
+  const OutputArrays host = OutputsAt(buffers.outputs.data());
   stream_->CopyToHost(host.ids, device.ids, 4 * rows);
-  if (!slot.batch.any_logprobs) return;
+  if (!buffers.batch.any_logprobs) return;
   stream_->CopyToHost(host.logprobs, device.logprobs, 4 * rows);
   stream_->CopyToHost(host.ranks, device.ranks, 4 * rows);
   stream_->CopyToHost(host.top_ids, device.top_ids, 4 * rows * kMaxLogprobs);
@@ -298,26 +298,27 @@ SequenceResult ModelRunner::ResultOf(const LogitRows& rows, const SamplingRow* s
   return result;
 }
 
-void ModelRunner::TraceDevice(const Slot& slot) {
-  StepTiming& timing = config_.trace->At(slot.step);
-  timing.num_seqs = slot.batch.num_seqs;
-  timing.num_tokens = slot.batch.num_tokens;
-  timing.device_begin_us = slot.begun->MicrosecondsSince(*trace_origin_);
-  timing.device_end_us = slot.done->MicrosecondsSince(*trace_origin_);
+void ModelRunner::TraceDevice(const StepBuffers& buffers) {
+  StepTiming& timing = config_.trace->At(buffers.step);
+  timing.num_seqs = buffers.batch.num_seqs;
+  timing.num_tokens = buffers.batch.num_tokens;
+  timing.device_begin_us = buffers.begun->MicrosecondsSince(*trace_origin_);
+  timing.device_end_us = buffers.done->MicrosecondsSince(*trace_origin_);
 }
 
 absl::StatusOr<StepResult> ModelRunner::Wait() {
   CHECK_GT(num_in_flight_, 0);
-  Slot& slot = slots_[(next_slot_ + kMaxInFlight - num_in_flight_) % kMaxInFlight];
+  StepBuffers& buffers =
+      step_buffers_[(next_buffers_ + kMaxInFlight - num_in_flight_) % kMaxInFlight];
   --num_in_flight_;
-  RETURN_IF_ERROR(slot.done->Wait());
-  if (config_.trace != nullptr) TraceDevice(slot);
-  const OutputArrays outputs = OutputsAt(slot.outputs.data());
-  const BatchArrays staged = BatchLayout(slot.batch.shape).At(slot.metadata.data());
+  RETURN_IF_ERROR(buffers.done->Wait());
+  if (config_.trace != nullptr) TraceDevice(buffers);
+  const OutputArrays outputs = OutputsAt(buffers.outputs.data());
+  const BatchArrays staged = BatchLayout(buffers.batch.shape).At(buffers.metadata.data());
   StepResult result;
-  result.step = slot.step;
-  result.sequences.reserve(slot.batch.logit_rows.size());
-  for (const LogitRows& rows : slot.batch.logit_rows) {
+  result.step = buffers.step;
+  result.sequences.reserve(buffers.batch.logit_rows.size());
+  for (const LogitRows& rows : buffers.batch.logit_rows) {
     result.sequences.push_back(ResultOf(rows, staged.sampling, outputs));
   }
   return result;

@@ -15,6 +15,7 @@
 #include "engine/runner/batch.h"
 #include "engine/runner/batch_builder.h"
 #include "engine/runner/decode_graphs.h"
+#include "engine/runner/phased_plan.h"
 #include "engine/runner/staging_area.h"
 #include "engine/runner/step_trace.h"
 #include "kernels/backend.h"
@@ -38,9 +39,9 @@ class ModelRunner {
   static constexpr int kMaxInFlight = 2;
 
   // RESOURCE_EXHAUSTED when the device has no room. The decoder, the arena, whose blocks may still
-  // be without memory, and the attention backend must outlive the runner.
+  // be without memory, and the attention paths must outlive the runner.
   static absl::StatusOr<std::unique_ptr<ModelRunner>> Create(Backend& backend,
-                                                             AttentionBackend& attention,
+                                                             const AttentionPaths& attention,
                                                              Decoder& decoder, KvArena& kv_arena,
                                                              const ModelRunnerConfig& config);
   // Waits for the stream.
@@ -63,7 +64,7 @@ class ModelRunner {
  private:
   // Pinned host memory of one step in flight. The sampling rows in `metadata` also say which
   // logprobs the results owe.
-  struct Slot {
+  struct StepBuffers {
     DeviceBuffer metadata;  // BatchLayout, the largest shape
     StagingArea staging;    // of what goes ahead of the metadata
     DeviceBuffer outputs;   // OutputArrays
@@ -84,20 +85,20 @@ class ModelRunner {
   ModelRunner(Backend& backend, Decoder& decoder, KvArena& kv_arena,
               const ModelRunnerConfig& config);
   absl::Status AllocateDeviceMemory();
-  absl::Status AllocateSlots();
-  absl::Status CreatePlans(AttentionBackend& attention);
+  absl::Status AllocateStepBuffers();
+  absl::Status CreatePlans(const AttentionPaths& attention);
   absl::Status CaptureDecodeSteps();
   OutputArrays OutputsAt(void* base) const;
   static int64_t OutputBytes(const BatchLimits& limits);
   static int64_t StagingBytes(const ModelRunnerConfig& config);
 
-  void ResetNewRows(const SchedulerOutput& output, Slot& slot);
+  void ResetNewRows(const SchedulerOutput& output, StepBuffers& buffers);
   void UpdateBlockTables(const BlockTableUpdate* device_updates, int64_t num_updates);
   // The part that depends on shapes only and reads everything else from device memory.
   void EnqueueStep(const BatchMetadata& batch);
   void EnqueueSampling(const BatchMetadata& batch);
-  void CopyOutputs(Slot& slot);
-  void TraceDevice(const Slot& slot);
+  void CopyOutputs(StepBuffers& buffers);
+  void TraceDevice(const StepBuffers& buffers);
   SequenceResult ResultOf(const LogitRows& rows, const SamplingRow* sampling,
                           const OutputArrays& outputs) const;
   TokenLogprobs LogprobsOfRow(const OutputArrays& outputs, int32_t row, int32_t num_top) const;
@@ -119,9 +120,9 @@ class ModelRunner {
   DeviceBuffer staging_;         // StagingArea
   DeviceBuffer outputs_;         // OutputArrays
 
-  std::vector<Slot> slots_;  // [kMaxInFlight]
+  std::vector<StepBuffers> step_buffers_;  // [kMaxInFlight]
   std::unique_ptr<Event> trace_origin_;
-  int next_slot_ = 0;  // of the next Submit
+  int next_buffers_ = 0;  // of the next Submit
   int num_in_flight_ = 0;
 };
 

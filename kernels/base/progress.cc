@@ -5,7 +5,7 @@
 namespace quire {
 
 void Progress::Begin(std::string stage, int64_t total, ProgressUnit unit) {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   snapshot_.stage = std::move(stage);
   snapshot_.total = total;
   snapshot_.unit = unit;
@@ -14,12 +14,12 @@ void Progress::Begin(std::string stage, int64_t total, ProgressUnit unit) {
 }
 
 void Progress::End() {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   snapshot_.stage.clear();
 }
 
 ProgressSnapshot Progress::Read() const {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   ProgressSnapshot snapshot = snapshot_;
   snapshot.done = done_;
   snapshot.elapsed = std::chrono::steady_clock::now() - begun_;

@@ -5,9 +5,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 
 namespace quire {
 
@@ -30,9 +32,9 @@ class Progress {
   ProgressSnapshot Read() const;
 
  private:
-  mutable std::mutex mutex_;
-  ProgressSnapshot snapshot_;                    // guarded by mutex_; all but `done` and `elapsed`
-  std::chrono::steady_clock::time_point begun_;  // guarded by mutex_
+  mutable absl::Mutex mutex_;
+  ProgressSnapshot snapshot_ ABSL_GUARDED_BY(mutex_);  // all but `done` and `elapsed`
+  std::chrono::steady_clock::time_point begun_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int64_t> done_{0};
 };
 

@@ -42,15 +42,15 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   config.max_num_batched_tokens = settings.max_num_batched_tokens;
   config.block_size = static_cast<int32_t>(settings.block_size);
   config.gpu_memory_utilization = settings.gpu_memory_utilization;
-  config.kv_cache_bytes = settings.kv_cache_memory_bytes;
+  config.kv_cache_memory_bytes = settings.kv_cache_memory_bytes;
   config.enable_prefix_caching = settings.enable_prefix_caching;
   config.enforce_eager = settings.enforce_eager;
   config.autotune = settings.autotune;
   config.watchdog_timeout = WatchdogTimeout(settings, config.device);
   config.async_scheduling = settings.async_scheduling;
   config.attention_path = ChooseAttention(settings.attention_backend);
-  config.max_waiting_requests = settings.max_num_queued_reqs;
-  config.max_waiting_tokens = settings.max_num_queued_tokens;
+  config.max_num_queued_reqs = settings.max_num_queued_reqs;
+  config.max_num_queued_tokens = settings.max_num_queued_tokens;
   return config;
 }
 

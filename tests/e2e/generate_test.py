@@ -1,4 +1,4 @@
-"""Answers of the bundled model over gRPC: right, streamed in order, equal in any company."""
+"""Answers of the bundled model over gRPC: right, streamed in order, the same in any batch."""
 
 import concurrent.futures
 import json
@@ -122,12 +122,12 @@ class GenerateTest(ServerTestCase):
         self.assertEqual(back.text, text)
 
 
-class CompanyTest(ServerTestCase):
+class BatchInvarianceTest(ServerTestCase):
     """64 concurrent streams give the same greedy text as one at a time, in float32."""
 
     FLAGS = ("--dtype", "float32")
 
-    def test_company_changes_nothing(self):
+    def test_the_batch_changes_nothing(self):
         sample = random.Random(2).sample(ITEMS, 64)
         alone = [self.generate(item_request(item)).text for item in sample]
         self.server.admin.FlushPrefixCache(pb.FlushPrefixCacheRequest())

@@ -41,7 +41,7 @@ class BatchBuilderTest : public ::testing::Test {
  protected:
   static BatchLimits Limits() {
     return {.max_num_seqs = 4,
-            .max_num_tokens = 64,
+            .max_num_batched_tokens = 64,
             .max_blocks_per_seq = 16,
             .block_size = 4,
             .num_groups = 2,
@@ -117,6 +117,18 @@ TEST_F(BatchBuilderTest, AChunkMayBeginAndEndWithinBlocks) {
                                          50, 51, 52, 53, 54, 55, 56, 57}));
   const std::vector<int64_t> positions(arrays_.positions, arrays_.positions + 8);
   EXPECT_EQ(positions, (std::vector<int64_t>{6, 7, 8, 9, 10, 11, 12, 13}));
+}
+
+TEST_F(BatchBuilderTest, BlocksOfATableThatShrankAndGrewAreSentAgain) {
+  TestSequence before(9, 2, 8, 1, {{7, 3, 5}, {1, 2, 4}});
+  Build({&before});
+  TestSequence after(9, 2, 8, 1, {{7, 3, 9}, {1, 2, 10}});
+  after.scheduled.first_new_block = 2;
+  Build({&after});
+  EXPECT_EQ((tables_[{0, 2, 1}]), 3);
+  EXPECT_EQ((tables_[{0, 2, 2}]), 9);
+  EXPECT_EQ((tables_[{1, 2, 2}]), 10);
+  EXPECT_EQ(arrays_.slot_mapping[0], 9 * 4 + 0);
 }
 
 TEST_F(BatchBuilderTest, TokenStillOnTheDeviceIsItsRow) {

@@ -1,6 +1,6 @@
-// On the CPU a request's tokens and the bits of its logprobs are the same alone, in any company,
+// On the CPU a request's tokens and the bits of its logprobs are the same alone, in any batch,
 // however its prompt is cut, after a prefix hit and after a preemption, eagerly and replayed, in
-// both dtypes. Random (request, company) pairs:
+// both dtypes. Random (request, batch) pairs:
 //
 //   QUIRE_INVARIANCE_PAIRS=10000 QUIRE_INVARIANCE_SEED=1 build/cpu/bin/batch_invariance_test
 #include <gtest/gtest.h>
@@ -118,7 +118,7 @@ bool Same(const Answer& a, const Answer& b) {
          std::equal(a.logprobs.begin(), a.logprobs.end(), b.logprobs.begin(), SameLogprobs);
 }
 
-TEST_P(BatchInvarianceTest, CompanyChangesNothing) {
+TEST_P(BatchInvarianceTest, TheBatchChangesNothing) {
   std::vector<Request> requests;
   std::vector<Answer> alone;
   ModelConfig model;
@@ -140,7 +140,7 @@ TEST_P(BatchInvarianceTest, CompanyChangesNothing) {
   for (int engine_index = 0; num_compared < num_pairs; ++engine_index) {
     EngineConfig config = RandomConfig();
     // Every other engine has room for hardly two sequences.
-    if (engine_index % 2 == 0) config.kv_cache_bytes = TightCacheBytes(config, model);
+    if (engine_index % 2 == 0) config.kv_cache_memory_bytes = TightCacheBytes(config, model);
     const auto engine = Open(config, /*replayed=*/engine_index % 4 >= 2);
     ASSERT_NE(engine, nullptr);
     for (int round = 0; round < 4; ++round) {
@@ -167,7 +167,7 @@ TEST_P(BatchInvarianceTest, CompanyChangesNothing) {
               static_cast<long long>(num_preemptions));
   EXPECT_GT(num_hits, num_pairs / 50);
   // Windows give blocks back as fast as answers grow, so nothing has to make room there.
-  if (model.layer_windows[0] == 0) {
+  if (model.layers[0].sliding_window == 0) {
     EXPECT_GT(num_preemptions, num_pairs / 100);
   }
 }

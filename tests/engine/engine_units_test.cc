@@ -1,5 +1,6 @@
 // The small pure parts of the engine: attention selection, the ledger, output rings.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -31,15 +32,34 @@ AttentionCapabilities Capabilities(AttentionPath path) {
   return capabilities;
 }
 
+constexpr AttentionPhase kDecode = AttentionPhase::kDecode;
+constexpr AttentionPhase kPrefill = AttentionPhase::kPrefill;
+
+TEST(AttentionSelectorTest, EachPhaseHasAPathOfItsOwn) {
+  AttentionCapabilities decodes_only = Capabilities(AttentionPath::kTrtllm);
+  decodes_only.phases = {kDecode};
+  const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
+  const auto select = [&](AttentionPhase phase, std::optional<AttentionPath> forced) {
+    return SelectAttentionPath(phase, forced, {kGeometry}, 0, {&decodes_only, &native});
+  };
+  EXPECT_EQ(*select(kDecode, {}), AttentionPath::kTrtllm);
+  EXPECT_EQ(*select(kPrefill, {}), AttentionPath::kNative);
+  EXPECT_THAT(select(kPrefill, AttentionPath::kTrtllm).status().message(),
+              ::testing::HasSubstr("does not compute prompts"));
+}
+
 TEST(AttentionSelectorTest, TakesTheFirstPathThatCan) {
   const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
   const AttentionCapabilities trtllm = Capabilities(AttentionPath::kTrtllm);
-  EXPECT_EQ(*SelectAttentionPath({}, {kGeometry}, 0, {&native, &trtllm}), AttentionPath::kNative);
-  EXPECT_EQ(*SelectAttentionPath(AttentionPath::kTrtllm, {kGeometry}, 0, {&native, &trtllm}),
-            AttentionPath::kTrtllm);
+  EXPECT_EQ(*SelectAttentionPath(kDecode, {}, {kGeometry}, 0, {&native, &trtllm}),
+            AttentionPath::kNative);
+  EXPECT_EQ(
+      *SelectAttentionPath(kDecode, AttentionPath::kTrtllm, {kGeometry}, 0, {&native, &trtllm}),
+      AttentionPath::kTrtllm);
   AttentionCapabilities narrow = native;
   narrow.block_sizes = {64};
-  EXPECT_EQ(*SelectAttentionPath({}, {kGeometry}, 0, {&narrow, &trtllm}), AttentionPath::kTrtllm);
+  EXPECT_EQ(*SelectAttentionPath(kDecode, {}, {kGeometry}, 0, {&narrow, &trtllm}),
+            AttentionPath::kTrtllm);
 }
 
 TEST(AttentionSelectorTest, APathServesAllLayerGroupsOrNone) {
@@ -48,21 +68,23 @@ TEST(AttentionSelectorTest, APathServesAllLayerGroupsOrNone) {
   native.sliding_window = false;
   AttentionGeometry windowed = kGeometry;
   windowed.sliding_window = 64;
-  EXPECT_EQ(*SelectAttentionPath({}, {kGeometry, windowed}, 0, {&native, &trtllm}),
+  EXPECT_EQ(*SelectAttentionPath(kDecode, {}, {kGeometry, windowed}, 0, {&native, &trtllm}),
             AttentionPath::kTrtllm);
-  EXPECT_FALSE(SelectAttentionPath({}, {windowed, kGeometry}, 0, {&native}).ok());
+  EXPECT_FALSE(SelectAttentionPath(kDecode, {}, {windowed, kGeometry}, 0, {&native}).ok());
 }
 
 TEST(AttentionSelectorTest, ForcedPathThatCannotIsAnErrorWithTheReason) {
   const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
-  EXPECT_EQ(SelectAttentionPath(AttentionPath::kTrtllm, {kGeometry}, 0, {&native}).status().code(),
+  EXPECT_EQ(SelectAttentionPath(kDecode, AttentionPath::kTrtllm, {kGeometry}, 0, {&native})
+                .status()
+                .code(),
             absl::StatusCode::kOutOfRange);
   const auto reason = [&](auto change_geometry, auto change_path) {
     AttentionGeometry geometry = kGeometry;
     AttentionCapabilities path = native;
     change_geometry(geometry);
     change_path(path);
-    return WhyUnsupported(path, geometry, /*sm_version=*/90);
+    return WhyUnsupported(path, kDecode, geometry, /*sm_version=*/90);
   };
   const auto keep = [](auto&) {};
   EXPECT_EQ(reason(keep, keep), "");

@@ -107,18 +107,18 @@ TEST(PlanKvCacheTest, AnExplicitSizeIsTakenOrRefusedWithOneThatWorks) {
   const MemoryInfo memory = {.free_bytes = 6 * kGiB, .total_bytes = 10 * kGiB};
   for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
     EngineConfig config = Config(device);
-    config.kv_cache_bytes = 100 * kBlockBytes + 1;
+    config.kv_cache_memory_bytes = 100 * kBlockBytes + 1;
     EXPECT_EQ(PlanKvCache(config, Demand(1600, false), memory, Nothing)->num_blocks, 100);
     const absl::Status small = PlanKvCache(config, Demand(1601, false), memory, Nothing).status();
     EXPECT_EQ(small.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(small.message(),
                 HasSubstr(absl::StrCat("--kv-cache-memory-bytes ", 101 * kBlockBytes)));
     EXPECT_EQ(PlanKvCache(config, Demand(1601, true), memory, Nothing)->max_model_len, 1600);
-    config.kv_cache_bytes = 7 * kGiB;
+    config.kv_cache_memory_bytes = 7 * kGiB;
     const absl::Status large = PlanKvCache(config, Demand(1600, true), memory, Nothing).status();
     EXPECT_EQ(large.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(large.message(), HasSubstr(absl::StrCat("use --kv-cache-memory-bytes ", 6 * kGiB)));
-    config.kv_cache_bytes = 6 * kGiB;
+    config.kv_cache_memory_bytes = 6 * kGiB;
     EXPECT_TRUE(PlanKvCache(config, Demand(1600, true), memory, Nothing).ok());
   }
 }
@@ -150,10 +150,10 @@ TEST(PlanKvCacheTest, ASlidingWindowNeedsItsWindowOnly) {
   // The window, two steps of 2,048 tokens, and an end that is not aligned.
   const int64_t held = (512 - 1 + 2 * 2048 + 15) / 16 + 1;
   EngineConfig config = Config(DeviceKind::kCuda);
-  config.kv_cache_bytes = held * kBlockBytes;
+  config.kv_cache_memory_bytes = held * kBlockBytes;
   const MemoryInfo memory = {.free_bytes = 6 * kGiB, .total_bytes = 10 * kGiB};
   EXPECT_EQ(PlanKvCache(config, demand, memory, Nothing)->max_model_len, 1 << 20);
-  config.kv_cache_bytes -= kBlockBytes;
+  config.kv_cache_memory_bytes -= kBlockBytes;
   EXPECT_FALSE(PlanKvCache(config, demand, memory, Nothing).ok());
 }
 

@@ -32,7 +32,7 @@ EngineConfig TinyConfig(const std::string& folder) {
   config.num_threads = 2;
   config.max_num_seqs = 16;
   config.max_num_batched_tokens = 128;
-  config.kv_cache_bytes = int64_t{4} << 20;
+  config.kv_cache_memory_bytes = int64_t{4} << 20;
   return config;
 }
 

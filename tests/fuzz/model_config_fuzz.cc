@@ -15,13 +15,12 @@ void CheckShapes(const ModelConfig& config) {
   CHECK_GT(config.vocab_size, 0);
   CHECK_GT(config.hidden_size, 0);
   CHECK_GT(config.intermediate_size, 0);
-  CHECK_GT(config.num_layers, 0);
+  CHECK(!config.layers.empty());
   CHECK_GT(config.num_kv_heads, 0);
   CHECK_EQ(config.num_q_heads % config.num_kv_heads, 0);
   CHECK_GT(config.head_dim, 0);
   CHECK_GT(config.max_position_embeddings, 0);
-  CHECK_EQ(config.layer_windows.size(), static_cast<size_t>(config.num_layers));
-  for (const int64_t window : config.layer_windows) CHECK_GE(window, 0);
+  for (const LayerConfig& layer : config.layers) CHECK_GE(layer.sliding_window, 0);
   for (const TokenId id : config.eos_token_ids) {
     CHECK(id >= 0 && id < config.vocab_size) << "end token " << id;
   }

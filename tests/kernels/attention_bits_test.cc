@@ -1,6 +1,6 @@
 // A query's bits are its own: they depend neither on the chunk it came in, nor on the other
 // sequences of the step, nor on the number of threads or where its blocks lie. On CUDA a query may
-// differ by rounding from the same query in a prompt, or in the company of other sequences, because
+// differ by rounding from the same query in a prompt, or in a batch with other sequences, because
 // contexts are cut so that the device is full; all else holds there too.
 #include <cmath>
 #include <map>
@@ -19,7 +19,7 @@ using DecodedByLength = std::map<int32_t, std::vector<float>>;
 
 class AttentionBitsTest : public AttentionTest {
  protected:
-  // In the company of others.
+  // In a batch with others.
   static void ExpectSame(const std::vector<float>& alone, const std::vector<float>& together) {
     if (GetParam().kind == DeviceKind::kCpu) {
       EXPECT_EQ(alone, together);
@@ -89,14 +89,14 @@ TEST_P(AttentionBitsTest, WholePromptEqualsDecodedTokenByToken) {
   }
 }
 
-TEST_P(AttentionBitsTest, CompanyDoesNotMatter) {
+TEST_P(AttentionBitsTest, TheBatchDoesNotMatter) {
   const AttentionGeometry geometry = Geometry(14, 2, 64, DType::kBF16);
   for (const SeqShape shape : {SeqShape{1, 3000}, SeqShape{33, 1500}}) {
     // The first sequence of a batch has the same contents whatever follows.
     const AttentionOutput alone = Run(MakePagedBatch(geometry, {shape}, KvOrder::kNhd, kSeed, 1));
-    const std::vector<SeqShape> company = {shape,  {1, 5000},  {1, 1},
+    const std::vector<SeqShape> batched = {shape,  {1, 5000},  {1, 1},
                                            {1, 0}, {200, 200}, {64, 2500}};
-    const PagedBatch batch = MakePagedBatch(geometry, company, KvOrder::kNhd, kSeed, 2);
+    const PagedBatch batch = MakePagedBatch(geometry, batched, KvOrder::kNhd, kSeed, 2);
     const AttentionOutput together = Run(batch);
     const int32_t num_tokens = batch.cu_seqlens_q.back();
     for (int32_t i = 0; i < shape.query_len; ++i) {

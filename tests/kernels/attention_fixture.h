@@ -79,7 +79,7 @@ class AttentionTest : public KernelTest {
   static AttentionLimits LimitsOf(const PagedBatch& batch) {
     const AttentionBatch host = batch.HostBatch();
     return {.max_num_seqs = host.num_seqs,
-            .max_num_tokens = host.num_tokens,
+            .max_num_batched_tokens = host.num_tokens,
             .max_blocks_per_seq = batch.max_blocks_per_seq};
   }
 

@@ -37,9 +37,10 @@ TEST_P(AttentionGraphTest, ReplaysWithNewLengths) {
   KvCacheView view = longest.view;
   view.k = k.buffer.data();
   view.v = v.buffer.data();
-  const auto plan = attention().CreatePlan(
-      geometry,
-      {.max_num_seqs = 4, .max_num_tokens = 4, .max_blocks_per_seq = longest.max_blocks_per_seq});
+  const auto plan =
+      attention().CreatePlan(geometry, {.max_num_seqs = 4,
+                                        .max_num_batched_tokens = 4,
+                                        .max_blocks_per_seq = longest.max_blocks_per_seq});
   ASSERT_TRUE(plan.ok()) << plan.status();
 
   stream().BeginCapture();

@@ -44,7 +44,7 @@ struct Metadata {
 WorkPlan BuildPlan(const AttentionGeometry& geometry, const Metadata& metadata, int num_threads) {
   WorkPlan plan(geometry,
                 {.max_num_seqs = metadata.batch.num_seqs,
-                 .max_num_tokens = metadata.batch.num_tokens,
+                 .max_num_batched_tokens = metadata.batch.num_tokens,
                  .max_blocks_per_seq = 1},
                 std::make_shared<PlanWorkspace>(num_threads, geometry.head_dim), Isa::kGeneric);
   plan.Build(metadata.batch);

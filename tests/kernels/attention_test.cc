@@ -266,7 +266,8 @@ TEST_P(AttentionReferenceTest, PlansMadeTogetherComputeWhatEachWouldAlone) {
 }
 
 TEST_P(AttentionReferenceTest, RejectsUnsupportedGeometryNamingTheField) {
-  const AttentionLimits limits = {.max_num_seqs = 1, .max_num_tokens = 1, .max_blocks_per_seq = 1};
+  const AttentionLimits limits = {
+      .max_num_seqs = 1, .max_num_batched_tokens = 1, .max_blocks_per_seq = 1};
   const auto expect_error = [&](const AttentionGeometry& geometry, const std::string& field) {
     const auto plan = attention().CreatePlan(geometry, limits);
     ASSERT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument) << field;

@@ -154,7 +154,7 @@ TEST_P(ElementwiseTest, SiluOfExtremeGates) {
 }
 
 // A row's bits are the same alone and among 129 others.
-TEST_P(ElementwiseTest, RowsDoNotDependOnTheirCompany) {
+TEST_P(ElementwiseTest, RowsAreBatchInvariant) {
   const int64_t rows = 129, size = 1000;
   const auto x = RandomNormal(rows * size, 5);
   const DeviceTensor weight = UploadTensor(RandomNormal(size, 6), DType::kF32, {size});

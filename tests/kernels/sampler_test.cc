@@ -297,7 +297,7 @@ TEST_P(SamplerTest, DrawsInvertTheDistribution) {
 }
 
 // Rows of every kind in one call, so that rows are not on 16 bytes, and each alone: the same bits.
-TEST_P(SamplerTest, RowsDoNotDependOnTheirCompany) {
+TEST_P(SamplerTest, RowsAreBatchInvariant) {
   for (int64_t vocab_size : {130, 9001, 20'000}) {
     SCOPED_TRACE(vocab_size);
     const std::vector<LogitBias> bias = {{7, -kInfinity}, {100, 2.0f}, {128, 3.0f}};

@@ -16,7 +16,7 @@ using testing::SizeIs;
 
 constexpr int32_t kBlockSize = 4;
 
-BlockManagerConfig Config(int64_t num_blocks, std::vector<KvGroupConfig> groups = {{}}) {
+BlockManagerConfig Config(int64_t num_blocks, std::vector<KvSpec> groups = {{}}) {
   BlockManagerConfig config;
   config.num_blocks = num_blocks;
   config.block_size = kBlockSize;
@@ -56,6 +56,39 @@ TEST(BlockManagerTest, GrowingIsAllOrNothing) {
   EXPECT_THAT(table.blocks, ElementsAre(SizeIs(1), SizeIs(1)));
   EXPECT_EQ(blocks.num_free_blocks(), 1);
   blocks.CheckInvariants({&table});
+}
+
+TEST(BlockManagerTest, ShrinkingGivesTheLastBlocksBack) {
+  BlockManager blocks(Config(8, {{}, {.sliding_window = 8}}));
+  BlockTable table;
+  ASSERT_TRUE(blocks.TryGrow(&table, 16));
+  const std::vector<BlockId> first = table.blocks[0];
+  blocks.Shrink(&table, 9);  // the third block still has a token
+  EXPECT_THAT(table.blocks, ElementsAre(SizeIs(3), SizeIs(3)));
+  EXPECT_EQ(blocks.num_free_blocks(), 2);
+  blocks.Shrink(&table, 12);  // never grows
+  EXPECT_THAT(table.blocks, ElementsAre(SizeIs(3), SizeIs(3)));
+  blocks.Shrink(&table, 8);
+  EXPECT_THAT(table.blocks[0], ElementsAre(first[0], first[1]));
+  EXPECT_EQ(blocks.num_free_blocks(), 4);
+  blocks.CheckInvariants({&table});
+  EXPECT_TRUE(blocks.TryGrow(&table, 16));
+  blocks.CheckInvariants({&table});
+  blocks.Release(&table);
+  EXPECT_EQ(blocks.num_free_blocks(), 8);
+}
+
+TEST(BlockManagerDeathTest, WhatIsPublishedOrBehindTheWindowIsNotRejected) {
+  BlockManager blocks(Config(8, {{}, {.sliding_window = 4}}));
+  const std::vector<TokenId> tokens(16, 1);
+  BlockTable table;
+  ASSERT_TRUE(blocks.TryGrow(&table, 16));
+  blocks.Publish(&table, tokens, 8, "");
+  blocks.Shrink(&table, 8);
+  EXPECT_DEATH(blocks.Shrink(&table, 7), "num_published");
+  ASSERT_TRUE(blocks.TryGrow(&table, 16));
+  blocks.ReleaseOutsideWindow(&table, 16);
+  EXPECT_DEATH(blocks.Shrink(&table, 8), "behind the window");
 }
 
 TEST(BlockManagerTest, GroupsNeverShareABlock) {

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 
 constexpr int32_t kBlockSize = 4;
 
-BlockManagerConfig Config(int64_t num_blocks, std::vector<KvGroupConfig> groups = {{}}) {
+BlockManagerConfig Config(int64_t num_blocks, std::vector<KvSpec> groups = {{}}) {
   BlockManagerConfig config;
   config.num_blocks = num_blocks;
   config.block_size = kBlockSize;

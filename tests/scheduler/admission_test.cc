@@ -48,7 +48,7 @@ TEST(AdmissionTest, MoreThanThePoolHoldsIsRefusedWithTheLimit) {
 
 TEST(AdmissionTest, MoreContinuationsThanTheQueueHoldsAreRefused) {
   SchedulerConfig config = SmallScheduler();
-  config.max_waiting_requests = 8;
+  config.max_num_queued_reqs = 8;
   SchedulerHarness h(config);
   auto request = h.MakeRequest(1, 4, 2);
   request->sampling.n = 9;
@@ -67,7 +67,7 @@ TEST(AdmissionTest, MoreContinuationsThanRowsTakeTurns) {
 
 TEST(AdmissionTest, AFullQueueRefusesForNowAndKeepsWhatItHas) {
   SchedulerConfig config = SmallScheduler();
-  config.max_waiting_requests = 2;
+  config.max_num_queued_reqs = 2;
   SchedulerHarness h(config);
   h.Add(1, 4, 1);
   h.Add(2, 4, 1);
@@ -79,7 +79,7 @@ TEST(AdmissionTest, AFullQueueRefusesForNowAndKeepsWhatItHas) {
 
 TEST(AdmissionTest, TheQueueIsBoundedInPromptTokensToo) {
   SchedulerConfig config = SmallScheduler();
-  config.max_waiting_tokens = 50;
+  config.max_num_queued_tokens = 50;
   SchedulerHarness h(config);
   h.Add(1, 30, 1);
   ExpectRefused(AddTo(&h, h.MakeRequest(2, 21, 1)), absl::StatusCode::kResourceExhausted,

@@ -41,7 +41,7 @@ struct Hits {
   int64_t found = 0;
 };
 
-Hits RunWorkload(int num_requests, int64_t num_blocks, std::vector<KvGroupConfig> groups) {
+Hits RunWorkload(int num_requests, int64_t num_blocks, std::vector<KvSpec> groups) {
   SchedulerConfig config;
   config.max_model_len = 96;
   BlockManagerConfig blocks;

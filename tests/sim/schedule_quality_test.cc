@@ -123,10 +123,10 @@ TEST(ScheduleQualityTest, WorsePrioritiesDoNotDelayBetterOnes) {
     std::copy_if(jobs.begin(), jobs.end(), std::back_inserter(better),
                  [&](const Job& job) { return job.priority <= priority; });
     const double alone = MeanWait(better, RunJobs(better, /*num_blocks=*/300), priority);
-    const double in_company = MeanWait(jobs, all, priority);
-    std::printf("priority %d waits %.2f steps, without worse ones %.2f\n", priority, in_company,
+    const double in_batch = MeanWait(jobs, all, priority);
+    std::printf("priority %d waits %.2f steps, without worse ones %.2f\n", priority, in_batch,
                 alone);
-    EXPECT_LE(in_company, alone * 1.1 + 0.5);
+    EXPECT_LE(in_batch, alone * 1.1 + 0.5);
   }
   EXPECT_LE(MeanWait(jobs, all, -1), 1);
 }

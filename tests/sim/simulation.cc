@@ -41,7 +41,7 @@ std::string Simulation::Describe() const {
       config.max_model_len, ", blocks ", scenario_.blocks.num_blocks, " of ",
       scenario_.blocks.block_size, ", hash bits ", scenario_.blocks.hash_bits_for_test,
       ", lookahead ", scenario_.lookahead, ", delay ", scenario_.max_delay, ", windows");
-  for (const KvGroupConfig& group : scenario_.blocks.groups) {
+  for (const KvSpec& group : scenario_.blocks.groups) {
     absl::StrAppend(&text, " ", group.sliding_window);
   }
   return text;

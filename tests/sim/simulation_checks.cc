@@ -29,11 +29,11 @@ void Simulation::CheckVerdict(const Request& request, const absl::Status& status
       MostBlocks(scenario_.blocks, max_num_tokens, config.max_num_batched_tokens);
   const bool fits = num_prompt_tokens > 0 && request.stop.max_tokens > 0 && n > 0 &&
                     num_prompt_tokens < config.max_model_len &&
-                    max_blocks <= scenario_.blocks.num_blocks && n <= config.max_waiting_requests &&
-                    n * num_prompt_tokens <= config.max_waiting_tokens;
+                    max_blocks <= scenario_.blocks.num_blocks && n <= config.max_num_queued_reqs &&
+                    n * num_prompt_tokens <= config.max_num_queued_tokens;
   const bool has_room =
-      before.num_waiting + n <= config.max_waiting_requests &&
-      before.num_waiting_tokens + n * num_prompt_tokens <= config.max_waiting_tokens;
+      before.num_waiting + n <= config.max_num_queued_reqs &&
+      before.num_waiting_tokens + n * num_prompt_tokens <= config.max_num_queued_tokens;
   const absl::StatusCode expected = !fits      ? absl::StatusCode::kInvalidArgument
                                     : has_room ? absl::StatusCode::kOk
                                                : absl::StatusCode::kResourceExhausted;
@@ -69,8 +69,8 @@ void Simulation::NoteStep(const SchedulerOutput& output) {
   coverage_.tokens += output.num_tokens;
   coverage_.collision_steps += scenario_.blocks.hash_bits_for_test > 0 ? 1 : 0;
   const auto& groups = scenario_.blocks.groups;
-  coverage_.window_steps += std::any_of(
-      groups.begin(), groups.end(), [](const KvGroupConfig& g) { return g.sliding_window > 0; });
+  coverage_.window_steps += std::any_of(groups.begin(), groups.end(),
+                                        [](const KvSpec& g) { return g.sliding_window > 0; });
 }
 
 void Simulation::NoteScheduled(uint64_t step, const ScheduledSequence& scheduled) {

@@ -17,7 +17,7 @@ uint64_t Random::Next() {
 
 int64_t MostBlocks(const BlockManagerConfig& blocks, int64_t num_tokens, int64_t budget) {
   int64_t most = 0;
-  for (const KvGroupConfig& group : blocks.groups) {
+  for (const KvSpec& group : blocks.groups) {
     const int64_t all = (num_tokens + blocks.block_size - 1) / blocks.block_size;
     const int64_t seen = group.sliding_window - 1 + 2 * budget;
     // A stretch of tokens that begins anywhere touches one block more than it fills.
@@ -34,8 +34,8 @@ Scenario RandomScenario(Random* random) {
   config.max_num_batched_tokens = config.max_num_seqs + random->Between(0, 40);
   config.max_num_partial_prefills = random->Between(1, 4);
   config.max_model_len = random->Between(12, 80);
-  config.max_waiting_requests = random->Between(4, 24);
-  config.max_waiting_tokens = random->Between(2, 12) * config.max_model_len;
+  config.max_num_queued_reqs = random->Between(4, 24);
+  config.max_num_queued_tokens = random->Between(2, 12) * config.max_model_len;
 
   BlockManagerConfig& blocks = scenario.blocks;
   blocks.block_size = 1 << random->Between(0, 4);

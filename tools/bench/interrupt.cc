@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "tools/bench/failure.h"
 
 namespace quire::bench {
@@ -21,8 +22,8 @@ namespace {
 struct State {
   std::atomic<bool> measuring = false;
   std::atomic<bool> interrupted = false;
-  std::mutex mutex;
-  std::vector<const std::function<void()>*> clean_ups;  // guarded by mutex
+  absl::Mutex mutex;
+  std::vector<const std::function<void()>*> clean_ups ABSL_GUARDED_BY(mutex);
 };
 
 State& TheState() {
@@ -42,7 +43,7 @@ sigset_t Signals() {
 
 [[noreturn]] void EndAtOnce() {
   State& state = TheState();
-  std::lock_guard lock(state.mutex);
+  absl::MutexLock lock(&state.mutex);
   for (const std::function<void()>* clean_up : state.clean_ups) (*clean_up)();
   std::fputs("\nquire-bench: interrupted\n", stderr);
   _exit(kInterruptedExit);
@@ -75,13 +76,13 @@ bool Interrupted() { return TheState().interrupted; }
 
 ExitCleanup::ExitCleanup(std::function<void()> clean_up) : clean_up_(std::move(clean_up)) {
   State& state = TheState();
-  std::lock_guard lock(state.mutex);
+  absl::MutexLock lock(&state.mutex);
   state.clean_ups.push_back(&clean_up_);
 }
 
 ExitCleanup::~ExitCleanup() {
   State& state = TheState();
-  std::lock_guard lock(state.mutex);
+  absl::MutexLock lock(&state.mutex);
   state.clean_ups.erase(std::find(state.clean_ups.begin(), state.clean_ups.end(), &clean_up_));
 }
 

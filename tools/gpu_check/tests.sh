@@ -121,7 +121,7 @@ run_sanitizer() {
     skip sanitizer "no compute-sanitizer on this machine"
     return
   fi
-  local tools="memcheck racecheck initcheck" tests="rope_test sampler_test attention_test elementwise_test merge_state_test linear_op_test"
+  local tools="memcheck racecheck initcheck" tests="rope_test sampler_test attention_test elementwise_test merge_states_test linear_op_test"
   limit=$(at_most 150)
   [ "$quick" = yes ] && tools=memcheck tests="rope_test sampler_test"
   [ "$only" = sanitizer ] && limit=$(seconds_left) tests=$(programs_for_sanitizer)

@@ -3,7 +3,10 @@
 sizes. Prints each violation; exits 1 if there is one.
 
 Layers: kernels < kvcache < scheduler < engine < server; proto is included by server, tools and tests
-only; nothing includes tests or tools."""
+only; nothing includes tests or tools. Within a layer there is one order of folders, too (PLACES below): a
+file includes its own place and those before it. kernels/cpu and kernels/cuda do not know each other.
+
+    check_layers.py [FOLDER]      # the repository of another folder, for tests"""
 
 import pathlib
 import sys
@@ -16,8 +19,35 @@ answer_help(__doc__)
 import re
 import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-RANK = {"kernels": 0, "kvcache": 1, "scheduler": 2, "engine": 3, "server": 4}
+ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]).resolve()
+# From low to high; a file is in the longest of these that its path begins with.
+PLACES = [
+    "kernels/base/",
+    "kernels/",
+    "kernels/cpu/runtime/",
+    "kernels/cpu/gemm/",
+    "kernels/cpu/elementwise/",
+    "kernels/cpu/sampling/",
+    "kernels/cpu/attention/",
+    "kernels/cpu/",
+    "kernels/cuda/runtime/",
+    "kernels/cuda/elementwise/",
+    "kernels/cuda/gemm/",
+    "kernels/cuda/sampling/",
+    "kernels/cuda/attention/",
+    "kernels/cuda/",
+    # They alone name the implementations.
+    "kernels/backend.cc",
+    "kernels/read_probe.cc",
+    "kvcache/",
+    "scheduler/",
+    "engine/checkpoint/",
+    "engine/model/",
+    "engine/runner/",
+    "engine/",
+    "server/",
+]
+LAYERS = ["kernels", "kvcache", "scheduler", "engine", "server"]
 MAX_LINES = {".h": 200, ".cc": 500, ".cu": 500, ".cuh": 500}
 MAX_TEST_LINES = 800
 MAX_README_LINES = 100
@@ -35,23 +65,33 @@ def source_files():
     return [pathlib.Path(name) for name in listed if (ROOT / name).is_file()]
 
 
+def place_of(path):
+    """The rank of a file's place, or None for a file of no layer."""
+    matches = [(len(place), rank) for rank, place in enumerate(PLACES) if path.startswith(place)]
+    return max(matches)[1] if matches else None
+
+
 def check_include(path, number, line, problems):
     match = INCLUDE.match(line)
     if not match:
         return
     top = path.parts[0]
     for folder, pattern in DEVICE_HEADERS.items():
-        allowed = str(path).startswith(folder) or top == "tests"
+        allowed = str(path).startswith((folder, "tools/bench/kernels/")) or top == "tests"
         if pattern.search(line) and not allowed:
             problems.append(f"{path}:{number}: {match.group(1)} belongs under {folder} only")
-    included = (match.group(2) or "").split("/")[0]
-    if top not in RANK:
+    header = match.group(2) or ""
+    if top not in LAYERS:
         return
-    if included in ("tests", "tools"):
-        problems.append(f"{path}:{number}: {top}/ may not include {included}/")
-    if included in RANK and RANK[included] > RANK[top]:
-        problems.append(f"{path}:{number}: upward include of {included}/ from {top}/")
-    if included == "quire" and top != "server":
+    if header.startswith(("tests/", "tools/")):
+        problems.append(f"{path}:{number}: {top}/ may not include {header}")
+    own, other = place_of(str(path)), place_of(header)
+    if other is not None and other > own:
+        problems.append(f"{path}:{number}: {header} stands above {PLACES[own]}")
+    backend = re.match("kernels/(cpu|cuda)/", str(path))
+    if backend and header.startswith({"cpu": "kernels/cuda/", "cuda": "kernels/cpu/"}[backend[1]]):
+        problems.append(f"{path}:{number}: {header} is the other backend's")
+    if header.startswith("quire/") and top != "server":
         problems.append(f"{path}:{number}: only server/ and tools/ may include the wire contract")
 
 
@@ -70,7 +110,8 @@ def check_size(path, num_lines, allowed, problems):
 
 def main():
     allowed = set()
-    for line in (ROOT / "tools/lint/size_allow.txt").read_text().splitlines():
+    allow_list = ROOT / "tools/lint/size_allow.txt"
+    for line in allow_list.read_text().splitlines() if allow_list.exists() else []:
         if line.strip() and not line.startswith("#"):
             allowed.add(line.split(":")[0].strip())
     problems = []
@@ -81,7 +122,7 @@ def main():
         check_size(path, len(lines), allowed, problems)
         for number, line in enumerate(lines, 1):
             check_include(path, number, line, problems)
-    for folder in [*RANK, "proto", "configs", "tools", "tests"]:
+    for folder in [*LAYERS, "proto", "configs", "tools", "tests"]:
         if not (ROOT / folder / "README.md").is_file():
             problems.append(f"{folder}/README.md is missing")
     print("\n".join(problems) if problems else "layers, device headers and sizes are in order")

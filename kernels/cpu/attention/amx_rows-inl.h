@@ -1,5 +1,5 @@
 // Attention of one tile of bfloat16 queries, keys and values with AMX (amx.h), 16 rows at a time.
-// Scores are K times Q transposed, so that keys are read as they lie in the cache; weights times V
+// Scores are K times Q transposed, so that keys are read as they lie in the cache; probs times V
 // takes V in pairs of keys. Every sum is one chain of sums of 32 elements, or keys, in ascending
 // order, whatever else is computed with a row. Included once per target, after
 // hwy/foreach_target.h.
@@ -38,7 +38,7 @@ class AmxRows {
         scale_(ScoreScale(*tile.geometry)),
         queries_(scratch.queries + kMaxQueryRows * num_words_),
         scores_(scratch.scores),
-        weights_(scratch.keys),
+        probs_(scratch.keys),
         values_(scratch.values),
         blocks_state_(scratch.split.state()) {
     TransposeQueries(tile, scratch.queries);
@@ -111,11 +111,11 @@ class AmxRows {
         lanes.begin[r - row] = static_cast<float>(keys.row_begin[r]);
         lanes.end[r - row] = static_cast<float>(keys.row_end[r]);
       }
-      BlockSoftmax(scores_ + i * kBlockRows, weights_ + i * kBlockRows * kTilePairs,
+      BlockSoftmax(scores_ + i * kBlockRows, probs_ + i * kBlockRows * kTilePairs,
                    blocks_state_.FromRow(row, head_dim_), head_dim_)
           .Run(first * kKeyStripe, last * kKeyStripe, lanes, scale_, cap_);
     }
-    AddValueStripes<kBlocks>(weights_, values_, first, last, head_dim_,
+    AddValueStripes<kBlocks>(probs_, values_, first, last, head_dim_,
                              blocks_state_.out + block * kBlockRows * head_dim_);
   }
 
@@ -154,7 +154,7 @@ class AmxRows {
   const float scale_;         // of scores
   float* const queries_;      // [num_blocks, num_words, 16]
   float* const scores_;       // [kKeyTile, kScoreStride]
-  float* const weights_;      // [kScoreStride, kTilePairs], pairs of bfloat16
+  float* const probs_;        // [kScoreStride, kTilePairs], pairs of bfloat16
   float* const values_;       // [kTilePairs, head_dim], pairs of bfloat16
   const AttentionState blocks_state_;
   AttentionState state_;  // where the split at hand is to go

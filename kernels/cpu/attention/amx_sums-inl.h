@@ -1,5 +1,5 @@
-// The two products of attention with AMX (amx.h), for one or two blocks of 16 rows: queries times
-// keys, and weights times values. Included once per target, after hwy/foreach_target.h.
+// The two gemms of attention with AMX (amx.h), for one or two blocks of 16 rows: queries times
+// keys, and probs times values. Included once per target, after hwy/foreach_target.h.
 #if defined(QUIRE_KERNELS_CPU_ATTENTION_AMX_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_ATTENTION_AMX_PRODUCTS_INL_H_
 #undef QUIRE_KERNELS_CPU_ATTENTION_AMX_PRODUCTS_INL_H_
@@ -55,13 +55,13 @@ HWY_INLINE void ScoreStripe(const float* queries, int64_t head_dim, const TileRo
   }
 }
 
-// out[row][element] += weights times values over stripes [first, last). weights: [kBlocks * 16,
+// out[row][element] += probs times values over stripes [first, last). probs: [kBlocks * 16,
 // kTilePairs]; values: [kTilePairs, head_dim]; pairs of keys.
 template <int kBlocks>
-HWY_INLINE void AddValueStripes(const float* weights, const float* values, int64_t first,
+HWY_INLINE void AddValueStripes(const float* probs, const float* values, int64_t first,
                                 int64_t last, int64_t head_dim, float* out) {
   const int64_t row_bytes = head_dim * static_cast<int64_t>(sizeof(float));
-  constexpr int64_t kWeightBytes = kTilePairs * sizeof(float);
+  constexpr int64_t kProbBytes = kTilePairs * sizeof(float);
   for (int64_t i = 0; i < head_dim; i += 2 * kAmxColumns) {
     float* upper = out + i;
     float* lower = upper + kAmxRows * head_dim;
@@ -72,13 +72,13 @@ HWY_INLINE void AddValueStripes(const float* weights, const float* values, int64
       AmxLoad<3>(lower + kAmxColumns, row_bytes);
     }
     for (int64_t pair = first * kStripePairs; pair < last * kStripePairs; pair += kStripePairs) {
-      AmxLoad<4>(weights + pair, kWeightBytes);
+      AmxLoad<4>(probs + pair, kProbBytes);
       AmxLoad<6>(values + pair * head_dim + i, row_bytes);
       AmxMulAdd<0, 4, 6>();
       AmxLoad<7>(values + pair * head_dim + i + kAmxColumns, row_bytes);
       AmxMulAdd<1, 4, 7>();
       if constexpr (kBlocks == 2) {
-        AmxLoad<5>(weights + kAmxRows * kTilePairs + pair, kWeightBytes);
+        AmxLoad<5>(probs + kAmxRows * kTilePairs + pair, kProbBytes);
         AmxMulAdd<2, 5, 6>();
         AmxMulAdd<3, 5, 7>();
       }

@@ -21,8 +21,9 @@ inline constexpr int64_t kMaxHeadDim = 256;
 // Row length of float32 scratch: whole vectors of any target, from one cache line to the next.
 constexpr int64_t PaddedHeadDim(int64_t head_dim) { return RoundUp<int64_t>(head_dim, 16); }
 
-// Softmax state of some rows: the weighted sum of values, the largest logit and the sum of weights
-// relative to it. Logits are in base 2. A row that has seen no key has max -infinity and sum 0.
+// Softmax state of some rows: the weighted sum of values, the largest logit and the sum of
+// probabilities relative to it. Logits are in base 2. A row that has seen no key has max -infinity
+// and sum 0.
 struct AttentionState {
   float* out = nullptr;  // [num_rows, PaddedHeadDim(head_dim)]
   float* max = nullptr;  // [num_rows]
@@ -52,9 +53,9 @@ struct AttentionScratch {
   hwy::AlignedFreeUniquePtr<float[]> memory;
   float* queries;    // [kMaxQueryRows, head_dim], scaled
   float* keys;       // [words per key, kKeyTile]: 32-bit words of K, transposed
-  float* scores;     // [kMaxQueryRows, kKeyTile]: logits, then weights
+  float* scores;     // [kMaxQueryRows, kKeyTile]: logits, then probabilities
   float* values;     // [kKeyTile, padded]: V in float32
-  float* lane_sums;  // [kMaxQueryRows, 16]: the sum of weights by vector lane
+  float* lane_sums;  // [kMaxQueryRows, 16]: the sum of probabilities by vector lane
   AttentionStateBuffer split;
   AttentionStateBuffer total;
 };

@@ -34,7 +34,7 @@ WorkPlan::WorkPlan(const AttentionGeometry& geometry, const AttentionLimits& lim
       tile_queries_(kMaxQueryRows / group_size_),
       with_amx_(isa == Isa::kAmxBf16 && AmxServes(geometry)),
       workspace_(std::move(workspace)) {
-  const int64_t max_tiles = limits.max_num_seqs + limits.max_num_tokens / tile_queries_;
+  const int64_t max_tiles = limits.max_num_seqs + limits.max_num_batched_tokens / tile_queries_;
   tiles_.reserve(max_tiles);
   cut_tiles_.reserve(max_tiles);
   // A tile of cost c is cut in at most c / fair_cost + 1 pieces.

@@ -109,12 +109,12 @@ HWY_INLINE void FetchRow(const T* row, int64_t size) {
   for (int64_t i = 0; i < size; i += kLineElements) FetchLine(row + i);
 }
 
-// out[r] += sum over keys [begin, end), ascending, of weights[r][key] * v[key]; kVectors vectors.
+// out[r] += sum over keys [begin, end), ascending, of probs[r][key] * v[key]; kVectors vectors.
 // Meanwhile fetches the same columns of `next_v`, unless null.
 template <typename V, int kRows, int kVectors>
-HWY_INLINE void AddValueColumns(const float* weights, const TileRows<V>& v,
-                                const TileRows<V>* next_v, int64_t begin, int64_t end,
-                                int64_t column, float* out, int64_t out_stride) {
+HWY_INLINE void AddValueColumns(const float* probs, const TileRows<V>& v, const TileRows<V>* next_v,
+                                int64_t begin, int64_t end, int64_t column, float* out,
+                                int64_t out_stride) {
   const F32 d;
   VF32 sums[kRows][kVectors];
   QUIRE_UNROLL
@@ -135,9 +135,9 @@ HWY_INLINE void AddValueColumns(const float* weights, const TileRows<V>& v,
       if (to_next != 0) FetchRow(row + to_next, kVectors * kLanes);
       QUIRE_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const VF32 weight = hn::Set(d, weights[r * kKeyTile + key]);
+        const VF32 prob = hn::Set(d, probs[r * kKeyTile + key]);
         QUIRE_UNROLL
-        for (int i = 0; i < kVectors; ++i) sums[r][i] = hn::MulAdd(weight, values[i], sums[r][i]);
+        for (int i = 0; i < kVectors; ++i) sums[r][i] = hn::MulAdd(prob, values[i], sums[r][i]);
       }
     }
   }

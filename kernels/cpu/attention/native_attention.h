@@ -4,8 +4,8 @@
 // What makes a query's bits its own: keys are visited in one fixed order, in tiles of kKeyTile and
 // splits of kKeySplit keys at absolute positions, each with its own softmax state; a split's result
 // is folded into the total in ascending order, by the same arithmetic whether one thread computes
-// all splits or several do. Neither the company, nor the chunk a query came in, nor the number of
-// threads changes it. Called by the engine's thread; the work runs on the stream's.
+// all splits or several do. Neither the rest of the batch, nor the chunk a query came in, nor the
+// number of threads changes it. Called by the engine's thread; the work runs on the stream's.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // Softmax of 16 rows whose scores lie by keys, so that a row is a lane: nothing is ever summed or
-// compared across lanes. Weights are rounded to bfloat16 for the product with V, their sum is
+// compared across lanes. Probabilities are rounded to bfloat16 for the gemm with V, their sum is
 // of what they were before. Keys that a row does not see weigh nothing and add zeros, so they
 // change no bit. Included once per target, after hwy/foreach_target.h.
 #if defined(QUIRE_KERNELS_CPU_ATTENTION_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -34,19 +34,19 @@ struct LaneKeys {
 
 class BlockSoftmax {
  public:
-  // scores: [kKeyTile, kScoreStride], of which 16 columns are this block's; weights: [16,
+  // scores: [kKeyTile, kScoreStride], of which 16 columns are this block's; probs: [16,
   // kTilePairs], pairs of bfloat16; state: of the block's rows.
-  BlockSoftmax(float* scores, float* weights, const AttentionState& state, int64_t head_dim)
-      : scores_(scores), weights_(weights), state_(state), head_dim_(head_dim) {}
+  BlockSoftmax(float* scores, float* probs, const AttentionState& state, int64_t head_dim)
+      : scores_(scores), probs_(probs), state_(state), head_dim_(head_dim) {}
 
-  // Turns the scores of keys [begin, end), whole stripes, into weights relative to each row's
+  // Turns the scores of keys [begin, end), whole stripes, into probs relative to each row's
   // maximum, and rescales what the rows have summed up so far where that grows.
   void Run(int64_t begin, int64_t end, const LaneKeys& keys, float scale, float cap) {
     const F32 d;
     const VF32 old_max = hn::LoadU(d, state_.max);
     const VF32 max = hn::Max(old_max, Logits(begin, end, keys, scale, cap));
     hn::StoreU(max, d, state_.max);
-    // A row that has seen nothing yet has weights 2^(-infinity - 0).
+    // A row that has seen nothing yet has probs 2^(-infinity - 0).
     const VF32 base = hn::IfThenElseZero(hn::Gt(max, hn::Set(d, kMinusInfinity)), max);
     VF32 sum = hn::LoadU(d, state_.sum);
     if (!hn::AllTrue(d, hn::Eq(max, old_max))) {
@@ -96,22 +96,22 @@ class BlockSoftmax {
     }
   }
 
-  // Writes the weights of logits; returns `sum` and the weights added to it, one after the other.
+  // Writes the probs of logits; returns `sum` and the probs added to it, one after the other.
   VF32 Weigh(int64_t begin, int64_t end, VF32 base, VF32 sum) const {
     const F32 d;
     const hn::RebindToUnsigned<F32> d32;
-    const auto weight = [&](int64_t key) HWY_ATTR {
+    const auto prob = [&](int64_t key) HWY_ATTR {
       return Exp2(hn::Sub(hn::LoadU(d, scores_ + key * kScoreStride), base));
     };
-    // To the nearest, of a weight from 0 to 1; the bits below are left.
+    // To the nearest, of a prob from 0 to 1; the bits below are left.
     const auto rounded = [&](VF32 v) HWY_ATTR {
       return hn::Add(hn::BitCast(d32, v), hn::Set(d32, 0x8000u));
     };
     alignas(64) float pairs[kStripePairs * kBlockRows];  // [pair][row]
     for (int64_t stripe = begin; stripe < end; stripe += kKeyStripe) {
       for (int64_t pair = 0; pair < kStripePairs; ++pair) {
-        const VF32 first = weight(stripe + 2 * pair);
-        const VF32 second = weight(stripe + 2 * pair + 1);
+        const VF32 first = prob(stripe + 2 * pair);
+        const VF32 second = prob(stripe + 2 * pair + 1);
         sum = hn::Add(hn::Add(sum, first), second);
         const auto high = hn::And(rounded(second), hn::Set(d32, 0xffff0000u));
         hn::Store(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(rounded(first)), high)), d,
@@ -119,14 +119,14 @@ class BlockSoftmax {
       }
       for (int64_t row = 0; row < kBlockRows; row += 4) {
         StoreColumns(LoadColumns<float>(pairs, kBlockRows, row),
-                     weights_ + row * kTilePairs + stripe / 2, kTilePairs);
+                     probs_ + row * kTilePairs + stripe / 2, kTilePairs);
       }
     }
     return sum;
   }
 
   float* const scores_;
-  float* const weights_;
+  float* const probs_;
   const AttentionState state_;
   const int64_t head_dim_;
 };

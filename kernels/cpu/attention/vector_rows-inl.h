@@ -87,7 +87,7 @@ class VectorRows {
     }
   }
 
-  // Turns the logits of keys [begin, end) of a row into weights relative to the row's maximum, and
+  // Turns the logits of keys [begin, end) of a row into probs relative to the row's maximum, and
   // rescales what the row has summed up so far when the maximum grows.
   void SoftmaxRow(int64_t row, int64_t begin, int64_t end) {
     const F32 d;
@@ -120,9 +120,9 @@ class VectorRows {
       }
     }
     for (int64_t key = first; key < end; key += kLanes) {
-      const VF32 weights = Exp2(hn::Sub(hn::LoadU(d, scores + key), hn::Set(d, new_max)));
-      hn::StoreU(weights, d, scores + key);
-      sum = hn::Add(sum, weights);
+      const VF32 probs = Exp2(hn::Sub(hn::LoadU(d, scores + key), hn::Set(d, new_max)));
+      hn::StoreU(probs, d, scores + key);
+      sum = hn::Add(sum, probs);
     }
     hn::StoreU(sum, d, lane_sums);
   }
@@ -169,15 +169,15 @@ class VectorRows {
   void AddRows(const TileRows<V>& v, const TileRows<V>* next_v, int64_t row, int64_t begin,
                int64_t end) {
     if (begin >= end) return;
-    const float* weights = scratch_.scores + row * kKeyTile;
+    const float* probs = scratch_.scores + row * kKeyTile;
     float* out = state_.out + row * padded_dim_;
     int64_t column = 0;
     for (; column + kValueVectors * kLanes <= head_dim_; column += kValueVectors * kLanes) {
-      AddValueColumns<V, kRows, kValueVectors>(weights, v, next_v, begin, end, column, out,
+      AddValueColumns<V, kRows, kValueVectors>(probs, v, next_v, begin, end, column, out,
                                                padded_dim_);
     }
     for (; column < head_dim_; column += kLanes) {
-      AddValueColumns<V, kRows, 1>(weights, v, next_v, begin, end, column, out, padded_dim_);
+      AddValueColumns<V, kRows, 1>(probs, v, next_v, begin, end, column, out, padded_dim_);
     }
   }
 

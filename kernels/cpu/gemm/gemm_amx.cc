@@ -1,4 +1,4 @@
-// Products with AMX (amx.h): blocks of 16 rows, 32 input features and 16 columns. Each output is
+// Gemms with AMX (amx.h): blocks of 16 rows, 32 input features and 16 columns. Each output is
 // one chain of additions over blocks, whatever the number of rows. AVX-512 expands compressed
 // weights for it.
 #include <immintrin.h>

@@ -101,6 +101,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   const auto head = static_cast<int32_t>(blockIdx.y);
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
+  if (token < p.cu_seqlens_q[0] || token >= p.cu_seqlens_q[p.num_seqs]) return;
   const int32_t seq = SeqOf(p.cu_seqlens_q, p.num_seqs, token);
   const int32_t end = p.seq_lens[seq] - (p.cu_seqlens_q[seq + 1] - 1 - token);
   const int64_t window_begin = p.sliding_window > 0 ? end - p.sliding_window : 0;

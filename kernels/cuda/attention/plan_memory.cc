@@ -141,7 +141,7 @@ void PlanMemory::SizeList(int index) {
 }
 
 int64_t PlanMemory::MaxTiles(int index) const {
-  const int64_t max_rows = limits_.max_num_tokens * params_.group_size;
+  const int64_t max_rows = limits_.max_num_batched_tokens * params_.group_size;
   return limits_.max_num_seqs + (index == 0 ? 0 : max_rows / params_.lists[index].tile_rows);
 }
 

@@ -21,12 +21,12 @@ absl::Status ToStatus(cudaError_t error, const char* what) {
 void DeviceErrors::Note(cudaError_t error, const char* what) { Note(ToStatus(error, what)); }
 
 void DeviceErrors::Note(const absl::Status& status) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   first_.Update(status);
 }
 
 absl::Status DeviceErrors::status() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   return first_;
 }
 

@@ -4,9 +4,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include <mutex>
-
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 
 namespace quire::cuda {
 
@@ -26,8 +26,8 @@ class DeviceErrors {
   absl::Status status() const;
 
  private:
-  mutable std::mutex mutex_;
-  absl::Status first_;
+  mutable absl::Mutex mutex_;
+  absl::Status first_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire::cuda

@@ -58,9 +58,10 @@ std::vector<DeviceKind> Devices() {
 
 class DecoderGoldenTest : public testing::TestWithParam<std::tuple<const char*, DeviceKind>> {
  protected:
-  std::unique_ptr<SequenceRunner> Open(DType dtype) {
-    auto runner =
-        SequenceRunner::Create(folder_, {.dtype = dtype, .max_len = 64, .device = device_});
+  std::unique_ptr<SequenceRunner> Open(DType dtype, bool replay_decodes = false) {
+    auto runner = SequenceRunner::Create(
+        folder_,
+        {.dtype = dtype, .max_len = 64, .device = device_, .replay_decodes = replay_decodes});
     if (!runner.ok()) ADD_FAILURE() << runner.status();
     return runner.ok() ? std::move(*runner) : nullptr;
   }
@@ -75,7 +76,7 @@ TEST_P(DecoderGoldenTest, Float32MatchesTransformers) {
   ASSERT_NE(runner, nullptr);
   const std::vector<float> actual = runner->Append(expected_.tokens);
   ASSERT_EQ(actual.size(), expected_.logprobs.size());
-  // On a GPU a row's products may be summed in any order.
+  // On a GPU a row may be summed in any order.
   EXPECT_LE(Compare(actual, expected_.logprobs).max, device_ == DeviceKind::kCpu ? 1e-4 : 1e-3);
 }
 
@@ -88,6 +89,28 @@ TEST_P(DecoderGoldenTest, BFloat16IsNoFurtherOffThanTransformers) {
   // Both round at other places, so neither is always the better one.
   EXPECT_LE(difference.max, 2.0 * expected_.bfloat16_error.max);
   EXPECT_LE(difference.mean, 1.3 * expected_.bfloat16_error.mean);
+}
+
+// A prompt, then steps of one token each, which replay what the first of them captured.
+TEST_P(DecoderGoldenTest, ReplayedDecodesMatchTransformers) {
+  const absl::Span<const TokenId> tokens = expected_.tokens;
+  const size_t num_prompt_tokens = 9;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const auto runner = Open(dtype, /*replay_decodes=*/true);
+    ASSERT_NE(runner, nullptr);
+    std::vector<float> actual = runner->Append(tokens.first(num_prompt_tokens));
+    const std::vector<float> decoded =
+        runner->AppendInChunks(tokens.subspan(num_prompt_tokens), /*chunk=*/1);
+    actual.insert(actual.end(), decoded.begin(), decoded.end());
+    ASSERT_EQ(actual.size(), expected_.logprobs.size());
+    const Difference difference = Compare(actual, expected_.logprobs);
+    if (dtype == DType::kF32) {
+      EXPECT_LE(difference.max, device_ == DeviceKind::kCpu ? 1e-4 : 1e-3);
+    } else {
+      EXPECT_LE(difference.max, 2.0 * expected_.bfloat16_error.max);
+      EXPECT_LE(difference.mean, 1.3 * expected_.bfloat16_error.mean);
+    }
+  }
 }
 
 // How a prompt is cut into steps must not change a single bit of its results on the CPU.
@@ -132,7 +155,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("llama3_rope_biases_tied", "llama_linear_rope_f16_sharded",
                                      "mistral_window_head_dim_v4", "qwen2_window_tied",
                                      "qwen3_yarn", "gemma2_caps_windows", "gemma3_two_ropes",
-                                     "phi3_longrope"),
+                                     "phi3_longrope", "llama_head_dim_128",
+                                     "qwen3_head_dim_64_two_groups", "phi3_head_dim_96"),
                      testing::ValuesIn(Devices())),
     [](const auto& info) {
       const bool cuda = std::get<1>(info.param) == DeviceKind::kCuda;

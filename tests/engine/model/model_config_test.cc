@@ -27,6 +27,12 @@ ModelConfig Parse(const json& config) {
 
 absl::Status Error(const json& config) { return ParseModelConfig(config.dump()).status(); }
 
+std::vector<int64_t> WindowsOf(const ModelConfig& config) {
+  std::vector<int64_t> windows;
+  for (const LayerConfig& layer : config.layers) windows.push_back(layer.sliding_window);
+  return windows;
+}
+
 // A whole config.json of Llama 3.1, with `changes` merged over it (null removes a key).
 json Llama(const json& changes = json::object()) {
   json config = json::parse(R"({
@@ -51,14 +57,14 @@ TEST(ModelConfig, ReadsLlamaInV4Form) {
   EXPECT_EQ(c.vocab_size, 128256);
   EXPECT_EQ(c.hidden_size, 4096);
   EXPECT_EQ(c.intermediate_size, 14336);
-  EXPECT_EQ(c.num_layers, 32);
+  EXPECT_EQ(c.layers.size(), 32);
   EXPECT_EQ(c.num_q_heads, 32);
   EXPECT_EQ(c.num_kv_heads, 8);
   EXPECT_EQ(c.head_dim, 128);
   EXPECT_FLOAT_EQ(c.rms_norm_eps, 1e-5f);
   EXPECT_FALSE(c.qkv_bias || c.o_bias || c.mlp_bias || c.qk_norm || c.tie_word_embeddings);
   EXPECT_EQ(c.max_position_embeddings, 131072);
-  EXPECT_THAT(c.layer_windows, AllOf(testing::SizeIs(32), Each(0)));
+  EXPECT_THAT(WindowsOf(c), AllOf(testing::SizeIs(32), Each(0)));
   EXPECT_EQ(c.dtype, DType::kBF16);
   EXPECT_THAT(c.eos_token_ids, ElementsAre(128001, 128008, 128009));
   EXPECT_EQ(c.bos_token_id, 128000);
@@ -93,7 +99,7 @@ TEST(ModelConfig, SparseConfigsGetTheFamilysDefaults) {
   EXPECT_EQ(llama.vocab_size, 32000);
   EXPECT_EQ(llama.hidden_size, 4096);
   EXPECT_EQ(llama.intermediate_size, 11008);
-  EXPECT_EQ(llama.num_layers, 32);
+  EXPECT_EQ(llama.layers.size(), 32);
   EXPECT_EQ(llama.num_q_heads, 32);
   EXPECT_EQ(llama.num_kv_heads, 32);
   EXPECT_EQ(llama.head_dim, 128);
@@ -104,13 +110,13 @@ TEST(ModelConfig, SparseConfigsGetTheFamilysDefaults) {
   EXPECT_EQ(llama.dtype, DType::kF32);
   EXPECT_THAT(llama.eos_token_ids, ElementsAre(2));
   EXPECT_EQ(llama.bos_token_id, 1);
-  EXPECT_THAT(llama.layer_windows, Each(0));
+  EXPECT_THAT(WindowsOf(llama), Each(0));
 
   const ModelConfig mistral = Parse(Sparse("mistral"));
   EXPECT_EQ(mistral.num_kv_heads, 8);
   EXPECT_EQ(mistral.intermediate_size, 14336);
   EXPECT_EQ(mistral.max_position_embeddings, 131072);
-  EXPECT_THAT(mistral.layer_windows, Each(4096));
+  EXPECT_THAT(WindowsOf(mistral), Each(4096));
 
   const ModelConfig qwen2 = Parse(Sparse("qwen2"));
   EXPECT_EQ(qwen2.vocab_size, 151936);
@@ -120,7 +126,7 @@ TEST(ModelConfig, SparseConfigsGetTheFamilysDefaults) {
   EXPECT_FALSE(qwen2.o_bias);
   EXPECT_THAT(qwen2.eos_token_ids, IsEmpty());
   EXPECT_EQ(qwen2.bos_token_id, std::nullopt);
-  EXPECT_THAT(qwen2.layer_windows, Each(0));
+  EXPECT_THAT(WindowsOf(qwen2), Each(0));
 
   const ModelConfig qwen3 = Parse({{"model_type", "qwen3"},
                                    {"hidden_size", 1024},
@@ -138,7 +144,7 @@ TEST(ModelConfig, ExplicitNullIsNotTheDefault) {
   mistral["eos_token_id"] = nullptr;
   mistral["bos_token_id"] = nullptr;
   const ModelConfig c = Parse(mistral);
-  EXPECT_THAT(c.layer_windows, Each(0));
+  EXPECT_THAT(WindowsOf(c), Each(0));
   EXPECT_EQ(c.num_kv_heads, 32);
   EXPECT_THAT(c.eos_token_ids, IsEmpty());
   EXPECT_EQ(c.bos_token_id, std::nullopt);
@@ -168,13 +174,13 @@ TEST(ModelConfig, WindowsByFamilyRule) {
                {"num_hidden_layers", 4},
                {"sliding_window", 100},
                {"max_window_layers", 3}};
-  EXPECT_THAT(Parse(qwen).layer_windows, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(WindowsOf(Parse(qwen)), ElementsAre(0, 0, 0, 0));
   qwen["use_sliding_window"] = true;
-  EXPECT_THAT(Parse(qwen).layer_windows, ElementsAre(0, 0, 0, 100));
+  EXPECT_THAT(WindowsOf(Parse(qwen)), ElementsAre(0, 0, 0, 100));
   qwen["max_window_layers"] = 9;
-  EXPECT_THAT(Parse(qwen).layer_windows, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(WindowsOf(Parse(qwen)), ElementsAre(0, 0, 0, 0));
   const json mistral = {{"model_type", "mistral"}, {"num_hidden_layers", 2}, {"sliding_window", 7}};
-  EXPECT_THAT(Parse(mistral).layer_windows, ElementsAre(7, 7));
+  EXPECT_THAT(WindowsOf(Parse(mistral)), ElementsAre(7, 7));
 }
 
 TEST(ModelConfig, LayerTypesWin) {
@@ -182,7 +188,7 @@ TEST(ModelConfig, LayerTypesWin) {
                  {"num_hidden_layers", 3},
                  {"sliding_window", 7},
                  {"layer_types", {"full_attention", "sliding_attention", "full_attention"}}};
-  EXPECT_THAT(Parse(config).layer_windows, ElementsAre(0, 7, 0));
+  EXPECT_THAT(WindowsOf(Parse(config)), ElementsAre(0, 7, 0));
   config["sliding_window"] = nullptr;
   EXPECT_THAT(Error(config).message(), HasSubstr("sliding_window is off"));
   config["layer_types"] = {"full_attention"};
@@ -384,8 +390,8 @@ TEST(ModelConfig, GemmaBlocks) {
   EXPECT_EQ(gemma2.attention_scale, 1.0f / 16.0f);  // 256^-0.5
   EXPECT_EQ(gemma2.attention_soft_cap, 50.0f);
   EXPECT_EQ(gemma2.logit_soft_cap, 30.0f);
-  EXPECT_EQ(gemma2.layer_windows[0], 4096);
-  EXPECT_EQ(gemma2.layer_windows[1], 0);
+  EXPECT_EQ(WindowsOf(gemma2)[0], 4096);
+  EXPECT_EQ(WindowsOf(gemma2)[1], 0);
   json config = Sparse("gemma3_text");
   config["query_pre_attn_scalar"] = 64;
   config["sliding_window"] = 512;
@@ -394,8 +400,9 @@ TEST(ModelConfig, GemmaBlocks) {
   EXPECT_TRUE(gemma3.qk_norm);
   EXPECT_EQ(gemma3.attention_scale, 0.125f);
   EXPECT_EQ(gemma3.attention_soft_cap, 0.0f);
-  EXPECT_THAT(std::vector<int64_t>(gemma3.layer_windows.begin(), gemma3.layer_windows.begin() + 6),
-              ElementsAre(512, 512, 0, 512, 512, 0));
+  std::vector<int64_t> windows = WindowsOf(gemma3);
+  windows.resize(6);
+  EXPECT_THAT(windows, ElementsAre(512, 512, 0, 512, 512, 0));
   config = Sparse("gemma2");
   config["attn_logit_softcapping"] = nullptr;
   EXPECT_EQ(Parse(config).attention_soft_cap, 0.0f);

@@ -53,6 +53,7 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
     return absl::InvalidArgumentError(absl::StrCat("max_len must be between 1 and ", kMaxLen));
   }
   max_len_ = options.max_len;
+  replay_decodes_ = options.replay_decodes;
   ASSIGN_OR_RETURN(config_, LoadModelConfig(folder));
   ASSIGN_OR_RETURN(backend_, OpenBackend({.kind = options.device}));
   ASSIGN_OR_RETURN(stream_, backend_->device().CreateStream());
@@ -62,7 +63,7 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
   weights_ = std::make_unique<Weights>(std::move(weights));
   RETURN_IF_ERROR(OpenAttention(options.dtype));
   ASSIGN_OR_RETURN(decoder_, Decoder::Create(*backend_, config_, *weights_, options.dtype,
-                                             {.max_num_tokens = max_len_,
+                                             {.max_num_batched_tokens = max_len_,
                                               .max_logit_rows = max_len_,
                                               .max_model_len = max_len_}));
   ASSIGN_OR_RETURN(pinned_, backend_->device().AllocatePinned(sizeof(Metadata)));
@@ -82,7 +83,7 @@ absl::Status SequenceRunner::OpenAttention(DType dtype) {
   ASSIGN_OR_RETURN(plans_, backend_->attention(AttentionPath::kNative)
                                ->CreatePlans(MakeGeometries(config_, layout, dtype),
                                              {.max_num_seqs = 1,
-                                              .max_num_tokens = max_len_,
+                                              .max_num_batched_tokens = max_len_,
                                               .max_blocks_per_seq = kMaxBlocks}));
   return absl::OkStatus();
 }
@@ -121,14 +122,9 @@ std::vector<float> SequenceRunner::Append(absl::Span<const TokenId> tokens) {
   return AppendWanting(tokens.size(), tokens);
 }
 
-std::vector<float> SequenceRunner::AppendWanting(int64_t num_rows,
-                                                 absl::Span<const TokenId> tokens) {
-  const int64_t num_tokens = tokens.size();
-  CHECK_LE(num_computed_ + num_tokens, max_len_);
-  FillMetadata(tokens);
+// A step of tokens whose metadata is on the device; returns the logits of its last num_rows tokens.
+Tensor SequenceRunner::EnqueueStep(int64_t num_tokens, int64_t num_rows) {
   const Metadata& m = *device_.as<Metadata>();
-  stream_->CopyToDevice(device_.data(), pinned_.data(), sizeof(Metadata));
-
   DecoderInputs inputs = {.num_tokens = num_tokens,
                           .input_ids = m.input_ids,
                           .row_last_token = m.row_last_token,
@@ -150,10 +146,30 @@ std::vector<float> SequenceRunner::AppendWanting(int64_t num_rows,
     inputs.plans.push_back(plans_[g].get());
   }
   decoder_->Forward(*stream_, inputs, *arena_);
-  if (num_rows > 0) {
-    const Tensor logits = decoder_->Logits(*stream_, 0, num_rows);
-    stream_->CopyToHost(host_out_.data(), logits.data(), logits.num_bytes());
+  return num_rows > 0 ? decoder_->Logits(*stream_, 0, num_rows) : Tensor();
+}
+
+Tensor SequenceRunner::ReplayDecode() {
+  if (decode_graph_ == nullptr) {
+    stream_->BeginCapture();
+    decode_logits_ = EnqueueStep(1, 1);
+    auto graph = stream_->EndCapture();
+    CHECK(graph.ok()) << graph.status();
+    decode_graph_ = std::move(*graph);
   }
+  stream_->Launch(*decode_graph_);
+  return decode_logits_;
+}
+
+std::vector<float> SequenceRunner::AppendWanting(int64_t num_rows,
+                                                 absl::Span<const TokenId> tokens) {
+  const int64_t num_tokens = tokens.size();
+  CHECK_LE(num_computed_ + num_tokens, max_len_);
+  FillMetadata(tokens);
+  stream_->CopyToDevice(device_.data(), pinned_.data(), sizeof(Metadata));
+  const bool replays = replay_decodes_ && num_tokens == 1 && num_rows == 1;
+  const Tensor logits = replays ? ReplayDecode() : EnqueueStep(num_tokens, num_rows);
+  if (num_rows > 0) stream_->CopyToHost(host_out_.data(), logits.data(), logits.num_bytes());
   CHECK(stream_->Synchronize().ok());
   num_computed_ += num_tokens;
 

@@ -21,6 +21,7 @@ struct SequenceRunnerOptions {
   int64_t max_len = 256;      // tokens of the sequence
   LoadFormat format = LoadFormat::kAuto;
   DeviceKind device = DeviceKind::kCpu;
+  bool replay_decodes = false;  // steps of one token are captured once, and replayed
 };
 
 class SequenceRunner {
@@ -50,6 +51,8 @@ class SequenceRunner {
 
   absl::Status Open(const std::string& folder, const SequenceRunnerOptions& options);
   absl::Status OpenAttention(DType dtype);
+  Tensor EnqueueStep(int64_t num_tokens, int64_t num_rows);
+  Tensor ReplayDecode();
   void FillMetadata(absl::Span<const TokenId> tokens);
   BlockId BlockOf(int group, int64_t index) const;
 
@@ -65,6 +68,9 @@ class SequenceRunner {
   DeviceBuffer device_;    // its copy
   DeviceBuffer host_out_;  // logits of one step
   int64_t num_computed_ = 0;
+  bool replay_decodes_ = false;
+  std::unique_ptr<ExecGraph> decode_graph_;
+  Tensor decode_logits_;  // of the graph
 };
 
 }  // namespace quire

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/model/weight_plan.h"
+#include "engine/model/model_weights.h"
 #include "kernels/backend.h"
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
@@ -59,12 +59,8 @@ std::string FileOf(const std::vector<FileTensor>& tensors) {
 
 // Every tensor that the config implies, in float32, each element from its tensor and place.
 std::vector<FileTensor> TensorsOf(const ModelConfig& config) {
-  LinearWeight embedding, lm_head;
-  Tensor final_norm;
-  std::vector<LayerWeights> layers(config.num_layers);
-  WeightPlan plan;
-  PlanEnds(config, &embedding, &lm_head, &final_norm, &plan);
-  for (int i = 0; i < config.num_layers; ++i) PlanLayer(config, i, &layers[i], &plan);
+  ModelWeights weights;
+  const WeightPlan plan = PlanWeights(config, &weights);
 
   std::vector<FileTensor> tensors;
   const auto add = [&](const WeightPart& part, std::vector<int64_t> shape) {
@@ -145,12 +141,12 @@ TEST_F(WeightsTest, ShapesAndParameterCount) {
   EXPECT_EQ(weights->lm_head().in_features, 32);
   EXPECT_NE(weights->lm_head().data, weights->embedding().data);
   const LayerWeights& layer = weights->layer(1);
-  EXPECT_EQ(layer.qkv.out_features, (4 + 2 + 2) * 8);
-  EXPECT_EQ(layer.qkv_bias.dim(0), (4 + 2 + 2) * 8);
-  EXPECT_EQ(layer.o_bias.dim(0), 32);
-  EXPECT_EQ(layer.gate_up.out_features, 48);
-  EXPECT_EQ(layer.down.in_features, 24);
-  EXPECT_TRUE(layer.gate_up_bias.empty() && layer.q_norm.empty());
+  EXPECT_EQ(layer.gqa.qkv.out_features, (4 + 2 + 2) * 8);
+  EXPECT_EQ(layer.gqa.qkv_bias.dim(0), (4 + 2 + 2) * 8);
+  EXPECT_EQ(layer.gqa.o_bias.dim(0), 32);
+  EXPECT_EQ(layer.gated_mlp.gate_up.out_features, 48);
+  EXPECT_EQ(layer.gated_mlp.down.in_features, 24);
+  EXPECT_TRUE(layer.gated_mlp.gate_up_bias.empty() && layer.gqa.q_norm.empty());
   int64_t num_parameters = 0;
   for (const FileTensor& tensor : tensors_) num_parameters += tensor.data.size() / sizeof(float);
   EXPECT_EQ(weights->num_parameters(), num_parameters);
@@ -295,7 +291,7 @@ TEST(DummyWeights, KeepTheSignalSane) {
                               tied, "}"));
     auto runner = SequenceRunner::Create(folder.path(), {.format = LoadFormat::kDummy});
     ASSERT_TRUE(runner.ok()) << runner.status();
-    EXPECT_EQ((*runner)->weights().layer(3).q_norm.as<float>()[5], 1.0f);
+    EXPECT_EQ((*runner)->weights().layer(3).gqa.q_norm.as<float>()[5], 1.0f);
     const std::vector<float> logprobs = (*runner)->Append({1, 2, 3, 4, 5, 6, 7, 8});
     double mean = 0, square = 0;
     for (float logprob : logprobs) {

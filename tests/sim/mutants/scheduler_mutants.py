@@ -14,7 +14,7 @@ SETTLE_CHECK = ("  CHECK_EQ(sequence->num_steps_in_flight, 0);\n", "")
 MUTANTS = [
     # Admission to the queue.
     bug("queue-bound-forgets-n", LIFE, "n continuations count as one waiting request",
-        ("num_waiting + n > config_.max_waiting_requests", "num_waiting + 1 > config_.max_waiting_requests")),
+        ("num_waiting + n > config_.max_num_queued_reqs", "num_waiting + 1 > config_.max_num_queued_reqs")),
     bug("queue-tokens-forget-n", LIFE, "n prompts count as one in the bound of waiting tokens",
         ("num_waiting_tokens_ + n * num_prompt_tokens >", "num_waiting_tokens_ + num_prompt_tokens >")),
     bug("prompt-of-full-length-accepted", LIFE, "a prompt leaves no room for a generated token",

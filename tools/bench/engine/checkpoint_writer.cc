@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/model/model_config.h"
-#include "engine/model/weight_plan.h"
+#include "engine/model/model_weights.h"
 #include "kernels/base/random_weight.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -52,12 +52,9 @@ struct Shard {
 };
 
 std::vector<FileTensor> ListTensors(const ModelConfig& config) {
-  LinearWeight embedding, lm_head;
-  Tensor final_norm;
-  std::vector<LayerWeights> layers(config.num_layers);
-  WeightPlan plan;  // in the order of Weights::Load, which numbers the matrices
-  PlanEnds(config, &embedding, &lm_head, &final_norm, &plan);
-  for (int i = 0; i < config.num_layers; ++i) PlanLayer(config, i, &layers[i], &plan);
+  ModelWeights weights;
+  const WeightPlan plan =
+      PlanWeights(config, &weights);  // in the order of Weights::Load, which numbers the matrices
   std::vector<FileTensor> tensors;
   for (size_t i = 0; i < plan.matrices.size(); ++i) {
     int64_t first_row = 0;

@@ -89,7 +89,7 @@ class PromptGemms {
     const int64_t q = int64_t{model.num_q_heads} * model.head_dim;
     const int64_t kv = int64_t{model.num_kv_heads} * model.head_dim;
     const int64_t hidden = model.hidden_size, mlp = model.intermediate_size;
-    num_layers_ = model.num_layers;
+    num_layers_ = static_cast<int>(model.layers.size());
     for (const auto& [n, k] :
          {std::array{q + 2 * kv, hidden}, {hidden, q}, {2 * mlp, hidden}, {hidden, mlp}}) {
       layer_.emplace_back(dtype, kPromptLen, n, k, num_layers_);
@@ -258,7 +258,7 @@ absl::Status Measure(const EngineFlags& flags, int num_rounds, const std::string
   bench.config.max_model_len = 1024;
   // A cache that is soon used everywhere, as a server's is after a while: memory that the system
   // has to hand out first is slow once.
-  bench.config.kv_cache_bytes = int64_t{192} << 20;
+  bench.config.kv_cache_memory_bytes = int64_t{192} << 20;
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Open(bench.config));
   BackendOptions options = bench.config.backend_options();
   ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(options));

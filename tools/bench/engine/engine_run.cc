@@ -1,17 +1,17 @@
 #include "tools/bench/engine/engine_run.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
 #include "kernels/base/status_macros.h"
 #include "server/exit_code.h"
 #include "server/model_location.h"
@@ -31,27 +31,24 @@ namespace {
 class Ready : public OutputListener {
  public:
   void OnOutput(const std::shared_ptr<OutputStream>& stream) override {
-    {
-      std::lock_guard lock(mutex_);
-      streams_.push_back(stream);
-    }
-    posted_.notify_one();
+    absl::MutexLock lock(&mutex_);
+    streams_.push_back(stream);
   }
 
   // Null when there is no news for a while.
   std::shared_ptr<OutputStream> Take() {
-    constexpr auto kPatience = std::chrono::milliseconds(100);  // then look for a signal
-    std::unique_lock lock(mutex_);
-    if (!posted_.wait_for(lock, kPatience, [this] { return !streams_.empty(); })) return nullptr;
+    constexpr absl::Duration kPatience = absl::Milliseconds(100);  // then look for a signal
+    absl::MutexLock lock(&mutex_);
+    const auto has_news = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !streams_.empty(); };
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&has_news), kPatience)) return nullptr;
     std::shared_ptr<OutputStream> stream = std::move(streams_.front());
     streams_.pop_front();
     return stream;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable posted_;
-  std::deque<std::shared_ptr<OutputStream>> streams_;
+  absl::Mutex mutex_;
+  std::deque<std::shared_ptr<OutputStream>> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
 Request MakeRequest(const WorkItem& item, const SamplingFlags& sampling, uint64_t seed,
@@ -218,8 +215,8 @@ absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, Ste
   bench.config.step_trace = trace;
   bench.config.progress = progress.get();
   // Everything is submitted at once, however much it is.
-  bench.config.max_waiting_requests = std::numeric_limits<int32_t>::max();
-  bench.config.max_waiting_tokens = std::numeric_limits<int64_t>::max() / 2;
+  bench.config.max_num_queued_reqs = std::numeric_limits<int32_t>::max();
+  bench.config.max_num_queued_tokens = std::numeric_limits<int64_t>::max() / 2;
   auto engine = Engine::Open(bench.config);
   if (!engine.ok()) return StartFailure(engine.status());
   return engine;

@@ -141,7 +141,7 @@ class AttentionLoad {
 
     plan_ = attention()
                 .CreatePlan(kGeometry, {.max_num_seqs = num_seqs,
-                                        .max_num_tokens = num_seqs * query_len,
+                                        .max_num_batched_tokens = num_seqs * query_len,
                                         .max_blocks_per_seq = blocks_per_seq})
                 .value();
     AttentionBatch batch = {};

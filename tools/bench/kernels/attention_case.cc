@@ -45,7 +45,7 @@ absl::Status AttentionCase::Open() {
   RETURN_IF_ERROR(UploadBatch());
   ASSIGN_OR_RETURN(
       plan_, attention().CreatePlan(geometry_, {.max_num_seqs = batch_.num_seqs,
-                                                .max_num_tokens = batch_.num_tokens,
+                                                .max_num_batched_tokens = batch_.num_tokens,
                                                 .max_blocks_per_seq = batch_.block_table_stride}));
   return MakeCaches();
 }

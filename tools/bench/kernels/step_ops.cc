@@ -8,7 +8,6 @@
 
 #include "engine/model/attention_shapes.h"
 #include "engine/model/linear_groups.h"
-#include "engine/model/weight_plan.h"
 #include "kernels/base/status_macros.h"
 #include "tools/bench/interrupt.h"
 
@@ -18,7 +17,8 @@ namespace {
 
 // What steps of several shapes, one at a time, need at most.
 struct StepLimits {
-  AttentionLimits attention = {.max_num_seqs = 0, .max_num_tokens = 0, .max_blocks_per_seq = 0};
+  AttentionLimits attention = {
+      .max_num_seqs = 0, .max_num_batched_tokens = 0, .max_blocks_per_seq = 0};
   int64_t max_len = 0;
   int64_t num_blocks = 0;
 };
@@ -30,7 +30,8 @@ StepLimits LimitsOf(const std::vector<StepShape>& shapes, int32_t block_size) {
     const int64_t blocks_per_seq = CeilDiv<int64_t>(shape.seq_len, block_size);
     AttentionLimits& most = limits.attention;
     most.max_num_seqs = std::max<int64_t>(most.max_num_seqs, num_seqs);
-    most.max_num_tokens = std::max<int64_t>(most.max_num_tokens, num_seqs * shape.query_len);
+    most.max_num_batched_tokens =
+        std::max<int64_t>(most.max_num_batched_tokens, num_seqs * shape.query_len);
     most.max_blocks_per_seq = std::max<int64_t>(most.max_blocks_per_seq, blocks_per_seq);
     limits.max_len = std::max<int64_t>(limits.max_len, shape.seq_len);
     limits.num_blocks = std::max(limits.num_blocks, num_seqs * blocks_per_seq);
@@ -42,30 +43,10 @@ DType StepDType(const EngineConfig& config, const ModelConfig& model) {
   return config.dtype.value_or(model.dtype == DType::kF16 ? DType::kBF16 : model.dtype);
 }
 
-int64_t WeightBytes(WeightStore& store, const ModelConfig& model, DType dtype) {
-  LinearWeight embedding, lm_head;
-  Tensor final_norm;
-  std::vector<LayerWeights> layers(model.num_layers);
-  WeightPlan plan;
-  PlanEnds(model, &embedding, &lm_head, &final_norm, &plan);
-  for (int i = 0; i < model.num_layers; ++i) PlanLayer(model, i, &layers[i], &plan);
-  int64_t bytes = 0;
-  for (const MatrixPlan& matrix : plan.matrices) {
-    bytes += store.PlainBytes(matrix.weight->out_features, matrix.weight->in_features, dtype);
-  }
-  for (const VectorPlan& vector : plan.vectors) bytes += vector.size * DTypeBytes(DType::kF32);
-  return bytes;
-}
-
-// As Decoder carves them.
-int64_t ActivationBytes(const ModelConfig& model, DType dtype, const StepLimits& limits) {
-  const int64_t heads = 3 * int64_t{model.num_q_heads} + 2 * int64_t{model.num_kv_heads};
-  const int64_t token =
-      2 * model.hidden_size + heads * model.head_dim + 3 * model.intermediate_size;
-  const int64_t logit_row = model.hidden_size + 2 * model.vocab_size;
-  return DTypeBytes(dtype) * token * limits.attention.max_num_tokens +
-         DTypeBytes(DType::kF32) *
-             (logit_row * limits.attention.max_num_seqs + 2 * model.head_dim * limits.max_len);
+DecoderLimits LimitsOfDecoder(const StepLimits& limits) {
+  return {.max_num_batched_tokens = limits.attention.max_num_batched_tokens,
+          .max_logit_rows = limits.attention.max_num_seqs,
+          .max_model_len = limits.max_len};
 }
 
 }  // namespace
@@ -77,8 +58,8 @@ absl::StatusOr<int64_t> StepOps::BytesFor(WeightStore& store, const EngineConfig
   const StepLimits limits = LimitsOf(shapes, config.block_size);
   const int64_t cache_bytes =
       MakeKvLayout(model, dtype, config.block_size).BlockBytes() * limits.num_blocks;
-  const int64_t bytes =
-      WeightBytes(store, model, dtype) + cache_bytes + ActivationBytes(model, dtype, limits);
+  const int64_t bytes = Weights::BytesFor(store, model, dtype) + cache_bytes +
+                        Decoder::BytesFor(model, dtype, LimitsOfDecoder(limits));
   return bytes + bytes / 20;
 }
 
@@ -106,12 +87,9 @@ absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepSha
   weights_ = std::make_unique<Weights>(std::move(weights));
   RETURN_IF_ERROR(OpenCache(config, limits, step_limits.num_blocks));
   ASSIGN_OR_RETURN(decoder_, Decoder::Create(recorder_, model_, *weights_, dtype_,
-                                             {.max_num_tokens = limits.max_num_tokens,
-                                              .max_logit_rows = limits.max_num_seqs,
-                                              .max_model_len = step_limits.max_len}));
+                                             LimitsOfDecoder(step_limits)));
   return recorder_.weight_store().Tune(
-      timer_.stream(),
-      LinearGroups(*weights_, model_.num_layers, limits.max_num_tokens, limits.max_num_seqs),
+      timer_.stream(), LinearGroups(*weights_, limits.max_num_batched_tokens, limits.max_num_seqs),
       config.progress);
 }
 

@@ -1,13 +1,13 @@
 #include "tools/bench/serve/load.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/synchronization/mutex.h"
 #include "tools/bench/interrupt.h"
 
 namespace quire::bench {
@@ -20,42 +20,43 @@ class Gate {
   explicit Gate(ProgressStage& stage) : stage_(stage) {}
 
   void Enter(const std::shared_ptr<grpc::ClientContext>& call) {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     calls_.insert(call);
   }
   void Leave(const std::shared_ptr<grpc::ClientContext>& call) {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     calls_.erase(call);
     stage_.Add(1);
-    changed_.notify_all();
+    changed_.SignalAll();
   }
   // Without the lock: a call may end, and leave, inside TryCancel.
   void CancelAll() {
     std::vector<std::shared_ptr<grpc::ClientContext>> calls;
     {
-      std::lock_guard lock(mutex_);
+      absl::MutexLock lock(&mutex_);
       calls.assign(calls_.begin(), calls_.end());
     }
     for (const auto& call : calls) call->TryCancel();
   }
   void WaitUntilEmpty() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return calls_.empty(); });
+    absl::MutexLock lock(&mutex_);
+    while (!calls_.empty()) changed_.Wait(&mutex_);
   }
   // Waits until fewer than `limit` calls are in flight, the time has come or a signal has.
   void WaitBelow(size_t limit, Clock::time_point until) {
     constexpr auto kPatience = std::chrono::milliseconds(100);  // then look for a signal
-    std::unique_lock lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     while (calls_.size() >= limit && Clock::now() < until && !Interrupted()) {
-      changed_.wait_until(lock, std::min(until, Clock::now() + kPatience));
+      changed_.WaitWithTimeout(
+          &mutex_, absl::FromChrono(std::min<Clock::duration>(until - Clock::now(), kPatience)));
     }
   }
 
  private:
   ProgressStage& stage_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  absl::flat_hash_set<std::shared_ptr<grpc::ClientContext>> calls_;
+  absl::Mutex mutex_;
+  absl::CondVar changed_;
+  absl::flat_hash_set<std::shared_ptr<grpc::ClientContext>> calls_ ABSL_GUARDED_BY(mutex_);
 };
 
 v1::GenerateRequest MakeRequest(const WorkItem& item, const SamplingFlags& flags, uint64_t seed) {

@@ -1,5 +1,5 @@
 // The warpgroup that loads, for attention on sm_90a. Its first warp takes items from the work list
-// and has the copy engine bring K, a block of the cache at a time; its second warp does so with V;
+// and has TMA bring K, a block of the cache at a time; its second warp does so with V;
 // the others bring the queries. Device code only.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A layer's K or V as the copy engine of sm_90 takes it. Made on the host from addresses and
+// A layer's K or V as TMA of sm_90 takes it. Made on the host from addresses and
 // strides alone, without a call to the device.
 #pragma once
 

@@ -1,5 +1,5 @@
 // What warps of sm_90 with different roles hand each other in shared memory: barriers that count
-// arrivals and bytes, copies of boxes of a tensor by the copy engine (TMA), barriers among some of
+// arrivals and bytes, copies of boxes of a tensor by TMA, barriers among some of
 // a CTA's warps, and moving registers between them. Device code only.
 #pragma once
 
@@ -18,7 +18,7 @@ __device__ __forceinline__ void InitBarrier(uint32_t barrier, uint32_t arrivals)
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals));
 }
 
-// After InitBarrier, before other threads or the copy engine use the barriers.
+// After InitBarrier, before other threads or TMA use the barriers.
 __device__ __forceinline__ void PublishBarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
 }
@@ -65,7 +65,7 @@ __device__ __forceinline__ bool ElectLane() {
   return elected != 0;
 }
 
-// Makes this thread's writes to shared memory visible to gemms and the copy engine.
+// Makes this thread's writes to shared memory visible to gemms and TMA.
 __device__ __forceinline__ void FenceSharedWrites() {
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }

@@ -1,0 +1,43 @@
+// What the blocks of a decoder have in common: a block is a layer's attention or its MLP. Its file
+// has its weights and the tensors that make them, its activations, and what it enqueues. Engine
+// thread.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/model/model_config.h"
+#include "kernels/base/check.h"
+#include "kernels/ops.h"
+
+namespace quire {
+
+struct DecoderLimits {
+  int64_t max_num_batched_tokens;  // of one step
+  int64_t max_logit_rows;          // rows of logits computed at once
+  int64_t max_model_len;           // positions the rope table covers
+};
+
+struct BlockContext {
+  Ops* ops;  // null where only sizes are wanted
+  const ModelConfig* config;
+  DType dtype;  // of activations
+  DecoderLimits limits;
+};
+
+// `num_rows` rows of a buffer.
+inline Tensor Rows(const Tensor& buffer, int64_t num_rows, int64_t first_row = 0) {
+  CHECK_LE(first_row + num_rows, buffer.dim(0));
+  void* data = static_cast<char*>(buffer.data()) +
+               first_row * buffer.row_stride() * DTypeBytes(buffer.dtype());
+  if (buffer.rank() == 3) {
+    return Tensor(data, buffer.dtype(), {num_rows, buffer.dim(1), buffer.dim(2)});
+  }
+  return Tensor(data, buffer.dtype(), {num_rows, buffer.dim(1)});
+}
+
+// [num_tokens, heads, head_dim] as [num_tokens, heads * head_dim].
+inline Tensor Flat(const Tensor& heads) {
+  return Tensor(heads.data(), heads.dtype(), {heads.dim(0), heads.dim(1) * heads.dim(2)});
+}
+
+}  // namespace quire

@@ -1,0 +1,36 @@
+#include "engine/model/blocks/gated_mlp.h"
+
+namespace quire {
+
+void PlanWeights(const ModelConfig& config, GatedMlpWeights* weights, ModulePlanner& planner) {
+  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
+  if (config.fused_checkpoint) {
+    planner.Linear(&weights->gate_up, hidden, {{"mlp.gate_up_proj", 2 * inner}});
+  } else {
+    planner.Linear(&weights->gate_up, hidden, {{"mlp.gate_proj", inner}, {"mlp.up_proj", inner}},
+                   config.mlp_bias ? &weights->gate_up_bias : nullptr);
+  }
+  planner.Linear(&weights->down, inner, {{"mlp.down_proj", hidden}},
+                 config.mlp_bias ? &weights->down_bias : nullptr);
+}
+
+void GatedMlp::Carve(MemoryCarver* carver) {
+  const int64_t num_tokens = context_.limits.max_num_batched_tokens;
+  const int64_t inner = context_.config->intermediate_size;
+  gate_up_ = carver->TakeTensor(context_.dtype, {num_tokens, 2 * inner});
+  inner_ = carver->TakeTensor(context_.dtype, {num_tokens, inner});
+}
+
+void GatedMlp::Run(Stream& stream, const GatedMlpWeights& weights, const Tensor& x) const {
+  const Tensor inner = Rows(inner_, x.dim(0));
+  context_.ops->GatedLinear(stream, {.x = x,
+                                     .weight = &weights.gate_up,
+                                     .bias = weights.gate_up_bias,
+                                     .activation = context_.config->activation,
+                                     .gate_up = Rows(gate_up_, x.dim(0)),
+                                     .out = inner});
+  context_.ops->Linear(stream,
+                       {.x = inner, .weight = &weights.down, .bias = weights.down_bias, .out = x});
+}
+
+}  // namespace quire

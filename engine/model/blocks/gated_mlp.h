@@ -1,0 +1,35 @@
+// GatedMlp (MlpKind::kGated): down(activation(gate(x)) * up(x)).
+#pragma once
+
+#include "engine/model/blocks/block.h"
+#include "engine/model/memory_carver.h"
+#include "engine/model/weight_plan.h"
+
+namespace quire {
+
+struct GatedMlpWeights {
+  LinearWeight gate_up;  // [2 * intermediate_size, hidden_size], gate first
+  Tensor gate_up_bias;   // [2 * intermediate_size] or empty
+  LinearWeight down;     // [hidden_size, intermediate_size]
+  Tensor down_bias;      // [hidden_size] or empty
+};
+
+void PlanWeights(const ModelConfig& config, GatedMlpWeights* weights, ModulePlanner& planner);
+
+class GatedMlp {
+ public:
+  explicit GatedMlp(const BlockContext& context) : context_(context) {}
+
+  // Takes the activations' memory.
+  void Carve(MemoryCarver* carver);
+
+  // x = MLP(x), [num_tokens, hidden_size].
+  void Run(Stream& stream, const GatedMlpWeights& weights, const Tensor& x) const;
+
+ private:
+  BlockContext context_;
+  Tensor gate_up_;  // [max_num_batched_tokens, 2 * intermediate_size]
+  Tensor inner_;    // [max_num_batched_tokens, intermediate_size]
+};
+
+}  // namespace quire

@@ -1,0 +1,111 @@
+#include "engine/model/blocks/gqa_attention.h"
+
+#include "engine/model/rope_table.h"
+#include "kernels/base/status_macros.h"
+
+namespace quire {
+
+void PlanWeights(const ModelConfig& config, GqaWeights* weights, ModulePlanner& planner) {
+  const int64_t hidden = config.hidden_size;
+  const int64_t q_size = int64_t{config.num_q_heads} * config.head_dim;
+  const int64_t kv_size = int64_t{config.num_kv_heads} * config.head_dim;
+  if (config.fused_checkpoint) {
+    planner.Linear(&weights->qkv, hidden, {{"self_attn.qkv_proj", q_size + 2 * kv_size}});
+  } else {
+    planner.Linear(&weights->qkv, hidden,
+                   {{"self_attn.q_proj", q_size},
+                    {"self_attn.k_proj", kv_size},
+                    {"self_attn.v_proj", kv_size}},
+                   config.qkv_bias ? &weights->qkv_bias : nullptr);
+  }
+  if (config.qk_norm) {
+    planner.Norm(&weights->q_norm, "self_attn.q_norm", config.head_dim);
+    planner.Norm(&weights->k_norm, "self_attn.k_norm", config.head_dim);
+  }
+  planner.Linear(&weights->o, q_size, {{"self_attn.o_proj", hidden}},
+                 config.o_bias ? &weights->o_bias : nullptr);
+}
+
+KvSpec GqaKvSpec(const ModelConfig& config, const LayerConfig& layer, DType dtype) {
+  return {.sliding_window = layer.sliding_window,
+          .num_kv_heads = config.num_kv_heads,
+          .k_head_dim = config.head_dim,
+          .v_head_dim = config.head_dim,
+          .dtype = dtype};
+}
+
+GqaAttention::GqaAttention(const BlockContext& context)
+    : context_(context), rotary_dim_(RotaryDim(*context.config)) {}
+
+void GqaAttention::Carve(MemoryCarver* carver) {
+  const ModelConfig& c = *context_.config;
+  const auto& [max_num_batched_tokens, max_logit_rows, max_model_len] = context_.limits;
+  const int64_t num_qkv_heads = c.num_q_heads + 2 * int64_t{c.num_kv_heads};
+  cos_sin_ = carver->TakeTensor(DType::kF32, {max_model_len, rotary_dim_});
+  if (c.sliding_rope != c.rope) {
+    sliding_cos_sin_ = carver->TakeTensor(DType::kF32, {max_model_len, rotary_dim_});
+  }
+  qkv_ = carver->TakeTensor(context_.dtype, {max_num_batched_tokens, num_qkv_heads * c.head_dim});
+  q_ = carver->TakeTensor(context_.dtype, {max_num_batched_tokens, c.num_q_heads, c.head_dim});
+  out_ = carver->TakeTensor(context_.dtype, {max_num_batched_tokens, c.num_q_heads, c.head_dim});
+}
+
+absl::Status GqaAttention::UploadTables(Device& device, Stream& stream) {
+  RETURN_IF_ERROR(UploadTable(device, stream, context_.config->rope, cos_sin_));
+  if (sliding_cos_sin_.empty()) return absl::OkStatus();
+  return UploadTable(device, stream, context_.config->sliding_rope, sliding_cos_sin_);
+}
+
+absl::Status GqaAttention::UploadTable(Device& device, Stream& stream, const RopeConfig& rope,
+                                       const Tensor& table) const {
+  const int64_t max_model_len = context_.limits.max_model_len;
+  ASSIGN_OR_RETURN(const DeviceBuffer staging, device.AllocatePinned(table.num_bytes()));
+  FillRopeTable(ComputeRopeFrequencies(rope, rotary_dim_, max_model_len), max_model_len,
+                staging.as<float>());
+  stream.CopyToDevice(table.data(), staging.data(), table.num_bytes());
+  return stream.Synchronize();  // before the staging memory goes
+}
+
+Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weights,
+                                        const LayerConfig& layer, const Tensor& x,
+                                        const Places& places) const {
+  const Tensor qkv = Rows(qkv_, x.dim(0)), q = Rows(q_, x.dim(0));
+  const bool has_own_table = layer.sliding_window > 0 && !sliding_cos_sin_.empty();
+  const Tensor& cos_sin = has_own_table ? sliding_cos_sin_ : cos_sin_;
+  context_.ops->Linear(stream,
+                       {.x = x, .weight = &weights.qkv, .bias = weights.qkv_bias, .out = qkv});
+  context_.ops->RopeAndStoreKv(stream, {.qkv = qkv,
+                                        .q_norm_weight = weights.q_norm,
+                                        .k_norm_weight = weights.k_norm,
+                                        .norm_eps = context_.config->rms_norm_eps,
+                                        .cos_sin = cos_sin.as<float>(),
+                                        .rotary_dim = rotary_dim_,
+                                        .positions = places.positions,
+                                        .slot_mapping = places.slot_mapping,
+                                        .num_q_heads = context_.config->num_q_heads,
+                                        .kv_cache = places.kv_cache,
+                                        .q_out = q});
+  return q;
+}
+
+Tensor GqaAttention::Attend(Stream& stream, const AttentionPlan& plan, const Tensor& q,
+                            const KvCacheView& kv_cache) const {
+  const Tensor out = Rows(out_, q.dim(0));
+  plan.Run(stream, {.q = q, .kv_cache = kv_cache, .out = out});
+  return Flat(out);
+}
+
+Tensor GqaAttention::KeepRows(Stream& stream, const Tensor& attended, const int32_t* indices,
+                              int64_t num_rows) const {
+  const Tensor kept = Flat(Rows(q_, num_rows));
+  context_.ops->GatherRows(stream, {.in = attended, .indices = indices, .out = kept});
+  return kept;
+}
+
+void GqaAttention::Project(Stream& stream, const GqaWeights& weights, const Tensor& attended,
+                           const Tensor& out) const {
+  context_.ops->Linear(stream,
+                       {.x = attended, .weight = &weights.o, .bias = weights.o_bias, .out = out});
+}
+
+}  // namespace quire

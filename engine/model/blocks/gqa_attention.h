@@ -1,0 +1,70 @@
+// GqaAttention (AttentionKind::kGqa): attention with rotary positions whose query heads share KV
+// heads in equal groups, over all tokens or a sliding window.
+#pragma once
+
+#include "absl/status/status.h"
+#include "engine/model/blocks/block.h"
+#include "engine/model/memory_carver.h"
+#include "engine/model/weight_plan.h"
+#include "kernels/attention.h"
+#include "kvcache/kv_layout.h"
+
+namespace quire {
+
+struct GqaWeights {
+  LinearWeight qkv;  // [(num_q_heads + 2 * num_kv_heads) * head_dim, hidden_size]
+  Tensor qkv_bias;   // [(num_q_heads + 2 * num_kv_heads) * head_dim] or empty
+  Tensor q_norm;     // [head_dim] or empty
+  Tensor k_norm;     // [head_dim] or empty
+  LinearWeight o;    // [hidden_size, num_q_heads * head_dim]
+  Tensor o_bias;     // [hidden_size] or empty
+};
+
+void PlanWeights(const ModelConfig& config, GqaWeights* weights, ModulePlanner& planner);
+
+// What such a layer keeps of each token, in this dtype.
+KvSpec GqaKvSpec(const ModelConfig& config, const LayerConfig& layer, DType dtype);
+
+class GqaAttention {
+ public:
+  explicit GqaAttention(const BlockContext& context);
+
+  // Takes the memory of activations and rope tables.
+  void Carve(MemoryCarver* carver);
+  absl::Status UploadTables(Device& device, Stream& stream);
+
+  // Where a step's tokens stand and where the layer keeps them.
+  struct Places {
+    const int64_t* positions;     // [num_tokens]
+    const int64_t* slot_mapping;  // [num_tokens]
+    KvCacheView kv_cache;
+  };
+
+  // Of x ([num_tokens, hidden_size], normed): the cache gets rotated keys and values. Returns the
+  // rotated queries, [num_tokens, num_q_heads, head_dim], until the next call.
+  Tensor StoreKeysAndValues(Stream& stream, const GqaWeights& weights, const LayerConfig& layer,
+                            const Tensor& x, const Places& places) const;
+  // What the queries find, [num_tokens, num_q_heads * head_dim], until the next call.
+  Tensor Attend(Stream& stream, const AttentionPlan& plan, const Tensor& q,
+                const KvCacheView& kv_cache) const;
+  // These rows of what Attend has returned, where the queries were.
+  Tensor KeepRows(Stream& stream, const Tensor& attended, const int32_t* indices,
+                  int64_t num_rows) const;
+  // out = o(attended), [num_rows, hidden_size].
+  void Project(Stream& stream, const GqaWeights& weights, const Tensor& attended,
+               const Tensor& out) const;
+
+ private:
+  absl::Status UploadTable(Device& device, Stream& stream, const RopeConfig& rope,
+                           const Tensor& table) const;
+
+  BlockContext context_;
+  int32_t rotary_dim_;
+  Tensor cos_sin_;          // [max_model_len, rotary_dim] float32
+  Tensor sliding_cos_sin_;  // the same for layers with a window, or empty: cos_sin_ is for all
+  Tensor qkv_;              // [max_num_batched_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]
+  Tensor q_;                // [max_num_batched_tokens, num_q_heads, head_dim]
+  Tensor out_;              // [max_num_batched_tokens, num_q_heads, head_dim]
+};
+
+}  // namespace quire

@@ -1,0 +1,58 @@
+#include "engine/model/model_weights.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace quire {
+namespace {
+
+void PlanAttention(const ModelConfig& config, const LayerConfig& layer, LayerWeights* weights,
+                   ModulePlanner& planner) {
+  switch (layer.attention) {
+    case AttentionKind::kGqa:
+      return PlanWeights(config, &weights->gqa, planner);
+  }
+}
+
+void PlanMlp(const ModelConfig& config, const LayerConfig& layer, LayerWeights* weights,
+             ModulePlanner& planner) {
+  switch (layer.mlp) {
+    case MlpKind::kGated:
+      return PlanWeights(config, &weights->gated_mlp, planner);
+  }
+}
+
+void PlanLayer(const ModelConfig& config, const LayerConfig& layer, LayerWeights* weights,
+               ModulePlanner& planner) {
+  const int64_t hidden = config.hidden_size;
+  planner.Norm(&weights->input_norm, "input_layernorm", hidden);
+  PlanAttention(config, layer, weights, planner);
+  if (config.sandwich_norms) {
+    planner.Norm(&weights->attention_out_norm, "post_attention_layernorm", hidden);
+    planner.Norm(&weights->mlp_norm, "pre_feedforward_layernorm", hidden);
+    planner.Norm(&weights->mlp_out_norm, "post_feedforward_layernorm", hidden);
+  } else {
+    planner.Norm(&weights->mlp_norm, "post_attention_layernorm", hidden);
+  }
+  PlanMlp(config, layer, weights, planner);
+}
+
+}  // namespace
+
+WeightPlan PlanWeights(const ModelConfig& config, ModelWeights* weights) {
+  WeightPlan plan;
+  const float norm_offset = config.norm_plus_one ? 1.0f : 0.0f;
+  ModulePlanner ends("", norm_offset, &plan);
+  ends.Linear(&weights->embedding, config.hidden_size, {{"model.embed_tokens", config.vocab_size}});
+  ends.Norm(&weights->final_norm, "model.norm", config.hidden_size);
+  if (!config.tie_word_embeddings) {
+    ends.Linear(&weights->lm_head, config.hidden_size, {{"lm_head", config.vocab_size}});
+  }
+  weights->layers.resize(config.layers.size());
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    ModulePlanner planner(absl::StrCat("model.layers.", i, "."), norm_offset, &plan);
+    PlanLayer(config, config.layers[i], &weights->layers[i], planner);
+  }
+  return plan;
+}
+
+}  // namespace quire

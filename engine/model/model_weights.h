@@ -1,0 +1,37 @@
+// ModelWeights: a model as a list of layers between an embedding and an LM head, each layer with
+// the weights of its attention and of its MLP. PlanWeights says which tensors of a checkpoint they
+// are. Plain values.
+#pragma once
+
+#include <vector>
+
+#include "engine/model/blocks/gated_mlp.h"
+#include "engine/model/blocks/gqa_attention.h"
+#include "engine/model/model_config.h"
+#include "engine/model/weight_plan.h"
+
+namespace quire {
+
+// Of each kind of attention and MLP that there is, the weights; those of the layer's own kinds are
+// set.
+struct LayerWeights {
+  Tensor input_norm;  // [hidden_size]
+  GqaWeights gqa;
+  Tensor attention_out_norm;  // [hidden_size] or empty: of what attention adds
+  Tensor mlp_norm;            // [hidden_size]
+  GatedMlpWeights gated_mlp;
+  Tensor mlp_out_norm;  // [hidden_size] or empty: of what the MLP adds
+};
+
+struct ModelWeights {
+  LinearWeight embedding;  // [vocab_size, hidden_size]
+  LinearWeight lm_head;    // the same; not planned where it is tied to the embedding
+  Tensor final_norm;       // [hidden_size]
+  std::vector<LayerWeights> layers;
+};
+
+// Sizes `weights` and says what they are made of; the plan points into them. What ends the model
+// comes first, then layer by layer.
+WeightPlan PlanWeights(const ModelConfig& config, ModelWeights* weights);
+
+}  // namespace quire

@@ -1,0 +1,59 @@
+#include "engine/runner/phased_plan.h"
+
+#include <utility>
+
+#include "kernels/base/status_macros.h"
+
+namespace quire {
+
+namespace {
+
+// The decodes of a batch, which come first.
+AttentionBatch DecodesOf(AttentionBatch batch) {
+  batch.num_seqs = batch.num_decodes;
+  return batch;
+}
+
+AttentionBatch PrefillsOf(AttentionBatch batch) {
+  const int32_t num_decodes = std::exchange(batch.num_decodes, 0);
+  batch.num_seqs -= num_decodes;
+  batch.cu_seqlens_q += num_decodes;
+  batch.seq_lens += num_decodes;
+  batch.seq_rows += num_decodes;
+  return batch;
+}
+
+class PhasedPlan : public AttentionPlan {
+ public:
+  PhasedPlan(std::unique_ptr<AttentionPlan> prefill, std::unique_ptr<AttentionPlan> decode)
+      : prefill_(std::move(prefill)), decode_(std::move(decode)) {}
+
+  void PlanStep(Stream& stream, const AttentionBatch& batch) override {
+    decode_->PlanStep(stream, DecodesOf(batch));
+    prefill_->PlanStep(stream, PrefillsOf(batch));
+  }
+  void Run(Stream& stream, const AttentionRunArgs& args) const override {
+    decode_->Run(stream, args);
+    prefill_->Run(stream, args);
+  }
+
+ private:
+  const std::unique_ptr<AttentionPlan> prefill_;
+  const std::unique_ptr<AttentionPlan> decode_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePhasedPlans(
+    const AttentionPaths& paths, absl::Span<const AttentionGeometry> geometries,
+    const AttentionLimits& limits) {
+  ASSIGN_OR_RETURN(auto plans, paths.decode->CreatePlans(geometries, limits));
+  if (paths.prefill == paths.decode) return plans;
+  ASSIGN_OR_RETURN(auto prefills, paths.prefill->CreatePlans(geometries, limits));
+  for (size_t i = 0; i < plans.size(); ++i) {
+    plans[i] = std::make_unique<PhasedPlan>(std::move(prefills[i]), std::move(plans[i]));
+  }
+  return plans;
+}
+
+}  // namespace quire

@@ -1,0 +1,113 @@
+// Plans whose phases take paths of their own: each path gets its part of a batch, and together they
+// give what one path gives for all of it.
+#include "engine/runner/phased_plan.h"
+
+#include <vector>
+
+#include "tests/kernels/attention_fixture.h"
+
+namespace quire {
+namespace {
+
+// Another path as far as anyone can tell: passes everything on, and remembers what it was to plan.
+class RecordingPath : public AttentionBackend {
+ public:
+  explicit RecordingPath(AttentionBackend& attention) : attention_(attention) {}
+
+  const AttentionCapabilities& capabilities() const override { return attention_.capabilities(); }
+  absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePlans(
+      absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) override {
+    auto plans = attention_.CreatePlans(geometries, limits);
+    if (plans.ok()) {
+      for (auto& plan : *plans) plan = std::make_unique<Plan>(std::move(plan), batches_);
+    }
+    return plans;
+  }
+
+  const std::vector<AttentionBatch>& batches() const { return batches_; }
+
+ private:
+  class Plan : public AttentionPlan {
+   public:
+    Plan(std::unique_ptr<AttentionPlan> plan, std::vector<AttentionBatch>& batches)
+        : plan_(std::move(plan)), batches_(batches) {}
+    void PlanStep(Stream& stream, const AttentionBatch& batch) override {
+      batches_.push_back(batch);
+      plan_->PlanStep(stream, batch);
+    }
+    void Run(Stream& stream, const AttentionRunArgs& args) const override {
+      plan_->Run(stream, args);
+    }
+
+   private:
+    const std::unique_ptr<AttentionPlan> plan_;
+    std::vector<AttentionBatch>& batches_;
+  };
+
+  AttentionBackend& attention_;
+  std::vector<AttentionBatch> batches_;
+};
+
+class PhasedPlanTest : public AttentionTest {
+ protected:
+  // The same as one plan for all; on a GPU work is cut elsewhere, which rounds otherwise.
+  void ExpectAsOnePlan(const PagedBatch& batch, const AttentionOutput& actual) {
+    const AttentionOutput expected = Run(batch);
+    const bool is_cpu = GetParam().kind == DeviceKind::kCpu;
+    const double tolerance = is_cpu                                       ? 0
+                             : batch.geometry.query_dtype == DType::kBF16 ? 0x1p-6
+                                                                          : 3e-5;
+    for (size_t i = 0; i < actual.out.size(); ++i) {
+      ASSERT_NEAR(actual.out[i], expected.out[i], tolerance) << "element " << i;
+    }
+    for (size_t i = 0; i < actual.lse.size(); ++i) {
+      ASSERT_NEAR(actual.lse[i], expected.lse[i], is_cpu ? 0 : 1e-3) << "row " << i;
+    }
+  }
+};
+
+TEST_P(PhasedPlanTest, EachPathComputesItsPart) {
+  struct Case {
+    std::vector<SeqShape> seqs;
+    int32_t num_decodes;
+  };
+  const Case cases[] = {{{{1, 70}, {1, 3}, {1, 1300}, {40, 200}, {9, 9}}, 3},
+                        {{{1, 17}, {1, 90}}, 2},
+                        {{{5, 5}, {33, 64}}, 0}};
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const Case& c : cases) {
+      const PagedBatch batch =
+          MakePagedBatch(Geometry(8, 2, 64, dtype), c.seqs, KvOrder::kHnd, 1, 2);
+      RecordingPath prefill(attention()), decode(attention());
+      auto plans = CreatePhasedPlans({.prefill = &prefill, .decode = &decode}, {batch.geometry},
+                                     LimitsOf(batch));
+      ASSERT_TRUE(plans.ok()) << plans.status();
+      const AttentionOutput phased = Run(batch, *plans->front());
+      ASSERT_EQ(decode.batches().size(), 1u);
+      EXPECT_EQ(decode.batches()[0].num_seqs, c.num_decodes);
+      EXPECT_EQ(decode.batches()[0].num_decodes, c.num_decodes);
+      ASSERT_EQ(prefill.batches().size(), 1u);
+      EXPECT_EQ(prefill.batches()[0].num_seqs, static_cast<int>(c.seqs.size()) - c.num_decodes);
+      EXPECT_EQ(prefill.batches()[0].num_decodes, 0);
+      ExpectAsOnePlan(batch, phased);
+    }
+  }
+}
+
+TEST_P(PhasedPlanTest, OnePathForBothPlansOnce) {
+  const PagedBatch batch =
+      MakePagedBatch(Geometry(4, 4, 64), {{1, 20}, {6, 30}}, KvOrder::kHnd, 1, 2);
+  RecordingPath path(attention());
+  auto plans =
+      CreatePhasedPlans({.prefill = &path, .decode = &path}, {batch.geometry}, LimitsOf(batch));
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  ExpectAsOnePlan(batch, Run(batch, *plans->front()));
+  ASSERT_EQ(path.batches().size(), 1u);
+  EXPECT_EQ(path.batches()[0].num_seqs, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, PhasedPlanTest, testing::ValuesIn(AttentionTargets()),
+                         TargetName);
+
+}  // namespace
+}  // namespace quire

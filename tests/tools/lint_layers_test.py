@@ -1,0 +1,72 @@
+"""tools/lint/check_layers.py finds what it is there for: each forbidden include and each file that is too
+long, in a small repository, and nothing in the allowed ones."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LINT = pathlib.Path(__file__).resolve().parents[2] / "tools/lint/check_layers.py"
+FOLDERS = ["kernels", "kvcache", "scheduler", "engine", "server", "proto", "configs", "tools", "tests"]
+
+
+def run_lint(files):
+    """What the lint says of a repository with these files: {path: text}."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        files = {**{f"{name}/README.md": "" for name in FOLDERS}, **files}
+        for path, text in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        subprocess.run(["git", "init", "-q", root], check=True)
+        result = subprocess.run([sys.executable, LINT, root], capture_output=True, text=True, check=False)
+        return result.returncode, result.stdout
+
+
+class LintLayersTest(unittest.TestCase):
+    def check_refused(self, path, line, reason):
+        code, output = run_lint({path: line + "\n"})
+        self.assertEqual(code, 1, f"{path} with {line} passed")
+        self.assertIn(reason, output)
+
+    def test_upward_includes(self):
+        for path, header in [
+            ("kernels/ops.h", "kvcache/kv_layout.h"),
+            ("scheduler/scheduler.h", "engine/engine.h"),
+            ("kernels/base/check.h", "kernels/ops.h"),
+            ("kernels/device.h", "kernels/cpu/runtime/isa.h"),
+            ("kernels/cpu/runtime/isa.cc", "kernels/cpu/gemm/gemm.h"),
+            ("kernels/cuda/gemm/gemm.cc", "kernels/cuda/cuda_ops.h"),
+            ("engine/checkpoint/checkpoint.cc", "engine/model/weights.h"),
+            ("engine/model/decoder.cc", "engine/runner/batch.h"),
+            ("engine/runner/batch.cc", "engine/engine.h"),
+        ]:
+            self.check_refused(path, f'#include "{header}"', "stands above")
+
+    def test_what_belongs_to_others(self):
+        self.check_refused("kernels/cpu/gemm/gemm.cc", '#include "kernels/cuda/gemm/gemm.h"', "the other backend")
+        self.check_refused("kernels/cuda/cuda_ops.cc", '#include "kernels/cpu/cpu_ops.h"', "the other backend")
+        self.check_refused("engine/engine.cc", '#include "tests/engine/tiny_engine.h"', "may not include")
+        self.check_refused("engine/engine.cc", '#include "quire/v1/inference.pb.h"', "the wire contract")
+        self.check_refused("engine/engine.cc", "#include <cuda_runtime.h>", "belongs under kernels/cuda/")
+        self.check_refused("kernels/ops.h", '#include "hwy/highway.h"', "belongs under kernels/cpu/")
+
+    def test_sizes(self):
+        code, output = run_lint({"engine/engine.h": "\n" * 201})
+        self.assertEqual(code, 1)
+        self.assertIn("201 lines, at most 200", output)
+
+    def test_what_is_allowed(self):
+        code, output = run_lint({
+            "kernels/backend.cc": '#include "kernels/cpu/cpu_backend.h"\n#include "kernels/cuda/cuda_backend.h"\n',
+            "kernels/cpu/cpu_ops.cc": '#include "kernels/cpu/gemm/gemm.h"\n#include "kernels/ops.h"\n',
+            "engine/engine.cc": '#include "engine/runner/batch.h"\n#include "scheduler/scheduler.h"\n',
+            "server/server.cc": '#include "quire/v1/inference.pb.h"\n#include "engine/engine.h"\n',
+            "tests/engine/engine_test.cc": '#include "engine/engine.h"\n#include <cuda_runtime.h>\n',
+        })
+        self.assertEqual(code, 0, output)
+
+
+if __name__ == "__main__":
+    unittest.main()
