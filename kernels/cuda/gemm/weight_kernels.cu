@@ -32,8 +32,8 @@ __global__ void __launch_bounds__(kRowGridThreads)
 template <typename T>
 void LaunchAdd(const Tensor& bias, const Tensor& out, cudaStream_t stream) {
   const int64_t num_rows = out.dim(0), size = out.dim(1);
-  LaunchKernel(AddBiasKernel<T>, RowGrid(num_rows, size, 1), kRowGridThreads, 0, stream, FloatVector(bias),
-               static_cast<T*>(out.data()), out.row_stride(), num_rows, size);
+  LaunchKernel(AddBiasKernel<T>, RowGrid(num_rows, size, 1), kRowGridThreads, 0, stream,
+               FloatVector(bias), static_cast<T*>(out.data()), out.row_stride(), num_rows, size);
 }
 
 // Grid: (packs of a row / kRowGridThreads, rows).

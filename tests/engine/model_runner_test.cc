@@ -1,0 +1,191 @@
+// ModelRunner by hand, without a scheduler: what a step's entries say is what the device does,
+// eagerly and replayed, on every device.
+#include "engine/runner/model_runner.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "engine/engine_parts.h"
+#include "tests/engine/graph_backend.h"
+#include "tests/engine/tiny_engine.h"
+
+namespace quire {
+namespace {
+
+struct RunnerTarget {
+  std::string name;
+  DeviceKind device;
+  bool replays;
+};
+
+std::vector<RunnerTarget> RunnerTargets() {
+  std::vector<RunnerTarget> targets = {{"Eager", DeviceKind::kCpu, false},
+                                       {"Replayed", DeviceKind::kCpu, true}};
+  if (CudaAvailable()) {
+    targets.push_back({"CudaEager", DeviceKind::kCuda, false});
+    targets.push_back({"CudaReplayed", DeviceKind::kCuda, true});
+  }
+  return targets;
+}
+
+// A sequence on a row, and its blocks.
+struct TestSequence {
+  int32_t row;
+  std::vector<TokenId> tokens;
+  std::vector<BlockId> blocks;
+  int64_t num_shown = 0;  // blocks that the runner has seen
+  bool row_is_new = true;
+  Request request = testing::GreedyRequest({}, 1);
+};
+
+class ModelRunnerTest : public ::testing::TestWithParam<RunnerTarget> {
+ protected:
+  void SetUp() override {
+    EngineConfig config = testing::TinyConfig(testing::MakeTinyModelFolder());
+    config.device = GetParam().device;
+    config.enforce_eager = !GetParam().replays;
+    const bool on_cpu = config.device == DeviceKind::kCpu;
+    std::unique_ptr<Backend> backend;
+    if (on_cpu && GetParam().replays) {
+      backend = std::make_unique<testing::GraphBackend>();
+    } else {
+      backend = OpenBackend(config.backend_options()).value();
+    }
+    auto parts = OpenEngineParts(config, std::move(backend));
+    ASSERT_TRUE(parts.ok()) << parts.status();
+    parts_ = std::move(*parts);
+  }
+
+  ModelRunner& runner() { return *parts_->runner; }
+
+  // Runs tokens [start, start + num_new); the last of them yields a token if `samples`.
+  static ScheduledSequence Entry(TestSequence& sequence, int64_t start, int64_t num_new,
+                                 bool samples) {
+    ScheduledSequence entry = {};
+    entry.key = {static_cast<RequestId>(1 + sequence.row), 0};
+    entry.row = sequence.row;
+    entry.row_is_new = std::exchange(sequence.row_is_new, false);
+    entry.start = start;
+    entry.num_new = num_new;
+    entry.num_samples = samples ? 1 : 0;
+    entry.input_on_device = start >= static_cast<int64_t>(sequence.tokens.size());
+    entry.num_prompt_tokens = 1;
+    entry.tokens = sequence.tokens;
+    entry.block_tables = {sequence.blocks};
+    entry.first_new_block =
+        std::exchange(sequence.num_shown, static_cast<int64_t>(sequence.blocks.size()));
+    entry.request = &sequence.request;
+    return entry;
+  }
+
+  void Submit(std::vector<ScheduledSequence> entries) {
+    SchedulerOutput output;
+    output.step = next_step_++;
+    for (const ScheduledSequence& entry : entries) output.num_tokens += entry.num_new;
+    output.sequences = std::move(entries);
+    runner().Submit(output);
+  }
+  // The ids of the oldest step by sequence; -1 where none was sampled.
+  std::vector<TokenId> Wait() {
+    const absl::StatusOr<StepResult> result = runner().Wait();
+    EXPECT_TRUE(result.ok()) << result.status();
+    std::vector<TokenId> ids;
+    for (const SequenceResult& sequence : result->sequences) {
+      ids.push_back(sequence.samples.empty() ? -1 : sequence.samples[0].id);
+    }
+    return ids;
+  }
+
+  // The greedy answer to a prompt, its tokens computed one by one from the end of the prompt on.
+  std::vector<TokenId> Greedy(TestSequence sequence, int num_tokens) {
+    std::vector<TokenId> answer;
+    const auto num_prompt_tokens = static_cast<int64_t>(sequence.tokens.size());
+    Submit({Entry(sequence, 0, num_prompt_tokens, true)});
+    for (int i = 0; i < num_tokens; ++i) {
+      answer.push_back(Wait()[0]);
+      sequence.tokens.push_back(answer.back());
+      if (i + 1 < num_tokens) Submit({Entry(sequence, num_prompt_tokens + i, 1, true)});
+    }
+    return answer;
+  }
+
+  std::unique_ptr<EngineParts> parts_;
+  uint64_t next_step_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Steps, ModelRunnerTest, ::testing::ValuesIn(RunnerTargets()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(ModelRunnerTest, ResultsComeBackByPositionWhateverTheRow) {
+  const std::vector<TokenId> a = testing::RandomPrompt(20, 1), b = testing::RandomPrompt(9, 2);
+  const TokenId expected_a = Greedy({.row = 0, .tokens = a, .blocks = {4, 9}}, 1)[0];
+  const TokenId expected_b = Greedy({.row = 1, .tokens = b, .blocks = {7}}, 1)[0];
+  TestSequence first = {.row = 5, .tokens = b, .blocks = {2}};
+  TestSequence second = {.row = 3, .tokens = testing::RandomPrompt(30, 3), .blocks = {11, 12}};
+  TestSequence third = {.row = 0, .tokens = a, .blocks = {8, 1}};
+  Submit({Entry(first, 0, 9, true), Entry(second, 0, 12, false), Entry(third, 0, 20, true)});
+  EXPECT_EQ(Wait(), (std::vector<TokenId>{expected_b, -1, expected_a}));
+}
+
+TEST_P(ModelRunnerTest, AStepMayBeSubmittedBeforeItsInputIsKnown) {
+  const std::vector<TokenId> prompt = testing::RandomPrompt(14, 4);
+  const std::vector<TokenId> expected = Greedy({.row = 0, .tokens = prompt, .blocks = {3, 5}}, 6);
+  TestSequence sequence = {.row = 2, .tokens = prompt, .blocks = {6, 10}};
+  Submit({Entry(sequence, 0, 14, true)});
+  std::vector<TokenId> answer;
+  for (int i = 0; i < 5; ++i) {
+    Submit({Entry(sequence, 14 + i, 1, true)});  // its input is still on the device
+    answer.push_back(Wait()[0]);
+    sequence.tokens.push_back(answer.back());
+  }
+  answer.push_back(Wait()[0]);
+  EXPECT_EQ(answer, expected);
+}
+
+TEST_P(ModelRunnerTest, ATableThatShrankAndGrewHasItsNewBlocks) {
+  const std::vector<TokenId> prompt = testing::RandomPrompt(40, 5);
+  const TokenId expected = Greedy({.row = 0, .tokens = prompt, .blocks = {3, 5, 6}}, 1)[0];
+  // Tokens 16 to 19 are tried with other ids and rejected, and with them their block.
+  TestSequence sequence = {.row = 1, .tokens = testing::RandomPrompt(20, 6), .blocks = {13, 14}};
+  std::copy_n(prompt.begin(), 16, sequence.tokens.begin());
+  Submit({Entry(sequence, 0, 20, true)});
+  Wait();
+  sequence.tokens = prompt;
+  sequence.blocks = {13, 20, 17};
+  sequence.num_shown = 1;
+  Submit({Entry(sequence, 16, 24, true)});
+  EXPECT_EQ(Wait()[0], expected);
+}
+
+TEST_P(ModelRunnerTest, DecodesOfEveryBatchSizeAreThoseOfEachAlone) {
+  constexpr int kMaxSeqs = 11, kNumTokens = 3;
+  std::vector<TestSequence> sequences;
+  std::vector<std::vector<TokenId>> expected;
+  for (int i = 0; i < kMaxSeqs; ++i) {
+    const std::vector<TokenId> prompt = testing::RandomPrompt(3 + i, 20 + i);
+    expected.push_back(Greedy({.row = 15, .tokens = prompt, .blocks = {30, 31}}, kNumTokens));
+    sequences.push_back(
+        {.row = (i * 7) % kMaxSeqs, .tokens = prompt, .blocks = {2 * i, 2 * i + 1}});
+  }
+  for (int num_seqs = 1; num_seqs <= kMaxSeqs; ++num_seqs) {
+    std::vector<TestSequence> batch(sequences.begin(), sequences.begin() + num_seqs);
+    for (int step = 0; step < kNumTokens; ++step) {
+      std::vector<ScheduledSequence> entries;
+      for (TestSequence& sequence : batch) {
+        const auto size = static_cast<int64_t>(sequence.tokens.size());
+        entries.push_back(step == 0 ? Entry(sequence, 0, size, true)
+                                    : Entry(sequence, size - 1, 1, true));
+      }
+      Submit(std::move(entries));
+      const std::vector<TokenId> ids = Wait();
+      for (int i = 0; i < num_seqs; ++i) {
+        EXPECT_EQ(ids[i], expected[i][step]) << "sequence " << i << " of " << num_seqs;
+        batch[i].tokens.push_back(expected[i][step]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire

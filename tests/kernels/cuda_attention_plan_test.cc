@@ -1,0 +1,130 @@
+// What the planning kernels leave on the device: the CSR page table, and work lists that cover
+// every tile of every sequence's queries and every key that it sees, once.
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "kernels/cuda/attention/plan_memory.h"
+#include "kernels/cuda/runtime/cuda_stream.h"
+#include "tests/kernels/attention_fixture.h"
+
+namespace quire::cuda {
+namespace {
+
+class CudaAttentionPlanTest : public AttentionTest {
+ protected:
+  // Plans the batch, whose device copies live as long as this.
+  std::unique_ptr<PlanMemory> Plan(const PagedBatch& batch) {
+    buffers_[0] = Upload(batch.cu_seqlens_q);
+    buffers_[1] = Upload(batch.seq_lens);
+    buffers_[2] = Upload(batch.seq_rows);
+    buffers_[3] = Upload(batch.block_tables);
+    AttentionBatch device = batch.HostBatch();
+    device.cu_seqlens_q = buffers_[0].as<int32_t>();
+    device.seq_lens = buffers_[1].as<int32_t>();
+    device.seq_rows = buffers_[2].as<int32_t>();
+    device.block_tables = buffers_[3].as<BlockId>();
+    auto plans = PlanMemory::Create(backend().device(), {batch.geometry}, LimitsOf(batch));
+    EXPECT_TRUE(plans.ok()) << plans.status();
+    plans->front()->SetBatch(device);
+    CudaStream::From(stream()).Run(
+        "plan", [&](cudaStream_t s) { LaunchPlan(plans->front()->params(), s); });
+    Synchronize();
+    return std::move(plans->front());
+  }
+
+ private:
+  DeviceBuffer buffers_[4];
+};
+
+const std::vector<SeqShape> kSeqs = {{1, 1}, {1, 16},    {1, 17},    {1, 0},     {1, 9000},
+                                     {7, 7}, {129, 400}, {64, 5000}, {300, 300}, {2, 33}};
+
+TEST_P(CudaAttentionPlanTest, PageTableIsTheBlockTablesInCsrForm) {
+  for (const int32_t block_size : {16, 32, 64}) {
+    AttentionGeometry geometry = Geometry(8, 2, 128, DType::kBF16);
+    geometry.block_size = block_size;
+    const PagedBatch batch = MakePagedBatch(geometry, kSeqs, KvOrder::kHnd, 1, 2);
+    const auto plan = Plan(batch);
+    const PageTable& pages = plan->params().pages;
+    const auto indptr = Download<int32_t>(pages.kv_indptr, static_cast<int64_t>(kSeqs.size()) + 1);
+    std::vector<int32_t> expected_indptr = {0};
+    std::vector<BlockId> expected;
+    for (size_t i = 0; i < kSeqs.size(); ++i) {
+      const int64_t num_blocks = CeilDiv(kSeqs[i].kv_len, block_size);
+      expected_indptr.push_back(expected_indptr.back() + static_cast<int32_t>(num_blocks));
+      const BlockId* row = batch.block_tables.data() + batch.seq_rows[i] * batch.max_blocks_per_seq;
+      expected.insert(expected.end(), row, row + num_blocks);
+    }
+    EXPECT_EQ(indptr, expected_indptr);
+    EXPECT_EQ(Download<int32_t>(pages.kv_indices, indptr.back()), expected);
+  }
+}
+
+// The first key that any query of a sequence sees.
+int64_t FirstVisibleKey(const SeqShape& seq, int64_t window) {
+  return window > 0 ? std::max<int64_t>(0, seq.kv_len - (seq.query_len - 1) - window) : 0;
+}
+
+TEST_P(CudaAttentionPlanTest, ItemsCoverEveryTileAndKeyOnce) {
+  for (const int64_t window : {0, 700}) {
+    AttentionGeometry geometry = Geometry(8, 2, 128, DType::kBF16);
+    geometry.sliding_window = window;
+    const PagedBatch batch = MakePagedBatch(geometry, kSeqs, KvOrder::kHnd, 1, 2);
+    const auto plan = Plan(batch);
+    std::map<int32_t, size_t> seq_of_token;
+    for (size_t i = 0; i < kSeqs.size(); ++i) seq_of_token[batch.cu_seqlens_q[i]] = i;
+    std::map<std::tuple<size_t, int32_t>, std::vector<int32_t>> begins;  // of a tile's chunks
+    int32_t chunk_tokens[kNumWorkLists];
+    for (int list = 0; list < kNumWorkLists; ++list) {
+      const WorkList& work = plan->params().lists[list];
+      const WorkListState state = Download<WorkListState>(work.state, 1)[0];
+      chunk_tokens[list] = state.chunk_tokens;
+      for (const WorkItem& item : Download<WorkItem>(work.items, state.num_items)) {
+        ASSERT_TRUE(seq_of_token.contains(item.first_token));
+        const size_t seq = seq_of_token[item.first_token];
+        EXPECT_EQ(item.query_len, kSeqs[seq].query_len);
+        EXPECT_EQ(item.seq_len, kSeqs[seq].kv_len);
+        EXPECT_EQ(list == 0, kSeqs[seq].query_len == 1);
+        begins[{seq, item.tile}].push_back(item.first_key);
+      }
+    }
+    size_t num_tiles = 0;
+    for (size_t i = 0; i < kSeqs.size(); ++i) {
+      const int list = kSeqs[i].query_len == 1 ? 0 : 1;
+      const int32_t seq_tiles =
+          CeilDiv(kSeqs[i].query_len * 4, plan->params().lists[list].tile_rows);
+      num_tiles += seq_tiles;
+      for (int32_t tile = 0; tile < seq_tiles; ++tile) {
+        SCOPED_TRACE(testing::Message()
+                     << "window " << window << " sequence " << i << " tile " << tile);
+        auto& firsts = begins[{i, tile}];
+        ASSERT_FALSE(firsts.empty());
+        if (firsts.size() == 1) continue;  // the tile is whole
+        std::sort(firsts.begin(), firsts.end());
+        EXPECT_LE(firsts.front(), FirstVisibleKey(kSeqs[i], window));
+        EXPECT_GE(firsts.back() + chunk_tokens[list], kSeqs[i].kv_len);
+        for (size_t k = 1; k < firsts.size(); ++k) {
+          EXPECT_EQ(firsts[k] - firsts[k - 1], chunk_tokens[list]);
+        }
+      }
+    }
+    EXPECT_EQ(begins.size(), num_tiles);
+  }
+}
+
+std::vector<KernelTarget> CudaTargets() {
+  std::vector<KernelTarget> targets;
+  for (const KernelTarget& target : KernelTargets()) {
+    if (target.kind == DeviceKind::kCuda) targets.push_back(target);
+  }
+  return targets;
+}
+
+// No such target where there is no GPU.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaAttentionPlanTest);
+INSTANTIATE_TEST_SUITE_P(Targets, CudaAttentionPlanTest, testing::ValuesIn(CudaTargets()),
+                         TargetName);
+
+}  // namespace
+}  // namespace quire::cuda
