@@ -66,7 +66,8 @@ run_program_tests() {
     name=${test##*/}
     wait_for_place
     case $name in
-      engine_* | batch_* | checkpoint_* | *config_* | json_* | model_* | safetensors_* | weights_*)
+      # No device in their names: host code, which a GPU machine may run wrongly, too.
+      engine_fault_* | engine_units_* | batch_* | checkpoint_* | *config_* | json_* | model_* | safetensors_* | weights_*)
         in_background "$name" "$(at_most 150)" "$bin/with-libraries" "$test" ;;
       *) in_background "$name" "$(at_most 150)" "$bin/with-libraries" "$test" --gtest_filter="$filter" ;;
     esac
@@ -121,7 +122,8 @@ run_sanitizer() {
     skip sanitizer "no compute-sanitizer on this machine"
     return
   fi
-  local tools="memcheck racecheck initcheck" tests="rope_test sampler_test attention_test elementwise_test merge_states_test linear_op_test"
+  local tools="memcheck racecheck initcheck"
+  local tests="rope_test sampler_test attention_test cuda_attention_plan_test elementwise_test merge_states_test linear_op_test model_runner_test"
   limit=$(at_most 150)
   [ "$quick" = yes ] && tools=memcheck tests="rope_test sampler_test"
   [ "$only" = sanitizer ] && limit=$(seconds_left) tests=$(programs_for_sanitizer)
