@@ -7,6 +7,7 @@
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/gemm/gemv.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
+#include "kernels/cuda/runtime/free_ops.h"
 
 namespace quire::cuda {
 
