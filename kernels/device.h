@@ -10,9 +10,11 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/base/dtype.h"
 
 namespace quire {
 
@@ -20,7 +22,9 @@ enum class DeviceKind : uint8_t { kCpu, kCuda };
 
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::kCpu;
-  std::string name;                      // "AMD EPYC ... (avx512_bf16)", "NVIDIA H200"
+  std::string name;  // "AMD EPYC ... (avx512_bf16)", "NVIDIA H200"
+  // What activations and weights may be in.
+  std::vector<DType> activation_dtypes;
   int num_threads = 0;                   // CPU: threads that compute
   int sm_version = 0;                    // CUDA: 90 for Hopper
   int num_sms = 0;                       // CUDA

@@ -19,7 +19,7 @@ enum class WeightFormat : uint8_t {
 struct LinearWeight {
   void* data = nullptr;
   WeightFormat format = WeightFormat::kPlain;
-  DType dtype = DType::kF32;  // of the values, whatever the format: float32 or bfloat16
+  DType dtype = DType::kF32;  // of the values, whatever the format: one of the activations'
   int64_t out_features = 0;
   int64_t in_features = 0;
   int64_t compressed_bytes = 0;  // of data, if compressed

@@ -1,7 +1,7 @@
 // One struct of arguments per operation of kernels/ops.h, shapes in comments. All pointers and
 // tensors are device memory that must stay valid until the operation has run. Activations have the
-// model's dtype (float32 or bfloat16); arithmetic is in float32. Filled with designated
-// initializers.
+// model's dtype, one of DeviceInfo's activation_dtypes; arithmetic is in float32. Filled with
+// designated initializers.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,9 @@
 
 namespace quire {
 
-bool IsActivation(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16; }
+bool IsActivation(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
+}
 
 void CheckVector(const Tensor& tensor, int64_t size) {
   CHECK_EQ(tensor.rank(), 1);
@@ -34,8 +36,7 @@ void CheckLinearGroup(const LinearGroup& group) {
 
 absl::Status CheckWeightRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows) {
   CheckWeight(weight);
-  const bool is_float = IsActivation(rows.dtype()) || rows.dtype() == DType::kF16;
-  if (!is_float || rows.rank() != 2 || rows.dim(1) != weight.in_features) {
+  if (!IsActivation(rows.dtype()) || rows.rank() != 2 || rows.dim(1) != weight.in_features) {
     return absl::InvalidArgumentError(
         absl::StrCat("weight rows must be float32, bfloat16 or float16 [n, ", weight.in_features,
                      "]; these are ", DTypeName(rows.dtype()), " of rank ", rows.rank(), " with ",

@@ -7,7 +7,8 @@
 
 namespace quire {
 
-bool IsActivation(DType dtype);                        // float32 or bfloat16
+// float32, bfloat16 or float16; which of them a device computes in, DeviceInfo says.
+bool IsActivation(DType dtype);
 void CheckVector(const Tensor& tensor, int64_t size);  // [size] of such a dtype
 void CheckWeight(const LinearWeight& weight);
 void CheckLinearGroup(const LinearGroup& group);

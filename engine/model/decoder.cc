@@ -10,7 +10,9 @@ namespace quire {
 namespace {
 
 float Rounded(float value, DType dtype) {
-  return dtype == DType::kBF16 ? static_cast<float>(BFloat16(value)) : value;
+  return dtype == DType::kBF16  ? static_cast<float>(BFloat16(value))
+         : dtype == DType::kF16 ? static_cast<float>(Float16(value))
+                                : value;
 }
 
 }  // namespace

@@ -1,18 +1,50 @@
 #include "kernels/cpu/cpu_ops.h"
 
+#include "kernels/cpu/runtime/activation_dtypes.h"
 #include "kernels/cpu/runtime/cpu_stream.h"
 #include "kernels/cpu/runtime/free_ops.h"
 #include "kernels/cpu/sampling/sampling.h"
 
 namespace quire::cpu {
 
+namespace {
+
+// Operations that compute nothing take any dtype.
+template <typename Args>
+void CheckDTypes(const Args&) {}
+
+void CheckDTypes(const LinearArgs& args) {
+  CheckActivationDType(args.weight->dtype);
+  CheckActivationDType(args.bias.dtype());
+}
+void CheckDTypes(const EmbeddingArgs& args) { CheckActivationDType(args.table->dtype); }
+void CheckDTypes(const RmsNormArgs& args) {
+  CheckActivationDType(args.x.dtype());
+  CheckActivationDType(args.weight.dtype());
+}
+void CheckDTypes(const RopeAndStoreKvArgs& args) {
+  CheckActivationDType(args.qkv.dtype());
+  CheckActivationDType(args.kv_cache.dtype);
+  CheckActivationDType(args.q_norm_weight.dtype());
+  CheckActivationDType(args.k_norm_weight.dtype());
+}
+void CheckDTypes(const GatedActivationArgs& args) { CheckActivationDType(args.out.dtype()); }
+void CheckDTypes(const ScaleArgs& args) { CheckActivationDType(args.x.dtype()); }
+void CheckDTypes(const SoftCapArgs& args) { CheckActivationDType(args.x.dtype()); }
+void CheckDTypes(const MergeStateArgs& args) { CheckActivationDType(args.out.dtype()); }
+void CheckDTypes(const MergeStatesArgs& args) { CheckActivationDType(args.out.dtype()); }
+
+}  // namespace
+
 // Enqueues `compute`, which shares its rows among the pool's threads.
 template <typename Args>
 void CpuOps::OnPool(Stream& stream, const Args& args, void (*compute)(const Args&, ThreadPool&)) {
+  CheckDTypes(args);
   CpuStream::From(stream).Enqueue([args, compute, pool = &pool_] { compute(args, *pool); });
 }
 
 void CpuOps::Enqueue(Stream& stream, const LinearArgs& args) {
+  CheckDTypes(args);
   CpuStream::From(stream).Enqueue(
       [args, gemm = &gemm_, pool = &pool_] { gemm->Linear(args, *pool); });
 }

@@ -34,6 +34,7 @@ TEST_F(CudaDeviceTest, SaysWhatItIs) {
   EXPECT_GE(info.sm_version, 80);
   EXPECT_GT(info.num_sms, 0);
   EXPECT_TRUE(info.use_graphs);
+  EXPECT_EQ(info.activation_dtypes, (std::vector{DType::kF32, DType::kBF16, DType::kF16}));
 }
 
 TEST_F(CudaDeviceTest, AllocatesAlignedMemoryAndCountsIt) {

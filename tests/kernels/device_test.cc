@@ -201,6 +201,8 @@ TEST(BackendTest, OpensTheCpu) {
   auto backend = OpenBackend({.num_threads = 2});
   ASSERT_TRUE(backend.ok()) << backend.status();
   EXPECT_EQ((*backend)->device().info().num_threads, 2);
+  EXPECT_THAT((*backend)->device().info().activation_dtypes,
+              testing::UnorderedElementsAre(DType::kF32, DType::kBF16));
   EXPECT_NE((*backend)->attention(AttentionPath::kNative), nullptr);
   EXPECT_EQ((*backend)->attention(AttentionPath::kTrtllm), nullptr);
 }

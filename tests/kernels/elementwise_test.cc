@@ -9,7 +9,6 @@
 namespace quire {
 namespace {
 
-constexpr DType kActivations[] = {DType::kF32, DType::kBF16};
 constexpr int64_t kRowCounts[] = {1, 7, 129};
 constexpr int64_t kRowSizes[] = {1, 8, 33, 64, 1000};
 
@@ -20,14 +19,15 @@ class ElementwiseTest : public KernelTest {
                          DType dtype) {
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t i = 0; i < actual.size(); ++i) {
-      const double tolerance = (OutputRounding(dtype) + 1e-6) * std::abs(expected[i]) + 1e-30;
+      const double tolerance =
+          (OutputRounding(dtype) + 1e-6) * std::abs(expected[i]) + SubnormalRounding(dtype) + 1e-30;
       ASSERT_NEAR(actual[i], expected[i], tolerance) << "element " << i;
     }
   }
 };
 
 TEST_P(ElementwiseTest, RmsNorm) {
-  for (DType dtype : kActivations) {
+  for (DType dtype : activation_dtypes()) {
     for (int64_t rows : kRowCounts) {
       for (int64_t size : kRowSizes) {
         for (bool with_residual : {false, true}) {
@@ -83,7 +83,7 @@ TEST_P(ElementwiseTest, RmsNormWeightMayBeFloat32) {
 
 TEST_P(ElementwiseTest, GatedActivations) {
   for (Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
-    for (DType dtype : kActivations) {
+    for (DType dtype : activation_dtypes()) {
       for (int64_t rows : kRowCounts) {
         for (int64_t size : kRowSizes) {
           SCOPED_TRACE(testing::Message() << static_cast<int>(activation) << " " << DTypeName(dtype)
@@ -107,7 +107,8 @@ TEST_P(ElementwiseTest, GatedActivations) {
           const auto actual = DownloadTensor(out.tensor);
           for (size_t i = 0; i < actual.size(); ++i) {
             ASSERT_NEAR(actual[i], expected[i],
-                        (OutputRounding(dtype) + argument_error) * std::abs(expected[i]) + 1e-9);
+                        (OutputRounding(dtype) + argument_error) * std::abs(expected[i]) +
+                            SubnormalRounding(dtype) + 1e-9);
           }
         }
       }
@@ -116,7 +117,7 @@ TEST_P(ElementwiseTest, GatedActivations) {
 }
 
 TEST_P(ElementwiseTest, ScalesAndSoftCapsInPlace) {
-  for (DType dtype : kActivations) {
+  for (DType dtype : activation_dtypes()) {
     for (int64_t rows : kRowCounts) {
       for (int64_t size : kRowSizes) {
         SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " " << rows << "x" << size);
@@ -130,13 +131,28 @@ TEST_P(ElementwiseTest, ScalesAndSoftCapsInPlace) {
         for (size_t i = 0; i < values.size(); ++i) {
           const double scaled_value = 1.75 * values[i];
           ASSERT_NEAR(actual_scaled[i], scaled_value,
-                      OutputRounding(dtype) * std::abs(scaled_value));
+                      OutputRounding(dtype) * std::abs(scaled_value) + SubnormalRounding(dtype));
           const double capped_value = reference::SoftCap(values[i], 30.0);
           ASSERT_NEAR(actual_capped[i], capped_value,
                       (OutputRounding(dtype) + 1e-6) * std::abs(capped_value) + 1e-5);
         }
       }
     }
+  }
+}
+
+// As in PyTorch; in both widths of access.
+TEST_P(ElementwiseTest, BeyondTheRangeOfFloat16IsInfinity) {
+  const std::vector<DType>& dtypes = activation_dtypes();
+  if (std::find(dtypes.begin(), dtypes.end(), DType::kF16) == dtypes.end()) {
+    GTEST_SKIP() << "float16 is not computed in here";
+  }
+  for (int64_t size : {8, 3}) {
+    const DeviceTensor x = UploadTensor(std::vector<float>(size, 32768.0f), DType::kF16, {1, size});
+    ops().Scale(stream(), {.x = x.tensor, .factor = 1.999f});
+    EXPECT_EQ(DownloadTensor(x.tensor), std::vector<float>(size, 65504.0f));
+    ops().Scale(stream(), {.x = x.tensor, .factor = -2.0f});
+    EXPECT_EQ(DownloadTensor(x.tensor), std::vector<float>(size, -INFINITY));
   }
 }
 
@@ -173,7 +189,7 @@ TEST_P(ElementwiseTest, RowsAreBatchInvariant) {
 }
 
 TEST_P(ElementwiseTest, GatherRows) {
-  for (DType dtype : kActivations) {
+  for (DType dtype : activation_dtypes()) {
     const int64_t size = 33;
     const auto in = RoundTo(dtype, RandomNormal(50 * size, 7));
     const std::vector<int32_t> indices = {49, 0, 7, 7, 23};

@@ -53,28 +53,39 @@ inline std::vector<float> RandomNormal(int64_t size, uint32_t seed, float deviat
   return values;
 }
 
-// The nearest IEEE float16, of a value in its range or NaN.
-inline uint16_t FloatToHalf(float value) {
-  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  if (std::isnan(value)) return sign | 0x7e00;
-  const int exponent = value == 0 ? -14 : std::max(std::ilogb(value), -14);
-  const float units = std::nearbyint(std::ldexp(std::abs(value), 10 - exponent));
-  return static_cast<uint16_t>(sign | (((exponent + 14) << 10) + static_cast<int>(units)));
-}
-
 // The values as a tensor of this dtype holds them.
 inline std::vector<float> RoundTo(DType dtype, std::vector<float> values) {
   for (float& value : values) {
     if (dtype == DType::kBF16) value = static_cast<float>(BFloat16(value));
-    if (dtype == DType::kF16) value = HalfToFloat(FloatToHalf(value));
+    if (dtype == DType::kF16) value = static_cast<float>(Float16(value));
   }
   return values;
+}
+
+template <typename T>
+std::vector<char> BytesAs(const std::vector<float>& values) {
+  std::vector<char> bytes(values.size() * sizeof(T));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const T value(values[i]);
+    std::memcpy(&bytes[i * sizeof(T)], &value, sizeof(T));
+  }
+  return bytes;
+}
+
+// What a tensor of this dtype with these values has in memory.
+inline std::vector<char> BytesOf(DType dtype, const std::vector<float>& values) {
+  if (dtype == DType::kBF16) return BytesAs<BFloat16>(values);
+  if (dtype == DType::kF16) return BytesAs<Float16>(values);
+  return BytesAs<float>(values);
 }
 
 // Half a unit in the last place of an output of this dtype, relative.
 inline double OutputRounding(DType dtype) {
   return dtype == DType::kBF16 ? 0x1p-8 : dtype == DType::kF16 ? 0x1p-11 : 0x1p-23;
 }
+
+// The same where the output is next to zero: float16 has a smallest distance.
+inline double SubnormalRounding(DType dtype) { return dtype == DType::kF16 ? 0x1p-25 : 0; }
 
 class KernelTest : public testing::TestWithParam<KernelTarget> {
  protected:
@@ -96,6 +107,15 @@ class KernelTest : public testing::TestWithParam<KernelTarget> {
   Ops& ops() { return backend_->ops(); }
   WeightStore& weight_store() { return backend_->weight_store(); }
   Stream& stream() { return *stream_; }
+  const std::vector<DType>& activation_dtypes() {
+    return backend_->device().info().activation_dtypes;
+  }
+  // Those of them that tensor cores multiply.
+  std::vector<DType> half_dtypes() {
+    std::vector<DType> dtypes = activation_dtypes();
+    dtypes.erase(std::remove(dtypes.begin(), dtypes.end(), DType::kF32), dtypes.end());
+    return dtypes;
+  }
   AttentionBackend& attention() { return *backend_->attention(AttentionPath::kNative); }
 
   void Synchronize() { ASSERT_TRUE(stream_->Synchronize().ok()); }
@@ -130,17 +150,7 @@ class KernelTest : public testing::TestWithParam<KernelTarget> {
   DeviceTensor UploadTensor(const std::vector<float>& values, DType dtype,
                             std::initializer_list<int64_t> shape) {
     DeviceTensor result;
-    if (dtype == DType::kBF16) {
-      std::vector<BFloat16> rounded;
-      for (float value : values) rounded.push_back(BFloat16(value));
-      result.buffer = Upload(rounded);
-    } else if (dtype == DType::kF16) {
-      std::vector<uint16_t> rounded;
-      for (float value : values) rounded.push_back(FloatToHalf(value));
-      result.buffer = Upload(rounded);
-    } else {
-      result.buffer = Upload(values);
-    }
+    result.buffer = Upload(BytesOf(dtype, values));
     result.tensor = Tensor(result.buffer.data(), dtype, shape);
     return result;
   }
@@ -149,20 +159,20 @@ class KernelTest : public testing::TestWithParam<KernelTarget> {
     if (tensor.dtype() == DType::kF32) {
       return Download<float>(tensor.data(), tensor.num_elements());
     }
+    return tensor.dtype() == DType::kF16 ? DownloadAsFloats<Float16>(tensor)
+                                         : DownloadAsFloats<BFloat16>(tensor);
+  }
+
+ private:
+  template <typename T>
+  std::vector<float> DownloadAsFloats(const Tensor& tensor) {
     std::vector<float> values;
-    if (tensor.dtype() == DType::kF16) {
-      for (uint16_t half : Download<uint16_t>(tensor.data(), tensor.num_elements())) {
-        values.push_back(HalfToFloat(half));
-      }
-      return values;
-    }
-    for (BFloat16 value : Download<BFloat16>(tensor.data(), tensor.num_elements())) {
+    for (T value : Download<T>(tensor.data(), tensor.num_elements())) {
       values.push_back(static_cast<float>(value));
     }
     return values;
   }
 
- private:
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Stream> stream_;
 };

@@ -10,7 +10,8 @@
 namespace quire {
 namespace {
 
-constexpr DType kActivations[] = {DType::kF32, DType::kBF16};
+// What files of weights hold.
+constexpr DType kFileDTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
 
 struct DeviceWeight {
   DeviceBuffer buffer;
@@ -22,18 +23,8 @@ struct HostRows {
   std::vector<char> bytes;
   Tensor tensor;
 
-  HostRows(const std::vector<float>& values, DType dtype, int64_t rows, int64_t cols) {
-    bytes.resize(values.size() * DTypeBytes(dtype));
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (dtype == DType::kF32) {
-        std::memcpy(&bytes[i * 4], &values[i], 4);
-      } else {
-        const BFloat16 rounded(values[i]);
-        std::memcpy(&bytes[i * 2], &rounded, 2);
-      }
-    }
-    tensor = Tensor(bytes.data(), dtype, {rows, cols});
-  }
+  HostRows(const std::vector<float>& values, DType dtype, int64_t rows, int64_t cols)
+      : bytes(BytesOf(dtype, values)), tensor(bytes.data(), dtype, {rows, cols}) {}
 };
 
 class LinearOpTest : public KernelTest {
@@ -102,16 +93,53 @@ class LinearOpTest : public KernelTest {
       const double addend = c.bias ? bias[i % c.n] : 0.0;
       const double rounded = std::abs(expected.out[i]) + std::abs(expected.out[i] - addend);
       const double tolerance = (c.k + 2) * 0x1p-22 * expected.magnitude[i] +
-                               OutputRounding(c.out_dtype) * rounded + 1e-30;
+                               OutputRounding(c.out_dtype) * rounded +
+                               2 * SubnormalRounding(c.out_dtype) + 1e-30;
       ASSERT_NEAR(actual[i], expected.out[i], tolerance)
           << "row " << i / c.n << " column " << i % c.n;
+    }
+  }
+
+  // Tuned, then captured: the choice is not made on the way, and is a correct one.
+  void ExpectTunedIsCapturedAndReplayed(DType dtype) {
+    const int64_t n = 200, k = 264, num_weights = 3;
+    std::vector<std::vector<float>> values;
+    std::vector<DeviceWeight> weights;
+    LinearGroup group = {.max_num_rows = 40};
+    for (int64_t i = 0; i < num_weights; ++i) {
+      values.push_back(RoundTo(dtype, RandomNormal(n * k, 20 + i)));
+      weights.push_back(LoadWeight(values.back(), dtype, n, k));
+    }
+    for (const DeviceWeight& weight : weights) group.weights.push_back(&weight.weight);
+    const std::vector<LinearGroup> groups = {group};
+    ASSERT_TRUE(weight_store().Tune(stream(), groups, nullptr).ok());
+    for (int64_t m : {1, 7, 16, 33}) {
+      const DeviceTensor x = UploadTensor(std::vector<float>(m * k), dtype, {m, k});
+      const DeviceTensor out = UploadTensor(std::vector<float>(m * n), dtype, {m, n});
+      stream().BeginCapture();
+      ops().Linear(stream(), {.x = x.tensor, .weight = &weights[1].weight, .out = out.tensor});
+      const auto graph = stream().EndCapture();
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      for (uint32_t replay = 0; replay < 2; ++replay) {
+        const auto x_values = RoundTo(dtype, RandomNormal(m * k, 30 + replay));
+        Overwrite(x.buffer, BytesOf(dtype, x_values));
+        stream().Launch(**graph);
+        const auto expected = reference::Linear(x_values, values[1], {}, m, n, k);
+        const auto actual = DownloadTensor(out.tensor);
+        for (int64_t i = 0; i < m * n; ++i) {
+          ASSERT_NEAR(actual[i], expected.out[i],
+                      (k + 2) * 0x1p-22 * expected.magnitude[i] +
+                          OutputRounding(dtype) * std::abs(expected.out[i]))
+              << m << " rows, element " << i;
+        }
+      }
     }
   }
 };
 
 // The embedding is a weight's row; ~row stands for a row's last sampled token.
 TEST_P(LinearOpTest, EmbeddingLooksUpRowsOfAWeight) {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+  for (const DType dtype : activation_dtypes()) {
     for (const int64_t hidden_size : {8, 27, 264}) {
       SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " " << hidden_size);
       constexpr int64_t kVocabSize = 70;
@@ -138,7 +166,7 @@ TEST_P(LinearOpTest, EmbeddingLooksUpRowsOfAWeight) {
 }
 
 TEST_P(LinearOpTest, MatchesReference) {
-  for (DType dtype : kActivations) {
+  for (DType dtype : activation_dtypes()) {
     for (int64_t m : {1, 5, 33, 129}) {
       for (auto [n, k] : {std::pair(64, 64), {96, 1000}, {17, 33}, {512, 256}, {1, 1}}) {
         ExpectMatchesReference({.m = m, .n = n, .k = k, .dtype = dtype, .out_dtype = dtype});
@@ -150,28 +178,29 @@ TEST_P(LinearOpTest, MatchesReference) {
 
 // Every number of rows that has a way of its own to be computed, and one more.
 TEST_P(LinearOpTest, MatchesReferenceForFewRows) {
-  for (int64_t m = 1; m <= 17; ++m) {
-    for (auto [n, k] : {std::pair(75, 520), {8, 1032}, {130, 72}}) {
-      for (DType out_dtype : {DType::kBF16, DType::kF32}) {
-        ExpectMatchesReference({.m = m,
-                                .n = n,
-                                .k = k,
-                                .dtype = DType::kBF16,
-                                .out_dtype = out_dtype,
-                                .bias = m % 2 == 0});
-        if (HasFatalFailure()) return;
+  for (DType dtype : half_dtypes()) {
+    for (int64_t m = 1; m <= 17; ++m) {
+      for (auto [n, k] : {std::pair(75, 520), {8, 1032}, {130, 72}}) {
+        for (DType out_dtype : {dtype, DType::kF32}) {
+          ExpectMatchesReference(
+              {.m = m, .n = n, .k = k, .dtype = dtype, .out_dtype = out_dtype, .bias = m % 2 == 0});
+          if (HasFatalFailure()) return;
+        }
       }
     }
   }
 }
 
-TEST_P(LinearOpTest, Bfloat16ToFloat32) {
-  ExpectMatchesReference(
-      {.m = 9, .n = 80, .k = 64, .dtype = DType::kBF16, .out_dtype = DType::kF32});
+TEST_P(LinearOpTest, HalfDTypesToFloat32) {
+  for (DType dtype : half_dtypes()) {
+    for (int64_t m : {9, 40}) {
+      ExpectMatchesReference({.m = m, .n = 80, .k = 64, .dtype = dtype, .out_dtype = DType::kF32});
+    }
+  }
 }
 
 TEST_P(LinearOpTest, AddsAFloat32Bias) {
-  for (DType dtype : kActivations) {
+  for (DType dtype : activation_dtypes()) {
     for (DType out_dtype : {dtype, DType::kF32}) {
       ExpectMatchesReference(
           {.m = 6, .n = 72, .k = 64, .dtype = dtype, .out_dtype = out_dtype, .bias = true});
@@ -187,10 +216,11 @@ TEST_P(LinearOpTest, NoRowsIsNothingToDo) {
 }
 
 TEST_P(LinearOpTest, ReadsAndWritesColumnSlices) {
-  for (auto [dtype, m] : {std::pair<DType, int64_t>(DType::kF32, 20),
-                          {DType::kBF16, 3},
-                          {DType::kBF16, 12},
-                          {DType::kBF16, 20}}) {
+  std::vector<std::pair<DType, int64_t>> cases = {{DType::kF32, 20}};
+  for (DType dtype : half_dtypes()) {
+    cases.insert(cases.end(), {{dtype, 3}, {dtype, 12}, {dtype, 20}});
+  }
+  for (auto [dtype, m] : cases) {
     const int64_t n = 64, k = 32, x_stride = 48, out_stride = 96;
     const auto wide = RoundTo(dtype, RandomNormal(m * x_stride, 4));
     const auto weight = RoundTo(dtype, RandomNormal(n * k, 5));
@@ -223,8 +253,8 @@ TEST_P(LinearOpTest, ReadsAndWritesColumnSlices) {
 TEST_P(LinearOpTest, LoadsAndConvertsRows) {
   const int64_t rows = 70, cols = 37;
   const auto values = RandomNormal(rows * cols, 6);
-  for (DType dtype : kActivations) {
-    for (DType source : kActivations) {
+  for (DType dtype : activation_dtypes()) {
+    for (DType source : kFileDTypes) {
       DeviceWeight weight = MakeWeight(dtype, rows, cols);
       const HostRows host(values, source, rows, cols);
       for (auto [begin, end] : {std::pair<int64_t, int64_t>(50, 70), {0, 1}, {1, 50}}) {
@@ -240,7 +270,7 @@ TEST_P(LinearOpTest, LoadsAndConvertsRows) {
 
 TEST_P(LinearOpTest, LoadsFloat16) {
   const std::vector<uint16_t> halves = {0x3c00, 0xc000, 0x3555, 0x0001, 0x7bff, 0x8000, 0, 0x3800};
-  for (DType dtype : kActivations) {
+  for (DType dtype : activation_dtypes()) {
     DeviceWeight weight = MakeWeight(dtype, 1, 8);
     std::vector<uint16_t> host = halves;
     ASSERT_TRUE(
@@ -254,7 +284,7 @@ TEST_P(LinearOpTest, LoadsFloat16) {
 TEST_P(LinearOpTest, LoadsLargeWeightsFromSeveralThreads) {
   const int64_t rows = 2400, cols = 1024, num_threads = 3, max_rows = 70;
   auto values = RandomNormal(rows * cols, 7);
-  for (DType dtype : kActivations) {
+  for (DType dtype : activation_dtypes()) {
     DeviceWeight weight = MakeWeight(dtype, rows, cols);
     std::vector<std::thread> threads;
     for (int64_t t = 0; t < num_threads; ++t) {
@@ -270,7 +300,7 @@ TEST_P(LinearOpTest, LoadsLargeWeightsFromSeveralThreads) {
 }
 
 TEST_P(LinearOpTest, RandomWeightsAreTheSameOnEveryBackend) {
-  for (DType dtype : kActivations) {
+  for (DType dtype : activation_dtypes()) {
     for (int64_t cols : {40, 37}) {
       const int64_t rows = 70;
       const DeviceWeight weight = MakeWeight(dtype, rows, cols);
@@ -322,7 +352,7 @@ TEST_P(LinearOpTest, ACapturedStepReadsTheContentsOfTheDay) {
 
 // Whether or not the two operations are one.
 TEST_P(LinearOpTest, GatedLinearIsLinearAndThenGatedActivation) {
-  for (DType dtype : kActivations) {
+  for (DType dtype : activation_dtypes()) {
     for (int64_t m : {1, 3, 8, 11, 16, 18}) {
       const int64_t size = 44, k = 328;
       const DeviceWeight weight =
@@ -354,41 +384,10 @@ TEST_P(LinearOpTest, GatedLinearIsLinearAndThenGatedActivation) {
   }
 }
 
-// Tuned, then captured: the choice is not made on the way, and is a correct one.
 TEST_P(LinearOpTest, ATunedLinearIsCapturedAndReplayed) {
-  const int64_t n = 200, k = 264, num_weights = 3;
-  std::vector<std::vector<float>> values;
-  std::vector<DeviceWeight> weights;
-  LinearGroup group = {.max_num_rows = 40};
-  for (int64_t i = 0; i < num_weights; ++i) {
-    values.push_back(RoundTo(DType::kBF16, RandomNormal(n * k, 20 + i)));
-    weights.push_back(LoadWeight(values.back(), DType::kBF16, n, k));
-  }
-  for (const DeviceWeight& weight : weights) group.weights.push_back(&weight.weight);
-  const std::vector<LinearGroup> groups = {group};
-  ASSERT_TRUE(weight_store().Tune(stream(), groups, nullptr).ok());
-  for (int64_t m : {1, 7, 16, 33}) {
-    const DeviceTensor x = UploadTensor(std::vector<float>(m * k), DType::kBF16, {m, k});
-    const DeviceTensor out = UploadTensor(std::vector<float>(m * n), DType::kBF16, {m, n});
-    stream().BeginCapture();
-    ops().Linear(stream(), {.x = x.tensor, .weight = &weights[1].weight, .out = out.tensor});
-    const auto graph = stream().EndCapture();
-    ASSERT_TRUE(graph.ok()) << graph.status();
-    for (uint32_t replay = 0; replay < 2; ++replay) {
-      const auto x_values = RoundTo(DType::kBF16, RandomNormal(m * k, 30 + replay));
-      std::vector<BFloat16> rounded;
-      for (float value : x_values) rounded.push_back(BFloat16(value));
-      Overwrite(x.buffer, rounded);
-      stream().Launch(**graph);
-      const auto expected = reference::Linear(x_values, values[1], {}, m, n, k);
-      const auto actual = DownloadTensor(out.tensor);
-      for (int64_t i = 0; i < m * n; ++i) {
-        ASSERT_NEAR(actual[i], expected.out[i],
-                    (k + 2) * 0x1p-22 * expected.magnitude[i] +
-                        OutputRounding(DType::kBF16) * std::abs(expected.out[i]))
-            << m << " rows, element " << i;
-      }
-    }
+  for (DType dtype : half_dtypes()) {
+    SCOPED_TRACE(DTypeName(dtype));
+    ExpectTunedIsCapturedAndReplayed(dtype);
   }
 }
 

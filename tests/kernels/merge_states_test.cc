@@ -14,14 +14,7 @@ constexpr int64_t kHeads = 5;
 constexpr int64_t kDim = 72;
 constexpr int64_t kRows = kTokens * kHeads;
 
-class MergeStateTest : public KernelTest {
- protected:
-  // float16 is the GPU's alone.
-  static std::vector<DType> DTypes() {
-    if (GetParam().kind == DeviceKind::kCpu) return {DType::kF32, DType::kBF16};
-    return {DType::kF32, DType::kBF16, DType::kF16};
-  }
-};
+using MergeStateTest = KernelTest;
 
 // Partial attentions of `kRows` rows: values [kRows, kDim] and log-sum-exps [kRows] of each state.
 struct States {
@@ -66,7 +59,7 @@ void ExpectMerged(const States& states, const std::vector<float>& out,
 }
 
 TEST_P(MergeStateTest, TwoStatesInPlace) {
-  for (const DType dtype : DTypes()) {
+  for (const DType dtype : activation_dtypes()) {
     SCOPED_TRACE(DTypeName(dtype));
     const States states = MakeStates(2, dtype);
     const DeviceTensor out_a = UploadTensor(states.out[0], dtype, {kTokens, kHeads, kDim});
@@ -84,7 +77,7 @@ TEST_P(MergeStateTest, TwoStatesInPlace) {
 }
 
 TEST_P(MergeStateTest, AnyNumberOfStates) {
-  for (const DType dtype : DTypes()) {
+  for (const DType dtype : activation_dtypes()) {
     for (const int num_states : {1, 2, 5}) {
       SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " " << num_states);
       const States states = MakeStates(num_states, dtype);

@@ -115,5 +115,34 @@ TEST_F(OpsDeathTest, ShapesThatDoNotFitAreRefusedAtTheCall) {
                "bfloat16, not float32");
 }
 
+// The CPU's kernels would take them for bfloat16.
+TEST_F(OpsDeathTest, Float16IsRefusedAtTheCall) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  constexpr char kWhy[] = "the CPU does not compute in float16";
+  std::vector<uint16_t> memory(16);
+  const auto tensor = [&](std::initializer_list<int64_t> shape, DType dtype = DType::kF16) {
+    return Tensor(memory.data(), dtype, shape);
+  };
+  const LinearWeight weight = {
+      .data = memory.data(), .dtype = DType::kF16, .out_features = 2, .in_features = 2};
+  const std::vector<int32_t> ids = {0};
+  EXPECT_DEATH(store_.PlainBytes(2, 2, DType::kF16), kWhy);
+  EXPECT_DEATH(
+      ops_.Linear(*stream_, {.x = tensor({1, 2}), .weight = &weight, .out = tensor({1, 2})}), kWhy);
+  EXPECT_DEATH(ops_.Embedding(*stream_, {.input_ids = ids.data(),
+                                         .row_last_token = nullptr,
+                                         .table = &weight,
+                                         .out = tensor({1, 2})}),
+               kWhy);
+  EXPECT_DEATH(ops_.RmsNorm(*stream_, {.x = tensor({1, 4}, DType::kBF16),
+                                       .weight = tensor({4}),
+                                       .eps = 1e-6f,
+                                       .out = tensor({1, 4}, DType::kBF16)}),
+               kWhy);
+  EXPECT_DEATH(ops_.GatedActivation(*stream_, {.gate_up = tensor({1, 4}), .out = tensor({1, 2})}),
+               kWhy);
+  EXPECT_DEATH(ops_.Scale(*stream_, {.x = tensor({1, 4}), .factor = 2}), kWhy);
+}
+
 }  // namespace
 }  // namespace quire

@@ -155,7 +155,7 @@ class RopeTest : public KernelTest {
 };
 
 TEST_P(RopeTest, MatchesReference) {
-  for (DType dtype : {DType::kF32, DType::kBF16}) {
+  for (DType dtype : activation_dtypes()) {
     for (bool norms : {false, true}) {
       for (auto [head_dim, rotary_dim] : {std::pair(64, 64), {128, 128}, {80, 32}, {8, 8}}) {
         for (int64_t num_tokens : {1, 7, 129}) {

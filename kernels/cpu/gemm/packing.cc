@@ -5,6 +5,7 @@
 #include "kernels/base/random_weight.h"
 #include "kernels/base/types.h"
 #include "kernels/cpu/gemm/compression.h"
+#include "kernels/cpu/runtime/activation_dtypes.h"
 
 namespace quire::cpu {
 
@@ -80,6 +81,7 @@ int64_t NumPanels(const LinearWeight& weight) {
 }
 
 int64_t NumSteps(const LinearWeight& weight) {
+  CheckActivationDType(weight.dtype);
   return CeilDiv(weight.in_features, StepFeatures(weight.dtype));
 }
 

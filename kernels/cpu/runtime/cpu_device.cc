@@ -8,6 +8,7 @@
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/base/types.h"
+#include "kernels/cpu/runtime/activation_dtypes.h"
 #include "kernels/cpu/runtime/cpu_stream.h"
 #include "kernels/cpu/runtime/host_info.h"
 
@@ -62,6 +63,7 @@ absl::Status OutOfMemory(int64_t size_bytes, const MemoryInfo& memory) {
 CpuDevice::CpuDevice(int num_threads, Isa isa)
     : info_{.kind = DeviceKind::kCpu,
             .name = absl::StrCat(CpuModelName(), " (", IsaName(isa), ")"),
+            .activation_dtypes = {std::begin(kActivationDTypes), std::end(kActivationDTypes)},
             .num_threads = num_threads,
             .map_granularity_bytes = kPageBytes},
       pool_(num_threads),

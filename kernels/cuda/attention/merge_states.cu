@@ -1,9 +1,6 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cmath>
 
-#include "kernels/base/check.h"
+#include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/free_ops.h"
 
 namespace quire::cuda {
@@ -110,26 +107,12 @@ void LaunchStacked(const MergeStatesArgs& args, cudaStream_t stream) {
 
 void LaunchMergeState(const MergeStateArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;
-  switch (args.out.dtype()) {
-    case DType::kF32:
-      return LaunchPair<float>(args, stream);
-    case DType::kF16:
-      return LaunchPair<__half>(args, stream);
-    default:
-      return LaunchPair<__nv_bfloat16>(args, stream);
-  }
+  DispatchFloat(args.out.dtype(), [&]<typename T>() { LaunchPair<T>(args, stream); });
 }
 
 void LaunchMergeStates(const MergeStatesArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;
-  switch (args.out.dtype()) {
-    case DType::kF32:
-      return LaunchStacked<float>(args, stream);
-    case DType::kF16:
-      return LaunchStacked<__half>(args, stream);
-    default:
-      return LaunchStacked<__nv_bfloat16>(args, stream);
-  }
+  DispatchFloat(args.out.dtype(), [&]<typename T>() { LaunchStacked<T>(args, stream); });
 }
 
 }  // namespace quire::cuda

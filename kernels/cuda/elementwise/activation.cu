@@ -1,9 +1,9 @@
 // GatedActivation: each element of the output is made by one thread.
 #include "kernels/cuda/elementwise/activation.cuh"
+#include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/free_ops.h"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/row_grid.cuh"
-#include "kernels/cuda/runtime/vector.cuh"
 
 namespace quire::cuda {
 
@@ -47,11 +47,8 @@ void LaunchGated(const GatedActivationArgs& args, cudaStream_t stream) {
 void LaunchGatedActivation(const GatedActivationArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;
   const bool vectors = FitsVectors(args.out.dim(1), {&args.gate_up, &args.out});
-  if (args.out.dtype() == DType::kF32) {
-    (vectors ? LaunchGated<float, kVector> : LaunchGated<float, 1>)(args, stream);
-  } else {
-    (vectors ? LaunchGated<__nv_bfloat16, kVector> : LaunchGated<__nv_bfloat16, 1>)(args, stream);
-  }
+  DispatchFloat(args.out.dtype(), vectors,
+                [&]<typename T, int kWidth>() { LaunchGated<T, kWidth>(args, stream); });
 }
 
 }  // namespace quire::cuda

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "kernels/base/types.h"
+#include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/free_ops.h"
 #include "kernels/cuda/runtime/launch.cuh"
-#include "kernels/cuda/runtime/vector.cuh"
 
 namespace quire::cuda {
 
@@ -105,11 +105,8 @@ void LaunchRmsNorm(const RmsNormArgs& args, cudaStream_t stream) {
                              .eps = args.eps};
   const bool vectors =
       FitsVectors(args.x.dim(1), {&args.x, &args.residual, &args.out, &args.weight});
-  if (args.x.dtype() == DType::kF32) {
-    (vectors ? Launch<float, kVector> : Launch<float, 1>)(params, num_rows, stream);
-  } else {
-    (vectors ? Launch<__nv_bfloat16, kVector> : Launch<__nv_bfloat16, 1>)(params, num_rows, stream);
-  }
+  DispatchFloat(args.x.dtype(), vectors,
+                [&]<typename T, int kWidth>() { Launch<T, kWidth>(params, num_rows, stream); });
 }
 
 }  // namespace quire::cuda

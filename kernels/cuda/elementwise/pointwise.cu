@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "kernels/base/types.h"
+#include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/free_ops.h"
 #include "kernels/cuda/runtime/launch.cuh"
-#include "kernels/cuda/runtime/vector.cuh"
 
 namespace quire::cuda {
 
@@ -54,14 +54,8 @@ void LaunchFor(const Function& function, const Tensor& x, cudaStream_t stream) {
 template <typename Function>
 void Launch(const Function& function, const Tensor& x, cudaStream_t stream) {
   if (x.dim(0) == 0) return;
-  const bool vectors = FitsVectors(x.dim(1), {&x});
-  if (x.dtype() == DType::kF32) {
-    (vectors ? LaunchFor<float, kVector, Function> : LaunchFor<float, 1, Function>)(function, x,
-                                                                                    stream);
-  } else {
-    (vectors ? LaunchFor<__nv_bfloat16, kVector, Function>
-             : LaunchFor<__nv_bfloat16, 1, Function>)(function, x, stream);
-  }
+  DispatchFloat(x.dtype(), FitsVectors(x.dim(1), {&x}),
+                [&]<typename T, int kWidth>() { LaunchFor<T, kWidth>(function, x, stream); });
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
+#include <type_traits>
+
 #include "kernels/base/types.h"
+#include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/free_ops.h"
 #include "kernels/cuda/runtime/launch.cuh"
-#include "kernels/cuda/runtime/vector.cuh"
 
 namespace quire::cuda {
 
@@ -106,15 +108,24 @@ __global__ void __launch_bounds__(kWarps * 32) RopeKernel(const RopeParams param
   WriteRotated(staged, cos_sin, is_k ? params.rotary_dim : 0, dim, out);
 }
 
-template <typename T>
-void Launch(const RopeParams& params, dim3 grid, size_t shared_bytes, cudaStream_t stream) {
-  LaunchKernel(params.kv.dtype == DType::kF32 ? RopeKernel<T, float> : RopeKernel<T, __nv_bfloat16>,
-               grid, kWarps * 32, shared_bytes, stream, params);
+// float16 goes with a float16 cache only, as in attention.
+template <typename T, typename Kv>
+inline constexpr bool kGoTogether = std::is_same_v<T, __half> == std::is_same_v<Kv, __half>;
+
+void Launch(const RopeParams& params, DType dtype, dim3 grid, cudaStream_t stream) {
+  const size_t shared_bytes = sizeof(float) * kWarps * params.kv.head_dim;
+  DispatchFloat(dtype, [&]<typename T>() {
+    DispatchFloat(params.kv.dtype, [&]<typename Kv>() {
+      if constexpr (kGoTogether<T, Kv>) {
+        LaunchKernel(RopeKernel<T, Kv>, grid, kWarps * 32, shared_bytes, stream, params);
+      }
+    });
+  });
 }
 
 void CheckVectors(const RopeAndStoreKvArgs& args) {
   const KvCacheView& kv = args.kv_cache;
-  CHECK(kv.dtype == DType::kF32 || kv.dtype == DType::kBF16) << DTypeName(kv.dtype);
+  CHECK((kv.dtype == DType::kF16) == (args.qkv.dtype() == DType::kF16)) << DTypeName(kv.dtype);
   CHECK_LE(kv.head_dim, kMaxHeadDim);
   const Tensor k(kv.k, kv.dtype, {kv.head_dim}), v(kv.v, kv.dtype, {kv.head_dim});
   CHECK(FitsVectors(kv.head_dim,
@@ -146,12 +157,7 @@ void LaunchRopeAndStoreKv(const RopeAndStoreKvArgs& args, cudaStream_t stream) {
                              .kv = kv};
   const dim3 grid(static_cast<unsigned>(num_tokens),
                   static_cast<unsigned>(CeilDiv(args.num_q_heads + 2 * kv.num_kv_heads, kWarps)));
-  const size_t shared_bytes = sizeof(float) * kWarps * kv.head_dim;
-  if (args.qkv.dtype() == DType::kF32) {
-    Launch<float>(params, grid, shared_bytes, stream);
-  } else {
-    Launch<__nv_bfloat16>(params, grid, shared_bytes, stream);
-  }
+  Launch(params, args.qkv.dtype(), grid, stream);
 }
 
 }  // namespace quire::cuda

@@ -7,6 +7,7 @@
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/gemm/gemv.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
+#include "kernels/cuda/runtime/free_ops.h"
 
 namespace quire::cuda {
 
@@ -22,7 +23,9 @@ absl::Status ToStatus(cublasStatus_t status, const char* call) {
   return absl::InternalError(text);
 }
 
-cudaDataType_t CudaType(DType dtype) { return dtype == DType::kF32 ? CUDA_R_32F : CUDA_R_16BF; }
+cudaDataType_t CudaType(DType dtype) {
+  return dtype == DType::kF32 ? CUDA_R_32F : dtype == DType::kF16 ? CUDA_R_16F : CUDA_R_16BF;
+}
 
 // The largest power of two up to 256 that divides the address of every row.
 int32_t Alignment(const void* data, int64_t row_bytes) {

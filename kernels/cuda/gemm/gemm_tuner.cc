@@ -10,6 +10,7 @@
 #include "kernels/base/types.h"
 #include "kernels/cuda/gemm/tuning_cache.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
+#include "kernels/cuda/runtime/free_ops.h"
 #include "spdlog/spdlog.h"
 
 namespace quire::cuda {

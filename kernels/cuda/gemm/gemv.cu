@@ -1,10 +1,11 @@
 // Tensor cores multiply: x is the 16-row operand A, 8 rows of the weight the operand B, because an
-// m16n8k16 with zero rows costs less than unpacking bfloat16 for FMAs. A lane's 16-byte load covers
-// 8 consecutive k of one weight row; the k of a gemm are permuted accordingly, the same way in
-// both operands.
+// m16n8k16 with zero rows costs less than unpacking 16-bit elements for FMAs. A lane's 16-byte load
+// covers 8 consecutive k of one weight row; the k of a gemm are permuted accordingly, the same way
+// in both operands.
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/types.h"
@@ -21,15 +22,18 @@ constexpr int kTileRows = 8;  // weight rows of one mma
 constexpr int kChunk = 64;    // k of a warp's step: one 128-byte line of each weight row
 [[maybe_unused]] constexpr int kPrefetchK = 512;  // of each row, beyond the first loads; sm_90 on
 
+// The bits of a bfloat16 or a float16: only the products and the stores tell them apart.
+using Bits = uint16_t;
+
 struct GemvParams {
-  const __nv_bfloat16* x;
-  const __nv_bfloat16* weight;
+  const Bits* x;
+  const Bits* weight;
   FloatVector bias;  // or null
   void* out;
   int64_t x_stride, out_stride;
   int num_rows, out_features, in_features, num_groups;
-  bool out_is_bf16;
-  int num_gates;  // of a gated gemm, whose weight is that many gate rows, then up rows; else 0
+  bool out_is_float;  // float32; else of x's type
+  int num_gates;      // of a gated gemm, whose weight is that many gate rows, then up rows; else 0
   Activation activation;
 
   // The weight row that a group has as its i-th. Of a gated gemm, half a group are gates, the
@@ -43,7 +47,7 @@ struct GemvParams {
 };
 
 // The weight is read once: it goes through L2 to registers and leaves L1 to x.
-__device__ uint4 LoadWeight(const __nv_bfloat16* from) {
+__device__ uint4 LoadWeight(const Bits* from) {
   uint4 value;
   asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
@@ -51,17 +55,28 @@ __device__ uint4 LoadWeight(const __nv_bfloat16* from) {
   return value;
 }
 
-// sums[4] += A (16 x 16, rows 8 to 15 in high) * B (16 x 8): two of them cover a 16-byte load's k.
+// sums[4] += A (16 x 16) * B (16 x 8), of elements T.
+template <typename T>
+__device__ void MultiplyAdd(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if constexpr (std::is_same_v<T, __half>) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+}
+
+// Rows 8 to 15 of x in high: two of them cover a 16-byte load's k.
+template <typename T>
 __device__ void MultiplyAdd(float (&sums)[4], const uint4& low, const uint4& high,
                             const uint4& weight) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(low.x), "r"(high.x), "r"(low.y), "r"(high.y), "r"(weight.x), "r"(weight.y));
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(low.z), "r"(high.z), "r"(low.w), "r"(high.w), "r"(weight.z), "r"(weight.w));
+  MultiplyAdd<T>(sums, {low.x, high.x, low.y, high.y}, weight.x, weight.y);
+  MultiplyAdd<T>(sums, {low.z, high.z, low.w, high.w}, weight.z, weight.w);
 }
 
 // A lane's view of the two operands. Lane 4 * r + q holds, of each chunk, k q * 8 to q * 8 + 7 and
@@ -69,9 +84,9 @@ __device__ void MultiplyAdd(float (&sums)[4], const uint4& low, const uint4& hig
 template <int kTiles>
 struct GemvLane {
   const GemvParams& params;
-  const __nv_bfloat16* weight_rows[kTiles];
+  const Bits* weight_rows[kTiles];
   bool has_weights;
-  const __nv_bfloat16* x_rows[2];
+  const Bits* x_rows[2];
   bool has_row[2];
   int row, k;  // of the lane in a tile, and in a chunk
 
@@ -137,7 +152,7 @@ __device__ float FinishedSum(const GemvParams& params, const WarpSums<kTiles, kW
   return sum + bias[0];
 }
 
-template <int kTiles, int kWarps>
+template <typename T, int kTiles, int kWarps>
 __device__ void StoreGroup(const GemvParams& params, int group,
                            const WarpSums<kTiles, kWarps>& warp_sums) {
   constexpr int kFeatures = kTiles * kTileRows;
@@ -146,16 +161,16 @@ __device__ void StoreGroup(const GemvParams& params, int group,
     if (feature >= params.out_features) continue;
     const float sum[1] = {FinishedSum<kTiles, kWarps>(params, warp_sums, row, column, feature)};
     const int64_t at = row * params.out_stride + feature;
-    if (params.out_is_bf16) {
-      Store(sum, static_cast<__nv_bfloat16*>(params.out) + at);
-    } else {
+    if (params.out_is_float) {
       Store(sum, static_cast<float*>(params.out) + at);
+    } else {
+      Store(sum, static_cast<T*>(params.out) + at);
     }
   }
 }
 
-// As if gate and up had been stored in bfloat16 and read again.
-template <int kTiles, int kWarps>
+// As if gate and up had been stored and read again.
+template <typename T, int kTiles, int kWarps>
 __device__ void StoreGatedGroup(const GemvParams& params, int group,
                                 const WarpSums<kTiles, kWarps>& warp_sums) {
   constexpr int kPairs = kTiles * kTileRows / 2;
@@ -163,12 +178,12 @@ __device__ void StoreGatedGroup(const GemvParams& params, int group,
     const int row = i / kPairs, column = i % kPairs, pair = group * kPairs + column;
     if (pair >= params.num_gates) continue;
     const float gate =
-        Rounded<__nv_bfloat16>(FinishedSum<kTiles, kWarps>(params, warp_sums, row, column, pair));
-    const float up = Rounded<__nv_bfloat16>(FinishedSum<kTiles, kWarps>(
-        params, warp_sums, row, column + kPairs, pair + params.num_gates));
+        Rounded<T>(FinishedSum<kTiles, kWarps>(params, warp_sums, row, column, pair));
+    const float up = Rounded<T>(FinishedSum<kTiles, kWarps>(params, warp_sums, row, column + kPairs,
+                                                            pair + params.num_gates));
     const float value[1] = {
         up * (params.activation == Activation::kSilu ? Silu()(gate) : GeluTanh()(gate))};
-    Store(value, static_cast<__nv_bfloat16*>(params.out) + row * params.out_stride + pair);
+    Store(value, static_cast<T*>(params.out) + row * params.out_stride + pair);
   }
 }
 
@@ -197,7 +212,7 @@ constexpr int NumBuffers([[maybe_unused]] size_t bytes) {
 // Accumulation: k in a warp's order in float32 on tensor cores, then over the warps in order.
 // Limit: memory bandwidth. The first loads are on their way before the predecessor has finished,
 // the next group's before this one's sums are complete.
-template <int kTiles, int kWarps, int kLoads, bool kWideX>
+template <typename T, int kTiles, int kWarps, int kLoads, bool kWideX>
 __global__ void __launch_bounds__(kWarps * 32) GemvKernel(const GemvParams params) {
   constexpr int kStages = kLoads / (2 * kTiles);
   constexpr int kBuffers = NumBuffers(sizeof(WarpSums<kTiles, kWarps>));
@@ -236,8 +251,8 @@ __global__ void __launch_bounds__(kWarps * 32) GemvKernel(const GemvParams param
         for (int half = 0; half < 2; ++half) {
 #pragma unroll
           for (int tile = 0; tile < kTiles; ++tile) {
-            MultiplyAdd(sums[tile], x[half][0], kWideX ? x[half][kHalves - 1] : uint4{},
-                        weights[stage][tile][half]);
+            MultiplyAdd<T>(sums[tile], x[half][0], kWideX ? x[half][kHalves - 1] : uint4{},
+                           weights[stage][tile][half]);
           }
         }
         lane.LoadWeights((next + stage) * kWarps + warp, weights[stage]);
@@ -262,9 +277,9 @@ __global__ void __launch_bounds__(kWarps * 32) GemvKernel(const GemvParams param
     }
     __syncthreads();
     if (params.num_gates == 0) {
-      StoreGroup<kTiles, kWarps>(params, group, warp_sums[buffer]);
+      StoreGroup<T, kTiles, kWarps>(params, group, warp_sums[buffer]);
     } else {
-      StoreGatedGroup<kTiles, kWarps>(params, group, warp_sums[buffer]);
+      StoreGatedGroup<T, kTiles, kWarps>(params, group, warp_sums[buffer]);
     }
     if constexpr (kBuffers == 2) {
       buffer ^= 1;  // the other one was read before the barrier above
@@ -276,11 +291,19 @@ __global__ void __launch_bounds__(kWarps * 32) GemvKernel(const GemvParams param
 
 using Kernel = void (*)(GemvParams);
 
+bool IsWide(const LinearArgs& args) { return args.x.dim(0) > 8; }
+
+// A variant has a kernel for bfloat16 and one for float16, each for up to 8 rows of x and up to 16.
+constexpr int kNumKinds = 4;
+int KindOf(const LinearArgs& args) {
+  return (args.weight->dtype == DType::kF16 ? 2 : 0) + (IsWide(args) ? 1 : 0);
+}
+
 // How a CTA divides its work: `tiles` of 8 weight rows at a time, in_features over `warps`, each
 // with `loads` 16-byte loads a lane in flight.
 struct Variant {
   int tiles, warps, loads;
-  Kernel kernels[2];  // for up to 8 rows of x, and for up to 16
+  Kernel kernels[kNumKinds];
 };
 
 template <int kTiles, int kWarps, int kLoads>
@@ -288,7 +311,10 @@ constexpr Variant MakeVariant() {
   return {kTiles,
           kWarps,
           kLoads,
-          {GemvKernel<kTiles, kWarps, kLoads, false>, GemvKernel<kTiles, kWarps, kLoads, true>}};
+          {GemvKernel<__nv_bfloat16, kTiles, kWarps, kLoads, false>,
+           GemvKernel<__nv_bfloat16, kTiles, kWarps, kLoads, true>,
+           GemvKernel<__half, kTiles, kWarps, kLoads, false>,
+           GemvKernel<__half, kTiles, kWarps, kLoads, true>}};
 }
 
 // Each is the fastest of some 20 for some layer of an 8B or 0.6B model at 1 to 16 rows on an H200.
@@ -298,18 +324,16 @@ const Variant kVariants[kNumGemvVariants] = {
     MakeVariant<2, 16, 8>(), MakeVariant<4, 8, 16>(), MakeVariant<4, 16, 8>()};
 constexpr int kDefaultNarrow = 0, kDefaultWide = 1;
 
-bool IsWide(const LinearArgs& args) { return args.x.dim(0) > 8; }
-
 // CTAs of a kernel that the device holds at a time: more would wait for a place and then fetch
 // their first weights cold.
-int NumPlaces(int variant, bool wide) {
+int NumPlaces(int variant, int kind) {
   static const auto places = [] {
-    std::array<std::array<int, 2>, kNumGemvVariants> result{};
+    std::array<std::array<int, kNumKinds>, kNumGemvVariants> result{};
     int device = 0, num_sms = 0;
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&num_sms, cudaDevAttrMultiProcessorCount, device);
     for (int i = 0; i < kNumGemvVariants; ++i) {
-      for (int j = 0; j < 2; ++j) {
+      for (int j = 0; j < kNumKinds; ++j) {
         int per_sm = 0;
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kVariants[i].kernels[j],
                                                       kVariants[i].warps * 32, 0);
@@ -318,13 +342,13 @@ int NumPlaces(int variant, bool wide) {
     }
     return result;
   }();
-  return places[variant][wide ? 1 : 0];
+  return places[variant][kind];
 }
 
 // All but num_groups.
 GemvParams ParamsOf(const LinearArgs& args) {
-  return {.x = static_cast<const __nv_bfloat16*>(args.x.data()),
-          .weight = static_cast<const __nv_bfloat16*>(args.weight->data),
+  return {.x = static_cast<const Bits*>(args.x.data()),
+          .weight = static_cast<const Bits*>(args.weight->data),
           .bias = FloatVector(args.bias),
           .out = args.out.data(),
           .x_stride = args.x.row_stride(),
@@ -333,15 +357,15 @@ GemvParams ParamsOf(const LinearArgs& args) {
           .out_features = static_cast<int>(args.weight->out_features),
           .in_features = static_cast<int>(args.weight->in_features),
           .num_groups = 0,
-          .out_is_bf16 = args.out.dtype() == DType::kBF16,
+          .out_is_float = args.out.dtype() == DType::kF32,
           .num_gates = 0,
           .activation = Activation::kSilu};
 }
 
-void LaunchVariant(const GemvParams& params, int variant, bool wide, cudaStream_t stream) {
+void LaunchVariant(const GemvParams& params, int variant, int kind, cudaStream_t stream) {
   const Variant& v = kVariants[variant];
-  LaunchKernel(v.kernels[wide ? 1 : 0], std::min(params.num_groups, NumPlaces(variant, wide)),
-               v.warps * 32, 0, stream, params);
+  LaunchKernel(v.kernels[kind], std::min(params.num_groups, NumPlaces(variant, kind)), v.warps * 32,
+               0, stream, params);
 }
 
 }  // namespace
@@ -361,7 +385,7 @@ int FindGemvVariant(absl::string_view name) {
 bool FitsGemv(const LinearArgs& args) {
   const LinearWeight& weight = *args.weight;
   const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
-  return weight.dtype == DType::kBF16 && args.x.dim(0) <= kMaxGemvRows &&
+  return weight.dtype != DType::kF32 && args.x.dim(0) <= kMaxGemvRows &&
          FitsVectors(weight.in_features, {&args.x, &rows});
 }
 
@@ -372,7 +396,7 @@ int DefaultGemvVariant(const LinearArgs& args) {
 void LaunchGemv(const LinearArgs& args, int variant, cudaStream_t stream) {
   GemvParams params = ParamsOf(args);
   params.num_groups = CeilDiv(params.out_features, kVariants[variant].tiles * kTileRows);
-  LaunchVariant(params, variant, IsWide(args), stream);
+  LaunchVariant(params, variant, KindOf(args), stream);
 }
 
 void LaunchGatedGemv(const GatedLinearArgs& args, int variant, cudaStream_t stream) {
@@ -382,7 +406,7 @@ void LaunchGatedGemv(const GatedLinearArgs& args, int variant, cudaStream_t stre
   params.num_gates = params.out_features / 2;
   params.activation = args.activation;
   params.num_groups = CeilDiv(params.num_gates, kVariants[variant].tiles * kTileRows / 2);
-  LaunchVariant(params, variant, IsWide(args.Linear()), stream);
+  LaunchVariant(params, variant, KindOf(args.Linear()), stream);
 }
 
 }  // namespace quire::cuda

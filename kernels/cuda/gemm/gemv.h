@@ -20,7 +20,7 @@ inline constexpr int kNumGemvVariants = 9;
 std::string GemvVariantName(int variant);
 int FindGemvVariant(absl::string_view name);
 
-// bfloat16, at most kMaxGemvRows rows, x and weight in 16-byte pieces.
+// bfloat16 or float16, at most kMaxGemvRows rows, x and weight in 16-byte pieces.
 bool FitsGemv(const LinearArgs& args);
 
 // The variant where nothing was measured.

@@ -1,9 +1,9 @@
 // AddBias and Fill: each element of the output is made by one thread.
 #include "kernels/base/random_weight.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
+#include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/row_grid.cuh"
-#include "kernels/cuda/runtime/vector.cuh"
 
 namespace quire::cuda {
 
@@ -69,18 +69,13 @@ void LaunchFillOf(const LinearWeight& weight, const FillWeightArgs& args, cudaSt
 
 void LaunchAddBias(const Tensor& bias, const Tensor& out, cudaStream_t stream) {
   if (out.dim(0) == 0) return;
-  (out.dtype() == DType::kF32 ? LaunchAdd<float> : LaunchAdd<__nv_bfloat16>)(bias, out, stream);
+  DispatchFloat(out.dtype(), [&]<typename T>() { LaunchAdd<T>(bias, out, stream); });
 }
 
 void LaunchFill(const LinearWeight& weight, const FillWeightArgs& args, cudaStream_t stream) {
   const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
-  const bool vectors = FitsVectors(weight.in_features, {&rows});
-  if (weight.dtype == DType::kF32) {
-    (vectors ? LaunchFillOf<float, kVector> : LaunchFillOf<float, 1>)(weight, args, stream);
-  } else {
-    (vectors ? LaunchFillOf<__nv_bfloat16, kVector> : LaunchFillOf<__nv_bfloat16, 1>)(weight, args,
-                                                                                      stream);
-  }
+  DispatchFloat(weight.dtype, FitsVectors(weight.in_features, {&rows}),
+                [&]<typename T, int kWidth>() { LaunchFillOf<T, kWidth>(weight, args, stream); });
 }
 
 }  // namespace quire::cuda

@@ -13,10 +13,6 @@ namespace quire::cuda {
 
 namespace {
 
-float ToFloat(float value) { return value; }
-float ToFloat(BFloat16 value) { return static_cast<float>(value); }
-float ToFloat(uint16_t half) { return HalfToFloat(half); }
-
 // Converts `size` elements in place. What shrinks goes forwards and what grows backwards, so that
 // no element is overwritten before it has been read.
 template <typename In, typename Out>
@@ -25,22 +21,35 @@ void ConvertInPlace(char* data, int64_t size) {
     const int64_t i = sizeof(Out) > sizeof(In) ? size - 1 - step : step;
     In in;
     std::memcpy(&in, data + i * sizeof(In), sizeof(In));
-    const Out out(ToFloat(in));
+    const Out out(static_cast<float>(in));
     std::memcpy(data + i * sizeof(Out), &out, sizeof(Out));
   }
 }
 
 template <typename Out>
-void ConvertInPlace(char* data, DType dtype, int64_t size) {
-  switch (dtype) {
+void ConvertInPlace(char* data, DType from, int64_t size) {
+  switch (from) {
     case DType::kF32:
       return ConvertInPlace<float, Out>(data, size);
     case DType::kBF16:
       return ConvertInPlace<BFloat16, Out>(data, size);
     case DType::kF16:
-      return ConvertInPlace<uint16_t, Out>(data, size);
+      return ConvertInPlace<Float16, Out>(data, size);
     default:
-      CHECK(false) << "cannot convert " << DTypeName(dtype) << " to a weight";
+      CHECK(false) << "cannot convert " << DTypeName(from) << " to a weight";
+  }
+}
+
+void ConvertInPlace(char* data, DType from, DType to, int64_t size) {
+  switch (to) {
+    case DType::kF32:
+      return ConvertInPlace<float>(data, from, size);
+    case DType::kBF16:
+      return ConvertInPlace<BFloat16>(data, from, size);
+    case DType::kF16:
+      return ConvertInPlace<Float16>(data, from, size);
+    default:
+      CHECK(false) << "a weight cannot be " << DTypeName(to);
   }
 }
 
@@ -78,13 +87,7 @@ absl::Status WeightUploader::Load(const LinearWeight& weight, int64_t first_row,
   auto* const data = static_cast<char*>(rows.data());
   CHECK(data == piece.pinned.data()) << "rows that are not in the staging memory";
   CHECK_LE(std::max(bytes, size * DTypeBytes(rows.dtype())), piece.pinned.size_bytes());
-  if (rows.dtype() != weight.dtype) {
-    if (weight.dtype == DType::kBF16) {
-      ConvertInPlace<BFloat16>(data, rows.dtype(), size);
-    } else {
-      ConvertInPlace<float>(data, rows.dtype(), size);
-    }
-  }
+  if (rows.dtype() != weight.dtype) ConvertInPlace(data, rows.dtype(), weight.dtype, size);
   const int64_t row_bytes = weight.in_features * DTypeBytes(weight.dtype);
   stream_->CopyToDevice(static_cast<char*>(weight.data) + first_row * row_bytes, data, bytes);
   stream_->Record(*piece.copied);

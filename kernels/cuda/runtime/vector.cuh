@@ -1,23 +1,19 @@
-// Element access of the row-wise kernels: kWidth consecutive float32 or bfloat16 elements as
-// floats, in 16-byte accesses where kWidth is kVector, and what decides whether it may be. Device
-// code.
+// Element access of the row-wise kernels: kWidth consecutive float32, bfloat16 or float16 elements
+// as floats, in 16-byte accesses where kWidth is kVector, and what decides whether it may be.
+// Device code.
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <cstdint>
 #include <initializer_list>
-#include <type_traits>
 
 #include "kernels/base/tensor.h"
 
 namespace quire::cuda {
 
-inline constexpr int kVector = 8;  // elements per access: 16 bytes of bfloat16, 2 x 16 of float32
-
-// bfloat16 as device code knows it.
-template <typename T>
-inline constexpr bool kIsBf16 = std::is_same_v<T, __nv_bfloat16>;
+inline constexpr int kVector = 8;  // elements per access: one of 16-bit types, two of float32
 
 template <int kWidth>
 __device__ inline void Load(const float* from, float (&values)[kWidth]) {
@@ -52,6 +48,23 @@ __device__ inline void Load(const __nv_bfloat16* from, float (&values)[kWidth]) 
 }
 
 template <int kWidth>
+__device__ inline void Load(const __half* from, float (&values)[kWidth]) {
+  if constexpr (kWidth == 1) {
+    values[0] = __half2float(from[0]);
+  } else {
+    static_assert(kWidth == kVector);
+    const uint4 raw = *reinterpret_cast<const uint4*>(from);
+    const __half2* pairs = reinterpret_cast<const __half2*>(&raw);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 pair = __half22float2(pairs[i]);
+      values[2 * i] = pair.x;
+      values[2 * i + 1] = pair.y;
+    }
+  }
+}
+
+template <int kWidth>
 __device__ inline void Store(const float (&values)[kWidth], float* to) {
   if constexpr (kWidth == 1) {
     to[0] = values[0];
@@ -80,26 +93,46 @@ __device__ inline void Store(const float (&values)[kWidth], __nv_bfloat16* to) {
   }
 }
 
-// The value as a T holds it.
-template <typename T>
-__device__ inline float Rounded(float value) {
-  if constexpr (kIsBf16<T>) return __bfloat162float(__float2bfloat16_rn(value));
-  return value;
+template <int kWidth>
+__device__ inline void Store(const float (&values)[kWidth], __half* to) {
+  if constexpr (kWidth == 1) {
+    to[0] = __float2half_rn(values[0]);
+  } else {
+    static_assert(kWidth == kVector);
+    uint4 raw;
+    __half2* pairs = reinterpret_cast<__half2*>(&raw);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      pairs[i] = __floats2half2_rn(values[2 * i], values[2 * i + 1]);
+    }
+    *reinterpret_cast<uint4*>(to) = raw;
+  }
 }
 
-// A vector of either dtype, told apart at run time: norm weights and biases.
+// The value as a T holds it; beyond float16's range infinity.
+template <typename T>
+__device__ inline float Rounded(float value) {
+  T held[1];
+  Store<1>({value}, held);
+  float rounded[1];
+  Load(held, rounded);
+  return rounded[0];
+}
+
+// A vector of any of the dtypes, told apart at run time: norm weights and biases.
 struct FloatVector {
   const void* data = nullptr;
-  bool is_bf16 = false;
+  DType dtype = DType::kF32;
 
   FloatVector() = default;
-  explicit FloatVector(const Tensor& tensor)
-      : data(tensor.data()), is_bf16(tensor.dtype() == DType::kBF16) {}
+  explicit FloatVector(const Tensor& tensor) : data(tensor.data()), dtype(tensor.dtype()) {}
 
   template <int kWidth>
   __device__ void LoadAt(int64_t i, float (&values)[kWidth]) const {
-    if (is_bf16) {
+    if (dtype == DType::kBF16) {
       Load(static_cast<const __nv_bfloat16*>(data) + i, values);
+    } else if (dtype == DType::kF16) {
+      Load(static_cast<const __half*>(data) + i, values);
     } else {
       Load(static_cast<const float*>(data) + i, values);
     }

@@ -113,6 +113,18 @@ TEST_P(DecoderGoldenTest, ReplayedDecodesMatchTransformers) {
   }
 }
 
+// Eight times as fine as bfloat16; half of what that is off leaves room for chance.
+TEST_P(DecoderGoldenTest, Float16IsFinerThanBFloat16) {
+  if (device_ == DeviceKind::kCpu) GTEST_SKIP() << "the CPU does not compute in float16";
+  const auto runner = Open(DType::kF16);
+  ASSERT_NE(runner, nullptr);
+  const std::vector<float> actual = runner->Append(expected_.tokens);
+  ASSERT_EQ(actual.size(), expected_.logprobs.size());
+  const Difference difference = Compare(actual, expected_.logprobs);
+  EXPECT_LE(difference.max, 0.5 * expected_.bfloat16_error.max);
+  EXPECT_LE(difference.mean, 0.5 * expected_.bfloat16_error.mean);
+}
+
 // How a prompt is cut into steps must not change a single bit of its results on the CPU.
 TEST_P(DecoderGoldenTest, ChunksDoNotChangeBits) {
   if (device_ != DeviceKind::kCpu) GTEST_SKIP() << "on a GPU they may, within rounding";
