@@ -25,6 +25,30 @@ class AttentionReferenceTest : public AttentionTest {
                                               : 3e-5;
   }
 
+  struct TensorCoreCase {
+    int32_t head_dim, q_heads, kv_heads, block_size;
+    KvOrder order;
+    int64_t window;
+    float soft_cap = 0;
+  };
+  // In the 16-bit types that this backend computes in.
+  void ExpectTensorCoresMatchReference(const std::vector<TensorCoreCase>& cases,
+                                       const std::vector<SeqShape>& seqs) {
+    for (DType dtype : half_dtypes()) {
+      for (const TensorCoreCase& c : cases) {
+        SCOPED_TRACE(testing::Message()
+                     << DTypeName(dtype) << " dim " << c.head_dim << " heads " << c.q_heads << "/"
+                     << c.kv_heads << " block " << c.block_size << " window " << c.window << " cap "
+                     << c.soft_cap);
+        AttentionGeometry geometry = Geometry(c.q_heads, c.kv_heads, c.head_dim, dtype);
+        geometry.block_size = c.block_size;
+        geometry.sliding_window = c.window;
+        geometry.soft_cap = c.soft_cap;
+        ExpectMatchesReference(MakePagedBatch(geometry, seqs, c.order, 19, 20));
+      }
+    }
+  }
+
   void ExpectMatchesReference(const PagedBatch& batch) {
     ExpectMatchesReference(batch, Tolerance(batch.geometry));
   }
@@ -149,31 +173,42 @@ TEST_P(AttentionReferenceTest, ContextsOfSeveralSplits) {
 // The types, head sizes and groups that tensor cores serve, with contexts that are cut and with
 // windows; on the CPU those of them that it has.
 TEST_P(AttentionReferenceTest, TensorCoreTypesHeadDimsAndGroups) {
-  struct Case {
-    int32_t head_dim, q_heads, kv_heads, block_size;
-    KvOrder order;
-    int64_t window;
-  };
-  const std::vector<Case> cases = {
-      {64, 2, 2, 16, KvOrder::kHnd, 0},    {64, 7, 1, 64, KvOrder::kHnd, 700},
-      {128, 4, 2, 16, KvOrder::kHnd, 0},   {128, 10, 1, 32, KvOrder::kNhd, 700},
-      {128, 2, 2, 64, KvOrder::kHnd, 100}, {256, 2, 2, 16, KvOrder::kNhd, 0},
-      {256, 4, 1, 64, KvOrder::kHnd, 700}, {80, 2, 1, 16, KvOrder::kHnd, 0}};
-  const std::vector<SeqShape> seqs = {{1, 1}, {1, 0},    {1, 511},   {1, 513},   {1, 1300},
-                                      {3, 3}, {5, 1030}, {40, 1100}, {200, 200}, {129, 2100}};
-  for (DType dtype : {DType::kBF16, DType::kF16}) {
-    const std::vector<DType>& supported = attention().capabilities().query_dtypes;
-    if (std::find(supported.begin(), supported.end(), dtype) == supported.end()) continue;
-    for (const Case& c : cases) {
-      SCOPED_TRACE(testing::Message()
-                   << DTypeName(dtype) << " dim " << c.head_dim << " heads " << c.q_heads << "/"
-                   << c.kv_heads << " block " << c.block_size << " window " << c.window);
-      AttentionGeometry geometry = Geometry(c.q_heads, c.kv_heads, c.head_dim, dtype);
-      geometry.block_size = c.block_size;
-      geometry.sliding_window = c.window;
-      ExpectMatchesReference(MakePagedBatch(geometry, seqs, c.order, 19, 20));
-    }
-  }
+  ExpectTensorCoresMatchReference({{64, 2, 2, 16, KvOrder::kHnd, 0},
+                                   {64, 7, 1, 64, KvOrder::kHnd, 700},
+                                   {128, 4, 2, 16, KvOrder::kHnd, 0},
+                                   {128, 10, 1, 32, KvOrder::kNhd, 700},
+                                   {128, 2, 2, 64, KvOrder::kHnd, 100},
+                                   {256, 2, 2, 16, KvOrder::kNhd, 0},
+                                   {256, 4, 1, 64, KvOrder::kHnd, 700}},
+                                  {{1, 1},
+                                   {1, 0},
+                                   {1, 511},
+                                   {1, 513},
+                                   {1, 1300},
+                                   {3, 3},
+                                   {5, 1030},
+                                   {40, 1100},
+                                   {200, 200},
+                                   {129, 2100}});
+}
+
+// Heads that are smaller than the tiles of the kernel that serves them. In HND order what follows
+// the last token's head is NaN, in NHD order the next head.
+TEST_P(AttentionReferenceTest, TensorCoreHeadDimsBetweenThoseOfTiles) {
+  ExpectTensorCoresMatchReference(
+      {{80, 2, 1, 16, KvOrder::kHnd, 0},
+       {80, 7, 1, 64, KvOrder::kNhd, 700},
+       {80, 4, 4, 32, KvOrder::kNhd, 0, 3.0f},
+       {96, 4, 2, 16, KvOrder::kNhd, 0},
+       {96, 2, 2, 32, KvOrder::kHnd, 100, 3.0f},
+       {112, 10, 1, 32, KvOrder::kHnd, 0},
+       {112, 4, 2, 16, KvOrder::kNhd, 700, 3.0f},
+       {8, 2, 2, 16, KvOrder::kHnd, 0},
+       {40, 3, 1, 64, KvOrder::kHnd, 0},
+       {136, 4, 1, 64, KvOrder::kHnd, 0},
+       {192, 2, 2, 16, KvOrder::kNhd, 700},
+       {248, 2, 1, 16, KvOrder::kHnd, 0, 3.0f}},
+      {{1, 1}, {1, 0}, {1, 513}, {1, 1300}, {3, 3}, {70, 300}, {20, 2100}});
 }
 
 TEST_P(AttentionReferenceTest, Bfloat16SoftCap) {

@@ -1,8 +1,8 @@
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include <cmath>
 
+#include "kernels/base/check.h"
 #include "kernels/cuda/attention/generic_attention.h"
 
 namespace quire::cuda {
@@ -173,17 +173,12 @@ void Launch(const GenericParams& params, cudaStream_t stream) {
 }  // namespace
 
 void LaunchGenericAttention(const GenericParams& params, cudaStream_t stream) {
-  if (params.q.dtype() == DType::kF16) {
-    Launch<__half, __half>(params, stream);
-    return;
-  }
-  const bool float_query = params.q.dtype() == DType::kF32;
   const bool float_kv = params.kv_cache.dtype == DType::kF32;
-  if (float_query) {
+  if (params.q.dtype() == DType::kF32) {
     float_kv ? Launch<float, float>(params, stream) : Launch<float, __nv_bfloat16>(params, stream);
   } else {
-    float_kv ? Launch<__nv_bfloat16, float>(params, stream)
-             : Launch<__nv_bfloat16, __nv_bfloat16>(params, stream);
+    CHECK(float_kv) << DTypeName(params.kv_cache.dtype);
+    Launch<__nv_bfloat16, float>(params, stream);
   }
 }
 

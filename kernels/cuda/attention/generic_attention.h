@@ -1,5 +1,5 @@
-// Attention without tensor cores, for float32 and for head sizes that tiled_attention.h does not
-// have: one CTA per query token and head, in float32. For small models; correct, not fast.
+// Attention without tensor cores, for what tiled_attention.h does not take: queries or a cache in
+// float32. One CTA per query token and head, in float32; correct, not fast.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +16,7 @@ struct GenericParams {
   Tensor q;              // [num_tokens, num_q_heads, head_dim]
   Tensor out;            // the same
   float* lse;            // [num_tokens, num_q_heads], base 2, or null
-  KvCacheView kv_cache;  // float32 and bfloat16 in any combination, or all of it float16
+  KvCacheView kv_cache;  // float32 or bfloat16, one of it and q float32
   float scale;
   float soft_cap;
   int64_t sliding_window;

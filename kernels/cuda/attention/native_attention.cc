@@ -50,6 +50,7 @@ TiledParams MakeTiledParams(const PlanMemory& plan, const AttentionRunArgs& args
           .block_shift = std::countr_zero(static_cast<uint32_t>(geometry.block_size)),
           .num_q_heads = geometry.num_q_heads,
           .num_kv_heads = geometry.num_kv_heads,
+          .head_dim = geometry.head_dim,
           .scale = geometry.scale,
           .soft_cap = geometry.soft_cap,
           .sliding_window = geometry.sliding_window,

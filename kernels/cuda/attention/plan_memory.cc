@@ -26,10 +26,9 @@ constexpr int64_t kMaxPartialBytes = int64_t{64} << 20;
 constexpr int32_t kUntiledRows = 1 << 20;
 constexpr int64_t kFloatBytes = 4;  // also of an int32_t
 
+// Of every head size that the capabilities admit: the smallest kernel that holds it computes it.
 bool HasTiledKernels(const AttentionGeometry& geometry) {
-  const bool has_type = geometry.kv_dtype == DType::kBF16 || geometry.kv_dtype == DType::kF16;
-  return has_type && geometry.query_dtype == geometry.kv_dtype &&
-         (geometry.head_dim == 64 || geometry.head_dim == 128 || geometry.head_dim == 256);
+  return geometry.query_dtype == geometry.kv_dtype && geometry.kv_dtype != DType::kF32;
 }
 
 template <typename Element, int kHeadDim>
@@ -41,8 +40,8 @@ TiledKernel KernelOf(int list, int sm_version) {
 
 template <typename Element>
 TiledKernel KernelOf(int list, int32_t head_dim, int sm_version) {
-  return head_dim == 64    ? KernelOf<Element, 64>(list, sm_version)
-         : head_dim == 128 ? KernelOf<Element, 128>(list, sm_version)
+  return head_dim <= 64    ? KernelOf<Element, 64>(list, sm_version)
+         : head_dim <= 128 ? KernelOf<Element, 128>(list, sm_version)
                            : KernelOf<Element, 256>(list, sm_version);
 }
 
@@ -85,7 +84,7 @@ absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
       const int64_t rows = plan->NumPartialRows(list);
       const WorkList& work = plan->params_.lists[list];
       max_rows = std::max(max_rows, rows);
-      max_elements = std::max(max_elements, rows * plan->geometry_.head_dim);
+      max_elements = std::max(max_elements, rows * plan->kernels_[list].kernel.head_dim);
       max_arrivals = std::max<int64_t>(max_arrivals,
                                        int64_t{work.slot_capacity} * plan->geometry_.num_kv_heads);
     }
@@ -133,8 +132,8 @@ void PlanMemory::SizeList(int index) {
 
   const int64_t max_chunks =
       limits_.max_blocks_per_seq * geometry_.block_size / list.chunk_rule.min_tokens + 2;
-  const int64_t slot_bytes =
-      int64_t{geometry_.num_kv_heads} * list.partial_rows * geometry_.head_dim * kFloatBytes;
+  const int64_t slot_bytes = int64_t{geometry_.num_kv_heads} * list.partial_rows *
+                             kernels_[index].kernel.head_dim * kFloatBytes;
   const int64_t num_slots =
       is_tiled() ? std::min(MaxTiles(index) * max_chunks, kMaxPartialBytes / slot_bytes) : 0;
   list.slot_capacity = static_cast<int32_t>(num_slots);

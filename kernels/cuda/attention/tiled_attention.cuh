@@ -103,33 +103,39 @@ class TileComputation {
     return block * p_.block_stride + within * p_.token_stride + item_.kv_head * p_.head_stride;
   }
 
+  // A thread copies the same 16 bytes of every row; zeros where they lie beyond the head.
+  static __device__ int Chunk() {
+    static_assert(Shape::kThreads % Shape::kRowChunks == 0);
+    return threadIdx.x % Shape::kRowChunks;
+  }
+  __device__ bool HasColumn() const { return Chunk() * 8 < p_.head_dim; }
+  __device__ int ColumnOr0() const { return HasColumn() ? Chunk() * 8 : 0; }
+
   __device__ void LoadQueries() {
-    const auto* q = static_cast<const Element*>(p_.q);
+    const auto* q = static_cast<const Element*>(p_.q) + ColumnOr0();
     for (int i = threadIdx.x; i < Shape::kTileRows * Shape::kRowChunks; i += Shape::kThreads) {
       const int row = i / Shape::kRowChunks;
-      const bool valid = row < item_.num_rows;
-      const int32_t source = valid ? row : 0;
-      CopyAsync16(queries_ + Shape::Swizzle(row, i % Shape::kRowChunks),
-                  q + item_.TokenOf(source) * p_.q_row_stride +
-                      item_.HeadOf(source) * Shape::kHeadDim + i % Shape::kRowChunks * 8,
-                  valid);
+      const bool has_row = row < item_.num_rows;
+      const int32_t source = has_row ? row : 0;
+      CopyAsync16(queries_ + Shape::Swizzle(row, Chunk()),
+                  q + item_.TokenOf(source) * p_.q_row_stride + item_.HeadOf(source) * p_.head_dim,
+                  has_row && HasColumn());
     }
   }
 
   __device__ void LoadKeys(int tile) {
     constexpr int kCopies = Shape::kTileKeys * Shape::kRowChunks / Shape::kThreads;
-    const auto* k = static_cast<const Element*>(p_.k);
-    const auto* v = static_cast<const Element*>(p_.v);
+    const auto* k = static_cast<const Element*>(p_.k) + ColumnOr0();
+    const auto* v = static_cast<const Element*>(p_.v) + ColumnOr0();
     const int64_t* offsets = OffsetsOf(tile);
     const uint32_t stage = StageOf(tile);
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
-      const int copy = i * Shape::kThreads + threadIdx.x;
-      const int row = copy / Shape::kRowChunks;
-      const int chunk = copy % Shape::kRowChunks;
-      const bool valid = offsets[row] >= 0;
-      const int64_t from = valid ? offsets[row] + chunk * 8 : 0;
-      const uint32_t to = stage + Shape::Swizzle(row, chunk);
+      const int row = (i * Shape::kThreads + threadIdx.x) / Shape::kRowChunks;
+      const bool has_row = offsets[row] >= 0;
+      const bool valid = has_row && HasColumn();
+      const int64_t from = has_row ? offsets[row] : 0;
+      const uint32_t to = stage + Shape::Swizzle(row, Chunk());
       CopyAsync16(to, k + from, valid);
       CopyAsync16(to + Shape::kStageBytes / 2, v + from, valid);
     }
@@ -272,6 +278,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kMinCtas)
 template <typename Shape>
 TiledKernel MakeTiledKernel() {
   return {.function = reinterpret_cast<void (*)()>(&TiledAttention<Shape>),
+          .head_dim = Shape::kHeadDim,
           .tile_rows = Shape::kTileRows,
           .num_threads = Shape::kThreads,
           .shared_bytes = Shape::kSharedBytes};

@@ -1,5 +1,6 @@
 // Attention on tensor cores: what the host side knows of the compiled kernels. One per element
-// type, head size and tile height, each compiled in a file of its own from tiled_attention.cuh.
+// type, head size and tile height, each compiled in a file of its own from tiled_attention.cuh. A
+// kernel computes smaller heads, too: to it the columns that they lack are zeros.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,6 +27,7 @@ struct TiledParams {
 
   int32_t num_q_heads;
   int32_t num_kv_heads;
+  int32_t head_dim;  // a multiple of 8, at most the kernel's
   float scale;
   float soft_cap;
   int64_t sliding_window;
@@ -38,14 +40,15 @@ struct TiledParams {
 
 struct TiledKernel {
   void (*function)();  // takes TiledParams or HopperParams
+  int32_t head_dim;    // the largest; also of partial results, whatever the heads' is
   int32_t tile_rows;
   int32_t num_threads;
   int32_t shared_bytes;
   int32_t map_tokens = 0;  // > 0: takes HopperParams, with boxes of up to this many tokens
 };
 
-// For __nv_bfloat16 and __half, head sizes 64, 128 and 256. Few rows per KV head: the warps share
-// out a tile's keys.
+// For __nv_bfloat16 and __half, head sizes up to 64, 128 and 256. Few rows per KV head: the warps
+// share out a tile's keys.
 template <typename Element, int kHeadDim>
 TiledKernel DecodeKernel();
 // Many rows: the warps share out its rows.

@@ -244,6 +244,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
 template <typename Shape>
 TiledKernel MakeHopperKernel() {
   return {.function = reinterpret_cast<void (*)()>(&HopperAttention<Shape>),
+          .head_dim = Shape::kHeadDim,
           .tile_rows = Shape::kTileRows,
           .num_threads = Shape::kThreads,
           .shared_bytes = Shape::kSharedBytes,

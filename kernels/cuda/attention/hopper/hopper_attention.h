@@ -17,7 +17,7 @@ struct HopperParams {
   CUtensorMap v_map;
 };
 
-// For __nv_bfloat16 and __half, head sizes 64, 128 and 256.
+// For __nv_bfloat16 and __half, head sizes up to 64, 128 and 256.
 template <typename Element, int kHeadDim>
 TiledKernel HopperPrefillKernel();
 

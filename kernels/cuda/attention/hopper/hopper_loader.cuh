@@ -133,25 +133,26 @@ __device__ void LoadValues(const HopperParams& p, const HopperShared<Shape>& sha
   for (uint32_t n = 0; TakeItem(p.tiled, shared, n, item); ++n) values.LoadItem(item);
 }
 
-// The other warps. Rows that the tile does not have are zeros.
+// The other warps. Rows that the tile does not have and columns beyond the head are zeros.
 template <typename Shape>
 __device__ void LoadQueries(const TiledParams& p, const HopperShared<Shape>& shared) {
   constexpr int kLoaders = 32 * Shape::kQueryWarps;
   constexpr int kRowChunks = Shape::kHeadDim / 8;
-  const auto* q = static_cast<const typename Shape::Element*>(p.q);
+  static_assert(kLoaders % kRowChunks == 0);  // a thread copies the same 16 bytes of every row
+  const int chunk = threadIdx.x % kRowChunks;
+  const bool has_column = chunk * 8 < p.head_dim;
+  const auto* q = static_cast<const typename Shape::Element*>(p.q) + (has_column ? chunk * 8 : 0);
   TileItem item;
   for (uint32_t n = 0; TakeItem(p, shared, n, item); ++n) {
     Wait(shared.queries_free(), (n & 1) ^ 1);
     for (int i = threadIdx.x - 64; i < Shape::kTileRows * kRowChunks; i += kLoaders) {
       const int row = i / kRowChunks;
-      const int chunk = i % kRowChunks;
-      const bool valid = row < item.num_rows;
-      const int32_t source = valid ? row : 0;
+      const bool has_row = row < item.num_rows;
+      const int32_t source = has_row ? row : 0;
       CopyAsync16(shared.queries() + chunk / 8 * Shape::kTileRows * Shape::kLineBytes +
                       Shape::Swizzle(row, chunk % 8),
-                  q + item.TokenOf(source) * p.q_row_stride +
-                      item.HeadOf(source) * Shape::kHeadDim + chunk * 8,
-                  valid);
+                  q + item.TokenOf(source) * p.q_row_stride + item.HeadOf(source) * p.head_dim,
+                  has_row && has_column);
     }
     CommitCopies();
     WaitForCopies<0>();

@@ -11,7 +11,7 @@ namespace quire::cuda {
 
 // Partial results of the same rows, one per source.
 struct PartialResults {
-  const float* out;  // [sources, rows, head_dim], sources source_rows rows apart
+  const float* out;  // [sources, rows, kHeadDim], sources source_rows rows apart
   const float2* state;
   int64_t source_rows;
   int32_t num_sources;
@@ -99,11 +99,13 @@ class TileOutput {
       return {nullptr, p_.work.partial_out + PartialRow(item_.slot, row) * Shape::kHeadDim, 1};
     }
     return {static_cast<Element*>(p_.out) + item_.TokenOf(row) * p_.out_row_stride +
-                item_.HeadOf(row) * Shape::kHeadDim,
+                item_.HeadOf(row) * p_.head_dim,
             nullptr, Reciprocal(state.y)};
   }
-  static __device__ void Store(const RowTarget& target, int32_t column, float2 values) {
+  // What lies beyond the head is not stored to `out`: the next head begins there.
+  __device__ void Store(const RowTarget& target, int32_t column, float2 values) const {
     if (target.out != nullptr) {
+      if (column >= p_.head_dim) return;
       *reinterpret_cast<uint32_t*>(target.out + column) =
           PackPair<Element>(values.x * target.scale, values.y * target.scale);
     } else {

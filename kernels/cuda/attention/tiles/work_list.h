@@ -49,7 +49,8 @@ struct WorkList {
   WorkListState* state;
   WorkItem* items;  // [item_capacity]
   // What the tiles of several chunks leave for their last chunk's CTA to merge.
-  float* partial_out;     // [slot_capacity, num_kv_heads, partial_rows, head_dim], not normalised
+  // [slot_capacity, num_kv_heads, partial_rows, the kernel's head_dim], not normalised
+  float* partial_out;
   float2* partial_state;  // [slot_capacity, num_kv_heads, partial_rows]: maximum (base 2) and sum
   int32_t* arrivals;      // [slot_capacity, num_kv_heads] chunks done; zero between runs
   int32_t tile_rows;
