@@ -18,9 +18,10 @@ struct EngineConfig {
   // Affects what is computed.
   std::string model_folder;  // Hugging Face folder with config.json
   LoadFormat load_format = LoadFormat::kAuto;
-  std::optional<DType> dtype;  // unset: the checkpoint's (float16 becomes bfloat16)
-  uint64_t seed = 0;           // of dummy weights
-  int64_t max_model_len = 0;   // 0: the model's, or less where memory is short
+  std::optional<DType>
+      dtype;          // unset: the checkpoint's, if the device computes in it (serving_dtype.h)
+  uint64_t seed = 0;  // of dummy weights
+  int64_t max_model_len = 0;  // 0: the model's, or less where memory is short
 
   // Affects speed and memory.
   DeviceKind device = DeviceKind::kCpu;

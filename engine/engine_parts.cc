@@ -9,6 +9,7 @@
 #include "engine/model/linear_groups.h"
 #include "engine/request_check.h"
 #include "engine/runner/attention_selector.h"
+#include "engine/serving_dtype.h"
 #include "kernels/base/status_macros.h"
 #include "spdlog/spdlog.h"
 
@@ -21,12 +22,13 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 // before they are there; afterwards they are measured.
 constexpr int64_t kUsualGpuLateBytes = 512 * kMiB;
 
-absl::StatusOr<DType> ServingDType(const EngineConfig& config, const ModelConfig& model) {
-  const DType dtype =
-      config.dtype.value_or(model.dtype == DType::kF16 ? DType::kBF16 : model.dtype);
-  if (dtype == DType::kF32 || dtype == DType::kBF16) return dtype;
-  return absl::OutOfRangeError(absl::StrCat("--dtype: ", DTypeName(dtype),
-                                            " is not supported; use --dtype bfloat16 or float32"));
+absl::StatusOr<DType> ChooseDType(const EngineConfig& config, const ModelConfig& model,
+                                  Backend& backend) {
+  ASSIGN_OR_RETURN(const ServingDType serving,
+                   ChooseServingDType(config.dtype, model.dtype, backend.device().info()));
+  spdlog::info("a checkpoint in {} is computed in {}, {}", DTypeName(model.dtype),
+               DTypeName(serving.dtype), serving.why);
+  return serving.dtype;
 }
 
 absl::StatusOr<int64_t> ServingModelLen(const EngineConfig& config, const ModelConfig& model) {
@@ -193,7 +195,7 @@ absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
   RETURN_IF_ERROR(CheckLimits(parts.step));
   ASSIGN_OR_RETURN(parts.model.config, LoadModelConfig(config.model_folder));
   ASSIGN_OR_RETURN(parts.model.generation, LoadGenerationConfig(config.model_folder));
-  ASSIGN_OR_RETURN(parts.model.dtype, ServingDType(config, parts.model.config));
+  ASSIGN_OR_RETURN(parts.model.dtype, ChooseDType(config, parts.model.config, *parts.backend));
   ASSIGN_OR_RETURN(parts.model.max_model_len, ServingModelLen(config, parts.model.config));
   parts.kv_layout = MakeKvLayout(parts.model.config, parts.model.dtype, config.block_size);
   parts.geometries = MakeGeometries(parts.model.config, parts.kv_layout, parts.model.dtype);

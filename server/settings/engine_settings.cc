@@ -6,6 +6,13 @@ namespace quire {
 
 namespace {
 
+// Nothing for "auto". vLLM's names are PyTorch's, with its short ones.
+std::optional<DType> ChooseDType(const std::string& name) {
+  if (name == "half") return DType::kF16;
+  if (name == "float") return DType::kF32;
+  return ParseDType(name);
+}
+
 std::optional<AttentionPath> ChooseAttention(const std::string& backend) {
   if (backend == "native") return AttentionPath::kNative;
   if (backend == "trtllm") return AttentionPath::kTrtllm;
@@ -31,7 +38,7 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   EngineConfig config;
   config.model_folder = model_folder;
   config.load_format = settings.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto;
-  config.dtype = ParseDType(settings.dtype);  // nothing for "auto"
+  config.dtype = ChooseDType(settings.dtype);
   config.seed = static_cast<uint64_t>(std::max<int64_t>(settings.seed, 0));
   config.max_model_len = settings.max_model_len;
   config.device = ServingDevice(settings);

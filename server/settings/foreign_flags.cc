@@ -162,7 +162,7 @@ constexpr ForeignFlags kTable[] = {
      "not supported yet: the server generates text and nothing else"},
     {"--quantization -q --quantization-param-path --calculate-kv-scales --torchao-config "
      "--enable-fp32-lm-head --quantize --allow-deprecated-quantization --quantization-config",
-     "not supported yet: weights are served in bfloat16 or float32 (--dtype)"},
+     "not supported yet: weights are served in bfloat16, float16 or float32 (--dtype)"},
     {"-ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype-skip-layers "
      "--kv-sharing-fast-prefill --mamba-*",
      "not supported yet: the KV cache has the model's data type (--kv-cache-dtype auto)"},

@@ -32,8 +32,10 @@ std::vector<Setting> ModelSettings() {
        "Names that requests may use for the model; the first one is reported.", "--model as given"},
       {"load-format", kModel, ChoiceField{&S::load_format, {"auto", "dummy"}},
        "auto reads the weights; dummy fills them with random numbers."},
-      {"dtype", kModel, ChoiceField{&S::dtype, {"auto", "bfloat16", "float32"}},
-       "Data type of weights and activations; auto takes the checkpoint's (bfloat16 for float16)."},
+      {"dtype", kModel,
+       ChoiceField{&S::dtype, {"auto", "bfloat16", "float16", "half", "float32", "float"}},
+       "Data type of weights, activations and KV cache; auto takes the checkpoint's if the device "
+       "computes in it, else bfloat16. float16 (half) needs a GPU; float is float32."},
       {"max-model-len", kModel, IntField{&S::max_model_len, 0, 1 << 30, Unit::kCount},
        "Maximum number of tokens of a prompt and its answer together; 0 is the default.",
        "the model's, or what fits into memory"},

@@ -7,6 +7,7 @@
 #include "engine/engine_parts.h"
 #include "engine/output_writer.h"
 #include "engine/runner/attention_selector.h"
+#include "engine/serving_dtype.h"
 #include "engine/start_clock.h"
 #include "tests/engine/tiny_engine.h"
 
@@ -29,6 +30,28 @@ AttentionCapabilities Capabilities(AttentionPath path) {
   capabilities.block_sizes = {16, 32};
   capabilities.sliding_window = true;
   return capabilities;
+}
+
+TEST(ServingDTypeTest, IsTheCheckpointsWhereTheDeviceComputesInIt) {
+  const DeviceInfo cpu = {.name = "a CPU", .activation_dtypes = {DType::kF32, DType::kBF16}};
+  DeviceInfo gpu = cpu;
+  gpu.activation_dtypes.push_back(DType::kF16);
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    EXPECT_EQ(ChooseServingDType({}, dtype, cpu)->dtype, dtype);
+  }
+  EXPECT_EQ(ChooseServingDType({}, DType::kF16, gpu)->dtype, DType::kF16);
+  const ServingDType other = *ChooseServingDType({}, DType::kF16, cpu);
+  EXPECT_EQ(other.dtype, DType::kBF16);
+  EXPECT_EQ(other.why, "because a CPU does not compute in float16");
+}
+
+TEST(ServingDTypeTest, WhatIsAskedForIsServedOrRefused) {
+  const DeviceInfo cpu = {.name = "a CPU", .activation_dtypes = {DType::kF32, DType::kBF16}};
+  EXPECT_EQ(ChooseServingDType(DType::kF32, DType::kF16, cpu)->dtype, DType::kF32);
+  const absl::Status refused = ChooseServingDType(DType::kF16, DType::kF16, cpu).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(refused.message(),
+            "--dtype: a CPU does not compute in float16; use --dtype float32 or --dtype bfloat16");
 }
 
 TEST(AttentionSelectorTest, TakesTheFirstPathThatCan) {

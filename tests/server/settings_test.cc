@@ -271,6 +271,18 @@ TEST(SettingsTest, PlacesAreAddedForWholeNamesOnly) {
   EXPECT_EQ(WithPlaces(line, "change --port"), "change --port");
 }
 
+TEST(SettingsTest, DtypesHaveVllmsNames) {
+  const auto dtype = [](const char* name) {
+    return ToEngineConfig(Parse({"--dtype", name}), "folder").dtype;
+  };
+  EXPECT_EQ(dtype("auto"), std::nullopt);
+  EXPECT_EQ(dtype("bfloat16"), DType::kBF16);
+  EXPECT_EQ(dtype("float16"), DType::kF16);
+  EXPECT_EQ(dtype("half"), DType::kF16);
+  EXPECT_EQ(dtype("float32"), DType::kF32);
+  EXPECT_EQ(dtype("float"), DType::kF32);
+}
+
 TEST(SettingsTest, ASeedIsForDummyWeightsToo) {
   EXPECT_EQ(ToEngineConfig(Parse({}), "folder").seed, 0);
   EXPECT_EQ(ToEngineConfig(Parse({"--seed", "5"}), "folder").seed, 5);

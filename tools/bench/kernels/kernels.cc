@@ -172,11 +172,11 @@ absl::Status MeasureSteps(GraphTimer& timer, const KernelsFlags& flags, const En
                           const Limits& limits, Json* result) {
   const NamedSteps steps = StepsToMeasure(flags);
   Backend& backend = timer.backend();
-  RETURN_IF_ERROR(StepOps::BytesFor(backend.weight_store(), config, {}).status());
+  RETURN_IF_ERROR(StepOps::BytesFor(backend, config, {}).status());
   ASSIGN_OR_RETURN(const MemoryInfo memory, backend.device().Memory());
   const FittingCases fitting =
       ChooseFitting(steps.size(), memory.free_bytes, [&](const std::vector<size_t>& indices) {
-        return *StepOps::BytesFor(backend.weight_store(), config, ShapesOf(steps, indices));
+        return *StepOps::BytesFor(backend, config, ShapesOf(steps, indices));
       });
   for (const SkippedCase& skipped : fitting.skipped) {
     Skip(steps[skipped.index].first, skipped.needed_bytes, memory.free_bytes, result);

@@ -9,6 +9,7 @@
 #include "engine/model/attention_shapes.h"
 #include "engine/model/linear_groups.h"
 #include "engine/model/weight_plan.h"
+#include "engine/serving_dtype.h"
 #include "kernels/base/status_macros.h"
 #include "tools/bench/interrupt.h"
 
@@ -38,8 +39,11 @@ StepLimits LimitsOf(const std::vector<StepShape>& shapes, int32_t block_size) {
   return limits;
 }
 
-DType StepDType(const EngineConfig& config, const ModelConfig& model) {
-  return config.dtype.value_or(model.dtype == DType::kF16 ? DType::kBF16 : model.dtype);
+absl::StatusOr<DType> StepDType(const EngineConfig& config, const ModelConfig& model,
+                                Backend& backend) {
+  ASSIGN_OR_RETURN(const ServingDType serving,
+                   ChooseServingDType(config.dtype, model.dtype, backend.device().info()));
+  return serving.dtype;
 }
 
 int64_t WeightBytes(WeightStore& store, const ModelConfig& model, DType dtype) {
@@ -70,15 +74,15 @@ int64_t ActivationBytes(const ModelConfig& model, DType dtype, const StepLimits&
 
 }  // namespace
 
-absl::StatusOr<int64_t> StepOps::BytesFor(WeightStore& store, const EngineConfig& config,
+absl::StatusOr<int64_t> StepOps::BytesFor(Backend& backend, const EngineConfig& config,
                                           const std::vector<StepShape>& shapes) {
   ASSIGN_OR_RETURN(const ModelConfig model, LoadModelConfig(config.model_folder));
-  const DType dtype = StepDType(config, model);
+  ASSIGN_OR_RETURN(const DType dtype, StepDType(config, model, backend));
   const StepLimits limits = LimitsOf(shapes, config.block_size);
   const int64_t cache_bytes =
       MakeKvLayout(model, dtype, config.block_size).BlockBytes() * limits.num_blocks;
-  const int64_t bytes =
-      WeightBytes(store, model, dtype) + cache_bytes + ActivationBytes(model, dtype, limits);
+  const int64_t bytes = WeightBytes(backend.weight_store(), model, dtype) + cache_bytes +
+                        ActivationBytes(model, dtype, limits);
   return bytes + bytes / 20;
 }
 
@@ -93,7 +97,7 @@ absl::StatusOr<std::unique_ptr<StepOps>> StepOps::Create(GraphTimer& timer,
 
 absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepShape>& shapes) {
   ASSIGN_OR_RETURN(model_, LoadModelConfig(config.model_folder));
-  dtype_ = StepDType(config, model_);
+  ASSIGN_OR_RETURN(dtype_, StepDType(config, model_, timer_.backend()));
   block_size_ = config.block_size;
   const StepLimits step_limits = LimitsOf(shapes, block_size_);
   const AttentionLimits& limits = step_limits.attention;

@@ -23,7 +23,7 @@ struct StepShape {
 class StepOps {
  public:
   // About the device memory that Create needs: 5 % more than can be counted.
-  static absl::StatusOr<int64_t> BytesFor(WeightStore& store, const EngineConfig& config,
+  static absl::StatusOr<int64_t> BytesFor(Backend& backend, const EngineConfig& config,
                                           const std::vector<StepShape>& shapes);
   // A model for steps up to the largest of `shapes`; `seed` of their tokens and cache. Errors as in
   // Engine::Open; CANCELLED once Interrupted().
