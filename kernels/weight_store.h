@@ -31,10 +31,11 @@ class RowLoader {
   // Host memory of the bytes asked for, to be filled before the next Load. Waits until the device
   // has taken what this piece held before.
   virtual absl::StatusOr<void*> Staging() = 0;
-  // Converts `rows` ([num_rows, in_features] without gaps, any float dtype), which begin where
-  // Staging() said, to rows [first_row, first_row + num_rows) of the weight. Neither the rows nor
-  // what they become may be larger than the staging memory. INVALID_ARGUMENT when they do not fit
-  // the weight.
+  // Converts `rows` ([num_rows, in_features], any float dtype), which lie in the staging memory, to
+  // rows [first_row, first_row + num_rows) of the weight. They may be columns of wider rows
+  // (Tensor::WithRowStride): so a weight gets a range of a file's rows, of its columns, or of both.
+  // What they become may be no larger than the staging memory. INVALID_ARGUMENT when they do not
+  // fit the weight.
   virtual absl::Status Load(const LinearWeight& weight, int64_t first_row, const Tensor& rows) = 0;
   // Waits until everything has arrived.
   virtual absl::Status Finish() = 0;

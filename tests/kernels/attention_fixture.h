@@ -1,5 +1,6 @@
 // AttentionTest: runs a PagedBatch through the native attention path of the backend under test: all
-// of KernelTargets, and AMX, emulated, where only AVX-512 is there.
+// of KernelTargets; AMX, emulated, where only AVX-512 is there; on a GPU also the kernels for
+// prompts of devices before Hopper.
 #pragma once
 
 #include <cmath>
@@ -11,14 +12,21 @@
 #include "tests/kernels/amx_emulator.h"
 #include "tests/kernels/kernel_test.h"
 #include "tests/kernels/paged_batch.h"
+#ifdef QUIRE_PORTABLE_PREFILL
+#include "kernels/cuda/attention/native_attention.h"
+#endif
 
 namespace quire {
 
 inline constexpr char kEmulatedAmx[] = "Cpu_emulated_amx_bf16";
+inline constexpr char kPortablePrefill[] = "Cuda_portable_prefill";
 
 inline std::vector<KernelTarget> AttentionTargets() {
   std::vector<KernelTarget> targets = KernelTargets();
   if (EmulateAmxWhereMissing()) targets.push_back({kEmulatedAmx, DeviceKind::kCpu, ""});
+#ifdef QUIRE_PORTABLE_PREFILL
+  if (CudaAvailable()) targets.push_back({kPortablePrefill, DeviceKind::kCuda, ""});
+#endif
   return targets;
 }
 
@@ -64,6 +72,26 @@ class EmulatedAmxBackend : public Backend {
   cpu::NativeAttention attention_;
 };
 
+#ifdef QUIRE_PORTABLE_PREFILL
+// A GPU, with the kernels of devices before Hopper for prompts.
+class PortablePrefillBackend : public Backend {
+ public:
+  PortablePrefillBackend()
+      : cuda_(OpenBackend({.kind = DeviceKind::kCuda}).value()),
+        attention_(cuda_->device(), cuda::PrefillKernels::kPortable) {}
+  Device& device() override { return cuda_->device(); }
+  Ops& ops() override { return cuda_->ops(); }
+  WeightStore& weight_store() override { return cuda_->weight_store(); }
+  AttentionBackend* attention(AttentionPath path) override {
+    return path == AttentionPath::kNative ? &attention_ : nullptr;
+  }
+
+ private:
+  const std::unique_ptr<Backend> cuda_;
+  cuda::NativeAttention attention_;
+};
+#endif
+
 class AttentionTest : public KernelTest {
  protected:
   static bool WithAmx() {
@@ -72,6 +100,9 @@ class AttentionTest : public KernelTest {
   }
 
   std::unique_ptr<Backend> MakeBackend(int num_threads) override {
+#ifdef QUIRE_PORTABLE_PREFILL
+    if (GetParam().name == kPortablePrefill) return std::make_unique<PortablePrefillBackend>();
+#endif
     if (GetParam().name != kEmulatedAmx) return KernelTest::MakeBackend(num_threads);
     return std::make_unique<EmulatedAmxBackend>(num_threads);
   }

@@ -74,12 +74,12 @@ TEST_P(CudaAttentionPlanTest, ItemsCoverEveryTileAndKeyOnce) {
     const auto plan = Plan(batch);
     std::map<int32_t, size_t> seq_of_token;
     for (size_t i = 0; i < kSeqs.size(); ++i) seq_of_token[batch.cu_seqlens_q[i]] = i;
-    std::map<std::tuple<size_t, int32_t>, std::vector<int32_t>> begins;  // of a tile's chunks
-    int32_t chunk_tokens[kNumWorkLists];
+    std::map<std::tuple<size_t, int32_t>, std::vector<int32_t>> begins;  // of a tile's splits
+    int32_t split_tokens[kNumWorkLists];
     for (int list = 0; list < kNumWorkLists; ++list) {
       const WorkList& work = plan->params().lists[list];
       const WorkListState state = Download<WorkListState>(work.state, 1)[0];
-      chunk_tokens[list] = state.chunk_tokens;
+      split_tokens[list] = state.split_tokens;
       for (const WorkItem& item : Download<WorkItem>(work.items, state.num_items)) {
         ASSERT_TRUE(seq_of_token.contains(item.first_token));
         const size_t seq = seq_of_token[item.first_token];
@@ -103,9 +103,9 @@ TEST_P(CudaAttentionPlanTest, ItemsCoverEveryTileAndKeyOnce) {
         if (firsts.size() == 1) continue;  // the tile is whole
         std::sort(firsts.begin(), firsts.end());
         EXPECT_LE(firsts.front(), FirstVisibleKey(kSeqs[i], window));
-        EXPECT_GE(firsts.back() + chunk_tokens[list], kSeqs[i].kv_len);
+        EXPECT_GE(firsts.back() + split_tokens[list], kSeqs[i].kv_len);
         for (size_t k = 1; k < firsts.size(); ++k) {
-          EXPECT_EQ(firsts[k] - firsts[k - 1], chunk_tokens[list]);
+          EXPECT_EQ(firsts[k] - firsts[k - 1], split_tokens[list]);
         }
       }
     }

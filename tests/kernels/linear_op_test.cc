@@ -268,6 +268,38 @@ TEST_P(LinearOpTest, LoadsAndConvertsRows) {
   }
 }
 
+// A weight that is a range of a file's rows and columns, as one rank of several has it.
+TEST_P(LinearOpTest, LoadsARangeOfColumns) {
+  const int64_t rows = 33, file_cols = 150, cols = 70, first_col = 41;
+  const auto values = RandomNormal(rows * file_cols, 9);
+  for (DType dtype : activation_dtypes()) {
+    for (DType source : kFileDTypes) {
+      DeviceWeight weight = MakeWeight(dtype, rows, cols);
+      const HostRows host(values, source, rows, file_cols);
+      const int64_t element_bytes = DTypeBytes(source);
+      auto loader = weight_store().CreateLoader(rows * file_cols * int64_t{sizeof(float)});
+      ASSERT_TRUE(loader.ok()) << loader.status();
+      for (auto [begin, end] : {std::pair<int64_t, int64_t>(0, 20), {20, 33}}) {
+        auto* const staging = static_cast<char*>((*loader)->Staging().value());
+        std::memcpy(
+            staging,
+            static_cast<const char*>(host.tensor.data()) + begin * file_cols * element_bytes,
+            (end - begin) * file_cols * element_bytes);
+        const Tensor part = Tensor(staging + first_col * element_bytes, source, {end - begin, cols})
+                                .WithRowStride(file_cols);
+        ASSERT_TRUE((*loader)->Load(weight.weight, begin, part).ok());
+      }
+      ASSERT_TRUE((*loader)->Finish().ok());
+      std::vector<float> expected;
+      for (int64_t row = 0; row < rows; ++row) {
+        const auto first = values.begin() + row * file_cols + first_col;
+        expected.insert(expected.end(), first, first + cols);
+      }
+      EXPECT_EQ(ReadBack(weight.weight), RoundTo(dtype, RoundTo(source, expected)));
+    }
+  }
+}
+
 TEST_P(LinearOpTest, LoadsFloat16) {
   const std::vector<uint16_t> halves = {0x3c00, 0xc000, 0x3555, 0x0001, 0x7bff, 0x8000, 0, 0x3800};
   for (DType dtype : activation_dtypes()) {

@@ -175,11 +175,13 @@ void Launch(const GenericParams& params, cudaStream_t stream) {
 
 void LaunchGenericAttention(const GenericParams& params, cudaStream_t stream) {
   const bool float_kv = params.kv_cache.dtype == DType::kF32;
-  if (params.q.dtype() == DType::kF32) {
+  if (params.q.dtype() == DType::kF16) {
+    Launch<__half, __half>(params, stream);
+  } else if (params.q.dtype() == DType::kF32) {
     float_kv ? Launch<float, float>(params, stream) : Launch<float, __nv_bfloat16>(params, stream);
   } else {
-    CHECK(float_kv) << DTypeName(params.kv_cache.dtype);
-    Launch<__nv_bfloat16, float>(params, stream);
+    float_kv ? Launch<__nv_bfloat16, float>(params, stream)
+             : Launch<__nv_bfloat16, __nv_bfloat16>(params, stream);
   }
 }
 

@@ -132,7 +132,8 @@ class NativePlan : public AttentionPlan {
 
 }  // namespace
 
-NativeAttention::NativeAttention(Device& device) : device_(device) {
+NativeAttention::NativeAttention(Device& device, PrefillKernels prefill)
+    : device_(device), prefill_(prefill) {
   capabilities_.path = AttentionPath::kNative;
   capabilities_.query_dtypes = {DType::kF32, DType::kBF16, DType::kF16};
   capabilities_.kv_dtypes = {DType::kF32, DType::kBF16, DType::kF16};
@@ -150,7 +151,7 @@ absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> NativeAttention::Cre
       return absl::InvalidArgumentError(absl::StrCat("native attention on CUDA ", why));
     }
   }
-  ASSIGN_OR_RETURN(auto memories, PlanMemory::Create(device_, geometries, limits));
+  ASSIGN_OR_RETURN(auto memories, PlanMemory::Create(device_, geometries, limits, prefill_));
   std::vector<std::unique_ptr<AttentionPlan>> plans;
   plans.reserve(memories.size());
   for (auto& memory : memories) plans.push_back(std::make_unique<NativePlan>(std::move(memory)));

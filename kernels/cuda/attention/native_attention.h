@@ -5,6 +5,7 @@
 // captured. Used by the engine's thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -12,10 +13,13 @@
 
 namespace quire::cuda {
 
+// On Hopper: the kernels made for it, or, in builds with tests, those of devices before it.
+enum class PrefillKernels : uint8_t { kBest, kPortable };
+
 class NativeAttention : public AttentionBackend {
  public:
   // The device must outlive this and its plans.
-  explicit NativeAttention(Device& device);
+  explicit NativeAttention(Device& device, PrefillKernels prefill = PrefillKernels::kBest);
 
   const AttentionCapabilities& capabilities() const override { return capabilities_; }
   absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePlans(
@@ -23,6 +27,7 @@ class NativeAttention : public AttentionBackend {
 
  private:
   Device& device_;
+  const PrefillKernels prefill_;
   AttentionCapabilities capabilities_;
 };
 

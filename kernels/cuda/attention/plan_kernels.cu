@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kScanThreads = 1024;
 constexpr int kFillThreads = 128;
-constexpr int32_t kWholeTile = 1 << 30;  // a chunk longer than any sequence
+constexpr int32_t kWholeTile = 1 << 30;  // a split longer than any sequence
 
-// A sequence's tiles, and the chunks that each of its tiles is cut into.
+// A sequence's tiles, and the splits that each of its tiles is cut into.
 struct SeqShape {
   int32_t list;
   int32_t num_pages;
@@ -33,9 +33,9 @@ struct SeqShape {
     return int64_t{num_tiles} * min(LongestTile(p), seq_len - first_key - query_len / 2);
   }
 
-  __device__ int32_t FirstChunk(int32_t chunk_tokens) const { return first_key / chunk_tokens; }
-  __device__ int32_t NumChunks(int32_t chunk_tokens) const {
-    return seq_len == 0 ? 1 : (seq_len - 1) / chunk_tokens + 1 - FirstChunk(chunk_tokens);
+  __device__ int32_t FirstSplit(int32_t split_tokens) const { return first_key / split_tokens; }
+  __device__ int32_t NumSplits(int32_t split_tokens) const {
+    return seq_len == 0 ? 1 : (seq_len - 1) / split_tokens + 1 - FirstSplit(split_tokens);
   }
 };
 
@@ -78,40 +78,40 @@ __device__ Load LoadOf(const PlanParams& p, int32_t list) {
   return total;
 }
 
-__device__ int32_t WantedChunkTokens(const PlanParams& p, int32_t list) {
+__device__ int32_t WantedSplitTokens(const PlanParams& p, int32_t list) {
   const WorkList& work = p.lists[list];
-  const ChunkRule& rule = work.chunk_rule;
+  const SplitRule& rule = work.split_rule;
   const Load load = LoadOf(p, list);
   const int64_t share = load.num_keys * p.num_kv_heads / work.num_ctas;
   if (rule.only_for_balance && load.longest <= share * 5 / 8) return kWholeTile;
   int32_t tokens = rule.min_tokens;
-  while (tokens < rule.max_tokens && int64_t{tokens} * rule.chunks_per_cta < share) tokens *= 2;
+  while (tokens < rule.max_tokens && int64_t{tokens} * rule.splits_per_cta < share) tokens *= 2;
   return tokens;
 }
 
-// Longer chunks than wanted where partial results have no room.
-__device__ int32_t ChooseChunkTokens(const PlanParams& p, int32_t list) {
+// Longer splits than wanted where partial results have no room.
+__device__ int32_t ChooseSplitTokens(const PlanParams& p, int32_t list) {
   using Reduce = cub::BlockReduce<int32_t, kScanThreads>;
   __shared__ typename Reduce::TempStorage storage;
   __shared__ int32_t total;
-  for (int32_t chunk_tokens = WantedChunkTokens(p, list);; chunk_tokens *= 2) {
-    int32_t num_slots = 0;
+  for (int32_t split_tokens = WantedSplitTokens(p, list);; split_tokens *= 2) {
+    int32_t num_partials = 0;
     for (int32_t seq = threadIdx.x; seq < p.num_seqs; seq += kScanThreads) {
       const SeqShape shape = ShapeOf(p, seq);
-      const int32_t num_chunks = shape.NumChunks(chunk_tokens);
-      if (shape.list == list && num_chunks > 1) num_slots += shape.num_tiles * num_chunks;
+      const int32_t num_splits = shape.NumSplits(split_tokens);
+      if (shape.list == list && num_splits > 1) num_partials += shape.num_tiles * num_splits;
     }
-    num_slots = Reduce(storage).Sum(num_slots);
-    if (threadIdx.x == 0) total = num_slots;
+    num_partials = Reduce(storage).Sum(num_partials);
+    if (threadIdx.x == 0) total = num_partials;
     __syncthreads();
-    if (total <= p.lists[list].slot_capacity) return chunk_tokens;
+    if (total <= p.lists[list].max_partials) return split_tokens;
     __syncthreads();
   }
 }
 
 struct Totals {
   int32_t items[kNumWorkLists] = {};
-  int32_t slots[kNumWorkLists] = {};
+  int32_t partials[kNumWorkLists] = {};
   int32_t pages = 0;
 };
 
@@ -128,14 +128,14 @@ __device__ int32_t ScanOnto(int32_t value, int32_t& running) {
   return before;
 }
 
-// One CTA: where each sequence's pages, items and slots begin.
+// One CTA: where each sequence's pages, items and partials begin.
 __global__ void __launch_bounds__(kScanThreads)
     PlanSequences(const __grid_constant__ PlanParams p) {
   ReleaseSuccessor();
   WaitForPredecessor();
-  int32_t chunk_tokens[kNumWorkLists];
+  int32_t split_tokens[kNumWorkLists];
 #pragma unroll
-  for (int list = 0; list < kNumWorkLists; ++list) chunk_tokens[list] = ChooseChunkTokens(p, list);
+  for (int list = 0; list < kNumWorkLists; ++list) split_tokens[list] = ChooseSplitTokens(p, list);
 
   Totals totals;
   for (int32_t first = 0; first < p.num_seqs; first += kScanThreads) {
@@ -147,11 +147,11 @@ __global__ void __launch_bounds__(kScanThreads)
 #pragma unroll
     for (int list = 0; list < kNumWorkLists; ++list) {
       const bool mine = valid && shape.list == list;
-      const int32_t num_chunks = mine ? shape.NumChunks(chunk_tokens[list]) : 0;
-      const int32_t num_items = mine ? shape.num_tiles * num_chunks : 0;
+      const int32_t num_splits = mine ? shape.NumSplits(split_tokens[list]) : 0;
+      const int32_t num_items = mine ? shape.num_tiles * num_splits : 0;
       const int32_t item = ScanOnto(num_items, totals.items[list]);
-      const int32_t slot = ScanOnto(num_chunks > 1 ? num_items : 0, totals.slots[list]);
-      if (mine) plan = {item, slot, shape.FirstChunk(chunk_tokens[list]), num_chunks};
+      const int32_t partial = ScanOnto(num_splits > 1 ? num_items : 0, totals.partials[list]);
+      if (mine) plan = {item, partial, shape.FirstSplit(split_tokens[list]), num_splits};
     }
     if (!valid) continue;
     p.seq_plans[seq] = plan;
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kScanThreads)
   p.pages.kv_indptr[p.num_seqs] = totals.pages;
   for (int list = 0; list < kNumWorkLists; ++list) {
     p.lists[list].state->num_items = totals.items[list];
-    p.lists[list].state->chunk_tokens = chunk_tokens[list];
+    p.lists[list].state->split_tokens = split_tokens[list];
   }
 }
 
@@ -178,22 +178,22 @@ __global__ void __launch_bounds__(kFillThreads)
 
   const SeqPlan plan = p.seq_plans[seq];
   WorkItem* items = p.lists[shape.list].items + plan.first_item;
-  const int32_t chunk_tokens = p.lists[shape.list].state->chunk_tokens;
-  for (int32_t i = threadIdx.x; i < shape.num_tiles * plan.num_chunks; i += kFillThreads) {
+  const int32_t split_tokens = p.lists[shape.list].state->split_tokens;
+  for (int32_t i = threadIdx.x; i < shape.num_tiles * plan.num_splits; i += kFillThreads) {
     // The last tile sees the most keys: it goes first.
-    const int32_t tile = shape.num_tiles - 1 - i / plan.num_chunks;
-    const int32_t chunk = i % plan.num_chunks;
-    const int32_t first_slot = plan.first_slot + tile * plan.num_chunks;
-    const bool is_cut = plan.num_chunks > 1;
+    const int32_t tile = shape.num_tiles - 1 - i / plan.num_splits;
+    const int32_t split = i % plan.num_splits;
+    const int32_t first_partial = plan.first_partial + tile * plan.num_splits;
+    const bool is_cut = plan.num_splits > 1;
     items[i] = {.first_token = p.cu_seqlens_q[seq],
                 .query_len = p.cu_seqlens_q[seq + 1] - p.cu_seqlens_q[seq],
                 .seq_len = shape.seq_len,
                 .first_page = p.pages.kv_indptr[seq],
                 .tile = tile,
-                .first_key = (plan.first_chunk + chunk) * chunk_tokens,
-                .slot = is_cut ? first_slot + chunk : -1,
-                .first_slot = first_slot,
-                .num_chunks = plan.num_chunks};
+                .first_key = (plan.first_split + split) * split_tokens,
+                .partial = is_cut ? first_partial + split : -1,
+                .first_partial = first_partial,
+                .num_splits = plan.num_splits};
   }
 }
 

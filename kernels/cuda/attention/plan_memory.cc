@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,12 +15,12 @@ namespace quire::cuda {
 
 namespace {
 
-// By list. A decode chunk is short enough that few sequences, or one long one, fill the device,
+// By list. A decode split is short enough that few sequences, or one long one, fill the device,
 // long enough that what it leaves to merge is a few percent of what it reads; a prefill tile is cut
 // only where there are too few of them, because its partial results are large.
-constexpr ChunkRule kChunkRules[kNumWorkLists] = {
-    {.min_tokens = 128, .max_tokens = 512, .chunks_per_cta = 1, .only_for_balance = false},
-    {.min_tokens = 1024, .max_tokens = 1 << 20, .chunks_per_cta = 8, .only_for_balance = true}};
+constexpr SplitRule kSplitRules[kNumWorkLists] = {
+    {.min_tokens = 128, .max_tokens = 512, .splits_per_cta = 1, .only_for_balance = false},
+    {.min_tokens = 1024, .max_tokens = 1 << 20, .splits_per_cta = 8, .only_for_balance = true}};
 // Memory for partial results, of each list.
 constexpr int64_t kMaxPartialBytes = int64_t{64} << 20;
 // The generic kernel takes no items; with tiles of this many rows the lists stay short.
@@ -31,24 +32,40 @@ bool HasTiledKernels(const AttentionGeometry& geometry) {
   return geometry.query_dtype == geometry.kv_dtype && geometry.kv_dtype != DType::kF32;
 }
 
-template <typename Element, int kHeadDim>
-TiledKernel KernelOf(int list, int sm_version) {
-  if (list == 0) return DecodeKernel<Element, kHeadDim>();
-  return sm_version == 90 ? HopperPrefillKernel<Element, kHeadDim>()
-                          : PrefillKernel<Element, kHeadDim>();
-}
-
-template <typename Element>
-TiledKernel KernelOf(int list, int32_t head_dim, int sm_version) {
-  return head_dim <= 64    ? KernelOf<Element, 64>(list, sm_version)
-         : head_dim <= 128 ? KernelOf<Element, 128>(list, sm_version)
-                           : KernelOf<Element, 256>(list, sm_version);
-}
-
 absl::Status CudaError(cudaError_t error) {
   return error == cudaSuccess
              ? absl::OkStatus()
              : absl::InternalError(absl::StrCat("native attention: ", cudaGetErrorString(error)));
+}
+
+enum class KernelKind : uint8_t { kDecode, kPrefill, kHopperPrefill };
+
+template <typename Element, int kHeadDim>
+TiledKernel KernelOf(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kDecode:
+      return DecodeKernel<Element, kHeadDim>();
+    case KernelKind::kPrefill:
+      return PrefillKernel<Element, kHeadDim>();
+    case KernelKind::kHopperPrefill:
+      return HopperPrefillKernel<Element, kHeadDim>();
+  }
+  return {};
+}
+
+template <typename Element>
+TiledKernel KernelOf(KernelKind kind, int32_t head_dim) {
+  return head_dim <= 64    ? KernelOf<Element, 64>(kind)
+         : head_dim <= 128 ? KernelOf<Element, 128>(kind)
+                           : KernelOf<Element, 256>(kind);
+}
+
+absl::StatusOr<int> MaxSharedBytes() {
+  int device = 0, bytes = 0;
+  RETURN_IF_ERROR(CudaError(cudaGetDevice(&device)));
+  RETURN_IF_ERROR(
+      CudaError(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)));
+  return bytes;
 }
 
 absl::StatusOr<DeviceBuffer> AllocateZeros(Device& device, int64_t bytes) {
@@ -64,7 +81,8 @@ PlanMemory::PlanMemory(const AttentionGeometry& geometry, const AttentionLimits&
     : geometry_(geometry), limits_(limits) {}
 
 absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
-    Device& device, absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) {
+    Device& device, absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits,
+    PrefillKernels prefill) {
   std::vector<std::unique_ptr<PlanMemory>> plans;
   for (const AttentionGeometry& geometry : geometries) {
     std::unique_ptr<PlanMemory> plan(new PlanMemory(geometry, limits));
@@ -72,7 +90,7 @@ absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
     plan->params_.group_size = geometry.num_q_heads / geometry.num_kv_heads;
     plan->params_.num_kv_heads = geometry.num_kv_heads;
     plan->params_.sliding_window = geometry.sliding_window;
-    if (HasTiledKernels(geometry)) RETURN_IF_ERROR(plan->LoadKernels(device.info()));
+    if (HasTiledKernels(geometry)) RETURN_IF_ERROR(plan->LoadKernels(device.info(), prefill));
     for (int list = 0; list < kNumWorkLists; ++list) plan->SizeList(list);
     RETURN_IF_ERROR(plan->Allocate(device));
     plans.push_back(std::move(plan));
@@ -86,7 +104,7 @@ absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
       max_rows = std::max(max_rows, rows);
       max_elements = std::max(max_elements, rows * plan->kernels_[list].kernel.head_dim);
       max_arrivals = std::max<int64_t>(max_arrivals,
-                                       int64_t{work.slot_capacity} * plan->geometry_.num_kv_heads);
+                                       int64_t{work.max_partials} * plan->geometry_.num_kv_heads);
     }
     PartialBuffers& buffers = (*partials)[list];
     ASSIGN_OR_RETURN(buffers.out, AllocateZeros(device, max_elements * kFloatBytes));
@@ -99,44 +117,45 @@ absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
   return plans;
 }
 
-absl::Status PlanMemory::LoadKernels(const DeviceInfo& device) {
+absl::Status PlanMemory::LoadKernels(const DeviceInfo& device, PrefillKernels prefill) {
+  const bool on_hopper = device.sm_version == 90 && prefill == PrefillKernels::kBest;
+  const KernelKind kinds[kNumWorkLists] = {
+      KernelKind::kDecode, on_hopper ? KernelKind::kHopperPrefill : KernelKind::kPrefill};
+  ASSIGN_OR_RETURN(const int max_shared_bytes, MaxSharedBytes());
+  PersistentKernel kernels[kNumWorkLists];
   for (int list = 0; list < kNumWorkLists; ++list) {
-    const TiledKernel kernel =
-        geometry_.kv_dtype == DType::kF16
-            ? KernelOf<__half>(list, geometry_.head_dim, device.sm_version)
-            : KernelOf<__nv_bfloat16>(list, geometry_.head_dim, device.sm_version);
-    RETURN_IF_ERROR(CudaError(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel.function),
-                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                   kernel.shared_bytes)));
+    const TiledKernel kernel = geometry_.kv_dtype == DType::kF16
+                                   ? KernelOf<__half>(kinds[list], geometry_.head_dim)
+                                   : KernelOf<__nv_bfloat16>(kinds[list], geometry_.head_dim);
+    if (kernel.shared_bytes > max_shared_bytes) return absl::OkStatus();
+    const auto* function = reinterpret_cast<const void*>(kernel.function);
+    RETURN_IF_ERROR(CudaError(cudaFuncSetAttribute(
+        function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes)));
     int ctas_per_sm = 0;
     RETURN_IF_ERROR(CudaError(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        &ctas_per_sm, reinterpret_cast<const void*>(kernel.function), kernel.num_threads,
-        kernel.shared_bytes)));
-    if (ctas_per_sm == 0) {
-      return absl::UnavailableError(absl::StrCat("native attention: head_dim ", geometry_.head_dim,
-                                                 " needs more shared memory than ", device.name,
-                                                 " has"));
-    }
-    kernels_[list] = {kernel, ctas_per_sm * device.num_sms};
+        &ctas_per_sm, function, kernel.num_threads, kernel.shared_bytes)));
+    if (ctas_per_sm == 0) return absl::OkStatus();
+    kernels[list] = {kernel, ctas_per_sm * device.num_sms};
   }
+  std::copy(std::begin(kernels), std::end(kernels), kernels_);
   return absl::OkStatus();
 }
 
 void PlanMemory::SizeList(int index) {
   WorkList& list = params_.lists[index];
   const bool is_decode = index == 0;
-  list.chunk_rule = kChunkRules[index];
+  list.split_rule = kSplitRules[index];
   list.num_ctas = std::max(kernels_[index].num_ctas, 1);
   list.tile_rows = is_tiled() ? kernels_[index].kernel.tile_rows : kUntiledRows;
   list.partial_rows = is_decode ? params_.group_size : list.tile_rows;
 
-  const int64_t max_chunks =
-      limits_.max_blocks_per_seq * geometry_.block_size / list.chunk_rule.min_tokens + 2;
-  const int64_t slot_bytes = int64_t{geometry_.num_kv_heads} * list.partial_rows *
-                             kernels_[index].kernel.head_dim * kFloatBytes;
-  const int64_t num_slots =
-      is_tiled() ? std::min(MaxTiles(index) * max_chunks, kMaxPartialBytes / slot_bytes) : 0;
-  list.slot_capacity = static_cast<int32_t>(num_slots);
+  const int64_t max_splits =
+      limits_.max_blocks_per_seq * geometry_.block_size / list.split_rule.min_tokens + 2;
+  const int64_t partial_bytes = int64_t{geometry_.num_kv_heads} * list.partial_rows *
+                                kernels_[index].kernel.head_dim * kFloatBytes;
+  const int64_t num_partials =
+      is_tiled() ? std::min(MaxTiles(index) * max_splits, kMaxPartialBytes / partial_bytes) : 0;
+  list.max_partials = static_cast<int32_t>(num_partials);
 }
 
 int64_t PlanMemory::MaxTiles(int index) const {
@@ -146,7 +165,7 @@ int64_t PlanMemory::MaxTiles(int index) const {
 
 int64_t PlanMemory::NumPartialRows(int index) const {
   const WorkList& list = params_.lists[index];
-  return int64_t{list.slot_capacity} * geometry_.num_kv_heads * list.partial_rows;
+  return int64_t{list.max_partials} * geometry_.num_kv_heads * list.partial_rows;
 }
 
 void PlanMemory::UsePartials(int index, const PartialBuffers& buffers) {
@@ -174,7 +193,7 @@ absl::Status PlanMemory::Allocate(Device& device) {
   for (int index = 0; index < kNumWorkLists; ++index) {
     WorkList& list = params_.lists[index];
     RETURN_IF_ERROR(AllocateArray(device, 1, list.state));
-    RETURN_IF_ERROR(AllocateArray(device, MaxTiles(index) + list.slot_capacity, list.items));
+    RETURN_IF_ERROR(AllocateArray(device, MaxTiles(index) + list.max_partials, list.items));
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/attention.h"
+#include "kernels/cuda/attention/native_attention.h"
 #include "kernels/cuda/attention/plan_kernels.h"
 #include "kernels/cuda/attention/tiled_attention.h"
 
@@ -18,7 +19,7 @@ struct PersistentKernel {
   int32_t num_ctas = 0;
 };
 
-// What the chunks of one list leave for the merge; free again when a run ends.
+// What the splits of one list leave for the merge; free again when a run ends.
 struct PartialBuffers {
   DeviceBuffer out, state, arrivals;
 };
@@ -28,8 +29,8 @@ class PlanMemory {
   // Plans that share the memory for partial results. RESOURCE_EXHAUSTED when the device has too
   // little memory.
   static absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> Create(
-      Device& device, absl::Span<const AttentionGeometry> geometries,
-      const AttentionLimits& limits);
+      Device& device, absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits,
+      PrefillKernels prefill = PrefillKernels::kBest);
 
   // Takes over the batch's addresses and sizes.
   void SetBatch(const AttentionBatch& batch);
@@ -54,7 +55,8 @@ class PlanMemory {
   // Zero-filled; owned by the plan.
   template <typename T>
   absl::Status AllocateArray(Device& device, int64_t count, T*& array);
-  absl::Status LoadKernels(const DeviceInfo& device);
+  // None where a tile does not fit the device's shared memory: then the generic kernel computes.
+  absl::Status LoadKernels(const DeviceInfo& device, PrefillKernels prefill);
 
   const AttentionGeometry geometry_;
   const AttentionLimits limits_;

@@ -105,16 +105,16 @@ class TileComputation {
 
   // A thread copies the same 16 bytes of every row; zeros where they lie beyond the head.
   static __device__ int Chunk() {
-    static_assert(Shape::kThreads % Shape::kRowChunks == 0);
-    return threadIdx.x % Shape::kRowChunks;
+    static_assert(Shape::kThreads % Shape::kRowPieces == 0);
+    return threadIdx.x % Shape::kRowPieces;
   }
   __device__ bool HasColumn() const { return Chunk() * 8 < p_.head_dim; }
   __device__ int ColumnOr0() const { return HasColumn() ? Chunk() * 8 : 0; }
 
   __device__ void LoadQueries() {
     const auto* q = static_cast<const Element*>(p_.q) + ColumnOr0();
-    for (int i = threadIdx.x; i < Shape::kTileRows * Shape::kRowChunks; i += Shape::kThreads) {
-      const int row = i / Shape::kRowChunks;
+    for (int i = threadIdx.x; i < Shape::kTileRows * Shape::kRowPieces; i += Shape::kThreads) {
+      const int row = i / Shape::kRowPieces;
       const bool has_row = row < item_.num_rows;
       const int32_t source = has_row ? row : 0;
       CopyAsync16(queries_ + Shape::Swizzle(row, Chunk()),
@@ -124,14 +124,14 @@ class TileComputation {
   }
 
   __device__ void LoadKeys(int tile) {
-    constexpr int kCopies = Shape::kTileKeys * Shape::kRowChunks / Shape::kThreads;
+    constexpr int kCopies = Shape::kTileKeys * Shape::kRowPieces / Shape::kThreads;
     const auto* k = static_cast<const Element*>(p_.k) + ColumnOr0();
     const auto* v = static_cast<const Element*>(p_.v) + ColumnOr0();
     const int64_t* offsets = OffsetsOf(tile);
     const uint32_t stage = StageOf(tile);
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
-      const int row = (i * Shape::kThreads + threadIdx.x) / Shape::kRowChunks;
+      const int row = (i * Shape::kThreads + threadIdx.x) / Shape::kRowPieces;
       const bool has_row = offsets[row] >= 0;
       const bool valid = has_row && HasColumn();
       const int64_t from = has_row ? offsets[row] : 0;
@@ -153,9 +153,9 @@ class TileComputation {
     }
     float rescale[Shape::kRowTiles][2];
     softmax_.RaiseMaxima(scores, rescale);
-    softmax_.template MakeWeights<0, Shape::kWarpKeys / 8>(scores);
+    softmax_.template MakeProbs<0, Shape::kWarpKeys / 8>(scores);
     softmax_.Multiply(rescale, out_);
-    AddWeightedValues(keys + Shape::kStageBytes / 2, scores);
+    AddProbsTimesValues(keys + Shape::kStageBytes / 2, scores);
   }
 
   template <typename Scores>
@@ -185,15 +185,15 @@ class TileComputation {
   }
 
   template <typename Scores>
-  __device__ void AddWeightedValues(uint32_t values, const Scores& weights) {
+  __device__ void AddProbsTimesValues(uint32_t values, const Scores& probs) {
     const int matrix = lane_ / 8;
 #pragma unroll
     for (int k = 0; k < Shape::kWarpKeys / 16; ++k) {
       uint32_t w[Shape::kRowTiles][4];
 #pragma unroll
       for (int m = 0; m < Shape::kRowTiles; ++m) {
-        const auto& low = weights[m][2 * k];
-        const auto& high = weights[m][2 * k + 1];
+        const auto& low = probs[m][2 * k];
+        const auto& high = probs[m][2 * k + 1];
         w[m][0] = PackPair<Element>(low[0], low[1]);
         w[m][1] = PackPair<Element>(low[2], low[3]);
         w[m][2] = PackPair<Element>(high[0], high[1]);
@@ -238,8 +238,9 @@ struct NextItem {
   }
 };
 
-// Prefill on sm_90a is hopper_attention.cuh's: machine code that never runs there is left out.
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+// Prefill on sm_90a is hopper_attention.cuh's: machine code that never runs there is left out, but
+// for tests.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && !defined(QUIRE_PORTABLE_PREFILL)
 inline constexpr bool kHasPrefillTiles = false;
 #else
 inline constexpr bool kHasPrefillTiles = true;

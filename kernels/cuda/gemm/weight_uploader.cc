@@ -53,6 +53,20 @@ void ConvertInPlace(char* data, DType from, DType to, int64_t size) {
   }
 }
 
+// Brings rows in the staging memory to its front, without the gaps between them.
+void MoveTogether(const Tensor& rows, char* staging, int64_t staging_bytes) {
+  const int64_t row_bytes = rows.dim(1) * DTypeBytes(rows.dtype());
+  const int64_t stride_bytes = rows.row_stride() * DTypeBytes(rows.dtype());
+  const auto* from = static_cast<const char*>(rows.data());
+  CHECK(from >= staging &&
+        from + (rows.dim(0) - 1) * stride_bytes + row_bytes <= staging + staging_bytes)
+      << "rows that are not in the staging memory";
+  if (from == staging && stride_bytes == row_bytes) return;
+  for (int64_t i = 0; i < rows.dim(0); ++i) {
+    std::memmove(staging + i * row_bytes, from + i * stride_bytes, row_bytes);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WeightUploader>> WeightUploader::Create(CudaDevice& device,
@@ -84,9 +98,9 @@ absl::Status WeightUploader::Load(const LinearWeight& weight, int64_t first_row,
   current_ = (current_ + 1) % kNumPieces;
   const int64_t size = rows.num_elements();
   const int64_t bytes = size * DTypeBytes(weight.dtype);
-  auto* const data = static_cast<char*>(rows.data());
-  CHECK(data == piece.pinned.data()) << "rows that are not in the staging memory";
+  auto* const data = piece.pinned.as<char>();
   CHECK_LE(std::max(bytes, size * DTypeBytes(rows.dtype())), piece.pinned.size_bytes());
+  MoveTogether(rows, data, piece.pinned.size_bytes());
   if (rows.dtype() != weight.dtype) ConvertInPlace(data, rows.dtype(), weight.dtype, size);
   const int64_t row_bytes = weight.in_features * DTypeBytes(weight.dtype);
   stream_->CopyToDevice(static_cast<char*>(weight.data) + first_row * row_bytes, data, bytes);

@@ -1,6 +1,6 @@
 // Prefill attention on sm_90a, the kernel template, after FlashAttention-3: persistent CTAs, one
 // warpgroup loads (hopper_loader.cuh), the others compute with wgmma. While a tile of keys is
-// multiplied by its values, the next tile's scores are made weights; and the groups take turns at
+// multiplied by its values, the next tile's scores are made probs; and the groups take turns at
 // issuing gemms, so that one's softmax runs under the other's gemms. Device code only.
 #pragma once
 
@@ -52,41 +52,41 @@ class HopperComputation {
  private:
   static constexpr int kScoreFragments = Shape::kTileKeys / 8;
   using Scores = float[1][kScoreFragments][4];
-  using Weights = uint32_t[Shape::kTileKeys / 16][4];
+  using Probs = uint32_t[Shape::kTileKeys / 16][4];
 
   __device__ void VisitKeys() {
     Scores scores;
-    Weights weights;
+    Probs probs;
     float rescale[1][2];
     WaitForKeys(0);
     StartScores(0, scores);
     WaitForGemms<0>(scores);
     FreeKeys(0);
     MaskAndRaiseMaxima(0, scores, rescale);
-    softmax_.template MakeWeights<0, kScoreFragments>(scores);
-    Pack(scores, weights);
+    softmax_.template MakeProbs<0, kScoreFragments>(scores);
+    Pack(scores, probs);
     for (int32_t tile = 1; tile < num_tiles_; ++tile) {
       WaitForKeys(tile);
       TakeTurn();
       StartScores(tile, scores);
       softmax_.Multiply(rescale, out_);
       WaitForValues(tile - 1);
-      StartSums(tile - 1, weights);
+      StartSums(tile - 1, probs);
       PassTurn();
       WaitForGemms<1>(scores);
       FreeKeys(tile);
       MaskAndRaiseMaxima(tile, scores, rescale);
-      softmax_.template MakeWeights<0, kScoreFragments>(scores);
+      softmax_.template MakeProbs<0, kScoreFragments>(scores);
       HoldUntil(softmax_.sums()[0][0] + softmax_.sums()[0][1]);
       WaitForGemms<0>(out_);
       FreeValues(tile - 1);
-      Pack(scores, weights);
+      Pack(scores, probs);
     }
     const int32_t last = num_tiles_ - 1;
     softmax_.Multiply(rescale, out_);
     WaitForValues(last);
     ClearValuesBeyondSequence(last);
-    StartSums(last, weights);
+    StartSums(last, probs);
     WaitForGemms<0>(out_);
     FreeValues(last);
   }
@@ -95,19 +95,19 @@ class HopperComputation {
     return RingUse<Shape::kStages>(num_seen_ + tile);
   }
   __device__ void WaitForKeys(int32_t tile) const {
-    Wait(shared_.keys_full(UseOf(tile).slot), UseOf(tile).parity);
+    Wait(shared_.keys_full(UseOf(tile).stage), UseOf(tile).parity);
   }
   __device__ void WaitForValues(int32_t tile) const {
-    Wait(shared_.values_full(UseOf(tile).slot), UseOf(tile).parity);
+    Wait(shared_.values_full(UseOf(tile).stage), UseOf(tile).parity);
   }
   // The last tile's keys are also the last use of the queries.
   __device__ void FreeKeys(int32_t tile) const {
     if (lane_ != 0) return;
-    Arrive(shared_.keys_free(UseOf(tile).slot));
+    Arrive(shared_.keys_free(UseOf(tile).stage));
     if (tile == num_tiles_ - 1) Arrive(shared_.queries_free());
   }
   __device__ void FreeValues(int32_t tile) const {
-    if (lane_ == 0) Arrive(shared_.values_free(UseOf(tile).slot));
+    if (lane_ == 0) Arrive(shared_.values_free(UseOf(tile).stage));
   }
 
   // The groups' gemms come one group after another.
@@ -122,7 +122,7 @@ class HopperComputation {
     const uint64_t queries = DescribeMatrix(shared_.queries() + group_ * 64 * Shape::kLineBytes,
                                             8 * Shape::kLineBytes, 0);
     const uint64_t keys =
-        DescribeMatrix(shared_.keys(Uniform(UseOf(tile).slot)), 8 * Shape::kLineBytes, 0);
+        DescribeMatrix(shared_.keys(Uniform(UseOf(tile).stage)), 8 * Shape::kLineBytes, 0);
     FenceGemms();
 #pragma unroll
     for (int d = 0; d < Shape::kHeadDim / 16; ++d) {
@@ -135,14 +135,14 @@ class HopperComputation {
     CommitGemms();
   }
 
-  __device__ void StartSums(int32_t tile, const Weights& weights) {
+  __device__ void StartSums(int32_t tile, const Probs& probs) {
     const uint64_t values =
-        DescribeMatrix(shared_.values(Uniform(UseOf(tile).slot)), 8 * Shape::kLineBytes,
+        DescribeMatrix(shared_.values(Uniform(UseOf(tile).stage)), 8 * Shape::kLineBytes,
                        Shape::kTileKeys * Shape::kLineBytes);
     FenceGemms();
 #pragma unroll
     for (int k = 0; k < Shape::kTileKeys / 16; ++k) {
-      StartDot<typename Shape::Element>(weights[k], Advance(values, k * 16 * Shape::kLineBytes),
+      StartDot<typename Shape::Element>(probs[k], Advance(values, k * 16 * Shape::kLineBytes),
                                         out_);
     }
     CommitGemms();
@@ -158,16 +158,16 @@ class HopperComputation {
     softmax_.RaiseMaxima(scores, rescale);
   }
 
-  static __device__ void Pack(const Scores& scores, Weights& weights) {
+  static __device__ void Pack(const Scores& scores, Probs& probs) {
     using Element = typename Shape::Element;
 #pragma unroll
     for (int k = 0; k < Shape::kTileKeys / 16; ++k) {
       const auto& low = scores[0][2 * k];
       const auto& high = scores[0][2 * k + 1];
-      weights[k][0] = PackPair<Element>(low[0], low[1]);
-      weights[k][1] = PackPair<Element>(low[2], low[3]);
-      weights[k][2] = PackPair<Element>(high[0], high[1]);
-      weights[k][3] = PackPair<Element>(high[2], high[3]);
+      probs[k][0] = PackPair<Element>(low[0], low[1]);
+      probs[k][1] = PackPair<Element>(low[2], low[3]);
+      probs[k][2] = PackPair<Element>(high[0], high[1]);
+      probs[k][3] = PackPair<Element>(high[2], high[3]);
     }
   }
 
@@ -176,12 +176,12 @@ class HopperComputation {
   __device__ void ClearValuesBeyondSequence(int32_t tile) const {
     const int32_t num_valid = item_.seq_len - (first_tile_ + tile) * Shape::kTileKeys;
     if (num_valid >= Shape::kTileKeys) return;
-    uint8_t* values = shared_.values_data(UseOf(tile).slot);
-    constexpr int kLineChunks = Shape::kLineBytes / 16;
+    uint8_t* values = shared_.values_data(UseOf(tile).stage);
+    constexpr int kLinePieces = Shape::kLineBytes / 16;
     for (int block = 0; block < Shape::kBlocks; ++block) {
       auto* lines = reinterpret_cast<uint4*>(values + block * Shape::kTileKeys * Shape::kLineBytes);
-      for (int i = num_valid * kLineChunks + Shape::ComputeThread() % Shape::kGroupThreads;
-           i < Shape::kTileKeys * kLineChunks; i += Shape::kGroupThreads) {
+      for (int i = num_valid * kLinePieces + Shape::ComputeThread() % Shape::kGroupThreads;
+           i < Shape::kTileKeys * kLinePieces; i += Shape::kGroupThreads) {
         lines[i] = {};
       }
     }

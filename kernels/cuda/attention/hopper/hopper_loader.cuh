@@ -51,11 +51,11 @@ class CacheLoader {
 
   __device__ void LoadTile(int32_t kv_head, int32_t blocks) {
     const RingUse<Shape::kStages> use(num_tiles_++);
-    const int slot = Uniform(use.slot);
-    const uint32_t full = full_ + 8 * slot;
-    Wait(free_ + 8 * slot, use.parity ^ 1);
+    const int stage = Uniform(use.stage);
+    const uint32_t full = full_ + 8 * stage;
+    Wait(free_ + 8 * stage, use.parity ^ 1);
     if (ElectLane()) ArriveExpectingBytes(full, Shape::kKeyBytes);
-    uint32_t to = stages_ + slot * Shape::kKeyBytes;
+    uint32_t to = stages_ + stage * Shape::kKeyBytes;
     for (int32_t page = 0; page < num_pages_; ++page) {
       const int32_t block = __shfl_sync(0xffffffff, blocks, page);
       if (ElectLane()) {
@@ -93,10 +93,10 @@ __device__ void ScheduleAndLoadKeys(const HopperParams& p, const HopperShared<Sh
     WorkItem work = {};
     if (has_item) work = p.tiled.work.items[index / p.tiled.num_kv_heads];
     const RingUse<2> use(n);
-    Wait(shared.item_free(use.slot), use.parity ^ 1);
+    Wait(shared.item_free(use.stage), use.parity ^ 1);
     if (lane == 0) {
-      shared.item(use.slot) = {has_item ? index : -1, work};
-      Arrive(shared.item_full(use.slot));
+      shared.item(use.stage) = {has_item ? index : -1, work};
+      Arrive(shared.item_full(use.stage));
     }
     if (!has_item) break;
     // The number of the item after this one arrives while this one's keys do.
@@ -116,11 +116,11 @@ template <typename Shape>
 __device__ bool TakeItem(const TiledParams& p, const HopperShared<Shape>& shared, uint32_t n,
                          TileItem& item) {
   const RingUse<2> use(n);
-  Wait(shared.item_full(use.slot), use.parity);
-  const int32_t index = shared.item(use.slot).index;
+  Wait(shared.item_full(use.stage), use.parity);
+  const int32_t index = shared.item(use.stage).index;
   if (index < 0) return false;
-  item = MakeItem(p, shared.item(use.slot).work, index % p.num_kv_heads);
-  Arrive(shared.item_free(use.slot));
+  item = MakeItem(p, shared.item(use.stage).work, index % p.num_kv_heads);
+  Arrive(shared.item_free(use.stage));
   return true;
 }
 
@@ -137,20 +137,20 @@ __device__ void LoadValues(const HopperParams& p, const HopperShared<Shape>& sha
 template <typename Shape>
 __device__ void LoadQueries(const TiledParams& p, const HopperShared<Shape>& shared) {
   constexpr int kLoaders = 32 * Shape::kQueryWarps;
-  constexpr int kRowChunks = Shape::kHeadDim / 8;
-  static_assert(kLoaders % kRowChunks == 0);  // a thread copies the same 16 bytes of every row
-  const int chunk = threadIdx.x % kRowChunks;
-  const bool has_column = chunk * 8 < p.head_dim;
-  const auto* q = static_cast<const typename Shape::Element*>(p.q) + (has_column ? chunk * 8 : 0);
+  constexpr int kRowPieces = Shape::kHeadDim / 8;
+  static_assert(kLoaders % kRowPieces == 0);  // a thread copies the same 16 bytes of every row
+  const int piece = threadIdx.x % kRowPieces;
+  const bool has_column = piece * 8 < p.head_dim;
+  const auto* q = static_cast<const typename Shape::Element*>(p.q) + (has_column ? piece * 8 : 0);
   TileItem item;
   for (uint32_t n = 0; TakeItem(p, shared, n, item); ++n) {
     Wait(shared.queries_free(), (n & 1) ^ 1);
-    for (int i = threadIdx.x - 64; i < Shape::kTileRows * kRowChunks; i += kLoaders) {
-      const int row = i / kRowChunks;
+    for (int i = threadIdx.x - 64; i < Shape::kTileRows * kRowPieces; i += kLoaders) {
+      const int row = i / kRowPieces;
       const bool has_row = row < item.num_rows;
       const int32_t source = has_row ? row : 0;
-      CopyAsync16(shared.queries() + chunk / 8 * Shape::kTileRows * Shape::kLineBytes +
-                      Shape::Swizzle(row, chunk % 8),
+      CopyAsync16(shared.queries() + piece / 8 * Shape::kTileRows * Shape::kLineBytes +
+                      Shape::Swizzle(row, piece % 8),
                   q + item.TokenOf(source) * p.q_row_stride + item.HeadOf(source) * p.head_dim,
                   has_row && has_column);
     }

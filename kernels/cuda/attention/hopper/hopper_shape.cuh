@@ -57,9 +57,9 @@ struct HopperShape {
   static constexpr int kItemsAt = kBarriersAt + 8 * kNumBarriers;
   static constexpr int kSharedBytes = kItemsAt + 2 * sizeof(ScheduledItem) + kAlignment;
 
-  // Byte offset of a 16-byte chunk of a row in a block.
-  static __device__ constexpr uint32_t Swizzle(int row, int chunk) {
-    return row * kLineBytes + ((chunk ^ (row & 7)) << 4);
+  // Byte offset of a 16-byte piece of a row in a block.
+  static __device__ constexpr uint32_t Swizzle(int row, int piece) {
+    return row * kLineBytes + ((piece ^ (row & 7)) << 4);
   }
 };
 
@@ -81,11 +81,11 @@ class HopperShared {
     }
     InitBarrier(queries_full(), 32 * Shape::kQueryWarps);
     InitBarrier(queries_free(), Shape::kComputeWarps);
-    for (int slot = 0; slot < 2; ++slot) {
-      InitBarrier(item_full(slot), 1);
+    for (int stage = 0; stage < 2; ++stage) {
+      InitBarrier(item_full(stage), 1);
       // Every lane that reads the item arrives: compute-sanitizer's racecheck does not follow a
       // lane's reads through __syncwarp to another lane's arrival, and an item is long.
-      InitBarrier(item_free(slot), 32 * (1 + Shape::kQueryWarps + Shape::kComputeWarps));
+      InitBarrier(item_free(stage), 32 * (1 + Shape::kQueryWarps + Shape::kComputeWarps));
     }
     PublishBarriers();
   }
@@ -100,8 +100,8 @@ class HopperShared {
   __device__ uint8_t* values_data(int stage) const {
     return base_ + Shape::kValuesAt + stage * Shape::kKeyBytes;
   }
-  __device__ ScheduledItem& item(int slot) const {
-    return reinterpret_cast<ScheduledItem*>(base_ + Shape::kItemsAt)[slot];
+  __device__ ScheduledItem& item(int stage) const {
+    return reinterpret_cast<ScheduledItem*>(base_ + Shape::kItemsAt)[stage];
   }
 
   __device__ uint32_t keys_full(int stage) const { return barrier(stage); }
@@ -110,8 +110,8 @@ class HopperShared {
   __device__ uint32_t values_free(int stage) const { return barrier(3 * Shape::kStages + stage); }
   __device__ uint32_t queries_full() const { return barrier(4 * Shape::kStages); }
   __device__ uint32_t queries_free() const { return barrier(4 * Shape::kStages + 1); }
-  __device__ uint32_t item_full(int slot) const { return barrier(4 * Shape::kStages + 2 + slot); }
-  __device__ uint32_t item_free(int slot) const { return barrier(4 * Shape::kStages + 4 + slot); }
+  __device__ uint32_t item_full(int stage) const { return barrier(4 * Shape::kStages + 2 + stage); }
+  __device__ uint32_t item_free(int stage) const { return barrier(4 * Shape::kStages + 4 + stage); }
 
  private:
   __device__ uint32_t barrier(int index) const {
@@ -125,11 +125,11 @@ class HopperShared {
 // matrices and boxes are then computed once for the warp.
 __device__ __forceinline__ int Uniform(int value) { return __shfl_sync(0xffffffff, value, 0); }
 
-// The n-th use of a ring of kSlots: its slot, and the parity of the phase that fills it.
-template <int kSlots>
+// The n-th use of a ring of kStages: its stage, and the parity of the phase that fills it.
+template <int kStages>
 struct RingUse {
-  __device__ explicit RingUse(uint32_t n) : slot(n % kSlots), parity(n / kSlots & 1) {}
-  int slot;
+  __device__ explicit RingUse(uint32_t n) : stage(n % kStages), parity(n / kStages & 1) {}
+  int stage;
   uint32_t parity;
 };
 

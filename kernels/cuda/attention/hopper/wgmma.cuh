@@ -1,5 +1,5 @@
 // Gemms of a warpgroup on sm_90 (wgmma), 64 rows x kColumns x 16, float32 sums of
-// bfloat16 or float16. Operands lie in shared memory in rows of 128 bytes whose 16-byte chunks are
+// bfloat16 or float16. Operands lie in shared memory in rows of 128 bytes whose 16-byte splits are
 // permuted by the row's number modulo 8 (128-byte swizzle), or the first in registers. The sums are
 // in flight until WaitForGemms: nothing may touch them before. Device code only.
 #pragma once

@@ -69,7 +69,7 @@ class SoftmaxRows {
     }
   }
 
-  // Raises the maxima to those of the scores; `rescale` is what earlier weights are to be
+  // Raises the maxima to those of the scores; `rescale` is what earlier probs are to be
   // multiplied by.
   template <int kFragments>
   __device__ void RaiseMaxima(const float (&scores)[kRowTiles][kFragments][4], PerRow& rescale) {
@@ -92,9 +92,9 @@ class SoftmaxRows {
     }
   }
 
-  // Turns the scores of fragments [kBegin, kEnd) into weights relative to the maxima.
+  // Turns the scores of fragments [kBegin, kEnd) into probs relative to the maxima.
   template <int kBegin, int kEnd, int kFragments>
-  __device__ void MakeWeights(float (&scores)[kRowTiles][kFragments][4]) {
+  __device__ void MakeProbs(float (&scores)[kRowTiles][kFragments][4]) {
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll

@@ -10,7 +10,7 @@ namespace quire::cuda {
 
 inline constexpr float kLog2E = 1.44269504088896340736f;
 
-// The factor that turns weights relative to `max` into weights relative to `new_max` >= max.
+// The factor that turns probs relative to `max` into probs relative to `new_max` >= max.
 __device__ __forceinline__ float Rescale(float max, float new_max) {
   return max == -INFINITY ? 0.0f : Exp2Approx(max - new_max);
 }

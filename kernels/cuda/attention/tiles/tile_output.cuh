@@ -1,6 +1,6 @@
-// What becomes of a tile's result: the softmax states of the warps, then of the chunks, are
+// What becomes of a tile's result: the softmax states of the warps, then of the splits, are
 // combined in a fixed order, so that a result's bits do not depend on which CTA came last. The CTA
-// that finishes a tile's last chunk merges them all. Device code only.
+// that finishes a tile's last split merges them all. Device code only.
 #pragma once
 
 #include "kernels/cuda/attention/tiles/mma.cuh"
@@ -40,15 +40,15 @@ class TileOutput {
         const float2 state = {max[m][half] * log2_scale, sum[m][half]};
         // A warp's result goes to shared memory if there are others to combine it with.
         const RowTarget target = Shape::kWarpsN > 1 ? WarpTarget(warp_n, row)
-                                                    : CombinedTarget(row, state, item_.slot < 0);
+                                                    : CombinedTarget(row, state, item_.partial < 0);
         if (lane % 4 == 0) {
           if constexpr (Shape::kWarpsN > 1) {
             WarpState()[warp_n * Shape::kTileRows + row] = state;
           } else {
-            StoreCombinedState(row, state, item_.slot < 0);
+            StoreCombinedState(row, state, item_.partial < 0);
           }
         }
-        if (Shape::kWarpsN == 1 && item_.slot >= 0 && item_.key_begin >= item_.key_end) continue;
+        if (Shape::kWarpsN == 1 && item_.partial >= 0 && item_.key_begin >= item_.key_end) continue;
 #pragma unroll
         for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
           Store(target, n * 8 + lane % 4 * 2, {out[m][n][2 * half], out[m][n][2 * half + 1]});
@@ -57,9 +57,9 @@ class TileOutput {
     }
     if constexpr (Shape::kWarpsN > 1) {
       Shape::SyncCompute();
-      Combine(WarpResults(), item_.slot < 0);
+      Combine(WarpResults(), item_.partial < 0);
     }
-    if (item_.slot >= 0 && IsLastChunk()) Combine(ChunkResults(), true);
+    if (item_.partial >= 0 && IsLastSplit()) Combine(SplitResults(), true);
   }
 
  private:
@@ -74,14 +74,15 @@ class TileOutput {
     return {WarpOut(), WarpState(), Shape::kTileRows, Shape::kWarpsN};
   }
 
-  __device__ int64_t PartialRow(int32_t slot, int32_t row) const {
-    return (static_cast<int64_t>(slot) * p_.num_kv_heads + item_.kv_head) * p_.work.partial_rows +
+  __device__ int64_t PartialRow(int32_t partial, int32_t row) const {
+    return (static_cast<int64_t>(partial) * p_.num_kv_heads + item_.kv_head) *
+               p_.work.partial_rows +
            row;
   }
-  __device__ PartialResults ChunkResults() const {
-    const int64_t first = PartialRow(item_.first_slot, 0);
+  __device__ PartialResults SplitResults() const {
+    const int64_t first = PartialRow(item_.first_partial, 0);
     return {p_.work.partial_out + first * Shape::kHeadDim, p_.work.partial_state + first,
-            static_cast<int64_t>(p_.num_kv_heads) * p_.work.partial_rows, item_.num_chunks};
+            static_cast<int64_t>(p_.num_kv_heads) * p_.work.partial_rows, item_.num_splits};
   }
 
   // Where a row's result goes: multiplied by `scale` to `out`, or as it is to `partial`.
@@ -96,7 +97,7 @@ class TileOutput {
   }
   __device__ RowTarget CombinedTarget(int32_t row, float2 state, bool is_final) const {
     if (!is_final) {
-      return {nullptr, p_.work.partial_out + PartialRow(item_.slot, row) * Shape::kHeadDim, 1};
+      return {nullptr, p_.work.partial_out + PartialRow(item_.partial, row) * Shape::kHeadDim, 1};
     }
     return {static_cast<Element*>(p_.out) + item_.TokenOf(row) * p_.out_row_stride +
                 item_.HeadOf(row) * p_.head_dim,
@@ -115,7 +116,7 @@ class TileOutput {
 
   __device__ void StoreCombinedState(int32_t row, float2 state, bool is_final) const {
     if (!is_final) {
-      p_.work.partial_state[PartialRow(item_.slot, row)] = state;
+      p_.work.partial_state[PartialRow(item_.partial, row)] = state;
     } else if (p_.lse != nullptr) {
       p_.lse[item_.TokenOf(row) * p_.num_q_heads + item_.HeadOf(row)] = LogSum(state);
     }
@@ -154,15 +155,16 @@ class TileOutput {
     }
   }
 
-  // True in the CTA that finishes the last of the tile's chunks; it then sees all their results.
-  __device__ bool IsLastChunk() const {
+  // True in the CTA that finishes the last of the tile's splits; it then sees all their results.
+  __device__ bool IsLastSplit() const {
     __shared__ bool is_last;
     __threadfence();
     Shape::SyncCompute();
     if (Shape::ComputeThread() == 0) {
       int32_t* arrivals = p_.work.arrivals +
-                          static_cast<int64_t>(item_.first_slot) * p_.num_kv_heads + item_.kv_head;
-      is_last = atomicAdd(arrivals, 1) == item_.num_chunks - 1;
+                          static_cast<int64_t>(item_.first_partial) * p_.num_kv_heads +
+                          item_.kv_head;
+      is_last = atomicAdd(arrivals, 1) == item_.num_splits - 1;
       if (is_last) *arrivals = 0;
     }
     Shape::SyncCompute();

@@ -18,14 +18,14 @@ struct TileItem {
   int32_t query_len;
   int32_t seq_len;
   int32_t first_page;  // in kv_indices
-  int32_t key_begin;   // keys that some row sees, within the chunk
+  int32_t key_begin;   // keys that some row sees, within the split
   int32_t key_end;
   // The keys [all_begin, all_end) are seen by every row.
   int32_t all_begin;
   int32_t all_end;
-  int32_t slot;  // where the partial result goes; -1: this is the whole result
-  int32_t first_slot;
-  int32_t num_chunks;
+  int32_t partial;  // where the partial result goes; -1: this is the whole result
+  int32_t first_partial;
+  int32_t num_splits;
 
   __device__ int32_t QueryOf(int32_t row) const { return (first_row + row) / group_size; }
   __device__ int32_t HeadOf(int32_t row) const {
@@ -50,9 +50,9 @@ __device__ inline TileItem MakeItem(const TiledParams& p, const WorkItem& work, 
   item.first_page = work.first_page;
   item.first_row = work.tile * p.work.tile_rows;
   item.num_rows = min(p.work.tile_rows, item.query_len * item.group_size - item.first_row);
-  item.slot = work.slot;
-  item.first_slot = work.first_slot;
-  item.num_chunks = work.num_chunks;
+  item.partial = work.partial;
+  item.first_partial = work.first_partial;
+  item.num_splits = work.num_splits;
 
   const int32_t first_query = item.QueryOf(0);
   const int32_t last_query = item.QueryOf(item.num_rows - 1);
@@ -60,9 +60,9 @@ __device__ inline TileItem MakeItem(const TiledParams& p, const WorkItem& work, 
   item.all_end = item.KeyEnd(first_query);
   item.key_begin = item.KeyBegin(first_query, p.sliding_window);
   item.key_end = max(item.KeyEnd(last_query), 0);
-  if (item.slot >= 0) {
+  if (item.partial >= 0) {
     item.key_begin = max(item.key_begin, work.first_key);
-    item.key_end = min(item.key_end, work.first_key + p.work.state->chunk_tokens);
+    item.key_end = min(item.key_end, work.first_key + p.work.state->split_tokens);
   }
   return item;
 }

@@ -30,15 +30,15 @@ struct TileShape {
   static __device__ void SyncCompute() { __syncthreads(); }
 
   static constexpr int kRowBytes = kHeadDim * 2;
-  static constexpr int kRowChunks = kRowBytes / 16;
+  static constexpr int kRowPieces = kRowBytes / 16;
   static constexpr int kStageBytes = 2 * kTileKeys * kRowBytes;
   static constexpr int kStagesAt = kTileRows * kRowBytes;
   static constexpr int kOffsetsAt = kStagesAt + kStages * kStageBytes;
   static constexpr int kSharedBytes = kOffsetsAt + kStages * kTileKeys * 8;
 
-  // Byte offset of a 16-byte chunk of a row; eight rows' equal chunks fall into different banks.
-  static __device__ constexpr uint32_t Swizzle(int row, int chunk) {
-    return row * kRowBytes + ((chunk ^ (row & 7)) << 4);
+  // Byte offset of a 16-byte piece of a row; eight rows' equal pieces fall into different banks.
+  static __device__ constexpr uint32_t Swizzle(int row, int piece) {
+    return row * kRowBytes + ((piece ^ (row & 7)) << 4);
   }
 };
 

@@ -3,8 +3,8 @@
 // by the planning kernels (plan_kernels.h), read by the attention kernels.
 //
 // A tile is `tile_rows` consecutive rows of one sequence, a row being one query token of one head
-// of a KV head's group. A tile's keys are cut into chunks at multiples of chunk_tokens from the
-// start of the sequence; how long they are follows from the step's lengths. An item is one chunk of
+// of a KV head's group. A tile's keys are cut into splits at multiples of split_tokens from the
+// start of the sequence; how long they are follows from the step's lengths. An item is one split of
 // one tile, for all KV heads.
 #pragma once
 
@@ -21,26 +21,26 @@ struct WorkItem {
   int32_t seq_len;
   int32_t first_page;  // in kv_indices
   int32_t tile;
-  int32_t first_key;   // the chunk's: keys [first_key, first_key + chunk_tokens) of the sequence
-  int32_t slot;        // where the chunk's result goes; -1: the tile has one chunk
-  int32_t first_slot;  // of the tile's chunks
-  int32_t num_chunks;
+  int32_t first_key;      // the split's: keys [first_key, first_key + split_tokens) of the sequence
+  int32_t partial;        // where the split's result goes; -1: the tile has one split
+  int32_t first_partial;  // of the tile's splits
+  int32_t num_splits;
 };
 
 // Counters of one list.
 struct WorkListState {
   int32_t num_items;
-  int32_t chunk_tokens;
+  int32_t split_tokens;
   int32_t next;      // items taken beyond each CTA's first; zero between runs
   int32_t finished;  // CTAs that found no more items; zero between runs
 };
 
-// How long a list's chunks are: a power of two, near a CTA's share of all keys to be visited
-// divided by chunks_per_cta. Longer than max_tokens only where partial results would have no room.
-struct ChunkRule {
+// How long a list's splits are: a power of two, near a CTA's share of all keys to be visited
+// divided by splits_per_cta. Longer than max_tokens only where partial results would have no room.
+struct SplitRule {
   int32_t min_tokens;
   int32_t max_tokens;
-  int32_t chunks_per_cta;
+  int32_t splits_per_cta;
   // Tiles are left whole where the longest is a small part of a CTA's share.
   bool only_for_balance;
 };
@@ -48,24 +48,24 @@ struct ChunkRule {
 struct WorkList {
   WorkListState* state;
   WorkItem* items;  // [item_capacity]
-  // What the tiles of several chunks leave for their last chunk's CTA to merge.
-  // [slot_capacity, num_kv_heads, partial_rows, the kernel's head_dim], not normalised
+  // What the tiles of several splits leave for their last split's CTA to merge.
+  // [max_partials, num_kv_heads, partial_rows, the kernel's head_dim], not normalised
   float* partial_out;
-  float2* partial_state;  // [slot_capacity, num_kv_heads, partial_rows]: maximum (base 2) and sum
-  int32_t* arrivals;      // [slot_capacity, num_kv_heads] chunks done; zero between runs
+  float2* partial_state;  // [max_partials, num_kv_heads, partial_rows]: maximum (base 2) and sum
+  int32_t* arrivals;      // [max_partials, num_kv_heads] splits done; zero between runs
   int32_t tile_rows;
   int32_t partial_rows;  // the most rows that a tile of this list has
   int32_t num_ctas;
-  ChunkRule chunk_rule;
-  int32_t slot_capacity;
+  SplitRule split_rule;
+  int32_t max_partials;
 };
 
-// Where a sequence's chunks and its parts of the lists begin.
+// Where a sequence's splits and its parts of the lists begin.
 struct SeqPlan {
   int32_t first_item;
-  int32_t first_slot;
-  int32_t first_chunk;
-  int32_t num_chunks;  // of each tile
+  int32_t first_partial;
+  int32_t first_split;
+  int32_t num_splits;  // of each tile
 };
 
 struct PageTable {
