@@ -80,14 +80,14 @@ __device__ void AttendKeys(const KernelParams<Query, Kv>& p, const float (&q)[kP
     logit *= kLog2E;
     const float max = fmaxf(state.max, logit);
     const float rescale = exp2f(state.max - max);
-    const float weight = exp2f(logit - max);
+    const float prob = exp2f(logit - max);
     state.max = max;
-    state.sum = state.sum * rescale + weight;
+    state.sum = state.sum * rescale + prob;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
       const int element = lane + 32 * i;
       if (element >= p.head_dim) continue;
-      state.out[i] = state.out[i] * rescale + weight * static_cast<float>(p.v[at + element]);
+      state.out[i] = state.out[i] * rescale + prob * static_cast<float>(p.v[at + element]);
     }
   }
 }

@@ -62,9 +62,9 @@ __global__ void __launch_bounds__(kThreads)
   for (int32_t d = threadIdx.x; d < states.head_dim; d += kThreads) {
     float value = 0.0f;
     for (int32_t i = 0; i < states.num_states; ++i) {
-      const float weight = empty ? 0.0f : exp2f(states.Lse(token, head, i) - max) / sum;
+      const float share = empty ? 0.0f : exp2f(states.Lse(token, head, i) - max) / sum;
       // A state without keys has written nothing that counts.
-      if (weight > 0.0f) value += weight * static_cast<float>(states.Out(token, head, i)[d]);
+      if (share > 0.0f) value += share * static_cast<float>(states.Out(token, head, i)[d]);
     }
     row[d] = static_cast<T>(value);
   }

@@ -104,12 +104,12 @@ class TileComputation {
   }
 
   // A thread copies the same 16 bytes of every row; zeros where they lie beyond the head.
-  static __device__ int Chunk() {
+  static __device__ int Piece() {
     static_assert(Shape::kThreads % Shape::kRowPieces == 0);
     return threadIdx.x % Shape::kRowPieces;
   }
-  __device__ bool HasColumn() const { return Chunk() * 8 < p_.head_dim; }
-  __device__ int ColumnOr0() const { return HasColumn() ? Chunk() * 8 : 0; }
+  __device__ bool HasColumn() const { return Piece() * 8 < p_.head_dim; }
+  __device__ int ColumnOr0() const { return HasColumn() ? Piece() * 8 : 0; }
 
   __device__ void LoadQueries() {
     const auto* q = static_cast<const Element*>(p_.q) + ColumnOr0();
@@ -117,7 +117,7 @@ class TileComputation {
       const int row = i / Shape::kRowPieces;
       const bool has_row = row < item_.num_rows;
       const int32_t source = has_row ? row : 0;
-      CopyAsync16(queries_ + Shape::Swizzle(row, Chunk()),
+      CopyAsync16(queries_ + Shape::Swizzle(row, Piece()),
                   q + item_.TokenOf(source) * p_.q_row_stride + item_.HeadOf(source) * p_.head_dim,
                   has_row && HasColumn());
     }
@@ -135,7 +135,7 @@ class TileComputation {
       const bool has_row = offsets[row] >= 0;
       const bool valid = has_row && HasColumn();
       const int64_t from = has_row ? offsets[row] : 0;
-      const uint32_t to = stage + Shape::Swizzle(row, Chunk());
+      const uint32_t to = stage + Shape::Swizzle(row, Piece());
       CopyAsync16(to, k + from, valid);
       CopyAsync16(to + Shape::kStageBytes / 2, v + from, valid);
     }
