@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
-#include "server/generate/limits.h"
+#include "server/request/limits.h"
 
 namespace quire {
 

@@ -4,8 +4,8 @@
 
 #include "engine/engine.h"
 #include "kernels/base/status_macros.h"
-#include "server/generate/parameters.h"
-#include "server/generate/retry_pushback.h"
+#include "server/request/parameters.h"
+#include "server/request/retry_pushback.h"
 
 namespace quire {
 

@@ -8,7 +8,7 @@
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "server/generate/chat_input.h"
-#include "server/generate/parameters.h"
+#include "server/request/parameters.h"
 
 namespace quire {
 

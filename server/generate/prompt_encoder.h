@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "quire/v1/inference.pb.h"
 #include "server/chat/template_loader.h"
-#include "server/generate/model_facts.h"
+#include "server/request/model_facts.h"
 #include "server/tokenizer/tokenizer.h"
 
 namespace quire {

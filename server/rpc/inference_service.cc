@@ -5,10 +5,10 @@
 
 #include "engine/engine.h"
 #include "kernels/base/status_macros.h"
-#include "server/generate/parameters.h"
+#include "server/base/version.h"
+#include "server/request/parameters.h"
 #include "server/rpc/generate_reactors.h"
 #include "server/rpc/unary.h"
-#include "server/version.h"
 
 namespace quire {
 

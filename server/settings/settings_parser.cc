@@ -10,9 +10,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "server/base/version.h"
 #include "server/settings/foreign_flags.h"
 #include "server/settings/setting_table.h"
-#include "server/version.h"
 
 namespace quire {
 

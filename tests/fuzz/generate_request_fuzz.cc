@@ -8,8 +8,8 @@
 #include "engine/request_check.h"
 #include "kernels/base/check.h"
 #include "quire/v1/inference.pb.h"
-#include "server/generate/parameters.h"
 #include "server/generate/prompt_encoder.h"
+#include "server/request/parameters.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {

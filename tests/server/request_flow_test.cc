@@ -9,10 +9,10 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "server/generate/prompt_encoder.h"
-#include "server/generate/request_registry.h"
-#include "server/generate/request_seeds.h"
-#include "server/generate/retry_pushback.h"
 #include "server/generate/work_pool.h"
+#include "server/request/request_registry.h"
+#include "server/request/request_seeds.h"
+#include "server/request/retry_pushback.h"
 #include "server/rpc/wire.h"
 
 namespace quire {
