@@ -17,6 +17,7 @@
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
 #include "server/output/output_pump.h"
+#include "server/request/limits.h"
 #include "server/rpc/grpc_server.h"
 #include "server/settings/engine_settings.h"
 #include "server/transport/acceptor.h"
@@ -26,7 +27,6 @@ namespace quire {
 namespace {
 
 constexpr int kNumWorkers = 2;
-constexpr size_t kMaxQueuedWork = 256;
 // How long gRPC may take to deliver what has been ended already.
 constexpr absl::Duration kLastDelivery = absl::Seconds(1);
 

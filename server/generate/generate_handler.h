@@ -20,9 +20,6 @@ namespace quire {
 
 class Engine;
 
-// Messages up to this size are tokenized on the transport's thread; longer ones in the work pool.
-inline constexpr size_t kMaxInlineBytes = 8192;
-
 class GenerateHandler {
  public:
   // All parts must outlive the handler and every request it has started.

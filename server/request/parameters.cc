@@ -9,6 +9,7 @@
 #include "engine/request_check.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/sampling_row.h"
+#include "server/request/field_error.h"
 #include "server/request/limits.h"
 
 namespace quire {
@@ -20,8 +21,7 @@ constexpr int64_t kUpToContextEnd = std::numeric_limits<int64_t>::max();
 
 template <typename Value>
 absl::Status OutOfRange(const std::string& field, Value value, const std::string& allowed) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": ", value, " is out of range; allowed is ", allowed));
+  return InvalidField(field, absl::StrCat(value, " is out of range; allowed is ", allowed));
 }
 
 // NaN fails both comparisons and is refused.
@@ -33,14 +33,14 @@ absl::Status CheckRange(const std::string& field, Value value, Value min, Value 
 
 absl::Status CheckBytes(const std::string& field, const std::string& value, size_t max_bytes) {
   if (value.size() <= max_bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": is ", value.size(), " bytes long; allowed are at most ", max_bytes));
+  return InvalidField(
+      field, absl::StrCat("is ", value.size(), " bytes long; allowed are at most ", max_bytes));
 }
 
 absl::Status CheckCount(const std::string& field, int64_t count, int64_t max_count) {
   if (count <= max_count) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": has ", count, " entries; allowed are at most ", max_count));
+  return InvalidField(field,
+                      absl::StrCat("has ", count, " entries; allowed are at most ", max_count));
 }
 
 absl::Status CheckIdentity(const v1::GenerateRequest& message, const ModelFacts& model) {
@@ -49,9 +49,10 @@ absl::Status CheckIdentity(const v1::GenerateRequest& message, const ModelFacts&
   const std::vector<std::string>& names = model.served_names;
   if (!message.model().empty() &&
       std::find(names.begin(), names.end(), message.model()) == names.end()) {
-    return absl::NotFoundError(absl::StrCat("model: \"", message.model().substr(0, 256),
-                                            "\" is not served here; this server serves \"",
-                                            absl::StrJoin(names, "\", \""), "\""));
+    return InField("model",
+                   absl::NotFoundError(absl::StrCat("\"", message.model().substr(0, 256),
+                                                    "\" is not served here; this server serves \"",
+                                                    absl::StrJoin(names, "\", \""), "\"")));
   }
   return absl::OkStatus();
 }
@@ -121,14 +122,14 @@ absl::Status ConvertStopTokens(const v1::Stop& message, const ModelFacts& model,
 absl::Status ConvertStopStrings(const v1::Stop& message, const ModelFacts& model,
                                 OutputOptions* output) {
   if (message.stop_strings_size() > 0 && !model.has_tokenizer) {
-    return absl::FailedPreconditionError(
-        "stop.stop_strings: this server runs without a tokenizer (--skip-tokenizer-init); send "
-        "stop_token_ids");
+    return InField("stop.stop_strings",
+                   absl::FailedPreconditionError("this server runs without a tokenizer "
+                                                 "(--skip-tokenizer-init); send stop_token_ids"));
   }
   RETURN_IF_ERROR(CheckCount("stop.stop_strings", message.stop_strings_size(), kMaxStopStrings));
   for (const std::string& text : message.stop_strings()) {
     if (text.empty()) {
-      return absl::InvalidArgumentError("stop.stop_strings: an empty string would stop at once");
+      return InvalidField("stop.stop_strings", "an empty string would stop at once");
     }
     RETURN_IF_ERROR(CheckBytes("stop.stop_strings", text, kMaxStopStringBytes));
     output->stop_strings.push_back(text);
@@ -178,8 +179,9 @@ absl::Status ConvertOutput(const v1::Output& message, const ModelFacts& model, G
 
 absl::Status CheckTokenId(const std::string& field, uint32_t id, const ModelFacts& model) {
   if (id < static_cast<uint64_t>(model.vocab_size)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      field, ": token id ", id, " is not in the vocabulary; ids are 0 .. ", model.vocab_size - 1));
+  return InvalidField(field,
+                      absl::StrCat("token id ", id, " is not in the vocabulary; ids are 0 .. ",
+                                   model.vocab_size - 1));
 }
 
 absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& message,
@@ -196,11 +198,12 @@ absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& messa
 }
 
 absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, GenerationJob* job) {
-  if (prompt.empty()) return absl::InvalidArgumentError("prompt: has no tokens; send at least one");
+  if (prompt.empty()) return InvalidField("prompt", "has no tokens; send at least one");
   const int64_t room = model.max_model_len - static_cast<int64_t>(prompt.size());
   if (room < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("prompt: has ", prompt.size(), " tokens; at most ", model.max_model_len - 1,
+    return InvalidField(
+        "prompt",
+        absl::StrCat("has ", prompt.size(), " tokens; at most ", model.max_model_len - 1,
                      " fit (context ", model.max_model_len, ", less one token to generate)"));
   }
   StopConditions& stop = job->request.stop;

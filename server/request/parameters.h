@@ -1,5 +1,6 @@
 // From quire.v1.GenerateRequest to GenerationJob: every parameter checked and given its value. Pure
-// functions; any thread. INVALID_ARGUMENT sentences name the field, the value and what is allowed.
+// functions; any thread. Errors carry their field
+// (field_error.h); the sentence has the value and what is allowed.
 #pragma once
 
 #include <string>
@@ -21,7 +22,7 @@ absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& messa
 // context's end.
 absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, GenerationJob* job);
 
-// `field` is what the sentence calls it.
+// `field` is where the id came from.
 absl::Status CheckTokenId(const std::string& field, uint32_t id, const ModelFacts& model);
 
 // The ids of a token_ids prompt, each of which must be in the vocabulary.

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "server/request/field_error.h"
 
 namespace quire {
 
@@ -30,8 +31,8 @@ absl::StatusOr<RequestRegistry::Lease> RequestRegistry::Enter(
     if (requests_.contains(request_id)) request_id.clear();
   }
   if (!requests_.emplace(request_id, token).second) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("request_id: \"", request_id, "\" is in use by a running request"));
+    return InField("request_id", absl::AlreadyExistsError(absl::StrCat(
+                                     "\"", request_id, "\" is in use by a running request")));
   }
   Lease lease;
   lease.registry_ = this;

@@ -8,6 +8,9 @@
 #include <limits>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
+#include "server/request/field_error.h"
+
 namespace quire {
 namespace {
 
@@ -133,13 +136,18 @@ struct Refusal {
   std::string fragment;  // of the sentence
 };
 
+// As gRPC puts it.
+std::string Sentence(const absl::Status& status) {
+  return absl::StrCat(FieldOf(status), ": ", status.message());
+}
+
 class RefusalTest : public testing::TestWithParam<Refusal> {};
 
 TEST_P(RefusalTest, NamesTheFieldAndWhatIsAllowed) {
   const absl::StatusOr<GenerationJob> job = Convert(Message(GetParam().message));
   ASSERT_FALSE(job.ok());
   EXPECT_EQ(job.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(job.status().message()), HasSubstr(GetParam().fragment));
+  EXPECT_THAT(Sentence(job.status()), HasSubstr(GetParam().fragment));
 }
 
 std::string Repeat(const std::string& text, int count) {
@@ -244,14 +252,13 @@ TEST(ParametersTest, EveryServedNameIsAccepted) {
   EXPECT_TRUE(convert("model: \"first\"").ok());
   EXPECT_TRUE(convert("model: \"second\"").ok());
   EXPECT_TRUE(convert("").ok());
-  EXPECT_THAT(std::string(convert("model: \"third\"").message()),
-              HasSubstr("serves \"first\", \"second\""));
+  EXPECT_THAT(Sentence(convert("model: \"third\"")), HasSubstr("serves \"first\", \"second\""));
 }
 
 TEST(ParametersTest, AnotherModelIsNotFound) {
   const absl::Status status = Convert(Message("model: \"gpt\"")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("serves \"demo\""));
+  EXPECT_THAT(Sentence(status), HasSubstr("serves \"demo\""));
 }
 
 TEST(ParametersTest, PromptsMustFit) {
@@ -259,7 +266,7 @@ TEST(ParametersTest, PromptsMustFit) {
   for (int num_prompt : {0, 64, 65, 100000}) {
     const absl::Status status = Convert(Message(""), TestModel(), num_prompt).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << num_prompt;
-    EXPECT_THAT(std::string(status.message()),
+    EXPECT_THAT(Sentence(status),
                 HasSubstr(num_prompt == 0 ? "prompt: has no tokens" : "at most 63"));
   }
 }
@@ -270,11 +277,11 @@ TEST(ParametersTest, TokenIdsMustBeInTheVocabulary) {
   message.add_ids(999);
   EXPECT_THAT(*ConvertTokenIds(message, TestModel()), ElementsAre(0, 999));
   message.add_ids(1000);
-  EXPECT_THAT(std::string(ConvertTokenIds(message, TestModel()).status().message()),
+  EXPECT_THAT(Sentence(ConvertTokenIds(message, TestModel()).status()),
               HasSubstr("token_ids: token id 1000"));
   message.Clear();
   for (int i = 0; i < 65; ++i) message.add_ids(1);
-  EXPECT_THAT(std::string(ConvertTokenIds(message, TestModel()).status().message()),
+  EXPECT_THAT(Sentence(ConvertTokenIds(message, TestModel()).status()),
               HasSubstr("token_ids: has 65 entries"));
 }
 
