@@ -147,9 +147,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   parts->grpc->SetServing(true);
   ASSIGN_OR_RETURN(parts->acceptor,
                    Acceptor::Start(std::move(listener), options,
-                                   [grpc = parts->grpc.get()](UniqueFd connection) {
-                                     grpc->AddConnection(std::move(connection));
-                                   }));
+                                   {{Protocol::kHttp2, [grpc = parts->grpc.get()](UniqueFd fd) {
+                                       grpc->AddConnection(std::move(fd));
+                                     }}}));
   parts->stages.End("port");
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }

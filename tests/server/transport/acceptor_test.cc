@@ -45,15 +45,16 @@ bool IsClosedByServer(const UniqueFd& fd) {
 
 class AcceptorTest : public testing::Test {
  protected:
-  void Start(AcceptorOptions options = {}) {
+  void Start(AcceptorOptions options = {}, Protocol protocol = Protocol::kHttp2) {
     absl::StatusOr<Listener> listener = Listener::Bind("127.0.0.1", 0);
     ASSERT_TRUE(listener.ok()) << listener.status();
     ASSERT_TRUE(listener->Listen().ok());
     port_ = listener->port();
-    auto acceptor = Acceptor::Start(*std::move(listener), options, [this](UniqueFd fd) {
+    const auto take = [this](UniqueFd fd) {
       std::lock_guard lock(mutex_);
       handed_over_.push_back(std::move(fd));
-    });
+    };
+    auto acceptor = Acceptor::Start(*std::move(listener), options, {{protocol, take}});
     ASSERT_TRUE(acceptor.ok()) << acceptor.status();
     acceptor_ = *std::move(acceptor);
   }
@@ -96,9 +97,9 @@ TEST(ProtocolTest, FirstBytes) {
   EXPECT_EQ(DetectProtocol("PRI "), Protocol::kHttp2);
   EXPECT_EQ(DetectProtocol("PR"), Protocol::kUndecided);
   EXPECT_EQ(DetectProtocol("P"), Protocol::kUndecided);
-  EXPECT_EQ(DetectProtocol("PO"), Protocol::kOther);
-  EXPECT_EQ(DetectProtocol("GET / HTTP/1.1\r\n"), Protocol::kOther);
-  EXPECT_EQ(DetectProtocol(std::string_view("\x16\x03\x01\x00", 4)), Protocol::kOther);
+  EXPECT_EQ(DetectProtocol("PO"), Protocol::kHttp1);
+  EXPECT_EQ(DetectProtocol("GET / HTTP/1.1\r\n"), Protocol::kHttp1);
+  EXPECT_EQ(DetectProtocol(std::string_view("\x16\x03\x01\x00", 4)), Protocol::kHttp1);
 }
 
 TEST(ListenerTest, MistakesAreNamed) {
@@ -132,12 +133,23 @@ TEST_F(AcceptorTest, Http2IsHandedOverWithItsBytesUnread) {
   EXPECT_EQ(std::string(bytes.data(), size).substr(0, 4), "PRI ");
 }
 
-TEST_F(AcceptorTest, OtherProtocolsAreClosed) {
+TEST_F(AcceptorTest, AProtocolWithoutAHandlerIsClosed) {
   Start();
   UniqueFd client = Connect(port_);
   Send(client, "GET / HTTP/1.1\r\n\r\n");
   EXPECT_TRUE(IsClosedByServer(client));
   EXPECT_TRUE(WaitForConnections(0));
+}
+
+TEST_F(AcceptorTest, EachProtocolHasItsHandler) {
+  Start({}, Protocol::kHttp1);
+  UniqueFd http1 = Connect(port_);
+  Send(http1, "GET / HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(WaitForHandedOver(1));
+  UniqueFd http2 = Connect(port_);
+  Send(http2, "PRI * HTTP/2.0\r\n");
+  EXPECT_TRUE(IsClosedByServer(http2));
+  EXPECT_TRUE(WaitForConnections(1));
 }
 
 TEST_F(AcceptorTest, SilentConnectionsAreClosed) {
