@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/exit_code.h"
+#include "server/base/exit_code.h"
 #include "server/settings/settings.h"
 
 namespace quire {

@@ -22,13 +22,13 @@
 #include "absl/time/clock.h"
 #include "kernels/backend.h"
 #include "kernels/base/progress.h"
-#include "server/exit_code.h"
+#include "server/base/exit_code.h"
+#include "server/base/version.h"
 #include "server/model_location.h"
 #include "server/process_events.h"
 #include "server/progress_printer.h"
 #include "server/settings/engine_settings.h"
 #include "server/settings/settings_parser.h"
-#include "server/version.h"
 
 namespace quire {
 namespace {

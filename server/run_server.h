@@ -9,8 +9,8 @@
 
 namespace quire {
 
-// `args` without the program's name. Returns an exit code of server/exit_code.h, or does not return
-// when what has failed may hang.
+// `args` without the program's name. Returns an exit code of server/base/exit_code.h, or does not
+// return when what has failed may hang.
 int RunServer(const std::vector<std::string>& args, BackendOpener open_backend);
 
 }  // namespace quire

@@ -17,6 +17,7 @@
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
 #include "server/output/output_pump.h"
+#include "server/request/limits.h"
 #include "server/rpc/grpc_server.h"
 #include "server/settings/engine_settings.h"
 #include "server/transport/acceptor.h"
@@ -26,7 +27,6 @@ namespace quire {
 namespace {
 
 constexpr int kNumWorkers = 2;
-constexpr size_t kMaxQueuedWork = 256;
 // How long gRPC may take to deliver what has been ended already.
 constexpr absl::Duration kLastDelivery = absl::Seconds(1);
 
@@ -147,9 +147,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   parts->grpc->SetServing(true);
   ASSIGN_OR_RETURN(parts->acceptor,
                    Acceptor::Start(std::move(listener), options,
-                                   [grpc = parts->grpc.get()](UniqueFd connection) {
-                                     grpc->AddConnection(std::move(connection));
-                                   }));
+                                   {{Protocol::kHttp2, [grpc = parts->grpc.get()](UniqueFd fd) {
+                                       grpc->AddConnection(std::move(fd));
+                                     }}}));
   parts->stages.End("port");
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }

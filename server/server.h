@@ -28,7 +28,7 @@ class Server {
   // Loads tokenizer, template and engine side by side, then begins to accept on `listener`.
   // `progress`, of the start, may be null.
   // `on_engine_failure` is called at most once, from a thread of the engine's; then the server is
-  // to be ended with EndStreams. Statuses as server/exit_code.h maps them.
+  // to be ended with EndStreams. Statuses as server/base/exit_code.h maps them.
   static absl::StatusOr<std::unique_ptr<Server>> Start(
       const Settings& settings, const std::string& model_folder, Listener listener,
       const BackendOpener& open_backend, Progress* progress,

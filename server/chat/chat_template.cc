@@ -5,10 +5,10 @@
 
 #include "kernels/base/status_macros.h"
 #include "server/chat/continue_final_message.h"
-#include "server/chat/jinja/error.h"
-#include "server/chat/jinja/globals.h"
-#include "server/chat/jinja/parser.h"
-#include "server/chat/jinja/unicode.h"
+#include "server/chat/jinja/builtins/globals.h"
+#include "server/chat/jinja/syntax/parser.h"
+#include "server/chat/jinja/values/error.h"
+#include "server/text/utf8.h"
 
 namespace quire {
 namespace {
@@ -98,7 +98,7 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Compile(std::string_view source) {
     return jinja::Error("chat template: ", source.size(), " bytes are over the limit of ",
                         kMaxSourceBytes);
   }
-  if (!jinja::IsValidUtf8(source)) return jinja::Error("chat template: not valid UTF-8");
+  if (!IsValidUtf8(source)) return jinja::Error("chat template: not valid UTF-8");
   absl::StatusOr<jinja::Block> block = jinja::Parse(source);
   if (!block.ok()) {
     return jinja::Error("chat template, ", block.status().message());

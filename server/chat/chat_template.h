@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
-#include "server/chat/jinja/runtime.h"
-#include "server/chat/jinja/statements.h"
+#include "server/chat/jinja/tree/statements.h"
+#include "server/chat/jinja/values/runtime.h"
 
 namespace quire {
 

@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-#include "server/chat/jinja/error.h"
-#include "server/chat/jinja/text_operations.h"
-#include "server/chat/jinja/unicode.h"
+#include "server/chat/jinja/builtins/text_operations.h"
+#include "server/chat/jinja/values/error.h"
+#include "server/text/byte_search.h"
 
 namespace quire {
 namespace {
@@ -38,7 +38,7 @@ absl::Status CutAfterFinalMessage(const Json& messages, jinja::Text* rendered) {
   const jinja::Text text(*content, jinja::Origin::kUser);
   const jinja::Text stripped = Strip(text, nullptr, jinja::StripSides::kBoth);
   const jinja::Text left_stripped = Strip(text, nullptr, jinja::StripSides::kLeft);
-  const size_t found = jinja::FindLastBytes(rendered->bytes(), stripped.bytes());
+  const size_t found = FindLastBytes(rendered->bytes(), stripped.bytes());
   if (found == std::string_view::npos) {
     return jinja::Error(
         "continue_final_message: the chat template does not show the last message as it is");

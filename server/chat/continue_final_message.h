@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "nlohmann/json.hpp"
-#include "server/chat/jinja/text.h"
+#include "server/chat/jinja/values/text.h"
 
 namespace quire {
 

@@ -8,7 +8,7 @@
 
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "server/chat/jinja/error.h"
+#include "server/chat/jinja/values/error.h"
 
 namespace quire {
 namespace {
@@ -93,7 +93,7 @@ absl::StatusOr<std::optional<ChatTemplate>> CompileNamed(const Sources& sources,
   if (found == sources.end()) return std::nullopt;
   absl::StatusOr<ChatTemplate> compiled = ChatTemplate::Compile(found->second.text);
   if (compiled.ok()) return *std::move(compiled);
-  return jinja::Prefixed(compiled.status(), found->second.origin, ": ");
+  return Prefixed(compiled.status(), found->second.origin, ": ");
 }
 
 }  // namespace
@@ -118,17 +118,17 @@ absl::StatusOr<ChatTemplateSet> LoadChatTemplate(const fs::path& model_folder) {
   ASSIGN_OR_RETURN(std::optional<ChatTemplate> without_tools, CompileNamed(sources, "default"));
   ASSIGN_OR_RETURN(std::optional<ChatTemplate> with_tools, CompileNamed(sources, "tool_use"));
   if (!without_tools && !with_tools) {
-    return absl::NotFoundError(jinja::Concat(
-        model_folder.string(),
-        ": the model has no chat template: add chat_template.jinja to the folder, or send a "
-        "prompt instead of messages"));
+    return absl::NotFoundError(
+        Concat(model_folder.string(),
+               ": the model has no chat template: add chat_template.jinja to the folder, or send a "
+               "prompt instead of messages"));
   }
   return ChatTemplateSet(std::move(without_tools), std::move(with_tools));
 }
 
 absl::StatusOr<ChatTemplateSet> LoadChatTemplateFile(const std::string& path) {
   const auto refused = [](const auto&... pieces) {
-    return absl::OutOfRangeError(jinja::Concat("--chat-template: ", pieces...));
+    return absl::OutOfRangeError(Concat("--chat-template: ", pieces...));
   };
   const auto has_jinja = [](const std::string& text) {
     return text.find("{{") != std::string::npos || text.find("{%") != std::string::npos;

@@ -4,8 +4,10 @@
 
 #include "engine/engine.h"
 #include "kernels/base/status_macros.h"
-#include "server/generate/parameters.h"
-#include "server/generate/retry_pushback.h"
+#include "server/generate/prompt_message.h"
+#include "server/request/limits.h"
+#include "server/request/parameters.h"
+#include "server/request/retry_pushback.h"
 
 namespace quire {
 
@@ -42,7 +44,7 @@ void GenerateHandler::TokenizeAndSubmit(Pending& pending) {
 absl::Status GenerateHandler::Submit(Pending& pending) {
   if (pending.token->cancelled()) return absl::CancelledError("cancelled before it began");
   ASSIGN_OR_RETURN(std::vector<TokenId> prompt,
-                   parts_.encoder->EncodePrompt(pending.message, *parts_.model));
+                   EncodePrompt(pending.message, *parts_.encoder, *parts_.model));
   RETURN_IF_ERROR(SetPrompt(std::move(prompt), *parts_.model, &pending.job));
 
   RunningRequest running;

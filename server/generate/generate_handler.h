@@ -6,22 +6,19 @@
 #include <optional>
 
 #include "quire/v1/inference.pb.h"
-#include "server/generate/cancel_token.h"
-#include "server/generate/generation_job.h"
-#include "server/generate/model_facts.h"
 #include "server/generate/prompt_encoder.h"
-#include "server/generate/request_registry.h"
-#include "server/generate/request_seeds.h"
 #include "server/generate/work_pool.h"
 #include "server/output/output_pump.h"
 #include "server/output/response_sink.h"
+#include "server/request/cancel_token.h"
+#include "server/request/generation_job.h"
+#include "server/request/model_facts.h"
+#include "server/request/request_registry.h"
+#include "server/request/request_seeds.h"
 
 namespace quire {
 
 class Engine;
-
-// Messages up to this size are tokenized on the transport's thread; longer ones in the work pool.
-inline constexpr size_t kMaxInlineBytes = 8192;
 
 class GenerateHandler {
  public:

@@ -4,20 +4,13 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
-#include "server/generate/chat_input.h"
-#include "server/generate/parameters.h"
+#include "server/request/field_error.h"
 
 namespace quire {
 
 namespace {
-
-// The sentence of a lower layer, with the field it is about.
-absl::Status InField(const std::string& field, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(field, ": ", status.message()));
-}
 
 // A tokenizer.json of one token, which adds nothing to a text.
 constexpr char kNoTokens[] = R"({"model": {"type": "BPE", "vocab": {"": 0}, "merges": []}})";
@@ -58,10 +51,17 @@ std::unique_ptr<PromptEncoder> PromptEncoder::WithoutTokenizer() {
 
 absl::Status PromptEncoder::CheckHasTokenizer(absl::string_view field) const {
   if (has_tokenizer_) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(field,
-                   ": this server runs without a tokenizer (--skip-tokenizer-init); send "
-                   "token_ids"));
+  return InField(field, absl::FailedPreconditionError("this server runs without a tokenizer "
+                                                      "(--skip-tokenizer-init); send token_ids"));
+}
+
+absl::Status PromptEncoder::CheckTakesMessages() const {
+  RETURN_IF_ERROR(CheckHasTokenizer("messages"));
+  if (chat_templates_.has_value()) return absl::OkStatus();
+  return InvalidField(
+      "messages",
+      "this model has no chat template; send text or token_ids, or start the server "
+      "with --chat-template");
 }
 
 PromptEncoder::PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
@@ -71,45 +71,18 @@ PromptEncoder::PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
       bos_token_(TokenOrEmpty(*tokenizer_, tokenizer_->bos_id())),
       eos_token_(TokenOrEmpty(*tokenizer_, tokenizer_->eos_id())) {}
 
-absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodePrompt(const v1::GenerateRequest& request,
-                                                                 const ModelFacts& model) const {
-  switch (request.prompt_case()) {
-    case v1::GenerateRequest::kText:
-      if (request.text().text().empty()) {
-        return absl::InvalidArgumentError("text: is empty; send at least one character");
-      }
-      return EncodeText(request.text());
-    case v1::GenerateRequest::kTokenIds:
-      return ConvertTokenIds(request.token_ids(), model);
-    case v1::GenerateRequest::kMessages: {
-      ASSIGN_OR_RETURN(const Rendered rendered, Render(request.messages()));
-      return EncodeRendered(rendered);
-    }
-    case v1::GenerateRequest::PROMPT_NOT_SET:
-      break;
-  }
-  return absl::InvalidArgumentError("prompt: set one of text, token_ids and messages");
-}
-
-absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeText(const v1::Text& text) const {
+absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeText(const TextPrompt& prompt) const {
   RETURN_IF_ERROR(CheckHasTokenizer("text"));
   EncodeOptions options;
-  options.add_special_tokens = text.has_add_special_tokens() ? text.add_special_tokens() : true;
-  options.parse_special_tokens =
-      text.has_parse_special_tokens() ? text.parse_special_tokens() : true;
-  absl::StatusOr<std::vector<TokenId>> ids = tokenizer_->Encode(text.text(), options);
+  options.add_special_tokens = prompt.add_special_tokens;
+  options.parse_special_tokens = prompt.parse_special_tokens;
+  absl::StatusOr<std::vector<TokenId>> ids = tokenizer_->Encode(prompt.text, options);
   if (!ids.ok()) return InField("text", ids.status());
   return ids;
 }
 
-absl::StatusOr<PromptEncoder::Rendered> PromptEncoder::Render(const v1::Messages& messages) const {
-  RETURN_IF_ERROR(CheckHasTokenizer("messages"));
-  if (!chat_templates_.has_value()) {
-    return absl::InvalidArgumentError(
-        "messages: this model has no chat template; send text or token_ids, or start the server "
-        "with --chat-template");
-  }
-  ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(messages));
+absl::StatusOr<PromptEncoder::Rendered> PromptEncoder::Render(RenderInput input) const {
+  RETURN_IF_ERROR(CheckTakesMessages());
   input.bos_token = bos_token_;
   input.eos_token = eos_token_;
   const bool has_tools = input.tools.is_array() && !input.tools.empty();

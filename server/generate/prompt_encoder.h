@@ -9,12 +9,17 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "quire/v1/inference.pb.h"
 #include "server/chat/template_loader.h"
-#include "server/generate/model_facts.h"
 #include "server/tokenizer/tokenizer.h"
 
 namespace quire {
+
+// A prompt that is not a chat.
+struct TextPrompt {
+  std::string text;
+  bool add_special_tokens = true;    // those that begin and end a sequence
+  bool parse_special_tokens = true;  // where the text spells one
+};
 
 class PromptEncoder {
  public:
@@ -33,15 +38,16 @@ class PromptEncoder {
   PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
                 std::optional<ChatTemplateSet> chat_templates);
 
-  // The prompt of a request, in whichever form it came. INVALID_ARGUMENT names the field.
-  absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::GenerateRequest& request,
-                                                    const ModelFacts& model) const;
-  absl::StatusOr<std::vector<TokenId>> EncodeText(const v1::Text& text) const;
-  absl::StatusOr<Rendered> Render(const v1::Messages& messages) const;
+  // Errors carry their field, "text" or "messages".
+  absl::StatusOr<std::vector<TokenId>> EncodeText(const TextPrompt& prompt) const;
+  // The tokens that begin and end a sequence are filled in.
+  absl::StatusOr<Rendered> Render(RenderInput input) const;
   absl::StatusOr<std::vector<TokenId>> EncodeRendered(const Rendered& rendered) const;
 
-  // FAILED_PRECONDITION, naming `field`, where there is no tokenizer.
+  // FAILED_PRECONDITION of `field` where there is no tokenizer.
   absl::Status CheckHasTokenizer(absl::string_view field) const;
+  // The same for "messages", and INVALID_ARGUMENT where there is no chat template.
+  absl::Status CheckTakesMessages() const;
   // One that knows no token where there is none.
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
   bool has_chat_template() const { return chat_templates_.has_value(); }

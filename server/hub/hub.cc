@@ -24,7 +24,6 @@ namespace quire {
 namespace {
 
 constexpr int64_t kMaxAnswerBytes = 32 << 20;
-constexpr int64_t kMaxIndexBytes = 32 << 20;
 constexpr absl::Duration kMaxAnswerTime = absl::Minutes(2);
 constexpr int kMaxLocalRedirects = 5;
 // A file below this many bytes is not announced alone.

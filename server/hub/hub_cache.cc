@@ -27,7 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMaxRefBytes = 256;
-constexpr int64_t kMaxIndexBytes = 32 << 20;
 
 absl::Status MakeFolder(const fs::path& folder) {
   std::error_code error;

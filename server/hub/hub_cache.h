@@ -18,6 +18,8 @@
 
 namespace quire {
 
+inline constexpr int64_t kMaxIndexBytes = 32 << 20;  // of a list of shards
+
 class HubCache {
  public:
   // `name`: "org/name", already checked. Nothing is created.

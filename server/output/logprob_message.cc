@@ -1,6 +1,6 @@
 #include "server/output/logprob_message.h"
 
-#include "server/tokenizer/unicode.h"
+#include "server/text/utf8.h"
 
 namespace quire {
 

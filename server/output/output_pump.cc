@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "kernels/base/check.h"
-#include "server/generate/retry_pushback.h"
+#include "server/request/retry_pushback.h"
 
 namespace quire {
 

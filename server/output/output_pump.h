@@ -15,9 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/output_stream.h"
-#include "server/generate/request_registry.h"
 #include "server/output/response_builder.h"
 #include "server/output/response_sink.h"
+#include "server/request/request_registry.h"
 
 namespace quire {
 

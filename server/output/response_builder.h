@@ -10,7 +10,7 @@
 #include "engine/output_stream.h"
 #include "quire/v1/inference.pb.h"
 #include "scheduler/scheduler_output.h"
-#include "server/generate/generation_job.h"
+#include "server/request/generation_job.h"
 #include "server/tokenizer/tokenizer.h"
 
 namespace quire {

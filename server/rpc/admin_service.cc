@@ -1,16 +1,16 @@
 #include "server/rpc/admin_service.h"
 
-#include "absl/time/clock.h"
 #include "engine/engine.h"
+#include "server/generate/describe.h"
+#include "server/request/field_error.h"
 #include "server/rpc/unary.h"
 
 namespace quire {
 
 namespace {
 
-v1::GetStatusResponse DescribeStatus(const ServingContext& context) {
-  const EngineStatus status = context.engine->status();
-  const SchedulerStats& scheduler = status.scheduler;
+v1::GetStatusResponse ToMessage(const ServerStatus& status) {
+  const SchedulerStats& scheduler = status.engine.scheduler;
   v1::GetStatusResponse response;
   response.set_waiting_requests(scheduler.num_waiting);
   response.set_waiting_tokens(scheduler.num_waiting_tokens);
@@ -22,12 +22,12 @@ v1::GetStatusResponse DescribeStatus(const ServingContext& context) {
   response.set_prefix_queried_tokens(scheduler.blocks.prefix_queried_tokens);
   response.set_prefix_hit_tokens(scheduler.blocks.prefix_hit_tokens);
   response.set_preemptions(scheduler.num_preemptions);
-  response.set_steps(static_cast<int64_t>(status.num_steps));
-  response.set_prompt_tokens(status.num_prompt_tokens);
-  response.set_generated_tokens(status.num_generated_tokens);
-  response.set_uptime_seconds(absl::ToDoubleSeconds(absl::Now() - context.start_time));
-  response.set_draining(!status.admitting);
-  response.set_active_streams(context.registry->size());
+  response.set_steps(static_cast<int64_t>(status.engine.num_steps));
+  response.set_prompt_tokens(status.engine.num_prompt_tokens);
+  response.set_generated_tokens(status.engine.num_generated_tokens);
+  response.set_uptime_seconds(absl::ToDoubleSeconds(status.uptime));
+  response.set_draining(!status.engine.admitting);
+  response.set_active_streams(status.num_requests);
   return response;
 }
 
@@ -38,7 +38,7 @@ grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* c
                                                   grpc::ByteBuffer* answer) {
   return ServeUnary<v1::GetStatusRequest>(
       call, *request, answer, [this](const v1::GetStatusRequest&) {
-        return absl::StatusOr<v1::GetStatusResponse>(DescribeStatus(context_));
+        return absl::StatusOr<v1::GetStatusResponse>(ToMessage(DescribeStatus(context_)));
       });
 }
 
@@ -49,7 +49,7 @@ grpc::ServerUnaryReactor* AdminService::Abort(grpc::CallbackServerContext* call,
       call, *request, answer,
       [this](const v1::AbortRequest& message) -> absl::StatusOr<v1::AbortResponse> {
         if (message.request_id().empty()) {
-          return absl::InvalidArgumentError("request_id: is empty; name the request to end");
+          return InvalidField("request_id", "is empty; name the request to end");
         }
         v1::AbortResponse response;
         response.set_found(context_.registry->Cancel(message.request_id()));

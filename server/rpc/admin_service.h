@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quire/v1/inference.grpc.pb.h"
-#include "server/rpc/serving_context.h"
+#include "server/generate/serving_context.h"
 
 namespace quire {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/generate/retry_pushback.h"
 #include "server/output/response_collector.h"
+#include "server/request/retry_pushback.h"
 #include "server/rpc/wire.h"
 
 namespace quire {

@@ -4,7 +4,7 @@
 
 #include <grpcpp/support/server_callback.h>
 
-#include "server/rpc/serving_context.h"
+#include "server/generate/serving_context.h"
 
 namespace quire {
 

@@ -9,12 +9,12 @@
 
 #include "absl/time/clock.h"
 #include "kernels/base/check.h"
+#include "server/request/limits.h"
 
 namespace quire {
 
 namespace {
 
-constexpr int kMaxRequestBytes = 4 << 20;
 constexpr size_t kMemoryQuotaBytes = size_t{512} << 20;  // of gRPC's own buffers
 
 // Process-wide switches, set before the first server is built.

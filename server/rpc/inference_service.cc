@@ -3,79 +3,77 @@
 #include <string>
 #include <utility>
 
-#include "engine/engine.h"
 #include "kernels/base/status_macros.h"
-#include "server/generate/parameters.h"
+#include "server/generate/describe.h"
+#include "server/generate/prompt_message.h"
+#include "server/generate/tokenize.h"
+#include "server/request/field_error.h"
+#include "server/request/limits.h"
 #include "server/rpc/generate_reactors.h"
 #include "server/rpc/unary.h"
-#include "server/version.h"
 
 namespace quire {
 
 namespace {
 
-absl::StatusOr<v1::TokenizeResponse> TokenizePrompt(const v1::TokenizeRequest& request,
-                                                    const PromptEncoder& encoder) {
-  v1::TokenizeResponse response;
-  std::vector<TokenId> ids;
+absl::StatusOr<TokenizedPrompt> TokenizePrompt(const v1::TokenizeRequest& request,
+                                               const PromptEncoder& encoder) {
   switch (request.prompt_case()) {
-    case v1::TokenizeRequest::kText: {
-      ASSIGN_OR_RETURN(ids, encoder.EncodeText(request.text()));
-      break;
-    }
+    case v1::TokenizeRequest::kText:
+      return TokenizeText(encoder, ConvertText(request.text()));
     case v1::TokenizeRequest::kMessages: {
-      ASSIGN_OR_RETURN(const PromptEncoder::Rendered rendered, encoder.Render(request.messages()));
-      ASSIGN_OR_RETURN(ids, encoder.EncodeRendered(rendered));
-      response.set_rendered(rendered.text());
-      break;
+      RETURN_IF_ERROR(encoder.CheckTakesMessages());
+      ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(request.messages()));
+      return TokenizeMessages(encoder, std::move(input));
     }
     case v1::TokenizeRequest::PROMPT_NOT_SET:
-      return absl::InvalidArgumentError("prompt: set one of text and messages");
+      break;
   }
-  for (TokenId id : ids) {
-    response.add_ids(static_cast<uint32_t>(id));
-    if (request.return_tokens()) {
-      response.add_tokens(std::string(encoder.tokenizer()->IdToToken(id)));
+  return InvalidField("prompt", "set one of text and messages");
+}
+
+absl::StatusOr<v1::TokenizeResponse> AnswerTokenize(const v1::TokenizeRequest& request,
+                                                    const PromptEncoder& encoder) {
+  ASSIGN_OR_RETURN(TokenizedPrompt prompt, TokenizePrompt(request, encoder));
+  v1::TokenizeResponse response;
+  response.mutable_ids()->Add(prompt.ids.begin(), prompt.ids.end());
+  if (request.return_tokens()) {
+    for (std::string& token : SpellTokens(encoder, prompt.ids)) {
+      response.add_tokens(std::move(token));
     }
   }
+  response.set_rendered(std::move(prompt.rendered));
   return response;
 }
 
-absl::StatusOr<v1::DetokenizeResponse> DetokenizeIds(const v1::DetokenizeRequest& request,
-                                                     const ServingContext& context) {
-  RETURN_IF_ERROR(context.encoder->CheckHasTokenizer("ids"));
-  std::vector<TokenId> ids;
-  ids.reserve(request.ids_size());
-  for (uint32_t id : request.ids()) {
-    RETURN_IF_ERROR(CheckTokenId("ids", id, *context.model));
-    ids.push_back(static_cast<TokenId>(id));
-  }
+absl::StatusOr<v1::DetokenizeResponse> AnswerDetokenize(const v1::DetokenizeRequest& request,
+                                                        const ServingContext& context) {
   const bool skip_special_tokens =
       request.has_skip_special_tokens() ? request.skip_special_tokens() : true;
+  ASSIGN_OR_RETURN(std::string text,
+                   Detokenize(*context.encoder, *context.model,
+                              {request.ids().data(), static_cast<size_t>(request.ids_size())},
+                              skip_special_tokens));
   v1::DetokenizeResponse response;
-  response.set_text(context.encoder->tokenizer()->Decode(ids, skip_special_tokens));
+  response.set_text(std::move(text));
   return response;
 }
 
-v1::GetModelResponse DescribeModel(const ServingContext& context) {
-  const ModelInfo& info = context.engine->model_info();
+v1::GetModelResponse ToMessage(const ModelDescription& model) {
   v1::GetModelResponse response;
-  const std::vector<std::string>& names = context.model->served_names;
-  response.set_name(names.front());
-  response.mutable_aliases()->Add(names.begin() + 1, names.end());
-  response.set_architecture(info.config.architecture);
-  response.set_dtype(std::string(DTypeName(info.dtype)));
-  response.set_device(info.device_name);
-  response.set_num_parameters(info.num_parameters);
-  response.set_vocab_size(info.config.vocab_size);
-  response.set_max_model_len(info.max_model_len);
-  response.set_block_size(info.block_size);
-  response.set_num_kv_blocks(info.num_kv_blocks);
-  response.set_has_chat_template(context.encoder->has_chat_template());
-  for (TokenId id : context.model->eos_token_ids) {
-    response.add_eos_token_ids(static_cast<uint32_t>(id));
-  }
-  response.set_version(kVersion);
+  response.set_name(model.name);
+  response.mutable_aliases()->Add(model.aliases.begin(), model.aliases.end());
+  response.set_architecture(model.architecture);
+  response.set_dtype(model.dtype);
+  response.set_device(model.device);
+  response.set_num_parameters(model.num_parameters);
+  response.set_vocab_size(model.vocab_size);
+  response.set_max_model_len(model.max_model_len);
+  response.set_block_size(model.block_size);
+  response.set_num_kv_blocks(model.num_kv_blocks);
+  response.set_has_chat_template(model.has_chat_template);
+  response.mutable_eos_token_ids()->Add(model.eos_token_ids.begin(), model.eos_token_ids.end());
+  response.set_version(model.version);
   return response;
 }
 
@@ -98,7 +96,7 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext
   return ServeUnary<v1::TokenizeRequest>(
       call, *request, answer,
       [encoder = context_.encoder](const v1::TokenizeRequest& message) {
-        return TokenizePrompt(message, *encoder);
+        return AnswerTokenize(message, *encoder);
       },
       context_.work_pool, kMaxInlineBytes);
 }
@@ -108,7 +106,7 @@ grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerConte
                                                        grpc::ByteBuffer* answer) {
   return ServeUnary<v1::DetokenizeRequest>(
       call, *request, answer,
-      [this](const v1::DetokenizeRequest& message) { return DetokenizeIds(message, context_); },
+      [this](const v1::DetokenizeRequest& message) { return AnswerDetokenize(message, context_); },
       context_.work_pool, kMaxInlineBytes);
 }
 
@@ -117,7 +115,7 @@ grpc::ServerUnaryReactor* InferenceService::GetModel(grpc::CallbackServerContext
                                                      grpc::ByteBuffer* answer) {
   return ServeUnary<v1::GetModelRequest>(
       call, *request, answer, [this](const v1::GetModelRequest&) {
-        return absl::StatusOr<v1::GetModelResponse>(DescribeModel(context_));
+        return absl::StatusOr<v1::GetModelResponse>(ToMessage(DescribeModel(context_)));
       });
 }
 

@@ -3,9 +3,11 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 #include <grpcpp/support/slice.h>
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "server/request/field_error.h"
 
 namespace quire {
 
@@ -28,9 +30,11 @@ grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message) {
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   constexpr size_t kMaxMessageBytes = 2048;
   if (status.ok()) return grpc::Status::OK;
+  const std::string field = FieldOf(status);
+  std::string sentence = absl::StrCat(field, field.empty() ? "" : ": ", status.message());
+  sentence.resize(std::min(sentence.size(), kMaxMessageBytes));
   // Both enums are google.rpc.Code.
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                      std::string(status.message().substr(0, kMaxMessageBytes)));
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), sentence);
 }
 
 }  // namespace quire

@@ -25,7 +25,8 @@ absl::StatusOr<Message> Parse(const grpc::ByteBuffer& bytes) {
 
 grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
 
-// The same code and sentence; the sentence is cut to fit into a header.
+// The same code and sentence, after the field to blame if there is one ("sampling.top_p: ..."); cut
+// to fit into a header.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace quire

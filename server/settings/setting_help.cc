@@ -2,8 +2,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "server/base/version.h"
 #include "server/settings/setting_table.h"
-#include "server/version.h"
 
 namespace quire {
 

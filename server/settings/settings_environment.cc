@@ -8,6 +8,7 @@
 #include "kernels/base/status_macros.h"
 #include "server/settings/setting_table.h"
 #include "server/settings/settings_parser.h"
+#include "server/text/near_name.h"
 
 namespace quire {
 

@@ -10,9 +10,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "server/base/version.h"
 #include "server/settings/foreign_flags.h"
 #include "server/settings/setting_table.h"
-#include "server/version.h"
+#include "server/text/near_name.h"
 
 namespace quire {
 
@@ -38,11 +39,8 @@ absl::Status UnknownFlag(const std::string& flag) {
     known.push_back(setting.flag());
     if (setting.is_switch()) known.push_back(absl::StrCat("--no-", setting.name));
   }
-  const std::string nearest = NearestName(flag, known);
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown flag ", flag,
-                   nearest.empty() ? "; --help lists the flags"
-                                   : absl::StrCat("; did you mean ", nearest, "?")));
+      absl::StrCat("unknown flag ", flag, "; ", DidYouMean(flag, known, "--help lists the flags")));
 }
 
 // Takes a command line apart, from the front; values are not looked at.

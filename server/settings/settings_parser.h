@@ -44,7 +44,4 @@ absl::Status CheckDevice(const CommandLine& command_line, DeviceKind device);
 // `sentence` names settings by their flags; this adds where the value came from if not from a flag.
 std::string WithPlaces(const CommandLine& command_line, const std::string& sentence);
 
-// The known name nearest to `name` by edit distance; empty when none is near.
-std::string NearestName(const std::string& name, const std::vector<std::string>& known);
-
 }  // namespace quire

@@ -9,7 +9,7 @@
 
 #include "absl/types/span.h"
 #include "kernels/base/types.h"
-#include "server/tokenizer/decoder.h"
+#include "server/tokenizer/stages/decoder.h"
 #include "server/tokenizer/tokenizer.h"
 
 namespace quire {

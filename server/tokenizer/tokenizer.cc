@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "kernels/base/status_macros.h"
-#include "server/tokenizer/errors.h"
-#include "server/tokenizer/unicode.h"
+#include "server/text/utf8.h"
+#include "server/tokenizer/file/errors.h"
 
 namespace quire {
 namespace {

@@ -15,13 +15,13 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "kernels/base/types.h"
-#include "server/tokenizer/added_tokens.h"
-#include "server/tokenizer/decoder.h"
-#include "server/tokenizer/model.h"
-#include "server/tokenizer/normalizer.h"
-#include "server/tokenizer/post_processor.h"
-#include "server/tokenizer/pre_tokenizer.h"
-#include "server/tokenizer/vocabulary.h"
+#include "server/tokenizer/models/model.h"
+#include "server/tokenizer/models/vocabulary.h"
+#include "server/tokenizer/stages/added_tokens.h"
+#include "server/tokenizer/stages/decoder.h"
+#include "server/tokenizer/stages/normalizer.h"
+#include "server/tokenizer/stages/post_processor.h"
+#include "server/tokenizer/stages/pre_tokenizer.h"
 
 namespace quire {
 

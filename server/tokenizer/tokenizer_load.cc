@@ -6,12 +6,12 @@
 #include "absl/status/status.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "server/tokenizer/bpe_model.h"
-#include "server/tokenizer/errors.h"
-#include "server/tokenizer/json_access.h"
+#include "server/tokenizer/file/errors.h"
+#include "server/tokenizer/file/json_access.h"
+#include "server/tokenizer/file/tokenizer_file.h"
+#include "server/tokenizer/models/bpe_model.h"
+#include "server/tokenizer/models/unigram_model.h"
 #include "server/tokenizer/tokenizer.h"
-#include "server/tokenizer/tokenizer_file.h"
-#include "server/tokenizer/unigram_model.h"
 
 namespace quire {
 namespace {
@@ -20,11 +20,6 @@ constexpr char kTokenizerFile[] = "tokenizer.json";
 constexpr char kConfigFile[] = "tokenizer_config.json";
 constexpr int64_t kMaxTokenizerFileBytes = int64_t{256} << 20;
 constexpr int64_t kMaxConfigFileBytes = int64_t{16} << 20;
-
-absl::Status Prefixed(std::string_view prefix, const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(), Concat(prefix, ": ", status.message()));
-}
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -38,11 +33,6 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   file.read(contents.data(), size);
   if (file.gcount() != size) return InvalidArgument("cannot read all of ", path);
   return contents;
-}
-
-nlohmann::json Member(const nlohmann::json& object, const char* key) {
-  const auto it = object.find(key);
-  return it == object.end() ? nlohmann::json() : *it;
 }
 
 // A text setting of the model where missing, null and "" mean none.
@@ -60,7 +50,7 @@ absl::StatusOr<BpeOptions> ParseBpeOptions(const nlohmann::json& model) {
   ASSIGN_OR_RETURN(options.fuse_unk, GetBool(model, "fuse_unk", false, "model"));
   ASSIGN_OR_RETURN(options.byte_fallback, GetBool(model, "byte_fallback", false, "model"));
   ASSIGN_OR_RETURN(options.ignore_merges, GetBool(model, "ignore_merges", false, "model"));
-  const nlohmann::json dropout = Member(model, "dropout");
+  const nlohmann::json& dropout = Member(model, "dropout");
   if (!dropout.is_null() && dropout != 0) {
     return Unimplemented("model: \"dropout\" is for training; set it to null");
   }
@@ -87,7 +77,7 @@ absl::StatusOr<UnigramOptions> ParseUnigramOptions(const nlohmann::json& model,
 // The text of a token setting such as "bos_token": "<s>" or {"content": "<s>"}; empty where there
 // is none.
 absl::StatusOr<std::string> TokenSetting(const nlohmann::json& config, const char* key) {
-  const nlohmann::json value = Member(config, key);
+  const nlohmann::json& value = Member(config, key);
   if (value.is_null()) return std::string();
   if (value.is_object()) return GetString(value, "content", key);
   return GetString(config, key, kConfigFile);
@@ -111,16 +101,16 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::stri
   if (!config_json.ok() && !absl::IsNotFound(config_json.status())) return config_json.status();
   absl::StatusOr<std::shared_ptr<const Tokenizer>> tokenizer =
       FromJson(tokenizer_json, config_json.ok() ? *config_json : std::string());
-  if (!tokenizer.ok()) return Prefixed(model_folder, tokenizer.status());
+  if (!tokenizer.ok()) return Prefixed(tokenizer.status(), model_folder, ": ");
   return tokenizer;
 }
 
 absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(
     std::string_view tokenizer_json, std::string_view config_json) {
   std::shared_ptr<Tokenizer> tokenizer(new Tokenizer());
-  RETURN_IF_ERROR(Prefixed(kTokenizerFile, tokenizer->ReadTokenizer(tokenizer_json)));
+  RETURN_IF_ERROR(Prefixed(tokenizer->ReadTokenizer(tokenizer_json), kTokenizerFile, ": "));
   if (!config_json.empty())
-    RETURN_IF_ERROR(Prefixed(kConfigFile, tokenizer->ReadConfig(config_json)));
+    RETURN_IF_ERROR(Prefixed(tokenizer->ReadConfig(config_json), kConfigFile, ": "));
   return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }
 
@@ -138,7 +128,7 @@ absl::Status Tokenizer::ReadTokenizer(std::string_view json) {
 }
 
 absl::Status Tokenizer::ReadModel(const TokenizerFile& file) {
-  const nlohmann::json model = Member(file.rest(), "model");
+  const nlohmann::json& model = Member(file.rest(), "model");
   ASSIGN_OR_RETURN(const std::string type,
                    model.contains("type") ? GetString(model, "type", "model") : "BPE");
   if (type == "Unigram") {

@@ -17,7 +17,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/transport/protocol.h"
 
 namespace quire {
 
@@ -43,9 +42,9 @@ void SetConnectionOptions(int fd) {
 
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(Listener listener,
                                                           const AcceptorOptions& options,
-                                                          Handler on_http2) {
+                                                          Handlers handlers) {
   std::unique_ptr<Acceptor> acceptor(
-      new Acceptor(std::move(listener), options, std::move(on_http2)));
+      new Acceptor(std::move(listener), options, std::move(handlers)));
   if (!acceptor->epoll_.valid() || !acceptor->wake_.valid() || !acceptor->reserve_.valid()) {
     return absl::UnavailableError(
         absl::StrCat("cannot watch the port: ", std::strerror(errno), "; raise `ulimit -n`"));
@@ -56,10 +55,10 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(Listener listener,
   return acceptor;
 }
 
-Acceptor::Acceptor(Listener listener, const AcceptorOptions& options, Handler on_http2)
+Acceptor::Acceptor(Listener listener, const AcceptorOptions& options, Handlers handlers)
     : listener_(std::move(listener)),
       options_(options),
-      on_http2_(std::move(on_http2)),
+      handlers_(std::move(handlers)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       reserve_(OpenReserve()) {}
@@ -181,20 +180,19 @@ void Acceptor::OnConnectionEvent(int fd, uint32_t events) {
     Close(fd);
     return;
   }
-  switch (DetectProtocol({first.data(), static_cast<size_t>(size)})) {
-    case Protocol::kUndecided:
-      if ((events & EPOLLRDHUP) != 0) Close(fd);
-      break;
-    case Protocol::kHttp2:
-      HandOver(fd);
-      break;
-    case Protocol::kOther:  // the place for another protocol's handler
-      Close(fd);
-      break;
+  const Protocol protocol = DetectProtocol({first.data(), static_cast<size_t>(size)});
+  if (protocol == Protocol::kUndecided) {
+    if ((events & EPOLLRDHUP) != 0) Close(fd);
+    return;
+  }
+  if (const auto handler = handlers_.find(protocol); handler != handlers_.end()) {
+    HandOver(fd, handler->second);
+  } else {
+    Close(fd);
   }
 }
 
-void Acceptor::HandOver(int fd) {
+void Acceptor::HandOver(int fd, const Handler& handler) {
   UniqueFd duplicate(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!duplicate.valid()) {
     Close(fd);
@@ -209,7 +207,7 @@ void Acceptor::HandOver(int fd) {
   const int key = connection.fd.get();
   connections_.emplace(key, std::move(connection));
   Watch(key, 0);  // EPOLLHUP is reported always: both directions were shut down
-  on_http2_(std::move(handed_over));
+  handler(std::move(handed_over));
 }
 
 void Acceptor::Close(int fd) {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/transport/listener.h"
+#include "server/transport/protocol.h"
 #include "server/transport/unique_fd.h"
 
 namespace quire {
@@ -27,11 +28,13 @@ class Acceptor {
   // Takes over a non-blocking connection whose first bytes have not been read. Acceptor's thread.
   using Handler = std::function<void(UniqueFd connection)>;
 
-  // Begins to accept from `listener`, which must be listening. Connections that do not speak HTTP/2
-  // are closed.
+  // Connections of a protocol that has no handler are closed.
+  using Handlers = absl::flat_hash_map<Protocol, Handler>;
+
+  // Begins to accept from `listener`, which must be listening.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Start(Listener listener,
                                                          const AcceptorOptions& options,
-                                                         Handler on_http2);
+                                                         Handlers handlers);
   // Closes the port and ends every connection, after what was sent on it.
   ~Acceptor();
 
@@ -46,7 +49,7 @@ class Acceptor {
     absl::Time deadline;  // for the first bytes
   };
 
-  Acceptor(Listener listener, const AcceptorOptions& options, Handler on_http2);
+  Acceptor(Listener listener, const AcceptorOptions& options, Handlers handlers);
   void Run();
   int TimeoutMs() const;
   void AcceptAll();
@@ -54,7 +57,7 @@ class Acceptor {
   void OnDescriptorsExhausted();
   void AddConnection(UniqueFd fd);
   void OnConnectionEvent(int fd, uint32_t events);
-  void HandOver(int fd);
+  void HandOver(int fd, const Handler& handler);
   void Close(int fd);
   void CloseSilent(absl::Time now);
   void Watch(int fd, uint32_t events);
@@ -63,7 +66,7 @@ class Acceptor {
 
   Listener listener_;
   const AcceptorOptions options_;
-  const Handler on_http2_;
+  const Handlers handlers_;
   UniqueFd epoll_;
   UniqueFd wake_;     // eventfd: the destructor's call to stop
   UniqueFd reserve_;  // given up for a moment to refuse a connection when descriptors run out

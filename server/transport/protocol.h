@@ -7,15 +7,18 @@
 
 namespace quire {
 
-enum class Protocol : uint8_t { kUndecided, kHttp2, kOther };
+enum class Protocol : uint8_t {
+  kUndecided,  // more bytes are needed
+  kHttp2,      // in the clear, with prior knowledge
+  kHttp1,      // everything else: whoever speaks HTTP/1.1 can say what is wrong with it
+};
 
 // What the HTTP/2 connection preface begins with; no HTTP/1.1 method does.
 inline constexpr std::string_view kHttp2Start = "PRI ";
 
-// kUndecided: more bytes are needed.
 inline Protocol DetectProtocol(std::string_view first_bytes) {
   const size_t size = std::min(first_bytes.size(), kHttp2Start.size());
-  if (first_bytes.substr(0, size) != kHttp2Start.substr(0, size)) return Protocol::kOther;
+  if (first_bytes.substr(0, size) != kHttp2Start.substr(0, size)) return Protocol::kHttp1;
   return size == kHttp2Start.size() ? Protocol::kHttp2 : Protocol::kUndecided;
 }
 

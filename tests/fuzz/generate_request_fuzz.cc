@@ -8,8 +8,10 @@
 #include "engine/request_check.h"
 #include "kernels/base/check.h"
 #include "quire/v1/inference.pb.h"
-#include "server/generate/parameters.h"
 #include "server/generate/prompt_encoder.h"
+#include "server/generate/prompt_message.h"
+#include "server/request/field_error.h"
+#include "server/request/parameters.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {
@@ -57,12 +59,13 @@ void CheckRefusal(const absl::Status& status) {
         absl::IsResourceExhausted(status))
       << status;
   CHECK(!status.message().empty());
+  CHECK(!FieldOf(status).empty()) << status;
 }
 
 absl::StatusOr<GenerationJob> Convert(const v1::GenerateRequest& message, const ModelFacts& facts) {
   absl::StatusOr<GenerationJob> job = ConvertParameters(message, facts, /*random_seed=*/1);
   if (!job.ok()) return job;
-  absl::StatusOr<std::vector<TokenId>> prompt = Encoder().EncodePrompt(message, facts);
+  absl::StatusOr<std::vector<TokenId>> prompt = EncodePrompt(message, Encoder(), facts);
   if (!prompt.ok()) return prompt.status();
   if (message.has_messages()) CheckSpecialTokens(message.messages(), *prompt);
   const absl::Status set = SetPrompt(*std::move(prompt), facts, &*job);

@@ -2,8 +2,8 @@
 
 #include "absl/strings/escaping.h"
 #include "kernels/base/check.h"
-#include "server/tokenizer/byte_level.h"
-#include "server/tokenizer/known_patterns.h"
+#include "server/tokenizer/models/byte_level.h"
+#include "server/tokenizer/regex/known_patterns.h"
 #include "tests/server/tokenizer/test_tokenizers.h"
 
 namespace quire::fuzz {

@@ -41,6 +41,8 @@ class LintLayersTest(unittest.TestCase):
             ("engine/checkpoint/checkpoint.cc", "engine/model/weights.h"),
             ("engine/model/decoder.cc", "engine/runner/batch.h"),
             ("engine/runner/batch.cc", "engine/engine.h"),
+            ("server/output/output_pump.cc", "server/generate/generate_handler.h"),
+            ("server/text/utf8.cc", "server/tokenizer/tokenizer.h"),
         ]:
             self.check_refused(path, f'#include "{header}"', "stands above")
 

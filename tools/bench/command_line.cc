@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "server/settings/setting_table.h"
 #include "server/settings/settings_parser.h"
+#include "server/text/near_name.h"
 #include "tools/bench/failure.h"
 
 namespace quire::bench {
@@ -30,12 +31,10 @@ absl::Status UnknownFlag(const CLI::App& command, const std::string& argument, b
     for (const Setting& setting : SettingTable()) known.push_back("--" + setting.name);
   }
   const std::string flag = argument.substr(0, argument.find('='));
-  const std::string nearest = NearestName(flag, known);
   return UsageError(absl::StrCat(
-      "unknown flag ", flag,
-      nearest.empty()
-          ? absl::StrCat("; quire-bench ", command.get_name(), " --help lists the flags")
-          : absl::StrCat("; did you mean ", nearest, "?")));
+      "unknown flag ", flag, "; ",
+      DidYouMean(flag, known,
+                 absl::StrCat("quire-bench ", command.get_name(), " --help lists the flags"))));
 }
 
 }  // namespace
@@ -108,11 +107,9 @@ absl::Status CheckCommandName(const CLI::App& app, const std::string& name) {
     known.push_back(command->get_name());
     if (name == known.back()) return absl::OkStatus();
   }
-  const std::string nearest = NearestName(name, known);
-  return UsageError(absl::StrCat("unknown command \"", name, "\"; ",
-                                 nearest.empty()
-                                     ? absl::StrCat("there are ", absl::StrJoin(known, ", "))
-                                     : absl::StrCat("did you mean ", nearest, "?")));
+  return UsageError(absl::StrCat(
+      "unknown command \"", name, "\"; ",
+      DidYouMean(name, known, absl::StrCat("there are ", absl::StrJoin(known, ", ")))));
 }
 
 }  // namespace quire::bench

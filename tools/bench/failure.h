@@ -8,7 +8,7 @@
 
 namespace quire::bench {
 
-// As quire-server's codes (server/exit_code.h), and the shells' for an interrupted program.
+// As quire-server's codes (server/base/exit_code.h), and the shells' for an interrupted program.
 inline constexpr int kFailed = 1;  // some requests failed
 inline constexpr int kUsage = 64;
 inline constexpr int kModelFiles = 66;

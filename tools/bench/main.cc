@@ -9,7 +9,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
-#include "server/version.h"
+#include "server/base/version.h"
 #include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/failure.h"

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "kernels/cpu/runtime/host_info.h"
 #include "nlohmann/json.hpp"
-#include "server/version.h"
+#include "server/base/version.h"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"
 

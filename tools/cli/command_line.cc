@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "server/settings/settings_parser.h"
+#include "server/text/near_name.h"
 #include "tools/cli/man_page.h"
 
 namespace quire::cli {
@@ -36,12 +36,6 @@ std::vector<std::string> FlagNames(const CLI::App& app) {
 
 std::string FullName(const CLI::App& app, const CLI::App& chosen) {
   return &app == &chosen ? app.get_name() : absl::StrCat(app.get_name(), " ", chosen.get_name());
-}
-
-std::string DidYouMean(const std::string& name, const std::vector<std::string>& known,
-                       const std::string& otherwise) {
-  const std::string nearest = NearestName(name, known);
-  return nearest.empty() ? otherwise : absl::StrCat("did you mean ", nearest, "?");
 }
 
 // A flag before the command, where only the program's own may stand.

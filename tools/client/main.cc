@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "server/version.h"
+#include "server/base/version.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/completion.h"
 #include "tools/client/commands.h"

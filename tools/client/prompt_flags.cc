@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "server/text/utf8.h"
 #include "tools/client/messages_file.h"
-#include "tools/client/output/terminal_text.h"
 
 namespace quire::client {
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "quire/v1/inference.grpc.pb.h"
+#include "server/text/utf8.h"
 #include "tools/client/commands.h"
 #include "tools/client/output/json_output.h"
 #include "tools/client/output/terminal_text.h"

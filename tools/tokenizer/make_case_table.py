@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes server/chat/jinja/special_case.cc: the characters whose upper or title case is several characters.
+"""Writes server/text/special_case.cc: the characters whose upper or title case is several characters.
 
-  python3 tools/tokenizer/make_case_table.py server/chat/jinja/special_case.cc
+  python3 tools/tokenizer/make_case_table.py server/text/special_case.cc
 
 Unicode promises that these never change (SpecialCasing.txt). The data are Unicode's, under the Unicode License V3
 (https://www.unicode.org/license.txt).
@@ -27,12 +27,12 @@ def main():
         out.write("// Written by tools/tokenizer/make_case_table.py from Unicode data; do not edit.\n"
                   "// The data: Copyright 1991-2024 Unicode, Inc., Unicode License V3\n"
                   "// (https://www.unicode.org/license.txt).\n"
-                  '#include "server/chat/jinja/special_case.h"\n\nnamespace quire::jinja {\n\n'
+                  '#include "server/text/special_case.h"\n\nnamespace quire {\n\n'
                   "// clang-format off\nconst SpecialCase kSpecialCases[] = {\n")
         for c in characters:
             out.write(f"    {{0x{ord(c):X}, {literal(c.upper())}, {literal(c.title())}}},\n")
         out.write("};\n// clang-format on\n"
-                  f"const size_t kNumSpecialCases = {len(characters)};\n\n}}  // namespace quire::jinja\n")
+                  f"const size_t kNumSpecialCases = {len(characters)};\n\n}}  // namespace quire\n")
 
 
 if __name__ == "__main__":

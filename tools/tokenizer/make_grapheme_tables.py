@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes server/tokenizer/grapheme_tables.cc: how Unicode 17.0 cuts text into grapheme clusters.
+"""Writes server/text/grapheme_tables.cc: how Unicode 17.0 cuts text into grapheme clusters.
 
   python3 -m venv venv && venv/bin/pip install regex==2025.11.3
-  venv/bin/python tools/tokenizer/make_grapheme_tables.py server/tokenizer/grapheme_tables.cc
+  venv/bin/python tools/tokenizer/make_grapheme_tables.py server/text/grapheme_tables.cc
 
 That version of regex has the data of Unicode 17.0. They are Unicode's, under the Unicode License V3
 (https://www.unicode.org/license.txt).
@@ -19,7 +19,7 @@ answer_help(__doc__)
 
 import regex
 
-# By quire::GraphemeClass (server/tokenizer/graphemes.h); the first that matches counts.
+# By quire::GraphemeClass (server/text/graphemes.h); the first that matches counts.
 CLASSES = {
     "Control": r"[\p{GCB=Control}\p{GCB=CR}\p{GCB=LF}]",
     "NonJoiner": "\u200c",
@@ -61,7 +61,7 @@ def main():
         out.write("// Written by tools/tokenizer/make_grapheme_tables.py from Unicode data; do not edit.\n"
                   "// The data: Copyright 1991-2025 Unicode, Inc., Unicode License V3\n"
                   "// (https://www.unicode.org/license.txt).\n"
-                  '#include "server/tokenizer/grapheme_tables.h"\n\nnamespace quire {\n\n'
+                  '#include "server/text/grapheme_tables.h"\n\nnamespace quire {\n\n'
                   "using enum GraphemeClass;\n\n"
                   "// clang-format off\nconst GraphemeRange kGraphemeRanges[] = {\n")
         line = "   "

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes server/tokenizer/unicode_tables.cc: the Unicode facts that the tokenizer depends on.
+"""Writes server/text/unicode_tables.cc: the Unicode facts that the tokenizer depends on.
 
 Hugging Face tokenizers split text by the classes of Unicode 16.0, but normalise it as Unicode 9.0 did. System
 libraries carry whatever version their release had, so the facts are generated once and committed:
 
   python3.11 -m venv venv && venv/bin/pip install unicodedata2==16.0.0 tokenizers==0.23.3
-  venv/bin/python tools/tokenizer/make_unicode_tables.py server/tokenizer/unicode_tables.cc
+  venv/bin/python tools/tokenizer/make_unicode_tables.py server/text/unicode_tables.cc
 
 Python 3.11 itself is needed for its own Unicode 14.0 data: the older version that every regular-expression
 library in use knows. tokenizers itself is asked where it follows an older Unicode. The data are Unicode's, under the Unicode License V3 (https://www.unicode.org/license.txt).
@@ -25,7 +25,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 NUM_CODE_POINTS = 0x110000
 
-# Bits of quire::CharClass (server/tokenizer/unicode.h).
+# Bits of quire::CharClass (server/text/unicode.h).
 LETTER, NUMBER, SPACE, ACCENT, PUNCTUATION, WORD = 1, 2, 4, 8, 16, 32
 
 # Two properties that are not in the general category (PropList.txt): White_Space, and the symbols that are
@@ -145,7 +145,7 @@ def main():
         out.write("// Written by tools/tokenizer/make_unicode_tables.py from Unicode data; do not edit.\n"
                   "// The data: Copyright 1991-2024 Unicode, Inc., Unicode License V3\n"
                   "// (https://www.unicode.org/license.txt).\n"
-                  '#include "server/tokenizer/unicode_tables.h"\n\nnamespace quire {\n\n'
+                  '#include "server/text/unicode_tables.h"\n\nnamespace quire {\n\n'
                   "// clang-format off\n")
         write_table(out, "kClassRanges", "ClassRange", ranges_of(classes_of))
         out.write("\n")

@@ -5,11 +5,11 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/tokenizer/added_tokens.h"
-#include "server/tokenizer/byte_level.h"
-#include "server/tokenizer/known_patterns.h"
+#include "server/text/utf8.h"
+#include "server/tokenizer/models/byte_level.h"
+#include "server/tokenizer/regex/known_patterns.h"
+#include "server/tokenizer/stages/added_tokens.h"
 #include "server/tokenizer/stream_decoder.h"
-#include "server/tokenizer/unicode.h"
 #include "tests/server/tokenizer/test_tokenizers.h"
 #include "tests/small_stack.h"
 

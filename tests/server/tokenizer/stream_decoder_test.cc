@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/tokenizer/unicode.h"
+#include "server/text/utf8.h"
 #include "tests/server/tokenizer/test_tokenizers.h"
 
 namespace quire {

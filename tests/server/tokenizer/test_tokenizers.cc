@@ -5,8 +5,8 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "server/tokenizer/byte_level.h"
-#include "server/tokenizer/unicode.h"
+#include "server/text/utf8.h"
+#include "server/tokenizer/models/byte_level.h"
 
 namespace quire::testing {
 namespace {

@@ -67,7 +67,7 @@ RUN_UNITS = ["a", "Z", "é", "日", "ᄀ", "1", "½", "!", " ", "\n", "\r\n", "\
 
 
 def repository_text():
-    files = sorted(ROOT.glob("server/tokenizer/[a-n]*.cc")) + sorted(ROOT.glob("server/*/README.md"))
+    files = sorted(ROOT.glob("server/tokenizer/*/[a-n]*.cc")) + sorted(ROOT.glob("server/*/README.md"))
     return [f.read_text(encoding="utf-8") for f in files]
 
 

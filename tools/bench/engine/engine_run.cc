@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/base/status_macros.h"
-#include "server/exit_code.h"
+#include "server/base/exit_code.h"
 #include "server/model_location.h"
 #include "server/settings/engine_settings.h"
 #include "server/settings/settings.h"

@@ -18,7 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "kernels/base/status_macros.h"
-#include "server/version.h"
+#include "server/base/version.h"
 #include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/engine/checkpoint_writer.h"

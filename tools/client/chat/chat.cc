@@ -8,6 +8,7 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "server/text/utf8.h"
 #include "tools/client/chat/chat_loop.h"
 #include "tools/client/commands.h"
 #include "tools/client/output/terminal_text.h"

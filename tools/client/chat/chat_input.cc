@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "server/settings/settings_parser.h"
+#include "server/text/near_name.h"
 #include "tools/client/output/terminal_text.h"
 
 namespace quire::client {
@@ -50,11 +50,9 @@ ChatInput ParseCommand(absl::string_view word, absl::string_view argument) {
     }
     return {command.action, std::string(argument)};
   }
-  const std::string nearest = NearestName(std::string(word), names);
-  return Error(absl::StrCat(
-      "unknown command ", TerminalSafe({word.data(), word.size()}), "; ",
-      nearest.empty() ? "/help lists the commands" : absl::StrCat("did you mean ", nearest, "?"),
-      " (A message may begin with / inside \"\"\" quotes.)"));
+  return Error(absl::StrCat("unknown command ", TerminalSafe({word.data(), word.size()}), "; ",
+                            DidYouMean(std::string(word), names, "/help lists the commands"),
+                            " (A message may begin with / inside \"\"\" quotes.)"));
 }
 
 }  // namespace

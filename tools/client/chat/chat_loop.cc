@@ -3,10 +3,10 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "server/text/utf8.h"
 #include "tools/client/interrupt.h"
 #include "tools/client/messages_file.h"
 #include "tools/client/output/stream_printer.h"
-#include "tools/client/output/terminal_text.h"
 #include "tools/client/rpc.h"
 
 namespace quire::client {

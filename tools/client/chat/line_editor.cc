@@ -4,12 +4,13 @@
 #include <langinfo.h>
 #include <termios.h>
 #include <unistd.h>
-#include <utf8proc.h>
 
 #include <cerrno>
 #include <clocale>
 #include <cstring>
 #include <utility>
+
+#include "server/text/utf8.h"
 
 namespace quire::client {
 
@@ -21,25 +22,16 @@ constexpr wchar_t kPasteEnd[] = L"\033[201~";
 
 std::string ToUtf8(const wchar_t* text, size_t size) {
   std::string utf8;
-  for (size_t i = 0; i < size; ++i) {
-    utf8proc_uint8_t bytes[4];
-    const utf8proc_ssize_t length =
-        utf8proc_encode_char(static_cast<utf8proc_int32_t>(text[i]), bytes);
-    utf8.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(length));
-  }
+  for (size_t i = 0; i < size; ++i) AppendUtf8(static_cast<char32_t>(text[i]), &utf8);
   return utf8;
 }
 
 std::wstring FromUtf8(const std::string& text) {
   std::wstring wide;
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  auto left = static_cast<utf8proc_ssize_t>(text.size());
-  while (left > 0) {
-    utf8proc_int32_t code = -1;
-    const utf8proc_ssize_t taken = utf8proc_iterate(bytes, left, &code);
-    if (taken > 0) wide += static_cast<wchar_t>(code);
-    bytes += taken > 0 ? taken : 1;
-    left -= taken > 0 ? taken : 1;
+  for (size_t at = 0; at < text.size();) {
+    const Character character = CharacterAt(text, at);
+    if (character.code >= 0) wide += static_cast<wchar_t>(character.code);
+    at += character.size;
   }
   return wide;
 }

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "absl/strings/str_format.h"
+#include "server/text/utf8.h"
 
 namespace quire::client {
 
@@ -15,26 +16,16 @@ namespace {
 // Calls `visit` with each character's code (-1 for a byte that is not UTF-8) and its bytes.
 void ForEachCharacter(std::string_view text,
                       const std::function<void(int32_t, std::string_view)>& visit) {
-  while (!text.empty()) {
-    utf8proc_int32_t code = -1;
-    const utf8proc_ssize_t size =
-        utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                         static_cast<utf8proc_ssize_t>(text.size()), &code);
-    const size_t num_bytes = size > 0 ? static_cast<size_t>(size) : 1;
-    visit(size > 0 ? code : -1, text.substr(0, num_bytes));
-    text.remove_prefix(num_bytes);
+  for (size_t at = 0; at < text.size();) {
+    const Character character = CharacterAt(text, at);
+    visit(character.code, text.substr(at, character.size));
+    at += character.size;
   }
 }
 
 bool IsControl(int32_t code) { return (code >= 0 && code < 0x20) || (code >= 0x7F && code < 0xA0); }
 
 }  // namespace
-
-bool IsValidUtf8(std::string_view text) {
-  bool valid = true;
-  ForEachCharacter(text, [&](int32_t code, std::string_view) { valid = valid && code >= 0; });
-  return valid;
-}
 
 std::string TerminalSafe(std::string_view text) {
   std::string safe;

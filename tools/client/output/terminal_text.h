@@ -1,13 +1,10 @@
-// Text from others on its way to a terminal, and text from users on its way to a server. Pure
-// functions; any thread.
+// Text from others on its way to a terminal. Pure functions but PrintText; any thread.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 namespace quire::client {
-
-bool IsValidUtf8(std::string_view text);
 
 // `text` with control characters other than line breaks and tabs in caret notation ("^[" for
 // escape): a model's answer must not move the cursor, change colours or set the window's title.

@@ -1,0 +1,15 @@
+// Errors of templates, put together from pieces. Pure functions; any thread.
+#pragma once
+
+#include "absl/status/status.h"
+#include "server/text/concat.h"
+
+namespace quire::jinja {
+
+// All that can go wrong in a template is INVALID_ARGUMENT.
+template <typename... Pieces>
+absl::Status Error(const Pieces&... pieces) {
+  return absl::InvalidArgumentError(Concat(pieces...));
+}
+
+}  // namespace quire::jinja

@@ -1,0 +1,30 @@
+// ServingContext: what the services need of the running server. Plain pointers to parts that
+// outlive the services; the parts may be used by any thread.
+#pragma once
+
+#include <atomic>
+
+#include "absl/time/time.h"
+#include "server/generate/generate_handler.h"
+#include "server/generate/live_calls.h"
+#include "server/generate/prompt_encoder.h"
+#include "server/generate/work_pool.h"
+#include "server/request/model_facts.h"
+#include "server/request/request_registry.h"
+
+namespace quire {
+
+class Engine;
+
+struct ServingContext {
+  Engine* engine;
+  GenerateHandler* generate;
+  RequestRegistry* registry;
+  LiveCalls* live_calls;
+  WorkPool* work_pool;
+  const PromptEncoder* encoder;
+  const ModelFacts* model;
+  absl::Time start_time;
+};
+
+}  // namespace quire

@@ -1,0 +1,31 @@
+// Texts and chats to tokens and back for clients that only want to see them, whatever their
+// transport. Pure functions; any thread. Errors carry their field.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "server/generate/prompt_encoder.h"
+#include "server/request/model_facts.h"
+
+namespace quire {
+
+struct TokenizedPrompt {
+  std::vector<TokenId> ids;
+  std::string rendered;  // what the chat template made of messages
+};
+
+absl::StatusOr<TokenizedPrompt> TokenizeText(const PromptEncoder& encoder,
+                                             const TextPrompt& prompt);
+absl::StatusOr<TokenizedPrompt> TokenizeMessages(const PromptEncoder& encoder, RenderInput input);
+
+// How the vocabulary spells each id.
+std::vector<std::string> SpellTokens(const PromptEncoder& encoder, const std::vector<TokenId>& ids);
+
+absl::StatusOr<std::string> Detokenize(const PromptEncoder& encoder, const ModelFacts& model,
+                                       absl::Span<const uint32_t> ids, bool skip_special_tokens);
+
+}  // namespace quire

@@ -1,0 +1,24 @@
+// Errors that one field of a request is to blame for. The field is a payload of the status and not
+// part of its sentence, so that each transport can name it as its clients do: gRPC says
+// "sampling.temperature: 101 is out of range". Pure functions; any thread.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace quire {
+
+// `status`, which is not OK, with the field it is about: a path in the terms of
+// quire.v1.GenerateRequest ("sampling.temperature", "messages[3].role"), or the name of a oneof
+// ("prompt").
+absl::Status InField(absl::string_view field, absl::Status status);
+
+// INVALID_ARGUMENT for the value of `field`.
+absl::Status InvalidField(absl::string_view field, absl::string_view sentence);
+
+// The path of the field, empty where `status` blames none.
+std::string FieldOf(const absl::Status& status);
+
+}  // namespace quire

@@ -1,0 +1,297 @@
+// The output thread: one response under way per sink, early ends, stalls, races of the three sides.
+#include "server/output/output_pump.h"
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "engine/output_writer.h"
+#include "server/output/response_collector.h"
+#include "server/request/retry_pushback.h"
+#include "tests/server/output/output_test_support.h"
+
+namespace quire {
+namespace {
+
+// Remembers what it was sent. Becomes ready at once, or when Resume is called.
+class FakeSink : public ResponseSink {
+ public:
+  explicit FakeSink(bool holds = false) : holds_(holds) {}
+
+  void SetReadyCallback(std::function<void()> on_ready) override { on_ready_ = on_ready; }
+  void Send(v1::GenerateResponse response) override {
+    {
+      std::lock_guard lock(mutex_);
+      EXPECT_FALSE(busy_) << "a second response while one is under way";
+      EXPECT_FALSE(ended_.HasBeenNotified());
+      collector_.Add(std::move(response));
+      ++num_sent_;
+      busy_ = true;
+      if (holds_) return;
+    }
+    Resume();
+  }
+  void SendLast(v1::GenerateResponse response) override {
+    EXPECT_FALSE(busy_);
+    collector_.Add(std::move(response));
+    End(absl::OkStatus());
+  }
+  void End(const absl::Status& status) override {
+    status_ = status;
+    ended_.Notify();  // dies if called twice
+  }
+
+  // What the transport does when a write is done.
+  void Resume() {
+    {
+      std::lock_guard lock(mutex_);
+      busy_ = false;
+    }
+    on_ready_();
+  }
+  void StopHolding() {
+    {
+      std::lock_guard lock(mutex_);
+      holds_ = false;
+    }
+    Resume();
+  }
+  void ResumeIfBusy() {
+    {
+      std::lock_guard lock(mutex_);
+      if (!busy_) return;
+    }
+    Resume();
+  }
+  int num_sent() {
+    std::lock_guard lock(mutex_);
+    return num_sent_;
+  }
+  absl::Status WaitForEnd() {
+    EXPECT_TRUE(ended_.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    return status_;
+  }
+  v1::GenerateOnceResponse Answer() { return collector_.Take(); }
+
+ private:
+  std::mutex mutex_;
+  bool holds_;
+  bool busy_ = false;
+  int num_sent_ = 0;
+  std::function<void()> on_ready_;
+  ResponseCollector collector_;
+  absl::Status status_;
+  absl::Notification ended_;
+};
+
+class FakeCanceller : public SequenceCanceller {
+ public:
+  void Cancel(RequestId request) override { Add(cancelled, request); }
+  void StopSequence(const SequenceKey& key) override { Add(stopped, key.request); }
+  bool Has(const std::vector<RequestId>& list, RequestId id) {
+    std::lock_guard lock(mutex_);
+    return std::find(list.begin(), list.end(), id) != list.end();
+  }
+  std::vector<RequestId> cancelled;
+  std::vector<RequestId> stopped;
+
+ private:
+  void Add(std::vector<RequestId>& list, RequestId id) {
+    std::lock_guard lock(mutex_);
+    list.push_back(id);
+  }
+  std::mutex mutex_;
+};
+
+class OutputPumpTest : public testing::Test {
+ protected:
+  // One request as the engine's thread sees it.
+  struct Running {
+    std::shared_ptr<OutputStream> stream;
+    std::unique_ptr<OutputWriter> writer;
+    void Write(SequenceEvent event) {
+      event.key.request = stream->request_id();
+      writer->Write(std::move(event), absl::Now());
+      writer->Notify();
+    }
+  };
+
+  Running Start(OutputPump& pump, ResponseSink* sink, const GenerationJob& job) {
+    Running running;
+    running.stream = std::make_shared<OutputStream>(++last_id_, job.request.sampling.n, &pump);
+    running.writer = std::make_unique<OutputWriter>(running.stream, absl::Now(), inbox_);
+    RunningRequest request;
+    request.stream = running.stream;
+    request.builder = std::make_unique<ResponseBuilder>(DemoTokenizer(), job, "id");
+    request.sink = sink;
+    request.lease = *registry_.Enter("", std::make_shared<CancelToken>());
+    pump.Add(std::move(request));
+    return running;
+  }
+
+  void WaitUntilSent(FakeSink& sink, int count) {
+    while (sink.num_sent() < count) absl::SleepFor(absl::Milliseconds(1));
+  }
+
+  RequestId last_id_ = 0;
+  RequestRegistry registry_;
+  FakeCanceller canceller_;
+  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+};
+
+TEST_F(OutputPumpTest, EventsBecomeResponsesAndAnEnd) {
+  OutputPump pump(&canceller_, absl::Seconds(60));
+  FakeSink sink;
+  Running running = Start(pump, &sink, TestJob());
+  running.Write(StartedEvent());
+  for (TokenId token : Encode(" there was a duck.")) running.Write(TokenEvent(token));
+  running.Write(FinishedEvent(FinishReason::kLength));
+  EXPECT_TRUE(sink.WaitForEnd().ok());
+  EXPECT_EQ(sink.Answer().choices(0).text(), " there was a duck.");
+  EXPECT_TRUE(registry_.WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
+}
+
+TEST_F(OutputPumpTest, ABusySinkGetsTheMergedRestLater) {
+  OutputPump pump(&canceller_, absl::Seconds(60));
+  FakeSink sink(/*holds=*/true);
+  Running running = Start(pump, &sink, TestJob());
+  running.Write(StartedEvent());
+  WaitUntilSent(sink, 1);
+  for (TokenId token : Encode(" there was a duck.")) running.Write(TokenEvent(token));
+  running.Write(FinishedEvent(FinishReason::kLength));
+  EXPECT_EQ(sink.num_sent(), 1);
+  sink.Resume();
+  WaitUntilSent(sink, 2);  // all tokens at once
+  sink.Resume();
+  EXPECT_TRUE(sink.WaitForEnd().ok());
+  EXPECT_EQ(sink.Answer().choices(0).text(), " there was a duck.");
+  EXPECT_EQ(sink.num_sent(), 2);
+}
+
+TEST_F(OutputPumpTest, WhileTheSinkIsBusyEventsStayInTheRing) {
+  OutputPump pump(&canceller_, absl::Seconds(60));
+  FakeSink sink(/*holds=*/true);
+  Running running = Start(pump, &sink, TestJob());
+  running.Write(StartedEvent());
+  WaitUntilSent(sink, 1);
+  // The ring takes so many before it asks for a pause; none is read.
+  const TokenId token = Encode(" duck").front();
+  int num_written = 0;
+  bool must_pause = false;
+  while (!must_pause) {
+    SequenceEvent event = TokenEvent(token);
+    event.key.request = running.stream->request_id();
+    must_pause = running.writer->Write(std::move(event), absl::Now());
+    ASSERT_LE(++num_written, OutputStream::kCapacity);
+  }
+  running.Write(FinishedEvent(FinishReason::kLength));
+  sink.StopHolding();
+  EXPECT_TRUE(sink.WaitForEnd().ok());
+  EXPECT_EQ(sink.Answer().choices(0).finished().usage().completion_tokens(), num_written);
+}
+
+TEST_F(OutputPumpTest, AStopStringEndsTheSequenceInTheEngine) {
+  OutputPump pump(&canceller_, absl::Seconds(60));
+  FakeSink sink;
+  GenerationJob job = TestJob();
+  job.output.stop_strings = {"duck"};
+  Running running = Start(pump, &sink, job);
+  running.Write(StartedEvent());
+  for (TokenId token : Encode(" a duck")) running.Write(TokenEvent(token));
+  while (!canceller_.Has(canceller_.stopped, running.stream->request_id())) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  running.Write(FinishedEvent(FinishReason::kStop));
+  EXPECT_TRUE(sink.WaitForEnd().ok());
+  EXPECT_EQ(sink.Answer().choices(0).finished().matched_stop_string(), "duck");
+}
+
+TEST_F(OutputPumpTest, AFailedRequestEndsWithItsStatus) {
+  OutputPump pump(&canceller_, absl::Seconds(60));
+  FakeSink sink;
+  Running running = Start(pump, &sink, TestJob());
+  running.Write(StartedEvent());
+  running.writer->Fail(absl::UnavailableError("device lost"), absl::Now());
+  running.writer->Notify();
+  EXPECT_EQ(sink.WaitForEnd(), absl::UnavailableError("device lost"));
+}
+
+TEST_F(OutputPumpTest, ARefusalByTheQueueAdvisesWhenToRetry) {
+  OutputPump pump(&canceller_, absl::Seconds(60));
+  FakeSink sink;
+  Running running = Start(pump, &sink, TestJob());
+  running.writer->Fail(absl::ResourceExhaustedError("full"), absl::Now());
+  running.writer->Notify();
+  const absl::Status status = sink.WaitForEnd();
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+  EXPECT_TRUE(RetryPushbackMs(status).has_value());
+}
+
+TEST_F(OutputPumpTest, AStalledSinkIsEndedAndItsRequestCancelled) {
+  OutputPump pump(&canceller_, absl::Milliseconds(40));
+  FakeSink sink(/*holds=*/true);
+  Running running = Start(pump, &sink, TestJob());
+  running.Write(StartedEvent());
+  EXPECT_TRUE(absl::IsResourceExhausted(sink.WaitForEnd()));
+  EXPECT_TRUE(canceller_.Has(canceller_.cancelled, running.stream->request_id()));
+  sink.Resume();  // a late ready changes nothing
+  running.Write(FinishedEvent(FinishReason::kAbort));
+}
+
+TEST_F(OutputPumpTest, EndAllReachesIdleBusyAndLaterRequests) {
+  OutputPump pump(&canceller_, absl::Seconds(60));
+  FakeSink idle, busy(/*holds=*/true), late;
+  Running first = Start(pump, &idle, TestJob());
+  Running second = Start(pump, &busy, TestJob());
+  second.Write(StartedEvent());
+  WaitUntilSent(busy, 1);
+  pump.EndAll(absl::UnavailableError("bye"));
+  Running third = Start(pump, &late, TestJob());
+  for (FakeSink* sink : {&idle, &busy, &late}) {
+    EXPECT_EQ(sink->WaitForEnd(), absl::UnavailableError("bye"));
+  }
+  for (Running* running : {&first, &second, &third}) {
+    EXPECT_TRUE(canceller_.Has(canceller_.cancelled, running->stream->request_id()));
+    running->Write(FinishedEvent(FinishReason::kAbort));
+  }
+}
+
+// The engine and the transport on threads of their own: every stream is complete, and no sink is
+// sent to while it is busy.
+TEST_F(OutputPumpTest, ManyStreamsAtOnce) {
+  constexpr int kNumStreams = 32;
+  constexpr int kNumTokens = 200;
+  OutputPump pump(&canceller_, absl::Seconds(60));
+  std::vector<std::unique_ptr<FakeSink>> sinks;
+  std::vector<Running> running;
+  for (int i = 0; i < kNumStreams; ++i) {
+    sinks.push_back(std::make_unique<FakeSink>(/*holds=*/true));
+    running.push_back(Start(pump, sinks.back().get(), TestJob()));
+  }
+  const TokenId token = Encode(" duck").front();
+  std::thread engine([&] {
+    for (Running& one : running) one.Write(StartedEvent());
+    for (int i = 0; i < kNumTokens; ++i) {
+      for (Running& one : running) one.Write(TokenEvent(token));
+    }
+    for (Running& one : running) one.Write(FinishedEvent(FinishReason::kLength));
+  });
+  std::atomic<bool> done{false};
+  std::thread transport([&] {
+    while (!done) {
+      for (auto& sink : sinks) sink->ResumeIfBusy();
+    }
+  });
+  for (auto& sink : sinks) {
+    EXPECT_TRUE(sink->WaitForEnd().ok());
+    EXPECT_EQ(sink->Answer().choices(0).finished().usage().completion_tokens(), kNumTokens);
+  }
+  engine.join();
+  done = true;
+  transport.join();
+}
+
+}  // namespace
+}  // namespace quire
