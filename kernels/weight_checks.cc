@@ -25,6 +25,8 @@ void CheckWeight(const LinearWeight& weight) {
 void CheckLinearGroup(const LinearGroup& group) {
   CHECK(!group.weights.empty());
   CHECK_GE(group.max_num_rows, 1);
+  CHECK(group.out_dtype == group.weights[0]->dtype || group.out_dtype == DType::kF32)
+      << DTypeName(group.out_dtype);
   for (const LinearWeight* weight : group.weights) {
     CheckWeight(*weight);
     CHECK(weight->dtype == group.weights[0]->dtype) << DTypeName(weight->dtype);

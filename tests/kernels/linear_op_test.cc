@@ -105,7 +105,7 @@ class LinearOpTest : public KernelTest {
     const int64_t n = 200, k = 264, num_weights = 3;
     std::vector<std::vector<float>> values;
     std::vector<DeviceWeight> weights;
-    LinearGroup group = {.max_num_rows = 40};
+    LinearGroup group = {.out_dtype = dtype, .max_num_rows = 40};
     for (int64_t i = 0; i < num_weights; ++i) {
       values.push_back(RoundTo(dtype, RandomNormal(n * k, 20 + i)));
       weights.push_back(LoadWeight(values.back(), dtype, n, k));

@@ -65,12 +65,7 @@ run_program_tests() {
     [ -e "$test" ] || continue
     name=${test##*/}
     wait_for_place
-    case $name in
-      # No device in their names: host code, which a GPU machine may run wrongly, too.
-      engine_fault_* | engine_units_* | batch_* | checkpoint_* | *config_* | json_* | model_* | safetensors_* | weights_*)
-        in_background "$name" "$(at_most 150)" "$bin/with-libraries" "$test" ;;
-      *) in_background "$name" "$(at_most 150)" "$bin/with-libraries" "$test" --gtest_filter="$filter" ;;
-    esac
+    in_background "$name" "$(at_most 150)" "$bin/with-libraries" "$test" --gtest_filter="$filter"
   done
   wait
   for test in "$root"/libexec/tests/*_test; do
