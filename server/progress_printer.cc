@@ -91,17 +91,16 @@ ProgressPrinter::ProgressPrinter(const Progress& progress,
 
 ProgressPrinter::~ProgressPrinter() {
   {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  stop_.notify_one();
   thread_.join();
 }
 
 void ProgressPrinter::Run() {
-  std::unique_lock lock(mutex_);
-  const milliseconds interval = on_terminal_ ? kRedraw : kLineInterval;
-  while (!stop_.wait_for(lock, interval, [this] { return stopping_; })) {
+  absl::MutexLock lock(&mutex_);
+  const absl::Duration interval = absl::FromChrono(on_terminal_ ? kRedraw : kLineInterval);
+  while (!mutex_.AwaitWithTimeout(absl::Condition(&stopping_), interval)) {
     const ProgressSnapshot snapshot = progress_.Read();
     if (!on_terminal_) {
       if (!snapshot.stage.empty()) print_line_(ProgressText(snapshot));

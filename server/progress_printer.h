@@ -2,12 +2,12 @@
 // terminal, a line every two seconds elsewhere. A thread of its own, which sleeps in between.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "kernels/base/progress.h"
 
 namespace quire {
@@ -35,9 +35,8 @@ class ProgressPrinter {
   const std::function<void(const std::string&)> print_line_;
   const bool on_terminal_;
   bool bar_shown_ = false;
-  std::mutex mutex_;
-  bool stopping_ = false;  // guarded by mutex_
-  std::condition_variable stop_;
+  absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <fstream>
 #include <future>
-#include <mutex>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -16,9 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "kernels/backend.h"
 #include "kernels/base/progress.h"
@@ -217,14 +218,14 @@ class Process {
   // A thread of the engine's.
   void OnFailure(const absl::Status& failure) {
     {
-      std::lock_guard lock(mutex_);
+      absl::MutexLock lock(&mutex_);
       failure_ = failure;
     }
     events_.Notify();
   }
 
   std::optional<absl::Status> failure() {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     return failure_;
   }
 
@@ -258,8 +259,8 @@ class Process {
   std::thread worker_;
   std::unique_ptr<Server> server_;
   bool serving_ = false;  // server_ is there, and worker_ neither makes nor destroys it
-  std::mutex mutex_;
-  std::optional<absl::Status> failure_;  // guarded by mutex_
+  absl::Mutex mutex_;
+  std::optional<absl::Status> failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

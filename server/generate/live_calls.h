@@ -3,10 +3,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 namespace quire {
@@ -27,20 +27,19 @@ class LiveCalls {
 
   // Waits for a moment without calls; false when the deadline came first.
   bool WaitUntilNone(absl::Time deadline) {
-    std::unique_lock lock(mutex_);
-    return none_.wait_until(lock, absl::ToChronoTime(deadline), [this] { return count_ == 0; });
+    absl::MutexLock lock(&mutex_);
+    const auto is_none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return count_ == 0; };
+    return mutex_.AwaitWithDeadline(absl::Condition(&is_none), deadline);
   }
 
  private:
   void Add(int64_t change) {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     count_ += change;
-    if (count_ == 0) none_.notify_all();
   }
 
-  std::mutex mutex_;
-  std::condition_variable none_;
-  int64_t count_ = 0;
+  absl::Mutex mutex_;
+  int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace quire

@@ -10,20 +10,16 @@ WorkPool::WorkPool(int num_threads, size_t max_queued) : max_queued_(max_queued)
 
 WorkPool::~WorkPool() {
   {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  added_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
 bool WorkPool::Add(std::function<void()> work) {
-  {
-    std::lock_guard lock(mutex_);
-    if (queue_.size() >= max_queued_) return false;
-    queue_.push_back(std::move(work));
-  }
-  added_.notify_one();
+  absl::MutexLock lock(&mutex_);
+  if (queue_.size() >= max_queued_) return false;
+  queue_.push_back(std::move(work));
   return true;
 }
 
@@ -31,8 +27,8 @@ void WorkPool::Run() {
   while (true) {
     std::function<void()> work;
     {
-      std::unique_lock lock(mutex_);
-      added_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(this, &WorkPool::HasNews));
       if (queue_.empty()) return;
       work = std::move(queue_.front());
       queue_.pop_front();

@@ -2,12 +2,13 @@
 // (tokenizing long prompts). Add from any thread; the destructor runs what is queued and joins.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 
 namespace quire {
 
@@ -23,12 +24,12 @@ class WorkPool {
 
  private:
   void Run();
+  bool HasNews() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || !queue_.empty(); }
 
   const size_t max_queued_;
-  std::mutex mutex_;
-  std::condition_variable added_;
-  std::deque<std::function<void()>> queue_;
-  bool stopping_ = false;
+  absl::Mutex mutex_;
+  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

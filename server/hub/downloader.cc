@@ -92,16 +92,16 @@ class Downloader::PartTransfer {
       }
     } else if (!is_whole_file()) {
       // Ranges are ignored: only the first connection may take the whole file instead.
-      std::lock_guard lock(downloader_.mutex_);
+      absl::MutexLock lock(&downloader_.mutex_);
       if (item_.ranges == Ranges::kServed) return Refuse("the whole file instead of a range");
       item_.ranges = Ranges::kIgnored;
       range_ = {0, data_.size()};
     }
     position_ = range_.begin;
-    std::lock_guard lock(downloader_.mutex_);
+    absl::MutexLock lock(&downloader_.mutex_);
     if (response.status == 206 && item_.ranges == Ranges::kUnknown) {
       item_.ranges = Ranges::kServed;
-      downloader_.changed_.notify_all();
+      downloader_.changed_.SignalAll();
     }
     return true;
   }
@@ -156,14 +156,14 @@ void Downloader::RunWorker() {
 }
 
 void Downloader::Fail(const absl::Status& status) {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (status_.ok()) status_ = status;
   stopping_ = true;
-  changed_.notify_all();
+  changed_.SignalAll();
 }
 
 bool Downloader::Next(Work* work) {
-  std::unique_lock lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   while (true) {
     bool all_finished = true;
     bool waits_for_process = false;
@@ -174,7 +174,7 @@ bool Downloader::Next(Work* work) {
         if (!opened.ok()) {
           if (status_.ok()) status_ = opened.status();
           stopping_ = true;
-          changed_.notify_all();
+          changed_.SignalAll();
           return false;
         }
         waits_for_process |= !*opened;
@@ -184,12 +184,12 @@ bool Downloader::Next(Work* work) {
     }
     if (all_finished) return false;
     if (!waits_for_process) {
-      changed_.wait(lock);
+      changed_.Wait(&mutex_);
     } else {
       if (!std::exchange(said_waiting_, true)) {
         spdlog::info("another process is downloading {}: waiting for it", subject_.name);
       }
-      changed_.wait_for(lock, kLockInterval);
+      changed_.WaitWithTimeout(&mutex_, absl::FromChrono(kLockInterval));
     }
   }
 }
@@ -220,7 +220,7 @@ absl::StatusOr<bool> Downloader::Open(Item* item) {
     stage_->Add(file.size);
     item->lock.Unlock();
     item->phase = Item::Phase::kFinished;
-    changed_.notify_all();
+    changed_.SignalAll();
     return true;
   }
   ASSIGN_OR_RETURN(item->data, IncompleteFile::Open(cache_.IncompletePath(file.etag), file));
@@ -254,9 +254,9 @@ absl::Status Downloader::Get(HttpClient* client, const Work& work) {
       retries.Reset();
     }
     if (const std::optional<absl::Duration> wait = retries.NextWait(response)) {
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, absl::ToChronoNanoseconds(*wait),
-                        [this] { return stopping_.load(); });
+      absl::MutexLock lock(&mutex_);
+      const absl::Time until = absl::Now() + *wait;
+      while (!stopping_ && absl::Now() < until) changed_.WaitWithDeadline(&mutex_, until);
       continue;
     }
     if (!transfer.refusal().empty()) {
@@ -277,7 +277,7 @@ absl::Status Downloader::EndPart(const Work& work) {
   RETURN_IF_ERROR(item->data->CheckAhead());
   bool last = false;
   {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     item->parts[work.part] = PartState::kWhole;
     if (item->data->NumDone() == item->data->size()) {
       // Either this part was the last one, or this connection has had the whole file.
@@ -285,7 +285,7 @@ absl::Status Downloader::EndPart(const Work& work) {
                           [](PartState state) { return state == PartState::kTaken; });
       if (last) std::fill(item->parts.begin(), item->parts.end(), PartState::kWhole);
     }
-    changed_.notify_all();
+    changed_.SignalAll();
   }
   return last ? Complete(item) : absl::OkStatus();
 }
@@ -308,7 +308,7 @@ absl::Status Downloader::Complete(Item* item) {
     spdlog::warn("{} of {} arrived with wrong bytes: downloading it again", file.name,
                  subject_.name);
   }
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (good) {
     item->phase = Item::Phase::kFinished;
     item->data.reset();
@@ -317,7 +317,7 @@ absl::Status Downloader::Complete(Item* item) {
     item->was_wrong = true;
     std::fill(item->parts.begin(), item->parts.end(), PartState::kIdle);
   }
-  changed_.notify_all();
+  changed_.SignalAll();
   return absl::OkStatus();
 }
 

@@ -4,14 +4,14 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "kernels/base/progress.h"
 #include "server/hub/http_client.h"
 #include "server/hub/hub_cache.h"
@@ -47,8 +47,8 @@ class Downloader {
   // The next part to get; nothing when all is done or something failed. Waits for other workers and
   // for other processes.
   bool Next(Work* work);
-  bool TakePart(Item* item, Work* work);  // with mutex_ held
-  absl::StatusOr<bool> Open(Item* item);  // with mutex_ held
+  bool TakePart(Item* item, Work* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<bool> Open(Item* item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Get(HttpClient* client, const Work& work);
   absl::Status EndPart(const Work& work);
   absl::Status Complete(Item* item);
@@ -60,11 +60,11 @@ class Downloader {
   const std::string& commit_;
   ProgressStage* const stage_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  absl::Mutex mutex_;
+  absl::CondVar changed_;
   std::vector<std::unique_ptr<Item>> items_;  // what they hold is guarded by mutex_
-  absl::Status status_;                       // guarded by mutex_
-  bool said_waiting_ = false;                 // guarded by mutex_
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  bool said_waiting_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<bool> stopping_{false};
 };
 

@@ -119,7 +119,7 @@ void IncompleteFile::ReadState() {
 }
 
 absl::Status IncompleteFile::Restart() {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   for (auto& done : done_) done = 0;
   std::fill(saved_.begin(), saved_.end(), 0);
   StartDigest();
@@ -177,8 +177,10 @@ void IncompleteFile::StartDigest() {
 }
 
 absl::Status IncompleteFile::CheckAhead() {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock.owns_lock() ? CheckAheadLocked() : absl::OkStatus();
+  if (!mutex_.TryLock()) return absl::OkStatus();
+  absl::Status status = CheckAheadLocked();
+  mutex_.Unlock();
+  return status;
 }
 
 absl::Status IncompleteFile::CheckAheadLocked() {
@@ -196,7 +198,7 @@ absl::Status IncompleteFile::CheckAheadLocked() {
 }
 
 absl::StatusOr<bool> IncompleteFile::IsGood() {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (digest_ == nullptr) return true;
   RETURN_IF_ERROR(CheckAheadLocked());
   CHECK_EQ(num_checked_, size_);

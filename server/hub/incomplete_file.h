@@ -8,13 +8,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "server/hub/repo_info.h"
 
 namespace quire {
@@ -63,8 +64,8 @@ class IncompleteFile {
   int64_t PartEnd(int part) const;
   void ReadState();
   absl::Status WriteState(int part);
-  absl::Status CheckAheadLocked();
-  void StartDigest();
+  absl::Status CheckAheadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartDigest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string path_;
   const int fd_;
@@ -72,9 +73,9 @@ class IncompleteFile {
   const std::string etag_;
   std::vector<std::atomic<int64_t>> done_;  // per part: bytes from its beginning
   std::vector<int64_t> saved_;              // per part: as in the file; the part's thread
-  std::mutex mutex_;
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> digest_;  // guarded by mutex_
-  int64_t num_checked_ = 0;                                         // guarded by mutex_
+  absl::Mutex mutex_;
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> digest_ ABSL_GUARDED_BY(mutex_);
+  int64_t num_checked_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace quire

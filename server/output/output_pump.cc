@@ -21,10 +21,9 @@ OutputPump::OutputPump(SequenceCanceller* canceller, absl::Duration stall_timeou
 
 OutputPump::~OutputPump() {
   {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  work_added_.notify_one();
   thread_.join();
 }
 
@@ -34,7 +33,7 @@ void OutputPump::Add(RunningRequest request) {
   auto entry = std::make_unique<Entry>();
   entry->num_open = request.stream->num_continuations();
   entry->request = std::move(request);
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   entry->forced_end = end_all_;
   Entry* added = entry.get();
   CHECK(entries_.emplace(id, std::move(entry)).second) << "request " << id << " added twice";
@@ -43,19 +42,19 @@ void OutputPump::Add(RunningRequest request) {
 
 void OutputPump::EndAll(absl::Status status) {
   CHECK(!status.ok());
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   end_all_ = std::move(status);
   for (auto& [id, entry] : entries_) ForceEnd(entry.get(), end_all_);
 }
 
 void OutputPump::OnOutput(const std::shared_ptr<OutputStream>& stream) {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   const auto it = entries_.find(stream->request_id());
   if (it != entries_.end()) MarkPending(it->second.get());
 }
 
 void OutputPump::OnSinkReady(RequestId id) {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   const auto it = entries_.find(id);
   if (it == entries_.end() || !it->second->busy) return;  // ended early meanwhile
   it->second->busy = false;
@@ -72,7 +71,6 @@ void OutputPump::QueueIfReady(Entry* entry) {
   if (!entry->pending || entry->busy || entry->queued) return;
   entry->queued = true;
   queue_.push_back(entry->request.stream->request_id());
-  if (queue_.size() == 1) work_added_.notify_one();
 }
 
 void OutputPump::ForceEnd(Entry* entry, const absl::Status& status) {
@@ -101,12 +99,12 @@ void OutputPump::Run() {
 
 bool OutputPump::WaitForWork(std::vector<Entry*>* work) {
   work->clear();
-  std::unique_lock lock(mutex_);
-  const auto has_work = [this] { return stopping_ || !queue_.empty(); };
+  absl::MutexLock lock(&mutex_);
+  const absl::Condition has_work(this, &OutputPump::HasWork);
   if (num_busy_ == 0) {
-    work_added_.wait(lock, has_work);
+    mutex_.Await(has_work);
   } else {
-    work_added_.wait_for(lock, absl::ToChronoNanoseconds(stall_timeout_ / 4), has_work);
+    mutex_.AwaitWithTimeout(has_work, stall_timeout_ / 4);
     const absl::Time now = absl::Now();
     if (now >= next_stall_check_) EndStalledSinks(now);
   }
@@ -127,7 +125,7 @@ bool OutputPump::WaitForWork(std::vector<Entry*>* work) {
 void OutputPump::Process(Entry* entry) {
   absl::Status forced_end;
   {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     forced_end = entry->forced_end;
   }
   RunningRequest& request = entry->request;
@@ -142,7 +140,7 @@ void OutputPump::Process(Entry* entry) {
   if (request.sink != nullptr) {
     SendNext(entry, all_read);
   } else if (entry->num_open > 0 && !all_read) {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     MarkPending(entry);
   }
   if (request.sink == nullptr && entry->num_open == 0) Erase(entry);
@@ -190,7 +188,7 @@ void OutputPump::SendNext(Entry* entry, bool all_read) {
     return;
   }
   {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     entry->pending |= !all_read || ended || request.builder->HasResponse();
     if (has_response) {
       entry->busy = true;
@@ -209,7 +207,7 @@ void OutputPump::EndSink(Entry* entry, const absl::Status& status) {
 }
 
 void OutputPump::Erase(Entry* entry) {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   entries_.erase(entry->request.stream->request_id());
 }
 

@@ -4,15 +4,15 @@
 // sequence alone. The thread sleeps unless a stream has events or a sink has become ready.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/output_stream.h"
 #include "server/output/response_builder.h"
@@ -79,23 +79,22 @@ class OutputPump : public OutputListener {
   void EndSink(Entry* entry, const absl::Status& status);
   void Erase(Entry* entry);
 
-  // With mutex_ held.
-  void MarkPending(Entry* entry);
-  void QueueIfReady(Entry* entry);
-  void ForceEnd(Entry* entry, const absl::Status& status);
-  void EndStalledSinks(absl::Time now);
+  void MarkPending(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void QueueIfReady(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForceEnd(Entry* entry, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndStalledSinks(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || !queue_.empty(); }
 
   SequenceCanceller* const canceller_;
   const absl::Duration stall_timeout_;
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable work_added_;
-  absl::flat_hash_map<RequestId, std::unique_ptr<Entry>> entries_;
-  std::vector<RequestId> queue_;  // entries to process
-  int num_busy_ = 0;              // entries that are busy
-  absl::Time next_stall_check_;
-  absl::Status end_all_;  // not OK once EndAll was called
-  bool stopping_ = false;
+  absl::Mutex mutex_;
+  absl::flat_hash_map<RequestId, std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
+  std::vector<RequestId> queue_ ABSL_GUARDED_BY(mutex_);  // entries to process
+  int num_busy_ ABSL_GUARDED_BY(mutex_) = 0;              // entries that are busy
+  absl::Time next_stall_check_ ABSL_GUARDED_BY(mutex_);
+  absl::Status end_all_ ABSL_GUARDED_BY(mutex_);  // not OK once EndAll was called
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;  // the last member: it uses all others
 };

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 
 namespace quire {
 
@@ -13,7 +15,7 @@ class CancelToken {
   void Cancel() {
     std::function<void()> action;
     {
-      std::lock_guard lock(mutex_);
+      absl::MutexLock lock(&mutex_);
       cancelled_ = true;
       action = std::move(action_);
       action_ = nullptr;
@@ -24,7 +26,7 @@ class CancelToken {
   // What cancelling means from now on; runs at once if Cancel has already been called.
   void Bind(std::function<void()> action) {
     {
-      std::lock_guard lock(mutex_);
+      absl::MutexLock lock(&mutex_);
       if (!cancelled_) {
         action_ = std::move(action);
         return;
@@ -34,14 +36,14 @@ class CancelToken {
   }
 
   bool cancelled() const {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     return cancelled_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  bool cancelled_ = false;
-  std::function<void()> action_;
+  mutable absl::Mutex mutex_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> action_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire

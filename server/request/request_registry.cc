@@ -17,15 +17,14 @@ RequestRegistry::Lease& RequestRegistry::Lease::operator=(Lease&& other) noexcep
 
 void RequestRegistry::Lease::Release() {
   if (registry_ == nullptr) return;
-  std::lock_guard lock(registry_->mutex_);
+  absl::MutexLock lock(&registry_->mutex_);
   registry_->requests_.erase(request_id_);
-  if (registry_->requests_.empty()) registry_->empty_.notify_all();
   registry_ = nullptr;
 }
 
 absl::StatusOr<RequestRegistry::Lease> RequestRegistry::Enter(
     std::string request_id, const std::shared_ptr<CancelToken>& token) {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   while (request_id.empty()) {
     request_id = absl::StrCat("quire-", ++num_chosen_);
     if (requests_.contains(request_id)) request_id.clear();
@@ -43,7 +42,7 @@ absl::StatusOr<RequestRegistry::Lease> RequestRegistry::Enter(
 bool RequestRegistry::Cancel(const std::string& request_id) {
   std::shared_ptr<CancelToken> token;
   {
-    std::lock_guard lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     const auto it = requests_.find(request_id);
     if (it == requests_.end()) return false;
     token = it->second;
@@ -53,14 +52,14 @@ bool RequestRegistry::Cancel(const std::string& request_id) {
 }
 
 int64_t RequestRegistry::size() const {
-  std::lock_guard lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   return static_cast<int64_t>(requests_.size());
 }
 
 bool RequestRegistry::WaitUntilEmpty(absl::Time deadline) {
-  std::unique_lock lock(mutex_);
-  return empty_.wait_until(lock, absl::ToChronoTime(deadline),
-                           [this] { return requests_.empty(); });
+  absl::MutexLock lock(&mutex_);
+  const auto is_empty = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return requests_.empty(); };
+  return mutex_.AwaitWithDeadline(absl::Condition(&is_empty), deadline);
 }
 
 }  // namespace quire

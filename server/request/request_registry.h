@@ -2,13 +2,13 @@
 // them. Admin.Abort looks here; draining waits here for the last one to end. Any thread.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/request/cancel_token.h"
 
@@ -46,10 +46,9 @@ class RequestRegistry {
   bool WaitUntilEmpty(absl::Time deadline);
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable empty_;
-  absl::flat_hash_map<std::string, std::shared_ptr<CancelToken>> requests_;
-  uint64_t num_chosen_ = 0;
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, std::shared_ptr<CancelToken>> requests_ ABSL_GUARDED_BY(mutex_);
+  uint64_t num_chosen_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace quire
