@@ -142,6 +142,7 @@ absl::Status Downloader::Run(const std::vector<RepoFile>& files) {
   workers.reserve(kNumConnections);
   for (int i = 0; i < kNumConnections; ++i) workers.emplace_back([this] { RunWorker(); });
   for (std::thread& worker : workers) worker.join();
+  absl::MutexLock lock(&mutex_);
   return status_;
 }
 

@@ -83,7 +83,10 @@ absl::StatusOr<std::unique_ptr<IncompleteFile>> IncompleteFile::Open(const std::
   if (fd < 0) return ExplainWriteError(path, errno);
   std::unique_ptr<IncompleteFile> incomplete(new IncompleteFile(path, fd, file));
   incomplete->ReadState();
-  incomplete->StartDigest();
+  {
+    absl::MutexLock lock(&incomplete->mutex_);
+    incomplete->StartDigest();
+  }
   if (incomplete->NumDone() == 0) RETURN_IF_ERROR(incomplete->Restart());
   return incomplete;
 }

@@ -16,7 +16,7 @@ class OneDnnGemm {
   // `dtype` if oneDNN has gemms of it here, otherwise float32.
   static DType Closest(DType dtype) {
     try {
-      OneDnnGemm(dtype, 16, 16, 16, 1);
+      [[maybe_unused]] const OneDnnGemm probe(dtype, 16, 16, 16, 1);
       return dtype;
     } catch (const dnnl::error&) {
       return DType::kF32;

@@ -117,11 +117,11 @@ run_sanitizer() {
     skip sanitizer "no compute-sanitizer on this machine"
     return
   fi
-  local tools="memcheck racecheck initcheck"
-  local tests="rope_test sampler_test attention_test cuda_attention_plan_test elementwise_test merge_states_test linear_op_test model_runner_test"
+  local tools="memcheck racecheck initcheck" tests
   limit=$(at_most 150)
-  [ "$quick" = yes ] && tools=memcheck tests="rope_test sampler_test"
-  [ "$only" = sanitizer ] && limit=$(seconds_left) tests=$(programs_for_sanitizer)
+  [ "$quick" = yes ] && tools=memcheck
+  [ "$only" = sanitizer ] && limit=$(seconds_left)
+  tests=$(programs_for_tool memcheck)
   for test in $tests; do num_shards[$test]=$(shards_for_sanitizer "$test"); done
   if [ "$limit" -lt 10 ]; then
     skip sanitizer "no time left"
@@ -131,7 +131,7 @@ run_sanitizer() {
   [ -n "$tests" ] || add_result sanitizer 0 1 0 "$logs/sanitizer.log" "no program has tests for CUDA here"
   end=$((SECONDS + limit))
   for tool in $tools; do
-    for test in $tests; do
+    for test in $(programs_for_tool "$tool"); do
       for ((shard = 0; shard < num_shards[$test]; shard++)); do
         wait_for_place 12
         limit=$((end > SECONDS ? end - SECONDS : 1))
@@ -143,10 +143,27 @@ run_sanitizer() {
   done
   wait
   for tool in $tools; do
-    for test in $tests; do
+    for test in $(programs_for_tool "$tool"); do
       for ((shard = 0; shard < num_shards[$test]; shard++)); do count_sanitizer "$tool-$test-$shard"; done
     done
   done
+}
+
+# programs_for_tool TOOL: a selection that ends in its time, each tool's the first of memcheck's, or with --only
+# sanitizer all of them. racecheck and initcheck take minutes for what draws tokens or runs a model.
+programs_for_tool() {
+  local few="rope_test elementwise_test merge_states_test"
+  if [ "$only" = sanitizer ]; then
+    programs_for_sanitizer
+  elif [ "$quick" = yes ]; then
+    echo rope_test sampler_test
+  else
+    case $1 in
+      memcheck) echo "$few linear_op_test cuda_attention_plan_test attention_test sampler_test model_runner_test" ;;
+      racecheck) echo "$few linear_op_test cuda_attention_plan_test" ;;
+      initcheck) echo "$few" ;;
+    esac
+  fi
 }
 
 num_cuda_tests() { "$bin/with-libraries" "$root/libexec/tests/$1" --gtest_list_tests --gtest_filter='*Cuda*' | grep -c '^  '; }

@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("QUIRE_BUILD_DIR", ROOT / "build/cpu"))
 PASSED = BUILD / "tidy_passed.json"
 # Written for GCC's target pragma, which clang ignores: clang would see intrinsics it may not use.
-EXCLUDED = ("kernels/cpu/gemm_avx", "kernels/cpu/gemm_amx")
+EXCLUDED = ("kernels/cpu/gemm/gemm_avx", "kernels/cpu/gemm/gemm_amx", "tools/bench/kernels/attention_bench")
 
 
 def sources():

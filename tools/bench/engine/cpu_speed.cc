@@ -131,7 +131,7 @@ absl::StatusOr<double> RunPeer(const std::string& command, int num_threads, int6
                                int64_t output_len) {
   const std::string line = absl::StrCat(command, " -t ", num_threads, " -p ", input_len, " -n ",
                                         output_len, " -r 2 -o json 2>/dev/null");
-  FILE* pipe = popen(line.c_str(), "r");
+  FILE* pipe = popen(line.c_str(), "r");  // NOLINT(bugprone-command-processor): what the user typed
   if (pipe == nullptr) return absl::UnavailableError(absl::StrCat("cannot run ", line));
   std::string text;
   std::array<char, 4096> piece;

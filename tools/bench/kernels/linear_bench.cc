@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "kernels/base/check.h"
 #include "kernels/cpu/gemm/compression.h"
 #include "kernels/cpu/gemm/gemm.h"
@@ -161,7 +162,11 @@ void RunAll(int num_threads, Isa isa, const std::string& kind_filter) {
 
 int main(int argc, char** argv) {
   using namespace quire::cpu;
-  const int num_threads = argc > 1 ? std::atoi(argv[1]) : 0;
+  int num_threads = 0;
+  if (argc > 1 && !absl::SimpleAtoi(argv[1], &num_threads)) {
+    std::fprintf(stderr, "linear_bench: %s is no number of threads\n", argv[1]);
+    return 64;
+  }
   const absl::StatusOr<Isa> isa = ChooseIsa(argc > 2 ? argv[2] : "");
   const std::string kind_filter = argc > 3 ? argv[3] : "";
   const bool kind_is_known =
