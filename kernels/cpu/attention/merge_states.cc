@@ -10,7 +10,7 @@ namespace quire::cpu {
 namespace {
 
 constexpr float kNoKeys = -std::numeric_limits<float>::infinity();
-constexpr int64_t kRowsPerChunk = 64;
+constexpr int64_t kRowsPerRange = 64;
 
 // out = the states' values weighted by what their sums say; `state(i)` is the i-th state's value at
 // an element. Returns the merged log-sum-exp. In place where out is a state's: each element is read
@@ -41,7 +41,7 @@ float MergeRow(int32_t num_states, int64_t head_dim, const Lse& lse, const State
 template <typename Merge>
 void ForEachRow(const Tensor& out, ThreadPool& pool, const Merge& merge) {
   const int64_t num_heads = out.dim(1);
-  pool.ParallelFor(out.dim(0) * num_heads, kRowsPerChunk, [&](int64_t begin, int64_t end, int) {
+  pool.ParallelFor(out.dim(0) * num_heads, kRowsPerRange, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       merge(row / num_heads, row % num_heads);
     }

@@ -16,18 +16,18 @@ namespace {
 
 // Below this many multiply-adds a step is done before another thread has woken up.
 constexpr int64_t kMinCostToWakeThreads = 600'000;
-constexpr int64_t kChunksPerThread = 16;
+constexpr int64_t kRangesPerThread = 16;
 
 void Compute(const WorkPlan& plan, const AttentionRunArgs& args, ThreadPool& pool) {
   const int64_t num_kv_heads = plan.geometry().num_kv_heads;
   const int64_t num_units = static_cast<int64_t>(plan.pieces().size()) * num_kv_heads;
   const bool wake_threads = plan.total_cost() >= kMinCostToWakeThreads;
   // Some units at a time, so that a thread knows its next one; few enough for even shares.
-  const int64_t num_chunks = wake_threads ? kChunksPerThread * pool.num_threads() : 1;
+  const int64_t num_ranges = wake_threads ? kRangesPerThread * pool.num_threads() : 1;
   const auto tile_of = [&](int64_t unit) {
     return plan.TileOf(plan.pieces()[unit / num_kv_heads], unit % num_kv_heads, args);
   };
-  pool.ParallelFor(num_units, CeilDiv(std::max<int64_t>(num_units, 1), num_chunks),
+  pool.ParallelFor(num_units, CeilDiv(std::max<int64_t>(num_units, 1), num_ranges),
                    [&](int64_t begin, int64_t end, int thread) {
                      AttentionTile tile = tile_of(begin);
                      for (int64_t unit = begin; unit < end; ++unit) {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/elementwise/row_chunks.h"
+#include "kernels/cpu/elementwise/row_ranges.h"
 #include "kernels/cpu/runtime/free_ops.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -60,7 +60,7 @@ namespace quire::cpu {
 HWY_EXPORT(ActivateRowsImpl);
 
 void GatedActivation(const GatedActivationArgs& args, ThreadPool& pool) {
-  pool.ParallelFor(args.out.dim(0), RowsPerChunk(args.out.dim(1)),
+  pool.ParallelFor(args.out.dim(0), RowsPerRange(args.out.dim(1)),
                    [&](int64_t begin, int64_t end, int) {
                      HWY_DYNAMIC_DISPATCH(ActivateRowsImpl)(args, begin, end);
                    });

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "kernels/cpu/elementwise/row_chunks.h"
+#include "kernels/cpu/elementwise/row_ranges.h"
 #include "kernels/cpu/runtime/free_ops.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -62,7 +62,7 @@ namespace quire::cpu {
 HWY_EXPORT(NormRowsImpl);
 
 void RmsNorm(const RmsNormArgs& args, ThreadPool& pool) {
-  pool.ParallelFor(args.x.dim(0), RowsPerChunk(args.x.dim(1)),
+  pool.ParallelFor(args.x.dim(0), RowsPerRange(args.x.dim(1)),
                    [&](int64_t begin, int64_t end, int) {
                      HWY_DYNAMIC_DISPATCH(NormRowsImpl)(args, begin, end);
                    });

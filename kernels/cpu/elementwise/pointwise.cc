@@ -1,4 +1,4 @@
-#include "kernels/cpu/elementwise/row_chunks.h"
+#include "kernels/cpu/elementwise/row_ranges.h"
 #include "kernels/cpu/runtime/free_ops.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -57,14 +57,14 @@ HWY_EXPORT(ScaleRowsImpl);
 HWY_EXPORT(SoftCapRowsImpl);
 
 void Scale(const ScaleArgs& args, ThreadPool& pool) {
-  pool.ParallelFor(args.x.dim(0), RowsPerChunk(args.x.dim(1)),
+  pool.ParallelFor(args.x.dim(0), RowsPerRange(args.x.dim(1)),
                    [&](int64_t begin, int64_t end, int) {
                      HWY_DYNAMIC_DISPATCH(ScaleRowsImpl)(args, begin, end);
                    });
 }
 
 void SoftCap(const SoftCapArgs& args, ThreadPool& pool) {
-  pool.ParallelFor(args.x.dim(0), RowsPerChunk(args.x.dim(1)),
+  pool.ParallelFor(args.x.dim(0), RowsPerRange(args.x.dim(1)),
                    [&](int64_t begin, int64_t end, int) {
                      HWY_DYNAMIC_DISPATCH(SoftCapRowsImpl)(args, begin, end);
                    });

@@ -107,11 +107,11 @@ namespace quire::cpu {
 HWY_EXPORT(TokensImpl);
 
 void RopeAndStoreKv(const RopeAndStoreKvArgs& args, ThreadPool& pool) {
-  constexpr int64_t kElementsPerChunk = 16 * 1024;  // about as long as waking a thread
+  constexpr int64_t kElementsPerRange = 16 * 1024;  // about as long as waking a thread
   const KvCacheView& kv = args.kv_cache;
   const int64_t row_size = (args.num_q_heads + 2 * int64_t{kv.num_kv_heads}) * kv.head_dim;
   CHECK_LE(kv.head_dim, HWY_NAMESPACE::kMaxRopeHeadDim);
-  pool.ParallelFor(args.qkv.dim(0), std::max<int64_t>(1, kElementsPerChunk / row_size),
+  pool.ParallelFor(args.qkv.dim(0), std::max<int64_t>(1, kElementsPerRange / row_size),
                    [&](int64_t begin, int64_t end, int) {
                      HWY_DYNAMIC_DISPATCH(TokensImpl)(args, begin, end);
                    });

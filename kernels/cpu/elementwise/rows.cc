@@ -2,16 +2,16 @@
 #include <cstring>
 
 #include "kernels/base/check.h"
-#include "kernels/cpu/elementwise/row_chunks.h"
+#include "kernels/cpu/elementwise/row_ranges.h"
 #include "kernels/cpu/gemm/packing.h"
 #include "kernels/cpu/runtime/free_ops.h"
 
 namespace quire::cpu {
 
 void Embedding(const EmbeddingArgs& args, ThreadPool& pool) {
-  constexpr int64_t kTokensPerChunk = 16;  // some 50 us of cache misses
+  constexpr int64_t kTokensPerRange = 16;  // some 50 us of cache misses
   const int64_t row_bytes = args.out.row_stride() * DTypeBytes(args.out.dtype());
-  pool.ParallelFor(args.out.dim(0), kTokensPerChunk, [&](int64_t begin, int64_t end, int) {
+  pool.ParallelFor(args.out.dim(0), kTokensPerRange, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const int32_t id = args.input_ids[i];
       const int32_t token = id >= 0 ? id : args.row_last_token[~id];
@@ -26,7 +26,7 @@ void GatherRows(const GatherRowsArgs& args, ThreadPool& pool) {
   const int64_t element_bytes = DTypeBytes(args.in.dtype());
   const auto* in = static_cast<const char*>(args.in.data());
   auto* out = static_cast<char*>(args.out.data());
-  pool.ParallelFor(args.out.dim(0), RowsPerChunk(args.out.dim(1)),
+  pool.ParallelFor(args.out.dim(0), RowsPerRange(args.out.dim(1)),
                    [&](int64_t begin, int64_t end, int) {
                      for (int64_t row = begin; row < end; ++row) {
                        CHECK(args.indices[row] >= 0 && args.indices[row] < args.in.dim(0));

@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kMaxBlockRows = 512;          // bounds the packed activations
 constexpr int64_t kMaxTilesPerItem = 19;        // a compressed panel is expanded once for these
 constexpr int64_t kSliceSteps = 512;            // of a panel: 128 KiB, in the L2 cache
-constexpr int64_t kPackChunkBytes = 32 * 1024;  // packed activations per chunk: some 3 us
-constexpr int64_t kChunkBytes = 512 * 1024;  // weights per chunk, times tiles: some 15 us at least
+constexpr int64_t kPackRangeBytes = 32 * 1024;  // packed activations per range: some 3 us
+constexpr int64_t kRangeBytes = 512 * 1024;  // weights per range, times tiles: some 15 us at least
 
 // One row's value of a step as words of packed activations.
 struct F32Step {
@@ -197,7 +197,7 @@ void Gemm::PackActivations(const Block& block, ThreadPool& pool) {
   const int64_t num_lines = CeilDiv<int64_t>(num_words * sizeof(uint32_t), sizeof(CacheLine));
   if (std::ssize(packed_) < num_lines) packed_.resize(num_lines);
   const int64_t tile_bytes = 4 * num_words / block.num_tiles;
-  const int64_t grain = std::max<int64_t>(1, kPackChunkBytes / tile_bytes);
+  const int64_t grain = std::max<int64_t>(1, kPackRangeBytes / tile_bytes);
   pool.ParallelFor(block.num_tiles, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t tile = begin; tile < end; ++tile) PackTile(block, tile);
   });
@@ -227,13 +227,13 @@ void Gemm::Multiply(const Block& block, ThreadPool& pool) {
   const int64_t num_groups = CeilDiv(block.num_tiles, kMaxTilesPerItem);
   const int64_t tiles_per_group = CeilDiv(block.num_tiles, num_groups);
   const int64_t panel_bytes = block.num_steps * kStepBytes;
-  const int64_t grain = std::max<int64_t>(1, kChunkBytes / (panel_bytes * tiles_per_group));
+  const int64_t grain = std::max<int64_t>(1, kRangeBytes / (panel_bytes * tiles_per_group));
   // All groups of rows of a panel follow one another, while it is in the shared cache.
   pool.ParallelFor(
       NumPanels(weight) * num_groups, grain, [&](int64_t begin, int64_t end, int thread) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t first_tile = i % num_groups * tiles_per_group;
-          // Threads take chunks in turn while none is held up.
+          // Threads take ranges in turn while none is held up.
           const int64_t next = i + 1 < end ? i + 1 : end + (pool.num_threads() - 1) * grain;
           MultiplyPanel(block,
                         {.panel = i / num_groups,

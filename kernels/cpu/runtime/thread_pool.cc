@@ -47,7 +47,7 @@ struct Job {
   int64_t grain;
   std::atomic<int64_t> next{0};
 
-  void RunChunks(int thread_index) {
+  void RunRanges(int thread_index) {
     for (;;) {
       const int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
       if (begin >= num_items) return;
@@ -83,7 +83,7 @@ struct ThreadPool::Impl {
       Job* joined = job;
       ++num_inside;
       lock.unlock();
-      joined->RunChunks(thread_index);
+      joined->RunRanges(thread_index);
       lock.lock();
       if (--num_inside == 0) left.notify_one();
     }
@@ -110,8 +110,8 @@ ThreadPool::~ThreadPool() {
 void ThreadPool::ParallelFor(int64_t num_items, int64_t grain, RangeFn fn) {
   CHECK_GE(grain, 1);
   if (num_items <= 0) return;
-  const int64_t num_chunks = CeilDiv(num_items, grain);
-  if (num_chunks == 1 || num_threads_ == 1) {
+  const int64_t num_ranges = CeilDiv(num_items, grain);
+  if (num_ranges == 1 || num_threads_ == 1) {
     fn(0, num_items, 0);
     return;
   }
@@ -123,9 +123,9 @@ void ThreadPool::ParallelFor(int64_t num_items, int64_t grain, RangeFn fn) {
     impl_->job = &job;
     ++impl_->num_jobs;
   }
-  const int64_t num_helpers = std::min<int64_t>(num_threads_, num_chunks) - 1;
+  const int64_t num_helpers = std::min<int64_t>(num_threads_, num_ranges) - 1;
   for (int64_t i = 0; i < num_helpers; ++i) impl_->work.notify_one();
-  job.RunChunks(0);
+  job.RunRanges(0);
   {
     // From here on no worker can join: one that wakes only now is not waited for.
     std::unique_lock<std::mutex> lock(impl_->mutex);

@@ -21,8 +21,8 @@ class ThreadPool {
 
   int num_threads() const { return num_threads_; }
 
-  // Calls fn(begin, end, thread_index) over [0, num_items) in chunks of `grain` items, handed out
-  // dynamically; returns when all are done. Runs inline when there is one chunk or one thread.
+  // Calls fn(begin, end, thread_index) over [0, num_items) in ranges of `grain` items, handed out
+  // dynamically; returns when all are done. Runs inline when there is one range or one thread.
   using RangeFn = absl::FunctionRef<void(int64_t begin, int64_t end, int thread_index)>;
   void ParallelFor(int64_t num_items, int64_t grain, RangeFn fn);
 

@@ -18,7 +18,7 @@ namespace {
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // Waking a thread takes about as long as finding the maximum of this many logits.
-constexpr int64_t kLogitsPerChunk = 64 * 1024;
+constexpr int64_t kLogitsPerRange = 64 * 1024;
 
 // Penalties and bias, in Hugging Face's order; the frequencies are of generated tokens only.
 void EditLogits(const SamplingRow& row, const SampleArgs& args, int64_t vocab_size, float* logits) {
@@ -188,8 +188,8 @@ void ResetTokenCounts(const ResetTokenCountsArgs& args, ThreadPool&) {
 }
 
 void Sample(const SampleArgs& args, ThreadPool& pool) {
-  const int64_t rows_per_chunk = std::max<int64_t>(1, kLogitsPerChunk / args.logits.dim(1));
-  pool.ParallelFor(args.logits.dim(0), rows_per_chunk, [&](int64_t begin, int64_t end, int) {
+  const int64_t rows_per_range = std::max<int64_t>(1, kLogitsPerRange / args.logits.dim(1));
+  pool.ParallelFor(args.logits.dim(0), rows_per_range, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) SampleRow(args, row);
   });
 }

@@ -26,8 +26,7 @@ struct KernelParams {
   const Kv* v;
   int64_t block_stride, token_stride, head_stride;
   int32_t block_size, num_q_heads, num_kv_heads, head_dim;
-  float scale, soft_cap;
-  int64_t sliding_window;
+  AttentionVariant variant;
   int32_t num_seqs;
   const int32_t* cu_seqlens_q;
   const int32_t* seq_lens;
@@ -75,9 +74,7 @@ __device__ void AttendKeys(const KernelParams<Query, Kv>& p, const float (&q)[kP
       const int element = lane + 32 * i;
       if (element < p.head_dim) logit += q[i] * static_cast<float>(p.k[at + element]);
     }
-    logit = SumOverWarp(logit) * p.scale;
-    if (p.soft_cap > 0) logit = p.soft_cap * tanhf(logit / p.soft_cap);
-    logit *= kLog2E;
+    logit = p.variant.Logit(SumOverWarp(logit)) * kLog2E;
     const float max = fmaxf(state.max, logit);
     const float rescale = exp2f(state.max - max);
     const float prob = exp2f(logit - max);
@@ -104,8 +101,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   if (token < p.cu_seqlens_q[0] || token >= p.cu_seqlens_q[p.num_seqs]) return;
   const int32_t seq = SeqOf(p.cu_seqlens_q, p.num_seqs, token);
   const int32_t end = p.seq_lens[seq] - (p.cu_seqlens_q[seq + 1] - 1 - token);
-  const int64_t window_begin = p.sliding_window > 0 ? end - p.sliding_window : 0;
-  const auto begin = static_cast<int32_t>(window_begin > 0 ? window_begin : 0);
+  const int32_t begin = p.variant.KeyBegin(end);
 
   float q[kPerLane] = {};
 #pragma unroll
@@ -161,9 +157,7 @@ void Launch(const GenericParams& params, cudaStream_t stream) {
                                                  .num_q_heads = static_cast<int32_t>(num_q_heads),
                                                  .num_kv_heads = kv.num_kv_heads,
                                                  .head_dim = kv.head_dim,
-                                                 .scale = params.scale,
-                                                 .soft_cap = params.soft_cap,
-                                                 .sliding_window = params.sliding_window,
+                                                 .variant = params.variant,
                                                  .num_seqs = params.num_seqs,
                                                  .cu_seqlens_q = params.cu_seqlens_q,
                                                  .seq_lens = params.seq_lens,

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/base/tensor.h"
+#include "kernels/cuda/attention/tiles/variant.h"
 #include "kernels/cuda/attention/tiles/work_list.h"
 #include "kernels/op_args.h"
 
@@ -17,9 +18,7 @@ struct GenericParams {
   Tensor out;            // the same
   float* lse;            // [num_tokens, num_q_heads], base 2, or null
   KvCacheView kv_cache;  // float32 or bfloat16, one of it and q float32
-  float scale;
-  float soft_cap;
-  int64_t sliding_window;
+  AttentionVariant variant;
   int32_t num_seqs;
   const int32_t* cu_seqlens_q;
   const int32_t* seq_lens;

@@ -51,9 +51,7 @@ TiledParams MakeTiledParams(const PlanMemory& plan, const AttentionRunArgs& args
           .num_q_heads = geometry.num_q_heads,
           .num_kv_heads = geometry.num_kv_heads,
           .head_dim = geometry.head_dim,
-          .scale = geometry.scale,
-          .soft_cap = geometry.soft_cap,
-          .sliding_window = geometry.sliding_window,
+          .variant = plan.params().variant,
           .cu_seqlens_q = plan.params().cu_seqlens_q,
           .seq_lens = plan.params().seq_lens,
           .pages = plan.params().pages,
@@ -92,14 +90,11 @@ void RunTiled(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream_t
 }
 
 void RunGeneric(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream_t stream) {
-  const AttentionGeometry& geometry = plan.geometry();
   LaunchGenericAttention({.q = args.q,
                           .out = args.out,
                           .lse = args.lse,
                           .kv_cache = args.kv_cache,
-                          .scale = geometry.scale,
-                          .soft_cap = geometry.soft_cap,
-                          .sliding_window = geometry.sliding_window,
+                          .variant = plan.params().variant,
                           .num_seqs = plan.batch().num_seqs,
                           .cu_seqlens_q = plan.params().cu_seqlens_q,
                           .seq_lens = plan.params().seq_lens,

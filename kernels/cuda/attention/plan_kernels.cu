@@ -23,10 +23,7 @@ struct SeqShape {
 
   // Of the last tile, the longest.
   __device__ int32_t LongestTile(const PlanParams& p) const {
-    const int32_t visible = seq_len - first_key;
-    if (p.sliding_window == 0) return visible;
-    return static_cast<int32_t>(
-        min(int64_t{visible}, p.sliding_window + p.lists[list].tile_rows / p.group_size));
+    return p.variant.MostKeys(seq_len - first_key, p.lists[list].tile_rows / p.group_size);
   }
   // Of all tiles, about.
   __device__ int64_t NumKeys(const PlanParams& p) const {
@@ -47,9 +44,7 @@ __device__ SeqShape ShapeOf(const PlanParams& p, int32_t seq) {
   shape.seq_len = p.seq_lens[seq];
   shape.num_pages = CeilDiv(shape.seq_len, p.block_size);
   shape.num_tiles = CeilDiv(query_len * p.group_size, p.lists[shape.list].tile_rows);
-  const int64_t begin =
-      p.sliding_window > 0 ? shape.seq_len - (query_len - 1) - p.sliding_window : 0;
-  shape.first_key = begin > 0 ? static_cast<int32_t>(begin) : 0;
+  shape.first_key = p.variant.KeyBegin(shape.seq_len - (query_len - 1));
   return shape;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/base/types.h"
+#include "kernels/cuda/attention/tiles/variant.h"
 #include "kernels/cuda/attention/tiles/work_list.h"
 
 namespace quire::cuda {
@@ -25,7 +26,7 @@ struct PlanParams {
   int32_t block_size;
   int32_t group_size;
   int32_t num_kv_heads;
-  int64_t sliding_window;
+  AttentionVariant variant;
   PageTable pages;
   SeqPlan* seq_plans;  // [max_num_seqs]
   WorkList lists[kNumWorkLists];

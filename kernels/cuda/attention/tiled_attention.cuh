@@ -146,7 +146,7 @@ class TileComputation {
     const uint32_t keys = StageOf(tile);
     MultiplyQueriesByKeys(keys, scores);
     const int32_t first_key = KeyAt(tile * Shape::kTileKeys) + warp_n_ * Shape::kWarpKeys;
-    if (p_.soft_cap > 0) softmax_.Cap(scores);
+    if (p_.variant.ChangesLogits()) softmax_.ChangeLogits(scores);
     if (first_key < max(item_.all_begin, item_.key_begin) ||
         first_key + Shape::kWarpKeys > min(item_.all_end, item_.key_end)) {
       softmax_.Mask(first_key + lane_ % 4 * 2, scores);

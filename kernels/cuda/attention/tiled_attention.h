@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/attention/tiles/variant.h"
 #include "kernels/cuda/attention/tiles/work_list.h"
 
 namespace quire::cuda {
@@ -28,9 +29,7 @@ struct TiledParams {
   int32_t num_q_heads;
   int32_t num_kv_heads;
   int32_t head_dim;  // a multiple of 8, at most the kernel's
-  float scale;
-  float soft_cap;
-  int64_t sliding_window;
+  AttentionVariant variant;
 
   const int32_t* cu_seqlens_q;
   const int32_t* seq_lens;

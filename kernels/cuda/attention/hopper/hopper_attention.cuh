@@ -150,7 +150,7 @@ class HopperComputation {
 
   __device__ void MaskAndRaiseMaxima(int32_t tile, Scores& scores, float (&rescale)[1][2]) {
     const int32_t first_key = (first_tile_ + tile) * Shape::kTileKeys;
-    if (p_.soft_cap > 0) softmax_.Cap(scores);
+    if (p_.variant.ChangesLogits()) softmax_.ChangeLogits(scores);
     if (first_key < max(item_.all_begin, item_.key_begin) ||
         first_key + Shape::kTileKeys > min(item_.all_end, item_.key_end)) {
       softmax_.Mask(first_key + lane_ % 4 * 2, scores);
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   extern __shared__ uint8_t raw[];
   const HopperShared<Shape> shared(raw);
   ReleaseSuccessor();
-  if (threadIdx.x == 0) shared.InitBarriers();
+  if (threadIdx.x == 0) shared.InitMbarriers();
   WaitForPredecessor();
   __syncthreads();
   if (threadIdx.x >= Shape::kGroupThreads) {

@@ -52,9 +52,9 @@ struct HopperShape {
 
   static constexpr int kKeysAt = kQueryBytes;
   static constexpr int kValuesAt = kKeysAt + kStages * kKeyBytes;
-  static constexpr int kBarriersAt = kValuesAt + kStages * kKeyBytes;
-  static constexpr int kNumBarriers = 4 * kStages + 2 + 4;
-  static constexpr int kItemsAt = kBarriersAt + 8 * kNumBarriers;
+  static constexpr int kMbarriersAt = kValuesAt + kStages * kKeyBytes;
+  static constexpr int kNumMbarriers = 4 * kStages + 2 + 4;
+  static constexpr int kItemsAt = kMbarriersAt + 8 * kNumMbarriers;
   static constexpr int kSharedBytes = kItemsAt + 2 * sizeof(ScheduledItem) + kAlignment;
 
   // Byte offset of a 16-byte piece of a row in a block.
@@ -72,22 +72,22 @@ class HopperShared {
               (Shape::kAlignment - SharedAddress(raw) % Shape::kAlignment) % Shape::kAlignment) {}
 
   // One thread, before all else.
-  __device__ void InitBarriers() const {
+  __device__ void InitMbarriers() const {
     for (int stage = 0; stage < Shape::kStages; ++stage) {
-      InitBarrier(keys_full(stage), 1);
-      InitBarrier(values_full(stage), 1);
-      InitBarrier(keys_free(stage), Shape::kComputeWarps);
-      InitBarrier(values_free(stage), Shape::kComputeWarps);
+      InitMbarrier(keys_full(stage), 1);
+      InitMbarrier(values_full(stage), 1);
+      InitMbarrier(keys_free(stage), Shape::kComputeWarps);
+      InitMbarrier(values_free(stage), Shape::kComputeWarps);
     }
-    InitBarrier(queries_full(), 32 * Shape::kQueryWarps);
-    InitBarrier(queries_free(), Shape::kComputeWarps);
+    InitMbarrier(queries_full(), 32 * Shape::kQueryWarps);
+    InitMbarrier(queries_free(), Shape::kComputeWarps);
     for (int stage = 0; stage < 2; ++stage) {
-      InitBarrier(item_full(stage), 1);
+      InitMbarrier(item_full(stage), 1);
       // Every lane that reads the item arrives: compute-sanitizer's racecheck does not follow a
       // lane's reads through __syncwarp to another lane's arrival, and an item is long.
-      InitBarrier(item_free(stage), 32 * (1 + Shape::kQueryWarps + Shape::kComputeWarps));
+      InitMbarrier(item_free(stage), 32 * (1 + Shape::kQueryWarps + Shape::kComputeWarps));
     }
-    PublishBarriers();
+    PublishMbarriers();
   }
 
   __device__ uint32_t queries() const { return SharedAddress(base_); }
@@ -104,18 +104,22 @@ class HopperShared {
     return reinterpret_cast<ScheduledItem*>(base_ + Shape::kItemsAt)[stage];
   }
 
-  __device__ uint32_t keys_full(int stage) const { return barrier(stage); }
-  __device__ uint32_t keys_free(int stage) const { return barrier(Shape::kStages + stage); }
-  __device__ uint32_t values_full(int stage) const { return barrier(2 * Shape::kStages + stage); }
-  __device__ uint32_t values_free(int stage) const { return barrier(3 * Shape::kStages + stage); }
-  __device__ uint32_t queries_full() const { return barrier(4 * Shape::kStages); }
-  __device__ uint32_t queries_free() const { return barrier(4 * Shape::kStages + 1); }
-  __device__ uint32_t item_full(int stage) const { return barrier(4 * Shape::kStages + 2 + stage); }
-  __device__ uint32_t item_free(int stage) const { return barrier(4 * Shape::kStages + 4 + stage); }
+  __device__ uint32_t keys_full(int stage) const { return mbarrier(stage); }
+  __device__ uint32_t keys_free(int stage) const { return mbarrier(Shape::kStages + stage); }
+  __device__ uint32_t values_full(int stage) const { return mbarrier(2 * Shape::kStages + stage); }
+  __device__ uint32_t values_free(int stage) const { return mbarrier(3 * Shape::kStages + stage); }
+  __device__ uint32_t queries_full() const { return mbarrier(4 * Shape::kStages); }
+  __device__ uint32_t queries_free() const { return mbarrier(4 * Shape::kStages + 1); }
+  __device__ uint32_t item_full(int stage) const {
+    return mbarrier(4 * Shape::kStages + 2 + stage);
+  }
+  __device__ uint32_t item_free(int stage) const {
+    return mbarrier(4 * Shape::kStages + 4 + stage);
+  }
 
  private:
-  __device__ uint32_t barrier(int index) const {
-    return queries() + Shape::kBarriersAt + 8 * index;
+  __device__ uint32_t mbarrier(int index) const {
+    return queries() + Shape::kMbarriersAt + 8 * index;
   }
 
   uint8_t* const base_;

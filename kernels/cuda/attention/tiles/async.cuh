@@ -1,5 +1,5 @@
-// What warps of sm_90 with different roles hand each other in shared memory: barriers that count
-// arrivals and bytes, copies of boxes of a tensor by TMA, barriers among some of
+// What warps of sm_90 with different roles hand each other in shared memory: mbarriers that count
+// arrivals and bytes, copies of boxes of a tensor by TMA, named barriers among some of
 // a CTA's warps, and moving registers between them. Device code only.
 #pragma once
 
@@ -13,46 +13,47 @@ __device__ __forceinline__ uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// A barrier's phase ends when all `arrivals` have come and all bytes that were expected.
-__device__ __forceinline__ void InitBarrier(uint32_t barrier, uint32_t arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals));
+// An mbarrier's phase ends when all `arrivals` have come and all bytes that were expected.
+__device__ __forceinline__ void InitMbarrier(uint32_t mbarrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(mbarrier), "r"(arrivals));
 }
 
-// After InitBarrier, before other threads or TMA use the barriers.
-__device__ __forceinline__ void PublishBarriers() {
+// After InitMbarrier, before other threads or TMA use the mbarriers.
+__device__ __forceinline__ void PublishMbarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
 }
 
-__device__ __forceinline__ void Arrive(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+__device__ __forceinline__ void Arrive(uint32_t mbarrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(mbarrier) : "memory");
 }
 
-__device__ __forceinline__ void ArriveExpectingBytes(uint32_t barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes)
+__device__ __forceinline__ void ArriveExpectingBytes(uint32_t mbarrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(mbarrier),
+               "r"(bytes)
                : "memory");
 }
 
 // Waits for the end of the phase of this parity: 0 for the first, then 1, 0, ...
-__device__ __forceinline__ void Wait(uint32_t barrier, uint32_t parity) {
+__device__ __forceinline__ void Wait(uint32_t mbarrier, uint32_t parity) {
   asm volatile(
       "{\n"
       ".reg .pred done;\n"
       "WAIT:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
       "@!done bra WAIT;\n"
-      "}\n" ::"r"(barrier),
+      "}\n" ::"r"(mbarrier),
       "r"(parity)
       : "memory");
 }
 
-// One box of a four-dimensional tensor to shared memory; its bytes arrive at the barrier. What of
+// One box of a four-dimensional tensor to shared memory; its bytes arrive at the mbarrier. What of
 // the box lies outside of the tensor is zeros.
 __device__ __forceinline__ void CopyBox(uint32_t shared_dst, const CUtensorMap& map, int32_t x,
-                                        int32_t y, int32_t z, int32_t w, uint32_t barrier) {
+                                        int32_t y, int32_t z, int32_t w, uint32_t mbarrier) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%2, %3, %4, %5}], [%6];\n" ::"r"(shared_dst),
-      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(mbarrier)
       : "memory");
 }
 

@@ -14,10 +14,10 @@ class SoftmaxRows {
 
   // `first_row` is the thread's in the tile; its others follow at multiples of 8.
   __device__ SoftmaxRows(const TiledParams& p, const TileItem& item, int32_t first_row)
-      // With a soft cap the logits are computed before the maximum is taken, else after it.
-      : log2_scale_(p.soft_cap > 0 ? 1.0f : p.scale * kLog2E),
-        cap_inner_(p.scale / p.soft_cap * 2 * kLog2E),
-        cap_outer_(p.soft_cap * kLog2E) {
+      // What changes logits is computed before their maximum is taken, their scale after it.
+      : log2_scale_(p.variant.ChangesLogits() ? 1.0f : p.variant.scale * kLog2E),
+        cap_inner_(p.variant.scale / p.variant.soft_cap * 2 * kLog2E),
+        cap_outer_(p.variant.soft_cap * kLog2E) {
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
@@ -27,7 +27,7 @@ class SoftmaxRows {
         const int32_t row = min(first_row + m * 16 + half * 8, item.num_rows - 1);
         const int32_t query = item.QueryOf(row);
         key_end_[m][half] = min(item.KeyEnd(query), item.key_end);
-        key_begin_[m][half] = max(item.KeyBegin(query, p.sliding_window), item.key_begin);
+        key_begin_[m][half] = max(p.variant.KeyBegin(item.KeyEnd(query)), item.key_begin);
       }
     }
   }
@@ -36,9 +36,10 @@ class SoftmaxRows {
   __device__ const PerRow& sums() const { return sum_; }
   __device__ float log2_scale() const { return log2_scale_; }
 
-  // score -> cap * tanh(score * scale / cap), in base 2. tanh(x) = 1 - 2 / (1 + e^2x).
+  // AttentionVariant::Logit in base 2: cap * tanh(score * scale / cap), where tanh(x) is
+  // 1 - 2 / (1 + e^2x).
   template <int kFragments>
-  __device__ void Cap(float (&scores)[kRowTiles][kFragments][4]) const {
+  __device__ void ChangeLogits(float (&scores)[kRowTiles][kFragments][4]) const {
 #pragma unroll
     for (auto& row_tile : scores) {
 #pragma unroll

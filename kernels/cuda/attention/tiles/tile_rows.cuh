@@ -32,12 +32,8 @@ struct TileItem {
     return kv_head * group_size + (first_row + row) % group_size;
   }
   __device__ int64_t TokenOf(int32_t row) const { return first_token + QueryOf(row); }
-  // Visible keys of a query: [KeyBegin, KeyEnd).
+  // Visible keys of a query: [AttentionVariant::KeyBegin(KeyEnd), KeyEnd).
   __device__ int32_t KeyEnd(int32_t query) const { return seq_len - (query_len - 1 - query); }
-  __device__ int32_t KeyBegin(int32_t query, int64_t window) const {
-    const int64_t begin = window > 0 ? KeyEnd(query) - window : 0;
-    return begin > 0 ? static_cast<int32_t>(begin) : 0;
-  }
 };
 
 __device__ inline TileItem MakeItem(const TiledParams& p, const WorkItem& work, int32_t kv_head) {
@@ -56,9 +52,9 @@ __device__ inline TileItem MakeItem(const TiledParams& p, const WorkItem& work, 
 
   const int32_t first_query = item.QueryOf(0);
   const int32_t last_query = item.QueryOf(item.num_rows - 1);
-  item.all_begin = item.KeyBegin(last_query, p.sliding_window);
+  item.all_begin = p.variant.KeyBegin(item.KeyEnd(last_query));
   item.all_end = item.KeyEnd(first_query);
-  item.key_begin = item.KeyBegin(first_query, p.sliding_window);
+  item.key_begin = p.variant.KeyBegin(item.KeyEnd(first_query));
   item.key_end = max(item.KeyEnd(last_query), 0);
   if (item.partial >= 0) {
     item.key_begin = max(item.key_begin, work.first_key);
