@@ -26,6 +26,7 @@ absl::StatusOr<DType> ChooseDType(const EngineConfig& config, const ModelConfig&
                                   Backend& backend) {
   ASSIGN_OR_RETURN(const ServingDType serving,
                    ChooseServingDType(config.dtype, model.dtype, backend.device().info()));
+  if (serving.dtype == model.dtype) return serving.dtype;
   spdlog::info("a checkpoint in {} is computed in {}, {}", DTypeName(model.dtype),
                DTypeName(serving.dtype), serving.why);
   return serving.dtype;

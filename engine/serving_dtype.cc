@@ -22,7 +22,7 @@ absl::StatusOr<ServingDType> ChooseServingDType(std::optional<DType> asked, DTyp
                                               DTypeName(*asked), "; use ", names));
   }
   if (asked) return ServingDType{*asked, "as --dtype says"};
-  if (computes_in(checkpoint)) return ServingDType{checkpoint, "as it is"};
+  if (computes_in(checkpoint)) return ServingDType{checkpoint, ""};
   return ServingDType{DType::kBF16, absl::StrCat("because ", device.name, " does not compute in ",
                                                  DTypeName(checkpoint))};
 }

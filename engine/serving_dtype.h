@@ -11,7 +11,7 @@ namespace quire {
 
 struct ServingDType {
   DType dtype;      // of weights, activations and KV cache
-  std::string why;  // a phrase for the log
+  std::string why;  // where it is not the checkpoint's: a phrase for the log
 };
 
 // `asked` is --dtype; without it the checkpoint's dtype, or bfloat16 where the device does not
