@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "engine/model/weights.h"
@@ -18,9 +19,9 @@ struct EngineConfig {
   // Affects what is computed.
   std::string model_folder;  // Hugging Face folder with config.json
   LoadFormat load_format = LoadFormat::kAuto;
-  std::optional<DType>
-      dtype;          // unset: the checkpoint's, if the device computes in it (serving_dtype.h)
-  uint64_t seed = 0;  // of dummy weights
+  // Unset: the checkpoint's, if the device computes in it (serving_dtype.h).
+  std::optional<DType> dtype;
+  uint64_t seed = 0;          // of dummy weights
   int64_t max_model_len = 0;  // 0: the model's, or less where memory is short
 
   // Affects speed and memory.
@@ -31,11 +32,14 @@ struct EngineConfig {
   int64_t max_num_seqs = 0;            // 0: what makes this device fastest
   int64_t max_num_batched_tokens = 0;  // likewise
   int32_t block_size = 16;             // tokens
-  double gpu_memory_utilization =
-      0.9;  // share of the GPU's memory for weights, activations and cache
+  // The share of the GPU's memory that weights, activations and cache may take.
+  double gpu_memory_utilization = 0.9;
   int64_t kv_cache_memory_bytes = 0;  // 0: sized from the memory found at start
   bool enable_prefix_caching = true;
-  bool enforce_eager = false;                   // no captured graphs
+  bool enforce_eager = false;  // no captured graphs
+  // Steps in which each sequence has one of these many query tokens (ascending) are captured as far
+  // as the attention path can be: 1 for decodes.
+  std::vector<int32_t> uniform_query_lens = {1};
   bool autotune = true;                         // measure how to compute them, at start
   bool async_scheduling = true;                 // schedule step N+1 while step N runs
   std::optional<AttentionPath> attention_path;  // unset: chosen at start

@@ -91,10 +91,20 @@ DecoderLimits MakeDecoderLimits(const StepLimits& step, int64_t max_model_len) {
           .max_model_len = max_model_len};
 }
 
-// Where replaying decode steps pays, and their attention path can be captured.
-bool UseGraphs(const EngineConfig& config, const EngineParts& parts) {
-  return parts.backend->device().info().use_graphs && !config.enforce_eager &&
-         parts.attention.decode->capabilities().graph_support >= GraphSupport::kSingleTokenDecode;
+// Those that were asked for, where replaying pays and the attention paths can be captured.
+std::vector<int32_t> CapturedQueryLens(const EngineConfig& config, const EngineParts& parts) {
+  std::vector<int32_t> query_lens;
+  if (!parts.backend->device().info().use_graphs || config.enforce_eager) return query_lens;
+  const GraphSupport decode = parts.attention.decode->capabilities().graph_support;
+  const GraphSupport uniform =
+      std::min(decode, parts.attention.prefill->capabilities().graph_support);
+  for (const int32_t query_len : config.uniform_query_lens) {
+    if (query_len == 1 ? decode >= GraphSupport::kSingleTokenDecode
+                       : uniform >= GraphSupport::kUniformBatch) {
+      query_lens.push_back(query_len);
+    }
+  }
+  return query_lens;
 }
 
 ModelRunnerConfig MakeRunnerConfig(const EngineConfig& config, EngineParts& parts,
@@ -104,7 +114,7 @@ ModelRunnerConfig MakeRunnerConfig(const EngineConfig& config, EngineParts& part
           .vocab_size = parts.model.config.vocab_size,
           .attention = parts.geometries,
           .trace = config.step_trace,
-          .use_graphs = UseGraphs(config, parts),
+          .captured_query_lens = CapturedQueryLens(config, parts),
           .progress = config.progress};
 }
 

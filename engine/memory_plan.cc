@@ -24,8 +24,9 @@ constexpr int64_t kMinContext = 256;
 int64_t BlocksPerSequence(const KvDemand& demand, int64_t max_model_len) {
   std::vector<KvSpec> groups;
   groups.reserve(demand.layout.groups.size());
-  for (const KvLayerGroup& group : demand.layout.groups)
+  for (const KvLayerGroup& group : demand.layout.groups) {
     groups.push_back({group.spec.sliding_window});
+  }
   // Two steps can be in flight before the first one's window is released.
   return MaxBlocksFor(groups, demand.layout.block_size, max_model_len,
                       2 * demand.step.max_num_batched_tokens);
@@ -67,8 +68,9 @@ class Planner {
                                   demand_.max_model_len, ": ", Shortage(demand_.max_model_len),
                                   "; --max-model-len sets it without this warning");
     }
-    if (MaxBytes(plan.max_model_len) < config_.kv_cache_memory_bytes)
+    if (MaxBytes(plan.max_model_len) < config_.kv_cache_memory_bytes) {
       return TooMuch(plan.max_model_len);
+    }
     plan.num_blocks = NumBlocks(plan.max_model_len);
     return plan;
   }
@@ -146,8 +148,9 @@ class Planner {
     }
     cures.push_back("serve a smaller model, or use a machine with more memory");
     std::string advice;
-    for (const std::string& cure : cures)
+    for (const std::string& cure : cures) {
       absl::StrAppend(&advice, advice.empty() ? "" : ", or ", cure);
+    }
     return absl::ResourceExhaustedError(
         absl::StrCat(Shortage(demand_.max_model_len), ": ", advice));
   }

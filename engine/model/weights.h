@@ -24,6 +24,7 @@ struct WeightsOptions {
   Progress* progress = nullptr;
 };
 
+// One linear operation of a layer.
 struct LayerLinear {
   const LinearWeight* weight;
   Tensor bias;  // or empty
@@ -41,9 +42,8 @@ class Weights {
   static int64_t BytesFor(WeightStore& store, const ModelConfig& config, DType dtype);
 
   const LinearWeight& embedding() const { return model_.embedding; }  // [vocab_size, hidden_size]
-  const LinearWeight& lm_head() const {
-    return model_.lm_head;
-  }  // the embedding's memory when tied
+  // In the embedding's memory when tied.
+  const LinearWeight& lm_head() const { return model_.lm_head; }
   const Tensor& final_norm() const { return model_.final_norm; }  // [hidden_size]
   const LayerWeights& layer(int i) const { return model_.layers[i]; }
   // Every linear operation of the layers, layer by layer.

@@ -38,23 +38,24 @@ BatchShape MaxShape(const BatchLimits& limits) {
           .num_block_updates = limits.max_block_updates};
 }
 
-BatchShape DecodeShape(const BatchLimits& limits, int64_t num_seqs) {
-  return {.num_seqs = num_seqs,
-          .num_tokens = num_seqs,
+BatchShape UniformShape(const BatchLimits& limits, UniformSize size) {
+  const int64_t blocks_per_seq = CeilDiv<int64_t>(size.query_len, limits.block_size);
+  return {.num_seqs = size.num_seqs,
+          .num_tokens = int64_t{size.num_seqs} * size.query_len,
           .num_groups = limits.num_groups,
-          .num_logit_rows = num_seqs,
+          .num_logit_rows = size.num_seqs,
           .num_bias = 0,
-          .num_block_updates = num_seqs * limits.num_groups};
+          .num_block_updates = size.num_seqs * limits.num_groups * blocks_per_seq};
 }
 
-BatchMetadata FullDecodeBatch(const BatchLimits& limits, int32_t num_seqs) {
+BatchMetadata FullUniformBatch(const BatchLimits& limits, UniformSize size) {
   BatchMetadata batch;
-  batch.shape = DecodeShape(limits, num_seqs);
-  batch.num_seqs = num_seqs;
-  batch.num_tokens = num_seqs;
-  batch.num_decodes = num_seqs;
-  batch.num_sampled_rows = num_seqs;
-  batch.num_logit_rows = num_seqs;
+  batch.shape = UniformShape(limits, size);
+  batch.num_seqs = size.num_seqs;
+  batch.num_tokens = size.num_seqs * size.query_len;
+  batch.num_decodes = size.query_len == 1 ? size.num_seqs : 0;
+  batch.num_sampled_rows = size.num_seqs;
+  batch.num_logit_rows = size.num_seqs;
   batch.num_block_updates = batch.shape.num_block_updates;
   return batch;
 }

@@ -4,6 +4,7 @@
 // equal addresses and a captured graph of that shape can read them.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -36,9 +37,17 @@ struct BatchShape {
 };
 BatchShape MaxShape(const BatchLimits& limits);
 
-// Shape of a decode step padded to num_seqs sequences: one token each, and room for a new block of
-// every layer group. Two such steps of one size differ in the length of `bias` alone.
-BatchShape DecodeShape(const BatchLimits& limits, int64_t num_seqs);
+// A uniform step: each sequence has equally many query tokens, the last of which yields a sample.
+// Decodes have one; drafts that are verified have more.
+struct UniformSize {
+  int32_t query_len;
+  int32_t num_seqs;
+  friend auto operator<=>(const UniformSize&, const UniformSize&) = default;
+};
+
+// Shape of a uniform step padded to this size, with room for the new blocks of every layer group.
+// Two such steps of one size differ in the length of `bias` alone.
+BatchShape UniformShape(const BatchLimits& limits, UniformSize size);
 
 // Pointers into one buffer, host or device.
 struct BatchArrays {
@@ -72,8 +81,8 @@ struct LogitRows {
 };
 
 struct BatchMetadata {
-  BatchShape shape;      // where the arrays lie
-  int decode_size = -1;  // index of the padded decode size that the shape is of; -1: not padded
+  BatchShape shape;       // where the arrays lie
+  int uniform_size = -1;  // index of the padded size that the shape is of; -1: not padded
   int32_t num_seqs = 0;
   int32_t num_tokens = 0;
   int32_t num_decodes = 0;       // sequences 0 .. num_decodes-1 have one token each
@@ -84,8 +93,8 @@ struct BatchMetadata {
   std::vector<LogitRows> logit_rows;  // [num_seqs]
 };
 
-// The counts of a decode step whose num_seqs sequences may all be real: what is captured for every
-// step padded to that size.
-BatchMetadata FullDecodeBatch(const BatchLimits& limits, int32_t num_seqs);
+// The counts of a uniform step whose sequences may all be real: what is captured for every step
+// padded to that size.
+BatchMetadata FullUniformBatch(const BatchLimits& limits, UniformSize size);
 
 }  // namespace quire

@@ -93,8 +93,8 @@ uint64_t ContinuationSeed(uint64_t request_seed, int32_t index) {
   return z ^ (z >> 31);
 }
 
-BatchBuilder::BatchBuilder(const BatchLimits& limits, std::vector<int32_t> decode_sizes)
-    : limits_(limits), decode_sizes_(std::move(decode_sizes)) {}
+BatchBuilder::BatchBuilder(const BatchLimits& limits, std::vector<UniformSize> uniform_sizes)
+    : limits_(limits), uniform_sizes_(std::move(uniform_sizes)) {}
 
 BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output) const {
   BatchShape shape = {.num_seqs = static_cast<int64_t>(output.sequences.size()),
@@ -117,16 +117,19 @@ BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output) const {
   return shape;
 }
 
-// Which decode size the step is padded to; -1 if it does more than one token per sequence, or needs
-// more room than such a step has.
-int BatchBuilder::DecodeSizeFor(const SchedulerOutput& output, const BatchShape& shape) const {
+// Which size the step is padded to; -1 if it is not uniform, of a query length that has no sizes,
+// or in need of more room than such a step has.
+int BatchBuilder::UniformSizeFor(const SchedulerOutput& output, const BatchShape& shape) const {
+  const int64_t query_len = output.empty() ? 1 : output.sequences.front().num_new;
   for (const ScheduledSequence& sequence : output.sequences) {
-    if (sequence.num_new != 1 || sequence.num_samples != 1 || NumScored(sequence) != 0) return -1;
+    if (sequence.num_new != query_len) return -1;
+    if (sequence.num_samples != 1 || NumScored(sequence) != 0) return -1;
   }
-  const auto size = std::lower_bound(decode_sizes_.begin(), decode_sizes_.end(), shape.num_seqs);
-  if (size == decode_sizes_.end()) return -1;
-  if (shape.num_block_updates > DecodeShape(limits_, *size).num_block_updates) return -1;
-  return static_cast<int>(size - decode_sizes_.begin());
+  const UniformSize least = {static_cast<int32_t>(query_len), static_cast<int32_t>(shape.num_seqs)};
+  const auto size = std::lower_bound(uniform_sizes_.begin(), uniform_sizes_.end(), least);
+  if (size == uniform_sizes_.end() || size->query_len != query_len) return -1;
+  if (shape.num_block_updates > UniformShape(limits_, *size).num_block_updates) return -1;
+  return static_cast<int>(size - uniform_sizes_.begin());
 }
 
 void BatchBuilder::AddTokens(const ScheduledSequence& sequence, const BatchArrays& arrays,
@@ -172,18 +175,23 @@ void BatchBuilder::AddBlockUpdates(const ScheduledSequence& sequence, const Batc
 }
 
 void BatchBuilder::Pad(const BatchMetadata& batch, const BatchArrays& arrays) const {
-  const auto num_padded = static_cast<int32_t>(batch.shape.num_seqs);
-  for (int32_t i = batch.num_seqs; i < num_padded; ++i) {
+  const int32_t query_len = uniform_sizes_[batch.uniform_size].query_len;
+  const auto num_seqs = static_cast<int32_t>(batch.shape.num_seqs);
+  const auto num_tokens = static_cast<int32_t>(batch.shape.num_tokens);
+  for (int32_t i = batch.num_seqs; i < num_seqs; ++i) {
     arrays.seq_rows[i] = 0;
     arrays.seq_lens[i] = 0;
-    arrays.cu_seqlens_q[i + 1] = i + 1;
+    // A decode has one query token, padding too; elsewhere padding has none.
+    arrays.cu_seqlens_q[i + 1] = query_len == 1 ? i + 1 : batch.num_tokens;
+    arrays.logits_indices[i] = i * query_len;
+    arrays.sampling[i] = SamplingRow();
+  }
+  for (int32_t i = batch.num_tokens; i < num_tokens; ++i) {
     arrays.input_ids[i] = 0;
     arrays.positions[i] = 0;
     for (int group = 0; group < limits_.num_groups; ++group) {
-      arrays.slot_mapping[group * num_padded + i] = -1;
+      arrays.slot_mapping[group * num_tokens + i] = -1;
     }
-    arrays.logits_indices[i] = i;
-    arrays.sampling[i] = SamplingRow();
   }
   for (int64_t i = batch.num_block_updates; i < batch.shape.num_block_updates; ++i) {
     arrays.block_updates[i] = {.group = 0, .row = 0, .index = -1, .block = kNoBlock};
@@ -194,10 +202,10 @@ BatchMetadata BatchBuilder::Build(const SchedulerOutput& output, void* buffer,
                                   SendUpdates send_updates) const {
   BatchMetadata batch;
   batch.shape = ShapeOf(output);
-  batch.decode_size = DecodeSizeFor(output, batch.shape);
-  if (batch.decode_size >= 0) {
+  batch.uniform_size = UniformSizeFor(output, batch.shape);
+  if (batch.uniform_size >= 0) {
     const int64_t num_bias = batch.shape.num_bias;
-    batch.shape = DecodeShape(limits_, decode_sizes_[batch.decode_size]);
+    batch.shape = UniformShape(limits_, uniform_sizes_[batch.uniform_size]);
     batch.shape.num_bias = num_bias;
   }
   const BatchArrays arrays = BatchLayout(batch.shape).At(buffer);
@@ -227,7 +235,7 @@ BatchMetadata BatchBuilder::Build(const SchedulerOutput& output, void* buffer,
   }
   CHECK_EQ(batch.num_tokens, output.num_tokens);
   AddScoredRows(output, arrays, &batch);
-  if (batch.decode_size >= 0) Pad(batch, arrays);
+  if (batch.uniform_size >= 0) Pad(batch, arrays);
   return batch;
 }
 

@@ -16,10 +16,11 @@ class BatchBuilder {
  public:
   using SendUpdates = absl::FunctionRef<void(absl::Span<const BlockTableUpdate>)>;
 
-  // A decode step is padded to the least of `decode_sizes` (ascending, may be empty) that holds it.
-  BatchBuilder(const BatchLimits& limits, std::vector<int32_t> decode_sizes);
+  // A uniform step is padded to the least of `uniform_sizes` (ascending, may be empty) of its query
+  // length that holds it.
+  BatchBuilder(const BatchLimits& limits, std::vector<UniformSize> uniform_sizes);
 
-  const std::vector<int32_t>& decode_sizes() const { return decode_sizes_; }
+  const std::vector<UniformSize>& uniform_sizes() const { return uniform_sizes_; }
 
   // Fills `buffer` (host memory, BatchLayout of MaxShape bytes) and returns the counts that go with
   // it: those of the real sequences, whatever the padding. Padding reads and writes nothing that
@@ -30,7 +31,7 @@ class BatchBuilder {
 
  private:
   BatchShape ShapeOf(const SchedulerOutput& output) const;
-  int DecodeSizeFor(const SchedulerOutput& output, const BatchShape& shape) const;
+  int UniformSizeFor(const SchedulerOutput& output, const BatchShape& shape) const;
   void AddTokens(const ScheduledSequence& sequence, const BatchArrays& arrays,
                  const BatchMetadata& batch) const;
   void AddBlockUpdates(const ScheduledSequence& sequence, const BatchArrays& arrays,
@@ -38,7 +39,7 @@ class BatchBuilder {
   void Pad(const BatchMetadata& batch, const BatchArrays& arrays) const;
 
   BatchLimits limits_;
-  std::vector<int32_t> decode_sizes_;
+  std::vector<UniformSize> uniform_sizes_;
 };
 
 // The seed of continuation `index`: the request's own for index 0, unrelated ones for the others.

@@ -8,15 +8,6 @@
 
 namespace quire {
 
-namespace {
-
-std::vector<int32_t> DecodeSizes(const ModelRunnerConfig& config) {
-  if (!config.use_graphs) return {};
-  return DecodeBatchSizes(config.limits.max_num_seqs);
-}
-
-}  // namespace
-
 ModelRunner::ModelRunner(Backend& backend, Decoder& decoder, KvArena& kv_arena,
                          const ModelRunnerConfig& config)
     : backend_(backend),
@@ -24,7 +15,7 @@ ModelRunner::ModelRunner(Backend& backend, Decoder& decoder, KvArena& kv_arena,
       kv_arena_(kv_arena),
       config_(config),
       metadata_bytes_(BatchLayout(MaxShape(config.limits)).size_bytes()),
-      builder_(config.limits, DecodeSizes(config)) {}
+      builder_(config.limits, UniformSizes(config.captured_query_lens, config.limits)) {}
 
 ModelRunner::~ModelRunner() {
   if (stream_ != nullptr) stream_->Synchronize().IgnoreError();
@@ -44,7 +35,7 @@ absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Create(Backend& backen
     runner->stream_->Record(*runner->trace_origin_);
   }
   RETURN_IF_ERROR(runner->CreatePlans(attention));
-  RETURN_IF_ERROR(runner->CaptureDecodeSteps());
+  RETURN_IF_ERROR(runner->CaptureSteps());
   RETURN_IF_ERROR(runner->stream_->Synchronize());
   return runner;
 }
@@ -57,8 +48,8 @@ absl::Status ModelRunner::CreatePlans(const AttentionPaths& attention) {
   return absl::OkStatus();
 }
 
-absl::Status ModelRunner::CaptureDecodeSteps() {
-  const std::vector<int32_t>& sizes = builder_.decode_sizes();
+absl::Status ModelRunner::CaptureSteps() {
+  const std::vector<UniformSize>& sizes = builder_.uniform_sizes();
   if (sizes.empty()) return absl::OkStatus();
   // A step of padding alone first: what libraries load at their first call is not for a graph.
   StepBuffers& buffers = step_buffers_[0];
@@ -66,10 +57,11 @@ absl::Status ModelRunner::CaptureDecodeSteps() {
       builder_.Build(SchedulerOutput(), buffers.metadata.data(), /*send_updates=*/[](auto) {});
   stream_->CopyToDevice(metadata_.data(), buffers.metadata.data(),
                         BatchLayout(padding.shape).size_bytes());
-  EnqueueStep(FullDecodeBatch(config_.limits, sizes.front()));
+  EnqueueStep(FullUniformBatch(config_.limits, sizes.front()));
   RETURN_IF_ERROR(stream_->Synchronize());
-  return decode_graphs_.Capture(
-      *stream_, sizes, [this](int32_t size) { EnqueueStep(FullDecodeBatch(config_.limits, size)); },
+  return graphs_.Capture(
+      *stream_, sizes,
+      [this](UniformSize size) { EnqueueStep(FullUniformBatch(config_.limits, size)); },
       config_.progress);
 }
 
@@ -165,7 +157,7 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
   ResetNewRows(output, buffers);
   const BatchLayout layout(buffers.batch.shape);
   stream_->CopyToDevice(metadata_.data(), buffers.metadata.data(), layout.size_bytes());
-  if (const ExecGraph* graph = decode_graphs_.Find(buffers.batch.decode_size)) {
+  if (const ExecGraph* graph = graphs_.Find(buffers.batch.uniform_size)) {
     stream_->Launch(*graph);
   } else {
     EnqueueStep(buffers.batch);

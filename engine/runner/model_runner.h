@@ -14,9 +14,9 @@
 #include "engine/model/decoder.h"
 #include "engine/runner/batch.h"
 #include "engine/runner/batch_builder.h"
-#include "engine/runner/decode_graphs.h"
 #include "engine/runner/phased_plan.h"
 #include "engine/runner/staging_area.h"
+#include "engine/runner/step_graphs.h"
 #include "engine/runner/step_trace.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"
@@ -30,7 +30,8 @@ struct ModelRunnerConfig {
   int64_t vocab_size = 0;
   std::vector<AttentionGeometry> attention;  // of each layer group
   StepTrace* trace = nullptr;                // outlives the runner
-  bool use_graphs = false;       // decode steps are padded, captured in Create and replayed
+  // Uniform steps of these query lengths (ascending) are padded, captured in Create and replayed.
+  std::vector<int32_t> captured_query_lens;
   Progress* progress = nullptr;  // of the capture
 };
 
@@ -87,7 +88,7 @@ class ModelRunner {
   absl::Status AllocateDeviceMemory();
   absl::Status AllocateStepBuffers();
   absl::Status CreatePlans(const AttentionPaths& attention);
-  absl::Status CaptureDecodeSteps();
+  absl::Status CaptureSteps();
   OutputArrays OutputsAt(void* base) const;
   static int64_t OutputBytes(const BatchLimits& limits);
   static int64_t StagingBytes(const ModelRunnerConfig& config);
@@ -111,7 +112,7 @@ class ModelRunner {
   BatchBuilder builder_;
   std::unique_ptr<Stream> stream_;
   std::vector<std::unique_ptr<AttentionPlan>> plans_;  // per layer group
-  DecodeGraphs decode_graphs_;
+  StepGraphs graphs_;
 
   DeviceBuffer metadata_;        // BatchLayout
   DeviceBuffer block_tables_;    // int32 [num_groups, max_num_seqs, max_blocks_per_seq]

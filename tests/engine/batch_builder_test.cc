@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "engine/runner/decode_graphs.h"
+#include "engine/runner/step_graphs.h"
 
 namespace quire {
 namespace {
@@ -55,7 +55,7 @@ class BatchBuilderTest : public ::testing::Test {
       output.num_tokens += sequence->scheduled.num_new;
     }
     buffer_.assign(BatchLayout(MaxShape(limits)).size_bytes(), 0);
-    const BatchBuilder builder(limits, decode_sizes_);
+    const BatchBuilder builder(limits, uniform_sizes_);
     const BatchMetadata batch =
         builder.Build(output, buffer_.data(), [this](absl::Span<const BlockTableUpdate> updates) {
           ++num_sent_;
@@ -72,7 +72,7 @@ class BatchBuilderTest : public ::testing::Test {
     }
   }
 
-  std::vector<int32_t> decode_sizes_;
+  std::vector<UniformSize> uniform_sizes_;
   std::vector<char> buffer_;
   BatchArrays arrays_;
   int num_sent_ = 0;
@@ -139,20 +139,20 @@ TEST_F(BatchBuilderTest, TokenStillOnTheDeviceIsItsRow) {
 }
 
 TEST_F(BatchBuilderTest, DecodeStepsArePaddedToTheNextSize) {
-  decode_sizes_ = {1, 4};
+  uniform_sizes_ = {{1, 1}, {1, 4}};
   TestSequence first(9, 2, 8, 1, {{7, 3, 5}, {1, 2, 4}});
   first.scheduled.first_new_block = 2;
   first.request.sampling.logit_bias = {{5, 1.5f}};
   TestSequence second(6, 3, 5, 1, {{8, 6}, {9, 10}});
   second.scheduled.first_new_block = 2;
   const BatchMetadata batch = Build({&first, &second});
-  EXPECT_EQ(batch.decode_size, 1);
+  EXPECT_EQ(batch.uniform_size, 1);
   EXPECT_EQ(batch.num_seqs, 2);
   EXPECT_EQ(batch.num_logit_rows, 2);
   EXPECT_EQ(batch.num_block_updates, 2);
   EXPECT_EQ(batch.shape.num_seqs, 4);
   // Lengths of a full step of that size, so that both find every array at the same place.
-  const BatchArrays full = BatchLayout(FullDecodeBatch(Limits(), 4).shape).At(buffer_.data());
+  const BatchArrays full = BatchLayout(FullUniformBatch(Limits(), {1, 4}).shape).At(buffer_.data());
   EXPECT_EQ(full.bias, arrays_.bias);
   EXPECT_EQ(full.block_updates, arrays_.block_updates);
   EXPECT_EQ(full.sampling, arrays_.sampling);
@@ -171,41 +171,84 @@ TEST_F(BatchBuilderTest, DecodeStepsArePaddedToTheNextSize) {
   }
 }
 
-TEST_F(BatchBuilderTest, OnlyStepsOfOneTokenEachThatFitArePadded) {
-  decode_sizes_ = {1, 2};
+TEST_F(BatchBuilderTest, OnlyUniformStepsThatFitArePadded) {
+  uniform_sizes_ = {{1, 1}, {1, 2}};
   TestSequence decode(9, 2, 8, 1, {{7, 3, 5}, {1, 2, 4}});
   decode.scheduled.first_new_block = 3;
-  EXPECT_EQ(Build({&decode}).decode_size, 0);
+  EXPECT_EQ(Build({&decode}).uniform_size, 0);
   TestSequence chunk(20, 0, 4, 10, {{9, 8, 6, 10}, {11, 12, 13, 14}});
   chunk.scheduled.first_new_block = 4;
-  EXPECT_EQ(Build({&decode, &chunk}).decode_size, -1);
+  EXPECT_EQ(Build({&decode, &chunk}).uniform_size, -1);
   TestSequence unfinished(20, 0, 4, 1, {{9, 8}, {11, 12}});  // one token, but nothing to sample
   unfinished.scheduled.first_new_block = 2;
-  EXPECT_EQ(Build({&decode, &unfinished}).decode_size, -1);
+  EXPECT_EQ(Build({&decode, &unfinished}).uniform_size, -1);
   TestSequence scored(6, 0, 4, 1, {{1, 2}, {3, 4}});
   scored.scheduled.first_new_block = 2;
   scored.scheduled.num_samples = 1;
   scored.scheduled.wants_prompt_logprobs = true;
-  EXPECT_EQ(Build({&decode, &scored}).decode_size, -1);
+  EXPECT_EQ(Build({&decode, &scored}).uniform_size, -1);
   TestSequence resumed(9, 2, 8, 1, {{7, 3, 5}, {1, 2, 4}});  // all its blocks travel
-  EXPECT_EQ(Build({&resumed}).decode_size, -1);
+  EXPECT_EQ(Build({&resumed}).uniform_size, -1);
   TestSequence second(9, 1, 8, 1, {{7, 3, 5}, {1, 2, 4}});
   TestSequence third(9, 0, 8, 1, {{7, 3, 5}, {1, 2, 4}});
   second.scheduled.first_new_block = third.scheduled.first_new_block = 3;
-  EXPECT_EQ(Build({&decode, &second, &third}).decode_size, -1);
+  EXPECT_EQ(Build({&decode, &second, &third}).uniform_size, -1);
 }
 
-TEST(DecodeBatchSizesTest, AreAscendingAndEndWithTheMaximum) {
-  EXPECT_EQ(DecodeBatchSizes(1), std::vector<int32_t>({1}));
-  EXPECT_EQ(DecodeBatchSizes(20), std::vector<int32_t>({1, 2, 4, 8, 16, 20}));
+TEST_F(BatchBuilderTest, UniformStepsOfSeveralTokensArePaddedToTheirSizes) {
+  uniform_sizes_ = {{1, 1}, {1, 4}, {3, 1}, {3, 4}};
+  TestSequence first(11, 2, 8, 3, {{7, 3, 5}, {1, 2, 4}});
+  TestSequence second(6, 3, 3, 3, {{8, 6}, {9, 10}});
+  first.scheduled.first_new_block = 2;
+  second.scheduled.first_new_block = 1;
+  const BatchMetadata batch = Build({&first, &second});
+  EXPECT_EQ(batch.uniform_size, 3);
+  EXPECT_EQ(batch.num_decodes, 0);
+  EXPECT_EQ(batch.num_tokens, 6);
+  EXPECT_EQ(batch.shape.num_tokens, 12);
+  const BatchArrays full = BatchLayout(FullUniformBatch(Limits(), {3, 4}).shape).At(buffer_.data());
+  EXPECT_EQ(full.bias, arrays_.bias);
+  EXPECT_EQ(arrays_.logits_indices[0], 2);
+  EXPECT_EQ(arrays_.logits_indices[1], 5);
+  for (int i = 2; i < 4; ++i) {
+    EXPECT_EQ(arrays_.seq_lens[i], 0);
+    EXPECT_EQ(arrays_.cu_seqlens_q[i + 1], 6);
+    EXPECT_LT(arrays_.logits_indices[i], 12);
+  }
+  for (int i = 6; i < 12; ++i) {
+    EXPECT_EQ(arrays_.slot_mapping[i], -1);
+    EXPECT_EQ(arrays_.slot_mapping[12 + i], -1);
+    EXPECT_EQ(arrays_.input_ids[i], 0);
+  }
+  EXPECT_EQ(Build({&first}).uniform_size, 2);
+  TestSequence decode(9, 1, 8, 1, {{7, 3, 5}, {1, 2, 4}});
+  decode.scheduled.first_new_block = 3;
+  EXPECT_EQ(Build({&decode, &first}).uniform_size, -1);
+  TestSequence other(6, 3, 4, 2, {{8, 6}, {9, 10}});  // no size of its query length
+  other.scheduled.first_new_block = 2;
+  EXPECT_EQ(Build({&other}).uniform_size, -1);
+}
+
+TEST(UniformSizesTest, AreAscendingAndEndWithTheMaximum) {
+  const auto sizes_for = [](int64_t max_num_seqs) {
+    return UniformSizes({1}, {.max_num_seqs = max_num_seqs, .max_num_batched_tokens = 8192});
+  };
+  EXPECT_EQ(sizes_for(1), (std::vector<UniformSize>{{1, 1}}));
+  EXPECT_EQ(sizes_for(20),
+            (std::vector<UniformSize>{{1, 1}, {1, 2}, {1, 4}, {1, 8}, {1, 16}, {1, 20}}));
   for (const int64_t max_num_seqs : {3, 8, 64, 250, 1024}) {
-    const std::vector<int32_t> sizes = DecodeBatchSizes(max_num_seqs);
-    EXPECT_EQ(sizes.back(), max_num_seqs);
+    const std::vector<UniformSize> sizes = sizes_for(max_num_seqs);
+    EXPECT_EQ(sizes.back().num_seqs, max_num_seqs);
     for (size_t i = 1; i < sizes.size(); ++i) {
-      EXPECT_GT(sizes[i], sizes[i - 1]);
-      EXPECT_LE(sizes[i], std::max(sizes[i - 1] + 64, 8));
+      EXPECT_GT(sizes[i].num_seqs, sizes[i - 1].num_seqs);
+      EXPECT_LE(sizes[i].num_seqs, std::max(sizes[i - 1].num_seqs + 64, 8));
     }
   }
+}
+
+TEST(UniformSizesTest, SeveralTokensEachStayWithinTheStepsTokens) {
+  EXPECT_EQ(UniformSizes({1, 4, 32}, {.max_num_seqs = 3, .max_num_batched_tokens = 8}),
+            (std::vector<UniformSize>{{1, 1}, {1, 2}, {1, 3}, {4, 1}, {4, 2}}));
 }
 
 TEST_F(BatchBuilderTest, ManyBlockUpdatesAreSentInPieces) {

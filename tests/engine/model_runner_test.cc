@@ -45,6 +45,7 @@ class ModelRunnerTest : public ::testing::TestWithParam<RunnerTarget> {
     EngineConfig config = testing::TinyConfig(testing::MakeTinyModelFolder());
     config.device = GetParam().device;
     config.enforce_eager = !GetParam().replays;
+    config.uniform_query_lens = {1, 3};
     const bool on_cpu = config.device == DeviceKind::kCpu;
     std::unique_ptr<Backend> backend;
     if (on_cpu && GetParam().replays) {
@@ -184,6 +185,32 @@ TEST_P(ModelRunnerTest, DecodesOfEveryBatchSizeAreThoseOfEachAlone) {
         batch[i].tokens.push_back(expected[i][step]);
       }
     }
+  }
+}
+
+// Several tokens of each sequence in one step, as drafts are verified: as many sequences as a size
+// has, and fewer.
+TEST_P(ModelRunnerTest, UniformStepsOfSeveralTokensAreThoseOfEachTokenAlone) {
+  constexpr int kMaxSeqs = 5, kQueryLen = 3;
+  std::vector<TestSequence> sequences;
+  std::vector<TokenId> expected;
+  for (int i = 0; i < kMaxSeqs; ++i) {
+    const std::vector<TokenId> prompt = testing::RandomPrompt(9 + 4 * i, 40 + i);
+    expected.push_back(Greedy({.row = 15, .tokens = prompt, .blocks = {30, 31}}, 1)[0]);
+    sequences.push_back({.row = kMaxSeqs - i, .tokens = prompt, .blocks = {2 * i, 2 * i + 1}});
+  }
+  for (int num_seqs = 1; num_seqs <= kMaxSeqs; ++num_seqs) {
+    std::vector<TestSequence> batch(sequences.begin(), sequences.begin() + num_seqs);
+    std::vector<ScheduledSequence> prompts, ends;
+    for (TestSequence& sequence : batch) {
+      const auto size = static_cast<int64_t>(sequence.tokens.size());
+      prompts.push_back(Entry(sequence, 0, size - kQueryLen, false));
+      ends.push_back(Entry(sequence, size - kQueryLen, kQueryLen, true));
+    }
+    Submit(std::move(prompts));
+    Submit(std::move(ends));
+    Wait();
+    EXPECT_EQ(Wait(), std::vector<TokenId>(expected.begin(), expected.begin() + num_seqs));
   }
 }
 

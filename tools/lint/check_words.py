@@ -28,7 +28,7 @@ RULES = [
     (r"\bpage_size\b|\bpage_table\b", "block_size, block_tables", ("kvcache/", "scheduler/", "engine/"), CODE),
     (r"\b[Ff]inali[sz]e\w*Weights?\b", "Seal", ("",), CODE),
     (r"\bslots?\b|\bslots?_|\bslot_capacity\b|\bfirst_slot\b", "partial, or stage", ("kernels/cuda/attention/",), CODE),
-    (r"(?i)chunk", "split (of keys), or piece", ("kernels/cuda/attention/",), CODE),
+    (r"(?i)chunk", "split (of keys), segment (of a row), or piece", ("kernels/cuda/",), CODE),
     (r"\bweights?\b", "probs", ("kernels/cuda/attention/",), CODE),
     (r"\bbounce buffer", "staging", ("",), CODE + DOCUMENTS),
     (r"\bcopy engine\b", "TMA", ("kernels/cuda/", "docs/"), CODE + DOCUMENTS),

@@ -1,5 +1,6 @@
 // Attention without tensor cores, for what tiled_attention.h does not take: queries or a cache in
-// float32. One CTA per query token and head, in float32; correct, not fast.
+// float32, and heads too large for the device's shared memory. One CTA per query token and head, in
+// float32; correct, not fast.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,7 +18,7 @@ struct GenericParams {
   Tensor q;              // [num_tokens, num_q_heads, head_dim]
   Tensor out;            // the same
   float* lse;            // [num_tokens, num_q_heads], base 2, or null
-  KvCacheView kv_cache;  // float32 or bfloat16, one of it and q float32
+  KvCacheView kv_cache;
   AttentionVariant variant;
   int32_t num_seqs;
   const int32_t* cu_seqlens_q;

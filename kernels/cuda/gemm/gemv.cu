@@ -19,7 +19,7 @@ namespace quire::cuda {
 namespace {
 
 constexpr int kTileRows = 8;  // weight rows of one mma
-constexpr int kChunk = 64;    // k of a warp's step: one 128-byte line of each weight row
+constexpr int kSegment = 64;  // k of a warp's step: one 128-byte line of each weight row
 [[maybe_unused]] constexpr int kPrefetchK = 512;  // of each row, beyond the first loads; sm_90 on
 
 // The bits of a bfloat16 or a float16: only the products and the stores tell them apart.
@@ -79,8 +79,8 @@ __device__ void MultiplyAdd(float (&sums)[4], const uint4& low, const uint4& hig
   MultiplyAdd<T>(sums, {low.z, high.z, low.w, high.w}, weight.z, weight.w);
 }
 
-// A lane's view of the two operands. Lane 4 * r + q holds, of each chunk, k q * 8 to q * 8 + 7 and
-// the same 32 later, of weight row r of each tile and of rows r and r + 8 of x.
+// A lane's view of the two operands. Lane 4 * r + q holds, of each segment, k q * 8 to q * 8 + 7
+// and the same 32 later, of weight row r of each tile and of rows r and r + 8 of x.
 template <int kTiles>
 struct GemvLane {
   const GemvParams& params;
@@ -88,7 +88,7 @@ struct GemvLane {
   bool has_weights;
   const Bits* x_rows[2];
   bool has_row[2];
-  int row, k;  // of the lane in a tile, and in a chunk
+  int row, k;  // of the lane in a tile, and in a segment
 
   __device__ explicit GemvLane(const GemvParams& p) : params(p) {
     row = threadIdx.x % 32 / 4;
@@ -110,10 +110,10 @@ struct GemvLane {
     }
   }
 
-  __device__ void LoadWeights(int chunk, uint4 (&to)[kTiles][2]) const {
+  __device__ void LoadWeights(int segment, uint4 (&to)[kTiles][2]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int at = chunk * kChunk + half * 32 + k;
+      const int at = segment * kSegment + half * 32 + k;
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
         to[tile][half] =
@@ -122,12 +122,12 @@ struct GemvLane {
     }
   }
 
-  // [half of the chunk][rows 0 to 7, rows 8 to 15]
+  // [half of the segment][rows 0 to 7, rows 8 to 15]
   template <int kHalves>
-  __device__ void LoadX(int chunk, uint4 (&to)[2][kHalves]) const {
+  __device__ void LoadX(int segment, uint4 (&to)[2][kHalves]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int at = chunk * kChunk + half * 32 + k;
+      const int at = segment * kSegment + half * 32 + k;
 #pragma unroll
       for (int i = 0; i < kHalves; ++i) {
         to[half][i] = has_row[i] && at < params.in_features
@@ -207,11 +207,11 @@ constexpr int NumBuffers([[maybe_unused]] size_t bytes) {
 #endif
 }
 
-// Grid: a CTA takes groups of kTiles * 8 weight rows in turn; its warps share out the chunks of k.
-// Bytes: the weight once from memory; x once per group, from L1 or L2.
-// Accumulation: k in a warp's order in float32 on tensor cores, then over the warps in order.
-// Limit: memory bandwidth. The first loads are on their way before the predecessor has finished,
-// the next group's before this one's sums are complete.
+// Grid: a CTA takes groups of kTiles * 8 weight rows in turn; its warps share out the segments of
+// k. Bytes: the weight once from memory; x once per group, from L1 or L2. Accumulation: k in a
+// warp's order in float32 on tensor cores, then over the warps in order. Limit: memory bandwidth.
+// The first loads are on their way before the predecessor has finished, the next group's before
+// this one's sums are complete.
 template <typename T, int kTiles, int kWarps, int kLoads, bool kWideX>
 __global__ void __launch_bounds__(kWarps * 32) GemvKernel(const GemvParams params) {
   constexpr int kStages = kLoads / (2 * kTiles);
@@ -219,8 +219,8 @@ __global__ void __launch_bounds__(kWarps * 32) GemvKernel(const GemvParams param
   __shared__ WarpSums<kTiles, kWarps> warp_sums[kBuffers];
   ReleaseSuccessor();
   const int warp = threadIdx.x / 32;
-  // A warp's steps per group, in whole rounds of kStages; those beyond the last chunk add zeros.
-  const int steps = RoundUp(CeilDiv(params.in_features, kChunk * kWarps), kStages);
+  // A warp's steps per group, in whole rounds of kStages; those beyond the last segment add zeros.
+  const int steps = RoundUp(CeilDiv(params.in_features, kSegment * kWarps), kStages);
   GemvLane<kTiles> lane(params);
   lane.SelectGroup(blockIdx.x);
   uint4 weights[kStages][kTiles][2];
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(kWarps * 32) GemvKernel(const GemvParams param
   }
   if (threadIdx.x < kTiles * kTileRows) {
     PrefetchRow(params, params.FeatureAt<kTiles * kTileRows>(blockIdx.x, threadIdx.x),
-                kStages * kWarps * kChunk);
+                kStages * kWarps * kSegment);
   }
   WaitForPredecessor();
   constexpr int kHalves = kWideX ? 2 : 1;

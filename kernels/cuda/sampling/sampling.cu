@@ -17,19 +17,19 @@ struct SampleShared {
   double uniform;  // in [0, 1), of the row's draw
 };
 
-// Dynamic shared memory: a word per chunk each, and a bit per token.
-struct ChunkArrays {
+// Dynamic shared memory: a word per segment each, and a bit per token.
+struct SegmentArrays {
   uint32_t* keys;
-  int32_t* chunks;
+  int32_t* segments;
   uint32_t* biased_ids;
 
-  __device__ ChunkArrays(uint32_t* memory, int32_t num_chunks)
+  __device__ SegmentArrays(uint32_t* memory, int32_t num_segments)
       : keys(memory),
-        chunks(reinterpret_cast<int32_t*>(memory + num_chunks)),
-        biased_ids(memory + 2 * num_chunks) {}
+        segments(reinterpret_cast<int32_t*>(memory + num_segments)),
+        biased_ids(memory + 2 * num_segments) {}
 
-  static size_t Bytes(int32_t num_chunks) {
-    return static_cast<size_t>(num_chunks) * (2 + kChunk / 32) * sizeof(uint32_t);
+  static size_t Bytes(int32_t num_segments) {
+    return static_cast<size_t>(num_segments) * (2 + kSegment / 32) * sizeof(uint32_t);
   }
 };
 
@@ -122,14 +122,14 @@ __device__ int32_t DrawFromAll(const DrawParams& params, RowSelector& selector) 
   const Found slice = selector.FindInList(
       summary.num_slices, [](uint64_t weight) { return weight; },
       [&](uint64_t total) { return target = DrawTarget(params.shared.uniform, total); });
-  const int32_t begin = slice.index * kChunksPerSlice;
-  const int32_t end = min(begin + kChunksPerSlice, CeilDiv(params.view.vocab_size, kChunk));
+  const int32_t begin = slice.index * kSegmentsPerSlice;
+  const int32_t end = min(begin + kSegmentsPerSlice, CeilDiv(params.view.vocab_size, kSegment));
   const int32_t id = selector.FindIdIn(nullptr, begin, end, target - 1 - slice.before,
                                        TokenWeight::Weight(params.weight, 0));
   return id >= 0 ? id : summary.max_id;
 }
 
-// Among the tokens of at least this rank, all in chunks that the selector sees.
+// Among the tokens of at least this rank, all in segments that the selector sees.
 __device__ int32_t DrawFromRow(const DrawParams& params, uint64_t least, RowSelector& selector) {
   const TokenWeight weight = TokenWeight::Weight(params.weight, least);
   const uint64_t total = selector.Sum(weight);
@@ -258,23 +258,23 @@ __device__ int32_t DrawFromFew(const DrawParams& params, int32_t count, uint64_t
 }
 
 __device__ int32_t Draw(const LogitView& view, const SamplingRow& row, const RowSummary& summary,
-                        const ChunkArrays& arrays, SampleShared& shared) {
+                        const SegmentArrays& arrays, SampleShared& shared) {
   if (summary.max == -INFINITY) return 0;
   const LogitWeight weight = {summary.max, WeightScale(row.temperature)};
   const DrawParams params = {view, row, summary, weight, shared};
   // By one warp, while the others begin; used behind a barrier.
   if (threadIdx.x == kSampleThreads - 1) shared.uniform = UniformAt(row.seed, row.position);
-  RowSelector selector(view, shared.select, arrays.keys, arrays.chunks);
+  RowSelector selector(view, shared.select, arrays.keys, arrays.segments);
   const bool uses_top_k = UsesTopK(row, view.vocab_size);
   const bool uses_top_p = row.top_p < 1;
   if (!uses_top_k && !uses_top_p) {
     if (row.min_p <= 0) return DrawFromAll(params, selector);
-    selector.ReadChunkKeys(summary.slices);
+    selector.ReadSegmentKeys(summary.slices);
     const uint32_t floor = FloorOfMinP(row.min_p, weight);
     selector.Prune(floor);
     return DrawFromRow(params, LeastRankOf(floor), selector);
   }
-  selector.ReadChunkKeys(summary.slices);
+  selector.ReadSegmentKeys(summary.slices);
   // Of all tokens; 0 where top-p is of what top-k keeps.
   const uint64_t total = uses_top_k ? 0 : TotalWeight(summary, weight);
   const uint32_t floor = uses_top_k ? selector.FloorOfTop(row.top_k, KeyOf(summary.max))
@@ -313,13 +313,13 @@ __device__ void ListTop(uint32_t max_key, int32_t num, RowSelector& selector) {
 }
 
 __device__ void ReportLogprobs(const LogitView& raw, const SampleArgs& args, int64_t index,
-                               int32_t id, const RowSummary& summary, const ChunkArrays& arrays,
+                               int32_t id, const RowSummary& summary, const SegmentArrays& arrays,
                                SelectShared& shared) {
   const LogitWeight weight = {summary.max, kLog2E};
   const double total = static_cast<double>(TotalWeight(summary, weight)) / kWeightOne;
   const LogProbs logprobs = {summary.max, log(total)};
-  RowSelector selector(raw, shared, arrays.keys, arrays.chunks);
-  selector.ReadChunkKeys(summary.slices);
+  RowSelector selector(raw, shared, arrays.keys, arrays.segments);
+  selector.ReadSegmentKeys(summary.slices);
 
   const float logit = Clean(raw.logits[id]);
   const uint64_t rank = RankOf(KeyOf(logit), id);
@@ -340,7 +340,7 @@ __device__ void ReportLogprobs(const LogitView& raw, const SampleArgs& args, int
 }
 
 // Grid: one CTA per row.
-// Bytes: the slices' summaries, and of the logits the chunks that can matter: some 30 KB of a row
+// Bytes: the slices' summaries, and of the logits the segments that can matter: some 30 KB of a row
 // for top-k 50; all of them twice or three times where top-p keeps most of a flat distribution.
 // Accumulation: 64-bit integers.
 // Limit: latency of some ten short passes; the L2's bandwidth in the latter case.
@@ -361,7 +361,7 @@ __global__ void __launch_bounds__(kSampleThreads, 2)
     if (threadIdx.x == 0) args.sampled_ids[index] = -1;
     return;
   }
-  const ChunkArrays arrays(dynamic_shared, CeilDiv(vocab_size, kChunk));
+  const SegmentArrays arrays(dynamic_shared, CeilDiv(vocab_size, kSegment));
   const LogitView raw = {.logits = logits + index * row_stride,
                          .vocab_size = vocab_size,
                          .row = &row,
@@ -428,7 +428,7 @@ void LaunchSample(const SampleArgs& args, void* workspace, cudaStream_t stream) 
   const int64_t row_bytes = 2 * CeilDiv(vocab_size, kSlice) * int64_t{sizeof(SliceSummary)};
   const int64_t rows_at_once = kSampleWorkspaceBytes / row_bytes;
   auto* summaries = static_cast<SliceSummary*>(workspace);
-  const size_t shared_bytes = ChunkArrays::Bytes(CeilDiv(vocab_size, kChunk));
+  const size_t shared_bytes = SegmentArrays::Bytes(CeilDiv(vocab_size, kSegment));
   // Above the default limit a kernel must be allowed its shared memory; a refusal shows at launch.
   (void)cudaFuncSetAttribute(Sample, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(shared_bytes));

@@ -33,17 +33,17 @@ class BinAdder {
   uint64_t sum_ = 0;
 };
 
-__device__ inline void RowSelector::ReadChunkKeys(const SliceSummary* slices) {
+__device__ inline void RowSelector::ReadSegmentKeys(const SliceSummary* slices) {
   __syncthreads();
 #pragma unroll 2
-  for (int32_t i = threadIdx.x; i < num_chunks_; i += kSampleThreads) {
-    chunk_keys_[i] = slices[i / kChunksPerSlice].chunk_keys[i % kChunksPerSlice];
+  for (int32_t i = threadIdx.x; i < num_segments_; i += kSampleThreads) {
+    segment_keys_[i] = slices[i / kSegmentsPerSlice].segment_keys[i % kSegmentsPerSlice];
   }
   __syncthreads();
 }
 
 __noinline__ __device__ inline uint32_t RowSelector::FloorOfTop(int32_t k, uint32_t max_key) const {
-  if (k > num_chunks_) return 0;
+  if (k > num_segments_) return 0;
   constexpr int kKeyBins = 256;
   constexpr int kPerLane = kKeyBins / 32;
   uint32_t* bins = shared_.bins[0];
@@ -52,8 +52,8 @@ __noinline__ __device__ inline uint32_t RowSelector::FloorOfTop(int32_t k, uint3
     if (threadIdx.x < kKeyBins) bins[threadIdx.x] = 0;
     __syncthreads();
 #pragma unroll 2
-    for (int32_t i = threadIdx.x; i < num_chunks_; i += kSampleThreads) {
-      const uint32_t bin = (max_key - chunk_keys_[i]) >> shift;
+    for (int32_t i = threadIdx.x; i < num_segments_; i += kSampleThreads) {
+      const uint32_t bin = (max_key - segment_keys_[i]) >> shift;
       if (bin < kKeyBins) atomicAdd(&bins[bin], 1u);
     }
     __syncthreads();
@@ -85,17 +85,17 @@ __noinline__ __device__ inline uint32_t RowSelector::FloorOfTop(int32_t k, uint3
 }
 
 __noinline__ __device__ inline void RowSelector::Prune(uint32_t floor) {
-  const int32_t per_thread = CeilDiv(num_chunks_, kSampleThreads);
-  const int32_t begin = min(static_cast<int32_t>(threadIdx.x) * per_thread, num_chunks_);
-  const int32_t end = min(begin + per_thread, num_chunks_);
+  const int32_t per_thread = CeilDiv(num_segments_, kSampleThreads);
+  const int32_t begin = min(static_cast<int32_t>(threadIdx.x) * per_thread, num_segments_);
+  const int32_t end = min(begin + per_thread, num_segments_);
   uint64_t count = 0;
 #pragma unroll 1
-  for (int32_t i = begin; i < end; ++i) count += chunk_keys_[i] >= floor ? 1 : 0;
+  for (int32_t i = begin; i < end; ++i) count += segment_keys_[i] >= floor ? 1 : 0;
   const Scanned scanned = Scan(count);
   auto at = static_cast<int32_t>(scanned.before);
 #pragma unroll 1
   for (int32_t i = begin; i < end; ++i) {
-    if (chunk_keys_[i] >= floor) chunks_[at++] = i;
+    if (segment_keys_[i] >= floor) segments_[at++] = i;
   }
   num_entries_ = static_cast<int32_t>(scanned.total);
   __syncthreads();
@@ -116,7 +116,7 @@ __device__ void RowSelector::ForEachFour(float floor, const Visit& visit) const 
     int32_t ids[kInFlight];
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
-      ids[i] = first + i < end ? FirstId(chunks_[first + i]) : view_.vocab_size;
+      ids[i] = first + i < end ? FirstId(segments_[first + i]) : view_.vocab_size;
       raw[i] = view_.Load(ids[i]);
     }
 #pragma unroll
@@ -154,7 +154,7 @@ __device__ inline int32_t RowSelector::FindId(uint64_t target, const TokenWeight
   while (warp < kSampleWarps - 1 && target >= shared_.warp_sums[warp]) {
     target -= shared_.warp_sums[warp++];
   }
-  return FindIdIn(chunks_, FirstEntry(warp), FirstEntry(warp + 1), target, weight);
+  return FindIdIn(segments_, FirstEntry(warp), FirstEntry(warp + 1), target, weight);
 }
 
 __device__ inline uint64_t UpToLane(uint64_t value) {
@@ -207,17 +207,19 @@ __device__ Found RowSelector::FindInSums(const uint64_t (&weights)[kPerThread],
   return {shared_.found, shared_.found_before};
 }
 
-__noinline__ __device__ inline int32_t RowSelector::FindIdIn(const int32_t* chunks, int32_t begin,
+__noinline__ __device__ inline int32_t RowSelector::FindIdIn(const int32_t* segments, int32_t begin,
                                                              int32_t end, uint64_t target,
                                                              const TokenWeight& weight) const {
   const TokenWeight weight_of = weight;
-  const auto chunk_of = [&](int32_t entry) { return chunks == nullptr ? entry : chunks[entry]; };
+  const auto segment_of = [&](int32_t entry) {
+    return segments == nullptr ? entry : segments[entry];
+  };
   while (true) {
     uint64_t left = target;
     uint64_t sum_of_all = 0;
     for (int32_t first = begin; first < end; first += kSampleWarps) {
       const int32_t entry = first + Warp();
-      const int32_t id = entry < end ? FirstId(chunk_of(entry)) : view_.vocab_size;
+      const int32_t id = entry < end ? FirstId(segment_of(entry)) : view_.vocab_size;
       Four<float> logits = view_.Load(id);
       logits = view_.IsEdited() ? Edited(id, logits) : Cleaned(logits);
       uint64_t weights[4];
@@ -231,7 +233,7 @@ __noinline__ __device__ inline int32_t RowSelector::FindIdIn(const int32_t* chun
         return left < sum ? left + 1 : 0;
       });
       if (left < total) {
-        return chunk_of(first + found.index / kChunk) * kChunk + found.index % kChunk;
+        return segment_of(first + found.index / kSegment) * kSegment + found.index % kSegment;
       }
       left -= total;
       sum_of_all += total;

@@ -1,8 +1,8 @@
-// RowSelector: what one CTA can ask of one row of logits. It keeps the row's chunks whose greatest
-// logit reaches a floor, so that a pass over the row reads only those, and a list in shared memory
-// for the few tokens that are left at the end. Weights are summed as integers or in a fixed order.
-// Most of it is out of line: a draw runs each part once, and what it waits for is often its own
-// instructions. All functions are called by all threads of the CTA. Device code only.
+// RowSelector: what one CTA can ask of one row of logits. It keeps the row's segments whose
+// greatest logit reaches a floor, so that a pass over the row reads only those, and a list in
+// shared memory for the few tokens that are left at the end. Weights are summed as integers or in a
+// fixed order. Most of it is out of line: a draw runs each part once, and what it waits for is
+// often its own instructions. All functions are called by all threads of the CTA. Device code only.
 #pragma once
 
 #include "kernels/cuda/sampling/sampling_row.cuh"
@@ -69,23 +69,23 @@ struct IsInBin {
 
 class RowSelector {
  public:
-  // chunk_keys and chunks have room for a word per chunk; all are shared memory.
-  __device__ RowSelector(const LogitView& view, SelectShared& shared, uint32_t* chunk_keys,
-                         int32_t* chunks)
+  // segment_keys and segments have room for a word per segment; all are shared memory.
+  __device__ RowSelector(const LogitView& view, SelectShared& shared, uint32_t* segment_keys,
+                         int32_t* segments)
       : view_(view),
         shared_(shared),
-        chunk_keys_(chunk_keys),
-        chunks_(chunks),
-        num_chunks_(CeilDiv(view.vocab_size, kChunk)) {}
+        segment_keys_(segment_keys),
+        segments_(segments),
+        num_segments_(CeilDiv(view.vocab_size, kSegment)) {}
 
   // To be called before the two below.
-  __device__ void ReadChunkKeys(const SliceSummary* slices);
+  __device__ void ReadSegmentKeys(const SliceSummary* slices);
 
-  // A key that k tokens or more have reached, and not many more: as many chunks have such a
-  // maximum. 0 where the chunks are too few to tell.
+  // A key that k tokens or more have reached, and not many more: as many segments have such a
+  // maximum. 0 where the segments are too few to tell.
   __device__ uint32_t FloorOfTop(int32_t k, uint32_t max_key) const;
 
-  // From now on the passes below see the chunks that reach the floor, in the order of their ids.
+  // From now on the passes below see the segments that reach the floor, in the order of their ids.
   __device__ void Prune(uint32_t floor);
 
   // The sum of the tokens' weights, which FindId then knows.
@@ -94,9 +94,9 @@ class RowSelector {
   // The first id at which the weights of the ids up to it pass `target`, less than the last Sum.
   __device__ int32_t FindId(uint64_t target, const TokenWeight& weight) const;
 
-  // The same among entries [begin, end) of `chunks`, or among chunks [begin, end) where that is
+  // The same among entries [begin, end) of `segments`, or among segments [begin, end) where that is
   // null. Where their weights do not pass the target, the last id that has one; -1 where none has.
-  __device__ int32_t FindIdIn(const int32_t* chunks, int32_t begin, int32_t end, uint64_t target,
+  __device__ int32_t FindIdIn(const int32_t* segments, int32_t begin, int32_t end, uint64_t target,
                               const TokenWeight& weight) const;
 
   // Lists the ranks of the tokens for which is_wanted(id, logit), none of them below
@@ -140,13 +140,13 @@ class RowSelector {
   };
 
   __device__ static int Warp() { return static_cast<int>(threadIdx.x) / 32; }
-  __device__ static int32_t FirstId(int32_t chunk) {
-    return chunk * kChunk + static_cast<int32_t>(threadIdx.x % 32) * 4;
+  __device__ static int32_t FirstId(int32_t segment) {
+    return segment * kSegment + static_cast<int32_t>(threadIdx.x % 32) * 4;
   }
   // Of a warp's contiguous share.
   __device__ int32_t FirstEntry(int warp) const { return num_entries_ * warp / kSampleWarps; }
 
-  // Calls visit(id, logits) for the tokens of those chunks, four at a time, each on some thread,
+  // Calls visit(id, logits) for the tokens of those segments, four at a time, each on some thread,
   // but not for four that are all below the floor. Beyond the vocabulary logits are -infinity:
   // they rank last and weigh nothing.
   template <typename Visit>
@@ -175,9 +175,9 @@ class RowSelector {
 
   const LogitView view_;
   SelectShared& shared_;
-  uint32_t* const chunk_keys_;
-  int32_t* const chunks_;
-  const int32_t num_chunks_;
+  uint32_t* const segment_keys_;
+  int32_t* const segments_;
+  const int32_t num_segments_;
   int32_t num_entries_ = 0;
 };
 

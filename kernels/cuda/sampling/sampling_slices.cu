@@ -7,54 +7,55 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kChunksPerWarp = kChunksPerSlice / kWarps;
+constexpr int kSegmentsPerWarp = kSegmentsPerSlice / kWarps;
 constexpr uint32_t kAllLanes = 0xffffffffu;
 
 struct SliceShared {
   SamplingRow row;
   uint32_t biased_ids[kSlice / 32];
-  uint32_t chunk_keys[kChunksPerSlice];
+  uint32_t segment_keys[kSegmentsPerSlice];
   float sums[kWarps];
 };
 
-// The lowest id of the lane's four values of this key, in a chunk that begins at `chunk_begin`.
-__device__ int32_t FirstOfKey(const Four<float>& values, uint32_t key, int32_t chunk_begin) {
+// The lowest id of the lane's four values of this key, in a segment that begins at `segment_begin`.
+__device__ int32_t FirstOfKey(const Four<float>& values, uint32_t key, int32_t segment_begin) {
   int32_t id = INT32_MAX;
 #pragma unroll
   for (int j = 3; j >= 0; --j) {
     if (KeyOf(values.v[j]) == key)
-      id = chunk_begin + static_cast<int32_t>(threadIdx.x % 32) * 4 + j;
+      id = segment_begin + static_cast<int32_t>(threadIdx.x % 32) * 4 + j;
   }
   return __reduce_min_sync(kAllLanes, id);
 }
 
-// values[i] are this lane's of the warp's i-th chunk. A scale of 0 asks for no sum.
-__device__ void Summarise(const Four<float> (&values)[kChunksPerWarp], int32_t slice_begin,
+// values[i] are this lane's of the warp's i-th segment. A scale of 0 asks for no sum.
+__device__ void Summarise(const Four<float> (&values)[kSegmentsPerWarp], int32_t slice_begin,
                           int32_t vocab_size, float scale, SliceShared& shared,
                           SliceSummary& summary) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   __syncthreads();
 #pragma unroll
-  for (int i = 0; i < kChunksPerWarp; ++i) {
+  for (int i = 0; i < kSegmentsPerWarp; ++i) {
     const float* four = values[i].v;
     const float greatest = fmaxf(fmaxf(four[0], four[1]), fmaxf(four[2], four[3]));
     const uint32_t key = __reduce_max_sync(kAllLanes, KeyOf(greatest));
-    const int chunk = warp * kChunksPerWarp + i;
-    const bool is_empty = slice_begin + chunk * kChunk >= vocab_size;
-    if (lane == 0) shared.chunk_keys[chunk] = is_empty ? 0 : key;
+    const int segment = warp * kSegmentsPerWarp + i;
+    const bool is_empty = slice_begin + segment * kSegment >= vocab_size;
+    if (lane == 0) shared.segment_keys[segment] = is_empty ? 0 : key;
   }
   __syncthreads();
-  const uint32_t lane_key = shared.chunk_keys[lane];
+  const uint32_t lane_key = shared.segment_keys[lane];
   const uint32_t max_key = __reduce_max_sync(kAllLanes, lane_key);
   const float max = LogitOf(max_key);
-  if (warp == 0) summary.chunk_keys[lane] = lane_key;
+  if (warp == 0) summary.segment_keys[lane] = lane_key;
 
-  const int max_chunk = __ffs(static_cast<int>(__ballot_sync(kAllLanes, lane_key == max_key))) - 1;
+  const int max_segment =
+      __ffs(static_cast<int>(__ballot_sync(kAllLanes, lane_key == max_key))) - 1;
 #pragma unroll
-  for (int i = 0; i < kChunksPerWarp; ++i) {
-    if (warp * kChunksPerWarp + i != max_chunk) continue;
-    const int32_t id = FirstOfKey(values[i], max_key, slice_begin + max_chunk * kChunk);
+  for (int i = 0; i < kSegmentsPerWarp; ++i) {
+    if (warp * kSegmentsPerWarp + i != max_segment) continue;
+    const int32_t id = FirstOfKey(values[i], max_key, slice_begin + max_segment * kSegment);
     if (lane == 0) summary.max = max;
     if (lane == 0) summary.max_id = id;
   }
@@ -62,7 +63,7 @@ __device__ void Summarise(const Four<float> (&values)[kChunksPerWarp], int32_t s
 
   float sum = 0;
 #pragma unroll
-  for (int i = 0; i < kChunksPerWarp; ++i) {
+  for (int i = 0; i < kSegmentsPerWarp; ++i) {
     for (float value : values[i].v) sum += Exp2((value - max) * scale);
   }
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
@@ -75,13 +76,13 @@ __device__ void Summarise(const Four<float> (&values)[kChunksPerWarp], int32_t s
 }
 
 __device__ void EditAll(const LogitView& view, int32_t first_id,
-                        Four<float> (&values)[kChunksPerWarp]) {
-  Four<int32_t> counts[kChunksPerWarp];
+                        Four<float> (&values)[kSegmentsPerWarp]) {
+  Four<int32_t> counts[kSegmentsPerWarp];
 #pragma unroll
-  for (int i = 0; i < kChunksPerWarp; ++i) counts[i] = view.LoadCounts(first_id + i * kChunk);
+  for (int i = 0; i < kSegmentsPerWarp; ++i) counts[i] = view.LoadCounts(first_id + i * kSegment);
 #pragma unroll
-  for (int i = 0; i < kChunksPerWarp; ++i) {
-    values[i] = view.Edit(first_id + i * kChunk, values[i], counts[i]);
+  for (int i = 0; i < kSegmentsPerWarp; ++i) {
+    values[i] = view.Edit(first_id + i * kSegment, values[i], counts[i]);
   }
 }
 
@@ -106,11 +107,11 @@ __global__ void __launch_bounds__(kThreads)
                          .first_biased_id = 0};
   const int32_t begin = static_cast<int32_t>(blockIdx.x) * kSlice;
   const auto thread = static_cast<int32_t>(threadIdx.x);
-  const int32_t first_id = begin + thread / 32 * kChunksPerWarp * kChunk + thread % 32 * 4;
+  const int32_t first_id = begin + thread / 32 * kSegmentsPerWarp * kSegment + thread % 32 * 4;
   // Under way before the row is known: both waits are as long, and padding rows are few.
-  Four<float> values[kChunksPerWarp];
+  Four<float> values[kSegmentsPerWarp];
 #pragma unroll
-  for (int i = 0; i < kChunksPerWarp; ++i) values[i] = raw.Load(first_id + i * kChunk);
+  for (int i = 0; i < kSegmentsPerWarp; ++i) values[i] = raw.Load(first_id + i * kSegment);
   if (threadIdx.x == 0) shared.row = args.rows[index];
   __syncthreads();
   const bool is_scored = row.target >= 0;

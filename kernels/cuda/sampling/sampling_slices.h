@@ -1,6 +1,6 @@
 // The first of sampling's two kernels: reads all logits once, one CTA per row and slice of kSlice
-// tokens, and leaves what the second one (sampling.cu) starts from. A slice is made of chunks of
-// kChunk tokens, what a warp loads at once. Slices and chunks depend on the vocabulary's size
+// tokens, and leaves what the second one (sampling.cu) starts from. A slice is made of segments of
+// kSegment tokens, what a warp loads at once. Slices and segments depend on the vocabulary's size
 // alone, and a slice is summed in a fixed order, so a row's draw never depends on its batch.
 #pragma once
 
@@ -12,12 +12,13 @@
 
 namespace quire::cuda {
 
-inline constexpr int kChunk = 128;
-inline constexpr int kChunksPerSlice = 32;
-inline constexpr int kSlice = kChunk * kChunksPerSlice;
+inline constexpr int kSegment = 128;
+inline constexpr int kSegmentsPerSlice = 32;
+inline constexpr int kSlice = kSegment * kSegmentsPerSlice;
 
 struct SliceSummary {
-  uint32_t chunk_keys[kChunksPerSlice];  // of each chunk's greatest logit; 0 beyond the vocabulary
+  uint32_t
+      segment_keys[kSegmentsPerSlice];  // of each segment's greatest logit; 0 beyond the vocabulary
   float max;
   int32_t max_id;  // the lowest
   float sum;       // of exp2((logit - max) * scale); unset where NeedsWeights is false
