@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <future>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,19 +17,23 @@
 #include "server/generate/generate_handler.h"
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
+#include "server/http2/http2_connection.h"
 #include "server/output/output_pump.h"
 #include "server/request/limits.h"
 #include "server/rpc/grpc_server.h"
 #include "server/settings/engine_settings.h"
 #include "server/transport/acceptor.h"
+#include "server/transport/connection_pool.h"
 
 namespace quire {
 
 namespace {
 
 constexpr int kNumWorkers = 2;
-// How long gRPC may take to deliver what has been ended already.
+// How long clients may take to read what has been ended already.
 constexpr absl::Duration kLastDelivery = absl::Seconds(1);
+// How long they may take to hear that the server ends, and to close.
+constexpr absl::Duration kGoodbye = absl::Milliseconds(500);
 
 class EngineCanceller final : public SequenceCanceller {
  public:
@@ -72,8 +77,7 @@ absl::StatusOr<std::unique_ptr<PromptEncoder>> LoadEncoder(const Settings& setti
   return PromptEncoder::Load(model_folder, std::move(given));
 }
 
-// Raises the soft limit of open files to the hard one; returns how many connections then fit. Each
-// takes two descriptors: gRPC's and the acceptor's.
+// Raises the soft limit of open files to the hard one; returns how many connections then fit.
 int64_t MaxConnections(int64_t wanted) {
   constexpr int64_t kReservedFiles = 64;
   rlimit limit = {};
@@ -82,15 +86,23 @@ int64_t MaxConnections(int64_t wanted) {
   setrlimit(RLIMIT_NOFILE, &limit);
   getrlimit(RLIMIT_NOFILE, &limit);
   const auto files = static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, 1 << 30));
-  return std::clamp<int64_t>((files - kReservedFiles) / 2, 1, wanted);
+  return std::clamp<int64_t>(files - kReservedFiles, 1, wanted);
+}
+
+// Threads that move bytes: one serves a GPU's worth of streams, a second keeps a flood on some
+// connections from the others.
+int NumLoops() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 2, 4);
 }
 
 }  // namespace
 
-// In the order of construction; destroyed from the end: no calls come in, then gRPC has ended every
-// call, then the engine is gone, then the output thread.
+// In the order of construction; destroyed from the end: no calls come in, then the engine is gone,
+// then the output thread, then the connections' loops, to which it posts.
 struct Server::Parts {
   explicit Parts(absl::Duration stall_timeout) : pump(&canceller, stall_timeout) {}
+
+  absl::Status StartConnections(int64_t max_connections);
 
   absl::Time start_time = absl::Now();
   std::string address;
@@ -99,14 +111,31 @@ struct Server::Parts {
   StartClock stages;
   EngineCanceller canceller;
   RequestRegistry registry;
-  LiveCalls live_calls;
+  std::unique_ptr<GrpcServer> grpc;
+  const StartExchange start_call = [this](RequestHead head, Http2Stream* stream) {
+    return grpc->Start(std::move(head), stream);
+  };
+  std::unique_ptr<ConnectionPool> connections;
   OutputPump pump;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<GenerateHandler> generate;
-  std::unique_ptr<GrpcServer> grpc;
   std::unique_ptr<WorkPool> work_pool;
   std::unique_ptr<Acceptor> acceptor;
 };
+
+absl::Status Server::Parts::StartConnections(int64_t max_connections) {
+  ConnectionPoolOptions options;
+  options.num_loops = NumLoops();
+  options.max_connections = max_connections;
+  options.max_connections_per_peer = std::max<int64_t>(1, max_connections / 2);
+  auto make_handler = [this](Protocol protocol,
+                             ConnectionControl* control) -> std::unique_ptr<ConnectionHandler> {
+    if (protocol != Protocol::kHttp2) return nullptr;
+    return std::make_unique<Http2Connection>(control, Http2Limits(), start_call);
+  };
+  ASSIGN_OR_RETURN(connections, ConnectionPool::Start(options, std::move(make_handler)));
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const Settings& settings, const std::string& model_folder, Listener listener,
@@ -136,20 +165,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
                              parts->work_pool.get(), parts->encoder.get(), &parts->facts,
                              settings.seed < 0 ? std::nullopt : std::optional(settings.seed)});
   parts->grpc = std::make_unique<GrpcServer>(ServingContext{
-      parts->engine.get(), parts->generate.get(), &parts->registry, &parts->live_calls,
-      parts->work_pool.get(), parts->encoder.get(), &parts->facts, parts->start_time});
+      parts->engine.get(), parts->generate.get(), &parts->registry, parts->work_pool.get(),
+      parts->encoder.get(), &parts->facts, parts->start_time});
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());
   parts->address = listener.address();
-  AcceptorOptions options;
-  options.max_connections = MaxConnections(settings.max_connections);
+  RETURN_IF_ERROR(parts->StartConnections(MaxConnections(settings.max_connections)));
   parts->grpc->SetServing(true);
-  ASSIGN_OR_RETURN(parts->acceptor,
-                   Acceptor::Start(std::move(listener), options,
-                                   {{Protocol::kHttp2, [grpc = parts->grpc.get()](UniqueFd fd) {
-                                       grpc->AddConnection(std::move(fd));
-                                     }}}));
+  ASSIGN_OR_RETURN(parts->acceptor, Acceptor::Start(std::move(listener), parts->connections.get()));
   parts->stages.End("port");
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
@@ -173,8 +197,12 @@ bool Server::WaitUntilDrained(absl::Time deadline) {
 void Server::EndStreams(const absl::Status& status) { parts_->pump.EndAll(status); }
 
 void Server::FinishCalls(absl::Time deadline) {
-  parts_->live_calls.WaitUntilNone(deadline);
+  if (parts_->connections == nullptr) return;
+  parts_->grpc->FinishCalls(deadline);
   parts_->acceptor.reset();
+  parts_->connections->BeginShutdown();
+  parts_->connections->WaitUntilEmpty(std::max(deadline, absl::Now() + kGoodbye));
+  parts_->connections->Stop();
 }
 
 const StartStages& Server::start_stages() const { return parts_->stages.stages(); }

@@ -6,7 +6,6 @@
 
 #include "absl/time/time.h"
 #include "server/generate/generate_handler.h"
-#include "server/generate/live_calls.h"
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
 #include "server/request/model_facts.h"
@@ -20,7 +19,6 @@ struct ServingContext {
   Engine* engine;
   GenerateHandler* generate;
   RequestRegistry* registry;
-  LiveCalls* live_calls;
   WorkPool* work_pool;
   const PromptEncoder* encoder;
   const ModelFacts* model;

@@ -1,9 +1,8 @@
-#include "server/rpc/admin_service.h"
-
 #include "engine/engine.h"
 #include "server/generate/describe.h"
 #include "server/request/field_error.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/service_methods.h"
+#include "server/rpc/unary_method.h"
 
 namespace quire {
 
@@ -33,39 +32,34 @@ v1::GetStatusResponse ToMessage(const ServerStatus& status) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* call,
-                                                  const grpc::ByteBuffer* request,
-                                                  grpc::ByteBuffer* answer) {
-  return ServeUnary<v1::GetStatusRequest>(
-      call, *request, answer, [this](const v1::GetStatusRequest&) {
-        return absl::StatusOr<v1::GetStatusResponse>(ToMessage(DescribeStatus(context_)));
-      });
-}
-
-grpc::ServerUnaryReactor* AdminService::Abort(grpc::CallbackServerContext* call,
-                                              const grpc::ByteBuffer* request,
-                                              grpc::ByteBuffer* answer) {
-  return ServeUnary<v1::AbortRequest>(
-      call, *request, answer,
-      [this](const v1::AbortRequest& message) -> absl::StatusOr<v1::AbortResponse> {
-        if (message.request_id().empty()) {
-          return InvalidField("request_id", "is empty; name the request to end");
-        }
-        v1::AbortResponse response;
-        response.set_found(context_.registry->Cancel(message.request_id()));
-        return response;
-      });
-}
-
-grpc::ServerUnaryReactor* AdminService::FlushPrefixCache(grpc::CallbackServerContext* call,
-                                                         const grpc::ByteBuffer* request,
-                                                         grpc::ByteBuffer* answer) {
-  return ServeUnary<v1::FlushPrefixCacheRequest>(
-      call, *request, answer, [this](const v1::FlushPrefixCacheRequest&) {
-        v1::FlushPrefixCacheResponse response;
-        response.set_blocks(context_.engine->FlushPrefixCache());
-        return absl::StatusOr<v1::FlushPrefixCacheResponse>(response);
-      });
+std::vector<GrpcMethod> AdminMethods(const ServingContext& context) {
+  const google::protobuf::ServiceDescriptor& service =
+      *v1::AbortRequest::descriptor()->file()->FindServiceByName("Admin");
+  return {
+      UnaryMethod<v1::GetStatusRequest>(*service.FindMethodByName("GetStatus"),
+                                        [context](const v1::GetStatusRequest&, const GrpcCall&) {
+                                          return absl::StatusOr<v1::GetStatusResponse>(
+                                              ToMessage(DescribeStatus(context)));
+                                        }),
+      UnaryMethod<v1::AbortRequest>(
+          *service.FindMethodByName("Abort"),
+          [registry = context.registry](const v1::AbortRequest& message,
+                                        const GrpcCall&) -> absl::StatusOr<v1::AbortResponse> {
+            if (message.request_id().empty()) {
+              return InvalidField("request_id", "is empty; name the request to end");
+            }
+            v1::AbortResponse response;
+            response.set_found(registry->Cancel(message.request_id()));
+            return response;
+          }),
+      UnaryMethod<v1::FlushPrefixCacheRequest>(
+          *service.FindMethodByName("FlushPrefixCache"),
+          [engine = context.engine](const v1::FlushPrefixCacheRequest&, const GrpcCall&) {
+            v1::FlushPrefixCacheResponse response;
+            response.set_blocks(engine->FlushPrefixCache());
+            return absl::StatusOr<v1::FlushPrefixCacheResponse>(response);
+          }),
+  };
 }
 
 }  // namespace quire

@@ -1,73 +1,75 @@
 #include "server/rpc/grpc_server.h"
 
 #include <google/protobuf/stubs/logging.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/resource_quota.h>
-#include <grpcpp/server_builder.h>
-#include <grpcpp/server_posix.h>
 
-#include "absl/time/clock.h"
-#include "kernels/base/check.h"
-#include "server/request/limits.h"
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/grpc_protocol.h"
+#include "server/rpc/reflection_service.h"
+#include "server/rpc/service_methods.h"
 
 namespace quire {
 
 namespace {
 
-constexpr size_t kMemoryQuotaBytes = size_t{512} << 20;  // of gRPC's own buffers
+constexpr char kInference[] = "quire.v1.Inference";
+constexpr char kAdmin[] = "quire.v1.Admin";
+constexpr char kHealth[] = "grpc.health.v1.Health";
 
-// Process-wide switches, set before the first server is built.
-void ConfigureLibraries() {
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  // Clients cause parse errors; they are told in the status and do not fill our log.
-  google::protobuf::SetLogHandler(nullptr);
-}
-
-void SetLimits(grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
-  builder.SetResourceQuota(grpc::ResourceQuota("quire").Resize(kMemoryQuotaBytes));
-  // A compressed message could grow without bound when it is opened: clients send plain ones.
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);  // per connection
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 256 << 10);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // windows stay bounded
-  // Clients may ping an idle connection, but not more often than this; ours finds dead clients.
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+// An answer without a call: to what is no gRPC, or no method of ours.
+void Refuse(Http2Stream* stream, const absl::Status& status) {
+  HeaderList headers = StatusTrailers(status);
+  headers.emplace_back("content-type", "application/grpc");
+  stream->SendHeaders(200, headers, /*is_all=*/true);
 }
 
 }  // namespace
 
-GrpcServer::GrpcServer(const ServingContext& context) : inference_(context), admin_(context) {
-  ConfigureLibraries();
-  grpc::ServerBuilder builder;
-  SetLimits(builder);
-  builder.RegisterService(&inference_);
-  builder.RegisterService(&admin_);
-  server_ = builder.BuildAndStart();
-  CHECK(server_ != nullptr) << "gRPC refused its configuration";
-  SetServing(false);
+GrpcServer::GrpcServer(const ServingContext& context) : health_({"", kInference, kAdmin}) {
+  // Clients cause parse errors; they are told in the status and do not fill our log.
+  google::protobuf::SetLogHandler(nullptr);
+  AddMethods(InferenceMethods(context));
+  AddMethods(AdminMethods(context));
+  AddMethods(health_.Methods());
+  AddMethods(ReflectionMethods({kInference, kAdmin, kHealth}));
 }
 
-GrpcServer::~GrpcServer() { server_->Shutdown(absl::ToChronoTime(absl::Now())); }
+void GrpcServer::AddMethods(std::vector<GrpcMethod> methods) {
+  for (GrpcMethod& method : methods) {
+    std::string path = method.path;
+    methods_.emplace(std::move(path), std::make_unique<const GrpcMethod>(std::move(method)));
+  }
+}
 
-void GrpcServer::AddConnection(UniqueFd connection) {
-  grpc::AddInsecureChannelFromFd(server_.get(), connection.Release());
+std::shared_ptr<Http2Exchange> GrpcServer::Start(RequestHead head, Http2Stream* stream) {
+  if (head.method != "POST") {
+    stream->SendHeaders(405, {{"allow", "POST"}}, /*is_all=*/true);
+    return nullptr;
+  }
+  if (!IsGrpcContentType(head.Find("content-type"))) {
+    stream->SendHeaders(415, {}, /*is_all=*/true);
+    return nullptr;
+  }
+  const auto method = methods_.find(head.path);
+  if (method == methods_.end()) {
+    Refuse(stream, absl::UnimplementedError(
+                       absl::StrCat("there is no method ", head.path.substr(0, 200), " here")));
+    return nullptr;
+  }
+  auto call = std::make_shared<GrpcCall>(*method->second, std::move(head), stream, &live_calls_);
+  call->Begin();
+  return call;
 }
 
 void GrpcServer::SetServing(bool serving) {
-  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
-  for (const char* service :
-       {"", v1::Inference::service_full_name(), v1::Admin::service_full_name()}) {
-    health->SetServingStatus(service, serving);
-  }
+  for (const char* service : {"", kInference, kAdmin}) health_.SetServing(service, serving);
+}
+
+bool GrpcServer::FinishCalls(absl::Time deadline) {
+  health_.EndWatches(absl::UnavailableError("the server is shutting down"));
+  return live_calls_.WaitUntilNone(deadline);
 }
 
 }  // namespace quire

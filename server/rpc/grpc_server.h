@@ -1,35 +1,41 @@
-// GrpcServer: gRPC with our services, health and reflection, without a port of its own: connections
-// come from the Acceptor. Limits are set for clients that nobody vouches for. Any thread.
+// GrpcServer: the services on HTTP/2: finds the method of a request and begins its call. Any
+// thread, except where said.
 #pragma once
 
-#include <grpcpp/server.h>
-
 #include <memory>
+#include <string>
 
-#include "server/rpc/admin_service.h"
-#include "server/rpc/inference_service.h"
-#include "server/transport/unique_fd.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "server/generate/serving_context.h"
+#include "server/http2/http2_exchange.h"
+#include "server/rpc/grpc_call.h"
+#include "server/rpc/health_service.h"
+#include "server/rpc/live_calls.h"
 
 namespace quire {
 
 class GrpcServer {
  public:
-  // Starts gRPC's threads. Health is NOT_SERVING until SetServing(true).
+  // Health is NOT_SERVING until SetServing(true).
   explicit GrpcServer(const ServingContext& context);
-  // Cancels what is left of the calls and waits for their end. The connections must be closed
-  // before: gRPC answers CANCELLED to a call that arrives after this has begun.
-  ~GrpcServer();
 
-  // Takes over a non-blocking connection that speaks HTTP/2 in the clear.
-  void AddConnection(UniqueFd connection);
+  // A StartExchange, on the loop of the stream's connection.
+  std::shared_ptr<Http2Exchange> Start(RequestHead head, Http2Stream* stream);
 
   // What grpc.health.v1 answers for "" and for each service.
   void SetServing(bool serving);
 
+  // Ends the watches of health, and waits until every client has the end of its calls; false when
+  // the deadline came first.
+  bool FinishCalls(absl::Time deadline);
+
  private:
-  InferenceService inference_;
-  AdminService admin_;
-  std::unique_ptr<grpc::Server> server_;
+  void AddMethods(std::vector<GrpcMethod> methods);
+
+  LiveCalls live_calls_;
+  HealthService health_;
+  absl::flat_hash_map<std::string, std::unique_ptr<const GrpcMethod>> methods_;  // by path
 };
 
 }  // namespace quire

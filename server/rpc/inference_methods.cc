@@ -1,5 +1,3 @@
-#include "server/rpc/inference_service.h"
-
 #include <string>
 #include <utility>
 
@@ -9,8 +7,9 @@
 #include "server/generate/tokenize.h"
 #include "server/request/field_error.h"
 #include "server/request/limits.h"
-#include "server/rpc/generate_reactors.h"
-#include "server/rpc/unary.h"
+#include "server/rpc/generate_methods.h"
+#include "server/rpc/service_methods.h"
+#include "server/rpc/unary_method.h"
 
 namespace quire {
 
@@ -79,44 +78,30 @@ v1::GetModelResponse ToMessage(const ModelDescription& model) {
 
 }  // namespace
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
-    grpc::CallbackServerContext* call, const grpc::ByteBuffer* request) {
-  return StartGenerate(context_, call, *request);
-}
-
-grpc::ServerUnaryReactor* InferenceService::GenerateOnce(grpc::CallbackServerContext* call,
-                                                         const grpc::ByteBuffer* request,
-                                                         grpc::ByteBuffer* answer) {
-  return StartGenerateOnce(context_, call, *request, answer);
-}
-
-grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* call,
-                                                     const grpc::ByteBuffer* request,
-                                                     grpc::ByteBuffer* answer) {
-  return ServeUnary<v1::TokenizeRequest>(
-      call, *request, answer,
-      [encoder = context_.encoder](const v1::TokenizeRequest& message) {
-        return AnswerTokenize(message, *encoder);
-      },
-      context_.work_pool, kMaxInlineBytes);
-}
-
-grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* call,
-                                                       const grpc::ByteBuffer* request,
-                                                       grpc::ByteBuffer* answer) {
-  return ServeUnary<v1::DetokenizeRequest>(
-      call, *request, answer,
-      [this](const v1::DetokenizeRequest& message) { return AnswerDetokenize(message, context_); },
-      context_.work_pool, kMaxInlineBytes);
-}
-
-grpc::ServerUnaryReactor* InferenceService::GetModel(grpc::CallbackServerContext* call,
-                                                     const grpc::ByteBuffer* request,
-                                                     grpc::ByteBuffer* answer) {
-  return ServeUnary<v1::GetModelRequest>(
-      call, *request, answer, [this](const v1::GetModelRequest&) {
-        return absl::StatusOr<v1::GetModelResponse>(ToMessage(DescribeModel(context_)));
-      });
+std::vector<GrpcMethod> InferenceMethods(const ServingContext& context) {
+  const google::protobuf::ServiceDescriptor& service =
+      *v1::TokenizeRequest::descriptor()->file()->FindServiceByName("Inference");
+  return {
+      GenerateMethod(context),
+      GenerateOnceMethod(context),
+      UnaryMethod<v1::TokenizeRequest>(
+          *service.FindMethodByName("Tokenize"),
+          [encoder = context.encoder](const v1::TokenizeRequest& message, const GrpcCall&) {
+            return AnswerTokenize(message, *encoder);
+          },
+          context.work_pool, kMaxInlineBytes),
+      UnaryMethod<v1::DetokenizeRequest>(
+          *service.FindMethodByName("Detokenize"),
+          [context](const v1::DetokenizeRequest& message, const GrpcCall&) {
+            return AnswerDetokenize(message, context);
+          },
+          context.work_pool, kMaxInlineBytes),
+      UnaryMethod<v1::GetModelRequest>(*service.FindMethodByName("GetModel"),
+                                       [context](const v1::GetModelRequest&, const GrpcCall&) {
+                                         return absl::StatusOr<v1::GetModelResponse>(
+                                             ToMessage(DescribeModel(context)));
+                                       }),
+  };
 }
 
 }  // namespace quire

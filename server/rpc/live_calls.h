@@ -1,4 +1,4 @@
-// LiveCalls: how many calls have not been finished by gRPC yet, so that connections are closed only
+// LiveCalls: how many calls have not come to their end yet, so that connections are closed only
 // after every client could be told how its call ended. Any thread.
 #pragma once
 

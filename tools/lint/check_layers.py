@@ -61,6 +61,7 @@ PLACES = [
     "server/settings/",
     "server/hub/",
     "server/transport/",
+    "server/http2/",
     "server/request/",
     "server/output/",
     "server/generate/",

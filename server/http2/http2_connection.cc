@@ -1,0 +1,233 @@
+#include "server/http2/http2_connection.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "server/http2/http2_callbacks.h"
+#include "server/http2/http2_stream.h"
+
+namespace quire {
+
+namespace {
+
+constexpr absl::Duration kTick = absl::Seconds(2);
+// Clients that call in this time after the notice of a shutdown still get an answer.
+constexpr absl::Duration kShutdownNotice = absl::Milliseconds(100);
+
+// Frames that serve nobody, a second and at once, of one connection. What a client earns by being
+// served (http2_stream.cc) pays for its window updates, pings and resets.
+constexpr double kWastePerSecond = 500, kWasteBurst = 1000;
+constexpr double kFrameCost = 1, kRequestCost = 4;
+// A data frame this long pays for itself.
+constexpr size_t kUsefulDataBytes = 256;
+
+}  // namespace
+
+Http2Connection::Http2Connection(ConnectionControl* control, const Http2Limits& limits,
+                                 const StartExchange& start_exchange)
+    : control_(control),
+      limits_(limits),
+      start_exchange_(start_exchange),
+      waste_(kWastePerSecond, kWasteBurst),
+      last_input_(control->loop().now()),
+      begin_(control->loop().now()) {
+  session_ = NewServerSession(this);
+  const std::array<nghttp2_settings_entry, 5> settings = {{
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits_.max_concurrent_streams},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits_.stream_window_bytes},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<uint32_t>(limits_.max_header_bytes)},
+      {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 0},
+      {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+  }};
+  nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings.data(), settings.size());
+  nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0,
+                                        static_cast<int32_t>(limits_.connection_window_bytes));
+  StartTimer();
+}
+
+Http2Connection::~Http2Connection() {
+  control_->loop().CancelTimer(timer_);
+  nghttp2_session_del(session_);  // calls nothing back
+  for (const auto& [id, stream] : streams_) stream->Close();
+}
+
+void Http2Connection::OnInput(std::string_view bytes) {
+  if (failed_) return;
+  last_input_ = control_->loop().now();
+  ping_sent_ = absl::InfiniteFuture();
+  const ssize_t used = nghttp2_session_mem_recv(
+      session_, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  // Protocol errors have made nghttp2 queue a GOAWAY; what it cannot even answer ends here.
+  if (used < 0) {
+    failed_ = true;
+    if (used != NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
+      nghttp2_session_terminate_session(session_, used == NGHTTP2_ERR_FLOODED
+                                                      ? NGHTTP2_ENHANCE_YOUR_CALM
+                                                      : NGHTTP2_PROTOCOL_ERROR);
+    }
+    return;
+  }
+  PauseIfWasteful();
+}
+
+void Http2Connection::FillOutput(std::string* output, size_t limit) {
+  while (output->size() < limit) {
+    const uint8_t* bytes = nullptr;
+    const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
+    if (size < 0) failed_ = true;
+    if (size <= 0) return;
+    output->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(size));
+  }
+}
+
+bool Http2Connection::IsDone() const {
+  if (nghttp2_session_want_write(session_) != 0) return false;
+  if (failed_ || nghttp2_session_want_read(session_) == 0) return true;
+  return said_last_word_ && streams_.empty();
+}
+
+// First a notice, so that calls which are on their way are still taken; the last word after it says
+// which those were.
+void Http2Connection::BeginShutdown() {
+  if (shutting_down_) return;
+  shutting_down_ = true;
+  nghttp2_submit_shutdown_notice(session_);
+  notice_end_ = control_->loop().now() + kShutdownNotice;
+  control_->loop().CancelTimer(timer_);
+  StartTimer();
+}
+
+Http2Connection::Stream* Http2Connection::Find(int32_t stream_id) {
+  const auto it = streams_.find(stream_id);
+  return it == streams_.end() ? nullptr : it->second.get();
+}
+
+int Http2Connection::OnBeginHeaders(int32_t stream_id) {
+  Charge(kRequestCost);
+  header_block_begin_ = control_->loop().now();
+  if (streams_.empty()) control_->SetIdle(false);
+  streams_.emplace(stream_id, std::make_unique<Stream>(this, stream_id));
+  incomplete_.insert(stream_id);
+  return 0;
+}
+
+int Http2Connection::OnHeader(int32_t stream_id, std::string_view name, std::string_view value) {
+  Stream* stream = Find(stream_id);
+  if (stream == nullptr || stream->exchange() != nullptr) return 0;  // trailers: nobody reads them
+  if (stream->AddHeader(name, value, limits_.max_header_bytes)) return 0;
+  // 431 Request Header Fields Too Large; the rest of the block is decoded and dropped.
+  stream->RefuseHead(431);
+  return 0;
+}
+
+int Http2Connection::OnFrame(const nghttp2_frame& frame) {
+  const bool ends_stream = (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+  const int32_t stream_id = frame.hd.stream_id;
+  switch (frame.hd.type) {
+    case NGHTTP2_HEADERS:
+      header_block_begin_ = absl::InfiniteFuture();
+      OnRequestHead(stream_id);
+      break;
+    case NGHTTP2_DATA:
+      if (frame.hd.length < kUsefulDataBytes && !ends_stream) Charge(kFrameCost);
+      break;
+    case NGHTTP2_SETTINGS:
+      has_settings_ = true;
+      Charge(kFrameCost);
+      break;
+    default:
+      Charge(kFrameCost);
+  }
+  if (ends_stream && (frame.hd.type == NGHTTP2_HEADERS || frame.hd.type == NGHTTP2_DATA)) {
+    incomplete_.erase(stream_id);
+    if (Stream* stream = Find(stream_id)) stream->OnBodyEnd();
+  }
+  return 0;
+}
+
+// An answer may end before its request: nobody wants the rest of that (RFC 9113, 8.1).
+void Http2Connection::OnFrameSent(const nghttp2_frame& frame) {
+  const bool may_end = frame.hd.type == NGHTTP2_HEADERS || frame.hd.type == NGHTTP2_DATA;
+  if (!may_end || (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
+  if (!incomplete_.contains(frame.hd.stream_id)) return;
+  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, frame.hd.stream_id, NGHTTP2_NO_ERROR);
+}
+
+// The exchange has bounds of its own for what it keeps, so the peer may send on at once.
+void Http2Connection::OnData(int32_t stream_id, std::string_view bytes) {
+  nghttp2_session_consume(session_, stream_id, bytes.size());
+  if (Stream* stream = Find(stream_id)) stream->OnBody(bytes);
+}
+
+void Http2Connection::OnRequestHead(int32_t stream_id) {
+  Stream* stream = Find(stream_id);
+  if (stream == nullptr || stream->exchange() != nullptr || stream->is_refused()) return;
+  stream->Start(start_exchange_);
+}
+
+void Http2Connection::OnStreamClosed(int32_t stream_id) {
+  incomplete_.erase(stream_id);
+  const auto it = streams_.find(stream_id);
+  if (it == streams_.end()) return;
+  const std::unique_ptr<Stream> stream = std::move(it->second);
+  streams_.erase(it);
+  stream->Close();
+  if (streams_.empty()) control_->SetIdle(true);
+}
+
+void Http2Connection::PauseIfWasteful() {
+  const absl::Time now = control_->loop().now();
+  TokenBucket& all = control_->loop().waste();
+  waste_.Refill(now);
+  all.Refill(now);
+  if (waste_.is_in_debt()) {
+    control_->PauseReading(waste_.debt_end());
+  } else if (all.is_in_debt() && waste_.has_used(0.25)) {
+    control_->PauseReading(all.debt_end());
+  }
+}
+
+void Http2Connection::StartTimer() {
+  const absl::Time next = std::min(control_->loop().now() + kTick, notice_end_);
+  timer_ = control_->loop().AddTimer(next, [this] {
+    OnTimer();
+    StartTimer();
+    control_->RequestWrite();
+  });
+}
+
+void Http2Connection::OnTimer() {
+  const absl::Time now = control_->loop().now();
+  if (now >= notice_end_) {
+    notice_end_ = absl::InfiniteFuture();
+    said_last_word_ = true;
+    nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
+                          nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
+                          nullptr, 0);
+  }
+  if ((!has_settings_ && now - begin_ > limits_.handshake) ||
+      now - header_block_begin_ > limits_.handshake) {
+    failed_ = true;
+    nghttp2_session_terminate_session(session_, NGHTTP2_ENHANCE_YOUR_CALM);
+    return;
+  }
+  EndSlowRequests(now);
+  if (now - ping_sent_ > limits_.ping_timeout) {
+    failed_ = true;
+  } else if (now - last_input_ > limits_.ping_after && ping_sent_ == absl::InfiniteFuture()) {
+    ping_sent_ = now;
+    nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
+  }
+}
+
+void Http2Connection::EndSlowRequests(absl::Time now) {
+  const absl::flat_hash_set<int32_t> incomplete = incomplete_;
+  for (const int32_t id : incomplete) {
+    Stream* stream = Find(id);
+    if (stream != nullptr && now - stream->begin() > limits_.request) stream->OnTooSlow();
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,82 @@
+// Http2Connection: HTTP/2 (RFC 9113) on one connection, by nghttp2, with bounds for everything that
+// a client can make the server hold or do: header bytes, streams, frames that serve nobody, time.
+// The thread of the connection's loop.
+#pragma once
+
+#include <nghttp2/nghttp2.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/time/time.h"
+#include "server/http2/http2_exchange.h"
+#include "server/transport/connection_handler.h"
+#include "server/transport/token_bucket.h"
+
+namespace quire {
+
+struct Http2Limits {
+  uint32_t max_concurrent_streams = 1024;  // of a connection
+  uint32_t stream_window_bytes = 256 << 10;
+  uint32_t connection_window_bytes = 1 << 20;
+  size_t max_header_bytes = 16 << 10;             // of one request, as RFC 9113 6.5.2 counts
+  absl::Duration handshake = absl::Seconds(10);   // preface and SETTINGS, a header block
+  absl::Duration request = absl::Seconds(30);     // from its headers to its end
+  absl::Duration ping_after = absl::Seconds(60);  // of silence; dead peers are found so
+  absl::Duration ping_timeout = absl::Seconds(20);
+};
+
+class Http2Connection final : public ConnectionHandler {
+ public:
+  Http2Connection(ConnectionControl* control, const Http2Limits& limits,
+                  const StartExchange& start_exchange);
+  ~Http2Connection() override;
+
+  void OnInput(std::string_view bytes) override;
+  void FillOutput(std::string* output, size_t limit) override;
+  bool IsDone() const override;
+  void BeginShutdown() override;
+
+ private:
+  class Stream;
+  friend struct Http2Callbacks;
+
+  int OnBeginHeaders(int32_t stream_id);
+  int OnHeader(int32_t stream_id, std::string_view name, std::string_view value);
+  int OnFrame(const nghttp2_frame& frame);
+  void OnFrameSent(const nghttp2_frame& frame);
+  void OnData(int32_t stream_id, std::string_view bytes);
+  void OnRequestHead(int32_t stream_id);
+  void OnStreamClosed(int32_t stream_id);
+  Stream* Find(int32_t stream_id);
+
+  void Charge(double tokens) { waste_.Take(tokens); }
+  void PauseIfWasteful();
+  void StartTimer();
+  void OnTimer();
+  void EndSlowRequests(absl::Time now);
+
+  ConnectionControl* const control_;
+  const Http2Limits limits_;
+  const StartExchange& start_exchange_;
+  nghttp2_session* session_ = nullptr;
+  absl::flat_hash_map<int32_t, std::unique_ptr<Stream>> streams_;
+  absl::flat_hash_set<int32_t> incomplete_;  // streams whose request has not ended
+  TokenBucket waste_;                        // frames that served nobody
+  bool failed_ = false;                      // nothing more is read
+  bool shutting_down_ = false;
+  bool has_settings_ = false;  // the client's first
+  absl::Time header_block_begin_ = absl::InfiniteFuture();
+  absl::Time last_input_;
+  absl::Time ping_sent_ = absl::InfiniteFuture();
+  absl::Time notice_end_ = absl::InfiniteFuture();  // of a shutdown
+  bool said_last_word_ = false;                     // the GOAWAY that names the last call
+  EventLoop::TimerId timer_;
+  const absl::Time begin_;
+};
+
+}  // namespace quire

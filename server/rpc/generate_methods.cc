@@ -1,0 +1,98 @@
+#include "server/rpc/generate_methods.h"
+
+#include <memory>
+#include <utility>
+
+#include "server/output/response_collector.h"
+#include "server/rpc/messages.h"
+
+namespace quire {
+
+namespace {
+
+const google::protobuf::MethodDescriptor& Method(const char* name) {
+  return *v1::GenerateRequest::descriptor()
+              ->file()
+              ->FindServiceByName("Inference")
+              ->FindMethodByName(name);
+}
+
+// Every response is a message of the stream. Deletes itself with its last one.
+class StreamSink final : public ResponseSink {
+ public:
+  explicit StreamSink(GrpcCallRef call) : call_(std::move(call)) {}
+
+  void SetReadyCallback(std::function<void()> on_ready) override {
+    on_ready_ = std::move(on_ready);
+  }
+  void Send(v1::GenerateResponse response) override {
+    call_->Send(response.SerializeAsString(), on_ready_);
+  }
+  void SendLast(v1::GenerateResponse response) override {
+    call_->Send(response.SerializeAsString(), nullptr);
+    End(absl::OkStatus());
+  }
+  void End(const absl::Status& status) override {
+    call_->Finish(status);
+    delete this;
+  }
+
+ private:
+  const GrpcCallRef call_;
+  std::function<void()> on_ready_;
+};
+
+// All responses are one message. Deletes itself with it.
+class OnceSink final : public ResponseSink {
+ public:
+  explicit OnceSink(GrpcCallRef call) : call_(std::move(call)) {}
+
+  void SetReadyCallback(std::function<void()> on_ready) override {
+    on_ready_ = std::move(on_ready);
+  }
+  void Send(v1::GenerateResponse response) override {
+    collector_.Add(std::move(response));
+    on_ready_();
+  }
+  void SendLast(v1::GenerateResponse response) override {
+    collector_.Add(std::move(response));
+    End(absl::OkStatus());
+  }
+  void End(const absl::Status& status) override {
+    if (status.ok()) {
+      call_->FinishWith(collector_.Take().SerializeAsString());
+    } else {
+      call_->Finish(status);
+    }
+    delete this;
+  }
+
+ private:
+  const GrpcCallRef call_;
+  std::function<void()> on_ready_;
+  ResponseCollector collector_;
+};
+
+template <typename Sink>
+GrpcMethod MethodOf(const char* name, GenerateHandler* handler) {
+  return {PathOf(Method(name)), [handler](const GrpcCallRef& call, const std::string& bytes) {
+            absl::StatusOr<v1::GenerateRequest> message = Parse<v1::GenerateRequest>(bytes);
+            if (!message.ok()) {
+              call->Finish(message.status());
+              return;
+            }
+            handler->Start(*std::move(message), call->token(), new Sink(call));
+          }};
+}
+
+}  // namespace
+
+GrpcMethod GenerateMethod(const ServingContext& serving) {
+  return MethodOf<StreamSink>("Generate", serving.generate);
+}
+
+GrpcMethod GenerateOnceMethod(const ServingContext& serving) {
+  return MethodOf<OnceSink>("GenerateOnce", serving.generate);
+}
+
+}  // namespace quire

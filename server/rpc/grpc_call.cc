@@ -1,0 +1,262 @@
+#include "server/rpc/grpc_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/request/limits.h"
+#include "server/request/retry_pushback.h"
+#include "server/rpc/grpc_protocol.h"
+
+namespace quire {
+
+namespace {
+
+constexpr uint32_t kCancel = 8;  // RFC 9113, section 7
+// An answer that is not read for so long is given up. (Streams have --stream-stall-timeout.)
+constexpr absl::Duration kAnswerTimeout = absl::Seconds(30);
+// What comes before an error has so long; the error must be heard, whether it is read or not.
+constexpr absl::Duration kErrorDelay = absl::Milliseconds(300);
+// Pieces of streams up to this size are not accounted for: the engine bounds how many there are.
+constexpr size_t kSmallBytes = 4096;
+
+}  // namespace
+
+GrpcCall::GrpcCall(const GrpcMethod& method, RequestHead head, Http2Stream* stream,
+                   LiveCalls* live_calls)
+    : method_(method),
+      head_(std::move(head)),
+      live_call_(live_calls),
+      loop_(stream->connection().loop()),
+      peer_address_(stream->connection().peer_address()),
+      stream_(stream) {}
+
+GrpcCall::~GrpcCall() = default;
+
+void GrpcCall::Begin() {
+  const absl::string_view text = head_.Find("grpc-timeout");
+  if (text.empty()) return;
+  const std::optional<absl::Duration> timeout = ParseGrpcTimeout(text);
+  if (!timeout.has_value()) {
+    Refuse(absl::InvalidArgumentError(
+        absl::StrCat("grpc-timeout: \"", text, "\" is not a time such as 100m or 30S")));
+    return;
+  }
+  has_deadline_ = true;
+  deadline_timer_ = loop_.AddTimer(loop_.now() + *timeout, [this] {
+    has_deadline_ = false;
+    token_->Cancel();
+    Refuse(absl::DeadlineExceededError("the call's deadline is past"));
+  });
+}
+
+void GrpcCall::OnBody(std::string_view bytes) {
+  while (!bytes.empty() && !ended_) {
+    if (has_message_) {
+      Refuse(absl::InvalidArgumentError("the method takes one message and there are more"));
+      return;
+    }
+    std::string& part = in_message_ ? message_ : prefix_;
+    const size_t whole = in_message_ ? message_bytes_ : kMessagePrefixBytes;
+    const size_t taken = std::min(whole - part.size(), bytes.size());
+    part.append(bytes.substr(0, taken));
+    bytes.remove_prefix(taken);
+    if (part.size() < whole) return;
+    if (!in_message_) TakePrefix();
+    if (!ended_ && in_message_ && message_.size() == message_bytes_) TakeMessage();
+  }
+}
+
+void GrpcCall::TakePrefix() {
+  const MessagePrefix prefix = ParseMessagePrefix(prefix_);
+  prefix_.clear();
+  if (prefix.is_compressed) {
+    Refuse(absl::UnimplementedError("compressed messages are not taken; send it as it is"));
+  } else if (prefix.num_bytes > kMaxRequestBytes) {
+    Refuse(absl::ResourceExhaustedError(absl::StrCat(
+        "the message has ", prefix.num_bytes, " bytes; at most ", kMaxRequestBytes, " are taken")));
+  } else if (!Hold(prefix.num_bytes)) {
+    Refuse(WithRetryPushback(absl::ResourceExhaustedError(
+        "too many bytes of requests are under way; try again later, or send fewer at a time")));
+  } else {
+    in_message_ = true;
+    message_bytes_ = prefix.num_bytes;
+  }
+}
+
+void GrpcCall::TakeMessage() {
+  in_message_ = false;
+  if (!method_.client_streams) {
+    has_message_ = true;
+    return;
+  }
+  GiveBack(message_bytes_);
+  method_.on_message(shared_from_this(), std::exchange(message_, {}));
+}
+
+void GrpcCall::OnBodyEnd() {
+  if (ended_) return;
+  if (in_message_ || !prefix_.empty()) {
+    Refuse(absl::InvalidArgumentError("the request ended within a message"));
+  } else if (method_.client_streams) {
+    method_.on_messages_end(shared_from_this());
+  } else if (!has_message_) {
+    Refuse(absl::InvalidArgumentError("the request ended without a message"));
+  } else {
+    // From here on it is the handler's, which has bounds of its own.
+    GiveBack(message_bytes_);
+    has_message_ = false;
+    method_.on_message(shared_from_this(), std::exchange(message_, {}));
+  }
+}
+
+void GrpcCall::OnTooSlow() {
+  Refuse(absl::DeadlineExceededError("the request did not come to its end in time"));
+}
+
+bool GrpcCall::Hold(size_t num_bytes) {
+  return stream_->connection().account().Take(static_cast<int64_t>(num_bytes));
+}
+
+void GrpcCall::GiveBack(size_t num_bytes) {
+  stream_->connection().account().GiveBack(static_cast<int64_t>(num_bytes));
+}
+
+void GrpcCall::Send(std::string message, std::function<void()> on_sent) {
+  Post([self = shared_from_this(), message = std::move(message),
+        on_sent = std::move(on_sent)]() mutable {
+    const bool is_counted = message.size() > kSmallBytes || self->method_.client_streams;
+    const size_t num_held_bytes = is_counted ? message.size() : 0;
+    if (self->stream_ != nullptr && !self->ended_) {
+      if (self->Hold(num_held_bytes)) {
+        self->EnqueueOutgoing(std::move(message), num_held_bytes, std::move(on_sent));
+        return;
+      }
+      self->token_->Cancel();
+      self->End(absl::ResourceExhaustedError(
+          "too many bytes of answers wait to be read; read faster, or ask for less at a time"));
+    }
+    if (on_sent) on_sent();
+  });
+}
+
+void GrpcCall::Finish(absl::Status status) {
+  Post([self = shared_from_this(), status = std::move(status)] {
+    if (self->stream_ != nullptr && !self->ended_) self->End(status);
+  });
+}
+
+void GrpcCall::FinishWith(std::string message) {
+  Post([self = shared_from_this(), message = std::move(message)]() mutable {
+    if (self->stream_ == nullptr || self->ended_) return;
+    const size_t num_held_bytes = message.size();
+    if (!self->Hold(num_held_bytes)) {
+      self->End(WithRetryPushback(absl::ResourceExhaustedError(
+          "too many bytes of answers wait to be read; read them first")));
+      return;
+    }
+    self->EnqueueOutgoing(std::move(message), num_held_bytes, nullptr);
+    self->End(absl::OkStatus());
+  });
+}
+
+void GrpcCall::EnqueueOutgoing(std::string message, size_t num_held_bytes,
+                               std::function<void()> on_sent) {
+  std::string bytes;
+  bytes.reserve(kMessagePrefixBytes + message.size());
+  AppendMessagePrefix(message.size(), &bytes);
+  bytes.append(message);
+  outgoing_.push_back({std::move(bytes), num_held_bytes, std::move(on_sent)});
+  if (!sent_headers_) {
+    sent_headers_ = true;
+    stream_->SendHeaders(
+        200, {{"content-type", "application/grpc"}, {"grpc-accept-encoding", "identity"}},
+        /*is_all=*/false);
+  } else {
+    stream_->ResumeBody();
+  }
+}
+
+void GrpcCall::DropOutgoing() {
+  for (Outgoing& outgoing : std::exchange(outgoing_, {})) {
+    GiveBack(outgoing.num_held_bytes);
+    if (outgoing.on_sent) outgoing.on_sent();
+  }
+  outgoing_begin_ = 0;
+}
+
+// What clients did to deserve a refusal counts as waste; a refusal for want of room does not.
+void GrpcCall::End(const absl::Status& status) {
+  ended_ = true;
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      break;
+    default:
+      stream_->CountAsServed();
+  }
+  HeaderList trailers = StatusTrailers(status);
+  if (!sent_headers_) {
+    sent_headers_ = true;
+    trailers.emplace_back("content-type", "application/grpc");
+    stream_->SendHeaders(200, trailers, /*is_all=*/true);
+    return;
+  }
+  stream_->SetTrailers(std::move(trailers));
+  stream_->ResumeBody();
+  if (outgoing_.empty()) return;
+  // The deadline ends what the handler does; from here on it is the client's reading.
+  if (has_deadline_) loop_.CancelTimer(deadline_timer_);
+  has_deadline_ = true;
+  deadline_timer_ = loop_.AddTimer(loop_.now() + (status.ok() ? kAnswerTimeout : kErrorDelay),
+                                   [this, ok = status.ok()] {
+                                     has_deadline_ = false;
+                                     GiveUpAnswer(ok);
+                                   });
+}
+
+// Trailers need no room in the client's window, so an error is heard by those who read nothing too.
+void GrpcCall::GiveUpAnswer(bool is_whole_answer) {
+  if (is_whole_answer) {
+    stream_->Reset(kCancel);
+  } else {
+    DropOutgoing();
+    stream_->ResumeBody();
+  }
+}
+
+void GrpcCall::Refuse(const absl::Status& status) {
+  if (!ended_) End(status);
+}
+
+Http2Exchange::Body GrpcCall::ReadBody(absl::Span<char> buffer, size_t* num_bytes) {
+  *num_bytes = 0;
+  if (outgoing_.empty()) return ended_ ? Body::kEnd : Body::kWait;
+  Outgoing& first = outgoing_.front();
+  const size_t left = first.bytes.size() - outgoing_begin_;
+  *num_bytes = std::min(left, buffer.size());
+  std::copy_n(first.bytes.data() + outgoing_begin_, *num_bytes, buffer.data());
+  outgoing_begin_ += *num_bytes;
+  if (*num_bytes < left) return Body::kMore;
+  const std::function<void()> on_sent = std::move(first.on_sent);
+  GiveBack(first.num_held_bytes);
+  outgoing_.pop_front();
+  outgoing_begin_ = 0;
+  if (on_sent) on_sent();
+  if (!outgoing_.empty()) return Body::kMore;
+  return ended_ ? Body::kEnd : Body::kMore;
+}
+
+void GrpcCall::OnClosed() {
+  if (in_message_ || has_message_) GiveBack(message_bytes_);
+  DropOutgoing();
+  stream_ = nullptr;
+  if (has_deadline_) loop_.CancelTimer(deadline_timer_);
+  has_deadline_ = false;
+  if (!ended_) token_->Cancel();
+}
+
+}  // namespace quire

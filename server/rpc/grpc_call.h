@@ -1,0 +1,101 @@
+// GrpcCall: one call: reads the request's messages off its stream, within bounds, and writes the
+// answer's. Handlers hold it while they work; they may answer from any thread. Everything else
+// happens on the connection's loop.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/http2/http2_exchange.h"
+#include "server/request/cancel_token.h"
+#include "server/rpc/live_calls.h"
+
+namespace quire {
+
+class GrpcCall;
+using GrpcCallRef = std::shared_ptr<GrpcCall>;
+
+// A method of a service. Its functions are called on the connection's loop and must not block.
+struct GrpcMethod {
+  std::string path;  // "/package.Service/Method"
+  // The call's message: the only one, or each of a stream that the client sends.
+  std::function<void(const GrpcCallRef& call, std::string message)> on_message;
+  bool client_streams = false;
+  // The client's stream of messages has ended; of `client_streams` only.
+  std::function<void(const GrpcCallRef& call)> on_messages_end = nullptr;
+};
+
+class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this<GrpcCall> {
+ public:
+  // `method` outlives the call.
+  GrpcCall(const GrpcMethod& method, RequestHead head, Http2Stream* stream, LiveCalls* live_calls);
+  ~GrpcCall() override;
+  // Before anything else, once the call is held by a pointer: the deadline begins.
+  void Begin();
+
+  // Cancelled when the client is gone or its deadline is past.
+  const std::shared_ptr<CancelToken>& token() const { return token_; }
+  const RequestHead& head() const { return head_; }
+  const std::string& peer_address() const { return peer_address_; }
+
+  // Answers, from any thread. `on_sent`, which may be null, is called once, on the loop: when the
+  // message is on its way and the next one may be given, or when it will never be.
+  void Send(std::string message, std::function<void()> on_sent);
+  // Ends the call, after `message` if there is one. Only the first end counts. What was given to Send
+  // before an error, and is not read soon, is lost.
+  void Finish(absl::Status status);
+  void FinishWith(std::string message);
+
+  void OnBody(std::string_view bytes) override;
+  void OnBodyEnd() override;
+  Body ReadBody(absl::Span<char> buffer, size_t* num_bytes) override;
+  void OnTooSlow() override;
+  void OnClosed() override;
+
+ private:
+  struct Outgoing {
+    std::string bytes;      // with the prefix
+    size_t num_held_bytes;  // of the connection's account
+    std::function<void()> on_sent;
+  };
+
+  // On the loop, as long as there is a stream.
+  void TakePrefix();
+  void TakeMessage();
+  void EnqueueOutgoing(std::string message, size_t num_held_bytes, std::function<void()> on_sent);
+  void DropOutgoing();
+  void End(const absl::Status& status);
+  void Refuse(const absl::Status& status);
+  void GiveUpAnswer(bool is_whole_answer);
+  bool Hold(size_t num_bytes);
+  void GiveBack(size_t num_bytes);
+  void Post(EventLoop::Work work) { loop_.Post(std::move(work)); }
+
+  const GrpcMethod& method_;
+  const RequestHead head_;
+  const LiveCalls::Call live_call_;
+  EventLoop& loop_;
+  const std::string peer_address_;
+  const std::shared_ptr<CancelToken> token_ = std::make_shared<CancelToken>();
+
+  Http2Stream* stream_;  // null once it is closed
+  std::string prefix_;   // of the message that is being read
+  std::string message_;
+  size_t message_bytes_ = 0;  // its length when it is whole
+  bool in_message_ = false;
+  bool has_message_ = false;  // a whole one waits for the end of the request
+
+  std::deque<Outgoing> outgoing_;
+  size_t outgoing_begin_ = 0;  // what of the first one is on its way
+  bool sent_headers_ = false;
+  bool ended_ = false;
+  bool has_deadline_ = false;
+  EventLoop::TimerId deadline_timer_;
+};
+
+}  // namespace quire

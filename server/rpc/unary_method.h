@@ -1,0 +1,56 @@
+// UnaryMethod: one message in, one out: parse, handle, serialize, finish.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "server/generate/work_pool.h"
+#include "server/request/retry_pushback.h"
+#include "server/rpc/grpc_call.h"
+#include "server/rpc/messages.h"
+
+namespace quire {
+
+// Parses and answers one call; any thread. `handle` is `absl::StatusOr<Response>(const Request&)`.
+template <typename Request, typename Handle>
+void AnswerUnary(GrpcCall& call, const std::string& bytes, const Handle& handle) {
+  const absl::StatusOr<Request> request = Parse<Request>(bytes);
+  if (!request.ok()) {
+    call.Finish(request.status());
+    return;
+  }
+  const auto response = handle(*request, call);
+  if (response.ok()) {
+    call.FinishWith(response->SerializeAsString());
+  } else {
+    call.Finish(response.status());
+  }
+}
+
+// `handle` is `absl::StatusOr<Response>(const Request&, const GrpcCall&)`, called on the
+// connection's loop, or in `work_pool`, if there is one, for requests of more than
+// `max_inline_bytes`.
+template <typename Request, typename Handle>
+GrpcMethod UnaryMethod(const google::protobuf::MethodDescriptor& method, Handle handle,
+                       WorkPool* work_pool = nullptr, size_t max_inline_bytes = 0) {
+  auto on_message = [handle = std::move(handle), work_pool, max_inline_bytes](
+                        const GrpcCallRef& call, std::string message) {
+    if (work_pool == nullptr || message.size() <= max_inline_bytes) {
+      AnswerUnary<Request>(*call, message, handle);
+      return;
+    }
+    auto bytes = std::make_shared<std::string>(std::move(message));
+    auto work = [call, bytes, &handle] {
+      if (!call->token()->cancelled()) AnswerUnary<Request>(*call, *bytes, handle);
+    };
+    if (!work_pool->Add(std::move(work))) {
+      call->Finish(WithRetryPushback(absl::ResourceExhaustedError(
+          "too many long texts wait to be tokenized; try again later")));
+    }
+  };
+  return {PathOf(method), std::move(on_message)};
+}
+
+}  // namespace quire

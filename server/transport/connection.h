@@ -1,0 +1,93 @@
+// Connection: one accepted socket: finds out its protocol, moves bytes between the socket and the
+// protocol's handler, and ends it when it is silent, done, lost or no longer wanted. The thread of
+// its loop, except where said.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/transport/byte_budget.h"
+#include "server/transport/byte_stream.h"
+#include "server/transport/connection_handler.h"
+#include "server/transport/event_loop.h"
+#include "server/transport/unique_fd.h"
+
+namespace quire {
+
+struct ConnectionTimeouts {
+  absl::Duration first_bytes = absl::Seconds(10);  // until the protocol is known
+  absl::Duration linger = absl::Seconds(1);        // for the peer to take the last bytes
+  absl::Duration write_stall = absl::Seconds(60);  // the peer takes nothing of what there is
+};
+
+class Connection final : public EventLoop::Watcher, public ConnectionControl {
+ public:
+  // `on_closed` is called once, from the loop's thread, outside of all methods; it destroys this.
+  Connection(EventLoop& loop, UniqueFd fd, std::string peer_address, ByteBudget& budget,
+             const ConnectionTimeouts& timeouts, const MakeHandler& make_handler,
+             std::function<void()> on_closed);
+  ~Connection() override;
+
+  void BeginShutdown();
+  // At once, whatever is under way.
+  void Close();
+
+  // Since when there has been nothing to do; InfiniteFuture while there is. Any thread.
+  absl::Time idle_since() const {
+    const int64_t us = idle_since_us_.load();
+    return us == kBusy ? absl::InfiniteFuture() : absl::FromUnixMicros(us);
+  }
+
+  EventLoop& loop() override { return loop_; }
+  ByteBudget::Account& account() override { return account_; }
+  const std::string& peer_address() const override { return peer_address_; }
+  void RequestWrite() override;
+  void PauseReading(absl::Time until) override;
+  void SetIdle(bool idle) override;
+
+  void OnReady(uint32_t epoll_events) override;
+
+ private:
+  enum class State : uint8_t { kOpen, kLingering, kClosed };
+  static constexpr int64_t kBusy = std::numeric_limits<int64_t>::max();
+
+  void ReadOnce();
+  void TakeInput(std::string_view bytes);
+  void Write();
+  // False when the socket takes no more now.
+  bool WritePending();
+  void BeginLinger();
+  void UpdateWatch();
+  void SetTimer(absl::Time when, EventLoop::Work work);
+  void ClearTimer();
+
+  EventLoop& loop_;
+  UniqueFd fd_;
+  const std::string peer_address_;
+  ByteBudget::Account account_;
+  const ConnectionTimeouts timeouts_;
+  const MakeHandler& make_handler_;
+  std::function<void()> on_closed_;
+  SocketStream stream_;
+  EventLoop::WatchId watch_ = 0;
+  uint32_t watched_events_ = 0;
+
+  State state_ = State::kOpen;
+  std::string first_bytes_;  // until the protocol is known
+  std::unique_ptr<ConnectionHandler> handler_;
+  std::string pending_;  // output that the socket has not taken yet
+  size_t pending_begin_ = 0;
+  bool write_blocked_ = false;
+  bool reading_paused_ = false;
+  bool write_requested_ = false;
+  EventLoop::TimerId timer_;  // first bytes, stalled output or linger
+  bool has_timer_ = false;
+  EventLoop::TimerId pause_timer_;
+  std::atomic<int64_t> idle_since_us_;  // or kBusy
+};
+
+}  // namespace quire

@@ -1,0 +1,161 @@
+#include "server/transport/connection_pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+
+namespace quire {
+
+namespace {
+
+// Ended at a time: looking for them takes a walk over all connections.
+constexpr size_t kEndedAtOnce = 32;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ConnectionPool>> ConnectionPool::Start(
+    const ConnectionPoolOptions& options, MakeHandler make_handler) {
+  std::unique_ptr<ConnectionPool> pool(new ConnectionPool(options, std::move(make_handler)));
+  for (int i = 0; i < options.num_loops; ++i) {
+    ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> loop,
+                     EventLoop::Start(absl::StrCat("quire-io-", i)));
+    pool->loops_.push_back(std::move(loop));
+  }
+  return pool;
+}
+
+ConnectionPool::ConnectionPool(const ConnectionPoolOptions& options, MakeHandler make_handler)
+    : options_(options), make_handler_(std::move(make_handler)), budget_(options.max_held_bytes) {}
+
+ConnectionPool::~ConnectionPool() { Stop(); }
+
+void ConnectionPool::Add(UniqueFd fd, std::string peer_address) {
+  absl::MutexLock lock(&mutex_);
+  if (shutting_down_ || !MakeRoom(peer_address)) return;
+  const uint64_t id = next_id_++;
+  EventLoop* loop = loops_[id % loops_.size()].get();
+  ++num_by_peer_[peer_address];
+  entries_.emplace(id, Entry{loop, std::move(peer_address), nullptr});
+  loop->Post([this, id, fd = std::move(fd)]() mutable { Open(id, std::move(fd)); });
+}
+
+// Whether one more connection of this address may be opened. Those that were told to close count
+// no more.
+bool ConnectionPool::MakeRoom(const std::string& peer_address) {
+  const auto peer = num_by_peer_.find(peer_address);
+  if (peer != num_by_peer_.end() && peer->second >= options_.max_connections_per_peer &&
+      !EndIdle(peer_address)) {
+    return false;
+  }
+  const int64_t num_open = static_cast<int64_t>(entries_.size()) - num_giving_way_;
+  return num_open < options_.max_connections || EndIdle(LargestPeer());
+}
+
+std::string ConnectionPool::LargestPeer() const {
+  const auto largest =
+      std::max_element(num_by_peer_.begin(), num_by_peer_.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return largest == num_by_peer_.end() ? std::string() : largest->first;
+}
+
+// Ends the connections of this address that have been idle for longest; false when none is idle.
+bool ConnectionPool::EndIdle(const std::string& peer_address) {
+  std::vector<std::pair<absl::Time, uint64_t>> idle;
+  for (const auto& [id, entry] : entries_) {
+    if (entry.gives_way || entry.connection == nullptr || entry.peer_address != peer_address) {
+      continue;
+    }
+    const absl::Time since = entry.connection->idle_since();
+    if (since != absl::InfiniteFuture()) idle.emplace_back(since, id);
+  }
+  const size_t num_ended = std::min(kEndedAtOnce, (idle.size() + 1) / 2);
+  std::partial_sort(idle.begin(), idle.begin() + static_cast<ptrdiff_t>(num_ended), idle.end());
+  for (size_t i = 0; i < num_ended; ++i) {
+    const uint64_t id = idle[i].second;
+    Entry& entry = entries_.at(id);
+    entry.gives_way = true;
+    ++num_giving_way_;
+    --num_by_peer_[entry.peer_address];
+    entry.loop->Post([this, id] {
+      if (const auto connection = Find(id)) connection->BeginShutdown();
+    });
+  }
+  return num_ended > 0;
+}
+
+void ConnectionPool::Open(uint64_t id, UniqueFd fd) {
+  EventLoop* loop = nullptr;
+  std::string peer_address;
+  {
+    absl::MutexLock lock(&mutex_);
+    const Entry& entry = entries_.at(id);
+    loop = entry.loop;
+    peer_address = entry.peer_address;
+  }
+  auto connection =
+      std::make_shared<Connection>(*loop, std::move(fd), std::move(peer_address), budget_,
+                                   options_.timeouts, make_handler_, [this, id] { Remove(id); });
+  absl::MutexLock lock(&mutex_);
+  entries_.at(id).connection = std::move(connection);
+}
+
+void ConnectionPool::Remove(uint64_t id) {
+  std::shared_ptr<Connection> connection;  // destroyed after the lock is given back
+  absl::MutexLock lock(&mutex_);
+  const auto it = entries_.find(id);
+  connection = std::move(it->second.connection);
+  if (it->second.gives_way) {
+    --num_giving_way_;
+  } else {
+    --num_by_peer_[it->second.peer_address];
+  }
+  if (num_by_peer_[it->second.peer_address] == 0) num_by_peer_.erase(it->second.peer_address);
+  entries_.erase(it);
+}
+
+std::shared_ptr<Connection> ConnectionPool::Find(uint64_t id) {
+  absl::MutexLock lock(&mutex_);
+  const auto it = entries_.find(id);
+  return it == entries_.end() ? nullptr : it->second.connection;
+}
+
+int64_t ConnectionPool::num_connections() const {
+  absl::MutexLock lock(&mutex_);
+  return static_cast<int64_t>(entries_.size());
+}
+
+void ConnectionPool::ForEachConnection(void (Connection::*act)()) {
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [id, entry] : entries_) {
+    entry.loop->Post([this, id = id, act] {
+      if (const auto connection = Find(id)) ((*connection).*act)();
+    });
+  }
+}
+
+void ConnectionPool::BeginShutdown() {
+  {
+    absl::MutexLock lock(&mutex_);
+    shutting_down_ = true;
+  }
+  ForEachConnection(&Connection::BeginShutdown);
+}
+
+bool ConnectionPool::WaitUntilEmpty(absl::Time deadline) {
+  absl::MutexLock lock(&mutex_);
+  const auto is_empty = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return entries_.empty(); };
+  return mutex_.AwaitWithDeadline(absl::Condition(&is_empty), deadline);
+}
+
+void ConnectionPool::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    shutting_down_ = true;
+  }
+  ForEachConnection(&Connection::Close);
+  for (const auto& loop : loops_) loop->Stop();
+}
+
+}  // namespace quire

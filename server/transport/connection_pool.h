@@ -1,0 +1,82 @@
+// ConnectionPool: all connections of the port, on a few event loops, and the bounds of their
+// number: in all, and of one peer address. When a bound is reached the connections that have been
+// idle for longest give way, those of the address that has most first. Any thread, except where
+// said.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/transport/byte_budget.h"
+#include "server/transport/connection.h"
+#include "server/transport/event_loop.h"
+#include "server/transport/unique_fd.h"
+
+namespace quire {
+
+struct ConnectionPoolOptions {
+  int num_loops = 2;
+  int64_t max_connections = 4096;
+  int64_t max_connections_per_peer = 2048;
+  int64_t max_held_bytes = int64_t{96} << 20;  // of messages and unread answers, ByteBudget
+  ConnectionTimeouts timeouts;
+};
+
+class ConnectionPool {
+ public:
+  // Starts the loops. `make_handler` is called on their threads; null closes the connection.
+  static absl::StatusOr<std::unique_ptr<ConnectionPool>> Start(const ConnectionPoolOptions& options,
+                                                               MakeHandler make_handler);
+  // Stop. What was posted to the loops is gone then, so whoever posts must be gone or expect it.
+  ~ConnectionPool();
+
+  // Takes over a non-blocking connection, or closes it when a bound is reached and all are busy.
+  void Add(UniqueFd fd, std::string peer_address);
+
+  int64_t num_connections() const;
+  int64_t held_bytes() const { return budget_.held_bytes(); }
+
+  // Every connection says that the server ends, and closes when its last call has its answer.
+  void BeginShutdown();
+  // False when the deadline came first.
+  bool WaitUntilEmpty(absl::Time deadline);
+  // Closes what is left and ends the loops' threads.
+  void Stop();
+
+ private:
+  struct Entry {
+    EventLoop* loop;
+    std::string peer_address;
+    std::shared_ptr<Connection> connection;  // made, used and destroyed on the loop
+    bool gives_way = false;                  // was told to close
+  };
+
+  ConnectionPool(const ConnectionPoolOptions& options, MakeHandler make_handler);
+  bool MakeRoom(const std::string& peer_address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool EndIdle(const std::string& peer_address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string LargestPeer() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  void Open(uint64_t id, UniqueFd fd);            // on the loop
+  void Remove(uint64_t id);                       // on the loop
+  std::shared_ptr<Connection> Find(uint64_t id);  // on the loop
+  void ForEachConnection(void (Connection::*act)());
+
+  const ConnectionPoolOptions options_;
+  const MakeHandler make_handler_;
+  ByteBudget budget_;
+  std::vector<std::unique_ptr<EventLoop>> loops_;
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, int64_t> num_by_peer_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t num_giving_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool shutting_down_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace quire

@@ -1,0 +1,37 @@
+// TokenBucket: a rate that may be exceeded for a moment. Plain value; one thread at a time.
+#pragma once
+
+#include <algorithm>
+
+#include "absl/time/time.h"
+
+namespace quire {
+
+class TokenBucket {
+ public:
+  TokenBucket(double per_second, double burst)
+      : per_second_(per_second), burst_(burst), level_(burst) {}
+
+  // Takes tokens, or gives some for a negative number. The debt is at most one burst.
+  void Take(double tokens) { level_ = std::clamp(level_ - tokens, -burst_, burst_); }
+
+  void Refill(absl::Time now) {
+    if (now > last_refill_) Take(-per_second_ * absl::ToDoubleSeconds(now - last_refill_));
+    last_refill_ = now;
+  }
+  bool is_in_debt() const { return level_ < 0; }
+  // Whether more than a share of a burst was taken lately.
+  bool has_used(double share_of_burst) const { return level_ < burst_ * (1 - share_of_burst); }
+  // When the debt will be paid.
+  absl::Time debt_end() const {
+    return last_refill_ + absl::Seconds(std::max(0.0, -level_) / per_second_);
+  }
+
+ private:
+  double per_second_;
+  double burst_;
+  double level_;
+  absl::Time last_refill_ = absl::InfiniteFuture();  // before the first Refill
+};
+
+}  // namespace quire
