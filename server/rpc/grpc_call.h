@@ -46,8 +46,8 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   // Answers, from any thread. `on_sent`, which may be null, is called once, on the loop: when the
   // message is on its way and the next one may be given, or when it will never be.
   void Send(std::string message, std::function<void()> on_sent);
-  // Ends the call, after `message` if there is one. Only the first end counts. What was given to Send
-  // before an error, and is not read soon, is lost.
+  // Ends the call, after `message` if there is one. Only the first end counts. What was given to
+  // Send before an error, and is not read soon, is lost.
   void Finish(absl::Status status);
   void FinishWith(std::string message);
 

@@ -245,7 +245,8 @@ TEST_F(TransportTest, TheLastBytesArriveThoughInputWasNotRead) {
   UniqueFd client = Connect(port_);
   Send(client, "PRI end");
   Send(client, "more");
-  EXPECT_EQ(Read(client, 100).substr(0, 7), "PRI end");  // the end of the connection ends it, no error
+  EXPECT_EQ(Read(client, 100).substr(0, 7),
+            "PRI end");  // the end of the connection ends it, no error
 }
 
 TEST_F(TransportTest, AcceptsAgainAfterDescriptorsRanOut) {
