@@ -15,11 +15,35 @@ namespace {
 // fit.
 constexpr uint64_t kReserve = 8;
 
+// An event as it lies in a ring, whose place gives its key: nearly all are a token and nothing
+// else, and there is a ring for every sequence that waits, runs or is not read.
+class PackedEvent {
+ public:
+  PackedEvent() = default;
+  explicit PackedEvent(SequenceEvent event) : token_(event.token) {
+    const bool is_bare_token =
+        event.kind == SequenceEvent::Kind::kToken && event.logprobs == nullptr;
+    if (!is_bare_token) whole_ = std::make_unique<SequenceEvent>(std::move(event));
+  }
+  SequenceEvent Take(const SequenceKey& key) {
+    if (whole_ != nullptr) return std::move(*std::exchange(whole_, nullptr));
+    SequenceEvent event;
+    event.kind = SequenceEvent::Kind::kToken;
+    event.key = key;
+    event.token = token_;
+    return event;
+  }
+
+ private:
+  TokenId token_ = -1;
+  std::unique_ptr<SequenceEvent> whole_;  // null for a token and nothing else
+};
+
 }  // namespace
 
 // One writer, one reader; `head` and `tail` count events since the beginning.
 struct OutputStream::Ring {
-  std::array<SequenceEvent, kCapacity> events;
+  std::array<PackedEvent, kCapacity> events;
   std::atomic<uint64_t> head{0};  // next to read; reader writes
   std::atomic<uint64_t> tail{0};  // next to write; writer writes
   std::atomic<bool> paused{false};
@@ -44,7 +68,7 @@ bool OutputStream::ReadOne(SequenceEvent* event) {
     Ring& ring = *rings_[index];
     const uint64_t head = ring.head.load(std::memory_order_relaxed);
     if (head == ring.tail.load(std::memory_order_acquire)) continue;
-    *event = std::move(ring.events[head % kCapacity]);
+    *event = ring.events[head % kCapacity].Take({request_, index});
     ring.head.store(head + 1, std::memory_order_seq_cst);
     const uint64_t used = ring.tail.load(std::memory_order_relaxed) - (head + 1);
     if (used <= kCapacity / 2 && ring.paused.load(std::memory_order_seq_cst) &&
@@ -99,7 +123,7 @@ bool OutputWriter::Write(SequenceEvent event, absl::Time now) {
   const uint64_t tail = ring.tail.load(std::memory_order_relaxed);
   CHECK_LT(tail - ring.head.load(std::memory_order_acquire), uint64_t{OutputStream::kCapacity})
       << "output ring overflow: a sequence ran on while it was paused";
-  ring.events[tail % OutputStream::kCapacity] = std::move(event);
+  ring.events[tail % OutputStream::kCapacity] = PackedEvent(std::move(event));
   ring.tail.store(tail + 1, std::memory_order_seq_cst);
   if (ring.finished) return false;
   const uint64_t used = tail + 1 - ring.head.load(std::memory_order_seq_cst);

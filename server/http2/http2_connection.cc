@@ -76,13 +76,14 @@ void Http2Connection::FillOutput(std::string* output, size_t limit) {
   while (output->size() < limit) {
     const uint8_t* bytes = nullptr;
     const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
-    if (size < 0) failed_ = true;
+    if (size < 0) is_dead_ = true;
     if (size <= 0) return;
     output->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(size));
   }
 }
 
 bool Http2Connection::IsDone() const {
+  if (is_dead_) return true;
   if (nghttp2_session_want_write(session_) != 0) return false;
   if (failed_ || nghttp2_session_want_read(session_) == 0) return true;
   return said_last_word_ && streams_.empty();

@@ -68,6 +68,7 @@ class Http2Connection final : public ConnectionHandler {
   absl::flat_hash_set<int32_t> incomplete_;  // streams whose request has not ended
   TokenBucket waste_;                        // frames that served nobody
   bool failed_ = false;                      // nothing more is read
+  bool is_dead_ = false;                     // nothing more can be sent either
   bool shutting_down_ = false;
   bool has_settings_ = false;  // the client's first
   absl::Time header_block_begin_ = absl::InfiniteFuture();
