@@ -75,7 +75,7 @@ nghttp2_session* NewServerSession(Http2Connection* connection) {
   CHECK_EQ(nghttp2_option_new(&option), 0) << "out of memory";
   nghttp2_option_set_no_auto_window_update(option, 1);
   nghttp2_option_set_no_closed_streams(option, 1);
-  nghttp2_option_set_max_outbound_ack(option, 100);
+  nghttp2_option_set_max_outbound_ack(option, 1'000);
   nghttp2_option_set_max_settings(option, 32);
   nghttp2_option_set_max_continuations(option, 8);
   // The rate that hurts is bounded by Http2Connection's own account; this is for what it misses.

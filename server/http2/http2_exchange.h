@@ -38,6 +38,8 @@ class Http2Stream {
   virtual void ResumeBody() = 0;
   // What follows the body once ReadBody says that it ends.
   virtual void SetTrailers(HeaderList trailers) = 0;
+  // Sends the trailers now, whatever of the body is left: they need no room in the client's window.
+  virtual void SendTrailersNow() = 0;
   // Ends the stream with an error code of RFC 9113, section 7.
   virtual void Reset(uint32_t error_code) = 0;
   // The request was worth its cost: what clients may waste is counted without it.

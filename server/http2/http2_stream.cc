@@ -101,6 +101,12 @@ void Http2Connection::Stream::ResumeBody() {
   connection_->control_->RequestWrite();
 }
 
+void Http2Connection::Stream::SendTrailersNow() {
+  const std::vector<nghttp2_nv> fields = MakeFields(trailers_);
+  nghttp2_submit_trailer(connection_->session_, id_, fields.data(), fields.size());
+  connection_->control_->RequestWrite();
+}
+
 void Http2Connection::Stream::Reset(uint32_t error_code) {
   nghttp2_submit_rst_stream(connection_->session_, NGHTTP2_FLAG_NONE, id_, error_code);
   connection_->control_->RequestWrite();
@@ -124,8 +130,7 @@ ssize_t Http2Connection::Stream::ReadBody(absl::Span<char> buffer, uint32_t* dat
     *data_flags |= NGHTTP2_DATA_FLAG_EOF;
     if (!trailers_.empty()) {
       *data_flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-      const std::vector<nghttp2_nv> fields = MakeFields(trailers_);
-      nghttp2_submit_trailer(connection_->session_, id_, fields.data(), fields.size());
+      SendTrailersNow();
     }
   }
   return static_cast<ssize_t>(num_bytes);

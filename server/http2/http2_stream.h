@@ -34,6 +34,7 @@ class Http2Connection::Stream final : public Http2Stream {
   void SendHeaders(int http_status, const HeaderList& headers, bool is_all) override;
   void ResumeBody() override;
   void SetTrailers(HeaderList trailers) override { trailers_ = std::move(trailers); }
+  void SendTrailersNow() override;
   void Reset(uint32_t error_code) override;
   void CountAsServed() override;
 

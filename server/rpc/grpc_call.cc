@@ -43,9 +43,7 @@ void GrpcCall::Begin() {
         absl::StrCat("grpc-timeout: \"", text, "\" is not a time such as 100m or 30S")));
     return;
   }
-  has_deadline_ = true;
-  deadline_timer_ = loop_.AddTimer(loop_.now() + *timeout, [this] {
-    has_deadline_ = false;
+  StartTimer(loop_.now() + *timeout, [this] {
     token_->Cancel();
     Refuse(absl::DeadlineExceededError("the call's deadline is past"));
   });
@@ -209,23 +207,40 @@ void GrpcCall::End(const absl::Status& status) {
   stream_->ResumeBody();
   if (outgoing_.empty()) return;
   // The deadline ends what the handler does; from here on it is the client's reading.
-  if (has_deadline_) loop_.CancelTimer(deadline_timer_);
-  has_deadline_ = true;
-  deadline_timer_ = loop_.AddTimer(loop_.now() + (status.ok() ? kAnswerTimeout : kErrorDelay),
-                                   [this, ok = status.ok()] {
-                                     has_deadline_ = false;
-                                     GiveUpAnswer(ok);
-                                   });
+  if (status.ok()) {
+    WaitForReader();
+  } else {
+    StartTimer(loop_.now() + kErrorDelay, [this] {
+      DropOutgoing();
+      stream_->SendTrailersNow();
+    });
+  }
 }
 
-// Trailers need no room in the client's window, so an error is heard by those who read nothing too.
-void GrpcCall::GiveUpAnswer(bool is_whole_answer) {
-  if (is_whole_answer) {
-    stream_->Reset(kCancel);
-  } else {
-    DropOutgoing();
-    stream_->ResumeBody();
-  }
+// Gives the call up when a while passes in which nothing is read.
+void GrpcCall::WaitForReader() {
+  num_read_at_timer_ = num_read_;
+  StartTimer(loop_.now() + kAnswerTimeout, [this] {
+    if (num_read_ == num_read_at_timer_) {
+      stream_->Reset(kCancel);
+    } else {
+      WaitForReader();
+    }
+  });
+}
+
+void GrpcCall::StartTimer(absl::Time when, EventLoop::Work work) {
+  StopTimer();
+  has_timer_ = true;
+  timer_ = loop_.AddTimer(when, [this, work = std::move(work)]() mutable {
+    has_timer_ = false;
+    work();
+  });
+}
+
+void GrpcCall::StopTimer() {
+  if (has_timer_) loop_.CancelTimer(timer_);
+  has_timer_ = false;
 }
 
 void GrpcCall::Refuse(const absl::Status& status) {
@@ -240,6 +255,7 @@ Http2Exchange::Body GrpcCall::ReadBody(absl::Span<char> buffer, size_t* num_byte
   *num_bytes = std::min(left, buffer.size());
   std::copy_n(first.bytes.data() + outgoing_begin_, *num_bytes, buffer.data());
   outgoing_begin_ += *num_bytes;
+  num_read_ += *num_bytes;
   if (*num_bytes < left) return Body::kMore;
   const std::function<void()> on_sent = std::move(first.on_sent);
   GiveBack(first.num_held_bytes);
@@ -254,8 +270,7 @@ void GrpcCall::OnClosed() {
   if (in_message_ || has_message_) GiveBack(message_bytes_);
   DropOutgoing();
   stream_ = nullptr;
-  if (has_deadline_) loop_.CancelTimer(deadline_timer_);
-  has_deadline_ = false;
+  StopTimer();
   if (!ended_) token_->Cancel();
 }
 

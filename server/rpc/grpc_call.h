@@ -71,7 +71,9 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   void DropOutgoing();
   void End(const absl::Status& status);
   void Refuse(const absl::Status& status);
-  void GiveUpAnswer(bool is_whole_answer);
+  void WaitForReader();
+  void StartTimer(absl::Time when, EventLoop::Work work);
+  void StopTimer();
   bool Hold(size_t num_bytes);
   void GiveBack(size_t num_bytes);
   void Post(EventLoop::Work work) { loop_.Post(std::move(work)); }
@@ -94,8 +96,10 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   size_t outgoing_begin_ = 0;  // what of the first one is on its way
   bool sent_headers_ = false;
   bool ended_ = false;
-  bool has_deadline_ = false;
-  EventLoop::TimerId deadline_timer_;
+  EventLoop::TimerId timer_;  // the call's deadline, later that of its answer's reader
+  bool has_timer_ = false;
+  size_t num_read_ = 0;  // bytes of the answer that are on their way
+  size_t num_read_at_timer_ = 0;
 };
 
 }  // namespace quire

@@ -1,0 +1,282 @@
+// Calls over HTTP/2, from the bytes on a socket to a handler and back: messages, bounds, ends.
+#include "server/rpc/grpc_call.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+
+#include "absl/time/clock.h"
+#include "server/http2/http2_connection.h"
+#include "server/request/limits.h"
+#include "server/transport/connection_pool.h"
+#include "tests/server/rpc/http2_client.h"
+
+namespace quire {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Http2Client;
+
+std::string Framed(const std::string& message) {
+  std::string bytes;
+  AppendMessagePrefix(message.size(), &bytes);
+  return bytes + message;
+}
+
+class GrpcCallTest : public ::testing::Test {
+ protected:
+  GrpcCallTest() {
+    Add({"/echo", [](const GrpcCallRef& call, std::string message) {
+           call->FinishWith(std::move(message));
+         }});
+    Add({"/fail", [](const GrpcCallRef& call, const std::string& message) {
+           call->Finish(absl::NotFoundError(message));
+         }});
+    Add({"/count", [this](const GrpcCallRef& call, const std::string&) {
+           for (int i = 0; i < 3; ++i) call->Send(std::string(1, 'a' + i), [this] { ++num_sent_; });
+           call->Finish(absl::OkStatus());
+         }});
+    Add({"/hold", [this](const GrpcCallRef& call, const std::string&) {
+           absl::MutexLock lock(&mutex_);
+           held_ = call;
+         }});
+    GrpcMethod chat = {"/chat", [](const GrpcCallRef& call, std::string message) {
+                         call->Send(std::move(message), nullptr);
+                       }};
+    chat.client_streams = true;
+    chat.on_messages_end = [](const GrpcCallRef& call) { call->Finish(absl::OkStatus()); };
+    Add(std::move(chat));
+  }
+  ~GrpcCallTest() override {
+    held_ = nullptr;
+    pool_.reset();
+  }
+
+  void Add(GrpcMethod method) {
+    std::string path = method.path;
+    methods_.emplace(std::move(path), std::move(method));
+  }
+
+  Http2Client& Connect(Http2Limits limits = {}, int64_t max_held_bytes = 96 << 20,
+                       uint32_t window_bytes = 1 << 20) {
+    start_ = [this](RequestHead head, Http2Stream* stream) {
+      const GrpcMethod& method = methods_.at(head.path);
+      auto call = std::make_shared<GrpcCall>(method, std::move(head), stream, &live_calls_);
+      call->Begin();
+      return call;
+    };
+    ConnectionPoolOptions options;
+    options.max_held_bytes = max_held_bytes;
+    pool_ = *ConnectionPool::Start(options, [this, limits](Protocol, ConnectionControl* control) {
+      return std::make_unique<Http2Connection>(control, limits, start_);
+    });
+    int fds[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    fcntl(fds[0], F_SETFL, O_NONBLOCK);
+    pool_->Add(UniqueFd(fds[0]), "test");
+    client_ = std::make_unique<Http2Client>(UniqueFd(fds[1]), window_bytes);
+    return *client_;
+  }
+
+  GrpcCallRef WaitForHeld() {
+    while (true) {
+      {
+        absl::MutexLock lock(&mutex_);
+        if (held_ != nullptr) return held_;
+      }
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+
+  std::map<std::string, GrpcMethod> methods_;
+  StartExchange start_;
+  LiveCalls live_calls_;
+  std::unique_ptr<ConnectionPool> pool_;
+  std::unique_ptr<Http2Client> client_;
+  std::atomic<int> num_sent_ = 0;
+  absl::Mutex mutex_;
+  GrpcCallRef held_;
+};
+
+TEST_F(GrpcCallTest, OneMessageInAndOneOut) {
+  Http2Client& client = Connect();
+  for (const std::string& message :
+       {std::string(), std::string("x"), std::string(3'000'000, 'y')}) {
+    const int32_t id = client.Call("/echo", message);
+    client.SendAll();
+    // The client widens no window by itself.
+    client.Widen(id, 4 << 20);
+    client.Widen(0, 4 << 20);
+    const testing::StreamAnswer& answer = client.Wait(id);
+    EXPECT_EQ(answer.body, Framed(message));
+    EXPECT_EQ(answer.Get(":status"), "200");
+    EXPECT_EQ(answer.Get("content-type"), "application/grpc");
+    EXPECT_EQ(answer.Get("grpc-status"), "0");
+  }
+  EXPECT_TRUE(live_calls_.WaitUntilNone(absl::Now() + absl::Seconds(20)));
+  EXPECT_EQ(pool_->held_bytes(), 0);
+}
+
+TEST_F(GrpcCallTest, AStreamOfMessagesEachSentOnce) {
+  Http2Client& client = Connect();
+  const testing::StreamAnswer& answer = client.Wait(client.Call("/count", ""));
+  EXPECT_EQ(answer.body, Framed("a") + Framed("b") + Framed("c"));
+  EXPECT_EQ(answer.Get("grpc-status"), "0");
+  EXPECT_EQ(num_sent_, 3);
+}
+
+TEST_F(GrpcCallTest, MessagesOfTheClientsStreamAreAnsweredOneByOne) {
+  Http2Client& client = Connect();
+  const int32_t id = client.Request("/chat", Framed("one") + Framed("") + Framed("three"));
+  EXPECT_EQ(client.Wait(id).body, Framed("one") + Framed("") + Framed("three"));
+}
+
+TEST_F(GrpcCallTest, AnErrorIsTrailersAlone) {
+  Http2Client& client = Connect();
+  const testing::StreamAnswer& answer = client.Wait(client.Call("/fail", "no such thing"));
+  EXPECT_EQ(answer.Get(":status"), "200");
+  EXPECT_EQ(answer.Get("grpc-status"), "5");
+  EXPECT_EQ(answer.Get("grpc-message"), "no such thing");
+  EXPECT_EQ(answer.body, "");
+}
+
+TEST_F(GrpcCallTest, WrongRequestsAreToldWhatIsWrong) {
+  Http2Client& client = Connect();
+  const auto check = [&](std::string body, const std::string& code, const std::string& sentence) {
+    const testing::StreamAnswer& answer = client.Wait(client.Request("/echo", std::move(body)));
+    EXPECT_EQ(answer.Get("grpc-status"), code);
+    EXPECT_THAT(answer.Get("grpc-message"), HasSubstr(sentence));
+  };
+  check("", "3", "without a message");
+  check(Framed("message").substr(0, 8), "3", "within a message");
+  check(Framed("message").substr(0, 3), "3", "within a message");
+  check(Framed("one") + Framed("two"), "3", "one message");
+  check(std::string("\1\0\0\0\1x", 6), "12", "compressed");
+  std::string huge;
+  AppendMessagePrefix(kMaxRequestBytes + 1, &huge);
+  check(huge, "8", "at most");
+}
+
+TEST_F(GrpcCallTest, TheDeadlineEndsTheCallAndCancelsItsWork) {
+  Http2Client& client = Connect();
+  const int32_t id = client.Call("/hold", "", {{"grpc-timeout", "20m"}});
+  const testing::StreamAnswer& answer = client.Wait(id);
+  EXPECT_EQ(answer.Get("grpc-status"), "4");
+  EXPECT_TRUE(WaitForHeld()->token()->cancelled());
+  EXPECT_EQ(client.Wait(client.Call("/hold", "", {{"grpc-timeout", "soon"}})).Get("grpc-status"),
+            "3");
+}
+
+TEST_F(GrpcCallTest, AClientThatCancelsOrGoesCancelsItsWork) {
+  Http2Client& client = Connect();
+  const int32_t id = client.Call("/hold", "");
+  client.SendAll();
+  const GrpcCallRef call = WaitForHeld();
+  EXPECT_FALSE(call->token()->cancelled());
+  client.Cancel(id);
+  client.SendAll();
+  while (!call->token()->cancelled()) absl::SleepFor(absl::Milliseconds(1));
+  {
+    absl::MutexLock lock(&mutex_);
+    held_ = nullptr;
+  }
+  client.Call("/hold", "");
+  client.SendAll();
+  const GrpcCallRef second = WaitForHeld();
+  client_.reset();
+  while (!second->token()->cancelled()) absl::SleepFor(absl::Milliseconds(1));
+  second->Send("too late", [this] { ++num_sent_; });  // told at once that the next may come
+  while (num_sent_ == 0) absl::SleepFor(absl::Milliseconds(1));
+}
+
+TEST_F(GrpcCallTest, AnErrorIsHeardByWhoReadsNothing) {
+  Http2Client& client = Connect({}, 96 << 20, /*window_bytes=*/0);
+  const int32_t id = client.Call("/hold", "");
+  client.SendAll();
+  const GrpcCallRef call = WaitForHeld();
+  call->Send("never read", [this] { ++num_sent_; });
+  call->Finish(absl::UnavailableError("going down"));
+  const testing::StreamAnswer& answer = client.Wait(id);
+  EXPECT_EQ(answer.Get("grpc-message"), "going down");
+  EXPECT_EQ(answer.body, "");
+  EXPECT_EQ(num_sent_, 1);
+}
+
+TEST_F(GrpcCallTest, WhatIsReadLateIsStillAllThere) {
+  Http2Client& client = Connect({}, 96 << 20, /*window_bytes=*/0);
+  const int32_t id = client.Call("/count", "");
+  EXPECT_TRUE(client.TalkUntil([&] { return client.answer(id).Get(":status") == "200"; }));
+  EXPECT_EQ(num_sent_, 0);
+  client.Widen(id, 100);
+  EXPECT_EQ(client.Wait(id).body, Framed("a") + Framed("b") + Framed("c"));
+}
+
+TEST_F(GrpcCallTest, MessagesThatFindNoRoomAreRefusedAndSmallOnesAreNot) {
+  Http2Client& client = Connect({}, /*max_held_bytes=*/0);
+  const testing::StreamAnswer& answer = client.Wait(client.Call("/echo", std::string(5000, 'x')));
+  EXPECT_EQ(answer.Get("grpc-status"), "8");
+  EXPECT_NE(answer.Get("grpc-retry-pushback-ms"), "");
+  EXPECT_EQ(client.Wait(client.Call("/echo", std::string(1000, 'x'))).Get("grpc-status"), "0");
+  EXPECT_EQ(pool_->held_bytes(), 0);
+}
+
+TEST_F(GrpcCallTest, WhatAnUnfinishedRequestHoldsIsGivenBackWithItsStream) {
+  Http2Client& client = Connect();
+  std::string body;
+  AppendMessagePrefix(100'000, &body);
+  const int32_t id = client.Request("/echo", body + "the beginning", /*ends=*/false);
+  client.SendAll();
+  while (pool_->held_bytes() != 100'000) absl::SleepFor(absl::Milliseconds(1));
+  client.Cancel(id);
+  client.SendAll();
+  while (pool_->held_bytes() != 0) absl::SleepFor(absl::Milliseconds(1));
+}
+
+TEST_F(GrpcCallTest, RequestsThatDoNotEndAreEnded) {
+  Http2Limits limits;
+  limits.request = absl::ZeroDuration();
+  Http2Client& client = Connect(limits);
+  const int32_t id = client.Request("/echo", "", /*ends=*/false);
+  EXPECT_EQ(client.Wait(id).Get("grpc-status"), "4");
+}
+
+TEST_F(GrpcCallTest, HeadersBeyondTheLimitAreRefusedAndTheConnectionGoesOn) {
+  Http2Client& client = Connect();
+  const int32_t id = client.Call("/echo", "", {{"x", std::string(17 << 10, 'y')}});
+  EXPECT_EQ(client.Wait(id).Get(":status"), "431");
+  EXPECT_EQ(client.Wait(client.Call("/echo", "x")).Get("grpc-status"), "0");
+}
+
+TEST_F(GrpcCallTest, AShutdownLetsCallsEndAndSaysSo) {
+  Http2Client& client = Connect();
+  const int32_t id = client.Call("/hold", "");
+  client.SendAll();
+  const GrpcCallRef call = WaitForHeld();
+  pool_->BeginShutdown();
+  call->FinishWith("done");
+  EXPECT_EQ(client.Wait(id).body, Framed("done"));
+  EXPECT_FALSE(client.TalkUntil([] { return false; })) << "the connection ends";
+  client_.reset();
+  EXPECT_TRUE(pool_->WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
+}
+
+TEST_F(GrpcCallTest, FramesThatServeNobodyArePaidForWithTime) {
+  Http2Client& client = Connect();
+  ASSERT_EQ(client.Wait(client.Call("/echo", "x")).Get("grpc-status"), "0");
+  const absl::Time begin = absl::Now();
+  for (int i = 0; i < 1500; ++i) {
+    client.Widen(0, 1);
+    if (i % 50 == 0) client.SendAll();
+  }
+  EXPECT_EQ(client.Wait(client.Call("/echo", "x")).Get("grpc-status"), "0");
+  // 500 beyond the burst of 1,000, at 500 a second; no upper bound is asserted.
+  EXPECT_GT(absl::Now() - begin, absl::Milliseconds(300));
+}
+
+}  // namespace
+}  // namespace quire
