@@ -91,13 +91,26 @@ bool Http2Connection::IsDone() const {
 
 // First a notice, so that calls which are on their way are still taken; the last word after it says
 // which those were.
-void Http2Connection::BeginShutdown() {
+void Http2Connection::BeginShutdown(bool at_once) {
   if (shutting_down_) return;
   shutting_down_ = true;
+  if (at_once) {
+    SayLastWord();
+    return;
+  }
   nghttp2_submit_shutdown_notice(session_);
   notice_end_ = control_->loop().now() + kShutdownNotice;
   control_->loop().CancelTimer(timer_);
   StartTimer();
+}
+
+// Which calls were the last ones.
+void Http2Connection::SayLastWord() {
+  notice_end_ = absl::InfiniteFuture();
+  said_last_word_ = true;
+  nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
+                        nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
+                        nullptr, 0);
 }
 
 Http2Connection::Stream* Http2Connection::Find(int32_t stream_id) {
@@ -201,13 +214,7 @@ void Http2Connection::StartTimer() {
 
 void Http2Connection::OnTimer() {
   const absl::Time now = control_->loop().now();
-  if (now >= notice_end_) {
-    notice_end_ = absl::InfiniteFuture();
-    said_last_word_ = true;
-    nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
-                          nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
-                          nullptr, 0);
-  }
+  if (now >= notice_end_) SayLastWord();
   if ((!has_settings_ && now - begin_ > limits_.handshake) ||
       now - header_block_begin_ > limits_.handshake) {
     failed_ = true;

@@ -39,7 +39,7 @@ class Http2Connection final : public ConnectionHandler {
   void OnInput(std::string_view bytes) override;
   void FillOutput(std::string* output, size_t limit) override;
   bool IsDone() const override;
-  void BeginShutdown() override;
+  void BeginShutdown(bool at_once) override;
 
  private:
   class Stream;
@@ -58,6 +58,7 @@ class Http2Connection final : public ConnectionHandler {
   void PauseIfWasteful();
   void StartTimer();
   void OnTimer();
+  void SayLastWord();
   void EndSlowRequests(absl::Time now);
 
   ConnectionControl* const control_;

@@ -50,17 +50,18 @@ void Connection::Close() {
   loop_.AtEndOfTurn(std::move(on_closed_));
 }
 
-void Connection::BeginShutdown() {
+void Connection::Shutdown(bool at_once) {
   if (state_ != State::kOpen) return;
   if (handler_ == nullptr) {
     Close();
     return;
   }
-  handler_->BeginShutdown();
+  handler_->BeginShutdown(at_once);
   RequestWrite();
 }
 
 void Connection::SetIdle(bool idle) {
+  if (!idle) has_worked_ = true;
   idle_since_us_ = idle ? absl::ToUnixMicros(loop_.now()) : kBusy;
 }
 

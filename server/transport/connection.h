@@ -32,10 +32,14 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
              std::function<void()> on_closed);
   ~Connection() override;
 
-  void BeginShutdown();
+  // Says goodbye after what runs and is on its way; GiveWay, at once.
+  void BeginShutdown() { Shutdown(/*at_once=*/false); }
+  void GiveWay() { Shutdown(/*at_once=*/true); }
   // At once, whatever is under way.
   void Close();
 
+  // Whether it has ever had something to do. Any thread.
+  bool has_worked() const { return has_worked_.load(); }
   // Since when there has been nothing to do; InfiniteFuture while there is. Any thread.
   absl::Time idle_since() const {
     const int64_t us = idle_since_us_.load();
@@ -55,6 +59,7 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   enum class State : uint8_t { kOpen, kLingering, kClosed };
   static constexpr int64_t kBusy = std::numeric_limits<int64_t>::max();
 
+  void Shutdown(bool at_once);
   void ReadOnce();
   void TakeInput(std::string_view bytes);
   void Write();
@@ -87,6 +92,7 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   EventLoop::TimerId timer_;  // first bytes, stalled output or linger
   bool has_timer_ = false;
   EventLoop::TimerId pause_timer_;
+  std::atomic<bool> has_worked_ = false;
   std::atomic<int64_t> idle_since_us_;  // or kBusy
 };
 

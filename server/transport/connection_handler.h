@@ -40,8 +40,9 @@ class ConnectionHandler {
   virtual void FillOutput(std::string* output, size_t limit) = 0;
   // Nothing will come any more and nothing more is wanted: the connection ends after its output.
   virtual bool IsDone() const = 0;
-  // Says to the peer that the server ends, and finishes what runs.
-  virtual void BeginShutdown() = 0;
+  // Says to the peer that the connection ends, and finishes what runs; `at_once`: without waiting
+  // for what may be on its way.
+  virtual void BeginShutdown(bool at_once) = 0;
 };
 
 using MakeHandler = std::function<std::unique_ptr<ConnectionHandler>(Protocol protocol,

@@ -1,6 +1,9 @@
 #include "server/transport/connection_pool.h"
 
+#include <malloc.h>
+
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -62,24 +65,26 @@ std::string ConnectionPool::LargestPeer() const {
 
 // Ends the connections of this address that have been idle for longest; false when none is idle.
 bool ConnectionPool::EndIdle(const std::string& peer_address) {
-  std::vector<std::pair<absl::Time, uint64_t>> idle;
+  std::vector<std::tuple<bool, absl::Time, uint64_t>> idle;  // used before, since, id
   for (const auto& [id, entry] : entries_) {
     if (entry.gives_way || entry.connection == nullptr || entry.peer_address != peer_address) {
       continue;
     }
     const absl::Time since = entry.connection->idle_since();
-    if (since != absl::InfiniteFuture()) idle.emplace_back(since, id);
+    if (since != absl::InfiniteFuture()) {
+      idle.emplace_back(entry.connection->has_worked(), since, id);
+    }
   }
   const size_t num_ended = std::min(kEndedAtOnce, (idle.size() + 1) / 2);
   std::partial_sort(idle.begin(), idle.begin() + static_cast<ptrdiff_t>(num_ended), idle.end());
   for (size_t i = 0; i < num_ended; ++i) {
-    const uint64_t id = idle[i].second;
+    const uint64_t id = std::get<uint64_t>(idle[i]);
     Entry& entry = entries_.at(id);
     entry.gives_way = true;
     ++num_giving_way_;
     --num_by_peer_[entry.peer_address];
     entry.loop->Post([this, id] {
-      if (const auto connection = Find(id)) connection->BeginShutdown();
+      if (const auto connection = Find(id)) connection->GiveWay();
     });
   }
   return num_ended > 0;
@@ -112,7 +117,22 @@ void ConnectionPool::Remove(uint64_t id) {
     --num_by_peer_[it->second.peer_address];
   }
   if (num_by_peer_[it->second.peer_address] == 0) num_by_peer_.erase(it->second.peer_address);
+  EventLoop* loop = it->second.loop;
   entries_.erase(it);
+  constexpr int64_t kMany = 128;
+  if (++num_closed_ == kMany) {
+    loop->AddTimer(loop->now() + absl::Seconds(2), [this] { GiveBackMemory(); });
+  }
+}
+
+// What many connections held lies in pieces between what lives on; the allocator gives such pieces
+// back to the system only when it is asked to.
+void ConnectionPool::GiveBackMemory() {
+  {
+    absl::MutexLock lock(&mutex_);
+    num_closed_ = 0;
+  }
+  malloc_trim(0);
 }
 
 std::shared_ptr<Connection> ConnectionPool::Find(uint64_t id) {

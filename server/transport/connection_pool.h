@@ -1,7 +1,7 @@
 // ConnectionPool: all connections of the port, on a few event loops, and the bounds of their
 // number: in all, and of one peer address. When a bound is reached the connections that have been
-// idle for longest give way, those of the address that has most first. Any thread, except where
-// said.
+// idle for longest give way: of the address that has most, and first those that were never used.
+// Any thread, except where said.
 #pragma once
 
 #include <cstdint>
@@ -66,6 +66,7 @@ class ConnectionPool {
   void Remove(uint64_t id);                       // on the loop
   std::shared_ptr<Connection> Find(uint64_t id);  // on the loop
   void ForEachConnection(void (Connection::*act)());
+  void GiveBackMemory();
 
   const ConnectionPoolOptions options_;
   const MakeHandler make_handler_;
@@ -77,6 +78,7 @@ class ConnectionPool {
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_giving_way_ ABSL_GUARDED_BY(mutex_) = 0;
   bool shutting_down_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t num_closed_ ABSL_GUARDED_BY(mutex_) = 0;  // since memory was given back
 };
 
 }  // namespace quire

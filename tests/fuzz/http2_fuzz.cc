@@ -90,7 +90,7 @@ class Server {
       });
     }
     OnLoop([&] { Drain(); });
-    OnLoop([&] { connection_->BeginShutdown(); });
+    OnLoop([&] { connection_->BeginShutdown(/*at_once=*/false); });
     OnLoop([&] {
       Drain();
       connection_.reset();

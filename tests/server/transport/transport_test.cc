@@ -79,7 +79,7 @@ class EchoHandler final : public ConnectionHandler {
     output_.erase(0, size);
   }
   bool IsDone() const override { return is_done_; }
-  void BeginShutdown() override {
+  void BeginShutdown(bool /*at_once*/) override {
     output_ += "goodbye";
     is_done_ = true;
   }
