@@ -16,9 +16,11 @@
 #include "server/generate/generate_handler.h"
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
+#include "server/log/access_log.h"
 #include "server/output/output_pump.h"
 #include "server/request/limits.h"
 #include "server/rpc/grpc_server.h"
+#include "server/security.h"
 #include "server/settings/engine_settings.h"
 #include "server/transport/acceptor.h"
 
@@ -72,6 +74,17 @@ absl::StatusOr<std::unique_ptr<PromptEncoder>> LoadEncoder(const Settings& setti
   return PromptEncoder::Load(model_folder, std::move(given));
 }
 
+// gRPC's transport lets everybody in: it must not serve where that was not asked for.
+absl::Status CheckTransportKeepsOut(const Security& security) {
+  if (!security.gate().authenticator().is_closed() && security.tls() == nullptr &&
+      security.TakesPlaintext(PeerAddress())) {
+    return absl::OkStatus();
+  }
+  return absl::OutOfRangeError(
+      "--api-key-file, --tls-cert, --tls-client-ca and --plaintext: not supported by this "
+      "transport yet");
+}
+
 // Raises the soft limit of open files to the hard one; returns how many connections then fit. Each
 // takes two descriptors: gRPC's and the acceptor's.
 int64_t MaxConnections(int64_t wanted) {
@@ -101,6 +114,7 @@ struct Server::Parts {
   RequestRegistry registry;
   LiveCalls live_calls;
   OutputPump pump;
+  std::unique_ptr<AccessLog> access_log;  // null: --no-access-log
   std::unique_ptr<Engine> engine;
   std::unique_ptr<GenerateHandler> generate;
   std::unique_ptr<GrpcServer> grpc;
@@ -110,8 +124,9 @@ struct Server::Parts {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const Settings& settings, const std::string& model_folder, Listener listener,
-    const BackendOpener& open_backend, Progress* progress,
+    const BackendOpener& open_backend, Progress* progress, const Security& security,
     std::function<void(const absl::Status&)> on_engine_failure) {
+  RETURN_IF_ERROR(CheckTransportKeepsOut(security));
   auto parts = std::make_unique<Parts>(absl::Seconds(settings.stream_stall_timeout));
   std::optional<ChatTemplateSet> chat_template;
   if (!settings.chat_template.empty()) {  // here, because reading the weights takes much longer
@@ -129,15 +144,20 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   ASSIGN_OR_RETURN(parts->encoder, encoder.get());
   parts->stages.End("tokenizer");
   parts->facts = MakeFacts(settings, model_folder, parts->engine->model_info());
+  if (settings.access_log) {
+    parts->access_log = std::make_unique<AccessLog>(
+        settings.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
+  }
   parts->canceller.Attach(parts->engine.get());
   parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork);
   parts->generate = std::make_unique<GenerateHandler>(
       GenerateHandler::Parts{parts->engine.get(), &parts->pump, &parts->registry,
                              parts->work_pool.get(), parts->encoder.get(), &parts->facts,
                              settings.seed < 0 ? std::nullopt : std::optional(settings.seed)});
-  parts->grpc = std::make_unique<GrpcServer>(ServingContext{
-      parts->engine.get(), parts->generate.get(), &parts->registry, &parts->live_calls,
-      parts->work_pool.get(), parts->encoder.get(), &parts->facts, parts->start_time});
+  parts->grpc = std::make_unique<GrpcServer>(
+      ServingContext{parts->engine.get(), parts->generate.get(), &parts->registry,
+                     &parts->live_calls, parts->work_pool.get(), parts->encoder.get(),
+                     &parts->facts, parts->start_time, &security.gate(), parts->access_log.get()});
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());
