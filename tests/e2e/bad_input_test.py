@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -238,6 +239,16 @@ class GoodStartTest(unittest.TestCase):
             self.assertIn("did you mean QUIRE_PORT?", output)
             self.assertIn("link to a service", output)
             self.assertIn("settings from the environment: QUIRE_MAX_MODEL_LEN\n", output)
+
+    def test_every_line_of_the_log_is_json_if_asked(self):
+        with Server("--log-format", "json", "--log-level", "debug") as server:
+            server.inference.GenerateOnce(chat_request("hello"))
+            server.signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(timeout=30), 0)
+            lines = [json.loads(line) for line in server.output().splitlines()]
+        self.assertTrue(all({"time", "level", "message"} <= set(line) for line in lines))
+        self.assertTrue(any(line["message"].startswith("ready on ") for line in lines))
+        self.assertTrue(any(line["level"] == "debug" for line in lines))
 
     def test_a_seed_makes_the_server_repeat_itself(self):
         def tokens(*flags):

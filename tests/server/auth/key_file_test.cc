@@ -9,9 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
 
@@ -115,6 +118,29 @@ TEST_F(KeyFileTest, ASecondChangeAtTheSameTimeIsSeen) {
   const timespec times[] = {before.st_atim, before.st_mtim};
   ASSERT_EQ(utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
   EXPECT_TRUE(Has(*file, kNew));
+}
+
+TEST_F(KeyFileTest, ManyThreadsWhileTheFileChanges) {
+  const auto file = Open();
+  std::atomic<int64_t> seconds{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  threads.reserve(4);
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        const auto table = file->Table(now_ + absl::Seconds(++seconds));
+        // Every reading has one of the two, whoever moves the file in between.
+        EXPECT_NE(table->FindKey(kOld) == nullptr, table->FindKey(kNew) == nullptr);
+      }
+    });
+  }
+  for (int i = 0; i < 200; ++i) {
+    MoveIn(LineOf(i % 2 == 0 ? kNew : kOld));
+    if (i % 10 == 0) file->Reload();
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(KeyFileTest, ReloadReadsAtOnceAndSaysSo) {
