@@ -51,6 +51,7 @@ Access ToAccess(const std::string& choice) {
 std::vector<const google::protobuf::ServiceDescriptor*> OwnServices() {
   const google::protobuf::FileDescriptor* file = v1::GenerateRequest::descriptor()->file();
   std::vector<const google::protobuf::ServiceDescriptor*> services;
+  services.reserve(file->service_count());
   for (int i = 0; i < file->service_count(); ++i) services.push_back(file->service(i));
   return services;
 }

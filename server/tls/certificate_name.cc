@@ -14,8 +14,8 @@ namespace {
 constexpr size_t kMaxNameBytes = 256;
 
 std::optional<std::string> Text(const ASN1_STRING* value) {
-  const std::string text(reinterpret_cast<const char*>(ASN1_STRING_get0_data(value)),
-                         ASN1_STRING_length(value));
+  std::string text(reinterpret_cast<const char*>(ASN1_STRING_get0_data(value)),
+                   ASN1_STRING_length(value));
   const bool is_printable = std::all_of(text.begin(), text.end(),
                                         [](char c) { return c == ' ' || absl::ascii_isgraph(c); });
   if (text.empty() || text.size() > kMaxNameBytes || !is_printable) return std::nullopt;
