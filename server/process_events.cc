@@ -6,6 +6,7 @@
 #include <sys/signalfd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "kernels/base/check.h"
@@ -18,11 +19,13 @@ constexpr absl::Duration kSameSignal = absl::Seconds(1);
 
 }  // namespace
 
-ProcessEvents::ProcessEvents() : news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+ProcessEvents::ProcessEvents(std::function<void()> on_hangup)
+    : on_hangup_(std::move(on_hangup)), news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   sigset_t mask;
   sigemptyset(&mask);
   sigaddset(&mask, SIGTERM);
   sigaddset(&mask, SIGINT);
+  if (on_hangup_ != nullptr) sigaddset(&mask, SIGHUP);
   CHECK_EQ(pthread_sigmask(SIG_BLOCK, &mask, nullptr), 0);
   signal(SIGPIPE, SIG_IGN);
   signals_ = UniqueFd(signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -36,6 +39,10 @@ ProcessEvents::Kind ProcessEvents::Wait(absl::Time deadline) {
   while (true) {
     signalfd_siginfo signal_info;
     if (read(signals_.get(), &signal_info, sizeof(signal_info)) > 0) {
+      if (signal_info.ssi_signo == SIGHUP) {
+        on_hangup_();
+        continue;
+      }
       const absl::Time now = absl::Now();
       if (now - last_signal_ < kSameSignal) continue;
       last_signal_ = now;

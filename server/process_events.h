@@ -14,9 +14,9 @@ class ProcessEvents {
  public:
   enum class Kind : uint8_t { kSignal, kNews, kTimeout };
 
-  // Blocks SIGTERM and SIGINT in this thread and all that it starts; ignores SIGPIPE. To be made
-  // before any other thread.
-  ProcessEvents();
+  // Blocks SIGTERM and SIGINT in this thread and all that it starts, and SIGHUP where there is an
+  // `on_hangup`, which Wait then calls; ignores SIGPIPE. To be made before any other thread.
+  explicit ProcessEvents(std::function<void()> on_hangup = nullptr);
 
   // Says that there is news. Any thread.
   void Notify();
@@ -26,6 +26,7 @@ class ProcessEvents {
   Kind Wait(absl::Time deadline = absl::InfiniteFuture());
 
  private:
+  const std::function<void()> on_hangup_;
   UniqueFd signals_;  // signalfd
   absl::Time last_signal_ = absl::InfinitePast();
   UniqueFd news_;  // eventfd

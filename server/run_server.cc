@@ -1,6 +1,5 @@
 #include "server/run_server.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,9 +24,11 @@
 #include "kernels/base/progress.h"
 #include "server/base/exit_code.h"
 #include "server/base/version.h"
+#include "server/log/log_setup.h"
 #include "server/model_location.h"
 #include "server/process_events.h"
 #include "server/progress_printer.h"
+#include "server/security.h"
 #include "server/settings/engine_settings.h"
 #include "server/settings/settings_parser.h"
 
@@ -49,15 +50,6 @@ constexpr absl::Duration kTeardownLimit = absl::Seconds(5);
 int Fail(ExitCode code, const absl::Status& status) {
   PrintFailure(std::string(status.message()));
   return static_cast<int>(code);
-}
-
-void SetUpLog(const std::string& level) {
-  auto logger = spdlog::stderr_logger_mt("quire");
-  // On a terminal a line may come while a progress bar is shown: it wipes it.
-  const std::string wipe = isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "";
-  logger->set_pattern(wipe + "%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
-  logger->set_level(spdlog::level::from_str(level));
-  spdlog::set_default_logger(std::move(logger));
 }
 
 // A variable is easily forgotten, unlike a flag.
@@ -98,9 +90,14 @@ class Process {
     const absl::Status fits = CheckDevice(command_line_, ServingDevice(settings_));
     if (!fits.ok()) return Fail(ExitCode::kUsage, fits);
     stages_.End("driver");
-    SetUpLog(settings_.log_level);
+    SetUpLog(settings_.log_level,
+             settings_.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
     for (const std::string& warning : command_line_.warnings) spdlog::warn("{}", warning);
     LogVariables(command_line_);
+    absl::StatusOr<std::unique_ptr<Security>> security = Security::Open(settings_);
+    if (!security.ok()) return Fail(ExitCode::kUsage, Placed(security.status()));
+    security_ = *std::move(security);
+    for (const std::string& warning : SecurityWarnings(settings_)) spdlog::warn("{}", warning);
     absl::StatusOr<Listener> listener =
         Listener::Bind(settings_.host, static_cast<int>(settings_.port));
     if (!listener.ok()) {
@@ -174,7 +171,7 @@ class Process {
     RunBeforeServing([&] {
       auto server =
           Server::Start(settings_, model_folder, std::move(listener), open_backend_, &progress_,
-                        [this](const absl::Status& failure) { OnFailure(failure); });
+                        *security_, [this](const absl::Status& failure) { OnFailure(failure); });
       status = server.status();
       if (server.ok()) server_ = *std::move(server);
     });
@@ -213,6 +210,11 @@ class Process {
       PrintFailure("the engine did not stop in time");
       ExitNow(ExitCode::kEngineFailure);
     }
+  }
+
+  // The main thread, while it waits for other events.
+  void OnHangup() {
+    if (security_ != nullptr) security_->Reload();
   }
 
   // A thread of the engine's.
@@ -254,7 +256,8 @@ class Process {
   const BackendOpener open_backend_;
   StartClock stages_{absl::Now() - ProcessAge()};
   // Before the device is asked for, whose driver starts threads: a signal must not reach those.
-  ProcessEvents events_;
+  ProcessEvents events_{HasSecrets(settings_) ? [this] { OnHangup(); } : std::function<void()>()};
+  std::unique_ptr<Security> security_;  // outlives the server
   Progress progress_;
   std::thread worker_;
   std::unique_ptr<Server> server_;

@@ -18,9 +18,11 @@
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
 #include "server/http2/http2_connection.h"
+#include "server/log/access_log.h"
 #include "server/output/output_pump.h"
 #include "server/request/limits.h"
 #include "server/rpc/grpc_server.h"
+#include "server/security.h"
 #include "server/settings/engine_settings.h"
 #include "server/transport/acceptor.h"
 #include "server/transport/connection_pool.h"
@@ -102,7 +104,7 @@ int NumLoops() {
 struct Server::Parts {
   explicit Parts(absl::Duration stall_timeout) : pump(&canceller, stall_timeout) {}
 
-  absl::Status StartConnections(int64_t max_connections);
+  absl::Status StartConnections(int64_t max_connections, const Security& security);
 
   absl::Time start_time = absl::Now();
   std::string address;
@@ -117,17 +119,22 @@ struct Server::Parts {
   };
   std::unique_ptr<ConnectionPool> connections;
   OutputPump pump;
+  std::unique_ptr<AccessLog> access_log;  // null: --no-access-log
   std::unique_ptr<Engine> engine;
   std::unique_ptr<GenerateHandler> generate;
   std::unique_ptr<WorkPool> work_pool;
   std::unique_ptr<Acceptor> acceptor;
 };
 
-absl::Status Server::Parts::StartConnections(int64_t max_connections) {
+absl::Status Server::Parts::StartConnections(int64_t max_connections, const Security& security) {
   ConnectionPoolOptions options;
   options.num_loops = NumLoops();
   options.max_connections = max_connections;
   options.max_connections_per_peer = std::max<int64_t>(1, max_connections / 2);
+  options.tls = security.tls();
+  options.takes_plaintext = [&security](const PeerAddress& peer) {
+    return security.TakesPlaintext(peer);
+  };
   auto make_handler = [this](Protocol protocol,
                              ConnectionControl* control) -> std::unique_ptr<ConnectionHandler> {
     if (protocol != Protocol::kHttp2) return nullptr;
@@ -139,7 +146,7 @@ absl::Status Server::Parts::StartConnections(int64_t max_connections) {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const Settings& settings, const std::string& model_folder, Listener listener,
-    const BackendOpener& open_backend, Progress* progress,
+    const BackendOpener& open_backend, Progress* progress, const Security& security,
     std::function<void(const absl::Status&)> on_engine_failure) {
   auto parts = std::make_unique<Parts>(absl::Seconds(settings.stream_stall_timeout));
   std::optional<ChatTemplateSet> chat_template;
@@ -158,20 +165,25 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   ASSIGN_OR_RETURN(parts->encoder, encoder.get());
   parts->stages.End("tokenizer");
   parts->facts = MakeFacts(settings, model_folder, parts->engine->model_info());
+  if (settings.access_log) {
+    parts->access_log = std::make_unique<AccessLog>(
+        settings.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
+  }
   parts->canceller.Attach(parts->engine.get());
   parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork);
   parts->generate = std::make_unique<GenerateHandler>(
       GenerateHandler::Parts{parts->engine.get(), &parts->pump, &parts->registry,
                              parts->work_pool.get(), parts->encoder.get(), &parts->facts,
                              settings.seed < 0 ? std::nullopt : std::optional(settings.seed)});
-  parts->grpc = std::make_unique<GrpcServer>(ServingContext{
-      parts->engine.get(), parts->generate.get(), &parts->registry, parts->work_pool.get(),
-      parts->encoder.get(), &parts->facts, parts->start_time});
+  parts->grpc = std::make_unique<GrpcServer>(
+      ServingContext{parts->engine.get(), parts->generate.get(), &parts->registry,
+                     parts->work_pool.get(), parts->encoder.get(), &parts->facts, parts->start_time,
+                     &security.gate(), parts->access_log.get()});
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());
   parts->address = listener.address();
-  RETURN_IF_ERROR(parts->StartConnections(MaxConnections(settings.max_connections)));
+  RETURN_IF_ERROR(parts->StartConnections(MaxConnections(settings.max_connections), security));
   parts->grpc->SetServing(true);
   ASSIGN_OR_RETURN(parts->acceptor, Acceptor::Start(std::move(listener), parts->connections.get()));
   parts->stages.End("port");

@@ -17,6 +17,7 @@ namespace quire {
 
 class Backend;
 class Progress;
+class Security;
 struct BackendOptions;
 
 // How a server comes by its device: OpenBackend, or what a test puts in its place.
@@ -26,12 +27,12 @@ using BackendOpener =
 class Server {
  public:
   // Loads tokenizer, template and engine side by side, then begins to accept on `listener`.
-  // `progress`, of the start, may be null.
+  // `progress`, of the start, may be null. `security` outlives the server.
   // `on_engine_failure` is called at most once, from a thread of the engine's; then the server is
   // to be ended with EndStreams. Statuses as server/base/exit_code.h maps them.
   static absl::StatusOr<std::unique_ptr<Server>> Start(
       const Settings& settings, const std::string& model_folder, Listener listener,
-      const BackendOpener& open_backend, Progress* progress,
+      const BackendOpener& open_backend, Progress* progress, const Security& security,
       std::function<void(const absl::Status&)> on_engine_failure);
   ~Server();
   Server(const Server&) = delete;

@@ -1,7 +1,10 @@
 #include "server/generate/generate_handler.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "engine/engine.h"
 #include "kernels/base/status_macros.h"
 #include "server/generate/prompt_message.h"
@@ -11,14 +14,15 @@
 
 namespace quire {
 
-void GenerateHandler::Start(v1::GenerateRequest message, std::shared_ptr<CancelToken> token,
-                            ResponseSink* sink) {
+void GenerateHandler::Start(std::shared_ptr<const Principal> principal, v1::GenerateRequest message,
+                            std::shared_ptr<CancelToken> token, ResponseSink* sink) {
   auto pending = std::make_shared<Pending>();
+  pending->principal = std::move(principal);
   pending->message = std::move(message);
   pending->token = std::move(token);
   pending->sink = sink;
   if (const absl::Status checked = Check(*pending); !checked.ok()) {
-    Refuse(*pending, checked);
+    Refuse(*pending, WithRetryPushback(checked));
     return;
   }
   if (pending->message.ByteSizeLong() <= kMaxInlineBytes) {
@@ -31,7 +35,9 @@ void GenerateHandler::Start(v1::GenerateRequest message, std::shared_ptr<CancelT
 
 absl::Status GenerateHandler::Check(Pending& pending) {
   ASSIGN_OR_RETURN(pending.job, ConvertParameters(pending.message, *parts_.model, seeds_.Next()));
-  ASSIGN_OR_RETURN(pending.lease, parts_.registry->Enter(pending.job.client_id, pending.token));
+  RETURN_IF_ERROR(ApplyPrincipal(*pending.principal, &pending.job));
+  ASSIGN_OR_RETURN(pending.lease, parts_.registry->Enter(*pending.principal, pending.job.client_id,
+                                                         pending.token, absl::Now()));
   return absl::OkStatus();
 }
 
@@ -52,6 +58,8 @@ absl::Status GenerateHandler::Submit(Pending& pending) {
                                                       pending.lease.request_id());
   ASSIGN_OR_RETURN(running.stream,
                    parts_.engine->Submit(std::move(pending.job.request), parts_.pump));
+  spdlog::debug("request {} of {} is engine request {}", pending.lease.request_id(),
+                pending.lease.principal(), running.stream->request_id());
   running.sink = pending.sink;
   running.lease = std::move(pending.lease);
   pending.token->Bind(
@@ -61,6 +69,8 @@ absl::Status GenerateHandler::Submit(Pending& pending) {
 }
 
 void GenerateHandler::Refuse(Pending& pending, const absl::Status& status) {
+  spdlog::debug("a request of {} ends before the engine has it: {}", pending.principal->name,
+                absl::StatusCodeToString(status.code()));
   pending.lease = {};  // before the client can know that its id is free
   pending.sink->End(status);
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "quire/v1/inference.pb.h"
+#include "server/auth/principal.h"
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
 #include "server/output/output_pump.h"
@@ -34,13 +35,15 @@ class GenerateHandler {
   };
   explicit GenerateHandler(const Parts& parts) : parts_(parts), seeds_(parts.seed) {}
 
-  // Starts a request; everything it brings goes to `sink`, which is ended exactly once, perhaps
-  // before this returns. `token` cancels the request at any time.
-  void Start(v1::GenerateRequest message, std::shared_ptr<CancelToken> token, ResponseSink* sink);
+  // Starts a request of `principal`; everything it brings goes to `sink`, which is ended exactly
+  // once, perhaps before this returns. `token` cancels the request at any time.
+  void Start(std::shared_ptr<const Principal> principal, v1::GenerateRequest message,
+             std::shared_ptr<CancelToken> token, ResponseSink* sink);
 
  private:
   // A request on its way to the engine.
   struct Pending {
+    std::shared_ptr<const Principal> principal;
     v1::GenerateRequest message;
     GenerationJob job;
     std::shared_ptr<CancelToken> token;

@@ -5,9 +5,11 @@
 #include <atomic>
 
 #include "absl/time/time.h"
+#include "server/auth/gate.h"
 #include "server/generate/generate_handler.h"
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
+#include "server/log/access_log.h"
 #include "server/request/model_facts.h"
 #include "server/request/request_registry.h"
 
@@ -23,6 +25,8 @@ struct ServingContext {
   const PromptEncoder* encoder;
   const ModelFacts* model;
   absl::Time start_time;
+  const Gate* gate;       // who may call what
+  AccessLog* access_log;  // null: no line for each call
 };
 
 }  // namespace quire

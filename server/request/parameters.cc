@@ -197,6 +197,14 @@ absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& messa
   return job;
 }
 
+absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job) {
+  if (const absl::Status status = CheckPriority(principal, job->request.priority); !status.ok()) {
+    return InField("priority", status);
+  }
+  job->request.cache_salt = CacheSalt(principal, job->request.cache_salt);
+  return absl::OkStatus();
+}
+
 absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, GenerationJob* job) {
   if (prompt.empty()) return InvalidField("prompt", "has no tokens; send at least one");
   const int64_t room = model.max_model_len - static_cast<int64_t>(prompt.size());

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "quire/v1/inference.pb.h"
+#include "server/auth/principal.h"
 #include "server/request/generation_job.h"
 #include "server/request/model_facts.h"
 
@@ -17,6 +18,10 @@ namespace quire {
 // `random_seed` is used when the request has no seed. NOT_FOUND for another model's name.
 absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& message,
                                                 const ModelFacts& model, uint64_t random_seed);
+
+// Checks what the request asks for against what `principal` may, and makes its prefix cache entries
+// the principal's own.
+absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job);
 
 // Adds the prompt, which must leave room for at least one token, and bounds max_tokens by the
 // context's end.

@@ -1,16 +1,22 @@
-// RequestRegistry: the requests that are running, by the client's request_id, which is unique among
-// them. Admin.Abort looks here; draining waits here for the last one to end. Any thread.
+// RequestRegistry: the requests that are running, by principal and request_id, which is unique
+// among its principal's. Limits how many of them a principal has, and how many it begins.
+// Admin.Abort looks here; draining waits here for the last one to end. Any thread.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/auth/principal.h"
 #include "server/request/cancel_token.h"
+#include "server/request/request_rate.h"
 
 namespace quire {
 
@@ -23,22 +29,29 @@ class RequestRegistry {
     Lease(Lease&& other) noexcept { *this = std::move(other); }
     Lease& operator=(Lease&& other) noexcept;
     ~Lease() { Release(); }
-    const std::string& request_id() const { return request_id_; }
+    const std::string& request_id() const { return key_.second; }
+    const std::string& principal() const { return key_.first; }  // its name
 
    private:
     friend class RequestRegistry;
     void Release();
 
     RequestRegistry* registry_ = nullptr;
-    std::string request_id_;
+    std::pair<std::string, std::string> key_;
   };
 
-  // Enters a request. An empty id gets one chosen here; ALREADY_EXISTS while another request with
-  // this id runs.
-  absl::StatusOr<Lease> Enter(std::string request_id, const std::shared_ptr<CancelToken>& token);
+  // Enters a request of `owner` that begins at `now`. An empty id gets one chosen here, which
+  // nobody can guess. ALREADY_EXISTS while another request of the owner has this id;
+  // RESOURCE_EXHAUSTED beyond the owner's limits of concurrent requests and of requests per minute.
+  absl::StatusOr<Lease> Enter(const Principal& owner, std::string request_id,
+                              const std::shared_ptr<CancelToken>& token, absl::Time now);
 
-  // Cancels the request with this id; false when there is none.
-  bool Cancel(const std::string& request_id);
+  // Cancels the request with this id for `asker`: of the principal `owner`, or, if that is empty,
+  // the asker's own, else, for an admin, the only one that there is; false when there is none.
+  // PERMISSION_DENIED for another's request without the role admin; FAILED_PRECONDITION, naming
+  // them, when several principals have one.
+  absl::StatusOr<bool> Cancel(const Principal& asker, const std::string& request_id,
+                              const std::string& owner);
 
   int64_t size() const;
 
@@ -46,9 +59,17 @@ class RequestRegistry {
   bool WaitUntilEmpty(absl::Time deadline);
 
  private:
+  using Key = std::pair<std::string, std::string>;  // principal, request_id
+
+  absl::Status CheckLimits(const Principal& owner, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<Key> Find(const std::string& request_id) const;  // sorted by principal
+  bool Cancel(const Key& key);
+
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, std::shared_ptr<CancelToken>> requests_ ABSL_GUARDED_BY(mutex_);
-  uint64_t num_chosen_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<Key, std::shared_ptr<CancelToken>> requests_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, int64_t> num_running_ ABSL_GUARDED_BY(mutex_);  // by principal
+  RequestRates rates_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire

@@ -1,4 +1,5 @@
 #include "engine/engine.h"
+#include "kernels/base/status_macros.h"
 #include "server/generate/describe.h"
 #include "server/request/field_error.h"
 #include "server/rpc/service_methods.h"
@@ -44,12 +45,15 @@ std::vector<GrpcMethod> AdminMethods(const ServingContext& context) {
       UnaryMethod<v1::AbortRequest>(
           *service.FindMethodByName("Abort"),
           [registry = context.registry](const v1::AbortRequest& message,
-                                        const GrpcCall&) -> absl::StatusOr<v1::AbortResponse> {
+                                        const GrpcCall& call) -> absl::StatusOr<v1::AbortResponse> {
             if (message.request_id().empty()) {
               return InvalidField("request_id", "is empty; name the request to end");
             }
             v1::AbortResponse response;
-            response.set_found(registry->Cancel(message.request_id()));
+            ASSIGN_OR_RETURN(
+                const bool found,
+                registry->Cancel(*call.principal(), message.request_id(), message.principal()));
+            response.set_found(found);
             return response;
           }),
       UnaryMethod<v1::FlushPrefixCacheRequest>(

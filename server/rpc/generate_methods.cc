@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "server/output/access_tokens.h"
 #include "server/output/response_collector.h"
 #include "server/rpc/messages.h"
 
@@ -26,13 +27,16 @@ class StreamSink final : public ResponseSink {
     on_ready_ = std::move(on_ready);
   }
   void Send(v1::GenerateResponse response) override {
+    NoteResponse(response, &access_);
     call_->Send(response.SerializeAsString(), on_ready_);
   }
   void SendLast(v1::GenerateResponse response) override {
+    NoteResponse(response, &access_);
     call_->Send(response.SerializeAsString(), nullptr);
     End(absl::OkStatus());
   }
   void End(const absl::Status& status) override {
+    call_->SetAccess(std::move(access_));
     call_->Finish(status);
     delete this;
   }
@@ -40,6 +44,7 @@ class StreamSink final : public ResponseSink {
  private:
   const GrpcCallRef call_;
   std::function<void()> on_ready_;
+  AccessEntry access_;
 };
 
 // All responses are one message. Deletes itself with it.
@@ -51,14 +56,17 @@ class OnceSink final : public ResponseSink {
     on_ready_ = std::move(on_ready);
   }
   void Send(v1::GenerateResponse response) override {
+    NoteResponse(response, &access_);
     collector_.Add(std::move(response));
     on_ready_();
   }
   void SendLast(v1::GenerateResponse response) override {
+    NoteResponse(response, &access_);
     collector_.Add(std::move(response));
     End(absl::OkStatus());
   }
   void End(const absl::Status& status) override {
+    call_->SetAccess(std::move(access_));
     if (status.ok()) {
       call_->FinishWith(collector_.Take().SerializeAsString());
     } else {
@@ -71,6 +79,7 @@ class OnceSink final : public ResponseSink {
   const GrpcCallRef call_;
   std::function<void()> on_ready_;
   ResponseCollector collector_;
+  AccessEntry access_;
 };
 
 template <typename Sink>
@@ -81,7 +90,7 @@ GrpcMethod MethodOf(const char* name, GenerateHandler* handler) {
               call->Finish(message.status());
               return;
             }
-            handler->Start(*std::move(message), call->token(), new Sink(call));
+            handler->Start(call->principal(), *std::move(message), call->token(), new Sink(call));
           }};
 }
 

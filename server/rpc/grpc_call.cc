@@ -23,19 +23,20 @@ constexpr size_t kSmallBytes = 4096;
 
 }  // namespace
 
-GrpcCall::GrpcCall(const GrpcMethod& method, RequestHead head, Http2Stream* stream,
-                   LiveCalls* live_calls)
+GrpcCall::GrpcCall(const GrpcMethod& method, std::shared_ptr<const Principal> principal,
+                   Http2Stream* stream, const CallWatch& watch)
     : method_(method),
-      head_(std::move(head)),
-      live_call_(live_calls),
+      principal_(std::move(principal)),
+      live_call_(watch.live_calls),
+      access_log_(watch.access_log),
       loop_(stream->connection().loop()),
-      peer_address_(stream->connection().peer_address()),
-      stream_(stream) {}
+      peer_(stream->connection().peer().name()),
+      stream_(stream),
+      begin_(loop_.now()) {}
 
 GrpcCall::~GrpcCall() = default;
 
-void GrpcCall::Begin() {
-  const absl::string_view text = head_.Find("grpc-timeout");
+void GrpcCall::Begin(absl::string_view text) {
   if (text.empty()) return;
   const std::optional<absl::Duration> timeout = ParseGrpcTimeout(text);
   if (!timeout.has_value()) {
@@ -50,6 +51,7 @@ void GrpcCall::Begin() {
 }
 
 void GrpcCall::OnBody(std::string_view bytes) {
+  num_received_ += bytes.size();
   while (!bytes.empty() && !ended_) {
     if (has_message_) {
       Refuse(absl::InvalidArgumentError("the method takes one message and there are more"));
@@ -187,6 +189,7 @@ void GrpcCall::DropOutgoing() {
 // What clients did to deserve a refusal counts as waste; a refusal for want of room does not.
 void GrpcCall::End(const absl::Status& status) {
   ended_ = true;
+  status_ = status.code();
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kUnimplemented:
@@ -272,6 +275,24 @@ void GrpcCall::OnClosed() {
   stream_ = nullptr;
   StopTimer();
   if (!ended_) token_->Cancel();
+  if (access_log_ != nullptr) LogAccess();
+}
+
+void GrpcCall::SetAccess(AccessEntry entry) {
+  Post([self = shared_from_this(), entry = std::move(entry)]() mutable {
+    self->access_ = std::move(entry);
+  });
+}
+
+void GrpcCall::LogAccess() {
+  access_.principal = principal_->name;
+  access_.peer = peer_;
+  access_.method = method_.path;
+  access_.status = status_;
+  access_.total_ms = absl::ToDoubleMilliseconds(loop_.now() - begin_);
+  access_.received_bytes = static_cast<int64_t>(num_received_);
+  access_.sent_bytes = static_cast<int64_t>(num_read_);
+  access_log_->Add(std::move(access_), loop_.now());
 }
 
 }  // namespace quire

@@ -11,11 +11,19 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/auth/principal.h"
 #include "server/http2/http2_exchange.h"
+#include "server/log/access_log.h"
 #include "server/request/cancel_token.h"
 #include "server/rpc/live_calls.h"
 
 namespace quire {
+
+// Who watches over all calls.
+struct CallWatch {
+  LiveCalls* live_calls;
+  AccessLog* access_log = nullptr;  // null: no line for each call
+};
 
 class GrpcCall;
 using GrpcCallRef = std::shared_ptr<GrpcCall>;
@@ -33,15 +41,16 @@ struct GrpcMethod {
 class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this<GrpcCall> {
  public:
   // `method` outlives the call.
-  GrpcCall(const GrpcMethod& method, RequestHead head, Http2Stream* stream, LiveCalls* live_calls);
+  GrpcCall(const GrpcMethod& method, std::shared_ptr<const Principal> principal,
+           Http2Stream* stream, const CallWatch& watch);
   ~GrpcCall() override;
-  // Before anything else, once the call is held by a pointer: the deadline begins.
-  void Begin();
+  // Before anything else, once the call is held by a pointer: the deadline begins. `timeout` is the
+  // header grpc-timeout, or empty.
+  void Begin(absl::string_view timeout);
 
   // Cancelled when the client is gone or its deadline is past.
   const std::shared_ptr<CancelToken>& token() const { return token_; }
-  const RequestHead& head() const { return head_; }
-  const std::string& peer_address() const { return peer_address_; }
+  const std::shared_ptr<const Principal>& principal() const { return principal_; }
 
   // Answers, from any thread. `on_sent`, which may be null, is called once, on the loop: when the
   // message is on its way and the next one may be given, or when it will never be.
@@ -50,6 +59,8 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   // Send before an error, and is not read soon, is lost.
   void Finish(absl::Status status);
   void FinishWith(std::string message);
+  // What the access log says of the request beside what the call knows itself; before its end.
+  void SetAccess(AccessEntry entry);
 
   void OnBody(std::string_view bytes) override;
   void OnBodyEnd() override;
@@ -74,15 +85,17 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   void WaitForReader();
   void StartTimer(absl::Time when, EventLoop::Work work);
   void StopTimer();
+  void LogAccess();
   bool Hold(size_t num_bytes);
   void GiveBack(size_t num_bytes);
   void Post(EventLoop::Work work) { loop_.Post(std::move(work)); }
 
   const GrpcMethod& method_;
-  const RequestHead head_;
+  const std::shared_ptr<const Principal> principal_;
   const LiveCalls::Call live_call_;
+  AccessLog* const access_log_;  // null: no line
   EventLoop& loop_;
-  const std::string peer_address_;
+  const std::string peer_;
   const std::shared_ptr<CancelToken> token_ = std::make_shared<CancelToken>();
 
   Http2Stream* stream_;  // null once it is closed
@@ -98,7 +111,11 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   bool ended_ = false;
   EventLoop::TimerId timer_;  // the call's deadline, later that of its answer's reader
   bool has_timer_ = false;
-  size_t num_read_ = 0;  // bytes of the answer that are on their way
+  size_t num_read_ = 0;      // bytes of the answer that are on their way
+  size_t num_received_ = 0;  // bytes of the request
+  const absl::Time begin_;
+  absl::StatusCode status_ = absl::StatusCode::kCancelled;  // unless the call ends otherwise
+  AccessEntry access_;
   size_t num_read_at_timer_ = 0;
 };
 

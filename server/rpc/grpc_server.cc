@@ -1,11 +1,9 @@
 #include "server/rpc/grpc_server.h"
 
-#include <google/protobuf/stubs/logging.h>
-
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
 #include "server/rpc/grpc_protocol.h"
 #include "server/rpc/reflection_service.h"
 #include "server/rpc/service_methods.h"
@@ -27,9 +25,10 @@ void Refuse(Http2Stream* stream, const absl::Status& status) {
 
 }  // namespace
 
-GrpcServer::GrpcServer(const ServingContext& context) : health_({"", kInference, kAdmin}) {
-  // Clients cause parse errors; they are told in the status and do not fill our log.
-  google::protobuf::SetLogHandler(nullptr);
+GrpcServer::GrpcServer(const ServingContext& context)
+    : gate_(*context.gate),
+      watch_{&live_calls_, context.access_log},
+      health_({"", kInference, kAdmin}) {
   AddMethods(InferenceMethods(context));
   AddMethods(AdminMethods(context));
   AddMethods(health_.Methods());
@@ -52,15 +51,32 @@ std::shared_ptr<Http2Exchange> GrpcServer::Start(RequestHead head, Http2Stream* 
     stream->SendHeaders(415, {}, /*is_all=*/true);
     return nullptr;
   }
-  const auto method = methods_.find(head.path);
-  if (method == methods_.end()) {
-    Refuse(stream, absl::UnimplementedError(
-                       absl::StrCat("there is no method ", head.path.substr(0, 200), " here")));
+  const absl::StatusOr<std::shared_ptr<const Principal>> principal = Admit(head, stream);
+  if (!principal.ok()) {
+    Refuse(stream, principal.status());
     return nullptr;
   }
-  auto call = std::make_shared<GrpcCall>(*method->second, std::move(head), stream, &live_calls_);
-  call->Begin();
+  const auto method = methods_.find(head.path);
+  if (method == methods_.end()) {
+    Refuse(stream, absl::UnimplementedError("this server has no such method"));
+    return nullptr;
+  }
+  auto call = std::make_shared<GrpcCall>(*method->second, *principal, stream, watch_);
+  call->Begin(head.Find("grpc-timeout"));
   return call;
+}
+
+absl::StatusOr<std::shared_ptr<const Principal>> GrpcServer::Admit(const RequestHead& head,
+                                                                   Http2Stream* stream) const {
+  Credentials credentials;
+  credentials.peer = stream->connection().peer();
+  if (const absl::string_view header = head.Find("authorization"); !header.empty()) {
+    ASSIGN_OR_RETURN(credentials.bearer_token, BearerToken(header));
+  }
+  if (const std::optional<std::string>& name = stream->connection().client_name()) {
+    credentials.certificate_name = *name;
+  }
+  return gate_.Admit(head.path, credentials);
 }
 
 void GrpcServer::SetServing(bool serving) {

@@ -1,12 +1,15 @@
-// GrpcServer: the services on HTTP/2: finds the method of a request and begins its call. Any
-// thread, except where said.
+// GrpcServer: the services on HTTP/2: lets callers in, finds the method of a request, begins its
+// call. Any thread, except where said.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/auth/gate.h"
 #include "server/generate/serving_context.h"
 #include "server/http2/http2_exchange.h"
 #include "server/rpc/grpc_call.h"
@@ -32,8 +35,12 @@ class GrpcServer {
 
  private:
   void AddMethods(std::vector<GrpcMethod> methods);
+  absl::StatusOr<std::shared_ptr<const Principal>> Admit(const RequestHead& head,
+                                                         Http2Stream* stream) const;
 
+  const Gate& gate_;
   LiveCalls live_calls_;
+  const CallWatch watch_;
   HealthService health_;
   absl::flat_hash_map<std::string, std::unique_ptr<const GrpcMethod>> methods_;  // by path
 };

@@ -114,11 +114,13 @@ constexpr ForeignFlags kTable[] = {
      "use taskset, numactl or nice to start the server; --num-threads sets the number of "
      "threads"},
     {"--list-devices", "use nvidia-smi; --device chooses between cpu and cuda"},
-    {"--log-disable --log-file --log-jsonl --log-colors --log-prefix --log-timestamps "
-     "--log-config-file --log-prompts-dir --json-output --log-requests* --enable-log-* "
-     "--disable-log-* --max-log-len --log-error-stack --aggregate-engine-logging "
-     "--disable-uvicorn-access-log --disable-access-log-for-endpoints --enable-log-deltas "
-     "--perf --decode-log-interval",
+    {"--log-jsonl --json-output", "use --log-format json"},
+    {"--log-requests* --enable-log-requests --disable-log-requests "
+     "--disable-access-log-for-endpoints --disable-uvicorn-access-log",
+     "use --access-log or --no-access-log"},
+    {"--log-disable --log-file --log-colors --log-prefix --log-timestamps "
+     "--log-config-file --log-prompts-dir --enable-log-* --disable-log-* --max-log-len "
+     "--log-error-stack --aggregate-engine-logging --perf --decode-log-interval",
      "not needed: the log goes to standard error, without prompts or answers; --log-level sets "
      "how much"},
     {"--tokens-only", "use --skip-tokenizer-init"},
@@ -136,14 +138,19 @@ constexpr ForeignFlags kTable[] = {
      "--enable-force-include-usage --enable-tokenizer-info-endpoint "
      "--return-tokens-as-token-ids --disable-fastapi-docs --enable-offline-docs --h11-* "
      "--sse-ping-interval --reuse-port --props --ui* --webui* --agent -ag -no-ag --tools* "
-     "--mcp-* --tags --stream-interval --stream-output --fastapi-root-path "
-     "--enable-ssl-refresh",
+     "--mcp-* --tags --stream-interval --stream-output --fastapi-root-path",
      "not needed: it belongs to an HTTP server, and this one speaks gRPC"},
-    {"--api-key --api-key-file --admin-api-key",
-     "not supported yet: whoever reaches the port may use it; listen on --host 127.0.0.1 "
-     "behind a proxy that checks keys"},
-    {"--ssl-* --tls-*",
-     "not supported yet: listen on --host 127.0.0.1 behind a proxy that ends TLS"},
+    {"--api-key --admin-api-key",
+     "use --api-key-file: a key among the flags is seen by everybody on the machine"},
+    {"--ssl-certfile --ssl-cert-file --tls-cert-path --tls-certificate", "use --tls-cert"},
+    {"--ssl-keyfile --ssl-key-file --tls-key-path", "use --tls-key"},
+    {"--ssl-ca-certs", "use --tls-client-ca"},
+    {"--ssl-cert-reqs",
+     "use --tls-client-ca: with it clients must show a certificate, or a key if there is an "
+     "--api-key-file"},
+    {"--enable-ssl-refresh",
+     "not needed: certificates are read again when their files change, and on SIGHUP"},
+    {"--ssl-* --tls-*", "not needed: --tls-cert and --tls-key are enough for TLS 1.2 and 1.3"},
     {"--metrics --enable-metrics --otlp-* --collect-detailed-traces "
      "--show-hidden-metrics-for-version --kv-cache-metrics* --cudagraph-metrics "
      "--enable-layerwise-nvtx-tracing --enable-mfu-metrics --enable-logging-iteration-details "

@@ -11,6 +11,7 @@ constexpr char kModel[] = "Model";
 constexpr char kDevice[] = "Device and memory";
 constexpr char kScheduling[] = "Scheduling";
 constexpr char kServing[] = "Serving";
+constexpr char kAccess[] = "Access";
 
 using S = Settings;
 using Unit = IntField::Unit;
@@ -131,13 +132,46 @@ std::vector<Setting> ServingSettings() {
       {"log-level", kServing,
        ChoiceField{&S::log_level, {"trace", "debug", "info", "warning", "error"}},
        "Minimum log level; the log goes to standard error."},
+      {"log-format", kServing, ChoiceField{&S::log_format, {"text", "json"}},
+       "Lines of the log: text, or one JSON object each."},
+      {"access-log", kServing, SwitchField{&S::access_log},
+       "One line of the log for each call: who, what, how it ended, tokens, times; never text."},
+  };
+}
+
+std::vector<Setting> AccessSettings() {
+  return {
+      {"api-key-file", kAccess, TextField{&S::api_key_file},
+       "File of API keys, one JSON object a line: {\"key\": ..., \"name\": ..., \"roles\": "
+       "[\"inference\"]}. Whoever calls must then send one as authorization: Bearer KEY. Read "
+       "again "
+       "when it changes, and on SIGHUP.",
+       "no keys: everybody may use the model, clients on this machine may administer"},
+      {"health-access", kAccess, ChoiceField{&S::health_access, {"anyone", "key"}},
+       "Who may ask for the server's health; key: like everything else."},
+      {"reflection-access", kAccess, ChoiceField{&S::reflection_access, {"anyone", "key", "off"}},
+       "Who may ask for the descriptions of the services (gRPC reflection); key: like everything "
+       "else."},
+      {"tls-cert", kAccess, TextField{&S::tls_cert},
+       "File of the server's certificate and those between it and its CA, PEM; TLS is then spoken "
+       "on the port. Read again when it changes, and on SIGHUP, for new connections.",
+       "no TLS"},
+      {"tls-key", kAccess, TextField{&S::tls_key},
+       "File of the private key of --tls-cert, PEM, without a password.", "no TLS"},
+      {"tls-client-ca", kAccess, TextField{&S::tls_client_ca},
+       "File of the CAs that sign client certificates, PEM. A client must then show one, or a key "
+       "of --api-key-file; the certificate's name is who calls.",
+       "clients show no certificates"},
+      {"plaintext", kAccess, ChoiceField{&S::plaintext, {"auto", "on", "local", "off"}},
+       "Connections without TLS: on takes them, local takes those of this machine, off takes none; "
+       "auto is local where there is a --tls-cert, else on."},
   };
 }
 
 std::vector<Setting> MakeTable() {
   std::vector<Setting> table;
-  for (const auto& group :
-       {ModelSettings(), DeviceSettings(), SchedulingSettings(), ServingSettings()}) {
+  for (const auto& group : {ModelSettings(), DeviceSettings(), SchedulingSettings(),
+                            ServingSettings(), AccessSettings()}) {
     table.insert(table.end(), group.begin(), group.end());
   }
   return table;

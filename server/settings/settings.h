@@ -53,6 +53,17 @@ struct Settings {
   int64_t shutdown_timeout = 30;      // seconds
   int64_t watchdog_timeout = 0;       // seconds; 0: by device
   std::string log_level = "info";
+  std::string log_format = "text";
+  bool access_log = true;
+
+  // Access.
+  std::string api_key_file;  // empty: no keys
+  std::string health_access = "anyone";
+  std::string reflection_access = "key";
+  std::string tls_cert;       // file; empty: no TLS
+  std::string tls_key;        // file
+  std::string tls_client_ca;  // file; empty: clients show no certificates
+  std::string plaintext = "auto";
 };
 
 }  // namespace quire

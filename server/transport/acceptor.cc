@@ -1,6 +1,5 @@
 #include "server/transport/acceptor.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -12,11 +11,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/auth/peer_address.h"
 
 namespace quire {
 
@@ -36,24 +34,6 @@ void SetConnectionOptions(int fd) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 60);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 15);
   set(IPPROTO_TCP, TCP_KEEPCNT, 4);
-}
-
-// Without the port. An IPv4 client of an IPv6 port has its IPv4 address.
-std::string AddressText(const sockaddr_storage& address) {
-  std::array<char, INET6_ADDRSTRLEN> text = {};
-  if (address.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-    inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
-  } else {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-    inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
-  }
-  std::string shown = text.data();
-  constexpr char kMapped[] = "::ffff:";
-  if (absl::StartsWith(shown, kMapped) && absl::StrContains(shown, '.')) {
-    shown.erase(0, sizeof(kMapped) - 1);
-  }
-  return shown;
 }
 
 }  // namespace
@@ -107,7 +87,7 @@ bool Acceptor::AcceptOne() {
                       SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (fd.valid()) {
     SetConnectionOptions(fd.get());
-    pool_->Add(std::move(fd), AddressText(address));
+    pool_->Add(std::move(fd), PeerAddress::From(address));
     return true;
   }
   switch (errno) {

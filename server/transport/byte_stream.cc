@@ -6,6 +6,39 @@
 
 namespace quire {
 
+namespace {
+
+IoResult FromTls(const TlsIo& io) {
+  switch (io.state) {
+    case TlsIo::State::kDone:
+      return {IoResult::Kind::kDone, io.num_bytes};
+    case TlsIo::State::kWantRead:
+      return {IoResult::Kind::kWantRead};
+    case TlsIo::State::kWantWrite:
+      return {IoResult::Kind::kWantWrite};
+    case TlsIo::State::kClosed:
+      return {IoResult::Kind::kEnd};
+    case TlsIo::State::kError:
+      break;
+  }
+  return {IoResult::Kind::kFailed};
+}
+
+}  // namespace
+
+IoResult TlsByteStream::Read(absl::Span<char> buffer) {
+  if (!is_open_) {
+    const TlsIo handshake = tls_->Handshake();
+    if (handshake.state != TlsIo::State::kDone) return FromTls(handshake);
+    is_open_ = true;
+  }
+  return FromTls(tls_->Read(buffer));
+}
+
+IoResult TlsByteStream::Write(std::string_view bytes) {
+  return FromTls(tls_->Write({bytes.data(), bytes.size()}));
+}
+
 IoResult SocketStream::Read(absl::Span<char> buffer) {
   ssize_t size = 0;
   do {

@@ -4,9 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/types/span.h"
+#include "server/tls/tls_stream.h"
 
 namespace quire {
 
@@ -29,6 +34,22 @@ class ByteStream {
   virtual IoResult Write(std::string_view bytes) = 0;
   // Says to the peer that nothing more is sent.
   virtual void EndWriting() = 0;
+  // The name in the peer's certificate, which has been verified.
+  virtual std::optional<std::string> client_name() const { return std::nullopt; }
+};
+
+// TLS on a socket that somebody else owns. The handshake is part of the first reads.
+class TlsByteStream final : public ByteStream {
+ public:
+  explicit TlsByteStream(std::unique_ptr<TlsStream> tls) : tls_(std::move(tls)) {}
+  IoResult Read(absl::Span<char> buffer) override;
+  IoResult Write(std::string_view bytes) override;
+  void EndWriting() override { tls_->SendClose(); }
+  std::optional<std::string> client_name() const override { return tls_->client_name(); }
+
+ private:
+  const std::unique_ptr<TlsStream> tls_;
+  bool is_open_ = false;  // the handshake is complete
 };
 
 // A socket in the clear, which somebody else owns.

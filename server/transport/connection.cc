@@ -1,7 +1,9 @@
 #include "server/transport/connection.h"
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -15,17 +17,16 @@ constexpr size_t kOutputBytes = size_t{32} << 10;
 
 }  // namespace
 
-Connection::Connection(EventLoop& loop, UniqueFd fd, std::string peer_address, ByteBudget& budget,
-                       const ConnectionTimeouts& timeouts, const MakeHandler& make_handler,
+Connection::Connection(EventLoop& loop, UniqueFd fd, PeerAddress peer, ByteBudget& budget,
+                       const ConnectionTimeouts& timeouts, const ConnectionEntry& entry,
                        std::function<void()> on_closed)
     : loop_(loop),
       fd_(std::move(fd)),
-      peer_address_(std::move(peer_address)),
-      account_(&budget, peer_address_),
+      peer_(std::move(peer)),
+      account_(&budget, peer_.name()),
       timeouts_(timeouts),
-      make_handler_(make_handler),
+      entry_(entry),
       on_closed_(std::move(on_closed)),
-      stream_(fd_.get()),
       idle_since_us_(absl::ToUnixMicros(absl::Now())) {
   watched_events_ = EPOLLIN;
   watch_ = loop_.Watch(fd_.get(), watched_events_, this);
@@ -70,28 +71,68 @@ void Connection::OnReady(uint32_t epoll_events) {
     Close();
     return;
   }
+  bool can_read = (epoll_events & (EPOLLIN | EPOLLHUP)) != 0 || read_wants_write_;
   if ((epoll_events & EPOLLOUT) != 0) {
+    can_read |= write_blocked_;  // reading stopped with writing
     write_blocked_ = false;
     Write();
   }
-  if (state_ != State::kClosed && (epoll_events & (EPOLLIN | EPOLLHUP)) != 0) ReadOnce();
+  if (state_ != State::kClosed && can_read && !reading_paused_ && !write_blocked_) ReadOnce();
+}
+
+// The first byte, which stays unread, shows whether the client speaks TLS: 22 is its handshake.
+void Connection::Begin() {
+  constexpr char kTlsHandshake = 22;
+  char first = 0;
+  const ssize_t size = recv(fd_.get(), &first, 1, MSG_PEEK);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  const bool is_tls = size == 1 && first == kTlsHandshake && entry_.tls != nullptr;
+  if (size <= 0 || (!is_tls && !entry_.takes_plaintext(peer_))) {
+    Close();
+  } else if (is_tls) {
+    stream_ = std::make_unique<TlsByteStream>(entry_.tls->NewStream(fd_.get(), loop_.now()));
+  } else {
+    stream_ = std::make_unique<SocketStream>(fd_.get());
+  }
 }
 
 // One buffer at a time, so that no connection keeps the others waiting.
 void Connection::ReadOnce() {
-  const IoResult result = stream_.Read(loop_.scratch());
+  if (stream_ == nullptr) Begin();
+  if (stream_ == nullptr) return;
+  size_t num_bytes = 0;
+  const IoResult result = ReadUpTo(loop_.scratch(), &num_bytes);
+  read_wants_write_ = result.kind == IoResult::Kind::kWantWrite;
+  if (num_bytes > 0 && state_ == State::kOpen) TakeInput({loop_.scratch().data(), num_bytes});
+  if (state_ == State::kClosed) return;
   switch (result.kind) {
     case IoResult::Kind::kDone:
-      if (state_ == State::kOpen) TakeInput({loop_.scratch().data(), result.bytes});
-      return;
+      ReadAgainSoon();
+      break;
     case IoResult::Kind::kWantRead:
     case IoResult::Kind::kWantWrite:
-      return;
+      UpdateWatch();
+      break;
     case IoResult::Kind::kEnd:  // nobody shuts down one side and waits for the other
     case IoResult::Kind::kFailed:
       Close();
-      return;
+      break;
   }
+}
+
+// Fills the buffer, or reads all there is; kDone when there may be more.
+IoResult Connection::ReadUpTo(absl::Span<char> buffer, size_t* num_bytes) {
+  while (*num_bytes < buffer.size()) {
+    const IoResult result = stream_->Read(buffer.subspan(*num_bytes));
+    if (result.kind != IoResult::Kind::kDone) return result;
+    *num_bytes += result.bytes;
+  }
+  return {IoResult::Kind::kDone};
+}
+
+// After the others' turn: TLS may hold bytes that the system does not see any more.
+void Connection::ReadAgainSoon() {
+  if (!reading_paused_) PauseReading(loop_.now() + absl::Microseconds(1));
 }
 
 void Connection::TakeInput(std::string_view bytes) {
@@ -100,7 +141,8 @@ void Connection::TakeInput(std::string_view bytes) {
     const Protocol protocol = DetectProtocol(first_bytes_);
     if (protocol == Protocol::kUndecided) return;
     ClearTimer();
-    handler_ = make_handler_(protocol, this);
+    client_name_ = stream_->client_name();
+    handler_ = entry_.make_handler(protocol, this);
     if (handler_ == nullptr) {
       Close();
       return;
@@ -140,7 +182,7 @@ void Connection::Write() {
 }
 
 bool Connection::WritePending() {
-  const IoResult result = stream_.Write(std::string_view(pending_).substr(pending_begin_));
+  const IoResult result = stream_->Write(std::string_view(pending_).substr(pending_begin_));
   if (result.kind == IoResult::Kind::kDone) {
     pending_begin_ += result.bytes;
     ClearTimer();
@@ -160,7 +202,7 @@ bool Connection::WritePending() {
 void Connection::BeginLinger() {
   state_ = State::kLingering;
   handler_.reset();
-  stream_.EndWriting();
+  stream_->EndWriting();
   SetTimer(loop_.now() + timeouts_.linger, [this] { Close(); });
 }
 
@@ -169,16 +211,17 @@ void Connection::PauseReading(absl::Time until) {
   reading_paused_ = true;
   pause_timer_ = loop_.AddTimer(until, [this] {
     reading_paused_ = false;
-    if (state_ != State::kClosed) UpdateWatch();
+    if (state_ == State::kClosed) return;
+    UpdateWatch();
+    if (!write_blocked_) ReadOnce();
   });
   UpdateWatch();
 }
 
 // Who does not take our output is not read from either: its requests would only add to it.
 void Connection::UpdateWatch() {
-  const uint32_t events = write_blocked_    ? uint32_t{EPOLLOUT}
-                          : reading_paused_ ? uint32_t{0}
-                                            : uint32_t{EPOLLIN};
+  uint32_t events = write_blocked_ || reading_paused_ ? 0u : uint32_t{EPOLLIN};
+  if (write_blocked_ || read_wants_write_) events |= EPOLLOUT;
   if (events == watched_events_) return;
   watched_events_ = events;
   loop_.ChangeWatch(watch_, fd_.get(), events);

@@ -7,9 +7,12 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "server/auth/peer_address.h"
+#include "server/tls/tls_context.h"
 #include "server/transport/byte_budget.h"
 #include "server/transport/byte_stream.h"
 #include "server/transport/connection_handler.h"
@@ -18,8 +21,17 @@
 
 namespace quire {
 
+// How a connection may begin.
+struct ConnectionEntry {
+  TlsContext* tls = nullptr;  // null: in the clear only
+  std::function<bool(const PeerAddress& peer)> takes_plaintext = [](const PeerAddress&) {
+    return true;
+  };
+  MakeHandler make_handler;
+};
+
 struct ConnectionTimeouts {
-  absl::Duration first_bytes = absl::Seconds(10);  // until the protocol is known
+  absl::Duration first_bytes = absl::Seconds(10);  // until the protocol is known, TLS included
   absl::Duration linger = absl::Seconds(1);        // for the peer to take the last bytes
   absl::Duration write_stall = absl::Seconds(60);  // the peer takes nothing of what there is
 };
@@ -27,8 +39,8 @@ struct ConnectionTimeouts {
 class Connection final : public EventLoop::Watcher, public ConnectionControl {
  public:
   // `on_closed` is called once, from the loop's thread, outside of all methods; it destroys this.
-  Connection(EventLoop& loop, UniqueFd fd, std::string peer_address, ByteBudget& budget,
-             const ConnectionTimeouts& timeouts, const MakeHandler& make_handler,
+  Connection(EventLoop& loop, UniqueFd fd, PeerAddress peer, ByteBudget& budget,
+             const ConnectionTimeouts& timeouts, const ConnectionEntry& entry,
              std::function<void()> on_closed);
   ~Connection() override;
 
@@ -48,7 +60,8 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
 
   EventLoop& loop() override { return loop_; }
   ByteBudget::Account& account() override { return account_; }
-  const std::string& peer_address() const override { return peer_address_; }
+  const PeerAddress& peer() const override { return peer_; }
+  const std::optional<std::string>& client_name() const override { return client_name_; }
   void RequestWrite() override;
   void PauseReading(absl::Time until) override;
   void SetIdle(bool idle) override;
@@ -60,7 +73,10 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   static constexpr int64_t kBusy = std::numeric_limits<int64_t>::max();
 
   void Shutdown(bool at_once);
+  void Begin();
   void ReadOnce();
+  IoResult ReadUpTo(absl::Span<char> buffer, size_t* num_bytes);
+  void ReadAgainSoon();
   void TakeInput(std::string_view bytes);
   void Write();
   // False when the socket takes no more now.
@@ -72,12 +88,13 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
 
   EventLoop& loop_;
   UniqueFd fd_;
-  const std::string peer_address_;
+  const PeerAddress peer_;
   ByteBudget::Account account_;
   const ConnectionTimeouts timeouts_;
-  const MakeHandler& make_handler_;
+  const ConnectionEntry& entry_;
   std::function<void()> on_closed_;
-  SocketStream stream_;
+  std::unique_ptr<ByteStream> stream_;  // null until the first byte
+  std::optional<std::string> client_name_;
   EventLoop::WatchId watch_ = 0;
   uint32_t watched_events_ = 0;
 
@@ -87,11 +104,12 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   std::string pending_;  // output that the socket has not taken yet
   size_t pending_begin_ = 0;
   bool write_blocked_ = false;
+  bool read_wants_write_ = false;  // TLS has to write before it can read on
   bool reading_paused_ = false;
   bool write_requested_ = false;
   EventLoop::TimerId timer_;  // first bytes, stalled output or linger
   bool has_timer_ = false;
-  EventLoop::TimerId pause_timer_;
+  EventLoop::TimerId pause_timer_;  // also of reading again soon
   std::atomic<bool> has_worked_ = false;
   std::atomic<int64_t> idle_since_us_;  // or kBusy
 };

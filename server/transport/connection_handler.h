@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/time/time.h"
+#include "server/auth/peer_address.h"
 #include "server/transport/byte_budget.h"
 #include "server/transport/event_loop.h"
 #include "server/transport/protocol.h"
@@ -20,8 +22,9 @@ class ConnectionControl {
   virtual ~ConnectionControl() = default;
   virtual EventLoop& loop() = 0;
   virtual ByteBudget::Account& account() = 0;
-  // "127.0.0.1", without the port.
-  virtual const std::string& peer_address() const = 0;
+  virtual const PeerAddress& peer() const = 0;
+  // The name in the peer's certificate, which TLS has verified.
+  virtual const std::optional<std::string>& client_name() const = 0;
   // Output has come up: FillOutput is called at the end of the loop's turn.
   virtual void RequestWrite() = 0;
   // Reads nothing more until then. What was read already goes on.

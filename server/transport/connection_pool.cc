@@ -30,26 +30,28 @@ absl::StatusOr<std::unique_ptr<ConnectionPool>> ConnectionPool::Start(
 }
 
 ConnectionPool::ConnectionPool(const ConnectionPoolOptions& options, MakeHandler make_handler)
-    : options_(options), make_handler_(std::move(make_handler)), budget_(options.max_held_bytes) {}
+    : options_(options),
+      entry_{options.tls, options.takes_plaintext, std::move(make_handler)},
+      budget_(options.max_held_bytes) {}
 
 ConnectionPool::~ConnectionPool() { Stop(); }
 
-void ConnectionPool::Add(UniqueFd fd, std::string peer_address) {
+void ConnectionPool::Add(UniqueFd fd, PeerAddress peer) {
   absl::MutexLock lock(&mutex_);
-  if (shutting_down_ || !MakeRoom(peer_address)) return;
+  if (shutting_down_ || !MakeRoom(peer.name())) return;
   const uint64_t id = next_id_++;
   EventLoop* loop = loops_[id % loops_.size()].get();
-  ++num_by_peer_[peer_address];
-  entries_.emplace(id, Entry{loop, std::move(peer_address), nullptr});
+  ++num_by_peer_[peer.name()];
+  entries_.emplace(id, Entry{loop, std::move(peer), nullptr});
   loop->Post([this, id, fd = std::move(fd)]() mutable { Open(id, std::move(fd)); });
 }
 
 // Whether one more connection of this address may be opened. Those that were told to close count
 // no more.
-bool ConnectionPool::MakeRoom(const std::string& peer_address) {
-  const auto peer = num_by_peer_.find(peer_address);
+bool ConnectionPool::MakeRoom(const std::string& peer_name) {
+  const auto peer = num_by_peer_.find(peer_name);
   if (peer != num_by_peer_.end() && peer->second >= options_.max_connections_per_peer &&
-      !EndIdle(peer_address)) {
+      !EndIdle(peer_name)) {
     return false;
   }
   const int64_t num_open = static_cast<int64_t>(entries_.size()) - num_giving_way_;
@@ -64,10 +66,10 @@ std::string ConnectionPool::LargestPeer() const {
 }
 
 // Ends the connections of this address that have been idle for longest; false when none is idle.
-bool ConnectionPool::EndIdle(const std::string& peer_address) {
+bool ConnectionPool::EndIdle(const std::string& peer_name) {
   std::vector<std::tuple<bool, absl::Time, uint64_t>> idle;  // used before, since, id
   for (const auto& [id, entry] : entries_) {
-    if (entry.gives_way || entry.connection == nullptr || entry.peer_address != peer_address) {
+    if (entry.gives_way || entry.connection == nullptr || entry.peer.name() != peer_name) {
       continue;
     }
     const absl::Time since = entry.connection->idle_since();
@@ -82,7 +84,7 @@ bool ConnectionPool::EndIdle(const std::string& peer_address) {
     Entry& entry = entries_.at(id);
     entry.gives_way = true;
     ++num_giving_way_;
-    --num_by_peer_[entry.peer_address];
+    --num_by_peer_[entry.peer.name()];
     entry.loop->Post([this, id] {
       if (const auto connection = Find(id)) connection->GiveWay();
     });
@@ -92,16 +94,16 @@ bool ConnectionPool::EndIdle(const std::string& peer_address) {
 
 void ConnectionPool::Open(uint64_t id, UniqueFd fd) {
   EventLoop* loop = nullptr;
-  std::string peer_address;
+  PeerAddress peer;
   {
     absl::MutexLock lock(&mutex_);
     const Entry& entry = entries_.at(id);
     loop = entry.loop;
-    peer_address = entry.peer_address;
+    peer = entry.peer;
   }
   auto connection =
-      std::make_shared<Connection>(*loop, std::move(fd), std::move(peer_address), budget_,
-                                   options_.timeouts, make_handler_, [this, id] { Remove(id); });
+      std::make_shared<Connection>(*loop, std::move(fd), std::move(peer), budget_,
+                                   options_.timeouts, entry_, [this, id] { Remove(id); });
   absl::MutexLock lock(&mutex_);
   entries_.at(id).connection = std::move(connection);
 }
@@ -114,9 +116,9 @@ void ConnectionPool::Remove(uint64_t id) {
   if (it->second.gives_way) {
     --num_giving_way_;
   } else {
-    --num_by_peer_[it->second.peer_address];
+    --num_by_peer_[it->second.peer.name()];
   }
-  if (num_by_peer_[it->second.peer_address] == 0) num_by_peer_.erase(it->second.peer_address);
+  if (num_by_peer_[it->second.peer.name()] == 0) num_by_peer_.erase(it->second.peer.name());
   EventLoop* loop = it->second.loop;
   entries_.erase(it);
   constexpr int64_t kMany = 128;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/auth/peer_address.h"
 #include "server/transport/byte_budget.h"
 #include "server/transport/connection.h"
 #include "server/transport/event_loop.h"
@@ -27,6 +29,11 @@ struct ConnectionPoolOptions {
   int64_t max_connections_per_peer = 2048;
   int64_t max_held_bytes = int64_t{96} << 20;  // of messages and unread answers, ByteBudget
   ConnectionTimeouts timeouts;
+  TlsContext* tls = nullptr;  // null: in the clear only; outlives the pool
+  // Whether a connection from there may do without TLS.
+  std::function<bool(const PeerAddress& peer)> takes_plaintext = [](const PeerAddress&) {
+    return true;
+  };
 };
 
 class ConnectionPool {
@@ -38,7 +45,7 @@ class ConnectionPool {
   ~ConnectionPool();
 
   // Takes over a non-blocking connection, or closes it when a bound is reached and all are busy.
-  void Add(UniqueFd fd, std::string peer_address);
+  void Add(UniqueFd fd, PeerAddress peer);
 
   int64_t num_connections() const;
   int64_t held_bytes() const { return budget_.held_bytes(); }
@@ -53,14 +60,14 @@ class ConnectionPool {
  private:
   struct Entry {
     EventLoop* loop;
-    std::string peer_address;
+    PeerAddress peer;
     std::shared_ptr<Connection> connection;  // made, used and destroyed on the loop
     bool gives_way = false;                  // was told to close
   };
 
   ConnectionPool(const ConnectionPoolOptions& options, MakeHandler make_handler);
-  bool MakeRoom(const std::string& peer_address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool EndIdle(const std::string& peer_address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MakeRoom(const std::string& peer_name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool EndIdle(const std::string& peer_name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string LargestPeer() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Open(uint64_t id, UniqueFd fd);            // on the loop
   void Remove(uint64_t id);                       // on the loop
@@ -69,7 +76,7 @@ class ConnectionPool {
   void GiveBackMemory();
 
   const ConnectionPoolOptions options_;
-  const MakeHandler make_handler_;
+  const ConnectionEntry entry_;
   ByteBudget budget_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   mutable absl::Mutex mutex_;

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -138,8 +139,17 @@ class BadStartTest(unittest.TestCase):
         self.check(64, "comes from QUIRE_MAX_MODEL_LEN", env={"QUIRE_MAX_MODEL_LEN": "1M"})
         self.check(64, "--max-num-seqs", "--max-num-seqs", "0", env={"QUIRE_MAX_NUM_SEQ": "1"})
 
+    def test_keys_and_certificates(self):
+        self.check(64, "--api-key-file: /nonexistent/keys: No such file", "--api-key-file", "/nonexistent/keys")
+        self.check(64, "not a regular file", "--api-key-file", "/dev/zero")
+        self.check(64, "comes from QUIRE_API_KEY_FILE", env={"QUIRE_API_KEY_FILE": "/nonexistent/keys"})
+        self.check(64, "--tls-cert needs --tls-key", "--tls-cert", "/nonexistent/cert")
+        self.check(64, "--tls-cert: /nonexistent/cert: No such file", "--tls-cert", "/nonexistent/cert",
+                   "--tls-key", "/nonexistent/key")
+        self.check(64, "--plaintext: off leaves no way in", "--plaintext", "off")
+
     def test_flags_of_other_servers(self):
-        self.check(64, "--api-key: not supported yet", "--api-key", "secret")
+        self.check(64, "--api-key: use --api-key-file", "--api-key", "secret")
         self.check(64, "-ngl: use --device", "-ngl", "99")
         self.check(64, "-hf: use --model", "-hf", "org/name")
         self.check(64, "--trust-remote-code: not needed", "org/name", "--trust-remote-code")
@@ -229,6 +239,16 @@ class GoodStartTest(unittest.TestCase):
             self.assertIn("did you mean QUIRE_PORT?", output)
             self.assertIn("link to a service", output)
             self.assertIn("settings from the environment: QUIRE_MAX_MODEL_LEN\n", output)
+
+    def test_every_line_of_the_log_is_json_if_asked(self):
+        with Server("--log-format", "json", "--log-level", "debug") as server:
+            server.inference.GenerateOnce(chat_request("hello"))
+            server.signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(timeout=30), 0)
+            lines = [json.loads(line) for line in server.output().splitlines()]
+        self.assertTrue(all({"time", "level", "message"} <= set(line) for line in lines))
+        self.assertTrue(any(line["message"].startswith("ready on ") for line in lines))
+        self.assertTrue(any(line["level"] == "debug" for line in lines))
 
     def test_a_seed_makes_the_server_repeat_itself(self):
         def tokens(*flags):

@@ -50,7 +50,8 @@ class Control final : public ConnectionControl {
   explicit Control(EventLoop* loop) : loop_(loop), budget_(1 << 20), account_(&budget_, "peer") {}
   EventLoop& loop() override { return *loop_; }
   ByteBudget::Account& account() override { return account_; }
-  const std::string& peer_address() const override { return peer_; }
+  const PeerAddress& peer() const override { return peer_; }
+  const std::optional<std::string>& client_name() const override { return client_name_; }
   void RequestWrite() override {}
   void PauseReading(absl::Time) override {}
   void SetIdle(bool) override {}
@@ -59,7 +60,8 @@ class Control final : public ConnectionControl {
  private:
   EventLoop* const loop_;
   ByteBudget budget_;
-  const std::string peer_ = "peer";
+  const PeerAddress peer_;
+  const std::optional<std::string> client_name_;
   ByteBudget::Account account_;
 };
 
@@ -123,15 +125,16 @@ class Server {
   Control control_{loop_.get()};
   GrpcMethod echo_, chat_;
   LiveCalls live_calls_;
-  const StartExchange start_ = [this](RequestHead head,
+  const StartExchange start_ = [this](const RequestHead& head,
                                       Http2Stream* stream) -> std::shared_ptr<Http2Exchange> {
     if (!IsGrpcContentType(head.Find("content-type"))) {
       stream->SendHeaders(415, {}, /*is_all=*/true);
       return nullptr;
     }
     const GrpcMethod& method = head.path == "/chat" ? chat_ : echo_;
-    auto call = std::make_shared<GrpcCall>(method, std::move(head), stream, &live_calls_);
-    call->Begin();
+    auto call = std::make_shared<GrpcCall>(method, AnonymousPrincipal(PeerAddress()), stream,
+                                           CallWatch{&live_calls_});
+    call->Begin(head.Find("grpc-timeout"));
     return call;
   };
   std::unique_ptr<Http2Connection> connection_;

@@ -18,11 +18,13 @@ def load():
     import grpc  # noqa: F401: says so before anything is made
     if MADE.is_dir():
         return _import_from(MADE)
+    import grpc_tools
     from grpc_tools import protoc
+    well_known = pathlib.Path(grpc_tools.__file__).parent / "_proto"  # google/protobuf/*.proto
     with tempfile.TemporaryDirectory(prefix="quire_protos_") as folder:
         for include, proto in PROTOS:
-            code = protoc.main(["protoc", f"-I{ROOT / include}", f"--python_out={folder}",
-                                f"--grpc_python_out={folder}", proto])
+            code = protoc.main(["protoc", f"-I{ROOT / include}", f"-I{well_known}",
+                                f"--python_out={folder}", f"--grpc_python_out={folder}", proto])
             if code != 0:
                 raise RuntimeError(f"protoc failed on {proto}")
         return _import_from(folder)

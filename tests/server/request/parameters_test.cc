@@ -285,5 +285,34 @@ TEST(ParametersTest, TokenIdsMustBeInTheVocabulary) {
               HasSubstr("token_ids: has 65 entries"));
 }
 
+TEST(ParametersTest, PriorityIsWithinThePrincipalsLimits) {
+  Principal principal;
+  principal.name = "alice";
+  GenerationJob job;
+  job.request.priority = -1;
+  const absl::Status status = ApplyPrincipal(principal, &job);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FieldOf(status), "priority");
+  principal.limits.min_priority = -1;
+  EXPECT_TRUE(ApplyPrincipal(principal, &job).ok());
+  EXPECT_EQ(job.request.priority, -1);
+}
+
+TEST(ParametersTest, ThePrefixCacheIsThePrincipals) {
+  const auto salt = [](const std::string& name, const std::string& client_salt) {
+    Principal principal;
+    principal.name = name;
+    GenerationJob job;
+    job.request.cache_salt = client_salt;
+    EXPECT_TRUE(ApplyPrincipal(principal, &job).ok());
+    return job.request.cache_salt;
+  };
+  EXPECT_EQ(salt("alice", "s"), salt("alice", "s"));
+  EXPECT_NE(salt("alice", ""), "");
+  EXPECT_NE(salt("alice", ""), salt("bob", ""));
+  EXPECT_NE(salt("alice", "s"), salt("bob", "s"));
+  EXPECT_NE(salt("alice", "s"), salt("alice", ""));
+}
+
 }  // namespace
 }  // namespace quire

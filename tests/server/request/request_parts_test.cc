@@ -1,5 +1,6 @@
 // The small parts of a running request: registry, cancel token, seeds, retry advice, the field of
 // an error.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -8,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "server/request/cancel_token.h"
 #include "server/request/field_error.h"
+#include "server/request/request_rate.h"
 #include "server/request/request_registry.h"
 #include "server/request/request_seeds.h"
 #include "server/request/retry_pushback.h"
@@ -15,45 +17,177 @@
 namespace quire {
 namespace {
 
-TEST(RequestRegistryTest, IdsAreUniqueWhileTheyRun) {
-  RequestRegistry registry;
-  const auto token = std::make_shared<CancelToken>();
-  absl::StatusOr<RequestRegistry::Lease> first = registry.Enter("a", token);
+Principal Named(const std::string& name, RoleSet roles = {Role::kInference}) {
+  Principal principal;
+  principal.name = name;
+  principal.roles = roles;
+  return principal;
+}
+
+// A registry at one moment.
+class RequestRegistryTest : public testing::Test {
+ protected:
+  absl::StatusOr<RequestRegistry::Lease> Enter(const Principal& owner, const std::string& id) {
+    return registry_.Enter(owner, id, token_, now_);
+  }
+  // A request with a token of its own, which tells whether it was cancelled.
+  std::shared_ptr<CancelToken> Run(const Principal& owner, const std::string& id) {
+    auto token = std::make_shared<CancelToken>();
+    leases_.push_back(*registry_.Enter(owner, id, token, now_));
+    return token;
+  }
+
+  const Principal alice_ = Named("alice");
+  const Principal bob_ = Named("bob");
+  const Principal admin_ = Named("root", {Role::kAdmin});
+  const std::shared_ptr<CancelToken> token_ = std::make_shared<CancelToken>();
+  absl::Time now_ = absl::UnixEpoch();
+  RequestRegistry registry_;
+  std::vector<RequestRegistry::Lease> leases_;
+};
+
+TEST_F(RequestRegistryTest, IdsAreUniqueWhileTheyRun) {
+  absl::StatusOr<RequestRegistry::Lease> first = Enter(alice_, "a");
   ASSERT_TRUE(first.ok());
-  EXPECT_EQ(registry.Enter("a", token).status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_TRUE(registry.Enter("b", token).ok());
-  EXPECT_EQ(registry.size(), 1) << "the lease of b was given back";
+  EXPECT_EQ(first->request_id(), "a");
+  EXPECT_EQ(first->principal(), "alice");
+  EXPECT_EQ(Enter(alice_, "a").status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(Enter(alice_, "b").ok());
+  EXPECT_EQ(registry_.size(), 1) << "the lease of b was given back";
   *first = RequestRegistry::Lease();
-  EXPECT_TRUE(registry.Enter("a", token).ok());
+  EXPECT_TRUE(Enter(alice_, "a").ok());
 }
 
-TEST(RequestRegistryTest, ChosenIdsAvoidTheClients) {
-  RequestRegistry registry;
-  const auto token = std::make_shared<CancelToken>();
-  const auto taken = *registry.Enter("quire-1", token);
-  const auto chosen = *registry.Enter("", token);
-  EXPECT_NE(chosen.request_id(), "quire-1");
-  EXPECT_FALSE(chosen.request_id().empty());
+TEST_F(RequestRegistryTest, AnIdBelongsToItsPrincipal) {
+  const auto of_alice = *Enter(alice_, "a");
+  EXPECT_TRUE(Enter(bob_, "a").ok()) << "alice's ids keep nobody else's from being used";
 }
 
-TEST(RequestRegistryTest, CancelFindsTheToken) {
-  RequestRegistry registry;
-  const auto token = std::make_shared<CancelToken>();
-  const auto lease = *registry.Enter("a", token);
-  EXPECT_FALSE(registry.Cancel("b"));
-  EXPECT_FALSE(token->cancelled());
-  EXPECT_TRUE(registry.Cancel("a"));
-  EXPECT_TRUE(token->cancelled());
+TEST_F(RequestRegistryTest, ChosenIdsCannotBeGuessed) {
+  std::set<std::string> ids;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string id = Enter(alice_, "")->request_id();
+    EXPECT_THAT(id, testing::MatchesRegex("[0-9a-f]{32}"));
+    EXPECT_TRUE(ids.insert(id).second) << id;
+  }
+  // Every digit is seen in every place: none is a counter or a clock.
+  for (int place = 0; place < 32; ++place) {
+    std::set<char> digits;
+    for (const std::string& id : ids) digits.insert(id[place]);
+    EXPECT_EQ(digits.size(), 16) << place;
+  }
 }
 
-TEST(RequestRegistryTest, WaitingForTheLastOne) {
-  RequestRegistry registry;
-  EXPECT_TRUE(registry.WaitUntilEmpty(absl::Now()));
-  auto lease = std::make_unique<RequestRegistry::Lease>(
-      *registry.Enter("a", std::make_shared<CancelToken>()));
-  EXPECT_FALSE(registry.WaitUntilEmpty(absl::Now()));
+TEST_F(RequestRegistryTest, WhoeverAsksEndsTheirOwn) {
+  const auto of_alice = Run(alice_, "a");
+  const auto of_bob = Run(bob_, "a");
+  EXPECT_FALSE(*registry_.Cancel(alice_, "b", ""));
+  EXPECT_TRUE(*registry_.Cancel(alice_, "a", ""));
+  EXPECT_TRUE(of_alice->cancelled());
+  EXPECT_FALSE(of_bob->cancelled());
+  EXPECT_TRUE(*registry_.Cancel(bob_, "a", "bob"));
+  EXPECT_TRUE(of_bob->cancelled());
+}
+
+TEST_F(RequestRegistryTest, NobodyEndsAnothers) {
+  const auto of_alice = Run(alice_, "a");
+  EXPECT_FALSE(*registry_.Cancel(bob_, "a", "")) << "as if there were none";
+  EXPECT_EQ(registry_.Cancel(bob_, "a", "alice").status().code(),
+            absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(registry_.Cancel(bob_, "b", "alice").status().code(),
+            absl::StatusCode::kPermissionDenied)
+      << "whether there is one or not";
+  EXPECT_FALSE(of_alice->cancelled());
+}
+
+TEST_F(RequestRegistryTest, AnAdminEndsAnybodys) {
+  const auto of_alice = Run(alice_, "a");
+  EXPECT_TRUE(*registry_.Cancel(admin_, "a", ""));
+  EXPECT_TRUE(of_alice->cancelled());
+  EXPECT_FALSE(*registry_.Cancel(admin_, "b", ""));
+  const auto another = Run(alice_, "c");
+  EXPECT_FALSE(*registry_.Cancel(admin_, "c", "bob"));
+  EXPECT_FALSE(another->cancelled());
+  EXPECT_TRUE(*registry_.Cancel(admin_, "c", "alice"));
+  EXPECT_TRUE(another->cancelled());
+}
+
+TEST_F(RequestRegistryTest, AnAdminSaysWhichOfSeveral) {
+  const auto of_alice = Run(alice_, "a");
+  const auto of_bob = Run(bob_, "a");
+  const absl::Status status = registry_.Cancel(admin_, "a", "").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(FieldOf(status), "principal");
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("\"alice\", \"bob\""));
+  EXPECT_FALSE(of_alice->cancelled() || of_bob->cancelled());
+  const auto of_admin = Run(admin_, "a");
+  EXPECT_TRUE(*registry_.Cancel(admin_, "a", "")) << "their own comes first";
+  EXPECT_TRUE(of_admin->cancelled());
+  EXPECT_FALSE(of_alice->cancelled() || of_bob->cancelled());
+}
+
+TEST_F(RequestRegistryTest, EveryRequestWithAnId) {
+  const auto of_alice = Run(alice_, "a");
+  const auto of_bob = Run(bob_, "a");
+  const auto other = Run(bob_, "b");
+  EXPECT_TRUE(registry_.Cancel("a"));
+  EXPECT_TRUE(of_alice->cancelled() && of_bob->cancelled());
+  EXPECT_FALSE(other->cancelled());
+  EXPECT_FALSE(registry_.Cancel("c"));
+}
+
+TEST_F(RequestRegistryTest, ConcurrentRequestsAreLimitedByPrincipal) {
+  Principal limited = Named("limited");
+  limited.limits.max_concurrent_requests = 2;
+  Run(limited, "a");
+  auto second = *Enter(limited, "");
+  const absl::Status refused = Enter(limited, "").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("\"limited\" has 2 requests"));
+  EXPECT_TRUE(Enter(alice_, "").ok()) << "others may";
+  second = RequestRegistry::Lease();
+  EXPECT_TRUE(Enter(limited, "").ok());
+}
+
+TEST_F(RequestRegistryTest, RequestsPerMinuteAreLimitedByPrincipal) {
+  Principal limited = Named("limited");
+  limited.limits.max_requests_per_minute = 3;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Enter(limited, "").ok());
+  const absl::Status refused = Enter(limited, "").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("3 requests a minute"));
+  EXPECT_TRUE(Enter(alice_, "").ok()) << "others may";
+  now_ += absl::Seconds(20);
+  EXPECT_TRUE(Enter(limited, "").ok());
+  EXPECT_FALSE(Enter(limited, "").ok());
+}
+
+TEST(RequestRatesTest, SaysHowLongToWait) {
+  RequestRates rates;
+  const absl::Time start = absl::UnixEpoch();
+  EXPECT_EQ(rates.Take("a", 1, start), absl::ZeroDuration());
+  EXPECT_EQ(rates.Take("a", 1, start), absl::Minutes(1));
+  EXPECT_EQ(rates.Take("a", 1, start + absl::Seconds(45)), absl::Seconds(15));
+  EXPECT_EQ(rates.Take("a", 1, start - absl::Hours(1)), absl::Seconds(15)) << "a clock set back";
+  EXPECT_EQ(rates.Take("a", 1, start + absl::Seconds(60)), absl::ZeroDuration());
+}
+
+TEST(RequestRatesTest, WhoeverIsIdleIsForgotten) {
+  RequestRates rates;
+  absl::Time now = absl::UnixEpoch();
+  for (int i = 0; i < 10000; ++i) {
+    rates.Take(std::to_string(i), 10, now);
+    now += absl::Seconds(1);
+  }
+  EXPECT_LE(rates.size(), 130);
+}
+
+TEST_F(RequestRegistryTest, WaitingForTheLastOne) {
+  EXPECT_TRUE(registry_.WaitUntilEmpty(absl::Now()));
+  auto lease = std::make_unique<RequestRegistry::Lease>(*Enter(alice_, "a"));
+  EXPECT_FALSE(registry_.WaitUntilEmpty(absl::Now()));
   std::thread releaser([&] { lease.reset(); });
-  EXPECT_TRUE(registry.WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
+  EXPECT_TRUE(registry_.WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
   releaser.join();
 }
 

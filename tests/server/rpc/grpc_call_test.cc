@@ -64,10 +64,11 @@ class GrpcCallTest : public ::testing::Test {
 
   Http2Client& Connect(Http2Limits limits = {}, int64_t max_held_bytes = 96 << 20,
                        uint32_t window_bytes = 1 << 20) {
-    start_ = [this](RequestHead head, Http2Stream* stream) {
+    start_ = [this](const RequestHead& head, Http2Stream* stream) {
       const GrpcMethod& method = methods_.at(head.path);
-      auto call = std::make_shared<GrpcCall>(method, std::move(head), stream, &live_calls_);
-      call->Begin();
+      auto call = std::make_shared<GrpcCall>(method, AnonymousPrincipal(PeerAddress()), stream,
+                                             CallWatch{&live_calls_});
+      call->Begin(head.Find("grpc-timeout"));
       return call;
     };
     ConnectionPoolOptions options;
@@ -78,7 +79,7 @@ class GrpcCallTest : public ::testing::Test {
     int fds[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     fcntl(fds[0], F_SETFL, O_NONBLOCK);
-    pool_->Add(UniqueFd(fds[0]), "test");
+    pool_->Add(UniqueFd(fds[0]), PeerAddress::OfSocket(fds[0]));
     client_ = std::make_unique<Http2Client>(UniqueFd(fds[1]), window_bytes);
     return *client_;
   }

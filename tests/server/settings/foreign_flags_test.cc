@@ -163,7 +163,7 @@ TEST(ForeignFlagsTest, TheCommandLineSaysItWhateverFollows) {
   EXPECT_EQ(error({"-hf", "org/name:Q4_K_M"}), "-hf: use --model");
   EXPECT_EQ(error({"-c", "4096"}), "-c: use --max-model-len");
   EXPECT_THAT(error({"--api-key", "secret", "--port", "x"}),
-              StartsWith("--api-key: not supported"));
+              StartsWith("--api-key: use --api-key-file"));
   EXPECT_THAT(error({"--override-kv", "a=b"}), StartsWith("--override-kv: not supported"));
   EXPECT_EQ(error({"org/name", "--ctx-size=x"}), "--ctx-size: use --max-model-len");
 }

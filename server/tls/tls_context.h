@@ -1,0 +1,73 @@
+// TlsContext: the server's certificate and key, and whose client certificates it trusts, followed
+// while the server runs: a new connection takes what the files held within the last second, an open
+// one keeps what it began with. Files that cannot be read or do not fit together leave everything
+// as it was and are one line in the log. Any thread.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/base/file_stamp.h"
+#include "server/base/sha256.h"
+#include "server/base/throttle.h"
+#include "server/tls/tls_stream.h"
+
+namespace quire {
+
+// Paths of PEM files.
+struct TlsFiles {
+  std::string certificate = {};  // the server's, and those between it and its CA
+  std::string key = {};
+  std::string client_ca = {};  // empty: clients are not asked for certificates
+};
+
+// What is done with a client that has no certificate, when there is a `client_ca`.
+enum class ClientCertificate : uint8_t { kOptional, kRequired };
+
+class TlsContext {
+ public:
+  // INVALID_ARGUMENT, beginning with the setting to change ("--tls-cert: ").
+  static absl::StatusOr<std::unique_ptr<TlsContext>> Open(const TlsFiles& files,
+                                                          ClientCertificate client_certificate);
+
+  // TLS for a new connection.
+  std::unique_ptr<TlsStream> NewStream(int fd, absl::Time now);
+
+  // Reads the files again now, whatever their times say: SIGHUP.
+  void Reload();
+
+ private:
+  using Context = std::shared_ptr<SSL_CTX>;
+  using Stamps = std::array<FileStamp, 3>;
+
+  TlsContext(TlsFiles files, ClientCertificate client_certificate)
+      : files_(std::move(files)), client_certificate_(client_certificate) {}
+
+  Stamps Look() const;
+  bool MayDiffer(const Stamps& now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(reload_mutex_);
+  absl::StatusOr<Context> Read(std::optional<Sha256>* contents) const;
+  void ReadAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reload_mutex_);
+
+  const TlsFiles files_;
+  const ClientCertificate client_certificate_;
+  Throttle looks_{absl::Seconds(1)};
+
+  // Held while the files are read, by whoever noticed; others go on with what there is.
+  absl::Mutex reload_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  Stamps stamps_ ABSL_GUARDED_BY(reload_mutex_);  // of the last reading, good or not
+  std::optional<Sha256> contents_ ABSL_GUARDED_BY(reload_mutex_);  // digest of what it read
+  std::string complaint_ ABSL_GUARDED_BY(reload_mutex_);  // what was wrong with it, if anything
+
+  absl::Mutex mutex_;
+  Context context_ ABSL_GUARDED_BY(mutex_);  // never null after Open
+};
+
+}  // namespace quire
