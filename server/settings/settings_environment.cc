@@ -20,12 +20,12 @@ constexpr absl::string_view kPrefix = "QUIRE_";
 // namespace with a service named "quire" (QUIRE_SERVICE_HOST, QUIRE_PORT_8000_TCP_ADDR ...).
 bool IsForOthers(absl::string_view name) {
   for (absl::string_view exact : {"QUIRE_CONFIG", "QUIRE_TARGET", "QUIRE_ROOT", "QUIRE_CUDA",
-                                  "QUIRE_SANITIZER", "QUIRE_DISCONNECTS"}) {
+                                  "QUIRE_SANITIZER", "QUIRE_DISCONNECTS", "QUIRE_CA_FILE"}) {
     if (name == exact) return true;
   }
   for (absl::string_view prefix :
        {"QUIRE_CACHE_", "QUIRE_BUILD", "QUIRE_TEST", "QUIRE_CMAKE_", "QUIRE_BENCH_",
-        "QUIRE_INVARIANCE_", "QUIRE_SERVICE_", "QUIRE_PORT_"}) {
+        "QUIRE_INVARIANCE_", "QUIRE_CLIENT_", "QUIRE_SERVICE_", "QUIRE_PORT_"}) {
     if (absl::StartsWith(name, prefix)) return true;
   }
   return false;
@@ -44,6 +44,11 @@ const Setting* FindByVariable(const std::string& name) {
 }
 
 std::string UnknownVariable(const std::string& name) {
+  if (name == "QUIRE_API_KEY") {  // whoever sets it may believe that the server now wants a key
+    return "the environment variable QUIRE_API_KEY is for clients; QUIRE_API_KEY_FILE names the "
+           "file "
+           "of the keys that a server wants";
+  }
   std::vector<std::string> known = {"QUIRE_CONFIG"};
   for (const Setting& setting : SettingTable()) known.push_back(EnvironmentName(setting));
   const std::string nearest = NearestName(name, known);

@@ -78,7 +78,9 @@ class ClientTest(ServerTestCase):
         with mock.patch.dict(os.environ, QUIRE_TARGET=self.server.target):
             self.assertEqual(self.run_client("health").stdout, "SERVING\n")
             self.run_client("health", "--target", f"127.0.0.1:{free_port()}", code=69)  # the flag wins
-        self.assertIn("TLS", self.run_client("info", "--target", "https://localhost", code=64).stderr)
+        with mock.patch.dict(os.environ, QUIRE_CA_FILE="/nonexistent/ca"):
+            self.assertIn("QUIRE_CA_FILE: cannot read /nonexistent/ca",
+                          self.run_client("info", "--target", "https://localhost", code=64).stderr)
         with mock.patch.dict(os.environ, QUIRE_TARGET="a:b:c"):
             self.assertIn("QUIRE_TARGET", self.run_client("info", code=64).stderr)
 

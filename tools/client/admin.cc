@@ -17,7 +17,7 @@ namespace quire::client {
 namespace {
 
 struct AdminFlags {
-  std::string target, request_id;
+  std::string target, request_id, principal;
   bool json = false;
 };
 
@@ -28,6 +28,7 @@ int Abort(const AdminFlags& flags) {
   }
   v1::AbortRequest request;
   request.set_request_id(flags.request_id);
+  request.set_principal(flags.principal);
   v1::AbortResponse response;
   grpc::ClientContext context;
   const grpc::Status status =
@@ -67,6 +68,9 @@ Command AddAbort(CLI::App& app) {
   AddTargetFlag(*command, &flags->target);
   command->add_option("request_id", flags->request_id,
                       "The request's id, as --request-id or a client gave it");
+  command
+      ->add_option("--principal", flags->principal, "Whose request it is, if several run this id")
+      ->type_name("NAME");
   command->add_flag("--json", flags->json, "Print one JSON object");
   return [flags] { return Abort(*flags); };
 }

@@ -95,8 +95,10 @@ std::string DescribeFailure(const grpc::Status& status, const std::string& targe
                         "Quire (UNIMPLEMENTED",
                         message.empty() ? "" : ": ", message, ")");
   }
+  const bool wants_key = status.error_code() == grpc::StatusCode::UNAUTHENTICATED;
   return absl::StrCat(StatusName(status.error_code()), ": ",
-                      message.empty() ? "the server gave no reason" : message);
+                      message.empty() ? "the server gave no reason" : message,
+                      wants_key ? "; QUIRE_API_KEY names the key to send" : "");
 }
 
 int FailureExitCode(const grpc::Status& status) {

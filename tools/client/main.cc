@@ -34,6 +34,10 @@ cli::ProgramText Text() {
         {"quire info --target http://gpu1:8000", "what another machine serves"}}},
       {"Environment",
        {{"QUIRE_TARGET", "address of the server, where --target does not give one"},
+        {"QUIRE_API_KEY", "key to send with every call"},
+        {"QUIRE_CA_FILE",
+         "CAs to trust where the address begins with https://, PEM; else the system's"},
+        {"QUIRE_CLIENT_CERT, QUIRE_CLIENT_KEY", "files of a client certificate and its key, PEM"},
         {"XDG_STATE_HOME",
          "chat keeps its history in $XDG_STATE_HOME/quire/history, else in "
          "~/.local/state/quire/history"}}},

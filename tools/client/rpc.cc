@@ -5,6 +5,8 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
+#include "tools/client/credentials.h"
 
 namespace quire::client {
 
@@ -17,7 +19,10 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
   // more).
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  absl::string_view address = target;
+  const bool tls = absl::ConsumePrefix(&address, kTlsPrefix);
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      std::string(address), MakeCredentials(tls), arguments, KeySenders());
 }
 
 int ReportFailure(const grpc::Status& status, const std::string& target) {

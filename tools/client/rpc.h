@@ -22,7 +22,8 @@ inline constexpr int kUsage = 64;
 inline constexpr int kNotServing = 69;
 inline constexpr int kInterrupted = 130;
 
-// `target` is HOST:PORT. Nothing is connected yet: a call does that.
+// `target` is HOST:PORT, after https:// for TLS. Calls carry the key of QUIRE_API_KEY, if there is
+// one. Nothing is connected yet: a call does that.
 std::shared_ptr<grpc::Channel> Connect(const std::string& target);
 
 // Prints "quire: " and the sentence of DescribeFailure to standard error; returns the exit code.

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "tools/client/credentials.h"
 
 namespace quire::client {
 
@@ -46,14 +47,13 @@ bool IsIpv6(absl::string_view host) {
 
 absl::StatusOr<std::string> ParseTarget(std::string_view text) {
   absl::string_view rest(text.data(), text.size());
+  absl::string_view prefix;
   const size_t scheme_end = rest.find("://");
   if (scheme_end != absl::string_view::npos) {
     const std::string scheme = absl::AsciiStrToLower(rest.substr(0, scheme_end));
     if (scheme == "https" || scheme == "grpcs") {
-      return absl::InvalidArgumentError(
-          absl::StrCat(scheme, ":// needs TLS, which is not supported yet; use http://"));
-    }
-    if (scheme != "http" && scheme != "grpc") {
+      prefix = kTlsPrefix;
+    } else if (scheme != "http" && scheme != "grpc") {
       return Malformed(text, "begins with an unknown scheme");
     }
     rest.remove_prefix(scheme_end + 3);
@@ -88,7 +88,7 @@ absl::StatusOr<std::string> ParseTarget(std::string_view text) {
       number > 65535) {
     return Malformed(text, "has no port from 1 to 65535 after its colon");
   }
-  return absl::StrCat(host, ":", number);
+  return absl::StrCat(prefix, host, ":", number);
 }
 
 void AddTargetFlag(CLI::App& command, std::string* target) {
@@ -98,7 +98,8 @@ void AddTargetFlag(CLI::App& command, std::string* target) {
         const absl::StatusOr<std::string> parsed = ParseTarget(text);
         if (parsed.ok()) {
           text = *parsed;
-          return "";
+          if (!absl::StartsWith(text, kTlsPrefix)) return "";
+          return std::string(CheckTlsVariables().message());
         }
         const char* variable = std::getenv(kVariable);  // NOLINT(concurrency-mt-unsafe)
         const bool from_environment = variable != nullptr && text == variable;
@@ -106,7 +107,9 @@ void AddTargetFlag(CLI::App& command, std::string* target) {
                             parsed.status().message());
       },
       "");
-  command.add_option("--target", *target, "Address of the server: HOST:PORT or http://HOST:PORT")
+  command
+      .add_option("--target", *target,
+                  "Address of the server: HOST:PORT, or https://HOST:PORT for TLS")
       ->type_name("ADDRESS")
       ->envname(kVariable)
       ->transform(address)

@@ -15,11 +15,13 @@ namespace quire::client {
 inline constexpr char kDefaultTarget[] = "127.0.0.1:8000";
 
 // "HOST:PORT" from HOST, HOST:PORT, [IPV6], [IPV6]:PORT, each with http:// or grpc:// before it if
-// the user likes; the port is 8000 unless given. INVALID_ARGUMENT says what to write instead.
+// the user likes; "https://HOST:PORT" where https:// or grpcs:// asks for TLS. The port is 8000
+// unless given. INVALID_ARGUMENT says what to write instead.
 absl::StatusOr<std::string> ParseTarget(std::string_view text);
 
 // --target, or else QUIRE_TARGET in the environment, or else kDefaultTarget. After parsing,
-// `target` has the form of ParseTarget; a malformed one is an error of the command line.
+// `target` has the form of ParseTarget; a malformed one is an error of the command line, and so are
+// files for TLS that cannot be read (credentials.h).
 void AddTargetFlag(CLI::App& command, std::string* target);
 
 }  // namespace quire::client

@@ -146,10 +146,15 @@ TEST(SettingsTest, UnknownVariablesAreWarnedOf) {
   ASSERT_EQ(warnings.size(), 2);
   EXPECT_THAT(warnings[0], HasSubstr("did you mean QUIRE_MAX_NUM_SEQS?"));
   EXPECT_THAT(warnings[1], AllOf(HasSubstr("QUIRE_ENTIRELY_UNLIKE"), Not(HasSubstr("mean"))));
-  EXPECT_THAT(ParseLine({}, {"QUIRE_TARGET=x", "QUIRE_CACHE_DIR=x", "QUIRE_BUILD_DIR=x",
-                             "QUIRE_TEST_PYTHON=x", "QUIRE_SERVICE_HOST=x", "PORT=x"})
-                  .warnings,
-              IsEmpty());
+  EXPECT_THAT(ParseLine({}, {"QUIRE_API_KEY=secret"}).warnings,
+              ElementsAre(AllOf(HasSubstr("QUIRE_API_KEY is for clients; QUIRE_API_KEY_FILE"),
+                                Not(HasSubstr("secret")))))
+      << "a server whose operator believes that it has a key";
+  EXPECT_THAT(
+      ParseLine({}, {"QUIRE_TARGET=x", "QUIRE_CA_FILE=x", "QUIRE_CLIENT_KEY=x", "QUIRE_CACHE_DIR=x",
+                     "QUIRE_BUILD_DIR=x", "QUIRE_TEST_PYTHON=x", "QUIRE_SERVICE_HOST=x", "PORT=x"})
+          .warnings,
+      IsEmpty());
 }
 
 TEST(SettingsTest, KubernetesLinksAreNoPorts) {

@@ -1,0 +1,123 @@
+// What a client shows of itself, and whom it trusts: through gRPC, in the clear and with TLS.
+#include <gmock/gmock.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "quire/v1/inference.grpc.pb.h"
+#include "tests/server/tls/test_certificates.h"
+#include "tools/client/credentials.h"
+#include "tools/client/rpc.h"
+
+namespace quire::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Answers who called: header, then certificate.
+class EchoService final : public v1::Inference::Service {
+ public:
+  grpc::Status GetModel(grpc::ServerContext* call, const v1::GetModelRequest*,
+                        v1::GetModelResponse* answer) override {
+    const auto header = call->client_metadata().find("authorization");
+    if (header != call->client_metadata().end()) {
+      answer->set_name(std::string(header->second.data(), header->second.size()));
+    }
+    for (const grpc::string_ref& name : call->auth_context()->GetPeerIdentity()) {
+      answer->add_aliases(std::string(name.data(), name.size()));
+    }
+    return grpc::Status::OK;
+  }
+};
+
+class CredentialsTest : public testing::Test {
+ protected:
+  ~CredentialsTest() override {
+    for (const char* name :
+         {kKeyVariable, kCaVariable, kCertificateVariable, kCertificateKeyVariable}) {
+      unsetenv(name);
+    }
+  }
+
+  // Starts the server; its address.
+  std::string Serve(const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", credentials, &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    return absl::StrCat("localhost:", port);
+  }
+  static grpc::Status Ask(const std::string& target, v1::GetModelResponse* answer) {
+    grpc::ClientContext context;
+    SetTimeout(20, &context);
+    return v1::Inference::NewStub(Connect(target))->GetModel(&context, {}, answer);
+  }
+  static void SetFile(const char* variable, const std::string& text) {
+    const std::string path = absl::StrCat(testing::TempDir(), "/quire_", variable, getpid());
+    std::ofstream(path) << text;
+    setenv(variable, path.c_str(), 1);
+  }
+
+  EchoService service_;
+  std::unique_ptr<grpc::Server> server_;
+  const TestCertificate ca_{{.common_name = "the CA", .is_ca = true}};
+};
+
+TEST_F(CredentialsTest, TheKeyOfTheEnvironmentGoesWithEveryCall) {
+  const std::string target = Serve(grpc::InsecureServerCredentials());
+  v1::GetModelResponse answer;
+  ASSERT_TRUE(Ask(target, &answer).ok());
+  EXPECT_EQ(answer.name(), "");
+  setenv(kKeyVariable, "a-key-of-mine\n", 1);
+  const auto stub = v1::Inference::NewStub(Connect(target));
+  for (int i = 0; i < 3; ++i) {
+    grpc::ClientContext context;
+    answer.Clear();
+    ASSERT_TRUE(stub->GetModel(&context, {}, &answer).ok());
+    EXPECT_EQ(answer.name(), "Bearer a-key-of-mine");
+  }
+}
+
+TEST_F(CredentialsTest, TlsWithOurCaAndCertificate) {
+  const TestCertificate server({.common_name = "localhost", .alternative_names = "DNS:localhost"},
+                               &ca_);
+  grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = ca_.CertificatePem();
+  options.pem_key_cert_pairs = {{server.KeyPem(), server.CertificatePem()}};
+  const std::string target = "https://" + Serve(grpc::SslServerCredentials(options));
+  v1::GetModelResponse answer;
+  EXPECT_FALSE(Ask(target, &answer).ok()) << "the system does not know this CA";
+  SetFile(kCaVariable, ca_.CertificatePem());
+  setenv(kKeyVariable, "a-key-of-mine", 1);
+  const grpc::Status status = Ask(target, &answer);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(answer.name(), "Bearer a-key-of-mine");
+  EXPECT_EQ(answer.aliases_size(), 0);
+  const TestCertificate client({.common_name = "x", .alternative_names = "DNS:web.example"}, &ca_);
+  SetFile(kCertificateVariable, client.CertificatePem());
+  SetFile(kCertificateKeyVariable, client.KeyPem());
+  answer.Clear();
+  ASSERT_TRUE(Ask(target, &answer).ok());
+  EXPECT_THAT(answer.aliases(), testing::ElementsAre("web.example"));
+}
+
+TEST_F(CredentialsTest, FilesThatCannotBeReadAreNamed) {
+  EXPECT_TRUE(CheckTlsVariables().ok());
+  SetFile(kCertificateVariable, "x");
+  EXPECT_THAT(std::string(CheckTlsVariables().message()),
+              HasSubstr("QUIRE_CLIENT_CERT and QUIRE_CLIENT_KEY are needed together"));
+  SetFile(kCertificateKeyVariable, "x");
+  EXPECT_TRUE(CheckTlsVariables().ok());
+  SetFile(kCaVariable, "");
+  EXPECT_THAT(std::string(CheckTlsVariables().message()), HasSubstr("QUIRE_CA_FILE: cannot read"));
+  setenv(kCaVariable, "/nonexistent/ca", 1);
+  EXPECT_THAT(std::string(CheckTlsVariables().message()), HasSubstr("No such file"));
+}
+
+}  // namespace
+}  // namespace quire::client
