@@ -17,9 +17,11 @@ constexpr absl::Duration kTick = absl::Seconds(2);
 constexpr absl::Duration kShutdownNotice = absl::Milliseconds(100);
 
 // Frames that serve nobody, a second and at once, of one connection. What a client earns by being
-// served (http2_stream.cc) pays for its window updates, pings and resets.
+// served pays for its window updates, pings and resets.
 constexpr double kWastePerSecond = 500, kWasteBurst = 1000;
-constexpr double kFrameCost = 1, kRequestCost = 4;
+constexpr double kFrameCost = 1, kRequestCost = 4, kServedCredit = 5;
+// What a stream takes of our memory beside its messages: nghttp2's part, the call, its headers.
+constexpr int64_t kStreamBytes = 2048;
 // A data frame this long pays for itself.
 constexpr size_t kUsefulDataBytes = 256;
 
@@ -50,7 +52,10 @@ Http2Connection::Http2Connection(ConnectionControl* control, const Http2Limits& 
 Http2Connection::~Http2Connection() {
   control_->loop().CancelTimer(timer_);
   nghttp2_session_del(session_);  // calls nothing back
-  for (const auto& [id, stream] : streams_) stream->Close();
+  for (const auto& [id, stream] : streams_) {
+    stream->Close();
+    control_->account().GiveBack(kStreamBytes);
+  }
 }
 
 void Http2Connection::OnInput(std::string_view bytes) {
@@ -121,6 +126,11 @@ Http2Connection::Stream* Http2Connection::Find(int32_t stream_id) {
 int Http2Connection::OnBeginHeaders(int32_t stream_id) {
   Charge(kRequestCost);
   header_block_begin_ = control_->loop().now();
+  // RFC 9113, 8.7: a client may send such a request again.
+  if (!control_->account().Take(kStreamBytes)) {
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream_id, NGHTTP2_REFUSED_STREAM);
+    return 0;
+  }
   if (streams_.empty()) control_->SetIdle(false);
   streams_.emplace(stream_id, std::make_unique<Stream>(this, stream_id));
   incomplete_.insert(stream_id);
@@ -165,6 +175,9 @@ int Http2Connection::OnFrame(const nghttp2_frame& frame) {
 void Http2Connection::OnFrameSent(const nghttp2_frame& frame) {
   const bool may_end = frame.hd.type == NGHTTP2_HEADERS || frame.hd.type == NGHTTP2_DATA;
   if (!may_end || (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
+  if (const Stream* stream = Find(frame.hd.stream_id); stream != nullptr && stream->is_served()) {
+    Charge(-kServedCredit);
+  }
   if (!incomplete_.contains(frame.hd.stream_id)) return;
   nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, frame.hd.stream_id, NGHTTP2_NO_ERROR);
 }
@@ -188,6 +201,7 @@ void Http2Connection::OnStreamClosed(int32_t stream_id) {
   const std::unique_ptr<Stream> stream = std::move(it->second);
   streams_.erase(it);
   stream->Close();
+  control_->account().GiveBack(kStreamBytes);
   if (streams_.empty()) control_->SetIdle(true);
 }
 

@@ -28,6 +28,7 @@ class Http2Connection::Stream final : public Http2Stream {
 
   const Http2Exchange* exchange() const { return exchange_.get(); }
   bool is_refused() const { return is_refused_; }
+  bool is_served() const { return is_served_; }
   absl::Time begin() const { return begin_; }
 
   ConnectionControl& connection() override { return *connection_->control_; }
@@ -36,7 +37,7 @@ class Http2Connection::Stream final : public Http2Stream {
   void SetTrailers(HeaderList trailers) override { trailers_ = std::move(trailers); }
   void SendTrailersNow() override;
   void Reset(uint32_t error_code) override;
-  void CountAsServed() override;
+  void CountAsServed() override { is_served_ = true; }
 
  private:
   static ssize_t ReadBody(nghttp2_session* session, int32_t stream_id, uint8_t* buffer, size_t size,
@@ -49,6 +50,7 @@ class Http2Connection::Stream final : public Http2Stream {
   RequestHead head_;
   size_t head_bytes_ = 0;
   bool is_refused_ = false;
+  bool is_served_ = false;
   std::shared_ptr<Http2Exchange> exchange_;
   HeaderList trailers_;
 };
