@@ -75,8 +75,8 @@ class KeyTest(AccessTestCase):
         for _, method, call in every_method(server):
             with self.subTest(method):
                 num_methods += 1
-                for metadata in ((), bearer("the-key-of-nobody"), bearer(USER + "x"),
-                                 (("authorization", USER),), (("authorization", "Bearer"),), (("authorization", f"Basic {USER}"),)):
+                headers = (USER, "Bearer", "Bearer the-key-of-nobody", f"Bearer {USER}x", f"Basic {USER}")
+                for metadata in ((), *((("authorization", header),) for header in headers)):
                     self.assertEqual(code_of(lambda: call(metadata)), CODE.UNAUTHENTICATED, metadata)
                 is_admin = method in ("GetStatus", "FlushPrefixCache")
                 allowed = code_of(lambda: call(bearer(USER)))
@@ -213,7 +213,8 @@ class TlsTest(AccessTestCase):
 
     def make(self, name, subject, issuer=None, extension=None):
         command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                   "-subj", subject, "-days", "1", "-keyout", self.path(f"{name}.key"), "-out", self.path(f"{name}.pem")]
+                   "-subj", subject, "-days", "1", "-keyout", self.path(f"{name}.key"),
+                   "-out", self.path(f"{name}.pem")]
         if issuer:
             command += ["-CA", self.path(f"{issuer}.pem"), "-CAkey", self.path(f"{issuer}.key"), "-addext", extension,
                         "-addext", "basicConstraints=CA:FALSE"]
