@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "tools/client/credentials.h"
 #include "tools/client/output/terminal_text.h"
 #include "tools/client/rpc.h"
 
@@ -32,6 +33,12 @@ std::string DescribeNoServer(const std::string& message, const std::string& targ
       StrContains(message, "SETTINGS") || StrContains(message, "Handshake") ||
       StrContains(message, "handshake") || StrContains(message, "HTTP status") ||
       StrContains(message, "Received http2 header");
+  if (broken && absl::StartsWith(target, kTlsPrefix)) {
+    return absl::StrCat(
+        "no TLS with ", target, ": ", kCaVariable,
+        " names a file of the CA that signed its certificate, which must be for this "
+        "host name; does it speak TLS at all?");
+  }
   if (broken && StrContains(message, "failed to connect")) {
     return absl::StrCat("what listens at ", target, " is not a Quire gRPC server; ", kOtherAddress);
   }
