@@ -19,7 +19,7 @@ constexpr absl::Duration kShutdownNotice = absl::Milliseconds(100);
 // Frames that serve nobody, a second and at once, of one connection. What a client earns by being
 // served pays for its window updates, pings and resets.
 constexpr double kWastePerSecond = 500, kWasteBurst = 1000;
-constexpr double kFrameCost = 1, kRequestCost = 4, kServedCredit = 5;
+constexpr double kFrameCost = 1, kServedCredit = 5;
 // What a stream takes of our memory beside its messages: nghttp2's part, the call, its headers.
 constexpr int64_t kStreamBytes = 2048;
 // A data frame this long pays for itself.
@@ -36,7 +36,8 @@ Http2Connection::Http2Connection(ConnectionControl* control, const Http2Limits& 
       last_input_(control->loop().now()),
       begin_(control->loop().now()) {
   session_ = NewServerSession(this);
-  const std::array<nghttp2_settings_entry, 5> settings = {{
+  const std::array<nghttp2_settings_entry, 6> settings = {{
+      {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 1024},
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits_.max_concurrent_streams},
       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits_.stream_window_bytes},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<uint32_t>(limits_.max_header_bytes)},
@@ -68,9 +69,10 @@ void Http2Connection::OnInput(std::string_view bytes) {
   if (used < 0) {
     failed_ = true;
     if (used != NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
-      nghttp2_session_terminate_session(session_, used == NGHTTP2_ERR_FLOODED
-                                                      ? NGHTTP2_ENHANCE_YOUR_CALM
-                                                      : NGHTTP2_PROTOCOL_ERROR);
+      nghttp2_session_terminate_session(
+          session_, used == NGHTTP2_ERR_FLOODED || used == NGHTTP2_ERR_CALLBACK_FAILURE
+                        ? NGHTTP2_ENHANCE_YOUR_CALM
+                        : NGHTTP2_PROTOCOL_ERROR);
     }
     return;
   }
@@ -91,7 +93,7 @@ bool Http2Connection::IsDone() const {
   if (is_dead_) return true;
   if (nghttp2_session_want_write(session_) != 0) return false;
   if (failed_ || nghttp2_session_want_read(session_) == 0) return true;
-  return said_last_word_ && streams_.empty();
+  return said_last_word_ && (gave_way_ || streams_.empty());
 }
 
 // First a notice, so that calls which are on their way are still taken; the last word after it says
@@ -100,6 +102,7 @@ void Http2Connection::BeginShutdown(bool at_once) {
   if (shutting_down_) return;
   shutting_down_ = true;
   if (at_once) {
+    gave_way_ = true;
     SayLastWord();
     return;
   }
@@ -131,7 +134,7 @@ int Http2Connection::OnBeginHeaders(int32_t stream_id) {
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream_id, NGHTTP2_REFUSED_STREAM);
     return 0;
   }
-  if (streams_.empty()) control_->SetIdle(false);
+  ChangeActive(+1);
   streams_.emplace(stream_id, std::make_unique<Stream>(this, stream_id));
   incomplete_.insert(stream_id);
   return 0;
@@ -141,9 +144,10 @@ int Http2Connection::OnHeader(int32_t stream_id, std::string_view name, std::str
   Stream* stream = Find(stream_id);
   if (stream == nullptr || stream->exchange() != nullptr) return 0;  // trailers: nobody reads them
   if (stream->AddHeader(name, value, limits_.max_header_bytes)) return 0;
-  // 431 Request Header Fields Too Large; the rest of the block is decoded and dropped.
-  stream->RefuseHead(431);
-  return 0;
+  // 431 Request Header Fields Too Large; the rest of the block is decoded and dropped, but not an
+  // endless one: a byte can stand for a field of kilobytes.
+  if (!stream->is_refused()) stream->RefuseHead(431);
+  return stream->head_bytes() <= 4 * limits_.max_header_bytes ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 int Http2Connection::OnFrame(const nghttp2_frame& frame) {
@@ -202,7 +206,14 @@ void Http2Connection::OnStreamClosed(int32_t stream_id) {
   streams_.erase(it);
   stream->Close();
   control_->account().GiveBack(kStreamBytes);
-  if (streams_.empty()) control_->SetIdle(true);
+  if (!stream->is_passive()) ChangeActive(-1);
+}
+
+// A connection is idle while it has no stream that does something.
+void Http2Connection::ChangeActive(int change) {
+  const bool was_idle = num_active_ == 0;
+  num_active_ += change;
+  if (was_idle != (num_active_ == 0)) control_->SetIdle(num_active_ == 0);
 }
 
 void Http2Connection::PauseIfWasteful() {

@@ -38,7 +38,6 @@ absl::string_view RequestHead::Find(std::string_view name) const {
 
 bool Http2Connection::Stream::AddHeader(std::string_view name, std::string_view value,
                                         size_t max_bytes) {
-  if (is_refused_) return true;
   head_bytes_ += name.size() + value.size() + kFieldOverhead;
   if (head_bytes_ > max_bytes) return false;
   if (name == ":method") {
@@ -99,6 +98,12 @@ void Http2Connection::Stream::SendHeaders(int http_status, const HeaderList& hea
 void Http2Connection::Stream::ResumeBody() {
   nghttp2_session_resume_data(connection_->session_, id_);
   connection_->control_->RequestWrite();
+}
+
+void Http2Connection::Stream::CountMessage() { connection_->Charge(kRequestCost); }
+
+void Http2Connection::Stream::SetPassive() {
+  if (!std::exchange(is_passive_, true)) connection_->ChangeActive(-1);
 }
 
 void Http2Connection::Stream::SendTrailersNow() {

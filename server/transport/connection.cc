@@ -28,7 +28,7 @@ Connection::Connection(EventLoop& loop, UniqueFd fd, PeerAddress peer, ByteBudge
       entry_(entry),
       on_closed_(std::move(on_closed)),
       idle_since_us_(absl::ToUnixMicros(absl::Now())) {
-  watched_events_ = EPOLLIN;
+  watched_events_ = EPOLLIN | EPOLLRDHUP;
   watch_ = loop_.Watch(fd_.get(), watched_events_, this);
   SetTimer(loop_.now() + timeouts_.first_bytes, [this] { Close(); });
 }
@@ -67,7 +67,8 @@ void Connection::SetIdle(bool idle) {
 }
 
 void Connection::OnReady(uint32_t epoll_events) {
-  if ((epoll_events & EPOLLERR) != 0) {
+  // Nobody shuts down one side and waits for the other; and who is not read from may be gone.
+  if ((epoll_events & (EPOLLERR | EPOLLRDHUP)) != 0) {
     Close();
     return;
   }
@@ -226,7 +227,8 @@ void Connection::PauseReading(absl::Time until) {
 
 // Who does not take our output is not read from either: its requests would only add to it.
 void Connection::UpdateWatch() {
-  uint32_t events = write_blocked_ || reading_paused_ ? 0u : uint32_t{EPOLLIN};
+  uint32_t events = EPOLLRDHUP;
+  if (!write_blocked_ && !reading_paused_) events |= EPOLLIN;
   if (write_blocked_ || read_wants_write_) events |= EPOLLOUT;
   if (events == watched_events_) return;
   watched_events_ = events;
