@@ -146,11 +146,11 @@ class Siege:
 
     def faults(self, result, first_rss):
         """What must not be, as sentences."""
-        def growth(key):
-            return result[key] - first_rss
+        most = result["rss_highest"] - first_rss
+        left = result["rss_after"] - self.base["rss"]  # what all attacks so far have left
         checks = [
-            (growth("rss_highest") > MAX_GROWTH, f"memory grew by {growth('rss_highest') >> 20} MiB"),
-            (growth("rss_after") > MAX_GROWTH, f"{growth('rss_after') >> 20} MiB are not given back"),
+            (most > MAX_GROWTH, f"memory grew by {most >> 20} MiB"),
+            (left > MAX_GROWTH, f"{left >> 20} MiB are not given back"),
             (result["cores"] > MAX_CORES, f"it cost {result['cores']:.2f} cores"),
             (result["failures"], f"{len(result['failures'])} calls failed: {result['failures'][:2]}"),
             (result["files_after"] > self.base["files"] + 4, f"{result['files_after']} descriptors are left"),
