@@ -103,7 +103,7 @@ class Siege:
     def __init__(self, target, pid):
         self.port, self.process = int(target.rpartition(":")[2]), Process(pid)
         self.clients = [NormalClient(target, new_connections=new) for new in (False, True)]
-        time.sleep(2)
+        time.sleep(1)
         begin = self.process.cpu_seconds()
         time.sleep(2)
         self.base_cores = (self.process.cpu_seconds() - begin) / 2

@@ -44,13 +44,12 @@ class Client(threading.Thread):
     def call(self, inference):
         request = harness.ids_request([1, 2, 3, self.number], max_tokens=self.random.randint(1, 60))
         kind = self.random.choice(["stream", "once", "model"])
-        accepted = kind == "once"  # of a unary call only its end says so
+        accepted = False  # of a unary call only its end says so
         tokens = 0
         try:
             if kind == "model":
                 inference.GetModel(pb.GetModelRequest(), timeout=DEADLINE)
             elif kind == "once":
-                accepted = False
                 answer = inference.GenerateOnce(request, timeout=DEADLINE)
                 tokens = len(answer.choices[0].token_ids)
             else:
@@ -70,8 +69,11 @@ class Client(threading.Thread):
 
 
 def is_bare(refusal):
-    """Whether a refusal does not say why. A port that is closed cannot say anything: that is the system's."""
-    return "Socket closed" in refusal or "Connection reset" in refusal or "recvmsg" in refusal
+    """Whether the server took a call and refused it without a sentence. A call that found no connection was never
+    sent: whether its last SYN met an open or a closed port is the system's affair."""
+    if "failed to connect to all addresses" in refusal:
+        return False
+    return any(word in refusal for word in ("Socket closed", "Connection reset", "recvmsg", "sendmsg", "Broken pipe"))
 
 
 def cycle(seed):
@@ -91,7 +93,7 @@ def cycle(seed):
 def run(count, seed):
     """Ends so many servers; returns the figures, with the faults as sentences."""
     faults, refusals = [], collections.Counter()
-    finished = refused = 0
+    finished = refused = never_sent = 0
     slowest = 0.0
     for number in range(count):
         clients, code, took, output = cycle(seed + number)
@@ -101,11 +103,12 @@ def run(count, seed):
         for client in clients:
             finished += client.finished
             refused += len(client.refused)
+            never_sent += sum("failed to connect" in refusal for refusal in client.refused)
             faults += [f"seed {seed + number}: lost: {lost}" for lost in client.lost]
             for refusal in client.refused:
                 # The address has another port each time.
-                refusals[refusal.replace(client.target, "PORT").split(":", 1)[1].strip()[:120]] += 1
+                refusals[refusal.replace(client.target, "PORT").split(":", 1)[1].strip()[:160]] += 1
                 if is_bare(refusal):
                     faults.append(f"seed {seed + number}: refused without a reason: {refusal}")
-    return {"attack": "terminations", "terminations": count, "finished": finished, "refused": refused,
+    return {"attack": "terminations", "terminations": count, "finished": finished, "refused": refused, "never_sent": never_sent,
             "slowest_end_s": slowest, "refusals": dict(refusals.most_common()), "faults": faults}
