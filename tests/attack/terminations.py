@@ -110,5 +110,6 @@ def run(count, seed):
                 refusals[refusal.replace(client.target, "PORT").split(":", 1)[1].strip()[:160]] += 1
                 if is_bare(refusal):
                     faults.append(f"seed {seed + number}: refused without a reason: {refusal}")
-    return {"attack": "terminations", "terminations": count, "finished": finished, "refused": refused, "never_sent": never_sent,
+    return {"attack": "terminations", "terminations": count, "finished": finished, "refused": refused,
+            "never_sent": never_sent,
             "slowest_end_s": slowest, "refusals": dict(refusals.most_common()), "faults": faults}
