@@ -31,7 +31,10 @@ class Process:
         self.folder = pathlib.Path(f"/proc/{pid}")
 
     def rss(self):
-        return int((self.folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        pages = int((self.folder / "statm").read_text().split()[1])
+        if pages == 0:
+            raise ProcessLookupError("it has ended")
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
     def cpu_seconds(self):
         values = (self.folder / "stat").read_text().rpartition(")")[2].split()
@@ -175,38 +178,46 @@ def start_server(attack):
 def run(names, seconds, rounds=3, on_result=lambda result: None, target=None, pid=None):
     """Plays each attack `rounds` times for so many seconds. Returns the results, each with its faults. One server
     for all attacks that ask for the same one, or the server at `target`, whose process is `pid`."""
-    results = []
     groups = {}
     for name in names:
         attack = ATTACKS[name]
-        groups.setdefault((attack.server_flags, attack.server_files) if target is None else None, []).append(name)
+        wants = (attack.server_flags, attack.server_files) if target is None else None
+        groups.setdefault(wants, []).append(name)
+    results = []
+
+    def take(result):
+        results.append(result)
+        on_result(result)
+
     for group in groups.values():
-        server = start_server(ATTACKS[group[0]]) if target is None else None
-        siege = Siege(target or server.target, pid or server.process.pid)
-        for name in group:
+        if target is not None:
+            play(Siege(target, pid), group, seconds, rounds, take)
+            continue
+        left = list(group)
+        while left:  # anew after a death
+            with start_server(ATTACKS[left[0]]) as server:
+                left = play(Siege(server.target, server.process.pid), left, seconds, rounds, take)
+                if server.stop() != 0:
+                    take({"attack": group[-1], "round": 0, "faults": [
+                        f"server ended with {server.process.returncode}: {server.output()[-2000:]}"]})
+    return results
+
+
+def play(siege, names, seconds, rounds, take):
+    """Returns the attacks that are left when the server has died."""
+    try:
+        for i, name in enumerate(names):
             first_rss = siege.process.rss()
             for number in range(rounds):
                 try:
                     result = siege.round(name, seconds)
                 except (FileNotFoundError, ProcessLookupError):
-                    result = {"attack": name, "faults": ["the server died"]}
-                else:
-                    result["faults"] = siege.faults(result, first_rss)
-                result["round"] = number + 1
-                results.append(result)
-                on_result(result)
-                if server is not None and server.process.poll() is not None:
-                    print(server.output()[-3000:])
-                    siege.stop()
-                    server = start_server(ATTACKS[name])
-                    siege = Siege(server.target, server.process.pid)
-                    break
+                    take({"attack": name, "round": number + 1, "faults": ["the server died"]})
+                    return names[i + 1:]
+                take({**result, "round": number + 1, "faults": siege.faults(result, first_rss)})
+    finally:
         siege.stop()
-        if server is not None:
-            if server.stop() != 0:
-                raise AssertionError(f"server ended with {server.process.returncode}:\n{server.output()[-3000:]}")
-            server.__exit__()
-    return results
+    return []
 
 
 def table_line(result):
