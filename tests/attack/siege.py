@@ -107,18 +107,21 @@ class Siege:
         self.port, self.process = int(target.rpartition(":")[2]), Process(pid)
         self.clients = [NormalClient(target, new_connections=new) for new in (False, True)]
         time.sleep(1)
-        begin = self.process.cpu_seconds()
+        begin, calls_begin = self.process.cpu_seconds(), self.calls()
         time.sleep(2)
-        self.base_cores = (self.process.cpu_seconds() - begin) / 2
+        self.call_seconds = (self.process.cpu_seconds() - begin) / max(1, self.calls() - calls_begin)
         self.base = self.levels()
         self.clients[0].take(), self.clients[1].take()
+
+    def calls(self):
+        return sum(client.calls for client in self.clients)
 
     def levels(self):
         return {"rss": self.process.rss(), "files": self.process.files(), "threads": self.process.threads()}
 
     def round(self, name, seconds):
         before = self.levels()
-        begin, cpu_begin = time.monotonic(), self.process.cpu_seconds()
+        begin, cpu_begin, calls_begin = time.monotonic(), self.process.cpu_seconds(), self.calls()
         attacker = subprocess.Popen([sys.executable, str(HERE / "attacker.py"), name, "--port", str(self.port),
                                      "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True)
         highest = dict(before)
@@ -127,7 +130,8 @@ class Siege:
                 highest[key] = max(highest[key], value)
             time.sleep(0.05)
         elapsed = time.monotonic() - begin
-        cores = (self.process.cpu_seconds() - cpu_begin) / elapsed - self.base_cores
+        normal = self.call_seconds * (self.calls() - calls_begin)
+        cores = (self.process.cpu_seconds() - cpu_begin - normal) / elapsed
         did = json.loads(attacker.stdout.read() or '{"crashed": 1}')
         give_up = time.monotonic() + AFTER
         while True:
