@@ -9,8 +9,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/checkpoint/json_file.h"
 #include "engine/checkpoint/model_folder.h"
+#include "engine/json/json_reader.h"
+#include "engine/json/small_file.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {

@@ -166,9 +166,32 @@ class BadStartTest(unittest.TestCase):
         self.check(64, "max_num_seqs", "--config", self.config({"max_num_seqs": "four"}))
         self.check(64, "JSON", "--config", self.config("{broken"))
         self.check(64, "missing.json", "--config", "/nonexistent/missing.json")
-        self.check(64, "1 MiB", "--config", "/dev/zero")
-        self.check(64, "cannot read", "--config", str(self.folder))
+        self.check(64, "not a regular file", "--config", "/dev/zero")
+        self.check(64, "is a folder", "--config", str(self.folder))
         self.check(64, "1.5X", "--config", self.config({"kv_cache_memory_bytes": "1.5X"}))
+
+    def test_files_that_never_end_or_nest_without_end(self):
+        folder = self.copy_of_demo()
+        deep = '{"a":' * 100_000
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)
+        self.check(64, "nested more than 64 deep", "--config", self.config(deep))
+        self.check(64, "fifo is not a regular file", "--config", str(fifo))
+        for path in ("/", "/dev/zero", str(fifo)):
+            self.check(64, f"{path} is ", "--chat-template", path)
+        for name in ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+                     "chat_template.jinja"):
+            contents = (folder / name).read_bytes() if (folder / name).exists() else None
+            if name != "chat_template.jinja":
+                (folder / name).write_text(deep)
+                self.check(66, f"{name}: nested more than 64 deep", "--model", str(folder))
+            for target in (fifo, "/dev/zero"):
+                (folder / name).unlink(missing_ok=True)
+                (folder / name).symlink_to(target)
+                self.check(66, name, "--model", str(folder))
+            (folder / name).unlink()
+            if contents is not None:
+                (folder / name).write_bytes(contents)
 
     def test_model_folder(self):
         self.check(66, "/nonexistent/model", "--model", "/nonexistent/model")

@@ -265,7 +265,7 @@ TEST(TokenizerTest, ErrorsNameWhatIsWrong) {
   };
   EXPECT_THAT(error("/model/type", "WordPiece"),
               HasSubstr("model type \"WordPiece\" is not supported"));
-  EXPECT_THAT(error("/model/type", 1), HasSubstr("\"type\" must be a string"));
+  EXPECT_THAT(error("/model/type", 1), HasSubstr("type must be a string, not 1"));
   EXPECT_THAT(error("/model", nullptr), HasSubstr("vocab"));
   EXPECT_THAT(error("/model/dropout", 0.1), HasSubstr("dropout"));
   EXPECT_THAT(error("/model/byte_fallback", "yes"), HasSubstr("byte_fallback"));
@@ -282,7 +282,7 @@ TEST(TokenizerTest, ErrorsNameWhatIsWrong) {
   EXPECT_THAT(error("/model/merges", {{"a", "b", "c"}}), HasSubstr("merges"));
   EXPECT_THAT(error("/model/merges", {1}), HasSubstr("merges"));
   EXPECT_THAT(error("/added_tokens", 1), HasSubstr("\"added_tokens\" must be an array"));
-  EXPECT_THAT(error("/added_tokens", {{{"content", "x"}}}), HasSubstr("\"id\" must be an integer"));
+  EXPECT_THAT(error("/added_tokens", {{{"content", "x"}}}), HasSubstr("id is missing; it must be an integer"));
   EXPECT_THAT(error("/added_tokens", {{{"content", "x"}, {"id", 1}}}), HasSubstr("gives it 120"));
   EXPECT_THAT(error("/added_tokens", {{{"content", "xy"}, {"id", 97}}}),
               HasSubstr("which is that of \"a\""));
