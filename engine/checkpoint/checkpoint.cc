@@ -112,6 +112,12 @@ absl::Status Checkpoint::OpenSharded(const std::string& folder, absl::string_vie
       entries_.emplace(tensor, Entry{&files_.back(), found});
     }
   }
+  // What the index leaves out is still there for whoever asks what a checkpoint has.
+  for (const SafetensorsFile& file : files_) {
+    for (const SafetensorsTensor& tensor : file.tensors()) {
+      entries_.emplace(tensor.name, Entry{&file, &tensor});
+    }
+  }
   return absl::OkStatus();
 }
 

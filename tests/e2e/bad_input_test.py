@@ -193,6 +193,13 @@ class BadStartTest(unittest.TestCase):
             if contents is not None:
                 (folder / name).write_bytes(contents)
 
+    def test_weights_that_no_layer_reads(self):
+        folder = self.copy_of_demo()
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(
+            json.dumps({**config, "num_hidden_layers": config["num_hidden_layers"] - 1}))
+        self.check(66, f"model.layers.{config['num_hidden_layers'] - 1}.", "--model", str(folder))
+
     def test_model_folder(self):
         self.check(66, "/nonexistent/model", "--model", "/nonexistent/model")
         self.check(66, "config.json", "--model", str(self.folder))
