@@ -42,6 +42,7 @@ class GenerateHandler {
   // A request on its way to the engine.
   struct Pending {
     v1::GenerateRequest message;
+    size_t num_bytes = 0;  // of the message
     GenerationJob job;
     std::shared_ptr<CancelToken> token;
     ResponseSink* sink = nullptr;

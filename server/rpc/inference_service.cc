@@ -5,9 +5,7 @@
 
 #include "kernels/base/status_macros.h"
 #include "server/generate/describe.h"
-#include "server/generate/prompt_message.h"
 #include "server/generate/tokenize.h"
-#include "server/request/field_error.h"
 #include "server/request/limits.h"
 #include "server/rpc/generate_reactors.h"
 #include "server/rpc/unary.h"
@@ -16,25 +14,10 @@ namespace quire {
 
 namespace {
 
-absl::StatusOr<TokenizedPrompt> TokenizePrompt(const v1::TokenizeRequest& request,
-                                               const PromptEncoder& encoder) {
-  switch (request.prompt_case()) {
-    case v1::TokenizeRequest::kText:
-      return TokenizeText(encoder, ConvertText(request.text()));
-    case v1::TokenizeRequest::kMessages: {
-      RETURN_IF_ERROR(encoder.CheckTakesMessages());
-      ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(request.messages()));
-      return TokenizeMessages(encoder, std::move(input));
-    }
-    case v1::TokenizeRequest::PROMPT_NOT_SET:
-      break;
-  }
-  return InvalidField("prompt", "set one of text and messages");
-}
-
 absl::StatusOr<v1::TokenizeResponse> AnswerTokenize(const v1::TokenizeRequest& request,
-                                                    const PromptEncoder& encoder) {
-  ASSIGN_OR_RETURN(TokenizedPrompt prompt, TokenizePrompt(request, encoder));
+                                                    const PromptEncoder& encoder,
+                                                    const CancelToken* token) {
+  ASSIGN_OR_RETURN(TokenizedPrompt prompt, TokenizePrompt(request, encoder, token));
   v1::TokenizeResponse response;
   response.mutable_ids()->Add(prompt.ids.begin(), prompt.ids.end());
   if (request.return_tokens()) {
@@ -95,8 +78,8 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext
                                                      grpc::ByteBuffer* answer) {
   return ServeUnary<v1::TokenizeRequest>(
       call, *request, answer,
-      [encoder = context_.encoder](const v1::TokenizeRequest& message) {
-        return AnswerTokenize(message, *encoder);
+      [encoder = context_.encoder](const v1::TokenizeRequest& message, const CancelToken* token) {
+        return AnswerTokenize(message, *encoder, token);
       },
       context_.work_pool, kMaxInlineBytes);
 }

@@ -33,6 +33,25 @@ class BadRequestTest(ServerTestCase):
         request.messages.tools_json = "{not json"
         self.check("tools_json", request)
 
+    def test_json_that_is_made_to_cost_much(self):
+        keys = "{" + ",".join(f'"{i}":1' for i in range(80_000)) + "}"
+        for field, json_text, fragment in (("tools_json", f"[{keys}]", None),
+                                           ("template_kwargs_json", keys, None),
+                                           ("tools_json", "[" * 10**6, "tools_json: nested more than 64 deep"),
+                                           ("tools_json", "[" + "1," * 300_000 + "1]", "more values")):
+            request = chat_request("What is 1 + 1?")
+            setattr(request.messages, field, json_text)
+            if fragment:
+                self.check(fragment, request)
+            else:
+                self.assertTrue(self.generate(request).text)
+        request = chat_request("What is 1 + 1?")
+        request.messages.messages[0].extra_json = keys
+        self.assertTrue(self.generate(request).text)
+        for _ in range(4096):
+            request.messages.messages.add(role="user")
+        self.check("at most 4096", request)
+
     def test_sampling(self):
         for field, value in (("top_k", -5), ("temperature", -1.0), ("temperature", float("nan")),
                              ("top_p", 1.5), ("top_p", 0.0), ("min_p", 2.0), ("n", 10**6), ("n", 0),

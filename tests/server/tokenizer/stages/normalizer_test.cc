@@ -85,7 +85,8 @@ TEST(NormalizerTest, ErrorsNameTheComponent) {
               HasSubstr("Prepend: prepend is missing; it must be a string"));
   EXPECT_THAT(Normalize(R"({"type": 3})", ""), HasSubstr("type must be a string, not 3"));
   EXPECT_THAT(Normalize(R"([1])", ""), HasSubstr("type is missing; it must be a string"));
-  EXPECT_THAT(Normalize(R"({"type": "Sequence"})", ""), HasSubstr("normalizers is missing; it must be a list"));
+  EXPECT_THAT(Normalize(R"({"type": "Sequence"})", ""),
+              HasSubstr("normalizers is missing; it must be a list"));
   EXPECT_THAT(Normalize(R"({"type": "Strip", "strip_left": 1})", ""), HasSubstr("true or false"));
   EXPECT_THAT(Normalize(R"({"type": "Replace", "pattern": {"String": ""}, "content": ""})", ""),
               HasSubstr("must not be empty"));
