@@ -170,7 +170,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
         settings.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
   }
   parts->canceller.Attach(parts->engine.get());
-  parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork);
+  parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork, kMaxQueuedWorkBytes);
   parts->generate = std::make_unique<GenerateHandler>(
       GenerateHandler::Parts{parts->engine.get(), &parts->pump, &parts->registry,
                              parts->work_pool.get(), parts->encoder.get(), &parts->facts,
@@ -200,6 +200,7 @@ Server::~Server() {
 void Server::BeginDrain() {
   parts_->grpc->SetServing(false);
   parts_->engine->StopAdmitting();
+  parts_->work_pool->Close();
 }
 
 bool Server::WaitUntilDrained(absl::Time deadline) {

@@ -9,8 +9,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/checkpoint/json_file.h"
 #include "engine/checkpoint/model_folder.h"
+#include "engine/json/json_reader.h"
+#include "engine/json/small_file.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {
@@ -109,6 +110,12 @@ absl::Status Checkpoint::OpenSharded(const std::string& folder, absl::string_vie
                                                        ", which ", kIndexFile, " puts there"));
       }
       entries_.emplace(tensor, Entry{&files_.back(), found});
+    }
+  }
+  // What the index leaves out is still there for whoever asks what a checkpoint has.
+  for (const SafetensorsFile& file : files_) {
+    for (const SafetensorsTensor& tensor : file.tensors()) {
+      entries_.emplace(tensor.name, Entry{&file, &tensor});
     }
   }
   return absl::OkStatus();

@@ -27,7 +27,7 @@ class Checkpoint {
     const SafetensorsFile* file;
     const SafetensorsTensor* tensor;
   };
-  // nullptr when there is no such tensor.
+  // nullptr when there is no such tensor. Of a name that two files have, the index chooses.
   const Entry* Find(absl::string_view tensor) const;
   const absl::flat_hash_map<std::string, Entry>& entries() const { return entries_; }
   const std::vector<SafetensorsFile>& files() const { return files_; }

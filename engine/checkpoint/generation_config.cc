@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "engine/checkpoint/json_file.h"
+#include "engine/json/json_reader.h"
+#include "engine/json/small_file.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "engine/checkpoint/json_file.h"
+#include "engine/json/small_file.h"
 
 namespace quire {
 namespace {

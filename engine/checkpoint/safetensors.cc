@@ -12,7 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/checkpoint/json_file.h"
+#include "engine/json/json_reader.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {

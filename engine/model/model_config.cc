@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/checkpoint/json_file.h"
+#include "engine/json/json_reader.h"
+#include "engine/json/small_file.h"
 #include "engine/model/model_family.h"
 #include "engine/model/rope_config.h"
 #include "kernels/base/status_macros.h"

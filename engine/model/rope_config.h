@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/checkpoint/json_file.h"
+#include "engine/json/json_reader.h"
 #include "engine/model/model_config.h"
 #include "engine/model/model_family.h"
 

@@ -12,11 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
-#include "engine/checkpoint/json_file.h"
+#include "engine/json/json_reader.h"
 #include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/base/types.h"
-#include "spdlog/spdlog.h"
 
 namespace quire {
 namespace {
@@ -73,18 +72,26 @@ absl::Status CheckFits(const Checkpoint::Entry& entry, const std::vector<int64_t
   return absl::OkStatus();
 }
 
-// Tensors that checkpoints carry although the model can do without them.
+// Tensors that checkpoints carry although their models can do without them: a copy of the embedding
+// that is tied to it, and frequencies that follow from config.json.
 bool IsKnownSurplus(absl::string_view name) {
-  return name == "lm_head.weight" || absl::EndsWith(name, ".rotary_emb.inv_freq");
+  return name == "lm_head.weight" || absl::EndsWith(name, "rotary_emb.inv_freq");
 }
 
-void LogUnused(const absl::flat_hash_set<std::string>& used, const Checkpoint& checkpoint) {
+// Whatever else no layer reads, config.json is not what these weights were made with, and the model
+// would be another one.
+absl::Status CheckAllUsed(const absl::flat_hash_set<std::string>& used,
+                          const Checkpoint& checkpoint) {
   std::vector<std::string> unused;
   for (const auto& [name, entry] : checkpoint.entries()) {
     if (!used.contains(name) && !IsKnownSurplus(name)) unused.push_back(Shown(name));
   }
-  if (unused.empty()) return;
-  spdlog::warn("{} tensors of the checkpoint are not used: {}", unused.size(), ListNames(unused));
+  if (unused.empty()) return absl::OkStatus();
+  const size_t num_unused = unused.size();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the checkpoint has ", num_unused,
+      " tensors that no layer of config.json's model reads: ", ListNames(std::move(unused)),
+      "; the two do not belong together (see num_hidden_layers): download the model again"));
 }
 
 void ConvertToFloat(const void* in, DType dtype, int64_t size, float* out) {
@@ -189,8 +196,7 @@ absl::Status CheckTensors(const WeightPlan& plan, const Checkpoint& checkpoint) 
                      ListNames(std::move(missing)), "; copy or download the model again"));
   }
   RETURN_IF_ERROR(status);
-  LogUnused(used, checkpoint);
-  return absl::OkStatus();
+  return CheckAllUsed(used, checkpoint);
 }
 
 absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, float* out) {

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-// INVALID_ARGUMENT with the tensors that are missing (at most 20 by name), or with the first one
-// whose shape or dtype does not fit. Logs the tensors that nothing uses.
+// INVALID_ARGUMENT with the tensors that are missing (at most 20 by name), with the first one whose
+// shape or dtype does not fit, or with those that the plan does not read, but for a few known ones.
 absl::Status CheckTensors(const WeightPlan& plan, const Checkpoint& checkpoint);
 
 // Reads the parts of a vector, converted to float32, to `out` [plan.size].

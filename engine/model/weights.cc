@@ -14,7 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/json_file.h"
+#include "engine/json/small_file.h"
 #include "engine/model/memory_carver.h"
 #include "engine/model/weight_plan.h"
 #include "engine/model/weight_reader.h"

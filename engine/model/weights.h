@@ -33,8 +33,9 @@ struct LayerLinear {
 class Weights {
  public:
   // Reads the folder's safetensors files (or fills random weights for kDummy). INVALID_ARGUMENT or
-  // NOT_FOUND name the file and tensor: truncated or overlapping data, missing tensors (all
-  // listed), shapes that contradict config.json; RESOURCE_EXHAUSTED when the device has no room.
+  // NOT_FOUND name the file and tensor: truncated or overlapping data, missing or
+  // surplus tensors (listed), shapes that contradict config.json; RESOURCE_EXHAUSTED when the
+  // device has no room.
   static absl::StatusOr<Weights> Load(Backend& backend, const ModelConfig& config,
                                       const std::string& folder, const WeightsOptions& options);
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "engine/checkpoint/json_file.h"
+#include "engine/json/json_reader.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {

@@ -1,6 +1,6 @@
 #include "server/chat/chat_template.h"
 
-#include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "kernels/base/status_macros.h"
@@ -13,69 +13,27 @@
 namespace quire {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using jinja::Value;
-
-absl::StatusOr<Value> ValueFromJson(const Json& json, size_t depth) {
-  if (depth > jinja::kMaxValueDepth) {
-    return jinja::Error("the request's JSON is nested more than ", jinja::kMaxValueDepth,
-                        " levels deep");
-  }
-  switch (json.type()) {
-    case Json::value_t::boolean:
-      return Value(json.get<bool>());
-    case Json::value_t::number_integer:
-      return Value(jinja::Integer{json.get<int64_t>()});
-    case Json::value_t::number_unsigned:
-      return Value(jinja::Integer{json.get<uint64_t>()});
-    case Json::value_t::number_float:
-      return Value(json.get<double>());
-    case Json::value_t::string:
-      return Value(jinja::Text(json.get_ref<const std::string&>(), jinja::Origin::kUser));
-    case Json::value_t::array: {
-      std::vector<Value> items;
-      items.reserve(json.size());
-      for (const Json& element : json) {
-        ASSIGN_OR_RETURN(Value item, ValueFromJson(element, depth + 1));
-        items.push_back(std::move(item));
-      }
-      return Value(std::make_shared<const jinja::List>(jinja::ListKind::kList, std::move(items)));
-    }
-    case Json::value_t::object: {
-      jinja::Dict dict;
-      for (const auto& [key, element] : json.items()) {
-        ASSIGN_OR_RETURN(Value item, ValueFromJson(element, depth + 1));
-        dict.Set(Value(jinja::Text(key, jinja::Origin::kUser)), std::move(item));
-      }
-      return Value(std::make_shared<const jinja::Dict>(std::move(dict)));
-    }
-    default:
-      return Value(jinja::None{});
-  }
-}
 
 // The variables of a render. Names are views of `input`, of literals or of static storage.
 absl::Status SetVariables(const RenderInput& input, jinja::Scope* scope) {
   for (auto& [name, function] : jinja::Globals()) scope->Set(name, std::move(function));
-  const std::pair<std::string_view, const Json&> documents[] = {
-      {"messages", input.messages}, {"tools", input.tools}, {"documents", input.documents}};
-  for (const auto& [name, json] : documents) {
-    ASSIGN_OR_RETURN(Value value, ValueFromJson(json, 1));
-    scope->Set(name, std::move(value));
-  }
+  scope->Set("messages", input.messages);
+  scope->Set("tools", input.tools);
+  scope->Set("documents", input.documents);
   scope->Set("add_generation_prompt", Value(input.add_generation_prompt));
   scope->Set("continue_final_message", Value(input.continue_final_message));
   scope->Set("bos_token", Value(jinja::Text(input.bos_token, jinja::Origin::kTemplate)));
   scope->Set("eos_token", Value(jinja::Text(input.eos_token, jinja::Origin::kTemplate)));
-  if (!input.kwargs.is_object()) {
-    return jinja::Error("chat_template_kwargs must be a JSON object");
-  }
-  for (const auto& [name, json] : input.kwargs.get_ref<const Json::object_t&>()) {
+  if (input.kwargs.is_none()) return absl::OkStatus();
+  const jinja::Dict* kwargs = input.kwargs.dict();
+  if (kwargs == nullptr) return jinja::Error("chat_template_kwargs must be a JSON object");
+  for (const auto& [key, value] : kwargs->entries()) {
+    const std::string_view name = key.text()->bytes();  // as of every key of JSON
     if (scope->Find(name) != nullptr) {
       return jinja::Error("chat_template_kwargs may not set '", name, "', which the server sets");
     }
-    ASSIGN_OR_RETURN(Value value, ValueFromJson(json, 1));
-    scope->Set(name, std::move(value));
+    scope->Set(name, value);
   }
   return absl::OkStatus();
 }
@@ -107,12 +65,14 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Compile(std::string_view source) {
 }
 
 absl::StatusOr<std::vector<PromptSegment>> ChatTemplate::Render(const RenderInput& input) const {
-  jinja::Runtime runtime(input.limits, input.now);
+  Fuel own_fuel(RenderInput::kMaxSteps);
+  jinja::Runtime runtime(input.fuel == nullptr ? &own_fuel : input.fuel, input.max_text_bytes,
+                         input.now);
   jinja::Text output;
   jinja::Context context{runtime, std::make_shared<jinja::Scope>(nullptr), &output};
   RETURN_IF_ERROR(SetVariables(input, context.scope.get()));
-  absl::Status status = block_->Execute(context).status();
-  if (!status.ok() && runtime.raised_by_template) return status;
+  const absl::Status status = block_->Execute(context).status();
+  if (!status.ok() && (runtime.raised_by_template || absl::IsCancelled(status))) return status;
   if (!status.ok()) {
     return jinja::Error("chat template, line ", runtime.line, ": ", status.message());
   }

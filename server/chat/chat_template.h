@@ -10,26 +10,33 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nlohmann/json.hpp"
+#include "server/base/fuel.h"
 #include "server/chat/jinja/tree/statements.h"
 #include "server/chat/jinja/values/runtime.h"
+#include "server/chat/jinja/values/value.h"
 
 namespace quire {
 
 // What a template sees, under the names that transformers gives it.
 struct RenderInput {
-  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
-  nlohmann::ordered_json tools;      // Null (none) or an array.
-  nlohmann::ordered_json documents;  // Null (none) or an array.
+  jinja::Value messages = EmptyList();
+  jinja::Value tools = jinja::None{};      // Or a list.
+  jinja::Value documents = jinja::None{};  // Or a list.
   bool add_generation_prompt = false;
   // The result ends with the content of the last message, which the model goes on with.
   bool continue_final_message = false;
   std::string bos_token;
   std::string eos_token;
-  nlohmann::ordered_json kwargs =
-      nlohmann::ordered_json::object();  // More variables (chat_template_kwargs).
-  std::time_t now = 0;                   // For strftime_now, shown in local time.
-  jinja::RenderLimits limits;
+  jinja::Value kwargs = jinja::None{};  // Or a dict of more variables (chat_template_kwargs).
+  std::time_t now = 0;                  // For strftime_now, shown in local time.
+  Fuel* fuel = nullptr;                 // Null: kMaxSteps of its own.
+  size_t max_text_bytes = jinja::kMaxTextBytes;
+
+  static constexpr size_t kMaxSteps = 5'000'000;
+  static jinja::Value EmptyList() {
+    return jinja::Value(
+        std::make_shared<const jinja::List>(jinja::ListKind::kList, std::vector<jinja::Value>()));
+  }
 };
 
 struct PromptSegment {
@@ -49,7 +56,8 @@ class ChatTemplate {
   static absl::StatusOr<ChatTemplate> Compile(std::string_view source);
 
   // Neighbouring segments differ in origin and none is empty. INVALID_ARGUMENT with the line where
-  // rendering failed, or with the template's own message where it calls raise_exception().
+  // rendering failed, or with the template's own message where it calls raise_exception();
+  // CANCELLED if the fuel says so.
   absl::StatusOr<std::vector<PromptSegment>> Render(const RenderInput& input) const;
 
  private:

@@ -1,7 +1,7 @@
 #include "server/chat/continue_final_message.h"
 
-#include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/chat/jinja/builtins/text_operations.h"
 #include "server/chat/jinja/values/error.h"
@@ -10,34 +10,38 @@
 namespace quire {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using jinja::Text;
+using jinja::Value;
+
+const Value* Member(const Value& value, std::string_view key) {
+  return value.dict() == nullptr ? nullptr : value.dict()->Find(key);
+}
 
 // The text that the model goes on with: a string, or the last text part of a list of parts. Null if
 // there is none.
-const std::string* FinalText(const Json& messages) {
-  if (!messages.is_array() || messages.empty() || !messages.back().is_object()) return nullptr;
-  const auto content = messages.back().find("content");
-  if (content == messages.back().end()) return nullptr;
-  if (content->is_string()) return content->get_ptr<const std::string*>();
-  if (!content->is_array()) return nullptr;
-  for (auto part = content->rbegin(); part != content->rend(); ++part) {
-    if (!part->is_object()) continue;
-    const auto text = part->find("text");
-    if (text != part->end() && text->is_string()) return text->get_ptr<const std::string*>();
+const Text* FinalText(const Value& messages) {
+  if (messages.list() == nullptr || messages.list()->items.empty()) return nullptr;
+  const Value* content = Member(messages.list()->items.back(), "content");
+  if (content == nullptr) return nullptr;
+  if (content->text() != nullptr) return content->text();
+  if (content->list() == nullptr) return nullptr;
+  const std::vector<Value>& parts = content->list()->items;
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    const Value* text = Member(*part, "text");
+    if (text != nullptr && text->text() != nullptr) return text->text();
   }
   return nullptr;
 }
 
 }  // namespace
 
-absl::Status CutAfterFinalMessage(const Json& messages, jinja::Text* rendered) {
-  const std::string* content = FinalText(messages);
+absl::Status CutAfterFinalMessage(const Value& messages, Text* rendered) {
+  const Text* content = FinalText(messages);
   if (content == nullptr) {
     return jinja::Error("continue_final_message needs a last message with text content");
   }
-  const jinja::Text text(*content, jinja::Origin::kUser);
-  const jinja::Text stripped = Strip(text, nullptr, jinja::StripSides::kBoth);
-  const jinja::Text left_stripped = Strip(text, nullptr, jinja::StripSides::kLeft);
+  const Text stripped = Strip(*content, nullptr, jinja::StripSides::kBoth);
+  const Text left_stripped = Strip(*content, nullptr, jinja::StripSides::kLeft);
   const size_t found = FindLastBytes(rendered->bytes(), stripped.bytes());
   if (found == std::string_view::npos) {
     return jinja::Error(

@@ -1,11 +1,12 @@
 #include "server/chat/template_loader.h"
 
-#include <fstream>
 #include <map>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "engine/json/json_reader.h"
+#include "engine/json/small_file.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "server/chat/jinja/values/error.h"
@@ -18,7 +19,7 @@ using jinja::Error;
 using Json = nlohmann::json;
 
 // tokenizer_config.json lists added tokens too, which makes it the larger file.
-constexpr size_t kMaxConfigBytes = size_t{64} << 20;
+constexpr int64_t kMaxConfigBytes = int64_t{64} << 20;
 
 struct Source {
   std::string text;
@@ -26,48 +27,38 @@ struct Source {
 };
 using Sources = std::map<std::string, Source>;  // By the template's name.
 
-bool Exists(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-
-absl::StatusOr<std::string> ReadFile(const fs::path& path, size_t max_bytes) {
-  std::error_code error;
-  const uintmax_t size = fs::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file) return Error(path.string(), ": cannot be read");
-  if (size > max_bytes) return Error(path.string(), ": larger than ", max_bytes, " bytes");
-  std::string content(size, '\0');
-  file.read(content.data(), static_cast<std::streamsize>(size));
-  if (static_cast<uintmax_t>(file.gcount()) != size)
-    return Error(path.string(), ": cannot be read");
-  return content;
-}
-
+// Adds the template of a file, if there is one.
 absl::Status AddFile(const fs::path& path, const std::string& name, Sources* sources) {
-  ASSIGN_OR_RETURN(std::string text, ReadFile(path, ChatTemplate::kMaxSourceBytes));
-  sources->insert_or_assign(name, Source{std::move(text), path.string()});
+  absl::StatusOr<std::string> text = ReadSmallFile(path.string(), ChatTemplate::kMaxSourceBytes);
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(text.status());
+  sources->insert_or_assign(name, Source{*std::move(text), path.string()});
   return absl::OkStatus();
 }
 
 absl::Status AddTemplateFiles(const fs::path& model_folder, Sources* sources) {
+  const fs::path more = model_folder / "additional_chat_templates";
   std::error_code error;
-  for (fs::directory_iterator entry(model_folder / "additional_chat_templates", error), end;
-       !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(more, error), end; !error && entry != end;
+       entry.increment(error)) {
     if (entry->path().extension() != ".jinja") continue;
     RETURN_IF_ERROR(AddFile(entry->path(), entry->path().stem().string(), sources));
   }
-  const fs::path file = model_folder / "chat_template.jinja";
-  return Exists(file) ? AddFile(file, "default", sources) : absl::OkStatus();
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return Error(more.string(), ": ", error.message());
+  }
+  return AddFile(model_folder / "chat_template.jinja", "default", sources);
 }
 
 absl::Status AddFromConfig(const fs::path& path, Sources* sources) {
-  ASSIGN_OR_RETURN(const std::string content, ReadFile(path, kMaxConfigBytes));
-  const Json config = Json::parse(content, nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<std::string> content = ReadSmallFile(path.string(), kMaxConfigBytes);
+  if (absl::IsNotFound(content.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(content.status());
+  ASSIGN_OR_RETURN(const Json config,
+                   ParseJsonObject(*content, path.string(), DuplicateKeys::kLastWins));
   const auto malformed = [&path](std::string_view problem) {
     return Error(path.string(), ": ", problem);
   };
-  if (!config.is_object()) return malformed("not a JSON object");
   const auto found = config.find("chat_template");
   if (found == config.end() || found->is_null()) return absl::OkStatus();
   if (found->is_string()) {
@@ -113,8 +104,9 @@ absl::StatusOr<ChatTemplate> ChatTemplateSet::Select(bool has_tools) const {
 absl::StatusOr<ChatTemplateSet> LoadChatTemplate(const fs::path& model_folder) {
   Sources sources;
   RETURN_IF_ERROR(AddTemplateFiles(model_folder, &sources));
-  const fs::path config = model_folder / "tokenizer_config.json";
-  if (sources.empty() && Exists(config)) RETURN_IF_ERROR(AddFromConfig(config, &sources));
+  if (sources.empty()) {
+    RETURN_IF_ERROR(AddFromConfig(model_folder / "tokenizer_config.json", &sources));
+  }
   ASSIGN_OR_RETURN(std::optional<ChatTemplate> without_tools, CompileNamed(sources, "default"));
   ASSIGN_OR_RETURN(std::optional<ChatTemplate> with_tools, CompileNamed(sources, "tool_use"));
   if (!without_tools && !with_tools) {
@@ -136,11 +128,10 @@ absl::StatusOr<ChatTemplateSet> LoadChatTemplateFile(const std::string& path) {
   if (has_jinja(path)) {
     return refused("a template itself was given; give the path of a file that contains it");
   }
-  std::error_code error;
-  if (fs::is_directory(path, error)) return refused("\"", path, "\" is a folder; name a file");
-  if (!fs::exists(path, error)) return refused("there is no file \"", path, "\"");
-  const absl::StatusOr<std::string> source = ReadFile(path, ChatTemplate::kMaxSourceBytes);
-  if (!source.ok()) return refused(source.status().message());
+  const absl::StatusOr<std::string> source = ReadSmallFile(path, ChatTemplate::kMaxSourceBytes);
+  if (!source.ok()) {
+    return refused(source.status().message(), "; name a file that contains a template");
+  }
   absl::StatusOr<ChatTemplate> compiled = ChatTemplate::Compile(*source);
   if (!compiled.ok()) return refused(path, ": ", compiled.status().message());
   // Every text is a template that renders itself: only what uses the messages was meant as one.

@@ -10,6 +10,7 @@
 #include "server/generate/prompt_message.h"
 #include "server/request/limits.h"
 #include "server/request/parameters.h"
+#include "server/request/request_fuel.h"
 #include "server/request/retry_pushback.h"
 
 namespace quire {
@@ -25,15 +26,26 @@ void GenerateHandler::Start(std::shared_ptr<const Principal> principal, v1::Gene
     Refuse(*pending, WithRetryPushback(checked));
     return;
   }
-  if (pending->message.ByteSizeLong() <= kMaxInlineBytes) {
+  pending->num_bytes = pending->message.ByteSizeLong();
+  if (pending->num_bytes <= kMaxInlineBytes) {
     TokenizeAndSubmit(*pending);
-  } else if (!parts_.work_pool->Add([this, pending] { TokenizeAndSubmit(*pending); })) {
-    Refuse(*pending, WithRetryPushback(absl::ResourceExhaustedError(
-                         "too many long prompts wait to be tokenized; try again later")));
+    return;
   }
+  parts_.work_pool->Add({.num_bytes = pending->message.SpaceUsedLong(),
+                         .token = pending->token,
+                         .run = [this, pending](const absl::Status& status) {
+                           if (status.ok()) {
+                             TokenizeAndSubmit(*pending);
+                           } else {
+                             Refuse(*pending, status);
+                           }
+                         }});
 }
 
 absl::Status GenerateHandler::Check(Pending& pending) {
+  if (pending.message.has_messages()) {
+    RETURN_IF_ERROR(CheckMessages(pending.message.messages()));
+  }
   ASSIGN_OR_RETURN(pending.job, ConvertParameters(pending.message, *parts_.model, seeds_.Next()));
   RETURN_IF_ERROR(ApplyPrincipal(*pending.principal, &pending.job));
   ASSIGN_OR_RETURN(pending.lease, parts_.registry->Enter(*pending.principal, pending.job.client_id,
@@ -49,8 +61,9 @@ void GenerateHandler::TokenizeAndSubmit(Pending& pending) {
 
 absl::Status GenerateHandler::Submit(Pending& pending) {
   if (pending.token->cancelled()) return absl::CancelledError("cancelled before it began");
+  RequestFuel fuel(pending.num_bytes, pending.token.get());
   ASSIGN_OR_RETURN(std::vector<TokenId> prompt,
-                   EncodePrompt(pending.message, *parts_.encoder, *parts_.model));
+                   EncodePrompt(pending.message, *parts_.encoder, *parts_.model, &fuel));
   RETURN_IF_ERROR(SetPrompt(std::move(prompt), *parts_.model, &pending.job));
 
   RunningRequest running;

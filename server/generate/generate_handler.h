@@ -45,6 +45,7 @@ class GenerateHandler {
   struct Pending {
     std::shared_ptr<const Principal> principal;
     v1::GenerateRequest message;
+    size_t num_bytes = 0;  // of the message
     GenerationJob job;
     std::shared_ptr<CancelToken> token;
     ResponseSink* sink = nullptr;

@@ -1,7 +1,5 @@
 #include "server/generate/prompt_encoder.h"
 
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "kernels/base/check.h"
@@ -17,6 +15,11 @@ constexpr char kNoTokens[] = R"({"model": {"type": "BPE", "vocab": {"": 0}, "mer
 
 std::string TokenOrEmpty(const Tokenizer& tokenizer, std::optional<TokenId> id) {
   return id.has_value() ? std::string(tokenizer.IdToToken(*id)) : std::string();
+}
+
+// Nobody's field is to blame for the request's end.
+absl::Status Blamed(absl::string_view field, const absl::Status& status) {
+  return absl::IsCancelled(status) ? status : InField(field, status);
 }
 
 }  // namespace
@@ -71,13 +74,15 @@ PromptEncoder::PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
       bos_token_(TokenOrEmpty(*tokenizer_, tokenizer_->bos_id())),
       eos_token_(TokenOrEmpty(*tokenizer_, tokenizer_->eos_id())) {}
 
-absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeText(const TextPrompt& prompt) const {
+absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeText(const TextPrompt& prompt,
+                                                               Fuel* fuel) const {
   RETURN_IF_ERROR(CheckHasTokenizer("text"));
   EncodeOptions options;
   options.add_special_tokens = prompt.add_special_tokens;
   options.parse_special_tokens = prompt.parse_special_tokens;
+  options.fuel = fuel;
   absl::StatusOr<std::vector<TokenId>> ids = tokenizer_->Encode(prompt.text, options);
-  if (!ids.ok()) return InField("text", ids.status());
+  if (!ids.ok()) return Blamed("text", ids.status());
   return ids;
 }
 
@@ -85,15 +90,16 @@ absl::StatusOr<PromptEncoder::Rendered> PromptEncoder::Render(RenderInput input)
   RETURN_IF_ERROR(CheckTakesMessages());
   input.bos_token = bos_token_;
   input.eos_token = eos_token_;
-  const bool has_tools = input.tools.is_array() && !input.tools.empty();
+  const bool has_tools = input.tools.list() != nullptr && !input.tools.list()->items.empty();
   absl::StatusOr<ChatTemplate> chat_template = chat_templates_->Select(has_tools);
   if (!chat_template.ok()) return InField("messages", chat_template.status());
   absl::StatusOr<std::vector<PromptSegment>> segments = chat_template->Render(input);
-  if (!segments.ok()) return InField("messages", segments.status());
+  if (!segments.ok()) return Blamed("messages", segments.status());
   return Rendered{*std::move(segments)};
 }
 
-absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeRendered(const Rendered& rendered) const {
+absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeRendered(const Rendered& rendered,
+                                                                   Fuel* fuel) const {
   std::vector<Segment> parts;
   parts.reserve(rendered.segments.size());
   for (const PromptSegment& segment : rendered.segments) {
@@ -101,8 +107,8 @@ absl::StatusOr<std::vector<TokenId>> PromptEncoder::EncodeRendered(const Rendere
   }
   // The template writes the special tokens around the text itself.
   absl::StatusOr<std::vector<TokenId>> ids =
-      tokenizer_->EncodeSegments(parts, /*add_special_tokens=*/false);
-  if (!ids.ok()) return InField("messages", ids.status());
+      tokenizer_->EncodeSegments(parts, /*add_special_tokens=*/false, fuel);
+  if (!ids.ok()) return Blamed("messages", ids.status());
   return ids;
 }
 

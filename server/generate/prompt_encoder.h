@@ -38,11 +38,11 @@ class PromptEncoder {
   PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer,
                 std::optional<ChatTemplateSet> chat_templates);
 
-  // Errors carry their field, "text" or "messages".
-  absl::StatusOr<std::vector<TokenId>> EncodeText(const TextPrompt& prompt) const;
+  // Errors carry their field, "text" or "messages", but for CANCELLED by the fuel's request.
+  absl::StatusOr<std::vector<TokenId>> EncodeText(const TextPrompt& prompt, Fuel* fuel) const;
   // The tokens that begin and end a sequence are filled in.
   absl::StatusOr<Rendered> Render(RenderInput input) const;
-  absl::StatusOr<std::vector<TokenId>> EncodeRendered(const Rendered& rendered) const;
+  absl::StatusOr<std::vector<TokenId>> EncodeRendered(const Rendered& rendered, Fuel* fuel) const;
 
   // FAILED_PRECONDITION of `field` where there is no tokenizer.
   absl::Status CheckHasTokenizer(absl::string_view field) const;

@@ -1,12 +1,14 @@
 #include "server/generate/prompt_message.h"
 
+#include <algorithm>
 #include <ctime>
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "server/chat/json_values.h"
 #include "server/request/field_error.h"
 #include "server/request/limits.h"
 #include "server/request/parameters.h"
@@ -15,28 +17,41 @@ namespace quire {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using jinja::Value;
 
-Json ParseJson(const std::string& text) {
-  return Json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
+// The value of a field that is JSON text. In the sum of nestings, which is bounded, the value is
+// `outer_depth` deep.
+absl::StatusOr<Value> ParseField(const std::string& field, const std::string& text,
+                                 size_t outer_depth, JsonBudget* budget) {
+  absl::StatusOr<Value> value = ParseJsonValue(text, budget, jinja::kMaxValueDepth - outer_depth);
+  if (value.ok() || absl::IsCancelled(value.status())) return value;
+  return InField(field, value.status());
 }
 
-absl::StatusOr<Json> ParseObject(const std::string& field, const std::string& text) {
-  Json json = text.empty() ? Json::object() : ParseJson(text);
-  if (json.is_object()) return json;
-  return InvalidField(field, "is not a JSON object");
+// The same for an object, which may be left out.
+absl::StatusOr<Value> ParseObject(const std::string& field, const std::string& text,
+                                  size_t outer_depth, JsonBudget* budget) {
+  if (text.empty()) return Value(std::make_shared<const jinja::Dict>());
+  ASSIGN_OR_RETURN(Value value, ParseField(field, text, outer_depth, budget));
+  if (value.dict() == nullptr) return InvalidField(field, "is not a JSON object");
+  return value;
 }
 
-absl::StatusOr<Json> ConvertMessage(const v1::Message& message, int index) {
+Value TextValue(const std::string& text) { return Value(jinja::Text(text, jinja::Origin::kUser)); }
+
+absl::StatusOr<Value> ConvertMessage(const v1::Message& message, int index, JsonBudget* budget) {
   const std::string field = absl::StrCat("messages[", index, "]");
   if (message.role().empty()) {
     return InvalidField(field + ".role",
                         "is empty; use the template's roles, such as system, user or assistant");
   }
-  Json json = {{"role", message.role()}, {"content", message.content()}};
-  ASSIGN_OR_RETURN(Json extra, ParseObject(field + ".extra_json", message.extra_json()));
-  for (auto& [key, value] : extra.items()) json[key] = std::move(value);
-  return json;
+  jinja::Dict dict;
+  dict.Set(TextValue("role"), TextValue(message.role()));
+  dict.Set(TextValue("content"), TextValue(message.content()));
+  ASSIGN_OR_RETURN(const Value extra, ParseObject(field + ".extra_json", message.extra_json(),
+                                                  /*outer_depth=*/1, budget));
+  for (const auto& [key, value] : extra.dict()->entries()) dict.Set(key, value);
+  return Value(std::make_shared<const jinja::Dict>(std::move(dict)));
 }
 
 }  // namespace
@@ -51,27 +66,39 @@ TextPrompt ConvertText(const v1::Text& message) {
   return prompt;
 }
 
-absl::StatusOr<RenderInput> ConvertMessages(const v1::Messages& messages) {
+absl::Status CheckMessages(const v1::Messages& messages) {
   if (messages.messages().empty()) {
     return InvalidField("messages", "is empty; send at least one message");
   }
-  if (static_cast<size_t>(messages.messages_size()) > kMaxMessages) {
-    return InvalidField("messages", absl::StrCat("has ", messages.messages_size(),
-                                                 " entries; allowed are at most ", kMaxMessages));
-  }
+  if (static_cast<size_t>(messages.messages_size()) <= kMaxMessages) return absl::OkStatus();
+  return InvalidField("messages", absl::StrCat("has ", messages.messages_size(),
+                                               " entries; allowed are at most ", kMaxMessages));
+}
+
+absl::StatusOr<RenderInput> ConvertMessages(const v1::Messages& messages, Fuel* fuel) {
+  RETURN_IF_ERROR(CheckMessages(messages));
   RenderInput input;
+  input.fuel = fuel;
+  input.max_text_bytes = std::min(
+      jinja::kMaxTextBytes, kBaseRenderedBytes + kRenderedBytesPerByte * messages.ByteSizeLong());
+  JsonBudget budget = {fuel};
+  std::vector<Value> list;
   for (int i = 0; i < messages.messages_size(); ++i) {
-    ASSIGN_OR_RETURN(Json message, ConvertMessage(messages.messages(i), i));
-    input.messages.push_back(std::move(message));
+    ASSIGN_OR_RETURN(Value message, ConvertMessage(messages.messages(i), i, &budget));
+    list.push_back(std::move(message));
   }
+  input.messages =
+      Value(std::make_shared<const jinja::List>(jinja::ListKind::kList, std::move(list)));
   if (!messages.tools_json().empty()) {
-    input.tools = ParseJson(messages.tools_json());
-    if (!input.tools.is_array()) {
+    ASSIGN_OR_RETURN(input.tools, ParseField("messages.tools_json", messages.tools_json(),
+                                             /*outer_depth=*/0, &budget));
+    if (input.tools.list() == nullptr) {
       return InvalidField("messages.tools_json", "is not a JSON array");
     }
   }
   ASSIGN_OR_RETURN(input.kwargs,
-                   ParseObject("messages.template_kwargs_json", messages.template_kwargs_json()));
+                   ParseObject("messages.template_kwargs_json", messages.template_kwargs_json(),
+                               /*outer_depth=*/0, &budget));
   input.add_generation_prompt =
       messages.has_add_generation_prompt() ? messages.add_generation_prompt() : true;
   input.now = std::time(nullptr);
@@ -80,20 +107,20 @@ absl::StatusOr<RenderInput> ConvertMessages(const v1::Messages& messages) {
 
 absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::GenerateRequest& request,
                                                   const PromptEncoder& encoder,
-                                                  const ModelFacts& model) {
+                                                  const ModelFacts& model, Fuel* fuel) {
   switch (request.prompt_case()) {
     case v1::GenerateRequest::kText:
       if (request.text().text().empty()) {
         return InvalidField("text", "is empty; send at least one character");
       }
-      return encoder.EncodeText(ConvertText(request.text()));
+      return encoder.EncodeText(ConvertText(request.text()), fuel);
     case v1::GenerateRequest::kTokenIds:
       return ConvertTokenIds(request.token_ids(), model);
     case v1::GenerateRequest::kMessages: {
       RETURN_IF_ERROR(encoder.CheckTakesMessages());
-      ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(request.messages()));
+      ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(request.messages(), fuel));
       ASSIGN_OR_RETURN(const PromptEncoder::Rendered rendered, encoder.Render(std::move(input)));
-      return encoder.EncodeRendered(rendered);
+      return encoder.EncodeRendered(rendered, fuel);
     }
     case v1::GenerateRequest::PROMPT_NOT_SET:
       break;

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "quire/v1/inference.pb.h"
+#include "server/base/fuel.h"
 #include "server/generate/prompt_encoder.h"
 #include "server/request/model_facts.h"
 
@@ -13,12 +14,15 @@ namespace quire {
 
 TextPrompt ConvertText(const v1::Text& message);
 
-// Errors: no messages, too many, a role that is empty, JSON of the wrong kind.
-absl::StatusOr<RenderInput> ConvertMessages(const v1::Messages& messages);
+// None, or too many of them: what can be told before the prompt is made.
+absl::Status CheckMessages(const v1::Messages& messages);
 
-// The prompt of a request, in whichever form it came.
+// Errors: CheckMessages, a role that is empty, JSON of the wrong kind. The input keeps `fuel`.
+absl::StatusOr<RenderInput> ConvertMessages(const v1::Messages& messages, Fuel* fuel);
+
+// The prompt of a request, in whichever form it came. CANCELLED once the fuel's request is.
 absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::GenerateRequest& request,
                                                   const PromptEncoder& encoder,
-                                                  const ModelFacts& model);
+                                                  const ModelFacts& model, Fuel* fuel);
 
 }  // namespace quire

@@ -3,23 +3,35 @@
 #include <utility>
 
 #include "kernels/base/status_macros.h"
+#include "server/generate/prompt_message.h"
+#include "server/request/field_error.h"
 #include "server/request/parameters.h"
+#include "server/request/request_fuel.h"
 
 namespace quire {
 
-absl::StatusOr<TokenizedPrompt> TokenizeText(const PromptEncoder& encoder,
-                                             const TextPrompt& prompt) {
+absl::StatusOr<TokenizedPrompt> TokenizePrompt(const v1::TokenizeRequest& request,
+                                               const PromptEncoder& encoder,
+                                               const CancelToken* token) {
+  RequestFuel fuel(request.ByteSizeLong(), token);
   TokenizedPrompt result;
-  ASSIGN_OR_RETURN(result.ids, encoder.EncodeText(prompt));
-  return result;
-}
-
-absl::StatusOr<TokenizedPrompt> TokenizeMessages(const PromptEncoder& encoder, RenderInput input) {
-  ASSIGN_OR_RETURN(const PromptEncoder::Rendered rendered, encoder.Render(std::move(input)));
-  TokenizedPrompt result;
-  ASSIGN_OR_RETURN(result.ids, encoder.EncodeRendered(rendered));
-  result.rendered = rendered.text();
-  return result;
+  switch (request.prompt_case()) {
+    case v1::TokenizeRequest::kText: {
+      ASSIGN_OR_RETURN(result.ids, encoder.EncodeText(ConvertText(request.text()), &fuel));
+      return result;
+    }
+    case v1::TokenizeRequest::kMessages: {
+      RETURN_IF_ERROR(encoder.CheckTakesMessages());
+      ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(request.messages(), &fuel));
+      ASSIGN_OR_RETURN(const PromptEncoder::Rendered rendered, encoder.Render(std::move(input)));
+      ASSIGN_OR_RETURN(result.ids, encoder.EncodeRendered(rendered, &fuel));
+      result.rendered = rendered.text();
+      return result;
+    }
+    case v1::TokenizeRequest::PROMPT_NOT_SET:
+      break;
+  }
+  return InvalidField("prompt", "set one of text and messages");
 }
 
 std::vector<std::string> SpellTokens(const PromptEncoder& encoder,

@@ -8,7 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "quire/v1/inference.pb.h"
 #include "server/generate/prompt_encoder.h"
+#include "server/request/cancel_token.h"
 #include "server/request/model_facts.h"
 
 namespace quire {
@@ -18,9 +20,10 @@ struct TokenizedPrompt {
   std::string rendered;  // what the chat template made of messages
 };
 
-absl::StatusOr<TokenizedPrompt> TokenizeText(const PromptEncoder& encoder,
-                                             const TextPrompt& prompt);
-absl::StatusOr<TokenizedPrompt> TokenizeMessages(const PromptEncoder& encoder, RenderInput input);
+// `token`, which may be null, ends the work with CANCELLED.
+absl::StatusOr<TokenizedPrompt> TokenizePrompt(const v1::TokenizeRequest& request,
+                                               const PromptEncoder& encoder,
+                                               const CancelToken* token);
 
 // How the vocabulary spells each id.
 std::vector<std::string> SpellTokens(const PromptEncoder& encoder, const std::vector<TokenId>& ids);

@@ -1,35 +1,76 @@
 // WorkPool: a few threads and a bounded queue for work that is too long for a transport's thread
-// (tokenizing long prompts). Add from any thread; the destructor runs what is queued and joins.
+// (tokenizing long prompts). Cancelled work leaves the queue at once, and from Close on nothing
+// waits any more. Any thread. The destructor closes and waits for the work that is under way.
 #pragma once
 
-#include <deque>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "server/request/cancel_token.h"
 
 namespace quire {
 
 class WorkPool {
  public:
-  WorkPool(int num_threads, size_t max_queued);
+  struct Work {
+    size_t num_bytes = 0;  // of memory that it holds while it waits
+    // Cancelling it ends the work while that waits: Add binds it. Not null.
+    std::shared_ptr<CancelToken> token;
+    // Called exactly once. OK: on a thread of the pool, to do the work. Otherwise it will not be
+    // done, because of CANCELLED, RESOURCE_EXHAUSTED with retry advice or UNAVAILABLE: by whoever
+    // caused that, perhaps within Add.
+    std::function<void(const absl::Status&)> run;
+  };
+
+  WorkPool(int num_threads, size_t max_queued, size_t max_queued_bytes);
   ~WorkPool();
   WorkPool(const WorkPool&) = delete;
   WorkPool& operator=(const WorkPool&) = delete;
 
-  // False when the queue is full: `work` will not run.
-  bool Add(std::function<void()> work);
+  void Add(Work work);
+
+  // What waits is UNAVAILABLE, and so is what comes. Work under way goes on.
+  void Close();
 
  private:
-  void Run();
-  bool HasNews() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || !queue_.empty(); }
+  // Lives on where a token still knows it.
+  class Queue {
+   public:
+    Queue(size_t max_work, size_t max_bytes) : max_work_(max_work), max_bytes_(max_bytes) {}
+    // An error leaves `work` as it was.
+    absl::Status Push(uint64_t id, Work* work);
+    // The next work, once there is some; nothing once the queue is closed.
+    std::optional<Work> Pop();
+    // Ends what still waits under this id.
+    void Cancel(uint64_t id);
+    void Close();
 
-  const size_t max_queued_;
-  absl::Mutex mutex_;
-  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+   private:
+    bool HasNews() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return is_closed_ || !waiting_.empty();
+    }
+    Work Take(std::map<uint64_t, Work>::iterator place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+    const size_t max_work_;
+    const size_t max_bytes_;
+    absl::Mutex mutex_;
+    std::map<uint64_t, Work> waiting_ ABSL_GUARDED_BY(mutex_);  // by id: the oldest first
+    size_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all of them
+    bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  };
+
+  const std::shared_ptr<Queue> queue_;
+  std::atomic<uint64_t> num_added_ = 0;
   std::vector<std::thread> threads_;
 };
 

@@ -16,7 +16,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/json_file.h"
+#include "engine/json/small_file.h"
 #include "kernels/base/status_macros.h"
 #include "server/hub/hub_error.h"
 #include "server/hub/hub_name.h"

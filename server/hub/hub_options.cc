@@ -9,7 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "engine/checkpoint/json_file.h"
+#include "engine/json/json_reader.h"
+#include "engine/json/small_file.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {

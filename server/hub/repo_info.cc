@@ -10,8 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/json_file.h"
 #include "engine/checkpoint/model_folder.h"
+#include "engine/json/json_reader.h"
 #include "kernels/base/status_macros.h"
 #include "server/hub/hub_name.h"
 

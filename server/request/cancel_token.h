@@ -2,6 +2,7 @@
 // it. Shared by the transport (client gone, deadline), Admin.Abort and the handler. Any thread.
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "absl/base/thread_annotations.h"
@@ -35,14 +36,13 @@ class CancelToken {
     action();
   }
 
-  bool cancelled() const {
-    absl::MutexLock lock(&mutex_);
-    return cancelled_;
-  }
+  bool cancelled() const { return cancelled_; }
+  // The same for a loop that looks often (Fuel); lives as long as this.
+  const std::atomic<bool>& flag() const { return cancelled_; }
 
  private:
-  mutable absl::Mutex mutex_;
-  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Mutex mutex_;
+  std::atomic<bool> cancelled_ = false;  // set under the mutex
   std::function<void()> action_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -26,7 +26,15 @@ inline constexpr size_t kMaxMessages = 4096;
 // Requests up to this size are tokenized on the transport's thread, longer ones in the work pool,
 // so that no long text holds up the calls behind it.
 inline constexpr size_t kMaxInlineBytes = 8192;
-// Requests that wait for the work pool; each holds up to kMaxRequestBytes.
+// What waits for the work pool, in requests and in bytes of memory.
 inline constexpr size_t kMaxQueuedWork = 256;
+inline constexpr size_t kMaxQueuedWorkBytes = size_t{32} << 20;
+
+// What a request may cost until it has tokens (Fuel): a worker some 70 ms, and 35 ms for each MB.
+inline constexpr size_t kBaseSteps = 2'000'000;
+inline constexpr size_t kStepsPerByte = 1;
+// How long the text of a chat may become, in the template's own words and in the request's.
+inline constexpr size_t kBaseRenderedBytes = size_t{1} << 20;
+inline constexpr size_t kRenderedBytesPerByte = 4;
 
 }  // namespace quire

@@ -3,9 +3,7 @@
 
 #include "kernels/base/status_macros.h"
 #include "server/generate/describe.h"
-#include "server/generate/prompt_message.h"
 #include "server/generate/tokenize.h"
-#include "server/request/field_error.h"
 #include "server/request/limits.h"
 #include "server/rpc/generate_methods.h"
 #include "server/rpc/service_methods.h"
@@ -15,25 +13,10 @@ namespace quire {
 
 namespace {
 
-absl::StatusOr<TokenizedPrompt> TokenizePrompt(const v1::TokenizeRequest& request,
-                                               const PromptEncoder& encoder) {
-  switch (request.prompt_case()) {
-    case v1::TokenizeRequest::kText:
-      return TokenizeText(encoder, ConvertText(request.text()));
-    case v1::TokenizeRequest::kMessages: {
-      RETURN_IF_ERROR(encoder.CheckTakesMessages());
-      ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(request.messages()));
-      return TokenizeMessages(encoder, std::move(input));
-    }
-    case v1::TokenizeRequest::PROMPT_NOT_SET:
-      break;
-  }
-  return InvalidField("prompt", "set one of text and messages");
-}
-
 absl::StatusOr<v1::TokenizeResponse> AnswerTokenize(const v1::TokenizeRequest& request,
-                                                    const PromptEncoder& encoder) {
-  ASSIGN_OR_RETURN(TokenizedPrompt prompt, TokenizePrompt(request, encoder));
+                                                    const PromptEncoder& encoder,
+                                                    const CancelToken* token) {
+  ASSIGN_OR_RETURN(TokenizedPrompt prompt, TokenizePrompt(request, encoder, token));
   v1::TokenizeResponse response;
   response.mutable_ids()->Add(prompt.ids.begin(), prompt.ids.end());
   if (request.return_tokens()) {
@@ -86,8 +69,8 @@ std::vector<GrpcMethod> InferenceMethods(const ServingContext& context) {
       GenerateOnceMethod(context),
       UnaryMethod<v1::TokenizeRequest>(
           *service.FindMethodByName("Tokenize"),
-          [encoder = context.encoder](const v1::TokenizeRequest& message, const GrpcCall&) {
-            return AnswerTokenize(message, *encoder);
+          [encoder = context.encoder](const v1::TokenizeRequest& message, const GrpcCall& call) {
+            return AnswerTokenize(message, *encoder, call.token().get());
           },
           context.work_pool, kMaxInlineBytes),
       UnaryMethod<v1::DetokenizeRequest>(

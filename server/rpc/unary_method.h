@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "server/generate/work_pool.h"
-#include "server/request/retry_pushback.h"
 #include "server/rpc/grpc_call.h"
 #include "server/rpc/messages.h"
 
@@ -41,14 +40,15 @@ GrpcMethod UnaryMethod(const google::protobuf::MethodDescriptor& method, Handle 
       AnswerUnary<Request>(*call, message, handle);
       return;
     }
+    const size_t num_bytes = message.size();
     auto bytes = std::make_shared<std::string>(std::move(message));
-    auto work = [call, bytes, &handle] {
-      if (!call->token()->cancelled()) AnswerUnary<Request>(*call, *bytes, handle);
-    };
-    if (!work_pool->Add(std::move(work))) {
-      call->Finish(WithRetryPushback(absl::ResourceExhaustedError(
-          "too many long texts wait to be tokenized; try again later")));
-    }
+    work_pool->Add({num_bytes, call->token(), [call, bytes, &handle](const absl::Status& status) {
+                      if (status.ok()) {
+                        AnswerUnary<Request>(*call, *bytes, handle);
+                      } else {
+                        call->Finish(status);
+                      }
+                    }});
   };
   return {PathOf(method), std::move(on_message)};
 }

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/json/json_reader.h"
 #include "kernels/base/status_macros.h"
 #include "server/settings/foreign_flags.h"
 #include "server/settings/setting_table.h"
@@ -78,12 +79,13 @@ absl::Status ApplyValue(const std::string& key, const nlohmann::json& value, Com
 }  // namespace
 
 absl::Status ApplyJson(const std::string& json_text, CommandLine* result) {
-  const nlohmann::json json = nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) {
+  const absl::StatusOr<nlohmann::json> json =
+      ParseJsonObject(json_text, "configuration", DuplicateKeys::kLastWins);
+  if (!json.ok()) {
     return absl::InvalidArgumentError(
-        "configuration: not a JSON object; expected {\"max_model_len\": 4096, ...}");
+        absl::StrCat(json.status().message(), "; expected {\"max_model_len\": 4096, ...}"));
   }
-  for (const auto& [key, value] : json.items()) {
+  for (const auto& [key, value] : json->items()) {
     RETURN_IF_ERROR(ApplyValue(key, value, result));
   }
   return absl::OkStatus();

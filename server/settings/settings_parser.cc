@@ -1,7 +1,6 @@
 #include "server/settings/settings_parser.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/json/small_file.h"
 #include "kernels/base/status_macros.h"
 #include "server/base/version.h"
 #include "server/settings/foreign_flags.h"
@@ -20,7 +20,7 @@ namespace quire {
 namespace {
 
 constexpr char kConfigVariable[] = "QUIRE_CONFIG";
-constexpr size_t kMaxConfigBytes = size_t{1} << 20;
+constexpr int64_t kMaxConfigBytes = 1 << 20;
 
 bool IsFlag(const std::string& argument) { return argument.size() > 1 && argument[0] == '-'; }
 
@@ -188,18 +188,12 @@ absl::Status ApplyFile(const std::string& place, const std::string& path, Comman
     return absl::InvalidArgumentError(
         absl::StrCat(place, ": must not be empty; name a JSON file or leave it out"));
   }
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMaxConfigBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (!file.is_open() || file.bad() || (text.empty() && !file.eof())) {
-    return absl::InvalidArgumentError(absl::StrCat(place, ": cannot read \"", path, "\""));
-  }
-  if (text.size() > kMaxConfigBytes) {
+  const absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxConfigBytes);
+  if (!text.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(place, ": \"", path, "\" is larger than 1 MiB; name a JSON file of settings"));
+        absl::StrCat(place, ": ", text.status().message(), "; name a JSON file of settings"));
   }
-  absl::Status status = ApplyJson(text, result);
+  absl::Status status = ApplyJson(*text, result);
   if (status.ok()) return status;
   return absl::InvalidArgumentError(absl::StrCat(place, " ", path, ": ", status.message()));
 }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/checkpoint/json_file.h"
+#include "engine/json/small_file.h"
 #include "kernels/base/status_macros.h"
 #include "server/tls/pem_files.h"
 

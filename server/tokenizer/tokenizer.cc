@@ -11,6 +11,8 @@ namespace quire {
 namespace {
 
 constexpr size_t kMaxIdleScratch = 16;  // about a megabyte each
+constexpr size_t kBytesPerStep = 8;     // of Fuel
+constexpr size_t kBytesPerBurn = 512;
 
 absl::Status CheckText(std::string_view text) {
   if (text.size() > kMaxTextBytes) {
@@ -28,7 +30,7 @@ absl::Status CheckText(std::string_view text) {
 // Working memory of one Encode call, from the pool and back to it.
 class Tokenizer::BorrowedScratch {
  public:
-  explicit BorrowedScratch(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+  BorrowedScratch(const Tokenizer& tokenizer, Fuel* fuel) : tokenizer_(tokenizer) {
     {
       absl::MutexLock lock(&tokenizer_.mutex_);
       if (!tokenizer_.idle_scratch_.empty()) {
@@ -37,10 +39,12 @@ class Tokenizer::BorrowedScratch {
       }
     }
     if (scratch_ == nullptr) scratch_ = std::make_unique<Scratch>();
+    scratch_->model.fuel = fuel;
   }
 
   ~BorrowedScratch() {
     scratch_->model.Trim();
+    scratch_->model.fuel = nullptr;
     absl::MutexLock lock(&tokenizer_.mutex_);
     if (tokenizer_.idle_scratch_.size() < kMaxIdleScratch) {
       tokenizer_.idle_scratch_.push_back(std::move(scratch_));
@@ -62,11 +66,12 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::Encode(std::string_view text,
   const ByteRange everything = {0, text.size()};
   const size_t num_ranges = options.parse_special_tokens ? 1 : 0;
   return EncodeJoined(text, absl::MakeConstSpan(&everything, num_ranges),
-                      options.add_special_tokens);
+                      options.add_special_tokens, options.fuel);
 }
 
 absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeSegments(absl::Span<const Segment> segments,
-                                                               bool add_special_tokens) const {
+                                                               bool add_special_tokens,
+                                                               Fuel* fuel) const {
   std::string joined;
   std::vector<ByteRange> template_ranges;
   for (const Segment& segment : segments) {
@@ -79,14 +84,14 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeSegments(absl::Span<const 
       template_ranges.push_back({begin, joined.size()});
     }
   }
-  return EncodeJoined(joined, template_ranges, add_special_tokens);
+  return EncodeJoined(joined, template_ranges, add_special_tokens, fuel);
 }
 
 absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeJoined(
-    std::string_view text, absl::Span<const ByteRange> special_ranges,
-    bool add_special_tokens) const {
+    std::string_view text, absl::Span<const ByteRange> special_ranges, bool add_special_tokens,
+    Fuel* fuel) const {
   RETURN_IF_ERROR(CheckText(text));
-  BorrowedScratch scratch(*this);
+  BorrowedScratch scratch(*this, fuel);
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 3 + 8);
   if (add_special_tokens) ids = post_processor_.prefix;
@@ -106,6 +111,7 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeJoined(
 // Normalises `text`, a stretch without special tokens, and cuts out the added tokens that are left.
 absl::Status Tokenizer::EncodeText(std::string text, bool at_start, Scratch* scratch,
                                    std::vector<TokenId>* ids) const {
+  RETURN_IF_ERROR(Burn(text.size(), scratch));
   RETURN_IF_ERROR(normalizer_.Apply(&text, &scratch->regex));
   if (added_.normalized().empty()) return EncodePieces(text, at_start, scratch, ids);
   return added_.normalized().Split(text, /*special_ranges=*/{}, [&](const AddedSpan& span) {
@@ -121,9 +127,19 @@ absl::Status Tokenizer::EncodeText(std::string text, bool at_start, Scratch* scr
 absl::Status Tokenizer::EncodePieces(std::string_view text, bool at_start, Scratch* scratch,
                                      std::vector<TokenId>* ids) const {
   return pre_tokenizer_.Apply({text, at_start}, &scratch->regex, [&](const Piece& piece) {
+    scratch->num_bytes += piece.text.size();
+    if (scratch->num_bytes >= kBytesPerBurn) {
+      RETURN_IF_ERROR(Burn(std::exchange(scratch->num_bytes, 0), scratch));
+    }
     model_->Encode(piece.text, &scratch->model, ids);
-    return absl::OkStatus();
+    return scratch->model.gave_up() ? scratch->model.fuel->status() : absl::OkStatus();
   });
+}
+
+// For looking at so many bytes.
+absl::Status Tokenizer::Burn(size_t num_bytes, Scratch* scratch) {
+  return scratch->model.Burn(num_bytes / kBytesPerStep) ? absl::OkStatus()
+                                                        : scratch->model.fuel->status();
 }
 
 std::string Tokenizer::Decode(absl::Span<const TokenId> ids, bool skip_special_tokens) const {

@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "kernels/base/types.h"
+#include "server/base/fuel.h"
 #include "server/tokenizer/models/model.h"
 #include "server/tokenizer/models/vocabulary.h"
 #include "server/tokenizer/stages/added_tokens.h"
@@ -28,6 +29,7 @@ namespace quire {
 struct EncodeOptions {
   bool add_special_tokens = true;     // those around a text, such as the one that begins a sequence
   bool parse_special_tokens = false;  // special tokens spelled in the text count as such
+  Fuel* fuel = nullptr;               // null: as much as it needs
 };
 
 // A part of a rendered chat template: the template's own text, or what a user wrote.
@@ -50,7 +52,7 @@ class Tokenizer {
 
   // The ids of `text`. INVALID_ARGUMENT names the offset of the first byte that is not UTF-8, or
   // the limit when there are more than kMaxTextBytes; RESOURCE_EXHAUSTED when the tokenizer's
-  // patterns give up.
+  // patterns give up; the fuel's status when there is none left.
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text,
                                               EncodeOptions options = {}) const;
 
@@ -58,7 +60,8 @@ class Tokenizer {
   // are recognised only where the template wrote all of one. Errors as for Encode; offsets are in
   // the joined text.
   absl::StatusOr<std::vector<TokenId>> EncodeSegments(absl::Span<const Segment> segments,
-                                                      bool add_special_tokens) const;
+                                                      bool add_special_tokens,
+                                                      Fuel* fuel = nullptr) const;
 
   // The text of `ids`. Ids without a token add nothing; bytes that are no character become U+FFFD.
   std::string Decode(absl::Span<const TokenId> ids, bool skip_special_tokens) const;
@@ -91,6 +94,7 @@ class Tokenizer {
   struct Scratch {
     RegexScratch regex;
     ModelScratch model;
+    size_t num_bytes = 0;  // of pieces since fuel was last burned for them
   };
   class BorrowedScratch;
 
@@ -102,9 +106,10 @@ class Tokenizer {
   absl::Status ReadConfig(std::string_view json);
   absl::StatusOr<std::vector<TokenId>> EncodeJoined(std::string_view text,
                                                     absl::Span<const ByteRange> special_ranges,
-                                                    bool add_special_tokens) const;
+                                                    bool add_special_tokens, Fuel* fuel) const;
   absl::Status EncodeText(std::string text, bool at_start, Scratch* scratch,
                           std::vector<TokenId>* ids) const;
+  static absl::Status Burn(size_t num_bytes, Scratch* scratch);
   absl::Status EncodePieces(std::string_view text, bool at_start, Scratch* scratch,
                             std::vector<TokenId>* ids) const;
 

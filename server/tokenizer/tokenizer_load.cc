@@ -1,13 +1,14 @@
 // Loading of Tokenizer: the two files of a model folder and how their parts fit together.
-#include <fstream>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "engine/json/json_reader.h"
+#include "engine/json/small_file.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "server/tokenizer/file/components.h"
 #include "server/tokenizer/file/errors.h"
-#include "server/tokenizer/file/json_access.h"
 #include "server/tokenizer/file/tokenizer_file.h"
 #include "server/tokenizer/models/bpe_model.h"
 #include "server/tokenizer/models/unigram_model.h"
@@ -20,20 +21,6 @@ constexpr char kTokenizerFile[] = "tokenizer.json";
 constexpr char kConfigFile[] = "tokenizer_config.json";
 constexpr int64_t kMaxTokenizerFileBytes = int64_t{256} << 20;
 constexpr int64_t kMaxConfigFileBytes = int64_t{16} << 20;
-
-absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return absl::NotFoundError(Concat("cannot open ", path));
-  const int64_t size = file.tellg();
-  if (size < 0 || size > max_bytes) {
-    return InvalidArgument(path, " has ", size, " bytes; at most ", max_bytes, " are supported");
-  }
-  std::string contents(static_cast<size_t>(size), '\0');
-  file.seekg(0);
-  file.read(contents.data(), size);
-  if (file.gcount() != size) return InvalidArgument("cannot read all of ", path);
-  return contents;
-}
 
 // A text setting of the model where missing, null and "" mean none.
 absl::StatusOr<std::string> OptionalString(const nlohmann::json& object, const char* key) {
@@ -79,7 +66,7 @@ absl::StatusOr<UnigramOptions> ParseUnigramOptions(const nlohmann::json& model,
 absl::StatusOr<std::string> TokenSetting(const nlohmann::json& config, const char* key) {
   const nlohmann::json& value = Member(config, key);
   if (value.is_null()) return std::string();
-  if (value.is_object()) return GetString(value, "content", key);
+  if (value.is_object()) return GetString(value, "content", Concat(kConfigFile, ": ", key));
   return GetString(config, key, kConfigFile);
 }
 
@@ -94,10 +81,11 @@ void SetOuterToken(std::optional<TokenId> id, const nlohmann::json& wanted,
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::string& model_folder) {
-  ASSIGN_OR_RETURN(const std::string tokenizer_json,
-                   ReadFile(Concat(model_folder, "/", kTokenizerFile), kMaxTokenizerFileBytes));
+  ASSIGN_OR_RETURN(
+      const std::string tokenizer_json,
+      ReadSmallFile(Concat(model_folder, "/", kTokenizerFile), kMaxTokenizerFileBytes));
   absl::StatusOr<std::string> config_json =
-      ReadFile(Concat(model_folder, "/", kConfigFile), kMaxConfigFileBytes);
+      ReadSmallFile(Concat(model_folder, "/", kConfigFile), kMaxConfigFileBytes);
   if (!config_json.ok() && !absl::IsNotFound(config_json.status())) return config_json.status();
   absl::StatusOr<std::shared_ptr<const Tokenizer>> tokenizer =
       FromJson(tokenizer_json, config_json.ok() ? *config_json : std::string());
@@ -109,8 +97,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(
     std::string_view tokenizer_json, std::string_view config_json) {
   std::shared_ptr<Tokenizer> tokenizer(new Tokenizer());
   RETURN_IF_ERROR(Prefixed(tokenizer->ReadTokenizer(tokenizer_json), kTokenizerFile, ": "));
-  if (!config_json.empty())
-    RETURN_IF_ERROR(Prefixed(tokenizer->ReadConfig(config_json), kConfigFile, ": "));
+  if (!config_json.empty()) RETURN_IF_ERROR(tokenizer->ReadConfig(config_json));
   return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }
 
@@ -154,17 +141,17 @@ absl::Status Tokenizer::ReadModel(const TokenizerFile& file) {
 }
 
 absl::Status Tokenizer::ReadConfig(std::string_view json) {
-  const nlohmann::json config =
-      nlohmann::json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) return InvalidArgument("must be a JSON object");
+  ASSIGN_OR_RETURN(
+      const nlohmann::json config,
+      ParseJsonObject({json.data(), json.size()}, kConfigFile, DuplicateKeys::kLastWins));
   for (const auto& [key, id] :
        {std::pair("bos_token", &bos_id_), std::pair("eos_token", &eos_id_)}) {
     ASSIGN_OR_RETURN(const std::string token, TokenSetting(config, key));
     if (token.empty()) continue;
     *id = TokenToId(token);
     if (!id->has_value()) {
-      return InvalidArgument("\"", key, "\" is \"", token, "\", which ", kTokenizerFile,
-                             " does not have");
+      return InvalidArgument(kConfigFile, ": \"", key, "\" is \"", token, "\", which ",
+                             kTokenizerFile, " does not have");
     }
   }
   SetOuterToken(bos_id_, Member(config, "add_bos_token"), &post_processor_.prefix);

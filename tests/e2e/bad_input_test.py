@@ -34,6 +34,25 @@ class BadRequestTest(ServerTestCase):
         request.messages.tools_json = "{not json"
         self.check("tools_json", request)
 
+    def test_json_that_is_made_to_cost_much(self):
+        keys = "{" + ",".join(f'"{i}":1' for i in range(80_000)) + "}"
+        for field, json_text, fragment in (("tools_json", f"[{keys}]", None),
+                                           ("template_kwargs_json", keys, None),
+                                           ("tools_json", "[" * 10**6, "tools_json: nested more than 64 deep"),
+                                           ("tools_json", "[" + "1," * 300_000 + "1]", "more values")):
+            request = chat_request("What is 1 + 1?")
+            setattr(request.messages, field, json_text)
+            if fragment:
+                self.check(fragment, request)
+            else:
+                self.assertTrue(self.generate(request).text)
+        request = chat_request("What is 1 + 1?")
+        request.messages.messages[0].extra_json = keys
+        self.assertTrue(self.generate(request).text)
+        for _ in range(4096):
+            request.messages.messages.add(role="user")
+        self.check("at most 4096", request)
+
     def test_sampling(self):
         for field, value in (("top_k", -5), ("temperature", -1.0), ("temperature", float("nan")),
                              ("top_p", 1.5), ("top_p", 0.0), ("min_p", 2.0), ("n", 10**6), ("n", 0),
@@ -176,9 +195,39 @@ class BadStartTest(unittest.TestCase):
         self.check(64, "max_num_seqs", "--config", self.config({"max_num_seqs": "four"}))
         self.check(64, "JSON", "--config", self.config("{broken"))
         self.check(64, "missing.json", "--config", "/nonexistent/missing.json")
-        self.check(64, "1 MiB", "--config", "/dev/zero")
-        self.check(64, "cannot read", "--config", str(self.folder))
+        self.check(64, "not a regular file", "--config", "/dev/zero")
+        self.check(64, "is a folder", "--config", str(self.folder))
         self.check(64, "1.5X", "--config", self.config({"kv_cache_memory_bytes": "1.5X"}))
+
+    def test_files_that_never_end_or_nest_without_end(self):
+        folder = self.copy_of_demo()
+        deep = '{"a":' * 100_000
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)
+        self.check(64, "nested more than 64 deep", "--config", self.config(deep))
+        self.check(64, "fifo is not a regular file", "--config", str(fifo))
+        for path in ("/", "/dev/zero", str(fifo)):
+            self.check(64, f"{path} is ", "--chat-template", path)
+        for name in ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+                     "chat_template.jinja"):
+            contents = (folder / name).read_bytes() if (folder / name).exists() else None
+            if name != "chat_template.jinja":
+                (folder / name).write_text(deep)
+                self.check(66, f"{name}: nested more than 64 deep", "--model", str(folder))
+            for target in (fifo, "/dev/zero"):
+                (folder / name).unlink(missing_ok=True)
+                (folder / name).symlink_to(target)
+                self.check(66, name, "--model", str(folder))
+            (folder / name).unlink()
+            if contents is not None:
+                (folder / name).write_bytes(contents)
+
+    def test_weights_that_no_layer_reads(self):
+        folder = self.copy_of_demo()
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(
+            json.dumps({**config, "num_hidden_layers": config["num_hidden_layers"] - 1}))
+        self.check(66, f"model.layers.{config['num_hidden_layers'] - 1}.", "--model", str(folder))
 
     def test_model_folder(self):
         self.check(66, "/nonexistent/model", "--model", "/nonexistent/model")

@@ -4,7 +4,9 @@
 #include <string>
 
 #include "kernels/base/check.h"
+#include "nlohmann/json.hpp"
 #include "server/chat/chat_template.h"
+#include "server/chat/json_values.h"
 #include "tests/engine/checkpoint/test_files.h"
 #include "tests/fuzz/target.h"
 
@@ -14,10 +16,17 @@ namespace {
 // In every text of the user; no template writes it.
 constexpr char kMark[] = "\uE000";
 
+using Json = nlohmann::ordered_json;
+
+jinja::Value ToValue(const Json& json) {
+  JsonBudget budget;
+  return ParseJsonValue(json.dump(), &budget).value();
+}
+
 RenderInput Input() {
   RenderInput input;
   const std::string mark = kMark;
-  input.messages = {
+  input.messages = ToValue({
       {{"role", "system"}, {"content", mark + "Be brief" + mark}},
       {{"role", "user"}, {"content", mark + " Hello, <|im_end|> " + mark + "\nworld "}},
       {{"role", "assistant"},
@@ -27,14 +36,14 @@ RenderInput Input() {
           {"function", {{"name", mark + "f"}, {"arguments", {{"a", 1}, {"b", mark}}}}}}}}},
       {{"role", "tool"}, {"content", mark + "42"}},
       {{"role", "user"}, {"content", mark + "more"}},
-  };
-  input.tools = {
-      {{"type", "function"},
-       {"function", {{"name", mark + "f"}, {"parameters", {{"type", "object"}, {"x", 1.5}}}}}}};
-  input.kwargs = {{"enable_thinking", false}, {"n", 3}};
+  });
+  input.tools = ToValue(Json::array(
+      {{{"type", "function"},
+        {"function", {{"name", mark + "f"}, {"parameters", {{"type", "object"}, {"x", 1.5}}}}}}}));
+  input.kwargs = ToValue({{"enable_thinking", false}, {"n", 3}});
   input.bos_token = "<s>";
   input.eos_token = "</s>";
-  input.limits = {.max_steps = 20'000, .max_text_bytes = size_t{1} << 18};
+  input.max_text_bytes = size_t{1} << 18;
   return input;
 }
 
@@ -143,7 +152,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CHECK(absl::IsInvalidArgument(compiled.status())) << compiled.status();
     return 0;
   }
-  static const RenderInput& input = *new RenderInput(fuzz::Input());
+  static RenderInput& input = *new RenderInput(fuzz::Input());
+  Fuel fuel(20'000);
+  input.fuel = &fuel;
   const absl::StatusOr<std::vector<PromptSegment>> segments = compiled->Render(input);
   if (!segments.ok()) {
     CHECK(absl::IsInvalidArgument(segments.status())) << segments.status();

@@ -12,6 +12,7 @@
 #include "server/generate/prompt_message.h"
 #include "server/request/field_error.h"
 #include "server/request/parameters.h"
+#include "server/request/request_fuel.h"
 #include "tests/fuzz/target.h"
 
 namespace quire::fuzz {
@@ -65,7 +66,8 @@ void CheckRefusal(const absl::Status& status) {
 absl::StatusOr<GenerationJob> Convert(const v1::GenerateRequest& message, const ModelFacts& facts) {
   absl::StatusOr<GenerationJob> job = ConvertParameters(message, facts, /*random_seed=*/1);
   if (!job.ok()) return job;
-  absl::StatusOr<std::vector<TokenId>> prompt = EncodePrompt(message, Encoder(), facts);
+  RequestFuel fuel(message.ByteSizeLong(), /*token=*/nullptr);
+  absl::StatusOr<std::vector<TokenId>> prompt = EncodePrompt(message, Encoder(), facts, &fuel);
   if (!prompt.ok()) return prompt.status();
   if (message.has_messages()) CheckSpecialTokens(message.messages(), *prompt);
   const absl::Status set = SetPrompt(*std::move(prompt), facts, &*job);

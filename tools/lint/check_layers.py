@@ -41,6 +41,7 @@ PLACES = [
     "kernels/read_probe.cc",
     "kvcache/",
     "scheduler/",
+    "engine/json/",
     "engine/checkpoint/",
     "engine/model/",
     "engine/runner/",

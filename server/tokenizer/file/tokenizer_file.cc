@@ -4,24 +4,22 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/json/json_events.h"
 #include "server/tokenizer/file/errors.h"
 #include "server/tokenizer/file/score.h"
 
 namespace quire {
 
 // Receives nlohmann's parse events. Values outside the two tables build `rest_`.
-class TokenizerFileReader {
+class TokenizerFileReader : public JsonEvents {
  public:
   explicit TokenizerFileReader(TokenizerFile* file) : file_(*file) {}
-
-  std::string TakeError() { return std::move(error_); }
 
   bool null() { return AddValue(nullptr); }
   bool boolean(bool value) { return AddValue(value); }
   bool number_float(double value, const std::string& text) {
     return table_ == Table::kPieces ? AddScore(ReadScore(text)) : AddValue(value);
   }
-  bool binary(std::vector<uint8_t>&) { return Fail("binary values are not JSON"); }
 
   bool number_integer(int64_t value) {
     if (table_ == Table::kPieces) return AddScore(static_cast<double>(value));
@@ -61,6 +59,7 @@ class TokenizerFileReader {
       return true;
     }
     open_.pop_back();
+    Leave();
     return true;
   }
 
@@ -91,18 +90,13 @@ class TokenizerFileReader {
       return is_pair ? true : FailTable();
     }
     open_.pop_back();
+    Leave();
     return true;
-  }
-
-  template <typename Exception>
-  bool parse_error(size_t position, const std::string&, const Exception& error) {
-    return Fail(Concat("not valid JSON at byte ", position, ": ", error.what()));
   }
 
  private:
   enum class Table { kNone, kVocab, kPieces, kMerges };  // kPieces: a vocabulary with scores
   static constexpr int kNoPair = -1;
-  static constexpr size_t kMaxDepth = 64;
   static constexpr size_t kMaxValues = 1 << 22;
 
   bool IsInModel() const {
@@ -187,7 +181,7 @@ class TokenizerFileReader {
   }
 
   bool Open(nlohmann::json value) {
-    if (open_.size() >= kMaxDepth) return Fail(Concat("nested deeper than ", kMaxDepth, " levels"));
+    if (!Enter()) return false;
     nlohmann::json* place;
     if (!Place(std::move(value), &place)) return false;
     open_.push_back({place, key_});
@@ -202,11 +196,6 @@ class TokenizerFileReader {
                                         : "\"model.vocab\" must list pairs of a text and a number");
   }
 
-  bool Fail(std::string message) {
-    if (error_.empty()) error_ = std::move(message);
-    return false;
-  }
-
   struct OpenValue {
     nlohmann::json* value;
     std::string key;
@@ -218,14 +207,13 @@ class TokenizerFileReader {
   Table table_ = Table::kNone;
   int pair_size_ = kNoPair;  // texts so far of the pair that the events are in
   size_t num_values_ = 0;
-  std::string error_;
 };
 
 absl::StatusOr<TokenizerFile> TokenizerFile::Parse(std::string_view json) {
   TokenizerFile file;
   TokenizerFileReader reader(&file);
   if (!nlohmann::json::sax_parse(json.begin(), json.end(), &reader)) {
-    return InvalidArgument(reader.TakeError());
+    return InvalidArgument(reader.error());
   }
   if (!file.rest_.is_object()) return InvalidArgument("must be a JSON object");
   return file;

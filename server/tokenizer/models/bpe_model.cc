@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::string_view kWordStart = "\u2581";  // "▁", SentencePiece's blank
 constexpr int32_t kNone = -1;
+constexpr int64_t kMergesPerBurn = 512;
+constexpr size_t kMergesPerStep = 16;  // of Fuel
 
 uint64_t PairKey(TokenId left, TokenId right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
@@ -145,6 +147,7 @@ void BpeModel::Encode(std::string_view piece, ModelScratch* scratch,
   while (!piece.empty()) {
     const size_t end = words_are_separate_ ? NextWord(piece) : piece.size();
     EncodeWord(piece.substr(0, end), scratch, ids);
+    if (scratch->gave_up()) return;
     piece.remove_prefix(end);
   }
 }
@@ -161,6 +164,7 @@ void BpeModel::EncodeWord(std::string_view word, ModelScratch* scratch,
       const size_t end = begin + NextCut(word.substr(begin));
       SplitIntoSymbols(word.substr(begin, end - begin), scratch);
       MergeSymbols(scratch);
+      if (scratch->gave_up()) return;
       for (const ModelScratch::Symbol& symbol : scratch->symbols) {
         if (symbol.id != kNoToken) ids->push_back(symbol.id);
       }
@@ -293,7 +297,10 @@ void BpeModel::MergeSymbols(ModelScratch* scratch) const {
     std::pop_heap(queue.begin(), queue.end(), std::greater<>());
     const uint64_t best = queue.back();
     queue.pop_back();
-    ++scratch->num_steps;
+    if (++scratch->num_steps % kMergesPerBurn == 0 &&
+        !scratch->Burn(kMergesPerBurn / kMergesPerStep)) {
+      return;
+    }
     const int32_t left = static_cast<int32_t>(best & 0xFFFFFFFF);
     ModelScratch::Symbol& symbol = symbols[left];
     if (symbol.id == kNoToken || symbol.next == kNone) continue;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/base/types.h"
+#include "server/base/fuel.h"
 #include "server/tokenizer/models/word_cache.h"
 
 namespace quire {
@@ -36,6 +37,10 @@ struct ModelScratch {
   std::string key;
   WordCache cache;
   int64_t num_steps = 0;  // queue or trie operations so far, for tests of how they grow
+  Fuel* fuel = nullptr;   // of the text that is encoded; null: as much as it needs
+
+  bool Burn(size_t steps) { return fuel == nullptr || fuel->Burn(steps); }
+  bool gave_up() const { return fuel != nullptr && !fuel->ok(); }
 
   // Gives back what an unusually long piece took.
   void Trim();
@@ -46,7 +51,8 @@ class TokenModel {
   virtual ~TokenModel() = default;
 
   // Appends the ids of `piece` (valid UTF-8, not empty) to `ids`. Text that the vocabulary cannot
-  // spell becomes unknown tokens, or nothing where the model has none.
+  // spell becomes unknown tokens, or nothing where the model has none. Where the scratch's fuel
+  // ends within the piece, so do the ids.
   virtual void Encode(std::string_view piece, ModelScratch* scratch,
                       std::vector<TokenId>* ids) const = 0;
 };

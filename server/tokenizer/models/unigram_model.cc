@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kUnknownPenalty = 10;      // below the lowest score of the vocabulary
 constexpr size_t kMaxTokenBytes = 1 << 10;  // bounds the work at each byte of a text
+constexpr size_t kCharactersPerBurn = 512;  // of Fuel, a step for each eight
 
 }  // namespace
 
@@ -61,6 +62,7 @@ void UnigramModel::Encode(std::string_view piece, ModelScratch* scratch,
   if (scratch->cache.Lookup(piece, ids)) return;
   const size_t first = ids->size();
   FindBestPath(piece, scratch);
+  if (scratch->gave_up()) return;
   // The path is linked from its end; turn the links round to walk it from its start.
   std::vector<ModelScratch::PathNode>& path = scratch->path;
   uint32_t next = 0;
@@ -89,6 +91,7 @@ void UnigramModel::Encode(std::string_view piece, ModelScratch* scratch,
 void UnigramModel::FindBestPath(std::string_view piece, ModelScratch* scratch) const {
   std::vector<ModelScratch::PathNode>& path = scratch->path;
   path.assign(piece.size() + 1, {});
+  size_t num_characters = 0;
   for (size_t begin = 0; begin < piece.size();) {
     const double score = path[begin].score;
     const auto reach = [&](size_t end, TokenId id, double total) {
@@ -103,6 +106,10 @@ void UnigramModel::FindBestPath(std::string_view piece, ModelScratch* scratch) c
           reach(begin + num_bytes, id, scores_[id] + score);
           is_known = is_known || num_bytes == character_bytes;
         }));
+    // A piece may be all of a text.
+    if (++num_characters % kCharactersPerBurn == 0 && !scratch->Burn(kCharactersPerBurn / 8)) {
+      return;
+    }
     if (!is_known) reach(begin + character_bytes, unk_id_, unk_score_ + score);
     begin += character_bytes;
   }

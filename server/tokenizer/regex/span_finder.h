@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/tokenizer/file/json_access.h"
+#include "server/tokenizer/file/components.h"
 #include "server/tokenizer/regex/regex.h"
 
 namespace quire {

@@ -5,8 +5,8 @@
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "server/tokenizer/file/components.h"
 #include "server/tokenizer/file/errors.h"
-#include "server/tokenizer/file/json_access.h"
 #include "server/tokenizer/stages/decoder_stages.h"
 
 namespace quire {

@@ -11,8 +11,8 @@
 #include "nlohmann/json.hpp"
 #include "server/text/unicode.h"
 #include "server/text/utf8.h"
+#include "server/tokenizer/file/components.h"
 #include "server/tokenizer/file/errors.h"
-#include "server/tokenizer/file/json_access.h"
 #include "server/tokenizer/regex/span_finder.h"
 #include "server/tokenizer/stages/charsmap.h"
 

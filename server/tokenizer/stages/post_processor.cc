@@ -4,8 +4,8 @@
 
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "server/tokenizer/file/components.h"
 #include "server/tokenizer/file/errors.h"
-#include "server/tokenizer/file/json_access.h"
 #include "server/tokenizer/models/vocabulary.h"
 
 namespace quire {

@@ -55,6 +55,23 @@ TEST(Checkpoint, Shards) {
   EXPECT_EQ(byte, 'x');
 }
 
+TEST(Checkpoint, HasWhatTheIndexLeavesOut) {
+  const TempFolder folder;
+  folder.Write("x-1.safetensors", FileWith("a"));
+  folder.Write("x-2.safetensors", FileWith("surplus"));
+  folder.Write(kIndex, R"({"weight_map":{"a":"x-1.safetensors","surplus":"x-2.safetensors"}})");
+  EXPECT_EQ(Checkpoint::Open(folder.path())->entries().size(), 2u);
+  folder.Write("x-1.safetensors",
+               SafetensorsBytes(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                                R"("surplus":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
+                                R"("more":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})",
+                                "xyz"));
+  const auto checkpoint = Checkpoint::Open(folder.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  ASSERT_NE(checkpoint->Find("more"), nullptr);
+  EXPECT_EQ(checkpoint->Find("surplus")->file->name(), "x-2.safetensors");
+}
+
 TEST(Checkpoint, TheIndexMustStayInItsFolder) {
   for (const char* name : {"../x.safetensors", "/etc/x.safetensors", "a/x.safetensors",
                            "..\\\\x.safetensors", ".x.safetensors", "..safetensors",

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "nlohmann/json.hpp"
 #include "tests/server/chat/chat_test_helpers.h"
 
 namespace quire {
@@ -22,9 +23,10 @@ constexpr std::string_view kChat =
     "{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
 RenderInput Chat(std::vector<std::pair<std::string, std::string>> turns) {
+  Json messages = Json::array();
+  for (auto& [role, content] : turns) messages.push_back({{"role", role}, {"content", content}});
   RenderInput input;
-  for (auto& [role, content] : turns)
-    input.messages.push_back({{"role", role}, {"content", content}});
+  input.messages = FromJson(messages.dump());
   return input;
 }
 
@@ -45,8 +47,8 @@ TEST(ChatTemplateTest, SetsTheVariablesOfTransformers) {
           "{{ add_generation_prompt }}{{ continue_final_message }}",
           input),
       "<s></s>TrueTrue[]FalseFalse");
-  input.tools = Json::array({{{"name", "t"}}});
-  input.documents = Json::array({"d"});
+  input.tools = FromJson(R"([{"name": "t"}])");
+  input.documents = FromJson(R"(["d"])");
   EXPECT_EQ(Rendered("{{ tools[0].name }}{{ documents[0] }}", input), "td");
 }
 
@@ -60,7 +62,7 @@ TEST(ChatTemplateTest, KwargsAreVariablesButCannotReplaceTheServers) {
                 HasSubstr("may not set '" + std::string(name)));
   }
   RenderInput input;
-  input.kwargs = Json::array();
+  input.kwargs = FromJson("[]");
   EXPECT_THAT(Rendered("x", input), HasSubstr("must be a JSON object"));
 }
 
@@ -116,8 +118,8 @@ TEST(ContinueFinalMessageTest, WhiteSpaceAtTheEndStaysIfTheTemplateKeepsIt) {
 TEST(ContinueFinalMessageTest, TakesTheLastTextPart) {
   RenderInput input;
   input.continue_final_message = true;
-  input.messages = Json::parse(
-      R"([{"role": "a", "content": [{"text": "one"}, {"text": "two"}, {"image": 1}]}])");
+  input.messages =
+      FromJson(R"([{"role": "a", "content": [{"text": "one"}, {"text": "two"}, {"image": 1}]}])");
   EXPECT_EQ(Rendered("{% for p in messages[0].content %}<{{ p.text }}>{% endfor %}", input),
             "<one><two");
 }
@@ -126,9 +128,9 @@ TEST(ContinueFinalMessageTest, SaysWhyItCannot) {
   RenderInput input = Chat({{"user", "a"}});
   input.continue_final_message = true;
   EXPECT_THAT(Rendered("nothing", input), HasSubstr("does not show the last message"));
-  input.messages = Json::array();
+  input.messages = FromJson("[]");
   EXPECT_THAT(Rendered("x", input), HasSubstr("needs a last message with text content"));
-  input.messages = Json::parse(R"([{"role": "user", "content": null}])");
+  input.messages = FromJson(R"([{"role": "user", "content": null}])");
   EXPECT_THAT(Rendered("x", input), HasSubstr("needs a last message with text content"));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/chat/chat_template.h"
+#include "server/chat/json_values.h"
 
 namespace quire {
 
@@ -28,10 +29,16 @@ inline std::string Rendered(std::string_view source, const RenderInput& input = 
   return TextOf(RenderSegments(source, input));
 }
 
+// None if it cannot be parsed.
+inline jinja::Value FromJson(std::string_view json) {
+  JsonBudget budget;
+  return ParseJsonValue(json, &budget, jinja::kMaxValueDepth + 1).value_or(jinja::None{});
+}
+
 // Variables for a template that is not about messages.
 inline RenderInput With(std::string_view kwargs_json) {
   RenderInput input;
-  input.kwargs = nlohmann::ordered_json::parse(kwargs_json, nullptr, /*allow_exceptions=*/false);
+  input.kwargs = FromJson(kwargs_json);
   return input;
 }
 

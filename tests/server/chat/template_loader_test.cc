@@ -100,14 +100,14 @@ TEST_F(TemplateLoaderTest, AFileThatIsNoTemplateIsTheSettingsFault) {
   Write("broken.jinja", "{% for m in messages %}");
   EXPECT_THAT(error("broken.jinja"), HasSubstr("broken.jinja"));
   Write("large.jinja", std::string(ChatTemplate::kMaxSourceBytes + 1, 'x'));
-  EXPECT_THAT(error("large.jinja"), HasSubstr("larger than"));
+  EXPECT_THAT(error("large.jinja"), HasSubstr("bytes; at most"));
   Write("good.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
   EXPECT_TRUE(LoadChatTemplateFile((folder_ / "good.jinja").string()).ok());
 }
 
 TEST_F(TemplateLoaderTest, BadFilesAreNamed) {
   Write("tokenizer_config.json", "{");
-  EXPECT_THAT(Chosen(false), HasSubstr("tokenizer_config.json: not a JSON object"));
+  EXPECT_THAT(Chosen(false), HasSubstr("tokenizer_config.json: not valid JSON"));
   Write("tokenizer_config.json", R"({"chat_template": 5})");
   EXPECT_THAT(Chosen(false), HasSubstr("must be a string or a list"));
   Write("tokenizer_config.json", R"({"chat_template": [{"name": "default"}]})");
@@ -117,7 +117,7 @@ TEST_F(TemplateLoaderTest, BadFilesAreNamed) {
   Write("chat_template.jinja", "\xff");
   EXPECT_THAT(Chosen(false), HasSubstr("not valid UTF-8"));
   Write("chat_template.jinja", std::string(ChatTemplate::kMaxSourceBytes + 1, ' '));
-  EXPECT_THAT(Chosen(false), HasSubstr("larger than"));
+  EXPECT_THAT(Chosen(false), HasSubstr("bytes; at most"));
 }
 
 }  // namespace

@@ -6,21 +6,27 @@
 
 #include "nlohmann/json.hpp"
 #include "server/chat/chat_template.h"
+#include "server/chat/json_values.h"
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+quire::jinja::Value ToValue(const Json& json) {
+  quire::JsonBudget budget = {nullptr, SIZE_MAX};
+  return quire::ParseJsonValue(json.dump(), &budget).value();
+}
+
 quire::RenderInput InputFrom(const Json& json) {
   quire::RenderInput input;
-  input.messages = json.value("messages", Json::array());
-  input.tools = json.value("tools", Json());
-  input.documents = json.value("documents", Json());
+  input.messages = ToValue(json.value("messages", Json::array()));
+  input.tools = ToValue(json.value("tools", Json()));
+  input.documents = ToValue(json.value("documents", Json()));
   input.add_generation_prompt = json.value("add_generation_prompt", false);
   input.continue_final_message = json.value("continue_final_message", false);
   input.bos_token = json.value("bos_token", "");
   input.eos_token = json.value("eos_token", "");
-  input.kwargs = json.value("kwargs", Json::object());
+  input.kwargs = ToValue(json.value("kwargs", Json::object()));
   input.now = json.value("now", std::int64_t{0});
   return input;
 }

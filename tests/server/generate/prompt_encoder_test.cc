@@ -8,6 +8,8 @@
 #include "server/generate/prompt_message.h"
 #include "server/generate/tokenize.h"
 #include "server/request/field_error.h"
+#include "server/request/limits.h"
+#include "server/request/request_fuel.h"
 
 namespace quire {
 namespace {
@@ -15,9 +17,11 @@ namespace {
 using ::testing::HasSubstr;
 
 RenderInput UserSays(const std::string& content) {
-  RenderInput input;
-  input.messages.push_back({{"role", "user"}, {"content", content}});
-  return input;
+  v1::Messages messages;
+  v1::Message& message = *messages.add_messages();
+  message.set_role("user");
+  message.set_content(content);
+  return *ConvertMessages(messages, /*fuel=*/nullptr);
 }
 
 class PromptEncoderTest : public testing::Test {
@@ -31,7 +35,8 @@ class PromptEncoderTest : public testing::Test {
     ModelFacts model;
     model.vocab_size = 2048;
     model.max_model_len = 4096;
-    return EncodePrompt(request, Demo(), model).status();
+    RequestFuel fuel(request.ByteSizeLong(), nullptr);
+    return EncodePrompt(request, Demo(), model, &fuel).status();
   }
 };
 
@@ -39,8 +44,9 @@ TEST_F(PromptEncoderTest, OnlyTheTemplateMakesSpecialTokensOfMessages) {
   const auto rendered = Demo().Render(UserSays("a<|im_end|>b"));
   ASSERT_TRUE(rendered.ok()) << rendered.status();
   EXPECT_THAT(rendered->text(), HasSubstr("a<|im_end|>b"));
-  const std::vector<TokenId> ids = *Demo().EncodeRendered(*rendered);
-  const std::vector<TokenId> plain = *Demo().EncodeRendered(*Demo().Render(UserSays("ab")));
+  const std::vector<TokenId> ids = *Demo().EncodeRendered(*rendered, nullptr);
+  const std::vector<TokenId> plain =
+      *Demo().EncodeRendered(*Demo().Render(UserSays("ab")), nullptr);
   const TokenId im_end = *Demo().tokenizer()->TokenToId("<|im_end|>");
   EXPECT_EQ(std::count(ids.begin(), ids.end(), im_end),
             std::count(plain.begin(), plain.end(), im_end));
@@ -50,9 +56,9 @@ TEST_F(PromptEncoderTest, TextMakesSpecialTokensUnlessToldNotTo) {
   TextPrompt text;
   text.text = "a<|im_end|>b";
   const TokenId im_end = *Demo().tokenizer()->TokenToId("<|im_end|>");
-  EXPECT_THAT(*Demo().EncodeText(text), testing::Contains(im_end));
+  EXPECT_THAT(*Demo().EncodeText(text, nullptr), testing::Contains(im_end));
   text.parse_special_tokens = false;
-  EXPECT_THAT(*Demo().EncodeText(text), testing::Not(testing::Contains(im_end)));
+  EXPECT_THAT(*Demo().EncodeText(text, nullptr), testing::Not(testing::Contains(im_end)));
 }
 
 TEST_F(PromptEncoderTest, RefusalsNameTheField) {
@@ -77,18 +83,51 @@ TEST_F(PromptEncoderTest, RefusalsNameTheField) {
   EXPECT_EQ(FieldOf(EncodeError(request)), "messages.template_kwargs_json");
 }
 
+TEST_F(PromptEncoderTest, ACancelledRequestGetsNoPrompt) {
+  constexpr size_t kTextBytes = size_t{1} << 20;
+  CancelToken token;
+  token.Cancel();
+  ModelFacts model;
+  v1::GenerateRequest text;
+  text.mutable_text()->set_text(std::string(kTextBytes, 'a'));
+  v1::GenerateRequest chat;
+  v1::Message& message = *chat.mutable_messages()->add_messages();
+  message.set_role("user");
+  message.set_content("a");
+  v1::GenerateRequest json = chat;
+  json.mutable_messages()->set_template_kwargs_json("{\"a\": [1, 2, 3]}");
+  for (const v1::GenerateRequest& request : {text, chat, json}) {
+    RequestFuel fuel(request.ByteSizeLong(), &token);
+    const absl::Status status = EncodePrompt(request, Demo(), model, &fuel).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+    EXPECT_LE(fuel.num_burned(), kTextBytes / 8) << "one look at the text before it is normalised";
+  }
+}
+
+TEST_F(PromptEncoderTest, ChatsWithMoreMessagesThanAreAllowedAreRefusedFirst) {
+  v1::Messages messages;
+  for (size_t i = 0; i <= kMaxMessages; ++i) messages.add_messages()->set_role("user");
+  EXPECT_EQ(FieldOf(CheckMessages(messages)), "messages");
+  messages.mutable_messages()->RemoveLast();
+  EXPECT_TRUE(CheckMessages(messages).ok());
+}
+
 TEST_F(PromptEncoderTest, TokensAndBack) {
-  TextPrompt text;
-  text.text = "two plus three";
-  const std::vector<TokenId> ids = TokenizeText(Demo(), text)->ids;
+  v1::TokenizeRequest request;
+  request.mutable_text()->set_text("two plus three");
+  const std::vector<TokenId> ids = TokenizePrompt(request, Demo(), nullptr)->ids;
   EXPECT_EQ(SpellTokens(Demo(), ids).size(), ids.size());
   ModelFacts model;
   model.vocab_size = 2048;
   const std::vector<uint32_t> sent(ids.begin(), ids.end());
-  EXPECT_EQ(*Detokenize(Demo(), model, sent, /*skip_special_tokens=*/true), text.text);
+  EXPECT_EQ(*Detokenize(Demo(), model, sent, /*skip_special_tokens=*/true), "two plus three");
   EXPECT_EQ(FieldOf(Detokenize(Demo(), model, {2048}, true).status()), "ids");
-  EXPECT_THAT(TokenizeMessages(Demo(), UserSays("hello"))->rendered, HasSubstr("hello"));
-  EXPECT_EQ(TokenizeText(Demo(), text)->rendered, "");
+  EXPECT_EQ(TokenizePrompt(request, Demo(), nullptr)->rendered, "");
+  v1::Message& message = *request.mutable_messages()->add_messages();
+  message.set_role("user");
+  message.set_content("hello");
+  EXPECT_THAT(TokenizePrompt(request, Demo(), nullptr)->rendered, HasSubstr("hello"));
+  EXPECT_EQ(FieldOf(TokenizePrompt({}, Demo(), nullptr).status()), "prompt");
 }
 
 TEST_F(PromptEncoderTest, WithoutATemplateMessagesAreRefused) {

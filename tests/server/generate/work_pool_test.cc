@@ -3,32 +3,160 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
+#include <utility>
 
 #include "absl/synchronization/notification.h"
+#include "server/request/retry_pushback.h"
 
 namespace quire {
 namespace {
 
-TEST(WorkPoolTest, RunsAllThatWasAccepted) {
-  std::atomic<int> runs{0};
-  {
-    WorkPool pool(2, 100);
-    for (int i = 0; i < 100; ++i) EXPECT_TRUE(pool.Add([&] { ++runs; }));
+using absl::StatusCode;
+
+// What became of one piece of work.
+struct Outcome {
+  std::shared_ptr<CancelToken> token = std::make_shared<CancelToken>();
+  std::atomic<int> num_calls = 0;
+  absl::Status status;
+  absl::Notification done;
+
+  WorkPool::Work Work(size_t num_bytes = 1) {
+    return {num_bytes, token, [this](const absl::Status& given) {
+              status = given;
+              if (++num_calls == 1) done.Notify();
+            }};
   }
-  EXPECT_EQ(runs, 100);
+};
+
+// A pool of one thread, which is busy until Release.
+struct BusyPool {
+  explicit BusyPool(size_t max_queued, size_t max_queued_bytes)
+      : pool(1, max_queued, max_queued_bytes) {
+    absl::Notification started;
+    pool.Add({0, std::make_shared<CancelToken>(), [&](const absl::Status&) {
+                started.Notify();
+                go_on.WaitForNotification();
+              }});
+    started.WaitForNotification();
+  }
+  ~BusyPool() { Release(); }
+  void Release() {
+    if (!go_on.HasBeenNotified()) go_on.Notify();
+  }
+
+  absl::Notification go_on;
+  WorkPool pool;
+};
+
+TEST(WorkPoolTest, DoesWhatItIsGiven) {
+  Outcome outcomes[100];
+  WorkPool pool(2, 100, 100);
+  for (Outcome& outcome : outcomes) pool.Add(outcome.Work());
+  for (Outcome& outcome : outcomes) {
+    outcome.done.WaitForNotification();
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  }
 }
 
-TEST(WorkPoolTest, RefusesWhatIsTooMuch) {
-  absl::Notification started, go_on;
-  WorkPool pool(1, 1);
-  ASSERT_TRUE(pool.Add([&] {
-    started.Notify();
-    go_on.WaitForNotification();
-  }));
-  started.WaitForNotification();
-  EXPECT_TRUE(pool.Add([] {}));
-  EXPECT_FALSE(pool.Add([] {}));
-  go_on.Notify();
+TEST(WorkPoolTest, TheOldestFirst) {
+  std::vector<int> order;
+  {
+    BusyPool busy(10, 10);
+    absl::Notification last;
+    for (int i = 0; i < 5; ++i) {
+      busy.pool.Add({1, std::make_shared<CancelToken>(), [&order, &last, i](const absl::Status&) {
+                       order.push_back(i);
+                       if (i == 4) last.Notify();
+                     }});
+    }
+    busy.Release();
+    last.WaitForNotification();
+  }
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4}));
+}
+
+TEST(WorkPoolTest, TooManyAreRefusedAtOnceWithAdvice) {
+  Outcome waits, refused;
+  BusyPool busy(1, 100);
+  busy.pool.Add(waits.Work());
+  busy.pool.Add(refused.Work());
+  EXPECT_EQ(refused.status.code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(RetryPushbackMs(refused.status).has_value());
+  EXPECT_EQ(waits.num_calls, 0);
+}
+
+TEST(WorkPoolTest, TooManyBytesAreRefusedButNotTheFirst) {
+  Outcome large, refused, fits;
+  BusyPool busy(100, 10);
+  busy.pool.Add(large.Work(11));
+  EXPECT_EQ(large.num_calls, 0) << "alone, it may wait";
+  large.token->Cancel();
+  busy.pool.Add(fits.Work(6));
+  busy.pool.Add(refused.Work(5));
+  EXPECT_EQ(refused.status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(fits.num_calls, 0);
+}
+
+TEST(WorkPoolTest, CancelledWorkLeavesAtOnceWithItsBytes) {
+  Outcome cancelled, next;
+  BusyPool busy(1, 10);
+  busy.pool.Add(cancelled.Work(10));
+  cancelled.token->Cancel();
+  EXPECT_EQ(cancelled.status.code(), StatusCode::kCancelled) << "while the only thread is busy";
+  busy.pool.Add(next.Work(10));
+  EXPECT_EQ(next.num_calls, 0) << next.status;
+  busy.Release();
+  next.done.WaitForNotification();
+  EXPECT_TRUE(next.status.ok());
+  EXPECT_EQ(cancelled.num_calls, 1);
+}
+
+TEST(WorkPoolTest, WhatIsCancelledBeforeNeverWaits) {
+  Outcome outcome;
+  BusyPool busy(1, 10);
+  outcome.token->Cancel();
+  busy.pool.Add(outcome.Work());
+  EXPECT_EQ(outcome.status.code(), StatusCode::kCancelled);
+  EXPECT_EQ(outcome.num_calls, 1);
+}
+
+TEST(WorkPoolTest, CloseDropsWhatWaitsAndRefusesWhatComes) {
+  Outcome waits, late;
+  BusyPool busy(10, 10);
+  busy.pool.Add(waits.Work());
+  busy.pool.Close();
+  EXPECT_EQ(waits.status.code(), StatusCode::kUnavailable);
+  busy.pool.Add(late.Work());
+  EXPECT_EQ(late.status.code(), StatusCode::kUnavailable);
+  waits.token->Cancel();
+  busy.Release();
+  EXPECT_EQ(waits.num_calls, 1);
+  EXPECT_EQ(late.num_calls, 1);
+}
+
+TEST(WorkPoolTest, ATokenMayOutliveThePool) {
+  Outcome outcome;
+  { WorkPool(1, 1, 1).Add(outcome.Work()); }
+  outcome.token->Cancel();
+  EXPECT_EQ(outcome.num_calls, 1);
+}
+
+// Whoever comes first, each work is ended exactly once.
+TEST(WorkPoolTest, CancellingAndClosingWhileItRuns) {
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Outcome> outcomes(64);
+    {
+      WorkPool pool(2, 32, 1000);
+      std::thread canceller([&] {
+        for (Outcome& outcome : outcomes) outcome.token->Cancel();
+      });
+      for (Outcome& outcome : outcomes) pool.Add(outcome.Work());
+      pool.Close();
+      canceller.join();
+    }
+    for (Outcome& outcome : outcomes) ASSERT_EQ(outcome.num_calls, 1);
+  }
 }
 
 }  // namespace

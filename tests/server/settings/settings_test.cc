@@ -338,8 +338,8 @@ TEST(SettingsTest, ValuesOutOfRangeAreNamedWithTheRange) {
 }
 
 TEST(SettingsTest, MistakesInTheFileAreNamed) {
-  EXPECT_THAT(JsonError("{"), HasSubstr("not a JSON object"));
-  EXPECT_THAT(JsonError("[1]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(JsonError("{"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(JsonError("[1]"), HasSubstr("must hold one JSON object"));
   EXPECT_THAT(JsonError(R"({"max_num_sequences": 1})"), HasSubstr("did you mean \"max_num_seqs\""));
   EXPECT_THAT(JsonError(R"({"max-num-seqs": 1})"), HasSubstr("unknown key \"max-num-seqs\""));
   EXPECT_THAT(JsonError(R"({"port": "8000"})"), AllOf(HasSubstr("port"), HasSubstr("wrong type")));
@@ -348,10 +348,10 @@ TEST(SettingsTest, MistakesInTheFileAreNamed) {
   EXPECT_THAT(JsonError(R"({"enforce_eager": 1})"), HasSubstr("true | false"));
   EXPECT_THAT(JsonError(R"({"trust_remote_code": true})"), HasSubstr("not needed"));
   EXPECT_THAT(ParseError({"--config", "/nonexistent.json"}), HasSubstr("/nonexistent.json"));
-  EXPECT_THAT(ParseError({"--config", testing::TempDir()}), HasSubstr("cannot read"));
+  EXPECT_THAT(ParseError({"--config", testing::TempDir()}), HasSubstr("is a folder"));
   EXPECT_THAT(ParseError({"--config", WriteFile(std::string(2 << 20, ' '))}),
-              HasSubstr("larger than 1 MiB"));
-  EXPECT_THAT(ParseError({"--config", WriteFile("")}), HasSubstr("not a JSON object"));
+              HasSubstr("at most 1,048,576 are read"));
+  EXPECT_THAT(ParseError({"--config", WriteFile("")}), HasSubstr("not valid JSON"));
   const std::string path = WriteFile(R"({"port": -1})");
   EXPECT_THAT(ParseError({"--config", path}), AllOf(HasSubstr(path), HasSubstr("\"port\"")));
 }

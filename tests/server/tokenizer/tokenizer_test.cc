@@ -265,7 +265,7 @@ TEST(TokenizerTest, ErrorsNameWhatIsWrong) {
   };
   EXPECT_THAT(error("/model/type", "WordPiece"),
               HasSubstr("model type \"WordPiece\" is not supported"));
-  EXPECT_THAT(error("/model/type", 1), HasSubstr("\"type\" must be a string"));
+  EXPECT_THAT(error("/model/type", 1), HasSubstr("type must be a string, not 1"));
   EXPECT_THAT(error("/model", nullptr), HasSubstr("vocab"));
   EXPECT_THAT(error("/model/dropout", 0.1), HasSubstr("dropout"));
   EXPECT_THAT(error("/model/byte_fallback", "yes"), HasSubstr("byte_fallback"));
@@ -282,7 +282,8 @@ TEST(TokenizerTest, ErrorsNameWhatIsWrong) {
   EXPECT_THAT(error("/model/merges", {{"a", "b", "c"}}), HasSubstr("merges"));
   EXPECT_THAT(error("/model/merges", {1}), HasSubstr("merges"));
   EXPECT_THAT(error("/added_tokens", 1), HasSubstr("\"added_tokens\" must be an array"));
-  EXPECT_THAT(error("/added_tokens", {{{"content", "x"}}}), HasSubstr("\"id\" must be an integer"));
+  EXPECT_THAT(error("/added_tokens", {{{"content", "x"}}}),
+              HasSubstr("id is missing; it must be an integer"));
   EXPECT_THAT(error("/added_tokens", {{{"content", "x"}, {"id", 1}}}), HasSubstr("gives it 120"));
   EXPECT_THAT(error("/added_tokens", {{{"content", "xy"}, {"id", 97}}}),
               HasSubstr("which is that of \"a\""));
@@ -293,6 +294,37 @@ TEST(TokenizerTest, ErrorsNameWhatIsWrong) {
   EXPECT_THAT(error("/normalizer", {{"type", "Precompiled"}}), HasSubstr("Precompiled"));
   EXPECT_THAT(error("/pre_tokenizer", {{"type", "FixedLength"}}), HasSubstr("FixedLength"));
   EXPECT_THAT(error("/decoder", {{"type", "WordPiece"}}), HasSubstr("WordPiece"));
+}
+
+TEST(TokenizerTest, ACancelledEncodingEndsAndLeavesNothingWrongBehind) {
+  const std::string word(1 << 16, 'a');
+  std::string words;
+  for (int i = 0; i < 1 << 14; ++i) words += "aaaa ";
+  testing::Pieces pieces = {{"▁", -1}, {"a", -2}, {"aa", -3}, {"aaaa", -3}};
+  json spaced = ByteLevelJson({{"a", "a"}, {"aa", "aa"}});
+  spaced["pre_tokenizer"] = testing::SplitThenBytes(" ");
+  for (const json& file :
+       {ByteLevelJson({{"a", "a"}, {"aa", "aa"}}), spaced, testing::UnigramJson(pieces),
+        SentencePieceJson({"▁", "a"}, {{"a", "a"}, {"aa", "aa"}})}) {
+    const auto fresh = Make(file);
+    const auto tokenizer = Make(file);
+    for (const std::string& text : {word, words}) {
+      const auto expected = fresh->Encode(text);
+      ASSERT_TRUE(expected.ok());
+      std::atomic<bool> cancelled = true;
+      Fuel fuel(Fuel::kUnlimited, &cancelled);
+      const auto given_up = tokenizer->Encode(text, {.fuel = &fuel});
+      EXPECT_EQ(given_up.status().code(), absl::StatusCode::kCancelled);
+      Fuel enough(text.size() + 1000);
+      EXPECT_EQ(*tokenizer->Encode(text, {.fuel = &enough}), *expected);
+      // Wherever it ends, what was remembered is right.
+      for (size_t steps = 1; steps < enough.num_burned(); steps += 1 + steps / 3) {
+        Fuel some(steps);
+        EXPECT_FALSE(tokenizer->Encode(text, {.fuel = &some}).ok());
+        ASSERT_EQ(*tokenizer->Encode(text), *expected) << steps;
+      }
+    }
+  }
 }
 
 }  // namespace

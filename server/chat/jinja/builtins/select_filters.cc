@@ -11,6 +11,9 @@
 namespace quire::jinja {
 namespace {
 
+// A call of a filter or test, and perhaps a path of attributes.
+constexpr size_t kItemSteps = 4;
+
 using Result = absl::StatusOr<Value>;
 using Items = std::shared_ptr<const List>;
 
@@ -55,7 +58,7 @@ Result MapFilter(Runtime& runtime, const Value& input, const Arguments& argument
   const Arguments rest = WithoutFirst(arguments, 1);
   std::vector<Value> mapped;
   for (const Value& item : list->items) {
-    RETURN_IF_ERROR(runtime.Charge(1));
+    RETURN_IF_ERROR(runtime.Charge(kItemSteps));
     ASSIGN_OR_RETURN(Value value, filter(runtime, item, rest));
     mapped.push_back(std::move(value));
   }
@@ -82,7 +85,7 @@ Result SelectFilter(Runtime& runtime, const Value& input, const Arguments& argum
   }
   std::vector<Value> kept;
   for (const Value& item : list->items) {
-    RETURN_IF_ERROR(runtime.Charge(1));
+    RETURN_IF_ERROR(runtime.Charge(kItemSteps));
     Value subject = item;
     if (by_attribute) {
       ASSIGN_OR_RETURN(subject, GetPath(runtime, item, arguments.positional[0], nullptr));

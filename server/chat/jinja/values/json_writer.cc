@@ -15,9 +15,14 @@ namespace {
 
 class JsonWriter {
  public:
-  JsonWriter(const JsonStyle& style, std::string* out) : style_(style), out_(*out) {}
+  JsonWriter(const JsonStyle& style, size_t max_bytes, std::string* out)
+      : style_(style), max_bytes_(max_bytes), out_(*out) {}
 
   absl::Status Write(const Value& value) {
+    // White space may take much more than what it lays out.
+    if (out_.size() > max_bytes_) {
+      return Error("the JSON has more than ", max_bytes_, " bytes");
+    }
     if (value.text() != nullptr) {
       WriteString(value.text()->bytes());
     } else if (value.list() != nullptr && value.list()->kind <= ListKind::kTuple) {
@@ -151,6 +156,7 @@ class JsonWriter {
   }
 
   const JsonStyle& style_;
+  const size_t max_bytes_;
   std::string& out_;
   int level_ = 0;
 };
@@ -158,12 +164,12 @@ class JsonWriter {
 }  // namespace
 
 absl::StatusOr<std::string> ToJson(Runtime& runtime, const Value& value, const JsonStyle& style) {
-  RETURN_IF_ERROR(runtime.Charge(value.weight()));
+  RETURN_IF_ERROR(runtime.ChargeForWriting(value));
   const size_t layout_bytes = style.item_separator.size() + style.key_separator.size() +
                               (style.indent ? style.indent->size() * value.depth() : 0);
   RETURN_IF_ERROR(runtime.Charge(value.weight() * (layout_bytes / kBytesPerStep)));
   std::string out;
-  RETURN_IF_ERROR(JsonWriter(style, &out).Write(value));
+  RETURN_IF_ERROR(JsonWriter(style, runtime.max_text_bytes(), &out).Write(value));
   return out;
 }
 

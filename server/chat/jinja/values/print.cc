@@ -154,7 +154,7 @@ std::string FloatToString(double value) {
 }
 
 absl::StatusOr<std::string> Repr(Runtime& runtime, const Value& value) {
-  RETURN_IF_ERROR(runtime.Charge(value.weight()));
+  RETURN_IF_ERROR(runtime.ChargeForWriting(value));
   std::string out;
   AppendRepr(value, &out);
   return out;

@@ -9,6 +9,7 @@ namespace quire::jinja {
 namespace {
 
 constexpr size_t kNamespaceSteps = 8;
+constexpr size_t kTextSteps = 3;  // two allocations
 
 absl::Status CheckDepth(size_t depth) {
   if (depth <= kMaxValueDepth) return absl::OkStatus();
@@ -31,17 +32,15 @@ Runtime::~Runtime() {
   for (const auto& entry : namespaces_) entry->Clear();
 }
 
-absl::Status Runtime::Charge(size_t steps) {
-  if (steps <= limits_.max_steps - steps_) {
-    steps_ += steps;
-    return absl::OkStatus();
-  }
-  return Error("the template needs more than ", limits_.max_steps, " steps");
+absl::Status Runtime::ChargeForWriting(const Value& value) {
+  constexpr int kTimesAsLong = 4;  // as looking at it
+  for (int i = 0; i < kTimesAsLong; ++i) RETURN_IF_ERROR(Charge(value.weight()));
+  return absl::OkStatus();
 }
 
 absl::Status Runtime::CheckTextSize(size_t size_bytes) const {
-  if (size_bytes <= limits_.max_text_bytes) return absl::OkStatus();
-  return Error("the template makes a text of more than ", limits_.max_text_bytes, " bytes");
+  if (size_bytes <= max_text_bytes_) return absl::OkStatus();
+  return Error("the template makes a text of more than ", max_text_bytes_, " bytes");
 }
 
 absl::Status Runtime::Append(Text* out, const Text& piece, size_t begin, size_t end) {
@@ -61,7 +60,7 @@ absl::Status Runtime::Append(Text* out, std::string_view piece, Origin origin) {
 
 absl::StatusOr<Value> Runtime::NewText(Text text) {
   RETURN_IF_ERROR(CheckTextSize(text.size()));
-  RETURN_IF_ERROR(Charge(1 + text.cost_bytes() / kBytesPerStep));
+  RETURN_IF_ERROR(Charge(kTextSteps + text.cost_bytes() / kBytesPerStep));
   return Value(std::move(text));
 }
 

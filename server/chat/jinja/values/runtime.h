@@ -14,15 +14,14 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/base/fuel.h"
 #include "server/chat/jinja/values/text.h"
 #include "server/chat/jinja/values/value.h"
 
 namespace quire::jinja {
 
-struct RenderLimits {
-  size_t max_steps = 5'000'000;
-  size_t max_text_bytes = size_t{64} << 20;  // Of the output and of any one string.
-};
+// Of the output and of any one string.
+inline constexpr size_t kMaxTextBytes = size_t{64} << 20;
 
 // Levels of evaluation at one time; keeps a render within a 256 KiB stack.
 inline constexpr size_t kMaxEvaluationDepth = 240;
@@ -45,7 +44,9 @@ class Namespace : public Object {
 
 class Runtime {
  public:
-  Runtime(const RenderLimits& limits, std::time_t now) : limits_(limits), now_(now) {}
+  // `fuel` lives as long; `max_text_bytes` as for kMaxTextBytes.
+  Runtime(Fuel* fuel, size_t max_text_bytes, std::time_t now)
+      : fuel_(*fuel), max_text_bytes_(max_text_bytes), now_(now) {}
   ~Runtime();
 
   Runtime(const Runtime&) = delete;
@@ -53,8 +54,13 @@ class Runtime {
 
   std::time_t now() const { return now_; }
 
-  // Spends steps, or fails once the template has used too many.
-  absl::Status Charge(size_t steps);
+  // Spends steps, or fails with Fuel's status once there are none.
+  absl::Status Charge(size_t steps) {
+    return fuel_.Burn(steps) ? absl::OkStatus() : fuel_.status();
+  }
+  // For all of `value`, written character by character.
+  absl::Status ChargeForWriting(const Value& value);
+  size_t max_text_bytes() const { return max_text_bytes_; }
 
   // Appends within the limits on steps and on the size of a text.
   absl::Status Append(Text* out, const Text& piece) { return Append(out, piece, 0, piece.size()); }
@@ -93,9 +99,9 @@ class Runtime {
  private:
   absl::Status CheckTextSize(size_t size_bytes) const;
 
-  const RenderLimits limits_;
+  Fuel& fuel_;
+  const size_t max_text_bytes_;
   const std::time_t now_;
-  size_t steps_ = 0;
   size_t evaluation_depth_ = 0;
   size_t call_depth_ = 0;
   // Namespaces can hold each other; emptied one by one at the end, which frees every cycle without

@@ -19,8 +19,8 @@
 
 namespace quire::jinja {
 
-// Copying or comparing this much text counts as one step of the render budget.
-inline constexpr size_t kBytesPerStep = 64;
+// Looking at this much text counts as one step of the render budget.
+inline constexpr size_t kBytesPerStep = 16;
 
 // Python's integers have no limit; 128 bits hold every JSON integer. Overflow is an error.
 __extension__ typedef __int128 Integer;

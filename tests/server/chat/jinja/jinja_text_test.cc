@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nlohmann/json.hpp"
 #include "server/chat/jinja/values/text.h"
 #include "tests/server/chat/chat_test_helpers.h"
 
@@ -18,12 +19,14 @@ using ::testing::ElementsAre;
 constexpr std::string_view kSpecial = "<|im_start|>";
 
 RenderInput WithUser(std::string_view content) {
+  using Json = nlohmann::ordered_json;
+  const std::string text(content);
+  const Json messages = Json::array({{{"role", "user"}, {"content", text}}});
+  const Json kwargs = {{"u", text}, {"list", {text, "b"}}, {"names", {{text, "v"}}}};
   RenderInput input;
-  input.messages = {{{"role", "user"}, {"content", std::string(content)}}};
+  input.messages = FromJson(messages.dump());
   input.bos_token = "<s>";
-  input.kwargs = {{"u", std::string(content)},
-                  {"list", {std::string(content), "b"}},
-                  {"names", {{std::string(content), "v"}}}};
+  input.kwargs = FromJson(kwargs.dump());
   return input;
 }
 

@@ -82,14 +82,14 @@ TEST(NormalizerTest, ErrorsNameTheComponent) {
   EXPECT_THAT(Normalize(R"({"type": "BertNormalizer"})", ""),
               HasSubstr("\"BertNormalizer\" is not supported"));
   EXPECT_THAT(Normalize(R"({"type": "Prepend"})", ""),
-              HasSubstr("Prepend: \"prepend\" must be a string"));
-  EXPECT_THAT(Normalize(R"({"type": 3})", ""), HasSubstr("\"type\" must be a string"));
-  EXPECT_THAT(Normalize(R"([1])", ""), HasSubstr("\"type\" must be a string"));
+              HasSubstr("Prepend: prepend is missing; it must be a string"));
+  EXPECT_THAT(Normalize(R"({"type": 3})", ""), HasSubstr("type must be a string, not 3"));
+  EXPECT_THAT(Normalize(R"([1])", ""), HasSubstr("type is missing; it must be a string"));
   EXPECT_THAT(Normalize(R"({"type": "Sequence"})", ""),
-              HasSubstr("\"normalizers\" must be an array"));
+              HasSubstr("normalizers is missing; it must be a list"));
   EXPECT_THAT(Normalize(R"({"type": "Strip", "strip_left": 1})", ""), HasSubstr("true or false"));
   EXPECT_THAT(Normalize(R"({"type": "Replace", "pattern": {"String": ""}, "content": ""})", ""),
-              HasSubstr("not empty"));
+              HasSubstr("must not be empty"));
   EXPECT_THAT(Normalize(R"({"type": "Replace", "pattern": "x", "content": ""})", ""),
               HasSubstr("Replace.pattern"));
   EXPECT_THAT(Normalize(R"({"type": "Replace", "pattern": {"Regex": "("}, "content": ""})", ""),

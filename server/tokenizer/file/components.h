@@ -1,5 +1,5 @@
-// Checked access to the members of a JSON object of tokenizer.json: a missing member or one of
-// another type is an INVALID_ARGUMENT that names it. Pure functions; any thread.
+// What the parts of tokenizer.json have in common: lists of components, and patterns. Errors are
+// INVALID_ARGUMENT and name what is wrong. Pure functions; any thread.
 #pragma once
 
 #include <string>
@@ -7,28 +7,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/json/json_members.h"
 #include "nlohmann/json.hpp"
 
 namespace quire {
-
-// The member, or null where `object` is no object or lacks it.
-const nlohmann::json& Member(const nlohmann::json& object, const char* key);
-
-// `where` names the object in errors, for example "normalizer".
-absl::StatusOr<std::string> GetString(const nlohmann::json& object, const char* key,
-                                      std::string_view where);
-
-// The member as a bool, or `fallback` when it is missing or null.
-absl::StatusOr<bool> GetBool(const nlohmann::json& object, const char* key, bool fallback,
-                             std::string_view where);
-
-// A non-negative integer that is at most `max`.
-absl::StatusOr<int64_t> GetCount(const nlohmann::json& object, const char* key, int64_t max,
-                                 std::string_view where);
-
-// The member, which must be an array.
-absl::StatusOr<const nlohmann::json*> GetArray(const nlohmann::json& object, const char* key,
-                                               std::string_view where);
 
 // {"String": text} or {"Regex": text}, the two forms of a pattern.
 struct PatternSpec {

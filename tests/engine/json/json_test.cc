@@ -1,5 +1,3 @@
-#include "engine/checkpoint/json_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,6 +6,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/json/json_members.h"
+#include "engine/json/json_reader.h"
+#include "engine/json/small_file.h"
 #include "tests/engine/checkpoint/test_files.h"
 #include "tests/small_stack.h"
 
@@ -36,8 +37,7 @@ TEST(ParseJsonObject, BuildsTheValue) {
 
 TEST(ParseJsonObject, RefusesWhatIsNotAnObject) {
   for (absl::string_view text : {"[]", "1", "\"x\"", "null", "[{}]"}) {
-    EXPECT_THAT(ParseStatus(text).message(), HasSubstr("file.json: the file must hold one JSON"))
-        << text;
+    EXPECT_THAT(ParseStatus(text).message(), HasSubstr("file.json: must hold one JSON")) << text;
   }
 }
 
@@ -174,6 +174,31 @@ TEST_F(JsonReaderTest, ShortensAndEscapesWhatItShows) {
   EXPECT_THAT(status_.message(), HasSubstr("\\u001b[31mxxx"));
 }
 
+TEST(JsonMembers, OneByOne) {
+  const nlohmann::json object = {{"s", "x"}, {"i", 3}, {"b", true}, {"l", {1, 2}}, {"n", nullptr}};
+  EXPECT_EQ(*GetString(object, "s", "here"), "x");
+  EXPECT_EQ(*GetCount(object, "i", 3, "here"), 3);
+  EXPECT_EQ(*GetBool(object, "b", false, "here"), true);
+  EXPECT_EQ(*GetBool(object, "n", true, "here"), true);
+  EXPECT_EQ(*GetBool(object, "absent", true, "here"), true);
+  EXPECT_EQ((*GetArray(object, "l", "here"))->size(), 2u);
+  EXPECT_EQ(Member(object, "i"), 3);
+  EXPECT_TRUE(Member(object, "absent").is_null());
+  EXPECT_TRUE(Member(object["l"], "i").is_null());
+  EXPECT_EQ(GetString(object, "i", "here").status(),
+            absl::InvalidArgumentError("here: i must be a string, not 3"));
+  EXPECT_EQ(GetString(object, "n", "here").status(),
+            absl::InvalidArgumentError("here: n is missing; it must be a string"));
+  EXPECT_EQ(GetString(object["l"], "n", "here").status(),
+            absl::InvalidArgumentError("here: n is missing; it must be a string"));
+  EXPECT_EQ(GetCount(object, "i", 2, "here").status(),
+            absl::InvalidArgumentError("here: i is 3; it must be between 0 and 2"));
+  EXPECT_EQ(GetBool(object, "s", true, "here").status(),
+            absl::InvalidArgumentError("here: s must be true or false, not \"x\""));
+  EXPECT_EQ(GetArray(object, "s", "here").status(),
+            absl::InvalidArgumentError("here: s must be a list, not \"x\""));
+}
+
 TEST(ReadSmallFile, ReadsARegularFileOnly) {
   const TempFolder folder;
   folder.Write("file", "contents");
@@ -183,6 +208,8 @@ TEST(ReadSmallFile, ReadsARegularFileOnly) {
   EXPECT_TRUE(absl::IsNotFound(ReadSmallFile(folder.path() + "/absent", 8).status()));
   EXPECT_TRUE(absl::IsNotFound(ReadSmallFile(folder.path() + "/file/below", 8).status()));
   EXPECT_THAT(ReadSmallFile(folder.path(), 1 << 20).status().message(),
+              HasSubstr("is a folder, not a file"));
+  EXPECT_THAT(ReadSmallFile("/dev/zero", 1 << 20).status().message(),
               HasSubstr("is not a regular file"));
   ASSERT_EQ(mkfifo((folder.path() + "/fifo").c_str(), 0600), 0);
   EXPECT_THAT(ReadSmallFile(folder.path() + "/fifo", 8).status().message(),

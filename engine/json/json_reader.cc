@@ -1,49 +1,37 @@
-#include "engine/checkpoint/json_file.h"
+#include "engine/json/json_reader.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/json/json_events.h"
 
 namespace quire {
 namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxDepth = 64;
 constexpr size_t kMaxShownChars = 100;
-constexpr size_t kMaxParserMessageChars = 300;
 
-// Builds the value from the parser's events and stops at the first thing it does not accept. The
-// parser itself keeps its nesting on the heap, so the depth limit is what bounds a hostile text.
-class ObjectBuilder : public nlohmann::json_sax<json> {
+// Builds the value from the parser's events and stops at the first thing it does not accept.
+class ObjectBuilder : public JsonEvents {
  public:
   explicit ObjectBuilder(DuplicateKeys duplicates) : duplicates_(duplicates) {}
 
   json& root() { return root_; }
-  const std::string& error() const { return error_; }
 
-  bool null() override { return Add(nullptr); }
-  bool boolean(bool value) override { return Add(value); }
-  bool number_integer(number_integer_t value) override { return Add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return Add(value); }
-  bool number_float(number_float_t value, const string_t&) override { return Add(value); }
-  bool string(string_t& value) override { return Add(std::move(value)); }
-  bool binary(binary_t&) override { return Fail("binary values are not JSON"); }
-  bool start_object(size_t) override { return Open(json::object()); }
-  bool end_object() override { return Close(); }
-  bool start_array(size_t) override { return Open(json::array()); }
-  bool end_array() override { return Close(); }
+  bool null() { return Add(nullptr); }
+  bool boolean(bool value) { return Add(value); }
+  bool number_integer(int64_t value) { return Add(value); }
+  bool number_unsigned(uint64_t value) { return Add(value); }
+  bool number_float(double value, const std::string&) { return Add(value); }
+  bool string(std::string& value) { return Add(std::move(value)); }
+  bool start_object(size_t) { return Open(json::object()); }
+  bool end_object() { return Close(); }
+  bool start_array(size_t) { return Open(json::array()); }
+  bool end_array() { return Close(); }
 
-  bool key(string_t& value) override {
+  bool key(std::string& value) {
     json& object = *open_.back();
     if (duplicates_ == DuplicateKeys::kRefused && object.contains(value)) {
       return Fail(absl::StrCat("key ", Shown(value), " appears twice"));
@@ -52,20 +40,7 @@ class ObjectBuilder : public nlohmann::json_sax<json> {
     return true;
   }
 
-  bool parse_error(size_t position, const std::string&, const json::exception& error) override {
-    // "[json.exception.parse_error.101] <message>; last read: '<raw bytes>'"
-    absl::string_view message = error.what();
-    message.remove_prefix(std::min(message.find("] ") + 2, message.size()));
-    message = message.substr(0, message.find("; last read")).substr(0, kMaxParserMessageChars);
-    return Fail(absl::StrCat("not valid JSON at byte ", position, ": ", message));
-  }
-
  private:
-  bool Fail(std::string message) {
-    error_ = std::move(message);
-    return false;
-  }
-
   json* Place(json value) {
     if (open_.empty()) return &(root_ = std::move(value));
     if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
@@ -73,22 +48,21 @@ class ObjectBuilder : public nlohmann::json_sax<json> {
   }
 
   bool Add(json value) {
-    if (open_.empty()) return Fail("the file must hold one JSON object");
+    if (open_.empty()) return Fail("must hold one JSON object");
     Place(std::move(value));
     return true;
   }
 
   bool Open(json value) {
-    if (open_.empty() && !value.is_object()) return Fail("the file must hold one JSON object");
-    if (open_.size() == kMaxDepth) {
-      return Fail(absl::StrCat("nested more than ", kMaxDepth, " deep"));
-    }
+    if (open_.empty() && !value.is_object()) return Fail("must hold one JSON object");
+    if (!Enter()) return false;
     open_.push_back(Place(std::move(value)));
     return true;
   }
 
   bool Close() {
     open_.pop_back();
+    Leave();
     return true;
   }
 
@@ -96,50 +70,9 @@ class ObjectBuilder : public nlohmann::json_sax<json> {
   json root_;
   std::vector<json*> open_;  // objects and arrays that are not closed yet, outermost first
   json* slot_ = nullptr;     // where the value of the last key goes
-  std::string error_;
 };
 
-absl::Status FileError(const std::string& path) {
-  const int error = errno;
-  const std::string message = absl::StrCat(path, ": ", std::strerror(error));
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
-  return absl::InvalidArgumentError(message);
-}
-
-absl::StatusOr<std::string> ReadOpenFile(int fd, const std::string& path, int64_t max_bytes) {
-  struct stat info;
-  if (fstat(fd, &info) != 0) return FileError(path);
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
-  }
-  if (info.st_size > max_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " has ", WithCommas(info.st_size),
-                                                   " bytes; at most ", WithCommas(max_bytes),
-                                                   " are read"));
-  }
-  std::string text(info.st_size, '\0');
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count = pread(fd, text.data() + done, text.size() - done, done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return FileError(path);
-    if (count == 0) break;  // became shorter since fstat
-    done += count;
-  }
-  text.resize(done);
-  return text;
-}
-
 }  // namespace
-
-absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_bytes) {
-  // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return FileError(path);
-  absl::StatusOr<std::string> text = ReadOpenFile(fd, path, max_bytes);
-  close(fd);
-  return text;
-}
 
 absl::StatusOr<json> ParseJsonObject(absl::string_view text, absl::string_view name,
                                      DuplicateKeys duplicates) {
@@ -248,6 +181,14 @@ std::vector<std::string> JsonReader::StringList(absl::string_view key) {
     result.push_back(element.get<std::string>());
   }
   return result;
+}
+
+std::optional<const json*> JsonReader::List(absl::string_view key) {
+  const json* value = Find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_array()) return value;
+  FailType(key, "a list", *value);
+  return std::nullopt;
 }
 
 std::optional<JsonReader> JsonReader::Object(absl::string_view key) {

@@ -1,6 +1,6 @@
-// Reading the JSON files that come with a model. They are untrusted: file size and nesting depth
-// are bounded, and a value of the wrong type or out of range is an error that names the file and
-// the key. Plain functions and values; any thread.
+// Access to JSON objects from outside: a parser that bounds their depth, and typed look-ups where a
+// value of the wrong type or out of range is an error that names the file and the key. The only
+// home of both, for all of engine/ and server/. Plain functions and values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,10 @@
 
 namespace quire {
 
-// The whole file. NOT_FOUND when there is none; INVALID_ARGUMENT when it is not a regular file or
-// longer than `max_bytes`.
-absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_bytes);
-
 enum class DuplicateKeys : uint8_t { kLastWins, kRefused };
 
-// Parses a text whose value is an object, nested at most 64 deep. INVALID_ARGUMENT, beginning with
-// `name`, otherwise.
+// Parses a text whose value is an object, nested at most kMaxJsonDepth (64) deep. INVALID_ARGUMENT,
+// beginning with `name`, otherwise.
 absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::string_view name,
                                                DuplicateKeys duplicates);
 
@@ -52,6 +48,7 @@ class JsonReader {
   // An integer alone counts as a list of one; absent or null is empty.
   std::vector<int64_t> IntOrIntList(absl::string_view key, int64_t min, int64_t max);
   std::vector<std::string> StringList(absl::string_view key);
+  std::optional<const nlohmann::json*> List(absl::string_view key);
   // Reader of the object under `key`, which names itself "name: key".
   std::optional<JsonReader> Object(absl::string_view key);
 
