@@ -37,6 +37,8 @@ class GrpcServer {
   void AddMethods(std::vector<GrpcMethod> methods);
   absl::StatusOr<std::shared_ptr<const Principal>> Admit(const RequestHead& head,
                                                          Http2Stream* stream) const;
+  // Answers without a call, and says so in the access log.
+  void Refuse(const RequestHead& head, const absl::Status& status, Http2Stream* stream) const;
 
   const Gate& gate_;
   LiveCalls live_calls_;
