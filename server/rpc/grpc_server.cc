@@ -49,7 +49,7 @@ void GrpcServer::AddMethods(std::vector<GrpcMethod> methods) {
   }
 }
 
-std::shared_ptr<Http2Exchange> GrpcServer::Start(RequestHead head, Http2Stream* stream) {
+std::shared_ptr<Http2Exchange> GrpcServer::Start(const RequestHead& head, Http2Stream* stream) {
   if (head.method != "POST") {
     stream->SendHeaders(405, {{"allow", "POST"}}, /*is_all=*/true);
     return nullptr;

@@ -24,7 +24,7 @@ class GrpcServer {
   explicit GrpcServer(const ServingContext& context);
 
   // A StartExchange, on the loop of the stream's connection.
-  std::shared_ptr<Http2Exchange> Start(RequestHead head, Http2Stream* stream);
+  std::shared_ptr<Http2Exchange> Start(const RequestHead& head, Http2Stream* stream);
 
   // What grpc.health.v1 answers for "" and for each service.
   void SetServing(bool serving);

@@ -42,8 +42,9 @@ std::string DescribeTlsFailure(const std::string& message, const std::string& ta
   if (StrContains(reasons, "wrong version number") || StrContains(message, "empty address list") ||
       StrContains(reasons, "andshake") || StrContains(message, "Socket closed") ||
       StrContains(message, "onnection reset")) {
-    return absl::StrCat(no_tls, "what listens there does not speak TLS, or not this; without TLS ",
-                        "its address begins with http://");
+    return absl::StrCat(no_tls, "what listens there does not speak TLS (then write http://), or ",
+                        "wants a certificate of this client (", kCertificateVariable, " and ",
+                        kCertificateKeyVariable, ")");
   }
   return "";
 }

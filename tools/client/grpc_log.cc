@@ -6,7 +6,6 @@
 #include <deque>
 
 #include "absl/base/call_once.h"
-#include "absl/base/const_init.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
@@ -18,18 +17,22 @@ namespace {
 constexpr size_t kMaxKept = 8;
 constexpr size_t kMaxLineBytes = 400;
 
-ABSL_CONST_INIT absl::Mutex mutex(absl::kConstInit);
+struct Kept {
+  absl::Mutex mutex;
+  std::deque<std::string> lines ABSL_GUARDED_BY(mutex);
+};
 
-std::deque<std::string>& Kept() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-  static auto* const kept = new std::deque<std::string>;  // gRPC's threads may outlive main
+Kept& TheKept() {
+  static auto* const kept = new Kept;  // gRPC's threads may outlive main
   return *kept;
 }
 
 void Keep(gpr_log_func_args* line) {
   if (line->severity != GPR_LOG_SEVERITY_ERROR) return;
-  absl::MutexLock lock(&mutex);
-  Kept().push_back(std::string(line->message).substr(0, kMaxLineBytes));
-  if (Kept().size() > kMaxKept) Kept().pop_front();
+  Kept& kept = TheKept();
+  absl::MutexLock lock(&kept.mutex);
+  kept.lines.push_back(std::string(line->message).substr(0, kMaxLineBytes));
+  if (kept.lines.size() > kMaxKept) kept.lines.pop_front();
 }
 
 }  // namespace
@@ -44,8 +47,9 @@ void KeepGrpcErrors() {
 }
 
 std::string KeptGrpcErrors() {
-  absl::MutexLock lock(&mutex);
-  return absl::StrJoin(Kept(), "; ");
+  Kept& kept = TheKept();
+  absl::MutexLock lock(&kept.mutex);
+  return absl::StrJoin(kept.lines, "; ");
 }
 
 }  // namespace quire::client
