@@ -18,6 +18,7 @@
 #include "engine/watchdog.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
+#include "scheduler/queue_bounds.h"
 
 namespace quire {
 
@@ -28,6 +29,7 @@ class Engine::Impl {
   Impl(const EngineConfig& config, std::unique_ptr<EngineParts> parts)
       : config_(config),
         inbox_(std::make_shared<Inbox>()),
+        queue_(config.max_num_queued_reqs, config.max_num_queued_tokens),
         parts_(std::move(parts)),
         watchdog_(config.watchdog_timeout, [this] { FailHung(); }) {
     PublishStatus();
@@ -56,8 +58,8 @@ class Engine::Impl {
   // A request from Submit to the end of its last continuation.
   struct ActiveRequest {
     OutputWriter writer;
-    int64_t num_queued_tokens;  // counted in queued_tokens_ until it is first scheduled
-    bool queued;
+    std::shared_ptr<const Request> request;
+    bool queued;   // counted in queue_ until it is first scheduled
     bool touched;  // has events its listener must be told of
   };
 
@@ -79,9 +81,8 @@ class Engine::Impl {
   std::atomic<bool> admitting_{true};
   std::atomic<bool> failed_{false};
   std::atomic<RequestId> next_id_{1};
-  std::atomic<int64_t> queued_requests_{0};  // accepted, not yet scheduled
-  std::atomic<int64_t> queued_tokens_{0};
   mutable absl::Mutex mutex_;
+  QueueBounds queue_ ABSL_GUARDED_BY(mutex_);  // accepted, not yet scheduled
   EngineStatus status_ ABSL_GUARDED_BY(mutex_);
   int64_t num_active_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted and unfinished requests
   std::function<void(const absl::Status&)> on_failure_ ABSL_GUARDED_BY(mutex_);
@@ -99,20 +100,14 @@ class Engine::Impl {
 absl::StatusOr<std::shared_ptr<OutputStream>> Engine::Impl::Submit(Request request,
                                                                    OutputListener* listener) {
   RETURN_IF_ERROR(CheckRequest(request, parts_->model));
-  const auto num_tokens = static_cast<int64_t>(request.prompt.size());
+  const RequestFlow flow = request.flow;
+  const QueueLoad load = LoadOf(request);
   {
     absl::MutexLock lock(&mutex_);
     if (failed_) return absl::UnavailableError("the engine has failed; retry on another server");
     if (!admitting_) return absl::UnavailableError("the server is shutting down");
-    if (queued_requests_ >= config_.max_num_queued_reqs ||
-        queued_tokens_ + num_tokens > config_.max_num_queued_tokens) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the waiting queue is full: ", queued_requests_.load(), " requests with ",
-                       queued_tokens_.load(), " tokens wait (limits ", config_.max_num_queued_reqs,
-                       " and ", config_.max_num_queued_tokens, "); retry later"));
-    }
-    ++queued_requests_;
-    queued_tokens_ += num_tokens;
+    RETURN_IF_ERROR(queue_.Check(request));
+    queue_.Enter(flow, load);
     ++num_active_;
   }
   request.id = next_id_.fetch_add(1);
@@ -121,6 +116,7 @@ absl::StatusOr<std::shared_ptr<OutputStream>> Engine::Impl::Submit(Request reque
       AddMessage{std::make_shared<const Request>(std::move(request)), stream, absl::Now()});
   if (posted) return stream;
   absl::MutexLock lock(&mutex_);
+  queue_.Leave(flow, load);
   --num_active_;
   return absl::UnavailableError("the engine has stopped; retry on another server");
 }
@@ -262,11 +258,10 @@ void Engine::Impl::Handle(InboxMessage message) {
 }
 
 void Engine::Impl::Add(const AddMessage& message) {
-  const auto num_tokens = static_cast<int64_t>(message.request->prompt.size());
   const RequestId id = message.request->id;
   const auto [it, inserted] = active_.emplace(
       id, ActiveRequest{.writer = OutputWriter(message.stream, message.submitted, inbox_),
-                        .num_queued_tokens = num_tokens,
+                        .request = message.request,
                         .queued = true,
                         .touched = false});
   CHECK(inserted);
@@ -283,8 +278,8 @@ void Engine::Impl::Add(const AddMessage& message) {
 void Engine::Impl::LeaveQueue(ActiveRequest& active) {
   if (!active.queued) return;
   active.queued = false;
-  --queued_requests_;
-  queued_tokens_ -= active.num_queued_tokens;
+  absl::MutexLock lock(&mutex_);
+  queue_.Leave(active.request->flow, LoadOf(*active.request));
 }
 
 void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {

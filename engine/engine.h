@@ -39,9 +39,9 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Accepts a request (its id is set here) or refuses it at once: INVALID_ARGUMENT when it can
-  // never fit, RESOURCE_EXHAUSTED when the queue is full, UNAVAILABLE when draining or failed.
-  // `listener` is told when the stream has something to read and must outlive the stream. Any
-  // thread.
+  // never fit, RESOURCE_EXHAUSTED when the queue or its flow's share of it is full, UNAVAILABLE
+  // when draining or failed. `listener` is told when the stream has something to read and must
+  // outlive the stream. Any thread.
   absl::StatusOr<std::shared_ptr<OutputStream>> Submit(Request request, OutputListener* listener);
 
   // Ends a request, or one continuation of it, within one step. Unknown ids are ignored. Any

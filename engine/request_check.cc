@@ -64,6 +64,7 @@ absl::Status CheckRequest(const Request& request, const ModelInfo& model) {
     RETURN_IF_ERROR(CheckToken(token, vocab_size, "the prompt"));
   }
   RETURN_IF_ERROR(CheckSampling(request.sampling, vocab_size));
+  RETURN_IF_ERROR(CheckRange(request.flow.weight, 1, kMaxFlowWeight, "the weight"));
   const StopConditions& stop = request.stop;
   if (stop.max_tokens < 1) {
     return absl::InvalidArgumentError(

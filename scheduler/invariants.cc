@@ -53,7 +53,7 @@ void Scheduler::CheckInvariants() const {
       tables.push_back(&sequence->table);
       if (sequence->has_row()) rows.push_back(sequence->row);
       if (sequence->state == SequenceState::kWaiting) {
-        CHECK_EQ(waiting_.count(sequence.get()), size_t{1});
+        CHECK_EQ(sequence->flow->waiting.count(sequence.get()), size_t{1});
         num_waiting_tokens += sequence->num_prompt_tokens();
       }
     }
@@ -61,8 +61,13 @@ void Scheduler::CheckInvariants() const {
     CHECK_GT(num_left, 0);
     num_sequences += num_left;
   }
-  CHECK_EQ(num_sequences, waiting_.size() + running_.size() + draining_.size());
-  CHECK_EQ(num_waiting_tokens, num_waiting_tokens_);
+  CHECK_EQ(num_sequences, fair_.num_waiting() + running_.size() + draining_.size());
+  CHECK_EQ(queue_.all().num_places, static_cast<int64_t>(fair_.num_waiting()));
+  CHECK_EQ(queue_.all().num_tokens, num_waiting_tokens);
+  for (const FlowState* flow : fair_.flows()) {
+    CHECK_EQ(queue_.HeldBy(flow->id).num_places, static_cast<int64_t>(flow->waiting.size()));
+  }
+  fair_.CheckInvariants();
   CHECK(std::is_sorted(running_.begin(), running_.end(), OutranksLess()));
 
   // Every row belongs to exactly one sequence or to the free list.

@@ -9,6 +9,24 @@
 #include "kernels/base/types.h"
 
 namespace quire {
+namespace {
+
+// Brings `order`, which is sorted by flow and then as each flow wants it, into the order in which
+// the prompts would end if the flows were served at once, each by its weight (weighted fair
+// queueing: Demers, Keshav, Shenker, SIGCOMM 1989).
+void MergeFlows(absl::Span<const PrefillDemand> demands, std::vector<size_t>* order) {
+  std::vector<int64_t> end(demands.size());  // virtual time
+  for (size_t i = 0; i < order->size(); ++i) {
+    const PrefillDemand& demand = demands[(*order)[i]];
+    const bool is_first = i == 0 || demands[(*order)[i - 1]].flow != demand.flow;
+    const int64_t start = is_first ? demand.flow_time : end[(*order)[i - 1]];
+    end[(*order)[i]] = start + demand.num_wanted * demand.token_time;
+  }
+  std::stable_sort(order->begin(), order->end(),
+                   [&](size_t a, size_t b) { return end[a] < end[b]; });
+}
+
+}  // namespace
 
 void DividePrefillBudget(int64_t budget, int64_t max_partial, absl::Span<PrefillDemand> demands) {
   CHECK_GE(budget, 0);
@@ -21,14 +39,19 @@ void DividePrefillBudget(int64_t budget, int64_t max_partial, absl::Span<Prefill
   };
 
   const int64_t num_shares = std::min<int64_t>(demands.size(), max_partial);
-  grant(demands[0], CeilDiv(budget, num_shares));
+  const auto furthest_behind = std::min_element(
+      demands.begin(), demands.end(), [](const PrefillDemand& a, const PrefillDemand& b) {
+        return std::tuple(a.flow_time, a.flow) < std::tuple(b.flow_time, b.flow);
+      });
+  grant(*furthest_behind, CeilDiv(budget, num_shares));
 
   std::vector<size_t> order(demands.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::tuple(demands[a].priority, demands[a].num_wanted, a) <
-           std::tuple(demands[b].priority, demands[b].num_wanted, b);
+    return std::tuple(demands[a].flow, demands[a].priority, demands[a].num_wanted, a) <
+           std::tuple(demands[b].flow, demands[b].priority, demands[b].num_wanted, b);
   });
+  if (demands[order.front()].flow != demands[order.back()].flow) MergeFlows(demands, &order);
   for (size_t i : order) grant(demands[i], budget);
 }
 

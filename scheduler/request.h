@@ -33,12 +33,21 @@ struct StopConditions {
   std::vector<TokenId> stop_token_ids;  // the client's
 };
 
+// Whose request it is. Requests of one flow share what is their flow's; flows share the rest by
+// weight (scheduler/fair_queue.h). Flow 0 is everybody, where nobody tells principals apart.
+struct RequestFlow {
+  uint64_t id = 0;
+  int32_t weight = 1;  // 1 .. kMaxFlowWeight; that of the flow's latest request counts
+};
+inline constexpr int32_t kMaxFlowWeight = 1 << 10;
+
 struct Request {
   RequestId id = 0;
+  RequestFlow flow;
   std::vector<TokenId> prompt;
   SamplingParams sampling;
   StopConditions stop;
-  int32_t priority = 0;    // lower runs first, as in vLLM
+  int32_t priority = 0;    // within its flow: lower runs first, as in vLLM
   std::string cache_salt;  // prefix cache entries are shared among equal salts only
 };
 

@@ -48,7 +48,11 @@ int64_t Scheduler::PlanSingleTokens() {
   const std::vector<Sequence*> by_rank = running_;  // planning may preempt
   for (Sequence* sequence : by_rank) {
     if (!sequence->CanRun() || sequence->num_to_submit() != 1) continue;
-    if (Plan(sequence, 1)) ++num_planned;
+    if (Plan(sequence, 1)) {
+      ++num_planned;
+    } else {
+      fair_.NoteWants(*sequence->flow);
+    }
   }
   return num_planned;
 }
@@ -58,8 +62,14 @@ void Scheduler::PlanChunks(int64_t budget) {
   std::vector<PrefillDemand> demands;
   for (Sequence* sequence : running_) {
     if (!sequence->CanRun() || sequence->num_to_submit() == 1) continue;
+    const FlowState& flow = *sequence->flow;
     prompts.push_back(sequence);
-    demands.push_back({sequence->request->priority, sequence->num_to_submit()});
+    demands.push_back({.priority = sequence->request->priority,
+                       .num_wanted = sequence->num_to_submit(),
+                       .flow_time = flow.served,
+                       .token_time = flow.Cost(1),
+                       .flow = flow.turn});
+    fair_.NoteWants(flow);
   }
   DividePrefillBudget(budget, config_.max_num_partial_prefills, absl::MakeSpan(demands));
   for (size_t i = 0; i < prompts.size(); ++i) {
@@ -86,66 +96,117 @@ bool Scheduler::Plan(Sequence* sequence, int64_t num_tokens) {
   return true;
 }
 
-// A running sequence may push out worse-ranked ones; a waiting one only those of a worse priority,
-// so that equals are served first come, first served. Paused ones make way for everybody.
+// Within a flow a running sequence may push out worse-ranked ones; a waiting one only those of a
+// worse priority, so that equals are served first come, first served. Of other flows a running one
+// may push out those that have come further; a waiting one only where they have more than their
+// share of the rows. Paused ones make way for everybody.
 bool Scheduler::MayPreempt(const Sequence& requester, const Sequence& victim) const {
   if (&requester == &victim) return false;
   if (victim.paused) return true;
-  if (requester.state == SequenceState::kRunning) return requester.Outranks(victim);
-  return requester.request->priority < victim.request->priority;
+  const bool is_running = requester.state == SequenceState::kRunning;
+  if (requester.flow == victim.flow) {
+    return is_running ? requester.Outranks(victim)
+                      : requester.request->priority < victim.request->priority;
+  }
+  return is_running ? requester.flow->IsBehind(*victim.flow)
+                    : FairQueue::MayDisplace(*requester.flow, *victim.flow);
 }
 
-// Preempts paused sequences, then active ones, worst rank first, until they held
-// `num_missing_blocks` (and at least one went, for its row). False, and nobody is preempted, when
-// even all together do not hold enough. Blocks shared with others are counted although they do not
-// come back, so the caller looks again.
+// The running sequences in the order in which they make way: paused ones, then those of the flow
+// that has come furthest, each worst rank first.
+std::vector<Sequence*> Scheduler::WorstFirst() const {
+  std::vector<Sequence*> sequences(running_.rbegin(), running_.rend());
+  std::stable_partition(sequences.begin(), sequences.end(),
+                        [](const Sequence* sequence) { return sequence->paused; });
+  if (!fair_.IsShared()) return sequences;
+  const auto goes_before = [](const Sequence* a, const Sequence* b) {
+    if (a->paused != b->paused) return a->paused;
+    return a->flow != b->flow && b->flow->IsBehind(*a->flow);
+  };
+  std::stable_sort(sequences.begin(), sequences.end(), goes_before);
+  return sequences;
+}
+
+// Preempts others until they held `num_missing_blocks` (and at least one went, for its row). False,
+// and nobody is preempted, when even all together do not hold enough. Blocks shared with others are
+// counted although they do not come back, so the caller looks again. A flow that pushes another out
+// pays for what must be computed again.
 bool Scheduler::PreemptFor(const Sequence& requester, int64_t num_missing_blocks) {
   std::vector<Sequence*> victims;
   int64_t num_held = 0;
   const auto is_enough = [&] { return !victims.empty() && num_held >= num_missing_blocks; };
-  for (const bool paused : {true, false}) {
-    for (auto it = running_.rbegin(); it != running_.rend() && !is_enough(); ++it) {
-      if ((*it)->paused != paused || !MayPreempt(requester, **it)) continue;
-      victims.push_back(*it);
-      num_held += (*it)->table.num_held();
-    }
+  for (Sequence* sequence : WorstFirst()) {
+    if (is_enough()) break;
+    if (!MayPreempt(requester, *sequence)) continue;
+    victims.push_back(sequence);
+    ++sequence->flow->num_victims;
+    num_held += sequence->table.num_held();
   }
+  for (const Sequence* victim : victims) victim->flow->num_victims = 0;
   if (!is_enough()) return false;
-  for (Sequence* victim : victims) Preempt(victim);
+  for (Sequence* victim : victims) {
+    if (victim->flow != requester.flow && !victim->paused) {
+      fair_.Charge(requester.flow, victim->num_computed);
+    }
+    Preempt(victim);
+  }
   return true;
 }
 
-// Admits waiting sequences in order of rank, each into a row. Stops at the first that does not fit
-// (nobody overtakes it) or when the step has work enough: beyond max_num_partial_prefills prompts
-// of the same or a better priority, only while all of them fit into this step.
+// Admits waiting sequences into rows, each time the best-ranked of the flow that is furthest behind
+// and has not work enough for this step. Stops at the first that does not fit: nobody overtakes it.
 void Scheduler::AdmitWaiting() {
-  while (Sequence* sequence = NextToAdmit()) {
-    int64_t num_prompts = 0;
-    int64_t num_wanted_tokens = 0;
-    for (const Sequence* other : running_) {
-      if (!other->CanRun()) continue;
-      const bool is_prompt = other->num_to_submit() > 1;
-      // Single tokens go first whatever their priority.
-      if (is_prompt && other->request->priority > sequence->request->priority) continue;
-      num_prompts += is_prompt ? 1 : 0;
-      num_wanted_tokens += other->num_to_submit();
-    }
-    const bool has_work_enough = num_wanted_tokens >= config_.max_num_batched_tokens &&
-                                 num_prompts >= config_.max_num_partial_prefills;
-    if (has_work_enough || !TryAdmit(sequence)) return;
+  for (const Sequence* sequence : draining_) {
+    if (!sequence->finished) fair_.NoteWants(*sequence->flow);
   }
+  while (Sequence* sequence = NextToAdmit()) {
+    if (TryAdmit(sequence)) continue;
+    fair_.NoteWants(*sequence->flow);
+    return;
+  }
+}
+
+Sequence* Scheduler::NextToAdmit() {
+  for (const FlowState* flow : fair_.flows()) {
+    Sequence* sequence = NextOfFlow(*flow);
+    if (sequence != nullptr && !HasWorkEnough(*sequence)) return sequence;
+  }
+  return nullptr;
+}
+
+// Beyond max_num_partial_prefills prompts of the same or a better priority, a flow's next is
+// admitted only while all of them fit into this step.
+bool Scheduler::HasWorkEnough(const Sequence& next) const {
+  int64_t num_prompts = 0;
+  int64_t num_wanted_tokens = 0;
+  for (const Sequence* other : running_) {
+    if (!other->CanRun()) continue;
+    const bool is_prompt = other->num_to_submit() > 1;
+    // Single tokens go first whatever their priority.
+    if (is_prompt &&
+        (other->flow != next.flow || other->request->priority > next.request->priority)) {
+      continue;
+    }
+    num_prompts += is_prompt ? 1 : 0;
+    num_wanted_tokens += other->num_to_submit();
+  }
+  return num_wanted_tokens >= config_.max_num_batched_tokens &&
+         num_prompts >= config_.max_num_partial_prefills;
 }
 
 // Skips who is paused, and continuations whose prompt the first one is still computing: they will
 // attach its blocks.
-Sequence* Scheduler::NextToAdmit() const {
-  for (Sequence* sequence : waiting_) {
+Sequence* Scheduler::NextOfFlow(const FlowState& flow) {
+  for (Sequence* sequence : flow.waiting) {
     if (sequence->paused) continue;
     if (sequence->key.index > 0 && prefix_caching_) {
       const RequestState& state = requests_.at(sequence->key.request);
       const Sequence* first = state.sequences[0].get();
       const bool first_gets_on = first != nullptr && !first->finished && !first->paused;
-      if (first_gets_on && !state.prompt_computed) continue;
+      if (first_gets_on && !state.prompt_computed) {
+        fair_.NoteWants(flow);
+        continue;
+      }
     }
     return sequence;
   }
@@ -176,6 +237,7 @@ bool Scheduler::TryAdmit(Sequence* sequence) {
           ? 0
           : blocks_.AttachPrefix(sequence->tokens, sequence->request->cache_salt, &sequence->table);
   sequence->num_computed = sequence->num_submitted = sequence->num_cached_tokens;
+  fair_.Admit(sequence);
   running_.insert(std::upper_bound(running_.begin(), running_.end(), sequence, OutranksLess()),
                   sequence);
   return true;
@@ -230,6 +292,7 @@ SchedulerOutput Scheduler::HandOut() {
       output.sequences.push_back(HandOutSequence(sequence, &step));
     }
   }
+  fair_.EndStep();
   CHECK_LE(output.num_tokens, config_.max_num_batched_tokens);
   if (output.empty()) return output;
   in_flight_.push_back(std::move(step));
@@ -266,6 +329,7 @@ ScheduledSequence Scheduler::HandOutSequence(Sequence* sequence, StepInFlight* s
     sequence->started = true;
     Emit(SequenceEvent::Kind::kStarted, *sequence).num_cached_tokens = sequence->num_cached_tokens;
   }
+  fair_.Serve(sequence, num_new);
   sequence->num_submitted += num_new;
   sequence->num_samples_in_flight += num_samples;
   sequence->num_blocks_shown = sequence->table.blocks[0].size();

@@ -16,7 +16,8 @@ Scheduler::Scheduler(const SchedulerConfig& config, const BlockManagerConfig& bl
     : config_(config),
       block_size_(blocks.block_size),
       prefix_caching_(blocks.enable_prefix_caching),
-      blocks_(blocks) {
+      blocks_(blocks),
+      queue_(config.max_num_queued_reqs, config.max_num_queued_tokens) {
   CHECK_GE(config.max_num_seqs, 1);
   // Then a step always has a token for every running sequence.
   CHECK_GE(config.max_num_batched_tokens, config.max_num_seqs);
@@ -31,14 +32,7 @@ absl::Status Scheduler::Add(const std::shared_ptr<const Request>& request) {
   RETURN_IF_ERROR(CheckFits(*request));
   const int64_t n = request->sampling.n;
   const int64_t num_prompt_tokens = request->prompt.size();
-  const int64_t num_waiting = waiting_.size();
-  if (num_waiting + n > config_.max_num_queued_reqs ||
-      num_waiting_tokens_ + n * num_prompt_tokens > config_.max_num_queued_tokens) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the waiting queue is full: ", num_waiting, " of ",
-                     config_.max_num_queued_reqs, " requests and ", num_waiting_tokens_, " of ",
-                     config_.max_num_queued_tokens, " prompt tokens are waiting; retry later"));
-  }
+  RETURN_IF_ERROR(queue_.Check(*request));
 
   RequestState& state = requests_[request->id];
   CHECK(state.sequences.empty()) << "request id " << request->id << " is in use";
@@ -46,6 +40,7 @@ absl::Status Scheduler::Add(const std::shared_ptr<const Request>& request) {
     auto sequence = std::make_unique<Sequence>();
     sequence->key = {request->id, index};
     sequence->request = request;
+    sequence->flow = fair_.Join(request->flow);
     sequence->arrival = next_arrival_;
     sequence->max_num_tokens =
         std::min(num_prompt_tokens + request->stop.max_tokens, config_.max_model_len);
@@ -61,7 +56,6 @@ absl::Status Scheduler::Add(const std::shared_ptr<const Request>& request) {
 // Whether the request could run if it had everything to itself.
 absl::Status Scheduler::CheckFits(const Request& request) const {
   const int64_t num_prompt_tokens = request.prompt.size();
-  const int64_t n = request.sampling.n;
   if (num_prompt_tokens == 0) return absl::InvalidArgumentError("the prompt has no tokens");
   if (request.stop.max_tokens < 1) {
     return absl::InvalidArgumentError(
@@ -71,13 +65,6 @@ absl::Status Scheduler::CheckFits(const Request& request) const {
     return absl::InvalidArgumentError(absl::StrCat(
         "the prompt has ", num_prompt_tokens, " tokens, but the model's maximum length is ",
         config_.max_model_len, " tokens, at least one of them generated"));
-  }
-  if (n < 1 || n > config_.max_num_queued_reqs ||
-      n * num_prompt_tokens > config_.max_num_queued_tokens) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "n is ", n, " with a prompt of ", num_prompt_tokens,
-        " tokens, but the waiting queue holds at most ", config_.max_num_queued_reqs,
-        " continuations of together ", config_.max_num_queued_tokens, " prompt tokens"));
   }
   const int64_t max_num_tokens =
       std::min(num_prompt_tokens + request.stop.max_tokens, config_.max_model_len);
@@ -107,7 +94,9 @@ void Scheduler::CancelSequence(const SequenceKey& key, FinishReason reason) {
 
 void Scheduler::SetPaused(const SequenceKey& key, bool paused) {
   Sequence* sequence = Find(key);
-  if (sequence != nullptr) sequence->paused = paused;
+  if (sequence == nullptr) return;
+  sequence->paused = paused;
+  if (!paused) fair_.Return(sequence->flow);
 }
 
 std::vector<SequenceEvent> Scheduler::TakeEvents() { return std::exchange(events_, {}); }
@@ -116,13 +105,16 @@ bool Scheduler::HasUnfinished() const { return !requests_.empty() || !in_flight_
 
 SchedulerStats Scheduler::stats() const {
   SchedulerStats stats;
-  stats.num_waiting = waiting_.size();
-  stats.num_waiting_tokens = num_waiting_tokens_;
+  stats.num_waiting = queue_.all().num_places;
+  stats.num_waiting_tokens = queue_.all().num_tokens;
   stats.num_running = running_.size();
   const auto is_paused = [](const Sequence* sequence) { return sequence->paused; };
-  stats.num_paused = std::count_if(running_.begin(), running_.end(), is_paused) +
-                     std::count_if(waiting_.begin(), waiting_.end(), is_paused);
+  stats.num_paused = std::count_if(running_.begin(), running_.end(), is_paused);
+  for (const FlowState* flow : fair_.flows()) {
+    stats.num_paused += std::count_if(flow->waiting.begin(), flow->waiting.end(), is_paused);
+  }
   stats.num_preemptions = num_preemptions_;
+  stats.num_flows = fair_.num_flows();
   stats.blocks = blocks_.stats();
   return stats;
 }
@@ -149,6 +141,7 @@ void Scheduler::Preempt(Sequence* sequence) {
   CHECK(sequence->state == SequenceState::kRunning);
   ++sequence->num_preemptions;
   ++num_preemptions_;
+  if (!sequence->paused) fair_.NoteWants(*sequence->flow);
   StopRunning(sequence);
 }
 
@@ -178,6 +171,7 @@ void Scheduler::StopRunning(Sequence* sequence) {
   const auto it = std::find(running_.begin(), running_.end(), sequence);
   CHECK(it != running_.end());
   running_.erase(it);
+  fair_.Stop(sequence);
   ++sequence->epoch;
   sequence->num_planned = 0;
   sequence->state = SequenceState::kDraining;
@@ -208,20 +202,20 @@ void Scheduler::Enqueue(Sequence* sequence) {
   sequence->num_submitted = 0;
   sequence->num_samples_in_flight = 0;
   sequence->num_blocks_shown = 0;
-  CHECK(waiting_.insert(sequence).second);
-  num_waiting_tokens_ += sequence->num_prompt_tokens();
+  fair_.Push(sequence);
+  queue_.Enter(sequence->request->flow, {1, sequence->num_prompt_tokens()});
 }
 
 void Scheduler::Dequeue(Sequence* sequence) {
-  CHECK_EQ(waiting_.erase(sequence), size_t{1});
-  num_waiting_tokens_ -= sequence->num_prompt_tokens();
-  CHECK_GE(num_waiting_tokens_, 0);
+  fair_.Pop(sequence);
+  queue_.Leave(sequence->request->flow, {1, sequence->num_prompt_tokens()});
 }
 
 void Scheduler::Destroy(Sequence* sequence) {
   CHECK(sequence->finished);
   const SequenceKey key = sequence->key;
   RequestState& state = requests_.at(key.request);
+  fair_.Leave(sequence->flow);
   state.sequences[key.index].reset();
   if (--state.num_left == 0) requests_.erase(key.request);
 }

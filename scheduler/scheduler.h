@@ -1,9 +1,9 @@
 // Scheduler: decides who runs how many tokens in the next step. Owns all sequences and, through
 // BlockManager, their blocks; touches no device. There are no phases: prefill, chunk, decode and
 // resumed sequences are all {start, num_new} (the regions of a sequence: scheduler/sequence.h).
-// Progress: the best-ranked sequence that is not paused may take every other's blocks and row, and
-// Add refuses what does not fit into the whole pool; so it always runs on, ends, and leaves its
-// place to the next. Used by the engine thread only.
+// Progress: the best-ranked running sequence of the flow that is furthest behind may take every
+// other's blocks, and Add refuses what does not fit into the whole pool; so somebody always runs
+// on, ends, and leaves its place to the next. Used by the engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@
 #include <memory>
 #include <vector>
 
-#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "kvcache/block_manager.h"
+#include "scheduler/fair_queue.h"
+#include "scheduler/queue_bounds.h"
 #include "scheduler/request.h"
 #include "scheduler/scheduler_output.h"
 #include "scheduler/sequence.h"
@@ -28,7 +29,7 @@ struct SchedulerConfig {
   int64_t max_num_partial_prefills = 4;
   int64_t max_model_len = 4096;             // prompt and generated tokens of one sequence
   int64_t max_num_queued_reqs = 1024;       // bound of the waiting queue, each continuation counted
-  int64_t max_num_queued_tokens = 1 << 22;  // and in their prompt tokens
+  int64_t max_num_queued_tokens = 1 << 22;  // and in their prompt tokens (queue_bounds.h)
 };
 
 struct SchedulerStats {
@@ -37,6 +38,7 @@ struct SchedulerStats {
   int64_t num_running = 0;         // sequences with a row
   int64_t num_paused = 0;
   int64_t num_preemptions = 0;  // since start
+  int64_t num_flows = 0;        // that have unfinished sequences or are remembered
   BlockStats blocks;
 };
 
@@ -47,8 +49,8 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   // Takes over a request. INVALID_ARGUMENT: it can never fit (says which limit);
-  // RESOURCE_EXHAUSTED: the waiting queue is full. Nothing already accepted is changed by a
-  // refusal.
+  // RESOURCE_EXHAUSTED: the waiting queue, or the flow's share of it, is full. Nothing already
+  // accepted is changed by a refusal.
   absl::Status Add(const std::shared_ptr<const Request>& request);
 
   // Ends a request (all continuations) or one continuation; effective with the next Schedule. Its
@@ -61,9 +63,9 @@ class Scheduler {
   void SetPaused(const SequenceKey& key, bool paused);
 
   // Decides the next step; allocates blocks, attaches prefix hits, preempts (by recompute, paused
-  // sequences first, then the worst-ranked) when blocks run out. May be called again before the
-  // last step's Commit (lookahead of one). Empty when nothing can run, at least until the steps in
-  // flight have been committed.
+  // sequences first, then the worst-ranked of the flow most over its share) when blocks run out.
+  // May be called again before the last step's Commit (lookahead of one). Empty when nothing can
+  // run, at least until the steps in flight have been committed.
   SchedulerOutput Schedule();
 
   // Makes the results of a step true: progress, stop conditions, publishing of full blocks, release
@@ -75,6 +77,8 @@ class Scheduler {
 
   bool HasUnfinished() const;  // any request waiting, running or in flight
   SchedulerStats stats() const;
+  const FairQueue& fairness() const { return fair_; }
+  const QueueBounds& queue() const { return queue_; }
   int64_t FlushPrefixCache() { return blocks_.FlushPrefixCache(); }
   void CheckInvariants() const;
 
@@ -116,9 +120,12 @@ class Scheduler {
   void PlanChunks(int64_t budget);
   bool Plan(Sequence* sequence, int64_t num_tokens);
   bool MayPreempt(const Sequence& requester, const Sequence& victim) const;
+  std::vector<Sequence*> WorstFirst() const;
   bool PreemptFor(const Sequence& requester, int64_t num_missing_blocks);
   void AdmitWaiting();
-  Sequence* NextToAdmit() const;
+  Sequence* NextToAdmit();
+  bool HasWorkEnough(const Sequence& next) const;
+  Sequence* NextOfFlow(const FlowState& flow);
   bool TryAdmit(Sequence* sequence);
   int64_t NumBlocksMissingToAdmit(Sequence* sequence);
   int64_t MaxBlocks(int64_t num_tokens) const;
@@ -136,13 +143,13 @@ class Scheduler {
   const bool prefix_caching_;
   BlockManager blocks_;
   absl::flat_hash_map<RequestId, RequestState> requests_;
-  absl::btree_set<Sequence*, OutranksLess> waiting_;
-  std::vector<Sequence*> running_;   // best rank first
+  FairQueue fair_;
+  QueueBounds queue_;
+  std::vector<Sequence*> running_;   // best rank first, as if they were of one flow
   std::vector<Sequence*> draining_;  // blocks that come back with the steps in flight
   std::vector<int32_t> free_rows_;
   std::deque<StepInFlight> in_flight_;  // oldest first; at most two
   std::vector<SequenceEvent> events_;
-  int64_t num_waiting_tokens_ = 0;
   int64_t num_preemptions_ = 0;
   uint64_t next_arrival_ = 0;
   uint64_t next_step_ = 0;

@@ -19,6 +19,8 @@
 
 namespace quire {
 
+struct FlowState;  // fair_queue.h
+
 enum class SequenceState : uint8_t {
   kWaiting,   // holds nothing
   kRunning,   // holds a row and blocks
@@ -28,6 +30,7 @@ enum class SequenceState : uint8_t {
 struct Sequence {
   SequenceKey key;
   std::shared_ptr<const Request> request;
+  FlowState* flow = nullptr;
   uint64_t arrival = 0;        // order of Add
   int64_t max_num_tokens = 0;  // prompt and generated; ends with kLength there
 
@@ -49,6 +52,7 @@ struct Sequence {
   int64_t num_blocks_shown = 0;     // leading blocks that the runner has seen on this row
   int64_t num_prompt_scored = 0;    // prompt tokens whose logprobs are out (the first has none)
   int64_t num_planned = 0;          // tokens of the step being planned
+  int64_t num_admitted = 0;         // what it got its row for and has not submitted (FairQueue)
 
   int64_t num_prompt_tokens() const { return request->prompt.size(); }
   int64_t num_tokens() const { return tokens.size(); }
@@ -68,7 +72,7 @@ struct Sequence {
            num_prompt_scored < num_prompt_tokens() - 1;
   }
 
-  // Total order of service: priority, then arrival, then continuation.
+  // Total order of service within its flow: priority, then arrival, then continuation.
   bool Outranks(const Sequence& other) const {
     return std::tuple(request->priority, arrival, key.index) <
            std::tuple(other.request->priority, other.arrival, other.key.index);

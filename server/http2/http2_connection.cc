@@ -17,9 +17,11 @@ constexpr absl::Duration kTick = absl::Seconds(2);
 constexpr absl::Duration kShutdownNotice = absl::Milliseconds(100);
 
 // Frames that serve nobody, a second and at once, of one connection. What a client earns by being
-// served (http2_stream.cc) pays for its window updates, pings and resets.
+// served pays for its window updates, pings and resets.
 constexpr double kWastePerSecond = 500, kWasteBurst = 1000;
-constexpr double kFrameCost = 1, kRequestCost = 4;
+constexpr double kFrameCost = 1, kServedCredit = 5;
+// What a stream takes of our memory beside its messages: nghttp2's part, the call, its headers.
+constexpr int64_t kStreamBytes = 2048;
 // A data frame this long pays for itself.
 constexpr size_t kUsefulDataBytes = 256;
 
@@ -34,7 +36,8 @@ Http2Connection::Http2Connection(ConnectionControl* control, const Http2Limits& 
       last_input_(control->loop().now()),
       begin_(control->loop().now()) {
   session_ = NewServerSession(this);
-  const std::array<nghttp2_settings_entry, 5> settings = {{
+  const std::array<nghttp2_settings_entry, 6> settings = {{
+      {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 1024},
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits_.max_concurrent_streams},
       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits_.stream_window_bytes},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<uint32_t>(limits_.max_header_bytes)},
@@ -50,7 +53,10 @@ Http2Connection::Http2Connection(ConnectionControl* control, const Http2Limits& 
 Http2Connection::~Http2Connection() {
   control_->loop().CancelTimer(timer_);
   nghttp2_session_del(session_);  // calls nothing back
-  for (const auto& [id, stream] : streams_) stream->Close();
+  for (const auto& [id, stream] : streams_) {
+    stream->Close();
+    control_->account().GiveBack(kStreamBytes);
+  }
 }
 
 void Http2Connection::OnInput(std::string_view bytes) {
@@ -63,9 +69,10 @@ void Http2Connection::OnInput(std::string_view bytes) {
   if (used < 0) {
     failed_ = true;
     if (used != NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
-      nghttp2_session_terminate_session(session_, used == NGHTTP2_ERR_FLOODED
-                                                      ? NGHTTP2_ENHANCE_YOUR_CALM
-                                                      : NGHTTP2_PROTOCOL_ERROR);
+      nghttp2_session_terminate_session(
+          session_, used == NGHTTP2_ERR_FLOODED || used == NGHTTP2_ERR_CALLBACK_FAILURE
+                        ? NGHTTP2_ENHANCE_YOUR_CALM
+                        : NGHTTP2_PROTOCOL_ERROR);
     }
     return;
   }
@@ -86,7 +93,7 @@ bool Http2Connection::IsDone() const {
   if (is_dead_) return true;
   if (nghttp2_session_want_write(session_) != 0) return false;
   if (failed_ || nghttp2_session_want_read(session_) == 0) return true;
-  return said_last_word_ && streams_.empty();
+  return said_last_word_ && (gave_way_ || streams_.empty());
 }
 
 // First a notice, so that calls which are on their way are still taken; the last word after it says
@@ -95,6 +102,7 @@ void Http2Connection::BeginShutdown(bool at_once) {
   if (shutting_down_) return;
   shutting_down_ = true;
   if (at_once) {
+    gave_way_ = true;
     SayLastWord();
     return;
   }
@@ -121,7 +129,12 @@ Http2Connection::Stream* Http2Connection::Find(int32_t stream_id) {
 int Http2Connection::OnBeginHeaders(int32_t stream_id) {
   Charge(kRequestCost);
   header_block_begin_ = control_->loop().now();
-  if (streams_.empty()) control_->SetIdle(false);
+  // RFC 9113, 8.7: a client may send such a request again.
+  if (!control_->account().Take(kStreamBytes)) {
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream_id, NGHTTP2_REFUSED_STREAM);
+    return 0;
+  }
+  ChangeActive(+1);
   streams_.emplace(stream_id, std::make_unique<Stream>(this, stream_id));
   incomplete_.insert(stream_id);
   return 0;
@@ -131,9 +144,10 @@ int Http2Connection::OnHeader(int32_t stream_id, std::string_view name, std::str
   Stream* stream = Find(stream_id);
   if (stream == nullptr || stream->exchange() != nullptr) return 0;  // trailers: nobody reads them
   if (stream->AddHeader(name, value, limits_.max_header_bytes)) return 0;
-  // 431 Request Header Fields Too Large; the rest of the block is decoded and dropped.
-  stream->RefuseHead(431);
-  return 0;
+  // 431 Request Header Fields Too Large; the rest of the block is decoded and dropped, but not an
+  // endless one: a byte can stand for a field of kilobytes.
+  if (!stream->is_refused()) stream->RefuseHead(431);
+  return stream->head_bytes() <= 4 * limits_.max_header_bytes ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 int Http2Connection::OnFrame(const nghttp2_frame& frame) {
@@ -165,6 +179,9 @@ int Http2Connection::OnFrame(const nghttp2_frame& frame) {
 void Http2Connection::OnFrameSent(const nghttp2_frame& frame) {
   const bool may_end = frame.hd.type == NGHTTP2_HEADERS || frame.hd.type == NGHTTP2_DATA;
   if (!may_end || (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
+  if (const Stream* stream = Find(frame.hd.stream_id); stream != nullptr && stream->is_served()) {
+    Charge(-kServedCredit);
+  }
   if (!incomplete_.contains(frame.hd.stream_id)) return;
   nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, frame.hd.stream_id, NGHTTP2_NO_ERROR);
 }
@@ -188,7 +205,15 @@ void Http2Connection::OnStreamClosed(int32_t stream_id) {
   const std::unique_ptr<Stream> stream = std::move(it->second);
   streams_.erase(it);
   stream->Close();
-  if (streams_.empty()) control_->SetIdle(true);
+  control_->account().GiveBack(kStreamBytes);
+  if (!stream->is_passive()) ChangeActive(-1);
+}
+
+// A connection is idle while it has no stream that does something.
+void Http2Connection::ChangeActive(int change) {
+  const bool was_idle = num_active_ == 0;
+  num_active_ += change;
+  if (was_idle != (num_active_ == 0)) control_->SetIdle(num_active_ == 0);
 }
 
 void Http2Connection::PauseIfWasteful() {

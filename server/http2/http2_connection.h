@@ -54,7 +54,9 @@ class Http2Connection final : public ConnectionHandler {
   void OnStreamClosed(int32_t stream_id);
   Stream* Find(int32_t stream_id);
 
+  static constexpr double kRequestCost = 4;
   void Charge(double tokens) { waste_.Take(tokens); }
+  void ChangeActive(int change);
   void PauseIfWasteful();
   void StartTimer();
   void OnTimer();
@@ -71,6 +73,8 @@ class Http2Connection final : public ConnectionHandler {
   bool failed_ = false;                      // nothing more is read
   bool is_dead_ = false;                     // nothing more can be sent either
   bool shutting_down_ = false;
+  bool gave_way_ = false;      // ends whatever its streams wait for
+  int num_active_ = 0;         // streams that are not passive
   bool has_settings_ = false;  // the client's first
   absl::Time header_block_begin_ = absl::InfiniteFuture();
   absl::Time last_input_;

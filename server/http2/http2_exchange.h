@@ -44,6 +44,10 @@ class Http2Stream {
   virtual void Reset(uint32_t error_code) = 0;
   // The request was worth its cost: what clients may waste is counted without it.
   virtual void CountAsServed() = 0;
+  // Another message of the request costs as much as a request.
+  virtual void CountMessage() = 0;
+  // The stream only waits for news: its connection is as good as idle.
+  virtual void SetPassive() = 0;
 };
 
 class Http2Exchange {

@@ -12,7 +12,7 @@ namespace {
 // RFC 9113, 6.5.2: what a field counts beyond its name and value.
 constexpr size_t kFieldOverhead = 32;
 // A frame of the answer pays for the window updates and pings that it brings about.
-constexpr double kDataCredit = 2, kServedCredit = 5;
+constexpr double kDataCredit = 2;
 
 nghttp2_nv MakeField(std::string_view name, std::string_view value) {
   return {reinterpret_cast<uint8_t*>(const_cast<char*>(name.data())),
@@ -38,7 +38,6 @@ absl::string_view RequestHead::Find(std::string_view name) const {
 
 bool Http2Connection::Stream::AddHeader(std::string_view name, std::string_view value,
                                         size_t max_bytes) {
-  if (is_refused_) return true;
   head_bytes_ += name.size() + value.size() + kFieldOverhead;
   if (head_bytes_ > max_bytes) return false;
   if (name == ":method") {
@@ -101,6 +100,12 @@ void Http2Connection::Stream::ResumeBody() {
   connection_->control_->RequestWrite();
 }
 
+void Http2Connection::Stream::CountMessage() { connection_->Charge(kRequestCost); }
+
+void Http2Connection::Stream::SetPassive() {
+  if (!std::exchange(is_passive_, true)) connection_->ChangeActive(-1);
+}
+
 void Http2Connection::Stream::SendTrailersNow() {
   const std::vector<nghttp2_nv> fields = MakeFields(trailers_);
   nghttp2_submit_trailer(connection_->session_, id_, fields.data(), fields.size());
@@ -111,8 +116,6 @@ void Http2Connection::Stream::Reset(uint32_t error_code) {
   nghttp2_submit_rst_stream(connection_->session_, NGHTTP2_FLAG_NONE, id_, error_code);
   connection_->control_->RequestWrite();
 }
-
-void Http2Connection::Stream::CountAsServed() { connection_->Charge(-kServedCredit); }
 
 ssize_t Http2Connection::Stream::ReadBody(nghttp2_session*, int32_t, uint8_t* buffer, size_t size,
                                           uint32_t* data_flags, nghttp2_data_source* source,

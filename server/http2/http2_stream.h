@@ -15,7 +15,7 @@ class Http2Connection::Stream final : public Http2Stream {
   Stream(Http2Connection* connection, int32_t id)
       : connection_(connection), id_(id), begin_(connection->control_->loop().now()) {}
 
-  // False when the head is too large, or is already refused.
+  // False when the head is too large.
   bool AddHeader(std::string_view name, std::string_view value, size_t max_bytes);
   // Answers with this HTTP status and forgets the rest.
   void RefuseHead(int http_status);
@@ -28,6 +28,9 @@ class Http2Connection::Stream final : public Http2Stream {
 
   const Http2Exchange* exchange() const { return exchange_.get(); }
   bool is_refused() const { return is_refused_; }
+  bool is_served() const { return is_served_; }
+  bool is_passive() const { return is_passive_; }
+  size_t head_bytes() const { return head_bytes_; }  // of the request's fields so far
   absl::Time begin() const { return begin_; }
 
   ConnectionControl& connection() override { return *connection_->control_; }
@@ -36,7 +39,9 @@ class Http2Connection::Stream final : public Http2Stream {
   void SetTrailers(HeaderList trailers) override { trailers_ = std::move(trailers); }
   void SendTrailersNow() override;
   void Reset(uint32_t error_code) override;
-  void CountAsServed() override;
+  void CountAsServed() override { is_served_ = true; }
+  void CountMessage() override;
+  void SetPassive() override;
 
  private:
   static ssize_t ReadBody(nghttp2_session* session, int32_t stream_id, uint8_t* buffer, size_t size,
@@ -49,6 +54,8 @@ class Http2Connection::Stream final : public Http2Stream {
   RequestHead head_;
   size_t head_bytes_ = 0;
   bool is_refused_ = false;
+  bool is_served_ = false;
+  bool is_passive_ = false;
   std::shared_ptr<Http2Exchange> exchange_;
   HeaderList trailers_;
 };

@@ -202,6 +202,7 @@ absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job) {
     return InField("priority", status);
   }
   job->request.cache_salt = CacheSalt(principal, job->request.cache_salt);
+  job->request.flow = {FlowId(principal), principal.weight};
   return absl::OkStatus();
 }
 

@@ -20,7 +20,7 @@ absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& messa
                                                 const ModelFacts& model, uint64_t random_seed);
 
 // Checks what the request asks for against what `principal` may, and makes its prefix cache entries
-// the principal's own.
+// and its share of the server the principal's own.
 absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job);
 
 // Adds the prompt, which must leave room for at least one token, and bounds max_tokens by the

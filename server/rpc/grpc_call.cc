@@ -20,6 +20,8 @@ constexpr absl::Duration kAnswerTimeout = absl::Seconds(30);
 constexpr absl::Duration kErrorDelay = absl::Milliseconds(300);
 // Pieces of streams up to this size are not accounted for: the engine bounds how many there are.
 constexpr size_t kSmallBytes = 4096;
+// Messages of a client's stream whose answers are not on their way.
+constexpr size_t kMaxUnanswered = 16;
 
 }  // namespace
 
@@ -37,6 +39,7 @@ GrpcCall::GrpcCall(const GrpcMethod& method, std::shared_ptr<const Principal> pr
 GrpcCall::~GrpcCall() = default;
 
 void GrpcCall::Begin(absl::string_view text) {
+  if (method_.is_passive) stream_->SetPassive();
   if (text.empty()) return;
   const std::optional<absl::Duration> timeout = ParseGrpcTimeout(text);
   if (!timeout.has_value()) {
@@ -92,6 +95,13 @@ void GrpcCall::TakeMessage() {
     return;
   }
   GiveBack(message_bytes_);
+  stream_->CountMessage();
+  if (num_unanswered_ >= kMaxUnanswered) {
+    Refuse(absl::ResourceExhaustedError(
+        absl::StrCat("more than ", kMaxUnanswered, " messages at once; read the answers first")));
+    return;
+  }
+  ++num_unanswered_;
   method_.on_message(shared_from_this(), std::exchange(message_, {}));
 }
 
@@ -262,6 +272,7 @@ Http2Exchange::Body GrpcCall::ReadBody(absl::Span<char> buffer, size_t* num_byte
   if (*num_bytes < left) return Body::kMore;
   const std::function<void()> on_sent = std::move(first.on_sent);
   GiveBack(first.num_held_bytes);
+  if (num_unanswered_ > 0) --num_unanswered_;
   outgoing_.pop_front();
   outgoing_begin_ = 0;
   if (on_sent) on_sent();

@@ -34,6 +34,7 @@ struct GrpcMethod {
   // The call's message: the only one, or each of a stream that the client sends.
   std::function<void(const GrpcCallRef& call, std::string message)> on_message;
   bool client_streams = false;
+  bool is_passive = false;  // its calls only wait for news: they keep no connection from giving way
   // The client's stream of messages has ended; of `client_streams` only.
   std::function<void(const GrpcCallRef& call)> on_messages_end = nullptr;
 };
@@ -101,7 +102,8 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   Http2Stream* stream_;  // null once it is closed
   std::string prefix_;   // of the message that is being read
   std::string message_;
-  size_t message_bytes_ = 0;  // its length when it is whole
+  size_t message_bytes_ = 0;   // its length when it is whole
+  size_t num_unanswered_ = 0;  // messages of a client's stream that wait for their answer
   bool in_message_ = false;
   bool has_message_ = false;  // a whole one waits for the end of the request
 

@@ -46,13 +46,16 @@ void HealthService::EndWatches(const absl::Status& status) {
 std::vector<GrpcMethod> HealthService::Methods() {
   const google::protobuf::ServiceDescriptor& service =
       *health::HealthCheckRequest::descriptor()->file()->FindServiceByName("Health");
+  GrpcMethod watch = {
+      PathOf(*service.FindMethodByName("Watch")),
+      [this](const GrpcCallRef& call, const std::string& bytes) { Watch(call, bytes); }};
+  watch.is_passive = true;
   return {
       {PathOf(*service.FindMethodByName("Check")),
        [this](const GrpcCallRef& call, const std::string& bytes) { Check(call, bytes); }},
       {PathOf(*service.FindMethodByName("List")),
        [this](const GrpcCallRef& call, const std::string&) { List(call); }},
-      {PathOf(*service.FindMethodByName("Watch")),
-       [this](const GrpcCallRef& call, const std::string& bytes) { Watch(call, bytes); }},
+      std::move(watch),
   };
 }
 

@@ -85,6 +85,7 @@ GrpcMethod MethodFor(std::shared_ptr<const std::vector<std::string>> services) {
   GrpcMethod reflection;
   reflection.path = PathOf(method);
   reflection.client_streams = true;
+  reflection.is_passive = true;
   reflection.on_message = [services = std::move(services)](const GrpcCallRef& call,
                                                            const std::string& bytes) {
     const absl::StatusOr<Request> request = Parse<Request>(bytes);

@@ -39,7 +39,7 @@ class ByteBudget {
   };
 
   // What a small request takes: its connection never hears that there is no room.
-  static constexpr int64_t kSureBytes = 4096;
+  static constexpr int64_t kSureBytes = 6 << 10;
 
   int64_t held_bytes() const;
 

@@ -28,7 +28,7 @@ Connection::Connection(EventLoop& loop, UniqueFd fd, PeerAddress peer, ByteBudge
       entry_(entry),
       on_closed_(std::move(on_closed)),
       idle_since_us_(absl::ToUnixMicros(absl::Now())) {
-  watched_events_ = EPOLLIN;
+  watched_events_ = EPOLLIN | EPOLLRDHUP;
   watch_ = loop_.Watch(fd_.get(), watched_events_, this);
   SetTimer(loop_.now() + timeouts_.first_bytes, [this] { Close(); });
 }
@@ -67,7 +67,8 @@ void Connection::SetIdle(bool idle) {
 }
 
 void Connection::OnReady(uint32_t epoll_events) {
-  if ((epoll_events & EPOLLERR) != 0) {
+  // Nobody shuts down one side and waits for the other; and who is not read from may be gone.
+  if ((epoll_events & (EPOLLERR | EPOLLRDHUP)) != 0) {
     Close();
     return;
   }
@@ -166,35 +167,41 @@ void Connection::RequestWrite() {
 
 void Connection::Write() {
   while (state_ == State::kOpen && handler_ != nullptr && !write_blocked_) {
-    if (pending_begin_ == pending_.size()) {
-      pending_.clear();
-      pending_begin_ = 0;
-      handler_->FillOutput(&pending_, kOutputBytes);
-      if (pending_.empty()) break;
+    if (!pending_.empty()) {
+      const std::string pending = std::exchange(pending_, std::string());
+      WriteOut(pending);
+      continue;
     }
-    if (!WritePending()) break;
+    std::string& output = loop_.output();
+    output.clear();
+    handler_->FillOutput(&output, kOutputBytes);
+    if (output.empty()) break;
+    WriteOut(output);
   }
-  if (state_ == State::kOpen && handler_ != nullptr && pending_begin_ == pending_.size() &&
-      handler_->IsDone()) {
+  if (state_ == State::kOpen && handler_ != nullptr && pending_.empty() && handler_->IsDone()) {
     BeginLinger();
   }
   if (state_ != State::kClosed) UpdateWatch();
 }
 
-bool Connection::WritePending() {
-  const IoResult result = stream_->Write(std::string_view(pending_).substr(pending_begin_));
-  if (result.kind == IoResult::Kind::kDone) {
-    pending_begin_ += result.bytes;
-    ClearTimer();
-    return true;
+// What the socket does not take is pending.
+void Connection::WriteOut(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const IoResult result = stream_->Write(bytes);
+    if (result.kind == IoResult::Kind::kDone) {
+      bytes.remove_prefix(result.bytes);
+      ClearTimer();
+      continue;
+    }
+    if (result.kind != IoResult::Kind::kWantWrite) {
+      Close();
+      return;
+    }
+    pending_.assign(bytes);
+    write_blocked_ = true;
+    if (!has_timer_) SetTimer(loop_.now() + timeouts_.write_stall, [this] { Close(); });
+    return;
   }
-  if (result.kind != IoResult::Kind::kWantWrite) {
-    Close();
-    return false;
-  }
-  write_blocked_ = true;
-  if (!has_timer_) SetTimer(loop_.now() + timeouts_.write_stall, [this] { Close(); });
-  return false;
 }
 
 // Closing with unread input would make the system send a reset, which can overtake our last bytes:
@@ -220,7 +227,8 @@ void Connection::PauseReading(absl::Time until) {
 
 // Who does not take our output is not read from either: its requests would only add to it.
 void Connection::UpdateWatch() {
-  uint32_t events = write_blocked_ || reading_paused_ ? 0u : uint32_t{EPOLLIN};
+  uint32_t events = EPOLLRDHUP;
+  if (!write_blocked_ && !reading_paused_) events |= EPOLLIN;
   if (write_blocked_ || read_wants_write_) events |= EPOLLOUT;
   if (events == watched_events_) return;
   watched_events_ = events;

@@ -79,8 +79,7 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   void ReadAgainSoon();
   void TakeInput(std::string_view bytes);
   void Write();
-  // False when the socket takes no more now.
-  bool WritePending();
+  void WriteOut(std::string_view bytes);
   void BeginLinger();
   void UpdateWatch();
   void SetTimer(absl::Time when, EventLoop::Work work);
@@ -102,7 +101,6 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   std::string first_bytes_;  // until the protocol is known
   std::unique_ptr<ConnectionHandler> handler_;
   std::string pending_;  // output that the socket has not taken yet
-  size_t pending_begin_ = 0;
   bool write_blocked_ = false;
   bool read_wants_write_ = false;  // TLS has to write before it can read on
   bool reading_paused_ = false;

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kScratchBytes = size_t{64} << 10;
 constexpr EventLoop::WatchId kWakeId = 0;
 // Some tenth of a core: a frame costs a few microseconds.
-constexpr double kWastePerSecond = 20'000;
+constexpr double kWastePerSecond = 14'000;
 
 }  // namespace
 

@@ -66,6 +66,8 @@ class EventLoop {
   absl::Time now() const { return now_; }
   // Room for one read or write, whoever's turn it is.
   absl::Span<char> scratch() { return absl::MakeSpan(scratch_); }
+  // Likewise, for what is written.
+  std::string& output() { return output_; }
   // What all connections of this loop may make it do that serves nobody.
   TokenBucket& waste() { return waste_; }
 
@@ -81,6 +83,7 @@ class EventLoop {
   UniqueFd epoll_;
   UniqueFd wake_;  // eventfd: something was posted
   std::vector<char> scratch_;
+  std::string output_;
   absl::Time now_;
   TokenBucket waste_;
   uint64_t next_id_ = 1;  // of watches and timers; 0 is wake_'s

@@ -293,6 +293,33 @@ TEST_P(EngineTest, RefusalsAreImmediateAndNameTheLimit) {
   for (auto& stream : accepted) EXPECT_EQ(ReadAll(*stream, waiter).at(0).tokens.size(), 400u);
 }
 
+// Every continuation takes a place of its flow's share, and the next flow finds one.
+TEST_P(EngineTest, NoFlowFillsTheQueue) {
+  EngineConfig config = Config();
+  config.max_num_queued_reqs = 8;
+  config.max_num_seqs = 1;
+  Waiter waiter;
+  auto engine = Open(config);
+  Request many = GreedyRequest(RandomPrompt(20, 1), 400);
+  many.flow.id = 1;
+  many.sampling.n = 7;
+  EXPECT_EQ(engine->Submit(many, &waiter).status().code(), absl::StatusCode::kInvalidArgument);
+  many.sampling.n = 2;
+  absl::Status status;
+  for (int i = 0; i < 40 && status.ok(); ++i) status = engine->Submit(many, &waiter).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("your share of the waiting queue is full"), std::string::npos)
+      << status;
+
+  Request one = GreedyRequest(RandomPrompt(20, 2), 5);
+  one.flow.id = 2;
+  auto stream = engine->Submit(one, &waiter);
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  EXPECT_EQ(ReadAll(**stream, waiter).at(0).tokens.size(), 5u);
+  one.flow.weight = 0;
+  EXPECT_EQ(engine->Submit(one, &waiter).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_P(EngineTest, DrainFinishesWhatWasAccepted) {
   Waiter waiter;
   auto engine = Open(Config());

@@ -14,6 +14,35 @@ constexpr int64_t kRowSizes[] = {1, 8, 33, 64, 1000};
 
 class ElementwiseTest : public KernelTest {
  protected:
+  void CheckRmsNorm(DType dtype, int64_t rows, int64_t size, bool with_residual) {
+    SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " " << rows << "x" << size
+                                    << " residual " << with_residual);
+    const auto x = RoundTo(dtype, RandomNormal(rows * size, 1));
+    const auto residual = RoundTo(dtype, RandomNormal(rows * size, 2));
+    const auto weight = RoundTo(dtype, RandomNormal(size, 3));
+    const DeviceTensor x_device = UploadTensor(x, dtype, {rows, size});
+    const DeviceTensor residual_device = UploadTensor(residual, dtype, {rows, size});
+    const DeviceTensor weight_device = UploadTensor(weight, dtype, {size});
+    ops().RmsNorm(stream(), {.x = x_device.tensor,
+                             .residual = with_residual ? residual_device.tensor : Tensor(),
+                             .weight = weight_device.tensor,
+                             .eps = 1e-5f,
+                             .out = x_device.tensor});
+    std::vector<float> sum = x;
+    if (with_residual) {
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += residual[i];
+      sum = RoundTo(dtype, sum);
+      ASSERT_EQ(DownloadTensor(residual_device.tensor), sum);
+    }
+    std::vector<double> expected;
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto normal = reference::RmsNorm(
+          {sum.begin() + row * size, sum.begin() + (row + 1) * size}, weight, 1e-5f);
+      expected.insert(expected.end(), normal.begin(), normal.end());
+    }
+    ExpectNear(DownloadTensor(x_device.tensor), expected, dtype);
+  }
+
   // float32 arithmetic in a row (1e-6) and one rounding to the dtype.
   static void ExpectNear(const std::vector<float>& actual, const std::vector<double>& expected,
                          DType dtype) {
@@ -30,36 +59,16 @@ TEST_P(ElementwiseTest, RmsNorm) {
   for (DType dtype : activation_dtypes()) {
     for (int64_t rows : kRowCounts) {
       for (int64_t size : kRowSizes) {
-        for (bool with_residual : {false, true}) {
-          SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " " << rows << "x" << size
-                                          << " residual " << with_residual);
-          const auto x = RoundTo(dtype, RandomNormal(rows * size, 1));
-          const auto residual = RoundTo(dtype, RandomNormal(rows * size, 2));
-          const auto weight = RoundTo(dtype, RandomNormal(size, 3));
-          const DeviceTensor x_device = UploadTensor(x, dtype, {rows, size});
-          const DeviceTensor residual_device = UploadTensor(residual, dtype, {rows, size});
-          const DeviceTensor weight_device = UploadTensor(weight, dtype, {size});
-          ops().RmsNorm(stream(), {.x = x_device.tensor,
-                                   .residual = with_residual ? residual_device.tensor : Tensor(),
-                                   .weight = weight_device.tensor,
-                                   .eps = 1e-5f,
-                                   .out = x_device.tensor});
-          std::vector<float> sum = x;
-          if (with_residual) {
-            for (size_t i = 0; i < sum.size(); ++i) sum[i] += residual[i];
-            sum = RoundTo(dtype, sum);
-            ASSERT_EQ(DownloadTensor(residual_device.tensor), sum);
-          }
-          std::vector<double> expected;
-          for (int64_t row = 0; row < rows; ++row) {
-            const auto normal = reference::RmsNorm(
-                {sum.begin() + row * size, sum.begin() + (row + 1) * size}, weight, 1e-5f);
-            expected.insert(expected.end(), normal.begin(), normal.end());
-          }
-          ExpectNear(DownloadTensor(x_device.tensor), expected, dtype);
-        }
+        for (bool with_residual : {false, true}) CheckRmsNorm(dtype, rows, size, with_residual);
       }
     }
+  }
+}
+
+// A GPU has a kernel for rows that 512 threads hold, that 1,024 do, and that take several turns.
+TEST_P(ElementwiseTest, RmsNormOfWideRows) {
+  for (int64_t size : {1025, 4095, 4096, 4104, 8200, 16392}) {
+    for (bool with_residual : {false, true}) CheckRmsNorm(DType::kBF16, 2, size, with_residual);
   }
 }
 

@@ -52,5 +52,49 @@ TEST(PrefillBudgetTest, NothingToDivideOrNobodyToServe) {
   EXPECT_THAT(Grants(10, 4, {}), ElementsAre());
 }
 
+PrefillDemand OfFlow(uint64_t flow, int64_t flow_time, int64_t num_wanted, int64_t token_time = 1,
+                     int32_t priority = 0) {
+  return {.priority = priority,
+          .num_wanted = num_wanted,
+          .flow_time = flow_time,
+          .token_time = token_time,
+          .flow = flow};
+}
+
+TEST(PrefillBudgetTest, LongPromptsOfAFlowAreNotInTheWayOfAnothersShortOne) {
+  EXPECT_THAT(Grants(100, 4, {OfFlow(1, 0, 5000), OfFlow(1, 0, 5000), OfFlow(2, 0, 20)}),
+              ElementsAre(80, 0, 20));
+}
+
+TEST(PrefillBudgetTest, AFlowOfShortPromptsGetsNoMoreThanItsTurn) {
+  EXPECT_THAT(
+      Grants(200, 1, {OfFlow(1, 30, 60), OfFlow(1, 30, 60), OfFlow(1, 30, 60), OfFlow(2, 0, 100)}),
+      ElementsAre(60, 40, 0, 100));
+  EXPECT_THAT(
+      Grants(90, 4, {OfFlow(1, 0, 60), OfFlow(1, 0, 60), OfFlow(1, 0, 60), OfFlow(2, 0, 100)}),
+      ElementsAre(60, 0, 0, 30));
+}
+
+TEST(PrefillBudgetTest, TheFlowFurthestBehindIsPromisedAShareAgainstShortOnes) {
+  EXPECT_THAT(Grants(100, 4, {OfFlow(1, 10, 60), OfFlow(2, 0, 5000), OfFlow(3, 10, 60)}),
+              ElementsAre(60, 34, 6));
+}
+
+TEST(PrefillBudgetTest, OfFlowsThatHaveComeEquallyFarTheFirstIsPromised) {
+  EXPECT_THAT(Grants(100, 1, {OfFlow(2, 7, 500), OfFlow(1, 7, 500)}), ElementsAre(0, 100));
+}
+
+TEST(PrefillBudgetTest, AHeavierFlowIsDoneEarlier) {
+  // 200 tokens at half the time each end before 150 tokens.
+  EXPECT_THAT(Grants(220, 4, {OfFlow(1, 5, 150, 2), OfFlow(2, 5, 200, 1)}), ElementsAre(110, 110));
+  EXPECT_THAT(Grants(250, 4, {OfFlow(2, 4, 150, 2), OfFlow(1, 5, 200, 1)}), ElementsAre(125, 125));
+}
+
+TEST(PrefillBudgetTest, PrioritiesCountWithinTheirFlow) {
+  EXPECT_THAT(
+      Grants(100, 4, {OfFlow(1, 0, 90, 1, /*priority=*/-5), OfFlow(2, 0, 50), OfFlow(1, 0, 10)}),
+      ElementsAre(50, 50, 0));
+}
+
 }  // namespace
 }  // namespace quire

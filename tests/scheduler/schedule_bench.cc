@@ -1,6 +1,6 @@
 // Time that Schedule and Commit take per step, apart from the model: 64 decoding sequences; 64 with
-// a full waiting queue of long prompts that cannot be admitted; chunked prefill. Prints one line
-// each.
+// a full waiting queue of long prompts that cannot be admitted, in one flow and in many; chunked
+// prefill. Prints one line each.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -31,10 +31,11 @@ StepResult Run(const SchedulerOutput& output) {
 }
 
 void AddRequests(Scheduler* scheduler, RequestId first, int num, int64_t num_prompt_tokens,
-                 int64_t max_tokens) {
+                 int64_t max_tokens, uint64_t num_flows = 1) {
   for (int i = 0; i < num; ++i) {
     auto request = std::make_shared<Request>();
     request->id = first + i;
+    request->flow.id = i % num_flows;
     request->prompt.assign(num_prompt_tokens, static_cast<TokenId>(first + i));
     request->stop.max_tokens = max_tokens;
     CHECK(scheduler->Add(std::move(request)).ok());
@@ -83,12 +84,13 @@ void Main() {
     AddRequests(&scheduler, 1, 64, 32, 4000);
     Measure("64 decoding", &scheduler, 3000);
   }
-  {
+  for (const uint64_t num_flows : {1, 100}) {
     Scheduler scheduler(config, Blocks(64 * 64));
-    AddRequests(&scheduler, 1, 60, 32, 1000);
+    AddRequests(&scheduler, 1, 60, 32, 1000, num_flows);
     for (int i = 0; i < 4; ++i) scheduler.Commit(Run(scheduler.Schedule()));
-    AddRequests(&scheduler, 100, 1000, 4000, 90);
-    Measure("60 decoding, 1000 waiting", &scheduler, 900);
+    AddRequests(&scheduler, 100, num_flows == 1 ? 1000 : 700, 4000, 90, num_flows);
+    Measure(num_flows == 1 ? "60 decoding, 1000 waiting" : "the same of 100 flows, 700", &scheduler,
+            900);
   }
   {
     Scheduler scheduler(config, Blocks(64 * 256));

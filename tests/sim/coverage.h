@@ -14,6 +14,7 @@ struct Coverage {
   int64_t delayed_steps = 0;    // of configurations whose device takes up to three rounds a step
   int64_t window_steps = 0;     // steps of configurations with a windowed group
   int64_t collision_steps = 0;  // steps with a truncated hash
+  int64_t shared_steps = 0;     // after which more than one flow wanted more
   int64_t tokens = 0;
   int64_t chunks = 0;
   int64_t inputs_on_device = 0;
@@ -30,6 +31,7 @@ struct Coverage {
   int64_t possible_hit_tokens = 0;  // what was in the cache at admission, in the other runs
   int64_t found_hit_tokens = 0;     // how much of it was found
   int64_t refused_queue_full = 0;
+  int64_t refused_share_full = 0;
   int64_t refused_never_fits = 0;
   int64_t finished_stop = 0;
   int64_t finished_length = 0;

@@ -29,18 +29,20 @@ Simulation::Simulation(const SimulationOptions& options)
           [this](const SequenceKey& key) -> const ExpectedStream& {
             return tracked_.at(key).expected;
           },
-          [this](const std::string& what) { Fail(what); }) {
+          [this](const std::string& what) { Fail(what); }),
+      fairness_(scenario_.scheduler) {
   if (options.fault != Fault::kNone) runner_.PlantFault(options.fault, random_.Between(1, 60));
 }
 
 std::string Simulation::Describe() const {
   const SchedulerConfig& config = scenario_.scheduler;
-  std::string text = absl::StrCat(
-      "max_num_seqs ", config.max_num_seqs, ", budget ", config.max_num_batched_tokens,
-      ", partial prefills ", config.max_num_partial_prefills, ", max_model_len ",
-      config.max_model_len, ", blocks ", scenario_.blocks.num_blocks, " of ",
-      scenario_.blocks.block_size, ", hash bits ", scenario_.blocks.hash_bits_for_test,
-      ", lookahead ", scenario_.lookahead, ", delay ", scenario_.max_delay, ", windows");
+  std::string text =
+      absl::StrCat("max_num_seqs ", config.max_num_seqs, ", budget ", config.max_num_batched_tokens,
+                   ", partial prefills ", config.max_num_partial_prefills, ", max_model_len ",
+                   config.max_model_len, ", blocks ", scenario_.blocks.num_blocks, " of ",
+                   scenario_.blocks.block_size, ", hash bits ", scenario_.blocks.hash_bits_for_test,
+                   ", flows ", scenario_.requests.num_flows, ", lookahead ", scenario_.lookahead,
+                   ", delay ", scenario_.max_delay, ", windows");
   for (const KvSpec& group : scenario_.blocks.groups) {
     absl::StrAppend(&text, " ", group.sliding_window);
   }
@@ -76,8 +78,9 @@ void Simulation::Round() {
 void Simulation::Arrive() {
   std::shared_ptr<const Request> request = workload_.NextRequest();
   const SchedulerStats before = scheduler_.stats();
+  const QueueLoad held = scheduler_.queue().HeldBy(request->flow.id);
   const absl::Status status = scheduler_.Add(request);
-  CheckVerdict(*request, status, before);
+  CheckVerdict(*request, status, before, held);
   if (!status.ok()) return;
   const int64_t max_model_len = scenario_.scheduler.max_model_len;
   const int64_t num_prompt_tokens = request->prompt.size();
@@ -219,9 +222,11 @@ void Simulation::FailDevice() {
 }
 
 bool Simulation::ScheduleAndSubmit() {
+  fairness_.BeforeStep(scheduler_);
   const SchedulerOutput output = scheduler_.Schedule();
   scheduler_.CheckInvariants();
   CheckBestGetsOn(output);
+  CheckFairness(output);
   if (output.empty()) {
     if (runner_.num_in_flight() == 0 && SomebodyCanRun()) Fail("nobody runs although they could");
     TakeEvents();

@@ -1,7 +1,7 @@
 // Simulation: the production Scheduler and BlockManager against FakeRunner, one thread, everything
 // from one seed. Every step it checks the scheduler's own invariants, the contract of its output,
-// each slot that is read, what the window leaves, that the best-ranked sequence gets on, and each
-// event against the stream that the sequence would produce alone.
+// each slot that is read, what the window leaves, that the best-ranked sequence gets on, that flows
+// share by their weights, and each event against the stream that the sequence would produce alone.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "scheduler/scheduler.h"
 #include "tests/sim/coverage.h"
+#include "tests/sim/fairness_check.h"
 #include "tests/sim/fake_runner.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/workload.h"
@@ -78,7 +79,7 @@ class Simulation {
 
   // simulation_checks.cc: what must come of it.
   void CheckVerdict(const Request& request, const absl::Status& status,
-                    const SchedulerStats& before);
+                    const SchedulerStats& before, const QueueLoad& held);
   void NoteCancel(const SequenceKey& key, const Tracked& tracked);
   void NoteStep(const SchedulerOutput& output);
   void NoteScheduled(uint64_t step, const ScheduledSequence& scheduled);
@@ -86,6 +87,7 @@ class Simulation {
   void CheckWindows(const ScheduledSequence& scheduled, const Tracked& tracked);
   void CheckBestGetsOn(const SchedulerOutput& output);
   void NoteLostTurns(const SchedulerOutput& output);
+  void CheckFairness(const SchedulerOutput& output);
   void TakeEvents();
   void CheckEvent(const SequenceEvent& event);
   void CheckToken(const SequenceEvent& event, Tracked* tracked);
@@ -102,6 +104,7 @@ class Simulation {
   Workload workload_;
   Scheduler scheduler_;
   FakeRunner runner_;
+  FairnessCheck fairness_;
   absl::flat_hash_map<SequenceKey, Tracked> tracked_;
   std::vector<SequenceKey> live_;   // unfinished ones, in order of arrival
   std::vector<SequenceKey> ended_;  // finished, perhaps still in flight

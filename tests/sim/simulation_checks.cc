@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "tests/sim/simulation.h"
 
@@ -19,7 +20,7 @@ void Simulation::Fail(const std::string& what) {
 
 // Never fits, the queue is full, or accepted: computed from the limits alone.
 void Simulation::CheckVerdict(const Request& request, const absl::Status& status,
-                              const SchedulerStats& before) {
+                              const SchedulerStats& before, const QueueLoad& held) {
   const SchedulerConfig& config = scenario_.scheduler;
   const int64_t n = request.sampling.n;
   const int64_t num_prompt_tokens = request.prompt.size();
@@ -27,13 +28,25 @@ void Simulation::CheckVerdict(const Request& request, const absl::Status& status
       std::min(num_prompt_tokens + request.stop.max_tokens, config.max_model_len);
   const int64_t max_blocks =
       MostBlocks(scenario_.blocks, max_num_tokens, config.max_num_batched_tokens);
+  const uint64_t flow = request.flow.id;
+  // Of a queue of `most`, someone who has `held` may take `num` more when `all` are taken.
+  const auto leaves_enough = [](int64_t held, int64_t all, int64_t num, int64_t most) {
+    return held + num <= 3 * (most - all - num);
+  };
+  const auto has_share = [&](const QueueLoad& own, int64_t num_waiting, int64_t num_tokens) {
+    if (flow == 0 || (own.num_places == 0 && n == 1)) return true;
+    return leaves_enough(own.num_places, num_waiting, n, config.max_num_queued_reqs) &&
+           leaves_enough(own.num_tokens, num_tokens, n * num_prompt_tokens,
+                         config.max_num_queued_tokens);
+  };
   const bool fits = num_prompt_tokens > 0 && request.stop.max_tokens > 0 && n > 0 &&
                     num_prompt_tokens < config.max_model_len &&
                     max_blocks <= scenario_.blocks.num_blocks && n <= config.max_num_queued_reqs &&
-                    n * num_prompt_tokens <= config.max_num_queued_tokens;
-  const bool has_room =
+                    n * num_prompt_tokens <= config.max_num_queued_tokens && has_share({}, 0, 0);
+  const bool has_place =
       before.num_waiting + n <= config.max_num_queued_reqs &&
       before.num_waiting_tokens + n * num_prompt_tokens <= config.max_num_queued_tokens;
+  const bool has_room = has_place && has_share(held, before.num_waiting, before.num_waiting_tokens);
   const absl::StatusCode expected = !fits      ? absl::StatusCode::kInvalidArgument
                                     : has_room ? absl::StatusCode::kOk
                                                : absl::StatusCode::kResourceExhausted;
@@ -41,7 +54,8 @@ void Simulation::CheckVerdict(const Request& request, const absl::Status& status
     return Fail(absl::StrCat("wrong verdict on ", request.id, ": ", status.ToString()));
   }
   coverage_.refused_never_fits += fits ? 0 : 1;
-  coverage_.refused_queue_full += fits && !has_room ? 1 : 0;
+  coverage_.refused_queue_full += fits && !has_place ? 1 : 0;
+  coverage_.refused_share_full += fits && has_place && !has_room ? 1 : 0;
 }
 
 void Simulation::NoteCancel(const SequenceKey& key, const Tracked& tracked) {
@@ -136,8 +150,9 @@ void Simulation::CheckWindows(const ScheduledSequence& scheduled, const Tracked&
 }
 
 // Who ran as the best-ranked of all runs on in every step while it is that, or in the next one when
-// blocks are still on their way back.
+// blocks are still on their way back. Between flows ranks change from step to step.
 void Simulation::CheckBestGetsOn(const SchedulerOutput& output) {
+  if (scenario_.requests.num_flows > 1) return;
   const SequenceKey* best = nullptr;
   const auto rank = [this](const SequenceKey& key) {
     return std::tuple(tracked_.at(key).request->priority, key.request, key.index);
@@ -157,6 +172,27 @@ void Simulation::CheckBestGetsOn(const SchedulerOutput& output) {
     }
     leader_ = *best;
   }
+}
+
+// A flow wants more when one of its sequences that could run was not run to its last known token.
+void Simulation::CheckFairness(const SchedulerOutput& output) {
+  absl::flat_hash_set<SequenceKey> satisfied;
+  for (const ScheduledSequence& scheduled : output.sequences) {
+    if (scheduled.num_samples > 0) satisfied.insert(scheduled.key);
+  }
+  absl::flat_hash_set<uint64_t> wanting;
+  for (const SequenceKey& key : live_) {
+    const Tracked& tracked = tracked_.at(key);
+    if (tracked.paused || tracked.AllSubmitted() || satisfied.contains(key)) continue;
+    wanting.insert(tracked.request->flow.id);
+  }
+  // What a stalled sequence was let in for holds back the rest of its flow.
+  for (const SequenceKey& key : live_) {
+    if (tracked_.at(key).paused) wanting.erase(tracked_.at(key).request->flow.id);
+  }
+  coverage_.shared_steps += wanting.size() > 1 ? 1 : 0;
+  const auto violation = fairness_.AfterStep(scheduler_, output, wanting);
+  if (violation.has_value()) Fail(*violation);
 }
 
 void Simulation::NoteLostTurns(const SchedulerOutput& output) {

@@ -59,9 +59,19 @@ Scenario RandomScenario(Random* random) {
   scenario.arrival_period = random->Between(1, tight ? 4 : 8);
   scenario.requests.priority_period = random->Between(1, 6);
   scenario.requests.short_prompts = random->OneIn(2);
+  scenario.requests.num_flows = random->OneIn(3) ? 1 : random->Between(2, 5);
   scenario.disturbed = !random->OneIn(6);
   scenario.failure_period = random->OneIn(4) ? random->Between(20, 80) : 0;
   return scenario;
+}
+
+// The first of several flows sends half of everything, the next half of the rest, and so on.
+uint64_t Workload::NextFlow() {
+  if (mix_.num_flows == 1) return 0;
+  if (random_.OneIn(8)) return 1000 + next_id_;
+  uint64_t flow = 0;
+  while (flow + 1 < mix_.num_flows && random_.OneIn(2)) ++flow;
+  return flow;
 }
 
 std::vector<TokenId> Workload::NextPrompt(std::string* salt) {
@@ -112,6 +122,8 @@ void Workload::Spoil(Request* request) {
 std::shared_ptr<const Request> Workload::NextRequest() {
   auto request = std::make_shared<Request>();
   request->id = next_id_++;
+  request->flow.id = NextFlow();
+  request->flow.weight = WeightOf(request->flow.id);
   request->prompt = NextPrompt(&request->cache_salt);
   request->priority =
       random_.OneIn(mix_.priority_period) ? static_cast<int32_t>(random_.Between(-2, 2)) : 0;

@@ -34,9 +34,13 @@ class Random {
 // independent of BlockManager's own answer.
 int64_t MostBlocks(const BlockManagerConfig& blocks, int64_t num_tokens, int64_t budget);
 
+// Flows have fixed weights.
+inline int32_t WeightOf(uint64_t flow) { return static_cast<int32_t>(flow % 5 + 1); }
+
 struct RequestMix {
   int64_t priority_period = 5;  // one of so many requests has a priority of its own
   bool short_prompts = false;   // and long answers: then pools run short while they grow
+  uint64_t num_flows = 1;       // 1: flow 0; else also many that come once
 };
 
 struct Scenario {
@@ -65,6 +69,7 @@ class Workload {
   void Remember(std::vector<TokenId> tokens, const std::string& salt);
 
  private:
+  uint64_t NextFlow();
   std::vector<TokenId> NextPrompt(std::string* salt);
   void Spoil(Request* request);
 

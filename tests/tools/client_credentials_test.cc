@@ -91,7 +91,10 @@ TEST_F(CredentialsTest, TlsWithOurCaAndCertificate) {
   options.pem_key_cert_pairs = {{server.KeyPem(), server.CertificatePem()}};
   const std::string target = "https://" + Serve(grpc::SslServerCredentials(options));
   v1::GetModelResponse answer;
-  EXPECT_FALSE(Ask(target, &answer).ok()) << "the system does not know this CA";
+  const grpc::Status unknown = Ask(target, &answer);
+  EXPECT_FALSE(unknown.ok()) << "the system does not know this CA";
+  EXPECT_THAT(DescribeFailure(unknown, target), HasSubstr("QUIRE_CA_FILE names a file of the CA"))
+      << unknown.error_message();
   SetFile(kCaVariable, ca_.CertificatePem());
   setenv(kKeyVariable, "a-key-of-mine", 1);
   const grpc::Status status = Ask(target, &answer);

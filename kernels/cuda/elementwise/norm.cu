@@ -10,6 +10,7 @@ namespace quire::cuda {
 namespace {
 
 constexpr int kMaxThreads = 1024;
+constexpr int kFewThreads = 512;
 constexpr int kMaxPacks = 4;  // per thread, kept in registers between the two passes
 
 // The sum over the CTA, the same in every thread and for every number of rows.
@@ -32,12 +33,12 @@ struct NormParams {
   float eps;
 };
 
-// Grid: one CTA per row, a thread per kWidth elements (up to kMaxPacks of them).
+// Grid: one CTA of up to kThreads per row, a thread per kWidth elements (up to kPacks of them).
 // Bytes: x and weight read once, out written once; residual read and written once.
 // Accumulation: squares in a thread in order, then shuffles, then warps: float32.
 // Limit: memory bandwidth from some 500 rows; below, one row's latency (two dependent passes).
-template <typename T, int kWidth>
-__global__ void __launch_bounds__(kMaxThreads) RmsNormKernel(const NormParams params) {
+template <typename T, int kWidth, int kThreads, int kPacks>
+__global__ void __launch_bounds__(kThreads) RmsNormKernel(const NormParams params) {
   ReleaseSuccessor();
   // All of it up to some 8000 elements, before x is there.
   float weight[kWidth];
@@ -48,18 +49,24 @@ __global__ void __launch_bounds__(kMaxThreads) RmsNormKernel(const NormParams pa
   const T* x = static_cast<const T*>(params.x) + row * params.x_stride;
   T* residual = static_cast<T*>(params.residual);
   if (residual != nullptr) residual += row * params.residual_stride;
-  float values[kMaxPacks][kWidth];
-  float sum = 0.0f;
+  float values[kPacks][kWidth], before[kPacks][kWidth];
 #pragma unroll
-  for (int pack = 0; pack < kMaxPacks; ++pack) {
+  for (int pack = 0; pack < kPacks; ++pack) {  // all under way at once
     const int i = (pack * blockDim.x + threadIdx.x) * kWidth;
     if (i >= params.size) break;
     Load(x + i, values[pack]);
-    if (residual != nullptr) {
-      float before[kWidth];
-      Load(residual + i, before);
+    if (residual != nullptr) Load(residual + i, before[pack]);
+  }
+  float sum = 0.0f;
 #pragma unroll
-      for (int j = 0; j < kWidth; ++j) values[pack][j] = Rounded<T>(values[pack][j] + before[j]);
+  for (int pack = 0; pack < kPacks; ++pack) {
+    const int i = (pack * blockDim.x + threadIdx.x) * kWidth;
+    if (i >= params.size) break;
+    if (residual != nullptr) {
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) {
+        values[pack][j] = Rounded<T>(values[pack][j] + before[pack][j]);
+      }
       Store(values[pack], residual + i);
     }
 #pragma unroll
@@ -69,7 +76,7 @@ __global__ void __launch_bounds__(kMaxThreads) RmsNormKernel(const NormParams pa
   const float scale = 1.0f / sqrtf(mean + params.eps);
   T* out = static_cast<T*>(params.out) + row * params.out_stride;
 #pragma unroll
-  for (int pack = 0; pack < kMaxPacks; ++pack) {
+  for (int pack = 0; pack < kPacks; ++pack) {
     const int i = (pack * blockDim.x + threadIdx.x) * kWidth;
     if (i >= params.size) break;
     if (pack > 0) params.weight.LoadAt(i, weight);
@@ -79,14 +86,18 @@ __global__ void __launch_bounds__(kMaxThreads) RmsNormKernel(const NormParams pa
   }
 }
 
+// Threads and packs that are not there cost registers, and so CTAs an SM: kernels for what they
+// hold.
 template <typename T, int kWidth>
 void Launch(const NormParams& params, int64_t num_rows, cudaStream_t stream) {
   const int64_t num_packs = CeilDiv<int64_t>(params.size, kWidth);
   CHECK_LE(num_packs, kMaxPacks * kMaxThreads) << "hidden size " << params.size;
   const auto num_threads =
       static_cast<unsigned>(std::min<int64_t>(kMaxThreads, RoundUp<int64_t>(num_packs, 32)));
-  LaunchKernel(RmsNormKernel<T, kWidth>, static_cast<unsigned>(num_rows), num_threads, 0, stream,
-               params);
+  const auto kernel = num_packs <= kFewThreads   ? RmsNormKernel<T, kWidth, kFewThreads, 1>
+                      : num_packs <= kMaxThreads ? RmsNormKernel<T, kWidth, kMaxThreads, 1>
+                                                 : RmsNormKernel<T, kWidth, kMaxThreads, kMaxPacks>;
+  LaunchKernel(kernel, static_cast<unsigned>(num_rows), num_threads, 0, stream, params);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <bit>
 #include <type_traits>
 
 #include "kernels/base/types.h"
@@ -9,8 +11,14 @@ namespace quire::cuda {
 
 namespace {
 
-constexpr int kWarps = 8;  // per CTA; each takes one head
-constexpr int kMaxHeadDim = 512;
+constexpr int kThreads = 128;  // of a CTA, at most
+// Heads of a thread where tokens are many, and the threads that would have one head each from which
+// they are: measured on an H200.
+struct Many {
+  int num_heads;
+  int64_t num_threads;
+};
+constexpr Many kManyPlain = {4, 320 * 1024}, kManyNormed = {2, 112 * 1024};
 
 struct RopeParams {
   const void* qkv;
@@ -21,103 +29,333 @@ struct RopeParams {
   const float* cos_sin;
   const int64_t* positions;
   const int64_t* slot_mapping;
+  int64_t num_tokens;
   int rotary_dim;
   int num_q_heads;
   KvCacheView kv;
 };
 
-// Reads a head into shared memory, normalised where there is a weight, and returns when the whole
-// warp may read it.
-template <typename T>
-__device__ void StageHead(const T* in, const FloatVector& norm, float eps, int dim, float* head) {
-  const int lane = threadIdx.x % 32;
-  float values[kVector], sum = 0.0f;
-  for (int i = lane * kVector; i < dim; i += 32 * kVector) {
-    Load(in + i, values);
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) sum = fmaf(values[j], values[j], sum);
-    Store(values, head + i);
+// What a lane has of every head: two runs of up to kVector elements. Of rotated elements the second
+// run has the partners of the first.
+struct Runs {
+  int begin[2];
+  int size[2];
+  bool are_rotated;
+};
+
+__device__ Runs RunsOfLane(int lane, int rotary_dim, int head_dim) {
+  const int half = rotary_dim / 2;
+  const int num_rotating = CeilDiv(half, kVector);  // lanes
+  if (lane < num_rotating) {
+    const int begin = lane * kVector;
+    const int size = min(kVector, half - begin);
+    return {{begin, half + begin}, {size, size}, true};
   }
-  if (norm.data != nullptr) {
-    const float scale = 1.0f / sqrtf(WarpSum(sum) / static_cast<float>(dim) + eps);
-    for (int i = lane * kVector; i < dim; i += 32 * kVector) {  // each lane its own elements again
-      float weight[kVector];
-      Load(head + i, values);
-      norm.LoadAt(i, weight);
+  const int begin = rotary_dim + (lane - num_rotating) * 2 * kVector;
+  const int left = max(0, head_dim - begin);
+  const int size = min(kVector, left);
+  return {{begin, begin + size}, {size, min(kVector, left - size)}, false};
+}
+
+int NumLanes(int rotary_dim, int head_dim) {
+  return CeilDiv(rotary_dim / 2, kVector) + CeilDiv(head_dim - rotary_dim, 2 * kVector);
+}
+
+enum class Part { kQ, kK, kV };
+
+// The heads of a thread, all of one part: `first`, `first + step`, ... below `end`.
+struct Heads {
+  Part part;
+  int num_before;  // heads of other parts in a row of qkv
+  int first, step, end;
+
+  __device__ bool Has(int h) const { return first + h * step < end; }
+};
+
+// A token has threads for q, then for k, then for v, each with up to kHeads heads.
+template <int kHeads>
+__device__ Heads HeadsOf(int index, int num_q_heads, int num_kv_heads) {
+  const int for_q = CeilDiv(num_q_heads, kHeads);
+  const int for_kv = CeilDiv(num_kv_heads, kHeads);
+  if (index < for_q) return {Part::kQ, 0, index, for_q, num_q_heads};
+  index -= for_q;
+  if (index < for_kv) return {Part::kK, num_q_heads, index, for_kv, num_kv_heads};
+  index -= for_kv;
+  const int end = index < for_kv ? num_kv_heads : 0;
+  return {Part::kV, num_q_heads + num_kv_heads, index, for_kv, end};
+}
+
+// A run as it lies in memory, so that many can be under way at once.
+template <typename T>
+struct Raw {
+  static constexpr int kWords = kVector * sizeof(T) / 16;
+  uint4 words[kWords];
+};
+
+// kWhole: a run is kVector elements, on 16 bytes, or none.
+template <bool kWhole, typename T>
+__device__ Raw<T> LoadRun(const T* from, int size) {
+  Raw<T> raw = {};
+  if constexpr (kWhole) {
 #pragma unroll
-      for (int j = 0; j < kVector; ++j) values[j] *= scale * weight[j];
-      Store(values, head + i);
+    for (int i = 0; i < Raw<T>::kWords; ++i) {
+      if (size > 0) raw.words[i] = reinterpret_cast<const uint4*>(from)[i];
+    }
+  } else {
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) {
+      if (j < size) reinterpret_cast<T*>(raw.words)[j] = from[j];
     }
   }
-  __syncwarp();
+  return raw;
 }
 
-// Element i of the rotated head.
-__device__ float Rotated(const float* head, int i, const float* cos_sin, int rotary_dim) {
-  const int half = rotary_dim / 2;
-  if (i >= rotary_dim) return head[i];
-  if (i < half) return head[i] * cos_sin[i] - head[i + half] * cos_sin[half + i];
-  return head[i] * cos_sin[i - half] + head[i - half] * cos_sin[i];
+template <typename T>
+__device__ void Unpack(const Raw<T>& raw, float (&values)[kVector]) {
+  Load(reinterpret_cast<const T*>(raw.words), values);
 }
 
-template <typename Out>
-__device__ void WriteRotated(const float* head, const float* cos_sin, int rotary_dim, int dim,
-                             Out* out) {
-  for (int i = threadIdx.x % 32 * kVector; i < dim; i += 32 * kVector) {
-    float values[kVector];
+template <bool kWhole, typename T>
+__device__ void StoreRun(const float (&values)[kVector], int size, T* to) {
+  if constexpr (kWhole) {
+    if (size > 0) Store(values, to);
+  } else {
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) values[j] = Rotated(head, i + j, cos_sin, rotary_dim);
-    Store(values, out + i);
+    for (int j = 0; j < kVector; ++j) {
+      if (j < size) Store<1>({values[j]}, to + j);
+    }
   }
 }
 
-// Grid: (tokens, heads of q, k and v / kWarps); a warp per head.
-// Bytes: qkv read once; q, k and v written once; one row of cos_sin per token, from the cache.
-// Accumulation: a head's squares in a lane in order, then shuffles: float32.
-// Limit: memory bandwidth from some 1000 tokens; below, latency.
-template <typename T, typename Kv>
-__global__ void __launch_bounds__(kWarps * 32) RopeKernel(const RopeParams params) {
-  extern __shared__ float heads[];
-  ReleaseSuccessor();
-  WaitForPredecessor();
-  const int dim = params.kv.head_dim;
-  const int64_t token = blockIdx.x;
-  const int warp = threadIdx.x / 32;
-  const int head = blockIdx.y * kWarps + warp;
-  const int num_kv_heads = params.kv.num_kv_heads;
-  if (head >= params.num_q_heads + 2 * num_kv_heads) return;
-  const T* in = static_cast<const T*>(params.qkv) + token * params.qkv_stride +
-                static_cast<int64_t>(head) * dim;
-  const float* cos_sin = params.cos_sin + params.positions[token] * params.rotary_dim;
-  float* staged = heads + warp * dim;
-  if (head < params.num_q_heads) {
-    T* out = static_cast<T*>(params.q_out) + token * params.q_out_stride +
-             static_cast<int64_t>(head) * dim;
-    StageHead(in, params.q_norm, params.norm_eps, dim, staged);
-    WriteRotated(staged, cos_sin, params.rotary_dim, dim, out);
-    return;
+// A lane's weights of a head norm as they lie in memory, 16-bit ones in the first of two words.
+struct RawNorm {
+  uint4 words[2][2];
+  DType dtype;
+
+  __device__ void Unpack(float (&weight)[2][kVector]) const {
+#pragma unroll
+    for (int run = 0; run < 2; ++run) {
+      FloatVector held;
+      held.data = words[run];
+      held.dtype = dtype;
+      held.LoadAt(0, weight[run]);
+    }
   }
+};
+
+// Nothing where there is no norm.
+template <bool kWhole>
+__device__ RawNorm LoadNorm(const FloatVector& norm, const Runs& runs) {
+  RawNorm raw = {{}, kWhole ? norm.dtype : DType::kF32};
+  if (norm.data == nullptr) return raw;
+#pragma unroll
+  for (int run = 0; run < 2; ++run) {
+    if constexpr (kWhole) {
+      if (runs.size[run] == 0) continue;
+      const bool is_f32 = norm.dtype == DType::kF32;
+      const auto* from = reinterpret_cast<const uint4*>(static_cast<const char*>(norm.data) +
+                                                        runs.begin[run] * (is_f32 ? 4 : 2));
+      raw.words[run][0] = from[0];
+      if (is_f32) raw.words[run][1] = from[1];
+    } else {
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) {
+        float value[1] = {};
+        if (j < runs.size[run]) norm.LoadAt(runs.begin[run] + j, value);
+        reinterpret_cast<float*>(raw.words[run])[j] = value[0];
+      }
+    }
+  }
+  return raw;
+}
+
+// 1 / the root of the mean of a head's squares; all lanes of the warp call it, and a head has
+// kHeads lanes or more.
+template <int kHeads, typename T>
+__device__ void NormScales(const Raw<T> (&raw)[kHeads][2], int head_dim, float eps,
+                           float (&scales)[kHeads]) {
+#pragma unroll
+  for (int h = 0; h < kHeads; ++h) {
+    float sums[2] = {};
+#pragma unroll
+    for (int run = 0; run < 2; ++run) {
+      float values[kVector];
+      Unpack(raw[h][run], values);
+#pragma unroll
+      for (float value : values) sums[run] = fmaf(value, value, sums[run]);
+    }
+    scales[h] = sums[0] + sums[1];
+  }
+  for (unsigned lanes = blockDim.x / 2; lanes > 0; lanes /= 2) {
+#pragma unroll
+    for (float& sum : scales) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+  }
+  // Roots are dear: each of kHeads neighbours takes one. A choice of values, not of places, or the
+  // array would leave the registers.
+  float sum = scales[0];
+#pragma unroll
+  for (int h = 1; h < kHeads; ++h) {
+    const float sum_of_head = scales[h];
+    sum = threadIdx.x % kHeads == h ? sum_of_head : sum;
+  }
+  const float scale = 1.0f / sqrtf(sum / static_cast<float>(head_dim) + eps);
+#pragma unroll
+  for (int h = 0; h < kHeads; ++h) {
+    scales[h] = kHeads == 1 ? scale : __shfl_sync(0xffffffffu, scale, h, blockDim.x);
+  }
+}
+
+// What a thread does to its heads on their way from qkv to q, k or v.
+template <int kHeads>
+struct HeadEdits {
+  bool are_normed, are_rotated;
+  float weight[2][kVector], scales[kHeads];  // where they are normed
+  float cos[kVector], sin[kVector];          // where they are rotated
+};
+
+template <bool kWhole, bool kNormed, typename T, int kHeads, typename Out>
+__device__ void EditAndStore(const HeadEdits<kHeads>& edits, const Runs& runs, const Heads& heads,
+                             const Raw<T> (&raw)[kHeads][2], Out* out, int64_t head_stride) {
+  out += heads.first * head_stride;
+#pragma unroll
+  for (int h = 0; h < kHeads; ++h) {
+    if (!heads.Has(h)) continue;
+    float a[kVector], b[kVector];
+    Unpack(raw[h][0], a);
+    Unpack(raw[h][1], b);
+    if (kNormed && edits.are_normed) {
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) {
+        a[j] *= edits.scales[h] * edits.weight[0][j];
+        b[j] *= edits.scales[h] * edits.weight[1][j];
+      }
+    }
+    if (edits.are_rotated) {
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) {
+        const float first = a[j], second = b[j];
+        a[j] = fmaf(first, edits.cos[j], -(second * edits.sin[j]));
+        b[j] = fmaf(second, edits.cos[j], first * edits.sin[j]);
+      }
+    }
+    Out* head = out + h * heads.step * head_stride;
+    StoreRun<kWhole>(a, runs.size[0], head + runs.begin[0]);
+    StoreRun<kWhole>(b, runs.size[1], head + runs.begin[1]);
+  }
+}
+
+// Block: (lanes of a head, shares of up to kHeads heads, tokens), no warp of two tokens; grid:
+// (tokens, shares). A thread has all its runs under way before it needs one.
+// Bytes: qkv read once; q, k and v written once; one row of cos_sin per token, from the caches.
+// Accumulation: the squares of a run in order, its two runs, then shuffles: float32.
+// Limit: memory bandwidth from some 200 tokens; below, the latency of two dependent reads.
+template <typename T, typename Kv, int kHeads, bool kWhole, bool kNormed>
+__global__ void __launch_bounds__(kThreads) RopeKernel(const __grid_constant__ RopeParams params) {
+  ReleaseSuccessor();
+  const KvCacheView& kv = params.kv;
+  const int dim = kv.head_dim;
+  const Runs runs = RunsOfLane(static_cast<int>(threadIdx.x), params.rotary_dim, dim);
+  const Heads heads = HeadsOf<kHeads>(static_cast<int>(blockIdx.y * blockDim.y + threadIdx.y),
+                                      params.num_q_heads, kv.num_kv_heads);
+  HeadEdits<kHeads> edits;
+  edits.are_rotated = runs.are_rotated && heads.part != Part::kV;
+  FloatVector norm;
+  if (heads.part == Part::kQ) norm = params.q_norm;
+  if (heads.part == Part::kK) norm = params.k_norm;
+  edits.are_normed = norm.data != nullptr;
+  RawNorm raw_norm;
+  if constexpr (kNormed) {
+    raw_norm = LoadNorm<kWhole>(norm, runs);
+    if (kHeads == 1) raw_norm.Unpack(edits.weight);  // in the time of waiting
+  }
+  const int64_t token = static_cast<int64_t>(blockIdx.x) * blockDim.z + threadIdx.z;
+  const T* in = static_cast<const T*>(params.qkv) + token * params.qkv_stride +
+                static_cast<int64_t>(heads.num_before + heads.first) * dim;
+  WaitForPredecessor();
+  if (token >= params.num_tokens) return;
+
+  const int64_t position = params.positions[token];
   const int64_t slot = params.slot_mapping[token];
-  if (slot == kNoSlot) return;
-  const bool is_k = head < params.num_q_heads + num_kv_heads;
-  const int kv_head = (head - params.num_q_heads) % num_kv_heads;
-  Kv* out = static_cast<Kv*>(is_k ? params.kv.k : params.kv.v) +
-            slot / params.kv.block_size * params.kv.block_stride +
-            slot % params.kv.block_size * params.kv.token_stride + kv_head * params.kv.head_stride;
-  StageHead(in, is_k ? params.k_norm : FloatVector(), params.norm_eps, dim, staged);
-  WriteRotated(staged, cos_sin, is_k ? params.rotary_dim : 0, dim, out);
+  Raw<T> raw[kHeads][2];
+#pragma unroll
+  for (int h = 0; h < kHeads; ++h) {
+    const T* head = in + h * heads.step * dim;
+    const bool has = heads.Has(h);
+    raw[h][0] = LoadRun<kWhole>(head + runs.begin[0], has ? runs.size[0] : 0);
+    raw[h][1] = LoadRun<kWhole>(head + runs.begin[1], has ? runs.size[1] : 0);
+  }
+  const float* cos_sin = params.cos_sin + position * params.rotary_dim;
+  const int rotated_size = edits.are_rotated ? runs.size[0] : 0;
+  Unpack(LoadRun<kWhole>(cos_sin + runs.begin[0], rotated_size), edits.cos);
+  Unpack(LoadRun<kWhole>(cos_sin + runs.begin[1], rotated_size), edits.sin);
+  if constexpr (kNormed) {
+    if (kHeads > 1) raw_norm.Unpack(edits.weight);
+    NormScales(raw, dim, params.norm_eps, edits.scales);
+  }
+  const bool is_q = heads.part == Part::kQ;
+  if (!is_q && slot == kNoSlot) return;
+  T* q = static_cast<T*>(params.q_out) + token * params.q_out_stride;
+  Kv* k_or_v = static_cast<Kv*>(heads.part == Part::kK ? kv.k : kv.v);
+  if (!is_q) {
+    k_or_v += slot / kv.block_size * kv.block_stride + slot % kv.block_size * kv.token_stride;
+  }
+  const int64_t head_stride = is_q ? dim : kv.head_stride;
+  if constexpr (std::is_same_v<T, Kv>) {
+    EditAndStore<kWhole, kNormed>(edits, runs, heads, raw, is_q ? q : k_or_v, head_stride);
+  } else if (is_q) {
+    EditAndStore<kWhole, kNormed>(edits, runs, heads, raw, q, head_stride);
+  } else {
+    EditAndStore<kWhole, kNormed>(edits, runs, heads, raw, k_or_v, head_stride);
+  }
+}
+
+template <typename T, typename Kv, int kHeads, bool kWhole, bool kNormed>
+void Launch(const RopeParams& params, int num_lanes, cudaStream_t stream) {
+  const int64_t num_shares =  // of a token
+      CeilDiv(params.num_q_heads, kHeads) + 2 * int64_t{CeilDiv(params.kv.num_kv_heads, kHeads)};
+  // Whole warps of one token; the shares beyond the last have no heads.
+  const int64_t shares =
+      std::min<int64_t>(RoundUp<int64_t>(num_shares, 32 / num_lanes), kThreads / num_lanes);
+  const int64_t tokens = std::clamp<int64_t>(kThreads / (num_lanes * shares), 1, params.num_tokens);
+  const dim3 block(static_cast<unsigned>(num_lanes), static_cast<unsigned>(shares),
+                   static_cast<unsigned>(tokens));
+  const dim3 grid(static_cast<unsigned>(CeilDiv(params.num_tokens, tokens)),
+                  static_cast<unsigned>(CeilDiv(num_shares, shares)));
+  LaunchKernel(RopeKernel<T, Kv, kHeads, kWhole, kNormed>, grid, block, 0, stream, params);
+}
+
+template <typename T, typename Kv, bool kNormed>
+void LaunchWhole(const RopeParams& params, int num_lanes, cudaStream_t stream) {
+  constexpr Many kMany = kNormed ? kManyNormed : kManyPlain;
+  const int64_t num_heads = params.num_q_heads + 2 * int64_t{params.kv.num_kv_heads};
+  const bool many = params.num_tokens * num_heads * num_lanes > kMany.num_threads &&
+                    params.kv.num_kv_heads >= kMany.num_heads && num_lanes >= kMany.num_heads;
+  many ? Launch<T, Kv, kMany.num_heads, true, kNormed>(params, num_lanes, stream)
+       : Launch<T, Kv, 1, true, kNormed>(params, num_lanes, stream);
 }
 
 // float16 goes with a float16 cache only, as in attention.
 template <typename T, typename Kv>
 inline constexpr bool kGoTogether = std::is_same_v<T, __half> == std::is_same_v<Kv, __half>;
 
-void Launch(const RopeParams& params, DType dtype, dim3 grid, cudaStream_t stream) {
-  const size_t shared_bytes = sizeof(float) * kWarps * params.kv.head_dim;
+void Launch(const RopeParams& params, DType dtype, cudaStream_t stream) {
+  const int dim = params.kv.head_dim;
+  const auto num_lanes =
+      static_cast<int>(std::bit_ceil(static_cast<unsigned>(NumLanes(params.rotary_dim, dim))));
+  CHECK_LE(num_lanes, 32) << "head_dim " << dim << ", rotary_dim " << params.rotary_dim;
+  const bool whole = params.rotary_dim % (2 * kVector) == 0 &&
+                     reinterpret_cast<uintptr_t>(params.cos_sin) % 16 == 0;
+  const bool normed = params.q_norm.data != nullptr || params.k_norm.data != nullptr;
   DispatchFloat(dtype, [&]<typename T>() {
     DispatchFloat(params.kv.dtype, [&]<typename Kv>() {
       if constexpr (kGoTogether<T, Kv>) {
-        LaunchKernel(RopeKernel<T, Kv>, grid, kWarps * 32, shared_bytes, stream, params);
+        if (!whole) {
+          Launch<T, Kv, 1, false, true>(params, num_lanes, stream);
+        } else if (normed) {
+          LaunchWhole<T, Kv, true>(params, num_lanes, stream);
+        } else {
+          LaunchWhole<T, Kv, false>(params, num_lanes, stream);
+        }
       }
     });
   });
@@ -126,7 +364,6 @@ void Launch(const RopeParams& params, DType dtype, dim3 grid, cudaStream_t strea
 void CheckVectors(const RopeAndStoreKvArgs& args) {
   const KvCacheView& kv = args.kv_cache;
   CHECK((kv.dtype == DType::kF16) == (args.qkv.dtype() == DType::kF16)) << DTypeName(kv.dtype);
-  CHECK_LE(kv.head_dim, kMaxHeadDim);
   const Tensor k(kv.k, kv.dtype, {kv.head_dim}), v(kv.v, kv.dtype, {kv.head_dim});
   CHECK(FitsVectors(kv.head_dim,
                     {&args.qkv, &args.q_out, &args.q_norm_weight, &args.k_norm_weight, &k, &v}) &&
@@ -141,7 +378,6 @@ void LaunchRopeAndStoreKv(const RopeAndStoreKvArgs& args, cudaStream_t stream) {
   const int64_t num_tokens = args.qkv.dim(0);
   if (num_tokens == 0) return;
   CheckVectors(args);
-  const KvCacheView& kv = args.kv_cache;
   const RopeParams params = {.qkv = args.qkv.data(),
                              .q_out = args.q_out.data(),
                              .qkv_stride = args.qkv.row_stride(),
@@ -152,12 +388,11 @@ void LaunchRopeAndStoreKv(const RopeAndStoreKvArgs& args, cudaStream_t stream) {
                              .cos_sin = args.cos_sin,
                              .positions = args.positions,
                              .slot_mapping = args.slot_mapping,
+                             .num_tokens = num_tokens,
                              .rotary_dim = args.rotary_dim,
                              .num_q_heads = args.num_q_heads,
-                             .kv = kv};
-  const dim3 grid(static_cast<unsigned>(num_tokens),
-                  static_cast<unsigned>(CeilDiv(args.num_q_heads + 2 * kv.num_kv_heads, kWarps)));
-  Launch(params, args.qkv.dtype(), grid, stream);
+                             .kv = args.kv_cache};
+  Launch(params, args.qkv.dtype(), stream);
 }
 
 }  // namespace quire::cuda

@@ -126,7 +126,7 @@ class OutputPumpTest : public testing::Test {
     request.stream = running.stream;
     request.builder = std::make_unique<ResponseBuilder>(DemoTokenizer(), job, "id");
     request.sink = sink;
-    request.lease = *registry_.Enter("", std::make_shared<CancelToken>());
+    request.lease = *registry_.Enter({}, "", std::make_shared<CancelToken>(), absl::Now());
     pump.Add(std::move(request));
     return running;
   }

@@ -232,7 +232,7 @@ TEST_F(GrpcCallTest, WhatAnUnfinishedRequestHoldsIsGivenBackWithItsStream) {
   AppendMessagePrefix(100'000, &body);
   const int32_t id = client.Request("/echo", body + "the beginning", /*ends=*/false);
   client.SendAll();
-  while (pool_->held_bytes() != 100'000) absl::SleepFor(absl::Milliseconds(1));
+  while (pool_->held_bytes() < 100'000) absl::SleepFor(absl::Milliseconds(1));
   client.Cancel(id);
   client.SendAll();
   while (pool_->held_bytes() != 0) absl::SleepFor(absl::Milliseconds(1));

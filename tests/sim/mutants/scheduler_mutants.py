@@ -8,15 +8,23 @@ SCHEDULE = "scheduler/schedule.cc"
 BUDGET = "scheduler/prefill_budget.cc"
 STOP = "scheduler/stop.cc"
 SEQUENCE = "scheduler/sequence.h"
+FAIR = "scheduler/fair_queue.cc"
+FLOW = "scheduler/fair_queue.h"
+QUEUE = "scheduler/queue_bounds.cc"
 
 SETTLE_CHECK = ("  CHECK_EQ(sequence->num_steps_in_flight, 0);\n", "")
 
 MUTANTS = [
     # Admission to the queue.
-    bug("queue-bound-forgets-n", LIFE, "n continuations count as one waiting request",
-        ("num_waiting + n > config_.max_num_queued_reqs", "num_waiting + 1 > config_.max_num_queued_reqs")),
-    bug("queue-tokens-forget-n", LIFE, "n prompts count as one in the bound of waiting tokens",
-        ("num_waiting_tokens_ + n * num_prompt_tokens >", "num_waiting_tokens_ + num_prompt_tokens >")),
+    bug("queue-bound-forgets-n", QUEUE, "n continuations count as one waiting request",
+        ("all.num_places + load.num_places <=", "all.num_places + 1 <=")),
+    bug("queue-tokens-forget-n", QUEUE, "n prompts count as one in the bound of waiting tokens",
+        ("return {n, n * static_cast<int64_t>(request.prompt.size())};",
+         "return {n, static_cast<int64_t>(request.prompt.size())};")),
+    bug("one-flow-fills-the-queue", QUEUE, "what a flow holds already is not counted",
+        ("  return it == held_.end() ? QueueLoad{} : it->second;", "  return {};")),
+    bug("newcomer-without-a-place", QUEUE, "a flow with nothing in the queue has no place of its own",
+        ("if (held.num_places == 0 && load.num_places == 1) return true;", "")),
     bug("prompt-of-full-length-accepted", LIFE, "a prompt leaves no room for a generated token",
         ("num_prompt_tokens + 1 > config_", "num_prompt_tokens > config_")),
     bug("fits-forgets-the-answer", LIFE, "only the prompt is compared with the pool",
@@ -34,8 +42,8 @@ MUTANTS = [
         ("    case SequenceState::kDraining:  // Commit settles it\n",
          "    case SequenceState::kDraining:\n      Settle(sequence);\n"),
         SETTLE_CHECK),
-    bug("queued-tokens-not-given-back", LIFE, "who leaves the queue is still counted",
-        ("  num_waiting_tokens_ -= sequence->num_prompt_tokens();\n", "")),
+    bug("queued-tokens-not-given-back", QUEUE, "who leaves the queue is still counted",
+        ("    sum->num_tokens -= load.num_tokens;\n", "")),
     bug("late-result-accepted", LIFE, "the epoch stays, so a late result looks current",
         ("  ++sequence->epoch;\n", "")),
     bug("blocks-freed-in-flight", LIFE, "blocks come back before the step that uses them",
@@ -61,7 +69,7 @@ MUTANTS = [
     bug("stop-token-not-reported", LIFE, "the finished event does not name the token",
         ("  event.matched_token = matched_token;\n", "")),
     bug("waiting-paused-not-counted", LIFE, "stats count paused sequences with a row only",
-        (" +\n                     std::count_if(waiting_.begin(), waiting_.end(), is_paused)", "")),
+        ("    stats.num_paused += std::count_if(", "    std::count_if(")),
     # Commit.
     bug("published-before-computed", COMMIT, "blocks of the step in flight enter the prefix cache",
         ("blocks_.Publish(&sequence->table, sequence->tokens, sequence->num_computed,",
@@ -100,7 +108,7 @@ MUTANTS = [
     bug("grows-one-token-short", SCHEDULE, "the last token of a step has no block",
         ("TryGrow(&sequence->table, num_covered)", "TryGrow(&sequence->table, num_covered - 1)")),
     bug("worst-preempts-best", SCHEDULE, "rank upside down",
-        ("return requester.Outranks(victim);", "return victim.Outranks(requester);")),
+        ("is_running ? requester.Outranks(victim)", "is_running ? victim.Outranks(requester)")),
     bug("equals-preempt-each-other", SCHEDULE, "a waiting equal pushes out a running one",
         ("requester.request->priority < victim.request->priority",
          "requester.request->priority <= victim.request->priority")),
@@ -132,7 +140,7 @@ MUTANTS = [
         ("const int32_t num_samples = start + num_new == sequence->num_expected() ? 1 : 0;",
          "const int32_t num_samples = start + num_new >= sequence->num_prompt_tokens() ? 1 : 0;")),
     bug("best-prompt-starves", BUDGET, "shortest first, without the best-ranked one's promise",
-        ("  grant(demands[0], CeilDiv(budget, num_shares));\n", "")),
+        ("  grant(*furthest_behind, CeilDiv(budget, num_shares));\n", "")),
     # Who is chosen.
     bug("paused-are-admitted", SCHEDULE, "a paused one at the head of the queue takes rows and blocks",
         ("    if (sequence->paused) continue;\n    if (sequence->key.index", "    if (sequence->key.index")),
@@ -152,13 +160,49 @@ MUTANTS = [
         ("  blocks_.Publish(&sequence->table,",
          "  blocks_.ReleaseOutsideWindow(&sequence->table, sequence->num_computed);\n"
          "  blocks_.Publish(&sequence->table,")),
+    # Flows.
+    bug("tokens-not-charged", FAIR, "decodes cost their flow nothing",
+        ("  if (num_tokens == 0) return;", "  if (num_tokens <= 1) return;")),
+    bug("weights-ignored", FLOW, "a flow's weight does not count",
+        ("num_tokens * kVirtualToken / weight;", "num_tokens * kVirtualToken;")),
+    bug("weight-kept", FAIR, "a flow keeps the weight that it began with",
+        ("    Reorder(state.get(), [&] { state->weight = flow.weight; });", "")),
+    bug("newcomer-starts-at-zero", FAIR, "who comes back has all that it did not ask for before",
+        ("    state->served = std::max(state->served, start_);\n", "")),
+    bug("who-pauses-saves-up", FAIR, "a flow that did not want to run keeps its lead when it does",
+        ("  if (flow->served < now_) Reorder(flow, [&] { flow->served = now_; });", "")),
+    bug("start-runs-ahead", FAIR, "who comes begins behind all who are there",
+        ("std::clamp(start_, now_, furthest);", "std::max(start_, now_);")),
+    bug("now-runs-ahead", FAIR, "who comes begins behind those who wait",
+        ("std::min(first_wanting_.value_or(flow.served), flow.served)",
+         "std::max(first_wanting_.value_or(flow.served), flow.served)")),
+    bug("debts-forgotten", FAIR, "who was served ahead of others leaves and comes back without it",
+        ("((*idle_.begin())->served <= start_ || idle_.size() > kMaxIdleFlows)", "true")),
+    bug("idle-flows-kept", FAIR, "every flow that ever was is remembered",
+        ("  while (!idle_.empty() &&", "  while (false && !idle_.empty() &&")),
+    bug("let-in-by-arrival", SCHEDULE, "flows are not let in by how far they have come",
+        ("  for (const FlowState* flow : fair_.flows()) {\n    Sequence* sequence = NextOfFlow(*flow);",
+         "  std::vector<const FlowState*> by_age(fair_.flows().begin(), fair_.flows().end());\n"
+         "  std::sort(by_age.begin(), by_age.end(), [](const FlowState* a, const FlowState* b) {\n"
+         "    return (*a->waiting.begin())->arrival < (*b->waiting.begin())->arrival; });\n"
+         "  for (const FlowState* flow : by_age) {\n    Sequence* sequence = NextOfFlow(*flow);")),
+    bug("order-goes-stale", FAIR, "flows are not moved when they are served",
+        ("  const bool moves = !flow->waiting.empty() && order_.size() > 1;", "  const bool moves = false;")),
     # Policies.
+    policy("chunks-by-rank", BUDGET, "flows do not share a step's budget",
+           ("  if (demands[order.front()].flow != demands[order.back()].flow) MergeFlows(demands, &order);\n", "")),
+    policy("flows-wait-for-rows", FAIR, "a flow waits for rows that another has all of",
+           ("  return flow.IsBefore(victim) &&", "  return false &&")),
+    policy("start-stays-behind", FAIR, "newcomers begin with whoever is furthest behind",
+           ("  if (num_tokens > 0) start_ += num_tokens * FlowState::kVirtualToken / sum_of_weights_;\n", "")),
+    policy("one-flow-in-the-way", SCHEDULE, "prompts of a flow keep another's waiting",
+           ("(other->flow != next.flow || other->request", "(other->request")),
     policy("preempts-itself", SCHEDULE, "who lacks a block gives up those it has",
            ("  if (&requester == &victim) return false;\n", "  if (&requester == &victim) return true;\n")),
     policy("preempts-in-vain", SCHEDULE, "preempts although all victims together are not enough",
            ("  if (!is_enough()) return false;\n", "  if (victims.empty()) return false;\n")),
     policy("preempts-best-first", SCHEDULE, "of the worse-ranked the best one goes first",
-           ("for (auto it = running_.rbegin(); it != running_.rend()", "for (auto it = running_.begin(); it != running_.end()")),
+           ("sequences(running_.rbegin(), running_.rend());", "sequences(running_.begin(), running_.end());")),
     policy("no-reserve", SCHEDULE, "admits although the running ones will need the blocks",
            ("    num_reserved += std::max", "    num_reserved += 0 * std::max")),
     policy("preempts-without-waiting", SCHEDULE, "preempts although blocks are on their way back",
@@ -169,9 +213,8 @@ MUTANTS = [
     policy("prompts-in-order", BUDGET, "a short prompt waits behind a long one",
            ("demands[a].num_wanted, a) <", "size_t{0}, a) <"), ("demands[b].num_wanted, b);", "size_t{0}, b);")),
     policy("one-prompt-at-a-time", SCHEDULE, "admits while nobody else has a prompt to run",
-           ("const bool has_work_enough = num_wanted_tokens >= config_.max_num_batched_tokens &&\n"
-            "                                 num_prompts >= config_.max_num_partial_prefills;",
-            "const bool has_work_enough = num_prompts >= 1;")),
+           ("  return num_wanted_tokens >= config_.max_num_batched_tokens &&\n"
+            "         num_prompts >= config_.max_num_partial_prefills;", "  return num_prompts >= 1;")),
     policy("first-come-whatever-priority", SEQUENCE, "priorities are ignored",
            ("std::tuple(request->priority, arrival, key.index) <", "std::tuple(0, arrival, key.index) <"),
            ("std::tuple(other.request->priority, other.arrival", "std::tuple(0, other.arrival")),

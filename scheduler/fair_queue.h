@@ -1,0 +1,124 @@
+// FairQueue: the waiting sequences, by flow, and how far each flow has come. Flows that want more
+// than there is get it by their weights, counted in tokens: those computed of prompts and those
+// generated. Start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996) with the tokens of a step
+// as packets; that generated tokens can only be charged as they come is from the virtual token
+// counter (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024).
+//
+// A flow's virtual time is the tokens it was served, divided by its weight; whoever has the least
+// goes first. now() is that of the furthest behind who wants more; nobody is behind it, so nobody
+// saves up. A flow that comes (back) begins at start(), which moves on as all flows do on average,
+// so that even an endless row of newcomers leaves the others their share. What a flow that leaves
+// was served beyond start() is remembered until start() has come so far, of at most kMaxIdleFlows
+// flows; so memory is bounded by the sequences there are, whatever number of flows has been seen.
+// Engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "scheduler/request.h"
+#include "scheduler/sequence.h"
+
+namespace quire {
+
+using VirtualTime = int64_t;  // kVirtualToken for each token of a flow of weight 1
+
+struct FlowState {
+  uint64_t id = 0;
+  int64_t weight = 1;
+  VirtualTime served = 0;
+  int64_t num_admitted = 0;  // tokens that its running sequences were let in for, not yet served
+  int64_t num_sequences = 0;
+  int64_t num_running = 0;
+  int64_t num_victims = 0;  // of the preemption that is being decided
+  int64_t num_charged = 0;  // tokens of the step that is being decided, ..
+  int64_t num_settled = 0;  // .. and those of them that num_admitted has counted
+  uint64_t turn = 0;        // among flows that have come equally far: when it came or began to wait
+  absl::btree_set<Sequence*, OutranksLess> waiting;  // priority, then arrival
+
+  static constexpr VirtualTime kVirtualToken = 1 << 16;
+  VirtualTime Cost(int64_t num_tokens) const { return num_tokens * kVirtualToken / weight; }
+  // How far it will have come with what was let in.
+  VirtualTime committed() const { return served + Cost(num_admitted); }
+  // Two total orders: who lets in a sequence next, and who goes on with those that were let in. The
+  // second decides about chunks and about blocks, or a flow with the one would lack the other.
+  bool IsBefore(const FlowState& other) const {
+    return std::tuple(committed(), turn) < std::tuple(other.committed(), other.turn);
+  }
+  bool IsBehind(const FlowState& other) const {
+    return std::tuple(served, turn) < std::tuple(other.served, other.turn);
+  }
+};
+
+class FairQueue {
+ public:
+  static constexpr size_t kMaxIdleFlows = 256;
+
+  struct IsBefore {
+    bool operator()(const FlowState* a, const FlowState* b) const { return a->IsBefore(*b); }
+  };
+  using FlowOrder = absl::btree_set<FlowState*, IsBefore>;
+
+  // A sequence of the flow begins, and ends. The state is valid while the flow has sequences.
+  FlowState* Join(const RequestFlow& flow);
+  void Leave(FlowState* flow);
+
+  // Something of the flow that did not want to run wants to again.
+  void Return(FlowState* flow);
+
+  void Push(Sequence* sequence);  // begins to wait
+  void Pop(Sequence* sequence);
+
+  // A sequence was given a row, for the tokens that it knows beyond the cached ones; or lost it.
+  void Admit(Sequence* sequence);
+  void Stop(Sequence* sequence);
+
+  // What the step that is being decided costs its flow; counted when it ends.
+  void Serve(Sequence* sequence, int64_t num_tokens);
+  void Charge(FlowState* flow, int64_t num_tokens);
+  void NoteWants(const FlowState& flow);  // more than it has
+  void EndStep();
+
+  // A flow that waits may push out running sequences of one that has come further and has, without
+  // `num_victims` of them and another one, still no fewer for its weight than the first with one
+  // more: so two flows never push each other out in turn.
+  static bool MayDisplace(const FlowState& flow, const FlowState& victim);
+
+  // Those with waiting sequences, in the order in which they let one in.
+  const FlowOrder& flows() const { return order_; }
+  bool IsShared() const { return num_active_ > 1; }
+  size_t num_flows() const { return flows_.size(); }  // with idle ones that are remembered
+  const FlowState* Find(uint64_t flow) const;         // or null
+  size_t num_waiting() const { return num_waiting_; }
+  VirtualTime now() const { return now_; }
+  VirtualTime start() const { return start_; }
+  template <typename Visit>
+  void ForEach(const Visit& visit) const {
+    for (const auto& [id, flow] : flows_) visit(*flow);
+  }
+  void CheckInvariants() const;
+
+ private:
+  template <typename Change>
+  void Reorder(FlowState* flow, const Change& change);
+  void ForgetIdle();
+
+  absl::flat_hash_map<uint64_t, std::unique_ptr<FlowState>> flows_;
+  FlowOrder order_;
+  FlowOrder idle_;                   // without sequences
+  std::vector<FlowState*> touched_;  // in the step that is being decided
+  std::optional<VirtualTime> first_wanting_;
+  VirtualTime now_ = 0;
+  VirtualTime start_ = 0;
+  int64_t sum_of_weights_ = 0;  // of flows with sequences, ..
+  size_t num_active_ = 0;       // .. so many
+  size_t num_waiting_ = 0;
+  uint64_t next_turn_ = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,86 @@
+#include "scheduler/queue_bounds.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/check.h"
+#include "kernels/base/types.h"
+
+namespace quire {
+namespace {
+
+constexpr int64_t kMostOverFree = 3;
+
+// Whether a flow that holds `held` of the `all` that is taken may take `load` more.
+bool IsWithinShare(const QueueLoad& held, const QueueLoad& all, const QueueLoad& load,
+                   const QueueLoad& most) {
+  if (held.num_places == 0 && load.num_places == 1) return true;
+  const auto within = [](int64_t held_then, int64_t free_then) {
+    return CeilDiv(held_then, kMostOverFree) <= free_then;
+  };
+  return within(held.num_places + load.num_places,
+                most.num_places - all.num_places - load.num_places) &&
+         within(held.num_tokens + load.num_tokens,
+                most.num_tokens - all.num_tokens - load.num_tokens);
+}
+
+}  // namespace
+
+QueueLoad LoadOf(const Request& request) {
+  const int64_t n = request.sampling.n;
+  return {n, n * static_cast<int64_t>(request.prompt.size())};
+}
+
+absl::Status QueueBounds::Check(const Request& request) const {
+  const QueueLoad load = LoadOf(request);
+  const auto fits = [&](const QueueLoad& all) {
+    return all.num_places + load.num_places <= most_.num_places &&
+           all.num_tokens + load.num_tokens <= most_.num_tokens;
+  };
+  const bool is_shared = request.flow.id != 0;
+  if (load.num_places < 1 || !fits({}) || (is_shared && !IsWithinShare({}, {}, load, most_))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("n is ", load.num_places, " with a prompt of ", request.prompt.size(),
+                     " tokens, but the waiting queue holds at most ", most_.num_places,
+                     " continuations of together ", most_.num_tokens, " prompt tokens",
+                     is_shared ? ", three quarters of them of one client" : ""));
+  }
+  if (!fits(all_)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the waiting queue is full: ", all_.num_places, " of ", most_.num_places, " requests and ",
+        all_.num_tokens, " of ", most_.num_tokens, " prompt tokens are waiting; retry later"));
+  }
+  const QueueLoad held = HeldBy(request.flow.id);
+  if (is_shared && !IsWithinShare(held, all_, load, most_)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "your share of the waiting queue is full: ", held.num_places, " of your requests with ",
+        held.num_tokens, " prompt tokens are waiting, and the rest of the ", most_.num_places,
+        " places and ", most_.num_tokens, " prompt tokens is kept for others; retry later"));
+  }
+  return absl::OkStatus();
+}
+
+void QueueBounds::Enter(const RequestFlow& flow, const QueueLoad& load) {
+  QueueLoad& held = held_[flow.id];
+  for (QueueLoad* sum : {&held, &all_}) {
+    sum->num_places += load.num_places;
+    sum->num_tokens += load.num_tokens;
+  }
+}
+
+void QueueBounds::Leave(const RequestFlow& flow, const QueueLoad& load) {
+  const auto it = held_.find(flow.id);
+  CHECK(it != held_.end());
+  for (QueueLoad* sum : {&it->second, &all_}) {
+    sum->num_places -= load.num_places;
+    sum->num_tokens -= load.num_tokens;
+    CHECK_GE(sum->num_places, 0);
+    CHECK_GE(sum->num_tokens, 0);
+  }
+  if (it->second.num_places == 0) held_.erase(it);
+}
+
+QueueLoad QueueBounds::HeldBy(uint64_t flow) const {
+  const auto it = held_.find(flow);
+  return it == held_.end() ? QueueLoad{} : it->second;
+}
+
+}  // namespace quire

@@ -1,0 +1,47 @@
+// QueueBounds: how many places of a waiting queue each flow has taken, and whether it may take
+// more. A continuation takes one place and its prompt's tokens. Not synchronised; nothing here
+// depends on how many flows there are.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "scheduler/request.h"
+
+namespace quire {
+
+struct QueueLoad {
+  int64_t num_places = 0;
+  int64_t num_tokens = 0;  // of prompts
+};
+
+// What a request takes before it has been scheduled.
+QueueLoad LoadOf(const Request& request);
+
+class QueueBounds {
+ public:
+  QueueBounds(int64_t max_num_queued_reqs, int64_t max_num_queued_tokens)
+      : most_{max_num_queued_reqs, max_num_queued_tokens} {}
+
+  // INVALID_ARGUMENT when the request would not even fit into an empty queue, RESOURCE_EXHAUSTED
+  // when it does not fit now. No flow may hold more than three times what it leaves free (dynamic
+  // thresholds: Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet
+  // Switches", IEEE/ACM ToN 1998): one flow alone takes three quarters of the queue, k flows leave
+  // 1 / (3 k + 1) of it to the next, and nothing that was accepted need be dropped. A flow with
+  // nothing in the queue may always take one place. Flow 0 is bounded by the whole queue only.
+  absl::Status Check(const Request& request) const;
+
+  void Enter(const RequestFlow& flow, const QueueLoad& load);
+  void Leave(const RequestFlow& flow, const QueueLoad& load);  // which has entered before
+
+  const QueueLoad& all() const { return all_; }
+  QueueLoad HeldBy(uint64_t flow) const;
+
+ private:
+  const QueueLoad most_;
+  QueueLoad all_;
+  absl::flat_hash_map<uint64_t, QueueLoad> held_;  // by flows that hold something
+};
+
+}  // namespace quire
