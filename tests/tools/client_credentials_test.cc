@@ -93,7 +93,7 @@ TEST_F(CredentialsTest, TlsWithOurCaAndCertificate) {
   v1::GetModelResponse answer;
   const grpc::Status unknown = Ask(target, &answer);
   EXPECT_FALSE(unknown.ok()) << "the system does not know this CA";
-  EXPECT_THAT(DescribeFailure(unknown, target), HasSubstr("QUIRE_CA_FILE names a file of the CA"))
+  EXPECT_THAT(DescribeFailure(unknown, target), HasSubstr("name the CA's file with QUIRE_CA_FILE"))
       << unknown.error_message();
   SetFile(kCaVariable, ca_.CertificatePem());
   setenv(kKeyVariable, "a-key-of-mine", 1);
