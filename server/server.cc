@@ -114,8 +114,8 @@ struct Server::Parts {
   EngineCanceller canceller;
   RequestRegistry registry;
   std::unique_ptr<GrpcServer> grpc;
-  const StartExchange start_call = [this](RequestHead head, Http2Stream* stream) {
-    return grpc->Start(std::move(head), stream);
+  const StartExchange start_call = [this](const RequestHead& head, Http2Stream* stream) {
+    return grpc->Start(head, stream);
   };
   std::unique_ptr<ConnectionPool> connections;
   OutputPump pump;

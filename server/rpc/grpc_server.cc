@@ -16,11 +16,18 @@ constexpr char kInference[] = "quire.v1.Inference";
 constexpr char kAdmin[] = "quire.v1.Admin";
 constexpr char kHealth[] = "grpc.health.v1.Health";
 
-// An answer without a call: to what is no gRPC, or no method of ours.
-void Refuse(Http2Stream* stream, const absl::Status& status) {
-  HeaderList headers = StatusTrailers(status);
-  headers.emplace_back("content-type", "application/grpc");
-  stream->SendHeaders(200, headers, /*is_all=*/true);
+// What the request shows of its caller.
+Credentials ShownCredentials(const RequestHead& head, Http2Stream& stream) {
+  Credentials credentials;
+  credentials.peer = stream.connection().peer();
+  if (const absl::string_view header = head.Find("authorization"); !header.empty()) {
+    // What another scheme shows is a wrong key: no more, where none is wanted.
+    credentials.bearer_token = BearerToken(header).value_or("");
+  }
+  if (const std::optional<std::string>& name = stream.connection().client_name()) {
+    credentials.certificate_name = *name;
+  }
+  return credentials;
 }
 
 }  // namespace
@@ -42,7 +49,7 @@ void GrpcServer::AddMethods(std::vector<GrpcMethod> methods) {
   }
 }
 
-std::shared_ptr<Http2Exchange> GrpcServer::Start(RequestHead head, Http2Stream* stream) {
+std::shared_ptr<Http2Exchange> GrpcServer::Start(const RequestHead& head, Http2Stream* stream) {
   if (head.method != "POST") {
     stream->SendHeaders(405, {{"allow", "POST"}}, /*is_all=*/true);
     return nullptr;
@@ -53,12 +60,12 @@ std::shared_ptr<Http2Exchange> GrpcServer::Start(RequestHead head, Http2Stream* 
   }
   const absl::StatusOr<std::shared_ptr<const Principal>> principal = Admit(head, stream);
   if (!principal.ok()) {
-    Refuse(stream, principal.status());
+    Refuse(head, principal.status(), stream);
     return nullptr;
   }
   const auto method = methods_.find(head.path);
   if (method == methods_.end()) {
-    Refuse(stream, absl::UnimplementedError("this server has no such method"));
+    Refuse(head, absl::UnimplementedError("this server has no such method"), stream);
     return nullptr;
   }
   auto call = std::make_shared<GrpcCall>(*method->second, *principal, stream, watch_);
@@ -66,17 +73,32 @@ std::shared_ptr<Http2Exchange> GrpcServer::Start(RequestHead head, Http2Stream* 
   return call;
 }
 
+void GrpcServer::Refuse(const RequestHead& head, const absl::Status& status,
+                        Http2Stream* stream) const {
+  HeaderList headers = StatusTrailers(status);
+  headers.emplace_back("content-type", "application/grpc");
+  stream->SendHeaders(200, headers, /*is_all=*/true);
+  if (watch_.access_log == nullptr) return;
+  AccessEntry entry;
+  if (status.code() != absl::StatusCode::kUnauthenticated) {
+    const auto principal = gate_.authenticator().Authenticate(ShownCredentials(head, *stream));
+    if (principal.ok()) entry.principal = (*principal)->name;
+  }
+  entry.peer = stream->connection().peer().name();
+  entry.method = head.path;
+  entry.status = status.code();
+  watch_.access_log->Add(std::move(entry), stream->connection().loop().now());
+}
+
 absl::StatusOr<std::shared_ptr<const Principal>> GrpcServer::Admit(const RequestHead& head,
                                                                    Http2Stream* stream) const {
-  Credentials credentials;
-  credentials.peer = stream->connection().peer();
-  if (const absl::string_view header = head.Find("authorization"); !header.empty()) {
-    ASSIGN_OR_RETURN(credentials.bearer_token, BearerToken(header));
+  absl::StatusOr<std::shared_ptr<const Principal>> principal =
+      gate_.Admit(head.path, ShownCredentials(head, *stream));
+  const absl::string_view header = head.Find("authorization");
+  if (absl::IsUnauthenticated(principal.status()) && !header.empty()) {
+    RETURN_IF_ERROR(BearerToken(header).status());  // says more of another scheme
   }
-  if (const std::optional<std::string>& name = stream->connection().client_name()) {
-    credentials.certificate_name = *name;
-  }
-  return gate_.Admit(head.path, credentials);
+  return principal;
 }
 
 void GrpcServer::SetServing(bool serving) {

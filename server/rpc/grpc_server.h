@@ -24,7 +24,7 @@ class GrpcServer {
   explicit GrpcServer(const ServingContext& context);
 
   // A StartExchange, on the loop of the stream's connection.
-  std::shared_ptr<Http2Exchange> Start(RequestHead head, Http2Stream* stream);
+  std::shared_ptr<Http2Exchange> Start(const RequestHead& head, Http2Stream* stream);
 
   // What grpc.health.v1 answers for "" and for each service.
   void SetServing(bool serving);
@@ -37,6 +37,8 @@ class GrpcServer {
   void AddMethods(std::vector<GrpcMethod> methods);
   absl::StatusOr<std::shared_ptr<const Principal>> Admit(const RequestHead& head,
                                                          Http2Stream* stream) const;
+  // Answers without a call, and says so in the access log.
+  void Refuse(const RequestHead& head, const absl::Status& status, Http2Stream* stream) const;
 
   const Gate& gate_;
   LiveCalls live_calls_;

@@ -81,6 +81,8 @@ class ClientTest(ServerTestCase):
         with mock.patch.dict(os.environ, QUIRE_CA_FILE="/nonexistent/ca"):
             self.assertIn("QUIRE_CA_FILE: cannot read /nonexistent/ca",
                           self.run_client("info", "--target", "https://localhost", code=64).stderr)
+        with mock.patch.dict(os.environ, QUIRE_API_KEY="two words"):
+            self.assertIn("QUIRE_API_KEY: no key has spaces", self.run_client("info", code=64).stderr)
         with mock.patch.dict(os.environ, QUIRE_TARGET="a:b:c"):
             self.assertIn("QUIRE_TARGET", self.run_client("info", code=64).stderr)
 

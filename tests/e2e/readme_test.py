@@ -144,7 +144,7 @@ def main():
             hub.add("Qwen/Qwen3-0.6B", ROOT / "configs/demo")
             environment = dict(os.environ, HF_ENDPOINT=hub.endpoint, no_proxy="127.0.0.1", HF_HOME=str(pathlib.Path(temporary, "hf")))
             # Nothing that this test was started with may help: only what a new terminal has.
-            for name in ("QUIRE_BUILD_DIR", "QUIRE_TEST_PYTHON", "CCACHE_BASEDIR", "QUIRE_TARGET"):
+            for name in ("QUIRE_BUILD_DIR", "QUIRE_TEST_PYTHON", "CCACHE_BASEDIR", "QUIRE_TARGET", "QUIRE_API_KEY", "QUIRE_CA_FILE"):
                 environment.pop(name, None)
             reader = Reader(folder, environment)
             try:

@@ -93,7 +93,7 @@ TEST_F(CredentialsTest, TlsWithOurCaAndCertificate) {
   v1::GetModelResponse answer;
   const grpc::Status unknown = Ask(target, &answer);
   EXPECT_FALSE(unknown.ok()) << "the system does not know this CA";
-  EXPECT_THAT(DescribeFailure(unknown, target), HasSubstr("QUIRE_CA_FILE names a file of the CA"))
+  EXPECT_THAT(DescribeFailure(unknown, target), HasSubstr("name the CA's file with QUIRE_CA_FILE"))
       << unknown.error_message();
   SetFile(kCaVariable, ca_.CertificatePem());
   setenv(kKeyVariable, "a-key-of-mine", 1);
@@ -109,12 +109,50 @@ TEST_F(CredentialsTest, TlsWithOurCaAndCertificate) {
   EXPECT_THAT(answer.aliases(), testing::ElementsAre("web.example"));
 }
 
+TEST_F(CredentialsTest, WhatNoKeyCanBeIsRefusedBeforeGrpcEndsTheProgram) {
+  for (const char* key : {"", "a-key-of-mine", " a-key-of-mine\n"}) {
+    setenv(kKeyVariable, key, 1);
+    EXPECT_TRUE(CheckKeyVariable().ok()) << key;
+  }
+  for (const char* key : {"a key", "a\nkey", "schl\xc3\xbcssel", "a\x7f"}) {
+    setenv(kKeyVariable, key, 1);
+    EXPECT_THAT(std::string(CheckKeyVariable().message()), HasSubstr(kKeyVariable)) << key;
+  }
+}
+
+TEST_F(CredentialsTest, FailuresOfTlsSayWhatToChange) {
+  const auto said = [](const std::string& target) {
+    v1::GetModelResponse answer;
+    return DescribeFailure(Ask(target, &answer), target);
+  };
+  const TestCertificate server({.common_name = "x", .alternative_names = "DNS:elsewhere.example"},
+                               &ca_);
+  grpc::SslServerCredentialsOptions options;
+  options.pem_key_cert_pairs = {{server.KeyPem(), server.CertificatePem()}};
+  const std::string address = Serve(grpc::SslServerCredentials(options));
+  EXPECT_THAT(said("https://" + address), HasSubstr("QUIRE_CA_FILE"));
+  EXPECT_THAT(said(address), HasSubstr("wants TLS (https://" + address + ")"));
+}
+
+TEST_F(CredentialsTest, AServerThatWantsAKeyIsUnderstood) {
+  const grpc::Status refused(grpc::StatusCode::UNAUTHENTICATED, "who calls?");
+  EXPECT_EQ(DescribeFailure(refused, "host:1"),
+            "UNAUTHENTICATED: who calls?; put your key into QUIRE_API_KEY");
+  setenv(kKeyVariable, "a-key-of-mine", 1);
+  EXPECT_EQ(DescribeFailure(refused, "host:1"),
+            "UNAUTHENTICATED: who calls?; put another into QUIRE_API_KEY");
+}
+
 TEST_F(CredentialsTest, FilesThatCannotBeReadAreNamed) {
   EXPECT_TRUE(CheckTlsVariables().ok());
   SetFile(kCertificateVariable, "x");
+  EXPECT_THAT(std::string(CheckTlsVariables().message()), HasSubstr("has no certificate in PEM"));
+  SetFile(kCertificateVariable, ca_.CertificatePem());
   EXPECT_THAT(std::string(CheckTlsVariables().message()),
               HasSubstr("QUIRE_CLIENT_CERT and QUIRE_CLIENT_KEY are needed together"));
-  SetFile(kCertificateKeyVariable, "x");
+  SetFile(kCertificateKeyVariable, ca_.CertificatePem());
+  EXPECT_THAT(std::string(CheckTlsVariables().message()), HasSubstr("has no private key in PEM"));
+  SetFile(kCertificateKeyVariable, ca_.KeyPem());
   EXPECT_TRUE(CheckTlsVariables().ok());
   SetFile(kCaVariable, "");
   EXPECT_THAT(std::string(CheckTlsVariables().message()), HasSubstr("QUIRE_CA_FILE: cannot read"));

@@ -9,7 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace quire::client {
 
@@ -33,6 +35,12 @@ absl::StatusOr<std::string> FileOf(const char* variable) {
                      errno != 0 ? absl::StrCat(": ", std::strerror(errno)) : ", or it is empty"));
   }
   return text;
+}
+
+// Whether the text has a line "-----BEGIN ...CONTENT-----"; what it holds is for gRPC to check.
+bool HasPem(absl::string_view text, absl::string_view content) {
+  return absl::StrContains(text, "-----BEGIN ") &&
+         absl::StrContains(text, absl::StrCat(content, "-----"));
 }
 
 // Sends the key with the first bytes of each call.
@@ -68,10 +76,30 @@ class KeySenderFactory final : public grpc::experimental::ClientInterceptorFacto
 
 }  // namespace
 
+bool HasKey() { return !Variable(kKeyVariable).empty(); }
+
+absl::Status CheckKeyVariable() {
+  for (const char c : Variable(kKeyVariable)) {
+    if (!absl::ascii_isgraph(c)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(kKeyVariable, ": no key has spaces, control characters or letters beyond ",
+                       "ASCII; is it the key itself, not the name of a file?"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTlsVariables() {
-  for (const char* variable : {kCaVariable, kCertificateVariable, kCertificateKeyVariable}) {
+  for (const auto& [variable, content] :
+       {std::pair(kCaVariable, "CERTIFICATE"), std::pair(kCertificateVariable, "CERTIFICATE"),
+        std::pair(kCertificateKeyVariable, "PRIVATE KEY")}) {
     const absl::StatusOr<std::string> text = FileOf(variable);
     if (!text.ok()) return text.status();
+    if (!text->empty() && !HasPem(*text, content)) {
+      return absl::InvalidArgumentError(absl::StrCat(variable, ": ", Variable(variable), " has no ",
+                                                     absl::AsciiStrToLower(content),
+                                                     " in PEM form"));
+    }
   }
   if (Variable(kCertificateVariable).empty() != Variable(kCertificateKeyVariable).empty()) {
     return absl::InvalidArgumentError(absl::StrCat(

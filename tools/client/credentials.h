@@ -21,7 +21,14 @@ inline constexpr char kCertificateKeyVariable[] = "QUIRE_CLIENT_KEY";
 // What an address of https:// begins with after ParseTarget; others have no scheme.
 inline constexpr char kTlsPrefix[] = "https://";
 
-// INVALID_ARGUMENT, naming the variable, when a file that TLS would need cannot be read.
+// Whether the environment has a key.
+bool HasKey();
+
+// INVALID_ARGUMENT when QUIRE_API_KEY holds what no key can be: gRPC ends the program over it.
+absl::Status CheckKeyVariable();
+
+// INVALID_ARGUMENT, naming the variable, when a file that TLS would need cannot be read or is no
+// PEM.
 absl::Status CheckTlsVariables();
 
 // TLS or none. A file that cannot be read counts as empty, and the handshake fails.

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tools/client/credentials.h"
+#include "tools/client/grpc_log.h"
 #include "tools/client/output/terminal_text.h"
 #include "tools/client/rpc.h"
 
@@ -12,6 +13,41 @@ namespace quire::client {
 namespace {
 
 constexpr char kOtherAddress[] = "give another address with --target or QUIRE_TARGET";
+
+// Of an address of https://. gRPC's log knows the reason, and the status at times.
+std::string DescribeTlsFailure(const std::string& message, const std::string& target) {
+  using absl::StrContains;
+  const std::string reasons = absl::StrCat(message, "; ", KeptGrpcErrors());
+  const std::string no_tls = absl::StrCat("no TLS with ", target, ": ");
+  if (StrContains(reasons, "certificate verify failed") ||
+      StrContains(reasons, "CERTIFICATE_VERIFY_FAILED")) {
+    return absl::StrCat(no_tls, "its certificate has expired, or no CA that is trusted here has ",
+                        "signed it; name the CA's file with ", kCaVariable);
+  }
+  if (StrContains(reasons, "Hostname Verification") || StrContains(reasons, "Peer name")) {
+    return absl::StrCat(no_tls, "its certificate is for another host name; write the name that ",
+                        "the certificate has");
+  }
+  if (StrContains(reasons, "nvalid private key")) {
+    return absl::StrCat(no_tls, kCertificateKeyVariable, " does not fit ", kCertificateVariable);
+  }
+  if (StrContains(reasons, "root certificate")) {
+    return absl::StrCat(no_tls, kCaVariable, " has no certificate that can be read");
+  }
+  if (StrContains(reasons, "alert")) {
+    return absl::StrCat(no_tls, "the server wants a certificate of this client that its CA has ",
+                        "signed; name it with ", kCertificateVariable, " and ",
+                        kCertificateKeyVariable);
+  }
+  if (StrContains(reasons, "wrong version number") || StrContains(message, "empty address list") ||
+      StrContains(reasons, "andshake") || StrContains(message, "Socket closed") ||
+      StrContains(message, "onnection reset")) {
+    return absl::StrCat(no_tls, "what listens there does not speak TLS (then write http://), or ",
+                        "wants a certificate of this client (", kCertificateVariable, " and ",
+                        kCertificateKeyVariable, ")");
+  }
+  return "";
+}
 
 // gRPC makes these sentences itself when it gets no answer from a gRPC server; a server's own
 // sentences are passed on as they are.
@@ -26,6 +62,11 @@ std::string DescribeNoServer(const std::string& message, const std::string& targ
                         ". Is a server running there? Start one with quire-server, or ",
                         kOtherAddress);
   }
+  const bool is_tls = absl::StartsWith(target, kTlsPrefix);
+  if (is_tls) {
+    std::string tls_failure = DescribeTlsFailure(message, target);
+    if (!tls_failure.empty()) return tls_failure;
+  }
   const bool broken =
       StrContains(message, "http1.x") || StrContains(message, "Failed parsing HTTP/2") ||
       StrContains(message, "Socket closed") || StrContains(message, "Connection reset") ||
@@ -33,14 +74,10 @@ std::string DescribeNoServer(const std::string& message, const std::string& targ
       StrContains(message, "SETTINGS") || StrContains(message, "Handshake") ||
       StrContains(message, "handshake") || StrContains(message, "HTTP status") ||
       StrContains(message, "Received http2 header");
-  if (broken && absl::StartsWith(target, kTlsPrefix)) {
-    return absl::StrCat(
-        "no TLS with ", target, ": ", kCaVariable,
-        " names a file of the CA that signed its certificate, which must be for this "
-        "host name; does it speak TLS at all?");
-  }
   if (broken && StrContains(message, "failed to connect")) {
-    return absl::StrCat("what listens at ", target, " is not a Quire gRPC server; ", kOtherAddress);
+    return absl::StrCat("what listens at ", target, " is not a Quire gRPC server",
+                        is_tls ? "" : absl::StrCat(", or wants TLS (https://", target, ")"), "; ",
+                        kOtherAddress);
   }
   if (StrContains(message, "failed to connect")) {
     return absl::StrCat("cannot reach ", target, " (", message, "); ", kOtherAddress);
@@ -102,10 +139,12 @@ std::string DescribeFailure(const grpc::Status& status, const std::string& targe
                         "Quire (UNIMPLEMENTED",
                         message.empty() ? "" : ": ", message, ")");
   }
-  const bool wants_key = status.error_code() == grpc::StatusCode::UNAUTHENTICATED;
+  const char* advice = "";
+  if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+    advice = HasKey() ? "; put another into QUIRE_API_KEY" : "; put your key into QUIRE_API_KEY";
+  }
   return absl::StrCat(StatusName(status.error_code()), ": ",
-                      message.empty() ? "the server gave no reason" : message,
-                      wants_key ? "; QUIRE_API_KEY names the key to send" : "");
+                      message.empty() ? "the server gave no reason" : message, advice);
 }
 
 int FailureExitCode(const grpc::Status& status) {

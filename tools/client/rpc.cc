@@ -7,10 +7,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
 #include "tools/client/credentials.h"
+#include "tools/client/grpc_log.h"
 
 namespace quire::client {
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
+  KeepGrpcErrors();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // prompt logprobs of long prompts
   // A client on the same machine must not go through a proxy that the environment names.

@@ -98,6 +98,8 @@ void AddTargetFlag(CLI::App& command, std::string* target) {
         const absl::StatusOr<std::string> parsed = ParseTarget(text);
         if (parsed.ok()) {
           text = *parsed;
+          const absl::Status key = CheckKeyVariable();
+          if (!key.ok()) return std::string(key.message());
           if (!absl::StartsWith(text, kTlsPrefix)) return "";
           return std::string(CheckTlsVariables().message());
         }
@@ -113,7 +115,8 @@ void AddTargetFlag(CLI::App& command, std::string* target) {
       ->type_name("ADDRESS")
       ->envname(kVariable)
       ->transform(address)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->force_callback();  // the default address needs a sound key as well
 }
 
 }  // namespace quire::client

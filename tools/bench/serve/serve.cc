@@ -48,15 +48,11 @@ absl::StatusOr<v1::GetModelResponse> GetModel(v1::Inference::Stub& stub,
   if (status.ok()) return model;
   const bool unreachable = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                            status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-  const std::string why =
-      absl::StrCat(client::StatusName(status.error_code()), ": ", status.error_message());
+  const std::string why = client::DescribeFailure(status, target);
   if (!unreachable)
     return WithExitCode(kFailed, absl::UnknownError(absl::StrCat(target, ": ", why)));
-  return WithExitCode(kUnavailable, absl::UnavailableError(absl::StrCat(
-                                        "no server answers at ", target,
-                                        ": start quire-server, or give its address with "
-                                        "--target (",
-                                        why, ")")));
+  return WithExitCode(kUnavailable, absl::UnavailableError(
+                                        absl::StrCat("no server answers at ", target, ": ", why)));
 }
 
 std::string ArrivalsText(const LoadOptions& load) {
