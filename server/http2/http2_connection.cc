@@ -20,6 +20,8 @@ constexpr absl::Duration kShutdownNotice = absl::Milliseconds(100);
 // served pays for its window updates, pings and resets.
 constexpr double kWastePerSecond = 500, kWasteBurst = 1000;
 constexpr double kFrameCost = 1, kServedCredit = 5;
+// Times in a row that a buffer of input ends in debt, each a pause of at most two seconds.
+constexpr int kMaxDebts = 2;
 // What a stream takes of our memory beside its messages: nghttp2's part, the call, its headers.
 constexpr int64_t kStreamBytes = 2048;
 // A data frame this long pays for itself.
@@ -221,7 +223,14 @@ void Http2Connection::PauseIfWasteful() {
   TokenBucket& all = control_->loop().waste();
   waste_.Refill(now);
   all.Refill(now);
+  if (!waste_.is_in_debt()) num_debts_ = 0;
   if (waste_.is_in_debt()) {
+    // Who goes on so is not served any more; nor can be seen whether they are still there, as long
+    // as what they sent is not read.
+    if (++num_debts_ > kMaxDebts) {
+      failed_ = true;
+      nghttp2_session_terminate_session(session_, NGHTTP2_ENHANCE_YOUR_CALM);
+    }
     control_->PauseReading(waste_.debt_end());
   } else if (all.is_in_debt() && waste_.has_used(0.25)) {
     control_->PauseReading(all.debt_end());

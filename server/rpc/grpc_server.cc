@@ -15,6 +15,9 @@ namespace {
 constexpr char kInference[] = "quire.v1.Inference";
 constexpr char kAdmin[] = "quire.v1.Admin";
 constexpr char kHealth[] = "grpc.health.v1.Health";
+// For probes that differ: who drains is not ready, and alive.
+constexpr char kReadiness[] = "readiness";
+constexpr char kLiveness[] = "liveness";
 
 // What the request shows of its caller.
 Credentials ShownCredentials(const RequestHead& head, Http2Stream& stream) {
@@ -35,7 +38,7 @@ Credentials ShownCredentials(const RequestHead& head, Http2Stream& stream) {
 GrpcServer::GrpcServer(const ServingContext& context)
     : gate_(*context.gate),
       watch_{&live_calls_, context.access_log},
-      health_({"", kInference, kAdmin}) {
+      health_({"", kReadiness, kLiveness, kInference, kAdmin}) {
   AddMethods(InferenceMethods(context));
   AddMethods(AdminMethods(context));
   AddMethods(health_.Methods());
@@ -102,8 +105,13 @@ absl::StatusOr<std::shared_ptr<const Principal>> GrpcServer::Admit(const Request
 }
 
 void GrpcServer::SetServing(bool serving) {
-  for (const char* service : {"", kInference, kAdmin}) health_.SetServing(service, serving);
+  for (const char* service : {"", kReadiness, kInference, kAdmin}) {
+    health_.SetServing(service, serving);
+  }
+  if (serving) health_.SetServing(kLiveness, true);
 }
+
+void GrpcServer::SetDead() { health_.SetServing(kLiveness, false); }
 
 bool GrpcServer::FinishCalls(absl::Time deadline) {
   health_.EndWatches(absl::UnavailableError("the server is shutting down"));

@@ -26,8 +26,10 @@ class GrpcServer {
   // A StartExchange, on the loop of the stream's connection.
   std::shared_ptr<Http2Exchange> Start(const RequestHead& head, Http2Stream* stream);
 
-  // What grpc.health.v1 answers for "" and for each service.
+  // What grpc.health.v1 answers for "", "readiness" and each service; "liveness" stays SERVING once
+  // it has served, until SetDead.
   void SetServing(bool serving);
+  void SetDead();
 
   // Ends the watches of health, and waits until every client has the end of its calls; false when
   // the deadline came first.
