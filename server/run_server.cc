@@ -239,6 +239,7 @@ class Process {
     if (serving_) {
       std::promise<void> told;
       std::thread([this, &reason, &told] {
+        server_->SetDead();
         server_->BeginDrain();
         server_->EndStreams(absl::UnavailableError(
             absl::StrCat("engine failure: ", reason, "; retry on another server")));

@@ -207,13 +207,15 @@ bool Server::WaitUntilDrained(absl::Time deadline) {
   return parts_->registry.WaitUntilEmpty(deadline);
 }
 
+void Server::SetDead() { parts_->grpc->SetDead(); }
+
 void Server::EndStreams(const absl::Status& status) { parts_->pump.EndAll(status); }
 
 void Server::FinishCalls(absl::Time deadline) {
   if (parts_->connections == nullptr) return;
   parts_->grpc->FinishCalls(deadline);
-  parts_->acceptor.reset();
   parts_->connections->BeginShutdown();
+  parts_->acceptor.reset();
   parts_->connections->WaitUntilEmpty(std::max(deadline, absl::Now() + kGoodbye));
   parts_->connections->Stop();
 }

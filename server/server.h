@@ -40,6 +40,8 @@ class Server {
 
   // Health turns NOT_SERVING, new requests get UNAVAILABLE, running ones go on.
   void BeginDrain();
+  // Health says that the process will not serve again.
+  void SetDead();
   // Waits until no request runs; false when the deadline came first.
   bool WaitUntilDrained(absl::Time deadline);
   // Ends what still runs with this status, whether the engine still answers or not.

@@ -118,9 +118,12 @@ void Http2Connection::BeginShutdown(bool at_once) {
 void Http2Connection::SayLastWord() {
   notice_end_ = absl::InfiniteFuture();
   said_last_word_ = true;
+  constexpr std::string_view kEnd = "the server is shutting down";
+  constexpr std::string_view kGiveWay = "too many connections; an idle one gives way";
+  const std::string_view reason = gave_way_ ? kGiveWay : kEnd;
   nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
                         nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
-                        nullptr, 0);
+                        reinterpret_cast<const uint8_t*>(reason.data()), reason.size());
 }
 
 Http2Connection::Stream* Http2Connection::Find(int32_t stream_id) {

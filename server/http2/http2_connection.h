@@ -73,7 +73,7 @@ class Http2Connection final : public ConnectionHandler {
   bool failed_ = false;                      // nothing more is read
   bool is_dead_ = false;                     // nothing more can be sent either
   bool shutting_down_ = false;
-  int num_debts_ = 0;      // in a row
+  int num_debts_ = 0;          // in a row
   bool gave_way_ = false;      // ends whatever its streams wait for
   int num_active_ = 0;         // streams that are not passive
   bool has_settings_ = false;  // the client's first

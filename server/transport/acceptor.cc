@@ -66,7 +66,12 @@ void Acceptor::Run() {
     // While paused only the call to stop is waited for.
     std::array<pollfd, 2> fds = {{{wake_.get(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}}};
     const int count = poll(fds.data(), paused_ ? 1 : 2, paused_ ? kPauseMs : -1);
-    if (fds[0].revents != 0) return;
+    if (fds[0].revents != 0) {
+      // Whoever has connected already is told why the server ends.
+      while (AcceptOne()) {
+      }
+      return;
+    }
     if (paused_) {
       paused_ = false;
       if (!reserve_.valid()) reserve_ = OpenReserve();

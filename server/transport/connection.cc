@@ -53,8 +53,14 @@ void Connection::Close() {
 
 void Connection::Shutdown(bool at_once) {
   if (state_ != State::kOpen) return;
-  if (handler_ == nullptr) {
+  if (handler_ == nullptr && at_once) {
     Close();
+    return;
+  }
+  if (handler_ == nullptr) {
+    // What is on its way is read, so that the client hears why.
+    ends_at_begin_ = true;
+    SetTimer(loop_.now() + timeouts_.shutdown, [this] { Close(); });
     return;
   }
   handler_->BeginShutdown(at_once);
@@ -150,6 +156,7 @@ void Connection::TakeInput(std::string_view bytes) {
     }
     const std::string first_bytes = std::exchange(first_bytes_, std::string());
     handler_->OnInput(first_bytes);
+    if (ends_at_begin_) handler_->BeginShutdown(/*at_once=*/false);
   } else {
     handler_->OnInput(bytes);
   }

@@ -31,9 +31,10 @@ struct ConnectionEntry {
 };
 
 struct ConnectionTimeouts {
-  absl::Duration first_bytes = absl::Seconds(10);  // until the protocol is known, TLS included
-  absl::Duration linger = absl::Seconds(1);        // for the peer to take the last bytes
-  absl::Duration write_stall = absl::Seconds(60);  // the peer takes nothing of what there is
+  absl::Duration first_bytes = absl::Seconds(10);     // until the protocol is known, TLS included
+  absl::Duration shutdown = absl::Milliseconds(200);  // for the first bytes when the server ends
+  absl::Duration linger = absl::Seconds(1);           // for the peer to take the last bytes
+  absl::Duration write_stall = absl::Seconds(60);     // the peer takes nothing of what there is
 };
 
 class Connection final : public EventLoop::Watcher, public ConnectionControl {
@@ -105,7 +106,8 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   bool read_wants_write_ = false;  // TLS has to write before it can read on
   bool reading_paused_ = false;
   bool write_requested_ = false;
-  EventLoop::TimerId timer_;  // first bytes, stalled output or linger
+  bool ends_at_begin_ = false;  // the server ends
+  EventLoop::TimerId timer_;    // first bytes, stalled output or linger
   bool has_timer_ = false;
   EventLoop::TimerId pause_timer_;  // also of reading again soon
   std::atomic<bool> has_worked_ = false;

@@ -38,7 +38,7 @@ ConnectionPool::~ConnectionPool() { Stop(); }
 
 void ConnectionPool::Add(UniqueFd fd, PeerAddress peer) {
   absl::MutexLock lock(&mutex_);
-  if (shutting_down_ || !MakeRoom(peer.name())) return;
+  if (is_stopped_ || !MakeRoom(peer.name())) return;
   const uint64_t id = next_id_++;
   EventLoop* loop = loops_[id % loops_.size()].get();
   ++num_by_peer_[peer.name()];
@@ -105,6 +105,7 @@ void ConnectionPool::Open(uint64_t id, UniqueFd fd) {
       std::make_shared<Connection>(*loop, std::move(fd), std::move(peer), budget_,
                                    options_.timeouts, entry_, [this, id] { Remove(id); });
   absl::MutexLock lock(&mutex_);
+  if (shutting_down_) connection->BeginShutdown();
   entries_.at(id).connection = std::move(connection);
 }
 
@@ -174,7 +175,7 @@ bool ConnectionPool::WaitUntilEmpty(absl::Time deadline) {
 void ConnectionPool::Stop() {
   {
     absl::MutexLock lock(&mutex_);
-    shutting_down_ = true;
+    is_stopped_ = true;
   }
   ForEachConnection(&Connection::Close);
   for (const auto& loop : loops_) loop->Stop();

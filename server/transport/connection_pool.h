@@ -50,7 +50,8 @@ class ConnectionPool {
   int64_t num_connections() const;
   int64_t held_bytes() const { return budget_.held_bytes(); }
 
-  // Every connection says that the server ends, and closes when its last call has its answer.
+  // Every connection, and those that still come, says that the server ends, and closes when its
+  // last call has its answer.
   void BeginShutdown();
   // False when the deadline came first.
   bool WaitUntilEmpty(absl::Time deadline);
@@ -85,6 +86,7 @@ class ConnectionPool {
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_giving_way_ ABSL_GUARDED_BY(mutex_) = 0;
   bool shutting_down_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t num_closed_ ABSL_GUARDED_BY(mutex_) = 0;  // since memory was given back
 };
 

@@ -126,16 +126,6 @@ TEST_F(RequestRegistryTest, AnAdminSaysWhichOfSeveral) {
   EXPECT_FALSE(of_alice->cancelled() || of_bob->cancelled());
 }
 
-TEST_F(RequestRegistryTest, EveryRequestWithAnId) {
-  const auto of_alice = Run(alice_, "a");
-  const auto of_bob = Run(bob_, "a");
-  const auto other = Run(bob_, "b");
-  EXPECT_TRUE(registry_.Cancel("a"));
-  EXPECT_TRUE(of_alice->cancelled() && of_bob->cancelled());
-  EXPECT_FALSE(other->cancelled());
-  EXPECT_FALSE(registry_.Cancel("c"));
-}
-
 TEST_F(RequestRegistryTest, ConcurrentRequestsAreLimitedByPrincipal) {
   Principal limited = Named("limited");
   limited.limits.max_concurrent_requests = 2;
