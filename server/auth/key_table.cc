@@ -28,7 +28,6 @@ constexpr absl::string_view kMembers[] = {"key",
                                           "roles",
                                           "weight",
                                           "max_concurrent_requests",
-                                          "max_queued_tokens",
                                           "max_requests_per_minute",
                                           "min_priority",
                                           "max_priority",
@@ -168,7 +167,6 @@ class EntryReader {
       return reader_.Int(member, 1, kNoLimit).value_or(kNoLimit);
     };
     limits.max_concurrent_requests = limit("max_concurrent_requests");
-    limits.max_queued_tokens = limit("max_queued_tokens");
     limits.max_requests_per_minute = limit("max_requests_per_minute");
     const auto priority = [&](absl::string_view member, int32_t otherwise) {
       return static_cast<int32_t>(

@@ -39,7 +39,6 @@ inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 // What one principal may take at a time. kNoLimit: no more than the server allows to all together.
 struct PrincipalLimits {
   int64_t max_concurrent_requests = kNoLimit;
-  int64_t max_queued_tokens = kNoLimit;  // of prompts that wait
   int64_t max_requests_per_minute = kNoLimit;
   // Lower runs first: whoever may not go below zero can stand back for others, never push ahead.
   int32_t min_priority = 0;

@@ -62,7 +62,7 @@ def padded_demo_files(num_bytes):
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8:8 + length])
     end = len(data) - 8 - length
-    header["padding"] = {"dtype": "F32", "shape": [num_bytes // 4], "data_offsets": [end, end + num_bytes]}
+    header["model.rotary_emb.inv_freq"] = {"dtype": "F32", "shape": [num_bytes // 4], "data_offsets": [end, end + num_bytes]}
     text = json.dumps(header).encode()
     padding = b"".join(block.to_bytes(8, "little") * 1024 for block in range(num_bytes // 8192))
     files["model.safetensors"] = len(text).to_bytes(8, "little") + text + data[8 + length:] + padding

@@ -17,7 +17,6 @@ void CheckPrincipal(const Principal& principal) {
   CHECK(principal.roles != RoleSet()) << principal.name;
   CHECK(principal.weight >= 1 && principal.weight <= kMaxPrincipalWeight) << principal.weight;
   CHECK_GE(principal.limits.max_concurrent_requests, 1);
-  CHECK_GE(principal.limits.max_queued_tokens, 1);
   CHECK_GE(principal.limits.max_requests_per_minute, 1);
   CHECK(CheckPriority(principal, 0).ok()) << principal.name;
 }
@@ -31,7 +30,7 @@ std::vector<std::string> Seeds() {
       "\n\n"
       R"({"certificate": "a.example", "name": "bob", "cache_group": "team"})",
       R"({"key_sha256": "0e7a2a0f0d8d4a3a7a1e0f1c0e7a2a0f0d8d4a3a7a1e0f1c0e7a2a0f0d8d4a3a", "name": "c",)"
-      R"( "max_concurrent_requests": 1, "max_queued_tokens": 2, "max_requests_per_minute": 3,)"
+      R"( "max_concurrent_requests": 1, "max_requests_per_minute": 3,)"
       R"( "min_priority": -4, "max_priority": 5})",
       R"({"key": "correct-horse-battery", "name": "alice"})"
       "\n"

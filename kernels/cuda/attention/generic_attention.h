@@ -15,9 +15,9 @@
 namespace quire::cuda {
 
 struct GenericParams {
-  Tensor q;              // [num_tokens, num_q_heads, head_dim]
-  Tensor out;            // the same
-  float* lse;            // [num_tokens, num_q_heads], base 2, or null
+  Tensor q;    // [num_tokens, num_q_heads, head_dim]
+  Tensor out;  // the same
+  float* lse;  // [num_tokens, num_q_heads], base 2, or null
   KvCacheView kv_cache;
   AttentionVariant variant;
   int32_t num_seqs;

@@ -167,7 +167,7 @@ TEST_F(KeyFileTest, WhatIsWrongAtTheStart) {
   };
   EXPECT_THAT(error("/nonexistent/keys"), HasSubstr("/nonexistent/keys: No such file"));
   EXPECT_THAT(error("/dev/zero"), HasSubstr("not a regular file"));
-  EXPECT_THAT(error("/"), HasSubstr("not a regular file"));
+  EXPECT_THAT(error("/"), HasSubstr("not a file"));
   Write(LineOf(kOld) + "{\"key\": \"" + kNew + "\", \"name\": 7}");
   EXPECT_THAT(error(path_), HasSubstr(path_ + ":2: name must be a string"));
   EXPECT_THAT(error(path_), Not(HasSubstr(kNew)));

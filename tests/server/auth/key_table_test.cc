@@ -41,7 +41,7 @@ std::string Mistake(const std::string& text) {
 TEST(KeyTableTest, ALineWithEverything) {
   const KeyTable table = Parse(
       R"({"key": "correct-horse-battery-staple", "name": "team/alice", "roles": ["inference", "admin"],)"
-      R"( "weight": 25, "max_concurrent_requests": 8, "max_queued_tokens": 1000,)"
+      R"( "weight": 25, "max_concurrent_requests": 8,)"
       R"( "max_requests_per_minute": 60, "min_priority": -10, "max_priority": 10,)"
       R"( "cache_group": "team"})");
   const auto alice = table.FindKey(kSecret);
@@ -51,7 +51,6 @@ TEST(KeyTableTest, ALineWithEverything) {
   EXPECT_EQ(alice->weight, 25);
   EXPECT_EQ(alice->cache_group, "team");
   EXPECT_EQ(alice->limits, (PrincipalLimits{.max_concurrent_requests = 8,
-                                            .max_queued_tokens = 1000,
                                             .max_requests_per_minute = 60,
                                             .min_priority = -10,
                                             .max_priority = 10}));
@@ -137,7 +136,6 @@ TEST(KeyTableTest, EveryMistakeHasASentence) {
   says(Line(R"("weight": 0)"), "weight is 0");
   says(Line(R"("weight": 1025)"), "weight is 1025");
   says(Line(R"("max_concurrent_requests": 0)"), "max_concurrent_requests is 0");
-  says(Line(R"("max_queued_tokens": -1)"), "max_queued_tokens is -1");
   says(Line(R"("max_requests_per_minute": 1.5)"), "max_requests_per_minute must be an integer");
   says(Line(R"("min_priority": -2147483649)"), "min_priority is -2147483649");
   says(Line(R"("min_priority": 1)"), "min_priority must be at most 0");
