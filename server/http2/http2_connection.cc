@@ -16,12 +16,13 @@ constexpr absl::Duration kTick = absl::Seconds(2);
 // Clients that call in this time after the notice of a shutdown still get an answer.
 constexpr absl::Duration kShutdownNotice = absl::Milliseconds(100);
 
-// Frames that serve nobody, a second and at once, of one connection. What a client earns by being
-// served pays for its window updates, pings and resets.
+// Frames that serve nobody, a second and at once, of one connection; a request that was not served
+// counts as kRequestCost of them. What a client earns by the frames of its answers
+// (http2_stream.cc) pays for its window updates, pings and resets.
 constexpr double kWastePerSecond = 500, kWasteBurst = 1000;
-constexpr double kFrameCost = 1, kServedCredit = 5;
+constexpr double kFrameCost = 1;
 // Times in a row that a buffer of input ends in debt, each a pause of at most two seconds.
-constexpr int kMaxDebts = 2;
+constexpr int kMaxDebts = 3;
 // What a stream takes of our memory beside its messages: nghttp2's part, the call, its headers.
 constexpr int64_t kStreamBytes = 2048;
 // A data frame this long pays for itself.
@@ -132,7 +133,6 @@ Http2Connection::Stream* Http2Connection::Find(int32_t stream_id) {
 }
 
 int Http2Connection::OnBeginHeaders(int32_t stream_id) {
-  Charge(kRequestCost);
   header_block_begin_ = control_->loop().now();
   // RFC 9113, 8.7: a client may send such a request again.
   if (!control_->account().Take(kStreamBytes)) {
@@ -184,9 +184,6 @@ int Http2Connection::OnFrame(const nghttp2_frame& frame) {
 void Http2Connection::OnFrameSent(const nghttp2_frame& frame) {
   const bool may_end = frame.hd.type == NGHTTP2_HEADERS || frame.hd.type == NGHTTP2_DATA;
   if (!may_end || (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
-  if (const Stream* stream = Find(frame.hd.stream_id); stream != nullptr && stream->is_served()) {
-    Charge(-kServedCredit);
-  }
   if (!incomplete_.contains(frame.hd.stream_id)) return;
   nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, frame.hd.stream_id, NGHTTP2_NO_ERROR);
 }
@@ -211,6 +208,7 @@ void Http2Connection::OnStreamClosed(int32_t stream_id) {
   streams_.erase(it);
   stream->Close();
   control_->account().GiveBack(kStreamBytes);
+  if (!stream->is_served()) Charge(kRequestCost);
   if (!stream->is_passive()) ChangeActive(-1);
 }
 

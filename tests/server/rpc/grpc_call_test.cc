@@ -266,6 +266,15 @@ TEST_F(GrpcCallTest, AShutdownLetsCallsEndAndSaysSo) {
   EXPECT_TRUE(pool_->WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
 }
 
+TEST_F(GrpcCallTest, ManyCallsAtOnceAreNoFlood) {
+  Http2Client& client = Connect();
+  for (int round = 0; round < 5; ++round) {
+    std::vector<int32_t> ids;
+    for (int i = 0; i < 1000; ++i) ids.push_back(client.Call("/echo", "x"));
+    for (const int32_t id : ids) ASSERT_EQ(client.Wait(id).Get("grpc-status"), "0");
+  }
+}
+
 TEST_F(GrpcCallTest, WhoSendsFramesThatServeNobodyWithoutEndIsNotServed) {
   Http2Client& client = Connect();
   const auto waste = [&](int num_frames) {
