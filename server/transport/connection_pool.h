@@ -27,7 +27,7 @@ struct ConnectionPoolOptions {
   int num_loops = 2;
   int64_t max_connections = 4096;
   int64_t max_connections_per_peer = 2048;
-  int64_t max_held_bytes = int64_t{48} << 20;  // of messages and unread answers, ByteBudget
+  int64_t max_held_bytes = int64_t{32} << 20;  // of messages and unread answers, ByteBudget
   ConnectionTimeouts timeouts;
   TlsContext* tls = nullptr;  // null: in the clear only; outlives the pool
   // Whether a connection from there may do without TLS.
