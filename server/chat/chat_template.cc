@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<PromptSegment>> ChatTemplate::Render(const RenderInpu
   jinja::Text output;
   jinja::Context context{runtime, std::make_shared<jinja::Scope>(nullptr), &output};
   RETURN_IF_ERROR(SetVariables(input, context.scope.get()));
-  const absl::Status status = block_->Execute(context).status();
+  absl::Status status = block_->Execute(context).status();
   if (!status.ok() && (runtime.raised_by_template || absl::IsCancelled(status))) return status;
   if (!status.ok()) {
     return jinja::Error("chat template, line ", runtime.line, ": ", status.message());

@@ -140,7 +140,7 @@ void GrpcCall::Send(std::string message, std::function<void()> on_sent) {
     const size_t num_held_bytes = is_counted ? message.size() : 0;
     if (self->stream_ != nullptr && !self->ended_) {
       if (self->Hold(num_held_bytes)) {
-        self->EnqueueOutgoing(std::move(message), num_held_bytes, std::move(on_sent));
+        self->EnqueueOutgoing(message, num_held_bytes, std::move(on_sent));
         return;
       }
       self->token_->Cancel();
@@ -166,12 +166,12 @@ void GrpcCall::FinishWith(std::string message) {
           "too many bytes of answers wait to be read; read them first")));
       return;
     }
-    self->EnqueueOutgoing(std::move(message), num_held_bytes, nullptr);
+    self->EnqueueOutgoing(message, num_held_bytes, nullptr);
     self->End(absl::OkStatus());
   });
 }
 
-void GrpcCall::EnqueueOutgoing(std::string message, size_t num_held_bytes,
+void GrpcCall::EnqueueOutgoing(const std::string& message, size_t num_held_bytes,
                                std::function<void()> on_sent) {
   std::string bytes;
   bytes.reserve(kMessagePrefixBytes + message.size());

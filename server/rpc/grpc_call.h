@@ -79,7 +79,8 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   // On the loop, as long as there is a stream.
   void TakePrefix();
   void TakeMessage();
-  void EnqueueOutgoing(std::string message, size_t num_held_bytes, std::function<void()> on_sent);
+  void EnqueueOutgoing(const std::string& message, size_t num_held_bytes,
+                       std::function<void()> on_sent);
   void DropOutgoing();
   void End(const absl::Status& status);
   void Refuse(const absl::Status& status);
