@@ -28,7 +28,7 @@ inline constexpr size_t kMaxMessages = 4096;
 inline constexpr size_t kMaxInlineBytes = 8192;
 // What waits for the work pool, in requests and in bytes of memory.
 inline constexpr size_t kMaxQueuedWork = 256;
-inline constexpr size_t kMaxQueuedWorkBytes = size_t{16} << 20;
+inline constexpr size_t kMaxQueuedWorkBytes = size_t{12} << 20;
 
 // What a request may cost until it has tokens (Fuel): a worker some 70 ms, and 35 ms for each MB.
 inline constexpr size_t kBaseSteps = 2'000'000;
