@@ -37,6 +37,8 @@ struct AttentionCapabilities {
   int min_sm = 0, max_sm = 0;  // 0: not a CUDA path
   bool soft_cap = false;
   bool sliding_window = false;
+  bool sinks = false;
+  int max_decode_query_len = 1;  // tokens of a sequence that a uniform decode step may have
   std::vector<AttentionPhase> phases = {AttentionPhase::kDecode, AttentionPhase::kPrefill};
   GraphSupport graph_support = GraphSupport::kNever;
 };
@@ -52,6 +54,7 @@ struct AttentionGeometry {
   float scale;                 // multiplies q.k; usually head_dim^-0.5
   int64_t sliding_window = 0;  // a query sees this many tokens, itself included; 0 = all
   float soft_cap = 0;          // > 0: logit = cap * tanh(logit / cap)
+  bool sinks = false;          // runs are given sinks
 };
 
 struct AttentionLimits {
@@ -61,13 +64,14 @@ struct AttentionLimits {
 };
 
 // This step's batch, or the part of it that one path computes; device pointers at fixed addresses;
-// decode rows (one query token) come first. Query token j of sequence i sees keys
+// decodes come first. Query token j of sequence i sees keys
 // [0, seq_lens[i] - (query_len_i - 1 - j)), less the window. Query tokens outside
 // [cu_seqlens_q[0], cu_seqlens_q[num_seqs]) are another path's: their rows of the output stay.
 struct AttentionBatch {
   int32_t num_seqs;
-  int32_t num_tokens;           // rows of q, other parts' included
-  int32_t num_decodes;          // sequences 0..num_decodes-1 have one query token each
+  int32_t num_tokens;   // rows of q, other parts' included
+  int32_t num_decodes;  // sequences 0..num_decodes-1 have decode_query_len query tokens each
+  int32_t decode_query_len = 1;
   const int32_t* cu_seqlens_q;  // [num_seqs + 1]
   const int32_t* seq_lens;      // [num_seqs], this step's tokens included; 0 = padding
   const int32_t* seq_rows;      // [num_seqs], row of each sequence in block_tables
@@ -81,6 +85,9 @@ struct AttentionRunArgs {
   Tensor out;            // [num_tokens, num_q_heads, head_dim]
   float* lse =
       nullptr;  // [num_tokens, num_q_heads] base-2 log-sum-exp of the scaled logits, or null
+  // A logit of each query head (base e, not scaled) that adds to its softmax's denominator, and to
+  // lse, but has no value: [num_q_heads], on the device, if the geometry has sinks, else null.
+  const float* sinks = nullptr;
 };
 
 // The attention of one layer group: its work lists and workspace, at fixed addresses; made once,

@@ -52,7 +52,8 @@ std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeo
   if (!Contains(path.kv_dtypes, geometry.kv_dtype)) {
     return absl::StrCat("does not take kv_dtype ", DTypeName(geometry.kv_dtype));
   }
-  if ((geometry.query_dtype == DType::kF16) != (geometry.kv_dtype == DType::kF16)) {
+  if (!IsFloat8(geometry.kv_dtype) &&
+      (geometry.query_dtype == DType::kF16) != (geometry.kv_dtype == DType::kF16)) {
     return absl::StrCat("does not take query_dtype ", DTypeName(geometry.query_dtype),
                         " with kv_dtype ", DTypeName(geometry.kv_dtype));
   }
@@ -68,6 +69,7 @@ std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeo
   }
   if (geometry.sliding_window > 0 && !path.sliding_window) return "has no sliding window";
   if (geometry.soft_cap > 0 && !path.soft_cap) return "has no soft cap";
+  if (geometry.sinks && !path.sinks) return "has no attention sinks";
   return "";
 }
 
@@ -80,6 +82,8 @@ void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args) 
   CHECK_EQ(kv.head_dim, geometry.head_dim);
   CHECK_EQ(kv.num_kv_heads, geometry.num_kv_heads);
   CHECK_EQ(kv.block_size, geometry.block_size);
+  CHECK((kv.k_scales == nullptr && kv.v_scales == nullptr) || IsFloat8(kv.dtype));
+  CHECK_EQ(args.sinks != nullptr, geometry.sinks);
 }
 
 }  // namespace quire

@@ -49,6 +49,11 @@ struct KvCacheView {
   int32_t block_size = 0;
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
+  // What a stored element is multiplied by to be the value, for each KV head; null is 1. Only
+  // 8-bit elements have scales: those are value / scale, rounded to nearest even, at most the
+  // dtype's largest finite number (NaN stays NaN).
+  const float* k_scales = nullptr;  // [num_kv_heads], on the device
+  const float* v_scales = nullptr;  // [num_kv_heads], on the device
 };
 
 // Splits qkv, normalises the heads of q and k (optional), applies rotary embedding to the first

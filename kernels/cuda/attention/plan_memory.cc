@@ -204,7 +204,9 @@ void PlanMemory::SetBatch(const AttentionBatch& batch) {
   batch_ = batch;
   params_.num_seqs = batch.num_seqs;
   params_.num_decode_tiled =
-      params_.group_size <= params_.lists[0].tile_rows ? batch.num_decodes : 0;
+      batch.decode_query_len == 1 && params_.group_size <= params_.lists[0].tile_rows
+          ? batch.num_decodes
+          : 0;
   params_.cu_seqlens_q = batch.cu_seqlens_q;
   params_.seq_lens = batch.seq_lens;
   params_.seq_rows = batch.seq_rows;
