@@ -28,9 +28,7 @@ constexpr int64_t DTypeBytes(DType dtype) {
   return 0;
 }
 
-constexpr bool IsFloat8(DType dtype) {
-  return dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2;
-}
+constexpr bool IsFloat8(DType dtype) { return dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2; }
 
 const char* DTypeName(DType dtype);  // "float32", "bfloat16", ...
 // Accepts Hugging Face's names ("bfloat16", "float32", "float16"); nothing for others.

@@ -24,7 +24,7 @@ void CheckDTypes(const RmsNormArgs& args) {
 }
 void CheckDTypes(const RopeAndStoreKvArgs& args) {
   CheckActivationDType(args.qkv.dtype());
-  CheckActivationDType(args.kv_cache.dtype);
+  if (!IsFloat8(args.kv_cache.dtype)) CheckActivationDType(args.kv_cache.dtype);
   CheckActivationDType(args.q_norm_weight.dtype());
   CheckActivationDType(args.k_norm_weight.dtype());
 }

@@ -143,13 +143,20 @@ class AttentionTest : public KernelTest {
         UploadTensor(std::vector<float>(batch.q.size(), 77.0f), geometry.query_dtype,
                      {num_tokens, geometry.num_q_heads, geometry.head_dim});
     const DeviceBuffer lse = Upload(std::vector<float>(num_tokens * geometry.num_q_heads, 77.0f));
+    const DeviceBuffer k_scales = Upload(batch.k_scales), v_scales = Upload(batch.v_scales);
+    const DeviceBuffer sinks = Upload(batch.sinks);
     KvCacheView view = batch.view;
     view.k = k.buffer.data();
     view.v = v.buffer.data();
+    if (!batch.k_scales.empty()) view.k_scales = k_scales.as<float>();
+    if (!batch.v_scales.empty()) view.v_scales = v_scales.as<float>();
 
     plan.PlanStep(stream(), device);
-    plan.Run(stream(),
-             {.q = q.tensor, .kv_cache = view, .out = out.tensor, .lse = lse.as<float>()});
+    plan.Run(stream(), {.q = q.tensor,
+                        .kv_cache = view,
+                        .out = out.tensor,
+                        .lse = lse.as<float>(),
+                        .sinks = batch.sinks.empty() ? nullptr : sinks.as<float>()});
     return {DownloadTensor(out.tensor),
             Download<float>(lse.data(), num_tokens * geometry.num_q_heads)};
   }

@@ -19,10 +19,8 @@ class AttentionReferenceTest : public AttentionTest {
   double Tolerance(const AttentionGeometry& geometry) const {
     const bool rounds_weights =
         GetParam().kind != DeviceKind::kCpu || (WithAmx() && cpu::AmxServes(geometry));
-    if (!rounds_weights) return 3e-5;
-    return geometry.kv_dtype == DType::kBF16  ? 0x1p-8
-           : geometry.kv_dtype == DType::kF16 ? 0x1p-11
-                                              : 3e-5;
+    if (!rounds_weights || geometry.kv_dtype == DType::kF32) return 3e-5;
+    return geometry.kv_dtype == DType::kBF16 ? 0x1p-8 : 0x1p-11;
   }
 
   struct TensorCoreCase {
@@ -55,9 +53,13 @@ class AttentionReferenceTest : public AttentionTest {
   void ExpectMatchesReference(const PagedBatch& batch, double tolerance) {
     const AttentionOutput actual = Run(batch);
     const AttentionGeometry& geometry = batch.geometry;
-    const reference::AttentionResult expected = reference::Attention(
-        geometry, batch.HostBatch(), RoundTo(geometry.query_dtype, batch.q),
-        RoundTo(geometry.kv_dtype, batch.k), RoundTo(geometry.kv_dtype, batch.v), batch.view);
+    KvCacheView view = batch.view;
+    if (!batch.k_scales.empty()) view.k_scales = batch.k_scales.data();
+    if (!batch.v_scales.empty()) view.v_scales = batch.v_scales.data();
+    const reference::AttentionResult expected =
+        reference::Attention(geometry, batch.HostBatch(), RoundTo(geometry.query_dtype, batch.q),
+                             RoundTo(geometry.kv_dtype, batch.k),
+                             RoundTo(geometry.kv_dtype, batch.v), view, batch.sinks);
     for (size_t i = 0; i < actual.out.size(); ++i) {
       const double rounding = OutputRounding(geometry.query_dtype) * std::abs(expected.out[i]);
       ASSERT_NEAR(actual.out[i], expected.out[i], tolerance + rounding) << "element " << i;
@@ -218,6 +220,63 @@ TEST_P(AttentionReferenceTest, Bfloat16SoftCap) {
   ExpectMatchesReference(MakePagedBatch(geometry, kMixed, KvOrder::kNhd, 9, 10));
 }
 
+// Every type of query that goes with an 8-bit cache, whose scales differ by head.
+TEST_P(AttentionReferenceTest, Float8Caches) {
+  for (const DType query_dtype : activation_dtypes()) {
+    for (const DType kv_dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+      for (const KvOrder order : {KvOrder::kNhd, KvOrder::kHnd}) {
+        SCOPED_TRACE(testing::Message() << DTypeName(query_dtype) << "/" << DTypeName(kv_dtype)
+                                        << " order " << static_cast<int>(order));
+        AttentionGeometry geometry = Geometry(4, 2, 64, query_dtype);
+        geometry.kv_dtype = kv_dtype;
+        geometry.block_size = order == KvOrder::kHnd ? 16 : 32;
+        ExpectMatchesReference(MakePagedBatch(geometry, kMixed, order, 31, 32));
+        geometry.sliding_window = 100;
+        ExpectMatchesReference(MakePagedBatch(geometry, kMixed, order, 31, 32));
+      }
+    }
+  }
+}
+
+TEST_P(AttentionReferenceTest, Float8CachesHeadDimsAndGroups) {
+  for (const DType kv_dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    for (const int32_t head_dim : {16, 80, 128, 256}) {
+      for (const auto& [q_heads, kv_heads] : {std::pair(1, 1), {14, 2}, {40, 2}}) {
+        SCOPED_TRACE(testing::Message() << DTypeName(kv_dtype) << " dim " << head_dim << " heads "
+                                        << q_heads << "/" << kv_heads);
+        AttentionGeometry geometry = Geometry(q_heads, kv_heads, head_dim, DType::kBF16);
+        geometry.kv_dtype = kv_dtype;
+        ExpectMatchesReference(MakePagedBatch(
+            geometry, {{1, 33}, {1, 197}, {1, 1300}, {7, 7}, {20, 171}}, KvOrder::kHnd, 33, 34));
+      }
+    }
+  }
+}
+
+TEST_P(AttentionReferenceTest, Float8CacheWithSoftCap) {
+  AttentionGeometry geometry = Geometry(8, 2, 128, DType::kBF16);
+  geometry.kv_dtype = DType::kF8E4M3;
+  geometry.soft_cap = 5;
+  ExpectMatchesReference(MakePagedBatch(geometry, kMixed, KvOrder::kHnd, 35, 36));
+}
+
+// A sink counts once, however many parts a row is computed in; a row without keys has it alone.
+TEST_P(AttentionReferenceTest, Sinks) {
+  for (const DType dtype : activation_dtypes()) {
+    for (const int32_t head_dim : {64, 128, 256}) {
+      SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " dim " << head_dim);
+      AttentionGeometry geometry = Geometry(8, 2, head_dim, dtype);
+      geometry.sinks = true;
+      ExpectMatchesReference(
+          MakePagedBatch(geometry, {{1, 1}, {1, 65}, {1, 5000}, {1, 0}, {7, 7}, {33, 1100}},
+                         KvOrder::kHnd, 37, 38));
+      geometry.sliding_window = 128;
+      geometry.kv_dtype = DType::kF8E4M3;
+      ExpectMatchesReference(MakePagedBatch(geometry, kMixed, KvOrder::kHnd, 39, 40));
+    }
+  }
+}
+
 TEST_P(AttentionReferenceTest, LargeLogitsDoNotOverflow) {
   AttentionGeometry geometry = Geometry(2, 1, 64);
   geometry.scale = 40.0f;  // logits of some hundreds: one key takes all the weight
@@ -322,7 +381,7 @@ TEST_P(AttentionReferenceTest, RejectsUnsupportedGeometryNamingTheField) {
   bad.num_q_heads = 5;
   expect_error(bad, "num_q_heads");
   bad = good;
-  bad.kv_dtype = DType::kF8E4M3;
+  bad.kv_dtype = DType::kI32;
   expect_error(bad, "kv_dtype");
   bad = good;
   bad.query_dtype = DType::kF16;

@@ -13,6 +13,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
+#include "kernels/base/float8.h"
 #include "kernels/base/half.h"
 #include "kernels/cpu/runtime/isa.h"
 #include "tests/kernels/load_rows.h"
@@ -58,6 +59,8 @@ inline std::vector<float> RoundTo(DType dtype, std::vector<float> values) {
   for (float& value : values) {
     if (dtype == DType::kBF16) value = static_cast<float>(BFloat16(value));
     if (dtype == DType::kF16) value = static_cast<float>(Float16(value));
+    if (dtype == DType::kF8E4M3) value = static_cast<float>(Float8E4M3(value));
+    if (dtype == DType::kF8E5M2) value = static_cast<float>(Float8E5M2(value));
   }
   return values;
 }
@@ -76,16 +79,40 @@ std::vector<char> BytesAs(const std::vector<float>& values) {
 inline std::vector<char> BytesOf(DType dtype, const std::vector<float>& values) {
   if (dtype == DType::kBF16) return BytesAs<BFloat16>(values);
   if (dtype == DType::kF16) return BytesAs<Float16>(values);
+  if (dtype == DType::kF8E4M3) return BytesAs<Float8E4M3>(values);
+  if (dtype == DType::kF8E5M2) return BytesAs<Float8E5M2>(values);
   return BytesAs<float>(values);
 }
 
 // Half a unit in the last place of an output of this dtype, relative.
 inline double OutputRounding(DType dtype) {
-  return dtype == DType::kBF16 ? 0x1p-8 : dtype == DType::kF16 ? 0x1p-11 : 0x1p-23;
+  switch (dtype) {
+    case DType::kBF16:
+      return 0x1p-8;
+    case DType::kF16:
+      return 0x1p-11;
+    case DType::kF8E4M3:
+      return 0x1p-4;
+    case DType::kF8E5M2:
+      return 0x1p-3;
+    default:
+      return 0x1p-23;
+  }
 }
 
-// The same where the output is next to zero: float16 has a smallest distance.
-inline double SubnormalRounding(DType dtype) { return dtype == DType::kF16 ? 0x1p-25 : 0; }
+// The same where the output is next to zero: types of few exponents have a smallest distance.
+inline double SubnormalRounding(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return 0x1p-25;
+    case DType::kF8E4M3:
+      return 0x1p-10;
+    case DType::kF8E5M2:
+      return 0x1p-17;
+    default:
+      return 0;
+  }
+}
 
 class KernelTest : public testing::TestWithParam<KernelTarget> {
  protected:
@@ -159,6 +186,8 @@ class KernelTest : public testing::TestWithParam<KernelTarget> {
     if (tensor.dtype() == DType::kF32) {
       return Download<float>(tensor.data(), tensor.num_elements());
     }
+    if (tensor.dtype() == DType::kF8E4M3) return DownloadAsFloats<Float8E4M3>(tensor);
+    if (tensor.dtype() == DType::kF8E5M2) return DownloadAsFloats<Float8E5M2>(tensor);
     return tensor.dtype() == DType::kF16 ? DownloadAsFloats<Float16>(tensor)
                                          : DownloadAsFloats<BFloat16>(tensor);
   }

@@ -30,7 +30,10 @@ struct PagedBatch {
   std::vector<int32_t> seq_lens;
   std::vector<int32_t> seq_rows;  // shuffled
   std::vector<BlockId> block_tables;
-  std::vector<float> q, k, v;  // k and v: the whole cache
+  std::vector<float> q, k, v;  // k and v: the whole cache, as it is stored
+  // Empty where the geometry has none.
+  std::vector<float> k_scales, v_scales;  // [num_kv_heads]
+  std::vector<float> sinks;               // [num_q_heads]
 
   // Pointers to the host vectors.
   AttentionBatch HostBatch() const {
@@ -48,6 +51,22 @@ struct PagedBatch {
     return batch;
   }
 };
+
+// Of an 8-bit cache: no powers of two, different for every head.
+inline void MakeScalesAndSinks(PagedBatch& batch, uint32_t seed) {
+  const AttentionGeometry& geometry = batch.geometry;
+  if (IsFloat8(geometry.kv_dtype)) {
+    for (int32_t head = 0; head < geometry.num_kv_heads; ++head) {
+      batch.k_scales.push_back(0.7f + 0.11f * static_cast<float>(head % 5));
+      batch.v_scales.push_back(1.3f - 0.13f * static_cast<float>(head % 4));
+    }
+  }
+  if (geometry.sinks) {
+    std::mt19937 rng(seed + 77);
+    std::normal_distribution<float> normal(1.0f, 2.0f);
+    for (int32_t head = 0; head < geometry.num_q_heads; ++head) batch.sinks.push_back(normal(rng));
+  }
+}
 
 inline KvCacheView MakeView(const AttentionGeometry& geometry, KvOrder order) {
   const int64_t dim = geometry.head_dim;
@@ -120,6 +139,7 @@ inline PagedBatch MakePagedBatch(const AttentionGeometry& geometry, std::vector<
   batch.k.assign(batch.num_blocks * batch.view.block_stride, nan);
   batch.v = batch.k;
   FillCache(batch, seed);
+  MakeScalesAndSinks(batch, seed);
   std::normal_distribution<float> normal;
   for (size_t i = 0; i < batch.seqs.size(); ++i) {
     // The query of a position is its own, however many tokens come in this step.

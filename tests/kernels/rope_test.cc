@@ -1,4 +1,6 @@
 // Rotary embedding, head norms and the write to the paged cache.
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -24,6 +26,10 @@ struct RopeCase {
   int64_t num_tokens = 1;
 
   int32_t num_heads() const { return num_q_heads + 2 * num_kv_heads; }
+  bool has_scales() const { return IsFloat8(kv_dtype); }
+  // Of a KV head's keys, and of its values: no powers of two.
+  static float KScale(int64_t head) { return 0.3f + 0.05f * static_cast<float>(head); }
+  static float VScale(int64_t head) { return 0.7f - 0.03f * static_cast<float>(head); }
   int64_t num_blocks() const { return CeilDiv<int64_t>(num_tokens, kBlockSize) + 12; }
 };
 
@@ -69,7 +75,8 @@ struct RopeResult {
 
 RopeResult<double> Expected(const RopeCase& c, const RopeInputs& in, const KvCacheView& view) {
   RopeResult<double> result;
-  result.k.assign(c.num_blocks() * view.block_stride, kUntouched);
+  const float untouched = RoundTo(c.kv_dtype, {kUntouched})[0];
+  result.k.assign(c.num_blocks() * view.block_stride, untouched);
   result.v = result.k;
   auto next = in.qkv.begin();
   for (size_t token = 0; token < in.positions.size(); ++token) {
@@ -89,6 +96,10 @@ RopeResult<double> Expected(const RopeCase& c, const RopeInputs& in, const KvCac
         const int64_t slot = in.slots[token];
         const int64_t kv_head = (head - c.num_q_heads) % c.num_kv_heads;
         std::vector<double>& cache = is_k ? result.k : result.v;
+        const double scale = !c.has_scales() ? 1
+                             : is_k          ? RopeCase::KScale(kv_head)
+                                             : RopeCase::VScale(kv_head);
+        for (double& value : values) value /= scale;
         std::copy(values.begin(), values.end(),
                   cache.begin() + slot / kBlockSize * view.block_stride +
                       slot % kBlockSize * view.token_stride + kv_head * view.head_stride);
@@ -142,6 +153,14 @@ class RopeTest : public KernelTest {
                                .q_out = q_out.tensor};
     args.kv_cache.k = k.buffer.data();
     args.kv_cache.v = v.buffer.data();
+    std::vector<float> scales[2];
+    for (int32_t head = 0; head < c.num_kv_heads; ++head) {
+      scales[0].push_back(RopeCase::KScale(head));
+      scales[1].push_back(RopeCase::VScale(head));
+    }
+    const DeviceBuffer k_scales = Upload(scales[0]), v_scales = Upload(scales[1]);
+    if (c.has_scales()) args.kv_cache.k_scales = k_scales.as<float>();
+    if (c.has_scales()) args.kv_cache.v_scales = v_scales.as<float>();
     if (c.q_norm) args.q_norm_weight = q_weight_device.tensor;
     if (c.k_norm) args.k_norm_weight = k_weight_device.tensor;
     ops().RopeAndStoreKv(stream(), args);
@@ -158,12 +177,15 @@ class RopeTest : public KernelTest {
             .head_dim = c.head_dim};
   }
 
-  // Values of a few units, rotated in float32: 2e-6, and one rounding to the dtype.
+  // Values of a few units, rotated in float32: 2e-6 (of 8 bits, divided by their scale: 2e-5), and
+  // one rounding to the dtype.
   static void ExpectNear(const std::vector<float>& actual, const std::vector<double>& expected,
                          DType dtype) {
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t i = 0; i < actual.size(); ++i) {
-      ASSERT_NEAR(actual[i], expected[i], OutputRounding(dtype) * std::abs(expected[i]) + 2e-6)
+      ASSERT_NEAR(actual[i], expected[i],
+                  OutputRounding(dtype) * std::abs(expected[i]) + SubnormalRounding(dtype) +
+                      (IsFloat8(dtype) ? 2e-5 : 2e-6))
           << "element " << i;
     }
   }
@@ -192,6 +214,50 @@ TEST_P(RopeTest, MatchesReference) {
 TEST_P(RopeTest, CacheOfAnotherDTypeAndLayout) {
   Check({.dtype = DType::kBF16, .kv_dtype = DType::kF32, .hnd = true, .num_tokens = 33});
   Check({.dtype = DType::kF32, .kv_dtype = DType::kBF16, .hnd = true, .num_tokens = 33});
+}
+
+TEST_P(RopeTest, QuantisesToEightBits) {
+  for (const DType dtype : activation_dtypes()) {
+    for (const DType kv_dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+      for (const int64_t num_tokens : {1, 33}) {
+        for (const int32_t head_dim : {64, 80, 128}) {
+          Check({.dtype = dtype,
+                 .kv_dtype = kv_dtype,
+                 .head_dim = head_dim,
+                 .k_norm = true,
+                 .hnd = num_tokens > 1,
+                 .num_tokens = num_tokens});
+        }
+      }
+    }
+  }
+}
+
+// What is too large becomes the largest number there is, and what is none stays none.
+TEST_P(RopeTest, QuantisingSaturatesAndKeepsNan) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const DType kv_dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    const RopeCase c = {.kv_dtype = kv_dtype, .head_dim = 8, .rotary_dim = 8};
+    RopeInputs in = MakeInputs(c);
+    const float values[8] = {kInfinity, -kInfinity, kNan, 3e38f, -3e38f, 1e-30f, -0.0f, 0.35f};
+    // The last of a token's heads is the second KV head's value, which nothing rotates.
+    std::copy(std::begin(values), std::end(values), in.qkv.end() - 8);
+    const KvCacheView view = MakeView(c);
+    const RopeResult<float> result = Run(c, in);
+    const int64_t slot = in.slots[0];
+    const float* stored = result.v.data() + slot / kBlockSize * view.block_stride +
+                          slot % kBlockSize * view.token_stride + view.head_stride;
+    const float max = kv_dtype == DType::kF8E4M3 ? 448 : 57344;
+    EXPECT_EQ(stored[0], max);
+    EXPECT_EQ(stored[1], -max);
+    EXPECT_TRUE(std::isnan(stored[2]));
+    EXPECT_EQ(stored[3], max);
+    EXPECT_EQ(stored[4], -max);
+    EXPECT_EQ(stored[5], 0);
+    EXPECT_EQ(stored[6], 0);
+    EXPECT_EQ(stored[7], RoundTo(kv_dtype, {0.35f / RopeCase::VScale(1)})[0]);
+  }
 }
 
 TEST_P(RopeTest, AnyNumberOfHeads) {

@@ -16,22 +16,29 @@ struct AttentionResult {
   std::vector<double> lse;  // [num_tokens, num_q_heads], base 2
 };
 
+// What a query head asks, and what its KV head's elements are multiplied by.
+struct HeadQuery {
+  const float* q;
+  double k_scale = 1, v_scale = 1;
+  double sink = -std::numeric_limits<double>::infinity();
+};
+
 // One query head against `keys` (offsets of the visible keys' rows in k and v).
-inline void AttendOne(const AttentionGeometry& geometry, const float* q, const float* k,
+inline void AttendOne(const AttentionGeometry& geometry, const HeadQuery& query, const float* k,
                       const float* v, const std::vector<int64_t>& keys, double* out, double* lse) {
   std::vector<double> logits;
-  double max = -std::numeric_limits<double>::infinity();
+  double max = query.sink;
   for (int64_t key : keys) {
     double logit = 0;
     for (int32_t i = 0; i < geometry.head_dim; ++i) {
-      logit += static_cast<double>(q[i]) * k[key + i];
+      logit += static_cast<double>(query.q[i]) * k[key + i];
     }
-    logit *= geometry.scale;
+    logit *= geometry.scale * query.k_scale;
     if (geometry.soft_cap > 0) logit = geometry.soft_cap * std::tanh(logit / geometry.soft_cap);
     logits.push_back(logit);
     max = std::max(max, logit);
   }
-  double sum = 0;
+  double sum = std::isinf(query.sink) ? 0 : std::exp(query.sink - max);
   std::fill_n(out, geometry.head_dim, 0.0);
   for (size_t j = 0; j < keys.size(); ++j) {
     const double weight = std::exp(logits[j] - max);
@@ -39,15 +46,17 @@ inline void AttendOne(const AttentionGeometry& geometry, const float* q, const f
     for (int32_t i = 0; i < geometry.head_dim; ++i) out[i] += weight * v[keys[j] + i];
   }
   *lse = max;
-  if (keys.empty()) return;
-  for (int32_t i = 0; i < geometry.head_dim; ++i) out[i] /= sum;
+  if (sum == 0) return;
+  for (int32_t i = 0; i < geometry.head_dim; ++i) out[i] *= query.v_scale / sum;
   *lse = (max + std::log(sum)) / std::log(2.0);
 }
 
-// `batch` points to host memory; k and v are the whole cache, laid out as `view` says.
+// `batch` points to host memory; k and v are the whole cache, laid out as `view` says, whose scales
+// and `sinks` are host memory, too.
 inline AttentionResult Attention(const AttentionGeometry& geometry, const AttentionBatch& batch,
                                  const std::vector<float>& q, const std::vector<float>& k,
-                                 const std::vector<float>& v, const KvCacheView& view) {
+                                 const std::vector<float>& v, const KvCacheView& view,
+                                 const std::vector<float>& sinks = {}) {
   const int64_t num_heads = geometry.num_q_heads;
   const int64_t head_dim = geometry.head_dim;
   AttentionResult result;
@@ -69,8 +78,12 @@ inline AttentionResult Attention(const AttentionGeometry& geometry, const Attent
                          pos % view.block_size * view.token_stride + kv_head * view.head_stride);
         }
         const int64_t row = token * num_heads + head;
-        AttendOne(geometry, q.data() + row * head_dim, k.data(), v.data(), keys,
-                  result.out.data() + row * head_dim, &result.lse[row]);
+        HeadQuery query = {.q = q.data() + row * head_dim};
+        if (view.k_scales != nullptr) query.k_scale = view.k_scales[kv_head];
+        if (view.v_scales != nullptr) query.v_scale = view.v_scales[kv_head];
+        if (!sinks.empty()) query.sink = sinks[head];
+        AttendOne(geometry, query, k.data(), v.data(), keys, result.out.data() + row * head_dim,
+                  &result.lse[row]);
       }
     }
   }

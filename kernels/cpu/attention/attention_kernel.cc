@@ -141,24 +141,44 @@ class TileWalk {
   Rows rows_;
 };
 
+// What a row becomes: `scale` times its state's sum of values.
+struct FinalRow {
+  float scale;
+  float lse;
+};
+
+// `sink`: a logit in base 2 that adds to the sum only; -infinity where there is none.
+FinalRow Finish(float max, float sum, float sink, float v_scale) {
+  if (sink > kMinusInfinity) {
+    const float with_sink = std::max(max, sink);
+    const float part = Exp2Scalar(max - with_sink);
+    const float total = sum * part + Exp2Scalar(sink - with_sink);
+    return {v_scale * part / total, with_sink + std::log2(total)};
+  }
+  // Zeros stay zeros, NaN NaN.
+  return {sum > 0 ? v_scale / sum : sum, max + std::log2(sum)};
+}
+
 template <typename Q>
 void WriteOutput(const AttentionTile& tile, const AttentionState& total) {
   const AttentionGeometry& geometry = *tile.geometry;
   const Tensor& out = tile.args->out;
   const int64_t dim = geometry.head_dim;
   const int64_t group_size = tile.group_size();
+  const float* sinks = tile.args->sinks;
+  const float v_scale = CacheScale(tile.args->kv_cache.v_scales, tile.kv_head);
   for (int64_t r = 0; r < tile.num_rows(); ++r) {
     const int64_t token = tile.first_token + r / group_size;
     const int64_t head = tile.kv_head * group_size + r % group_size;
-    const float sum = total.sum[r];
-    const VF32 scale = hn::Set(F32(), sum > 0 ? 1.0f / sum : sum);  // zeros stay zeros, NaN NaN
+    const float sink = sinks == nullptr ? kMinusInfinity : sinks[head] * kLog2E;
+    const FinalRow row = Finish(total.max[r], total.sum[r], sink, v_scale);
     const float* from = total.out + r * PaddedHeadDim(dim);
     Q* to = out.as<Q>() + token * out.row_stride() + head * dim;
     for (int64_t i = 0; i < dim; i += kLanes) {
-      StoreF32(hn::Mul(LoadF32(from + i), scale), to + i, dim - i);
+      StoreF32(hn::Mul(LoadF32(from + i), hn::Set(F32(), row.scale)), to + i, dim - i);
     }
     if (tile.args->lse != nullptr) {
-      tile.args->lse[token * geometry.num_q_heads + head] = total.max[r] + std::log2(sum);
+      tile.args->lse[token * geometry.num_q_heads + head] = row.lse;
     }
   }
 }
@@ -182,8 +202,13 @@ void AttendTileImpl(const AttentionTile& tile, const AttentionTile* next,
                     AttentionScratch& scratch) {
   const bool writes_output = tile.partials.out == nullptr;
   if (writes_output) ClearTotal(tile, scratch.total.state());
-  if (tile.args->kv_cache.dtype == DType::kF32) {
+  const DType dtype = tile.args->kv_cache.dtype;
+  if (dtype == DType::kF32) {
     TileWalk<float, VectorRows<float>>(tile, next, scratch).Attend();
+  } else if (dtype == DType::kF8E4M3) {
+    TileWalk<Float8E4M3, VectorRows<Float8E4M3>>(tile, next, scratch).Attend();
+  } else if (dtype == DType::kF8E5M2) {
+    TileWalk<Float8E5M2, VectorRows<Float8E5M2>>(tile, next, scratch).Attend();
   } else if (tile.with_amx) {
 #if QUIRE_ATTENTION_AMX
     TileWalk<BFloat16, AmxRows>(tile, next, scratch).Attend();

@@ -87,13 +87,18 @@ inline float ScoreScale(const AttentionGeometry& geometry) {
   return geometry.soft_cap > 0 ? geometry.scale / geometry.soft_cap : geometry.scale * kLog2E;
 }
 
+// What a stored key, or value, of a KV head is multiplied by.
+inline float CacheScale(const float* scales, int64_t kv_head) {
+  return scales == nullptr ? 1.0f : scales[kv_head];
+}
+
 // The queries of a tile, scaled: [num_rows, head_dim].
 template <typename Q>
 void LoadQueries(const AttentionTile& tile, float* queries) {
   const AttentionGeometry& geometry = *tile.geometry;
   const Tensor& q = tile.args->q;
   const int64_t group_size = tile.group_size();
-  const float scale = ScoreScale(geometry);
+  const float scale = ScoreScale(geometry) * CacheScale(tile.args->kv_cache.k_scales, tile.kv_head);
   for (int64_t i = 0; i < tile.num_queries; ++i) {
     const Q* from = q.as<Q>() + (tile.first_token + i) * q.row_stride() +
                     tile.kv_head * group_size * geometry.head_dim;

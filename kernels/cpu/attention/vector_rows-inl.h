@@ -48,8 +48,10 @@ class VectorRows {
     for (int64_t r = 0; r < num_rows_; ++r) {
       if (keys.row_begin[r] < keys.row_end[r]) SoftmaxRow(r, keys.row_begin[r], keys.row_end[r]);
     }
-    if (num_rows_ >= kMinRowsToWiden || head_dim_ % kLanes != 0) {
-      AddValues<float>(keys, WidenValues(keys, next), nullptr);
+    if constexpr (kIsWidened) {
+      AddValues<float>(keys, Widen(keys.v, next.v, keys.begin, keys.end), nullptr);
+    } else if (num_rows_ >= kMinRowsToWiden || head_dim_ % kLanes != 0) {
+      AddValues<float>(keys, Widen(keys.v, next.v, keys.begin, keys.end), nullptr);
     } else {
       AddValues<T>(keys, keys.v, &next.v);
     }
@@ -63,25 +65,37 @@ class VectorRows {
   }
 
  private:
+  // Elements of 8 bits are widened once for all rows.
+  static constexpr bool kIsWidened = sizeof(T) == 1;
+
   void Score(const KeyTile<T>& keys, const KeyTile<T>& next) {
     const int64_t begin = keys.begin / kKeyStripe * kKeyStripe;
     const int64_t end = RoundUp(keys.end, kKeyStripe);
+    if constexpr (kIsWidened) {
+      const TileRows<float> wide = Widen(keys.k, next.k, begin, end);
+      ScoreStripes(wide, wide, begin, end);
+    } else {
+      ScoreStripes(keys.k, next.k, begin, end);
+    }
+  }
+
+  template <typename K>
+  void ScoreStripes(const TileRows<K>& k, const TileRows<K>& next_k, int64_t begin, int64_t end) {
     if (num_rows_ <= kFewRows) {
       for (int64_t key = begin; key < end; key += 2 * kLanes) {
         ForOneRowBlock<kFewRows>(num_rows_, 0, [&](auto rows, int64_t) HWY_ATTR {
-          ScoreKeys<T, rows>(scratch_.queries, head_dim_, keys.k, next.k, key,
-                             scratch_.scores + key);
+          ScoreKeys<K, rows>(scratch_.queries, head_dim_, k, next_k, key, scratch_.scores + key);
         });
       }
       return;
     }
     for (int64_t key = begin; key < end; key += kLanes) {
-      TransposeKeys(keys.k.Row(key), next.k.Row(key), keys.k.stride,
-                    head_dim_ / kElementsPerWord<T>, scratch_.keys + key);
+      TransposeKeys(k.Row(key), next_k.Row(key), k.stride, head_dim_ / kElementsPerWord<K>,
+                    scratch_.keys + key);
     }
     for (int64_t key = begin; key < end; key += 2 * kLanes) {
       ForRowBlocks<kScoreRows>(num_rows_, [&](auto rows, int64_t row) HWY_ATTR {
-        ScoreColumns<T, rows>(scratch_.queries + row * head_dim_, head_dim_, scratch_.keys + key,
+        ScoreColumns<K, rows>(scratch_.queries + row * head_dim_, head_dim_, scratch_.keys + key,
                               scratch_.scores + row * kKeyTile + key);
       });
     }
@@ -127,11 +141,12 @@ class VectorRows {
     hn::StoreU(sum, d, lane_sums);
   }
 
-  // V in float32.
-  TileRows<float> WidenValues(const KeyTile<T>& keys, const KeyTile<T>& next) {
-    for (int64_t key = keys.begin; key < keys.end; ++key) {
-      FetchRow(next.v.Row(key), head_dim_);
-      const T* row = keys.v.Row(key);
+  // Rows [begin, end) in float32, until the next call.
+  TileRows<float> Widen(const TileRows<T>& from, const TileRows<T>& next, int64_t begin,
+                        int64_t end) {
+    for (int64_t key = begin; key < end; ++key) {
+      FetchRow(next.Row(key), head_dim_);
+      const T* row = from.Row(key);
       float* wide = scratch_.values + key * padded_dim_;
       for (int64_t i = 0; i < head_dim_; i += kLanes) {
         StoreF32(LoadF32(row + i, head_dim_ - i), wide + i);

@@ -15,10 +15,22 @@ namespace HWY_NAMESPACE {
 
 constexpr int64_t kMaxRopeHeadDim = 1024;  // what a head may have on its way
 
+// Of a KV head; 1 where there are none.
+inline float ScaleOf(const float* scales, int64_t head) {
+  return scales == nullptr ? 1.0f : scales[head];
+}
+
+// Elements of 8 bits are stored divided by their scale; others have none.
+template <typename Out>
+HWY_INLINE void StoreScaled(VF32 value, float scale, Out* to, int64_t count) {
+  if constexpr (sizeof(Out) == 1) value = hn::Div(value, hn::Set(F32(), scale));
+  StoreF32(value, to, count);
+}
+
 // Normalises (where there is a weight) and rotates one head: `in` to `out`, through float32.
 template <typename T, typename Out>
 void RotateHead(const RopeAndStoreKvArgs& args, const T* in, const Tensor& norm_weight,
-                const float* cos, Out* out) {
+                const float* cos, float scale, Out* out) {
   constexpr int64_t kLanes = NumLanes();
   const F32 d;
   const int64_t dim = args.kv_cache.head_dim;
@@ -33,9 +45,9 @@ void RotateHead(const RopeAndStoreKvArgs& args, const T* in, const Tensor& norm_
   }
   if (!norm_weight.empty()) {
     const float mean = SumOfLanes(sum) / static_cast<float>(dim);
-    const VF32 scale = hn::Set(d, 1.0f / std::sqrt(mean + args.norm_eps));
+    const VF32 factor = hn::Set(d, 1.0f / std::sqrt(mean + args.norm_eps));
     for (int64_t i = 0; i < dim; i += kLanes) {
-      const VF32 normal = hn::Mul(hn::LoadU(d, head + i), scale);
+      const VF32 normal = hn::Mul(hn::LoadU(d, head + i), factor);
       hn::StoreU(hn::Mul(normal, LoadF32(norm_weight, i, dim - i)), d, head + i);
     }
   }
@@ -48,7 +60,9 @@ void RotateHead(const RopeAndStoreKvArgs& args, const T* in, const Tensor& norm_
     StoreF32(hn::Sub(hn::Mul(a, c), hn::Mul(b, s)), head + i, count);
     StoreF32(hn::MulAdd(b, c, hn::Mul(a, s)), head + half + i, count);
   }
-  for (int64_t i = 0; i < dim; i += kLanes) StoreF32(hn::LoadU(d, head + i), out + i, dim - i);
+  for (int64_t i = 0; i < dim; i += kLanes) {
+    StoreScaled(hn::LoadU(d, head + i), scale, out + i, dim - i);
+  }
 }
 
 template <typename T, typename Kv>
@@ -62,7 +76,7 @@ void Tokens(const RopeAndStoreKvArgs& args, int64_t begin, int64_t end) {
     const float* cos = args.cos_sin + args.positions[token] * args.rotary_dim;
     T* q_out = args.q_out.as<T>() + token * args.q_out.row_stride();
     for (int64_t h = 0; h < args.num_q_heads; ++h) {
-      RotateHead(args, q + h * dim, args.q_norm_weight, cos, q_out + h * dim);
+      RotateHead(args, q + h * dim, args.q_norm_weight, cos, 1, q_out + h * dim);
     }
     const int64_t slot = args.slot_mapping[token];
     if (slot == kNoSlot) continue;
@@ -71,10 +85,12 @@ void Tokens(const RopeAndStoreKvArgs& args, int64_t begin, int64_t end) {
     Kv* k_slot = static_cast<Kv*>(kv.k) + offset;
     Kv* v_slot = static_cast<Kv*>(kv.v) + offset;
     for (int64_t h = 0; h < kv.num_kv_heads; ++h) {
-      RotateHead(args, k + h * dim, args.k_norm_weight, cos, k_slot + h * kv.head_stride);
+      RotateHead(args, k + h * dim, args.k_norm_weight, cos, ScaleOf(kv.k_scales, h),
+                 k_slot + h * kv.head_stride);
+      const float v_scale = ScaleOf(kv.v_scales, h);
       for (int64_t i = 0; i < dim; i += NumLanes()) {
         const VF32 value = LoadF32(v + h * dim + i, dim - i);
-        StoreF32(value, v_slot + h * kv.head_stride + i, dim - i);
+        StoreScaled(value, v_scale, v_slot + h * kv.head_stride + i, dim - i);
       }
     }
   }
@@ -82,10 +98,15 @@ void Tokens(const RopeAndStoreKvArgs& args, int64_t begin, int64_t end) {
 
 template <typename T>
 void TokensOf(const RopeAndStoreKvArgs& args, int64_t begin, int64_t end) {
-  if (args.kv_cache.dtype == DType::kF32) {
-    Tokens<T, float>(args, begin, end);
-  } else {
-    Tokens<T, BFloat16>(args, begin, end);
+  switch (args.kv_cache.dtype) {
+    case DType::kF32:
+      return Tokens<T, float>(args, begin, end);
+    case DType::kF8E4M3:
+      return Tokens<T, Float8E4M3>(args, begin, end);
+    case DType::kF8E5M2:
+      return Tokens<T, Float8E5M2>(args, begin, end);
+    default:
+      return Tokens<T, BFloat16>(args, begin, end);
   }
 }
 

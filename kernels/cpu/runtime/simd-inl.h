@@ -1,4 +1,4 @@
-// Per-target SIMD helpers on top of Highway: float vectors from and to float32 and bfloat16 memory,
+// Per-target SIMD helpers on top of Highway: float vectors from and to memory of other types,
 // and the exponential that attention, activation and sampling share. Included once per target,
 // after hwy/foreach_target.h; any thread.
 #if defined(QUIRE_KERNELS_CPU_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "hwy/highway.h"
+#include "kernels/base/float8.h"
 #include "kernels/base/tensor.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,6 +33,32 @@ HWY_INLINE VF32 LoadF32(const BFloat16* from) {
   return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
 }
 
+// Without denormal float32 on the way, which some processors are slow with.
+template <int kExponentBits>
+HWY_INLINE VF32 LoadF32(const Float8<kExponentBits>* from) {
+  using Number = Float8<kExponentBits>;
+  constexpr int kMantissaBits = Number::kMantissaBits;
+  const F32 d;
+  const hn::Rebind<uint8_t, F32> d8;
+  const hn::Rebind<uint32_t, F32> d32;
+  const hn::RebindToSigned<F32> di;
+  const auto bits = hn::PromoteTo(d32, hn::LoadU(d8, reinterpret_cast<const uint8_t*>(from)));
+  const auto magnitude = hn::And(bits, hn::Set(d32, 0x7f));
+  const auto normal = hn::Add(hn::ShiftLeft<23 - kMantissaBits>(magnitude),
+                              hn::Set(d32, (127u - Number::kBias) << 23));
+  const VF32 least = hn::Set(d, 1.0f / (1 << (Number::kBias - 1 + kMantissaBits)));
+  const VF32 subnormal = hn::Mul(hn::ConvertTo(d, hn::BitCast(di, magnitude)), least);
+  const auto is_subnormal = hn::Lt(magnitude, hn::Set(d32, 1u << kMantissaBits));
+  VF32 value = hn::IfThenElse(hn::RebindMask(d, is_subnormal), subnormal, hn::BitCast(d, normal));
+  // What has no finite value has the largest exponent in float32, too.
+  const auto is_special = hn::Gt(magnitude, hn::Set(d32, Number::kMaxFiniteBits));
+  const auto special =
+      hn::Or(hn::ShiftLeft<23 - kMantissaBits>(magnitude), hn::Set(d32, 0x7f800000u));
+  value = hn::IfThenElse(hn::RebindMask(d, is_special), hn::BitCast(d, special), value);
+  const auto sign = hn::ShiftLeft<24>(hn::And(bits, hn::Set(d32, 0x80)));
+  return hn::Or(value, hn::BitCast(d, sign));
+}
+
 HWY_INLINE void StoreF32(VF32 v, float* to) { hn::StoreU(v, F32(), to); }
 
 // Rounds to nearest even and keeps NaN, as BFloat16(float) does.
@@ -47,6 +74,13 @@ HWY_INLINE void StoreF32(VF32 v, BFloat16* to) {
   // Demotion to uint16_t takes int32_t and saturates; these are below 2^16.
   const hn::RebindToSigned<decltype(d32)> di32;
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, high)), d16, reinterpret_cast<uint16_t*>(to));
+}
+
+template <int kExponentBits>
+HWY_INLINE void StoreF32(VF32 v, Float8<kExponentBits>* to) {
+  float lanes[NumLanes()];
+  hn::StoreU(v, F32(), lanes);
+  for (int64_t i = 0; i < NumLanes(); ++i) to[i] = Float8<kExponentBits>(lanes[i]);
 }
 
 // As above for the last vector of a row too: `count` elements are left, possibly fewer than lanes.
