@@ -63,9 +63,13 @@ absl::StatusOr<AttentionPaths> OpenAttention(Backend& backend, const EngineConfi
     AttentionBackend* attention = backend.attention(path);
     if (attention != nullptr) available.push_back(&attention->capabilities());
   }
-  const auto select = [&](AttentionPhase phase) {
-    return SelectAttentionPath(phase, config.attention_path, geometries,
-                               backend.device().info().sm_version, available);
+  const auto select = [&](AttentionPhase phase) -> absl::StatusOr<AttentionPath> {
+    auto path = SelectAttentionPath(phase, config.attention_path, geometries,
+                                    backend.device().info().sm_version, available);
+    if (!absl::IsInvalidArgument(path.status()) || !config.kv_cache_dtype) return path;
+    return absl::OutOfRangeError(absl::StrCat("--kv-cache-dtype ",
+                                              DTypeName(*config.kv_cache_dtype), ": ",
+                                              path.status().message(), "; use auto"));
   };
   ASSIGN_OR_RETURN(const AttentionPath prefill, select(AttentionPhase::kPrefill));
   ASSIGN_OR_RETURN(const AttentionPath decode, select(AttentionPhase::kDecode));
@@ -211,7 +215,8 @@ absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
   ASSIGN_OR_RETURN(parts.model.generation, LoadGenerationConfig(config.model_folder));
   ASSIGN_OR_RETURN(parts.model.dtype, ChooseDType(config, parts.model.config, *parts.backend));
   ASSIGN_OR_RETURN(parts.model.max_model_len, ServingModelLen(config, parts.model.config));
-  parts.kv_layout = MakeKvLayout(parts.model.config, parts.model.dtype, config.block_size);
+  parts.model.kv_cache_dtype = config.kv_cache_dtype.value_or(parts.model.dtype);
+  parts.kv_layout = MakeKvLayout(parts.model.config, parts.model.kv_cache_dtype, config.block_size);
   parts.geometries = MakeGeometries(parts.model.config, parts.kv_layout, parts.model.dtype);
   ASSIGN_OR_RETURN(parts.attention, OpenAttention(*parts.backend, config, parts.geometries));
   const int64_t late_bytes = config.device == DeviceKind::kCuda ? kUsualGpuLateBytes : 0;

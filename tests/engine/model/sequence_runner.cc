@@ -61,7 +61,7 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
                    Weights::Load(*backend_, config_, folder,
                                  {.format = options.format, .dtype = options.dtype}));
   weights_ = std::make_unique<Weights>(std::move(weights));
-  RETURN_IF_ERROR(OpenAttention(options.dtype));
+  RETURN_IF_ERROR(OpenAttention(options.dtype, options.kv_dtype.value_or(options.dtype)));
   ASSIGN_OR_RETURN(decoder_, Decoder::Create(*backend_, config_, *weights_, options.dtype,
                                              {.max_num_batched_tokens = max_len_,
                                               .max_logit_rows = max_len_,
@@ -73,8 +73,8 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
   return absl::OkStatus();
 }
 
-absl::Status SequenceRunner::OpenAttention(DType dtype) {
-  const KvLayout layout = MakeKvLayout(config_, dtype, kBlockSize);
+absl::Status SequenceRunner::OpenAttention(DType dtype, DType kv_dtype) {
+  const KvLayout layout = MakeKvLayout(config_, kv_dtype, kBlockSize);
   const int num_groups = static_cast<int>(layout.groups.size());
   CHECK_LE(num_groups, kMaxGroups);
   ASSIGN_OR_RETURN(KvArena arena,
