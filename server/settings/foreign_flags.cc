@@ -167,14 +167,12 @@ constexpr ForeignFlags kTable[] = {
      "--embeddings --embd-normalize --embd-* --rerank --reranking --is-embedding "
      "--io-processor-plugin --spm-infill --fim-* --vision-* --gpt-oss-*",
      "not supported yet: the server generates text and nothing else"},
-    {"--calculate-kv-scales",
-     "not supported yet: an 8-bit KV cache (--kv-cache-dtype) has the checkpoint's scales, or 1"},
     {"--quantization -q --quantization-param-path --torchao-config "
      "--enable-fp32-lm-head --quantize --allow-deprecated-quantization --quantization-config",
      "not supported yet: weights are served in bfloat16, float16 or float32 (--dtype)"},
     {"-ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype-skip-layers "
      "--kv-sharing-fast-prefill --mamba-*",
-     "not supported: keys and values of all layers have the data type of --kv-cache-dtype"},
+     "not supported yet: keys and values of all layers have the data type of --kv-cache-dtype"},
     {"-hff --hf-file -mu --model-url -dr --docker-repo --gguf-*",
      "not supported yet: --model takes a folder with safetensors files"},
     {"--models-* -cl --cache-list",

@@ -82,6 +82,9 @@ std::vector<Setting> DeviceSettings() {
                    {"auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"}},
        "Data type of the KV cache; auto takes the activations'. The 8-bit types hold twice as many "
        "tokens, rounded, with the checkpoint's scales of keys and values, or 1; fp8 is fp8_e4m3."},
+      {"calculate-kv-scales", kDevice, SwitchField{&S::calculate_kv_scales},
+       "Take the scales of an 8-bit KV cache from what the model makes of 256 tokens at start, for "
+       "checkpoints that bring none."},
       {"block-size", kDevice, IntChoiceField{&S::block_size, {16, 32, 64}},
        "Tokens in one block of the KV cache."},
       {"attention-backend", kDevice,

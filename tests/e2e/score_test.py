@@ -21,7 +21,7 @@ class ScoreTest(ServerTestCase):
 
 
 class Float8CacheScoreTest(ScoreTest):
-    FLAGS = ("--kv-cache-dtype", "fp8")
+    FLAGS = ("--kv-cache-dtype", "fp8", "--calculate-kv-scales")
 
     def test_held_out_score(self):
         self.assertEqual(self.server.inference.GetModel(pb.GetModelRequest()).kv_cache_dtype, "fp8_e4m3")

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/attention_shapes.h"
+#include "engine/runner/kv_calibration.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 
@@ -86,6 +87,15 @@ absl::Status SequenceRunner::OpenAttention(DType dtype, DType kv_dtype) {
                                               .max_num_batched_tokens = max_len_,
                                               .max_blocks_per_seq = kMaxBlocks}));
   return absl::OkStatus();
+}
+
+absl::Status SequenceRunner::CalibrateKvScales(DType dtype, int64_t num_tokens) {
+  return quire::CalibrateKvScales(*backend_, *backend_->attention(AttentionPath::kNative), config_,
+                                  {.dtype = dtype,
+                                   .kv_dtype = arena_->LayerView(0).dtype,
+                                   .block_size = kBlockSize,
+                                   .num_tokens = num_tokens},
+                                  *decoder_, *weights_);
 }
 
 // Blocks in descending order, so that nothing works by accident because they follow each other.

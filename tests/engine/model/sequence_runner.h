@@ -40,6 +40,9 @@ class SequenceRunner {
   // As Append for all of `tokens`, at most `chunk` of them per step.
   std::vector<float> AppendInChunks(absl::Span<const TokenId> tokens, int64_t chunk);
 
+  // Gives an 8-bit cache scales from `num_tokens` tokens, with activations of this dtype.
+  absl::Status CalibrateKvScales(DType dtype, int64_t num_tokens);
+
   // Forgets the sequence.
   void Restart() { num_computed_ = 0; }
 
