@@ -13,9 +13,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
+#include "server/base/token_bucket.h"
 #include "server/http2/http2_exchange.h"
 #include "server/transport/connection_handler.h"
-#include "server/transport/token_bucket.h"
 
 namespace quire {
 

@@ -90,7 +90,8 @@ GrpcMethod MethodOf(const char* name, GenerateHandler* handler) {
               call->Finish(message.status());
               return;
             }
-            handler->Start(call->principal(), *std::move(message), call->token(), new Sink(call));
+            handler->Start(call->principal(), *std::move(message), call->token(), call->cost(),
+                           new Sink(call));
           }};
 }
 

@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -14,16 +15,20 @@ namespace {
 
 // What is taken from the handler at a time: as much as a TLS record or a few frames.
 constexpr size_t kOutputBytes = size_t{32} << 10;
+// Many connections of an address that is in debt look seldom whether it still is.
+constexpr absl::Duration kLeastDebtPause = absl::Milliseconds(50);
 
 }  // namespace
 
 Connection::Connection(EventLoop& loop, UniqueFd fd, PeerAddress peer, ByteBudget& budget,
+                       std::shared_ptr<TimeAccount> time_account,
                        const ConnectionTimeouts& timeouts, const ConnectionEntry& entry,
                        std::function<void()> on_closed)
     : loop_(loop),
       fd_(std::move(fd)),
       peer_(std::move(peer)),
       account_(&budget, peer_.name()),
+      time_account_(std::move(time_account)),
       timeouts_(timeouts),
       entry_(entry),
       on_closed_(std::move(on_closed)),
@@ -103,8 +108,23 @@ void Connection::Begin() {
   }
 }
 
-// One buffer at a time, so that no connection keeps the others waiting.
+// Nothing is read for an address that has cost too much for nothing; true when it is to wait.
+bool Connection::WaitsForDebt() {
+  const absl::Time end = time_account_->may_read_at();
+  if (end <= loop_.now()) return false;
+  PauseReading(std::max(end, loop_.now() + kLeastDebtPause));
+  return true;
+}
+
 void Connection::ReadOnce() {
+  if (WaitsForDebt()) return;
+  const double begin = ThreadSeconds();
+  ReadBuffer();
+  time_account_->Charge(ThreadSeconds() - begin);
+}
+
+// One buffer at a time, so that no connection keeps the others waiting.
+void Connection::ReadBuffer() {
   if (stream_ == nullptr) Begin();
   if (stream_ == nullptr) return;
   size_t num_bytes = 0;
@@ -225,7 +245,7 @@ void Connection::PauseReading(absl::Time until) {
   reading_paused_ = true;
   pause_timer_ = loop_.AddTimer(until, [this] {
     reading_paused_ = false;
-    if (state_ == State::kClosed) return;
+    if (state_ == State::kClosed || WaitsForDebt()) return;
     UpdateWatch();
     if (!write_blocked_) ReadOnce();
   });

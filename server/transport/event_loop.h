@@ -18,7 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "server/transport/token_bucket.h"
+#include "server/base/token_bucket.h"
 #include "server/transport/unique_fd.h"
 
 namespace quire {

@@ -275,6 +275,20 @@ TEST_F(GrpcCallTest, ManyCallsAtOnceAreNoFlood) {
   }
 }
 
+TEST_F(GrpcCallTest, OnlyAnAnswerThatIsTakenPaysForItsCall) {
+  Http2Client& client = Connect({}, 96 << 20, /*window_bytes=*/0);
+  const int32_t id = client.Call("/hold", "");
+  client.SendAll();
+  const GrpcCallRef call = WaitForHeld();
+  call->cost()->Charge(0.6);
+  call->FinishWith("answer");
+  EXPECT_TRUE(client.TalkUntil([&] { return client.answer(id).Get(":status") == "200"; }));
+  EXPECT_FALSE(call->cost()->account().is_full()) << "it is not read yet";
+  client.Widen(id, 100);
+  EXPECT_EQ(client.Wait(id).body, Framed("answer"));
+  EXPECT_TRUE(call->cost()->account().is_full());
+}
+
 TEST_F(GrpcCallTest, WhoSendsFramesThatServeNobodyWithoutEndIsNotServed) {
   Http2Client& client = Connect();
   const auto waste = [&](int num_frames) {
