@@ -7,8 +7,7 @@ import random
 import time
 
 import grpc_client
-import wire
-from grpc_client import Call, Connection
+from grpc_client import Call, Connection, wire
 
 OK, INVALID_ARGUMENT, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED = 0, 3, 4, 8, 12
 CANCELLED, LEFT = "cancelled", "left"  # by us: the call, and the connection with its calls
@@ -48,6 +47,9 @@ class Mix:
         self.next_kind += 1
         self.num_running += 1
         getattr(self, kind)()
+
+    def num_answers(self):
+        return sum(self.ended[kind, OK] for kind in ANSWERS)
 
     def close(self):
         for connection in [*self.kept, *self.own]:
@@ -166,7 +168,7 @@ class Mix:
     def invalid(self):
         body = self.random.choice((b"\xff\xff", wire.generate("", 4), wire.generate("a", 4, logprobs=1000),
                                    wire.generate("a", 4, n=10000)))
-        self.call(Path("invalid", wire.GENERATE), body, {INVALID_ARGUMENT})
+        self.call(Path("invalid", wire.GENERATE), body, {INVALID_ARGUMENT, RESOURCE_EXHAUSTED})
 
     def unknown_method(self):
         self.call(Path("unknown_method", wire.INFERENCE + "Nothing"), b"", {UNIMPLEMENTED})

@@ -4,9 +4,8 @@ import csv
 import time
 
 import grpc_client
-import wire
-from grpc_client import Call, Connection, Loop
-from mix import ANSWERS, OK, Mix, RESOURCE_EXHAUSTED, head, percentile
+from grpc_client import Call, Connection, Loop, wire
+from mix import ANSWERS, KINDS, OK, Mix, RESOURCE_EXHAUSTED, head, percentile
 from served import Server
 from slope import slope
 
@@ -90,7 +89,28 @@ def run_closed(loop, mix, seconds, concurrency=CONCURRENCY):
     return count / (seconds * 2 / 3)
 
 
-def run_open(loop, mix, seconds, rate, on_second):
+class Pace:
+    """The rate to load with, which follows what the server has to give: other work on the machine changes that."""
+
+    SECONDS = 20  # after which the rate is set anew
+    SHARE = sum(KINDS[kind] for kind in ANSWERS) / sum(KINDS.values())
+
+    def __init__(self, mix, saturated_rate, over_saturation):
+        self.mix, self.over_saturation = mix, over_saturation
+        self.least = saturated_rate / 8
+        self.rate = saturated_rate * over_saturation
+        self.since, self.num_answers = time.monotonic(), mix.num_answers()
+
+    def at(self, now):
+        if now - self.since >= self.SECONDS:
+            answers = self.mix.num_answers()
+            served = (answers - self.num_answers) / (now - self.since) / self.SHARE
+            self.rate = self.over_saturation * max(self.least, served)
+            self.since, self.num_answers = now, answers
+        return self.rate
+
+
+def run_open(loop, mix, seconds, pace, on_second):
     """Begins operations at a rate, whatever becomes of them."""
     begin = next_start = time.monotonic()
     next_second = begin
@@ -102,7 +122,7 @@ def run_open(loop, mix, seconds, rate, on_second):
             if next_start > now:
                 break
             mix.start()
-            next_start += mix.random.expovariate(rate)
+            next_start += mix.random.expovariate(pace.at(now))
         # A client that the machine held up does not make up for it all at once.
         next_start = max(next_start, now - 0.2)
         loop.turn(min(0.05, max(0.0, next_start - time.monotonic())))
@@ -145,7 +165,7 @@ def run(seconds, over_saturation, rate_seconds, seed, on_line, samples=None):
                 on_line(line(row))
             watch.ask_question()
 
-        run_open(loop, mix, seconds, rate * over_saturation, on_second)
+        run_open(loop, mix, seconds, Pace(mix, rate, over_saturation), on_second)
         is_settled = settle(loop, watch, mix, lambda: watch.is_idle() and
                             server.levels()["descriptors"] <= before["descriptors"])
         after = watch.levels()
