@@ -6,8 +6,24 @@ import pathlib
 import random
 import sys
 
+import overload
 import soak
 from served import SAMPLES
+
+
+def run_overload(options):
+    print(f"seed {options.seed}", flush=True)
+    results = overload.run(options.overload, 4, options.seed, lambda text: print(text, flush=True))
+    ratios = overload.ratios(results)
+    for load, ratio in ratios.items():
+        print(f"{load} times the load: {ratio['answers_per_s']:.3f} of the answers at saturation, "
+              f"{ratio['answers_per_cpu_s']:.3f} for the same processor time")
+    count, (p50, p99) = overload.refusals(5, options.seed)
+    print(f"refusals with a core to spare: p50 {p50:.2f} ms, p99 {p99:.2f} ms ({count} of them)")
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(
+            {"results": results, "ratios": ratios, "refusal_ms": [p50, p99]}, indent=1) + "\n")
+    return 1 if any(result["faults"] for taken in results.values() for result in taken) else 0
 
 
 def main():
@@ -18,7 +34,11 @@ def main():
                         help="a line a second goes there (build/soak.csv)")
     parser.add_argument("--json", metavar="FILE", help="all figures go there, too")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 31), help="of the load (by chance)")
+    parser.add_argument("--overload", type=int, metavar="ROUNDS",
+                        help="instead: what is served of 10 and 100 times the load, and how soon the rest is refused")
     options = parser.parse_args()
+    if options.overload:
+        return run_overload(options)
     print(f"seed {options.seed}, samples in {options.samples}", flush=True)
     with open(options.samples, "w", newline="") as samples:
         figures = soak.run(options.seconds, options.rate_over_saturation, min(20, options.seconds / 5), options.seed,

@@ -13,6 +13,8 @@ NUM_CONNECTIONS = 16
 NUM_TOKENS = 64  # of an answer
 NUM_WORDS = 32  # of a prompt
 WARM_UP = 1.5  # seconds of each side that do not count
+LOADS = (10, 100)  # times the rate of saturation
+PROBES_PER_S = 200
 
 
 class Side:
@@ -26,10 +28,10 @@ class Side:
         self.refusals, self.faults = [], []
         self.counts = False
 
-    def start(self):
-        body = wire.generate(" ".join(self.random.choices(WORDS, k=NUM_WORDS)), NUM_TOKENS)
+    def start(self, num_tokens=NUM_TOKENS):
+        body = wire.generate(" ".join(self.random.choices(WORDS, k=NUM_WORDS)), num_tokens)
         self.num_running += 1
-        self.random.choice(self.connections).start(Call("stream", head(wire.GENERATE), body, self.ended))
+        self.random.choice(self.connections).start(Call("once", head(wire.GENERATE_ONCE), body, self.ended))
 
     def ended(self, call):
         self.num_running -= 1
@@ -47,12 +49,11 @@ class Side:
         num_begun = 0
         while (now := time.monotonic()) < begin + WARM_UP + seconds:
             if not self.counts and now >= begin + WARM_UP:
-                self.counts, counted_from, cpu = True, now, self.server.cpu_seconds()
-                num_begun = 0
+                self.counts, counted_from, cpu, num_begun = True, now, self.server.cpu_seconds(), 0
             if concurrency is not None:
                 for _ in range(concurrency - self.num_running):
                     self.start()
-                self.loop.turn()
+                self.loop.turn(0)
                 continue
             for _ in range(64):
                 if next_start > now:
@@ -60,9 +61,11 @@ class Side:
                 self.start()
                 num_begun += 1
                 next_start += self.random.expovariate(rate)
-            self.loop.turn(min(0.05, max(0.0, next_start - time.monotonic())))
+            self.loop.turn(0)
+        return self.result(num_begun, time.monotonic() - counted_from, self.server.cpu_seconds() - cpu)
+
+    def result(self, num_begun, took, cpu):
         self.counts = False
-        took, cpu = time.monotonic() - counted_from, self.server.cpu_seconds() - cpu
         for connection in self.connections:
             connection.close()
         return {"answers_per_s": self.num_answers / took, "answers_per_cpu_s": self.num_answers / cpu,
@@ -71,10 +74,10 @@ class Side:
                 "faults": sorted(set(self.faults))}
 
 
-def run(rounds, seconds, loads, seed, on_line, flags=()):
+def run(rounds, seconds, seed, on_line):
     """Returns, by load, the results of all rounds; the load 1 is saturation."""
-    results = {load: [] for load in (1, *loads)}
-    with Server(*flags) as server:
+    results = {load: [] for load in (1, *LOADS)}
+    with Server() as server:
         loop = Loop(server.port)
         for number in range(rounds):
             for load, taken in results.items():
@@ -89,15 +92,32 @@ def run(rounds, seconds, loads, seed, on_line, flags=()):
                         f"a core's second, {result['cores']:.2f} cores; offered {result['offered_per_s']:8.0f}/s, "
                         f"refused {result['refused_per_s']:8.0f}/s, p50 {result['refusal_ms'][0]:.2f} ms, "
                         f"p99 {result['refusal_ms'][1]:.2f} ms  {'; '.join(result['faults'])}")
-                wait_until_idle(loop, server)
+                run_for(loop, 0.5)  # all calls were left: their work ends
     return results
 
 
-def wait_until_idle(loop, server):
-    """All calls were left: their work ends soon."""
-    end = time.monotonic() + 0.5
-    while time.monotonic() < end:
-        loop.turn()
+def run_for(loop, seconds):
+    end = time.monotonic() + seconds
+    while (now := time.monotonic()) < end:
+        loop.turn(min(0.05, end - now))
+
+
+def refusals(seconds, seed):
+    """The p50 and the p99 in milliseconds of refusals by a server whose queue is full, and which computes on one
+    thread: where there are two cores, one is left for refusing."""
+    with Server("--num-threads", "1") as server:
+        side = Side(Loop(server.port), server, seed)
+        side.counts = True
+        while len(side.refusals) < NUM_CONNECTIONS:
+            side.start(num_tokens=4000)
+            side.loop.turn(0)
+        run_for(side.loop, WARM_UP)
+        side.refusals.clear()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            side.start(num_tokens=4000)
+            run_for(side.loop, side.random.expovariate(PROBES_PER_S))
+        return len(side.refusals), [1e3 * percentile(side.refusals, share) for share in (0.5, 0.99)]
 
 
 def ratios(results):

@@ -25,12 +25,14 @@ def free_port():
 class Server:
     """A context manager. Its log is read all the time, as in a container; the last lines are kept."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, cores=()):
+        """`cores`: those it may use; all without."""
         if not SERVER.exists():
             print(f"skipped: {SERVER} is not built")
             sys.exit(77)
         self.port = free_port()
-        self.process = subprocess.Popen([SERVER, "--host", "127.0.0.1", "--port", str(self.port), *flags],
+        pinned = ("taskset", "--cpu-list", ",".join(map(str, cores))) if cores else ()
+        self.process = subprocess.Popen([*pinned, SERVER, "--host", "127.0.0.1", "--port", str(self.port), *flags],
                                         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
         self.folder = pathlib.Path(f"/proc/{self.process.pid}")
         self.num_lines, self.last_lines = 0, collections.deque(maxlen=40)
