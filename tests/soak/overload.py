@@ -1,6 +1,9 @@
 """What a server still serves when it is asked for many times what it can, and how soon it refuses the rest. The sides
-take turns on one server, so that what else happens on the machine meets all of them."""
+take turns on one server, so that what else happens on the machine meets all of them. The client has a core of its own,
+which it keeps busy on every side: where two cores are one to the hardware, that slows the server's alike."""
 
+import contextlib
+import os
 import random
 import statistics
 import time
@@ -77,7 +80,7 @@ class Side:
 def run(rounds, seconds, seed, on_line):
     """Returns, by load, the results of all rounds; the load 1 is saturation."""
     results = {load: [] for load in (1, *LOADS)}
-    with Server() as server:
+    with apart() as cores, Server(cores=cores) as server:
         loop = Loop(server.port)
         for number in range(rounds):
             for load, taken in results.items():
@@ -96,6 +99,17 @@ def run(rounds, seconds, seed, on_line):
     return results
 
 
+@contextlib.contextmanager
+def apart():
+    """Keeps this process on one core; gives the others, or none where there is one only."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[-1:])
+    try:
+        yield cores[:-1]
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
 def run_for(loop, seconds):
     end = time.monotonic() + seconds
     while (now := time.monotonic()) < end:
@@ -103,7 +117,7 @@ def run_for(loop, seconds):
 
 
 def refusals(seconds, seed):
-    """The p50 and the p99 in milliseconds of refusals by a server whose queue is full, and which computes on one
+    """How many refusals there were, and the p50 and the p99 of their milliseconds, by a server whose queue is full, and which computes on one
     thread: where there are two cores, one is left for refusing."""
     with Server("--num-threads", "1") as server:
         side = Side(Loop(server.port), server, seed)
