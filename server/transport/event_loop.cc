@@ -22,7 +22,11 @@ constexpr EventLoop::WatchId kWakeId = 0;
 // Some tenth of a core: a frame costs a few microseconds.
 constexpr double kWastePerSecond = 14'000;
 
-thread_local const EventLoop* running_loop = nullptr;  // whose thread this is
+// The loop whose thread this is; null on others.
+const EventLoop*& RunningLoop() {
+  thread_local const EventLoop* loop = nullptr;
+  return loop;
+}
 
 }  // namespace
 
@@ -51,7 +55,7 @@ EventLoop::EventLoop(std::string thread_name)
 EventLoop::~EventLoop() { Stop(); }
 
 void EventLoop::Post(Work work) {
-  const bool is_own = running_loop == this;
+  const bool is_own = RunningLoop() == this;
   bool is_first = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -107,7 +111,7 @@ EventLoop::TimerId EventLoop::AddTimer(absl::Time when, Work work) {
 
 void EventLoop::Run() {
   pthread_setname_np(pthread_self(), thread_name_.c_str());
-  running_loop = this;
+  RunningLoop() = this;
   while (!ended_) RunTurn();
 }
 

@@ -111,7 +111,7 @@ class OverloadTest(ServerTestCase):
         read = self.server.channel.unary_unary("/quire.v1.Inference/GenerateOnce")
         garbage = b"\xff\xff"
         self.assert_status(grpc.StatusCode.INVALID_ARGUMENT, "GenerateRequest", lambda: read(garbage))
-        streams = [self.server.inference.Generate(long_request())]
+        streams = [self.server.inference.Generate(long_request(max_tokens=4000))]
         next(streams[0])
         streams.append(self.server.inference.Generate(long_request()))  # as many as one client may have waiting
         while self.server.status().waiting_requests == 0:
