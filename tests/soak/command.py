@@ -7,6 +7,7 @@ import random
 import sys
 
 import overload
+import small
 import soak
 from served import SAMPLES
 
@@ -36,7 +37,12 @@ def main():
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 31), help="of the load (by chance)")
     parser.add_argument("--overload", type=int, metavar="ROUNDS",
                         help="instead: what is served of 10 and 100 times the load, and how soon the rest is refused")
+    parser.add_argument("--small", type=int, metavar="N", help="instead: what each of N small requests leaves")
     options = parser.parse_args()
+    if options.small:
+        faults = small.run(options.small, lambda text: print(text, flush=True))
+        print(*faults, sep="\n")
+        return 1 if faults else 0
     if options.overload:
         return run_overload(options)
     print(f"seed {options.seed}, samples in {options.samples}", flush=True)

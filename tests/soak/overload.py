@@ -88,7 +88,7 @@ def run(rounds, seconds, seed, on_line):
                 if load == 1:
                     result = side.run(seconds, concurrency=NUM_CONNECTIONS * 16)
                 else:
-                    rate = statistics.median(one["answers_per_s"] for one in results[1])
+                    rate = max(1, statistics.median(one["answers_per_s"] for one in results[1]))
                     result = side.run(seconds, rate=load * rate)
                 taken.append(result)
                 on_line(f"{load:4} times: {result['answers_per_s']:7.1f} answers/s, {result['answers_per_cpu_s']:6.1f} "
@@ -117,8 +117,8 @@ def run_for(loop, seconds):
 
 
 def refusals(seconds, seed):
-    """How many refusals there were, and the p50 and the p99 of their milliseconds, by a server whose queue is full, and which computes on one
-    thread: where there are two cores, one is left for refusing."""
+    """How many refusals there were, and the p50 and the p99 of their milliseconds, by a server whose queue is full and
+    which computes on one thread: where there are two cores, one is left for refusing."""
     with Server("--num-threads", "1") as server:
         side = Side(Loop(server.port), server, seed)
         side.counts = True
@@ -136,6 +136,6 @@ def refusals(seconds, seed):
 
 def ratios(results):
     """Of each load to saturation, round by round: the median of answers in a second, and in a core's second."""
-    return {load: {name: statistics.median(one[name] / base[name] for one, base in zip(taken, results[1]))
+    return {load: {name: statistics.median(one[name] / max(base[name], 1e-9) for one, base in zip(taken, results[1]))
                    for name in ("answers_per_s", "answers_per_cpu_s")}
             for load, taken in results.items() if load != 1}

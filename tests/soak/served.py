@@ -83,3 +83,4 @@ class Server:
             self.process.kill()
             self.process.wait()
         self.reader.join()
+        self.process.stderr.close()

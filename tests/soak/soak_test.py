@@ -5,6 +5,8 @@ import random
 import sys
 import unittest
 
+import overload
+import small
 import soak
 from slope import slope
 
@@ -20,6 +22,18 @@ class SoakTest(unittest.TestCase):
             self.assertGreater(figures["ended"][ended], 0, ended)
         self.assertGreater(figures["highest"]["descriptors"], figures["before"]["descriptors"])
         self.assertGreater(figures["highest"]["blocks"], 0)
+
+
+class OthersTest(unittest.TestCase):
+    """That the other commands work; their figures are for people."""
+
+    def test_small_requests(self):
+        self.assertEqual(small.run(200, print), [])
+
+    def test_overload(self):
+        results = overload.run(1, 1, 1, print)
+        self.assertEqual([result["faults"] for taken in results.values() for result in taken], [[]] * 3)
+        self.assertEqual(set(overload.ratios(results)), {10, 100})
 
 
 class SlopeTest(unittest.TestCase):
