@@ -4,6 +4,7 @@ import argparse
 import json
 import pathlib
 import random
+import signal
 import sys
 
 import overload
@@ -39,6 +40,7 @@ def main():
                         help="instead: what is served of 10 and 100 times the load, and how soon the rest is refused")
     parser.add_argument("--small", type=int, metavar="N", help="instead: what each of N small requests leaves")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and the server with us
     if options.small:
         faults = small.run(options.small, lambda text: print(text, flush=True))
         print(*faults, sep="\n")
