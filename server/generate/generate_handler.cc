@@ -15,6 +15,10 @@
 
 namespace quire {
 
+absl::Status GenerateHandler::CheckRoom(const Principal& principal) const {
+  return WithRetryPushback(parts_.engine->CheckRoom(FlowOf(principal)));
+}
+
 void GenerateHandler::Start(std::shared_ptr<const Principal> principal, v1::GenerateRequest message,
                             std::shared_ptr<CancelToken> token, std::shared_ptr<CallCost> cost,
                             ResponseSink* sink) {

@@ -22,6 +22,12 @@ constexpr EventLoop::WatchId kWakeId = 0;
 // Some tenth of a core: a frame costs a few microseconds.
 constexpr double kWastePerSecond = 14'000;
 
+// The loop whose thread this is; null on others.
+const EventLoop*& RunningLoop() {
+  thread_local const EventLoop* loop = nullptr;
+  return loop;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start(std::string thread_name) {
@@ -49,6 +55,7 @@ EventLoop::EventLoop(std::string thread_name)
 EventLoop::~EventLoop() { Stop(); }
 
 void EventLoop::Post(Work work) {
+  const bool is_own = RunningLoop() == this;
   bool is_first = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -56,8 +63,12 @@ void EventLoop::Post(Work work) {
     is_first = posted_.empty();
     posted_.push_back(std::move(work));
   }
-  // Whoever finds work waiting already knows that the loop was woken for it.
-  if (is_first) eventfd_write(wake_.get(), 1);
+  // Whoever finds work waiting already knows that the loop was woken for it, or has not slept yet.
+  if (is_own) {
+    has_own_posts_ = true;
+  } else if (is_first) {
+    eventfd_write(wake_.get(), 1);
+  }
 }
 
 void EventLoop::Stop() {
@@ -100,6 +111,7 @@ EventLoop::TimerId EventLoop::AddTimer(absl::Time when, Work work) {
 
 void EventLoop::Run() {
   pthread_setname_np(pthread_self(), thread_name_.c_str());
+  RunningLoop() = this;
   while (!ended_) RunTurn();
 }
 
@@ -133,6 +145,7 @@ void EventLoop::RunPosted() {
     absl::MutexLock lock(&mutex_);
     posted.swap(posted_);
     ended_ = stopping_;
+    has_own_posts_ = false;
   }
   for (Work& work : posted) work();
 }
@@ -146,6 +159,7 @@ void EventLoop::RunTimers() {
 }
 
 int EventLoop::TimeoutMs() const {
+  if (has_own_posts_) return 0;
   if (timers_.empty()) return -1;
   const absl::Duration wait = timers_.begin()->first.first - absl::Now();
   // Rounded up: a timer that is not quite due would make the loop spin.

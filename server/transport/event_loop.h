@@ -43,7 +43,8 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Runs `work` on the loop's thread, in the order of posting. Dropped after Stop. Any thread.
+  // Runs `work` on the loop's thread, in the order of posting. Dropped after Stop. Any thread; from
+  // the loop's own it costs no system call.
   void Post(Work work);
   // Ends the thread after what was posted before. Any other thread.
   void Stop();
@@ -90,7 +91,8 @@ class EventLoop {
   absl::flat_hash_map<WatchId, Watcher*> watchers_;
   absl::btree_map<TimerId, Work> timers_;
   std::vector<Work> end_of_turn_;
-  bool ended_ = false;  // the thread has seen stopping_
+  bool has_own_posts_ = false;  // the thread has posted to itself: it must not sleep
+  bool ended_ = false;          // the thread has seen stopping_
 
   absl::Mutex mutex_;
   std::vector<Work> posted_ ABSL_GUARDED_BY(mutex_);
