@@ -1,5 +1,7 @@
 #include "server/generate/work_pool.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -11,12 +13,17 @@ namespace quire {
 namespace {
 
 constexpr size_t kMostOverFree = 3;
+// Tokenizing this much text, or parsing this much JSON, takes some milliseconds: with one of a time
+// prompts still become tokens faster than any device computes them.
+constexpr size_t kLargeBytes = 64 << 10;
 // Accounts in debt are looked at so often: answers that are taken give time back.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(20);
 
 const TimeAccount* AccountOf(const WorkPool::Work& work) {
   return work.cost == nullptr ? nullptr : &work.cost->account();
 }
+
+bool IsLarge(size_t num_bytes) { return num_bytes > kLargeBytes; }
 
 void DoWork(WorkPool::Work work) {
   const double begin = ThreadSeconds();
@@ -31,7 +38,11 @@ WorkPool::WorkPool(int num_threads, size_t max_queued, size_t max_queued_bytes)
     : queue_(std::make_shared<Queue>(max_queued, max_queued_bytes)) {
   for (int i = 0; i < num_threads; ++i) {
     threads_.emplace_back([queue = queue_.get()] {
-      while (std::optional<Work> work = queue->Pop()) DoWork(*std::move(work));
+      while (std::optional<Work> work = queue->Pop()) {
+        const size_t num_bytes = work->num_bytes;
+        DoWork(*std::move(work));
+        queue->Done(num_bytes);
+      }
     });
   }
 }
@@ -87,6 +98,7 @@ std::map<uint64_t, WorkPool::Work>::iterator WorkPool::Queue::FindReady(absl::Ti
   const absl::Time now = absl::Now();
   *look_again = absl::InfiniteFuture();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+    if (is_large_under_way_ && IsLarge(it->second.num_bytes)) continue;
     if (it->second.cost == nullptr) return it;
     const absl::Time ready = it->second.cost->account().may_work_at();
     if (ready <= now) return it;
@@ -100,10 +112,22 @@ std::optional<WorkPool::Work> WorkPool::Queue::Pop() {
   while (!is_closed_) {
     absl::Time look_again;
     const auto ready = FindReady(&look_again);
-    if (ready != waiting_.end()) return Take(ready);
+    if (ready != waiting_.end()) {
+      if (IsLarge(ready->second.num_bytes)) is_large_under_way_ = true;
+      return Take(ready);
+    }
     news_.WaitWithDeadline(&mutex_, look_again);
   }
   return std::nullopt;
+}
+
+void WorkPool::Queue::Done(size_t num_bytes) {
+  if (!IsLarge(num_bytes)) return;
+  // What it took goes back to the system before the next one begins.
+  malloc_trim(0);
+  absl::MutexLock lock(&mutex_);
+  is_large_under_way_ = false;
+  news_.Signal();
 }
 
 void WorkPool::Queue::Cancel(uint64_t id) {

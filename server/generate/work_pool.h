@@ -1,8 +1,9 @@
 // WorkPool: a few threads and a bounded queue for work that is too long for a transport's thread
 // (tokenizing long prompts). Cancelled work leaves the queue at once, and from Close on nothing
 // waits any more. No account may fill the queue: what waits of one is at most three times what it
-// leaves free, in number and in bytes, as in scheduler/queue_bounds.h. Any thread. The destructor
-// closes and waits for the work that is under way.
+// leaves free, in number and in bytes, as in scheduler/queue_bounds.h. Large work is done one piece
+// at a time: parsing takes many times its bytes, however many threads there are. Any thread. The
+// destructor closes and waits for the work that is under way.
 #pragma once
 
 #include <atomic>
@@ -57,8 +58,10 @@ class WorkPool {
     Queue(size_t max_work, size_t max_bytes) : max_work_(max_work), max_bytes_(max_bytes) {}
     // An error leaves `work` as it was.
     absl::Status Push(uint64_t id, Work* work);
-    // The next work that may begin, once there is some; nothing once the queue is closed.
+    // The next work that may begin, once there is some; nothing once the queue is closed. Done says
+    // that it has ended.
     std::optional<Work> Pop();
+    void Done(size_t num_bytes);
     // Ends what still waits under this id.
     void Cancel(uint64_t id);
     void Close();
@@ -83,6 +86,7 @@ class WorkPool {
     absl::flat_hash_map<const TimeAccount*, Load> loads_ ABSL_GUARDED_BY(mutex_);
     std::map<uint64_t, Work> waiting_ ABSL_GUARDED_BY(mutex_);  // by id: the oldest first
     size_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all of them
+    bool is_large_under_way_ ABSL_GUARDED_BY(mutex_) = false;
     bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   };
 

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <utility>
 
+#include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "server/request/retry_pushback.h"
@@ -148,6 +150,32 @@ TEST(WorkPoolTest, NoAccountFillsTheQueue) {
   busy.Release();
   newcomer.done.WaitForNotification();
   places[11].done.WaitForNotification();
+}
+
+// However many threads there are; what is small passes it by.
+TEST(WorkPoolTest, LargeWorkIsDoneOneAtATime) {
+  constexpr size_t kLarge = 1 << 20;
+  WorkPool pool(4, 16, 16 * kLarge);
+  std::atomic<int> num_under_way = 0, most = 0;
+  absl::Notification first_began, go_on;
+  absl::BlockingCounter ended(4);
+  for (int i = 0; i < 4; ++i) {
+    pool.Add({kLarge, std::make_shared<CancelToken>(), nullptr, [&](const absl::Status&) {
+                most = std::max<int>(most, ++num_under_way);
+                if (!first_began.HasBeenNotified()) first_began.Notify();
+                go_on.WaitForNotification();
+                --num_under_way;
+                ended.DecrementCount();
+              }});
+  }
+  first_began.WaitForNotification();
+  Outcome small;
+  pool.Add(small.Work());
+  small.done.WaitForNotification();
+  EXPECT_EQ(most, 1);
+  go_on.Notify();
+  ended.Wait();
+  EXPECT_EQ(most, 1);
 }
 
 TEST(WorkPoolTest, WhoIsInDebtWaitsForTheOthers) {
