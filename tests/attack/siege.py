@@ -30,11 +30,14 @@ class Limits:
     cores: float | None = 0.5
     deadline: float = 10  # seconds that the normal client gives the server
     after: float = 5  # seconds after which everything is given back
+    server_flags: tuple = ()
 
 
 # A sanitizer keeps what is freed, and shadows the rest: its memory says nothing of the server's. It makes everything
 # some ten times slower, so only whether something comes to its end is seen, not when.
-SANITIZED = Limits(growth=None, cores=None, deadline=120, after=60)
+# A step of the default size would take a minute, in which nobody's request ends.
+SANITIZED = Limits(growth=None, cores=None, deadline=120, after=60,
+                   server_flags=("--max-num-batched-tokens", "64", "--max-num-seqs", "16"))
 
 
 class Process:
@@ -191,11 +194,11 @@ class Siege:
             client.stop()
 
 
-def start_server(attack):
+def start_server(attack, limits):
     program = (harness.SERVER,)
     if attack.server_files:
         program = ("prlimit", f"--nofile={attack.server_files}", *program)
-    server = harness.Server("--no-access-log", *attack.server_flags, program=program)
+    server = harness.Server("--no-access-log", *limits.server_flags, *attack.server_flags, program=program)
     return server
 
 
@@ -219,7 +222,7 @@ def run(names, seconds, rounds=3, on_result=lambda result: None, target=None, pi
             continue
         left = list(group)
         while left:  # anew after a death
-            with start_server(ATTACKS[left[0]]) as server:
+            with start_server(ATTACKS[left[0]], limits) as server:
                 left = play(Siege(server.target, server.process.pid, limits), left, seconds, rounds, take)
                 code, output = server.stop(), server.output()
                 report = sanitizer.find_report(output)
@@ -245,6 +248,7 @@ def play(siege, names, seconds, rounds, take):
         time.sleep(Limits.after)
         left = siege.process.rss() - siege.base["rss"]
         faults = [f"{left >> 20} MiB are not given back after all of them"] if siege.too_much(left) else []
+        siege.stop()
         failures = sum((client.take()[1] for client in siege.clients), [])
         faults += [f"{len(failures)} calls failed: {failures[:2]}"] if failures else []
         take({"attack": "all together", "round": 0, "rss_left": left, "faults": faults})
