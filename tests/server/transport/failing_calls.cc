@@ -22,28 +22,41 @@ namespace quire::testing {
 
 namespace {
 
-std::atomic<bool> is_armed = false;
-std::atomic<Call> armed_call;
-std::atomic<int> armed_error;
-std::atomic<int64_t> armed_first;
-std::atomic<int64_t> armed_end;
-std::atomic<int64_t> num_calls = 0;
-std::atomic<bool> has_failed = false;
-thread_local bool is_client = false;
+// What all threads share.
+struct State {
+  std::atomic<bool> is_armed = false;
+  std::atomic<Call> call;
+  std::atomic<int> error;
+  std::atomic<int64_t> first;
+  std::atomic<int64_t> end;
+  std::atomic<int64_t> num_calls = 0;
+  std::atomic<bool> has_failed = false;
+};
+
+State& Shared() {
+  static State state;
+  return state;
+}
+
+bool& IsClient() {
+  static thread_local bool is_client = false;
+  return is_client;
+}
 
 // Counts this call if it is of the armed kind; whether it fails.
 bool Fails(Call call) {
-  if (is_client || !is_armed.load() || armed_call.load() != call) return false;
-  const int64_t number = ++num_calls;
-  if (number < armed_first.load() || number >= armed_end.load()) return false;
-  has_failed = true;
+  State& state = Shared();
+  if (IsClient() || !state.is_armed.load() || state.call.load() != call) return false;
+  const int64_t number = ++state.num_calls;
+  if (number < state.first.load() || number >= state.end.load()) return false;
+  state.has_failed = true;
   return true;
 }
 
 // Whether a call that is to fail fails; else it is to move one byte.
 bool FailsWithError() {
-  if (armed_error.load() == Fault::kShort) return false;
-  errno = armed_error.load();
+  if (Shared().error.load() == Fault::kShort) return false;
+  errno = Shared().error.load();
   return true;
 }
 
@@ -73,24 +86,25 @@ std::ostream& operator<<(std::ostream& out, const Fault& fault) {
 }
 
 void FailingCalls::Begin(const Fault& fault) {
-  armed_call = fault.call;
-  armed_error = fault.error;
-  armed_first = fault.first;
-  armed_end = fault.first + fault.count;
-  num_calls = 0;
-  has_failed = false;
-  is_armed = true;
+  State& state = Shared();
+  state.call = fault.call;
+  state.error = fault.error;
+  state.first = fault.first;
+  state.end = fault.first + fault.count;
+  state.num_calls = 0;
+  state.has_failed = false;
+  state.is_armed = true;
 }
 
 int64_t FailingCalls::End() {
-  is_armed = false;
-  return num_calls.load();
+  Shared().is_armed = false;
+  return Shared().num_calls.load();
 }
 
-bool FailingCalls::HasFailed() { return has_failed.load(); }
+bool FailingCalls::HasFailed() { return Shared().has_failed.load(); }
 
-AsClient::AsClient(bool is) : was_client_(is_client) { is_client = is; }
-AsClient::~AsClient() { is_client = was_client_; }
+AsClient::AsClient(bool is_client) : was_client_(IsClient()) { IsClient() = is_client; }
+AsClient::~AsClient() { IsClient() = was_client_; }
 
 }  // namespace quire::testing
 
@@ -225,13 +239,15 @@ bool __wrap__ZN5quire10ByteBudget7Account4TakeEl(quire::ByteBudget::Account* acc
 namespace {
 
 // OpenSSL takes its memory's functions only before it has used any.
-const int kTlsMemoryIsOurs = CRYPTO_set_mem_functions(
-    [](size_t size, const char*, int) -> void* {
-      return quire::testing::Fails(Call::kTlsMemory) ? nullptr : malloc(size);
-    },
-    [](void* bytes, size_t size, const char*, int) -> void* {
-      return quire::testing::Fails(Call::kTlsMemory) ? nullptr : realloc(bytes, size);
-    },
-    [](void* bytes, const char*, int) { free(bytes); });
+__attribute__((constructor)) void TakeOverTlsMemory() {
+  CRYPTO_set_mem_functions(
+      [](size_t size, const char*, int) -> void* {
+        return quire::testing::Fails(Call::kTlsMemory) ? nullptr : malloc(size);
+      },
+      [](void* bytes, size_t size, const char*, int) -> void* {
+        return quire::testing::Fails(Call::kTlsMemory) ? nullptr : realloc(bytes, size);
+      },
+      [](void* bytes, const char*, int) { free(bytes); });
+}
 
 }  // namespace
