@@ -34,7 +34,12 @@ Connection::Connection(EventLoop& loop, UniqueFd fd, PeerAddress peer, ByteBudge
       on_closed_(std::move(on_closed)),
       idle_since_us_(absl::ToUnixMicros(absl::Now())) {
   watched_events_ = EPOLLIN | EPOLLRDHUP;
-  watch_ = loop_.Watch(fd_.get(), watched_events_, this);
+  const auto watch = loop_.Watch(fd_.get(), watched_events_, this);
+  if (!watch.has_value()) {
+    Close();
+    return;
+  }
+  watch_ = *watch;
   SetTimer(loop_.now() + timeouts_.first_bytes, [this] { Close(); });
 }
 
@@ -102,7 +107,12 @@ void Connection::Begin() {
   if (size <= 0 || (!is_tls && !entry_.takes_plaintext(peer_))) {
     Close();
   } else if (is_tls) {
-    stream_ = std::make_unique<TlsByteStream>(entry_.tls->NewStream(fd_.get(), loop_.now()));
+    std::unique_ptr<TlsStream> tls = entry_.tls->NewStream(fd_.get(), loop_.now());
+    if (tls == nullptr) {
+      Close();
+      return;
+    }
+    stream_ = std::make_unique<TlsByteStream>(std::move(tls));
   } else {
     stream_ = std::make_unique<SocketStream>(fd_.get());
   }
@@ -247,7 +257,7 @@ void Connection::PauseReading(absl::Time until) {
     reading_paused_ = false;
     if (state_ == State::kClosed || WaitsForDebt()) return;
     UpdateWatch();
-    if (!write_blocked_) ReadOnce();
+    if (state_ != State::kClosed && !write_blocked_) ReadOnce();
   });
   UpdateWatch();
 }
@@ -259,7 +269,7 @@ void Connection::UpdateWatch() {
   if (write_blocked_ || read_wants_write_) events |= EPOLLOUT;
   if (events == watched_events_) return;
   watched_events_ = events;
-  loop_.ChangeWatch(watch_, fd_.get(), events);
+  if (!loop_.ChangeWatch(watch_, fd_.get(), events)) Close();
 }
 
 void Connection::SetTimer(absl::Time when, EventLoop::Work work) {

@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "kernels/base/check.h"
+#include "kernels/base/status_macros.h"
+#include "server/base/start_thread.h"
 
 namespace quire {
 
@@ -32,15 +34,12 @@ const EventLoop*& RunningLoop() {
 
 absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start(std::string thread_name) {
   std::unique_ptr<EventLoop> loop(new EventLoop(std::move(thread_name)));
-  if (!loop->epoll_.valid() || !loop->wake_.valid()) {
+  if (!loop->epoll_.valid() || !loop->wake_.valid() ||
+      !loop->Control(EPOLL_CTL_ADD, kWakeId, loop->wake_.get(), EPOLLIN)) {
     return absl::UnavailableError(
         absl::StrCat("cannot watch connections: ", std::strerror(errno), "; raise `ulimit -n`"));
   }
-  epoll_event event = {};
-  event.events = EPOLLIN;
-  event.data.u64 = kWakeId;
-  epoll_ctl(loop->epoll_.get(), EPOLL_CTL_ADD, loop->wake_.get(), &event);
-  loop->thread_ = std::thread([raw = loop.get()] { raw->Run(); });
+  ASSIGN_OR_RETURN(loop->thread_, StartThread([raw = loop.get()] { raw->Run(); }));
   return loop;
 }
 
@@ -81,21 +80,26 @@ void EventLoop::Stop() {
   thread_.join();
 }
 
-EventLoop::WatchId EventLoop::Watch(int fd, uint32_t epoll_events, Watcher* watcher) {
+std::optional<EventLoop::WatchId> EventLoop::Watch(int fd, uint32_t epoll_events,
+                                                   Watcher* watcher) {
   const WatchId id = next_id_++;
-  epoll_event event = {};
-  event.events = epoll_events;
-  event.data.u64 = id;
-  CHECK_EQ(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event), 0) << std::strerror(errno);
+  if (!Control(EPOLL_CTL_ADD, id, fd, epoll_events)) return std::nullopt;
   watchers_.emplace(id, watcher);
   return id;
 }
 
-void EventLoop::ChangeWatch(WatchId id, int fd, uint32_t epoll_events) {
+bool EventLoop::ChangeWatch(WatchId id, int fd, uint32_t epoll_events) {
+  return Control(EPOLL_CTL_MOD, id, fd, epoll_events);
+}
+
+// False when the system is short of memory, or of watches (fs.epoll.max_user_watches).
+bool EventLoop::Control(int operation, WatchId id, int fd, uint32_t epoll_events) {
   epoll_event event = {};
   event.events = epoll_events;
   event.data.u64 = id;
-  CHECK_EQ(epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event), 0) << std::strerror(errno);
+  if (epoll_ctl(epoll_.get(), operation, fd, &event) == 0) return true;
+  CHECK(errno == ENOMEM || errno == ENOSPC) << std::strerror(errno);
+  return false;
 }
 
 void EventLoop::EndWatch(WatchId id, int fd) {

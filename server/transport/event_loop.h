@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -36,7 +37,8 @@ class EventLoop {
     virtual void OnReady(uint32_t epoll_events) = 0;
   };
 
-  // Starts the thread. UNAVAILABLE when the process has no descriptor left.
+  // Starts the thread. UNAVAILABLE when the process has no descriptor left, or may have no more
+  // threads.
   static absl::StatusOr<std::unique_ptr<EventLoop>> Start(std::string thread_name);
   // Stop, if that was not called.
   ~EventLoop();
@@ -51,9 +53,11 @@ class EventLoop {
 
   // The rest is for the loop's thread.
 
-  // Level-triggered. An invalid descriptor fails a CHECK.
-  WatchId Watch(int fd, uint32_t epoll_events, Watcher* watcher);
-  void ChangeWatch(WatchId id, int fd, uint32_t epoll_events);
+  // Level-triggered. Nothing when the system has no memory or no watch left. An invalid descriptor
+  // fails a CHECK.
+  std::optional<WatchId> Watch(int fd, uint32_t epoll_events, Watcher* watcher);
+  // False likewise; the watch is as it was.
+  bool ChangeWatch(WatchId id, int fd, uint32_t epoll_events);
   void EndWatch(WatchId id, int fd);
 
   // Runs `work` at that time or soon after it.
@@ -79,6 +83,7 @@ class EventLoop {
   void RunPosted();
   void RunTimers();
   int TimeoutMs() const;
+  bool Control(int operation, WatchId id, int fd, uint32_t epoll_events);
 
   const std::string thread_name_;
   UniqueFd epoll_;

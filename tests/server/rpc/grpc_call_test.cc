@@ -261,7 +261,8 @@ TEST_F(GrpcCallTest, AShutdownLetsCallsEndAndSaysSo) {
   pool_->BeginShutdown();
   call->FinishWith("done");
   EXPECT_EQ(client.Wait(id).body, Framed("done"));
-  EXPECT_FALSE(client.TalkUntil([] { return false; })) << "the connection ends";
+  EXPECT_FALSE(client.TalkUntil([] { return false; }));
+  EXPECT_FALSE(client.timed_out()) << "the connection does not end";
   client_.reset();
   EXPECT_TRUE(pool_->WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
 }
@@ -300,7 +301,8 @@ TEST_F(GrpcCallTest, WhoSendsFramesThatServeNobodyWithoutEndIsNotServed) {
   waste(1200);  // more than the bucket holds: the call waits, and is served
   EXPECT_EQ(client.Wait(client.Call("/echo", "x")).Get("grpc-status"), "0");
   waste(30'000);
-  EXPECT_FALSE(client.TalkUntil([] { return false; })) << "the connection goes on";
+  EXPECT_FALSE(client.TalkUntil([] { return false; }));
+  EXPECT_FALSE(client.timed_out()) << "the connection goes on";
   EXPECT_TRUE(pool_->WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
 }
 
