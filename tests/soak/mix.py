@@ -14,7 +14,7 @@ CANCELLED, LEFT = "cancelled", "left"  # by us: the call, and the connection wit
 SERVED_OR_REFUSED = {OK, RESOURCE_EXHAUSTED}
 
 # Of 100 operations.
-KINDS = {"stream": 32, "once": 12, "stream_on_new_connection": 6, "tokenize": 8, "get_model": 3, "health": 2,
+KINDS = {"stream": 32, "once": 12, "stream_on_new_connection": 6, "tokenize": 8, "get_model": 3, "health": 1, "watch": 1,
          "cancel": 15, "deadline": 10, "reset_connection": 4, "unread": 2, "invalid": 4, "unknown_method": 2}
 # Whole streams and answers: what a server is there for.
 ANSWERS = ("stream", "once", "stream_on_new_connection")
@@ -131,6 +131,11 @@ class Mix:
 
     def health(self):
         self.call(Path("health", wire.CHECK), b"", {OK})
+
+    def watch(self):
+        """Health, for a while."""
+        call = self.call(Path("watch", wire.WATCH), b"", {CANCELLED})
+        self.loop.at(call.begin + self.random.uniform(0, 2), call.cancel)
 
     def cancel(self):
         """After some time, or some messages."""

@@ -116,9 +116,10 @@ def run_for(loop, seconds):
         loop.turn(min(0.05, end - now))
 
 
-def refusals(seconds, seed):
-    """How many refusals there were, and the p50 and the p99 of their milliseconds, by a server whose queue is full and
-    which computes on one thread: where there are two cores, one is left for refusing."""
+def refusals(windows, seed):
+    """Of so many seconds, each for itself, the p50 and the p99 in milliseconds of refusals by a server whose queue is
+    full and which computes on one thread: where there are two cores, one is left for refusing."""
+    taken = []
     with Server("--num-threads", "1") as server:
         side = Side(Loop(server.port), server, seed)
         side.counts = True
@@ -126,12 +127,14 @@ def refusals(seconds, seed):
             side.start(num_tokens=4000)
             side.loop.turn(0)
         run_for(side.loop, WARM_UP)
-        side.refusals.clear()
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            side.start(num_tokens=4000)
-            run_for(side.loop, side.random.expovariate(PROBES_PER_S))
-        return len(side.refusals), [1e3 * percentile(side.refusals, share) for share in (0.5, 0.99)]
+        for _ in range(windows):
+            side.refusals.clear()
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                side.start(num_tokens=4000)
+                run_for(side.loop, side.random.expovariate(PROBES_PER_S))
+            taken.append([1e3 * percentile(side.refusals, share) for share in (0.5, 0.99)])
+    return taken
 
 
 def ratios(results):

@@ -33,6 +33,7 @@ class OthersTest(unittest.TestCase):
     def test_overload(self):
         results = overload.run(1, 1, 1, print)
         self.assertEqual([result["faults"] for taken in results.values() for result in taken], [[]] * 3)
+        self.assertEqual(len(overload.refusals(1, 1)), 1)
         self.assertEqual(set(overload.ratios(results)), {10, 100})
 
 
