@@ -32,6 +32,8 @@ class Engine::Impl {
         queue_(config.max_num_queued_reqs, config.max_num_queued_tokens),
         parts_(std::move(parts)),
         watchdog_(config.watchdog_timeout, [this] { FailHung(); }) {
+    parts_->scheduler->SetQueueObserver(
+        [this](const QueueChange& change) { queue_changes_.push_back(change); });
     PublishStatus();
     thread_ = std::thread([this] { Run(); });
   }
@@ -60,7 +62,6 @@ class Engine::Impl {
   struct ActiveRequest {
     OutputWriter writer;
     std::shared_ptr<const Request> request;
-    bool queued;   // counted in queue_ until it is first scheduled
     bool touched;  // has events its listener must be told of
   };
 
@@ -70,7 +71,7 @@ class Engine::Impl {
   void Handle(InboxMessage message);
   void Add(const AddMessage& message);
   void Deliver(std::vector<SequenceEvent> events);
-  void LeaveQueue(ActiveRequest& active);
+  void MirrorQueue();
   void Count(const SchedulerOutput& output);
   void Fail(const absl::Status& status);
   void FailHung();
@@ -84,7 +85,7 @@ class Engine::Impl {
   std::atomic<bool> failed_{false};
   std::atomic<RequestId> next_id_{1};
   mutable absl::Mutex mutex_;
-  QueueBounds queue_ ABSL_GUARDED_BY(mutex_);  // accepted, not yet scheduled
+  QueueBounds queue_ ABSL_GUARDED_BY(mutex_);  // what is in the inbox, and the scheduler's queue
   EngineStatus status_ ABSL_GUARDED_BY(mutex_);
   int64_t num_active_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted and unfinished requests
   std::function<void(const absl::Status&)> on_failure_ ABSL_GUARDED_BY(mutex_);
@@ -92,6 +93,7 @@ class Engine::Impl {
   std::unique_ptr<EngineParts> parts_;
   absl::flat_hash_map<RequestId, ActiveRequest> active_;
   std::vector<RequestId> touched_;
+  std::vector<QueueChange> queue_changes_;  // of the scheduler's, not yet in queue_
   uint64_t num_steps_ = 0;
   int64_t num_prompt_tokens_ = 0;
   int64_t num_generated_tokens_ = 0;
@@ -160,8 +162,10 @@ EngineStatus Engine::Impl::status() const {
 }
 
 void Engine::Impl::PublishStatus() {
+  MirrorQueue();
+  const SchedulerStats stats = parts_->scheduler->stats();  // takes a while when many wait
   absl::MutexLock lock(&mutex_);
-  status_.scheduler = parts_->scheduler->stats();
+  status_.scheduler = stats;
   status_.num_steps = num_steps_;
   status_.num_prompt_tokens = num_prompt_tokens_;
   status_.num_generated_tokens = num_generated_tokens_;
@@ -275,27 +279,35 @@ void Engine::Impl::Add(const AddMessage& message) {
   const auto [it, inserted] = active_.emplace(
       id, ActiveRequest{.writer = OutputWriter(message.stream, message.submitted, inbox_),
                         .request = message.request,
-                        .queued = true,
                         .touched = false});
   CHECK(inserted);
   const absl::Status status = parts_->scheduler->Add(message.request);
   if (status.ok()) return;
   it->second.writer.Fail(status, absl::Now());
   it->second.writer.Notify();
-  LeaveQueue(it->second);
   active_.erase(it);
   absl::MutexLock lock(&mutex_);
+  queue_.Leave(message.request->flow, LoadOf(*message.request));
   --num_active_;
 }
 
-void Engine::Impl::LeaveQueue(ActiveRequest& active) {
-  if (!active.queued) return;
-  active.queued = false;
+// What has begun to run leaves room for others, and what was preempted takes it again: whoever asks
+// must hear of it at once, not when the scheduler is given the request.
+void Engine::Impl::MirrorQueue() {
+  if (queue_changes_.empty()) return;
   absl::MutexLock lock(&mutex_);
-  queue_.Leave(active.request->flow, LoadOf(*active.request));
+  for (const QueueChange& change : queue_changes_) {
+    if (change.enters) {
+      queue_.Enter(change.flow, change.load);
+    } else {
+      queue_.Leave(change.flow, change.load);
+    }
+  }
+  queue_changes_.clear();
 }
 
 void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
+  MirrorQueue();
   if (events.empty()) return;
   const absl::Time now = absl::Now();
   touched_.clear();
@@ -304,7 +316,6 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
     const auto it = active_.find(key.request);
     CHECK(it != active_.end()) << "event for request " << key.request;
     ActiveRequest& active = it->second;
-    LeaveQueue(active);
     if (!active.touched) touched_.push_back(key.request);
     active.touched = true;
     if (active.writer.Write(std::move(event), now)) parts_->scheduler->SetPaused(key, true);
@@ -328,7 +339,6 @@ void Engine::Impl::FailAll(const absl::Status& status) {
   for (auto& [id, active] : active_) {
     active.writer.Fail(status, now);
     active.writer.Notify();
-    LeaveQueue(active);
   }
   absl::MutexLock lock(&mutex_);
   num_active_ -= static_cast<int64_t>(active_.size());

@@ -16,6 +16,13 @@ struct QueueLoad {
   int64_t num_tokens = 0;  // of prompts
 };
 
+// A sequence has left the queue to run or to end, or has come back into it.
+struct QueueChange {
+  RequestFlow flow;
+  QueueLoad load;
+  bool enters;
+};
+
 // What a request takes before it has been scheduled.
 QueueLoad LoadOf(const Request& request);
 

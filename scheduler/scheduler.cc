@@ -191,6 +191,7 @@ void Scheduler::Settle(Sequence* sequence) {
     Destroy(sequence);
   } else {
     Enqueue(sequence);
+    Observe(*sequence, /*enters=*/true);
   }
 }
 
@@ -209,6 +210,12 @@ void Scheduler::Enqueue(Sequence* sequence) {
 void Scheduler::Dequeue(Sequence* sequence) {
   fair_.Pop(sequence);
   queue_.Leave(sequence->request->flow, {1, sequence->num_prompt_tokens()});
+  Observe(*sequence, /*enters=*/false);
+}
+
+void Scheduler::Observe(const Sequence& sequence, bool enters) {
+  if (!queue_observer_) return;
+  queue_observer_({sequence.request->flow, {1, sequence.num_prompt_tokens()}, enters});
 }
 
 void Scheduler::Destroy(Sequence* sequence) {

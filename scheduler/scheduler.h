@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -47,6 +49,11 @@ class Scheduler {
   Scheduler(const SchedulerConfig& config, const BlockManagerConfig& blocks);
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
+
+  // Called for every sequence that leaves the queue, or comes back into it after it was preempted.
+  void SetQueueObserver(std::function<void(const QueueChange&)> observer) {
+    queue_observer_ = std::move(observer);
+  }
 
   // Takes over a request. INVALID_ARGUMENT: it can never fit (says which limit);
   // RESOURCE_EXHAUSTED: the waiting queue, or the flow's share of it, is full. Nothing already
@@ -112,6 +119,7 @@ class Scheduler {
   void Settle(Sequence* sequence);
   void Enqueue(Sequence* sequence);
   void Dequeue(Sequence* sequence);
+  void Observe(const Sequence& sequence, bool enters);
   void Destroy(Sequence* sequence);
 
   // schedule.cc: deciding a step.
@@ -145,6 +153,7 @@ class Scheduler {
   absl::flat_hash_map<RequestId, RequestState> requests_;
   FairQueue fair_;
   QueueBounds queue_;
+  std::function<void(const QueueChange&)> queue_observer_;  // or null
   std::vector<Sequence*> running_;   // best rank first, as if they were of one flow
   std::vector<Sequence*> draining_;  // blocks that come back with the steps in flight
   std::vector<int32_t> free_rows_;

@@ -51,6 +51,29 @@ TEST_F(TightPoolTest, ThePreemptedOneResumesWithItsTokensAndRepeatsNoEvent) {
   EXPECT_GT(h_.scheduler.stats().num_preemptions, 0);
 }
 
+// Who keeps count of what was added and of the changes knows the queue, also of what was preempted.
+TEST_F(TightPoolTest, WhoObservesTheQueueKnowsWhatIsInIt) {
+  QueueLoad observed;
+  int64_t num_returned = 0;
+  h_.scheduler.SetQueueObserver([&](const QueueChange& change) {
+    const int sign = change.enters ? 1 : -1;
+    observed.num_places += sign * change.load.num_places;
+    observed.num_tokens += sign * change.load.num_tokens;
+    num_returned += change.enters ? 1 : 0;
+  });
+  for (RequestId id = 1; id <= 3; ++id) h_.Add(id, 4, 12);
+  observed.num_places += 3;
+  observed.num_tokens += 12;
+  h_.scheduler.Cancel(3, FinishReason::kAbort);  // while it waits
+  while (h_.scheduler.HasUnfinished()) {
+    h_.Step();
+    EXPECT_EQ(observed.num_places, h_.scheduler.queue().all().num_places);
+    EXPECT_EQ(observed.num_tokens, h_.scheduler.queue().all().num_tokens);
+  }
+  EXPECT_EQ(num_returned, h_.scheduler.stats().num_preemptions);
+  EXPECT_GT(num_returned, 0);
+}
+
 TEST_F(TightPoolTest, AWorsePriorityMakesWayThoughItIsOlder) {
   h_.Add(1, 4, 12, [](Request* request) { request->priority = 1; });
   h_.Add(2, 4, 12);
