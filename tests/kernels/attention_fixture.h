@@ -33,7 +33,9 @@ inline std::vector<KernelTarget> AttentionTargets() {
 // Every path that a backend has, for decodes.
 inline std::vector<KernelTarget> DecodeTargets() {
   std::vector<KernelTarget> targets = KernelTargets();
-  if (CudaAvailable()) {
+  if (!CudaAvailable()) return targets;
+  const auto backend = OpenBackend({.kind = DeviceKind::kCuda});
+  if (backend.ok() && (*backend)->device().info().sm_version == 90) {
     targets.push_back({"Cuda_trtllm", DeviceKind::kCuda, "", AttentionPath::kTrtllm});
   }
   return targets;

@@ -65,8 +65,11 @@ absl::Status AttentionCase::CreatePlans() {
     AttentionBackend* attention = timer_.backend().attention(path);
     if (attention == nullptr) continue;
     const AttentionCapabilities& capabilities = attention->capabilities();
+    const int sm_version = timer_.backend().device().info().sm_version;
+    const bool has_device = sm_version >= capabilities.min_sm &&
+                            (capabilities.max_sm == 0 || sm_version <= capabilities.max_sm);
     const bool decodes_only = capabilities.phases == std::vector{AttentionPhase::kDecode};
-    if ((decodes_only && batch_.num_decodes < batch_.num_seqs) ||
+    if (!has_device || (decodes_only && batch_.num_decodes < batch_.num_seqs) ||
         !WhyUnsupported(capabilities, geometry_).empty()) {
       continue;
     }

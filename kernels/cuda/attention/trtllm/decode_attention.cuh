@@ -20,26 +20,23 @@ class DecodeComputation {
   __device__ DecodeComputation(const DecodeParams& p, const DecodeShared<Shape>& shared)
       : p_(p),
         shared_(shared),
+        results_(p, shared),
         lane_(static_cast<int>(threadIdx.x) % 32),
         split_(static_cast<int>(threadIdx.x) / 32 % p.layout.row_splits),
         turns_(Shape::kWarps / p.layout.row_splits),
         turn_(static_cast<int>(threadIdx.x) / 32 / p.layout.row_splits) {
-    slot_.Advance(turn_, p.layout.ring_tiles);
+    stage_.Advance(turn_, p.layout.ring_tiles);
     arrival_.index = turn_;
   }
 
-  __device__ void Run(CtaShare share) {
-    if (share.last < share.first) return;
-    DecodeItem item = p_.items[share.first];
+  __device__ void Run() {
     int32_t num_before = 0;  // tiles of earlier items, modulo turns
-    for (int32_t index = share.first; index <= share.last; ++index) {
-      DecodeItem next = item;
-      if (index < share.last) next = p_.items[index + 1];
-      const int32_t first = (turn_ - num_before) & (turns_ - 1);
-      Compute(item, first);
+    ForEachItem(p_, [&](const DecodeItem& item) {
+      Compute(item, (turn_ - num_before) & (turns_ - 1));
       num_before = (num_before + item.num_tiles) & (turns_ - 1);
-      item = next;
-    }
+      ++num_items_;
+    });
+    results_.Finish();
   }
 
  private:
@@ -56,24 +53,23 @@ class DecodeComputation {
         for (float& value : fragment) value = 0;
       }
     }
-    const int32_t first_row = split_ * Shape::kWarpRows;
     const DecodeRows rows(p_, item, p_.layout.row_splits * Shape::kWarpRows);
     typename Softmax::PerRow scales;
-    DecodeQueries<Shape>::Load(p_, rows, first_row, q_, scales);
-    softmax_.Start(p_.variant, rows, first_row, scales);
+    DecodeQueries<Shape>::Take(shared_, num_items_, split_, q_, scales);
+    softmax_.Start(p_.variant, rows, split_ * Shape::kWarpRows, scales);
     for (int32_t tile = first; tile < item.num_tiles; tile += turns_) {
       ComputeTile((item.first_tile + tile) * kTileKeys, item.seq_len);
-      slot_.Advance(turns_, p_.layout.ring_tiles);
+      stage_.Advance(turns_, p_.layout.ring_tiles);
       arrival_.Advance(turns_, p_.layout.num_arrivals);
     }
     softmax_.SumOverLanes();
-    DecodeOutput<Shape>(p_, shared_, item).Write(softmax_, out_);
+    results_.Combine(item, first * p_.layout.row_splits + split_, softmax_, out_);
   }
 
   __device__ void ComputeTile(int32_t first_key, int32_t seq_len) {
     typename Softmax::Scores scores = {};
     Wait(shared_.arrived(0, arrival_.index), arrival_.parity);
-    Operands::MultiplyKeys(shared_.tile(0, slot_.index), q_, scores);
+    Operands::MultiplyKeys(shared_.tile(0, stage_.index), q_, scores);
     Free(0);
     softmax_.MakeLogits(first_key, scores);
     typename Softmax::PerRow rescale;
@@ -81,7 +77,7 @@ class DecodeComputation {
     softmax_.MakeProbs(scores);
     Wait(shared_.arrived(1, arrival_.index), arrival_.parity);
     if (seq_len - first_key < kTileKeys) ClearValuesFrom(max(seq_len - first_key, 0));
-    const uint32_t values = shared_.tile(1, slot_.index);
+    const uint32_t values = shared_.tile(1, stage_.index);
 #pragma unroll
     for (int m = 0; m < Softmax::kFragments; ++m) {
       uint32_t probs[Shape::kRowTiles][2];
@@ -110,7 +106,7 @@ class DecodeComputation {
   // The warp has read the tile of K (0) or V (1).
   __device__ void Free(int kind) const {
     __syncwarp();
-    if (lane_ == 0) Arrive(shared_.free(kind, slot_.index));
+    if (lane_ == 0) Arrive(shared_.free(kind, stage_.index));
   }
 
   // What a block holds beyond the sequence may be anything; 0 * NaN would be NaN. Warps that share
@@ -119,7 +115,7 @@ class DecodeComputation {
     constexpr int kLinePieces = Shape::kLineBytes / 16;
     for (int block = 0; block < Shape::kLineBlocks; ++block) {
       auto* lines =
-          reinterpret_cast<uint4*>(shared_.values_data(slot_.index) + block * Shape::kBlockBytes);
+          reinterpret_cast<uint4*>(shared_.values_data(stage_.index) + block * Shape::kBlockBytes);
       for (int i = first * kLinePieces + lane_; i < kTileKeys * kLinePieces; i += 32) lines[i] = {};
     }
     FenceSharedWrites();
@@ -128,11 +124,13 @@ class DecodeComputation {
 
   const DecodeParams& p_;
   const DecodeShared<Shape>& shared_;
+  DecodeResults<Shape> results_;
   const int lane_;
   const int split_;  // which of the unit's rows
   const int32_t turns_;
   const int32_t turn_;
-  RingPlace slot_;     // of the warp's next tile
+  uint32_t num_items_ = 0;
+  RingPlace stage_;    // of the warp's next tile
   RingPlace arrival_;  // the same
   Softmax softmax_;
   typename Operands::Queries q_;
@@ -146,17 +144,20 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   extern __shared__ __align__(1024) uint8_t raw[];
   const DecodeShared<Shape> shared(raw, p.layout);
   ReleaseSuccessor();
-  if (threadIdx.x == 0) shared.InitMbarriers();
+  shared.InitMbarriers();
+  if (threadIdx.x == Shape::kComputeThreads) PrefetchMap(p.k_map);
+  if (threadIdx.x == Shape::kComputeThreads + 32) PrefetchMap(p.v_map);
   WaitForPredecessor();
   __syncthreads();
-  const CtaShare share = p.shares[blockIdx.x];
   if (threadIdx.x < Shape::kComputeThreads) {
     if constexpr (Shape::kMovesRegisters) TakeRegisters<Shape::kComputeRegisters>();
-    DecodeComputation<Shape>(p, shared).Run(share);
+    DecodeComputation<Shape>(p, shared).Run();
   } else {
     if constexpr (Shape::kMovesRegisters) ReleaseRegisters<Shape::kLoadRegisters>();
     const int warp = (static_cast<int>(threadIdx.x) - Shape::kComputeThreads) / 32;
-    if (warp < 2) DecodeLoader<Shape>(p, shared, warp).Run(share);
+    if (warp < 2) DecodeLoader<Shape>(p, shared, warp).Run();
+    if (warp == 2) DecodeQueries<Shape>::Run(p, shared);
+    if (warp == 3) DecodeResults<Shape>(p, shared).Merge();
   }
 #endif
 }
@@ -168,7 +169,7 @@ DecodeKernel GetDecodeKernel() {
           .num_threads = Shape::kThreads,
           .num_warps = Shape::kWarps,
           .warp_rows = kWarpRows,
-          .tile_bytes = 2 * Shape::kSlotBytes,
+          .tile_bytes = 2 * Shape::kStageBytes,
           .other_bytes = &Shape::OtherBytes};
 }
 

@@ -21,7 +21,8 @@ struct DecodeLayout {
   // Mbarriers of tiles that have arrived: a multiple of the number of warps that take turns, at
   // least ring_tiles. So each is only ever waited for by the warps of one turn, every phase of it.
   int32_t num_arrivals;
-  int32_t pass_rows;  // rows of a warp that are combined at a time: at most 8
+  int32_t partial_rows;  // rows of a unit
+  int32_t pass_rows;     // rows of a warp that are combined at a time: at most 8
   int32_t shared_bytes;
 };
 
@@ -41,17 +42,15 @@ struct DecodeParams {
   bool is_half;  // q and out are float16
   AttentionVariant variant;
 
-  const BlockId* block_tables;
-  int64_t block_table_stride;
-  int32_t block_shift;  // log2 of the block size
+  BlockTables blocks;
   DecodeLayout layout;
   const DecodeItem* items;
-  const CtaShare* shares;
-  // What an item leaves whose unit is cut, not normalised: of a CTA, first the unit that began
-  // before its share, then the one that goes on after it.
-  float* partial_out;     // [2 * num_ctas, tile rows, head_dim]
-  float2* partial_state;  // [2 * num_ctas, tile rows]: maximum (base 2) and sum
-  int32_t* arrivals;      // [num_ctas], of the unit that begins there; zero between runs
+  const DecodeShare* shares;  // by CTA
+  // What an item leaves whose unit is cut, not normalised: of a share, first the unit that began
+  // before it, then the one that goes on after it.
+  float* partial_out;     // [2 * shares, partial_rows, head_dim]
+  float2* partial_state;  // [2 * shares, partial_rows]: maximum (base 2) and sum
+  int32_t* arrivals;      // [shares], of the unit that begins there; zero between runs
 };
 
 struct DecodeKernel {

@@ -20,8 +20,9 @@ namespace {
 
 constexpr int32_t kMaxSharedBytes = 227 * 1024;
 constexpr int32_t kMaxRowSplits = 4;
-// Shares of fewer tiles cost more to merge than they save.
-constexpr int32_t kMinShareTiles = 2;
+// What a unit takes beside its tiles, in tiles; shares smaller than this are not worth a merge.
+constexpr int32_t kUnitCostTiles = 2;
+constexpr int32_t kMinShareTiles = kUnitCostTiles + 1;
 
 absl::Status CudaError(cudaError_t error) {
   return error == cudaSuccess
@@ -69,19 +70,19 @@ absl::StatusOr<std::vector<std::unique_ptr<DecodeMemory>>> DecodeMemory::Create(
   int64_t max_rows = 0, max_elements = 0;
   for (const AttentionGeometry& geometry : geometries) {
     std::unique_ptr<DecodeMemory> memory(new DecodeMemory(geometry, limits));
-    memory->num_ctas_ = device.info().num_sms;
+    memory->plan_.num_ctas = device.info().num_sms;
     RETURN_IF_ERROR(memory->LoadKernels());
     RETURN_IF_ERROR(memory->Allocate(device));
-    const int64_t rows = int64_t{2} * memory->num_ctas_ * memory->MaxUnitRows();
+    const int64_t rows = int64_t{2} * memory->plan_.num_ctas * memory->MaxUnitRows();
     max_rows = std::max(max_rows, rows);
     max_elements = std::max(max_elements, rows * geometry.head_dim);
     memories.push_back(std::move(memory));
   }
   const auto partials = std::make_shared<PartialBuffers>();
-  const int64_t num_ctas = device.info().num_sms;
   ASSIGN_OR_RETURN(partials->out, AllocateZeros(device, max_elements * int64_t{sizeof(float)}));
   ASSIGN_OR_RETURN(partials->state, AllocateZeros(device, max_rows * int64_t{sizeof(float2)}));
-  ASSIGN_OR_RETURN(partials->arrivals, AllocateZeros(device, num_ctas * int64_t{sizeof(int32_t)}));
+  ASSIGN_OR_RETURN(partials->arrivals,
+                   AllocateZeros(device, device.info().num_sms * int64_t{sizeof(int32_t)}));
   for (const auto& memory : memories) memory->partials_ = partials;
   RETURN_IF_ERROR(CudaError(cudaDeviceSynchronize()));
   return memories;
@@ -113,6 +114,7 @@ DecodeLayout DecodeMemory::LayoutFor(int32_t query_len) const {
     layout.row_splits *= 2;
   }
   layout.row_tiles = CeilDiv(rows, layout.row_splits * kernel.warp_rows);
+  layout.partial_rows = std::min(rows, layout.row_splits * kernel.warp_rows);
   layout.pass_rows = std::min(rows, 8);
   // As many tiles as there is room for.
   for (DecodeLayout larger = layout;; layout = larger) {
@@ -126,8 +128,8 @@ DecodeLayout DecodeMemory::LayoutFor(int32_t query_len) const {
 }
 
 int32_t DecodeMemory::MaxUnitRows() const {
-  const int32_t rows = RoundUp(group_size_ * TrtllmAttention::kMaxQueryLen, 8);
-  return std::min(rows, kMaxRowSplits * kernels_[1].warp_rows);
+  return std::min(group_size_ * TrtllmAttention::kMaxQueryLen,
+                  kMaxRowSplits * kernels_[1].warp_rows);
 }
 
 template <typename T>
@@ -143,14 +145,14 @@ absl::Status DecodeMemory::Allocate(Device& device) {
   const int64_t max_units = int64_t{geometry_.num_kv_heads} *
                             LayoutFor(TrtllmAttention::kMaxQueryLen).row_tiles *
                             limits_.max_num_seqs;
-  plan_.num_ctas = num_ctas_;
   plan_.min_share = kMinShareTiles;
+  plan_.unit_cost = kUnitCostTiles;
   plan_.variant = {.scale = geometry_.scale,
                    .soft_cap = geometry_.soft_cap,
                    .sliding_window = geometry_.sliding_window};
-  RETURN_IF_ERROR(AllocateArray(device, limits_.max_num_seqs, plan_.tile_starts));
-  RETURN_IF_ERROR(AllocateArray(device, max_units + num_ctas_, plan_.items));
-  return AllocateArray(device, num_ctas_, plan_.shares);
+  plan_.blocks.block_shift = std::countr_zero(static_cast<uint32_t>(geometry_.block_size));
+  RETURN_IF_ERROR(AllocateArray(device, max_units + plan_.num_ctas, plan_.items));
+  return AllocateArray(device, plan_.num_ctas, plan_.shares);
 }
 
 void DecodeMemory::SetBatch(const AttentionBatch& batch) {
@@ -165,6 +167,8 @@ void DecodeMemory::SetBatch(const AttentionBatch& batch) {
   plan_.cu_seqlens_q = batch.cu_seqlens_q;
   plan_.seq_lens = batch.seq_lens;
   plan_.seq_rows = batch.seq_rows;
+  plan_.blocks.tables = batch.block_tables;
+  plan_.blocks.stride = batch.block_table_stride;
   plan_.units_per_seq = geometry_.num_kv_heads * layout_.row_tiles;
 }
 
@@ -183,9 +187,7 @@ DecodeParams DecodeMemory::MakeParams(const AttentionRunArgs& args) const {
           .num_q_heads = geometry_.num_q_heads,
           .is_half = geometry_.query_dtype == DType::kF16,
           .variant = plan_.variant,
-          .block_tables = batch_.block_tables,
-          .block_table_stride = batch_.block_table_stride,
-          .block_shift = std::countr_zero(static_cast<uint32_t>(geometry_.block_size)),
+          .blocks = plan_.blocks,
           .layout = layout_,
           .items = plan_.items,
           .shares = plan_.shares,

@@ -33,6 +33,7 @@ class DecodeMemory {
   const DecodePlanParams& plan() const { return plan_; }
   const DecodeKernel& kernel() const { return *kernel_; }
   const DecodeLayout& layout() const { return layout_; }
+  int32_t num_ctas() const { return plan_.num_ctas; }
   // What a run needs beside its arguments.
   DecodeParams MakeParams(const AttentionRunArgs& args) const;
 
@@ -51,7 +52,6 @@ class DecodeMemory {
   const AttentionGeometry geometry_;
   const AttentionLimits limits_;
   const int32_t group_size_;
-  int32_t num_ctas_ = 0;
   DecodeKernel kernels_[2] = {};  // for up to 8 and up to 16 rows of a warp
   AttentionBatch batch_ = {};
   DecodePlanParams plan_ = {};

@@ -1,8 +1,9 @@
-// What becomes of an item's result: the warps' softmax states are combined in shared memory, those
-// of a unit that is cut in global memory, by the CTA that comes last, always in the order of keys:
-// the bits do not depend on who that is. Device code only.
+// What becomes of an item's result: the computing warps leave theirs in shared memory and go on;
+// one more warp combines them, and those of a unit that is cut where its CTA comes last, always in
+// the order of keys: the bits do not depend on who that is. Device code only.
 #pragma once
 
+#include "kernels/cuda/attention/trtllm/decode_items.cuh"
 #include "kernels/cuda/attention/trtllm/decode_operands.cuh"
 #include "kernels/cuda/attention/trtllm/decode_rows.cuh"
 
@@ -13,60 +14,93 @@ struct CombinedQuad {
   float2 state = {-INFINITY, 0};
   float4 sum = {};
 
-  // `state.x` is the maximum of all parts already.
+  __device__ void RaiseMaximum(float max) {
+    if (max <= state.x) return;
+    const float rescale = Rescale(state.x, max);
+    state = {max, state.y * rescale};
+    sum = {sum.x * rescale, sum.y * rescale, sum.z * rescale, sum.w * rescale};
+  }
+  // A part whose maximum is no larger than `state.x`.
   __device__ void Add(float2 part, const float4& values) {
     const float scale = Rescale(part.x, state.x);
-    if (scale == 0) return;  // what saw no key may have left no values
-    state.y += part.y * scale;
-    sum.x += values.x * scale;
-    sum.y += values.y * scale;
-    sum.z += values.z * scale;
-    sum.w += values.w * scale;
+    const bool has_values = scale != 0;  // what saw no key may have left none
+    state.y += has_values ? part.y * scale : 0;
+    sum.x += has_values ? values.x * scale : 0;
+    sum.y += has_values ? values.y * scale : 0;
+    sum.z += has_values ? values.z * scale : 0;
+    sum.w += has_values ? values.w * scale : 0;
   }
 };
 
+// Where results go.
 template <typename Shape>
-class DecodeOutput {
+class DecodeResults {
  public:
-  __device__ DecodeOutput(const DecodeParams& p, const DecodeShared<Shape>& shared,
-                          const DecodeItem& item)
-      : p_(p),
-        shared_(shared),
-        item_(item),
-        unit_rows_(p.layout.row_splits * Shape::kWarpRows),
-        rows_(p, item, unit_rows_),
-        warp_(static_cast<int>(threadIdx.x) / 32),
-        split_(warp_ % p.layout.row_splits) {}
+  __device__ DecodeResults(const DecodeParams& p, const DecodeShared<Shape>& shared)
+      : p_(p), shared_(shared), lane_(static_cast<int>(threadIdx.x) % 32) {}
 
-  // From registers, by all threads that compute.
+  // By all computing warps, at an item's end. `part` is where this one stands among them: in the
+  // order of the item's first tiles, whichever warp had them.
   template <typename Out>
-  __device__ void Write(const DecodeSoftmax<Shape>& softmax, const Out& out) {
+  __device__ void Combine(const DecodeItem& item, int part, const DecodeSoftmax<Shape>& softmax,
+                          const Out& out) {
+    const DecodeRows rows(p_, item, p_.layout.row_splits * Shape::kWarpRows);
 #pragma unroll
-    for (int n = 0; n < Shape::kRowTiles; ++n) {
-      SyncSome(1, Shape::kComputeThreads);  // shared memory is free again
-      WriteToShared(softmax, n, out[n]);
+    for (int tile = 0; tile < Shape::kRowTiles; ++tile) {
+      SyncSome(1, Shape::kComputeThreads);  // the last results have been read
+      LeaveInShared(tile, part, softmax, out[tile]);
       SyncSome(1, Shape::kComputeThreads);
-      CombineWarps(n);
+      CombineWarps(item, rows, tile);
     }
-    if (item_.num_ctas > 1 && IsLast()) CombineCtas();
+    if (item.num_shares == 1) return;
+    Wait(shared_.cut_free(), (num_cuts_ & 1) ^ 1);
+    __syncwarp();
+    if (lane_ == 0) Arrive(shared_.cut_done());
+    ++num_cuts_;
+  }
+
+  // The warp that merges.
+  __device__ void Merge() {
+    DecodeItem to_merge = {};
+    ForEachItem(p_, [&](const DecodeItem& item) {
+      if (item.num_shares == 1) return;
+      Wait(shared_.cut_done(), num_cuts_ & 1);
+      ++num_cuts_;
+      if (to_merge.num_shares > 0) CombineShares<4>(to_merge, lane_, 32);
+      to_merge.num_shares = 0;
+      if (IsLast(item)) to_merge = item;
+      if (lane_ == 0) Arrive(shared_.cut_free());
+    });
+    if (lane_ != 0) return;
+    shared_.rest() = to_merge;
+    Arrive(shared_.rest_known());
+  }
+
+  // By all computing warps, after all items: with few sequences the last merge is what all wait
+  // for.
+  __device__ void Finish() const {
+    Wait(shared_.rest_known(), 0);
+    const DecodeItem item = shared_.rest();
+    if (item.num_shares > 0) {
+      CombineShares<8>(item, static_cast<int>(threadIdx.x), Shape::kComputeThreads);
+    }
   }
 
  private:
   using Operands = DecodeOperands<Shape>;
   static constexpr int kQuads = Shape::kHeadDim / 4;
 
-  __device__ int PassRows() const { return p_.layout.pass_rows; }
-
   template <typename RowTile>
-  __device__ void WriteToShared(const DecodeSoftmax<Shape>& softmax, int n, const RowTile& out) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+  __device__ void LeaveInShared(int tile, int part, const DecodeSoftmax<Shape>& softmax,
+                                const RowTile& out) const {
+    const int pass_rows = p_.layout.pass_rows;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int row = lane % 4 * 2 + i;
-      const float2 state = softmax.State(n, i);
-      if (lane < 4) shared_.pass_state()[warp_ * 8 + row] = state;
-      if (row >= PassRows() || state.x == -INFINITY) continue;
-      float* to = shared_.pass_out() + (warp_ * PassRows() + row) * Shape::kPassStride +
+      const int row = lane_ % 4 * 2 + i;
+      const float2 state = softmax.State(tile, i);
+      if (lane_ < 4) shared_.pass_state()[part * 8 + row] = state;
+      if (row >= pass_rows || state.x == -INFINITY) continue;
+      float* to = shared_.pass_out() + (part * pass_rows + row) * Shape::kPassStride +
                   Operands::FirstColumn();
 #pragma unroll
       for (int d = 0; d < Shape::kHeadDim / 16; ++d) {
@@ -80,90 +114,103 @@ class DecodeOutput {
     }
   }
 
-  // Rows of the n-th 8 of each warp.
-  __device__ void CombineWarps(int n) const {
+  // Rows of the tile-th 8 of each warp.
+  __device__ void CombineWarps(const DecodeItem& item, const DecodeRows& rows, int tile) const {
     const int splits = p_.layout.row_splits;
-    for (int i = threadIdx.x; i < splits * PassRows() * kQuads; i += Shape::kComputeThreads) {
-      const int in_pass = i / kQuads % PassRows();
-      const int split = i / kQuads / PassRows();
-      const int row = split * Shape::kWarpRows + n * 8 + in_pass;
-      if (row >= rows_.num_rows) continue;
+    const int pass_rows = p_.layout.pass_rows;
+    for (int i = threadIdx.x; i < splits * pass_rows * kQuads; i += Shape::kComputeThreads) {
+      const int column_quad = i % kQuads;
+      const int in_pass = i / kQuads % pass_rows;
+      const int split = i / kQuads / pass_rows;
+      const int row = split * Shape::kWarpRows + tile * 8 + in_pass;
+      if (row >= rows.num_rows) continue;
       CombinedQuad quad;
-      for (int warp = split; warp < Shape::kWarps; warp += splits) {
-        quad.state.x = fmaxf(quad.state.x, shared_.pass_state()[warp * 8 + in_pass].x);
+      float2 states[Shape::kWarps];
+      float4 values[Shape::kWarps];
+#pragma unroll
+      for (int part = 0; part < Shape::kWarps; ++part) {
+        states[part] = shared_.pass_state()[part * 8 + in_pass];
+        if (part % splits != split) states[part].x = -INFINITY;
+        quad.state.x = fmaxf(quad.state.x, states[part].x);
+        values[part] = *reinterpret_cast<const float4*>(
+            shared_.pass_out() + (part * pass_rows + in_pass) * Shape::kPassStride +
+            column_quad * 4);
       }
-      for (int warp = split; warp < Shape::kWarps; warp += splits) {
-        quad.Add(shared_.pass_state()[warp * 8 + in_pass],
-                 *reinterpret_cast<const float4*>(
-                     shared_.pass_out() + (warp * PassRows() + in_pass) * Shape::kPassStride +
-                     i % kQuads * 4));
-      }
-      if (item_.num_ctas == 1) {
-        Finish(row, i % kQuads, quad);
+#pragma unroll
+      for (int part = 0; part < Shape::kWarps; ++part) quad.Add(states[part], values[part]);
+      if (item.num_shares == 1) {
+        WriteRow(rows, row, column_quad, quad);
       } else {
-        const int64_t to = PartialRow(static_cast<int32_t>(blockIdx.x), row);
-        __stcg(reinterpret_cast<float4*>(p_.partial_out) + to * kQuads + i % kQuads, quad.sum);
-        if (i % kQuads == 0) __stcg(p_.partial_state + to, quad.state);
+        const int64_t to = PartialRow(item, static_cast<int32_t>(blockIdx.x), row);
+        __stcg(reinterpret_cast<float4*>(p_.partial_out) + to * kQuads + column_quad, quad.sum);
+        if (column_quad == 0) __stcg(p_.partial_state + to, quad.state);
       }
     }
   }
 
-  __device__ int64_t PartialRow(int32_t cta, int32_t row) const {
-    return int64_t{2 * cta + (cta == item_.first_cta ? 1 : 0)} * unit_rows_ + row;
+  __device__ int64_t PartialRow(const DecodeItem& item, int32_t share, int32_t row) const {
+    const int32_t partial = 2 * share + (share == item.first_share ? 1 : 0);
+    return int64_t{partial} * p_.layout.partial_rows + row;
   }
 
-  // True in the CTA that is the last of the unit's; it then sees what all have left.
-  __device__ bool IsLast() const {
-    __threadfence();
-    SyncSome(1, Shape::kComputeThreads);
-    if (threadIdx.x == 0) {
-      int32_t* arrivals = p_.arrivals + item_.first_cta;
-      const bool is_last = atomicAdd(arrivals, 1) == item_.num_ctas - 1;
-      if (is_last) *arrivals = 0;
-      shared_.flag() = is_last;
+  // By one warp: whether this item is the last of its unit's; what all have left is then to be
+  // seen.
+  __device__ bool IsLast(const DecodeItem& item) const {
+    int32_t is_last = 0;
+    if (lane_ == 0) {
+      __threadfence();
+      int32_t* arrivals = p_.arrivals + item.first_share;
+      is_last = atomicAdd(arrivals, 1) == item.num_shares - 1;
+      if (is_last != 0) *arrivals = 0;
+      __threadfence();
     }
-    SyncSome(1, Shape::kComputeThreads);
-    __threadfence();
-    return shared_.flag() != 0;
+    return __shfl_sync(0xffffffff, is_last, 0) != 0;
   }
 
-  __device__ void CombineCtas() const {
-    for (int i = threadIdx.x; i < rows_.num_rows * kQuads; i += Shape::kComputeThreads) {
+  // By `num_threads` threads, each of which reads kAtOnce parts at a time.
+  template <int kAtOnce>
+  __device__ void CombineShares(const DecodeItem& item, int thread, int num_threads) const {
+    const DecodeRows rows(p_, item, p_.layout.row_splits * Shape::kWarpRows);
+    for (int i = thread; i < rows.num_rows * kQuads; i += num_threads) {
       const int row = i / kQuads;
       CombinedQuad quad;
-#pragma unroll 8
-      for (int32_t part = 0; part < item_.num_ctas; ++part) {
-        const float2 state = __ldcg(p_.partial_state + PartialRow(item_.first_cta + part, row));
-        quad.state.x = fmaxf(quad.state.x, state.x);
+      for (int32_t first = 0; first < item.num_shares; first += kAtOnce) {
+        float2 states[kAtOnce];
+        float4 values[kAtOnce];
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+          const int32_t part = min(first + j, item.num_shares - 1);
+          const int64_t from = PartialRow(item, item.first_share + part, row);
+          states[j] = __ldcg(p_.partial_state + from);
+          values[j] =
+              __ldcg(reinterpret_cast<const float4*>(p_.partial_out) + from * kQuads + i % kQuads);
+        }
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+          if (first + j >= item.num_shares) continue;
+          quad.RaiseMaximum(states[j].x);
+          quad.Add(states[j], values[j]);
+        }
       }
-#pragma unroll 8
-      for (int32_t part = 0; part < item_.num_ctas; ++part) {
-        const int64_t from = PartialRow(item_.first_cta + part, row);
-        quad.Add(
-            __ldcg(p_.partial_state + from),
-            __ldcg(reinterpret_cast<const float4*>(p_.partial_out) + from * kQuads + i % kQuads));
-      }
-      Finish(row, i % kQuads, quad);
+      WriteRow(rows, row, i % kQuads, quad);
     }
   }
 
   // The whole result of four columns of a row.
-  __device__ void Finish(int32_t row, int column_quad, CombinedQuad& quad) const {
-    const int64_t token = rows_.TokenOf(row);
-    const int32_t head = rows_.HeadOf(row);
+  __device__ void WriteRow(const DecodeRows& rows, int32_t row, int column_quad,
+                           CombinedQuad& quad) const {
+    const int64_t token = rows.TokenOf(row);
+    const int32_t head = rows.HeadOf(row);
     if (p_.sinks != nullptr) {
       const float sink = p_.sinks[head] * kLog2E;
-      const float max = fmaxf(quad.state.x, sink);
-      const float rescale = Rescale(quad.state.x, max);
-      quad.state = {max, quad.state.y * rescale + Rescale(sink, max)};
-      quad.sum = {quad.sum.x * rescale, quad.sum.y * rescale, quad.sum.z * rescale,
-                  quad.sum.w * rescale};
+      quad.RaiseMaximum(sink);
+      quad.state.y += Rescale(sink, quad.state.x);
     }
     if (column_quad == 0 && p_.lse != nullptr) {
       p_.lse[token * p_.num_q_heads + head] = LogSum(quad.state);
     }
     const float scale =
-        Reciprocal(quad.state.y) * (p_.v_scales != nullptr ? p_.v_scales[rows_.kv_head] : 1.0f);
+        Reciprocal(quad.state.y) * (p_.v_scales != nullptr ? p_.v_scales[rows.kv_head] : 1.0f);
     const float4 values = {quad.sum.x * scale, quad.sum.y * scale, quad.sum.z * scale,
                            quad.sum.w * scale};
     uint2 packed;
@@ -179,11 +226,8 @@ class DecodeOutput {
 
   const DecodeParams& p_;
   const DecodeShared<Shape>& shared_;
-  const DecodeItem& item_;
-  const int32_t unit_rows_;
-  const DecodeRows rows_;
-  const int warp_;
-  const int split_;
+  const int lane_;
+  uint32_t num_cuts_ = 0;  // items so far whose unit is cut
 };
 
 }  // namespace quire::cuda::trtllm

@@ -49,7 +49,7 @@ class TrtllmPlan : public AttentionPlan {
     CheckAlignment(args);
     const trtllm::DecodeKernel& kernel = memory_->kernel();
     CudaStream::From(stream).Run("attention", [&](cudaStream_t s) {
-      LaunchKernel(kernel.function, dim3(memory_->plan().num_ctas), dim3(kernel.num_threads),
+      LaunchKernel(kernel.function, dim3(memory_->num_ctas()), dim3(kernel.num_threads),
                    memory_->layout().shared_bytes, s, memory_->MakeParams(args));
     });
   }
@@ -78,6 +78,11 @@ TrtllmAttention::TrtllmAttention(Device& device) : device_(device) {
 
 absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> TrtllmAttention::CreatePlans(
     absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) {
+  const int sm_version = device_.info().sm_version;
+  if (sm_version < capabilities_.min_sm || sm_version > capabilities_.max_sm) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("trtllm attention on CUDA needs SM version 90, the device has ", sm_version));
+  }
   for (const AttentionGeometry& geometry : geometries) {
     if (const std::string why = WhyUnsupported(capabilities_, geometry); !why.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("trtllm attention on CUDA ", why));
