@@ -43,6 +43,7 @@ class Engine::Impl {
   }
 
   absl::StatusOr<std::shared_ptr<OutputStream>> Submit(Request request, OutputListener* listener);
+  absl::Status CheckRoom(const RequestFlow& flow) const;
   void Post(InboxMessage message) { inbox_->Post(std::move(message)); }
   void StopAdmitting();
   bool WaitUntilIdle(absl::Time deadline);
@@ -63,6 +64,7 @@ class Engine::Impl {
     bool touched;  // has events its listener must be told of
   };
 
+  absl::Status CheckAdmitting() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Run();
   bool Step();
   void Handle(InboxMessage message);
@@ -104,8 +106,7 @@ absl::StatusOr<std::shared_ptr<OutputStream>> Engine::Impl::Submit(Request reque
   const QueueLoad load = LoadOf(request);
   {
     absl::MutexLock lock(&mutex_);
-    if (failed_) return absl::UnavailableError("the engine has failed; retry on another server");
-    if (!admitting_) return absl::UnavailableError("the server is shutting down");
+    RETURN_IF_ERROR(CheckAdmitting());
     RETURN_IF_ERROR(queue_.Check(request));
     queue_.Enter(flow, load);
     ++num_active_;
@@ -119,6 +120,18 @@ absl::StatusOr<std::shared_ptr<OutputStream>> Engine::Impl::Submit(Request reque
   queue_.Leave(flow, load);
   --num_active_;
   return absl::UnavailableError("the engine has stopped; retry on another server");
+}
+
+absl::Status Engine::Impl::CheckAdmitting() const {
+  if (failed_) return absl::UnavailableError("the engine has failed; retry on another server");
+  if (!admitting_) return absl::UnavailableError("the server is shutting down");
+  return absl::OkStatus();
+}
+
+absl::Status Engine::Impl::CheckRoom(const RequestFlow& flow) const {
+  absl::MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CheckAdmitting());
+  return queue_.CheckRoom(flow);
 }
 
 void Engine::Impl::StopAdmitting() {
@@ -342,6 +355,8 @@ absl::StatusOr<std::shared_ptr<OutputStream>> Engine::Submit(Request request,
                                                              OutputListener* listener) {
   return impl_->Submit(std::move(request), listener);
 }
+
+absl::Status Engine::CheckRoom(const RequestFlow& flow) const { return impl_->CheckRoom(flow); }
 
 void Engine::Cancel(RequestId request, FinishReason reason) {
   impl_->Post(CancelMessage{request, reason});

@@ -44,6 +44,10 @@ class Engine {
   // outlive the stream. Any thread.
   absl::StatusOr<std::shared_ptr<OutputStream>> Submit(Request request, OutputListener* listener);
 
+  // What Submit would say of the smallest request of this flow: whether it is worth while to make
+  // one ready. OK, RESOURCE_EXHAUSTED or UNAVAILABLE. Any thread.
+  absl::Status CheckRoom(const RequestFlow& flow) const;
+
   // Ends a request, or one continuation of it, within one step. Unknown ids are ignored. Any
   // thread.
   void Cancel(RequestId request, FinishReason reason = FinishReason::kAbort);

@@ -21,8 +21,10 @@ struct EngineConfig {
   LoadFormat load_format = LoadFormat::kAuto;
   // Unset: the checkpoint's, if the device computes in it (serving_dtype.h).
   std::optional<DType> dtype;
-  uint64_t seed = 0;          // of dummy weights
-  int64_t max_model_len = 0;  // 0: the model's, or less where memory is short
+  std::optional<DType> kv_cache_dtype;  // unset: that of the activations
+  bool calculate_kv_scales = false;     // of an 8-bit cache, instead of the checkpoint's
+  uint64_t seed = 0;                    // of dummy weights
+  int64_t max_model_len = 0;            // 0: the model's, or less where memory is short
 
   // Affects speed and memory.
   DeviceKind device = DeviceKind::kCpu;

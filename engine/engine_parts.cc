@@ -9,6 +9,7 @@
 #include "engine/model/linear_groups.h"
 #include "engine/request_check.h"
 #include "engine/runner/attention_selector.h"
+#include "engine/runner/kv_calibration.h"
 #include "engine/serving_dtype.h"
 #include "kernels/base/status_macros.h"
 #include "spdlog/spdlog.h"
@@ -63,9 +64,13 @@ absl::StatusOr<AttentionPaths> OpenAttention(Backend& backend, const EngineConfi
     AttentionBackend* attention = backend.attention(path);
     if (attention != nullptr) available.push_back(&attention->capabilities());
   }
-  const auto select = [&](AttentionPhase phase) {
-    return SelectAttentionPath(phase, config.attention_path, geometries,
-                               backend.device().info().sm_version, available);
+  const auto select = [&](AttentionPhase phase) -> absl::StatusOr<AttentionPath> {
+    auto path = SelectAttentionPath(phase, config.attention_path, geometries,
+                                    backend.device().info().sm_version, available);
+    if (!absl::IsInvalidArgument(path.status()) || !config.kv_cache_dtype) return path;
+    return absl::OutOfRangeError(absl::StrCat("--kv-cache-dtype ",
+                                              DTypeName(*config.kv_cache_dtype), ": ",
+                                              path.status().message(), "; use auto"));
   };
   ASSIGN_OR_RETURN(const AttentionPath prefill, select(AttentionPhase::kPrefill));
   ASSIGN_OR_RETURN(const AttentionPath decode, select(AttentionPhase::kDecode));
@@ -139,6 +144,7 @@ BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const Engi
     blocks.groups.push_back(group.spec);
     absl::StrAppend(&blocks.hash_context, "/", DTypeName(group.spec.dtype));
   }
+  if (config.calculate_kv_scales) absl::StrAppend(&blocks.hash_context, "/calculated scales");
   blocks.enable_prefix_caching = config.enable_prefix_caching;
   return blocks;
 }
@@ -200,6 +206,13 @@ absl::StatusOr<KvPlan> PlanContext(const EngineConfig& config, EngineParts& part
   return plan;
 }
 
+absl::Status CheckKvCacheDType(const EngineConfig& config, DType kv_cache_dtype) {
+  if (!config.calculate_kv_scales || IsFloat8(kv_cache_dtype)) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat("--calculate-kv-scales: a KV cache in ", DTypeName(kv_cache_dtype),
+                   " has no scales; use it with --kv-cache-dtype fp8_e4m3 or fp8_e5m2"));
+}
+
 // What there is and what it can hold, before anything is read that takes time.
 absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
   ASSIGN_OR_RETURN(const MemoryInfo memory, parts.backend->device().Memory());
@@ -211,7 +224,9 @@ absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
   ASSIGN_OR_RETURN(parts.model.generation, LoadGenerationConfig(config.model_folder));
   ASSIGN_OR_RETURN(parts.model.dtype, ChooseDType(config, parts.model.config, *parts.backend));
   ASSIGN_OR_RETURN(parts.model.max_model_len, ServingModelLen(config, parts.model.config));
-  parts.kv_layout = MakeKvLayout(parts.model.config, parts.model.dtype, config.block_size);
+  parts.model.kv_cache_dtype = config.kv_cache_dtype.value_or(parts.model.dtype);
+  RETURN_IF_ERROR(CheckKvCacheDType(config, parts.model.kv_cache_dtype));
+  parts.kv_layout = MakeKvLayout(parts.model.config, parts.model.kv_cache_dtype, config.block_size);
   parts.geometries = MakeGeometries(parts.model.config, parts.kv_layout, parts.model.dtype);
   ASSIGN_OR_RETURN(parts.attention, OpenAttention(*parts.backend, config, parts.geometries));
   const int64_t late_bytes = config.device == DeviceKind::kCuda ? kUsualGpuLateBytes : 0;
@@ -257,6 +272,19 @@ absl::Status TuneGemm(const EngineConfig& config, EngineParts& parts) {
 // For a plan of the KV cache when all else has its memory.
 int64_t NoOtherBytes(int64_t /*max_model_len*/) { return 0; }
 
+absl::Status CalibrateKv(const EngineConfig& config, EngineParts& parts) {
+  constexpr int64_t kMaxTokens = 256;
+  if (!config.calculate_kv_scales) return absl::OkStatus();
+  const int64_t num_tokens =
+      std::min({kMaxTokens, parts.step.max_num_batched_tokens, parts.model.max_model_len});
+  return CalibrateKvScales(*parts.backend, *parts.attention.prefill, parts.model.config,
+                           {.dtype = parts.model.dtype,
+                            .kv_dtype = parts.model.kv_cache_dtype,
+                            .block_size = config.block_size,
+                            .num_tokens = num_tokens},
+                           *parts.decoder, *parts.weights);
+}
+
 // Activations, then addresses for the KV cache, then the runner, which captures them.
 absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
   const int64_t max_model_len = parts.model.max_model_len;
@@ -266,6 +294,7 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
                              MakeDecoderLimits(parts.step, max_model_len)),
              kSmallerSteps));
   parts.ledger.Add("activations", parts.decoder->size_bytes());
+  RETURN_IF_ERROR(Advise(CalibrateKv(config, parts), kSmallerSteps));
   ASSIGN_OR_RETURN(const KvPlan most, PlanContext(config, parts, NoOtherBytes));
   ASSIGN_OR_RETURN(KvArena arena,
                    KvArena::Reserve(parts.backend->device(), parts.kv_layout, most.num_blocks));

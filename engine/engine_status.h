@@ -25,6 +25,7 @@ struct ModelInfo {
   ModelConfig config;
   GenerationConfig generation;
   DType dtype = DType::kBF16;
+  DType kv_cache_dtype = DType::kBF16;
   int64_t max_model_len = 0;
   int64_t num_parameters = 0;
   int64_t matrix_bytes = 0;  // what gemms read of the weights

@@ -29,27 +29,37 @@ QueueLoad LoadOf(const Request& request) {
   return {n, n * static_cast<int64_t>(request.prompt.size())};
 }
 
+bool QueueBounds::Fits(const QueueLoad& all, const QueueLoad& load) const {
+  return all.num_places + load.num_places <= most_.num_places &&
+         all.num_tokens + load.num_tokens <= most_.num_tokens;
+}
+
 absl::Status QueueBounds::Check(const Request& request) const {
   const QueueLoad load = LoadOf(request);
-  const auto fits = [&](const QueueLoad& all) {
-    return all.num_places + load.num_places <= most_.num_places &&
-           all.num_tokens + load.num_tokens <= most_.num_tokens;
-  };
   const bool is_shared = request.flow.id != 0;
-  if (load.num_places < 1 || !fits({}) || (is_shared && !IsWithinShare({}, {}, load, most_))) {
+  if (load.num_places < 1 || !Fits({}, load) ||
+      (is_shared && !IsWithinShare({}, {}, load, most_))) {
     return absl::InvalidArgumentError(
         absl::StrCat("n is ", load.num_places, " with a prompt of ", request.prompt.size(),
                      " tokens, but the waiting queue holds at most ", most_.num_places,
                      " continuations of together ", most_.num_tokens, " prompt tokens",
                      is_shared ? ", three quarters of them of one client" : ""));
   }
-  if (!fits(all_)) {
+  return CheckNow(request.flow, load);
+}
+
+absl::Status QueueBounds::CheckRoom(const RequestFlow& flow) const {
+  return CheckNow(flow, {.num_places = 1, .num_tokens = 1});
+}
+
+absl::Status QueueBounds::CheckNow(const RequestFlow& flow, const QueueLoad& load) const {
+  if (!Fits(all_, load)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the waiting queue is full: ", all_.num_places, " of ", most_.num_places, " requests and ",
         all_.num_tokens, " of ", most_.num_tokens, " prompt tokens are waiting; retry later"));
   }
-  const QueueLoad held = HeldBy(request.flow.id);
-  if (is_shared && !IsWithinShare(held, all_, load, most_)) {
+  const QueueLoad held = HeldBy(flow.id);
+  if (flow.id != 0 && !IsWithinShare(held, all_, load, most_)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "your share of the waiting queue is full: ", held.num_places, " of your requests with ",
         held.num_tokens, " prompt tokens are waiting, and the rest of the ", most_.num_places,

@@ -31,6 +31,8 @@ class QueueBounds {
   // 1 / (3 k + 1) of it to the next, and nothing that was accepted need be dropped. A flow with
   // nothing in the queue may always take one place. Flow 0 is bounded by the whole queue only.
   absl::Status Check(const Request& request) const;
+  // The same of the smallest request there is: RESOURCE_EXHAUSTED when the flow has no room at all.
+  absl::Status CheckRoom(const RequestFlow& flow) const;
 
   void Enter(const RequestFlow& flow, const QueueLoad& load);
   void Leave(const RequestFlow& flow, const QueueLoad& load);  // which has entered before
@@ -39,6 +41,9 @@ class QueueBounds {
   QueueLoad HeldBy(uint64_t flow) const;
 
  private:
+  bool Fits(const QueueLoad& all, const QueueLoad& load) const;
+  absl::Status CheckNow(const RequestFlow& flow, const QueueLoad& load) const;
+
   const QueueLoad most_;
   QueueLoad all_;
   absl::flat_hash_map<uint64_t, QueueLoad> held_;  // by flows that hold something

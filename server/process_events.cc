@@ -52,8 +52,8 @@ ProcessEvents::Kind ProcessEvents::Wait(absl::Time deadline) {
     if (eventfd_read(news_.get(), &count) == 0) return Kind::kNews;
     const absl::Duration left = deadline - absl::Now();
     if (left <= absl::ZeroDuration()) return Kind::kTimeout;
-    const int64_t ms = absl::ToInt64Milliseconds(left) + 1;
-    poll(fds, 2, deadline == absl::InfiniteFuture() ? -1 : std::min<int64_t>(ms, 1 << 30));
+    const int64_t ms = absl::ToInt64Milliseconds(std::min(left, absl::Hours(24))) + 1;
+    poll(fds, 2, deadline == absl::InfiniteFuture() ? -1 : static_cast<int>(ms));
   }
 }
 

@@ -5,13 +5,13 @@
 
 namespace quire {
 
-KvLayout MakeKvLayout(const ModelConfig& model, DType dtype, int32_t block_size) {
+KvLayout MakeKvLayout(const ModelConfig& model, DType kv_dtype, int32_t block_size) {
   std::vector<KvSpec> specs;
   specs.reserve(model.layers.size());
   for (const LayerConfig& layer : model.layers) {
     switch (layer.attention) {
       case AttentionKind::kGqa:
-        specs.push_back(GqaKvSpec(model, layer, dtype));
+        specs.push_back(GqaKvSpec(model, layer, kv_dtype));
     }
   }
   return {.groups = GroupLayers(specs), .block_size = block_size};

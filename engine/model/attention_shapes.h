@@ -11,8 +11,8 @@
 
 namespace quire {
 
-// Layers grouped by what they keep; keys and values in the activations' dtype.
-KvLayout MakeKvLayout(const ModelConfig& model, DType dtype, int32_t block_size);
+// Layers grouped by what they keep.
+KvLayout MakeKvLayout(const ModelConfig& model, DType kv_dtype, int32_t block_size);
 
 // Of each layer group, for queries of this dtype.
 std::vector<AttentionGeometry> MakeGeometries(const ModelConfig& model, const KvLayout& layout,

@@ -110,7 +110,7 @@ bool Decoder::RunGqa(Stream& stream, int layer, const DecoderInputs& inputs,
                      const KvArena& kv_arena) {
   const LayerConfig& config = context_.config->layers[layer];
   const GqaWeights& weights = weights_->layer(layer).gqa;
-  const KvCacheView kv_cache = kv_arena.LayerView(layer);
+  const KvCacheView kv_cache = Scaled(kv_arena.LayerView(layer), weights);
   const int group = kv_arena.GroupOf(layer);
   const Tensor q = gqa_.StoreKeysAndValues(stream, weights, config, hidden_,
                                            {.positions = inputs.positions,

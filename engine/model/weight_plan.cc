@@ -1,5 +1,7 @@
 #include "engine/model/weight_plan.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace quire {
@@ -27,6 +29,13 @@ void ModulePlanner::Linear(LinearWeight* weight, int64_t in_features,
 
 void ModulePlanner::Norm(Tensor* tensor, absl::string_view name, int64_t size) {
   Vector(tensor, Named(".weight", {{name, size}}), kDummyNorm, norm_offset_);
+}
+
+void ModulePlanner::Scales(Tensor* tensor, int64_t size,
+                           const std::vector<absl::string_view>& names) {
+  ScalesPlan scales = {.tensor = tensor, .size = size, .names = {}};
+  for (const absl::string_view name : names) scales.names.push_back(absl::StrCat(prefix_, name));
+  plan_->scales.push_back(std::move(scales));
 }
 
 void ModulePlanner::Vector(Tensor* tensor, std::vector<WeightPart> parts, float dummy_value,

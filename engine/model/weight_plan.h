@@ -34,9 +34,17 @@ struct VectorPlan {
   float offset;       // added to every element of the checkpoint's
 };
 
+// Scales that a checkpoint may have, one for all or one each; all are 1 where it has none.
+struct ScalesPlan {
+  Tensor* tensor;  // receives `size` elements
+  int64_t size;
+  std::vector<std::string> names;  // as quantizers name it; the first that is there counts
+};
+
 struct WeightPlan {
   std::vector<MatrixPlan> matrices;
   std::vector<VectorPlan> vectors;
+  std::vector<ScalesPlan> scales;
 };
 
 // Appends modules of a checkpoint whose names begin alike to a plan, which keeps the pointers.
@@ -56,6 +64,7 @@ class ModulePlanner {
   void Linear(LinearWeight* weight, int64_t in_features, const std::vector<Module>& modules,
               Tensor* bias = nullptr);
   void Norm(Tensor* tensor, absl::string_view name, int64_t size);
+  void Scales(Tensor* tensor, int64_t size, const std::vector<absl::string_view>& names);
 
  private:
   void Vector(Tensor* tensor, std::vector<WeightPart> parts, float dummy_value, float offset);

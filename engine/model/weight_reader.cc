@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -73,9 +74,31 @@ absl::Status CheckFits(const Checkpoint::Entry& entry, const std::vector<int64_t
 }
 
 // Tensors that checkpoints carry although their models can do without them: a copy of the embedding
-// that is tied to it, and frequencies that follow from config.json.
+// that is tied to it, frequencies that follow from config.json, and scales of what is not quantized
+// here: queries and probabilities.
 bool IsKnownSurplus(absl::string_view name) {
-  return name == "lm_head.weight" || absl::EndsWith(name, "rotary_emb.inv_freq");
+  return name == "lm_head.weight" || absl::EndsWith(name, "rotary_emb.inv_freq") ||
+         absl::EndsWith(name, ".q_scale") || absl::EndsWith(name, ".prob_scale");
+}
+
+int64_t NumElements(const SafetensorsTensor& tensor) {
+  int64_t elements = 1;
+  for (const int64_t extent : tensor.shape) elements *= extent;
+  return elements;
+}
+
+// Scales of any rank: [], [1], [num_kv_heads], [num_kv_heads, 1, 1].
+absl::Status CheckFits(const Checkpoint::Entry& entry, const ScalesPlan& plan) {
+  const int64_t elements = NumElements(*entry.tensor);
+  if (elements == plan.size) return CheckFits(entry, entry.tensor->shape);
+  return CheckFits(entry, elements == 1 ? entry.tensor->shape : std::vector<int64_t>{plan.size});
+}
+
+const Checkpoint::Entry* FindScales(const ScalesPlan& plan, const Checkpoint& checkpoint) {
+  for (const std::string& name : plan.names) {
+    if (const Checkpoint::Entry* entry = checkpoint.Find(name)) return entry;
+  }
+  return nullptr;
 }
 
 // Whatever else no layer reads, config.json is not what these weights were made with, and the model
@@ -195,6 +218,11 @@ absl::Status CheckTensors(const WeightPlan& plan, const Checkpoint& checkpoint) 
         absl::StrCat("the checkpoint lacks ", num_missing, " tensors that config.json implies: ",
                      ListNames(std::move(missing)), "; copy or download the model again"));
   }
+  for (const ScalesPlan& scales : plan.scales) {
+    used.insert(scales.names.begin(), scales.names.end());
+    const Checkpoint::Entry* entry = FindScales(scales, checkpoint);
+    if (entry != nullptr) status.Update(CheckFits(*entry, scales));
+  }
   RETURN_IF_ERROR(status);
   return CheckAllUsed(used, checkpoint);
 }
@@ -208,6 +236,25 @@ absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, fl
     ConvertToFloat(buffer.get(), *entry->tensor->dtype, part.num_rows, out);
     for (int64_t i = 0; i < part.num_rows; ++i) out[i] += plan.offset;
     out += part.num_rows;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadScales(const ScalesPlan& plan, const Checkpoint& checkpoint, float* out) {
+  std::fill_n(out, plan.size, 1.0f);
+  const Checkpoint::Entry* entry = FindScales(plan, checkpoint);
+  if (entry == nullptr) return absl::OkStatus();
+  const SafetensorsTensor& tensor = *entry->tensor;
+  const int64_t num_elements = NumElements(tensor);
+  std::vector<char> bytes(tensor.end - tensor.begin);
+  RETURN_IF_ERROR(entry->file->Read(tensor, 0, tensor.end - tensor.begin, bytes.data()));
+  ConvertToFloat(bytes.data(), *tensor.dtype, num_elements, out);
+  if (num_elements == 1) std::fill_n(out, plan.size, out[0]);
+  for (int64_t i = 0; i < plan.size; ++i) {
+    if (std::isfinite(out[i]) && out[i] > 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(entry->file->name(), ": tensor ", tensor.name, " has a scale of ", out[i],
+                     "; scales of a KV cache are finite and above 0: quantize the model again"));
   }
   return absl::OkStatus();
 }

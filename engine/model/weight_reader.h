@@ -16,6 +16,10 @@ absl::Status CheckTensors(const WeightPlan& plan, const Checkpoint& checkpoint);
 // Reads the parts of a vector, converted to float32, to `out` [plan.size].
 absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, float* out);
 
+// The scales, [plan.size], to `out`. INVALID_ARGUMENT, naming the tensor, where one is not a finite
+// number above 0.
+absl::Status ReadScales(const ScalesPlan& plan, const Checkpoint& checkpoint, float* out);
+
 // Reads all matrices into their weights with `num_threads` threads, this one included. Returns when
 // all are done. `progress` may be null.
 absl::Status ReadMatrices(const WeightPlan& plan, const Checkpoint& checkpoint, int num_threads,

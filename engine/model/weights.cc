@@ -13,6 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/json/small_file.h"
 #include "engine/model/memory_carver.h"
@@ -81,6 +82,9 @@ class WeightsLoader {
     for (const VectorPlan& vector : plan.vectors) {
       *vector.tensor = carver->TakeTensor(DType::kF32, {vector.size});
     }
+    for (const ScalesPlan& scales : plan.scales) {
+      *scales.tensor = carver->TakeTensor(DType::kF32, {scales.size});
+    }
     const int64_t vector_bytes = carver->size_bytes();
     for (const MatrixPlan& matrix : plan.matrices) {
       matrix.weight->data = carver->Take(store.PlainBytes(
@@ -108,6 +112,12 @@ class WeightsLoader {
       } else {
         std::fill_n(staged, vector.size, vector.dummy_value);
       }
+    }
+    for (const ScalesPlan& scales : plan_.scales) {
+      float* staged = carver.TakeTensor(DType::kF32, {scales.size}).as<float>();
+      std::fill_n(staged, scales.size, 1.0f);
+      if (checkpoint_) RETURN_IF_ERROR(ReadScales(scales, *checkpoint_, staged));
+      absl::StrAppend(&scales_, "scales ", absl::StrJoin(staged, staged + scales.size, " "), "\n");
     }
     stream.CopyToDevice(weights_.memory_.data(), staging.data(), vector_bytes_);
     return stream.Synchronize();
@@ -169,7 +179,7 @@ class WeightsLoader {
         absl::StrAppend(&text, file.name(), " ", file.size_bytes(), "\n");
       }
     }
-    weights_.fingerprint_ = Sha256Hex(text);
+    weights_.fingerprint_ = Sha256Hex(text + scales_);
     return absl::OkStatus();
   }
 
@@ -181,6 +191,7 @@ class WeightsLoader {
   WeightPlan plan_;  // points into weights_
   std::optional<Checkpoint> checkpoint_;
   int64_t vector_bytes_ = 0;
+  std::string scales_;  // of the KV cache, as text
 };
 
 absl::StatusOr<Weights> Weights::Load(Backend& backend, const ModelConfig& config,

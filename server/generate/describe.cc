@@ -14,6 +14,7 @@ ModelDescription DescribeModel(const ServingContext& serving) {
   model.aliases.assign(names.begin() + 1, names.end());
   model.architecture = info.config.architecture;
   model.dtype = std::string(DTypeName(info.dtype));
+  model.kv_cache_dtype = std::string(DTypeName(info.kv_cache_dtype));
   model.device = info.device_name;
   model.num_parameters = info.num_parameters;
   model.vocab_size = info.config.vocab_size;

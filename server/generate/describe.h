@@ -16,6 +16,7 @@ struct ModelDescription {
   std::vector<std::string> aliases;
   std::string architecture;
   std::string dtype;
+  std::string kv_cache_dtype;
   std::string device;
   int64_t num_parameters = 0;
   int64_t vocab_size = 0;

@@ -15,8 +15,13 @@
 
 namespace quire {
 
+absl::Status GenerateHandler::CheckRoom(const Principal& principal) const {
+  return WithRetryPushback(parts_.engine->CheckRoom(FlowOf(principal)));
+}
+
 void GenerateHandler::Start(std::shared_ptr<const Principal> principal, v1::GenerateRequest message,
-                            std::shared_ptr<CancelToken> token, ResponseSink* sink) {
+                            std::shared_ptr<CancelToken> token, std::shared_ptr<CallCost> cost,
+                            ResponseSink* sink) {
   auto pending = std::make_shared<Pending>();
   pending->principal = std::move(principal);
   pending->message = std::move(message);
@@ -33,6 +38,7 @@ void GenerateHandler::Start(std::shared_ptr<const Principal> principal, v1::Gene
   }
   parts_.work_pool->Add({.num_bytes = pending->message.SpaceUsedLong(),
                          .token = pending->token,
+                         .cost = std::move(cost),
                          .run = [this, pending](const absl::Status& status) {
                            if (status.ok()) {
                              TokenizeAndSubmit(*pending);

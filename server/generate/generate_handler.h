@@ -35,10 +35,17 @@ class GenerateHandler {
   };
   explicit GenerateHandler(const Parts& parts) : parts_(parts), seeds_(parts.seed) {}
 
+  // Whether the engine has room for any request of `principal` now: asked before a message is even
+  // read, so that refusing costs next to nothing. RESOURCE_EXHAUSTED with retry advice,
+  // UNAVAILABLE.
+  absl::Status CheckRoom(const Principal& principal) const;
+
   // Starts a request of `principal`; everything it brings goes to `sink`, which is ended exactly
-  // once, perhaps before this returns. `token` cancels the request at any time.
+  // once, perhaps before this returns. `token` cancels the request at any time; work on other
+  // threads is charged to `cost`.
   void Start(std::shared_ptr<const Principal> principal, v1::GenerateRequest message,
-             std::shared_ptr<CancelToken> token, ResponseSink* sink);
+             std::shared_ptr<CancelToken> token, std::shared_ptr<CallCost> cost,
+             ResponseSink* sink);
 
  private:
   // A request on its way to the engine.

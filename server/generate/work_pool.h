@@ -1,6 +1,9 @@
 // WorkPool: a few threads and a bounded queue for work that is too long for a transport's thread
 // (tokenizing long prompts). Cancelled work leaves the queue at once, and from Close on nothing
-// waits any more. Any thread. The destructor closes and waits for the work that is under way.
+// waits any more. No account may fill the queue: what waits of one is at most three times what it
+// leaves free, in number and in bytes, as in scheduler/queue_bounds.h. Large work is done one piece
+// at a time: parsing takes many times its bytes, however many threads there are. Any thread. The
+// destructor closes and waits for the work that is under way.
 #pragma once
 
 #include <atomic>
@@ -14,8 +17,11 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/base/time_budget.h"
 #include "server/request/cancel_token.h"
 
 namespace quire {
@@ -26,6 +32,9 @@ class WorkPool {
     size_t num_bytes = 0;  // of memory that it holds while it waits
     // Cancelling it ends the work while that waits: Add binds it. Not null.
     std::shared_ptr<CancelToken> token;
+    // Charged with the time on a thread of the pool, which does not begin the work while the
+    // account is in debt. Null: nobody pays.
+    std::shared_ptr<CallCost> cost;
     // Called exactly once. OK: on a thread of the pool, to do the work. Otherwise it will not be
     // done, because of CANCELLED, RESOURCE_EXHAUSTED with retry advice or UNAVAILABLE: by whoever
     // caused that, perhaps within Add.
@@ -49,23 +58,35 @@ class WorkPool {
     Queue(size_t max_work, size_t max_bytes) : max_work_(max_work), max_bytes_(max_bytes) {}
     // An error leaves `work` as it was.
     absl::Status Push(uint64_t id, Work* work);
-    // The next work, once there is some; nothing once the queue is closed.
+    // The next work that may begin, once there is some; nothing once the queue is closed. Done says
+    // that it has ended.
     std::optional<Work> Pop();
+    void Done(size_t num_bytes);
     // Ends what still waits under this id.
     void Cancel(uint64_t id);
     void Close();
 
    private:
-    bool HasNews() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-      return is_closed_ || !waiting_.empty();
-    }
+    // What waits of one account.
+    struct Load {
+      size_t num_work = 0;
+      size_t num_bytes = 0;
+    };
+
+    bool Fits(const Work& work) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+    // The oldest that may begin, or the end; then `*look_again` is when one may.
+    std::map<uint64_t, Work>::iterator FindReady(absl::Time* look_again)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
     Work Take(std::map<uint64_t, Work>::iterator place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
     const size_t max_work_;
     const size_t max_bytes_;
     absl::Mutex mutex_;
+    absl::CondVar news_;
+    absl::flat_hash_map<const TimeAccount*, Load> loads_ ABSL_GUARDED_BY(mutex_);
     std::map<uint64_t, Work> waiting_ ABSL_GUARDED_BY(mutex_);  // by id: the oldest first
     size_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all of them
+    bool is_large_under_way_ ABSL_GUARDED_BY(mutex_) = false;
     bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   };
 

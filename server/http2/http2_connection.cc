@@ -13,8 +13,6 @@ namespace quire {
 namespace {
 
 constexpr absl::Duration kTick = absl::Seconds(2);
-// Clients that call in this time after the notice of a shutdown still get an answer.
-constexpr absl::Duration kShutdownNotice = absl::Milliseconds(100);
 
 // Frames that serve nobody, a second and at once, of one connection; a request that was not served
 // counts as kRequestCost of them. What a client earns by the frames of its answers
@@ -110,7 +108,7 @@ void Http2Connection::BeginShutdown(bool at_once) {
     return;
   }
   nghttp2_submit_shutdown_notice(session_);
-  notice_end_ = control_->loop().now() + kShutdownNotice;
+  notice_end_ = control_->loop().now() + limits_.shutdown_notice;
   control_->loop().CancelTimer(timer_);
   StartTimer();
 }

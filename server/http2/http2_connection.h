@@ -13,9 +13,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
+#include "server/base/token_bucket.h"
 #include "server/http2/http2_exchange.h"
 #include "server/transport/connection_handler.h"
-#include "server/transport/token_bucket.h"
 
 namespace quire {
 
@@ -28,6 +28,8 @@ struct Http2Limits {
   absl::Duration request = absl::Seconds(30);     // from its headers to its end
   absl::Duration ping_after = absl::Seconds(60);  // of silence; dead peers are found so
   absl::Duration ping_timeout = absl::Seconds(20);
+  // Clients that call in this time after the notice of a shutdown still get an answer.
+  absl::Duration shutdown_notice = absl::Milliseconds(100);
 };
 
 class Http2Connection final : public ConnectionHandler {

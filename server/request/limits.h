@@ -30,8 +30,9 @@ inline constexpr size_t kMaxInlineBytes = 8192;
 inline constexpr size_t kMaxQueuedWork = 256;
 inline constexpr size_t kMaxQueuedWorkBytes = size_t{12} << 20;
 
-// What a request may cost until it has tokens (Fuel): a worker some 70 ms, and 35 ms for each MB.
-inline constexpr size_t kBaseSteps = 2'000'000;
+// What a request may cost until it has tokens (Fuel): a worker some 35 ms, and 35 ms for each MB
+// (hostile ones up to 50 each).
+inline constexpr size_t kBaseSteps = 1'000'000;
 inline constexpr size_t kStepsPerByte = 1;
 // How long the text of a chat may become, in the template's own words and in the request's.
 inline constexpr size_t kBaseRenderedBytes = size_t{1} << 20;

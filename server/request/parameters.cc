@@ -197,12 +197,14 @@ absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& messa
   return job;
 }
 
+RequestFlow FlowOf(const Principal& principal) { return {FlowId(principal), principal.weight}; }
+
 absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job) {
   if (const absl::Status status = CheckPriority(principal, job->request.priority); !status.ok()) {
     return InField("priority", status);
   }
   job->request.cache_salt = CacheSalt(principal, job->request.cache_salt);
-  job->request.flow = {FlowId(principal), principal.weight};
+  job->request.flow = FlowOf(principal);
   return absl::OkStatus();
 }
 

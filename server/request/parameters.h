@@ -19,6 +19,9 @@ namespace quire {
 absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& message,
                                                 const ModelFacts& model, uint64_t random_seed);
 
+// Whose share of the server a request of `principal` takes.
+RequestFlow FlowOf(const Principal& principal);
+
 // Checks what the request asks for against what `principal` may, and makes its prefix cache entries
 // and its share of the server the principal's own.
 absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job);

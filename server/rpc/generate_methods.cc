@@ -85,12 +85,17 @@ class OnceSink final : public ResponseSink {
 template <typename Sink>
 GrpcMethod MethodOf(const char* name, GenerateHandler* handler) {
   return {PathOf(Method(name)), [handler](const GrpcCallRef& call, const std::string& bytes) {
+            if (const absl::Status room = handler->CheckRoom(*call->principal()); !room.ok()) {
+              call->Finish(room);
+              return;
+            }
             absl::StatusOr<v1::GenerateRequest> message = Parse<v1::GenerateRequest>(bytes);
             if (!message.ok()) {
               call->Finish(message.status());
               return;
             }
-            handler->Start(call->principal(), *std::move(message), call->token(), new Sink(call));
+            handler->Start(call->principal(), *std::move(message), call->token(), call->cost(),
+                           new Sink(call));
           }};
 }
 

@@ -22,6 +22,10 @@ constexpr absl::Duration kErrorDelay = absl::Milliseconds(300);
 constexpr size_t kSmallBytes = 4096;
 // Messages of a client's stream whose answers are not on their way.
 constexpr size_t kMaxUnanswered = 16;
+// What an answer gives back beside the call's own work: the time for its frames and their window
+// updates, and for reading and keeping each byte of the request.
+constexpr double kAnswerSeconds = 100e-6;
+constexpr double kByteSeconds = 2e-9;
 
 }  // namespace
 
@@ -33,6 +37,7 @@ GrpcCall::GrpcCall(const GrpcMethod& method, std::shared_ptr<const Principal> pr
       access_log_(watch.access_log),
       loop_(stream->connection().loop()),
       peer_(stream->connection().peer().name()),
+      cost_(std::make_shared<CallCost>(stream->connection().time_account())),
       stream_(stream),
       begin_(loop_.now()) {}
 
@@ -55,6 +60,7 @@ void GrpcCall::Begin(absl::string_view text) {
 
 void GrpcCall::OnBody(std::string_view bytes) {
   num_received_ += bytes.size();
+  num_unserved_ += bytes.size();
   while (!bytes.empty() && !ended_) {
     if (has_message_) {
       Refuse(absl::InvalidArgumentError("the method takes one message and there are more"));
@@ -102,7 +108,14 @@ void GrpcCall::TakeMessage() {
     return;
   }
   ++num_unanswered_;
+  Handle();
+}
+
+// The loop's time is charged to the address as it goes; the call knows its own part.
+void GrpcCall::Handle() {
+  const double begin = ThreadSeconds();
   method_.on_message(shared_from_this(), std::exchange(message_, {}));
+  cost_->Note(ThreadSeconds() - begin);
 }
 
 void GrpcCall::OnBodyEnd() {
@@ -117,7 +130,7 @@ void GrpcCall::OnBodyEnd() {
     // From here on it is the handler's, which has bounds of its own.
     GiveBack(message_bytes_);
     has_message_ = false;
-    method_.on_message(shared_from_this(), std::exchange(message_, {}));
+    Handle();
   }
 }
 
@@ -208,6 +221,7 @@ void GrpcCall::End(const absl::Status& status) {
       break;
     default:
       stream_->CountAsServed();
+      if (!status.ok()) stream_->connection().time_account()->Charge(-kAnswerSeconds);
   }
   HeaderList trailers = StatusTrailers(status);
   if (!sent_headers_) {
@@ -272,6 +286,8 @@ Http2Exchange::Body GrpcCall::ReadBody(absl::Span<char> buffer, size_t* num_byte
   if (*num_bytes < left) return Body::kMore;
   const std::function<void()> on_sent = std::move(first.on_sent);
   GiveBack(first.num_held_bytes);
+  cost_->MarkServed(kAnswerSeconds +
+                    kByteSeconds * static_cast<double>(std::exchange(num_unserved_, 0)));
   if (num_unanswered_ > 0) --num_unanswered_;
   outgoing_.pop_front();
   outgoing_begin_ = 0;

@@ -52,6 +52,8 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   // Cancelled when the client is gone or its deadline is past.
   const std::shared_ptr<CancelToken>& token() const { return token_; }
   const std::shared_ptr<const Principal>& principal() const { return principal_; }
+  // Work for the call on another thread is charged to it.
+  const std::shared_ptr<CallCost>& cost() const { return cost_; }
 
   // Answers, from any thread. `on_sent`, which may be null, is called once, on the loop: when the
   // message is on its way and the next one may be given, or when it will never be.
@@ -79,6 +81,7 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   // On the loop, as long as there is a stream.
   void TakePrefix();
   void TakeMessage();
+  void Handle();
   void EnqueueOutgoing(const std::string& message, size_t num_held_bytes,
                        std::function<void()> on_sent);
   void DropOutgoing();
@@ -99,6 +102,7 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   EventLoop& loop_;
   const std::string peer_;
   const std::shared_ptr<CancelToken> token_ = std::make_shared<CancelToken>();
+  const std::shared_ptr<CallCost> cost_;
 
   Http2Stream* stream_;  // null once it is closed
   std::string prefix_;   // of the message that is being read
@@ -116,6 +120,7 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   bool has_timer_ = false;
   size_t num_read_ = 0;      // bytes of the answer that are on their way
   size_t num_received_ = 0;  // bytes of the request
+  size_t num_unserved_ = 0;  // of them, since the last message of the answer
   const absl::Time begin_;
   absl::StatusCode status_ = absl::StatusCode::kCancelled;  // unless the call ends otherwise
   AccessEntry access_;

@@ -47,6 +47,7 @@ v1::GetModelResponse ToMessage(const ModelDescription& model) {
   response.mutable_aliases()->Add(model.aliases.begin(), model.aliases.end());
   response.set_architecture(model.architecture);
   response.set_dtype(model.dtype);
+  response.set_kv_cache_dtype(model.kv_cache_dtype);
   response.set_device(model.device);
   response.set_num_parameters(model.num_parameters);
   response.set_vocab_size(model.vocab_size);

@@ -42,7 +42,8 @@ GrpcMethod UnaryMethod(const google::protobuf::MethodDescriptor& method, Handle 
     }
     const size_t num_bytes = message.size();
     auto bytes = std::make_shared<std::string>(std::move(message));
-    work_pool->Add({num_bytes, call->token(), [call, bytes, &handle](const absl::Status& status) {
+    work_pool->Add({num_bytes, call->token(), call->cost(),
+                    [call, bytes, &handle](const absl::Status& status) {
                       if (status.ok()) {
                         AnswerUnary<Request>(*call, *bytes, handle);
                       } else {

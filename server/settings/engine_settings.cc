@@ -13,6 +13,11 @@ std::optional<DType> ChooseDType(const std::string& name) {
   return ParseDType(name);
 }
 
+// vLLM's names.
+std::optional<DType> ChooseKvCacheDType(const std::string& name) {
+  return ParseDType(name == "fp8" ? "fp8_e4m3" : name);
+}
+
 std::optional<AttentionPath> ChooseAttention(const std::string& backend) {
   if (backend == "native") return AttentionPath::kNative;
   if (backend == "trtllm") return AttentionPath::kTrtllm;
@@ -39,6 +44,8 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   config.model_folder = model_folder;
   config.load_format = settings.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto;
   config.dtype = ChooseDType(settings.dtype);
+  config.kv_cache_dtype = ChooseKvCacheDType(settings.kv_cache_dtype);
+  config.calculate_kv_scales = settings.calculate_kv_scales;
   config.seed = static_cast<uint64_t>(std::max<int64_t>(settings.seed, 0));
   config.max_model_len = settings.max_model_len;
   config.device = ServingDevice(settings);

@@ -167,12 +167,12 @@ constexpr ForeignFlags kTable[] = {
      "--embeddings --embd-normalize --embd-* --rerank --reranking --is-embedding "
      "--io-processor-plugin --spm-infill --fim-* --vision-* --gpt-oss-*",
      "not supported yet: the server generates text and nothing else"},
-    {"--quantization -q --quantization-param-path --calculate-kv-scales --torchao-config "
+    {"--quantization -q --quantization-param-path --torchao-config "
      "--enable-fp32-lm-head --quantize --allow-deprecated-quantization --quantization-config",
      "not supported yet: weights are served in bfloat16, float16 or float32 (--dtype)"},
     {"-ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype-skip-layers "
      "--kv-sharing-fast-prefill --mamba-*",
-     "not supported yet: the KV cache has the model's data type (--kv-cache-dtype auto)"},
+     "not supported yet: keys and values of all layers have the data type of --kv-cache-dtype"},
     {"-hff --hf-file -mu --model-url -dr --docker-repo --gguf-*",
      "not supported yet: --model takes a folder with safetensors files"},
     {"--models-* -cl --cache-list",

@@ -35,7 +35,7 @@ std::vector<Setting> ModelSettings() {
        "auto reads the weights; dummy fills them with random numbers."},
       {"dtype", kModel,
        ChoiceField{&S::dtype, {"auto", "bfloat16", "float16", "half", "float32", "float"}},
-       "Data type of weights, activations and KV cache; auto takes the checkpoint's if the device "
+       "Data type of weights and activations; auto takes the checkpoint's if the device "
        "computes in it, else bfloat16. float16 (half) needs a GPU; float is float32."},
       {"max-model-len", kModel, IntField{&S::max_model_len, 0, 1 << 30, Unit::kCount},
        "Maximum number of tokens of a prompt and its answer together; 0 is the default.",
@@ -77,8 +77,14 @@ std::vector<Setting> DeviceSettings() {
       {"kv-cache-memory-bytes", kDevice,
        IntField{&S::kv_cache_memory_bytes, 0, kMaxInt, Unit::kBytes},
        "Size of the KV cache; 0 is the default.", "sized from free memory"},
-      {"kv-cache-dtype", kDevice, ChoiceField{&S::kv_cache_dtype, {"auto"}},
-       "Data type of the KV cache; auto takes the model's."},
+      {"kv-cache-dtype", kDevice,
+       ChoiceField{&S::kv_cache_dtype,
+                   {"auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"}},
+       "Data type of the KV cache; auto takes the activations'. The 8-bit types hold twice as many "
+       "tokens, rounded, with the checkpoint's scales of keys and values, or 1; fp8 is fp8_e4m3."},
+      {"calculate-kv-scales", kDevice, SwitchField{&S::calculate_kv_scales},
+       "Take the scales of an 8-bit KV cache from what the model makes of 256 tokens at start, for "
+       "checkpoints that bring none."},
       {"block-size", kDevice, IntChoiceField{&S::block_size, {16, 32, 64}},
        "Tokens in one block of the KV cache."},
       {"attention-backend", kDevice,

@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "server/tls/tls_error.h"
 
@@ -33,10 +32,13 @@ absl::Status Mistake(absl::string_view flag, absl::string_view sentence) {
   return absl::InvalidArgumentError(absl::StrCat(flag, ": ", sentence));
 }
 
+absl::Status NoMemory() {
+  return absl::UnavailableError(absl::StrCat("no memory for a certificate: ", TakeTlsErrors()));
+}
+
+// Null when there is no memory.
 Owned<BIO> Reader(const std::string& text) {
-  Owned<BIO> bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-  CHECK(bio != nullptr) << TakeTlsErrors();
-  return bio;
+  return Owned<BIO>(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
 // Instead of asking on the terminal.
@@ -46,6 +48,7 @@ int NoPassword(char*, int, int, void*) { return -1; }
 template <typename Add>
 absl::Status ForEachCertificate(absl::string_view flag, const std::string& text, Add add) {
   const Owned<BIO> bio = Reader(text);
+  if (bio == nullptr) return NoMemory();
   int count = 0;
   ERR_clear_error();
   while (X509* certificate = PEM_read_bio_X509(bio.get(), nullptr, &NoPassword, nullptr)) {
@@ -70,6 +73,7 @@ absl::Status UseCertificate(const std::string& text, SSL_CTX* context) {
 absl::Status UseKey(const std::string& text, SSL_CTX* context) {
   ERR_clear_error();
   const Owned<BIO> bio = Reader(text);
+  if (bio == nullptr) return NoMemory();
   const Owned<EVP_PKEY> key(PEM_read_bio_PrivateKey(bio.get(), nullptr, &NoPassword, nullptr));
   if (key == nullptr) {
     ERR_clear_error();
@@ -106,7 +110,8 @@ int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_siz
   return selected == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-void SetProtocol(SSL_CTX* context) {
+// False when there is no memory.
+bool SetProtocol(SSL_CTX* context) {
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
                                    SSL_OP_CIPHER_SERVER_PREFERENCE |
@@ -120,15 +125,14 @@ void SetProtocol(SSL_CTX* context) {
   SSL_CTX_set_max_cert_list(context, kMaxClientChainBytes);
   SSL_CTX_set_alpn_select_cb(context, &SelectProtocol, nullptr);
   // Of TLS 1.2, what HTTP/2 allows (RFC 9113, appendix A).
-  CHECK_EQ(SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20"), 1) << TakeTlsErrors();
+  return SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;
 }
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeServerContext(const PemTexts& texts) {
   std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
-  CHECK(context != nullptr) << TakeTlsErrors();
-  SetProtocol(context.get());
+  if (context == nullptr || !SetProtocol(context.get())) return NoMemory();
   RETURN_IF_ERROR(UseCertificate(texts.certificate, context.get()));
   RETURN_IF_ERROR(UseKey(texts.key, context.get()));
   if (!texts.client_ca.empty()) {

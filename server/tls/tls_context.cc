@@ -48,7 +48,7 @@ std::unique_ptr<TlsStream> TlsContext::NewStream(int fd, absl::Time now) {
     absl::MutexLock lock(&mutex_);
     context = context_;
   }
-  return std::make_unique<TlsStream>(context.get(), fd);
+  return TlsStream::New(context.get(), fd);
 }
 
 void TlsContext::Reload() {
@@ -89,6 +89,7 @@ void TlsContext::ReadAgain() {
   stamps_ = Look();
   std::optional<Sha256> contents;
   absl::StatusOr<Context> read = Read(&contents);
+  if (absl::IsUnavailable(read.status())) stamps_ = {};  // the next look reads them again
   // The same bytes again, or the same trouble, have been in the log.
   const std::string complaint(read.status().message());
   if (contents == contents_ && complaint == complaint_) return;

@@ -38,7 +38,7 @@ class TlsContext {
   static absl::StatusOr<std::unique_ptr<TlsContext>> Open(const TlsFiles& files,
                                                           ClientCertificate client_certificate);
 
-  // TLS for a new connection.
+  // TLS for a new connection. Null when OpenSSL finds no memory.
   std::unique_ptr<TlsStream> NewStream(int fd, absl::Time now);
 
   // Reads the files again now, whatever their times say: SIGHUP.

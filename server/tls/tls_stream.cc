@@ -5,16 +5,16 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kernels/base/check.h"
 #include "server/tls/certificate_name.h"
 #include "server/tls/tls_error.h"
 
 namespace quire {
 
-TlsStream::TlsStream(SSL_CTX* context, int fd) : ssl_(SSL_new(context)) {
-  CHECK(ssl_ != nullptr) << TakeTlsErrors();
-  CHECK_EQ(SSL_set_fd(ssl_.get(), fd), 1) << TakeTlsErrors();
-  SSL_set_accept_state(ssl_.get());
+std::unique_ptr<TlsStream> TlsStream::New(SSL_CTX* context, int fd) {
+  std::unique_ptr<SSL, Free> ssl(SSL_new(context));
+  if (ssl == nullptr || SSL_set_fd(ssl.get(), fd) != 1) return nullptr;
+  SSL_set_accept_state(ssl.get());
+  return std::unique_ptr<TlsStream>(new TlsStream(std::move(ssl)));
 }
 
 TlsIo TlsStream::Handshake() {

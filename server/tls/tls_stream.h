@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -30,8 +31,8 @@ struct TlsIo {
 class TlsStream {
  public:
   // `fd` is the caller's, who closes it after this is gone; non-blocking. `context` is kept for as
-  // long as this lives.
-  TlsStream(SSL_CTX* context, int fd);
+  // long as this lives. Null when OpenSSL finds no memory.
+  static std::unique_ptr<TlsStream> New(SSL_CTX* context, int fd);
 
   // To be called until it is kDone, before anything else.
   TlsIo Handshake();
@@ -60,12 +61,14 @@ class TlsStream {
   const std::string& error() const { return error_; }
 
  private:
-  TlsIo Failed(int result);
-
   struct Free {
     void operator()(SSL* ssl) const { SSL_free(ssl); }
   };
-  std::unique_ptr<SSL, Free> ssl_;
+
+  explicit TlsStream(std::unique_ptr<SSL, Free> ssl) : ssl_(std::move(ssl)) {}
+  TlsIo Failed(int result);
+
+  const std::unique_ptr<SSL, Free> ssl_;
   std::string error_;
 };
 

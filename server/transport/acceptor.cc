@@ -14,7 +14,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
 #include "server/auth/peer_address.h"
+#include "server/base/start_thread.h"
 
 namespace quire {
 
@@ -44,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(Listener listener, Con
     return absl::UnavailableError(
         absl::StrCat("cannot watch the port: ", std::strerror(errno), "; raise `ulimit -n`"));
   }
-  acceptor->thread_ = std::thread([raw = acceptor.get()] { raw->Run(); });
+  ASSIGN_OR_RETURN(acceptor->thread_, StartThread([raw = acceptor.get()] { raw->Run(); }));
   return acceptor;
 }
 

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace quire {
 
@@ -40,10 +41,12 @@ IoResult TlsByteStream::Write(std::string_view bytes) {
 }
 
 IoResult SocketStream::Read(absl::Span<char> buffer) {
+  if (std::exchange(is_drained_, false)) return {IoResult::Kind::kWantRead};
   ssize_t size = 0;
   do {
     size = recv(fd_, buffer.data(), buffer.size(), 0);
   } while (size < 0 && errno == EINTR);
+  is_drained_ = size > 0 && static_cast<size_t>(size) < buffer.size();
   if (size > 0) return {IoResult::Kind::kDone, static_cast<size_t>(size)};
   if (size == 0) return {IoResult::Kind::kEnd};
   return {errno == EAGAIN ? IoResult::Kind::kWantRead : IoResult::Kind::kFailed};

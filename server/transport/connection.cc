@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -14,22 +15,31 @@ namespace {
 
 // What is taken from the handler at a time: as much as a TLS record or a few frames.
 constexpr size_t kOutputBytes = size_t{32} << 10;
+// Many connections of an address that is in debt look seldom whether it still is.
+constexpr absl::Duration kLeastDebtPause = absl::Milliseconds(50);
 
 }  // namespace
 
 Connection::Connection(EventLoop& loop, UniqueFd fd, PeerAddress peer, ByteBudget& budget,
+                       std::shared_ptr<TimeAccount> time_account,
                        const ConnectionTimeouts& timeouts, const ConnectionEntry& entry,
                        std::function<void()> on_closed)
     : loop_(loop),
       fd_(std::move(fd)),
       peer_(std::move(peer)),
       account_(&budget, peer_.name()),
+      time_account_(std::move(time_account)),
       timeouts_(timeouts),
       entry_(entry),
       on_closed_(std::move(on_closed)),
       idle_since_us_(absl::ToUnixMicros(absl::Now())) {
   watched_events_ = EPOLLIN | EPOLLRDHUP;
-  watch_ = loop_.Watch(fd_.get(), watched_events_, this);
+  const auto watch = loop_.Watch(fd_.get(), watched_events_, this);
+  if (!watch.has_value()) {
+    Close();
+    return;
+  }
+  watch_ = *watch;
   SetTimer(loop_.now() + timeouts_.first_bytes, [this] { Close(); });
 }
 
@@ -97,14 +107,34 @@ void Connection::Begin() {
   if (size <= 0 || (!is_tls && !entry_.takes_plaintext(peer_))) {
     Close();
   } else if (is_tls) {
-    stream_ = std::make_unique<TlsByteStream>(entry_.tls->NewStream(fd_.get(), loop_.now()));
+    std::unique_ptr<TlsStream> tls = entry_.tls->NewStream(fd_.get(), loop_.now());
+    if (tls == nullptr) {
+      Close();
+      return;
+    }
+    stream_ = std::make_unique<TlsByteStream>(std::move(tls));
   } else {
     stream_ = std::make_unique<SocketStream>(fd_.get());
   }
 }
 
-// One buffer at a time, so that no connection keeps the others waiting.
+// Nothing is read for an address that has cost too much for nothing; true when it is to wait.
+bool Connection::WaitsForDebt() {
+  const absl::Time end = time_account_->may_read_at();
+  if (end <= loop_.now()) return false;
+  PauseReading(std::max(end, loop_.now() + kLeastDebtPause));
+  return true;
+}
+
 void Connection::ReadOnce() {
+  if (WaitsForDebt()) return;
+  const double begin = ThreadSeconds();
+  ReadBuffer();
+  time_account_->Charge(ThreadSeconds() - begin);
+}
+
+// One buffer at a time, so that no connection keeps the others waiting.
+void Connection::ReadBuffer() {
   if (stream_ == nullptr) Begin();
   if (stream_ == nullptr) return;
   size_t num_bytes = 0;
@@ -225,9 +255,9 @@ void Connection::PauseReading(absl::Time until) {
   reading_paused_ = true;
   pause_timer_ = loop_.AddTimer(until, [this] {
     reading_paused_ = false;
-    if (state_ == State::kClosed) return;
+    if (state_ == State::kClosed || WaitsForDebt()) return;
     UpdateWatch();
-    if (!write_blocked_) ReadOnce();
+    if (state_ != State::kClosed && !write_blocked_) ReadOnce();
   });
   UpdateWatch();
 }
@@ -239,7 +269,7 @@ void Connection::UpdateWatch() {
   if (write_blocked_ || read_wants_write_) events |= EPOLLOUT;
   if (events == watched_events_) return;
   watched_events_ = events;
-  loop_.ChangeWatch(watch_, fd_.get(), events);
+  if (!loop_.ChangeWatch(watch_, fd_.get(), events)) Close();
 }
 
 void Connection::SetTimer(absl::Time when, EventLoop::Work work) {

@@ -41,8 +41,8 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
  public:
   // `on_closed` is called once, from the loop's thread, outside of all methods; it destroys this.
   Connection(EventLoop& loop, UniqueFd fd, PeerAddress peer, ByteBudget& budget,
-             const ConnectionTimeouts& timeouts, const ConnectionEntry& entry,
-             std::function<void()> on_closed);
+             std::shared_ptr<TimeAccount> time_account, const ConnectionTimeouts& timeouts,
+             const ConnectionEntry& entry, std::function<void()> on_closed);
   ~Connection() override;
 
   // Says goodbye after what runs and is on its way; GiveWay, at once.
@@ -61,6 +61,7 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
 
   EventLoop& loop() override { return loop_; }
   ByteBudget::Account& account() override { return account_; }
+  const std::shared_ptr<TimeAccount>& time_account() override { return time_account_; }
   const PeerAddress& peer() const override { return peer_; }
   const std::optional<std::string>& client_name() const override { return client_name_; }
   void RequestWrite() override;
@@ -75,7 +76,9 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
 
   void Shutdown(bool at_once);
   void Begin();
+  bool WaitsForDebt();
   void ReadOnce();
+  void ReadBuffer();
   IoResult ReadUpTo(absl::Span<char> buffer, size_t* num_bytes);
   void ReadAgainSoon();
   void TakeInput(std::string_view bytes);
@@ -90,6 +93,7 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   UniqueFd fd_;
   const PeerAddress peer_;
   ByteBudget::Account account_;
+  const std::shared_ptr<TimeAccount> time_account_;
   const ConnectionTimeouts timeouts_;
   const ConnectionEntry& entry_;
   std::function<void()> on_closed_;

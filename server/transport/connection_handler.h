@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "server/auth/peer_address.h"
+#include "server/base/time_budget.h"
 #include "server/transport/byte_budget.h"
 #include "server/transport/event_loop.h"
 #include "server/transport/protocol.h"
@@ -22,6 +23,8 @@ class ConnectionControl {
   virtual ~ConnectionControl() = default;
   virtual EventLoop& loop() = 0;
   virtual ByteBudget::Account& account() = 0;
+  // What the peer's address makes the server compute.
+  virtual const std::shared_ptr<TimeAccount>& time_account() = 0;
   virtual const PeerAddress& peer() const = 0;
   // The name in the peer's certificate, which TLS has verified.
   virtual const std::optional<std::string>& client_name() const = 0;

@@ -101,9 +101,10 @@ void ConnectionPool::Open(uint64_t id, UniqueFd fd) {
     loop = entry.loop;
     peer = entry.peer;
   }
-  auto connection =
-      std::make_shared<Connection>(*loop, std::move(fd), std::move(peer), budget_,
-                                   options_.timeouts, entry_, [this, id] { Remove(id); });
+  auto time_account = time_budget_.Find(peer.name());
+  auto connection = std::make_shared<Connection>(*loop, std::move(fd), std::move(peer), budget_,
+                                                 std::move(time_account), options_.timeouts, entry_,
+                                                 [this, id] { Remove(id); });
   absl::MutexLock lock(&mutex_);
   if (shutting_down_) connection->BeginShutdown();
   entries_.at(id).connection = std::move(connection);

@@ -79,6 +79,7 @@ class ConnectionPool {
   const ConnectionPoolOptions options_;
   const ConnectionEntry entry_;
   ByteBudget budget_;
+  TimeBudget time_budget_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);

@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "kernels/base/check.h"
+#include "kernels/base/status_macros.h"
+#include "server/base/start_thread.h"
 
 namespace quire {
 
@@ -22,19 +24,22 @@ constexpr EventLoop::WatchId kWakeId = 0;
 // Some tenth of a core: a frame costs a few microseconds.
 constexpr double kWastePerSecond = 14'000;
 
+// The loop whose thread this is; null on others.
+const EventLoop*& RunningLoop() {
+  thread_local const EventLoop* loop = nullptr;
+  return loop;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Start(std::string thread_name) {
   std::unique_ptr<EventLoop> loop(new EventLoop(std::move(thread_name)));
-  if (!loop->epoll_.valid() || !loop->wake_.valid()) {
+  if (!loop->epoll_.valid() || !loop->wake_.valid() ||
+      !loop->Control(EPOLL_CTL_ADD, kWakeId, loop->wake_.get(), EPOLLIN)) {
     return absl::UnavailableError(
         absl::StrCat("cannot watch connections: ", std::strerror(errno), "; raise `ulimit -n`"));
   }
-  epoll_event event = {};
-  event.events = EPOLLIN;
-  event.data.u64 = kWakeId;
-  epoll_ctl(loop->epoll_.get(), EPOLL_CTL_ADD, loop->wake_.get(), &event);
-  loop->thread_ = std::thread([raw = loop.get()] { raw->Run(); });
+  ASSIGN_OR_RETURN(loop->thread_, StartThread([raw = loop.get()] { raw->Run(); }));
   return loop;
 }
 
@@ -49,6 +54,7 @@ EventLoop::EventLoop(std::string thread_name)
 EventLoop::~EventLoop() { Stop(); }
 
 void EventLoop::Post(Work work) {
+  const bool is_own = RunningLoop() == this;
   bool is_first = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -56,8 +62,12 @@ void EventLoop::Post(Work work) {
     is_first = posted_.empty();
     posted_.push_back(std::move(work));
   }
-  // Whoever finds work waiting already knows that the loop was woken for it.
-  if (is_first) eventfd_write(wake_.get(), 1);
+  // Whoever finds work waiting already knows that the loop was woken for it, or has not slept yet.
+  if (is_own) {
+    has_own_posts_ = true;
+  } else if (is_first) {
+    eventfd_write(wake_.get(), 1);
+  }
 }
 
 void EventLoop::Stop() {
@@ -70,21 +80,26 @@ void EventLoop::Stop() {
   thread_.join();
 }
 
-EventLoop::WatchId EventLoop::Watch(int fd, uint32_t epoll_events, Watcher* watcher) {
+std::optional<EventLoop::WatchId> EventLoop::Watch(int fd, uint32_t epoll_events,
+                                                   Watcher* watcher) {
   const WatchId id = next_id_++;
-  epoll_event event = {};
-  event.events = epoll_events;
-  event.data.u64 = id;
-  CHECK_EQ(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event), 0) << std::strerror(errno);
+  if (!Control(EPOLL_CTL_ADD, id, fd, epoll_events)) return std::nullopt;
   watchers_.emplace(id, watcher);
   return id;
 }
 
-void EventLoop::ChangeWatch(WatchId id, int fd, uint32_t epoll_events) {
+bool EventLoop::ChangeWatch(WatchId id, int fd, uint32_t epoll_events) {
+  return Control(EPOLL_CTL_MOD, id, fd, epoll_events);
+}
+
+// False when the system is short of memory, or of watches (fs.epoll.max_user_watches).
+bool EventLoop::Control(int operation, WatchId id, int fd, uint32_t epoll_events) {
   epoll_event event = {};
   event.events = epoll_events;
   event.data.u64 = id;
-  CHECK_EQ(epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event), 0) << std::strerror(errno);
+  if (epoll_ctl(epoll_.get(), operation, fd, &event) == 0) return true;
+  CHECK(errno == ENOMEM || errno == ENOSPC) << std::strerror(errno);
+  return false;
 }
 
 void EventLoop::EndWatch(WatchId id, int fd) {
@@ -100,6 +115,7 @@ EventLoop::TimerId EventLoop::AddTimer(absl::Time when, Work work) {
 
 void EventLoop::Run() {
   pthread_setname_np(pthread_self(), thread_name_.c_str());
+  RunningLoop() = this;
   while (!ended_) RunTurn();
 }
 
@@ -133,6 +149,7 @@ void EventLoop::RunPosted() {
     absl::MutexLock lock(&mutex_);
     posted.swap(posted_);
     ended_ = stopping_;
+    has_own_posts_ = false;
   }
   for (Work& work : posted) work();
 }
@@ -146,6 +163,7 @@ void EventLoop::RunTimers() {
 }
 
 int EventLoop::TimeoutMs() const {
+  if (has_own_posts_) return 0;
   if (timers_.empty()) return -1;
   const absl::Duration wait = timers_.begin()->first.first - absl::Now();
   // Rounded up: a timer that is not quite due would make the loop spin.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,7 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "server/transport/token_bucket.h"
+#include "server/base/token_bucket.h"
 #include "server/transport/unique_fd.h"
 
 namespace quire {
@@ -36,23 +37,27 @@ class EventLoop {
     virtual void OnReady(uint32_t epoll_events) = 0;
   };
 
-  // Starts the thread. UNAVAILABLE when the process has no descriptor left.
+  // Starts the thread. UNAVAILABLE when the process has no descriptor left, or may have no more
+  // threads.
   static absl::StatusOr<std::unique_ptr<EventLoop>> Start(std::string thread_name);
   // Stop, if that was not called.
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Runs `work` on the loop's thread, in the order of posting. Dropped after Stop. Any thread.
+  // Runs `work` on the loop's thread, in the order of posting. Dropped after Stop. Any thread; from
+  // the loop's own it costs no system call.
   void Post(Work work);
   // Ends the thread after what was posted before. Any other thread.
   void Stop();
 
   // The rest is for the loop's thread.
 
-  // Level-triggered. An invalid descriptor fails a CHECK.
-  WatchId Watch(int fd, uint32_t epoll_events, Watcher* watcher);
-  void ChangeWatch(WatchId id, int fd, uint32_t epoll_events);
+  // Level-triggered. Nothing when the system has no memory or no watch left. An invalid descriptor
+  // fails a CHECK.
+  std::optional<WatchId> Watch(int fd, uint32_t epoll_events, Watcher* watcher);
+  // False likewise; the watch is as it was.
+  bool ChangeWatch(WatchId id, int fd, uint32_t epoll_events);
   void EndWatch(WatchId id, int fd);
 
   // Runs `work` at that time or soon after it.
@@ -78,6 +83,7 @@ class EventLoop {
   void RunPosted();
   void RunTimers();
   int TimeoutMs() const;
+  bool Control(int operation, WatchId id, int fd, uint32_t epoll_events);
 
   const std::string thread_name_;
   UniqueFd epoll_;
@@ -90,7 +96,8 @@ class EventLoop {
   absl::flat_hash_map<WatchId, Watcher*> watchers_;
   absl::btree_map<TimerId, Work> timers_;
   std::vector<Work> end_of_turn_;
-  bool ended_ = false;  // the thread has seen stopping_
+  bool has_own_posts_ = false;  // the thread has posted to itself: it must not sleep
+  bool ended_ = false;          // the thread has seen stopping_
 
   absl::Mutex mutex_;
   std::vector<Work> posted_ ABSL_GUARDED_BY(mutex_);

@@ -1,5 +1,6 @@
 """A server under attack beside a normal client: what it costs, and whether anybody notices."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -15,13 +16,28 @@ sys.path.insert(0, str(HERE))
 import harness  # noqa: E402
 from harness import grpc, health_grpc, health_pb, pb, pb_grpc  # noqa: E402
 
+import sanitizer  # noqa: E402
 from attacks import ATTACKS  # noqa: E402
 
-MAX_GROWTH = 64 << 20
-MAX_CORES = 0.5
-DEADLINE = 10  # seconds that the normal client gives the server
-AFTER = 5  # seconds after which everything is given back
 TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What an attack may cost. None: it is a figure and no fault."""
+
+    growth: int | None = 64 << 20  # bytes of memory
+    cores: float | None = 0.5
+    deadline: float = 10  # seconds that the normal client gives the server
+    after: float = 5  # seconds after which everything is given back
+    server_flags: tuple = ()
+
+
+# A sanitizer keeps what is freed, and shadows the rest: its memory says nothing of the server's. It makes everything
+# some ten times slower, so only whether something comes to its end is seen, not when.
+# A step of the default size would take a minute, in which nobody's request ends.
+SANITIZED = Limits(growth=None, cores=None, deadline=120, after=60,
+                   server_flags=("--max-num-batched-tokens", "64", "--max-num-seqs", "16"))
 
 
 class Process:
@@ -50,9 +66,9 @@ class Process:
 class NormalClient(threading.Thread):
     """Calls all the time, on a kept connection or on a new one for each call."""
 
-    def __init__(self, target, new_connections):
+    def __init__(self, target, new_connections, deadline):
         super().__init__(daemon=True)
-        self.target, self.new_connections = target, new_connections
+        self.target, self.new_connections, self.deadline = target, new_connections, deadline
         self.stopped = threading.Event()
         self.calls, self.failures, self.slowest = 0, [], 0.0
         self.start()
@@ -73,21 +89,24 @@ class NormalClient(threading.Thread):
                     call(channel)
                 except grpc.RpcError as error:
                     self.failures.append(f"{call.__name__}: {error.code().name}: {error.details()}")
+                except Exception as error:  # whatever it is, the thread goes on and the call has failed
+                    self.failures.append(f"{call.__name__}: {error!r}")
                 self.slowest = max(self.slowest, time.monotonic() - begin)
                 self.calls += 1
             self.stopped.wait(0.1)
         channel.close()
 
     def get_model(self, channel):
-        pb_grpc.InferenceStub(channel).GetModel(pb.GetModelRequest(), timeout=DEADLINE)
+        pb_grpc.InferenceStub(channel).GetModel(pb.GetModelRequest(), timeout=self.deadline)
 
     def check(self, channel):
-        health_grpc.HealthStub(channel).Check(health_pb.HealthCheckRequest(), timeout=DEADLINE)
+        health_grpc.HealthStub(channel).Check(health_pb.HealthCheckRequest(), timeout=self.deadline)
 
     def generate(self, channel):
         request = harness.ids_request([1, 2, 3], max_tokens=4)
-        answer = harness.Answer(pb_grpc.InferenceStub(channel).Generate(request, timeout=DEADLINE))
-        assert len(answer.ids) == 4, answer.events
+        answer = harness.Answer(pb_grpc.InferenceStub(channel).Generate(request, timeout=self.deadline))
+        if len(answer.ids) != 4:
+            raise ValueError(f"{len(answer.ids)} of 4 tokens, and OK: {answer.events}")
 
     def take(self):
         """The figures since the last call."""
@@ -103,10 +122,10 @@ class NormalClient(threading.Thread):
 class Siege:
     """One server, two normal clients, any number of attacks."""
 
-    def __init__(self, target, pid, counts_cost):
-        self.counts_cost = counts_cost
+    def __init__(self, target, pid, limits):
+        self.limits = limits
         self.port, self.process = int(target.rpartition(":")[2]), Process(pid)
-        self.clients = [NormalClient(target, new_connections=new) for new in (False, True)]
+        self.clients = [NormalClient(target, new, limits.deadline) for new in (False, True)]
         time.sleep(1)
         begin, calls_begin = self.process.cpu_seconds(), self.calls()
         time.sleep(2)
@@ -134,7 +153,7 @@ class Siege:
         normal = self.call_seconds * (self.calls() - calls_begin)
         cores = (self.process.cpu_seconds() - cpu_begin - normal) / elapsed
         did = json.loads(attacker.stdout.read() or '{"crashed": 1}')
-        give_up = time.monotonic() + AFTER
+        give_up = time.monotonic() + self.limits.after
         while True:
             after = self.levels()
             if self.back(after, before) or time.monotonic() > give_up:
@@ -149,17 +168,20 @@ class Siege:
 
     def back(self, levels, before):
         # A normal client's connection may be opening or closing just now.
-        return (levels["rss"] <= before["rss"] + MAX_GROWTH and levels["files"] <= self.base["files"] + 4 and
-                levels["threads"] <= self.base["threads"])
+        return (not self.too_much(levels["rss"] - before["rss"]) and
+                levels["files"] <= self.base["files"] + 4 and levels["threads"] <= self.base["threads"])
+
+    def too_much(self, growth):
+        return self.limits.growth is not None and growth > self.limits.growth
 
     def faults(self, result, first_rss):
         """What must not be, as sentences."""
         most = result["rss_highest"] - first_rss
         left = result["rss_after"] - first_rss
         checks = [
-            (most > MAX_GROWTH, f"memory grew by {most >> 20} MiB"),
-            (left > MAX_GROWTH, f"{left >> 20} MiB are not given back"),
-            (self.counts_cost and result["cores"] > MAX_CORES, f"it cost {result['cores']:.2f} cores"),
+            (self.too_much(most), f"memory grew by {most >> 20} MiB"),
+            (self.too_much(left), f"{left >> 20} MiB are not given back"),
+            (self.limits.cores is not None and result["cores"] > self.limits.cores, f"it cost {result['cores']:.2f} cores"),
             (result["failures"], f"{len(result['failures'])} calls failed: {result['failures'][:2]}"),
             (result["files_after"] > self.base["files"] + 4, f"{result['files_after']} descriptors are left"),
             (result["threads_after"] > self.base["threads"], f"{result['threads_after']} threads are left"),
@@ -172,18 +194,17 @@ class Siege:
             client.stop()
 
 
-def start_server(attack):
+def start_server(attack, limits):
     program = (harness.SERVER,)
     if attack.server_files:
         program = ("prlimit", f"--nofile={attack.server_files}", *program)
-    server = harness.Server("--no-access-log", *attack.server_flags, program=program)
+    server = harness.Server("--no-access-log", *limits.server_flags, *attack.server_flags, program=program)
     return server
 
 
-def run(names, seconds, rounds=3, on_result=lambda result: None, target=None, pid=None, counts_cost=True):
+def run(names, seconds, rounds=3, on_result=lambda result: None, target=None, pid=None, limits=Limits()):
     """Plays each attack `rounds` times for so many seconds. Returns the results, each with its faults. One server
-    for all attacks that ask for the same one, or the server at `target`, whose process is `pid`. Without `counts_cost`
-    the cores that an attack costs are a figure and no fault: other work on the machine changes them."""
+    for all attacks that ask for the same one, or the server at `target`, whose process is `pid`."""
     groups = {}
     for name in names:
         attack = ATTACKS[name]
@@ -197,15 +218,17 @@ def run(names, seconds, rounds=3, on_result=lambda result: None, target=None, pi
 
     for group in groups.values():
         if target is not None:
-            play(Siege(target, pid, counts_cost), group, seconds, rounds, take)
+            play(Siege(target, pid, limits), group, seconds, rounds, take)
             continue
         left = list(group)
         while left:  # anew after a death
-            with start_server(ATTACKS[left[0]]) as server:
-                left = play(Siege(server.target, server.process.pid, counts_cost), left, seconds, rounds, take)
-                if server.stop() != 0:
-                    take({"attack": group[-1], "round": 0, "faults": [
-                        f"server ended with {server.process.returncode}: {server.output()[-2000:]}"]})
+            with start_server(ATTACKS[left[0]], limits) as server:
+                left = play(Siege(server.target, server.process.pid, limits), left, seconds, rounds, take)
+                code, output = server.stop(), server.output()
+                report = sanitizer.find_report(output)
+                if code != 0 or report:
+                    take({"attack": "the end of the server", "round": 0, "faults": [
+                        f"server ended with {code}: {report or output[-2000:]}"]})
     return results
 
 
@@ -222,9 +245,12 @@ def play(siege, names, seconds, rounds, take):
                     return names[i + 1:]
                 take({**result, "round": number + 1, "faults": siege.faults(result, first_rss)})
         # Each may leave a little: all of them together must not leave more than one may.
-        time.sleep(AFTER)
+        time.sleep(Limits.after)
         left = siege.process.rss() - siege.base["rss"]
-        faults = [f"{left >> 20} MiB are not given back after all of them"] if left > MAX_GROWTH else []
+        faults = [f"{left >> 20} MiB are not given back after all of them"] if siege.too_much(left) else []
+        siege.stop()
+        failures = sum((client.take()[1] for client in siege.clients), [])
+        faults += [f"{len(failures)} calls failed: {failures[:2]}"] if failures else []
         take({"attack": "all together", "round": 0, "rss_left": left, "faults": faults})
     finally:
         siege.stop()

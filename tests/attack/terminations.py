@@ -12,6 +12,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 
 import harness  # noqa: E402
+import sanitizer  # noqa: E402
 from harness import grpc, pb, pb_grpc  # noqa: E402
 
 NUM_CLIENTS = 8
@@ -87,7 +88,7 @@ def cycle(seed):
         took = time.monotonic() - begin
         for client in clients:
             client.join()
-        return clients, code, took, server.output() if code else ""
+        return clients, code, took, server.output()
 
 
 def run(count, seed):
@@ -98,8 +99,9 @@ def run(count, seed):
     for number in range(count):
         clients, code, took, output = cycle(seed + number)
         slowest = max(slowest, took)
-        if code != 0:
-            faults.append(f"seed {seed + number}: exit code {code}: {output[-1000:]}")
+        report = sanitizer.find_report(output)
+        if code != 0 or report:
+            faults.append(f"seed {seed + number}: exit code {code}: {report or output[-1000:]}")
         for client in clients:
             finished += client.finished
             refused += len(client.refused)

@@ -143,6 +143,9 @@ class BadStartTest(unittest.TestCase):
         self.check(64, "--max-model-len", "--max-model-lem", "100")  # names the nearest flag
         self.check(64, "dtype", "--dtype", "int3")
         self.check(64, "use --dtype float32 or --dtype bfloat16", "--device", "cpu", "--dtype", "half")
+        self.check(64, "kv-cache-dtype", "--kv-cache-dtype", "int8")
+        self.check(64, "use it with --kv-cache-dtype fp8_e4m3", "--calculate-kv-scales")
+        self.check(64, "--kv-cache-dtype float16", "--device", "cpu", "--kv-cache-dtype", "float16")
         self.check(64, "block", "--block-size", "17")
         self.check(64, "port", "--port", "70000")
         self.check(64, "4X", "--kv-cache-memory-bytes", "4X")

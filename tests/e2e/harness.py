@@ -17,6 +17,7 @@ BUILD = pathlib.Path(os.environ.get("QUIRE_BUILD_DIR", ROOT / "build/cpu"))
 SERVER = BUILD / "bin/quire-server"
 CLIENT = BUILD / "bin/quire"
 BENCH = BUILD / "bin/quire-bench"
+DEADLINE = 300  # seconds of a call that says nothing of it
 # By default a server takes most of a GPU's memory, and here it may share the GPU with another program.
 SMALL_CACHE = ("--kv-cache-memory-bytes", str(2**30)) if pathlib.Path("/dev/nvidia0").exists() else ()
 
@@ -44,6 +45,16 @@ def free_port():
         return probe.getsockname()[1]
 
 
+class _Deadline(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor,
+                grpc.StreamStreamClientInterceptor):
+    """Gives each call that has none a deadline, so that no test hangs in one."""
+
+    def _call(self, go_on, details, request):
+        return go_on(details if details.timeout is not None else details._replace(timeout=DEADLINE), request)
+
+    intercept_unary_unary = intercept_unary_stream = intercept_stream_stream = _call
+
+
 class Server:
     """A quire-server process on a free port; a context manager. `program` may put another program, with
     its first arguments, in its place."""
@@ -57,8 +68,8 @@ class Server:
         self.process = subprocess.Popen(
             [*program, "--host", "127.0.0.1", "--port", str(self.port), *flags],
             stdout=self.log, stderr=subprocess.STDOUT)
-        self.channel = grpc.insecure_channel(self.target, options=[
-            ("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)])
+        self.channel = grpc.intercept_channel(grpc.insecure_channel(self.target, options=[
+            ("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]), _Deadline())
         self.inference = pb_grpc.InferenceStub(self.channel)
         self.admin = pb_grpc.AdminStub(self.channel)
         self.health = health_grpc.HealthStub(self.channel)

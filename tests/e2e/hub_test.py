@@ -336,7 +336,7 @@ class CacheTest(HubTestCase):
                 log += line
                 if "ready on" in line:
                     process.terminate()
-            self.assertEqual(process.wait(), 0, log)
+            self.assertEqual(process.wait(timeout=120), 0, log)
             self.assertIn("ready on", log)
 
     def test_huggingface_hub_finds_what_we_wrote(self):
@@ -676,7 +676,7 @@ def run_all_in_processes():
         log = tempfile.TemporaryFile("w+")
         processes.append((log, subprocess.Popen([sys.executable, __file__, *names[first::NUM_PROCESSES]],
                                                 stdout=log, stderr=subprocess.STDOUT)))
-    codes = [process.wait() for _, process in processes]
+    codes = [process.wait(timeout=120) for _, process in processes]
     for log, _ in processes:
         log.seek(0)
         print(log.read(), end="")

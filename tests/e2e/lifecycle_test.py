@@ -106,6 +106,23 @@ class OverloadTest(ServerTestCase):
         self.assertEqual(self.server.wait_until_idle().kv_blocks_in_use, 0)
 
 
+    def test_full_queue_refuses_before_it_reads(self):
+        # Whoever sends what nobody could read hears so only where there is room for what they might have meant.
+        read = self.server.channel.unary_unary("/quire.v1.Inference/GenerateOnce")
+        garbage = b"\xff\xff"
+        self.assert_status(grpc.StatusCode.INVALID_ARGUMENT, "GenerateRequest", lambda: read(garbage))
+        streams = [self.server.inference.Generate(long_request(max_tokens=4000))]
+        next(streams[0])
+        streams.append(self.server.inference.Generate(long_request()))  # as many as one client may have waiting
+        while self.server.status().waiting_requests == 0:
+            time.sleep(0.01)
+        self.assert_status(grpc.StatusCode.RESOURCE_EXHAUSTED, "retry later", lambda: read(garbage))
+        for stream in streams:
+            stream.cancel()
+        self.server.wait_until_idle()
+        self.assert_status(grpc.StatusCode.INVALID_ARGUMENT, "GenerateRequest", lambda: read(garbage))
+
+
 class ShutdownTest(unittest.TestCase):
     def begin_drain(self, server):
         """Sends SIGTERM, and returns when the server has taken notice."""

@@ -4,17 +4,28 @@ import subprocess
 import sys
 import unittest
 
-from harness import ROOT, ServerTestCase, main
+from harness import ROOT, ServerTestCase, main, pb
 
 
 class ScoreTest(ServerTestCase):
     def test_held_out_score(self):
+        self.check_score()
+
+    def check_score(self):
         result = subprocess.run(
             [sys.executable, ROOT / "tools/demo_model/evaluate.py", "--backend", "quire", "--target",
              self.server.target, "--require", "0.95"], capture_output=True, text=True, check=False)
         print(result.stdout)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("total", result.stdout)
+
+
+class Float8CacheScoreTest(ScoreTest):
+    FLAGS = ("--kv-cache-dtype", "fp8", "--calculate-kv-scales")
+
+    def test_held_out_score(self):
+        self.assertEqual(self.server.inference.GetModel(pb.GetModelRequest()).kv_cache_dtype, "fp8_e4m3")
+        self.check_score()
 
 
 if __name__ == "__main__":

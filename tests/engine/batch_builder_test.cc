@@ -79,6 +79,52 @@ class BatchBuilderTest : public ::testing::Test {
   std::map<std::tuple<int, int, int>, BlockId> tables_;  // (group, row, index) -> block
 };
 
+// The worked example of the attention requirements, with the corrected numbers: decodes of 1,024
+// and 2,048 tokens, prompts of 512 and 256, blocks of 16. Its kernels are attention_test's.
+TEST_F(BatchBuilderTest, WorkedExample) {
+  const BatchLimits limits = {.max_num_seqs = 4,
+                              .max_num_batched_tokens = 1024,
+                              .max_blocks_per_seq = 128,
+                              .block_size = 16,
+                              .num_groups = 1,
+                              .max_block_updates = 1024,
+                              .max_bias_per_seq = 1};
+  // Blocks from the last to the first, so that no order is right by accident.
+  BlockId next_block = 240;
+  const auto take = [&](int num_blocks) {
+    std::vector<BlockId> blocks;
+    while (num_blocks-- > 0) blocks.push_back(--next_block);
+    return std::vector<std::vector<BlockId>>{blocks};
+  };
+  TestSequence r1(1024, 3, 1023, 1, take(64)), r2(2048, 1, 2047, 1, take(128));
+  TestSequence r3(512, 0, 0, 512, take(32)), r4(256, 2, 0, 256, take(16));
+  const BatchMetadata batch = Build({&r1, &r2, &r3, &r4}, limits);
+  EXPECT_EQ(batch.num_tokens, 770);
+  EXPECT_EQ(batch.num_seqs, 4);
+  EXPECT_EQ(batch.num_decodes, 2);
+  EXPECT_EQ(std::vector<int32_t>(arrays_.cu_seqlens_q, arrays_.cu_seqlens_q + 5),
+            (std::vector<int32_t>{0, 1, 2, 514, 770}));
+  EXPECT_EQ(std::vector<int32_t>(arrays_.seq_lens, arrays_.seq_lens + 4),
+            (std::vector<int32_t>{1024, 2048, 512, 256}));
+  EXPECT_EQ(arrays_.positions[0], 1023);
+  EXPECT_EQ(arrays_.positions[1], 2047);
+  EXPECT_EQ(arrays_.positions[2], 0);
+  EXPECT_EQ(arrays_.positions[513], 511);
+  EXPECT_EQ(arrays_.positions[514], 0);
+  EXPECT_EQ(arrays_.positions[769], 255);
+  EXPECT_EQ(arrays_.slot_mapping[0], int64_t{r1.blocks[0][63]} * 16 + 15);
+  EXPECT_EQ(arrays_.slot_mapping[1], int64_t{r2.blocks[0][127]} * 16 + 15);
+  for (int token = 0; token < 512; ++token) {
+    ASSERT_EQ(arrays_.slot_mapping[2 + token], r3.blocks[0][token / 16] * 16 + token % 16);
+  }
+  for (int token = 0; token < 256; ++token) {
+    ASSERT_EQ(arrays_.slot_mapping[514 + token], r4.blocks[0][token / 16] * 16 + token % 16);
+  }
+  EXPECT_EQ(tables_.size(), 240u);
+  EXPECT_EQ((tables_[{0, 3, 63}]), r1.blocks[0][63]);
+  EXPECT_EQ((tables_[{0, 1, 127}]), r2.blocks[0][127]);
+}
+
 TEST_F(BatchBuilderTest, MixesADecodeWithAChunk) {
   TestSequence decode(9, 2, 8, 1, {{7, 3, 5}, {1, 2, 4}});
   TestSequence chunk(20, 0, 4, 10, {{9, 8, 6, 10}, {11, 12, 13, 14}});

@@ -313,6 +313,7 @@ TEST_P(EngineTest, NoFlowFillsTheQueue) {
 
   Request one = GreedyRequest(RandomPrompt(20, 2), 5);
   one.flow.id = 2;
+  EXPECT_TRUE(engine->CheckRoom(one.flow).ok());
   auto stream = engine->Submit(one, &waiter);
   ASSERT_TRUE(stream.ok()) << stream.status();
   EXPECT_EQ(ReadAll(**stream, waiter).at(0).tokens.size(), 5u);
@@ -324,9 +325,11 @@ TEST_P(EngineTest, DrainFinishesWhatWasAccepted) {
   Waiter waiter;
   auto engine = Open(Config());
   auto stream = *engine->Submit(GreedyRequest(RandomPrompt(20, 1), 200), &waiter);
+  EXPECT_TRUE(engine->CheckRoom({}).ok());
   engine->StopAdmitting();
   EXPECT_EQ(engine->Submit(GreedyRequest({1}, 1), &waiter).status().code(),
             absl::StatusCode::kUnavailable);
+  EXPECT_EQ(engine->CheckRoom({}).code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(engine->WaitUntilIdle(absl::Now() + absl::Seconds(20)));
   EXPECT_EQ(ReadAll(*stream, waiter).at(0).tokens.size(), 200u);
 }

@@ -50,6 +50,7 @@ class Control final : public ConnectionControl {
   explicit Control(EventLoop* loop) : loop_(loop), budget_(1 << 20), account_(&budget_, "peer") {}
   EventLoop& loop() override { return *loop_; }
   ByteBudget::Account& account() override { return account_; }
+  const std::shared_ptr<TimeAccount>& time_account() override { return time_account_; }
   const PeerAddress& peer() const override { return peer_; }
   const std::optional<std::string>& client_name() const override { return client_name_; }
   void RequestWrite() override {}
@@ -63,6 +64,7 @@ class Control final : public ConnectionControl {
   const PeerAddress peer_;
   const std::optional<std::string> client_name_;
   ByteBudget::Account account_;
+  const std::shared_ptr<TimeAccount> time_account_ = std::make_shared<TimeAccount>();
 };
 
 // The methods that requests can name, and the loop that all happens on.

@@ -47,6 +47,45 @@ class AttentionReferenceTest : public AttentionTest {
     }
   }
 
+  static KvCacheView HostView(const PagedBatch& batch) {
+    KvCacheView view = batch.view;
+    if (!batch.k_scales.empty()) view.k_scales = batch.k_scales.data();
+    if (!batch.v_scales.empty()) view.v_scales = batch.v_scales.data();
+    return view;
+  }
+
+  // A batch with the values that the device has.
+  static PagedBatch Rounded(PagedBatch batch) {
+    batch.q = RoundTo(batch.geometry.query_dtype, std::move(batch.q));
+    batch.k = RoundTo(batch.geometry.kv_dtype, std::move(batch.k));
+    batch.v = RoundTo(batch.geometry.kv_dtype, std::move(batch.v));
+    return batch;
+  }
+
+  // One query token of a rounded batch, by a reference that computes it alone.
+  void ExpectTokenMatches(const PagedBatch& batch, const AttentionOutput& output, int32_t token) {
+    const AttentionGeometry& geometry = batch.geometry;
+    const int64_t row_size = int64_t{geometry.num_q_heads} * geometry.head_dim;
+    const auto& starts = batch.cu_seqlens_q;
+    const int64_t seq = std::upper_bound(starts.begin(), starts.end(), token) - starts.begin() - 1;
+    const int32_t cu_seqlens_q[] = {0, 1};
+    const int32_t seq_len = batch.seq_lens[seq] - (starts[seq + 1] - 1 - token);
+    AttentionBatch alone = batch.HostBatch();
+    alone.num_seqs = alone.num_tokens = 1;
+    alone.cu_seqlens_q = cu_seqlens_q;
+    alone.seq_lens = &seq_len;
+    alone.seq_rows = &batch.seq_rows[seq];
+    const std::vector<float> query(batch.q.begin() + token * row_size,
+                                   batch.q.begin() + (token + 1) * row_size);
+    const reference::AttentionResult expected =
+        reference::Attention(geometry, alone, query, batch.k, batch.v, HostView(batch));
+    for (int64_t i = 0; i < row_size; ++i) {
+      const double rounding = OutputRounding(geometry.query_dtype) * std::abs(expected.out[i]);
+      ASSERT_NEAR(output.out[token * row_size + i], expected.out[i], Tolerance(geometry) + rounding)
+          << "token " << token << " element " << i;
+    }
+  }
+
   void ExpectMatchesReference(const PagedBatch& batch) {
     ExpectMatchesReference(batch, Tolerance(batch.geometry));
   }
@@ -302,37 +341,24 @@ TEST_P(AttentionReferenceTest, EmptyBatchRuns) {
 // The worked example of the attention requirements, with the corrected numbers: 32 query and 8 KV
 // heads of 128, blocks of 16; decodes of 1024 and 2048 tokens, prefills of 512 and 256.
 TEST_P(AttentionReferenceTest, GoldenExample) {
-  const PagedBatch batch =
-      MakePagedBatch(Geometry(32, 8, 128, DType::kBF16),
-                     {{1, 1024}, {1, 2048}, {512, 512}, {256, 256}}, KvOrder::kNhd, 17, 18);
-  const AttentionBatch host = batch.HostBatch();
-  EXPECT_EQ(host.num_tokens, 770);
-  EXPECT_EQ(host.num_decodes, 2);
-  EXPECT_EQ(batch.cu_seqlens_q, (std::vector<int32_t>{0, 1, 2, 514, 770}));
-  EXPECT_EQ(batch.seq_lens, (std::vector<int32_t>{1024, 2048, 512, 256}));
-  EXPECT_EQ(batch.num_blocks, 240 + 1);
-  // Both decodes, both ends of both prefills and some tokens between, all heads.
-  const AttentionOutput output = Run(batch);
-  ASSERT_EQ(output.out.size(), 770u * 4096);
-  const std::vector<float> k = RoundTo(DType::kBF16, batch.k);
-  const std::vector<float> v = RoundTo(DType::kBF16, batch.v);
-  const std::vector<float> q = RoundTo(DType::kBF16, batch.q);
-  for (int32_t token : {0, 1, 2, 17, 100, 300, 513, 514, 600, 769}) {
-    const int32_t seq = token < 2 ? token : token < 514 ? 2 : 3;
-    const int32_t cu_seqlens_q[] = {0, 1};
-    const int32_t seq_len = batch.seq_lens[seq] - (batch.cu_seqlens_q[seq + 1] - 1 - token);
-    AttentionBatch alone = host;
-    alone.num_seqs = alone.num_tokens = 1;
-    alone.cu_seqlens_q = cu_seqlens_q;
-    alone.seq_lens = &seq_len;
-    alone.seq_rows = &batch.seq_rows[seq];
-    const std::vector<float> query(q.begin() + token * 4096, q.begin() + (token + 1) * 4096);
-    const reference::AttentionResult expected =
-        reference::Attention(batch.geometry, alone, query, k, v, batch.view);
-    for (int i = 0; i < 4096; ++i) {
-      ASSERT_NEAR(output.out[token * 4096 + i], expected.out[i],
-                  Tolerance(batch.geometry) + 0x1p-8 * std::abs(expected.out[i]))
-          << "token " << token << " element " << i;
+  for (const DType kv_dtype : {DType::kBF16, DType::kF8E4M3}) {
+    SCOPED_TRACE(DTypeName(kv_dtype));
+    AttentionGeometry geometry = Geometry(32, 8, 128, DType::kBF16);
+    geometry.kv_dtype = kv_dtype;
+    const PagedBatch batch = MakePagedBatch(
+        geometry, {{1, 1024}, {1, 2048}, {512, 512}, {256, 256}}, KvOrder::kHnd, 17, 18);
+    const AttentionBatch host = batch.HostBatch();
+    EXPECT_EQ(host.num_tokens, 770);
+    EXPECT_EQ(host.num_decodes, 2);
+    EXPECT_EQ(batch.cu_seqlens_q, (std::vector<int32_t>{0, 1, 2, 514, 770}));
+    EXPECT_EQ(batch.seq_lens, (std::vector<int32_t>{1024, 2048, 512, 256}));
+    EXPECT_EQ(batch.num_blocks, 240 + 1);
+    const AttentionOutput output = Run(batch);
+    ASSERT_EQ(output.out.size(), 770u * 4096);
+    // Both decodes, both ends of both prefills and some tokens between, all heads.
+    const PagedBatch rounded = Rounded(batch);
+    for (int32_t token : {0, 1, 2, 17, 300, 513, 514, 769}) {
+      ExpectTokenMatches(rounded, output, token);
     }
   }
 }

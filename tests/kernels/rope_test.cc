@@ -195,8 +195,14 @@ class RopeTest : public KernelTest {
 TEST_P(RopeTest, MatchesReference) {
   for (DType dtype : activation_dtypes()) {
     for (bool norms : {false, true}) {
-      for (auto [head_dim, rotary_dim] :
-           {std::pair(64, 64), {128, 128}, {256, 256}, {96, 96}, {80, 32}, {80, 20}, {8, 8}}) {
+      for (auto [head_dim, rotary_dim] : {std::pair(64, 64),
+                                          {128, 128},
+                                          {256, 256},
+                                          {96, 96},
+                                          {80, 32},
+                                          {80, 20},
+                                          {8, 8},
+                                          {64, 0}}) {
         for (int64_t num_tokens : {1, 7, 129}) {
           Check({.dtype = dtype,
                  .kv_dtype = dtype,

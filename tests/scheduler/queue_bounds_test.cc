@@ -65,6 +65,25 @@ TEST(QueueBoundsTest, WhatCanNeverFitIsSaidSo) {
   EXPECT_TRUE(bounds.Check(RequestOf(7, 1, 1000)).ok());
 }
 
+TEST(QueueBoundsTest, RoomIsWhatTheSmallestRequestFinds) {
+  const auto full = absl::StatusCode::kResourceExhausted;
+  QueueBounds bounds(8, 1000);
+  EXPECT_TRUE(bounds.CheckRoom({7, 1}).ok());
+  EXPECT_EQ(Fill(&bounds, RequestOf(7, 1, 1)), 6);
+  EXPECT_EQ(bounds.CheckRoom({7, 1}).code(), full);  // its share
+  EXPECT_TRUE(bounds.CheckRoom({8, 1}).ok());
+  EXPECT_TRUE(bounds.CheckRoom({0, 1}).ok());
+  EXPECT_EQ(Fill(&bounds, RequestOf(0, 1, 1)), 2);
+  EXPECT_EQ(bounds.CheckRoom({8, 1}).code(), full);
+  EXPECT_EQ(bounds.CheckRoom({0, 1}).code(), full);
+  bounds.Leave({0, 1}, {1, 1});
+  EXPECT_TRUE(bounds.CheckRoom({8, 1}).ok());
+
+  QueueBounds tokens(1000, 8);
+  EXPECT_EQ(Fill(&tokens, RequestOf(0, 1, 4)), 2);
+  EXPECT_EQ(tokens.CheckRoom({8, 1}).code(), full);
+}
+
 TEST(QueueBoundsTest, GreedyFlowsLeaveRoomForTheNext) {
   QueueBounds bounds(1300, 1'000'000);
   for (int round = 0; round < 1300; ++round) {

@@ -30,6 +30,9 @@ void PrintModel(const v1::GetModelResponse& model) {
     std::printf("also called       %s\n", TerminalSafe(alias).c_str());
   }
   std::printf("device            %s\n", TerminalSafe(model.device()).c_str());
+  if (model.kv_cache_dtype() != model.dtype()) {
+    std::printf("KV cache          %s\n", TerminalSafe(model.kv_cache_dtype()).c_str());
+  }
   std::printf("context           %lld tokens, vocabulary %lld\n",
               static_cast<long long>(model.max_model_len()),
               static_cast<long long>(model.vocab_size()));

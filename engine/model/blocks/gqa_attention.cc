@@ -22,16 +22,33 @@ void PlanWeights(const ModelConfig& config, GqaWeights* weights, ModulePlanner& 
     planner.Norm(&weights->q_norm, "self_attn.q_norm", config.head_dim);
     planner.Norm(&weights->k_norm, "self_attn.k_norm", config.head_dim);
   }
+  // compressed-tensors, ModelOpt, the same for fused projections, AutoFP8.
+  planner.Scales(
+      &weights->k_scales, config.num_kv_heads,
+      {"self_attn.k_scale", "self_attn.attn.k_scale", "self_attn.k_proj.k_scale",
+       "self_attn.k_proj.output_scale", "self_attn.qkv_proj.k_scale", "self_attn.kv_scale"});
+  planner.Scales(
+      &weights->v_scales, config.num_kv_heads,
+      {"self_attn.v_scale", "self_attn.attn.v_scale", "self_attn.v_proj.v_scale",
+       "self_attn.v_proj.output_scale", "self_attn.qkv_proj.v_scale", "self_attn.kv_scale"});
   planner.Linear(&weights->o, q_size, {{"self_attn.o_proj", hidden}},
                  config.o_bias ? &weights->o_bias : nullptr);
 }
 
-KvSpec GqaKvSpec(const ModelConfig& config, const LayerConfig& layer, DType dtype) {
+KvSpec GqaKvSpec(const ModelConfig& config, const LayerConfig& layer, DType kv_dtype) {
   return {.sliding_window = layer.sliding_window,
           .num_kv_heads = config.num_kv_heads,
           .k_head_dim = config.head_dim,
           .v_head_dim = config.head_dim,
-          .dtype = dtype};
+          .dtype = kv_dtype};
+}
+
+KvCacheView Scaled(KvCacheView kv_cache, const GqaWeights& weights) {
+  if (IsFloat8(kv_cache.dtype)) {
+    kv_cache.k_scales = weights.k_scales.as<float>();
+    kv_cache.v_scales = weights.v_scales.as<float>();
+  }
+  return kv_cache;
 }
 
 GqaAttention::GqaAttention(const BlockContext& context)

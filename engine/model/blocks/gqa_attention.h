@@ -16,6 +16,8 @@ struct GqaWeights {
   Tensor qkv_bias;   // [(num_q_heads + 2 * num_kv_heads) * head_dim] or empty
   Tensor q_norm;     // [head_dim] or empty
   Tensor k_norm;     // [head_dim] or empty
+  Tensor k_scales;   // [num_kv_heads] of an 8-bit cache
+  Tensor v_scales;   // [num_kv_heads]
   LinearWeight o;    // [hidden_size, num_q_heads * head_dim]
   Tensor o_bias;     // [hidden_size] or empty
 };
@@ -23,7 +25,10 @@ struct GqaWeights {
 void PlanWeights(const ModelConfig& config, GqaWeights* weights, ModulePlanner& planner);
 
 // What such a layer keeps of each token, in this dtype.
-KvSpec GqaKvSpec(const ModelConfig& config, const LayerConfig& layer, DType dtype);
+KvSpec GqaKvSpec(const ModelConfig& config, const LayerConfig& layer, DType kv_dtype);
+
+// The layer's cache with what its elements are multiplied by.
+KvCacheView Scaled(KvCacheView kv_cache, const GqaWeights& weights);
 
 class GqaAttention {
  public:

@@ -1,7 +1,8 @@
 // Runs one sequence through a model folder and prints what it computes as JSON: for hf_parity_test.
 //
-//   decoder_tool cpu|cuda FOLDER float32|bfloat16 CHUNK,... NUM_GREEDY TOKEN...
+//   decoder_tool cpu|cuda FOLDER float32|bfloat16[/KV_DTYPE] CHUNK,... NUM_GREEDY TOKEN...
 //
+// KV_DTYPE, of the cache, may be another one: fp8_e4m3.
 // For each CHUNK, a line {"logprobs": [[...] per prompt token], "greedy": [token...]}: the prompt
 // in steps of at most CHUNK tokens, then NUM_GREEDY single-token steps.
 #include <algorithm>
@@ -51,8 +52,10 @@ void RunOnce(SequenceRunner& runner, const std::vector<TokenId>& prompt, int64_t
 
 int Run(int argc, char** argv) {
   const std::string device = argv[1];
-  const std::optional<DType> dtype = ParseDType(argv[3]);
-  if (!dtype || (device != "cpu" && device != "cuda")) {
+  const std::vector<std::string> dtypes = absl::StrSplit(argv[3], '/');
+  const std::optional<DType> dtype = ParseDType(dtypes.front());
+  const std::optional<DType> kv_dtype = ParseDType(dtypes.back());
+  if (!dtype || !kv_dtype || (device != "cpu" && device != "cuda")) {
     std::fprintf(stderr, "unknown device %s or dtype %s\n", argv[1], argv[3]);
     return 64;
   }
@@ -63,6 +66,7 @@ int Run(int argc, char** argv) {
 
   auto runner = SequenceRunner::Create(
       argv[2], {.dtype = *dtype,
+                .kv_dtype = kv_dtype,
                 .max_len = static_cast<int64_t>(prompt.size()) + num_greedy,
                 .device = device == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu});
   if (!runner.ok()) {
@@ -80,9 +84,10 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc < 7) {
-    std::fprintf(stderr,
-                 "usage: decoder_tool cpu|cuda FOLDER float32|bfloat16 CHUNK,... NUM_GREEDY "
-                 "TOKEN...\n");
+    std::fprintf(
+        stderr,
+        "usage: decoder_tool cpu|cuda FOLDER float32|bfloat16[/KV_DTYPE] CHUNK,... NUM_GREEDY "
+        "TOKEN...\n");
     return 64;
   }
   return quire::Run(argc, argv);

@@ -33,6 +33,8 @@ TOLERANCE = {"cpu": 1e-4, "cuda": 1e-3}
 BUNDLED_TOLERANCE = {"cpu": 5e-4, "cuda": 1e-3}
 # Two roundings at different places are not equally far off: of the largest and of the mean error.
 BF16_MAX_FACTOR, BF16_MEAN_FACTOR = 2.0, 1.3
+# Of the mean change that an 8-bit cache makes, the part that may be left against a reference with such a cache.
+FLOAT8_SHARE = 0.05
 NUM_GREEDY = 64
 CHUNKS = {"cpu": [1000, 7, 1], "cuda": [1000, 7]}  # prompt at once, in awkward pieces, and token by token
 
@@ -69,6 +71,24 @@ def check_float32(device, folder, prompt, expected, expected_greedy, tolerance):
     return f"float32 {worst:.1e}"
 
 
+def check_float8_cache(device, model, folder, prompt, exact):
+    """Of 8-bit caches against a reference that rounds what it keeps in the same way, for each chunking: a last digit
+    that falls the other way changes some log probabilities a little, a wrong rounding changes all of them."""
+    import tiny_checkpoints
+    import torch
+    texts = []
+    for name, dtype in (("fp8_e4m3", torch.float8_e4m3fn), ("fp8_e5m2", torch.float8_e5m2)):
+        expected = tiny_checkpoints.logprobs_with_float8_cache(model, prompt, dtype)
+        effect = (expected - exact).abs().mean().item()
+        for chunk, actual in zip(CHUNKS[device], run_tool(device, folder, f"float32/{name}", CHUNKS[device], prompt),
+                                 strict=True):
+            error = (torch.tensor(actual["logprobs"], dtype=torch.float64) - expected).abs().mean().item()
+            text = f"chunk {chunk}: {name} {error:.1e} off on average, where rounding itself does {effect:.1e}"
+            assert error <= FLOAT8_SHARE * effect, text
+        texts.append(f"{name} {error / effect:.3f} of its effect")
+    return ", ".join(texts)
+
+
 def check_bfloat16(device, folder, prompt, expected):
     """Errors of Quire against those of transformers, as text; AssertionError when they are larger."""
     import tiny_checkpoints
@@ -98,6 +118,7 @@ def check(device, model, folder, tolerance):
     expected = tiny_checkpoints.logprobs(model, prompt)
     greedy = tiny_checkpoints.greedy(model, prompt, NUM_GREEDY)
     text = check_float32(device, folder, prompt, expected, greedy, tolerance)
+    text += "; " + check_float8_cache(device, model, folder, prompt, expected)
     return text if device == "cpu" else text + "; " + check_bfloat16(device, folder, prompt, expected)
 
 

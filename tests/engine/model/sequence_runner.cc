@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/attention_shapes.h"
+#include "engine/runner/kv_calibration.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 
@@ -61,7 +62,7 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
                    Weights::Load(*backend_, config_, folder,
                                  {.format = options.format, .dtype = options.dtype}));
   weights_ = std::make_unique<Weights>(std::move(weights));
-  RETURN_IF_ERROR(OpenAttention(options.dtype));
+  RETURN_IF_ERROR(OpenAttention(options.dtype, options.kv_dtype.value_or(options.dtype)));
   ASSIGN_OR_RETURN(decoder_, Decoder::Create(*backend_, config_, *weights_, options.dtype,
                                              {.max_num_batched_tokens = max_len_,
                                               .max_logit_rows = max_len_,
@@ -73,8 +74,8 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
   return absl::OkStatus();
 }
 
-absl::Status SequenceRunner::OpenAttention(DType dtype) {
-  const KvLayout layout = MakeKvLayout(config_, dtype, kBlockSize);
+absl::Status SequenceRunner::OpenAttention(DType dtype, DType kv_dtype) {
+  const KvLayout layout = MakeKvLayout(config_, kv_dtype, kBlockSize);
   const int num_groups = static_cast<int>(layout.groups.size());
   CHECK_LE(num_groups, kMaxGroups);
   ASSIGN_OR_RETURN(KvArena arena,
@@ -86,6 +87,15 @@ absl::Status SequenceRunner::OpenAttention(DType dtype) {
                                               .max_num_batched_tokens = max_len_,
                                               .max_blocks_per_seq = kMaxBlocks}));
   return absl::OkStatus();
+}
+
+absl::Status SequenceRunner::CalibrateKvScales(DType dtype, int64_t num_tokens) {
+  return quire::CalibrateKvScales(*backend_, *backend_->attention(AttentionPath::kNative), config_,
+                                  {.dtype = dtype,
+                                   .kv_dtype = arena_->LayerView(0).dtype,
+                                   .block_size = kBlockSize,
+                                   .num_tokens = num_tokens},
+                                  *decoder_, *weights_);
 }
 
 // Blocks in descending order, so that nothing works by accident because they follow each other.

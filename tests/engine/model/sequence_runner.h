@@ -17,8 +17,9 @@
 namespace quire {
 
 struct SequenceRunnerOptions {
-  DType dtype = DType::kF32;  // of weights, activations and cache
-  int64_t max_len = 256;      // tokens of the sequence
+  DType dtype = DType::kF32;           // of weights and activations
+  std::optional<DType> kv_dtype = {};  // the same if unset
+  int64_t max_len = 256;               // tokens of the sequence
   LoadFormat format = LoadFormat::kAuto;
   DeviceKind device = DeviceKind::kCpu;
   bool replay_decodes = false;  // steps of one token are captured once, and replayed
@@ -39,6 +40,9 @@ class SequenceRunner {
   // As Append for all of `tokens`, at most `chunk` of them per step.
   std::vector<float> AppendInChunks(absl::Span<const TokenId> tokens, int64_t chunk);
 
+  // Gives an 8-bit cache scales from `num_tokens` tokens, with activations of this dtype.
+  absl::Status CalibrateKvScales(DType dtype, int64_t num_tokens);
+
   // Forgets the sequence.
   void Restart() { num_computed_ = 0; }
 
@@ -50,7 +54,7 @@ class SequenceRunner {
   struct Metadata;
 
   absl::Status Open(const std::string& folder, const SequenceRunnerOptions& options);
-  absl::Status OpenAttention(DType dtype);
+  absl::Status OpenAttention(DType dtype, DType kv_dtype);
   Tensor EnqueueStep(int64_t num_tokens, int64_t num_rows);
   Tensor ReplayDecode();
   void FillMetadata(absl::Span<const TokenId> tokens);

@@ -150,6 +150,26 @@ def logprobs(model, tokens):
     return torch.log_softmax(model(torch.tensor([tokens], device=model.device), use_cache=False).logits[0].double(), -1)
 
 
+class Float8Cache(transformers.DynamicCache):
+    """Keys and values as an 8-bit cache with scales of 1 keeps them."""
+
+    def __init__(self, model, dtype):
+        super().__init__(config=model.config)
+        self._dtype = dtype
+
+    def update(self, key_states, value_states, layer_idx, *args, **kwargs):
+        most = torch.finfo(self._dtype).max
+        rounded = [x.clamp(-most, most).to(self._dtype).to(x.dtype) for x in (key_states, value_states)]
+        return super().update(*rounded, layer_idx, *args, **kwargs)
+
+
+def logprobs_with_float8_cache(model, tokens, dtype):
+    """The same as logprobs() with a cache of this dtype, in one step."""
+    ids = torch.tensor([tokens], device=model.device)
+    logits = model(ids, use_cache=True, past_key_values=Float8Cache(model, dtype)).logits[0]
+    return torch.log_softmax(logits.double(), -1)
+
+
 def greedy(model, tokens, count):
     tokens, out = list(tokens), []
     for _ in range(count):

@@ -80,6 +80,10 @@ std::vector<FileTensor> TensorsOf(const ModelConfig& config) {
   return tensors;
 }
 
+std::string BytesOf(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
 FileTensor& Find(std::vector<FileTensor>& tensors, absl::string_view name) {
   for (FileTensor& tensor : tensors) {
     if (tensor.name == name) return tensor;
@@ -227,6 +231,47 @@ TEST_F(WeightsTest, SurplusThatIsKnownIsNotRead) {
   EXPECT_TRUE(Load().ok()) << Load().status();
 }
 
+std::vector<float> HostVector(const Tensor& tensor) {
+  return {tensor.as<float>(), tensor.as<float>() + tensor.num_elements()};
+}
+
+// One for all heads or one each, by any quantizer's name; of queries nothing is quantized.
+TEST_F(WeightsTest, ScalesOfTheKvCacheAreReadWhereThereAreSome) {
+  const std::string layer = "model.layers.0.self_attn.";
+  tensors_.push_back({layer + "k_scale", "F32", {}, BytesOf({0.25f})});
+  tensors_.push_back({layer + "v_proj.v_scale", "F32", {2, 1, 1}, BytesOf({0.5f, 0.75f})});
+  tensors_.push_back({layer + "kv_scale", "F32", {1}, BytesOf({9.0f})});  // the others come first
+  tensors_.push_back({layer + "q_scale", "F32", {1}, BytesOf({9.0f})});
+  const auto weights = Load();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(HostVector(weights->layer(0).gqa.k_scales), (std::vector<float>{0.25f, 0.25f}));
+  EXPECT_EQ(HostVector(weights->layer(0).gqa.v_scales), (std::vector<float>{0.5f, 0.75f}));
+  EXPECT_EQ(HostVector(weights->layer(1).gqa.k_scales), (std::vector<float>{1, 1}));
+  EXPECT_EQ(HostVector(weights->layer(1).gqa.v_scales), (std::vector<float>{1, 1}));
+}
+
+TEST_F(WeightsTest, OneScaleMayBeOfKeysAndValues) {
+  tensors_.push_back({"model.layers.1.self_attn.kv_scale", "F32", {1}, BytesOf({3.0f})});
+  const auto weights = Load();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(HostVector(weights->layer(1).gqa.k_scales), (std::vector<float>{3, 3}));
+  EXPECT_EQ(HostVector(weights->layer(1).gqa.v_scales), (std::vector<float>{3, 3}));
+}
+
+TEST_F(WeightsTest, ScalesThatCannotBeAreRefused) {
+  const std::string name = "model.layers.0.self_attn.k_scale";
+  for (const float scale : {0.0f, -1.0f, std::nanf(""), INFINITY}) {
+    SCOPED_TRACE(scale);
+    tensors_.push_back({name, "F32", {1}, BytesOf({scale})});
+    EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(Load().status().message(), HasSubstr(name + " has a scale of "));
+    tensors_.pop_back();
+  }
+  tensors_.push_back({name, "F32", {3}, BytesOf({1, 1, 1})});
+  EXPECT_THAT(Load().status().message(),
+              HasSubstr(name + " has shape [3], but config.json implies [2]"));
+}
+
 TEST_F(WeightsTest, ThreadsDoNotChangeWhatIsLoaded) {
   UseConfig(kLargeEmbedding);
   for (DType dtype : {DType::kF32, DType::kBF16}) {
@@ -267,6 +312,13 @@ TEST_F(WeightsTest, FingerprintTellsModelsApart) {
   EXPECT_EQ(Load()->fingerprint(), first);
   tensors_.push_back({"x.rotary_emb.inv_freq", "U8", {1}, "x"});
   EXPECT_NE(Load()->fingerprint(), first);
+  tensors_.pop_back();
+  // What the cache holds follows from its scales, too.
+  const std::string scale = "model.layers.0.self_attn.k_scale";
+  tensors_.push_back({scale, "F32", {1}, BytesOf({2})});
+  const std::string scaled = Load()->fingerprint();
+  tensors_.back().data = BytesOf({3});
+  EXPECT_NE(Load()->fingerprint(), scaled);
   tensors_.pop_back();
   folder_.Write("config.json", std::string(kConfigJson) + " ");
   EXPECT_NE(Load()->fingerprint(), first);

@@ -261,7 +261,8 @@ TEST_F(GrpcCallTest, AShutdownLetsCallsEndAndSaysSo) {
   pool_->BeginShutdown();
   call->FinishWith("done");
   EXPECT_EQ(client.Wait(id).body, Framed("done"));
-  EXPECT_FALSE(client.TalkUntil([] { return false; })) << "the connection ends";
+  EXPECT_FALSE(client.TalkUntil([] { return false; }));
+  EXPECT_FALSE(client.timed_out()) << "the connection does not end";
   client_.reset();
   EXPECT_TRUE(pool_->WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
 }
@@ -275,6 +276,20 @@ TEST_F(GrpcCallTest, ManyCallsAtOnceAreNoFlood) {
   }
 }
 
+TEST_F(GrpcCallTest, OnlyAnAnswerThatIsTakenPaysForItsCall) {
+  Http2Client& client = Connect({}, 96 << 20, /*window_bytes=*/0);
+  const int32_t id = client.Call("/hold", "");
+  client.SendAll();
+  const GrpcCallRef call = WaitForHeld();
+  call->cost()->Charge(0.6);
+  call->FinishWith("answer");
+  EXPECT_TRUE(client.TalkUntil([&] { return client.answer(id).Get(":status") == "200"; }));
+  EXPECT_FALSE(call->cost()->account().is_full()) << "it is not read yet";
+  client.Widen(id, 100);
+  EXPECT_EQ(client.Wait(id).body, Framed("answer"));
+  EXPECT_TRUE(call->cost()->account().is_full());
+}
+
 TEST_F(GrpcCallTest, WhoSendsFramesThatServeNobodyWithoutEndIsNotServed) {
   Http2Client& client = Connect();
   const auto waste = [&](int num_frames) {
@@ -286,7 +301,8 @@ TEST_F(GrpcCallTest, WhoSendsFramesThatServeNobodyWithoutEndIsNotServed) {
   waste(1200);  // more than the bucket holds: the call waits, and is served
   EXPECT_EQ(client.Wait(client.Call("/echo", "x")).Get("grpc-status"), "0");
   waste(30'000);
-  EXPECT_FALSE(client.TalkUntil([] { return false; })) << "the connection goes on";
+  EXPECT_FALSE(client.TalkUntil([] { return false; }));
+  EXPECT_FALSE(client.timed_out()) << "the connection goes on";
   EXPECT_TRUE(pool_->WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
 }
 

@@ -1,11 +1,12 @@
-// A small HTTP/2 client for tests, over one end of a socket pair. Blocking; one thread.
+// A small HTTP/2 client for tests, over one end of a socket pair, or whatever carries its bytes.
+// Blocking; one thread.
 #pragma once
 
 #include <nghttp2/nghttp2.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <memory>
 #include <string>
@@ -30,10 +31,38 @@ struct StreamAnswer {
   }
 };
 
+// The client's end of a connection.
+class ClientPipe {
+ public:
+  virtual ~ClientPipe() = default;
+  // Zero or less when the connection has ended; -1 and EAGAIN when nothing came for 20 s.
+  virtual ssize_t Receive(char* buffer, size_t size) = 0;
+  // All of it, unless the connection has ended.
+  virtual void Send(const uint8_t* bytes, size_t size) = 0;
+};
+
+class SocketPipe final : public ClientPipe {
+ public:
+  explicit SocketPipe(UniqueFd fd) : fd_(std::move(fd)) {
+    const timeval timeout = {20, 0};
+    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+  }
+  ssize_t Receive(char* buffer, size_t size) override { return recv(fd_.get(), buffer, size, 0); }
+  void Send(const uint8_t* bytes, size_t size) override {
+    send(fd_.get(), bytes, size, MSG_NOSIGNAL);
+  }
+
+ private:
+  const UniqueFd fd_;
+};
+
 class Http2Client {
  public:
+  explicit Http2Client(UniqueFd fd, uint32_t window_bytes = 1 << 20)
+      : Http2Client(std::make_unique<SocketPipe>(std::move(fd)), window_bytes) {}
   // `window_bytes`: what the server may send on a stream before it is told to go on.
-  explicit Http2Client(UniqueFd fd, uint32_t window_bytes = 1 << 20) : fd_(std::move(fd)) {
+  explicit Http2Client(std::unique_ptr<ClientPipe> pipe, uint32_t window_bytes = 1 << 20)
+      : pipe_(std::move(pipe)) {
     nghttp2_session_callbacks* callbacks = nullptr;
     nghttp2_session_callbacks_new(&callbacks);
     nghttp2_session_callbacks_set_on_header_callback(
@@ -119,10 +148,9 @@ class Http2Client {
   bool TalkUntil(const Done& done) {
     while (!done()) {
       SendAll();
-      pollfd poll_fd = {fd_.get(), POLLIN, 0};
-      if (poll(&poll_fd, 1, 20'000) != 1) return false;
       char buffer[65536];
-      const ssize_t count = recv(fd_.get(), buffer, sizeof(buffer), 0);
+      const ssize_t count = pipe_->Receive(buffer, sizeof(buffer));
+      timed_out_ = count < 0 && errno == EAGAIN;
       if (count <= 0) return false;
       if (nghttp2_session_mem_recv(session_, reinterpret_cast<uint8_t*>(buffer),
                                    static_cast<size_t>(count)) < 0) {
@@ -132,6 +160,8 @@ class Http2Client {
     SendAll();
     return true;
   }
+  // Whether the last talk ended because nothing came.
+  bool timed_out() const { return timed_out_; }
   // The whole answer on a stream.
   const StreamAnswer& Wait(int32_t id) {
     TalkUntil([&] { return answers_[id].closed; });
@@ -142,7 +172,7 @@ class Http2Client {
     const uint8_t* bytes = nullptr;
     ssize_t size = 0;
     while ((size = nghttp2_session_mem_send(session_, &bytes)) > 0) {
-      send(fd_.get(), bytes, static_cast<size_t>(size), MSG_NOSIGNAL);
+      pipe_->Send(bytes, static_cast<size_t>(size));
     }
   }
 
@@ -154,7 +184,8 @@ class Http2Client {
   };
   static Http2Client& Of(void* self) { return *static_cast<Http2Client*>(self); }
 
-  UniqueFd fd_;
+  const std::unique_ptr<ClientPipe> pipe_;
+  bool timed_out_ = false;
   nghttp2_session* session_ = nullptr;
   std::map<int32_t, StreamAnswer> answers_;
   std::vector<std::unique_ptr<Body>> bodies_;

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "server/transport/acceptor.h"
 #include "server/transport/byte_budget.h"
@@ -329,6 +330,22 @@ TEST(EventLoopTest, RunsWhatIsPostedInOrderAndTimersWhenTheyAreDue) {
   (*loop)->Stop();
   EXPECT_EQ(order, (std::vector<int>{1, 2, 3, 4}));
   (*loop)->Post([] { FAIL() << "the loop has ended"; });
+}
+
+// Nothing else wakes the loop: what its thread posts to itself, at whatever point of a turn, runs.
+TEST(EventLoopTest, RunsWhatItPostsToItself) {
+  auto loop = EventLoop::Start("test");
+  ASSERT_TRUE(loop.ok());
+  EventLoop* raw = loop->get();
+  absl::Notification done;
+  raw->Post([&] {
+    raw->Post([&] {
+      raw->AtEndOfTurn([&] {
+        raw->Post([&] { raw->AddTimer(raw->now(), [&] { raw->Post([&] { done.Notify(); }); }); });
+      });
+    });
+  });
+  EXPECT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(30)));
 }
 
 TEST(TokenBucketTest, DebtIsPaidInTime) {

@@ -22,9 +22,10 @@ class TokenBucket {
   bool is_in_debt() const { return level_ < 0; }
   // Whether more than a share of a burst was taken lately.
   bool has_used(double share_of_burst) const { return level_ < burst_ * (1 - share_of_burst); }
-  // When the debt will be paid.
-  absl::Time debt_end() const {
-    return last_refill_ + absl::Seconds(std::max(0.0, -level_) / per_second_);
+  bool is_full() const { return level_ >= burst_; }
+  // When the debt will be paid, but for `allowed` of it.
+  absl::Time debt_end(double allowed = 0) const {
+    return last_refill_ + absl::Seconds(std::max(0.0, -level_ - allowed) / per_second_);
   }
 
  private:

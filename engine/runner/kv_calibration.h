@@ -1,0 +1,31 @@
+// Scales of an 8-bit KV cache for checkpoints that bring none: what the model makes of some tokens
+// at start, kept once in full precision, says how large keys and values of each KV head get. The
+// same model on the same device always gets the same scales. Used once, before serving; engine
+// thread.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "engine/model/decoder.h"
+#include "engine/model/model_config.h"
+#include "engine/model/weights.h"
+#include "kernels/attention.h"
+#include "kernels/backend.h"
+
+namespace quire {
+
+struct KvCalibration {
+  DType dtype;     // of activations, in which the tokens' keys and values are kept meanwhile
+  DType kv_dtype;  // of the cache to come
+  int32_t block_size;
+  int64_t num_tokens;  // a step may have
+};
+
+// Replaces the scales of every layer's keys and values. `prefill` computes prompts in `dtype`.
+// RESOURCE_EXHAUSTED when the device has no room for the tokens' keys and values.
+absl::Status CalibrateKvScales(Backend& backend, AttentionBackend& prefill,
+                               const ModelConfig& model, const KvCalibration& calibration,
+                               Decoder& decoder, Weights& weights);
+
+}  // namespace quire
