@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/attention/native_attention.h"
+#include "kernels/cuda/attention/trtllm/trtllm_attention.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/cuda_weight_store.h"
 #include "kernels/cuda/runtime/cuda_device.h"
@@ -19,20 +20,23 @@ class CudaBackend : public Backend {
       : device_(std::move(device)),
         ops_(std::move(ops)),
         weight_store_(*device_, ops_->gemm()),
-        attention_(*device_) {}
+        native_attention_(*device_),
+        trtllm_attention_(*device_) {}
 
   Device& device() override { return *device_; }
   Ops& ops() override { return *ops_; }
   WeightStore& weight_store() override { return weight_store_; }
   AttentionBackend* attention(AttentionPath path) override {
-    return path == AttentionPath::kNative ? &attention_ : nullptr;
+    if (path == AttentionPath::kTrtllm) return &trtllm_attention_;
+    return &native_attention_;
   }
 
  private:
   const std::unique_ptr<CudaDevice> device_;
   const std::unique_ptr<CudaOps> ops_;
   CudaWeightStore weight_store_;
-  NativeAttention attention_;
+  NativeAttention native_attention_;
+  TrtllmAttention trtllm_attention_;
 };
 
 }  // namespace

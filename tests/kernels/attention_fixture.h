@@ -1,6 +1,6 @@
-// AttentionTest: runs a PagedBatch through the native attention path of the backend under test: all
-// of KernelTargets; AMX, emulated, where only AVX-512 is there; on a GPU also the kernels for
-// prompts of devices before Hopper.
+// AttentionTest: runs a PagedBatch through an attention path of the backend under test: the native
+// one of all of KernelTargets; AMX, emulated, where only AVX-512 is there; on a GPU also the
+// kernels for prompts of devices before Hopper and, for decodes, the second path.
 #pragma once
 
 #include <cmath>
@@ -27,6 +27,17 @@ inline std::vector<KernelTarget> AttentionTargets() {
 #ifdef QUIRE_PORTABLE_PREFILL
   if (CudaAvailable()) targets.push_back({kPortablePrefill, DeviceKind::kCuda, ""});
 #endif
+  return targets;
+}
+
+// Every path that a backend has, for decodes.
+inline std::vector<KernelTarget> DecodeTargets() {
+  std::vector<KernelTarget> targets = KernelTargets();
+  if (!CudaAvailable()) return targets;
+  const auto backend = OpenBackend({.kind = DeviceKind::kCuda});
+  if (backend.ok() && (*backend)->device().info().sm_version == 90) {
+    targets.push_back({"Cuda_trtllm", DeviceKind::kCuda, "", AttentionPath::kTrtllm});
+  }
   return targets;
 }
 

@@ -6,7 +6,10 @@
 namespace quire {
 namespace {
 
-class AttentionGraphTest : public AttentionTest {};
+class AttentionGraphTest : public AttentionTest {
+ protected:
+  void ExpectReplays(int32_t query_len);
+};
 
 // The batch's metadata at fixed addresses.
 struct StepBuffers {
@@ -22,24 +25,27 @@ struct StepBuffers {
   }
 };
 
-TEST_P(AttentionGraphTest, ReplaysWithNewLengths) {
+void AttentionGraphTest::ExpectReplays(int32_t query_len) {
   const AttentionGeometry geometry = Geometry(8, 2, 128, DType::kBF16);
-  const PagedBatch longest =
-      MakePagedBatch(geometry, {{1, 3000}, {1, 3000}, {1, 3000}, {1, 3000}}, KvOrder::kHnd, 31, 32);
+  const SeqShape shape = {query_len, 3000};
+  PagedBatch longest =
+      MakePagedBatch(geometry, {shape, shape, shape, shape}, KvOrder::kHnd, 31, 32);
+  longest.decode_query_len = query_len;
+  const int64_t num_tokens = longest.HostBatch().num_tokens;
   const StepBuffers step = {Upload(longest.cu_seqlens_q), Upload(longest.seq_lens),
                             Upload(longest.seq_rows), Upload(longest.block_tables)};
   const auto cache_size = static_cast<int64_t>(longest.k.size());
-  const DeviceTensor q = UploadTensor(longest.q, geometry.query_dtype, {4, 8, 128});
+  const DeviceTensor q = UploadTensor(longest.q, geometry.query_dtype, {num_tokens, 8, 128});
   const DeviceTensor k = UploadTensor(longest.k, geometry.kv_dtype, {cache_size});
   const DeviceTensor v = UploadTensor(longest.v, geometry.kv_dtype, {cache_size});
-  const DeviceTensor out =
-      UploadTensor(std::vector<float>(longest.q.size(), 77.0f), geometry.query_dtype, {4, 8, 128});
+  const DeviceTensor out = UploadTensor(std::vector<float>(longest.q.size(), 77.0f),
+                                        geometry.query_dtype, {num_tokens, 8, 128});
   KvCacheView view = longest.view;
   view.k = k.buffer.data();
   view.v = v.buffer.data();
   const auto plan =
       attention().CreatePlan(geometry, {.max_num_seqs = 4,
-                                        .max_num_batched_tokens = 4,
+                                        .max_num_batched_tokens = num_tokens,
                                         .max_blocks_per_seq = longest.max_blocks_per_seq});
   ASSERT_TRUE(plan.ok()) << plan.status();
 
@@ -51,8 +57,10 @@ TEST_P(AttentionGraphTest, ReplaysWithNewLengths) {
   ASSERT_TRUE(graph.ok()) << graph.status();
 
   // Prefixes of the same sequences, and padding; each computed alone gives the same bits.
-  const std::vector<std::vector<int32_t>> steps = {
-      {3000, 3000, 3000, 3000}, {1, 0, 0, 0}, {17, 600, 2999, 0}, {3000, 512, 513, 1}};
+  const std::vector<std::vector<int32_t>> steps = {{3000, 3000, 3000, 3000},
+                                                   {query_len, 0, 0, 0},
+                                                   {17, 600, 2999, 0},
+                                                   {3000, 512, 513, query_len}};
   for (const std::vector<int32_t>& seq_lens : steps) {
     Overwrite(step.seq_lens, seq_lens);
     stream().Launch(**graph);
@@ -64,7 +72,12 @@ TEST_P(AttentionGraphTest, ReplaysWithNewLengths) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AttentionGraphTest, testing::ValuesIn(KernelTargets()),
+TEST_P(AttentionGraphTest, ReplaysWithNewLengths) { ExpectReplays(1); }
+
+// As drafts are verified.
+TEST_P(AttentionGraphTest, ReplaysWithSeveralTokensOfEachSequence) { ExpectReplays(4); }
+
+INSTANTIATE_TEST_SUITE_P(Targets, AttentionGraphTest, testing::ValuesIn(DecodeTargets()),
                          TargetName);
 
 }  // namespace

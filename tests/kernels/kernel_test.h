@@ -24,6 +24,7 @@ struct KernelTarget {
   std::string name;
   DeviceKind kind;
   std::string cpu_isa;
+  AttentionPath path = AttentionPath::kNative;
 };
 
 inline std::vector<KernelTarget> KernelTargets() {
@@ -143,7 +144,7 @@ class KernelTest : public testing::TestWithParam<KernelTarget> {
     dtypes.erase(std::remove(dtypes.begin(), dtypes.end(), DType::kF32), dtypes.end());
     return dtypes;
   }
-  AttentionBackend& attention() { return *backend_->attention(AttentionPath::kNative); }
+  AttentionBackend& attention() { return *backend_->attention(GetParam().path); }
 
   void Synchronize() { ASSERT_TRUE(stream_->Synchronize().ok()); }
 

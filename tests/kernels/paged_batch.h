@@ -23,6 +23,7 @@ enum class KvOrder { kNhd, kHnd };
 struct PagedBatch {
   AttentionGeometry geometry;
   std::vector<SeqShape> seqs;
+  int32_t decode_query_len = 1;  // leading sequences of so many query tokens are decodes
   int64_t max_blocks_per_seq = 0;
   int64_t num_blocks = 0;
   KvCacheView view;  // strides; no memory
@@ -37,12 +38,13 @@ struct PagedBatch {
 
   // Pointers to the host vectors.
   AttentionBatch HostBatch() const {
-    const auto is_decode = [](const SeqShape& seq) { return seq.query_len == 1; };
+    const auto is_decode = [&](const SeqShape& seq) { return seq.query_len == decode_query_len; };
     AttentionBatch batch = {};
     batch.num_seqs = static_cast<int32_t>(seqs.size());
     batch.num_tokens = cu_seqlens_q.back();
     batch.num_decodes =
         static_cast<int32_t>(std::find_if_not(seqs.begin(), seqs.end(), is_decode) - seqs.begin());
+    batch.decode_query_len = decode_query_len;
     batch.cu_seqlens_q = cu_seqlens_q.data();
     batch.seq_lens = seq_lens.data();
     batch.seq_rows = seq_rows.data();

@@ -6,12 +6,22 @@
 #include <random>
 #include <utility>
 
+#include "kernels/attention_checks.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire::bench {
 
+int32_t AttentionShape::DecodeQueryLen() const {
+  constexpr int32_t kMaxDecodeQueryLen = 8;
+  const std::vector<int32_t>& lens = lengths.query_lens;
+  const bool uniform =
+      std::all_of(lens.begin(), lens.end(), [&](int32_t len) { return len == lens.front(); });
+  return uniform && lens.front() <= kMaxDecodeQueryLen ? lens.front() : 0;
+}
+
 int64_t AttentionCase::BytesFor(const GraphTimer& timer, const AttentionShape& shape) {
-  const int64_t token_bytes = 4 * int64_t{shape.num_kv_heads} * shape.head_dim;
+  const int64_t token_bytes =
+      2 * DTypeBytes(shape.kv_dtype) * int64_t{shape.num_kv_heads} * shape.head_dim;
   int64_t cache_bytes = 0, num_tokens = 0;
   for (const int32_t length : shape.lengths.seq_lens) {
     cache_bytes += RoundUp<int64_t>(length, shape.block_size) * token_bytes;
@@ -40,14 +50,34 @@ absl::Status AttentionCase::Open() {
                .head_dim = shape_.head_dim,
                .block_size = shape_.block_size,
                .query_dtype = DType::kBF16,
-               .kv_dtype = DType::kBF16,
+               .kv_dtype = shape_.kv_dtype,
                .scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim))};
   RETURN_IF_ERROR(UploadBatch());
-  ASSIGN_OR_RETURN(
-      plan_, attention().CreatePlan(geometry_, {.max_num_seqs = batch_.num_seqs,
-                                                .max_num_batched_tokens = batch_.num_tokens,
-                                                .max_blocks_per_seq = batch_.block_table_stride}));
+  RETURN_IF_ERROR(CreatePlans());
   return MakeCaches();
+}
+
+absl::Status AttentionCase::CreatePlans() {
+  const AttentionLimits limits = {.max_num_seqs = batch_.num_seqs,
+                                  .max_num_batched_tokens = batch_.num_tokens,
+                                  .max_blocks_per_seq = batch_.block_table_stride};
+  for (const AttentionPath path : {AttentionPath::kNative, AttentionPath::kTrtllm}) {
+    AttentionBackend* attention = timer_.backend().attention(path);
+    if (attention == nullptr) continue;
+    const AttentionCapabilities& capabilities = attention->capabilities();
+    const int sm_version = timer_.backend().device().info().sm_version;
+    const bool has_device = sm_version >= capabilities.min_sm &&
+                            (capabilities.max_sm == 0 || sm_version <= capabilities.max_sm);
+    const bool decodes_only = capabilities.phases == std::vector{AttentionPhase::kDecode};
+    if (!has_device || (decodes_only && batch_.num_decodes < batch_.num_seqs) ||
+        !WhyUnsupported(capabilities, geometry_).empty()) {
+      continue;
+    }
+    ASSIGN_OR_RETURN(auto plan, attention->CreatePlan(geometry_, limits));
+    paths_.push_back(path);
+    plans_.push_back(std::move(plan));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status AttentionCase::UploadBatch() {
@@ -76,23 +106,25 @@ absl::Status AttentionCase::UploadBatch() {
   ASSIGN_OR_RETURN(seq_lens_, timer_.Upload(lengths.seq_lens));
   ASSIGN_OR_RETURN(rows_, timer_.Upload(rows));
   ASSIGN_OR_RETURN(tables_, timer_.Upload(tables));
-  const auto& query_lens = lengths.query_lens;
-  batch_ = {
-      .num_seqs = num_seqs,
-      .num_tokens = cu_seqlens_q.back(),
-      .num_decodes = static_cast<int32_t>(std::count(query_lens.begin(), query_lens.end(), 1)),
-      .cu_seqlens_q = cu_seqlens_q_.as<int32_t>(),
-      .seq_lens = seq_lens_.as<int32_t>(),
-      .seq_rows = rows_.as<int32_t>(),
-      .block_tables = tables_.as<BlockId>(),
-      .block_table_stride = stride};
+  const int32_t decode_query_len = shape_.DecodeQueryLen();
+  batch_ = {.num_seqs = num_seqs,
+            .num_tokens = cu_seqlens_q.back(),
+            .num_decodes = decode_query_len > 0 ? num_seqs : 0,
+            .decode_query_len = std::max(decode_query_len, 1),
+            .cu_seqlens_q = cu_seqlens_q_.as<int32_t>(),
+            .seq_lens = seq_lens_.as<int32_t>(),
+            .seq_rows = rows_.as<int32_t>(),
+            .block_tables = tables_.as<BlockId>(),
+            .block_table_stride = stride};
   return absl::OkStatus();
 }
 
 absl::Status AttentionCase::MakeCaches() {
   const int64_t cache_elements = 2 * num_blocks_ * block_elements();
-  for (int i = 0; i < timer_.NumColdBuffers(2 * cache_elements); ++i) {
-    ASSIGN_OR_RETURN(DeviceBuffer cache, timer_.Random(DType::kBF16, cache_elements, seed_ + i));
+  // Random bytes of bfloat16 serve for 8-bit elements, too.
+  const int64_t cache_bytes = cache_elements * DTypeBytes(shape_.kv_dtype);
+  for (int i = 0; i < timer_.NumColdBuffers(cache_bytes); ++i) {
+    ASSIGN_OR_RETURN(DeviceBuffer cache, timer_.Random(DType::kBF16, cache_bytes / 2, seed_ + i));
     caches_.push_back(std::move(cache));
   }
   const int64_t q_size = int64_t{batch_.num_tokens} * shape_.num_q_heads * shape_.head_dim;
@@ -101,31 +133,48 @@ absl::Status AttentionCase::MakeCaches() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> AttentionCase::PlanUs() {
-  return timer_.MedianUs(20, [&](int) { plan_->PlanStep(timer_.stream(), batch_); });
+absl::StatusOr<double> AttentionCase::PlanUs(AttentionPath path) {
+  const auto index = std::find(paths_.begin(), paths_.end(), path) - paths_.begin();
+  return timer_.MedianUs(20, [&](int) { plans_[index]->PlanStep(timer_.stream(), batch_); });
 }
 
-absl::StatusOr<double> AttentionCase::RunUs() {
-  plan_->PlanStep(timer_.stream(), batch_);
+absl::StatusOr<std::vector<double>> AttentionCase::RunUs() {
+  constexpr int kRounds = 3;
   const auto num_caches = static_cast<int>(caches_.size());
-  return timer_.MedianUs(2 * num_caches, [&](int i) { Run(caches_[i % num_caches]); });
+  std::vector<std::vector<double>> rounds(plans_.size());
+  for (const auto& plan : plans_) plan->PlanStep(timer_.stream(), batch_);
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < plans_.size(); ++i) {
+      ASSIGN_OR_RETURN(const double us, timer_.MedianUs(2 * num_caches, [&](int call) {
+        Run(*plans_[i], caches_[call % num_caches]);
+      }));
+      rounds[i].push_back(us);
+    }
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& times_us : rounds) {
+    std::sort(times_us.begin(), times_us.end());
+    medians.push_back(times_us[kRounds / 2]);
+  }
+  return medians;
 }
 
-void AttentionCase::Run(const DeviceBuffer& cache) {
+void AttentionCase::Run(const AttentionPlan& plan, const DeviceBuffer& cache) {
   const Tensor q(q_.data(), DType::kBF16, {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
   const Tensor out(out_.data(), DType::kBF16,
                    {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
   // As KvArena lays it out: [num_blocks, 2, num_kv_heads, block_size, head_dim].
-  const KvCacheView view = {.k = cache.data(),
-                            .v = cache.as<uint16_t>() + block_elements(),
-                            .dtype = DType::kBF16,
-                            .block_stride = 2 * block_elements(),
-                            .token_stride = shape_.head_dim,
-                            .head_stride = int64_t{shape_.block_size} * shape_.head_dim,
-                            .block_size = shape_.block_size,
-                            .num_kv_heads = shape_.num_kv_heads,
-                            .head_dim = shape_.head_dim};
-  plan_->Run(timer_.stream(), {.q = q, .kv_cache = view, .out = out});
+  const KvCacheView view = {
+      .k = cache.data(),
+      .v = cache.as<uint8_t>() + block_elements() * DTypeBytes(shape_.kv_dtype),
+      .dtype = shape_.kv_dtype,
+      .block_stride = 2 * block_elements(),
+      .token_stride = shape_.head_dim,
+      .head_stride = int64_t{shape_.block_size} * shape_.head_dim,
+      .block_size = shape_.block_size,
+      .num_kv_heads = shape_.num_kv_heads,
+      .head_dim = shape_.head_dim};
+  plan.Run(timer_.stream(), {.q = q, .kv_cache = view, .out = out});
 }
 
 }  // namespace quire::bench

@@ -1,5 +1,6 @@
 // AttentionCase: one layer's attention over a paged cache of given lengths, through the door of
-// kernels/attention.h, with caches that take turns so that none is found in a cache of the device.
+// kernels/attention.h, on each path that serves it, with caches that take turns so that none is
+// found in a cache of the device.
 #pragma once
 
 #include <memory>
@@ -18,6 +19,10 @@ struct AttentionShape {
   int32_t head_dim;
   int32_t block_size;
   BatchLengths lengths;
+  DType kv_dtype = DType::kBF16;
+
+  // Query tokens of each sequence, where that is a step of decodes; else 0.
+  int32_t DecodeQueryLen() const;
 };
 
 class AttentionCase {
@@ -28,8 +33,11 @@ class AttentionCase {
   static absl::StatusOr<std::unique_ptr<AttentionCase>> Create(GraphTimer& timer,
                                                                const AttentionShape& shape,
                                                                uint64_t seed);
-  absl::StatusOr<double> PlanUs();
-  absl::StatusOr<double> RunUs();
+  // Those that serve the shape.
+  const std::vector<AttentionPath>& paths() const { return paths_; }
+  absl::StatusOr<double> PlanUs(AttentionPath path);
+  // Of each path, in the order of paths(); they take turns.
+  absl::StatusOr<std::vector<double>> RunUs();
   double kv_bytes() const { return AttentionKvBytes(geometry_, shape_.lengths); }
   double flops() const { return AttentionFlops(geometry_, shape_.lengths); }
 
@@ -38,9 +46,9 @@ class AttentionCase {
       : timer_(timer), shape_(shape), seed_(seed) {}
   absl::Status Open();
   absl::Status UploadBatch();
+  absl::Status CreatePlans();
   absl::Status MakeCaches();
-  void Run(const DeviceBuffer& cache);
-  AttentionBackend& attention() { return *timer_.backend().attention(AttentionPath::kNative); }
+  void Run(const AttentionPlan& plan, const DeviceBuffer& cache);
   int64_t block_elements() const;  // of K, and of V
 
   GraphTimer& timer_;
@@ -50,7 +58,8 @@ class AttentionCase {
   int64_t num_blocks_ = 0;
   DeviceBuffer cu_seqlens_q_, seq_lens_, rows_, tables_, q_, out_;
   AttentionBatch batch_ = {};
-  std::unique_ptr<AttentionPlan> plan_;
+  std::vector<AttentionPath> paths_;
+  std::vector<std::unique_ptr<AttentionPlan>> plans_;  // of each path
   std::vector<DeviceBuffer> caches_;
 };
 

@@ -201,6 +201,10 @@ absl::Status MeasureSteps(GraphTimer& timer, const KernelsFlags& flags, const En
   return absl::OkStatus();
 }
 
+const char* PathName(AttentionPath path) {
+  return path == AttentionPath::kNative ? "native" : "trtllm";
+}
+
 AttentionShape Uniform(const std::string& name, int32_t count, int32_t query_len, int32_t seq_len,
                        int32_t num_q_heads = 32, int32_t head_dim = 128, int32_t block_size = 16) {
   return {
@@ -238,6 +242,7 @@ std::vector<AttentionShape> AttentionShapes(DeviceKind device) {
           Uniform("prefill 1 x 2048", 1, 2048, 2048),
           Uniform("prefill 1 x 512 of 32768", 1, 512, 32768),
           Uniform("decode 128 x 4096, blocks of 64", 128, 1, 4096, 32, 128, 64),
+          Uniform("decode 64 x 2048, 4 tokens each", 64, 4, 2048),
           Uniform("prefill 4 x 4096, blocks of 64", 4, 4096, 4096, 32, 128, 64),
           Uniform("prefill 4 x 4096, head size 64", 4, 4096, 4096, 32, 64),
           Uniform("prefill 4 x 4096, head size 256", 4, 4096, 4096, 32, 256)};
@@ -256,13 +261,16 @@ absl::Status MeasureAttention(GraphTimer& timer, uint64_t seed, const Limits& li
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<AttentionCase> attention,
                      AttentionCase::Create(timer, shape, seed));
-    ASSIGN_OR_RETURN(const double us, attention->RunUs());
-    ASSIGN_OR_RETURN(const double plan_us, attention->PlanUs());
-    Json row =
-        Row("attention", shape.name, 1, us, attention->kv_bytes(), attention->flops(), limits);
-    row["plan_us"] = plan_us;
-    PrintRow(row);
-    (*result)["attention"].push_back(std::move(row));
+    ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
+    for (size_t i = 0; i < us.size(); ++i) {
+      const AttentionPath path = attention->paths()[i];
+      ASSIGN_OR_RETURN(const double plan_us, attention->PlanUs(path));
+      Json row = Row(PathName(path), shape.name, 1, us[i], attention->kv_bytes(),
+                     attention->flops(), limits);
+      row["plan_us"] = plan_us;
+      PrintRow(row);
+      (*result)["attention"].push_back(std::move(row));
+    }
   }
   std::printf("\n");
   return absl::OkStatus();
@@ -274,7 +282,9 @@ Json Figures(const Json& attention, const Limits& limits) {
                   {"gemm_ceiling_tflops", limits.flops_per_s * 1e-12}};
   const auto value = [&](const char* shape, const char* key) {
     for (const Json& row : attention) {
-      if (row["shape"] == shape) return row[key].get<double>();
+      if (row["shape"] == shape && row["op"] == PathName(AttentionPath::kNative)) {
+        return row[key].get<double>();
+      }
     }
     return 0.0;
   };

@@ -57,6 +57,11 @@ __device__ __forceinline__ void CopyBox(uint32_t shared_dst, const CUtensorMap& 
       : "memory");
 }
 
+// Fetches the description of a tensor in the kernel's parameters ahead of its first box.
+__device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
+}
+
 // True in one lane of the warp, all of which call it; the compiler then knows that what follows
 // runs once.
 __device__ __forceinline__ bool ElectLane() {

@@ -1,0 +1,8 @@
+#include "kernels/cuda/attention/trtllm/decode_attention.cuh"
+
+namespace quire::cuda::trtllm {
+
+template DecodeKernel GetDecodeKernel<__nv_bfloat16, 256, 8>();
+template DecodeKernel GetDecodeKernel<__nv_bfloat16, 256, 16>();
+
+}  // namespace quire::cuda::trtllm
