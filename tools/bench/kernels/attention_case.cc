@@ -11,7 +11,8 @@
 namespace quire::bench {
 
 int64_t AttentionCase::BytesFor(const GraphTimer& timer, const AttentionShape& shape) {
-  const int64_t token_bytes = 4 * int64_t{shape.num_kv_heads} * shape.head_dim;
+  const int64_t token_bytes =
+      2 * DTypeBytes(shape.kv_dtype) * int64_t{shape.num_kv_heads} * shape.head_dim;
   int64_t cache_bytes = 0, num_tokens = 0;
   for (const int32_t length : shape.lengths.seq_lens) {
     cache_bytes += RoundUp<int64_t>(length, shape.block_size) * token_bytes;
@@ -40,7 +41,7 @@ absl::Status AttentionCase::Open() {
                .head_dim = shape_.head_dim,
                .block_size = shape_.block_size,
                .query_dtype = DType::kBF16,
-               .kv_dtype = DType::kBF16,
+               .kv_dtype = shape_.kv_dtype,
                .scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim))};
   RETURN_IF_ERROR(UploadBatch());
   ASSIGN_OR_RETURN(
@@ -91,8 +92,9 @@ absl::Status AttentionCase::UploadBatch() {
 
 absl::Status AttentionCase::MakeCaches() {
   const int64_t cache_elements = 2 * num_blocks_ * block_elements();
-  for (int i = 0; i < timer_.NumColdBuffers(2 * cache_elements); ++i) {
-    ASSIGN_OR_RETURN(DeviceBuffer cache, timer_.Random(DType::kBF16, cache_elements, seed_ + i));
+  const int num_caches = timer_.NumColdBuffers(DTypeBytes(shape_.kv_dtype) * cache_elements);
+  for (int i = 0; i < num_caches; ++i) {
+    ASSIGN_OR_RETURN(DeviceBuffer cache, timer_.Random(shape_.kv_dtype, cache_elements, seed_ + i));
     caches_.push_back(std::move(cache));
   }
   const int64_t q_size = int64_t{batch_.num_tokens} * shape_.num_q_heads * shape_.head_dim;
@@ -117,8 +119,8 @@ void AttentionCase::Run(const DeviceBuffer& cache) {
                    {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
   // As KvArena lays it out: [num_blocks, 2, num_kv_heads, block_size, head_dim].
   const KvCacheView view = {.k = cache.data(),
-                            .v = cache.as<uint16_t>() + block_elements(),
-                            .dtype = DType::kBF16,
+                            .v = cache.as<char>() + block_elements() * DTypeBytes(shape_.kv_dtype),
+                            .dtype = shape_.kv_dtype,
                             .block_stride = 2 * block_elements(),
                             .token_stride = shape_.head_dim,
                             .head_stride = int64_t{shape_.block_size} * shape_.head_dim,

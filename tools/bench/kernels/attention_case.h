@@ -18,6 +18,7 @@ struct AttentionShape {
   int32_t head_dim;
   int32_t block_size;
   BatchLengths lengths;
+  DType kv_dtype = DType::kBF16;  // or one of 8 bits
 };
 
 class AttentionCase {

@@ -9,8 +9,9 @@
 namespace quire::cuda {
 
 // `data` is the view's k or v. The tensor is [blocks, num_kv_heads, block_size, head_dim], whatever
-// the order of its strides; a box is 64 columns of up to `max_tokens` tokens of a block's head,
-// zeros beyond the head.
-CUtensorMap MakeKvTensorMap(const KvCacheView& view, void* data, int32_t max_tokens);
+// the order of its strides; a box is `columns` columns of up to `max_tokens` tokens of a block's
+// head, zeros beyond the head. 16-bit elements arrive swizzled, 8-bit ones row by row.
+CUtensorMap MakeKvTensorMap(const KvCacheView& view, void* data, int32_t max_tokens,
+                            int32_t columns);
 
 }  // namespace quire::cuda
