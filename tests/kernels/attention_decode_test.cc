@@ -25,7 +25,7 @@ PagedBatch MakeDecodes(const AttentionGeometry& geometry, int32_t query_len,
 }
 
 // Both sides of the borders of blocks and tiles; the last is cut into many shares.
-const std::vector<int32_t> kKvLens = {8, 9, 0, 63, 64, 65, 129, 300, 17, 0, 2500};
+const std::vector<int32_t> kKvLens = {8, 9, 0, 63, 64, 65, 129, 300, 17, 0, 1500};
 
 class AttentionDecodeTest : public AttentionTest {
  protected:
@@ -80,7 +80,7 @@ std::vector<std::pair<DType, DType>> Types() {
 TEST_P(AttentionDecodeTest, TypesHeadDimsAndQueryLens) {
   for (const auto& [query_dtype, kv_dtype] : Types()) {
     for (const int32_t head_dim : {64, 128, 256}) {
-      for (const int32_t query_len : {1, 2, 4, 8}) {
+      for (const int32_t query_len : {1, 4, 8}) {
         SCOPED_TRACE(testing::Message() << DTypeName(query_dtype) << "/" << DTypeName(kv_dtype)
                                         << " dim " << head_dim << " query_len " << query_len);
         AttentionGeometry geometry = Geometry(8, 2, head_dim, query_dtype);
@@ -184,6 +184,7 @@ TEST_P(AttentionDecodeTest, SkewedAndManySequences) {
 
 // Contexts long enough that what is loaded ahead goes round many times.
 TEST_P(AttentionDecodeTest, LongContexts) {
+  if (GetParam().kind == DeviceKind::kCpu) GTEST_SKIP() << "the CPU loads nothing ahead";
   for (const auto& [head_dim, kv_dtype, num_heads, kv_len] :
        {std::tuple(128, DType::kBF16, 16, 14000),
         {128, DType::kF8E4M3, 16, 20000},
@@ -205,7 +206,7 @@ TEST_P(AttentionDecodeTest, BitsAreEqualOnRepeat) {
     const auto plan = attention().CreatePlan(geometry, LimitsOf(batch));
     ASSERT_TRUE(plan.ok()) << plan.status();
     const AttentionOutput first = Run(batch, **plan);
-    for (int repeat = 0; repeat < 20; ++repeat) {
+    for (int repeat = 0; repeat < 10; ++repeat) {
       const AttentionOutput again = Run(batch, **plan);
       ASSERT_EQ(first.out, again.out);
       ASSERT_EQ(first.lse, again.lse);

@@ -1,9 +1,13 @@
 #include <cuda_bf16.h>
 
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/base/check.h"
 #include "kernels/cuda/attention/generic_attention.h"
+#include "kernels/cuda/attention/tiles/softmax_state.cuh"
+#include "kernels/cuda/runtime/float8.cuh"
+#include "kernels/cuda/runtime/float_dispatch.cuh"
 
 namespace quire::cuda {
 
@@ -12,7 +16,6 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kMaxHeadDim = 256;
 constexpr int kPerLane = kMaxHeadDim / 32;
-constexpr float kLog2E = 1.44269504088896340736f;
 
 // Device pointers and scalars only: what a kernel may take by value.
 template <typename Query, typename Kv>
@@ -27,10 +30,22 @@ struct KernelParams {
   int64_t block_stride, token_stride, head_stride;
   int32_t block_size, num_q_heads, num_kv_heads, head_dim;
   AttentionVariant variant;
+  const float* sinks;
+  DType kv_dtype;         // where Kv is Float8Bits
+  const float* k_scales;  // likewise, or null
+  const float* v_scales;
   int32_t num_seqs;
   const int32_t* cu_seqlens_q;
   const int32_t* seq_lens;
   PageTable pages;
+
+  __device__ float Element(const Kv* from, int64_t at) const {
+    if constexpr (std::is_same_v<Kv, Float8Bits>) {
+      return FloatOf(from[at], kv_dtype);
+    } else {
+      return static_cast<float>(from[at]);
+    }
+  }
 };
 
 // The last sequence that begins at or before the token.
@@ -61,6 +76,8 @@ template <typename Query, typename Kv>
 __device__ void AttendKeys(const KernelParams<Query, Kv>& p, const float (&q)[kPerLane],
                            int32_t kv_head, const int32_t* blocks, int32_t begin, int32_t end,
                            LaneState& state) {
+  AttentionVariant variant = p.variant;
+  if (p.k_scales != nullptr) variant.scale *= p.k_scales[kv_head];
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
   for (int32_t key = begin + (warp - begin % kWarps + kWarps) % kWarps; key < end; key += kWarps) {
@@ -72,9 +89,9 @@ __device__ void AttendKeys(const KernelParams<Query, Kv>& p, const float (&q)[kP
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
       const int element = lane + 32 * i;
-      if (element < p.head_dim) logit += q[i] * static_cast<float>(p.k[at + element]);
+      if (element < p.head_dim) logit += q[i] * p.Element(p.k, at + element);
     }
-    logit = p.variant.Logit(SumOverWarp(logit)) * kLog2E;
+    logit = variant.Logit(SumOverWarp(logit)) * kLog2E;
     const float max = fmaxf(state.max, logit);
     const float rescale = exp2f(state.max - max);
     const float prob = exp2f(logit - max);
@@ -84,7 +101,7 @@ __device__ void AttendKeys(const KernelParams<Query, Kv>& p, const float (&q)[kP
     for (int i = 0; i < kPerLane; ++i) {
       const int element = lane + 32 * i;
       if (element >= p.head_dim) continue;
-      state.out[i] = state.out[i] * rescale + prob * static_cast<float>(p.v[at + element]);
+      state.out[i] = state.out[i] * rescale + prob * p.Element(p.v, at + element);
     }
   }
 }
@@ -111,8 +128,8 @@ __global__ void __launch_bounds__(32 * kWarps)
     q[i] = static_cast<float>(p.q[token * p.q_row_stride + head * p.head_dim + element]);
   }
   LaneState state;
-  AttendKeys(p, q, head / (p.num_q_heads / p.num_kv_heads),
-             p.pages.kv_indices + p.pages.kv_indptr[seq], begin, end, state);
+  const int32_t kv_head = head / (p.num_q_heads / p.num_kv_heads);
+  AttendKeys(p, q, kv_head, p.pages.kv_indices + p.pages.kv_indptr[seq], begin, end, state);
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) shared_out[warp][lane + 32 * i] = state.out[i];
   if (lane == 0) shared_state[warp] = {state.max, state.sum};
@@ -126,15 +143,17 @@ __global__ void __launch_bounds__(32 * kWarps)
     scales[w] = shared_state[w].x == -INFINITY ? 0.0f : exp2f(shared_state[w].x - max);
     sum += shared_state[w].y * scales[w];
   }
+  const float sink = p.sinks == nullptr ? -INFINITY : p.sinks[head] * kLog2E;
+  const FinalRow row = FinishRow({max, sum}, sink);
+  const float v_scale = p.v_scales == nullptr ? 1.0f : p.v_scales[kv_head];
   for (int32_t element = threadIdx.x; element < p.head_dim; element += 32 * kWarps) {
     float value = 0;
     for (int w = 0; w < kWarps; ++w) value += shared_out[w][element] * scales[w];
     p.out[token * p.out_row_stride + head * p.head_dim + element] =
-        static_cast<Query>(sum > 0 ? value / sum : 0.0f);
+        static_cast<Query>(value * (row.scale * v_scale));
   }
   if (threadIdx.x == 0 && p.lse != nullptr) {
-    p.lse[static_cast<int64_t>(token) * p.num_q_heads + head] =
-        sum > 0 ? max + log2f(sum) : -INFINITY;
+    p.lse[static_cast<int64_t>(token) * p.num_q_heads + head] = row.lse;
   }
 }
 
@@ -158,6 +177,10 @@ void Launch(const GenericParams& params, cudaStream_t stream) {
                                                  .num_kv_heads = kv.num_kv_heads,
                                                  .head_dim = kv.head_dim,
                                                  .variant = params.variant,
+                                                 .sinks = params.sinks,
+                                                 .kv_dtype = kv.dtype,
+                                                 .k_scales = kv.k_scales,
+                                                 .v_scales = kv.v_scales,
                                                  .num_seqs = params.num_seqs,
                                                  .cu_seqlens_q = params.cu_seqlens_q,
                                                  .seq_lens = params.seq_lens,
@@ -169,7 +192,9 @@ void Launch(const GenericParams& params, cudaStream_t stream) {
 
 void LaunchGenericAttention(const GenericParams& params, cudaStream_t stream) {
   const bool float_kv = params.kv_cache.dtype == DType::kF32;
-  if (params.q.dtype() == DType::kF16) {
+  if (IsFloat8(params.kv_cache.dtype)) {
+    DispatchFloat(params.q.dtype(), [&]<typename T>() { Launch<T, Float8Bits>(params, stream); });
+  } else if (params.q.dtype() == DType::kF16) {
     Launch<__half, __half>(params, stream);
   } else if (params.q.dtype() == DType::kF32) {
     float_kv ? Launch<float, float>(params, stream) : Launch<float, __nv_bfloat16>(params, stream);

@@ -1,6 +1,6 @@
 // Attention without tensor cores, for what tiled_attention.h does not take: queries or a cache in
-// float32, and heads too large for the device's shared memory. One CTA per query token and head, in
-// float32; correct, not fast.
+// float32, odd head sizes with 8-bit caches, and heads too large for the device's shared memory.
+// One CTA per query token and head, in float32; correct, not fast.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,6 +20,7 @@ struct GenericParams {
   float* lse;  // [num_tokens, num_q_heads], base 2, or null
   KvCacheView kv_cache;
   AttentionVariant variant;
+  const float* sinks;  // [num_q_heads], or null
   int32_t num_seqs;
   const int32_t* cu_seqlens_q;
   const int32_t* seq_lens;

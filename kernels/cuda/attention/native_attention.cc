@@ -25,13 +25,14 @@ bool IsAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer
 // Tiles are copied 16 bytes at a time.
 void CheckAlignment(const AttentionRunArgs& args) {
   const KvCacheView& kv = args.kv_cache;
+  const int64_t piece = 16 / DTypeBytes(kv.dtype);  // elements
   CHECK(IsAligned(args.q.data()) && IsAligned(args.out.data()) && IsAligned(kv.k) &&
         IsAligned(kv.v));
   CHECK_EQ(args.q.row_stride() % 8, 0);
   CHECK_EQ(args.out.row_stride() % 8, 0);
-  CHECK_EQ(kv.block_stride % 8, 0);
-  CHECK_EQ(kv.token_stride % 8, 0);
-  CHECK_EQ(kv.head_stride % 8, 0);
+  CHECK_EQ(kv.block_stride % piece, 0);
+  CHECK_EQ(kv.token_stride % piece, 0);
+  CHECK_EQ(kv.head_stride % piece, 0);
 }
 
 TiledParams MakeTiledParams(const PlanMemory& plan, const AttentionRunArgs& args) {
@@ -52,6 +53,11 @@ TiledParams MakeTiledParams(const PlanMemory& plan, const AttentionRunArgs& args
           .num_kv_heads = geometry.num_kv_heads,
           .head_dim = geometry.head_dim,
           .variant = plan.params().variant,
+          .sinks = args.sinks,
+          .query_dtype = geometry.query_dtype,
+          .kv_dtype = geometry.kv_dtype,
+          .k_scales = kv.k_scales,
+          .v_scales = kv.v_scales,
           .cu_seqlens_q = plan.params().cu_seqlens_q,
           .seq_lens = plan.params().seq_lens,
           .pages = plan.params().pages,
@@ -78,11 +84,15 @@ void RunTiled(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream_t
     const PersistentKernel& persistent = plan.kernel(list);
     if (persistent.kernel.map_tokens > 0) {
       const KvCacheView& kv = args.kv_cache;
-      Launch(persistent,
-             HopperParams{.tiled = params,
-                          .k_map = MakeKvTensorMap(kv, kv.k, persistent.kernel.map_tokens),
-                          .v_map = MakeKvTensorMap(kv, kv.v, persistent.kernel.map_tokens)},
-             stream);
+      const TiledKernel& kernel = persistent.kernel;
+      const bool is_float8 = IsFloat8(kv.dtype);
+      const int32_t columns = is_float8 ? kernel.head_dim : 64;
+      Launch(
+          persistent,
+          HopperParams{.tiled = params,
+                       .k_map = MakeKvTensorMap(kv, kv.k, kernel.map_tokens, columns, !is_float8),
+                       .v_map = MakeKvTensorMap(kv, kv.v, kernel.map_tokens, columns, !is_float8)},
+          stream);
     } else {
       Launch(persistent, params, stream);
     }
@@ -95,6 +105,7 @@ void RunGeneric(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream
                           .lse = args.lse,
                           .kv_cache = args.kv_cache,
                           .variant = plan.params().variant,
+                          .sinks = args.sinks,
                           .num_seqs = plan.batch().num_seqs,
                           .cu_seqlens_q = plan.params().cu_seqlens_q,
                           .seq_lens = plan.params().seq_lens,
@@ -131,11 +142,13 @@ NativeAttention::NativeAttention(Device& device, PrefillKernels prefill)
     : device_(device), prefill_(prefill) {
   capabilities_.path = AttentionPath::kNative;
   capabilities_.query_dtypes = {DType::kF32, DType::kBF16, DType::kF16};
-  capabilities_.kv_dtypes = {DType::kF32, DType::kBF16, DType::kF16};
+  capabilities_.kv_dtypes = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3,
+                             DType::kF8E5M2};
   capabilities_.block_sizes = {16, 32, 64};
   capabilities_.min_sm = 80;
   capabilities_.soft_cap = true;
   capabilities_.sliding_window = true;
+  capabilities_.sinks = true;
   capabilities_.graph_support = GraphSupport::kAlways;
 }
 

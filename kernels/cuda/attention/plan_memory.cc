@@ -27,8 +27,12 @@ constexpr int64_t kMaxPartialBytes = int64_t{64} << 20;
 constexpr int32_t kUntiledRows = 1 << 20;
 constexpr int64_t kFloatBytes = 4;  // also of an int32_t
 
-// Of every head size that the capabilities admit: the smallest kernel that holds it computes it.
+// Of every head size that the capabilities admit: the smallest kernel that holds it computes it. A
+// row of 8-bit elements must begin on 16 bytes.
 bool HasTiledKernels(const AttentionGeometry& geometry) {
+  if (IsFloat8(geometry.kv_dtype)) {
+    return geometry.query_dtype != DType::kF32 && geometry.head_dim % 16 == 0;
+  }
   return geometry.query_dtype == geometry.kv_dtype && geometry.kv_dtype != DType::kF32;
 }
 
@@ -51,6 +55,18 @@ TiledKernel KernelOf(KernelKind kind) {
       return HopperPrefillKernel<Element, kHeadDim>();
   }
   return {};
+}
+
+template <int kHeadDim>
+TiledKernel Float8KernelOf(KernelKind kind) {
+  return kind == KernelKind::kHopperPrefill ? Float8HopperPrefillKernel<kHeadDim>()
+                                            : Float8DecodeKernel<kHeadDim>();
+}
+
+TiledKernel Float8KernelOf(KernelKind kind, int32_t head_dim) {
+  return head_dim <= 64    ? Float8KernelOf<64>(kind)
+         : head_dim <= 128 ? Float8KernelOf<128>(kind)
+                           : Float8KernelOf<256>(kind);
 }
 
 template <typename Element>
@@ -126,9 +142,11 @@ absl::Status PlanMemory::LoadKernels(const DeviceInfo& device, PrefillKernels pr
   ASSIGN_OR_RETURN(const int max_shared_bytes, MaxSharedBytes());
   PersistentKernel kernels[kNumWorkLists];
   for (int list = 0; list < kNumWorkLists; ++list) {
-    const TiledKernel kernel = geometry_.kv_dtype == DType::kF16
-                                   ? KernelOf<__half>(kinds[list], geometry_.head_dim)
-                                   : KernelOf<__nv_bfloat16>(kinds[list], geometry_.head_dim);
+    const int32_t head_dim = geometry_.head_dim;
+    const TiledKernel kernel = IsFloat8(geometry_.kv_dtype) ? Float8KernelOf(kinds[list], head_dim)
+                               : geometry_.kv_dtype == DType::kF16
+                                   ? KernelOf<__half>(kinds[list], head_dim)
+                                   : KernelOf<__nv_bfloat16>(kinds[list], head_dim);
     if (kernel.shared_bytes > max_shared_bytes) return absl::OkStatus();
     const auto* function = reinterpret_cast<const void*>(kernel.function);
     RETURN_IF_ERROR(CudaError(cudaFuncSetAttribute(

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/attention/tiles/float8_operands.cuh"
 #include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/attention/tiles/softmax_rows.cuh"
 #include "kernels/cuda/attention/tiles/tile_output.cuh"
@@ -50,16 +51,21 @@ class TileComputation {
       offsets_[i] = OffsetOf(BlockOf(KeyAt(i)), KeyAt(i));
     }
     __syncthreads();
-    LoadQueries();
+    if constexpr (!Shape::kIsFloat8) LoadQueries();
 #pragma unroll
     for (int tile = 0; tile < kAhead; ++tile) {
       if (tile < num_tiles_) LoadKeys(tile);
       CommitCopies();
     }
+    if constexpr (Shape::kIsFloat8) float8_.LoadQueries(p_, item_);
   }
 
   // Visits all keys, then leaves the result in global memory.
   __device__ void Finish() {
+    if constexpr (Shape::kIsFloat8) {
+      const float k_scale = p_.k_scales == nullptr ? 1.0f : p_.k_scales[item_.kv_head];
+      softmax_.ScaleScores(p_, float8_.ConvertQueries(p_) * k_scale);
+    }
     for (int tile = 0; tile < num_tiles_; ++tile) {
       WaitForCopies<kAhead - 1>();
       __syncthreads();
@@ -81,6 +87,8 @@ class TileComputation {
 
  private:
   using Element = typename Shape::Element;
+  using Kv = typename Shape::Kv;
+  struct Nothing {};
   static constexpr int kAhead = Shape::kStages - 1;  // tiles of keys on their way
 
   __device__ int32_t KeyAt(int32_t i) const { return first_tile_ * Shape::kTileKeys + i; }
@@ -108,8 +116,8 @@ class TileComputation {
     static_assert(Shape::kThreads % Shape::kRowPieces == 0);
     return threadIdx.x % Shape::kRowPieces;
   }
-  __device__ bool HasColumn() const { return Piece() * 8 < p_.head_dim; }
-  __device__ int ColumnOr0() const { return HasColumn() ? Piece() * 8 : 0; }
+  __device__ bool HasColumn() const { return Piece() * Shape::kPieceElements < p_.head_dim; }
+  __device__ int ColumnOr0() const { return HasColumn() ? Piece() * Shape::kPieceElements : 0; }
 
   __device__ void LoadQueries() {
     const auto* q = static_cast<const Element*>(p_.q) + ColumnOr0();
@@ -125,8 +133,8 @@ class TileComputation {
 
   __device__ void LoadKeys(int tile) {
     constexpr int kCopies = Shape::kTileKeys * Shape::kRowPieces / Shape::kThreads;
-    const auto* k = static_cast<const Element*>(p_.k) + ColumnOr0();
-    const auto* v = static_cast<const Element*>(p_.v) + ColumnOr0();
+    const auto* k = static_cast<const Kv*>(p_.k) + ColumnOr0();
+    const auto* v = static_cast<const Kv*>(p_.v) + ColumnOr0();
     const int64_t* offsets = OffsetsOf(tile);
     const uint32_t stage = StageOf(tile);
 #pragma unroll
@@ -144,7 +152,13 @@ class TileComputation {
   __device__ void Compute(int tile) {
     float scores[Shape::kRowTiles][Shape::kWarpKeys / 8][4] = {};
     const uint32_t keys = StageOf(tile);
-    MultiplyQueriesByKeys(keys, scores);
+    if constexpr (Shape::kIsFloat8) {
+      DispatchFloat8(p_.kv_dtype, [&]<__nv_fp8_interpretation_t kFormat>() {
+        float8_.template MultiplyByKeys<kFormat>(keys, warp_n_ * Shape::kWarpKeys, scores);
+      });
+    } else {
+      MultiplyQueriesByKeys(keys, scores);
+    }
     const int32_t first_key = KeyAt(tile * Shape::kTileKeys) + warp_n_ * Shape::kWarpKeys;
     if (p_.variant.ChangesLogits()) softmax_.ChangeLogits(scores);
     if (first_key < max(item_.all_begin, item_.key_begin) ||
@@ -155,7 +169,15 @@ class TileComputation {
     softmax_.RaiseMaxima(scores, rescale);
     softmax_.template MakeProbs<0, Shape::kWarpKeys / 8>(scores);
     softmax_.Multiply(rescale, out_);
-    AddProbsTimesValues(keys + Shape::kStageBytes / 2, scores);
+    const uint32_t values = keys + Shape::kStageBytes / 2;
+    if constexpr (Shape::kIsFloat8) {
+      DispatchFloat8(p_.kv_dtype, [&]<__nv_fp8_interpretation_t kFormat>() {
+        float8_.template AddProbsTimesValues<kFormat>(values, warp_n_ * Shape::kWarpKeys, scores,
+                                                      out_);
+      });
+    } else {
+      AddProbsTimesValues(values, scores);
+    }
   }
 
   template <typename Scores>
@@ -225,6 +247,7 @@ class TileComputation {
   const int32_t first_tile_;  // of keys
   const int32_t num_tiles_;
   float out_[Shape::kRowTiles][Shape::kHeadDim / 8][4];
+  std::conditional_t<Shape::kIsFloat8, Float8Operands<Shape>, Nothing> float8_;
 };
 
 // The item that a CTA computes after this one, taken while the first keys are on their way.
@@ -289,15 +312,23 @@ template <typename Element, int kHeadDim>
 TiledKernel DecodeKernel() {
   constexpr int kStages = kHeadDim == 64 ? 4 : kHeadDim == 128 ? 2 : 3;
   constexpr int kCtasPerSm = kHeadDim == 256 ? 1 : 3;
-  return MakeTiledKernel<TileShape<Element, kHeadDim, 1, 4, 1, kStages, kCtasPerSm>>();
+  return MakeTiledKernel<TileShape<Element, Element, kHeadDim, 1, 4, 1, 64, kStages, kCtasPerSm>>();
+}
+
+template <int kHeadDim>
+TiledKernel Float8DecodeKernel() {
+  constexpr int kStages = kHeadDim == 64 ? 4 : kHeadDim == 128 ? 4 : 3;
+  constexpr int kCtasPerSm = kHeadDim == 256 ? 2 : 3;
+  return MakeTiledKernel<
+      TileShape<__half, Float8Bits, kHeadDim, 1, 4, 1, 64, kStages, kCtasPerSm>>();
 }
 
 template <typename Element, int kHeadDim>
 TiledKernel PrefillKernel() {
   if constexpr (kHeadDim == 256) {
-    return MakeTiledKernel<TileShape<Element, kHeadDim, 8, 1, 1, 2, 1>>();
+    return MakeTiledKernel<TileShape<Element, Element, kHeadDim, 8, 1, 1, 64, 2, 1>>();
   } else {
-    return MakeTiledKernel<TileShape<Element, kHeadDim, 4, 1, 2, 2, 2>>();
+    return MakeTiledKernel<TileShape<Element, Element, kHeadDim, 4, 1, 2, 64, 2, 2>>();
   }
 }
 

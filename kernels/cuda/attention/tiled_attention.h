@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/base/dtype.h"
 #include "kernels/cuda/attention/tiles/variant.h"
 #include "kernels/cuda/attention/tiles/work_list.h"
 
@@ -30,6 +31,12 @@ struct TiledParams {
   int32_t num_kv_heads;
   int32_t head_dim;  // a multiple of 8, at most the kernel's
   AttentionVariant variant;
+  const float* sinks;  // [num_q_heads], or null
+  // Where the cache has 8-bit elements.
+  DType query_dtype;
+  DType kv_dtype;
+  const float* k_scales;  // [num_kv_heads], or null for 1
+  const float* v_scales;
 
   const int32_t* cu_seqlens_q;
   const int32_t* seq_lens;
@@ -50,6 +57,10 @@ struct TiledKernel {
 // share out a tile's keys.
 template <typename Element, int kHeadDim>
 TiledKernel DecodeKernel();
+// The same for a cache of 8-bit elements of either format, queries of either 16-bit type, and head
+// sizes that are multiples of 16; before Hopper also for many rows.
+template <int kHeadDim>
+TiledKernel Float8DecodeKernel();
 // Many rows: the warps share out its rows.
 template <typename Element, int kHeadDim>
 TiledKernel PrefillKernel();

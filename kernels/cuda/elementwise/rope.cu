@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "kernels/base/types.h"
+#include "kernels/cuda/runtime/float8.cuh"
 #include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/free_ops.h"
 #include "kernels/cuda/runtime/launch.cuh"
@@ -127,6 +128,30 @@ __device__ void StoreRun(const float (&values)[kVector], int size, T* to) {
   }
 }
 
+// 8-bit elements, the values divided by their scale: a quotient of a power of two is exact, others
+// are rounded as the CPU does.
+template <bool kWhole>
+__device__ void StoreRun(const float (&values)[kVector], int size, float scale, DType dtype,
+                         Float8Bits* to) {
+  float scaled[kVector];
+#pragma unroll
+  for (int j = 0; j < kVector; ++j) scaled[j] = __fdiv_rn(values[j], scale);
+  if constexpr (kWhole) {
+    if (size > 0) StoreFloat8(scaled, dtype, to);
+  } else {
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) {
+      if (j < size) StoreFloat8<1>({scaled[j]}, dtype, to + j);
+    }
+  }
+}
+
+// What a head is divided by as it is stored, and the format, of 8-bit elements.
+struct Float8Target {
+  const float* scales;  // by KV head; null is 1
+  DType dtype;
+};
+
 // A lane's weights of a head norm as they lie in memory, 16-bit ones in the first of two words.
 struct RawNorm {
   uint4 words[2][2];
@@ -215,7 +240,8 @@ struct HeadEdits {
 
 template <bool kWhole, bool kNormed, typename T, int kHeads, typename Out>
 __device__ void EditAndStore(const HeadEdits<kHeads>& edits, const Runs& runs, const Heads& heads,
-                             const Raw<T> (&raw)[kHeads][2], Out* out, int64_t head_stride) {
+                             const Raw<T> (&raw)[kHeads][2], Out* out, int64_t head_stride,
+                             const Float8Target& float8 = {}) {
   out += heads.first * head_stride;
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
@@ -239,8 +265,15 @@ __device__ void EditAndStore(const HeadEdits<kHeads>& edits, const Runs& runs, c
       }
     }
     Out* head = out + h * heads.step * head_stride;
-    StoreRun<kWhole>(a, runs.size[0], head + runs.begin[0]);
-    StoreRun<kWhole>(b, runs.size[1], head + runs.begin[1]);
+    if constexpr (std::is_same_v<Out, Float8Bits>) {
+      const float scale =
+          float8.scales == nullptr ? 1.0f : float8.scales[heads.first + h * heads.step];
+      StoreRun<kWhole>(a, runs.size[0], scale, float8.dtype, head + runs.begin[0]);
+      StoreRun<kWhole>(b, runs.size[1], scale, float8.dtype, head + runs.begin[1]);
+    } else {
+      StoreRun<kWhole>(a, runs.size[0], head + runs.begin[0]);
+      StoreRun<kWhole>(b, runs.size[1], head + runs.begin[1]);
+    }
   }
 }
 
@@ -305,7 +338,8 @@ __global__ void __launch_bounds__(kThreads) RopeKernel(const __grid_constant__ R
   } else if (is_q) {
     EditAndStore<kWhole, kNormed>(edits, runs, heads, raw, q, head_stride);
   } else {
-    EditAndStore<kWhole, kNormed>(edits, runs, heads, raw, k_or_v, head_stride);
+    const float* scales = heads.part == Part::kK ? kv.k_scales : kv.v_scales;
+    EditAndStore<kWhole, kNormed>(edits, runs, heads, raw, k_or_v, head_stride, {scales, kv.dtype});
   }
 }
 
@@ -334,7 +368,21 @@ void LaunchWhole(const RopeParams& params, int num_lanes, cudaStream_t stream) {
        : Launch<T, Kv, 1, true, kNormed>(params, num_lanes, stream);
 }
 
-// float16 goes with a float16 cache only, as in attention.
+template <typename T, typename Kv>
+void LaunchOf(const RopeParams& params, int num_lanes, cudaStream_t stream) {
+  const bool whole = params.rotary_dim % (2 * kVector) == 0 &&
+                     reinterpret_cast<uintptr_t>(params.cos_sin) % 16 == 0;
+  const bool normed = params.q_norm.data != nullptr || params.k_norm.data != nullptr;
+  if (!whole) {
+    Launch<T, Kv, 1, false, true>(params, num_lanes, stream);
+  } else if (normed) {
+    LaunchWhole<T, Kv, true>(params, num_lanes, stream);
+  } else {
+    LaunchWhole<T, Kv, false>(params, num_lanes, stream);
+  }
+}
+
+// float16 goes with a float16 cache, or one of 8 bits, only, as in attention.
 template <typename T, typename Kv>
 inline constexpr bool kGoTogether = std::is_same_v<T, __half> == std::is_same_v<Kv, __half>;
 
@@ -343,27 +391,18 @@ void Launch(const RopeParams& params, DType dtype, cudaStream_t stream) {
   const auto num_lanes =
       static_cast<int>(std::bit_ceil(static_cast<unsigned>(NumLanes(params.rotary_dim, dim))));
   CHECK_LE(num_lanes, 32) << "head_dim " << dim << ", rotary_dim " << params.rotary_dim;
-  const bool whole = params.rotary_dim % (2 * kVector) == 0 &&
-                     reinterpret_cast<uintptr_t>(params.cos_sin) % 16 == 0;
-  const bool normed = params.q_norm.data != nullptr || params.k_norm.data != nullptr;
   DispatchFloat(dtype, [&]<typename T>() {
+    if (IsFloat8(params.kv.dtype)) return LaunchOf<T, Float8Bits>(params, num_lanes, stream);
     DispatchFloat(params.kv.dtype, [&]<typename Kv>() {
-      if constexpr (kGoTogether<T, Kv>) {
-        if (!whole) {
-          Launch<T, Kv, 1, false, true>(params, num_lanes, stream);
-        } else if (normed) {
-          LaunchWhole<T, Kv, true>(params, num_lanes, stream);
-        } else {
-          LaunchWhole<T, Kv, false>(params, num_lanes, stream);
-        }
-      }
+      if constexpr (kGoTogether<T, Kv>) LaunchOf<T, Kv>(params, num_lanes, stream);
     });
   });
 }
 
 void CheckVectors(const RopeAndStoreKvArgs& args) {
   const KvCacheView& kv = args.kv_cache;
-  CHECK((kv.dtype == DType::kF16) == (args.qkv.dtype() == DType::kF16)) << DTypeName(kv.dtype);
+  CHECK(IsFloat8(kv.dtype) || (kv.dtype == DType::kF16) == (args.qkv.dtype() == DType::kF16))
+      << DTypeName(kv.dtype);
   const Tensor k(kv.k, kv.dtype, {kv.head_dim}), v(kv.v, kv.dtype, {kv.head_dim});
   CHECK(FitsVectors(kv.head_dim,
                     {&args.qkv, &args.q_out, &args.q_norm_weight, &args.k_norm_weight, &k, &v}) &&

@@ -121,10 +121,9 @@ absl::Status AttentionCase::UploadBatch() {
 
 absl::Status AttentionCase::MakeCaches() {
   const int64_t cache_elements = 2 * num_blocks_ * block_elements();
-  // Random bytes of bfloat16 serve for 8-bit elements, too.
-  const int64_t cache_bytes = cache_elements * DTypeBytes(shape_.kv_dtype);
-  for (int i = 0; i < timer_.NumColdBuffers(cache_bytes); ++i) {
-    ASSIGN_OR_RETURN(DeviceBuffer cache, timer_.Random(DType::kBF16, cache_bytes / 2, seed_ + i));
+  const int num_caches = timer_.NumColdBuffers(DTypeBytes(shape_.kv_dtype) * cache_elements);
+  for (int i = 0; i < num_caches; ++i) {
+    ASSIGN_OR_RETURN(DeviceBuffer cache, timer_.Random(shape_.kv_dtype, cache_elements, seed_ + i));
     caches_.push_back(std::move(cache));
   }
   const int64_t q_size = int64_t{batch_.num_tokens} * shape_.num_q_heads * shape_.head_dim;

@@ -19,7 +19,7 @@ struct AttentionShape {
   int32_t head_dim;
   int32_t block_size;
   BatchLengths lengths;
-  DType kv_dtype = DType::kBF16;
+  DType kv_dtype = DType::kBF16;  // or one of 8 bits
 
   // Query tokens of each sequence, where that is a step of decodes; else 0.
   int32_t DecodeQueryLen() const;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <random>
 #include <utility>
 
+#include "kernels/base/check.h"
+#include "kernels/base/float8.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/read_probe.h"
 
@@ -14,6 +17,7 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr double kReplaysUs = 1e5;
 constexpr int kMinReplays = 3;
+constexpr int64_t kFloat8Bytes = 4 * kMiB;  // of random 8-bit elements
 constexpr int kMaxReplays = 21;
 
 bool IsCuda(Backend& backend) { return backend.device().info().kind == DeviceKind::kCuda; }
@@ -68,7 +72,27 @@ absl::StatusOr<double> GraphTimer::MedianColdUs(int64_t bytes, int num_buffers,
   return MedianUs(RoundUp(num_calls, num_buffers), [&](int i) { enqueue(i % num_buffers); });
 }
 
+// The same few MiB again and again: more than any cache finds alike.
+void GraphTimer::FillRandomFloat8(void* data, DType dtype, int64_t num_elements, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  const absl::StatusOr<DeviceBuffer> pinned = backend_.device().AllocatePinned(kFloat8Bytes);
+  CHECK(pinned.ok()) << pinned.status();
+  auto* bytes = pinned->as<uint8_t>();
+  for (int64_t i = 0; i < std::min(kFloat8Bytes, num_elements); ++i) {
+    const float value = normal(random);
+    bytes[i] = dtype == DType::kF8E4M3 ? Float8E4M3(value).bits : Float8E5M2(value).bits;
+  }
+  for (int64_t at = 0; at < num_elements; at += kFloat8Bytes) {
+    stream_->CopyToDevice(static_cast<char*>(data) + at, bytes,
+                          std::min(kFloat8Bytes, num_elements - at));
+  }
+  const absl::Status done = stream_->Synchronize();
+  CHECK(done.ok()) << done;
+}
+
 void GraphTimer::FillRandom(void* data, DType dtype, int64_t num_elements, uint64_t seed) {
+  if (IsFloat8(dtype)) return FillRandomFloat8(data, dtype, num_elements, seed);
   constexpr int64_t kColumns = 512;
   // As a matrix, whose rows are filled from the same generator as dummy weights are.
   LinearWeight matrix = {.data = data,

@@ -32,7 +32,7 @@ class GraphTimer {
   // How many buffers of this size make cold_bytes().
   int NumColdBuffers(int64_t bytes) const;
 
-  // Random bfloat16 or float32 values: speed on zeros is not speed on data.
+  // Random values, of bfloat16, float32 or 8 bits: speed on zeros is not speed on data.
   absl::StatusOr<DeviceBuffer> Random(DType dtype, int64_t num_elements, uint64_t seed);
   void FillRandom(void* data, DType dtype, int64_t num_elements, uint64_t seed);
   template <typename T>
@@ -42,6 +42,7 @@ class GraphTimer {
 
  private:
   explicit GraphTimer(Backend& backend) : backend_(backend) {}
+  void FillRandomFloat8(void* data, DType dtype, int64_t num_elements, uint64_t seed);
   absl::StatusOr<double> ReplayUs(const ExecGraph& graph);
   absl::StatusOr<DeviceBuffer> UploadBytes(const void* values, int64_t bytes);
 

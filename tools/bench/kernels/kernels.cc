@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -248,15 +249,31 @@ std::vector<AttentionShape> AttentionShapes(DeviceKind device) {
           Uniform("prefill 4 x 4096, head size 256", 4, 4096, 4096, 32, 256)};
 }
 
-absl::Status MeasureAttention(GraphTimer& timer, uint64_t seed, const Limits& limits,
-                              Json* result) {
+// Every shape with a cache in bfloat16, then, if it is one of 8 bits, with one in `kv_dtype`, and
+// how its time compares.
+std::vector<AttentionShape> WithCaches(const std::vector<AttentionShape>& shapes, DType kv_dtype) {
+  std::vector<AttentionShape> result;
+  for (const AttentionShape& shape : shapes) {
+    result.push_back(shape);
+    if (!IsFloat8(kv_dtype)) continue;
+    result.push_back(shape);
+    result.back().kv_dtype = kv_dtype;
+    absl::StrAppend(&result.back().name, ", ", DTypeName(kv_dtype));
+  }
+  return result;
+}
+
+absl::Status MeasureAttention(GraphTimer& timer, uint64_t seed, DType kv_dtype,
+                              const Limits& limits, Json* result) {
   Device& device = timer.backend().device();
   PrintHeader("attention, 32/8 heads of 128, bfloat16, blocks of 16 (bytes: K and V once)");
-  for (const AttentionShape& shape : AttentionShapes(device.info().kind)) {
+  std::map<AttentionPath, double> bf16_us;
+  for (const AttentionShape& shape : WithCaches(AttentionShapes(device.info().kind), kv_dtype)) {
     if (Interrupted()) break;
     ASSIGN_OR_RETURN(const MemoryInfo memory, device.Memory());
     if (const int64_t needed = AttentionCase::BytesFor(timer, shape); needed > memory.free_bytes) {
       Skip(shape.name, needed, memory.free_bytes, result);
+      if (shape.kv_dtype == DType::kBF16) bf16_us.clear();
       continue;
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<AttentionCase> attention,
@@ -269,6 +286,12 @@ absl::Status MeasureAttention(GraphTimer& timer, uint64_t seed, const Limits& li
                      attention->flops(), limits);
       row["plan_us"] = plan_us;
       PrintRow(row);
+      if (shape.kv_dtype == DType::kBF16) {
+        bf16_us[path] = us[i];
+      } else if (bf16_us.contains(path)) {
+        row["time_over_bfloat16"] = us[i] / bf16_us[path];
+        std::printf("%63s of bfloat16's time: %.3f\n", "", us[i] / bf16_us[path]);
+      }
       (*result)["attention"].push_back(std::move(row));
     }
   }
@@ -308,7 +331,10 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config, Back
   std::printf("limits: reads %.3f TB/s, multiplies bfloat16 matrices at %.2f TFLOP/s\n\n",
               bytes_per_s * 1e-12, flops_per_s * 1e-12);
   absl::Status status;
-  if (flags.only != "steps") status = MeasureAttention(*timer, flags.seed, limits, json);
+  if (flags.only != "steps") {
+    status = MeasureAttention(*timer, flags.seed, config.kv_cache_dtype.value_or(DType::kBF16),
+                              limits, json);
+  }
   if (flags.only != "attention" && status.ok()) {
     status = MeasureSteps(*timer, flags, config, limits, json);
   }
@@ -369,6 +395,7 @@ Command AddKernels(CLI::App& app) {
       "Cases that do not fit the free memory are skipped by name.\n\n"
       "Examples:\n"
       "  quire-bench kernels --shape qwen3-0.6b\n"
+      "  quire-bench kernels --only attention --kv-cache-dtype fp8_e4m3\n"
       "  quire-bench kernels --only steps --batch-sizes 1,16 --context 512 --json kernels.json");
   const auto flags = std::make_shared<KernelsFlags>();
   command->add_option("--batch-sizes", flags->batch_sizes, "Sequences of the decode steps")

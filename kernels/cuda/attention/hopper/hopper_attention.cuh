@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/attention/hopper/hopper_loader.cuh"
 #include "kernels/cuda/attention/hopper/wgmma.cuh"
+#include "kernels/cuda/attention/tiles/half_queries.cuh"
 #include "kernels/cuda/attention/tiles/softmax_rows.cuh"
 #include "kernels/cuda/attention/tiles/tile_output.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
@@ -41,6 +42,10 @@ class HopperComputation {
 
   __device__ void Run(uint32_t num_items) {
     Wait(shared_.queries_full(), num_items & 1);
+    if constexpr (Shape::kIsFloat8) {
+      const float k_scale = p_.k_scales == nullptr ? 1.0f : p_.k_scales[item_.kv_head];
+      softmax_.ScaleScores(p_, k_scale * (num_tiles_ > 0 ? ConvertQueries() : 1.0f));
+    }
     if (num_tiles_ > 0) VisitKeys();
     if (num_tiles_ == 0 && lane_ == 0) Arrive(shared_.queries_free());
     num_seen_ += num_tiles_;
@@ -89,6 +94,56 @@ class HopperComputation {
     StartSums(last, probs);
     WaitForGemms<0>(out_);
     FreeValues(last);
+  }
+
+  // The group's queries become float16, in place: what scores are then to be multiplied by.
+  __device__ float ConvertQueries() const {
+    if (p_.query_dtype == DType::kF16) return 1;
+    constexpr int kRowsBytes = 64 * Shape::kLineBytes;  // of a block
+    constexpr int kPieces = kRowsBytes / 16 / Shape::kGroupThreads;
+    const int thread = Shape::ComputeThread() % Shape::kGroupThreads;
+    const uint32_t first = shared_.queries() + group_ * kRowsBytes + thread * 16;
+    uint32_t largest = 0;
+#pragma unroll
+    for (int block = 0; block < Shape::kBlocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i) {
+        const uint4 piece = LoadShared16(QueryPiece(first, block, i));
+        largest = LargerMagnitudes(LargerMagnitudes(largest, piece.x), piece.y);
+        largest = LargerMagnitudes(LargerMagnitudes(largest, piece.z), piece.w);
+      }
+    }
+    const HalfScale scale(LargestOfGroup(LargestOfWarp(largest)));
+#pragma unroll
+    for (int block = 0; block < Shape::kBlocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i) {
+        const uint32_t at = QueryPiece(first, block, i);
+        const uint4 piece = LoadShared16(at);
+        StoreShared16(at, {scale.Convert(piece.x), scale.Convert(piece.y), scale.Convert(piece.z),
+                           scale.Convert(piece.w)});
+      }
+    }
+    FenceSharedWrites();
+    SyncGroup();
+    return scale.inverse;
+  }
+  static __device__ uint32_t QueryPiece(uint32_t first, int block, int i) {
+    return first + block * Shape::kTileRows * Shape::kLineBytes + i * Shape::kGroupThreads * 16;
+  }
+  // Of the four warps' values.
+  __device__ uint32_t LargestOfGroup(uint32_t value) const {
+    __shared__ uint32_t values[Shape::kComputeWarps];
+    const int warp = Shape::ComputeThread() / 32;
+    if (lane_ == 0) values[warp] = value;
+    SyncGroup();
+    uint32_t largest = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) largest = max(largest, values[warp / 4 * 4 + i]);
+    return largest;
+  }
+  __device__ void SyncGroup() const {
+    SyncSome(Shape::TurnBarrier(Shape::kComputeGroups + group_), Shape::kGroupThreads);
   }
 
   __device__ RingUse<Shape::kStages> UseOf(int32_t tile) const {
@@ -186,7 +241,7 @@ class HopperComputation {
       }
     }
     FenceSharedWrites();
-    SyncSome(Shape::TurnBarrier(Shape::kComputeGroups + group_), Shape::kGroupThreads);
+    SyncGroup();
   }
 
   const TiledParams& p_;
@@ -257,6 +312,15 @@ TiledKernel HopperPrefillKernel() {
   constexpr int kGroups = kHeadDim == 64 ? 3 : 2;
   constexpr int kStages = kHeadDim == 64 ? 4 : 2;
   return MakeHopperKernel<HopperShape<Element, kHeadDim, kKeys, kGroups, kStages>>();
+}
+
+template <int kHeadDim>
+TiledKernel Float8HopperPrefillKernel() {
+  constexpr int kKeys = kHeadDim == 256 ? 64 : 128;
+  constexpr int kGroups = kHeadDim == 64 ? 3 : 2;
+  constexpr int kStages = 2;
+  constexpr int kRawStages = kHeadDim == 64 ? 3 : kHeadDim == 128 ? 2 : 1;
+  return MakeHopperKernel<HopperShape<__half, kHeadDim, kKeys, kGroups, kStages, kRawStages>>();
 }
 
 }  // namespace quire::cuda

@@ -20,5 +20,9 @@ struct HopperParams {
 // For __nv_bfloat16 and __half, head sizes up to 64, 128 and 256.
 template <typename Element, int kHeadDim>
 TiledKernel HopperPrefillKernel();
+// For a cache of 8-bit elements of either format, queries of either 16-bit type, and head sizes
+// that are multiples of 16. Boxes have all columns of the kernel's head.
+template <int kHeadDim>
+TiledKernel Float8HopperPrefillKernel();
 
 }  // namespace quire::cuda

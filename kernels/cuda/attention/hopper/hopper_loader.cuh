@@ -5,6 +5,7 @@
 
 #include "kernels/base/types.h"
 #include "kernels/cuda/attention/hopper/hopper_attention.h"
+#include "kernels/cuda/attention/hopper/hopper_converter.cuh"
 #include "kernels/cuda/attention/hopper/hopper_shape.cuh"
 #include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/attention/tiles/tile_rows.cuh"
@@ -79,11 +80,29 @@ class CacheLoader {
   uint32_t num_tiles_ = 0;   // loaded so far, of all items
 };
 
+template <typename Shape>
+__device__ auto MakeKeysLoader(const HopperParams& p, const HopperShared<Shape>& shared) {
+  if constexpr (Shape::kIsFloat8) {
+    return ConvertingLoader<Shape, true>(p.tiled, p.k_map, shared);
+  } else {
+    return CacheLoader<Shape>(p.tiled, p.k_map, shared.keys(0), shared.keys_full(0),
+                              shared.keys_free(0));
+  }
+}
+template <typename Shape>
+__device__ auto MakeValuesLoader(const HopperParams& p, const HopperShared<Shape>& shared) {
+  if constexpr (Shape::kIsFloat8) {
+    return ConvertingLoader<Shape, false>(p.tiled, p.v_map, shared);
+  } else {
+    return CacheLoader<Shape>(p.tiled, p.v_map, shared.values(0), shared.values_full(0),
+                              shared.values_free(0));
+  }
+}
+
 // The first warp: takes items, tells the others, and loads K.
 template <typename Shape>
 __device__ void ScheduleAndLoadKeys(const HopperParams& p, const HopperShared<Shape>& shared) {
-  CacheLoader<Shape> keys(p.tiled, p.k_map, shared.keys(0), shared.keys_full(0),
-                          shared.keys_free(0));
+  auto keys = MakeKeysLoader(p, shared);
   WorkListState* state = p.tiled.work.state;
   const int32_t num_items = state->num_items * p.tiled.num_kv_heads;
   const int lane = threadIdx.x % 32;
@@ -127,8 +146,7 @@ __device__ bool TakeItem(const TiledParams& p, const HopperShared<Shape>& shared
 // The second warp.
 template <typename Shape>
 __device__ void LoadValues(const HopperParams& p, const HopperShared<Shape>& shared) {
-  CacheLoader<Shape> values(p.tiled, p.v_map, shared.values(0), shared.values_full(0),
-                            shared.values_free(0));
+  auto values = MakeValuesLoader(p, shared);
   TileItem item;
   for (uint32_t n = 0; TakeItem(p.tiled, shared, n, item); ++n) values.LoadItem(item);
 }

@@ -17,14 +17,20 @@ struct ScheduledItem {
   WorkItem work;
 };
 
-template <typename ElementType, int kHeadDimension, int kKeys, int kGroups, int kNumStages>
+// kNumRawStages > 0: the cache has 8-bit elements, which come to a ring of so many stages before
+// they are widened (hopper_converter.cuh).
+template <typename ElementType, int kHeadDimension, int kKeys, int kGroups, int kNumStages,
+          int kNumRawStages = 0>
 struct HopperShape {
   using Element = ElementType;
+  static constexpr bool kIsFloat8 = kNumRawStages > 0;
+  static constexpr bool kPairsColumns = false;
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int kTileKeys = kKeys;
   static constexpr int kComputeGroups = kGroups;
   static constexpr int kTileRows = 64 * kGroups;
   static constexpr int kStages = kNumStages;
+  static constexpr int kRawStages = kNumRawStages;
 
   static constexpr int kGroupThreads = 128;
   static constexpr int kThreads = kGroupThreads * (1 + kGroups);
@@ -52,8 +58,13 @@ struct HopperShape {
 
   static constexpr int kKeysAt = kQueryBytes;
   static constexpr int kValuesAt = kKeysAt + kStages * kKeyBytes;
-  static constexpr int kMbarriersAt = kValuesAt + kStages * kKeyBytes;
-  static constexpr int kNumMbarriers = 4 * kStages + 2 + 4;
+  static constexpr int kRawBytes = kTileKeys * kHeadDim;  // of K, and of V, a stage of the raw ring
+  static constexpr int kRawKeysAt = kValuesAt + kStages * kKeyBytes;
+  static constexpr int kRawValuesAt = kRawKeysAt + kRawStages * kRawBytes;
+  static constexpr int kMbarriersAt = kRawValuesAt + kRawStages * kRawBytes;
+  static constexpr int kNumMbarriers = 4 * kStages + 2 + 4 + 2 * kRawStages;
+  // Every lane of a warp that widens tells that it has written.
+  static constexpr int kFillers = kIsFloat8 ? 32 : 1;
   static constexpr int kItemsAt = kMbarriersAt + 8 * kNumMbarriers;
   static constexpr int kSharedBytes = kItemsAt + 2 * sizeof(ScheduledItem) + kAlignment;
 
@@ -74,10 +85,14 @@ class HopperShared {
   // One thread, before all else.
   __device__ void InitMbarriers() const {
     for (int stage = 0; stage < Shape::kStages; ++stage) {
-      InitMbarrier(keys_full(stage), 1);
-      InitMbarrier(values_full(stage), 1);
+      InitMbarrier(keys_full(stage), Shape::kFillers);
+      InitMbarrier(values_full(stage), Shape::kFillers);
       InitMbarrier(keys_free(stage), Shape::kComputeWarps);
       InitMbarrier(values_free(stage), Shape::kComputeWarps);
+    }
+    for (int stage = 0; stage < Shape::kRawStages; ++stage) {
+      InitMbarrier(raw_keys_full(stage), 1);
+      InitMbarrier(raw_values_full(stage), 1);
     }
     InitMbarrier(queries_full(), 32 * Shape::kQueryWarps);
     InitMbarrier(queries_free(), Shape::kComputeWarps);
@@ -97,6 +112,8 @@ class HopperShared {
   __device__ uint32_t values(int stage) const {
     return queries() + Shape::kValuesAt + stage * Shape::kKeyBytes;
   }
+  __device__ uint32_t raw_keys() const { return queries() + Shape::kRawKeysAt; }
+  __device__ uint32_t raw_values() const { return queries() + Shape::kRawValuesAt; }
   __device__ uint8_t* values_data(int stage) const {
     return base_ + Shape::kValuesAt + stage * Shape::kKeyBytes;
   }
@@ -115,6 +132,12 @@ class HopperShared {
   }
   __device__ uint32_t item_free(int stage) const {
     return mbarrier(4 * Shape::kStages + 4 + stage);
+  }
+  __device__ uint32_t raw_keys_full(int stage) const {
+    return mbarrier(4 * Shape::kStages + 6 + stage);
+  }
+  __device__ uint32_t raw_values_full(int stage) const {
+    return mbarrier(4 * Shape::kStages + 6 + Shape::kRawStages + stage);
   }
 
  private:

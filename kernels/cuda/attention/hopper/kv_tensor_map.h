@@ -9,8 +9,10 @@
 namespace quire::cuda {
 
 // `data` is the view's k or v. The tensor is [blocks, num_kv_heads, block_size, head_dim], whatever
-// the order of its strides; a box is a line of up to `max_tokens` tokens of a block's head, zeros
-// beyond the head. A line is 128 bytes, or 64 where that holds an 8-bit head, swizzled alike.
-CUtensorMap MakeKvTensorMap(const KvCacheView& view, void* data, int32_t max_tokens);
+// the order of its strides; a box is `columns` columns of up to `max_tokens` tokens of a block's
+// head, zeros beyond the head. It arrives row by row, or, if `swizzled`, as gemms and ldmatrix want
+// rows of 128 or 64 bytes, which the columns then are.
+CUtensorMap MakeKvTensorMap(const KvCacheView& view, void* data, int32_t max_tokens,
+                            int32_t columns, bool swizzled);
 
 }  // namespace quire::cuda

@@ -57,9 +57,19 @@ __device__ __forceinline__ void CopyBox(uint32_t shared_dst, const CUtensorMap& 
       : "memory");
 }
 
-// Fetches the description of a tensor in the kernel's parameters ahead of its first box.
-__device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
+// 16 bytes of shared memory.
+__device__ __forceinline__ uint4 LoadShared16(uint32_t from) {
+  uint4 value;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "r"(from)
+               : "memory");
+  return value;
+}
+__device__ __forceinline__ void StoreShared16(uint32_t to, const uint4& value) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};\n" ::"r"(to), "r"(value.x), "r"(value.y),
+               "r"(value.z), "r"(value.w)
+               : "memory");
 }
 
 // True in one lane of the warp, all of which call it; the compiler then knows that what follows

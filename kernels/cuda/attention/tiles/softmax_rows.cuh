@@ -36,6 +36,12 @@ class SoftmaxRows {
   __device__ const PerRow& sums() const { return sum_; }
   __device__ float log2_scale() const { return log2_scale_; }
 
+  // Scores are products of what is stored: this times those are q.k. Before the first.
+  __device__ void ScaleScores(const TiledParams& p, float factor) {
+    if (!p.variant.ChangesLogits()) log2_scale_ *= factor;
+    cap_inner_ *= factor;
+  }
+
   // AttentionVariant::Logit in base 2: cap * tanh(score * scale / cap), where tanh(x) is
   // 1 - 2 / (1 + e^2x).
   template <int kFragments>
@@ -139,8 +145,8 @@ class SoftmaxRows {
   }
 
  private:
-  const float log2_scale_;
-  const float cap_inner_;
+  float log2_scale_;
+  float cap_inner_;
   const float cap_outer_;
   PerRow max_;
   PerRow base_;  // the maximum in base 2, finite

@@ -22,4 +22,20 @@ __device__ __forceinline__ float LogSum(float2 state) {
 
 __device__ __forceinline__ float Reciprocal(float sum) { return sum > 0 ? 1.0f / sum : 0.0f; }
 
+// What a row's sum of probs times values is multiplied by when all of its keys are in, and its
+// log-sum-exp.
+struct FinalRow {
+  float scale;
+  float lse;
+};
+
+// `sink` (base 2) adds to the sum of probs only; -infinity: there is none.
+__device__ __forceinline__ FinalRow FinishRow(float2 state, float sink) {
+  if (sink == -INFINITY) return {Reciprocal(state.y), LogSum(state)};
+  const float max = fmaxf(state.x, sink);
+  const float part = Rescale(state.x, max);
+  const float sum = state.y * part + Exp2Approx(sink - max);
+  return {part / sum, max + log2f(sum)};
+}
+
 }  // namespace quire::cuda

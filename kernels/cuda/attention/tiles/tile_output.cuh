@@ -51,7 +51,13 @@ class TileOutput {
         if (Shape::kWarpsN == 1 && item_.partial >= 0 && item_.key_begin >= item_.key_end) continue;
 #pragma unroll
         for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
-          Store(target, n * 8 + lane % 4 * 2, {out[m][n][2 * half], out[m][n][2 * half + 1]});
+          if constexpr (Shape::kPairsColumns) {
+            const int i = 2 * half + n % 2;
+            Store(target, n / 2 * 16 + lane % 4 * 4 + n % 2 * 2,
+                  {out[m][n / 2 * 2][i], out[m][n / 2 * 2 + 1][i]});
+          } else {
+            Store(target, n * 8 + lane % 4 * 2, {out[m][n][2 * half], out[m][n][2 * half + 1]});
+          }
         }
       }
     }
@@ -85,6 +91,16 @@ class TileOutput {
             static_cast<int64_t>(p_.num_kv_heads) * p_.work.partial_rows, item_.num_splits};
   }
 
+  // When all parts of a row are combined: only here a sink counts, and the scale of values.
+  __device__ FinalRow Finish(int32_t row, float2 state) const {
+    const float sink = p_.sinks == nullptr ? -INFINITY : p_.sinks[item_.HeadOf(row)] * kLog2E;
+    FinalRow last = FinishRow(state, sink);
+    if constexpr (Shape::kIsFloat8) {
+      if (p_.v_scales != nullptr) last.scale *= p_.v_scales[item_.kv_head];
+    }
+    return last;
+  }
+
   // Where a row's result goes: multiplied by `scale` to `out`, or as it is to `partial`.
   struct RowTarget {
     Element* out;
@@ -101,14 +117,20 @@ class TileOutput {
     }
     return {static_cast<Element*>(p_.out) + item_.TokenOf(row) * p_.out_row_stride +
                 item_.HeadOf(row) * p_.head_dim,
-            nullptr, Reciprocal(state.y)};
+            nullptr, Finish(row, state).scale};
   }
   // What lies beyond the head is not stored to `out`: the next head begins there.
   __device__ void Store(const RowTarget& target, int32_t column, float2 values) const {
     if (target.out != nullptr) {
       if (column >= p_.head_dim) return;
-      *reinterpret_cast<uint32_t*>(target.out + column) =
-          PackPair<Element>(values.x * target.scale, values.y * target.scale);
+      const float2 scaled = {values.x * target.scale, values.y * target.scale};
+      uint32_t pair;
+      if (Shape::kIsFloat8 && p_.query_dtype == DType::kBF16) {
+        pair = PackPair<__nv_bfloat16>(scaled.x, scaled.y);
+      } else {
+        pair = PackPair<Element>(scaled.x, scaled.y);
+      }
+      *reinterpret_cast<uint32_t*>(target.out + column) = pair;
     } else {
       *reinterpret_cast<float2*>(target.partial + column) = values;
     }
@@ -118,7 +140,7 @@ class TileOutput {
     if (!is_final) {
       p_.work.partial_state[PartialRow(item_.partial, row)] = state;
     } else if (p_.lse != nullptr) {
-      p_.lse[item_.TokenOf(row) * p_.num_q_heads + item_.HeadOf(row)] = LogSum(state);
+      p_.lse[item_.TokenOf(row) * p_.num_q_heads + item_.HeadOf(row)] = Finish(row, state).lse;
     }
   }
 

@@ -1,18 +1,25 @@
 // The compile-time shape of tiled attention: how rows and keys are shared out over warps, and how
 // shared memory is laid out: the tile's queries, then kStages of K and V, then where the keys of
-// kStages tiles lie. Device code only.
+// kStages tiles lie. Where the cache has 8-bit elements, queries are in registers
+// (float8_operands.cuh). Device code only.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/base/types.h"
+#include "kernels/cuda/runtime/float8.cuh"
 
 namespace quire::cuda {
 
-template <typename ElementType, int kHeadDimension, int kWarpsInM, int kWarpsInN,
-          int kRowTilesPerWarp, int kNumStages, int kCtasPerSm>
+// ElementType: of the gemms' operands. KvType: of the cache.
+template <typename ElementType, typename KvType, int kHeadDimension, int kWarpsInM, int kWarpsInN,
+          int kRowTilesPerWarp, int kKeys, int kNumStages, int kCtasPerSm>
 struct TileShape {
   using Element = ElementType;
+  using Kv = KvType;
+  static constexpr bool kIsFloat8 = std::is_same_v<Kv, Float8Bits>;
+  static constexpr bool kPairsColumns = kIsFloat8;  // as float8_operands.cuh leaves them
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int kWarpsM = kWarpsInM;
   static constexpr int kWarpsN = kWarpsInN;
@@ -20,7 +27,7 @@ struct TileShape {
   static constexpr int kStages = kNumStages;
   static constexpr int kMinCtas = kCtasPerSm;
 
-  static constexpr int kTileKeys = 64;
+  static constexpr int kTileKeys = kKeys;
   static constexpr int kWarpKeys = kTileKeys / kWarpsN;
   static constexpr int kTileRows = 16 * kRowTiles * kWarpsM;
   static constexpr int kThreads = 32 * kWarpsM * kWarpsN;
@@ -29,16 +36,18 @@ struct TileShape {
   static __device__ int ComputeThread() { return threadIdx.x; }
   static __device__ void SyncCompute() { __syncthreads(); }
 
-  static constexpr int kRowBytes = kHeadDim * 2;
+  static constexpr int kRowBytes = kHeadDim * sizeof(Kv);
   static constexpr int kRowPieces = kRowBytes / 16;
+  static constexpr int kPieceElements = 16 / sizeof(Kv);
   static constexpr int kStageBytes = 2 * kTileKeys * kRowBytes;
-  static constexpr int kStagesAt = kTileRows * kRowBytes;
+  static constexpr int kStagesAt = kIsFloat8 ? 0 : kTileRows * kRowBytes;
   static constexpr int kOffsetsAt = kStagesAt + kStages * kStageBytes;
   static constexpr int kSharedBytes = kOffsetsAt + kStages * kTileKeys * 8;
 
   // Byte offset of a 16-byte piece of a row; eight rows' equal pieces fall into different banks.
   static __device__ constexpr uint32_t Swizzle(int row, int piece) {
-    return row * kRowBytes + ((piece ^ (row & 7)) << 4);
+    const int other = kRowBytes == 64 ? row / 2 % 4 : row % 8;
+    return row * kRowBytes + ((piece ^ other) << 4);
   }
 };
 

@@ -7,6 +7,11 @@
 
 namespace quire::cuda::trtllm {
 
+// Fetches the description of a tensor in the kernel's parameters ahead of its first box.
+__device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
+}
+
 template <typename Shape>
 class DecodeLoader {
  public:

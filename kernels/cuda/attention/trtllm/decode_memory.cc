@@ -174,8 +174,10 @@ void DecodeMemory::SetBatch(const AttentionBatch& batch) {
 
 DecodeParams DecodeMemory::MakeParams(const AttentionRunArgs& args) const {
   const KvCacheView& kv = args.kv_cache;
-  return {.k_map = MakeKvTensorMap(kv, kv.k, kTileKeys),
-          .v_map = MakeKvTensorMap(kv, kv.v, kTileKeys),
+  const auto element_bytes = static_cast<int32_t>(DTypeBytes(kv.dtype));
+  const int32_t columns = LineBytes(kv.head_dim * element_bytes) / element_bytes;
+  return {.k_map = MakeKvTensorMap(kv, kv.k, kTileKeys, columns, /*swizzled=*/true),
+          .v_map = MakeKvTensorMap(kv, kv.v, kTileKeys, columns, /*swizzled=*/true),
           .q = args.q.data(),
           .out = args.out.data(),
           .lse = args.lse,

@@ -5,12 +5,11 @@
 // Device code only.
 #pragma once
 
-#include <cuda_fp8.h>
-
 #include <type_traits>
 
 #include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/attention/trtllm/decode_shape.cuh"
+#include "kernels/cuda/runtime/float8.cuh"
 
 namespace quire::cuda::trtllm {
 
@@ -21,25 +20,12 @@ __device__ __forceinline__ uint32_t Transposed(uint32_t fragment) {
   return out;
 }
 
-// The 8-bit elements in the lower, and in the upper half of a register.
-template <typename Element>
-__device__ __forceinline__ void WidenQuad(uint32_t quad, uint32_t& low, uint32_t& high) {
-  if constexpr (std::is_same_v<Element, __nv_fp8_e4m3>) {
-    asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\n"
-        "cvt.rn.f16x2.e4m3x2 %0, l;\ncvt.rn.f16x2.e4m3x2 %1, h;\n}\n"
-        : "=r"(low), "=r"(high)
-        : "r"(quad));
-  } else {  // e5m2 is the upper half of a float16
-    low = __byte_perm(quad, 0, 0x1404);
-    high = __byte_perm(quad, 0, 0x3424);
-  }
-}
-
 template <typename Shape>
 struct DecodeOperands {
   using Element = typename Shape::Element;
   // What is multiplied.
   using Operand = std::conditional_t<Shape::kIs8Bit, __half, Element>;
+  static constexpr auto kFormat = std::is_same_v<Element, __nv_fp8_e4m3> ? __NV_E4M3 : __NV_E5M2;
   static constexpr int kSteps = Shape::kHeadDim / 16;
   using Queries = uint32_t[Shape::kRowTiles][kSteps][2];
 
@@ -71,10 +57,10 @@ struct DecodeOperands {
                      a);
         if constexpr (Shape::kIs8Bit) {
           uint32_t w[2][4];
-          WidenQuad<Element>(a[0], w[0][0], w[0][2]);
-          WidenQuad<Element>(a[1], w[0][1], w[0][3]);
-          WidenQuad<Element>(a[2], w[1][0], w[1][2]);
-          WidenQuad<Element>(a[3], w[1][1], w[1][3]);
+          WidenQuad<kFormat>(a[0], w[0][0], w[0][2]);
+          WidenQuad<kFormat>(a[1], w[0][1], w[0][3]);
+          WidenQuad<kFormat>(a[2], w[1][0], w[1][2]);
+          WidenQuad<kFormat>(a[3], w[1][1], w[1][3]);
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
 #pragma unroll
@@ -112,8 +98,8 @@ struct DecodeOperands {
         for (int half = 0; half < 2; ++half) {
           // A register has two columns of two keys: pairs of keys are wanted.
           uint32_t w[4];
-          WidenQuad<Element>(__byte_perm(a[2 * half], 0, 0x3120), w[0], w[1]);
-          WidenQuad<Element>(__byte_perm(a[2 * half + 1], 0, 0x3120), w[2], w[3]);
+          WidenQuad<kFormat>(__byte_perm(a[2 * half], 0, 0x3120), w[0], w[1]);
+          WidenQuad<kFormat>(__byte_perm(a[2 * half + 1], 0, 0x3120), w[2], w[3]);
 #pragma unroll
           for (int n = 0; n < Shape::kRowTiles; ++n) {
             MultiplyAdd<Operand>(w, probs[n][0], probs[n][1], out[n][d + half]);

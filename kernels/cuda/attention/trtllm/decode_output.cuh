@@ -201,16 +201,10 @@ class DecodeResults {
                            CombinedQuad& quad) const {
     const int64_t token = rows.TokenOf(row);
     const int32_t head = rows.HeadOf(row);
-    if (p_.sinks != nullptr) {
-      const float sink = p_.sinks[head] * kLog2E;
-      quad.RaiseMaximum(sink);
-      quad.state.y += Rescale(sink, quad.state.x);
-    }
-    if (column_quad == 0 && p_.lse != nullptr) {
-      p_.lse[token * p_.num_q_heads + head] = LogSum(quad.state);
-    }
-    const float scale =
-        Reciprocal(quad.state.y) * (p_.v_scales != nullptr ? p_.v_scales[rows.kv_head] : 1.0f);
+    const FinalRow row_end =
+        FinishRow(quad.state, p_.sinks != nullptr ? p_.sinks[head] * kLog2E : -INFINITY);
+    if (column_quad == 0 && p_.lse != nullptr) p_.lse[token * p_.num_q_heads + head] = row_end.lse;
+    const float scale = row_end.scale * (p_.v_scales != nullptr ? p_.v_scales[rows.kv_head] : 1.0f);
     const float4 values = {quad.sum.x * scale, quad.sum.y * scale, quad.sum.z * scale,
                            quad.sum.w * scale};
     uint2 packed;
