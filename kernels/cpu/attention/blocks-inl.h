@@ -114,6 +114,25 @@ HWY_INLINE void FetchRow(const T* row, int64_t size) {
   for (int64_t i = 0; i < size; i += kLineElements) FetchLine(row + i);
 }
 
+// Rows [begin, end) of a tile in float32: to `wide`, [kKeyTile, PaddedHeadDim(head_dim)]. Meanwhile
+// fetches those of `next`.
+template <typename T>
+TileRows<float> WidenRows(const TileRows<T>& from, const TileRows<T>& next, int64_t begin,
+                          int64_t end, int64_t head_dim, float* wide) {
+  TileRows<float> rows;
+  rows.stride = PaddedHeadDim(head_dim);
+  for (int64_t group = 0; group < kKeyTile / kKeyGroup; ++group) {
+    rows.groups[group] = wide + group * kKeyGroup * rows.stride;
+  }
+  for (int64_t key = begin; key < end; ++key) {
+    FetchRow(next.Row(key), head_dim);
+    const T* row = from.Row(key);
+    float* to = wide + key * rows.stride;
+    for (int64_t i = 0; i < head_dim; i += kLanes) StoreF32(LoadF32(row + i, head_dim - i), to + i);
+  }
+  return rows;
+}
+
 // out[r] += sum over keys [begin, end), ascending, of probs[r][key] * v[key]; kVectors vectors.
 // Meanwhile fetches the same columns of `next_v`, unless null.
 template <typename V, int kRows, int kVectors>

@@ -141,23 +141,10 @@ class VectorRows {
     hn::StoreU(sum, d, lane_sums);
   }
 
-  // Rows [begin, end) in float32, until the next call.
+  // In float32, until the next call.
   TileRows<float> Widen(const TileRows<T>& from, const TileRows<T>& next, int64_t begin,
                         int64_t end) {
-    for (int64_t key = begin; key < end; ++key) {
-      FetchRow(next.Row(key), head_dim_);
-      const T* row = from.Row(key);
-      float* wide = scratch_.values + key * padded_dim_;
-      for (int64_t i = 0; i < head_dim_; i += kLanes) {
-        StoreF32(LoadF32(row + i, head_dim_ - i), wide + i);
-      }
-    }
-    TileRows<float> rows;
-    rows.stride = padded_dim_;
-    for (int64_t group = 0; group < kKeyTile / kKeyGroup; ++group) {
-      rows.groups[group] = scratch_.values + group * kKeyGroup * padded_dim_;
-    }
-    return rows;
+    return WidenRows(from, next, begin, end, head_dim_, scratch_.values);
   }
 
   // A row never touches the value of a key that it does not see: rows of a block share the keys
