@@ -299,6 +299,60 @@ TEST_P(AttentionReferenceTest, Float8CacheWithSoftCap) {
   ExpectMatchesReference(MakePagedBatch(geometry, kMixed, KvOrder::kHnd, 35, 36));
 }
 
+// All keys weigh the same; the values of the first half are 1 and those of the second half -1, but
+// for a small one in place of a 1 and a 0 in place of a -1. Its sum, small beside sums on the way,
+// is exact in float32 in any order, and gone where sums have 14 bits, or are float16.
+TEST_P(AttentionReferenceTest, Float8NeedleAmong65536Tokens) {
+  constexpr int32_t kTokens = 65536;
+  for (const DType kv_dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    for (const int32_t query_len : {1, 3}) {
+      SCOPED_TRACE(testing::Message() << DTypeName(kv_dtype) << " queries " << query_len);
+      AttentionGeometry geometry = Geometry(2, 1, 64, DType::kBF16);
+      geometry.kv_dtype = kv_dtype;
+      PagedBatch batch = MakePagedBatch(geometry, {{query_len, kTokens}}, KvOrder::kHnd, 41, 42);
+      batch.v_scales = {1.0f};
+      const BlockId* blocks =
+          batch.block_tables.data() + batch.seq_rows[0] * batch.max_blocks_per_seq;
+      for (int32_t token = 0; token < kTokens; ++token) {
+        const int64_t at = blocks[token / geometry.block_size] * batch.view.block_stride +
+                           token % geometry.block_size * batch.view.token_stride;
+        for (int32_t i = 0; i < geometry.head_dim; ++i) {
+          batch.k[at + i] = 0;
+          batch.v[at + i] = token == 12345 + i    ? 0x1p-6f
+                            : token == 54321      ? 0.0f
+                            : token < kTokens / 2 ? 1.0f
+                                                  : -1.0f;
+        }
+      }
+      const AttentionOutput output = Run(batch);
+      for (int32_t query = 0; query < query_len; ++query) {
+        const int32_t unseen = query_len - 1 - query;  // each -1
+        const double expected = (0x1p-6 + unseen) / (kTokens - unseen);
+        for (int32_t i = 0; i < geometry.num_q_heads * geometry.head_dim; ++i) {
+          ASSERT_NEAR(output.out[query * geometry.num_q_heads * geometry.head_dim + i], expected,
+                      0x1p-8 * expected)
+              << "query " << query << " element " << i;
+        }
+      }
+    }
+  }
+}
+
+// Queries that float16 cannot hold as they are.
+TEST_P(AttentionReferenceTest, Float8CachesOfLargeAndSmallQueries) {
+  for (const float factor : {0x1p40f, 0x1p-40f}) {
+    for (const int32_t head_dim : {64, 128, 256}) {
+      SCOPED_TRACE(testing::Message() << "times " << factor << " dim " << head_dim);
+      AttentionGeometry geometry = Geometry(8, 2, head_dim, DType::kBF16);
+      geometry.kv_dtype = DType::kF8E4M3;
+      geometry.scale /= factor;
+      PagedBatch batch = MakePagedBatch(geometry, kMixed, KvOrder::kHnd, 43, 44);
+      for (float& value : batch.q) value *= factor;
+      ExpectMatchesReference(batch);
+    }
+  }
+}
+
 // A sink counts once, however many parts a row is computed in; a row without keys has it alone.
 TEST_P(AttentionReferenceTest, Sinks) {
   for (const DType dtype : activation_dtypes()) {

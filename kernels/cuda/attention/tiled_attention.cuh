@@ -317,10 +317,11 @@ TiledKernel DecodeKernel() {
 
 template <int kHeadDim>
 TiledKernel Float8DecodeKernel() {
-  constexpr int kStages = kHeadDim == 64 ? 4 : kHeadDim == 128 ? 4 : 3;
+  constexpr int kKeys = kHeadDim == 256 ? 64 : 128;
+  constexpr int kStages = kHeadDim == 64 ? 4 : kHeadDim == 128 ? 2 : 3;
   constexpr int kCtasPerSm = kHeadDim == 256 ? 2 : 3;
   return MakeTiledKernel<
-      TileShape<__half, Float8Bits, kHeadDim, 1, 4, 1, 64, kStages, kCtasPerSm>>();
+      TileShape<__half, Float8Bits, kHeadDim, 1, 4, 1, kKeys, kStages, kCtasPerSm>>();
 }
 
 template <typename Element, int kHeadDim>

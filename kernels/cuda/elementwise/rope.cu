@@ -128,8 +128,8 @@ __device__ void StoreRun(const float (&values)[kVector], int size, T* to) {
   }
 }
 
-// 8-bit elements, the values divided by their scale: a quotient of a power of two is exact, others
-// are rounded as the CPU does.
+// 8-bit elements, the values divided by their scale as on the CPU: times its reciprocal some would
+// round to other bits.
 template <bool kWhole>
 __device__ void StoreRun(const float (&values)[kVector], int size, float scale, DType dtype,
                          Float8Bits* to) {

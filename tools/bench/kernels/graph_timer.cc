@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr double kReplaysUs = 1e5;
 constexpr int kMinReplays = 3;
-constexpr int64_t kFloat8Bytes = 4 * kMiB;  // of random 8-bit elements
+constexpr int64_t kFloat8Bytes = kMiB / 2;  // of random 8-bit elements
 constexpr int kMaxReplays = 21;
 
 bool IsCuda(Backend& backend) { return backend.device().info().kind == DeviceKind::kCuda; }
@@ -72,7 +72,7 @@ absl::StatusOr<double> GraphTimer::MedianColdUs(int64_t bytes, int num_buffers,
   return MedianUs(RoundUp(num_calls, num_buffers), [&](int i) { enqueue(i % num_buffers); });
 }
 
-// The same few MiB again and again: more than any cache finds alike.
+// The same ones again and again: it is their addresses that caches know them by.
 void GraphTimer::FillRandomFloat8(void* data, DType dtype, int64_t num_elements, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;

@@ -48,8 +48,12 @@ OpCost CostOf(const RmsNormArgs& args) {
           Bytes({args.x, args.residual, args.residual, args.weight, args.out})};
 }
 OpCost CostOf(const RopeAndStoreKvArgs& args) {
-  // All of qkv is read, and written to q_out and the cache.
-  return {"rope_store_kv", Shape(args.qkv), 2 * Bytes({args.qkv})};
+  // All of qkv is read, and written to q_out and the cache, in whose dtype keys and values are.
+  const KvCacheView& kv = args.kv_cache;
+  const double elements =
+      2.0 * static_cast<double>(args.qkv.dim(0) * kv.num_kv_heads * kv.head_dim);
+  return {"rope_store_kv", Shape(args.qkv),
+          Bytes({args.qkv, args.q_out}) + elements * static_cast<double>(DTypeBytes(kv.dtype))};
 }
 OpCost CostOf(const GatedActivationArgs& args) {
   return {"gated_activation", Shape(args.gate_up), Bytes({args.gate_up, args.out})};

@@ -61,7 +61,8 @@ absl::StatusOr<int64_t> StepOps::BytesFor(Backend& backend, const EngineConfig& 
   ASSIGN_OR_RETURN(const DType dtype, StepDType(config, model, backend));
   const StepLimits limits = LimitsOf(shapes, config.block_size);
   const int64_t cache_bytes =
-      MakeKvLayout(model, dtype, config.block_size).BlockBytes() * limits.num_blocks;
+      MakeKvLayout(model, config.kv_cache_dtype.value_or(dtype), config.block_size).BlockBytes() *
+      limits.num_blocks;
   const int64_t bytes = Weights::BytesFor(backend.weight_store(), model, dtype) + cache_bytes +
                         Decoder::BytesFor(model, dtype, LimitsOfDecoder(limits));
   return bytes + bytes / 20;
@@ -99,7 +100,8 @@ absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepSha
 
 absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimits& limits,
                                 int64_t num_blocks) {
-  const KvLayout layout = MakeKvLayout(model_, dtype_, config.block_size);
+  const DType kv_dtype = config.kv_cache_dtype.value_or(dtype_);
+  const KvLayout layout = MakeKvLayout(model_, kv_dtype, config.block_size);
   // Any two groups may share blocks: this is about time, not values.
   ASSIGN_OR_RETURN(KvArena arena, KvArena::Allocate(timer_.backend().device(), layout, num_blocks));
   arena_ = std::make_unique<KvArena>(std::move(arena));
@@ -108,7 +110,7 @@ absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimit
                       ProgressUnit::kBytes);
   for (int i = 0; i < num_layers; ++i) {
     const KvCacheView view = arena_->LayerView(layout.groups[0].layers[i]);
-    timer_.FillRandom(view.k, dtype_, num_blocks * view.block_stride, seed_ + i);
+    timer_.FillRandom(view.k, kv_dtype, num_blocks * view.block_stride, seed_ + i);
     RETURN_IF_ERROR(timer_.stream().Synchronize());
     stage.Add(arena_->size_bytes() / num_layers);
     if (Interrupted()) return absl::CancelledError("interrupted");

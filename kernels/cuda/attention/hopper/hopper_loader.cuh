@@ -160,6 +160,8 @@ __device__ void LoadQueries(const TiledParams& p, const HopperShared<Shape>& sha
   const int piece = threadIdx.x % kRowPieces;
   const bool has_column = piece * 8 < p.head_dim;
   const auto* q = static_cast<const typename Shape::Element*>(p.q) + (has_column ? piece * 8 : 0);
+  [[maybe_unused]] TileConverter<Shape, true, 1> keys(p, shared);
+  [[maybe_unused]] TileConverter<Shape, false, 1> values(p, shared);
   TileItem item;
   for (uint32_t n = 0; TakeItem(p, shared, n, item); ++n) {
     Wait(shared.queries_free(), (n & 1) ^ 1);
@@ -176,6 +178,9 @@ __device__ void LoadQueries(const TiledParams& p, const HopperShared<Shape>& sha
     WaitForCopies<0>();
     FenceSharedWrites();
     Arrive(shared.queries_full());
+    if constexpr (Shape::kIsFloat8) {
+      threadIdx.x < 96 ? keys.ConvertItem(item) : values.ConvertItem(item);
+    }
   }
 }
 

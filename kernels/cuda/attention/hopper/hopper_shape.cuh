@@ -38,8 +38,8 @@ struct HopperShape {
   static constexpr int kComputeWarps = kComputeThreads / 32;
   static constexpr int kQueryWarps = 2;  // that load queries; the two before load K and V
   // Of 65536 in multiples of 8 a thread.
-  static constexpr int kLoadRegisters = kGroups == 2 ? 40 : 32;
-  static constexpr int kComputeRegisters = kGroups == 2 ? 232 : 160;
+  static constexpr int kLoadRegisters = kGroups == 3 ? 32 : kIsFloat8 ? 56 : 40;
+  static constexpr int kComputeRegisters = kGroups == 3 ? 160 : kIsFloat8 ? 224 : 232;
 
   // As tile_output.cuh counts warps: each has 16 rows.
   static constexpr int kWarpsM = kComputeWarps;
@@ -62,9 +62,9 @@ struct HopperShape {
   static constexpr int kRawKeysAt = kValuesAt + kStages * kKeyBytes;
   static constexpr int kRawValuesAt = kRawKeysAt + kRawStages * kRawBytes;
   static constexpr int kMbarriersAt = kRawValuesAt + kRawStages * kRawBytes;
-  static constexpr int kNumMbarriers = 4 * kStages + 2 + 4 + 2 * kRawStages;
-  // Every lane of a warp that widens tells that it has written.
-  static constexpr int kFillers = kIsFloat8 ? 32 : 1;
+  static constexpr int kNumMbarriers = 4 * kStages + 2 + 4 + 4 * kRawStages;
+  // Every lane of the two warps that widen a tile tells that it has written.
+  static constexpr int kFillers = kIsFloat8 ? 64 : 1;
   static constexpr int kItemsAt = kMbarriersAt + 8 * kNumMbarriers;
   static constexpr int kSharedBytes = kItemsAt + 2 * sizeof(ScheduledItem) + kAlignment;
 
@@ -93,6 +93,8 @@ class HopperShared {
     for (int stage = 0; stage < Shape::kRawStages; ++stage) {
       InitMbarrier(raw_keys_full(stage), 1);
       InitMbarrier(raw_values_full(stage), 1);
+      InitMbarrier(raw_keys_free(stage), 32);
+      InitMbarrier(raw_values_free(stage), 32);
     }
     InitMbarrier(queries_full(), 32 * Shape::kQueryWarps);
     InitMbarrier(queries_free(), Shape::kComputeWarps);
@@ -138,6 +140,13 @@ class HopperShared {
   }
   __device__ uint32_t raw_values_full(int stage) const {
     return mbarrier(4 * Shape::kStages + 6 + Shape::kRawStages + stage);
+  }
+  // By the warp that does not send.
+  __device__ uint32_t raw_keys_free(int stage) const {
+    return mbarrier(4 * Shape::kStages + 6 + 2 * Shape::kRawStages + stage);
+  }
+  __device__ uint32_t raw_values_free(int stage) const {
+    return mbarrier(4 * Shape::kStages + 6 + 3 * Shape::kRawStages + stage);
   }
 
  private:
