@@ -48,13 +48,13 @@ class VectorRows {
     for (int64_t r = 0; r < num_rows_; ++r) {
       if (keys.row_begin[r] < keys.row_end[r]) SoftmaxRow(r, keys.row_begin[r], keys.row_end[r]);
     }
-    if constexpr (kIsWidened) {
-      AddValues<float>(keys, Widen(keys.v, next.v, keys.begin, keys.end), nullptr);
-    } else if (num_rows_ >= kMinRowsToWiden || head_dim_ % kLanes != 0) {
-      AddValues<float>(keys, Widen(keys.v, next.v, keys.begin, keys.end), nullptr);
-    } else {
-      AddValues<T>(keys, keys.v, &next.v);
+    if constexpr (!kIsWidened) {
+      if (num_rows_ < kMinRowsToWiden && head_dim_ % kLanes == 0) {
+        AddValues<T>(keys, keys.v, &next.v);
+        return;
+      }
     }
+    AddValues<float>(keys, Widen(keys.v, next.v, keys.begin, keys.end), nullptr);
   }
 
   // The state is complete.
