@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <future>
 #include <thread>
@@ -174,6 +176,7 @@ void Engine::Impl::PublishStatus() {
 }
 
 void Engine::Impl::Run() {
+  pthread_setname_np(pthread_self(), "quire-engine");
   bool progress = true;  // the last round scheduled or committed something
   while (!inbox_->closed()) {
     if (!progress) watchdog_.Rest();

@@ -1,5 +1,7 @@
 #include "engine/watchdog.h"
 
+#include <pthread.h>
+
 #include <chrono>
 #include <utility>
 
@@ -39,6 +41,7 @@ bool Watchdog::Stopping() {
 }
 
 void Watchdog::Run() {
+  pthread_setname_np(pthread_self(), "quire-watchdog");
   int64_t watched = kResting;  // the round that `deadline` belongs to
   Clock::time_point deadline;
   while (true) {

@@ -16,8 +16,8 @@ namespace quire {
 // What the texts of one request may take together.
 struct JsonBudget {
   Fuel* fuel = nullptr;  // null: as much as it needs
-  // Numbers, texts, lists, ...: some 100 bytes each, which may have been two in the text.
-  size_t num_values_left = size_t{1} << 18;
+  // Numbers, texts, lists, ...: some 200 bytes each, which may have been two in the text.
+  size_t num_values_left = size_t{1} << 16;
 };
 
 // Objects and lists may be nested `max_depth` deep. INVALID_ARGUMENT says what is wrong; Fuel's

@@ -1,6 +1,7 @@
 #include "server/generate/work_pool.h"
 
 #include <malloc.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <utility>
@@ -38,6 +39,7 @@ WorkPool::WorkPool(int num_threads, size_t max_queued, size_t max_queued_bytes)
     : queue_(std::make_shared<Queue>(max_queued, max_queued_bytes)) {
   for (int i = 0; i < num_threads; ++i) {
     threads_.emplace_back([queue = queue_.get()] {
+      pthread_setname_np(pthread_self(), "quire-work");
       while (std::optional<Work> work = queue->Pop()) {
         const size_t num_bytes = work->num_bytes;
         DoWork(*std::move(work));

@@ -1,5 +1,10 @@
 #include "server/http2/http2_callbacks.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
 #include <string_view>
 
 #include "kernels/base/check.h"
@@ -56,6 +61,31 @@ struct Http2Callbacks {
   }
 };
 
+namespace {
+
+// A session has a buffer for the longest frame that it may send, 16 KiB, of which most sessions ever
+// write the beginning. In memory that is used again its pages would be there from the start.
+void* AllocateLazily(size_t size, void*) {
+  constexpr size_t kFewPages = size_t{16} << 10;
+  void* memory = std::malloc(size);
+  if (memory == nullptr || size < kFewPages) return memory;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t first = (begin + page - 1) / page * page, last = (begin + size) / page * page;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  return memory;
+}
+
+nghttp2_mem LazyMemory() {
+  return {.mem_user_data = nullptr,
+          .malloc = AllocateLazily,
+          .free = [](void* memory, void*) { std::free(memory); },
+          .calloc = [](size_t count, size_t size, void*) { return std::calloc(count, size); },
+          .realloc = [](void* memory, size_t size, void*) { return std::realloc(memory, size); }};
+}
+
+}  // namespace
+
 nghttp2_session* NewServerSession(Http2Connection* connection) {
   nghttp2_session_callbacks* callbacks = nullptr;
   CHECK_EQ(nghttp2_session_callbacks_new(&callbacks), 0) << "out of memory";
@@ -81,7 +111,8 @@ nghttp2_session* NewServerSession(Http2Connection* connection) {
   // The rate that hurts is bounded by Http2Connection's own account; this is for what it misses.
   nghttp2_option_set_stream_reset_rate_limit(option, 10'000, 1'000);
   nghttp2_session* session = nullptr;
-  CHECK_EQ(nghttp2_session_server_new2(&session, callbacks, connection, option), 0)
+  nghttp2_mem memory = LazyMemory();
+  CHECK_EQ(nghttp2_session_server_new3(&session, callbacks, connection, option, &memory), 0)
       << "out of memory";
   nghttp2_option_del(option);
   nghttp2_session_callbacks_del(callbacks);

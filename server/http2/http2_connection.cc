@@ -21,6 +21,12 @@ constexpr double kWastePerSecond = 500, kWasteBurst = 1000;
 constexpr double kFrameCost = 1;
 // Times in a row that a buffer of input ends in debt, each a pause of at most two seconds.
 constexpr int kMaxDebts = 3;
+// The table that clients may use for the names and values of headers, once they have taken our
+// settings; before that it has 4 KiB.
+constexpr uint32_t kHeaderTableBytes = 1024;
+// A byte of it, as RFC 7541 counts, costs some 7 of memory. Counted for more, so that few clients of
+// an address may have large tables at the same time.
+constexpr int64_t kTableByteCost = 16;
 // What a stream takes of our memory beside its messages: nghttp2's part, the call, its headers.
 constexpr int64_t kStreamBytes = 2048;
 // A data frame this long pays for itself.
@@ -38,7 +44,7 @@ Http2Connection::Http2Connection(ConnectionControl* control, const Http2Limits& 
       begin_(control->loop().now()) {
   session_ = NewServerSession(this);
   const std::array<nghttp2_settings_entry, 6> settings = {{
-      {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 1024},
+      {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, kHeaderTableBytes},
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits_.max_concurrent_streams},
       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits_.stream_window_bytes},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<uint32_t>(limits_.max_header_bytes)},
@@ -58,6 +64,7 @@ Http2Connection::~Http2Connection() {
     stream->Close();
     control_->account().GiveBack(kStreamBytes);
   }
+  control_->account().GiveBack(paid_for_table_);
 }
 
 void Http2Connection::OnInput(std::string_view bytes) {
@@ -77,7 +84,22 @@ void Http2Connection::OnInput(std::string_view bytes) {
     }
     return;
   }
+  if (!PayForTable()) {
+    failed_ = true;
+    nghttp2_session_terminate_session(session_, NGHTTP2_ENHANCE_YOUR_CALM);
+  }
   PauseIfWasteful();
+}
+
+// False when the address has no bytes left for it. A table of the size in our settings costs nothing.
+bool Http2Connection::PayForTable() {
+  if (has_taken_settings_ && paid_for_table_ == 0) return true;
+  const size_t size = nghttp2_session_get_hd_inflate_dynamic_table_size(session_);
+  const int64_t price = size <= kHeaderTableBytes ? 0 : kTableByteCost * static_cast<int64_t>(size);
+  if (price > paid_for_table_ && !control_->account().Take(price - paid_for_table_)) return false;
+  if (price < paid_for_table_) control_->account().GiveBack(paid_for_table_ - price);
+  paid_for_table_ = price;
+  return true;
 }
 
 void Http2Connection::FillOutput(std::string* output, size_t limit) {
@@ -165,7 +187,7 @@ int Http2Connection::OnFrame(const nghttp2_frame& frame) {
       if (frame.hd.length < kUsefulDataBytes && !ends_stream) Charge(kFrameCost);
       break;
     case NGHTTP2_SETTINGS:
-      has_settings_ = true;
+      ((frame.hd.flags & NGHTTP2_FLAG_ACK) != 0 ? has_taken_settings_ : has_settings_) = true;
       Charge(kFrameCost);
       break;
     default:
@@ -248,7 +270,8 @@ void Http2Connection::StartTimer() {
 void Http2Connection::OnTimer() {
   const absl::Time now = control_->loop().now();
   if (now >= notice_end_) SayLastWord();
-  if ((!has_settings_ && now - begin_ > limits_.handshake) ||
+  // Who does not take our settings keeps the limits that hold before them (RFC 9113, 6.5.3).
+  if ((!(has_settings_ && has_taken_settings_) && now - begin_ > limits_.handshake) ||
       now - header_block_begin_ > limits_.handshake) {
     failed_ = true;
     nghttp2_session_terminate_session(session_, NGHTTP2_ENHANCE_YOUR_CALM);

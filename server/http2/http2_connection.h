@@ -24,7 +24,7 @@ struct Http2Limits {
   uint32_t stream_window_bytes = 256 << 10;
   uint32_t connection_window_bytes = 1 << 20;
   size_t max_header_bytes = 16 << 10;             // of one request, as RFC 9113 6.5.2 counts
-  absl::Duration handshake = absl::Seconds(10);   // preface and SETTINGS, a header block
+  absl::Duration handshake = absl::Seconds(10);   // preface, SETTINGS both ways, a header block
   absl::Duration request = absl::Seconds(30);     // from its headers to its end
   absl::Duration ping_after = absl::Seconds(60);  // of silence; dead peers are found so
   absl::Duration ping_timeout = absl::Seconds(20);
@@ -59,6 +59,7 @@ class Http2Connection final : public ConnectionHandler {
   static constexpr double kRequestCost = 4;
   void Charge(double tokens) { waste_.Take(tokens); }
   void ChangeActive(int change);
+  bool PayForTable();
   void PauseIfWasteful();
   void StartTimer();
   void OnTimer();
@@ -78,7 +79,9 @@ class Http2Connection final : public ConnectionHandler {
   int num_debts_ = 0;          // in a row
   bool gave_way_ = false;      // ends whatever its streams wait for
   int num_active_ = 0;         // streams that are not passive
-  bool has_settings_ = false;  // the client's first
+  bool has_settings_ = false;        // the client's first
+  bool has_taken_settings_ = false;  // it has acknowledged ours
+  int64_t paid_for_table_ = 0;       // of the account, for a large HPACK table
   absl::Time header_block_begin_ = absl::InfiniteFuture();
   absl::Time last_input_;
   absl::Time ping_sent_ = absl::InfiniteFuture();

@@ -1,5 +1,7 @@
 #include "server/output/output_pump.h"
 
+#include <pthread.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -91,6 +93,7 @@ void OutputPump::EndStalledSinks(absl::Time now) {
 }
 
 void OutputPump::Run() {
+  pthread_setname_np(pthread_self(), "quire-output");
   std::vector<Entry*> work;
   while (WaitForWork(&work)) {
     for (Entry* entry : work) Process(entry);

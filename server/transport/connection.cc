@@ -83,6 +83,10 @@ void Connection::SetIdle(bool idle) {
 }
 
 void Connection::OnReady(uint32_t epoll_events) {
+  loop_.RunFor(time_account_, [&] { TakeEvents(epoll_events); });
+}
+
+void Connection::TakeEvents(uint32_t epoll_events) {
   // Nobody shuts down one side and waits for the other; and who is not read from may be gone.
   if ((epoll_events & (EPOLLERR | EPOLLRDHUP)) != 0) {
     Close();
@@ -126,15 +130,9 @@ bool Connection::WaitsForDebt() {
   return true;
 }
 
+// One buffer at a time, so that no connection keeps the others waiting.
 void Connection::ReadOnce() {
   if (WaitsForDebt()) return;
-  const double begin = ThreadSeconds();
-  ReadBuffer();
-  time_account_->Charge(ThreadSeconds() - begin);
-}
-
-// One buffer at a time, so that no connection keeps the others waiting.
-void Connection::ReadBuffer() {
   if (stream_ == nullptr) Begin();
   if (stream_ == nullptr) return;
   size_t num_bytes = 0;
@@ -198,7 +196,7 @@ void Connection::RequestWrite() {
   write_requested_ = true;
   loop_.AtEndOfTurn([this] {
     write_requested_ = false;
-    Write();
+    loop_.RunFor(time_account_, [this] { Write(); });
   });
 }
 
@@ -255,11 +253,15 @@ void Connection::PauseReading(absl::Time until) {
   reading_paused_ = true;
   pause_timer_ = loop_.AddTimer(until, [this] {
     reading_paused_ = false;
-    if (state_ == State::kClosed || WaitsForDebt()) return;
-    UpdateWatch();
-    if (state_ != State::kClosed && !write_blocked_) ReadOnce();
+    loop_.RunFor(time_account_, [this] { GoOnReading(); });
   });
   UpdateWatch();
+}
+
+void Connection::GoOnReading() {
+  if (state_ == State::kClosed || WaitsForDebt()) return;
+  UpdateWatch();
+  if (state_ != State::kClosed && !write_blocked_) ReadOnce();
 }
 
 // Who does not take our output is not read from either: its requests would only add to it.

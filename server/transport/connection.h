@@ -77,8 +77,9 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   void Shutdown(bool at_once);
   void Begin();
   bool WaitsForDebt();
+  void TakeEvents(uint32_t epoll_events);
   void ReadOnce();
-  void ReadBuffer();
+  void GoOnReading();
   IoResult ReadUpTo(absl::Span<char> buffer, size_t* num_bytes);
   void ReadAgainSoon();
   void TakeInput(std::string_view bytes);

@@ -141,6 +141,18 @@ void EventLoop::RunTurn() {
     work();
   }
   end_of_turn_.clear();
+  ChargeTurn();
+}
+
+// CPU time is asked for once a turn: that is a system call, as dear as a small read, and so what the
+// waiting costs is paid for as well. The clock, which is cheap, only divides it.
+void EventLoop::ChargeTurn() {
+  const double now = ThreadSeconds();
+  const double turn_seconds = now - std::exchange(charged_seconds_, now);
+  double sum = 0;
+  for (const auto& [account, share] : payers_) sum += share;
+  for (const auto& [account, share] : payers_) account->Charge(turn_seconds * share / sum);
+  payers_.clear();
 }
 
 void EventLoop::RunPosted() {

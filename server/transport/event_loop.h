@@ -2,6 +2,7 @@
 // Everything of a connection happens on its loop's thread, so connections have no locks.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -17,8 +18,10 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "server/base/time_budget.h"
 #include "server/base/token_bucket.h"
 #include "server/transport/unique_fd.h"
 
@@ -64,6 +67,17 @@ class EventLoop {
   TimerId AddTimer(absl::Time when, Work work);
   void CancelTimer(const TimerId& id) { timers_.erase(id); }
 
+  // Runs `work`, which serves that account's address: it pays for it, and for its share of what the
+  // turn costs beside.
+  template <typename ForAddress>
+  void RunFor(const std::shared_ptr<TimeAccount>& account, ForAddress&& work) {
+    const size_t place = payers_.size();
+    payers_.emplace_back(account, 1.0);
+    const absl::Time begin = absl::Now();
+    work();
+    payers_[place].second += std::max(0.0, absl::ToDoubleNanoseconds(absl::Now() - begin));
+  }
+
   // Runs `work` after everything that is ready or posted now.
   void AtEndOfTurn(Work work) { end_of_turn_.push_back(std::move(work)); }
 
@@ -82,6 +96,7 @@ class EventLoop {
   void RunTurn();
   void RunPosted();
   void RunTimers();
+  void ChargeTurn();
   int TimeoutMs() const;
   bool Control(int operation, WatchId id, int fd, uint32_t epoll_events);
 
@@ -96,6 +111,9 @@ class EventLoop {
   absl::flat_hash_map<WatchId, Watcher*> watchers_;
   absl::btree_map<TimerId, Work> timers_;
   std::vector<Work> end_of_turn_;
+  // Of this turn: whom it served, and how long by the clock.
+  std::vector<std::pair<std::shared_ptr<TimeAccount>, double>> payers_;
+  double charged_seconds_ = 0;  // of the thread, up to this turn
   bool has_own_posts_ = false;  // the thread has posted to itself: it must not sleep
   bool ended_ = false;          // the thread has seen stopping_
 

@@ -1,5 +1,7 @@
 #include "kernels/cpu/runtime/cpu_stream.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -85,6 +87,7 @@ void CpuStream::Push(const Task& task) {
 }
 
 void CpuStream::ThreadLoop() {
+  pthread_setname_np(pthread_self(), "quire-compute");
   for (uint64_t index = 0;; ++index) {
     {
       std::unique_lock<std::mutex> lock(mutex_);

@@ -1,5 +1,7 @@
 #include "kernels/cpu/runtime/thread_pool.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -71,6 +73,7 @@ struct ThreadPool::Impl {
   std::vector<std::thread> workers;
 
   void WorkerLoop(int thread_index) {
+    pthread_setname_np(pthread_self(), "quire-compute");
     uint64_t last_job = 0;
     std::unique_lock<std::mutex> lock(mutex);
     for (;;) {
