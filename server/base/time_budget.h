@@ -32,9 +32,9 @@ class TimeAccount {
 
  private:
   // A fifth of a core in the long run: prompts of 6 MB a second that nobody wants answered. At
-  // once, as much as 12 MB of prompts.
+  // once, as much as 8 MB of prompts.
   static constexpr double kCores = 0.2;
-  static constexpr double kBurstSeconds = 0.4;
+  static constexpr double kBurstSeconds = 0.25;
 
   // When no more than `allowed` of a debt is left.
   absl::Time DebtEnd(double allowed) const;

@@ -15,6 +15,9 @@ namespace {
 
 using jinja::Value;
 
+constexpr char kTooMany[] = "more than 65536 values in the JSON of one request";
+static_assert(kMaxJsonValues == 65536);
+
 Value NewText(std::string_view text) { return Value(jinja::Text(text, jinja::Origin::kUser)); }
 
 // Takes the parser's events; a list or object becomes a value when it is closed.
@@ -60,7 +63,7 @@ class ValueBuilder : public JsonEvents {
   }
 
   bool Count() {
-    if (budget_.num_values_left == 0) return Fail("more values than a request may bring");
+    if (budget_.num_values_left == 0) return Fail(kTooMany);
     --budget_.num_values_left;
     return budget_.fuel == nullptr || budget_.fuel->Burn(1);
   }

@@ -13,11 +13,13 @@
 
 namespace quire {
 
+// Numbers, texts, lists, ...: some 200 bytes of memory each, which may have been two in the text.
+constexpr size_t kMaxJsonValues = size_t{1} << 16;
+
 // What the texts of one request may take together.
 struct JsonBudget {
   Fuel* fuel = nullptr;  // null: as much as it needs
-  // Numbers, texts, lists, ...: some 200 bytes each, which may have been two in the text.
-  size_t num_values_left = size_t{1} << 16;
+  size_t num_values_left = kMaxJsonValues;
 };
 
 // Objects and lists may be nested `max_depth` deep. INVALID_ARGUMENT says what is wrong; Fuel's

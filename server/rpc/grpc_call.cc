@@ -24,7 +24,7 @@ constexpr size_t kSmallBytes = 4096;
 constexpr size_t kMaxUnanswered = 16;
 // What an answer gives back beside the call's own work: the time for its frames and their window
 // updates, and for reading and keeping each byte of the request.
-constexpr double kAnswerSeconds = 100e-6;
+constexpr double kAnswerSeconds = 40e-6;
 constexpr double kByteSeconds = 2e-9;
 
 }  // namespace
@@ -221,7 +221,6 @@ void GrpcCall::End(const absl::Status& status) {
       break;
     default:
       stream_->CountAsServed();
-      if (!status.ok()) stream_->connection().time_account()->Charge(-kAnswerSeconds);
   }
   HeaderList trailers = StatusTrailers(status);
   if (!sent_headers_) {

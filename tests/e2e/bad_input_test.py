@@ -35,11 +35,11 @@ class BadRequestTest(ServerTestCase):
         self.check("tools_json", request)
 
     def test_json_that_is_made_to_cost_much(self):
-        keys = "{" + ",".join(f'"{i}":1' for i in range(80_000)) + "}"
+        keys = "{" + ",".join(f'"{i}":1' for i in range(30_000)) + "}"
         for field, json_text, fragment in (("tools_json", f"[{keys}]", None),
                                            ("template_kwargs_json", keys, None),
                                            ("tools_json", "[" * 10**6, "tools_json: nested more than 64 deep"),
-                                           ("tools_json", "[" + "1," * 300_000 + "1]", "more values")):
+                                           ("tools_json", "[" + "1," * 300_000 + "1]", "more than 65536 values")):
             request = chat_request("What is 1 + 1?")
             setattr(request.messages, field, json_text)
             if fragment:

@@ -15,10 +15,10 @@ bool MayRead(const TimeAccount& account) { return account.may_read_at() <= absl:
 TEST(TimeAccountTest, InDebtNoWorkBeginsAndDeepInDebtNothingIsRead) {
   TimeAccount account;
   EXPECT_TRUE(account.is_full());
-  account.Charge(0.3);
+  account.Charge(0.2);
   EXPECT_TRUE(MayWork(account));
   EXPECT_FALSE(account.is_full());
-  account.Charge(0.25);  // 0.15 too much
+  account.Charge(0.1);  // 0.05 too much
   EXPECT_TRUE(MayRead(account));
   account.Charge(100);
   EXPECT_FALSE(MayRead(account));
@@ -31,9 +31,9 @@ TEST(TimeAccountTest, InDebtNoWorkBeginsAndDeepInDebtNothingIsRead) {
 TEST(CallCostTest, AnAnswerThatIsTakenGivesEverythingBack) {
   const auto account = std::make_shared<TimeAccount>();
   CallCost cost(account);
-  cost.Charge(0.4);
-  account->Charge(0.3);  // by the loop
-  cost.Note(0.3);
+  cost.Charge(0.2);
+  account->Charge(0.2);  // by the loop
+  cost.Note(0.2);
   EXPECT_FALSE(MayWork(*account));
   cost.MarkServed(0);
   EXPECT_TRUE(account->is_full());

@@ -42,7 +42,7 @@ TEST(JsonValuesTest, WhatIsWrong) {
   EXPECT_EQ(ErrorOf("[[[1]]]", 3), "");
   EXPECT_THAT(ErrorOf("[[[[1]]]]", 3), HasSubstr("nested more than 3 deep"));
   EXPECT_EQ(ErrorOf("[1, {\"a\": 2}]", 8, 5), "");
-  EXPECT_THAT(ErrorOf("[1, {\"a\": 2}]", 8, 4), HasSubstr("more values"));
+  EXPECT_THAT(ErrorOf("[1, {\"a\": 2}]", 8, 4), HasSubstr("more than 65536 values"));
 }
 
 TEST(JsonValuesTest, DeepNestingTakesNoStack) {
