@@ -65,10 +65,10 @@ namespace {
 
 // A session has a buffer for the longest frame that it may send, 16 KiB, of which most sessions ever
 // write the beginning. In memory that is used again its pages would be there from the start.
-void* AllocateLazily(size_t size, void*) {
+void* AllocateLazily(void* old, size_t size, void*) {
   constexpr size_t kFewPages = size_t{16} << 10;
-  void* memory = std::malloc(size);
-  if (memory == nullptr || size < kFewPages) return memory;
+  void* memory = std::realloc(old, size);
+  if (old != nullptr || memory == nullptr || size < kFewPages) return memory;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(memory);
   const uintptr_t first = (begin + page - 1) / page * page, last = (begin + size) / page * page;
@@ -78,10 +78,10 @@ void* AllocateLazily(size_t size, void*) {
 
 nghttp2_mem LazyMemory() {
   return {.mem_user_data = nullptr,
-          .malloc = AllocateLazily,
+          .malloc = [](size_t size, void*) { return std::malloc(size); },
           .free = [](void* memory, void*) { std::free(memory); },
           .calloc = [](size_t count, size_t size, void*) { return std::calloc(count, size); },
-          .realloc = [](void* memory, size_t size, void*) { return std::realloc(memory, size); }};
+          .realloc = AllocateLazily};
 }
 
 }  // namespace

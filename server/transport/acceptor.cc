@@ -1,8 +1,6 @@
 #include "server/transport/acceptor.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -25,18 +23,6 @@ namespace {
 constexpr int kPauseMs = 100;
 
 UniqueFd OpenReserve() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
-
-// Small messages go out at once; peers that vanished are noticed within two minutes.
-void SetConnectionOptions(int fd) {
-  const auto set = [fd](int level, int option, int value) {
-    setsockopt(fd, level, option, &value, sizeof(value));
-  };
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 60);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 15);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
-}
 
 }  // namespace
 
@@ -93,7 +79,6 @@ bool Acceptor::AcceptOne() {
   UniqueFd fd(accept4(listener_.fd(), reinterpret_cast<sockaddr*>(&address), &size,
                       SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (fd.valid()) {
-    SetConnectionOptions(fd.get());
     pool_->Add(std::move(fd), PeerAddress::From(address));
     return true;
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {
@@ -15,6 +16,12 @@ namespace {
 
 // Ended at a time: looking for them takes a walk over all connections.
 constexpr size_t kEndedAtOnce = 32;
+// What accepting a connection costs the acceptor's thread.
+constexpr double kAcceptSeconds = 15e-6;
+// Who has just connected is about to send something.
+constexpr absl::Duration kNew = absl::Seconds(1);
+// How often is looked whether an address may have its connections opened.
+constexpr absl::Duration kLookAgain = absl::Milliseconds(50);
 
 }  // namespace
 
@@ -41,8 +48,10 @@ void ConnectionPool::Add(UniqueFd fd, PeerAddress peer) {
   if (is_stopped_ || !MakeRoom(peer.name())) return;
   const uint64_t id = next_id_++;
   EventLoop* loop = loops_[id % loops_.size()].get();
+  auto time_account = time_budget_.Find(peer.name());
+  time_account->Charge(kAcceptSeconds);
   ++num_by_peer_[peer.name()];
-  entries_.emplace(id, Entry{loop, std::move(peer), nullptr});
+  entries_.emplace(id, Entry{loop, std::move(peer), std::move(time_account), nullptr});
   loop->Post([this, id, fd = std::move(fd)]() mutable { Open(id, std::move(fd)); });
 }
 
@@ -51,30 +60,34 @@ void ConnectionPool::Add(UniqueFd fd, PeerAddress peer) {
 bool ConnectionPool::MakeRoom(const std::string& peer_name) {
   const auto peer = num_by_peer_.find(peer_name);
   if (peer != num_by_peer_.end() && peer->second >= options_.max_connections_per_peer &&
-      !EndIdle(peer_name)) {
+      !EndIdle(0, &peer_name)) {
     return false;
   }
   const int64_t num_open = static_cast<int64_t>(entries_.size()) - num_giving_way_;
-  return num_open < options_.max_connections || EndIdle(LargestPeer());
+  // Whoever holds about as many as the largest gives way; the youngest, which a client is about to
+  // use, are the last.
+  return num_open < options_.max_connections || EndIdle((LargestNumber() + 1) / 2);
 }
 
-std::string ConnectionPool::LargestPeer() const {
-  const auto largest =
-      std::max_element(num_by_peer_.begin(), num_by_peer_.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  return largest == num_by_peer_.end() ? std::string() : largest->first;
+int64_t ConnectionPool::LargestNumber() const {
+  int64_t largest = 0;
+  for (const auto& [peer, number] : num_by_peer_) largest = std::max(largest, number);
+  return largest;
 }
 
-// Ends the connections of this address that have been idle for longest; false when none is idle.
-bool ConnectionPool::EndIdle(const std::string& peer_name) {
-  std::vector<std::tuple<bool, absl::Time, uint64_t>> idle;  // used before, since, id
+// Of the addresses with so many connections, or of this one only, ends those that have been idle for
+// longest; false when none is idle.
+bool ConnectionPool::EndIdle(int64_t min_number, const std::string* only) {
+  std::vector<std::tuple<bool, absl::Time, uint64_t>> idle;  // used or new, since, id
+  const absl::Time now = absl::Now();
   for (const auto& [id, entry] : entries_) {
-    if (entry.gives_way || entry.connection == nullptr || entry.peer.name() != peer_name) {
-      continue;
-    }
+    if (entry.gives_way || entry.connection == nullptr) continue;
+    const std::string& peer = entry.peer.name();
+    if (only != nullptr ? peer != *only : num_by_peer_.at(peer) < min_number) continue;
     const absl::Time since = entry.connection->idle_since();
     if (since != absl::InfiniteFuture()) {
-      idle.emplace_back(entry.connection->has_worked(), since, id);
+      const bool is_spared = entry.connection->has_worked() || now - since < kNew;
+      idle.emplace_back(is_spared, since, id);
     }
   }
   const size_t num_ended = std::min(kEndedAtOnce, (idle.size() + 1) / 2);
@@ -92,22 +105,33 @@ bool ConnectionPool::EndIdle(const std::string& peer_name) {
   return num_ended > 0;
 }
 
+// An address deep in debt waits: who opens connections to reset them would keep the loops busy.
 void ConnectionPool::Open(uint64_t id, UniqueFd fd) {
   EventLoop* loop = nullptr;
   PeerAddress peer;
+  std::shared_ptr<TimeAccount> time_account;
+  bool shutting_down = false;
   {
     absl::MutexLock lock(&mutex_);
     const Entry& entry = entries_.at(id);
     loop = entry.loop;
     peer = entry.peer;
+    time_account = entry.time_account;
+    shutting_down = shutting_down_;
   }
-  auto time_account = time_budget_.Find(peer.name());
-  auto connection = std::make_shared<Connection>(*loop, std::move(fd), std::move(peer), budget_,
-                                                 std::move(time_account), options_.timeouts, entry_,
-                                                 [this, id] { Remove(id); });
-  absl::MutexLock lock(&mutex_);
-  if (shutting_down_) connection->BeginShutdown();
-  entries_.at(id).connection = std::move(connection);
+  if (!shutting_down && time_account->may_read_at() > loop->now()) {
+    loop->AddTimer(loop->now() + kLookAgain,
+                   [this, id, fd = std::move(fd)]() mutable { Open(id, std::move(fd)); });
+    return;
+  }
+  loop->RunFor(time_account, [&] {
+    auto connection = std::make_shared<Connection>(*loop, std::move(fd), std::move(peer), budget_,
+                                                   time_account, options_.timeouts, entry_,
+                                                   [this, id] { Remove(id); });
+    absl::MutexLock lock(&mutex_);
+    if (shutting_down_) connection->BeginShutdown();
+    entries_.at(id).connection = std::move(connection);
+  });
 }
 
 void ConnectionPool::Remove(uint64_t id) {

@@ -1,6 +1,6 @@
 // ConnectionPool: all connections of the port, on a few event loops, and the bounds of their
 // number: in all, and of one peer address. When a bound is reached the connections that have been
-// idle for longest give way: of the address that has most, and first those that were never used.
+// idle for longest give way: of the addresses that have most, and first those that were never used.
 // Any thread, except where said.
 #pragma once
 
@@ -62,14 +62,16 @@ class ConnectionPool {
   struct Entry {
     EventLoop* loop;
     PeerAddress peer;
+    std::shared_ptr<TimeAccount> time_account;
     std::shared_ptr<Connection> connection;  // made, used and destroyed on the loop
     bool gives_way = false;                  // was told to close
   };
 
   ConnectionPool(const ConnectionPoolOptions& options, MakeHandler make_handler);
   bool MakeRoom(const std::string& peer_name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool EndIdle(const std::string& peer_name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string LargestPeer() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  bool EndIdle(int64_t min_number, const std::string* only = nullptr)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t LargestNumber() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Open(uint64_t id, UniqueFd fd);            // on the loop
   void Remove(uint64_t id);                       // on the loop
   std::shared_ptr<Connection> Find(uint64_t id);  // on the loop

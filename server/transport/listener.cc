@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -56,6 +57,20 @@ absl::Status SocketError(const std::string& what, int error) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error), advice));
 }
 
+// Linux gives accepted connections the options of their listener (tcp(7), net/ipv4/tcp_minisocks.c):
+// small messages go out at once; peers that vanished are noticed within two minutes.
+void SetOptions(int fd) {
+  const auto set = [fd](int level, int option, int value) {
+    setsockopt(fd, level, option, &value, sizeof(value));
+  };
+  set(SOL_SOCKET, SO_REUSEADDR, 1);
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 60);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 15);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
 // The port that the system gave to a socket bound to port 0.
 int BoundPort(int fd) {
   SocketAddress bound;
@@ -78,8 +93,7 @@ absl::StatusOr<Listener> Listener::Bind(const std::string& host, int port) {
   listener.fd_ =
       UniqueFd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener.fd_.valid()) return SocketError("cannot open a socket", errno);
-  const int on = 1;
-  setsockopt(listener.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  SetOptions(listener.fd());
   if (bind(listener.fd(), address.get(), address.size) != 0) {
     return SocketError(absl::StrCat("cannot listen on ", shown(port)), errno);
   }

@@ -29,7 +29,7 @@ KV_CACHE_BYTES = str(16 << 20)
 class Limits:
     """What an attack may cost. None: it is a figure and no fault."""
 
-    growth: int | None = 64 << 20  # bytes of memory
+    memory: bool = True  # whether an attack's growth is a limit
     cores: float | None = 0.5
     deadline: float = 10  # seconds that the normal client gives the server
     after: float = 5  # seconds after which everything is given back
@@ -39,7 +39,7 @@ class Limits:
 # A sanitizer keeps what is freed, and shadows the rest: its memory says nothing of the server's. It makes everything
 # some ten times slower, so only whether something comes to its end is seen, not when.
 # A step of the default size would take a minute, in which nobody's request ends.
-SANITIZED = Limits(growth=None, cores=None, deadline=120, after=60,
+SANITIZED = Limits(memory=False, cores=None, deadline=120, after=60,
                    server_flags=("--max-num-batched-tokens", "64", "--max-num-seqs", "16"))
 
 
@@ -168,7 +168,7 @@ class Siege:
         give_up = time.monotonic() + self.limits.after
         while True:
             after = self.levels()
-            if self.back(after, before) or time.monotonic() > give_up:
+            if self.back(after, before, ATTACKS[name]) or time.monotonic() > give_up:
                 break
             time.sleep(0.05)
         calls, failures, slowest = zip(*(client.take() for client in self.clients))
@@ -178,21 +178,22 @@ class Siege:
                 "files_before": before["files"], "files_highest": highest["files"], "files_after": after["files"],
                 "threads_before": before["threads"], "threads_after": after["threads"], **did}
 
-    def back(self, levels, before):
+    def back(self, levels, before, attack):
         # A normal client's connection may be opening or closing just now.
-        return (not self.too_much(levels["rss"] - before["rss"]) and
+        return (not self.too_much(levels["rss"] - before["rss"], attack.growth) and
                 levels["files"] <= self.base["files"] + 4 and levels["threads"] <= self.base["threads"])
 
-    def too_much(self, growth):
-        return self.limits.growth is not None and growth > self.limits.growth
+    def too_much(self, growth, limit=64 << 20):
+        return self.limits.memory and growth > limit
 
     def faults(self, result, first_rss):
         """What must not be, as sentences."""
         most = result["rss_highest"] - first_rss
         left = result["rss_after"] - first_rss
+        limit = ATTACKS[result["attack"]].growth
         checks = [
-            (self.too_much(most), f"memory grew by {most >> 20} MiB"),
-            (self.too_much(left), f"{left >> 20} MiB are not given back"),
+            (self.too_much(most, limit), f"memory grew by {most >> 20} MiB"),
+            (self.too_much(left, limit), f"{left >> 20} MiB are not given back"),
             (self.limits.cores is not None and result["cores"] > self.limits.cores, f"it cost {result['cores']:.2f} cores"),
             (result["failures"], f"{len(result['failures'])} calls failed: {result['failures'][:2]}"),
             (result["files_after"] > self.base["files"] + 4, f"{result['files_after']} descriptors are left"),
