@@ -63,16 +63,16 @@ struct Http2Callbacks {
 
 namespace {
 
-// A session has a buffer for the longest frame that it may send, 16 KiB, of which most sessions ever
-// write the beginning. In memory that is used again its pages would be there from the start.
+// A session has a buffer for the longest frame that it may send, 16 KiB, of which most sessions
+// write only the beginning. In memory that is used again its pages would be there from the start.
 void* AllocateLazily(void* old, size_t size, void*) {
   constexpr size_t kFewPages = size_t{16} << 10;
   void* memory = std::realloc(old, size);
   if (old != nullptr || memory == nullptr || size < kFewPages) return memory;
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(memory);
-  const uintptr_t first = (begin + page - 1) / page * page, last = (begin + size) / page * page;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  const size_t before = (page - begin % page) % page, after = (begin + size) % page;
+  madvise(static_cast<char*>(memory) + before, size - before - after, MADV_DONTNEED);
   return memory;
 }
 

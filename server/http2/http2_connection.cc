@@ -24,8 +24,8 @@ constexpr int kMaxDebts = 3;
 // The table that clients may use for the names and values of headers, once they have taken our
 // settings; before that it has 4 KiB.
 constexpr uint32_t kHeaderTableBytes = 1024;
-// A byte of it, as RFC 7541 counts, costs some 7 of memory. Counted for more, so that few clients of
-// an address may have large tables at the same time.
+// A byte of it, as RFC 7541 counts, costs some 7 of memory. Counted for more, so that few clients
+// of an address may have large tables at the same time.
 constexpr int64_t kTableByteCost = 16;
 // What a stream takes of our memory beside its messages: nghttp2's part, the call, its headers.
 constexpr int64_t kStreamBytes = 2048;
@@ -91,7 +91,8 @@ void Http2Connection::OnInput(std::string_view bytes) {
   PauseIfWasteful();
 }
 
-// False when the address has no bytes left for it. A table of the size in our settings costs nothing.
+// False when the address has no bytes left for it. A table of the size in our settings costs
+// nothing.
 bool Http2Connection::PayForTable() {
   if (has_taken_settings_ && paid_for_table_ == 0) return true;
   const size_t size = nghttp2_session_get_hd_inflate_dynamic_table_size(session_);

@@ -76,9 +76,9 @@ class Http2Connection final : public ConnectionHandler {
   bool failed_ = false;                      // nothing more is read
   bool is_dead_ = false;                     // nothing more can be sent either
   bool shutting_down_ = false;
-  int num_debts_ = 0;          // in a row
-  bool gave_way_ = false;      // ends whatever its streams wait for
-  int num_active_ = 0;         // streams that are not passive
+  int num_debts_ = 0;                // in a row
+  bool gave_way_ = false;            // ends whatever its streams wait for
+  int num_active_ = 0;               // streams that are not passive
   bool has_settings_ = false;        // the client's first
   bool has_taken_settings_ = false;  // it has acknowledged ours
   int64_t paid_for_table_ = 0;       // of the account, for a large HPACK table

@@ -75,8 +75,8 @@ int64_t ConnectionPool::LargestNumber() const {
   return largest;
 }
 
-// Of the addresses with so many connections, or of this one only, ends those that have been idle for
-// longest; false when none is idle.
+// Of the addresses with so many connections, or of this one only, ends those that have been idle
+// for longest; false when none is idle.
 bool ConnectionPool::EndIdle(int64_t min_number, const std::string* only) {
   std::vector<std::tuple<bool, absl::Time, uint64_t>> idle;  // used or new, since, id
   const absl::Time now = absl::Now();
@@ -125,9 +125,9 @@ void ConnectionPool::Open(uint64_t id, UniqueFd fd) {
     return;
   }
   loop->RunFor(time_account, [&] {
-    auto connection = std::make_shared<Connection>(*loop, std::move(fd), std::move(peer), budget_,
-                                                   time_account, options_.timeouts, entry_,
-                                                   [this, id] { Remove(id); });
+    auto connection =
+        std::make_shared<Connection>(*loop, std::move(fd), std::move(peer), budget_, time_account,
+                                     options_.timeouts, entry_, [this, id] { Remove(id); });
     absl::MutexLock lock(&mutex_);
     if (shutting_down_) connection->BeginShutdown();
     entries_.at(id).connection = std::move(connection);

@@ -144,8 +144,8 @@ void EventLoop::RunTurn() {
   ChargeTurn();
 }
 
-// CPU time is asked for once a turn: that is a system call, as dear as a small read, and so what the
-// waiting costs is paid for as well. The clock, which is cheap, only divides it.
+// CPU time is asked for once a turn: that is a system call, as dear as a small read, and so what
+// the waiting costs is paid for as well. The clock, which is cheap, only divides it.
 void EventLoop::ChargeTurn() {
   const double now = ThreadSeconds();
   const double turn_seconds = now - std::exchange(charged_seconds_, now);

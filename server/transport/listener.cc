@@ -57,8 +57,9 @@ absl::Status SocketError(const std::string& what, int error) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error), advice));
 }
 
-// Linux gives accepted connections the options of their listener (tcp(7), net/ipv4/tcp_minisocks.c):
-// small messages go out at once; peers that vanished are noticed within two minutes.
+// Linux gives accepted connections the options of their listener (tcp(7),
+// net/ipv4/tcp_minisocks.c): small messages go out at once; peers that vanished are noticed within
+// two minutes.
 void SetOptions(int fd) {
   const auto set = [fd](int level, int option, int value) {
     setsockopt(fd, level, option, &value, sizeof(value));

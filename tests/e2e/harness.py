@@ -30,19 +30,14 @@ def _skip_all(reason):
 for program in (SERVER, CLIENT):
     if not program.exists():
         _skip_all(f"{program} is not built")
-sys.path.insert(0, str(ROOT / "tools/lib"))
+sys.path[:0] = [str(ROOT / "tools/lib"), str(ROOT / "tests/lib")]
+from ports import free_port  # noqa: E402
 try:
     import grpc
     import stubs
     pb, pb_grpc, health_pb, health_grpc = stubs.load()
 except ImportError as error:
     _skip_all(f"{error}; tools/test installs tests/requirements.txt")
-
-
-def free_port():
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class _Deadline(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor,

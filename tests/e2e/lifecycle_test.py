@@ -170,7 +170,7 @@ class ShutdownTest(unittest.TestCase):
     def test_work_that_waits_does_not_delay_the_end(self):
         # Each of these once took a worker many seconds; now, what waits is dropped.
         request = chat_request("What is 1 + 1?")
-        request.messages.tools_json = "[{" + ",".join(f'"{i}":1' for i in range(80_000)) + "}]"
+        request.messages.tools_json = "[{" + ",".join(f'"{i:030}":1' for i in range(30_000)) + "}]"
         with Server("--shutdown-timeout", "5") as server:
             calls = [server.inference.GenerateOnce.future(request) for _ in range(40)]
             calls[0].result(timeout=30)

@@ -119,7 +119,10 @@ class SecurityTestCase(unittest.TestCase):
         """A server that listens, whatever it demands of clients; ends with `keep`, or with the class."""
         server = Server(*flags, wait=False)
         (keep.enter_context if keep is not None else cls.enterClassContext)(server)
-        wait_for("the server does not listen:\n" + server.output(), lambda: "ready on" in server.output(), 60)
+        wait_for("the server listens or ends",
+                 lambda: "ready on" in server.output() or server.process.poll() is not None, 60)
+        if server.process.poll() is not None:
+            raise AssertionError(f"the server ended with {server.process.poll()}:\n{server.output()}")
         return server
 
     def channel(self, server, client=None, tls=True):

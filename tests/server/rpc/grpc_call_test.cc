@@ -271,6 +271,7 @@ TEST_F(GrpcCallTest, ManyCallsAtOnceAreNoFlood) {
   Http2Client& client = Connect();
   for (int round = 0; round < 5; ++round) {
     std::vector<int32_t> ids;
+    ids.reserve(1000);
     for (int i = 0; i < 1000; ++i) ids.push_back(client.Call("/echo", "x"));
     for (const int32_t id : ids) ASSERT_EQ(client.Wait(id).Get("grpc-status"), "0");
   }
@@ -287,7 +288,7 @@ TEST_F(GrpcCallTest, OnlyAnAnswerThatIsTakenPaysForItsCall) {
   EXPECT_FALSE(call->cost()->account().is_full()) << "it is not read yet";
   client.Widen(id, 100);
   EXPECT_EQ(client.Wait(id).body, Framed("answer"));
-  EXPECT_TRUE(call->cost()->account().is_full());
+  EXPECT_LE(call->cost()->account().may_work_at(), absl::Now());
 }
 
 TEST_F(GrpcCallTest, WhoSendsFramesThatServeNobodyWithoutEndIsNotServed) {
