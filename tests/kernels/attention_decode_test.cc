@@ -29,9 +29,6 @@ const std::vector<int32_t> kKvLens = {8, 9, 0, 63, 64, 65, 129, 300, 17, 0, 1500
 
 class AttentionDecodeTest : public AttentionTest {
  protected:
-  bool Serves(const AttentionGeometry& geometry) {
-    return WhyUnsupported(attention().capabilities(), geometry).empty();
-  }
   // What the second path must serve is not to be skipped there.
   bool Skips(const AttentionGeometry& geometry) {
     if (Serves(geometry)) return false;
@@ -253,8 +250,8 @@ TEST_P(AttentionDecodeTest, RejectsUnsupportedGeometryNamingTheField) {
   expect_error(bad, "kv_dtype");
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AttentionDecodeTest, testing::ValuesIn(DecodeTargets()),
-                         TargetName);
+INSTANTIATE_TEST_SUITE_P(Targets, AttentionDecodeTest,
+                         testing::ValuesIn(WithTrtllm(KernelTargets())), TargetName);
 
 }  // namespace
 }  // namespace quire

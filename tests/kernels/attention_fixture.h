@@ -1,12 +1,13 @@
 // AttentionTest: runs a PagedBatch through an attention path of the backend under test: the native
 // one of all of KernelTargets; AMX, emulated, where only AVX-512 is there; on a GPU also the
-// kernels for prompts of devices before Hopper and, for decodes, the second path.
+// kernels for prompts of devices before Hopper and the second path.
 #pragma once
 
 #include <cmath>
 #include <memory>
 #include <vector>
 
+#include "kernels/attention_checks.h"
 #include "kernels/cpu/attention/attention_kernel.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/kernels/amx_emulator.h"
@@ -30,9 +31,8 @@ inline std::vector<KernelTarget> AttentionTargets() {
   return targets;
 }
 
-// Every path that a backend has, for decodes.
-inline std::vector<KernelTarget> DecodeTargets() {
-  std::vector<KernelTarget> targets = KernelTargets();
+// The second path is added where the GPU has it.
+inline std::vector<KernelTarget> WithTrtllm(std::vector<KernelTarget> targets) {
   if (!CudaAvailable()) return targets;
   const auto backend = OpenBackend({.kind = DeviceKind::kCuda});
   if (backend.ok() && (*backend)->device().info().sm_version == 90) {
@@ -116,6 +116,11 @@ class AttentionTest : public KernelTest {
 #endif
     if (GetParam().name != kEmulatedAmx) return KernelTest::MakeBackend(num_threads);
     return std::make_unique<EmulatedAmxBackend>(num_threads);
+  }
+
+  static bool IsTrtllm() { return GetParam().path == AttentionPath::kTrtllm; }
+  bool Serves(const AttentionGeometry& geometry) {
+    return WhyUnsupported(attention().capabilities(), geometry).empty();
   }
 
   static AttentionLimits LimitsOf(const PagedBatch& batch) {

@@ -77,8 +77,8 @@ TEST_P(AttentionGraphTest, ReplaysWithNewLengths) { ExpectReplays(1); }
 // As drafts are verified.
 TEST_P(AttentionGraphTest, ReplaysWithSeveralTokensOfEachSequence) { ExpectReplays(4); }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AttentionGraphTest, testing::ValuesIn(DecodeTargets()),
-                         TargetName);
+INSTANTIATE_TEST_SUITE_P(Targets, AttentionGraphTest,
+                         testing::ValuesIn(WithTrtllm(KernelTargets())), TargetName);
 
 }  // namespace
 }  // namespace quire

@@ -1,9 +1,10 @@
-// What the planning kernels leave on the device: the CSR page table, and work lists that cover
-// every tile of every sequence's queries and every key that it sees, once.
+// What the planning kernels leave on the device: the page table in both forms, and work lists that
+// cover every tile of every sequence's queries and every key that it sees, once.
 #include <map>
 #include <tuple>
 #include <vector>
 
+#include "kernels/attention_batch.h"
 #include "kernels/cuda/attention/plan_memory.h"
 #include "kernels/cuda/runtime/cuda_stream.h"
 #include "tests/kernels/attention_fixture.h"
@@ -14,7 +15,7 @@ namespace {
 class CudaAttentionPlanTest : public AttentionTest {
  protected:
   // Plans the batch, whose device copies live as long as this.
-  std::unique_ptr<PlanMemory> Plan(const PagedBatch& batch) {
+  std::unique_ptr<PlanMemory> Plan(const PagedBatch& batch, const PlanOptions& options = {}) {
     buffers_[0] = Upload(batch.cu_seqlens_q);
     buffers_[1] = Upload(batch.seq_lens);
     buffers_[2] = Upload(batch.seq_rows);
@@ -24,9 +25,9 @@ class CudaAttentionPlanTest : public AttentionTest {
     device.seq_lens = buffers_[1].as<int32_t>();
     device.seq_rows = buffers_[2].as<int32_t>();
     device.block_tables = buffers_[3].as<BlockId>();
-    auto plans = PlanMemory::Create(backend().device(), {batch.geometry}, LimitsOf(batch));
+    auto plans = PlanMemory::Create(backend().device(), {batch.geometry}, LimitsOf(batch), options);
     EXPECT_TRUE(plans.ok()) << plans.status();
-    plans->front()->SetBatch(device);
+    plans->front()->SetBatch(options.is_context ? PrefillsOf(device) : device);
     CudaStream::From(stream()).Run(
         "plan", [&](cudaStream_t s) { LaunchPlan(plans->front()->params(), s); });
     Synchronize();
@@ -59,6 +60,32 @@ TEST_P(CudaAttentionPlanTest, PageTableIsTheBlockTablesInCsrForm) {
     EXPECT_EQ(indptr, expected_indptr);
     EXPECT_EQ(Download<int32_t>(pages.kv_indices, indptr.back()), expected);
   }
+}
+
+// The worked example of the attention requirements (attention_test.cc), blocks of 16.
+TEST_P(CudaAttentionPlanTest, GoldenExampleInCsrAndInPaddedForm) {
+  const AttentionGeometry geometry = Geometry(32, 8, 128, DType::kBF16);
+  const PagedBatch batch = MakePagedBatch(geometry, {{1, 1024}, {1, 2048}, {512, 512}, {256, 256}},
+                                          KvOrder::kHnd, 17, 18);
+  const auto native = Plan(batch);
+  EXPECT_EQ(Download<int32_t>(native->params().pages.kv_indptr, 5),
+            (std::vector<int32_t>{0, 64, 192, 224, 240}));
+  const auto context = Plan(batch, {.is_context = true});
+  const PageTable& pages = context->params().pages;
+  const auto begins = Download<int32_t>(pages.kv_indptr, 2);
+  const auto table = Download<BlockId>(pages.kv_indices, batch.block_tables.size());
+  EXPECT_EQ(table, batch.block_tables);
+  for (size_t i = 0; i < 2; ++i) {  // the prompts
+    EXPECT_EQ(begins[i], batch.seq_rows[i + 2] * batch.max_blocks_per_seq);
+  }
+  const WorkList& work = context->params().lists[1];
+  const WorkListState state = Download<WorkListState>(work.state, 1)[0];
+  for (const WorkItem& item : Download<WorkItem>(work.items, state.num_items)) {
+    const size_t prompt = item.first_token == 2 ? 0 : 1;
+    EXPECT_EQ(item.first_token, batch.cu_seqlens_q[prompt + 2]);
+    EXPECT_EQ(item.first_page, begins[prompt]);
+  }
+  EXPECT_EQ(Download<WorkListState>(context->params().lists[0].state, 1)[0].num_items, 0);
 }
 
 // The first key that any query of a sequence sees.

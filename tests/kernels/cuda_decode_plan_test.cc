@@ -128,7 +128,7 @@ TEST_P(CudaDecodePlanTest, SharesCoverEveryTileOnce) {
 }
 
 std::vector<KernelTarget> Targets() {
-  std::vector<KernelTarget> targets = DecodeTargets();
+  std::vector<KernelTarget> targets = WithTrtllm(KernelTargets());
   std::erase_if(targets, [](const KernelTarget& t) { return t.path != AttentionPath::kTrtllm; });
   return targets;
 }

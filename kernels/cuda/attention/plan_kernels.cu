@@ -150,10 +150,12 @@ __global__ void __launch_bounds__(kScanThreads)
     }
     if (!valid) continue;
     p.seq_plans[seq] = plan;
-    p.pages.kv_indptr[seq] = page;
+    p.pages.kv_indptr[seq] = p.csr_indices == nullptr
+                                 ? static_cast<int32_t>(p.seq_rows[seq] * p.block_table_stride)
+                                 : page;
   }
   if (threadIdx.x != 0) return;
-  p.pages.kv_indptr[p.num_seqs] = totals.pages;
+  if (p.csr_indices != nullptr) p.pages.kv_indptr[p.num_seqs] = totals.pages;
   for (int list = 0; list < kNumWorkLists; ++list) {
     p.lists[list].state->num_items = totals.items[list];
     p.lists[list].state->split_tokens = split_tokens[list];
@@ -167,9 +169,11 @@ __global__ void __launch_bounds__(kFillThreads)
   WaitForPredecessor();
   const auto seq = static_cast<int32_t>(blockIdx.x);
   const SeqShape shape = ShapeOf(p, seq);
-  const BlockId* blocks = p.block_tables + p.seq_rows[seq] * p.block_table_stride;
-  int32_t* indices = p.pages.kv_indices + p.pages.kv_indptr[seq];
-  for (int32_t i = threadIdx.x; i < shape.num_pages; i += kFillThreads) indices[i] = blocks[i];
+  if (p.csr_indices != nullptr) {
+    const BlockId* blocks = p.block_tables + p.seq_rows[seq] * p.block_table_stride;
+    int32_t* indices = p.csr_indices + p.pages.kv_indptr[seq];
+    for (int32_t i = threadIdx.x; i < shape.num_pages; i += kFillThreads) indices[i] = blocks[i];
+  }
 
   const SeqPlan plan = p.seq_plans[seq];
   WorkItem* items = p.lists[shape.list].items + plan.first_item;

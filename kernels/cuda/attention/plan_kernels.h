@@ -1,5 +1,5 @@
-// Planning on the device, once per step: two small kernels turn the step's metadata into the CSR
-// page table and the work lists. Their launch shape depends on the number of sequences alone, so
+// Planning on the device, once per step: two small kernels turn the step's metadata into the page
+// table and the work lists. Their launch shape depends on the number of sequences alone, so
 // they can be captured in a graph.
 #pragma once
 
@@ -28,7 +28,8 @@ struct PlanParams {
   int32_t num_kv_heads;
   AttentionVariant variant;
   PageTable pages;
-  SeqPlan* seq_plans;  // [max_num_seqs]
+  int32_t* csr_indices;  // the memory behind pages.kv_indices in CSR form; null in padded form
+  SeqPlan* seq_plans;    // [max_num_seqs]
   WorkList lists[kNumWorkLists];
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/attention/hopper/hopper_attention.h"
 
@@ -93,22 +94,23 @@ absl::StatusOr<DeviceBuffer> AllocateZeros(Device& device, int64_t bytes) {
 
 }  // namespace
 
-PlanMemory::PlanMemory(const AttentionGeometry& geometry, const AttentionLimits& limits)
-    : geometry_(geometry), limits_(limits) {}
+PlanMemory::PlanMemory(const AttentionGeometry& geometry, const AttentionLimits& limits,
+                       const PlanOptions& options)
+    : geometry_(geometry), limits_(limits), options_(options) {}
 
 absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
     Device& device, absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits,
-    PrefillKernels prefill) {
+    const PlanOptions& options) {
   std::vector<std::unique_ptr<PlanMemory>> plans;
   for (const AttentionGeometry& geometry : geometries) {
-    std::unique_ptr<PlanMemory> plan(new PlanMemory(geometry, limits));
+    std::unique_ptr<PlanMemory> plan(new PlanMemory(geometry, limits, options));
     plan->params_.block_size = geometry.block_size;
     plan->params_.group_size = geometry.num_q_heads / geometry.num_kv_heads;
     plan->params_.num_kv_heads = geometry.num_kv_heads;
     plan->params_.variant = {.scale = geometry.scale,
                              .soft_cap = geometry.soft_cap,
                              .sliding_window = geometry.sliding_window};
-    if (HasTiledKernels(geometry)) RETURN_IF_ERROR(plan->LoadKernels(device.info(), prefill));
+    if (HasTiledKernels(geometry)) RETURN_IF_ERROR(plan->LoadKernels(device.info()));
     for (int list = 0; list < kNumWorkLists; ++list) plan->SizeList(list);
     RETURN_IF_ERROR(plan->Allocate(device));
     plans.push_back(std::move(plan));
@@ -135,13 +137,13 @@ absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
   return plans;
 }
 
-absl::Status PlanMemory::LoadKernels(const DeviceInfo& device, PrefillKernels prefill) {
-  const bool on_hopper = device.sm_version == 90 && prefill == PrefillKernels::kBest;
+absl::Status PlanMemory::LoadKernels(const DeviceInfo& device) {
+  const bool on_hopper = device.sm_version == 90 && options_.prefill == PrefillKernels::kBest;
   const KernelKind kinds[kNumWorkLists] = {
       KernelKind::kDecode, on_hopper ? KernelKind::kHopperPrefill : KernelKind::kPrefill};
   ASSIGN_OR_RETURN(const int max_shared_bytes, MaxSharedBytes());
   PersistentKernel kernels[kNumWorkLists];
-  for (int list = 0; list < kNumWorkLists; ++list) {
+  for (int list = options_.is_context ? 1 : 0; list < kNumWorkLists; ++list) {
     const int32_t head_dim = geometry_.head_dim;
     const TiledKernel kernel = IsFloat8(geometry_.kv_dtype) ? Float8KernelOf(kinds[list], head_dim)
                                : geometry_.kv_dtype == DType::kF16
@@ -166,7 +168,8 @@ void PlanMemory::SizeList(int index) {
   const bool is_decode = index == 0;
   list.split_rule = kSplitRules[index];
   list.num_ctas = std::max(kernels_[index].num_ctas, 1);
-  list.tile_rows = is_tiled() ? kernels_[index].kernel.tile_rows : kUntiledRows;
+  const bool is_tiled = kernels_[index].num_ctas > 0;
+  list.tile_rows = is_tiled ? kernels_[index].kernel.tile_rows : kUntiledRows;
   list.partial_rows = is_decode ? params_.group_size : list.tile_rows;
 
   const int64_t max_splits =
@@ -174,7 +177,7 @@ void PlanMemory::SizeList(int index) {
   const int64_t partial_bytes = int64_t{geometry_.num_kv_heads} * list.partial_rows *
                                 kernels_[index].kernel.head_dim * kFloatBytes;
   const int64_t num_partials =
-      is_tiled() ? std::min(MaxTiles(index) * max_splits, kMaxPartialBytes / partial_bytes) : 0;
+      is_tiled ? std::min(MaxTiles(index) * max_splits, kMaxPartialBytes / partial_bytes) : 0;
   list.max_partials = static_cast<int32_t>(num_partials);
 }
 
@@ -208,7 +211,11 @@ absl::Status PlanMemory::Allocate(Device& device) {
   const int64_t max_seqs = limits_.max_num_seqs;
   PageTable& pages = params_.pages;
   RETURN_IF_ERROR(AllocateArray(device, max_seqs + 1, pages.kv_indptr));
-  RETURN_IF_ERROR(AllocateArray(device, max_seqs * limits_.max_blocks_per_seq, pages.kv_indices));
+  if (!options_.is_context) {
+    RETURN_IF_ERROR(
+        AllocateArray(device, max_seqs * limits_.max_blocks_per_seq, params_.csr_indices));
+    pages.kv_indices = params_.csr_indices;
+  }
   RETURN_IF_ERROR(AllocateArray(device, max_seqs, params_.seq_plans));
   for (int index = 0; index < kNumWorkLists; ++index) {
     WorkList& list = params_.lists[index];
@@ -219,6 +226,10 @@ absl::Status PlanMemory::Allocate(Device& device) {
 }
 
 void PlanMemory::SetBatch(const AttentionBatch& batch) {
+  if (options_.is_context) {
+    CHECK_EQ(batch.num_decodes, 0);
+    params_.pages.kv_indices = batch.block_tables;
+  }
   batch_ = batch;
   params_.num_seqs = batch.num_seqs;
   params_.num_decode_tiled =

@@ -24,13 +24,20 @@ struct PartialBuffers {
   DeviceBuffer out, state, arrivals;
 };
 
+// Whose plan it is.
+struct PlanOptions {
+  PrefillKernels prefill = PrefillKernels::kBest;
+  // The trtllm path's: batches without decodes, and pages in padded form.
+  bool is_context = false;
+};
+
 class PlanMemory {
  public:
   // Plans that share the memory for partial results. RESOURCE_EXHAUSTED when the device has too
   // little memory.
   static absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> Create(
       Device& device, absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits,
-      PrefillKernels prefill = PrefillKernels::kBest);
+      const PlanOptions& options = {});
 
   // Takes over the batch's addresses and sizes.
   void SetBatch(const AttentionBatch& batch);
@@ -40,11 +47,12 @@ class PlanMemory {
   // Lists as of the last batch.
   const PlanParams& params() const { return params_; }
   // False where only the generic kernel can compute this geometry.
-  bool is_tiled() const { return kernels_[0].num_ctas > 0; }
+  bool is_tiled() const { return kernels_[kNumWorkLists - 1].num_ctas > 0; }
   const PersistentKernel& kernel(int list) const { return kernels_[list]; }
 
  private:
-  PlanMemory(const AttentionGeometry& geometry, const AttentionLimits& limits);
+  PlanMemory(const AttentionGeometry& geometry, const AttentionLimits& limits,
+             const PlanOptions& options);
 
   void SizeList(int index);
   int64_t MaxTiles(int index) const;
@@ -56,10 +64,11 @@ class PlanMemory {
   template <typename T>
   absl::Status AllocateArray(Device& device, int64_t count, T*& array);
   // None where a tile does not fit the device's shared memory: then the generic kernel computes.
-  absl::Status LoadKernels(const DeviceInfo& device, PrefillKernels prefill);
+  absl::Status LoadKernels(const DeviceInfo& device);
 
   const AttentionGeometry geometry_;
   const AttentionLimits limits_;
+  const PlanOptions options_;
   AttentionBatch batch_ = {};
   PlanParams params_ = {};
   PersistentKernel kernels_[kNumWorkLists];

@@ -1,4 +1,4 @@
-// The step's plan as the kernels see it: the CSR page table made from the block tables, and two
+// The step's plan as the kernels see it: the page table, and two
 // lists of work, one for each tile height. Plain data in device memory at fixed addresses; written
 // by the planning kernels (plan_kernels.h), read by the attention kernels.
 //
@@ -68,9 +68,12 @@ struct SeqPlan {
   int32_t num_splits;  // of each tile
 };
 
+// The pages of sequence i begin at kv_indices[kv_indptr[i]]. In CSR form (the native path's) those
+// of the next sequence follow, and kv_indptr has num_seqs + 1 entries; in padded form (the trtllm
+// path's) kv_indices are the block tables themselves and kv_indptr[i] is where the row of i begins.
 struct PageTable {
-  int32_t* kv_indptr;   // [max_num_seqs + 1]
-  int32_t* kv_indices;  // [max_num_seqs * max_blocks_per_seq]
+  int32_t* kv_indptr;         // [max_num_seqs + 1]
+  const int32_t* kv_indices;  // [max_num_seqs * max_blocks_per_seq]
 };
 
 }  // namespace quire::cuda

@@ -5,9 +5,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/attention_batch.h"
 #include "kernels/attention_checks.h"
-#include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/cuda/attention/plan_memory.h"
+#include "kernels/cuda/attention/run_tiled.h"
 #include "kernels/cuda/attention/trtllm/decode_memory.h"
 #include "kernels/cuda/runtime/cuda_stream.h"
 #include "kernels/cuda/runtime/launch.cuh"
@@ -16,46 +18,37 @@ namespace quire::cuda {
 
 namespace {
 
-bool IsAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
-
-// As TMA wants the cache, and a warp its queries.
-void CheckAlignment(const AttentionRunArgs& args) {
-  const KvCacheView& kv = args.kv_cache;
-  const int64_t bytes = DTypeBytes(kv.dtype);
-  CHECK(IsAligned(args.q.data()) && IsAligned(args.out.data()) && IsAligned(kv.k) &&
-        IsAligned(kv.v));
-  CHECK_EQ(args.q.row_stride() % 8, 0);
-  CHECK_EQ(args.out.row_stride() % 8, 0);
-  CHECK_EQ(kv.block_stride * bytes % 16, 0);
-  CHECK_EQ(kv.token_stride * bytes % 16, 0);
-  CHECK_EQ(kv.head_stride * bytes % 16, 0);
-}
-
 class TrtllmPlan : public AttentionPlan {
  public:
-  explicit TrtllmPlan(std::unique_ptr<trtllm::DecodeMemory> memory) : memory_(std::move(memory)) {}
+  TrtllmPlan(std::unique_ptr<trtllm::DecodeMemory> decodes, std::unique_ptr<PlanMemory> context)
+      : decodes_(std::move(decodes)), context_(std::move(context)) {}
 
   void PlanStep(Stream& stream, const AttentionBatch& batch) override {
-    memory_->SetBatch(batch);
-    if (batch.num_seqs == 0) return;
-    CudaStream::From(stream).Run(
-        "attention plan", [&](cudaStream_t s) { trtllm::LaunchDecodePlan(memory_->plan(), s); });
+    decodes_->SetBatch(DecodesOf(batch));
+    context_->SetBatch(PrefillsOf(batch));
+    CudaStream::From(stream).Run("attention plan", [&](cudaStream_t s) {
+      if (decodes_->batch().num_seqs > 0) trtllm::LaunchDecodePlan(decodes_->plan(), s);
+      if (context_->batch().num_seqs > 0) LaunchPlan(context_->params(), s);
+    });
   }
 
   // A launch that fails is noted by the stream.
   void Run(Stream& stream, const AttentionRunArgs& args) const override {
-    CheckArgs(memory_->geometry(), args);
-    if (memory_->batch().num_seqs == 0) return;
+    CheckArgs(decodes_->geometry(), args);
     CheckAlignment(args);
-    const trtllm::DecodeKernel& kernel = memory_->kernel();
+    const trtllm::DecodeKernel& kernel = decodes_->kernel();
     CudaStream::From(stream).Run("attention", [&](cudaStream_t s) {
-      LaunchKernel(kernel.function, dim3(memory_->num_ctas()), dim3(kernel.num_threads),
-                   memory_->layout().shared_bytes, s, memory_->MakeParams(args));
+      if (decodes_->batch().num_seqs > 0) {
+        LaunchKernel(kernel.function, dim3(decodes_->num_ctas()), dim3(kernel.num_threads),
+                     decodes_->layout().shared_bytes, s, decodes_->MakeParams(args));
+      }
+      if (context_->batch().num_seqs > 0) RunTiled(*context_, args, s);
     });
   }
 
  private:
-  const std::unique_ptr<trtllm::DecodeMemory> memory_;
+  const std::unique_ptr<trtllm::DecodeMemory> decodes_;
+  const std::unique_ptr<PlanMemory> context_;
 };
 
 }  // namespace
@@ -72,7 +65,6 @@ TrtllmAttention::TrtllmAttention(Device& device) : device_(device) {
   capabilities_.sliding_window = true;
   capabilities_.sinks = true;
   capabilities_.max_decode_query_len = kMaxQueryLen;
-  capabilities_.phases = {AttentionPhase::kDecode};
   capabilities_.graph_support = GraphSupport::kUniformBatch;
 }
 
@@ -88,10 +80,14 @@ absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> TrtllmAttention::Cre
       return absl::InvalidArgumentError(absl::StrCat("trtllm attention on CUDA ", why));
     }
   }
-  ASSIGN_OR_RETURN(auto memories, trtllm::DecodeMemory::Create(device_, geometries, limits));
+  ASSIGN_OR_RETURN(auto decodes, trtllm::DecodeMemory::Create(device_, geometries, limits));
+  ASSIGN_OR_RETURN(auto contexts,
+                   PlanMemory::Create(device_, geometries, limits, {.is_context = true}));
   std::vector<std::unique_ptr<AttentionPlan>> plans;
-  plans.reserve(memories.size());
-  for (auto& memory : memories) plans.push_back(std::make_unique<TrtllmPlan>(std::move(memory)));
+  plans.reserve(decodes.size());
+  for (size_t i = 0; i < decodes.size(); ++i) {
+    plans.push_back(std::make_unique<TrtllmPlan>(std::move(decodes[i]), std::move(contexts[i])));
+  }
   return plans;
 }
 

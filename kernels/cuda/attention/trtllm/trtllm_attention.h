@@ -1,8 +1,10 @@
-// TrtllmAttention: the second attention path on a GPU, for sm_90: TensorRT-LLM's contract. Decodes
-// with padded block tables and sequence lengths, up to kMaxQueryLen tokens of each sequence, and
-// caches of 16 or 8 bits. PlanStep lays out the step's work on the device; Run launches one kernel
-// of one CTA for each multiprocessor. Both only enqueue kernels, whose launch shapes depend on
-// decode_query_len alone, so both can be captured. Used by the engine's thread.
+// TrtllmAttention: the second attention path on a GPU, for sm_90: TensorRT-LLM's contract, padded
+// block tables and sequence lengths, caches of 16 or 8 bits. Decodes have up to kMaxQueryLen tokens
+// of each sequence and kernels of their own: PlanStep lays out the step's work on the device, Run
+// launches one CTA for each multiprocessor. Context, everything else, runs on the native path's
+// kernels for prompts, which read the padded tables as they are. All only enqueue kernels, whose
+// launch shapes depend on decode_query_len and the number of sequences alone. Used by the engine's
+// thread.
 #pragma once
 
 #include <memory>

@@ -1,0 +1,21 @@
+#include "kernels/attention_batch.h"
+
+#include <utility>
+
+namespace quire {
+
+AttentionBatch DecodesOf(AttentionBatch batch) {
+  batch.num_seqs = batch.num_decodes;
+  return batch;
+}
+
+AttentionBatch PrefillsOf(AttentionBatch batch) {
+  const int32_t num_decodes = std::exchange(batch.num_decodes, 0);
+  batch.num_seqs -= num_decodes;
+  batch.cu_seqlens_q += num_decodes;
+  batch.seq_lens += num_decodes;
+  batch.seq_rows += num_decodes;
+  return batch;
+}
+
+}  // namespace quire
