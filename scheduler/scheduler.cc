@@ -28,12 +28,15 @@ Scheduler::Scheduler(const SchedulerConfig& config, const BlockManagerConfig& bl
   }
 }
 
+absl::Status Scheduler::Check(const Request& request) const {
+  RETURN_IF_ERROR(CheckFits(request));
+  return queue_.Check(request);
+}
+
 absl::Status Scheduler::Add(const std::shared_ptr<const Request>& request) {
   RETURN_IF_ERROR(CheckFits(*request));
   const int64_t n = request->sampling.n;
   const int64_t num_prompt_tokens = request->prompt.size();
-  RETURN_IF_ERROR(queue_.Check(*request));
-
   RequestState& state = requests_[request->id];
   CHECK(state.sequences.empty()) << "request id " << request->id << " is in use";
   for (int32_t index = 0; index < n; ++index) {

@@ -55,9 +55,13 @@ class Scheduler {
     queue_observer_ = std::move(observer);
   }
 
-  // Takes over a request. INVALID_ARGUMENT: it can never fit (says which limit);
-  // RESOURCE_EXHAUSTED: the waiting queue, or the flow's share of it, is full. Nothing already
-  // accepted is changed by a refusal.
+  // Whether a request that comes now is to be taken. INVALID_ARGUMENT: it can never fit (says which
+  // limit); RESOURCE_EXHAUSTED: the waiting queue, or the flow's share of it, is full.
+  absl::Status Check(const Request& request) const;
+
+  // Takes over a request, INVALID_ARGUMENT as above. The queue's bounds are not asked again: who was
+  // told that there is room (by Check, or by the engine's own account of them) is served, also when
+  // preempted sequences have taken it meanwhile.
   absl::Status Add(const std::shared_ptr<const Request>& request);
 
   // Ends a request (all continuations) or one continuation; effective with the next Schedule. Its

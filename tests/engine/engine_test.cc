@@ -321,6 +321,36 @@ TEST_P(EngineTest, NoFlowFillsTheQueue) {
   EXPECT_EQ(engine->Submit(one, &waiter).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// What was preempted waits beside what is new: requests are refused for it when they come, and not
+// after they were accepted.
+TEST_P(EngineTest, WhatWasAcceptedIsNotRefusedAfterPreemptions) {
+  EngineConfig config = Config();
+  config.max_num_queued_reqs = 6;
+  config.kv_cache_memory_bytes = int64_t{40} * 8192;  // 40 blocks: forces preemptions
+  Waiter waiter;
+  auto engine = Open(config);
+  std::vector<std::shared_ptr<OutputStream>> accepted;
+  int num_refused = 0;
+  while (accepted.size() < 60) {
+    const auto seed = static_cast<uint32_t>(accepted.size());
+    auto stream = engine->Submit(GreedyRequest(RandomPrompt(20, seed), 100), &waiter);
+    if (stream.ok()) {
+      accepted.push_back(*std::move(stream));
+    } else {
+      ASSERT_EQ(stream.status().code(), absl::StatusCode::kResourceExhausted);
+      ++num_refused;
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+  for (const auto& stream : accepted) {
+    const Answer answer = ReadAll(*stream, waiter).at(0);
+    ASSERT_TRUE(answer.status.ok()) << answer.status;
+    EXPECT_EQ(answer.tokens.size(), 100u);
+  }
+  EXPECT_GT(num_refused, 0);
+  EXPECT_GT(IdleStatus(*engine).scheduler.num_preemptions, 0);
+}
+
 TEST_P(EngineTest, DrainFinishesWhatWasAccepted) {
   Waiter waiter;
   auto engine = Open(Config());

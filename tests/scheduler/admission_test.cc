@@ -10,8 +10,8 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-absl::Status AddTo(SchedulerHarness* h, std::shared_ptr<Request> request) {
-  return h->scheduler.Add(std::move(request));
+absl::Status AddTo(SchedulerHarness* h, const std::shared_ptr<Request>& request) {
+  return h->TryAdd(request);
 }
 
 void ExpectRefused(const absl::Status& status, absl::StatusCode code, const std::string& why) {

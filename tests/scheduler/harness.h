@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
 #include "scheduler/scheduler.h"
 
 namespace quire {
@@ -47,12 +48,18 @@ class SchedulerHarness {
     return request;
   }
 
+  // Adds what is to be taken, as the engine does.
+  absl::Status TryAdd(const std::shared_ptr<const Request>& request) {
+    RETURN_IF_ERROR(scheduler.Check(*request));
+    return scheduler.Add(request);
+  }
+
   // Adds one, which must be accepted; `change` edits it before.
   void Add(RequestId id, int64_t num_prompt_tokens, int64_t max_tokens,
            const std::function<void(Request*)>& change = nullptr) {
     auto request = MakeRequest(id, num_prompt_tokens, max_tokens);
     if (change) change(request.get());
-    const absl::Status status = scheduler.Add(std::move(request));
+    const absl::Status status = TryAdd(request);
     CHECK(status.ok()) << status.ToString();
   }
 

@@ -79,7 +79,8 @@ void Simulation::Arrive() {
   std::shared_ptr<const Request> request = workload_.NextRequest();
   const SchedulerStats before = scheduler_.stats();
   const QueueLoad held = scheduler_.queue().HeldBy(request->flow.id);
-  const absl::Status status = scheduler_.Add(request);
+  absl::Status status = scheduler_.Check(*request);
+  if (status.ok()) status = scheduler_.Add(request);
   CheckVerdict(*request, status, before, held);
   if (!status.ok()) return;
   const int64_t max_model_len = scenario_.scheduler.max_model_len;
