@@ -18,7 +18,8 @@
 
 namespace quire {
 
-enum class AttentionPath : uint8_t { kNative, kTrtllm };
+// kClassic is for tests and benchmarks: no deployment selects it.
+enum class AttentionPath : uint8_t { kNative, kTrtllm, kClassic };
 
 // Sequences with one query token, and all others. A step may have both.
 enum class AttentionPhase : uint8_t { kDecode, kPrefill };

@@ -45,6 +45,18 @@ std::string WhyHeadsUnsupported(const AttentionCapabilities& path,
 
 }  // namespace
 
+const char* PathName(AttentionPath path) {
+  switch (path) {
+    case AttentionPath::kNative:
+      return "native";
+    case AttentionPath::kTrtllm:
+      return "trtllm";
+    case AttentionPath::kClassic:
+      return "classic";
+  }
+  return "";
+}
+
 std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry) {
   if (!Contains(path.query_dtypes, geometry.query_dtype)) {
     return absl::StrCat("does not take query_dtype ", DTypeName(geometry.query_dtype));

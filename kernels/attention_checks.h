@@ -8,6 +8,9 @@
 
 namespace quire {
 
+// As settings and reports have it.
+const char* PathName(AttentionPath path);
+
 // Why a path cannot serve the geometry on a device it runs on; empty if it can.
 std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry);
 

@@ -1,6 +1,6 @@
-// Linked into every program of a ThreadSanitizer build: tells it what absl::Mutex does. Debian's
-// Abseil is not built with the sanitizer, which would see a data race in whatever such a mutex
-// guards. These definitions stand before those of the shared library, and call them.
+// Linked into every program of a ThreadSanitizer build: tells it what absl::Mutex and absl::CondVar
+// do. Debian's Abseil is not built with the sanitizer, which would see a data race in whatever such
+// a mutex guards. These definitions stand before those of the shared library, and call them.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -36,6 +36,8 @@ class IgnoreReads {
 
 #define QUIRE_REAL(type, symbol) \
   static auto* const real = Real<type>("_ZN4absl7debian35Mutex" symbol)
+#define QUIRE_REAL_CONDVAR(type, symbol) \
+  static auto* const real = Real<type>("_ZN4absl7debian37CondVar" symbol)
 
 namespace absl {
 ABSL_NAMESPACE_BEGIN
@@ -97,6 +99,41 @@ bool Mutex::AwaitWithDeadline(const Condition& condition, Time deadline) {
   }
   __tsan_acquire(this);
   return holds;
+}
+
+void CondVar::Wait(Mutex* mutex) {
+  QUIRE_REAL_CONDVAR(void(CondVar*, Mutex*), "4WaitEPNS0_5MutexE");
+  __tsan_release(mutex);
+  {
+    const IgnoreReads ignore;
+    real(this, mutex);
+  }
+  __tsan_acquire(mutex);
+}
+
+bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) {
+  QUIRE_REAL_CONDVAR(bool(CondVar*, Mutex*, Duration),
+                     "15WaitWithTimeoutEPNS0_5MutexENS0_8DurationE");
+  __tsan_release(mutex);
+  bool timed_out = false;
+  {
+    const IgnoreReads ignore;
+    timed_out = real(this, mutex, timeout);
+  }
+  __tsan_acquire(mutex);
+  return timed_out;
+}
+
+bool CondVar::WaitWithDeadline(Mutex* mutex, Time deadline) {
+  QUIRE_REAL_CONDVAR(bool(CondVar*, Mutex*, Time), "16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE");
+  __tsan_release(mutex);
+  bool timed_out = false;
+  {
+    const IgnoreReads ignore;
+    timed_out = real(this, mutex, deadline);
+  }
+  __tsan_acquire(mutex);
+  return timed_out;
 }
 
 ABSL_NAMESPACE_END

@@ -9,10 +9,6 @@ namespace quire {
 
 namespace {
 
-const char* PathName(AttentionPath path) {
-  return path == AttentionPath::kNative ? "native" : "trtllm";
-}
-
 // Of the first layer group that cannot be served; empty if all can.
 std::string WhyUnsupported(const AttentionCapabilities& path, AttentionPhase phase,
                            absl::Span<const AttentionGeometry> geometries, int sm_version) {

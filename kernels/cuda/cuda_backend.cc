@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/cuda/attention/classic/classic_attention.h"
 #include "kernels/cuda/attention/native_attention.h"
 #include "kernels/cuda/attention/trtllm/trtllm_attention.h"
 #include "kernels/cuda/cuda_ops.h"
@@ -21,14 +22,22 @@ class CudaBackend : public Backend {
         ops_(std::move(ops)),
         weight_store_(*device_, ops_->gemm()),
         native_attention_(*device_),
-        trtllm_attention_(*device_) {}
+        trtllm_attention_(*device_),
+        classic_attention_(*device_) {}
 
   Device& device() override { return *device_; }
   Ops& ops() override { return *ops_; }
   WeightStore& weight_store() override { return weight_store_; }
   AttentionBackend* attention(AttentionPath path) override {
-    if (path == AttentionPath::kTrtllm) return &trtllm_attention_;
-    return &native_attention_;
+    switch (path) {
+      case AttentionPath::kNative:
+        return &native_attention_;
+      case AttentionPath::kTrtllm:
+        return &trtllm_attention_;
+      case AttentionPath::kClassic:
+        return &classic_attention_;
+    }
+    return nullptr;
   }
 
  private:
@@ -37,6 +46,7 @@ class CudaBackend : public Backend {
   CudaWeightStore weight_store_;
   NativeAttention native_attention_;
   TrtllmAttention trtllm_attention_;
+  ClassicAttention classic_attention_;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "kernels/attention_checks.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
@@ -200,10 +201,6 @@ absl::Status MeasureSteps(GraphTimer& timer, const KernelsFlags& flags, const En
     if (!Interrupted()) (*result)["steps"].push_back(std::move(step));
   }
   return absl::OkStatus();
-}
-
-const char* PathName(AttentionPath path) {
-  return path == AttentionPath::kNative ? "native" : "trtllm";
 }
 
 AttentionShape Uniform(const std::string& name, int32_t count, int32_t query_len, int32_t seq_len,

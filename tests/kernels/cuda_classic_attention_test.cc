@@ -1,0 +1,82 @@
+// The third path, which other paths are compared with, against the reference.
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "tests/kernels/attention_fixture.h"
+#include "tests/reference/attention.h"
+
+namespace quire {
+namespace {
+
+class CudaClassicAttentionTest : public AttentionTest {
+ protected:
+  void ExpectMatchesReference(const PagedBatch& batch) {
+    const AttentionGeometry& geometry = batch.geometry;
+    const AttentionOutput actual = Run(batch);
+    const reference::AttentionResult expected = reference::Attention(
+        geometry, batch.HostBatch(), RoundTo(geometry.query_dtype, batch.q),
+        RoundTo(geometry.kv_dtype, batch.k), RoundTo(geometry.kv_dtype, batch.v), batch.view);
+    for (size_t i = 0; i < actual.out.size(); ++i) {
+      const double rounding = OutputRounding(geometry.query_dtype) * std::abs(expected.out[i]);
+      ASSERT_NEAR(actual.out[i], expected.out[i], 3e-5 + rounding) << "element " << i;
+    }
+    for (size_t i = 0; i < actual.lse.size(); ++i) {
+      if (std::isinf(expected.lse[i])) {
+        ASSERT_EQ(actual.lse[i], expected.lse[i]);
+      } else {
+        ASSERT_NEAR(actual.lse[i], expected.lse[i], 1e-4) << "row " << i;
+      }
+    }
+  }
+};
+
+// Both sides of the borders of blocks and partitions.
+const std::vector<SeqShape> kDecodes = {{1, 1},   {1, 15},  {1, 16},  {1, 17},   {1, 0},
+                                        {1, 511}, {1, 512}, {1, 513}, {1, 1024}, {1, 3000}};
+
+TEST_P(CudaClassicAttentionTest, TypesHeadDimsAndGroups) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const int32_t head_dim : {64, 128, 256}) {
+      for (const auto& [q_heads, kv_heads] : {std::pair(2, 2), {8, 2}, {6, 2}}) {
+        SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " dim " << head_dim << " heads "
+                                        << q_heads << "/" << kv_heads);
+        ExpectMatchesReference(MakePagedBatch(Geometry(q_heads, kv_heads, head_dim, dtype),
+                                              kDecodes, KvOrder::kHnd, 1, 2));
+      }
+    }
+  }
+}
+
+TEST_P(CudaClassicAttentionTest, BlockSizesAndLayouts) {
+  for (const int32_t block_size : {16, 32, 64}) {
+    for (const KvOrder order : {KvOrder::kNhd, KvOrder::kHnd}) {
+      SCOPED_TRACE(block_size);
+      AttentionGeometry geometry = Geometry(4, 2, 128, DType::kBF16);
+      geometry.block_size = block_size;
+      ExpectMatchesReference(MakePagedBatch(geometry, kDecodes, order, 3, 4));
+    }
+  }
+}
+
+TEST_P(CudaClassicAttentionTest, AnEmptyBatchAndPadding) {
+  EXPECT_TRUE(
+      Run(MakePagedBatch(Geometry(4, 2, 64, DType::kBF16), {}, KvOrder::kNhd, 1, 2)).out.empty());
+  ExpectMatchesReference(MakePagedBatch(Geometry(4, 2, 64, DType::kBF16), {{1, 40}, {1, 0}, {1, 0}},
+                                        KvOrder::kNhd, 15, 16));
+}
+
+std::vector<KernelTarget> ClassicTargets() {
+  std::vector<KernelTarget> targets;
+  if (CudaAvailable()) {
+    targets.push_back({"Cuda_classic", DeviceKind::kCuda, "", AttentionPath::kClassic});
+  }
+  return targets;
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, CudaClassicAttentionTest, testing::ValuesIn(ClassicTargets()),
+                         TargetName);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaClassicAttentionTest);
+
+}  // namespace
+}  // namespace quire
