@@ -59,9 +59,9 @@ class Scheduler {
   // limit); RESOURCE_EXHAUSTED: the waiting queue, or the flow's share of it, is full.
   absl::Status Check(const Request& request) const;
 
-  // Takes over a request, INVALID_ARGUMENT as above. The queue's bounds are not asked again: who was
-  // told that there is room (by Check, or by the engine's own account of them) is served, also when
-  // preempted sequences have taken it meanwhile.
+  // Takes over a request, INVALID_ARGUMENT as above. The queue's bounds are not asked again: who
+  // was told that there is room (by Check, or by the engine's own account of them) is served, also
+  // when preempted sequences have taken it meanwhile.
   absl::Status Add(const std::shared_ptr<const Request>& request);
 
   // Ends a request (all continuations) or one continuation; effective with the next Schedule. Its
