@@ -14,8 +14,10 @@ namespace quire {
 
 namespace {
 
-// Ended at a time: looking for them takes a walk over all connections.
-constexpr size_t kEndedAtOnce = 32;
+// Ended at a time: looking for them takes a walk over all connections. Who found none looks again
+// after this time.
+constexpr size_t kEndedAtOnce = 64;
+constexpr absl::Duration kSearchAgain = absl::Milliseconds(20);
 // What accepting a connection costs the acceptor's thread.
 constexpr double kAcceptSeconds = 15e-6;
 // Who has just connected is about to send something.
@@ -50,7 +52,7 @@ void ConnectionPool::Add(UniqueFd fd, PeerAddress peer) {
   EventLoop* loop = loops_[id % loops_.size()].get();
   auto time_account = time_budget_.Find(peer.name());
   time_account->Charge(kAcceptSeconds);
-  ++num_by_peer_[peer.name()];
+  ++peers_[peer.name()].num_open;
   entries_.emplace(id, Entry{loop, std::move(peer), std::move(time_account), nullptr});
   loop->Post([this, id, fd = std::move(fd)]() mutable { Open(id, std::move(fd)); });
 }
@@ -58,37 +60,42 @@ void ConnectionPool::Add(UniqueFd fd, PeerAddress peer) {
 // Whether one more connection of this address may be opened. Those that were told to close count
 // no more.
 bool ConnectionPool::MakeRoom(const std::string& peer_name) {
-  const auto peer = num_by_peer_.find(peer_name);
-  if (peer != num_by_peer_.end() && peer->second >= options_.max_connections_per_peer &&
-      !EndIdle(0, &peer_name)) {
+  const auto peer = peers_.find(peer_name);
+  if (peer != peers_.end() && peer->second.num_open >= options_.max_connections_per_peer &&
+      !EndIdle(&peer->second.search_at, &peer_name)) {
     return false;
   }
   const int64_t num_open = static_cast<int64_t>(entries_.size()) - num_giving_way_;
-  // Whoever holds about as many as the largest gives way; the youngest, which a client is about to
-  // use, are the last.
-  return num_open < options_.max_connections || EndIdle((LargestNumber() + 1) / 2);
+  return num_open < options_.max_connections || EndIdle(&search_at_);
 }
 
 int64_t ConnectionPool::LargestNumber() const {
   int64_t largest = 0;
-  for (const auto& [peer, number] : num_by_peer_) largest = std::max(largest, number);
+  for (const auto& [name, peer] : peers_) largest = std::max(largest, peer.num_open);
   return largest;
 }
 
-// Of the addresses with so many connections, or of this one only, ends those that have been idle
-// for longest; false when none is idle.
-bool ConnectionPool::EndIdle(int64_t min_number, const std::string* only) {
-  std::vector<std::tuple<bool, absl::Time, uint64_t>> idle;  // used or new, since, id
+// Of the addresses that hold about as many connections as the largest, or of this one only, ends
+// those that have been idle for longest; the youngest, which a client is about to use, are the
+// last. False when none is idle, or when it is too early for another search.
+bool ConnectionPool::EndIdle(absl::Time* search_at, const std::string* only) {
   const absl::Time now = absl::Now();
+  if (now < *search_at) return false;
+  const int64_t min_number = (LargestNumber() + 1) / 2;
+  std::vector<std::tuple<bool, absl::Time, uint64_t>> idle;  // used or new, since, id
   for (const auto& [id, entry] : entries_) {
     if (entry.gives_way || entry.connection == nullptr) continue;
     const std::string& peer = entry.peer.name();
-    if (only != nullptr ? peer != *only : num_by_peer_.at(peer) < min_number) continue;
+    if (only != nullptr ? peer != *only : peers_.at(peer).num_open < min_number) continue;
     const absl::Time since = entry.connection->idle_since();
     if (since != absl::InfiniteFuture()) {
       const bool is_spared = entry.connection->has_worked() || now - since < kNew;
       idle.emplace_back(is_spared, since, id);
     }
+  }
+  if (idle.empty()) {
+    *search_at = now + kSearchAgain;
+    return false;
   }
   const size_t num_ended = std::min(kEndedAtOnce, (idle.size() + 1) / 2);
   std::partial_sort(idle.begin(), idle.begin() + static_cast<ptrdiff_t>(num_ended), idle.end());
@@ -97,12 +104,12 @@ bool ConnectionPool::EndIdle(int64_t min_number, const std::string* only) {
     Entry& entry = entries_.at(id);
     entry.gives_way = true;
     ++num_giving_way_;
-    --num_by_peer_[entry.peer.name()];
+    --peers_.at(entry.peer.name()).num_open;
     entry.loop->Post([this, id] {
       if (const auto connection = Find(id)) connection->GiveWay();
     });
   }
-  return num_ended > 0;
+  return true;
 }
 
 // An address deep in debt waits: who opens connections to reset them would keep the loops busy.
@@ -139,12 +146,13 @@ void ConnectionPool::Remove(uint64_t id) {
   absl::MutexLock lock(&mutex_);
   const auto it = entries_.find(id);
   connection = std::move(it->second.connection);
+  const auto peer = peers_.find(it->second.peer.name());
   if (it->second.gives_way) {
     --num_giving_way_;
   } else {
-    --num_by_peer_[it->second.peer.name()];
+    --peer->second.num_open;
   }
-  if (num_by_peer_[it->second.peer.name()] == 0) num_by_peer_.erase(it->second.peer.name());
+  if (peer != peers_.end() && peer->second.num_open == 0) peers_.erase(peer);
   EventLoop* loop = it->second.loop;
   entries_.erase(it);
   constexpr int64_t kMany = 128;

@@ -67,9 +67,14 @@ class ConnectionPool {
     bool gives_way = false;                  // was told to close
   };
 
+  struct Peer {
+    int64_t num_open = 0;                         // but for those that were told to close
+    absl::Time search_at = absl::InfinitePast();  // for an idle one of them
+  };
+
   ConnectionPool(const ConnectionPoolOptions& options, MakeHandler make_handler);
   bool MakeRoom(const std::string& peer_name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool EndIdle(int64_t min_number, const std::string* only = nullptr)
+  bool EndIdle(absl::Time* search_at, const std::string* only = nullptr)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t LargestNumber() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Open(uint64_t id, UniqueFd fd);            // on the loop
@@ -85,7 +90,8 @@ class ConnectionPool {
   std::vector<std::unique_ptr<EventLoop>> loops_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<std::string, int64_t> num_by_peer_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Peer> peers_ ABSL_GUARDED_BY(mutex_);
+  absl::Time search_at_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // for any idle one
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_giving_way_ ABSL_GUARDED_BY(mutex_) = 0;
   bool shutting_down_ ABSL_GUARDED_BY(mutex_) = false;

@@ -32,14 +32,16 @@ class Limits:
     memory: bool = True  # whether an attack's growth is a limit
     cores: float | None = 0.5
     deadline: float = 10  # seconds that the normal client gives the server
-    after: float = 5  # seconds after which everything is given back
+    after: float = 5  # seconds after which memory is given back
+    # That a client is gone is seen behind what it has sent, which is read at the pace of its address's debt.
+    after_files: float = 20
     server_flags: tuple = ()
 
 
 # A sanitizer keeps what is freed, and shadows the rest: its memory says nothing of the server's. It makes everything
 # some ten times slower, so only whether something comes to its end is seen, not when.
 # A step of the default size would take a minute, in which nobody's request ends.
-SANITIZED = Limits(memory=False, cores=None, deadline=120, after=60,
+SANITIZED = Limits(memory=False, cores=None, deadline=120, after=60, after_files=60,
                    server_flags=("--max-num-batched-tokens", "64", "--max-num-seqs", "16"))
 
 
@@ -82,7 +84,7 @@ class NormalClient(threading.Thread):
         super().__init__(daemon=True)
         self.target, self.new_connections, self.deadline = target, new_connections, deadline
         self.stopped = threading.Event()
-        self.calls, self.failures, self.slowest = 0, [], 0.0
+        self.calls, self.failures, self.slowest = 0, [], (0.0, "")
         self.start()
 
     def open(self):
@@ -103,7 +105,7 @@ class NormalClient(threading.Thread):
                     self.failures.append(f"{call.__name__}: {error.code().name}: {error.details()}")
                 except Exception as error:  # whatever it is, the thread goes on and the call has failed
                     self.failures.append(f"{call.__name__}: {error!r}")
-                self.slowest = max(self.slowest, time.monotonic() - begin)
+                self.slowest = max(self.slowest, (time.monotonic() - begin, call.__name__))
                 self.calls += 1
             self.stopped.wait(0.1)
         channel.close()
@@ -123,7 +125,7 @@ class NormalClient(threading.Thread):
     def take(self):
         """The figures since the last call."""
         taken = self.calls, self.failures, self.slowest
-        self.calls, self.failures, self.slowest = 0, [], 0.0
+        self.calls, self.failures, self.slowest = 0, [], (0.0, "")
         return taken
 
     def stop(self):
@@ -165,23 +167,27 @@ class Siege:
         normal = self.call_seconds * (self.calls() - calls_begin)
         cores = (self.process.cpu_seconds() - cpu_begin - normal) / elapsed
         did = json.loads(attacker.stdout.read() or '{"crashed": 1}')
-        give_up = time.monotonic() + self.limits.after
+        end = time.monotonic()
         while True:
             after = self.levels()
-            if self.back(after, before, ATTACKS[name]) or time.monotonic() > give_up:
+            memory_is_back, all_is_back = self.back(after, before, ATTACKS[name])
+            waited = time.monotonic() - end
+            if all_is_back or waited > self.limits.after_files or (not memory_is_back and waited > self.limits.after):
                 break
             time.sleep(0.05)
         calls, failures, slowest = zip(*(client.take() for client in self.clients))
         return {"attack": name, "rss_before": before["rss"], "rss_highest": highest["rss"],
                 "rss_after": after["rss"], "cores": max(0.0, cores), "calls": sum(calls),
-                "failures": sum(failures, []), "slowest_s": max(slowest),
+                "failures": sum(failures, []), "slowest_s": max(slowest)[0], "slowest_call": max(slowest)[1],
                 "files_before": before["files"], "files_highest": highest["files"], "files_after": after["files"],
                 "threads_before": before["threads"], "threads_after": after["threads"], **did}
 
     def back(self, levels, before, attack):
+        """Whether memory is given back, and whether everything is."""
+        memory = not self.too_much(levels["rss"] - before["rss"], attack.growth)
         # A normal client's connection may be opening or closing just now.
-        return (not self.too_much(levels["rss"] - before["rss"], attack.growth) and
-                levels["files"] <= self.base["files"] + 4 and levels["threads"] <= self.base["threads"])
+        files = levels["files"] <= self.base["files"] + 4
+        return memory, memory and files and levels["threads"] <= self.base["threads"]
 
     def too_much(self, growth, limit=64 << 20):
         return self.limits.memory and growth > limit
