@@ -31,6 +31,17 @@ constexpr int64_t kTableByteCost = 16;
 constexpr int64_t kStreamBytes = 2048;
 // A data frame this long pays for itself.
 constexpr size_t kUsefulDataBytes = 256;
+constexpr std::string_view kShuttingDown = "the server is shutting down";
+
+// The GOAWAY that warns of one to come (RFC 9113, 6.8): no stream is refused yet. By hand, because
+// nghttp2_submit_shutdown_notice takes no reason, and clients show the reason of the first.
+std::string ShutdownNotice() {
+  const size_t size = 8 + kShuttingDown.size();
+  std::string frame = {0, 0, static_cast<char>(size), NGHTTP2_GOAWAY, 0, 0, 0, 0, 0};
+  frame += {'\x7f', '\xff', '\xff', '\xff'};  // the last stream that is taken: any
+  frame += {0, 0, 0, NGHTTP2_NO_ERROR};
+  return frame.append(kShuttingDown);
+}
 
 }  // namespace
 
@@ -108,6 +119,8 @@ void Http2Connection::FillOutput(std::string* output, size_t limit) {
     const uint8_t* bytes = nullptr;
     const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
     if (size < 0) is_dead_ = true;
+    // Only here no block of headers is half sent.
+    if (size == 0 && std::exchange(owes_notice_, false)) output->append(ShutdownNotice());
     if (size <= 0) return;
     output->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(size));
   }
@@ -130,7 +143,7 @@ void Http2Connection::BeginShutdown(bool at_once) {
     SayLastWord();
     return;
   }
-  nghttp2_submit_shutdown_notice(session_);
+  owes_notice_ = true;
   notice_end_ = control_->loop().now() + limits_.shutdown_notice;
   control_->loop().CancelTimer(timer_);
   StartTimer();
@@ -140,9 +153,8 @@ void Http2Connection::BeginShutdown(bool at_once) {
 void Http2Connection::SayLastWord() {
   notice_end_ = absl::InfiniteFuture();
   said_last_word_ = true;
-  constexpr std::string_view kEnd = "the server is shutting down";
   constexpr std::string_view kGiveWay = "too many connections; an idle one gives way";
-  const std::string_view reason = gave_way_ ? kGiveWay : kEnd;
+  const std::string_view reason = gave_way_ ? kGiveWay : kShuttingDown;
   nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
                         nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
                         reinterpret_cast<const uint8_t*>(reason.data()), reason.size());

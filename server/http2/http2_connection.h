@@ -85,7 +85,8 @@ class Http2Connection final : public ConnectionHandler {
   absl::Time header_block_begin_ = absl::InfiniteFuture();
   absl::Time last_input_;
   absl::Time ping_sent_ = absl::InfiniteFuture();
-  absl::Time notice_end_ = absl::InfiniteFuture();  // of a shutdown
+  bool owes_notice_ = false;                        // of a shutdown
+  absl::Time notice_end_ = absl::InfiniteFuture();  // of it
   bool said_last_word_ = false;                     // the GOAWAY that names the last call
   EventLoop::TimerId timer_;
   const absl::Time begin_;

@@ -74,7 +74,8 @@ def is_bare(refusal):
     sent: whether its last SYN met an open or a closed port is the system's affair."""
     if "failed to connect to all addresses" in refusal:
         return False
-    return any(word in refusal for word in ("Socket closed", "Connection reset", "recvmsg", "sendmsg", "Broken pipe"))
+    return refusal.rstrip().endswith("Debug Text:") or any(
+        word in refusal for word in ("Socket closed", "Connection reset", "recvmsg", "sendmsg", "Broken pipe"))
 
 
 def cycle(seed):

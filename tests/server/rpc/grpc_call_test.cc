@@ -19,8 +19,10 @@
 namespace quire {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Http2Client;
+using ::testing::Pair;
 
 std::string Framed(const std::string& message) {
   std::string bytes;
@@ -259,10 +261,13 @@ TEST_F(GrpcCallTest, AShutdownLetsCallsEndAndSaysSo) {
   client.SendAll();
   const GrpcCallRef call = WaitForHeld();
   pool_->BeginShutdown();
+  EXPECT_TRUE(client.TalkUntil([&] { return client.goaways().size() == 2; }));
   call->FinishWith("done");
   EXPECT_EQ(client.Wait(id).body, Framed("done"));
   EXPECT_FALSE(client.TalkUntil([] { return false; }));
   EXPECT_FALSE(client.timed_out()) << "the connection does not end";
+  constexpr char kReason[] = "the server is shutting down";
+  EXPECT_THAT(client.goaways(), ElementsAre(Pair(INT32_MAX, kReason), Pair(id, kReason)));
   client_.reset();
   EXPECT_TRUE(pool_->WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
 }

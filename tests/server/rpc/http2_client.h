@@ -86,6 +86,15 @@ class Http2Client {
           Of(self).answers_[id].reset_code = code;
           return 0;
         });
+    nghttp2_session_callbacks_set_on_frame_recv_callback(
+        callbacks, [](nghttp2_session*, const nghttp2_frame* frame, void* self) {
+          const nghttp2_goaway& goaway = frame->goaway;
+          if (frame->hd.type != NGHTTP2_GOAWAY) return 0;
+          Of(self).goaways_.push_back(
+              {goaway.last_stream_id,
+               {reinterpret_cast<const char*>(goaway.opaque_data), goaway.opaque_data_len}});
+          return 0;
+        });
     nghttp2_option* option = nullptr;
     nghttp2_option_new(&option);
     nghttp2_option_set_no_auto_window_update(option, 1);
@@ -168,6 +177,9 @@ class Http2Client {
     return answers_[id];
   }
   StreamAnswer& answer(int32_t id) { return answers_[id]; }
+  // The last stream that each GOAWAY takes, and why it came.
+  using Goaway = std::pair<int32_t, std::string>;
+  const std::vector<Goaway>& goaways() const { return goaways_; }
   void SendAll() {
     const uint8_t* bytes = nullptr;
     ssize_t size = 0;
@@ -188,6 +200,7 @@ class Http2Client {
   bool timed_out_ = false;
   nghttp2_session* session_ = nullptr;
   std::map<int32_t, StreamAnswer> answers_;
+  std::vector<Goaway> goaways_;
   std::vector<std::unique_ptr<Body>> bodies_;
 };
 
