@@ -56,6 +56,8 @@ CASES = [
               max_window_layers=1), dtype=torch.bfloat16),
     Case("phi3_head_dim_96", "Phi3", dict(hidden_size=96, num_attention_heads=1, num_key_value_heads=1),
          dtype=torch.bfloat16),
+    Case("smollm3_no_rope", "SmolLM3", dict(no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=8,
+                                            mlp_bias=True)),
 ]
 
 

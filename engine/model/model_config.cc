@@ -130,10 +130,29 @@ void ReadScales(JsonReader& config, const ModelFamily& family, ModelConfig* mode
   model->sandwich_norms = family.gemma_block;
 }
 
+// no_rope_layers has a 1 for each layer that does have rotary positions.
+void ReadLayerRopes(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  if (family.no_rope_interval == 0) return;
+  const int64_t interval =
+      config.Int("no_rope_layer_interval", 1, kMaxLayers).value_or(family.no_rope_interval);
+  const std::vector<int64_t> have_rope = config.IntOrIntList("no_rope_layers", 0, 1);
+  const size_t num_layers = model->layers.size();
+  if (!have_rope.empty() && have_rope.size() != num_layers) {
+    config.Fail(absl::StrCat("no_rope_layers has ", have_rope.size(),
+                             " entries; num_hidden_layers is ", num_layers));
+    return;
+  }
+  for (size_t i = 0; i < num_layers; ++i) {
+    model->layers[i].has_rope =
+        have_rope.empty() ? (static_cast<int64_t>(i) + 1) % interval != 0 : have_rope[i] == 1;
+  }
+}
+
 // The window of the layers that slide; 0 when none does.
 int64_t ReadWindow(JsonReader& config, const ModelFamily& family) {
-  if (family.window_rule == WindowRule::kUpperLayers &&
-      !config.Bool("use_sliding_window").value_or(false)) {
+  const bool is_optional = family.window_rule == WindowRule::kUpperLayers ||
+                           family.window_rule == WindowRule::kWithoutRope;
+  if (is_optional && !config.Bool("use_sliding_window").value_or(false)) {
     return 0;
   }
   const int64_t window_default =
@@ -142,7 +161,7 @@ int64_t ReadWindow(JsonReader& config, const ModelFamily& family) {
 }
 
 // Whether a layer slides when the config has no layer_types.
-bool Slides(JsonReader& config, const ModelFamily& family, int64_t layer) {
+bool Slides(JsonReader& config, const ModelFamily& family, int64_t layer, bool has_rope) {
   switch (family.window_rule) {
     case WindowRule::kNone:
       return false;
@@ -155,6 +174,8 @@ bool Slides(JsonReader& config, const ModelFamily& family, int64_t layer) {
       return (layer + 1) % config.Int("sliding_window_pattern", 1, kMaxLayers)
                                .value_or(family.window_pattern) !=
              0;
+    case WindowRule::kWithoutRope:
+      return !has_rope;
   }
   return false;
 }
@@ -165,7 +186,10 @@ void ReadLayerWindows(JsonReader& config, const ModelFamily& family, ModelConfig
   const size_t num_layers = model->layers.size();
   if (types.empty()) {
     for (size_t i = 0; i < num_layers; ++i) {
-      if (Slides(config, family, static_cast<int64_t>(i))) model->layers[i].sliding_window = window;
+      LayerConfig& layer = model->layers[i];
+      if (Slides(config, family, static_cast<int64_t>(i), layer.has_rope)) {
+        layer.sliding_window = window;
+      }
     }
     return;
   }
@@ -245,6 +269,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
   RefuseQuantization(config);
   ReadShapes(config, *family, &model);
   ReadBlock(config, *family, &model);
+  ReadLayerRopes(config, *family, &model);
   ReadLayerWindows(config, *family, &model);
   ReadScales(config, *family, &model);
   ReadRopeConfigs(config, *family, &model);

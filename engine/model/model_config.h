@@ -45,6 +45,7 @@ struct LayerConfig {
   AttentionKind attention = AttentionKind::kGqa;
   MlpKind mlp = MlpKind::kGated;
   int64_t sliding_window = 0;  // 0 = full attention
+  bool has_rope = true;        // else tokens have no positions but their order
 };
 
 struct ModelConfig {

@@ -99,6 +99,23 @@ constexpr ModelFamily kFamilies[] = {
      .eos_token_id = 32000,
      .window_rule = WindowRule::kEveryLayer,
      .fused_checkpoint = true},
+    {.architecture = "SmolLM3ForCausalLM",
+     .model_type = "smollm3",
+     .vocab_size = 128256,
+     .hidden_size = 2048,
+     .intermediate_size = 11008,
+     .num_layers = 36,
+     .num_q_heads = 16,
+     .num_kv_heads = 4,
+     .tie_word_embeddings = true,
+     .max_position_embeddings = 32768,
+     .rope_theta = 2e6,
+     .no_rope_interval = 4,
+     .bos_token_id = 128000,
+     .eos_token_id = 128001,
+     .window_rule = WindowRule::kWithoutRope,
+     .has_attention_bias = true,
+     .has_mlp_bias = true},
 };
 
 const ModelFamily* FindFamily(absl::string_view ModelFamily::*field, absl::string_view value) {

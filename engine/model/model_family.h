@@ -18,6 +18,7 @@ enum class WindowRule : uint8_t {
   kEveryLayer,   // all layers, if sliding_window is set
   kUpperLayers,  // layers from max_window_layers on, if use_sliding_window is true
   kPattern,      // all but every sliding_window_pattern-th
+  kWithoutRope,  // layers without rotary positions, if use_sliding_window is true
 };
 
 struct ModelFamily {
@@ -38,7 +39,8 @@ struct ModelFamily {
   double rope_theta = 10000.0;
   std::optional<double> rope_local_base_freq = std::nullopt;  // unset: sliding layers as the others
   std::optional<int64_t> sliding_window = std::nullopt;
-  int64_t window_pattern = 0;  // of WindowRule::kPattern
+  int64_t window_pattern = 0;    // of WindowRule::kPattern
+  int64_t no_rope_interval = 0;  // every so manieth layer has no rotary positions; 0: all have
   std::optional<double> attention_soft_cap = std::nullopt;
   std::optional<double> logit_soft_cap = std::nullopt;
   std::optional<TokenId> bos_token_id = std::nullopt;

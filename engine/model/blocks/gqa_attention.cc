@@ -96,7 +96,7 @@ Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weight
                                         .k_norm_weight = weights.k_norm,
                                         .norm_eps = context_.config->rms_norm_eps,
                                         .cos_sin = cos_sin.as<float>(),
-                                        .rotary_dim = rotary_dim_,
+                                        .rotary_dim = layer.has_rope ? rotary_dim_ : 0,
                                         .positions = places.positions,
                                         .slot_mapping = places.slot_mapping,
                                         .num_q_heads = context_.config->num_q_heads,

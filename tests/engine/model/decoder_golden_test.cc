@@ -168,7 +168,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      "mistral_window_head_dim_v4", "qwen2_window_tied",
                                      "qwen3_yarn", "gemma2_caps_windows", "gemma3_two_ropes",
                                      "phi3_longrope", "llama_head_dim_128",
-                                     "qwen3_head_dim_64_two_groups", "phi3_head_dim_96"),
+                                     "qwen3_head_dim_64_two_groups", "phi3_head_dim_96",
+                                     "smollm3_no_rope"),
                      testing::ValuesIn(Devices())),
     [](const auto& info) {
       const bool cuda = std::get<1>(info.param) == DeviceKind::kCuda;

@@ -183,6 +183,32 @@ TEST(ModelConfig, WindowsByFamilyRule) {
   EXPECT_THAT(WindowsOf(Parse(mistral)), ElementsAre(7, 7));
 }
 
+TEST(ModelConfig, LayersWithoutRope) {
+  const auto with_rope = [](const json& config) {
+    std::vector<bool> all;
+    for (const LayerConfig& layer : Parse(config).layers) all.push_back(layer.has_rope);
+    return all;
+  };
+  json config = {{"model_type", "smollm3"}, {"num_hidden_layers", 4}, {"sliding_window", 7}};
+  EXPECT_THAT(with_rope(config), ElementsAre(true, true, true, false));
+  EXPECT_THAT(WindowsOf(Parse(config)), Each(0));
+  config["use_sliding_window"] = true;
+  config["no_rope_layer_interval"] = 2;
+  EXPECT_THAT(with_rope(config), ElementsAre(true, false, true, false));
+  EXPECT_THAT(WindowsOf(Parse(config)), ElementsAre(0, 7, 0, 7));
+  config["no_rope_layers"] = {0, 1, 1, 1};
+  EXPECT_THAT(with_rope(config), ElementsAre(false, true, true, true));
+  EXPECT_THAT(WindowsOf(Parse(config)), ElementsAre(7, 0, 0, 0));
+  config["no_rope_layers"] = {0, 1};
+  EXPECT_THAT(Error(config).message(),
+              HasSubstr("no_rope_layers has 2 entries; num_hidden_layers is 4"));
+  config["no_rope_layers"] = {0, 1, 2, 1};
+  EXPECT_THAT(Error(config).message(), HasSubstr("no_rope_layers"));
+  // Other families know no such key.
+  config = {{"model_type", "llama"}, {"num_hidden_layers", 2}, {"no_rope_layers", {0, 0}}};
+  EXPECT_THAT(with_rope(config), Each(true));
+}
+
 TEST(ModelConfig, LayerTypesWin) {
   json config = {{"model_type", "mistral"},
                  {"num_hidden_layers", 3},
