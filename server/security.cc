@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "quire/v1/inference.pb.h"
+#include "vllm/grpc/engine/vllm_engine.pb.h"
 
 namespace quire {
 
@@ -49,10 +50,12 @@ Access ToAccess(const std::string& choice) {
 }
 
 std::vector<const google::protobuf::ServiceDescriptor*> OwnServices() {
-  const google::protobuf::FileDescriptor* file = v1::GenerateRequest::descriptor()->file();
   std::vector<const google::protobuf::ServiceDescriptor*> services;
-  services.reserve(file->service_count());
-  for (int i = 0; i < file->service_count(); ++i) services.push_back(file->service(i));
+  for (const google::protobuf::FileDescriptor* file :
+       {v1::GenerateRequest::descriptor()->file(),
+        vllm::grpc::engine::GenerateRequest::descriptor()->file()}) {
+    for (int i = 0; i < file->service_count(); ++i) services.push_back(file->service(i));
+  }
   return services;
 }
 

@@ -26,6 +26,7 @@
 #include "server/settings/engine_settings.h"
 #include "server/transport/acceptor.h"
 #include "server/transport/connection_pool.h"
+#include "server/vllm/vllm_engine_service.h"
 
 namespace quire {
 
@@ -52,6 +53,8 @@ class EngineCanceller final : public SequenceCanceller {
 ModelFacts MakeFacts(const Settings& settings, const std::string& model_folder,
                      const ModelInfo& info) {
   ModelFacts facts;
+  facts.path = !settings.model.empty() ? settings.model : model_folder;
+  facts.folder = model_folder;
   facts.served_names = settings.served_model_name;
   if (facts.served_names.empty()) {
     facts.served_names = {!settings.model.empty()
@@ -175,10 +178,13 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
       GenerateHandler::Parts{parts->engine.get(), &parts->pump, &parts->registry,
                              parts->work_pool.get(), parts->encoder.get(), &parts->facts,
                              settings.seed < 0 ? std::nullopt : std::optional(settings.seed)});
+  const ServingContext context = {
+      parts->engine.get(),    parts->generate.get(), &parts->registry,
+      parts->work_pool.get(), parts->encoder.get(),  &parts->facts,
+      parts->start_time,      &security.gate(),      parts->access_log.get()};
   parts->grpc = std::make_unique<GrpcServer>(
-      ServingContext{parts->engine.get(), parts->generate.get(), &parts->registry,
-                     parts->work_pool.get(), parts->encoder.get(), &parts->facts, parts->start_time,
-                     &security.gate(), parts->access_log.get()});
+      context, std::vector<GrpcService>{InferenceService(context), AdminService(context),
+                                        VllmEngineService(context)});
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());

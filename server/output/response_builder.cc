@@ -124,9 +124,11 @@ void ResponseBuilder::AddStart(Continuation& continuation, const SequenceEvent& 
   started.set_request_id(request_id_);
   started.set_prompt_tokens(num_prompt_tokens_);
   started.set_cached_tokens(event.num_cached_tokens);
-  // Prompt logprobs travel in the start, which therefore waits for the first token.
-  continuation.start_is_complete = !options_.prompt_logprobs;
-  if (!options_.prompt_logprobs) return;
+  // Prompt logprobs, the same for all, travel in the first start, which therefore waits for the
+  // first token.
+  const bool has_logprobs = options_.prompt_logprobs && event.key.index == 0;
+  continuation.start_is_complete = !has_logprobs;
+  if (!has_logprobs) return;
   v1::TokenLogprob* first = started.add_prompt_logprobs();  // nothing precedes it: no logprob
   first->set_token_id(static_cast<uint32_t>(first_prompt_token_));
   first->set_token(TokenText(*tokenizer_, first_prompt_token_));

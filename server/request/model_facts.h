@@ -12,6 +12,8 @@
 namespace quire {
 
 struct ModelFacts {
+  std::string path;                       // as the server was told: a folder, or a name on the hub
+  std::string folder;                     // where its files are
   std::vector<std::string> served_names;  // at least one; the first is the one that is reported
   int64_t vocab_size = 0;
   int64_t max_model_len = 0;

@@ -33,37 +33,39 @@ v1::GetStatusResponse ToMessage(const ServerStatus& status) {
 
 }  // namespace
 
-std::vector<GrpcMethod> AdminMethods(const ServingContext& context) {
+GrpcService AdminService(const ServingContext& context) {
   const google::protobuf::ServiceDescriptor& service =
       *v1::AbortRequest::descriptor()->file()->FindServiceByName("Admin");
   return {
-      UnaryMethod<v1::GetStatusRequest>(*service.FindMethodByName("GetStatus"),
-                                        [context](const v1::GetStatusRequest&, const GrpcCall&) {
-                                          return absl::StatusOr<v1::GetStatusResponse>(
-                                              ToMessage(DescribeStatus(context)));
-                                        }),
-      UnaryMethod<v1::AbortRequest>(
-          *service.FindMethodByName("Abort"),
-          [registry = context.registry](const v1::AbortRequest& message,
-                                        const GrpcCall& call) -> absl::StatusOr<v1::AbortResponse> {
-            if (message.request_id().empty()) {
-              return InvalidField("request_id", "is empty; name the request to end");
-            }
-            v1::AbortResponse response;
-            ASSIGN_OR_RETURN(
-                const bool found,
-                registry->Cancel(*call.principal(), message.request_id(), message.principal()));
-            response.set_found(found);
-            return response;
-          }),
-      UnaryMethod<v1::FlushPrefixCacheRequest>(
-          *service.FindMethodByName("FlushPrefixCache"),
-          [engine = context.engine](const v1::FlushPrefixCacheRequest&, const GrpcCall&) {
-            v1::FlushPrefixCacheResponse response;
-            response.set_blocks(engine->FlushPrefixCache());
-            return absl::StatusOr<v1::FlushPrefixCacheResponse>(response);
-          }),
-  };
+      service.full_name(),
+      {
+          UnaryMethod<v1::GetStatusRequest>(
+              *service.FindMethodByName("GetStatus"),
+              [context](const v1::GetStatusRequest&, const GrpcCall&) {
+                return absl::StatusOr<v1::GetStatusResponse>(ToMessage(DescribeStatus(context)));
+              }),
+          UnaryMethod<v1::AbortRequest>(
+              *service.FindMethodByName("Abort"),
+              [registry = context.registry](const v1::AbortRequest& message, const GrpcCall& call)
+                  -> absl::StatusOr<v1::AbortResponse> {
+                if (message.request_id().empty()) {
+                  return InvalidField("request_id", "is empty; name the request to end");
+                }
+                v1::AbortResponse response;
+                ASSIGN_OR_RETURN(
+                    const bool found,
+                    registry->Cancel(*call.principal(), message.request_id(), message.principal()));
+                response.set_found(found);
+                return response;
+              }),
+          UnaryMethod<v1::FlushPrefixCacheRequest>(
+              *service.FindMethodByName("FlushPrefixCache"),
+              [engine = context.engine](const v1::FlushPrefixCacheRequest&, const GrpcCall&) {
+                v1::FlushPrefixCacheResponse response;
+                response.set_blocks(engine->FlushPrefixCache());
+                return absl::StatusOr<v1::FlushPrefixCacheResponse>(response);
+              }),
+      }};
 }
 
 }  // namespace quire

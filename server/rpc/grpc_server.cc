@@ -6,18 +6,27 @@
 #include "kernels/base/status_macros.h"
 #include "server/rpc/grpc_protocol.h"
 #include "server/rpc/reflection_service.h"
-#include "server/rpc/service_methods.h"
 
 namespace quire {
 
 namespace {
 
-constexpr char kInference[] = "quire.v1.Inference";
-constexpr char kAdmin[] = "quire.v1.Admin";
 constexpr char kHealth[] = "grpc.health.v1.Health";
 // For probes that differ: who drains is not ready, and alive.
 constexpr char kReadiness[] = "readiness";
 constexpr char kLiveness[] = "liveness";
+
+std::vector<std::string> NamesOf(const std::vector<GrpcService>& services) {
+  std::vector<std::string> names;
+  names.reserve(services.size());
+  for (const GrpcService& service : services) names.push_back(service.name);
+  return names;
+}
+
+std::vector<std::string> With(std::vector<std::string> names, std::vector<std::string> more) {
+  names.insert(names.end(), more.begin(), more.end());
+  return names;
+}
 
 // What the request shows of its caller.
 Credentials ShownCredentials(const RequestHead& head, Http2Stream& stream) {
@@ -35,14 +44,14 @@ Credentials ShownCredentials(const RequestHead& head, Http2Stream& stream) {
 
 }  // namespace
 
-GrpcServer::GrpcServer(const ServingContext& context)
+GrpcServer::GrpcServer(const ServingContext& context, std::vector<GrpcService> services)
     : gate_(*context.gate),
+      service_names_(NamesOf(services)),
       watch_{&live_calls_, context.access_log},
-      health_({"", kReadiness, kLiveness, kInference, kAdmin}) {
-  AddMethods(InferenceMethods(context));
-  AddMethods(AdminMethods(context));
+      health_(With(service_names_, {"", kReadiness, kLiveness})) {
+  for (GrpcService& service : services) AddMethods(std::move(service.methods));
   AddMethods(health_.Methods());
-  AddMethods(ReflectionMethods({kInference, kAdmin, kHealth}));
+  AddMethods(ReflectionMethods(With(service_names_, {kHealth})));
 }
 
 void GrpcServer::AddMethods(std::vector<GrpcMethod> methods) {
@@ -105,7 +114,7 @@ absl::StatusOr<std::shared_ptr<const Principal>> GrpcServer::Admit(const Request
 }
 
 void GrpcServer::SetServing(bool serving) {
-  for (const char* service : {"", kReadiness, kInference, kAdmin}) {
+  for (const std::string& service : With(service_names_, {"", kReadiness})) {
     health_.SetServing(service, serving);
   }
   if (serving) health_.SetServing(kLiveness, true);

@@ -15,13 +15,14 @@
 #include "server/rpc/grpc_call.h"
 #include "server/rpc/health_service.h"
 #include "server/rpc/live_calls.h"
+#include "server/rpc/service_methods.h"
 
 namespace quire {
 
 class GrpcServer {
  public:
-  // Health is NOT_SERVING until SetServing(true).
-  explicit GrpcServer(const ServingContext& context);
+  // Serves these beside health and reflection. Health is NOT_SERVING until SetServing(true).
+  GrpcServer(const ServingContext& context, std::vector<GrpcService> services);
 
   // A StartExchange, on the loop of the stream's connection.
   std::shared_ptr<Http2Exchange> Start(const RequestHead& head, Http2Stream* stream);
@@ -43,6 +44,7 @@ class GrpcServer {
   void Refuse(const RequestHead& head, const absl::Status& status, Http2Stream* stream) const;
 
   const Gate& gate_;
+  const std::vector<std::string> service_names_;
   LiveCalls live_calls_;
   const CallWatch watch_;
   HealthService health_;

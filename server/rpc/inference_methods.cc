@@ -62,30 +62,32 @@ v1::GetModelResponse ToMessage(const ModelDescription& model) {
 
 }  // namespace
 
-std::vector<GrpcMethod> InferenceMethods(const ServingContext& context) {
+GrpcService InferenceService(const ServingContext& context) {
   const google::protobuf::ServiceDescriptor& service =
       *v1::TokenizeRequest::descriptor()->file()->FindServiceByName("Inference");
-  return {
-      GenerateMethod(context),
-      GenerateOnceMethod(context),
-      UnaryMethod<v1::TokenizeRequest>(
-          *service.FindMethodByName("Tokenize"),
-          [encoder = context.encoder](const v1::TokenizeRequest& message, const GrpcCall& call) {
-            return AnswerTokenize(message, *encoder, call.token().get());
-          },
-          context.work_pool, kMaxInlineBytes),
-      UnaryMethod<v1::DetokenizeRequest>(
-          *service.FindMethodByName("Detokenize"),
-          [context](const v1::DetokenizeRequest& message, const GrpcCall&) {
-            return AnswerDetokenize(message, context);
-          },
-          context.work_pool, kMaxInlineBytes),
-      UnaryMethod<v1::GetModelRequest>(*service.FindMethodByName("GetModel"),
-                                       [context](const v1::GetModelRequest&, const GrpcCall&) {
-                                         return absl::StatusOr<v1::GetModelResponse>(
-                                             ToMessage(DescribeModel(context)));
-                                       }),
-  };
+  return {service.full_name(),
+          {
+              GenerateMethod(context),
+              GenerateOnceMethod(context),
+              UnaryMethod<v1::TokenizeRequest>(
+                  *service.FindMethodByName("Tokenize"),
+                  [encoder = context.encoder](const v1::TokenizeRequest& message,
+                                              const GrpcCall& call) {
+                    return AnswerTokenize(message, *encoder, call.token().get());
+                  },
+                  context.work_pool, kMaxInlineBytes),
+              UnaryMethod<v1::DetokenizeRequest>(
+                  *service.FindMethodByName("Detokenize"),
+                  [context](const v1::DetokenizeRequest& message, const GrpcCall&) {
+                    return AnswerDetokenize(message, context);
+                  },
+                  context.work_pool, kMaxInlineBytes),
+              UnaryMethod<v1::GetModelRequest>(
+                  *service.FindMethodByName("GetModel"),
+                  [context](const v1::GetModelRequest&, const GrpcCall&) {
+                    return absl::StatusOr<v1::GetModelResponse>(ToMessage(DescribeModel(context)));
+                  }),
+          }};
 }
 
 }  // namespace quire

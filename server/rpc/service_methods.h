@@ -1,6 +1,7 @@
-// The methods of quire.v1's services. Each holds pointers to the context's parts.
+// The services of quire.v1. Their methods hold pointers to the context's parts.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "server/generate/serving_context.h"
@@ -8,7 +9,12 @@
 
 namespace quire {
 
-std::vector<GrpcMethod> InferenceMethods(const ServingContext& context);
-std::vector<GrpcMethod> AdminMethods(const ServingContext& context);
+struct GrpcService {
+  std::string name;  // in full
+  std::vector<GrpcMethod> methods;
+};
+
+GrpcService InferenceService(const ServingContext& context);
+GrpcService AdminService(const ServingContext& context);
 
 }  // namespace quire

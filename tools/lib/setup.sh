@@ -6,7 +6,7 @@ QUIRE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 QUIRE_BUILD_PACKAGES="g++ cmake ninja-build ccache pkg-config git ca-certificates \
 libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev \
 libabsl-dev nlohmann-json3-dev libspdlog-dev libhwy-dev libpcre2-dev libutf8proc-dev libcli11-dev \
-libssl-dev libcurl4-openssl-dev libedit-dev libnghttp2-dev"
+libssl-dev libcurl4-openssl-dev libedit-dev libnghttp2-dev libzip-dev"
 QUIRE_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev clang-format-14 \
 python3 python3-venv python3-pip"
 
@@ -92,15 +92,18 @@ build_targets() {
   build_configured "$@"
 }
 
-# ensure_test_python: makes build/venv-test with the packages of tests/requirements.txt (peers and
-# clients for tests) and exports QUIRE_TEST_PYTHON. Fails when they cannot be installed.
+# ensure_test_python: makes build/venv-test with the packages of tests/requirements.txt and of
+# tests/requirements-files.txt (peers and clients for tests) and exports QUIRE_TEST_PYTHON. Fails when they
+# cannot be installed.
 ensure_test_python() {
   local venv="$QUIRE_ROOT/build/venv-test" requirements="$QUIRE_ROOT/tests/requirements.txt"
-  if ! cmp -s "$requirements" "$venv/installed.txt"; then
+  local files="$QUIRE_ROOT/tests/requirements-files.txt"
+  if ! cat "$requirements" "$files" | cmp -s - "$venv/installed.txt"; then
     say "installing the Python packages of tests/requirements.txt into build/venv-test"
     mkdir -p "$QUIRE_ROOT/build"
-    python3 -m venv "$venv" && "$venv/bin/pip" install -q -r "$requirements" || return 1
-    cp "$requirements" "$venv/installed.txt"
+    python3 -m venv "$venv" && "$venv/bin/pip" install -q -r "$requirements" &&
+      "$venv/bin/pip" install -q --no-deps -r "$files" || return 1
+    cat "$requirements" "$files" >"$venv/installed.txt"
   fi
   export QUIRE_TEST_PYTHON="$venv/bin/python"
 }

@@ -70,6 +70,7 @@ PLACES = [
     "server/output/",
     "server/generate/",
     "server/rpc/",
+    "server/vllm/",
     "server/",
 ]
 LAYERS = ["kernels", "kvcache", "scheduler", "engine", "server"]

@@ -273,6 +273,20 @@ TEST(ResponseBuilderTest, PromptLogprobsComeWithTheStart) {
   }
 }
 
+TEST(ResponseBuilderTest, PromptLogprobsComeOnceForAllContinuations) {
+  GenerationJob job = TestJob();
+  job.request.sampling.n = 2;
+  job.output.prompt_logprobs = true;
+  Script script(job);
+  script.Add(StartedEvent());
+  SequenceEvent second = StartedEvent();
+  second.key.index = 1;
+  script.Add(std::move(second));
+  ASSERT_EQ(script.responses.size(), 1u) << "the second has nothing to wait for";
+  EXPECT_EQ(script.responses[0].started().index(), 1);
+  EXPECT_EQ(script.responses[0].started().prompt_logprobs_size(), 0);
+}
+
 TEST(ResponseBuilderTest, AnAbortBeforeTheStartIsReported) {
   Script script(TestJob());
   script.Add(FinishedEvent(FinishReason::kAbort));

@@ -1,0 +1,159 @@
+"""The SMG router in front of two servers, which it drives by vllm.grpc.engine.VllmEngine, and the official openai
+client in front of it: answers, streams, usage, clients that leave, prompts that go where their beginning is cached, and
+a worker that dies."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from harness import Server, chat_request, free_port, main
+
+try:
+    import openai
+except ImportError as error:
+    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
+    sys.exit(77)
+
+SMG = pathlib.Path(sys.executable).parent / "smg"
+QUESTION = "How many legs has a dog?"
+
+
+class Router:
+    """smg on a free port; a context manager."""
+
+    def __init__(self, *targets):
+        self.port = free_port()
+        self.log = tempfile.TemporaryFile(mode="w+")
+        environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        self.process = subprocess.Popen(
+            [SMG, "launch", "--host", "127.0.0.1", "--port", str(self.port), "--policy", "cache_aware",
+             "--prometheus-port", str(free_port()), "--worker-urls", *(f"grpc://{target}" for target in targets)],
+            stdout=self.log, stderr=subprocess.STDOUT, env=environment)
+        self.client = openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key="none", timeout=60,
+                                    max_retries=0)
+
+    def output(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def wait_until_serving(self):
+        give_up = time.monotonic() + 60
+        while time.monotonic() < give_up:
+            if self.process.poll() is not None:
+                break
+            try:
+                self.ask("hello", max_tokens=1)
+                return
+            except openai.APIError:
+                time.sleep(0.1)
+        raise RuntimeError(f"the router does not serve:\n{self.output()}")
+
+    def ask(self, content, **options):
+        return self.client.chat.completions.create(
+            model="demo", messages=[{"role": "user", "content": content}], temperature=0, **options)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+
+class RouterTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.workers = [Server("--served-model-name", "demo"), Server("--served-model-name", "demo")]
+        cls.router = Router(*(worker.target for worker in cls.workers))
+        cls.router.wait_until_serving()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.router.__exit__()
+        codes = [worker.stop() for worker in cls.workers]
+        for worker in cls.workers:
+            worker.__exit__()
+        if codes != [0, 0]:
+            raise AssertionError(f"the servers ended with {codes}")
+
+    def expected(self, max_tokens):
+        responses = list(self.workers[0].inference.Generate(chat_request(QUESTION, max_tokens=max_tokens)))
+        text = "".join(response.delta.text for response in responses if response.HasField("delta"))
+        return text, responses[-1].finished.usage
+
+    def test_an_answer(self):
+        self.assertEqual([model.id for model in self.router.client.models.list()], ["demo"])
+        text, usage = self.expected(24)
+        answer = self.router.ask(QUESTION, max_tokens=24)
+        self.assertEqual(answer.choices[0].message.content, text)
+        self.assertEqual((answer.usage.prompt_tokens, answer.usage.completion_tokens),
+                         (usage.prompt_tokens, usage.completion_tokens))
+
+    def test_two_answers(self):
+        answer = self.router.ask(QUESTION, max_tokens=9, n=2)
+        text = self.expected(9)[0]
+        self.assertEqual([choice.message.content for choice in answer.choices], [text, text])
+        self.assertEqual(answer.usage.completion_tokens, 18)
+
+    def test_a_stream(self):
+        text, usage = self.expected(24)
+        chunks = list(self.router.ask(QUESTION, max_tokens=24, stream=True, stream_options={"include_usage": True}))
+        pieces = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
+        self.assertEqual("".join(pieces), text)
+        self.assertGreater(sum(piece != "" for piece in pieces), 3)
+        self.assertEqual(chunks[-1].usage.completion_tokens, usage.completion_tokens)
+
+    def test_a_client_that_leaves(self):
+        stream = self.router.client.completions.create(
+            model="demo", prompt="Once", max_tokens=4000, temperature=0, stream=True, extra_body={"ignore_eos": True})
+        for _ in range(3):
+            next(stream)
+        self.assertEqual(sum(worker.status().active_streams for worker in self.workers), 1)
+        stream.close()
+        for worker in self.workers:
+            status = worker.wait_until_idle()
+            self.assertEqual((status.active_streams, status.kv_blocks_in_use), (0, 0))
+
+    def test_prompts_go_where_they_are_cached(self):
+        hits = [worker.status().prefix_hit_tokens for worker in self.workers]
+        beginning = "A long beginning that many prompts share, and that fills some blocks of the cache. " * 6
+        cached = [self.router.ask(beginning + str(i), max_tokens=1).usage.prompt_tokens_details.cached_tokens
+                  for i in range(6)]
+        self.assertEqual(cached[0], 0)
+        self.assertGreater(min(cached[1:]), 64)
+        now = [worker.status().prefix_hit_tokens for worker in self.workers]
+        self.assertEqual(sum(after > before for before, after in zip(hits, now)), 1, "one worker has them all")
+
+    def test_a_bad_parameter_is_named(self):
+        with self.assertRaises(openai.APIStatusError) as caught:
+            self.router.ask(QUESTION, max_tokens=4, extra_body={"stop_token_ids": [99999]})
+        self.assertIn("99999", str(caught.exception))
+
+
+class DeathTest(unittest.TestCase):
+    def test_a_worker_that_dies(self):
+        with Server("--served-model-name", "demo") as first, Server("--served-model-name", "demo") as second, \
+                Router(first.target, second.target) as router:
+            router.wait_until_serving()
+            first.signal(signal.SIGKILL)
+            first.process.wait()
+            answers, give_up = 0, time.monotonic() + 60
+            while answers < 8 and time.monotonic() < give_up:
+                try:
+                    router.ask(f"{answers} {QUESTION}", max_tokens=2)
+                    answers += 1
+                except openai.APIError:
+                    answers = 0
+                    time.sleep(0.2)
+            self.assertEqual(answers, 8, router.output())
+            self.assertEqual(second.stop(), 0)
+
+
+if __name__ == "__main__":
+    main()
