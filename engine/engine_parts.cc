@@ -315,6 +315,7 @@ absl::Status OpenKvCache(const EngineConfig& config, EngineParts& parts) {
   parts.model.num_kv_blocks = std::min(plan.num_blocks, parts.kv_arena->max_num_blocks());
   parts.model.block_size = config.block_size;
   parts.model.max_num_seqs = parts.step.max_num_seqs;
+  parts.model.max_num_batched_tokens = parts.step.max_num_batched_tokens;
   RETURN_IF_ERROR(Advise(parts.kv_arena->Map(parts.model.num_kv_blocks),
                          "give the cache less with --kv-cache-memory-bytes"));
   parts.ledger.Add("KV cache", parts.kv_arena->size_bytes());

@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "quire/v1/inference.pb.h"
+#include "vllm/control.pb.h"
 #include "vllm/grpc/engine/vllm_engine.pb.h"
+#include "vllm/inference.pb.h"
 
 namespace quire {
 
@@ -53,7 +55,8 @@ std::vector<const google::protobuf::ServiceDescriptor*> OwnServices() {
   std::vector<const google::protobuf::ServiceDescriptor*> services;
   for (const google::protobuf::FileDescriptor* file :
        {v1::GenerateRequest::descriptor()->file(),
-        vllm::grpc::engine::GenerateRequest::descriptor()->file()}) {
+        vllm::grpc::engine::GenerateRequest::descriptor()->file(),
+        vllm::GenerateRequest::descriptor()->file(), vllm::ServerInfo::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) services.push_back(file->service(i));
   }
   return services;

@@ -27,6 +27,7 @@
 #include "server/transport/acceptor.h"
 #include "server/transport/connection_pool.h"
 #include "server/vllm/vllm_engine_service.h"
+#include "server/vllm/vllm_inference_service.h"
 
 namespace quire {
 
@@ -184,7 +185,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
       parts->start_time,      &security.gate(),      parts->access_log.get()};
   parts->grpc = std::make_unique<GrpcServer>(
       context, std::vector<GrpcService>{InferenceService(context), AdminService(context),
-                                        VllmEngineService(context)});
+                                        VllmEngineService(context), VllmInferenceService(context),
+                                        VllmControlService(context)});
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());

@@ -5,6 +5,7 @@
 
 #include "server/output/access_tokens.h"
 #include "server/output/response_collector.h"
+#include "server/rpc/generate_method.h"
 #include "server/rpc/messages.h"
 
 namespace quire {
@@ -21,7 +22,7 @@ const google::protobuf::MethodDescriptor& Method(const char* name) {
 // Every response is a message of the stream. Deletes itself with its last one.
 class StreamSink final : public ResponseSink {
  public:
-  explicit StreamSink(GrpcCallRef call) : call_(std::move(call)) {}
+  StreamSink(GrpcCallRef call, const v1::GenerateRequest&) : call_(std::move(call)) {}
 
   void SetReadyCallback(std::function<void()> on_ready) override {
     on_ready_ = std::move(on_ready);
@@ -50,7 +51,7 @@ class StreamSink final : public ResponseSink {
 // All responses are one message. Deletes itself with it.
 class OnceSink final : public ResponseSink {
  public:
-  explicit OnceSink(GrpcCallRef call) : call_(std::move(call)) {}
+  OnceSink(GrpcCallRef call, const v1::GenerateRequest&) : call_(std::move(call)) {}
 
   void SetReadyCallback(std::function<void()> on_ready) override {
     on_ready_ = std::move(on_ready);
@@ -84,19 +85,9 @@ class OnceSink final : public ResponseSink {
 
 template <typename Sink>
 GrpcMethod MethodOf(const char* name, GenerateHandler* handler) {
-  return {PathOf(Method(name)), [handler](const GrpcCallRef& call, const std::string& bytes) {
-            if (const absl::Status room = handler->CheckRoom(*call->principal()); !room.ok()) {
-              call->Finish(room);
-              return;
-            }
-            absl::StatusOr<v1::GenerateRequest> message = Parse<v1::GenerateRequest>(bytes);
-            if (!message.ok()) {
-              call->Finish(message.status());
-              return;
-            }
-            handler->Start(call->principal(), *std::move(message), call->token(), call->cost(),
-                           new Sink(call));
-          }};
+  return MakeGenerateMethod<Sink, v1::GenerateRequest>(
+      PathOf(Method(name)), handler,
+      [](v1::GenerateRequest request) -> absl::StatusOr<v1::GenerateRequest> { return request; });
 }
 
 }  // namespace

@@ -15,10 +15,12 @@
 #include "server/base/version.h"
 #include "server/generate/describe.h"
 #include "server/request/field_error.h"
+#include "server/rpc/generate_method.h"
 #include "server/rpc/unary_method.h"
+#include "server/vllm/abort_method.h"
 #include "server/vllm/tokenizer_archive.h"
-#include "server/vllm/vllm_request.h"
-#include "server/vllm/vllm_sink.h"
+#include "server/vllm/vllm_engine_request.h"
+#include "server/vllm/vllm_engine_sink.h"
 #include "vllm/grpc/engine/vllm_engine.pb.h"
 
 namespace quire {
@@ -37,26 +39,11 @@ const google::protobuf::MethodDescriptor& Method(const char* name) {
 }
 
 GrpcMethod GenerateMethodOf(const ServingContext& context) {
-  return {
-      PathOf(Method("Generate")), [context](const GrpcCallRef& call, const std::string& bytes) {
-        if (const absl::Status room = context.generate->CheckRoom(*call->principal()); !room.ok()) {
-          call->Finish(room);
-          return;
-        }
-        absl::StatusOr<vllm::GenerateRequest> message = Parse<vllm::GenerateRequest>(bytes);
-        if (!message.ok()) {
-          call->Finish(message.status());
-          return;
-        }
-        auto sink = std::make_unique<VllmSink>(call, *message);
-        absl::StatusOr<v1::GenerateRequest> request = FromVllm(*std::move(message), *context.model);
-        if (!request.ok()) {
-          sink.release()->End(request.status());
-          return;
-        }
-        context.generate->Start(call->principal(), *std::move(request), call->token(), call->cost(),
-                                sink.release());
-      }};
+  return MakeGenerateMethod<VllmEngineSink, vllm::GenerateRequest>(
+      PathOf(Method("Generate")), context.generate,
+      [model = context.model](vllm::GenerateRequest request) {
+        return FromVllmEngine(std::move(request), *model);
+      });
 }
 
 GrpcMethod UnimplementedMethod(const char* name, const char* sentence) {
@@ -177,17 +164,6 @@ vllm::GetLoadsResponse MeasureLoads(const ServingContext& context, ThroughputMet
   return response;
 }
 
-// Requests that are not there are no error; another's are.
-absl::StatusOr<vllm::AbortResponse> Abort(const vllm::AbortRequest& request, const GrpcCall& call,
-                                          RequestRegistry& registry) {
-  absl::Status status;
-  for (const std::string& id : request.request_ids()) {
-    status.Update(registry.Cancel(*call.principal(), id, "").status());
-  }
-  if (!status.ok()) return status;
-  return vllm::AbortResponse();
-}
-
 absl::StatusOr<common::FlushCacheResponse> FlushCache(const common::FlushCacheRequest& request,
                                                       Engine& engine) {
   if (!(request.timeout_s() >= 0) || std::isinf(request.timeout_s())) {
@@ -273,11 +249,8 @@ GrpcService VllmEngineService(const ServingContext& context) {
       "GetServerInfo", [context] { return DescribeServer(context); }));
   service.methods.push_back(TellingMethod<vllm::GetLoadsRequest>(
       "GetLoads", [context, throughput] { return MeasureLoads(context, *throughput); }));
-  service.methods.push_back(UnaryMethod<vllm::AbortRequest>(
-      Method("Abort"),
-      [registry = context.registry](const vllm::AbortRequest& request, const GrpcCall& call) {
-        return Abort(request, call, *registry);
-      }));
+  service.methods.push_back(
+      AbortMethod<vllm::AbortRequest, vllm::AbortResponse>(Service(), context.registry));
   service.methods.push_back(UnaryMethod<common::FlushCacheRequest>(
       Method("FlushCache"),
       [engine = context.engine](const common::FlushCacheRequest& request, const GrpcCall&) {

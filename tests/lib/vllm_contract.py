@@ -42,6 +42,20 @@ def load():
             sys.path.remove(folder)
 
 
+def load_inference():
+    """(vllm.Inference's messages, its stubs, vllm.Control's messages, its stubs), of our files: their own are in no
+    package."""
+    names = ("vllm/inference.proto", "vllm/control.proto")
+    with tempfile.TemporaryDirectory(prefix="quire_vllm_") as folder:
+        _run(f"-I{ROOT / 'proto'}", f"--python_out={folder}", f"--grpc_python_out={folder}", *names)
+        sys.path.insert(0, folder)
+        try:
+            return [importlib.import_module(module) for module in
+                    ("vllm.inference_pb2", "vllm.inference_pb2_grpc", "vllm.control_pb2", "vllm.control_pb2_grpc")]
+        finally:
+            sys.path.remove(folder)
+
+
 def facts(include, name):
     """{"package.Message.field": (number, type, label, type name, oneof, optional)}, and the same of enums and
     methods, of what is in PACKAGES."""

@@ -1,10 +1,10 @@
-#include "server/vllm/vllm_sink.h"
+#include "server/vllm/vllm_engine_sink.h"
 
 #include <string>
 #include <utility>
 
 #include "server/output/access_tokens.h"
-#include "server/vllm/vllm_request.h"
+#include "server/vllm/vllm_engine_request.h"
 
 namespace quire {
 
@@ -51,13 +51,13 @@ const char* NameOf(v1::FinishReason reason) {
 
 }  // namespace
 
-VllmSink::VllmSink(GrpcCallRef call, const vllm::GenerateRequest& request)
+VllmEngineSink::VllmEngineSink(GrpcCallRef call, const vllm::GenerateRequest& request)
     : call_(std::move(call)),
       streams_(request.stream()),
       wants_top_(request.sampling_params().logprobs() > 0),
       wants_prompt_top_(request.sampling_params().prompt_logprobs() > 0) {}
 
-void VllmSink::Send(v1::GenerateResponse response) {
+void VllmEngineSink::Send(v1::GenerateResponse response) {
   NoteResponse(response, &access_);
   if (const auto message = Convert(response); message.has_value()) {
     call_->Send(message->SerializeAsString(), on_ready_);
@@ -66,7 +66,7 @@ void VllmSink::Send(v1::GenerateResponse response) {
   }
 }
 
-void VllmSink::SendLast(v1::GenerateResponse response) {
+void VllmEngineSink::SendLast(v1::GenerateResponse response) {
   NoteResponse(response, &access_);
   if (const auto message = Convert(response); message.has_value()) {
     call_->Send(message->SerializeAsString(), nullptr);
@@ -74,18 +74,19 @@ void VllmSink::SendLast(v1::GenerateResponse response) {
   End(absl::OkStatus());
 }
 
-void VllmSink::End(const absl::Status& status) {
+void VllmEngineSink::End(const absl::Status& status) {
   call_->SetAccess(std::move(access_));
-  call_->Finish(InVllmTerms(status));
+  call_->Finish(InVllmEngineTerms(status));
   delete this;
 }
 
-VllmSink::Output& VllmSink::OutputAt(int32_t index) {
+VllmEngineSink::Output& VllmEngineSink::OutputAt(int32_t index) {
   if (outputs_.size() <= static_cast<size_t>(index)) outputs_.resize(index + 1);
   return outputs_[index];
 }
 
-std::optional<vllm::GenerateResponse> VllmSink::Convert(const v1::GenerateResponse& response) {
+std::optional<vllm::GenerateResponse> VllmEngineSink::Convert(
+    const v1::GenerateResponse& response) {
   switch (response.event_case()) {
     case v1::GenerateResponse::kStarted:
       TakeStart(response.started());
@@ -109,7 +110,7 @@ std::optional<vllm::GenerateResponse> VllmSink::Convert(const v1::GenerateRespon
   return std::nullopt;
 }
 
-void VllmSink::TakeStart(const v1::Started& started) {
+void VllmEngineSink::TakeStart(const v1::Started& started) {
   vllm::GenerateComplete& complete = OutputAt(started.index()).complete;
   complete.set_index(static_cast<uint32_t>(started.index()));
   complete.set_prompt_tokens(static_cast<uint32_t>(started.prompt_tokens()));
@@ -118,7 +119,7 @@ void VllmSink::TakeStart(const v1::Started& started) {
   AddPromptLogprobs(started.prompt_logprobs(), wants_prompt_top_, &prompt_logprobs_.emplace());
 }
 
-vllm::GenerateResponse VllmSink::MakeChunk(const v1::Delta& delta, Output& output) {
+vllm::GenerateResponse VllmEngineSink::MakeChunk(const v1::Delta& delta, Output& output) {
   vllm::GenerateResponse response;
   vllm::GenerateStreamChunk& chunk = *response.mutable_chunk();
   *chunk.mutable_token_ids() = delta.token_ids();
@@ -135,7 +136,7 @@ vllm::GenerateResponse VllmSink::MakeChunk(const v1::Delta& delta, Output& outpu
   return response;
 }
 
-vllm::GenerateResponse VllmSink::MakeComplete(const v1::Finished& finished) {
+vllm::GenerateResponse VllmEngineSink::MakeComplete(const v1::Finished& finished) {
   vllm::GenerateResponse response;
   vllm::GenerateComplete& complete = *response.mutable_complete();
   Output& output = OutputAt(finished.index());

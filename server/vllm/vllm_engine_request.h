@@ -12,10 +12,10 @@ namespace quire {
 // UNIMPLEMENTED, or INVALID_ARGUMENT, in the terms of vllm.grpc.engine. Zero means the default
 // there, and an unset temperature 1: the model's own defaults are the router's to apply, which
 // finds them in GetModelInfo.
-absl::StatusOr<v1::GenerateRequest> FromVllm(::vllm::grpc::engine::GenerateRequest request,
-                                             const ModelFacts& model);
+absl::StatusOr<v1::GenerateRequest> FromVllmEngine(::vllm::grpc::engine::GenerateRequest request,
+                                                   const ModelFacts& model);
 
 // A status about a field of quire.v1.GenerateRequest, about the field that it came from.
-absl::Status InVllmTerms(absl::Status status);
+absl::Status InVllmEngineTerms(absl::Status status);
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// VllmSink: a request's responses as vllm.grpc.engine.GenerateResponse on one call. Deletes itself
-// with the last one. As ResponseSink says of threads.
+// VllmEngineSink: a request's responses as vllm.grpc.engine.GenerateResponse on one call. Deletes
+// itself with the last one. As ResponseSink says of threads.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@
 
 namespace quire {
 
-class VllmSink final : public ResponseSink {
+class VllmEngineSink final : public ResponseSink {
  public:
   // Of `request`: whether it is streamed, and which logprobs it wants.
-  VllmSink(GrpcCallRef call, const ::vllm::grpc::engine::GenerateRequest& request);
+  VllmEngineSink(GrpcCallRef call, const ::vllm::grpc::engine::GenerateRequest& request);
 
   void SetReadyCallback(std::function<void()> on_ready) override {
     on_ready_ = std::move(on_ready);

@@ -1,4 +1,4 @@
-#include "server/vllm/vllm_request.h"
+#include "server/vllm/vllm_engine_request.h"
 
 #include <algorithm>
 #include <limits>
@@ -108,8 +108,8 @@ absl::Status Truncate(const vllm::SamplingParams& params, const ModelFacts& mode
 
 }  // namespace
 
-absl::StatusOr<v1::GenerateRequest> FromVllm(vllm::GenerateRequest request,
-                                             const ModelFacts& model) {
+absl::StatusOr<v1::GenerateRequest> FromVllmEngine(vllm::GenerateRequest request,
+                                                   const ModelFacts& model) {
   RETURN_IF_ERROR(CheckAbsent(request));
   v1::GenerateRequest converted;
   converted.set_request_id(std::move(*request.mutable_request_id()));
@@ -132,7 +132,7 @@ absl::StatusOr<v1::GenerateRequest> FromVllm(vllm::GenerateRequest request,
   return converted;
 }
 
-absl::Status InVllmTerms(absl::Status status) {
+absl::Status InVllmEngineTerms(absl::Status status) {
   const std::string field = FieldOf(status);
   absl::string_view rest = field;
   for (const absl::string_view part : {"sampling.", "stop.", "output."}) {
