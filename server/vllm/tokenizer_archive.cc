@@ -121,15 +121,20 @@ absl::StatusOr<std::string> Zip(const std::string& folder) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const ZipFile>> TokenizerArchive::Get() {
+  absl::MutexLock making(&making_);
+  if (auto zip = made(); zip != nullptr) return zip;
+  absl::StatusOr<std::string> bytes = Zip(folder_);
+  if (!bytes.ok()) return absl::FailedPreconditionError(bytes.status().message());
+  const Sha256 digest = Sha256Of(*bytes);
+  const std::string sha256 =
+      absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()});
   absl::MutexLock lock(&mutex_);
-  if (zip_ == nullptr) {
-    absl::StatusOr<std::string> bytes = Zip(folder_);
-    if (!bytes.ok()) return absl::FailedPreconditionError(bytes.status().message());
-    const Sha256 digest = Sha256Of(*bytes);
-    const std::string sha256 =
-        absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()});
-    zip_ = std::make_shared<const ZipFile>(ZipFile{*std::move(bytes), sha256});
-  }
+  zip_ = std::make_shared<const ZipFile>(ZipFile{*std::move(bytes), sha256});
+  return zip_;
+}
+
+std::shared_ptr<const ZipFile> TokenizerArchive::made() const {
+  absl::MutexLock lock(&mutex_);
   return zip_;
 }
 

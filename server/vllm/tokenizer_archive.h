@@ -24,10 +24,13 @@ class TokenizerArchive {
   // Takes some 0.1 s for each MB the first time. FAILED_PRECONDITION where the folder has no such
   // file or cannot be read.
   absl::StatusOr<std::shared_ptr<const ZipFile>> Get();
+  // Null while it is not made. Does not wait.
+  std::shared_ptr<const ZipFile> made() const;
 
  private:
   const std::string folder_;
-  absl::Mutex mutex_;
+  absl::Mutex making_;  // before the other
+  mutable absl::Mutex mutex_;
   std::shared_ptr<const ZipFile> zip_ ABSL_GUARDED_BY(mutex_);
 };
 

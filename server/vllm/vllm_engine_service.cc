@@ -210,6 +210,10 @@ GrpcMethod GetTokenizerMethod(const ServingContext& context) {
               call->Finish(status);
               return;
             }
+            if (auto zip = archive->made(); zip != nullptr) {
+              std::make_shared<Download>(call, std::move(zip))->SendNext();
+              return;
+            }
             context.work_pool->Add(
                 {0, call->token(), call->cost(), [call, archive](const absl::Status& status) {
                    if (!status.ok()) {

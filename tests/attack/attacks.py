@@ -414,6 +414,14 @@ def windowless_models():
         yield request(stream, wire.GET_MODEL)
 
 
+@attack(connections=200)
+def windowless_tokenizers():
+    """The same of answers of 20 KB and more that one copy serves."""
+    yield NO_WINDOW
+    for stream in itertools.islice(streams(), 1024):
+        yield request(stream, wire.GET_TOKENIZER)
+
+
 @attack(connections=64)
 def windowless_streams():
     yield NO_WINDOW

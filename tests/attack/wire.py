@@ -90,6 +90,7 @@ def _varint(value):
 
 INFERENCE = "/quire.v1.Inference/"
 GET_MODEL, TOKENIZE = INFERENCE + "GetModel", INFERENCE + "Tokenize"
+GET_TOKENIZER = "/vllm.grpc.engine.VllmEngine/GetTokenizer"
 GENERATE, GENERATE_ONCE = INFERENCE + "Generate", INFERENCE + "GenerateOnce"
 WATCH, CHECK = "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/Check"
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
