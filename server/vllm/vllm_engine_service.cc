@@ -93,11 +93,14 @@ vllm::GetModelInfoResponse DescribeForRouter(const ServingContext& context) {
   return response;
 }
 
-vllm::GetServerInfoResponse DescribeServer(const ServingContext& context) {
+// How busy the server is, is for admins, as in quire.v1.Admin.
+vllm::GetServerInfoResponse DescribeServer(const ServingContext& context, const GrpcCall& call) {
   const ModelDescription model = DescribeModel(context);
   const ServerStatus status = DescribeStatus(context);
   vllm::GetServerInfoResponse response;
-  response.set_active_requests(static_cast<uint32_t>(status.num_requests));
+  if (call.principal()->roles.Has(Role::kAdmin)) {
+    response.set_active_requests(static_cast<uint32_t>(status.num_requests));
+  }
   response.set_uptime_seconds(absl::ToDoubleSeconds(status.uptime));
   response.set_server_type("quire");
   response.set_data_parallel_size(1);
@@ -249,8 +252,10 @@ GrpcService VllmEngineService(const ServingContext& context) {
       "HealthCheck", [context] { return CheckHealth(context); }));
   service.methods.push_back(TellingMethod<vllm::GetModelInfoRequest>(
       "GetModelInfo", [context] { return DescribeForRouter(context); }));
-  service.methods.push_back(TellingMethod<vllm::GetServerInfoRequest>(
-      "GetServerInfo", [context] { return DescribeServer(context); }));
+  service.methods.push_back(UnaryMethod<vllm::GetServerInfoRequest>(
+      Method("GetServerInfo"), [context](const vllm::GetServerInfoRequest&, const GrpcCall& call) {
+        return absl::StatusOr<vllm::GetServerInfoResponse>(DescribeServer(context, call));
+      }));
   service.methods.push_back(TellingMethod<vllm::GetLoadsRequest>(
       "GetLoads", [context, throughput] { return MeasureLoads(context, *throughput); }));
   service.methods.push_back(

@@ -6,12 +6,14 @@ import io
 import json
 import math
 import sys
+import tempfile
 import threading
 import time
+import unittest
 import zipfile
 
 import grpc
-from harness import ROOT, ServerTestCase, health_pb, ids_request, main
+from harness import ROOT, Server, ServerTestCase, health_pb, ids_request, main
 
 import vllm_contract
 
@@ -293,6 +295,29 @@ class EndTest(EngineTestCase):
         finally:
             stream.cancel()
             ended.join()
+
+
+class AccessTest(unittest.TestCase):
+    def test_how_busy_the_server_is_is_for_admins(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as keys:
+            keys.write('{"key": "the-key-of-a-user", "name": "user"}\n'
+                       '{"key": "the-key-of-a-router", "name": "router", "roles": ["inference", "admin"]}\n')
+            keys.flush()
+            with Server("--api-key-file", keys.name) as server:
+                stub = pb_grpc.VllmEngineStub(server.channel)
+                user, router = ((("authorization", f"Bearer the-key-of-a-{who}"),) for who in ("user", "router"))
+                stream = stub.Generate(request(max_tokens=4000), metadata=user)
+                next(stream)
+                for metadata, expected in ((user, 0), (router, 1)):
+                    info = stub.GetServerInfo(pb.GetServerInfoRequest(), metadata=metadata)
+                    self.assertEqual(info.active_requests, expected)
+                self.assertEqual(stub.GetLoads(pb.GetLoadsRequest(), metadata=router).loads[0].num_running_reqs, 1)
+                for metadata, code in ((user, CODE.PERMISSION_DENIED), ((), CODE.UNAUTHENTICATED)):
+                    with self.assertRaises(grpc.RpcError) as caught:
+                        stub.GetLoads(pb.GetLoadsRequest(), metadata=metadata)
+                    self.assertEqual(caught.exception.code(), code)
+                stream.cancel()
+                self.assertEqual(server.stop(), 0)
 
 
 class WithoutTokenizerTest(EngineTestCase):

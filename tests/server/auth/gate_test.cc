@@ -116,7 +116,7 @@ TEST(GateTest, WhatAdminsAloneMayDo) {
     }
   }
   EXPECT_THAT(methods, testing::UnorderedElementsAre("GetStatus", "FlushPrefixCache", "FlushCache",
-                                                     "StartProfile", "StopProfile"))
+                                                     "StartProfile", "StopProfile", "GetLoads"))
       << "Abort ends one's own requests";
 }
 
