@@ -105,6 +105,23 @@ TEST_P(AttentionDecodeTest, Groups) {
   }
 }
 
+// Drafts are decodes, and the prompts behind them have other lengths.
+TEST_P(AttentionDecodeTest, DraftsBesidePrompts) {
+  for (const DType kv_dtype : {DType::kBF16, DType::kF8E4M3}) {
+    for (const int64_t window : {0, 40}) {
+      SCOPED_TRACE(testing::Message() << DTypeName(kv_dtype) << " window " << window);
+      AttentionGeometry geometry = Geometry(8, 2, 128, DType::kBF16);
+      geometry.kv_dtype = kv_dtype;
+      geometry.sliding_window = window;
+      PagedBatch batch =
+          MakePagedBatch(geometry, {{4, 300}, {4, 70}, {4, 0}, {50, 120}, {3, 3}, {130, 700}},
+                         KvOrder::kHnd, 49, 50);
+      batch.decode_query_len = 4;
+      ExpectMatchesReference(batch);
+    }
+  }
+}
+
 TEST_P(AttentionDecodeTest, BlockSizesAndLayouts) {
   for (const DType kv_dtype : {DType::kBF16, DType::kF8E5M2}) {
     for (const int32_t head_dim : {64, 128, 256}) {

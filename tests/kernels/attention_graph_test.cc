@@ -8,7 +8,8 @@ namespace {
 
 class AttentionGraphTest : public AttentionTest {
  protected:
-  void ExpectReplays(int32_t query_len);
+  // As decodes, or as prompts of that length.
+  void ExpectReplays(int32_t query_len, bool as_decodes = true);
 };
 
 // The batch's metadata at fixed addresses.
@@ -25,12 +26,12 @@ struct StepBuffers {
   }
 };
 
-void AttentionGraphTest::ExpectReplays(int32_t query_len) {
+void AttentionGraphTest::ExpectReplays(int32_t query_len, bool as_decodes) {
   const AttentionGeometry geometry = Geometry(8, 2, 128, DType::kBF16);
   const SeqShape shape = {query_len, 3000};
   PagedBatch longest =
       MakePagedBatch(geometry, {shape, shape, shape, shape}, KvOrder::kHnd, 31, 32);
-  longest.decode_query_len = query_len;
+  if (as_decodes) longest.decode_query_len = query_len;
   const int64_t num_tokens = longest.HostBatch().num_tokens;
   const StepBuffers step = {Upload(longest.cu_seqlens_q), Upload(longest.seq_lens),
                             Upload(longest.seq_rows), Upload(longest.block_tables)};
@@ -76,6 +77,8 @@ TEST_P(AttentionGraphTest, ReplaysWithNewLengths) { ExpectReplays(1); }
 
 // As drafts are verified.
 TEST_P(AttentionGraphTest, ReplaysWithSeveralTokensOfEachSequence) { ExpectReplays(4); }
+
+TEST_P(AttentionGraphTest, ReplaysUniformPrompts) { ExpectReplays(4, /*as_decodes=*/false); }
 
 INSTANTIATE_TEST_SUITE_P(Targets, AttentionGraphTest,
                          testing::ValuesIn(WithTrtllm(KernelTargets())), TargetName);

@@ -310,11 +310,12 @@ TEST_P(AttentionReferenceTest, Float8CacheWithSoftCap) {
 TEST_P(AttentionReferenceTest, Float8NeedleAmong65536Tokens) {
   constexpr int32_t kTokens = 65536;
   for (const DType kv_dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
-    for (const int32_t query_len : {1, 3}) {
+    for (const int32_t query_len : {1, 3, 4}) {  // decodes, drafts, a prompt
       SCOPED_TRACE(testing::Message() << DTypeName(kv_dtype) << " queries " << query_len);
       AttentionGeometry geometry = Geometry(2, 1, IsTrtllm() ? 64 : 16, DType::kBF16);
       geometry.kv_dtype = kv_dtype;
       PagedBatch batch = MakePagedBatch(geometry, {{query_len, kTokens}}, KvOrder::kHnd, 41, 42);
+      if (query_len < 4) batch.decode_query_len = query_len;
       batch.v_scales = {1.0f};
       const BlockId* blocks =
           batch.block_tables.data() + batch.seq_rows[0] * batch.max_blocks_per_seq;

@@ -80,6 +80,7 @@ TEST_P(CudaAttentionPlanTest, GoldenExampleInCsrAndInPaddedForm) {
   }
   const WorkList& work = context->params().lists[1];
   const WorkListState state = Download<WorkListState>(work.state, 1)[0];
+  ASSERT_GT(state.num_items, 0);
   for (const WorkItem& item : Download<WorkItem>(work.items, state.num_items)) {
     const size_t prompt = item.first_token == 2 ? 0 : 1;
     EXPECT_EQ(item.first_token, batch.cu_seqlens_q[prompt + 2]);

@@ -12,8 +12,10 @@ namespace {
 class CudaClassicAttentionTest : public AttentionTest {
  protected:
   void ExpectMatchesReference(const PagedBatch& batch) {
+    ExpectMatchesReference(batch, Run(batch));
+  }
+  static void ExpectMatchesReference(const PagedBatch& batch, const AttentionOutput& actual) {
     const AttentionGeometry& geometry = batch.geometry;
-    const AttentionOutput actual = Run(batch);
     const reference::AttentionResult expected = reference::Attention(
         geometry, batch.HostBatch(), RoundTo(geometry.query_dtype, batch.q),
         RoundTo(geometry.kv_dtype, batch.k), RoundTo(geometry.kv_dtype, batch.v), batch.view);
@@ -56,6 +58,19 @@ TEST_P(CudaClassicAttentionTest, BlockSizesAndLayouts) {
       geometry.block_size = block_size;
       ExpectMatchesReference(MakePagedBatch(geometry, kDecodes, order, 3, 4));
     }
+  }
+}
+
+// What an earlier step left, in the copy of its cache or as partial results, is not seen.
+TEST_P(CudaClassicAttentionTest, OnePlanForStepsOfEveryLength) {
+  const AttentionGeometry geometry = Geometry(4, 2, 128, DType::kBF16);
+  const PagedBatch large =
+      MakePagedBatch(geometry, {{1, 3000}, {1, 700}, {1, 1500}}, KvOrder::kHnd, 5, 6);
+  const PagedBatch small = MakePagedBatch(geometry, {{1, 17}, {1, 600}}, KvOrder::kHnd, 7, 8);
+  const auto plan = attention().CreatePlan(geometry, LimitsOf(large));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  for (const PagedBatch* batch : {&large, &small, &large}) {
+    ExpectMatchesReference(*batch, Run(*batch, **plan));
   }
 }
 

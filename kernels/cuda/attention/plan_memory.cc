@@ -101,6 +101,12 @@ PlanMemory::PlanMemory(const AttentionGeometry& geometry, const AttentionLimits&
 absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
     Device& device, absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits,
     const PlanOptions& options) {
+  if (options.is_context && limits.max_num_seqs * limits.max_blocks_per_seq > INT32_MAX) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "max_num_seqs: trtllm attention counts at most 2^31 entries of block tables, and ",
+        limits.max_num_seqs, " sequences have ", limits.max_blocks_per_seq,
+        " each; lower either, or choose the native path"));
+  }
   std::vector<std::unique_ptr<PlanMemory>> plans;
   for (const AttentionGeometry& geometry : geometries) {
     std::unique_ptr<PlanMemory> plan(new PlanMemory(geometry, limits, options));

@@ -53,8 +53,23 @@ absl::Status AttentionCase::Open() {
                .kv_dtype = shape_.kv_dtype,
                .scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim))};
   RETURN_IF_ERROR(UploadBatch());
-  RETURN_IF_ERROR(CreatePlans());
-  return MakeCaches();
+  RETURN_IF_ERROR(MakeCaches());
+  return CreatePlans();
+}
+
+bool AttentionCase::IsServedBy(const AttentionCapabilities& path) const {
+  const int sm_version = timer_.backend().device().info().sm_version;
+  const bool has_device =
+      sm_version >= path.min_sm && (path.max_sm == 0 || sm_version <= path.max_sm);
+  const bool decodes_only = path.phases == std::vector{AttentionPhase::kDecode};
+  const bool has_longer =
+      batch_.num_decodes < batch_.num_seqs || batch_.decode_query_len > path.max_decode_query_len;
+  return has_device && !(decodes_only && has_longer) && WhyUnsupported(path, geometry_).empty();
+}
+
+// The classic path keeps a copy of the cache, so that it has a plan for each of them.
+const AttentionPlan& AttentionCase::PlanFor(size_t path, size_t cache) const {
+  return *plans_[path][cache % plans_[path].size()];
 }
 
 absl::Status AttentionCase::CreatePlans() {
@@ -64,21 +79,20 @@ absl::Status AttentionCase::CreatePlans() {
   for (const AttentionPath path :
        {AttentionPath::kNative, AttentionPath::kTrtllm, AttentionPath::kClassic}) {
     AttentionBackend* attention = timer_.backend().attention(path);
-    if (attention == nullptr) continue;
-    const AttentionCapabilities& capabilities = attention->capabilities();
-    const int sm_version = timer_.backend().device().info().sm_version;
-    const bool has_device = sm_version >= capabilities.min_sm &&
-                            (capabilities.max_sm == 0 || sm_version <= capabilities.max_sm);
-    const bool decodes_only = capabilities.phases == std::vector{AttentionPhase::kDecode};
-    const bool has_longer = batch_.num_decodes < batch_.num_seqs ||
-                            batch_.decode_query_len > capabilities.max_decode_query_len;
-    if (!has_device || (decodes_only && has_longer) ||
-        !WhyUnsupported(capabilities, geometry_).empty()) {
-      continue;
+    if (attention == nullptr || !IsServedBy(attention->capabilities())) continue;
+    const bool is_classic = path == AttentionPath::kClassic;
+    Plans plans;
+    bool has_room = true;
+    for (size_t i = 0; i < (is_classic ? caches_.size() : 1) && has_room; ++i) {
+      auto plan = attention->CreatePlan(geometry_, limits);
+      has_room = !is_classic || !absl::IsResourceExhausted(plan.status());
+      if (!has_room) break;  // its copies are as long as the longest sequence, of all sequences
+      RETURN_IF_ERROR(plan.status());
+      plans.push_back(*std::move(plan));
     }
-    ASSIGN_OR_RETURN(auto plan, attention->CreatePlan(geometry_, limits));
+    if (!has_room) continue;
     paths_.push_back(path);
-    plans_.push_back(std::move(plan));
+    plans_.push_back(std::move(plans));
   }
   return absl::OkStatus();
 }
@@ -137,21 +151,25 @@ absl::Status AttentionCase::MakeCaches() {
 
 absl::StatusOr<double> AttentionCase::PlanUs(AttentionPath path) {
   const auto index = std::find(paths_.begin(), paths_.end(), path) - paths_.begin();
-  return timer_.MedianUs(20, [&](int) { plans_[index]->PlanStep(timer_.stream(), batch_); });
+  return timer_.MedianUs(20,
+                         [&](int) { plans_[index].front()->PlanStep(timer_.stream(), batch_); });
 }
 
 absl::StatusOr<std::vector<double>> AttentionCase::RunUs() {
   constexpr int kRounds = 3;
   const auto num_caches = static_cast<int>(caches_.size());
   std::vector<std::vector<double>> rounds(plans_.size());
-  for (const auto& plan : plans_) {
-    plan->PlanStep(timer_.stream(), batch_);
-    Run(*plan, caches_.front());  // the classic path copies the cache now, and in no later run
+  for (const Plans& plans : plans_) {
+    for (size_t i = 0; i < plans.size(); ++i) {
+      plans[i]->PlanStep(timer_.stream(), batch_);
+      Run(*plans[i], caches_[i]);  // the classic path copies the cache now, and in no later run
+    }
   }
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < plans_.size(); ++i) {
       ASSIGN_OR_RETURN(const double us, timer_.MedianUs(2 * num_caches, [&](int call) {
-        Run(*plans_[i], caches_[call % num_caches]);
+        const auto cache = static_cast<size_t>(call % num_caches);
+        Run(PlanFor(i, cache), caches_[cache]);
       }));
       rounds[i].push_back(us);
     }

@@ -48,6 +48,8 @@ class AttentionCase {
   absl::Status UploadBatch();
   absl::Status CreatePlans();
   absl::Status MakeCaches();
+  bool IsServedBy(const AttentionCapabilities& path) const;
+  const AttentionPlan& PlanFor(size_t path, size_t cache) const;
   void Run(const AttentionPlan& plan, const DeviceBuffer& cache);
   int64_t block_elements() const;  // of K, and of V
 
@@ -59,7 +61,8 @@ class AttentionCase {
   DeviceBuffer cu_seqlens_q_, seq_lens_, rows_, tables_, q_, out_;
   AttentionBatch batch_ = {};
   std::vector<AttentionPath> paths_;
-  std::vector<std::unique_ptr<AttentionPlan>> plans_;  // of each path
+  using Plans = std::vector<std::unique_ptr<AttentionPlan>>;
+  std::vector<Plans> plans_;  // of each path: one, or one for each cache
   std::vector<DeviceBuffer> caches_;
 };
 

@@ -30,6 +30,7 @@ class ClassicPlan : public AttentionPlan {
   void PlanStep(Stream&, const AttentionBatch& batch) override {
     CHECK_EQ(batch.num_decodes, batch.num_seqs) << "this path computes decodes only";
     CHECK_EQ(batch.decode_query_len, 1);
+    CHECK_LE(batch.num_seqs, max_num_seqs_);
     batch_ = batch;
     is_converted_ = false;
   }
@@ -50,7 +51,8 @@ class ClassicPlan : public AttentionPlan {
   absl::Status Allocate(Device& device, const AttentionLimits& limits) {
     cache_.max_blocks = static_cast<int32_t>(limits.max_blocks_per_seq * geometry_.block_size /
                                              classic::kBlockTokens);
-    const int64_t num_blocks = limits.max_num_seqs * cache_.max_blocks;
+    max_num_seqs_ = limits.max_num_seqs;
+    const int64_t num_blocks = max_num_seqs_ * cache_.max_blocks;
     const int64_t cache_bytes = num_blocks * classic::kBlockTokens * geometry_.num_kv_heads *
                                 geometry_.head_dim * DTypeBytes(geometry_.kv_dtype);
     max_partitions_ = CeilDiv(cache_.max_blocks, classic::kPartitionTokens / classic::kBlockTokens);
@@ -103,6 +105,7 @@ class ClassicPlan : public AttentionPlan {
   AttentionBatch batch_ = {};
   mutable bool is_converted_ = false;
   classic::Cache cache_ = {};
+  int64_t max_num_seqs_ = 0;
   int32_t max_partitions_ = 0;
   DeviceBuffer k_, v_, tables_, out_, state_;
 };

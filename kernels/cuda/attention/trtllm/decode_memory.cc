@@ -23,6 +23,8 @@ constexpr int32_t kMaxRowSplits = 4;
 // What a unit takes beside its tiles, in tiles; shares smaller than this are not worth a merge.
 constexpr int32_t kUnitCostTiles = 2;
 constexpr int32_t kMinShareTiles = kUnitCostTiles + 1;
+// Of a step: the planning kernel has their lengths in its shared memory.
+constexpr int64_t kMaxDecodes = 11'000;
 
 absl::Status CudaError(cudaError_t error) {
   return error == cudaSuccess
@@ -66,6 +68,11 @@ DecodeMemory::DecodeMemory(const AttentionGeometry& geometry, const AttentionLim
 
 absl::StatusOr<std::vector<std::unique_ptr<DecodeMemory>>> DecodeMemory::Create(
     Device& device, absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) {
+  if (limits.max_num_seqs > kMaxDecodes) {
+    return absl::OutOfRangeError(absl::StrCat("--max-num-seqs: ", limits.max_num_seqs,
+                                              " is more than trtllm attention's ", kMaxDecodes,
+                                              "; lower it, or choose the native path"));
+  }
   std::vector<std::unique_ptr<DecodeMemory>> memories;
   int64_t max_rows = 0, max_elements = 0;
   for (const AttentionGeometry& geometry : geometries) {
@@ -157,7 +164,8 @@ absl::Status DecodeMemory::Allocate(Device& device) {
 
 void DecodeMemory::SetBatch(const AttentionBatch& batch) {
   CHECK_EQ(batch.num_decodes, batch.num_seqs) << "this path computes decodes only";
-  CHECK(batch.decode_query_len >= 1 && batch.decode_query_len <= TrtllmAttention::kMaxQueryLen);
+  CHECK(batch.decode_query_len >= 1 && batch.decode_query_len <= TrtllmAttention::kMaxQueryLen)
+      << batch.decode_query_len;
   CHECK_LE(batch.num_seqs, limits_.max_num_seqs);
   batch_ = batch;
   kernel_ = &KernelFor(batch.decode_query_len);
