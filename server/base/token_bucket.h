@@ -20,8 +20,6 @@ class TokenBucket {
     last_refill_ = now;
   }
   bool is_in_debt() const { return level_ < 0; }
-  // Whether more than a share of a burst was taken lately.
-  bool has_used(double share_of_burst) const { return level_ < burst_ * (1 - share_of_burst); }
   bool is_full() const { return level_ >= burst_; }
   // When the debt will be paid, but for `allowed` of it.
   absl::Time debt_end(double allowed = 0) const {

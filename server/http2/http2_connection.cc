@@ -4,9 +4,9 @@
 #include <array>
 #include <utility>
 
-#include "kernels/base/check.h"
 #include "server/http2/http2_callbacks.h"
 #include "server/http2/http2_stream.h"
+#include "spdlog/spdlog.h"
 
 namespace quire {
 
@@ -15,9 +15,11 @@ namespace {
 constexpr absl::Duration kTick = absl::Seconds(2);
 
 // Frames that serve nobody, a second and at once, of one connection; a request that was not served
-// counts as kRequestCost of them. What a client earns by the frames of its answers
-// (http2_stream.cc) pays for its window updates, pings and resets.
+// counts as kRequestCost of them. Beside them a frame of an answer pays for the window updates and
+// pings that it brings about. These may come late, many at once: a busy client reads an answer's
+// frames when it gets round to it. Some 40 ms of a loop's time are earned at most.
 constexpr double kWastePerSecond = 500, kWasteBurst = 1000;
+constexpr double kDataCredit = 2, kMaxCredit = 100'000;
 constexpr double kFrameCost = 1;
 // Times in a row that a buffer of input ends in debt, each a pause of at most two seconds.
 constexpr int kMaxDebts = 3;
@@ -86,20 +88,33 @@ void Http2Connection::OnInput(std::string_view bytes) {
       session_, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   // Protocol errors have made nghttp2 queue a GOAWAY; what it cannot even answer ends here.
   if (used < 0) {
-    failed_ = true;
-    if (used != NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
-      nghttp2_session_terminate_session(
-          session_, used == NGHTTP2_ERR_FLOODED || used == NGHTTP2_ERR_CALLBACK_FAILURE
-                        ? NGHTTP2_ENHANCE_YOUR_CALM
-                        : NGHTTP2_PROTOCOL_ERROR);
-    }
+    EndFor(static_cast<int>(used));
     return;
   }
-  if (!PayForTable()) {
-    failed_ = true;
-    nghttp2_session_terminate_session(session_, NGHTTP2_ENHANCE_YOUR_CALM);
-  }
+  if (!PayForTable()) Fail(NGHTTP2_ENHANCE_YOUR_CALM, "no memory left for your table of headers");
   PauseIfWasteful();
+}
+
+// What nghttp2 cannot go on from.
+void Http2Connection::EndFor(int nghttp2_error) {
+  if (nghttp2_error == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
+    failed_ = true;
+  } else if (nghttp2_error == NGHTTP2_ERR_CALLBACK_FAILURE) {
+    Fail(NGHTTP2_ENHANCE_YOUR_CALM, "far too long headers");
+  } else if (nghttp2_error == NGHTTP2_ERR_FLOODED) {
+    Fail(NGHTTP2_ENHANCE_YOUR_CALM, "too many frames that want an answer");
+  } else {
+    Fail(NGHTTP2_PROTOCOL_ERROR, nghttp2_strerror(nghttp2_error));
+  }
+}
+
+// Nothing more is read; the connection ends after what can be sent, of which this is the last.
+void Http2Connection::Fail(uint32_t error_code, std::string_view reason) {
+  if (std::exchange(failed_, true)) return;
+  spdlog::debug("a connection of {} ends: {}", control_->peer().name(), reason);
+  nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
+                        nghttp2_session_get_last_proc_stream_id(session_), error_code,
+                        reinterpret_cast<const uint8_t*>(reason.data()), reason.size());
 }
 
 // False when the address has no bytes left for it. A table of the size in our settings costs
@@ -252,23 +267,26 @@ void Http2Connection::ChangeActive(int change) {
   if (was_idle != (num_active_ == 0)) control_->SetIdle(num_active_ == 0);
 }
 
+void Http2Connection::Charge(double frames) {
+  const double paid = std::min(frames, credit_);
+  credit_ -= paid;
+  waste_.Take(frames - paid);
+}
+
+void Http2Connection::EarnDataCredit() { credit_ = std::min(credit_ + kDataCredit, kMaxCredit); }
+
 void Http2Connection::PauseIfWasteful() {
-  const absl::Time now = control_->loop().now();
-  TokenBucket& all = control_->loop().waste();
-  waste_.Refill(now);
-  all.Refill(now);
-  if (!waste_.is_in_debt()) num_debts_ = 0;
-  if (waste_.is_in_debt()) {
-    // Who goes on so is not served any more; nor can be seen whether they are still there, as long
-    // as what they sent is not read.
-    if (++num_debts_ > kMaxDebts) {
-      failed_ = true;
-      nghttp2_session_terminate_session(session_, NGHTTP2_ENHANCE_YOUR_CALM);
-    }
-    control_->PauseReading(waste_.debt_end());
-  } else if (all.is_in_debt() && waste_.has_used(0.25)) {
-    control_->PauseReading(all.debt_end());
+  waste_.Refill(control_->loop().now());
+  if (!waste_.is_in_debt()) {
+    num_debts_ = 0;
+    return;
   }
+  // Who goes on so is not served any more; nor can be seen whether they are still there, as long as
+  // what they sent is not read.
+  if (++num_debts_ > kMaxDebts) {
+    Fail(NGHTTP2_ENHANCE_YOUR_CALM, "too many frames that serve nobody");
+  }
+  control_->PauseReading(waste_.debt_end());
 }
 
 void Http2Connection::StartTimer() {
@@ -286,13 +304,12 @@ void Http2Connection::OnTimer() {
   // Who does not take our settings keeps the limits that hold before them (RFC 9113, 6.5.3).
   if ((!(has_settings_ && has_taken_settings_) && now - begin_ > limits_.handshake) ||
       now - header_block_begin_ > limits_.handshake) {
-    failed_ = true;
-    nghttp2_session_terminate_session(session_, NGHTTP2_ENHANCE_YOUR_CALM);
+    Fail(NGHTTP2_ENHANCE_YOUR_CALM, "no settings, or headers that do not end, for too long");
     return;
   }
   EndSlowRequests(now);
   if (now - ping_sent_ > limits_.ping_timeout) {
-    failed_ = true;
+    Fail(NGHTTP2_NO_ERROR, "a PING was not answered");
   } else if (now - last_input_ > limits_.ping_after && ping_sent_ == absl::InfiniteFuture()) {
     ping_sent_ = now;
     nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);

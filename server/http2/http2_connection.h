@@ -57,9 +57,12 @@ class Http2Connection final : public ConnectionHandler {
   Stream* Find(int32_t stream_id);
 
   static constexpr double kRequestCost = 4;
-  void Charge(double tokens) { waste_.Take(tokens); }
+  void Charge(double frames);
+  void EarnDataCredit();
   void ChangeActive(int change);
   bool PayForTable();
+  void EndFor(int nghttp2_error);
+  void Fail(uint32_t error_code, std::string_view reason);
   void PauseIfWasteful();
   void StartTimer();
   void OnTimer();
@@ -73,6 +76,7 @@ class Http2Connection final : public ConnectionHandler {
   absl::flat_hash_map<int32_t, std::unique_ptr<Stream>> streams_;
   absl::flat_hash_set<int32_t> incomplete_;  // streams whose request has not ended
   TokenBucket waste_;                        // frames that served nobody
+  double credit_ = 0;                        // such frames that answers have paid for
   bool failed_ = false;                      // nothing more is read
   bool is_dead_ = false;                     // nothing more can be sent either
   bool shutting_down_ = false;

@@ -11,8 +11,6 @@ namespace {
 
 // RFC 9113, 6.5.2: what a field counts beyond its name and value.
 constexpr size_t kFieldOverhead = 32;
-// A frame of the answer pays for the window updates and pings that it brings about.
-constexpr double kDataCredit = 2;
 
 nghttp2_nv MakeField(std::string_view name, std::string_view value) {
   return {reinterpret_cast<uint8_t*>(const_cast<char*>(name.data())),
@@ -127,7 +125,7 @@ ssize_t Http2Connection::Stream::ReadBody(nghttp2_session*, int32_t, uint8_t* bu
 ssize_t Http2Connection::Stream::ReadBody(absl::Span<char> buffer, uint32_t* data_flags) {
   size_t num_bytes = 0;
   const Http2Exchange::Body body = exchange_->ReadBody(buffer, &num_bytes);
-  if (num_bytes > 0) connection_->Charge(-kDataCredit);
+  if (num_bytes > 0) connection_->EarnDataCredit();
   if (body == Http2Exchange::Body::kWait && num_bytes == 0) return NGHTTP2_ERR_DEFERRED;
   if (body == Http2Exchange::Body::kEnd) {
     *data_flags |= NGHTTP2_DATA_FLAG_EOF;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "spdlog/spdlog.h"
 
 namespace quire {
 
@@ -36,11 +37,12 @@ Connection::Connection(EventLoop& loop, UniqueFd fd, PeerAddress peer, ByteBudge
   watched_events_ = EPOLLIN | EPOLLRDHUP;
   const auto watch = loop_.Watch(fd_.get(), watched_events_, this);
   if (!watch.has_value()) {
-    Close();
+    CloseFor("the system cannot watch it");
     return;
   }
   watch_ = *watch;
-  SetTimer(loop_.now() + timeouts_.first_bytes, [this] { Close(); });
+  SetTimer(loop_.now() + timeouts_.first_bytes,
+           [this] { CloseFor("it does not say what it speaks"); });
 }
 
 Connection::~Connection() {
@@ -52,8 +54,9 @@ Connection::~Connection() {
   handler_.reset();  // gives back what it holds of account_
 }
 
-void Connection::Close() {
+void Connection::CloseFor(std::string_view reason) {
   if (state_ == State::kClosed) return;
+  if (!reason.empty()) spdlog::debug("a connection of {} is closed: {}", peer_.name(), reason);
   state_ = State::kClosed;
   loop_.EndWatch(watch_, fd_.get());
   ClearTimer();
@@ -70,7 +73,7 @@ void Connection::Shutdown(bool at_once) {
   if (handler_ == nullptr) {
     // What is on its way is read, so that the client hears why.
     ends_at_begin_ = true;
-    SetTimer(loop_.now() + timeouts_.shutdown, [this] { Close(); });
+    SetTimer(loop_.now() + timeouts_.shutdown, [this] { CloseFor("the server is shutting down"); });
     return;
   }
   handler_->BeginShutdown(at_once);
@@ -89,7 +92,7 @@ void Connection::OnReady(uint32_t epoll_events) {
 void Connection::TakeEvents(uint32_t epoll_events) {
   // Nobody shuts down one side and waits for the other; and who is not read from may be gone.
   if ((epoll_events & (EPOLLERR | EPOLLRDHUP)) != 0) {
-    Close();
+    CloseFor((epoll_events & EPOLLERR) != 0 ? "the peer has reset it" : "the peer has closed it");
     return;
   }
   bool can_read = (epoll_events & (EPOLLIN | EPOLLHUP)) != 0 || read_wants_write_;
@@ -109,11 +112,11 @@ void Connection::Begin() {
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
   const bool is_tls = size == 1 && first == kTlsHandshake && entry_.tls != nullptr;
   if (size <= 0 || (!is_tls && !entry_.takes_plaintext(peer_))) {
-    Close();
+    CloseFor(size <= 0 ? "the peer has closed it" : "plain text is not taken from there");
   } else if (is_tls) {
     std::unique_ptr<TlsStream> tls = entry_.tls->NewStream(fd_.get(), loop_.now());
     if (tls == nullptr) {
-      Close();
+      CloseFor("TLS cannot begin");
       return;
     }
     stream_ = std::make_unique<TlsByteStream>(std::move(tls));
@@ -149,8 +152,10 @@ void Connection::ReadOnce() {
       UpdateWatch();
       break;
     case IoResult::Kind::kEnd:  // nobody shuts down one side and waits for the other
+      CloseFor("the peer has closed it");
+      break;
     case IoResult::Kind::kFailed:
-      Close();
+      CloseFor("reading failed");
       break;
   }
 }
@@ -179,7 +184,7 @@ void Connection::TakeInput(std::string_view bytes) {
     client_name_ = stream_->client_name();
     handler_ = entry_.make_handler(protocol, this);
     if (handler_ == nullptr) {
-      Close();
+      CloseFor("nobody here speaks that protocol");
       return;
     }
     const std::string first_bytes = std::exchange(first_bytes_, std::string());
@@ -229,12 +234,14 @@ void Connection::WriteOut(std::string_view bytes) {
       continue;
     }
     if (result.kind != IoResult::Kind::kWantWrite) {
-      Close();
+      CloseFor("writing failed");
       return;
     }
     pending_.assign(bytes);
     write_blocked_ = true;
-    if (!has_timer_) SetTimer(loop_.now() + timeouts_.write_stall, [this] { Close(); });
+    if (!has_timer_) {
+      SetTimer(loop_.now() + timeouts_.write_stall, [this] { CloseFor("it does not read"); });
+    }
     return;
   }
 }
@@ -245,7 +252,7 @@ void Connection::BeginLinger() {
   state_ = State::kLingering;
   handler_.reset();
   stream_->EndWriting();
-  SetTimer(loop_.now() + timeouts_.linger, [this] { Close(); });
+  SetTimer(loop_.now() + timeouts_.linger, [this] { CloseFor("the goodbye was said"); });
 }
 
 void Connection::PauseReading(absl::Time until) {
@@ -271,7 +278,7 @@ void Connection::UpdateWatch() {
   if (write_blocked_ || read_wants_write_) events |= EPOLLOUT;
   if (events == watched_events_) return;
   watched_events_ = events;
-  if (!loop_.ChangeWatch(watch_, fd_.get(), events)) Close();
+  if (!loop_.ChangeWatch(watch_, fd_.get(), events)) CloseFor("the system cannot watch it");
 }
 
 void Connection::SetTimer(absl::Time when, EventLoop::Work work) {

@@ -49,7 +49,7 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   void BeginShutdown() { Shutdown(/*at_once=*/false); }
   void GiveWay() { Shutdown(/*at_once=*/true); }
   // At once, whatever is under way.
-  void Close();
+  void Close() { CloseFor("the server ends it"); }
 
   // Whether it has ever had something to do. Any thread.
   bool has_worked() const { return has_worked_.load(); }
@@ -74,6 +74,7 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   enum class State : uint8_t { kOpen, kLingering, kClosed };
   static constexpr int64_t kBusy = std::numeric_limits<int64_t>::max();
 
+  void CloseFor(std::string_view reason);
   void Shutdown(bool at_once);
   void Begin();
   bool WaitsForDebt();

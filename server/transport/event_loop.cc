@@ -21,8 +21,6 @@ namespace {
 
 constexpr size_t kScratchBytes = size_t{64} << 10;
 constexpr EventLoop::WatchId kWakeId = 0;
-// Some tenth of a core: a frame costs a few microseconds.
-constexpr double kWastePerSecond = 14'000;
 
 // The loop whose thread this is; null on others.
 const EventLoop*& RunningLoop() {
@@ -48,8 +46,7 @@ EventLoop::EventLoop(std::string thread_name)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       scratch_(kScratchBytes),
-      now_(absl::Now()),
-      waste_(kWastePerSecond, kWastePerSecond) {}
+      now_(absl::Now()) {}
 
 EventLoop::~EventLoop() { Stop(); }
 

@@ -22,7 +22,6 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "server/base/time_budget.h"
-#include "server/base/token_bucket.h"
 #include "server/transport/unique_fd.h"
 
 namespace quire {
@@ -87,8 +86,6 @@ class EventLoop {
   absl::Span<char> scratch() { return absl::MakeSpan(scratch_); }
   // Likewise, for what is written.
   std::string& output() { return output_; }
-  // What all connections of this loop may make it do that serves nobody.
-  TokenBucket& waste() { return waste_; }
 
  private:
   explicit EventLoop(std::string thread_name);
@@ -106,7 +103,6 @@ class EventLoop {
   std::vector<char> scratch_;
   std::string output_;
   absl::Time now_;
-  TokenBucket waste_;
   uint64_t next_id_ = 1;  // of watches and timers; 0 is wake_'s
   absl::flat_hash_map<WatchId, Watcher*> watchers_;
   absl::btree_map<TimerId, Work> timers_;

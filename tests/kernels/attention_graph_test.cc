@@ -80,6 +80,36 @@ TEST_P(AttentionGraphTest, ReplaysWithSeveralTokensOfEachSequence) { ExpectRepla
 
 TEST_P(AttentionGraphTest, ReplaysUniformPrompts) { ExpectReplays(4, /*as_decodes=*/false); }
 
+// As before the cache has memory, when steps are captured.
+TEST_P(AttentionGraphTest, PaddingReadsNothingOfTheCache) {
+  for (const DType kv_dtype : {DType::kBF16, DType::kF8E4M3}) {
+    AttentionGeometry geometry = Geometry(8, 2, 128, DType::kBF16);
+    geometry.kv_dtype = kv_dtype;
+    if (!Serves(geometry)) continue;
+    PagedBatch batch = MakePagedBatch(geometry, {{1, 300}, {1, 17}}, KvOrder::kHnd, 31, 32);
+    batch.seq_lens = {0, 0};
+    const StepBuffers step = {Upload(batch.cu_seqlens_q), Upload(batch.seq_lens),
+                              Upload(batch.seq_rows), Upload(batch.block_tables)};
+    const DeviceTensor q = UploadTensor(batch.q, geometry.query_dtype, {2, 8, 128});
+    const DeviceTensor out =
+        UploadTensor(std::vector<float>(batch.q.size(), 77.0f), geometry.query_dtype, {2, 8, 128});
+    const auto range =
+        backend().device().ReserveAddresses(backend().device().info().map_granularity_bytes);
+    ASSERT_TRUE(range.ok()) << range.status();
+    KvCacheView view = batch.view;
+    view.k = view.v = (*range)->data();
+    const auto plan =
+        attention().CreatePlan(geometry, {.max_num_seqs = 2,
+                                          .max_num_batched_tokens = 2,
+                                          .max_blocks_per_seq = batch.max_blocks_per_seq});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    (*plan)->PlanStep(stream(), step.Batch(batch));
+    (*plan)->Run(stream(), {.q = q.tensor, .kv_cache = view, .out = out.tensor});
+    ASSERT_TRUE(stream().Synchronize().ok());
+    EXPECT_EQ(DownloadTensor(out.tensor), std::vector<float>(batch.q.size(), 0.0f));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, AttentionGraphTest,
                          testing::ValuesIn(WithTrtllm(KernelTargets())), TargetName);
 

@@ -19,6 +19,7 @@
 namespace quire {
 namespace {
 
+using ::testing::_;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Http2Client;
@@ -309,7 +310,28 @@ TEST_F(GrpcCallTest, WhoSendsFramesThatServeNobodyWithoutEndIsNotServed) {
   waste(30'000);
   EXPECT_FALSE(client.TalkUntil([] { return false; }));
   EXPECT_FALSE(client.timed_out()) << "the connection goes on";
+  EXPECT_THAT(client.goaways(), ElementsAre(Pair(_, "too many frames that serve nobody")));
   EXPECT_TRUE(pool_->WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
+}
+
+// As a client widens windows that has been too busy to do so before.
+TEST_F(GrpcCallTest, WindowUpdatesOfManyAnswersMayComeTogether) {
+  constexpr int kNumMessages = 15'000;
+  Http2Client& client = Connect();
+  const int32_t id = client.Call("/hold", "");
+  client.Widen(0, 1 << 20);
+  client.SendAll();
+  const GrpcCallRef call = WaitForHeld();
+  for (int i = 1; i <= kNumMessages; ++i) {
+    call->Send("x", nullptr);
+    const size_t num_bytes = i * Framed("x").size();
+    ASSERT_TRUE(client.TalkUntil([&] { return client.answer(id).body.size() == num_bytes; }));
+  }
+  for (int i = 0; i < 2 * kNumMessages; ++i) client.Widen(id, 1);
+  EXPECT_EQ(client.Wait(client.Call("/echo", "x")).Get("grpc-status"), "0");
+  EXPECT_TRUE(client.goaways().empty());
+  call->Finish(absl::OkStatus());
+  EXPECT_EQ(client.Wait(id).Get("grpc-status"), "0");
 }
 
 }  // namespace

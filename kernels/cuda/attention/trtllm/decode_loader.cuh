@@ -39,7 +39,13 @@ class DecodeLoader {
         const bool is_last = block + 32 >= num_blocks;
         const int32_t following = is_last ? BlockOf(next, 0) : BlockOf(item, block + 32);
         const int32_t in_lanes = min(num_blocks - block, 32);
-        for (int32_t i = 0; i < in_lanes; i += tile_blocks_) LoadTile(kv_head, blocks, i);
+        for (int32_t i = 0; i < in_lanes; i += tile_blocks_) {
+          if (item.seq_len > 0) {
+            LoadTile(kv_head, blocks, i);
+          } else {
+            PassTile();
+          }
+        }
         blocks = following;
       }
       item = next;
@@ -56,6 +62,15 @@ class DecodeLoader {
   __device__ int32_t BlockOf(const DecodeItem& item, int32_t first) const {
     return p_.blocks.BlockOf(item, first + lane_,
                              p_.variant.KeyBegin(item.seq_len - (p_.layout.query_len - 1)));
+  }
+
+  // Of a sequence without keys, whose values are cleared and logits masked. A box that lies outside
+  // of the tensor reads nothing, but faults where the tensor begins without memory behind it, as
+  // the cache does while steps of padding are captured.
+  __device__ void PassTile() {
+    Wait(shared_.free(kind_, stage_.index), stage_.parity ^ 1);
+    if (ElectLane()) Arrive(shared_.arrived(kind_, arrival_.index));
+    Advance();
   }
 
   // The blocks of the tile are those of lanes `first` on.
@@ -76,6 +91,10 @@ class DecodeLoader {
       }
       to += Shape::kLineBytes << p_.blocks.block_shift;
     }
+    Advance();
+  }
+
+  __device__ void Advance() {
     stage_.Advance(1, p_.layout.ring_tiles);
     arrival_.Advance(1, p_.layout.num_arrivals);
   }
