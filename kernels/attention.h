@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -40,6 +41,7 @@ struct AttentionCapabilities {
   bool sliding_window = false;
   bool sinks = false;
   int max_decode_query_len = 1;  // tokens of a sequence that a uniform decode step may have
+  int64_t max_num_seqs = 0;      // of a step; 0: any number
   std::vector<AttentionPhase> phases = {AttentionPhase::kDecode, AttentionPhase::kPrefill};
   GraphSupport graph_support = GraphSupport::kNever;
 };
@@ -62,6 +64,7 @@ struct AttentionLimits {
   int64_t max_num_seqs;
   int64_t max_num_batched_tokens;
   int64_t max_blocks_per_seq;
+  std::optional<AttentionPhase> only_phase = {};  // of all sequences; none: either
 };
 
 // This step's batch, or the part of it that one path computes; device pointers at fixed addresses;
@@ -110,7 +113,7 @@ class AttentionBackend {
   virtual const AttentionCapabilities& capabilities() const = 0;
 
   // One plan per layer group. Their runs follow each other on one stream, so they share the memory
-  // for partial results. INVALID_ARGUMENT, naming the field, for a geometry outside the
+  // for partial results. INVALID_ARGUMENT, naming the field, for a geometry or limits outside the
   // capabilities.
   virtual absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePlans(
       absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) = 0;

@@ -85,6 +85,12 @@ std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeo
   return "";
 }
 
+std::string WhyUnsupported(const AttentionCapabilities& path, int64_t max_num_seqs) {
+  if (path.max_num_seqs == 0 || max_num_seqs <= path.max_num_seqs) return "";
+  return absl::StrCat("takes at most ", path.max_num_seqs, " sequences in a step, not ",
+                      max_num_seqs, " (--max-num-seqs)");
+}
+
 void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args) {
   const KvCacheView& kv = args.kv_cache;
   CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.query_dtype);

@@ -11,8 +11,10 @@ namespace quire {
 // As settings and reports have it.
 const char* PathName(AttentionPath path);
 
-// Why a path cannot serve the geometry on a device it runs on; empty if it can.
+// Why a path cannot serve the geometry, or so many sequences in a step, on a device it runs on;
+// empty if it can.
 std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry);
+std::string WhyUnsupported(const AttentionCapabilities& path, int64_t max_num_seqs);
 
 // A misfit is a programmer's error and fails a CHECK.
 void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args);

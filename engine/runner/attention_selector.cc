@@ -1,6 +1,7 @@
 #include "engine/runner/attention_selector.h"
 
 #include <algorithm>
+#include <array>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/attention_checks.h"
@@ -9,14 +10,21 @@ namespace quire {
 
 namespace {
 
+// Measured on an H200 (docs/figures.md, "Attention paths"): the second path's decodes take less
+// time at every batch, length and type of cache; its prompts run on the native path's kernels.
+std::array<AttentionPath, 2> FastestFirst(AttentionPhase phase) {
+  if (phase == AttentionPhase::kDecode) return {AttentionPath::kTrtllm, AttentionPath::kNative};
+  return {AttentionPath::kNative, AttentionPath::kTrtllm};
+}
+
 // Of the first layer group that cannot be served; empty if all can.
 std::string WhyUnsupported(const AttentionCapabilities& path, AttentionPhase phase,
-                           absl::Span<const AttentionGeometry> geometries, int sm_version) {
-  std::string reason;
-  for (size_t i = 0; i < geometries.size() && reason.empty(); ++i) {
-    reason = WhyUnsupported(path, phase, geometries[i], sm_version);
+                           const AttentionDemand& demand) {
+  for (const AttentionGeometry& geometry : demand.geometries) {
+    const std::string reason = WhyUnsupported(path, phase, geometry, demand.sm_version);
+    if (!reason.empty()) return reason;
   }
-  return reason;
+  return WhyUnsupported(path, demand.max_num_seqs);
 }
 
 }  // namespace
@@ -35,16 +43,19 @@ std::string WhyUnsupported(const AttentionCapabilities& path, AttentionPhase pha
 }
 
 absl::StatusOr<AttentionPath> SelectAttentionPath(
-    AttentionPhase phase, std::optional<AttentionPath> forced,
-    absl::Span<const AttentionGeometry> geometries, int sm_version,
+    AttentionPhase phase, std::optional<AttentionPath> forced, const AttentionDemand& demand,
     absl::Span<const AttentionCapabilities* const> available) {
   std::string reasons;
-  for (const AttentionCapabilities* path : available) {
-    if (forced.has_value() && path->path != *forced) continue;
-    const std::string reason = WhyUnsupported(*path, phase, geometries, sm_version);
-    if (reason.empty()) return path->path;
+  for (const AttentionPath path : FastestFirst(phase)) {
+    if (forced.has_value() && path != *forced) continue;
+    const auto found =
+        std::find_if(available.begin(), available.end(),
+                     [&](const AttentionCapabilities* other) { return other->path == path; });
+    if (found == available.end()) continue;
+    const std::string reason = WhyUnsupported(**found, phase, demand);
+    if (reason.empty()) return path;
     absl::StrAppend(&reasons, reasons.empty() ? "" : "; ",
-                    forced.has_value() ? "" : absl::StrCat(PathName(path->path), ": "), reason);
+                    forced.has_value() ? "" : absl::StrCat(PathName(path), ": "), reason);
   }
   if (forced.has_value()) {
     return absl::OutOfRangeError(absl::StrCat(

@@ -1,10 +1,11 @@
-// Which attention path computes a phase of a deployment's steps. A pure function of the geometries
-// and of what the paths can do; a forced choice that cannot work is an error at start, never a
+// Which attention path computes a phase of a deployment's steps. A pure function of what is asked
+// for and of what the paths can do; a forced choice that cannot work is an error at start, never a
 // silent fallback.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -12,16 +13,22 @@
 
 namespace quire {
 
+// What the attention of a deployment is to serve.
+struct AttentionDemand {
+  std::vector<AttentionGeometry> geometries;  // of the layer groups
+  int64_t max_num_seqs;                       // of a step
+  int sm_version;
+};
+
 // Why a path cannot compute this phase of the geometry on a device of this SM version; empty if it
 // can.
 std::string WhyUnsupported(const AttentionCapabilities& path, AttentionPhase phase,
                            const AttentionGeometry& geometry, int sm_version);
 
-// The forced path, or the first of `available` that can serve all layer groups. OUT_OF_RANGE says
-// why the forced one cannot, INVALID_ARGUMENT why none can.
+// The forced path, or of those `available` that can serve all layer groups the one that is fastest
+// for the phase. OUT_OF_RANGE says why the forced one cannot, INVALID_ARGUMENT why none can.
 absl::StatusOr<AttentionPath> SelectAttentionPath(
-    AttentionPhase phase, std::optional<AttentionPath> forced,
-    absl::Span<const AttentionGeometry> geometries, int sm_version,
+    AttentionPhase phase, std::optional<AttentionPath> forced, const AttentionDemand& demand,
     absl::Span<const AttentionCapabilities* const> available);
 
 }  // namespace quire

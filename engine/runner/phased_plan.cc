@@ -33,9 +33,12 @@ class PhasedPlan : public AttentionPlan {
 absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePhasedPlans(
     const AttentionPaths& paths, absl::Span<const AttentionGeometry> geometries,
     const AttentionLimits& limits) {
-  ASSIGN_OR_RETURN(auto plans, paths.decode->CreatePlans(geometries, limits));
-  if (paths.prefill == paths.decode) return plans;
-  ASSIGN_OR_RETURN(auto prefills, paths.prefill->CreatePlans(geometries, limits));
+  if (paths.prefill == paths.decode) return paths.decode->CreatePlans(geometries, limits);
+  AttentionLimits decode = limits, prefill = limits;
+  decode.only_phase = AttentionPhase::kDecode;
+  prefill.only_phase = AttentionPhase::kPrefill;
+  ASSIGN_OR_RETURN(auto plans, paths.decode->CreatePlans(geometries, decode));
+  ASSIGN_OR_RETURN(auto prefills, paths.prefill->CreatePlans(geometries, prefill));
   for (size_t i = 0; i < plans.size(); ++i) {
     plans[i] = std::make_unique<PhasedPlan>(std::move(prefills[i]), std::move(plans[i]));
   }

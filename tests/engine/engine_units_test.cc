@@ -33,6 +33,10 @@ AttentionCapabilities Capabilities(AttentionPath path) {
   return capabilities;
 }
 
+AttentionDemand Demand(std::vector<AttentionGeometry> geometries, int64_t max_num_seqs = 64) {
+  return {.geometries = std::move(geometries), .max_num_seqs = max_num_seqs, .sm_version = 0};
+}
+
 constexpr AttentionPhase kDecode = AttentionPhase::kDecode;
 constexpr AttentionPhase kPrefill = AttentionPhase::kPrefill;
 
@@ -41,7 +45,7 @@ TEST(AttentionSelectorTest, EachPhaseHasAPathOfItsOwn) {
   decodes_only.phases = {kDecode};
   const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
   const auto select = [&](AttentionPhase phase, std::optional<AttentionPath> forced) {
-    return SelectAttentionPath(phase, forced, {kGeometry}, 0, {&decodes_only, &native});
+    return SelectAttentionPath(phase, forced, Demand({kGeometry}), {&decodes_only, &native});
   };
   EXPECT_EQ(*select(kDecode, {}), AttentionPath::kTrtllm);
   EXPECT_EQ(*select(kPrefill, {}), AttentionPath::kNative);
@@ -71,34 +75,52 @@ TEST(ServingDTypeTest, WhatIsAskedForIsServedOrRefused) {
             "--dtype: a CPU does not compute in float16; use --dtype float32 or --dtype bfloat16");
 }
 
-TEST(AttentionSelectorTest, TakesTheFirstPathThatCan) {
+TEST(AttentionSelectorTest, TakesTheFastestPathThatCan) {
   const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
   const AttentionCapabilities trtllm = Capabilities(AttentionPath::kTrtllm);
-  EXPECT_EQ(*SelectAttentionPath(kDecode, {}, {kGeometry}, 0, {&native, &trtllm}),
-            AttentionPath::kNative);
-  EXPECT_EQ(
-      *SelectAttentionPath(kDecode, AttentionPath::kTrtllm, {kGeometry}, 0, {&native, &trtllm}),
-      AttentionPath::kTrtllm);
-  AttentionCapabilities narrow = native;
+  const auto select = [&](AttentionPhase phase, const AttentionCapabilities& second,
+                          std::optional<AttentionPath> forced = {}) {
+    return *SelectAttentionPath(phase, forced, Demand({kGeometry}), {&native, &second});
+  };
+  EXPECT_EQ(select(kDecode, trtllm), AttentionPath::kTrtllm);
+  EXPECT_EQ(select(kPrefill, trtllm), AttentionPath::kNative);
+  EXPECT_EQ(select(kDecode, trtllm, AttentionPath::kNative), AttentionPath::kNative);
+  EXPECT_EQ(select(kPrefill, trtllm, AttentionPath::kTrtllm), AttentionPath::kTrtllm);
+  AttentionCapabilities narrow = trtllm;
   narrow.block_sizes = {64};
-  EXPECT_EQ(*SelectAttentionPath(kDecode, {}, {kGeometry}, 0, {&narrow, &trtllm}),
-            AttentionPath::kTrtllm);
+  EXPECT_EQ(select(kDecode, narrow), AttentionPath::kNative);
+}
+
+TEST(AttentionSelectorTest, APathTakesAsManySequencesAsAStepHasOrNone) {
+  const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
+  AttentionCapabilities trtllm = Capabilities(AttentionPath::kTrtllm);
+  trtllm.max_num_seqs = 1000;
+  const auto select = [&](int64_t max_num_seqs, std::optional<AttentionPath> forced) {
+    return SelectAttentionPath(kDecode, forced, Demand({kGeometry}, max_num_seqs),
+                               {&native, &trtllm});
+  };
+  EXPECT_EQ(*select(1000, {}), AttentionPath::kTrtllm);
+  EXPECT_EQ(*select(1001, {}), AttentionPath::kNative);
+  const absl::Status refused = select(1001, AttentionPath::kTrtllm).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(refused.message(), ::testing::HasSubstr("takes at most 1000 sequences in a step"));
+  EXPECT_THAT(refused.message(), ::testing::HasSubstr("--max-num-seqs"));
 }
 
 TEST(AttentionSelectorTest, APathServesAllLayerGroupsOrNone) {
-  AttentionCapabilities native = Capabilities(AttentionPath::kNative);
-  const AttentionCapabilities trtllm = Capabilities(AttentionPath::kTrtllm);
-  native.sliding_window = false;
+  const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
+  AttentionCapabilities trtllm = Capabilities(AttentionPath::kTrtllm);
+  trtllm.sliding_window = false;
   AttentionGeometry windowed = kGeometry;
   windowed.sliding_window = 64;
-  EXPECT_EQ(*SelectAttentionPath(kDecode, {}, {kGeometry, windowed}, 0, {&native, &trtllm}),
-            AttentionPath::kTrtllm);
-  EXPECT_FALSE(SelectAttentionPath(kDecode, {}, {windowed, kGeometry}, 0, {&native}).ok());
+  EXPECT_EQ(*SelectAttentionPath(kDecode, {}, Demand({kGeometry, windowed}), {&native, &trtllm}),
+            AttentionPath::kNative);
+  EXPECT_FALSE(SelectAttentionPath(kDecode, {}, Demand({windowed, kGeometry}), {&trtllm}).ok());
 }
 
 TEST(AttentionSelectorTest, ForcedPathThatCannotIsAnErrorWithTheReason) {
   const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
-  EXPECT_EQ(SelectAttentionPath(kDecode, AttentionPath::kTrtllm, {kGeometry}, 0, {&native})
+  EXPECT_EQ(SelectAttentionPath(kDecode, AttentionPath::kTrtllm, Demand({kGeometry}), {&native})
                 .status()
                 .code(),
             absl::StatusCode::kOutOfRange);

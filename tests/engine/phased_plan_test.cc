@@ -78,7 +78,8 @@ TEST_P(PhasedPlanTest, EachPathComputesItsPart) {
     for (const Case& c : cases) {
       const PagedBatch batch =
           MakePagedBatch(Geometry(8, 2, 64, dtype), c.seqs, KvOrder::kHnd, 1, 2);
-      RecordingPath prefill(attention()), decode(attention());
+      if (!Serves(batch.geometry)) continue;
+      RecordingPath prefill(*backend().attention(AttentionPath::kNative)), decode(attention());
       auto plans = CreatePhasedPlans({.prefill = &prefill, .decode = &decode}, {batch.geometry},
                                      LimitsOf(batch));
       ASSERT_TRUE(plans.ok()) << plans.status();
@@ -96,7 +97,7 @@ TEST_P(PhasedPlanTest, EachPathComputesItsPart) {
 
 TEST_P(PhasedPlanTest, OnePathForBothPlansOnce) {
   const PagedBatch batch =
-      MakePagedBatch(Geometry(4, 4, 64), {{1, 20}, {6, 30}}, KvOrder::kHnd, 1, 2);
+      MakePagedBatch(Geometry(4, 4, 64, DType::kBF16), {{1, 20}, {6, 30}}, KvOrder::kHnd, 1, 2);
   RecordingPath path(attention());
   auto plans =
       CreatePhasedPlans({.prefill = &path, .decode = &path}, {batch.geometry}, LimitsOf(batch));
@@ -106,8 +107,8 @@ TEST_P(PhasedPlanTest, OnePathForBothPlansOnce) {
   EXPECT_EQ(path.batches()[0].num_seqs, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, PhasedPlanTest, testing::ValuesIn(AttentionTargets()),
-                         TargetName);
+INSTANTIATE_TEST_SUITE_P(Backends, PhasedPlanTest,
+                         testing::ValuesIn(WithTrtllm(AttentionTargets())), TargetName);
 
 }  // namespace
 }  // namespace quire

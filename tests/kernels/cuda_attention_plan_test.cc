@@ -25,9 +25,11 @@ class CudaAttentionPlanTest : public AttentionTest {
     device.seq_lens = buffers_[1].as<int32_t>();
     device.seq_rows = buffers_[2].as<int32_t>();
     device.block_tables = buffers_[3].as<BlockId>();
-    auto plans = PlanMemory::Create(backend().device(), {batch.geometry}, LimitsOf(batch), options);
+    AttentionLimits limits = LimitsOf(batch);
+    if (options.padded_pages) limits.only_phase = AttentionPhase::kPrefill;
+    auto plans = PlanMemory::Create(backend().device(), {batch.geometry}, limits, options);
     EXPECT_TRUE(plans.ok()) << plans.status();
-    plans->front()->SetBatch(options.is_context ? PrefillsOf(device) : device);
+    plans->front()->SetBatch(options.padded_pages ? PrefillsOf(device) : device);
     CudaStream::From(stream()).Run(
         "plan", [&](cudaStream_t s) { LaunchPlan(plans->front()->params(), s); });
     Synchronize();
@@ -70,7 +72,7 @@ TEST_P(CudaAttentionPlanTest, GoldenExampleInCsrAndInPaddedForm) {
   const auto native = Plan(batch);
   EXPECT_EQ(Download<int32_t>(native->params().pages.kv_indptr, 5),
             (std::vector<int32_t>{0, 64, 192, 224, 240}));
-  const auto context = Plan(batch, {.is_context = true});
+  const auto context = Plan(batch, {.padded_pages = true});
   const PageTable& pages = context->params().pages;
   const auto begins = Download<int32_t>(pages.kv_indptr, 2);
   const auto table = Download<BlockId>(pages.kv_indices, batch.block_tables.size());

@@ -77,6 +77,10 @@ TiledKernel KernelOf(KernelKind kind, int32_t head_dim) {
                            : KernelOf<Element, 256>(kind);
 }
 
+bool HasFloat8Gemms(const AttentionGeometry& geometry) {
+  return geometry.kv_dtype == DType::kF8E4M3 && geometry.head_dim > 64 && geometry.head_dim <= 128;
+}
+
 absl::StatusOr<int> MaxSharedBytes() {
   int device = 0, bytes = 0;
   RETURN_IF_ERROR(CudaError(cudaGetDevice(&device)));
@@ -101,7 +105,8 @@ PlanMemory::PlanMemory(const AttentionGeometry& geometry, const AttentionLimits&
 absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
     Device& device, absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits,
     const PlanOptions& options) {
-  if (options.is_context && limits.max_num_seqs * limits.max_blocks_per_seq > INT32_MAX) {
+  CHECK(!options.padded_pages || limits.only_phase == AttentionPhase::kPrefill);
+  if (options.padded_pages && limits.max_num_seqs * limits.max_blocks_per_seq > INT32_MAX) {
     return absl::OutOfRangeError(absl::StrCat(
         "max_num_seqs: trtllm attention counts at most 2^31 entries of block tables, and ",
         limits.max_num_seqs, " sequences have ", limits.max_blocks_per_seq,
@@ -149,12 +154,16 @@ absl::Status PlanMemory::LoadKernels(const DeviceInfo& device) {
       KernelKind::kDecode, on_hopper ? KernelKind::kHopperPrefill : KernelKind::kPrefill};
   ASSIGN_OR_RETURN(const int max_shared_bytes, MaxSharedBytes());
   PersistentKernel kernels[kNumWorkLists];
-  for (int list = options_.is_context ? 1 : 0; list < kNumWorkLists; ++list) {
+  for (int list = 0; list < kNumWorkLists; ++list) {
+    if (!has_list(list)) continue;
     const int32_t head_dim = geometry_.head_dim;
-    const TiledKernel kernel = IsFloat8(geometry_.kv_dtype) ? Float8KernelOf(kinds[list], head_dim)
-                               : geometry_.kv_dtype == DType::kF16
-                                   ? KernelOf<__half>(kinds[list], head_dim)
-                                   : KernelOf<__nv_bfloat16>(kinds[list], head_dim);
+    const bool has_float8_gemms = kinds[list] == KernelKind::kHopperPrefill &&
+                                  options_.float8_gemms && HasFloat8Gemms(geometry_);
+    const TiledKernel kernel =
+        has_float8_gemms                    ? Float8GemmsPrefillKernel()
+        : IsFloat8(geometry_.kv_dtype)      ? Float8KernelOf(kinds[list], head_dim)
+        : geometry_.kv_dtype == DType::kF16 ? KernelOf<__half>(kinds[list], head_dim)
+                                            : KernelOf<__nv_bfloat16>(kinds[list], head_dim);
     if (kernel.shared_bytes > max_shared_bytes) return absl::OkStatus();
     const auto* function = reinterpret_cast<const void*>(kernel.function);
     RETURN_IF_ERROR(CudaError(cudaFuncSetAttribute(
@@ -188,6 +197,7 @@ void PlanMemory::SizeList(int index) {
 }
 
 int64_t PlanMemory::MaxTiles(int index) const {
+  if (!has_list(index)) return 0;
   const int64_t max_rows = limits_.max_num_batched_tokens * params_.group_size;
   return limits_.max_num_seqs + (index == 0 ? 0 : max_rows / params_.lists[index].tile_rows);
 }
@@ -217,7 +227,7 @@ absl::Status PlanMemory::Allocate(Device& device) {
   const int64_t max_seqs = limits_.max_num_seqs;
   PageTable& pages = params_.pages;
   RETURN_IF_ERROR(AllocateArray(device, max_seqs + 1, pages.kv_indptr));
-  if (!options_.is_context) {
+  if (!options_.padded_pages) {
     RETURN_IF_ERROR(
         AllocateArray(device, max_seqs * limits_.max_blocks_per_seq, params_.csr_indices));
     pages.kv_indices = params_.csr_indices;
@@ -232,10 +242,8 @@ absl::Status PlanMemory::Allocate(Device& device) {
 }
 
 void PlanMemory::SetBatch(const AttentionBatch& batch) {
-  if (options_.is_context) {
-    CHECK_EQ(batch.num_decodes, 0);
-    params_.pages.kv_indices = batch.block_tables;
-  }
+  if (!has_list(0)) CHECK_EQ(batch.num_decodes, 0);
+  if (options_.padded_pages) params_.pages.kv_indices = batch.block_tables;
   batch_ = batch;
   params_.num_seqs = batch.num_seqs;
   params_.num_decode_tiled =

@@ -27,8 +27,10 @@ struct PartialBuffers {
 // Whose plan it is.
 struct PlanOptions {
   PrefillKernels prefill = PrefillKernels::kBest;
-  // The trtllm path's: batches without decodes, and pages in padded form.
-  bool is_context = false;
+  // The trtllm path's form of pages, of plans for prompts only.
+  bool padded_pages = false;
+  // Its prompts on a cache of e4m3: queries and probs rounded to e4m3, too, where a kernel has it.
+  bool float8_gemms = false;
 };
 
 class PlanMemory {
@@ -54,6 +56,10 @@ class PlanMemory {
   PlanMemory(const AttentionGeometry& geometry, const AttentionLimits& limits,
              const PlanOptions& options);
 
+  // Prompts make no tiles of decodes; decodes of many heads make tiles of prompts.
+  bool has_list(int index) const {
+    return index > 0 || limits_.only_phase != AttentionPhase::kPrefill;
+  }
   void SizeList(int index);
   int64_t MaxTiles(int index) const;
   absl::Status Allocate(Device& device);

@@ -78,14 +78,12 @@ void RunTiled(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream_t
     if (persistent.kernel.map_tokens > 0) {
       const KvCacheView& kv = args.kv_cache;
       const TiledKernel& kernel = persistent.kernel;
-      const bool is_float8 = IsFloat8(kv.dtype);
-      const int32_t columns = is_float8 ? kernel.head_dim : 64;
-      Launch(
-          persistent,
-          HopperParams{.tiled = params,
-                       .k_map = MakeKvTensorMap(kv, kv.k, kernel.map_tokens, columns, !is_float8),
-                       .v_map = MakeKvTensorMap(kv, kv.v, kernel.map_tokens, columns, !is_float8)},
-          stream);
+      const auto map = [&](void* data) {
+        return MakeKvTensorMap(kv, data, kernel.map_tokens, kernel.map_columns,
+                               kernel.map_swizzled);
+      };
+      Launch(persistent, HopperParams{.tiled = params, .k_map = map(kv.k), .v_map = map(kv.v)},
+             stream);
     } else {
       Launch(persistent, params, stream);
     }

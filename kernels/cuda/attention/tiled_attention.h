@@ -50,7 +50,9 @@ struct TiledKernel {
   int32_t tile_rows;
   int32_t num_threads;
   int32_t shared_bytes;
-  int32_t map_tokens = 0;  // > 0: takes HopperParams, with boxes of up to this many tokens
+  int32_t map_tokens = 0;   // > 0: takes HopperParams, with boxes of up to this many tokens
+  int32_t map_columns = 0;  // of a box
+  bool map_swizzled = false;
 };
 
 // For __nv_bfloat16 and __half, head sizes up to 64, 128 and 256. Few rows per KV head: the warps

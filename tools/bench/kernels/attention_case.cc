@@ -49,7 +49,7 @@ absl::Status AttentionCase::Open() {
                .num_kv_heads = shape_.num_kv_heads,
                .head_dim = shape_.head_dim,
                .block_size = shape_.block_size,
-               .query_dtype = DType::kBF16,
+               .query_dtype = shape_.query_dtype(),
                .kv_dtype = shape_.kv_dtype,
                .scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim))};
   RETURN_IF_ERROR(UploadBatch());
@@ -144,7 +144,7 @@ absl::Status AttentionCase::MakeCaches() {
     caches_.push_back(std::move(cache));
   }
   const int64_t q_size = int64_t{batch_.num_tokens} * shape_.num_q_heads * shape_.head_dim;
-  ASSIGN_OR_RETURN(q_, timer_.Random(DType::kBF16, q_size, seed_ + 1000));
+  ASSIGN_OR_RETURN(q_, timer_.Random(shape_.query_dtype(), q_size, seed_ + 1000));
   ASSIGN_OR_RETURN(out_, timer_.backend().device().Allocate(q_size * 2));
   return absl::OkStatus();
 }
@@ -183,9 +183,9 @@ absl::StatusOr<std::vector<double>> AttentionCase::RunUs() {
 }
 
 void AttentionCase::Run(const AttentionPlan& plan, const DeviceBuffer& cache) {
-  const Tensor q(q_.data(), DType::kBF16, {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
-  const Tensor out(out_.data(), DType::kBF16,
-                   {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
+  const DType dtype = shape_.query_dtype();
+  const Tensor q(q_.data(), dtype, {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
+  const Tensor out(out_.data(), dtype, {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
   // As KvArena lays it out: [num_blocks, 2, num_kv_heads, block_size, head_dim].
   const KvCacheView view = {
       .k = cache.data(),

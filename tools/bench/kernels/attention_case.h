@@ -19,8 +19,10 @@ struct AttentionShape {
   int32_t head_dim;
   int32_t block_size;
   BatchLengths lengths;
-  DType kv_dtype = DType::kBF16;  // or one of 8 bits
+  DType kv_dtype = DType::kBF16;  // or float16, or one of 8 bits
 
+  // Queries and results are float16 beside a cache of float16, else bfloat16.
+  DType query_dtype() const { return kv_dtype == DType::kF16 ? DType::kF16 : DType::kBF16; }
   // Query tokens of each sequence, where that is a step of decodes; else 0.
   int32_t DecodeQueryLen() const;
 };

@@ -32,7 +32,7 @@ class GraphTimer {
   // How many buffers of this size make cold_bytes().
   int NumColdBuffers(int64_t bytes) const;
 
-  // Random values, of bfloat16, float32 or 8 bits: speed on zeros is not speed on data.
+  // Random values, of 32, 16 or 8 bits: speed on zeros is not speed on data.
   absl::StatusOr<DeviceBuffer> Random(DType dtype, int64_t num_elements, uint64_t seed);
   void FillRandom(void* data, DType dtype, int64_t num_elements, uint64_t seed);
   template <typename T>

@@ -23,6 +23,7 @@
 #include "tools/bench/failure.h"
 #include "tools/bench/interrupt.h"
 #include "tools/bench/kernels/attention_case.h"
+#include "tools/bench/kernels/attention_table.h"
 #include "tools/bench/kernels/step_ops.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/run_header.h"
@@ -328,11 +329,14 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config, Back
   std::printf("limits: reads %.3f TB/s, multiplies bfloat16 matrices at %.2f TFLOP/s\n\n",
               bytes_per_s * 1e-12, flops_per_s * 1e-12);
   absl::Status status;
-  if (flags.only != "steps") {
+  if (flags.only == "attention-table") {
+    status = MeasureAttentionTable(*timer, flags.seed, &(*json)["attention_table"]);
+  }
+  if (flags.only.empty() || flags.only == "attention") {
     status = MeasureAttention(*timer, flags.seed, config.kv_cache_dtype.value_or(DType::kBF16),
                               limits, json);
   }
-  if (flags.only != "attention" && status.ok()) {
+  if ((flags.only.empty() || flags.only == "steps") && status.ok()) {
     status = MeasureSteps(*timer, flags, config, limits, json);
   }
   (*json)["interrupted"] = Interrupted();
@@ -360,7 +364,7 @@ absl::Status Kernels(KernelsFlags& flags) {
                    MakeEngineConfig(flags.engine, /*progress=*/nullptr));
   const auto model = LoadModelConfig(bench.config.model_folder);
   if (!model.ok()) return StartFailure(model.status());
-  if (flags.only != "attention") RETURN_IF_ERROR(CheckContext(flags, *model));
+  if (flags.only.empty() || flags.only == "steps") RETURN_IF_ERROR(CheckContext(flags, *model));
   const auto backend = OpenBackend(bench.config.backend_options());
   if (!backend.ok()) return StartFailure(backend.status());
   flags.seed = ChooseSeed(flags.given_seed);
@@ -375,7 +379,9 @@ absl::Status Kernels(KernelsFlags& flags) {
   Json json = RunJson("kernels");
   json["device"] = device;
   json["seed"] = flags.seed;
-  for (const char* list : {"steps", "attention", "skipped"}) json[list] = Json::array();
+  for (const char* list : {"steps", "attention", "attention_table", "skipped"}) {
+    json[list] = Json::array();
+  }
   const InterruptibleRun interruptible;
   absl::Status status = Measure(flags, bench.config, **backend, &json);
   if (!status.ok()) status = StartFailure(status);
@@ -393,6 +399,7 @@ Command AddKernels(CLI::App& app) {
       "Examples:\n"
       "  quire-bench kernels --shape qwen3-0.6b\n"
       "  quire-bench kernels --only attention --kv-cache-dtype fp8_e4m3\n"
+      "  quire-bench kernels --only attention-table --device cuda\n"
       "  quire-bench kernels --only steps --batch-sizes 1,16 --context 512 --json kernels.json");
   const auto flags = std::make_shared<KernelsFlags>();
   command->add_option("--batch-sizes", flags->batch_sizes, "Sequences of the decode steps")
@@ -405,8 +412,12 @@ Command AddKernels(CLI::App& app) {
   command->add_option("--prefill-len", flags->prefill_len, "Tokens of the prefill step")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command->add_option("--only", flags->only, "Only a model's steps, or only attention")
-      ->check(CLI::IsMember({"steps", "attention"}));
+  command
+      ->add_option(
+          "--only", flags->only,
+          "Only a model's steps, or only attention, or instead the paths side by side, which "
+          "--attention-backend auto follows")
+      ->check(CLI::IsMember({"steps", "attention", "attention-table"}));
   AddJsonFlag(*command, &flags->json_file);
   AddSeedFlag(*command, &flags->given_seed);
   AddEngineFlags(*command, &flags->engine);

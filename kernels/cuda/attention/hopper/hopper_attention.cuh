@@ -50,6 +50,7 @@ class HopperComputation {
     if (num_tiles_ == 0 && lane_ == 0) Arrive(shared_.queries_free());
     num_seen_ += num_tiles_;
     softmax_.SumOverLanes();
+    softmax_.Unscale(out_);
     TileOutput<Shape>(p_, item_, nullptr)
         .Write(out_, softmax_.maxima(), softmax_.sums(), softmax_.log2_scale());
   }
@@ -57,12 +58,17 @@ class HopperComputation {
  private:
   static constexpr int kScoreFragments = Shape::kTileKeys / 8;
   using Scores = float[1][kScoreFragments][4];
-  using Probs = uint32_t[Shape::kTileKeys / 16][4];
+  static constexpr int kProbsDepth = 16 * 2 / Shape::kOperandBytes;  // keys of a gemm
+  using Probs = uint32_t[Shape::kTileKeys / kProbsDepth][4];
+  // Gemms of 8-bit elements have fewer bits for sums than float32: a tile's are added up apart.
+  using Out = float[1][Shape::kHeadDim / 8][4];
 
   __device__ void VisitKeys() {
     Scores scores;
     Probs probs;
+    [[maybe_unused]] Out part;
     float rescale[1][2];
+    Out& sums = SumsOf(part);
     WaitForKeys(0);
     StartScores(0, scores);
     WaitForGemms<0>(scores);
@@ -74,30 +80,44 @@ class HopperComputation {
       WaitForKeys(tile);
       TakeTurn();
       StartScores(tile, scores);
-      softmax_.Multiply(rescale, out_);
+      if constexpr (!Shape::kHasFloat8Gemms) softmax_.Multiply(rescale, out_);
       WaitForValues(tile - 1);
-      StartSums(tile - 1, probs);
+      StartSums(tile - 1, probs, sums);
       PassTurn();
       WaitForGemms<1>(scores);
       FreeKeys(tile);
+      const float part_rescale[1][2] = {{rescale[0][0], rescale[0][1]}};
       MaskAndRaiseMaxima(tile, scores, rescale);
       softmax_.template MakeProbs<0, kScoreFragments>(scores);
       HoldUntil(softmax_.sums()[0][0] + softmax_.sums()[0][1]);
-      WaitForGemms<0>(out_);
+      WaitForGemms<0>(sums);
       FreeValues(tile - 1);
+      if constexpr (Shape::kHasFloat8Gemms) softmax_.MultiplyAdd(part_rescale, part, out_);
       Pack(scores, probs);
     }
     const int32_t last = num_tiles_ - 1;
-    softmax_.Multiply(rescale, out_);
+    if constexpr (!Shape::kHasFloat8Gemms) softmax_.Multiply(rescale, out_);
     WaitForValues(last);
-    ClearValuesBeyondSequence(last);
-    StartSums(last, probs);
-    WaitForGemms<0>(out_);
+    if constexpr (!Shape::kHasFloat8Gemms) ClearValuesBeyondSequence(last);
+    StartSums(last, probs, sums);
+    WaitForGemms<0>(sums);
     FreeValues(last);
+    if constexpr (Shape::kHasFloat8Gemms) softmax_.MultiplyAdd(rescale, part, out_);
   }
 
-  // The group's queries become float16, in place: what scores are then to be multiplied by.
+  // What a tile's probs and values are added to.
+  __device__ Out& SumsOf([[maybe_unused]] Out& part) {
+    if constexpr (Shape::kHasFloat8Gemms) {
+      return part;
+    } else {
+      return out_;
+    }
+  }
+
+  // The group's queries become what gemms multiply, in place: what scores are then to be multiplied
+  // by.
   __device__ float ConvertQueries() const {
+    if constexpr (Shape::kHasFloat8Gemms) return NarrowQueries();
     if (p_.query_dtype == DType::kF16) return 1;
     constexpr int kRowsBytes = 64 * Shape::kLineBytes;  // of a block
     constexpr int kPieces = kRowsBytes / 16 / Shape::kGroupThreads;
@@ -130,6 +150,41 @@ class HopperComputation {
   }
   static __device__ uint32_t QueryPiece(uint32_t first, int block, int i) {
     return first + block * Shape::kTileRows * Shape::kLineBytes + i * Shape::kGroupThreads * 16;
+  }
+  // As e4m3. A row's elements, two lines of 128 bytes before, become one: a thread has pieces of
+  // eight elements at the same place of several rows.
+  __device__ float NarrowQueries() const {
+    constexpr int kPieces = 64 * Shape::kLineBytes / 16 / Shape::kGroupThreads;
+    const int thread = Shape::ComputeThread() % Shape::kGroupThreads;
+    const uint32_t group_at = shared_.queries() + group_ * 64 * Shape::kLineBytes;
+    uint4 pieces[Shape::kBlocks][kPieces];
+    uint32_t largest = 0;
+#pragma unroll
+    for (int block = 0; block < Shape::kBlocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i) {
+        const uint4 piece = LoadShared16(QueryPiece(group_at + thread * 16, block, i));
+        largest = LargerMagnitudes(LargerMagnitudes(largest, piece.x), piece.y);
+        largest = LargerMagnitudes(LargerMagnitudes(largest, piece.z), piece.w);
+        pieces[block][i] = piece;
+      }
+    }
+    const Float8Scale scale(LargestOfGroup(LargestOfWarp(largest)), p_.query_dtype == DType::kF16);
+    const int first_row = thread / 8;
+    const int piece = thread % 8 ^ first_row % 8;  // of a line, as it was before the swizzle
+#pragma unroll
+    for (int block = 0; block < Shape::kBlocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i) {
+        const uint4& wide = pieces[block][i];
+        const int row = first_row + i * (Shape::kGroupThreads / 8);
+        StoreShared8(group_at + Shape::Swizzle(row, block * 4 + piece / 2) + piece % 2 * 8,
+                     {scale.Convert(wide.x, wide.y), scale.Convert(wide.z, wide.w)});
+      }
+    }
+    FenceSharedWrites();
+    SyncGroup();
+    return scale.inverse;
   }
   // Of the four warps' values.
   __device__ uint32_t LargestOfGroup(uint32_t value) const {
@@ -180,25 +235,35 @@ class HopperComputation {
         DescribeMatrix(shared_.keys(Uniform(UseOf(tile).stage)), 8 * Shape::kLineBytes, 0);
     FenceGemms();
 #pragma unroll
-    for (int d = 0; d < Shape::kHeadDim / 16; ++d) {
+    for (int d = 0; d < 4 * Shape::kKeyBlocks; ++d) {
       const int block = d / 4;
       const int within = d % 4 * 32;
-      StartDot<typename Shape::Element>(
-          Advance(queries, block * Shape::kTileRows * Shape::kLineBytes + within),
-          Advance(keys, block * Shape::kTileKeys * Shape::kLineBytes + within), d > 0, scores);
+      const uint64_t first =
+          Advance(queries, block * Shape::kTileRows * Shape::kLineBytes + within);
+      const uint64_t second = Advance(keys, block * Shape::kTileKeys * Shape::kLineBytes + within);
+      if constexpr (Shape::kHasFloat8Gemms) {
+        StartFloat8Dot(first, second, d > 0, scores);
+      } else {
+        StartDot<typename Shape::Element>(first, second, d > 0, scores);
+      }
     }
     CommitGemms();
   }
 
-  __device__ void StartSums(int32_t tile, const Probs& probs) {
+  // Adds to `sums`; of gemms of 8 bits they are the tile's alone.
+  __device__ void StartSums(int32_t tile, const Probs& probs, Out& sums) const {
     const uint64_t values =
         DescribeMatrix(shared_.values(Uniform(UseOf(tile).stage)), 8 * Shape::kLineBytes,
                        Shape::kTileKeys * Shape::kLineBytes);
     FenceGemms();
 #pragma unroll
-    for (int k = 0; k < Shape::kTileKeys / 16; ++k) {
-      StartDot<typename Shape::Element>(probs[k], Advance(values, k * 16 * Shape::kLineBytes),
-                                        out_);
+    for (int k = 0; k < Shape::kTileKeys / kProbsDepth; ++k) {
+      if constexpr (Shape::kHasFloat8Gemms) {
+        StartFloat8Dot(probs[k], Advance(values, k * kProbsDepth), k > 0, sums);
+      } else {
+        StartDot<typename Shape::Element>(probs[k], Advance(values, k * 16 * Shape::kLineBytes),
+                                          sums);
+      }
     }
     CommitGemms();
   }
@@ -214,6 +279,27 @@ class HopperComputation {
   }
 
   static __device__ void Pack(const Scores& scores, Probs& probs) {
+    if constexpr (Shape::kHasFloat8Gemms) {
+      PackFloat8(scores, probs);
+    } else {
+      PackElements(scores, probs);
+    }
+  }
+  // Keys in the order of transposed_values.cuh.
+  static __device__ void PackFloat8(const Scores& scores, Probs& probs) {
+#pragma unroll
+    for (int k = 0; k < Shape::kTileKeys / 32; ++k) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const auto& low = scores[0][4 * k + i / 2 * 2];
+        const auto& high = scores[0][4 * k + i / 2 * 2 + 1];
+        const int at = i % 2 * 2;
+        probs[k][i] = NarrowPair<__NV_E4M3>(low[at], low[at + 1]) |
+                      NarrowPair<__NV_E4M3>(high[at], high[at + 1]) << 16;
+      }
+    }
+  }
+  static __device__ void PackElements(const Scores& scores, Probs& probs) {
     using Element = typename Shape::Element;
 #pragma unroll
     for (int k = 0; k < Shape::kTileKeys / 16; ++k) {
@@ -250,10 +336,11 @@ class HopperComputation {
   uint32_t& num_seen_;
   const int group_;
   const int lane_;
-  SoftmaxRows<1> softmax_;
+  // The largest prob is 256 in gemms of e4m3, which holds up to 448.
+  SoftmaxRows<1, Shape::kHasFloat8Gemms ? 8 : 0> softmax_;
   const int32_t first_tile_;  // of keys
   const int32_t num_tiles_;
-  float out_[1][Shape::kHeadDim / 8][4];
+  Out out_;
 };
 
 // A computing warpgroup.
@@ -298,12 +385,16 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
 
 template <typename Shape>
 TiledKernel MakeHopperKernel() {
+  // The loading warps then bring tiles into the swizzled form.
+  constexpr bool kIsRaw = Shape::kIsFloat8 && !Shape::kHasFloat8Gemms;
   return {.function = reinterpret_cast<void (*)()>(&HopperAttention<Shape>),
           .head_dim = Shape::kHeadDim,
           .tile_rows = Shape::kTileRows,
           .num_threads = Shape::kThreads,
           .shared_bytes = Shape::kSharedBytes,
-          .map_tokens = Shape::kTileKeys};
+          .map_tokens = Shape::kTileKeys,
+          .map_columns = kIsRaw ? Shape::kHeadDim : Shape::kLineBytes / Shape::kOperandBytes,
+          .map_swizzled = !kIsRaw};
 }
 
 template <typename Element, int kHeadDim>
@@ -321,6 +412,14 @@ TiledKernel Float8HopperPrefillKernel() {
   constexpr int kStages = 2;
   constexpr int kRawStages = kHeadDim == 64 ? 3 : kHeadDim == 128 ? 2 : 1;
   return MakeHopperKernel<HopperShape<__half, kHeadDim, kKeys, kGroups, kStages, kRawStages>>();
+}
+
+// A template so that only its own file compiles it.
+template <int kHeadDim>
+TiledKernel MakeFloat8GemmsKernel() {
+  constexpr int kKeys = 128, kGroups = 2, kStages = 3, kRawStages = 3;
+  return MakeHopperKernel<
+      HopperShape<__half, kHeadDim, kKeys, kGroups, kStages, kRawStages, true>>();
 }
 
 }  // namespace quire::cuda

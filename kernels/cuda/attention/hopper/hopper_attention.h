@@ -11,8 +11,8 @@ namespace quire::cuda {
 
 struct HopperParams {
   TiledParams tiled;
-  // [blocks, kv_heads, block_size, head_dim] of K and of V; boxes of 64 columns of one block's
-  // tokens of one head.
+  // [blocks, kv_heads, block_size, head_dim] of K and of V; boxes of the kernel's map_columns of
+  // one block's tokens of one head.
   CUtensorMap k_map;
   CUtensorMap v_map;
 };
@@ -21,8 +21,11 @@ struct HopperParams {
 template <typename Element, int kHeadDim>
 TiledKernel HopperPrefillKernel();
 // For a cache of 8-bit elements of either format, queries of either 16-bit type, and head sizes
-// that are multiples of 16. Boxes have all columns of the kernel's head.
+// that are multiples of 16.
 template <int kHeadDim>
 TiledKernel Float8HopperPrefillKernel();
+// For a cache of e4m3 and head sizes of 65 to 128 that are multiples of 16: queries and probs are
+// rounded to e4m3, too, and multiplied as such.
+TiledKernel Float8GemmsPrefillKernel();
 
 }  // namespace quire::cuda

@@ -7,13 +7,14 @@
 #include "kernels/cuda/attention/hopper/hopper_attention.h"
 #include "kernels/cuda/attention/hopper/hopper_converter.cuh"
 #include "kernels/cuda/attention/hopper/hopper_shape.cuh"
+#include "kernels/cuda/attention/hopper/transposed_values.cuh"
 #include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/attention/tiles/tile_rows.cuh"
 
 namespace quire::cuda {
 
-// K or V of all items, by one warp: a box of 64 columns of a block of the cache after another,
-// issued by one lane from values that the whole warp has in common.
+// K or V of all items, by one warp: a box of 128 bytes of a block's rows after another, issued by
+// one lane from values that the whole warp has in common.
 template <typename Shape>
 class CacheLoader {
  public:
@@ -40,7 +41,6 @@ class CacheLoader {
     }
   }
 
- private:
   // Lane i: the block that holds the tile's keys from i * block_size on; kNoBlock where none is to
   // be read.
   __device__ int32_t BlocksOf(const TileItem& item, int32_t tile) const {
@@ -61,7 +61,7 @@ class CacheLoader {
       const int32_t block = __shfl_sync(0xffffffff, blocks, page);
       if (ElectLane()) {
 #pragma unroll
-        for (int columns = 0; columns < Shape::kBlocks; ++columns) {
+        for (int columns = 0; columns < Shape::kKeyBlocks; ++columns) {
           CopyBox(to + columns * Shape::kTileKeys * Shape::kLineBytes, map_, columns * 64, 0,
                   kv_head, block, full);
         }
@@ -70,6 +70,7 @@ class CacheLoader {
     }
   }
 
+ private:
   const TiledParams& p_;
   const CUtensorMap& map_;
   const uint32_t stages_;
@@ -80,9 +81,41 @@ class CacheLoader {
   uint32_t num_tiles_ = 0;   // loaded so far, of all items
 };
 
+// K, and V that is yet to be transposed, by one warp.
+template <typename Shape>
+class PairLoader {
+ public:
+  __device__ PairLoader(const HopperParams& p, const HopperShared<Shape>& shared)
+      : keys_(p.tiled, p.k_map, shared.keys(0), shared.keys_full(0), shared.keys_free(0)),
+        values_(p.tiled, p.v_map, shared.raw_values(), shared.raw_values_full(0),
+                shared.raw_values_free(0)) {
+    static_assert(Shape::kRawStages == Shape::kStages && Shape::kRawBytes == Shape::kKeyBytes);
+  }
+
+  __device__ void LoadItem(const TileItem& item) {
+    if (item.key_end <= item.key_begin) return;
+    const int32_t last_tile = (item.key_end - 1) / Shape::kTileKeys;
+    int32_t tile = item.key_begin / Shape::kTileKeys;
+    int32_t blocks = keys_.BlocksOf(item, tile);
+    for (; tile <= last_tile; ++tile) {
+      const int32_t next_blocks = keys_.BlocksOf(item, tile + 1);
+      keys_.LoadTile(item.kv_head, blocks);
+      values_.LoadTile(item.kv_head, blocks);
+      blocks = next_blocks;
+    }
+  }
+
+ private:
+  CacheLoader<Shape> keys_;
+  CacheLoader<Shape> values_;
+};
+
+// K, or both, by the first warp.
 template <typename Shape>
 __device__ auto MakeKeysLoader(const HopperParams& p, const HopperShared<Shape>& shared) {
-  if constexpr (Shape::kIsFloat8) {
+  if constexpr (Shape::kHasFloat8Gemms) {
+    return PairLoader<Shape>(p, shared);
+  } else if constexpr (Shape::kIsFloat8) {
     return ConvertingLoader<Shape, true>(p.tiled, p.k_map, shared);
   } else {
     return CacheLoader<Shape>(p.tiled, p.k_map, shared.keys(0), shared.keys_full(0),
@@ -146,10 +179,41 @@ __device__ bool TakeItem(const TiledParams& p, const HopperShared<Shape>& shared
 // The second warp.
 template <typename Shape>
 __device__ void LoadValues(const HopperParams& p, const HopperShared<Shape>& shared) {
-  auto values = MakeValuesLoader(p, shared);
   TileItem item;
-  for (uint32_t n = 0; TakeItem(p.tiled, shared, n, item); ++n) values.LoadItem(item);
+  if constexpr (Shape::kHasFloat8Gemms) {
+    ValuesTransposer<Shape> values(shared, 0);
+    for (uint32_t n = 0; TakeItem(p.tiled, shared, n, item); ++n) values.TransposeItem(item);
+  } else {
+    auto values = MakeValuesLoader(p, shared);
+    for (uint32_t n = 0; TakeItem(p.tiled, shared, n, item); ++n) values.LoadItem(item);
+  }
 }
+
+// What the warps that load queries do with K and V between items.
+template <typename Shape>
+class QueryWarpsConverter {
+ public:
+  __device__ QueryWarpsConverter(const TiledParams& p, const HopperShared<Shape>& shared)
+      : keys_(p, shared), values_(p, shared) {}
+  __device__ void ConvertItem(const TileItem& item) {
+    if constexpr (Shape::kIsFloat8)
+      threadIdx.x < 96 ? keys_.ConvertItem(item) : values_.ConvertItem(item);
+  }
+
+ private:
+  TileConverter<Shape, true, 1> keys_;
+  TileConverter<Shape, false, 1> values_;
+};
+template <typename Shape>
+requires(Shape::kHasFloat8Gemms) class QueryWarpsConverter<Shape> {
+ public:
+  __device__ QueryWarpsConverter(const TiledParams&, const HopperShared<Shape>& shared)
+      : values_(shared, static_cast<int>(threadIdx.x / 32) - 1) {}
+  __device__ void ConvertItem(const TileItem& item) { values_.TransposeItem(item); }
+
+ private:
+  ValuesTransposer<Shape> values_;
+};
 
 // The other warps. Rows that the tile does not have and columns beyond the head are zeros.
 template <typename Shape>
@@ -160,8 +224,7 @@ __device__ void LoadQueries(const TiledParams& p, const HopperShared<Shape>& sha
   const int piece = threadIdx.x % kRowPieces;
   const bool has_column = piece * 8 < p.head_dim;
   const auto* q = static_cast<const typename Shape::Element*>(p.q) + (has_column ? piece * 8 : 0);
-  [[maybe_unused]] TileConverter<Shape, true, 1> keys(p, shared);
-  [[maybe_unused]] TileConverter<Shape, false, 1> values(p, shared);
+  QueryWarpsConverter<Shape> converter(p, shared);
   TileItem item;
   for (uint32_t n = 0; TakeItem(p, shared, n, item); ++n) {
     Wait(shared.queries_free(), (n & 1) ^ 1);
@@ -178,9 +241,7 @@ __device__ void LoadQueries(const TiledParams& p, const HopperShared<Shape>& sha
     WaitForCopies<0>();
     FenceSharedWrites();
     Arrive(shared.queries_full());
-    if constexpr (Shape::kIsFloat8) {
-      threadIdx.x < 96 ? keys.ConvertItem(item) : values.ConvertItem(item);
-    }
+    converter.ConvertItem(item);
   }
 }
 

@@ -18,12 +18,14 @@ struct ScheduledItem {
 };
 
 // kNumRawStages > 0: the cache has 8-bit elements, which come to a ring of so many stages before
-// they are widened (hopper_converter.cuh).
+// they are widened (hopper_converter.cuh). kFloat8Gemms: gemms multiply them as they are; then K
+// needs no such ring, and V is transposed there.
 template <typename ElementType, int kHeadDimension, int kKeys, int kGroups, int kNumStages,
-          int kNumRawStages = 0>
+          int kNumRawStages = 0, bool kFloat8Gemms = false>
 struct HopperShape {
-  using Element = ElementType;
+  using Element = ElementType;  // of queries as they are loaded, and of all operands else
   static constexpr bool kIsFloat8 = kNumRawStages > 0;
+  static constexpr bool kHasFloat8Gemms = kFloat8Gemms;
   static constexpr bool kPairsColumns = false;
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int kTileKeys = kKeys;
@@ -37,9 +39,14 @@ struct HopperShape {
   static constexpr int kComputeThreads = kGroupThreads * kGroups;
   static constexpr int kComputeWarps = kComputeThreads / 32;
   static constexpr int kQueryWarps = 2;  // that load queries; the two before load K and V
-  // Of 65536 in multiples of 8 a thread.
-  static constexpr int kLoadRegisters = kGroups == 3 ? 32 : kIsFloat8 ? 56 : 40;
-  static constexpr int kComputeRegisters = kGroups == 3 ? 160 : kIsFloat8 ? 224 : 232;
+  // A thread, in multiples of 8: as many in all as the threads have at launch, or those that take
+  // more would wait for ever.
+  static constexpr int kLoadRegisters = kGroups == 3 ? 32 : kIsFloat8 && !kFloat8Gemms ? 56 : 40;
+  static constexpr int kComputeRegisters = kGroups == 3                 ? 160
+                                           : kIsFloat8 && !kFloat8Gemms ? 224
+                                                                        : 232;
+  static_assert(kLoadRegisters * kGroupThreads + kComputeRegisters * kComputeThreads <=
+                65536 / kThreads / 8 * 8 * kThreads);
 
   // As tile_output.cuh counts warps: each has 16 rows.
   static constexpr int kWarpsM = kComputeWarps;
@@ -50,21 +57,29 @@ struct HopperShape {
   // Barriers at which the groups take turns, by group.
   static __device__ constexpr int TurnBarrier(int group) { return 2 + group; }
 
-  static constexpr int kLineBytes = 128;  // a row of a block
-  static constexpr int kBlocks = kHeadDim * 2 / kLineBytes;
+  static constexpr int kLineBytes = 128;                     // a row of a block
+  static constexpr int kBlocks = kHeadDim * 2 / kLineBytes;  // of queries
+  static constexpr int kOperandBytes = kFloat8Gemms ? 1 : 2;
+  static constexpr int kKeyBlocks = kHeadDim * kOperandBytes / kLineBytes;
+  static_assert(!kFloat8Gemms || (kHeadDim == kLineBytes && kKeys == kLineBytes));
   static constexpr int kQueryBytes = kTileRows * kHeadDim * 2;
-  static constexpr int kKeyBytes = kTileKeys * kHeadDim * 2;  // of K, and of V, a stage
-  static constexpr int kAlignment = 1024;                     // of a swizzled matrix
+  static constexpr int kKeyBytes = kTileKeys * kHeadDim * kOperandBytes;  // of K, of V, a stage
+  static constexpr int kAlignment = 1024;                                 // of a swizzled matrix
 
   static constexpr int kKeysAt = kQueryBytes;
   static constexpr int kValuesAt = kKeysAt + kStages * kKeyBytes;
   static constexpr int kRawBytes = kTileKeys * kHeadDim;  // of K, and of V, a stage of the raw ring
   static constexpr int kRawKeysAt = kValuesAt + kStages * kKeyBytes;
-  static constexpr int kRawValuesAt = kRawKeysAt + kRawStages * kRawBytes;
+  static constexpr int kRawValuesAt = kRawKeysAt + (kFloat8Gemms ? 0 : kRawStages * kRawBytes);
   static constexpr int kMbarriersAt = kRawValuesAt + kRawStages * kRawBytes;
   static constexpr int kNumMbarriers = 4 * kStages + 2 + 4 + 4 * kRawStages;
-  // Every lane of the two warps that widen a tile tells that it has written.
-  static constexpr int kFillers = kIsFloat8 ? 64 : 1;
+  // Warps that transpose V: all that load but the one that sends for K and V.
+  static constexpr int kTransposers = 3;
+  // Every lane of the warps that convert a tile tells that it has written, and, but for those of a
+  // warp that sends for tiles, that it has read.
+  static constexpr int kKeyFillers = kIsFloat8 && !kFloat8Gemms ? 64 : 1;
+  static constexpr int kValueFillers = kFloat8Gemms ? 32 * kTransposers : kIsFloat8 ? 64 : 1;
+  static constexpr int kRawReaders = kFloat8Gemms ? 32 * kTransposers : 32;
   static constexpr int kItemsAt = kMbarriersAt + 8 * kNumMbarriers;
   static constexpr int kSharedBytes = kItemsAt + 2 * sizeof(ScheduledItem) + kAlignment;
 
@@ -85,16 +100,16 @@ class HopperShared {
   // One thread, before all else.
   __device__ void InitMbarriers() const {
     for (int stage = 0; stage < Shape::kStages; ++stage) {
-      InitMbarrier(keys_full(stage), Shape::kFillers);
-      InitMbarrier(values_full(stage), Shape::kFillers);
+      InitMbarrier(keys_full(stage), Shape::kKeyFillers);
+      InitMbarrier(values_full(stage), Shape::kValueFillers);
       InitMbarrier(keys_free(stage), Shape::kComputeWarps);
       InitMbarrier(values_free(stage), Shape::kComputeWarps);
     }
     for (int stage = 0; stage < Shape::kRawStages; ++stage) {
       InitMbarrier(raw_keys_full(stage), 1);
       InitMbarrier(raw_values_full(stage), 1);
-      InitMbarrier(raw_keys_free(stage), 32);
-      InitMbarrier(raw_values_free(stage), 32);
+      InitMbarrier(raw_keys_free(stage), Shape::kRawReaders);
+      InitMbarrier(raw_values_free(stage), Shape::kRawReaders);
     }
     InitMbarrier(queries_full(), 32 * Shape::kQueryWarps);
     InitMbarrier(queries_free(), Shape::kComputeWarps);
@@ -141,7 +156,7 @@ class HopperShared {
   __device__ uint32_t raw_values_full(int stage) const {
     return mbarrier(4 * Shape::kStages + 6 + Shape::kRawStages + stage);
   }
-  // By the warp that does not send.
+  // By the warps that do not send.
   __device__ uint32_t raw_keys_free(int stage) const {
     return mbarrier(4 * Shape::kStages + 6 + 2 * Shape::kRawStages + stage);
   }

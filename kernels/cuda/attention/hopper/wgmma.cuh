@@ -1,7 +1,8 @@
 // Gemms of a warpgroup on sm_90 (wgmma), 64 rows x kColumns x 16, float32 sums of
-// bfloat16 or float16. Operands lie in shared memory in rows of 128 bytes whose 16-byte splits are
-// permuted by the row's number modulo 8 (128-byte swizzle), or the first in registers. The sums are
-// in flight until WaitForGemms: nothing may touch them before. Device code only.
+// bfloat16 or float16; x 32 of e4m3. Operands lie in shared memory in rows of 128 bytes whose
+// 16-byte splits are permuted by the row's number modulo 8 (128-byte swizzle), or the first in
+// registers. The sums are in flight until WaitForGemms: nothing may touch them before. Device code
+// only.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -130,6 +131,30 @@ __device__ __forceinline__ void StartDot(const uint32_t (&first)[4], uint64_t se
   }
 }
 
+// Of e4m3, depth 32: both operands have it along the rows.
+#define QUIRE_PRODUCT_FLOAT8(a, b, accumulates)                                                \
+  "{\n.reg .pred p;\nsetp.ne.b32 p, " accumulates                                              \
+  ", 0;\nwgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {" QUIRE_NAMES64 "}, " a ", " b \
+  ", p, 1, 1;\n}\n"
+
+// sums [64, 128] = first [64, 32] * second [128, 32]^T, plus sums if `accumulate`.
+__device__ __forceinline__ void StartFloat8Dot(uint64_t first, uint64_t second, bool accumulate,
+                                               float (&sums)[1][16][4]) {
+  auto& s = sums[0];
+  asm volatile(QUIRE_PRODUCT_FLOAT8("%64", "%65", "%66")
+               : QUIRE_SUMS64(0)
+               : "l"(first), "l"(second), "r"(static_cast<int>(accumulate)));
+}
+__device__ __forceinline__ void StartFloat8Dot(const uint32_t (&first)[4], uint64_t second,
+                                               bool accumulate, float (&sums)[1][16][4]) {
+  auto& s = sums[0];
+  asm volatile(QUIRE_PRODUCT_FLOAT8("{%64, %65, %66, %67}", "%68", "%69")
+               : QUIRE_SUMS64(0)
+               : "r"(first[0]), "r"(first[1]), "r"(first[2]), "r"(first[3]), "l"(second),
+                 "r"(static_cast<int>(accumulate)));
+}
+
+#undef QUIRE_PRODUCT_FLOAT8
 #undef QUIRE_PRODUCT_SHARED
 #undef QUIRE_PRODUCT_REGISTERS
 #undef QUIRE_NAMES32

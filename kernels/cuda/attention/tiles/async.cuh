@@ -72,6 +72,11 @@ __device__ __forceinline__ void StoreShared16(uint32_t to, const uint4& value) {
                : "memory");
 }
 
+__device__ __forceinline__ void StoreShared8(uint32_t to, const uint2& value) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};\n" ::"r"(to), "r"(value.x), "r"(value.y)
+               : "memory");
+}
+
 // True in one lane of the warp, all of which call it; the compiler then knows that what follows
 // runs once.
 __device__ __forceinline__ bool ElectLane() {

@@ -7,7 +7,9 @@
 
 namespace quire::cuda {
 
-template <int kRowTiles>
+// Probs are 2^kProbsExponent times what they are, for gemms of elements that hold few small
+// numbers; sums and results have that factor until SumOverLanes and Unscale.
+template <int kRowTiles, int kProbsExponent = 0>
 class SoftmaxRows {
  public:
   using PerRow = float[kRowTiles][2];
@@ -93,6 +95,7 @@ class SoftmaxRows {
         new_max = fmaxf(new_max, __shfl_xor_sync(0xffffffff, new_max, 2));
         base_[m][half] = new_max == -INFINITY ? 0.0f : new_max * log2_scale_;
         rescale[m][half] = Exp2Approx(max_[m][half] * log2_scale_ - base_[m][half]);
+        base_[m][half] -= kProbsExponent;
         max_[m][half] = new_max;
         sum_[m][half] *= rescale[m][half];
       }
@@ -132,6 +135,33 @@ class SoftmaxRows {
     }
   }
 
+  // out = out * factors + part.
+  template <int kFragments>
+  static __device__ void MultiplyAdd(const PerRow& factors,
+                                     const float (&part)[kRowTiles][kFragments][4],
+                                     float (&out)[kRowTiles][kFragments][4]) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < kFragments; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          out[m][n][i] = out[m][n][i] * factors[m][i >> 1] + part[m][n][i];
+        }
+      }
+    }
+  }
+
+  template <int kFragments>
+  static __device__ void Unscale(float (&out)[kRowTiles][kFragments][4]) {
+    static_assert(kRowTiles == 1);
+    if constexpr (kProbsExponent != 0) {
+      constexpr float kFactor = 1.0f / (1 << kProbsExponent);
+      const PerRow factors = {{kFactor, kFactor}};
+      Multiply(factors, out);
+    }
+  }
+
   // Each of the four lanes of a row has summed its own keys.
   __device__ void SumOverLanes() {
 #pragma unroll
@@ -140,6 +170,7 @@ class SoftmaxRows {
       for (float& sum : sums) {
         sum += __shfl_xor_sync(0xffffffff, sum, 1);
         sum += __shfl_xor_sync(0xffffffff, sum, 2);
+        sum *= 1.0f / (1 << kProbsExponent);
       }
     }
   }
@@ -149,7 +180,7 @@ class SoftmaxRows {
   float cap_inner_;
   const float cap_outer_;
   PerRow max_;
-  PerRow base_;  // the maximum in base 2, finite
+  PerRow base_;  // the maximum in base 2, finite, less kProbsExponent
   PerRow sum_;
   int32_t key_begin_[kRowTiles][2];
   int32_t key_end_[kRowTiles][2];

@@ -19,12 +19,11 @@ namespace quire::cuda::trtllm {
 namespace {
 
 constexpr int32_t kMaxSharedBytes = 227 * 1024;
+constexpr int32_t kMinRingTiles = 2;  // one arrives while the other is computed
 constexpr int32_t kMaxRowSplits = 4;
 // What a unit takes beside its tiles, in tiles; shares smaller than this are not worth a merge.
 constexpr int32_t kUnitCostTiles = 2;
 constexpr int32_t kMinShareTiles = kUnitCostTiles + 1;
-// Of a step: the planning kernel has their lengths in its shared memory.
-constexpr int64_t kMaxDecodes = 11'000;
 
 absl::Status CudaError(cudaError_t error) {
   return error == cudaSuccess
@@ -53,6 +52,17 @@ DecodeKernel KernelOf(DType kv_dtype, int32_t head_dim) {
   }
 }
 
+// How much shared memory is worth having: no more tiles than hide the memory's latency, which 8-bit
+// elements need more of, as they take longer to compute. What a multiprocessor does not give as
+// shared memory is L1 cache for the kernels that follow and begin while this one ends; gemvs, which
+// steps of few tokens have, read through it and take twice as long where this kernel leaves them
+// 28 KiB. The sizes are what sm_90 can be set to, less 1 KiB that the system has.
+int32_t SharedBytesWorthHaving(const DecodeKernel& kernel, bool is_8_bit, int64_t num_tokens) {
+  constexpr int64_t kFewTokens = 8;
+  if (!is_8_bit && kernel.warp_rows == 8) return 99 * 1024;
+  return (num_tokens <= kFewTokens ? 131 : 163) * 1024;
+}
+
 absl::StatusOr<DeviceBuffer> AllocateZeros(Device& device, int64_t bytes) {
   ASSIGN_OR_RETURN(DeviceBuffer buffer, device.Allocate(bytes));
   RETURN_IF_ERROR(CudaError(cudaMemset(buffer.data(), 0, bytes)));
@@ -68,11 +78,6 @@ DecodeMemory::DecodeMemory(const AttentionGeometry& geometry, const AttentionLim
 
 absl::StatusOr<std::vector<std::unique_ptr<DecodeMemory>>> DecodeMemory::Create(
     Device& device, absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) {
-  if (limits.max_num_seqs > kMaxDecodes) {
-    return absl::OutOfRangeError(absl::StrCat("--max-num-seqs: ", limits.max_num_seqs,
-                                              " is more than trtllm attention's ", kMaxDecodes,
-                                              "; lower it, or choose the native path"));
-  }
   std::vector<std::unique_ptr<DecodeMemory>> memories;
   int64_t max_rows = 0, max_elements = 0;
   for (const AttentionGeometry& geometry : geometries) {
@@ -110,7 +115,7 @@ const DecodeKernel& DecodeMemory::KernelFor(int32_t query_len) const {
   return kernels_[query_len * group_size_ > kernels_[0].warp_rows ? 1 : 0];
 }
 
-DecodeLayout DecodeMemory::LayoutFor(int32_t query_len) const {
+DecodeLayout DecodeMemory::LayoutFor(int64_t num_seqs, int32_t query_len) const {
   const DecodeKernel& kernel = KernelFor(query_len);
   const int32_t rows = query_len * group_size_;
   DecodeLayout layout = {};
@@ -123,11 +128,13 @@ DecodeLayout DecodeMemory::LayoutFor(int32_t query_len) const {
   layout.row_tiles = CeilDiv(rows, layout.row_splits * kernel.warp_rows);
   layout.partial_rows = std::min(rows, layout.row_splits * kernel.warp_rows);
   layout.pass_rows = std::min(rows, 8);
-  // As many tiles as there is room for.
+  const int32_t worth_having =
+      SharedBytesWorthHaving(kernel, IsFloat8(geometry_.kv_dtype), num_seqs * query_len);
   for (DecodeLayout larger = layout;; layout = larger) {
     ++larger.ring_tiles;
     larger.num_arrivals = RoundUp(larger.ring_tiles, kernel.num_warps / layout.row_splits);
     larger.shared_bytes = larger.ring_tiles * kernel.tile_bytes + kernel.other_bytes(larger);
+    if (larger.shared_bytes > worth_having && layout.ring_tiles >= kMinRingTiles) break;
     if (larger.shared_bytes > kMaxSharedBytes) break;
   }
   CHECK_GE(layout.ring_tiles, 1);
@@ -150,7 +157,7 @@ absl::Status DecodeMemory::AllocateArray(Device& device, int64_t count, T*& arra
 
 absl::Status DecodeMemory::Allocate(Device& device) {
   const int64_t max_units = int64_t{geometry_.num_kv_heads} *
-                            LayoutFor(TrtllmAttention::kMaxQueryLen).row_tiles *
+                            LayoutFor(1, TrtllmAttention::kMaxQueryLen).row_tiles *
                             limits_.max_num_seqs;
   plan_.min_share = kMinShareTiles;
   plan_.unit_cost = kUnitCostTiles;
@@ -169,7 +176,7 @@ void DecodeMemory::SetBatch(const AttentionBatch& batch) {
   CHECK_LE(batch.num_seqs, limits_.max_num_seqs);
   batch_ = batch;
   kernel_ = &KernelFor(batch.decode_query_len);
-  layout_ = LayoutFor(batch.decode_query_len);
+  layout_ = LayoutFor(batch.num_seqs, batch.decode_query_len);
   plan_.num_seqs = batch.num_seqs;
   plan_.query_len = batch.decode_query_len;
   plan_.cu_seqlens_q = batch.cu_seqlens_q;

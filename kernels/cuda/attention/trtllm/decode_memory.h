@@ -44,7 +44,7 @@ class DecodeMemory {
   absl::Status Allocate(Device& device);
   // For this many query tokens of a sequence.
   const DecodeKernel& KernelFor(int32_t query_len) const;
-  DecodeLayout LayoutFor(int32_t query_len) const;
+  DecodeLayout LayoutFor(int64_t num_seqs, int32_t query_len) const;
   int32_t MaxUnitRows() const;
   template <typename T>
   absl::Status AllocateArray(Device& device, int64_t count, T*& array);

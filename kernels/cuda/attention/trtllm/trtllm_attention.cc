@@ -18,37 +18,47 @@ namespace quire::cuda {
 
 namespace {
 
+// Of decodes, context, or both.
 class TrtllmPlan : public AttentionPlan {
  public:
   TrtllmPlan(std::unique_ptr<trtllm::DecodeMemory> decodes, std::unique_ptr<PlanMemory> context)
       : decodes_(std::move(decodes)), context_(std::move(context)) {}
 
   void PlanStep(Stream& stream, const AttentionBatch& batch) override {
-    decodes_->SetBatch(DecodesOf(batch));
-    context_->SetBatch(PrefillsOf(batch));
+    const AttentionBatch decodes = DecodesOf(batch), context = PrefillsOf(batch);
+    has_decodes_ = decodes.num_seqs > 0;
+    has_context_ = context.num_seqs > 0;
+    CHECK(!has_decodes_ || decodes_ != nullptr);
+    CHECK(!has_context_ || context_ != nullptr);
+    if (has_decodes_) decodes_->SetBatch(decodes);
+    if (has_context_) context_->SetBatch(context);
     CudaStream::From(stream).Run("attention plan", [&](cudaStream_t s) {
-      if (decodes_->batch().num_seqs > 0) trtllm::LaunchDecodePlan(decodes_->plan(), s);
-      if (context_->batch().num_seqs > 0) LaunchPlan(context_->params(), s);
+      if (has_decodes_) trtllm::LaunchDecodePlan(decodes_->plan(), s);
+      if (has_context_) LaunchPlan(context_->params(), s);
     });
   }
 
   // A launch that fails is noted by the stream.
   void Run(Stream& stream, const AttentionRunArgs& args) const override {
-    CheckArgs(decodes_->geometry(), args);
+    CheckArgs(decodes_ != nullptr ? decodes_->geometry() : context_->geometry(), args);
     CheckAlignment(args);
-    const trtllm::DecodeKernel& kernel = decodes_->kernel();
     CudaStream::From(stream).Run("attention", [&](cudaStream_t s) {
-      if (decodes_->batch().num_seqs > 0) {
-        LaunchKernel(kernel.function, dim3(decodes_->num_ctas()), dim3(kernel.num_threads),
-                     decodes_->layout().shared_bytes, s, decodes_->MakeParams(args));
-      }
-      if (context_->batch().num_seqs > 0) RunTiled(*context_, args, s);
+      if (has_decodes_) RunDecodes(args, s);
+      if (has_context_) RunTiled(*context_, args, s);
     });
   }
 
  private:
-  const std::unique_ptr<trtllm::DecodeMemory> decodes_;
-  const std::unique_ptr<PlanMemory> context_;
+  void RunDecodes(const AttentionRunArgs& args, cudaStream_t stream) const {
+    const trtllm::DecodeKernel& kernel = decodes_->kernel();
+    LaunchKernel(kernel.function, dim3(decodes_->num_ctas()), dim3(kernel.num_threads),
+                 decodes_->layout().shared_bytes, stream, decodes_->MakeParams(args));
+  }
+
+  const std::unique_ptr<trtllm::DecodeMemory> decodes_;  // null in plans of prompts only
+  const std::unique_ptr<PlanMemory> context_;            // null in plans of decodes only
+  bool has_decodes_ = false;                             // this step
+  bool has_context_ = false;
 };
 
 }  // namespace
@@ -65,6 +75,7 @@ TrtllmAttention::TrtllmAttention(Device& device) : device_(device) {
   capabilities_.sliding_window = true;
   capabilities_.sinks = true;
   capabilities_.max_decode_query_len = kMaxQueryLen;
+  capabilities_.max_num_seqs = kMaxDecodes;
   capabilities_.graph_support = GraphSupport::kUniformBatch;
 }
 
@@ -80,12 +91,23 @@ absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> TrtllmAttention::Cre
       return absl::InvalidArgumentError(absl::StrCat("trtllm attention on CUDA ", why));
     }
   }
-  ASSIGN_OR_RETURN(auto decodes, trtllm::DecodeMemory::Create(device_, geometries, limits));
-  ASSIGN_OR_RETURN(auto contexts,
-                   PlanMemory::Create(device_, geometries, limits, {.is_context = true}));
+  if (const std::string why = WhyUnsupported(capabilities_, limits.max_num_seqs); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("trtllm attention on CUDA ", why));
+  }
+  std::vector<std::unique_ptr<trtllm::DecodeMemory>> decodes(geometries.size());
+  std::vector<std::unique_ptr<PlanMemory>> contexts(geometries.size());
+  if (limits.only_phase != AttentionPhase::kPrefill) {
+    ASSIGN_OR_RETURN(decodes, trtllm::DecodeMemory::Create(device_, geometries, limits));
+  }
+  if (limits.only_phase != AttentionPhase::kDecode) {
+    AttentionLimits context = limits;
+    context.only_phase = AttentionPhase::kPrefill;
+    ASSIGN_OR_RETURN(contexts, PlanMemory::Create(device_, geometries, context,
+                                                  {.padded_pages = true, .float8_gemms = true}));
+  }
   std::vector<std::unique_ptr<AttentionPlan>> plans;
-  plans.reserve(decodes.size());
-  for (size_t i = 0; i < decodes.size(); ++i) {
+  plans.reserve(geometries.size());
+  for (size_t i = 0; i < geometries.size(); ++i) {
     plans.push_back(std::make_unique<TrtllmPlan>(std::move(decodes[i]), std::move(contexts[i])));
   }
   return plans;

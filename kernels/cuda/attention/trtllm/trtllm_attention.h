@@ -17,6 +17,8 @@ namespace quire::cuda {
 class TrtllmAttention : public AttentionBackend {
  public:
   static constexpr int kMaxQueryLen = 8;
+  // Of a step: the planning kernel has their lengths in its shared memory.
+  static constexpr int64_t kMaxDecodes = 11'000;
 
   // The device must outlive this and its plans.
   explicit TrtllmAttention(Device& device);

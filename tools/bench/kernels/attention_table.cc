@@ -1,0 +1,151 @@
+#include "tools/bench/kernels/attention_table.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/runner/attention_selector.h"
+#include "kernels/attention_checks.h"
+#include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench/engine/memory_fit.h"
+#include "tools/bench/interrupt.h"
+#include "tools/bench/kernels/attention_case.h"
+
+namespace quire::bench {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Case {
+  int32_t num_seqs, query_len, seq_len, head_dim;
+  DType kv_dtype;
+
+  DType query_dtype() const { return kv_dtype == DType::kF16 ? DType::kF16 : DType::kBF16; }
+  AttentionPhase phase() const {
+    return query_len == 1 ? AttentionPhase::kDecode : AttentionPhase::kPrefill;
+  }
+};
+
+std::vector<Case> Decodes(DType kv_dtype, int32_t head_dim, const std::vector<int32_t>& batches,
+                          const std::vector<int32_t>& lengths) {
+  constexpr int64_t kMostTokens = 1 << 20;
+  std::vector<Case> cases;
+  for (const int32_t num_seqs : batches) {
+    for (const int32_t seq_len : lengths) {
+      if (int64_t{num_seqs} * seq_len > kMostTokens) continue;
+      cases.push_back({num_seqs, 1, seq_len, head_dim, kv_dtype});
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> Cases(DeviceKind device) {
+  if (device == DeviceKind::kCpu) {
+    return {{4, 1, 512, 64, DType::kBF16}, {1, 256, 256, 64, DType::kBF16}};
+  }
+  std::vector<Case> cases;
+  const auto add = [&](const std::vector<Case>& more) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  };
+  for (const DType kv_dtype : {DType::kBF16, DType::kF16, DType::kF8E4M3}) {
+    add(Decodes(kv_dtype, 128, {1, 4, 16, 64, 256}, {256, 1024, 4096, 32768}));
+  }
+  for (const DType kv_dtype : {DType::kBF16, DType::kF8E4M3}) {
+    for (const int32_t head_dim : {64, 256}) {
+      add(Decodes(kv_dtype, head_dim, {1, 16, 256}, {1024, 4096}));
+    }
+    for (const int32_t head_dim : {64, 128, 256}) {
+      for (const int32_t length : {512, 2048, 8192}) {
+        cases.push_back({1, length, length, head_dim, kv_dtype});
+      }
+      cases.push_back({8, 1024, 1024, head_dim, kv_dtype});
+      cases.push_back({1, 512, 8192, head_dim, kv_dtype});
+    }
+  }
+  return cases;
+}
+
+// As a model of this geometry would be served.
+AttentionPath AutoPath(Backend& backend, const Case& c) {
+  std::vector<const AttentionCapabilities*> available;
+  for (const AttentionPath path : {AttentionPath::kNative, AttentionPath::kTrtllm}) {
+    AttentionBackend* attention = backend.attention(path);
+    if (attention != nullptr) available.push_back(&attention->capabilities());
+  }
+  const AttentionDemand demand = {.geometries = {{.num_q_heads = 32,
+                                                  .num_kv_heads = 8,
+                                                  .head_dim = c.head_dim,
+                                                  .block_size = 16,
+                                                  .query_dtype = c.query_dtype(),
+                                                  .kv_dtype = c.kv_dtype,
+                                                  .scale = 1}},
+                                  .max_num_seqs = c.num_seqs,
+                                  .sm_version = backend.device().info().sm_version};
+  return SelectAttentionPath(c.phase(), {}, demand, available).value_or(AttentionPath::kNative);
+}
+
+std::string NameOf(const Case& c) {
+  const std::string batch =
+      c.phase() == AttentionPhase::kDecode ? absl::StrCat("decode ", c.num_seqs, " x ", c.seq_len)
+      : c.query_len == c.seq_len           ? absl::StrCat("prefill ", c.num_seqs, " x ", c.seq_len)
+                                 : absl::StrCat("prefill ", c.query_len, " of ", c.seq_len);
+  return absl::StrCat(DTypeName(c.kv_dtype), ", heads of ", c.head_dim, ", ", batch);
+}
+
+absl::Status MeasureCase(GraphTimer& timer, uint64_t seed, const Case& c, Json* rows) {
+  const AttentionShape shape = {.name = NameOf(c),
+                                .num_q_heads = 32,
+                                .num_kv_heads = 8,
+                                .head_dim = c.head_dim,
+                                .block_size = 16,
+                                .lengths = {std::vector<int32_t>(c.num_seqs, c.query_len),
+                                            std::vector<int32_t>(c.num_seqs, c.seq_len)},
+                                .kv_dtype = c.kv_dtype};
+  ASSIGN_OR_RETURN(const MemoryInfo memory, timer.backend().device().Memory());
+  if (const int64_t needed = AttentionCase::BytesFor(timer, shape); needed > memory.free_bytes) {
+    std::printf("%s\n", SkippedText(shape.name, needed, memory.free_bytes).c_str());
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const auto attention, AttentionCase::Create(timer, shape, seed));
+  ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
+  Json row = {{"phase", c.phase() == AttentionPhase::kDecode ? "decode" : "prefill"},
+              {"kv_dtype", DTypeName(c.kv_dtype)},
+              {"head_dim", c.head_dim},
+              {"num_seqs", c.num_seqs},
+              {"query_len", c.query_len},
+              {"seq_len", c.seq_len}};
+  std::string times;
+  double fastest = 0;
+  for (size_t i = 0; i < us.size(); ++i) {
+    const AttentionPath path = attention->paths()[i];
+    row["us"][PathName(path)] = us[i];
+    absl::StrAppend(&times, i > 0 ? ", " : "", PathName(path), " ", us[i]);
+    if (path != AttentionPath::kClassic && (fastest == 0 || us[i] < fastest)) fastest = us[i];
+  }
+  const char* chosen = PathName(AutoPath(timer.backend(), c));
+  row["auto"] = chosen;
+  row["auto_over_fastest"] = row["us"][chosen].get<double>() / fastest;
+  std::printf("  %-44s auto: %-7s %.3f of the fastest's time (us: %s)\n", shape.name.c_str(),
+              chosen, row["auto_over_fastest"].get<double>(), times.c_str());
+  rows->push_back(std::move(row));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status MeasureAttentionTable(GraphTimer& timer, uint64_t seed, Json* rows) {
+  std::printf("attention paths, 32/8 heads, blocks of 16, cold caches\n");
+  for (const Case& c : Cases(timer.backend().device().info().kind)) {
+    if (Interrupted()) break;
+    RETURN_IF_ERROR(MeasureCase(timer, seed, c, rows));
+  }
+  std::printf("\n");
+  return absl::OkStatus();
+}
+
+}  // namespace quire::bench
