@@ -10,7 +10,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
         libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev \
         libprotoc-dev libabsl-dev nlohmann-json3-dev libspdlog-dev libhwy-dev libpcre2-dev \
         libutf8proc-dev libcli11-dev libssl-dev libcurl4-openssl-dev libedit-dev \
-        libnghttp2-dev libzip-dev \
+        libnghttp2-dev libzip-dev libzmq3-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
@@ -21,7 +21,7 @@ RUN cmake --preset cpu -DQUIRE_TESTS=OFF \
 FROM debian:bookworm-slim
 RUN apt-get update && apt-get install -y --no-install-recommends \
         libgrpc++1.51 libprotobuf32 libabsl20220623 libspdlog1.10 libfmt9 libhwy1 libpcre2-8-0 \
-        libutf8proc2 libssl3 libcurl4 libedit2 libnghttp2-14 libzip4 ca-certificates \
+        libutf8proc2 libssl3 libcurl4 libedit2 libnghttp2-14 libzip4 libzmq5 ca-certificates \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/quire /opt/quire
 # Models by name are kept here: mount a volume, or the Hugging Face cache of the host.

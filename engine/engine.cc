@@ -15,6 +15,7 @@
 #include "engine/engine_config.h"
 #include "engine/engine_parts.h"
 #include "engine/inbox.h"
+#include "engine/metrics/meters.h"
 #include "engine/output_writer.h"
 #include "engine/request_check.h"
 #include "engine/watchdog.h"
@@ -32,7 +33,9 @@ class Engine::Impl {
       : config_(config),
         inbox_(std::make_shared<Inbox>()),
         queue_(config.max_num_queued_reqs, config.max_num_queued_tokens),
+        metrics_(parts->model.max_model_len),
         parts_(std::move(parts)),
+        kv_events_(parts_->scheduler.get(), config.kv_event_limits),
         watchdog_(config.watchdog_timeout, [this] { FailHung(); }) {
     parts_->scheduler->SetQueueObserver(
         [this](const QueueChange& change) { queue_changes_.push_back(change); });
@@ -48,12 +51,18 @@ class Engine::Impl {
 
   absl::StatusOr<std::shared_ptr<OutputStream>> Submit(Request request, OutputListener* listener);
   absl::Status CheckRoom(const RequestFlow& flow) const;
-  void Post(InboxMessage message) { inbox_->Post(std::move(message)); }
+  bool Post(InboxMessage message) { return inbox_->Post(std::move(message)); }
+  KvEventSource& kv_events() { return kv_events_; }
   void StopAdmitting();
   bool WaitUntilIdle(absl::Time deadline);
   int64_t FlushPrefixCache();
   EngineStatus status() const;
   const EngineParts& parts() const { return *parts_; }
+  const EngineMetrics& metrics() const { return metrics_; }
+  QueueLoad QueueHeldBy(uint64_t flow) const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.HeldBy(flow);
+  }
   void SetFailureCallback(std::function<void(const absl::Status&)> on_failure) {
     absl::MutexLock lock(&mutex_);
     on_failure_ = std::move(on_failure);
@@ -64,6 +73,7 @@ class Engine::Impl {
   struct ActiveRequest {
     OutputWriter writer;
     std::shared_ptr<const Request> request;
+    RequestMeter meter;
     bool touched;  // has events its listener must be told of
   };
 
@@ -91,6 +101,7 @@ class Engine::Impl {
   EngineStatus status_ ABSL_GUARDED_BY(mutex_);
   int64_t num_active_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted and unfinished requests
   std::function<void(const absl::Status&)> on_failure_ ABSL_GUARDED_BY(mutex_);
+  EngineMetrics metrics_;  // written by the engine's thread
   // ------------------------------------------------------------------------------------------------
   std::unique_ptr<EngineParts> parts_;
   absl::flat_hash_map<RequestId, ActiveRequest> active_;
@@ -99,6 +110,8 @@ class Engine::Impl {
   uint64_t num_steps_ = 0;
   int64_t num_prompt_tokens_ = 0;
   int64_t num_generated_tokens_ = 0;
+  StepMeter steps_;
+  KvEventSource kv_events_;
   Watchdog watchdog_;
   std::thread thread_;
 };
@@ -184,6 +197,7 @@ void Engine::Impl::Run() {
     watchdog_.BeginRound();
     for (InboxMessage& message : messages) Handle(std::move(message));
     progress = Step();
+    kv_events_.Flush();
     PublishStatus();
   }
   watchdog_.Rest();
@@ -205,6 +219,7 @@ bool Engine::Impl::Step() {
   if (!output.empty()) {
     Count(output);
     stage.End(output.step, StepStage::kSchedule);
+    steps_.Begin(output, absl::Now(), &metrics_);
     runner.Submit(output);
   }
   const int may_run_on = config_.async_scheduling && !output.empty() ? 1 : 0;
@@ -215,6 +230,7 @@ bool Engine::Impl::Step() {
       Fail(result.status());
       return false;
     }
+    steps_.End(absl::Now(), &metrics_);
     const uint64_t step = result->step;
     result_stage.End(step, StepStage::kWait);
     scheduler.Commit(*std::move(result));
@@ -282,10 +298,12 @@ void Engine::Impl::Add(const AddMessage& message) {
   const auto [it, inserted] = active_.emplace(
       id, ActiveRequest{.writer = OutputWriter(message.stream, message.submitted, inbox_),
                         .request = message.request,
+                        .meter = RequestMeter(*message.request, message.submitted),
                         .touched = false});
   CHECK(inserted);
   const absl::Status status = parts_->scheduler->Add(message.request);
   if (status.ok()) return;
+  it->second.meter.CountFailure(*message.request, absl::Now(), &metrics_);
   it->second.writer.Fail(status, absl::Now());
   it->second.writer.Notify();
   active_.erase(it);
@@ -321,6 +339,7 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
     ActiveRequest& active = it->second;
     if (!active.touched) touched_.push_back(key.request);
     active.touched = true;
+    active.meter.Count(*active.request, event, now, &metrics_);
     if (active.writer.Write(std::move(event), now)) parts_->scheduler->SetPaused(key, true);
   }
   int64_t num_finished = 0;
@@ -340,6 +359,7 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
 void Engine::Impl::FailAll(const absl::Status& status) {
   const absl::Time now = absl::Now();
   for (auto& [id, active] : active_) {
+    active.meter.CountFailure(*active.request, now, &metrics_);
     active.writer.Fail(status, now);
     active.writer.Notify();
   }
@@ -382,7 +402,22 @@ void Engine::CancelSequence(const SequenceKey& key, FinishReason reason) {
 void Engine::StopAdmitting() { impl_->StopAdmitting(); }
 bool Engine::WaitUntilIdle(absl::Time deadline) { return impl_->WaitUntilIdle(deadline); }
 int64_t Engine::FlushPrefixCache() { return impl_->FlushPrefixCache(); }
+void Engine::SubscribeKvEvents(std::optional<uint64_t> from, std::function<void()> on_news,
+                               const std::function<void(absl::StatusOr<KvSubscription>)>& done) {
+  const bool posted = impl_->Post(CallMessage{[this, from, on_news = std::move(on_news), done] {
+    done(impl_->kv_events().Subscribe(from, on_news));
+  }});
+  if (!posted) done(absl::UnavailableError("the engine has ended; retry on another server"));
+}
+
+void Engine::UnsubscribeKvEvents(uint64_t id) {
+  impl_->Post(CallMessage{[this, id] { impl_->kv_events().Unsubscribe(id); }});
+}
+
+KvEventLog& Engine::kv_event_log() { return impl_->kv_events().log(); }
 EngineStatus Engine::status() const { return impl_->status(); }
+const EngineMetrics& Engine::metrics() const { return impl_->metrics(); }
+QueueLoad Engine::QueueHeldBy(uint64_t flow) const { return impl_->QueueHeldBy(flow); }
 const ModelInfo& Engine::model_info() const { return impl_->parts().model; }
 const StartStages& Engine::start_stages() const { return impl_->parts().stages.stages(); }
 const MemoryLedger& Engine::memory_ledger() const { return impl_->parts().ledger; }

@@ -8,13 +8,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/engine_status.h"
+#include "engine/kv_events/kv_event_source.h"
+#include "engine/metrics/engine_metrics.h"
 #include "engine/output_stream.h"
 #include "engine/start_clock.h"
+#include "scheduler/queue_bounds.h"
 #include "scheduler/request.h"
 
 namespace quire {
@@ -62,8 +66,18 @@ class Engine {
   // most.
   int64_t FlushPrefixCache();
 
-  EngineStatus status() const;          // a snapshot; any thread
-  const ModelInfo& model_info() const;  // fixed after Open
+  // Subscribes to what becomes of the prefix cache, as KvEventSource::Subscribe does; `done` is
+  // called on the engine's thread, between two steps, or at once when the engine has ended.
+  // `on_news`: there is more in the log. Any thread.
+  void SubscribeKvEvents(std::optional<uint64_t> from, std::function<void()> on_news,
+                         const std::function<void(absl::StatusOr<KvSubscription>)>& done);
+  void UnsubscribeKvEvents(uint64_t id);
+  KvEventLog& kv_event_log();
+
+  EngineStatus status() const;                 // a snapshot; any thread
+  const EngineMetrics& metrics() const;        // counted since Open; any thread
+  QueueLoad QueueHeldBy(uint64_t flow) const;  // what waits of one flow; any thread
+  const ModelInfo& model_info() const;         // fixed after Open
   const MemoryLedger& memory_ledger() const;
   const StartStages& start_stages() const;  // of Open
 

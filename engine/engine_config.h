@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "engine/kv_events/kv_event_log.h"
 #include "engine/model/weights.h"
 #include "engine/runner/step_trace.h"
 #include "kernels/backend.h"
@@ -53,6 +54,7 @@ struct EngineConfig {
   absl::Duration watchdog_timeout = absl::InfiniteDuration();  // of one step, then the engine fails
   int64_t max_num_queued_reqs = 1024;
   int64_t max_num_queued_tokens = 1 << 22;
+  KvEventLog::Limits kv_event_limits = {};  // kept for whoever hears of the prefix cache
 
   BackendOptions backend_options() const {
     return {.kind = device,

@@ -57,16 +57,18 @@ absl::Status CheckLimits(const StepLimits& step) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<AttentionPaths> OpenAttention(Backend& backend, const EngineConfig& config,
-                                             absl::Span<const AttentionGeometry> geometries) {
+absl::StatusOr<AttentionPaths> OpenAttention(const EngineConfig& config, const EngineParts& parts) {
+  Backend& backend = *parts.backend;
+  const AttentionDemand demand = {.geometries = parts.geometries,
+                                  .max_num_seqs = parts.step.max_num_seqs,
+                                  .sm_version = backend.device().info().sm_version};
   std::vector<const AttentionCapabilities*> available;
   for (const AttentionPath path : {AttentionPath::kNative, AttentionPath::kTrtllm}) {
     AttentionBackend* attention = backend.attention(path);
     if (attention != nullptr) available.push_back(&attention->capabilities());
   }
   const auto select = [&](AttentionPhase phase) -> absl::StatusOr<AttentionPath> {
-    auto path = SelectAttentionPath(phase, config.attention_path, geometries,
-                                    backend.device().info().sm_version, available);
+    auto path = SelectAttentionPath(phase, config.attention_path, demand, available);
     if (!absl::IsInvalidArgument(path.status()) || !config.kv_cache_dtype) return path;
     return absl::OutOfRangeError(absl::StrCat("--kv-cache-dtype ",
                                               DTypeName(*config.kv_cache_dtype), ": ",
@@ -228,7 +230,7 @@ absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
   RETURN_IF_ERROR(CheckKvCacheDType(config, parts.model.kv_cache_dtype));
   parts.kv_layout = MakeKvLayout(parts.model.config, parts.model.kv_cache_dtype, config.block_size);
   parts.geometries = MakeGeometries(parts.model.config, parts.kv_layout, parts.model.dtype);
-  ASSIGN_OR_RETURN(parts.attention, OpenAttention(*parts.backend, config, parts.geometries));
+  ASSIGN_OR_RETURN(parts.attention, OpenAttention(config, parts));
   const int64_t late_bytes = config.device == DeviceKind::kCuda ? kUsualGpuLateBytes : 0;
   const int64_t weights_bytes =
       Weights::BytesFor(parts.backend->weight_store(), parts.model.config, parts.model.dtype);

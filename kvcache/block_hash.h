@@ -20,6 +20,15 @@ struct BlockHash {
   friend bool operator==(const BlockHash&, const BlockHash&) = default;
 };
 
+// The hash's last eight bytes, most significant first: what events name blocks by.
+inline uint64_t ShortHash(const BlockHash& hash) {
+  uint64_t value = 0;
+  for (size_t i = hash.bytes.size() - sizeof(value); i < hash.bytes.size(); ++i) {
+    value = value << 8 | hash.bytes[i];
+  }
+  return value;
+}
+
 class BlockHasher {
  public:
   // `context` is mixed into every root.

@@ -32,6 +32,7 @@ BlockManager::BlockManager(const BlockManagerConfig& config)
   CHECK_GT(config.block_size, 0);
   CHECK(!config.groups.empty());
   for (const KvSpec& group : config.groups) CHECK_GE(group.sliding_window, 0);
+  event_group_ = EventGroup();
 }
 
 PrefixMatch BlockManager::FindPrefix(absl::Span<const TokenId> tokens, std::string_view salt,
@@ -129,7 +130,12 @@ void BlockManager::Publish(BlockTable* table, absl::Span<const TokenId> tokens,
     for (int64_t i = table->num_published; i < num_full; ++i) {
       if (blocks[i] == kNoBlock) continue;
       // A refused block stays private: its contents, or a collision, are cached elsewhere.
-      index_.Insert(group, table->hashes[i], TokensOfBlock(tokens, i), blocks[i]);
+      const uint64_t parent = i == 0 ? 0 : ShortHash(table->hashes[i - 1]);
+      const bool inserted = index_.Insert(group, table->hashes[i], TokensOfBlock(tokens, i),
+                                          blocks[i], {.index = i, .parent = parent});
+      if (listener_ != nullptr && inserted && group == event_group_) {
+        listener_->OnStored(index_.Describe(blocks[i]));
+      }
     }
   }
   table->num_published = num_full;
@@ -170,11 +176,16 @@ BlockStats BlockManager::stats() const {
 
 int64_t BlockManager::FlushPrefixCache() {
   int64_t num_flushed = 0;
+  KvEventListener* const listener = listener_;
+  const bool is_all = index_.size() == num_cached_free_;
+  if (is_all) listener_ = nullptr;  // hears it in one
   pool_.ForEachFree([&](BlockId block) {
     if (!index_.Contains(block)) return;
-    index_.Erase(block);
+    Forget(block);
     ++num_flushed;
   });
+  listener_ = listener;
+  if (is_all && num_flushed > 0 && listener_ != nullptr) listener_->OnCleared();
   CHECK_EQ(num_flushed, num_cached_free_);
   num_cached_free_ = 0;
   return num_flushed;
@@ -263,11 +274,30 @@ void BlockManager::ExtendHashes(BlockTable* table, absl::Span<const TokenId> tok
   }
 }
 
+// The group whose blocks stand for all: one that keeps every block of a sequence, if there is one.
+int BlockManager::EventGroup() const {
+  for (int group = 0; group < num_groups(); ++group) {
+    if (config_.groups[group].sliding_window == 0) return group;
+  }
+  return 0;
+}
+
+void BlockManager::ForEachCachedBlock(const std::function<void(const CachedBlock&)>& visit) const {
+  for (const BlockId block : index_.Blocks(event_group_)) visit(index_.Describe(block));
+}
+
+void BlockManager::Forget(BlockId block) {
+  if (listener_ != nullptr && index_.group(block) == event_group_) {
+    listener_->OnRemoved(index_.Describe(block).hash);
+  }
+  index_.Erase(block);
+}
+
 BlockId BlockManager::TakeBlock() {
   const BlockId block = pool_.Take();
   CHECK_NE(block, kNoBlock);
   if (index_.Contains(block)) {
-    index_.Erase(block);
+    Forget(block);
     --num_cached_free_;
     ++num_evictions_;
   }

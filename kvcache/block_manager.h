@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "kernels/base/types.h"
 #include "kvcache/block_hash.h"
 #include "kvcache/block_pool.h"
+#include "kvcache/kv_event_listener.h"
 #include "kvcache/kv_layout.h"
 #include "kvcache/prefix_index.h"
 
@@ -119,6 +121,11 @@ class BlockManager {
   int64_t num_free_blocks() const { return pool_.num_free(); }  // unreferenced, cached included
   BlockStats stats() const;
 
+  // Told of every change of what can be found, until another is set; null: nobody is.
+  void SetEventListener(KvEventListener* listener) { listener_ = listener; }
+  // What can be found now, parents before their children.
+  void ForEachCachedBlock(const std::function<void(const CachedBlock&)>& visit) const;
+
   // Forgets every unreferenced cached block; returns how many.
   int64_t FlushPrefixCache();
 
@@ -135,6 +142,8 @@ class BlockManager {
                        int64_t num_blocks) const;
   void ExtendHashes(BlockTable* table, absl::Span<const TokenId> tokens, int64_t num_blocks,
                     std::string_view salt);
+  int EventGroup() const;
+  void Forget(BlockId block);
   BlockId TakeBlock();
   void AddReference(BlockId block);
   void DropReference(BlockId block);
@@ -147,6 +156,8 @@ class BlockManager {
   int64_t num_cached_free_ = 0;
   int64_t prefix_queried_tokens_ = 0;
   int64_t prefix_hit_tokens_ = 0;
+  KvEventListener* listener_ = nullptr;
+  int event_group_ = 0;
   int64_t num_evictions_ = 0;
 };
 

@@ -28,11 +28,11 @@ BlockId PrefixIndex::Find(int group, const BlockHash& hash,
 }
 
 bool PrefixIndex::Insert(int group, const BlockHash& hash, absl::Span<const TokenId> tokens,
-                         BlockId block) {
+                         BlockId block, const Place& place) {
   CHECK_EQ(tokens.size(), block_size_);
   CHECK(!Contains(block)) << "block " << block;
   if (!blocks_by_key_[group].emplace(Key(hash), block).second) return false;
-  entries_[block] = {group, hash};
+  entries_[block] = {group, hash, place};
   std::copy(tokens.begin(), tokens.end(), tokens_.begin() + block * block_size_);
   ++size_;
   return true;
@@ -44,6 +44,45 @@ void PrefixIndex::Erase(BlockId block) {
   CHECK_EQ(blocks_by_key_[entry.group].erase(Key(entry.hash)), size_t{1});
   entry.group = -1;
   --size_;
+}
+
+CachedBlock PrefixIndex::Describe(BlockId block) const {
+  CHECK(Contains(block)) << "block " << block;
+  const Entry& entry = entries_[block];
+  CachedBlock described;
+  if (entry.place.index > 0) described.parent = entry.place.parent;
+  described.hash = ShortHash(entry.hash);
+  described.tokens = TokensOf(block);
+  return described;
+}
+
+// Chains one after the other, so that each block mostly follows its parent at once: by the place in
+// the chain alone, equal numbers of all chains would come together.
+std::vector<BlockId> PrefixIndex::Blocks(int group) const {
+  std::vector<BlockId> blocks;
+  absl::flat_hash_map<uint64_t, std::vector<BlockId>> children;
+  absl::flat_hash_map<uint64_t, BlockId> by_hash;
+  for (const auto& [key, block] : blocks_by_key_[group])
+    by_hash[ShortHash(entries_[block].hash)] = block;
+  std::vector<BlockId> open;
+  for (const auto& [key, block] : blocks_by_key_[group]) {
+    const Place& place = entries_[block].place;
+    if (place.index > 0 && by_hash.contains(place.parent)) {
+      children[place.parent].push_back(block);
+    } else {
+      open.push_back(block);
+    }
+  }
+  while (!open.empty()) {
+    const BlockId block = open.back();
+    open.pop_back();
+    blocks.push_back(block);
+    const auto found = children.find(ShortHash(entries_[block].hash));
+    if (found == children.end()) continue;
+    open.insert(open.end(), found->second.begin(), found->second.end());
+    children.erase(found);
+  }
+  return blocks;
 }
 
 void PrefixIndex::CheckInvariants() const {

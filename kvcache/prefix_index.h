@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "kernels/base/types.h"
 #include "kvcache/block_hash.h"
+#include "kvcache/kv_event_listener.h"
 
 namespace quire {
 
@@ -23,10 +24,22 @@ class PrefixIndex {
   // The block of `group` that holds these contents, or kNoBlock.
   BlockId Find(int group, const BlockHash& hash, absl::Span<const TokenId> tokens) const;
 
-  // Enters `block`. False when its key is taken, by equal contents or by a collision.
-  bool Insert(int group, const BlockHash& hash, absl::Span<const TokenId> tokens, BlockId block);
+  // Enters `block`, which follows `place.parent` as number `place.index` of its sequence. False
+  // when its key is taken, by equal contents or by a collision.
+  struct Place {
+    int64_t index = 0;
+    uint64_t parent = 0;  // ShortHash; none of the first block
+  };
+  bool Insert(int group, const BlockHash& hash, absl::Span<const TokenId> tokens, BlockId block,
+              const Place& place = {0, 0});
 
   void Erase(BlockId block);
+
+  // Of a block that is in the index.
+  int group(BlockId block) const { return entries_[block].group; }
+  CachedBlock Describe(BlockId block) const;
+  // The blocks of `group`, each after its parent, if that is there.
+  std::vector<BlockId> Blocks(int group) const;
 
   bool Contains(BlockId block) const { return entries_[block].group >= 0; }
   int64_t size() const { return size_; }
@@ -38,6 +51,7 @@ class PrefixIndex {
   struct Entry {
     int group = -1;  // -1: the block is not in the index
     BlockHash hash;
+    Place place;
   };
 
   uint64_t Key(const BlockHash& hash) const;

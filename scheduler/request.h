@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "kernels/base/types.h"
 
 namespace quire {
@@ -49,6 +50,8 @@ struct Request {
   StopConditions stop;
   int32_t priority = 0;    // within its flow: lower runs first, as in vLLM
   std::string cache_salt;  // prefix cache entries are shared among equal salts only
+  // When it came to whoever made it a request; never later than when the engine had it.
+  absl::Time arrived = absl::InfiniteFuture();
 };
 
 enum class FinishReason : uint8_t { kNone, kStop, kLength, kAbort, kError };

@@ -91,6 +91,11 @@ class Scheduler {
   const FairQueue& fairness() const { return fair_; }
   const QueueBounds& queue() const { return queue_; }
   int64_t FlushPrefixCache() { return blocks_.FlushPrefixCache(); }
+  // Of the prefix cache, as in BlockManager.
+  void SetKvEventListener(KvEventListener* listener) { blocks_.SetEventListener(listener); }
+  void ForEachCachedBlock(const std::function<void(const CachedBlock&)>& visit) const {
+    blocks_.ForEachCachedBlock(visit);
+  }
   void CheckInvariants() const;
 
  private:

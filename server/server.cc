@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <future>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -17,10 +18,16 @@
 #include "server/generate/generate_handler.h"
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
+#include "server/http1/http1_connection.h"
 #include "server/http2/http2_connection.h"
+#include "server/kv_events/zmq_publisher.h"
 #include "server/log/access_log.h"
+#include "server/metrics/server_metrics.h"
+#include "server/openai/model_routes.h"
+#include "server/openai/openai_routes.h"
 #include "server/output/output_pump.h"
 #include "server/request/limits.h"
+#include "server/rpc/grpc_protocol.h"
 #include "server/rpc/grpc_server.h"
 #include "server/security.h"
 #include "server/settings/engine_settings.h"
@@ -28,6 +35,9 @@
 #include "server/transport/connection_pool.h"
 #include "server/vllm/vllm_engine_service.h"
 #include "server/vllm/vllm_inference_service.h"
+#include "server/web/health_routes.h"
+#include "server/web/http_server.h"
+#include "server/web/metrics_route.h"
 
 namespace quire {
 
@@ -83,6 +93,12 @@ absl::StatusOr<std::unique_ptr<PromptEncoder>> LoadEncoder(const Settings& setti
   return PromptEncoder::Load(model_folder, std::move(given));
 }
 
+// Who may read /metrics; nothing: whoever may ask for the server's health.
+std::optional<Role> MetricsRole(const Settings& settings) {
+  if (settings.metrics_access == "anyone") return std::nullopt;
+  return settings.metrics_access == "admin" ? Role::kAdmin : Role::kInference;
+}
+
 // Raises the soft limit of open files to the hard one; returns how many connections then fit.
 int64_t MaxConnections(int64_t wanted) {
   constexpr int64_t kReservedFiles = 64;
@@ -109,6 +125,7 @@ struct Server::Parts {
   explicit Parts(absl::Duration stall_timeout) : pump(&canceller, stall_timeout) {}
 
   absl::Status StartConnections(int64_t max_connections, const Security& security);
+  std::vector<HttpRoute> Routes(const ServingContext& context, const Settings& settings) const;
 
   absl::Time start_time = absl::Now();
   std::string address;
@@ -118,17 +135,42 @@ struct Server::Parts {
   EngineCanceller canceller;
   RequestRegistry registry;
   std::unique_ptr<GrpcServer> grpc;
-  const StartExchange start_call = [this](const RequestHead& head, Http2Stream* stream) {
-    return grpc->Start(head, stream);
+  std::unique_ptr<HttpServer> http;
+  const Http1Limits http1_limits;
+  // gRPC has methods of its own; everything else on the port has paths.
+  const StartExchange start_call = [this](RequestHead head, HttpStream* stream) {
+    const bool is_grpc = IsGrpcContentType(head.Find("content-type"));
+    if (is_grpc) return grpc->Start(head, stream);
+    return http->Start(std::move(head), stream);
+  };
+  // gRPC needs HTTP/2.
+  const StartExchange start_http1 = [this](RequestHead head, HttpStream* stream) {
+    return http->Start(std::move(head), stream);
   };
   std::unique_ptr<ConnectionPool> connections;
   OutputPump pump;
+  ServerMetrics metrics;
   std::unique_ptr<AccessLog> access_log;  // null: --no-access-log
   std::unique_ptr<Engine> engine;
+  std::unique_ptr<ZmqPublisher> kv_events;  // null: not published
   std::unique_ptr<GenerateHandler> generate;
   std::unique_ptr<WorkPool> work_pool;
   std::unique_ptr<Acceptor> acceptor;
 };
+
+// Every path that is served: another page is another list here.
+std::vector<HttpRoute> Server::Parts::Routes(const ServingContext& context,
+                                             const Settings& settings) const {
+  std::vector<HttpRoute> routes;
+  for (std::vector<HttpRoute>& more :
+       std::vector{HealthRoutes(context), ModelRoutes(context), OpenAiRoutes(context)}) {
+    std::move(more.begin(), more.end(), std::back_inserter(routes));
+  }
+  routes.push_back(MetricsRoute(context, MetricsRole(settings), [this] {
+    return ConnectionLoad{connections->num_connections(), connections->held_bytes()};
+  }));
+  return routes;
+}
 
 absl::Status Server::Parts::StartConnections(int64_t max_connections, const Security& security) {
   ConnectionPoolOptions options;
@@ -141,7 +183,9 @@ absl::Status Server::Parts::StartConnections(int64_t max_connections, const Secu
   };
   auto make_handler = [this](Protocol protocol,
                              ConnectionControl* control) -> std::unique_ptr<ConnectionHandler> {
-    if (protocol != Protocol::kHttp2) return nullptr;
+    if (protocol != Protocol::kHttp2) {
+      return std::make_unique<Http1Connection>(control, http1_limits, start_http1);
+    }
     return std::make_unique<Http2Connection>(control, Http2Limits(), start_call);
   };
   ASSIGN_OR_RETURN(connections, ConnectionPool::Start(options, std::move(make_handler)));
@@ -162,10 +206,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   });
   EngineConfig config = ToEngineConfig(settings, model_folder);
   config.progress = progress;
+  ASSIGN_OR_RETURN(const KvEventsConfig kv_events, ParseKvEventsConfig(settings.kv_events_config));
+  config.kv_event_limits.max_batches = static_cast<size_t>(kv_events.buffer_steps);
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, open_backend(config.backend_options()));
   parts->stages.End("device");
   ASSIGN_OR_RETURN(parts->engine, Engine::Open(config, std::move(backend)));
   parts->stages.End(parts->engine->start_stages());
+  if (kv_events.enabled) {
+    ASSIGN_OR_RETURN(parts->kv_events, ZmqPublisher::Start(kv_events, parts->engine.get()));
+  }
   ASSIGN_OR_RETURN(parts->encoder, encoder.get());
   parts->stages.End("tokenizer");
   parts->facts = MakeFacts(settings, model_folder, parts->engine->model_info());
@@ -175,18 +224,27 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   }
   parts->canceller.Attach(parts->engine.get());
   parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork, kMaxQueuedWorkBytes);
-  parts->generate = std::make_unique<GenerateHandler>(
-      GenerateHandler::Parts{parts->engine.get(), &parts->pump, &parts->registry,
-                             parts->work_pool.get(), parts->encoder.get(), &parts->facts,
-                             settings.seed < 0 ? std::nullopt : std::optional(settings.seed)});
-  const ServingContext context = {
-      parts->engine.get(),    parts->generate.get(), &parts->registry,
-      parts->work_pool.get(), parts->encoder.get(),  &parts->facts,
-      parts->start_time,      &security.gate(),      parts->access_log.get()};
+  parts->generate = std::make_unique<GenerateHandler>(GenerateHandler::Parts{
+      parts->engine.get(), &parts->pump, &parts->registry, parts->work_pool.get(),
+      parts->encoder.get(), &parts->facts,
+      settings.seed < 0 ? std::nullopt : std::optional(settings.seed), &parts->metrics});
+  const ServingContext context = {parts->engine.get(),
+                                  parts->generate.get(),
+                                  &parts->registry,
+                                  parts->work_pool.get(),
+                                  parts->encoder.get(),
+                                  &parts->facts,
+                                  parts->start_time,
+                                  &security.gate(),
+                                  parts->access_log.get(),
+                                  &parts->metrics,
+                                  settings.enable_prefix_caching};
   parts->grpc = std::make_unique<GrpcServer>(
       context, std::vector<GrpcService>{InferenceService(context), AdminService(context),
                                         VllmEngineService(context), VllmInferenceService(context),
                                         VllmControlService(context)});
+  parts->http = std::make_unique<HttpServer>(&security.gate(), parts->access_log.get(),
+                                             &parts->metrics, parts->Routes(context, settings));
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());
@@ -221,7 +279,9 @@ void Server::EndStreams(const absl::Status& status) { parts_->pump.EndAll(status
 
 void Server::FinishCalls(absl::Time deadline) {
   if (parts_->connections == nullptr) return;
+  parts_->engine->kv_event_log().Close();
   parts_->grpc->FinishCalls(deadline);
+  parts_->http->FinishCalls(deadline);
   parts_->connections->BeginShutdown();
   parts_->acceptor.reset();
   parts_->connections->WaitUntilEmpty(std::max(deadline, absl::Now() + kGoodbye));

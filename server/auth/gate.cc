@@ -34,7 +34,20 @@ Gate::Gate(absl::Span<const google::protobuf::ServiceDescriptor* const> services
 absl::StatusOr<std::shared_ptr<const Principal>> Gate::Admit(absl::string_view path,
                                                              const Credentials& credentials) const {
   const auto role = roles_.find(path);
-  const Access access = role == roles_.end() ? ForeignAccess(path) : Access::kKnown;
+  if (role == roles_.end()) {
+    return AdmitAs(path, std::nullopt, ForeignAccess(path), credentials);
+  }
+  return AdmitAs(path, role->second, Access::kKnown, credentials);
+}
+
+absl::StatusOr<std::shared_ptr<const Principal>> Gate::AdmitTo(
+    absl::string_view what, std::optional<Role> role, const Credentials& credentials) const {
+  return AdmitAs(what, role, role.has_value() ? Access::kKnown : options_.health, credentials);
+}
+
+absl::StatusOr<std::shared_ptr<const Principal>> Gate::AdmitAs(
+    absl::string_view what, std::optional<Role> role, Access access,
+    const Credentials& credentials) const {
   absl::StatusOr<std::shared_ptr<const Principal>> principal =
       authenticator_.Authenticate(credentials);
   if (!principal.ok() && access == Access::kAnyone) return AnonymousPrincipal(credentials.peer);
@@ -42,7 +55,7 @@ absl::StatusOr<std::shared_ptr<const Principal>> Gate::Admit(absl::string_view p
   if (access == Access::kNobody) {
     return absl::UnimplementedError("this server has no such method");
   }
-  if (role != roles_.end()) RETURN_IF_ERROR(CheckRole(**principal, role->second, path));
+  if (role.has_value()) RETURN_IF_ERROR(CheckRole(**principal, *role, what));
   return principal;
 }
 

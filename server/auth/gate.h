@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -40,9 +41,18 @@ class Gate {
   absl::StatusOr<std::shared_ptr<const Principal>> Admit(absl::string_view path,
                                                          const Credentials& credentials) const;
 
+  // Who asks for `what`, which is no gRPC method, and needs `role`; without one it is open to whom
+  // health is open to. Errors as of Admit.
+  absl::StatusOr<std::shared_ptr<const Principal>> AdmitTo(absl::string_view what,
+                                                           std::optional<Role> role,
+                                                           const Credentials& credentials) const;
+
   const Authenticator& authenticator() const { return authenticator_; }
 
  private:
+  absl::StatusOr<std::shared_ptr<const Principal>> AdmitAs(absl::string_view what,
+                                                           std::optional<Role> role, Access access,
+                                                           const Credentials& credentials) const;
   Access ForeignAccess(absl::string_view path) const;
 
   GateOptions options_;

@@ -16,7 +16,9 @@
 namespace quire {
 
 absl::Status GenerateHandler::CheckRoom(const Principal& principal) const {
-  return WithRetryPushback(parts_.engine->CheckRoom(FlowOf(principal)));
+  const absl::Status status = parts_.engine->CheckRoom(FlowOf(principal));
+  if (!status.ok()) parts_.metrics->CountRefusal(RefusalOf(status.code()));
+  return WithRetryPushback(status);
 }
 
 void GenerateHandler::Start(std::shared_ptr<const Principal> principal, v1::GenerateRequest message,
@@ -27,8 +29,12 @@ void GenerateHandler::Start(std::shared_ptr<const Principal> principal, v1::Gene
   pending->message = std::move(message);
   pending->token = std::move(token);
   pending->sink = sink;
+  pending->arrived = absl::Now();
   if (const absl::Status checked = Check(*pending); !checked.ok()) {
-    Refuse(*pending, WithRetryPushback(checked));
+    // What a principal may have at a time is all that can be exhausted so early.
+    Refuse(*pending, WithRetryPushback(checked),
+           absl::IsResourceExhausted(checked) ? std::optional(RefusalReason::kPrincipalLimit)
+                                              : std::nullopt);
     return;
   }
   pending->num_bytes = pending->message.ByteSizeLong();
@@ -55,7 +61,7 @@ absl::Status GenerateHandler::Check(Pending& pending) {
   ASSIGN_OR_RETURN(pending.job, ConvertParameters(pending.message, *parts_.model, seeds_.Next()));
   RETURN_IF_ERROR(ApplyPrincipal(*pending.principal, &pending.job));
   ASSIGN_OR_RETURN(pending.lease, parts_.registry->Enter(*pending.principal, pending.job.client_id,
-                                                         pending.token, absl::Now()));
+                                                         pending.token, pending.arrived));
   return absl::OkStatus();
 }
 
@@ -72,6 +78,7 @@ absl::Status GenerateHandler::Submit(Pending& pending) {
                    EncodePrompt(pending.message, *parts_.encoder, *parts_.model, &fuel));
   RETURN_IF_ERROR(SetPrompt(std::move(prompt), *parts_.model, &pending.job));
 
+  pending.job.request.arrived = pending.arrived;
   RunningRequest running;
   running.builder = std::make_unique<ResponseBuilder>(parts_.encoder->tokenizer(), pending.job,
                                                       pending.lease.request_id());
@@ -87,7 +94,9 @@ absl::Status GenerateHandler::Submit(Pending& pending) {
   return absl::OkStatus();
 }
 
-void GenerateHandler::Refuse(Pending& pending, const absl::Status& status) {
+void GenerateHandler::Refuse(Pending& pending, const absl::Status& status,
+                             std::optional<RefusalReason> reason) {
+  parts_.metrics->CountRefusal(reason.value_or(RefusalOf(status.code())));
   spdlog::debug("a request of {} ends before the engine has it: {}", pending.principal->name,
                 absl::StatusCodeToString(status.code()));
   pending.lease = {};  // before the client can know that its id is free

@@ -9,6 +9,7 @@
 #include "server/auth/principal.h"
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
+#include "server/metrics/server_metrics.h"
 #include "server/output/output_pump.h"
 #include "server/output/response_sink.h"
 #include "server/request/cancel_token.h"
@@ -32,6 +33,7 @@ class GenerateHandler {
     const PromptEncoder* encoder;
     const ModelFacts* model;
     std::optional<uint64_t> seed;  // of requests that bring none
+    ServerMetrics* metrics;
   };
   explicit GenerateHandler(const Parts& parts) : parts_(parts), seeds_(parts.seed) {}
 
@@ -53,6 +55,7 @@ class GenerateHandler {
     std::shared_ptr<const Principal> principal;
     v1::GenerateRequest message;
     size_t num_bytes = 0;  // of the message
+    absl::Time arrived;
     GenerationJob job;
     std::shared_ptr<CancelToken> token;
     ResponseSink* sink = nullptr;
@@ -62,7 +65,8 @@ class GenerateHandler {
   absl::Status Check(Pending& pending);
   void TokenizeAndSubmit(Pending& pending);
   absl::Status Submit(Pending& pending);
-  static void Refuse(Pending& pending, const absl::Status& status);
+  void Refuse(Pending& pending, const absl::Status& status,
+              std::optional<RefusalReason> reason = std::nullopt);
 
   const Parts parts_;
   RequestSeeds seeds_;

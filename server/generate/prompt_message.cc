@@ -101,6 +101,11 @@ absl::StatusOr<RenderInput> ConvertMessages(const v1::Messages& messages, Fuel* 
                                /*outer_depth=*/0, &budget));
   input.add_generation_prompt =
       messages.has_add_generation_prompt() ? messages.add_generation_prompt() : true;
+  input.continue_final_message = messages.continue_final_message();
+  if (input.continue_final_message && input.add_generation_prompt) {
+    return InvalidField("messages.continue_final_message",
+                        "goes with add_generation_prompt: false, as no new message begins");
+  }
   input.now = std::time(nullptr);
   return input;
 }

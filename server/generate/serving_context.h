@@ -10,6 +10,7 @@
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
 #include "server/log/access_log.h"
+#include "server/metrics/server_metrics.h"
 #include "server/request/model_facts.h"
 #include "server/request/request_registry.h"
 
@@ -27,6 +28,8 @@ struct ServingContext {
   absl::Time start_time;
   const Gate* gate;       // who may call what
   AccessLog* access_log;  // null: no line for each call
+  ServerMetrics* metrics;
+  bool has_prefix_cache;
 };
 
 }  // namespace quire

@@ -1,72 +1,11 @@
-// Http2Exchange: what a protocol over HTTP/2 does with one request; Http2Stream: what it may ask of
-// the stream in return. The thread of the connection's loop.
+// The exchanges of HTTP/2 are those of HTTP. The thread of the connection's loop.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
-#include "server/transport/connection_handler.h"
+#include "server/http/http_exchange.h"
 
 namespace quire {
 
-using HeaderList = std::vector<std::pair<std::string, std::string>>;  // names in lower case
-
-struct RequestHead {
-  std::string method;
-  std::string path;
-  HeaderList headers;  // the others; pseudo-headers are not among them
-
-  // The first value, or empty.
-  absl::string_view Find(std::string_view name) const;
-};
-
-// The connection's side of one stream. Ignores everything once the stream is closed.
-class Http2Stream {
- public:
-  virtual ~Http2Stream() = default;
-  virtual ConnectionControl& connection() = 0;
-  // Begins the answer; `is_all`: without body or trailers.
-  virtual void SendHeaders(int http_status, const HeaderList& headers, bool is_all) = 0;
-  // The exchange has a body to read (again).
-  virtual void ResumeBody() = 0;
-  // What follows the body once ReadBody says that it ends.
-  virtual void SetTrailers(HeaderList trailers) = 0;
-  // Sends the trailers now, whatever of the body is left: they need no room in the client's window.
-  virtual void SendTrailersNow() = 0;
-  // Ends the stream with an error code of RFC 9113, section 7.
-  virtual void Reset(uint32_t error_code) = 0;
-  // The request was worth its cost: what clients may waste is counted without it.
-  virtual void CountAsServed() = 0;
-  // Another message of the request costs as much as a request.
-  virtual void CountMessage() = 0;
-  // The stream only waits for news: its connection is as good as idle.
-  virtual void SetPassive() = 0;
-};
-
-class Http2Exchange {
- public:
-  enum class Body : uint8_t { kMore, kWait, kEnd };
-
-  virtual ~Http2Exchange() = default;
-  virtual void OnBody(std::string_view bytes) = 0;
-  virtual void OnBodyEnd() = 0;
-  // Copies the next bytes of the answer's body to `buffer`; kWait with none of them: not now.
-  virtual Body ReadBody(absl::Span<char> buffer, size_t* num_bytes) = 0;
-  // The request has not come to its end in time; the exchange ends itself.
-  virtual void OnTooSlow() = 0;
-  // The stream is gone, whatever the reason. The last call.
-  virtual void OnClosed() = 0;
-};
-
-// Begins an exchange on a stream that lives until its OnClosed.
-using StartExchange =
-    std::function<std::shared_ptr<Http2Exchange>(RequestHead head, Http2Stream* stream)>;
+using Http2Exchange = HttpExchange;
+using Http2Stream = HttpStream;
 
 }  // namespace quire

@@ -27,13 +27,6 @@ std::vector<nghttp2_nv> MakeFields(const HeaderList& headers) {
 
 }  // namespace
 
-absl::string_view RequestHead::Find(std::string_view name) const {
-  for (const auto& [key, value] : headers) {
-    if (key == name) return value;
-  }
-  return {};
-}
-
 bool Http2Connection::Stream::AddHeader(std::string_view name, std::string_view value,
                                         size_t max_bytes) {
   head_bytes_ += name.size() + value.size() + kFieldOverhead;

@@ -107,6 +107,11 @@ bool RequestRegistry::Cancel(const Key& key) {
   return true;
 }
 
+std::vector<std::pair<std::string, int64_t>> RequestRegistry::NumRunning() const {
+  absl::MutexLock lock(&mutex_);
+  return {num_running_.begin(), num_running_.end()};
+}
+
 int64_t RequestRegistry::size() const {
   absl::MutexLock lock(&mutex_);
   return static_cast<int64_t>(requests_.size());

@@ -54,6 +54,8 @@ class RequestRegistry {
                               const std::string& owner);
 
   int64_t size() const;
+  // How many run, by the name of their principal; of those that have any.
+  std::vector<std::pair<std::string, int64_t>> NumRunning() const;
 
   // Waits until no request is left; false when the deadline came first.
   bool WaitUntilEmpty(absl::Time deadline);

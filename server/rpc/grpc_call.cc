@@ -35,6 +35,7 @@ GrpcCall::GrpcCall(const GrpcMethod& method, std::shared_ptr<const Principal> pr
       principal_(std::move(principal)),
       live_call_(watch.live_calls),
       access_log_(watch.access_log),
+      metrics_(watch.metrics),
       loop_(stream->connection().loop()),
       peer_(stream->connection().peer().name()),
       cost_(std::make_shared<CallCost>(stream->connection().time_account())),
@@ -192,13 +193,23 @@ void GrpcCall::EnqueueOutgoing(const std::string& message, size_t num_held_bytes
   bytes.append(message);
   outgoing_.push_back({std::move(bytes), num_held_bytes, std::move(on_sent)});
   if (!sent_headers_) {
-    sent_headers_ = true;
-    stream_->SendHeaders(
-        200, {{"content-type", "application/grpc"}, {"grpc-accept-encoding", "identity"}},
-        /*is_all=*/false);
+    SendHeadersNow();
   } else {
     stream_->ResumeBody();
   }
+}
+
+void GrpcCall::SendHeaders() {
+  Post([self = shared_from_this()] {
+    if (self->stream_ != nullptr && !self->ended_ && !self->sent_headers_) self->SendHeadersNow();
+  });
+}
+
+void GrpcCall::SendHeadersNow() {
+  sent_headers_ = true;
+  stream_->SendHeaders(200,
+                       {{"content-type", "application/grpc"}, {"grpc-accept-encoding", "identity"}},
+                       /*is_all=*/false);
 }
 
 void GrpcCall::DropOutgoing() {
@@ -301,6 +312,7 @@ void GrpcCall::OnClosed() {
   stream_ = nullptr;
   StopTimer();
   if (!ended_) token_->Cancel();
+  if (metrics_ != nullptr) metrics_->CountGrpcCall(method_.path, status_);
   if (access_log_ != nullptr) LogAccess();
 }
 

@@ -14,6 +14,7 @@
 #include "server/auth/principal.h"
 #include "server/http2/http2_exchange.h"
 #include "server/log/access_log.h"
+#include "server/metrics/server_metrics.h"
 #include "server/request/cancel_token.h"
 #include "server/rpc/live_calls.h"
 
@@ -22,7 +23,8 @@ namespace quire {
 // Who watches over all calls.
 struct CallWatch {
   LiveCalls* live_calls;
-  AccessLog* access_log = nullptr;  // null: no line for each call
+  AccessLog* access_log = nullptr;   // null: no line for each call
+  ServerMetrics* metrics = nullptr;  // null: calls are not counted
 };
 
 class GrpcCall;
@@ -58,6 +60,10 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   // Answers, from any thread. `on_sent`, which may be null, is called once, on the loop: when the
   // message is on its way and the next one may be given, or when it will never be.
   void Send(std::string message, std::function<void()> on_sent);
+  // Begins the answer now, before there is a message; any thread.
+  void SendHeaders();
+  // Runs `work` on the loop; any thread.
+  void Run(EventLoop::Work work) { Post(std::move(work)); }
   // Ends the call, after `message` if there is one. Only the first end counts. What was given to
   // Send before an error, and is not read soon, is lost.
   void Finish(absl::Status status);
@@ -84,6 +90,7 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   void Handle();
   void EnqueueOutgoing(const std::string& message, size_t num_held_bytes,
                        std::function<void()> on_sent);
+  void SendHeadersNow();
   void DropOutgoing();
   void End(const absl::Status& status);
   void Refuse(const absl::Status& status);
@@ -98,7 +105,8 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   const GrpcMethod& method_;
   const std::shared_ptr<const Principal> principal_;
   const LiveCalls::Call live_call_;
-  AccessLog* const access_log_;  // null: no line
+  AccessLog* const access_log_;   // null: no line
+  ServerMetrics* const metrics_;  // null: not counted
   EventLoop& loop_;
   const std::string peer_;
   const std::shared_ptr<CancelToken> token_ = std::make_shared<CancelToken>();

@@ -220,7 +220,7 @@ constexpr ForeignFlags kTable[] = {
      "--kv-offloading-* --op-offload -ot --override-tensor --enable-hierarchical-cache "
      "--hicache-*",
      "not supported yet: weights and KV cache stay on one device"},
-    {"--kv-transfer-config --kv-events-config --ec-transfer-config --weight-transfer-config "
+    {"--kv-transfer-config --ec-transfer-config --weight-transfer-config "
      "--disaggregation-*",
      "not supported yet: the KV cache does not leave the server"},
     {"--enable-sleep-mode --sleep-idle-seconds --enable-memory-saver",

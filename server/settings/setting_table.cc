@@ -89,7 +89,9 @@ std::vector<Setting> DeviceSettings() {
        "Tokens in one block of the KV cache."},
       {"attention-backend", kDevice,
        ChoiceField{&S::attention_backend, {"auto", "native", "trtllm"}},
-       "Attention path; a path that cannot serve the model on this device is an error at start."},
+       "Attention path; auto takes the fastest that can serve the model, another is an error at "
+       "start "
+       "if it cannot."},
       {"enforce-eager", kDevice, SwitchField{&S::enforce_eager},
        "Run every step without captured graphs.", "", DeviceKind::kCuda,
        "the CPU never uses graphs"},
@@ -140,6 +142,11 @@ std::vector<Setting> ServingSettings() {
        "Minimum log level; the log goes to standard error."},
       {"log-format", kServing, ChoiceField{&S::log_format, {"text", "json"}},
        "Lines of the log: text, or one JSON object each."},
+      {"kv-events-config", kServing, TextField{&S::kv_events_config},
+       "Publishes what becomes of the prefix cache over ZeroMQ, for routers: JSON with vLLM's "
+       "names, such as {\"enable_kv_cache_events\": true, \"endpoint\": \"tcp://*:5557\"}. "
+       "Whoever reaches the endpoint sees prompts.",
+       "not published"},
       {"access-log", kServing, SwitchField{&S::access_log},
        "One line of the log for each call: who, what, how it ended, tokens, times; never text."},
   };
@@ -155,6 +162,9 @@ std::vector<Setting> AccessSettings() {
        "no keys: everybody may use the model, clients on this machine may administer"},
       {"health-access", kAccess, ChoiceField{&S::health_access, {"anyone", "key"}},
        "Who may ask for the server's health; key: like everything else."},
+      {"metrics-access", kAccess, ChoiceField{&S::metrics_access, {"admin", "inference", "anyone"}},
+       "Who may read /metrics: principals with this role, or whoever may ask for the server's "
+       "health."},
       {"reflection-access", kAccess, ChoiceField{&S::reflection_access, {"anyone", "key", "off"}},
        "Who may ask for the descriptions of the services (gRPC reflection); key: like everything "
        "else."},

@@ -60,6 +60,8 @@ struct Settings {
   // Access.
   std::string api_key_file;  // empty: no keys
   std::string health_access = "anyone";
+  std::string kv_events_config;
+  std::string metrics_access = "admin";
   std::string reflection_access = "key";
   std::string tls_cert;       // file; empty: no TLS
   std::string tls_key;        // file

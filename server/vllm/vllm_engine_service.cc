@@ -18,6 +18,7 @@
 #include "server/rpc/generate_method.h"
 #include "server/rpc/unary_method.h"
 #include "server/vllm/abort_method.h"
+#include "server/vllm/kv_event_stream.h"
 #include "server/vllm/tokenizer_archive.h"
 #include "server/vllm/vllm_engine_request.h"
 #include "server/vllm/vllm_engine_sink.h"
@@ -267,8 +268,7 @@ GrpcService VllmEngineService(const ServingContext& context) {
       }));
   service.methods.push_back(
       UnimplementedMethod("Embed", "this server generates; it makes no embeddings"));
-  service.methods.push_back(UnimplementedMethod(
-      "SubscribeKvEvents", "this server publishes no events of its KV cache yet"));
+  service.methods.push_back(SubscribeKvEventsMethod(context));
   for (const char* name : {"StartProfile", "StopProfile"}) {
     service.methods.push_back(
         UnimplementedMethod(name, "profiles are made by quire-bench timeline, not by the server"));

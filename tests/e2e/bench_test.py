@@ -173,6 +173,14 @@ class OfflineTest(BenchTestCase):
         for step in result["steps"]:
             self.assertTrue(all(op["us"] > 0 and op["bytes"] > 0 for op in step["operations"]))
 
+    def test_the_table_of_attention_paths_names_what_auto_takes(self):
+        result, run = self.result("kernels", "--only", "attention-table")
+        self.assertEqual([row["phase"] for row in result["attention_table"]], ["decode", "prefill"])
+        for row in result["attention_table"]:
+            self.assertEqual(row["auto"], "native")  # the CPU has no other
+            self.assertGreater(row["us"]["native"], 0)
+        self.assertIn("auto: native", run.stdout)
+
     def test_kernels_that_do_not_fit_are_skipped_by_name(self):
         result, run = self.result("kernels", "--only", "steps", "--batch-sizes", "1,4096", "--context", 4096,
                                   "--prefill-len", 20, "--shape", "qwen3-0.6b", "--block-size", "16")

@@ -194,8 +194,6 @@ class GenerateTest(EngineTestCase):
                                 (self.stub.StartProfile, common.StartProfileRequest()),
                                 (self.stub.StopProfile, common.StopProfileRequest())):
             self.assert_status(CODE.UNIMPLEMENTED, " ", lambda method=method, message=message: method(message))
-        self.assert_status(CODE.UNIMPLEMENTED, "KV cache", lambda: list(
-            self.stub.SubscribeKvEvents(common.SubscribeKvEventsRequest())))
 
 
 class RunningTest(EngineTestCase):

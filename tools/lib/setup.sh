@@ -6,7 +6,7 @@ QUIRE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 QUIRE_BUILD_PACKAGES="g++ cmake ninja-build ccache pkg-config git ca-certificates \
 libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev \
 libabsl-dev nlohmann-json3-dev libspdlog-dev libhwy-dev libpcre2-dev libutf8proc-dev libcli11-dev \
-libssl-dev libcurl4-openssl-dev libedit-dev libnghttp2-dev libzip-dev"
+libssl-dev libcurl4-openssl-dev libedit-dev libnghttp2-dev libzip-dev libzmq3-dev"
 QUIRE_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev clang-format-14 \
 python3 python3-venv python3-pip"
 

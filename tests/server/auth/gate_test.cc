@@ -116,7 +116,8 @@ TEST(GateTest, WhatAdminsAloneMayDo) {
     }
   }
   EXPECT_THAT(methods, testing::UnorderedElementsAre("GetStatus", "FlushPrefixCache", "FlushCache",
-                                                     "StartProfile", "StopProfile", "GetLoads"))
+                                                     "StartProfile", "StopProfile", "GetLoads",
+                                                     "SubscribeKvEvents"))
       << "Abort ends one's own requests";
 }
 

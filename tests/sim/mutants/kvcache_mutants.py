@@ -58,7 +58,7 @@ MUTANTS = [
     bug("flush-forgets-its-count", MANAGER, "flushed blocks are still counted as cached",
         ("  num_cached_free_ = 0;\n  return", "  return")),
     bug("taken-stays-cached", MANAGER, "a block that is taken can still be hit",
-        ("    index_.Erase(block);\n    --num_cached_free_;\n    ++num_evictions_;", "    --num_cached_free_;")),
+        ("    Forget(block);\n    --num_cached_free_;\n    ++num_evictions_;", "    --num_cached_free_;")),
     bug("cached-count-drifts", MANAGER, "a hit does not leave the free cached ones",
         ("  if (pool_.num_references(block) == 0) --num_cached_free_;\n", "")),
     # Hashing.

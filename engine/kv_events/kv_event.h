@@ -1,0 +1,28 @@
+// What became of the prefix cache in a step, for whoever routes requests to where their prefix is.
+// Plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "kernels/base/types.h"
+
+namespace quire {
+
+struct KvEvent {
+  enum class Kind : uint8_t { kStored, kRemoved, kCleared };
+  Kind kind = Kind::kCleared;
+  std::optional<uint64_t> parent;  // kStored: of the first one; each is the parent of the next
+  std::vector<uint64_t> hashes;    // of kStored or kRemoved blocks
+  std::vector<TokenId> tokens;     // kStored: [hashes.size(), block_size]
+};
+
+struct KvEventBatch {
+  uint64_t sequence = 0;  // one more than that of the batch before
+  absl::Time time;
+  std::vector<KvEvent> events;
+};
+
+}  // namespace quire

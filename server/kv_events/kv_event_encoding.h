@@ -1,0 +1,15 @@
+// What becomes of the prefix cache, as vLLM's publishers write it: MessagePack of
+// [time, [event, ...], data_parallel_rank], an event being ["BlockStored", ...] and the like. Pure;
+// any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/kv_events/kv_event.h"
+
+namespace quire {
+
+std::string EncodeKvEvents(const KvEventBatch& batch, int32_t block_size);
+
+}  // namespace quire

@@ -1,0 +1,16 @@
+// The messages of a chat in terms of quire.v1.Messages. Pure functions; any thread. What is wrong
+// is the reader's status.
+#pragma once
+
+#include "quire/v1/inference.pb.h"
+#include "server/openai/field_reader.h"
+
+namespace quire {
+
+// messages, chat_template_kwargs, add_generation_prompt, continue_final_message.
+void FillMessages(FieldReader& fields, v1::Messages* messages);
+
+// What chats may ask for, and this server has not.
+void RefuseAbsentOfChats(FieldReader& fields);
+
+}  // namespace quire

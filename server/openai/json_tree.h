@@ -1,0 +1,44 @@
+// JsonTree: the JSON of a request's body, as it stands: members in their order, so that a template
+// sees tools as the client wrote them. Depth and number of values are bounded, and time and memory
+// grow as the text. Plain value; pure functions; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace quire {
+
+// As in chat/json_values.h.
+inline constexpr size_t kMaxBodyValues = size_t{1} << 16;
+
+struct JsonTree {
+  enum class Kind : uint8_t { kNull, kBool, kInteger, kFloat, kText, kList, kObject };
+
+  Kind kind = Kind::kNull;
+  int64_t integer = 0;                 // kInteger, and kBool as 0 or 1
+  double number = 0;                   // kInteger and kFloat
+  std::string text = {};               // kText; of kFloat, how it was written
+  std::vector<JsonTree> items = {};    // of a list, or an object's values
+  std::vector<std::string> keys = {};  // of the object's values; of equal ones the last counts
+
+  bool is_null() const { return kind == Kind::kNull; }
+  bool is_text() const { return kind == Kind::kText; }
+  bool is_list() const { return kind == Kind::kList; }
+  bool is_object() const { return kind == Kind::kObject; }
+  bool is_number() const { return kind == Kind::kInteger || kind == Kind::kFloat; }
+  // The member of an object; null where there is none or it is null.
+  const JsonTree* Find(absl::string_view key) const;
+};
+
+// INVALID_ARGUMENT says what is wrong.
+absl::StatusOr<JsonTree> ParseJsonTree(std::string_view text);
+
+std::string ToJson(const JsonTree& tree);
+
+}  // namespace quire

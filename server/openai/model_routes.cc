@@ -1,0 +1,47 @@
+#include "server/openai/model_routes.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/log/json_text.h"
+
+namespace quire {
+
+namespace {
+
+std::string DescribeModel(const std::string& name, const ServingContext& context) {
+  const ModelFacts& facts = *context.model;
+  return absl::StrCat("{\"id\": ", JsonString(name), ", \"object\": \"model\", \"created\": ",
+                      absl::ToUnixSeconds(context.start_time),
+                      ", \"owned_by\": \"quire\", \"root\": ", JsonString(facts.path),
+                      ", \"parent\": null, \"max_model_len\": ", facts.max_model_len, "}");
+}
+
+}  // namespace
+
+std::vector<HttpRoute> ModelRoutes(const ServingContext& context) {
+  return {
+      TellingRoute("/v1/models", Role::kInference,
+                   [context](const HttpRequest&) {
+                     std::string list;
+                     for (const std::string& name : context.model->served_names) {
+                       absl::StrAppend(&list, list.empty() ? "" : ", ",
+                                       DescribeModel(name, context));
+                     }
+                     return HttpAnswer{
+                         .body = absl::StrCat("{\"object\": \"list\", \"data\": [", list, "]}")};
+                   }),
+      TellingRoute("/v1/models/*", Role::kInference,
+                   [context](const HttpRequest& request) {
+                     for (const std::string& name : context.model->served_names) {
+                       if (name == request.rest)
+                         return HttpAnswer{.body = DescribeModel(name, context)};
+                     }
+                     return ErrorAnswer(
+                         404, absl::StrCat("this server has no model ", JsonString(request.rest)));
+                   }),
+  };
+}
+
+}  // namespace quire

@@ -1,0 +1,78 @@
+// OpenAiAnswer: the responses of all prompts of one request as OpenAI's answer on one call: whole,
+// or as server-sent events. Shared by its sinks, which are used as ResponseSink says: any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/openai/openai_json.h"
+#include "server/openai/openai_request.h"
+#include "server/output/response_sink.h"
+#include "server/request/cancel_token.h"
+#include "server/web/http_call.h"
+
+namespace quire {
+
+class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
+ public:
+  // `tokens` cancel the requests, one for each prompt.
+  OpenAiAnswer(HttpCallRef call, OpenAiFormat format,
+               std::vector<std::shared_ptr<CancelToken>> tokens);
+
+  // For the request of this prompt; deletes itself with its last call.
+  ResponseSink* NewSink(size_t prompt);
+
+ private:
+  class Sink;
+
+  struct Choice {
+    std::string text;
+    LogprobJson logprobs;
+    size_t offset = 0;  // of the next token's text
+    int64_t num_tokens = 0;
+    std::string finish;  // its members, once it has ended
+  };
+  struct Prompt {
+    int64_t num_tokens = 0;
+    int64_t num_cached_tokens = 0;
+    LogprobJson logprobs;
+    size_t num_characters = 0;
+  };
+
+  // True when `on_ready` is the caller's to call, because nothing is sent.
+  bool Take(size_t prompt, const v1::GenerateResponse& response,
+            const std::function<void()>& on_ready);
+  void End(size_t prompt, const absl::Status& status);
+
+  std::string TakeStart(size_t prompt, const v1::Started& started)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string TakeDelta(size_t prompt, const v1::Delta& delta)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string TakeFinish(size_t prompt, const v1::Finished& finished)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Event(size_t index, absl::string_view content, absl::string_view logprobs,
+                    absl::string_view finish) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Chunk(absl::string_view choices, absl::string_view usage) const;
+  std::string Usage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string WholeAnswer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailAll(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Send(std::string part, const std::function<void()>& on_ready)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const HttpCallRef call_;
+  const OpenAiFormat format_;
+  const std::vector<std::shared_ptr<CancelToken>> tokens_;
+  const std::string beginning_;  // of the answer and of every chunk
+
+  absl::Mutex mutex_;
+  std::vector<Prompt> prompts_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Choice> choices_ ABSL_GUARDED_BY(mutex_);  // format_.n for each prompt
+  size_t num_open_ ABSL_GUARDED_BY(mutex_);              // prompts
+  bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;       // a stream
+  bool has_failed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace quire

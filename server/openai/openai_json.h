@@ -1,0 +1,42 @@
+// The pieces of OpenAI's answers as JSON text. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "quire/v1/inference.pb.h"
+
+namespace quire {
+
+// The tokens of one continuation, or of a part of it.
+class LogprobJson {
+ public:
+  using Logprobs = google::protobuf::RepeatedPtrField<v1::TokenLogprob>;
+
+  // `*offset` is where the tokens' text begins, in characters; it moves on.
+  void Add(const Logprobs& logprobs, bool is_chat, size_t* offset);
+  void Add(const LogprobJson& more);
+  std::string ToText(bool is_chat) const;
+
+ private:
+  void AddOfChat(const v1::TokenLogprob& logprob);
+  void AddOfCompletion(const v1::TokenLogprob& logprob, size_t offset);
+
+  // Members of lists, with a comma between them.
+  std::string content_;  // of a chat's
+  std::string tokens_, values_, top_, offsets_;
+};
+
+std::string UsageJson(int64_t prompt_tokens, int64_t cached_tokens, int64_t completion_tokens);
+
+// "\"stop\"", "\"length\"", ...
+absl::string_view FinishReasonJson(v1::FinishReason reason);
+
+// The stop string or token id that ended it, or null.
+std::string StopReasonJson(const v1::Finished& finished);
+
+// How many characters the text has.
+size_t CountCharacters(absl::string_view text);
+
+}  // namespace quire

@@ -1,0 +1,47 @@
+// Requests of OpenAI's completions and chats, with vLLM's further fields, in terms of
+// quire.v1.GenerateRequest. What this server has not is refused by name. Pure functions; any
+// thread. Errors carry the field as the client named it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "quire/v1/inference.pb.h"
+#include "server/request/model_facts.h"
+
+namespace quire {
+
+// How the answer is to look.
+struct OpenAiFormat {
+  bool is_chat = false;
+  bool streams = false;
+  bool includes_usage = false;    // in a chunk of its own, of a stream
+  bool continuous_usage = false;  // in every chunk
+  bool echoes = false;            // the prompt before the answer
+  bool logprobs = false;
+  int n = 1;
+  std::string model;  // as the client called it, or the first name
+  std::string id;     // "cmpl-...", of the answer and its requests
+  // Of each prompt that is echoed: its text.
+  std::vector<std::string> prompts;
+};
+
+struct OpenAiRequest {
+  OpenAiFormat format;
+  std::vector<v1::GenerateRequest> requests;  // one for each prompt
+};
+
+absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model);
+absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts& model);
+
+// What /tokenize and /detokenize take: quire.v1's, from a prompt or from messages.
+absl::StatusOr<v1::TokenizeRequest> ParseTokenize(std::string_view body);
+absl::StatusOr<v1::DetokenizeRequest> ParseDetokenize(std::string_view body);
+
+// `status` with the field that it blames as OpenAI's clients know it.
+absl::Status InOpenAiTerms(absl::Status status);
+
+}  // namespace quire

@@ -1,0 +1,161 @@
+#include "server/openai/openai_routes.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/base/status_macros.h"
+#include "server/generate/tokenize.h"
+#include "server/log/json_text.h"
+#include "server/openai/openai_answer.h"
+#include "server/openai/openai_request.h"
+#include "server/request/limits.h"
+
+namespace quire {
+
+namespace {
+
+using Work = std::function<void(const HttpCallRef& call, const std::string& body)>;
+
+// Work on a body: at once for a short one, else in the pool.
+HttpRoute PostRoute(std::string path, WorkPool* work_pool, Work work) {
+  auto handle = [work_pool, work = std::move(work)](const HttpCallRef& call, HttpRequest request) {
+    if (request.body.size() <= kMaxInlineBytes) {
+      work(call, request.body);
+      return;
+    }
+    // JSON takes several times its text.
+    constexpr size_t kMemoryPerByte = 2;
+    const size_t num_bytes = kMemoryPerByte * request.body.size();
+    auto body = std::make_shared<std::string>(std::move(request.body));
+    work_pool->Add(
+        {num_bytes, call->token(), call->cost(), [call, body, &work](const absl::Status& status) {
+           if (status.ok()) {
+             work(call, *body);
+           } else {
+             call->Fail(status);
+           }
+         }});
+  };
+  return {"POST", std::move(path), Role::kInference, std::move(handle)};
+}
+
+absl::Status FillEchoes(const ServingContext& context, OpenAiRequest* request) {
+  if (!request->format.echoes) return absl::OkStatus();
+  for (const v1::GenerateRequest& one : request->requests) {
+    if (one.has_text()) {
+      request->format.prompts.push_back(one.text().text());
+      continue;
+    }
+    const auto& ids = one.token_ids().ids();
+    ASSIGN_OR_RETURN(std::string text, Detokenize(*context.encoder, *context.model,
+                                                  {ids.data(), static_cast<size_t>(ids.size())},
+                                                  /*skip_special_tokens=*/false));
+    request->format.prompts.push_back(std::move(text));
+  }
+  return absl::OkStatus();
+}
+
+void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequest request) {
+  std::vector<std::shared_ptr<CancelToken>> tokens = {call->token()};
+  if (request.requests.size() > 1) {
+    tokens.clear();
+    for (size_t i = 0; i < request.requests.size(); ++i) {
+      tokens.push_back(std::make_shared<CancelToken>());
+    }
+    call->token()->Bind([tokens] {
+      for (const auto& token : tokens) token->Cancel();
+    });
+  }
+  auto answer = std::make_shared<OpenAiAnswer>(call, std::move(request.format), tokens);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    context.generate->Start(call->principal(), std::move(request.requests[i]), tokens[i],
+                            call->cost(), answer->NewSink(i));
+  }
+}
+
+template <typename Parse>
+HttpRoute GenerateRoute(std::string path, const ServingContext& context, Parse parse) {
+  HttpRoute route = PostRoute(std::move(path), context.work_pool,
+                              [context, parse](const HttpCallRef& call, const std::string& body) {
+                                absl::StatusOr<OpenAiRequest> request = parse(body, *context.model);
+                                absl::Status status = request.status();
+                                if (status.ok()) status = FillEchoes(context, &*request);
+                                if (status.ok()) {
+                                  StartAll(context, call, *std::move(request));
+                                } else {
+                                  call->Fail(InOpenAiTerms(status));
+                                }
+                              });
+  // Before the body is even read: refusing costs next to nothing.
+  route.handle = [context, inner = std::move(route.handle)](const HttpCallRef& call,
+                                                            HttpRequest request) {
+    if (const absl::Status room = context.generate->CheckRoom(*call->principal()); !room.ok()) {
+      call->Fail(room);
+      return;
+    }
+    inner(call, std::move(request));
+  };
+  return route;
+}
+
+absl::StatusOr<std::string> Tokenize(const ServingContext& context, const HttpCall& call,
+                                     const std::string& body) {
+  ASSIGN_OR_RETURN(const v1::TokenizeRequest request, ParseTokenize(body));
+  ASSIGN_OR_RETURN(const TokenizedPrompt prompt,
+                   TokenizePrompt(request, *context.encoder, call.token().get()));
+  std::string spelled = "null";
+  if (request.return_tokens()) {
+    spelled = absl::StrCat("[",
+                           absl::StrJoin(SpellTokens(*context.encoder, prompt.ids), ", ",
+                                         [](std::string* out, const std::string& token) {
+                                           out->append(JsonString(token));
+                                         }),
+                           "]");
+  }
+  return absl::StrCat("{\"count\": ", prompt.ids.size(),
+                      ", \"max_model_len\": ", context.model->max_model_len, ", \"tokens\": [",
+                      absl::StrJoin(prompt.ids, ", "), "], \"token_strs\": ", spelled, "}");
+}
+
+absl::StatusOr<std::string> DetokenizeBody(const ServingContext& context, const HttpCall&,
+                                           const std::string& body) {
+  ASSIGN_OR_RETURN(const v1::DetokenizeRequest request, ParseDetokenize(body));
+  ASSIGN_OR_RETURN(const std::string text,
+                   Detokenize(*context.encoder, *context.model,
+                              {request.ids().data(), static_cast<size_t>(request.ids_size())},
+                              request.skip_special_tokens()));
+  return absl::StrCat("{\"prompt\": ", JsonString(text), "}");
+}
+
+template <typename Convert>
+HttpRoute ConvertRoute(std::string path, const ServingContext& context, Convert convert) {
+  return PostRoute(std::move(path), context.work_pool,
+                   [context, convert](const HttpCallRef& call, const std::string& body) {
+                     absl::StatusOr<std::string> answer = convert(context, *call, body);
+                     if (answer.ok()) {
+                       call->Answer({.body = *std::move(answer)});
+                     } else {
+                       call->Fail(InOpenAiTerms(answer.status()));
+                     }
+                   });
+}
+
+}  // namespace
+
+std::vector<HttpRoute> OpenAiRoutes(const ServingContext& context) {
+  std::vector<HttpRoute> routes;
+  routes.push_back(GenerateRoute("/v1/completions", context, ParseCompletion));
+  routes.push_back(GenerateRoute("/v1/chat/completions", context, ParseChat));
+  routes.push_back(ConvertRoute("/tokenize", context, Tokenize));
+  routes.push_back(ConvertRoute("/detokenize", context, DetokenizeBody));
+  routes.push_back(
+      {"POST", "/v1/embeddings", Role::kInference, [](const HttpCallRef& call, const HttpRequest&) {
+         call->Fail(absl::UnimplementedError("this server generates; it makes no embeddings"));
+       }});
+  return routes;
+}
+
+}  // namespace quire

@@ -1,0 +1,195 @@
+#include "server/web/http_server.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "server/http/http_error.h"
+#include "server/request/field_error.h"
+#include "server/request/limits.h"
+#include "server/request/retry_pushback.h"
+
+namespace quire {
+
+namespace {
+
+// What the request shows of its caller.
+Credentials ShownCredentials(const RequestHead& head, HttpStream& stream) {
+  Credentials credentials;
+  credentials.peer = stream.connection().peer();
+  if (const absl::string_view header = head.Find("authorization"); !header.empty()) {
+    // What another scheme shows is a wrong key: no more, where none is wanted.
+    credentials.bearer_token = BearerToken(header).value_or("");
+  }
+  if (const std::optional<std::string>& name = stream.connection().client_name()) {
+    credentials.certificate_name = *name;
+  }
+  return credentials;
+}
+
+// A page of somebody else's in a browser, which may run on this machine itself.
+bool IsForeignPage(const RequestHead& head) {
+  const absl::string_view origin = head.Find("origin");
+  if (origin.empty()) return false;
+  const size_t host = origin.find("://");
+  return host == absl::string_view::npos || origin.substr(host + 3) != head.Find("host");
+}
+
+bool IsJson(absl::string_view content_type) {
+  const absl::string_view type =
+      absl::StripAsciiWhitespace(content_type.substr(0, content_type.find(';')));
+  return absl::EqualsIgnoreCase(type, "application/json");
+}
+
+// "%2F" -> "/"; what is no such code stays.
+std::string DecodePercent(absl::string_view text) {
+  const auto is_digit = [&](size_t i) {
+    return i < text.size() && absl::ascii_isxdigit(static_cast<unsigned char>(text[i]));
+  };
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && is_digit(i + 1) && is_digit(i + 2)) {
+      decoded += absl::HexStringToBytes(text.substr(i + 1, 2));
+      i += 2;
+    } else {
+      decoded.push_back(text[i]);
+    }
+  }
+  return decoded;
+}
+
+}  // namespace
+
+HttpAnswer ErrorAnswer(int http_status, absl::string_view message) {
+  return {.status = http_status, .body = HttpErrorBody(http_status, message, "")};
+}
+
+HttpAnswer ErrorAnswer(const absl::Status& status) {
+  const int http_status = HttpStatusOf(status.code());
+  const std::string field = FieldOf(status);
+  const std::string sentence =
+      field.empty() ? std::string(status.message()) : absl::StrCat(field, ": ", status.message());
+  HttpAnswer answer = {.status = http_status, .body = HttpErrorBody(http_status, sentence, field)};
+  if (const auto pushback_ms = RetryPushbackMs(status)) {
+    answer.headers.emplace_back("retry-after", absl::StrCat((*pushback_ms + 999) / 1000));
+    answer.headers.emplace_back("retry-after-ms", absl::StrCat(*pushback_ms));
+  } else if (http_status == 503 || http_status == 429) {
+    answer.headers.emplace_back("retry-after", "1");
+  }
+  if (http_status == 401) answer.headers.emplace_back("www-authenticate", "Bearer");
+  return answer;
+}
+
+HttpRoute TellingRoute(std::string path, std::optional<Role> role,
+                       std::function<HttpAnswer(const HttpRequest& request)> tell) {
+  return {"GET", std::move(path), role,
+          [tell = std::move(tell)](const HttpCallRef& call, const HttpRequest& request) {
+            call->AnswerNow(tell(request));
+          }};
+}
+
+HttpServer::HttpServer(const Gate* gate, AccessLog* access_log, ServerMetrics* metrics,
+                       std::vector<HttpRoute> routes)
+    : gate_(*gate), watch_{&live_calls_, access_log, metrics}, routes_(std::move(routes)) {
+  for (const HttpRoute& route : routes_) by_path_[route.path].push_back(&route);
+}
+
+HttpServer::Match HttpServer::Find(const std::string& method, const std::string& path) const {
+  Match match;
+  auto found = by_path_.find(path);
+  for (size_t slash = path.rfind('/');
+       found == by_path_.end() && slash != std::string::npos && slash + 1 < path.size();
+       slash = slash == 0 ? std::string::npos : path.rfind('/', slash - 1)) {
+    found = by_path_.find(absl::StrCat(path.substr(0, slash), "/*"));
+    if (found != by_path_.end()) match.rest = DecodePercent(path.substr(slash + 1));
+  }
+  if (found == by_path_.end()) return match;
+  for (const HttpRoute* route : found->second) {
+    const bool is_get = route->method == "GET";
+    if (route->method == method || (is_get && method == "HEAD")) match.route = route;
+    absl::StrAppend(&match.allowed, match.allowed.empty() ? "" : ", ", route->method,
+                    is_get ? ", HEAD" : "");
+  }
+  absl::StrAppend(&match.allowed, ", OPTIONS");
+  return match;
+}
+
+std::shared_ptr<HttpExchange> HttpServer::Start(RequestHead head, HttpStream* stream) {
+  HttpRequest request;
+  const size_t path_end = std::min(head.path.find('?'), head.path.size());
+  request.path = head.path.substr(0, path_end);
+  if (path_end < head.path.size()) request.query = head.path.substr(path_end + 1);
+  request.head = std::move(head);
+  if (request.head.method == "OPTIONS") return AnswerOptions(std::move(request), stream);
+  Match match = Find(request.head.method, request.path);
+  const bool is_open = match.route != nullptr && !match.route->role.has_value();
+  const auto principal =
+      match.route == nullptr
+          ? gate_.authenticator().Authenticate(ShownCredentials(request.head, *stream))
+          : gate_.AdmitTo(request.path, match.route->role, ShownCredentials(request.head, *stream));
+  if (!principal.ok() && !absl::IsUnimplemented(principal.status())) {
+    return Refuse(ErrorAnswer(principal.status()), std::move(request), nullptr, stream);
+  }
+  if (!principal.ok() || match.allowed.empty()) {
+    HttpAnswer answer = ErrorAnswer(404, absl::StrCat("this server has no ", request.path));
+    return Refuse(std::move(answer), std::move(request), principal.value_or(nullptr), stream);
+  }
+  if (match.route == nullptr) {
+    HttpAnswer answer = ErrorAnswer(405, absl::StrCat("allowed here are ", match.allowed));
+    answer.headers.emplace_back("allow", match.allowed);
+    return Refuse(std::move(answer), std::move(request), *principal, stream);
+  }
+  const bool is_ours = !gate_.authenticator().is_closed() && !is_open;
+  if (is_ours && *match.route->role == Role::kAdmin && IsForeignPage(request.head)) {
+    return Refuse(ErrorAnswer(403, "pages of other origins need a key for this"),
+                  std::move(request), *principal, stream);
+  }
+  if (match.route->method == "POST") {
+    if (!IsJson(request.head.Find("content-type")) ||
+        !request.head.Find("content-encoding").empty()) {
+      return Refuse(ErrorAnswer(415, "send JSON, not compressed, as content-type application/json"),
+                    std::move(request), *principal, stream);
+    }
+    uint64_t length = 0;
+    if (absl::SimpleAtoi(request.head.Find("content-length"), &length) &&
+        length > kMaxRequestBytes) {
+      return Refuse(ErrorAnswer(413, absl::StrCat("the body has ", length, " bytes; at most ",
+                                                  kMaxRequestBytes, " are taken")),
+                    std::move(request), *principal, stream);
+    }
+  }
+  request.rest = std::move(match.rest);
+  return std::make_shared<HttpCall>(match.route, std::move(request), *principal,
+                                    HeaderList{{"access-control-allow-origin", "*"}}, stream,
+                                    watch_);
+}
+
+std::shared_ptr<HttpCall> HttpServer::Refuse(HttpAnswer answer, HttpRequest request,
+                                             std::shared_ptr<const Principal> principal,
+                                             HttpStream* stream) {
+  auto call =
+      std::make_shared<HttpCall>(nullptr, std::move(request), std::move(principal),
+                                 HeaderList{{"access-control-allow-origin", "*"}}, stream, watch_);
+  call->AnswerNow(std::move(answer));
+  return call;
+}
+
+// Whoever asks may know what can be asked for: it is the same on every server.
+std::shared_ptr<HttpCall> HttpServer::AnswerOptions(HttpRequest request, HttpStream* stream) {
+  HttpAnswer answer = {.status = 204, .content_type = "", .body = ""};
+  const std::string allowed = Find("OPTIONS", request.path).allowed;
+  answer.headers.emplace_back("allow", allowed.empty() ? "OPTIONS" : allowed);
+  if (!request.head.Find("access-control-request-method").empty()) {
+    answer.headers.emplace_back("access-control-allow-methods", "GET, POST, OPTIONS");
+    const absl::string_view asked = request.head.Find("access-control-request-headers");
+    answer.headers.emplace_back("access-control-allow-headers",
+                                asked.empty() ? "authorization, content-type" : std::string(asked));
+    answer.headers.emplace_back("access-control-max-age", "600");
+  }
+  return Refuse(std::move(answer), std::move(request), nullptr, stream);
+}
+
+}  // namespace quire

@@ -1,0 +1,54 @@
+// HttpServer: the routes on any HTTP: lets callers in, finds the route of a request, begins its
+// call. What it answers itself are errors in OpenAI's JSON and the questions of browsers before
+// they call (CORS). Any thread, except where said.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/auth/gate.h"
+#include "server/http/http_exchange.h"
+#include "server/log/access_log.h"
+#include "server/rpc/live_calls.h"
+#include "server/web/http_call.h"
+#include "server/web/http_route.h"
+
+namespace quire {
+
+class HttpServer {
+ public:
+  // `access_log` and `metrics` may be null.
+  HttpServer(const Gate* gate, AccessLog* access_log, ServerMetrics* metrics,
+             std::vector<HttpRoute> routes);
+
+  // A StartExchange, on the loop of the stream's connection.
+  std::shared_ptr<HttpExchange> Start(RequestHead head, HttpStream* stream);
+
+  // Waits until every client has the end of its calls; false when the deadline came first.
+  bool FinishCalls(absl::Time deadline) { return live_calls_.WaitUntilNone(deadline); }
+
+ private:
+  struct Match {
+    const HttpRoute* route = nullptr;
+    std::string rest;
+    std::string allowed;  // the methods of the path; empty: there is no such path
+  };
+
+  Match Find(const std::string& method, const std::string& path) const;
+  std::shared_ptr<HttpCall> Refuse(HttpAnswer answer, HttpRequest request,
+                                   std::shared_ptr<const Principal> principal, HttpStream* stream);
+  std::shared_ptr<HttpCall> AnswerOptions(HttpRequest request, HttpStream* stream);
+
+  const Gate& gate_;
+  LiveCalls live_calls_;
+  const HttpWatch watch_;
+  std::vector<HttpRoute> routes_;
+  absl::flat_hash_map<std::string, std::vector<const HttpRoute*>> by_path_;
+};
+
+}  // namespace quire

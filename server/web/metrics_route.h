@@ -1,0 +1,22 @@
+// The route /metrics, for Prometheus and for routers that balance by load.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "server/generate/serving_context.h"
+#include "server/web/http_route.h"
+
+namespace quire {
+
+// What the connections are, when somebody asks.
+struct ConnectionLoad {
+  int64_t num_connections = 0;
+  int64_t num_held_bytes = 0;
+};
+
+// `role`: who may call it, as in HttpRoute. `connections` is called on the loops' threads.
+HttpRoute MetricsRoute(const ServingContext& context, std::optional<Role> role,
+                       std::function<ConnectionLoad()> connections);
+
+}  // namespace quire
