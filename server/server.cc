@@ -264,8 +264,9 @@ Server::~Server() {
 }
 
 void Server::BeginDrain() {
-  parts_->grpc->SetServing(false);
+  // First, so that whoever hears NOT_SERVING is refused from then on.
   parts_->engine->StopAdmitting();
+  parts_->grpc->SetServing(false);
   parts_->work_pool->Close();
 }
 
