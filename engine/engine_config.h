@@ -23,9 +23,11 @@ struct EngineConfig {
   // Unset: the checkpoint's, if the device computes in it (serving_dtype.h).
   std::optional<DType> dtype;
   std::optional<DType> kv_cache_dtype;  // unset: that of the activations
-  bool calculate_kv_scales = false;     // of an 8-bit cache, instead of the checkpoint's
-  uint64_t seed = 0;                    // of dummy weights
-  int64_t max_model_len = 0;            // 0: the model's, or less where memory is short
+  // Layers with a cache in the activations' dtype all the same: indices, or "sliding_window".
+  std::vector<std::string> kv_cache_dtype_skip_layers;
+  bool calculate_kv_scales = false;  // of an 8-bit cache, instead of the checkpoint's
+  uint64_t seed = 0;                 // of dummy weights
+  int64_t max_model_len = 0;         // 0: the model's, or less where memory is short
 
   // Affects speed and memory.
   DeviceKind device = DeviceKind::kCpu;

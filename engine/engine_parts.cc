@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/model/attention_shapes.h"
 #include "engine/model/linear_groups.h"
 #include "engine/request_check.h"
@@ -144,7 +145,8 @@ BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const Engi
   blocks.hash_context = parts.weights->fingerprint();
   for (const KvLayerGroup& group : layout.groups) {
     blocks.groups.push_back(group.spec);
-    absl::StrAppend(&blocks.hash_context, "/", DTypeName(group.spec.dtype));
+    absl::StrAppend(&blocks.hash_context, "/", DTypeName(group.spec.dtype), ":",
+                    absl::StrJoin(group.layers, ","));
   }
   if (config.calculate_kv_scales) absl::StrAppend(&blocks.hash_context, "/calculated scales");
   blocks.enable_prefix_caching = config.enable_prefix_caching;
@@ -209,10 +211,15 @@ absl::StatusOr<KvPlan> PlanContext(const EngineConfig& config, EngineParts& part
 }
 
 absl::Status CheckKvCacheDType(const EngineConfig& config, DType kv_cache_dtype) {
-  if (!config.calculate_kv_scales || IsFloat8(kv_cache_dtype)) return absl::OkStatus();
-  return absl::OutOfRangeError(
-      absl::StrCat("--calculate-kv-scales: a KV cache in ", DTypeName(kv_cache_dtype),
-                   " has no scales; use it with --kv-cache-dtype fp8_e4m3 or fp8_e5m2"));
+  if (IsFloat8(kv_cache_dtype)) return absl::OkStatus();
+  if (!config.calculate_kv_scales && config.kv_cache_dtype_skip_layers.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::OutOfRangeError(absl::StrCat(
+      config.calculate_kv_scales ? "--calculate-kv-scales: a KV cache in "
+                                 : "--kv-cache-dtype-skip-layers: a KV cache in ",
+      DTypeName(kv_cache_dtype), config.calculate_kv_scales ? " has no scales" : " skips nothing",
+      "; use it with --kv-cache-dtype fp8_e4m3 or fp8_e5m2"));
 }
 
 // What there is and what it can hold, before anything is read that takes time.
@@ -228,7 +235,10 @@ absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
   ASSIGN_OR_RETURN(parts.model.max_model_len, ServingModelLen(config, parts.model.config));
   parts.model.kv_cache_dtype = config.kv_cache_dtype.value_or(parts.model.dtype);
   RETURN_IF_ERROR(CheckKvCacheDType(config, parts.model.kv_cache_dtype));
-  parts.kv_layout = MakeKvLayout(parts.model.config, parts.model.kv_cache_dtype, config.block_size);
+  ASSIGN_OR_RETURN(const std::vector<DType> kv_dtypes,
+                   KvCacheDTypes(parts.model.config, parts.model.kv_cache_dtype,
+                                 config.kv_cache_dtype_skip_layers, parts.model.dtype));
+  parts.kv_layout = MakeKvLayout(parts.model.config, kv_dtypes, config.block_size);
   parts.geometries = MakeGeometries(parts.model.config, parts.kv_layout, parts.model.dtype);
   ASSIGN_OR_RETURN(parts.attention, OpenAttention(config, parts));
   const int64_t late_bytes = config.device == DeviceKind::kCuda ? kUsualGpuLateBytes : 0;

@@ -58,7 +58,8 @@ struct KvCacheView {
 
 // Splits qkv, normalises the heads of q and k (optional), applies rotary embedding to the first
 // rotary_dim elements of each head (pairs i, i + rotary_dim/2), writes q to `q_out` and k, v to
-// their slots. A token with slot -1 writes nothing to the cache.
+// their slots. A token with slot -1 writes nothing to the cache. A view with no KV heads: there is
+// only q.
 struct RopeAndStoreKvArgs {
   Tensor qkv;                 // [num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]
   Tensor q_norm_weight = {};  // [head_dim] or empty

@@ -17,10 +17,10 @@ absl::StatusOr<KvArena> KvArena::Reserve(Device& device, const KvLayout& layout,
   arena.map_granularity_bytes_ = device.info().map_granularity_bytes;
   arena.max_num_blocks_ = max_num_blocks;
   arena.group_of_layer_ = layout.GroupOfLayers();
-  arena.layer_stride_bytes_ =
-      RoundUp(max_num_blocks * layout.BlockBytesPerLayer(), arena.map_granularity_bytes_);
+  arena.plane_stride_bytes_ =
+      RoundUp(max_num_blocks * layout.BlockBytesPerPlane(), arena.map_granularity_bytes_);
   ASSIGN_OR_RETURN(arena.addresses_,
-                   device.ReserveAddresses(layout.NumLayersPerGroup() * arena.layer_stride_bytes_));
+                   device.ReserveAddresses(layout.NumPlanes() * arena.plane_stride_bytes_));
   arena.MakeViews();
   return arena;
 }
@@ -31,18 +31,22 @@ void KvArena::MakeViews() {
     CHECK_EQ(spec.k_head_dim, spec.v_head_dim);  // one stride serves both in a view
     const int64_t element_bytes = DTypeBytes(spec.dtype);
     const int64_t head_stride = int64_t{layout_.block_size} * spec.k_head_dim;
-    char* base = static_cast<char*>(addresses_->data());
-    for (const int layer : layers) {
-      views_[layer] = {.k = base,
-                       .v = base + spec.num_kv_heads * head_stride * element_bytes,
-                       .dtype = spec.dtype,
-                       .block_stride = layout_.BlockBytesPerLayer() / element_bytes,
-                       .token_stride = spec.k_head_dim,
-                       .head_stride = head_stride,
-                       .block_size = layout_.block_size,
-                       .num_kv_heads = spec.num_kv_heads,
-                       .head_dim = spec.k_head_dim};
-      base += layer_stride_bytes_;
+    const int64_t layer_bytes = layout_.block_size * spec.BytesPerToken();
+    const int64_t layers_per_plane = layout_.LayersPerPlane(spec);
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const auto index = static_cast<int64_t>(i);
+      char* const base = static_cast<char*>(addresses_->data()) +
+                         index / layers_per_plane * plane_stride_bytes_ +
+                         index % layers_per_plane * layer_bytes;
+      views_[layers[i]] = {.k = base,
+                           .v = base + spec.num_kv_heads * head_stride * element_bytes,
+                           .dtype = spec.dtype,
+                           .block_stride = layout_.BlockBytesPerPlane() / element_bytes,
+                           .token_stride = spec.k_head_dim,
+                           .head_stride = head_stride,
+                           .block_size = layout_.block_size,
+                           .num_kv_heads = spec.num_kv_heads,
+                           .head_dim = spec.k_head_dim};
     }
   }
 }
@@ -50,16 +54,16 @@ void KvArena::MakeViews() {
 absl::Status KvArena::Map(int64_t num_blocks) {
   CHECK(num_blocks > 0 && num_blocks <= max_num_blocks_) << num_blocks;
   CHECK_EQ(num_blocks_, 0) << "mapped twice";
-  const int64_t layer_bytes =
-      RoundUp(num_blocks * layout_.BlockBytesPerLayer(), map_granularity_bytes_);
-  for (int64_t i = 0; i < layout_.NumLayersPerGroup(); ++i) {
-    const absl::Status status = addresses_->Map(i * layer_stride_bytes_, layer_bytes);
+  const int64_t plane_bytes =
+      RoundUp(num_blocks * layout_.BlockBytesPerPlane(), map_granularity_bytes_);
+  for (int64_t i = 0; i < layout_.NumPlanes(); ++i) {
+    const absl::Status status = addresses_->Map(i * plane_stride_bytes_, plane_bytes);
     if (!status.ok()) {
       return absl::Status(status.code(),
                           absl::StrCat("no room for ", num_blocks, " KV cache blocks of ",
                                        layout_.BlockBytes(), " bytes (", status.message(), ")"));
     }
-    size_bytes_ += layer_bytes;
+    size_bytes_ += plane_bytes;
   }
   num_blocks_ = num_blocks;
   return absl::OkStatus();

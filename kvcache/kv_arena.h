@@ -1,8 +1,8 @@
-// KvArena: the device memory of the paged KV cache. Layer i of every group shares one tensor of
-// blocks; in a block stand the keys [num_kv_heads, block_size, k_head_dim], then the values
-// likewise (HND: what one KV head reads of a block is contiguous, which the CPU's attention reads
-// faster than NHD). Addresses are fixed first and get their memory last, when it is known how much
-// is left; before serving; engine thread.
+// KvArena: the device memory of the paged KV cache, in planes (kv_layout.h) of blocks that all
+// groups share. In a block stand, for each of its layers there, the keys [num_kv_heads, block_size,
+// k_head_dim], then the values likewise (HND: what one KV head reads of a block is contiguous,
+// which the CPU's attention reads faster than NHD). Addresses are fixed first and get their memory
+// last, when it is known how much is left; before serving; engine thread.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ class KvArena {
   int64_t max_num_blocks_ = 0;
   int64_t num_blocks_ = 0;
   int64_t size_bytes_ = 0;
-  int64_t layer_stride_bytes_ = 0;
-  std::unique_ptr<AddressRange> addresses_;  // NumLayersPerGroup times layer_stride_bytes_
+  int64_t plane_stride_bytes_ = 0;
+  std::unique_ptr<AddressRange> addresses_;  // NumPlanes times plane_stride_bytes_
   std::vector<int> group_of_layer_;          // [num_layers]
   std::vector<KvCacheView> views_;           // [num_layers]
 };

@@ -28,21 +28,24 @@ struct KvLayerGroup {
   std::vector<int> layers;  // model layer indices, in order
 };
 
-// Groups are of equal size, or padded to it, and a block has room for any of them, so that any
-// block id serves any group.
+// Any block id serves any group, so a block has room for the largest. The pool is cut into planes:
+// a block has equally many bytes in each, which hold one layer of the largest spec, or as many
+// layers of a smaller one as fit.
 struct KvLayout {
   std::vector<KvLayerGroup> groups;
   int32_t block_size = 16;  // tokens
 
-  int64_t NumLayersPerGroup() const;   // of the largest group
-  int64_t BlockBytesPerLayer() const;  // K and V of one block in one layer, of the largest spec
-  int64_t BlockBytes() const;          // in all layers of one group
+  int64_t BlockBytesPerPlane() const;  // K and V of one block in one layer of the largest spec
+  int64_t LayersPerPlane(const KvSpec& spec) const;
+  int64_t NumPlanes() const;   // that the largest group takes
+  int64_t BlockBytes() const;  // in all planes
   int64_t NumBlocksIn(int64_t bytes) const { return bytes / BlockBytes(); }
-  std::vector<int> GroupOfLayers() const;  // [num_layers] index into groups
+  std::vector<int> GroupOfLayers() const;  // [num_layers] index into groups; -1: in none
 };
 
-// Sorts layers into groups by their specs: specs[i] is layer i's. The group size is the smallest
-// count of layers that share a spec; a remainder makes a last, padded group.
+// Sorts layers into groups by their specs: specs[i] is layer i's; one that keeps nothing is in no
+// group. The spec whose layers take the fewest bytes in all sets how many planes a group fills,
+// unless that made very many groups; a remainder makes a last, padded group.
 std::vector<KvLayerGroup> GroupLayers(const std::vector<KvSpec>& specs);
 
 }  // namespace quire

@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "tests/engine/model"))
 
 import torch
 import tiny_checkpoints
+import tiny_variants
 import transformers
 from tiny_checkpoints import Case
 
@@ -61,6 +62,29 @@ CASES = [
 ]
 
 
+def write_mixed_cache(folder, seed):
+    """With an 8-bit cache in all layers but the first; exact/ has the same without."""
+    case = Case("llama_mixed_cache", "Llama", {**SMALL, "num_hidden_layers": 3})
+    model = tiny_checkpoints.make(case, folder, seed)
+    (folder / "generation_config.json").unlink()
+    tokens = tiny_checkpoints.prompt(SMALL["vocab_size"], PROMPT_TOKENS, seed)
+    write(folder, tokens, tiny_checkpoints.logprobs_with_float8_cache(model, tokens, torch.float8_e4m3fn, {0}))
+    (folder / "exact").mkdir()
+    write(folder / "exact", tokens, tiny_checkpoints.logprobs(model, tokens))
+
+
+def write_expected(folder, tokens, model, in_bfloat16):
+    expected = tiny_checkpoints.logprobs(model, tokens)
+    error = (tiny_checkpoints.logprobs(in_bfloat16, tokens) - expected).abs()
+    write(folder, tokens, expected, bfloat16_error={"max": error.max().item(), "mean": error.mean().item()})
+
+
+def write(folder, tokens, expected, **more):
+    rows = [[round(x, 5) for x in row] for row in expected.tolist()]
+    (folder / "expected.json").write_text(json.dumps({"tokens": tokens, **more, "logprobs": rows},
+                                                     separators=(",", ":")))
+
+
 def main():
     transformers.utils.logging.disable_progress_bar()
     golden = ROOT / "tests/engine/model/golden"
@@ -71,13 +95,13 @@ def main():
         model = tiny_checkpoints.make(case, folder, seed)
         (folder / "generation_config.json").unlink()
         tokens = tiny_checkpoints.prompt(case.config["vocab_size"], PROMPT_TOKENS, seed)
-        expected = tiny_checkpoints.logprobs(model, tokens)
-        in_bfloat16 = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
-        error = (tiny_checkpoints.logprobs(in_bfloat16, tokens) - expected).abs()
-        rows = [[round(x, 5) for x in row] for row in expected.tolist()]
-        (folder / "expected.json").write_text(json.dumps(
-            {"tokens": tokens, "bfloat16_error": {"max": error.max().item(), "mean": error.mean().item()},
-             "logprobs": rows}, separators=(",", ":")))
+        write_expected(folder, tokens, model,
+                       transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16))
+    for seed, name in enumerate(tiny_variants.VARIANTS):
+        models = tiny_variants.make(name, golden / name, seed)
+        tokens = tiny_checkpoints.prompt(tiny_variants.BASE["vocab_size"], PROMPT_TOKENS, seed)
+        write_expected(golden / name, tokens, *models)
+    write_mixed_cache(golden / "llama_mixed_cache", seed=0)
     for path in golden.rglob("*.safetensors"):
         path.chmod(0o644)
     print(sum(path.stat().st_size for path in golden.rglob("*") if path.is_file()), "bytes in", golden)

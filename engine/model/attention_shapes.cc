@@ -1,20 +1,56 @@
 #include "engine/model/attention_shapes.h"
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "engine/model/blocks/gqa_attention.h"
 #include "kernels/base/check.h"
 
 namespace quire {
 
-KvLayout MakeKvLayout(const ModelConfig& model, DType kv_dtype, int32_t block_size) {
+absl::StatusOr<std::vector<DType>> KvCacheDTypes(const ModelConfig& model, DType kv_dtype,
+                                                 absl::Span<const std::string> skipped,
+                                                 DType dtype) {
+  const auto num_layers = static_cast<int64_t>(model.layers.size());
+  std::vector<DType> dtypes(num_layers, kv_dtype);
+  for (const std::string& name : skipped) {
+    int64_t index = -1;
+    if (name == "sliding_window") {
+      for (int64_t i = 0; i < num_layers; ++i) {
+        if (model.layers[i].sliding_window > 0) dtypes[i] = dtype;
+      }
+    } else if (absl::SimpleAtoi(name, &index) && index >= 0 && index < num_layers) {
+      dtypes[index] = dtype;
+    } else {
+      return absl::OutOfRangeError(absl::StrCat("--kv-cache-dtype-skip-layers: \"", name,
+                                                "\" is neither a layer (0 .. ", num_layers - 1,
+                                                ") nor sliding_window"));
+    }
+  }
+  return dtypes;
+}
+
+KvLayout MakeKvLayout(const ModelConfig& model, absl::Span<const DType> kv_dtypes,
+                      int32_t block_size) {
+  CHECK_EQ(kv_dtypes.size(), model.layers.size());
   std::vector<KvSpec> specs;
   specs.reserve(model.layers.size());
-  for (const LayerConfig& layer : model.layers) {
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const LayerConfig& layer = model.layers[i];
+    if (const auto& target = layer.kv_sharing_target) {
+      CHECK(*target >= 0 && *target < static_cast<int32_t>(i)) << "layer " << i;
+      CHECK(!model.layers[*target].kv_sharing_target) << "layer " << i;
+      CHECK_EQ(model.layers[*target].sliding_window, layer.sliding_window) << "layer " << i;
+    }
     switch (layer.attention) {
       case AttentionKind::kGqa:
-        specs.push_back(GqaKvSpec(model, layer, kv_dtype));
+        specs.push_back(GqaKvSpec(model, layer, kv_dtypes[i]));
     }
   }
   return {.groups = GroupLayers(specs), .block_size = block_size};
+}
+
+KvLayout MakeKvLayout(const ModelConfig& model, DType kv_dtype, int32_t block_size) {
+  return MakeKvLayout(model, std::vector<DType>(model.layers.size(), kv_dtype), block_size);
 }
 
 std::vector<AttentionGeometry> MakeGeometries(const ModelConfig& model, const KvLayout& layout,
@@ -31,7 +67,8 @@ std::vector<AttentionGeometry> MakeGeometries(const ModelConfig& model, const Kv
                           .kv_dtype = group.spec.dtype,
                           .scale = model.attention_scale,
                           .sliding_window = group.spec.sliding_window,
-                          .soft_cap = model.attention_soft_cap});
+                          .soft_cap = model.attention_soft_cap,
+                          .sinks = model.attention_sinks});
   }
   return geometries;
 }

@@ -3,15 +3,28 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/model/model_config.h"
 #include "kernels/attention.h"
 #include "kvcache/kv_layout.h"
 
 namespace quire {
 
-// Layers grouped by what they keep.
+// Of each layer's cache: kv_dtype, or dtype in the layers that `skipped` names: by index, or
+// "sliding_window" for all that have one, as in vLLM's --kv-cache-dtype-skip-layers. OUT_OF_RANGE,
+// naming that flag, for anything else.
+absl::StatusOr<std::vector<DType>> KvCacheDTypes(const ModelConfig& model, DType kv_dtype,
+                                                 absl::Span<const std::string> skipped,
+                                                 DType dtype);
+
+// Layers grouped by what they keep, with caches of these dtypes: [num_layers].
+KvLayout MakeKvLayout(const ModelConfig& model, absl::Span<const DType> kv_dtypes,
+                      int32_t block_size);
+// All with caches of the same.
 KvLayout MakeKvLayout(const ModelConfig& model, DType kv_dtype, int32_t block_size);
 
 // Of each layer group, for queries of this dtype.

@@ -110,15 +110,16 @@ bool Decoder::RunGqa(Stream& stream, int layer, const DecoderInputs& inputs,
                      const KvArena& kv_arena) {
   const LayerConfig& config = context_.config->layers[layer];
   const GqaWeights& weights = weights_->layer(layer).gqa;
-  const KvCacheView kv_cache = Scaled(kv_arena.LayerView(layer), weights);
-  const int group = kv_arena.GroupOf(layer);
+  const int kv_layer = config.kv_sharing_target.value_or(layer);
+  const KvCacheView kv_cache = Scaled(kv_arena.LayerView(kv_layer), weights_->layer(kv_layer).gqa);
+  const int group = kv_arena.GroupOf(kv_layer);
   const Tensor q = gqa_.StoreKeysAndValues(stream, weights, config, hidden_,
                                            {.positions = inputs.positions,
                                             .slot_mapping = inputs.slot_mapping[group],
                                             .kv_cache = kv_cache});
   const bool is_last = layer + 1 == static_cast<int>(context_.config->layers.size());
   if (is_last && inputs.num_logit_rows == 0) return false;
-  Tensor attended = gqa_.Attend(stream, *inputs.plans[group], q, kv_cache);
+  Tensor attended = gqa_.Attend(stream, *inputs.plans[group], q, kv_cache, weights.sinks);
   if (is_last && inputs.num_logit_rows < inputs.num_tokens) {
     attended = gqa_.KeepRows(stream, attended, inputs.logits_indices, inputs.num_logit_rows);
     KeepResidualRows(stream, inputs);

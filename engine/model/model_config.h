@@ -46,6 +46,9 @@ struct LayerConfig {
   MlpKind mlp = MlpKind::kGated;
   int64_t sliding_window = 0;  // 0 = full attention
   bool has_rope = true;        // else tokens have no positions but their order
+  // An earlier layer with the same window: this one stores no keys and values, and reads that
+  // one's.
+  std::optional<int32_t> kv_sharing_target = {};
 };
 
 struct ModelConfig {
@@ -70,6 +73,7 @@ struct ModelConfig {
   float embedding_scale = 1;             // rounded to the activations' dtype before it is used
   float attention_scale = 0;             // multiplies q.k
   float attention_soft_cap = 0;          // 0 = off
+  bool attention_sinks = false;          // a learned logit of each query head that has no value
   float logit_soft_cap = 0;              // 0 = off
   bool tie_word_embeddings = false;
   int64_t max_position_embeddings = 0;

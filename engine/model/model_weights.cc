@@ -9,7 +9,7 @@ void PlanAttention(const ModelConfig& config, const LayerConfig& layer, LayerWei
                    ModulePlanner& planner) {
   switch (layer.attention) {
     case AttentionKind::kGqa:
-      return PlanWeights(config, &weights->gqa, planner);
+      return PlanWeights(config, layer, &weights->gqa, planner);
   }
 }
 

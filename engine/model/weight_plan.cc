@@ -31,6 +31,10 @@ void ModulePlanner::Norm(Tensor* tensor, absl::string_view name, int64_t size) {
   Vector(tensor, Named(".weight", {{name, size}}), kDummyNorm, norm_offset_);
 }
 
+void ModulePlanner::Parameter(Tensor* tensor, absl::string_view name, int64_t size) {
+  Vector(tensor, Named("", {{name, size}}), kDummyBias, 0);
+}
+
 void ModulePlanner::Scales(Tensor* tensor, int64_t size,
                            const std::vector<absl::string_view>& names) {
   ScalesPlan scales = {.tensor = tensor, .size = size, .names = {}};

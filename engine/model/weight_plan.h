@@ -64,6 +64,8 @@ class ModulePlanner {
   void Linear(LinearWeight* weight, int64_t in_features, const std::vector<Module>& modules,
               Tensor* bias = nullptr);
   void Norm(Tensor* tensor, absl::string_view name, int64_t size);
+  // A vector that is a tensor of its own, not of a module with weight and bias.
+  void Parameter(Tensor* tensor, absl::string_view name, int64_t size);
   void Scales(Tensor* tensor, int64_t size, const std::vector<absl::string_view>& names);
 
  private:

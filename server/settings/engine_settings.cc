@@ -45,6 +45,7 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   config.load_format = settings.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto;
   config.dtype = ChooseDType(settings.dtype);
   config.kv_cache_dtype = ChooseKvCacheDType(settings.kv_cache_dtype);
+  config.kv_cache_dtype_skip_layers = settings.kv_cache_dtype_skip_layers;
   config.calculate_kv_scales = settings.calculate_kv_scales;
   config.seed = static_cast<uint64_t>(std::max<int64_t>(settings.seed, 0));
   config.max_model_len = settings.max_model_len;

@@ -170,9 +170,9 @@ constexpr ForeignFlags kTable[] = {
     {"--quantization -q --quantization-param-path --torchao-config "
      "--enable-fp32-lm-head --quantize --allow-deprecated-quantization --quantization-config",
      "not supported yet: weights are served in bfloat16, float16 or float32 (--dtype)"},
-    {"-ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype-skip-layers "
-     "--kv-sharing-fast-prefill --mamba-*",
-     "not supported yet: keys and values of all layers have the data type of --kv-cache-dtype"},
+    {"-ctk -ctv --cache-type-k --cache-type-v",
+     "not supported yet: keys and values have one data type, that of --kv-cache-dtype"},
+    {"--kv-sharing-fast-prefill --mamba-*", "not supported yet: no model that it is for is served"},
     {"-hff --hf-file -mu --model-url -dr --docker-repo --gguf-*",
      "not supported yet: --model takes a folder with safetensors files"},
     {"--models-* -cl --cache-list",

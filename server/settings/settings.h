@@ -32,6 +32,7 @@ struct Settings {
   double gpu_memory_utilization = 0.9;
   int64_t kv_cache_memory_bytes = 0;
   std::string kv_cache_dtype = "auto";
+  std::vector<std::string> kv_cache_dtype_skip_layers;
   bool calculate_kv_scales = false;
   int64_t block_size = 16;
   std::string attention_backend = "auto";

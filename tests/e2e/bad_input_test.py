@@ -145,6 +145,10 @@ class BadStartTest(unittest.TestCase):
         self.check(64, "use --dtype float32 or --dtype bfloat16", "--device", "cpu", "--dtype", "half")
         self.check(64, "kv-cache-dtype", "--kv-cache-dtype", "int8")
         self.check(64, "use it with --kv-cache-dtype fp8_e4m3", "--calculate-kv-scales")
+        self.check(64, "use it with --kv-cache-dtype fp8_e4m3", "--kv-cache-dtype-skip-layers", "0")
+        for wrong in ("99", "-1", "full", "0,"):
+            self.check(64, "--kv-cache-dtype-skip-layers", "--kv-cache-dtype", "fp8", "--kv-cache-dtype-skip-layers",
+                       wrong)
         self.check(64, "--kv-cache-dtype float16", "--device", "cpu", "--kv-cache-dtype", "float16")
         self.check(64, "block", "--block-size", "17")
         self.check(64, "port", "--port", "70000")

@@ -28,5 +28,10 @@ class Float8CacheScoreTest(ScoreTest):
         self.check_score()
 
 
+class MixedCacheScoreTest(ScoreTest):
+    """The first layers keep more digits than the others."""
+    FLAGS = ("--kv-cache-dtype", "fp8", "--kv-cache-dtype-skip-layers", "0,1", "--calculate-kv-scales")
+
+
 if __name__ == "__main__":
     main()

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "engine/engine_parts.h"
+#include "engine/model/attention_shapes.h"
 #include "engine/output_writer.h"
 #include "engine/runner/attention_selector.h"
 #include "engine/serving_dtype.h"
@@ -37,6 +38,9 @@ AttentionDemand Demand(std::vector<AttentionGeometry> geometries, int64_t max_nu
   return {.geometries = std::move(geometries), .max_num_seqs = max_num_seqs, .sm_version = 0};
 }
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
 constexpr AttentionPhase kDecode = AttentionPhase::kDecode;
 constexpr AttentionPhase kPrefill = AttentionPhase::kPrefill;
 
@@ -50,7 +54,7 @@ TEST(AttentionSelectorTest, EachPhaseHasAPathOfItsOwn) {
   EXPECT_EQ(*select(kDecode, {}), AttentionPath::kTrtllm);
   EXPECT_EQ(*select(kPrefill, {}), AttentionPath::kNative);
   EXPECT_THAT(select(kPrefill, AttentionPath::kTrtllm).status().message(),
-              ::testing::HasSubstr("does not compute prompts"));
+              HasSubstr("does not compute prompts"));
 }
 
 TEST(ServingDTypeTest, IsTheCheckpointsWhereTheDeviceComputesInIt) {
@@ -73,6 +77,23 @@ TEST(ServingDTypeTest, WhatIsAskedForIsServedOrRefused) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(refused.message(),
             "--dtype: a CPU does not compute in float16; use --dtype float32 or --dtype bfloat16");
+}
+
+TEST(KvCacheDTypesTest, LayersAreSkippedByIndexOrByTheirWindow) {
+  ModelConfig model;
+  model.layers.resize(4);
+  model.layers[1].sliding_window = model.layers[3].sliding_window = 64;
+  const auto dtypes = [&](const std::vector<std::string>& skipped) {
+    return KvCacheDTypes(model, DType::kF8E4M3, skipped, DType::kBF16);
+  };
+  constexpr DType kSmall = DType::kF8E4M3, kWhole = DType::kBF16;
+  EXPECT_THAT(*dtypes({}), ElementsAre(kSmall, kSmall, kSmall, kSmall));
+  EXPECT_THAT(*dtypes({"0", "3"}), ElementsAre(kWhole, kSmall, kSmall, kWhole));
+  EXPECT_THAT(*dtypes({"sliding_window", "2"}), ElementsAre(kSmall, kWhole, kWhole, kWhole));
+  for (const char* wrong : {"4", "-1", "sliding", ""}) {
+    EXPECT_EQ(dtypes({wrong}).status().code(), absl::StatusCode::kOutOfRange) << wrong;
+  }
+  EXPECT_THAT(dtypes({"4"}).status().message(), HasSubstr("0 .. 3"));
 }
 
 TEST(AttentionSelectorTest, TakesTheFastestPathThatCan) {
@@ -103,8 +124,8 @@ TEST(AttentionSelectorTest, APathTakesAsManySequencesAsAStepHasOrNone) {
   EXPECT_EQ(*select(1001, {}), AttentionPath::kNative);
   const absl::Status refused = select(1001, AttentionPath::kTrtllm).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kOutOfRange);
-  EXPECT_THAT(refused.message(), ::testing::HasSubstr("takes at most 1000 sequences in a step"));
-  EXPECT_THAT(refused.message(), ::testing::HasSubstr("--max-num-seqs"));
+  EXPECT_THAT(refused.message(), HasSubstr("takes at most 1000 sequences in a step"));
+  EXPECT_THAT(refused.message(), HasSubstr("--max-num-seqs"));
 }
 
 TEST(AttentionSelectorTest, APathServesAllLayerGroupsOrNone) {

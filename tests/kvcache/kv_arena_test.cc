@@ -18,7 +18,7 @@ using testing::HasSubstr;
 // Host memory up to a limit; everything else of a device is not needed here.
 class FakeDevice : public Device {
  public:
-  static constexpr int64_t kGranularityBytes = 256;  // a block of one layer of Layout()
+  static constexpr int64_t kGranularityBytes = 256;  // a block of one plane of Layout()
 
   explicit FakeDevice(int64_t limit_bytes) : limit_bytes_(limit_bytes) {
     info_.map_granularity_bytes = kGranularityBytes;
@@ -121,10 +121,41 @@ TEST(GroupLayersTest, WhateverIsKeptDifferentlyIsAGroupOfItsOwn) {
   EXPECT_EQ(GroupLayers(specs).size(), 6u);
 }
 
+TEST(GroupLayersTest, LayersOfFewerBytesAreMoreToAGroup) {
+  std::vector<KvSpec> specs(6, Spec(0));
+  for (const int layer : {1, 2, 4, 5}) specs[layer].dtype = DType::kF8E4M3;
+  const auto groups = GroupLayers(specs);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_THAT(groups[0].layers, ElementsAre(0, 3));
+  EXPECT_THAT(groups[1].layers, ElementsAre(1, 2, 4, 5));
+  const KvLayout layout = {.groups = groups, .block_size = 4};
+  EXPECT_EQ(layout.NumPlanes(), 2);
+  EXPECT_EQ(layout.BlockBytes(), 2 * 4 * Spec(0).BytesPerToken());
+}
+
+TEST(GroupLayersTest, ALayerThatKeepsNothingIsInNoGroup) {
+  std::vector<KvSpec> specs = Specs({0, 0, 0});
+  specs[1].num_kv_heads = 0;
+  const auto groups = GroupLayers(specs);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_THAT(groups[0].layers, ElementsAre(0, 2));
+  EXPECT_THAT((KvLayout{.groups = groups}.GroupOfLayers()), ElementsAre(0, -1, 0));
+}
+
+// One layer that differs from 31 must not make 32 groups.
+TEST(GroupLayersTest, ARareKindIsPaddedRatherThanManyGroupsMade) {
+  std::vector<int64_t> windows(32, 64);
+  windows[7] = 0;
+  const auto groups = GroupLayers(Specs(windows));
+  EXPECT_EQ(groups.size(), 12u);
+  EXPECT_THAT(groups[0].layers, ElementsAre(7));
+  EXPECT_EQ(groups[1].layers.size(), 3u);
+}
+
 TEST(KvLayoutTest, CountsBytesOfKeysAndValuesInAllLayersOfAGroup) {
   const KvLayout layout = Layout({{0, {0, 2}}, {64, {1}}});
-  EXPECT_EQ(layout.BlockBytesPerLayer(), 2 * 4 * 2 * 8 * 2);
-  EXPECT_EQ(layout.BlockBytes(), 2 * layout.BlockBytesPerLayer());
+  EXPECT_EQ(layout.BlockBytesPerPlane(), 2 * 4 * 2 * 8 * 2);
+  EXPECT_EQ(layout.BlockBytes(), 2 * layout.BlockBytesPerPlane());
   EXPECT_EQ(layout.NumBlocksIn(3 * layout.BlockBytes() + 1), 3);
   EXPECT_THAT(layout.GroupOfLayers(), ElementsAre(0, 1, 0));
 }
@@ -152,6 +183,24 @@ TEST(KvArenaTest, GroupsOfDifferentSizesShareBlocks) {
   EXPECT_EQ(small.num_kv_heads, 1);
   EXPECT_EQ(static_cast<char*>(small.v) - static_cast<char*>(small.k), 1 * 4 * 8 * 2);
   EXPECT_EQ(static_cast<char*>(large.v) - static_cast<char*>(large.k), 2 * 4 * 8 * 2);
+}
+
+// Two layers of 8 bits stand where one of 16 does, one behind the other in each block.
+TEST(KvArenaTest, SmallLayersShareAPlane) {
+  FakeDevice device(1 << 20);
+  KvLayout layout = Layout({{0, {0}}, {0, {1, 2}}});
+  layout.groups[1].spec.dtype = DType::kF8E4M3;
+  const auto arena = KvArena::Allocate(device, layout, 3);
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  const KvCacheView wide = arena->LayerView(0);
+  const KvCacheView first = arena->LayerView(1), second = arena->LayerView(2);
+  EXPECT_EQ(first.k, wide.k);
+  EXPECT_EQ(first.block_stride, 2 * wide.block_stride);  // in elements of half the size
+  EXPECT_EQ(second.block_stride, first.block_stride);
+  const int64_t layer_bytes = 4 * layout.groups[1].spec.BytesPerToken();
+  EXPECT_EQ(static_cast<char*>(second.k) - static_cast<char*>(first.k), layer_bytes);
+  EXPECT_EQ(static_cast<char*>(second.v) - static_cast<char*>(first.v), layer_bytes);
+  EXPECT_EQ(arena->size_bytes(), 3 * layout.BlockBytesPerPlane());
 }
 
 TEST(KvArenaTest, LayersAtOneIndexOfTheirGroupsShareATensor) {

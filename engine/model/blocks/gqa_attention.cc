@@ -1,27 +1,14 @@
 #include "engine/model/blocks/gqa_attention.h"
 
 #include "engine/model/rope_table.h"
+#include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {
 
-void PlanWeights(const ModelConfig& config, GqaWeights* weights, ModulePlanner& planner) {
-  const int64_t hidden = config.hidden_size;
-  const int64_t q_size = int64_t{config.num_q_heads} * config.head_dim;
-  const int64_t kv_size = int64_t{config.num_kv_heads} * config.head_dim;
-  if (config.fused_checkpoint) {
-    planner.Linear(&weights->qkv, hidden, {{"self_attn.qkv_proj", q_size + 2 * kv_size}});
-  } else {
-    planner.Linear(&weights->qkv, hidden,
-                   {{"self_attn.q_proj", q_size},
-                    {"self_attn.k_proj", kv_size},
-                    {"self_attn.v_proj", kv_size}},
-                   config.qkv_bias ? &weights->qkv_bias : nullptr);
-  }
-  if (config.qk_norm) {
-    planner.Norm(&weights->q_norm, "self_attn.q_norm", config.head_dim);
-    planner.Norm(&weights->k_norm, "self_attn.k_norm", config.head_dim);
-  }
+namespace {
+
+void PlanScales(const ModelConfig& config, GqaWeights* weights, ModulePlanner& planner) {
   // compressed-tensors, ModelOpt, the same for fused projections, AutoFP8.
   planner.Scales(
       &weights->k_scales, config.num_kv_heads,
@@ -31,13 +18,40 @@ void PlanWeights(const ModelConfig& config, GqaWeights* weights, ModulePlanner& 
       &weights->v_scales, config.num_kv_heads,
       {"self_attn.v_scale", "self_attn.attn.v_scale", "self_attn.v_proj.v_scale",
        "self_attn.v_proj.output_scale", "self_attn.qkv_proj.v_scale", "self_attn.kv_scale"});
+}
+
+}  // namespace
+
+void PlanWeights(const ModelConfig& config, const LayerConfig& layer, GqaWeights* weights,
+                 ModulePlanner& planner) {
+  const int64_t hidden = config.hidden_size;
+  const int64_t q_size = int64_t{config.num_q_heads} * config.head_dim;
+  const int64_t kv_size = int64_t{config.num_kv_heads} * config.head_dim;
+  const bool has_kv = !layer.kv_sharing_target;
+  if (config.fused_checkpoint) {
+    CHECK(has_kv);  // no such checkpoint is known
+    planner.Linear(&weights->qkv, hidden, {{"self_attn.qkv_proj", q_size + 2 * kv_size}});
+  } else {
+    std::vector<ModulePlanner::Module> modules = {{"self_attn.q_proj", q_size}};
+    if (has_kv) modules.push_back({"self_attn.k_proj", kv_size});
+    if (has_kv) modules.push_back({"self_attn.v_proj", kv_size});
+    planner.Linear(&weights->qkv, hidden, modules, config.qkv_bias ? &weights->qkv_bias : nullptr);
+  }
+  if (config.qk_norm) {
+    planner.Norm(&weights->q_norm, "self_attn.q_norm", config.head_dim);
+    if (has_kv) planner.Norm(&weights->k_norm, "self_attn.k_norm", config.head_dim);
+  }
+  if (has_kv) PlanScales(config, weights, planner);
+  if (config.attention_sinks) {
+    planner.Parameter(&weights->sinks, "self_attn.sinks", config.num_q_heads);
+  }
   planner.Linear(&weights->o, q_size, {{"self_attn.o_proj", hidden}},
                  config.o_bias ? &weights->o_bias : nullptr);
 }
 
 KvSpec GqaKvSpec(const ModelConfig& config, const LayerConfig& layer, DType kv_dtype) {
   return {.sliding_window = layer.sliding_window,
-          .num_kv_heads = config.num_kv_heads,
+          .num_kv_heads = layer.kv_sharing_target ? 0 : config.num_kv_heads,
           .k_head_dim = config.head_dim,
           .v_head_dim = config.head_dim,
           .dtype = kv_dtype};
@@ -86,11 +100,14 @@ absl::Status GqaAttention::UploadTable(Device& device, Stream& stream, const Rop
 Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weights,
                                         const LayerConfig& layer, const Tensor& x,
                                         const Places& places) const {
-  const Tensor qkv = Rows(qkv_, x.dim(0)), q = Rows(q_, x.dim(0));
+  const Tensor qkv(qkv_.data(), context_.dtype, {x.dim(0), weights.qkv.out_features});
+  const Tensor q = Rows(q_, x.dim(0));
   const bool has_own_table = layer.sliding_window > 0 && !sliding_cos_sin_.empty();
   const Tensor& cos_sin = has_own_table ? sliding_cos_sin_ : cos_sin_;
   context_.ops->Linear(stream,
                        {.x = x, .weight = &weights.qkv, .bias = weights.qkv_bias, .out = qkv});
+  KvCacheView stored = places.kv_cache;
+  if (layer.kv_sharing_target) stored.num_kv_heads = 0;
   context_.ops->RopeAndStoreKv(stream, {.qkv = qkv,
                                         .q_norm_weight = weights.q_norm,
                                         .k_norm_weight = weights.k_norm,
@@ -100,15 +117,18 @@ Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weight
                                         .positions = places.positions,
                                         .slot_mapping = places.slot_mapping,
                                         .num_q_heads = context_.config->num_q_heads,
-                                        .kv_cache = places.kv_cache,
+                                        .kv_cache = stored,
                                         .q_out = q});
   return q;
 }
 
 Tensor GqaAttention::Attend(Stream& stream, const AttentionPlan& plan, const Tensor& q,
-                            const KvCacheView& kv_cache) const {
+                            const KvCacheView& kv_cache, const Tensor& sinks) const {
   const Tensor out = Rows(out_, q.dim(0));
-  plan.Run(stream, {.q = q, .kv_cache = kv_cache, .out = out});
+  plan.Run(stream, {.q = q,
+                    .kv_cache = kv_cache,
+                    .out = out,
+                    .sinks = sinks.empty() ? nullptr : sinks.as<float>()});
   return Flat(out);
 }
 

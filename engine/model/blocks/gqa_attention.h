@@ -12,19 +12,22 @@
 namespace quire {
 
 struct GqaWeights {
-  LinearWeight qkv;  // [(num_q_heads + 2 * num_kv_heads) * head_dim, hidden_size]
-  Tensor qkv_bias;   // [(num_q_heads + 2 * num_kv_heads) * head_dim] or empty
+  LinearWeight qkv;  // [(num_q_heads + 2 * num_kv_heads) * head_dim, hidden_size]; of a layer that
+                     // reads another's keys and values [num_q_heads * head_dim, hidden_size]
+  Tensor qkv_bias;   // as many, or empty
   Tensor q_norm;     // [head_dim] or empty
   Tensor k_norm;     // [head_dim] or empty
+  Tensor sinks;      // [num_q_heads] float32, or empty
   Tensor k_scales;   // [num_kv_heads] of an 8-bit cache
   Tensor v_scales;   // [num_kv_heads]
   LinearWeight o;    // [hidden_size, num_q_heads * head_dim]
   Tensor o_bias;     // [hidden_size] or empty
 };
 
-void PlanWeights(const ModelConfig& config, GqaWeights* weights, ModulePlanner& planner);
+void PlanWeights(const ModelConfig& config, const LayerConfig& layer, GqaWeights* weights,
+                 ModulePlanner& planner);
 
-// What such a layer keeps of each token, in this dtype.
+// What such a layer keeps of each token, in this dtype: no heads if it reads another layer's.
 KvSpec GqaKvSpec(const ModelConfig& config, const LayerConfig& layer, DType kv_dtype);
 
 // The layer's cache with what its elements are multiplied by.
@@ -45,13 +48,14 @@ class GqaAttention {
     KvCacheView kv_cache;
   };
 
-  // Of x ([num_tokens, hidden_size], normed): the cache gets rotated keys and values. Returns the
-  // rotated queries, [num_tokens, num_q_heads, head_dim], until the next call.
+  // Of x ([num_tokens, hidden_size], normed): the cache gets rotated keys and values, unless the
+  // layer reads another's. Returns the rotated queries, [num_tokens, num_q_heads, head_dim], until
+  // the next call.
   Tensor StoreKeysAndValues(Stream& stream, const GqaWeights& weights, const LayerConfig& layer,
                             const Tensor& x, const Places& places) const;
   // What the queries find, [num_tokens, num_q_heads * head_dim], until the next call.
   Tensor Attend(Stream& stream, const AttentionPlan& plan, const Tensor& q,
-                const KvCacheView& kv_cache) const;
+                const KvCacheView& kv_cache, const Tensor& sinks) const;
   // These rows of what Attend has returned, where the queries were.
   Tensor KeepRows(Stream& stream, const Tensor& attended, const int32_t* indices,
                   int64_t num_rows) const;

@@ -56,13 +56,16 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
   max_len_ = options.max_len;
   replay_decodes_ = options.replay_decodes;
   ASSIGN_OR_RETURN(config_, LoadModelConfig(folder));
+  if (options.adjust) options.adjust(config_);
   ASSIGN_OR_RETURN(backend_, OpenBackend({.kind = options.device}));
   ASSIGN_OR_RETURN(stream_, backend_->device().CreateStream());
   ASSIGN_OR_RETURN(Weights weights,
                    Weights::Load(*backend_, config_, folder,
                                  {.format = options.format, .dtype = options.dtype}));
   weights_ = std::make_unique<Weights>(std::move(weights));
-  RETURN_IF_ERROR(OpenAttention(options.dtype, options.kv_dtype.value_or(options.dtype)));
+  std::vector<DType> kv_dtypes = options.kv_dtypes;
+  kv_dtypes.resize(config_.layers.size(), options.kv_dtype.value_or(options.dtype));
+  RETURN_IF_ERROR(OpenAttention(options.dtype, kv_dtypes));
   ASSIGN_OR_RETURN(decoder_, Decoder::Create(*backend_, config_, *weights_, options.dtype,
                                              {.max_num_batched_tokens = max_len_,
                                               .max_logit_rows = max_len_,
@@ -74,8 +77,8 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
   return absl::OkStatus();
 }
 
-absl::Status SequenceRunner::OpenAttention(DType dtype, DType kv_dtype) {
-  const KvLayout layout = MakeKvLayout(config_, kv_dtype, kBlockSize);
+absl::Status SequenceRunner::OpenAttention(DType dtype, absl::Span<const DType> kv_dtypes) {
+  const KvLayout layout = MakeKvLayout(config_, kv_dtypes, kBlockSize);
   const int num_groups = static_cast<int>(layout.groups.size());
   CHECK_LE(num_groups, kMaxGroups);
   ASSIGN_OR_RETURN(KvArena arena,

@@ -2,6 +2,7 @@
 // scheduler or runner. What the model tests and decoder_tool compare with Hugging Face. One thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,7 +20,10 @@ namespace quire {
 struct SequenceRunnerOptions {
   DType dtype = DType::kF32;           // of weights and activations
   std::optional<DType> kv_dtype = {};  // the same if unset
-  int64_t max_len = 256;               // tokens of the sequence
+  std::vector<DType> kv_dtypes = {};   // of each layer; empty: kv_dtype
+  // What config.json cannot say yet is added to what it says.
+  std::function<void(ModelConfig&)> adjust = {};
+  int64_t max_len = 256;  // tokens of the sequence
   LoadFormat format = LoadFormat::kAuto;
   DeviceKind device = DeviceKind::kCpu;
   bool replay_decodes = false;  // steps of one token are captured once, and replayed
@@ -54,7 +58,7 @@ class SequenceRunner {
   struct Metadata;
 
   absl::Status Open(const std::string& folder, const SequenceRunnerOptions& options);
-  absl::Status OpenAttention(DType dtype, DType kv_dtype);
+  absl::Status OpenAttention(DType dtype, absl::Span<const DType> kv_dtypes);
   Tensor EnqueueStep(int64_t num_tokens, int64_t num_rows);
   Tensor ReplayDecode();
   void FillMetadata(absl::Span<const TokenId> tokens);

@@ -154,22 +154,25 @@ def logprobs(model, tokens):
 
 
 class Float8Cache(transformers.DynamicCache):
-    """Keys and values as an 8-bit cache with scales of 1 keeps them."""
+    """Keys and values as an 8-bit cache with scales of 1 keeps them, but in the layers that are skipped."""
 
-    def __init__(self, model, dtype):
+    def __init__(self, model, dtype, skipped=()):
         super().__init__(config=model.config)
-        self._dtype = dtype
+        self._dtype, self._skipped = dtype, skipped
 
     def update(self, key_states, value_states, layer_idx, *args, **kwargs):
+        if layer_idx in self._skipped:
+            return super().update(key_states, value_states, layer_idx, *args, **kwargs)
         most = torch.finfo(self._dtype).max
         rounded = [x.clamp(-most, most).to(self._dtype).to(x.dtype) for x in (key_states, value_states)]
         return super().update(*rounded, layer_idx, *args, **kwargs)
 
 
-def logprobs_with_float8_cache(model, tokens, dtype):
+@torch.no_grad()
+def logprobs_with_float8_cache(model, tokens, dtype, skipped=()):
     """The same as logprobs() with a cache of this dtype, in one step."""
     ids = torch.tensor([tokens], device=model.device)
-    logits = model(ids, use_cache=True, past_key_values=Float8Cache(model, dtype)).logits[0]
+    logits = model(ids, use_cache=True, past_key_values=Float8Cache(model, dtype, skipped)).logits[0]
     return torch.log_softmax(logits.double(), -1)
 
 
