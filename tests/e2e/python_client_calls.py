@@ -59,20 +59,25 @@ class Calls(unittest.TestCase):
                    for prompt in ("Once upon a", ids, tuple(ids))]
         self.assertTrue(answers[0])
         self.assertEqual(len(set(answers)), 1)
-        rendered = self.client.tokenize(CHAT, return_tokens=True, template_kwargs_json={"unused": 1})
+        rendered = self.client.tokenize(CHAT, return_tokens=True)
         self.assertEqual(len(rendered.tokens), len(rendered.ids))
         self.assertIn("17 + 25", rendered.rendered)
         with self.assertRaisesRegex(TypeError, "string or messages"):
             self.client.tokenize(ids)
 
     def test_options_reach_their_fields(self) -> None:
-        answer = self.client.generate_once("Once upon", n=2, temperature=0, stop_strings="a", seed=None,
+        answer = self.client.generate_once("Once upon", n=2, temperature=0, stop_strings="time", seed=None,
                                            include_stop_in_output=True, return_token_ids=True, logit_bias={5: -100.0})
-        self.assertEqual([choice.finished.matched_stop_string for choice in answer.choices], ["a", "a"])
-        self.assertTrue(all(choice.text.endswith("a") and choice.token_ids for choice in answer.choices))
-        begun = [{"role": "user", "content": "Say yes"}, {"role": "assistant", "content": "ye", "name": "me"}]
+        self.assertEqual([choice.finished.matched_stop_string for choice in answer.choices], ["time", "time"])
+        self.assertTrue(all(choice.text.endswith("time") and choice.token_ids for choice in answer.choices))
+        begun = [{"role": "user", "content": "Say yes"}, {"role": "assistant", "content": "ye"}]
         went_on = self.client.tokenize(begun, add_generation_prompt=False, continue_final_message=True).rendered
         self.assertTrue(went_on.endswith("ye"), went_on)
+        with QuireClient(SERVERS["small"]) as client:  # its template prints these
+            messages: List[Dict[str, Any]] = [{"role": "user", "content": "Hi", "name": "me"},
+                                              {"role": "assistant", "content": None}]
+            rendered = client.tokenize(messages, template_kwargs_json={"mood": "good"}).rendered
+        self.assertEqual(rendered, "user me Hi, assistant  , good")
 
     def test_unknown_options_are_named_with_near_ones(self) -> None:
         options: Dict[str, Any] = {"max_token": 5}

@@ -60,8 +60,11 @@ class PythonClientTest(unittest.TestCase):
         ca.issue("operator", "DNS:operator.example")
         write_keys(self.folder / "keys", [{"key": KEY, "name": "web"},
                                           {"certificate": "operator.example", "name": "operator", "roles": ["admin"]}])
+        template = self.folder / "template"
+        template.write_text("{% for m in messages %}{{ m.role }} {{ m.name }} {{ m.content }}, {% endfor %}{{ mood }}")
         with Server("--served-model-name", "demo") as plain, \
-                Server("--served-model-name", "demo", "--max-num-seqs", "1", "--max-num-queued-reqs", "2") as small, \
+                Server("--served-model-name", "demo", "--max-num-seqs", "1", "--max-num-queued-reqs", "2",
+                       "--chat-template", str(template)) as small, \
                 Server("--served-model-name", "demo", "--api-key-file", str(self.folder / "keys"), *ca.tls_flags(),
                        "--tls-client-ca", ca.path("ca.pem")) as tls:
             servers = {"plain": plain.target, "small": small.target, "tls": f"https://localhost:{tls.port}",
