@@ -81,7 +81,7 @@ class Calls(unittest.TestCase):
 
     def test_unknown_options_are_named_with_near_ones(self) -> None:
         options: Dict[str, Any] = {"max_token": 5}
-        with self.assertRaisesRegex(TypeError, "max_token; did you mean: max_tokens"):
+        with self.assertRaisesRegex(TypeError, "max_token; did you mean max_tokens"):
             self.client.generate("a", **options)
         with self.assertRaisesRegex(TypeError, "a request with text has no option add_generation_prompt"):
             self.client.generate("a", add_generation_prompt=True)
@@ -140,6 +140,8 @@ class Calls(unittest.TestCase):
                 self.assertTrue(client.health())
         with self.assertRaisesRegex(ValueError, "API key"):
             QuireClient(api_key="two words")
+        with self.assertRaisesRegex(ValueError, "retries=5"):
+            QuireClient(retries=5)
 
 
 class AsyncCalls(unittest.IsolatedAsyncioTestCase):

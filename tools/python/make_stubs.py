@@ -24,6 +24,7 @@ ASYNCHRONOUS = (  # what differs from _sync.py
     (r"(    )def (?!generate\b)", r"\1async def "),
     (r"self\._call\(|self\.close\(|self\._channel\.close\(|(?<=return )method\(", r"await \g<0>"),
     (r"\bfor response in", "async for response in"),
+    (r"or close\(\)", "or aclose()"),
     (r"__(enter|exit)__", r"__a\1__"),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import re
 from typing import Any, Dict, Optional, Union
 
@@ -34,6 +35,8 @@ class Connection:
         if not re.fullmatch("[!-~]*", key):
             raise ValueError("no API key has spaces, control characters or letters beyond ASCII; is it a file's name?")
         self._metadata = (("authorization", f"Bearer {key}"),) if key else ()
+        if not 0 <= retries <= 4:
+            raise ValueError(f"retries={retries}: gRPC tries again 0 to 4 times")
         self._timeout = timeout
         policy = {"maxAttempts": retries + 1, "initialBackoff": "0.1s", "maxBackoff": "5s", "backoffMultiplier": 2,
                   "retryableStatusCodes": ["RESOURCE_EXHAUSTED", "UNAVAILABLE"]}
@@ -60,7 +63,4 @@ class Connection:
 
 def _read(path: Optional[Path], variable: str) -> Optional[bytes]:
     path = path or os.environ.get(variable)
-    if not path:
-        return None
-    with open(path, "rb") as file:
-        return file.read()
+    return pathlib.Path(path).read_bytes() if path else None

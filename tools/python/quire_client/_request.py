@@ -31,18 +31,15 @@ def make_request(request: Request, prompt: Prompt, options: Mapping[str, Any]) -
         part.messages.extend(_message(type(part)().messages.add(), message) for message in prompt)
     owners = [request] + [getattr(request, name) for name in ("sampling", "stop", "output", kind) if name in fields]
     allowed = {field.name: (owner, field) for owner in owners for field in owner.DESCRIPTOR.fields
-               if field.name not in ("text", "ids") and (not field.message_type or _is_map(field))}
+               if field.name not in ("text", "ids")
+               and (not field.message_type or field.message_type.GetOptions().map_entry)}
     for name, value in options.items():
         if name not in allowed:
-            near = ", ".join(difflib.get_close_matches(name, allowed)) or "none is near"
-            raise TypeError(f"a request with {kind} has no option {name}; did you mean: {near}")
+            near = " or ".join(difflib.get_close_matches(name, allowed))
+            raise TypeError(f"a request with {kind} has no option {name}" + (f"; did you mean {near}?" if near else ""))
         if value is not None:
             _set(*allowed[name], value)
     return request
-
-
-def _is_map(field: Any) -> bool:
-    return bool(field.message_type.GetOptions().map_entry)
 
 
 def _set(owner: Any, field: Any, value: Any) -> None:
