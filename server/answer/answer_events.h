@@ -40,7 +40,6 @@ class AnswerEvents {
   // The answer ends.
   void Finish();
 
-  size_t num_calls() const { return num_calls_; }
   // Those that came since the last time.
   std::vector<AnswerEvent> Take() { return std::exchange(events_, {}); }
 

@@ -35,9 +35,6 @@ class AnswerParser {
   // The answer ends.
   std::vector<AnswerEvent> Finish();
 
-  // So far, those included that one_call leaves out.
-  size_t num_calls() const { return events_.num_calls(); }
-
  private:
   enum class At : uint8_t { kStart, kReasoning, kContent };
 

@@ -121,6 +121,17 @@ class HermesTest(ScriptTest):
         pieces = [part for chunk in chunks for part in chunk.choices[0].delta.tool_calls or []]
         self.assertGreater(len(pieces), 6)  # the arguments came in parts
 
+    def test_the_client_puts_a_stream_together(self):
+        tools = [{**tool, "function": {**tool["function"], "strict": True}} for tool in TOOLS]
+        with self.client.chat.completions.stream(model="scripts", temperature=0, tools=tools, messages=[
+                {"role": "user", "content": "<go:two>"}]) as stream:
+            finished = [(event.name, event.arguments) for event in stream
+                        if event.type == "tool_calls.function.arguments.done"]
+            message = stream.get_final_completion().choices[0].message
+        self.assertEqual(finished, self.CALLS)
+        self.assertEqual([call.function.parsed_arguments for call in message.tool_calls],
+                         [json.loads(arguments) for _, arguments in self.CALLS])
+
     def test_tags_that_are_special_tokens_are_found_and_others_left_out(self):
         self.check("special", None, [("get_weather", '{"city": "Rome"}')])
         self.assertEqual(self.ask("special", tools=None).choices[0].message.content,
