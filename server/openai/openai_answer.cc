@@ -29,6 +29,7 @@ class OpenAiAnswer::Sink final : public ResponseSink {
   void SetReadyCallback(std::function<void()> on_ready) override {
     on_ready_ = std::move(on_ready);
   }
+  void TakePrompt(absl::Span<const TokenId> prompt) override { answer_->TakePrompt(prompt); }
   void Send(v1::GenerateResponse response) override {
     NoteResponse(response, &access_);
     if (answer_->Take(prompt_, response, on_ready_)) on_ready_();
@@ -51,10 +52,11 @@ class OpenAiAnswer::Sink final : public ResponseSink {
   AccessEntry access_;
 };
 
-OpenAiAnswer::OpenAiAnswer(HttpCallRef call, OpenAiFormat format,
+OpenAiAnswer::OpenAiAnswer(HttpCallRef call, OpenAiFormat format, const ModelAnswers* answers,
                            std::vector<std::shared_ptr<CancelToken>> tokens)
     : call_(std::move(call)),
       format_(std::move(format)),
+      answers_(answers),
       tokens_(std::move(tokens)),
       beginning_(BeginningOf(format_)),
       prompts_(tokens_.size()),
@@ -62,6 +64,12 @@ OpenAiAnswer::OpenAiAnswer(HttpCallRef call, OpenAiFormat format,
       num_open_(tokens_.size()) {}
 
 ResponseSink* OpenAiAnswer::NewSink(size_t prompt) { return new Sink(shared_from_this(), prompt); }
+
+void OpenAiAnswer::TakePrompt(absl::Span<const TokenId> prompt) {
+  if (format_.message.answer.reasoning.is_none()) return;
+  absl::MutexLock lock(&mutex_);
+  in_reasoning_ = format_.in_reasoning.value_or(answers_->BeginsInReasoning(prompt));
+}
 
 bool OpenAiAnswer::Take(size_t prompt, const v1::GenerateResponse& response,
                         const std::function<void()>& on_ready) {
@@ -104,6 +112,9 @@ std::string OpenAiAnswer::TakeStart(size_t prompt, const v1::Started& started) {
   if (!started.prompt_logprobs().empty()) {
     whole.logprobs.Add(started.prompt_logprobs(), format_.is_chat, &whole.num_characters);
   }
+  if (!format_.message.answer.finds_nothing()) {
+    choice.message = std::make_unique<ChatMessage>(format_.message, in_reasoning_);
+  }
   if (format_.is_chat) {
     return Event(index, "\"delta\": {\"role\": \"assistant\", \"content\": \"\"}", "null", "");
   }
@@ -121,9 +132,14 @@ std::string OpenAiAnswer::TakeDelta(size_t prompt, const v1::Delta& delta) {
   choice.num_tokens += delta.token_ids_size();
   LogprobJson logprobs;
   if (format_.logprobs) logprobs.Add(delta.logprobs(), format_.is_chat, &choice.offset);
+  if (!format_.streams) choice.logprobs.Add(logprobs);
+  if (choice.message != nullptr) {
+    std::vector<std::string> deltas = choice.message->Append(delta.text());
+    if (deltas.empty() && !delta.logprobs().empty()) deltas.push_back("{}");
+    return Events(index, deltas, format_.logprobs ? logprobs.ToText(true) : "null");
+  }
   if (!format_.streams) {
     choice.text.append(delta.text());
-    choice.logprobs.Add(logprobs);
     return "";
   }
   if (delta.text().empty() && delta.logprobs().empty()) return "";
@@ -138,10 +154,26 @@ std::string OpenAiAnswer::TakeFinish(size_t prompt, const v1::Finished& finished
   const size_t index = prompt * static_cast<size_t>(format_.n) + finished.index();
   Choice& choice = choices_[index];
   choice.num_tokens = finished.usage().completion_tokens();
-  choice.finish = absl::StrCat(FinishReasonJson(finished.finish_reason()),
-                               ", \"stop_reason\": ", StopReasonJson(finished));
+  std::string rest;
+  if (choice.message != nullptr) rest = Events(index, choice.message->Finish(), "null");
+  const bool calls = choice.message != nullptr && choice.message->has_calls() &&
+                     finished.finish_reason() == v1::FINISH_REASON_STOP;
+  choice.finish =
+      absl::StrCat(calls ? "\"tool_calls\"" : FinishReasonJson(finished.finish_reason()),
+                   ", \"stop_reason\": ", StopReasonJson(finished));
   if (!format_.streams) return "";
-  return Event(index, format_.is_chat ? "\"delta\": {}" : "\"text\": \"\"", "null", choice.finish);
+  return rest +
+         Event(index, format_.is_chat ? "\"delta\": {}" : "\"text\": \"\"", "null", choice.finish);
+}
+
+std::string OpenAiAnswer::Events(size_t index, const std::vector<std::string>& deltas,
+                                 absl::string_view logprobs) const {
+  std::string events;
+  for (const std::string& delta : deltas) {
+    events += Event(index, absl::StrCat("\"delta\": ", delta), logprobs, "");
+    logprobs = "null";
+  }
+  return events;
 }
 
 // A chunk of one choice.
@@ -174,13 +206,14 @@ std::string OpenAiAnswer::WholeAnswer() const {
   std::string answer = beginning_;
   for (size_t i = 0; i < choices_.size(); ++i) {
     const Choice& choice = choices_[i];
-    const std::string text = JsonString(choice.text);
     absl::StrAppend(&answer, i == 0 ? "" : ", ", "{\"index\": ", i, ", ");
-    if (format_.is_chat) {
-      absl::StrAppend(&answer, "\"message\": {\"role\": \"assistant\", \"content\": ", text,
-                      ", \"refusal\": null}");
+    if (choice.message != nullptr) {
+      absl::StrAppend(&answer, "\"message\": ", choice.message->ToJson());
+    } else if (format_.is_chat) {
+      absl::StrAppend(&answer, "\"message\": {\"role\": \"assistant\", \"content\": ",
+                      JsonString(choice.text), ", \"refusal\": null}");
     } else {
-      absl::StrAppend(&answer, "\"text\": ", text);
+      absl::StrAppend(&answer, "\"text\": ", JsonString(choice.text));
     }
     absl::StrAppend(&answer, ", \"logprobs\": ",
                     format_.logprobs ? choice.logprobs.ToText(format_.is_chat) : "null",

@@ -69,7 +69,8 @@ void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequ
       for (const auto& token : tokens) token->Cancel();
     });
   }
-  auto answer = std::make_shared<OpenAiAnswer>(call, std::move(request.format), tokens);
+  auto answer =
+      std::make_shared<OpenAiAnswer>(call, std::move(request.format), context.answers, tokens);
   for (size_t i = 0; i < tokens.size(); ++i) {
     context.generate->Start(call->principal(), std::move(request.requests[i]), tokens[i],
                             call->cost(), answer->NewSink(i));
@@ -148,7 +149,11 @@ HttpRoute ConvertRoute(std::string path, const ServingContext& context, Convert 
 std::vector<HttpRoute> OpenAiRoutes(const ServingContext& context) {
   std::vector<HttpRoute> routes;
   routes.push_back(GenerateRoute("/v1/completions", context, ParseCompletion));
-  routes.push_back(GenerateRoute("/v1/chat/completions", context, ParseChat));
+  routes.push_back(
+      GenerateRoute("/v1/chat/completions", context,
+                    [answers = context.answers](const std::string& body, const ModelFacts& model) {
+                      return ParseChat(body, model, *answers);
+                    }));
   routes.push_back(ConvertRoute("/tokenize", context, Tokenize));
   routes.push_back(ConvertRoute("/detokenize", context, DetokenizeBody));
   routes.push_back(
