@@ -39,6 +39,7 @@
 #include "server/web/health_routes.h"
 #include "server/web/http_server.h"
 #include "server/web/metrics_route.h"
+#include "server/web/page_route.h"
 #include "server/web/status_routes.h"
 
 namespace quire {
@@ -175,6 +176,7 @@ std::vector<HttpRoute> Server::Parts::Routes(const ServingContext& context,
   routes.push_back(MetricsRoute(context, MetricsRole(settings), load));
   routes.push_back(StatusRoute(context, MetricsRole(settings), load));
   routes.push_back(RecentRequestsRoute(context));
+  routes.push_back(PageRoute());
   return routes;
 }
 
