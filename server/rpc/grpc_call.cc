@@ -323,6 +323,7 @@ void GrpcCall::SetAccess(AccessEntry entry) {
 }
 
 void GrpcCall::LogAccess() {
+  if (trace_.exists()) access_.trace_id = HexText(trace_.trace_id);
   access_.principal = principal_->name;
   access_.peer = peer_;
   access_.method = method_.path;

@@ -67,6 +67,7 @@ HttpCall::HttpCall(const HttpRoute* route, HttpRequest request,
       loop_(stream->connection().loop()),
       peer_(stream->connection().peer().name()),
       cost_(std::make_shared<CallCost>(stream->connection().time_account())),
+      trace_(ReadTraceContext(request_.head.headers)),
       stream_(stream),
       begin_(loop_.now()) {}
 
@@ -259,6 +260,7 @@ void HttpCall::SetAccess(AccessEntry entry) {
 }
 
 void HttpCall::LogAccess() {
+  if (trace_.exists()) access_.trace_id = HexText(trace_.trace_id);
   if (principal_ != nullptr) access_.principal = principal_->name;
   access_.peer = peer_;
   access_.method = path_;
