@@ -160,7 +160,7 @@ absl::Status OtlpClient::Perform() {
   int num_running = 1;
   absl::Duration left;
   while (curl_multi_perform(multi_, &num_running) == CURLM_OK && num_running > 0) {
-    left = std::min(timeout, end_by_.load()) - absl::Now();
+    left = std::min(timeout, absl::FromUnixNanos(end_by_ns_)) - absl::Now();
     if (left <= absl::ZeroDuration()) break;
     const int64_t left_ms = absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)));
     curl_multi_poll(multi_, nullptr, 0, static_cast<int>(left_ms), nullptr);
@@ -176,7 +176,7 @@ absl::Status OtlpClient::Perform() {
 }
 
 void OtlpClient::EndBy(absl::Time deadline) {
-  end_by_ = deadline;
+  end_by_ns_ = absl::ToUnixNanos(deadline);
   curl_multi_wakeup(multi_);
 }
 

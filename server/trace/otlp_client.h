@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <limits>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -35,7 +37,7 @@ class OtlpClient {
   CURL* const easy_;
   CURLM* const multi_;
   curl_slist* headers_ = nullptr;
-  std::atomic<absl::Time> end_by_{absl::InfiniteFuture()};
+  std::atomic<int64_t> end_by_ns_{std::numeric_limits<int64_t>::max()};  // since the epoch
 };
 
 }  // namespace quire

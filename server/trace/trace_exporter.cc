@@ -73,14 +73,15 @@ int64_t NumRejected(const std::string& answer) {
 
 // What the engine's histograms have of the request, by the same clocks.
 void NoteExemplars(const RequestTrace& trace, Exemplars* exemplars) {
+  const std::string trace_id = HexText(trace.context.trace_id), span_id = HexText(trace.span_id);
   for (const RequestTrace::Continuation& continuation : trace.continuations) {
     const RequestTimes& times = continuation.times;
     const auto note = [&](RequestTime which, absl::Time begin, absl::Time end) {
       if (begin == absl::Time() || end == absl::Time()) return;
       exemplars->Note(which, {.value = std::max(0.0, absl::ToDoubleSeconds(end - begin)),
                               .time = times.finished,
-                              .trace_id = HexText(trace.context.trace_id),
-                              .span_id = HexText(trace.span_id)});
+                              .trace_id = trace_id,
+                              .span_id = span_id});
     };
     note(RequestTime::kTimeToFirstToken, trace.arrived, times.first_token);
     note(RequestTime::kE2eLatency, trace.arrived, times.finished);
