@@ -72,8 +72,8 @@ void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequ
   auto answer =
       std::make_shared<OpenAiAnswer>(call, std::move(request.format), context.answers, tokens);
   for (size_t i = 0; i < tokens.size(); ++i) {
-    context.generate->Start(call->principal(), std::move(request.requests[i]), tokens[i],
-                            call->cost(), answer->NewSink(i));
+    context.generate->Start({call->principal(), tokens[i], call->cost(), call->trace()},
+                            std::move(request.requests[i]), answer->NewSink(i));
   }
 }
 
@@ -97,6 +97,7 @@ HttpRoute GenerateRoute(std::string path, const ServingContext& context, Parse p
       call->Fail(room);
       return;
     }
+    call->SetTrace(context.generate->TraceOf(call->trace()));
     inner(call, std::move(request));
   };
   return route;
