@@ -206,6 +206,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   });
   EngineConfig config = ToEngineConfig(settings, model_folder);
   config.progress = progress;
+  ASSIGN_OR_RETURN(Cors cors, Cors::Parse(settings.allowed_origins));
   ASSIGN_OR_RETURN(const KvEventsConfig kv_events, ParseKvEventsConfig(settings.kv_events_config));
   config.kv_event_limits.max_batches = static_cast<size_t>(kv_events.buffer_steps);
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, open_backend(config.backend_options()));
@@ -243,8 +244,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
       context, std::vector<GrpcService>{InferenceService(context), AdminService(context),
                                         VllmEngineService(context), VllmInferenceService(context),
                                         VllmControlService(context)});
-  parts->http = std::make_unique<HttpServer>(&security.gate(), parts->access_log.get(),
-                                             &parts->metrics, parts->Routes(context, settings));
+  parts->http =
+      std::make_unique<HttpServer>(&security.gate(), std::move(cors), parts->access_log.get(),
+                                   &parts->metrics, parts->Routes(context, settings));
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());

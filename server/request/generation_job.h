@@ -2,6 +2,7 @@
 // to turn tokens back into text. Plain values.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct OutputOptions {
   bool include_stop_in_output = false;
   bool skip_special_tokens = true;
   bool return_token_ids = false;
+  bool return_prompt_token_ids = false;
   bool logprobs = false;
   bool prompt_logprobs = false;
 };
@@ -23,6 +25,7 @@ struct GenerationJob {
   std::string client_id;  // empty: the server chooses one
   Request request;
   OutputOptions output;
+  int64_t truncate_prompt_tokens = 0;  // how many of the last ones are kept; 0: all
 };
 
 }  // namespace quire

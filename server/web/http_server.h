@@ -15,6 +15,7 @@
 #include "server/http/http_exchange.h"
 #include "server/log/access_log.h"
 #include "server/rpc/live_calls.h"
+#include "server/web/cors.h"
 #include "server/web/http_call.h"
 #include "server/web/http_route.h"
 
@@ -23,7 +24,7 @@ namespace quire {
 class HttpServer {
  public:
   // `access_log` and `metrics` may be null.
-  HttpServer(const Gate* gate, AccessLog* access_log, ServerMetrics* metrics,
+  HttpServer(const Gate* gate, Cors cors, AccessLog* access_log, ServerMetrics* metrics,
              std::vector<HttpRoute> routes);
 
   // A StartExchange, on the loop of the stream's connection.
@@ -45,6 +46,7 @@ class HttpServer {
   std::shared_ptr<HttpCall> AnswerOptions(HttpRequest request, HttpStream* stream);
 
   const Gate& gate_;
+  const Cors cors_;
   LiveCalls live_calls_;
   const HttpWatch watch_;
   std::vector<HttpRoute> routes_;
