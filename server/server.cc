@@ -27,6 +27,7 @@
 #include "server/openai/openai_routes.h"
 #include "server/output/output_pump.h"
 #include "server/request/limits.h"
+#include "server/responses/responses_routes.h"
 #include "server/rpc/grpc_protocol.h"
 #include "server/rpc/grpc_server.h"
 #include "server/security.h"
@@ -163,7 +164,8 @@ std::vector<HttpRoute> Server::Parts::Routes(const ServingContext& context,
                                              const Settings& settings) const {
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute>& more :
-       std::vector{HealthRoutes(context), ModelRoutes(context), OpenAiRoutes(context)}) {
+       std::vector{HealthRoutes(context), ModelRoutes(context), OpenAiRoutes(context),
+                   ResponsesRoutes(context)}) {
     std::move(more.begin(), more.end(), std::back_inserter(routes));
   }
   routes.push_back(MetricsRoute(context, MetricsRole(settings), [this] {

@@ -79,6 +79,7 @@ PLACES = [
     "server/vllm/",
     "server/web/",
     "server/openai/",
+    "server/responses/",
     "server/",
 ]
 LAYERS = ["kernels", "kvcache", "scheduler", "engine", "server"]
