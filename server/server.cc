@@ -15,6 +15,7 @@
 #include "kernels/backend.h"
 #include "kernels/base/progress.h"
 #include "kernels/base/status_macros.h"
+#include "server/answer/model_answers.h"
 #include "server/generate/generate_handler.h"
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
@@ -132,6 +133,7 @@ struct Server::Parts {
   std::string address;
   ModelFacts facts;
   std::unique_ptr<PromptEncoder> encoder;
+  std::unique_ptr<ModelAnswers> answers;
   StartClock stages;
   EngineCanceller canceller;
   RequestRegistry registry;
@@ -219,6 +221,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     ASSIGN_OR_RETURN(parts->kv_events, ZmqPublisher::Start(kv_events, parts->engine.get()));
   }
   ASSIGN_OR_RETURN(parts->encoder, encoder.get());
+  parts->answers = std::make_unique<ModelAnswers>(
+      settings.tool_call_parser, settings.reasoning_parser, parts->encoder->tokenizer(),
+      parts->encoder->chat_template_sources());
   parts->stages.End("tokenizer");
   parts->facts = MakeFacts(settings, model_folder, parts->engine->model_info());
   if (settings.access_log) {
@@ -241,7 +246,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
                                   &security.gate(),
                                   parts->access_log.get(),
                                   &parts->metrics,
-                                  settings.enable_prefix_caching};
+                                  settings.enable_prefix_caching,
+                                  parts->answers.get()};
   parts->grpc = std::make_unique<GrpcServer>(
       context, std::vector<GrpcService>{InferenceService(context), AdminService(context),
                                         VllmEngineService(context), VllmInferenceService(context),

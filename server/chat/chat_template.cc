@@ -61,7 +61,7 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Compile(std::string_view source) {
   if (!block.ok()) {
     return jinja::Error("chat template, ", block.status().message());
   }
-  return ChatTemplate(*std::move(block));
+  return ChatTemplate(source, *std::move(block));
 }
 
 absl::StatusOr<std::vector<PromptSegment>> ChatTemplate::Render(const RenderInput& input) const {

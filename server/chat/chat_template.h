@@ -60,10 +60,14 @@ class ChatTemplate {
   // CANCELLED if the fuel says so.
   absl::StatusOr<std::vector<PromptSegment>> Render(const RenderInput& input) const;
 
- private:
-  explicit ChatTemplate(jinja::Block block)
-      : block_(std::make_shared<const jinja::Block>(std::move(block))) {}
+  const std::string& source() const { return *source_; }
 
+ private:
+  ChatTemplate(std::string_view source, jinja::Block block)
+      : source_(std::make_shared<const std::string>(source)),
+        block_(std::make_shared<const jinja::Block>(std::move(block))) {}
+
+  std::shared_ptr<const std::string> source_;
   std::shared_ptr<const jinja::Block> block_;
 };
 

@@ -101,6 +101,14 @@ absl::StatusOr<ChatTemplate> ChatTemplateSet::Select(bool has_tools) const {
       "chat_template.jinja");
 }
 
+std::string ChatTemplateSet::Sources() const {
+  std::string sources;
+  for (const std::optional<ChatTemplate>* one : {&default_, &tool_use_}) {
+    if (one->has_value()) sources += (*one)->source() + '\n';
+  }
+  return sources;
+}
+
 absl::StatusOr<ChatTemplateSet> LoadChatTemplate(const fs::path& model_folder) {
   Sources sources;
   RETURN_IF_ERROR(AddTemplateFiles(model_folder, &sources));

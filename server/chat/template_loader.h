@@ -21,6 +21,9 @@ class ChatTemplateSet {
   // FAILED_PRECONDITION if the model has neither for this request.
   absl::StatusOr<ChatTemplate> Select(bool has_tools) const;
 
+  // The text of all templates.
+  std::string Sources() const;
+
  private:
   std::optional<ChatTemplate> default_;
   std::optional<ChatTemplate> tool_use_;

@@ -78,6 +78,7 @@ absl::Status GenerateHandler::Submit(Pending& pending) {
                    EncodePrompt(pending.message, *parts_.encoder, *parts_.model, &fuel));
   RETURN_IF_ERROR(SetPrompt(std::move(prompt), *parts_.model, &pending.job));
 
+  pending.sink->TakePrompt(pending.job.request.prompt);
   pending.job.request.arrived = pending.arrived;
   RunningRequest running;
   running.builder = std::make_unique<ResponseBuilder>(parts_.encoder->tokenizer(), pending.job,

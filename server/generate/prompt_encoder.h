@@ -51,6 +51,10 @@ class PromptEncoder {
   // One that knows no token where there is none.
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
   bool has_chat_template() const { return chat_templates_.has_value(); }
+  // Empty where there is none.
+  std::string chat_template_sources() const {
+    return has_chat_template() ? chat_templates_->Sources() : "";
+  }
 
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;

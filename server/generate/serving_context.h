@@ -17,6 +17,7 @@
 namespace quire {
 
 class Engine;
+class ModelAnswers;
 
 struct ServingContext {
   Engine* engine;
@@ -30,6 +31,7 @@ struct ServingContext {
   AccessLog* access_log;  // null: no line for each call
   ServerMetrics* metrics;
   bool has_prefix_cache;
+  const ModelAnswers* answers;
 };
 
 }  // namespace quire

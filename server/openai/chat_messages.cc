@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/openai/chat_tools.h"
 
 namespace quire {
 
@@ -22,7 +23,20 @@ bool JoinParts(const JsonTree& parts, std::string* content) {
   return true;
 }
 
-void FillMessage(FieldReader& fields, const JsonTree& message, size_t index, v1::Message* out) {
+// Clients send reasoning back under either name, templates read one of them.
+void AddReasoningAlias(JsonTree* message) {
+  for (const auto& [key, alias] :
+       {std::pair("reasoning", "reasoning_content"), std::pair("reasoning_content", "reasoning")}) {
+    const JsonTree* reasoning = message->Find(key);
+    if (reasoning == nullptr || message->Find(alias) != nullptr) continue;
+    JsonTree copy = *reasoning;
+    message->keys.push_back(alias);
+    message->items.push_back(std::move(copy));
+  }
+}
+
+void FillMessage(FieldReader& fields, const JsonTree& message, size_t index, size_t* num_values,
+                 v1::Message* out) {
   const std::string field = absl::StrCat("messages[", index, "]");
   const JsonTree* role = message.Find("role");
   if (!message.is_object() || role == nullptr || !role->is_text()) {
@@ -38,12 +52,14 @@ void FillMessage(FieldReader& fields, const JsonTree& message, size_t index, v1:
     if (key != "content") {
       extra.keys.push_back(key);
       extra.items.push_back(value);
+      if (key == "tool_calls") DecodeArguments(&extra.items.back(), num_values);
     } else if (value.is_text()) {
       out->set_content(value.text);
     } else if (!value.is_list() || !JoinParts(value, out->mutable_content())) {
       fields.Fail(field + ".content", "is neither a text nor a list of parts of type text");
     }
   }
+  AddReasoningAlias(&extra);
   if (!extra.items.empty()) out->set_extra_json(ToJson(extra));
 }
 
@@ -55,8 +71,9 @@ void FillMessages(FieldReader& fields, v1::Messages* messages) {
     fields.Fail("messages", list == nullptr ? "is missing" : "is not a list");
     return;
   }
+  size_t num_values = 0;  // of JSON within texts
   for (size_t i = 0; i < list->items.size(); ++i) {
-    FillMessage(fields, list->items[i], i, messages->add_messages());
+    FillMessage(fields, list->items[i], i, &num_values, messages->add_messages());
   }
   const bool continues = fields.Bool("continue_final_message").value_or(false);
   messages->set_continue_final_message(continues);
@@ -69,16 +86,11 @@ void FillMessages(FieldReader& fields, v1::Messages* messages) {
 }
 
 void RefuseAbsentOfChats(FieldReader& fields) {
-  const JsonTree* choice = fields.Find("tool_choice");
-  const bool is_none = choice != nullptr && choice->text == "none";
-  const JsonTree* tools = fields.Find("tools");
-  if (tools != nullptr && !(tools->is_list() && tools->items.empty()) && !is_none) {
-    fields.Fail(
-        "tools",
-        "this server does not read tool calls yet; leave them out, or say tool_choice none");
+  for (const char* key : {"functions", "function_call"}) {
+    fields.Refuse(key, "is not supported by this server; use tools");
   }
-  for (const char* key : {"functions", "function_call", "audio", "prediction", "documents",
-                          "chat_template", "web_search_options", "mm_processor_kwargs"}) {
+  for (const char* key : {"audio", "prediction", "documents", "chat_template", "web_search_options",
+                          "mm_processor_kwargs"}) {
     fields.Refuse(key, "is not supported by this server; leave it out");
   }
 }

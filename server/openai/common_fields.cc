@@ -84,7 +84,8 @@ void FillStop(FieldReader& fields, v1::Stop* stop) {
 }  // namespace
 
 absl::StatusOr<JsonTree> ParseBody(std::string_view body) {
-  ASSIGN_OR_RETURN(JsonTree tree, ParseJsonTree(body));
+  size_t num_values = 0;
+  ASSIGN_OR_RETURN(JsonTree tree, ParseJsonTree(body, &num_values));
   if (!tree.is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
   return tree;
 }

@@ -17,6 +17,8 @@ static_assert(kMaxBodyValues == 65536);
 // Takes the parser's events; a list or object is placed when it is closed.
 class TreeBuilder : public JsonEvents {
  public:
+  explicit TreeBuilder(size_t* num_values) : num_values_(*num_values) {}
+
   JsonTree TakeRoot() { return std::move(root_); }
 
   bool null() { return Add({}); }
@@ -75,7 +77,7 @@ class TreeBuilder : public JsonEvents {
     }
   }
 
-  size_t num_values_ = 0;
+  size_t& num_values_;
   std::vector<JsonTree> open_;  // lists and objects that are not closed yet, outermost first
   JsonTree root_;
 };
@@ -119,8 +121,8 @@ const JsonTree* JsonTree::Find(absl::string_view key) const {
   return nullptr;
 }
 
-absl::StatusOr<JsonTree> ParseJsonTree(std::string_view text) {
-  TreeBuilder builder;
+absl::StatusOr<JsonTree> ParseJsonTree(std::string_view text, size_t* num_values) {
+  TreeBuilder builder(num_values);
   if (nlohmann::json::sax_parse(text, &builder)) return builder.TakeRoot();
   return absl::InvalidArgumentError(absl::StrCat("the body is no JSON: ", builder.error()));
 }

@@ -36,8 +36,9 @@ struct JsonTree {
   const JsonTree* Find(absl::string_view key) const;
 };
 
-// INVALID_ARGUMENT says what is wrong.
-absl::StatusOr<JsonTree> ParseJsonTree(std::string_view text);
+// INVALID_ARGUMENT says what is wrong. `*num_values` is how many values there were before, which
+// count too; those of the text are added.
+absl::StatusOr<JsonTree> ParseJsonTree(std::string_view text, size_t* num_values);
 
 std::string ToJson(const JsonTree& tree);
 

@@ -45,6 +45,7 @@ class OpenAiAnswer::Sink final : public ResponseSink {
   void SetReadyCallback(std::function<void()> on_ready) override {
     on_ready_ = std::move(on_ready);
   }
+  void TakePrompt(absl::Span<const TokenId> prompt) override { answer_->TakePrompt(prompt); }
   void Send(v1::GenerateResponse response) override {
     NoteResponse(response, &access_);
     if (answer_->Take(prompt_, response, on_ready_)) on_ready_();
@@ -67,10 +68,11 @@ class OpenAiAnswer::Sink final : public ResponseSink {
   AccessEntry access_;
 };
 
-OpenAiAnswer::OpenAiAnswer(HttpCallRef call, OpenAiFormat format,
+OpenAiAnswer::OpenAiAnswer(HttpCallRef call, OpenAiFormat format, const ModelAnswers* answers,
                            std::vector<std::shared_ptr<CancelToken>> tokens)
     : call_(std::move(call)),
       format_(std::move(format)),
+      answers_(answers),
       tokens_(std::move(tokens)),
       beginning_(BeginningOf(format_)),
       prompts_(tokens_.size()),
@@ -78,6 +80,12 @@ OpenAiAnswer::OpenAiAnswer(HttpCallRef call, OpenAiFormat format,
       num_open_(tokens_.size()) {}
 
 ResponseSink* OpenAiAnswer::NewSink(size_t prompt) { return new Sink(shared_from_this(), prompt); }
+
+void OpenAiAnswer::TakePrompt(absl::Span<const TokenId> prompt) {
+  if (format_.message.answer.reasoning.is_none()) return;
+  absl::MutexLock lock(&mutex_);
+  in_reasoning_ = format_.in_reasoning.value_or(answers_->BeginsInReasoning(prompt));
+}
 
 bool OpenAiAnswer::Take(size_t prompt, const v1::GenerateResponse& response,
                         const std::function<void()>& on_ready) {
@@ -123,6 +131,9 @@ std::string OpenAiAnswer::TakeStart(size_t prompt, const v1::Started& started) {
   if (started.index() == 0) whole.members = members = PromptMembers(format_, started);
   if (format_.echoes) choice.text = format_.prompts[prompt];
   const std::string text = JsonString(choice.text);
+  if (!format_.message.answer.finds_nothing()) {
+    choice.message = std::make_unique<ChatMessage>(format_.message, in_reasoning_);
+  }
   if (format_.is_chat) {
     return Event(index,
                  absl::StrCat("\"delta\": {\"role\": \"assistant\", \"content\": ", text, "}"),
@@ -152,13 +163,20 @@ std::string OpenAiAnswer::TakeDelta(size_t prompt, const v1::Delta& delta) {
   LogprobJson logprobs;
   if (format_.logprobs) logprobs.Add(delta.logprobs(), style, &choice.offset);
   const std::string ids = absl::StrJoin(delta.token_ids(), ", ");
+  const bool tells_ids = format_.returns_token_ids && !ids.empty();
   if (!format_.streams) {
-    absl::StrAppend(&choice.token_ids, choice.token_ids.empty() || ids.empty() ? "" : ", ", ids);
-    choice.text.append(delta.text());
     choice.logprobs.Add(logprobs);
+    absl::StrAppend(&choice.token_ids, choice.token_ids.empty() || ids.empty() ? "" : ", ", ids);
+  }
+  if (choice.message != nullptr) {
+    std::vector<std::string> deltas = choice.message->Append(delta.text());
+    if (deltas.empty() && (!delta.logprobs().empty() || tells_ids)) deltas.push_back("{}");
+    return Events(index, deltas, format_.logprobs ? logprobs.ToText(true) : "null", ids);
+  }
+  if (!format_.streams) {
+    choice.text.append(delta.text());
     return "";
   }
-  const bool tells_ids = format_.returns_token_ids && !ids.empty();
   if (delta.text().empty() && delta.logprobs().empty() && !tells_ids) return "";
   const std::string text = JsonString(delta.text());
   return Event(index,
@@ -172,13 +190,31 @@ std::string OpenAiAnswer::TakeFinish(size_t prompt, const v1::Finished& finished
   const size_t index = prompt * static_cast<size_t>(format_.n) + finished.index();
   Choice& choice = choices_[index];
   choice.num_tokens = finished.usage().completion_tokens();
-  choice.finish = absl::StrCat(FinishReasonJson(finished.finish_reason()),
-                               ", \"stop_reason\": ", StopReasonJson(finished));
+  std::string rest;
+  if (choice.message != nullptr) rest = Events(index, choice.message->Finish(), "null", "");
+  const bool calls = choice.message != nullptr && choice.message->has_calls() &&
+                     finished.finish_reason() == v1::FINISH_REASON_STOP;
+  choice.finish =
+      absl::StrCat(calls ? "\"tool_calls\"" : FinishReasonJson(finished.finish_reason()),
+                   ", \"stop_reason\": ", StopReasonJson(finished));
   if (!format_.streams) return "";
-  return Event(
-      index, absl::StrCat(format_.is_chat ? "\"delta\": {}" : "\"text\": \"\"", TokenIds("")),
-      // As vLLM's: whoever asked for logprobs of a completion finds lists in every chunk.
-      format_.logprobs && !format_.is_chat ? LogprobJson().ToText(false) : "null", choice.finish);
+  return rest +
+         Event(index,
+               absl::StrCat(format_.is_chat ? "\"delta\": {}" : "\"text\": \"\"", TokenIds("")),
+               // As vLLM's: whoever asked for logprobs of a completion finds lists in every chunk.
+               format_.logprobs && !format_.is_chat ? LogprobJson().ToText(false) : "null",
+               choice.finish);
+}
+
+std::string OpenAiAnswer::Events(size_t index, const std::vector<std::string>& deltas,
+                                 absl::string_view logprobs, absl::string_view ids) const {
+  std::string events;
+  for (const std::string& delta : deltas) {
+    events += Event(index, absl::StrCat("\"delta\": ", delta, TokenIds(ids)), logprobs, "");
+    logprobs = "null";
+    ids = "";
+  }
+  return events;
 }
 
 // A chunk of one choice.
@@ -215,13 +251,14 @@ std::string OpenAiAnswer::WholeAnswer() const {
   for (size_t i = 0; i < choices_.size(); ++i) {
     const Choice& choice = choices_[i];
     const Prompt& prompt = prompts_[i / static_cast<size_t>(format_.n)];
-    const std::string text = JsonString(choice.text);
     absl::StrAppend(&answer, i == 0 ? "" : ", ", "{\"index\": ", i, ", ");
-    if (format_.is_chat) {
-      absl::StrAppend(&answer, "\"message\": {\"role\": \"assistant\", \"content\": ", text,
-                      ", \"refusal\": null}");
+    if (choice.message != nullptr) {
+      absl::StrAppend(&answer, "\"message\": ", choice.message->ToJson());
+    } else if (format_.is_chat) {
+      absl::StrAppend(&answer, "\"message\": {\"role\": \"assistant\", \"content\": ",
+                      JsonString(choice.text), ", \"refusal\": null}");
     } else {
-      absl::StrAppend(&answer, "\"text\": ", text);
+      absl::StrAppend(&answer, "\"text\": ", JsonString(choice.text));
     }
     absl::StrAppend(&answer, ", \"logprobs\": ",
                     format_.logprobs ? choice.logprobs.ToText(format_.is_chat) : "null",

@@ -8,6 +8,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "server/answer/model_answers.h"
+#include "server/openai/chat_message.h"
 #include "server/openai/openai_json.h"
 #include "server/openai/openai_request.h"
 #include "server/output/response_sink.h"
@@ -18,8 +20,8 @@ namespace quire {
 
 class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
  public:
-  // `tokens` cancel the requests, one for each prompt.
-  OpenAiAnswer(HttpCallRef call, OpenAiFormat format,
+  // `answers` outlives the call. `tokens` cancel the requests, one for each prompt.
+  OpenAiAnswer(HttpCallRef call, OpenAiFormat format, const ModelAnswers* answers,
                std::vector<std::shared_ptr<CancelToken>> tokens);
 
   // For the request of this prompt; deletes itself with its last call.
@@ -30,6 +32,7 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
 
   struct Choice {
     std::string text;
+    std::unique_ptr<ChatMessage> message;  // null: the text is the content
     LogprobJson logprobs;
     std::string token_ids;  // a list's members
     size_t offset = 0;      // of the next token's text
@@ -45,6 +48,7 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
     std::string members;
   };
 
+  void TakePrompt(absl::Span<const TokenId> prompt);
   // True when `on_ready` is the caller's to call, because nothing is sent.
   bool Take(size_t prompt, const v1::GenerateResponse& response,
             const std::function<void()>& on_ready);
@@ -55,6 +59,10 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
   std::string TakeDelta(size_t prompt, const v1::Delta& delta)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string TakeFinish(size_t prompt, const v1::Finished& finished)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Chunks of what the choice's message says, the first with logprobs and token ids.
+  std::string Events(size_t index, const std::vector<std::string>& deltas,
+                     absl::string_view logprobs, absl::string_view ids) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `more`: members of the choice, or of a chat's chunk.
   std::string Event(size_t index, absl::string_view content, absl::string_view logprobs,
@@ -70,6 +78,7 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
 
   const HttpCallRef call_;
   const OpenAiFormat format_;
+  const ModelAnswers* const answers_;
   const std::vector<std::shared_ptr<CancelToken>> tokens_;
   const std::string beginning_;  // of the answer and of every chunk
 
@@ -77,6 +86,7 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
   std::vector<Prompt> prompts_ ABSL_GUARDED_BY(mutex_);
   std::vector<Choice> choices_ ABSL_GUARDED_BY(mutex_);  // format_.n for each prompt
   size_t num_open_ ABSL_GUARDED_BY(mutex_);              // prompts
+  bool in_reasoning_ ABSL_GUARDED_BY(mutex_) = false;    // when the answer begins
   bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;       // a stream
   bool has_failed_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -7,6 +7,7 @@
 #include "absl/strings/strip.h"
 #include "kernels/base/status_macros.h"
 #include "server/openai/chat_messages.h"
+#include "server/openai/chat_tools.h"
 #include "server/openai/common_fields.h"
 #include "server/openai/field_reader.h"
 #include "server/request/field_error.h"
@@ -104,6 +105,24 @@ void AddPrompts(FieldReader& fields, const v1::GenerateRequest& common,
   }
 }
 
+// What a chat's answer is taken apart for. The tags of it must be in the text to be found.
+void FillMessageOptions(FieldReader& fields, const ModelAnswers& answers,
+                        v1::GenerateRequest* request, OpenAiFormat* format) {
+  v1::Messages* messages = request->mutable_messages();
+  AnswerOptions& options = format->message.answer;
+  format->message.streams = format->streams;
+  format->message.shows_reasoning = fields.Bool("include_reasoning").value_or(true);
+  options.reasoning = answers.reasoning();
+  FillTools(fields, answers.tools(), messages, &options);
+  if (options.finds_nothing()) return;
+  if (messages->continue_final_message() && !messages->messages().empty()) {
+    format->in_reasoning = answers.GoesOnInReasoning(messages->messages().rbegin()->content());
+  }
+  for (const TokenId token : answers.TagTokens(options.tools != ToolFormat::kNone)) {
+    request->mutable_output()->add_shown_special_tokens(static_cast<uint32_t>(token));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model) {
@@ -140,7 +159,8 @@ absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const Model
   return request;
 }
 
-absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts& model) {
+absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts& model,
+                                        const ModelAnswers& answers) {
   ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
   FieldReader fields(tree);
   OpenAiRequest request;
@@ -159,12 +179,16 @@ absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts&
     fields.Fail("top_logprobs", "goes with logprobs: true");
   }
   FillMessages(fields, common.mutable_messages());
+  FillMessageOptions(fields, answers, &common, &format);
   // As vLLM's: the last message, where the answer goes on with its role.
   const auto& messages = common.messages().messages();
   if (fields.Bool("echo").value_or(false) && !messages.empty() &&
       messages.rbegin()->role() == "assistant") {
     format.echoes = true;
     format.prompts = {messages.rbegin()->content()};
+  }
+  if (format.echoes && !format.message.answer.finds_nothing()) {
+    fields.Fail("echo", "does not go with tools, nor with a model that reasons");
   }
   RETURN_IF_ERROR(fields.status());
   request.requests.push_back(std::move(common));
@@ -178,6 +202,7 @@ absl::StatusOr<v1::TokenizeRequest> ParseTokenize(std::string_view body) {
   request.set_return_tokens(fields.Bool("return_token_strs").value_or(false));
   if (fields.Find("messages") != nullptr) {
     FillMessages(fields, request.mutable_messages());
+    FillTools(fields, request.mutable_messages());
   } else if (auto prompt = fields.Text("prompt")) {
     request.mutable_text()->set_text(*std::move(prompt));
     request.mutable_text()->set_add_special_tokens(
@@ -213,6 +238,9 @@ absl::Status InOpenAiTerms(absl::Status status, bool is_chat) {
   if (field == "text" || field == "token_ids") return InField("prompt", std::move(status));
   if (field == "prompt" && is_chat) return InField("messages", std::move(status));
   if (field == "ids") return InField("tokens", std::move(status));
+  if (absl::string_view message = field; absl::ConsumeSuffix(&message, ".extra_json")) {
+    return InField(message, std::move(status));
+  }
   if (field == "messages.tools_json") return InField("tools", std::move(status));
   if (field == "messages.template_kwargs_json") {
     return InField("chat_template_kwargs", std::move(status));

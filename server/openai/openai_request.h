@@ -3,6 +3,7 @@
 // thread. Errors carry the field as the client named it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "quire/v1/inference.pb.h"
+#include "server/answer/model_answers.h"
+#include "server/openai/chat_message.h"
 #include "server/request/model_facts.h"
 
 namespace quire {
@@ -30,6 +33,10 @@ struct OpenAiFormat {
   std::string id;     // "cmpl-...", of the answer and its requests
   // Of each prompt that is echoed: its text; of a chat the last message's.
   std::vector<std::string> prompts;
+  // Of a chat: what to take its text apart for, and whether it begins within reasoning, if the
+  // request says so.
+  ChatMessage::Options message;
+  std::optional<bool> in_reasoning;
 };
 
 struct OpenAiRequest {
@@ -38,7 +45,8 @@ struct OpenAiRequest {
 };
 
 absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model);
-absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts& model);
+absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts& model,
+                                        const ModelAnswers& answers);
 
 // What /tokenize and /detokenize take: quire.v1's, from a prompt or from messages.
 absl::StatusOr<v1::TokenizeRequest> ParseTokenize(std::string_view body);

@@ -44,7 +44,8 @@ void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequ
       for (const auto& token : tokens) token->Cancel();
     });
   }
-  auto answer = std::make_shared<OpenAiAnswer>(call, std::move(request.format), tokens);
+  auto answer =
+      std::make_shared<OpenAiAnswer>(call, std::move(request.format), context.answers, tokens);
   for (size_t i = 0; i < tokens.size(); ++i) {
     context.generate->Start(call->principal(), std::move(request.requests[i]), tokens[i],
                             call->cost(), answer->NewSink(i));
@@ -115,7 +116,11 @@ HttpRoute TokenRoute(std::string path, const ServingContext& context, Convert co
 std::vector<HttpRoute> OpenAiRoutes(const ServingContext& context) {
   std::vector<HttpRoute> routes;
   routes.push_back(AnswerRoute("/v1/completions", context, ParseCompletion));
-  routes.push_back(AnswerRoute("/v1/chat/completions", context, ParseChat));
+  routes.push_back(
+      AnswerRoute("/v1/chat/completions", context,
+                  [answers = context.answers](const std::string& body, const ModelFacts& model) {
+                    return ParseChat(body, model, *answers);
+                  }));
   routes.push_back(TokenRoute("/tokenize", context, Tokenize));
   routes.push_back(TokenRoute("/detokenize", context, DetokenizeBody));
   routes.push_back(

@@ -13,7 +13,7 @@ namespace quire {
 // What is known of one continuation and what of it has not been sent.
 struct ResponseBuilder::Continuation {
   Continuation(const std::shared_ptr<const Tokenizer>& tokenizer, const OutputOptions& options)
-      : decoder(tokenizer, options.skip_special_tokens),
+      : decoder(tokenizer, options.skip_special_tokens, options.shown_special_tokens),
         matcher(options.stop_strings, options.include_stop_in_output) {}
 
   StreamDecoder decoder;

@@ -6,6 +6,8 @@
 #include <functional>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/base/types.h"
 #include "quire/v1/inference.pb.h"
 
 namespace quire {
@@ -16,6 +18,9 @@ class ResponseSink {
 
   // Called once, before the first Send: what to call when the next Send may come.
   virtual void SetReadyCallback(std::function<void()> on_ready) = 0;
+
+  // Called at most once, before the first Send: the tokens that the answer follows.
+  virtual void TakePrompt(absl::Span<const TokenId>) {}
 
   // Begins to send. One at a time: the next Send or SendLast comes only after the sink has
   // called its ready callback (from any thread, also from inside Send).

@@ -15,6 +15,7 @@ struct OutputOptions {
   std::vector<std::string> stop_strings;
   bool include_stop_in_output = false;
   bool skip_special_tokens = true;
+  std::vector<TokenId> shown_special_tokens;  // nevertheless
   bool return_token_ids = false;
   bool return_prompt_token_ids = false;
   bool logprobs = false;

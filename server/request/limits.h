@@ -20,6 +20,9 @@ inline constexpr size_t kMaxCacheSaltBytes = 128;
 inline constexpr size_t kMaxStopStrings = 16;
 inline constexpr size_t kMaxStopStringBytes = 256;
 
+// Looked for whenever a special token comes.
+inline constexpr size_t kMaxShownSpecialTokens = 64;
+
 // Each message is a JSON object that the chat template walks over.
 inline constexpr size_t kMaxMessages = 4096;
 

@@ -175,6 +175,12 @@ absl::Status ConvertOutput(const v1::Output& message, const ModelFacts& model, G
   output.return_prompt_token_ids = message.return_prompt_token_ids();
   output.skip_special_tokens =
       message.has_skip_special_tokens() ? message.skip_special_tokens() : true;
+  RETURN_IF_ERROR(CheckCount("output.shown_special_tokens", message.shown_special_tokens_size(),
+                             kMaxShownSpecialTokens));
+  for (const uint32_t id : message.shown_special_tokens()) {
+    RETURN_IF_ERROR(CheckTokenId("output.shown_special_tokens", id, model));
+    output.shown_special_tokens.push_back(static_cast<TokenId>(id));
+  }
   return absl::OkStatus();
 }
 

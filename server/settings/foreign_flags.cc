@@ -185,9 +185,16 @@ constexpr ForeignFlags kTable[] = {
      "--enable-multimodal* --disable-chunked-mm-input --enable-prompt-embeds "
      "--renderer-num-workers",
      "not supported yet: prompts are text or token ids"},
-    {"--reasoning* -rea --enable-auto-tool-choice --tool-call-parser --tool-parser-plugin "
-     "--tool-server --exclude-tools-when-tool-choice-none --skip-chat-parsing",
-     "not supported yet: an answer is returned as the model writes it"},
+    {"--enable-auto-tool-choice",
+     "not needed: calls of tools are read unless --tool-call-parser is none"},
+    {"--exclude-tools-when-tool-choice-none",
+     "not needed: tools are never in the prompt of a request with tool_choice none"},
+    {"--enable-reasoning --reasoning-format", "use --reasoning-parser"},
+    {"--skip-chat-parsing", "use --tool-call-parser none and --reasoning-parser none"},
+    {"--reasoning --reasoning-budget* -rea",
+     "use the requests' chat_template_kwargs, such as enable_thinking"},
+    {"--tool-parser-plugin --reasoning-parser-plugin --reasoning-config --tool-server",
+     "not supported yet: --tool-call-parser and --reasoning-parser name the ways that are known"},
     {"--guided-decoding-* --structured-outputs-config --grammar --grammar-file "
      "--grammar-backend --json-schema -j -jf --json-schema-file --constrained-json-*",
      "not supported yet: answers follow no grammar or schema"},

@@ -20,6 +20,8 @@ struct Settings {
   int64_t max_model_len = 0;  // 0: the model's own
   std::string generation_config = "auto";
   std::string chat_template;  // file; empty: the model's own
+  std::string tool_call_parser = "auto";
+  std::string reasoning_parser = "auto";
   bool skip_tokenizer_init = false;
   int64_t seed = -1;  // -1: dummy weights from 0, requests by chance
 

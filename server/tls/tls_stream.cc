@@ -17,6 +17,23 @@ std::unique_ptr<TlsStream> TlsStream::New(SSL_CTX* context, int fd) {
   return std::unique_ptr<TlsStream>(new TlsStream(std::move(ssl)));
 }
 
+std::unique_ptr<TlsStream> TlsStream::NewClient(SSL_CTX* context, int fd, const std::string& host,
+                                                std::string_view protocol) {
+  std::unique_ptr<SSL, Free> ssl(SSL_new(context));
+  if (ssl == nullptr || SSL_set_fd(ssl.get(), fd) != 1) return nullptr;
+  SSL_set_connect_state(ssl.get());
+  // An address is matched with the certificate's addresses, and is no name to ask for.
+  if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl.get()), host.c_str()) != 1) {
+    SSL_set_tlsext_host_name(ssl.get(), host.c_str());
+    if (SSL_set1_host(ssl.get(), host.c_str()) != 1) return nullptr;
+  }
+  std::string offered(1, static_cast<char>(protocol.size()));
+  offered.append(protocol);
+  SSL_set_alpn_protos(ssl.get(), reinterpret_cast<const unsigned char*>(offered.data()),
+                      static_cast<unsigned int>(offered.size()));
+  return std::unique_ptr<TlsStream>(new TlsStream(std::move(ssl)));
+}
+
 TlsIo TlsStream::Handshake() {
   ERR_clear_error();
   const int result = SSL_do_handshake(ssl_.get());
@@ -40,7 +57,7 @@ TlsIo TlsStream::Write(absl::string_view bytes) {
   if (result == 1) return {TlsIo::State::kDone, num_bytes};
   const TlsIo failed = Failed(result);
   if (failed.state != TlsIo::State::kClosed) return failed;
-  error_ = "the client has closed the connection";
+  error_ = "the peer has closed the connection";
   return {TlsIo::State::kError};
 }
 
@@ -60,11 +77,11 @@ TlsIo TlsStream::Failed(int result) {
       return {TlsIo::State::kWantWrite};
     case SSL_ERROR_ZERO_RETURN:
       if (SSL_is_init_finished(ssl_.get()) != 0) return {TlsIo::State::kClosed};
-      error_ = "the client closed the connection in the handshake";
+      error_ = "the peer closed the connection in the handshake";
       break;
     case SSL_ERROR_SYSCALL:
       error_ = system_error != 0 ? std::strerror(system_error)
-                                 : "the client closed the connection in the handshake";
+                                 : "the peer closed the connection in the handshake";
       break;
     default:
       error_ = TakeTlsErrors();

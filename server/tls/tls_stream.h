@@ -1,4 +1,4 @@
-// TlsStream: TLS on one connection that does not block, as the server. No call waits, and none
+// TlsStream: TLS on one connection that does not block. No call waits, and none
 // throws away what it was given; each says what to wait for. One thread at a time. The process
 // ignores SIGPIPE.
 #pragma once
@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/string_view.h"
@@ -33,6 +34,10 @@ class TlsStream {
   // `fd` is the caller's, who closes it after this is gone; non-blocking. `context` is kept for as
   // long as this lives. Null when OpenSSL finds no memory.
   static std::unique_ptr<TlsStream> New(SSL_CTX* context, int fd);
+  // The same as a client of `host`, whose certificate has to be for that name or address.
+  // `protocol` is offered, as TLS names it: "h2".
+  static std::unique_ptr<TlsStream> NewClient(SSL_CTX* context, int fd, const std::string& host,
+                                              std::string_view protocol);
 
   // To be called until it is kDone, before anything else.
   TlsIo Handshake();

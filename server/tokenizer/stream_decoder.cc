@@ -1,12 +1,15 @@
 #include "server/tokenizer/stream_decoder.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace quire {
 
-StreamDecoder::StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special_tokens)
+StreamDecoder::StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special_tokens,
+                             std::vector<TokenId> shown)
     : tokenizer_(std::move(tokenizer)),
       skip_special_tokens_(skip_special_tokens),
+      shown_(std::move(shown)),
       chain_(tokenizer_->decoder()) {}
 
 void StreamDecoder::StartAfter(absl::Span<const TokenId> prompt) {
@@ -19,7 +22,9 @@ void StreamDecoder::StartAfter(absl::Span<const TokenId> prompt) {
 
 std::string_view StreamDecoder::Append(TokenId id) {
   text_.clear();
-  const std::string_view token = tokenizer_->TextToDecode(id, skip_special_tokens_);
+  const bool skips =
+      skip_special_tokens_ && std::find(shown_.begin(), shown_.end(), id) == shown_.end();
+  const std::string_view token = tokenizer_->TextToDecode(id, skips);
   if (!token.empty()) chain_.Push(token, &text_);
   return text_;
 }

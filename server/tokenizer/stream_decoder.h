@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "kernels/base/types.h"
@@ -16,7 +17,9 @@ namespace quire {
 
 class StreamDecoder {
  public:
-  StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special_tokens);
+  // `shown` are special tokens that are not skipped.
+  StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special_tokens,
+                std::vector<TokenId> shown = {});
 
   // Sets the text before the sequence: a generated text goes on where its prompt ends, so its first
   // token keeps the blank that Decode would drop at the start of a text. Before the first Append.
@@ -32,6 +35,7 @@ class StreamDecoder {
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
   const bool skip_special_tokens_;
+  const std::vector<TokenId> shown_;
   DecodeChain chain_;
   std::string text_;
 };

@@ -23,14 +23,18 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 from hub_server import Hub
 
-BLOCK = re.compile(r"(?:<!-- test: (?P<how>[^>]*) -->\n)?```bash\n(?P<commands>.*?)```\n", re.DOTALL)
+BLOCK = re.compile(r"(?:<!-- test: (?P<how>[^>]*) -->\n)?```(?P<language>bash|python|js|java|go)\n(?P<source>.*?)```\n", re.DOTALL)
 BUILD_SECONDS = 3000
 
 
-def blocks(text):
+class Missing(Exception):
+    """This machine lacks what a block needs."""
+
+
+def blocks(document, text):
     for match in BLOCK.finditer(text):
-        line = text.count("\n", 0, match.start("commands")) + 1
-        yield line, match.group("how"), match.group("commands")
+        line = text.count("\n", 0, match.start("source")) + 1
+        yield f"{document}:{line}", match.group("how"), match.group("language"), match.group("source")
 
 
 def is_open(port):
@@ -56,16 +60,16 @@ class Reader:
     def __init__(self, folder, environment):
         self.folder = folder
         self.environment = environment
-        self.running = []  # (line, process, log)
+        self.running = []  # (place, process, log)
 
-    def start(self, line, commands, port):
+    def start(self, place, commands, port):
         if is_open(port):
-            raise AssertionError(f"README.md:{line}: port {port} is taken on this machine")
-        log = open(self.folder / f"build-log-{line}.txt", "w+")
+            raise AssertionError(f"{place}: port {port} is taken on this machine")
+        log = open(self.folder / f"build-log-{len(self.running)}.txt", "w+")
         process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", commands], cwd=self.folder,
                                    env=self.environment, stdin=subprocess.DEVNULL, stdout=log,
                                    stderr=subprocess.STDOUT, start_new_session=True)
-        self.running.append((line, process, log))
+        self.running.append((place, process, log))
         client = self.folder / "build/cpu/bin/quire"
         give_up = time.monotonic() + BUILD_SECONDS
         while time.monotonic() < give_up and process.poll() is None:
@@ -73,28 +77,28 @@ class Reader:
                                                 capture_output=True, check=False).returncode == 0:
                 return
             time.sleep(0.2)
-        raise AssertionError(f"README.md:{line}: it does not serve:\n{self.text(log)[-4000:]}")
+        raise AssertionError(f"{place}: it does not serve:\n{self.text(log)[-4000:]}")
 
-    def run(self, line, commands, stdin, expected):
+    def run(self, place, commands, stdin, expected):
         started = time.monotonic()
         result = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=self.folder, env=self.environment,
                                 input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 timeout=BUILD_SECONDS, check=False)
-        print(f"--- README.md:{line}, {time.monotonic() - started:.0f} s\n{result.stdout}", flush=True)
+        print(f"--- {place}, {time.monotonic() - started:.0f} s\n{result.stdout}", flush=True)
         if result.returncode != 0:
-            raise AssertionError(f"README.md:{line}: exit code {result.returncode}")
+            raise AssertionError(f"{place}: exit code {result.returncode}")
         if expected not in result.stdout:
-            raise AssertionError(f"README.md:{line}: {expected!r} is not in the output")
+            raise AssertionError(f"{place}: {expected!r} is not in the output")
 
     def press_ctrl_c(self):
         """What a terminal does: the signal goes to every process of the group."""
-        for line, process, log in reversed(self.running):
+        for place, process, log in reversed(self.running):
             os.killpg(process.pid, signal.SIGINT)
             code = process.wait(timeout=60)
             text = self.text(log)
-            print(f"--- README.md:{line}, until Ctrl-C\n{text[-3000:]}", flush=True)
+            print(f"--- {place}, until Ctrl-C\n{text[-3000:]}", flush=True)
             if code != 0:
-                raise AssertionError(f"README.md:{line}: Ctrl-C ended it with {code}")
+                raise AssertionError(f"{place}: Ctrl-C ended it with {code}")
         self.running = []
 
     def kill(self):
@@ -111,23 +115,30 @@ class Reader:
         return log.read()
 
 
-def follow(reader, text):
+def follow(reader, document, text, languages=None):
+    """`languages` has a function for each language but bash, which makes commands of a program, or is Missing."""
     skipped = []
-    for line, how, commands in blocks(text):
+    for place, how, language, source in blocks(document, text):
         if how is None:
-            raise AssertionError(f"README.md:{line}: the block does not say how it is tested")
+            raise AssertionError(f"{place}: the block does not say how it is tested")
         word, _, rest = how.strip().partition(" ")
         if word == "no,":
-            skipped.append(f"README.md:{line} ({rest})")
-        elif word.rstrip(",") == "background":
+            skipped.append(f"{place} ({rest})")
+            continue
+        try:
+            commands = source if language == "bash" else languages[language](reader.folder, source)
+        except Missing as missing:
+            skipped.append(f"{place} ({missing})")
+            continue
+        if word.rstrip(",") == "background":
             port = int(rest.removeprefix("port ")) if rest else 8000
-            reader.start(line, commands, port)
+            reader.start(place, commands, port)
         elif word == "expect":
-            reader.run(line, commands, "", rest)
+            reader.run(place, commands, "", rest)
         elif word == "stdin":
-            reader.run(line, commands, rest + "\n", "")
+            reader.run(place, commands, rest + "\n", "")
         else:
-            raise AssertionError(f"README.md:{line}: no way of testing is called {word!r}")
+            raise AssertionError(f"{place}: no way of testing is called {word!r}")
     reader.press_ctrl_c()
     print("not run here: " + "; ".join(skipped))
 
@@ -148,7 +159,7 @@ def main():
                 environment.pop(name, None)
             reader = Reader(folder, environment)
             try:
-                follow(reader, (ROOT / "README.md").read_text())
+                follow(reader, "README.md", (ROOT / "README.md").read_text())
             finally:
                 reader.kill()
     return 0

@@ -1,17 +1,19 @@
-"""The SMG router in front of two servers, which it drives by vllm.grpc.engine.VllmEngine, and the official openai
-client in front of it: answers, streams, usage, clients that leave, prompts that go where their beginning is cached, and
-a worker that dies."""
+"""The SMG router as configs/smg/ starts it, in front of two servers, which it drives by vllm.grpc.engine.VllmEngine, and
+the official openai client in front of it: answers, streams, usage, clients that leave, prompts that go where their
+beginning is cached, and a worker that dies. configs/smg/two-replicas starts all three, and ends them."""
 
+import contextlib
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-from harness import Server, chat_request, free_port, main
+from harness import BUILD, ROOT, Server, chat_request, free_port, grpc, main, pb, pb_grpc
 
 try:
     import openai
@@ -20,20 +22,20 @@ except ImportError as error:
     sys.exit(77)
 
 SMG = pathlib.Path(sys.executable).parent / "smg"
+EXAMPLE = ROOT / "configs/smg"
 QUESTION = "How many legs has a dog?"
 
 
 class Router:
-    """smg on a free port; a context manager."""
+    """configs/smg/router before these servers, or another script that starts one; a context manager."""
 
-    def __init__(self, *targets):
+    def __init__(self, *targets, script=EXAMPLE / "router", **variables):
         self.port = free_port()
         self.log = tempfile.TemporaryFile(mode="w+")
         environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-        self.process = subprocess.Popen(
-            [SMG, "launch", "--host", "127.0.0.1", "--port", str(self.port), "--policy", "cache_aware",
-             "--prometheus-port", str(free_port()), "--worker-urls", *(f"grpc://{target}" for target in targets)],
-            stdout=self.log, stderr=subprocess.STDOUT, env=environment)
+        environment.update(SMG=str(SMG), ROUTER_PORT=str(self.port), ROUTER_METRICS_PORT=str(free_port()), **variables)
+        self.process = subprocess.Popen([script, *targets], stdout=self.log, stderr=subprocess.STDOUT, env=environment,
+                                        start_new_session=True)
         self.client = openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key="none", timeout=60,
                                     max_retries=0)
 
@@ -61,7 +63,8 @@ class Router:
         return self
 
     def __exit__(self, *unused):
-        self.process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.log.close()
 
@@ -120,15 +123,20 @@ class RouterTest(unittest.TestCase):
             status = worker.wait_until_idle()
             self.assertEqual((status.active_streams, status.kv_blocks_in_use), (0, 0))
 
-    def test_prompts_go_where_they_are_cached(self):
+    def all_where_the_first_was(self, beginning):
+        """Whether eight prompts with this beginning go to the server that had the first of them."""
         hits = [worker.status().prefix_hit_tokens for worker in self.workers]
-        beginning = "A long beginning that many prompts share, and that fills some blocks of the cache. " * 6
         cached = [self.router.ask(beginning + str(i), max_tokens=1).usage.prompt_tokens_details.cached_tokens
-                  for i in range(6)]
+                  for i in range(9)]
         self.assertEqual(cached[0], 0)
-        self.assertGreater(min(cached[1:]), 64)
         now = [worker.status().prefix_hit_tokens for worker in self.workers]
-        self.assertEqual(sum(after > before for before, after in zip(hits, now)), 1, "one worker has them all")
+        return min(cached[1:]) > 64 and sum(after > before for before, after in zip(hits, now)) == 1
+
+    def test_prompts_go_where_they_are_cached(self):
+        # The router hears of a server's cache a moment later, on a busy machine after the next prompt has come. By
+        # chance eight prompts go to one server once in 256 times.
+        shared = "A long beginning that many prompts share, and that fills some blocks of the cache. " * 6
+        self.assertTrue(any(self.all_where_the_first_was(f"{i} {shared}") for i in range(3)))
 
     def test_a_bad_parameter_is_named(self):
         with self.assertRaises(openai.APIStatusError) as caught:
@@ -153,6 +161,24 @@ class DeathTest(unittest.TestCase):
                     time.sleep(0.2)
             self.assertEqual(answers, 8, router.output())
             self.assertEqual(second.stop(), 0)
+
+
+class ExampleTest(unittest.TestCase):
+    def test_two_replicas(self):
+        ports = [free_port(), free_port()]
+        with Router(script=EXAMPLE / "two-replicas", REPLICA_PORTS=f"{ports[0]} {ports[1]}",
+                    BIN=str(BUILD / "bin")) as example:
+            example.wait_until_serving()
+            self.assertIn("5", example.ask("What is 2 + 3?", max_tokens=8).choices[0].message.content)
+            for port in ports:  # both serve
+                with grpc.insecure_channel(f"127.0.0.1:{port}", [("grpc.enable_http_proxy", 0)]) as channel:
+                    self.assertEqual(pb_grpc.InferenceStub(channel).GetModel(pb.GetModelRequest(), timeout=60).name, "demo")
+            os.killpg(example.process.pid, signal.SIGINT)  # as a terminal's Ctrl-C
+            self.assertEqual(example.process.wait(timeout=60), 0, example.output())
+            for port in (*ports, example.port):
+                with socket.socket() as probe:
+                    self.assertNotEqual(probe.connect_ex(("127.0.0.1", port)), 0, f"{port} is still open")
+            self.assertEqual(example.output().count(" info stopped"), 2, example.output())
 
 
 if __name__ == "__main__":

@@ -100,6 +100,7 @@ v1::GenerateRequest EveryParameter() {
   stop.set_ignore_eos(true);
   message.mutable_output()->set_logprobs(3);
   message.mutable_output()->set_prompt_logprobs(0);
+  message.mutable_output()->add_shown_special_tokens(2);
   message.set_priority(-1);
   message.set_cache_salt("salt");
   return message;

@@ -60,7 +60,8 @@ void TryCompletion(std::string_view body, const ModelFacts& facts) {
 void TryResponse(std::string_view body, const ModelFacts& facts) {
   const absl::StatusOr<ResponsesRequest> request = ParseResponses(body, facts);
   if (!request.ok()) return CheckRefusal(request.status());
-  const auto members = ParseJsonTree(absl::StrCat("{", request->format.members, "}"));
+  size_t num_values = 0;
+  const auto members = ParseJsonTree(absl::StrCat("{", request->format.members, "}"), &num_values);
   // Only of values that the request's own limits refuse it need not be.
   if (ConvertParameters(request->request, facts, 1).ok()) CHECK(members.ok()) << members.status();
   CHECK(request->request.has_messages());

@@ -13,80 +13,14 @@
 #include "tools/bench/engine/throughput_report.h"
 #include "tools/bench/failure.h"
 #include "tools/bench/result_file.h"
-#include "tools/bench/serve/serve_report.h"
 
 namespace quire::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
-
-const Clock::time_point kBegin(std::chrono::seconds(100));
-
-// Sent `start_ms` after the begin, with a token every 10 ms.
-RequestRecord Record(int start_ms, int num_tokens) {
-  RequestRecord record;
-  record.sent = true;
-  record.started = kBegin + milliseconds(start_ms);
-  record.ended = record.started;
-  for (int i = 1; i <= num_tokens; ++i) {
-    record.token_times.push_back(record.started + milliseconds(10 * i));
-    record.ended = record.token_times.back();
-  }
-  record.prompt_tokens = 100;
-  record.completion_tokens = num_tokens;
-  return record;
-}
-
-TEST(ServeReportTest, CountsAWholeRun) {
-  RequestRecord failed = Record(0, 0);
-  failed.status = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full");
-  const ServeReport report = MakeServeReport({Record(0, 3), failed, Record(20, 2)});
-  EXPECT_EQ(report.num_completed, 2);
-  EXPECT_EQ(report.num_failed, 1);
-  EXPECT_EQ(report.first_failure.error_message(), "full");
-  EXPECT_EQ(report.prompt_tokens, 200);
-  EXPECT_EQ(report.completion_tokens, 5);
-  EXPECT_DOUBLE_EQ(report.seconds, 0.04);
-  EXPECT_THAT(report.ttft_ms, ElementsAre(10, 10));
-  EXPECT_THAT(report.itl_ms, ElementsAre(10, 10, 10));
-  EXPECT_THAT(report.tpot_ms, ElementsAre(10, 10));
-  EXPECT_THAT(report.e2e_ms, ElementsAre(30, 20));
-  EXPECT_EQ(ToJson(report)["requests_per_s"], 2 / 0.04);
-  EXPECT_THAT(ToText(report), Not(HasSubstr("cancelled")));
-}
-
-TEST(ServeReportTest, AnInterruptedRunKeepsWhatCame) {
-  RequestRecord running = Record(10, 2);  // of more
-  running.cancelled = true;
-  running.completion_tokens = 0;  // the server's count never came
-  running.status = grpc::Status(grpc::StatusCode::CANCELLED, "");
-  RequestRecord waiting = Record(10, 0);
-  waiting.cancelled = true;
-  waiting.status = running.status;
-  const ServeReport report =
-      MakeServeReport({Record(0, 3), running, waiting, RequestRecord(), RequestRecord()});
-  EXPECT_EQ(report.num_completed, 1);
-  EXPECT_EQ(report.num_failed, 0);
-  EXPECT_EQ(report.num_unfinished, 2);
-  EXPECT_EQ(report.num_unsent, 2);
-  EXPECT_EQ(report.completion_tokens, 5);
-  EXPECT_EQ(report.prompt_tokens, 200);
-  EXPECT_DOUBLE_EQ(report.seconds, 0.03);
-  EXPECT_THAT(report.ttft_ms, ElementsAre(10, 10));
-  EXPECT_THAT(report.e2e_ms, ElementsAre(30));
-  EXPECT_THAT(ToText(report), HasSubstr("2 cancelled, 2 not sent"));
-}
-
-TEST(ServeReportTest, NothingSentIsAllZero) {
-  const ServeReport report = MakeServeReport({RequestRecord()});
-  EXPECT_EQ(report.num_unsent, 1);
-  EXPECT_EQ(ToJson(report)["output_tokens_per_s"], 0.0);
-}
 
 TEST(ThroughputReportTest, CountsTheTokensThatCame) {
   const std::vector<WorkItem> items(3, {.prompt = std::vector<int32_t>(10), .output_len = 8});

@@ -49,7 +49,8 @@ class ScriptsTest(unittest.TestCase):
     def test_mistakes_end_before_anything_is_installed(self):
         for command in (("tools/quickstart", "--prot", "1"), ("tools/quickstart", "--port", "70000"),
                         ("tools/quickstart", "--port"), ("tools/quickstart", "a", "b"),
-                        ("tools/package", "--cdua"), ("tools/test", "--sanitizer", "nothing"), ("tools/test", "--preset", "nothing")):
+                        ("tools/package", "--cdua"), ("tools/package", "--python", "--cuda"),
+                        ("tools/test", "--sanitizer", "nothing"), ("tools/test", "--preset", "nothing")):
             with self.subTest(command=command):
                 result = self.run_script(*command)
                 self.assertEqual(result.returncode, 64, result.stderr)

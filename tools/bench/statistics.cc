@@ -3,36 +3,47 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
 namespace quire::bench {
 
-namespace {
-
-double Percentile(const std::vector<double>& sorted, double share) {
-  const double rank = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(std::floor(rank));
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (rank - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+Distribution::Distribution(std::vector<double> samples) : sorted_(std::move(samples)) {
+  std::sort(sorted_.begin(), sorted_.end());
 }
 
-}  // namespace
+double Distribution::Mean() const {
+  if (sorted_.empty()) return 0;
+  return std::accumulate(sorted_.begin(), sorted_.end(), 0.0) / static_cast<double>(sorted_.size());
+}
+
+double Distribution::StandardDeviation() const {
+  if (sorted_.empty()) return 0;
+  const double mean = Mean();
+  double sum = 0;
+  for (const double sample : sorted_) sum += (sample - mean) * (sample - mean);
+  return std::sqrt(sum / static_cast<double>(sorted_.size()));
+}
+
+double Distribution::Percentile(double percent) const {
+  if (sorted_.empty()) return 0;
+  const double rank = percent / 100 * static_cast<double>(sorted_.size() - 1);
+  const auto below = static_cast<size_t>(std::floor(rank));
+  const size_t above = std::min(below + 1, sorted_.size() - 1);
+  return sorted_[below] + (rank - static_cast<double>(below)) * (sorted_[above] - sorted_[below]);
+}
 
 Summary Summarize(std::vector<double> samples) {
-  Summary summary;
-  summary.count = samples.size();
-  if (samples.empty()) return summary;
-  std::sort(samples.begin(), samples.end());
-  summary.mean =
-      std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
-  summary.min = samples.front();
-  summary.p50 = Percentile(samples, 0.5);
-  summary.p90 = Percentile(samples, 0.9);
-  summary.p99 = Percentile(samples, 0.99);
-  summary.max = samples.back();
-  return summary;
+  const Distribution all(std::move(samples));
+  return {.count = all.count(),
+          .mean = all.Mean(),
+          .min = all.Percentile(0),
+          .p50 = all.Percentile(50),
+          .p90 = all.Percentile(90),
+          .p99 = all.Percentile(99),
+          .max = all.Percentile(100)};
 }
 
 nlohmann::ordered_json ToJson(const Summary& summary) {

@@ -13,8 +13,22 @@ struct Summary {
   double mean = 0, min = 0, p50 = 0, p90 = 0, p99 = 0, max = 0;
 };
 
-// Percentiles by linear interpolation between closest ranks (numpy's default); zeros for no
-// samples.
+// All samples, sorted, so that no percentile is an estimate. Zeros for none.
+class Distribution {
+ public:
+  explicit Distribution(std::vector<double> samples);
+
+  size_t count() const { return sorted_.size(); }
+  double Mean() const;
+  // Of the samples as a whole, not of a population that they were drawn from (numpy's default).
+  double StandardDeviation() const;
+  // By linear interpolation between closest ranks (numpy's default).
+  double Percentile(double percent) const;
+
+ private:
+  std::vector<double> sorted_;
+};
+
 Summary Summarize(std::vector<double> samples);
 
 nlohmann::ordered_json ToJson(const Summary& summary);

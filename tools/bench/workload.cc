@@ -1,6 +1,7 @@
 #include "tools/bench/workload.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <random>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"
 
 namespace quire::bench {
@@ -22,6 +24,13 @@ struct Lengths {
 
 constexpr int64_t kMaxLength = int64_t{1} << 24;
 constexpr int64_t kMaxTokens = int64_t{1} << 30;  // prompts of 4 GiB
+
+int64_t DrawLength(int64_t length, double range_ratio, std::mt19937_64& random) {
+  const double spread = range_ratio * static_cast<double>(length);
+  const auto least = static_cast<int64_t>(std::ceil(static_cast<double>(length) - spread));
+  const auto most = static_cast<int64_t>(std::floor(static_cast<double>(length) + spread));
+  return std::uniform_int_distribution<int64_t>(std::max<int64_t>(1, least), most)(random);
+}
 
 absl::StatusOr<std::vector<Lengths>> ReadLengths(const std::string& path) {
   std::ifstream file(path);
@@ -86,9 +95,16 @@ void AddWorkloadFlags(CLI::App& command, WorkloadFlags* flags) {
         ->group(group);
   };
   auto* num_prompts = add("--num-prompts", &flags->num_prompts, 1, 1'000'000, "Requests");
-  auto* input_len = add("--input-len", &flags->input_len, 1, kMaxLength, "Prompt tokens of each");
-  auto* output_len =
-      add("--output-len", &flags->output_len, 1, kMaxLength, "Generated tokens of each");
+  auto* input_len = add("--input-len,--random-input-len", &flags->input_len, 1, kMaxLength,
+                        "Prompt tokens of each");
+  auto* output_len = add("--output-len,--random-output-len", &flags->output_len, 1, kMaxLength,
+                         "Generated tokens of each");
+  command
+      .add_option("--random-range-ratio", flags->range_ratio,
+                  "Lengths differ: uniform within this share of them, more or less (default: 0)")
+      ->check(RealFrom(0, 0.999))
+      ->type_name("SHARE")
+      ->group(group);
   add("--shared-prefix-len", &flags->shared_prefix_len, 0, kMaxLength,
       "Leading prompt tokens that all requests share");
   command
@@ -104,12 +120,17 @@ void AddWorkloadFlags(CLI::App& command, WorkloadFlags* flags) {
 
 absl::StatusOr<std::vector<WorkItem>> MakeWorkload(const WorkloadFlags& flags, int64_t vocab_size,
                                                    int64_t max_model_len) {
+  std::mt19937_64 random(flags.seed);
   std::vector<Lengths> lengths(flags.num_prompts, {flags.input_len, flags.output_len});
   if (!flags.file.empty()) {
     ASSIGN_OR_RETURN(lengths, ReadLengths(flags.file));
+  } else if (flags.range_ratio > 0) {
+    for (Lengths& one : lengths) {
+      one = {DrawLength(flags.input_len, flags.range_ratio, random),
+             DrawLength(flags.output_len, flags.range_ratio, random)};
+    }
   }
   RETURN_IF_ERROR(CheckLengths(lengths, flags.shared_prefix_len, max_model_len));
-  std::mt19937_64 random(flags.seed);
   std::uniform_int_distribution<int32_t> token(
       0, static_cast<int32_t>(std::min<int64_t>(vocab_size, 10000)) - 1);
   std::vector<int32_t> shared(flags.shared_prefix_len);
@@ -131,6 +152,7 @@ std::string WorkloadText(const WorkloadFlags& flags, const std::vector<WorkItem>
       absl::StrCat(items.size(), items.size() == 1 ? " request of " : " requests of ");
   if (flags.file.empty()) {
     absl::StrAppend(&text, flags.input_len, " + ", flags.output_len, " tokens");
+    if (flags.range_ratio > 0) absl::StrAppend(&text, ", +- ", 100 * flags.range_ratio, " %");
   } else {
     int64_t input = 0, output = 0;
     for (const WorkItem& item : items) {
@@ -152,6 +174,7 @@ nlohmann::ordered_json WorkloadJson(const WorkloadFlags& flags,
   if (flags.file.empty()) {
     json["input_len"] = flags.input_len;
     json["output_len"] = flags.output_len;
+    if (flags.range_ratio > 0) json["random_range_ratio"] = flags.range_ratio;
   } else {
     json["file"] = flags.file;
   }

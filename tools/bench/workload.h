@@ -19,14 +19,16 @@ struct WorkloadFlags {
   int64_t num_prompts = 64;
   int64_t input_len = 128;
   int64_t output_len = 64;
+  double range_ratio = 0;         // lengths are uniform within this share of these, more or less
   int64_t shared_prefix_len = 0;  // leading tokens that all prompts have in common
-  std::string file;               // JSON lines of {"input_len", "output_len"}; replaces the lengths
+  std::string file = {};          // JSON lines of {"input_len", "output_len"}; replaces the lengths
   uint64_t seed = 0;
 };
 
 struct WorkItem {
-  std::vector<int32_t> prompt;
-  int64_t output_len;
+  std::vector<int32_t> prompt = {};  // or, if it is empty, `text`
+  std::string text = {};
+  int64_t output_len = 0;
 };
 
 void AddWorkloadFlags(CLI::App& command, WorkloadFlags* flags);

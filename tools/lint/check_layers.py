@@ -64,6 +64,7 @@ PLACES = [
     "server/chat/jinja/syntax/",
     "server/chat/jinja/",
     "server/chat/",
+    "server/answer/",
     "server/settings/",
     "server/hub/",
     "server/tls/",

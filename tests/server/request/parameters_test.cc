@@ -129,7 +129,8 @@ TEST(ParametersTest, EverythingElseIsCarriedOver) {
     sampling { presence_penalty: 1.5 frequency_penalty: -2
                logit_bias { key: 9 value: -100 } logit_bias { key: 4 value: 2 } }
     stop { min_tokens: 2 stop_strings: "END" stop_token_ids: 8 include_stop_in_output: true }
-    output { logprobs: 0 prompt_logprobs: 20 return_token_ids: true skip_special_tokens: false })"));
+    output { logprobs: 0 prompt_logprobs: 20 return_token_ids: true skip_special_tokens: false
+             shown_special_tokens: 3 })"));
   EXPECT_EQ(job.client_id, "mine");
   EXPECT_EQ(job.request.priority, -4);
   EXPECT_EQ(job.request.cache_salt, "salt");
@@ -147,6 +148,7 @@ TEST(ParametersTest, EverythingElseIsCarriedOver) {
   EXPECT_TRUE(job.output.prompt_logprobs);
   EXPECT_TRUE(job.output.return_token_ids);
   EXPECT_FALSE(job.output.skip_special_tokens);
+  EXPECT_THAT(job.output.shown_special_tokens, ElementsAre(3));
 }
 
 TEST(ParametersTest, IgnoreEosAndTopKOff) {
@@ -234,27 +236,30 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     StopAndOutput, RefusalTest,
-    testing::Values(Refusal{"stop { max_tokens: 0 }", "stop.max_tokens: 0"},
-                    Refusal{"stop { max_tokens: -1 }", "stop.max_tokens: -1"},
-                    Refusal{"stop { max_tokens: -9223372036854775808 }", "1 and more"},
-                    Refusal{"stop { min_tokens: -1 }", "stop.min_tokens: -1"},
-                    Refusal{"stop { min_tokens: 6 max_tokens: 5 }", "0 .. max_tokens"},
-                    Refusal{"stop { min_tokens: 55 }", "0 .. 54"},
-                    Refusal{"stop { min_tokens: 9223372036854775807 }", "stop.min_tokens"},
-                    Refusal{"stop { stop_strings: \"\" }", "an empty string"},
-                    Refusal{"stop { stop_strings: \"" + Repeat("x", 257) + "\" }", "257 bytes"},
-                    Refusal{"stop { " + Repeat("stop_strings: \"x\" ", 17) + "}", "has 17 entries"},
-                    Refusal{"stop { stop_token_ids: 1000 }", "stop.stop_token_ids: token id 1000"},
-                    Refusal{"stop { stop_token_ids: 4294967295 }", "stop.stop_token_ids"},
-                    Refusal{"stop { " + Repeat("stop_token_ids: 1 ", 127) + "}", "at most 126"},
-                    Refusal{"output { logprobs: -1 }", "output.logprobs: -1"},
-                    Refusal{"output { logprobs: 21 }", "0 .. 20"},
-                    Refusal{"output { logprobs: 2147483647 }", "output.logprobs"},
-                    Refusal{"output { prompt_logprobs: -1 }", "output.prompt_logprobs: -1"},
-                    Refusal{"output { prompt_logprobs: 21 }", "output.prompt_logprobs: 21"},
-                    Refusal{"request_id: \"" + Repeat("x", 129) + "\"", "request_id: is 129 bytes"},
-                    Refusal{"cache_salt: \"" + Repeat("x", 129) + "\"",
-                            "cache_salt: is 129 bytes"}));
+    testing::Values(
+        Refusal{"stop { max_tokens: 0 }", "stop.max_tokens: 0"},
+        Refusal{"stop { max_tokens: -1 }", "stop.max_tokens: -1"},
+        Refusal{"stop { max_tokens: -9223372036854775808 }", "1 and more"},
+        Refusal{"stop { min_tokens: -1 }", "stop.min_tokens: -1"},
+        Refusal{"stop { min_tokens: 6 max_tokens: 5 }", "0 .. max_tokens"},
+        Refusal{"stop { min_tokens: 55 }", "0 .. 54"},
+        Refusal{"stop { min_tokens: 9223372036854775807 }", "stop.min_tokens"},
+        Refusal{"stop { stop_strings: \"\" }", "an empty string"},
+        Refusal{"stop { stop_strings: \"" + Repeat("x", 257) + "\" }", "257 bytes"},
+        Refusal{"stop { " + Repeat("stop_strings: \"x\" ", 17) + "}", "has 17 entries"},
+        Refusal{"stop { stop_token_ids: 1000 }", "stop.stop_token_ids: token id 1000"},
+        Refusal{"stop { stop_token_ids: 4294967295 }", "stop.stop_token_ids"},
+        Refusal{"stop { " + Repeat("stop_token_ids: 1 ", 127) + "}", "at most 126"},
+        Refusal{"output { logprobs: -1 }", "output.logprobs: -1"},
+        Refusal{"output { logprobs: 21 }", "0 .. 20"},
+        Refusal{"output { logprobs: 2147483647 }", "output.logprobs"},
+        Refusal{"output { prompt_logprobs: -1 }", "output.prompt_logprobs: -1"},
+        Refusal{"output { prompt_logprobs: 21 }", "output.prompt_logprobs: 21"},
+        Refusal{"output { shown_special_tokens: 1000 }",
+                "output.shown_special_tokens: token id 1000"},
+        Refusal{"output { " + Repeat("shown_special_tokens: 1 ", 65) + "}", "has 65 entries"},
+        Refusal{"request_id: \"" + Repeat("x", 129) + "\"", "request_id: is 129 bytes"},
+        Refusal{"cache_salt: \"" + Repeat("x", 129) + "\"", "cache_salt: is 129 bytes"}));
 
 TEST(ParametersTest, ValuesOnTheBordersAreAllowed) {
   for (const std::string& message :
@@ -265,6 +270,7 @@ TEST(ParametersTest, ValuesOnTheBordersAreAllowed) {
         "stop { stop_strings: \"" + Repeat("x", 256) + "\" stop_token_ids: 999 }",
         "stop { " + Repeat("stop_token_ids: 1 ", 126) + "}",
         std::string("stop { min_tokens: 54 max_tokens: 54 }"),
+        "output { " + Repeat("shown_special_tokens: 999 ", 64) + "}",
         "request_id: \"" + Repeat("x", 128) + "\" cache_salt: \"" + Repeat("y", 128) + "\""}) {
     EXPECT_TRUE(Convert(Message(message)).ok()) << message << Convert(Message(message)).status();
   }

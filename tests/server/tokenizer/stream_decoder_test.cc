@@ -103,6 +103,17 @@ TEST(StreamDecoderTest, ACharacterComesWithItsLastByte) {
   EXPECT_EQ(decoder.Flush(), "\uFFFD");
 }
 
+TEST(StreamDecoderTest, SpecialTokensThatAreShownStay) {
+  json bytes = ByteLevelJson({});
+  AddToken(&bytes, "<tag>", {{"special", true}});
+  AddToken(&bytes, "<end>", {{"special", true}});
+  const auto tokenizer = Make(bytes);
+  const TokenId tag = *tokenizer->TokenToId("<tag>");
+  StreamDecoder decoder(tokenizer, /*skip_special_tokens=*/true, {tag});
+  EXPECT_EQ(decoder.Append(tag), "<tag>");
+  EXPECT_EQ(decoder.Append(*tokenizer->TokenToId("<end>")), "");
+}
+
 TEST(StreamDecoderTest, ByteTokensWaitForTheirCharacterOnly) {
   const auto tokenizer = Make(SentencePieceJson({"▁", "a"}, {}));
   const auto id = [&](std::string_view token) { return tokenizer->TokenToId(token).value(); };

@@ -21,10 +21,11 @@
 #include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/failure.h"
+#include "tools/bench/http/io_loop.h"
 #include "tools/bench/interrupt.h"
+#include "tools/bench/load/load.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/run_header.h"
-#include "tools/bench/serve/load.h"
 #include "tools/bench/serve/server_process.h"
 #include "tools/bench/shown_progress.h"
 #include "tools/bench/statistics.h"
@@ -77,18 +78,19 @@ absl::Status MeasureStart(const StartupFlags& flags, bool measure_idle, StartupT
   RETURN_IF_ERROR(server.WaitUntilListening(flags.timeout_seconds));
   if (Interrupted()) return absl::OkStatus();
   const double listening_ms = MsSince(start);
-  const auto stub = v1::Inference::NewStub(client::Connect(server.target()));
+  ASSIGN_OR_RETURN(const ServerAddress address, FindServer(server.target()));
   const std::vector<WorkItem> items = {{.prompt = {1, 2, 3, 4}, .output_len = 1}};
-  const auto records = RunLoad(*stub, items, {}, /*progress=*/nullptr);
+  const double asked_ms = MsSince(start);
+  const LoadResult result =
+      RunLoad(address, *MakeLoadBackend("quire", {}), items, {0.0}, {}, /*progress=*/nullptr);
   if (Interrupted()) return absl::OkStatus();
-  if (!records[0].status.ok() || records[0].token_times.empty()) {
-    return WithExitCode(kUnavailable,
-                        absl::UnavailableError(absl::StrCat("the server gave no token: ",
-                                                            records[0].status.error_message())));
+  const RequestRecord& record = result.records[0];
+  if (record.outcome != Outcome::kCompleted) {
+    return WithExitCode(kUnavailable, absl::UnavailableError(absl::StrCat(
+                                          "the server gave no token: ", record.problem)));
   }
   times->listening_ms.push_back(listening_ms);
-  times->first_token_ms.push_back(
-      std::chrono::duration<double, std::milli>(records[0].token_times[0] - start).count());
+  times->first_token_ms.push_back(asked_ms + 1000 * record.first_token);
   if (measure_idle && flags.idle_seconds > 0) {
     const double before = server.CpuSeconds();
     std::this_thread::sleep_for(std::chrono::duration<double>(flags.idle_seconds));

@@ -1,165 +1,189 @@
 // quire-bench serve: loads a running server and prints latencies and throughput.
 
-#include <chrono>
-#include <cmath>
 #include <cstdio>
-#include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/failure.h"
 #include "tools/bench/interrupt.h"
+#include "tools/bench/load/load.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/run_header.h"
-#include "tools/bench/serve/load.h"
-#include "tools/bench/serve/serve_report.h"
+#include "tools/bench/serve/serve_flags.h"
 #include "tools/bench/shown_progress.h"
-#include "tools/bench/workload.h"
-#include "tools/client/rpc.h"
 
 namespace quire::bench {
 
 namespace {
 
-struct ServeFlags {
-  std::string target = client::kDefaultTarget;
-  WorkloadFlags workload;
-  LoadOptions load;
-  std::optional<uint64_t> seed;
-  std::optional<std::string> json_file;
-  const CLI::App* command = nullptr;
-};
-
 // What the server says of its model; an error (exit code 69) at once when none answers.
-absl::StatusOr<v1::GetModelResponse> GetModel(v1::Inference::Stub& stub,
-                                              const std::string& target) {
-  constexpr auto kPatience = std::chrono::seconds(10);  // with a machine that does not answer
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kPatience);
-  v1::GetModelResponse model;
-  const grpc::Status status = stub.GetModel(&context, {}, &model);
-  if (status.ok()) return model;
-  const bool unreachable = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-                           status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-  const std::string why = client::DescribeFailure(status, target);
-  if (!unreachable)
-    return WithExitCode(kFailed, absl::UnknownError(absl::StrCat(target, ": ", why)));
-  return WithExitCode(kUnavailable, absl::UnavailableError(
-                                        absl::StrCat("no server answers at ", target, ": ", why)));
-}
-
-std::string ArrivalsText(const LoadOptions& load) {
-  std::string text = load.request_rate > 0 ? absl::StrCat(load.request_rate, " a second (Poisson)")
-                                           : std::string("all at once");
-  if (load.max_concurrency > 0) {
-    absl::StrAppend(&text, ", at most ", load.max_concurrency, " at a time");
+absl::StatusOr<ServedModel> GetModel(const ServerAddress& server, LoadBackend& backend) {
+  absl::StatusOr<std::string> body = Fetch(server, backend, backend.ModelRequest());
+  if (absl::IsUnavailable(body.status())) {
+    return WithExitCode(
+        kUnavailable, absl::UnavailableError(absl::StrCat("no server answers at ", server.authority,
+                                                          ": ", body.status().message())));
   }
-  return text;
+  absl::Status status = body.status();
+  if (status.ok()) {
+    absl::StatusOr<ServedModel> model = backend.ReadModel(*body);
+    if (model.ok()) return model;
+    status = model.status();
+  }
+  return WithExitCode(kFailed,
+                      absl::UnknownError(absl::StrCat(server.authority, ": ", status.message())));
 }
 
-nlohmann::ordered_json DescribeRun(const ServeFlags& flags, const v1::GetModelResponse& model,
+void PrintRun(const ServeFlags& flags, const ServedModel& model,
+              const std::vector<WorkItem>& items) {
+  std::string arrivals = ArrivalsText(flags.arrivals);
+  if (flags.load.max_concurrency > 0) {
+    absl::StrAppend(&arrivals, ", at most ", flags.load.max_concurrency, " at a time");
+  }
+  RunHeader header = {.command = "serve",
+                      .what = absl::StrCat(DatasetText(flags.dataset, items), ", ", arrivals),
+                      .lines = {{"target", absl::StrCat(flags.target, ", ", flags.backend)}}};
+  header.lines.insert(header.lines.end(), model.lines.begin(), model.lines.end());
+  header.lines.emplace_back("sampling", SamplingText(flags.server.sampling));
+  header.lines.emplace_back("seed", SeedText(flags.load.seed));
+  Print(header);
+}
+
+nlohmann::ordered_json DescribeRun(const ServeFlags& flags, const ServedModel& model,
                                    const std::vector<WorkItem>& items) {
   nlohmann::ordered_json json = RunJson("serve");
+  json["date"] = absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone());
+  json["backend"] = flags.backend;
+  json["endpoint_type"] = flags.backend;
   json["target"] = flags.target;
-  json["server_version"] = model.version();
-  json["model"] = model.name();
-  json["device"] = model.device();
-  json["dtype"] = model.dtype();
+  json["label"] =
+      flags.label.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(flags.label);
+  json["model_id"] = model.name;
+  for (const auto& [label, text] : model.lines) json["served"][label] = text;
+  json["num_prompts"] = items.size();
   json["seed"] = flags.load.seed;
-  json["workload"] = WorkloadJson(flags.workload, items);
-  json["request_rate"] = flags.load.request_rate;
-  json["max_concurrency"] = flags.load.max_concurrency;
-  json["sampling"] = SamplingJson(flags.load.sampling);
+  json["workload"] = DatasetJson(flags.dataset, items);
+  json["request_rate"] = flags.arrivals.rate > 0 ? nlohmann::ordered_json(flags.arrivals.rate)
+                                                 : nlohmann::ordered_json("inf");
+  json["burstiness"] = flags.arrivals.burstiness;
+  if (!flags.arrivals.ramp.empty()) {
+    json["ramp_up_strategy"] = flags.arrivals.ramp;
+    json["ramp_up_start_rps"] = flags.arrivals.ramp_start;
+    json["ramp_up_end_rps"] = flags.arrivals.ramp_end;
+  }
+  json["max_concurrency"] = flags.load.max_concurrency > 0
+                                ? nlohmann::ordered_json(flags.load.max_concurrency)
+                                : nlohmann::ordered_json();
+  json["sampling"] = SamplingJson(flags.server.sampling);
+  for (const auto& [key, value] : flags.metadata) json[key] = value;
   json["interrupted"] = Interrupted();
   return json;
 }
 
-void PrintRun(const ServeFlags& flags, const v1::GetModelResponse& model,
-              const std::vector<WorkItem>& items) {
-  Print({.command = "serve",
-         .what = absl::StrCat(WorkloadText(flags.workload, items), ", ", ArrivalsText(flags.load)),
-         .lines = {
-             {"server", absl::StrCat(flags.target, ", quire-server ", model.version())},
-             {"model", absl::StrCat(model.name(), " (", model.architecture(), "), ", model.dtype(),
-                                    ", context of ", model.max_model_len(), " tokens")},
-             {"device", model.device()},
-             {"sampling", SamplingText(flags.load.sampling)},
-             {"seed", SeedText(flags.load.seed)}}});
+// As vLLM's benchmark names it: backend, rate, concurrency, model and time.
+std::string ResultPath(const ServeFlags& flags, const ServedModel& model) {
+  std::string name = flags.result_filename;
+  if (name.empty()) {
+    const std::string concurrency = flags.load.max_concurrency > 0
+                                        ? absl::StrCat("-concurrency", flags.load.max_concurrency)
+                                        : "";
+    const std::string rate =
+        flags.arrivals.rate > 0 ? absl::StrCat(flags.arrivals.rate) : std::string("inf");
+    const std::string base = model.name.substr(model.name.find_last_of('/') + 1);
+    name =
+        absl::StrCat(flags.label.empty() ? flags.backend : flags.label, "-", rate, "qps",
+                     concurrency, "-", absl::StrReplaceAll(base, {{"/", "_"}}), "-",
+                     absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone()), ".json");
+  }
+  return flags.result_dir.empty() ? name : absl::StrCat(flags.result_dir, "/", name);
+}
+
+absl::Status WarmUp(const ServeFlags& flags, const ServerAddress& server,
+                    const LoadBackend& backend, const ServedModel& model) {
+  if (flags.num_warmups == 0) return absl::OkStatus();
+  DatasetFlags others = flags.dataset;  // whose prompts are not those of the load
+  others.random.seed += 1;
+  others.random.num_prompts = flags.num_warmups;
+  ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
+                   MakeDataset(others, model.vocab_size, model.max_model_len));
+  RunLoad(server, backend, items, std::vector<double>(items.size(), 0.0), {.max_concurrency = 1},
+          /*progress=*/nullptr);
+  return absl::OkStatus();
 }
 
 absl::Status Failure(const ServeReport& report) {
   if (report.num_failed == 0) return absl::OkStatus();
-  return WithExitCode(kFailed, absl::UnknownError(absl::StrCat(
-                                   report.num_failed, " requests failed; the first: ",
-                                   client::StatusName(report.first_failure.error_code()), ": ",
-                                   report.first_failure.error_message())));
+  return WithExitCode(
+      kFailed, absl::UnknownError(absl::StrCat(
+                   report.num_failed, " requests failed; the first: ", report.first_problem)));
+}
+
+absl::Status Report(const ServeFlags& flags, const ServedModel& model,
+                    const std::vector<WorkItem>& items, const LoadResult& result,
+                    const std::vector<ResultFile*>& files) {
+  const ServeReport report = MakeServeReport(result, flags.report);
+  std::printf("%s%s", Interrupted() ? "interrupted; results so far:\n" : "",
+              ToText(report, flags.report).c_str());
+  nlohmann::ordered_json json = DescribeRun(flags, model, items);
+  json.update(ToJson(report, result.effort, flags.report));
+  if (flags.save_detailed) json.update(DetailedJson(result.records));
+  const bool repeats =
+      flags.dataset.name == "prefix_repetition" || flags.dataset.random.shared_prefix_len > 0;
+  if (!repeats) WarnIfCached(report.prompt_tokens, report.cached_tokens);
+  const std::string warning = ClientWarning(result.effort);
+  if (!warning.empty()) Warn(warning);
+  for (ResultFile* file : files) {
+    if (file != nullptr) RETURN_IF_ERROR(file->Write(json.dump(2) + "\n"));
+  }
+  return Failure(report);
 }
 
 absl::Status Serve(ServeFlags& flags) {
-  RETURN_IF_ERROR(CheckNothingLeft(*flags.command));
-  RETURN_IF_ERROR(CheckSampling(flags.load.sampling));
-  if (std::isinf(flags.load.request_rate)) flags.load.request_rate = 0;  // as vLLM's spelling
+  RETURN_IF_ERROR(CheckServeFlags(&flags));
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
-  flags.load.seed = flags.workload.seed = ChooseSeed(flags.seed);
-  const std::unique_ptr<v1::Inference::Stub> stub =
-      v1::Inference::NewStub(client::Connect(flags.target));
-  ASSIGN_OR_RETURN(const v1::GetModelResponse model, GetModel(*stub, flags.target));
+  absl::StatusOr<ServerAddress> server = FindServer(flags.target);
+  if (!server.ok()) return WithExitCode(kUnavailable, server.status());
+  const std::unique_ptr<LoadBackend> backend = MakeLoadBackend(flags.backend, flags.server);
+  ASSIGN_OR_RETURN(const ServedModel model, GetModel(*server, *backend));
+  std::unique_ptr<ResultFile> saved;
+  if (flags.save_result) {
+    ASSIGN_OR_RETURN(saved, OpenResultFile("--result-dir", ResultPath(flags, model)));
+  }
   ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
-                   MakeWorkload(flags.workload, model.vocab_size(), model.max_model_len()));
+                   MakeDataset(flags.dataset, model.vocab_size, model.max_model_len));
   PrintRun(flags, model, items);
-  std::vector<RequestRecord> records;
+  RETURN_IF_ERROR(WarmUp(flags, *server, *backend, model));
+  const std::vector<double> due =
+      DrawArrivals(flags.arrivals, static_cast<int64_t>(items.size()), flags.load.seed);
+  LoadResult result;
   {
     const InterruptibleRun interruptible;
     ShownProgress progress;
-    records = RunLoad(*stub, items, flags.load, progress.get());
+    result = RunLoad(*server, *backend, items, due, flags.load, progress.get());
   }
-  const ServeReport report = MakeServeReport(records);
-  std::printf("%s%s", Interrupted() ? "interrupted; results so far:\n" : "",
-              ToText(report).c_str());
-  nlohmann::ordered_json json = DescribeRun(flags, model, items);
-  json.update(ToJson(report));
-  if (flags.workload.shared_prefix_len == 0) {
-    WarnIfCached(report.prompt_tokens, report.cached_tokens);
-  }
-  if (json_file != nullptr) RETURN_IF_ERROR(json_file->Write(json.dump(2) + "\n"));
-  return Failure(report);
+  return Report(flags, model, items, result, {json_file.get(), saved.get()});
 }
 
 }  // namespace
 
 Command AddServe(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("serve", "Load a running server over gRPC");
+  CLI::App* command = app.add_subcommand("serve", "Load a running server, ours or another");
   command->footer(
       "Examples:\n"
       "  quire-bench serve --num-prompts 64 --input-len 200 --output-len 100 --request-rate 8\n"
       "  quire-bench serve --target gpu-host:8000 --max-concurrency 32 --temperature 0.8 --top-p "
       "0.95\n"
+      "  quire-bench serve --backend openai --base-url http://127.0.0.1:8080 --text-prompts\n"
       "  quire-bench serve --shared-prefix-len 100 --json result.json");
   const auto flags = std::make_shared<ServeFlags>();
-  flags->command = command->allow_extras();
-  command->add_option("--target", flags->target, "HOST:PORT of the server")->capture_default_str();
-  command
-      ->add_option("--request-rate", flags->load.request_rate,
-                   "Requests per second, Poisson arrivals (default: all at once)")
-      ->check(RealFrom(1e-6, std::numeric_limits<double>::infinity()))
-      ->type_name("NUMBER");
-  command
-      ->add_option("--max-concurrency", flags->load.max_concurrency,
-                   "Maximum of requests in flight (default: unbounded)")
-      ->check(CLI::Range(1, 1'000'000))
-      ->type_name("N");
-  AddJsonFlag(*command, &flags->json_file);
-  AddWorkloadFlags(*command, &flags->workload);
-  AddSeedFlag(*command, &flags->seed);
-  AddSamplingFlags(*command, &flags->load.sampling);
-  AddIgnoreEosFlag(*command, &flags->load.sampling);
+  AddServeFlags(*command, flags.get());
   return [flags] { return Finish(Serve(*flags)); };
 }
 

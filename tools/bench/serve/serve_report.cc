@@ -1,113 +1,284 @@
 #include "tools/bench/serve/serve_report.h"
 
 #include <algorithm>
-#include <optional>
+#include <cmath>
+#include <map>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "tools/bench/failure.h"
 #include "tools/bench/statistics.h"
 
 namespace quire::bench {
 
 namespace {
 
-double Ms(Clock::duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
+constexpr size_t kMaxProblems = 8;  // that are told apart
+
+double BeginOf(const RequestRecord& record, const ReportOptions& options) {
+  return options.from_due ? record.scheduled : record.sent;
+}
+
+bool IsGood(const RequestRecord& record, double tpot_ms, const ReportOptions& options) {
+  const double begin = BeginOf(record, options);
+  for (const auto& [metric, most_ms] : options.goodput) {
+    const double ms = metric == "ttft"   ? 1000 * (record.first_token - begin)
+                      : metric == "tpot" ? tpot_ms
+                                         : 1000 * (record.ended - begin);
+    if (ms > most_ms) return false;
+  }
+  return true;
 }
 
 // A request that completed, or had got tokens when it was cancelled.
-void AddSamples(const RequestRecord& record, ServeReport* report) {
-  const auto& times = record.token_times;
+void AddSamples(const RequestRecord& record, const ReportOptions& options, ServeReport* report) {
+  const double begin = BeginOf(record, options);
   report->prompt_tokens += record.prompt_tokens;
   report->cached_tokens += record.cached_tokens;
-  report->ttft_ms.push_back(Ms(times.front() - record.started));
-  for (size_t i = 1; i < times.size(); ++i) {
-    report->itl_ms.push_back(Ms(times[i] - times[i - 1]));
-  }
-  if (record.cancelled) {
-    report->completion_tokens += static_cast<int64_t>(times.size());
+  report->ttft_ms.push_back(1000 * (record.first_token - begin));
+  report->client_queue_time_ms.push_back(1000 * (record.sent - record.scheduled));
+  report->itl_ms.insert(report->itl_ms.end(), record.itl_ms.begin(), record.itl_ms.end());
+  report->num_pieces += 1 + static_cast<int64_t>(record.itl_ms.size());
+  if (record.outcome != Outcome::kCompleted) {
+    report->output_tokens += record.num_tokens;
     return;
   }
-  report->completion_tokens += record.completion_tokens;
-  report->e2e_ms.push_back(Ms(record.ended - record.started));
-  if (times.size() > 1) {
-    report->tpot_ms.push_back(Ms(times.back() - times.front()) /
-                              static_cast<double>(times.size() - 1));
+  report->output_tokens += record.completion_tokens;
+  report->e2el_ms.push_back(1000 * (record.ended - begin));
+  double tpot_ms = 0;
+  if (record.completion_tokens > 1 && !record.itl_ms.empty()) {
+    tpot_ms = 1000 * (record.last_token - record.first_token) /
+              static_cast<double>(record.completion_tokens - 1);
+    report->tpot_ms.push_back(tpot_ms);
   }
+  report->num_good += IsGood(record, tpot_ms, options) ? 1 : 0;
+}
+
+// Tokens that came within one second of the run's clock.
+int64_t MostTokensInASecond(const std::vector<RequestRecord>& records) {
+  std::map<int64_t, double> tokens;
+  for (const RequestRecord& record : records) {
+    if (!record.got_tokens()) continue;
+    const double per_piece =
+        static_cast<double>(record.num_tokens) / static_cast<double>(1 + record.itl_ms.size());
+    double time = record.first_token;
+    tokens[static_cast<int64_t>(time)] += per_piece;
+    for (const float gap_ms : record.itl_ms) {
+      time += gap_ms / 1000.0;
+      tokens[static_cast<int64_t>(time)] += per_piece;
+    }
+  }
+  double most = 0;
+  for (const auto& [second, count] : tokens) most = std::max(most, count);
+  return std::llround(most);
 }
 
 double PerSecond(int64_t count, const ServeReport& report) {
   return static_cast<double>(count) / (report.seconds > 0 ? report.seconds : 1);
 }
 
+const std::vector<double>& SamplesOf(const ServeReport& report, const std::string& metric) {
+  if (metric == "ttft") return report.ttft_ms;
+  if (metric == "tpot") return report.tpot_ms;
+  if (metric == "itl") return report.itl_ms;
+  return metric == "e2el" ? report.e2el_ms : report.client_queue_time_ms;
+}
+
+const char* LabelOf(const std::string& metric) {
+  if (metric == "ttft") return "time to first token";
+  if (metric == "tpot") return "time per output token";
+  if (metric == "itl") return "inter-token latency";
+  return metric == "e2el" ? "end to end" : "queued in the client";
+}
+
+void CountProblem(const std::string& problem, ServeReport* report) {
+  if (report->num_failed++ == 0) report->first_problem = problem;
+  for (auto& [text, count] : report->problems) {
+    if (text != problem) continue;
+    ++count;
+    return;
+  }
+  if (report->problems.size() < kMaxProblems) report->problems.emplace_back(problem, 1);
+}
+
 }  // namespace
 
-ServeReport MakeServeReport(const std::vector<RequestRecord>& records) {
+absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseGoodput(
+    const std::vector<std::string>& bounds) {
+  std::vector<std::pair<std::string, double>> parsed;
+  for (const std::string& bound : bounds) {
+    const size_t colon = bound.find(':');
+    const std::string metric = bound.substr(0, colon);
+    double ms = 0;
+    const bool is_known = metric == "ttft" || metric == "tpot" || metric == "e2el";
+    if (!is_known || colon == std::string::npos ||
+        !absl::SimpleAtod(bound.substr(colon + 1), &ms) || !(ms > 0)) {
+      return UsageError(
+          absl::StrCat("--goodput: \"", bound, "\" is not ttft:MS, tpot:MS or e2el:MS"));
+    }
+    parsed.emplace_back(metric, ms);
+  }
+  return parsed;
+}
+
+ServeReport MakeServeReport(const LoadResult& result, const ReportOptions& options) {
   ServeReport report;
-  std::optional<Clock::time_point> begin, end;
-  for (const RequestRecord& record : records) {
-    if (!record.sent) {
+  double begin = 0, end = 0;
+  bool has_begun = false;
+  for (const RequestRecord& record : result.records) {
+    if (record.outcome == Outcome::kUnsent) {
       ++report.num_unsent;
       continue;
     }
-    begin = std::min(begin.value_or(record.started), record.started);
-    end = std::max(end.value_or(record.ended), record.ended);
-    const bool got_tokens = !record.token_times.empty();
-    if (record.cancelled) {
-      ++report.num_unfinished;
-    } else if (record.status.ok() && got_tokens) {
-      ++report.num_completed;
-    } else {
-      if (report.num_failed++ == 0) report.first_failure = record.status;
-      continue;
+    begin = has_begun ? std::min(begin, BeginOf(record, options)) : BeginOf(record, options);
+    has_begun = true;
+    end = std::max(end, record.ended);
+    switch (record.outcome) {
+      case Outcome::kUnsent:
+        break;
+      case Outcome::kCompleted:
+        ++report.num_completed;
+        break;
+      case Outcome::kFailed:
+        CountProblem(record.problem, &report);
+        continue;
+      case Outcome::kInterrupted:
+        ++report.num_interrupted;
+        break;
+      case Outcome::kAbandoned:
+        ++report.num_abandoned;
+        break;
+      case Outcome::kTimedOut:
+        ++report.num_timed_out;
+        break;
     }
-    if (got_tokens) AddSamples(record, &report);
+    if (record.got_tokens()) AddSamples(record, options, &report);
   }
-  if (begin.has_value()) report.seconds = Ms(*end - *begin) / 1000.0;
+  report.seconds = end - begin;
+  report.max_output_tokens_per_s = MostTokensInASecond(result.records);
+  std::stable_sort(report.problems.begin(), report.problems.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   return report;
 }
 
-nlohmann::ordered_json ToJson(const ServeReport& report) {
-  return {
+nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& effort,
+                              const ReportOptions& options) {
+  nlohmann::ordered_json json = {
+      {"duration", report.seconds},
       {"completed", report.num_completed},
       {"failed", report.num_failed},
-      {"unfinished", report.num_unfinished},
+      {"abandoned", report.num_abandoned},
+      {"timed_out", report.num_timed_out},
+      {"unfinished", report.num_interrupted},
       {"unsent", report.num_unsent},
-      {"duration_s", report.seconds},
-      {"prompt_tokens", report.prompt_tokens},
-      {"cached_tokens", report.cached_tokens},
-      {"completion_tokens", report.completion_tokens},
-      {"requests_per_s", PerSecond(report.num_completed, report)},
-      {"output_tokens_per_s", PerSecond(report.completion_tokens, report)},
-      {"total_tokens_per_s", PerSecond(report.completion_tokens + report.prompt_tokens, report)},
-      {"ttft_ms", ToJson(Summarize(report.ttft_ms))},
-      {"tpot_ms", ToJson(Summarize(report.tpot_ms))},
-      {"itl_ms", ToJson(Summarize(report.itl_ms))},
-      {"e2e_ms", ToJson(Summarize(report.e2e_ms))}};
+      {"total_input_tokens", report.prompt_tokens},
+      {"cached_input_tokens", report.cached_tokens},
+      {"total_output_tokens", report.output_tokens},
+      {"request_throughput", PerSecond(report.num_completed, report)},
+      {"request_goodput", nullptr},
+      {"output_throughput", PerSecond(report.output_tokens, report)},
+      {"total_token_throughput", PerSecond(report.output_tokens + report.prompt_tokens, report)},
+      {"max_output_tokens_per_s", report.max_output_tokens_per_s},
+      {"max_concurrent_requests", effort.max_in_flight}};
+  if (!options.goodput.empty()) json["request_goodput"] = PerSecond(report.num_good, report);
+  for (const std::string& metric : options.metrics) {
+    const Distribution samples(SamplesOf(report, metric));
+    json["mean_" + metric + "_ms"] = samples.Mean();
+    json["median_" + metric + "_ms"] = samples.Percentile(50);
+    json["std_" + metric + "_ms"] = samples.StandardDeviation();
+    for (const double percent : options.percentiles) {
+      json[absl::StrCat("p", percent, "_", metric, "_ms")] = samples.Percentile(percent);
+    }
+  }
+  json["tokens_per_piece"] = report.num_pieces > 0 ? static_cast<double>(report.output_tokens) /
+                                                         static_cast<double>(report.num_pieces)
+                                                   : 0.0;
+  json["problems"] = nlohmann::ordered_json::array();
+  for (const auto& [text, count] : report.problems) {
+    json["problems"].push_back({{"problem", text}, {"count", count}});
+  }
+  const Distribution lag(effort.lag_ms);
+  json["client"] = {{"cpu_share", effort.cpu_seconds / std::max(effort.seconds, 1e-9)},
+                    {"connections", effort.num_connections},
+                    {"mean_lag_ms", lag.Mean()},
+                    {"p99_lag_ms", lag.Percentile(99)}};
+  return json;
 }
 
-std::string ToText(const ServeReport& report) {
-  const int64_t all_tokens = report.completion_tokens + report.prompt_tokens;
+nlohmann::ordered_json DetailedJson(const std::vector<RequestRecord>& records) {
+  nlohmann::ordered_json json;
+  for (const char* key : {"input_lens", "output_lens", "ttfts", "itls", "latencies", "start_times",
+                          "queue_times", "generated_texts", "errors"}) {
+    json[key] = nlohmann::ordered_json::array();
+  }
+  for (const RequestRecord& record : records) {
+    if (record.outcome == Outcome::kUnsent) continue;
+    json["input_lens"].push_back(record.prompt_tokens);
+    json["output_lens"].push_back(record.completion_tokens);
+    json["ttfts"].push_back(record.got_tokens() ? record.first_token - record.sent : 0);
+    auto gaps = nlohmann::ordered_json::array();
+    for (const float gap_ms : record.itl_ms) gaps.push_back(gap_ms / 1000.0);
+    json["itls"].push_back(std::move(gaps));
+    json["latencies"].push_back(record.ended - record.sent);
+    json["start_times"].push_back(record.sent);
+    json["queue_times"].push_back(record.sent - record.scheduled);
+    json["generated_texts"].push_back(record.text);
+    json["errors"].push_back(record.problem);
+  }
+  return json;
+}
+
+std::string ToText(const ServeReport& report, const ReportOptions& options) {
   std::string text = absl::StrFormat("requests   %d completed, %d failed", report.num_completed,
                                      report.num_failed);
-  if (report.num_unfinished > 0 || report.num_unsent > 0) {
-    absl::StrAppend(&text, ", ", report.num_unfinished, " cancelled, ", report.num_unsent,
-                    " not sent");
-  }
-  absl::StrAppendFormat(&text, " in %.2f s: %.2f requests/s\n", report.seconds,
+  const auto count = [&](int64_t number, const char* what) {
+    if (number > 0) absl::StrAppend(&text, ", ", number, " ", what);
+  };
+  count(report.num_abandoned, "cancelled on purpose");
+  count(report.num_timed_out, "past their deadline");
+  count(report.num_interrupted, "cancelled");
+  count(report.num_unsent, "not sent");
+  absl::StrAppendFormat(&text, " in %.2f s: %.2f requests/s", report.seconds,
                         PerSecond(report.num_completed, report));
+  if (!options.goodput.empty()) {
+    absl::StrAppendFormat(&text, ", %.2f good ones", PerSecond(report.num_good, report));
+  }
   absl::StrAppendFormat(
       &text,
-      "tokens     %d prompt (%d cached), %d generated: %.1f output, %.1f in all per second\n",
-      report.prompt_tokens, report.cached_tokens, report.completion_tokens,
-      PerSecond(report.completion_tokens, report), PerSecond(all_tokens, report));
-  absl::StrAppend(&text, SummaryHeader("latency, ms"), "\n",
-                  SummaryRow("time to first token", Summarize(report.ttft_ms)), "\n",
-                  SummaryRow("time per output token", Summarize(report.tpot_ms)), "\n",
-                  SummaryRow("inter-token latency", Summarize(report.itl_ms)), "\n",
-                  SummaryRow("end to end", Summarize(report.e2e_ms)), "\n");
+      "\ntokens     %d prompt (%d cached), %d generated: %.1f output, %.1f in all per second, at "
+      "most %d output in one\n",
+      report.prompt_tokens, report.cached_tokens, report.output_tokens,
+      PerSecond(report.output_tokens, report),
+      PerSecond(report.output_tokens + report.prompt_tokens, report),
+      report.max_output_tokens_per_s);
+  absl::StrAppend(&text, SummaryHeader("latency, ms"), "\n");
+  for (const std::string& metric : options.metrics) {
+    const std::vector<double>& samples = SamplesOf(report, metric);
+    const bool tells_nothing = metric == "client_queue_time" && !options.from_due;
+    if (!tells_nothing) {
+      absl::StrAppend(&text, SummaryRow(LabelOf(metric), Summarize(samples)), "\n");
+    }
+  }
+  for (const auto& [problem, times] : report.problems) {
+    absl::StrAppend(&text, "failed     ", times, " x ", problem, "\n");
+  }
   return text;
+}
+
+std::string ClientWarning(const ClientEffort& effort) {
+  constexpr double kBusy = 0.85;
+  constexpr double kLateMs = 10;
+  const double share = effort.cpu_seconds / std::max(effort.seconds, 1e-9);
+  const double lag_ms = Distribution(effort.lag_ms).Percentile(99);
+  if (share < kBusy && lag_ms < kLateMs) return "";
+  return absl::StrFormat(
+      "the client is the bottleneck, not the server alone: its thread was busy %.0f %% of the "
+      "time, "
+      "and 1 %% of the requests were sent more than %.1f ms late; load from another machine, or "
+      "from several clients",
+      100 * share, lag_ms);
 }
 
 }  // namespace quire::bench

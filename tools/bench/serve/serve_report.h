@@ -1,28 +1,61 @@
-// What `serve` makes of the records of its load: counts, rates and latencies; as text and as JSON.
+// What `serve` makes of the records of its load: counts, rates and latencies; as text, and as JSON
+// under the names that vLLM's benchmark uses.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
-#include "tools/bench/serve/load.h"
+#include "tools/bench/load/load.h"
 
 namespace quire::bench {
 
-struct ServeReport {
-  // Samples of all requests that got tokens; tpot and e2e only of those that completed.
-  std::vector<double> ttft_ms, tpot_ms, itl_ms, e2e_ms;
-  int64_t num_completed = 0;
-  int64_t num_failed = 0;
-  int64_t num_unfinished = 0;  // sent, and cancelled when the run was interrupted
-  int64_t num_unsent = 0;      // likewise
-  int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;  // of what got tokens
-  double seconds = 0;  // from the first request to the last end
-  grpc::Status first_failure;
+// How a run is to be judged.
+struct ReportOptions {
+  // Latencies count from when a request was due, not from when a place was free for it: else a
+  // server that stands still would hold back the requests that would have shown it. Where nothing
+  // but places decides when a request is sent, from then.
+  bool from_due = false;
+  std::vector<std::string> metrics = {"ttft", "tpot", "itl", "e2el", "client_queue_time"};
+  std::vector<double> percentiles = {99};
+  // Upper bounds in ms of ttft, tpot and e2el for a request to be a good one; none: not asked for.
+  std::vector<std::pair<std::string, double>> goodput = {};
 };
 
-ServeReport MakeServeReport(const std::vector<RequestRecord>& records);
-nlohmann::ordered_json ToJson(const ServeReport& report);
-std::string ToText(const ServeReport& report);
+// "ttft:200 tpot:50" as ReportOptions::goodput. An error (exit code 64) for anything else.
+absl::StatusOr<std::vector<std::pair<std::string, double>>> ParseGoodput(
+    const std::vector<std::string>& bounds);
+
+struct ServeReport {
+  // Samples of all requests that got tokens; tpot and e2el only of those that completed.
+  std::vector<double> ttft_ms, tpot_ms, itl_ms, e2el_ms, client_queue_time_ms;
+  int64_t num_completed = 0;
+  int64_t num_failed = 0;
+  int64_t num_abandoned = 0;    // by --cancel-rate
+  int64_t num_timed_out = 0;    // by --deadline-ms
+  int64_t num_interrupted = 0;  // sent, and cancelled when the run ended
+  int64_t num_unsent = 0;       // likewise
+  int64_t num_good = 0;
+  int64_t num_pieces = 0;                                           // in which tokens came
+  int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;  // of what got tokens
+  double seconds = 0;  // from the first request's time to the last end
+  int64_t max_output_tokens_per_s = 0;
+  std::string first_problem;
+  std::vector<std::pair<std::string, int64_t>> problems;  // each, with how often, commonest first
+};
+
+ServeReport MakeServeReport(const LoadResult& result, const ReportOptions& options);
+
+nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& effort,
+                              const ReportOptions& options);
+// Of every request, what --save-detailed adds.
+nlohmann::ordered_json DetailedJson(const std::vector<RequestRecord>& records);
+std::string ToText(const ServeReport& report, const ReportOptions& options);
+
+// A sentence when the client could not keep up, so that its figures are none of the server's; else
+// empty.
+std::string ClientWarning(const ClientEffort& effort);
 
 }  // namespace quire::bench

@@ -1,0 +1,43 @@
+// How kinds of models write reasoning and calls of tools. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quire {
+
+enum class ToolFormat : uint8_t {
+  kNone,
+  kHermes,      // <tool_call>{"name": ..., "arguments": {...}}</tool_call>
+  kLlama3Json,  // {"name": ..., "parameters": {...}}; ...   or one after <|python_tag|>
+  kMistral,     // [TOOL_CALLS] [{"name": ..., "arguments": {...}}] or [TOOL_CALLS]NAME[ARGS]{...}
+  kQwen3Coder,  // <tool_call><function=NAME><parameter=NAME>...</parameter></function></tool_call>
+};
+
+// Reasoning stands between two tags, at the beginning of the answer.
+struct ReasoningFormat {
+  std::string open;  // empty: there is no reasoning
+  std::string close;
+  // Answers begin with reasoning although neither they nor the prompt's end have the first tag.
+  bool always = false;
+
+  bool is_none() const { return open.empty(); }
+};
+
+// By vLLM's names of parsers, but for auto; one of the setting's.
+ToolFormat ToolFormatOf(std::string_view parser);
+ReasoningFormat ReasoningFormatOf(std::string_view parser);
+
+// What the models of these chat templates write; kNone where they do not say it.
+ToolFormat DetectToolFormat(std::string_view chat_templates);
+
+// The tags around calls: those that begin one, and what ends it or is empty.
+struct CallTags {
+  std::vector<std::string> begin;
+  std::string end;
+};
+CallTags TagsOf(ToolFormat format);
+
+}  // namespace quire

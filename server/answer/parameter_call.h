@@ -1,0 +1,52 @@
+// Calls of tools as Qwen3-Coder writes them:
+//
+//   <function=NAME> <parameter=NAME> text </parameter> ... </function>
+//
+// Their arguments become JSON, each as the tool's schema has it. One call, one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "server/answer/call_reader.h"
+#include "server/answer/tag_finder.h"
+
+namespace quire {
+
+class ParameterCallReader final : public CallReader {
+ public:
+  static constexpr std::string_view kFunctionTag = "<function=";
+
+  // The tag may be kFunctionTag, else this follows. `functions` outlives the reader.
+  ParameterCallReader(std::string tag, const ToolFunctions& functions);
+
+  State Take(std::string_view* text, AnswerEvents* events) override;
+  void Finish(AnswerEvents* events) override;
+
+ private:
+  enum class At : uint8_t { kFunction, kName, kNext, kParameter, kValue, kEnd };
+
+  // Each returns whether what came may be of a call.
+  bool Step(std::string_view* text, AnswerEvents* events);
+  bool TakeFunctionTag(char c);
+  bool TakeName(char c, AnswerEvents* events);
+  bool TakeNextTag(char c, AnswerEvents* events);
+  bool TakeParameter(char c, AnswerEvents* events);
+
+  void TakeValue(std::string_view* text, AnswerEvents* events);
+  void AddValue(std::string_view text, AnswerEvents* events);
+  void EndValue(AnswerEvents* events);
+  void EndCall(AnswerEvents* events);
+
+  const ToolFunctions& functions_;
+  At at_;
+  std::string name_;  // of the function
+  size_t num_parameters_ = 0;
+  TagFinder value_end_{{"</parameter>"}};
+  bool is_text_ = true;        // the value is a string
+  bool value_begins_ = false;  // a line break here is not the value's
+  std::string value_;          // of one that is no text; else what may be its last line break
+};
+
+}  // namespace quire

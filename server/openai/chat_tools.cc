@@ -1,0 +1,133 @@
+#include "server/openai/chat_tools.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace quire {
+
+namespace {
+
+bool IsTextType(const JsonTree& type) { return type.is_text() && type.text == "string"; }
+
+// Whether all types that a parameter may have are texts; where it names none, too.
+bool IsText(const JsonTree& schema) {
+  if (const JsonTree* type = schema.Find("type")) {
+    if (!type->is_list()) return IsTextType(*type);
+    for (const JsonTree& one : type->items) {
+      if (!IsTextType(one)) return false;
+    }
+  }
+  for (const char* key : {"anyOf", "oneOf"}) {
+    const JsonTree* kinds = schema.Find(key);
+    if (kinds == nullptr) continue;
+    for (const JsonTree& kind : kinds->items) {
+      const JsonTree* type = kind.Find("type");
+      if (type == nullptr || !IsTextType(*type)) return false;
+    }
+  }
+  return true;
+}
+
+void CheckTool(FieldReader& fields, const JsonTree& tool, size_t index) {
+  const std::string field = absl::StrCat("tools[", index, "]");
+  const JsonTree* type = tool.Find("type");
+  const JsonTree* function = tool.Find("function");
+  if (!tool.is_object() || type == nullptr || !type->is_text()) {
+    fields.Fail(field + ".type", "is missing; say \"function\"");
+  } else if (type->text != "function") {
+    fields.Fail(field + ".type", "is not \"function\", the only kind of tool that is known here");
+  } else if (function == nullptr || !function->is_object()) {
+    fields.Fail(field + ".function", "is missing, or no object with a name");
+  } else {
+    FieldReader reader(*function, field + ".function.");
+    const std::string name = reader.Text("name").value_or("");
+    if (name.empty() || name.size() > kMaxFunctionNameBytes) {
+      reader.Fail("name", absl::StrCat("must have 1 .. ", kMaxFunctionNameBytes, " bytes"));
+    }
+    reader.Text("description");
+    const JsonTree* parameters = reader.Find("parameters");
+    if (parameters != nullptr && !parameters->is_object()) {
+      reader.Fail("parameters", "is not an object (JSON Schema)");
+    }
+    fields.Keep(reader.status());
+  }
+}
+
+// Whether the model may call tools.
+bool ReadChoice(FieldReader& fields) {
+  const JsonTree* choice = fields.Find("tool_choice");
+  if (choice == nullptr || choice->text == "auto") return true;
+  if (choice->is_object() || choice->text == "required") {
+    return fields.Fail("tool_choice",
+                       "this server does not constrain answers yet, so it cannot force a call; say "
+                       "auto or none");
+  }
+  if (choice->text != "none") fields.Fail("tool_choice", "is neither auto nor none");
+  return false;
+}
+
+ToolFunctions FunctionsOf(const JsonTree& tools) {
+  ToolFunctions functions;
+  for (const JsonTree& tool : tools.items) {
+    const JsonTree& function = *tool.Find("function");
+    auto& json_parameters = functions[function.Find("name")->text];
+    const JsonTree* parameters = function.Find("parameters");
+    const JsonTree* properties = parameters == nullptr ? nullptr : parameters->Find("properties");
+    if (properties == nullptr || !properties->is_object()) continue;
+    for (size_t i = 0; i < properties->items.size(); ++i) {
+      if (!IsText(properties->items[i])) json_parameters.insert(properties->keys[i]);
+    }
+  }
+  return functions;
+}
+
+}  // namespace
+
+const JsonTree* FillTools(FieldReader& fields, v1::Messages* messages) {
+  const bool may_call = ReadChoice(fields);
+  const JsonTree* tools = fields.Find("tools");
+  if (tools == nullptr) return nullptr;
+  if (!tools->is_list()) {
+    fields.Fail("tools", "is not a list");
+    return nullptr;
+  }
+  for (size_t i = 0; i < tools->items.size(); ++i) CheckTool(fields, tools->items[i], i);
+  if (tools->items.empty() || !may_call || !fields.status().ok()) return nullptr;
+  messages->set_tools_json(ToJson(*tools));
+  return tools;
+}
+
+void FillTools(FieldReader& fields, ToolFormat format, v1::Messages* messages,
+               AnswerOptions* options) {
+  options->one_call = !fields.Bool("parallel_tool_calls").value_or(true);
+  const JsonTree* tools = FillTools(fields, messages);
+  if (tools == nullptr) return;
+  if (format == ToolFormat::kNone) {
+    fields.Fail("tools",
+                "this server does not know how its model writes calls; start it with "
+                "--tool-call-parser, or say tool_choice none");
+    return;
+  }
+  options->tools = format;
+  options->functions = FunctionsOf(*tools);
+}
+
+void DecodeArguments(JsonTree* tool_calls, size_t* num_values) {
+  for (JsonTree& call : tool_calls->items) {
+    for (size_t i = 0; i < call.keys.size(); ++i) {
+      if (call.keys[i] != "function") continue;
+      JsonTree& function = call.items[i];
+      for (size_t j = 0; j < function.keys.size(); ++j) {
+        JsonTree& arguments = function.items[j];
+        if (function.keys[j] != "arguments" || !arguments.is_text()) continue;
+        absl::StatusOr<JsonTree> decoded =
+            ParseJsonTree(arguments.text.empty() ? "{}" : arguments.text, num_values);
+        if (decoded.ok()) arguments = *std::move(decoded);
+      }
+    }
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,37 @@
+// gRPC over HTTP/2 as a client sees it: requests, messages out of bytes, and why a call failed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tools/bench/http/http_client.h"
+
+namespace quire::bench {
+
+// A call of "/package.Service/Method" with one message.
+HttpRequest GrpcRequest(std::string path, std::string_view message,
+                        const std::string& authorization, const HeaderList& more);
+
+// The one message of a unary answer's body; empty if there is none.
+std::string_view OnlyMessage(std::string_view body);
+
+// "UNAVAILABLE: the queue is full"; empty if the call succeeded.
+std::string GrpcProblem(const AnswerEnd& end);
+
+// Cuts a body into messages, wherever it was cut.
+class MessageReader {
+ public:
+  void Add(std::string_view bytes);
+  // Whether there is another one; it stays until the next call.
+  bool Next(std::string_view* message);
+  // A message that is longer than any of ours, or compressed, which was not asked for.
+  bool is_broken() const { return is_broken_; }
+
+ private:
+  std::string bytes_;  // beginning with what has not been read from begin_ on
+  size_t begin_ = 0;
+  bool is_broken_ = false;
+};
+
+}  // namespace quire::bench

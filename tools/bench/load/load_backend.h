@@ -1,0 +1,81 @@
+// LoadBackend: how a kind of server is asked for tokens, and what its answers mean. Stateless but
+// for its settings; decoders keep what they have read of one answer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/bench/http/http_client.h"
+#include "tools/bench/sampling_flags.h"
+#include "tools/bench/workload.h"
+
+namespace quire::bench {
+
+// What an answer has said so far.
+struct AnswerSoFar {
+  int64_t num_tokens = 0;  // that have come; of an OpenAI server, pieces of text
+  // As the server counts them; 0 where it says nothing.
+  int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  std::string text;     // if it is kept
+  std::string problem;  // that the server tells of, or that makes the answer unreadable
+};
+
+class AnswerDecoder {
+ public:
+  virtual ~AnswerDecoder() = default;
+  // The next bytes of the body, cut anywhere.
+  virtual void Take(std::string_view bytes, AnswerSoFar* answer) = 0;
+};
+
+// What is served, as far as the server says it.
+struct ServedModel {
+  std::string name;
+  int64_t vocab_size = 0;     // 0: not said
+  int64_t max_model_len = 0;  // 0: not said
+  // For the header of a run: label, text.
+  std::vector<std::pair<std::string, std::string>> lines;
+};
+
+struct BackendOptions {
+  std::string endpoint = {};       // path; empty: the backend's own
+  std::string model = {};          // the name to ask for; empty: the first one that is served
+  SamplingFlags sampling = {};     // all of it is sent
+  HeaderList headers = {};         // further ones
+  std::string extra_body = {};     // a JSON object whose members are added; OpenAI's only
+  std::string authorization = {};  // "Bearer ...", or empty
+  bool keeps_text = false;         // answers' texts are wanted
+};
+
+class LoadBackend {
+ public:
+  virtual ~LoadBackend() = default;
+  virtual bool is_http2() const = 0;
+  // Whether prompts are text, not token ids.
+  virtual bool wants_text() const = 0;
+
+  virtual HttpRequest ModelRequest() const = 0;
+  virtual absl::StatusOr<ServedModel> ReadModel(const std::string& body) = 0;
+
+  // `id` is unique to the run.
+  virtual HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
+                                      const std::string& id) const = 0;
+  virtual std::unique_ptr<AnswerDecoder> NewDecoder() const = 0;
+  // What is wrong with an answer whose end this is, in a sentence; empty: nothing. `body` is what
+  // came of one that the decoder was not given, as its status is an error.
+  virtual std::string Problem(const AnswerEnd& end, std::string_view body) const = 0;
+};
+
+// The names of --backend: vLLM's, and ours first.
+inline constexpr const char* kBackendNames[] = {"quire", "vllm-grpc", "openai", "openai-chat"};
+// CHECKs the name.
+std::unique_ptr<LoadBackend> MakeLoadBackend(std::string_view name, BackendOptions options);
+
+std::unique_ptr<LoadBackend> MakeQuireBackend(BackendOptions options);
+std::unique_ptr<LoadBackend> MakeVllmGrpcBackend(BackendOptions options);
+std::unique_ptr<LoadBackend> MakeOpenAiBackend(BackendOptions options, bool is_chat);
+
+}  // namespace quire::bench

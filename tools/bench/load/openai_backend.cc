@@ -1,0 +1,155 @@
+// OpenAI's interface over HTTP/1.1: completions and chats, as vLLM, llama.cpp and others serve it.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/check.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench/load/load_backend.h"
+#include "tools/bench/load/openai_events.h"
+#include "tools/bench/load/sse_reader.h"
+
+namespace quire::bench {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class OpenAiDecoder final : public AnswerDecoder {
+ public:
+  explicit OpenAiDecoder(bool keeps_text) : keeps_text_(keeps_text) {}
+
+  void Take(std::string_view bytes, AnswerSoFar* answer) override {
+    events_.Add(bytes);
+    std::string_view data;
+    while (events_.Next(&data)) {
+      if (data != "[DONE]") TakeOpenAiChunk(data, keeps_text_, answer);
+    }
+  }
+
+ private:
+  const bool keeps_text_;
+  SseReader events_;
+};
+
+// What OpenAI's own interface has not is only sent when it does something: servers differ in what
+// else they take.
+void AddSampling(const SamplingFlags& flags, Json* body) {
+  const SamplingFlags off;
+  const Json all = SamplingJson(flags);
+  (*body)["temperature"] = all["temperature"];
+  (*body)["top_p"] = all["top_p"];
+  const auto add = [&](const char* key, bool differs) {
+    if (differs) (*body)[key] = all[key];
+  };
+  add("top_k", flags.top_k != off.top_k);
+  add("min_p", flags.min_p != off.min_p);
+  add("repetition_penalty", flags.repetition_penalty != off.repetition_penalty);
+  add("presence_penalty", flags.presence_penalty != off.presence_penalty);
+  add("frequency_penalty", flags.frequency_penalty != off.frequency_penalty);
+  add("ignore_eos", flags.ignore_eos);
+}
+
+class OpenAiBackend final : public LoadBackend {
+ public:
+  OpenAiBackend(BackendOptions options, bool is_chat)
+      : options_(std::move(options)), is_chat_(is_chat), model_(options_.model) {}
+
+  bool is_http2() const override { return false; }
+  bool wants_text() const override { return is_chat_; }
+
+  HttpRequest ModelRequest() const override {
+    return {.method = "GET", .path = "/v1/models", .headers = Headers(), .body = {}};
+  }
+
+  absl::StatusOr<ServedModel> ReadModel(const std::string& body) override {
+    const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+    const auto data = json.is_object() ? json.find("data") : json.end();
+    if (data == json.end() || !data->is_array() || data->empty()) {
+      return absl::InternalError("/v1/models has no list of models");
+    }
+    ServedModel model;
+    for (const Json& one : *data) {
+      if (!one.is_object() || !one.contains("id") || !one["id"].is_string()) continue;
+      const auto name = one["id"].get<std::string>();
+      if (!model.name.empty() || (!options_.model.empty() && name != options_.model)) continue;
+      model.name = name;
+      if (one.contains("max_model_len") && one["max_model_len"].is_number_integer()) {
+        model.max_model_len = one["max_model_len"].get<int64_t>();
+      }
+    }
+    if (model.name.empty()) {
+      return absl::NotFoundError(absl::StrCat("no model \"", options_.model, "\" is served"));
+    }
+    model_ = model.name;
+    model.lines = {{"model", model.max_model_len > 0 ? absl::StrCat(model.name, ", context of ",
+                                                                    model.max_model_len, " tokens")
+                                                     : model.name}};
+    return model;
+  }
+
+  HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
+                              const std::string& id) const override {
+    Json body = {
+        {"model", model_}, {"stream", true}, {"stream_options", {{"include_usage", true}}}};
+    if (is_chat_) {
+      body["messages"] = Json::array({{{"role", "user"}, {"content", item.text}}});
+      body["max_completion_tokens"] = item.output_len;
+    } else {
+      if (item.prompt.empty()) {
+        body["prompt"] = item.text;
+      } else {
+        body["prompt"] = item.prompt;
+      }
+      body["max_tokens"] = item.output_len;
+    }
+    AddSampling(options_.sampling, &body);
+    body["seed"] = seed & 0x7fffffff;
+    if (!options_.extra_body.empty()) body.update(Json::parse(options_.extra_body));
+    HttpRequest request = {.path = options_.endpoint, .headers = Headers(), .body = body.dump()};
+    if (request.path.empty()) {
+      request.path = is_chat_ ? "/v1/chat/completions" : "/v1/completions";
+    }
+    request.headers.emplace_back("content-type", "application/json");
+    request.headers.emplace_back("x-request-id", id);
+    return request;
+  }
+
+  std::unique_ptr<AnswerDecoder> NewDecoder() const override {
+    return std::make_unique<OpenAiDecoder>(options_.keeps_text);
+  }
+
+  std::string Problem(const AnswerEnd& end, std::string_view body) const override {
+    if (!end.problem.empty()) return end.problem;
+    if (end.http_status >= 200 && end.http_status < 300) return "";
+    return absl::StrCat("HTTP ", end.http_status, ": ", OpenAiErrorText(body));
+  }
+
+ private:
+  HeaderList Headers() const {
+    HeaderList headers = options_.headers;
+    if (!options_.authorization.empty()) {
+      headers.emplace_back("authorization", options_.authorization);
+    }
+    return headers;
+  }
+
+  const BackendOptions options_;
+  const bool is_chat_;
+  std::string model_;  // the name that requests ask for
+};
+
+}  // namespace
+
+std::unique_ptr<LoadBackend> MakeOpenAiBackend(BackendOptions options, bool is_chat) {
+  return std::make_unique<OpenAiBackend>(std::move(options), is_chat);
+}
+
+std::unique_ptr<LoadBackend> MakeLoadBackend(std::string_view name, BackendOptions options) {
+  if (name == "quire") return MakeQuireBackend(std::move(options));
+  if (name == "vllm-grpc") return MakeVllmGrpcBackend(std::move(options));
+  CHECK(name == "openai" || name == "openai-chat") << name;
+  return MakeOpenAiBackend(std::move(options), name == "openai-chat");
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,111 @@
+#include "tools/bench/load/openai_events.h"
+
+#include <array>
+#include <string>
+
+#include "nlohmann/json.hpp"
+
+namespace quire::bench {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// Knows of each level of the JSON under which key it is; lists have none.
+class ChunkReader final : public Json::json_sax_t {
+ public:
+  ChunkReader(bool keeps_text, AnswerSoFar* answer) : keeps_text_(keeps_text), answer_(*answer) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t value) override { return TakeNumber(value); }
+  bool number_unsigned(number_unsigned_t value) override {
+    return TakeNumber(static_cast<int64_t>(value));
+  }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t& value) override {
+    if (IsText()) {
+      if (value.empty()) return true;
+      ++answer_.num_tokens;
+      if (keeps_text_) answer_.text.append(value);
+    } else if (depth_ == 2 && keys_[0] == "error" && keys_[1] == "message") {
+      answer_.problem = value;
+    }
+    return true;
+  }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return Enter(); }
+  bool key(string_t& value) override {
+    keys_[depth_ - 1].assign(value);
+    return true;
+  }
+  bool end_object() override { return Leave(); }
+  bool start_array(size_t) override { return Enter(); }
+  bool end_array() override { return Leave(); }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  // choices, each, logprobs, content, each, top_logprobs, each.
+  static constexpr size_t kMaxDepth = 16;
+
+  bool Enter() {
+    if (depth_ == kMaxDepth) return false;
+    keys_[depth_++].clear();
+    return true;
+  }
+  bool Leave() {
+    --depth_;
+    return true;
+  }
+  // choices[i].text, choices[i].delta.content, choices[i].delta.tool_calls[j].function.arguments.
+  bool IsText() const {
+    if (depth_ < 3 || keys_[0] != "choices") return false;
+    if (depth_ == 3) return keys_[2] == "text";
+    if (keys_[2] != "delta") return false;
+    if (depth_ == 4) {
+      return keys_[3] == "content" || keys_[3] == "reasoning_content" || keys_[3] == "reasoning";
+    }
+    return depth_ == 7 && keys_[3] == "tool_calls" && keys_[6] == "arguments";
+  }
+  bool TakeNumber(int64_t value) {
+    if (depth_ < 2 || keys_[0] != "usage") return true;
+    if (depth_ == 2 && keys_[1] == "prompt_tokens") answer_.prompt_tokens = value;
+    if (depth_ == 2 && keys_[1] == "completion_tokens") answer_.completion_tokens = value;
+    if (depth_ == 3 && keys_[2] == "cached_tokens") answer_.cached_tokens = value;
+    return true;
+  }
+
+  const bool keeps_text_;
+  AnswerSoFar& answer_;
+  std::array<std::string, kMaxDepth> keys_;
+  size_t depth_ = 0;
+};
+
+}  // namespace
+
+void TakeOpenAiChunk(std::string_view data, bool keeps_text, AnswerSoFar* answer) {
+  ChunkReader reader(keeps_text, answer);
+  const bool is_whole = Json::sax_parse(data.begin(), data.end(), &reader);
+  if (!is_whole && answer->problem.empty())
+    answer->problem = "the answer has an event that is no JSON";
+}
+
+std::string OpenAiErrorText(std::string_view body) {
+  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object()) {
+    const auto error = json.find("error");
+    const Json& where = error != json.end() && error->is_object() ? *error : json;
+    for (const char* key : {"message", "detail"}) {
+      const auto text = where.find(key);
+      if (text != where.end()) {
+        return text->is_string() ? text->get<std::string>() : text->dump();
+      }
+    }
+  }
+  constexpr size_t kBeginning = 200;
+  return std::string(body.substr(0, kBeginning));
+}
+
+}  // namespace quire::bench

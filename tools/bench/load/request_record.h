@@ -1,0 +1,37 @@
+// What became of one request of a load. Times in seconds from the load's beginning.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quire::bench {
+
+enum class Outcome : uint8_t {
+  kUnsent,       // in an interrupted run, or one whose time was over
+  kCompleted,    //
+  kFailed,       // `problem` says why
+  kInterrupted,  // cancelled by us, because the run ended
+  kAbandoned,    // cancelled by us, because --cancel-rate says so
+  kTimedOut,     // cancelled by us, at --deadline-ms
+};
+
+struct RequestRecord {
+  Outcome outcome = Outcome::kUnsent;
+  double scheduled = 0;  // when it was to be sent
+  double sent = 0;       // when it was: later where --max-concurrency made it wait
+  double first_token = 0;
+  double last_token = 0;
+  double ended = 0;
+  std::vector<float> itl_ms;      // between the pieces of an answer, each a token or more
+  int64_t num_tokens = 0;         // that came
+  int64_t prompt_tokens = 0;      // the server's count, else ours
+  int64_t cached_tokens = 0;      // as the server says
+  int64_t completion_tokens = 0;  // the server's count, else num_tokens
+  std::string problem;
+  std::string text;  // if it was kept
+
+  bool got_tokens() const { return num_tokens > 0; }
+};
+
+}  // namespace quire::bench

@@ -1,0 +1,48 @@
+// The command line of `serve`: vLLM's names where its benchmark has one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tools/bench/load/arrivals.h"
+#include "tools/bench/load/load.h"
+#include "tools/bench/serve/dataset.h"
+#include "tools/bench/serve/serve_report.h"
+
+namespace quire::bench {
+
+struct ServeFlags {
+  std::string backend = "quire";
+  std::string target;  // as client::ParseTarget has it
+  BackendOptions server;
+  DatasetFlags dataset;
+  Arrivals arrivals;
+  LoadOptions load;
+  int64_t num_warmups = 0;
+  ReportOptions report;
+  std::optional<uint64_t> seed;
+
+  std::optional<std::string> json_file;
+  bool save_result = false;    // under vLLM's name for it
+  bool save_detailed = false;  // with every request
+  std::string result_dir;
+  std::string result_filename;
+  std::string label;
+  std::vector<std::pair<std::string, std::string>> metadata;
+
+  // As they were written; CheckServeFlags reads them.
+  std::string base_url;
+  std::vector<std::string> goodput, headers, metadata_texts, metrics, percentiles;
+  double deadline_ms = 0;
+  const CLI::App* command = nullptr;
+};
+
+void AddServeFlags(CLI::App& command, ServeFlags* flags);
+
+// Fills what follows from the other flags. Errors (exit code 64) name the flag.
+absl::Status CheckServeFlags(ServeFlags* flags);
+
+}  // namespace quire::bench
