@@ -23,6 +23,7 @@
 #include "server/http2/http2_connection.h"
 #include "server/kv_events/zmq_publisher.h"
 #include "server/log/access_log.h"
+#include "server/log/recent_requests.h"
 #include "server/metrics/server_metrics.h"
 #include "server/openai/model_routes.h"
 #include "server/openai/openai_routes.h"
@@ -40,6 +41,8 @@
 #include "server/web/health_routes.h"
 #include "server/web/http_server.h"
 #include "server/web/metrics_route.h"
+#include "server/web/page_route.h"
+#include "server/web/status_routes.h"
 
 namespace quire {
 
@@ -95,7 +98,7 @@ absl::StatusOr<std::unique_ptr<PromptEncoder>> LoadEncoder(const Settings& setti
   return PromptEncoder::Load(model_folder, std::move(given));
 }
 
-// Who may read /metrics; nothing: whoever may ask for the server's health.
+// Who may read /metrics and /status; nothing: whoever may ask for the server's health.
 std::optional<Role> MetricsRole(const Settings& settings) {
   if (settings.metrics_access == "anyone") return std::nullopt;
   return settings.metrics_access == "admin" ? Role::kAdmin : Role::kInference;
@@ -137,6 +140,9 @@ struct Server::Parts {
   StartClock stages;
   EngineCanceller canceller;
   RequestRegistry registry;
+  ServerMetrics metrics;
+  RecentRequests recent_requests;
+  std::unique_ptr<AccessLog> access_log;  // null: --no-access-log
   std::unique_ptr<GrpcServer> grpc;
   std::unique_ptr<HttpServer> http;
   const Http1Limits http1_limits;
@@ -152,8 +158,6 @@ struct Server::Parts {
   };
   std::unique_ptr<ConnectionPool> connections;
   OutputPump pump;
-  ServerMetrics metrics;
-  std::unique_ptr<AccessLog> access_log;  // null: --no-access-log
   std::unique_ptr<Engine> engine;
   std::unique_ptr<ZmqPublisher> kv_events;  // null: not published
   std::unique_ptr<GenerateHandler> generate;
@@ -170,9 +174,13 @@ std::vector<HttpRoute> Server::Parts::Routes(const ServingContext& context,
                    ResponsesRoutes(context)}) {
     std::move(more.begin(), more.end(), std::back_inserter(routes));
   }
-  routes.push_back(MetricsRoute(context, MetricsRole(settings), [this] {
+  const auto load = [this] {
     return ConnectionLoad{connections->num_connections(), connections->held_bytes()};
-  }));
+  };
+  routes.push_back(MetricsRoute(context, MetricsRole(settings), load));
+  routes.push_back(StatusRoute(context, MetricsRole(settings), load));
+  routes.push_back(RecentRequestsRoute(context));
+  routes.push_back(PageRoute());
   return routes;
 }
 
@@ -247,14 +255,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
                                   parts->access_log.get(),
                                   &parts->metrics,
                                   settings.enable_prefix_caching,
-                                  parts->answers.get()};
+                                  parts->answers.get(),
+                                  &parts->recent_requests};
   parts->grpc = std::make_unique<GrpcServer>(
       context, std::vector<GrpcService>{InferenceService(context), AdminService(context),
                                         VllmEngineService(context), VllmInferenceService(context),
                                         VllmControlService(context)});
-  parts->http =
-      std::make_unique<HttpServer>(&security.gate(), std::move(cors), parts->access_log.get(),
-                                   &parts->metrics, parts->Routes(context, settings));
+  parts->http = std::make_unique<HttpServer>(
+      &security.gate(), std::move(cors), parts->Routes(context, settings), parts->access_log.get(),
+      &parts->metrics, &parts->recent_requests);
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());

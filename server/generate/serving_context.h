@@ -10,6 +10,7 @@
 #include "server/generate/prompt_encoder.h"
 #include "server/generate/work_pool.h"
 #include "server/log/access_log.h"
+#include "server/log/recent_requests.h"
 #include "server/metrics/server_metrics.h"
 #include "server/request/model_facts.h"
 #include "server/request/request_registry.h"
@@ -32,6 +33,7 @@ struct ServingContext {
   ServerMetrics* metrics;
   bool has_prefix_cache;
   const ModelAnswers* answers;
+  RecentRequests* recent_requests;
 };
 
 }  // namespace quire

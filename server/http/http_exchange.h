@@ -21,7 +21,7 @@ using HeaderList = std::vector<std::pair<std::string, std::string>>;  // names i
 struct RequestHead {
   std::string method;
   std::string path;    // with what follows a '?'
-  HeaderList headers;  // the others; pseudo-headers are not among them
+  HeaderList headers;  // the others; of pseudo-headers :authority alone, as "host"
 
   // The first value, or empty.
   absl::string_view Find(std::string_view name) const {

@@ -35,6 +35,8 @@ bool Http2Connection::Stream::AddHeader(std::string_view name, std::string_view 
     head_.method = value;
   } else if (name == ":path") {
     head_.path = value;
+  } else if (name == ":authority") {
+    head_.headers.emplace_back("host", value);  // its name in HTTP/1.1
   } else if (name.empty() || name[0] != ':') {
     head_.headers.emplace_back(name, value);
   }

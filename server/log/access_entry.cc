@@ -27,10 +27,12 @@ void ForEachField(const AccessEntry& entry, Fields& fields) {
   fields.Text("principal", entry.principal);
   fields.Text("peer", entry.peer);
   fields.Text("method", entry.method);
+  if (!entry.model.empty()) fields.Text("model", entry.model);
   fields.Text("status", absl::StatusCodeToString(entry.status));
   fields.Count("prompt_tokens", entry.prompt_tokens);
   fields.Count("cached_tokens", entry.cached_tokens);
   fields.Count("generated_tokens", entry.generated_tokens);
+  if (!entry.finish_reason.empty()) fields.Text("finish_reason", entry.finish_reason);
   fields.Time("queue_ms", entry.queue_ms);
   fields.Time("prefill_ms", entry.prefill_ms);
   fields.Time("decode_ms", entry.decode_ms);

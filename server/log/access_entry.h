@@ -15,6 +15,7 @@ struct AccessEntry {
   std::string principal;
   std::string peer;    // address
   std::string method;  // "/quire.v1.Inference/Generate"
+  std::string model;   // as the client called it; empty: it did not
   absl::StatusCode status = absl::StatusCode::kOk;
   double total_ms = 0;  // first byte of the call to its end
   int64_t received_bytes = 0;
@@ -25,6 +26,7 @@ struct AccessEntry {
   std::optional<int64_t> cached_tokens;     // of them, found in the prefix cache
   std::optional<int64_t> generated_tokens;  // of all continuations
   // Of the continuation that ended last.
+  std::string finish_reason;  // "stop", "length", "abort"
   std::optional<double> queue_ms;
   std::optional<double> prefill_ms;
   std::optional<double> decode_ms;

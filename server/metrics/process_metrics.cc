@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <fstream>
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace quire {
 
@@ -25,7 +27,21 @@ int64_t CountOpenFiles() {
   return count;
 }
 
+// Of virtual memory, and of what is in RAM.
+std::optional<std::pair<int64_t, int64_t>> MemoryBytes() {
+  int64_t virtual_pages = 0;
+  int64_t resident_pages = 0;
+  if (!(std::ifstream("/proc/self/statm") >> virtual_pages >> resident_pages)) return std::nullopt;
+  const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+  return std::pair(virtual_pages * page_bytes, resident_pages * page_bytes);
+}
+
 }  // namespace
+
+int64_t ResidentBytes() {
+  const auto bytes = MemoryBytes();
+  return bytes.has_value() ? bytes->second : 0;
+}
 
 void AddProcessMetrics(absl::Time start_time, MetricText* text) {
   const auto add = [text](const char* name, MetricType type, const char* help, double value) {
@@ -38,14 +54,11 @@ void AddProcessMetrics(absl::Time start_time, MetricText* text) {
         "Total user and system CPU time spent in seconds.",
         Seconds(usage.ru_utime) + Seconds(usage.ru_stime));
   }
-  int64_t virtual_pages = 0;
-  int64_t resident_pages = 0;
-  if (std::ifstream("/proc/self/statm") >> virtual_pages >> resident_pages) {
-    const auto page_bytes = static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (const auto bytes = MemoryBytes(); bytes.has_value()) {
     add("process_virtual_memory_bytes", MetricType::kGauge, "Virtual memory size in bytes.",
-        static_cast<double>(virtual_pages) * page_bytes);
+        static_cast<double>(bytes->first));
     add("process_resident_memory_bytes", MetricType::kGauge, "Resident memory size in bytes.",
-        static_cast<double>(resident_pages) * page_bytes);
+        static_cast<double>(bytes->second));
   }
   if (const int64_t num_files = CountOpenFiles(); num_files >= 0) {
     add("process_open_fds", MetricType::kGauge, "Number of open file descriptors.",

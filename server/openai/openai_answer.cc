@@ -40,7 +40,9 @@ std::string PromptMembers(const OpenAiFormat& format, const v1::Started& started
 class OpenAiAnswer::Sink final : public ResponseSink {
  public:
   Sink(std::shared_ptr<OpenAiAnswer> answer, size_t prompt)
-      : answer_(std::move(answer)), prompt_(prompt) {}
+      : answer_(std::move(answer)), prompt_(prompt) {
+    access_.model = answer_->format_.model;
+  }
 
   void SetReadyCallback(std::function<void()> on_ready) override {
     on_ready_ = std::move(on_ready);

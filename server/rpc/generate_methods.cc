@@ -22,7 +22,9 @@ const google::protobuf::MethodDescriptor& Method(const char* name) {
 // Every response is a message of the stream. Deletes itself with its last one.
 class StreamSink final : public ResponseSink {
  public:
-  StreamSink(GrpcCallRef call, const v1::GenerateRequest&) : call_(std::move(call)) {}
+  StreamSink(GrpcCallRef call, const v1::GenerateRequest& request) : call_(std::move(call)) {
+    access_.model = request.model();
+  }
 
   void SetReadyCallback(std::function<void()> on_ready) override {
     on_ready_ = std::move(on_ready);
@@ -51,7 +53,9 @@ class StreamSink final : public ResponseSink {
 // All responses are one message. Deletes itself with it.
 class OnceSink final : public ResponseSink {
  public:
-  OnceSink(GrpcCallRef call, const v1::GenerateRequest&) : call_(std::move(call)) {}
+  OnceSink(GrpcCallRef call, const v1::GenerateRequest& request) : call_(std::move(call)) {
+    access_.model = request.model();
+  }
 
   void SetReadyCallback(std::function<void()> on_ready) override {
     on_ready_ = std::move(on_ready);

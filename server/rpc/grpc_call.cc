@@ -34,15 +34,25 @@ GrpcCall::GrpcCall(const GrpcMethod& method, std::shared_ptr<const Principal> pr
     : method_(method),
       principal_(std::move(principal)),
       live_call_(watch.live_calls),
-      access_log_(watch.access_log),
-      metrics_(watch.metrics),
+      watch_(watch),
       loop_(stream->connection().loop()),
       peer_(stream->connection().peer().name()),
       cost_(std::make_shared<CallCost>(stream->connection().time_account())),
       stream_(stream),
       begin_(loop_.now()) {}
 
-GrpcCall::~GrpcCall() = default;
+// Only now has everybody who works for the call said what came of it, also when its client is gone.
+GrpcCall::~GrpcCall() {
+  access_.principal = principal_->name;
+  access_.peer = peer_;
+  access_.method = method_.path;
+  access_.status = status_;
+  access_.total_ms = absl::ToDoubleMilliseconds(end_ - begin_);
+  access_.received_bytes = static_cast<int64_t>(num_received_);
+  access_.sent_bytes = static_cast<int64_t>(num_read_);
+  if (watch_.recent_requests != nullptr) watch_.recent_requests->Add(access_, end_);
+  if (watch_.access_log != nullptr) watch_.access_log->Add(std::move(access_), end_);
+}
 
 void GrpcCall::Begin(absl::string_view text) {
   if (method_.is_passive) stream_->SetPassive();
@@ -312,25 +322,14 @@ void GrpcCall::OnClosed() {
   stream_ = nullptr;
   StopTimer();
   if (!ended_) token_->Cancel();
-  if (metrics_ != nullptr) metrics_->CountGrpcCall(method_.path, status_);
-  if (access_log_ != nullptr) LogAccess();
+  if (watch_.metrics != nullptr) watch_.metrics->CountGrpcCall(method_.path, status_);
+  end_ = loop_.now();
 }
 
 void GrpcCall::SetAccess(AccessEntry entry) {
   Post([self = shared_from_this(), entry = std::move(entry)]() mutable {
     self->access_ = std::move(entry);
   });
-}
-
-void GrpcCall::LogAccess() {
-  access_.principal = principal_->name;
-  access_.peer = peer_;
-  access_.method = method_.path;
-  access_.status = status_;
-  access_.total_ms = absl::ToDoubleMilliseconds(loop_.now() - begin_);
-  access_.received_bytes = static_cast<int64_t>(num_received_);
-  access_.sent_bytes = static_cast<int64_t>(num_read_);
-  access_log_->Add(std::move(access_), loop_.now());
 }
 
 }  // namespace quire

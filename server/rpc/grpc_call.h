@@ -14,6 +14,7 @@
 #include "server/auth/principal.h"
 #include "server/http2/http2_exchange.h"
 #include "server/log/access_log.h"
+#include "server/log/recent_requests.h"
 #include "server/metrics/server_metrics.h"
 #include "server/request/cancel_token.h"
 #include "server/rpc/live_calls.h"
@@ -23,8 +24,9 @@ namespace quire {
 // Who watches over all calls.
 struct CallWatch {
   LiveCalls* live_calls;
-  AccessLog* access_log = nullptr;   // null: no line for each call
-  ServerMetrics* metrics = nullptr;  // null: calls are not counted
+  AccessLog* access_log = nullptr;            // null: no line for each call
+  ServerMetrics* metrics = nullptr;           // null: calls are not counted
+  RecentRequests* recent_requests = nullptr;  // null: calls are not remembered
 };
 
 class GrpcCall;
@@ -97,7 +99,6 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   void WaitForReader();
   void StartTimer(absl::Time when, EventLoop::Work work);
   void StopTimer();
-  void LogAccess();
   bool Hold(size_t num_bytes);
   void GiveBack(size_t num_bytes);
   void Post(EventLoop::Work work) { loop_.Post(std::move(work)); }
@@ -105,8 +106,7 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   const GrpcMethod& method_;
   const std::shared_ptr<const Principal> principal_;
   const LiveCalls::Call live_call_;
-  AccessLog* const access_log_;   // null: no line
-  ServerMetrics* const metrics_;  // null: not counted
+  const CallWatch watch_;
   EventLoop& loop_;
   const std::string peer_;
   const std::shared_ptr<CancelToken> token_ = std::make_shared<CancelToken>();
@@ -132,6 +132,7 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   const absl::Time begin_;
   absl::StatusCode status_ = absl::StatusCode::kCancelled;  // unless the call ends otherwise
   AccessEntry access_;
+  absl::Time end_;  // when the stream was closed
   size_t num_read_at_timer_ = 0;
 };
 

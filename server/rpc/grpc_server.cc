@@ -47,7 +47,7 @@ Credentials ShownCredentials(const RequestHead& head, Http2Stream& stream) {
 GrpcServer::GrpcServer(const ServingContext& context, std::vector<GrpcService> services)
     : gate_(*context.gate),
       service_names_(NamesOf(services)),
-      watch_{&live_calls_, context.access_log, context.metrics},
+      watch_{&live_calls_, context.access_log, context.metrics, context.recent_requests},
       health_(With(service_names_, {"", kReadiness, kLiveness})) {
   for (GrpcService& service : services) AddMethods(std::move(service.methods));
   AddMethods(health_.Methods());

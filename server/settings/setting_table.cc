@@ -181,8 +181,8 @@ std::vector<Setting> AccessSettings() {
       {"health-access", kAccess, ChoiceField{&S::health_access, {"anyone", "key"}},
        "Who may ask for the server's health; key: like everything else."},
       {"metrics-access", kAccess, ChoiceField{&S::metrics_access, {"admin", "inference", "anyone"}},
-       "Who may read /metrics: principals with this role, or whoever may ask for the server's "
-       "health."},
+       "Who may read /metrics and /status: principals with this role, or whoever may ask for the "
+       "server's health."},
       {"reflection-access", kAccess, ChoiceField{&S::reflection_access, {"anyone", "key", "off"}},
        "Who may ask for the descriptions of the services (gRPC reflection); key: like everything "
        "else."},

@@ -62,15 +62,25 @@ HttpCall::HttpCall(const HttpRoute* route, HttpRequest request,
       principal_(std::move(principal)),
       answer_headers_(std::move(answer_headers)),
       live_call_(watch.live_calls),
-      access_log_(watch.access_log),
-      metrics_(watch.metrics),
+      watch_(watch),
       loop_(stream->connection().loop()),
       peer_(stream->connection().peer().name()),
       cost_(std::make_shared<CallCost>(stream->connection().time_account())),
       stream_(stream),
       begin_(loop_.now()) {}
 
-HttpCall::~HttpCall() = default;
+// Only now has everybody who works for the call said what came of it, also when its client is gone.
+HttpCall::~HttpCall() {
+  if (principal_ != nullptr) access_.principal = principal_->name;
+  access_.peer = peer_;
+  access_.method = path_;
+  access_.status = status_;
+  access_.total_ms = absl::ToDoubleMilliseconds(end_ - begin_);
+  access_.received_bytes = static_cast<int64_t>(num_received_);
+  access_.sent_bytes = static_cast<int64_t>(num_read_);
+  if (watch_.recent_requests != nullptr) watch_.recent_requests->Add(access_, end_);
+  if (watch_.access_log != nullptr) watch_.access_log->Add(std::move(access_), end_);
+}
 
 void HttpCall::OnBody(std::string_view bytes) {
   num_received_ += bytes.size();
@@ -244,29 +254,18 @@ void HttpCall::OnClosed() {
     status_ = absl::StatusCode::kCancelled;
     token_->Cancel();
   }
-  if (metrics_ != nullptr) {
-    metrics_->CountHttpCall(route_ != nullptr ? route_->path : "none",
-                            route_ != nullptr ? route_->method : request_.head.method,
-                            http_status_);
+  if (watch_.metrics != nullptr) {
+    watch_.metrics->CountHttpCall(route_ != nullptr ? route_->path : "none",
+                                  route_ != nullptr ? route_->method : request_.head.method,
+                                  http_status_);
   }
-  if (access_log_ != nullptr) LogAccess();
+  end_ = loop_.now();
 }
 
 void HttpCall::SetAccess(AccessEntry entry) {
   loop_.Post([self = shared_from_this(), entry = std::move(entry)]() mutable {
     self->access_ = std::move(entry);
   });
-}
-
-void HttpCall::LogAccess() {
-  if (principal_ != nullptr) access_.principal = principal_->name;
-  access_.peer = peer_;
-  access_.method = path_;
-  access_.status = status_;
-  access_.total_ms = absl::ToDoubleMilliseconds(loop_.now() - begin_);
-  access_.received_bytes = static_cast<int64_t>(num_received_);
-  access_.sent_bytes = static_cast<int64_t>(num_read_);
-  access_log_->Add(std::move(access_), loop_.now());
 }
 
 }  // namespace quire

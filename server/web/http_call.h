@@ -14,6 +14,7 @@
 #include "server/auth/principal.h"
 #include "server/http/http_exchange.h"
 #include "server/log/access_log.h"
+#include "server/log/recent_requests.h"
 #include "server/metrics/server_metrics.h"
 #include "server/request/cancel_token.h"
 #include "server/rpc/live_calls.h"
@@ -24,8 +25,9 @@ namespace quire {
 // Who watches over all calls, and what all answers have.
 struct HttpWatch {
   LiveCalls* live_calls;
-  AccessLog* access_log = nullptr;   // null: no line for each call
-  ServerMetrics* metrics = nullptr;  // null: calls are not counted
+  AccessLog* access_log = nullptr;            // null: no line for each call
+  ServerMetrics* metrics = nullptr;           // null: calls are not counted
+  RecentRequests* recent_requests = nullptr;  // null: calls are not remembered
 };
 
 class HttpCall final : public HttpExchange, public std::enable_shared_from_this<HttpCall> {
@@ -53,7 +55,7 @@ class HttpCall final : public HttpExchange, public std::enable_shared_from_this<
   void Send(std::string part, std::function<void()> on_sent);
   // `status`: what the access log says of the call.
   void Finish(absl::StatusCode status);
-  // What the access log says of the request beside what the call knows itself; before its end.
+  // What the access log says of the request beside what the call knows itself.
   void SetAccess(AccessEntry entry);
 
   void OnBody(std::string_view bytes) override;
@@ -77,7 +79,6 @@ class HttpCall final : public HttpExchange, public std::enable_shared_from_this<
   void Enqueue(std::string bytes, size_t num_held_bytes, std::function<void()> on_sent);
   void End(absl::StatusCode status);
   void WaitForReader();
-  void LogAccess();
   bool Hold(size_t num_bytes);
   void GiveBack(size_t num_bytes);
 
@@ -87,8 +88,7 @@ class HttpCall final : public HttpExchange, public std::enable_shared_from_this<
   const std::shared_ptr<const Principal> principal_;
   const HeaderList answer_headers_;
   const LiveCalls::Call live_call_;
-  AccessLog* const access_log_;
-  ServerMetrics* const metrics_;
+  const HttpWatch watch_;
   EventLoop& loop_;
   const std::string peer_;
   const std::shared_ptr<CancelToken> token_ = std::make_shared<CancelToken>();
@@ -110,6 +110,7 @@ class HttpCall final : public HttpExchange, public std::enable_shared_from_this<
   absl::StatusCode status_ = absl::StatusCode::kCancelled;  // unless the call ends otherwise
   int http_status_ = 499;  // of the answer; unless there is one, the client is gone
   AccessEntry access_;
+  absl::Time end_;  // when the stream was closed
 };
 
 }  // namespace quire

@@ -31,12 +31,37 @@ Credentials ShownCredentials(const RequestHead& head, HttpStream& stream) {
   return credentials;
 }
 
+// Whether a browser that asks for `host`, "localhost:8000", can only mean an address by it. A name
+// of somebody else's domain may have been made to mean this machine after the browser had loaded a
+// page from there (DNS rebinding); then that page is of the same origin as ours.
+bool IsAddress(absl::string_view host) {
+  if (absl::StartsWith(host, "[")) return true;  // IPv6
+  host = host.substr(0, host.find(':'));
+  if (absl::EqualsIgnoreCase(host, "localhost") || absl::EndsWithIgnoreCase(host, ".localhost")) {
+    return true;
+  }
+  const size_t last_dot = host.rfind('.');
+  const absl::string_view last = last_dot == host.npos ? host : host.substr(last_dot + 1);
+  // No domain ends with a number.
+  return std::all_of(last.begin(), last.end(), [](char c) { return absl::ascii_isdigit(c); });
+}
+
 // A page of somebody else's in a browser, which may run on this machine itself.
 bool IsForeignPage(const RequestHead& head) {
   const absl::string_view origin = head.Find("origin");
   if (origin.empty()) return false;
   const size_t host = origin.find("://");
   return host == absl::string_view::npos || origin.substr(host + 3) != head.Find("host");
+}
+
+// Who administers without a key does so because it calls from this machine, as every page in a
+// browser of this machine does, too. 200, or the refusal.
+HttpAnswer CheckOwnPage(const RequestHead& head) {
+  if (IsForeignPage(head)) return ErrorAnswer(403, "pages of other origins need a key for this");
+  if (IsAddress(head.Find("host"))) return {};
+  return ErrorAnswer(403, absl::StrCat("without keys this is for http://localhost and addresses, "
+                                       "not for the host ",
+                                       head.Find("host"), ", which may be anybody's name"));
 }
 
 bool IsJson(absl::string_view content_type) {
@@ -99,11 +124,12 @@ HttpRoute TellingRoute(std::string path, std::optional<Role> role,
           }};
 }
 
-HttpServer::HttpServer(const Gate* gate, Cors cors, AccessLog* access_log, ServerMetrics* metrics,
-                       std::vector<HttpRoute> routes)
+HttpServer::HttpServer(const Gate* gate, Cors cors, std::vector<HttpRoute> routes,
+                       AccessLog* access_log, ServerMetrics* metrics,
+                       RecentRequests* recent_requests)
     : gate_(*gate),
       cors_(std::move(cors)),
-      watch_{&live_calls_, access_log, metrics},
+      watch_{&live_calls_, access_log, metrics, recent_requests},
       routes_(std::move(routes)) {
   for (const HttpRoute& route : routes_) by_path_[route.path].push_back(&route);
 }
@@ -155,10 +181,10 @@ std::shared_ptr<HttpExchange> HttpServer::Start(RequestHead head, HttpStream* st
     answer.headers.emplace_back("allow", match.allowed);
     return Refuse(std::move(answer), std::move(request), *principal, stream);
   }
-  const bool is_ours = !gate_.authenticator().is_closed() && !is_open;
-  if (is_ours && *match.route->role == Role::kAdmin && IsForeignPage(request.head)) {
-    return Refuse(ErrorAnswer(403, "pages of other origins need a key for this"),
-                  std::move(request), *principal, stream);
+  if (!is_open && *match.route->role == Role::kAdmin && !gate_.authenticator().is_closed()) {
+    if (HttpAnswer answer = CheckOwnPage(request.head); answer.status != 200) {
+      return Refuse(std::move(answer), std::move(request), *principal, stream);
+    }
   }
   if (match.route->method == "POST") {
     if (!IsJson(request.head.Find("content-type")) ||

@@ -14,6 +14,7 @@
 #include "server/auth/gate.h"
 #include "server/http/http_exchange.h"
 #include "server/log/access_log.h"
+#include "server/log/recent_requests.h"
 #include "server/rpc/live_calls.h"
 #include "server/web/cors.h"
 #include "server/web/http_call.h"
@@ -23,9 +24,9 @@ namespace quire {
 
 class HttpServer {
  public:
-  // `access_log` and `metrics` may be null.
-  HttpServer(const Gate* gate, Cors cors, AccessLog* access_log, ServerMetrics* metrics,
-             std::vector<HttpRoute> routes);
+  // The last three may be null.
+  HttpServer(const Gate* gate, Cors cors, std::vector<HttpRoute> routes, AccessLog* access_log,
+             ServerMetrics* metrics, RecentRequests* recent_requests);
 
   // A StartExchange, on the loop of the stream's connection.
   std::shared_ptr<HttpExchange> Start(RequestHead head, HttpStream* stream);

@@ -6,14 +6,9 @@
 
 #include "server/generate/serving_context.h"
 #include "server/web/http_route.h"
+#include "server/web/metric_sources.h"
 
 namespace quire {
-
-// What the connections are, when somebody asks.
-struct ConnectionLoad {
-  int64_t num_connections = 0;
-  int64_t num_held_bytes = 0;
-};
 
 // `role`: who may call it, as in HttpRoute. `connections` is called on the loops' threads.
 HttpRoute MetricsRoute(const ServingContext& context, std::optional<Role> role,

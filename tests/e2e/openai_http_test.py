@@ -40,7 +40,6 @@ REFUSED = (
     ("GET", "/v1/models/other", {}, None, 404, "model_not_found", "other"),
     ("GET", "/v1/nothing", {}, None, 404, "unknown_url", "/v1/nothing"),
     ("POST", "/v2/chat/completions", JSON, "{}", 404, "unknown_url", "/v2"),
-    ("GET", "/", {}, None, 404, "unknown_url", "/"),
     ("GET", "/v1/chat/completions", {}, None, 405, "method_not_supported", "POST"),
     ("PUT", "/v1/models", JSON, "{}", 405, "method_not_supported", "GET"),
     ("DELETE", "/v1/completions", {}, None, 405, "method_not_supported", "POST"),

@@ -9,6 +9,8 @@ libabsl-dev nlohmann-json3-dev libspdlog-dev libhwy-dev libpcre2-dev libutf8proc
 libssl-dev libcurl4-openssl-dev libedit-dev libnghttp2-dev libzip-dev libzmq3-dev"
 QUIRE_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev clang-format-14 \
 python3 python3-venv python3-pip"
+# Of e2e/page_test alone, because it is large.
+QUIRE_BROWSER_PACKAGES="chromium chromium-driver"
 
 # A second clone, and a second build folder, find what a first one has compiled.
 export CCACHE_BASEDIR=$QUIRE_ROOT CCACHE_NOHASHDIR=1

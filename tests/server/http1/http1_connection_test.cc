@@ -115,8 +115,8 @@ class Http1ConnectionTest : public ::testing::Test {
 
   Client& Connect(Http1Limits limits = {}, int64_t max_held_bytes = 96 << 20) {
     limits_ = limits;
-    server_ =
-        std::make_unique<HttpServer>(&gate_, *Cors::Parse({"http://y"}), nullptr, nullptr, routes_);
+    server_ = std::make_unique<HttpServer>(&gate_, *Cors::Parse({"http://y"}), routes_, nullptr,
+                                           nullptr, nullptr);
     ConnectionPoolOptions options;
     options.max_held_bytes = max_held_bytes;
     pool_ = *ConnectionPool::Start(options, [this](Protocol, ConnectionControl* control) {

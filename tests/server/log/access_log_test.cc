@@ -30,6 +30,8 @@ AccessEntry Generated() {
   entry.principal = "alice";
   entry.peer = "203.0.113.7";
   entry.method = "/quire.v1.Inference/Generate";
+  entry.model = "demo";
+  entry.finish_reason = "stop";
   entry.total_ms = 12.345;
   entry.received_bytes = 100;
   entry.sent_bytes = 2000;
@@ -54,9 +56,9 @@ AccessEntry Refused() {
 TEST(AccessEntryTest, AsText) {
   EXPECT_EQ(AccessText(Generated()),
             "access request_id=0af7 principal=alice peer=203.0.113.7 "
-            "method=/quire.v1.Inference/Generate status=OK prompt_tokens=22 cached_tokens=16 "
-            "generated_tokens=5 queue_ms=0.25 prefill_ms=3.00 decode_ms=9.00 total_ms=12.35 "
-            "received_bytes=100 sent_bytes=2000");
+            "method=/quire.v1.Inference/Generate model=demo status=OK prompt_tokens=22 "
+            "cached_tokens=16 generated_tokens=5 finish_reason=stop queue_ms=0.25 prefill_ms=3.00 "
+            "decode_ms=9.00 total_ms=12.35 received_bytes=100 sent_bytes=2000");
   EXPECT_EQ(AccessText(Refused()),
             "access principal=peer:203.0.113.7 peer=203.0.113.7 method=/quire.v1.Admin/GetStatus "
             "status=PERMISSION_DENIED total_ms=0.00 received_bytes=0 sent_bytes=0");
@@ -223,6 +225,7 @@ TEST(AccessTokensTest, OfAllContinuations) {
   NoteResponse(response, &entry);
   for (int tokens : {3, 4}) {
     v1::Finished* finished = response.mutable_finished();
+    finished->set_finish_reason(tokens == 3 ? v1::FINISH_REASON_STOP : v1::FINISH_REASON_LENGTH);
     finished->mutable_usage()->set_completion_tokens(tokens);
     finished->mutable_timings()->set_queue_ms(1);
     finished->mutable_timings()->set_prefill_ms(2);
@@ -233,6 +236,7 @@ TEST(AccessTokensTest, OfAllContinuations) {
   EXPECT_EQ(entry.prompt_tokens, 22);
   EXPECT_EQ(entry.cached_tokens, 16);
   EXPECT_EQ(entry.generated_tokens, 7);
+  EXPECT_EQ(entry.finish_reason, "length");
   EXPECT_EQ(entry.queue_ms, 1);
   EXPECT_EQ(entry.prefill_ms, 2);
   EXPECT_EQ(entry.decode_ms, 4);

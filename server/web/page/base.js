@@ -1,0 +1,84 @@
+// What the other files share: elements, numbers for people, calls with the key.
+const $ = (id) => document.getElementById(id);
+
+// Text goes in as text, never as markup: much of it was chosen by clients or by a model.
+function element(name, className, ...children) {
+  const node = document.createElement(name);
+  if (className) node.className = className;
+  node.append(...children);
+  return node;
+}
+
+function svgElement(name, attributes) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
+  return node;
+}
+
+function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+const LOCALE = "en-US";
+const GROUPED = new Intl.NumberFormat(LOCALE, {maximumFractionDigits: 0});
+const THREE_DIGITS = new Intl.NumberFormat(LOCALE, {maximumSignificantDigits: 3});
+
+// 0.03, 1.24, 12.4, 124, 24,100
+function plain(value) {
+  if (value >= 100) return GROUPED.format(value);
+  return String(Number(value.toFixed(value >= 10 ? 1 : 2)));
+}
+
+const format = {
+  count: (value) => GROUPED.format(value),
+  number: plain,
+  percent: (value) => `${plain(value)}%`,
+  ms: (value) => (value >= 1000 ? `${plain(value / 1000)} s` : `${plain(value)} ms`),
+  bytes(value) {
+    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let unit = 0;
+    while (value >= 1000 && unit + 1 < units.length) {
+      value /= 1024;
+      ++unit;
+    }
+    return THREE_DIGITS.format(value) + " " + units[unit];
+  },
+  parameters(value) {
+    if (value >= 1e9) return THREE_DIGITS.format(value / 1e9) + " B";
+    return THREE_DIGITS.format(value / 1e6) + " M";
+  },
+  duration(seconds) {
+    const whole = Math.max(0, Math.floor(seconds));
+    const parts = [[Math.floor(whole / 86400), "d"], [Math.floor(whole / 3600) % 24, "h"],
+      [Math.floor(whole / 60) % 60, "min"], [whole % 60, "s"]];
+    const first = parts.findIndex(([number]) => number > 0);
+    if (first < 0) return "0 s";
+    return parts.slice(first, first + 2).map(([number, unit]) => `${number} ${unit}`).join(" ");
+  },
+  clock: (milliseconds) => new Date(milliseconds).toLocaleTimeString([], {hour12: false}),
+};
+
+const KEY_NAME = "quire.key";
+const key = {
+  get: () => sessionStorage.getItem(KEY_NAME),
+  set: (value) => sessionStorage.setItem(KEY_NAME, value),
+  forget: () => sessionStorage.removeItem(KEY_NAME),
+};
+
+function call(path, options = {}) {
+  const headers = {...options.headers};
+  if (key.get()) headers.authorization = `Bearer ${key.get()}`;
+  return fetch(path, {cache: "no-store", credentials: "omit", ...options, headers});
+}
+
+// The sentence of an error, and the seconds after which to come back, or null.
+async function readError(answer) {
+  let sentence = `the server answered ${answer.status}`;
+  try {
+    sentence = (await answer.json()).error.message || sentence;
+  } catch {
+    // No JSON of ours: a proxy may have answered.
+  }
+  const seconds = Number.parseInt(answer.headers.get("retry-after"), 10);
+  return {sentence, retryAfter: Number.isNaN(seconds) ? null : seconds};
+}

@@ -1,0 +1,26 @@
+# Makes one page of index.html and the files that it names as {{FILE}}, and of that page a C++ source.
+#   cmake -DPAGE=FOLDER -DOUTPUT=FILE.cc -P embed.cmake
+file(READ "${PAGE}/index.html" text)
+string(REGEX MATCHALL "{{[a-z]+\\.(css|js)}}" marks "${text}")
+foreach(mark IN LISTS marks)
+  string(REGEX REPLACE "[{}]" "" name "${mark}")
+  file(READ "${PAGE}/${name}" part)
+  string(REPLACE "${mark}" "${part}" text "${text}")
+endforeach()
+file(WRITE "${OUTPUT}.html" "${text}")
+file(READ "${OUTPUT}.html" hex HEX)
+string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+file(WRITE "${OUTPUT}" "#include \"server/web/page_text.h\"
+
+namespace quire {
+
+absl::string_view PageText() {
+  static constexpr unsigned char kText[] = {
+${bytes}
+  };
+  return {reinterpret_cast<const char*>(kText), sizeof(kText)};
+}
+
+}  // namespace quire
+")
