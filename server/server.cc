@@ -29,6 +29,7 @@
 #include "server/openai/openai_routes.h"
 #include "server/output/output_pump.h"
 #include "server/request/limits.h"
+#include "server/responses/responses_routes.h"
 #include "server/rpc/grpc_protocol.h"
 #include "server/rpc/grpc_server.h"
 #include "server/security.h"
@@ -183,7 +184,8 @@ std::vector<HttpRoute> Server::Parts::Routes(const ServingContext& context,
                                              const Settings& settings) const {
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute>& more :
-       std::vector{HealthRoutes(context), ModelRoutes(context), OpenAiRoutes(context)}) {
+       std::vector{HealthRoutes(context), ModelRoutes(context), OpenAiRoutes(context),
+                   ResponsesRoutes(context)}) {
     std::move(more.begin(), more.end(), std::back_inserter(routes));
   }
   const auto load = [this] {
@@ -230,6 +232,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   });
   EngineConfig config = ToEngineConfig(settings, model_folder);
   config.progress = progress;
+  ASSIGN_OR_RETURN(Cors cors, Cors::Parse(settings.allowed_origins));
   ASSIGN_OR_RETURN(const KvEventsConfig kv_events, ParseKvEventsConfig(settings.kv_events_config));
   config.kv_event_limits.max_batches = static_cast<size_t>(kv_events.buffer_steps);
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, open_backend(config.backend_options()));
@@ -267,9 +270,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
       context, std::vector<GrpcService>{InferenceService(context), AdminService(context),
                                         VllmEngineService(context), VllmInferenceService(context),
                                         VllmControlService(context)});
-  parts->http = std::make_unique<HttpServer>(&security.gate(), parts->Routes(context, settings),
-                                             parts->access_log.get(), &parts->metrics,
-                                             &parts->recent_requests);
+  parts->http = std::make_unique<HttpServer>(
+      &security.gate(), std::move(cors), parts->Routes(context, settings), parts->access_log.get(),
+      &parts->metrics, &parts->recent_requests);
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());

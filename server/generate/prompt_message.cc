@@ -120,7 +120,7 @@ absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::GenerateRequest& req
       }
       return encoder.EncodeText(ConvertText(request.text()), fuel);
     case v1::GenerateRequest::kTokenIds:
-      return ConvertTokenIds(request.token_ids(), model);
+      return ConvertTokenIds(request, model);
     case v1::GenerateRequest::kMessages: {
       RETURN_IF_ERROR(encoder.CheckTakesMessages());
       ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(request.messages(), fuel));

@@ -22,6 +22,19 @@ absl::string_view TypeOf(int http_status) {
   }
 }
 
+absl::string_view CodeOf(int http_status) {
+  switch (http_status) {
+    case 401:
+      return "invalid_api_key";
+    case 429:
+      return "rate_limit_exceeded";
+    default:
+      return "";
+  }
+}
+
+std::string TextOrNull(absl::string_view text) { return text.empty() ? "null" : JsonString(text); }
+
 }  // namespace
 
 int HttpStatusOf(absl::StatusCode code) {
@@ -54,11 +67,11 @@ int HttpStatusOf(absl::StatusCode code) {
   }
 }
 
-std::string HttpErrorBody(int http_status, absl::string_view message, absl::string_view param) {
+std::string HttpErrorBody(int http_status, absl::string_view message, absl::string_view param,
+                          absl::string_view code) {
   return absl::StrCat("{\"error\": {\"message\": ", JsonString(message), ", \"type\": \"",
-                      TypeOf(http_status),
-                      "\", \"param\": ", param.empty() ? "null" : JsonString(param),
-                      ", \"code\": ", http_status, "}}");
+                      TypeOf(http_status), "\", \"param\": ", TextOrNull(param),
+                      ", \"code\": ", TextOrNull(code.empty() ? CodeOf(http_status) : code), "}}");
 }
 
 }  // namespace quire

@@ -13,7 +13,9 @@ namespace quire {
 // repeat requests that end with 5xx.
 int HttpStatusOf(absl::StatusCode code);
 
-// {"error": {"message": ..., "type": ..., "param": ..., "code": ...}}; an empty `param` is null.
-std::string HttpErrorBody(int http_status, absl::string_view message, absl::string_view param);
+// {"error": {"message": ..., "type": ..., "param": ..., "code": ...}}. An empty `param` is null;
+// an empty `code` is what OpenAI calls every error of this status, or null.
+std::string HttpErrorBody(int http_status, absl::string_view message, absl::string_view param,
+                          absl::string_view code);
 
 }  // namespace quire

@@ -71,7 +71,7 @@ void AppendAnswerHead(const Http1AnswerHead& head, absl::Time now, std::string* 
 }
 
 std::string Http1Refusal(const Http1Error& error, bool is_head) {
-  const std::string body = HttpErrorBody(error.status, error.sentence, "");
+  const std::string body = HttpErrorBody(error.status, error.sentence, "", "");
   HeaderList headers = {{"content-type", "application/json"},
                         {"content-length", absl::StrCat(body.size())}};
   if (error.status == 503) headers.emplace_back("retry-after", "1");

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "server/log/json_text.h"
+#include "server/request/field_error.h"
 
 namespace quire {
 
@@ -39,7 +40,8 @@ std::vector<HttpRoute> ModelRoutes(const ServingContext& context) {
                          return HttpAnswer{.body = DescribeModel(name, context)};
                      }
                      return ErrorAnswer(
-                         404, absl::StrCat("this server has no model ", JsonString(request.rest)));
+                         404, absl::StrCat("this server has no model ", JsonString(request.rest)),
+                         kModelNotFound);
                    }),
   };
 }

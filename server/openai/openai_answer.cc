@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "server/base/version.h"
 #include "server/log/json_text.h"
 #include "server/output/access_tokens.h"
 
@@ -16,7 +18,21 @@ std::string BeginningOf(const OpenAiFormat& format) {
   return absl::StrCat("{\"id\": ", JsonString(format.id), ", \"object\": \"", object,
                       format.is_chat && format.streams ? ".chunk" : "",
                       "\", \"created\": ", absl::ToUnixSeconds(absl::Now()),
-                      ", \"model\": ", JsonString(format.model), ", \"choices\": [");
+                      ", \"model\": ", JsonString(format.model),
+                      ", \"system_fingerprint\": \"quire-", kVersion, "\", \"choices\": [");
+}
+
+// Of what a prompt is known to be, as far as the client asked.
+std::string PromptMembers(const OpenAiFormat& format, const v1::Started& started) {
+  std::string members;
+  if (format.returns_token_ids) {
+    absl::StrAppend(&members, ", \"prompt_token_ids\": ", TokenIdsJson(started.prompt_token_ids()));
+  }
+  if (format.prompt_logprobs) {
+    absl::StrAppend(&members,
+                    ", \"prompt_logprobs\": ", PromptLogprobsJson(started.prompt_logprobs()));
+  }
+  return members;
 }
 
 }  // namespace
@@ -99,8 +115,10 @@ bool OpenAiAnswer::Take(size_t prompt, const v1::GenerateResponse& response,
 
 void OpenAiAnswer::Send(std::string part, const std::function<void()>& on_ready) {
   if (!std::exchange(has_begun_, true)) {
-    call_->Begin({.content_type = "text/event-stream; charset=utf-8",
-                  .headers = {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}}});
+    HeaderList headers = RequestIdHeader(format_.id);
+    headers.insert(headers.end(), {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
+    call_->Begin(
+        {.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)});
   }
   call_->Send(std::move(part), on_ready);
 }
@@ -111,44 +129,62 @@ std::string OpenAiAnswer::TakeStart(size_t prompt, const v1::Started& started) {
   Choice& choice = choices_[index];
   whole.num_tokens = started.prompt_tokens();
   whole.num_cached_tokens = started.cached_tokens();
-  if (!started.prompt_logprobs().empty()) {
-    whole.logprobs.Add(started.prompt_logprobs(), format_.is_chat, &whole.num_characters);
-  }
+  std::string members;
+  if (started.index() == 0) whole.members = members = PromptMembers(format_, started);
+  if (format_.echoes) choice.text = format_.prompts[prompt];
+  const std::string text = JsonString(choice.text);
   if (!format_.message.answer.finds_nothing()) {
     choice.message = std::make_unique<ChatMessage>(format_.message, in_reasoning_);
   }
   if (format_.is_chat) {
-    return Event(index, "\"delta\": {\"role\": \"assistant\", \"content\": \"\"}", "null", "");
+    return Event(index,
+                 absl::StrCat("\"delta\": {\"role\": \"assistant\", \"content\": ", text, "}"),
+                 "null", "", members);
   }
-  if (!format_.echoes) return "";
-  choice.text = format_.prompts[prompt];
+  if (!format_.echoes && members.empty()) return "";
+  if (format_.echoes && !started.prompt_logprobs().empty()) {
+    whole.logprobs.Add(started.prompt_logprobs(), {.as_ids = format_.spells_token_ids},
+                       &whole.num_characters);
+  }
   choice.logprobs.Add(whole.logprobs);
   choice.offset = CountCharacters(choice.text);
-  return Event(index, absl::StrCat("\"text\": ", JsonString(choice.text)),
-               format_.logprobs ? whole.logprobs.ToText(false) : "null", "");
+  return Event(index, absl::StrCat("\"text\": ", text, TokenIds("")),
+               format_.logprobs ? whole.logprobs.ToText(false) : "null", "", members);
+}
+
+// A choice's member, with a comma before it.
+std::string OpenAiAnswer::TokenIds(absl::string_view ids) const {
+  return format_.returns_token_ids ? absl::StrCat(", \"token_ids\": [", ids, "]") : "";
 }
 
 std::string OpenAiAnswer::TakeDelta(size_t prompt, const v1::Delta& delta) {
   const size_t index = prompt * static_cast<size_t>(format_.n) + delta.index();
   Choice& choice = choices_[index];
   choice.num_tokens += delta.token_ids_size();
+  const LogprobStyle style = {.is_chat = format_.is_chat, .as_ids = format_.spells_token_ids};
   LogprobJson logprobs;
-  if (format_.logprobs) logprobs.Add(delta.logprobs(), format_.is_chat, &choice.offset);
-  if (!format_.streams) choice.logprobs.Add(logprobs);
+  if (format_.logprobs) logprobs.Add(delta.logprobs(), style, &choice.offset);
+  const std::string ids = absl::StrJoin(delta.token_ids(), ", ");
+  const bool tells_ids = format_.returns_token_ids && !ids.empty();
+  if (!format_.streams) {
+    choice.logprobs.Add(logprobs);
+    absl::StrAppend(&choice.token_ids, choice.token_ids.empty() || ids.empty() ? "" : ", ", ids);
+  }
   if (choice.message != nullptr) {
     std::vector<std::string> deltas = choice.message->Append(delta.text());
-    if (deltas.empty() && !delta.logprobs().empty()) deltas.push_back("{}");
-    return Events(index, deltas, format_.logprobs ? logprobs.ToText(true) : "null");
+    if (deltas.empty() && (!delta.logprobs().empty() || tells_ids)) deltas.push_back("{}");
+    return Events(index, deltas, format_.logprobs ? logprobs.ToText(true) : "null", ids);
   }
   if (!format_.streams) {
     choice.text.append(delta.text());
     return "";
   }
-  if (delta.text().empty() && delta.logprobs().empty()) return "";
+  if (delta.text().empty() && delta.logprobs().empty() && !tells_ids) return "";
   const std::string text = JsonString(delta.text());
   return Event(index,
-               format_.is_chat ? absl::StrCat("\"delta\": {\"content\": ", text, "}")
-                               : absl::StrCat("\"text\": ", text),
+               absl::StrCat(format_.is_chat ? absl::StrCat("\"delta\": {\"content\": ", text, "}")
+                                            : absl::StrCat("\"text\": ", text),
+                            TokenIds(ids)),
                format_.logprobs ? logprobs.ToText(format_.is_chat) : "null", "");
 }
 
@@ -157,7 +193,7 @@ std::string OpenAiAnswer::TakeFinish(size_t prompt, const v1::Finished& finished
   Choice& choice = choices_[index];
   choice.num_tokens = finished.usage().completion_tokens();
   std::string rest;
-  if (choice.message != nullptr) rest = Events(index, choice.message->Finish(), "null");
+  if (choice.message != nullptr) rest = Events(index, choice.message->Finish(), "null", "");
   const bool calls = choice.message != nullptr && choice.message->has_calls() &&
                      finished.finish_reason() == v1::FINISH_REASON_STOP;
   choice.finish =
@@ -165,33 +201,41 @@ std::string OpenAiAnswer::TakeFinish(size_t prompt, const v1::Finished& finished
                    ", \"stop_reason\": ", StopReasonJson(finished));
   if (!format_.streams) return "";
   return rest +
-         Event(index, format_.is_chat ? "\"delta\": {}" : "\"text\": \"\"", "null", choice.finish);
+         Event(index,
+               absl::StrCat(format_.is_chat ? "\"delta\": {}" : "\"text\": \"\"", TokenIds("")),
+               // As vLLM's: whoever asked for logprobs of a completion finds lists in every chunk.
+               format_.logprobs && !format_.is_chat ? LogprobJson().ToText(false) : "null",
+               choice.finish);
 }
 
 std::string OpenAiAnswer::Events(size_t index, const std::vector<std::string>& deltas,
-                                 absl::string_view logprobs) const {
+                                 absl::string_view logprobs, absl::string_view ids) const {
   std::string events;
   for (const std::string& delta : deltas) {
-    events += Event(index, absl::StrCat("\"delta\": ", delta), logprobs, "");
+    events += Event(index, absl::StrCat("\"delta\": ", delta, TokenIds(ids)), logprobs, "");
     logprobs = "null";
+    ids = "";
   }
   return events;
 }
 
 // A chunk of one choice.
 std::string OpenAiAnswer::Event(size_t index, absl::string_view content, absl::string_view logprobs,
-                                absl::string_view finish) const {
+                                absl::string_view finish, absl::string_view more) const {
   if (!format_.streams) return "";
-  const std::string choice =
-      absl::StrCat("{\"index\": ", index, ", ", content, ", \"logprobs\": ", logprobs,
-                   ", \"finish_reason\": ", finish.empty() ? "null" : finish, "}");
-  if (format_.continuous_usage) return Chunk(choice, Usage());
-  return Chunk(choice, format_.includes_usage ? "null" : "");
+  const std::string choice = absl::StrCat(
+      "{\"index\": ", index, ", ", content, format_.is_chat ? "" : more,
+      ", \"logprobs\": ", logprobs, ", \"finish_reason\": ", finish.empty() ? "null" : finish, "}");
+  std::string members(format_.is_chat ? more : "");
+  if (format_.includes_usage) {
+    absl::StrAppend(&members, ", \"usage\": ", format_.continuous_usage ? Usage() : "null");
+  }
+  return Chunk(choice, members);
 }
 
-std::string OpenAiAnswer::Chunk(absl::string_view choices, absl::string_view usage) const {
-  return absl::StrCat("data: ", beginning_, choices, "]",
-                      usage.empty() ? "" : ", \"usage\": ", usage, "}\n\n");
+// `more`: members, each with a comma before it.
+std::string OpenAiAnswer::Chunk(absl::string_view choices, absl::string_view more) const {
+  return absl::StrCat("data: ", beginning_, choices, "]", more, "}\n\n");
 }
 
 std::string OpenAiAnswer::Usage() const {
@@ -208,6 +252,7 @@ std::string OpenAiAnswer::WholeAnswer() const {
   std::string answer = beginning_;
   for (size_t i = 0; i < choices_.size(); ++i) {
     const Choice& choice = choices_[i];
+    const Prompt& prompt = prompts_[i / static_cast<size_t>(format_.n)];
     absl::StrAppend(&answer, i == 0 ? "" : ", ", "{\"index\": ", i, ", ");
     if (choice.message != nullptr) {
       absl::StrAppend(&answer, "\"message\": ", choice.message->ToJson());
@@ -219,9 +264,11 @@ std::string OpenAiAnswer::WholeAnswer() const {
     }
     absl::StrAppend(&answer, ", \"logprobs\": ",
                     format_.logprobs ? choice.logprobs.ToText(format_.is_chat) : "null",
+                    TokenIds(choice.token_ids), format_.is_chat ? "" : prompt.members,
                     ", \"finish_reason\": ", choice.finish, "}");
   }
-  return absl::StrCat(answer, "], \"usage\": ", Usage(), "}");
+  return absl::StrCat(answer, "]", format_.is_chat ? prompts_[0].members : "",
+                      ", \"usage\": ", Usage(), "}");
 }
 
 void OpenAiAnswer::End(size_t prompt, const absl::Status& status) {
@@ -231,14 +278,16 @@ void OpenAiAnswer::End(size_t prompt, const absl::Status& status) {
     --num_open_;
     if (has_failed_) return;
     if (!status.ok()) {
-      FailAll(InOpenAiTerms(status));
+      FailAll(InOpenAiTerms(status, format_.is_chat));
       ends_others = num_open_ > 0;
     } else if (num_open_ == 0 && format_.streams) {
-      Send(absl::StrCat(format_.includes_usage ? Chunk("", Usage()) : "", "data: [DONE]\n\n"),
+      Send(absl::StrCat(
+               format_.includes_usage ? Chunk("", absl::StrCat(", \"usage\": ", Usage())) : "",
+               "data: [DONE]\n\n"),
            nullptr);
       call_->Finish(absl::StatusCode::kOk);
     } else if (num_open_ == 0) {
-      call_->Answer({.body = WholeAnswer()});
+      call_->Answer({.body = WholeAnswer(), .headers = RequestIdHeader(format_.id)});
     }
   }
   if (!ends_others) return;
@@ -250,8 +299,9 @@ void OpenAiAnswer::End(size_t prompt, const absl::Status& status) {
 // Once a stream has begun its status is gone: the error is its last event.
 void OpenAiAnswer::FailAll(const absl::Status& status) {
   has_failed_ = true;
-  const HttpAnswer answer = ErrorAnswer(status);
+  HttpAnswer answer = ErrorAnswer(status);
   if (!has_begun_) {
+    for (auto& header : RequestIdHeader(format_.id)) answer.headers.push_back(std::move(header));
     call_->Answer(answer);
     return;
   }

@@ -34,7 +34,8 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
     std::string text;
     std::unique_ptr<ChatMessage> message;  // null: the text is the content
     LogprobJson logprobs;
-    size_t offset = 0;  // of the next token's text
+    std::string token_ids;  // a list's members
+    size_t offset = 0;      // of the next token's text
     int64_t num_tokens = 0;
     std::string finish;  // its members, once it has ended
   };
@@ -43,6 +44,8 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
     int64_t num_cached_tokens = 0;
     LogprobJson logprobs;
     size_t num_characters = 0;
+    // Of the prompt beside the answer, each with a comma before it.
+    std::string members;
   };
 
   void TakePrompt(absl::Span<const TokenId> prompt);
@@ -57,12 +60,16 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string TakeFinish(size_t prompt, const v1::Finished& finished)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Chunks of what the choice's message says, the first with the logprobs.
+  // Chunks of what the choice's message says, the first with logprobs and token ids.
   std::string Events(size_t index, const std::vector<std::string>& deltas,
-                     absl::string_view logprobs) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                     absl::string_view logprobs, absl::string_view ids) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `more`: members of the choice, or of a chat's chunk.
   std::string Event(size_t index, absl::string_view content, absl::string_view logprobs,
-                    absl::string_view finish) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string Chunk(absl::string_view choices, absl::string_view usage) const;
+                    absl::string_view finish, absl::string_view more = "") const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Chunk(absl::string_view choices, absl::string_view more) const;
+  std::string TokenIds(absl::string_view ids) const;
   std::string Usage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string WholeAnswer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FailAll(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "server/log/json_text.h"
 
 namespace quire {
@@ -28,35 +29,48 @@ std::string BytesJson(absl::string_view text) {
 }
 
 template <typename Logprob>
-std::string TokenJson(const Logprob& logprob) {
-  return absl::StrCat("\"token\": ", JsonString(logprob.token()),
+std::string Spell(const Logprob& logprob, bool as_id) {
+  return JsonString(as_id ? absl::StrCat("token_id:", logprob.token_id()) : logprob.token());
+}
+
+template <typename Logprob>
+std::string TokenJson(const Logprob& logprob, bool as_id) {
+  return absl::StrCat("\"token\": ", Spell(logprob, as_id),
                       ", \"logprob\": ", Number(logprob.logprob()),
                       ", \"bytes\": ", BytesJson(logprob.token()));
 }
 
+template <typename Logprob>
+std::string RankedJson(const Logprob& logprob, int rank) {
+  return absl::StrCat("\"", logprob.token_id(), "\": {\"logprob\": ", Number(logprob.logprob()),
+                      ", \"rank\": ", rank, ", \"decoded_token\": ", JsonString(logprob.token()),
+                      "}");
+}
+
 }  // namespace
 
-void LogprobJson::Add(const Logprobs& logprobs, bool is_chat, size_t* offset) {
+void LogprobJson::Add(const Logprobs& logprobs, const LogprobStyle& style, size_t* offset) {
   for (const v1::TokenLogprob& logprob : logprobs) {
-    if (is_chat) {
-      AddOfChat(logprob);
+    if (style.is_chat) {
+      AddOfChat(logprob, style.as_ids);
     } else {
-      AddOfCompletion(logprob, *offset);
+      AddOfCompletion(logprob, style.as_ids, *offset);
     }
     *offset += CountCharacters(logprob.token());
   }
 }
 
-void LogprobJson::AddOfChat(const v1::TokenLogprob& logprob) {
+void LogprobJson::AddOfChat(const v1::TokenLogprob& logprob, bool as_ids) {
   std::string top;
   for (const v1::TopLogprob& one : logprob.top()) {
-    AppendItem(absl::StrCat("{", TokenJson(one), "}"), &top);
+    AppendItem(absl::StrCat("{", TokenJson(one, as_ids), "}"), &top);
   }
-  AppendItem(absl::StrCat("{", TokenJson(logprob), ", \"top_logprobs\": [", top, "]}"), &content_);
+  AppendItem(absl::StrCat("{", TokenJson(logprob, as_ids), ", \"top_logprobs\": [", top, "]}"),
+             &content_);
 }
 
-void LogprobJson::AddOfCompletion(const v1::TokenLogprob& logprob, size_t offset) {
-  AppendItem(JsonString(logprob.token()), &tokens_);
+void LogprobJson::AddOfCompletion(const v1::TokenLogprob& logprob, bool as_ids, size_t offset) {
+  AppendItem(Spell(logprob, as_ids), &tokens_);
   AppendItem(absl::StrCat(offset), &offsets_);
   if (!logprob.has_logprob()) {  // the first token of a prompt
     AppendItem("null", &values_);
@@ -66,10 +80,10 @@ void LogprobJson::AddOfCompletion(const v1::TokenLogprob& logprob, size_t offset
   AppendItem(Number(logprob.logprob()), &values_);
   std::string top;
   for (const v1::TopLogprob& one : logprob.top()) {
-    AppendItem(absl::StrCat(JsonString(one.token()), ": ", Number(one.logprob())), &top);
+    AppendItem(absl::StrCat(Spell(one, as_ids), ": ", Number(one.logprob())), &top);
   }
   if (top.empty()) {
-    top = absl::StrCat(JsonString(logprob.token()), ": ", Number(logprob.logprob()));
+    top = absl::StrCat(Spell(logprob, as_ids), ": ", Number(logprob.logprob()));
   }
   AppendItem(absl::StrCat("{", top, "}"), &top_);
 }
@@ -83,9 +97,32 @@ void LogprobJson::Add(const LogprobJson& more) {
 }
 
 std::string LogprobJson::ToText(bool is_chat) const {
-  if (is_chat) return absl::StrCat("{\"content\": [", content_, "], \"refusal\": null}");
+  if (is_chat) return absl::StrCat("{\"content\": ", ContentList(), ", \"refusal\": null}");
   return absl::StrCat("{\"tokens\": [", tokens_, "], \"token_logprobs\": [", values_,
                       "], \"top_logprobs\": [", top_, "], \"text_offset\": [", offsets_, "]}");
+}
+
+std::string LogprobJson::ContentList() const { return absl::StrCat("[", content_, "]"); }
+
+std::string PromptLogprobsJson(const LogprobJson::Logprobs& logprobs) {
+  std::string list;
+  for (const v1::TokenLogprob& logprob : logprobs) {
+    if (!logprob.has_logprob()) {
+      AppendItem("null", &list);
+      continue;
+    }
+    std::string ranked = RankedJson(logprob, logprob.rank());
+    for (int i = 0; i < logprob.top_size(); ++i) {
+      if (logprob.top(i).token_id() == logprob.token_id()) continue;
+      AppendItem(RankedJson(logprob.top(i), i + 1), &ranked);
+    }
+    AppendItem(absl::StrCat("{", ranked, "}"), &list);
+  }
+  return absl::StrCat("[", list, "]");
+}
+
+std::string TokenIdsJson(const google::protobuf::RepeatedField<uint32_t>& ids) {
+  return absl::StrCat("[", absl::StrJoin(ids, ", "), "]");
 }
 
 std::string UsageJson(int64_t prompt_tokens, int64_t cached_tokens, int64_t completion_tokens) {

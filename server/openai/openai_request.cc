@@ -1,18 +1,16 @@
 #include "server/openai/openai_request.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "kernels/base/status_macros.h"
 #include "server/openai/chat_messages.h"
 #include "server/openai/chat_tools.h"
+#include "server/openai/common_fields.h"
 #include "server/openai/field_reader.h"
 #include "server/request/field_error.h"
-#include "server/request/random_id.h"
 
 namespace quire {
 
@@ -22,83 +20,6 @@ namespace {
 constexpr size_t kMaxPrompts = 64;
 // OpenAI's and vLLM's.
 constexpr int64_t kDefaultCompletionTokens = 16;
-
-constexpr char kNoStructure[] =
-    "this server does not constrain answers yet; leave it out, or ask for text";
-
-template <typename Int>
-Int Clamp(int64_t value) {
-  return static_cast<Int>(
-      std::clamp<int64_t>(value, std::numeric_limits<Int>::min(), std::numeric_limits<Int>::max()));
-}
-
-// What neither surface has, whatever the prompt.
-void RefuseAbsent(FieldReader& fields) {
-  for (const char* key :
-       {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "guided_decoding_backend",
-        "guided_whitespace_pattern", "structured_outputs"}) {
-    fields.Refuse(key, kNoStructure);
-  }
-  if (const JsonTree* format = fields.Find("response_format")) {
-    const JsonTree* type = format->Find("type");
-    if (type == nullptr || type->text != "text") fields.Fail("response_format", kNoStructure);
-  }
-  fields.RefuseUnlessFalse("use_beam_search", "this server samples; it has no beam search");
-  for (const char* key : {"bad_words", "allowed_token_ids", "logits_processors",
-                          "truncate_prompt_tokens", "kv_transfer_params", "prompt_embeds"}) {
-    fields.Refuse(key, "is not supported by this server; leave it out");
-  }
-  fields.RefuseUnlessFalse("return_token_ids", "is not supported on HTTP; use gRPC");
-  fields.RefuseUnlessFalse("return_tokens_as_token_ids", "is not supported by this server");
-}
-
-void FillBias(FieldReader& fields, v1::Sampling* sampling) {
-  const JsonTree* bias = fields.Find("logit_bias");
-  if (bias == nullptr) return;
-  if (!bias->is_object()) {
-    fields.Fail("logit_bias", "is not an object of token ids and numbers");
-    return;
-  }
-  for (size_t i = 0; i < bias->items.size(); ++i) {
-    uint32_t id = 0;
-    if (!absl::SimpleAtoi(bias->keys[i], &id) || !bias->items[i].is_number()) {
-      fields.Fail("logit_bias", "is not an object of token ids and numbers");
-      return;
-    }
-    (*sampling->mutable_logit_bias())[id] = static_cast<float>(bias->items[i].number);
-  }
-}
-
-void FillSampling(FieldReader& fields, v1::Sampling* sampling) {
-  const auto number = [&fields](const char* key) { return fields.Number(key); };
-  if (const auto v = number("temperature")) sampling->set_temperature(static_cast<float>(*v));
-  if (const auto v = number("top_p")) sampling->set_top_p(static_cast<float>(*v));
-  if (const auto v = number("min_p")) sampling->set_min_p(static_cast<float>(*v));
-  if (const auto v = number("repetition_penalty")) {
-    sampling->set_repetition_penalty(static_cast<float>(*v));
-  }
-  if (const auto v = number("presence_penalty")) {
-    sampling->set_presence_penalty(static_cast<float>(*v));
-  }
-  if (const auto v = number("frequency_penalty")) {
-    sampling->set_frequency_penalty(static_cast<float>(*v));
-  }
-  if (const auto v = fields.Int("top_k")) sampling->set_top_k(Clamp<int32_t>(*v));
-  if (const auto v = fields.Int("seed")) sampling->set_seed(static_cast<uint64_t>(*v));
-  if (const auto v = fields.Int("n")) sampling->set_n(Clamp<int32_t>(*v));
-  FillBias(fields, sampling);
-}
-
-void FillStop(FieldReader& fields, v1::Stop* stop) {
-  if (const auto v = fields.Int("min_tokens")) stop->set_min_tokens(*v);
-  for (std::string& text : fields.Texts("stop")) stop->add_stop_strings(std::move(text));
-  const std::vector<uint32_t> ids = fields.TokenIds("stop_token_ids");
-  stop->mutable_stop_token_ids()->Add(ids.begin(), ids.end());
-  if (const auto v = fields.Bool("ignore_eos")) stop->set_ignore_eos(*v);
-  if (const auto v = fields.Bool("include_stop_str_in_output")) {
-    stop->set_include_stop_in_output(*v);
-  }
-}
 
 void FillStreaming(FieldReader& fields, OpenAiFormat* format) {
   format->streams = fields.Bool("stream").value_or(false);
@@ -111,40 +32,34 @@ void FillStreaming(FieldReader& fields, OpenAiFormat* format) {
   } else {
     FieldReader reader(*options, "stream_options.");
     format->includes_usage = reader.Bool("include_usage").value_or(false);
-    format->continuous_usage = reader.Bool("continuous_usage_stats").value_or(false);
+    format->continuous_usage =
+        reader.Bool("continuous_usage_stats").value_or(false) && format->includes_usage;
     fields.Keep(reader.status());
   }
 }
 
-// All that completions and chats have in common.
-v1::GenerateRequest FillCommon(FieldReader& fields, const ModelFacts& model, OpenAiFormat* format) {
-  v1::GenerateRequest request;
-  RefuseAbsent(fields);
-  FillSampling(fields, request.mutable_sampling());
-  FillStop(fields, request.mutable_stop());
-  FillStreaming(fields, format);
-  if (const auto v = fields.Bool("skip_special_tokens")) {
-    request.mutable_output()->set_skip_special_tokens(*v);
-  }
-  if (format->continuous_usage) request.mutable_output()->set_return_token_ids(true);
-  fields.Refuse("prompt_logprobs", "is not supported on HTTP; ask for echo and logprobs");
-  if (const auto v = fields.Int("priority")) request.set_priority(Clamp<int32_t>(*v));
-  if (auto v = fields.Text("cache_salt")) request.set_cache_salt(*std::move(v));
-  if (auto v = fields.Text("model")) request.set_model(*std::move(v));
-  format->model = request.model().empty() ? model.served_names.front() : request.model();
-  format->n = std::max(1, request.sampling().has_n() ? request.sampling().n() : 1);
-  format->id = fields.Text("request_id").value_or("");
-  if (format->id.empty())
-    format->id = absl::StrCat(format->is_chat ? "chatcmpl-" : "cmpl-", RandomId());
-  request.set_request_id(format->id);
-  return request;
+// What vLLM tells of tokens beyond what OpenAI does.
+void FillTokenOutput(FieldReader& fields, OpenAiFormat* format, v1::Output* output) {
+  format->returns_token_ids = fields.Bool("return_token_ids").value_or(false);
+  format->spells_token_ids = fields.Bool("return_tokens_as_token_ids").value_or(false);
+  output->set_return_token_ids(format->returns_token_ids || format->continuous_usage);
+  output->set_return_prompt_token_ids(format->returns_token_ids);
+  const auto prompt_logprobs = fields.Int("prompt_logprobs");
+  if (!prompt_logprobs.has_value()) return;
+  if (format->streams) fields.Fail("prompt_logprobs", "does not go with stream: true");
+  format->prompt_logprobs = true;
+  output->set_prompt_logprobs(Clamp<int32_t>(*prompt_logprobs));
 }
 
-absl::StatusOr<JsonTree> ParseBody(std::string_view body) {
-  size_t num_values = 0;
-  ASSIGN_OR_RETURN(JsonTree tree, ParseJsonTree(body, &num_values));
-  if (!tree.is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
-  return tree;
+// All that completions and chats have in common.
+v1::GenerateRequest FillBoth(FieldReader& fields, const ModelFacts& model, OpenAiFormat* format) {
+  v1::GenerateRequest request = FillCommon(fields, format->is_chat ? "chatcmpl-" : "cmpl-");
+  FillStreaming(fields, format);
+  FillTokenOutput(fields, format, request.mutable_output());
+  format->model = request.model().empty() ? model.served_names.front() : request.model();
+  format->n = std::max(1, request.sampling().has_n() ? request.sampling().n() : 1);
+  format->id = request.request_id();
+  return request;
 }
 
 bool AddPrompt(const JsonTree& prompt, bool add_special_tokens, const v1::GenerateRequest& common,
@@ -215,7 +130,7 @@ absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const Model
   FieldReader fields(tree);
   OpenAiRequest request;
   OpenAiFormat& format = request.format;
-  v1::GenerateRequest common = FillCommon(fields, model, &format);
+  v1::GenerateRequest common = FillBoth(fields, model, &format);
   common.mutable_stop()->set_max_tokens(
       fields.Int("max_tokens").value_or(kDefaultCompletionTokens));
   fields.Refuse("suffix", "this server completes; it cannot fill in before a suffix");
@@ -226,7 +141,15 @@ absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const Model
   if (const auto logprobs = fields.Int("logprobs")) {
     format.logprobs = true;
     common.mutable_output()->set_logprobs(Clamp<int32_t>(*logprobs));
-    if (format.echoes) common.mutable_output()->set_prompt_logprobs(Clamp<int32_t>(*logprobs));
+    if (format.echoes) {
+      if (format.prompt_logprobs && common.output().prompt_logprobs() != *logprobs) {
+        fields.Fail("prompt_logprobs", "must be as logprobs where the prompt is echoed");
+      }
+      common.mutable_output()->set_prompt_logprobs(Clamp<int32_t>(*logprobs));
+    }
+  }
+  if (format.echoes && common.has_truncate_prompt_tokens()) {
+    fields.Fail("truncate_prompt_tokens", "does not go with echo");
   }
   AddPrompts(fields, common, &request.requests);
   RETURN_IF_ERROR(fields.status());
@@ -243,12 +166,11 @@ absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts&
   OpenAiRequest request;
   OpenAiFormat& format = request.format;
   format.is_chat = true;
-  v1::GenerateRequest common = FillCommon(fields, model, &format);
+  v1::GenerateRequest common = FillBoth(fields, model, &format);
   auto max_tokens = fields.Int("max_completion_tokens");
   if (!max_tokens.has_value()) max_tokens = fields.Int("max_tokens");
   if (max_tokens.has_value()) common.mutable_stop()->set_max_tokens(*max_tokens);
   RefuseAbsentOfChats(fields);
-  fields.RefuseUnlessFalse("echo", "of a chat is not supported by this server");
   const auto top_logprobs = fields.Int("top_logprobs");
   format.logprobs = fields.Bool("logprobs").value_or(false);
   if (format.logprobs) {
@@ -258,6 +180,16 @@ absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts&
   }
   FillMessages(fields, common.mutable_messages());
   FillMessageOptions(fields, answers, &common, &format);
+  // As vLLM's: the last message, where the answer goes on with its role.
+  const auto& messages = common.messages().messages();
+  if (fields.Bool("echo").value_or(false) && !messages.empty() &&
+      messages.rbegin()->role() == "assistant") {
+    format.echoes = true;
+    format.prompts = {messages.rbegin()->content()};
+  }
+  if (format.echoes && !format.message.answer.finds_nothing()) {
+    fields.Fail("echo", "does not go with tools, nor with a model that reasons");
+  }
   RETURN_IF_ERROR(fields.status());
   request.requests.push_back(std::move(common));
   return request;
@@ -294,7 +226,7 @@ absl::StatusOr<v1::DetokenizeRequest> ParseDetokenize(std::string_view body) {
   return request;
 }
 
-absl::Status InOpenAiTerms(absl::Status status) {
+absl::Status InOpenAiTerms(absl::Status status, bool is_chat) {
   const std::string field = FieldOf(status);
   absl::string_view rest = field;
   for (const absl::string_view part : {"sampling.", "stop.", "output."}) {
@@ -304,6 +236,7 @@ absl::Status InOpenAiTerms(absl::Status status) {
     return InField(rest, std::move(status));
   }
   if (field == "text" || field == "token_ids") return InField("prompt", std::move(status));
+  if (field == "prompt" && is_chat) return InField("messages", std::move(status));
   if (field == "ids") return InField("tokens", std::move(status));
   if (absl::string_view message = field; absl::ConsumeSuffix(&message, ".extra_json")) {
     return InField(message, std::move(status));

@@ -25,10 +25,13 @@ struct OpenAiFormat {
   bool continuous_usage = false;  // in every chunk
   bool echoes = false;            // the prompt before the answer
   bool logprobs = false;
+  bool spells_token_ids = false;   // tokens of logprobs as "token_id:12"
+  bool returns_token_ids = false;  // of the prompt, too
+  bool prompt_logprobs = false;    // beside the answer, not as its beginning
   int n = 1;
   std::string model;  // as the client called it, or the first name
   std::string id;     // "cmpl-...", of the answer and its requests
-  // Of each prompt that is echoed: its text.
+  // Of each prompt that is echoed: its text; of a chat the last message's.
   std::vector<std::string> prompts;
   // Of a chat: what to take its text apart for, and whether it begins within reasoning, if the
   // request says so.
@@ -50,6 +53,6 @@ absl::StatusOr<v1::TokenizeRequest> ParseTokenize(std::string_view body);
 absl::StatusOr<v1::DetokenizeRequest> ParseDetokenize(std::string_view body);
 
 // `status` with the field that it blames as OpenAI's clients know it.
-absl::Status InOpenAiTerms(absl::Status status);
+absl::Status InOpenAiTerms(absl::Status status, bool is_chat);
 
 }  // namespace quire

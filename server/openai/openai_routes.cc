@@ -9,41 +9,16 @@
 #include "kernels/base/status_macros.h"
 #include "server/generate/tokenize.h"
 #include "server/log/json_text.h"
+#include "server/openai/body_routes.h"
 #include "server/openai/openai_answer.h"
 #include "server/openai/openai_request.h"
-#include "server/request/limits.h"
 
 namespace quire {
 
 namespace {
 
-using Work = std::function<void(const HttpCallRef& call, const std::string& body)>;
-
-// Work on a body: at once for a short one, else in the pool.
-HttpRoute PostRoute(std::string path, WorkPool* work_pool, Work work) {
-  auto handle = [work_pool, work = std::move(work)](const HttpCallRef& call, HttpRequest request) {
-    if (request.body.size() <= kMaxInlineBytes) {
-      work(call, request.body);
-      return;
-    }
-    // JSON takes several times its text.
-    constexpr size_t kMemoryPerByte = 2;
-    const size_t num_bytes = kMemoryPerByte * request.body.size();
-    auto body = std::make_shared<std::string>(std::move(request.body));
-    work_pool->Add(
-        {num_bytes, call->token(), call->cost(), [call, body, &work](const absl::Status& status) {
-           if (status.ok()) {
-             work(call, *body);
-           } else {
-             call->Fail(status);
-           }
-         }});
-  };
-  return {"POST", std::move(path), Role::kInference, std::move(handle)};
-}
-
 absl::Status FillEchoes(const ServingContext& context, OpenAiRequest* request) {
-  if (!request->format.echoes) return absl::OkStatus();
+  if (!request->format.echoes || request->format.is_chat) return absl::OkStatus();
   for (const v1::GenerateRequest& one : request->requests) {
     if (one.has_text()) {
       request->format.prompts.push_back(one.text().text());
@@ -77,30 +52,23 @@ void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequ
   }
 }
 
+absl::Status InTerms(absl::Status status) {
+  return InOpenAiTerms(std::move(status), /*is_chat=*/false);
+}
+
 template <typename Parse>
-HttpRoute GenerateRoute(std::string path, const ServingContext& context, Parse parse) {
-  HttpRoute route = PostRoute(std::move(path), context.work_pool,
-                              [context, parse](const HttpCallRef& call, const std::string& body) {
-                                absl::StatusOr<OpenAiRequest> request = parse(body, *context.model);
-                                absl::Status status = request.status();
-                                if (status.ok()) status = FillEchoes(context, &*request);
-                                if (status.ok()) {
-                                  StartAll(context, call, *std::move(request));
-                                } else {
-                                  call->Fail(InOpenAiTerms(status));
-                                }
-                              });
-  // Before the body is even read: refusing costs next to nothing.
-  route.handle = [context, inner = std::move(route.handle)](const HttpCallRef& call,
-                                                            HttpRequest request) {
-    if (const absl::Status room = context.generate->CheckRoom(*call->principal()); !room.ok()) {
-      call->Fail(room);
-      return;
-    }
-    call->SetTrace(context.generate->TraceOf(call->trace()));
-    inner(call, std::move(request));
-  };
-  return route;
+HttpRoute AnswerRoute(std::string path, const ServingContext& context, Parse parse) {
+  return GenerateRoute(std::move(path), context,
+                       [context, parse](const HttpCallRef& call, const std::string& body) {
+                         absl::StatusOr<OpenAiRequest> request = parse(body, *context.model);
+                         absl::Status status = request.status();
+                         if (status.ok()) status = FillEchoes(context, &*request);
+                         if (status.ok()) {
+                           StartAll(context, call, *std::move(request));
+                         } else {
+                           call->Fail(InTerms(status));
+                         }
+                       });
 }
 
 absl::StatusOr<std::string> Tokenize(const ServingContext& context, const HttpCall& call,
@@ -133,30 +101,28 @@ absl::StatusOr<std::string> DetokenizeBody(const ServingContext& context, const 
 }
 
 template <typename Convert>
-HttpRoute ConvertRoute(std::string path, const ServingContext& context, Convert convert) {
-  return PostRoute(std::move(path), context.work_pool,
-                   [context, convert](const HttpCallRef& call, const std::string& body) {
-                     absl::StatusOr<std::string> answer = convert(context, *call, body);
-                     if (answer.ok()) {
-                       call->Answer({.body = *std::move(answer)});
-                     } else {
-                       call->Fail(InOpenAiTerms(answer.status()));
-                     }
-                   });
+HttpRoute TokenRoute(std::string path, const ServingContext& context, Convert convert) {
+  return ConvertRoute(std::move(path), context,
+                      [context, convert](const HttpCall& call,
+                                         const std::string& body) -> absl::StatusOr<std::string> {
+                        absl::StatusOr<std::string> answer = convert(context, call, body);
+                        if (!answer.ok()) return InTerms(answer.status());
+                        return answer;
+                      });
 }
 
 }  // namespace
 
 std::vector<HttpRoute> OpenAiRoutes(const ServingContext& context) {
   std::vector<HttpRoute> routes;
-  routes.push_back(GenerateRoute("/v1/completions", context, ParseCompletion));
+  routes.push_back(AnswerRoute("/v1/completions", context, ParseCompletion));
   routes.push_back(
-      GenerateRoute("/v1/chat/completions", context,
-                    [answers = context.answers](const std::string& body, const ModelFacts& model) {
-                      return ParseChat(body, model, *answers);
-                    }));
-  routes.push_back(ConvertRoute("/tokenize", context, Tokenize));
-  routes.push_back(ConvertRoute("/detokenize", context, DetokenizeBody));
+      AnswerRoute("/v1/chat/completions", context,
+                  [answers = context.answers](const std::string& body, const ModelFacts& model) {
+                    return ParseChat(body, model, *answers);
+                  }));
+  routes.push_back(TokenRoute("/tokenize", context, Tokenize));
+  routes.push_back(TokenRoute("/detokenize", context, DetokenizeBody));
   routes.push_back(
       {"POST", "/v1/embeddings", Role::kInference, [](const HttpCallRef& call, const HttpRequest&) {
          call->Fail(absl::UnimplementedError("this server generates; it makes no embeddings"));

@@ -94,6 +94,10 @@ ResponseBuilder::ResponseBuilder(std::shared_ptr<const Tokenizer> tokenizer,
     continuation->delta.set_index(i);
     continuations_.push_back(std::move(continuation));
   }
+  if (options_.return_prompt_token_ids) {
+    const std::vector<TokenId>& prompt = job.request.prompt;
+    continuations_.front()->started.mutable_prompt_token_ids()->Add(prompt.begin(), prompt.end());
+  }
 }
 
 ResponseBuilder::~ResponseBuilder() = default;

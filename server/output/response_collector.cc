@@ -20,6 +20,7 @@ void ResponseCollector::Add(v1::GenerateResponse response) {
       if (answer_.prompt_logprobs().empty()) {  // the same for every continuation
         answer_.mutable_prompt_logprobs()->Swap(started.mutable_prompt_logprobs());
       }
+      answer_.mutable_prompt_token_ids()->MergeFrom(started.prompt_token_ids());
       break;
     }
     case v1::GenerateResponse::kDelta: {

@@ -9,6 +9,12 @@ namespace quire {
 namespace {
 
 constexpr char kPayload[] = "quire/field";
+constexpr char kCodePayload[] = "quire/error-code";
+
+std::string PayloadOf(const absl::Status& status, absl::string_view name) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(name);
+  return payload.has_value() ? std::string(*payload) : std::string();
+}
 
 }  // namespace
 
@@ -21,9 +27,13 @@ absl::Status InvalidField(absl::string_view field, absl::string_view sentence) {
   return InField(field, absl::InvalidArgumentError(sentence));
 }
 
-std::string FieldOf(const absl::Status& status) {
-  const absl::optional<absl::Cord> payload = status.GetPayload(kPayload);
-  return payload.has_value() ? std::string(*payload) : std::string();
+std::string FieldOf(const absl::Status& status) { return PayloadOf(status, kPayload); }
+
+absl::Status WithErrorCode(absl::string_view code, absl::Status status) {
+  status.SetPayload(kCodePayload, absl::Cord(code));
+  return status;
 }
+
+std::string ErrorCodeOf(const absl::Status& status) { return PayloadOf(status, kCodePayload); }
 
 }  // namespace quire

@@ -21,4 +21,13 @@ absl::Status InvalidField(absl::string_view field, absl::string_view sentence);
 // The path of the field, empty where `status` blames none.
 std::string FieldOf(const absl::Status& status);
 
+// Names of errors, by which OpenAI's clients tell them apart.
+inline constexpr char kContextLengthExceeded[] = "context_length_exceeded";
+inline constexpr char kModelNotFound[] = "model_not_found";
+
+absl::Status WithErrorCode(absl::string_view code, absl::Status status);
+
+// Empty where the error has no name.
+std::string ErrorCodeOf(const absl::Status& status);
+
 }  // namespace quire

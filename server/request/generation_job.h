@@ -2,6 +2,7 @@
 // to turn tokens back into text. Plain values.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct OutputOptions {
   bool skip_special_tokens = true;
   std::vector<TokenId> shown_special_tokens;  // nevertheless
   bool return_token_ids = false;
+  bool return_prompt_token_ids = false;
   bool logprobs = false;
   bool prompt_logprobs = false;
 };
@@ -24,6 +26,7 @@ struct GenerationJob {
   std::string client_id;  // empty: the server chooses one
   Request request;
   OutputOptions output;
+  int64_t truncate_prompt_tokens = 0;  // how many of the last ones are kept; 0: all
 };
 
 }  // namespace quire

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "engine/request_check.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/sampling_row.h"
@@ -49,10 +50,11 @@ absl::Status CheckIdentity(const v1::GenerateRequest& message, const ModelFacts&
   const std::vector<std::string>& names = model.served_names;
   if (!message.model().empty() &&
       std::find(names.begin(), names.end(), message.model()) == names.end()) {
-    return InField("model",
-                   absl::NotFoundError(absl::StrCat("\"", message.model().substr(0, 256),
-                                                    "\" is not served here; this server serves \"",
-                                                    absl::StrJoin(names, "\", \""), "\"")));
+    return WithErrorCode(kModelNotFound,
+                         InField("model", absl::NotFoundError(absl::StrCat(
+                                              "\"", message.model().substr(0, 256),
+                                              "\" is not served here; this server serves \"",
+                                              absl::StrJoin(names, "\", \""), "\""))));
   }
   return absl::OkStatus();
 }
@@ -170,6 +172,7 @@ absl::Status ConvertOutput(const v1::Output& message, const ModelFacts& model, G
   }
   // Without a tokenizer there is nothing else to return.
   output.return_token_ids = message.return_token_ids() || !model.has_tokenizer;
+  output.return_prompt_token_ids = message.return_prompt_token_ids();
   output.skip_special_tokens =
       message.has_skip_special_tokens() ? message.skip_special_tokens() : true;
   RETURN_IF_ERROR(CheckCount("output.shown_special_tokens", message.shown_special_tokens_size(),
@@ -179,6 +182,17 @@ absl::Status ConvertOutput(const v1::Output& message, const ModelFacts& model, G
     output.shown_special_tokens.push_back(static_cast<TokenId>(id));
   }
   return absl::OkStatus();
+}
+
+// How many of the prompt's last tokens are kept; 0: all.
+absl::StatusOr<int64_t> KeptTokens(const v1::GenerateRequest& message, const ModelFacts& model) {
+  const int64_t wanted = message.truncate_prompt_tokens();
+  if (!message.has_truncate_prompt_tokens() || wanted > 0) return wanted;
+  if (wanted != -1) {
+    return OutOfRange("truncate_prompt_tokens", wanted, "1 and more, or -1 for as many as fit");
+  }
+  const int64_t new_tokens = message.stop().has_max_tokens() ? message.stop().max_tokens() : 1;
+  return std::max<int64_t>(1, model.max_model_len - std::max<int64_t>(1, new_tokens));
 }
 
 }  // namespace
@@ -200,6 +214,7 @@ absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& messa
   RETURN_IF_ERROR(ConvertSampling(message.sampling(), model, random_seed, &job.request.sampling));
   RETURN_IF_ERROR(ConvertStop(message.stop(), model, &job));
   RETURN_IF_ERROR(ConvertOutput(message.output(), model, &job));
+  ASSIGN_OR_RETURN(job.truncate_prompt_tokens, KeptTokens(message, model));
   return job;
 }
 
@@ -216,12 +231,16 @@ absl::Status ApplyPrincipal(const Principal& principal, GenerationJob* job) {
 
 absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, GenerationJob* job) {
   if (prompt.empty()) return InvalidField("prompt", "has no tokens; send at least one");
+  const auto most = static_cast<size_t>(job->truncate_prompt_tokens);
+  if (most > 0 && prompt.size() > most) prompt.erase(prompt.begin(), prompt.end() - most);
   const int64_t room = model.max_model_len - static_cast<int64_t>(prompt.size());
   if (room < 1) {
-    return InvalidField(
-        "prompt",
-        absl::StrCat("has ", prompt.size(), " tokens; at most ", model.max_model_len - 1,
-                     " fit (context ", model.max_model_len, ", less one token to generate)"));
+    return WithErrorCode(
+        kContextLengthExceeded,
+        InvalidField("prompt", absl::StrCat("has ", prompt.size(), " tokens; at most ",
+                                            model.max_model_len - 1,
+                                            " fit: this model's maximum context length is ",
+                                            model.max_model_len, " tokens, less one to generate")));
   }
   StopConditions& stop = job->request.stop;
   if (stop.min_tokens > room) {
@@ -233,13 +252,22 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, Gen
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<TokenId>> ConvertTokenIds(const v1::TokenIds& message,
+absl::StatusOr<std::vector<TokenId>> ConvertTokenIds(const v1::GenerateRequest& message,
                                                      const ModelFacts& model) {
+  ASSIGN_OR_RETURN(const int64_t most, KeptTokens(message, model));
+  absl::Span<const uint32_t> kept = message.token_ids().ids();
+  if (most > 0) kept.remove_prefix(kept.size() - std::min<size_t>(kept.size(), most));
   // Longer prompts cannot fit whatever their ids are.
-  RETURN_IF_ERROR(CheckCount("token_ids", message.ids_size(), model.max_model_len));
+  if (kept.size() > static_cast<size_t>(model.max_model_len)) {
+    return WithErrorCode(
+        kContextLengthExceeded,
+        InvalidField("token_ids", absl::StrCat("has ", kept.size(),
+                                               " entries; this model's maximum context length is ",
+                                               model.max_model_len, " tokens")));
+  }
   std::vector<TokenId> ids;
-  ids.reserve(message.ids_size());
-  for (uint32_t id : message.ids()) {
+  ids.reserve(kept.size());
+  for (uint32_t id : kept) {
     RETURN_IF_ERROR(CheckTokenId("token_ids", id, model));
     ids.push_back(static_cast<TokenId>(id));
   }

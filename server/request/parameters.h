@@ -33,8 +33,9 @@ absl::Status SetPrompt(std::vector<TokenId> prompt, const ModelFacts& model, Gen
 // `field` is where the id came from.
 absl::Status CheckTokenId(const std::string& field, uint32_t id, const ModelFacts& model);
 
-// The ids of a token_ids prompt, each of which must be in the vocabulary.
-absl::StatusOr<std::vector<TokenId>> ConvertTokenIds(const v1::TokenIds& message,
+// The ids of a token_ids prompt, each of which must be in the vocabulary; of one that is to be
+// truncated only those that are kept.
+absl::StatusOr<std::vector<TokenId>> ConvertTokenIds(const v1::GenerateRequest& message,
                                                      const ModelFacts& model);
 
 }  // namespace quire

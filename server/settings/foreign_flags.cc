@@ -132,14 +132,15 @@ constexpr ForeignFlags kTable[] = {
      "not needed: the cache has blocks, not slots, and equal prefixes share them"},
     {"--grpc --smg-grpc-mode --grpc-mode", "not needed: gRPC is what this server speaks"},
     // vLLM's and llama-server's HTTP.
-    {"--uds --root-path --api-prefix --path --middleware --allow-credentials --allowed-origins "
-     "--allowed-methods --allowed-headers --cors-* --cors-allow-origin --response-role "
+    {"--uds --root-path --api-prefix --path --middleware --allow-credentials "
+     "--allowed-methods --allowed-headers --response-role "
      "--enable-request-id-headers --enable-prompt-tokens-details --enable-server-load-tracking "
      "--enable-force-include-usage --enable-tokenizer-info-endpoint "
      "--return-tokens-as-token-ids --disable-fastapi-docs --enable-offline-docs --h11-* "
      "--sse-ping-interval --reuse-port --props --ui* --webui* --agent -ag -no-ag --tools* "
      "--mcp-* --tags --stream-interval --stream-output --fastapi-root-path",
-     "not needed: it belongs to an HTTP server, and this one speaks gRPC"},
+     "not needed: docs/openai.md has what OpenAI's interface does here"},
+    {"--cors-* --cors-allow-origin", "use --allowed-origins"},
     {"--api-key --admin-api-key",
      "use --api-key-file: a key among the flags is seen by everybody on the machine"},
     {"--ssl-certfile --ssl-cert-file --tls-cert-path --tls-certificate", "use --tls-cert"},

@@ -181,6 +181,10 @@ std::vector<Setting> AccessSettings() {
        "again "
        "when it changes, and on SIGHUP.",
        "no keys: everybody may use the model, clients on this machine may administer"},
+      {"allowed-origins", kAccess, NamesField{&S::allowed_origins},
+       "Origins of web pages that may call this server from a browser, as browsers write them "
+       "(https://chat.example.org); * is every page. Keys are wanted all the same.",
+       "pages of the server's own origin alone"},
       {"health-access", kAccess, ChoiceField{&S::health_access, {"anyone", "key"}},
        "Who may ask for the server's health; key: like everything else."},
       {"metrics-access", kAccess, ChoiceField{&S::metrics_access, {"admin", "inference", "anyone"}},

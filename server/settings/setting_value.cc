@@ -4,11 +4,13 @@
 #include <limits>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "server/settings/scaled_number.h"
 #include "server/settings/setting_table.h"
 
@@ -31,8 +33,15 @@ bool ParseValue(const TextField& field, const std::string& text, Settings* setti
 
 bool ParseValue(const NamesField& field, const std::string& text, Settings* settings) {
   std::vector<std::string> names;
-  for (absl::string_view part : absl::StrSplit(text, ',')) {
-    names.emplace_back(absl::StripAsciiWhitespace(part));
+  // vLLM takes some of them as JSON: ["a", "b"].
+  absl::string_view list = text;
+  const bool is_json = absl::ConsumePrefix(&list, "[") && absl::ConsumeSuffix(&list, "]");
+  for (absl::string_view part : absl::StrSplit(is_json ? list : absl::string_view(text), ',')) {
+    part = absl::StripAsciiWhitespace(part);
+    const bool is_quoted =
+        !is_json || (absl::ConsumePrefix(&part, "\"") && absl::ConsumeSuffix(&part, "\""));
+    if (!is_quoted || (is_json && absl::StrContains(part, "\""))) return false;
+    names.emplace_back(part);
     if (names.back().empty()) return false;
   }
   settings->*field.member = std::move(names);

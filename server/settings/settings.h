@@ -63,7 +63,8 @@ struct Settings {
   double otlp_traces_sample_ratio = 1;
 
   // Access.
-  std::string api_key_file;  // empty: no keys
+  std::string api_key_file;                  // empty: no keys
+  std::vector<std::string> allowed_origins;  // of pages in browsers; empty: none
   std::string health_access = "anyone";
   std::string kv_events_config;
   std::string metrics_access = "admin";

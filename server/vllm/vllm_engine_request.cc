@@ -1,6 +1,5 @@
 #include "server/vllm/vllm_engine_request.h"
 
-#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
@@ -83,33 +82,9 @@ void FillOutput(const vllm::SamplingParams& params, v1::Output* output) {
   output->set_skip_special_tokens(params.skip_special_tokens());
 }
 
-// Keeps the last ids of a prompt.
-absl::Status Truncate(const vllm::SamplingParams& params, const ModelFacts& model,
-                      v1::GenerateRequest* request) {
-  constexpr char kField[] = "sampling_params.truncate_prompt_tokens";
-  if (!params.has_truncate_prompt_tokens()) return absl::OkStatus();
-  if (!request->has_token_ids()) {
-    return Unimplemented(kField, "only a tokenized prompt can be truncated");
-  }
-  int64_t most = params.truncate_prompt_tokens();
-  if (most == 0 || most < -1) {
-    return InvalidField(kField, absl::StrCat(most,
-                                             " is out of range; allowed are -1, for as many "
-                                             "as fit, and 1 and more"));
-  }
-  if (most == -1) {
-    const int64_t new_tokens = params.has_max_tokens() ? int64_t{params.max_tokens()} : 1;
-    most = std::max<int64_t>(1, model.max_model_len - new_tokens);
-  }
-  auto* ids = request->mutable_token_ids()->mutable_ids();
-  if (ids->size() > most) ids->erase(ids->begin(), ids->end() - most);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-absl::StatusOr<v1::GenerateRequest> FromVllmEngine(vllm::GenerateRequest request,
-                                                   const ModelFacts& model) {
+absl::StatusOr<v1::GenerateRequest> FromVllmEngine(vllm::GenerateRequest request) {
   RETURN_IF_ERROR(CheckAbsent(request));
   v1::GenerateRequest converted;
   converted.set_request_id(std::move(*request.mutable_request_id()));
@@ -125,7 +100,9 @@ absl::StatusOr<v1::GenerateRequest> FromVllmEngine(vllm::GenerateRequest request
       return InvalidField("input", "is missing; send tokenized or text");
   }
   vllm::SamplingParams& params = *request.mutable_sampling_params();
-  RETURN_IF_ERROR(Truncate(params, model, &converted));
+  if (params.has_truncate_prompt_tokens()) {
+    converted.set_truncate_prompt_tokens(params.truncate_prompt_tokens());
+  }
   RETURN_IF_ERROR(FillSampling(params, converted.mutable_sampling()));
   FillStop(params, converted.mutable_stop());
   FillOutput(params, converted.mutable_output());
@@ -140,6 +117,9 @@ absl::Status InVllmEngineTerms(absl::Status status) {
     if (rest == "stop_strings") rest = "stop";
     if (rest == "include_stop_in_output") rest = "include_stop_str_in_output";
     return InField(absl::StrCat("sampling_params.", rest), std::move(status));
+  }
+  if (field == "truncate_prompt_tokens") {
+    return InField("sampling_params.truncate_prompt_tokens", std::move(status));
   }
   if (field == "token_ids") return InField("tokenized.input_ids", std::move(status));
   if (field == "prompt") return InField("input", std::move(status));

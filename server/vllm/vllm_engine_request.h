@@ -4,7 +4,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "quire/v1/inference.pb.h"
-#include "server/request/model_facts.h"
 #include "vllm/grpc/engine/vllm_engine.pb.h"
 
 namespace quire {
@@ -12,8 +11,7 @@ namespace quire {
 // UNIMPLEMENTED, or INVALID_ARGUMENT, in the terms of vllm.grpc.engine. Zero means the default
 // there, and an unset temperature 1: the model's own defaults are the router's to apply, which
 // finds them in GetModelInfo.
-absl::StatusOr<v1::GenerateRequest> FromVllmEngine(::vllm::grpc::engine::GenerateRequest request,
-                                                   const ModelFacts& model);
+absl::StatusOr<v1::GenerateRequest> FromVllmEngine(::vllm::grpc::engine::GenerateRequest request);
 
 // A status about a field of quire.v1.GenerateRequest, about the field that it came from.
 absl::Status InVllmEngineTerms(absl::Status status);

@@ -42,9 +42,7 @@ const google::protobuf::MethodDescriptor& Method(const char* name) {
 GrpcMethod GenerateMethodOf(const ServingContext& context) {
   return MakeGenerateMethod<VllmEngineSink, vllm::GenerateRequest>(
       PathOf(Method("Generate")), context.generate,
-      [model = context.model](vllm::GenerateRequest request) {
-        return FromVllmEngine(std::move(request), *model);
-      });
+      [](vllm::GenerateRequest request) { return FromVllmEngine(std::move(request)); });
 }
 
 GrpcMethod UnimplementedMethod(const char* name, const char* sentence) {

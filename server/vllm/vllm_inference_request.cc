@@ -52,19 +52,17 @@ absl::Status CheckAbsent(const ::vllm::GenerateRequest& request) {
 }
 
 absl::Status SetPrompt(::vllm::GenerateRequest& request, v1::GenerateRequest* converted) {
-  constexpr char kTruncate[] = "truncate_prompt_tokens";
-  const int64_t most = request.truncate_prompt_tokens();
+  if (request.truncate_prompt_tokens() > 0) {
+    converted->set_truncate_prompt_tokens(request.truncate_prompt_tokens());
+  }
   if (request.prompt_case() == ::vllm::GenerateRequest::kText) {
-    if (most > 0) return Unimplemented(kTruncate, "only token_ids can be truncated");
     converted->mutable_text()->set_text(std::move(*request.mutable_text()));
     return absl::OkStatus();
   }
   if (request.prompt_case() != ::vllm::GenerateRequest::kTokenIds) {
     return InvalidField("prompt", "is missing; send text or token_ids");
   }
-  auto* ids = converted->mutable_token_ids()->mutable_ids();
-  ids->Swap(request.mutable_token_ids()->mutable_ids());
-  if (most > 0 && ids->size() > most) ids->erase(ids->begin(), ids->end() - most);
+  converted->mutable_token_ids()->mutable_ids()->Swap(request.mutable_token_ids()->mutable_ids());
   return absl::OkStatus();
 }
 

@@ -35,7 +35,10 @@ struct HttpAnswer {
 // The answer for an error, in OpenAI's JSON: its sentence, the field it blames, and when to come
 // back.
 HttpAnswer ErrorAnswer(const absl::Status& status);
-HttpAnswer ErrorAnswer(int http_status, absl::string_view message);
+HttpAnswer ErrorAnswer(int http_status, absl::string_view message, absl::string_view code = "");
+
+// By which a client can name its request to the operator; nothing for an id that is no header.
+HeaderList RequestIdHeader(const std::string& id);
 
 struct HttpRoute {
   std::string method;  // "GET" answers HEAD, too; "POST" takes JSON alone

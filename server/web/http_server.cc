@@ -89,8 +89,8 @@ std::string DecodePercent(absl::string_view text) {
 
 }  // namespace
 
-HttpAnswer ErrorAnswer(int http_status, absl::string_view message) {
-  return {.status = http_status, .body = HttpErrorBody(http_status, message, "")};
+HttpAnswer ErrorAnswer(int http_status, absl::string_view message, absl::string_view code) {
+  return {.status = http_status, .body = HttpErrorBody(http_status, message, "", code)};
 }
 
 HttpAnswer ErrorAnswer(const absl::Status& status) {
@@ -98,7 +98,8 @@ HttpAnswer ErrorAnswer(const absl::Status& status) {
   const std::string field = FieldOf(status);
   const std::string sentence =
       field.empty() ? std::string(status.message()) : absl::StrCat(field, ": ", status.message());
-  HttpAnswer answer = {.status = http_status, .body = HttpErrorBody(http_status, sentence, field)};
+  HttpAnswer answer = {.status = http_status,
+                       .body = HttpErrorBody(http_status, sentence, field, ErrorCodeOf(status))};
   if (const auto pushback_ms = RetryPushbackMs(status)) {
     answer.headers.emplace_back("retry-after", absl::StrCat((*pushback_ms + 999) / 1000));
     answer.headers.emplace_back("retry-after-ms", absl::StrCat(*pushback_ms));
@@ -109,6 +110,12 @@ HttpAnswer ErrorAnswer(const absl::Status& status) {
   return answer;
 }
 
+HeaderList RequestIdHeader(const std::string& id) {
+  const bool is_visible = std::all_of(id.begin(), id.end(), absl::ascii_isgraph);
+  if (id.empty() || !is_visible) return {};
+  return {{"x-request-id", id}};
+}
+
 HttpRoute TellingRoute(std::string path, std::optional<Role> role,
                        std::function<HttpAnswer(const HttpRequest& request)> tell) {
   return {"GET", std::move(path), role,
@@ -117,9 +124,11 @@ HttpRoute TellingRoute(std::string path, std::optional<Role> role,
           }};
 }
 
-HttpServer::HttpServer(const Gate* gate, std::vector<HttpRoute> routes, AccessLog* access_log,
-                       ServerMetrics* metrics, RecentRequests* recent_requests)
+HttpServer::HttpServer(const Gate* gate, Cors cors, std::vector<HttpRoute> routes,
+                       AccessLog* access_log, ServerMetrics* metrics,
+                       RecentRequests* recent_requests)
     : gate_(*gate),
+      cors_(std::move(cors)),
       watch_{&live_calls_, access_log, metrics, recent_requests},
       routes_(std::move(routes)) {
   for (const HttpRoute& route : routes_) by_path_[route.path].push_back(&route);
@@ -162,11 +171,13 @@ std::shared_ptr<HttpExchange> HttpServer::Start(RequestHead head, HttpStream* st
     return Refuse(ErrorAnswer(principal.status()), std::move(request), nullptr, stream);
   }
   if (!principal.ok() || match.allowed.empty()) {
-    HttpAnswer answer = ErrorAnswer(404, absl::StrCat("this server has no ", request.path));
+    HttpAnswer answer =
+        ErrorAnswer(404, absl::StrCat("this server has no ", request.path), "unknown_url");
     return Refuse(std::move(answer), std::move(request), principal.value_or(nullptr), stream);
   }
   if (match.route == nullptr) {
-    HttpAnswer answer = ErrorAnswer(405, absl::StrCat("allowed here are ", match.allowed));
+    HttpAnswer answer =
+        ErrorAnswer(405, absl::StrCat("allowed here are ", match.allowed), "method_not_supported");
     answer.headers.emplace_back("allow", match.allowed);
     return Refuse(std::move(answer), std::move(request), *principal, stream);
   }
@@ -190,17 +201,17 @@ std::shared_ptr<HttpExchange> HttpServer::Start(RequestHead head, HttpStream* st
     }
   }
   request.rest = std::move(match.rest);
-  return std::make_shared<HttpCall>(match.route, std::move(request), *principal,
-                                    HeaderList{{"access-control-allow-origin", "*"}}, stream,
-                                    watch_);
+  HeaderList headers = cors_.AnswerHeaders(request.head);
+  return std::make_shared<HttpCall>(match.route, std::move(request), *principal, std::move(headers),
+                                    stream, watch_);
 }
 
 std::shared_ptr<HttpCall> HttpServer::Refuse(HttpAnswer answer, HttpRequest request,
                                              std::shared_ptr<const Principal> principal,
                                              HttpStream* stream) {
-  auto call =
-      std::make_shared<HttpCall>(nullptr, std::move(request), std::move(principal),
-                                 HeaderList{{"access-control-allow-origin", "*"}}, stream, watch_);
+  HeaderList headers = cors_.AnswerHeaders(request.head);
+  auto call = std::make_shared<HttpCall>(nullptr, std::move(request), std::move(principal),
+                                         std::move(headers), stream, watch_);
   call->AnswerNow(std::move(answer));
   return call;
 }
@@ -208,14 +219,11 @@ std::shared_ptr<HttpCall> HttpServer::Refuse(HttpAnswer answer, HttpRequest requ
 // Whoever asks may know what can be asked for: it is the same on every server.
 std::shared_ptr<HttpCall> HttpServer::AnswerOptions(HttpRequest request, HttpStream* stream) {
   HttpAnswer answer = {.status = 204, .content_type = "", .body = ""};
-  const std::string allowed = Find("OPTIONS", request.path).allowed;
-  answer.headers.emplace_back("allow", allowed.empty() ? "OPTIONS" : allowed);
-  if (!request.head.Find("access-control-request-method").empty()) {
-    answer.headers.emplace_back("access-control-allow-methods", "GET, POST, OPTIONS");
-    const absl::string_view asked = request.head.Find("access-control-request-headers");
-    answer.headers.emplace_back("access-control-allow-headers",
-                                asked.empty() ? "authorization, content-type" : std::string(asked));
-    answer.headers.emplace_back("access-control-max-age", "600");
+  if (Cors::IsQuestion(request.head)) {
+    answer = cors_.AnswerQuestion(request.head);
+  } else {
+    const std::string allowed = Find("OPTIONS", request.path).allowed;
+    answer.headers.emplace_back("allow", allowed.empty() ? "OPTIONS" : allowed);
   }
   return Refuse(std::move(answer), std::move(request), nullptr, stream);
 }

@@ -16,6 +16,7 @@
 #include "server/log/access_log.h"
 #include "server/log/recent_requests.h"
 #include "server/rpc/live_calls.h"
+#include "server/web/cors.h"
 #include "server/web/http_call.h"
 #include "server/web/http_route.h"
 
@@ -24,7 +25,7 @@ namespace quire {
 class HttpServer {
  public:
   // The last three may be null.
-  HttpServer(const Gate* gate, std::vector<HttpRoute> routes, AccessLog* access_log,
+  HttpServer(const Gate* gate, Cors cors, std::vector<HttpRoute> routes, AccessLog* access_log,
              ServerMetrics* metrics, RecentRequests* recent_requests);
 
   // A StartExchange, on the loop of the stream's connection.
@@ -46,6 +47,7 @@ class HttpServer {
   std::shared_ptr<HttpCall> AnswerOptions(HttpRequest request, HttpStream* stream);
 
   const Gate& gate_;
+  const Cors cors_;
   LiveCalls live_calls_;
   const HttpWatch watch_;
   std::vector<HttpRoute> routes_;

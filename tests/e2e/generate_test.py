@@ -80,6 +80,16 @@ class GenerateTest(ServerTestCase):
         self.assertFalse(prompt[0].HasField("logprob"))
         self.assertTrue(all(entry.HasField("logprob") for entry in prompt[1:]))
 
+    def test_the_end_of_a_long_prompt(self):
+        for keep, kept in ((3, 3), (-1, 4096 - 4)):
+            request = ids_request(list(range(300, 1300)) * 6, max_tokens=4)
+            request.truncate_prompt_tokens = keep
+            request.output.return_prompt_token_ids = True
+            started = self.generate(request).started
+            self.assertEqual(list(started.prompt_token_ids), list(request.token_ids.ids)[-kept:])
+            once = self.server.inference.GenerateOnce(request)
+            self.assertEqual(once.prompt_token_ids, started.prompt_token_ids)
+
     def test_stop_string_across_tokens_is_cut_and_named(self):
         free = self.generate(chat_request("Repeat this text: one two three four")).text
         self.assertGreater(len(free), 12)

@@ -2,9 +2,11 @@
 requests that are refused by name."""
 
 import asyncio
+import contextlib
 import json
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 import unittest
@@ -98,6 +100,113 @@ class OpenAiTest(ServerTestCase):
                 self.ask(max_tokens=2, extra_body=extra)
             self.assertEqual((caught.exception.status_code, caught.exception.param), (status, field))
 
+    def test_clients_that_give_up_leave_room(self):
+        async def give_up():
+            async with openai.AsyncOpenAI(**self.options() | {"timeout": 0.5}) as client:
+                return await asyncio.gather(*(client.chat.completions.create(
+                    model="demo", messages=MESSAGES, max_tokens=4000, extra_body={"min_tokens": 4000})
+                    for _ in range(100)), return_exceptions=True)
+
+        self.assertEqual({type(error) for error in asyncio.run(give_up())}, {openai.APITimeoutError})
+        self.assertEqual(self.ask(max_tokens=2).usage.completion_tokens, 2)
+        status = self.server.wait_until_idle()
+        self.assertEqual((status.active_streams, status.kv_blocks_in_use), (0, 0))
+
+    def test_the_raw_answer(self):
+        raw = self.client.chat.completions.with_raw_response.create(model="demo", messages=MESSAGES, max_tokens=2)
+        self.assertEqual((raw.status_code, raw.headers["content-type"]), (200, "application/json"))
+        self.assertEqual(raw.parse().id, raw.headers["x-request-id"])
+        with self.client.chat.completions.with_streaming_response.create(
+                model="demo", messages=MESSAGES, max_tokens=2, stream=True) as raw:
+            self.assertTrue(raw.headers["content-type"].startswith("text/event-stream"))
+            self.assertEqual(list(raw.iter_lines())[-2:], ["data: [DONE]", ""])
+
+    def test_several_streamed_continuations_are_those_of_the_whole_answer(self):
+        options = {"n": 3, "seed": 5, "max_tokens": 30, "temperature": 3, "model": "demo", "messages": MESSAGES}
+        whole = self.client.chat.completions.create(**options)
+        texts, ends = [""] * 3, [None] * 3
+        for chunk in self.client.chat.completions.create(stream=True, **options):
+            for choice in chunk.choices:
+                texts[choice.index] += choice.delta.content or ""
+                ends[choice.index] = choice.finish_reason
+        self.assertEqual(texts, [choice.message.content for choice in whole.choices])
+        self.assertEqual(ends, [choice.finish_reason for choice in whole.choices])
+        self.assertEqual(len(set(texts)), 3)
+        again = self.client.chat.completions.create(**options)
+        self.assertEqual([choice.message.content for choice in again.choices], texts)
+
+    def test_a_bias_forces_a_token(self):
+        answer = self.client.completions.create(model="demo", prompt="Once", max_tokens=5, logit_bias={"70": 100},
+                                                extra_body={"ignore_eos": True, "return_token_ids": True})
+        self.assertEqual(answer.choices[0].token_ids, [70] * 5)
+
+    def test_logprobs_of_chats(self):
+        choice = self.ask(max_tokens=6, logprobs=True, top_logprobs=2).choices[0]
+        content = choice.logprobs.content
+        self.assertEqual("".join(one.token for one in content), choice.message.content)
+        for one in content:
+            self.assertEqual(one.top_logprobs[0].logprob, one.logprob)  # greedy
+            self.assertLessEqual(one.top_logprobs[1].logprob, one.logprob)
+            self.assertEqual(bytes(one.bytes).decode(), one.token)
+        streamed = [one.token for chunk in self.ask(max_tokens=6, logprobs=True, stream=True)
+                    if chunk.choices[0].logprobs for one in chunk.choices[0].logprobs.content]
+        self.assertEqual(streamed, [one.token for one in content])
+
+    def test_stop_lists(self):
+        whole = self.ask(max_tokens=40).choices[0].message.content
+        first, second = whole.split()[1:3]
+        for stop, end in ((first, first), ([second, first], first), (["never there", second], second)):
+            choice = self.ask(max_tokens=40, stop=stop).choices[0]
+            self.assertEqual(choice.message.content, whole[:whole.index(end)])
+            self.assertEqual((choice.finish_reason, choice.stop_reason), ("stop", end))
+        choice = self.ask(max_tokens=40, stop=first, extra_body={"include_stop_str_in_output": True}).choices[0]
+        self.assertTrue(choice.message.content.endswith(first))
+
+    def test_the_last_message_goes_on(self):
+        whole = self.ask(max_tokens=40)
+        begin = whole.choices[0].message.content[:6]
+        messages = [*MESSAGES, {"role": "assistant", "content": begin}]
+        go_on = {"continue_final_message": True, "add_generation_prompt": False}
+        answer = self.client.chat.completions.create(model="demo", messages=messages, temperature=0, max_tokens=40,
+                                                     extra_body=go_on)
+        self.assertGreater(answer.usage.prompt_tokens, whole.usage.prompt_tokens)
+        self.assertFalse(answer.choices[0].message.content.startswith(begin))
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.client.chat.completions.create(model="demo", messages=messages, extra_body=go_on | {
+                "add_generation_prompt": True})
+        self.assertEqual(caught.exception.param, "continue_final_message")
+
+    def test_variables_of_the_template(self):
+        self.assertEqual(self.ask(max_tokens=4, extra_body={"chat_template_kwargs": {"enable_thinking": False}}).usage,
+                         self.ask(max_tokens=4).usage)
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.ask(extra_body={"chat_template_kwargs": [1]})
+        self.assertEqual(caught.exception.param, "chat_template_kwargs")
+
+    def test_any_text_comes_back_as_it_was(self):
+        for text in ("Grüße, 你好 🐱 \u2028", "\"quotes\" \\ and \t tabs\n", "e\u0301 \u200d \ufeff", "\x7f"):
+            answer = self.client.completions.create(model="demo", prompt=text, max_tokens=1, echo=True)
+            self.assertTrue(answer.choices[0].text.startswith(text), answer.choices[0].text)
+
+    def test_prompts_that_are_too_long(self):
+        for call in (lambda text: self.client.completions.create(model="demo", prompt=text),
+                     lambda text: self.client.completions.create(model="demo", prompt=text, stream=True),
+                     lambda text: self.client.chat.completions.create(model="demo", messages=[
+                         {"role": "user", "content": text}])):
+            with self.assertRaises(openai.BadRequestError) as caught:
+                call("many words " * 5000)
+            self.assertEqual(caught.exception.code, "context_length_exceeded")
+            self.assertIn("maximum context length is 4096 tokens", caught.exception.message)
+
+    def test_a_model_that_is_not_served(self):
+        for call in (lambda: self.client.models.retrieve("other"),
+                     lambda: self.client.completions.create(model="other", prompt="x"),
+                     lambda: self.client.chat.completions.create(model="other", messages=MESSAGES)):
+            with self.assertRaises(openai.NotFoundError) as caught:
+                call()
+            self.assertEqual(caught.exception.code, "model_not_found")
+        self.assertEqual(self.client.models.retrieve("demo").id, "demo")
+
     def test_embeddings_are_refused(self):
         with self.assertRaisesRegex(openai.APIStatusError, "no embeddings"):
             self.client.embeddings.create(model="demo", input="x")
@@ -145,6 +254,20 @@ class KeysTest(unittest.TestCase):
         # The client waits as long as it is told to, and asks again.
         answer = self.complete(self.client("web-0123456789abcdef", max_retries=5))
         self.assertEqual(answer.usage.completion_tokens, 2)
+
+    def test_whoever_comes_while_the_server_ends_is_sent_elsewhere(self):
+        client = self.client("web-0123456789abcdef")
+        stream = self.complete(client, max_tokens=4000, stream=True, extra_body={"ignore_eos": True})
+        next(stream)
+        self.server.signal(signal.SIGTERM)
+        with self.assertRaises(openai.InternalServerError) as caught:
+            while True:  # until the server has heard of the signal
+                with contextlib.suppress(openai.RateLimitError):
+                    self.complete(client)
+        self.assertEqual(caught.exception.status_code, 503)
+        self.assertGreaterEqual(int(caught.exception.response.headers["retry-after"]), 1)
+        stream.close()
+        self.assertEqual(self.server.stop(), 0)
 
 
 if __name__ == "__main__":

@@ -183,9 +183,7 @@ class GenerateTest(EngineTestCase):
             (CODE.INVALID_ARGUMENT, "sampling_params.logprobs: -1", request(logprobs=-1)),
             (CODE.INVALID_ARGUMENT, "sampling_params.logit_bias: token id -1", request(logit_bias={-1: 1})),
             (CODE.INVALID_ARGUMENT, "sampling_params.stop: an empty", request(stop=[""])),
-            (CODE.INVALID_ARGUMENT, "truncate_prompt_tokens: -2", request(truncate_prompt_tokens=-2)),
-            (CODE.UNIMPLEMENTED, "truncate_prompt_tokens", pb.GenerateRequest(
-                text="x", sampling_params=pb.SamplingParams(truncate_prompt_tokens=1))),
+            (CODE.INVALID_ARGUMENT, "sampling_params.truncate_prompt_tokens: -2", request(truncate_prompt_tokens=-2)),
         ]
         for code, fragment, message in cases:
             with self.subTest(fragment):

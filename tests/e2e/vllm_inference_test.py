@@ -127,6 +127,8 @@ class GenerateTest(InferenceTestCase):
         self.assertGreater(hits(ids, kv=pb.KVCacheParameters(cache_salt="other")), 64)
         answer = self.stub.Generate(request(truncate_prompt_tokens=3, response=pb.ResponseOptions(prompt_token_ids=True)))
         self.assertEqual((answer.prompt_info.num_prompt_tokens, list(answer.prompt_info.token_ids)), (3, PROMPT[-3:]))
+        answer = self.stub.Generate(pb.GenerateRequest(text="many words " * 20, truncate_prompt_tokens=3))
+        self.assertEqual(answer.prompt_info.num_prompt_tokens, 3)
 
     def test_what_is_refused(self):
         cases = [
@@ -140,7 +142,6 @@ class GenerateTest(InferenceTestCase):
                 output_candidates=pb.CandidateTokens(all=True)))),
             (CODE.UNIMPLEMENTED, "response.prompt_token_ids", pb.GenerateRequest(
                 text="x", response=pb.ResponseOptions(prompt_token_ids=True))),
-            (CODE.UNIMPLEMENTED, "truncate_prompt_tokens", pb.GenerateRequest(text="x", truncate_prompt_tokens=1)),
             (CODE.INVALID_ARGUMENT, "prompt: is missing", pb.GenerateRequest()),
             (CODE.INVALID_ARGUMENT, "temperature: -1", request(temperature=-1)),
             (CODE.INVALID_ARGUMENT, "decoding.presence_penalty: 3",

@@ -45,7 +45,7 @@ absl::Status Accept(const v1::GenerateRequest& message, const ModelFacts& facts)
   if (!job.ok()) return job.status();
   std::vector<TokenId> prompt = {1};
   if (message.has_token_ids()) {
-    absl::StatusOr<std::vector<TokenId>> ids = ConvertTokenIds(message.token_ids(), facts);
+    absl::StatusOr<std::vector<TokenId>> ids = ConvertTokenIds(message, facts);
     if (!ids.ok()) return ids.status();
     prompt = *std::move(ids);
   }
@@ -63,7 +63,7 @@ absl::Status Accept(const v1::GenerateRequest& message, const ModelFacts& facts)
 void TryEngine(const std::string& bytes, const ModelFacts& facts) {
   engine::GenerateRequest message;
   if (!message.ParseFromString(bytes)) return;
-  absl::StatusOr<v1::GenerateRequest> request = FromVllmEngine(message, facts);
+  absl::StatusOr<v1::GenerateRequest> request = FromVllmEngine(message);
   const absl::Status status =
       InVllmEngineTerms(request.ok() ? Accept(*request, facts) : request.status());
   if (!status.ok()) CheckRefusal(status, {"sampling.", "stop.", "output.", "token_ids", "prompt"});

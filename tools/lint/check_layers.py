@@ -81,6 +81,7 @@ PLACES = [
     "server/vllm/",
     "server/web/",
     "server/openai/",
+    "server/responses/",
     "server/",
 ]
 LAYERS = ["kernels", "kvcache", "scheduler", "engine", "server"]

@@ -115,7 +115,8 @@ class Http1ConnectionTest : public ::testing::Test {
 
   Client& Connect(Http1Limits limits = {}, int64_t max_held_bytes = 96 << 20) {
     limits_ = limits;
-    server_ = std::make_unique<HttpServer>(&gate_, routes_, nullptr, nullptr, nullptr);
+    server_ = std::make_unique<HttpServer>(&gate_, *Cors::Parse({"http://y"}), routes_, nullptr,
+                                           nullptr, nullptr);
     ConnectionPoolOptions options;
     options.max_held_bytes = max_held_bytes;
     pool_ = *ConnectionPool::Start(options, [this](Protocol, ConnectionControl* control) {
@@ -291,8 +292,32 @@ TEST_F(Http1ConnectionTest, PathsMethodsAndTypes) {
       "Access-Control-Request-Method: POST\r\n\r\n");
   const std::string preflight = client.ReadUntil("\r\n\r\n");
   EXPECT_THAT(preflight, StartsWith("HTTP/1.1 204"));
-  EXPECT_THAT(preflight, HasSubstr("access-control-allow-origin: *\r\n"));
+  EXPECT_THAT(preflight, HasSubstr("access-control-allow-origin: http://y\r\n"));
   EXPECT_THAT(preflight, Not(HasSubstr("content-length")));
+}
+
+TEST(CorsTest, AnOriginThatNoBrowserWritesIsRefusedByName) {
+  for (const char* origin : {"example.org", "https://", "https://a.org/", "://a.org", "[\"*\"]"}) {
+    const absl::Status status = Cors::Parse({"http://y", origin}).status();
+    EXPECT_TRUE(absl::IsOutOfRange(status)) << origin;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(" ", origin, " ")));
+  }
+}
+
+TEST(CorsTest, OnlyAllowedOriginsAreNamed) {
+  const auto headers_for = [](const Cors& cors, const std::string& origin) {
+    RequestHead head;
+    head.headers = {{"origin", origin}};
+    return cors.AnswerHeaders(head);
+  };
+  EXPECT_TRUE(headers_for(Cors(), "http://y").empty());
+  const Cors some = *Cors::Parse({"http://y", "http://[::1]:80"});
+  EXPECT_TRUE(some.Allows("http://[::1]:80"));
+  EXPECT_EQ(headers_for(some, "http://y").size(), 3u);
+  const HeaderList others = headers_for(some, "http://y:80");
+  ASSERT_EQ(others.size(), 1u);
+  EXPECT_EQ(others[0].first, "vary");
+  EXPECT_EQ(headers_for(*Cors::Parse({"*"}), "null")[0].second, "*");
 }
 
 struct Malformed {

@@ -64,6 +64,35 @@ TEST(ParametersTest, AnEmptyRequestGetsTheDefaults) {
   EXPECT_FALSE(job.output.logprobs);
 }
 
+TEST(ParametersTest, OfALongPromptTheLastTokensAreKept) {
+  const auto prompt_after = [](int64_t truncate, int num_tokens) {
+    v1::GenerateRequest message;
+    message.set_truncate_prompt_tokens(truncate);
+    GenerationJob job = *ConvertParameters(message, TestModel(), kRandomSeed);
+    std::vector<TokenId> prompt(num_tokens);
+    std::iota(prompt.begin(), prompt.end(), 0);
+    EXPECT_TRUE(SetPrompt(prompt, TestModel(), &job).ok());
+    return job.request.prompt;
+  };
+  EXPECT_THAT(prompt_after(2, 5), ElementsAre(3, 4));
+  EXPECT_THAT(prompt_after(5, 2), ElementsAre(0, 1));
+  EXPECT_EQ(prompt_after(-1, 500).size(), 63u) << "room for one more";
+  EXPECT_EQ(prompt_after(-1, 500).back(), 499);
+  v1::GenerateRequest message =
+      Message("truncate_prompt_tokens: 2 token_ids { ids: [1000, 1, 2] }");
+  EXPECT_THAT(*ConvertTokenIds(message, TestModel()), ElementsAre(1, 2));
+  for (const char* wrong : {"0", "-2"}) {
+    const auto job = Convert(Message(absl::StrCat("truncate_prompt_tokens: ", wrong)));
+    EXPECT_EQ(FieldOf(job.status()), "truncate_prompt_tokens") << wrong;
+  }
+}
+
+TEST(ParametersTest, SomeErrorsHaveNames) {
+  EXPECT_EQ(ErrorCodeOf(Convert(Message(""), TestModel(), 64).status()), "context_length_exceeded");
+  EXPECT_EQ(ErrorCodeOf(Convert(Message("model: 'other'")).status()), "model_not_found");
+  EXPECT_EQ(ErrorCodeOf(Convert(Message("priority: 1 sampling { n: 0 }")).status()), "");
+}
+
 TEST(ParametersTest, TheModelsDefaultsComeBeforeOurs) {
   ModelFacts model = TestModel();
   model.defaults.temperature = 0.6f;
@@ -278,15 +307,16 @@ TEST(ParametersTest, PromptsMustFit) {
 }
 
 TEST(ParametersTest, TokenIdsMustBeInTheVocabulary) {
-  v1::TokenIds message;
-  message.add_ids(0);
-  message.add_ids(999);
+  v1::GenerateRequest message;
+  v1::TokenIds& ids = *message.mutable_token_ids();
+  ids.add_ids(0);
+  ids.add_ids(999);
   EXPECT_THAT(*ConvertTokenIds(message, TestModel()), ElementsAre(0, 999));
-  message.add_ids(1000);
+  ids.add_ids(1000);
   EXPECT_THAT(Sentence(ConvertTokenIds(message, TestModel()).status()),
               HasSubstr("token_ids: token id 1000"));
-  message.Clear();
-  for (int i = 0; i < 65; ++i) message.add_ids(1);
+  ids.Clear();
+  for (int i = 0; i < 65; ++i) ids.add_ids(1);
   EXPECT_THAT(Sentence(ConvertTokenIds(message, TestModel()).status()),
               HasSubstr("token_ids: has 65 entries"));
 }

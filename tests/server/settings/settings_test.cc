@@ -212,6 +212,11 @@ TEST(SettingsTest, SeveralServedNames) {
       Parse({"--served-model-name=a", "--port=1", "--served-model-name", "b"}).served_model_name,
       names);
   EXPECT_EQ(Parse({}, {"QUIRE_SERVED_MODEL_NAME=a, b"}).served_model_name, names);
+  EXPECT_EQ(Parse({"--allowed-origins", R"(["a", "b"])"}).allowed_origins, names);
+  for (const char* wrong : {"[]", "[a]", R"(["a", ])", R"(["a"; "b"])"}) {
+    EXPECT_THAT(ParseError({"--allowed-origins", wrong}), HasSubstr("separated by commas"))
+        << wrong;
+  }
   CommandLine line;
   ASSERT_TRUE(ApplyJson(R"({"served_model_name": ["a", "b"]})", &line).ok());
   EXPECT_EQ(line.settings.served_model_name, names);

@@ -1,0 +1,119 @@
+#include "server/responses/responses_input.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace quire {
+
+namespace {
+
+// The texts of a content's parts, one below the other as in chats; false for any other part.
+bool JoinTexts(const JsonTree& content, std::string* joined) {
+  if (content.is_text()) {
+    *joined = content.text;
+    return true;
+  }
+  for (size_t i = 0; i < content.items.size(); ++i) {
+    const JsonTree* type = content.items[i].Find("type");
+    const JsonTree* text = content.items[i].Find("text");
+    const bool is_text = type != nullptr && text != nullptr && text->is_text() &&
+                         (type->text == "input_text" || type->text == "output_text" ||
+                          type->text == "reasoning_text" || type->text == "text");
+    if (!is_text) return false;
+    absl::StrAppend(joined, i == 0 ? "" : "\n", text->text);
+  }
+  return content.is_list();
+}
+
+// Templates know system; a developer is who OpenAI's newer models call so.
+std::string RoleForTemplate(const std::string& role) {
+  return role == "developer" ? "system" : role;
+}
+
+class InputReader {
+ public:
+  InputReader(FieldReader* fields, v1::Messages* messages)
+      : fields_(*fields), messages_(*messages) {}
+
+  void AddItem(const JsonTree& item, const std::string& field) {
+    const JsonTree* type = item.Find("type");
+    const std::string kind = type != nullptr ? type->text : "message";
+    if (!item.is_object()) {
+      fields_.Fail(field, "is not an object");
+    } else if (kind == "message") {
+      AddMessage(item, field);
+    } else if (kind == "reasoning") {
+      AddReasoning(item, field);
+    } else {
+      fields_.Fail(field + ".type",
+                   "this server reads items of type message and reasoning; leave out the others");
+    }
+  }
+
+ private:
+  void AddMessage(const JsonTree& item, const std::string& field) {
+    const JsonTree* role = item.Find("role");
+    const JsonTree* content = item.Find("content");
+    if (role == nullptr || !role->is_text()) {
+      fields_.Fail(field + ".role", "is missing");
+      return;
+    }
+    v1::Message* message = messages_.add_messages();
+    message->set_role(RoleForTemplate(role->text));
+    if (content == nullptr || !JoinTexts(*content, message->mutable_content())) {
+      fields_.Fail(field + ".content",
+                   "is neither a text nor a list of parts of type input_text or output_text");
+    }
+    const std::string reasoning = std::exchange(reasoning_, "");
+    if (reasoning.empty() || message->role() != "assistant") return;
+    JsonTree extra = {.kind = JsonTree::Kind::kObject};
+    extra.keys.emplace_back("reasoning_content");
+    extra.items.push_back({.kind = JsonTree::Kind::kText, .text = reasoning});
+    message->set_extra_json(ToJson(extra));
+  }
+
+  // It belongs to the assistant's message that follows; of many models the template drops it.
+  void AddReasoning(const JsonTree& item, const std::string& field) {
+    reasoning_.clear();
+    const JsonTree* content = item.Find("content");
+    if (content != nullptr && !JoinTexts(*content, &reasoning_)) {
+      fields_.Fail(field + ".content", "is not a list of parts of type reasoning_text");
+    }
+  }
+
+  FieldReader& fields_;
+  v1::Messages& messages_;
+  std::string reasoning_;  // before the next message
+};
+
+}  // namespace
+
+void FillInput(FieldReader& fields, v1::Messages* messages) {
+  if (auto instructions = fields.Text("instructions")) {
+    v1::Message* message = messages->add_messages();
+    message->set_role("system");
+    message->set_content(*std::move(instructions));
+  }
+  if (const JsonTree* kwargs = fields.Find("chat_template_kwargs")) {
+    messages->set_template_kwargs_json(ToJson(*kwargs));
+  }
+  const JsonTree* input = fields.Find("input");
+  if (input == nullptr) {
+    fields.Fail("input", "is missing");
+  } else if (input->is_text()) {
+    v1::Message* message = messages->add_messages();
+    message->set_role("user");
+    message->set_content(input->text);
+  } else if (!input->is_list() || input->items.empty()) {
+    fields.Fail("input", "is neither a text nor a list of items");
+  } else {
+    InputReader reader(&fields, messages);
+    for (size_t i = 0; i < input->items.size(); ++i) {
+      reader.AddItem(input->items[i], absl::StrCat("input[", i, "]"));
+    }
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,221 @@
+#include "server/responses/responses_request.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "kernels/base/status_macros.h"
+#include "server/log/json_text.h"
+#include "server/openai/common_fields.h"
+#include "server/openai/field_reader.h"
+#include "server/openai/openai_request.h"
+#include "server/request/field_error.h"
+#include "server/request/random_id.h"
+#include "server/responses/responses_input.h"
+
+namespace quire {
+
+namespace {
+
+// OpenAI's.
+constexpr size_t kMaxPairs = 16;
+constexpr size_t kMaxKeyBytes = 64;
+constexpr size_t kMaxValueBytes = 512;
+
+constexpr char kLogprobs[] = "message.output_text.logprobs";
+
+// Conversations that live in the server, and work that goes on without its client.
+void RefuseState(FieldReader& fields) {
+  for (const char* key : {"previous_response_id", "conversation"}) {
+    fields.Refuse(key, "this server stores no responses; send the whole conversation as input");
+  }
+  fields.Refuse("prompt", "this server stores no prompts; send instructions and input");
+  fields.RefuseUnlessFalse("background", "this server stores no responses; stream them instead");
+  fields.Refuse("context_management", "this server compacts nothing; leave it out");
+  if (fields.Text("truncation").value_or("disabled") != "disabled") {
+    fields.Fail("truncation", "this server leaves out nothing of a conversation: disabled");
+  }
+}
+
+void RefuseTools(FieldReader& fields) {
+  const JsonTree* tools = fields.Find("tools");
+  if (tools != nullptr && !(tools->is_list() && tools->items.empty())) {
+    fields.Fail("tools", "this server has none for responses; ask /v1/chat/completions");
+  }
+  const JsonTree* choice = fields.Find("tool_choice");
+  if (choice != nullptr && choice->text != "auto" && choice->text != "none") {
+    fields.Fail("tool_choice", "this server has no tools for responses; leave it out");
+  }
+  fields.Refuse("max_tool_calls", "this server has no tools for responses; leave it out");
+}
+
+// An object that may say nothing.
+void RefuseMembers(FieldReader& fields, const char* key, absl::string_view sentence) {
+  const JsonTree* object = fields.Find(key);
+  if (object == nullptr) return;
+  const bool is_empty =
+      object->is_object() && std::all_of(object->items.begin(), object->items.end(),
+                                         [](const JsonTree& member) { return member.is_null(); });
+  if (!is_empty) fields.Fail(key, sentence);
+}
+
+void RefuseText(FieldReader& fields) {
+  const JsonTree* text = fields.Find("text");
+  if (text == nullptr) return;
+  const JsonTree* format = text->Find("format");
+  const JsonTree* type = format != nullptr ? format->Find("type") : nullptr;
+  if (format != nullptr && (type == nullptr || type->text != "text")) {
+    fields.Fail("text.format", "this server does not constrain answers yet; ask for text");
+  }
+  if (text->Find("verbosity") != nullptr) {
+    fields.Fail("text.verbosity", "this server cannot change how much a model says; ask it to");
+  }
+}
+
+void RefuseAbsentOfResponses(FieldReader& fields) {
+  RefuseState(fields);
+  RefuseTools(fields);
+  RefuseMembers(fields, "reasoning",
+                "this server cannot set how much a model thinks; chat_template_kwargs may");
+  RefuseText(fields);
+  for (const char* key : {"moderation", "prompt_logprobs", "echo"}) {
+    fields.Refuse(key, "is not supported by this server; leave it out");
+  }
+  for (const char* key : {"return_token_ids", "enable_response_messages"}) {
+    fields.RefuseUnlessFalse(key, "is not supported for responses by this server");
+  }
+  if (fields.Int("n").value_or(1) != 1) fields.Fail("n", "a response has one answer");
+  if (const JsonTree* options = fields.Find("stream_options")) {
+    FieldReader reader(*options, "stream_options.");
+    reader.RefuseUnlessFalse("include_obfuscation", "this server hides no lengths: false");
+    fields.Keep(reader.status());
+  }
+}
+
+// What of all that clients can ask to be told there is something to tell of.
+void FillIncluded(FieldReader& fields, ResponsesFormat* format, v1::Output* output) {
+  for (const std::string& name : fields.Texts("include")) {
+    // Without tools and reasoning of its own an answer has nothing of the others.
+    const bool is_known = name == kLogprobs || name == "reasoning.encrypted_content" ||
+                          absl::EndsWith(name, "_call.results") ||
+                          absl::EndsWith(name, "_call.outputs") ||
+                          absl::EndsWith(name, ".image_url") || absl::EndsWith(name, ".sources");
+    if (!is_known) fields.Fail("include", absl::StrCat(JsonString(name), " is not known"));
+    format->logprobs |= name == kLogprobs;
+  }
+  const auto top_logprobs = fields.Int("top_logprobs");
+  if (format->logprobs) {
+    output->set_logprobs(Clamp<int32_t>(top_logprobs.value_or(0)));
+  } else if (top_logprobs.value_or(0) != 0) {
+    fields.Fail("top_logprobs", absl::StrCat("goes with include: [\"", kLogprobs, "\"]"));
+  }
+}
+
+std::string MetadataJson(FieldReader& fields) {
+  const JsonTree* metadata = fields.Find("metadata");
+  if (metadata == nullptr) return "{}";
+  bool is_sound = metadata->is_object() && metadata->items.size() <= kMaxPairs;
+  for (size_t i = 0; is_sound && i < metadata->items.size(); ++i) {
+    is_sound = metadata->items[i].is_text() && metadata->keys[i].size() <= kMaxKeyBytes &&
+               metadata->items[i].text.size() <= kMaxValueBytes;
+  }
+  if (!is_sound) {
+    fields.Fail("metadata",
+                absl::StrCat("is not an object of at most ", kMaxPairs, " texts, with names of ",
+                             kMaxKeyBytes, " bytes and values of ", kMaxValueBytes));
+    return "{}";
+  }
+  return ToJson(*metadata);
+}
+
+// A client's own name for something: it comes back as it is.
+std::string LabelJson(FieldReader& fields, const char* key) {
+  const auto label = fields.Text(key);
+  if (!label.has_value()) return "null";
+  if (label->size() > kMaxValueBytes) {
+    fields.Fail(key, absl::StrCat("has more than ", kMaxValueBytes, " bytes"));
+  }
+  return JsonString(*label);
+}
+
+std::string OrNull(std::optional<int64_t> number) {
+  return number.has_value() ? absl::StrCat(*number) : "null";
+}
+
+// `Text` of a field that is one; the reader has refused another kind.
+std::string TextJson(const FieldReader& fields, const char* key) {
+  const JsonTree* text = fields.Find(key);
+  return text != nullptr ? ToJson(*text) : "null";
+}
+
+// What the request was, as an answer repeats it; the client sees which defaults held.
+std::string RequestMembers(FieldReader& fields, const ModelFacts& model,
+                           const v1::GenerateRequest& request) {
+  const double temperature =
+      fields.Number("temperature").value_or(model.defaults.temperature.value_or(1.0f));
+  const double top_p = fields.Number("top_p").value_or(model.defaults.top_p.value_or(1.0f));
+  const std::string& name = request.model().empty() ? model.served_names.front() : request.model();
+  return absl::StrCat(
+      "\"model\": ", JsonString(name), ", \"instructions\": ", TextJson(fields, "instructions"),
+      ", \"metadata\": ", MetadataJson(fields),
+      ", \"max_output_tokens\": ", OrNull(fields.Int("max_output_tokens")),
+      ", \"temperature\": ", absl::StrFormat("%.6g", temperature),
+      ", \"top_p\": ", absl::StrFormat("%.6g", top_p),
+      ", \"top_logprobs\": ", fields.Int("top_logprobs").value_or(0), ", \"parallel_tool_calls\": ",
+      fields.Bool("parallel_tool_calls").value_or(true) ? "true" : "false", ", \"tool_choice\": \"",
+      fields.Text("tool_choice").value_or("auto"),
+      "\", \"prompt_cache_key\": ", LabelJson(fields, "prompt_cache_key"),
+      ", \"safety_identifier\": ", LabelJson(fields, "safety_identifier"),
+      ", \"user\": ", LabelJson(fields, "user"),
+      ", \"tools\": [], \"background\": false, \"store\": false, \"previous_response_id\": null, "
+      "\"max_tool_calls\": null, \"reasoning\": {\"effort\": null, \"summary\": null}, "
+      "\"service_tier\": \"default\", \"text\": {\"format\": {\"type\": \"text\"}}, "
+      "\"truncation\": \"disabled\"");
+}
+
+}  // namespace
+
+absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model) {
+  ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
+  FieldReader fields(tree);
+  ResponsesRequest request;
+  ResponsesFormat& format = request.format;
+  RefuseAbsentOfResponses(fields);
+  request.request = FillCommon(fields, "resp_");
+  format.streams = fields.Bool("stream").value_or(false);
+  format.id = request.request.request_id();
+  format.item_id = absl::StrCat("msg_", RandomId());
+  if (const auto max_tokens = fields.Int("max_output_tokens")) {
+    request.request.mutable_stop()->set_max_tokens(*max_tokens);
+  }
+  fields.Bool("store");
+  FillIncluded(fields, &format, request.request.mutable_output());
+  FillInput(fields, request.request.mutable_messages());
+  format.members = RequestMembers(fields, model, request.request);
+  RETURN_IF_ERROR(fields.status());
+  return request;
+}
+
+absl::StatusOr<v1::TokenizeRequest> ParseInputTokens(std::string_view body) {
+  ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
+  FieldReader fields(tree);
+  RefuseAbsentOfResponses(fields);
+  v1::TokenizeRequest request;
+  FillInput(fields, request.mutable_messages());
+  RETURN_IF_ERROR(fields.status());
+  return request;
+}
+
+absl::Status InResponsesTerms(absl::Status status) {
+  status = InOpenAiTerms(std::move(status), /*is_chat=*/true);
+  const std::string field = FieldOf(status);
+  if (field == "max_tokens") return InField("max_output_tokens", std::move(status));
+  if (field == "logprobs") return InField("top_logprobs", std::move(status));
+  if (absl::StartsWith(field, "messages")) return InField("input", std::move(status));
+  return status;
+}
+
+}  // namespace quire

@@ -1,0 +1,41 @@
+// Requests of OpenAI's responses in terms of quire.v1.GenerateRequest. What this server has not is
+// refused by name; nothing is stored. Pure functions; any thread. Errors carry the field as the
+// client named it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "quire/v1/inference.pb.h"
+#include "server/request/model_facts.h"
+
+namespace quire {
+
+// How the answer is to look.
+struct ResponsesFormat {
+  bool streams = false;
+  bool logprobs = false;
+  std::string id;       // "resp_...", of the answer and its request
+  std::string item_id;  // "msg_...", of its message
+  // What the answer says of the request again: members of an object.
+  std::string members;
+};
+
+struct ResponsesRequest {
+  ResponsesFormat format;
+  v1::GenerateRequest request;
+};
+
+absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model);
+
+// What /v1/responses/input_tokens counts.
+absl::StatusOr<v1::TokenizeRequest> ParseInputTokens(std::string_view body);
+
+// `status` of a request that was sound so far, with the field that it blames as clients of
+// responses know it.
+absl::Status InResponsesTerms(absl::Status status);
+
+}  // namespace quire

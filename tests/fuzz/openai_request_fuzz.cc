@@ -1,0 +1,113 @@
+// The body of an OpenAI request: it is refused with a sentence, or what becomes of it is a request
+// that the engine accepts, and what a response says of it again is JSON. Input: a byte that says
+// which surface, then the body.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/request_check.h"
+#include "kernels/base/check.h"
+#include "server/openai/json_tree.h"
+#include "server/openai/openai_request.h"
+#include "server/request/parameters.h"
+#include "server/responses/responses_request.h"
+#include "tests/fuzz/target.h"
+
+namespace quire::fuzz {
+namespace {
+
+ModelFacts Facts() {
+  ModelFacts facts;
+  facts.served_names = {"demo"};
+  facts.vocab_size = 2048;
+  facts.max_model_len = 512;
+  facts.eos_token_ids = {2047};
+  return facts;
+}
+
+void CheckRefusal(const absl::Status& status) {
+  CHECK(absl::IsInvalidArgument(status) || absl::IsNotFound(status)) << status;
+  CHECK(!status.message().empty());
+}
+
+// A text is one token long.
+void Accept(const v1::GenerateRequest& message, const ModelFacts& facts) {
+  absl::StatusOr<GenerationJob> job = ConvertParameters(message, facts, /*random_seed=*/1);
+  if (!job.ok()) return CheckRefusal(job.status());
+  std::vector<TokenId> prompt = {1};
+  if (message.has_token_ids()) {
+    absl::StatusOr<std::vector<TokenId>> ids = ConvertTokenIds(message, facts);
+    if (!ids.ok()) return CheckRefusal(ids.status());
+    prompt = *std::move(ids);
+  }
+  if (absl::Status set = SetPrompt(std::move(prompt), facts, &*job); !set.ok()) {
+    return CheckRefusal(set);
+  }
+  ModelInfo info;
+  info.config.vocab_size = facts.vocab_size;
+  info.max_model_len = facts.max_model_len;
+  const absl::Status checked = CheckRequest(job->request, info);
+  CHECK(checked.ok()) << checked;
+  ++num_accepted;
+}
+
+void TryCompletion(std::string_view body, const ModelFacts& facts) {
+  const absl::StatusOr<OpenAiRequest> request = ParseCompletion(body, facts);
+  if (!request.ok()) return CheckRefusal(request.status());
+  CHECK(!request->requests.empty());
+  for (const v1::GenerateRequest& one : request->requests) Accept(one, facts);
+}
+
+void TryResponse(std::string_view body, const ModelFacts& facts) {
+  const absl::StatusOr<ResponsesRequest> request = ParseResponses(body, facts);
+  if (!request.ok()) return CheckRefusal(request.status());
+  size_t num_values = 0;
+  const auto members = ParseJsonTree(absl::StrCat("{", request->format.members, "}"), &num_values);
+  // Only of values that the request's own limits refuse it need not be.
+  if (ConvertParameters(request->request, facts, 1).ok()) CHECK(members.ok()) << members.status();
+  CHECK(request->request.has_messages());
+  Accept(request->request, facts);
+}
+
+}  // namespace
+
+std::vector<std::string> Seeds() {
+  return {
+      R"(c{"model":"demo","prompt":["a",[1,2]],"n":2,"logprobs":1,"echo":true,"stop":["x"]})",
+      R"(c{"prompt":[1,2,3],"truncate_prompt_tokens":2,"return_token_ids":true,"seed":4})",
+      R"(c{"prompt":"x","stream":true,"stream_options":{"include_usage":true},"logit_bias":{"7":1}})",
+      R"(r{"input":"x","instructions":"y","metadata":{"a":"b"},"user":"me","max_output_tokens":3})",
+      R"(r{"input":[{"role":"user","content":[{"type":"input_text","text":"x"}]},{"type":"reasoning",)"
+      R"("content":[{"type":"reasoning_text","text":"z"}]},{"role":"assistant","content":"y"}]})",
+      R"(r{"input":"x","include":["message.output_text.logprobs"],"top_logprobs":2,"text":{},)"
+      R"("tools":[],"tool_choice":"none","temperature":0.5,"reasoning":{"effort":null}})",
+      R"(t{"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]})",
+      R"(t{"prompt":"x","add_special_tokens":false})"};
+}
+
+std::vector<std::string> Dictionary() {
+  return {"\"input\"",       "\"prompt\"",       "\"messages\"",
+          "\"role\"",        "\"content\"",      "\"type\"",
+          "\"metadata\"",    "\"instructions\"", "\"include\"",
+          "\"tool_choice\"", "\"temperature\"",  "\"top_p\"",
+          "1e999",           "1e-999",           "-0",
+          "\"max_tokens\"",  "\"reasoning\"",    "\"output_text\"",
+          "\"developer\"",   "\\ud83d"};
+}
+
+}  // namespace quire::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace quire;  // NOLINT(build/namespaces)
+  static const ModelFacts& facts = *new ModelFacts(fuzz::Facts());
+  fuzz::InputReader input(data, size);
+  const uint8_t surface = input.TakeByte();
+  if (surface == 'r') {
+    fuzz::TryResponse(input.rest(), facts);
+  } else if (surface == 't') {
+    const absl::StatusOr<v1::TokenizeRequest> request = ParseTokenize(input.rest());
+    if (!request.ok()) fuzz::CheckRefusal(request.status());
+  } else {
+    fuzz::TryCompletion(input.rest(), facts);
+  }
+  return 0;
+}
