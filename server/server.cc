@@ -34,6 +34,7 @@
 #include "server/rpc/grpc_server.h"
 #include "server/security.h"
 #include "server/settings/engine_settings.h"
+#include "server/trace/trace_exporter.h"
 #include "server/transport/acceptor.h"
 #include "server/transport/connection_pool.h"
 #include "server/vllm/vllm_engine_service.h"
@@ -129,6 +130,7 @@ int NumLoops() {
 struct Server::Parts {
   explicit Parts(absl::Duration stall_timeout) : pump(&canceller, stall_timeout) {}
 
+  absl::Status StartTraces(const Settings& settings);
   absl::Status StartConnections(int64_t max_connections, const Security& security);
   std::vector<HttpRoute> Routes(const ServingContext& context, const Settings& settings) const;
 
@@ -157,6 +159,9 @@ struct Server::Parts {
     return http->Start(std::move(head), stream);
   };
   std::unique_ptr<ConnectionPool> connections;
+  // Null without --otlp-traces-endpoint. After the pump it has all that it will ever get.
+  std::unique_ptr<Exemplars> exemplars;
+  std::unique_ptr<TraceExporter> exporter;
   OutputPump pump;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<ZmqPublisher> kv_events;  // null: not published
@@ -164,6 +169,15 @@ struct Server::Parts {
   std::unique_ptr<WorkPool> work_pool;
   std::unique_ptr<Acceptor> acceptor;
 };
+
+absl::Status Server::Parts::StartTraces(const Settings& settings) {
+  if (settings.otlp_traces_endpoint.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const OtlpOptions options, ReadOtlpOptions(settings.otlp_traces_endpoint,
+                                                              settings.otlp_traces_sample_ratio));
+  exemplars = std::make_unique<Exemplars>(engine->metrics());
+  exporter = std::make_unique<TraceExporter>(options, &metrics, exemplars.get());
+  return absl::OkStatus();
+}
 
 // Every path that is served: another page is another list here.
 std::vector<HttpRoute> Server::Parts::Routes(const ServingContext& context,
@@ -225,6 +239,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   parts->stages.End("device");
   ASSIGN_OR_RETURN(parts->engine, Engine::Open(config, std::move(backend)));
   parts->stages.End(parts->engine->start_stages());
+  RETURN_IF_ERROR(parts->StartTraces(settings));
   if (kv_events.enabled) {
     ASSIGN_OR_RETURN(parts->kv_events, ZmqPublisher::Start(kv_events, parts->engine.get()));
   }
@@ -240,23 +255,17 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   }
   parts->canceller.Attach(parts->engine.get());
   parts->work_pool = std::make_unique<WorkPool>(kNumWorkers, kMaxQueuedWork, kMaxQueuedWorkBytes);
-  parts->generate = std::make_unique<GenerateHandler>(GenerateHandler::Parts{
-      parts->engine.get(), &parts->pump, &parts->registry, parts->work_pool.get(),
-      parts->encoder.get(), &parts->facts,
-      settings.seed < 0 ? std::nullopt : std::optional(settings.seed), &parts->metrics});
-  const ServingContext context = {parts->engine.get(),
-                                  parts->generate.get(),
-                                  &parts->registry,
-                                  parts->work_pool.get(),
-                                  parts->encoder.get(),
-                                  &parts->facts,
-                                  parts->start_time,
-                                  &security.gate(),
-                                  parts->access_log.get(),
-                                  &parts->metrics,
-                                  settings.enable_prefix_caching,
-                                  parts->answers.get(),
-                                  &parts->recent_requests};
+  parts->generate = std::make_unique<GenerateHandler>(
+      GenerateHandler::Parts{parts->engine.get(), &parts->pump, &parts->registry,
+                             parts->work_pool.get(), parts->encoder.get(), &parts->facts,
+                             settings.seed < 0 ? std::nullopt : std::optional(settings.seed),
+                             &parts->metrics, parts->exporter.get()});
+  const ServingContext context = {
+      parts->engine.get(),    parts->generate.get(),  &parts->registry,
+      parts->work_pool.get(), parts->encoder.get(),   &parts->facts,
+      parts->start_time,      &security.gate(),       parts->access_log.get(),
+      &parts->metrics,        parts->exemplars.get(), settings.enable_prefix_caching,
+      parts->answers.get(),   &parts->recent_requests};
   parts->grpc = std::make_unique<GrpcServer>(
       context, std::vector<GrpcService>{InferenceService(context), AdminService(context),
                                         VllmEngineService(context), VllmInferenceService(context),

@@ -21,15 +21,16 @@ absl::Status GenerateHandler::CheckRoom(const Principal& principal) const {
   return WithRetryPushback(status);
 }
 
-void GenerateHandler::Start(std::shared_ptr<const Principal> principal, v1::GenerateRequest message,
-                            std::shared_ptr<CancelToken> token, std::shared_ptr<CallCost> cost,
-                            ResponseSink* sink) {
+void GenerateHandler::Start(Caller caller, v1::GenerateRequest message, ResponseSink* sink) {
   auto pending = std::make_shared<Pending>();
-  pending->principal = std::move(principal);
+  pending->principal = std::move(caller.principal);
+  pending->token = std::move(caller.token);
   pending->message = std::move(message);
-  pending->token = std::move(token);
   pending->sink = sink;
   pending->arrived = absl::Now();
+  if (parts_.exporter != nullptr) {
+    pending->trace = parts_.exporter->Record(std::move(caller.trace), pending->arrived);
+  }
   if (const absl::Status checked = Check(*pending); !checked.ok()) {
     // What a principal may have at a time is all that can be exhausted so early.
     Refuse(*pending, WithRetryPushback(checked),
@@ -44,7 +45,7 @@ void GenerateHandler::Start(std::shared_ptr<const Principal> principal, v1::Gene
   }
   parts_.work_pool->Add({.num_bytes = pending->message.SpaceUsedLong(),
                          .token = pending->token,
-                         .cost = std::move(cost),
+                         .cost = std::move(caller.cost),
                          .run = [this, pending](const absl::Status& status) {
                            if (status.ok()) {
                              TokenizeAndSubmit(*pending);
@@ -62,6 +63,14 @@ absl::Status GenerateHandler::Check(Pending& pending) {
   RETURN_IF_ERROR(ApplyPrincipal(*pending.principal, &pending.job));
   ASSIGN_OR_RETURN(pending.lease, parts_.registry->Enter(*pending.principal, pending.job.client_id,
                                                          pending.token, pending.arrived));
+  if (pending.trace != nullptr) {
+    RequestTrace& trace = *pending.trace;
+    trace.is_chat = pending.message.has_messages();
+    trace.request_id = pending.lease.request_id();
+    trace.model =
+        pending.message.model().empty() ? parts_.model->served_names[0] : pending.message.model();
+    trace.sampling = pending.job.request.sampling;
+  }
   return absl::OkStatus();
 }
 
@@ -80,6 +89,10 @@ absl::Status GenerateHandler::Submit(Pending& pending) {
 
   pending.sink->TakePrompt(pending.job.request.prompt);
   pending.job.request.arrived = pending.arrived;
+  if (pending.trace != nullptr) {
+    pending.trace->max_tokens = pending.job.request.stop.max_tokens;
+    pending.trace->num_prompt_tokens = static_cast<int64_t>(pending.job.request.prompt.size());
+  }
   RunningRequest running;
   running.builder = std::make_unique<ResponseBuilder>(parts_.encoder->tokenizer(), pending.job,
                                                       pending.lease.request_id());
@@ -89,6 +102,10 @@ absl::Status GenerateHandler::Submit(Pending& pending) {
                 pending.lease.principal(), running.stream->request_id());
   running.sink = pending.sink;
   running.lease = std::move(pending.lease);
+  if (pending.trace != nullptr) {
+    pending.trace->continuations.resize(running.stream->num_continuations());
+    running.trace = std::move(pending.trace);
+  }
   pending.token->Bind(
       [engine = parts_.engine, id = running.stream->request_id()] { engine->Cancel(id); });
   parts_.pump->Add(std::move(running));
@@ -101,6 +118,10 @@ void GenerateHandler::Refuse(Pending& pending, const absl::Status& status,
   spdlog::debug("a request of {} ends before the engine has it: {}", pending.principal->name,
                 absl::StatusCodeToString(status.code()));
   pending.lease = {};  // before the client can know that its id is free
+  if (pending.trace != nullptr) {
+    pending.trace->End(status.code(), absl::Now());
+    pending.trace.reset();
+  }
   pending.sink->End(status);
 }
 

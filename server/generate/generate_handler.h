@@ -17,10 +17,19 @@
 #include "server/request/model_facts.h"
 #include "server/request/request_registry.h"
 #include "server/request/request_seeds.h"
+#include "server/trace/trace_exporter.h"
 
 namespace quire {
 
 class Engine;
+
+// Who makes a request.
+struct Caller {
+  std::shared_ptr<const Principal> principal;
+  std::shared_ptr<CancelToken> token;  // cancels the request at any time
+  std::shared_ptr<CallCost> cost;      // is charged for work on other threads
+  TraceContext trace;                  // as TraceOf says
+};
 
 class GenerateHandler {
  public:
@@ -34,6 +43,7 @@ class GenerateHandler {
     const ModelFacts* model;
     std::optional<uint64_t> seed;  // of requests that bring none
     ServerMetrics* metrics;
+    TraceExporter* exporter = nullptr;  // null: nothing is recorded
   };
   explicit GenerateHandler(const Parts& parts) : parts_(parts), seeds_(parts.seed) {}
 
@@ -42,22 +52,25 @@ class GenerateHandler {
   // UNAVAILABLE.
   absl::Status CheckRoom(const Principal& principal) const;
 
-  // Starts a request of `principal`; everything it brings goes to `sink`, which is ended exactly
-  // once, perhaps before this returns. `token` cancels the request at any time; work on other
-  // threads is charged to `cost`.
-  void Start(std::shared_ptr<const Principal> principal, v1::GenerateRequest message,
-             std::shared_ptr<CancelToken> token, std::shared_ptr<CallCost> cost,
-             ResponseSink* sink);
+  // The trace of the requests of a call whose caller sent `callers`.
+  TraceContext TraceOf(const TraceContext& callers) const {
+    return parts_.exporter != nullptr ? parts_.exporter->TraceOf(callers) : callers;
+  }
+
+  // Starts a request; everything it brings goes to `sink`, which is ended exactly once, perhaps
+  // before this returns.
+  void Start(Caller caller, v1::GenerateRequest message, ResponseSink* sink);
 
  private:
   // A request on its way to the engine.
   struct Pending {
     std::shared_ptr<const Principal> principal;
+    std::shared_ptr<CancelToken> token;
     v1::GenerateRequest message;
     size_t num_bytes = 0;  // of the message
     absl::Time arrived;
+    RecordedTrace trace;  // null: not recorded
     GenerationJob job;
-    std::shared_ptr<CancelToken> token;
     ResponseSink* sink = nullptr;
     RequestRegistry::Lease lease;
   };

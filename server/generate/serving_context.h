@@ -31,6 +31,7 @@ struct ServingContext {
   const Gate* gate;       // who may call what
   AccessLog* access_log;  // null: no line for each call
   ServerMetrics* metrics;
+  const Exemplars* exemplars;  // null: nothing is recorded
   bool has_prefix_cache;
   const ModelAnswers* answers;
   RecentRequests* recent_requests;

@@ -1,7 +1,6 @@
 #include "server/hub/http_client.h"
 
 #include <curl/curl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
@@ -12,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
+#include "server/base/environment.h"
 
 namespace quire {
 namespace {
@@ -24,21 +24,6 @@ constexpr long kBufferBytes = 256 * 1024;  // NOLINT(google-runtime-int)
 constexpr size_t kMaxHeaders = 200;
 constexpr size_t kMaxHeaderBytes = 16384;
 constexpr int64_t kMaxErrorBodyBytes = 64 * 1024;
-
-// Of distributions beside the one that libcurl was built on, for a bundle that runs there.
-constexpr const char* kCertificateFiles[] = {"/etc/ssl/certs/ca-certificates.crt",
-                                             "/etc/pki/tls/certs/ca-bundle.crt",
-                                             "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
-
-std::string CertificateFile() {
-  for (const char* name : {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}) {
-    if (std::string file = ReadEnvironment(name); !file.empty()) return file;
-  }
-  for (const char* file : kCertificateFiles) {
-    if (access(file, R_OK) == 0) return file;
-  }
-  return "";
-}
 
 struct Transfer {
   const HttpRequest* request;

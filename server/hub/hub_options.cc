@@ -1,7 +1,6 @@
 #include "server/hub/hub_options.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "absl/strings/ascii.h"
@@ -100,11 +99,6 @@ absl::Status ReadSeconds(const std::string& name, const ReadVariable& variable,
 }
 
 }  // namespace
-
-std::string ReadEnvironment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value == nullptr ? "" : value;
-}
 
 absl::StatusOr<HubOptions> ReadHubOptions(const std::string& download_dir,
                                           const ReadVariable& variable) {

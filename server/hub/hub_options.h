@@ -1,11 +1,11 @@
 // What the environment says about the hub, under the names that Python's huggingface_hub reads.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/base/environment.h"
 
 namespace quire {
 
@@ -19,11 +19,6 @@ struct HubOptions {
   absl::Duration answer_timeout = absl::Seconds(10);  // for a connection, and for a first byte
   absl::Duration stall_timeout = absl::Seconds(30);   // for the next byte of a download
 };
-
-// The value of an environment variable; empty when it is not set.
-using ReadVariable = std::function<std::string(const std::string& name)>;
-
-std::string ReadEnvironment(const std::string& name);
 
 // HF_ENDPOINT; HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME, XDG_CACHE_HOME; HF_TOKEN,
 // HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH, HF_HUB_DISABLE_IMPLICIT_TOKEN; HF_HUB_OFFLINE,

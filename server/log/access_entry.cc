@@ -24,6 +24,7 @@ bool IsWord(absl::string_view text) {
 template <typename Fields>
 void ForEachField(const AccessEntry& entry, Fields& fields) {
   if (!entry.request_id.empty()) fields.Text("request_id", entry.request_id);
+  if (!entry.trace_id.empty()) fields.Text("trace_id", entry.trace_id);
   fields.Text("principal", entry.principal);
   fields.Text("peer", entry.peer);
   fields.Text("method", entry.method);

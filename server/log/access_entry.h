@@ -12,6 +12,7 @@ namespace quire {
 
 struct AccessEntry {
   std::string request_id;  // empty: a method without one
+  std::string trace_id;    // in hexadecimal; empty: of no trace
   std::string principal;
   std::string peer;    // address
   std::string method;  // "/quire.v1.Inference/Generate"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "kernels/base/check.h"
@@ -66,6 +67,15 @@ std::string LabelText(MetricText::Labels labels) {
   return text;
 }
 
+// " # {labels} value time" after a sample.
+std::string ExemplarText(const Exemplar& exemplar) {
+  if (exemplar.trace_id.empty()) return "";
+  return absl::StrFormat(
+      " # {%s} %s %.3f",
+      LabelText({{"trace_id", exemplar.trace_id}, {"span_id", exemplar.span_id}}),
+      NumberText(exemplar.value), absl::ToDoubleSeconds(exemplar.time - absl::UnixEpoch()));
+}
+
 std::string Join(absl::string_view first, absl::string_view second) {
   return absl::StrCat(first, first.empty() || second.empty() ? "" : ",", second);
 }
@@ -99,9 +109,10 @@ void MetricText::Begin(absl::string_view name, MetricType type, absl::string_vie
 }
 
 void MetricText::AddSample(absl::string_view suffix, absl::string_view labels,
-                           absl::string_view value) {
+                           absl::string_view value, absl::string_view exemplar) {
   absl::StrAppend(&text_, name_, suffix, labels.empty() ? "" : "{", labels,
-                  labels.empty() ? " " : "} ", value, "\n");
+                  labels.empty() ? " " : "} ", value);
+  absl::StrAppend(&text_, exemplar, "\n");
 }
 
 void MetricText::Add(double value, Labels labels) {
@@ -112,13 +123,16 @@ void MetricText::AddPlain(double value, Labels labels) {
   AddSample("", LabelText(labels), NumberText(value));
 }
 
-void MetricText::AddHistogram(const HistogramValues& values, Labels labels) {
+void MetricText::AddHistogram(const HistogramValues& values, Labels labels,
+                              const std::vector<Exemplar>& exemplars) {
   const std::string own = Join(common_, LabelText(labels));
   uint64_t count = 0;
   for (size_t i = 0; i <= values.bounds.size(); ++i) {
     count += values.counts[i];
     const std::string bound = i < values.bounds.size() ? BoundText(values.bounds[i]) : "+Inf";
-    AddSample("_bucket", Join(own, LabelText({{"le", bound}})), absl::StrCat(count));
+    const bool has_exemplar = format_ == MetricFormat::kOpenMetrics && i < exemplars.size();
+    AddSample("_bucket", Join(own, LabelText({{"le", bound}})), absl::StrCat(count),
+              has_exemplar ? ExemplarText(exemplars[i]) : "");
   }
   AddSample("_sum", own, NumberText(values.sum));
   AddSample("_count", own, absl::StrCat(count));

@@ -6,9 +6,11 @@
 #include <initializer_list>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "engine/metrics/counter.h"
+#include "server/metrics/exemplars.h"
 
 namespace quire {
 
@@ -30,7 +32,9 @@ class MetricText {
   void Begin(absl::string_view name, MetricType type, absl::string_view help);
   void Add(double value, Labels labels = {});
   void AddPlain(double value, Labels labels);
-  void AddHistogram(const HistogramValues& values, Labels labels = {});
+  // `exemplars`, which may be empty, are of the buckets; OpenMetrics alone has them.
+  void AddHistogram(const HistogramValues& values, Labels labels = {},
+                    const std::vector<Exemplar>& exemplars = {});
   // Begin and Add.
   void AddGauge(absl::string_view name, absl::string_view help, double value) {
     Begin(name, MetricType::kGauge, help);
@@ -41,16 +45,18 @@ class MetricText {
     Add(value);
   }
   // Begin and AddHistogram.
-  void AddHistogramOf(absl::string_view name, absl::string_view help, const Histogram& histogram) {
+  void AddHistogramOf(absl::string_view name, absl::string_view help, const Histogram& histogram,
+                      const std::vector<Exemplar>& exemplars = {}) {
     Begin(name, MetricType::kHistogram, help);
-    AddHistogram(histogram.Read());
+    AddHistogram(histogram.Read(), {}, exemplars);
   }
 
   // The whole page; the last call.
   std::string Finish();
 
  private:
-  void AddSample(absl::string_view suffix, absl::string_view labels, absl::string_view value);
+  void AddSample(absl::string_view suffix, absl::string_view labels, absl::string_view value,
+                 absl::string_view exemplar = "");
 
   const MetricFormat format_;
   const std::string common_;

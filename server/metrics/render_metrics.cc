@@ -95,9 +95,18 @@ void RenderTokens(const MetricSources& sources, MetricText& text) {
                   Number(blocks.num_evictions));
 }
 
-void RenderTimes(const EngineMetrics& engine, MetricText& text) {
-  text.AddHistogramOf("vllm:time_to_first_token_seconds",
-                      "Histogram of time to first token in seconds.", engine.time_to_first_token);
+// With the traces of requests that were recorded.
+void RenderRequestTime(const MetricSources& sources, RequestTime which, absl::string_view name,
+                       absl::string_view help, MetricText& text) {
+  text.AddHistogramOf(
+      name, help, HistogramOf(which, *sources.engine),
+      sources.exemplars != nullptr ? sources.exemplars->Of(which) : std::vector<Exemplar>());
+}
+
+void RenderTimes(const MetricSources& sources, MetricText& text) {
+  const EngineMetrics& engine = *sources.engine;
+  RenderRequestTime(sources, RequestTime::kTimeToFirstToken, "vllm:time_to_first_token_seconds",
+                    "Histogram of time to first token in seconds.", text);
   text.AddHistogramOf("vllm:inter_token_latency_seconds",
                       "Histogram of inter-token latency in seconds.", engine.inter_token_latency);
   text.AddHistogramOf("vllm:time_per_output_token_seconds",
@@ -106,17 +115,16 @@ void RenderTimes(const EngineMetrics& engine, MetricText& text) {
   text.AddHistogramOf("vllm:request_time_per_output_token_seconds",
                       "Histogram of time_per_output_token_seconds per request.",
                       engine.time_per_output_token);
-  text.AddHistogramOf("vllm:e2e_request_latency_seconds",
-                      "Histogram of e2e request latency in seconds.", engine.e2e_latency);
-  text.AddHistogramOf("vllm:request_queue_time_seconds",
-                      "Histogram of time spent in WAITING phase for request.", engine.queue_time);
-  text.AddHistogramOf("vllm:request_inference_time_seconds",
-                      "Histogram of time spent in RUNNING phase for request.",
-                      engine.inference_time);
-  text.AddHistogramOf("vllm:request_prefill_time_seconds",
-                      "Histogram of time spent in PREFILL phase for request.", engine.prefill_time);
-  text.AddHistogramOf("vllm:request_decode_time_seconds",
-                      "Histogram of time spent in DECODE phase for request.", engine.decode_time);
+  RenderRequestTime(sources, RequestTime::kE2eLatency, "vllm:e2e_request_latency_seconds",
+                    "Histogram of e2e request latency in seconds.", text);
+  RenderRequestTime(sources, RequestTime::kQueue, "vllm:request_queue_time_seconds",
+                    "Histogram of time spent in WAITING phase for request.", text);
+  RenderRequestTime(sources, RequestTime::kInference, "vllm:request_inference_time_seconds",
+                    "Histogram of time spent in RUNNING phase for request.", text);
+  RenderRequestTime(sources, RequestTime::kPrefill, "vllm:request_prefill_time_seconds",
+                    "Histogram of time spent in PREFILL phase for request.", text);
+  RenderRequestTime(sources, RequestTime::kDecode, "vllm:request_decode_time_seconds",
+                    "Histogram of time spent in DECODE phase for request.", text);
 }
 
 void RenderRequests(const EngineMetrics& engine, MetricText& text) {
@@ -175,6 +183,15 @@ void RenderCalls(const MetricSources& sources, MetricText& text) {
   }
 }
 
+void RenderSpans(const ServerMetrics& server, MetricText& text) {
+  text.AddCounter("quire_trace_spans_exported_total", "Spans that the collector has taken.",
+                  Number(server.num_spans(SpanOutcome::kExported)));
+  text.Begin("quire_trace_spans_dropped_total", kCounter,
+             "Spans that the collector never had, by reason.");
+  text.Add(Number(server.num_spans(SpanOutcome::kQueueFull)), {{"reason", "queue_full"}});
+  text.Add(Number(server.num_spans(SpanOutcome::kExportFailed)), {{"reason", "export_failed"}});
+}
+
 void RenderServer(const MetricSources& sources, MetricText& text) {
   const ModelInfo& model = *sources.model;
   text.Begin("quire_info", kGauge, "What runs here; always 1.");
@@ -212,10 +229,11 @@ std::string RenderMetrics(const MetricSources& sources, MetricFormat format) {
   RenderLoad(sources, text);
   RenderCacheConfig(sources, text);
   RenderTokens(sources, text);
-  RenderTimes(*sources.engine, text);
+  RenderTimes(sources, text);
   RenderRequests(*sources.engine, text);
   RenderSteps(*sources.engine, text);
   RenderCalls(sources, text);
+  RenderSpans(*sources.server, text);
   RenderServer(sources, text);
   AddProcessMetrics(sources.start_time, &text);
   return text.Finish();

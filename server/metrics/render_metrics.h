@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "engine/engine_status.h"
 #include "engine/metrics/engine_metrics.h"
+#include "server/metrics/exemplars.h"
 #include "server/metrics/metric_text.h"
 #include "server/metrics/server_metrics.h"
 
@@ -27,6 +28,7 @@ struct MetricSources {
   const ModelInfo* model;
   const MemoryLedger* memory;
   const ServerMetrics* server;
+  const Exemplars* exemplars = nullptr;  // null: nothing is recorded
   std::string model_name;
   bool has_prefix_cache = true;
   std::vector<PrincipalLoad> principals;

@@ -1,5 +1,5 @@
 // ServerMetrics: what the server counts beside the engine: calls and how they ended, and requests
-// that the engine never had. Counted once a call, never for a token. Any thread.
+// that the engine never had; spans. Counted once a call, never for a token. Any thread.
 #pragma once
 
 #include <array>
@@ -35,6 +35,14 @@ absl::string_view RefusalName(RefusalReason reason);
 // The reason of a refusal with this code; RESOURCE_EXHAUSTED means kQueueFull.
 RefusalReason RefusalOf(absl::StatusCode code);
 
+// What became of spans.
+enum class SpanOutcome : uint8_t {
+  kExported,
+  kQueueFull,     // dropped: the collector is slower than the requests
+  kExportFailed,  // dropped: it is away, or does not want them
+};
+inline constexpr int kNumSpanOutcomes = 3;
+
 class ServerMetrics {
  public:
   struct GrpcCalls {
@@ -59,14 +67,23 @@ class ServerMetrics {
     refusals_[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
   }
 
+  void CountSpans(SpanOutcome outcome, int64_t count) {
+    spans_[static_cast<size_t>(outcome)].fetch_add(static_cast<uint64_t>(count),
+                                                   std::memory_order_relaxed);
+  }
+
   std::vector<GrpcCalls> grpc_calls() const;
   std::vector<HttpCalls> http_calls() const;
   uint64_t num_refusals(RefusalReason reason) const {
     return refusals_[static_cast<size_t>(reason)].load(std::memory_order_relaxed);
   }
+  uint64_t num_spans(SpanOutcome outcome) const {
+    return spans_[static_cast<size_t>(outcome)].load(std::memory_order_relaxed);
+  }
 
  private:
   std::array<std::atomic<uint64_t>, kNumRefusalReasons> refusals_ = {};
+  std::array<std::atomic<uint64_t>, kNumSpanOutcomes> spans_ = {};
   mutable absl::Mutex mutex_;
   absl::btree_map<std::pair<std::string, absl::StatusCode>, uint64_t> grpc_calls_
       ABSL_GUARDED_BY(mutex_);

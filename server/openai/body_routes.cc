@@ -43,6 +43,7 @@ HttpRoute GenerateRoute(
       call->Fail(room);
       return;
     }
+    call->SetTrace(generate->TraceOf(call->trace()));
     inner(call, std::move(request));
   };
   return route;

@@ -47,8 +47,8 @@ void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequ
   auto answer =
       std::make_shared<OpenAiAnswer>(call, std::move(request.format), context.answers, tokens);
   for (size_t i = 0; i < tokens.size(); ++i) {
-    context.generate->Start(call->principal(), std::move(request.requests[i]), tokens[i],
-                            call->cost(), answer->NewSink(i));
+    context.generate->Start({call->principal(), tokens[i], call->cost(), call->trace()},
+                            std::move(request.requests[i]), answer->NewSink(i));
   }
 }
 

@@ -171,8 +171,11 @@ void OutputPump::TakeEvent(Entry* entry, SequenceEvent event) {
                                    : WithRetryPushback(status);
     }
   }
+  if (request.trace != nullptr) request.trace->Note(event, times);
   if (request.sink == nullptr) return;  // ended early: nobody listens
-  if (request.builder->Add(std::move(event), times)) canceller_->StopSequence(key);
+  if (!request.builder->Add(std::move(event), times)) return;
+  if (request.trace != nullptr) request.trace->continuations[key.index].has_stop_string = true;
+  canceller_->StopSequence(key);
 }
 
 void OutputPump::SendNext(Entry* entry, bool all_read) {
@@ -186,6 +189,7 @@ void OutputPump::SendNext(Entry* entry, bool all_read) {
   }
   if (ended && entry->failure.ok()) {
     ResponseSink* sink = std::exchange(request.sink, nullptr);
+    if (request.trace != nullptr) request.trace->End(absl::StatusCode::kOk, absl::Now());
     request.lease = {};  // before the client can know that its id is free
     sink->SendLast(std::move(response));
     return;
@@ -204,12 +208,14 @@ void OutputPump::SendNext(Entry* entry, bool all_read) {
 }
 
 void OutputPump::EndSink(Entry* entry, const absl::Status& status) {
+  if (entry->request.trace != nullptr) entry->request.trace->End(status.code(), absl::Now());
   ResponseSink* sink = std::exchange(entry->request.sink, nullptr);
   entry->request.lease = {};  // before the client can know that its id is free
   sink->End(status);
 }
 
 void OutputPump::Erase(Entry* entry) {
+  entry->request.trace.reset();  // goes to its exporter, without our lock
   absl::MutexLock lock(&mutex_);
   entries_.erase(entry->request.stream->request_id());
 }

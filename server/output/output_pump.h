@@ -18,6 +18,7 @@
 #include "server/output/response_builder.h"
 #include "server/output/response_sink.h"
 #include "server/request/request_registry.h"
+#include "server/trace/trace_exporter.h"
 
 namespace quire {
 
@@ -35,6 +36,7 @@ struct RunningRequest {
   std::unique_ptr<ResponseBuilder> builder;
   ResponseSink* sink;  // alive until its SendLast or End
   RequestRegistry::Lease lease;
+  RecordedTrace trace = {};  // null: not recorded
 };
 
 class OutputPump : public OutputListener {

@@ -22,8 +22,9 @@ void Start(const ServingContext& context, const HttpCallRef& call, const std::st
     call->Fail(request.status());
     return;
   }
-  context.generate->Start(call->principal(), std::move(request->request), call->token(),
-                          call->cost(), new ResponsesAnswer(call, std::move(request->format)));
+  context.generate->Start({call->principal(), call->token(), call->cost(), call->trace()},
+                          std::move(request->request),
+                          new ResponsesAnswer(call, std::move(request->format)));
 }
 
 absl::StatusOr<std::string> CountTokens(const ServingContext& context, const HttpCall& call,

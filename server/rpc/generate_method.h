@@ -28,11 +28,12 @@ GrpcMethod MakeGenerateMethod(std::string path, GenerateHandler* handler, Conver
               call->Finish(message.status());
               return;
             }
+            call->SetTrace(handler->TraceOf(call->trace()));
             auto sink = std::make_unique<Sink>(call, *message);
             absl::StatusOr<v1::GenerateRequest> request = convert(*std::move(message));
             if (request.ok()) {
-              handler->Start(call->principal(), *std::move(request), call->token(), call->cost(),
-                             sink.release());
+              handler->Start({call->principal(), call->token(), call->cost(), call->trace()},
+                             *std::move(request), sink.release());
             } else {
               sink.release()->End(request.status());
             }

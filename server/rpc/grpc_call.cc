@@ -43,6 +43,7 @@ GrpcCall::GrpcCall(const GrpcMethod& method, std::shared_ptr<const Principal> pr
 
 // Only now has everybody who works for the call said what came of it, also when its client is gone.
 GrpcCall::~GrpcCall() {
+  if (trace_.exists()) access_.trace_id = HexText(trace_.trace_id);
   access_.principal = principal_->name;
   access_.peer = peer_;
   access_.method = method_.path;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -18,6 +19,7 @@
 #include "server/metrics/server_metrics.h"
 #include "server/request/cancel_token.h"
 #include "server/rpc/live_calls.h"
+#include "server/trace/trace_context.h"
 
 namespace quire {
 
@@ -58,6 +60,9 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   const std::shared_ptr<const Principal>& principal() const { return principal_; }
   // Work for the call on another thread is charged to it.
   const std::shared_ptr<CallCost>& cost() const { return cost_; }
+  // That of its caller, until a method begins one; set on the loop.
+  const TraceContext& trace() const { return trace_; }
+  void SetTrace(TraceContext trace) { trace_ = std::move(trace); }
 
   // Answers, from any thread. `on_sent`, which may be null, is called once, on the loop: when the
   // message is on its way and the next one may be given, or when it will never be.
@@ -111,6 +116,7 @@ class GrpcCall final : public Http2Exchange, public std::enable_shared_from_this
   const std::string peer_;
   const std::shared_ptr<CancelToken> token_ = std::make_shared<CancelToken>();
   const std::shared_ptr<CallCost> cost_;
+  TraceContext trace_;
 
   Http2Stream* stream_;  // null once it is closed
   std::string prefix_;   // of the message that is being read

@@ -81,6 +81,7 @@ std::shared_ptr<Http2Exchange> GrpcServer::Start(const RequestHead& head, Http2S
     return nullptr;
   }
   auto call = std::make_shared<GrpcCall>(*method->second, *principal, stream, watch_);
+  call->SetTrace(ReadTraceContext(head.headers));
   call->Begin(head.Find("grpc-timeout"));
   return call;
 }

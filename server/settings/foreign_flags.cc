@@ -152,11 +152,14 @@ constexpr ForeignFlags kTable[] = {
     {"--enable-ssl-refresh",
      "not needed: certificates are read again when their files change, and on SIGHUP"},
     {"--ssl-* --tls-*", "not needed: --tls-cert and --tls-key are enough for TLS 1.2 and 1.3"},
-    {"--metrics --enable-metrics --otlp-* --collect-detailed-traces "
-     "--show-hidden-metrics-for-version --kv-cache-metrics* --cudagraph-metrics "
-     "--enable-layerwise-nvtx-tracing --enable-mfu-metrics --enable-logging-iteration-details "
-     "--enable-trace --prometheus-*",
-     "not supported yet: quire info prints the server's counters"},
+    {"--metrics --enable-metrics --prometheus-*",
+     "not needed: /metrics is always there, and --metrics-access says who may read it"},
+    {"--enable-trace", "use --otlp-traces-endpoint"},
+    {"--collect-detailed-traces",
+     "not needed: with --otlp-traces-endpoint every trace has its queue, prefill and decode"},
+    {"--show-hidden-metrics-for-version --kv-cache-metrics* --cudagraph-metrics "
+     "--enable-layerwise-nvtx-tracing --enable-mfu-metrics --enable-logging-iteration-details",
+     "not supported yet: docs/metrics.md lists what /metrics tells"},
     // What is missing.
     {"--tokenizer --tokenizer-mode --tokenizer-path --tokenizer-revision --tokenizer-backend "
      "--hf-config-path --config-format --model-impl",

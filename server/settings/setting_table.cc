@@ -163,6 +163,13 @@ std::vector<Setting> ServingSettings() {
        "not published"},
       {"access-log", kServing, SwitchField{&S::access_log},
        "One line of the log for each call: who, what, how it ended, tokens, times; never text."},
+      {"otlp-traces-endpoint", kServing, TextField{&S::otlp_traces_endpoint},
+       "Send a trace of each request to this OpenTelemetry collector, by OTLP over gRPC: "
+       "http://HOST:4317, or https:// for TLS. Never text.",
+       "no traces"},
+      {"otlp-traces-sample-ratio", kServing, RealField{&S::otlp_traces_sample_ratio, 0, 1},
+       "Share of the requests to trace whose callers send no traceparent; one that a caller sends "
+       "says itself whether to."},
   };
 }
 

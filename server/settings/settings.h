@@ -59,6 +59,8 @@ struct Settings {
   std::string log_level = "info";
   std::string log_format = "text";
   bool access_log = true;
+  std::string otlp_traces_endpoint;  // URL; empty: nothing is recorded
+  double otlp_traces_sample_ratio = 1;
 
   // Access.
   std::string api_key_file;                  // empty: no keys

@@ -66,11 +66,13 @@ HttpCall::HttpCall(const HttpRoute* route, HttpRequest request,
       loop_(stream->connection().loop()),
       peer_(stream->connection().peer().name()),
       cost_(std::make_shared<CallCost>(stream->connection().time_account())),
+      trace_(ReadTraceContext(request_.head.headers)),
       stream_(stream),
       begin_(loop_.now()) {}
 
 // Only now has everybody who works for the call said what came of it, also when its client is gone.
 HttpCall::~HttpCall() {
+  if (trace_.exists()) access_.trace_id = HexText(trace_.trace_id);
   if (principal_ != nullptr) access_.principal = principal_->name;
   access_.peer = peer_;
   access_.method = path_;

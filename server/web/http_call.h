@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -18,6 +19,7 @@
 #include "server/metrics/server_metrics.h"
 #include "server/request/cancel_token.h"
 #include "server/rpc/live_calls.h"
+#include "server/trace/trace_context.h"
 #include "server/web/http_route.h"
 
 namespace quire {
@@ -43,6 +45,9 @@ class HttpCall final : public HttpExchange, public std::enable_shared_from_this<
   const std::shared_ptr<const Principal>& principal() const { return principal_; }
   // Work for the call on another thread is charged to it.
   const std::shared_ptr<CallCost>& cost() const { return cost_; }
+  // That of its caller, until a route begins one; set on the loop, before others read it.
+  const TraceContext& trace() const { return trace_; }
+  void SetTrace(TraceContext trace) { trace_ = std::move(trace); }
 
   // The whole answer, from any thread; only the first one counts.
   void Answer(HttpAnswer answer);
@@ -93,6 +98,7 @@ class HttpCall final : public HttpExchange, public std::enable_shared_from_this<
   const std::string peer_;
   const std::shared_ptr<CancelToken> token_ = std::make_shared<CancelToken>();
   const std::shared_ptr<CallCost> cost_;
+  TraceContext trace_;
 
   HttpStream* stream_;           // null once it is closed
   size_t num_held_of_body_ = 0;  // of the connection's account

@@ -53,6 +53,7 @@ MetricSources GatherMetrics(const ServingContext& context, const ConnectionLoad&
           .model = &context.engine->model_info(),
           .memory = &context.engine->memory_ledger(),
           .server = context.metrics,
+          .exemplars = context.exemplars,
           .model_name = context.model->served_names.front(),
           .has_prefix_cache = context.has_prefix_cache,
           .principals = PrincipalLoads(context),

@@ -2,9 +2,11 @@
 ask for nothing that the server does not tell; docs/metrics.md lists all of it."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 import urllib.error
@@ -13,9 +15,16 @@ import urllib.request
 import grpc
 from harness import ROOT, Server, ServerTestCase, ids_request, main
 
+try:
+    import prometheus_client.parser
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
+except ImportError as error:
+    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
+    sys.exit(77)
+
 CONFIGS = ROOT / "configs"
 OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
-PROMTOOL = shutil.which("promtool")
+PROMTOOL = shutil.which("promtool", path=f"{os.environ['PATH']}{os.pathsep}{ROOT / 'build/promtool'}")
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? (\S+)')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"')
 ENDINGS = {"counter": ("",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
@@ -165,7 +174,18 @@ class FormatTest(MetricsTestCase):
         self.assertIn("application/openmetrics-text; version=1.0.0", content_type)
         self.assertTrue(text.endswith("# EOF\n"))
 
-    @unittest.skipUnless(PROMTOOL, "promtool (Debian's prometheus) is not here")
+    def test_both_formats_as_prometheus_clients_read_them(self):
+        self.generate(ids_request([331], 3))
+        values = []
+        for accept, read in ((None, prometheus_client.parser.text_string_to_metric_families),
+                             ("application/openmetrics-text", openmetrics_families)):
+            samples = {(sample.name, frozenset(sample.labels.items())): sample.value
+                       for family in read(self.get(accept)[1]) for sample in family.samples}
+            self.assertGreater(len(samples), 300)
+            values.append({key: value for key, value in samples.items() if key[0].startswith("vllm:")})
+        self.assertEqual(*values)
+
+    @unittest.skipUnless(PROMTOOL, "no promtool; tools/test takes it from Debian's prometheus")
     def test_promtool_finds_nothing(self):
         self.generate(ids_request([330], 3))
         _, text = self.get()
@@ -215,7 +235,7 @@ class DocumentsTest(MetricsTestCase):
         self.assertGreater(len(asked), 5)
         self.assertLessEqual(asked, self.told.names())
 
-    @unittest.skipUnless(PROMTOOL, "promtool (Debian's prometheus) is not here")
+    @unittest.skipUnless(PROMTOOL, "no promtool; tools/test takes it from Debian's prometheus")
     def test_the_rules_fire_when_they_should(self):
         folder = CONFIGS / "prometheus"
         subprocess.run([PROMTOOL, "check", "rules", folder / "rules.yml"], check=True)

@@ -23,7 +23,7 @@ def theirs():
     return pathlib.Path(spec.origin).parent / "proto", "vllm_engine.proto"
 
 
-def _run(*arguments):
+def run_protoc(*arguments):
     well_known = pathlib.Path(protoc.__file__).parent / "_proto"
     if protoc.main(["protoc", f"-I{well_known}", *map(str, arguments)]) != 0:
         raise RuntimeError(f"protoc failed: {arguments}")
@@ -33,7 +33,7 @@ def load():
     """(messages, stubs, common messages) of the package."""
     include, name = theirs()
     with tempfile.TemporaryDirectory(prefix="quire_vllm_") as folder:
-        _run(f"-I{include}", f"--python_out={folder}", f"--grpc_python_out={folder}", name, "common.proto")
+        run_protoc(f"-I{include}", f"--python_out={folder}", f"--grpc_python_out={folder}", name, "common.proto")
         sys.path.insert(0, folder)
         try:
             return [importlib.import_module(module) for module in
@@ -47,7 +47,7 @@ def load_inference():
     package."""
     names = ("vllm/inference.proto", "vllm/control.proto")
     with tempfile.TemporaryDirectory(prefix="quire_vllm_") as folder:
-        _run(f"-I{ROOT / 'proto'}", f"--python_out={folder}", f"--grpc_python_out={folder}", *names)
+        run_protoc(f"-I{ROOT / 'proto'}", f"--python_out={folder}", f"--grpc_python_out={folder}", *names)
         sys.path.insert(0, folder)
         try:
             return [importlib.import_module(module) for module in
@@ -56,13 +56,13 @@ def load_inference():
             sys.path.remove(folder)
 
 
-def facts(include, name):
+def file_facts(file):
     """{"package.Message.field": (number, type, label, type name, oneof, optional)}, and the same of enums and
-    methods, of what is in PACKAGES."""
-    with tempfile.NamedTemporaryFile() as file:
-        _run(f"-I{include}", "--include_imports", f"--descriptor_set_out={file.name}", name)
-        files = descriptor_pb2.FileDescriptorSet.FromString(file.read()).file
+    methods, of one file's descriptor."""
     found = {}
+
+    def add_enum(prefix, enum):
+        found.update({f"{prefix}.{enum.name}.{value.name}": value.number for value in enum.value})
 
     def add(prefix, message):
         path = f"{prefix}.{message.name}"
@@ -73,16 +73,27 @@ def facts(include, name):
                                              field.proto3_optional)
         for nested in message.nested_type:
             add(path, nested)
+        for enum in message.enum_type:
+            add_enum(path, enum)
 
+    for message in file.message_type:
+        add(file.package, message)
+    for enum in file.enum_type:
+        add_enum(file.package, enum)
+    for service in file.service:
+        for method in service.method:
+            found[f"{file.package}.{service.name}.{method.name}"] = (
+                method.input_type, method.output_type, method.client_streaming, method.server_streaming)
+    return found
+
+
+def facts(include, name):
+    """What file_facts tells, of a file and those that it imports, where they are in PACKAGES."""
+    with tempfile.NamedTemporaryFile() as file:
+        run_protoc(f"-I{include}", "--include_imports", f"--descriptor_set_out={file.name}", name)
+        files = descriptor_pb2.FileDescriptorSet.FromString(file.read()).file
+    found = {}
     for file in files:
-        if file.package not in PACKAGES:
-            continue
-        for message in file.message_type:
-            add(file.package, message)
-        for enum in file.enum_type:
-            found.update({f"{file.package}.{enum.name}.{value.name}": value.number for value in enum.value})
-        for service in file.service:
-            for method in service.method:
-                found[f"{file.package}.{service.name}.{method.name}"] = (
-                    method.input_type, method.output_type, method.client_streaming, method.server_streaming)
+        if file.package in PACKAGES:
+            found.update(file_facts(file))
     return found

@@ -109,3 +109,18 @@ ensure_test_python() {
   fi
   export QUIRE_TEST_PYTHON="$venv/bin/python"
 }
+
+# ensure_promtool: takes promtool out of Debian's package prometheus, whose server nobody wants here, and puts it
+# into build/promtool. Fails when it cannot be had.
+ensure_promtool() {
+  local folder="$QUIRE_ROOT/build/promtool"
+  ! command -v promtool >/dev/null && [ ! -x "$folder/promtool" ] || return 0
+  say "taking promtool out of Debian's package prometheus"
+  mkdir -p "$folder" && (
+    cd "$folder" && apt-get download -qq prometheus >/dev/null 2>&1 &&
+      dpkg --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 ./usr/bin/promtool
+    status=$?
+    rm -f prometheus_*.deb
+    exit "$status"
+  )
+}

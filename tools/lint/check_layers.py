@@ -53,6 +53,7 @@ PLACES = [
     "server/metrics/",
     "server/kv_events/",
     "server/text/",
+    "server/trace/",
     "server/tokenizer/file/",
     "server/tokenizer/regex/",
     "server/tokenizer/models/",

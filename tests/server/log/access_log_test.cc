@@ -27,6 +27,7 @@ using ::testing::StartsWith;
 AccessEntry Generated() {
   AccessEntry entry;
   entry.request_id = "0af7";
+  entry.trace_id = "4bf92f35";
   entry.principal = "alice";
   entry.peer = "203.0.113.7";
   entry.method = "/quire.v1.Inference/Generate";
@@ -55,7 +56,7 @@ AccessEntry Refused() {
 
 TEST(AccessEntryTest, AsText) {
   EXPECT_EQ(AccessText(Generated()),
-            "access request_id=0af7 principal=alice peer=203.0.113.7 "
+            "access request_id=0af7 trace_id=4bf92f35 principal=alice peer=203.0.113.7 "
             "method=/quire.v1.Inference/Generate model=demo status=OK prompt_tokens=22 "
             "cached_tokens=16 generated_tokens=5 finish_reason=stop queue_ms=0.25 prefill_ms=3.00 "
             "decode_ms=9.00 total_ms=12.35 received_bytes=100 sent_bytes=2000");
@@ -67,6 +68,7 @@ TEST(AccessEntryTest, AsText) {
 TEST(AccessEntryTest, AsJson) {
   const auto json = nlohmann::json::parse("{" + AccessJson(Generated()) + "}");
   EXPECT_EQ(json["request_id"], "0af7");
+  EXPECT_EQ(json["trace_id"], "4bf92f35");
   EXPECT_EQ(json["method"], "/quire.v1.Inference/Generate");
   EXPECT_EQ(json["status"], "OK");
   EXPECT_EQ(json["prompt_tokens"], 22);
@@ -75,6 +77,7 @@ TEST(AccessEntryTest, AsJson) {
   const auto refused = nlohmann::json::parse("{" + AccessJson(Refused()) + "}");
   EXPECT_FALSE(refused.contains("prompt_tokens"));
   EXPECT_FALSE(refused.contains("request_id"));
+  EXPECT_FALSE(refused.contains("trace_id"));
 }
 
 TEST(AccessEntryTest, WhatAClientChoseLooksLikeNothingElse) {

@@ -1,6 +1,9 @@
 // The text of a page of metrics, and what the server counts itself.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
 #include "server/metrics/metric_text.h"
 #include "server/metrics/server_metrics.h"
 
@@ -33,6 +36,28 @@ TEST(MetricTextTest, OpenMetricsNamesACounterWithoutItsEnd) {
   MetricText text(MetricFormat::kOpenMetrics, {});
   text.AddCounter("a_total", "What a is.", 3);
   EXPECT_EQ(text.Finish(), "# HELP a What a is.\n# TYPE a counter\na_total 3\n# EOF\n");
+}
+
+TEST(MetricTextTest, OpenMetricsAloneHasExemplars) {
+  Histogram histogram({0.5, 1});
+  histogram.Observe(0.25);
+  histogram.Observe(3);
+  const std::vector<Exemplar> exemplars = {
+      {.value = 0.25, .time = absl::FromUnixMillis(1500), .trace_id = "ab", .span_id = "cd"},
+      {},
+      {.value = 3, .time = absl::FromUnixMillis(2000), .trace_id = "ef", .span_id = "01"}};
+  for (const auto& [format, first, last] :
+       {std::tuple(MetricFormat::kPrometheus, "", ""),
+        std::tuple(MetricFormat::kOpenMetrics, " # {trace_id=\"ab\",span_id=\"cd\"} 0.25 1.500",
+                   " # {trace_id=\"ef\",span_id=\"01\"} 3 2.000")}) {
+    MetricText text(format, {});
+    text.AddHistogramOf("c", "What c is.", histogram, exemplars);
+    EXPECT_EQ(text.Finish(),
+              absl::StrCat("# HELP c What c is.\n# TYPE c histogram\nc_bucket{le=\"0.5\"} 1", first,
+                           "\nc_bucket{le=\"1.0\"} 1\nc_bucket{le=\"+Inf\"} 2", last,
+                           "\nc_sum 3.25\nc_count 2\n",
+                           format == MetricFormat::kOpenMetrics ? "# EOF\n" : ""));
+  }
 }
 
 TEST(MetricTextTest, EscapesLabels) {

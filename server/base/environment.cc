@@ -1,0 +1,33 @@
+#include "server/base/environment.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace quire {
+
+namespace {
+
+// Of distributions beside the one that libcurl was built on, for a bundle that runs there.
+constexpr const char* kCertificateFiles[] = {"/etc/ssl/certs/ca-certificates.crt",
+                                             "/etc/pki/tls/certs/ca-bundle.crt",
+                                             "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
+
+}  // namespace
+
+std::string ReadEnvironment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+std::string CertificateFile(const ReadVariable& variable) {
+  for (const char* name : {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}) {
+    if (std::string file = variable(name); !file.empty()) return file;
+  }
+  for (const char* file : kCertificateFiles) {
+    if (access(file, R_OK) == 0) return file;
+  }
+  return "";
+}
+
+}  // namespace quire
