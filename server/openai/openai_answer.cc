@@ -48,6 +48,7 @@ class OpenAiAnswer::Sink final : public ResponseSink {
     on_ready_ = std::move(on_ready);
   }
   void TakePrompt(absl::Span<const TokenId> prompt) override { answer_->TakePrompt(prompt); }
+  bool KeepsAnswer() const override { return !answer_->format_.streams; }
   void Send(v1::GenerateResponse response) override {
     NoteResponse(response, &access_);
     if (answer_->Take(prompt_, response, on_ready_)) on_ready_();

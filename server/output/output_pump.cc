@@ -18,8 +18,19 @@ constexpr int kMaxEventsAtOnce = 512;
 
 }  // namespace
 
-OutputPump::OutputPump(SequenceCanceller* canceller, absl::Duration stall_timeout)
-    : canceller_(canceller), stall_timeout_(stall_timeout), thread_([this] { Run(); }) {}
+bool OutputPump::KeptAnswer::Add(const v1::GenerateResponse& response) {
+  const auto num_bytes = static_cast<int64_t>(response.SpaceUsedLong());
+  if (!account_.Take(num_bytes)) return false;
+  num_bytes_ += num_bytes;
+  return true;
+}
+
+OutputPump::OutputPump(SequenceCanceller* canceller, absl::Duration stall_timeout,
+                       int64_t max_kept_bytes)
+    : canceller_(canceller),
+      stall_timeout_(stall_timeout),
+      kept_answers_(max_kept_bytes),
+      thread_([this] { Run(); }) {}
 
 OutputPump::~OutputPump() {
   {
@@ -34,6 +45,9 @@ void OutputPump::Add(RunningRequest request) {
   request.sink->SetReadyCallback([this, id] { OnSinkReady(id); });
   auto entry = std::make_unique<Entry>();
   entry->num_open = request.stream->num_continuations();
+  if (request.sink->KeepsAnswer()) {
+    entry->kept = std::make_unique<KeptAnswer>(&kept_answers_, request.lease.principal());
+  }
   entry->request = std::move(request);
   absl::MutexLock lock(&mutex_);
   entry->forced_end = end_all_;
@@ -185,6 +199,16 @@ void OutputPump::SendNext(Entry* entry, bool all_read) {
   const bool ended = entry->num_open == 0 && !request.builder->HasResponse();
   if (!has_response && ended) {
     EndSink(entry, entry->failure);
+    return;
+  }
+  if (has_response && entry->kept != nullptr && !entry->kept->Add(response)) {
+    canceller_->Cancel(request.stream->request_id());
+    EndSink(entry, WithRetryPushback(absl::ResourceExhaustedError(
+                       "answers that are kept until they end have too many bytes; ask for a "
+                       "stream, for fewer logprobs, or for less at a time")));
+    if (entry->num_open == 0 || all_read) return;
+    absl::MutexLock lock(&mutex_);
+    MarkPending(entry);  // the rest is read, and thrown away
     return;
   }
   if (ended && entry->failure.ok()) {

@@ -1,12 +1,15 @@
 // OutputPump: the one thread that turns the engine's token events into responses. It owns every
 // running request's OutputStream and ResponseBuilder, and keeps at most one response under way per
 // sink: while a client reads slowly, its events wait in the engine's ring, which pauses that
-// sequence alone. The thread sleeps unless a stream has events or a sink has become ready.
+// sequence alone. What sinks keep of answers until their ends is bounded, for each principal, too.
+// The thread sleeps unless a stream has events or a sink has become ready.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -17,8 +20,10 @@
 #include "engine/output_stream.h"
 #include "server/output/response_builder.h"
 #include "server/output/response_sink.h"
+#include "server/request/limits.h"
 #include "server/request/request_registry.h"
 #include "server/trace/trace_exporter.h"
+#include "server/transport/byte_budget.h"
 
 namespace quire {
 
@@ -42,8 +47,10 @@ struct RunningRequest {
 class OutputPump : public OutputListener {
  public:
   // A sink that stays busy for longer than `stall_timeout` is ended with RESOURCE_EXHAUSTED and
-  // its request cancelled. `canceller` must outlive every request with a sink.
-  OutputPump(SequenceCanceller* canceller, absl::Duration stall_timeout);
+  // its request cancelled; so is one that keeps its answer, when those have `max_kept_bytes`, or
+  // their principal its share of them. `canceller` must outlive every request with a sink.
+  OutputPump(SequenceCanceller* canceller, absl::Duration stall_timeout,
+             int64_t max_kept_bytes = kMaxKeptAnswerBytes);
   // All sinks must have been ended and the engine must be gone.
   ~OutputPump() override;
 
@@ -57,10 +64,26 @@ class OutputPump : public OutputListener {
   void OnOutput(const std::shared_ptr<OutputStream>& stream) override;
 
  private:
+  // What a sink keeps of an answer, on its principal's account.
+  class KeptAnswer {
+   public:
+    KeptAnswer(ByteBudget* budget, std::string principal)
+        : account_(budget, std::move(principal)) {}
+    ~KeptAnswer() { account_.GiveBack(num_bytes_); }
+
+    // False: there is no room for it.
+    bool Add(const v1::GenerateResponse& response);
+
+   private:
+    ByteBudget::Account account_;
+    int64_t num_bytes_ = 0;
+  };
+
   struct Entry {
-    RunningRequest request;  // its sink is null once ended
-    int num_open;            // continuations whose end has not been read
-    absl::Status failure;    // what the first failed continuation said
+    RunningRequest request;            // its sink is null once ended
+    int num_open;                      // continuations whose end has not been read
+    absl::Status failure;              // what the first failed continuation said
+    std::unique_ptr<KeptAnswer> kept;  // of a sink that keeps its answer, else null
     // Guarded by mutex_.
     bool pending = true;  // there may be something to read or to send
     bool queued = false;  // is in queue_
@@ -89,6 +112,7 @@ class OutputPump : public OutputListener {
 
   SequenceCanceller* const canceller_;
   const absl::Duration stall_timeout_;
+  ByteBudget kept_answers_;
 
   absl::Mutex mutex_;
   absl::flat_hash_map<RequestId, std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);

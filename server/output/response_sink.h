@@ -22,6 +22,9 @@ class ResponseSink {
   // Called at most once, before the first Send: the tokens that the answer follows.
   virtual void TakePrompt(absl::Span<const TokenId>) {}
 
+  // Whether it keeps all that it is sent until the last, instead of passing it on.
+  virtual bool KeepsAnswer() const { return false; }
+
   // Begins to send. One at a time: the next Send or SendLast comes only after the sink has
   // called its ready callback (from any thread, also from inside Send).
   virtual void Send(v1::GenerateResponse response) = 0;

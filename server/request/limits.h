@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace quire {
 
@@ -25,6 +26,10 @@ inline constexpr size_t kMaxShownSpecialTokens = 64;
 
 // Each message is a JSON object that the chat template walks over.
 inline constexpr size_t kMaxMessages = 4096;
+
+// What the server keeps of answers until they end, because their clients want them whole: of all
+// clients. A principal may have half of what the others leave, and an answer half of that.
+inline constexpr int64_t kMaxKeptAnswerBytes = int64_t{1} << 30;
 
 // Requests up to this size are tokenized on the transport's thread, longer ones in the work pool,
 // so that no long text holds up the calls behind it.

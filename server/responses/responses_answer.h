@@ -19,6 +19,7 @@ class ResponsesAnswer final : public ResponseSink {
   ResponsesAnswer(HttpCallRef call, ResponsesFormat format);
 
   void SetReadyCallback(std::function<void()> on_ready) override;
+  bool KeepsAnswer() const override { return true; }  // the last events of a stream repeat it
   void Send(v1::GenerateResponse response) override;
   void SendLast(v1::GenerateResponse response) override;
   void End(const absl::Status& status) override;

@@ -60,6 +60,7 @@ class OnceSink final : public ResponseSink {
   void SetReadyCallback(std::function<void()> on_ready) override {
     on_ready_ = std::move(on_ready);
   }
+  bool KeepsAnswer() const override { return true; }
   void Send(v1::GenerateResponse response) override {
     NoteResponse(response, &access_);
     collector_.Add(std::move(response));

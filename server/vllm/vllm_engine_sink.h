@@ -21,6 +21,7 @@ class VllmEngineSink final : public ResponseSink {
   void SetReadyCallback(std::function<void()> on_ready) override {
     on_ready_ = std::move(on_ready);
   }
+  bool KeepsAnswer() const override { return true; }  // the last message repeats its ids
   void Send(v1::GenerateResponse response) override;
   void SendLast(v1::GenerateResponse response) override;
   void End(const absl::Status& status) override;

@@ -53,6 +53,7 @@ class VllmOnceSink final : public ResponseSink {
   void SetReadyCallback(std::function<void()> on_ready) override {
     on_ready_ = std::move(on_ready);
   }
+  bool KeepsAnswer() const override { return true; }
   void Send(v1::GenerateResponse response) override;
   void SendLast(v1::GenerateResponse response) override;
   void End(const absl::Status& status) override;

@@ -21,6 +21,8 @@ class FakeSink : public ResponseSink {
   explicit FakeSink(bool holds = false) : holds_(holds) {}
 
   void SetReadyCallback(std::function<void()> on_ready) override { on_ready_ = on_ready; }
+  bool KeepsAnswer() const override { return keeps_; }
+  void SetKeepsAnswer() { keeps_ = true; }  // before its request starts
   void Send(v1::GenerateResponse response) override {
     {
       std::lock_guard lock(mutex_);
@@ -69,6 +71,7 @@ class FakeSink : public ResponseSink {
     std::lock_guard lock(mutex_);
     return num_sent_;
   }
+  bool has_ended() const { return ended_.HasBeenNotified(); }
   absl::Status WaitForEnd() {
     EXPECT_TRUE(ended_.WaitForNotificationWithTimeout(absl::Seconds(20)));
     return status_;
@@ -79,6 +82,7 @@ class FakeSink : public ResponseSink {
   std::mutex mutex_;
   bool holds_;
   bool busy_ = false;
+  bool keeps_ = false;
   int num_sent_ = 0;
   std::function<void()> on_ready_;
   ResponseCollector collector_;
@@ -126,7 +130,7 @@ class OutputPumpTest : public testing::Test {
     request.stream = running.stream;
     request.builder = std::make_unique<ResponseBuilder>(DemoTokenizer(), job, "id");
     request.sink = sink;
-    request.lease = *registry_.Enter({}, "", std::make_shared<CancelToken>(), absl::Now());
+    request.lease = *registry_.Enter(principal_, "", std::make_shared<CancelToken>(), absl::Now());
     pump.Add(std::move(request));
     return running;
   }
@@ -136,6 +140,7 @@ class OutputPumpTest : public testing::Test {
   }
 
   RequestId last_id_ = 0;
+  Principal principal_;
   RequestRegistry registry_;
   FakeCanceller canceller_;
   std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
@@ -238,6 +243,45 @@ TEST_F(OutputPumpTest, AStalledSinkIsEndedAndItsRequestCancelled) {
   EXPECT_TRUE(canceller_.Has(canceller_.cancelled, running.stream->request_id()));
   sink.Resume();  // a late ready changes nothing
   running.Write(FinishedEvent(FinishReason::kAbort));
+}
+
+// Answers that clients want whole are in memory until they end: nobody may fill it with them, nor
+// take others' room.
+TEST_F(OutputPumpTest, AnswersThatAreKeptHaveTheirBounds) {
+  OutputPump pump(&canceller_, absl::Seconds(60), /*max_kept_bytes=*/64 << 10);
+  const TokenId word = Encode(" and").front();
+  const auto write = [&](Running& running, FakeSink& sink, int num_tokens) {
+    for (int i = 0; i < num_tokens && !sink.has_ended(); ++i) {
+      const int before = sink.num_sent();
+      running.Write(before == 0 ? StartedEvent() : TokenEvent(word));
+      while (sink.num_sent() == before && !sink.has_ended()) absl::SleepFor(absl::Microseconds(50));
+    }
+  };
+  constexpr int kFew = 10, kMany = 500;
+  principal_.name = "greedy";
+  FakeSink long_one, streamed, other;
+  long_one.SetKeepsAnswer();
+  Running running = Start(pump, &long_one, TestJob());
+  write(running, long_one, kFew);
+  EXPECT_FALSE(long_one.has_ended());
+  write(running, long_one, kMany);
+  const absl::Status status = long_one.WaitForEnd();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_TRUE(RetryPushbackMs(status).has_value());
+  EXPECT_TRUE(canceller_.Has(canceller_.cancelled, running.stream->request_id()));
+  // Until the engine has ended it, it holds what it held; others have room for as much.
+  principal_.name = "other";
+  other.SetKeepsAnswer();
+  Running beside = Start(pump, &other, TestJob());
+  write(beside, other, kFew);
+  beside.Write(FinishedEvent(FinishReason::kLength));
+  EXPECT_TRUE(other.WaitForEnd().ok());
+  running.Write(FinishedEvent(FinishReason::kAbort));
+  // What is passed on is not counted, however much it is.
+  Running stream = Start(pump, &streamed, TestJob());
+  write(stream, streamed, kMany);
+  stream.Write(FinishedEvent(FinishReason::kLength));
+  EXPECT_TRUE(streamed.WaitForEnd().ok());
 }
 
 TEST_F(OutputPumpTest, EndAllReachesIdleBusyAndLaterRequests) {

@@ -36,8 +36,12 @@ ClientSocket::ClientSocket(IoLoop* loop, const ServerAddress& server, std::strin
     tls_ = tls.get();
     stream_ = std::make_unique<TlsByteStream>(std::move(tls));
   }
-  // An error shows as soon as the loop looks.
-  connect(fd_.get(), reinterpret_cast<const sockaddr*>(&server.address), server.address_size);
+  // An error is told as soon as the loop looks.
+  if (connect(fd_.get(), reinterpret_cast<const sockaddr*>(&server.address), server.address_size) !=
+          0 &&
+      errno != EINPROGRESS) {
+    connect_error_ = errno;
+  }
   watched_events_ = EPOLLOUT;
   loop_.Watch(fd_.get(), watched_events_, this);
 }
@@ -47,9 +51,9 @@ ClientSocket::~ClientSocket() {
 }
 
 bool ClientSocket::FinishConnecting() {
-  int error = 0;
+  int error = connect_error_;
   socklen_t size = sizeof(error);
-  getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error == 0) getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   if (error == 0 && stream_ != nullptr) {
     is_connecting_ = false;
     return true;

@@ -50,6 +50,7 @@ class ClientSocket final : public IoLoop::Watcher {
   std::string pending_;       // output from here on has not been taken by the system
   size_t pending_begin_ = 0;
   uint32_t watched_events_ = 0;
+  int connect_error_ = 0;  // that was known at once
   bool is_connecting_ = true;
   bool read_wants_write_ = false;  // TLS has to write before it can read on
   bool write_wants_read_ = false;

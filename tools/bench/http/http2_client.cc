@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
 
@@ -39,7 +40,9 @@ nghttp2_session_callbacks* Http2Client::Callbacks() {
         if (it == client.streams_.end()) return 0;
         AnswerEnd& end = it->second->end;
         if (View(name, name_size) == ":status") {
-          end.http_status = std::atoi(std::string(View(value, value_size)).c_str());
+          (void)absl::SimpleAtoi(
+              absl::string_view(reinterpret_cast<const char*>(value), value_size),
+              &end.http_status);
         } else {
           end.headers.emplace_back(View(name, name_size), View(value, value_size));
         }

@@ -132,6 +132,7 @@ std::vector<WorkItem> Sample(std::vector<WorkItem> all, const WorkloadFlags& fla
   std::mt19937_64 random(flags.seed);
   std::shuffle(all.begin(), all.end(), random);
   std::vector<WorkItem> items;
+  items.reserve(flags.num_prompts);
   for (int64_t i = 0; i < flags.num_prompts; ++i) items.push_back(all[i % all.size()]);
   return items;
 }

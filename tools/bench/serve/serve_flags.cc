@@ -236,7 +236,11 @@ absl::Status CheckServeFlags(ServeFlags* flags) {
   if (!flags->metrics.empty()) flags->report.metrics = flags->metrics;
   if (!flags->percentiles.empty()) flags->report.percentiles.clear();
   for (const std::string& text : flags->percentiles) {
-    flags->report.percentiles.push_back(std::atof(text.c_str()));
+    double percent = 0;
+    if (!absl::SimpleAtod(text, &percent)) {  // RealFrom has checked it
+      return UsageError(absl::StrCat("--metric-percentiles: \"", text, "\" is no number"));
+    }
+    flags->report.percentiles.push_back(percent);
   }
   const bool names_file = !flags->result_dir.empty() || !flags->result_filename.empty();
   if (names_file && !flags->save_result) {
