@@ -36,12 +36,18 @@ class FakeSink : public ResponseSink {
     Resume();
   }
   void SendLast(v1::GenerateResponse response) override {
-    EXPECT_FALSE(busy_);
-    collector_.Add(std::move(response));
+    {
+      std::lock_guard lock(mutex_);
+      EXPECT_FALSE(busy_);
+      collector_.Add(std::move(response));
+    }
     End(absl::OkStatus());
   }
   void End(const absl::Status& status) override {
-    status_ = status;
+    {
+      std::lock_guard lock(mutex_);
+      status_ = status;
+    }
     ended_.Notify();  // dies if called twice
   }
 
@@ -74,9 +80,13 @@ class FakeSink : public ResponseSink {
   bool has_ended() const { return ended_.HasBeenNotified(); }
   absl::Status WaitForEnd() {
     EXPECT_TRUE(ended_.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    std::lock_guard lock(mutex_);
     return status_;
   }
-  v1::GenerateOnceResponse Answer() { return collector_.Take(); }
+  v1::GenerateOnceResponse Answer() {
+    std::lock_guard lock(mutex_);
+    return collector_.Take();
+  }
 
  private:
   std::mutex mutex_;
