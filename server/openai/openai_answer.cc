@@ -198,8 +198,8 @@ std::string OpenAiAnswer::TakeFinish(size_t prompt, const v1::Finished& finished
   const bool calls = choice.message != nullptr && choice.message->has_calls() &&
                      finished.finish_reason() == v1::FINISH_REASON_STOP;
   choice.finish =
-      absl::StrCat(calls ? "\"tool_calls\"" : FinishReasonJson(finished.finish_reason()),
-                   ", \"stop_reason\": ", StopReasonJson(finished));
+      absl::StrCat("\"", calls ? "tool_calls" : FinishReasonName(finished.finish_reason()),
+                   "\", \"stop_reason\": ", StopReasonJson(finished));
   if (!format_.streams) return "";
   return rest +
          Event(index,

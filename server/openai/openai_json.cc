@@ -132,17 +132,6 @@ std::string UsageJson(int64_t prompt_tokens, int64_t cached_tokens, int64_t comp
                       ", \"prompt_tokens_details\": {\"cached_tokens\": ", cached_tokens, "}}");
 }
 
-absl::string_view FinishReasonJson(v1::FinishReason reason) {
-  switch (reason) {
-    case v1::FINISH_REASON_STOP:
-      return "\"stop\"";
-    case v1::FINISH_REASON_LENGTH:
-      return "\"length\"";
-    default:
-      return "\"abort\"";
-  }
-}
-
 std::string StopReasonJson(const v1::Finished& finished) {
   if (finished.matched_case() == v1::Finished::kMatchedStopString) {
     return JsonString(finished.matched_stop_string());

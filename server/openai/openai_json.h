@@ -42,9 +42,6 @@ std::string TokenIdsJson(const google::protobuf::RepeatedField<uint32_t>& ids);
 
 std::string UsageJson(int64_t prompt_tokens, int64_t cached_tokens, int64_t completion_tokens);
 
-// "\"stop\"", "\"length\"", ...
-absl::string_view FinishReasonJson(v1::FinishReason reason);
-
 // The stop string or token id that ended it, or null.
 std::string StopReasonJson(const v1::Finished& finished);
 

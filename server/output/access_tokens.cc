@@ -2,9 +2,7 @@
 
 namespace quire {
 
-namespace {
-
-const char* NameOf(v1::FinishReason reason) {
+const char* FinishReasonName(v1::FinishReason reason) {
   switch (reason) {
     case v1::FINISH_REASON_STOP:
       return "stop";
@@ -14,8 +12,6 @@ const char* NameOf(v1::FinishReason reason) {
       return "abort";
   }
 }
-
-}  // namespace
 
 void NoteResponse(const v1::GenerateResponse& response, AccessEntry* entry) {
   if (response.has_started()) {
@@ -27,7 +23,7 @@ void NoteResponse(const v1::GenerateResponse& response, AccessEntry* entry) {
     const v1::Finished& finished = response.finished();
     entry->generated_tokens =
         entry->generated_tokens.value_or(0) + finished.usage().completion_tokens();
-    entry->finish_reason = NameOf(finished.finish_reason());
+    entry->finish_reason = FinishReasonName(finished.finish_reason());
     entry->queue_ms = finished.timings().queue_ms();
     entry->prefill_ms = finished.timings().prefill_ms();
     entry->decode_ms = finished.timings().decode_ms();

@@ -38,17 +38,6 @@ void AddPromptLogprobs(const TokenLogprobs& logprobs, bool wants_top, vllm::Inpu
   }
 }
 
-const char* NameOf(v1::FinishReason reason) {
-  switch (reason) {
-    case v1::FINISH_REASON_STOP:
-      return "stop";
-    case v1::FINISH_REASON_LENGTH:
-      return "length";
-    default:
-      return "abort";
-  }
-}
-
 }  // namespace
 
 VllmEngineSink::VllmEngineSink(GrpcCallRef call, const vllm::GenerateRequest& request)
@@ -143,7 +132,7 @@ vllm::GenerateResponse VllmEngineSink::MakeComplete(const v1::Finished& finished
   complete = std::move(output.complete);
   if (!output.has_chunk && prompt_logprobs_) *complete.mutable_input_logprobs() = *prompt_logprobs_;
   complete.set_index(static_cast<uint32_t>(finished.index()));
-  complete.set_finish_reason(NameOf(finished.finish_reason()));
+  complete.set_finish_reason(FinishReasonName(finished.finish_reason()));
   // As the usage says: what was drawn after a stop string is not counted.
   complete.set_prompt_tokens(static_cast<uint32_t>(finished.usage().prompt_tokens()));
   complete.set_cached_tokens(static_cast<uint32_t>(finished.usage().cached_tokens()));

@@ -330,6 +330,7 @@ class BadInputTest(BenchTestCase):
         self.assert_refused("--ramp-up-strategy", "serve", "--ramp-up-start-rps", "3")
         self.assert_refused("--dataset-path is missing", "serve", "--dataset-name", "sharegpt")
         self.assert_refused("--extra-body goes with", "serve", "--extra-body", "{}")
+        self.assert_refused("leave it out", "serve", "--backend", "vllm-grpc", "--model", "x")
         self.assert_refused("no JSON object", "serve", "--backend", "openai", "--extra-body", "[]")
         self.assert_refused("--save-result", "serve", "--result-dir", ".")
         self.assert_refused("--temperature", "serve", "--temperature", "hot")

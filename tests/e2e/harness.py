@@ -188,6 +188,12 @@ class Answer:
                 self.finished = response.finished
 
 
+def comes_in_parts(count_parts, more_than):
+    """Whether an answer comes in parts as it is made: a server that holds it back never shows so many. On a busy machine
+    several tokens may go out as one part, so one of some tries is enough."""
+    return any(count_parts() > more_than for _ in range(10))
+
+
 class ServerTestCase(unittest.TestCase):
     """Starts one server for the class, with FLAGS."""
 

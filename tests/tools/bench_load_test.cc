@@ -123,7 +123,7 @@ std::vector<std::string> Cut(const std::string& text, size_t at) {
 LoadResult RunAgainst(const ScriptedServer& server, int num_requests,
                       const LoadOptions& options = {}) {
   const std::vector<WorkItem> items(num_requests, {.prompt = {1, 2, 3}, .output_len = 4});
-  const auto backend = MakeLoadBackend("openai", {.model = "m", .keeps_text = options.keeps_text});
+  const auto backend = MakeLoadBackend("openai", {.model = "m", .keeps_text = true});
   return RunLoad(server.address(), *backend, items, std::vector<double>(num_requests, 0.0), options,
                  nullptr);
 }
@@ -208,8 +208,7 @@ TEST(LoadTest, AnswersComeWholeHoweverTheyAreCut) {
   const std::string text = Chunked(kStream, 100);
   ScriptedServer server([&](const std::string&) { return Cut(text, at++ % text.size()); });
   const int num_requests = static_cast<int>(text.size());
-  const LoadResult result =
-      RunAgainst(server, num_requests, {.max_concurrency = 4, .keeps_text = true});
+  const LoadResult result = RunAgainst(server, num_requests, {.max_concurrency = 4});
   for (const RequestRecord& record : result.records) {
     ASSERT_EQ(record.outcome, Outcome::kCompleted) << record.problem;
     ASSERT_EQ(record.text, "Once upon");

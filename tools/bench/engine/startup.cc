@@ -29,7 +29,6 @@
 #include "tools/bench/serve/server_process.h"
 #include "tools/bench/shown_progress.h"
 #include "tools/bench/statistics.h"
-#include "tools/client/rpc.h"
 
 namespace quire::bench {
 

@@ -8,17 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "kernels/base/status_macros.h"
+#include "server/base/environment.h"
 #include "server/tls/tls_error.h"
 #include "tools/client/credentials.h"
 
 namespace quire::bench {
 
 namespace {
-
-const char* Variable(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-  return value == nullptr || *value == '\0' ? nullptr : value;
-}
 
 absl::Status TlsProblem(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(what, ": ", TakeTlsErrors()));
@@ -31,15 +27,15 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeTls() {
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  const char* ca = Variable(client::kCaVariable);
-  const int trusts = ca != nullptr ? SSL_CTX_load_verify_file(context.get(), ca)
-                                   : SSL_CTX_set_default_verify_paths(context.get());
+  const std::string ca = ReadEnvironment(client::kCaVariable);
+  const int trusts = !ca.empty() ? SSL_CTX_load_verify_file(context.get(), ca.c_str())
+                                 : SSL_CTX_set_default_verify_paths(context.get());
   if (trusts != 1) return TlsProblem(client::kCaVariable);
-  const char* certificate = Variable(client::kCertificateVariable);
-  const char* key = Variable(client::kCertificateKeyVariable);
-  if (certificate != nullptr && key != nullptr &&
-      (SSL_CTX_use_certificate_chain_file(context.get(), certificate) != 1 ||
-       SSL_CTX_use_PrivateKey_file(context.get(), key, SSL_FILETYPE_PEM) != 1)) {
+  const std::string certificate = ReadEnvironment(client::kCertificateVariable);
+  const std::string key = ReadEnvironment(client::kCertificateKeyVariable);
+  if (!certificate.empty() && !key.empty() &&
+      (SSL_CTX_use_certificate_chain_file(context.get(), certificate.c_str()) != 1 ||
+       SSL_CTX_use_PrivateKey_file(context.get(), key.c_str(), SSL_FILETYPE_PEM) != 1)) {
     return TlsProblem(client::kCertificateVariable);
   }
   return context;

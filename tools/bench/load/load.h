@@ -23,7 +23,6 @@ struct LoadOptions {
   double deadline_seconds = 0;  // of each request, from when it is sent; 0 = none
   double cancel_rate = 0;  // share of the requests that are cancelled after some of their tokens
   uint64_t seed = 0;       // of what is cancelled, and of drawing tokens
-  bool keeps_text = false;
 };
 
 // How well the client kept up: figures of a client that could not are none of the server's.

@@ -54,8 +54,6 @@ class LoadBackend {
  public:
   virtual ~LoadBackend() = default;
   virtual bool is_http2() const = 0;
-  // Whether prompts are text, not token ids.
-  virtual bool wants_text() const = 0;
 
   virtual HttpRequest ModelRequest() const = 0;
   virtual absl::StatusOr<ServedModel> ReadModel(const std::string& body) = 0;

@@ -56,7 +56,6 @@ class OpenAiBackend final : public LoadBackend {
       : options_(std::move(options)), is_chat_(is_chat), model_(options_.model) {}
 
   bool is_http2() const override { return false; }
-  bool wants_text() const override { return is_chat_; }
 
   HttpRequest ModelRequest() const override {
     return {.method = "GET", .path = "/v1/models", .headers = Headers(), .body = {}};

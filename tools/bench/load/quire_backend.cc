@@ -59,7 +59,6 @@ class QuireBackend final : public LoadBackend {
   explicit QuireBackend(BackendOptions options) : options_(std::move(options)) {}
 
   bool is_http2() const override { return true; }
-  bool wants_text() const override { return false; }
 
   HttpRequest ModelRequest() const override {
     return GrpcRequest("/quire.v1.Inference/GetModel", "", options_.authorization,

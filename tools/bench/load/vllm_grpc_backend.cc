@@ -45,7 +45,6 @@ class VllmGrpcBackend final : public LoadBackend {
   explicit VllmGrpcBackend(BackendOptions options) : options_(std::move(options)) {}
 
   bool is_http2() const override { return true; }
-  bool wants_text() const override { return false; }
 
   HttpRequest ModelRequest() const override {
     return GrpcRequest("/vllm.grpc.engine.VllmEngine/GetModelInfo", "", options_.authorization,

@@ -1,17 +1,16 @@
 #include "tools/bench/serve/serve_flags.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "server/base/environment.h"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"
 #include "tools/bench/run_header.h"
@@ -172,11 +171,6 @@ absl::Status SplitPairs(const char* flag, const std::vector<std::string>& texts,
   return absl::OkStatus();
 }
 
-std::string Variable(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-  return value == nullptr ? "" : std::string(absl::StripAsciiWhitespace(value));
-}
-
 absl::Status CheckHeaders(ServeFlags* flags) {
   RETURN_IF_ERROR(SplitPairs("--header", flags->headers, &flags->server.headers));
   for (auto& [name, value] : flags->server.headers) {
@@ -188,8 +182,9 @@ absl::Status CheckHeaders(ServeFlags* flags) {
       }
     }
   }
-  std::string key = Variable(client::kKeyVariable);
-  if (key.empty()) key = Variable("OPENAI_API_KEY");
+  std::string key = ReadEnvironment(client::kKeyVariable);
+  if (key.empty()) key = ReadEnvironment("OPENAI_API_KEY");
+  absl::StripAsciiWhitespace(&key);
   if (!key.empty()) flags->server.authorization = absl::StrCat("Bearer ", key);
   return absl::OkStatus();
 }
@@ -206,6 +201,9 @@ absl::Status CheckServer(ServeFlags* flags) {
     if (!is_openai) return UsageError("--extra-body goes with --backend openai and openai-chat");
     const auto body = nlohmann::json::parse(flags->server.extra_body, nullptr, false);
     if (!body.is_object()) return UsageError("--extra-body is no JSON object");
+  }
+  if (flags->backend == "vllm-grpc" && !flags->server.model.empty()) {
+    return UsageError("--model: --backend vllm-grpc asks for no model by name; leave it out");
   }
   if (flags->backend == "openai-chat") flags->dataset.text = true;
   return absl::OkStatus();
@@ -251,7 +249,7 @@ absl::Status CheckServeFlags(ServeFlags* flags) {
   }
   RETURN_IF_ERROR(SplitPairs("--metadata", flags->metadata_texts, &flags->metadata));
   flags->load.deadline_seconds = flags->deadline_ms / 1000;
-  flags->load.keeps_text = flags->server.keeps_text = flags->save_detailed;
+  flags->server.keeps_text = flags->save_detailed;
   flags->load.seed = flags->dataset.random.seed = ChooseSeed(flags->seed);
   return absl::OkStatus();
 }
