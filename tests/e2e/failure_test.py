@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 
-from harness import (BUILD, Answer, Server, chat_request, grpc, health_pb, ids_request, main)
+from harness import (BUILD, ON_GPU, Answer, Server, chat_request, grpc, health_pb, ids_request, main)
 
 FAULTY_SERVER = BUILD / "bin/faulty_server"
 NUM_STREAMS = 12
@@ -110,7 +110,7 @@ class BrokenDeviceTest(EndTestCase):
             self.assertEqual(client.code, grpc.StatusCode.UNAVAILABLE, client.details)
 
 
-@unittest.skipUnless(pathlib.Path("/dev/nvidia0").exists(), "no GPU here")
+@unittest.skipUnless(ON_GPU, "no GPU here")
 class StoppedGpuTest(EndTestCase):
     def test_a_trap_ends_every_stream_retryably_and_the_process(self):
         with FaultyServer("trap", int(signal.SIGUSR1), "--device", "cuda") as server:

@@ -18,8 +18,9 @@ SERVER = BUILD / "bin/quire-server"
 CLIENT = BUILD / "bin/quire"
 BENCH = BUILD / "bin/quire-bench"
 DEADLINE = 300  # seconds of a call that says nothing of it
+ON_GPU = pathlib.Path("/dev/nvidia0").exists()
 # By default a server takes most of a GPU's memory, and here it may share the GPU with another program.
-SMALL_CACHE = ("--kv-cache-memory-bytes", str(2**30)) if pathlib.Path("/dev/nvidia0").exists() else ()
+SMALL_CACHE = ("--kv-cache-memory-bytes", str(2**30)) if ON_GPU else ()
 
 
 def _skip_all(reason):

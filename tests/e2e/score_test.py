@@ -4,7 +4,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import ROOT, ServerTestCase, main, pb
+from harness import ON_GPU, ROOT, ServerTestCase, main, pb
 
 
 class ScoreTest(ServerTestCase):
@@ -26,6 +26,21 @@ class Float8CacheScoreTest(ScoreTest):
     def test_held_out_score(self):
         self.assertEqual(self.server.inference.GetModel(pb.GetModelRequest()).kv_cache_dtype, "fp8_e4m3")
         self.check_score()
+
+
+@unittest.skipUnless(ON_GPU, "the CPU has one attention path")
+class SecondPathScoreTest(ScoreTest):
+    FLAGS = ("--attention-backend", "trtllm")
+
+
+@unittest.skipUnless(ON_GPU, "the CPU has one attention path")
+class SecondPathFloat8CacheScoreTest(ScoreTest):
+    FLAGS = ("--attention-backend", "trtllm", "--kv-cache-dtype", "fp8", "--calculate-kv-scales")
+
+
+@unittest.skipUnless(ON_GPU, "on the CPU it is the only path")
+class NativePathFloat8CacheScoreTest(ScoreTest):
+    FLAGS = ("--attention-backend", "native", "--kv-cache-dtype", "fp8", "--calculate-kv-scales")
 
 
 class MixedCacheScoreTest(ScoreTest):

@@ -69,13 +69,15 @@ void AddVariant(const std::string& name, ModelConfig& config) {
 
 class DecoderGoldenTest : public testing::TestWithParam<std::tuple<const char*, DeviceKind>> {
  protected:
-  std::unique_ptr<SequenceRunner> Open(DType dtype, bool replay_decodes = false) {
+  std::unique_ptr<SequenceRunner> Open(DType dtype, bool replay_decodes = false,
+                                       AttentionPath path = AttentionPath::kNative) {
     auto runner = SequenceRunner::Create(
         folder_,
         {.dtype = dtype,
          .adjust = [](ModelConfig& config) { AddVariant(std::get<0>(GetParam()), config); },
          .max_len = 64,
          .device = device_,
+         .path = path,
          .replay_decodes = replay_decodes});
     if (!runner.ok()) ADD_FAILURE() << runner.status();
     return runner.ok() ? std::move(*runner) : nullptr;
@@ -126,6 +128,23 @@ TEST_P(DecoderGoldenTest, ReplayedDecodesMatchTransformers) {
       EXPECT_LE(difference.mean, 1.3 * expected_.bfloat16_error.mean);
     }
   }
+}
+
+// The same on the second path, for the head sizes that it has.
+TEST_P(DecoderGoldenTest, SecondPathMatchesTransformers) {
+  if (device_ == DeviceKind::kCpu) GTEST_SKIP() << "the CPU has one path";
+  const int64_t head_dim = LoadModelConfig(folder_)->head_dim;
+  if (head_dim != 64 && head_dim != 128 && head_dim != 256) GTEST_SKIP() << "no such head size";
+  const absl::Span<const TokenId> tokens = expected_.tokens;
+  const auto runner = Open(DType::kBF16, /*replay_decodes=*/true, AttentionPath::kTrtllm);
+  ASSERT_NE(runner, nullptr);
+  std::vector<float> actual = runner->Append(tokens.first(9));
+  const std::vector<float> decoded = runner->AppendInChunks(tokens.subspan(9), /*chunk=*/1);
+  actual.insert(actual.end(), decoded.begin(), decoded.end());
+  ASSERT_EQ(actual.size(), expected_.logprobs.size());
+  const Difference difference = Compare(actual, expected_.logprobs);
+  EXPECT_LE(difference.max, 2.0 * expected_.bfloat16_error.max);
+  EXPECT_LE(difference.mean, 1.3 * expected_.bfloat16_error.mean);
 }
 
 // Eight times as fine as bfloat16; half of what that is off leaves room for chance.

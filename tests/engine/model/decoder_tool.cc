@@ -1,10 +1,10 @@
 // Runs one sequence through a model folder and prints what it computes as JSON: for hf_parity_test.
 //
-//   decoder_tool cpu|cuda FOLDER float32|bfloat16[/KV_DTYPE] CHUNK,... NUM_GREEDY TOKEN...
+//   decoder_tool cpu|cuda[/trtllm] FOLDER float32|bfloat16[/KV_DTYPE] CHUNK,... NUM_GREEDY TOKEN...
 //
-// KV_DTYPE, of the cache, may be another one: fp8_e4m3.
-// For each CHUNK, a line {"logprobs": [[...] per prompt token], "greedy": [token...]}: the prompt
-// in steps of at most CHUNK tokens, then NUM_GREEDY single-token steps.
+// KV_DTYPE, of the cache, may be another one: fp8_e4m3. With /trtllm attention takes the second
+// path. For each CHUNK, a line {"logprobs": [[...] per prompt token], "greedy": [token...]}: the
+// prompt in steps of at most CHUNK tokens, then NUM_GREEDY single-token steps.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -51,11 +51,14 @@ void RunOnce(SequenceRunner& runner, const std::vector<TokenId>& prompt, int64_t
 }
 
 int Run(int argc, char** argv) {
-  const std::string device = argv[1];
+  const std::vector<std::string> device_and_path = absl::StrSplit(argv[1], '/');
+  const std::string& device = device_and_path.front();
+  const bool trtllm = device_and_path.size() == 2 && device_and_path.back() == "trtllm";
   const std::vector<std::string> dtypes = absl::StrSplit(argv[3], '/');
   const std::optional<DType> dtype = ParseDType(dtypes.front());
   const std::optional<DType> kv_dtype = ParseDType(dtypes.back());
-  if (!dtype || !kv_dtype || (device != "cpu" && device != "cuda")) {
+  if (!dtype || !kv_dtype || (device != "cpu" && device != "cuda") ||
+      (device_and_path.size() > 1 && !trtllm)) {
     std::fprintf(stderr, "unknown device %s or dtype %s\n", argv[1], argv[3]);
     return 64;
   }
@@ -68,7 +71,8 @@ int Run(int argc, char** argv) {
       argv[2], {.dtype = *dtype,
                 .kv_dtype = kv_dtype,
                 .max_len = static_cast<int64_t>(prompt.size()) + num_greedy,
-                .device = device == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu});
+                .device = device == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu,
+                .path = trtllm ? AttentionPath::kTrtllm : AttentionPath::kNative});
   if (!runner.ok()) {
     std::fprintf(stderr, "%s\n", runner.status().ToString().c_str());
     return 66;
@@ -86,8 +90,8 @@ int main(int argc, char** argv) {
   if (argc < 7) {
     std::fprintf(
         stderr,
-        "usage: decoder_tool cpu|cuda FOLDER float32|bfloat16[/KV_DTYPE] CHUNK,... NUM_GREEDY "
-        "TOKEN...\n");
+        "usage: decoder_tool cpu|cuda[/trtllm] FOLDER float32|bfloat16[/KV_DTYPE] CHUNK,... "
+        "NUM_GREEDY TOKEN...\n");
     return 64;
   }
   return quire::Run(argc, argv);

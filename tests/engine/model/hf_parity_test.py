@@ -35,6 +35,10 @@ BUNDLED_TOLERANCE = {"cpu": 5e-4, "cuda": 1e-3}
 BF16_MAX_FACTOR, BF16_MEAN_FACTOR = 2.0, 1.3
 # Of the mean change that an 8-bit cache makes, the part that may be left against a reference with such a cache.
 FLOAT8_SHARE = 0.05
+# The same where activations are bfloat16, which a reference in float32 does not round.
+FLOAT8_BF16_SHARE = 0.6
+# Of the second attention path.
+TRTLLM_HEAD_DIMS = (64, 128, 256)
 NUM_FLOAT8_RETRIES = 5
 NUM_GREEDY = 64
 CHUNKS = {"cpu": [1000, 7, 1], "cuda": [1000, 7]}  # prompt at once, in awkward pieces, and token by token
@@ -104,6 +108,25 @@ def check_float8_cache(device, model, folder, prompt, exact):
     return ", ".join(texts)
 
 
+def check_float8_on_both_paths(device, model, folder, prompt, exact):
+    """A GPU's paths with bfloat16 activations and a cache of e4m3, prompts and decodes, against the same reference."""
+    import tiny_checkpoints
+    import torch
+    expected = tiny_checkpoints.logprobs_with_float8_cache(model, prompt, torch.float8_e4m3fn)
+    effect = (expected - exact).abs().mean().item()
+    config = model.config
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    paths = [device] + [f"{device}/trtllm"] * (head_dim in TRTLLM_HEAD_DIMS)
+    texts = []
+    for path in paths:
+        for chunk, actual in zip((1000, 1), run_tool(path, folder, "bfloat16/fp8_e4m3", [1000, 1], prompt), strict=True):
+            logprobs = torch.tensor(actual["logprobs"], dtype=torch.float64)
+            share = (logprobs - expected).abs().mean().item() / effect
+            texts.append(f"{path}, chunks of {chunk}: {share:.2f}")
+            assert share <= FLOAT8_BF16_SHARE, f"bfloat16 with fp8_e4m3 is {share:.2f} of its effect off: {texts}"
+    return "bfloat16 with fp8_e4m3 " + "; ".join(texts)
+
+
 def check_bfloat16(device, folder, prompt, expected):
     """Errors of Quire against those of transformers, as text; AssertionError when they are larger."""
     import tiny_checkpoints
@@ -134,7 +157,10 @@ def check(device, model, folder, tolerance):
     greedy = tiny_checkpoints.greedy(model, prompt, NUM_GREEDY)
     text = check_float32(device, folder, prompt, expected, greedy, tolerance)
     text += "; " + check_float8_cache(device, model, folder, prompt, expected)
-    return text if device == "cpu" else text + "; " + check_bfloat16(device, folder, prompt, expected)
+    if device == "cpu":
+        return text
+    text += "; " + check_float8_on_both_paths(device, model, folder, prompt, expected)
+    return text + "; " + check_bfloat16(device, folder, prompt, expected)
 
 
 def report(name, device, make_model, folder, tolerance):

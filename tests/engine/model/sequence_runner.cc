@@ -63,9 +63,7 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
                    Weights::Load(*backend_, config_, folder,
                                  {.format = options.format, .dtype = options.dtype}));
   weights_ = std::make_unique<Weights>(std::move(weights));
-  std::vector<DType> kv_dtypes = options.kv_dtypes;
-  kv_dtypes.resize(config_.layers.size(), options.kv_dtype.value_or(options.dtype));
-  RETURN_IF_ERROR(OpenAttention(options.dtype, kv_dtypes));
+  RETURN_IF_ERROR(OpenAttention(options));
   ASSIGN_OR_RETURN(decoder_, Decoder::Create(*backend_, config_, *weights_, options.dtype,
                                              {.max_num_batched_tokens = max_len_,
                                               .max_logit_rows = max_len_,
@@ -77,18 +75,21 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
   return absl::OkStatus();
 }
 
-absl::Status SequenceRunner::OpenAttention(DType dtype, absl::Span<const DType> kv_dtypes) {
+absl::Status SequenceRunner::OpenAttention(const SequenceRunnerOptions& options) {
+  std::vector<DType> kv_dtypes = options.kv_dtypes;
+  kv_dtypes.resize(config_.layers.size(), options.kv_dtype.value_or(options.dtype));
   const KvLayout layout = MakeKvLayout(config_, kv_dtypes, kBlockSize);
   const int num_groups = static_cast<int>(layout.groups.size());
   CHECK_LE(num_groups, kMaxGroups);
   ASSIGN_OR_RETURN(KvArena arena,
                    KvArena::Allocate(backend_->device(), layout, num_groups * kMaxBlocks));
   arena_ = std::make_unique<KvArena>(std::move(arena));
-  ASSIGN_OR_RETURN(plans_, backend_->attention(AttentionPath::kNative)
-                               ->CreatePlans(MakeGeometries(config_, layout, dtype),
-                                             {.max_num_seqs = 1,
-                                              .max_num_batched_tokens = max_len_,
-                                              .max_blocks_per_seq = kMaxBlocks}));
+  AttentionBackend* attention = backend_->attention(options.path);
+  if (attention == nullptr) return absl::InvalidArgumentError("the device lacks this path");
+  ASSIGN_OR_RETURN(plans_, attention->CreatePlans(MakeGeometries(config_, layout, options.dtype),
+                                                  {.max_num_seqs = 1,
+                                                   .max_num_batched_tokens = max_len_,
+                                                   .max_blocks_per_seq = kMaxBlocks}));
   return absl::OkStatus();
 }
 

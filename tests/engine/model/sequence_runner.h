@@ -26,6 +26,7 @@ struct SequenceRunnerOptions {
   int64_t max_len = 256;  // tokens of the sequence
   LoadFormat format = LoadFormat::kAuto;
   DeviceKind device = DeviceKind::kCpu;
+  AttentionPath path = AttentionPath::kNative;
   bool replay_decodes = false;  // steps of one token are captured once, and replayed
 };
 
@@ -58,7 +59,7 @@ class SequenceRunner {
   struct Metadata;
 
   absl::Status Open(const std::string& folder, const SequenceRunnerOptions& options);
-  absl::Status OpenAttention(DType dtype, absl::Span<const DType> kv_dtypes);
+  absl::Status OpenAttention(const SequenceRunnerOptions& options);
   Tensor EnqueueStep(int64_t num_tokens, int64_t num_rows);
   Tensor ReplayDecode();
   void FillMetadata(absl::Span<const TokenId> tokens);
