@@ -1,7 +1,6 @@
 """What clients and supervisors see when the device breaks: the real program on a backend that fails,
 hangs or has no memory (tests/fault/faulty_server.cc)."""
 
-import pathlib
 import signal
 import threading
 import time
