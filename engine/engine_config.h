@@ -54,8 +54,8 @@ struct EngineConfig {
 
   // Bounds.
   absl::Duration watchdog_timeout = absl::InfiniteDuration();  // of one step, then the engine fails
-  int64_t max_num_queued_reqs = 1024;
-  int64_t max_num_queued_tokens = 1 << 22;
+  int64_t max_num_queued_reqs = 4096;
+  int64_t max_num_queued_tokens = 1 << 24;
   KvEventLog::Limits kv_event_limits = {};  // kept for whoever hears of the prefix cache
 
   BackendOptions backend_options() const {

@@ -30,8 +30,8 @@ struct SchedulerConfig {
   // While the prompts in progress do not fit into one step, at most this many are in progress.
   int64_t max_num_partial_prefills = 4;
   int64_t max_model_len = 4096;             // prompt and generated tokens of one sequence
-  int64_t max_num_queued_reqs = 1024;       // bound of the waiting queue, each continuation counted
-  int64_t max_num_queued_tokens = 1 << 22;  // and in their prompt tokens (queue_bounds.h)
+  int64_t max_num_queued_reqs = 4096;       // bound of the waiting queue, each continuation counted
+  int64_t max_num_queued_tokens = 1 << 24;  // and in their prompt tokens (queue_bounds.h)
 };
 
 struct SchedulerStats {

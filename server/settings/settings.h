@@ -44,8 +44,8 @@ struct Settings {
   // Scheduling.
   int64_t max_num_seqs = 0;            // 0: by device
   int64_t max_num_batched_tokens = 0;  // 0: by device
-  int64_t max_num_queued_reqs = 1024;
-  int64_t max_num_queued_tokens = 1 << 22;
+  int64_t max_num_queued_reqs = 4096;
+  int64_t max_num_queued_tokens = 1 << 24;
   bool enable_prefix_caching = true;
   bool async_scheduling = true;
 

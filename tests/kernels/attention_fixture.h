@@ -119,6 +119,13 @@ class AttentionTest : public KernelTest {
   }
 
   static bool IsTrtllm() { return GetParam().path == AttentionPath::kTrtllm; }
+  // Prompts whose queries and probs have 4 bits, too: a prob may be wrong by a sixteenth, a logit
+  // by as much of its largest parts.
+  static constexpr double kFloat8Tolerance = 0.15;
+  static bool RoundsToFloat8(const AttentionGeometry& geometry) {
+    return IsTrtllm() && geometry.kv_dtype == DType::kF8E4M3 && geometry.head_dim > 64 &&
+           geometry.head_dim <= 128;
+  }
   bool Serves(const AttentionGeometry& geometry) {
     return WhyUnsupported(attention().capabilities(), geometry).empty();
   }

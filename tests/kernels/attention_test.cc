@@ -24,14 +24,8 @@ class AttentionReferenceTest : public AttentionTest {
     return geometry.kv_dtype == DType::kBF16 ? 0x1p-8 : IsTrtllm() ? 0x1p-10 : 0x1p-11;
   }
 
-  // Queries and probs have 4 bits, too: a prob may be wrong by a sixteenth, a logit by as much of
-  // its largest parts. How much the whole is wrong is checked beside it.
-  static constexpr double kFloat8Tolerance = 0.15;
+  // How much the whole is wrong is checked beside kFloat8Tolerance.
   static constexpr double kFloat8RelativeError = 0.05;
-  bool RoundsToFloat8(const AttentionGeometry& geometry) const {
-    return IsTrtllm() && geometry.kv_dtype == DType::kF8E4M3 && geometry.head_dim > 64 &&
-           geometry.head_dim <= 128;
-  }
 
   // For what every path must serve.
   static DType AnyDType() { return IsTrtllm() ? DType::kBF16 : DType::kF32; }

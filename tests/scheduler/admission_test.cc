@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "scheduler/queue_bounds.h"
 #include "tests/scheduler/harness.h"
 
 namespace quire {
@@ -85,6 +86,19 @@ TEST(AdmissionTest, TheQueueIsBoundedInPromptTokensToo) {
   ExpectRefused(AddTo(&h, h.MakeRequest(2, 21, 1)), absl::StatusCode::kResourceExhausted,
                 "30 of 50 prompt tokens");
   EXPECT_TRUE(AddTo(&h, h.MakeRequest(3, 20, 1)).ok());
+}
+
+// What load generators begin with: a thousand prompts from one client, before any has run.
+TEST(AdmissionTest, AThousandLongRequestsOfOneClientAreTakenAtOnce) {
+  const SchedulerConfig config;
+  QueueBounds bounds(config.max_num_queued_reqs, config.max_num_queued_tokens);
+  Request request;
+  request.flow.id = 1;
+  request.prompt.resize(8192);
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(bounds.Check(request).ok()) << bounds.Check(request) << " after " << i;
+    bounds.Enter(request.flow, LoadOf(request));
+  }
 }
 
 TEST(AdmissionTest, EqualsAreServedInOrderOfArrival) {

@@ -18,6 +18,7 @@ NUM_WORDS = 32  # of a prompt
 WARM_UP = 1.5  # seconds of each side that do not count
 LOADS = (10, 100)  # times the rate of saturation
 PROBES_PER_S = 200
+FLAGS = ("--max-num-queued-reqs", "1024")  # a queue that fills while a side warms up
 
 
 class Side:
@@ -80,7 +81,7 @@ class Side:
 def run(rounds, seconds, seed, on_line):
     """Returns, by load, the results of all rounds; the load 1 is saturation."""
     results = {load: [] for load in (1, *LOADS)}
-    with apart() as cores, Server(cores=cores) as server:
+    with apart() as cores, Server(*FLAGS, cores=cores) as server:
         loop = Loop(server.port)
         for number in range(rounds):
             for load, taken in results.items():
@@ -120,7 +121,7 @@ def refusals(windows, seed):
     """Of so many seconds, each for itself, the p50 and the p99 in milliseconds of refusals by a server whose queue is
     full and which computes on one thread: where there are two cores, one is left for refusing."""
     taken = []
-    with Server("--num-threads", "1") as server:
+    with Server(*FLAGS, "--num-threads", "1") as server:
         side = Side(Loop(server.port), server, seed)
         side.counts = True
         while len(side.refusals) < NUM_CONNECTIONS:

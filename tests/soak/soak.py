@@ -14,7 +14,7 @@ LEAST_SECONDS_FOR_SLOPE = 600
 CONCURRENCY = 64  # of operations, while the rate is looked for
 QUIET = 120  # seconds that what is left may take to end, on any machine
 # A cache that a minute's load fills: memory that is used for the first time is no leak.
-FLAGS = ("--kv-cache-memory-bytes", str(64 << 20))
+FLAGS = ("--kv-cache-memory-bytes", str(64 << 20), "--max-num-queued-reqs", "1024")
 STATUS = "/quire.v1.Admin/GetStatus"
 # Numbers of fields.
 RUNNING_SEQUENCES, WAITING_REQUESTS, BLOCKS_IN_USE, GENERATED_TOKENS, ACTIVE_STREAMS = 3, 1, 6, 13, 16
