@@ -48,6 +48,9 @@ struct EngineConfig {
   bool autotune = true;                         // measure how to compute them, at start
   bool async_scheduling = true;                 // schedule step N+1 while step N runs
   std::optional<AttentionPath> attention_path;  // unset: chosen at start
+  // Prefixes that decodes share are read once for all of them where that spares the reading of at
+  // least so many tokens. 0: never; unset: as is fastest on the device.
+  std::optional<int64_t> min_prefix_tokens;
 
   StepTrace* step_trace = nullptr;  // outlives the engine; null: nothing is traced
   Progress* progress = nullptr;     // of the start; outlives Engine::Open; null: nobody watches

@@ -10,6 +10,7 @@
 #include "engine/model/linear_groups.h"
 #include "engine/request_check.h"
 #include "engine/runner/attention_selector.h"
+#include "engine/runner/cascade_plan.h"
 #include "engine/runner/kv_calibration.h"
 #include "engine/serving_dtype.h"
 #include "kernels/base/status_macros.h"
@@ -58,6 +59,19 @@ absl::Status CheckLimits(const StepLimits& step) {
   return absl::OkStatus();
 }
 
+// 0: prefixes that decodes share are read with each of them. The CPU's cores do not wait for memory
+// there. Several layer groups have block tables of their own.
+int64_t MinPrefixTokens(const EngineConfig& config, const EngineParts& parts) {
+  if (parts.geometries.size() != 1 || !HasCascade(parts.geometries[0])) return 0;
+  if (config.min_prefix_tokens.has_value()) return *config.min_prefix_tokens;
+  if (parts.backend->device().info().kind != DeviceKind::kCuda) return 0;
+  const AttentionGeometry& geometry = parts.geometries[0];
+  // Of a layer. Reading them costs more time than two levels and their merge (docs/figures.md).
+  constexpr int64_t kMinBytes = int64_t{128} << 20;
+  return kMinBytes /
+         (2 * geometry.num_kv_heads * geometry.head_dim * DTypeBytes(geometry.kv_dtype));
+}
+
 absl::StatusOr<AttentionPaths> OpenAttention(const EngineConfig& config, const EngineParts& parts) {
   Backend& backend = *parts.backend;
   const AttentionDemand demand = {.geometries = parts.geometries,
@@ -77,7 +91,10 @@ absl::StatusOr<AttentionPaths> OpenAttention(const EngineConfig& config, const E
   };
   ASSIGN_OR_RETURN(const AttentionPath prefill, select(AttentionPhase::kPrefill));
   ASSIGN_OR_RETURN(const AttentionPath decode, select(AttentionPhase::kDecode));
-  return AttentionPaths{.prefill = backend.attention(prefill), .decode = backend.attention(decode)};
+  return AttentionPaths{
+      .prefill = backend.attention(prefill),
+      .decode = backend.attention(decode),
+      .max_prefix_groups = MinPrefixTokens(config, parts) > 0 ? kNumPrefixGroups : 0};
 }
 
 BatchLimits MakeBatchLimits(const StepLimits& step, const KvLayout& layout, int64_t max_model_len) {
@@ -117,7 +134,9 @@ std::vector<int32_t> CapturedQueryLens(const EngineConfig& config, const EngineP
 
 ModelRunnerConfig MakeRunnerConfig(const EngineConfig& config, EngineParts& parts,
                                    int64_t max_model_len) {
-  return {.limits = MakeBatchLimits(parts.step, parts.kv_layout, max_model_len),
+  BatchLimits limits = MakeBatchLimits(parts.step, parts.kv_layout, max_model_len);
+  limits.min_prefix_tokens = MinPrefixTokens(config, parts);
+  return {.limits = limits,
           .max_model_len = max_model_len,
           .vocab_size = parts.model.config.vocab_size,
           .attention = parts.geometries,

@@ -17,6 +17,8 @@ AttentionBatch PrefillsOf(AttentionBatch batch) {
   batch.cu_seqlens_q += num_decodes;
   batch.seq_lens += num_decodes;
   batch.seq_rows += num_decodes;
+  if (batch.first_blocks != nullptr) batch.first_blocks += num_decodes;
+  batch.prefixes = {};
   return batch;
 }
 

@@ -18,6 +18,13 @@ void ForEachArray(const BatchShape& shape, BatchArrays& arrays, Visit visit) {
   visit(arrays.logits_indices, shape.num_logit_rows);
   visit(arrays.sampling, shape.num_logit_rows);
   visit(arrays.block_updates, shape.num_block_updates);
+  if (shape.num_prefix_groups > 0) {
+    visit(arrays.prefix_cu_seqlens_q, shape.num_prefix_groups + 1);
+    visit(arrays.prefix_lens, shape.num_prefix_groups);
+    visit(arrays.prefix_rows, shape.num_prefix_groups);
+    visit(arrays.first_blocks, shape.num_seqs);
+    visit(arrays.rest_lens, shape.num_seqs);
+  }
   visit(arrays.bias, shape.num_bias);
 }
 
@@ -35,7 +42,8 @@ BatchShape MaxShape(const BatchLimits& limits) {
           .num_groups = limits.num_groups,
           .num_logit_rows = limits.max_logit_rows(),
           .num_bias = limits.max_num_seqs * limits.max_bias_per_seq,
-          .num_block_updates = limits.max_block_updates};
+          .num_block_updates = limits.max_block_updates,
+          .num_prefix_groups = limits.min_prefix_tokens > 0 ? kNumPrefixGroups : 0};
 }
 
 BatchShape UniformShape(const BatchLimits& limits, UniformSize size) {
@@ -45,7 +53,8 @@ BatchShape UniformShape(const BatchLimits& limits, UniformSize size) {
           .num_groups = limits.num_groups,
           .num_logit_rows = size.num_seqs,
           .num_bias = 0,
-          .num_block_updates = size.num_seqs * limits.num_groups * blocks_per_seq};
+          .num_block_updates = size.num_seqs * limits.num_groups * blocks_per_seq,
+          .num_prefix_groups = size.shares_prefixes ? kNumPrefixGroups : 0};
 }
 
 BatchMetadata FullUniformBatch(const BatchLimits& limits, UniformSize size) {
@@ -61,7 +70,7 @@ BatchMetadata FullUniformBatch(const BatchLimits& limits, UniformSize size) {
 }
 
 BatchArrays BatchLayout::At(void* base) const {
-  BatchArrays arrays;
+  BatchArrays arrays = {};
   char* next = static_cast<char*>(base);
   ForEachArray(shape_, arrays, [&]<typename T>(T*& array, int64_t size) {
     array = reinterpret_cast<T*>(next);
@@ -71,7 +80,7 @@ BatchArrays BatchLayout::At(void* base) const {
 }
 
 int64_t BatchLayout::size_bytes() const {
-  BatchArrays arrays;
+  BatchArrays arrays = {};
   int64_t bytes = 0;
   ForEachArray(shape_, arrays,
                [&]<typename T>(T*&, int64_t size) { bytes += PaddedBytes<T>(size); });

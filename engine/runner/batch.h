@@ -6,8 +6,10 @@
 
 #include <compare>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
+#include "engine/runner/shared_prefix.h"
 #include "kernels/op_args.h"
 #include "kernels/sampling.h"
 
@@ -21,6 +23,9 @@ struct BatchLimits {
   int32_t num_groups = 0;         // layer groups of the KV cache
   int64_t max_block_updates = 0;  // that travel with the step; more are sent ahead in pieces
   int64_t max_bias_per_seq = 0;   // logit bias entries, bans of end tokens included
+  // Prefixes that decodes share are told to attention where they spare the reading of at least so
+  // many tokens; 0: never.
+  int64_t min_prefix_tokens = 0;
 
   // Rows of logits: one per sampling sequence, and one per prompt token that is scored.
   int64_t max_logit_rows() const { return max_num_seqs + max_num_batched_tokens; }
@@ -34,15 +39,25 @@ struct BatchShape {
   int64_t num_logit_rows = 0;
   int64_t num_bias = 0;
   int64_t num_block_updates = 0;
+  int64_t num_prefix_groups = 0;  // 0, or as many as there may be
 };
+// The groups that SharedPrefixFinder finds, and one of all others.
+inline constexpr int64_t kNumPrefixGroups = SharedPrefixFinder::kMaxGroups + 1;
 BatchShape MaxShape(const BatchLimits& limits);
 
 // A uniform step: each sequence has equally many query tokens, the last of which yields a sample.
-// Decodes have one; drafts that are verified have more.
+// Decodes have one; drafts that are verified have more. Decodes that share prefixes are steps of
+// another kind.
 struct UniformSize {
   int32_t query_len;
   int32_t num_seqs;
-  friend auto operator<=>(const UniformSize&, const UniformSize&) = default;
+  bool shares_prefixes = false;
+  friend bool operator==(const UniformSize&, const UniformSize&) = default;
+  // By kind, then by query length, then by number.
+  friend std::strong_ordering operator<=>(const UniformSize& a, const UniformSize& b) {
+    return std::tie(a.shares_prefixes, a.query_len, a.num_seqs) <=>
+           std::tie(b.shares_prefixes, b.query_len, b.num_seqs);
+  }
 };
 
 // Shape of a uniform step padded to this size, with room for the new blocks of every layer group.
@@ -60,7 +75,13 @@ struct BatchArrays {
   int32_t* logits_indices;          // [num_logit_rows] token of each row of logits
   SamplingRow* sampling;            // [num_logit_rows]
   BlockTableUpdate* block_updates;  // [num_block_updates]
-  LogitBias* bias;                  // [num_bias]; last, so that its length moves no other array
+  // SharedPrefixes, where the shape has groups.
+  int32_t* prefix_cu_seqlens_q;  // [num_prefix_groups + 1]
+  int32_t* prefix_lens;          // [num_prefix_groups]
+  int32_t* prefix_rows;          // [num_prefix_groups]
+  int32_t* first_blocks;         // [num_seqs]
+  int32_t* rest_lens;            // [num_seqs]
+  LogitBias* bias;               // [num_bias]; last, so that its length moves no other array
 };
 
 class BatchLayout {

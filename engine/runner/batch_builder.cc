@@ -61,7 +61,7 @@ SamplingRow MakeSamplingRow(const ScheduledSequence& sequence) {
 }
 
 // Appends the rows that score prompt tokens, after all sampling rows. Row j of a sequence scores
-// the token that follows position start + j.
+// the token that follows position start + j. Decodes, which alone are reordered, score none.
 void AddScoredRows(const SchedulerOutput& output, const BatchArrays& arrays, BatchMetadata* batch) {
   int32_t row = batch->num_sampled_rows;
   for (int32_t i = 0; i < batch->num_seqs; ++i) {
@@ -82,6 +82,15 @@ void AddScoredRows(const SchedulerOutput& output, const BatchArrays& arrays, Bat
   batch->num_logit_rows = row;
 }
 
+// Those that decode come first.
+absl::Span<const ScheduledSequence> DecodesOf(const SchedulerOutput& output) {
+  const absl::Span<const ScheduledSequence> all = output.sequences;
+  const auto is_decode = [](const ScheduledSequence& sequence) {
+    return sequence.num_new == 1 && NumScored(sequence) == 0;
+  };
+  return all.first(std::find_if_not(all.begin(), all.end(), is_decode) - all.begin());
+}
+
 }  // namespace
 
 uint64_t ContinuationSeed(uint64_t request_seed, int32_t index) {
@@ -94,9 +103,11 @@ uint64_t ContinuationSeed(uint64_t request_seed, int32_t index) {
 }
 
 BatchBuilder::BatchBuilder(const BatchLimits& limits, std::vector<UniformSize> uniform_sizes)
-    : limits_(limits), uniform_sizes_(std::move(uniform_sizes)) {}
+    : limits_(limits),
+      uniform_sizes_(std::move(uniform_sizes)),
+      prefix_finder_(limits.block_size, limits.min_prefix_tokens) {}
 
-BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output) const {
+BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output, bool shares_prefixes) const {
   BatchShape shape = {.num_seqs = static_cast<int64_t>(output.sequences.size()),
                       .num_tokens = output.num_tokens,
                       .num_groups = limits_.num_groups};
@@ -112,6 +123,7 @@ BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output) const {
     }
   }
   shape.num_block_updates = std::min(shape.num_block_updates, limits_.max_block_updates);
+  shape.num_prefix_groups = shares_prefixes ? kNumPrefixGroups : 0;
   CHECK_LE(shape.num_seqs, limits_.max_num_seqs);
   CHECK_LE(shape.num_tokens, limits_.max_num_batched_tokens);
   return shape;
@@ -125,9 +137,13 @@ int BatchBuilder::UniformSizeFor(const SchedulerOutput& output, const BatchShape
     if (sequence.num_new != query_len) return -1;
     if (sequence.num_samples != 1 || NumScored(sequence) != 0) return -1;
   }
-  const UniformSize least = {static_cast<int32_t>(query_len), static_cast<int32_t>(shape.num_seqs)};
+  const UniformSize least = {static_cast<int32_t>(query_len), static_cast<int32_t>(shape.num_seqs),
+                             shape.num_prefix_groups > 0};
   const auto size = std::lower_bound(uniform_sizes_.begin(), uniform_sizes_.end(), least);
-  if (size == uniform_sizes_.end() || size->query_len != query_len) return -1;
+  if (size == uniform_sizes_.end() || size->query_len != query_len ||
+      size->shares_prefixes != least.shares_prefixes) {
+    return -1;
+  }
   if (shape.num_block_updates > UniformShape(limits_, *size).num_block_updates) return -1;
   return static_cast<int>(size - uniform_sizes_.begin());
 }
@@ -185,6 +201,7 @@ void BatchBuilder::Pad(const BatchMetadata& batch, const BatchArrays& arrays) co
     arrays.cu_seqlens_q[i + 1] = query_len == 1 ? i + 1 : batch.num_tokens;
     arrays.logits_indices[i] = i * query_len;
     arrays.sampling[i] = SamplingRow();
+    if (batch.shape.num_prefix_groups > 0) arrays.first_blocks[i] = arrays.rest_lens[i] = 0;
   }
   for (int32_t i = batch.num_tokens; i < num_tokens; ++i) {
     arrays.input_ids[i] = 0;
@@ -198,10 +215,63 @@ void BatchBuilder::Pad(const BatchMetadata& batch, const BatchArrays& arrays) co
   }
 }
 
+// The group behind the last, of no prefix, has all other decodes; those behind it have none.
+void BatchBuilder::AddPrefixes(const PrefixOrder& prefixes, const BatchMetadata& batch,
+                               const BatchArrays& arrays) const {
+  const auto num_decodes = static_cast<int32_t>(
+      batch.uniform_size >= 0 ? batch.shape.num_seqs : int64_t{batch.num_decodes});
+  for (int32_t i = 0; i < batch.num_decodes; ++i) {
+    arrays.first_blocks[i] = 0;
+    arrays.rest_lens[i] = arrays.seq_lens[i];
+  }
+  int32_t end = 0;
+  arrays.prefix_cu_seqlens_q[0] = 0;
+  for (size_t g = 0; g < static_cast<size_t>(batch.shape.num_prefix_groups); ++g) {
+    const PrefixGroup group = g < prefixes.groups.size() ? prefixes.groups[g] : PrefixGroup{};
+    const int32_t prefix_len = group.num_blocks * limits_.block_size;
+    arrays.prefix_lens[g] = prefix_len;
+    arrays.prefix_rows[g] = group.num_seqs > 0 ? arrays.seq_rows[end] : 0;
+    for (const int32_t first = end; end < first + group.num_seqs; ++end) {
+      arrays.first_blocks[end] = group.num_blocks;
+      arrays.rest_lens[end] -= prefix_len;
+    }
+    if (g >= prefixes.groups.size()) end = num_decodes;
+    arrays.prefix_cu_seqlens_q[g + 1] = end;
+  }
+}
+
+void BatchBuilder::AddSequence(const ScheduledSequence& sequence, const BatchArrays& arrays,
+                               SendUpdates send_updates, BatchMetadata* batch,
+                               LogitRows* rows) const {
+  CHECK_GE(sequence.num_new, 1);
+  const auto num_new = static_cast<int32_t>(sequence.num_new);
+  const int32_t i = batch->num_seqs;
+  arrays.seq_rows[i] = sequence.row;
+  arrays.seq_lens[i] = static_cast<int32_t>(sequence.start) + num_new;
+  arrays.cu_seqlens_q[i + 1] = arrays.cu_seqlens_q[i] + num_new;
+  if (num_new == 1 && batch->num_decodes == i) ++batch->num_decodes;
+  AddTokens(sequence, arrays, *batch);
+  AddBlockUpdates(sequence, arrays, send_updates, batch);
+  batch->num_tokens += num_new;
+  ++batch->num_seqs;
+  if (sequence.num_samples == 0) return;
+  SamplingRow row = MakeSamplingRow(sequence);
+  row.bias_begin =
+      batch->num_sampled_rows > 0 ? arrays.sampling[batch->num_sampled_rows - 1].bias_end : 0;
+  row.bias_end = AppendBias(sequence, row.bias_begin, arrays);
+  batch->any_logprobs |= row.num_logprobs >= 0;
+  rows->sampled = batch->num_sampled_rows;
+  arrays.logits_indices[batch->num_sampled_rows] = batch->num_tokens - 1;
+  arrays.sampling[batch->num_sampled_rows++] = row;
+}
+
 BatchMetadata BatchBuilder::Build(const SchedulerOutput& output, void* buffer,
-                                  SendUpdates send_updates) const {
+                                  SendUpdates send_updates) {
+  const PrefixOrder none;
+  const PrefixOrder& prefixes =
+      limits_.min_prefix_tokens > 0 ? prefix_finder_.Find(DecodesOf(output)) : none;
   BatchMetadata batch;
-  batch.shape = ShapeOf(output);
+  batch.shape = ShapeOf(output, !prefixes.groups.empty());
   batch.uniform_size = UniformSizeFor(output, batch.shape);
   if (batch.uniform_size >= 0) {
     const int64_t num_bias = batch.shape.num_bias;
@@ -209,33 +279,27 @@ BatchMetadata BatchBuilder::Build(const SchedulerOutput& output, void* buffer,
     batch.shape.num_bias = num_bias;
   }
   const BatchArrays arrays = BatchLayout(batch.shape).At(buffer);
-  batch.num_seqs = static_cast<int32_t>(output.sequences.size());
   batch.logit_rows.resize(output.sequences.size());
   arrays.cu_seqlens_q[0] = 0;
-  int32_t bias_end = 0;
-  for (int32_t i = 0; i < batch.num_seqs; ++i) {
-    const ScheduledSequence& sequence = output.sequences[i];
-    CHECK_GE(sequence.num_new, 1);
-    const auto num_new = static_cast<int32_t>(sequence.num_new);
-    arrays.seq_rows[i] = sequence.row;
-    arrays.seq_lens[i] = static_cast<int32_t>(sequence.start) + num_new;
-    arrays.cu_seqlens_q[i + 1] = arrays.cu_seqlens_q[i] + num_new;
-    if (num_new == 1 && batch.num_decodes == i) ++batch.num_decodes;
-    AddTokens(sequence, arrays, batch);
-    AddBlockUpdates(sequence, arrays, send_updates, &batch);
-    batch.num_tokens += num_new;
-    if (sequence.num_samples == 0) continue;
-    SamplingRow row = MakeSamplingRow(sequence);
-    row.bias_begin = bias_end;
-    bias_end = row.bias_end = AppendBias(sequence, bias_end, arrays);
-    batch.any_logprobs |= row.num_logprobs >= 0;
-    batch.logit_rows[i].sampled = batch.num_sampled_rows;
-    arrays.logits_indices[batch.num_sampled_rows] = batch.num_tokens - 1;
-    arrays.sampling[batch.num_sampled_rows++] = row;
+  for (size_t place = 0; place < output.sequences.size(); ++place) {
+    const size_t i = place < prefixes.sequences.size() ? prefixes.sequences[place] : place;
+    AddSequence(output.sequences[i], arrays, send_updates, &batch, &batch.logit_rows[i]);
   }
   CHECK_EQ(batch.num_tokens, output.num_tokens);
   AddScoredRows(output, arrays, &batch);
+  if (batch.shape.num_prefix_groups > 0) AddPrefixes(prefixes, batch, arrays);
   if (batch.uniform_size >= 0) Pad(batch, arrays);
+  return batch;
+}
+
+BatchMetadata BatchBuilder::BuildPadding(int index, void* buffer) const {
+  BatchMetadata batch;
+  batch.shape = UniformShape(limits_, uniform_sizes_[index]);
+  batch.uniform_size = index;
+  const BatchArrays arrays = BatchLayout(batch.shape).At(buffer);
+  arrays.cu_seqlens_q[0] = 0;
+  if (batch.shape.num_prefix_groups > 0) AddPrefixes({}, batch, arrays);
+  Pad(batch, arrays);
   return batch;
 }
 

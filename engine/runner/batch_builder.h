@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "engine/runner/batch.h"
+#include "engine/runner/shared_prefix.h"
 #include "scheduler/scheduler_output.h"
 
 namespace quire {
@@ -27,11 +28,19 @@ class BatchBuilder {
   // outlives the step: length 0, slot -1, no row, no block.
   // When a step adds more than BatchLimits::max_block_updates blocks, `send_updates` gets them
   // ahead of the step, a full array at a time, which is reused when it returns.
-  BatchMetadata Build(const SchedulerOutput& output, void* buffer, SendUpdates send_updates) const;
+  // Decodes that share prefixes are reordered (shared_prefix.h); logit_rows keeps the output's
+  // order.
+  BatchMetadata Build(const SchedulerOutput& output, void* buffer, SendUpdates send_updates);
+  // A step of padding alone, of uniform_sizes()[index].
+  BatchMetadata BuildPadding(int index, void* buffer) const;
 
  private:
-  BatchShape ShapeOf(const SchedulerOutput& output) const;
+  BatchShape ShapeOf(const SchedulerOutput& output, bool shares_prefixes) const;
   int UniformSizeFor(const SchedulerOutput& output, const BatchShape& shape) const;
+  void AddSequence(const ScheduledSequence& sequence, const BatchArrays& arrays,
+                   SendUpdates send_updates, BatchMetadata* batch, LogitRows* rows) const;
+  void AddPrefixes(const PrefixOrder& prefixes, const BatchMetadata& batch,
+                   const BatchArrays& arrays) const;
   void AddTokens(const ScheduledSequence& sequence, const BatchArrays& arrays,
                  const BatchMetadata& batch) const;
   void AddBlockUpdates(const ScheduledSequence& sequence, const BatchArrays& arrays,
@@ -40,6 +49,7 @@ class BatchBuilder {
 
   BatchLimits limits_;
   std::vector<UniformSize> uniform_sizes_;
+  SharedPrefixFinder prefix_finder_;
 };
 
 // The seed of continuation `index`: the request's own for index 0, unrelated ones for the others.

@@ -44,21 +44,25 @@ absl::Status ModelRunner::CreatePlans(const AttentionPaths& attention) {
   const AttentionLimits limits = {.max_num_seqs = config_.limits.max_num_seqs,
                                   .max_num_batched_tokens = config_.limits.max_num_batched_tokens,
                                   .max_blocks_per_seq = config_.limits.max_blocks_per_seq};
-  ASSIGN_OR_RETURN(plans_, CreatePhasedPlans(attention, config_.attention, limits));
+  ASSIGN_OR_RETURN(plans_, CreatePhasedPlans(backend_, attention, config_.attention, limits));
   return absl::OkStatus();
 }
 
 absl::Status ModelRunner::CaptureSteps() {
   const std::vector<UniformSize>& sizes = builder_.uniform_sizes();
   if (sizes.empty()) return absl::OkStatus();
-  // A step of padding alone first: what libraries load at their first call is not for a graph.
-  StepBuffers& buffers = step_buffers_[0];
-  const BatchMetadata padding =
-      builder_.Build(SchedulerOutput(), buffers.metadata.data(), /*send_updates=*/[](auto) {});
-  stream_->CopyToDevice(metadata_.data(), buffers.metadata.data(),
-                        BatchLayout(padding.shape).size_bytes());
-  EnqueueStep(FullUniformBatch(config_.limits, sizes.front()));
-  RETURN_IF_ERROR(stream_->Synchronize());
+  // Of each kind of step one of padding alone first: what libraries load at their first call is not
+  // for a graph.
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (i > 0 && sizes[i].shares_prefixes == sizes[i - 1].shares_prefixes) continue;
+    StepBuffers& buffers = step_buffers_[0];
+    const BatchMetadata padding =
+        builder_.BuildPadding(static_cast<int>(i), buffers.metadata.data());
+    stream_->CopyToDevice(metadata_.data(), buffers.metadata.data(),
+                          BatchLayout(padding.shape).size_bytes());
+    EnqueueStep(FullUniformBatch(config_.limits, sizes[i]));
+    RETURN_IF_ERROR(stream_->Synchronize());
+  }
   return graphs_.Capture(
       *stream_, sizes,
       [this](UniformSize size) { EnqueueStep(FullUniformBatch(config_.limits, size)); },
@@ -207,6 +211,15 @@ void ModelRunner::EnqueueStep(const BatchMetadata& batch) {
                           .plans = {},
                           .logits_indices = arrays.logits_indices,
                           .num_logit_rows = batch.num_logit_rows};
+  SharedPrefixes prefixes;
+  if (batch.shape.num_prefix_groups > 0) {
+    prefixes = {.num_groups = static_cast<int32_t>(batch.shape.num_prefix_groups),
+                .cu_seqlens_q = arrays.prefix_cu_seqlens_q,
+                .prefix_lens = arrays.prefix_lens,
+                .prefix_rows = arrays.prefix_rows,
+                .first_blocks = arrays.first_blocks,
+                .seq_lens = arrays.rest_lens};
+  }
   for (int group = 0; group < limits.num_groups; ++group) {
     plans_[group]->PlanStep(
         *stream_, {.num_seqs = batch.num_seqs,
@@ -217,7 +230,8 @@ void ModelRunner::EnqueueStep(const BatchMetadata& batch) {
                    .seq_rows = arrays.seq_rows,
                    .block_tables = block_tables_.as<BlockId>() +
                                    group * limits.max_num_seqs * limits.max_blocks_per_seq,
-                   .block_table_stride = limits.max_blocks_per_seq});
+                   .block_table_stride = limits.max_blocks_per_seq,
+                   .prefixes = prefixes});
     inputs.slot_mapping.push_back(arrays.slot_mapping + group * batch.shape.num_tokens);
     inputs.plans.push_back(plans_[group].get());
   }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/runner/cascade_plan.h"
 #include "kernels/attention_batch.h"
 #include "kernels/base/status_macros.h"
 
@@ -31,15 +32,22 @@ class PhasedPlan : public AttentionPlan {
 }  // namespace
 
 absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePhasedPlans(
-    const AttentionPaths& paths, absl::Span<const AttentionGeometry> geometries,
+    Backend& backend, const AttentionPaths& paths, absl::Span<const AttentionGeometry> geometries,
     const AttentionLimits& limits) {
-  if (paths.prefill == paths.decode) return paths.decode->CreatePlans(geometries, limits);
+  const bool has_cascade = paths.max_prefix_groups > 0;
+  if (paths.prefill == paths.decode && !has_cascade) {
+    return paths.decode->CreatePlans(geometries, limits);
+  }
   AttentionLimits decode = limits, prefill = limits;
   decode.only_phase = AttentionPhase::kDecode;
   prefill.only_phase = AttentionPhase::kPrefill;
   ASSIGN_OR_RETURN(auto plans, paths.decode->CreatePlans(geometries, decode));
   ASSIGN_OR_RETURN(auto prefills, paths.prefill->CreatePlans(geometries, prefill));
   for (size_t i = 0; i < plans.size(); ++i) {
+    if (has_cascade) {
+      ASSIGN_OR_RETURN(plans[i], MakeCascadePlan(backend, *paths.prefill, std::move(plans[i]),
+                                                 geometries[i], limits, paths.max_prefix_groups));
+    }
     plans[i] = std::make_unique<PhasedPlan>(std::move(prefills[i]), std::move(plans[i]));
   }
   return plans;

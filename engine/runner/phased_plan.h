@@ -1,4 +1,5 @@
-// Plans of attention where each phase may take a path of its own. Engine thread.
+// Plans of attention where each phase may take a path of its own, and shared prefixes one apart
+// from the rest of their decodes (cascade_plan.h). Engine thread.
 #pragma once
 
 #include <memory>
@@ -7,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/attention.h"
+#include "kernels/backend.h"
 
 namespace quire {
 
@@ -14,11 +16,14 @@ namespace quire {
 struct AttentionPaths {
   AttentionBackend* prefill = nullptr;
   AttentionBackend* decode = nullptr;
+  // Prefixes that decodes share, so many at most, are read once, by `prefill`; 0: never. Wants
+  // geometries that have it (HasCascade).
+  int64_t max_prefix_groups = 0;
 };
 
 // One plan per layer group, over both phases of a step.
 absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePhasedPlans(
-    const AttentionPaths& paths, absl::Span<const AttentionGeometry> geometries,
+    Backend& backend, const AttentionPaths& paths, absl::Span<const AttentionGeometry> geometries,
     const AttentionLimits& limits);
 
 }  // namespace quire

@@ -24,6 +24,19 @@ std::vector<UniformSize> UniformSizes(const std::vector<int32_t>& query_lens,
     }
     if (max_num_seqs > 0) sizes.push_back({query_len, max_num_seqs});
   }
+  // Coarser: such steps read little for each sequence.
+  constexpr int32_t kSharedStep = 32;
+  const bool has_decodes = !query_lens.empty() && query_lens.front() == 1;
+  if (limits.min_prefix_tokens > 0 && has_decodes) {
+    const auto max_num_seqs = static_cast<int32_t>(limits.max_num_seqs);
+    for (int32_t num_seqs = 8; num_seqs < max_num_seqs;) {
+      sizes.push_back({1, num_seqs, /*shares_prefixes=*/true});
+      num_seqs = num_seqs < kSharedStep  ? 2 * num_seqs
+                 : num_seqs < kFineUntil ? num_seqs + kSharedStep
+                                         : num_seqs + kCoarseStep;
+    }
+    sizes.push_back({1, max_num_seqs, /*shares_prefixes=*/true});
+  }
   return sizes;
 }
 

@@ -61,6 +61,7 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   config.enable_prefix_caching = settings.enable_prefix_caching;
   config.enforce_eager = settings.enforce_eager;
   config.autotune = settings.autotune;
+  if (!settings.cascade_attention) config.min_prefix_tokens = 0;
   config.watchdog_timeout = WatchdogTimeout(settings, config.device);
   config.async_scheduling = settings.async_scheduling;
   config.attention_path = ChooseAttention(settings.attention_backend);

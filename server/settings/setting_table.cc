@@ -106,6 +106,9 @@ std::vector<Setting> DeviceSettings() {
        "Attention path; auto takes the fastest that can serve the model, another is an error at "
        "start "
        "if it cannot."},
+      {"cascade-attention", kDevice, SwitchField{&S::cascade_attention},
+       "Read a long prefix that many running sequences share once for all of them.", "",
+       DeviceKind::kCuda, "the CPU reads a prefix with each sequence"},
       {"enforce-eager", kDevice, SwitchField{&S::enforce_eager},
        "Run every step without captured graphs.", "", DeviceKind::kCuda,
        "the CPU never uses graphs"},

@@ -39,6 +39,7 @@ struct Settings {
   int64_t block_size = 16;
   std::string attention_backend = "auto";
   bool enforce_eager = false;
+  bool cascade_attention = true;
   bool autotune = true;
 
   // Scheduling.

@@ -55,7 +55,7 @@ class BatchBuilderTest : public ::testing::Test {
       output.num_tokens += sequence->scheduled.num_new;
     }
     buffer_.assign(BatchLayout(MaxShape(limits)).size_bytes(), 0);
-    const BatchBuilder builder(limits, uniform_sizes_);
+    BatchBuilder builder(limits, uniform_sizes_);
     const BatchMetadata batch =
         builder.Build(output, buffer_.data(), [this](absl::Span<const BlockTableUpdate> updates) {
           ++num_sent_;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "engine/engine_parts.h"
@@ -46,6 +47,8 @@ class ModelRunnerTest : public ::testing::TestWithParam<RunnerTarget> {
     config.device = GetParam().device;
     config.enforce_eager = !GetParam().replays;
     config.uniform_query_lens = {1, 3};
+    config.max_num_batched_tokens = 256;
+    config.min_prefix_tokens = 1;
     const bool on_cpu = config.device == DeviceKind::kCpu;
     std::unique_ptr<Backend> backend;
     if (on_cpu && GetParam().replays) {
@@ -211,6 +214,58 @@ TEST_P(ModelRunnerTest, UniformStepsOfSeveralTokensAreThoseOfEachTokenAlone) {
     Submit(std::move(ends));
     Wait();
     EXPECT_EQ(Wait(), std::vector<TokenId>(expected.begin(), expected.begin() + num_seqs));
+  }
+}
+
+// Two prefixes that several sequences share, sequences that have one to themselves or none, and a
+// prompt beside them: in each step the answers are those of each sequence alone, in their places.
+TEST_P(ModelRunnerTest, DecodesThatSharePrefixesAreThoseOfEachAlone) {
+  constexpr int kNumSeqs = 11, kNumTokens = 3, kPrefixTokens = 128, kPrefixBlocks = 8;
+  const std::vector<TokenId> prefixes[] = {testing::RandomPrompt(kPrefixTokens, 60),
+                                           testing::RandomPrompt(kPrefixTokens, 61),
+                                           testing::RandomPrompt(kPrefixTokens, 62)};
+  // The first sequence of a prefix computes it.
+  const int prefix_of[kNumSeqs] = {0, 1, 0, 2, 1, 0, 1, 0, 1, 0, 2};
+  std::vector<TestSequence> sequences;
+  std::vector<std::vector<TokenId>> expected;
+  std::vector<BlockId> alone(kPrefixBlocks + 2);
+  std::iota(alone.begin(), alone.end(), 100);
+  for (int i = 0; i < kNumSeqs; ++i) {
+    const int prefix = prefix_of[i];
+    std::vector<TokenId> prompt = prefixes[prefix];
+    const std::vector<TokenId> rest = testing::RandomPrompt(3 + i, 70 + i);
+    prompt.insert(prompt.end(), rest.begin(), rest.end());
+    expected.push_back(Greedy({.row = 15, .tokens = prompt, .blocks = alone}, kNumTokens + 1));
+    TestSequence sequence = {.row = (i * 7) % kNumSeqs, .tokens = prompt, .blocks = {}};
+    for (int b = 0; b < kPrefixBlocks; ++b) sequence.blocks.push_back(kPrefixBlocks * prefix + b);
+    sequence.blocks.push_back(40 + 2 * i);
+    sequence.blocks.push_back(41 + 2 * i);
+    sequences.push_back(std::move(sequence));
+  }
+  for (int prefix = 0; prefix < 3; ++prefix) {
+    TestSequence first = sequences[std::find(prefix_of, prefix_of + kNumSeqs, prefix) - prefix_of];
+    Submit({Entry(first, 0, kPrefixTokens, false)});
+    Wait();
+  }
+  for (int i = 0; i < kNumSeqs; ++i) {
+    TestSequence& sequence = sequences[i];
+    Submit({Entry(sequence, kPrefixTokens, sequence.tokens.size() - kPrefixTokens, true)});
+    EXPECT_EQ(Wait()[0], expected[i][0]);
+    sequence.tokens.push_back(expected[i][0]);
+  }
+  for (int step = 1; step <= kNumTokens; ++step) {
+    std::vector<ScheduledSequence> entries;
+    for (TestSequence& sequence : sequences) {
+      entries.push_back(Entry(sequence, sequence.tokens.size() - 1, 1, true));
+    }
+    TestSequence other = {.row = 12, .tokens = prefixes[0], .blocks = alone};
+    if (step == 2) entries.push_back(Entry(other, 0, 20, false));
+    Submit(std::move(entries));
+    const std::vector<TokenId> ids = Wait();
+    for (int i = 0; i < kNumSeqs; ++i) {
+      EXPECT_EQ(ids[i], expected[i][step]) << "sequence " << i << " step " << step;
+      sequences[i].tokens.push_back(expected[i][step]);
+    }
   }
 }
 

@@ -2,6 +2,8 @@
 // give what one path gives for all of it.
 #include "engine/runner/phased_plan.h"
 
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/kernels/attention_fixture.h"
@@ -80,8 +82,8 @@ TEST_P(PhasedPlanTest, EachPathComputesItsPart) {
           MakePagedBatch(Geometry(8, 2, 64, dtype), c.seqs, KvOrder::kHnd, 1, 2);
       if (!Serves(batch.geometry)) continue;
       RecordingPath prefill(*backend().attention(AttentionPath::kNative)), decode(attention());
-      auto plans = CreatePhasedPlans({.prefill = &prefill, .decode = &decode}, {batch.geometry},
-                                     LimitsOf(batch));
+      auto plans = CreatePhasedPlans(backend(), {.prefill = &prefill, .decode = &decode},
+                                     {batch.geometry}, LimitsOf(batch));
       ASSERT_TRUE(plans.ok()) << plans.status();
       const AttentionOutput phased = Run(batch, *plans->front());
       ASSERT_EQ(decode.batches().size(), 1u);
@@ -95,12 +97,61 @@ TEST_P(PhasedPlanTest, EachPathComputesItsPart) {
   }
 }
 
+// What decodes share is read once, and the result is as if each had read it.
+TEST_P(PhasedPlanTest, PrefixesThatAreSharedAreReadOnce) {
+  std::vector<SeqShape> seqs;
+  for (int i = 0; i < 12; ++i) seqs.push_back({1, 545 + 19 * i});
+  for (const int32_t len : {1, 90, 0}) seqs.push_back({1, len});
+  seqs.push_back({20, 45});
+  for (const auto& [q_heads, kv_heads, head_dim] : {std::tuple(8, 2, 64), {7, 1, 128}}) {
+    for (const auto& [dtype, kv_dtype] : {std::pair(DType::kF32, DType::kF32),
+                                          {DType::kBF16, DType::kBF16},
+                                          {DType::kF16, DType::kF16},
+                                          {DType::kBF16, DType::kF8E4M3}}) {
+      AttentionGeometry geometry = Geometry(q_heads, kv_heads, head_dim, dtype);
+      geometry.kv_dtype = kv_dtype;
+      if (!Serves(geometry)) continue;
+      SCOPED_TRACE(testing::Message() << q_heads << "/" << kv_heads << " dim " << head_dim << " "
+                                      << DTypeName(dtype) << "/" << DTypeName(kv_dtype));
+      PagedBatch batch = MakePagedBatch(geometry, seqs, KvOrder::kHnd, 5, 6);
+      SharePrefixes(batch, {{5, 32}, {4, 8}, {3, 34}});
+      RecordingPath prefill(*backend().attention(AttentionPath::kNative)), decode(attention());
+      auto plans = CreatePhasedPlans(
+          backend(), {.prefill = &prefill, .decode = &decode, .max_prefix_groups = 5}, {geometry},
+          LimitsOf(batch));
+      ASSERT_TRUE(plans.ok()) << plans.status();
+      AttentionOutput actual = Run(batch, *plans->front());
+      ASSERT_EQ(prefill.batches().size(), 2u);  // prefixes, and the prompt
+      EXPECT_EQ(prefill.batches()[0].num_seqs, 5);
+      EXPECT_FALSE(prefill.batches()[0].causal);
+      EXPECT_EQ(prefill.batches()[1].num_seqs, 1);
+      ASSERT_EQ(decode.batches().size(), 1u);
+      EXPECT_NE(decode.batches()[0].first_blocks, nullptr);
+      PagedBatch plain = batch;
+      plain.prefix_lens.clear();
+      const AttentionOutput expected = Run(plain);
+      // The prompt went the way it goes without.
+      const size_t num_decode_rows = (seqs.size() - 1) * geometry.num_q_heads;
+      actual.out.resize(num_decode_rows * geometry.head_dim);
+      const double tolerance = dtype == DType::kF32 ? 3e-5 : 0x1p-6;
+      for (size_t i = 0; i < actual.out.size(); ++i) {
+        ASSERT_NEAR(actual.out[i], expected.out[i], tolerance) << "element " << i;
+      }
+      actual.lse.resize(num_decode_rows);
+      for (size_t i = 0; i < actual.lse.size(); ++i) {
+        if (actual.lse[i] == expected.lse[i]) continue;  // -infinity
+        ASSERT_NEAR(actual.lse[i], expected.lse[i], 1e-3) << "row " << i;
+      }
+    }
+  }
+}
+
 TEST_P(PhasedPlanTest, OnePathForBothPlansOnce) {
   const PagedBatch batch =
       MakePagedBatch(Geometry(4, 4, 64, DType::kBF16), {{1, 20}, {6, 30}}, KvOrder::kHnd, 1, 2);
   RecordingPath path(attention());
-  auto plans =
-      CreatePhasedPlans({.prefill = &path, .decode = &path}, {batch.geometry}, LimitsOf(batch));
+  auto plans = CreatePhasedPlans(backend(), {.prefill = &path, .decode = &path}, {batch.geometry},
+                                 LimitsOf(batch));
   ASSERT_TRUE(plans.ok()) << plans.status();
   ExpectAsOnePlan(batch, Run(batch, *plans->front()));
   ASSERT_EQ(path.batches().size(), 1u);

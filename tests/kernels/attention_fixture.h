@@ -155,6 +155,21 @@ class AttentionTest : public KernelTest {
     device.seq_lens = seq_lens.as<int32_t>();
     device.seq_rows = seq_rows.as<int32_t>();
     device.block_tables = block_tables.as<BlockId>();
+    const DeviceBuffer first_blocks = Upload(batch.first_blocks);
+    if (!batch.first_blocks.empty()) device.first_blocks = first_blocks.as<int32_t>();
+    const DeviceBuffer prefix_cu_seqlens_q = Upload(batch.prefix_cu_seqlens_q);
+    const DeviceBuffer prefix_lens = Upload(batch.prefix_lens);
+    const DeviceBuffer prefix_rows = Upload(batch.prefix_rows);
+    const DeviceBuffer prefix_blocks = Upload(batch.prefix_blocks);
+    const DeviceBuffer rest_lens = Upload(batch.rest_lens);
+    if (!batch.prefix_lens.empty()) {
+      device.prefixes = {.num_groups = static_cast<int32_t>(batch.prefix_lens.size()),
+                         .cu_seqlens_q = prefix_cu_seqlens_q.as<int32_t>(),
+                         .prefix_lens = prefix_lens.as<int32_t>(),
+                         .prefix_rows = prefix_rows.as<int32_t>(),
+                         .first_blocks = prefix_blocks.as<int32_t>(),
+                         .seq_lens = rest_lens.as<int32_t>()};
+    }
 
     const int64_t num_tokens = host.num_tokens;
     const int64_t cache_size = static_cast<int64_t>(batch.k.size());

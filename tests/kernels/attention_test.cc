@@ -143,6 +143,36 @@ class AttentionReferenceTest : public AttentionTest {
 const std::vector<SeqShape> kMixed = {{1, 1},   {1, 15}, {1, 16},  {1, 17},    {1, 65},
                                       {1, 300}, {7, 7},  {17, 17}, {129, 129}, {100, 230}};
 
+// What levels of shared prefixes are computed with: keys that begin at a later block of a row, and
+// queries that all see all keys.
+TEST_P(AttentionReferenceTest, LaterFirstBlocks) {
+  for (const DType kv_dtype : {AnyDType(), DType::kBF16, DType::kF8E4M3}) {
+    AttentionGeometry geometry =
+        Geometry(8, 2, 64, kv_dtype == DType::kF32 ? kv_dtype : DType::kBF16);
+    geometry.kv_dtype = kv_dtype;
+    PagedBatch batch = MakePagedBatch(
+        geometry, {{1, 70}, {1, 600}, {1, 1300}, {1, 33}, {40, 200}, {9, 41}, {130, 700}},
+        KvOrder::kHnd, 61, 62);
+    SkipBlocks(batch, {1, 0, 70, 2, 3, 2, 17});
+    ExpectMatchesReference(batch);
+  }
+}
+
+TEST_P(AttentionReferenceTest, QueriesThatSeeAllKeys) {
+  for (const int32_t head_dim : {64, 128}) {
+    for (const DType kv_dtype : {AnyDType(), DType::kBF16, DType::kF8E4M3}) {
+      AttentionGeometry geometry =
+          Geometry(8, 2, head_dim, kv_dtype == DType::kF32 ? kv_dtype : DType::kBF16);
+      geometry.kv_dtype = kv_dtype;
+      PagedBatch batch =
+          MakePagedBatch(geometry, {{1, 70}, {1, 1}, {40, 16}, {70, 144}, {9, 0}, {30, 1300}},
+                         KvOrder::kHnd, 63, 64);
+      batch.causal = false;
+      ExpectMatchesReference(batch);
+    }
+  }
+}
+
 TEST_P(AttentionReferenceTest, HeadDimsAndGroups) {
   for (int32_t head_dim : {8, 24, 64, 80, 128, 256}) {
     for (auto [q_heads, kv_heads] : {std::pair(2, 2), {4, 2}, {4, 1}, {14, 2}}) {

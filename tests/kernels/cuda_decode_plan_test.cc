@@ -77,7 +77,7 @@ void ExpectCovers(const PagedBatch& batch, const DecodeMemory& memory,
       EXPECT_EQ(item.first_share + static_cast<int32_t>(i), items[i].share);
       EXPECT_EQ(item.unit, unit % units_per_seq);
       EXPECT_EQ(item.seq_len, batch.seq_lens[seq]);
-      EXPECT_EQ(item.table_row, batch.seq_rows[seq]);
+      EXPECT_EQ(item.table_begin, batch.seq_rows[seq] * batch.max_blocks_per_seq);
       EXPECT_EQ(item.first_token, batch.cu_seqlens_q[seq]);
       next += item.num_tiles;
     }
@@ -112,8 +112,7 @@ TEST_P(CudaDecodePlanTest, SharesCoverEveryTileOnce) {
           EXPECT_EQ(shares[s].item.first_tile, units[shares[s].first - s].back().item.first_tile);
           // The first block is the sequence's own, unless it has no keys.
           const DecodeItem& item = shares[s].item;
-          const BlockId* row =
-              batch.block_tables.data() + item.table_row * batch.max_blocks_per_seq;
+          const BlockId* row = batch.block_tables.data() + item.table_begin;
           const int32_t block = item.first_tile * kTileKeys / geometry.block_size;
           if (item.seq_len == 0) {
             EXPECT_EQ(shares[s].blocks[0], kNoBlock);

@@ -64,10 +64,12 @@ inline AttentionResult Attention(const AttentionGeometry& geometry, const Attent
   result.lse.resize(batch.num_tokens * num_heads);
   for (int32_t seq = 0; seq < batch.num_seqs; ++seq) {
     const BlockId* blocks = batch.block_tables + batch.seq_rows[seq] * batch.block_table_stride;
+    if (batch.first_blocks != nullptr) blocks += batch.first_blocks[seq];
     const int32_t first = batch.cu_seqlens_q[seq];
     const int32_t query_len = batch.cu_seqlens_q[seq + 1] - first;
     for (int64_t token = first; token < first + query_len; ++token) {
-      const int64_t end = batch.seq_lens[seq] - (query_len - 1 - (token - first));
+      const int64_t num_later = batch.causal ? query_len - 1 - (token - first) : 0;
+      const int64_t end = batch.seq_lens[seq] - num_later;
       const int64_t begin =
           geometry.sliding_window > 0 ? std::max<int64_t>(0, end - geometry.sliding_window) : 0;
       for (int64_t head = 0; head < num_heads; ++head) {

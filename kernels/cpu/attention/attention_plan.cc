@@ -34,7 +34,7 @@ WorkPlan::WorkPlan(const AttentionGeometry& geometry, const AttentionLimits& lim
       tile_queries_(kMaxQueryRows / group_size_),
       with_amx_(isa == Isa::kAmxBf16 && AmxServes(geometry)),
       workspace_(std::move(workspace)) {
-  const int64_t max_tiles = limits.max_num_seqs + limits.max_num_batched_tokens / tile_queries_;
+  const int64_t max_tiles = limits.max_num_seqs + limits.max_num_batched_tokens;
   tiles_.reserve(max_tiles);
   cut_tiles_.reserve(max_tiles);
   // A tile of cost c is cut in at most c / fair_cost + 1 pieces.
@@ -62,10 +62,12 @@ void WorkPlan::Build(const AttentionBatch& batch) {
 
 void WorkPlan::AddTiles(int32_t seq) {
   const int32_t num_queries = batch_.cu_seqlens_q[seq + 1] - batch_.cu_seqlens_q[seq];
-  for (int32_t query = 0; query < num_queries; query += tile_queries_) {
+  // A tile's queries see one key more each: where all see the same, they are tiles of their own.
+  const auto tile_queries = static_cast<int32_t>(batch_.causal ? tile_queries_ : 1);
+  for (int32_t query = 0; query < num_queries; query += tile_queries) {
     TileWork tile{.seq = seq,
                   .first_query = query,
-                  .num_queries = std::min<int32_t>(tile_queries_, num_queries - query),
+                  .num_queries = std::min(tile_queries, num_queries - query),
                   .first_split = 0,
                   .end_split = 0,
                   .partial_row = -1};
@@ -102,6 +104,7 @@ void WorkPlan::CutTile(const TileWork& tile, int64_t fair_cost) {
 int64_t WorkPlan::QueryPosition(const TileWork& work) const {
   const int32_t first_token = batch_.cu_seqlens_q[work.seq];
   const int32_t num_queries = batch_.cu_seqlens_q[work.seq + 1] - first_token;
+  if (!batch_.causal) return int64_t{batch_.seq_lens[work.seq]} - 1;
   return int64_t{batch_.seq_lens[work.seq]} - num_queries + work.first_query;
 }
 
@@ -116,19 +119,20 @@ int64_t WorkPlan::Cost(const TileWork& work) const {
 
 AttentionTile WorkPlan::TileOf(const TileWork& work, int64_t kv_head,
                                const AttentionRunArgs& args) const {
-  AttentionTile tile{
-      .geometry = &geometry_,
-      .args = &args,
-      .blocks = batch_.block_tables + batch_.seq_rows[work.seq] * batch_.block_table_stride,
-      .kv_head = kv_head,
-      .first_token = batch_.cu_seqlens_q[work.seq] + work.first_query,
-      .first_position = QueryPosition(work),
-      .num_queries = work.num_queries,
-      .first_split = work.first_split,
-      .end_split = work.end_split,
-      .partials = {},
-      .partial_stride = 0,
-      .with_amx = with_amx_};
+  const int64_t first_block = batch_.first_blocks == nullptr ? 0 : batch_.first_blocks[work.seq];
+  AttentionTile tile{.geometry = &geometry_,
+                     .args = &args,
+                     .blocks = batch_.block_tables +
+                               batch_.seq_rows[work.seq] * batch_.block_table_stride + first_block,
+                     .kv_head = kv_head,
+                     .first_token = batch_.cu_seqlens_q[work.seq] + work.first_query,
+                     .first_position = QueryPosition(work),
+                     .num_queries = work.num_queries,
+                     .first_split = work.first_split,
+                     .end_split = work.end_split,
+                     .partials = {},
+                     .partial_stride = 0,
+                     .with_amx = with_amx_};
   if (work.partial_row >= 0) {
     const int64_t num_rows = work.num_queries * group_size_;
     tile.partials = workspace_->partials.state().FromRow(work.partial_row + kv_head * num_rows,

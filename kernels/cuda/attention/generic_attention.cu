@@ -117,7 +117,9 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int warp = threadIdx.x / 32;
   if (token < p.cu_seqlens_q[0] || token >= p.cu_seqlens_q[p.num_seqs]) return;
   const int32_t seq = SeqOf(p.cu_seqlens_q, p.num_seqs, token);
-  const int32_t end = p.seq_lens[seq] - (p.cu_seqlens_q[seq + 1] - 1 - token);
+  const int32_t first_token = p.cu_seqlens_q[seq];
+  const int32_t end =
+      p.variant.KeyEnd(p.seq_lens[seq], p.cu_seqlens_q[seq + 1] - first_token, token - first_token);
   const int32_t begin = p.variant.KeyBegin(end);
 
   float q[kPerLane] = {};

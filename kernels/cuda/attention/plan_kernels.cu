@@ -27,7 +27,8 @@ struct SeqShape {
   }
   // Of all tiles, about.
   __device__ int64_t NumKeys(const PlanParams& p) const {
-    return int64_t{num_tiles} * min(LongestTile(p), seq_len - first_key - query_len / 2);
+    const int32_t num_unseen = p.variant.causal ? query_len / 2 : 0;
+    return int64_t{num_tiles} * min(LongestTile(p), seq_len - first_key - num_unseen);
   }
 
   __device__ int32_t FirstSplit(int32_t split_tokens) const { return first_key / split_tokens; }
@@ -44,8 +45,14 @@ __device__ SeqShape ShapeOf(const PlanParams& p, int32_t seq) {
   shape.seq_len = p.seq_lens[seq];
   shape.num_pages = CeilDiv(shape.seq_len, p.block_size);
   shape.num_tiles = CeilDiv(query_len * p.group_size, p.lists[shape.list].tile_rows);
-  shape.first_key = p.variant.KeyBegin(shape.seq_len - (query_len - 1));
+  shape.first_key = p.variant.KeyBegin(p.variant.KeyEnd(shape.seq_len, query_len, 0));
   return shape;
+}
+
+// Of the sequence, in block_tables.
+__device__ int64_t FirstEntry(const PlanParams& p, int32_t seq) {
+  const int32_t first_block = p.first_blocks == nullptr ? 0 : p.first_blocks[seq];
+  return p.seq_rows[seq] * p.block_table_stride + first_block;
 }
 
 // What a list's tiles visit.
@@ -150,9 +157,8 @@ __global__ void __launch_bounds__(kScanThreads)
     }
     if (!valid) continue;
     p.seq_plans[seq] = plan;
-    p.pages.kv_indptr[seq] = p.csr_indices == nullptr
-                                 ? static_cast<int32_t>(p.seq_rows[seq] * p.block_table_stride)
-                                 : page;
+    p.pages.kv_indptr[seq] =
+        p.csr_indices == nullptr ? static_cast<int32_t>(FirstEntry(p, seq)) : page;
   }
   if (threadIdx.x != 0) return;
   if (p.csr_indices != nullptr) p.pages.kv_indptr[p.num_seqs] = totals.pages;
@@ -170,7 +176,7 @@ __global__ void __launch_bounds__(kFillThreads)
   const auto seq = static_cast<int32_t>(blockIdx.x);
   const SeqShape shape = ShapeOf(p, seq);
   if (p.csr_indices != nullptr) {
-    const BlockId* blocks = p.block_tables + p.seq_rows[seq] * p.block_table_stride;
+    const BlockId* blocks = p.block_tables + FirstEntry(p, seq);
     int32_t* indices = p.csr_indices + p.pages.kv_indptr[seq];
     for (int32_t i = threadIdx.x; i < shape.num_pages; i += kFillThreads) indices[i] = blocks[i];
   }

@@ -21,6 +21,7 @@ struct PlanParams {
   const int32_t* cu_seqlens_q;
   const int32_t* seq_lens;
   const int32_t* seq_rows;
+  const int32_t* first_blocks;  // or null
   const BlockId* block_tables;
   int64_t block_table_stride;
   int32_t block_size;

@@ -106,12 +106,6 @@ absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
     Device& device, absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits,
     const PlanOptions& options) {
   CHECK(!options.padded_pages || limits.only_phase == AttentionPhase::kPrefill);
-  if (options.padded_pages && limits.max_num_seqs * limits.max_blocks_per_seq > INT32_MAX) {
-    return absl::OutOfRangeError(absl::StrCat(
-        "max_num_seqs: trtllm attention counts at most 2^31 entries of block tables, and ",
-        limits.max_num_seqs, " sequences have ", limits.max_blocks_per_seq,
-        " each; lower either, or choose the native path"));
-  }
   std::vector<std::unique_ptr<PlanMemory>> plans;
   for (const AttentionGeometry& geometry : geometries) {
     std::unique_ptr<PlanMemory> plan(new PlanMemory(geometry, limits, options));
@@ -253,6 +247,8 @@ void PlanMemory::SetBatch(const AttentionBatch& batch) {
   params_.cu_seqlens_q = batch.cu_seqlens_q;
   params_.seq_lens = batch.seq_lens;
   params_.seq_rows = batch.seq_rows;
+  params_.first_blocks = batch.first_blocks;
+  params_.variant.causal = batch.causal;
   params_.block_tables = batch.block_tables;
   params_.block_table_stride = batch.block_table_stride;
 }

@@ -35,9 +35,10 @@ BUNDLED_TOLERANCE = {"cpu": 5e-4, "cuda": 1e-3}
 BF16_MAX_FACTOR, BF16_MEAN_FACTOR = 2.0, 1.3
 # Of the mean change that an 8-bit cache makes, the part that may be left against a reference with such a cache.
 FLOAT8_SHARE = 0.05
-# Where activations are bfloat16, which the reference does not round, of the error that they make without such a cache,
-# and of the effect; the second path's prompts round queries and probabilities to e4m3 as well.
-FLOAT8_BF16_FACTOR, FLOAT8_BF16_SHARE, FLOAT8_PROMPT_SHARE = 1.3, 0.15, 1.0
+# Where activations are bfloat16, which the reference does not round: so many digits of the cache fall the other way that
+# the error may be as large as the effect, beside the error that bfloat16 makes without such a cache. The second path's
+# prompts round queries and probabilities to e4m3 as well. A wrong scale or layout is far beyond.
+FLOAT8_BF16_SHARE, FLOAT8_PROMPT_SHARE = 1.0, 1.5
 # Of the second attention path.
 TRTLLM_HEAD_DIMS = (64, 128, 256)
 NUM_FLOAT8_RETRIES = 5
@@ -130,7 +131,7 @@ def check_float8_on_both_paths(device, model, folder, prompt, exact):
             own = error(path, "bfloat16/fp8_e4m3", chunk, expected)
             share = FLOAT8_PROMPT_SHARE if path != device and chunk > 1 else FLOAT8_BF16_SHARE
             texts.append(f"{path}, chunks of {chunk}: {own:.4f}")
-            assert own <= FLOAT8_BF16_FACTOR * rounding + share * effect, (
+            assert own <= rounding + share * effect, (
                 f"bfloat16 with fp8_e4m3 is too far off: {texts}; without it {rounding:.4f}, its effect {effect:.4f}")
     return f"bfloat16 with fp8_e4m3 (effect {effect:.4f}, without it {rounding:.4f}) {', '.join(texts)}"
 

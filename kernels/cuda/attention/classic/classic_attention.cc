@@ -30,6 +30,7 @@ class ClassicPlan : public AttentionPlan {
   void PlanStep(Stream&, const AttentionBatch& batch) override {
     CHECK_EQ(batch.num_decodes, batch.num_seqs) << "this path computes decodes only";
     CHECK_EQ(batch.decode_query_len, 1);
+    CHECK(batch.first_blocks == nullptr && batch.causal);
     CHECK_LE(batch.num_seqs, max_num_seqs_);
     batch_ = batch;
     is_converted_ = false;

@@ -17,6 +17,7 @@ struct TileItem {
   int32_t first_token;  // of the sequence, in q
   int32_t query_len;
   int32_t seq_len;
+  bool causal;
   int32_t first_page;  // in kv_indices
   int32_t key_begin;   // keys that some row sees, within the split
   int32_t key_end;
@@ -33,7 +34,9 @@ struct TileItem {
   }
   __device__ int64_t TokenOf(int32_t row) const { return first_token + QueryOf(row); }
   // Visible keys of a query: [AttentionVariant::KeyBegin(KeyEnd), KeyEnd).
-  __device__ int32_t KeyEnd(int32_t query) const { return seq_len - (query_len - 1 - query); }
+  __device__ int32_t KeyEnd(int32_t query) const {
+    return causal ? seq_len - (query_len - 1 - query) : seq_len;
+  }
 };
 
 __device__ inline TileItem MakeItem(const TiledParams& p, const WorkItem& work, int32_t kv_head) {
@@ -43,6 +46,7 @@ __device__ inline TileItem MakeItem(const TiledParams& p, const WorkItem& work, 
   item.first_token = work.first_token;
   item.query_len = work.query_len;
   item.seq_len = work.seq_len;
+  item.causal = p.variant.causal;
   item.first_page = work.first_page;
   item.first_row = work.tile * p.work.tile_rows;
   item.num_rows = min(p.work.tile_rows, item.query_len * item.group_size - item.first_row);

@@ -15,7 +15,12 @@ struct AttentionVariant {
   float scale;             // multiplies q.k
   float soft_cap;          // > 0: logit = cap * tanh(logit / cap)
   int64_t sliding_window;  // > 0: a query sees this many keys, its own included
+  bool causal = true;      // false: it sees all keys of its sequence
 
+  // Where the keys end that query `query` of `query_len` sees.
+  __device__ int32_t KeyEnd(int32_t seq_len, int32_t query_len, int32_t query) const {
+    return causal ? seq_len - (query_len - 1 - query) : seq_len;
+  }
   // Of a query that sees keys before `key_end`, the first that it sees.
   __device__ int32_t KeyBegin(int32_t key_end) const {
     const int64_t begin = sliding_window > 0 ? key_end - sliding_window : 0;

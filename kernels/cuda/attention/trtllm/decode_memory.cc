@@ -174,6 +174,7 @@ void DecodeMemory::SetBatch(const AttentionBatch& batch) {
   CHECK(batch.decode_query_len >= 1 && batch.decode_query_len <= TrtllmAttention::kMaxQueryLen)
       << batch.decode_query_len;
   CHECK_LE(batch.num_seqs, limits_.max_num_seqs);
+  CHECK(batch.causal || batch.decode_query_len == 1);
   batch_ = batch;
   kernel_ = &KernelFor(batch.decode_query_len);
   layout_ = LayoutFor(batch.num_seqs, batch.decode_query_len);
@@ -182,8 +183,9 @@ void DecodeMemory::SetBatch(const AttentionBatch& batch) {
   plan_.cu_seqlens_q = batch.cu_seqlens_q;
   plan_.seq_lens = batch.seq_lens;
   plan_.seq_rows = batch.seq_rows;
+  plan_.first_blocks = batch.first_blocks;
   plan_.blocks.tables = batch.block_tables;
-  plan_.blocks.stride = batch.block_table_stride;
+  plan_.block_table_stride = batch.block_table_stride;
   plan_.units_per_seq = geometry_.num_kv_heads * layout_.row_tiles;
 }
 

@@ -84,7 +84,8 @@ __device__ DecodeItem MakeItem(const DecodePlanParams& p, const Layout& layout, 
                                int32_t share) {
   const int32_t seq = unit / p.units_per_seq;
   DecodeItem item;
-  item.table_row = p.seq_rows[seq];
+  const int32_t first_block = p.first_blocks == nullptr ? 0 : p.first_blocks[seq];
+  item.table_begin = static_cast<int32_t>(p.seq_rows[seq] * p.block_table_stride) + first_block;
   item.first_token = p.cu_seqlens_q[seq];
   item.seq_len = p.seq_lens[seq];
   item.unit = unit % p.units_per_seq;

@@ -23,7 +23,7 @@ inline constexpr int kShareBlocks = 32;
 
 // All that a warp must know of an item, so that one read tells it.
 struct __align__(16) DecodeItem {
-  int32_t table_row;    // of the sequence, in block_tables
+  int32_t table_begin;  // of the sequence's blocks, in block_tables
   int32_t first_token;  // of the sequence, in q
   int32_t seq_len;
   int32_t unit;        // KV head * row tiles + row tile
@@ -47,7 +47,6 @@ struct __align__(16) DecodeShare {
 // Which blocks of the cache an item reads.
 struct BlockTables {
   const BlockId* tables;
-  int64_t stride;
   int32_t block_shift;  // log2 of the block size
 
   __device__ int32_t TileBlocks() const { return kTileKeys >> block_shift; }
@@ -58,7 +57,7 @@ struct BlockTables {
     const int32_t key = block << block_shift;
     const bool is_read = i < item.num_tiles * TileBlocks() && key < item.seq_len &&
                          key + (1 << block_shift) > first_key;
-    return is_read ? tables[item.table_row * stride + block] : kNoBlock;
+    return is_read ? tables[item.table_begin + block] : kNoBlock;
   }
 };
 
@@ -68,7 +67,9 @@ struct DecodePlanParams {
   const int32_t* cu_seqlens_q;
   const int32_t* seq_lens;
   const int32_t* seq_rows;
+  const int32_t* first_blocks;  // or null
   BlockTables blocks;
+  int64_t block_table_stride;
   int32_t units_per_seq;
   int32_t num_ctas;
   int32_t min_share;  // fewer CTAs work where shares would be smaller; in tiles, as unit_cost

@@ -94,6 +94,12 @@ absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> TrtllmAttention::Cre
   if (const std::string why = WhyUnsupported(capabilities_, limits.max_num_seqs); !why.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("trtllm attention on CUDA ", why));
   }
+  if (limits.max_num_seqs * limits.max_blocks_per_seq > INT32_MAX) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "max_num_seqs: trtllm attention counts at most 2^31 entries of block tables, and ",
+        limits.max_num_seqs, " sequences have ", limits.max_blocks_per_seq,
+        " each; lower either, or choose the native path"));
+  }
   std::vector<std::unique_ptr<trtllm::DecodeMemory>> decodes(geometries.size());
   std::vector<std::unique_ptr<PlanMemory>> contexts(geometries.size());
   if (limits.only_phase != AttentionPhase::kPrefill) {

@@ -1,0 +1,118 @@
+#include "engine/runner/cascade_plan.h"
+
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "kernels/base/status_macros.h"
+
+namespace quire {
+
+namespace {
+
+// The first rows of a step's tensor.
+Tensor FirstRows(const Tensor& tensor, int64_t num_rows) {
+  return Tensor(tensor.data(), tensor.dtype(), {num_rows, tensor.dim(1), tensor.dim(2)})
+      .WithRowStride(tensor.row_stride());
+}
+
+class CascadePlan : public AttentionPlan {
+ public:
+  CascadePlan(Backend& backend, std::unique_ptr<AttentionPlan> prefix,
+              std::unique_ptr<AttentionPlan> rest, const AttentionGeometry& geometry)
+      : backend_(backend),
+        prefix_(std::move(prefix)),
+        rest_(std::move(rest)),
+        geometry_(geometry) {}
+
+  absl::Status Allocate(int64_t max_num_decodes) {
+    const int64_t rows = max_num_decodes * geometry_.num_q_heads;
+    Device& device = backend_.device();
+    ASSIGN_OR_RETURN(prefix_out_, device.Allocate(rows * geometry_.head_dim *
+                                                  DTypeBytes(geometry_.query_dtype)));
+    ASSIGN_OR_RETURN(prefix_lse_, device.Allocate(rows * static_cast<int64_t>(sizeof(float))));
+    ASSIGN_OR_RETURN(rest_lse_, device.Allocate(rows * static_cast<int64_t>(sizeof(float))));
+    return absl::OkStatus();
+  }
+
+  void PlanStep(Stream& stream, const AttentionBatch& batch) override {
+    CHECK_EQ(batch.num_seqs, batch.num_decodes) << "a plan of decodes";
+    num_decodes_ = batch.num_decodes;
+    const SharedPrefixes& prefixes = batch.prefixes;
+    has_prefixes_ = prefixes.num_groups > 0;
+    if (!has_prefixes_) {
+      rest_->PlanStep(stream, batch);
+      return;
+    }
+    CHECK_EQ(batch.decode_query_len, 1);
+    prefix_->PlanStep(stream, {.num_seqs = prefixes.num_groups,
+                               .num_tokens = num_decodes_,
+                               .num_decodes = 0,
+                               .cu_seqlens_q = prefixes.cu_seqlens_q,
+                               .seq_lens = prefixes.prefix_lens,
+                               .seq_rows = prefixes.prefix_rows,
+                               .block_tables = batch.block_tables,
+                               .block_table_stride = batch.block_table_stride,
+                               .causal = false});
+    AttentionBatch rest = batch;
+    rest.seq_lens = prefixes.seq_lens;
+    rest.first_blocks = prefixes.first_blocks;
+    rest.prefixes = {};
+    rest_->PlanStep(stream, rest);
+  }
+
+  void Run(Stream& stream, const AttentionRunArgs& args) const override {
+    if (!has_prefixes_) {
+      rest_->Run(stream, args);
+      return;
+    }
+    AttentionRunArgs prefix = args, rest = args;
+    prefix.q = FirstRows(args.q, num_decodes_);
+    prefix.out = Tensor(prefix_out_.data(), geometry_.query_dtype,
+                        {num_decodes_, geometry_.num_q_heads, geometry_.head_dim});
+    prefix.lse = prefix_lse_.as<float>();
+    rest.lse = args.lse != nullptr ? args.lse : rest_lse_.as<float>();
+    prefix_->Run(stream, prefix);
+    rest_->Run(stream, rest);
+    const Tensor out = FirstRows(args.out, num_decodes_);
+    backend_.ops().MergeState(stream, {.out_a = out,
+                                       .lse_a = rest.lse,
+                                       .out_b = prefix.out,
+                                       .lse_b = prefix.lse,
+                                       .out = out,
+                                       .lse = rest.lse});
+  }
+
+ private:
+  Backend& backend_;
+  const std::unique_ptr<AttentionPlan> prefix_;
+  const std::unique_ptr<AttentionPlan> rest_;
+  const AttentionGeometry geometry_;
+  DeviceBuffer prefix_out_;  // [max_num_decodes, num_q_heads, head_dim]
+  DeviceBuffer prefix_lse_;  // float [max_num_decodes, num_q_heads]
+  DeviceBuffer rest_lse_;    // likewise
+  int32_t num_decodes_ = 0;  // of this step
+  bool has_prefixes_ = false;
+};
+
+}  // namespace
+
+bool HasCascade(const AttentionGeometry& geometry) {
+  return geometry.sliding_window == 0 && !geometry.sinks;
+}
+
+absl::StatusOr<std::unique_ptr<AttentionPlan>> MakeCascadePlan(
+    Backend& backend, AttentionBackend& prefill, std::unique_ptr<AttentionPlan> decode,
+    const AttentionGeometry& geometry, const AttentionLimits& limits, int64_t max_num_groups) {
+  CHECK(HasCascade(geometry));
+  const AttentionLimits prefixes = {.max_num_seqs = max_num_groups,
+                                    .max_num_batched_tokens = limits.max_num_seqs,
+                                    .max_blocks_per_seq = limits.max_blocks_per_seq,
+                                    .only_phase = AttentionPhase::kPrefill};
+  ASSIGN_OR_RETURN(auto prefix, prefill.CreatePlan(geometry, prefixes));
+  auto plan =
+      std::make_unique<CascadePlan>(backend, std::move(prefix), std::move(decode), geometry);
+  RETURN_IF_ERROR(plan->Allocate(limits.max_num_seqs));
+  return plan;
+}
+
+}  // namespace quire
