@@ -35,6 +35,7 @@ RUN pip3 install --no-cache-dir --no-compile --no-deps --target /opt/wheels \
     && mv /opt/wheels/nvidia_cublas-*.dist-info/licenses/License.txt /usr/local/cuda/LICENSE.txt \
     && rm -r /opt/wheels /usr/local/cuda/lib/libcublas.so.* \
     && ln -s lib /usr/local/cuda/lib64 \
+    && ln -s libcudart.so.13 /usr/local/cuda/lib/libcudart.so \
     && ln -s libcublasLt.so.13 /usr/local/cuda/lib/libcublasLt.so
 ENV PATH=/usr/local/cuda/bin:$PATH
 
@@ -59,7 +60,9 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
 # the health check where the server listens. Volumes can be written where the root cannot; group 0 may, because
 # OpenShift gives each container a user of its own in that group.
 RUN mkdir /cache /run/quire && chown 65532:0 /cache /run/quire && chmod 2775 /cache /run/quire
-ENV HF_HOME=/cache QUIRE_CACHE_DIR=/cache/quire QUIRE_ADDRESS_FILE=/run/quire/address PATH=/opt/quire/bin:$PATH
+ENV HF_HOME=/cache QUIRE_CACHE_DIR=/cache/quire QUIRE_ADDRESS_FILE=/run/quire/address
+# The programs find their libraries by their own place only where there is a /proc.
+ENV PATH=/opt/quire/bin:$PATH LD_LIBRARY_PATH=/opt/quire/lib
 USER 65532:0
 EXPOSE 8000
 VOLUME /cache /run/quire
