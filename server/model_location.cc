@@ -40,7 +40,7 @@ absl::StatusOr<std::string> FindBundledModel() {
   std::error_code error;
   std::vector<std::string> places;
   // Not /proc/self/exe, which a container may do without.
-  const auto* name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  const auto* name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));  // NOLINT(*-int-to-ptr)
   if (const fs::path program = fs::canonical(name, error); !error) {
     const fs::path prefix = program.parent_path().parent_path();
     places = {(prefix / "configs/demo").string(), (prefix / "share/quire/demo").string()};
