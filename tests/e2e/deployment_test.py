@@ -14,7 +14,7 @@ import time
 import unittest
 import urllib.parse
 
-from harness import ROOT, Server, free_port, main
+from harness import ROOT, SERVER, Answer, Server, chat_request, free_port, main
 from metrics_test import OPEN
 
 try:
@@ -240,6 +240,30 @@ class SystemdTest(unittest.TestCase):
         exposure = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=20", self.UNIT],
                                   capture_output=True, text=True)
         self.assertEqual(exposure.returncode, 0, exposure.stdout[-300:])
+
+    @unittest.skipUnless(shutil.which("strace"), "no strace")
+    def test_it_allows_what_the_server_asks_the_kernel_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder, "trace")
+            with Server("--max-connections=99", program=("strace", "-f", "-qq", "-o", trace, SERVER)) as server:
+                Answer(server.inference.Generate(chat_request("What is 3 + 4?")))
+                subprocess.run(["pkill", "-TERM", "-P", str(server.process.pid)], check=True)
+                self.assertEqual(server.process.wait(timeout=60), 0)
+            called = set(re.findall(r"(?m)^\d+ +([a-z_0-9]+)\(", trace.read_text()))
+        self.assertIn("epoll_wait", called)
+        filters = re.findall(r"(?m)^SystemCallFilter=(~?)(@[a-z-]+)$", self.UNIT.read_text())
+        allowed = self.calls("@default").union(*(self.calls(name) for sign, name in filters if not sign))
+        denied = set().union(*(self.calls(name) for sign, name in filters if sign))
+        self.assertEqual(called - allowed, set())
+        self.assertEqual(called & denied, set())
+
+    def calls(self, group):
+        """The system calls of one of systemd's groups."""
+        lines = subprocess.run(["systemd-analyze", "syscall-filter", group], check=True, capture_output=True,
+                               text=True).stdout.splitlines()[1:]
+        names = {line.strip() for line in lines} - {""}
+        return {name for name in names if name[0] not in "#@"}.union(
+            *(self.calls(name) for name in names if name.startswith("@")))
 
     def test_it_gives_the_server_time_and_does_not_repeat_mistakes(self):
         unit = dict(re.findall(r"(?m)^(\w+)=(.*)$", self.UNIT.read_text()))
