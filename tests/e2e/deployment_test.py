@@ -63,10 +63,10 @@ class Dockerfile:
             re.sub(r".*--no-install-recommends(.*)&& rm .*", r"\1", text) for text in runs)))
 
 
-def packages_of(program):
-    """The Debian packages with the libraries that a program itself asks for."""
-    needed = re.findall(r"\(NEEDED\).*\[(.+)\]", subprocess.run(
-        ["readelf", "-d", program], check=True, capture_output=True, text=True).stdout)
+def packages_of(*programs):
+    """The Debian packages with the libraries that the programs themselves ask for."""
+    needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", subprocess.run(
+        ["readelf", "-d", *programs], check=True, capture_output=True, text=True).stdout))
     found = subprocess.run(["dpkg", "-S", *(f"*/{name}" for name in needed)], capture_output=True, text=True).stdout
     return set(re.findall(r"(?m)^([a-z0-9+.-]+)(?::\w+)?: /(?:usr/)?lib/", found))
 
@@ -83,7 +83,7 @@ class DockerfileTest(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("dpkg") and shutil.which("readelf"), "no dpkg or no readelf")
     def test_has_the_libraries_that_the_programs_need(self):
-        needed = set().union(*(packages_of(BIN / name) for name in ("quire-server", "quire", "quire-bench")))
+        needed = packages_of(*(BIN / name for name in ("quire-server", "quire", "quire-bench")))
         self.assertIn("libprotobuf32", needed)
         # Every image of Debian has the first two; certificates are for models from the hub.
         self.assertEqual(self.file.packages("runtime") | {"libc6", "libgcc-s1"},
