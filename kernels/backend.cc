@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/runtime/host_info.h"
 #include "kernels/cpu/runtime/isa.h"
+#include "kernels/host_limits.h"
 #ifdef QUIRE_CUDA
 #include "kernels/cuda/cuda_backend.h"
 #endif
@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCpu(const BackendOptions& options) 
     return absl::InvalidArgumentError(absl::StrCat(
         "num_threads is ", options.num_threads, "; it must be 0 (one per core) to ", kMaxThreads));
   }
-  const int num_threads = options.num_threads == 0 ? cpu::NumUsableCpus() : options.num_threads;
+  const int num_threads = options.num_threads == 0 ? NumUsableCpus() : options.num_threads;
   ASSIGN_OR_RETURN(const cpu::Isa isa, cpu::ChooseIsa(options.cpu_isa));
   return std::make_unique<cpu::CpuBackend>(num_threads, isa, options.cpu_compress_weights);
 }

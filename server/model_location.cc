@@ -1,5 +1,7 @@
 #include "server/model_location.h"
 
+#include <sys/auxv.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -37,7 +39,9 @@ absl::StatusOr<std::string> FindBundledModel() {
   namespace fs = std::filesystem;
   std::error_code error;
   std::vector<std::string> places;
-  if (const fs::path program = fs::read_symlink("/proc/self/exe", error); !error) {
+  // Not /proc/self/exe, which a container may do without.
+  const auto* name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));  // NOLINT(*-int-to-ptr)
+  if (const fs::path program = fs::canonical(name, error); !error) {
     const fs::path prefix = program.parent_path().parent_path();
     places = {(prefix / "configs/demo").string(), (prefix / "share/quire/demo").string()};
   }

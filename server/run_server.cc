@@ -22,6 +22,7 @@
 #include "absl/time/clock.h"
 #include "kernels/backend.h"
 #include "kernels/base/progress.h"
+#include "server/address_file.h"
 #include "server/base/exit_code.h"
 #include "server/base/version.h"
 #include "server/log/log_setup.h"
@@ -63,9 +64,11 @@ void LogVariables(const CommandLine& command_line) {
   }
 }
 
-// Time since this process was started, in steps of the kernel's clock tick (10 ms).
+// Time since this process was started, in steps of the kernel's clock tick (10 ms); 0 without
+// /proc.
 absl::Duration ProcessAge() {
   std::ifstream file("/proc/self/stat");
+  if (!file) return absl::ZeroDuration();
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   // Field 22 counts ticks since boot; field 2, a name, ends with the last ')'.
   std::istringstream fields(text.substr(text.rfind(')') + 1));
@@ -105,6 +108,7 @@ class Process {
           absl::IsInvalidArgument(listener.status()) ? ExitCode::kUsage : ExitCode::kUnavailable,
           Placed(listener.status()));
     }
+    TellAddress(listener->address());
     absl::StatusOr<std::string> model_folder = absl::UnknownError("");
     absl::Status started;
     {
@@ -121,6 +125,13 @@ class Process {
   }
 
  private:
+  // For what runs beside the server; serving does without, as where nothing can be written.
+  void TellAddress(const std::string& address) const {
+    if (settings_.address_file.empty()) return;
+    const absl::Status written = WriteAddressFile(settings_.address_file, address);
+    if (!written.ok()) spdlog::warn("{}", std::string(Placed(written).message()));
+  }
+
   // What works, but not as somebody new to this may expect.
   void SayWhatMaySurprise() const {
     if (settings_.model.empty()) {

@@ -6,7 +6,6 @@
 #include <future>
 #include <iterator>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +14,7 @@
 #include "kernels/backend.h"
 #include "kernels/base/progress.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/host_limits.h"
 #include "server/answer/model_answers.h"
 #include "server/generate/generate_handler.h"
 #include "server/generate/prompt_encoder.h"
@@ -119,9 +119,7 @@ int64_t MaxConnections(int64_t wanted) {
 
 // Threads that move bytes: one serves a GPU's worth of streams, a second keeps a flood on some
 // connections from the others.
-int NumLoops() {
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 2, 4);
-}
+int NumLoops() { return std::clamp(NumUsableCpus() / 4, 2, 4); }
 
 }  // namespace
 

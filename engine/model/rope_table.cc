@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/host_limits.h"
+
 namespace quire {
 namespace {
 
@@ -126,8 +128,7 @@ void FillRopeTable(const RopeFrequencies& frequencies, int64_t num_positions, fl
   // Tables of long contexts would hold up a start: 40960 positions take one core 90 ms.
   constexpr int64_t kPositionsPerThread = 2048;
   const int64_t num_threads =
-      std::clamp<int64_t>(num_positions / kPositionsPerThread, 1,
-                          std::max<int64_t>(1, std::thread::hardware_concurrency()));
+      std::clamp<int64_t>(num_positions / kPositionsPerThread, 1, NumUsableCpus());
   std::vector<std::thread> threads;
   for (int64_t t = 1; t < num_threads; ++t) {
     threads.emplace_back(fill, t * num_positions / num_threads,

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "engine/model/weight_plan.h"
 #include "engine/model/weight_reader.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/host_limits.h"
 
 namespace quire {
 namespace {
@@ -125,9 +125,7 @@ class WeightsLoader {
 
   absl::Status FillMatrices(Stream& stream) {
     if (checkpoint_) {
-      const int num_threads = options_.num_threads > 0
-                                  ? options_.num_threads
-                                  : std::max<int>(1, std::thread::hardware_concurrency());
+      const int num_threads = options_.num_threads > 0 ? options_.num_threads : NumUsableCpus();
       return ReadMatrices(plan_, *checkpoint_, num_threads, backend_.weight_store(),
                           options_.progress);
     }

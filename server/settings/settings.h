@@ -53,6 +53,7 @@ struct Settings {
   // Serving.
   std::string host = "0.0.0.0";
   int64_t port = 8000;
+  std::string address_file;  // empty: none
   int64_t max_connections = 4096;
   int64_t stream_stall_timeout = 60;  // seconds
   int64_t shutdown_timeout = 30;      // seconds

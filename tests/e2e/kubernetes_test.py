@@ -1,13 +1,18 @@
-"""configs/kubernetes/, next to what it is for: the endpoint picker finds in /metrics what its contract asks for, and a
-server runs with the arguments of the Deployment. Names of fields, plugins and metrics are transcribed from
+"""configs/kubernetes/, as kubectl builds it, next to Kubernetes' schemas and to what it is for: the endpoint picker finds in
+/metrics what its contract asks for, and a server runs with the arguments of the Deployment. Names of fields, plugins and metrics are transcribed from
   [gie]    kubernetes-sigs/gateway-api-inference-extension 84436a96: docs/proposals/003-model-server-protocol/README.md,
            api/v1/inferencepool_types.go
   [router] llm-d/llm-d-router ebab6879: pkg/epp/framework/plugins/datalayer/extractor/metrics/factories.go (engine "vllm"),
            apix/config/v1alpha1/endpointpickerconfig_types.go, pkg/kvevents/pool.go, the plugins' packages
   [k8s]    the API reference of Kubernetes 1.30 and of Gateway API 1.1
-An endpoint picker has not been run here."""
+No cluster and no endpoint picker has been run here."""
 
+import copy
+import functools
 import json
+import os
+import pathlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +24,7 @@ from harness import ROOT, Answer, Server, ids_request, main
 from metrics_test import OPEN, Page
 
 try:
+    import kubernetes_validate
     import msgpack
     import yaml
     import zmq
@@ -26,7 +32,13 @@ except ImportError as missing:
     print(f"skipped: {missing}; tools/test installs tests/requirements.txt")
     sys.exit(77)
 
+KUBECTL = ROOT / "build/kubectl/kubectl"
+if not KUBECTL.exists():
+    print("skipped: no kubectl; tools/test takes it out of a Python package")
+    sys.exit(77)
+
 FOLDER = ROOT / "configs/kubernetes"
+KUBERNETES = "1.33"
 KEY = "key-of-an-operator-1"
 POD_IP = "127.0.0.1"
 
@@ -41,9 +53,9 @@ METRICS = [
 # [gie], for servers that load adapters, which Quire refuses by name; [router] takes its absence for none.
 LORA = ("vllm:lora_requests_info", "gauge", ("max_lora", "running_lora_adapters", "waiting_lora_adapters"))
 
-# Fields: a dict of them, a list of one kind, a set of values, or a type; "!" marks those that must be there.
+# Of what is no part of Kubernetes itself. Fields: a dict of them, a list of one kind, a set of values, or a type; "!" marks
+# those that must be there.
 METADATA = {"name!": str, "labels": dict}
-PROBE = {"httpGet!": {"path!": str, "port!": str}, "periodSeconds": int, "failureThreshold": int}
 SCHEMAS = {
     "InferencePool": ("inference.networking.k8s.io/v1", {"metadata!": METADATA, "spec!": {  # [gie]
         "selector!": {"matchLabels!": dict}, "targetPorts!": [{"number!": int}],
@@ -54,14 +66,6 @@ SCHEMAS = {
         "parentRefs": [{"name!": str, "namespace": str}],
         "rules": [{"matches": [{"path": {"type": {"Exact", "PathPrefix"}, "value": str}}],
                    "backendRefs": [{"group": str, "kind": str, "name!": str, "port": int, "weight": int}]}]}}),
-    "Deployment": ("apps/v1", {"metadata!": METADATA, "spec!": {  # [k8s]
-        "replicas": int, "selector!": {"matchLabels!": dict}, "template!": {"metadata!": {"labels!": dict}, "spec!": {
-            "terminationGracePeriodSeconds": int, "containers!": [{
-                "name!": str, "image!": str, "args": [str],
-                "env": [{"name!": str, "valueFrom": {"fieldRef": {"fieldPath!": str}}}],
-                "ports": [{"name": str, "containerPort!": int}],
-                "startupProbe": PROBE, "readinessProbe": PROBE, "livenessProbe": PROBE,
-                "lifecycle": {"preStop": {"sleep": {"seconds!": int}}}}]}}}}),
     "EndpointPickerConfig": ("llm-d.ai/v1alpha1", {  # [router]
         "plugins!": [{"name": str, "type!": str, "parameters": dict}],
         "dataLayer": {"sources": [{"pluginRef!": str, "extractors!": [{"pluginRef!": str}]}]},
@@ -100,32 +104,103 @@ def check(value, schema, path):
         assert type(value) is schema, f"{path}: {value!r} is no {schema.__name__}"
 
 
-def documents(name):
-    return list(yaml.safe_load_all((FOLDER / name).read_text()))
+def picker(name):
+    return yaml.safe_load((FOLDER / "gateway" / name).read_text())
 
 
-def deployment():
-    """Its pod's labels, and its container."""
-    template = documents("replicas.yaml")[0]["spec"]["template"]
-    return template["metadata"]["labels"], template["spec"]["containers"][0]
+@functools.cache
+def built(folder):
+    """The objects that kubectl apply -k would make, by kind and name."""
+    text = subprocess.run([KUBECTL, "kustomize", folder], check=True, capture_output=True, text=True).stdout
+    return {(document["kind"], document["metadata"]["name"]): document for document in yaml.safe_load_all(text)}
+
+
+def deployment(overlay="gateway"):
+    """Its pod's labels, its pod, and its container."""
+    template = built(FOLDER / overlay)["Deployment", "quire"]["spec"]["template"]
+    return template["metadata"]["labels"], template["spec"], template["spec"]["containers"][0]
+
+
+def environment():
+    return {variable["name"]: variable.get("value") for variable in deployment()[2]["env"]}
 
 
 def kv_events_settings():
-    argument = next(text for text in deployment()[1]["args"] if text.startswith("--kv-events-config="))
-    return json.loads(argument.partition("=")[2])
+    return json.loads(environment()["QUIRE_KV_EVENTS_CONFIG"])
+
+
+def autoscaled(folder):
+    """A kustomization as its users write it: an overlay and the autoscaler."""
+    text = {"resources": [os.path.relpath(FOLDER / "gpu", folder)],
+            "components": [os.path.relpath(FOLDER / "autoscaling", folder)]}
+    pathlib.Path(folder, "kustomization.yaml").write_text(yaml.safe_dump(text))
+    return built(folder)
 
 
 class FilesTest(unittest.TestCase):
-    def test_every_document_has_the_fields_that_its_kind_has(self):
+    def check_object(self, where, document):
+        if document["kind"] not in SCHEMAS:
+            kubernetes_validate.validate(document, KUBERNETES, strict=True)
+            return
+        version, schema = SCHEMAS[document["kind"]]
+        self.assertEqual(document["apiVersion"], version)
+        rest = {name: value for name, value in document.items() if name not in ("kind", "apiVersion")}
+        check(rest, schema, f"{where}: {document['kind']}")
+
+    def test_every_object_has_the_fields_that_its_kind_has(self):
         kinds = set()
-        for path in sorted(FOLDER.glob("*.yaml")):
-            for document in documents(path.name):
-                kind = document.pop("kind")
-                version, schema = SCHEMAS[kind]
-                self.assertEqual(document.pop("apiVersion"), version)
-                check(document, schema, f"{path.name}: {kind}")
-                kinds.add(kind)
-        self.assertEqual(kinds, set(SCHEMAS))
+        with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="kustomization_") as folder:
+            overlays = {name: built(FOLDER / name) for name in ("base", "cpu", "gpu", "gateway")}
+            overlays["autoscaling"] = autoscaled(folder)
+        for where, objects in overlays.items():
+            for document in objects.values():
+                with self.subTest(where, kind=document["kind"]):
+                    self.check_object(where, document)
+                kinds.add(document["kind"])
+        for name in ("picker.yaml", "picker-precise.yaml"):
+            self.check_object(name, picker(name))
+        self.assertLessEqual({"Deployment", "Service", "PodDisruptionBudget", "HorizontalPodAutoscaler", "InferencePool",
+                              "HTTPRoute", "PersistentVolumeClaim"}, kinds)
+
+    def test_a_misspelt_field_is_found(self):
+        for path, wrong in ((("spec",), "replica"), (("spec", "template", "spec"), "terminationGracePeriod"),
+                            (("spec", "template", "spec", "containers", 0, "securityContext"), "readOnlyRoot")):
+            document = copy.deepcopy(built(FOLDER / "cpu")["Deployment", "quire"])
+            place = functools.reduce(lambda at, name: at[name], path, document)
+            place[wrong] = 1
+            with self.assertRaises(kubernetes_validate.ValidationError):
+                self.check_object("wrong", document)
+
+    def test_services_budget_and_autoscaler_mean_the_deployment(self):
+        with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="kustomization_") as folder:
+            objects = autoscaled(folder)
+        labels = objects["Deployment", "quire"]["spec"]["template"]["metadata"]["labels"]
+        ports = {port["name"] for port in deployment("gpu")[2]["ports"]}
+        for name in ("quire", "quire-pods"):
+            service = objects["Service", name]["spec"]
+            self.assertLessEqual(service["selector"].items(), labels.items())
+            self.assertLessEqual({port["targetPort"] for port in service["ports"]}, ports)
+        budget = objects["PodDisruptionBudget", "quire"]["spec"]
+        self.assertLessEqual(budget["selector"]["matchLabels"].items(), labels.items())
+        scaler = objects["HorizontalPodAutoscaler", "quire"]["spec"]
+        self.assertEqual((scaler["scaleTargetRef"]["kind"], scaler["scaleTargetRef"]["name"]), ("Deployment", "quire"))
+        self.assertNotIn("replicas", objects["Deployment", "quire"]["spec"], "an apply would set it back")
+        rule = yaml.safe_load((FOLDER / "autoscaling/prometheus-adapter.yaml").read_text())["rules"]["custom"][0]
+        self.assertEqual(rule["name"]["as"], scaler["metrics"][0]["pods"]["metric"]["name"])
+        self.assertIn(METRICS[0][1] + "{", rule["seriesQuery"])
+
+    def test_pods_have_no_rights_that_they_do_not_need(self):
+        for overlay in ("cpu", "gpu", "gateway"):
+            with self.subTest(overlay):
+                _, pod, container = deployment(overlay)
+                self.assertTrue(pod["securityContext"]["runAsNonRoot"])
+                self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+                self.assertFalse(pod["automountServiceAccountToken"])
+                self.assertEqual(container["securityContext"], {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                                                                "capabilities": {"drop": ["ALL"]}})
+                volumes = {volume["name"] for volume in pod["volumes"]}
+                self.assertEqual({mount["name"] for mount in container["volumeMounts"]}, volumes)
+                self.assertEqual([mount["mountPath"] for mount in container["volumeMounts"]], ["/cache"])
 
     def test_the_check_minds_what_is_wrong(self):
         schema = SCHEMAS["InferencePool"][1]
@@ -139,8 +214,9 @@ class FilesTest(unittest.TestCase):
                 check(wrong, schema, "wrong")
 
     def test_the_pool_finds_the_servers(self):
-        labels, container = deployment()
-        pool, route = documents("pool.yaml")
+        labels, _, container = deployment()
+        objects = built(FOLDER / "gateway")
+        pool, route = objects["InferencePool", "quire"], objects["HTTPRoute", "quire"]
         self.assertLessEqual(pool["spec"]["selector"]["matchLabels"].items(), labels.items())
         self.assertEqual(labels["llm-d.ai/engine-type"], "vllm")
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -150,15 +226,14 @@ class FilesTest(unittest.TestCase):
         self.assertEqual((backend["kind"], backend["name"]), (pool["kind"], pool["metadata"]["name"]))
 
     def test_a_pod_that_goes_has_time(self):
-        spec = documents("replicas.yaml")[0]["spec"]["template"]["spec"]
-        settings = (ROOT / "docs/settings.md").read_text()
-        drain = int(settings.partition("| `shutdown_timeout` | 0 .. 86400 | ")[2].partition(" ")[0])
-        sleep = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
-        self.assertGreater(spec["terminationGracePeriodSeconds"], drain + sleep)
+        _, pod, container = deployment()
+        drain = next(int(text.partition("=")[2]) for text in container["args"] if text.startswith("--shutdown-timeout="))
+        sleep = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+        self.assertGreater(pod["terminationGracePeriodSeconds"], drain + sleep)
 
     def test_the_pickers_plugins(self):
         for name in ("picker.yaml", "picker-precise.yaml"):
-            config = documents(name)[0]
+            config = picker(name)
             declared = {plugin.get("name", plugin["type"]): plugin for plugin in config["plugins"]}
             for plugin in declared.values():
                 check(plugin.get("parameters", {}), PLUGINS[plugin["type"]], f"{name}: {plugin['type']}")
@@ -168,16 +243,16 @@ class FilesTest(unittest.TestCase):
             self.assertLessEqual(set(used), set(declared))
 
     def test_the_precise_picker_hears_the_servers(self):
-        declared = documents("picker-precise.yaml")[0]["plugins"]
+        declared = picker("picker-precise.yaml")["plugins"]
         plugins = {plugin["type"]: plugin.get("parameters", {}) for plugin in declared}
         events = plugins["precise-prefix-cache-producer"]["kvEventsConfig"]
         settings = kv_events_settings()
         self.assertEqual(settings["endpoint"], f"tcp://*:{events['podDiscoveryConfig']['socketPort']}")
         self.assertEqual(settings["replay_endpoint"], f"tcp://*:{events['podDiscoveryConfig']['replaySocketPort']}")
         self.assertTrue(settings["topic"].startswith(events["topicFilter"]))
-        model = deployment()[1]["args"][0]
+        model = environment()["QUIRE_MODEL"]
         self.assertEqual((plugins["token-producer"]["modelName"], settings["topic"].split("@")[2]), (model, model))
-        ports = [port["containerPort"] for port in deployment()[1]["ports"]]
+        ports = [port["containerPort"] for port in deployment()[2]["ports"]]
         self.assertLessEqual({5557, 5558}, set(ports))
 
 
@@ -191,13 +266,13 @@ class PickerTest(unittest.TestCase):
         keys = f"{folder}/keys"
         with open(keys, "w") as file:
             file.write(json.dumps({"key": KEY, "name": "operator", "roles": ["inference", "admin"]}) + "\n")
-        model, *arguments = deployment()[1]["args"]
+        model = environment()["QUIRE_MODEL"]
         cls.events = f"ipc://{folder}/events"
-        arguments = [text.replace("$(POD_IP)", POD_IP).replace("tcp://*:5557", cls.events)
-                     .replace("tcp://*:5558", f"ipc://{folder}/replay")
-                     for text in arguments if not text.startswith("--port=")]
-        cls.server = cls.enterClassContext(Server("--served-model-name", model, "--max-num-seqs", "1",
-                                                  "--api-key-file", keys, *arguments))
+        events = (environment()["QUIRE_KV_EVENTS_CONFIG"].replace("$(POD_IP)", POD_IP)
+                  .replace("tcp://*:5557", cls.events).replace("tcp://*:5558", f"ipc://{folder}/replay"))
+        arguments = [text for text in deployment()[2]["args"] if not text.startswith("--port=")]
+        cls.server = cls.enterClassContext(Server("--served-model-name", model, "--max-num-seqs", "1", "--api-key-file", keys,
+                                                  "--kv-events-config", events, *arguments))
         cls.model = model
         cls.metadata = [("authorization", f"Bearer {KEY}")]
 
@@ -242,7 +317,7 @@ class PickerTest(unittest.TestCase):
 
     def test_the_probes_are_answered_without_a_key(self):
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-            with OPEN(f"http://{self.server.target}{deployment()[1][probe]['httpGet']['path']}", timeout=60) as answer:
+            with OPEN(f"http://{self.server.target}{deployment()[2][probe]['httpGet']['path']}", timeout=60) as answer:
                 self.assertEqual(answer.status, 200)
 
     def test_completions_and_chat(self):

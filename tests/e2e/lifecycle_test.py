@@ -1,10 +1,12 @@
 """Cancels, disconnects, deadlines, overload and shutdown, seen by a client."""
 
 import os
+import pathlib
 import random
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -237,6 +239,22 @@ class ShutdownTest(unittest.TestCase):
             code = subprocess.run([CLIENT, "health", "--target", server.target],
                                   capture_output=True, check=False).returncode
             self.assertEqual(code, 69)
+
+    def test_who_runs_beside_the_server_finds_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "address")
+            path.write_text("127.0.0.1:1\n")  # of an earlier server
+            environment = {**os.environ, "QUIRE_ADDRESS_FILE": str(path)}
+            environment.pop("QUIRE_TARGET", None)
+            with Server("--address-file", str(path)) as server:
+                self.assertEqual(path.read_text(), f"{server.target}\n")
+                self.assertEqual(list(pathlib.Path(folder).iterdir()), [path])
+                self.assertEqual(subprocess.run([CLIENT, "health"], env=environment, check=False).returncode, 0)
+
+    def test_serves_where_it_cannot_leave_its_address(self):
+        with tempfile.TemporaryDirectory() as folder, Server("--address-file", f"{folder}/none/address") as server:
+            self.assertIn("none/address: No such file or directory", server.output())
+            self.assertIn("7", Answer(server.inference.Generate(chat_request("What is 3 + 4?"))).text)
 
     def test_garbage_on_the_port_harms_nobody(self):
         with Server() as server:

@@ -2,8 +2,6 @@
 #include "kernels/device.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <string>
 
@@ -14,6 +12,7 @@
 #include "kernels/cpu/runtime/cpu_device.h"
 #include "kernels/cpu/runtime/host_info.h"
 #include "kernels/cpu/runtime/isa.h"
+#include "kernels/host_limits.h"
 
 namespace quire {
 namespace {
@@ -119,84 +118,6 @@ TEST(CpuDeviceTest, NamesProcessorAndInstructionSet) {
   EXPECT_THAT(device.info().name, HasSubstr("(avx2)"));
 }
 
-class HostInfoTest : public testing::Test {
- protected:
-  HostInfoTest() : root_(testing::TempDir() + "quire_cgroup") {
-    std::filesystem::remove_all(root_);
-    Write("meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 700 kB\n");
-  }
-  ~HostInfoTest() override { std::filesystem::remove_all(root_); }
-
-  void Write(const std::string& name, const std::string& text) {
-    const std::filesystem::path path = std::filesystem::path(root_) / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  }
-  void ExpectInfo(int64_t free_bytes, int64_t total_bytes) {
-    const MemoryInfo info = cpu::ReadMemoryInfo(root_, root_ + "/meminfo");
-    EXPECT_EQ(info.free_bytes, free_bytes);
-    EXPECT_EQ(info.total_bytes, total_bytes);
-  }
-
-  const std::string root_;
-};
-
-TEST_F(HostInfoTest, WithoutACgroupTheMachineCounts) { ExpectInfo(700 * 1024, 1000 * 1024); }
-
-TEST_F(HostInfoTest, CgroupV2LimitsAndItsCacheIsFree) {
-  Write("memory.max", "300000\n");
-  Write("memory.current", "250000\n");
-  Write("memory.stat", "anon 100\ninactive_file 50000\n");
-  ExpectInfo(100000, 300000);
-}
-
-TEST_F(HostInfoTest, CgroupV2WithoutALimit) {
-  Write("memory.max", "max\n");
-  Write("memory.current", "250000\n");
-  ExpectInfo(700 * 1024, 1000 * 1024);
-}
-
-TEST_F(HostInfoTest, CgroupV1Limits) {
-  Write("memory/memory.limit_in_bytes", "400000\n");
-  Write("memory/memory.usage_in_bytes", "100000\n");
-  Write("memory/memory.stat", "total_inactive_file 20000\n");
-  ExpectInfo(320000, 400000);
-}
-
-TEST_F(HostInfoTest, CgroupV1WithoutALimit) {
-  Write("memory/memory.limit_in_bytes", "9223372036854771712\n");
-  Write("memory/memory.usage_in_bytes", "100000\n");
-  ExpectInfo(700 * 1024, 1000 * 1024);
-}
-
-TEST_F(HostInfoTest, AnOvercommittedCgroupHasNothingFree) {
-  Write("memory.max", "300000\n");
-  Write("memory.current", "310000\n");
-  ExpectInfo(0, 300000);
-}
-
-TEST_F(HostInfoTest, ProcessorQuotasRoundUpAndStopAtTheMask) {
-  const int num_cpus = cpu::NumUsableCpus(root_);
-  EXPECT_GE(num_cpus, 1);
-  const auto with_quota = [&](const std::string& text) {
-    Write("cpu.max", text);
-    return cpu::NumUsableCpus(root_);
-  };
-  EXPECT_EQ(with_quota("max 100000\n"), num_cpus);
-  EXPECT_EQ(with_quota("50000 100000\n"), 1);
-  EXPECT_EQ(with_quota("150000 100000\n"), std::min(2, num_cpus));
-  EXPECT_EQ(with_quota("99900000 100000\n"), std::min(999, num_cpus));
-}
-
-TEST_F(HostInfoTest, ProcessorQuotaOfCgroupV1) {
-  const int num_cpus = cpu::NumUsableCpus(root_);
-  Write("cpu/cpu.cfs_period_us", "100000\n");
-  Write("cpu/cpu.cfs_quota_us", "-1\n");
-  EXPECT_EQ(cpu::NumUsableCpus(root_), num_cpus);
-  Write("cpu/cpu.cfs_quota_us", "100000\n");
-  EXPECT_EQ(cpu::NumUsableCpus(root_), 1);
-}
-
 TEST(BackendTest, OpensTheCpu) {
   auto backend = OpenBackend({.num_threads = 2});
   ASSERT_TRUE(backend.ok()) << backend.status();
@@ -210,7 +131,7 @@ TEST(BackendTest, OpensTheCpu) {
 TEST(BackendTest, UsesTheProcessorsItMayByDefault) {
   auto backend = OpenBackend({});
   ASSERT_TRUE(backend.ok());
-  EXPECT_EQ((*backend)->device().info().num_threads, cpu::NumUsableCpus());
+  EXPECT_EQ((*backend)->device().info().num_threads, NumUsableCpus());
 }
 
 TEST(BackendTest, RefusesAnImpossibleNumberOfThreads) {

@@ -104,6 +104,31 @@ TEST(Target, FlagWinsOverEnvironmentOverDefault) {
   unsetenv("QUIRE_TARGET");
 }
 
+TEST(Target, IsThatOfTheServerBesideUsIfItLeftItsAddress) {
+  const auto parse = [] {
+    std::string target;
+    CLI::App app;
+    AddTargetFlag(app, &target);
+    app.parse(std::vector<std::string>());
+    return target;
+  };
+  const std::string path = testing::TempDir() + "quire_address";
+  std::filesystem::remove(path);
+  setenv("QUIRE_ADDRESS_FILE", path.c_str(), 1);
+  EXPECT_EQ(parse(), "127.0.0.1:8000");
+  std::ofstream(path) << "0.0.0.0:9123\n";
+  EXPECT_EQ(parse(), "0.0.0.0:9123");
+  std::ofstream(path) << "[::]:9123\n";
+  EXPECT_EQ(parse(), "[::]:9123");
+  setenv("QUIRE_TARGET", "there:1", 1);
+  EXPECT_EQ(parse(), "there:1");
+  unsetenv("QUIRE_TARGET");
+  std::ofstream(path) << std::string(10000, 'x');
+  EXPECT_THROW(parse(), CLI::ValidationError);
+  unsetenv("QUIRE_ADDRESS_FILE");
+  std::filesystem::remove(path);
+}
+
 TEST(PromptFlags, NameBothFlagsThatContradictEachOther) {
   const auto problem = [](const PromptFlags& flags) {
     return std::string(CheckPromptFlags(flags).message());

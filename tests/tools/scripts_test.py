@@ -9,7 +9,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What a script may not start before it has answered.
-FORBIDDEN = ("apt-get", "dpkg-query", "cmake", "ninja", "pip", "pip3", "ctest", "sudo", "curl", "docker")
+FORBIDDEN = ("apt-get", "dpkg-query", "cmake", "ninja", "pip", "pip3", "ctest", "sudo", "curl", "docker", "buildah", "mmdebstrap")
 
 
 def scripts():

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "kernels/cpu/runtime/host_info.h"
+#include "kernels/host_limits.h"
 #include "nlohmann/json.hpp"
 #include "server/base/version.h"
 #include "tools/bench/command_line.h"
@@ -17,9 +18,8 @@
 namespace quire::bench {
 
 std::string MachineText() {
-  return absl::StrFormat("%s, %d CPUs, %.1f GiB of memory", cpu::CpuModelName(),
-                         cpu::NumUsableCpus(),
-                         static_cast<double>(cpu::ReadMemoryInfo().total_bytes) / (1 << 30));
+  return absl::StrFormat("%s, %d CPUs, %.1f GiB of memory", cpu::CpuModelName(), NumUsableCpus(),
+                         static_cast<double>(ReadMemoryInfo().total_bytes) / (1 << 30));
 }
 
 void Print(const RunHeader& header) {

@@ -34,6 +34,8 @@ cli::ProgramText Text() {
         {"quire info --target http://gpu1:8000", "what another machine serves"}}},
       {"Environment",
        {{"QUIRE_TARGET", "address of the server, where --target does not give one"},
+        {"QUIRE_ADDRESS_FILE",
+         "file with the address, where neither does: the server's --address-file"},
         {"QUIRE_API_KEY", "key to send with every call"},
         {"QUIRE_CA_FILE",
          "CAs to trust where the address begins with https://, PEM; else the system's"},

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iomanip>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
@@ -16,6 +18,8 @@ namespace quire::client {
 namespace {
 
 constexpr char kVariable[] = "QUIRE_TARGET";
+constexpr char kAddressFileVariable[] = "QUIRE_ADDRESS_FILE";
+constexpr int kMaxAddress = 300;
 constexpr absl::string_view kDefaultPort = "8000";
 
 absl::Status Malformed(std::string_view text, std::string_view problem) {
@@ -41,6 +45,15 @@ bool IsIpv6(absl::string_view host) {
     if (!absl::ascii_isxdigit(c) && c != ':' && c != '.') return false;
   }
   return address.size() == host.size() || IsHostName(host.substr(address.size() + 1));
+}
+
+// The address of a server beside this program that was told to leave it (--address-file), or else
+// kDefaultTarget: it may not have come so far, or found no room to write.
+std::string LocalTarget() {
+  const char* path = std::getenv(kAddressFileVariable);  // NOLINT(concurrency-mt-unsafe)
+  std::ifstream file(path == nullptr ? "" : path);
+  std::string address;
+  return file >> std::setw(kMaxAddress) >> address ? address : kDefaultTarget;
 }
 
 }  // namespace
@@ -92,7 +105,7 @@ absl::StatusOr<std::string> ParseTarget(std::string_view text) {
 }
 
 void AddTargetFlag(CLI::App& command, std::string* target) {
-  *target = kDefaultTarget;
+  *target = LocalTarget();
   const CLI::Validator address(
       [](std::string& text) -> std::string {
         const absl::StatusOr<std::string> parsed = ParseTarget(text);

@@ -19,9 +19,10 @@ inline constexpr char kDefaultTarget[] = "127.0.0.1:8000";
 // unless given. INVALID_ARGUMENT says what to write instead.
 absl::StatusOr<std::string> ParseTarget(std::string_view text);
 
-// --target, or else QUIRE_TARGET in the environment, or else kDefaultTarget. After parsing,
-// `target` has the form of ParseTarget; a malformed one is an error of the command line, and so are
-// files for TLS that cannot be read (credentials.h).
+// --target, or else QUIRE_TARGET in the environment, or else what the server wrote to the file that
+// QUIRE_ADDRESS_FILE names (--address-file), or else kDefaultTarget. After parsing, `target` has
+// the form of ParseTarget; a malformed one is an error of the command line, and so are files for
+// TLS that cannot be read (credentials.h).
 void AddTargetFlag(CLI::App& command, std::string* target);
 
 }  // namespace quire::client

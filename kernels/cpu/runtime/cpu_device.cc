@@ -11,6 +11,7 @@
 #include "kernels/cpu/runtime/activation_dtypes.h"
 #include "kernels/cpu/runtime/cpu_stream.h"
 #include "kernels/cpu/runtime/host_info.h"
+#include "kernels/host_limits.h"
 
 namespace quire::cpu {
 

@@ -19,6 +19,7 @@
 #include "engine/model/model_weights.h"
 #include "kernels/base/random_weight.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/host_limits.h"
 #include "nlohmann/json.hpp"
 #include "server/transport/unique_fd.h"
 
@@ -191,9 +192,7 @@ absl::Status WriteChunk(const Chunk& chunk, uint64_t seed, const std::vector<Sha
 absl::Status WriteData(const std::vector<FileTensor>& tensors, const std::vector<Shard>& shards,
                        const CheckpointOptions& options, ProgressStage& stage) {
   const std::vector<Chunk> chunks = SplitIntoChunks(tensors);
-  const size_t num_threads = options.num_threads > 0
-                                 ? options.num_threads
-                                 : std::max<size_t>(1, std::thread::hardware_concurrency());
+  const size_t num_threads = options.num_threads > 0 ? options.num_threads : NumUsableCpus();
   std::atomic<size_t> next = 0;
   std::vector<absl::Status> statuses(num_threads);
   std::vector<std::thread> threads;

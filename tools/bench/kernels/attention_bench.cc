@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/runtime/host_info.h"
+#include "kernels/host_limits.h"
 
 namespace quire::cpu {
 namespace {

@@ -20,7 +20,7 @@
 #include "kernels/cpu/gemm/packing.h"
 #include "kernels/cpu/read_probe.h"
 #include "kernels/cpu/runtime/cpu_device.h"
-#include "kernels/cpu/runtime/host_info.h"
+#include "kernels/host_limits.h"
 #include "tools/bench/onednn_gemm.h"
 
 namespace quire::cpu {

@@ -1,0 +1,25 @@
+// What the machine, and the container or service around the process, lets it use. Reads
+// sched_getaffinity, /proc and /sys/fs/cgroup, both versions, and gets by where these are missing.
+// Nothing is remembered; any thread.
+#pragma once
+
+#include <string>
+
+#include "kernels/device.h"
+
+namespace quire {
+
+// Where to read; tests have folders of their own.
+struct HostPaths {
+  std::string proc = "/proc";
+  std::string cgroup = "/sys/fs/cgroup";
+};
+
+// Processors that the affinity mask allows and the cgroups' quotas (rounded up); at least 1.
+int NumUsableCpus(const HostPaths& paths = {});
+
+// Total: the smallest of the machine's memory and the cgroups' limits. Free: what can still be used
+// under all of them.
+MemoryInfo ReadMemoryInfo(const HostPaths& paths = {});
+
+}  // namespace quire
