@@ -44,6 +44,7 @@ int Run(int argc, char** argv) {
   cli::AddManPageFlag(app, text);
   const std::vector<std::pair<const char*, Command>> commands = {
       {"serve", AddServe(app)},
+      {"compare", AddCompare(app)},
       {"throughput", AddThroughput(app)},
       {"latency", AddLatency(app)},
       {"timeline", AddTimeline(app)},

@@ -93,6 +93,24 @@ const char* LabelOf(const std::string& metric) {
   return metric == "e2el" ? "end to end" : "queued in the client";
 }
 
+const char* OutcomeName(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kUnsent:
+      return "unsent";
+    case Outcome::kCompleted:
+      return "completed";
+    case Outcome::kFailed:
+      return "failed";
+    case Outcome::kInterrupted:
+      return "unfinished";
+    case Outcome::kAbandoned:
+      return "abandoned";
+    case Outcome::kTimedOut:
+      return "timed_out";
+  }
+  return "";
+}
+
 void CountProblem(const std::string& problem, ServeReport* report) {
   if (report->num_failed++ == 0) report->first_problem = problem;
   for (auto& [text, count] : report->problems) {
@@ -181,8 +199,10 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
       {"output_throughput", PerSecond(report.output_tokens, report)},
       {"total_token_throughput", PerSecond(report.output_tokens + report.prompt_tokens, report)},
       {"max_output_tokens_per_s", report.max_output_tokens_per_s},
-      {"max_concurrent_requests", effort.max_in_flight}};
+      {"max_concurrent_requests", effort.max_in_flight},
+      {"latencies_from", options.from_due ? "due" : "sent"}};
   if (!options.goodput.empty()) json["request_goodput"] = PerSecond(report.num_good, report);
+  for (const auto& [metric, most_ms] : options.goodput) json["goodput"][metric] = most_ms;
   for (const std::string& metric : options.metrics) {
     const Distribution samples(SamplesOf(report, metric));
     json["mean_" + metric + "_ms"] = samples.Mean();
@@ -210,7 +230,7 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
 nlohmann::ordered_json DetailedJson(const std::vector<RequestRecord>& records) {
   nlohmann::ordered_json json;
   for (const char* key : {"input_lens", "output_lens", "ttfts", "itls", "latencies", "start_times",
-                          "queue_times", "generated_texts", "errors"}) {
+                          "queue_times", "generated_texts", "errors", "outcomes"}) {
     json[key] = nlohmann::ordered_json::array();
   }
   for (const RequestRecord& record : records) {
@@ -226,6 +246,7 @@ nlohmann::ordered_json DetailedJson(const std::vector<RequestRecord>& records) {
     json["queue_times"].push_back(record.sent - record.scheduled);
     json["generated_texts"].push_back(record.text);
     json["errors"].push_back(record.problem);
+    json["outcomes"].push_back(OutcomeName(record.outcome));
   }
   return json;
 }
