@@ -251,7 +251,7 @@ TEST(WorkloadCheckTest, NamesWhatDiffers) {
   other["workload"]["output_len"] = 7;
   EXPECT_THAT(DifferencesOf(Read(run), Read(other, "b.json")),
               ElementsAre("not the same workload.output_len: 6 (a.json) and 7 (b.json)",
-                          "not the same request_rate: 8.0 (a.json) and inf (b.json)"));
+                          "not the same request_rate: 8.0 (a.json) and \"inf\" (b.json)"));
   other = run;
   other.erase("backend");  // says nothing
   EXPECT_THAT(DifferencesOf(Read(run), Read(other)), IsEmpty());

@@ -21,8 +21,7 @@ constexpr const char* kKeys[] = {
 constexpr size_t kLongest = 120;  // of a value that is shown
 
 std::string Shown(const Json& value) {
-  std::string text = value.is_string() ? value.get<std::string>()
-                                       : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > kLongest) text = absl::StrCat(text.substr(0, kLongest), "...");
   return text;
 }
