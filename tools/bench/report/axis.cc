@@ -86,8 +86,8 @@ std::vector<std::pair<double, std::string>> TicksOf(const Axis& axis) {
     return ticks;
   }
   const double decades = std::log10(axis.max / axis.min);
-  const std::vector<double> factors = decades <= 2.5 ? std::vector<double>{1, 2, 5}
-                                      : decades <= 4 ? std::vector<double>{1, 3}
+  const std::vector<double> factors = decades <= 3.1 ? std::vector<double>{1, 2, 5}
+                                      : decades <= 5 ? std::vector<double>{1, 3}
                                                      : std::vector<double>{1};
   for (double power = std::pow(10, std::floor(std::log10(axis.min))); power <= axis.max * 1.001;
        power *= 10) {

@@ -50,7 +50,7 @@ std::vector<PlotMark> MarksOf(const std::vector<NamedSweep>& sweeps, const std::
         continue;
       marks.push_back({*NumberAt(point, x),
                        absl::StrCat(sweeps.size() > 1 ? absl::StrCat(sweep.name, ": ") : "",
-                                    "saturates beyond ", LoadText(sweep.json, *load))});
+                                    "saturation, ", LoadText(sweep.json, *load))});
       break;
     }
   }
@@ -93,7 +93,7 @@ Plot LatencyPlot(const std::vector<NamedSweep>& sweeps, const std::string& metri
     }
   }
   plot.marks = MarksOf(sweeps, "output_throughput");
-  plot.x = LinearAxis("output tokens per second", MostOf(plot.series, true));
+  plot.x = LinearAxis("output tokens per second", 1.03 * MostOf(plot.series, true));
   plot.y = LogAxis("ms", values);
   plot.table = TableOf(plot, "Output tokens/s");
   return plot;
@@ -110,7 +110,7 @@ std::vector<Plot> SweepPlots(const std::vector<NamedSweep>& sweeps) {
   const bool by_concurrency = TextAt(sweeps[0].json, "by") == "concurrency";
   rates.x =
       LinearAxis(by_concurrency ? "requests at a time" : "requests per second that were asked for",
-                 MostOf(rates.series, true));
+                 1.03 * MostOf(rates.series, true));
   rates.y = LinearAxis("tokens/s", MostOf(rates.series, false));
   rates.table = TableOf(rates, "Load");
   std::vector<Plot> plots = {std::move(rates)};

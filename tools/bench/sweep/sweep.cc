@@ -250,10 +250,12 @@ Command AddSweep(CLI::App& app) {
       "sweep", "Loads of a running server, heavier and heavier, to find where it saturates");
   command->footer(
       "A rate is too much when fewer than 95 % of the requests that were due were completed per "
-      "second, in the middle\n"
-      "of the load. A concurrency is when a lower one had at least 95 % of its tokens per second. "
-      "Either is when fewer\n"
-      "requests than --good-share keep the bounds of --goodput, or more than 5 % fail.\n"
+      "second,\n"
+      "in the middle of the load. A concurrency is when a lower one had at least 95 % of the most "
+      "tokens\n"
+      "per second that were seen. Either is when fewer requests than --good-share keep the bounds "
+      "of\n"
+      "--goodput, or more than 5 % fail.\n"
       "\nExamples:\n"
       "  quire-bench sweep --input-len 200 --output-len 100 --json sweep.json\n"
       "  quire-bench sweep --goodput ttft:200 tpot:50 --good-share 0.95 --from 4\n"

@@ -33,6 +33,17 @@ double Rounded(double load, const SweepRules& rules) {
   return absl::SimpleAtod(absl::StrFormat("%.3g", load), &rounded) ? rounded : load;
 }
 
+// Why its requests are not as they should be; empty where they are.
+std::string WhyBad(const SweepPoint& point, const SweepRules& rules) {
+  if (point.failed_share > kMostFailed) {
+    return absl::StrFormat("%.0f %% of the requests failed", 100 * point.failed_share);
+  }
+  if (point.good_share.has_value() && *point.good_share < rules.good_share) {
+    return absl::StrFormat("%.0f %% of the requests were good ones", 100 * *point.good_share);
+  }
+  return "";
+}
+
 struct Bracket {
   const SweepPoint* last_good = nullptr;
   const SweepPoint* first_bad = nullptr;
@@ -52,23 +63,38 @@ Bracket FindBracket(const std::vector<SweepPoint>& points, const SweepRules& rul
   return bracket;
 }
 
-std::optional<double> NextOfSearch(const Bracket& bracket, const SweepRules& rules) {
-  if (bracket.last_good == nullptr && bracket.first_bad == nullptr) return rules.from;
+// Halfway between two loads, by ratio; none when they are as near as is wanted.
+std::optional<double> Between(double low, double high, const SweepRules& rules) {
+  if (high <= low * (1 + rules.precision)) return std::nullopt;
+  const double between = Rounded(std::sqrt(low * high), rules);
+  return between > low && between < high ? std::optional<double>(between) : std::nullopt;
+}
+
+// Half of `load`, unless that is too little to be tried.
+std::optional<double> Half(double load, const SweepRules& rules) {
+  const double half = Rounded(load / 2, rules);
+  const double least = std::max(rules.from * kLowest, rules.by_concurrency ? 1.0 : 0.0);
+  return half >= least && half < load ? std::optional<double>(half) : std::nullopt;
+}
+
+std::optional<double> NextOfSearch(const std::vector<SweepPoint>& points, const SweepRules& rules) {
+  const Bracket bracket = FindBracket(points, rules);
+  if (points.empty()) return rules.from;
   if (bracket.first_bad == nullptr) {
     if (bracket.last_good->load >= rules.to) return std::nullopt;
     return std::min(2 * bracket.last_good->load, rules.to);
   }
-  const double high = bracket.first_bad->load;
-  if (bracket.last_good == nullptr) {
-    const double lower = Rounded(high / 2, rules);
-    const bool is_over =
-        lower < rules.from * kLowest || (rules.by_concurrency && lower < 1) || lower == high;
-    return is_over ? std::nullopt : std::optional<double>(lower);
-  }
+  if (bracket.last_good == nullptr) return Half(bracket.first_bad->load, rules);
   const double low = bracket.last_good->load;
-  if (high <= low * (1 + rules.precision)) return std::nullopt;
-  const double between = Rounded(std::sqrt(low * high), rules);
-  return between > low && between < high ? std::optional<double>(between) : std::nullopt;
+  if (!rules.by_concurrency || !WhyBad(*bracket.first_bad, rules).empty()) {
+    return Between(low, bracket.first_bad->load, rules);
+  }
+  // More at a time give no more: perhaps fewer than the last good ones are enough.
+  const SweepPoint* below = nullptr;
+  for (const SweepPoint& point : points) {
+    if (point.load < low && (below == nullptr || point.load > below->load)) below = &point;
+  }
+  return below == nullptr ? Half(low, rules) : Between(below->load, low, rules);
 }
 
 }  // namespace
@@ -94,18 +120,16 @@ SweepPoint MakePoint(double load, const LoadResult& result, const ServeReport& r
 
 std::string WhyTooMuch(const SweepPoint& point, const std::vector<SweepPoint>& points,
                        const SweepRules& rules) {
-  if (point.failed_share > kMostFailed) {
-    return absl::StrFormat("%.0f %% of the requests failed", 100 * point.failed_share);
-  }
-  if (point.good_share.has_value() && *point.good_share < rules.good_share) {
-    return absl::StrFormat("%.0f %% of the requests were good ones", 100 * *point.good_share);
-  }
+  std::string why = WhyBad(point, rules);
+  if (!why.empty()) return why;
   if (!rules.by_concurrency) {
     if (point.achieved_rate >= kKeepsUp * point.offered_rate) return "";
     return absl::StrFormat("%.4g requests/s of %.4g", point.achieved_rate, point.offered_rate);
   }
+  double most = 0;
+  for (const SweepPoint& other : points) most = std::max(most, other.output_throughput);
   for (const SweepPoint& other : points) {
-    if (other.load < point.load && other.output_throughput >= kKeepsUp * point.output_throughput) {
+    if (other.load < point.load && other.output_throughput >= kKeepsUp * most) {
       return absl::StrFormat("no more tokens/s than with %g", other.load);
     }
   }
@@ -119,7 +143,7 @@ std::optional<double> NextLoad(const std::vector<SweepPoint>& points, const Swee
                                                : std::nullopt;
   }
   if (num_points >= rules.max_points) return std::nullopt;
-  return NextOfSearch(FindBracket(points, rules), rules);
+  return NextOfSearch(points, rules);
 }
 
 Saturation FindSaturation(const std::vector<SweepPoint>& points, const SweepRules& rules) {

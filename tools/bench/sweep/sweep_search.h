@@ -43,7 +43,8 @@ std::string WhyTooMuch(const SweepPoint& point, const std::vector<SweepPoint>& p
                        const SweepRules& rules);
 
 // From --from twice as much each time until it is too much; then between the highest load that was
-// not and the lowest that was, to within the precision. None when the search is over.
+// not and the lowest that was, to within the precision; of requests at a time below the highest,
+// since that may be more than are needed. None when the search is over.
 std::optional<double> NextLoad(const std::vector<SweepPoint>& points, const SweepRules& rules);
 
 struct Saturation {
