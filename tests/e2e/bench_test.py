@@ -287,7 +287,7 @@ class OfflineTest(BenchTestCase):
         result = json.loads(self.json_file.read_text())
         self.assertIs(result["interrupted"], True)
         self.assertLess(result["completed"], 2000)
-        self.assertGreater(result["output_tokens"], 0)
+        self.assertGreater(result["total_output_tokens"], 0)
         self.assertIn("interrupted; results so far", log.read_text())
 
     def test_a_signal_before_the_run_leaves_nothing(self):

@@ -23,13 +23,13 @@ double Step(double span) {
 
 // The nearest of 1, 2 or 5 times a power of ten, at or below (or above).
 double Round(double value, bool up) {
-  double best = std::pow(10, std::floor(std::log10(value)) + (up ? 1 : 0));
-  for (const double factor : {2.0, 5.0}) {
-    const double next = factor * std::pow(10, std::floor(std::log10(value)));
-    if (up ? next >= value && next < best : next <= value) best = next;
-  }
   const double power = std::pow(10, std::floor(std::log10(value)));
-  return up && power >= value ? power : best;
+  double below = power;
+  for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
+    if (up && factor * power >= value) return factor * power;
+    if (factor * power <= value) below = factor * power;
+  }
+  return up ? 10 * power : below;
 }
 
 }  // namespace
@@ -89,12 +89,14 @@ std::vector<std::pair<double, std::string>> TicksOf(const Axis& axis) {
   const std::vector<double> factors = decades <= 3.1 ? std::vector<double>{1, 2, 5}
                                       : decades <= 5 ? std::vector<double>{1, 3}
                                                      : std::vector<double>{1};
-  for (double power = std::pow(10, std::floor(std::log10(axis.min))); power <= axis.max * 1.001;
-       power *= 10) {
+  const auto first = static_cast<int>(std::floor(std::log10(axis.min)));
+  const auto last = static_cast<int>(std::ceil(std::log10(axis.max)));
+  for (int exponent = first; exponent <= last; ++exponent) {
     for (const double factor : factors) {
-      const double value = factor * power;
-      if (value >= axis.min * 0.999 && value <= axis.max * 1.001)
+      const double value = factor * std::pow(10, exponent);
+      if (value >= axis.min * 0.999 && value <= axis.max * 1.001) {
         ticks.emplace_back(value, NumberText(value));
+      }
     }
   }
   return ticks;

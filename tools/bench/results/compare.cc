@@ -114,7 +114,7 @@ absl::Status RunCompare(CompareFlags& flags) {
   json["interrupted"] = Interrupted();
   json["figures"] = ToJson(figures);
   json["fail_if"] = nlohmann::ordered_json::array();
-  const absl::Status verdict = JudgeAll(bounds, figures, &json);
+  absl::Status verdict = JudgeAll(bounds, figures, &json);
   if (json_file != nullptr) RETURN_IF_ERROR(json_file->Write(json.dump(2) + "\n"));
   return verdict;
 }

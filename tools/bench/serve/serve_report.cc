@@ -181,6 +181,17 @@ ServeReport MakeServeReport(const LoadResult& result, const ReportOptions& optio
   return report;
 }
 
+void AddLatencies(const std::string& metric, std::vector<double> samples,
+                  const std::vector<double>& percentiles, nlohmann::ordered_json* json) {
+  const Distribution all(std::move(samples));
+  (*json)["mean_" + metric + "_ms"] = all.Mean();
+  (*json)["median_" + metric + "_ms"] = all.Percentile(50);
+  (*json)["std_" + metric + "_ms"] = all.StandardDeviation();
+  for (const double percent : percentiles) {
+    (*json)[absl::StrCat("p", percent, "_", metric, "_ms")] = all.Percentile(percent);
+  }
+}
+
 nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& effort,
                               const ReportOptions& options) {
   nlohmann::ordered_json json = {
@@ -204,13 +215,7 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
   if (!options.goodput.empty()) json["request_goodput"] = PerSecond(report.num_good, report);
   for (const auto& [metric, most_ms] : options.goodput) json["goodput"][metric] = most_ms;
   for (const std::string& metric : options.metrics) {
-    const Distribution samples(SamplesOf(report, metric));
-    json["mean_" + metric + "_ms"] = samples.Mean();
-    json["median_" + metric + "_ms"] = samples.Percentile(50);
-    json["std_" + metric + "_ms"] = samples.StandardDeviation();
-    for (const double percent : options.percentiles) {
-      json[absl::StrCat("p", percent, "_", metric, "_ms")] = samples.Percentile(percent);
-    }
+    AddLatencies(metric, SamplesOf(report, metric), options.percentiles, &json);
   }
   json["tokens_per_piece"] = report.num_pieces > 0 ? static_cast<double>(report.output_tokens) /
                                                          static_cast<double>(report.num_pieces)

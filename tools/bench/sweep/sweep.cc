@@ -197,7 +197,7 @@ absl::Status RunSweep(SweepFlags& flags) {
   RETURN_IF_ERROR(WarmUp(flags.serve, target));
   const InterruptibleRun interruptible;
   Sweep sweep(flags, target);
-  const absl::Status status = sweep.Run();
+  absl::Status status = sweep.Run();
   std::printf("\n%s%s\n", Interrupted() ? "interrupted; results so far: " : "",
               sweep.Sentence().c_str());
   for (ResultFile* file : {json_file.get(), saved.get()}) {
