@@ -287,7 +287,7 @@ class OfflineTest(BenchTestCase):
         result = json.loads(self.json_file.read_text())
         self.assertIs(result["interrupted"], True)
         self.assertLess(result["completed"], 2000)
-        self.assertGreater(result["output_tokens"], 0)
+        self.assertGreater(result["total_output_tokens"], 0)
         self.assertIn("interrupted; results so far", log.read_text())
 
     def test_a_signal_before_the_run_leaves_nothing(self):
@@ -327,6 +327,7 @@ class BadInputTest(BenchTestCase):
         for flag in ("--seed", "--weights-seed"):
             self.assert_refused(f"{flag}: \"-3\" is not allowed", "latency", flag, "-3")
         self.assert_refused("--goodput", "serve", "--goodput", "itl:3")
+        self.assert_refused("--save-detailed goes with", "throughput", "--save-detailed")
         self.assert_refused("--ramp-up-strategy", "serve", "--ramp-up-start-rps", "3")
         self.assert_refused("--dataset-path is missing", "serve", "--dataset-name", "sharegpt")
         self.assert_refused("--extra-body goes with", "serve", "--extra-body", "{}")
@@ -342,14 +343,15 @@ class BadInputTest(BenchTestCase):
         self.assert_refused("/nope", "throughput", "--model", "/nope", code=66)
 
     def test_an_unwritable_file_is_refused_before_the_run(self):
-        for command in ("serve", "throughput", "latency", "timeline", "kernels", "startup"):
+        for command in ("serve", "sweep", "throughput", "latency", "timeline", "kernels", "startup"):
             self.assert_refused("--json: cannot write", command, "--json", "no/such/folder.json")
             self.assert_refused("--json: cannot write", command, "--json", self.folder)
         self.assert_refused("--html: cannot write", "timeline", "--html", "no/such.html")
 
     def test_help_and_version(self):
         self.assertRegex(bench("--version").stdout, r"^quire-bench \d+\.\d+\.\d+\n$")
-        for command in ("serve", "throughput", "latency", "timeline", "kernels", "startup", "make-checkpoint"):
+        for command in ("serve", "sweep", "compare", "report", "throughput", "latency", "timeline", "kernels", "startup",
+                        "make-checkpoint"):
             self.assertIn(f"  quire-bench {command}", bench(command, "--help").stdout)
 
     def test_make_checkpoint(self):

@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include "nlohmann/json.hpp"
+#include "tools/bench/engine/engine_load.h"
 #include "tools/bench/engine/memory_fit.h"
-#include "tools/bench/engine/throughput_report.h"
 #include "tools/bench/failure.h"
 #include "tools/bench/result_file.h"
 
@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(ThroughputReportTest, CountsTheTokensThatCame) {
+TEST(EngineLoadTest, CountsTheTokensThatCame) {
   const std::vector<WorkItem> items(3, {.prompt = std::vector<int32_t>(10), .output_len = 8});
   std::vector<EngineRequestTimes> times(3);
   times[0] = {.first_token_ms = 5,
@@ -31,17 +31,19 @@ TEST(ThroughputReportTest, CountsTheTokensThatCame) {
               .num_tokens = 3,  // an end token came before all 8
               .num_cached_tokens = 4,
               .finished = true};
-  times[1] = {.first_token_ms = 6, .itl_ms = {2}, .total_ms = 8, .num_tokens = 2};
-  const ThroughputReport report = MakeThroughputReport(items, times, /*seconds=*/0.5);
-  const auto json = ToJson(report);
-  EXPECT_EQ(json["requests"], 3);
+  times[1] = {.first_token_ms = 6, .itl_ms = {2}, .total_ms = 0, .num_tokens = 2};
+  const LoadResult load = AsLoad(items, times);
+  const auto json =
+      ToJson(MakeServeReport(load, EngineReportOptions()), load.effort, EngineReportOptions());
   EXPECT_EQ(json["completed"], 1);
-  EXPECT_EQ(json["prompt_tokens"], 20);  // of the two that got so far
-  EXPECT_EQ(json["cached_tokens"], 4);
-  EXPECT_EQ(json["output_tokens"], 5);
-  EXPECT_EQ(json["output_tokens_per_s"], 10.0);
-  EXPECT_EQ(json["requests_per_s"], 2.0);
-  EXPECT_EQ(json["itl_ms"]["count"], 3);
+  EXPECT_EQ(json["unfinished"], 2);
+  EXPECT_EQ(json["total_input_tokens"], 20);  // of the two that got so far
+  EXPECT_EQ(json["cached_input_tokens"], 4);
+  EXPECT_EQ(json["total_output_tokens"], 5);
+  EXPECT_NEAR(json["duration"].get<double>(), 0.008, 1e-9);
+  EXPECT_NEAR(json["mean_ttft_ms"].get<double>(), 5.5, 1e-9);
+  EXPECT_NEAR(json["mean_tpot_ms"].get<double>(), 1, 1e-6);
+  EXPECT_NEAR(json["mean_e2el_ms"].get<double>(), 7, 1e-9);
 }
 
 TEST(MemoryFitTest, LeavesOutWhatDoesNotFitBesideTheRest) {

@@ -20,9 +20,9 @@ RESULTS = {
                 "figures": {"read_ceiling_tb_s": 4.5, "decode_attn_read_ratio": 0.91, "decode_attn_skew_ratio": 0.8,
                             "prefill_attn_tflops": 444.0}},
     "timeline": {"idle_share": 0.0125, "tokens_per_s": 8600.25, "period_us": {"p50": 7}},
-    "latency": {"batch_ms": {"mean": 9, "p50": 8}, "ttft_ms": {"mean": 51, "p50": 50.5}, "itl_ms": {"p50": 5},
+    "latency": {"batch_ms": {"mean": 9, "p50": 8}, "mean_ttft_ms": 51, "median_ttft_ms": 50.5, "median_itl_ms": 5,
                 "decode_tokens_per_s": 207.5},
-    "throughput": {"output_tokens_per_s": 24000.5, "total_tokens_per_s": 1},
+    "throughput": {"output_throughput": 24000.5, "total_token_throughput": 1},
     "startup": {"listening_ms": {"p50": 700}, "first_token_ms": {"mean": 1, "p50": 1250.0}},
 }
 

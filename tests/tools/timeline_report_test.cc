@@ -72,15 +72,16 @@ TEST(TimelineReportTest, ThePictureIsToScaleAndNeedsNothingElse) {
   TimelineReport report = MakeTimelineReport(trace, 4, 0);
   report.title = "a < b";
   const std::string html = ToHtml(report, /*num_shown=*/2);
-  EXPECT_THAT(html, HasSubstr("a &lt; b"));
+  EXPECT_THAT(html, HasSubstr("a &#60; b"));
   EXPECT_THAT(html, Not(HasSubstr("src=")));
-  EXPECT_THAT(html, Not(HasSubstr("href=")));
-  // From the end of step 1 at 175 to that of step 3 at 375, on 1080 pixels from 90 on: step 2 lies
-  // from 200 to 275, and the host, whose clock was lined up, submits it from 196 to 200.
-  EXPECT_THAT(html, HasSubstr("<rect x=\"225.00\" y=\"30\" width=\"405.00\""));
+  EXPECT_THAT(html, Not(HasSubstr("://")));
+  // From the end of step 1 at 175 to that of step 3 at 375, on 1000 units: step 2 lies from 200 to
+  // 275, and the host, whose clock was lined up, submits it from 196 to 200.
+  EXPECT_THAT(html, HasSubstr("<rect x=\"125.00\" y=\"60.0\" width=\"375.00\""));
   EXPECT_THAT(html, HasSubstr("step 2 on the device: 75.0 us"));
-  EXPECT_THAT(html, HasSubstr("<rect x=\"203.40\" y=\"66\" width=\"21.60\""));
+  EXPECT_THAT(html, HasSubstr("<rect x=\"105.00\" y=\"560.0\" width=\"20.00\""));
   EXPECT_THAT(html, HasSubstr("step 2, submit: 4.0 us"));
+  EXPECT_THAT(html, HasSubstr("<b>75.0</b>"));  // on the bar
 }
 
 }  // namespace

@@ -80,6 +80,12 @@ void AddJsonFlag(CLI::App& command, std::optional<std::string>* path) {
   command.add_option("--json", *path, "Write the results to this file too")->type_name("FILE");
 }
 
+void AddSaveDetailedFlag(CLI::App& command, bool* save_detailed) {
+  command.add_flag("--save-detailed", *save_detailed,
+                   "With every request's lengths, times and text: compare and report need them for "
+                   "intervals and plots");
+}
+
 CLI::Validator RealFrom(double min, double max) {
   return CLI::Validator(
       [min, max](const std::string& text) -> std::string {

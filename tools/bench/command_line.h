@@ -29,6 +29,9 @@ absl::Status CheckNothingLeft(const CLI::App& command);
 // --json: the path, if given.
 void AddJsonFlag(CLI::App& command, std::optional<std::string>* path);
 
+// --save-detailed.
+void AddSaveDetailedFlag(CLI::App& command, bool* save_detailed);
+
 // A number from min to max; refuses what is not a number, NaN included.
 CLI::Validator RealFrom(double min, double max);
 

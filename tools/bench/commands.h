@@ -14,6 +14,9 @@ namespace quire::bench {
 using Command = std::function<int()>;
 
 Command AddMakeCheckpoint(CLI::App& app);
+Command AddSweep(CLI::App& app);
+Command AddCompare(CLI::App& app);
+Command AddReport(CLI::App& app);
 Command AddServe(CLI::App& app);
 Command AddThroughput(CLI::App& app);
 Command AddKernels(CLI::App& app);

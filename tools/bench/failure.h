@@ -11,7 +11,7 @@ namespace quire::bench {
 // As quire-server's codes (server/base/exit_code.h), and the shells' for an interrupted program.
 inline constexpr int kFailed = 1;  // some requests failed
 inline constexpr int kUsage = 64;
-inline constexpr int kModelFiles = 66;
+inline constexpr int kNoInput = 66;  // files of a model or of results are missing or wrong
 inline constexpr int kUnavailable = 69;
 inline constexpr int kEngineFailure = 70;
 inline constexpr int kInterruptedExit = 130;

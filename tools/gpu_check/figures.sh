@@ -83,19 +83,19 @@ measure_decode() {
   measure small_single 90 latency $small --device "$device" --batch-size 1 --input-len 32 --output-len $((2 * out)) --num-iters 2 --num-iters-warmup 1
   take qwen06b_bs1_tok_s small_single decode_tokens_per_s
   measure big_prefill 90 latency $big --device "$device" --batch-size 1 --input-len 2048 --output-len 1 --num-iters 9 --num-iters-warmup 2
-  take llama8b_ttft_2048_ms big_prefill p50 ttft_ms
+  take llama8b_ttft_2048_ms big_prefill median_ttft_ms
 }
 
 # shellcheck disable=SC2086
 measure_small_offline() {
   measure small_offline 90 throughput $small --device "$device" --workload "$share/workloads/nano_256.jsonl"
-  take qwen06b_256req_tok_s small_offline output_tokens_per_s
+  take qwen06b_256req_tok_s small_offline output_throughput
 }
 
 # shellcheck disable=SC2086
 measure_big_offline() {
   measure big_offline 120 throughput $big --device "$device" --num-prompts 256 --input-len 1000 --output-len 1000
-  take llama8b_offline_1000_1000_tok_s big_offline output_tokens_per_s
+  take llama8b_offline_1000_1000_tok_s big_offline output_throughput
 }
 
 # measure_start KEY NAME SHAPE: a random checkpoint, just written, so in the page cache.

@@ -1,5 +1,6 @@
 # Makes one page of index.html and the files that it names as {{FILE}}, and of that page a C++ source.
-#   cmake -DPAGE=FOLDER -DOUTPUT=FILE.cc -P embed.cmake
+#   cmake -DPAGE=FOLDER -DOUTPUT=FILE.cc -DHEADER=FILE.h -DFUNCTION=NAMESPACE::NAME -P embed.cmake
+# The header declares the function, which returns an absl::string_view.
 file(READ "${PAGE}/index.html" text)
 string(REGEX MATCHALL "{{[a-z]+\\.(css|js)}}" marks "${text}")
 foreach(mark IN LISTS marks)
@@ -11,16 +12,12 @@ file(WRITE "${OUTPUT}.html" "${text}")
 file(READ "${OUTPUT}.html" hex HEX)
 string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
-file(WRITE "${OUTPUT}" "#include \"server/web/page_text.h\"
+file(WRITE "${OUTPUT}" "#include \"${HEADER}\"
 
-namespace quire {
-
-absl::string_view PageText() {
+absl::string_view ${FUNCTION}() {
   static constexpr unsigned char kText[] = {
 ${bytes}
   };
   return {reinterpret_cast<const char*>(kText), sizeof(kText)};
 }
-
-}  // namespace quire
 ")

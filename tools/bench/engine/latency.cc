@@ -17,6 +17,7 @@
 #include "tools/bench/interrupt.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/run_header.h"
+#include "tools/bench/serve/serve_report.h"
 #include "tools/bench/shown_progress.h"
 #include "tools/bench/statistics.h"
 
@@ -98,8 +99,8 @@ nlohmann::ordered_json ToJson(const LatencyFlags& flags, const ModelInfo& model,
   json["input_len"] = flags.input_len;
   json["output_len"] = flags.output_len;
   json["batch_ms"] = ToJson(Summarize(samples.batch_ms));
-  json["ttft_ms"] = ToJson(Summarize(samples.first_token_ms));
-  json["itl_ms"] = ToJson(itl);
+  AddLatencies("ttft", samples.first_token_ms, {90, 99}, &json);
+  AddLatencies("itl", samples.itl_ms, {90, 99}, &json);
   json["decode_tokens_per_s"] = tokens_per_s;
   return json;
 }

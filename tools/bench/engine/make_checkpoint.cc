@@ -160,7 +160,7 @@ absl::Status MakeCheckpoint(const MakeCheckpointFlags& flags) {
   RETURN_IF_ERROR(WriteText(flags.folder + "/config.json", config_json));
   RETURN_IF_ERROR(WriteText(flags.folder + "/generation_config.json", kGenerationConfig));
   const absl::StatusOr<int64_t> bytes = CheckpointBytes(flags.folder);
-  if (!bytes.ok()) return WithExitCode(kModelFiles, bytes.status());
+  if (!bytes.ok()) return WithExitCode(kNoInput, bytes.status());
   RETURN_IF_ERROR(CheckSpace(flags.folder, *bytes));
   std::printf("quire-bench make-checkpoint %s: %s, %.2f GB of random weights, seed %llu, to %s\n",
               kVersion, flags.shape.empty() ? flags.config_file.c_str() : flags.shape.c_str(),

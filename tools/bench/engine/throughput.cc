@@ -12,8 +12,9 @@
 #include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
+#include "tools/bench/engine/engine_load.h"
 #include "tools/bench/engine/engine_run.h"
-#include "tools/bench/engine/throughput_report.h"
+#include "tools/bench/failure.h"
 #include "tools/bench/interrupt.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/run_header.h"
@@ -29,6 +30,7 @@ struct ThroughputFlags {
   std::optional<uint64_t> seed;
   int32_t num_warmups = 1;
   std::optional<std::string> json_file;
+  bool save_detailed = false;
   EngineFlags engine;
 };
 
@@ -56,26 +58,11 @@ nlohmann::ordered_json DescribeRun(const ThroughputFlags& flags, const ModelInfo
   return json;
 }
 
-void PrintResult(const ThroughputReport& report, const nlohmann::ordered_json& json) {
-  if (Interrupted()) {
-    std::printf("interrupted; results so far, %lld of %lld requests completed:\n",
-                static_cast<long long>(report.num_finished),
-                static_cast<long long>(report.num_requests));
-  }
-  std::printf("%lld requests, %lld prompt and %lld output tokens in %.2f s\n",
-              static_cast<long long>(report.num_finished),
-              static_cast<long long>(report.prompt_tokens),
-              static_cast<long long>(report.output_tokens), report.seconds);
-  std::printf(
-      "%.2f requests/s, %.1f output tokens/s, %.1f tokens/s in all, %lld steps, "
-      "%lld preemptions\n",
-      json["requests_per_s"].get<double>(), json["output_tokens_per_s"].get<double>(),
-      json["total_tokens_per_s"].get<double>(), json["steps"].get<long long>(),
-      json["preemptions"].get<long long>());
-}
-
 absl::Status Throughput(ThroughputFlags& flags) {
   RETURN_IF_ERROR(CheckSampling(flags.sampling));
+  if (flags.save_detailed && !flags.json_file.has_value()) {
+    return UsageError("--save-detailed goes with --json");
+  }
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(flags.engine));
   const ModelInfo& model = engine->model_info();
@@ -102,12 +89,20 @@ absl::Status Throughput(ThroughputFlags& flags) {
     seconds = absl::ToDoubleSeconds(absl::Now() - start);
   }
   const EngineStatus after = engine->status();
-  const ThroughputReport report = MakeThroughputReport(items, times, seconds);
+  const LoadResult load = AsLoad(items, times);
+  const ReportOptions options = EngineReportOptions();
+  ServeReport report = MakeServeReport(load, options);
+  report.seconds = seconds;
   nlohmann::ordered_json json = DescribeRun(flags, model, items);
-  json.update(ToJson(report));
+  json.update(ToJson(report, load.effort, options));
+  json.erase("client");  // there is none
   json["steps"] = after.num_steps - before.num_steps;
   json["preemptions"] = after.scheduler.num_preemptions - before.scheduler.num_preemptions;
-  PrintResult(report, json);
+  if (flags.save_detailed) json.update(DetailedJson(load.records));
+  std::printf("%s%s%s steps, %s preemptions\n",
+              Interrupted() ? "interrupted; results so far:\n" : "",
+              ToText(report, options).c_str(), json["steps"].dump().c_str(),
+              json["preemptions"].dump().c_str());
   if (flags.workload.shared_prefix_len == 0) {
     WarnIfCached(report.prompt_tokens, report.cached_tokens);
   }
@@ -131,6 +126,7 @@ Command AddThroughput(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   AddJsonFlag(*command, &flags->json_file);
+  AddSaveDetailedFlag(*command, &flags->save_detailed);
   AddWorkloadFlags(*command, &flags->workload);
   AddSeedFlag(*command, &flags->seed);
   AddSamplingFlags(*command, &flags->sampling);

@@ -17,6 +17,7 @@
 #include "tools/bench/result_file.h"
 #include "tools/bench/run_header.h"
 #include "tools/bench/serve/serve_flags.h"
+#include "tools/bench/serve/serve_run.h"
 #include "tools/bench/shown_progress.h"
 
 namespace quire::bench {
@@ -39,21 +40,6 @@ absl::StatusOr<ServedModel> GetModel(const ServerAddress& server, LoadBackend& b
   }
   return WithExitCode(kFailed,
                       absl::UnknownError(absl::StrCat(server.authority, ": ", status.message())));
-}
-
-void PrintRun(const ServeFlags& flags, const ServedModel& model,
-              const std::vector<WorkItem>& items) {
-  std::string arrivals = ArrivalsText(flags.arrivals);
-  if (flags.load.max_concurrency > 0) {
-    absl::StrAppend(&arrivals, ", at most ", flags.load.max_concurrency, " at a time");
-  }
-  RunHeader header = {.command = "serve",
-                      .what = absl::StrCat(DatasetText(flags.dataset, items), ", ", arrivals),
-                      .lines = {{"target", absl::StrCat(flags.target, ", ", flags.backend)}}};
-  header.lines.insert(header.lines.end(), model.lines.begin(), model.lines.end());
-  header.lines.emplace_back("sampling", SamplingText(flags.server.sampling));
-  header.lines.emplace_back("seed", SeedText(flags.load.seed));
-  Print(header);
 }
 
 nlohmann::ordered_json DescribeRun(const ServeFlags& flags, const ServedModel& model,
@@ -87,35 +73,83 @@ nlohmann::ordered_json DescribeRun(const ServeFlags& flags, const ServedModel& m
   return json;
 }
 
-// As vLLM's benchmark names it: backend, rate, concurrency, model and time.
-std::string ResultPath(const ServeFlags& flags, const ServedModel& model) {
-  std::string name = flags.result_filename;
-  if (name.empty()) {
-    const std::string concurrency = flags.load.max_concurrency > 0
-                                        ? absl::StrCat("-concurrency", flags.load.max_concurrency)
-                                        : "";
-    const std::string rate =
-        flags.arrivals.rate > 0 ? absl::StrCat(flags.arrivals.rate) : std::string("inf");
-    const std::string base = model.name.substr(model.name.find_last_of('/') + 1);
-    name =
-        absl::StrCat(flags.label.empty() ? flags.backend : flags.label, "-", rate, "qps",
-                     concurrency, "-", absl::StrReplaceAll(base, {{"/", "_"}}), "-",
-                     absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone()), ".json");
-  }
-  return flags.result_dir.empty() ? name : absl::StrCat(flags.result_dir, "/", name);
+}  // namespace
+
+absl::StatusOr<ServedTarget> OpenTarget(const ServeFlags& flags) {
+  absl::StatusOr<ServerAddress> server = FindServer(flags.target);
+  if (!server.ok()) return WithExitCode(kUnavailable, server.status());
+  ServedTarget target = {.address = *std::move(server),
+                         .backend = MakeLoadBackend(flags.backend, flags.server),
+                         .model = {}};
+  ASSIGN_OR_RETURN(target.model, GetModel(target.address, *target.backend));
+  return target;
 }
 
-absl::Status WarmUp(const ServeFlags& flags, const ServerAddress& server,
-                    const LoadBackend& backend, const ServedModel& model) {
+absl::Status WarmUp(const ServeFlags& flags, const ServedTarget& target) {
   if (flags.num_warmups == 0) return absl::OkStatus();
   DatasetFlags others = flags.dataset;  // whose prompts are not those of the load
   others.random.seed += 1;
   others.random.num_prompts = flags.num_warmups;
   ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
-                   MakeDataset(others, model.vocab_size, model.max_model_len));
-  RunLoad(server, backend, items, std::vector<double>(items.size(), 0.0), {.max_concurrency = 1},
+                   MakeDataset(others, target.model.vocab_size, target.model.max_model_len));
+  RunLoad(target.address, *target.backend, items, std::vector<double>(items.size(), 0.0),
+          {.max_concurrency = 1},
           /*progress=*/nullptr);
   return absl::OkStatus();
+}
+
+LoadResult RunServedLoad(const ServeFlags& flags, const ServedTarget& target,
+                         const std::vector<WorkItem>& items) {
+  const std::vector<double> due =
+      DrawArrivals(flags.arrivals, static_cast<int64_t>(items.size()), flags.load.seed);
+  ShownProgress progress;
+  return RunLoad(target.address, *target.backend, items, due, flags.load, progress.get());
+}
+
+nlohmann::ordered_json ResultJson(const ServeFlags& flags, const ServedTarget& target,
+                                  const std::vector<WorkItem>& items, const LoadResult& result,
+                                  const ServeReport& report) {
+  nlohmann::ordered_json json = DescribeRun(flags, target.model, items);
+  json.update(ToJson(report, result.effort, flags.report));
+  if (flags.save_detailed) json.update(DetailedJson(result.records));
+  return json;
+}
+
+void WarnOfDoubts(const ServeFlags& flags, const ServeReport& report, const ClientEffort& effort) {
+  const bool repeats =
+      flags.dataset.name == "prefix_repetition" || flags.dataset.random.shared_prefix_len > 0;
+  if (!repeats) WarnIfCached(report.prompt_tokens, report.cached_tokens);
+  const std::string warning = ClientWarning(effort);
+  if (!warning.empty()) Warn(warning);
+}
+
+// As vLLM's benchmark names it: backend, rate, concurrency, model and time.
+absl::StatusOr<std::unique_ptr<ResultFile>> OpenSavedResult(const ServeFlags& flags,
+                                                            const ServedTarget& target,
+                                                            const std::string& load) {
+  if (!flags.save_result) return std::unique_ptr<ResultFile>();
+  std::string name = flags.result_filename;
+  if (name.empty()) {
+    const std::string& model = target.model.name;
+    const std::string base = model.substr(model.find_last_of('/') + 1);
+    name =
+        absl::StrCat(flags.label.empty() ? flags.backend : flags.label, "-", load, "-",
+                     absl::StrReplaceAll(base, {{"/", "_"}}), "-",
+                     absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone()), ".json");
+  }
+  return OpenResultFile(
+      "--result-dir", flags.result_dir.empty() ? name : absl::StrCat(flags.result_dir, "/", name));
+}
+
+namespace {
+
+// "8qps-concurrency4", in the name of a file.
+std::string LoadName(const ServeFlags& flags) {
+  const std::string concurrency = flags.load.max_concurrency > 0
+                                      ? absl::StrCat("-concurrency", flags.load.max_concurrency)
+                                      : "";
+  return absl::StrCat(flags.arrivals.rate > 0 ? absl::StrCat(flags.arrivals.rate) : "inf", "qps",
+                      concurrency);
 }
 
 absl::Status Failure(const ServeReport& report) {
@@ -125,22 +159,32 @@ absl::Status Failure(const ServeReport& report) {
                    report.num_failed, " requests failed; the first: ", report.first_problem)));
 }
 
-absl::Status Report(const ServeFlags& flags, const ServedModel& model,
+void PrintRun(const ServeFlags& flags, const ServedTarget& target,
+              const std::vector<WorkItem>& items) {
+  std::string arrivals = ArrivalsText(flags.arrivals);
+  if (flags.load.max_concurrency > 0) {
+    absl::StrAppend(&arrivals, ", at most ", flags.load.max_concurrency, " at a time");
+  }
+  RunHeader header = {.command = "serve",
+                      .what = absl::StrCat(DatasetText(flags.dataset, items), ", ", arrivals),
+                      .lines = {{"target", absl::StrCat(flags.target, ", ", flags.backend)}}};
+  header.lines.insert(header.lines.end(), target.model.lines.begin(), target.model.lines.end());
+  header.lines.emplace_back("sampling", SamplingText(flags.server.sampling));
+  header.lines.emplace_back("seed", SeedText(flags.load.seed));
+  Print(header);
+}
+
+absl::Status Report(const ServeFlags& flags, const ServedTarget& target,
                     const std::vector<WorkItem>& items, const LoadResult& result,
                     const std::vector<ResultFile*>& files) {
   const ServeReport report = MakeServeReport(result, flags.report);
   std::printf("%s%s", Interrupted() ? "interrupted; results so far:\n" : "",
               ToText(report, flags.report).c_str());
-  nlohmann::ordered_json json = DescribeRun(flags, model, items);
-  json.update(ToJson(report, result.effort, flags.report));
-  if (flags.save_detailed) json.update(DetailedJson(result.records));
-  const bool repeats =
-      flags.dataset.name == "prefix_repetition" || flags.dataset.random.shared_prefix_len > 0;
-  if (!repeats) WarnIfCached(report.prompt_tokens, report.cached_tokens);
-  const std::string warning = ClientWarning(result.effort);
-  if (!warning.empty()) Warn(warning);
+  WarnOfDoubts(flags, report, result.effort);
   for (ResultFile* file : files) {
-    if (file != nullptr) RETURN_IF_ERROR(file->Write(json.dump(2) + "\n"));
+    if (file == nullptr) continue;
+    const nlohmann::ordered_json json = ResultJson(flags, target, items, result, report);
+    RETURN_IF_ERROR(file->Write(json.dump(2) + "\n"));
   }
   return Failure(report);
 }
@@ -148,27 +192,18 @@ absl::Status Report(const ServeFlags& flags, const ServedModel& model,
 absl::Status Serve(ServeFlags& flags) {
   RETURN_IF_ERROR(CheckServeFlags(&flags));
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
-  absl::StatusOr<ServerAddress> server = FindServer(flags.target);
-  if (!server.ok()) return WithExitCode(kUnavailable, server.status());
-  const std::unique_ptr<LoadBackend> backend = MakeLoadBackend(flags.backend, flags.server);
-  ASSIGN_OR_RETURN(const ServedModel model, GetModel(*server, *backend));
-  std::unique_ptr<ResultFile> saved;
-  if (flags.save_result) {
-    ASSIGN_OR_RETURN(saved, OpenResultFile("--result-dir", ResultPath(flags, model)));
-  }
+  ASSIGN_OR_RETURN(const ServedTarget target, OpenTarget(flags));
+  ASSIGN_OR_RETURN(const auto saved, OpenSavedResult(flags, target, LoadName(flags)));
   ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
-                   MakeDataset(flags.dataset, model.vocab_size, model.max_model_len));
-  PrintRun(flags, model, items);
-  RETURN_IF_ERROR(WarmUp(flags, *server, *backend, model));
-  const std::vector<double> due =
-      DrawArrivals(flags.arrivals, static_cast<int64_t>(items.size()), flags.load.seed);
+                   MakeDataset(flags.dataset, target.model.vocab_size, target.model.max_model_len));
+  PrintRun(flags, target, items);
+  RETURN_IF_ERROR(WarmUp(flags, target));
   LoadResult result;
   {
     const InterruptibleRun interruptible;
-    ShownProgress progress;
-    result = RunLoad(*server, *backend, items, due, flags.load, progress.get());
+    result = RunServedLoad(flags, target, items);
   }
-  return Report(flags, model, items, result, {json_file.get(), saved.get()});
+  return Report(flags, target, items, result, {json_file.get(), saved.get()});
 }
 
 }  // namespace

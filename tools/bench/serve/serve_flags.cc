@@ -140,10 +140,8 @@ void AddResultFlags(CLI::App& command, ServeFlags* flags) {
       .add_flag("--save-result", flags->save_result,
                 "Write the same JSON under the name that vLLM's benchmark would give it")
       ->group(group);
-  command
-      .add_flag("--save-detailed", flags->save_detailed,
-                "With every request's lengths, times and text")
-      ->group(group);
+  AddSaveDetailedFlag(command, &flags->save_detailed);
+  command.get_option("--save-detailed")->group(group);
   command
       .add_option("--result-dir", flags->result_dir, "Folder of --save-result (default: this one)")
       ->type_name("FOLDER")

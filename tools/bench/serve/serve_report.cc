@@ -93,6 +93,24 @@ const char* LabelOf(const std::string& metric) {
   return metric == "e2el" ? "end to end" : "queued in the client";
 }
 
+const char* OutcomeName(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kUnsent:
+      return "unsent";
+    case Outcome::kCompleted:
+      return "completed";
+    case Outcome::kFailed:
+      return "failed";
+    case Outcome::kInterrupted:
+      return "unfinished";
+    case Outcome::kAbandoned:
+      return "abandoned";
+    case Outcome::kTimedOut:
+      return "timed_out";
+  }
+  return "";
+}
+
 void CountProblem(const std::string& problem, ServeReport* report) {
   if (report->num_failed++ == 0) report->first_problem = problem;
   for (auto& [text, count] : report->problems) {
@@ -163,6 +181,17 @@ ServeReport MakeServeReport(const LoadResult& result, const ReportOptions& optio
   return report;
 }
 
+void AddLatencies(const std::string& metric, std::vector<double> samples,
+                  const std::vector<double>& percentiles, nlohmann::ordered_json* json) {
+  const Distribution all(std::move(samples));
+  (*json)["mean_" + metric + "_ms"] = all.Mean();
+  (*json)["median_" + metric + "_ms"] = all.Percentile(50);
+  (*json)["std_" + metric + "_ms"] = all.StandardDeviation();
+  for (const double percent : percentiles) {
+    (*json)[absl::StrCat("p", percent, "_", metric, "_ms")] = all.Percentile(percent);
+  }
+}
+
 nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& effort,
                               const ReportOptions& options) {
   nlohmann::ordered_json json = {
@@ -181,16 +210,12 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
       {"output_throughput", PerSecond(report.output_tokens, report)},
       {"total_token_throughput", PerSecond(report.output_tokens + report.prompt_tokens, report)},
       {"max_output_tokens_per_s", report.max_output_tokens_per_s},
-      {"max_concurrent_requests", effort.max_in_flight}};
+      {"max_concurrent_requests", effort.max_in_flight},
+      {"latencies_from", options.from_due ? "due" : "sent"}};
   if (!options.goodput.empty()) json["request_goodput"] = PerSecond(report.num_good, report);
+  for (const auto& [metric, most_ms] : options.goodput) json["goodput"][metric] = most_ms;
   for (const std::string& metric : options.metrics) {
-    const Distribution samples(SamplesOf(report, metric));
-    json["mean_" + metric + "_ms"] = samples.Mean();
-    json["median_" + metric + "_ms"] = samples.Percentile(50);
-    json["std_" + metric + "_ms"] = samples.StandardDeviation();
-    for (const double percent : options.percentiles) {
-      json[absl::StrCat("p", percent, "_", metric, "_ms")] = samples.Percentile(percent);
-    }
+    AddLatencies(metric, SamplesOf(report, metric), options.percentiles, &json);
   }
   json["tokens_per_piece"] = report.num_pieces > 0 ? static_cast<double>(report.output_tokens) /
                                                          static_cast<double>(report.num_pieces)
@@ -210,7 +235,7 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
 nlohmann::ordered_json DetailedJson(const std::vector<RequestRecord>& records) {
   nlohmann::ordered_json json;
   for (const char* key : {"input_lens", "output_lens", "ttfts", "itls", "latencies", "start_times",
-                          "queue_times", "generated_texts", "errors"}) {
+                          "queue_times", "generated_texts", "errors", "outcomes"}) {
     json[key] = nlohmann::ordered_json::array();
   }
   for (const RequestRecord& record : records) {
@@ -226,6 +251,7 @@ nlohmann::ordered_json DetailedJson(const std::vector<RequestRecord>& records) {
     json["queue_times"].push_back(record.sent - record.scheduled);
     json["generated_texts"].push_back(record.text);
     json["errors"].push_back(record.problem);
+    json["outcomes"].push_back(OutcomeName(record.outcome));
   }
   return json;
 }

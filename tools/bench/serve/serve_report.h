@@ -48,6 +48,10 @@ struct ServeReport {
 
 ServeReport MakeServeReport(const LoadResult& result, const ReportOptions& options);
 
+// A metric's figures under their names: "mean_ttft_ms", "p99_ttft_ms".
+void AddLatencies(const std::string& metric, std::vector<double> samples,
+                  const std::vector<double>& percentiles, nlohmann::ordered_json* json);
+
 nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& effort,
                               const ReportOptions& options);
 // Of every request, what --save-detailed adds.

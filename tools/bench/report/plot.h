@@ -1,0 +1,57 @@
+// Plots of a report as HTML: an SVG that is stretched to its place, with the axes' texts beside it,
+// so that they stay readable at any width. The page's script adds what the mouse and the keys tell,
+// and zooms; without it the picture and the table of numbers are there all the same. Pure.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/bench/report/axis.h"
+#include "tools/bench/report/html.h"
+
+namespace quire::bench {
+
+inline constexpr size_t kNumColours = 8;  // of the page: --shade-0 and so on
+
+struct Series {
+  std::string name;
+  size_t colour = 0;
+  bool is_dashed = false;
+  bool has_dots = false;  // on its line, or without a line
+  bool has_line = true;
+  std::vector<std::pair<double, double>> points = {};
+  std::vector<std::string> texts = {};  // of the points, for who points at them; may be empty
+};
+
+// A line through the plot at `x`, with a text.
+struct PlotMark {
+  double x = 0;
+  std::string text;
+};
+
+// A bar of a lane of a timeline.
+struct Bar {
+  double begin = 0, end = 0;
+  size_t lane = 0;
+  std::string colour;  // CSS
+  std::string label;   // on it, where it fits
+  std::string text;    // for who points at it
+};
+
+struct Plot {
+  std::string title;
+  std::string note = {};  // a sentence below the title
+  Axis x = {}, y = {};
+  std::vector<Series> series = {};
+  std::vector<PlotMark> marks = {};
+  Table table = {};  // the same in numbers
+  // In the place of the y axis and the series: lanes from top to bottom, with bars.
+  std::vector<std::string> lanes = {};
+  std::vector<Bar> bars = {};
+  std::vector<std::pair<std::string, std::string>> legend = {};  // of colours: CSS and name
+};
+
+std::string ToHtml(const Plot& plot);
+
+}  // namespace quire::bench

@@ -1,0 +1,105 @@
+// quire-bench report: one page of several saved results.
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "tools/bench/command_line.h"
+#include "tools/bench/commands.h"
+#include "tools/bench/failure.h"
+#include "tools/bench/report/report_page.h"
+#include "tools/bench/result_file.h"
+#include "tools/bench/results/figure.h"
+
+namespace quire::bench {
+
+namespace {
+
+struct ReportFlags {
+  std::vector<std::string> files;
+  std::string html_file;
+  std::string title;
+  const CLI::App* command = nullptr;
+};
+
+// The label, else the file's name; told apart by a number.
+std::string NameOf(const std::string& path, const nlohmann::ordered_json& json,
+                   std::set<std::string>* taken) {
+  const std::string label = TextAt(json, "label");
+  const std::string name = label.empty() ? std::filesystem::path(path).stem().string() : label;
+  for (int i = 1;; ++i) {
+    std::string own = i == 1 ? name : absl::StrCat(name, " (", i, ")");
+    if (taken->insert(own).second) return own;
+  }
+}
+
+absl::StatusOr<ReportContents> ReadContents(const ReportFlags& flags) {
+  ReportContents contents = {.title = flags.title, .runs = {}, .sweeps = {}};
+  std::set<std::string> taken;
+  size_t colour = 0;
+  for (const std::string& path : flags.files) {
+    ASSIGN_OR_RETURN(std::vector<nlohmann::ordered_json> documents, ReadJsonFile(path));
+    for (nlohmann::ordered_json& json : documents) {
+      const std::string name = NameOf(path, json, &taken);
+      if (colour == kNumColours) {
+        return UsageError(
+            absl::StrCat(path, ": more than ", kNumColours, " results are too many for one page"));
+      }
+      if (json.contains("points")) {
+        contents.sweeps.push_back({.name = name, .colour = colour++, .json = std::move(json)});
+        continue;
+      }
+      ASSIGN_OR_RETURN(SavedRun run, MakeSavedRun(path, std::move(json)));
+      if (FiguresOf({run}).empty()) {
+        return WithExitCode(kNoInput,
+                            absl::InvalidArgumentError(absl::StrCat(
+                                path,
+                                ": none of the keys of a run, such as \"output_throughput\"; is it "
+                                "what serve or sweep --json writes?")));
+      }
+      contents.runs.push_back({.name = name, .colour = colour++, .run = std::move(run)});
+    }
+  }
+  return contents;
+}
+
+absl::Status MakeReport(ReportFlags& flags) {
+  RETURN_IF_ERROR(CheckNothingLeft(*flags.command));
+  ASSIGN_OR_RETURN(const auto html_file, OpenResultFile("--html", flags.html_file));
+  ASSIGN_OR_RETURN(const ReportContents contents, ReadContents(flags));
+  return html_file->Write(ReportPage(contents));
+}
+
+}  // namespace
+
+Command AddReport(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "report", "One HTML file of saved results, side by side: tables and plots");
+  command->footer(
+      "The file needs nothing else: it can be mailed, or kept with a build. Plots of time and of "
+      "percentiles need the\n"
+      "runs' requests (serve --save-detailed).\n"
+      "\nExamples:\n"
+      "  quire-bench report result.json --html report.html\n"
+      "  quire-bench report quire.json other.json sweep.json --html report.html --title 'Two "
+      "servers'");
+  const auto flags = std::make_shared<ReportFlags>();
+  flags->title = "Load test";
+  flags->command = command->allow_extras();
+  command->add_option("files", flags->files, "Results of serve and sweep, or of vLLM's bench serve")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--html", flags->html_file, "Where the page goes")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--title", flags->title, "Of the page")
+      ->type_name("TEXT")
+      ->capture_default_str();
+  return [flags] { return Finish(MakeReport(*flags)); };
+}
+
+}  // namespace quire::bench

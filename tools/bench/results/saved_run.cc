@@ -1,0 +1,195 @@
+#include "tools/bench/results/saved_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "kernels/base/status_macros.h"
+#include "tools/bench/failure.h"
+
+namespace quire::bench {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+absl::Status BadFile(const std::string& path, const std::string& what) {
+  return WithExitCode(kNoInput, absl::InvalidArgumentError(absl::StrCat(path, ": ", what)));
+}
+
+bool IsFinite(const Json& value) { return value.is_number() && std::isfinite(value.get<double>()); }
+
+// One of the lists that --save-detailed adds, each as long as the others; none: all are `missing`.
+class Column {
+ public:
+  static absl::StatusOr<Column> Find(const std::string& path, const Json& json,
+                                     const std::string& key, size_t size) {
+    if (!json.contains(key)) return Column(nullptr);
+    const Json& list = json[key];
+    if (!list.is_array() || list.size() != size) {
+      return BadFile(
+          path, absl::StrCat("\"", key, "\" is no list of ", size, " values, as \"ttfts\" is"));
+    }
+    return Column(&list);
+  }
+
+  bool exists() const { return list_ != nullptr; }
+  double Number(size_t i, double missing) const {
+    return exists() && IsFinite((*list_)[i]) ? (*list_)[i].get<double>() : missing;
+  }
+  std::string Text(size_t i) const {
+    return exists() && (*list_)[i].is_string() ? (*list_)[i].get<std::string>() : "";
+  }
+  std::vector<float> NumbersMs(size_t i) const {
+    std::vector<float> numbers;
+    if (!exists() || !(*list_)[i].is_array()) return numbers;
+    for (const Json& value : (*list_)[i]) {
+      if (IsFinite(value)) numbers.push_back(static_cast<float>(1000 * value.get<double>()));
+    }
+    return numbers;
+  }
+
+ private:
+  explicit Column(const Json* list) : list_(list) {}
+  const Json* list_;
+};
+
+struct Columns {
+  Column ttfts, itls, latencies, start_times, queue_times, input_lens, output_lens, errors,
+      outcomes;
+};
+
+absl::StatusOr<Columns> FindColumns(const std::string& path, const Json& json, size_t size) {
+  const auto find = [&](const char* key) { return Column::Find(path, json, key, size); };
+  ASSIGN_OR_RETURN(const Column ttfts, find("ttfts"));
+  ASSIGN_OR_RETURN(const Column itls, find("itls"));
+  ASSIGN_OR_RETURN(const Column latencies, find("latencies"));
+  ASSIGN_OR_RETURN(const Column start_times, find("start_times"));
+  ASSIGN_OR_RETURN(const Column queue_times, find("queue_times"));
+  ASSIGN_OR_RETURN(const Column input_lens, find("input_lens"));
+  ASSIGN_OR_RETURN(const Column output_lens, find("output_lens"));
+  ASSIGN_OR_RETURN(const Column errors, find("errors"));
+  ASSIGN_OR_RETURN(const Column outcomes, find("outcomes"));
+  return Columns{ttfts,      itls,        latencies, start_times, queue_times,
+                 input_lens, output_lens, errors,    outcomes};
+}
+
+// `from_due`: the run's latencies count from when a request was due.
+SavedRequest MakeRequest(const Columns& columns, size_t i, bool from_due) {
+  SavedRequest request;
+  const double ttft = columns.ttfts.Number(i, 0);
+  request.itl_ms = columns.itls.NumbersMs(i);
+  double decode_ms = 0;
+  for (const float gap_ms : request.itl_ms) decode_ms += gap_ms;
+  const double latency = columns.latencies.Number(i, ttft + decode_ms / 1000);
+  request.queue_ms = 1000 * columns.queue_times.Number(i, 0);
+  const double waited_ms = from_due ? request.queue_ms : 0;
+  request.start = columns.start_times.Number(i, 0);
+  request.first_token = request.start + ttft;
+  request.end = request.start + latency;
+  request.ttft_ms = 1000 * ttft + waited_ms;
+  request.input_tokens = columns.input_lens.Number(i, 0);
+  request.output_tokens = columns.output_lens.Number(i, 0);
+  request.error = columns.errors.Text(i);
+  request.got_tokens = ttft > 0;
+  const bool completed = columns.outcomes.exists() ? columns.outcomes.Text(i) == "completed"
+                                                   : request.got_tokens && request.error.empty();
+  if (!completed) return request;
+  request.e2el_ms = 1000 * latency + waited_ms;
+  if (request.output_tokens > 1 && !request.itl_ms.empty())
+    request.tpot_ms = decode_ms / (request.output_tokens - 1);
+  return request;
+}
+
+}  // namespace
+
+std::optional<double> NumberAt(const Json& json, const std::string& key) {
+  if (!json.is_object() || !json.contains(key) || !IsFinite(json[key])) return std::nullopt;
+  return json[key].get<double>();
+}
+
+std::string TextAt(const Json& json, const std::string& key) {
+  if (!json.is_object() || !json.contains(key)) return "";
+  const Json& value = json[key];
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number() || value.is_boolean() ? value.dump() : "";
+}
+
+absl::StatusOr<std::vector<Json>> ReadJsonFile(const std::string& path) {
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (!file.is_open() || file.bad()) return BadFile(path, "cannot be read");
+  std::vector<Json> documents;
+  Json whole = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (whole.is_object()) {
+    documents.push_back(std::move(whole));
+    return documents;
+  }
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == absl::string_view::npos) continue;
+    Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) {
+      return BadFile(path, documents.empty() ? "is no JSON object, as serve --json writes it"
+                                             : absl::StrCat("line ", number, " is no JSON object"));
+    }
+    documents.push_back(std::move(json));
+  }
+  return documents;
+}
+
+absl::StatusOr<SavedRun> MakeSavedRun(const std::string& path, Json json) {
+  SavedRun run = {
+      .path = path, .json = std::move(json), .requests = {}, .why_no_requests = "", .goodput = {}};
+  if (run.json.contains("goodput") && run.json["goodput"].is_object()) {
+    for (const auto& [metric, bound] : run.json["goodput"].items()) {
+      if (IsFinite(bound)) run.goodput.emplace_back(metric, bound.get<double>());
+    }
+  }
+  if (!run.json.contains("ttfts")) {
+    run.why_no_requests =
+        absl::StrCat(path, " has no requests of its own (save it with --save-detailed)");
+    return run;
+  }
+  if (!run.json["ttfts"].is_array()) return BadFile(path, "\"ttfts\" is no list");
+  const size_t size = run.json["ttfts"].size();
+  ASSIGN_OR_RETURN(const Columns columns, FindColumns(path, run.json, size));
+  const bool from_due = TextAt(run.json, "latencies_from") == "due";
+  run.requests.reserve(size);
+  for (size_t i = 0; i < size; ++i) run.requests.push_back(MakeRequest(columns, i, from_due));
+  if (size == 0) run.why_no_requests = absl::StrCat(path, " has no request in it");
+  double first = INFINITY;
+  for (const SavedRequest& request : run.requests) first = std::min(first, request.start);
+  for (SavedRequest& request : run.requests) {
+    request.start -= first;
+    request.first_token -= first;
+    request.end -= first;
+  }
+  // They are in `requests` now, and may be most of the file.
+  for (const char* key : {"ttfts", "itls", "latencies", "start_times", "queue_times", "input_lens",
+                          "output_lens", "generated_texts", "errors", "outcomes"}) {
+    run.json.erase(key);
+  }
+  return run;
+}
+
+absl::StatusOr<std::vector<SavedRun>> ReadSavedRuns(const std::string& path) {
+  ASSIGN_OR_RETURN(std::vector<Json> documents, ReadJsonFile(path));
+  std::vector<SavedRun> runs;
+  for (Json& json : documents) {
+    if (json.contains("points")) {
+      return BadFile(
+          path,
+          "\"points\": this is a sweep, and one run is wanted; quire-bench report shows sweeps");
+    }
+    ASSIGN_OR_RETURN(SavedRun run, MakeSavedRun(path, std::move(json)));
+    runs.push_back(std::move(run));
+  }
+  if (runs.empty()) return BadFile(path, "is empty");
+  return runs;
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,53 @@
+// A run that was saved: what `serve` or vLLM's `bench serve` wrote, and its requests where the file
+// has them. What is read is not trusted: a file may have anything in it. Plain values; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+
+namespace quire::bench {
+
+// Times in seconds from the first request of the run; latencies as the run's own figures have them.
+struct SavedRequest {
+  double start = 0;        // when it was sent
+  double first_token = 0;  // likewise, as `end`
+  double end = 0;
+  double ttft_ms = 0;
+  double queue_ms = 0;  // in the client
+  std::optional<double> tpot_ms = {};
+  std::optional<double> e2el_ms = {};  // of those that completed
+  std::vector<float> itl_ms = {};
+  double input_tokens = 0, output_tokens = 0;
+  bool got_tokens = false;
+  std::string error = {};
+};
+
+struct SavedRun {
+  std::string path;
+  nlohmann::ordered_json json;
+  std::vector<SavedRequest> requests;  // those that were sent
+  std::string why_no_requests;         // where there are none
+  std::vector<std::pair<std::string, double>>
+      goodput;  // the run's own bounds, as ReportOptions has them
+};
+
+// The documents of a file: one, or one on each line, as vLLM's --append-result writes them. The
+// error (exit code 66) names the file.
+absl::StatusOr<std::vector<nlohmann::ordered_json>> ReadJsonFile(const std::string& path);
+
+// The error (exit code 66) names file and key.
+absl::StatusOr<SavedRun> MakeSavedRun(const std::string& path, nlohmann::ordered_json json);
+// Those of a file; an error when it has none, or a sweep.
+absl::StatusOr<std::vector<SavedRun>> ReadSavedRuns(const std::string& path);
+
+// The member, if it is a number and a finite one.
+std::optional<double> NumberAt(const nlohmann::ordered_json& json, const std::string& key);
+// Text or number as text; empty for anything else.
+std::string TextAt(const nlohmann::ordered_json& json, const std::string& key);
+
+}  // namespace quire::bench

@@ -1,0 +1,80 @@
+#include "tools/bench/results/workload_check.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace quire::bench {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What should be the same; vLLM's keys and ours.
+constexpr const char* kKeys[] = {
+    "command",           "backend",         "endpoint_type",   "model",
+    "model_id",          "tokenizer_id",    "num_prompts",     "seed",
+    "workload",          "request_rate",    "burstiness",      "ramp_up_strategy",
+    "ramp_up_start_rps", "ramp_up_end_rps", "max_concurrency", "sampling",
+    "goodput",           "latencies_from",  "machine"};
+constexpr size_t kLongest = 120;  // of a value that is shown
+
+std::string Shown(const Json& value) {
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > kLongest) text = absl::StrCat(text.substr(0, kLongest), "...");
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> DifferencesOf(const SavedRun& a, const SavedRun& b) {
+  std::vector<std::string> sentences;
+  const auto add = [&](const std::string& key, const Json& of_a, const Json& of_b) {
+    sentences.push_back(absl::StrCat("not the same ", key, ": ", Shown(of_a), " (", a.path,
+                                     ") and ", Shown(of_b), " (", b.path, ")"));
+  };
+  for (const char* key : kKeys) {
+    if (!a.json.contains(key) || !b.json.contains(key)) continue;
+    const Json &of_a = a.json[key], &of_b = b.json[key];
+    if (!of_a.is_object() || !of_b.is_object()) {
+      if (of_a != of_b) add(key, of_a, of_b);
+      continue;
+    }
+    for (const auto& [name, value] : of_a.items()) {
+      const Json other = of_b.value(name, Json());
+      if (value != other) add(absl::StrCat(key, ".", name), value, other);
+    }
+  }
+  const auto tokens_a = NumberAt(a.json, "total_input_tokens"),
+             tokens_b = NumberAt(b.json, "total_input_tokens");
+  if (sentences.empty() && tokens_a.has_value() && tokens_b.has_value() &&
+      std::abs(*tokens_a - *tokens_b) > 0.01 * *tokens_a) {
+    add("number of prompt tokens", *tokens_a, *tokens_b);
+  }
+  return sentences;
+}
+
+std::vector<std::string> DoubtsOf(const SavedRun& run) {
+  constexpr double kBusy = 0.85, kLateMs = 10;  // as ClientWarning has them
+  constexpr size_t kEnoughForP99 = 100;
+  std::vector<std::string> sentences;
+  const auto add = [&](const std::string& what) {
+    sentences.push_back(absl::StrCat(run.path, ": ", what));
+  };
+  const double failed = NumberAt(run.json, "failed").value_or(0);
+  if (failed > 0) add(absl::StrFormat("%.0f requests failed", failed));
+  if (run.json.value("interrupted", Json()) == true) add("the run was interrupted");
+  const Json client = run.json.value("client", Json());
+  if (NumberAt(client, "cpu_share").value_or(0) >= kBusy ||
+      NumberAt(client, "p99_lag_ms").value_or(0) >= kLateMs) {
+    add("the client was the bottleneck, not the server alone");
+  }
+  if (!run.requests.empty() && run.requests.size() < kEnoughForP99) {
+    add(absl::StrCat("a 99th percentile of ", run.requests.size(),
+                     " requests rests on one of them"));
+  }
+  return sentences;
+}
+
+}  // namespace quire::bench
