@@ -14,6 +14,7 @@ namespace quire::bench {
 using Command = std::function<int()>;
 
 Command AddMakeCheckpoint(CLI::App& app);
+Command AddQuality(CLI::App& app);
 Command AddServe(CLI::App& app);
 Command AddThroughput(CLI::App& app);
 Command AddKernels(CLI::App& app);

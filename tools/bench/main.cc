@@ -1,5 +1,5 @@
-// quire-bench: measures a running server (serve), the engine alone (throughput, latency, timeline),
-// its operations (kernels) and a start (startup).
+// quire-bench: measures a running server (serve) and its answers (quality), the engine alone
+// (throughput, latency, timeline), its operations (kernels) and a start (startup).
 
 #include <cstdio>
 #include <cstring>
@@ -28,6 +28,7 @@ cli::ProgramText Text() {
       .paragraph = "Benchmarks of quire-server and its engine.",
       .sections = {{"Examples",
                     {{"quire-bench serve --num-prompts 64 --request-rate 8", "a running server"},
+                     {"quire-bench quality --dataset-path FILE", "what its answers are worth"},
                      {"quire-bench throughput --model FOLDER", "the engine alone, no server"},
                      {"quire-bench latency --shape qwen3-0.6b", "no model files: random weights"},
                      {"quire-bench COMMAND --help", "a command's flags"}}}},
@@ -43,13 +44,10 @@ int Run(int argc, char** argv) {
   app.footer(cli::HelpFooter(text));
   cli::AddManPageFlag(app, text);
   const std::vector<std::pair<const char*, Command>> commands = {
-      {"serve", AddServe(app)},
-      {"throughput", AddThroughput(app)},
-      {"latency", AddLatency(app)},
-      {"timeline", AddTimeline(app)},
-      {"kernels", AddKernels(app)},
-      {"startup", AddStartup(app)},
-      {"make-checkpoint", AddMakeCheckpoint(app)},
+      {"serve", AddServe(app)},           {"quality", AddQuality(app)},
+      {"throughput", AddThroughput(app)}, {"latency", AddLatency(app)},
+      {"timeline", AddTimeline(app)},     {"kernels", AddKernels(app)},
+      {"startup", AddStartup(app)},       {"make-checkpoint", AddMakeCheckpoint(app)},
   };
   if (argc < 2) {
     return Fail(UsageError("a command is missing; quire-bench --help lists them"));

@@ -23,24 +23,6 @@ namespace quire::bench {
 
 namespace {
 
-// What the server says of its model; an error (exit code 69) at once when none answers.
-absl::StatusOr<ServedModel> GetModel(const ServerAddress& server, LoadBackend& backend) {
-  absl::StatusOr<std::string> body = Fetch(server, backend, backend.ModelRequest());
-  if (absl::IsUnavailable(body.status())) {
-    return WithExitCode(
-        kUnavailable, absl::UnavailableError(absl::StrCat("no server answers at ", server.authority,
-                                                          ": ", body.status().message())));
-  }
-  absl::Status status = body.status();
-  if (status.ok()) {
-    absl::StatusOr<ServedModel> model = backend.ReadModel(*body);
-    if (model.ok()) return model;
-    status = model.status();
-  }
-  return WithExitCode(kFailed,
-                      absl::UnknownError(absl::StrCat(server.authority, ": ", status.message())));
-}
-
 void PrintRun(const ServeFlags& flags, const ServedModel& model,
               const std::vector<WorkItem>& items) {
   std::string arrivals = ArrivalsText(flags.arrivals);
@@ -151,7 +133,7 @@ absl::Status Serve(ServeFlags& flags) {
   absl::StatusOr<ServerAddress> server = FindServer(flags.target);
   if (!server.ok()) return WithExitCode(kUnavailable, server.status());
   const std::unique_ptr<LoadBackend> backend = MakeLoadBackend(flags.backend, flags.server);
-  ASSIGN_OR_RETURN(const ServedModel model, GetModel(*server, *backend));
+  ASSIGN_OR_RETURN(const ServedModel model, GetModel(*server, *backend, flags.ready_seconds));
   std::unique_ptr<ResultFile> saved;
   if (flags.save_result) {
     ASSIGN_OR_RETURN(saved, OpenResultFile("--result-dir", ResultPath(flags, model)));

@@ -4,19 +4,13 @@
 #include <limits>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
-#include "nlohmann/json.hpp"
-#include "server/base/environment.h"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"
 #include "tools/bench/run_header.h"
 #include "tools/bench/sampling_flags.h"
-#include "tools/client/credentials.h"
-#include "tools/client/target.h"
 
 namespace quire::bench {
 
@@ -34,45 +28,6 @@ CLI::Option* AddCount(CLI::App& command, const std::string& flag, int64_t* value
   return command.add_option(flag, *value, help)
       ->check(CLI::Range(min, int64_t{1'000'000}))
       ->type_name("N");
-}
-
-void AddServerFlags(CLI::App& command, ServeFlags* flags) {
-  const std::string group = "Server";
-  command
-      .add_option("--backend", flags->backend,
-                  "What the server speaks: quire and vllm-grpc over gRPC, openai (completions) and "
-                  "openai-chat over HTTP")
-      ->check(CLI::IsMember(
-          std::vector<std::string>(std::begin(kBackendNames), std::end(kBackendNames))))
-      ->capture_default_str()
-      ->group(group);
-  client::AddTargetFlag(command, &flags->target);
-  command.get_option("--target")->group(group);
-  command
-      .add_option("--base-url", flags->base_url,
-                  "The same, as vLLM's benchmark calls it; wins over --target")
-      ->type_name("URL")
-      ->group(group);
-  command
-      .add_option("--endpoint", flags->server.endpoint,
-                  "Path of the requests (default: the backend's own)")
-      ->type_name("PATH")
-      ->group(group);
-  command
-      .add_option("--model", flags->server.model,
-                  "Name to ask for (default: the first that is served)")
-      ->type_name("NAME")
-      ->group(group);
-  command
-      .add_option("--header", flags->headers,
-                  "KEY=VALUE to send with each request; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->group(group);
-  command
-      .add_option("--extra-body", flags->server.extra_body,
-                  "JSON object whose members are added to each request of an openai backend")
-      ->type_name("JSON")
-      ->group(group);
 }
 
 void AddLoadFlags(CLI::App& command, ServeFlags* flags) {
@@ -159,56 +114,6 @@ void AddResultFlags(CLI::App& command, ServeFlags* flags) {
       ->group(group);
 }
 
-absl::Status SplitPairs(const char* flag, const std::vector<std::string>& texts,
-                        std::vector<std::pair<std::string, std::string>>* pairs) {
-  for (const std::string& text : texts) {
-    const size_t equals = text.find('=');
-    if (equals == 0 || equals == std::string::npos) {
-      return UsageError(absl::StrCat(flag, ": \"", text, "\" is not KEY=VALUE"));
-    }
-    pairs->emplace_back(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckHeaders(ServeFlags* flags) {
-  RETURN_IF_ERROR(SplitPairs("--header", flags->headers, &flags->server.headers));
-  for (auto& [name, value] : flags->server.headers) {
-    absl::AsciiStrToLower(&name);
-    for (const char c : absl::StrCat(name, value)) {
-      if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
-        return UsageError(
-            absl::StrCat("--header: \"", name, "\" has characters that no header has"));
-      }
-    }
-  }
-  std::string key = ReadEnvironment(client::kKeyVariable);
-  if (key.empty()) key = ReadEnvironment("OPENAI_API_KEY");
-  absl::StripAsciiWhitespace(&key);
-  if (!key.empty()) flags->server.authorization = absl::StrCat("Bearer ", key);
-  return absl::OkStatus();
-}
-
-absl::Status CheckServer(ServeFlags* flags) {
-  if (!flags->base_url.empty()) {
-    const absl::StatusOr<std::string> target = client::ParseTarget(flags->base_url);
-    if (!target.ok()) return UsageError(absl::StrCat("--base-url: ", target.status().message()));
-    flags->target = *target;
-  }
-  RETURN_IF_ERROR(CheckHeaders(flags));
-  const bool is_openai = absl::StartsWith(flags->backend, "openai");
-  if (!flags->server.extra_body.empty()) {
-    if (!is_openai) return UsageError("--extra-body goes with --backend openai and openai-chat");
-    const auto body = nlohmann::json::parse(flags->server.extra_body, nullptr, false);
-    if (!body.is_object()) return UsageError("--extra-body is no JSON object");
-  }
-  if (flags->backend == "vllm-grpc" && !flags->server.model.empty()) {
-    return UsageError("--model: --backend vllm-grpc asks for no model by name; leave it out");
-  }
-  if (flags->backend == "openai-chat") flags->dataset.text = true;
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void AddServeFlags(CLI::App& command, ServeFlags* flags) {
@@ -225,7 +130,8 @@ void AddServeFlags(CLI::App& command, ServeFlags* flags) {
 absl::Status CheckServeFlags(ServeFlags* flags) {
   RETURN_IF_ERROR(CheckNothingLeft(*flags->command));
   RETURN_IF_ERROR(CheckSampling(flags->server.sampling));
-  RETURN_IF_ERROR(CheckServer(flags));
+  RETURN_IF_ERROR(CheckServerFlags(flags));
+  if (flags->backend == "openai-chat") flags->dataset.text = true;
   RETURN_IF_ERROR(CheckDatasetFlags(flags->dataset));
   if (std::isinf(flags->arrivals.rate)) flags->arrivals.rate = 0;  // as vLLM's spelling
   RETURN_IF_ERROR(CheckArrivals(flags->arrivals));
@@ -249,7 +155,7 @@ absl::Status CheckServeFlags(ServeFlags* flags) {
   }
   RETURN_IF_ERROR(SplitPairs("--metadata", flags->metadata_texts, &flags->metadata));
   flags->load.deadline_seconds = flags->deadline_ms / 1000;
-  flags->server.keeps_text = flags->save_detailed;
+  flags->server.keeps_answers = flags->save_detailed;
   flags->load.seed = flags->dataset.random.seed = ChooseSeed(flags->seed);
   return absl::OkStatus();
 }
