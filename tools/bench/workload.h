@@ -40,6 +40,9 @@ struct WorkItem {
   // Whether it is the next turn of the item before it: sent once that one's answer has ended, and
   // its prompt comes after that one's prompt and answer.
   bool continues = false;
+  // Where the workload says when it is sent: seconds from the beginning, or of a later turn from
+  // the end of the answer before it.
+  double due_seconds = 0;
 };
 
 void AddWorkloadFlags(CLI::App& command, WorkloadFlags* flags);

@@ -292,6 +292,7 @@ void Load::End(Call* call, const AnswerEnd& end) {
     record.prompt_tokens = static_cast<int64_t>(ItemOf(call->index_).prompt.size());
   }
   record.cached_tokens = answer.cached_tokens;
+  record.has_usage = answer.completion_tokens > 0;
   record.completion_tokens =
       answer.completion_tokens > 0 ? answer.completion_tokens : answer.num_tokens;
   record.text = std::move(answer.text);

@@ -64,6 +64,10 @@ class LoadBackend {
   virtual HttpRequest ModelRequest() const = 0;
   virtual absl::StatusOr<ServedModel> ReadModel(const std::string& body) = 0;
 
+  // Requests that empty the prefix cache, one on each kind of server that the backend asks: the
+  // first that works is enough.
+  virtual std::vector<HttpRequest> FlushRequests() const = 0;
+
   // `id` is unique to the run.
   virtual HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
                                       const std::string& id) const = 0;

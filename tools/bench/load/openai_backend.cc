@@ -87,6 +87,15 @@ class OpenAiBackend final : public LoadBackend {
     return model;
   }
 
+  // vLLM's and SGLang's.
+  std::vector<HttpRequest> FlushRequests() const override {
+    std::vector<HttpRequest> requests;
+    for (const char* path : {"/reset_prefix_cache", "/flush_cache"}) {
+      requests.push_back({.path = path, .headers = Headers()});
+    }
+    return requests;
+  }
+
   HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
                               const std::string& id) const override {
     Json body = {

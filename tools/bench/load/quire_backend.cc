@@ -97,6 +97,11 @@ class QuireBackend final : public LoadBackend {
                                  {"device", model.device()}}};
   }
 
+  std::vector<HttpRequest> FlushRequests() const override {
+    return {GrpcRequest("/quire.v1.Admin/FlushPrefixCache", "", options_.authorization,
+                        options_.headers)};
+  }
+
   HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
                               const std::string& id) const override {
     v1::GenerateRequest request;

@@ -70,6 +70,11 @@ class VllmGrpcBackend final : public LoadBackend {
                                                         model.max_context_length(), " tokens")}}};
   }
 
+  std::vector<HttpRequest> FlushRequests() const override {
+    return {GrpcRequest("/vllm.grpc.engine.VllmEngine/FlushCache", "", options_.authorization,
+                        options_.headers)};
+  }
+
   HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
                               const std::string& id) const override {
     engine::GenerateRequest request;

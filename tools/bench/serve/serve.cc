@@ -1,6 +1,8 @@
 // quire-bench serve: loads a running server and prints latencies and throughput.
 
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -16,7 +18,10 @@
 #include "tools/bench/load/load.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/run_header.h"
+#include "tools/bench/serve/prompt_words.h"
+#include "tools/bench/serve/request_file.h"
 #include "tools/bench/serve/serve_flags.h"
+#include "tools/bench/serve/turn_report.h"
 #include "tools/bench/shown_progress.h"
 
 namespace quire::bench {
@@ -25,7 +30,10 @@ namespace {
 
 void PrintRun(const ServeFlags& flags, const ServedModel& model,
               const std::vector<WorkItem>& items) {
-  std::string arrivals = ArrivalsText(flags.arrivals);
+  std::string arrivals =
+      flags.dataset.is_timed()
+          ? absl::StrCat("at the trace's times, ", flags.dataset.trace_speedup, " times as fast")
+          : ArrivalsText(flags.arrivals);
   if (flags.load.max_concurrency > 0) {
     absl::StrAppend(&arrivals, ", at most ", flags.load.max_concurrency, " at a time");
   }
@@ -64,6 +72,7 @@ nlohmann::ordered_json DescribeRun(const ServeFlags& flags, const ServedModel& m
                                 ? nlohmann::ordered_json(flags.load.max_concurrency)
                                 : nlohmann::ordered_json();
   json["sampling"] = SamplingJson(flags.server.sampling);
+  json["flushed_cache"] = flags.flushes_cache;
   for (const auto& [key, value] : flags.metadata) json[key] = value;
   json["interrupted"] = Interrupted();
   return json;
@@ -87,14 +96,37 @@ std::string ResultPath(const ServeFlags& flags, const ServedModel& model) {
   return flags.result_dir.empty() ? name : absl::StrCat(flags.result_dir, "/", name);
 }
 
+// What a file of lines has that another one comes after.
+std::string EarlierLines(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!text.empty() && text.back() != '\n') text.push_back('\n');
+  return text;
+}
+
+// Where the server does not say how many there were, a tokenizer does.
+void CountTokensOf(const DatasetFlags& flags, const std::vector<WorkItem>& items,
+                   std::vector<RequestRecord>* records) {
+  if (flags.tokenizer == nullptr) return;
+  for (size_t i = 0; i < items.size(); ++i) {
+    RequestRecord& record = (*records)[i];
+    if (record.outcome != Outcome::kCompleted || record.has_usage) continue;
+    record.completion_tokens = CountTokens(*flags.tokenizer, record.text);
+    if (record.prompt_tokens == 0) {
+      record.prompt_tokens = CountTokens(*flags.tokenizer, items[i].text);
+    }
+  }
+}
+
 absl::Status WarmUp(const ServeFlags& flags, const ServerAddress& server,
                     const LoadBackend& backend, const ServedModel& model) {
   if (flags.num_warmups == 0) return absl::OkStatus();
   DatasetFlags others = flags.dataset;  // whose prompts are not those of the load
   others.random.seed += 1;
   others.random.num_prompts = flags.num_warmups;
-  ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
+  ASSIGN_OR_RETURN(std::vector<WorkItem> items,
                    MakeDataset(others, model.vocab_size, model.max_model_len));
+  std::erase_if(items, [](const WorkItem& item) { return item.continues; });
   RunLoad(server, backend, items, std::vector<double>(items.size(), 0.0), {.max_concurrency = 1},
           /*progress=*/nullptr);
   return absl::OkStatus();
@@ -109,20 +141,27 @@ absl::Status Failure(const ServeReport& report) {
 
 absl::Status Report(const ServeFlags& flags, const ServedModel& model,
                     const std::vector<WorkItem>& items, const LoadResult& result,
-                    const std::vector<ResultFile*>& files) {
+                    ResultFile* json_file, ResultFile* saved) {
   const ServeReport report = MakeServeReport(result, flags.report);
-  std::printf("%s%s", Interrupted() ? "interrupted; results so far:\n" : "",
-              ToText(report, flags.report).c_str());
+  const std::vector<TurnReport> turns = MakeTurnReports(result.records, flags.report);
+  std::printf("%s%s%s", Interrupted() ? "interrupted; results so far:\n" : "",
+              ToText(report, flags.report).c_str(), ToText(turns).c_str());
   nlohmann::ordered_json json = DescribeRun(flags, model, items);
   json.update(ToJson(report, result.effort, flags.report));
+  if (turns.size() > 1) json["turns"] = ToJson(turns);
   if (flags.save_detailed) json.update(DetailedJson(result.records));
-  const bool repeats =
-      flags.dataset.name == "prefix_repetition" || flags.dataset.random.shared_prefix_len > 0;
-  if (!repeats) WarnIfCached(report.prompt_tokens, report.cached_tokens);
+  if (!SharesPrefixes(flags.dataset, items)) {
+    WarnIfCached(report.prompt_tokens, report.cached_tokens);
+  }
   const std::string warning = ClientWarning(result.effort);
   if (!warning.empty()) Warn(warning);
-  for (ResultFile* file : files) {
-    if (file != nullptr) RETURN_IF_ERROR(file->Write(json.dump(2) + "\n"));
+  if (json_file != nullptr) RETURN_IF_ERROR(json_file->Write(json.dump(2) + "\n"));
+  if (saved != nullptr) {
+    const std::string text =
+        flags.append_result
+            ? absl::StrCat(EarlierLines(ResultPath(flags, model)), json.dump(), "\n")
+            : json.dump(2) + "\n";
+    RETURN_IF_ERROR(saved->Write(text));
   }
   return Failure(report);
 }
@@ -130,6 +169,7 @@ absl::Status Report(const ServeFlags& flags, const ServedModel& model,
 absl::Status Serve(ServeFlags& flags) {
   RETURN_IF_ERROR(CheckServeFlags(&flags));
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
+  ASSIGN_OR_RETURN(const auto dataset_file, OpenResultFile("--save-dataset", flags.dataset_file));
   absl::StatusOr<ServerAddress> server = FindServer(flags.target);
   if (!server.ok()) return WithExitCode(kUnavailable, server.status());
   const std::unique_ptr<LoadBackend> backend = MakeLoadBackend(flags.backend, flags.server);
@@ -141,16 +181,18 @@ absl::Status Serve(ServeFlags& flags) {
   ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
                    MakeDataset(flags.dataset, model.vocab_size, model.max_model_len));
   PrintRun(flags, model, items);
+  const std::vector<double> due = DueTimes(flags.dataset, flags.arrivals, items);
+  if (dataset_file != nullptr) RETURN_IF_ERROR(dataset_file->Write(RequestFileText(items, due)));
   RETURN_IF_ERROR(WarmUp(flags, *server, *backend, model));
-  const std::vector<double> due =
-      DrawArrivals(flags.arrivals, static_cast<int64_t>(items.size()), flags.load.seed);
+  if (flags.flushes_cache) RETURN_IF_ERROR(FlushPrefixCache(*server, *backend));
   LoadResult result;
   {
     const InterruptibleRun interruptible;
     ShownProgress progress;
     result = RunLoad(*server, *backend, items, due, flags.load, progress.get());
   }
-  return Report(flags, model, items, result, {json_file.get(), saved.get()});
+  CountTokensOf(flags.dataset, items, &result.records);
+  return Report(flags, model, items, result, json_file.get(), saved.get());
 }
 
 }  // namespace

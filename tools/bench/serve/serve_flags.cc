@@ -11,6 +11,7 @@
 #include "tools/bench/failure.h"
 #include "tools/bench/run_header.h"
 #include "tools/bench/sampling_flags.h"
+#include "tools/bench/serve/foreign_serve_flags.h"
 
 namespace quire::bench {
 
@@ -69,6 +70,10 @@ void AddLoadFlags(CLI::App& command, ServeFlags* flags) {
   AddCount(command, "--num-warmups", &flags->num_warmups, 0,
            "Requests before the load, one after the other, which are not measured (default: 0)")
       ->group(group);
+  command
+      .add_flag("--flush-cache", flags->flushes_cache,
+                "Empty the server's prefix cache before the load, after the warm-ups")
+      ->group(group);
 }
 
 void AddResultFlags(CLI::App& command, ServeFlags* flags) {
@@ -92,6 +97,11 @@ void AddResultFlags(CLI::App& command, ServeFlags* flags) {
       ->group(group);
   AddJsonFlag(command, &flags->json_file);
   command
+      .add_option("--save-dataset", flags->dataset_file,
+                  "Write the requests and their times, which --trace-file sends again")
+      ->type_name("FILE")
+      ->group(group);
+  command
       .add_flag("--save-result", flags->save_result,
                 "Write the same JSON under the name that vLLM's benchmark would give it")
       ->group(group);
@@ -106,12 +116,39 @@ void AddResultFlags(CLI::App& command, ServeFlags* flags) {
   command.add_option("--result-filename", flags->result_filename, "Name of --save-result's file")
       ->type_name("NAME")
       ->group(group);
+  command
+      .add_flag("--append-result", flags->append_result,
+                "--save-result's file keeps what it has and gets a line more")
+      ->group(group);
   command.add_option("--label", flags->label, "Kept in the file, and in its name")->group(group);
   command
       .add_option("--metadata", flags->metadata_texts,
                   "KEY=VALUE kept in the file; may be repeated")
       ->type_name("KEY=VALUE")
       ->group(group);
+}
+
+bool MayHaveConversations(const DatasetFlags& flags) {
+  return flags.name == "custom" || flags.is_timed() || flags.conversation.turn_mean > 1 ||
+         flags.conversation.turn_stddev > 0 || flags.conversation.max_turns > 1;
+}
+
+absl::Status CheckDataset(ServeFlags* flags) {
+  DatasetFlags& dataset = flags->dataset;
+  dataset.takes_messages = flags->backend == "quire" || flags->backend == "openai-chat";
+  dataset.tells_token_ids = flags->backend == "quire" || flags->backend == "vllm-grpc";
+  dataset.tells_text = flags->backend != "vllm-grpc";
+  RETURN_IF_ERROR(CheckDatasetFlags(&dataset));
+  const bool is_random_conversation =
+      dataset.conversation.turn_mean > 1 || dataset.conversation.turn_stddev > 0;
+  if (flags->backend == "openai-chat" || (is_random_conversation && !dataset.tells_token_ids)) {
+    dataset.text = true;
+  }
+  // A trace is sent to its end.
+  if (dataset.is_timed() && flags->command->count("--num-prompts") == 0) {
+    dataset.random.num_prompts = std::numeric_limits<int64_t>::max();
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -128,14 +165,18 @@ void AddServeFlags(CLI::App& command, ServeFlags* flags) {
 }
 
 absl::Status CheckServeFlags(ServeFlags* flags) {
+  RETURN_IF_ERROR(CheckForeignFlags(*flags->command));
   RETURN_IF_ERROR(CheckNothingLeft(*flags->command));
   RETURN_IF_ERROR(CheckSampling(flags->server.sampling));
   RETURN_IF_ERROR(CheckServerFlags(flags));
-  if (flags->backend == "openai-chat") flags->dataset.text = true;
-  RETURN_IF_ERROR(CheckDatasetFlags(flags->dataset));
+  RETURN_IF_ERROR(CheckDataset(flags));
   if (std::isinf(flags->arrivals.rate)) flags->arrivals.rate = 0;  // as vLLM's spelling
   RETURN_IF_ERROR(CheckArrivals(flags->arrivals));
-  flags->report.from_due = flags->arrivals.rate > 0 || !flags->arrivals.ramp.empty();
+  const bool has_rate = flags->arrivals.rate > 0 || !flags->arrivals.ramp.empty();
+  if (has_rate && flags->dataset.is_timed()) {
+    return UsageError("--request-rate: the trace has times of its own; use --trace-speedup");
+  }
+  flags->report.from_due = has_rate || flags->dataset.is_timed();
   ASSIGN_OR_RETURN(flags->report.goodput, ParseGoodput(flags->goodput));
   if (!flags->metrics.empty()) flags->report.metrics = flags->metrics;
   if (!flags->percentiles.empty()) flags->report.percentiles.clear();
@@ -150,12 +191,17 @@ absl::Status CheckServeFlags(ServeFlags* flags) {
   if (names_file && !flags->save_result) {
     return UsageError("--result-dir and --result-filename go with --save-result");
   }
+  if (flags->append_result && flags->result_filename.empty()) {
+    return UsageError("--append-result goes with --save-result and --result-filename");
+  }
   if (flags->save_detailed && !flags->save_result && !flags->json_file.has_value()) {
     return UsageError("--save-detailed goes with --save-result or --json");
   }
   RETURN_IF_ERROR(SplitPairs("--metadata", flags->metadata_texts, &flags->metadata));
   flags->load.deadline_seconds = flags->deadline_ms / 1000;
-  flags->server.keeps_answers = flags->save_detailed;
+  // A conversation goes on with its answers, and a tokenizer counts them.
+  flags->server.keeps_answers = flags->save_detailed || MayHaveConversations(flags->dataset) ||
+                                flags->dataset.tokenizer != nullptr;
   flags->load.seed = flags->dataset.random.seed = ChooseSeed(flags->seed);
   return absl::OkStatus();
 }

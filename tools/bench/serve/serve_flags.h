@@ -23,7 +23,10 @@ struct ServeFlags : ServerFlags {
   ReportOptions report;
   std::optional<uint64_t> seed;
 
-  std::optional<std::string> json_file;
+  bool flushes_cache = false;  // before the load
+
+  std::optional<std::string> json_file, dataset_file;
+  bool append_result = false;  // a line to an earlier one of --save-result
   bool save_result = false;    // under vLLM's name for it
   bool save_detailed = false;  // with every request
   std::string result_dir;

@@ -159,4 +159,16 @@ absl::StatusOr<ServedModel> GetModel(const ServerAddress& server, LoadBackend& b
   }
 }
 
+absl::Status FlushPrefixCache(const ServerAddress& server, const LoadBackend& backend) {
+  absl::Status status;
+  for (const HttpRequest& request : backend.FlushRequests()) {
+    status = Fetch(server, backend, request).status();
+    if (status.ok()) return status;
+  }
+  return WithExitCode(kFailed, absl::UnknownError(absl::StrCat(
+                                   "--flush-cache: the server does not empty its prefix "
+                                   "cache: ",
+                                   status.message())));
+}
+
 }  // namespace quire::bench

@@ -42,4 +42,7 @@ absl::Status SplitPairs(const char* flag, const std::vector<std::string>& texts,
 absl::StatusOr<ServedModel> GetModel(const ServerAddress& server, LoadBackend& backend,
                                      double ready_seconds);
 
+// Empties the server's prefix cache; an error (exit code 1) when it cannot.
+absl::Status FlushPrefixCache(const ServerAddress& server, const LoadBackend& backend);
+
 }  // namespace quire::bench
