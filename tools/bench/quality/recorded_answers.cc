@@ -52,8 +52,7 @@ void CompareLogprobs(const std::vector<float>& one, const std::vector<float>& ot
 absl::Status ReadLine(const std::string& text, std::string* fingerprint, int64_t* line,
                       QualityResult* result) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const absl::Status bad =
-      UsageError("is no line that --save-answers writes; record the answers again");
+  absl::Status bad = UsageError("is no line that --save-answers writes; record the answers again");
   if (!json.is_object()) return bad;
   const Json number = json.value("line", Json()), print = json.value("fingerprint", Json());
   const Json answer = json.value("text", Json());

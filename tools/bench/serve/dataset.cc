@@ -300,6 +300,7 @@ std::vector<double> DueTimes(const DatasetFlags& flags, const Arrivals& arrivals
   const std::vector<double> drawn =
       DrawArrivals(arrivals, NumConversations(items), flags.random.seed);
   std::vector<double> due;
+  due.reserve(items.size());
   size_t next = 0;
   for (const WorkItem& item : items) {
     due.push_back(item.continues || flags.is_timed() ? item.due_seconds : drawn[next++]);

@@ -188,8 +188,9 @@ class RequestFile {
     std::optional<Columns> columns;
     for (int64_t number = 1; std::getline(file, line); ++number) {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-      if (rows_.empty() && !columns.has_value() && (columns = Columns::Of(line)).has_value()) {
-        continue;
+      if (rows_.empty() && !columns.has_value()) {
+        columns = Columns::Of(line);
+        if (columns.has_value()) continue;
       }
       Row row;
       Problem problem = columns.has_value() ? ReadCsvRow(line, *columns, &row)
