@@ -248,8 +248,8 @@ bool Names(const ForeignFlags& entry, absl::string_view flag) {
   return false;
 }
 
-absl::string_view Find(absl::string_view flag) {
-  for (const ForeignFlags& entry : kTable) {
+absl::string_view Find(absl::string_view flag, absl::Span<const ForeignFlags> table) {
+  for (const ForeignFlags& entry : table) {
     if (Names(entry, flag)) return entry.advice;
   }
   return {};
@@ -259,14 +259,15 @@ absl::string_view Find(absl::string_view flag) {
 
 absl::Span<const ForeignFlags> ForeignFlagTable() { return kTable; }
 
-std::string ForeignFlagAdvice(absl::string_view flag) {
+std::string ForeignFlagAdvice(absl::string_view flag, absl::Span<const ForeignFlags> table) {
   const std::string dashed =
       absl::StrReplaceAll(flag.substr(0, flag.find_first_of("=.")), {{"_", "-"}});
   absl::string_view name = dashed;
   if (name.size() < 2) return "";
-  if (const absl::string_view advice = Find(name); !advice.empty()) return std::string(advice);
+  if (const absl::string_view advice = Find(name, table); !advice.empty())
+    return std::string(advice);
   if (!absl::ConsumePrefix(&name, "--no-")) return "";
-  return std::string(Find(absl::StrCat("--", name)));
+  return std::string(Find(absl::StrCat("--", name), table));
 }
 
 }  // namespace quire

@@ -17,7 +17,8 @@ struct ForeignFlags {
 absl::Span<const ForeignFlags> ForeignFlagTable();
 
 // The advice for `flag` ("--ctx-size", "-c=4096", "--no_mmap", "-O.level"), whose value does not
-// matter; empty when the flag is in no table.
-std::string ForeignFlagAdvice(absl::string_view flag);
+// matter; empty when the flag is not in the table.
+std::string ForeignFlagAdvice(absl::string_view flag,
+                              absl::Span<const ForeignFlags> table = ForeignFlagTable());
 
 }  // namespace quire

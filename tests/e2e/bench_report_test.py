@@ -96,6 +96,20 @@ class SweepTest(BenchTestCase, ServerTestCase):
         self.assertEqual([(point["load"], point["max_concurrency"], point["completed"]) for point in result["points"]],
                          [(1, 1, 9), (3, 3, 9)])
 
+    def test_conversations_with_an_empty_cache_for_each_load(self):
+        prompts = self.folder / "prompts.jsonl"
+        prompts.write_text("".join(json.dumps({"prompt": [100 + i] * 64, "session_id": i // 2, "output_tokens": 4}) + "\n"
+                                   for i in range(6)))
+        lines = self.folder / "sweeps.jsonl"
+        for flush, cached in (("--flush-cache",), 0), ((), 3 * 48):
+            self.sweep("--values", "50,60", "--num-prompts", 6, "--dataset-name", "custom", "--dataset-path", prompts, *flush,
+                       "--save-result", "--append-result", "--result-filename", lines)
+            last = json.loads(lines.read_text().splitlines()[-1])["points"][-1]
+            self.assertEqual([turn["completed"] for turn in last["turns"]], [3, 3])
+            self.assertEqual(last["turns"][0]["cached_input_tokens"], cached)
+        self.assertEqual(len(lines.read_text().splitlines()), 2)
+        bench("report", lines, "--html", self.folder / "sweeps.html")
+
     def test_results_survive_an_interruption(self):
         process = subprocess.Popen([BENCH, "sweep", "--target", self.server.target, "--values", "40,1", "--point-seconds",
                                     "1000", "--num-prompts", "30", "--json", self.json_file], stdout=subprocess.PIPE, text=True)
@@ -117,7 +131,8 @@ class SweepTest(BenchTestCase, ServerTestCase):
 
     def test_refusals(self):
         for fragment, *flags in (("--request-rate", "--request-rate", 3), ("no whole number", "--by", "concurrency", "--values", 1.5),
-                                 ("--from is more", "--from", 9, "--to", 8), ("--max-concurrency", "--by", "concurrency", "--max-concurrency", 3)):
+                                 ("--from is more", "--from", 9, "--to", 8), ("--trace-file", "--trace-file", "x"),
+                                 ("--save-dataset", "--save-dataset", self.folder / "x"), ("--max-concurrency", "--by", "concurrency", "--max-concurrency", 3)):
             self.assert_refused(fragment, "sweep", *flags)
         self.assert_refused("no server answers", "sweep", "--target", f"127.0.0.1:{free_port()}", code=69)
         self.assert_refused("no request of", "sweep", "--target", self.server.target, "--backend", "openai", "--endpoint",

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from harness import BENCH, SMALL_CACHE, ServerTestCase, free_port, main
+from harness import BENCH, ROOT, SERVER, SMALL_CACHE, ServerTestCase, free_port, main
 
 
 def bench(*arguments, code=0, **kwargs):
@@ -196,6 +196,83 @@ class ServeTest(BenchTestCase, ServerTestCase):
         self.assertAlmostEqual(result["request_goodput"], result["request_throughput"])
         self.assertIn("good ones", run.stdout)
 
+    def test_a_trace_is_sent_at_its_times_and_shares_its_blocks(self):
+        trace = self.folder / "trace.jsonl"
+        trace.write_text("".join(json.dumps(line) + "\n" for line in (
+            {"timestamp": 1000, "input_length": 600, "output_length": 3, "hash_ids": [1, 2]},
+            {"timestamp": 2000, "input_length": 700, "output_length": 4, "hash_ids": [1, 3]},
+            {"timestamp": 2200, "prompt": "Once upon a time", "output_tokens": 5})))
+        saved = self.folder / "saved.jsonl"
+        run = bench("serve", "--target", self.server.target, "--trace-file", trace, "--trace-speedup", 2,
+                    "--flush-cache", "--save-detailed", "--save-dataset", saved, "--json", self.json_file)
+        result = json.loads(self.json_file.read_text())
+        self.assertEqual((result["completed"], result["total_output_tokens"]), (3, 12))
+        self.assertEqual(result["input_lens"][:2], [600, 700])
+        self.assertEqual(result["cached_input_tokens"], 512)  # the one block that two have
+        self.assertGreaterEqual(result["start_times"][1], 0.5)
+        self.assertGreaterEqual(result["start_times"][2], 0.6)
+        self.assertIs(result["flushed_cache"], True)
+        self.assertIn("2 times as fast", run.stdout)
+        self.assertEqual(complaints(run), [])
+        # What was saved is the same load again, with another seed.
+        bench("serve", "--target", self.server.target, "--trace-file", saved, "--save-detailed", "--json",
+              self.json_file)
+        again = json.loads(self.json_file.read_text())
+        self.assertNotEqual(again["seed"], result["seed"])
+        self.assertEqual(again["generated_texts"], result["generated_texts"])
+        self.assertGreaterEqual(again["start_times"][2], 0.6)
+        self.assertGreater(again["cached_input_tokens"], 1200)
+
+    def test_conversations_grow_with_their_answers(self):
+        for backend in ("quire", "vllm-grpc", "openai", "openai-chat"):
+            result, run = self.serve("--backend", backend, "--num-prompts", 3, "--input-len", 64, "--output-len", 16,
+                                     "--conversation-turn-mean", 3, "--conversation-turn-delay-mean", 1,
+                                     "--save-detailed")
+            self.assertEqual((result["completed"], result["failed"]), (9, 0), run.stdout)
+            self.assertEqual(result["workload"]["num_conversations"], 3)
+            turns = result["turns"]
+            self.assertEqual([turn["completed"] for turn in turns], [3, 3, 3])
+            if backend in ("quire", "vllm-grpc"):
+                self.assertEqual([turn["total_input_tokens"] for turn in turns], [3 * 64, 3 * 144, 3 * 224])
+            # All but the last token of what came before, in whole blocks of 16.
+            self.assertEqual(turns[0]["cached_input_tokens"], 0)
+            for earlier, turn in zip(turns, turns[1:]):
+                known = earlier["total_input_tokens"] + earlier["total_output_tokens"]
+                self.assertGreater(turn["cached_input_tokens"], 0.6 * known, backend)
+            self.assertIn("turn 3 ", run.stdout)
+            self.assertEqual(complaints(run), [])
+            self.json_file.unlink()
+
+    def test_texts_of_exactly_so_many_tokens(self):
+        result, run = self.serve("--backend", "openai", "--text-prompts", "--tokenizer", ROOT / "configs/demo",
+                                 "--num-prompts", 4, "--input-len", 50, "--output-len", 4, "--save-detailed")
+        self.assertEqual(result["input_lens"], [50] * 4, run.stdout)
+
+    def test_results_line_by_line(self):
+        for number in (2, 3):
+            bench("serve", "--target", self.server.target, "--num-prompts", number, "--input-len", 4, "--output-len", 2,
+                  "--save-result", "--result-filename", self.folder / "all.jsonl", "--append-result")
+        lines = (self.folder / "all.jsonl").read_text().splitlines()
+        self.assertEqual([json.loads(line)["completed"] for line in lines], [2, 3])
+
+    def test_a_server_that_is_not_there_yet(self):
+        port = free_port()
+        process = subprocess.Popen([BENCH, "serve", "--host", "127.0.0.1", "--port", str(port), "--num-prompts", "2",
+                                    "--input-len", "4", "--output-len", "2", "--ready-check-timeout-sec", "120",
+                                    "--json", str(self.json_file)], stdout=subprocess.DEVNULL)
+        server = subprocess.Popen([SERVER, "--host", "127.0.0.1", "--port", str(port), *SMALL_CACHE],
+                                  stderr=subprocess.DEVNULL)
+        try:
+            self.assertEqual(process.wait(timeout=120), 0)
+            self.assertEqual(json.loads(self.json_file.read_text())["completed"], 2)
+        finally:
+            server.terminate()
+            server.wait()
+
+    def test_what_the_server_cannot_flush(self):
+        self.assert_refused("--flush-cache: the server does not empty its prefix cache", "serve", "--target",
+                            self.server.target, "--backend", "openai", "--flush-cache", "--num-prompts", 1, code=1)
+
     def test_failures_are_told_apart(self):
         for backend, expected in (("quire", "UNIMPLEMENTED"), ("openai", "HTTP 404")):
             run = bench("serve", "--target", self.server.target, "--backend", backend, "--num-prompts", 3, "--input-len",
@@ -334,6 +411,7 @@ class BadInputTest(BenchTestCase):
         self.assert_refused("leave it out", "serve", "--backend", "vllm-grpc", "--model", "x")
         self.assert_refused("no JSON object", "serve", "--backend", "openai", "--extra-body", "[]")
         self.assert_refused("--save-result", "serve", "--result-dir", ".")
+        self.assert_refused("quire-bench report", "serve", "--plot-timeline")
         self.assert_refused("--temperature", "serve", "--temperature", "hot")
         self.assert_refused("give --temperature too", "throughput", "--top-k", "5")
         self.assert_refused("--shape: there is no", "latency", "--shape", "gpt-9")
@@ -350,8 +428,8 @@ class BadInputTest(BenchTestCase):
 
     def test_help_and_version(self):
         self.assertRegex(bench("--version").stdout, r"^quire-bench \d+\.\d+\.\d+\n$")
-        for command in ("serve", "sweep", "compare", "report", "throughput", "latency", "timeline", "kernels", "startup",
-                        "make-checkpoint"):
+        for command in ("serve", "quality", "sweep", "compare", "report", "throughput", "latency", "timeline", "kernels",
+                        "startup", "make-checkpoint"):
             self.assertIn(f"  quire-bench {command}", bench(command, "--help").stdout)
 
     def test_make_checkpoint(self):

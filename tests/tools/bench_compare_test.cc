@@ -253,6 +253,13 @@ TEST(WorkloadCheckTest, NamesWhatDiffers) {
               ElementsAre("not the same workload.output_len: 6 (a.json) and 7 (b.json)",
                           "not the same request_rate: 8.0 (a.json) and \"inf\" (b.json)"));
   other = run;
+  other["workload"]["num_conversations"] = 4;  // that only one of them has
+  const std::string sentence = "not the same workload.num_conversations: ";
+  EXPECT_THAT(DifferencesOf(Read(run), Read(other, "b.json")),
+              ElementsAre(sentence + "null (a.json) and 4 (b.json)"));
+  EXPECT_THAT(DifferencesOf(Read(other), Read(run, "b.json")),
+              ElementsAre(sentence + "4 (a.json) and null (b.json)"));
+  other = run;
   other.erase("backend");  // says nothing
   EXPECT_THAT(DifferencesOf(Read(run), Read(other)), IsEmpty());
   EXPECT_THAT(

@@ -12,6 +12,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "nlohmann/json.hpp"
 #include "quire/v1/inference.pb.h"
 #include "tools/bench/load/grpc_messages.h"
 #include "tools/bench/load/load.h"
@@ -123,14 +125,14 @@ std::vector<std::string> Cut(const std::string& text, size_t at) {
 LoadResult RunAgainst(const ScriptedServer& server, int num_requests,
                       const LoadOptions& options = {}) {
   const std::vector<WorkItem> items(num_requests, {.prompt = {1, 2, 3}, .output_len = 4});
-  const auto backend = MakeLoadBackend("openai", {.model = "m", .keeps_text = true});
+  const auto backend = MakeLoadBackend("openai", {.model = "m", .keeps_answers = true});
   return RunLoad(server.address(), *backend, items, std::vector<double>(num_requests, 0.0), options,
                  nullptr);
 }
 
 TEST(DecoderTest, AStreamMeansTheSameHoweverItIsCut) {
   const std::string text = kStream;
-  const auto backend = MakeLoadBackend("openai", {.keeps_text = true});
+  const auto backend = MakeLoadBackend("openai", {.keeps_answers = true});
   for (size_t at = 0; at <= text.size(); ++at) {
     const auto decoder = backend->NewDecoder();
     AnswerSoFar answer;
@@ -154,7 +156,7 @@ TEST(DecoderTest, ChunksOfChatsCountTheirPieces) {
        R"({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}}]})",
        R"({"choices": [{"delta": {}, "logprobs": {"content": [{"token": "x", "top_logprobs":
             [{"token": "content"}]}]}}]})"}) {
-    TakeOpenAiChunk(chunk, /*keeps_text=*/true, &answer);
+    TakeOpenAiChunk(chunk, /*keeps_answer=*/true, &answer);
   }
   EXPECT_EQ(answer.num_tokens, 3);
   EXPECT_EQ(answer.text, "hmyes{}");
@@ -167,6 +169,25 @@ TEST(DecoderTest, ChunksOfChatsCountTheirPieces) {
   answer.problem.clear();
   TakeOpenAiChunk(std::string(100, '['), true, &answer);
   EXPECT_THAT(answer.problem, HasSubstr("no JSON"));
+}
+
+TEST(DecoderTest, LogprobsAndIdsAreKeptIfWanted) {
+  constexpr char kCompletion[] =
+      R"({"choices": [{"text": "ab", "token_ids": [7, 8], "logprobs": {"token_logprobs": [null, -1.5,
+         -2], "text_offset": [0, 1, 2], "top_logprobs": [{"x": -9.5}]}}]})";
+  constexpr char kChat[] =
+      R"({"choices": [{"delta": {"content": "c"}, "logprobs": {"content": [{"token": "c",
+         "logprob": -0.25, "top_logprobs": [{"token": "d", "logprob": -8.5}]}]}}]})";
+  AnswerSoFar answer, without;
+  for (const char* chunk : {kCompletion, kChat}) {
+    TakeOpenAiChunk(chunk, /*keeps_answer=*/true, &answer);
+    TakeOpenAiChunk(chunk, /*keeps_answer=*/false, &without);
+  }
+  EXPECT_THAT(answer.logprobs, testing::ElementsAre(-1.5, -2, -0.25));
+  EXPECT_THAT(answer.token_ids, testing::ElementsAre(7, 8));
+  EXPECT_EQ(answer.problem, "");
+  EXPECT_THAT(without.logprobs, testing::IsEmpty());
+  EXPECT_THAT(without.token_ids, testing::IsEmpty());
 }
 
 TEST(DecoderTest, MessagesOfGrpcMeanTheSameHoweverTheyAreCut) {
@@ -274,6 +295,84 @@ TEST(LoadTest, SomeAreCancelledAfterSomeTokens) {
     EXPECT_EQ(record.outcome, Outcome::kAbandoned);
     EXPECT_GE(record.num_tokens, 1);
   }
+}
+
+// The bodies that a server got, in the order of the turns' answers.
+class Bodies {
+ public:
+  void Add(const std::string& request) {
+    const absl::MutexLock lock(&mutex_);
+    bodies_.push_back(nlohmann::json::parse(request.substr(request.find("\r\n\r\n"))));
+  }
+  std::vector<nlohmann::json> Take() {
+    const absl::MutexLock lock(&mutex_);
+    return std::exchange(bodies_, {});
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<nlohmann::json> bodies_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST(LoadTest, ATurnComesAfterTheAnswerBeforeItAndHasIt) {
+  Bodies bodies;
+  ScriptedServer server([&](const std::string& request) -> std::vector<std::string> {
+    bodies.Add(request);
+    return {Chunked(kStream, 1000)};
+  });
+  std::vector<WorkItem> items = {{.text = "a"},
+                                 {.text = "b", .continues = true},
+                                 {.text = "c", .continues = true},
+                                 {.text = "alone"}};
+  const std::vector<double> due = {0, 0.05, 0, 1e-3};
+  const auto completions = MakeLoadBackend("openai", {.keeps_answers = true});
+  LoadResult result =
+      RunLoad(server.address(), *completions, items, due, {.max_concurrency = 1}, nullptr);
+  std::vector<std::string> prompts;
+  for (const auto& body : bodies.Take()) prompts.push_back(body["prompt"]);
+  EXPECT_THAT(prompts,
+              testing::UnorderedElementsAre("a", "aOnce uponb", "aOnce uponbOnce uponc", "alone"));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(result.records[i].outcome, Outcome::kCompleted);
+    EXPECT_EQ(result.records[i].turn, i % 3);
+  }
+  EXPECT_DOUBLE_EQ(result.records[1].scheduled, result.records[0].ended + 0.05);
+  EXPECT_GE(result.records[1].sent, result.records[1].scheduled);
+  EXPECT_DOUBLE_EQ(result.records[2].scheduled, result.records[1].ended);
+
+  for (WorkItem& item : items) item.messages = {{.role = "user", .content = item.text}};
+  const auto chats = MakeLoadBackend("openai-chat", {.keeps_answers = true});
+  result = RunLoad(server.address(), *chats, items, {0, 0, 0, 0}, {.max_concurrency = 1}, nullptr);
+  std::vector<std::string> chat;
+  for (const auto& body : bodies.Take()) {
+    if (body["messages"].size() < 5) continue;
+    for (const auto& message : body["messages"]) {
+      chat.push_back(
+          absl::StrCat(std::string(message["role"]), ": ", std::string(message["content"])));
+    }
+  }
+  EXPECT_THAT(chat, testing::ElementsAre("user: a", "assistant: Once upon", "user: b",
+                                         "assistant: Once upon", "user: c"));
+}
+
+TEST(LoadTest, NothingFollowsATurnThatFailed) {
+  ScriptedServer server([&](const std::string& request) -> std::vector<std::string> {
+    const bool fails = request.find("\"bad\"") != std::string::npos;
+    return {fails ? "HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n" : Chunked(kStream, 1000)};
+  });
+  const std::vector<WorkItem> items = {{.text = "bad"},
+                                       {.text = "b", .continues = true},
+                                       {.text = "c", .continues = true},
+                                       {.text = "good"},
+                                       {.text = "d", .continues = true}};
+  const auto backend = MakeLoadBackend("openai", {.keeps_answers = true});
+  Progress progress;
+  const LoadResult result =
+      RunLoad(server.address(), *backend, items, std::vector<double>(5, 0.0), {}, &progress);
+  std::vector<Outcome> outcomes;
+  for (const RequestRecord& record : result.records) outcomes.push_back(record.outcome);
+  EXPECT_THAT(outcomes, testing::ElementsAre(Outcome::kFailed, Outcome::kUnsent, Outcome::kUnsent,
+                                             Outcome::kCompleted, Outcome::kCompleted));
 }
 
 TEST(LoadTest, TheTimeMayBeLimited) {

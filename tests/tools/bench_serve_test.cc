@@ -209,13 +209,14 @@ TEST_F(DatasetTest, PrefixesRepeat) {
   EXPECT_THAT(prefixes, SizeIs(3));
   EXPECT_THAT(prompts, SizeIs(30));
   EXPECT_THAT(std::string(MakeDataset(flags, 1000, 10).status().message()),
-              HasSubstr("does not fit the context of 10"));
+              HasSubstr("do not fit the context of 10 tokens"));
 }
 
 TEST_F(DatasetTest, TextsComeFromFiles) {
   DatasetFlags flags = {.name = "custom"};
   flags.random.num_prompts = 3;
-  EXPECT_THAT(Refusal(flags), HasSubstr("--dataset-path is missing"));
+  EXPECT_THAT(std::string(CheckDatasetFlags(&flags).message()),
+              HasSubstr("--dataset-path is missing"));
   flags.path = Write("{\"prompt\": \"a\", \"output_tokens\": 7}\n\n{\"prompt\": \"b\"}\n");
   auto items = MakeDataset(flags, 0, 0);
   ASSERT_TRUE(items.ok()) << items.status();

@@ -110,6 +110,22 @@ TEST(SweepPointTest, AGrowingQueueIs) {
   EXPECT_EQ(WhyTooMuch(point, {}, {}), "80 requests/s of 100");
 }
 
+TEST(SweepPointTest, OfConversationsTheFirstTurnsAreTheRate) {
+  LoadResult result = Load(200, [](int) { return 0.1; });
+  for (size_t i = 0; i < 200; ++i) {  // next turns, fewer and fewer at a time
+    RequestRecord next = result.records[i];
+    next.turn = 1;
+    next.scheduled = next.sent = 2 * next.ended;
+    next.first_token = next.last_token = next.ended = next.sent + 1 + 0.02 * static_cast<double>(i);
+    next.outcome = i < 20 ? Outcome::kFailed : Outcome::kCompleted;
+    result.records.push_back(std::move(next));
+  }
+  const SweepPoint point = PointOf(result, {.from_due = true});
+  EXPECT_NEAR(point.offered_rate, 100, 1e-6);
+  EXPECT_NEAR(point.achieved_rate, 100, 1e-6);
+  EXPECT_NEAR(point.failed_share, 0.05, 1e-9);  // of all turns
+}
+
 TEST(SweepPointTest, WhatFailsOrIsSlowDoesNotCount) {
   LoadResult result = Load(100, [](int i) { return i % 4 == 0 ? 0.5 : 0.001; });
   for (size_t i = 1; i < 100; i += 4) result.records[i].outcome = Outcome::kFailed;

@@ -1,6 +1,6 @@
-// quire-bench: measures a running server (serve, sweep) and compares what was measured (compare,
-// report); measures the engine alone (throughput, latency, timeline),
-// its operations (kernels) and a start (startup).
+// quire-bench: measures a running server (serve, sweep) and its answers (quality), compares what
+// was measured (compare, report); measures the engine alone (throughput, latency, timeline), its
+// operations (kernels) and a start (startup).
 
 #include <cstdio>
 #include <cstring>
@@ -29,6 +29,7 @@ cli::ProgramText Text() {
       .paragraph = "Benchmarks of quire-server and its engine.",
       .sections = {{"Examples",
                     {{"quire-bench serve --num-prompts 64 --request-rate 8", "a running server"},
+                     {"quire-bench quality --dataset-path FILE", "what its answers are worth"},
                      {"quire-bench sweep --json sweep.json", "what it can bear"},
                      {"quire-bench report sweep.json --html sweep.html", "a page of it"},
                      {"quire-bench throughput --model FOLDER", "the engine alone, no server"},
@@ -46,11 +47,17 @@ int Run(int argc, char** argv) {
   app.footer(cli::HelpFooter(text));
   cli::AddManPageFlag(app, text);
   const std::vector<std::pair<const char*, Command>> commands = {
-      {"serve", AddServe(app)},           {"sweep", AddSweep(app)},
-      {"compare", AddCompare(app)},       {"report", AddReport(app)},
-      {"throughput", AddThroughput(app)}, {"latency", AddLatency(app)},
-      {"timeline", AddTimeline(app)},     {"kernels", AddKernels(app)},
-      {"startup", AddStartup(app)},       {"make-checkpoint", AddMakeCheckpoint(app)},
+      {"serve", AddServe(app)},
+      {"quality", AddQuality(app)},
+      {"sweep", AddSweep(app)},
+      {"compare", AddCompare(app)},
+      {"report", AddReport(app)},
+      {"throughput", AddThroughput(app)},
+      {"latency", AddLatency(app)},
+      {"timeline", AddTimeline(app)},
+      {"kernels", AddKernels(app)},
+      {"startup", AddStartup(app)},
+      {"make-checkpoint", AddMakeCheckpoint(app)},
   };
   if (argc < 2) {
     return Fail(UsageError("a command is missing; quire-bench --help lists them"));

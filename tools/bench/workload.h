@@ -25,10 +25,24 @@ struct WorkloadFlags {
   uint64_t seed = 0;
 };
 
+struct ChatMessage {
+  std::string role;
+  std::string content;
+};
+
+// A request, whose prompt is one of three.
 struct WorkItem {
-  std::vector<int32_t> prompt = {};  // or, if it is empty, `text`
+  std::vector<int32_t> prompt = {};
   std::string text = {};
-  int64_t output_len = 0;
+  std::vector<ChatMessage> messages = {};  // for servers that take them
+  int64_t output_len = 0;                  // at most
+  std::vector<std::string> stop = {};
+  // Whether it is the next turn of the item before it: sent once that one's answer has ended, and
+  // its prompt comes after that one's prompt and answer.
+  bool continues = false;
+  // Where the workload says when it is sent: seconds from the beginning, or of a later turn from
+  // the end of the answer before it.
+  double due_seconds = 0;
 };
 
 void AddWorkloadFlags(CLI::App& command, WorkloadFlags* flags);

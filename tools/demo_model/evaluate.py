@@ -1,18 +1,14 @@
 #!/usr/bin/env python3
-"""Scores answers to the held-out items under greedy decoding, per task and in total.
+"""Scores the answers that transformers gives to the held-out items under greedy decoding, per task and in total; those of
+a running server: quire-bench quality.
 
-    evaluate.py --backend quire --target localhost:8000      # a running server, over gRPC
-    evaluate.py --backend torch                              # the folder itself, with transformers
-
-Exits with 1 if the total is below --require. Needs grpcio and grpcio-tools, or torch and transformers.
+Exits with 1 if the total is below --require. Needs torch and transformers.
 """
 
 import argparse
 import collections
-import concurrent.futures
 import json
 import pathlib
-import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -47,28 +43,6 @@ def scores(items, texts):
 
 # --- answers ------------------------------------------------------------------------------------------------------------
 
-def answers_of_server(items, target, concurrency):
-    """Asks a Quire server, with as many requests at a time as `concurrency`."""
-    import grpc
-    sys.path.insert(0, str(ROOT / "tools/lib"))
-    import stubs
-    inference_pb2, inference_pb2_grpc, *_ = stubs.load()
-
-    with grpc.insecure_channel(target) as channel:
-        stub = inference_pb2_grpc.InferenceStub(channel)
-
-        def ask(item):
-            request = inference_pb2.GenerateRequest()
-            for message in item["messages"]:
-                request.messages.messages.add(role=message["role"], content=message["content"])
-            request.sampling.temperature = 0
-            request.stop.max_tokens = item["max_tokens"]
-            return stub.GenerateOnce(request, timeout=600).choices[0].text
-
-        with concurrent.futures.ThreadPoolExecutor(concurrency) as pool:
-            return list(pool.map(ask, items))
-
-
 def answers_of_torch(items, model_dir):
     """Generates with transformers, one item at a time."""
     import torch
@@ -88,10 +62,7 @@ def answers_of_torch(items, model_dir):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backend", choices=("quire", "torch"), default="quire")
-    parser.add_argument("--target", default="localhost:8000", help="host:port of the server")
-    parser.add_argument("--concurrency", type=int, default=16, help="requests at a time to the server")
-    parser.add_argument("--model", type=pathlib.Path, default=ROOT / "configs/demo", help="folder for --backend torch")
+    parser.add_argument("--model", type=pathlib.Path, default=ROOT / "configs/demo", help="folder")
     parser.add_argument("--heldout", type=pathlib.Path, default=ROOT / "configs/demo/heldout.jsonl")
     parser.add_argument("--every", type=int, default=1, help="ask only every n-th item")
     parser.add_argument("--require", type=float, default=0.95, help="least total score")
@@ -100,10 +71,7 @@ def main():
 
     items = load(args.heldout)[::args.every]
     begin = time.monotonic()
-    if args.backend == "quire":
-        texts = answers_of_server(items, args.target, args.concurrency)
-    else:
-        texts = answers_of_torch(items, args.model)
+    texts = answers_of_torch(items, args.model)
     seconds = time.monotonic() - begin
 
     if args.show_wrong:

@@ -6,7 +6,9 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <queue>
 #include <random>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +27,26 @@ double ThreadCpuSeconds() {
   timespec time = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// `next` with what came before it: `item` and its answer.
+WorkItem Continue(const WorkItem& item, const RequestRecord& answer, const WorkItem& next) {
+  const auto append = [](const auto& more, auto* all) {
+    all->insert(all->end(), more.begin(), more.end());
+  };
+  WorkItem whole = next;
+  if (!item.messages.empty()) {
+    whole.messages = item.messages;
+    whole.messages.push_back({.role = "assistant", .content = answer.text});
+    append(next.messages, &whole.messages);
+  } else if (!item.prompt.empty()) {
+    whole.prompt = item.prompt;
+    append(answer.token_ids, &whole.prompt);
+    append(next.prompt, &whole.prompt);
+  } else {
+    whole.text = absl::StrCat(item.text, answer.text, next.text);
+  }
+  return whole;
 }
 
 class Load {
@@ -57,8 +79,13 @@ class Load {
 
   double Now() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
   void DrawCancels(uint64_t seed, double rate);
+  bool has_more() const {
+    return next_ < firsts_.size() || !later_turns_.empty() || !waiting_.empty();
+  }
   void StartDue();
   void Start(size_t index);
+  const WorkItem& ItemOf(size_t index) const;
+  void GoOn(size_t index);
   double TakePlace();
   void TakeTokens(Call* call, int64_t num_before);
   void End(Call* call, const AnswerEnd& end);
@@ -77,15 +104,21 @@ class Load {
   IoLoop loop_;
   Connections connections_;
   LoadResult result_;
-  std::vector<int64_t> cancel_after_;         // tokens; 0 = never: [items.size()]
-  std::vector<std::unique_ptr<Call>> calls_;  // null: not under way
-  std::vector<std::unique_ptr<Call>> ended_;  // since the loop last ran
-  std::vector<size_t> to_abandon_;            // since then
-  std::deque<size_t> waiting_;                // due, for a place
-  std::deque<double> freed_places_;           // when; each is taken again in turn
+  std::vector<int64_t> cancel_after_;           // tokens; 0 = never: [items.size()]
+  std::vector<std::unique_ptr<Call>> calls_;    // null: not under way
+  std::vector<std::unique_ptr<Call>> ended_;    // since the loop last ran
+  std::vector<size_t> to_abandon_;              // since then
+  std::vector<size_t> firsts_;                  // requests that continue none, as they are due
+  std::unordered_map<size_t, WorkItem> turns_;  // that continue one whose answer is there
+  // When they are due, until then.
+  std::priority_queue<std::pair<double, size_t>, std::vector<std::pair<double, size_t>>,
+                      std::greater<>>
+      later_turns_;
+  std::deque<size_t> waiting_;       // due, for a place
+  std::deque<double> freed_places_;  // when; each is taken again in turn
   std::deque<std::pair<double, size_t>> deadlines_;
   Clock::time_point begin_;
-  size_t next_ = 0;  // the first request that is not due yet
+  size_t next_ = 0;  // the first of firsts_ that is not due yet
   int64_t num_in_flight_ = 0;
   bool has_stopped_ = false;
 };
@@ -104,6 +137,9 @@ Load::Load(const ServerAddress& server, const LoadBackend& backend,
       calls_(items.size()) {
   result_.records.resize(items.size());
   result_.effort.lag_ms.reserve(items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].continues) firsts_.push_back(i);
+  }
   if (options.cancel_rate > 0) DrawCancels(options.seed, options.cancel_rate);
 }
 
@@ -120,7 +156,7 @@ void Load::DrawCancels(uint64_t seed, double rate) {
 LoadResult Load::Run() {
   begin_ = Clock::now();
   const double cpu_begin = ThreadCpuSeconds();
-  while (num_in_flight_ > 0 || (!has_stopped_ && (next_ < items_.size() || !waiting_.empty()))) {
+  while (num_in_flight_ > 0 || (!has_stopped_ && has_more())) {
     const bool is_over = options_.max_seconds > 0 && Now() >= options_.max_seconds;
     if (!has_stopped_ && (is_over || Interrupted())) {
       Stop();
@@ -139,7 +175,8 @@ LoadResult Load::Run() {
 
 Clock::time_point Load::NextTime() const {
   double next = std::numeric_limits<double>::infinity();
-  if (!has_stopped_ && next_ < items_.size()) next = due_[next_];
+  if (!has_stopped_ && next_ < firsts_.size()) next = due_[firsts_[next_]];
+  if (!has_stopped_ && !later_turns_.empty()) next = std::min(next, later_turns_.top().first);
   if (!deadlines_.empty()) next = std::min(next, deadlines_.front().first);
   if (options_.max_seconds > 0 && !has_stopped_) next = std::min(next, options_.max_seconds);
   const Clock::time_point patience = Clock::now() + kPatience;
@@ -151,7 +188,15 @@ Clock::time_point Load::NextTime() const {
 void Load::StartDue() {
   if (has_stopped_) return;
   const double now = Now();
-  while (next_ < items_.size() && due_[next_] <= now) waiting_.push_back(next_++);
+  for (; next_ < firsts_.size() && due_[firsts_[next_]] <= now; ++next_) {
+    result_.records[firsts_[next_]].scheduled = due_[firsts_[next_]];
+    waiting_.push_back(firsts_[next_]);
+  }
+  for (; !later_turns_.empty() && later_turns_.top().first <= now; later_turns_.pop()) {
+    const auto& [time, index] = later_turns_.top();
+    result_.records[index].scheduled = time;
+    waiting_.push_back(index);
+  }
   const int64_t limit =
       options_.max_concurrency > 0 ? options_.max_concurrency : std::numeric_limits<int64_t>::max();
   while (!waiting_.empty() && num_in_flight_ < limit) {
@@ -162,14 +207,13 @@ void Load::StartDue() {
 
 void Load::Start(size_t index) {
   RequestRecord& record = result_.records[index];
-  record.scheduled = due_[index];
-  const HttpRequest request = backend_.GenerateRequest(items_[index], options_.seed + index,
+  const HttpRequest request = backend_.GenerateRequest(ItemOf(index), options_.seed + index,
                                                        absl::StrCat(id_prefix_, index));
   calls_[index] = std::make_unique<Call>(this, index);
   record.sent = Now();
   Call& call = *calls_[index];
   call.connection_ = connections_.StartCall(request, &call);
-  result_.effort.lag_ms.push_back(1000 * (record.sent - std::max(due_[index], TakePlace())));
+  result_.effort.lag_ms.push_back(1000 * (record.sent - std::max(record.scheduled, TakePlace())));
   if (call.connection_ == nullptr) {
     calls_[index] = nullptr;
     record.outcome = Outcome::kFailed;
@@ -177,6 +221,7 @@ void Load::Start(size_t index) {
     record.problem = "this machine allows no more connections (ulimit -n)";
     if (options_.max_concurrency > 0) freed_places_.push_back(record.ended);
     stage_.Add(1);
+    GoOn(index);
     return;
   }
   ++num_in_flight_;
@@ -184,6 +229,24 @@ void Load::Start(size_t index) {
   if (options_.deadline_seconds > 0) {
     deadlines_.emplace_back(record.sent + options_.deadline_seconds, index);
   }
+}
+
+const WorkItem& Load::ItemOf(size_t index) const {
+  return items_[index].continues ? turns_.at(index) : items_[index];
+}
+
+// After the end of this one.
+void Load::GoOn(size_t index) {
+  const RequestRecord& record = result_.records[index];
+  size_t next = index + 1;
+  const bool goes_on = record.outcome == Outcome::kCompleted && !has_stopped_;
+  if (goes_on && next < items_.size() && items_[next].continues) {
+    turns_.emplace(next, Continue(ItemOf(index), record, items_[next]));
+    result_.records[next].turn = record.turn + 1;
+    later_turns_.emplace(record.ended + due_[next], next);
+  }
+  for (; !goes_on && next < items_.size() && items_[next].continues; ++next) stage_.Add(1);
+  turns_.erase(index);
 }
 
 // Since when the place of the next request has been free.
@@ -225,11 +288,17 @@ void Load::End(Call* call, const AnswerEnd& end) {
   if (options_.max_concurrency > 0) freed_places_.push_back(record.ended);
   record.num_tokens = answer.num_tokens;
   record.prompt_tokens = answer.prompt_tokens;
-  if (record.prompt_tokens == 0) record.prompt_tokens = items_[call->index_].prompt.size();
+  if (record.prompt_tokens == 0) {
+    record.prompt_tokens = static_cast<int64_t>(ItemOf(call->index_).prompt.size());
+  }
   record.cached_tokens = answer.cached_tokens;
+  record.has_usage = answer.completion_tokens > 0;
   record.completion_tokens =
       answer.completion_tokens > 0 ? answer.completion_tokens : answer.num_tokens;
   record.text = std::move(answer.text);
+  record.token_ids = std::move(answer.token_ids);
+  record.logprobs = std::move(answer.logprobs);
+  record.prompt_logprobs = std::move(answer.prompt_logprobs);
   if (record.outcome == Outcome::kUnsent) {  // else we have cancelled it
     record.problem = backend_.Problem(end, call->first_bytes_);
     if (record.problem.empty()) record.problem = answer.problem;
@@ -238,6 +307,7 @@ void Load::End(Call* call, const AnswerEnd& end) {
   }
   --num_in_flight_;
   stage_.Add(1);
+  GoOn(call->index_);
   ended_.push_back(std::move(calls_[call->index_]));
 }
 
@@ -265,7 +335,7 @@ void Load::Cancel(size_t index, Outcome outcome) {
 
 void Load::Stop() {
   has_stopped_ = true;
-  for (size_t i = 0; i < next_; ++i) Cancel(i, Outcome::kInterrupted);
+  for (size_t i = 0; i < items_.size(); ++i) Cancel(i, Outcome::kInterrupted);
   Settle();
 }
 

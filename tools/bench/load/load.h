@@ -39,9 +39,11 @@ struct LoadResult {
   ClientEffort effort;
 };
 
-// `due` has the seconds at which requests are sent: [items.size()], ascending. Returns at the
-// load's end; or, once Interrupted(), sends nothing more and cancels what runs. `progress`, if any,
-// counts the requests that have ended.
+// `due` has the seconds at which requests are sent: [items.size()], ascending; of one that
+// continues another those from the end of that one's answer, which the backend must keep. What
+// follows a turn that did not complete is not sent. Returns at the load's end; or, once
+// Interrupted(), sends nothing more and cancels what runs. `progress`, if any, counts the requests
+// that have ended.
 LoadResult RunLoad(const ServerAddress& server, const LoadBackend& backend,
                    const std::vector<WorkItem>& items, const std::vector<double>& due,
                    const LoadOptions& options, Progress* progress);

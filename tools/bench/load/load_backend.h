@@ -20,8 +20,12 @@ struct AnswerSoFar {
   int64_t num_tokens = 0;  // that have come; of an OpenAI server, pieces of text
   // As the server counts them; 0 where it says nothing.
   int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
-  std::string text;     // if it is kept
-  std::string problem;  // that the server tells of, or that makes the answer unreadable
+  // If the answer is kept; each as far as the server sends it.
+  std::string text = {};
+  std::vector<int32_t> token_ids = {};
+  std::vector<float> logprobs = {};         // of its tokens; OpenAI's echo has the prompt's first
+  std::vector<float> prompt_logprobs = {};  // of the prompt's tokens but the first
+  std::string problem = {};  // that the server tells of, or that makes the answer unreadable
 };
 
 class AnswerDecoder {
@@ -47,7 +51,9 @@ struct BackendOptions {
   HeaderList headers = {};         // further ones
   std::string extra_body = {};     // a JSON object whose members are added; OpenAI's only
   std::string authorization = {};  // "Bearer ...", or empty
-  bool keeps_text = false;         // answers' texts are wanted
+  bool keeps_answers = false;      // their texts, token ids and logprobs are wanted
+  bool wants_logprobs = false;     // of generated tokens
+  bool wants_prompt_logprobs = false;
 };
 
 class LoadBackend {
@@ -57,6 +63,10 @@ class LoadBackend {
 
   virtual HttpRequest ModelRequest() const = 0;
   virtual absl::StatusOr<ServedModel> ReadModel(const std::string& body) = 0;
+
+  // Requests that empty the prefix cache, one on each kind of server that the backend asks: the
+  // first that works is enough.
+  virtual std::vector<HttpRequest> FlushRequests() const = 0;
 
   // `id` is unique to the run.
   virtual HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,

@@ -17,18 +17,18 @@ using Json = nlohmann::ordered_json;
 
 class OpenAiDecoder final : public AnswerDecoder {
  public:
-  explicit OpenAiDecoder(bool keeps_text) : keeps_text_(keeps_text) {}
+  explicit OpenAiDecoder(bool keeps_answer) : keeps_answer_(keeps_answer) {}
 
   void Take(std::string_view bytes, AnswerSoFar* answer) override {
     events_.Add(bytes);
     std::string_view data;
     while (events_.Next(&data)) {
-      if (data != "[DONE]") TakeOpenAiChunk(data, keeps_text_, answer);
+      if (data != "[DONE]") TakeOpenAiChunk(data, keeps_answer_, answer);
     }
   }
 
  private:
-  const bool keeps_text_;
+  const bool keeps_answer_;
   SseReader events_;
 };
 
@@ -87,12 +87,21 @@ class OpenAiBackend final : public LoadBackend {
     return model;
   }
 
+  // vLLM's and SGLang's.
+  std::vector<HttpRequest> FlushRequests() const override {
+    std::vector<HttpRequest> requests;
+    for (const char* path : {"/reset_prefix_cache", "/flush_cache"}) {
+      requests.push_back({.path = path, .headers = Headers()});
+    }
+    return requests;
+  }
+
   HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
                               const std::string& id) const override {
     Json body = {
         {"model", model_}, {"stream", true}, {"stream_options", {{"include_usage", true}}}};
     if (is_chat_) {
-      body["messages"] = Json::array({{{"role", "user"}, {"content", item.text}}});
+      body["messages"] = Messages(item);
       body["max_completion_tokens"] = item.output_len;
     } else {
       if (item.prompt.empty()) {
@@ -102,6 +111,8 @@ class OpenAiBackend final : public LoadBackend {
       }
       body["max_tokens"] = item.output_len;
     }
+    if (!item.stop.empty()) body["stop"] = item.stop;
+    AddLogprobs(&body);
     AddSampling(options_.sampling, &body);
     body["seed"] = seed & 0x7fffffff;
     if (!options_.extra_body.empty()) body.update(Json::parse(options_.extra_body));
@@ -115,7 +126,7 @@ class OpenAiBackend final : public LoadBackend {
   }
 
   std::unique_ptr<AnswerDecoder> NewDecoder() const override {
-    return std::make_unique<OpenAiDecoder>(options_.keeps_text);
+    return std::make_unique<OpenAiDecoder>(options_.keeps_answers);
   }
 
   std::string Problem(const AnswerEnd& end, std::string_view body) const override {
@@ -125,6 +136,25 @@ class OpenAiBackend final : public LoadBackend {
   }
 
  private:
+  static Json Messages(const WorkItem& item) {
+    if (item.messages.empty()) return {{{"role", "user"}, {"content", item.text}}};
+    auto messages = Json::array();
+    for (const auto& [role, content] : item.messages) {
+      messages.push_back({{"role", role}, {"content", content}});
+    }
+    return messages;
+  }
+
+  void AddLogprobs(Json* body) const {
+    if (options_.wants_prompt_logprobs) (*body)["echo"] = true;
+    if (!options_.wants_logprobs && !options_.wants_prompt_logprobs) return;
+    if (is_chat_) {
+      (*body)["logprobs"] = true;
+    } else {
+      (*body)["logprobs"] = 1;  // some servers take 0 for none
+    }
+  }
+
   HeaderList Headers() const {
     HeaderList headers = options_.headers;
     if (!options_.authorization.empty()) {

@@ -14,7 +14,8 @@ using Json = nlohmann::json;
 // Knows of each level of the JSON under which key it is; lists have none.
 class ChunkReader final : public Json::json_sax_t {
  public:
-  ChunkReader(bool keeps_text, AnswerSoFar* answer) : keeps_text_(keeps_text), answer_(*answer) {}
+  ChunkReader(bool keeps_answer, AnswerSoFar* answer)
+      : keeps_answer_(keeps_answer), answer_(*answer) {}
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -22,12 +23,12 @@ class ChunkReader final : public Json::json_sax_t {
   bool number_unsigned(number_unsigned_t value) override {
     return TakeNumber(static_cast<int64_t>(value));
   }
-  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool number_float(number_float_t value, const string_t&) override { return TakeReal(value); }
   bool string(string_t& value) override {
     if (IsText()) {
       if (value.empty()) return true;
       ++answer_.num_tokens;
-      if (keeps_text_) answer_.text.append(value);
+      if (keeps_answer_) answer_.text.append(value);
     } else if (depth_ == 2 && keys_[0] == "error" && keys_[1] == "message") {
       answer_.problem = value;
     }
@@ -69,7 +70,24 @@ class ChunkReader final : public Json::json_sax_t {
     }
     return depth_ == 7 && keys_[3] == "tool_calls" && keys_[6] == "arguments";
   }
+  // choices[i].logprobs.token_logprobs[j], choices[i].logprobs.content[j].logprob; the first token
+  // of an echoed prompt has null.
+  bool TakeReal(double value) {
+    if (!keeps_answer_ || depth_ < 5 || keys_[0] != "choices" || keys_[2] != "logprobs")
+      return true;
+    const bool is_completions = depth_ == 5 && keys_[3] == "token_logprobs";
+    const bool is_chats = depth_ == 6 && keys_[3] == "content" && keys_[5] == "logprob";
+    if (is_completions || is_chats) answer_.logprobs.push_back(static_cast<float>(value));
+    return true;
+  }
   bool TakeNumber(int64_t value) {
+    if (depth_ > 0 && keys_[0] == "choices") {
+      // vLLM's: choices[i].token_ids[j].
+      if (keeps_answer_ && depth_ == 4 && keys_[2] == "token_ids") {
+        answer_.token_ids.push_back(static_cast<int32_t>(value));
+      }
+      return TakeReal(static_cast<double>(value));
+    }
     if (depth_ < 2 || keys_[0] != "usage") return true;
     if (depth_ == 2 && keys_[1] == "prompt_tokens") answer_.prompt_tokens = value;
     if (depth_ == 2 && keys_[1] == "completion_tokens") answer_.completion_tokens = value;
@@ -77,7 +95,7 @@ class ChunkReader final : public Json::json_sax_t {
     return true;
   }
 
-  const bool keeps_text_;
+  const bool keeps_answer_;
   AnswerSoFar& answer_;
   std::array<std::string, kMaxDepth> keys_;
   size_t depth_ = 0;
@@ -85,8 +103,8 @@ class ChunkReader final : public Json::json_sax_t {
 
 }  // namespace
 
-void TakeOpenAiChunk(std::string_view data, bool keeps_text, AnswerSoFar* answer) {
-  ChunkReader reader(keeps_text, answer);
+void TakeOpenAiChunk(std::string_view data, bool keeps_answer, AnswerSoFar* answer) {
+  ChunkReader reader(keeps_answer, answer);
   const bool is_whole = Json::sax_parse(data.begin(), data.end(), &reader);
   if (!is_whole && answer->problem.empty())
     answer->problem = "the answer has an event that is no JSON";

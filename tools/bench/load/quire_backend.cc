@@ -13,15 +13,31 @@ namespace {
 
 constexpr char kUnreadable[] = "the answer is no quire.v1.GenerateResponse";
 
-void TakeResponse(const v1::GenerateResponse& response, bool keeps_text, AnswerSoFar* answer) {
+void TakeLogprobs(const google::protobuf::RepeatedPtrField<v1::TokenLogprob>& tokens,
+                  std::vector<float>* logprobs) {
+  for (const v1::TokenLogprob& token : tokens) {
+    if (token.has_logprob()) logprobs->push_back(token.logprob());
+  }
+}
+
+void Keep(const v1::Delta& delta, AnswerSoFar* answer) {
+  answer->text.append(delta.text());
+  answer->token_ids.insert(answer->token_ids.end(), delta.token_ids().begin(),
+                           delta.token_ids().end());
+  TakeLogprobs(delta.logprobs(), &answer->logprobs);
+}
+
+void TakeResponse(const v1::GenerateResponse& response, bool keeps_answer, AnswerSoFar* answer) {
   switch (response.event_case()) {
     case v1::GenerateResponse::kStarted:
       answer->prompt_tokens = response.started().prompt_tokens();
       answer->cached_tokens = response.started().cached_tokens();
+      if (keeps_answer)
+        TakeLogprobs(response.started().prompt_logprobs(), &answer->prompt_logprobs);
       break;
     case v1::GenerateResponse::kDelta:
       answer->num_tokens += response.delta().token_ids_size();
-      if (keeps_text) answer->text.append(response.delta().text());
+      if (keeps_answer) Keep(response.delta(), answer);
       break;
     case v1::GenerateResponse::kFinished:
       answer->completion_tokens = response.finished().usage().completion_tokens();
@@ -33,14 +49,14 @@ void TakeResponse(const v1::GenerateResponse& response, bool keeps_text, AnswerS
 
 class QuireDecoder final : public AnswerDecoder {
  public:
-  explicit QuireDecoder(bool keeps_text) : keeps_text_(keeps_text) {}
+  explicit QuireDecoder(bool keeps_answer) : keeps_answer_(keeps_answer) {}
 
   void Take(std::string_view bytes, AnswerSoFar* answer) override {
     messages_.Add(bytes);
     std::string_view message;
     while (messages_.Next(&message)) {
       if (response_.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
-        TakeResponse(response_, keeps_text_, answer);
+        TakeResponse(response_, keeps_answer_, answer);
       } else {
         answer->problem = kUnreadable;
       }
@@ -49,7 +65,7 @@ class QuireDecoder final : public AnswerDecoder {
   }
 
  private:
-  const bool keeps_text_;
+  const bool keeps_answer_;
   MessageReader messages_;
   v1::GenerateResponse response_;
 };
@@ -81,12 +97,23 @@ class QuireBackend final : public LoadBackend {
                                  {"device", model.device()}}};
   }
 
+  std::vector<HttpRequest> FlushRequests() const override {
+    return {GrpcRequest("/quire.v1.Admin/FlushPrefixCache", "", options_.authorization,
+                        options_.headers)};
+  }
+
   HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
                               const std::string& id) const override {
     v1::GenerateRequest request;
     request.set_request_id(id);
     request.set_model(options_.model);
-    if (item.prompt.empty()) {
+    if (!item.messages.empty()) {
+      for (const auto& [role, content] : item.messages) {
+        v1::Message& message = *request.mutable_messages()->add_messages();
+        message.set_role(role);
+        message.set_content(content);
+      }
+    } else if (item.prompt.empty()) {
       request.mutable_text()->set_text(item.text);
     } else {
       request.mutable_token_ids()->mutable_ids()->Add(item.prompt.begin(), item.prompt.end());
@@ -103,14 +130,17 @@ class QuireBackend final : public LoadBackend {
     sampling.set_presence_penalty(flags.presence_penalty);
     sampling.set_frequency_penalty(flags.frequency_penalty);
     sampling.set_seed(seed);
+    request.mutable_stop()->mutable_stop_strings()->Add(item.stop.begin(), item.stop.end());
     request.mutable_output()->set_return_token_ids(true);
+    if (options_.wants_logprobs) request.mutable_output()->set_logprobs(0);
+    if (options_.wants_prompt_logprobs) request.mutable_output()->set_prompt_logprobs(0);
     return GrpcRequest(
         options_.endpoint.empty() ? "/quire.v1.Inference/Generate" : options_.endpoint,
         request.SerializeAsString(), options_.authorization, options_.headers);
   }
 
   std::unique_ptr<AnswerDecoder> NewDecoder() const override {
-    return std::make_unique<QuireDecoder>(options_.keeps_text);
+    return std::make_unique<QuireDecoder>(options_.keeps_answers);
   }
 
   std::string Problem(const AnswerEnd& end, std::string_view) const override {

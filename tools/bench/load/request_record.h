@@ -29,7 +29,12 @@ struct RequestRecord {
   int64_t cached_tokens = 0;      // as the server says
   int64_t completion_tokens = 0;  // the server's count, else num_tokens
   std::string problem;
-  std::string text;  // if it was kept
+  int32_t turn = 0;        // of its conversation
+  bool has_usage = false;  // the server said how many tokens it generated
+  // If the answer was kept.
+  std::string text;
+  std::vector<int32_t> token_ids;
+  std::vector<float> logprobs, prompt_logprobs;
 
   bool got_tokens() const { return num_tokens > 0; }
 };

@@ -17,6 +17,8 @@ constexpr char kUnreadable[] = "the answer is no vllm.grpc.engine.GenerateRespon
 
 class VllmDecoder final : public AnswerDecoder {
  public:
+  explicit VllmDecoder(bool keeps_answer) : keeps_answer_(keeps_answer) {}
+
   void Take(std::string_view bytes, AnswerSoFar* answer) override {
     messages_.Add(bytes);
     std::string_view message;
@@ -24,7 +26,10 @@ class VllmDecoder final : public AnswerDecoder {
       if (!response_.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
         answer->problem = kUnreadable;
       } else if (response_.has_chunk()) {
-        answer->num_tokens += response_.chunk().token_ids_size();
+        const auto& ids = response_.chunk().token_ids();
+        answer->num_tokens += ids.size();
+        if (keeps_answer_)
+          answer->token_ids.insert(answer->token_ids.end(), ids.begin(), ids.end());
       } else {
         const engine::GenerateComplete& complete = response_.complete();
         answer->prompt_tokens = complete.prompt_tokens();
@@ -36,6 +41,7 @@ class VllmDecoder final : public AnswerDecoder {
   }
 
  private:
+  const bool keeps_answer_;
   MessageReader messages_;
   engine::GenerateResponse response_;
 };
@@ -64,6 +70,11 @@ class VllmGrpcBackend final : public LoadBackend {
                                                         model.max_context_length(), " tokens")}}};
   }
 
+  std::vector<HttpRequest> FlushRequests() const override {
+    return {GrpcRequest("/vllm.grpc.engine.VllmEngine/FlushCache", "", options_.authorization,
+                        options_.headers)};
+  }
+
   HttpRequest GenerateRequest(const WorkItem& item, uint64_t seed,
                               const std::string& id) const override {
     engine::GenerateRequest request;
@@ -84,6 +95,7 @@ class VllmGrpcBackend final : public LoadBackend {
     sampling.set_presence_penalty(flags.presence_penalty);
     sampling.set_frequency_penalty(flags.frequency_penalty);
     sampling.set_max_tokens(static_cast<uint32_t>(item.output_len));
+    sampling.mutable_stop()->Add(item.stop.begin(), item.stop.end());
     sampling.set_ignore_eos(flags.ignore_eos);
     sampling.set_seed(static_cast<int32_t>(seed & 0x7fffffff));
     return GrpcRequest(
@@ -92,7 +104,7 @@ class VllmGrpcBackend final : public LoadBackend {
   }
 
   std::unique_ptr<AnswerDecoder> NewDecoder() const override {
-    return std::make_unique<VllmDecoder>();
+    return std::make_unique<VllmDecoder>(options_.keeps_answers);
   }
 
   std::string Problem(const AnswerEnd& end, std::string_view) const override {

@@ -17,7 +17,7 @@ constexpr const char* kKeys[] = {
     "model_id",          "tokenizer_id",    "num_prompts",     "seed",
     "workload",          "request_rate",    "burstiness",      "ramp_up_strategy",
     "ramp_up_start_rps", "ramp_up_end_rps", "max_concurrency", "sampling",
-    "goodput",           "latencies_from",  "machine"};
+    "flushed_cache",     "goodput",         "latencies_from",  "machine"};
 constexpr size_t kLongest = 120;  // of a value that is shown
 
 std::string Shown(const Json& value) {
@@ -41,9 +41,11 @@ std::vector<std::string> DifferencesOf(const SavedRun& a, const SavedRun& b) {
       if (of_a != of_b) add(key, of_a, of_b);
       continue;
     }
-    for (const auto& [name, value] : of_a.items()) {
-      const Json other = of_b.value(name, Json());
-      if (value != other) add(absl::StrCat(key, ".", name), value, other);
+    Json names = of_a;
+    names.update(of_b);
+    for (const auto& [name, unused] : names.items()) {
+      const Json in_a = of_a.value(name, Json()), in_b = of_b.value(name, Json());
+      if (in_a != in_b) add(absl::StrCat(key, ".", name), in_a, in_b);
     }
   }
   const auto tokens_a = NumberAt(a.json, "total_input_tokens"),

@@ -6,140 +6,19 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/commands.h"
 #include "tools/bench/failure.h"
 #include "tools/bench/interrupt.h"
-#include "tools/bench/load/load.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/run_header.h"
+#include "tools/bench/serve/request_file.h"
 #include "tools/bench/serve/serve_flags.h"
 #include "tools/bench/serve/serve_run.h"
-#include "tools/bench/shown_progress.h"
+#include "tools/bench/serve/turn_report.h"
 
 namespace quire::bench {
-
-namespace {
-
-// What the server says of its model; an error (exit code 69) at once when none answers.
-absl::StatusOr<ServedModel> GetModel(const ServerAddress& server, LoadBackend& backend) {
-  absl::StatusOr<std::string> body = Fetch(server, backend, backend.ModelRequest());
-  if (absl::IsUnavailable(body.status())) {
-    return WithExitCode(
-        kUnavailable, absl::UnavailableError(absl::StrCat("no server answers at ", server.authority,
-                                                          ": ", body.status().message())));
-  }
-  absl::Status status = body.status();
-  if (status.ok()) {
-    absl::StatusOr<ServedModel> model = backend.ReadModel(*body);
-    if (model.ok()) return model;
-    status = model.status();
-  }
-  return WithExitCode(kFailed,
-                      absl::UnknownError(absl::StrCat(server.authority, ": ", status.message())));
-}
-
-nlohmann::ordered_json DescribeRun(const ServeFlags& flags, const ServedModel& model,
-                                   const std::vector<WorkItem>& items) {
-  nlohmann::ordered_json json = RunJson("serve");
-  json["date"] = absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone());
-  json["backend"] = flags.backend;
-  json["endpoint_type"] = flags.backend;
-  json["target"] = flags.target;
-  json["label"] =
-      flags.label.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(flags.label);
-  json["model_id"] = model.name;
-  for (const auto& [label, text] : model.lines) json["served"][label] = text;
-  json["num_prompts"] = items.size();
-  json["seed"] = flags.load.seed;
-  json["workload"] = DatasetJson(flags.dataset, items);
-  json["request_rate"] = flags.arrivals.rate > 0 ? nlohmann::ordered_json(flags.arrivals.rate)
-                                                 : nlohmann::ordered_json("inf");
-  json["burstiness"] = flags.arrivals.burstiness;
-  if (!flags.arrivals.ramp.empty()) {
-    json["ramp_up_strategy"] = flags.arrivals.ramp;
-    json["ramp_up_start_rps"] = flags.arrivals.ramp_start;
-    json["ramp_up_end_rps"] = flags.arrivals.ramp_end;
-  }
-  json["max_concurrency"] = flags.load.max_concurrency > 0
-                                ? nlohmann::ordered_json(flags.load.max_concurrency)
-                                : nlohmann::ordered_json();
-  json["sampling"] = SamplingJson(flags.server.sampling);
-  for (const auto& [key, value] : flags.metadata) json[key] = value;
-  json["interrupted"] = Interrupted();
-  return json;
-}
-
-}  // namespace
-
-absl::StatusOr<ServedTarget> OpenTarget(const ServeFlags& flags) {
-  absl::StatusOr<ServerAddress> server = FindServer(flags.target);
-  if (!server.ok()) return WithExitCode(kUnavailable, server.status());
-  ServedTarget target = {.address = *std::move(server),
-                         .backend = MakeLoadBackend(flags.backend, flags.server),
-                         .model = {}};
-  ASSIGN_OR_RETURN(target.model, GetModel(target.address, *target.backend));
-  return target;
-}
-
-absl::Status WarmUp(const ServeFlags& flags, const ServedTarget& target) {
-  if (flags.num_warmups == 0) return absl::OkStatus();
-  DatasetFlags others = flags.dataset;  // whose prompts are not those of the load
-  others.random.seed += 1;
-  others.random.num_prompts = flags.num_warmups;
-  ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
-                   MakeDataset(others, target.model.vocab_size, target.model.max_model_len));
-  RunLoad(target.address, *target.backend, items, std::vector<double>(items.size(), 0.0),
-          {.max_concurrency = 1},
-          /*progress=*/nullptr);
-  return absl::OkStatus();
-}
-
-LoadResult RunServedLoad(const ServeFlags& flags, const ServedTarget& target,
-                         const std::vector<WorkItem>& items) {
-  const std::vector<double> due =
-      DrawArrivals(flags.arrivals, static_cast<int64_t>(items.size()), flags.load.seed);
-  ShownProgress progress;
-  return RunLoad(target.address, *target.backend, items, due, flags.load, progress.get());
-}
-
-nlohmann::ordered_json ResultJson(const ServeFlags& flags, const ServedTarget& target,
-                                  const std::vector<WorkItem>& items, const LoadResult& result,
-                                  const ServeReport& report) {
-  nlohmann::ordered_json json = DescribeRun(flags, target.model, items);
-  json.update(ToJson(report, result.effort, flags.report));
-  if (flags.save_detailed) json.update(DetailedJson(result.records));
-  return json;
-}
-
-void WarnOfDoubts(const ServeFlags& flags, const ServeReport& report, const ClientEffort& effort) {
-  const bool repeats =
-      flags.dataset.name == "prefix_repetition" || flags.dataset.random.shared_prefix_len > 0;
-  if (!repeats) WarnIfCached(report.prompt_tokens, report.cached_tokens);
-  const std::string warning = ClientWarning(effort);
-  if (!warning.empty()) Warn(warning);
-}
-
-// As vLLM's benchmark names it: backend, rate, concurrency, model and time.
-absl::StatusOr<std::unique_ptr<ResultFile>> OpenSavedResult(const ServeFlags& flags,
-                                                            const ServedTarget& target,
-                                                            const std::string& load) {
-  if (!flags.save_result) return std::unique_ptr<ResultFile>();
-  std::string name = flags.result_filename;
-  if (name.empty()) {
-    const std::string& model = target.model.name;
-    const std::string base = model.substr(model.find_last_of('/') + 1);
-    name =
-        absl::StrCat(flags.label.empty() ? flags.backend : flags.label, "-", load, "-",
-                     absl::StrReplaceAll(base, {{"/", "_"}}), "-",
-                     absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone()), ".json");
-  }
-  return OpenResultFile(
-      "--result-dir", flags.result_dir.empty() ? name : absl::StrCat(flags.result_dir, "/", name));
-}
 
 namespace {
 
@@ -152,16 +31,12 @@ std::string LoadName(const ServeFlags& flags) {
                       concurrency);
 }
 
-absl::Status Failure(const ServeReport& report) {
-  if (report.num_failed == 0) return absl::OkStatus();
-  return WithExitCode(
-      kFailed, absl::UnknownError(absl::StrCat(
-                   report.num_failed, " requests failed; the first: ", report.first_problem)));
-}
-
 void PrintRun(const ServeFlags& flags, const ServedTarget& target,
               const std::vector<WorkItem>& items) {
-  std::string arrivals = ArrivalsText(flags.arrivals);
+  std::string arrivals =
+      flags.dataset.is_timed()
+          ? absl::StrCat("at the trace's times, ", flags.dataset.trace_speedup, " times as fast")
+          : ArrivalsText(flags.arrivals);
   if (flags.load.max_concurrency > 0) {
     absl::StrAppend(&arrivals, ", at most ", flags.load.max_concurrency, " at a time");
   }
@@ -174,36 +49,39 @@ void PrintRun(const ServeFlags& flags, const ServedTarget& target,
   Print(header);
 }
 
-absl::Status Report(const ServeFlags& flags, const ServedTarget& target,
-                    const std::vector<WorkItem>& items, const LoadResult& result,
-                    const std::vector<ResultFile*>& files) {
-  const ServeReport report = MakeServeReport(result, flags.report);
-  std::printf("%s%s", Interrupted() ? "interrupted; results so far:\n" : "",
-              ToText(report, flags.report).c_str());
-  WarnOfDoubts(flags, report, result.effort);
-  for (ResultFile* file : files) {
-    if (file == nullptr) continue;
-    const nlohmann::ordered_json json = ResultJson(flags, target, items, result, report);
-    RETURN_IF_ERROR(file->Write(json.dump(2) + "\n"));
-  }
-  return Failure(report);
+absl::Status Failure(const ServeReport& report) {
+  if (report.num_failed == 0) return absl::OkStatus();
+  return WithExitCode(
+      kFailed, absl::UnknownError(absl::StrCat(
+                   report.num_failed, " requests failed; the first: ", report.first_problem)));
 }
 
 absl::Status Serve(ServeFlags& flags) {
   RETURN_IF_ERROR(CheckServeFlags(&flags));
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
+  ASSIGN_OR_RETURN(const auto dataset_file, OpenResultFile("--save-dataset", flags.dataset_file));
   ASSIGN_OR_RETURN(const ServedTarget target, OpenTarget(flags));
-  ASSIGN_OR_RETURN(const auto saved, OpenSavedResult(flags, target, LoadName(flags)));
+  ASSIGN_OR_RETURN(const SavedResult saved, OpenSavedResult(flags, target, LoadName(flags)));
   ASSIGN_OR_RETURN(const std::vector<WorkItem> items,
                    MakeDataset(flags.dataset, target.model.vocab_size, target.model.max_model_len));
   PrintRun(flags, target, items);
+  const std::vector<double> due = DueTimes(flags.dataset, flags.arrivals, items);
+  if (dataset_file != nullptr) RETURN_IF_ERROR(dataset_file->Write(RequestFileText(items, due)));
   RETURN_IF_ERROR(WarmUp(flags, target));
+  if (flags.flushes_cache) RETURN_IF_ERROR(FlushPrefixCache(target));
   LoadResult result;
   {
     const InterruptibleRun interruptible;
-    result = RunServedLoad(flags, target, items);
+    result = RunServedLoad(flags, target, items, due);
   }
-  return Report(flags, target, items, result, {json_file.get(), saved.get()});
+  const ServeReport report = MakeServeReport(result, flags.report);
+  std::printf("%s%s%s", Interrupted() ? "interrupted; results so far:\n" : "",
+              ToText(report, flags.report).c_str(),
+              ToText(MakeTurnReports(result.records, flags.report)).c_str());
+  WarnOfDoubts(flags, items, report, result.effort);
+  RETURN_IF_ERROR(
+      WriteResult(ResultJson(flags, target, items, result, report), json_file.get(), saved));
+  return Failure(report);
 }
 
 }  // namespace

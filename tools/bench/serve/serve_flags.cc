@@ -4,19 +4,14 @@
 #include <limits>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
-#include "nlohmann/json.hpp"
-#include "server/base/environment.h"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"
 #include "tools/bench/run_header.h"
 #include "tools/bench/sampling_flags.h"
-#include "tools/client/credentials.h"
-#include "tools/client/target.h"
+#include "tools/bench/serve/foreign_serve_flags.h"
 
 namespace quire::bench {
 
@@ -34,45 +29,6 @@ CLI::Option* AddCount(CLI::App& command, const std::string& flag, int64_t* value
   return command.add_option(flag, *value, help)
       ->check(CLI::Range(min, int64_t{1'000'000}))
       ->type_name("N");
-}
-
-void AddServerFlags(CLI::App& command, ServeFlags* flags) {
-  const std::string group = "Server";
-  command
-      .add_option("--backend", flags->backend,
-                  "What the server speaks: quire and vllm-grpc over gRPC, openai (completions) and "
-                  "openai-chat over HTTP")
-      ->check(CLI::IsMember(
-          std::vector<std::string>(std::begin(kBackendNames), std::end(kBackendNames))))
-      ->capture_default_str()
-      ->group(group);
-  client::AddTargetFlag(command, &flags->target);
-  command.get_option("--target")->group(group);
-  command
-      .add_option("--base-url", flags->base_url,
-                  "The same, as vLLM's benchmark calls it; wins over --target")
-      ->type_name("URL")
-      ->group(group);
-  command
-      .add_option("--endpoint", flags->server.endpoint,
-                  "Path of the requests (default: the backend's own)")
-      ->type_name("PATH")
-      ->group(group);
-  command
-      .add_option("--model", flags->server.model,
-                  "Name to ask for (default: the first that is served)")
-      ->type_name("NAME")
-      ->group(group);
-  command
-      .add_option("--header", flags->headers,
-                  "KEY=VALUE to send with each request; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->group(group);
-  command
-      .add_option("--extra-body", flags->server.extra_body,
-                  "JSON object whose members are added to each request of an openai backend")
-      ->type_name("JSON")
-      ->group(group);
 }
 
 void AddLoadFlags(CLI::App& command, ServeFlags* flags) {
@@ -114,6 +70,10 @@ void AddLoadFlags(CLI::App& command, ServeFlags* flags) {
   AddCount(command, "--num-warmups", &flags->num_warmups, 0,
            "Requests before the load, one after the other, which are not measured (default: 0)")
       ->group(group);
+  command
+      .add_flag("--flush-cache", flags->flushes_cache,
+                "Empty the server's prefix cache before the load, after the warm-ups")
+      ->group(group);
 }
 
 void AddResultFlags(CLI::App& command, ServeFlags* flags) {
@@ -137,6 +97,11 @@ void AddResultFlags(CLI::App& command, ServeFlags* flags) {
       ->group(group);
   AddJsonFlag(command, &flags->json_file);
   command
+      .add_option("--save-dataset", flags->dataset_file,
+                  "Write the requests and their times, which --trace-file sends again")
+      ->type_name("FILE")
+      ->group(group);
+  command
       .add_flag("--save-result", flags->save_result,
                 "Write the same JSON under the name that vLLM's benchmark would give it")
       ->group(group);
@@ -149,6 +114,10 @@ void AddResultFlags(CLI::App& command, ServeFlags* flags) {
   command.add_option("--result-filename", flags->result_filename, "Name of --save-result's file")
       ->type_name("NAME")
       ->group(group);
+  command
+      .add_flag("--append-result", flags->append_result,
+                "--save-result's file keeps what it has and gets a line more")
+      ->group(group);
   command.add_option("--label", flags->label, "Kept in the file, and in its name")->group(group);
   command
       .add_option("--metadata", flags->metadata_texts,
@@ -157,53 +126,26 @@ void AddResultFlags(CLI::App& command, ServeFlags* flags) {
       ->group(group);
 }
 
-absl::Status SplitPairs(const char* flag, const std::vector<std::string>& texts,
-                        std::vector<std::pair<std::string, std::string>>* pairs) {
-  for (const std::string& text : texts) {
-    const size_t equals = text.find('=');
-    if (equals == 0 || equals == std::string::npos) {
-      return UsageError(absl::StrCat(flag, ": \"", text, "\" is not KEY=VALUE"));
-    }
-    pairs->emplace_back(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return absl::OkStatus();
+bool MayHaveConversations(const DatasetFlags& flags) {
+  return flags.name == "custom" || flags.is_timed() || flags.conversation.turn_mean > 1 ||
+         flags.conversation.turn_stddev > 0 || flags.conversation.max_turns > 1;
 }
 
-absl::Status CheckHeaders(ServeFlags* flags) {
-  RETURN_IF_ERROR(SplitPairs("--header", flags->headers, &flags->server.headers));
-  for (auto& [name, value] : flags->server.headers) {
-    absl::AsciiStrToLower(&name);
-    for (const char c : absl::StrCat(name, value)) {
-      if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
-        return UsageError(
-            absl::StrCat("--header: \"", name, "\" has characters that no header has"));
-      }
-    }
+absl::Status CheckDataset(ServeFlags* flags) {
+  DatasetFlags& dataset = flags->dataset;
+  dataset.takes_messages = flags->backend == "quire" || flags->backend == "openai-chat";
+  dataset.tells_token_ids = flags->backend == "quire" || flags->backend == "vllm-grpc";
+  dataset.tells_text = flags->backend != "vllm-grpc";
+  RETURN_IF_ERROR(CheckDatasetFlags(&dataset));
+  const bool is_random_conversation =
+      dataset.conversation.turn_mean > 1 || dataset.conversation.turn_stddev > 0;
+  if (flags->backend == "openai-chat" || (is_random_conversation && !dataset.tells_token_ids)) {
+    dataset.text = true;
   }
-  std::string key = ReadEnvironment(client::kKeyVariable);
-  if (key.empty()) key = ReadEnvironment("OPENAI_API_KEY");
-  absl::StripAsciiWhitespace(&key);
-  if (!key.empty()) flags->server.authorization = absl::StrCat("Bearer ", key);
-  return absl::OkStatus();
-}
-
-absl::Status CheckServer(ServeFlags* flags) {
-  if (!flags->base_url.empty()) {
-    const absl::StatusOr<std::string> target = client::ParseTarget(flags->base_url);
-    if (!target.ok()) return UsageError(absl::StrCat("--base-url: ", target.status().message()));
-    flags->target = *target;
+  // A trace is sent to its end.
+  if (dataset.is_timed() && flags->command->count("--num-prompts") == 0) {
+    dataset.random.num_prompts = std::numeric_limits<int64_t>::max();
   }
-  RETURN_IF_ERROR(CheckHeaders(flags));
-  const bool is_openai = absl::StartsWith(flags->backend, "openai");
-  if (!flags->server.extra_body.empty()) {
-    if (!is_openai) return UsageError("--extra-body goes with --backend openai and openai-chat");
-    const auto body = nlohmann::json::parse(flags->server.extra_body, nullptr, false);
-    if (!body.is_object()) return UsageError("--extra-body is no JSON object");
-  }
-  if (flags->backend == "vllm-grpc" && !flags->server.model.empty()) {
-    return UsageError("--model: --backend vllm-grpc asks for no model by name; leave it out");
-  }
-  if (flags->backend == "openai-chat") flags->dataset.text = true;
   return absl::OkStatus();
 }
 
@@ -221,13 +163,18 @@ void AddServeFlags(CLI::App& command, ServeFlags* flags) {
 }
 
 absl::Status CheckServeFlags(ServeFlags* flags) {
+  RETURN_IF_ERROR(CheckForeignFlags(*flags->command));
   RETURN_IF_ERROR(CheckNothingLeft(*flags->command));
   RETURN_IF_ERROR(CheckSampling(flags->server.sampling));
-  RETURN_IF_ERROR(CheckServer(flags));
-  RETURN_IF_ERROR(CheckDatasetFlags(flags->dataset));
+  RETURN_IF_ERROR(CheckServerFlags(flags));
+  RETURN_IF_ERROR(CheckDataset(flags));
   if (std::isinf(flags->arrivals.rate)) flags->arrivals.rate = 0;  // as vLLM's spelling
   RETURN_IF_ERROR(CheckArrivals(flags->arrivals));
-  flags->report.from_due = flags->arrivals.rate > 0 || !flags->arrivals.ramp.empty();
+  const bool has_rate = flags->arrivals.rate > 0 || !flags->arrivals.ramp.empty();
+  if (has_rate && flags->dataset.is_timed()) {
+    return UsageError("--request-rate: the trace has times of its own; use --trace-speedup");
+  }
+  flags->report.from_due = has_rate || flags->dataset.is_timed();
   ASSIGN_OR_RETURN(flags->report.goodput, ParseGoodput(flags->goodput));
   if (!flags->metrics.empty()) flags->report.metrics = flags->metrics;
   if (!flags->percentiles.empty()) flags->report.percentiles.clear();
@@ -242,12 +189,17 @@ absl::Status CheckServeFlags(ServeFlags* flags) {
   if (names_file && !flags->save_result) {
     return UsageError("--result-dir and --result-filename go with --save-result");
   }
+  if (flags->append_result && flags->result_filename.empty()) {
+    return UsageError("--append-result goes with --save-result and --result-filename");
+  }
   if (flags->save_detailed && !flags->save_result && !flags->json_file.has_value()) {
     return UsageError("--save-detailed goes with --save-result or --json");
   }
   RETURN_IF_ERROR(SplitPairs("--metadata", flags->metadata_texts, &flags->metadata));
   flags->load.deadline_seconds = flags->deadline_ms / 1000;
-  flags->server.keeps_text = flags->save_detailed;
+  // A conversation goes on with its answers, and a tokenizer counts them.
+  flags->server.keeps_answers = flags->save_detailed || MayHaveConversations(flags->dataset) ||
+                                flags->dataset.tokenizer != nullptr;
   flags->load.seed = flags->dataset.random.seed = ChooseSeed(flags->seed);
   return absl::OkStatus();
 }

@@ -11,13 +11,11 @@
 #include "tools/bench/load/load.h"
 #include "tools/bench/serve/dataset.h"
 #include "tools/bench/serve/serve_report.h"
+#include "tools/bench/serve/server_flags.h"
 
 namespace quire::bench {
 
-struct ServeFlags {
-  std::string backend = "quire";
-  std::string target;  // as client::ParseTarget has it
-  BackendOptions server;
+struct ServeFlags : ServerFlags {
   DatasetFlags dataset;
   Arrivals arrivals;
   LoadOptions load;
@@ -25,7 +23,10 @@ struct ServeFlags {
   ReportOptions report;
   std::optional<uint64_t> seed;
 
-  std::optional<std::string> json_file;
+  bool flushes_cache = false;  // before the load
+
+  std::optional<std::string> json_file, dataset_file;
+  bool append_result = false;  // a line to an earlier one of --save-result
   bool save_result = false;    // under vLLM's name for it
   bool save_detailed = false;  // with every request
   std::string result_dir;
@@ -34,8 +35,7 @@ struct ServeFlags {
   std::vector<std::pair<std::string, std::string>> metadata;
 
   // As they were written; CheckServeFlags reads them.
-  std::string base_url;
-  std::vector<std::string> goodput, headers, metadata_texts, metrics, percentiles;
+  std::vector<std::string> goodput, metadata_texts, metrics, percentiles;
   double deadline_ms = 0;
   const CLI::App* command = nullptr;
 };

@@ -1,5 +1,4 @@
-// One load of a running server, as `serve` runs it and `sweep` does again and again; in serve.cc.
-// Main thread.
+// One load of a running server, as `serve` runs it and `sweep` does again and again. Main thread.
 #pragma once
 
 #include <memory>
@@ -9,28 +8,18 @@
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
 #include "tools/bench/load/load.h"
-#include "tools/bench/load/load_backend.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/serve/serve_flags.h"
 #include "tools/bench/serve/serve_report.h"
 
 namespace quire::bench {
 
-struct ServedTarget {
-  ServerAddress address;
-  std::unique_ptr<LoadBackend> backend;
-  ServedModel model;
-};
-
-// An error (exit code 69) at once when no server answers.
-absl::StatusOr<ServedTarget> OpenTarget(const ServeFlags& flags);
-
 // --num-warmups.
 absl::Status WarmUp(const ServeFlags& flags, const ServedTarget& target);
 
-// The load that the flags describe. Within an InterruptibleRun.
+// Sends `items` when they are `due`, as DueTimes has it. Within an InterruptibleRun.
 LoadResult RunServedLoad(const ServeFlags& flags, const ServedTarget& target,
-                         const std::vector<WorkItem>& items);
+                         const std::vector<WorkItem>& items, const std::vector<double>& due);
 
 // What --json writes of it.
 nlohmann::ordered_json ResultJson(const ServeFlags& flags, const ServedTarget& target,
@@ -38,11 +27,21 @@ nlohmann::ordered_json ResultJson(const ServeFlags& flags, const ServedTarget& t
                                   const ServeReport& report);
 
 // Says on standard error what makes the figures doubtful.
-void WarnOfDoubts(const ServeFlags& flags, const ServeReport& report, const ClientEffort& effort);
+void WarnOfDoubts(const ServeFlags& flags, const std::vector<WorkItem>& items,
+                  const ServeReport& report, const ClientEffort& effort);
 
-// The file of --save-result, named after `load` and the rest; null without the flag.
-absl::StatusOr<std::unique_ptr<ResultFile>> OpenSavedResult(const ServeFlags& flags,
-                                                            const ServedTarget& target,
-                                                            const std::string& load);
+// The file of --save-result.
+struct SavedResult {
+  std::unique_ptr<ResultFile> file;  // null without the flag
+  std::string earlier;               // the file whose lines are kept (--append-result), or empty
+};
+
+// Named after `load` and the rest, unless --result-filename says how.
+absl::StatusOr<SavedResult> OpenSavedResult(const ServeFlags& flags, const ServedTarget& target,
+                                            const std::string& load);
+
+// Writes a result to the files that were asked for; `json_file` may be null.
+absl::Status WriteResult(const nlohmann::ordered_json& result, ResultFile* json_file,
+                         const SavedResult& saved);
 
 }  // namespace quire::bench

@@ -42,6 +42,14 @@ absl::Status CheckSweepFlags(SweepFlags* flags) {
     return UsageError(
         "--request-rate and ramps: a sweep has rates of its own; give --from, --to or --values");
   }
+  if (serve.dataset.is_timed()) {
+    return UsageError(
+        "--trace-file: a trace has times of its own; a sweep sends the lines of "
+        "--dataset-name custom at its own rates");
+  }
+  if (serve.dataset_file.has_value()) {
+    return UsageError("--save-dataset: each load of a sweep has prompts of its own; use serve");
+  }
   if (flags->rules.by_concurrency && serve.load.max_concurrency > 0) {
     return UsageError(
         "--max-concurrency: with --by concurrency the sweep chooses it; give --from, --to or "
@@ -152,7 +160,9 @@ class Sweep {
     ASSIGN_OR_RETURN(
         const std::vector<WorkItem> items,
         MakeDataset(serve.dataset, target_.model.vocab_size, target_.model.max_model_len));
-    const LoadResult result = RunServedLoad(serve, target_, items);
+    if (serve.flushes_cache) RETURN_IF_ERROR(FlushPrefixCache(target_));
+    const LoadResult result =
+        RunServedLoad(serve, target_, items, DueTimes(serve.dataset, serve.arrivals, items));
     if (Interrupted()) return absl::OkStatus();  // half a point is none
     const ServeReport report = MakeServeReport(result, serve.report);
     if (report.num_completed == 0) {
@@ -165,7 +175,7 @@ class Sweep {
     std::printf(
         "%s\n",
         PointRow(points_.back(), report, flags_.rules, VerdictOf(points_.size() - 1)).c_str());
-    WarnOfDoubts(serve, report, result.effort);
+    WarnOfDoubts(serve, items, report, result.effort);
     return absl::OkStatus();
   }
 
@@ -184,7 +194,7 @@ absl::Status RunSweep(SweepFlags& flags) {
   RETURN_IF_ERROR(CheckSweepFlags(&flags));
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.serve.json_file));
   ASSIGN_OR_RETURN(const ServedTarget target, OpenTarget(flags.serve));
-  ASSIGN_OR_RETURN(const auto saved, OpenSavedResult(flags.serve, target, "sweep"));
+  ASSIGN_OR_RETURN(const SavedResult saved, OpenSavedResult(flags.serve, target, "sweep"));
   RunHeader header = {
       .command = "sweep",
       .what = flags.rules.by_concurrency ? "more and more requests at a time"
@@ -200,9 +210,7 @@ absl::Status RunSweep(SweepFlags& flags) {
   absl::Status status = sweep.Run();
   std::printf("\n%s%s\n", Interrupted() ? "interrupted; results so far: " : "",
               sweep.Sentence().c_str());
-  for (ResultFile* file : {json_file.get(), saved.get()}) {
-    if (file != nullptr) RETURN_IF_ERROR(file->Write(sweep.Json().dump(2) + "\n"));
-  }
+  RETURN_IF_ERROR(WriteResult(sweep.Json(), json_file.get(), saved));
   return status;
 }
 

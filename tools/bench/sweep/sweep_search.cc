@@ -103,12 +103,16 @@ SweepPoint MakePoint(double load, const LoadResult& result, const ServeReport& r
                      const ReportOptions& options) {
   SweepPoint point = {.load = load};
   std::vector<double> due, ended;
+  int64_t sent = 0;
   for (const RequestRecord& record : result.records) {
     if (record.outcome == Outcome::kUnsent) continue;
+    ++sent;
+    // Later turns are due when an answer has ended, whatever the rate.
+    if (options.from_due && record.turn > 0) continue;
     due.push_back(record.scheduled);
     if (record.outcome == Outcome::kCompleted) ended.push_back(record.ended);
   }
-  const auto num_sent = static_cast<double>(std::max<size_t>(due.size(), 1));
+  const auto num_sent = static_cast<double>(std::max<int64_t>(sent, 1));
   const double seconds = std::max(report.seconds, 1e-9);
   point.offered_rate = MiddleRate(std::move(due));
   point.achieved_rate = MiddleRate(std::move(ended));

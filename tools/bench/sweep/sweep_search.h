@@ -27,8 +27,8 @@ struct SweepRules {
 
 struct SweepPoint {
   double load = 0;           // requests per second, or at a time
-  double offered_rate = 0;   // requests per second that were due
-  double achieved_rate = 0;  // that completed
+  double offered_rate = 0;   // requests per second that were due; of conversations the first turns
+  double achieved_rate = 0;  // of these, that completed
   double output_throughput = 0;
   double failed_share = 0;
   std::optional<double> good_share = {};

@@ -1,0 +1,194 @@
+#include "tools/bench/quality/quality_items.h"
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench/failure.h"
+
+namespace quire::bench {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kMaxTokens = int64_t{1} << 24;
+
+// FNV-1a: the same on every machine.
+std::string Fingerprint(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  return absl::StrFormat("%016x", hash);
+}
+
+// One line; each function returns what is wrong with it, or nothing.
+class LineReader {
+ public:
+  LineReader(const Json& json, const QualityFileOptions& options)
+      : json_(json), options_(options) {}
+
+  std::string Read(QualityItem* item) {
+    if (!json_.is_object()) return "is no JSON object";
+    item->fingerprint = Fingerprint(json_.dump(-1, ' ', false, Json::error_handler_t::replace));
+    item->task = Text("task").value_or("");
+    if (json_.contains("choices")) return ReadChoice(item);
+    if (json_.contains("text")) return ReadText(item);
+    return ReadAnswer(item);
+  }
+
+ private:
+  std::optional<std::string> Text(const char* key) const {
+    const auto it = json_.find(key);
+    if (it == json_.end() || !it->is_string()) return std::nullopt;
+    return it->get<std::string>();
+  }
+
+  // A text, or a list of texts.
+  std::optional<std::vector<std::string>> Texts(const char* key) const {
+    const auto it = json_.find(key);
+    if (it == json_.end() || it->is_null()) return std::vector<std::string>();
+    if (it->is_string()) return std::vector<std::string>{it->get<std::string>()};
+    if (!it->is_array()) return std::nullopt;
+    std::vector<std::string> texts;
+    for (const Json& one : *it) {
+      if (!one.is_string()) return std::nullopt;
+      texts.push_back(one.get<std::string>());
+    }
+    return texts;
+  }
+
+  std::string ReadText(QualityItem* item) const {
+    if (!options_.tells_likelihoods) return kNoLikelihoods;
+    item->kind = QualityKind::kText;
+    item->request.text = Text("text").value_or("");
+    item->request.output_len = 1;
+    return item->request.text.empty() ? "\"text\" is no text" : "";
+  }
+
+  std::string ReadChoice(QualityItem* item) const {
+    if (!options_.tells_likelihoods) return kNoLikelihoods;
+    item->kind = QualityKind::kChoice;
+    item->request.text = Text("prompt").value_or("");
+    item->request.output_len = 1;
+    if (item->request.text.empty()) return "\"choices\" go with a \"prompt\"";
+    auto choices = Texts("choices");
+    if (!choices.has_value() || choices->size() < 2 ||
+        std::count(choices->begin(), choices->end(), "") > 0) {
+      return "\"choices\" is no list of two texts or more";
+    }
+    item->choices = *std::move(choices);
+    const Json answer = json_.value("answer", Json());
+    if (answer.is_number_integer()) {
+      const auto index = answer.get<int64_t>();
+      if (index < 0 || index >= static_cast<int64_t>(item->choices.size())) {
+        return "\"answer\" is the number of no choice; the first is 0";
+      }
+      item->right_choice = static_cast<size_t>(index);
+      return "";
+    }
+    const auto right = std::find(item->choices.begin(), item->choices.end(),
+                                 answer.is_string() ? answer.get<std::string>() : "");
+    if (right == item->choices.end()) return "\"answer\" is none of the choices";
+    item->right_choice = static_cast<size_t>(right - item->choices.begin());
+    return "";
+  }
+
+  std::string ReadAnswer(QualityItem* item) const {
+    WorkItem& request = item->request;
+    if (const auto messages = json_.find("messages"); messages != json_.end()) {
+      if (!options_.takes_messages) {
+        return "\"messages\" go with --backend quire or openai-chat; --backend openai wants "
+               "\"prompt\"";
+      }
+      if (!messages->is_array() || messages->empty()) return "\"messages\" is no list of messages";
+      for (const Json& one : *messages) {
+        const auto member = [&one](const char* key) {
+          const Json value = one.is_object() ? one.value(key, Json()) : Json();
+          return value.is_string() ? value.get<std::string>() : "";
+        };
+        request.messages.push_back({.role = member("role"), .content = member("content")});
+        if (request.messages.back().role.empty()) return "a message has no \"role\"";
+      }
+    } else {
+      request.text = Text("prompt").value_or("");
+      if (request.text.empty()) return "has no \"prompt\", \"messages\" or \"text\"";
+    }
+    const Json max_tokens = json_.value("max_tokens", Json(options_.max_tokens));
+    if (!max_tokens.is_number_integer() || max_tokens < 1 || max_tokens > kMaxTokens) {
+      return absl::StrCat("\"max_tokens\" is no number from 1 to ", kMaxTokens);
+    }
+    request.output_len = max_tokens.get<int64_t>();
+    const auto stop = Texts("stop"), answer = Texts("answer"), answers = Texts("answers");
+    if (!stop.has_value()) return "\"stop\" is no text or list of texts";
+    request.stop = stop->empty() ? options_.stop : *stop;
+    if (!answer.has_value() || !answers.has_value()) {
+      return "\"answer\" is no text or list of texts";
+    }
+    item->answers = answer->empty() ? *answers : *answer;
+    return "";
+  }
+
+  static constexpr char kNoLikelihoods[] =
+      "asks how likely a text is, which chats do not tell; take --backend quire or openai";
+
+  const Json& json_;
+  const QualityFileOptions& options_;
+};
+
+std::string Normalise(std::string text, const MatchOptions& options) {
+  if (options.ignore_case) absl::AsciiStrToLower(&text);
+  if (options.ignore_punctuation) {
+    std::erase_if(text, [](char c) { return absl::ascii_ispunct(static_cast<unsigned char>(c)); });
+  }
+  absl::StripAsciiWhitespace(&text);
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<QualityItem>> ReadQualityItems(const std::string& path,
+                                                          const QualityFileOptions& options) {
+  std::ifstream file(path);
+  if (!file) return UsageError(absl::StrCat("--dataset-path: cannot read \"", path, "\""));
+  std::vector<QualityItem> items;
+  std::string text;
+  int64_t num_items = 0;
+  for (int64_t line = 1; std::getline(file, text); ++line) {
+    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+    QualityItem item = {.line = line};
+    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const std::string problem = LineReader(json, options).Read(&item);
+    if (!problem.empty()) {
+      return UsageError(absl::StrCat("--dataset-path: ", path, " line ", line, " ", problem));
+    }
+    if (num_items++ % options.every == 0) items.push_back(std::move(item));
+  }
+  if (items.empty()) return UsageError(absl::StrCat("--dataset-path: ", path, " has no lines"));
+  return items;
+}
+
+bool IsRight(std::string text, const std::vector<std::string>& answers,
+             const MatchOptions& options) {
+  if (!options.answer_after.empty()) {
+    const size_t last = text.rfind(options.answer_after);
+    if (last == std::string::npos) return false;
+    text.erase(0, last + options.answer_after.size());
+  }
+  const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  text = Normalise(std::move(text), options);
+  return std::any_of(answers.begin(), answers.end(), [&](const std::string& answer) {
+    const Json wanted = Json::parse(answer, nullptr, /*allow_exceptions=*/false);
+    if (wanted.is_structured()) return value == wanted;
+    return text == Normalise(answer, options);
+  });
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,38 @@
+// Random prompts as texts, for servers that take no token ids: about a token a word, or with a
+// tokenizer exactly as many tokens as were asked for. Immutable; any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "server/tokenizer/tokenizer.h"
+
+namespace quire::bench {
+
+class PromptWords {
+ public:
+  // `tokenizer` may be null.
+  PromptWords(uint64_t seed, std::shared_ptr<const Tokenizer> tokenizer);
+
+  // A word for each id; equal beginnings stay equal. With a tokenizer, the special tokens that it
+  // puts around a text count, too. An error (exit code 64) when no text of that length is found.
+  absl::StatusOr<std::string> Text(absl::Span<const int32_t> ids) const;
+
+ private:
+  const std::string& Word(int32_t id) const {
+    return words_[(static_cast<size_t>(id) ^ seed_) % words_.size()];
+  }
+
+  const uint64_t seed_;
+  const std::shared_ptr<const Tokenizer> tokenizer_;
+  std::vector<std::string> words_;
+};
+
+// Tokens of a text, without special ones; 0 for what is no text.
+int64_t CountTokens(const Tokenizer& tokenizer, const std::string& text);
+
+}  // namespace quire::bench

@@ -1,0 +1,151 @@
+#include "tools/bench/serve/serve_run.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench/failure.h"
+#include "tools/bench/interrupt.h"
+#include "tools/bench/run_header.h"
+#include "tools/bench/serve/prompt_words.h"
+#include "tools/bench/serve/turn_report.h"
+#include "tools/bench/shown_progress.h"
+
+namespace quire::bench {
+
+namespace {
+
+nlohmann::ordered_json DescribeRun(const ServeFlags& flags, const ServedModel& model,
+                                   const std::vector<WorkItem>& items) {
+  nlohmann::ordered_json json = RunJson("serve");
+  json["date"] = absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone());
+  json["backend"] = flags.backend;
+  json["endpoint_type"] = flags.backend;
+  json["target"] = flags.target;
+  json["label"] =
+      flags.label.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(flags.label);
+  json["model_id"] = model.name;
+  for (const auto& [label, text] : model.lines) json["served"][label] = text;
+  json["num_prompts"] = items.size();
+  json["seed"] = flags.load.seed;
+  json["workload"] = DatasetJson(flags.dataset, items);
+  json["request_rate"] = flags.arrivals.rate > 0 ? nlohmann::ordered_json(flags.arrivals.rate)
+                                                 : nlohmann::ordered_json("inf");
+  json["burstiness"] = flags.arrivals.burstiness;
+  if (!flags.arrivals.ramp.empty()) {
+    json["ramp_up_strategy"] = flags.arrivals.ramp;
+    json["ramp_up_start_rps"] = flags.arrivals.ramp_start;
+    json["ramp_up_end_rps"] = flags.arrivals.ramp_end;
+  }
+  json["max_concurrency"] = flags.load.max_concurrency > 0
+                                ? nlohmann::ordered_json(flags.load.max_concurrency)
+                                : nlohmann::ordered_json();
+  json["sampling"] = SamplingJson(flags.server.sampling);
+  json["flushed_cache"] = flags.flushes_cache;
+  for (const auto& [key, value] : flags.metadata) json[key] = value;
+  json["interrupted"] = Interrupted();
+  return json;
+}
+
+// What a file of lines has that another one comes after.
+std::string EarlierLines(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!text.empty() && text.back() != '\n') text.push_back('\n');
+  return text;
+}
+
+// Where the server does not say how many there were, a tokenizer does.
+void CountTokensOf(const DatasetFlags& flags, const std::vector<WorkItem>& items,
+                   std::vector<RequestRecord>* records) {
+  if (flags.tokenizer == nullptr) return;
+  for (size_t i = 0; i < items.size(); ++i) {
+    RequestRecord& record = (*records)[i];
+    if (record.outcome != Outcome::kCompleted || record.has_usage) continue;
+    record.completion_tokens = CountTokens(*flags.tokenizer, record.text);
+    if (record.prompt_tokens == 0) {
+      record.prompt_tokens = CountTokens(*flags.tokenizer, items[i].text);
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status WarmUp(const ServeFlags& flags, const ServedTarget& target) {
+  if (flags.num_warmups == 0) return absl::OkStatus();
+  DatasetFlags others = flags.dataset;  // whose prompts are not those of the load
+  others.random.seed += 1;
+  others.random.num_prompts = flags.num_warmups;
+  ASSIGN_OR_RETURN(std::vector<WorkItem> items,
+                   MakeDataset(others, target.model.vocab_size, target.model.max_model_len));
+  std::erase_if(items, [](const WorkItem& item) { return item.continues; });
+  RunLoad(target.address, *target.backend, items, std::vector<double>(items.size(), 0.0),
+          {.max_concurrency = 1}, /*progress=*/nullptr);
+  return absl::OkStatus();
+}
+
+LoadResult RunServedLoad(const ServeFlags& flags, const ServedTarget& target,
+                         const std::vector<WorkItem>& items, const std::vector<double>& due) {
+  ShownProgress progress;
+  LoadResult result =
+      RunLoad(target.address, *target.backend, items, due, flags.load, progress.get());
+  CountTokensOf(flags.dataset, items, &result.records);
+  return result;
+}
+
+nlohmann::ordered_json ResultJson(const ServeFlags& flags, const ServedTarget& target,
+                                  const std::vector<WorkItem>& items, const LoadResult& result,
+                                  const ServeReport& report) {
+  nlohmann::ordered_json json = DescribeRun(flags, target.model, items);
+  json.update(ToJson(report, result.effort, flags.report));
+  const std::vector<TurnReport> turns = MakeTurnReports(result.records, flags.report);
+  if (turns.size() > 1) json["turns"] = ToJson(turns);
+  if (flags.save_detailed) json.update(DetailedJson(result.records));
+  return json;
+}
+
+void WarnOfDoubts(const ServeFlags& flags, const std::vector<WorkItem>& items,
+                  const ServeReport& report, const ClientEffort& effort) {
+  if (!SharesPrefixes(flags.dataset, items)) {
+    WarnIfCached(report.prompt_tokens, report.cached_tokens);
+  }
+  const std::string warning = ClientWarning(effort);
+  if (!warning.empty()) Warn(warning);
+}
+
+// As vLLM's benchmark names it: backend, rate, concurrency, model and time.
+absl::StatusOr<SavedResult> OpenSavedResult(const ServeFlags& flags, const ServedTarget& target,
+                                            const std::string& load) {
+  SavedResult saved;
+  if (!flags.save_result) return saved;
+  std::string name = flags.result_filename;
+  if (name.empty()) {
+    const std::string& model = target.model.name;
+    const std::string base = model.substr(model.find_last_of('/') + 1);
+    name =
+        absl::StrCat(flags.label.empty() ? flags.backend : flags.label, "-", load, "-",
+                     absl::StrReplaceAll(base, {{"/", "_"}}), "-",
+                     absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone()), ".json");
+  }
+  const std::string path =
+      flags.result_dir.empty() ? name : absl::StrCat(flags.result_dir, "/", name);
+  ASSIGN_OR_RETURN(saved.file, OpenResultFile("--result-dir", path));
+  if (flags.append_result) saved.earlier = path;
+  return saved;
+}
+
+absl::Status WriteResult(const nlohmann::ordered_json& result, ResultFile* json_file,
+                         const SavedResult& saved) {
+  const std::string text = result.dump(2) + "\n";
+  if (json_file != nullptr) RETURN_IF_ERROR(json_file->Write(text));
+  if (saved.file == nullptr) return absl::OkStatus();
+  if (saved.earlier.empty()) return saved.file->Write(text);
+  return saved.file->Write(absl::StrCat(EarlierLines(saved.earlier), result.dump(), "\n"));
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,53 @@
+// Which server a command asks, and how: flags under vLLM's names where its benchmark has one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/bench/http/server_address.h"
+#include "tools/bench/load/load_backend.h"
+
+namespace CLI {
+class App;
+}
+
+namespace quire::bench {
+
+struct ServerFlags {
+  std::string backend = "quire";
+  std::string target;  // as client::ParseTarget has it
+  BackendOptions server;
+  double ready_seconds = 0;  // that a server may take until it answers
+
+  // As they were written; CheckServerFlags reads them.
+  std::string base_url, host, served_model_name;
+  int64_t port = 0;
+  std::vector<std::string> headers;
+};
+
+void AddServerFlags(CLI::App& command, ServerFlags* flags);
+
+// Fills what follows from the other flags. Errors (exit code 64) name the flag.
+absl::Status CheckServerFlags(ServerFlags* flags);
+
+// "KEY=VALUE" each.
+absl::Status SplitPairs(const char* flag, const std::vector<std::string>& texts,
+                        std::vector<std::pair<std::string, std::string>>* pairs);
+
+struct ServedTarget {
+  ServerAddress address;
+  std::unique_ptr<LoadBackend> backend;
+  ServedModel model;
+};
+
+// The server, once it says what its model is; an error (exit code 69) when none answers in time.
+absl::StatusOr<ServedTarget> OpenTarget(const ServerFlags& flags);
+
+// Empties the server's prefix cache; an error (exit code 1) when it cannot.
+absl::Status FlushPrefixCache(const ServedTarget& target);
+
+}  // namespace quire::bench
