@@ -332,6 +332,9 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config, Back
   if (flags.only == "attention-table") {
     status = MeasureAttentionTable(*timer, flags.seed, &(*json)["attention_table"]);
   }
+  if (flags.only == "cascade") {
+    status = MeasureCascade(*timer, flags.seed, &(*json)["cascade"]);
+  }
   if (flags.only.empty() || flags.only == "attention") {
     status = MeasureAttention(*timer, flags.seed, config.kv_cache_dtype.value_or(DType::kBF16),
                               limits, json);
@@ -379,7 +382,7 @@ absl::Status Kernels(KernelsFlags& flags) {
   Json json = RunJson("kernels");
   json["device"] = device;
   json["seed"] = flags.seed;
-  for (const char* list : {"steps", "attention", "attention_table", "skipped"}) {
+  for (const char* list : {"steps", "attention", "attention_table", "cascade", "skipped"}) {
     json[list] = Json::array();
   }
   const InterruptibleRun interruptible;
@@ -416,8 +419,8 @@ Command AddKernels(CLI::App& app) {
       ->add_option(
           "--only", flags->only,
           "Only a model's steps, or only attention, or instead the paths side by side, which "
-          "--attention-backend auto follows")
-      ->check(CLI::IsMember({"steps", "attention", "attention-table"}));
+          "--attention-backend auto follows, or decodes that share a prefix")
+      ->check(CLI::IsMember({"steps", "attention", "attention-table", "cascade"}));
   AddJsonFlag(*command, &flags->json_file);
   AddSeedFlag(*command, &flags->given_seed);
   AddEngineFlags(*command, &flags->engine);
