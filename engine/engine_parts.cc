@@ -67,7 +67,7 @@ int64_t MinPrefixTokens(const EngineConfig& config, const EngineParts& parts) {
   if (parts.backend->device().info().kind != DeviceKind::kCuda) return 0;
   const AttentionGeometry& geometry = parts.geometries[0];
   // Of a layer. Reading them costs more time than two levels and their merge (docs/figures.md).
-  constexpr int64_t kMinBytes = int64_t{128} << 20;
+  constexpr int64_t kMinBytes = int64_t{512} << 20;
   return kMinBytes /
          (2 * geometry.num_kv_heads * geometry.head_dim * DTypeBytes(geometry.kv_dtype));
 }

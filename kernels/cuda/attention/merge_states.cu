@@ -1,7 +1,9 @@
 #include <cmath>
 
+#include "kernels/base/types.h"
 #include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/free_ops.h"
+#include "kernels/cuda/runtime/launch.cuh"
 
 namespace quire::cuda {
 
@@ -42,46 +44,57 @@ struct StackedStates {
   }
 };
 
-// Grid: (tokens, heads).
+// Grid: (groups of heads that a CTA merges side by side, tokens). Some lanes of a warp have a head.
 // Bytes: every state read once, out written once.
 // Accumulation: float32, in the order of the states.
 // Limit: memory bandwidth.
-template <typename T, typename States>
+template <typename T, int kWidth, typename States>
 __global__ void __launch_bounds__(kThreads)
-    MergeKernel(const __grid_constant__ States states, T* out, int64_t out_stride, float* lse) {
-  const int64_t token = blockIdx.x;
-  const auto head = static_cast<int32_t>(blockIdx.y);
-  float max = -INFINITY;
-  for (int32_t i = 0; i < states.num_states; ++i) max = fmaxf(max, states.Lse(token, head, i));
-  const bool empty = max == -INFINITY;
-  float sum = 0.0f;
-  for (int32_t i = 0; i < states.num_states; ++i) {
-    sum += empty ? 0.0f : exp2f(states.Lse(token, head, i) - max);
-  }
-  T* const row = out + token * out_stride + static_cast<int64_t>(head) * states.head_dim;
-  for (int32_t d = threadIdx.x; d < states.head_dim; d += kThreads) {
-    float value = 0.0f;
+    MergeKernel(const __grid_constant__ States states, int lanes, T* out, int64_t out_stride,
+                float* lse) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
+  const int64_t token = blockIdx.y;
+  const auto head = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x) / lanes;
+  const bool is_head = head < states.num_heads;
+  float max = -INFINITY, sum = 0.0f;
+  if (is_head) {
+    for (int32_t i = 0; i < states.num_states; ++i) max = fmaxf(max, states.Lse(token, head, i));
     for (int32_t i = 0; i < states.num_states; ++i) {
-      const float share = empty ? 0.0f : exp2f(states.Lse(token, head, i) - max) / sum;
-      // A state without keys has written nothing that counts.
-      if (share > 0.0f) value += share * static_cast<float>(states.Out(token, head, i)[d]);
+      sum += max == -INFINITY ? 0.0f : exp2f(states.Lse(token, head, i) - max);
     }
-    row[d] = static_cast<T>(value);
+    T* const row = out + token * out_stride + static_cast<int64_t>(head) * states.head_dim;
+    for (int32_t d = threadIdx.x % lanes * kWidth; d < states.head_dim; d += lanes * kWidth) {
+      float merged[kWidth] = {};
+      for (int32_t i = 0; i < states.num_states; ++i) {
+        const float share = sum == 0.0f ? 0.0f : exp2f(states.Lse(token, head, i) - max) / sum;
+        // A state without keys has written nothing that counts.
+        if (share == 0.0f) continue;
+        float values[kWidth];
+        Load(states.Out(token, head, i) + d, values);
+#pragma unroll
+        for (int j = 0; j < kWidth; ++j) merged[j] += share * values[j];
+      }
+      Store(merged, row + d);
+    }
   }
-  __syncthreads();  // the sums may be written over
-  if (threadIdx.x == 0) {
-    lse[token * states.num_heads + head] = empty ? -INFINITY : max + log2f(sum);
+  __syncwarp();  // the sums may be written over
+  if (is_head && threadIdx.x % lanes == 0) {
+    lse[token * states.num_heads + head] = sum == 0.0f ? -INFINITY : max + log2f(sum);
   }
 }
 
-template <typename T, typename States>
+template <typename T, int kWidth, typename States>
 void Launch(const States& states, const Tensor& out, float* lse, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(out.dim(0)), static_cast<unsigned>(out.dim(1)));
-  MergeKernel<<<grid, kThreads, 0, stream>>>(states, static_cast<T*>(out.data()), out.row_stride(),
-                                             lse);
+  int lanes = 1;
+  while (lanes < 32 && lanes * kWidth < states.head_dim) lanes *= 2;
+  const int32_t heads_per_cta = kThreads / lanes;
+  const dim3 grid(CeilDiv(states.num_heads, heads_per_cta), static_cast<unsigned>(out.dim(0)));
+  LaunchKernel(MergeKernel<T, kWidth, States>, grid, dim3(kThreads), 0, stream, states, lanes,
+               static_cast<T*>(out.data()), out.row_stride(), lse);
 }
 
-template <typename T>
+template <typename T, int kWidth>
 void LaunchPair(const MergeStateArgs& args, cudaStream_t stream) {
   const PairOfStates<T> states = {
       .out = {static_cast<const T*>(args.out_a.data()), static_cast<const T*>(args.out_b.data())},
@@ -89,10 +102,10 @@ void LaunchPair(const MergeStateArgs& args, cudaStream_t stream) {
       .stride = {args.out_a.row_stride(), args.out_b.row_stride()},
       .num_heads = static_cast<int32_t>(args.out.dim(1)),
       .head_dim = static_cast<int32_t>(args.out.dim(2))};
-  Launch<T>(states, args.out, args.lse, stream);
+  Launch<T, kWidth>(states, args.out, args.lse, stream);
 }
 
-template <typename T>
+template <typename T, int kWidth>
 void LaunchStacked(const MergeStatesArgs& args, cudaStream_t stream) {
   const StackedStates<T> states = {.num_states = args.num_states,
                                    .out = static_cast<const T*>(args.states.data()),
@@ -100,19 +113,23 @@ void LaunchStacked(const MergeStatesArgs& args, cudaStream_t stream) {
                                    .stride = args.states.row_stride(),
                                    .num_heads = static_cast<int32_t>(args.out.dim(1)),
                                    .head_dim = static_cast<int32_t>(args.out.dim(2))};
-  Launch<T>(states, args.out, args.lse, stream);
+  Launch<T, kWidth>(states, args.out, args.lse, stream);
 }
 
 }  // namespace
 
 void LaunchMergeState(const MergeStateArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;
-  DispatchFloat(args.out.dtype(), [&]<typename T>() { LaunchPair<T>(args, stream); });
+  const bool vectors = FitsVectors(args.out.dim(2), {&args.out_a, &args.out_b, &args.out});
+  DispatchFloat(args.out.dtype(), vectors,
+                [&]<typename T, int kWidth>() { LaunchPair<T, kWidth>(args, stream); });
 }
 
 void LaunchMergeStates(const MergeStatesArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;
-  DispatchFloat(args.out.dtype(), [&]<typename T>() { LaunchStacked<T>(args, stream); });
+  const bool vectors = FitsVectors(args.out.dim(2), {&args.states, &args.out});
+  DispatchFloat(args.out.dtype(), vectors,
+                [&]<typename T, int kWidth>() { LaunchStacked<T, kWidth>(args, stream); });
 }
 
 }  // namespace quire::cuda

@@ -80,7 +80,36 @@ __device__ Load LoadOf(const PlanParams& p, int32_t list) {
   return total;
 }
 
+// Where all queries see all keys, items take as long as they have keys, which they share with
+// nobody: of the lengths of splits the one with which whole waves of CTAs take the least time.
+__device__ int32_t WaveSplitTokens(const PlanParams& p, int32_t list) {
+  // A split's own time, and that of writing and merging what it leaves, in tokens.
+  constexpr int32_t kStepTokens = 256, kSplitCostTokens = 192;
+  using Reduce = cub::BlockReduce<int64_t, kScanThreads>;
+  __shared__ typename Reduce::TempStorage storage;
+  __shared__ int64_t least;
+  const int32_t split_tokens = (static_cast<int32_t>(threadIdx.x) + 1) * kStepTokens;
+  int64_t num_items = 0;
+  int32_t longest = 0;
+  for (int32_t seq = 0; seq < p.num_seqs; ++seq) {
+    const SeqShape shape = ShapeOf(p, seq);
+    if (shape.list != list || shape.seq_len == 0) continue;
+    num_items += int64_t{shape.num_tiles} * shape.NumSplits(split_tokens) * p.num_kv_heads;
+    longest = max(longest, min(shape.seq_len, split_tokens));
+  }
+  const int64_t num_waves = CeilDiv(num_items, int64_t{p.lists[list].num_ctas});
+  const int64_t cost = num_waves * (longest + kSplitCostTokens);
+  // The longer one of two that take as long.
+  const int64_t choice = cost * kScanThreads + (kScanThreads - 1 - static_cast<int>(threadIdx.x));
+  const int64_t best =
+      Reduce(storage).Reduce(choice, [](int64_t a, int64_t b) { return a < b ? a : b; });
+  if (threadIdx.x == 0) least = best;
+  __syncthreads();
+  return (kScanThreads - static_cast<int32_t>(least % kScanThreads)) * kStepTokens;
+}
+
 __device__ int32_t WantedSplitTokens(const PlanParams& p, int32_t list) {
+  if (!p.variant.causal) return WaveSplitTokens(p, list);
   const WorkList& work = p.lists[list];
   const SplitRule& rule = work.split_rule;
   const Load load = LoadOf(p, list);

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "engine/runner/phased_plan.h"
 #include "kernels/attention_checks.h"
 #include "kernels/base/status_macros.h"
 
@@ -24,8 +25,10 @@ int64_t AttentionCase::BytesFor(const GraphTimer& timer, const AttentionShape& s
       2 * DTypeBytes(shape.kv_dtype) * int64_t{shape.num_kv_heads} * shape.head_dim;
   int64_t cache_bytes = 0, num_tokens = 0;
   for (const int32_t length : shape.lengths.seq_lens) {
-    cache_bytes += RoundUp<int64_t>(length, shape.block_size) * token_bytes;
+    cache_bytes +=
+        RoundUp<int64_t>(length - shape.shared_prefix_len, shape.block_size) * token_bytes;
   }
+  cache_bytes += shape.shared_prefix_len * token_bytes;
   for (const int32_t length : shape.lengths.query_lens) num_tokens += length;
   const int64_t query_bytes = 4 * num_tokens * shape.num_q_heads * shape.head_dim;  // and output
   const int64_t bytes = timer.NumColdBuffers(cache_bytes) * cache_bytes + query_bytes;
@@ -76,6 +79,7 @@ absl::Status AttentionCase::CreatePlans() {
   const AttentionLimits limits = {.max_num_seqs = batch_.num_seqs,
                                   .max_num_batched_tokens = batch_.num_tokens,
                                   .max_blocks_per_seq = batch_.block_table_stride};
+  if (shape_.shared_prefix_len > 0) return CreateCascadePlans(limits);
   for (const AttentionPath path :
        {AttentionPath::kNative, AttentionPath::kTrtllm, AttentionPath::kClassic}) {
     AttentionBackend* attention = timer_.backend().attention(path);
@@ -97,6 +101,43 @@ absl::Status AttentionCase::CreatePlans() {
   return absl::OkStatus();
 }
 
+absl::Status AttentionCase::CreateCascadePlans(const AttentionLimits& limits) {
+  Backend& backend = timer_.backend();
+  AttentionBackend* decode = backend.attention(AttentionPath::kTrtllm);
+  if (decode == nullptr || !IsServedBy(decode->capabilities())) {
+    decode = backend.attention(AttentionPath::kNative);
+  }
+  for (const int64_t max_prefix_groups : {0, 1}) {
+    ASSIGN_OR_RETURN(Plans plans,
+                     CreatePhasedPlans(backend,
+                                       {.prefill = backend.attention(AttentionPath::kNative),
+                                        .decode = decode,
+                                        .max_prefix_groups = max_prefix_groups},
+                                       {geometry_}, limits));
+    plans_.push_back(std::move(plans));
+  }
+  return UploadPrefix();
+}
+
+// One group of all sequences.
+absl::Status AttentionCase::UploadPrefix() {
+  const int32_t prefix_len = shape_.shared_prefix_len;
+  std::vector<int32_t> rest_lens = shape_.lengths.seq_lens;
+  for (int32_t& length : rest_lens) length -= prefix_len;
+  const std::vector<int32_t> first_blocks(rest_lens.size(), prefix_len / shape_.block_size);
+  ASSIGN_OR_RETURN(prefix_cu_seqlens_q_, timer_.Upload(std::vector<int32_t>{0, batch_.num_seqs}));
+  ASSIGN_OR_RETURN(prefix_lens_, timer_.Upload(std::vector<int32_t>{prefix_len}));
+  ASSIGN_OR_RETURN(first_blocks_, timer_.Upload(first_blocks));
+  ASSIGN_OR_RETURN(rest_lens_, timer_.Upload(rest_lens));
+  batch_.prefixes = {.num_groups = 1,
+                     .cu_seqlens_q = prefix_cu_seqlens_q_.as<int32_t>(),
+                     .prefix_lens = prefix_lens_.as<int32_t>(),
+                     .prefix_rows = rows_.as<int32_t>(),
+                     .first_blocks = first_blocks_.as<int32_t>(),
+                     .seq_lens = rest_lens_.as<int32_t>()};
+  return absl::OkStatus();
+}
+
 absl::Status AttentionCase::UploadBatch() {
   const BatchLengths& lengths = shape_.lengths;
   const auto num_seqs = static_cast<int32_t>(lengths.seq_lens.size());
@@ -106,15 +147,20 @@ absl::Status AttentionCase::UploadBatch() {
   }
   const int32_t longest = *std::max_element(lengths.seq_lens.begin(), lengths.seq_lens.end());
   const int64_t stride = CeilDiv(longest, shape_.block_size);
-  for (const int32_t length : lengths.seq_lens) num_blocks_ += CeilDiv(length, shape_.block_size);
+  const int32_t prefix_blocks = shape_.shared_prefix_len / shape_.block_size;
+  num_blocks_ = prefix_blocks;
+  for (const int32_t length : lengths.seq_lens) {
+    num_blocks_ += CeilDiv(length, shape_.block_size) - prefix_blocks;
+  }
   std::vector<BlockId> shuffled(num_blocks_);
   std::iota(shuffled.begin(), shuffled.end(), 0);
   std::shuffle(shuffled.begin(), shuffled.end(), std::mt19937_64(seed_));
   std::vector<BlockId> tables(num_seqs * stride, kNoBlock);
-  auto next = shuffled.begin();
+  auto next = shuffled.begin() + prefix_blocks;
   for (int32_t i = 0; i < num_seqs; ++i) {
-    const int64_t count = CeilDiv(lengths.seq_lens[i], shape_.block_size);
-    std::copy_n(next, count, tables.begin() + i * stride);
+    const int64_t count = CeilDiv(lengths.seq_lens[i], shape_.block_size) - prefix_blocks;
+    const auto own = std::copy_n(shuffled.begin(), prefix_blocks, tables.begin() + i * stride);
+    std::copy_n(next, count, own);
     next += count;
   }
   std::vector<int32_t> rows(num_seqs);

@@ -20,6 +20,7 @@ struct AttentionShape {
   int32_t block_size;
   BatchLengths lengths;
   DType kv_dtype = DType::kBF16;  // or float16, or one of 8 bits
+  int32_t shared_prefix_len = 0;  // tokens, whole blocks, that all sequences have in common
 
   // Queries and results are float16 beside a cache of float16, else bfloat16.
   DType query_dtype() const { return kv_dtype == DType::kF16 ? DType::kF16 : DType::kBF16; }
@@ -35,10 +36,11 @@ class AttentionCase {
   static absl::StatusOr<std::unique_ptr<AttentionCase>> Create(GraphTimer& timer,
                                                                const AttentionShape& shape,
                                                                uint64_t seed);
-  // Those that serve the shape.
+  // Those that serve the shape; none where a prefix is shared.
   const std::vector<AttentionPath>& paths() const { return paths_; }
   absl::StatusOr<double> PlanUs(AttentionPath path);
-  // Of each path, in the order of paths(); they take turns.
+  // Of each path, in the order of paths(); they take turns. Where a prefix is shared, of decodes on
+  // the fastest path that read it with each sequence, and of decodes that read it once.
   absl::StatusOr<std::vector<double>> RunUs();
   double kv_bytes() const { return AttentionKvBytes(geometry_, shape_.lengths); }
   double flops() const { return AttentionFlops(geometry_, shape_.lengths); }
@@ -49,6 +51,8 @@ class AttentionCase {
   absl::Status Open();
   absl::Status UploadBatch();
   absl::Status CreatePlans();
+  absl::Status CreateCascadePlans(const AttentionLimits& limits);
+  absl::Status UploadPrefix();
   absl::Status MakeCaches();
   bool IsServedBy(const AttentionCapabilities& path) const;
   const AttentionPlan& PlanFor(size_t path, size_t cache) const;
@@ -61,6 +65,7 @@ class AttentionCase {
   AttentionGeometry geometry_ = {};
   int64_t num_blocks_ = 0;
   DeviceBuffer cu_seqlens_q_, seq_lens_, rows_, tables_, q_, out_;
+  DeviceBuffer prefix_cu_seqlens_q_, prefix_lens_, first_blocks_, rest_lens_;
   AttentionBatch batch_ = {};
   std::vector<AttentionPath> paths_;
   using Plans = std::vector<std::unique_ptr<AttentionPlan>>;

@@ -148,4 +148,43 @@ absl::Status MeasureAttentionTable(GraphTimer& timer, uint64_t seed, Json* rows)
   return absl::OkStatus();
 }
 
+absl::Status MeasureCascade(GraphTimer& timer, uint64_t seed, Json* rows) {
+  struct Shape {
+    int32_t num_seqs, prefix_len, rest_len;
+  };
+  std::vector<Shape> shapes = {{16, 1024, 256}, {64, 2048, 256},  {256, 1024, 256},
+                               {64, 8192, 256}, {256, 4096, 256}, {128, 32768, 256}};
+  if (timer.backend().device().info().kind == DeviceKind::kCpu) shapes = {{4, 256, 32}};
+  std::printf("decodes that share a prefix, 32/8 heads of 128, bfloat16, blocks of 16\n");
+  for (const Shape& shape : shapes) {
+    if (Interrupted()) break;
+    const int32_t seq_len = shape.prefix_len + shape.rest_len;
+    const std::string name =
+        absl::StrCat(shape.num_seqs, " x (", shape.prefix_len, " shared + ", shape.rest_len, ")");
+    ASSIGN_OR_RETURN(
+        const auto attention,
+        AttentionCase::Create(timer,
+                              {.name = name,
+                               .num_q_heads = 32,
+                               .num_kv_heads = 8,
+                               .head_dim = 128,
+                               .block_size = 16,
+                               .lengths = {std::vector<int32_t>(shape.num_seqs, 1),
+                                           std::vector<int32_t>(shape.num_seqs, seq_len)},
+                               .shared_prefix_len = shape.prefix_len},
+                              seed));
+    ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
+    std::printf("  %-32s plain %8.1f us, cascade %8.1f us: %.2f times as fast\n", name.c_str(),
+                us[0], us[1], us[0] / us[1]);
+    rows->push_back({{"num_seqs", shape.num_seqs},
+                     {"prefix_len", shape.prefix_len},
+                     {"rest_len", shape.rest_len},
+                     {"plain_us", us[0]},
+                     {"cascade_us", us[1]},
+                     {"speedup", us[0] / us[1]}});
+  }
+  std::printf("\n");
+  return absl::OkStatus();
+}
+
 }  // namespace quire::bench

@@ -12,4 +12,7 @@ namespace quire::bench {
 // out by name.
 absl::Status MeasureAttentionTable(GraphTimer& timer, uint64_t seed, nlohmann::ordered_json* rows);
 
+// Likewise of decodes that share a prefix: read with each of them, and read once.
+absl::Status MeasureCascade(GraphTimer& timer, uint64_t seed, nlohmann::ordered_json* rows);
+
 }  // namespace quire::bench

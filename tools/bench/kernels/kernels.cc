@@ -231,14 +231,18 @@ std::vector<AttentionShape> AttentionShapes(DeviceKind device) {
           skewed,
           Uniform(kEven, 64, 1, 1016),
           Uniform(kPrefill, 4, 4096, 4096),
+          Uniform("decode 1 x 1024", 1, 1, 1024),
           Uniform("decode 1 x 8192", 1, 1, 8192),
+          Uniform("decode 1 x 32768", 1, 1, 32768),
           Uniform("decode 8 x 8192", 8, 1, 8192),
+          Uniform("decode 64 x 1024", 64, 1, 1024),
           Uniform("decode 64 x 2048", 64, 1, 2048),
           Uniform("decode 256 x 1024", 256, 1, 1024),
           Uniform("decode 64 x 1024, 16 q heads", 64, 1, 1024, 16),
           Uniform("prefill 16 x 1024", 16, 1024, 1024),
           Uniform("prefill 1 x 16384", 1, 16384, 16384),
           Uniform("prefill 1 x 2048", 1, 2048, 2048),
+          Uniform("prefill 1 x 2048, 16 q heads", 1, 2048, 2048, 16),
           Uniform("prefill 1 x 512 of 32768", 1, 512, 32768),
           Uniform("decode 128 x 4096, blocks of 64", 128, 1, 4096, 32, 128, 64),
           Uniform("decode 64 x 2048, 4 tokens each", 64, 4, 2048),
@@ -332,6 +336,9 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config, Back
   if (flags.only == "attention-table") {
     status = MeasureAttentionTable(*timer, flags.seed, &(*json)["attention_table"]);
   }
+  if (flags.only == "cascade") {
+    status = MeasureCascade(*timer, flags.seed, &(*json)["cascade"]);
+  }
   if (flags.only.empty() || flags.only == "attention") {
     status = MeasureAttention(*timer, flags.seed, config.kv_cache_dtype.value_or(DType::kBF16),
                               limits, json);
@@ -379,7 +386,7 @@ absl::Status Kernels(KernelsFlags& flags) {
   Json json = RunJson("kernels");
   json["device"] = device;
   json["seed"] = flags.seed;
-  for (const char* list : {"steps", "attention", "attention_table", "skipped"}) {
+  for (const char* list : {"steps", "attention", "attention_table", "cascade", "skipped"}) {
     json[list] = Json::array();
   }
   const InterruptibleRun interruptible;
@@ -416,8 +423,8 @@ Command AddKernels(CLI::App& app) {
       ->add_option(
           "--only", flags->only,
           "Only a model's steps, or only attention, or instead the paths side by side, which "
-          "--attention-backend auto follows")
-      ->check(CLI::IsMember({"steps", "attention", "attention-table"}));
+          "--attention-backend auto follows, or decodes that share a prefix")
+      ->check(CLI::IsMember({"steps", "attention", "attention-table", "cascade"}));
   AddJsonFlag(*command, &flags->json_file);
   AddSeedFlag(*command, &flags->given_seed);
   AddEngineFlags(*command, &flags->engine);
