@@ -103,8 +103,9 @@ ensure_test_python() {
   if ! cat "$requirements" "$files" | cmp -s - "$venv/installed.txt"; then
     say "installing the Python packages of tests/requirements.txt into build/venv-test"
     mkdir -p "$QUIRE_ROOT/build"
-    python3 -m venv "$venv" && "$venv/bin/pip" install -q -r "$requirements" &&
-      "$venv/bin/pip" install -q --no-deps -r "$files" || return 1
+    # Not bin/pip: in an environment that was copied it installs into the one that it came from.
+    python3 -m venv "$venv" && "$venv/bin/python" -m pip install -q -r "$requirements" &&
+      "$venv/bin/python" -m pip install -q --no-deps -r "$files" || return 1
     cat "$requirements" "$files" >"$venv/installed.txt"
   fi
   export QUIRE_TEST_PYTHON="$venv/bin/python"
