@@ -49,7 +49,12 @@ absl::StatusOr<std::string> FindBundledModel() {
                                           absl::StrJoin(places, ", "), "; give --model FOLDER"));
 }
 
-absl::StatusOr<std::string> FindModelFolder(const Settings& settings, Progress* progress) {
+ModelNeeds ServingNeeds(const Settings& settings) {
+  return {.weights = settings.load_format != "dummy", .tokenizer = !settings.skip_tokenizer_init};
+}
+
+absl::StatusOr<std::string> FindModelFolder(const Settings& settings, const ModelNeeds& needs,
+                                            Progress* progress) {
   const std::string& model = settings.model;
   if (model.empty()) {
     RETURN_IF_ERROR(CheckRevisionHasUse(settings, "the bundled model"));
@@ -65,8 +70,6 @@ absl::StatusOr<std::string> FindModelFolder(const Settings& settings, Progress* 
   const HubSubject subject = {model, settings.revision.empty() ? "main" : settings.revision};
   RETURN_IF_ERROR(CheckRevision(subject.revision));
   ASSIGN_OR_RETURN(const HubOptions options, ReadHubOptions(settings.download_dir));
-  const ModelNeeds needs = {.weights = settings.load_format != "dummy",
-                            .tokenizer = !settings.skip_tokenizer_init};
   return FetchHubModel(subject, needs, options, progress);
 }
 
