@@ -39,9 +39,9 @@ absl::StatusOr<std::string> FindBundledModel() {
   std::vector<std::string> places;
   if (const fs::path program = fs::read_symlink("/proc/self/exe", error); !error) {
     const fs::path prefix = program.parent_path().parent_path();
-    places = {(prefix / "configs/demo").string(), (prefix / "share/quire/demo").string()};
+    places = {(prefix / "configs/demo").string(), (prefix / "share/quire/demo").string(),
+              (prefix / "../../configs/demo").lexically_normal().string()};
   }
-  places.push_back(QUIRE_SOURCE_DIR "/configs/demo");
   for (const std::string& place : places) {
     if (fs::exists(fs::path(place) / "config.json", error)) return place;
   }

@@ -12,8 +12,8 @@ namespace quire {
 
 class Progress;
 
-// The folder of the bundled model: beside an installed program, else in the source tree of a
-// development build. NOT_FOUND names the places that were tried.
+// The folder of the bundled model: beside an installed program, else in the source tree around
+// build/PRESET/bin. NOT_FOUND names the places that were tried.
 absl::StatusOr<std::string> FindBundledModel();
 
 // What serving with these settings reads of a model.
