@@ -12,9 +12,6 @@ python3 python3-venv python3-pip"
 # Of e2e/page_test alone, because it is large.
 QUIRE_BROWSER_PACKAGES="chromium chromium-driver"
 
-# A second clone, and a second build folder, find what a first one has compiled.
-export CCACHE_BASEDIR=$QUIRE_ROOT CCACHE_NOHASHDIR=1
-
 # answer_help SCRIPT ARGUMENT...: for --help among the arguments, prints the comment that the script begins
 # with, and ends with 0.
 answer_help() {
