@@ -8,69 +8,14 @@
 #include "absl/strings/str_join.h"
 #include "engine/model/attention_shapes.h"
 #include "engine/model/linear_groups.h"
-#include "engine/request_check.h"
 #include "engine/runner/attention_selector.h"
-#include "engine/runner/cascade_plan.h"
 #include "engine/runner/kv_calibration.h"
-#include "engine/serving_dtype.h"
 #include "kernels/base/status_macros.h"
 #include "spdlog/spdlog.h"
 
 namespace quire {
 
 namespace {
-
-constexpr int64_t kMiB = int64_t{1} << 20;
-// What graphs, plans and the code of kernels usually take of a GPU, for the plan that is made
-// before they are there; afterwards they are measured.
-constexpr int64_t kUsualGpuLateBytes = 512 * kMiB;
-
-absl::StatusOr<DType> ChooseDType(const EngineConfig& config, const ModelConfig& model,
-                                  Backend& backend) {
-  ASSIGN_OR_RETURN(const ServingDType serving,
-                   ChooseServingDType(config.dtype, model.dtype, backend.device().info()));
-  if (serving.dtype == model.dtype) return serving.dtype;
-  spdlog::info("a checkpoint in {} is computed in {}, {}", DTypeName(model.dtype),
-               DTypeName(serving.dtype), serving.why);
-  return serving.dtype;
-}
-
-absl::StatusOr<int64_t> ServingModelLen(const EngineConfig& config, const ModelConfig& model) {
-  // Dynamic rope changes every position once it stretches: only who asks for length gets it.
-  if (config.max_model_len == 0 && model.rope.type == RopeType::kDynamic) {
-    return model.max_position_embeddings;
-  }
-  if (config.max_model_len == 0) return MaxSequenceLength(model);
-  if (config.max_model_len < 0 || config.max_model_len > MaxSequenceLength(model)) {
-    return absl::OutOfRangeError(absl::StrCat("--max-model-len: ", config.max_model_len,
-                                              " is outside the model's 1 .. ",
-                                              MaxSequenceLength(model), " positions"));
-  }
-  return config.max_model_len;
-}
-
-absl::Status CheckLimits(const StepLimits& step) {
-  if (step.max_num_seqs < 1 || step.max_num_batched_tokens < step.max_num_seqs) {
-    return absl::OutOfRangeError(
-        absl::StrCat("--max-num-batched-tokens (", step.max_num_batched_tokens,
-                     ") must be at least --max-num-seqs (", step.max_num_seqs,
-                     "), which must be at least 1: every running sequence adds a token to a step"));
-  }
-  return absl::OkStatus();
-}
-
-// 0: prefixes that decodes share are read with each of them. The CPU's cores do not wait for memory
-// there. Several layer groups have block tables of their own.
-int64_t MinPrefixTokens(const EngineConfig& config, const EngineParts& parts) {
-  if (parts.geometries.size() != 1 || !HasCascade(parts.geometries[0])) return 0;
-  if (config.min_prefix_tokens.has_value()) return *config.min_prefix_tokens;
-  if (parts.backend->device().info().kind != DeviceKind::kCuda) return 0;
-  const AttentionGeometry& geometry = parts.geometries[0];
-  // Of a layer. Reading them costs more time than two levels and their merge (docs/figures.md).
-  constexpr int64_t kMinBytes = int64_t{512} << 20;
-  return kMinBytes /
-         (2 * geometry.num_kv_heads * geometry.head_dim * DTypeBytes(geometry.kv_dtype));
-}
 
 absl::StatusOr<AttentionPaths> OpenAttention(const EngineConfig& config, const EngineParts& parts) {
   Backend& backend = *parts.backend;
@@ -94,26 +39,7 @@ absl::StatusOr<AttentionPaths> OpenAttention(const EngineConfig& config, const E
   return AttentionPaths{
       .prefill = backend.attention(prefill),
       .decode = backend.attention(decode),
-      .max_prefix_groups = MinPrefixTokens(config, parts) > 0 ? kNumPrefixGroups : 0};
-}
-
-BatchLimits MakeBatchLimits(const StepLimits& step, const KvLayout& layout, int64_t max_model_len) {
-  BatchLimits limits;
-  limits.max_num_seqs = step.max_num_seqs;
-  limits.max_num_batched_tokens = step.max_num_batched_tokens;
-  limits.max_blocks_per_seq = CeilDiv<int64_t>(max_model_len, layout.block_size);
-  limits.block_size = layout.block_size;
-  limits.num_groups = static_cast<int32_t>(layout.groups.size());
-  limits.max_block_updates =
-      limits.num_groups * (limits.max_num_seqs + 4 * limits.max_blocks_per_seq);
-  limits.max_bias_per_seq = kMaxLogitBias + kMaxStopTokenIds;
-  return limits;
-}
-
-DecoderLimits MakeDecoderLimits(const StepLimits& step, int64_t max_model_len) {
-  return {.max_num_batched_tokens = step.max_num_batched_tokens,
-          .max_logit_rows = step.max_num_seqs,
-          .max_model_len = max_model_len};
+      .max_prefix_groups = parts.min_prefix_tokens > 0 ? kNumPrefixGroups : 0};
 }
 
 // Those that were asked for, where replaying pays and the attention paths can be captured.
@@ -134,15 +60,12 @@ std::vector<int32_t> CapturedQueryLens(const EngineConfig& config, const EngineP
 
 ModelRunnerConfig MakeRunnerConfig(const EngineConfig& config, EngineParts& parts,
                                    int64_t max_model_len) {
-  BatchLimits limits = MakeBatchLimits(parts.step, parts.kv_layout, max_model_len);
-  limits.min_prefix_tokens = MinPrefixTokens(config, parts);
-  return {.limits = limits,
-          .max_model_len = max_model_len,
-          .vocab_size = parts.model.config.vocab_size,
-          .attention = parts.geometries,
-          .trace = config.step_trace,
-          .captured_query_lens = CapturedQueryLens(config, parts),
-          .progress = config.progress};
+  ModelRunnerConfig runner = RunnerSizes(parts, max_model_len);
+  runner.attention = parts.geometries;
+  runner.trace = config.step_trace;
+  runner.captured_query_lens = CapturedQueryLens(config, parts);
+  runner.progress = config.progress;
+  return runner;
 }
 
 SchedulerConfig MakeSchedulerConfig(const EngineConfig& config, const EngineParts& parts) {
@@ -179,7 +102,7 @@ absl::Status CloseLedger(Backend& backend, MemoryLedger& ledger) {
   if (backend.device().info().kind != DeviceKind::kCuda) return absl::OkStatus();
   int64_t other_bytes = ledger.available_bytes - memory.free_bytes;
   for (const auto& [what, bytes] : ledger.entries) other_bytes -= bytes;
-  ledger.Add("graphs, plans, code, rounding", other_bytes);
+  ledger.Add(kLateEntry, other_bytes);
   return absl::OkStatus();
 }
 
@@ -206,68 +129,29 @@ absl::Status AddLedger(const absl::Status& status, EngineParts& parts) {
       absl::StrCat(status.message(), "; memory in MiB: ", parts.ledger.ToLine()));
 }
 
-// What a step takes beside weights and KV cache: activations, metadata, block tables, sampling
-// state.
-int64_t StepBytes(const EngineConfig& config, EngineParts& parts, int64_t max_model_len) {
-  const ModelRunnerConfig runner = MakeRunnerConfig(config, parts, max_model_len);
-  const int64_t bytes = Decoder::BytesFor(parts.model.config, parts.model.dtype,
-                                          MakeDecoderLimits(parts.step, max_model_len)) +
-                        ModelRunner::BytesFor(runner);
-  return config.device == DeviceKind::kCpu ? bytes + ModelRunner::PinnedBytesFor(runner) : bytes;
-}
-
-absl::StatusOr<KvPlan> PlanContext(const EngineConfig& config, EngineParts& parts,
-                                   absl::FunctionRef<int64_t(int64_t)> other_bytes) {
-  ASSIGN_OR_RETURN(const MemoryInfo memory, parts.backend->device().Memory());
-  const KvDemand demand = {.layout = parts.kv_layout,
-                           .step = parts.step,
-                           .max_model_len = parts.model.max_model_len,
-                           .may_be_lowered = config.max_model_len == 0};
-  ASSIGN_OR_RETURN(KvPlan plan, PlanKvCache(config, demand, memory, other_bytes));
-  if (!plan.lowered.empty()) spdlog::warn("{}", plan.lowered);
-  parts.model.max_model_len = plan.max_model_len;
-  return plan;
-}
-
-absl::Status CheckKvCacheDType(const EngineConfig& config, DType kv_cache_dtype) {
-  if (IsFloat8(kv_cache_dtype)) return absl::OkStatus();
-  if (!config.calculate_kv_scales && config.kv_cache_dtype_skip_layers.empty()) {
-    return absl::OkStatus();
-  }
-  return absl::OutOfRangeError(absl::StrCat(
-      config.calculate_kv_scales ? "--calculate-kv-scales: a KV cache in "
-                                 : "--kv-cache-dtype-skip-layers: a KV cache in ",
-      DTypeName(kv_cache_dtype), config.calculate_kv_scales ? " has no scales" : " skips nothing",
-      "; use it with --kv-cache-dtype fp8_e4m3 or fp8_e5m2"));
-}
-
 // What there is and what it can hold, before anything is read that takes time.
 absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
-  ASSIGN_OR_RETURN(const MemoryInfo memory, parts.backend->device().Memory());
-  parts.ledger.total_bytes = memory.total_bytes;
-  parts.ledger.available_bytes = parts.ledger.free_bytes = memory.free_bytes;
-  parts.step = ChooseStepLimits(config, memory.total_bytes);
-  RETURN_IF_ERROR(CheckLimits(parts.step));
-  ASSIGN_OR_RETURN(parts.model.config, LoadModelConfig(config.model_folder));
-  ASSIGN_OR_RETURN(parts.model.generation, LoadGenerationConfig(config.model_folder));
-  ASSIGN_OR_RETURN(parts.model.dtype, ChooseDType(config, parts.model.config, *parts.backend));
-  ASSIGN_OR_RETURN(parts.model.max_model_len, ServingModelLen(config, parts.model.config));
-  parts.model.kv_cache_dtype = config.kv_cache_dtype.value_or(parts.model.dtype);
-  RETURN_IF_ERROR(CheckKvCacheDType(config, parts.model.kv_cache_dtype));
-  ASSIGN_OR_RETURN(const std::vector<DType> kv_dtypes,
-                   KvCacheDTypes(parts.model.config, parts.model.kv_cache_dtype,
-                                 config.kv_cache_dtype_skip_layers, parts.model.dtype));
-  parts.kv_layout = MakeKvLayout(parts.model.config, kv_dtypes, config.block_size);
+  ASSIGN_OR_RETURN(const DeviceFacts device, FactsOf(*parts.backend));
+  parts.ledger.total_bytes = device.memory.total_bytes;
+  parts.ledger.available_bytes = parts.ledger.free_bytes = device.memory.free_bytes;
+  ASSIGN_OR_RETURN(static_cast<StartPlan&>(parts), PlanStart(config, device));
   parts.geometries = MakeGeometries(parts.model.config, parts.kv_layout, parts.model.dtype);
   ASSIGN_OR_RETURN(parts.attention, OpenAttention(config, parts));
-  const int64_t late_bytes = config.device == DeviceKind::kCuda ? kUsualGpuLateBytes : 0;
-  const int64_t weights_bytes =
-      Weights::BytesFor(parts.backend->weight_store(), parts.model.config, parts.model.dtype);
-  return PlanContext(config, parts,
-                     [&](int64_t max_model_len) {
-                       return weights_bytes + late_bytes + StepBytes(config, parts, max_model_len);
-                     })
-      .status();
+  ASSIGN_OR_RETURN(const KvPlan kv,
+                   PlanContext(config, parts, device.memory, [&](int64_t max_model_len) {
+                     return BytesBesideKv(parts, config.device, max_model_len);
+                   }));
+  parts.model.max_model_len = kv.max_model_len;
+  return absl::OkStatus();
+}
+
+// The same when all else has its memory.
+absl::StatusOr<KvPlan> PlanContextNow(const EngineConfig& config, EngineParts& parts) {
+  ASSIGN_OR_RETURN(const MemoryInfo memory, parts.backend->device().Memory());
+  ASSIGN_OR_RETURN(KvPlan kv,
+                   PlanContext(config, parts, memory, [](int64_t /*max_model_len*/) { return 0; }));
+  parts.model.max_model_len = kv.max_model_len;
+  return kv;
 }
 
 absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
@@ -286,7 +170,7 @@ absl::Status OpenModel(const EngineConfig& config, EngineParts& parts) {
   parts.model.num_parameters = parts.weights->num_parameters();
   parts.model.matrix_bytes = parts.weights->matrix_bytes();
   parts.model.device_name = parts.backend->device().info().name;
-  parts.ledger.Add("weights", parts.weights->size_bytes());
+  parts.ledger.Add(kWeightsEntry, parts.weights->size_bytes());
   return absl::OkStatus();
 }
 
@@ -299,9 +183,6 @@ absl::Status TuneGemm(const EngineConfig& config, EngineParts& parts) {
       LinearGroups(*parts.weights, parts.step.max_num_batched_tokens, parts.step.max_num_seqs),
       config.progress);
 }
-
-// For a plan of the KV cache when all else has its memory.
-int64_t NoOtherBytes(int64_t /*max_model_len*/) { return 0; }
 
 absl::Status CalibrateKv(const EngineConfig& config, EngineParts& parts) {
   constexpr int64_t kMaxTokens = 256;
@@ -319,14 +200,13 @@ absl::Status CalibrateKv(const EngineConfig& config, EngineParts& parts) {
 // Activations, then addresses for the KV cache, then the runner, which captures them.
 absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
   const int64_t max_model_len = parts.model.max_model_len;
-  ASSIGN_OR_RETURN(
-      parts.decoder,
-      Advise(Decoder::Create(*parts.backend, parts.model.config, *parts.weights, parts.model.dtype,
-                             MakeDecoderLimits(parts.step, max_model_len)),
-             kSmallerSteps));
-  parts.ledger.Add("activations", parts.decoder->size_bytes());
+  ASSIGN_OR_RETURN(parts.decoder, Advise(Decoder::Create(*parts.backend, parts.model.config,
+                                                         *parts.weights, parts.model.dtype,
+                                                         DecoderLimitsFor(parts, max_model_len)),
+                                         kSmallerSteps));
+  parts.ledger.Add(kActivationsEntry, parts.decoder->size_bytes());
   RETURN_IF_ERROR(Advise(CalibrateKv(config, parts), kSmallerSteps));
-  ASSIGN_OR_RETURN(const KvPlan most, PlanContext(config, parts, NoOtherBytes));
+  ASSIGN_OR_RETURN(const KvPlan most, PlanContextNow(config, parts));
   ASSIGN_OR_RETURN(KvArena arena,
                    KvArena::Reserve(parts.backend->device(), parts.kv_layout, most.num_blocks));
   parts.kv_arena = std::make_unique<KvArena>(std::move(arena));
@@ -336,20 +216,20 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
       Advise(ModelRunner::Create(*parts.backend, parts.attention, *parts.decoder, *parts.kv_arena,
                                  MakeRunnerConfig(config, parts, max_model_len)),
              kSmallerSteps));
-  parts.ledger.Add("batch and sampling state", parts.runner->size_bytes());
+  parts.ledger.Add(kStateEntry, parts.runner->size_bytes());
   return absl::OkStatus();
 }
 
 // The KV cache gets what is left now that everything else has its memory.
 absl::Status OpenKvCache(const EngineConfig& config, EngineParts& parts) {
-  ASSIGN_OR_RETURN(const KvPlan plan, PlanContext(config, parts, NoOtherBytes));
+  ASSIGN_OR_RETURN(const KvPlan plan, PlanContextNow(config, parts));
   parts.model.num_kv_blocks = std::min(plan.num_blocks, parts.kv_arena->max_num_blocks());
   parts.model.block_size = config.block_size;
   parts.model.max_num_seqs = parts.step.max_num_seqs;
   parts.model.max_num_batched_tokens = parts.step.max_num_batched_tokens;
   RETURN_IF_ERROR(Advise(parts.kv_arena->Map(parts.model.num_kv_blocks),
                          "give the cache less with --kv-cache-memory-bytes"));
-  parts.ledger.Add("KV cache", parts.kv_arena->size_bytes());
+  parts.ledger.Add(kKvCacheEntry, parts.kv_arena->size_bytes());
   return absl::OkStatus();
 }
 

@@ -9,10 +9,10 @@
 #include "absl/status/statusor.h"
 #include "engine/engine_config.h"
 #include "engine/engine_status.h"
-#include "engine/memory_plan.h"
 #include "engine/model/decoder.h"
 #include "engine/runner/model_runner.h"
 #include "engine/start_clock.h"
+#include "engine/start_plan.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"
 #include "scheduler/scheduler.h"
@@ -20,12 +20,9 @@
 namespace quire {
 
 // Members are destroyed in reverse: what uses the device goes before it.
-struct EngineParts {
-  ModelInfo model;
+struct EngineParts : StartPlan {
   MemoryLedger ledger;
   StartClock stages;
-  StepLimits step = {};
-  KvLayout kv_layout;
   std::vector<AttentionGeometry> geometries;  // of its layer groups
   std::unique_ptr<Backend> backend;
   AttentionPaths attention;  // the backend's

@@ -36,6 +36,13 @@ struct ModelInfo {
   std::string device_name;
 };
 
+// What the ledger's entries are called.
+inline constexpr char kWeightsEntry[] = "weights";
+inline constexpr char kActivationsEntry[] = "activations";
+inline constexpr char kStateEntry[] = "batch and sampling state";
+inline constexpr char kKvCacheEntry[] = "KV cache";
+inline constexpr char kLateEntry[] = "graphs, plans, code, rounding";
+
 // Where memory went at start, in the order it was allocated. What was in use before, the entries
 // and what is free add up to the device's memory.
 struct MemoryLedger {

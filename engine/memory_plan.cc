@@ -21,15 +21,12 @@ constexpr int64_t kGpuReserveBytes = 128 * kMiB;
 // A context that is shorter than this is no use to anybody.
 constexpr int64_t kMinContext = 256;
 
-int64_t BlocksPerSequence(const KvDemand& demand, int64_t max_model_len) {
+int64_t Blocks(const KvLayout& layout, int64_t num_tokens, int64_t max_step_tokens) {
   std::vector<KvSpec> groups;
-  groups.reserve(demand.layout.groups.size());
-  for (const KvLayerGroup& group : demand.layout.groups) {
-    groups.push_back({group.spec.sliding_window});
-  }
+  groups.reserve(layout.groups.size());
+  for (const KvLayerGroup& group : layout.groups) groups.push_back({group.spec.sliding_window});
   // Two steps can be in flight before the first one's window is released.
-  return MaxBlocksFor(groups, demand.layout.block_size, max_model_len,
-                      2 * demand.step.max_num_batched_tokens);
+  return MaxBlocksFor(groups, layout.block_size, num_tokens, 2 * max_step_tokens);
 }
 
 // For the cache and the `other_bytes`.
@@ -177,6 +174,14 @@ StepLimits ChooseStepLimits(const EngineConfig& config, int64_t device_bytes) {
     limits.max_num_batched_tokens = std::max(num_tokens, limits.max_num_seqs);
   }
   return limits;
+}
+
+int64_t BlocksPerSequence(const KvDemand& demand, int64_t max_model_len) {
+  return Blocks(demand.layout, max_model_len, demand.step.max_num_batched_tokens);
+}
+
+int64_t BlocksWhileDecoding(const KvDemand& demand, int64_t num_tokens) {
+  return Blocks(demand.layout, num_tokens, 1);
 }
 
 absl::StatusOr<KvPlan> PlanKvCache(const EngineConfig& config, const KvDemand& demand,

@@ -37,6 +37,11 @@ struct KvPlan {
   std::string lowered;        // empty, or why max_model_len is less than demanded: one line
 };
 
+// The most blocks that one sequence of this length holds at a time, while its prompt is computed.
+int64_t BlocksPerSequence(const KvDemand& demand, int64_t max_model_len);
+// And once it is: while it decodes.
+int64_t BlocksWhileDecoding(const KvDemand& demand, int64_t num_tokens);
+
 // `other_bytes(max_model_len)`: what else will be taken of memory.free_bytes. On a GPU the cache
 // gets what gpu_memory_utilization leaves; on the CPU half of what is free, as it is everybody's,
 // at least one sequence and at most max_num_seqs of them; or config.kv_cache_memory_bytes.

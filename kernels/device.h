@@ -32,6 +32,9 @@ struct DeviceInfo {
   int64_t map_granularity_bytes = 4096;  // of AddressRange::Map
 };
 
+// What every NVIDIA GPU that is served on computes in.
+inline std::vector<DType> GpuActivationDTypes() { return {DType::kF32, DType::kBF16, DType::kF16}; }
+
 struct MemoryInfo {
   int64_t free_bytes = 0;
   int64_t total_bytes = 0;

@@ -15,6 +15,11 @@ enum class WeightFormat : uint8_t {
   kCompressed,  // the CPU's: bfloat16 in 12 bits each, losslessly (kernels/cpu/gemm/compression.h)
 };
 
+// Of a matrix without padding, as GPUs keep it.
+constexpr int64_t RowMajorBytes(int64_t out_features, int64_t in_features, DType dtype) {
+  return out_features * in_features * DTypeBytes(dtype);
+}
+
 // A matrix of out_features x in_features in the backend's own layout.
 struct LinearWeight {
   void* data = nullptr;
@@ -27,7 +32,7 @@ struct LinearWeight {
   // What a gemm reads of it, padding not counted.
   int64_t size_bytes() const {
     return format == WeightFormat::kCompressed ? compressed_bytes
-                                               : out_features * in_features * DTypeBytes(dtype);
+                                               : RowMajorBytes(out_features, in_features, dtype);
   }
 };
 

@@ -43,9 +43,9 @@ absl::StatusOr<std::string> FindBundledModel() {
   const auto* name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));  // NOLINT(*-int-to-ptr)
   if (const fs::path program = fs::canonical(name, error); !error) {
     const fs::path prefix = program.parent_path().parent_path();
-    places = {(prefix / "configs/demo").string(), (prefix / "share/quire/demo").string()};
+    places = {(prefix / "configs/demo").string(), (prefix / "share/quire/demo").string(),
+              (prefix / "../../configs/demo").lexically_normal().string()};
   }
-  places.push_back(QUIRE_SOURCE_DIR "/configs/demo");
   for (const std::string& place : places) {
     if (fs::exists(fs::path(place) / "config.json", error)) return place;
   }
@@ -53,7 +53,12 @@ absl::StatusOr<std::string> FindBundledModel() {
                                           absl::StrJoin(places, ", "), "; give --model FOLDER"));
 }
 
-absl::StatusOr<std::string> FindModelFolder(const Settings& settings, Progress* progress) {
+ModelNeeds ServingNeeds(const Settings& settings) {
+  return {.weights = settings.load_format != "dummy", .tokenizer = !settings.skip_tokenizer_init};
+}
+
+absl::StatusOr<std::string> FindModelFolder(const Settings& settings, const ModelNeeds& needs,
+                                            Progress* progress) {
   const std::string& model = settings.model;
   if (model.empty()) {
     RETURN_IF_ERROR(CheckRevisionHasUse(settings, "the bundled model"));
@@ -69,8 +74,6 @@ absl::StatusOr<std::string> FindModelFolder(const Settings& settings, Progress* 
   const HubSubject subject = {model, settings.revision.empty() ? "main" : settings.revision};
   RETURN_IF_ERROR(CheckRevision(subject.revision));
   ASSIGN_OR_RETURN(const HubOptions options, ReadHubOptions(settings.download_dir));
-  const ModelNeeds needs = {.weights = settings.load_format != "dummy",
-                            .tokenizer = !settings.skip_tokenizer_init};
   return FetchHubModel(subject, needs, options, progress);
 }
 

@@ -29,6 +29,7 @@
 #include "server/model_location.h"
 #include "server/process_events.h"
 #include "server/progress_printer.h"
+#include "server/run_plan.h"
 #include "server/security.h"
 #include "server/settings/engine_settings.h"
 #include "server/settings/settings_parser.h"
@@ -114,7 +115,8 @@ class Process {
     {
       const ProgressPrinter printer(progress_,
                                     [](const std::string& line) { spdlog::info("{}", line); });
-      RunBeforeServing([&] { model_folder = FindModelFolder(settings_, &progress_); });
+      RunBeforeServing(
+          [&] { model_folder = FindModelFolder(settings_, ServingNeeds(settings_), &progress_); });
       if (model_folder.ok()) started = Start(*model_folder, *std::move(listener));
     }
     if (!model_folder.ok()) {
@@ -287,6 +289,7 @@ int RunServer(const std::vector<std::string>& args, BackendOpener open_backend) 
     std::fputs(command_line->print_and_exit.c_str(), stdout);
     return static_cast<int>(ExitCode::kOk);
   }
+  if (command_line->plan.has_value()) return RunPlan(*command_line, open_backend);
   return Process(*command_line, std::move(open_backend)).Run();
 }
 

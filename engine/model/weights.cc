@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -26,6 +27,9 @@ namespace {
 
 constexpr int64_t kMaxConfigBytes = 1 << 20;
 
+// Of a weight: (out_features, in_features, dtype).
+using PlainBytes = std::function<int64_t(int64_t, int64_t, DType)>;
+
 std::string Sha256Hex(absl::string_view text) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
@@ -44,12 +48,23 @@ class WeightsLoader {
     plan_ = Plan(config_, options_.dtype, &weights_);
   }
 
-  static int64_t BytesFor(WeightStore& store, const ModelConfig& config, DType dtype) {
+  static Weights::Sizes SizesFor(const PlainBytes& plain_bytes, const ModelConfig& config,
+                                 DType dtype) {
     Weights weights;
     const WeightPlan plan = Plan(config, dtype, &weights);
     MemoryCarver measure(nullptr);
-    Carve(plan, store, &measure);
-    return measure.size_bytes();
+    Carve(plan, plain_bytes, &measure);
+    return {.bytes = measure.size_bytes(), .num_parameters = weights.num_parameters_};
+  }
+
+  static absl::StatusOr<int64_t> CheckFiles(const ModelConfig& config, const std::string& folder) {
+    Weights weights;
+    const WeightPlan plan = Plan(config, config.dtype, &weights);
+    ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(folder));
+    RETURN_IF_ERROR(CheckTensors(plan, checkpoint));
+    int64_t bytes = 0;
+    for (const SafetensorsFile& file : checkpoint.files()) bytes += file.size_bytes();
+    return bytes;
   }
 
   absl::StatusOr<Weights> Load() {
@@ -78,7 +93,8 @@ class WeightsLoader {
   }
 
   // Vectors come first, so that one copy brings them all; returns their bytes.
-  static int64_t Carve(const WeightPlan& plan, WeightStore& store, MemoryCarver* carver) {
+  static int64_t Carve(const WeightPlan& plan, const PlainBytes& plain_bytes,
+                       MemoryCarver* carver) {
     for (const VectorPlan& vector : plan.vectors) {
       *vector.tensor = carver->TakeTensor(DType::kF32, {vector.size});
     }
@@ -87,18 +103,22 @@ class WeightsLoader {
     }
     const int64_t vector_bytes = carver->size_bytes();
     for (const MatrixPlan& matrix : plan.matrices) {
-      matrix.weight->data = carver->Take(store.PlainBytes(
+      matrix.weight->data = carver->Take(plain_bytes(
           matrix.weight->out_features, matrix.weight->in_features, matrix.weight->dtype));
     }
     return vector_bytes;
   }
 
   absl::Status Allocate() {
+    const auto plain_bytes = [&store = backend_.weight_store()](int64_t out_features,
+                                                                int64_t in_features, DType dtype) {
+      return store.PlainBytes(out_features, in_features, dtype);
+    };
     MemoryCarver measure(nullptr);
-    Carve(plan_, backend_.weight_store(), &measure);
+    Carve(plan_, plain_bytes, &measure);
     ASSIGN_OR_RETURN(weights_.memory_, backend_.device().Allocate(measure.size_bytes()));
     MemoryCarver carver(weights_.memory_.data());
-    vector_bytes_ = Carve(plan_, backend_.weight_store(), &carver);
+    vector_bytes_ = Carve(plan_, plain_bytes, &carver);
     return absl::OkStatus();
   }
 
@@ -197,8 +217,13 @@ absl::StatusOr<Weights> Weights::Load(Backend& backend, const ModelConfig& confi
   return WeightsLoader(backend, config, folder, options).Load();
 }
 
-int64_t Weights::BytesFor(WeightStore& store, const ModelConfig& config, DType dtype) {
-  return WeightsLoader::BytesFor(store, config, dtype);
+Weights::Sizes Weights::SizesFor(const DeviceFacts& device, const ModelConfig& config,
+                                 DType dtype) {
+  return WeightsLoader::SizesFor(device.plain_bytes, config, dtype);
+}
+
+absl::StatusOr<int64_t> Weights::CheckFiles(const ModelConfig& config, const std::string& folder) {
+  return WeightsLoader::CheckFiles(config, folder);
 }
 
 }  // namespace quire

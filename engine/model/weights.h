@@ -11,6 +11,7 @@
 #include "engine/model/model_weights.h"
 #include "kernels/backend.h"
 #include "kernels/base/progress.h"
+#include "kernels/device_facts.h"
 
 namespace quire {
 
@@ -39,8 +40,16 @@ class Weights {
   static absl::StatusOr<Weights> Load(Backend& backend, const ModelConfig& config,
                                       const std::string& folder, const WeightsOptions& options);
 
-  // Device bytes that Load takes at most, from the configuration alone.
-  static int64_t BytesFor(WeightStore& store, const ModelConfig& config, DType dtype);
+  // What Load takes of a device at most, from the configuration alone.
+  struct Sizes {
+    int64_t bytes = 0;
+    int64_t num_parameters = 0;
+  };
+  static Sizes SizesFor(const DeviceFacts& device, const ModelConfig& config, DType dtype);
+
+  // Whether the folder has the tensors that the configuration asks for, by the headers of its files
+  // alone; how many bytes the files have. Errors as in Load.
+  static absl::StatusOr<int64_t> CheckFiles(const ModelConfig& config, const std::string& folder);
 
   const LinearWeight& embedding() const { return model_.embedding; }  // [vocab_size, hidden_size]
   // In the embedding's memory when tied.

@@ -9,7 +9,7 @@
 namespace quire::cuda {
 
 int64_t CudaWeightStore::PlainBytes(int64_t out_features, int64_t in_features, DType dtype) const {
-  return out_features * in_features * DTypeBytes(dtype);
+  return RowMajorBytes(out_features, in_features, dtype);
 }
 
 absl::StatusOr<std::unique_ptr<RowLoader>> CudaWeightStore::CreateLoader(int64_t staging_bytes) {

@@ -20,16 +20,19 @@ constexpr ForeignFlags kTable[] = {
     {"-t --threads", "use --num-threads"},
     {"-tb --threads-batch", "use --num-threads, which holds for prompts and answers alike"},
     {"-b --batch-size -ub --ubatch-size --chunked-prefill-size --max-prefill-tokens "
-     "--max-batch-prefill-tokens",
+     "--max-batch-prefill-tokens --max-num-tokens",
      "use --max-num-batched-tokens"},
-    {"-np --parallel --max-running-requests --max-concurrent-requests", "use --max-num-seqs"},
+    {"-np --parallel --max-running-requests --max-concurrent-requests --max-batch-size",
+     "use --max-num-seqs"},
     {"--max-queued-requests", "use --max-num-queued-reqs"},
     {"--mem-fraction-static --cuda-memory-fraction", "use --gpu-memory-utilization"},
+    {"--kv-cache-free-gpu-memory-fraction --free-gpu-memory-fraction",
+     "use --gpu-memory-utilization, which is a share of all of the GPU's memory, weights included"},
     {"--num-gpu-blocks-override --kv-cache-memory", "use --kv-cache-memory-bytes"},
     {"-ngl --gpu-layers --n-gpu-layers",
      "use --device: cuda keeps all layers on the GPU, cpu none"},
     {"-dev", "use --device auto, cpu or cuda; CUDA_VISIBLE_DEVICES chooses among several GPUs"},
-    {"-s", "use --seed"},
+    {"-s --random-seed", "use --seed"},
     {"-tp --tp --tp-size --num-shard", "use --tensor-parallel-size, which may only be 1 so far"},
     {"--chat-template-file", "use --chat-template"},
     {"--cache-prompt --enable-caching --disable-radix-cache",
@@ -45,6 +48,9 @@ constexpr ForeignFlags kTable[] = {
      "use --stream-stall-timeout for clients that do not read; a call's own time limit is its "
      "gRPC deadline"},
     {"-hft --hf-token", "use the environment variable HF_TOKEN"},
+    {"--backend", "not needed: there is one engine; --device chooses where it runs"},
+    {"--extra-llm-api-options --extra-llm-api-config",
+     "use --config FILE, JSON with these flags as keys"},
     {"--offline", "use the environment variable HF_HUB_OFFLINE=1"},
     {"--huggingface-hub-cache", "use the environment variable HF_HOME"},
     // Set by each request here.
@@ -67,6 +73,7 @@ constexpr ForeignFlags kTable[] = {
     {"--logprobs-mode", "not supported yet: there is one kind of logprobs"},
     {"--scheduling-policy --schedule-policy --enable-priority-scheduling",
      "not needed: requests run by their priority field, equal ones in order of arrival"},
+    {"--max-beam-width --use-beam-search", "not supported yet: requests sample n continuations"},
     {"--max-best-of", "use the request's n"},
     // Always so, or done without being told.
     {"--trust-remote-code --code-revision",
@@ -78,7 +85,7 @@ constexpr ForeignFlags kTable[] = {
      "--multi-step-stream-outputs --scheduler-delay-factor --scheduler-cls "
      "--scheduler-recv-interval --schedule-conservativeness --max-waiting-tokens "
      "--waiting-served-ratio --preemption-mode --use-v2-block-manager --external-parameters "
-     "--disable-hybrid-kv-cache-manager --max-batch-total-tokens --max-batch-size",
+     "--disable-hybrid-kv-cache-manager --max-batch-total-tokens",
      "not needed: the scheduler fills each step up to --max-num-batched-tokens, answers first"},
     {"-cb -nocb --cont-batching", "not needed: requests are always batched continuously"},
     {"-fa --flash-attn --disable-cascade-attn --mm-attention-backend "
@@ -108,7 +115,7 @@ constexpr ForeignFlags kTable[] = {
      "--worker-use-ray --disable-nccl-for-dp-synchronization "
      "--disable-frontend-multiprocessing --engine-use-ray --tokenizer-worker-num "
      "--detokenizer-worker-num --api-server-count -asc --headless --tokenizer-pool-* "
-     "--threads-http --validation-workers",
+     "--num-postprocess-workers --threads-http --validation-workers",
      "not needed: one process serves, without worker processes"},
     {"-C -Cr -Cb -Crb --cpu-mask* --cpu-range* --cpu-strict* --numa --prio* --poll*",
      "use taskset, numactl or nice to start the server; --num-threads sets the number of "
@@ -162,7 +169,7 @@ constexpr ForeignFlags kTable[] = {
      "not supported yet: docs/metrics.md lists what /metrics tells"},
     // What is missing.
     {"--tokenizer --tokenizer-mode --tokenizer-path --tokenizer-revision --tokenizer-backend "
-     "--hf-config-path --config-format --model-impl",
+     "--hf-config-path --config-format --model-impl --custom-tokenizer --custom-module-dirs",
      "not supported yet: tokenizer and config.json come from the model's folder"},
     {"--hf-overrides --override-kv --json-model-override-args --override-attention-dtype "
      "--rope-* --yarn-* -gan --grp-attn-*",
@@ -193,6 +200,7 @@ constexpr ForeignFlags kTable[] = {
     {"--exclude-tools-when-tool-choice-none",
      "not needed: tools are never in the prompt of a request with tool_choice none"},
     {"--enable-reasoning --reasoning-format", "use --reasoning-parser"},
+    {"--tool-parser", "use --tool-call-parser"},
     {"--skip-chat-parsing", "use --tool-call-parser none and --reasoning-parser none"},
     {"--reasoning --reasoning-budget* -rea",
      "use the requests' chat_template_kwargs, such as enable_thinking"},
@@ -220,7 +228,7 @@ constexpr ForeignFlags kTable[] = {
      "--prefill-context-parallel-size -pcp --dcp-* --cp-* --data-parallel-* -dp -dpn -dpr -dpl "
      "-dpa -dpp -dpb -dph -dpe --dp-size --distributed-* --nnodes --node-rank --master-addr "
      "--master-port --dist-init-addr --rpc -sm --split-mode -ts --tensor-split -mg --main-gpu "
-     "--gpu-id --base-gpu-id --device-ids --sharded",
+     "--gpu-id --base-gpu-id --device-ids --sharded --gpus-per-node --cluster-size",
      "not supported yet: one server uses one GPU (CUDA_VISIBLE_DEVICES chooses it); start one "
      "per GPU, each with its own --port"},
     {"--enable-expert-parallel -ep --ep-size --all2all-backend --enable-dbo --dbo-* "
@@ -232,7 +240,7 @@ constexpr ForeignFlags kTable[] = {
      "--hicache-*",
      "not supported yet: weights and KV cache stay on one device"},
     {"--kv-transfer-config --ec-transfer-config --weight-transfer-config "
-     "--disaggregation-*",
+     "--disaggregation-* --metadata-server-config-file --server-role --disagg-*",
      "not supported yet: the KV cache does not leave the server"},
     {"--enable-sleep-mode --sleep-idle-seconds --enable-memory-saver",
      "not supported yet: the server keeps its memory until it ends"},

@@ -1,5 +1,6 @@
-// Flags of vLLM, llama-server, SGLang and TGI that quire-server does not have, with one sentence
-// each: what to use, why it is not needed, or that it is not supported yet. Any thread.
+// Flags of vLLM, llama-server, SGLang, TGI and trtllm-serve that quire-server does not have, with
+// one sentence each: what to use, why it is not needed, or that it is not supported yet. Any
+// thread.
 #pragma once
 
 #include <string>

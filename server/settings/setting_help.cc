@@ -22,6 +22,11 @@ constexpr char kGeneral[] = R"(
 General:
   --config FILE
       JSON object of these settings, with underscores: {"max_model_len": 8192}.
+  --plan, --plan-json
+      Print, as text or as JSON, what a start with these settings would find room for, and exit:
+      weights, KV cache by token, streams by context. Reads config.json and the headers of weights.
+  --plan-memory SIZE
+      With --plan: plan for a device with this much memory (80GiB), such as a GPU that is not here.
   --print-settings-table
       Print the settings as a Markdown table and exit.
   --version

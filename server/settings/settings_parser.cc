@@ -12,6 +12,7 @@
 #include "kernels/base/status_macros.h"
 #include "server/base/version.h"
 #include "server/settings/foreign_flags.h"
+#include "server/settings/scaled_number.h"
 #include "server/settings/setting_table.h"
 #include "server/text/near_name.h"
 
@@ -34,7 +35,8 @@ absl::Status UnknownFlag(const std::string& flag) {
   if (const std::string advice = ForeignFlagAdvice(flag); !advice.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(flag, ": ", advice));
   }
-  std::vector<std::string> known = {"--config", "--help", "--version"};
+  std::vector<std::string> known = {"--config",    "--help",        "--plan",
+                                    "--plan-json", "--plan-memory", "--version"};
   for (const Setting& setting : SettingTable()) {
     known.push_back(setting.flag());
     if (setting.is_switch()) known.push_back(absl::StrCat("--no-", setting.name));
@@ -69,6 +71,13 @@ class ArgumentReader {
   const std::vector<std::string>& positional() const { return positional_; }
   const std::optional<std::string>& config() const { return config_; }
   const std::string& output() const { return output_; }
+  absl::StatusOr<std::optional<PlanRequest>> plan() const {
+    if (plan_memory_bytes_ == 0) return plan_;
+    if (!plan_) {
+      return absl::InvalidArgumentError("--plan-memory: goes with --plan, which prints a plan");
+    }
+    return PlanRequest{plan_->as_json, plan_memory_bytes_};
+  }
 
  private:
   absl::Status ReadFlag(const std::string& flag, std::optional<std::string> value) {
@@ -80,6 +89,10 @@ class ArgumentReader {
       ASSIGN_OR_RETURN(config_, TakeValue(flag, "a JSON file", std::move(value)));
       return absl::OkStatus();
     }
+    if (absl::StartsWith(flag, "--plan")) {
+      ASSIGN_OR_RETURN(const bool is_plan, ReadPlan(flag, &value));
+      if (is_plan) return absl::OkStatus();
+    }
     for (const Setting& setting : SettingTable()) {
       if (flag == setting.flag()) return ReadSetting(setting, std::move(value));
       if (!setting.is_switch() || flag != absl::StrCat("--no-", setting.name)) continue;
@@ -87,6 +100,27 @@ class ArgumentReader {
       return ReadSwitch(setting, "false");
     }
     return UnknownFlag(flag);
+  }
+
+  // False: the flag is none of --plan's.
+  absl::StatusOr<bool> ReadPlan(const std::string& flag, std::optional<std::string>* value) {
+    if (flag == "--plan-memory") {
+      ASSIGN_OR_RETURN(const std::string text, TakeValue(flag, "a size, such as 80GiB", *value));
+      const std::optional<int64_t> bytes = ParseBytes(text);
+      if (!bytes || *bytes < 1) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(flag, ": \"", Shortened(text), "\" is no size; write one such as 80GiB"));
+      }
+      plan_memory_bytes_ = *bytes;
+      return true;
+    }
+    if (flag != "--plan" && flag != "--plan-json") return false;
+    if (value->has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(flag, ": takes no value"));
+    }
+    if (!plan_) plan_.emplace();
+    if (flag == "--plan-json") plan_->as_json = true;
+    return true;
   }
 
   absl::Status ReadSetting(const Setting& setting, std::optional<std::string> value) {
@@ -144,6 +178,8 @@ class ArgumentReader {
   std::vector<std::pair<const Setting*, std::string>> values_;  // in order
   std::vector<std::string> positional_;
   std::optional<std::string> config_;
+  std::optional<PlanRequest> plan_;
+  int64_t plan_memory_bytes_ = 0;
   std::string output_;
 };
 
@@ -236,6 +272,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
   CommandLine result;
   result.print_and_exit = reader.output();
   if (!result.print_and_exit.empty()) return result;
+  ASSIGN_OR_RETURN(result.plan, reader.plan());
   RETURN_IF_ERROR(ApplyConfig(reader, environment, &result));
   RETURN_IF_ERROR(ApplyEnvironment(environment, &result));
   RETURN_IF_ERROR(ApplyFlags(reader, &result));

@@ -2,7 +2,9 @@
 // over the file. Main thread, before anything else runs.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,13 +15,20 @@
 
 namespace quire {
 
+// --plan: print what a start would find room for, and end.
+struct PlanRequest {
+  bool as_json = false;
+  int64_t memory_bytes = 0;  // of the device; 0: what the one that is here has
+};
+
 struct CommandLine {
   Settings settings;
   // Where each given setting got its value, as the user knows it: "--port", "QUIRE_PORT",
   // "configuration key \"port\"". By the setting's name.
   std::map<std::string, std::string> places;
   std::vector<std::string> warnings;  // one sentence each, for the log
-  std::string print_and_exit;         // not empty: --help and its like; print this and exit with 0
+  std::optional<PlanRequest> plan;
+  std::string print_and_exit;  // not empty: --help and its like; print this and exit with 0
 };
 
 // `args` without the program's name, `environment` as ProcessEnvironment gives it.

@@ -184,6 +184,23 @@ class DownloadTest(HubTestCase):
         self.serve()  # and what is missing comes when it is needed
         self.assert_whole()
 
+    def test_a_plan_downloads_the_small_files_alone(self):
+        def plan():
+            result = subprocess.run([SERVER, "--plan-json", "--device", "cpu", "--model", NAME], text=True, check=False,
+                                    env=self.with_environment(), capture_output=True, timeout=60)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return json.loads(result.stdout)
+
+        planned = plan()
+        self.assertIsNone(planned["weight_file_bytes"])
+        self.assert_whole({name: content for name, content in demo_files().items()
+                           if name in ("config.json", "generation_config.json")})
+        self.serve()  # which misses the rest, and gets it
+        self.assert_whole()
+        with_weights = plan()
+        self.assertEqual(with_weights["weight_file_bytes"], len(demo_files()["model.safetensors"]))
+        self.assertEqual(with_weights["kv"], planned["kv"])
+
     def test_additional_chat_templates(self):
         files = {**demo_files(), "additional_chat_templates/tool_use.jinja": b"{{ messages }}"}
         self.commit = self.hub.add(NAME, files)

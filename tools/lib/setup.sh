@@ -12,9 +12,6 @@ python3 python3-venv python3-pip"
 # Of e2e/page_test alone, because it is large.
 QUIRE_BROWSER_PACKAGES="chromium chromium-driver"
 
-# A second clone, and a second build folder, find what a first one has compiled.
-export CCACHE_BASEDIR=$QUIRE_ROOT CCACHE_NOHASHDIR=1
-
 # answer_help SCRIPT ARGUMENT...: for --help among the arguments, prints the comment that the script begins
 # with, and ends with 0.
 answer_help() {
@@ -103,8 +100,9 @@ ensure_test_python() {
   if ! cat "$requirements" "$files" | cmp -s - "$venv/installed.txt"; then
     say "installing the Python packages of tests/requirements.txt into build/venv-test"
     mkdir -p "$QUIRE_ROOT/build"
-    python3 -m venv "$venv" && "$venv/bin/pip" install -q -r "$requirements" &&
-      "$venv/bin/pip" install -q --no-deps -r "$files" || return 1
+    # Not bin/pip: in an environment that was copied it installs into the one that it came from.
+    python3 -m venv "$venv" && "$venv/bin/python" -m pip install -q -r "$requirements" &&
+      "$venv/bin/python" -m pip install -q --no-deps -r "$files" || return 1
     cat "$requirements" "$files" >"$venv/installed.txt"
   fi
   export QUIRE_TEST_PYTHON="$venv/bin/python"

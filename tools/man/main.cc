@@ -37,6 +37,8 @@ cli::ProgramText Text() {
        {{"quire-server", "the bundled model on port 8000"},
         {"quire-server Qwen/Qwen3-0.6B", "a model of the hub, downloaded unless it is there"},
         {"quire-server /models/qwen3 --port 9000", "a model of one's own"},
+        {"quire-server /models/qwen3 --device cuda --plan --plan-memory 80GiB",
+         "what a GPU would have room for"},
         {"quire-server --config server.json", "settings from a file"}}},
   };
   return text;
@@ -57,6 +59,12 @@ int PrintServerPage() {
   app.add_option("--config",
                  "JSON file with these settings, underscores in place of dashes; flags win.")
       ->type_name("FILE");
+  app.add_flag("--plan,--plan-json")
+      ->description(
+          "Print, as text or as JSON, what a start with these settings would find room for: "
+          "weights, KV cache by token, streams by context; and exit.");
+  app.add_option("--plan-memory", "With --plan: the device's memory, such as 80GiB.")
+      ->type_name("SIZE");
   for (const Setting& setting : SettingTable()) {
     const std::string flag = absl::StrCat("--", setting.name);
     CLI::Option* option = setting.is_switch()

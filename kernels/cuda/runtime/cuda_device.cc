@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int device_index) {
   ASSIGN_OR_RETURN(const int64_t map_granularity_bytes, MapGranularityBytes(device_index));
   DeviceInfo info = {.kind = DeviceKind::kCuda,
                      .name = properties.name,
-                     .activation_dtypes = {DType::kF32, DType::kBF16, DType::kF16},
+                     .activation_dtypes = GpuActivationDTypes(),
                      .sm_version = sm_version,
                      .num_sms = properties.multiProcessorCount,
                      .use_graphs = true,

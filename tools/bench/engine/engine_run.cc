@@ -186,7 +186,8 @@ absl::StatusOr<BenchEngineConfig> MakeEngineConfig(const EngineFlags& flags, Pro
   }
   if (flags.weights_seed.has_value()) settings.seed = static_cast<int64_t>(*flags.weights_seed);
   if (flags.shape.empty()) {
-    const absl::StatusOr<std::string> folder = FindModelFolder(settings, progress);
+    const absl::StatusOr<std::string> folder =
+        FindModelFolder(settings, ServingNeeds(settings), progress);
     if (!folder.ok()) {
       return WithExitCode(static_cast<int>(ModelLocationFailureCode(folder.status())),
                           folder.status());

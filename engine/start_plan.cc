@@ -1,0 +1,154 @@
+#include "engine/start_plan.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/model/attention_shapes.h"
+#include "engine/request_check.h"
+#include "engine/runner/cascade_plan.h"
+#include "engine/serving_dtype.h"
+#include "kernels/base/status_macros.h"
+#include "spdlog/spdlog.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int64_t kUsualGpuLateBytes = int64_t{512} << 20;
+
+absl::StatusOr<DType> ChooseDType(const EngineConfig& config, const ModelConfig& model,
+                                  const DeviceInfo& device) {
+  ASSIGN_OR_RETURN(const ServingDType serving,
+                   ChooseServingDType(config.dtype, model.dtype, device));
+  if (serving.dtype == model.dtype) return serving.dtype;
+  spdlog::info("a checkpoint in {} is computed in {}, {}", DTypeName(model.dtype),
+               DTypeName(serving.dtype), serving.why);
+  return serving.dtype;
+}
+
+absl::StatusOr<int64_t> ServingModelLen(const EngineConfig& config, const ModelConfig& model) {
+  // Dynamic rope changes every position once it stretches: only who asks for length gets it.
+  if (config.max_model_len == 0 && model.rope.type == RopeType::kDynamic) {
+    return model.max_position_embeddings;
+  }
+  if (config.max_model_len == 0) return MaxSequenceLength(model);
+  if (config.max_model_len < 0 || config.max_model_len > MaxSequenceLength(model)) {
+    return absl::OutOfRangeError(absl::StrCat("--max-model-len: ", config.max_model_len,
+                                              " is outside the model's 1 .. ",
+                                              MaxSequenceLength(model), " positions"));
+  }
+  return config.max_model_len;
+}
+
+absl::Status CheckLimits(const StepLimits& step) {
+  if (step.max_num_seqs < 1 || step.max_num_batched_tokens < step.max_num_seqs) {
+    return absl::OutOfRangeError(
+        absl::StrCat("--max-num-batched-tokens (", step.max_num_batched_tokens,
+                     ") must be at least --max-num-seqs (", step.max_num_seqs,
+                     "), which must be at least 1: every running sequence adds a token to a step"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckKvCacheDType(const EngineConfig& config, DType kv_cache_dtype) {
+  if (IsFloat8(kv_cache_dtype)) return absl::OkStatus();
+  if (!config.calculate_kv_scales && config.kv_cache_dtype_skip_layers.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::OutOfRangeError(absl::StrCat(
+      config.calculate_kv_scales ? "--calculate-kv-scales: a KV cache in "
+                                 : "--kv-cache-dtype-skip-layers: a KV cache in ",
+      DTypeName(kv_cache_dtype), config.calculate_kv_scales ? " has no scales" : " skips nothing",
+      "; use it with --kv-cache-dtype fp8_e4m3 or fp8_e5m2"));
+}
+
+BatchLimits MakeBatchLimits(const StepLimits& step, const KvLayout& layout, int64_t max_model_len) {
+  BatchLimits limits;
+  limits.max_num_seqs = step.max_num_seqs;
+  limits.max_num_batched_tokens = step.max_num_batched_tokens;
+  limits.max_blocks_per_seq = CeilDiv<int64_t>(max_model_len, layout.block_size);
+  limits.block_size = layout.block_size;
+  limits.num_groups = static_cast<int32_t>(layout.groups.size());
+  limits.max_block_updates =
+      limits.num_groups * (limits.max_num_seqs + 4 * limits.max_blocks_per_seq);
+  limits.max_bias_per_seq = kMaxLogitBias + kMaxStopTokenIds;
+  return limits;
+}
+
+// The CPU's cores do not wait for memory there. Several layer groups have block tables of their own.
+int64_t MinPrefixTokens(const EngineConfig& config, const StartPlan& plan) {
+  const std::vector<AttentionGeometry> geometries =
+      MakeGeometries(plan.model.config, plan.kv_layout, plan.model.dtype);
+  if (geometries.size() != 1 || !HasCascade(geometries[0])) return 0;
+  if (config.min_prefix_tokens.has_value()) return *config.min_prefix_tokens;
+  if (config.device != DeviceKind::kCuda) return 0;
+  const AttentionGeometry& geometry = geometries[0];
+  // Of a layer. Reading them costs more time than two levels and their merge (docs/figures.md).
+  constexpr int64_t kMinBytes = int64_t{512} << 20;
+  return kMinBytes /
+         (2 * geometry.num_kv_heads * geometry.head_dim * DTypeBytes(geometry.kv_dtype));
+}
+
+}  // namespace
+
+absl::StatusOr<StartPlan> PlanStart(const EngineConfig& config, const DeviceFacts& device) {
+  StartPlan plan;
+  plan.step = ChooseStepLimits(config, device.memory.total_bytes);
+  RETURN_IF_ERROR(CheckLimits(plan.step));
+  ModelInfo& model = plan.model;
+  ASSIGN_OR_RETURN(model.config, LoadModelConfig(config.model_folder));
+  ASSIGN_OR_RETURN(model.generation, LoadGenerationConfig(config.model_folder));
+  ASSIGN_OR_RETURN(model.dtype, ChooseDType(config, model.config, device.info));
+  ASSIGN_OR_RETURN(model.max_model_len, ServingModelLen(config, model.config));
+  model.kv_cache_dtype = config.kv_cache_dtype.value_or(model.dtype);
+  RETURN_IF_ERROR(CheckKvCacheDType(config, model.kv_cache_dtype));
+  ASSIGN_OR_RETURN(const std::vector<DType> kv_dtypes,
+                   KvCacheDTypes(model.config, model.kv_cache_dtype,
+                                 config.kv_cache_dtype_skip_layers, model.dtype));
+  plan.kv_layout = MakeKvLayout(model.config, kv_dtypes, config.block_size);
+  plan.weights = Weights::SizesFor(device, model.config, model.dtype);
+  plan.min_prefix_tokens = MinPrefixTokens(config, plan);
+  plan.late_bytes = config.device == DeviceKind::kCuda ? kUsualGpuLateBytes : 0;
+  return plan;
+}
+
+DecoderLimits DecoderLimitsFor(const StartPlan& plan, int64_t max_model_len) {
+  return {.max_num_batched_tokens = plan.step.max_num_batched_tokens,
+          .max_logit_rows = plan.step.max_num_seqs,
+          .max_model_len = max_model_len};
+}
+
+ModelRunnerConfig RunnerSizes(const StartPlan& plan, int64_t max_model_len) {
+  ModelRunnerConfig config;
+  config.limits = MakeBatchLimits(plan.step, plan.kv_layout, max_model_len);
+  config.limits.min_prefix_tokens = plan.min_prefix_tokens;
+  config.max_model_len = max_model_len;
+  config.vocab_size = plan.model.config.vocab_size;
+  return config;
+}
+
+StepMemory StepMemoryFor(const StartPlan& plan, int64_t max_model_len) {
+  const ModelRunnerConfig runner = RunnerSizes(plan, max_model_len);
+  return {.activations_bytes = Decoder::BytesFor(plan.model.config, plan.model.dtype,
+                                                 DecoderLimitsFor(plan, max_model_len)),
+          .state_bytes = ModelRunner::BytesFor(runner),
+          .pinned_bytes = ModelRunner::PinnedBytesFor(runner)};
+}
+
+int64_t BytesBesideKv(const StartPlan& plan, DeviceKind device, int64_t max_model_len) {
+  const StepMemory steps = StepMemoryFor(plan, max_model_len);
+  return plan.weights.bytes + plan.late_bytes + steps.activations_bytes + steps.state_bytes +
+         (device == DeviceKind::kCpu ? steps.pinned_bytes : 0);
+}
+
+absl::StatusOr<KvPlan> PlanContext(const EngineConfig& config, const StartPlan& plan,
+                                   const MemoryInfo& memory,
+                                   absl::FunctionRef<int64_t(int64_t)> other_bytes) {
+  const KvDemand demand = {.layout = plan.kv_layout,
+                           .step = plan.step,
+                           .max_model_len = plan.model.max_model_len,
+                           .may_be_lowered = config.max_model_len == 0};
+  ASSIGN_OR_RETURN(KvPlan kv, PlanKvCache(config, demand, memory, other_bytes));
+  if (!kv.lowered.empty()) spdlog::warn("{}", kv.lowered);
+  return kv;
+}
+
+}  // namespace quire

@@ -1,0 +1,28 @@
+// DeviceFacts: what sizes follow from, of a device that is open or of one that is only thought of.
+// Plain values; any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/device.h"
+
+namespace quire {
+
+struct DeviceFacts {
+  DeviceInfo info;
+  MemoryInfo memory;
+  // As WeightStore::PlainBytes.
+  std::function<int64_t(int64_t out_features, int64_t in_features, DType dtype)> plain_bytes;
+};
+
+// The backend outlives the facts.
+absl::StatusOr<DeviceFacts> FactsOf(Backend& backend);
+
+// An NVIDIA GPU with this much memory, of which the driver takes what it usually does.
+DeviceFacts FactsOfGpu(int64_t memory_bytes);
+
+}  // namespace quire

@@ -1,0 +1,14 @@
+// What --plan prints of a capacity: for people, or as one JSON object. Plain functions; any thread.
+#pragma once
+
+#include <string>
+
+#include "engine/capacity.h"
+
+namespace quire {
+
+// `model_folder` is named as what is planned for; ends with a line break.
+std::string CapacityText(const Capacity& capacity, const std::string& model_folder);
+std::string CapacityJson(const Capacity& capacity, const std::string& model_folder);
+
+}  // namespace quire

@@ -1,0 +1,159 @@
+// What --plan says against arithmetic done by hand, and against an engine that was really opened.
+#include "engine/capacity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "engine/engine.h"
+#include "tests/engine/tiny_engine.h"
+
+namespace quire {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+constexpr char kLlama8B[] = R"({
+  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16",
+  "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+  "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+  "tie_word_embeddings": false})";
+
+// Five layers with a window of 32 tokens for each without one.
+constexpr char kTinyGemma[] = R"({
+  "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "vocab_size": 64,
+  "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 4096, "sliding_window": 32,
+  "sliding_window_pattern": 6, "rms_norm_eps": 1e-6, "query_pre_attn_scalar": 16,
+  "torch_dtype": "float32"})";
+
+class CapacityTest : public ::testing::Test {
+ protected:
+  CapacityTest()
+      : folder_(absl::StrCat(::testing::TempDir(), "quire_capacity_", static_cast<int>(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~CapacityTest() override { std::filesystem::remove_all(folder_); }
+
+  EngineConfig ConfigFor(const char* config_json) {
+    std::ofstream(folder_ + "/config.json") << config_json;
+    EngineConfig config = testing::TinyConfig(folder_);
+    config.dtype = std::nullopt;
+    return config;
+  }
+
+  EngineConfig LlamaOnGpu() {
+    EngineConfig config = ConfigFor(kLlama8B);
+    config.device = DeviceKind::kCuda;
+    config.max_num_seqs = config.max_num_batched_tokens = 0;
+    config.kv_cache_memory_bytes = 0;
+    return config;
+  }
+
+  const std::string folder_;
+};
+
+std::map<std::string, int64_t> Entries(const MemoryLedger& ledger) {
+  return {ledger.entries.begin(), ledger.entries.end()};
+}
+
+TEST_F(CapacityTest, Llama8BOnAGpuIsWhatArithmeticSays) {
+  const Capacity capacity = *PlanCapacity(LlamaOnGpu(), FactsOfGpu(80 * kGiB));
+  constexpr int64_t kNumParameters = 8'030'261'248;
+  EXPECT_EQ(capacity.model.num_parameters, kNumParameters);
+  auto entries = Entries(capacity.ledger);
+  // Norms are float32, and each tensor begins at a multiple of 256 bytes.
+  EXPECT_GE(entries[kWeightsEntry], 2 * kNumParameters);
+  EXPECT_LE(entries[kWeightsEntry], 2 * kNumParameters + kMiB);
+  ASSERT_EQ(capacity.kv.size(), 1);
+  EXPECT_EQ(capacity.kv[0].bytes_per_token, 32 * 8 * 128 * 2 * 2);
+  EXPECT_EQ(capacity.kv[0].num_layers, 32);
+  EXPECT_EQ(capacity.model.max_num_seqs, 1024);
+  int64_t beside = capacity.ledger.total_bytes - capacity.ledger.available_bytes;
+  for (const auto& [what, bytes] : entries) {
+    if (what != kKvCacheEntry) beside += bytes;
+  }
+  const int64_t block_bytes = 16 * 131'072;
+  EXPECT_EQ(capacity.model.num_kv_blocks, (80 * kGiB * 9 / 10 - beside) / block_bytes);
+  EXPECT_EQ(entries[kKvCacheEntry], capacity.model.num_kv_blocks * block_bytes);
+  ASSERT_EQ(capacity.streams.size(), 3);  // 1,024 and 4,096 tokens, and the model's 8,192
+  for (const StreamCapacity& streams : capacity.streams) {
+    EXPECT_EQ(streams.kv_bytes, streams.num_tokens * 131'072);
+    EXPECT_EQ(streams.num_streams, capacity.model.num_kv_blocks / (streams.num_tokens / 16));
+  }
+  EXPECT_EQ(capacity.streams.back().num_tokens, 8192);
+}
+
+TEST_F(CapacityTest, AnEightBitCacheHoldsTwiceAsMany) {
+  EngineConfig config = LlamaOnGpu();
+  const Capacity plain = *PlanCapacity(config, FactsOfGpu(80 * kGiB));
+  config.kv_cache_dtype = DType::kF8E4M3;
+  const Capacity half = *PlanCapacity(config, FactsOfGpu(80 * kGiB));
+  EXPECT_EQ(2 * half.kv[0].bytes_per_token, plain.kv[0].bytes_per_token);
+  EXPECT_NEAR(half.model.num_kv_blocks, 2 * plain.model.num_kv_blocks, 1);
+}
+
+TEST_F(CapacityTest, WhatDoesNotFitIsRefusedWithTheFigures) {
+  const absl::Status status = PlanCapacity(LlamaOnGpu(), FactsOfGpu(16 * kGiB)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("the model does not fit"));
+}
+
+TEST_F(CapacityTest, AWindowBoundsWhatAStreamHolds) {
+  EngineConfig config = ConfigFor(kTinyGemma);
+  config.device = DeviceKind::kCuda;
+  config.max_num_batched_tokens = 64;
+  const Capacity capacity = *PlanCapacity(config, FactsOfGpu(80 * kGiB));
+  ASSERT_EQ(capacity.kv.size(), 2);
+  int64_t num_windowed = 0, num_full = 0;
+  for (const LayerKv& kv : capacity.kv) {
+    (kv.spec.sliding_window == 32 ? num_windowed : num_full) += kv.num_layers;
+  }
+  EXPECT_EQ(num_windowed, 5);
+  EXPECT_EQ(num_full, 1);
+  // A group of one layer each: a long stream holds all of one and 4 blocks of each of five: 32
+  // tokens with two steps of one token after them, neither end aligned.
+  EXPECT_EQ(capacity.streams.back().num_tokens, 4096);
+  EXPECT_EQ(capacity.streams.back().kv_bytes, (4096 / 16 + 5 * 4) * capacity.block_bytes);
+  // One that reads its prompt in steps of 64 holds more of those: 10 blocks.
+  EXPECT_EQ(capacity.streams.back().num_streams,
+            1 + (capacity.model.num_kv_blocks - (256 + 5 * 11)) / (256 + 5 * 4));
+}
+
+// Whatever the engine is told, it then has what the plan says.
+TEST_F(CapacityTest, AnEngineThatIsOpenedHasWhatWasPlanned) {
+  std::vector<EngineConfig> configs = {ConfigFor(kTinyGemma)};
+  configs.push_back(configs[0]);
+  configs.back().block_size = 32;
+  configs.back().max_num_seqs = 5;
+  configs.back().max_model_len = 1000;
+  configs.push_back(configs[0]);
+  configs.back().dtype = DType::kBF16;
+  configs.push_back(configs.back());
+  configs.back().kv_cache_dtype = DType::kF8E4M3;
+  configs.back().kv_cache_dtype_skip_layers = {"sliding_window"};
+  for (size_t i = 0; i < configs.size(); ++i) {
+    SCOPED_TRACE(i);
+    auto backend = *OpenBackend(configs[i].backend_options());
+    const Capacity capacity = *PlanCapacity(configs[i], *FactsOf(*backend));
+    const std::unique_ptr<Engine> engine = *Engine::Open(configs[i], std::move(backend));
+    const ModelInfo& info = engine->model_info();
+    EXPECT_EQ(capacity.model.num_kv_blocks, info.num_kv_blocks);
+    EXPECT_EQ(capacity.model.max_model_len, info.max_model_len);
+    EXPECT_EQ(capacity.model.max_num_seqs, info.max_num_seqs);
+    EXPECT_EQ(capacity.model.num_parameters, info.num_parameters);
+    EXPECT_EQ(Entries(capacity.ledger), Entries(engine->memory_ledger()));
+  }
+}
+
+}  // namespace
+}  // namespace quire
