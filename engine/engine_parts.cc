@@ -36,10 +36,9 @@ absl::StatusOr<AttentionPaths> OpenAttention(const EngineConfig& config, const E
   };
   ASSIGN_OR_RETURN(const AttentionPath prefill, select(AttentionPhase::kPrefill));
   ASSIGN_OR_RETURN(const AttentionPath decode, select(AttentionPhase::kDecode));
-  return AttentionPaths{
-      .prefill = backend.attention(prefill),
-      .decode = backend.attention(decode),
-      .max_prefix_groups = parts.min_prefix_tokens > 0 ? kNumPrefixGroups : 0};
+  return AttentionPaths{.prefill = backend.attention(prefill),
+                        .decode = backend.attention(decode),
+                        .max_prefix_groups = parts.min_prefix_tokens > 0 ? kNumPrefixGroups : 0};
 }
 
 // Those that were asked for, where replaying pays and the attention paths can be captured.

@@ -73,7 +73,8 @@ BatchLimits MakeBatchLimits(const StepLimits& step, const KvLayout& layout, int6
   return limits;
 }
 
-// The CPU's cores do not wait for memory there. Several layer groups have block tables of their own.
+// The CPU's cores do not wait for memory there. Several layer groups have block tables of their
+// own.
 int64_t MinPrefixTokens(const EngineConfig& config, const StartPlan& plan) {
   const std::vector<AttentionGeometry> geometries =
       MakeGeometries(plan.model.config, plan.kv_layout, plan.model.dtype);

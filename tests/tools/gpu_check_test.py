@@ -16,7 +16,13 @@ KEYS = {"llama8b_bs1_tok_s", "llama8b_bs64_tok_s", "llama8b_offline_1000_1000_to
 
 # What each command writes to --json, as quire-bench lays it out: one member a line.
 RESULTS = {
-    "kernels": {"attention": [{"tb_s": 9}],
+    "kernels": {"attention": [{"tb_s": 9},
+                              {"op": "native", "shape": "decode 64 x 1024", "us": 80.0, "tb_s": 3.3},
+                              {"op": "trtllm", "shape": "decode 64 x 1024", "us": 72.0, "tb_s": 3.75},
+                              {"op": "trtllm", "shape": "decode 64 x 2048", "us": 140.0, "tb_s": 3.9},
+                              {"op": "trtllm", "shape": "decode 64 x 2048, 4 tokens each", "us": 154.0, "tb_s": 3.5}],
+                "cascade": [{"num_seqs": 64, "prefix_len": 2048, "speedup": 1.5},
+                            {"num_seqs": 64, "prefix_len": 8192, "speedup": 4.0}],
                 "figures": {"read_ceiling_tb_s": 4.5, "decode_attn_read_ratio": 0.91, "decode_attn_skew_ratio": 0.8,
                             "prefill_attn_tflops": 444.0}},
     "timeline": {"idle_share": 0.0125, "tokens_per_s": 8600.25, "period_us": {"p50": 7}},
@@ -91,7 +97,7 @@ class GpuCheckTest(unittest.TestCase):
         result = subprocess.run([self.bundle / "bin/run-gpu-check", *flags, out], env=environment, capture_output=True,
                                 text=True, timeout=120)
         text = (out / "gpu.txt").read_text()
-        self.assertEqual(result.stdout, text)
+        self.assertEqual(result.stdout, text, result.stderr)
         return result.returncode, text, json.loads((out / "gpu.json").read_text())
 
     def test_all_is_well(self):
@@ -175,6 +181,22 @@ class GpuCheckTest(unittest.TestCase):
             self.assertEqual(result["figures"][key] is None, missing, key)
         self.assertIn("quire-bench: no memory for timeline", text)
         self.assertIn("quire-bench: no memory for make-checkpoint", text)
+
+    def test_targets_stand_beside_what_was_before(self):
+        code, text, result = self.check("--only", "targets")
+        self.assertEqual(code, 2, "some rows are not among the results")
+        figures = result["figures"]
+        self.assertEqual(figures["llama8b_bs1"], 207.5)
+        self.assertEqual(figures["llama8b_128_128"], 24000.5)
+        self.assertEqual(figures["llama8b_fp8_kv_bs256"], 1)
+        self.assertEqual(figures["decode_64x1k"], 3.75)  # of the path that decodes
+        self.assertEqual(figures["decode_drafts"], 1.1)
+        self.assertEqual(figures["cascade_64x8k"], 4)
+        self.assertIsNone(figures["prefill_1k"])
+        self.assertRegex(text, r"(?m)^8B, 1 stream, tokens/s +240 +207.5 +262  0.79$")
+        self.assertRegex(text, r"(?m)^8B, first token of 2,048 alone, ms +47.6 +50.5 +43.5  0.86$")
+        self.assertRegex(text, r"(?m)^prefill attention 16 x 1,024, TFLOP/s +335 +- +430  -$")
+        self.assertRegex(text, r"t_8b_prefix: quire-bench throughput .*--shared-prefix-len 4096")
 
     def test_quick_leaves_out_what_takes_long(self):
         code, text, result = self.check("--quick", "--only", "figures")

@@ -61,46 +61,54 @@ take_row() {
   local key=$1 name=$2 value
   shift 2
   value=$(row_value "$logs/$name.json" "$@")
-  if [ -n "$value" ]; then figure[$key]=$(printf '%.4g' "$value"); else num_missing=$((num_missing + 1)); fi
+  if [ -n "$value" ]; then figure[$key]=$(printf '%.6g' "$value"); else num_missing=$((num_missing + 1)); fi
 }
 
-# quietly COMMAND...: take says what it found, and the table says it again.
-quietly() { "$@" >/dev/null; }
+# take_one KEY NAME JSON_KEY [FACTOR]: the figure that NAME's results have once.
+take_one() {
+  local value
+  value=$(json_value "$logs/$2.json" "$3")
+  if [ -n "$value" ]; then
+    figure[$1]=$(awk -v v="$value" -v f="${4:-1}" 'BEGIN { printf "%.6g", v * f }')
+  else
+    num_missing=$((num_missing + 1))
+  fi
+}
 
 # shellcheck disable=SC2086
 measure_engine_targets() {
   local on="--device $device" f
   local lat="--num-iters-warmup 1 --num-iters 3"
   measure t_8b_1 60 latency $big $on --batch-size 1 --input-len 32 --output-len 256 --num-iters 2 --num-iters-warmup 1
-  quietly take llama8b_bs1 t_8b_1 decode_tokens_per_s
+  take_one llama8b_bs1 t_8b_1 decode_tokens_per_s
   measure t_06b_1 60 latency $small $on --batch-size 1 --input-len 32 --output-len 512 --num-iters 2 --num-iters-warmup 1
-  quietly take qwen06b_bs1 t_06b_1 decode_tokens_per_s
+  take_one qwen06b_bs1 t_06b_1 decode_tokens_per_s
   for f in 64 256; do
     measure t_8b_$f 60 timeline $big $on --batch-size $f --context 1030
-    quietly take llama8b_bs$f t_8b_$f tokens_per_s
+    take_one llama8b_bs$f t_8b_$f tokens_per_s
     measure t_06b_$f 60 timeline $small $on --batch-size $f --context 1030
-    quietly take qwen06b_bs$f t_06b_$f tokens_per_s
+    take_one qwen06b_bs$f t_06b_$f tokens_per_s
   done
   measure t_8b_fp8 60 timeline $big $on --batch-size 256 --context 1030 --kv-cache-dtype fp8_e4m3
-  quietly take llama8b_fp8_kv_bs256 t_8b_fp8 tokens_per_s "" "$(awk -v v="${figure[llama8b_bs256]:-0}" 'BEGIN { print v > 0 ? 1 / v : 0 }')"
+  take_one llama8b_fp8_kv_bs256 t_8b_fp8 tokens_per_s "$(awk -v v="${figure[llama8b_bs256]:-0}" 'BEGIN { print (v > 0 ? 1 / v : 0) }')"
   for f in 2048 8000; do
     measure t_ttft_$f 60 latency $big $on --batch-size 1 --input-len $f --output-len 1 $lat
-    quietly take llama8b_ttft_$f t_ttft_$f median_ttft_ms
+    take_one llama8b_ttft_$f t_ttft_$f median_ttft_ms
   done
   measure t_ttft_06b 60 latency $small $on --batch-size 1 --input-len 2048 --output-len 1 $lat
-  quietly take qwen06b_ttft_2048 t_ttft_06b median_ttft_ms
+  take_one qwen06b_ttft_2048 t_ttft_06b median_ttft_ms
   measure t_8b_prefix 60 throughput $big $on --num-prompts 256 --shared-prefix-len 4096 --input-len 4224 --output-len 256
-  quietly take llama8b_shared_prefix t_8b_prefix output_throughput
+  take_one llama8b_shared_prefix t_8b_prefix output_throughput
   measure t_06b_nano 60 throughput $small $on --workload "$share/workloads/nano_256.jsonl"
-  quietly take qwen06b_nano_256 t_06b_nano output_throughput
+  take_one qwen06b_nano_256 t_06b_nano output_throughput
   measure t_06b_short 60 throughput $small $on --num-prompts 1024 --input-len 128 --output-len 128
-  quietly take qwen06b_128_128 t_06b_short output_throughput
+  take_one qwen06b_128_128 t_06b_short output_throughput
   measure t_8b_short 60 throughput $big $on --num-prompts 1024 --input-len 128 --output-len 128
-  quietly take llama8b_128_128 t_8b_short output_throughput
+  take_one llama8b_128_128 t_8b_short output_throughput
   measure t_8b_2048 90 throughput $big $on --num-prompts 256 --input-len 2048 --output-len 128
-  quietly take llama8b_2048_128 t_8b_2048 output_throughput
+  take_one llama8b_2048_128 t_8b_2048 output_throughput
   measure t_8b_1000 90 throughput $big $on --num-prompts 256 --input-len 1000 --output-len 1000
-  quietly take llama8b_1000_1000 t_8b_1000 output_throughput
+  take_one llama8b_1000_1000 t_8b_1000 output_throughput
 }
 
 # Decodes on the path that `auto` takes, prompts on the native one, those of e4m3 on the second.
@@ -139,16 +147,16 @@ measure_attention_targets() {
 }
 
 run_targets() {
-  local key what before reach better share
+  local key what before reach better part
   figure_keys=$(cut -d'|' -f1 <<<"$targets")
   measure_attention_targets
   measure_engine_targets
   say "$(printf '%-58s %10s %10s %10s  %s' "targets on one H200" before reached to-reach share)"
   while IFS='|' read -r key what before reach better; do
-    share=-
-    [ -z "${figure[$key]:-}" ] || share=$(awk -v v="${figure[$key]}" -v r="$reach" -v b="$better" \
-      'BEGIN { printf "%.2f", v > 0 ? (b == "+" ? v / r : r / v) : 0 }')
-    say "$(printf '%-58s %10s %10s %10s  %s' "$what" "$before" "${figure[$key]:--}" "$reach" "$share")"
+    part=-
+    [ -z "${figure[$key]:-}" ] || part=$(awk -v v="${figure[$key]}" -v r="$reach" -v b="$better" \
+      'BEGIN { printf "%.2f", (v > 0 ? (b == "+" ? v / r : r / v) : 0) }')
+    say "$(printf '%-58s %10s %10s %10s  %s' "$what" "$before" "${figure[$key]:--}" "$reach" "$part")"
   done <<<"$targets"
   say "commands: the logs' names and quire-bench's arguments:"
   for key in "${!commands[@]}"; do say "  $key: ${commands[$key]}"; done
