@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tools/bench/report/axis.h"
+#include "tools/bench/report/heat_plot.h"
 #include "tools/bench/report/html.h"
 #include "tools/bench/report/report_page.h"
 
@@ -121,6 +124,38 @@ TEST(RunPlotsTest, WhatCameWhenAddsUp) {
   EXPECT_NEAR(plots[1].series[0].points[10].second, 4, 1e-6);  // in the middle
   EXPECT_THAT(plots[2].series[0].points, SizeIs(100));         // a dot for each
   EXPECT_LT(TimePlots({Read("b", Result(20000))})[2].series[0].points.size(), 2000u);
+}
+
+// Every gap is in a cell at its time and length, and the table counts them again.
+TEST(HeatPlotsTest, GapsAreWhereAndAsOftenAsTheyWere) {
+  Json json = Result(100);
+  json["itls"][99] = {0.01, 0.5};  // one step that took long, at the end
+  const std::vector<Plot> plots = HeatPlots({Read("a", json), Read("none", Json{{"duration", 1}})});
+  ASSERT_THAT(plots, SizeIs(1));
+  const Plot& plot = plots[0];
+  EXPECT_NEAR(plot.x.max, 0.99 + 0.02 + 0.51, 1e-6);
+  int num_short = 0, num_long = 0;
+  double hottest = 0;
+  for (const HeatCell& cell : plot.cells) {
+    hottest = std::max(hottest, cell.heat);
+    const bool is_short = cell.y_begin <= 10.001 && cell.y_end >= 9.999;
+    const bool is_long = cell.y_begin <= 500.1 && cell.y_end >= 499.9;
+    EXPECT_TRUE(is_short || is_long) << cell.text;
+    num_short += is_short;
+    num_long += is_long;
+    if (is_long) {
+      EXPECT_THAT(cell.text, HasSubstr(": 1 gap of "));
+      EXPECT_NEAR(cell.x_end, plot.x.max, 1e-6);
+    }
+  }
+  EXPECT_EQ(hottest, 1);
+  EXPECT_EQ(num_long, 1);
+  EXPECT_GT(num_short, 20);
+  int64_t num_gaps = 0;
+  for (const auto& row : plot.table.rows) num_gaps += std::stoi(row[1].ToHtml());
+  EXPECT_EQ(num_gaps, 200);
+  EXPECT_EQ(plot.table.rows.back().back().ToHtml(), "500");
+  EXPECT_THAT(ToHtml(plot), HasSubstr("<rect class=\"heat\""));
 }
 
 Json SweepOf(const std::string& by) {

@@ -70,6 +70,20 @@ std::string BarsHtml(const Plot& plot, std::string* labels) {
   return html;
 }
 
+std::string CellsHtml(const Plot& plot) {
+  std::string html;
+  for (const HeatCell& cell : plot.cells) {
+    const double left = X(plot, cell.x_begin), top = Y(plot, cell.y_end);
+    absl::StrAppendFormat(
+        &html,
+        "<rect class=\"heat\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\" "
+        "fill-opacity=\"%.2f\" data-text=\"%s\"><title>%s</title></rect>\n",
+        left, top, X(plot, cell.x_end) - left, Y(plot, cell.y_begin) - top, Shade(plot.heat_colour),
+        0.12 + 0.88 * cell.heat, Escape(cell.text), Escape(cell.text));
+  }
+  return html;
+}
+
 std::string LegendHtml(const Plot& plot) {
   std::string items;
   for (const auto& [colour, name] : plot.legend) {
@@ -137,7 +151,7 @@ std::string ToHtml(const Plot& plot) {
   // The first series last, above the others.
   for (size_t i = plot.series.size(); i-- > 0;)
     absl::StrAppend(&svg, SeriesHtml(plot, plot.series[i]));
-  absl::StrAppend(&svg, BarsHtml(plot, &labels));
+  absl::StrAppend(&svg, CellsHtml(plot), BarsHtml(plot, &labels));
   for (const PlotMark& mark : plot.marks) {
     absl::StrAppendFormat(&svg, "<path class=\"mark\" d=\"M%.1f 0V%.0f\"/>\n", X(plot, mark.x),
                           kSize);

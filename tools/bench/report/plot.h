@@ -39,12 +39,22 @@ struct Bar {
   std::string text;    // for who points at it
 };
 
+// A rectangle of a plot with axes, the more opaque the more `heat` (0 to 1) it has.
+struct HeatCell {
+  double x_begin = 0, x_end = 0;
+  double y_begin = 0, y_end = 0;
+  double heat = 0;
+  std::string text = {};  // for who points at it
+};
+
 struct Plot {
   std::string title;
   std::string note = {};  // a sentence below the title
   Axis x = {}, y = {};
   std::vector<Series> series = {};
   std::vector<PlotMark> marks = {};
+  std::vector<HeatCell> cells = {};
+  size_t heat_colour = 0;
   Table table = {};  // the same in numbers
   // In the place of the y axis and the series: lanes from top to bottom, with bars.
   std::vector<std::string> lanes = {};

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "tools/bench/report/heat_plot.h"
 #include "tools/bench/report/html.h"
 #include "tools/bench/results/figure.h"
 #include "tools/bench/results/workload_check.h"
@@ -249,6 +250,7 @@ std::string ReportPage(const ReportContents& contents) {
     absl::StrAppend(&body, Section("Summary", Summary(contents.runs)));
     absl::StrAppend(&body, Section("Latency by percentile", Plots(PercentilePlots(contents.runs))));
     absl::StrAppend(&body, Section("Over time", Plots(TimePlots(contents.runs))));
+    absl::StrAppend(&body, Section("Steps", Plots(HeatPlots(contents.runs))));
   }
   absl::StrAppend(
       &body, Section("What was run", absl::StrCat("<div class=\"facts\">",
