@@ -39,7 +39,7 @@ class InstallTest(unittest.TestCase):
             self.assertIn("--help", self.run_program(program, "--help"))
 
     def test_the_engine_serves_the_installed_model(self):
-        self.assertIn("tokens/s", self.run_program("quire-bench", "throughput", "--num-prompts", "1", "--input-len", "4",
+        self.assertIn("2 generated", self.run_program("quire-bench", "throughput", "--num-prompts", "1", "--input-len", "4",
                                                    "--output-len", "2"))
         # Not that of the source tree: without its own weights it has none.
         weights = self.prefix / "share/quire/demo/model.safetensors"
