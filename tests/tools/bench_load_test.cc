@@ -260,16 +260,56 @@ TEST(LoadTest, EndsOfEveryKindAreUnderstood) {
     if (request.find("-4\r\n") != std::string::npos) {
       return {"HTTP/1.1 100 Continue\r\n\r\n" + Chunked("data: {\"choices\": []}\n\n", 9)};
     }
+    if (request.find("-5\r\n") != std::string::npos) {  // as llama-cpp-python, for another request
+      return {
+          Chunked("data: {\"choices\": [{\"text\": \"Once\", \"finish_reason\": null}]}\n\n"
+                  "data: [DONE]\n\n",
+                  50)};
+    }
     return {};  // hangs up
   });
-  const LoadResult result = RunAgainst(server, 6);
+  const LoadResult result = RunAgainst(server, 7);
   const auto problem = [&](int i) { return result.records[i].problem; };
   EXPECT_EQ(result.records[0].outcome, Outcome::kCompleted) << problem(0);
   EXPECT_EQ(problem(1), "HTTP 429: queue full");
   EXPECT_THAT(problem(2), HasSubstr("malformed"));
   EXPECT_THAT(problem(3), HasSubstr("not HTTP/1.1"));
   EXPECT_EQ(problem(4), "no token came");
-  EXPECT_THAT(problem(5), HasSubstr("the server closed the connection"));
+  EXPECT_THAT(problem(5), HasSubstr("without a finish_reason"));
+  EXPECT_EQ(result.records[5].outcome, Outcome::kFailed);
+  EXPECT_THAT(problem(6), HasSubstr("the server closed the connection"));
+}
+
+TEST(LoadTest, WhatServersDoNotCountAndWhyTheyStop) {
+  const auto stream = [](const char* finish_reason, const std::string& usage) {
+    return Chunked(absl::StrCat("data: {\"choices\": [{\"text\": \"Once\"}]}\n\n"
+                                "data: {\"choices\": [{\"text\": \" upon\", \"finish_reason\": \"",
+                                finish_reason, "\"}]", usage, "}\n\ndata: [DONE]\n\n"),
+                   1000);
+  };
+  ScriptedServer server([&](const std::string& request) -> std::vector<std::string> {
+    if (request.find("-0\r\n") != std::string::npos) return {stream("stop", "")};
+    return {stream("length", R"(, "usage": {"prompt_tokens": 7, "completion_tokens": 3})")};
+  });
+  const LoadResult result = RunAgainst(server, 2);
+  for (const RequestRecord& record : result.records) {
+    EXPECT_EQ(record.outcome, Outcome::kCompleted) << record.problem;
+    EXPECT_EQ(record.text, "Once upon");
+  }
+  EXPECT_TRUE(result.records[0].has_stopped);
+  EXPECT_FALSE(result.records[0].has_usage);
+  EXPECT_EQ(result.records[0].completion_tokens, 2);  // pieces
+  EXPECT_FALSE(result.records[1].has_stopped);
+  EXPECT_TRUE(result.records[1].has_usage);
+  EXPECT_EQ(result.records[1].completion_tokens, 3);
+}
+
+TEST(LoadTest, ChatsSayTheirLengthUnderItsOldNameToo) {
+  const auto backend = MakeLoadBackend("openai-chat", {.model = "m"});
+  const auto body = nlohmann::json::parse(
+      backend->GenerateRequest({.text = "hi", .output_len = 4}, /*seed=*/1, "id").body);
+  EXPECT_EQ(body["max_completion_tokens"], 4);
+  EXPECT_EQ(body["max_tokens"], 4);
 }
 
 TEST(LoadTest, WhoNeverAnswersMeetsTheDeadline) {

@@ -285,6 +285,7 @@ void Load::End(Call* call, const AnswerEnd& end) {
   RequestRecord& record = result_.records[call->index_];
   AnswerSoFar& answer = call->answer_;
   record.ended = Now();
+  call->decoder_->End(&answer);
   if (options_.max_concurrency > 0) freed_places_.push_back(record.ended);
   record.num_tokens = answer.num_tokens;
   record.prompt_tokens = answer.prompt_tokens;
@@ -293,6 +294,7 @@ void Load::End(Call* call, const AnswerEnd& end) {
   }
   record.cached_tokens = answer.cached_tokens;
   record.has_usage = answer.completion_tokens > 0;
+  record.has_stopped = answer.finish_reason == "stop";
   record.completion_tokens =
       answer.completion_tokens > 0 ? answer.completion_tokens : answer.num_tokens;
   record.text = std::move(answer.text);
@@ -375,6 +377,7 @@ absl::StatusOr<std::string> Fetch(const ServerAddress& server, const LoadBackend
   if (!sink.has_ended) return absl::UnavailableError("no answer within 10 s");
   if (sink.end.http_status == 0) return absl::UnavailableError(sink.end.problem);
   const std::string problem = backend.Problem(sink.end, sink.body);
+  if (sink.end.http_status == 404) return absl::NotFoundError(problem);
   if (!problem.empty()) return absl::UnknownError(problem);
   return std::move(sink.body);
 }

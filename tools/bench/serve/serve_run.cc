@@ -114,6 +114,17 @@ void WarnOfDoubts(const ServeFlags& flags, const std::vector<WorkItem>& items,
   if (!SharesPrefixes(flags.dataset, items)) {
     WarnIfCached(report.prompt_tokens, report.cached_tokens);
   }
+  if (report.num_uncounted > 0 && flags.dataset.tokenizer == nullptr) {
+    Warn(absl::StrCat("the server does not say how many tokens ", report.num_uncounted,
+                      " answers have: pieces of text were counted, and prompts were not; "
+                      "--tokenizer FOLDER counts both"));
+  }
+  if (report.num_stopped > 0 && flags.server.sampling.ignore_eos) {
+    Warn(absl::StrCat(report.num_stopped, " of ", report.num_completed,
+                      " answers ended before they were as long as was asked for: the server does "
+                      "not know ignore_eos; forbid its end token, as by --extra-body "
+                      "'{\"logit_bias\": {\"ID\": -100}}'"));
+  }
   const std::string warning = ClientWarning(effort);
   if (!warning.empty()) Warn(warning);
 }
