@@ -1,11 +1,12 @@
 """quire-bench against OpenAI servers that are not ours: one that speaks as llama-cpp-python's does, which counts no
-tokens, takes no token ids, does not know ignore_eos and gives up an answer for the next request; and one that has
+tokens, takes no token ids and only UUIDs as ids of requests, does not know ignore_eos and gives up an answer for the next request; and one that has
 nothing but the interface's one path."""
 
 import contextlib
 import http.server
 import json
 import threading
+import uuid
 
 from bench_test import BenchTestCase, bench, complaints
 from harness import ROOT, main
@@ -39,8 +40,13 @@ class Foreign(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         is_chat = self.path == "/v1/chat/completions"
+        try:
+            uuid.UUID(self.headers["x-request-id"])
+        except ValueError:
+            self.send(400, b"")
+            return
         if not is_chat and not isinstance(asked["prompt"], str):
-            self.send(422, json.dumps({"detail": [{"loc": ["body", "prompt", "str"],
+            self.send(500, json.dumps({"detail": [{"loc": ["body", "prompt", "str"],
                                                    "msg": "Input should be a valid string"}]}).encode())
             return
         end = self.ends[Foreign.num_asked % len(self.ends)]
@@ -84,9 +90,9 @@ class ForeignTest(BenchTestCase):
             self.assertEqual(result["total_output_tokens"], 4 * 6)  # pieces
             self.assertEqual(result["served"], {"model": "foreign"})
             warning, = complaints(run)
-            self.assertIn("does not say how many tokens 4 answers have", warning)
+            self.assertIn("does not say how many tokens 4 requests have", warning)
             result, run = self.serve(url, "--text-prompts", "--tokenizer", ROOT / "configs/demo")
-            self.assertEqual(result["total_input_tokens"], 4 * 20)
+            self.assertEqual((result["total_input_tokens"], result["uncounted"]), (4 * 20, 0))
             self.assertEqual(complaints(run), [])
 
     def test_an_answer_that_is_given_up_is_not_a_fast_one(self):
@@ -111,7 +117,7 @@ class ForeignTest(BenchTestCase):
     def test_token_ids_that_it_does_not_take(self):
         with foreign() as url:
             _, run = self.serve(url, code=1)
-            self.assertIn("HTTP 422", run.stderr)
+            self.assertIn("HTTP 500", run.stderr)
             self.assertIn("--text-prompts", run.stderr)
 
     def test_chats_are_as_long_as_is_asked_for(self):

@@ -245,22 +245,24 @@ TEST(LoadTest, AnswersComeWholeHoweverTheyAreCut) {
 TEST(LoadTest, EndsOfEveryKindAreUnderstood) {
   const std::string head = "HTTP/1.1 200 OK\r\n";
   ScriptedServer server([&](const std::string& request) -> std::vector<std::string> {
-    if (request.find("-0\r\n") != std::string::npos) {  // x-request-id ends with the index
+    if (request.find("-000000000000\r\n") !=
+        std::string::npos) {  // x-request-id ends with the index
       return {head + absl::StrCat("Content-Length: ", sizeof(kStream) - 1, "\r\n\r\n") + kStream};
     }
-    if (request.find("-1\r\n") != std::string::npos) {
+    if (request.find("-000000000001\r\n") != std::string::npos) {
       const std::string body = R"({"error": {"message": "queue full"}})";
       return {absl::StrCat("HTTP/1.1 429 Too Many Requests\r\ncontent-length: ", body.size(),
                            "\r\n\r\n", body)};
     }
-    if (request.find("-2\r\n") != std::string::npos) {
+    if (request.find("-000000000002\r\n") != std::string::npos) {
       return {head + "transfer-encoding: chunked\r\n\r\nzz\r\n"};
     }
-    if (request.find("-3\r\n") != std::string::npos) return {"SSH-2.0-OpenSSH\r\n\r\n"};
-    if (request.find("-4\r\n") != std::string::npos) {
+    if (request.find("-000000000003\r\n") != std::string::npos) return {"SSH-2.0-OpenSSH\r\n\r\n"};
+    if (request.find("-000000000004\r\n") != std::string::npos) {
       return {"HTTP/1.1 100 Continue\r\n\r\n" + Chunked("data: {\"choices\": []}\n\n", 9)};
     }
-    if (request.find("-5\r\n") != std::string::npos) {  // as llama-cpp-python, for another request
+    if (request.find("-000000000005\r\n") !=
+        std::string::npos) {  // as llama-cpp-python, for another request
       return {
           Chunked("data: {\"choices\": [{\"text\": \"Once\", \"finish_reason\": null}]}\n\n"
                   "data: [DONE]\n\n",
@@ -288,20 +290,25 @@ TEST(LoadTest, WhatServersDoNotCountAndWhyTheyStop) {
                    1000);
   };
   ScriptedServer server([&](const std::string& request) -> std::vector<std::string> {
-    if (request.find("-0\r\n") != std::string::npos) return {stream("stop", "")};
+    if (request.find("-000000000000\r\n") != std::string::npos) return {stream("stop", "")};
+    if (request.find("-000000000002\r\n") != std::string::npos) return {stream("length", "")};
+    if (request.find("-000000000003\r\n") != std::string::npos) {
+      return {
+          Chunked("data: {\"choices\": [{\"text\": \"\", \"finish_reason\": \"stop\"}]}\n\n", 50)};
+    }
     return {stream("length", R"(, "usage": {"prompt_tokens": 7, "completion_tokens": 3})")};
   });
-  const LoadResult result = RunAgainst(server, 2);
-  for (const RequestRecord& record : result.records) {
-    EXPECT_EQ(record.outcome, Outcome::kCompleted) << record.problem;
-    EXPECT_EQ(record.text, "Once upon");
+  const LoadResult result = RunAgainst(server, 4);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(result.records[i].outcome, Outcome::kCompleted) << result.records[i].problem;
+    EXPECT_EQ(result.records[i].text, "Once upon");
+    EXPECT_EQ(result.records[i].has_stopped, i == 0);
+    EXPECT_EQ(result.records[i].is_counted, i != 0);
   }
-  EXPECT_TRUE(result.records[0].has_stopped);
-  EXPECT_FALSE(result.records[0].has_usage);
   EXPECT_EQ(result.records[0].completion_tokens, 2);  // pieces
-  EXPECT_FALSE(result.records[1].has_stopped);
-  EXPECT_TRUE(result.records[1].has_usage);
-  EXPECT_EQ(result.records[1].completion_tokens, 3);
+  EXPECT_EQ(result.records[1].completion_tokens, 3);  // as it says
+  EXPECT_EQ(result.records[2].completion_tokens, 4);  // as many as it may have, in two pieces
+  EXPECT_THAT(result.records[3].problem, HasSubstr("ended at once (finish_reason stop)"));
 }
 
 TEST(LoadTest, ChatsSayTheirLengthUnderItsOldNameToo) {
@@ -315,7 +322,7 @@ TEST(LoadTest, ChatsSayTheirLengthUnderItsOldNameToo) {
 TEST(LoadTest, WhoNeverAnswersMeetsTheDeadline) {
   const std::string text = Chunked(kStream, 1000);
   ScriptedServer server([&](const std::string& request) -> std::vector<std::string> {
-    const bool answers = request.find("-1\r\n") != std::string::npos;
+    const bool answers = request.find("-000000000001\r\n") != std::string::npos;
     return {answers ? text : text.substr(0, 150)};
   });
   const LoadResult result = RunAgainst(server, 2, {.deadline_seconds = 0.3});

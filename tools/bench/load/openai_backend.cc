@@ -30,9 +30,12 @@ class OpenAiDecoder final : public AnswerDecoder {
   // Servers that give up an answer, for another request or because something of theirs has died,
   // may end its stream as they end others, even with [DONE].
   void End(AnswerSoFar* answer) const override {
-    if (answer->num_tokens == 0 || !answer->finish_reason.empty()) return;
-    if (!answer->problem.empty()) return;
-    answer->problem = "the server gave up the answer: its stream ended without a finish_reason";
+    const bool has_end = !answer->finish_reason.empty();
+    if (!answer->problem.empty() || has_end == (answer->num_tokens > 0)) return;
+    answer->problem =
+        has_end ? absl::StrCat("no token came: the answer ended at once (finish_reason ",
+                               answer->finish_reason, ")")
+                : "the server gave up the answer: its stream ended without a finish_reason";
   }
 
  private:

@@ -75,10 +75,10 @@ std::vector<std::string> DoubtsOf(const SavedRun& run) {
   const double completed = NumberAt(run.json, "completed").value_or(0);
   const double uncounted = NumberAt(run.json, "uncounted").value_or(0);
   const double stopped = NumberAt(run.json, "stopped").value_or(0);
-  if (uncounted > 0 && Member(run.json, "workload", "tokenizer").is_null()) {
+  if (uncounted > 0) {
     add(
-        absl::StrFormat("the server does not say how many tokens %.0f answers have, so pieces of "
-                        "text count as tokens, and prompts as none",
+        absl::StrFormat("nobody counted the tokens of %.0f requests: pieces of text count as those "
+                        "of answers, and prompts as none",
                         uncounted));
   }
   if (stopped > 0 && Member(run.json, "sampling", "ignore_eos") == true) {

@@ -54,8 +54,7 @@ void PrintRun(const ServeFlags& flags, const ServedTarget& target,
 std::string Advice(const ServeFlags& flags, const std::vector<WorkItem>& items,
                    const ServeReport& report) {
   const bool sends_ids = flags.backend == "openai" && !items.empty() && !items[0].prompt.empty();
-  const bool is_refused = absl::StartsWith(report.first_problem, "HTTP 400") ||
-                          absl::StartsWith(report.first_problem, "HTTP 422");
+  const bool is_refused = absl::StartsWith(report.first_problem, "HTTP ");
   if (!sends_ids || !is_refused || report.num_completed > 0) return "";
   return "; if the server takes no token ids as prompts, add --text-prompts";
 }

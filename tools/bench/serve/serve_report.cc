@@ -158,7 +158,7 @@ ServeReport MakeServeReport(const LoadResult& result, const ReportOptions& optio
         break;
       case Outcome::kCompleted:
         ++report.num_completed;
-        report.num_uncounted += record.has_usage ? 0 : 1;
+        report.num_uncounted += record.is_counted && record.prompt_tokens > 0 ? 0 : 1;
         report.num_stopped += record.has_stopped ? 1 : 0;
         break;
       case Outcome::kFailed:

@@ -66,8 +66,11 @@ void CountTokensOf(const DatasetFlags& flags, const std::vector<WorkItem>& items
   if (flags.tokenizer == nullptr) return;
   for (size_t i = 0; i < items.size(); ++i) {
     RequestRecord& record = (*records)[i];
-    if (record.outcome != Outcome::kCompleted || record.has_usage) continue;
-    record.completion_tokens = CountTokens(*flags.tokenizer, record.text);
+    if (record.outcome != Outcome::kCompleted) continue;
+    if (!record.is_counted) {
+      record.completion_tokens = CountTokens(*flags.tokenizer, record.text);
+      record.is_counted = true;
+    }
     if (record.prompt_tokens == 0) {
       record.prompt_tokens = CountTokens(*flags.tokenizer, items[i].text);
     }
@@ -114,10 +117,10 @@ void WarnOfDoubts(const ServeFlags& flags, const std::vector<WorkItem>& items,
   if (!SharesPrefixes(flags.dataset, items)) {
     WarnIfCached(report.prompt_tokens, report.cached_tokens);
   }
-  if (report.num_uncounted > 0 && flags.dataset.tokenizer == nullptr) {
+  if (report.num_uncounted > 0) {
     Warn(absl::StrCat("the server does not say how many tokens ", report.num_uncounted,
-                      " answers have: pieces of text were counted, and prompts were not; "
-                      "--tokenizer FOLDER counts both"));
+                      " requests have: their prompts were not counted, and of answers the pieces "
+                      "of text; --tokenizer FOLDER counts both"));
   }
   if (report.num_stopped > 0 && flags.server.sampling.ignore_eos) {
     Warn(absl::StrCat(report.num_stopped, " of ", report.num_completed,
