@@ -45,6 +45,7 @@ Json Saved(uint64_t seed, double scale, int num_requests, const ReportOptions& o
     record.ended = record.last_token;
     record.prompt_tokens = 50;
     record.num_tokens = record.completion_tokens = 11;
+    record.is_counted = true;
     result.records.push_back(std::move(record));
   }
   if (num_requests > 4) {  // of each kind that is no sample of everything
@@ -278,6 +279,16 @@ TEST(WorkloadCheckTest, NamesWhatMakesARunDoubtful) {
       DoubtsOf(Read({{"failed", 3}, {"interrupted", true}, {"client", {{"cpu_share", 0.97}}}})),
       ElementsAre("a.json: 3 requests failed", "a.json: the run was interrupted",
                   "a.json: the client was the bottleneck, not the server alone"));
+  Json foreign = {
+      {"completed", 5}, {"uncounted", 4}, {"stopped", 2}, {"sampling", {{"ignore_eos", true}}}};
+  EXPECT_THAT(DoubtsOf(Read(foreign)),
+              ElementsAre(HasSubstr("nobody counted the tokens of 4 requests"),
+                          HasSubstr("2 of 5 answers ended before they were as long")));
+  foreign["uncounted"] = 0;
+  foreign["sampling"]["ignore_eos"] = false;
+  EXPECT_THAT(DoubtsOf(Read(foreign)), IsEmpty());
+  foreign["sampling"] = 5;  // what files say is not trusted
+  EXPECT_THAT(DoubtsOf(Read(foreign)), IsEmpty());
   EXPECT_THAT(DoubtsOf(Read(Saved(1, 1, 4))), ElementsAre(HasSubstr("of 4 requests rests on one")));
 }
 

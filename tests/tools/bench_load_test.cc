@@ -245,37 +245,84 @@ TEST(LoadTest, AnswersComeWholeHoweverTheyAreCut) {
 TEST(LoadTest, EndsOfEveryKindAreUnderstood) {
   const std::string head = "HTTP/1.1 200 OK\r\n";
   ScriptedServer server([&](const std::string& request) -> std::vector<std::string> {
-    if (request.find("-0\r\n") != std::string::npos) {  // x-request-id ends with the index
+    if (request.find("-000000000000\r\n") !=
+        std::string::npos) {  // x-request-id ends with the index
       return {head + absl::StrCat("Content-Length: ", sizeof(kStream) - 1, "\r\n\r\n") + kStream};
     }
-    if (request.find("-1\r\n") != std::string::npos) {
+    if (request.find("-000000000001\r\n") != std::string::npos) {
       const std::string body = R"({"error": {"message": "queue full"}})";
       return {absl::StrCat("HTTP/1.1 429 Too Many Requests\r\ncontent-length: ", body.size(),
                            "\r\n\r\n", body)};
     }
-    if (request.find("-2\r\n") != std::string::npos) {
+    if (request.find("-000000000002\r\n") != std::string::npos) {
       return {head + "transfer-encoding: chunked\r\n\r\nzz\r\n"};
     }
-    if (request.find("-3\r\n") != std::string::npos) return {"SSH-2.0-OpenSSH\r\n\r\n"};
-    if (request.find("-4\r\n") != std::string::npos) {
+    if (request.find("-000000000003\r\n") != std::string::npos) return {"SSH-2.0-OpenSSH\r\n\r\n"};
+    if (request.find("-000000000004\r\n") != std::string::npos) {
       return {"HTTP/1.1 100 Continue\r\n\r\n" + Chunked("data: {\"choices\": []}\n\n", 9)};
+    }
+    if (request.find("-000000000005\r\n") !=
+        std::string::npos) {  // as llama-cpp-python, for another request
+      return {
+          Chunked("data: {\"choices\": [{\"text\": \"Once\", \"finish_reason\": null}]}\n\n"
+                  "data: [DONE]\n\n",
+                  50)};
     }
     return {};  // hangs up
   });
-  const LoadResult result = RunAgainst(server, 6);
+  const LoadResult result = RunAgainst(server, 7);
   const auto problem = [&](int i) { return result.records[i].problem; };
   EXPECT_EQ(result.records[0].outcome, Outcome::kCompleted) << problem(0);
   EXPECT_EQ(problem(1), "HTTP 429: queue full");
   EXPECT_THAT(problem(2), HasSubstr("malformed"));
   EXPECT_THAT(problem(3), HasSubstr("not HTTP/1.1"));
   EXPECT_EQ(problem(4), "no token came");
-  EXPECT_THAT(problem(5), HasSubstr("the server closed the connection"));
+  EXPECT_THAT(problem(5), HasSubstr("without a finish_reason"));
+  EXPECT_EQ(result.records[5].outcome, Outcome::kFailed);
+  EXPECT_THAT(problem(6), HasSubstr("the server closed the connection"));
+}
+
+TEST(LoadTest, WhatServersDoNotCountAndWhyTheyStop) {
+  const auto stream = [](const char* finish_reason, const std::string& usage) {
+    return Chunked(absl::StrCat("data: {\"choices\": [{\"text\": \"Once\"}]}\n\n"
+                                "data: {\"choices\": [{\"text\": \" upon\", \"finish_reason\": \"",
+                                finish_reason, "\"}]", usage, "}\n\ndata: [DONE]\n\n"),
+                   1000);
+  };
+  ScriptedServer server([&](const std::string& request) -> std::vector<std::string> {
+    if (request.find("-000000000000\r\n") != std::string::npos) return {stream("stop", "")};
+    if (request.find("-000000000002\r\n") != std::string::npos) return {stream("length", "")};
+    if (request.find("-000000000003\r\n") != std::string::npos) {
+      return {
+          Chunked("data: {\"choices\": [{\"text\": \"\", \"finish_reason\": \"stop\"}]}\n\n", 50)};
+    }
+    return {stream("length", R"(, "usage": {"prompt_tokens": 7, "completion_tokens": 3})")};
+  });
+  const LoadResult result = RunAgainst(server, 4);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(result.records[i].outcome, Outcome::kCompleted) << result.records[i].problem;
+    EXPECT_EQ(result.records[i].text, "Once upon");
+    EXPECT_EQ(result.records[i].has_stopped, i == 0);
+    EXPECT_EQ(result.records[i].is_counted, i != 0);
+  }
+  EXPECT_EQ(result.records[0].completion_tokens, 2);  // pieces
+  EXPECT_EQ(result.records[1].completion_tokens, 3);  // as it says
+  EXPECT_EQ(result.records[2].completion_tokens, 4);  // as many as it may have, in two pieces
+  EXPECT_THAT(result.records[3].problem, HasSubstr("ended at once (finish_reason stop)"));
+}
+
+TEST(LoadTest, ChatsSayTheirLengthUnderItsOldNameToo) {
+  const auto backend = MakeLoadBackend("openai-chat", {.model = "m"});
+  const auto body = nlohmann::json::parse(
+      backend->GenerateRequest({.text = "hi", .output_len = 4}, /*seed=*/1, "id").body);
+  EXPECT_EQ(body["max_completion_tokens"], 4);
+  EXPECT_EQ(body["max_tokens"], 4);
 }
 
 TEST(LoadTest, WhoNeverAnswersMeetsTheDeadline) {
   const std::string text = Chunked(kStream, 1000);
   ScriptedServer server([&](const std::string& request) -> std::vector<std::string> {
-    const bool answers = request.find("-1\r\n") != std::string::npos;
+    const bool answers = request.find("-000000000001\r\n") != std::string::npos;
     return {answers ? text : text.substr(0, 150)};
   });
   const LoadResult result = RunAgainst(server, 2, {.deadline_seconds = 0.3});

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "tools/bench/http/connections.h"
 #include "tools/bench/http/io_loop.h"
 #include "tools/bench/interrupt.h"
@@ -27,6 +28,13 @@ double ThreadCpuSeconds() {
   timespec time = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Of a run's ids, but for the number at their end. They look like a UUID: some servers refuse
+// others.
+std::string IdPrefix() {
+  std::random_device random;
+  return absl::StrFormat("%08x-%04x-4%03x-8000-", random(), random() & 0xffff, random() & 0xfff);
 }
 
 // `next` with what came before it: `item` and its answer.
@@ -78,6 +86,7 @@ class Load {
   };
 
   double Now() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  std::string IdOf(size_t index) const { return absl::StrFormat("%s%012x", id_prefix_, index); }
   void DrawCancels(uint64_t seed, double rate);
   bool has_more() const {
     return next_ < firsts_.size() || !later_turns_.empty() || !waiting_.empty();
@@ -131,7 +140,7 @@ Load::Load(const ServerAddress& server, const LoadBackend& backend,
       due_(due),
       options_(options),
       stage_(progress, "requests", static_cast<int64_t>(items.size()), ProgressUnit::kItems),
-      id_prefix_(absl::StrCat("bench-", std::random_device()(), "-")),
+      id_prefix_(IdPrefix()),
       connections_(&loop_, server, backend.is_http2(), options.num_connections),
       cancel_after_(items.size(), 0),
       calls_(items.size()) {
@@ -207,8 +216,8 @@ void Load::StartDue() {
 
 void Load::Start(size_t index) {
   RequestRecord& record = result_.records[index];
-  const HttpRequest request = backend_.GenerateRequest(ItemOf(index), options_.seed + index,
-                                                       absl::StrCat(id_prefix_, index));
+  const HttpRequest request =
+      backend_.GenerateRequest(ItemOf(index), options_.seed + index, IdOf(index));
   calls_[index] = std::make_unique<Call>(this, index);
   record.sent = Now();
   Call& call = *calls_[index];
@@ -285,6 +294,7 @@ void Load::End(Call* call, const AnswerEnd& end) {
   RequestRecord& record = result_.records[call->index_];
   AnswerSoFar& answer = call->answer_;
   record.ended = Now();
+  call->decoder_->End(&answer);
   if (options_.max_concurrency > 0) freed_places_.push_back(record.ended);
   record.num_tokens = answer.num_tokens;
   record.prompt_tokens = answer.prompt_tokens;
@@ -292,9 +302,14 @@ void Load::End(Call* call, const AnswerEnd& end) {
     record.prompt_tokens = static_cast<int64_t>(ItemOf(call->index_).prompt.size());
   }
   record.cached_tokens = answer.cached_tokens;
-  record.has_usage = answer.completion_tokens > 0;
-  record.completion_tokens =
-      answer.completion_tokens > 0 ? answer.completion_tokens : answer.num_tokens;
+  const bool is_full = answer.finish_reason == "length";
+  record.is_counted = answer.completion_tokens > 0 || is_full;
+  record.has_stopped = answer.finish_reason == "stop";
+  if (answer.completion_tokens > 0) {
+    record.completion_tokens = answer.completion_tokens;
+  } else {
+    record.completion_tokens = is_full ? ItemOf(call->index_).output_len : answer.num_tokens;
+  }
   record.text = std::move(answer.text);
   record.token_ids = std::move(answer.token_ids);
   record.logprobs = std::move(answer.logprobs);
@@ -375,6 +390,7 @@ absl::StatusOr<std::string> Fetch(const ServerAddress& server, const LoadBackend
   if (!sink.has_ended) return absl::UnavailableError("no answer within 10 s");
   if (sink.end.http_status == 0) return absl::UnavailableError(sink.end.problem);
   const std::string problem = backend.Problem(sink.end, sink.body);
+  if (sink.end.http_status == 404) return absl::NotFoundError(problem);
   if (!problem.empty()) return absl::UnknownError(problem);
   return std::move(sink.body);
 }

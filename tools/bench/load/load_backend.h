@@ -25,6 +25,7 @@ struct AnswerSoFar {
   std::vector<int32_t> token_ids = {};
   std::vector<float> logprobs = {};         // of its tokens; OpenAI's echo has the prompt's first
   std::vector<float> prompt_logprobs = {};  // of the prompt's tokens but the first
+  std::string finish_reason = {};           // as OpenAI's servers call it: "stop", "length"
   std::string problem = {};  // that the server tells of, or that makes the answer unreadable
 };
 
@@ -33,6 +34,8 @@ class AnswerDecoder {
   virtual ~AnswerDecoder() = default;
   // The next bytes of the body, cut anywhere.
   virtual void Take(std::string_view bytes, AnswerSoFar* answer) = 0;
+  // No more of them come. Says what is wrong with what there is, if nothing else has.
+  virtual void End(AnswerSoFar*) const {}
 };
 
 // What is served, as far as the server says it.

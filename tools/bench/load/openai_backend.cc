@@ -27,6 +27,17 @@ class OpenAiDecoder final : public AnswerDecoder {
     }
   }
 
+  // Servers that give up an answer, for another request or because something of theirs has died,
+  // may end its stream as they end others, even with [DONE].
+  void End(AnswerSoFar* answer) const override {
+    const bool has_end = !answer->finish_reason.empty();
+    if (!answer->problem.empty() || has_end == (answer->num_tokens > 0)) return;
+    answer->problem =
+        has_end ? absl::StrCat("no token came: the answer ended at once (finish_reason ",
+                               answer->finish_reason, ")")
+                : "the server gave up the answer: its stream ended without a finish_reason";
+  }
+
  private:
   const bool keeps_answer_;
   SseReader events_;
@@ -103,6 +114,7 @@ class OpenAiBackend final : public LoadBackend {
     if (is_chat_) {
       body["messages"] = Messages(item);
       body["max_completion_tokens"] = item.output_len;
+      body["max_tokens"] = item.output_len;  // its older name: some servers know no other
     } else {
       if (item.prompt.empty()) {
         body["prompt"] = item.text;

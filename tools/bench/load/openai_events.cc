@@ -29,6 +29,8 @@ class ChunkReader final : public Json::json_sax_t {
       if (value.empty()) return true;
       ++answer_.num_tokens;
       if (keeps_answer_) answer_.text.append(value);
+    } else if (depth_ == 3 && keys_[0] == "choices" && keys_[2] == "finish_reason") {
+      answer_.finish_reason = value;
     } else if (depth_ == 2 && keys_[0] == "error" && keys_[1] == "message") {
       answer_.problem = value;
     }

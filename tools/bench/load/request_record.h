@@ -29,8 +29,9 @@ struct RequestRecord {
   int64_t cached_tokens = 0;      // as the server says
   int64_t completion_tokens = 0;  // the server's count, else num_tokens
   std::string problem;
-  int32_t turn = 0;        // of its conversation
-  bool has_usage = false;  // the server said how many tokens it generated
+  int32_t turn = 0;          // of its conversation
+  bool is_counted = false;   // completion_tokens is no number of pieces
+  bool has_stopped = false;  // at an end token or a stop text, as an OpenAI server says
   // If the answer was kept.
   std::string text;
   std::vector<int32_t> token_ids;

@@ -26,6 +26,12 @@ std::string Shown(const Json& value) {
   return text;
 }
 
+// Null where there is none.
+Json Member(const Json& json, const char* key, const char* inner) {
+  const Json object = json.value(key, Json());
+  return object.is_object() ? object.value(inner, Json()) : Json();
+}
+
 }  // namespace
 
 std::vector<std::string> DifferencesOf(const SavedRun& a, const SavedRun& b) {
@@ -68,6 +74,19 @@ std::vector<std::string> DoubtsOf(const SavedRun& run) {
   };
   const double failed = NumberAt(run.json, "failed").value_or(0);
   if (failed > 0) add(absl::StrFormat("%.0f requests failed", failed));
+  const double completed = NumberAt(run.json, "completed").value_or(0);
+  const double uncounted = NumberAt(run.json, "uncounted").value_or(0);
+  const double stopped = NumberAt(run.json, "stopped").value_or(0);
+  if (uncounted > 0) {
+    add(
+        absl::StrFormat("nobody counted the tokens of %.0f requests: pieces of text count as those "
+                        "of answers, and prompts as none",
+                        uncounted));
+  }
+  if (stopped > 0 && Member(run.json, "sampling", "ignore_eos") == true) {
+    add(absl::StrFormat("%.0f of %.0f answers ended before they were as long as was asked for",
+                        stopped, completed));
+  }
   if (run.json.value("interrupted", Json()) == true) add("the run was interrupted");
   const Json client = run.json.value("client", Json());
   if (NumberAt(client, "cpu_share").value_or(0) >= kBusy ||

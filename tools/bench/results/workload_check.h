@@ -11,7 +11,8 @@ namespace quire::bench {
 // A sentence for each thing that differs between the runs' workloads, servers or machines.
 std::vector<std::string> DifferencesOf(const SavedRun& a, const SavedRun& b);
 // A sentence for each thing that makes a run's figures doubtful: failures, an interruption, a
-// client that was too slow, too few requests for its percentiles.
+// client that was too slow, tokens that nobody counted, answers that ended early, too few requests
+// for its percentiles.
 std::vector<std::string> DoubtsOf(const SavedRun& run);
 
 }  // namespace quire::bench

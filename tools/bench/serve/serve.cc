@@ -5,6 +5,7 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -49,11 +50,21 @@ void PrintRun(const ServeFlags& flags, const ServedTarget& target,
   Print(header);
 }
 
-absl::Status Failure(const ServeReport& report) {
+// Not all of OpenAI's servers take token ids, and what they say of them is of no help.
+std::string Advice(const ServeFlags& flags, const std::vector<WorkItem>& items,
+                   const ServeReport& report) {
+  const bool sends_ids = flags.backend == "openai" && !items.empty() && !items[0].prompt.empty();
+  const bool is_refused = absl::StartsWith(report.first_problem, "HTTP ");
+  if (!sends_ids || !is_refused || report.num_completed > 0) return "";
+  return "; if the server takes no token ids as prompts, add --text-prompts";
+}
+
+absl::Status Failure(const ServeFlags& flags, const std::vector<WorkItem>& items,
+                     const ServeReport& report) {
   if (report.num_failed == 0) return absl::OkStatus();
-  return WithExitCode(
-      kFailed, absl::UnknownError(absl::StrCat(
-                   report.num_failed, " requests failed; the first: ", report.first_problem)));
+  return WithExitCode(kFailed, absl::UnknownError(absl::StrCat(
+                                   report.num_failed, " requests failed; the first: ",
+                                   report.first_problem, Advice(flags, items, report))));
 }
 
 absl::Status Serve(ServeFlags& flags) {
@@ -81,7 +92,7 @@ absl::Status Serve(ServeFlags& flags) {
   WarnOfDoubts(flags, items, report, result.effort);
   RETURN_IF_ERROR(
       WriteResult(ResultJson(flags, target, items, result, report), json_file.get(), saved));
-  return Failure(report);
+  return Failure(flags, items, report);
 }
 
 }  // namespace

@@ -158,6 +158,8 @@ ServeReport MakeServeReport(const LoadResult& result, const ReportOptions& optio
         break;
       case Outcome::kCompleted:
         ++report.num_completed;
+        report.num_uncounted += record.is_counted && record.prompt_tokens > 0 ? 0 : 1;
+        report.num_stopped += record.has_stopped ? 1 : 0;
         break;
       case Outcome::kFailed:
         CountProblem(record.problem, &report);
@@ -202,6 +204,8 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
       {"timed_out", report.num_timed_out},
       {"unfinished", report.num_interrupted},
       {"unsent", report.num_unsent},
+      {"uncounted", report.num_uncounted},
+      {"stopped", report.num_stopped},
       {"total_input_tokens", report.prompt_tokens},
       {"cached_input_tokens", report.cached_tokens},
       {"total_output_tokens", report.output_tokens},

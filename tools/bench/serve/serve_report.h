@@ -38,7 +38,10 @@ struct ServeReport {
   int64_t num_interrupted = 0;  // sent, and cancelled when the run ended
   int64_t num_unsent = 0;       // likewise
   int64_t num_good = 0;
-  int64_t num_pieces = 0;                                           // in which tokens came
+  int64_t num_uncounted =
+      0;                    // completed, and nobody has counted the prompt's or the answer's tokens
+  int64_t num_stopped = 0;  // completed before they were as long as they may be
+  int64_t num_pieces = 0;   // in which tokens came
   int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;  // of what got tokens
   double seconds = 0;  // from the first request's time to the last end
   int64_t max_output_tokens_per_s = 0;

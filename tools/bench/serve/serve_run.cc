@@ -66,8 +66,11 @@ void CountTokensOf(const DatasetFlags& flags, const std::vector<WorkItem>& items
   if (flags.tokenizer == nullptr) return;
   for (size_t i = 0; i < items.size(); ++i) {
     RequestRecord& record = (*records)[i];
-    if (record.outcome != Outcome::kCompleted || record.has_usage) continue;
-    record.completion_tokens = CountTokens(*flags.tokenizer, record.text);
+    if (record.outcome != Outcome::kCompleted) continue;
+    if (!record.is_counted) {
+      record.completion_tokens = CountTokens(*flags.tokenizer, record.text);
+      record.is_counted = true;
+    }
     if (record.prompt_tokens == 0) {
       record.prompt_tokens = CountTokens(*flags.tokenizer, items[i].text);
     }
@@ -113,6 +116,17 @@ void WarnOfDoubts(const ServeFlags& flags, const std::vector<WorkItem>& items,
                   const ServeReport& report, const ClientEffort& effort) {
   if (!SharesPrefixes(flags.dataset, items)) {
     WarnIfCached(report.prompt_tokens, report.cached_tokens);
+  }
+  if (report.num_uncounted > 0) {
+    Warn(absl::StrCat("the server does not say how many tokens ", report.num_uncounted,
+                      " requests have: their prompts were not counted, and of answers the pieces "
+                      "of text; --tokenizer FOLDER counts both"));
+  }
+  if (report.num_stopped > 0 && flags.server.sampling.ignore_eos) {
+    Warn(absl::StrCat(report.num_stopped, " of ", report.num_completed,
+                      " answers ended before they were as long as was asked for: the server does "
+                      "not know ignore_eos; forbid its end token, as by --extra-body "
+                      "'{\"logit_bias\": {\"ID\": -100}}'"));
   }
   const std::string warning = ClientWarning(effort);
   if (!warning.empty()) Warn(warning);

@@ -58,7 +58,8 @@ absl::Status CheckHeaders(ServerFlags* flags) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ServedModel> AskForModel(const ServerAddress& server, LoadBackend& backend) {
+absl::StatusOr<ServedModel> AskForModel(const ServerFlags& flags, const ServerAddress& server,
+                                        LoadBackend& backend) {
   absl::StatusOr<std::string> body = Fetch(server, backend, backend.ModelRequest());
   if (absl::IsUnavailable(body.status())) {
     return WithExitCode(
@@ -66,6 +67,14 @@ absl::StatusOr<ServedModel> AskForModel(const ServerAddress& server, LoadBackend
                                                           ": ", body.status().message())));
   }
   absl::Status status = body.status();
+  // Some of OpenAI's interface is all that some servers have.
+  if (absl::IsNotFound(status) && absl::StartsWith(flags.backend, "openai")) {
+    if (!flags.server.model.empty()) {
+      return ServedModel{.name = flags.server.model, .lines = {{"model", flags.server.model}}};
+    }
+    status = absl::NotFoundError(absl::StrCat("it does not say what it serves (/v1/models: ",
+                                              status.message(), "); name the model by --model"));
+  }
   if (status.ok()) {
     absl::StatusOr<ServedModel> model = backend.ReadModel(*body);
     if (model.ok()) return model;
@@ -157,7 +166,7 @@ absl::StatusOr<ServedTarget> OpenTarget(const ServerFlags& flags) {
                          .model = {}};
   const absl::Time give_up = absl::Now() + absl::Seconds(flags.ready_seconds);
   for (;;) {
-    absl::StatusOr<ServedModel> model = AskForModel(target.address, *target.backend);
+    absl::StatusOr<ServedModel> model = AskForModel(flags, target.address, *target.backend);
     if (model.ok()) {
       target.model = *std::move(model);
       return target;
