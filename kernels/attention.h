@@ -67,12 +67,12 @@ struct AttentionLimits {
   std::optional<AttentionPhase> only_phase = {};  // of all sequences; none: either
 };
 
-// Decodes whose sequences begin with the same blocks, for plans that read such a prefix once for all
-// of them. Says nothing that the batch does not say: a plan may do without. Groups of decodes follow
-// each other from the first one; the last of them, of no prefix, may hold all that share none.
-// Device pointers at fixed addresses.
+// Decodes whose sequences begin with the same blocks, for plans that read such a prefix once for
+// all of them. Says nothing that the batch does not say: a plan may do without. Groups of decodes
+// follow each other from the first one; the last of them, of no prefix, may hold all that share
+// none. Device pointers at fixed addresses.
 struct SharedPrefixes {
-  int32_t num_groups = 0;  // 0: nothing is known
+  int32_t num_groups = 0;       // 0: nothing is known
   const int32_t* cu_seqlens_q;  // [num_groups + 1] decodes of each group
   const int32_t* prefix_lens;   // [num_groups] tokens, whole blocks
   const int32_t* prefix_rows;   // [num_groups] row of block_tables that has the prefix
@@ -96,8 +96,8 @@ struct AttentionBatch {
   const int32_t* seq_rows;      // [num_seqs], row of each sequence in block_tables
   const BlockId* block_tables;  // [max_num_seqs, max_blocks_per_seq] of this layer group
   int64_t block_table_stride;   // max_blocks_per_seq
-  // Where in its row the keys of each sequence begin, [num_seqs]; seq_lens counts from there, and so
-  // does the window. Null: all at the first block.
+  // Where in its row the keys of each sequence begin, [num_seqs]; seq_lens counts from there, and
+  // so does the window. Null: all at the first block.
   const int32_t* first_blocks = nullptr;
   // False: each query sees all keys of its sequence; for prompts, and decodes of one token.
   bool causal = true;

@@ -102,8 +102,8 @@ class SweepTest(BenchTestCase, ServerTestCase):
                                    for i in range(6)))
         lines = self.folder / "sweeps.jsonl"
         for flush, cached in (("--flush-cache",), 0), ((), 3 * 48):
-            self.sweep("--values", "50,60", "--num-prompts", 6, "--dataset-name", "custom", "--dataset-path", prompts, *flush,
-                       "--save-result", "--append-result", "--result-filename", lines)
+            bench("sweep", "--target", self.server.target, "--values", "50,60", "--num-prompts", 3, "--dataset-name", "custom",
+                  "--dataset-path", prompts, *flush, "--save-result", "--append-result", "--result-filename", lines)
             last = json.loads(lines.read_text().splitlines()[-1])["points"][-1]
             self.assertEqual([turn["completed"] for turn in last["turns"]], [3, 3])
             self.assertEqual(last["turns"][0]["cached_input_tokens"], cached)

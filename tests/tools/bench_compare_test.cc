@@ -260,6 +260,11 @@ TEST(WorkloadCheckTest, NamesWhatDiffers) {
               ElementsAre(sentence + "null (a.json) and 4 (b.json)"));
   EXPECT_THAT(DifferencesOf(Read(other), Read(run, "b.json")),
               ElementsAre(sentence + "4 (a.json) and null (b.json)"));
+  other["workload"] = {{"dataset_name", "timed_trace"}, {"trace_speedup", 2}};
+  Json random = run;
+  random["workload"] = {{"dataset_name", "random"}, {"output_len", 6}};
+  EXPECT_THAT(DifferencesOf(Read(random), Read(other, "b.json")),
+              ElementsAre(HasSubstr("workload.dataset_name: \"random\" (a.json) and")));
   other = run;
   other.erase("backend");  // says nothing
   EXPECT_THAT(DifferencesOf(Read(run), Read(other)), IsEmpty());

@@ -240,7 +240,7 @@ void BenchPrefill(CpuBackend& backend, int32_t len, bool hnd) {
 
 int main(int argc, char** argv) {
   using namespace quire::cpu;
-  const int num_threads = argc > 1 ? std::atoi(argv[1]) : NumUsableCpus();
+  const int num_threads = argc > 1 ? std::atoi(argv[1]) : quire::NumUsableCpus();
   CpuBackend backend(num_threads);
   std::printf("%s, %d threads\n", backend.device().info().name.c_str(), num_threads);
   for (bool hnd : {false, true}) {

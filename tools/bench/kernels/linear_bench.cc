@@ -179,6 +179,6 @@ int main(int argc, char** argv) {
         isa.ok() ? "no such kind of weights" : std::string(isa.status().message()).c_str());
     return 64;
   }
-  RunAll(num_threads > 0 ? num_threads : NumUsableCpus(), *isa, kind_filter);
+  RunAll(num_threads > 0 ? num_threads : quire::NumUsableCpus(), *isa, kind_filter);
   return 0;
 }
