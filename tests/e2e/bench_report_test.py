@@ -155,6 +155,7 @@ class PageTest(BenchTestCase):
         bench("timeline", "--batch-size", 4, "--context", 60, "--num-steps", 20, *SMALL_CACHE, "--html", cls.files / "timeline.html")
         bench("report", cls.files / "calm.json", cls.files / "busy.json", cls.files / "sweep.json", "--title", "Calm and busy",
               "--html", cls.files / "report.html")
+        bench("report", *[cls.files / "calm.json", cls.files / "busy.json"] * 4, "--html", cls.files / "many.html")
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
         for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars",
@@ -177,7 +178,7 @@ class PageTest(BenchTestCase):
     def test_pages_are_whole_and_for_everybody(self):
         """Nothing from outside, nothing beyond the window's edge, no serious finding of axe, nothing on the console."""
         axe = (pathlib.Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
-        for name in ("report", "timeline"):
+        for name in ("report", "many", "timeline"):
             for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")):
                 for log in ("browser", "performance"):
                     self.browser.get_log(log)
@@ -187,6 +188,8 @@ class PageTest(BenchTestCase):
                     "x": 0, "y": 0, "width": width, "height": min(height, 8000), "scale": 1}})["data"]
                 (PICTURES / f"bench-{name}-{width}-{scheme}.png").write_bytes(base64.b64decode(shot))
                 self.assertLessEqual(*self.browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]"))
+                self.assertLess(self.browser.execute_script(  # no name is a letter a line
+                    "return Math.max(0, ...[...document.querySelectorAll('th')].map(one => one.offsetHeight))"), 180)
                 self.browser.execute_script(axe)
                 found = self.browser.execute_async_script("axe.run().then(arguments[0])")["violations"]
                 self.assertEqual([(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found

@@ -205,5 +205,17 @@ TEST(ReportPageTest, ShowsEverythingAndTrustsNothing) {
     EXPECT_THAT(html, Not(HasSubstr(outside)));
 }
 
+TEST(ReportPageTest, WaitingForAPlaceIsNoLatencyOfTheServer) {
+  Json json = Result(5);
+  json["mean_client_queue_time_ms"] = 123456;
+  json["client"] = {{"cpu_share", 0.0254582272221}};
+  for (const char* from : {"due", "sent"}) {
+    json["latencies_from"] = from;
+    const std::string html = ReportPage({.title = "x", .runs = {Read("a", json)}, .sweeps = {}});
+    EXPECT_EQ(html.find("123,456") != std::string::npos, std::string(from) == "due");
+    EXPECT_THAT(html, HasSubstr("cpu_share 0.025<"));
+  }
+}
+
 }  // namespace
 }  // namespace quire::bench

@@ -77,6 +77,10 @@ Table SummaryTable(const std::vector<NamedRun>& runs, const std::string& caption
     saved.push_back(
         {.path = "", .json = one.run.json, .requests = {}, .why_no_requests = "", .goodput = {}});
   }
+  // Where places alone decide when a request is sent, its wait for one is none of the server's.
+  const bool have_queues = std::any_of(runs.begin(), runs.end(), [](const NamedRun& one) {
+    return TextAt(one.run.json, "latencies_from") != "sent";
+  });
   std::string group;
   std::vector<Figure> figures = FiguresOf(saved);
   std::stable_sort(figures.begin(), figures.end(), [](const Figure& a, const Figure& b) {
@@ -84,7 +88,7 @@ Table SummaryTable(const std::vector<NamedRun>& runs, const std::string& caption
   });
   for (const Figure& figure : figures) {
     const std::string its_group = group_of(figure);
-    if (its_group.empty()) continue;
+    if (its_group.empty() || (figure.metric == "client_queue_time" && !have_queues)) continue;
     if (group != its_group) table.rows.push_back({Cell(group = its_group)});
     std::vector<Cell> row = {figure.kind == FigureKind::kLatency ? StatisticText(figure)
                                                                  : NameText(figure.name)};
@@ -109,12 +113,15 @@ std::string Summary(const std::vector<NamedRun>& runs) {
                              SummaryTable(runs, "Latencies", LatencyGroup)}) {
     if (!table.rows.empty()) absl::StrAppend(&html, Card(ToHtml(table)));
   }
-  return absl::StrCat("<div class=\"plots tables\">", html, "</div>\n");
+  constexpr size_t kMostInHalf = 4;  // that have room in half of the page
+  return absl::StrCat("<div class=\"", runs.size() > kMostInHalf ? "" : "plots ", "tables\">", html,
+                      "</div>\n");
 }
 
 std::string FactText(const Json& value) {
   std::string text = value.is_string() ? value.get<std::string>()
                                        : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (value.is_number_float()) text = NumberText(value.get<double>());
   if (value.is_object()) {
     text.clear();
     for (const auto& [key, member] : value.items()) {
@@ -148,6 +155,7 @@ constexpr const char* kFacts[] = {"label",
                                   "by",
                                   "num_prompts",
                                   "sampling",
+                                  "extra_body",
                                   "goodput",
                                   "seed",
                                   "latencies_from",

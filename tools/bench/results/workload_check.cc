@@ -12,12 +12,27 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // What should be the same; vLLM's keys and ours.
-constexpr const char* kKeys[] = {
-    "command",           "backend",         "endpoint_type",   "model",
-    "model_id",          "tokenizer_id",    "num_prompts",     "seed",
-    "workload",          "request_rate",    "burstiness",      "ramp_up_strategy",
-    "ramp_up_start_rps", "ramp_up_end_rps", "max_concurrency", "sampling",
-    "flushed_cache",     "goodput",         "latencies_from",  "machine"};
+constexpr const char* kKeys[] = {"command",
+                                 "backend",
+                                 "endpoint_type",
+                                 "model",
+                                 "model_id",
+                                 "tokenizer_id",
+                                 "num_prompts",
+                                 "seed",
+                                 "workload",
+                                 "request_rate",
+                                 "burstiness",
+                                 "ramp_up_strategy",
+                                 "ramp_up_start_rps",
+                                 "ramp_up_end_rps",
+                                 "max_concurrency",
+                                 "sampling",
+                                 "extra_body",
+                                 "flushed_cache",
+                                 "goodput",
+                                 "latencies_from",
+                                 "machine"};
 constexpr size_t kLongest = 120;  // of a value that is shown
 
 std::string Shown(const Json& value) {

@@ -46,6 +46,9 @@ nlohmann::ordered_json DescribeRun(const ServeFlags& flags, const ServedModel& m
                                 ? nlohmann::ordered_json(flags.load.max_concurrency)
                                 : nlohmann::ordered_json();
   json["sampling"] = SamplingJson(flags.server.sampling);
+  const std::string& extra_body = flags.server.extra_body;
+  json["extra_body"] =
+      extra_body.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(extra_body);
   json["flushed_cache"] = flags.flushes_cache;
   for (const auto& [key, value] : flags.metadata) json[key] = value;
   json["interrupted"] = Interrupted();
