@@ -255,6 +255,7 @@ TEST_P(ModelRunnerTest, DecodesThatSharePrefixesAreThoseOfEachAlone) {
   }
   for (int step = 1; step <= kNumTokens; ++step) {
     std::vector<ScheduledSequence> entries;
+    entries.reserve(sequences.size() + 1);
     for (TestSequence& sequence : sequences) {
       entries.push_back(Entry(sequence, sequence.tokens.size() - 1, 1, true));
     }

@@ -99,8 +99,8 @@ TEST_P(PhasedPlanTest, EachPathComputesItsPart) {
 
 // What decodes share is read once, and the result is as if each had read it.
 TEST_P(PhasedPlanTest, PrefixesThatAreSharedAreReadOnce) {
-  std::vector<SeqShape> seqs;
-  for (int i = 0; i < 12; ++i) seqs.push_back({1, 545 + 19 * i});
+  std::vector<SeqShape> seqs(12);
+  for (int i = 0; i < 12; ++i) seqs[i] = {1, 545 + 19 * i};
   for (const int32_t len : {1, 90, 0}) seqs.push_back({1, len});
   seqs.push_back({20, 45});
   for (const auto& [q_heads, kv_heads, head_dim] : {std::tuple(8, 2, 64), {7, 1, 128}}) {

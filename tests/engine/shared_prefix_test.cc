@@ -32,6 +32,7 @@ class SharedPrefixTest : public ::testing::Test {
   }
   static std::vector<std::pair<int32_t, int32_t>> Groups(const PrefixOrder& order) {
     std::vector<std::pair<int32_t, int32_t>> groups;
+    groups.reserve(order.groups.size());
     for (const PrefixGroup& group : order.groups) {
       groups.emplace_back(group.num_seqs, group.num_blocks);
     }
