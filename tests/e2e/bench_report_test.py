@@ -19,7 +19,7 @@ SHORT = ("--input-len", 30, "--output-len", 12)
 
 try:
     import axe_core_python
-    from selenium import webdriver
+    from browser import start_browser
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
@@ -156,13 +156,7 @@ class PageTest(BenchTestCase):
         bench("report", cls.files / "calm.json", cls.files / "busy.json", cls.files / "sweep.json", "--title", "Calm and busy",
               "--html", cls.files / "report.html")
         bench("report", *[cls.files / "calm.json", cls.files / "busy.json"] * 4, "--html", cls.files / "many.html")
-        options = webdriver.ChromeOptions()
-        options.binary_location = shutil.which("chromium")
-        for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars",
-                     "--no-proxy-server"):
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        cls.browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+        cls.browser = start_browser()
         cls.addClassCleanup(cls.browser.quit)
 
     def open(self, path, width=1280, scheme="light"):

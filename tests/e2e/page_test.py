@@ -16,6 +16,7 @@ if not shutil.which("chromium") or not shutil.which("chromedriver"):
     sys.exit(77)
 try:
     import axe_core_python
+    from browser import start_browser
     from selenium import webdriver
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
@@ -48,17 +49,6 @@ window.fetch = (path, options) => {
   window.fetch = send;
   return Promise.resolve(new Response(body, {status, headers}));
 };"""
-
-
-def start_browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    # Containers have no sandbox of their own and a small /dev/shm.
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars",
-                 "--no-proxy-server"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
 
 
 class PageTestCase(unittest.TestCase):

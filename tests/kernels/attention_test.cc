@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/kernels/attention_fixture.h"
+#include "tests/kernels/shared_blocks.h"
 #include "tests/reference/attention.h"
 
 namespace quire {
