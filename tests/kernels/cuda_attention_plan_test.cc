@@ -143,6 +143,27 @@ TEST_P(CudaAttentionPlanTest, ItemsCoverEveryTileAndKeyOnce) {
   }
 }
 
+// One tile of a long sequence would leave nearly all of any device idle; many tiles need no cut.
+TEST_P(CudaAttentionPlanTest, PromptsAreCutOnlyWhereTilesAreTooFew) {
+  const auto num_splits = [this](const std::vector<SeqShape>& seqs) {
+    const PagedBatch batch =
+        MakePagedBatch(Geometry(16, 8, 128, DType::kBF16), seqs, KvOrder::kHnd, 1, 2);
+    const auto plan = Plan(batch);
+    const WorkList& work = plan->params().lists[1];
+    const WorkListState state = Download<WorkListState>(work.state, 1)[0];
+    int32_t most = 0;
+    for (const WorkItem& item : Download<WorkItem>(work.items, state.num_items)) {
+      EXPECT_EQ(item.partial < 0, item.num_splits == 1);
+      most = std::max(most, item.num_splits);
+    }
+    return most;
+  };
+  EXPECT_GT(num_splits({{16, 32768}}), 4);
+  EXPECT_EQ(num_splits({{16, 256}}), 1);  // as long as the shortest split
+  EXPECT_EQ(num_splits({{8192, 8192}}), 1);
+  EXPECT_EQ(num_splits(std::vector<SeqShape>(64, {512, 512})), 1);
+}
+
 std::vector<KernelTarget> CudaTargets() {
   std::vector<KernelTarget> targets;
   for (const KernelTarget& target : KernelTargets()) {

@@ -14,6 +14,8 @@
 namespace quire::cuda {
 
 inline constexpr int kNumWorkLists = 2;  // decode tiles, prefill tiles
+// A split is shorter only where its tile has no more keys.
+inline constexpr int32_t kMinDecodeSplit = 128, kMinPromptSplit = 256;
 
 struct PlanParams {
   int32_t num_seqs;

@@ -16,12 +16,6 @@ namespace quire::cuda {
 
 namespace {
 
-// By list. A decode split is short enough that few sequences, or one long one, fill the device,
-// long enough that what it leaves to merge is a few percent of what it reads; a prefill tile is cut
-// only where there are too few of them, because its partial results are large.
-constexpr SplitRule kSplitRules[kNumWorkLists] = {
-    {.min_tokens = 128, .max_tokens = 512, .splits_per_cta = 1, .only_for_balance = false},
-    {.min_tokens = 1024, .max_tokens = 1 << 20, .splits_per_cta = 8, .only_for_balance = true}};
 // Memory for partial results, of each list.
 constexpr int64_t kMaxPartialBytes = int64_t{64} << 20;
 // The generic kernel takes no items; with tiles of this many rows the lists stay short.
@@ -175,14 +169,14 @@ absl::Status PlanMemory::LoadKernels(const DeviceInfo& device) {
 void PlanMemory::SizeList(int index) {
   WorkList& list = params_.lists[index];
   const bool is_decode = index == 0;
-  list.split_rule = kSplitRules[index];
   list.num_ctas = std::max(kernels_[index].num_ctas, 1);
   const bool is_tiled = kernels_[index].num_ctas > 0;
   list.tile_rows = is_tiled ? kernels_[index].kernel.tile_rows : kUntiledRows;
   list.partial_rows = is_decode ? params_.group_size : list.tile_rows;
 
-  const int64_t max_splits =
-      limits_.max_blocks_per_seq * geometry_.block_size / list.split_rule.min_tokens + 2;
+  const int64_t max_splits = limits_.max_blocks_per_seq * geometry_.block_size /
+                                 (is_decode ? kMinDecodeSplit : kMinPromptSplit) +
+                             2;
   const int64_t partial_bytes = int64_t{geometry_.num_kv_heads} * list.partial_rows *
                                 kernels_[index].kernel.head_dim * kFloatBytes;
   const int64_t num_partials =

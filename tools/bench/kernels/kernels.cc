@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "kernels/attention_checks.h"
@@ -41,6 +42,7 @@ struct KernelsFlags {
   int32_t context = 1024;
   int32_t prefill_len = 2048;
   std::string only;
+  std::string cases;  // of attention, those whose names have this
   std::optional<uint64_t> given_seed;
   uint64_t seed = 0;  // the one used
   std::optional<std::string> json_file;
@@ -244,6 +246,7 @@ std::vector<AttentionShape> AttentionShapes(DeviceKind device) {
           Uniform("prefill 1 x 2048", 1, 2048, 2048),
           Uniform("prefill 1 x 2048, 16 q heads", 1, 2048, 2048, 16),
           Uniform("prefill 1 x 512 of 32768", 1, 512, 32768),
+          Uniform("prefill 1 x 2048 of 32768", 1, 2048, 32768),
           Uniform("decode 128 x 4096, blocks of 64", 128, 1, 4096, 32, 128, 64),
           Uniform("decode 64 x 2048, 4 tokens each", 64, 4, 2048),
           Uniform("prefill 4 x 4096, blocks of 64", 4, 4096, 4096, 32, 128, 64),
@@ -265,13 +268,14 @@ std::vector<AttentionShape> WithCaches(const std::vector<AttentionShape>& shapes
   return result;
 }
 
-absl::Status MeasureAttention(GraphTimer& timer, uint64_t seed, DType kv_dtype,
+absl::Status MeasureAttention(GraphTimer& timer, const KernelsFlags& flags, DType kv_dtype,
                               const Limits& limits, Json* result) {
   Device& device = timer.backend().device();
   PrintHeader("attention, 32/8 heads of 128, bfloat16, blocks of 16 (bytes: K and V once)");
   std::map<AttentionPath, double> bf16_us;
   for (const AttentionShape& shape : WithCaches(AttentionShapes(device.info().kind), kv_dtype)) {
     if (Interrupted()) break;
+    if (!absl::StrContains(shape.name, flags.cases)) continue;
     ASSIGN_OR_RETURN(const MemoryInfo memory, device.Memory());
     if (const int64_t needed = AttentionCase::BytesFor(timer, shape); needed > memory.free_bytes) {
       Skip(shape.name, needed, memory.free_bytes, result);
@@ -279,7 +283,7 @@ absl::Status MeasureAttention(GraphTimer& timer, uint64_t seed, DType kv_dtype,
       continue;
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<AttentionCase> attention,
-                     AttentionCase::Create(timer, shape, seed));
+                     AttentionCase::Create(timer, shape, flags.seed));
     ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
     for (size_t i = 0; i < us.size(); ++i) {
       const AttentionPath path = attention->paths()[i];
@@ -340,8 +344,8 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config, Back
     status = MeasureCascade(*timer, flags.seed, &(*json)["cascade"]);
   }
   if (flags.only.empty() || flags.only == "attention") {
-    status = MeasureAttention(*timer, flags.seed, config.kv_cache_dtype.value_or(DType::kBF16),
-                              limits, json);
+    status = MeasureAttention(*timer, flags, config.kv_cache_dtype.value_or(DType::kBF16), limits,
+                              json);
   }
   if ((flags.only.empty() || flags.only == "steps") && status.ok()) {
     status = MeasureSteps(*timer, flags, config, limits, json);
@@ -405,7 +409,7 @@ Command AddKernels(CLI::App& app) {
       "Cases that do not fit the free memory are skipped by name.\n\n"
       "Examples:\n"
       "  quire-bench kernels --shape qwen3-0.6b\n"
-      "  quire-bench kernels --only attention --kv-cache-dtype fp8_e4m3\n"
+      "  quire-bench kernels --only attention --kv-cache-dtype fp8_e4m3 --cases prefill\n"
       "  quire-bench kernels --only attention-table --device cuda\n"
       "  quire-bench kernels --only steps --batch-sizes 1,16 --context 512 --json kernels.json");
   const auto flags = std::make_shared<KernelsFlags>();
@@ -425,6 +429,8 @@ Command AddKernels(CLI::App& app) {
           "Only a model's steps, or only attention, or instead the paths side by side, which "
           "--attention-backend auto follows, or decodes that share a prefix")
       ->check(CLI::IsMember({"steps", "attention", "attention-table", "cascade"}));
+  command->add_option("--cases", flags->cases, "Of attention, only shapes whose name has this text")
+      ->type_name("TEXT");
   AddJsonFlag(*command, &flags->json_file);
   AddSeedFlag(*command, &flags->given_seed);
   AddEngineFlags(*command, &flags->engine);

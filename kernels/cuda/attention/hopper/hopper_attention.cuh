@@ -19,16 +19,20 @@ namespace quire::cuda {
 template <typename Shape>
 class HopperComputation {
  public:
-  // `num_tiles` is the number of tiles of keys that this thread has seen, of all items.
+  // `num_items` and `num_tiles` (of keys) are what this thread has seen before.
   __device__ HopperComputation(const HopperParams& p, const TileItem& item,
-                               const HopperShared<Shape>& shared, uint32_t& num_tiles)
+                               const HopperShared<Shape>& shared, uint32_t num_items,
+                               uint32_t& num_tiles)
       : p_(p.tiled),
         item_(item),
         shared_(shared),
+        queries_use_(num_items),
         num_seen_(num_tiles),
         group_(Uniform(Shape::ComputeThread() / Shape::kGroupThreads)),
         lane_(threadIdx.x % 32),
         softmax_(p.tiled, item, Shape::ComputeThread() / 32 * 16 + lane_ / 4),
+        all_begin_(max(item.all_begin, item.key_begin)),
+        all_end_(min(item.all_end, item.key_end)),
         first_tile_(item.key_begin / Shape::kTileKeys),
         num_tiles_(item.key_end > item.key_begin
                        ? (item.key_end - 1) / Shape::kTileKeys + 1 - first_tile_
@@ -40,14 +44,14 @@ class HopperComputation {
     }
   }
 
-  __device__ void Run(uint32_t num_items) {
-    Wait(shared_.queries_full(), num_items & 1);
+  __device__ void Run() {
+    Wait(shared_.queries_full(queries_use_.stage), queries_use_.parity);
     if constexpr (Shape::kIsFloat8) {
       const float k_scale = p_.k_scales == nullptr ? 1.0f : p_.k_scales[item_.kv_head];
       softmax_.ScaleScores(p_, k_scale * (num_tiles_ > 0 ? ConvertQueries() : 1.0f));
     }
     if (num_tiles_ > 0) VisitKeys();
-    if (num_tiles_ == 0 && lane_ == 0) Arrive(shared_.queries_free());
+    if (num_tiles_ == 0 && lane_ == 0) Arrive(shared_.queries_free(queries_use_.stage));
     num_seen_ += num_tiles_;
     softmax_.SumOverLanes();
     softmax_.Unscale(out_);
@@ -122,7 +126,7 @@ class HopperComputation {
     constexpr int kRowsBytes = 64 * Shape::kLineBytes;  // of a block
     constexpr int kPieces = kRowsBytes / 16 / Shape::kGroupThreads;
     const int thread = Shape::ComputeThread() % Shape::kGroupThreads;
-    const uint32_t first = shared_.queries() + group_ * kRowsBytes + thread * 16;
+    const uint32_t first = queries_at() + group_ * kRowsBytes + thread * 16;
     uint32_t largest = 0;
 #pragma unroll
     for (int block = 0; block < Shape::kBlocks; ++block) {
@@ -148,6 +152,9 @@ class HopperComputation {
     SyncGroup();
     return scale.inverse;
   }
+  __device__ uint32_t queries_at() const {
+    return shared_.queries(Shape::kQueryStages > 1 ? Uniform(queries_use_.stage) : 0);
+  }
   static __device__ uint32_t QueryPiece(uint32_t first, int block, int i) {
     return first + block * Shape::kTileRows * Shape::kLineBytes + i * Shape::kGroupThreads * 16;
   }
@@ -156,7 +163,7 @@ class HopperComputation {
   __device__ float NarrowQueries() const {
     constexpr int kPieces = 64 * Shape::kLineBytes / 16 / Shape::kGroupThreads;
     const int thread = Shape::ComputeThread() % Shape::kGroupThreads;
-    const uint32_t group_at = shared_.queries() + group_ * 64 * Shape::kLineBytes;
+    const uint32_t group_at = queries_at() + group_ * 64 * Shape::kLineBytes;
     uint4 pieces[Shape::kBlocks][kPieces];
     uint32_t largest = 0;
 #pragma unroll
@@ -214,7 +221,7 @@ class HopperComputation {
   __device__ void FreeKeys(int32_t tile) const {
     if (lane_ != 0) return;
     Arrive(shared_.keys_free(UseOf(tile).stage));
-    if (tile == num_tiles_ - 1) Arrive(shared_.queries_free());
+    if (tile == num_tiles_ - 1) Arrive(shared_.queries_free(queries_use_.stage));
   }
   __device__ void FreeValues(int32_t tile) const {
     if (lane_ == 0) Arrive(shared_.values_free(UseOf(tile).stage));
@@ -229,8 +236,8 @@ class HopperComputation {
   }
 
   __device__ void StartScores(int32_t tile, Scores& scores) const {
-    const uint64_t queries = DescribeMatrix(shared_.queries() + group_ * 64 * Shape::kLineBytes,
-                                            8 * Shape::kLineBytes, 0);
+    const uint64_t queries =
+        DescribeMatrix(queries_at() + group_ * 64 * Shape::kLineBytes, 8 * Shape::kLineBytes, 0);
     const uint64_t keys =
         DescribeMatrix(shared_.keys(Uniform(UseOf(tile).stage)), 8 * Shape::kLineBytes, 0);
     FenceGemms();
@@ -271,8 +278,7 @@ class HopperComputation {
   __device__ void MaskAndRaiseMaxima(int32_t tile, Scores& scores, float (&rescale)[1][2]) {
     const int32_t first_key = (first_tile_ + tile) * Shape::kTileKeys;
     if (p_.variant.ChangesLogits()) softmax_.ChangeLogits(scores);
-    if (first_key < max(item_.all_begin, item_.key_begin) ||
-        first_key + Shape::kTileKeys > min(item_.all_end, item_.key_end)) {
+    if (first_key < all_begin_ || first_key + Shape::kTileKeys > all_end_) {
       softmax_.Mask(first_key + lane_ % 4 * 2, scores);
     }
     softmax_.RaiseMaxima(scores, rescale);
@@ -333,12 +339,14 @@ class HopperComputation {
   const TiledParams& p_;
   const TileItem& item_;
   const HopperShared<Shape>& shared_;
+  const RingUse<Shape::kQueryStages> queries_use_;
   uint32_t& num_seen_;
   const int group_;
   const int lane_;
   // The largest prob is 256 in gemms of e4m3, which holds up to 448.
   SoftmaxRows<1, Shape::kHasFloat8Gemms ? 8 : 0> softmax_;
-  const int32_t first_tile_;  // of keys
+  const int32_t all_begin_, all_end_;  // the keys that every row sees, of this item's
+  const int32_t first_tile_;           // of keys
   const int32_t num_tiles_;
   Out out_;
 };
@@ -351,9 +359,14 @@ __device__ void ComputeItems(const HopperParams& p, const HopperShared<Shape>& s
   if (Shape::ComputeThread() >= Shape::kComputeThreads - Shape::kGroupThreads) {
     ArriveSome(Shape::TurnBarrier(0), 2 * Shape::kGroupThreads);
   }
-  TileItem item;
-  for (uint32_t n = 0; TakeItem(p.tiled, shared, n, item); ++n) {
-    HopperComputation<Shape>(p, item, shared, num_tiles).Run(n);
+  for (uint32_t n = 0;; ++n) {
+    const RingUse<2> use(n);
+    Wait(shared.item_full(use.stage), use.parity);
+    // It stays there until it is done: registers are short.
+    const ScheduledItem& scheduled = shared.item(use.stage);
+    if (!scheduled.has_item) break;
+    HopperComputation<Shape>(p, scheduled.item, shared, n, num_tiles).Run();
+    Arrive(shared.item_free(use.stage));
   }
 }
 

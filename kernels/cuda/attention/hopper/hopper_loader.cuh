@@ -142,19 +142,22 @@ __device__ void ScheduleAndLoadKeys(const HopperParams& p, const HopperShared<Sh
   int32_t index = blockIdx.x;
   for (uint32_t n = 0;; ++n) {
     const bool has_item = index < num_items;
-    WorkItem work = {};
-    if (has_item) work = p.tiled.work.items[index / p.tiled.num_kv_heads];
+    TileItem item = {};
+    if (has_item) {
+      item = MakeItem(p.tiled, p.tiled.work.items[index / p.tiled.num_kv_heads],
+                      index % p.tiled.num_kv_heads);
+    }
     const RingUse<2> use(n);
     Wait(shared.item_free(use.stage), use.parity ^ 1);
     if (lane == 0) {
-      shared.item(use.stage) = {has_item ? index : -1, work};
+      shared.item(use.stage) = {has_item, item};
       Arrive(shared.item_full(use.stage));
     }
     if (!has_item) break;
     // The number of the item after this one arrives while this one's keys do.
     int32_t next = 0;
     if (lane == 0) next = gridDim.x + atomicAdd(&state->next, 1);
-    keys.LoadItem(MakeItem(p.tiled, work, index % p.tiled.num_kv_heads));
+    keys.LoadItem(item);
     index = __shfl_sync(0xffffffff, next, 0);
   }
   if (lane == 0 && atomicAdd(&state->finished, 1) == gridDim.x - 1) {
@@ -165,13 +168,11 @@ __device__ void ScheduleAndLoadKeys(const HopperParams& p, const HopperShared<Sh
 
 // The n-th item, as a warp takes it from the first one; false when there are no more.
 template <typename Shape>
-__device__ bool TakeItem(const TiledParams& p, const HopperShared<Shape>& shared, uint32_t n,
-                         TileItem& item) {
+__device__ bool TakeItem(const HopperShared<Shape>& shared, uint32_t n, TileItem& item) {
   const RingUse<2> use(n);
   Wait(shared.item_full(use.stage), use.parity);
-  const int32_t index = shared.item(use.stage).index;
-  if (index < 0) return false;
-  item = MakeItem(p, shared.item(use.stage).work, index % p.num_kv_heads);
+  if (!shared.item(use.stage).has_item) return false;
+  item = shared.item(use.stage).item;
   Arrive(shared.item_free(use.stage));
   return true;
 }
@@ -182,10 +183,10 @@ __device__ void LoadValues(const HopperParams& p, const HopperShared<Shape>& sha
   TileItem item;
   if constexpr (Shape::kHasFloat8Gemms) {
     ValuesTransposer<Shape> values(shared, 0);
-    for (uint32_t n = 0; TakeItem(p.tiled, shared, n, item); ++n) values.TransposeItem(item);
+    for (uint32_t n = 0; TakeItem(shared, n, item); ++n) values.TransposeItem(item);
   } else {
     auto values = MakeValuesLoader(p, shared);
-    for (uint32_t n = 0; TakeItem(p.tiled, shared, n, item); ++n) values.LoadItem(item);
+    for (uint32_t n = 0; TakeItem(shared, n, item); ++n) values.LoadItem(item);
   }
 }
 
@@ -215,6 +216,33 @@ requires(Shape::kHasFloat8Gemms) class QueryWarpsConverter<Shape> {
   ValuesTransposer<Shape> values_;
 };
 
+// Where a row's query lies, and that of every step-th row after it, without a division for each.
+class RowPlace {
+ public:
+  __device__ RowPlace(const TileItem& item, int32_t row, int32_t step)
+      : item_(item),
+        query_(item.QueryOf(row)),
+        in_group_((item.first_row + row) % item.group_size),
+        query_step_(step / item.group_size),
+        group_step_(step % item.group_size) {}
+
+  __device__ int64_t token() const { return item_.first_token + query_; }
+  __device__ int32_t head() const { return item_.kv_head * item_.group_size + in_group_; }
+  __device__ void Advance() {
+    query_ += query_step_;
+    in_group_ += group_step_;
+    if (in_group_ < item_.group_size) return;
+    in_group_ -= item_.group_size;
+    ++query_;
+  }
+
+ private:
+  const TileItem& item_;
+  int32_t query_;
+  int32_t in_group_;  // which head
+  const int32_t query_step_, group_step_;
+};
+
 // The other warps. Rows that the tile does not have and columns beyond the head are zeros.
 template <typename Shape>
 __device__ void LoadQueries(const TiledParams& p, const HopperShared<Shape>& shared) {
@@ -226,21 +254,25 @@ __device__ void LoadQueries(const TiledParams& p, const HopperShared<Shape>& sha
   const auto* q = static_cast<const typename Shape::Element*>(p.q) + (has_column ? piece * 8 : 0);
   QueryWarpsConverter<Shape> converter(p, shared);
   TileItem item;
-  for (uint32_t n = 0; TakeItem(p, shared, n, item); ++n) {
-    Wait(shared.queries_free(), (n & 1) ^ 1);
-    for (int i = threadIdx.x - 64; i < Shape::kTileRows * kRowPieces; i += kLoaders) {
-      const int row = i / kRowPieces;
+  for (uint32_t n = 0; TakeItem(shared, n, item); ++n) {
+    const RingUse<Shape::kQueryStages> use(n);
+    Wait(shared.queries_free(use.stage), use.parity ^ 1);
+    const uint32_t to =
+        shared.queries(use.stage) + piece / 8 * Shape::kTileRows * Shape::kLineBytes;
+    RowPlace place(item, (threadIdx.x - 64) / kRowPieces, kLoaders / kRowPieces);
+#pragma unroll 4
+    for (int row = (threadIdx.x - 64) / kRowPieces; row < Shape::kTileRows;
+         row += kLoaders / kRowPieces) {
       const bool has_row = row < item.num_rows;
-      const int32_t source = has_row ? row : 0;
-      CopyAsync16(shared.queries() + piece / 8 * Shape::kTileRows * Shape::kLineBytes +
-                      Shape::Swizzle(row, piece % 8),
-                  q + item.TokenOf(source) * p.q_row_stride + item.HeadOf(source) * p.head_dim,
+      CopyAsync16(to + Shape::Swizzle(row, piece % 8),
+                  has_row ? q + place.token() * p.q_row_stride + place.head() * p.head_dim : q,
                   has_row && has_column);
+      place.Advance();
     }
     CommitCopies();
     WaitForCopies<0>();
     FenceSharedWrites();
-    Arrive(shared.queries_full());
+    Arrive(shared.queries_full(use.stage));
     converter.ConvertItem(item);
   }
 }

@@ -7,14 +7,14 @@
 #include <cstdint>
 
 #include "kernels/cuda/attention/tiles/async.cuh"
-#include "kernels/cuda/attention/tiles/work_list.h"
+#include "kernels/cuda/attention/tiles/tile_rows.cuh"
 
 namespace quire::cuda {
 
-// What the scheduling warp hands to the others. index < 0: no more.
+// What the scheduling warp hands to the others. No item: there are no more.
 struct ScheduledItem {
-  int32_t index;
-  WorkItem work;
+  bool has_item;
+  TileItem item;
 };
 
 // kNumRawStages > 0: the cache has 8-bit elements, which come to a ring of so many stages before
@@ -27,6 +27,7 @@ struct HopperShape {
   static constexpr bool kIsFloat8 = kNumRawStages > 0;
   static constexpr bool kHasFloat8Gemms = kFloat8Gemms;
   static constexpr bool kPairsColumns = false;
+  static constexpr bool kExchangesColumns = !kFloat8Gemms;  // which has no registers left for it
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int kTileKeys = kKeys;
   static constexpr int kComputeGroups = kGroups;
@@ -66,13 +67,20 @@ struct HopperShape {
   static constexpr int kKeyBytes = kTileKeys * kHeadDim * kOperandBytes;  // of K, of V, a stage
   static constexpr int kAlignment = 1024;                                 // of a swizzled matrix
 
-  static constexpr int kKeysAt = kQueryBytes;
-  static constexpr int kValuesAt = kKeysAt + kStages * kKeyBytes;
   static constexpr int kRawBytes = kTileKeys * kHeadDim;  // of K, and of V, a stage of the raw ring
+  // The next item's queries come while this one's are in use, where there is room for both.
+  static constexpr int kRingBytes =
+      2 * kStages * kKeyBytes + (kFloat8Gemms ? 1 : 2) * kRawStages * kRawBytes;
+  static constexpr int kRoomBytes = 224 * 1024;
+  static constexpr int kQueryStages =
+      !kFloat8Gemms && 2 * kQueryBytes + kRingBytes <= kRoomBytes ? 2 : 1;
+
+  static constexpr int kKeysAt = kQueryStages * kQueryBytes;
+  static constexpr int kValuesAt = kKeysAt + kStages * kKeyBytes;
   static constexpr int kRawKeysAt = kValuesAt + kStages * kKeyBytes;
   static constexpr int kRawValuesAt = kRawKeysAt + (kFloat8Gemms ? 0 : kRawStages * kRawBytes);
   static constexpr int kMbarriersAt = kRawValuesAt + kRawStages * kRawBytes;
-  static constexpr int kNumMbarriers = 4 * kStages + 2 + 4 + 4 * kRawStages;
+  static constexpr int kNumMbarriers = 4 * kStages + 4 * kRawStages + 2 * kQueryStages + 4;
   // Warps that transpose V: all that load but the one that sends for K and V.
   static constexpr int kTransposers = 3;
   // Every lane of the warps that convert a tile tells that it has written, and, but for those of a
@@ -111,8 +119,10 @@ class HopperShared {
       InitMbarrier(raw_keys_free(stage), Shape::kRawReaders);
       InitMbarrier(raw_values_free(stage), Shape::kRawReaders);
     }
-    InitMbarrier(queries_full(), 32 * Shape::kQueryWarps);
-    InitMbarrier(queries_free(), Shape::kComputeWarps);
+    for (int stage = 0; stage < Shape::kQueryStages; ++stage) {
+      InitMbarrier(queries_full(stage), 32 * Shape::kQueryWarps);
+      InitMbarrier(queries_free(stage), Shape::kComputeWarps);
+    }
     for (int stage = 0; stage < 2; ++stage) {
       InitMbarrier(item_full(stage), 1);
       // Every lane that reads the item arrives: compute-sanitizer's racecheck does not follow a
@@ -122,15 +132,17 @@ class HopperShared {
     PublishMbarriers();
   }
 
-  __device__ uint32_t queries() const { return SharedAddress(base_); }
+  __device__ uint32_t queries(int stage) const {
+    return SharedAddress(base_) + stage * Shape::kQueryBytes;
+  }
   __device__ uint32_t keys(int stage) const {
-    return queries() + Shape::kKeysAt + stage * Shape::kKeyBytes;
+    return SharedAddress(base_) + Shape::kKeysAt + stage * Shape::kKeyBytes;
   }
   __device__ uint32_t values(int stage) const {
-    return queries() + Shape::kValuesAt + stage * Shape::kKeyBytes;
+    return SharedAddress(base_) + Shape::kValuesAt + stage * Shape::kKeyBytes;
   }
-  __device__ uint32_t raw_keys() const { return queries() + Shape::kRawKeysAt; }
-  __device__ uint32_t raw_values() const { return queries() + Shape::kRawValuesAt; }
+  __device__ uint32_t raw_keys() const { return SharedAddress(base_) + Shape::kRawKeysAt; }
+  __device__ uint32_t raw_values() const { return SharedAddress(base_) + Shape::kRawValuesAt; }
   __device__ uint8_t* values_data(int stage) const {
     return base_ + Shape::kValuesAt + stage * Shape::kKeyBytes;
   }
@@ -142,31 +154,34 @@ class HopperShared {
   __device__ uint32_t keys_free(int stage) const { return mbarrier(Shape::kStages + stage); }
   __device__ uint32_t values_full(int stage) const { return mbarrier(2 * Shape::kStages + stage); }
   __device__ uint32_t values_free(int stage) const { return mbarrier(3 * Shape::kStages + stage); }
-  __device__ uint32_t queries_full() const { return mbarrier(4 * Shape::kStages); }
-  __device__ uint32_t queries_free() const { return mbarrier(4 * Shape::kStages + 1); }
-  __device__ uint32_t item_full(int stage) const {
-    return mbarrier(4 * Shape::kStages + 2 + stage);
-  }
-  __device__ uint32_t item_free(int stage) const {
-    return mbarrier(4 * Shape::kStages + 4 + stage);
-  }
   __device__ uint32_t raw_keys_full(int stage) const {
-    return mbarrier(4 * Shape::kStages + 6 + stage);
+    return mbarrier(4 * Shape::kStages + stage);
   }
   __device__ uint32_t raw_values_full(int stage) const {
-    return mbarrier(4 * Shape::kStages + 6 + Shape::kRawStages + stage);
+    return mbarrier(4 * Shape::kStages + Shape::kRawStages + stage);
   }
   // By the warps that do not send.
   __device__ uint32_t raw_keys_free(int stage) const {
-    return mbarrier(4 * Shape::kStages + 6 + 2 * Shape::kRawStages + stage);
+    return mbarrier(4 * Shape::kStages + 2 * Shape::kRawStages + stage);
   }
   __device__ uint32_t raw_values_free(int stage) const {
-    return mbarrier(4 * Shape::kStages + 6 + 3 * Shape::kRawStages + stage);
+    return mbarrier(4 * Shape::kStages + 3 * Shape::kRawStages + stage);
+  }
+  __device__ uint32_t queries_full(int stage) const { return mbarrier(kFirstOfItems + stage); }
+  __device__ uint32_t queries_free(int stage) const {
+    return mbarrier(kFirstOfItems + Shape::kQueryStages + stage);
+  }
+  __device__ uint32_t item_full(int stage) const {
+    return mbarrier(kFirstOfItems + 2 * Shape::kQueryStages + stage);
+  }
+  __device__ uint32_t item_free(int stage) const {
+    return mbarrier(kFirstOfItems + 2 * Shape::kQueryStages + 2 + stage);
   }
 
  private:
+  static constexpr int kFirstOfItems = 4 * Shape::kStages + 4 * Shape::kRawStages;
   __device__ uint32_t mbarrier(int index) const {
-    return queries() + Shape::kMbarriersAt + 8 * index;
+    return SharedAddress(base_) + Shape::kMbarriersAt + 8 * index;
   }
 
   uint8_t* const base_;

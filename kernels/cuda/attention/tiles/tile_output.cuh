@@ -36,28 +36,23 @@ class TileOutput {
       for (int half = 0; half < 2; ++half) {
         const int lane = threadIdx.x % 32;
         const int row = (warp_m * Shape::kRowTiles + m) * 16 + half * 8 + lane / 4;
-        if (row >= item_.num_rows) continue;
+        const bool has_row = row < item_.num_rows;
         const float2 state = {max[m][half] * log2_scale, sum[m][half]};
         // A warp's result goes to shared memory if there are others to combine it with.
         const RowTarget target = Shape::kWarpsN > 1 ? WarpTarget(warp_n, row)
                                                     : CombinedTarget(row, state, item_.partial < 0);
-        if (lane % 4 == 0) {
+        if (has_row && lane % 4 == 0) {
           if constexpr (Shape::kWarpsN > 1) {
             WarpState()[warp_n * Shape::kTileRows + row] = state;
           } else {
             StoreCombinedState(row, state, item_.partial < 0);
           }
         }
-        if (Shape::kWarpsN == 1 && item_.partial >= 0 && item_.key_begin >= item_.key_end) continue;
-#pragma unroll
-        for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
-          if constexpr (Shape::kPairsColumns) {
-            const int i = 2 * half + n % 2;
-            Store(target, n / 2 * 16 + lane % 4 * 4 + n % 2 * 2,
-                  {out[m][n / 2 * 2][i], out[m][n / 2 * 2 + 1][i]});
-          } else {
-            Store(target, n * 8 + lane % 4 * 2, {out[m][n][2 * half], out[m][n][2 * half + 1]});
-          }
+        if (Shape::kExchangesColumns && target.out != nullptr) {
+          StoreRow(target, out[m], half, has_row);
+        } else if (has_row &&
+                   (Shape::kWarpsN > 1 || item_.partial < 0 || item_.key_begin < item_.key_end)) {
+          StorePairs(target, out[m], half);
         }
       }
     }
@@ -119,18 +114,69 @@ class TileOutput {
                 item_.HeadOf(row) * p_.head_dim,
             nullptr, Finish(row, state).scale};
   }
+  // A lane's columns of a row, two at a time.
+  template <typename Fragments>
+  __device__ void StorePairs(const RowTarget& target, const Fragments& out, int half) const {
+    const int lane = threadIdx.x % 4;
+#pragma unroll
+    for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
+      if constexpr (Shape::kPairsColumns) {
+        const int i = 2 * half + n % 2;
+        Store(target, n / 2 * 16 + lane * 4 + n % 2 * 2,
+              {out[n / 2 * 2][i], out[n / 2 * 2 + 1][i]});
+      } else {
+        Store(target, n * 8 + lane * 2, {out[n][2 * half], out[n][2 * half + 1]});
+      }
+    }
+  }
+  // The whole result of a row, by its four lanes: they exchange what they have, so that each stores
+  // 16 bytes at a time. All lanes of a warp call it.
+  template <typename Fragments>
+  __device__ void StoreRow(const RowTarget& target, const Fragments& out, int half,
+                           bool has_row) const {
+#pragma unroll
+    for (int n = 0; n < Shape::kHeadDim / 8; n += 4) {
+      uint32_t words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        words[i] =
+            Narrow({out[n + i][2 * half] * target.scale, out[n + i][2 * half + 1] * target.scale});
+      }
+      TransposeOverLanes(words);
+      const int32_t column = (n + static_cast<int>(threadIdx.x) % 4) * 8;
+      if (has_row && column < p_.head_dim) {
+        *reinterpret_cast<uint4*>(target.out + column) = {words[0], words[1], words[2], words[3]};
+      }
+    }
+  }
+  // Lane i of four gets the i-th word of each.
+  static __device__ void TransposeOverLanes(uint32_t (&words)[4]) {
+#pragma unroll
+    for (int distance = 1; distance <= 2; distance *= 2) {
+      const bool is_high = threadIdx.x & distance;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (i & distance) continue;
+        uint32_t& low = words[i];
+        uint32_t& high = words[i + distance];
+        const uint32_t other = __shfl_xor_sync(0xffffffff, is_high ? low : high, distance);
+        (is_high ? low : high) = other;
+      }
+    }
+  }
+  __device__ uint32_t Narrow(float2 values) const {
+    if (Shape::kIsFloat8 && p_.query_dtype == DType::kBF16) {
+      return PackPair<__nv_bfloat16>(values.x, values.y);
+    }
+    return PackPair<Element>(values.x, values.y);
+  }
+
   // What lies beyond the head is not stored to `out`: the next head begins there.
   __device__ void Store(const RowTarget& target, int32_t column, float2 values) const {
     if (target.out != nullptr) {
       if (column >= p_.head_dim) return;
       const float2 scaled = {values.x * target.scale, values.y * target.scale};
-      uint32_t pair;
-      if (Shape::kIsFloat8 && p_.query_dtype == DType::kBF16) {
-        pair = PackPair<__nv_bfloat16>(scaled.x, scaled.y);
-      } else {
-        pair = PackPair<Element>(scaled.x, scaled.y);
-      }
-      *reinterpret_cast<uint32_t*>(target.out + column) = pair;
+      *reinterpret_cast<uint32_t*>(target.out + column) = Narrow(scaled);
     } else {
       *reinterpret_cast<float2*>(target.partial + column) = values;
     }
@@ -146,34 +192,49 @@ class TileOutput {
 
   __device__ void Combine(const PartialResults& parts, bool is_final) const {
     constexpr int kColumns = Shape::kHeadDim / 4;
-    for (int i = Shape::ComputeThread(); i < item_.num_rows * kColumns;
-         i += Shape::kComputeThreads) {
-      const int32_t row = i / kColumns;
-      const int32_t column = i % kColumns * 4;
-      float2 total = {-INFINITY, 0};
-      for (int32_t s = 0; s < parts.num_sources; ++s) {
-        total.x = fmaxf(total.x, parts.state[s * parts.source_rows + row].x);
-      }
-      float4 sum = {};
-#pragma unroll 4
-      for (int32_t s = 0; s < parts.num_sources; ++s) {
+    static_assert(Shape::kComputeThreads % kColumns == 0);
+    const int32_t column = Shape::ComputeThread() % kColumns * 4;
+    for (int32_t row = Shape::ComputeThread() / kColumns; row < item_.num_rows;
+         row += kRowsAtOnce * kRowStride) {
+      CombineRows(parts, is_final, row, column);
+    }
+  }
+
+  // A thread's rows, so many at once that their loads are under way together.
+  static constexpr int kRowsAtOnce = Shape::kTileRows > 16 ? 8 : 1;
+  static constexpr int kRowStride = Shape::kComputeThreads / (Shape::kHeadDim / 4);
+
+  // Of row `first` and those after it, four columns.
+  __device__ void CombineRows(const PartialResults& parts, bool is_final, int32_t first,
+                              int32_t column) const {
+    CombinedQuad quads[kRowsAtOnce];
+#pragma unroll(kRowsAtOnce > 1 ? 2 : 8)
+    for (int32_t s = 0; s < parts.num_sources; ++s) {
+      float2 states[kRowsAtOnce];
+      float4 values[kRowsAtOnce];
+#pragma unroll
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        // Of a row beyond the last, that.
+        const int32_t row = min(first + r * kRowStride, item_.num_rows - 1);
         const int64_t from = s * parts.source_rows + row;
-        const float2 state = parts.state[from];
-        const float4 values =
-            *reinterpret_cast<const float4*>(parts.out + from * Shape::kHeadDim + column);
-        const float scale = Rescale(state.x, total.x);
-        // A part that saw no key may have left no values.
-        const bool has_values = scale != 0;
-        total.y += state.y * scale;
-        sum.x += has_values ? values.x * scale : 0;
-        sum.y += has_values ? values.y * scale : 0;
-        sum.z += has_values ? values.z * scale : 0;
-        sum.w += has_values ? values.w * scale : 0;
+        states[r] = parts.state[from];
+        values[r] = *reinterpret_cast<const float4*>(parts.out + from * Shape::kHeadDim + column);
       }
-      const RowTarget target = CombinedTarget(row, total, is_final);
-      Store(target, column, {sum.x, sum.y});
-      Store(target, column + 2, {sum.z, sum.w});
-      if (column == 0) StoreCombinedState(row, total, is_final);
+#pragma unroll
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        quads[r].RaiseMaximum(states[r].x);
+        quads[r].Add(states[r], values[r]);
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      const int32_t row = first + r * kRowStride;
+      if (row >= item_.num_rows) return;
+      const CombinedQuad& quad = quads[r];
+      const RowTarget target = CombinedTarget(row, quad.state, is_final);
+      Store(target, column, {quad.sum.x, quad.sum.y});
+      Store(target, column + 2, {quad.sum.z, quad.sum.w});
+      if (column == 0) StoreCombinedState(row, quad.state, is_final);
     }
   }
 

@@ -23,7 +23,8 @@ struct TileShape {
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int kWarpsM = kWarpsInM;
   static constexpr int kWarpsN = kWarpsInN;
-  static constexpr int kRowTiles = kRowTilesPerWarp;  // of 16 rows
+  static constexpr bool kExchangesColumns = !kPairsColumns && kWarpsN == 1;  // TileOutput::StoreRow
+  static constexpr int kRowTiles = kRowTilesPerWarp;                         // of 16 rows
   static constexpr int kStages = kNumStages;
   static constexpr int kMinCtas = kCtasPerSm;
 

@@ -4,8 +4,8 @@
 //
 // A tile is `tile_rows` consecutive rows of one sequence, a row being one query token of one head
 // of a KV head's group. A tile's keys are cut into splits at multiples of split_tokens from the
-// start of the sequence; how long they are follows from the step's lengths. An item is one split of
-// one tile, for all KV heads.
+// start of the sequence; how long they are follows from the step's lengths (plan_splits.cuh). An
+// item is one split of one tile, for all KV heads.
 #pragma once
 
 #include <vector_types.h>
@@ -35,16 +35,6 @@ struct WorkListState {
   int32_t finished;  // CTAs that found no more items; zero between runs
 };
 
-// How long a list's splits are: a power of two, near a CTA's share of all keys to be visited
-// divided by splits_per_cta. Longer than max_tokens only where partial results would have no room.
-struct SplitRule {
-  int32_t min_tokens;
-  int32_t max_tokens;
-  int32_t splits_per_cta;
-  // Tiles are left whole where the longest is a small part of a CTA's share.
-  bool only_for_balance;
-};
-
 struct WorkList {
   WorkListState* state;
   WorkItem* items;  // [item_capacity]
@@ -56,7 +46,6 @@ struct WorkList {
   int32_t tile_rows;
   int32_t partial_rows;  // the most rows that a tile of this list has
   int32_t num_ctas;
-  SplitRule split_rule;
   int32_t max_partials;
 };
 

@@ -9,29 +9,6 @@
 
 namespace quire::cuda::trtllm {
 
-// A running combination of parts.
-struct CombinedQuad {
-  float2 state = {-INFINITY, 0};
-  float4 sum = {};
-
-  __device__ void RaiseMaximum(float max) {
-    if (max <= state.x) return;
-    const float rescale = Rescale(state.x, max);
-    state = {max, state.y * rescale};
-    sum = {sum.x * rescale, sum.y * rescale, sum.z * rescale, sum.w * rescale};
-  }
-  // A part whose maximum is no larger than `state.x`.
-  __device__ void Add(float2 part, const float4& values) {
-    const float scale = Rescale(part.x, state.x);
-    const bool has_values = scale != 0;  // what saw no key may have left none
-    state.y += has_values ? part.y * scale : 0;
-    sum.x += has_values ? values.x * scale : 0;
-    sum.y += has_values ? values.y * scale : 0;
-    sum.z += has_values ? values.z * scale : 0;
-    sum.w += has_values ? values.w * scale : 0;
-  }
-};
-
 // Where results go.
 template <typename Shape>
 class DecodeResults {
