@@ -28,6 +28,25 @@ constexpr std::pair<const char*, ResultKind> kCommands[] = {{"sweep", ResultKind
 
 bool IsFinite(const Json& value) { return value.is_number() && std::isfinite(value.get<double>()); }
 
+// Who walks through what is deeper would need as much stack.
+bool NestsTooDeep(const std::string& text) {
+  constexpr int64_t kMostDeep = 64;
+  int64_t depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') in_string = !in_string;
+    if (in_string) {
+      if (c == '\\') ++i;
+      continue;
+    }
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > kMostDeep) return true;
+  }
+  return false;
+}
+
 // One of the lists that --save-detailed adds, each as long as the others; none: all are `missing`.
 class Column {
  public:
@@ -134,6 +153,7 @@ absl::StatusOr<std::vector<Json>> ReadJsonFile(const std::string& path) {
   std::ifstream file(path);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   if (!file.is_open() || file.bad()) return BadFile(path, "cannot be read");
+  if (NestsTooDeep(text)) return BadFile(path, "is nested more than 64 deep: no result is");
   std::vector<Json> documents;
   Json whole = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (whole.is_object()) {

@@ -216,16 +216,13 @@ std::string KernelsSection(const Results& results) {
       Skipped(results),
       results.size() == 1 ? BesideHtml(results, figures, sums) : absl::StrCat(figures, sums),
       StepPlots(results, steps));
-  const std::pair<const char*, RowKind> kLists[] = {
-      {"attention", AttentionKind()},
-      {"attention_table", AttentionTableKind(results)},
-      {"cascade", CascadeKind()}};
-  constexpr const char* kTitles[] = {"Attention", "Attention paths", "Decodes that share a prefix"};
-  for (size_t i = 0; i < std::size(kLists); ++i) {
-    const auto& [key, kind] = kLists[i];
-    const std::vector<MatchedRow> rows = MatchRows(kind, ListsOf(results, key));
-    if (!rows.empty()) absl::StrAppend(&html, MatchedPlot(kTitles[i], kind, results, rows));
-  }
+  const auto add = [&](const char* title, const char* key, const RowKind& kind) {
+    absl::StrAppend(&html,
+                    MatchedPlot(title, kind, results, MatchRows(kind, ListsOf(results, key))));
+  };
+  add("Attention", "attention", AttentionKind());
+  add("Attention paths", "attention_table", AttentionTableKind(results));
+  add("Decodes that share a prefix", "cascade", CascadeKind());
   return html;
 }
 
