@@ -74,8 +74,9 @@ std::vector<std::pair<std::string, double>> StagesOf(const std::string& log) {
 }
 
 std::vector<double> SamplesOf(const StartupTimes& times, double Start::*member) {
-  std::vector<double> samples;
-  for (const Start& start : times.starts) samples.push_back(start.*member);
+  std::vector<double> samples(times.starts.size());
+  std::transform(times.starts.begin(), times.starts.end(), samples.begin(),
+                 [member](const Start& start) { return start.*member; });
   return samples;
 }
 

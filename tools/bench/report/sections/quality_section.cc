@@ -1,6 +1,7 @@
 #include "tools/bench/report/sections/quality_section.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -84,16 +85,17 @@ std::string QualitySection(const Results& results) {
   }
   for (const std::string& task : KeysOf(all)) {
     std::vector<const Json*> scores;
+    scores.reserve(all.size());
     for (const Json* one : all) scores.push_back(&MemberOf(*one, task));
     AddRows(task, scores, &table);
     AddBars(results, task, scores, &plot);
   }
   AddRows("Compared with recorded answers", compared, &table);
-  const std::string html = CardHtml(ToHtml(table));
+  std::string html = CardHtml(ToHtml(table));
   if (plot.rows.empty()) return html;
   for (const NamedResult* one : results) plot.legend.emplace_back(ShadeOf(one->colour), one->name);
   plot.x = AxisOfRows("%", plot.rows, 100);
-  plot.table = table;
+  plot.table = std::move(table);
   return BesideHtml(results, html, ToHtml(plot));
 }
 
