@@ -120,7 +120,7 @@ Command AddCompare(CLI::App& app) {
                                          "What changed between two saved runs, with confidence "
                                          "intervals; fails on a stated regression");
   command->footer(
-      "An interval needs each run's requests (serve --save-detailed): they are drawn again at "
+      "An interval needs each run's requests (--save-detailed): they are drawn again at "
       "random, and the change\n"
       "lies within it in 95 % of the draws. A --fail-if of a change fails when the change is "
       "beyond the bound and its\n"
