@@ -60,6 +60,10 @@ class CompareTest(BenchTestCase, ServerTestCase):
             broken.write_text(text)
             self.assert_refused(fragment, "compare", a, broken, code=66)
             self.assert_refused(fragment, "report", broken, "--html", "x.html", code=66)
+        for command in ("startup", "kernels", "timeline", "quality"):
+            broken.write_text(json.dumps({"command": command, "first_token_ms": {"mean": []}, "steps": 5, "results": [[]]}))
+            self.assert_refused(f"a result of {command}", "compare", a, broken, code=66)
+            bench("report", broken, "--html", self.folder / "x.html")
         self.assert_refused("no.json: cannot be read", "compare", a, "no.json", code=66)
         self.assert_refused("two files", "compare", a)
         self.assert_refused("is no bound", "compare", a, a, "--fail-if", "p99_ttft")
@@ -152,7 +156,28 @@ class PageTest(BenchTestCase):
                       "--output-len", 30, "--save-detailed", "--goodput", "ttft:100", "--label", name, "--json", cls.files / f"{name}.json")
             bench("sweep", "--target", server.target, "--values", "20,60,200,600", "--point-seconds", 1, *SHORT, "--json",
                   cls.files / "sweep.json")
-        bench("timeline", "--batch-size", 4, "--context", 60, "--num-steps", 20, *SMALL_CACHE, "--html", cls.files / "timeline.html")
+            prompts = cls.files / "prompts.jsonl"
+            prompts.write_text("".join(json.dumps({"prompt": [100 + i] * 64, "session_id": i // 3, "output_tokens": 8}) + "\n"
+                                       for i in range(18)))
+            bench("serve", "--target", server.target, "--dataset-name", "custom", "--dataset-path", prompts, "--num-prompts", 6,
+                  "--save-detailed", "--label", "conversations", "--json", cls.files / "conversations.json")
+            items = cls.files / "items.jsonl"
+            items.write_text("".join((ROOT / "configs/demo/heldout.jsonl").read_text().splitlines(keepends=True)[:8]))
+            bench("quality", "--target", server.target, "--dataset-path", items, "--json", cls.files / "quality.json")
+        bench("timeline", "--batch-size", 4, "--context", 60, "--num-steps", 20, *SMALL_CACHE, "--html", cls.files / "timeline.html",
+              "--json", cls.files / "timeline.json")
+        bench("startup", "--num-starts", 2, "--idle-seconds", "0.1", *SMALL_CACHE, "--json", cls.files / "startup.json")
+        for name in ("before", "after"):
+            bench("kernels", "--only", "steps", "--batch-sizes", "1,3", "--context", 40, "--prefill-len", 20,
+                  "--json", cls.files / f"{name}.json")
+        for name in ("attention-table", "cascade"):
+            bench("kernels", "--only", name, "--json", cls.files / f"{name}.json")
+        for name in ("latency", "throughput"):
+            bench(name, "--input-len", 40, "--output-len", 8, *SMALL_CACHE, "--save-detailed", "--json", cls.files / f"{name}.json")
+        others = ("conversations", "quality", "timeline", "startup", "latency", "throughput")
+        bench("report", *[cls.files / f"{name}.json" for name in others], "--html", cls.files / "others.html")
+        kernels = ("before", "after", "attention-table", "cascade")
+        bench("report", *[cls.files / f"{name}.json" for name in kernels], "--html", cls.files / "kernels.html")
         bench("report", cls.files / "calm.json", cls.files / "busy.json", cls.files / "sweep.json", "--title", "Calm and busy",
               "--html", cls.files / "report.html")
         bench("report", *[cls.files / "calm.json", cls.files / "busy.json"] * 4, "--html", cls.files / "many.html")
@@ -172,7 +197,7 @@ class PageTest(BenchTestCase):
     def test_pages_are_whole_and_for_everybody(self):
         """Nothing from outside, nothing beyond the window's edge, no serious finding of axe, nothing on the console."""
         axe = (pathlib.Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
-        for name in ("report", "many", "timeline"):
+        for name in ("report", "many", "timeline", "others", "kernels"):
             for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")):
                 for log in ("browser", "performance"):
                     self.browser.get_log(log)
@@ -220,6 +245,64 @@ class PageTest(BenchTestCase):
         self.assertIn("p99", area.get_attribute("aria-valuetext"))
         area.send_keys(Keys.ESCAPE)
         self.assertFalse(tip.is_displayed())
+
+    def test_every_command_has_its_section(self):
+        """With the numbers of the files, whatever else is on the page."""
+        self.open(self.files / "others.html")
+        text = self.browser.find_element(By.TAG_NAME, "body").text
+        read = {path.stem: json.loads(path.read_text()) for path in self.files.glob("*.json")}
+
+        def shown(value):
+            if value >= 100:
+                return f"{value:,.0f}"
+            return (f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.2g}").rstrip("0").rstrip(".")
+
+        ends = [span.text for span in self.plot("From the start of the process").find_elements(By.CSS_SELECTOR, ".ends span")]
+        self.assertEqual(ends[1:], [f"{shown(read['startup'][key]['mean'])} ms" for key in ("listening_ms", "first_token_ms")])
+        ends = [span.text for span in self.plot("Time to first token by turn").find_elements(By.CSS_SELECTOR, ".ends span")]
+        self.assertEqual([end.split(" ms")[0] for end in ends],
+                         [shown(turn["median_ttft_ms"]) for turn in read["conversations"]["turns"]])
+        self.assertEqual(len(ends), 3)
+        for part in ("Whole batch, ms", "Timeline", f"Tokens per second {shown(read['timeline']['tokens_per_s'])}", "Quality",
+                     "Perplexity" if "perplexity" in read["quality"]["results"]["total"] else "Exact match, %"):
+            self.assertIn(part, text)
+        self.assertEqual(len(self.plot("Inter-token latency").find_elements(By.CSS_SELECTOR, "path.line")), 3)
+
+        self.open(self.files / "kernels.html")
+        step = read["before"]["steps"][1]
+        plot = self.plot(step["title"])
+        names = [span.text for span in plot.find_elements(By.CSS_SELECTOR, ".ys span")]
+        self.assertEqual(names, [name for row in step["operations"] for name in (f"{row['op']} {row['shape']}", "")])
+        ends = [span.text for span in plot.find_elements(By.CSS_SELECTOR, ".ends span")]
+        after = read["after"]["steps"][1]["operations"]
+        for i, (first, second) in enumerate(zip(step["operations"], after, strict=True)):
+            self.assertTrue(ends[2 * i].endswith(" us"), ends[2 * i])
+            self.assertTrue(ends[2 * i + 1].endswith(f", {first['us'] / second['us']:.2f}×"), (ends[2 * i + 1], first, second))
+        self.plot("Attention paths")
+        self.plot("Decodes that share a prefix")
+
+    def test_lists_of_bars_tell_their_numbers_to_the_mouse_and_to_the_keys(self):
+        self.open(self.files / "kernels.html")
+        step = json.loads((self.files / "before.json").read_text())["steps"][0]
+        plot = self.plot(step["title"])
+        area = plot.find_element(By.CSS_SELECTOR, ".area")
+        tip = plot.find_element(By.CSS_SELECTOR, ".tip")
+        last = step["operations"][-1]
+        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", area)
+        # Right of the bar, in its line: it may be too short to point at.
+        ActionChains(self.browser).move_to_element_with_offset(area, area.size["width"] // 2 - 3, area.size["height"] // 2 - 6).perform()
+        self.assertIn(f"after, {last['op']} {last['shape']}: ", tip.text)
+        box, rect = tip.rect, plot.find_elements(By.CSS_SELECTOR, "rect")[-1].rect
+        self.assertLess(abs(box["y"] - rect["y"] - rect["height"]), 12)  # beside it, however long the list is
+        self.browser.execute_script("arguments[0].focus()", area)
+        first = step["operations"][0]
+        for key, name in ((Keys.HOME, "before"), (Keys.ARROW_DOWN, "after"), (Keys.ARROW_UP, "before")):
+            area.send_keys(key)
+            self.assertIn(f"{name}, {first['op']} {first['shape']}: ", area.get_attribute("aria-valuetext"))
+        self.assertEqual(len(plot.find_elements(By.CSS_SELECTOR, "rect.told")), 1)
+        area.send_keys(Keys.ESCAPE)
+        self.assertFalse(tip.is_displayed())
+        self.assertEqual(plot.find_elements(By.CSS_SELECTOR, "rect.told"), [])
 
     def test_zooms(self):
         self.open(self.files / "timeline.html")

@@ -307,7 +307,26 @@ class OfflineTest(BenchTestCase):
             self.assertIn(f"--seed {result['seed']} ", run.stdout)
             self.assertIn("temperature 0.5", run.stdout)
             self.assertIn("small bundled model", run.stderr)
+            self.assertEqual(result["completed"], result["num_prompts"])
+            self.assertEqual(result["total_output_tokens"], 8 * result["num_prompts"])
+            self.assertEqual(result["uncounted"], 0)
+            self.assertNotIn("client", result)
             self.json_file.unlink()
+
+    def test_latency_saves_its_requests(self):
+        result, run = self.result("latency", "--num-iters", 3, "--batch-size", 2, "--input-len", 40, "--output-len", 8,
+                                  *SMALL_CACHE, "--save-detailed")
+        self.assertEqual((result["iterations"], result["num_prompts"]), (3, 6))
+        self.assertEqual(result["input_lens"], [40] * 6)
+        self.assertEqual([len(gaps) for gaps in result["itls"]], [7] * 6)
+        self.assertEqual(result["outcomes"], ["completed"] * 6)
+        starts = result["start_times"]
+        self.assertEqual(starts[::2], starts[1::2])  # a batch is sent at once, when the one before it has ended
+        self.assertEqual(starts, sorted(starts))
+        self.assertAlmostEqual(sum(result["ttfts"]) / 6 * 1000, result["mean_ttft_ms"], places=6)
+        self.assertLessEqual(result["duration"] * 1000, result["batch_ms"]["mean"] * 3 + 1e-6)
+        self.assertIn("no clear change", bench("compare", self.json_file, self.json_file).stdout)
+        self.assert_refused("--save-detailed goes with --json", "latency", "--save-detailed")
 
     def test_timeline(self):
         run = bench("timeline", "--batch-size", 3, "--context", 40, "--num-steps", 8, *SMALL_CACHE, "--json",
@@ -383,10 +402,16 @@ class OfflineTest(BenchTestCase):
         self.assertEqual(os.listdir(self.folder), ["tmp"])
 
     def test_startup(self):
-        result, run = self.result("startup", "--num-starts", 1, "--idle-seconds", "0.2", *SMALL_CACHE)
+        result, run = self.result("startup", "--num-starts", 2, "--idle-seconds", "0.2", *SMALL_CACHE)
         self.assertIn("first token", run.stdout)
         self.assertIn("idle", run.stdout)
-        self.assertGreater(result["first_token_ms"]["p50"], 0)
+        self.assertEqual(len(result["starts"]), 2)
+        for key in ("listening_ms", "first_token_ms"):
+            self.assertGreater(result[key]["min"], 0)
+            self.assertEqual(result[key]["max"], max(start[key] for start in result["starts"]))
+        for start in result["starts"]:
+            self.assertEqual(list(start["stage_ms"]), list(result["stage_ms"]))
+            self.assertLess(start["listening_ms"], start["first_token_ms"])
         self.assert_refused("startup chooses it", "startup", "--port", "8000")
         run = bench("startup", "--model", self.folder, code=66)
         self.assertIn("config.json", run.stderr)

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
 #include "tools/bench/results/comparison.h"
@@ -20,6 +21,7 @@ namespace quire::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -134,6 +136,17 @@ TEST(SavedRunTest, WhatIsWrongWithAFileIsSaidByName) {
   EXPECT_THAT(said(""), HasSubstr("empty"));
   EXPECT_THAT(said("{}\n{"), HasSubstr("line 2"));
   EXPECT_THAT(said(R"({"points": []})"), HasSubstr("sweep"));
+  for (const char* command : {"startup", "kernels", "timeline", "quality"}) {
+    EXPECT_THAT(said(absl::StrCat(R"({"duration": 1, "command": ")", command, "\"}")),
+                AllOf(HasSubstr(absl::StrCat("a result of ", command)),
+                      HasSubstr("quire-bench report shows")));
+  }
+  for (const std::string& level : {std::string("["), std::string("{\"a\":")}) {
+    std::string deep = "{\"duration\": 1, \"sampling\": ";
+    for (int i = 0; i < 100000; ++i) deep += level;
+    EXPECT_THAT(said(deep), HasSubstr("nested more than 64 deep"));
+  }
+  EXPECT_THAT(said(R"({"a": "[[[\"[{)" + std::string(100, '[') + "\"}\n{"), HasSubstr("line 2"));
   EXPECT_THAT(said(R"({"ttfts": 3})"), HasSubstr("\"ttfts\""));
   EXPECT_THAT(said(R"({"ttfts": [1, 2], "itls": [[]]})"), HasSubstr("\"itls\" is no list of 2"));
   EXPECT_THAT(std::string(ReadSavedRuns(folder + "/none.json").status().message()),
@@ -144,6 +157,32 @@ TEST(SavedRunTest, WhatIsWrongWithAFileIsSaidByName) {
   std::ofstream(path) << "{\"failed\": 1}\n\n{\"failed\": 2}\n";  // as --append-result writes them
   EXPECT_THAT(*ReadSavedRuns(path), SizeIs(2));
   std::filesystem::remove_all(folder);
+}
+
+TEST(FigureTest, AFileWithoutAnySaysWhichFilesHaveThem) {
+  const auto check = [](const char* text) {
+    return CheckHasFigures(MakeSavedRun("x.json", Json::parse(text)).value());
+  };
+  for (const char* text :
+       {R"({"failed": 0})", R"({"p99.5_itl_ms": 3})", R"({"request_goodput": 2})"})
+    EXPECT_TRUE(check(text).ok()) << text;
+  for (const char* text : {"{}", R"({"failed": "0", "mean_ttft_ms": null, "seed": 5})"}) {
+    const absl::Status status = check(text);
+    EXPECT_EQ(ExitCodeOf(status), kNoInput);
+    for (const char* part : {"x.json", "serve, throughput and latency", "vLLM", "startup, kernels"})
+      EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+  }
+}
+
+TEST(FigureTest, PercentilesAscend) {
+  const SavedRun run =
+      MakeSavedRun("x.json", Json::parse(R"({"p99_ttft_ms": 1, "p90_ttft_ms": 1, "mean_itl_ms": 1,
+                                             "std_ttft_ms": 1, "median_ttft_ms": 1})"))
+          .value();
+  std::vector<std::string> names;
+  for (const Figure& figure : FiguresOf({run})) names.push_back(figure.name);
+  EXPECT_THAT(names, ElementsAre("median_ttft_ms", "std_ttft_ms", "p90_ttft_ms", "p99_ttft_ms",
+                                 "mean_itl_ms"));
 }
 
 TEST(FigureTest, NamesMeanWhatTheySay) {

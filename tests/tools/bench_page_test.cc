@@ -5,10 +5,12 @@
 
 #include <algorithm>
 
-#include "tools/bench/report/axis.h"
 #include "tools/bench/report/heat_plot.h"
-#include "tools/bench/report/html.h"
+#include "tools/bench/report/plots/axis.h"
+#include "tools/bench/report/plots/html.h"
 #include "tools/bench/report/report_page.h"
+#include "tools/bench/report/run_plots.h"
+#include "tools/bench/report/sweep_plots.h"
 
 namespace quire::bench {
 namespace {
@@ -90,14 +92,22 @@ Json Result(int num_requests) {
   return json;
 }
 
-NamedRun Read(const std::string& name, Json json) {
+NamedResult Read(const std::string& name, Json json) {
   return {.name = name, .colour = 1, .run = MakeSavedRun(name + ".json", std::move(json)).value()};
 }
+
+NamedResult Sweep(const std::string& name, Json json) {
+  NamedResult sweep = {.name = name, .colour = 2, .kind = ResultKind::kSweep};
+  sweep.run.json = std::move(json);
+  return sweep;
+}
+
+Results Runs(const std::vector<NamedResult>& all) { return OfKind(all, ResultKind::kRun); }
 
 TEST(RunPlotsTest, PercentilesAreThoseOfTheSamples) {
   Json json = Result(101);
   for (int i = 0; i < 101; ++i) json["ttfts"][i] = 0.001 * (i + 1);
-  const std::vector<Plot> plots = PercentilePlots({Read("a", json)});
+  const std::vector<Plot> plots = PercentilePlots(Runs({Read("a", json)}));
   ASSERT_THAT(plots, SizeIs(4));
   EXPECT_EQ(plots[0].title, "Time to first token");
   const auto& rows = plots[0].table.rows;
@@ -106,12 +116,12 @@ TEST(RunPlotsTest, PercentilesAreThoseOfTheSamples) {
   EXPECT_EQ(rows[9][0].ToHtml() + " " + rows[9][1].ToHtml(), "most 101");
   for (const auto& [percent, ms] : plots[0].series[0].points) EXPECT_NEAR(ms, 1 + percent, 1e-6);
   json.erase("ttfts");
-  EXPECT_THAT(PercentilePlots({Read("a", json)}), IsEmpty());
-  EXPECT_THAT(TimePlots({Read("a", json)}), IsEmpty());
+  EXPECT_THAT(PercentilePlots(Runs({Read("a", json)})), IsEmpty());
+  EXPECT_THAT(TimePlots(Runs({Read("a", json)})), IsEmpty());
 }
 
 TEST(RunPlotsTest, WhatCameWhenAddsUp) {
-  const std::vector<Plot> plots = TimePlots({Read("a", Result(100))});
+  const std::vector<Plot> plots = TimePlots(Runs({Read("a", Result(100))}));
   ASSERT_THAT(plots, SizeIs(3));
   const auto& rates = plots[0].series[0].points;
   ASSERT_GT(rates.size(), 2u);
@@ -123,14 +133,15 @@ TEST(RunPlotsTest, WhatCameWhenAddsUp) {
   EXPECT_NEAR(in_flight, 100 * 0.04, 1e-6);                    // of each its latency
   EXPECT_NEAR(plots[1].series[0].points[10].second, 4, 1e-6);  // in the middle
   EXPECT_THAT(plots[2].series[0].points, SizeIs(100));         // a dot for each
-  EXPECT_LT(TimePlots({Read("b", Result(20000))})[2].series[0].points.size(), 2000u);
+  EXPECT_LT(TimePlots(Runs({Read("b", Result(20000))}))[2].series[0].points.size(), 2000u);
 }
 
 // Every gap is in a cell at its time and length, and the table counts them again.
 TEST(HeatPlotsTest, GapsAreWhereAndAsOftenAsTheyWere) {
   Json json = Result(100);
   json["itls"][99] = {0.01, 0.5};  // one step that took long, at the end
-  const std::vector<Plot> plots = HeatPlots({Read("a", json), Read("none", Json{{"duration", 1}})});
+  const std::vector<Plot> plots =
+      HeatPlots(Runs({Read("a", json), Read("none", Json{{"duration", 1}})}));
   ASSERT_THAT(plots, SizeIs(1));
   const Plot& plot = plots[0];
   EXPECT_NEAR(plot.x.max, 0.99 + 0.02 + 0.51, 1e-6);
@@ -172,7 +183,8 @@ Json SweepOf(const std::string& by) {
 }
 
 TEST(SweepPlotsTest, PointsAreInOrderAndTheEndIsMarked) {
-  const std::vector<Plot> plots = SweepPlots({{.name = "s", .json = SweepOf("request-rate")}});
+  const std::vector<NamedResult> results = {Sweep("s", SweepOf("request-rate"))};
+  const std::vector<Plot> plots = SweepPlots(OfKind(results, ResultKind::kSweep));
   ASSERT_THAT(plots, SizeIs(2));
   EXPECT_THAT(plots[0].series[0].points,
               ElementsAre(std::pair(1, 100), std::pair(2, 200), std::pair(4, 400)));
@@ -180,7 +192,7 @@ TEST(SweepPlotsTest, PointsAreInOrderAndTheEndIsMarked) {
   EXPECT_EQ(plots[1].marks[0].x, 200);
   EXPECT_THAT(plots[1].marks[0].text, HasSubstr("2 requests/s"));
   EXPECT_THAT(plots[1].series, SizeIs(2));
-  EXPECT_THAT(SweepTable({.name = "s", .json = SweepOf("concurrency")}).rows, SizeIs(3));
+  EXPECT_THAT(SweepTable(Sweep("s", SweepOf("concurrency"))).rows, SizeIs(3));
 }
 
 TEST(ReportPageTest, ShowsEverythingAndTrustsNothing) {
@@ -190,10 +202,9 @@ TEST(ReportPageTest, ShowsEverythingAndTrustsNothing) {
   json["machine"] = json["label"] = json["backend"] = kHostile;
   json["workload"] = {{kHostile, kHostile}};
   json["served"] = Json::array({kHostile});
-  const std::string html =
-      ReportPage({.title = kHostile,
-                  .runs = {Read(kHostile, json), Read("plain", Result(5))},
-                  .sweeps = {{.name = kHostile, .colour = 2, .json = SweepOf("concurrency")}}});
+  const std::string html = ReportPage({.title = kHostile,
+                                       .results = {Read(kHostile, json), Read("plain", Result(5)),
+                                                   Sweep(kHostile, SweepOf("concurrency"))}});
   EXPECT_THAT(html, Not(HasSubstr("<img")));
   EXPECT_THAT(html, Not(HasSubstr("\x01")));
   for (const char* part : {"Time to first token", "Requests in flight", "Output tokens per second",
@@ -211,7 +222,7 @@ TEST(ReportPageTest, WaitingForAPlaceIsNoLatencyOfTheServer) {
   json["client"] = {{"cpu_share", 0.0254582272221}};
   for (const char* from : {"due", "sent"}) {
     json["latencies_from"] = from;
-    const std::string html = ReportPage({.title = "x", .runs = {Read("a", json)}, .sweeps = {}});
+    const std::string html = ReportPage({.title = "x", .results = {Read("a", json)}});
     EXPECT_EQ(html.find("123,456") != std::string::npos, std::string(from) == "due");
     EXPECT_THAT(html, HasSubstr("cpu_share 0.025<"));
   }

@@ -32,9 +32,10 @@ TEST(EngineLoadTest, CountsTheTokensThatCame) {
               .num_cached_tokens = 4,
               .finished = true};
   times[1] = {.first_token_ms = 6, .itl_ms = {2}, .total_ms = 0, .num_tokens = 2};
-  const LoadResult load = AsLoad(items, times);
+  LoadResult load;
+  AddToLoad(items, times, /*seconds=*/0, &load);
   const auto json =
-      ToJson(MakeServeReport(load, EngineReportOptions()), load.effort, EngineReportOptions());
+      EngineReportJson(MakeServeReport(load, EngineReportOptions()), load, EngineReportOptions());
   EXPECT_EQ(json["completed"], 1);
   EXPECT_EQ(json["unfinished"], 2);
   EXPECT_EQ(json["total_input_tokens"], 20);  // of the two that got so far
@@ -44,6 +45,29 @@ TEST(EngineLoadTest, CountsTheTokensThatCame) {
   EXPECT_NEAR(json["mean_ttft_ms"].get<double>(), 5.5, 1e-9);
   EXPECT_NEAR(json["mean_tpot_ms"].get<double>(), 1, 1e-6);
   EXPECT_NEAR(json["mean_e2el_ms"].get<double>(), 7, 1e-9);
+  EXPECT_EQ(json["uncounted"], 0);  // the engine counts what it makes
+  EXPECT_FALSE(json.contains("client"));
+}
+
+// As `latency` sends them.
+TEST(EngineLoadTest, BatchesFollowEachOther) {
+  const std::vector<WorkItem> items(2, {.prompt = std::vector<int32_t>(10), .output_len = 2});
+  const std::vector<EngineRequestTimes> times(
+      2,
+      {.first_token_ms = 50, .itl_ms = {50}, .total_ms = 100, .num_tokens = 2, .finished = true});
+  LoadResult load;
+  for (const double seconds : {0.0, 0.1, 0.2}) AddToLoad(items, times, seconds, &load);
+  const auto json =
+      EngineReportJson(MakeServeReport(load, EngineReportOptions()), load, EngineReportOptions());
+  EXPECT_EQ(json["completed"], 6);
+  EXPECT_EQ(json["max_concurrent_requests"], 2);
+  EXPECT_NEAR(json["duration"].get<double>(), 0.3, 1e-9);
+  EXPECT_NEAR(json["output_throughput"].get<double>(), 12 / 0.3, 1e-6);
+  EXPECT_NEAR(json["mean_ttft_ms"].get<double>(), 50, 1e-6);
+  const auto detailed = DetailedJson(load.records);
+  EXPECT_NEAR(detailed["start_times"][4].get<double>(), 0.2, 1e-9);
+  EXPECT_NEAR(detailed["ttfts"][4].get<double>(), 0.05, 1e-9);
+  EXPECT_NEAR(detailed["latencies"][4].get<double>(), 0.1, 1e-9);
 }
 
 TEST(MemoryFitTest, LeavesOutWhatDoesNotFitBesideTheRest) {

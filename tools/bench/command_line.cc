@@ -86,6 +86,11 @@ void AddSaveDetailedFlag(CLI::App& command, bool* save_detailed) {
                    "intervals and plots");
 }
 
+absl::Status CheckSaveDetailed(bool save_detailed, const std::optional<std::string>& json_file) {
+  if (!save_detailed || json_file.has_value()) return absl::OkStatus();
+  return UsageError("--save-detailed goes with --json");
+}
+
 CLI::Validator RealFrom(double min, double max) {
   return CLI::Validator(
       [min, max](const std::string& text) -> std::string {

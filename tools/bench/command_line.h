@@ -31,6 +31,8 @@ void AddJsonFlag(CLI::App& command, std::optional<std::string>* path);
 
 // --save-detailed.
 void AddSaveDetailedFlag(CLI::App& command, bool* save_detailed);
+// An error (exit code 64) where there is no file to save that in.
+absl::Status CheckSaveDetailed(bool save_detailed, const std::optional<std::string>& json_file);
 
 // A number from min to max; refuses what is not a number, NaN included.
 CLI::Validator RealFrom(double min, double max);

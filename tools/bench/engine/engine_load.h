@@ -1,5 +1,5 @@
-// Requests through an engine in this process as the load of a server, so that `throughput` says of
-// them what `serve` says, under the same names. Plain values.
+// Requests through an engine in this process as the load of a server, so that `throughput` and
+// `latency` say of them what `serve` says, under the same names. Plain values.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,16 @@
 
 namespace quire::bench {
 
-// `times` are those of `items`, in order, all submitted at once.
-LoadResult AsLoad(const std::vector<WorkItem>& items, const std::vector<EngineRequestTimes>& times);
+// Adds requests that were all submitted at once, `seconds` after the load's beginning; `times` are
+// those of `items`, in order.
+void AddToLoad(const std::vector<WorkItem>& items, const std::vector<EngineRequestTimes>& times,
+               double seconds, LoadResult* load);
 
 // What is reported of such a load: there is no client to queue in.
 ReportOptions EngineReportOptions();
+
+// The report as ServeReport's, without what is of a client.
+nlohmann::ordered_json EngineReportJson(const ServeReport& report, const LoadResult& load,
+                                        const ReportOptions& options);
 
 }  // namespace quire::bench

@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
+#include "tools/bench/engine/engine_load.h"
 #include "tools/bench/engine/engine_run.h"
 #include "tools/bench/interrupt.h"
 #include "tools/bench/result_file.h"
@@ -35,13 +36,13 @@ struct LatencyFlags {
   std::optional<uint64_t> given_seed;
   uint64_t seed = 0;  // the one used
   std::optional<std::string> json_file;
+  bool save_detailed = false;
   EngineFlags engine;
 };
 
 struct Samples {
-  int64_t num_iterations = 0;
-  int64_t prompt_tokens = 0, cached_tokens = 0;
-  std::vector<double> batch_ms, first_token_ms, itl_ms;
+  LoadResult load;  // each batch sent when the one before it has ended
+  std::vector<double> batch_ms;
 };
 
 // Other prompts each time, so that no iteration finds its prompt in the prefix cache.
@@ -61,6 +62,7 @@ absl::Status RunIterations(const LatencyFlags& flags, Engine& engine, Samples* s
   const int32_t num_rounds = flags.num_warmups + flags.num_iterations;
   ShownProgress progress;
   ProgressStage stage(progress.get(), "iterations", num_rounds, ProgressUnit::kItems);
+  double seconds = 0;
   for (int32_t i = 0; i < num_rounds; ++i) {
     ASSIGN_OR_RETURN(const auto items, MakeBatch(flags, engine.model_info(), i));
     const absl::Time start = absl::Now();
@@ -70,59 +72,57 @@ absl::Status RunIterations(const LatencyFlags& flags, Engine& engine, Samples* s
     if (Interrupted()) return absl::OkStatus();
     stage.Add(1);
     if (i < flags.num_warmups) continue;
-    ++samples->num_iterations;
+    AddToLoad(items, times, seconds, &samples->load);
     samples->batch_ms.push_back(batch_ms);
-    for (const EngineRequestTimes& one : times) {
-      samples->prompt_tokens += flags.input_len;
-      samples->cached_tokens += one.num_cached_tokens;
-      samples->first_token_ms.push_back(one.first_token_ms);
-      samples->itl_ms.insert(samples->itl_ms.end(), one.itl_ms.begin(), one.itl_ms.end());
-    }
+    seconds += batch_ms / 1000;
   }
   return absl::OkStatus();
 }
 
+double MedianItlMs(const ServeReport& report) { return Distribution(report.itl_ms).Percentile(50); }
+
 nlohmann::ordered_json ToJson(const LatencyFlags& flags, const ModelInfo& model,
-                              const Samples& samples) {
-  const Summary itl = Summarize(samples.itl_ms);
-  const double tokens_per_s =
-      itl.p50 > 0 ? 1000.0 / itl.p50 * static_cast<double>(flags.batch_size) : 0;
+                              const Samples& samples, const ServeReport& report,
+                              const ReportOptions& options) {
+  const double itl_ms = MedianItlMs(report);
   nlohmann::ordered_json json = RunJson("latency");
   json["model"] = ModelText(flags.engine, model);
   json["device"] = model.device_name;
   json["dtype"] = DTypeName(model.dtype);
+  json["num_prompts"] = flags.num_iterations * flags.batch_size;
   json["seed"] = flags.seed;
   json["sampling"] = SamplingJson(flags.sampling);
   json["interrupted"] = Interrupted();
-  json["iterations"] = samples.num_iterations;
+  json["iterations"] = samples.batch_ms.size();
   json["batch_size"] = flags.batch_size;
   json["input_len"] = flags.input_len;
   json["output_len"] = flags.output_len;
   json["batch_ms"] = ToJson(Summarize(samples.batch_ms));
-  AddLatencies("ttft", samples.first_token_ms, {90, 99}, &json);
-  AddLatencies("itl", samples.itl_ms, {90, 99}, &json);
-  json["decode_tokens_per_s"] = tokens_per_s;
+  json.update(EngineReportJson(report, samples.load, options));
+  json["decode_tokens_per_s"] =
+      itl_ms > 0 ? 1000.0 / itl_ms * static_cast<double>(flags.batch_size) : 0;
+  if (flags.save_detailed) json.update(DetailedJson(samples.load.records));
   return json;
 }
 
-void PrintResult(const LatencyFlags& flags, const Samples& samples) {
+void PrintResult(const LatencyFlags& flags, const Samples& samples, const ServeReport& report,
+                 const ReportOptions& options) {
   if (Interrupted()) {
-    std::printf("interrupted; results so far, %lld of %d iterations:\n",
-                static_cast<long long>(samples.num_iterations), flags.num_iterations);
+    std::printf("interrupted; results so far, %zu of %d iterations:\n", samples.batch_ms.size(),
+                flags.num_iterations);
   }
-  const Summary itl = Summarize(samples.itl_ms);
-  std::printf("%s\n%s\n%s\n%s\n", SummaryHeader("latency, ms").c_str(),
-              SummaryRow("whole batch", Summarize(samples.batch_ms)).c_str(),
-              SummaryRow("time to first token", Summarize(samples.first_token_ms)).c_str(),
-              SummaryRow("inter-token latency", itl).c_str());
-  if (itl.p50 > 0) {
+  std::printf("%s%s\n", ToText(report, options).c_str(),
+              SummaryRow("whole batch", Summarize(samples.batch_ms)).c_str());
+  const double itl_ms = MedianItlMs(report);
+  if (itl_ms > 0) {
     std::printf("decode: %.1f tokens/s per sequence, %.1f tokens/s in all (median)\n",
-                1000.0 / itl.p50, 1000.0 / itl.p50 * static_cast<double>(flags.batch_size));
+                1000.0 / itl_ms, 1000.0 / itl_ms * static_cast<double>(flags.batch_size));
   }
 }
 
 absl::Status Latency(LatencyFlags& flags) {
   RETURN_IF_ERROR(CheckSampling(flags.sampling));
+  RETURN_IF_ERROR(CheckSaveDetailed(flags.save_detailed, flags.json_file));
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(flags.engine));
   flags.seed = ChooseSeed(flags.given_seed);
@@ -142,10 +142,13 @@ absl::Status Latency(LatencyFlags& flags) {
     const InterruptibleRun interruptible;
     RETURN_IF_ERROR(RunIterations(flags, *engine, &samples));
   }
-  PrintResult(flags, samples);
-  WarnIfCached(samples.prompt_tokens, samples.cached_tokens);
+  ReportOptions options = EngineReportOptions();
+  options.percentiles = {90, 99};
+  const ServeReport report = MakeServeReport(samples.load, options);
+  PrintResult(flags, samples, report, options);
+  WarnIfCached(report.prompt_tokens, report.cached_tokens);
   if (json_file == nullptr) return absl::OkStatus();
-  return json_file->Write(ToJson(flags, model, samples).dump(2) + "\n");
+  return json_file->Write(ToJson(flags, model, samples, report, options).dump(2) + "\n");
 }
 
 }  // namespace
@@ -156,7 +159,8 @@ Command AddLatency(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  quire-bench latency --shape qwen3-0.6b --batch-size 1 --input-len 32 --output-len 128\n"
-      "  quire-bench latency --model FOLDER --batch-size 8 --num-iters 3 --json result.json");
+      "  quire-bench latency --model FOLDER --batch-size 8 --num-iters 3 --save-detailed --json "
+      "result.json");
   const auto flags = std::make_shared<LatencyFlags>();
   const auto add = [&](const std::string& flag, auto* value, int64_t min, int64_t max,
                        const std::string& help) {
@@ -172,6 +176,7 @@ Command AddLatency(CLI::App& app) {
   add("--num-iters-warmup", &flags->num_warmups, 0, 100000, "Batches before those that count");
   add("--num-iters", &flags->num_iterations, 1, 100000, "Batches that count");
   AddJsonFlag(*command, &flags->json_file);
+  AddSaveDetailedFlag(*command, &flags->save_detailed);
   AddSeedFlag(*command, &flags->given_seed);
   AddSamplingFlags(*command, &flags->sampling);
   AddIgnoreEosFlag(*command, &flags->sampling);

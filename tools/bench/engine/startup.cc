@@ -1,6 +1,7 @@
 // quire-bench startup: how long a quire-server takes from process start to its first token, and
 // what it costs when idle.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -42,10 +43,13 @@ struct StartupFlags {
   const CLI::App* command = nullptr;
 };
 
+struct Start {
+  double listening_ms = 0, first_token_ms = 0;
+  std::vector<std::pair<std::string, double>> stage_ms;  // as the server's log tells them
+};
+
 struct StartupTimes {
-  std::vector<double> listening_ms, first_token_ms;
-  // As the server's log tells them, in their order: name, one length per start.
-  std::vector<std::pair<std::string, std::vector<double>>> stage_ms;
+  std::vector<Start> starts;
   double idle_cpu_percent = 0;
   int64_t resident_bytes = 0;
 };
@@ -55,18 +59,39 @@ double MsSince(Clock::time_point start) {
 }
 
 // The stages of "... started in 0.85 s: program 0.031, device 0.310, ..." in a server's log.
-void AddStages(const std::string& log, StartupTimes* times) {
+std::vector<std::pair<std::string, double>> StagesOf(const std::string& log) {
+  std::vector<std::pair<std::string, double>> stage_ms;
   const std::vector<std::string> parts = absl::StrSplit(log, absl::MaxSplits("started in ", 1));
-  if (parts.size() < 2) return;
+  if (parts.size() < 2) return stage_ms;
   const std::string line = parts[1].substr(0, parts[1].find('\n'));
-  size_t index = 0;
   for (const absl::string_view stage : absl::StrSplit(line.substr(line.find(": ") + 2), ", ")) {
     const std::vector<std::string> words = absl::StrSplit(stage, ' ');
     double seconds = 0;
     if (words.size() != 2 || !absl::SimpleAtod(words[1], &seconds)) continue;
-    if (index == times->stage_ms.size()) times->stage_ms.push_back({words[0], {}});
-    times->stage_ms[index++].second.push_back(1000 * seconds);
+    stage_ms.emplace_back(words[0], 1000 * seconds);
   }
+  return stage_ms;
+}
+
+std::vector<double> SamplesOf(const StartupTimes& times, double Start::*member) {
+  std::vector<double> samples(times.starts.size());
+  std::transform(times.starts.begin(), times.starts.end(), samples.begin(),
+                 [member](const Start& start) { return start.*member; });
+  return samples;
+}
+
+// In the log's order: name, one length per start.
+std::vector<std::pair<std::string, std::vector<double>>> StageSamples(const StartupTimes& times) {
+  std::vector<std::pair<std::string, std::vector<double>>> samples;
+  for (const Start& start : times.starts) {
+    for (const auto& [name, ms] : start.stage_ms) {
+      auto one = std::find_if(samples.begin(), samples.end(),
+                              [&, &its_name = name](const auto& s) { return s.first == its_name; });
+      if (one == samples.end()) one = samples.insert(one, {name, {}});
+      one->second.push_back(ms);
+    }
+  }
+  return samples;
 }
 
 // One start: times, then (for the last one) what idling costs, then a clean stop. Does nothing more
@@ -88,8 +113,9 @@ absl::Status MeasureStart(const StartupFlags& flags, bool measure_idle, StartupT
     return WithExitCode(kUnavailable, absl::UnavailableError(absl::StrCat(
                                           "the server gave no token: ", record.problem)));
   }
-  times->listening_ms.push_back(listening_ms);
-  times->first_token_ms.push_back(asked_ms + 1000 * record.first_token);
+  times->starts.push_back({.listening_ms = listening_ms,
+                           .first_token_ms = asked_ms + 1000 * record.first_token,
+                           .stage_ms = {}});
   if (measure_idle && flags.idle_seconds > 0) {
     const double before = server.CpuSeconds();
     std::this_thread::sleep_for(std::chrono::duration<double>(flags.idle_seconds));
@@ -101,16 +127,17 @@ absl::Status MeasureStart(const StartupFlags& flags, bool measure_idle, StartupT
     return absl::InternalError(
         absl::StrCat("quire-server ended with exit code ", exit_code, ": ", server.LastLine()));
   }
-  AddStages(server.Log(), times);
+  times->starts.back().stage_ms = StagesOf(server.Log());
   return absl::OkStatus();
 }
 
 void PrintResult(const StartupTimes& times) {
-  std::printf("%s\n%s\n%s\n", SummaryHeader("process start, ms, until").c_str(),
-              SummaryRow("it listens", Summarize(times.listening_ms)).c_str(),
-              SummaryRow("the first token", Summarize(times.first_token_ms)).c_str());
+  std::printf(
+      "%s\n%s\n%s\n", SummaryHeader("process start, ms, until").c_str(),
+      SummaryRow("it listens", Summarize(SamplesOf(times, &Start::listening_ms))).c_str(),
+      SummaryRow("the first token", Summarize(SamplesOf(times, &Start::first_token_ms))).c_str());
   std::printf("%s\n", SummaryHeader("stage, ms").c_str());
-  for (const auto& [name, lengths_ms] : times.stage_ms) {
+  for (const auto& [name, lengths_ms] : StageSamples(times)) {
     std::printf("%s\n", SummaryRow(name, Summarize(lengths_ms)).c_str());
   }
   if (times.resident_bytes > 0) {
@@ -121,15 +148,23 @@ void PrintResult(const StartupTimes& times) {
 
 nlohmann::ordered_json ToJson(const StartupFlags& flags, const StartupTimes& times) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::object();
-  for (const auto& [name, lengths_ms] : times.stage_ms) {
+  for (const auto& [name, lengths_ms] : StageSamples(times)) {
     stages[name] = ToJson(Summarize(lengths_ms));
   }
   nlohmann::ordered_json json = RunJson("startup");
   json["server_flags"] = flags.command->remaining();
   json["interrupted"] = Interrupted();
-  json["listening_ms"] = ToJson(Summarize(times.listening_ms));
-  json["first_token_ms"] = ToJson(Summarize(times.first_token_ms));
+  json["listening_ms"] = ToJson(Summarize(SamplesOf(times, &Start::listening_ms)));
+  json["first_token_ms"] = ToJson(Summarize(SamplesOf(times, &Start::first_token_ms)));
   json["stage_ms"] = stages;
+  json["starts"] = nlohmann::ordered_json::array();
+  for (const Start& start : times.starts) {
+    nlohmann::ordered_json one = {{"listening_ms", start.listening_ms},
+                                  {"first_token_ms", start.first_token_ms},
+                                  {"stage_ms", nlohmann::ordered_json::object()}};
+    for (const auto& [name, ms] : start.stage_ms) one["stage_ms"][name] = ms;
+    json["starts"].push_back(std::move(one));
+  }
   json["idle_cpu_percent"] = times.idle_cpu_percent;
   json["resident_bytes"] = times.resident_bytes;
   return json;
@@ -165,7 +200,7 @@ absl::Status Startup(const StartupFlags& flags) {
   StartupTimes times;
   RETURN_IF_ERROR(MeasureStarts(flags, &times));
   if (Interrupted()) {
-    std::printf("interrupted; results so far, %zu of %d starts:\n", times.listening_ms.size(),
+    std::printf("interrupted; results so far, %zu of %d starts:\n", times.starts.size(),
                 flags.num_starts);
   }
   PrintResult(times);
@@ -181,7 +216,8 @@ Command AddStartup(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  quire-bench startup --num-starts 3\n"
-      "  quire-bench startup --model FOLDER --num-starts 1 --json start.json");
+      "  quire-bench startup --model FOLDER --num-starts 1 --json start.json\n"
+      "  quire-bench report start.json --html start.html");
   const auto flags = std::make_shared<StartupFlags>();
   command->add_option("--num-starts", flags->num_starts, "How often it is started")
       ->check(CLI::Range(1, 10000))

@@ -51,6 +51,7 @@ nlohmann::ordered_json DescribeRun(const ThroughputFlags& flags, const ModelInfo
   json["model"] = ModelText(flags.engine, model);
   json["device"] = model.device_name;
   json["dtype"] = DTypeName(model.dtype);
+  json["num_prompts"] = items.size();
   json["seed"] = flags.workload.seed;
   json["workload"] = WorkloadJson(flags.workload, items);
   json["sampling"] = SamplingJson(flags.sampling);
@@ -60,9 +61,7 @@ nlohmann::ordered_json DescribeRun(const ThroughputFlags& flags, const ModelInfo
 
 absl::Status Throughput(ThroughputFlags& flags) {
   RETURN_IF_ERROR(CheckSampling(flags.sampling));
-  if (flags.save_detailed && !flags.json_file.has_value()) {
-    return UsageError("--save-detailed goes with --json");
-  }
+  RETURN_IF_ERROR(CheckSaveDetailed(flags.save_detailed, flags.json_file));
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(flags.engine));
   const ModelInfo& model = engine->model_info();
@@ -89,13 +88,13 @@ absl::Status Throughput(ThroughputFlags& flags) {
     seconds = absl::ToDoubleSeconds(absl::Now() - start);
   }
   const EngineStatus after = engine->status();
-  const LoadResult load = AsLoad(items, times);
+  LoadResult load;
+  AddToLoad(items, times, /*seconds=*/0, &load);
   const ReportOptions options = EngineReportOptions();
   ServeReport report = MakeServeReport(load, options);
   report.seconds = seconds;
   nlohmann::ordered_json json = DescribeRun(flags, model, items);
-  json.update(ToJson(report, load.effort, options));
-  json.erase("client");  // there is none
+  json.update(EngineReportJson(report, load, options));
   json["steps"] = after.num_steps - before.num_steps;
   json["preemptions"] = after.scheduler.num_preemptions - before.scheduler.num_preemptions;
   if (flags.save_detailed) json.update(DetailedJson(load.records));

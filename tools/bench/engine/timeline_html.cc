@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tools/bench/engine/timeline_report.h"
-#include "tools/bench/report/plot.h"
+#include "tools/bench/report/plots/bar_plot.h"
 #include "tools/bench/statistics.h"
 
 namespace quire::bench {
@@ -12,9 +12,6 @@ namespace quire::bench {
 namespace {
 
 constexpr size_t kDeviceLane = 0, kHostLane = 1;
-constexpr const char* kStageColours[kNumStepStages] = {"var(--shade-2)", "var(--shade-4)",
-                                                       "var(--shade-1)", "var(--shade-7)",
-                                                       "var(--shade-3)", "var(--shade-6)"};
 constexpr const char* kStepColours[2] = {"var(--shade-0)", "var(--shade-5)"};  // told apart
 
 // The host's clock minus the device's, in microseconds: waiting never ends before the device does,
@@ -32,7 +29,7 @@ double ClockOffsetUs(const TimelineReport& report) {
 void AddSteps(const TimelineReport& report, size_t first, size_t last, Plot* plot) {
   const double zero_us = report.steps[first - 1].device_end_us;
   const double host_zero_us = zero_us + ClockOffsetUs(report);
-  const auto add = [&](double begin_us, double end_us, size_t lane, const char* colour,
+  const auto add = [&](double begin_us, double end_us, size_t lane, const std::string& colour,
                        const std::string& what) {
     const double us = end_us - begin_us;
     plot->bars.push_back({.begin = begin_us,
@@ -52,7 +49,7 @@ void AddSteps(const TimelineReport& report, size_t first, size_t last, Plot* plo
     for (int stage = 0; stage < kNumStepStages; ++stage) {
       const double from_us = 1e-3 * static_cast<double>(step.host[stage].begin_ns);
       const double to_us = 1e-3 * static_cast<double>(step.host[stage].end_ns);
-      add(from_us - host_zero_us, to_us - host_zero_us, kHostLane, kStageColours[stage],
+      add(from_us - host_zero_us, to_us - host_zero_us, kHostLane, PartColour(stage),
           absl::StrFormat("step %d, %s", step.step, StageName(static_cast<StepStage>(stage))));
     }
   }
@@ -99,9 +96,9 @@ std::string ToHtml(const TimelineReport& report, int64_t num_shown) {
           "empty is idle. Host: the engine's thread."};
   plot.x = {.label = "us",
             .max = report.steps[last].device_end_us - report.steps[first - 1].device_end_us};
-  plot.lanes = {"device", "host"};
+  plot.lanes = {{.name = "device"}, {.name = "host"}};
   for (int stage = 0; stage < kNumStepStages; ++stage) {
-    plot.legend.emplace_back(kStageColours[stage], StageName(static_cast<StepStage>(stage)));
+    plot.legend.emplace_back(PartColour(stage), StageName(static_cast<StepStage>(stage)));
   }
   AddSteps(report, first, last, &plot);
   plot.table = BarTable(plot);

@@ -380,14 +380,14 @@ absl::Status Kernels(KernelsFlags& flags) {
   if (!backend.ok()) return StartFailure(backend.status());
   flags.seed = ChooseSeed(flags.given_seed);
   const std::string& device = (*backend)->device().info().name;
+  const std::string model_text = model->architecture +
+                                 (flags.engine.shape.empty() ? "" : ", " + flags.engine.shape) +
+                                 ", random weights";
   Print({.command = "kernels",
          .what = "each operation of a model's steps, and attention, against the device's limits",
-         .lines = {{"model", model->architecture +
-                                 (flags.engine.shape.empty() ? "" : ", " + flags.engine.shape) +
-                                 ", random weights"},
-                   {"device", device},
-                   {"seed", SeedText(flags.seed)}}});
+         .lines = {{"model", model_text}, {"device", device}, {"seed", SeedText(flags.seed)}}});
   Json json = RunJson("kernels");
+  json["model"] = model_text;
   json["device"] = device;
   json["seed"] = flags.seed;
   for (const char* list : {"steps", "attention", "attention_table", "cascade", "skipped"}) {

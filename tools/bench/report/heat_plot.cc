@@ -91,10 +91,10 @@ Table TableOf(const std::string& title, const std::vector<Gap>& gaps, double end
 
 }  // namespace
 
-std::vector<Plot> HeatPlots(const std::vector<NamedRun>& runs) {
+std::vector<Plot> HeatPlots(const Results& runs) {
   std::vector<Plot> plots;
-  for (const NamedRun& one : runs) {
-    const std::vector<Gap> gaps = GapsOf(one.run);
+  for (const NamedResult* one : runs) {
+    const std::vector<Gap> gaps = GapsOf(one->run);
     if (gaps.empty()) continue;
     double end = 0;
     std::vector<double> values;
@@ -104,14 +104,14 @@ std::vector<Plot> HeatPlots(const std::vector<NamedRun>& runs) {
     }
     if (end <= 0) continue;
     Plot plot = {
-        .title = absl::StrCat("Heat of steps: ", one.name),
+        .title = absl::StrCat("Heat of steps: ", one->name),
         .note =
             "Gaps between tokens when they came, the stronger the colour the more: a step of "
             "the engine gives each stream a token"};
     plot.x = {.label = "seconds since the first request", .max = end};
     plot.y = LogAxis("ms", values);
     plot.cells = CellsOf(gaps, end, plot.y);
-    plot.heat_colour = one.colour;
+    plot.heat_colour = one->colour;
     plot.table = TableOf(plot.title, gaps, end);
     plots.push_back(std::move(plot));
   }

@@ -3,11 +3,12 @@
 
 #include <vector>
 
-#include "tools/bench/report/run_plots.h"
+#include "tools/bench/report/plots/plot.h"
+#include "tools/bench/report/sections/named_result.h"
 
 namespace quire::bench {
 
 // One of each run whose requests were saved and have gaps.
-std::vector<Plot> HeatPlots(const std::vector<NamedRun>& runs);
+std::vector<Plot> HeatPlots(const Results& runs);
 
 }  // namespace quire::bench

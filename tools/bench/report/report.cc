@@ -11,6 +11,7 @@
 #include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
 #include "tools/bench/failure.h"
+#include "tools/bench/report/plots/plot.h"
 #include "tools/bench/report/report_page.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/results/figure.h"
@@ -38,30 +39,27 @@ std::string NameOf(const std::string& path, const nlohmann::ordered_json& json,
 }
 
 absl::StatusOr<ReportContents> ReadContents(const ReportFlags& flags) {
-  ReportContents contents = {.title = flags.title, .runs = {}, .sweeps = {}};
+  ReportContents contents = {.title = flags.title, .results = {}};
   std::set<std::string> taken;
-  size_t colour = 0;
   for (const std::string& path : flags.files) {
     ASSIGN_OR_RETURN(std::vector<nlohmann::ordered_json> documents, ReadJsonFile(path));
     for (nlohmann::ordered_json& json : documents) {
-      const std::string name = NameOf(path, json, &taken);
-      if (colour == kNumColours) {
+      NamedResult result = {.name = NameOf(path, json, &taken),
+                            .colour = contents.results.size(),
+                            .kind = KindOf(json),
+                            .run = {}};
+      if (result.colour == kNumColours) {
         return UsageError(
             absl::StrCat(path, ": more than ", kNumColours, " results are too many for one page"));
       }
-      if (json.contains("points")) {
-        contents.sweeps.push_back({.name = name, .colour = colour++, .json = std::move(json)});
-        continue;
+      if (result.kind == ResultKind::kRun) {
+        ASSIGN_OR_RETURN(result.run, MakeSavedRun(path, std::move(json)));
+        RETURN_IF_ERROR(CheckHasFigures(result.run));
+      } else {
+        result.run.path = path;
+        result.run.json = std::move(json);
       }
-      ASSIGN_OR_RETURN(SavedRun run, MakeSavedRun(path, std::move(json)));
-      if (FiguresOf({run}).empty()) {
-        return WithExitCode(kNoInput,
-                            absl::InvalidArgumentError(absl::StrCat(
-                                path,
-                                ": none of the keys of a run, such as \"output_throughput\"; is it "
-                                "what serve or sweep --json writes?")));
-      }
-      contents.runs.push_back({.name = name, .colour = colour++, .run = std::move(run)});
+      contents.results.push_back(std::move(result));
     }
   }
   return contents;
@@ -82,15 +80,20 @@ Command AddReport(CLI::App& app) {
   command->footer(
       "The file needs nothing else: it can be mailed, or kept with a build. Plots of time and of "
       "percentiles need the\n"
-      "runs' requests (serve --save-detailed).\n"
+      "runs' requests (--save-detailed of serve, throughput and latency).\n"
       "\nExamples:\n"
       "  quire-bench report result.json --html report.html\n"
       "  quire-bench report quire.json other.json sweep.json --html report.html --title 'Two "
-      "servers'");
+      "servers'\n"
+      "  quire-bench report kernels-before.json kernels-after.json --html kernels.html");
   const auto flags = std::make_shared<ReportFlags>();
-  flags->title = "Load test";
+  flags->title = "Results";
   flags->command = command->allow_extras();
-  command->add_option("files", flags->files, "Results of serve and sweep, or of vLLM's bench serve")
+  command
+      ->add_option("files", flags->files,
+                   "Results of serve, sweep, throughput, latency, startup, kernels, timeline and "
+                   "quality, or of "
+                   "vLLM's bench serve")
       ->required()
       ->type_name("FILE");
   command->add_option("--html", flags->html_file, "Where the page goes")

@@ -69,10 +69,10 @@ std::vector<double> InFlight(const SavedRun& run, double width, size_t num_bins)
 
 using BinFunction = std::vector<double> (*)(const SavedRun&, double, size_t);
 
-Plot BinnedPlot(const std::vector<NamedRun>& runs, const std::string& title,
-                const std::string& unit, BinFunction values_of) {
+Plot BinnedPlot(const Results& runs, const std::string& title, const std::string& unit,
+                BinFunction values_of) {
   double end = 0, most = 0;
-  for (const NamedRun& one : runs) end = std::max(end, EndOf(one.run));
+  for (const NamedResult* one : runs) end = std::max(end, EndOf(one->run));
   const double width = BinSeconds(std::max(end, 0.01));
   Plot plot = {.title = title, .note = absl::StrCat("Averages of ", NumberText(width), " s")};
   plot.table = {.caption = title, .head = {"Seconds"}, .rows = {}};
@@ -80,11 +80,11 @@ Plot BinnedPlot(const std::vector<NamedRun>& runs, const std::string& title,
   plot.table.rows.resize(num_bins);
   for (size_t i = 0; i < num_bins; ++i)
     plot.table.rows[i] = {NumberText(width * static_cast<double>(i))};
-  for (const NamedRun& one : runs) {
-    const std::vector<double> values = values_of(one.run, width, num_bins);
-    const auto own_bins = static_cast<size_t>(std::floor(EndOf(one.run) / width)) + 1;
-    Series series = {.name = one.name, .colour = one.colour};
-    plot.table.head.push_back(one.name);
+  for (const NamedResult* one : runs) {
+    const std::vector<double> values = values_of(one->run, width, num_bins);
+    const auto own_bins = static_cast<size_t>(std::floor(EndOf(one->run) / width)) + 1;
+    Series series = {.name = one->name, .colour = one->colour};
+    plot.table.head.push_back(one->name);
     for (size_t i = 0; i < num_bins; ++i) {
       plot.table.rows[i].push_back(i < own_bins ? NumberText(values[i]) : "");
       if (i < own_bins)
@@ -117,7 +117,7 @@ std::vector<std::pair<double, double>> DotsOf(const SavedRun& run, bool* is_thin
 }
 
 // Median and most of each tenth of the time.
-void AddTenths(const NamedRun& one, double end, Table* table) {
+void AddTenths(const NamedResult& one, double end, Table* table) {
   constexpr size_t kNumParts = 10;
   std::vector<std::vector<double>> parts(kNumParts);
   for (const SavedRequest& request : one.run.requests) {
@@ -134,7 +134,7 @@ void AddTenths(const NamedRun& one, double end, Table* table) {
   }
 }
 
-Plot ScatterPlot(const std::vector<NamedRun>& runs) {
+Plot ScatterPlot(const Results& runs) {
   Plot plot = {.title = "Time to first token by start"};
   plot.table = {.caption = plot.title,
                 .head = {"Started within", "Requests", "Median, ms", "Most, ms"},
@@ -142,9 +142,9 @@ Plot ScatterPlot(const std::vector<NamedRun>& runs) {
   std::vector<double> values;
   double end = 0;
   bool is_thinned = false;
-  for (const NamedRun& one : runs) {
-    Series series = {.name = one.name, .colour = one.colour, .has_dots = true, .has_line = false};
-    series.points = DotsOf(one.run, &is_thinned);
+  for (const NamedResult* one : runs) {
+    Series series = {.name = one->name, .colour = one->colour, .has_dots = true, .has_line = false};
+    series.points = DotsOf(one->run, &is_thinned);
     for (const auto& [start, ttft_ms] : series.points) {
       values.push_back(ttft_ms);
       end = std::max(end, start);
@@ -152,7 +152,7 @@ Plot ScatterPlot(const std::vector<NamedRun>& runs) {
     plot.series.push_back(std::move(series));
   }
   end = end > 0 ? end : 1;
-  for (const NamedRun& one : runs) AddTenths(one, end, &plot.table);
+  for (const NamedResult* one : runs) AddTenths(*one, end, &plot.table);
   plot.note = is_thinned ? "A dot is a request: some of all, and all of the slowest 1 %"
                          : "A dot is a request";
   plot.x = {.label = "seconds since the first request", .max = end * 1.01};
@@ -160,10 +160,10 @@ Plot ScatterPlot(const std::vector<NamedRun>& runs) {
   return plot;
 }
 
-std::vector<NamedRun> WithRequests(const std::vector<NamedRun>& runs) {
-  std::vector<NamedRun> some;
-  for (const NamedRun& one : runs) {
-    if (one.run.why_no_requests.empty()) some.push_back(one);
+Results WithRequests(const Results& runs) {
+  Results some;
+  for (const NamedResult* one : runs) {
+    if (one->run.why_no_requests.empty()) some.push_back(one);
   }
   return some;
 }
@@ -177,8 +177,8 @@ const char* MetricText(const std::string& metric) {
   return metric == "e2el" ? "End-to-end latency" : "Queued in the client";
 }
 
-std::vector<Plot> PercentilePlots(const std::vector<NamedRun>& all) {
-  const std::vector<NamedRun> runs = WithRequests(all);
+std::vector<Plot> PercentilePlots(const Results& all) {
+  const Results runs = WithRequests(all);
   std::vector<Plot> plots;
   for (const char* metric : {"ttft", "tpot", "itl", "e2el"}) {
     Plot plot = {.title = MetricText(metric)};
@@ -187,12 +187,13 @@ std::vector<Plot> PercentilePlots(const std::vector<NamedRun>& all) {
                   .rows = {}};
     std::vector<double> shown;
     size_t most_samples = 0;
-    std::vector<std::pair<const NamedRun*, Distribution>> distributions;
-    for (const NamedRun& one : runs) {
+    std::vector<std::pair<const NamedResult*, Distribution>> distributions;
+    for (const NamedResult* one : runs) {
       std::vector<double> samples;
-      for (const SavedRequest& request : one.run.requests) AppendSamples(request, metric, &samples);
+      for (const SavedRequest& request : one->run.requests)
+        AppendSamples(request, metric, &samples);
       most_samples = std::max(most_samples, samples.size());
-      if (!samples.empty()) distributions.emplace_back(&one, Distribution(std::move(samples)));
+      if (!samples.empty()) distributions.emplace_back(one, Distribution(std::move(samples)));
     }
     if (distributions.empty()) continue;
     plot.x = NinesAxis("percentile", most_samples);
@@ -221,8 +222,8 @@ std::vector<Plot> PercentilePlots(const std::vector<NamedRun>& all) {
   return plots;
 }
 
-std::vector<Plot> TimePlots(const std::vector<NamedRun>& all) {
-  const std::vector<NamedRun> runs = WithRequests(all);
+std::vector<Plot> TimePlots(const Results& all) {
+  const Results runs = WithRequests(all);
   if (runs.empty()) return {};
   return {BinnedPlot(runs, "Output tokens per second", "tokens/s", TokenRates),
           BinnedPlot(runs, "Requests in flight", "requests", InFlight), ScatterPlot(runs)};

@@ -5,20 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "tools/bench/report/plot.h"
-#include "tools/bench/results/saved_run.h"
+#include "tools/bench/report/plots/plot.h"
+#include "tools/bench/report/sections/named_result.h"
 
 namespace quire::bench {
 
-struct NamedRun {
-  std::string name;
-  size_t colour = 0;
-  SavedRun run;
-};
-
 // None where no run has requests.
-std::vector<Plot> PercentilePlots(const std::vector<NamedRun>& runs);
-std::vector<Plot> TimePlots(const std::vector<NamedRun>& runs);
+std::vector<Plot> PercentilePlots(const Results& runs);
+std::vector<Plot> TimePlots(const Results& runs);
 
 // "time to first token" of "ttft".
 const char* MetricText(const std::string& metric);

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/bench/report/run_plots.h"
-#include "tools/bench/results/saved_run.h"
 
 namespace quire::bench {
 
@@ -15,7 +14,7 @@ using Json = nlohmann::ordered_json;
 // The points that are objects, by load.
 std::vector<Json> PointsOf(const Json& sweep) {
   std::vector<Json> points;
-  for (const Json& point : sweep.value("points", Json::array())) {
+  for (const Json& point : MemberOf(sweep, "points")) {
     if (NumberAt(point, "load").has_value()) points.push_back(point);
   }
   std::stable_sort(points.begin(), points.end(), [](const Json& a, const Json& b) {
@@ -30,27 +29,27 @@ std::string LoadText(const Json& sweep, double load) {
 }
 
 // `y` of each point over `x`.
-Series CurveOf(const NamedSweep& sweep, const std::string& x, const std::string& y) {
+Series CurveOf(const NamedResult& sweep, const std::string& x, const std::string& y) {
   Series series = {.name = sweep.name, .colour = sweep.colour, .has_dots = true};
-  for (const Json& point : PointsOf(sweep.json)) {
+  for (const Json& point : PointsOf(sweep.json())) {
     const auto at = NumberAt(point, x), value = NumberAt(point, y);
     if (!at.has_value() || !value.has_value()) continue;
     series.points.emplace_back(*at, *value);
-    series.texts.push_back(absl::StrCat("at ", LoadText(sweep.json, *NumberAt(point, "load"))));
+    series.texts.push_back(absl::StrCat("at ", LoadText(sweep.json(), *NumberAt(point, "load"))));
   }
   return series;
 }
 
-std::vector<PlotMark> MarksOf(const std::vector<NamedSweep>& sweeps, const std::string& x) {
+std::vector<PlotMark> MarksOf(const Results& sweeps, const std::string& x) {
   std::vector<PlotMark> marks;
-  for (const NamedSweep& sweep : sweeps) {
-    const auto load = NumberAt(sweep.json.value("saturation", Json()), "last_good");
-    for (const Json& point : PointsOf(sweep.json)) {
+  for (const NamedResult* sweep : sweeps) {
+    const auto load = NumberAt(MemberOf(sweep->json(), "saturation"), "last_good");
+    for (const Json& point : PointsOf(sweep->json())) {
       if (!load.has_value() || *NumberAt(point, "load") != *load || !NumberAt(point, x).has_value())
         continue;
       marks.push_back({*NumberAt(point, x),
-                       absl::StrCat(sweeps.size() > 1 ? absl::StrCat(sweep.name, ": ") : "",
-                                    "saturation, ", LoadText(sweep.json, *load))});
+                       absl::StrCat(sweeps.size() > 1 ? absl::StrCat(sweep->name, ": ") : "",
+                                    "saturation, ", LoadText(sweep->json(), *load))});
       break;
     }
   }
@@ -78,15 +77,15 @@ Table TableOf(const Plot& plot, const std::string& x) {
   return table;
 }
 
-Plot LatencyPlot(const std::vector<NamedSweep>& sweeps, const std::string& metric) {
+Plot LatencyPlot(const Results& sweeps, const std::string& metric) {
   Plot plot = {.title = absl::StrCat(MetricText(metric), " against throughput")};
   std::vector<double> values;
-  for (const NamedSweep& sweep : sweeps) {
+  for (const NamedResult* sweep : sweeps) {
     for (const char* statistic : {"p99", "median"}) {
       Series series =
-          CurveOf(sweep, "output_throughput", absl::StrCat(statistic, "_", metric, "_ms"));
+          CurveOf(*sweep, "output_throughput", absl::StrCat(statistic, "_", metric, "_ms"));
       series.name =
-          absl::StrCat(sweeps.size() > 1 ? absl::StrCat(sweep.name, ", ") : "", statistic);
+          absl::StrCat(sweeps.size() > 1 ? absl::StrCat(sweep->name, ", ") : "", statistic);
       series.is_dashed = absl::string_view(statistic) == "median";
       for (const auto& [x, y] : series.points) values.push_back(y);
       if (!series.points.empty()) plot.series.push_back(std::move(series));
@@ -101,13 +100,13 @@ Plot LatencyPlot(const std::vector<NamedSweep>& sweeps, const std::string& metri
 
 }  // namespace
 
-std::vector<Plot> SweepPlots(const std::vector<NamedSweep>& sweeps) {
+std::vector<Plot> SweepPlots(const Results& sweeps) {
   if (sweeps.empty()) return {};
   Plot rates = {.title = "Throughput over load"};
-  for (const NamedSweep& sweep : sweeps)
-    rates.series.push_back(CurveOf(sweep, "load", "output_throughput"));
+  for (const NamedResult* sweep : sweeps)
+    rates.series.push_back(CurveOf(*sweep, "load", "output_throughput"));
   rates.marks = MarksOf(sweeps, "load");
-  const bool by_concurrency = TextAt(sweeps[0].json, "by") == "concurrency";
+  const bool by_concurrency = TextAt(sweeps[0]->json(), "by") == "concurrency";
   rates.x =
       LinearAxis(by_concurrency ? "requests at a time" : "requests per second that were asked for",
                  1.03 * MostOf(rates.series, true));
@@ -121,7 +120,7 @@ std::vector<Plot> SweepPlots(const std::vector<NamedSweep>& sweeps) {
   return plots;
 }
 
-Table SweepTable(const NamedSweep& sweep) {
+Table SweepTable(const NamedResult& sweep) {
   constexpr std::pair<const char*, const char*> kColumns[] = {
       {"achieved_rate", "Requests/s achieved"},
       {"output_throughput", "Output tokens/s"},
@@ -131,7 +130,7 @@ Table SweepTable(const NamedSweep& sweep) {
       {"median_itl_ms", "ITL median, ms"},
       {"p99_itl_ms", "ITL p99, ms"},
       {"failed", "Failed"}};
-  const std::vector<Json> points = PointsOf(sweep.json);
+  const std::vector<Json> points = PointsOf(sweep.json());
   Table table = {
       .caption = absl::StrCat("The points of ", sweep.name), .head = {"Load"}, .rows = {}};
   std::vector<std::pair<const char*, const char*>> columns;
@@ -145,7 +144,7 @@ Table SweepTable(const NamedSweep& sweep) {
   }
   table.head.emplace_back("Verdict");
   for (const Json& point : points) {
-    std::vector<Cell> row = {LoadText(sweep.json, *NumberAt(point, "load"))};
+    std::vector<Cell> row = {LoadText(sweep.json(), *NumberAt(point, "load"))};
     for (const auto& [key, text] : columns) {
       const auto value = NumberAt(point, key);
       const double factor = absl::string_view(key) == "good_share" ? 100 : 1;

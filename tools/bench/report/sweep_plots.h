@@ -2,22 +2,15 @@
 // much. Pure.
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "nlohmann/json.hpp"
-#include "tools/bench/report/plot.h"
+#include "tools/bench/report/plots/plot.h"
+#include "tools/bench/report/sections/named_result.h"
 
 namespace quire::bench {
 
-struct NamedSweep {
-  std::string name;
-  size_t colour = 0;
-  nlohmann::ordered_json json;
-};
-
-std::vector<Plot> SweepPlots(const std::vector<NamedSweep>& sweeps);
+std::vector<Plot> SweepPlots(const Results& sweeps);
 // The points of one.
-Table SweepTable(const NamedSweep& sweep);
+Table SweepTable(const NamedResult& sweep);
 
 }  // namespace quire::bench

@@ -47,13 +47,7 @@ absl::StatusOr<std::vector<SavedRun>> ReadSide(const std::vector<std::string>& p
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(std::vector<SavedRun> of_file, ReadSavedRuns(path));
     for (SavedRun& run : of_file) {
-      if (FiguresOf({run}).empty()) {
-        return WithExitCode(kNoInput,
-                            absl::InvalidArgumentError(absl::StrCat(
-                                path,
-                                ": none of the keys of a run, such as \"output_throughput\" or "
-                                "\"mean_ttft_ms\"; is it what serve --json writes?")));
-      }
+      RETURN_IF_ERROR(CheckHasFigures(run));
       runs.push_back(std::move(run));
     }
   }
@@ -126,7 +120,7 @@ Command AddCompare(CLI::App& app) {
                                          "What changed between two saved runs, with confidence "
                                          "intervals; fails on a stated regression");
   command->footer(
-      "An interval needs each run's requests (serve --save-detailed): they are drawn again at "
+      "An interval needs each run's requests (--save-detailed): they are drawn again at "
       "random, and the change\n"
       "lies within it in 95 % of the draws. A --fail-if of a change fails when the change is "
       "beyond the bound and its\n"
@@ -139,8 +133,9 @@ Command AddCompare(CLI::App& app) {
   const auto flags = std::make_shared<CompareFlags>();
   flags->command = command->allow_extras();
   command
-      ->add_option("files", flags->files,
-                   "Results of serve, or of vLLM's bench serve: A and B, or all of A")
+      ->add_option(
+          "files", flags->files,
+          "Results of serve, throughput or latency, or of vLLM's bench serve: A and B, or all of A")
       ->required()
       ->type_name("FILE");
   command->add_option("--against", flags->against, "Files of B, where there are several of a side")

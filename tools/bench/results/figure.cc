@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "tools/bench/failure.h"
 
 namespace quire::bench {
 
@@ -43,6 +44,13 @@ bool IsGood(const SavedRun& run, const SavedRequest& request) {
     if (ms > most_ms) return false;
   }
   return request.e2el_ms.has_value();
+}
+
+// Mean, median, deviation, then other percentiles.
+double Rank(const Figure& figure) {
+  if (figure.statistic == Statistic::kMean) return -3;
+  if (figure.name.starts_with("median")) return -2;
+  return figure.statistic == Statistic::kDeviation ? -1 : figure.percent;
 }
 
 }  // namespace
@@ -85,13 +93,34 @@ std::vector<Figure> FiguresOf(const std::vector<SavedRun>& runs) {
   for (const auto& [name, better] : kStated) add(name);
   for (const char* name : kRates) add(name);
   for (const char* metric : kMetrics) {
+    const size_t begin = figures.size();
     for (const SavedRun& run : runs) {
       for (const auto& [key, value] : run.json.items()) {
         if (FigureNamed(key).metric == metric) add(key);
       }
     }
+    std::stable_sort(figures.begin() + static_cast<std::ptrdiff_t>(begin), figures.end(),
+                     [](const Figure& a, const Figure& b) { return Rank(a) < Rank(b); });
   }
   return figures;
+}
+
+absl::Status CheckHasFigures(const SavedRun& run) {
+  for (const auto& [key, value] : run.json.items()) {
+    const bool is_stated =
+        std::any_of(std::begin(kStated), std::end(kStated),
+                    [&, &name = key](const auto& one) { return name == one.first; });
+    const bool is_figure = is_stated || FigureNamed(key).kind != FigureKind::kStated;
+    if (is_figure && NumberAt(run.json, key).has_value()) return absl::OkStatus();
+  }
+  return WithExitCode(
+      kNoInput,
+      absl::InvalidArgumentError(absl::StrCat(
+          run.path,
+          ": none of the keys of a run, such as \"output_throughput\" or \"mean_ttft_ms\". Files "
+          "are "
+          "what serve, throughput and latency --json write, or vLLM's bench serve; for report also "
+          "what sweep, startup, kernels, timeline and quality --json write")));
 }
 
 void AppendSamples(const SavedRequest& request, const std::string& metric,

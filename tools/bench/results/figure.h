@@ -33,6 +33,9 @@ Figure FigureNamed(const std::string& name);
 // Those that the files of `runs` have, in the order of a report.
 std::vector<Figure> FiguresOf(const std::vector<SavedRun>& runs);
 
+// An error (exit code 66) that says what files there are, where it has none.
+absl::Status CheckHasFigures(const SavedRun& run);
+
 // A request's samples of "ttft", "tpot", "itl", "e2el" or "client_queue_time", in ms.
 void AppendSamples(const SavedRequest& request, const std::string& metric,
                    std::vector<double>* samples);

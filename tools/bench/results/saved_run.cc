@@ -19,7 +19,33 @@ absl::Status BadFile(const std::string& path, const std::string& what) {
   return WithExitCode(kNoInput, absl::InvalidArgumentError(absl::StrCat(path, ": ", what)));
 }
 
+// Of those that are no runs.
+constexpr std::pair<const char*, ResultKind> kCommands[] = {{"sweep", ResultKind::kSweep},
+                                                            {"startup", ResultKind::kStartup},
+                                                            {"kernels", ResultKind::kKernels},
+                                                            {"timeline", ResultKind::kTimeline},
+                                                            {"quality", ResultKind::kQuality}};
+
 bool IsFinite(const Json& value) { return value.is_number() && std::isfinite(value.get<double>()); }
+
+// Who walks through what is deeper would need as much stack.
+bool NestsTooDeep(const std::string& text) {
+  constexpr int64_t kMostDeep = 64;
+  int64_t depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') in_string = !in_string;
+    if (in_string) {
+      if (c == '\\') ++i;
+      continue;
+    }
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > kMostDeep) return true;
+  }
+  return false;
+}
 
 // One of the lists that --save-detailed adds, each as long as the others; none: all are `missing`.
 class Column {
@@ -105,14 +131,20 @@ SavedRequest MakeRequest(const Columns& columns, size_t i, bool from_due) {
 
 }  // namespace
 
+const Json& MemberOf(const Json& json, const std::string& key) {
+  static const Json& none = *new Json();
+  if (!json.is_object()) return none;
+  const auto member = json.find(key);
+  return member == json.end() ? none : *member;
+}
+
 std::optional<double> NumberAt(const Json& json, const std::string& key) {
-  if (!json.is_object() || !json.contains(key) || !IsFinite(json[key])) return std::nullopt;
-  return json[key].get<double>();
+  const Json& value = MemberOf(json, key);
+  return IsFinite(value) ? std::optional(value.get<double>()) : std::nullopt;
 }
 
 std::string TextAt(const Json& json, const std::string& key) {
-  if (!json.is_object() || !json.contains(key)) return "";
-  const Json& value = json[key];
+  const Json& value = MemberOf(json, key);
   if (value.is_string()) return value.get<std::string>();
   return value.is_number() || value.is_boolean() ? value.dump() : "";
 }
@@ -121,6 +153,7 @@ absl::StatusOr<std::vector<Json>> ReadJsonFile(const std::string& path) {
   std::ifstream file(path);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   if (!file.is_open() || file.bad()) return BadFile(path, "cannot be read");
+  if (NestsTooDeep(text)) return BadFile(path, "is nested more than 64 deep: no result is");
   std::vector<Json> documents;
   Json whole = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (whole.is_object()) {
@@ -133,12 +166,22 @@ absl::StatusOr<std::vector<Json>> ReadJsonFile(const std::string& path) {
     if (line.find_first_not_of(" \t\r") == absl::string_view::npos) continue;
     Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) {
-      return BadFile(path, documents.empty() ? "is no JSON object, as serve --json writes it"
-                                             : absl::StrCat("line ", number, " is no JSON object"));
+      return BadFile(path, documents.empty()
+                               ? "is no JSON object, as quire-bench COMMAND --json writes it"
+                               : absl::StrCat("line ", number, " is no JSON object"));
     }
     documents.push_back(std::move(json));
   }
   return documents;
+}
+
+ResultKind KindOf(const Json& json) {
+  const std::string command = TextAt(json, "command");
+  if (json.contains("points")) return ResultKind::kSweep;
+  for (const auto& [name, kind] : kCommands) {
+    if (command == name) return kind;
+  }
+  return ResultKind::kRun;
 }
 
 absl::StatusOr<SavedRun> MakeSavedRun(const std::string& path, Json json) {
@@ -180,10 +223,12 @@ absl::StatusOr<std::vector<SavedRun>> ReadSavedRuns(const std::string& path) {
   ASSIGN_OR_RETURN(std::vector<Json> documents, ReadJsonFile(path));
   std::vector<SavedRun> runs;
   for (Json& json : documents) {
-    if (json.contains("points")) {
-      return BadFile(
-          path,
-          "\"points\": this is a sweep, and one run is wanted; quire-bench report shows sweeps");
+    const ResultKind kind = KindOf(json);
+    for (const auto& [name, its_kind] : kCommands) {
+      if (kind != its_kind) continue;
+      return BadFile(path, absl::StrCat("this is a result of ", name,
+                                        ", which has no requests to compare; quire-bench report "
+                                        "shows several side by side"));
     }
     ASSIGN_OR_RETURN(SavedRun run, MakeSavedRun(path, std::move(json)));
     runs.push_back(std::move(run));

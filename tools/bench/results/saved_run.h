@@ -1,7 +1,9 @@
-// A run that was saved: what `serve` or vLLM's `bench serve` wrote, and its requests where the file
-// has them. What is read is not trusted: a file may have anything in it. Plain values; any thread.
+// A result that was saved: what quire-bench's commands or vLLM's `bench serve` wrote, and its
+// requests where the file has them. What is read is not trusted: a file may have anything in it.
+// Plain values; any thread.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,11 +42,18 @@ struct SavedRun {
 // error (exit code 66) names the file.
 absl::StatusOr<std::vector<nlohmann::ordered_json>> ReadJsonFile(const std::string& path);
 
+enum class ResultKind : uint8_t { kRun, kSweep, kStartup, kKernels, kTimeline, kQuality };
+
+// What its "command" says; a run's where that is of no other kind.
+ResultKind KindOf(const nlohmann::ordered_json& json);
+
 // The error (exit code 66) names file and key.
 absl::StatusOr<SavedRun> MakeSavedRun(const std::string& path, nlohmann::ordered_json json);
-// Those of a file; an error when it has none, or a sweep.
+// Those of a file; an error when it has none, or a result of another kind.
 absl::StatusOr<std::vector<SavedRun>> ReadSavedRuns(const std::string& path);
 
+// The member; null where there is none.
+const nlohmann::ordered_json& MemberOf(const nlohmann::ordered_json& json, const std::string& key);
 // The member, if it is a number and a finite one.
 std::optional<double> NumberAt(const nlohmann::ordered_json& json, const std::string& key);
 // Text or number as text; empty for anything else.

@@ -1,4 +1,4 @@
-#include "tools/bench/report/html.h"
+#include "tools/bench/report/plots/html.h"
 
 #include <cmath>
 
@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "server/text/utf8.h"
-#include "tools/bench/report/page_template.h"
+#include "tools/bench/report/plots/page_template.h"
 
 namespace quire::bench {
 

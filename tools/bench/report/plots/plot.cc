@@ -1,7 +1,8 @@
-#include "tools/bench/report/plot.h"
+#include "tools/bench/report/plots/plot.h"
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
@@ -12,11 +13,12 @@ namespace {
 
 constexpr double kSize = 1000;  // of the SVG's own units, either way
 
-std::string Shade(size_t colour) { return absl::StrCat("var(--shade-", colour % kNumColours, ")"); }
 std::string Percent(double share) { return absl::StrFormat("%.2f%%", 100 * share); }
 
 double X(const Plot& plot, double value) { return kSize * plot.x.Place(value); }
 double Y(const Plot& plot, double value) { return kSize * (1 - plot.y.Place(value)); }
+
+double LaneHeight(const Plot& plot) { return kSize / static_cast<double>(plot.lanes.size()); }
 
 std::string GridHtml(const Plot& plot) {
   std::string path;
@@ -25,6 +27,11 @@ std::string GridHtml(const Plot& plot) {
   if (plot.lanes.empty()) {
     for (const auto& [value, text] : TicksOf(plot.y))
       absl::StrAppendFormat(&path, "M0 %.1fH%.0f", Y(plot, value), kSize);
+  }
+  for (size_t i = 0; i < plot.lanes.size(); ++i) {
+    if (plot.lanes[i].has_line_above)
+      absl::StrAppendFormat(&path, "M0 %.1fH%.0f", LaneHeight(plot) * static_cast<double>(i),
+                            kSize);
   }
   return absl::StrCat("<path class=\"grid\" d=\"", path, "\"/>\n");
 }
@@ -39,18 +46,18 @@ std::string SeriesHtml(const Plot& plot, const Series& series) {
   std::string html;
   if (series.has_line) {
     absl::StrAppend(&html, "<path class=\"line", series.is_dashed ? " dashed" : "",
-                    "\" style=\"stroke:", Shade(series.colour), "\" d=\"", line, "\"/>\n");
+                    "\" style=\"stroke:", ShadeOf(series.colour), "\" d=\"", line, "\"/>\n");
   }
   if (series.has_dots) {
     absl::StrAppend(&html, "<path class=\"", series.has_line ? "knots" : "dots",
-                    "\" style=\"stroke:", Shade(series.colour), "\" d=\"", dots, "\"/>\n");
+                    "\" style=\"stroke:", ShadeOf(series.colour), "\" d=\"", dots, "\"/>\n");
   }
   return html;
 }
 
 std::string BarsHtml(const Plot& plot, std::string* labels) {
   std::string html;
-  const double height = kSize / static_cast<double>(plot.lanes.size());
+  const double height = LaneHeight(plot);
   for (const Bar& bar : plot.bars) {
     const double left = X(plot, bar.begin), right = X(plot, bar.end);
     if (right <= left) continue;
@@ -70,6 +77,20 @@ std::string BarsHtml(const Plot& plot, std::string* labels) {
   return html;
 }
 
+// What was measured one by one, on the bars of lanes.
+std::string LaneDotsHtml(const Plot& plot) {
+  std::string dots;
+  for (size_t i = 0; i < plot.lanes.size(); ++i) {
+    for (const double dot : plot.lanes[i].dots) {
+      absl::StrAppendFormat(&dots, "M%.1f %.1fh0", X(plot, dot),
+                            LaneHeight(plot) * (static_cast<double>(i) + 0.5));
+    }
+  }
+  if (dots.empty()) return "";
+  return absl::StrCat("<path class=\"samples-edge\" d=\"", dots,
+                      "\"/>\n<path class=\"samples\" d=\"", dots, "\"/>\n");
+}
+
 std::string CellsHtml(const Plot& plot) {
   std::string html;
   for (const HeatCell& cell : plot.cells) {
@@ -78,8 +99,8 @@ std::string CellsHtml(const Plot& plot) {
         &html,
         "<rect class=\"heat\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\" "
         "fill-opacity=\"%.2f\" data-text=\"%s\"><title>%s</title></rect>\n",
-        left, top, X(plot, cell.x_end) - left, Y(plot, cell.y_begin) - top, Shade(plot.heat_colour),
-        0.12 + 0.88 * cell.heat, Escape(cell.text), Escape(cell.text));
+        left, top, X(plot, cell.x_end) - left, Y(plot, cell.y_begin) - top,
+        ShadeOf(plot.heat_colour), 0.12 + 0.88 * cell.heat, Escape(cell.text), Escape(cell.text));
   }
   return html;
 }
@@ -92,7 +113,7 @@ std::string LegendHtml(const Plot& plot) {
   }
   for (const Series& series : plot.series) {
     absl::StrAppend(&items, "<li><i class=\"swatch", series.is_dashed ? " dashed" : "",
-                    "\" style=\"--shade:", Shade(series.colour), "\"></i>", Escape(series.name),
+                    "\" style=\"--shade:", ShadeOf(series.colour), "\"></i>", Escape(series.name),
                     "</li>");
   }
   return items.empty() ? "" : absl::StrCat("<ul class=\"legend\">", items, "</ul>\n");
@@ -102,10 +123,9 @@ std::string TickTextsHtml(const Plot& plot, bool of_x) {
   std::string html;
   if (!of_x && !plot.lanes.empty()) {
     for (size_t i = 0; i < plot.lanes.size(); ++i) {
-      absl::StrAppend(
-          &html, "<span style=\"top:",
-          Percent((static_cast<double>(i) + 0.5) / static_cast<double>(plot.lanes.size())), "\">",
-          Escape(plot.lanes[i]), "</span>");
+      absl::StrAppend(&html, "<span style=\"top:",
+                      Percent((static_cast<double>(i) + 0.5) * LaneHeight(plot) / kSize), "\">",
+                      Escape(plot.lanes[i].name), "</span>");
     }
     return html;
   }
@@ -118,6 +138,19 @@ std::string TickTextsHtml(const Plot& plot, bool of_x) {
   return html;
 }
 
+// The class and style of what holds the axes' texts and the picture, and the column at its end.
+std::string FrameAttributes(const Plot& plot) {
+  if (!plot.is_list) return plot.lanes.empty() ? "class=\"frame\"" : "class=\"frame lanes\"";
+  return absl::StrCat("class=\"frame list\" style=\"--lanes:", plot.lanes.size(), "\"");
+}
+
+std::string EndsHtml(const Plot& plot) {
+  if (!plot.is_list) return "";
+  std::string html;
+  for (const Lane& lane : plot.lanes) absl::StrAppend(&html, "<span>", Escape(lane.end), "</span>");
+  return absl::StrCat("<div class=\"ends\">", html, "</div>\n");
+}
+
 nlohmann::ordered_json AxisJson(const Axis& axis) {
   const char* scale = axis.scale == Scale::kLinear ? "linear"
                       : axis.scale == Scale::kLog  ? "log"
@@ -125,7 +158,10 @@ nlohmann::ordered_json AxisJson(const Axis& axis) {
   return {{"label", axis.label}, {"scale", scale}, {"min", axis.min}, {"max", axis.max}};
 }
 
-double Short(double value) { return std::stod(absl::StrFormat("%.5g", value)); }
+double Short(double value) {
+  double number = 0;  // of what is too small to be a number
+  return absl::SimpleAtod(absl::StrFormat("%.5g", value), &number) ? number : 0;
+}
 
 // What the script needs to tell what is pointed at.
 std::string DataOf(const Plot& plot) {
@@ -135,7 +171,7 @@ std::string DataOf(const Plot& plot) {
     auto points = nlohmann::ordered_json::array();
     for (const auto& [x, y] : series.points) points.push_back({Short(x), Short(y)});
     json["series"].push_back({{"name", series.name},
-                              {"colour", Shade(series.colour)},
+                              {"colour", ShadeOf(series.colour)},
                               {"line", series.has_line},
                               {"points", std::move(points)},
                               {"texts", series.texts}});
@@ -145,16 +181,21 @@ std::string DataOf(const Plot& plot) {
 
 }  // namespace
 
+std::string ShadeOf(size_t colour) {
+  return absl::StrCat("var(--shade-", colour % kNumColours, ")");
+}
+
 std::string ToHtml(const Plot& plot) {
   std::string labels, marks;
   std::string svg = GridHtml(plot);
   // The first series last, above the others.
   for (size_t i = plot.series.size(); i-- > 0;)
     absl::StrAppend(&svg, SeriesHtml(plot, plot.series[i]));
-  absl::StrAppend(&svg, CellsHtml(plot), BarsHtml(plot, &labels));
+  absl::StrAppend(&svg, CellsHtml(plot), BarsHtml(plot, &labels), LaneDotsHtml(plot));
   for (const PlotMark& mark : plot.marks) {
     absl::StrAppendFormat(&svg, "<path class=\"mark\" d=\"M%.1f 0V%.0f\"/>\n", X(plot, mark.x),
                           kSize);
+    if (mark.text.empty()) continue;
     absl::StrAppend(&marks, "<span class=\"mark-label", plot.x.Place(mark.x) > 0.5 ? " before" : "",
                     "\" style=\"left:", Percent(plot.x.Place(mark.x)), "\">", Escape(mark.text),
                     "</span>\n");
@@ -163,14 +204,14 @@ std::string ToHtml(const Plot& plot) {
       "<figure class=\"card plot\" data-plot=\"", DataOf(plot), "\">\n<figcaption><h3>",
       Escape(plot.title), "</h3>",
       plot.note.empty() ? "" : absl::StrCat("<p class=\"quiet\">", Escape(plot.note), "</p>"),
-      "</figcaption>\n", LegendHtml(plot), "<div class=\"frame", plot.lanes.empty() ? "" : " lanes",
-      "\"><div class=\"y-label quiet\">", Escape(plot.y.label),
+      "</figcaption>\n", LegendHtml(plot), "<div ", FrameAttributes(plot),
+      "><div class=\"y-label quiet\">", Escape(plot.y.label),
       plot.y.scale == Scale::kLog ? ", logarithmic" : "", "</div>\n<div class=\"ys\">",
       TickTextsHtml(plot, /*of_x=*/false), "</div>\n<div class=\"area\" role=\"img\" aria-label=\"",
       Escape(absl::StrCat(plot.title, "; the table below has the numbers")),
       "\"><div class=\"sheet\"><svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" "
       "aria-hidden=\"true\">\n",
-      svg, "</svg>", marks, labels, "</div></div>\n<div class=\"xs\">",
+      svg, "</svg>", marks, labels, "</div></div>\n", EndsHtml(plot), "<div class=\"xs\">",
       TickTextsHtml(plot, /*of_x=*/true), "</div>\n<div class=\"x-label quiet\">",
       Escape(plot.x.label), "</div></div>\n<details><summary>Numbers</summary>\n",
       ToHtml(plot.table), "</details></figure>\n");

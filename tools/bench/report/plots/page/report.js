@@ -49,6 +49,7 @@ class Plot {
     this.sheet = figure.querySelector(".sheet");
     this.xs = figure.querySelector(".xs");
     this.bars = [...figure.querySelectorAll("rect")];
+    this.isList = figure.querySelector(".list") !== null;
     for (const title of figure.querySelectorAll("rect title")) title.remove();  // the tip tells it
     this.series = series.map((one) => ({...one, places: one.points.map(([px, py]) => [this.x.place(px), 1 - this.y.place(py)])}));
     this.stops = this.bars.length > 0 ? this.bars.map((_, i) => i) : this.findStops();
@@ -123,8 +124,12 @@ class Plot {
     for (const name of ["pointerleave", "blur"]) this.area.addEventListener(name, () => this.choose(-1));
     this.area.addEventListener("keydown", (event) => {
       const last = this.stops.length - 1;
-      const next = {ArrowLeft: this.stop - 1, ArrowRight: this.stop + 1, Home: 0, End: last}[event.key];
-      if (next !== undefined && last >= 0) this.choose(Math.min(Math.max(next, 0), last));
+      const [before, after] = [this.stop - 1, this.stop + 1];
+      const next = {ArrowLeft: before, ArrowRight: after, Home: 0, End: last, ...(this.isList && {ArrowUp: before, ArrowDown: after})}[event.key];
+      if (next !== undefined && last >= 0) {
+        this.choose(Math.min(Math.max(next, 0), last));
+        if (this.isList) this.bars[this.stop].scrollIntoView({block: "nearest"});
+      }
       else if (event.key === "+" || event.key === "=") this.zoom(0.5);
       else if (event.key === "-") this.zoom(2);
       else if (event.key === "0") this.show(0, 1);
@@ -136,7 +141,8 @@ class Plot {
 
   pointAt(x, y, target) {
     if (this.bars.length > 0) {
-      this.choose(this.bars.indexOf(target), [x, y]);
+      const own = this.bars.indexOf(target);
+      this.choose(own < 0 && this.isList ? this.barBeside(x, y) : own, [x, y]);
       return;
     }
     const place = this.from + x * (this.to - this.from);
@@ -145,6 +151,18 @@ class Plot {
       if (best < 0 || Math.abs(stop - place) < Math.abs(this.stops[best] - place)) best = i;
     });
     this.choose(best, [x, y]);
+  }
+
+  // The bar of the line at y that is nearest to x: some are too short to point at.
+  barBeside(x, y) {
+    const place = this.from + x * (this.to - this.from);
+    let best = -1;
+    this.bars.forEach((bar, i) => {
+      const {y: top, height} = bar;
+      const isBeside = Math.abs(top.baseVal.value + height.baseVal.value / 2 - 1000 * y) < 0.66 * height.baseVal.value;
+      if (isBeside && (best < 0 || Math.abs(this.placeOf(i) - place) < Math.abs(this.placeOf(best) - place))) best = i;
+    });
+    return best;
   }
 
   zoom(factor) {
@@ -215,6 +233,7 @@ class Plot {
     const isTold = stop >= 0;
     const rows = !isTold ? [] : this.bars.length > 0 ? [element("span", "", this.bars[stop].dataset.text)] : this.tell(this.placeOf(stop), at);
     this.line.hidden = this.tip.hidden = rows.length === 0;
+    this.bars.forEach((bar, i) => bar.classList.toggle("told", i === stop));
     if (rows.length === 0) return;
     let place = this.placeOf(stop);
     if (place < this.from || place > this.to) {  // the keys went beyond what is shown
@@ -235,7 +254,9 @@ class Plot {
     const isLeft = x > own.width / 2;
     this.tip.style.left = isLeft ? "auto" : `${x + 14}px`;
     this.tip.style.right = isLeft ? `${own.width - x + 14}px` : "auto";
-    this.tip.style.top = `${box.top - own.top + 6}px`;
+    const {y, height} = this.isList ? this.bars[stop] : {};  // below it: the list may be long
+    const below = this.isList ? (y.baseVal.value + height.baseVal.value) / 1000 * box.height + 4 : 6;
+    this.tip.style.top = `${box.top - own.top + below}px`;
   }
 }
 

@@ -1,10 +1,10 @@
-#include "tools/bench/report/axis.h"
+#include "tools/bench/report/plots/axis.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "tools/bench/report/html.h"
+#include "tools/bench/report/plots/html.h"
 
 namespace quire::bench {
 

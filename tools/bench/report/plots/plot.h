@@ -7,12 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "tools/bench/report/axis.h"
-#include "tools/bench/report/html.h"
+#include "tools/bench/report/plots/axis.h"
+#include "tools/bench/report/plots/html.h"
 
 namespace quire::bench {
 
 inline constexpr size_t kNumColours = 8;  // of the page: --shade-0 and so on
+// As CSS; beyond the last they begin anew.
+std::string ShadeOf(size_t colour);
 
 struct Series {
   std::string name;
@@ -30,7 +32,15 @@ struct PlotMark {
   std::string text;
 };
 
-// A bar of a lane of a timeline.
+// Of a plot that has lanes from top to bottom in the place of a y axis.
+struct Lane {
+  std::string name;
+  std::string end = {};           // of a list: right of the plot
+  std::vector<double> dots = {};  // what was measured one by one
+  bool has_line_above = false;
+};
+
+// A bar of a lane.
 struct Bar {
   double begin = 0, end = 0;
   size_t lane = 0;
@@ -55,9 +65,9 @@ struct Plot {
   std::vector<PlotMark> marks = {};
   std::vector<HeatCell> cells = {};
   size_t heat_colour = 0;
-  Table table = {};  // the same in numbers
-  // In the place of the y axis and the series: lanes from top to bottom, with bars.
-  std::vector<std::string> lanes = {};
+  Table table = {};              // the same in numbers
+  std::vector<Lane> lanes = {};  // then there is no y axis and no series
+  bool is_list = false;          // lanes are as high as their names
   std::vector<Bar> bars = {};
   std::vector<std::pair<std::string, std::string>> legend = {};  // of colours: CSS and name
 };
