@@ -155,7 +155,7 @@ HttpServer::Match HttpServer::Find(const std::string& method, const std::string&
 }
 
 std::string HttpServer::NoSuchPath(const std::string& method, const std::string& path) const {
-  const std::string said = absl::StrCat("this server has no ", path);
+  std::string said = absl::StrCat("this server has no ", path);
   // OpenAI's paths begin with /v1, which is part of some clients' base URL and not of others'.
   const std::string likely =
       absl::StartsWith(path, "/v1/v1/") ? path.substr(3) : absl::StrCat("/v1", path);
