@@ -154,6 +154,15 @@ HttpServer::Match HttpServer::Find(const std::string& method, const std::string&
   return match;
 }
 
+std::string HttpServer::NoSuchPath(const std::string& method, const std::string& path) const {
+  std::string said = absl::StrCat("this server has no ", path);
+  // OpenAI's paths begin with /v1, which is part of some clients' base URL and not of others'.
+  const std::string likely =
+      absl::StartsWith(path, "/v1/v1/") ? path.substr(3) : absl::StrCat("/v1", path);
+  if (Find(method, likely).allowed.empty()) return said;
+  return absl::StrCat(said, "; did you mean ", likely, "?");
+}
+
 std::shared_ptr<HttpExchange> HttpServer::Start(RequestHead head, HttpStream* stream) {
   HttpRequest request;
   const size_t path_end = std::min(head.path.find('?'), head.path.size());
@@ -172,7 +181,7 @@ std::shared_ptr<HttpExchange> HttpServer::Start(RequestHead head, HttpStream* st
   }
   if (!principal.ok() || match.allowed.empty()) {
     HttpAnswer answer =
-        ErrorAnswer(404, absl::StrCat("this server has no ", request.path), "unknown_url");
+        ErrorAnswer(404, NoSuchPath(request.head.method, request.path), "unknown_url");
     return Refuse(std::move(answer), std::move(request), principal.value_or(nullptr), stream);
   }
   if (match.route == nullptr) {

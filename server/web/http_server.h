@@ -42,6 +42,8 @@ class HttpServer {
   };
 
   Match Find(const std::string& method, const std::string& path) const;
+  // A sentence, with the path that was likely meant.
+  std::string NoSuchPath(const std::string& method, const std::string& path) const;
   std::shared_ptr<HttpCall> Refuse(HttpAnswer answer, HttpRequest request,
                                    std::shared_ptr<const Principal> principal, HttpStream* stream);
   std::shared_ptr<HttpCall> AnswerOptions(HttpRequest request, HttpStream* stream);

@@ -114,6 +114,14 @@ class ForeignTest(BenchTestCase):
             _, run = self.serve(url, "--text-prompts", "--tokenizer", ROOT / "configs/demo", "--no-ignore-eos")
             self.assertEqual(complaints(run), [])
 
+    def test_a_sweep_tells_what_it_does_not_know_once(self):
+        with foreign(ends=("stop",)) as url:
+            run = bench("sweep", "--backend", "openai", "--base-url", url, "--text-prompts", "--by", "concurrency",
+                        "--values", "1,2,3", "--num-prompts", 6, "--input-len", 20, "--output-len", 6)
+            self.assertEqual(run.stdout.count(" at a time "), 3, run.stdout)
+            self.assertEqual(run.stderr.count("6 of 6 answers ended before they were as long"), 1, run.stderr)
+            self.assertEqual(run.stderr.count("does not say how many tokens"), 1, run.stderr)
+
     def test_token_ids_that_it_does_not_take(self):
         with foreign() as url:
             _, run = self.serve(url, code=1)

@@ -68,6 +68,9 @@ class CompareTest(BenchTestCase, ServerTestCase):
         self.assert_refused("two files", "compare", a)
         self.assert_refused("is no bound", "compare", a, a, "--fail-if", "p99_ttft")
         self.assert_refused("--html: cannot write", "report", a, "--html", "no/such.html")
+        self.assert_refused("--html is missing", "report", a)
+        self.assert_refused("which results?", "report", "--html", "x.html")
+        self.assert_refused("is one of the results", "report", a, "--html", a)
 
     def test_without_requests_there_is_no_interval(self):
         path = self.folder / "bare.json"

@@ -22,8 +22,10 @@ def bench(*arguments, code=0, **kwargs):
 
 
 def complaints(run):
-    """What it said on standard error, but that this machine was too busy for a client to keep up."""
-    return [line for line in run.stderr.splitlines() if "the client is the bottleneck" not in line]
+    """What it said on standard error, but that this machine was too busy for a client to keep up, and that a test uses one
+    file of results for several runs."""
+    return [line for line in run.stderr.splitlines()
+            if "the client is the bottleneck" not in line and "will be replaced when this run ends" not in line]
 
 
 class BenchTestCase(unittest.TestCase):
@@ -293,7 +295,18 @@ class ServeTest(BenchTestCase, ServerTestCase):
     def test_without_a_server(self):
         target = f"127.0.0.1:{free_port()}"
         self.assert_refused(f"no server answers at {target}", "serve", "--target", target, code=69)
-        self.assert_refused("nothing listens there", "serve", "--target", target, code=69)  # at once: not DEADLINE_EXCEEDED
+        # At once: not DEADLINE_EXCEEDED.
+        self.assert_refused("nothing listens there; start one with quire-server", "serve", "--target", target, code=69)
+
+    def test_another_model_is_refused_before_the_load(self):
+        for backend in ("quire", "openai", "openai-chat"):
+            self.assert_refused('no model "nope" is served, but "', "serve", "--backend", backend, "--model", "nope",
+                                "--target", self.server.target, code=1)
+
+    def test_results_that_are_replaced_are_told(self):
+        load = ("serve", "--target", self.server.target, "--num-prompts", 1, "--output-len", 2, "--json", self.json_file)
+        self.assertNotIn("replaced", bench(*load).stderr)
+        self.assertIn(f'"{self.json_file}" will be replaced', bench(*load).stderr)
 
 
 class OfflineTest(BenchTestCase):
@@ -424,6 +437,7 @@ class BadInputTest(BenchTestCase):
         self.assert_refused("did you mean --num-prompts?", "throughput", "--num-prompt", "5")
         self.assert_refused("did you mean --max-num-seqs?", "latency", "--max-num-seq", "5")
         self.assert_refused("did you mean --num-prompts?", "serve", "--num-prompt", "5")
+        self.assert_refused("quire-bench report FILE --html PAGE", "serve", "--html", "page.html")
         self.assert_refused("--num-prompts", "throughput", "--num-prompts", "-1")
         self.assert_refused("--request-rate", "serve", "--request-rate", "nan")
         for flag in ("--seed", "--weights-seed"):

@@ -4,6 +4,7 @@ any number, SIGTERM.
 
     image_check.py cpu|cuda ROOT_FOLDER INSPECTED.json PUSHED_FOLDER"""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -19,31 +20,33 @@ import urllib.request
 
 from harness import ROOT, free_port
 
+sys.path.insert(0, str(ROOT / "tools/lib"))
+import image_root
+
 TARGET, IMAGE, INSPECTED, PUSHED = sys.argv[1], *map(pathlib.Path, sys.argv[2:5])
-CONFIG = json.loads(INSPECTED.read_text())["Docker"]["config"]
+CONFIG = image_root.read_config(INSPECTED)
 LIMIT_BYTES = {"cpu": 80e6, "cuda": 1.5e9}[TARGET]
 SECONDS = 120
 OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
 
 class Container:
-    """A process in the image, in a mount namespace of its own: a root that cannot be written but for volumes, which belong
-    to whom they belong in the image, /dev, and nothing else."""
+    """A process in the image, as tools/lib/image_root.py starts it."""
 
     def __init__(self, *arguments, user=None, volumes=True, program=None):
-        script = f"mount --bind {IMAGE} {IMAGE}\nmount --rbind /dev {IMAGE}/dev\n"
-        for volume in CONFIG["Volumes"] if volumes else ():
-            folder = IMAGE / volume.lstrip("/")
-            owner = folder.stat()
-            script += (f"mount -t tmpfs -o uid={owner.st_uid},gid={owner.st_gid},mode={owner.st_mode & 0o7777:o} "
-                       f"volume {folder}\n")
-        script += f'mount -o remount,bind,ro {IMAGE}\nexec chroot --userspec={user or CONFIG["User"]} {IMAGE} "$@"\n'
-        self.prefix = ["env", "-i", *CONFIG["Env"]]
         self.log = tempfile.TemporaryFile(mode="w+")
         self.user = user or CONFIG["User"]
+        # Until this server has left its own address: whatever else listens on this machine is not asked.
+        nobody = "127.0.0.1:1" if volumes else None
         self.process = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-ec", script, "sh", *self.prefix, *(program or CONFIG["Entrypoint"]), *arguments],
-            stdout=self.log, stderr=subprocess.STDOUT)
+            image_root.command(IMAGE, CONFIG, [*(program or CONFIG["Entrypoint"]), *arguments], user=user, volumes=volumes,
+                               left_address=nobody), stdout=self.log, stderr=subprocess.STDOUT)
+        while self.process.poll() is None and not self.has_entered():
+            time.sleep(0.01)
+
+    def has_entered(self):
+        with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+            return os.readlink(f"/proc/{self.process.pid}/root") == str(IMAGE.resolve())
 
     def output(self):
         self.log.seek(0)
@@ -53,7 +56,7 @@ class Container:
         """A command beside the server, as docker exec runs it."""
         return subprocess.run(
             ["nsenter", f"--mount=/proc/{self.process.pid}/ns/mnt", "chroot", f"--userspec={self.user}", str(IMAGE),
-             *self.prefix, *command], capture_output=True, text=True, timeout=SECONDS)
+             *image_root.environment(CONFIG), *command], capture_output=True, text=True, timeout=SECONDS)
 
     def check_health(self):
         kind, *command = CONFIG["Healthcheck"]["Test"]
@@ -143,12 +146,16 @@ class ImageTest(unittest.TestCase):
         for user, flags in ((None, ()), ("1000660000:0", ()), (None, ("--host=::",))):
             port = free_port()
             with self.subTest(user=user, flags=flags), Container(f"--port={port}", *flags, user=user) as container:
-                self.assertNotEqual(container.check_health().returncode, 0)
                 container.wait_until_healthy()
                 self.assertIn("85", ask(port))
                 command = container.run("/opt/quire/bin/quire", "generate", "--message", "What is 17 + 25?", "--temperature", "0")
                 self.assertIn("42", command.stdout, command.stderr)
                 self.assertEqual(container.stop(), 0, container.output())
+
+    def test_it_is_not_healthy_without_a_server(self):
+        with Container(program=["/bin/sleep", "1000"]) as container:
+            check = container.check_health()
+            self.assertEqual(check.returncode, 69, check.stdout + check.stderr)
 
     def test_without_volumes_it_says_so_and_serves(self):
         port = free_port()

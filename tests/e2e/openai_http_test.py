@@ -39,6 +39,8 @@ REFUSED = (
     ("POST", "/v1/chat/completions", JSON, json.dumps(CHAT | {"model": "other"}), 404, "model_not_found", "other"),
     ("GET", "/v1/models/other", {}, None, 404, "model_not_found", "other"),
     ("GET", "/v1/nothing", {}, None, 404, "unknown_url", "/v1/nothing"),
+    ("POST", "/chat/completions", JSON, "{}", 404, "unknown_url", "did you mean /v1/chat/completions?"),
+    ("POST", "/v1/v1/completions", JSON, "{}", 404, "unknown_url", "did you mean /v1/completions?"),
     ("POST", "/v2/chat/completions", JSON, "{}", 404, "unknown_url", "/v2"),
     ("GET", "/v1/chat/completions", {}, None, 405, "method_not_supported", "POST"),
     ("PUT", "/v1/models", JSON, "{}", 405, "method_not_supported", "GET"),

@@ -33,7 +33,7 @@ class Router:
         self.port = free_port()
         self.log = tempfile.TemporaryFile(mode="w+")
         environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-        environment.update(SMG=str(SMG), ROUTER_PORT=str(self.port), ROUTER_METRICS_PORT=str(free_port()), **variables)
+        environment.update({"SMG": str(SMG), "ROUTER_PORT": str(self.port), "ROUTER_METRICS_PORT": str(free_port()), **variables})
         self.process = subprocess.Popen([script, *targets], stdout=self.log, stderr=subprocess.STDOUT, env=environment,
                                         start_new_session=True)
         self.client = openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key="none", timeout=60,
@@ -54,6 +54,13 @@ class Router:
             except openai.APIError:
                 time.sleep(0.1)
         raise RuntimeError(f"the router does not serve:\n{self.output()}")
+
+    def wait_for_line(self, text):
+        give_up = time.monotonic() + 60
+        while text not in self.output():
+            if time.monotonic() > give_up or self.process.poll() is not None:
+                raise RuntimeError(f"never said {text!r}:\n{self.output()}")
+            time.sleep(0.05)
 
     def ask(self, content, **options):
         return self.client.chat.completions.create(
@@ -163,11 +170,15 @@ class DeathTest(unittest.TestCase):
             self.assertEqual(second.stop(), 0)
 
 
+def two_replicas(ports, **variables):
+    return Router(script=EXAMPLE / "two-replicas",
+                  **{"REPLICA_PORTS": f"{ports[0]} {ports[1]}", "BIN": str(BUILD / "bin"), **variables})
+
+
 class ExampleTest(unittest.TestCase):
     def test_two_replicas(self):
         ports = [free_port(), free_port()]
-        with Router(script=EXAMPLE / "two-replicas", REPLICA_PORTS=f"{ports[0]} {ports[1]}",
-                    BIN=str(BUILD / "bin")) as example:
+        with two_replicas(ports) as example:
             example.wait_until_serving()
             self.assertIn("5", example.ask("What is 2 + 3?", max_tokens=8).choices[0].message.content)
             for port in ports:  # both serve
@@ -178,7 +189,32 @@ class ExampleTest(unittest.TestCase):
             for port in (*ports, example.port):
                 with socket.socket() as probe:
                     self.assertNotEqual(probe.connect_ex(("127.0.0.1", port)), 0, f"{port} is still open")
-            self.assertEqual(example.output().count(" info stopped"), 2, example.output())
+            for port in ports:
+                self.assertRegex(example.output(), rf"(?m)^\[{port}\] .* info stopped$")
+
+    def test_one_goes_on_without_the_other(self):
+        ports = [free_port(), free_port()]
+        with two_replicas(ports) as example:
+            example.wait_until_serving()
+            listed = subprocess.run(["pgrep", "-P", str(example.process.pid), "-f", f"port {ports[1]}$"],
+                                    capture_output=True, text=True, check=True)
+            os.kill(int(listed.stdout), signal.SIGKILL)
+            example.wait_for_line(f"the server on port {ports[1]} has ended")
+            answers = [example.ask(f"What is {i} + 3?", max_tokens=8).choices[0].message.content for i in range(6)]
+            self.assertEqual(answers[2], "5")
+            self.assertIsNone(example.process.poll(), example.output())
+
+    def test_what_is_missing_is_said_before_anything_starts(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            ports = [free_port(), taken.getsockname()[1]]
+            for variables, words in (({}, f"port {ports[1]} is taken"), ({"SMG": "/nowhere/smg"}, "pip install smg=="),
+                                     ({"BIN": "/nowhere"}, "no /nowhere/quire-server")):
+                with self.subTest(words), two_replicas(ports, **variables) as example:
+                    self.assertEqual(example.process.wait(timeout=60), 69, example.output())
+                    self.assertIn(words, example.output())
+                    self.assertEqual(len(example.output().splitlines()), 1)
 
 
 if __name__ == "__main__":

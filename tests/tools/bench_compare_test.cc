@@ -150,7 +150,7 @@ TEST(SavedRunTest, WhatIsWrongWithAFileIsSaidByName) {
   EXPECT_THAT(said(R"({"ttfts": 3})"), HasSubstr("\"ttfts\""));
   EXPECT_THAT(said(R"({"ttfts": [1, 2], "itls": [[]]})"), HasSubstr("\"itls\" is no list of 2"));
   EXPECT_THAT(std::string(ReadSavedRuns(folder + "/none.json").status().message()),
-              HasSubstr("none.json: cannot be read"));
+              HasSubstr("none.json: cannot be read: No such file"));
   std::ofstream(path)
       << R"({"ttfts": ["x", null], "itls": [3, ["y"]], "output_lens": [{}, -1], "duration": "z"})";
   EXPECT_TRUE(ReadSavedRuns(path).ok());  // nonsense within a list is nothing
@@ -216,6 +216,35 @@ TEST(CompareTest, FindsAChangeAndNoneWhereThereIsNone) {
   }
   EXPECT_EQ(Named(slower, "failed").why_no_interval, "it is of the run as a whole");
   EXPECT_THAT(ToText(slower), HasSubstr("worse"));
+}
+
+TEST(CompareTest, AtAGivenRateThroughputIsThatOfTheArrivals) {
+  // The same arrivals, answered evenly or one in ten very late: each is answered in time to come.
+  const auto read = [](int late_every, double seconds_apart) {
+    Json json = {{"request_rate", 100}, {"request_throughput", 1 / seconds_apart}};
+    for (int i = 0; i < 400; ++i) {
+      const double start = i * seconds_apart;
+      json["start_times"].push_back(start);
+      json["ttfts"].push_back(i % late_every == 0 ? 0.5 : 0.01);
+      json["itls"].push_back(Json::array());
+      json["input_lens"].push_back(5);
+      json["output_lens"].push_back(1);
+      json["errors"].push_back("");
+    }
+    json["duration"] = 400 * seconds_apart;
+    return Read(std::move(json));
+  };
+  const std::vector<SavedRun> even = {read(400, 0.01)}, uneven = {read(10, 0.01)},
+                              fewer = {read(400, 0.0125)};
+  const ComparisonOptions options = {.num_resamples = 500};
+  const auto same = *Named(Compare(even, uneven, options, nullptr), "request_throughput").interval;
+  EXPECT_GT(same.first, -0.15);
+  EXPECT_LT(same.second, 0.15);
+  EXPECT_LE(same.first, 0);
+  EXPECT_GE(same.second, 0);
+  const auto less = *Named(Compare(even, fewer, options, nullptr), "request_throughput").interval;
+  EXPECT_GT(less.first, -0.35);
+  EXPECT_LT(less.second, -0.1);
 }
 
 TEST(CompareTest, IsTheSameForTheSameSeed) {

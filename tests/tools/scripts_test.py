@@ -50,6 +50,7 @@ class ScriptsTest(unittest.TestCase):
         for command in (("tools/quickstart", "--prot", "1"), ("tools/quickstart", "--port", "70000"),
                         ("tools/quickstart", "--port"), ("tools/quickstart", "a", "b"),
                         ("tools/package", "--cdua"), ("tools/package", "--python", "--cuda"),
+                        ("tools/image-test", "gpu"), ("tools/image-test", "--run"), ("tools/image-test", "--run", "all"),
                         ("tools/test", "--sanitizer", "nothing"), ("tools/test", "--preset", "nothing")):
             with self.subTest(command=command):
                 result = self.run_script(*command)

@@ -101,7 +101,14 @@ absl::Status ResultFile::Write(const std::string& text) {
 absl::StatusOr<std::unique_ptr<ResultFile>> OpenResultFile(const std::string& flag,
                                                            const std::optional<std::string>& path) {
   if (!path.has_value()) return std::unique_ptr<ResultFile>();
-  return ResultFile::Open(flag, *path);
+  auto file = ResultFile::Open(flag, *path);
+  std::error_code error;
+  // Pages can be made again, measurements cannot.
+  if (file.ok() && flag == "--json" && fs::is_regular_file(*path, error)) {
+    Warn(absl::StrCat("--json: \"", *path,
+                      "\" will be replaced when this run ends; name another file to keep it"));
+  }
+  return file;
 }
 
 }  // namespace quire::bench

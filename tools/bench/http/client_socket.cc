@@ -92,7 +92,9 @@ void ClientSocket::ReadAll() {
       case IoResult::Kind::kEnd:
         return Lose("the server closed the connection");
       case IoResult::Kind::kFailed:
-        return Lose(tls_ != nullptr ? absl::StrCat("TLS: ", tls_->error())
+        return Lose(tls_ != nullptr ? absl::StrCat("TLS: ", tls_->error(),
+                                                   " (https:// is for servers with TLS, others "
+                                                   "have http://)")
                                     : "the connection was reset");
     }
   }

@@ -59,6 +59,9 @@ struct BackendOptions {
   bool wants_prompt_logprobs = false;
 };
 
+// For a model of `options` that is none of `served`: what there is.
+absl::Status CheckServed(const BackendOptions& options, const std::vector<std::string>& served);
+
 class LoadBackend {
  public:
   virtual ~LoadBackend() = default;

@@ -2,8 +2,11 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kernels/base/check.h"
+#include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/load/load_backend.h"
 #include "tools/bench/load/openai_events.h"
@@ -79,18 +82,19 @@ class OpenAiBackend final : public LoadBackend {
       return absl::InternalError("/v1/models has no list of models");
     }
     ServedModel model;
+    std::vector<std::string> served;
     for (const Json& one : *data) {
       if (!one.is_object() || !one.contains("id") || !one["id"].is_string()) continue;
       const auto name = one["id"].get<std::string>();
+      served.push_back(name);
       if (!model.name.empty() || (!options_.model.empty() && name != options_.model)) continue;
       model.name = name;
       if (one.contains("max_model_len") && one["max_model_len"].is_number_integer()) {
         model.max_model_len = one["max_model_len"].get<int64_t>();
       }
     }
-    if (model.name.empty()) {
-      return absl::NotFoundError(absl::StrCat("no model \"", options_.model, "\" is served"));
-    }
+    RETURN_IF_ERROR(CheckServed(options_, served));
+    if (model.name.empty()) return absl::InternalError("/v1/models names no model");
     model_ = model.name;
     model.lines = {{"model", model.max_model_len > 0 ? absl::StrCat(model.name, ", context of ",
                                                                     model.max_model_len, " tokens")
@@ -184,6 +188,15 @@ class OpenAiBackend final : public LoadBackend {
 
 std::unique_ptr<LoadBackend> MakeOpenAiBackend(BackendOptions options, bool is_chat) {
   return std::make_unique<OpenAiBackend>(std::move(options), is_chat);
+}
+
+absl::Status CheckServed(const BackendOptions& options, const std::vector<std::string>& served) {
+  if (options.model.empty() || absl::c_linear_search(served, options.model)) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat("no model \"", options.model, "\" is served, but \"",
+                                          absl::StrJoin(served, "\", \""),
+                                          "\"; leave --model out, or give such a name"));
 }
 
 std::unique_ptr<LoadBackend> MakeLoadBackend(std::string_view name, BackendOptions options) {

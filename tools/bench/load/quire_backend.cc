@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
 #include "quire/v1/inference.pb.h"
 #include "tools/bench/load/grpc_messages.h"
 #include "tools/bench/load/load_backend.h"
@@ -87,6 +88,9 @@ class QuireBackend final : public LoadBackend {
     if (!model.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
       return absl::InternalError("the server's model is no quire.v1.GetModelResponse");
     }
+    std::vector<std::string> served(model.aliases().begin(), model.aliases().end());
+    served.insert(served.begin(), model.name());
+    RETURN_IF_ERROR(CheckServed(options_, served));
     return ServedModel{.name = model.name(),
                        .vocab_size = model.vocab_size(),
                        .max_model_len = model.max_model_len(),

@@ -65,11 +65,34 @@ absl::StatusOr<ReportContents> ReadContents(const ReportFlags& flags) {
   return contents;
 }
 
+absl::Status CheckFiles(const ReportFlags& flags) {
+  if (flags.files.empty()) {
+    return UsageError("which results? Name files that serve or sweep --json wrote");
+  }
+  if (flags.html_file.empty()) {
+    return UsageError("--html is missing: the file that the page goes to, as --html report.html");
+  }
+  for (const std::string& path : flags.files) {
+    std::error_code error;  // of files that are not there
+    if (std::filesystem::equivalent(path, flags.html_file, error)) {
+      return UsageError(
+          absl::StrCat("--html: ", path, " is one of the results, which the page would replace"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status MakeReport(ReportFlags& flags) {
   RETURN_IF_ERROR(CheckNothingLeft(*flags.command));
+  RETURN_IF_ERROR(CheckFiles(flags));
   ASSIGN_OR_RETURN(const auto html_file, OpenResultFile("--html", flags.html_file));
   ASSIGN_OR_RETURN(const ReportContents contents, ReadContents(flags));
-  return html_file->Write(ReportPage(contents));
+  RETURN_IF_ERROR(html_file->Write(ReportPage(contents)));
+  if (flags.html_file != "-") {
+    std::fputs(absl::StrCat("quire-bench: ", flags.html_file, ": open it in a browser\n").c_str(),
+               stderr);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -92,13 +115,9 @@ Command AddReport(CLI::App& app) {
   command
       ->add_option("files", flags->files,
                    "Results of serve, sweep, throughput, latency, startup, kernels, timeline and "
-                   "quality, or of "
-                   "vLLM's bench serve")
-      ->required()
+                   "quality, or of vLLM's bench serve")
       ->type_name("FILE");
-  command->add_option("--html", flags->html_file, "Where the page goes")
-      ->required()
-      ->type_name("FILE");
+  command->add_option("--html", flags->html_file, "Where the page goes")->type_name("FILE");
   command->add_option("--title", flags->title, "Of the page")
       ->type_name("TEXT")
       ->capture_default_str();

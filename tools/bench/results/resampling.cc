@@ -28,7 +28,31 @@ Resampled::Resampled(const std::vector<SavedRun>& runs, const std::vector<Figure
     });
     if (figure.kind == FigureKind::kLatency && !is_sorted) SortSamples(figure.metric);
   }
+  for (const SavedRun& run : runs) ShareSeconds(run);
   of_all_ = Evaluate(Counts(begins_.back(), 1));
+}
+
+void Resampled::ShareSeconds(const SavedRun& run) {
+  const size_t size = run.requests.size();
+  std::vector<double> shares(size);
+  if (NumberAt(run.json, "request_rate").has_value()) {
+    std::vector<size_t> by_end(size);
+    std::iota(by_end.begin(), by_end.end(), size_t{0});
+    std::stable_sort(by_end.begin(), by_end.end(), [&run](size_t a, size_t b) {
+      return run.requests[a].end < run.requests[b].end;
+    });
+    double before = 0;
+    for (const size_t i : by_end) {
+      shares[i] = std::max(0.0, run.requests[i].end - before);
+      before = std::max(before, run.requests[i].end);
+    }
+  } else {
+    for (size_t i = 0; i < size; ++i) shares[i] = run.requests[i].end - run.requests[i].start;
+  }
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (const double share : shares) {
+    seconds_.push_back(SecondsOf(run) * (sum > 0 ? share / sum : 1 / static_cast<double>(size)));
+  }
 }
 
 void Resampled::SortSamples(const std::string& metric) {
@@ -151,14 +175,11 @@ double Resampled::Rate(const std::string& name, const Counts& counts) const {
   double amount = 0, seconds = 0;
   for (size_t r = 0; r < runs_.size(); ++r) {
     const std::vector<SavedRequest>& requests = runs_[r].requests;
-    double latency = 0, drawn_latency = 0;
     for (size_t i = 0; i < requests.size(); ++i) {
       const double count = counts[begins_[r] + i];
-      latency += requests[i].end - requests[i].start;
-      drawn_latency += count * (requests[i].end - requests[i].start);
       amount += count * RateShare(runs_[r], requests[i], name);
+      seconds += count * seconds_[begins_[r] + i];
     }
-    seconds += SecondsOf(runs_[r]) * (latency > 0 ? drawn_latency / latency : 1);
   }
   return seconds > 0 ? amount / seconds : 0;
 }

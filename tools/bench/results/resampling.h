@@ -4,8 +4,10 @@
 //
 // Requests are drawn in blocks of neighbours, as many as there are in each: who waits in one queue
 // waits together, and alone each would seem to say something new. Where a side has several runs,
-// runs are drawn first and then their requests: what differs from run to run counts. Rates keep the
-// mean number in flight: by Little's law a run of slower requests is so much longer.
+// runs are drawn first and then their requests: what differs from run to run counts. A rate is that
+// of a run as long as its requests make it. Where they were sent at a given rate, each brings the
+// time since another one ended before it. Elsewhere the mean number in flight is kept: by Little's
+// law a run of slower requests is so much longer.
 #pragma once
 
 #include <cstdint>
@@ -46,12 +48,14 @@ class Resampled {
   void EvaluateMetric(const Sorted& sorted, const Counts& counts,
                       std::vector<double>* values) const;
   double Rate(const std::string& name, const Counts& counts) const;
+  void ShareSeconds(const SavedRun& run);
 
   const std::vector<SavedRun>& runs_;
   const std::vector<Figure>& figures_;
   std::vector<size_t> begins_;  // of each run's requests, and the end
   std::vector<Sorted> sorted_;
-  std::vector<double> of_all_;  // Evaluate of every request once
+  std::vector<double> seconds_;  // that each request brings to its run
+  std::vector<double> of_all_;   // Evaluate of every request once
 };
 
 }  // namespace quire::bench

@@ -1,7 +1,9 @@
 #include "tools/bench/results/saved_run.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -150,9 +152,12 @@ std::string TextAt(const Json& json, const std::string& key) {
 }
 
 absl::StatusOr<std::vector<Json>> ReadJsonFile(const std::string& path) {
+  errno = 0;
   std::ifstream file(path);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file.is_open() || file.bad()) return BadFile(path, "cannot be read");
+  if (!file.is_open() || file.bad()) {
+    return BadFile(path, absl::StrCat("cannot be read: ", std::strerror(errno)));
+  }
   if (NestsTooDeep(text)) return BadFile(path, "is nested more than 64 deep: no result is");
   std::vector<Json> documents;
   Json whole = Json::parse(text, nullptr, /*allow_exceptions=*/false);

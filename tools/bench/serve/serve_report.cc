@@ -305,10 +305,10 @@ std::string ClientWarning(const ClientEffort& effort) {
   if (share < kBusy && lag_ms < kLateMs) return "";
   return absl::StrFormat(
       "the client is the bottleneck, not the server alone: its thread was busy %.0f %% of the "
-      "time, "
-      "and 1 %% of the requests were sent more than %.1f ms late; load from another machine, or "
-      "from several clients",
-      100 * share, lag_ms);
+      "time, and 1 %% of the requests were sent more than %.1f ms late; %s",
+      100 * share, lag_ms,
+      share < kBusy ? "other programs take its processor: load from another machine, or a quiet one"
+                    : "load from another machine, or from several clients");
 }
 
 }  // namespace quire::bench

@@ -116,16 +116,16 @@ nlohmann::ordered_json ResultJson(const ServeFlags& flags, const ServedTarget& t
 }
 
 void WarnOfDoubts(const ServeFlags& flags, const std::vector<WorkItem>& items,
-                  const ServeReport& report, const ClientEffort& effort) {
+                  const ServeReport& report, const ClientEffort& effort, bool is_later) {
   if (!SharesPrefixes(flags.dataset, items)) {
     WarnIfCached(report.prompt_tokens, report.cached_tokens);
   }
-  if (report.num_uncounted > 0) {
+  if (report.num_uncounted > 0 && !is_later) {
     Warn(absl::StrCat("the server does not say how many tokens ", report.num_uncounted,
                       " requests have: their prompts were not counted, and of answers the pieces "
                       "of text; --tokenizer FOLDER counts both"));
   }
-  if (report.num_stopped > 0 && flags.server.sampling.ignore_eos) {
+  if (report.num_stopped > 0 && flags.server.sampling.ignore_eos && !is_later) {
     Warn(absl::StrCat(report.num_stopped, " of ", report.num_completed,
                       " answers ended before they were as long as was asked for: the server does "
                       "not know ignore_eos; forbid its end token, as by --extra-body "

@@ -26,9 +26,10 @@ nlohmann::ordered_json ResultJson(const ServeFlags& flags, const ServedTarget& t
                                   const std::vector<WorkItem>& items, const LoadResult& result,
                                   const ServeReport& report);
 
-// Says on standard error what makes the figures doubtful.
+// Says on standard error what makes the figures doubtful; of a later load of the same server only
+// what is the load's own.
 void WarnOfDoubts(const ServeFlags& flags, const std::vector<WorkItem>& items,
-                  const ServeReport& report, const ClientEffort& effort);
+                  const ServeReport& report, const ClientEffort& effort, bool is_later = false);
 
 // The file of --save-result.
 struct SavedResult {

@@ -63,8 +63,9 @@ absl::StatusOr<ServedModel> AskForModel(const ServerFlags& flags, const ServerAd
   absl::StatusOr<std::string> body = Fetch(server, backend, backend.ModelRequest());
   if (absl::IsUnavailable(body.status())) {
     return WithExitCode(
-        kUnavailable, absl::UnavailableError(absl::StrCat("no server answers at ", server.authority,
-                                                          ": ", body.status().message())));
+        kUnavailable, absl::UnavailableError(absl::StrCat(
+                          "no server answers at ", server.authority, ": ", body.status().message(),
+                          "; start one with quire-server, or give another address with --target")));
   }
   absl::Status status = body.status();
   // Some of OpenAI's interface is all that some servers have.

@@ -175,7 +175,7 @@ class Sweep {
     std::printf(
         "%s\n",
         PointRow(points_.back(), report, flags_.rules, VerdictOf(points_.size() - 1)).c_str());
-    WarnOfDoubts(serve, items, report, result.effort);
+    WarnOfDoubts(serve, items, report, result.effort, /*is_later=*/points_.size() > 1);
     return absl::OkStatus();
   }
 
