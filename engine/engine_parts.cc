@@ -36,8 +36,12 @@ absl::StatusOr<AttentionPaths> OpenAttention(const EngineConfig& config, const E
   };
   ASSIGN_OR_RETURN(const AttentionPath prefill, select(AttentionPhase::kPrefill));
   ASSIGN_OR_RETURN(const AttentionPath decode, select(AttentionPhase::kDecode));
+  // Prompts of the second path may round more than its decodes.
+  const auto prefix =
+      SelectAttentionPath(AttentionPhase::kPrefill, AttentionPath::kNative, demand, available);
   return AttentionPaths{.prefill = backend.attention(prefill),
                         .decode = backend.attention(decode),
+                        .prefix = backend.attention(prefix.ok() ? *prefix : prefill),
                         .max_prefix_groups = parts.min_prefix_tokens > 0 ? kNumPrefixGroups : 0};
 }
 

@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePhasedPlans(
   ASSIGN_OR_RETURN(auto prefills, paths.prefill->CreatePlans(geometries, prefill));
   for (size_t i = 0; i < plans.size(); ++i) {
     if (has_cascade) {
-      ASSIGN_OR_RETURN(plans[i], MakeCascadePlan(backend, *paths.prefill, std::move(plans[i]),
+      ASSIGN_OR_RETURN(plans[i], MakeCascadePlan(backend, *paths.prefix, std::move(plans[i]),
                                                  geometries[i], limits, paths.max_prefix_groups));
     }
     plans[i] = std::make_unique<PhasedPlan>(std::move(prefills[i]), std::move(plans[i]));

@@ -16,8 +16,9 @@ namespace quire {
 struct AttentionPaths {
   AttentionBackend* prefill = nullptr;
   AttentionBackend* decode = nullptr;
-  // Prefixes that decodes share, so many at most, are read once, by `prefill`; 0: never. Wants
-  // geometries that have it (HasCascade).
+  // Prefixes that decodes share, so many at most, are read once, by `prefix`, whose prompts should
+  // be as exact as decodes are; 0: never. Wants geometries that have it (HasCascade).
+  AttentionBackend* prefix = nullptr;
   int64_t max_prefix_groups = 0;
 };
 

@@ -116,16 +116,21 @@ TEST_P(PhasedPlanTest, PrefixesThatAreSharedAreReadOnce) {
                                       << DTypeName(dtype) << "/" << DTypeName(kv_dtype));
       PagedBatch batch = MakePagedBatch(geometry, seqs, KvOrder::kHnd, 5, 6);
       SharePrefixes(batch, {{5, 32}, {4, 8}, {3, 34}});
-      RecordingPath prefill(*backend().attention(AttentionPath::kNative)), decode(attention());
-      auto plans = CreatePhasedPlans(
-          backend(), {.prefill = &prefill, .decode = &decode, .max_prefix_groups = 5}, {geometry},
-          LimitsOf(batch));
+      AttentionBackend& native = *backend().attention(AttentionPath::kNative);
+      RecordingPath prefill(native), prefix(native), decode(attention());
+      auto plans = CreatePhasedPlans(backend(),
+                                     {.prefill = &prefill,
+                                      .decode = &decode,
+                                      .prefix = &prefix,
+                                      .max_prefix_groups = 5},
+                                     {geometry}, LimitsOf(batch));
       ASSERT_TRUE(plans.ok()) << plans.status();
       AttentionOutput actual = Run(batch, *plans->front());
-      ASSERT_EQ(prefill.batches().size(), 2u);  // prefixes, and the prompt
-      EXPECT_EQ(prefill.batches()[0].num_seqs, 5);
-      EXPECT_FALSE(prefill.batches()[0].causal);
-      EXPECT_EQ(prefill.batches()[1].num_seqs, 1);
+      ASSERT_EQ(prefix.batches().size(), 1u);
+      EXPECT_EQ(prefix.batches()[0].num_seqs, 5);
+      EXPECT_FALSE(prefix.batches()[0].causal);
+      ASSERT_EQ(prefill.batches().size(), 1u);
+      EXPECT_EQ(prefill.batches()[0].num_seqs, 1);
       ASSERT_EQ(decode.batches().size(), 1u);
       EXPECT_NE(decode.batches()[0].first_blocks, nullptr);
       PagedBatch plain = batch;

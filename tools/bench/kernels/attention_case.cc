@@ -112,6 +112,7 @@ absl::Status AttentionCase::CreateCascadePlans(const AttentionLimits& limits) {
                      CreatePhasedPlans(backend,
                                        {.prefill = backend.attention(AttentionPath::kNative),
                                         .decode = decode,
+                                        .prefix = backend.attention(AttentionPath::kNative),
                                         .max_prefix_groups = max_prefix_groups},
                                        {geometry_}, limits));
     plans_.push_back(std::move(plans));

@@ -67,7 +67,7 @@ absl::StatusOr<ReportContents> ReadContents(const ReportFlags& flags) {
 
 absl::Status CheckFiles(const ReportFlags& flags) {
   if (flags.files.empty()) {
-    return UsageError("which results? Name files that serve or sweep --json wrote");
+    return UsageError("which results? Name files that commands wrote with --json");
   }
   if (flags.html_file.empty()) {
     return UsageError("--html is missing: the file that the page goes to, as --html report.html");

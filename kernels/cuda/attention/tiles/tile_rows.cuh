@@ -35,7 +35,7 @@ struct TileItem {
   __device__ int64_t TokenOf(int32_t row) const { return first_token + QueryOf(row); }
   // Visible keys of a query: [AttentionVariant::KeyBegin(KeyEnd), KeyEnd).
   __device__ int32_t KeyEnd(int32_t query) const {
-    return causal ? seq_len - (query_len - 1 - query) : seq_len;
+    return AttentionVariant::KeyEnd(causal, seq_len, query_len, query);
   }
 };
 

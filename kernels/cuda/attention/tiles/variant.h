@@ -19,6 +19,9 @@ struct AttentionVariant {
 
   // Where the keys end that query `query` of `query_len` sees.
   __device__ int32_t KeyEnd(int32_t seq_len, int32_t query_len, int32_t query) const {
+    return KeyEnd(causal, seq_len, query_len, query);
+  }
+  static __device__ int32_t KeyEnd(bool causal, int32_t seq_len, int32_t query_len, int32_t query) {
     return causal ? seq_len - (query_len - 1 - query) : seq_len;
   }
   // Of a query that sees keys before `key_end`, the first that it sees.

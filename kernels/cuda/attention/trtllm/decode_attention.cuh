@@ -42,6 +42,7 @@ class DecodeComputation {
  private:
   using Operands = DecodeOperands<Shape>;
   using Softmax = DecodeSoftmax<Shape>;
+  static constexpr int kFirstTurnBarrier = 2;  // of the warps of a turn; 1 is that of all
 
   // Of the item's tiles this warp takes `first` and every turns-th after it.
   __device__ void Compute(const DecodeItem& item, int32_t first) {
@@ -110,7 +111,7 @@ class DecodeComputation {
   }
 
   // What a block holds beyond the sequence may be anything; 0 * NaN would be NaN. Warps that share
-  // the tile write the same zeros.
+  // the tile write the same zeros, before any of them reads it.
   __device__ void ClearValuesFrom(int32_t first) const {
     constexpr int kLinePieces = Shape::kLineBytes / 16;
     for (int block = 0; block < Shape::kLineBlocks; ++block) {
@@ -119,7 +120,7 @@ class DecodeComputation {
       for (int i = first * kLinePieces + lane_; i < kTileKeys * kLinePieces; i += 32) lines[i] = {};
     }
     FenceSharedWrites();
-    __syncwarp();
+    SyncSome(kFirstTurnBarrier + turn_, 32 * p_.layout.row_splits);
   }
 
   const DecodeParams& p_;

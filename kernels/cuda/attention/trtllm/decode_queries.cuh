@@ -27,8 +27,7 @@ class DecodeQueries {
         LoadTile(p, rows, tile * 8, shared.queries(n) + tile * Operands::kSteps * 32,
                  shared.scales(n) + tile * 8);
       }
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) Arrive(shared.queries_full(n));
+      Arrive(shared.queries_full(n));
       ++n;
     });
   }
@@ -53,8 +52,7 @@ class DecodeQueries {
         q[i][k][1] = operand.y;
       }
     }
-    __syncwarp();
-    if (lane == 0) Arrive(shared.queries_free(n));
+    Arrive(shared.queries_free(n));
   }
 
  private:
