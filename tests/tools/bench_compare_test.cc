@@ -247,6 +247,32 @@ TEST(CompareTest, AtAGivenRateThroughputIsThatOfTheArrivals) {
   EXPECT_LT(less.second, -0.1);
 }
 
+// Half a tenth slower is nothing beside how much requests differ, unless they are the same ones.
+TEST(CompareTest, RequestsOfOneSeedAreDrawnTogether) {
+  const auto read = [](double scale, int num_requests, const Json& seed) {
+    Json json = Saved(1, scale, num_requests);
+    json["seed"] = seed;
+    return Read(std::move(json));
+  };
+  const std::vector<SavedRun> a = {read(1, 300, 7)}, slower = {read(1.05, 300, 7)},
+                              other = {read(1.05, 300, 8)};
+  const ComparisonOptions options = {.num_resamples = 300};
+  const auto paired = *Named(Compare(a, slower, options, nullptr), "mean_ttft_ms").interval;
+  EXPECT_GT(paired.first, 0.02);
+  EXPECT_LT(paired.second, 0.08);
+  const auto apart = *Named(Compare(a, other, options, nullptr), "mean_ttft_ms").interval;
+  EXPECT_LT(apart.first, 0);
+  EXPECT_GT(apart.second, 0.08);
+  EXPECT_TRUE(ArePaired(a, slower));
+  EXPECT_FALSE(ArePaired(a, other));
+  EXPECT_FALSE(ArePaired(a, {read(1, 299, 7)}));
+  EXPECT_FALSE(ArePaired(a, {a[0], a[0]}));
+  EXPECT_FALSE(ArePaired({read(1, 300, nullptr)}, {read(1, 300, nullptr)}));
+  std::vector<SavedRun> longer = slower;
+  longer[0].requests[5].input_tokens += 1;
+  EXPECT_FALSE(ArePaired(a, longer));
+}
+
 TEST(CompareTest, IsTheSameForTheSameSeed) {
   const std::vector<SavedRun> a = {Read(Saved(1, 1, 50))}, b = {Read(Saved(2, 1, 50))};
   const auto once = ToJson(Compare(a, b, {.num_resamples = 100, .seed = 5}, nullptr));

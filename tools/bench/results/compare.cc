@@ -98,13 +98,17 @@ absl::Status RunCompare(CompareFlags& flags) {
     ShownProgress progress;
     figures = Compare(a, b, options, progress.get());
   }
-  std::printf("A  %s\nB  %s\n\n%s\n", absl::StrJoin(flags.files, ", ").c_str(),
-              absl::StrJoin(flags.against, ", ").c_str(), ToText(figures).c_str());
+  std::printf("A  %s\nB  %s\n", absl::StrJoin(flags.files, ", ").c_str(),
+              absl::StrJoin(flags.against, ", ").c_str());
+  const bool are_paired = ArePaired(a, b);
+  if (are_paired) std::printf("The same requests on both sides, drawn together\n");
+  std::printf("\n%s\n", ToText(figures).c_str());
   nlohmann::ordered_json json = RunJson("compare");
   json["a"] = flags.files;
   json["b"] = flags.against;
   json["seed"] = flags.seed;
   json["num_resamples"] = flags.num_resamples;
+  json["paired"] = are_paired;
   json["interrupted"] = Interrupted();
   json["figures"] = ToJson(figures);
   json["fail_if"] = nlohmann::ordered_json::array();
@@ -120,12 +124,14 @@ Command AddCompare(CLI::App& app) {
                                          "What changed between two saved runs, with confidence "
                                          "intervals; fails on a stated regression");
   command->footer(
-      "An interval needs each run's requests (--save-detailed): they are drawn again at "
-      "random, and the change\n"
-      "lies within it in 95 % of the draws. A --fail-if of a change fails when the change is "
-      "beyond the bound and its\n"
-      "interval excludes no change; without an interval, by the change alone. A bound without % is "
-      "one of B's value.\n"
+      "An interval needs each run's requests (--save-detailed): they are drawn again at random, "
+      "and "
+      "the change\n"
+      "lies within it in 95 % of the draws. Runs with the same --seed have the same ones drawn on "
+      "both sides.\n"
+      "A --fail-if of a change fails when the change is beyond the bound and its interval excludes "
+      "no change;\n"
+      "without an interval, by the change alone. A bound without % is one of B's value.\n"
       "\nExamples:\n"
       "  quire-bench compare before.json after.json --fail-if 'p99_ttft_ms>+5%' --fail-if "
       "'output_throughput<-3%'\n"

@@ -31,6 +31,11 @@ struct ComparisonOptions {
   uint64_t seed = 0;
 };
 
+// Whether the i-th run of each side sent the same requests: by its seed, how many there are, and
+// the prompt tokens of each. Then they are drawn together, so that what differs from request to
+// request, and from arrival to arrival, is none of the change.
+bool ArePaired(const std::vector<SavedRun>& a, const std::vector<SavedRun>& b);
+
 // `progress`, if any, counts the resamples. Stops early once Interrupted().
 std::vector<ComparedFigure> Compare(const std::vector<SavedRun>& a, const std::vector<SavedRun>& b,
                                     const ComparisonOptions& options, Progress* progress);
