@@ -118,12 +118,10 @@ TEST_P(PhasedPlanTest, PrefixesThatAreSharedAreReadOnce) {
       SharePrefixes(batch, {{5, 32}, {4, 8}, {3, 34}});
       AttentionBackend& native = *backend().attention(AttentionPath::kNative);
       RecordingPath prefill(native), prefix(native), decode(attention());
-      auto plans = CreatePhasedPlans(backend(),
-                                     {.prefill = &prefill,
-                                      .decode = &decode,
-                                      .prefix = &prefix,
-                                      .max_prefix_groups = 5},
-                                     {geometry}, LimitsOf(batch));
+      auto plans = CreatePhasedPlans(
+          backend(),
+          {.prefill = &prefill, .decode = &decode, .prefix = &prefix, .max_prefix_groups = 5},
+          {geometry}, LimitsOf(batch));
       ASSERT_TRUE(plans.ok()) << plans.status();
       AttentionOutput actual = Run(batch, *plans->front());
       ASSERT_EQ(prefix.batches().size(), 1u);

@@ -113,9 +113,9 @@ class PromptSplits {
 
  private:
   static constexpr int kWays = 32;
-  // In keys that a tile visits in the time, from measurements of forced splits on an H200: the start
-  // of an item; what a split writes; and for the last split of a tile to find that it is, and to
-  // merge each of them.
+  // In keys that a tile visits in the time, from measurements of forced splits on an H200: the
+  // start of an item; what a split writes; and for the last split of a tile to find that it is, and
+  // to merge each of them.
   static constexpr int32_t kItemCost = 128, kCutCost = 64, kLastCost = 1100, kMergeCost = 145;
 
   struct Counts {

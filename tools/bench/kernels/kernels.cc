@@ -344,8 +344,8 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config, Back
     status = MeasureCascade(*timer, flags.seed, &(*json)["cascade"]);
   }
   if (flags.only.empty() || flags.only == "attention") {
-    status = MeasureAttention(*timer, flags, config.kv_cache_dtype.value_or(DType::kBF16), limits,
-                              json);
+    status =
+        MeasureAttention(*timer, flags, config.kv_cache_dtype.value_or(DType::kBF16), limits, json);
   }
   if ((flags.only.empty() || flags.only == "steps") && status.ok()) {
     status = MeasureSteps(*timer, flags, config, limits, json);
