@@ -347,6 +347,15 @@ TEST(WorkloadCheckTest, NamesWhatDiffers) {
   EXPECT_THAT(DifferencesOf(Read(run), Read(other, "b.json")),
               ElementsAre("not the same workload.output_len: 6 (a.json) and 7 (b.json)",
                           "not the same request_rate: 8.0 (a.json) and \"inf\" (b.json)"));
+  Json cached = run, uncached = run;
+  cached["total_input_tokens"] = uncached["total_input_tokens"] = 1000;
+  cached["cached_input_tokens"] = 960;
+  EXPECT_THAT(
+      DifferencesOf(Read(uncached), Read(cached, "b.json")),
+      ElementsAre("not the same percentage of prompt tokens found in a prefix cache: 0.0 "
+                  "(a.json) and 96.0 (b.json); serve --flush-cache empties it before a load"));
+  uncached["cached_input_tokens"] = 930;
+  EXPECT_THAT(DifferencesOf(Read(uncached), Read(cached)), IsEmpty());
   other = run;
   other["workload"]["num_conversations"] = 4;  // that only one of them has
   const std::string sentence = "not the same workload.num_conversations: ";

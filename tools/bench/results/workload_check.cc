@@ -47,6 +47,12 @@ Json Member(const Json& json, const char* key, const char* inner) {
   return object.is_object() ? object.value(inner, Json()) : Json();
 }
 
+// Of the prompt tokens, those that a prefix cache had; whole.
+double CachedPercent(const Json& json) {
+  const double all = NumberAt(json, "total_input_tokens").value_or(0);
+  return all > 0 ? std::round(100 * NumberAt(json, "cached_input_tokens").value_or(0) / all) : 0;
+}
+
 }  // namespace
 
 std::vector<std::string> DifferencesOf(const SavedRun& a, const SavedRun& b) {
@@ -76,6 +82,11 @@ std::vector<std::string> DifferencesOf(const SavedRun& a, const SavedRun& b) {
   if (sentences.empty() && tokens_a.has_value() && tokens_b.has_value() &&
       std::abs(*tokens_a - *tokens_b) > 0.01 * *tokens_a) {
     add("number of prompt tokens", *tokens_a, *tokens_b);
+  }
+  const double cached_a = CachedPercent(a.json), cached_b = CachedPercent(b.json);
+  if (std::abs(cached_a - cached_b) > 5) {
+    add("percentage of prompt tokens found in a prefix cache", cached_a, cached_b);
+    sentences.back() += "; serve --flush-cache empties it before a load";
   }
   return sentences;
 }
