@@ -1,6 +1,5 @@
-// AttentionTest: runs a PagedBatch through an attention path of the backend under test: the native
-// one of all of KernelTargets; AMX, emulated, where only AVX-512 is there; on a GPU also the
-// kernels for prompts of devices before Hopper and the second path.
+// AttentionTest: runs a PagedBatch through an attention path of the backend under test
+// (attention_targets.h).
 #pragma once
 
 #include <cmath>
@@ -8,38 +7,11 @@
 #include <vector>
 
 #include "kernels/attention_checks.h"
-#include "kernels/cpu/attention/attention_kernel.h"
-#include "kernels/cpu/cpu_backend.h"
-#include "tests/kernels/amx_emulator.h"
+#include "tests/kernels/attention_targets.h"
 #include "tests/kernels/kernel_test.h"
 #include "tests/kernels/paged_batch.h"
-#ifdef QUIRE_PORTABLE_PREFILL
-#include "kernels/cuda/attention/native_attention.h"
-#endif
 
 namespace quire {
-
-inline constexpr char kEmulatedAmx[] = "Cpu_emulated_amx_bf16";
-inline constexpr char kPortablePrefill[] = "Cuda_portable_prefill";
-
-inline std::vector<KernelTarget> AttentionTargets() {
-  std::vector<KernelTarget> targets = KernelTargets();
-  if (EmulateAmxWhereMissing()) targets.push_back({kEmulatedAmx, DeviceKind::kCpu, ""});
-#ifdef QUIRE_PORTABLE_PREFILL
-  if (CudaAvailable()) targets.push_back({kPortablePrefill, DeviceKind::kCuda, ""});
-#endif
-  return targets;
-}
-
-// The second path is added where the GPU has it.
-inline std::vector<KernelTarget> WithTrtllm(std::vector<KernelTarget> targets) {
-  if (!CudaAvailable()) return targets;
-  const auto backend = OpenBackend({.kind = DeviceKind::kCuda});
-  if (backend.ok() && (*backend)->device().info().sm_version == 90) {
-    targets.push_back({"Cuda_trtllm", DeviceKind::kCuda, "", AttentionPath::kTrtllm});
-  }
-  return targets;
-}
 
 inline AttentionGeometry Geometry(int32_t num_q_heads, int32_t num_kv_heads, int32_t head_dim,
                                   DType dtype = DType::kF32) {
@@ -65,43 +37,6 @@ struct AttentionOutput {
     return values;
   }
 };
-
-// The CPU, with AMX for attention alone.
-class EmulatedAmxBackend : public Backend {
- public:
-  explicit EmulatedAmxBackend(int num_threads)
-      : cpu_(num_threads), attention_(cpu_.device().pool(), cpu::Isa::kAmxBf16) {}
-  Device& device() override { return cpu_.device(); }
-  Ops& ops() override { return cpu_.ops(); }
-  WeightStore& weight_store() override { return cpu_.weight_store(); }
-  AttentionBackend* attention(AttentionPath path) override {
-    return path == AttentionPath::kNative ? &attention_ : nullptr;
-  }
-
- private:
-  cpu::CpuBackend cpu_;
-  cpu::NativeAttention attention_;
-};
-
-#ifdef QUIRE_PORTABLE_PREFILL
-// A GPU, with the kernels of devices before Hopper for prompts.
-class PortablePrefillBackend : public Backend {
- public:
-  PortablePrefillBackend()
-      : cuda_(OpenBackend({.kind = DeviceKind::kCuda}).value()),
-        attention_(cuda_->device(), cuda::PrefillKernels::kPortable) {}
-  Device& device() override { return cuda_->device(); }
-  Ops& ops() override { return cuda_->ops(); }
-  WeightStore& weight_store() override { return cuda_->weight_store(); }
-  AttentionBackend* attention(AttentionPath path) override {
-    return path == AttentionPath::kNative ? &attention_ : nullptr;
-  }
-
- private:
-  const std::unique_ptr<Backend> cuda_;
-  cuda::NativeAttention attention_;
-};
-#endif
 
 class AttentionTest : public KernelTest {
  protected:

@@ -159,7 +159,7 @@ programs_for_tool() {
     echo rope_test sampler_test
   else
     case $1 in
-      memcheck) echo "$few linear_op_test cuda_attention_plan_test attention_test sampler_test model_runner_test" ;;
+      memcheck) echo "$few linear_op_test cuda_attention_plan_test attention_test attention_float8_test sampler_test model_runner_test" ;;
       racecheck) echo "$few linear_op_test cuda_attention_plan_test" ;;
       initcheck) echo "$few" ;;
     esac

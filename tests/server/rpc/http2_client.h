@@ -3,7 +3,6 @@
 #pragma once
 
 #include <nghttp2/nghttp2.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,6 +14,7 @@
 
 #include "server/rpc/grpc_protocol.h"
 #include "server/transport/unique_fd.h"
+#include "tests/server/rpc/client_pipe.h"
 
 namespace quire::testing {
 
@@ -29,31 +29,6 @@ struct StreamAnswer {
     const auto it = headers.find(name);
     return it == headers.end() ? "" : it->second;
   }
-};
-
-// The client's end of a connection.
-class ClientPipe {
- public:
-  virtual ~ClientPipe() = default;
-  // Zero or less when the connection has ended; -1 and EAGAIN when nothing came for 20 s.
-  virtual ssize_t Receive(char* buffer, size_t size) = 0;
-  // All of it, unless the connection has ended.
-  virtual void Send(const uint8_t* bytes, size_t size) = 0;
-};
-
-class SocketPipe final : public ClientPipe {
- public:
-  explicit SocketPipe(UniqueFd fd) : fd_(std::move(fd)) {
-    const timeval timeout = {20, 0};
-    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-  }
-  ssize_t Receive(char* buffer, size_t size) override { return recv(fd_.get(), buffer, size, 0); }
-  void Send(const uint8_t* bytes, size_t size) override {
-    send(fd_.get(), bytes, size, MSG_NOSIGNAL);
-  }
-
- private:
-  const UniqueFd fd_;
 };
 
 class Http2Client {

@@ -79,7 +79,7 @@ struct HopperShape {
   static constexpr int kValuesAt = kKeysAt + kStages * kKeyBytes;
   static constexpr int kRawKeysAt = kValuesAt + kStages * kKeyBytes;
   static constexpr int kRawValuesAt = kRawKeysAt + (kFloat8Gemms ? 0 : kRawStages * kRawBytes);
-  static constexpr int kMbarriersAt = kRawValuesAt + kRawStages * kRawBytes;
+  static constexpr int kMbarriersAt = kKeysAt + kRingBytes;
   static constexpr int kNumMbarriers = 4 * kStages + 4 * kRawStages + 2 * kQueryStages + 4;
   // Warps that transpose V: all that load but the one that sends for K and V.
   static constexpr int kTransposers = 3;
