@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <future>
@@ -41,8 +42,6 @@ namespace {
 // delivery of ends may take the second.
 constexpr absl::Duration kFailureGrace = absl::Seconds(2);
 constexpr absl::Duration kFailureDelivery = absl::Milliseconds(400);
-// Taking everything down after the drain; longer means that something hangs.
-constexpr absl::Duration kTeardownLimit = absl::Seconds(5);
 
 [[noreturn]] void ExitNow(ExitCode code) {
   spdlog::default_logger()->flush();
@@ -86,8 +85,11 @@ absl::Duration ProcessAge() {
 // The life of the process after its settings are known.
 class Process {
  public:
-  Process(const CommandLine& command_line, BackendOpener open_backend)
-      : command_line_(command_line), open_backend_(std::move(open_backend)) {}
+  Process(const CommandLine& command_line, BackendOpener open_backend,
+          absl::Duration teardown_limit)
+      : command_line_(command_line),
+        open_backend_(std::move(open_backend)),
+        teardown_limit_(teardown_limit) {}
 
   int Run() {
     stages_.End("program");
@@ -207,7 +209,9 @@ class Process {
         RunAside([&] { server_->WaitUntilDrained(deadline); }, deadline + absl::Seconds(1));
     CheckInterrupted(drained);
     serving_ = false;
-    const auto ended = RunAside([&] { server_.reset(); }, absl::Now() + kTeardownLimit);
+    // A step that nobody waits for any more may still run, for long on a slow CPU.
+    const auto ended =
+        RunAside([&] { server_.reset(); }, std::max(absl::Now(), deadline) + teardown_limit_);
     CheckInterrupted(ended);
     spdlog::info("stopped");
     return static_cast<int>(ExitCode::kOk);
@@ -268,6 +272,7 @@ class Process {
   const CommandLine command_line_;
   const Settings& settings_ = command_line_.settings;
   const BackendOpener open_backend_;
+  const absl::Duration teardown_limit_;
   StartClock stages_{absl::Now() - ProcessAge()};
   // Before the device is asked for, whose driver starts threads: a signal must not reach those.
   ProcessEvents events_{HasSecrets(settings_) ? [this] { OnHangup(); } : std::function<void()>()};
@@ -282,7 +287,8 @@ class Process {
 
 }  // namespace
 
-int RunServer(const std::vector<std::string>& args, BackendOpener open_backend) {
+int RunServer(const std::vector<std::string>& args, BackendOpener open_backend,
+              absl::Duration teardown_limit) {
   const absl::StatusOr<CommandLine> command_line = ParseCommandLine(args, ProcessEnvironment());
   if (!command_line.ok()) return Fail(ExitCode::kUsage, command_line.status());
   if (!command_line->print_and_exit.empty()) {
@@ -290,7 +296,7 @@ int RunServer(const std::vector<std::string>& args, BackendOpener open_backend) 
     return static_cast<int>(ExitCode::kOk);
   }
   if (command_line->plan.has_value()) return RunPlan(*command_line, open_backend);
-  return Process(*command_line, std::move(open_backend)).Run();
+  return Process(*command_line, std::move(open_backend), teardown_limit).Run();
 }
 
 }  // namespace quire

@@ -5,12 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "server/server.h"
 
 namespace quire {
 
+// Taking everything down after the drain, beside what the drain has left of --shutdown-timeout:
+// longer means that something hangs.
+inline constexpr absl::Duration kTeardownLimit = absl::Seconds(5);
+
 // `args` without the program's name. Returns an exit code of server/base/exit_code.h, or does not
 // return when what has failed may hang.
-int RunServer(const std::vector<std::string>& args, BackendOpener open_backend);
+int RunServer(const std::vector<std::string>& args, BackendOpener open_backend,
+              absl::Duration teardown_limit = kTeardownLimit);
 
 }  // namespace quire

@@ -2,6 +2,7 @@
 hangs or has no memory (tests/fault/faulty_server.cc)."""
 
 import signal
+import socket
 import threading
 import time
 import unittest
@@ -107,6 +108,21 @@ class BrokenDeviceTest(EndTestCase):
             self.assertEqual(server.process.wait(timeout=30), 70, server.output())
             client.join()
             self.assertEqual(client.code, grpc.StatusCode.UNAVAILABLE, client.details)
+
+
+    def test_a_long_step_after_the_drain_has_what_is_left_of_the_timeout(self):
+        with FaultyServer("hang", 1, "--shutdown-timeout", "600", "--watchdog-timeout", "600") as server, \
+                socket.create_connection(("127.0.0.1", server.port)) as connection:
+            # Ends with its first token, when the step for a second one already runs.
+            request = ids_request(range(1, 40))
+            request.sampling.logit_bias[7] = 100
+            request.stop.stop_token_ids.append(7)
+            self.assertEqual(len(Answer(server.inference.Generate(request)).ids), 1)
+            server.signal(signal.SIGTERM)
+            self.assertEqual(connection.recv(1), b"")  # drained
+            server.signal(signal.SIGUSR1)
+            self.assertEqual(server.process.wait(timeout=60), 0, server.output())
+            self.assertIn("the step ends", server.output())
 
 
 @unittest.skipUnless(ON_GPU, "no GPU here")

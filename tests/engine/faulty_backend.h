@@ -43,6 +43,7 @@ class FaultyBackend : public Backend {
       const absl::Status status = CpuEvent::Wait();
       if (plan_->waits_until_hang >= 0 && plan_->waits_until_hang-- == 0) {
         plan_->hanging = true;
+        plan_->hanging.notify_all();
         plan_->hanging.wait(true);
       }
       if (plan_->waits_until_failure >= 0 && plan_->waits_until_failure-- == 0) {

@@ -1,17 +1,20 @@
 // quire-server on a device that breaks: for tests of how the real program ends.
 //   faulty_server fail|hang|shortage|trap N [quire-server's flags]
-// The N-th wait for a step after the warm-up fails or never returns, or the N-th allocation finds
-// no memory, all on the CPU; or the device that the flags name is a GPU and stops when signal N
-// comes.
+// The N-th wait for a step after the warm-up fails or lasts until SIGUSR1 comes, or the N-th
+// allocation finds no memory, all on the CPU; or the device that the flags name is a GPU and stops
+// when signal N comes. The end of the process gets no time beyond its drain's.
 #include <signal.h>
 
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/time/time.h"
 #include "engine/engine_parts.h"
 #include "kernels/backend.h"
 #include "kernels/base/check.h"
@@ -41,36 +44,60 @@ void StopDevice(Backend& backend) {
   CHECK(!stream->Synchronize().ok()) << "this device does not mind";
 }
 
-// `signal_number` is blocked in every thread.
+sigset_t SetOf(int signal_number) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, signal_number);
+  return signals;
+}
+
+// For this thread and all that it starts.
+void Block(int signal_number) {
+  const sigset_t signals = SetOf(signal_number);
+  CHECK_EQ(pthread_sigmask(SIG_BLOCK, &signals, nullptr), 0);
+}
+
+// On a thread of its own; the signal is blocked.
+void WhenSignalled(int signal_number, std::function<void()> work) {
+  std::thread([signal_number, work = std::move(work)] {
+    const sigset_t signals = SetOf(signal_number);
+    int received = 0;
+    sigwait(&signals, &received);
+    work();
+  }).detach();
+}
+
 absl::StatusOr<std::unique_ptr<Backend>> OpenAndStopLater(const BackendOptions& options,
                                                           int signal_number) {
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(options));
-  std::thread([&opened = *backend, signal_number] {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, signal_number);
-    int received = 0;
-    sigwait(&signals, &received);
-    StopDevice(opened);
-  }).detach();
+  WhenSignalled(signal_number, [&opened = *backend] { StopDevice(opened); });
   return backend;
+}
+
+// SIGUSR1 is blocked in every thread.
+std::unique_ptr<Backend> OpenAndGoOnLater(const std::shared_ptr<FaultPlan>& plan) {
+  WhenSignalled(SIGUSR1, [plan] {
+    plan->hanging.wait(false);
+    std::fprintf(stderr, "the step ends\n");
+    plan->EndHang();
+  });
+  return std::make_unique<FaultyBackend>(plan);
 }
 
 BackendOpener MakeOpener(const std::string& fault, int n) {
   if (fault == "trap") {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, n);
-    CHECK_EQ(pthread_sigmask(SIG_BLOCK, &signals, nullptr), 0);
+    Block(n);
     return [n](const BackendOptions& options) { return OpenAndStopLater(options, n); };
   }
   auto plan = std::make_shared<FaultPlan>();
+  if (fault == "hang") {
+    plan->waits_until_hang = n + kNumWarmUpSteps;
+    Block(SIGUSR1);
+    return [plan](const BackendOptions&) { return OpenAndGoOnLater(plan); };
+  }
   if (fault == "fail") plan->waits_until_failure = n + kNumWarmUpSteps;
-  if (fault == "hang") plan->waits_until_hang = n + kNumWarmUpSteps;
   if (fault == "shortage") plan->creations_until_failure = n;
-  return [plan](const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
-    return std::make_unique<FaultyBackend>(plan);
-  };
+  return [plan](const BackendOptions&) { return std::make_unique<FaultyBackend>(plan); };
 }
 
 }  // namespace
@@ -83,5 +110,6 @@ int main(int argc, char** argv) {
     return 64;
   }
   return quire::RunServer(std::vector<std::string>(argv + 3, argv + argc),
-                          quire::testing::MakeOpener(argv[1], n));
+                          quire::testing::MakeOpener(argv[1], n),
+                          /*teardown_limit=*/absl::ZeroDuration());
 }
