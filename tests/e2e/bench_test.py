@@ -341,6 +341,19 @@ class OfflineTest(BenchTestCase):
         self.assertIn("no clear change", bench("compare", self.json_file, self.json_file).stdout)
         self.assert_refused("--save-detailed goes with --json", "latency", "--save-detailed")
 
+    def test_latency_of_one_token_says_nothing_of_what_is_between_tokens(self):
+        result, run = self.result("latency", "--num-iters", 1, "--num-iters-warmup", 0, "--output-len", 1, *SMALL_CACHE)
+        self.assertIsNone(result["median_itl_ms"])
+        self.assertIsNone(result["mean_tpot_ms"])
+        self.assertIsNone(result["decode_tokens_per_s"])
+        self.assertGreater(result["median_ttft_ms"], 0)
+        self.assertRegex(run.stdout, r"inter-token latency( +-){5}\n")
+        self.assertNotIn("decode:", run.stdout)
+        page = self.json_file.with_suffix(".html")
+        bench("report", self.json_file, "--html", page)
+        self.assertIn("ms to the first token", page.read_text())
+        self.assertNotIn("between tokens", page.read_text())
+
     def test_timeline(self):
         run = bench("timeline", "--batch-size", 3, "--context", 40, "--num-steps", 8, *SMALL_CACHE, "--json",
                     self.json_file, "--html", self.folder / "t.html")

@@ -216,6 +216,19 @@ TEST(ReportPageTest, ShowsEverythingAndTrustsNothing) {
     EXPECT_THAT(html, Not(HasSubstr(outside)));
 }
 
+TEST(ReportPageTest, WhatARunDoesNotSayIsNoFigure) {
+  const auto page = [](const Json& median_itl_ms) {
+    Json json = Result(5);
+    json["median_itl_ms"] = json["mean_itl_ms"] = median_itl_ms;
+    json["itls"] = Json(5, Json::array());
+    return ReportPage({.title = "x", .results = {Read("a", json)}});
+  };
+  EXPECT_THAT(page(10), HasSubstr("<b>10</b> ms between tokens"));
+  EXPECT_THAT(page(10), HasSubstr("Inter-token latency"));
+  EXPECT_THAT(page(nullptr), Not(HasSubstr("ms between tokens")));
+  EXPECT_THAT(page(nullptr), Not(HasSubstr("Inter-token latency")));
+}
+
 TEST(ReportPageTest, WaitingForAPlaceIsNoLatencyOfTheServer) {
   Json json = Result(5);
   json["mean_client_queue_time_ms"] = 123456;

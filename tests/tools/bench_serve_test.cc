@@ -13,10 +13,12 @@
 #include "tools/bench/load/arrivals.h"
 #include "tools/bench/serve/dataset.h"
 #include "tools/bench/serve/serve_report.h"
+#include "tools/bench/statistics.h"
 
 namespace quire::bench {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -105,6 +107,23 @@ TEST(ServeReportTest, NothingSentIsAllZero) {
   const ServeReport report = Report({RequestRecord()});
   EXPECT_EQ(report.num_unsent, 1);
   EXPECT_EQ(ToJson(report, {}, {})["output_throughput"], 0.0);
+}
+
+// Between the tokens of one there is nothing, which is not no time.
+TEST(ServeReportTest, WhatNobodyHasIsNotZero) {
+  const ServeReport report = Report({Record(0, 1), Record(0, 1)});
+  const auto json = ToJson(report, {}, {});
+  for (const char* key : {"mean_itl_ms", "median_itl_ms", "std_itl_ms", "p99_itl_ms",
+                          "mean_tpot_ms", "p99_tpot_ms"}) {
+    ASSERT_TRUE(json.contains(key)) << key;
+    EXPECT_TRUE(json[key].is_null()) << key;
+  }
+  EXPECT_NEAR(json["mean_ttft_ms"].get<double>(), 10, 1e-9);
+  EXPECT_EQ(json["tokens_per_piece"], 1.0);
+  EXPECT_THAT(ToText(report, {}), ContainsRegex("inter-token latency( +-){5}\n"));
+  EXPECT_THAT(ToText(report, {}), ContainsRegex("time to first token( +10.00){5}\n"));
+  EXPECT_TRUE(ToJson(Report({Record(0, 0)}), {}, {})["tokens_per_piece"].is_null());
+  EXPECT_TRUE(ToJson(Summarize({}))["p50"].is_null());
 }
 
 TEST(ServeReportTest, GoodRequestsKeepAllTheirBounds) {

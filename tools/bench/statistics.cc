@@ -47,9 +47,13 @@ Summary Summarize(std::vector<double> samples) {
 }
 
 nlohmann::ordered_json ToJson(const Summary& summary) {
-  return {{"count", summary.count}, {"mean", summary.mean}, {"min", summary.min},
-          {"p50", summary.p50},     {"p90", summary.p90},   {"p99", summary.p99},
-          {"max", summary.max}};
+  const auto number = [&summary](double value) {
+    return summary.count > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+  };
+  return {{"count", summary.count},     {"mean", number(summary.mean)},
+          {"min", number(summary.min)}, {"p50", number(summary.p50)},
+          {"p90", number(summary.p90)}, {"p99", number(summary.p99)},
+          {"max", number(summary.max)}};
 }
 
 std::string SummaryHeader(const std::string& unit) {
@@ -58,8 +62,12 @@ std::string SummaryHeader(const std::string& unit) {
 }
 
 std::string SummaryRow(const std::string& name, const Summary& summary) {
-  return absl::StrFormat("%-28s %10.2f %10.2f %10.2f %10.2f %10.2f", name, summary.mean,
-                         summary.p50, summary.p90, summary.p99, summary.max);
+  std::string row = absl::StrFormat("%-28s", name);
+  for (const double value : {summary.mean, summary.p50, summary.p90, summary.p99, summary.max}) {
+    absl::StrAppendFormat(&row, " %10s",
+                          summary.count > 0 ? absl::StrFormat("%.2f", value) : std::string("-"));
+  }
+  return row;
 }
 
 }  // namespace quire::bench

@@ -31,6 +31,7 @@ class Distribution {
 
 Summary Summarize(std::vector<double> samples);
 
+// Of no samples the count alone: null in JSON, "-" in the row.
 nlohmann::ordered_json ToJson(const Summary& summary);
 // "name   mean  p50  p90  p99  max", aligned with SummaryHeader().
 std::string SummaryRow(const std::string& name, const Summary& summary);

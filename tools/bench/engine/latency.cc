@@ -79,12 +79,15 @@ absl::Status RunIterations(const LatencyFlags& flags, Engine& engine, Samples* s
   return absl::OkStatus();
 }
 
-double MedianItlMs(const ServeReport& report) { return Distribution(report.itl_ms).Percentile(50); }
+// Of one sequence; none where each answer is one token.
+std::optional<double> DecodeTokensPerSecond(const ServeReport& report) {
+  const double itl_ms = Distribution(report.itl_ms).Percentile(50);
+  return itl_ms > 0 ? std::optional(1000 / itl_ms) : std::nullopt;
+}
 
 nlohmann::ordered_json ToJson(const LatencyFlags& flags, const ModelInfo& model,
                               const Samples& samples, const ServeReport& report,
                               const ReportOptions& options) {
-  const double itl_ms = MedianItlMs(report);
   nlohmann::ordered_json json = RunJson("latency");
   json["model"] = ModelText(flags.engine, model);
   json["device"] = model.device_name;
@@ -99,8 +102,10 @@ nlohmann::ordered_json ToJson(const LatencyFlags& flags, const ModelInfo& model,
   json["output_len"] = flags.output_len;
   json["batch_ms"] = ToJson(Summarize(samples.batch_ms));
   json.update(EngineReportJson(report, samples.load, options));
-  json["decode_tokens_per_s"] =
-      itl_ms > 0 ? 1000.0 / itl_ms * static_cast<double>(flags.batch_size) : 0;
+  json["decode_tokens_per_s"] = nullptr;
+  if (const auto rate = DecodeTokensPerSecond(report); rate.has_value()) {
+    json["decode_tokens_per_s"] = *rate * static_cast<double>(flags.batch_size);
+  }
   if (flags.save_detailed) json.update(DetailedJson(samples.load.records));
   return json;
 }
@@ -113,10 +118,9 @@ void PrintResult(const LatencyFlags& flags, const Samples& samples, const ServeR
   }
   std::printf("%s%s\n", ToText(report, options).c_str(),
               SummaryRow("whole batch", Summarize(samples.batch_ms)).c_str());
-  const double itl_ms = MedianItlMs(report);
-  if (itl_ms > 0) {
-    std::printf("decode: %.1f tokens/s per sequence, %.1f tokens/s in all (median)\n",
-                1000.0 / itl_ms, 1000.0 / itl_ms * static_cast<double>(flags.batch_size));
+  if (const auto rate = DecodeTokensPerSecond(report); rate.has_value()) {
+    std::printf("decode: %.1f tokens/s per sequence, %.1f tokens/s in all (median)\n", *rate,
+                *rate * static_cast<double>(flags.batch_size));
   }
 }
 

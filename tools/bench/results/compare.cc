@@ -92,6 +92,7 @@ absl::Status RunCompare(CompareFlags& flags) {
   ASSIGN_OR_RETURN(const std::vector<SavedRun> a, ReadSide(flags.files));
   ASSIGN_OR_RETURN(const std::vector<SavedRun> b, ReadSide(flags.against));
   WarnOfDoubts(a, b);
+  options.are_paired = ArePaired(a, b);
   std::vector<ComparedFigure> figures;
   {
     const InterruptibleRun interruptible;
@@ -100,15 +101,14 @@ absl::Status RunCompare(CompareFlags& flags) {
   }
   std::printf("A  %s\nB  %s\n", absl::StrJoin(flags.files, ", ").c_str(),
               absl::StrJoin(flags.against, ", ").c_str());
-  const bool are_paired = ArePaired(a, b);
-  if (are_paired) std::printf("The same requests on both sides, drawn together\n");
+  if (options.are_paired) std::printf("The same requests on both sides, drawn together\n");
   std::printf("\n%s\n", ToText(figures).c_str());
   nlohmann::ordered_json json = RunJson("compare");
   json["a"] = flags.files;
   json["b"] = flags.against;
   json["seed"] = flags.seed;
   json["num_resamples"] = flags.num_resamples;
-  json["paired"] = are_paired;
+  json["paired"] = options.are_paired;
   json["interrupted"] = Interrupted();
   json["figures"] = ToJson(figures);
   json["fail_if"] = nlohmann::ordered_json::array();

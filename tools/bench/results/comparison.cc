@@ -63,14 +63,15 @@ std::vector<Figure> ChooseFigures(const std::vector<SavedRun>& a, const std::vec
 
 // The change of each figure in each resample: [figures, resamples]; fewer when it was interrupted.
 std::vector<std::vector<double>> DrawChanges(const Resampled& a, const Resampled& b,
-                                             bool are_paired, size_t num_figures,
-                                             const ComparisonOptions& options, Progress* progress) {
+                                             size_t num_figures, const ComparisonOptions& options,
+                                             Progress* progress) {
   std::vector<std::vector<double>> changes(num_figures);
   std::mt19937_64 random(options.seed);
   ProgressStage stage(progress, "resamples", options.num_resamples, ProgressUnit::kItems);
   for (int64_t i = 0; i < options.num_resamples && !Interrupted(); ++i) {
     std::mt19937_64 same = random;
-    const std::vector<double> of_a = a.Draw(random), of_b = b.Draw(are_paired ? same : random);
+    const std::vector<double> of_a = a.Draw(random),
+                              of_b = b.Draw(options.are_paired ? same : random);
     for (size_t f = 0; f < num_figures; ++f) {
       if (of_a[f] != 0) changes[f].push_back((of_b[f] - of_a[f]) / of_a[f]);
     }
@@ -98,7 +99,7 @@ std::vector<ComparedFigure> Compare(const std::vector<SavedRun>& a, const std::v
   const std::vector<Figure> figures = ChooseFigures(a, b, options.more_figures);
   const Resampled side_a(a, figures), side_b(b, figures);
   std::vector<std::vector<double>> changes =
-      DrawChanges(side_a, side_b, ArePaired(a, b), figures.size(), options, progress);
+      DrawChanges(side_a, side_b, figures.size(), options, progress);
   std::vector<ComparedFigure> compared;
   for (size_t i = 0; i < figures.size(); ++i) {
     ComparedFigure one = {.figure = figures[i], .a = side_a.Value(i), .b = side_b.Value(i)};

@@ -29,11 +29,12 @@ struct ComparisonOptions {
       {};  // that are wanted, though the files may not state them
   int64_t num_resamples = 2000;
   uint64_t seed = 0;
+  bool are_paired = false;  // the sides, which are then drawn together
 };
 
 // Whether the i-th run of each side sent the same requests: by its seed, how many there are, and
-// the prompt tokens of each. Then they are drawn together, so that what differs from request to
-// request, and from arrival to arrival, is none of the change.
+// the prompt tokens of each. Then they are to be drawn together, so that what differs from request
+// to request, and from arrival to arrival, is none of the change.
 bool ArePaired(const std::vector<SavedRun>& a, const std::vector<SavedRun>& b);
 
 // `progress`, if any, counts the resamples. Stops early once Interrupted().

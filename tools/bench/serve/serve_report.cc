@@ -186,12 +186,14 @@ ServeReport MakeServeReport(const LoadResult& result, const ReportOptions& optio
 void AddLatencies(const std::string& metric, std::vector<double> samples,
                   const std::vector<double>& percentiles, nlohmann::ordered_json* json) {
   const Distribution all(std::move(samples));
-  (*json)["mean_" + metric + "_ms"] = all.Mean();
-  (*json)["median_" + metric + "_ms"] = all.Percentile(50);
-  (*json)["std_" + metric + "_ms"] = all.StandardDeviation();
-  for (const double percent : percentiles) {
-    (*json)[absl::StrCat("p", percent, "_", metric, "_ms")] = all.Percentile(percent);
-  }
+  const auto add = [&](const std::string& statistic, double value) {
+    (*json)[absl::StrCat(statistic, "_", metric, "_ms")] =
+        all.count() > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+  };
+  add("mean", all.Mean());
+  add("median", all.Percentile(50));
+  add("std", all.StandardDeviation());
+  for (const double percent : percentiles) add(absl::StrCat("p", percent), all.Percentile(percent));
 }
 
 nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& effort,
@@ -221,9 +223,11 @@ nlohmann::ordered_json ToJson(const ServeReport& report, const ClientEffort& eff
   for (const std::string& metric : options.metrics) {
     AddLatencies(metric, SamplesOf(report, metric), options.percentiles, &json);
   }
-  json["tokens_per_piece"] = report.num_pieces > 0 ? static_cast<double>(report.output_tokens) /
-                                                         static_cast<double>(report.num_pieces)
-                                                   : 0.0;
+  json["tokens_per_piece"] = nullptr;
+  if (report.num_pieces > 0) {
+    json["tokens_per_piece"] =
+        static_cast<double>(report.output_tokens) / static_cast<double>(report.num_pieces);
+  }
   json["problems"] = nlohmann::ordered_json::array();
   for (const auto& [text, count] : report.problems) {
     json["problems"].push_back({{"problem", text}, {"count", count}});

@@ -51,7 +51,8 @@ struct ServeReport {
 
 ServeReport MakeServeReport(const LoadResult& result, const ReportOptions& options);
 
-// A metric's figures under their names: "mean_ttft_ms", "p99_ttft_ms".
+// A metric's figures under their names: "mean_ttft_ms", "p99_ttft_ms"; null where nobody has it, as
+// what is between tokens where each answer is one.
 void AddLatencies(const std::string& metric, std::vector<double> samples,
                   const std::vector<double>& percentiles, nlohmann::ordered_json* json);
 

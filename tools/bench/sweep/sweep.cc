@@ -95,13 +95,19 @@ std::string HeaderRow() {
                          "verdict");
 }
 
+// A percentile as a cell of the table.
+std::string PercentileText(const Distribution& samples, double percent, int decimals) {
+  if (samples.count() == 0) return "-";
+  return absl::StrFormat("%.*f", decimals, samples.Percentile(percent));
+}
+
 std::string PointRow(const SweepPoint& point, const ServeReport& report, const SweepRules& rules,
                      const std::string& verdict) {
   const Distribution ttft(report.ttft_ms), itl(report.itl_ms);
-  return absl::StrFormat("%-18s %8d %11.2f %11.1f %9.1f %9.1f %9.2f %9.2f  %s",
-                         LoadText(point.load, rules), report.num_completed, point.achieved_rate,
-                         point.output_throughput, ttft.Percentile(50), ttft.Percentile(99),
-                         itl.Percentile(50), itl.Percentile(99), verdict);
+  return absl::StrFormat("%-18s %8d %11.2f %11.1f %9s %9s %9s %9s  %s", LoadText(point.load, rules),
+                         report.num_completed, point.achieved_rate, point.output_throughput,
+                         PercentileText(ttft, 50, 1), PercentileText(ttft, 99, 1),
+                         PercentileText(itl, 50, 2), PercentileText(itl, 99, 2), verdict);
 }
 
 class Sweep {
