@@ -99,11 +99,14 @@ BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const Engi
 }
 
 // On a GPU, which counts for itself, what is not accounted for is an entry, too.
-absl::Status CloseLedger(Backend& backend, MemoryLedger& ledger) {
-  ASSIGN_OR_RETURN(const MemoryInfo memory, backend.device().Memory());
-  ledger.free_bytes = memory.free_bytes;
-  if (backend.device().info().kind != DeviceKind::kCuda) return absl::OkStatus();
-  int64_t other_bytes = ledger.available_bytes - memory.free_bytes;
+absl::Status CloseLedger(EngineParts& parts) {
+  Device& device = parts.backend->device();
+  MemoryLedger& ledger = parts.ledger;
+  ASSIGN_OR_RETURN(const MemoryInfo memory, device.Memory());
+  // What is kept for graphs is theirs already.
+  ledger.free_bytes = std::max<int64_t>(0, memory.free_bytes - parts.runner->late_bytes());
+  if (device.info().kind != DeviceKind::kCuda) return absl::OkStatus();
+  int64_t other_bytes = ledger.available_bytes - ledger.free_bytes;
   for (const auto& [what, bytes] : ledger.entries) other_bytes -= bytes;
   ledger.Add(kLateEntry, other_bytes);
   return absl::OkStatus();
@@ -148,11 +151,13 @@ absl::Status PlanModel(const EngineConfig& config, EngineParts& parts) {
   return absl::OkStatus();
 }
 
-// The same when all else has its memory.
-absl::StatusOr<KvPlan> PlanContextNow(const EngineConfig& config, EngineParts& parts) {
+// The same when all else has its memory, but for `late_bytes`.
+absl::StatusOr<KvPlan> PlanContextNow(const EngineConfig& config, EngineParts& parts,
+                                      int64_t late_bytes) {
   ASSIGN_OR_RETURN(const MemoryInfo memory, parts.backend->device().Memory());
   ASSIGN_OR_RETURN(KvPlan kv,
-                   PlanContext(config, parts, memory, [](int64_t /*max_model_len*/) { return 0; }));
+                   PlanContext(config, parts, memory,
+                               [late_bytes](int64_t /*max_model_len*/) { return late_bytes; }));
   parts.model.max_model_len = kv.max_model_len;
   return kv;
 }
@@ -209,7 +214,7 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
                                          kSmallerSteps));
   parts.ledger.Add(kActivationsEntry, parts.decoder->size_bytes());
   RETURN_IF_ERROR(Advise(CalibrateKv(config, parts), kSmallerSteps));
-  ASSIGN_OR_RETURN(const KvPlan most, PlanContextNow(config, parts));
+  ASSIGN_OR_RETURN(const KvPlan most, PlanContextNow(config, parts, /*late_bytes=*/0));
   ASSIGN_OR_RETURN(KvArena arena,
                    KvArena::Reserve(parts.backend->device(), parts.kv_layout, most.num_blocks));
   parts.kv_arena = std::make_unique<KvArena>(std::move(arena));
@@ -225,7 +230,7 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
 
 // The KV cache gets what is left now that everything else has its memory.
 absl::Status OpenKvCache(const EngineConfig& config, EngineParts& parts) {
-  ASSIGN_OR_RETURN(const KvPlan plan, PlanContextNow(config, parts));
+  ASSIGN_OR_RETURN(const KvPlan plan, PlanContextNow(config, parts, parts.runner->late_bytes()));
   parts.model.num_kv_blocks = std::min(plan.num_blocks, parts.kv_arena->max_num_blocks());
   parts.model.block_size = config.block_size;
   parts.model.max_num_seqs = parts.step.max_num_seqs;
@@ -273,7 +278,7 @@ absl::StatusOr<std::unique_ptr<EngineParts>> OpenEngineParts(const EngineConfig&
   RETURN_IF_ERROR(AddLedger(OpenKvCache(config, *parts), *parts));
   parts->stages.End("KV cache");
   RETURN_IF_ERROR(AddLedger(WarmUp(config, *parts), *parts));
-  RETURN_IF_ERROR(CloseLedger(*parts->backend, parts->ledger));
+  RETURN_IF_ERROR(CloseLedger(*parts));
   parts->stages.End("warm-up");
   parts->scheduler = std::make_unique<Scheduler>(MakeSchedulerConfig(config, *parts),
                                                  MakeBlockManagerConfig(config, *parts));

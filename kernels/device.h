@@ -126,7 +126,8 @@ class Stream {
   // Remembers everything enqueued so far in `event`, which outlives what it remembers.
   virtual void Record(Event& event) = 0;
 
-  // Between BeginCapture and EndCapture, operations are recorded and not run.
+  // Between BeginCapture and EndCapture, operations are recorded and not run. RESOURCE_EXHAUSTED
+  // when there is no memory for the graph: then there is none, and the stream goes on.
   virtual void BeginCapture() = 0;
   virtual absl::StatusOr<std::unique_ptr<ExecGraph>> EndCapture() = 0;
   virtual void Launch(const ExecGraph& graph) = 0;

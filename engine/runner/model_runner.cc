@@ -51,21 +51,15 @@ absl::Status ModelRunner::CreatePlans(const AttentionPaths& attention) {
 absl::Status ModelRunner::CaptureSteps() {
   const std::vector<UniformSize>& sizes = builder_.uniform_sizes();
   if (sizes.empty()) return absl::OkStatus();
-  // Of each kind of step one of padding alone first: what libraries load at their first call is not
-  // for a graph.
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (i > 0 && sizes[i].shares_prefixes == sizes[i - 1].shares_prefixes) continue;
-    StepBuffers& buffers = step_buffers_[0];
-    const BatchMetadata padding =
-        builder_.BuildPadding(static_cast<int>(i), buffers.metadata.data());
-    stream_->CopyToDevice(metadata_.data(), buffers.metadata.data(),
-                          BatchLayout(padding.shape).size_bytes());
-    EnqueueStep(FullUniformBatch(config_.limits, sizes[i]));
-    RETURN_IF_ERROR(stream_->Synchronize());
-  }
-  return graphs_.Capture(
-      *stream_, sizes,
-      [this](UniformSize size) { EnqueueStep(FullUniformBatch(config_.limits, size)); },
+  // One of padding alone first: what libraries load at their first call is not for a graph.
+  StepBuffers& buffers = step_buffers_[0];
+  const BatchMetadata padding = builder_.BuildPadding(/*index=*/0, buffers.metadata.data());
+  stream_->CopyToDevice(metadata_.data(), buffers.metadata.data(),
+                        BatchLayout(padding.shape).size_bytes());
+  EnqueueUniform(sizes[0]);
+  RETURN_IF_ERROR(stream_->Synchronize());
+  return graphs_.CaptureAtStart(
+      backend_.device(), *stream_, sizes, [this](UniformSize size) { EnqueueUniform(size); },
       config_.progress);
 }
 
@@ -161,13 +155,20 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
   ResetNewRows(output, buffers);
   const BatchLayout layout(buffers.batch.shape);
   stream_->CopyToDevice(metadata_.data(), buffers.metadata.data(), layout.size_bytes());
-  if (const ExecGraph* graph = graphs_.Find(buffers.batch.uniform_size)) {
+  const int size = buffers.batch.uniform_size;
+  const ExecGraph* graph = graphs_.Find(size);
+  if (graph != nullptr) {
     stream_->Launch(*graph);
+  } else if (size >= 0) {
+    EnqueueUniform(builder_.uniform_sizes()[size]);
   } else {
     EnqueueStep(buffers.batch);
   }
   CopyOutputs(buffers);
   stream_->Record(*buffers.done);
+  if (size >= 0 && graph == nullptr) {
+    graphs_.CaptureLate(*stream_, size, [this](UniformSize uniform) { EnqueueUniform(uniform); });
+  }
   stage.End(output.step, StepStage::kSubmit);
 }
 

@@ -1,8 +1,8 @@
 // ModelRunner: does what the scheduler decided. Submit stages a step's metadata, sends it to the
 // device in one copy and enqueues the step; Wait blocks until its results are on the host. Two
 // steps may be submitted before the first is waited for (lookahead); sampled ids stay on the device
-// meanwhile. All memory is allocated in Create. Engine thread; knows nothing of Sequence or of
-// text.
+// meanwhile. All memory is allocated in Create, but for that of graphs that are captured late.
+// Engine thread; knows nothing of Sequence or of text.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct ModelRunnerConfig {
   int64_t vocab_size = 0;
   std::vector<AttentionGeometry> attention;  // of each layer group
   StepTrace* trace = nullptr;                // outlives the runner
-  // Uniform steps of these query lengths (ascending) are padded, captured in Create and replayed.
+  // Uniform steps of these query lengths (ascending) are padded, captured and replayed.
   std::vector<int32_t> captured_query_lens;
   Progress* progress = nullptr;  // of the capture
 };
@@ -57,6 +57,9 @@ class ModelRunner {
 
   int num_in_flight() const { return num_in_flight_; }
   int64_t size_bytes() const;  // device memory of metadata, block tables, sampling state
+
+  // Device memory that graphs captured while serving may take. Where it is gone steps run without.
+  int64_t late_bytes() const { return graphs_.late_bytes(); }
 
   // Device and pinned bytes that Create will allocate, for the memory plan.
   static int64_t BytesFor(const ModelRunnerConfig& config);
@@ -97,6 +100,8 @@ class ModelRunner {
   void UpdateBlockTables(const BlockTableUpdate* device_updates, int64_t num_updates);
   // The part that depends on shapes only and reads everything else from device memory.
   void EnqueueStep(const BatchMetadata& batch);
+  // A whole one of this size, with padding where a step has fewer sequences.
+  void EnqueueUniform(UniformSize size) { EnqueueStep(FullUniformBatch(config_.limits, size)); }
   void EnqueueSampling(const BatchMetadata& batch);
   void CopyOutputs(StepBuffers& buffers);
   void TraceDevice(const StepBuffers& buffers);

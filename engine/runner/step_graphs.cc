@@ -1,9 +1,11 @@
 #include "engine/runner/step_graphs.h"
 
 #include <algorithm>
-#include <utility>
+#include <string>
 
 #include "kernels/base/status_macros.h"
+#include "kernels/base/types.h"
+#include "spdlog/spdlog.h"
 
 namespace quire {
 
@@ -40,19 +42,40 @@ std::vector<UniformSize> UniformSizes(const std::vector<int32_t>& query_lens,
   return sizes;
 }
 
-absl::Status StepGraphs::Capture(Stream& stream, const std::vector<UniformSize>& sizes,
-                                 const std::function<void(UniformSize size)>& enqueue,
-                                 Progress* progress) {
-  ProgressStage stage(progress, "capturing graphs", static_cast<int64_t>(sizes.size()),
-                      ProgressUnit::kItems);
-  graphs_.reserve(sizes.size());
-  for (const UniformSize size : sizes) {
-    stream.BeginCapture();
-    enqueue(size);
-    ASSIGN_OR_RETURN(std::unique_ptr<ExecGraph> graph, stream.EndCapture());
-    graphs_.push_back(std::move(graph));
+absl::Status StepGraphs::CaptureAtStart(Device& device, Stream& stream,
+                                        const std::vector<UniformSize>& sizes,
+                                        const Enqueue& enqueue, Progress* progress) {
+  sizes_ = sizes;
+  graphs_.resize(sizes.size());
+  const auto first_late = std::find_if(
+      sizes.begin(), sizes.end(), [](const UniformSize& size) { return size.shares_prefixes; });
+  const auto num_now = static_cast<int64_t>(first_late - sizes.begin());
+  ASSIGN_OR_RETURN(const MemoryInfo before, device.Memory());
+  ProgressStage stage(progress, "capturing graphs", num_now, ProgressUnit::kItems);
+  for (int64_t i = 0; i < num_now; ++i) {
+    RETURN_IF_ERROR(Capture(stream, static_cast<size_t>(i), enqueue));
     stage.Add(1);
   }
+  ASSIGN_OR_RETURN(const MemoryInfo after, device.Memory());
+  const auto num_late = static_cast<int64_t>(sizes.size()) - num_now;
+  const int64_t taken_bytes = std::max<int64_t>(0, before.free_bytes - after.free_bytes);
+  late_bytes_ = num_late * CeilDiv(taken_bytes, std::max<int64_t>(1, num_now));
+  return absl::OkStatus();
+}
+
+void StepGraphs::CaptureLate(Stream& stream, int index, const Enqueue& enqueue) {
+  if (!has_room_) return;
+  const absl::Status status = Capture(stream, static_cast<size_t>(index), enqueue);
+  if (status.ok()) return;
+  has_room_ = false;
+  spdlog::warn("no more graphs are made of steps that share a prefix: {}",
+               std::string(status.message()));
+}
+
+absl::Status StepGraphs::Capture(Stream& stream, size_t index, const Enqueue& enqueue) {
+  stream.BeginCapture();
+  enqueue(sizes_[index]);
+  ASSIGN_OR_RETURN(graphs_[index], stream.EndCapture());
   return absl::OkStatus();
 }
 

@@ -1,6 +1,8 @@
 // StepGraphs: whole uniform steps, captured once per padded size and replayed for every step of up
-// to that size. All are captured before serving starts, since one costs less than a millisecond and
-// none may cost a request its latency. Engine thread.
+// to that size. Decodes are captured before serving starts, since one costs some milliseconds and
+// none may cost a request its latency; those that share prefixes, which few servers ever see, when
+// the first step of their size has been enqueued, so that the device has work meanwhile. Engine
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +25,31 @@ std::vector<UniformSize> UniformSizes(const std::vector<int32_t>& query_lens,
 
 class StepGraphs {
  public:
-  // Captures enqueue(size) for each of `sizes`. `progress` may be null.
-  absl::Status Capture(Stream& stream, const std::vector<UniformSize>& sizes,
-                       const std::function<void(UniformSize size)>& enqueue, Progress* progress);
+  using Enqueue = std::function<void(UniformSize size)>;
+
+  // Captures enqueue(size) for each of `sizes` but those that share prefixes, which come last.
+  // `progress` may be null.
+  absl::Status CaptureAtStart(Device& device, Stream& stream, const std::vector<UniformSize>& sizes,
+                              const Enqueue& enqueue, Progress* progress);
+  // Captures sizes[index]. Where there is no memory for it steps go on without, and nothing more is
+  // captured: a warning.
+  void CaptureLate(Stream& stream, int index, const Enqueue& enqueue);
 
   // The step captured for sizes[index], or null when nothing was captured.
   const ExecGraph* Find(int index) const {
     return index >= 0 && index < static_cast<int>(graphs_.size()) ? graphs_[index].get() : nullptr;
   }
+  // Device memory that those captured late may take, all of them: each as much as one of the others
+  // took on average, with the code that was loaded for it.
+  int64_t late_bytes() const { return late_bytes_; }
 
  private:
-  std::vector<std::unique_ptr<ExecGraph>> graphs_;
+  absl::Status Capture(Stream& stream, size_t index, const Enqueue& enqueue);
+
+  std::vector<UniformSize> sizes_;
+  std::vector<std::unique_ptr<ExecGraph>> graphs_;  // [sizes]
+  int64_t late_bytes_ = 0;
+  bool has_room_ = true;  // for more
 };
 
 }  // namespace quire

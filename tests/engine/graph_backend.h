@@ -1,5 +1,5 @@
-// A CPU backend that says captured steps pay, and counts what its streams are asked for: the
-// engine's graph path, bit for bit comparable with the eager one.
+// A CPU backend that says captured steps pay, that each graph takes memory, and counts what its
+// streams are asked for: the engine's graph path, bit for bit comparable with the eager one.
 #pragma once
 
 #include <atomic>
@@ -14,12 +14,16 @@
 namespace quire::testing {
 
 struct StreamCounts {
+  std::atomic<int> num_captures = 0;
+  std::atomic<int> most_captures = 1'000'000;  // then there is no memory for more
   std::atomic<int> num_replays = 0;
   std::atomic<int> num_waits = 0;  // of the host for a stream
 };
 
 class GraphBackend : public Backend {
  public:
+  static constexpr int64_t kGraphBytes = int64_t{16} << 20, kMemoryBytes = int64_t{1} << 30;
+
   explicit GraphBackend(std::shared_ptr<StreamCounts> counts = std::make_shared<StreamCounts>(),
                         GraphSupport graph_support = GraphSupport::kAlways)
       : cpu_(/*num_threads=*/2),
@@ -54,6 +58,13 @@ class GraphBackend : public Backend {
   class CountingStream : public cpu::CpuStream {
    public:
     explicit CountingStream(std::shared_ptr<StreamCounts> counts) : counts_(std::move(counts)) {}
+    absl::StatusOr<std::unique_ptr<ExecGraph>> EndCapture() override {
+      auto graph = CpuStream::EndCapture();
+      if (++counts_->num_captures > counts_->most_captures) {
+        return absl::ResourceExhaustedError("injected shortage");
+      }
+      return graph;
+    }
     void Launch(const ExecGraph& graph) override {
       ++counts_->num_replays;
       CpuStream::Launch(graph);
@@ -74,6 +85,10 @@ class GraphBackend : public Backend {
       info_.use_graphs = true;
     }
     const DeviceInfo& info() const override { return info_; }
+    absl::StatusOr<MemoryInfo> Memory() const override {
+      return MemoryInfo{.free_bytes = kMemoryBytes - counts_->num_captures * kGraphBytes,
+                        .total_bytes = kMemoryBytes};
+    }
     absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override {
       return std::make_unique<CountingStream>(counts_);
     }

@@ -2,11 +2,13 @@
 // eagerly and replayed, on every device.
 #include "engine/runner/model_runner.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "engine/engine_parts.h"
 #include "tests/engine/graph_backend.h"
 #include "tests/engine/tiny_engine.h"
@@ -52,7 +54,7 @@ class ModelRunnerTest : public ::testing::TestWithParam<RunnerTarget> {
     const bool on_cpu = config.device == DeviceKind::kCpu;
     std::unique_ptr<Backend> backend;
     if (on_cpu && GetParam().replays) {
-      backend = std::make_unique<testing::GraphBackend>();
+      backend = std::make_unique<testing::GraphBackend>(counts_);
     } else {
       backend = OpenBackend(config.backend_options()).value();
     }
@@ -114,6 +116,7 @@ class ModelRunnerTest : public ::testing::TestWithParam<RunnerTarget> {
     return answer;
   }
 
+  const std::shared_ptr<testing::StreamCounts> counts_ = std::make_shared<testing::StreamCounts>();
   std::unique_ptr<EngineParts> parts_;
   uint64_t next_step_ = 0;
 };
@@ -268,6 +271,106 @@ TEST_P(ModelRunnerTest, DecodesThatSharePrefixesAreThoseOfEachAlone) {
       sequences[i].tokens.push_back(expected[i][step]);
     }
   }
+}
+
+// Graphs that are captured while serving.
+class LateGraphTest : public ModelRunnerTest {
+ protected:
+  // Sequences that begin with the same 128 tokens, all of whose tokens but the last are computed.
+  std::vector<TestSequence> Sharers(int num_seqs) {
+    std::vector<TestSequence> sharers;
+    for (int i = 0; i < num_seqs; ++i) {
+      TestSequence sequence = {.row = i, .tokens = testing::RandomPrompt(128, 60), .blocks = {}};
+      const int64_t start = i == 0 ? 0 : static_cast<int64_t>(sequence.tokens.size());
+      const std::vector<TokenId> rest = testing::RandomPrompt(10 + i, 70 + i);
+      sequence.tokens.insert(sequence.tokens.end(), rest.begin(), rest.end());
+      sequence.blocks.resize(8);
+      std::iota(sequence.blocks.begin(), sequence.blocks.end(), 0);
+      sequence.blocks.insert(sequence.blocks.end(), {40 + 2 * i, 41 + 2 * i});
+      const auto size = static_cast<int64_t>(sequence.tokens.size());
+      Submit({Entry(sequence, start, size - start, true)});
+      sequence.tokens.push_back(Wait()[0]);
+      sharers.push_back(std::move(sequence));
+    }
+    return sharers;
+  }
+
+  // Of the last token of each that is known, or of one that comes `ahead` of it.
+  void SubmitDecodes(std::vector<TestSequence>& sharers, int64_t ahead) {
+    std::vector<ScheduledSequence> entries;
+    for (TestSequence& sequence : sharers) {
+      const auto size = static_cast<int64_t>(sequence.tokens.size());
+      entries.push_back(Entry(sequence, size - 1 + ahead, 1, true));
+    }
+    Submit(std::move(entries));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Steps, LateGraphTest,
+                         ::testing::Values(RunnerTarget{"Replayed", DeviceKind::kCpu, true}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(LateGraphTest, AStartCapturesTheStepsThatShareNothing) {
+  const std::vector<UniformSize> sizes =
+      UniformSizes({1, 3}, {.max_num_seqs = parts_->step.max_num_seqs,
+                            .max_num_batched_tokens = parts_->step.max_num_batched_tokens,
+                            .min_prefix_tokens = 1});
+  const auto num_late = std::count_if(sizes.begin(), sizes.end(),
+                                      [](UniformSize size) { return size.shares_prefixes; });
+  ASSERT_GT(num_late, 1);
+  EXPECT_EQ(counts_->num_captures, static_cast<int>(sizes.size()) - num_late);
+  EXPECT_EQ(runner().late_bytes(), num_late * testing::GraphBackend::kGraphBytes);
+}
+
+TEST_P(LateGraphTest, TheFirstStepOfASizeIsCapturedAndLaterOnesAreReplayed) {
+  int num_captures = counts_->num_captures;
+  for (const int num_seqs : {5, 7, 11}) {  // sizes 8, 8 and 16
+    std::vector<TestSequence> sharers = Sharers(num_seqs);
+    const int num_replays = counts_->num_replays;
+    EXPECT_EQ(counts_->num_captures, num_captures);
+    SubmitDecodes(sharers, 0);
+    SubmitDecodes(sharers, 1);  // while the first runs
+    const bool is_new = num_seqs != 7;
+    num_captures += is_new;
+    EXPECT_EQ(counts_->num_captures, num_captures);
+    EXPECT_EQ(counts_->num_replays, num_replays + (is_new ? 1 : 2));
+    Wait();
+    Wait();
+  }
+}
+
+TEST_P(LateGraphTest, StepsGoOnWhereThereIsNoMemoryForOne) {
+  constexpr int kNumSeqs = 5, kNumTokens = 4;
+  std::vector<std::vector<TokenId>> answers[2];
+  for (const bool is_short : {true, false}) {
+    if (!is_short) SetUp();  // with the memory for it again
+    std::vector<TestSequence> sharers = Sharers(kNumSeqs);
+    const int num_captures = counts_->num_captures, num_replays = counts_->num_replays;
+    if (is_short) counts_->most_captures = num_captures;
+    for (int step = 0; step < kNumTokens; ++step) {
+      SubmitDecodes(sharers, 0);
+      answers[is_short].push_back(Wait());
+      for (int i = 0; i < kNumSeqs; ++i) sharers[i].tokens.push_back(answers[is_short].back()[i]);
+    }
+    EXPECT_EQ(counts_->num_captures, num_captures + 1);  // not tried again
+    EXPECT_EQ(counts_->num_replays, num_replays + (is_short ? 0 : kNumTokens - 1));
+    counts_->most_captures = 1'000'000;
+  }
+  EXPECT_EQ(answers[true], answers[false]);
+}
+
+TEST(LateGraphMemoryTest, TheKvCacheLeavesThemRoom) {
+  constexpr int64_t kGraphBytes = testing::GraphBackend::kGraphBytes;
+  constexpr int64_t kMemoryBytes = testing::GraphBackend::kMemoryBytes;
+  EngineConfig config = testing::TinyConfig(testing::MakeTinyModelFolder());
+  config.min_prefix_tokens = 1;
+  // Five sizes are captured at start and two later.
+  config.kv_cache_memory_bytes = kMemoryBytes - 6 * kGraphBytes;
+  const absl::Status status =
+      OpenEngineParts(config, std::make_unique<testing::GraphBackend>()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr(absl::StrCat(kMemoryBytes - 7 * kGraphBytes, " or less")));
 }
 
 }  // namespace

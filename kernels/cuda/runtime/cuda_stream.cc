@@ -56,6 +56,10 @@ absl::StatusOr<std::unique_ptr<ExecGraph>> CudaStream::EndCapture() {
   cudaGraphExec_t exec = nullptr;
   const cudaError_t error = cudaGraphInstantiate(&exec, graph, 0);
   cudaGraphDestroy(graph);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // not for the next launch to find: the device itself is well
+    return ToStatus(error, "instantiating a captured graph");
+  }
   errors_->Note(error, "instantiating a captured graph");
   if (error != cudaSuccess) return errors_->status();
   return std::make_unique<CudaGraph>(exec);
