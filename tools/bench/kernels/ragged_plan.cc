@@ -16,6 +16,7 @@ absl::StatusOr<std::unique_ptr<RaggedPlan>> RaggedPlan::Create(Backend& backend,
                                                                const AttentionLimits& limits,
                                                                const RaggedTokens& tokens) {
   const bool has_prefixes = tokens.prefix_lens != nullptr;
+  CHECK(!has_prefixes || !geometry.float8_output) << "parts are merged before they become e4m3";
   if (has_prefixes && geometry.sliding_window > 0) {
     return absl::InvalidArgumentError(
         "sliding_window: attention to prefixes and new tokens apart has none; use paged attention");
