@@ -40,6 +40,7 @@ struct AttentionCapabilities {
   bool soft_cap = false;
   bool sliding_window = false;
   bool sinks = false;
+  bool float8_output = false;
   int max_decode_query_len = 1;  // tokens of a sequence that a uniform decode step may have
   int64_t max_num_seqs = 0;      // of a step; 0: any number
   std::vector<AttentionPhase> phases = {AttentionPhase::kDecode, AttentionPhase::kPrefill};
@@ -58,6 +59,9 @@ struct AttentionGeometry {
   int64_t sliding_window = 0;  // a query sees this many tokens, itself included; 0 = all
   float soft_cap = 0;          // > 0: logit = cap * tanh(logit / cap)
   bool sinks = false;          // runs are given sinks
+  bool float8_output = false;  // results are e4m3, as an 8-bit cache's elements are
+
+  DType out_dtype() const { return float8_output ? DType::kF8E4M3 : query_dtype; }
 };
 
 struct AttentionLimits {
@@ -107,12 +111,14 @@ struct AttentionBatch {
 struct AttentionRunArgs {
   Tensor q;              // [num_tokens, num_q_heads, head_dim]
   KvCacheView kv_cache;  // this layer's
-  Tensor out;            // [num_tokens, num_q_heads, head_dim]
+  Tensor out;            // [num_tokens, num_q_heads, head_dim], of the geometry's out_dtype()
   float* lse =
       nullptr;  // [num_tokens, num_q_heads] base-2 log-sum-exp of the scaled logits, or null
   // A logit of each query head (base e, not scaled) that adds to its softmax's denominator, and to
   // lse, but has no value: [num_q_heads], on the device, if the geometry has sinks, else null.
   const float* sinks = nullptr;
+  // Elements of a float8_output are result / out_scale, one number on the device; null is 1.
+  const float* out_scale = nullptr;
 };
 
 // The attention of one layer group: its work lists and workspace, at fixed addresses; made once,

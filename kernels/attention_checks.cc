@@ -82,6 +82,7 @@ std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeo
   if (geometry.sliding_window > 0 && !path.sliding_window) return "has no sliding window";
   if (geometry.soft_cap > 0 && !path.soft_cap) return "has no soft cap";
   if (geometry.sinks && !path.sinks) return "has no attention sinks";
+  if (geometry.float8_output && !path.float8_output) return "has no float8_output";
   return "";
 }
 
@@ -93,7 +94,7 @@ std::string WhyUnsupported(const AttentionCapabilities& path, int64_t max_num_se
 
 void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args) {
   const KvCacheView& kv = args.kv_cache;
-  CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.query_dtype);
+  CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.out_dtype());
   CHECK(kv.dtype == geometry.kv_dtype);
   CHECK_EQ(args.q.dim(1), geometry.num_q_heads);
   CHECK_EQ(args.q.dim(2), geometry.head_dim);
@@ -102,6 +103,7 @@ void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args) 
   CHECK_EQ(kv.block_size, geometry.block_size);
   CHECK((kv.k_scales == nullptr && kv.v_scales == nullptr) || IsFloat8(kv.dtype));
   CHECK_EQ(args.sinks != nullptr, geometry.sinks);
+  CHECK(args.out_scale == nullptr || geometry.float8_output);
 }
 
 }  // namespace quire

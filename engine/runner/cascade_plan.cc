@@ -97,7 +97,7 @@ class CascadePlan : public AttentionPlan {
 }  // namespace
 
 bool HasCascade(const AttentionGeometry& geometry) {
-  return geometry.sliding_window == 0 && !geometry.sinks;
+  return geometry.sliding_window == 0 && !geometry.sinks && !geometry.float8_output;
 }
 
 absl::StatusOr<std::unique_ptr<AttentionPlan>> MakeCascadePlan(

@@ -15,7 +15,7 @@
 namespace quire {
 
 // Whether decodes of these heads can be taken apart so: a window or a sink belongs to whole
-// sequences.
+// sequences, and parts are merged before a result becomes e4m3.
 bool HasCascade(const AttentionGeometry& geometry);
 
 // What a plan of decodes becomes. `decode` computes the rest, a plan of `prefill` the prefixes

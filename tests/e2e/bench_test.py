@@ -384,6 +384,16 @@ class OfflineTest(BenchTestCase):
             self.assertGreater(row["us"]["native"], 0)
         self.assertIn("auto: native", run.stdout)
 
+    def test_prompts_that_read_new_tokens_from_the_cache_and_where_a_gemm_leaves_them(self):
+        result, run = self.result("kernels", "--only", "ragged")
+        cases = [(row["num_seqs"], row["query_len"], row["seq_len"], row["kv_dtype"]) for row in result["ragged"]]
+        self.assertEqual(cases, [(2, 128, 128, "bfloat16"), (2, 128, 128, "fp8_e4m3"),
+                                 (1, 64, 256, "bfloat16"), (1, 64, 256, "fp8_e4m3")])
+        for row in result["ragged"]:
+            self.assertAlmostEqual(row["speedup"], row["paged_us"] / row["ragged_us"])
+            self.assertAlmostEqual(row["paged_tflops"] * row["paged_us"], row["ragged_tflops"] * row["ragged_us"])
+        self.assertIn("prefill 64 of 256", run.stdout)
+
     def test_kernels_that_do_not_fit_are_skipped_by_name(self):
         result, run = self.result("kernels", "--only", "steps", "--batch-sizes", "1,4096", "--context", 4096,
                                   "--prefill-len", 20, "--shape", "qwen3-0.6b", "--block-size", "16")

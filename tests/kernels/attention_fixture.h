@@ -113,11 +113,11 @@ class AttentionTest : public KernelTest {
     const DeviceTensor k = UploadTensor(batch.k, geometry.kv_dtype, {cache_size});
     const DeviceTensor v = UploadTensor(batch.v, geometry.kv_dtype, {cache_size});
     const DeviceTensor out =
-        UploadTensor(std::vector<float>(batch.q.size(), 77.0f), geometry.query_dtype,
+        UploadTensor(std::vector<float>(batch.q.size(), 77.0f), geometry.out_dtype(),
                      {num_tokens, geometry.num_q_heads, geometry.head_dim});
     const DeviceBuffer lse = Upload(std::vector<float>(num_tokens * geometry.num_q_heads, 77.0f));
     const DeviceBuffer k_scales = Upload(batch.k_scales), v_scales = Upload(batch.v_scales);
-    const DeviceBuffer sinks = Upload(batch.sinks);
+    const DeviceBuffer sinks = Upload(batch.sinks), out_scale = Upload(batch.out_scale);
     KvCacheView view = batch.view;
     view.k = k.buffer.data();
     view.v = v.buffer.data();
@@ -129,7 +129,8 @@ class AttentionTest : public KernelTest {
                         .kv_cache = view,
                         .out = out.tensor,
                         .lse = lse.as<float>(),
-                        .sinks = batch.sinks.empty() ? nullptr : sinks.as<float>()});
+                        .sinks = batch.sinks.empty() ? nullptr : sinks.as<float>(),
+                        .out_scale = batch.out_scale.empty() ? nullptr : out_scale.as<float>()});
     return {DownloadTensor(out.tensor),
             Download<float>(lse.data(), num_tokens * geometry.num_q_heads)};
   }

@@ -1,6 +1,7 @@
 // Attention over caches of 8 bits against the reference: scales, prompts, sums that need many bits,
-// queries beyond float16.
+// queries beyond float16; and results in e4m3.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,79 @@ TEST_P(AttentionReferenceTest, Float8CachesOfLargeAndSmallQueries) {
       ExpectMatchesReference(batch);
     }
   }
+}
+
+// Of keys that are cut, with sinks, of every type of query and cache.
+TEST_P(AttentionReferenceTest, Float8Output) {
+  const std::vector<SeqShape> seqs = {{1, 1},     {1, 65}, {1, 2100}, {1, 0},
+                                      {33, 1100}, {7, 7},  {129, 300}};
+  for (const DType query_dtype : activation_dtypes()) {
+    for (const DType kv_dtype : {query_dtype, DType::kF8E4M3}) {
+      for (const int32_t head_dim : {64, 80, 128, 256}) {
+        SCOPED_TRACE(testing::Message() << DTypeName(query_dtype) << "/" << DTypeName(kv_dtype)
+                                        << " dim " << head_dim);
+        AttentionGeometry geometry = Geometry(4, 2, head_dim, query_dtype);
+        geometry.kv_dtype = kv_dtype;
+        geometry.float8_output = true;
+        geometry.sinks = head_dim >= 128;
+        PagedBatch batch = MakePagedBatch(geometry, seqs, KvOrder::kHnd, 47, 48);
+        if (head_dim != 64) batch.out_scale = {0.013f};
+        ExpectMatchesReference(batch);
+      }
+    }
+  }
+}
+
+// The same rounding as an 8-bit cache's, once: a query that sees one key has its value as a result.
+TEST_P(AttentionReferenceTest, Float8OutputRoundsToNearestEvenAndSaturates) {
+  constexpr float kScale = 4;
+  const std::vector<float> results = {1.0f,     1.0625f,  1.1875f,  -1.1875f, 7.25f,    447.0f,
+                                      448.0f,   464.0f,   500.0f,   -464.0f,  12000.0f, -12000.0f,
+                                      0x1p-10f, 0x3p-10f, 0x1p-11f, 0.0f,     NAN};
+  for (const DType dtype : activation_dtypes()) {
+    for (const int32_t query_len :
+         {1, 2}) {  // a decode, and a prompt whose second query is ignored
+      SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " queries " << query_len);
+      AttentionGeometry geometry = Geometry(2, 2, 64, dtype);
+      geometry.float8_output = true;
+      if (!Serves(geometry)) continue;
+      PagedBatch batch = MakePagedBatch(geometry, {{query_len, query_len}}, KvOrder::kHnd, 49, 50);
+      batch.out_scale = {kScale};
+      batch.q.assign(batch.q.size(), 0.0f);  // its prob is 1, without any rounding
+      const BlockId block = batch.block_tables[batch.seq_rows[0] * batch.max_blocks_per_seq];
+      std::vector<float> expected;
+      for (int32_t head = 0; head < 2; ++head) {
+        for (int32_t i = 0; i < 64; ++i) {
+          const float value =
+              RoundTo(dtype, {results[(i + head) % results.size()] * kScale}).front();
+          batch.v[block * batch.view.block_stride + head * batch.view.head_stride + i] = value;
+          expected.push_back(static_cast<float>(Float8E4M3(value / kScale)));
+        }
+      }
+      const AttentionOutput output = Run(batch);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        if (std::isnan(expected[i])) {
+          EXPECT_TRUE(std::isnan(output.out[i])) << "element " << i;
+        } else {
+          EXPECT_EQ(output.out[i], expected[i]) << "element " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(AttentionReferenceTest, Float8OutputIsRefusedByPathsWithoutIt) {
+  AttentionGeometry geometry = Geometry(4, 2, 64, DType::kBF16);
+  geometry.float8_output = true;
+  AttentionCapabilities path = attention().capabilities();
+  EXPECT_EQ(WhyUnsupported(path, geometry), "");
+  path.float8_output = false;
+  EXPECT_EQ(WhyUnsupported(path, geometry), "has no float8_output");
+  AttentionBackend* classic = backend().attention(AttentionPath::kClassic);
+  if (classic == nullptr) return;
+  const auto plan = classic->CreatePlan(
+      geometry, {.max_num_seqs = 1, .max_num_batched_tokens = 1, .max_blocks_per_seq = 1});
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument) << plan.status();
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, AttentionReferenceTest,

@@ -39,6 +39,7 @@ struct PagedBatch {
   // Empty where the geometry has none.
   std::vector<float> k_scales, v_scales;  // [num_kv_heads]
   std::vector<float> sinks;               // [num_q_heads]
+  std::vector<float> out_scale;           // one
 
   // Pointers to the host vectors.
   AttentionBatch HostBatch() const {

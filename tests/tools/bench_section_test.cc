@@ -97,6 +97,15 @@ Json Kernels(double factor) {
          {"plain_us", 300},
          {"cascade_us", 200 * factor},
          {"speedup", 1.5}}}},
+      {"ragged",
+       {{{"kv_dtype", "fp8_e4m3"},
+         {"num_seqs", 1},
+         {"query_len", 512},
+         {"seq_len", 32768},
+         {"paged_us", 700},
+         {"ragged_us", 560 * factor},
+         {"ragged_tflops", 480 / factor},
+         {"speedup", 1.25}}}},
       {"skipped", {{{"name", "prefill of 9"}, {"needed_bytes", 3 << 29}, {"free_bytes", 1 << 29}}}},
       {"figures", {{"read_ceiling_tb_s", 3.75}, {"something_new", 12}}}};
 }
@@ -218,6 +227,7 @@ TEST(KernelsSectionTest, OneResultHasEverythingOfItsLists) {
         "linear 1 x 512: 8 × 10 us; 62.5 % of the limit", "native decode 4 x 1024: 40 us; 75 %",
         "<td>7.5</td>", "bfloat16, heads of 64, decode 4 x 512: native, 20 us; 80 % of the fastest",
         "trtllm, us", "16 x (1024 shared + 256): 300 → 200 us; 1.5 times as fast",
+        "fp8_e4m3, 1 x 512 of 32768: 700 → 560 us; 1.25 times as fast", "ragged, TFLOP/s",
         "a: skipped prefill of 9, which needs 1.5 GiB; 0.5 were free"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }

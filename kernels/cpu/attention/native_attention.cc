@@ -76,6 +76,7 @@ NativeAttention::NativeAttention(ThreadPool& pool, Isa isa) : pool_(pool), isa_(
   capabilities_.soft_cap = true;
   capabilities_.sliding_window = true;
   capabilities_.sinks = true;
+  capabilities_.float8_output = true;
   capabilities_.graph_support = GraphSupport::kAlways;
 }
 

@@ -21,7 +21,7 @@ constexpr int kPerLane = kMaxHeadDim / 32;
 template <typename Query, typename Kv>
 struct KernelParams {
   const Query* q;
-  Query* out;
+  void* out;  // Query or e4m3
   int64_t q_row_stride;
   int64_t out_row_stride;
   float* lse;
@@ -31,8 +31,10 @@ struct KernelParams {
   int32_t block_size, num_q_heads, num_kv_heads, head_dim;
   AttentionVariant variant;
   const float* sinks;
-  DType kv_dtype;         // where Kv is Float8Bits
-  const float* k_scales;  // likewise, or null
+  bool float8_output;
+  const float* out_scale;  // or null
+  DType kv_dtype;          // where Kv is Float8Bits
+  const float* k_scales;   // likewise, or null
   const float* v_scales;
   int32_t num_seqs;
   const int32_t* cu_seqlens_q;
@@ -148,11 +150,17 @@ __global__ void __launch_bounds__(32 * kWarps)
   const float sink = p.sinks == nullptr ? -INFINITY : p.sinks[head] * kLog2E;
   const FinalRow row = FinishRow({max, sum}, sink);
   const float v_scale = p.v_scales == nullptr ? 1.0f : p.v_scales[kv_head];
+  const float scale = row.scale * v_scale / (p.out_scale == nullptr ? 1.0f : *p.out_scale);
   for (int32_t element = threadIdx.x; element < p.head_dim; element += 32 * kWarps) {
     float value = 0;
     for (int w = 0; w < kWarps; ++w) value += shared_out[w][element] * scales[w];
-    p.out[token * p.out_row_stride + head * p.head_dim + element] =
-        static_cast<Query>(value * (row.scale * v_scale));
+    const int64_t at = token * p.out_row_stride + head * p.head_dim + element;
+    if (p.float8_output) {
+      const float result[1] = {value * scale};
+      StoreFloat8(result, DType::kF8E4M3, static_cast<Float8Bits*>(p.out) + at);
+    } else {
+      static_cast<Query*>(p.out)[at] = static_cast<Query>(value * scale);
+    }
   }
   if (threadIdx.x == 0 && p.lse != nullptr) {
     p.lse[static_cast<int64_t>(token) * p.num_q_heads + head] = row.lse;
@@ -165,7 +173,7 @@ void Launch(const GenericParams& params, cudaStream_t stream) {
   const auto num_tokens = static_cast<unsigned>(params.q.dim(0));
   const auto num_q_heads = static_cast<unsigned>(params.q.dim(1));
   const KernelParams<Query, Kv> kernel_params = {.q = static_cast<const Query*>(params.q.data()),
-                                                 .out = static_cast<Query*>(params.out.data()),
+                                                 .out = params.out.data(),
                                                  .q_row_stride = params.q.row_stride(),
                                                  .out_row_stride = params.out.row_stride(),
                                                  .lse = params.lse,
@@ -180,6 +188,8 @@ void Launch(const GenericParams& params, cudaStream_t stream) {
                                                  .head_dim = kv.head_dim,
                                                  .variant = params.variant,
                                                  .sinks = params.sinks,
+                                                 .float8_output = IsFloat8(params.out.dtype()),
+                                                 .out_scale = params.out_scale,
                                                  .kv_dtype = kv.dtype,
                                                  .k_scales = kv.k_scales,
                                                  .v_scales = kv.v_scales,

@@ -23,6 +23,7 @@ void RunGeneric(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream
                           .kv_cache = args.kv_cache,
                           .variant = plan.params().variant,
                           .sinks = args.sinks,
+                          .out_scale = args.out_scale,
                           .num_seqs = plan.batch().num_seqs,
                           .cu_seqlens_q = plan.params().cu_seqlens_q,
                           .seq_lens = plan.params().seq_lens,
@@ -66,6 +67,7 @@ NativeAttention::NativeAttention(Device& device, PrefillKernels prefill)
   capabilities_.soft_cap = true;
   capabilities_.sliding_window = true;
   capabilities_.sinks = true;
+  capabilities_.float8_output = true;
   capabilities_.graph_support = GraphSupport::kAlways;
 }
 

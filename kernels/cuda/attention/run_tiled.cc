@@ -33,6 +33,8 @@ TiledParams MakeTiledParams(const PlanMemory& plan, const AttentionRunArgs& args
           .head_dim = geometry.head_dim,
           .variant = plan.params().variant,
           .sinks = args.sinks,
+          .float8_output = geometry.float8_output,
+          .out_scale = args.out_scale,
           .query_dtype = geometry.query_dtype,
           .kv_dtype = geometry.kv_dtype,
           .k_scales = kv.k_scales,

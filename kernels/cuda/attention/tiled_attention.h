@@ -32,6 +32,8 @@ struct TiledParams {
   int32_t head_dim;  // a multiple of 8, at most the kernel's
   AttentionVariant variant;
   const float* sinks;  // [num_q_heads], or null
+  bool float8_output;
+  const float* out_scale;  // or null for 1
   // Where the cache has 8-bit elements.
   DType query_dtype;
   DType kv_dtype;

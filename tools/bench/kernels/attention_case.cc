@@ -9,6 +9,7 @@
 #include "engine/runner/phased_plan.h"
 #include "kernels/attention_checks.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/ragged_kv.h"
 
 namespace quire::bench {
 
@@ -80,6 +81,7 @@ absl::Status AttentionCase::CreatePlans() {
                                   .max_num_batched_tokens = batch_.num_tokens,
                                   .max_blocks_per_seq = batch_.block_table_stride};
   if (shape_.shared_prefix_len > 0) return CreateCascadePlans(limits);
+  if (shape_.has_ragged) return CreateRaggedPlans(limits);
   for (const AttentionPath path :
        {AttentionPath::kNative, AttentionPath::kTrtllm, AttentionPath::kClassic}) {
     AttentionBackend* attention = timer_.backend().attention(path);
@@ -137,6 +139,57 @@ absl::Status AttentionCase::UploadPrefix() {
                      .first_blocks = first_blocks_.as<int32_t>(),
                      .seq_lens = rest_lens_.as<int32_t>()};
   return absl::OkStatus();
+}
+
+absl::Status AttentionCase::CreateRaggedPlans(const AttentionLimits& limits) {
+  Backend& backend = timer_.backend();
+  AttentionBackend& attention = *backend.attention(AttentionPath::kNative);
+  ASSIGN_OR_RETURN(Plans paged, attention.CreatePlans({&geometry_, 1}, limits));
+  plans_.push_back(std::move(paged));
+  ASSIGN_OR_RETURN(RaggedTokens tokens, UploadOwnTokens());
+  const int64_t num_rows = batch_.num_tokens + kRaggedRoomRows;
+  const int64_t num_elements = num_rows * shape_.num_kv_heads * shape_.head_dim;
+  const DType dtype = shape_.query_dtype();
+  Plans ragged;
+  for (size_t i = 0; i < caches_.size(); ++i) {
+    ASSIGN_OR_RETURN(DeviceBuffer kv, timer_.Random(dtype, 2 * num_elements, seed_ + 2000 + i));
+    const auto rows = [&](void* data) {
+      return Tensor(data, dtype, {num_rows, shape_.num_kv_heads, shape_.head_dim});
+    };
+    tokens.k = rows(kv.data());
+    tokens.v = rows(kv.as<uint8_t>() + num_elements * DTypeBytes(dtype));
+    own_kv_.push_back(std::move(kv));
+    ASSIGN_OR_RETURN(auto plan, RaggedPlan::Create(backend, attention, geometry_, limits, tokens));
+    ragged.push_back(std::move(plan));
+  }
+  plans_.push_back(std::move(ragged));
+  return absl::OkStatus();
+}
+
+// All but k and v.
+absl::StatusOr<RaggedTokens> AttentionCase::UploadOwnTokens() {
+  const BatchLengths& lengths = shape_.lengths;
+  const auto num_seqs = static_cast<int32_t>(lengths.seq_lens.size());
+  std::vector<int32_t> cu_seqlens_q = {0}, rows(num_seqs), prefix_lens = lengths.seq_lens;
+  std::iota(rows.begin(), rows.end(), 0);
+  for (int32_t i = 0; i < num_seqs; ++i) {
+    cu_seqlens_q.push_back(cu_seqlens_q.back() + lengths.query_lens[i]);
+    prefix_lens[i] -= lengths.query_lens[i];
+  }
+  const int64_t stride = CeilDiv(cu_seqlens_q.back(), kRaggedBlockSize);
+  std::vector<BlockId> tables(num_seqs * stride, kNoBlock);
+  FillRaggedBlockTables(cu_seqlens_q, rows, stride, absl::MakeSpan(tables));
+  ASSIGN_OR_RETURN(own_lens_, timer_.Upload(lengths.query_lens));
+  ASSIGN_OR_RETURN(own_prefix_lens_, timer_.Upload(prefix_lens));
+  ASSIGN_OR_RETURN(own_tables_, timer_.Upload(tables));
+  const bool has_prefixes =
+      std::any_of(prefix_lens.begin(), prefix_lens.end(), [](int32_t len) { return len > 0; });
+  return RaggedTokens{.k = {},
+                      .v = {},
+                      .query_lens = own_lens_.as<int32_t>(),
+                      .prefix_lens = has_prefixes ? own_prefix_lens_.as<int32_t>() : nullptr,
+                      .block_tables = own_tables_.as<BlockId>(),
+                      .block_table_stride = stride};
 }
 
 absl::Status AttentionCase::UploadBatch() {

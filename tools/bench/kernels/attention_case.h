@@ -9,6 +9,7 @@
 
 #include "tools/bench/kernels/graph_timer.h"
 #include "tools/bench/kernels/op_recorder.h"
+#include "tools/bench/kernels/ragged_plan.h"
 
 namespace quire::bench {
 
@@ -21,6 +22,8 @@ struct AttentionShape {
   BatchLengths lengths;
   DType kv_dtype = DType::kBF16;  // or float16, or one of 8 bits
   int32_t shared_prefix_len = 0;  // tokens, whole blocks, that all sequences have in common
+  // Beside what reads the cache alone, what reads new tokens where a gemm leaves them.
+  bool has_ragged = false;
 
   // Queries and results are float16 beside a cache of float16, else bfloat16.
   DType query_dtype() const { return kv_dtype == DType::kF16 ? DType::kF16 : DType::kBF16; }
@@ -36,11 +39,12 @@ class AttentionCase {
   static absl::StatusOr<std::unique_ptr<AttentionCase>> Create(GraphTimer& timer,
                                                                const AttentionShape& shape,
                                                                uint64_t seed);
-  // Those that serve the shape; none where a prefix is shared.
+  // Those that serve the shape; none where a prefix is shared, or new tokens are read apart.
   const std::vector<AttentionPath>& paths() const { return paths_; }
   absl::StatusOr<double> PlanUs(AttentionPath path);
   // Of each path, in the order of paths(); they take turns. Where a prefix is shared, of decodes on
-  // the fastest path that read it with each sequence, and of decodes that read it once.
+  // the fastest path that read it with each sequence, and of decodes that read it once. Where
+  // new tokens are read apart, of the native path without that, and with it.
   absl::StatusOr<std::vector<double>> RunUs();
   double kv_bytes() const { return AttentionKvBytes(geometry_, shape_.lengths); }
   double flops() const { return AttentionFlops(geometry_, shape_.lengths); }
@@ -53,6 +57,8 @@ class AttentionCase {
   absl::Status CreatePlans();
   absl::Status CreateCascadePlans(const AttentionLimits& limits);
   absl::Status UploadPrefix();
+  absl::Status CreateRaggedPlans(const AttentionLimits& limits);
+  absl::StatusOr<RaggedTokens> UploadOwnTokens();
   absl::Status MakeCaches();
   bool IsServedBy(const AttentionCapabilities& path) const;
   const AttentionPlan& PlanFor(size_t path, size_t cache) const;
@@ -71,6 +77,8 @@ class AttentionCase {
   using Plans = std::vector<std::unique_ptr<AttentionPlan>>;
   std::vector<Plans> plans_;  // of each path: one, or one for each cache
   std::vector<DeviceBuffer> caches_;
+  DeviceBuffer own_lens_, own_prefix_lens_, own_tables_;
+  std::vector<DeviceBuffer> own_kv_;  // of new tokens, beside each cache
 };
 
 }  // namespace quire::bench

@@ -187,4 +187,53 @@ absl::Status MeasureCascade(GraphTimer& timer, uint64_t seed, Json* rows) {
   return absl::OkStatus();
 }
 
+absl::Status MeasureRagged(GraphTimer& timer, uint64_t seed, Json* rows) {
+  struct Shape {
+    int32_t num_seqs, query_len, seq_len;
+  };
+  std::vector<Shape> shapes = {
+      {16, 1024, 1024}, {4, 4096, 4096}, {1, 16384, 16384}, {1, 512, 32768}};
+  if (timer.backend().device().info().kind == DeviceKind::kCpu) {
+    shapes = {{2, 128, 128}, {1, 64, 256}};
+  }
+  std::printf("prompts, 32/8 heads of 128, bfloat16, blocks of 16, on the native path\n");
+  for (const Shape& shape : shapes) {
+    for (const DType kv_dtype : {DType::kBF16, DType::kF8E4M3}) {
+      if (Interrupted()) break;
+      const std::string name =
+          NameOf({shape.num_seqs, shape.query_len, shape.seq_len, 128, kv_dtype});
+      ASSIGN_OR_RETURN(
+          const auto attention,
+          AttentionCase::Create(timer,
+                                {.name = name,
+                                 .num_q_heads = 32,
+                                 .num_kv_heads = 8,
+                                 .head_dim = 128,
+                                 .block_size = 16,
+                                 .lengths = {std::vector<int32_t>(shape.num_seqs, shape.query_len),
+                                             std::vector<int32_t>(shape.num_seqs, shape.seq_len)},
+                                 .kv_dtype = kv_dtype,
+                                 .has_ragged = true},
+                                seed));
+      ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
+      const auto tflops = [&](double one) { return attention->flops() / one * 1e-6; };
+      std::printf(
+          "  %-44s paged %9.1f us, %6.2f TFLOP/s; ragged %9.1f us, %6.2f TFLOP/s: "
+          "%.3f times as fast\n",
+          name.c_str(), us[0], tflops(us[0]), us[1], tflops(us[1]), us[0] / us[1]);
+      rows->push_back({{"kv_dtype", DTypeName(kv_dtype)},
+                       {"num_seqs", shape.num_seqs},
+                       {"query_len", shape.query_len},
+                       {"seq_len", shape.seq_len},
+                       {"paged_us", us[0]},
+                       {"paged_tflops", tflops(us[0])},
+                       {"ragged_us", us[1]},
+                       {"ragged_tflops", tflops(us[1])},
+                       {"speedup", us[0] / us[1]}});
+    }
+  }
+  std::printf("\n");
+  return absl::OkStatus();
+}
+
 }  // namespace quire::bench

@@ -15,4 +15,7 @@ absl::Status MeasureAttentionTable(GraphTimer& timer, uint64_t seed, nlohmann::o
 // Likewise of decodes that share a prefix: read with each of them, and read once.
 absl::Status MeasureCascade(GraphTimer& timer, uint64_t seed, nlohmann::ordered_json* rows);
 
+// Likewise of prompts: new tokens read from the cache, and read where a gemm leaves them.
+absl::Status MeasureRagged(GraphTimer& timer, uint64_t seed, nlohmann::ordered_json* rows);
+
 }  // namespace quire::bench

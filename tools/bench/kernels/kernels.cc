@@ -343,6 +343,9 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config, Back
   if (flags.only == "cascade") {
     status = MeasureCascade(*timer, flags.seed, &(*json)["cascade"]);
   }
+  if (flags.only == "ragged") {
+    status = MeasureRagged(*timer, flags.seed, &(*json)["ragged"]);
+  }
   if (flags.only.empty() || flags.only == "attention") {
     status =
         MeasureAttention(*timer, flags, config.kv_cache_dtype.value_or(DType::kBF16), limits, json);
@@ -390,7 +393,8 @@ absl::Status Kernels(KernelsFlags& flags) {
   json["model"] = model_text;
   json["device"] = device;
   json["seed"] = flags.seed;
-  for (const char* list : {"steps", "attention", "attention_table", "cascade", "skipped"}) {
+  for (const char* list :
+       {"steps", "attention", "attention_table", "cascade", "ragged", "skipped"}) {
     json[list] = Json::array();
   }
   const InterruptibleRun interruptible;
@@ -427,8 +431,9 @@ Command AddKernels(CLI::App& app) {
       ->add_option(
           "--only", flags->only,
           "Only a model's steps, or only attention, or instead the paths side by side, which "
-          "--attention-backend auto follows, or decodes that share a prefix")
-      ->check(CLI::IsMember({"steps", "attention", "attention-table", "cascade"}));
+          "--attention-backend auto follows, or decodes that share a prefix, or prompts whose new "
+          "tokens are read where a gemm leaves them")
+      ->check(CLI::IsMember({"steps", "attention", "attention-table", "cascade", "ragged"}));
   command->add_option("--cases", flags->cases, "Of attention, only shapes whose name has this text")
       ->type_name("TEXT");
   AddJsonFlag(*command, &flags->json_file);

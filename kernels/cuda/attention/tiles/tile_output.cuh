@@ -6,6 +6,7 @@
 #include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/attention/tiles/softmax_state.cuh"
 #include "kernels/cuda/attention/tiles/tile_rows.cuh"
+#include "kernels/cuda/runtime/float8.cuh"
 
 namespace quire::cuda {
 
@@ -86,19 +87,20 @@ class TileOutput {
             static_cast<int64_t>(p_.num_kv_heads) * p_.work.partial_rows, item_.num_splits};
   }
 
-  // When all parts of a row are combined: only here a sink counts, and the scale of values.
+  // When all parts of a row are combined: only here a sink counts, and scales of values and output.
   __device__ FinalRow Finish(int32_t row, float2 state) const {
     const float sink = p_.sinks == nullptr ? -INFINITY : p_.sinks[item_.HeadOf(row)] * kLog2E;
     FinalRow last = FinishRow(state, sink);
     if constexpr (Shape::kIsFloat8) {
       if (p_.v_scales != nullptr) last.scale *= p_.v_scales[item_.kv_head];
     }
+    if (p_.out_scale != nullptr) last.scale /= *p_.out_scale;
     return last;
   }
 
   // Where a row's result goes: multiplied by `scale` to `out`, or as it is to `partial`.
   struct RowTarget {
-    Element* out;
+    uint8_t* out;
     float* partial;
     float scale;
   };
@@ -110,9 +112,9 @@ class TileOutput {
     if (!is_final) {
       return {nullptr, p_.work.partial_out + PartialRow(item_.partial, row) * Shape::kHeadDim, 1};
     }
-    return {static_cast<Element*>(p_.out) + item_.TokenOf(row) * p_.out_row_stride +
-                item_.HeadOf(row) * p_.head_dim,
-            nullptr, Finish(row, state).scale};
+    const int64_t at = item_.TokenOf(row) * p_.out_row_stride + item_.HeadOf(row) * p_.head_dim;
+    return {static_cast<uint8_t*>(p_.out) + (p_.float8_output ? at : 2 * at), nullptr,
+            Finish(row, state).scale};
   }
   // A lane's columns of a row, two at a time.
   template <typename Fragments>
@@ -144,8 +146,13 @@ class TileOutput {
       }
       TransposeOverLanes(words);
       const int32_t column = (n + static_cast<int>(threadIdx.x) % 4) * 8;
-      if (has_row && column < p_.head_dim) {
-        *reinterpret_cast<uint4*>(target.out + column) = {words[0], words[1], words[2], words[3]};
+      if (!has_row || column >= p_.head_dim) continue;
+      if (p_.float8_output) {
+        *reinterpret_cast<uint2*>(target.out + column) = {words[0] | words[1] << 16,
+                                                          words[2] | words[3] << 16};
+      } else {
+        *reinterpret_cast<uint4*>(target.out + 2 * column) = {words[0], words[1], words[2],
+                                                              words[3]};
       }
     }
   }
@@ -164,7 +171,9 @@ class TileOutput {
       }
     }
   }
+  // Two columns: of 8 bits in the lower half.
   __device__ uint32_t Narrow(float2 values) const {
+    if (p_.float8_output) return NarrowPair<__NV_E4M3>(values.x, values.y);
     if (Shape::kIsFloat8 && p_.query_dtype == DType::kBF16) {
       return PackPair<__nv_bfloat16>(values.x, values.y);
     }
@@ -175,8 +184,12 @@ class TileOutput {
   __device__ void Store(const RowTarget& target, int32_t column, float2 values) const {
     if (target.out != nullptr) {
       if (column >= p_.head_dim) return;
-      const float2 scaled = {values.x * target.scale, values.y * target.scale};
-      *reinterpret_cast<uint32_t*>(target.out + column) = Narrow(scaled);
+      const uint32_t pair = Narrow({values.x * target.scale, values.y * target.scale});
+      if (p_.float8_output) {
+        *reinterpret_cast<uint16_t*>(target.out + column) = static_cast<uint16_t>(pair);
+      } else {
+        *reinterpret_cast<uint32_t*>(target.out + 2 * column) = pair;
+      }
     } else {
       *reinterpret_cast<float2*>(target.partial + column) = values;
     }

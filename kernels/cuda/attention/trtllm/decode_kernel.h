@@ -31,7 +31,7 @@ struct DecodeParams {
   CUtensorMap k_map;
   CUtensorMap v_map;
   const void* q;          // [num_tokens, num_q_heads, head_dim], bfloat16 or float16
-  void* out;              // the same
+  void* out;              // the same, or e4m3
   float* lse;             // [num_tokens, num_q_heads], base 2, or null
   const float* sinks;     // [num_q_heads], or null
   const float* k_scales;  // [num_kv_heads], or null
@@ -40,6 +40,8 @@ struct DecodeParams {
   int64_t out_row_stride;
   int32_t num_q_heads;
   bool is_half;  // q and out are float16
+  bool float8_output;
+  const float* out_scale;  // or null for 1
   AttentionVariant variant;
 
   BlockTables blocks;

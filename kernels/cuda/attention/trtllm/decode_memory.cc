@@ -205,6 +205,8 @@ DecodeParams DecodeMemory::MakeParams(const AttentionRunArgs& args) const {
           .out_row_stride = args.out.row_stride(),
           .num_q_heads = geometry_.num_q_heads,
           .is_half = geometry_.query_dtype == DType::kF16,
+          .float8_output = geometry_.float8_output,
+          .out_scale = args.out_scale,
           .variant = plan_.variant,
           .blocks = plan_.blocks,
           .layout = layout_,

@@ -6,6 +6,7 @@
 #include "kernels/cuda/attention/trtllm/decode_items.cuh"
 #include "kernels/cuda/attention/trtllm/decode_operands.cuh"
 #include "kernels/cuda/attention/trtllm/decode_rows.cuh"
+#include "kernels/cuda/runtime/float8.cuh"
 
 namespace quire::cuda::trtllm {
 
@@ -181,9 +182,17 @@ class DecodeResults {
     const FinalRow row_end =
         FinishRow(quad.state, p_.sinks != nullptr ? p_.sinks[head] * kLog2E : -INFINITY);
     if (column_quad == 0 && p_.lse != nullptr) p_.lse[token * p_.num_q_heads + head] = row_end.lse;
-    const float scale = row_end.scale * (p_.v_scales != nullptr ? p_.v_scales[rows.kv_head] : 1.0f);
+    float scale = row_end.scale * (p_.v_scales != nullptr ? p_.v_scales[rows.kv_head] : 1.0f);
+    if (p_.out_scale != nullptr) scale /= *p_.out_scale;
     const float4 values = {quad.sum.x * scale, quad.sum.y * scale, quad.sum.z * scale,
                            quad.sum.w * scale};
+    const int64_t at = token * p_.out_row_stride + head * Shape::kHeadDim + column_quad * 4;
+    if (p_.float8_output) {
+      *reinterpret_cast<uint32_t*>(static_cast<uint8_t*>(p_.out) + at) =
+          NarrowPair<__NV_E4M3>(values.x, values.y) | NarrowPair<__NV_E4M3>(values.z, values.w)
+                                                          << 16;
+      return;
+    }
     uint2 packed;
     if (p_.is_half) {
       packed = {PackPair<__half>(values.x, values.y), PackPair<__half>(values.z, values.w)};
@@ -191,8 +200,7 @@ class DecodeResults {
       packed = {PackPair<__nv_bfloat16>(values.x, values.y),
                 PackPair<__nv_bfloat16>(values.z, values.w)};
     }
-    *reinterpret_cast<uint2*>(static_cast<uint16_t*>(p_.out) + token * p_.out_row_stride +
-                              head * Shape::kHeadDim + column_quad * 4) = packed;
+    *reinterpret_cast<uint2*>(static_cast<uint16_t*>(p_.out) + at) = packed;
   }
 
   const DecodeParams& p_;

@@ -74,6 +74,7 @@ TrtllmAttention::TrtllmAttention(Device& device) : device_(device) {
   capabilities_.soft_cap = true;
   capabilities_.sliding_window = true;
   capabilities_.sinks = true;
+  capabilities_.float8_output = true;
   capabilities_.max_decode_query_len = kMaxQueryLen;
   capabilities_.max_num_seqs = kMaxDecodes;
   capabilities_.graph_support = GraphSupport::kUniformBatch;

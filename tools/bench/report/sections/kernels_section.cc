@@ -134,6 +134,29 @@ RowKind CascadeKind() {
                       {"times as fast", "", "speedup"}}};
 }
 
+RowKind RaggedKind() {
+  return {.name_of =
+              [](const Json& row) {
+                const std::string query = TextAt(row, "query_len"), seq = TextAt(row, "seq_len");
+                return absl::StrCat(TextAt(row, "kv_dtype"), ", ", TextAt(row, "num_seqs"), " x ",
+                                    query == seq ? seq : absl::StrCat(query, " of ", seq));
+              },
+          .length_of = [](const Json& row) { return NumberAt(row, "speedup"); },
+          .us_of = [](const Json& row) { return NumberAt(row, "ragged_us"); },
+          .text_of =
+              [](const Json& row) {
+                return absl::StrCat(NumberText(NumberAt(row, "paged_us").value_or(0)), " → ",
+                                    WithUnit(NumberAt(row, "ragged_us"), "us"));
+              },
+          .axis = "times as fast as reading new tokens from the cache",
+          .reference = 1,
+          .note = "",
+          .columns = {{"paged, us", "", "paged_us"},
+                      {"ragged, us", "", "ragged_us"},
+                      {"ragged, TFLOP/s", "", "ragged_tflops"},
+                      {"times as fast", "", "speedup"}}};
+}
+
 std::vector<const Json*> ListsOf(const Results& results, const std::string& key) {
   std::vector<const Json*> lists;
   for (const NamedResult* one : results) lists.push_back(&MemberOf(one->json(), key));
@@ -223,6 +246,7 @@ std::string KernelsSection(const Results& results) {
   add("Attention", "attention", AttentionKind());
   add("Attention paths", "attention_table", AttentionTableKind(results));
   add("Decodes that share a prefix", "cascade", CascadeKind());
+  add("Prompts whose new tokens are read where a gemm leaves them", "ragged", RaggedKind());
   return html;
 }
 

@@ -1,0 +1,52 @@
+// RaggedPlan: attention that reads the K and V of a step's own tokens where a gemm left them
+// (kernels/ragged_kv.h), and from the cache only what was there before; two partial results are
+// merged by their log-sum-exps. Engine thread.
+//
+// After FlashInfer's ragged and paged wrappers, as vLLM and SGLang combine them. For tests and
+// `quire-bench kernels --only ragged`: no server uses it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/attention.h"
+#include "kernels/backend.h"
+
+namespace quire::bench {
+
+// What a plan is told beside the batch; device memory at fixed addresses.
+struct RaggedTokens {
+  Tensor k, v;                  // as RaggedKv takes them
+  const int32_t* query_lens;    // [num_seqs]
+  const int32_t* prefix_lens;   // [num_seqs] tokens that were cached before; null: none is anywhere
+  const BlockId* block_tables;  // of FillRaggedBlockTables, by the batch's seq_rows
+  int64_t block_table_stride;
+};
+
+class RaggedPlan : public AttentionPlan {
+ public:
+  // `geometry` and `limits` are those of a plan that reads the cache. INVALID_ARGUMENT also for a
+  // window and prefixes: a query's window in the prefix depends on its place.
+  static absl::StatusOr<std::unique_ptr<RaggedPlan>> Create(Backend& backend,
+                                                            AttentionBackend& attention,
+                                                            const AttentionGeometry& geometry,
+                                                            const AttentionLimits& limits,
+                                                            const RaggedTokens& tokens);
+
+  void PlanStep(Stream& stream, const AttentionBatch& batch) override;
+  void Run(Stream& stream, const AttentionRunArgs& args) const override;
+
+ private:
+  RaggedPlan(Backend& backend, const RaggedTokens& tokens) : backend_(backend), tokens_(tokens) {}
+  absl::Status Allocate(const AttentionGeometry& geometry, int64_t max_num_tokens);
+
+  Backend& backend_;
+  const RaggedTokens tokens_;
+  std::unique_ptr<AttentionPlan> own_;     // of the step's own tokens
+  std::unique_ptr<AttentionPlan> prefix_;  // of what was cached before; null: nothing
+  DeviceBuffer prefix_out_;                // [max_num_batched_tokens, num_q_heads, head_dim]
+  DeviceBuffer prefix_lse_, own_lse_;      // float [max_num_batched_tokens, num_q_heads]
+};
+
+}  // namespace quire::bench
