@@ -46,6 +46,7 @@ struct LinearGroup {
   std::vector<const LinearWeight*> weights = {};  // of one shape; a layer's each
   Tensor bias = {};                               // one of theirs, or empty
   DType out_dtype = DType::kBF16;
+  bool gated = false;        // computed by GatedLinear
   int64_t max_num_rows = 1;  // of x
 };
 

@@ -8,7 +8,7 @@ namespace {
 
 bool IsAlike(const LinearGroup& group, const LayerLinear& linear) {
   const LinearWeight& first = *group.weights[0];
-  return first.out_features == linear.weight->out_features &&
+  return group.gated == linear.gated && first.out_features == linear.weight->out_features &&
          first.in_features == linear.weight->in_features && first.dtype == linear.weight->dtype &&
          group.bias.empty() == linear.bias.empty();
 }
@@ -28,6 +28,7 @@ std::vector<LinearGroup> LinearGroups(const Weights& weights, int64_t max_num_ba
       groups.push_back({.weights = {linear.weight},
                         .bias = linear.bias,
                         .out_dtype = linear.weight->dtype,
+                        .gated = linear.gated,
                         .max_num_rows = max_num_batched_tokens});
     }
   }

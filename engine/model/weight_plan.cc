@@ -19,11 +19,12 @@ int64_t TotalRows(const std::vector<WeightPart>& parts) {
 }  // namespace
 
 void ModulePlanner::Linear(LinearWeight* weight, int64_t in_features,
-                           const std::vector<Module>& modules, Tensor* bias) {
+                           const std::vector<Module>& modules, Tensor* bias, bool gated) {
   std::vector<WeightPart> parts = Named(".weight", modules);
   weight->out_features = TotalRows(parts);
   weight->in_features = in_features;
-  plan_->matrices.push_back({.weight = weight, .parts = std::move(parts), .bias = bias});
+  plan_->matrices.push_back(
+      {.weight = weight, .parts = std::move(parts), .bias = bias, .gated = gated});
   if (bias != nullptr) Vector(bias, Named(".bias", modules), kDummyBias, 0);
 }
 

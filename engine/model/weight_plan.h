@@ -24,6 +24,7 @@ struct MatrixPlan {
   LinearWeight* weight;  // out_features and in_features are set
   std::vector<WeightPart> parts;
   const Tensor* bias = nullptr;  // what a linear operation adds, if it has one
+  bool gated = false;            // by GatedLinear
 };
 
 struct VectorPlan {
@@ -61,8 +62,9 @@ class ModulePlanner {
       : prefix_(std::move(prefix)), norm_offset_(norm_offset), plan_(plan) {}
 
   // One matrix of the modules' rows; with `bias`, the modules have biases, which it receives.
+  // `gated`: they are gates and ups.
   void Linear(LinearWeight* weight, int64_t in_features, const std::vector<Module>& modules,
-              Tensor* bias = nullptr);
+              Tensor* bias = nullptr, bool gated = false);
   void Norm(Tensor* tensor, absl::string_view name, int64_t size);
   // A vector that is a tensor of its own, not of a module with weight and bias.
   void Parameter(Tensor* tensor, absl::string_view name, int64_t size);

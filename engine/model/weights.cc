@@ -179,7 +179,7 @@ class WeightsLoader {
       weights_.matrix_bytes_ += matrix.weight->size_bytes();
       if (is_embedding || matrix.weight == &model.lm_head) continue;
       weights_.linears_.push_back(
-          {matrix.weight, matrix.bias != nullptr ? *matrix.bias : Tensor()});
+          {matrix.weight, matrix.bias != nullptr ? *matrix.bias : Tensor(), matrix.gated});
     }
     if (config_.tie_word_embeddings) model.lm_head = model.embedding;
     return absl::OkStatus();

@@ -29,6 +29,7 @@ struct WeightsOptions {
 struct LayerLinear {
   const LinearWeight* weight;
   Tensor bias;  // or empty
+  bool gated;   // GatedLinear; else Linear
 };
 
 class Weights {

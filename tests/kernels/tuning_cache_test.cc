@@ -7,9 +7,13 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/gemm/gemv.h"
+#include "kernels/cuda/gemm/hopper/hopper_gemm.h"
+#include "kernels/cuda/gemm/known/known_gemms.h"
 
 namespace quire::cuda {
 namespace {
@@ -32,7 +36,8 @@ GemmKey Key(int64_t num_rows) {
 
 GemmChoices SomeChoices() {
   GemmChoices choices;
-  choices[Key(1)] = {.gemv_variant = kNumGemvVariants - 1};
+  choices[Key(1)] = {.kernel = GemmKernel::kGemv, .variant = kNumGemvVariants - 1};
+  choices[Key(64)] = {.kernel = GemmKernel::kHopper, .variant = FindHopperGemmVariant("64x2x110")};
   choices[Key(24)] = {.algorithm = {0, 1, ~uint64_t{0}, 0x0123456789abcdef, 4, 5, 6, 7}};
   return choices;
 }
@@ -126,6 +131,27 @@ TEST_F(TuningCacheTest, TheFolderComesFromTheEnvironment) {
 TEST(GemvVariantTest, NamesLeadBack) {
   for (int i = 0; i < kNumGemvVariants; ++i) EXPECT_EQ(FindGemvVariant(GemvVariantName(i)), i);
   EXPECT_EQ(FindGemvVariant("2x8"), -1);
+  EXPECT_EQ(HopperGemmVariantName(FindHopperGemmVariant("64x2x110")), "64x2x110");
+  EXPECT_EQ(FindHopperGemmVariant("64x3x110"), -1);
+}
+
+// What comes with the program is whole, and is of the machine that it says.
+TEST(KnownGemmsTest, AreKnownForTheirMachineAlone) {
+  for (const absl::string_view file : KnownGemmFiles()) {
+    const std::vector<std::string> lines = absl::StrSplit(file, '\n');
+    ASSERT_GT(lines.size(), 4u);
+    const std::string& machine = lines[1];
+    const size_t driver = machine.find(", driver "), library = machine.find(", cuBLASLt ");
+    ASSERT_NE(driver, std::string::npos) << machine;
+    ASSERT_NE(library, std::string::npos) << machine;
+    const std::string device = machine.substr(0, driver);
+    size_t version = 0;
+    ASSERT_TRUE(absl::SimpleAtoi(machine.substr(library + 11), &version)) << machine;
+    // All but two lines above and the checksum below.
+    EXPECT_EQ(KnownGemms(device, version).size(), lines.size() - 4) << machine;
+    EXPECT_TRUE(KnownGemms(device, version + 1).empty());
+    EXPECT_TRUE(KnownGemms(device.substr(1), version).empty());
+  }
 }
 
 // On a device: measured once, kept, and measured again when the file is damaged.

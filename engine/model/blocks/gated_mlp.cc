@@ -5,10 +5,11 @@ namespace quire {
 void PlanWeights(const ModelConfig& config, GatedMlpWeights* weights, ModulePlanner& planner) {
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
   if (config.fused_checkpoint) {
-    planner.Linear(&weights->gate_up, hidden, {{"mlp.gate_up_proj", 2 * inner}});
+    planner.Linear(&weights->gate_up, hidden, {{"mlp.gate_up_proj", 2 * inner}}, /*bias=*/nullptr,
+                   /*gated=*/true);
   } else {
     planner.Linear(&weights->gate_up, hidden, {{"mlp.gate_proj", inner}, {"mlp.up_proj", inner}},
-                   config.mlp_bias ? &weights->gate_up_bias : nullptr);
+                   config.mlp_bias ? &weights->gate_up_bias : nullptr, /*gated=*/true);
   }
   planner.Linear(&weights->down, inner, {{"mlp.down_proj", hidden}},
                  config.mlp_bias ? &weights->down_bias : nullptr);

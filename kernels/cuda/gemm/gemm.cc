@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/gemm/gemv.h"
+#include "kernels/cuda/gemm/hopper/hopper_gemm.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
 #include "kernels/cuda/runtime/free_ops.h"
 
@@ -156,10 +157,14 @@ absl::StatusOr<std::vector<GemmChoice>> Gemm::Algorithms(const LinearArgs& args,
 absl::StatusOr<std::vector<GemmChoice>> Gemm::Candidates(const LinearArgs& args) const {
   std::vector<GemmChoice> choices;
   if (FitsGemv(args)) {
-    choices.push_back({.gemv_variant = DefaultGemvVariant(args)});
+    choices.push_back({.kernel = GemmKernel::kGemv, .variant = DefaultGemvVariant(args)});
     for (int variant = 0; variant < kNumGemvVariants; ++variant) {
-      if (variant != choices[0].gemv_variant) choices.push_back({.gemv_variant = variant});
+      if (variant == choices[0].variant) continue;
+      choices.push_back({.kernel = GemmKernel::kGemv, .variant = variant});
     }
+  }
+  for (const int variant : HopperGemmVariants(args)) {
+    choices.push_back({.kernel = GemmKernel::kHopper, .variant = variant});
   }
   ASSIGN_OR_RETURN(const std::vector<GemmChoice> algorithms, Algorithms(args, kMaxCandidates));
   choices.insert(choices.end(), algorithms.begin(), algorithms.end());
@@ -171,7 +176,7 @@ absl::StatusOr<GemmChoice> Gemm::ChoiceFor(const LinearArgs& args) {
   if (const auto found = choices_.find(key); found != choices_.end()) return found->second;
   GemmChoice choice;
   if (FitsGemv(args)) {
-    choice.gemv_variant = DefaultGemvVariant(args);
+    choice = {.kernel = GemmKernel::kGemv, .variant = DefaultGemvVariant(args)};
   } else {
     ASSIGN_OR_RETURN(const std::vector<GemmChoice> algorithms, Algorithms(args, 1));
     choice = algorithms[0];
@@ -194,14 +199,28 @@ absl::Status Gemm::RunCublasLt(const LinearArgs& args, const GemmChoice& choice,
 }
 
 absl::Status Gemm::Run(const LinearArgs& args, const GemmChoice& choice, CudaStream& stream) const {
-  if (choice.gemv_variant >= 0) {
-    stream.Run("Linear", [&](cudaStream_t s) { LaunchGemv(args, choice.gemv_variant, s); });
+  if (choice.kernel != GemmKernel::kCublasLt) {
+    const auto launch = choice.kernel == GemmKernel::kGemv ? LaunchGemv : LaunchHopperGemm;
+    stream.Run("Linear", [&](cudaStream_t s) { launch(args, choice.variant, s); });
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(RunCublasLt(args, choice, stream));
   if (!args.bias.empty() && !FusesBias(args)) {
     stream.Run("adding a bias", [&](cudaStream_t s) { LaunchAddBias(args.bias, args.out, s); });
   }
+  return absl::OkStatus();
+}
+
+absl::Status Gemm::Run(const GatedLinearArgs& args, const GemmChoice& choice,
+                       CudaStream& stream) const {
+  if (choice.kernel != GemmKernel::kCublasLt) {
+    const auto launch =
+        choice.kernel == GemmKernel::kGemv ? LaunchGatedGemv : LaunchGatedHopperGemm;
+    stream.Run("GatedLinear", [&](cudaStream_t s) { launch(args, choice.variant, s); });
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(Run(args.Linear(), choice, stream));
+  stream.Run("GatedLinear", [&](cudaStream_t s) { LaunchGatedActivation(args.Activate(), s); });
   return absl::OkStatus();
 }
 
@@ -215,13 +234,7 @@ void Gemm::GatedLinear(const GatedLinearArgs& args, CudaStream& stream) {
   const LinearArgs linear = args.Linear();
   if (args.x.dim(0) == 0) return;
   const absl::StatusOr<GemmChoice> choice = ChoiceFor(linear);
-  if (choice.ok() && choice->gemv_variant >= 0) {
-    stream.Run("GatedLinear",
-               [&](cudaStream_t s) { LaunchGatedGemv(args, choice->gemv_variant, s); });
-    return;
-  }
-  Note(linear, choice.ok() ? Run(linear, *choice, stream) : choice.status(), stream);
-  stream.Run("GatedLinear", [&](cudaStream_t s) { LaunchGatedActivation(args.Activate(), s); });
+  Note(linear, choice.ok() ? Run(args, *choice, stream) : choice.status(), stream);
 }
 
 }  // namespace quire::cuda

@@ -1,8 +1,8 @@
-// Gemm: gemms with a weight, through our own kernel for few rows (gemv.h) or cuBLASLt. How a
-// gemm is computed is chosen per GemmKey: what was measured (gemm_tuner.h), or else our
-// kernel's default variant or the first answer of cuBLASLt's heuristic; never by timing on the way.
-// Sums are float32 throughout (no TF32, no split sums in bfloat16). One thread, and one stream at a
-// time, because all gemms share a workspace whose address never changes.
+// Gemm: gemms with a weight, through our own kernels for few rows (gemv.h, hopper/hopper_gemm.h) or
+// cuBLASLt. How a gemm is computed is chosen per GemmKey: what was measured (gemm_tuner.h), or else
+// the gemv's default variant or the first answer of cuBLASLt's heuristic; never by timing on the
+// way. Sums are float32 throughout (no TF32, no split sums in bfloat16). One thread, and one stream
+// at a time, because all gemms share a workspace whose address never changes.
 #pragma once
 
 #include <cublasLt.h>
@@ -27,15 +27,16 @@ class Gemm {
 
   // out = x * weight^T + bias. Errors are noted on the stream.
   void Linear(const LinearArgs& args, CudaStream& stream);
-  // Chosen like the gemm alone.
+  // Chosen like Linear of that shape: what was measured is what the model has.
   void GatedLinear(const GatedLinearArgs& args, CudaStream& stream);
 
   static GemmKey KeyOf(const LinearArgs& args);
   // What Linear may choose from for these arguments, its own choice first; INTERNAL when nothing
   // can compute them.
   absl::StatusOr<std::vector<GemmChoice>> Candidates(const LinearArgs& args) const;
-  // Linear as `choice` has it; an error that the launch reports is returned, not noted.
+  // As `choice` has it; an error that the launch reports is returned, not noted.
   absl::Status Run(const LinearArgs& args, const GemmChoice& choice, CudaStream& stream) const;
+  absl::Status Run(const GatedLinearArgs& args, const GemmChoice& choice, CudaStream& stream) const;
   // From now on Linear computes such gemms so.
   void Choose(const GemmKey& key, const GemmChoice& choice) { choices_[key] = choice; }
 

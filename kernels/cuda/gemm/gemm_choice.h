@@ -35,9 +35,12 @@ struct GemmKey {
   }
 };
 
-// One of gemv.h's variants, or an algorithm of cuBLASLt.
+enum class GemmKernel : uint8_t { kCublasLt, kGemv, kHopper };
+
+// A variant of one of our own kernels (gemv.h, hopper/hopper_gemm.h), or an algorithm of cuBLASLt.
 struct GemmChoice {
-  int gemv_variant = -1;                   // -1: cuBLASLt
+  GemmKernel kernel = GemmKernel::kCublasLt;
+  int variant = 0;                         // of our own
   std::array<uint64_t, 8> algorithm = {};  // cublasLtMatmulAlgo_t
 
   bool operator==(const GemmChoice&) const = default;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/base/types.h"
+#include "kernels/cuda/gemm/known/known_gemms.h"
 #include "kernels/cuda/gemm/tuning_cache.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
 #include "kernels/cuda/runtime/free_ops.h"
@@ -54,6 +55,7 @@ class Tuner {
   absl::StatusOr<GemmChoice> Fastest(const LinearGroup& group, int64_t num_rows);
 
  private:
+  absl::Status Compute(const LinearGroup& group, const LinearArgs& args, const GemmChoice& choice);
   // Of one call, of `num_calls` with the gemm's weights in turn: the median of replays, because
   // some algorithms' times vary; or the first one, if it is hopeless beside `best_us`.
   absl::StatusOr<double> MeasureUs(const LinearGroup& group, int64_t num_rows,
@@ -62,7 +64,7 @@ class Tuner {
   CudaDevice& device_;
   Gemm& gemm_;
   CudaStream& stream_;
-  DeviceBuffer random_, x_, out_;
+  DeviceBuffer random_, x_, out_, gated_;
   std::unique_ptr<Event> begin_, end_;
 };
 
@@ -77,6 +79,7 @@ absl::Status Tuner::Prepare(const std::vector<LinearGroup>& groups) {
   ASSIGN_OR_RETURN(random_, device_.Allocate(2 * x_bytes));
   ASSIGN_OR_RETURN(x_, device_.Allocate(x_bytes));
   ASSIGN_OR_RETURN(out_, device_.Allocate(out_bytes));
+  ASSIGN_OR_RETURN(gated_, device_.Allocate(out_bytes / 2));
   ASSIGN_OR_RETURN(begin_, device_.CreateEvent(/*timed=*/true));
   ASSIGN_OR_RETURN(end_, device_.CreateEvent(/*timed=*/true));
   const DType dtype = groups[0].weights[0]->dtype;
@@ -98,6 +101,20 @@ LinearArgs Tuner::ArgsFor(const LinearGroup& group, int64_t num_rows, size_t wei
           .out = Tensor(out_.data(), group.out_dtype, {num_rows, shape.out_features})};
 }
 
+// As a step does it.
+absl::Status Tuner::Compute(const LinearGroup& group, const LinearArgs& args,
+                            const GemmChoice& choice) {
+  if (!group.gated) return gemm_.Run(args, choice, stream_);
+  const int64_t num_rows = args.x.dim(0), size = args.out.dim(1) / 2;
+  return gemm_.Run(
+      GatedLinearArgs{.x = args.x,
+                      .weight = args.weight,
+                      .bias = args.bias,
+                      .gate_up = args.out,
+                      .out = Tensor(gated_.data(), args.out.dtype(), {num_rows, size})},
+      choice, stream_);
+}
+
 absl::StatusOr<double> Tuner::MeasureUs(const LinearGroup& group, int64_t num_rows,
                                         const GemmChoice& choice, int num_calls, double best_us) {
   stream_.BeginCapture();
@@ -112,7 +129,7 @@ absl::StatusOr<double> Tuner::MeasureUs(const LinearGroup& group, int64_t num_ro
            .out = args.x},
           s);
     });
-    launched = gemm_.Run(args, choice, stream_);
+    launched = Compute(group, args, choice);
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<ExecGraph> graph, stream_.EndCapture());
   RETURN_IF_ERROR(launched);
@@ -137,7 +154,7 @@ absl::StatusOr<GemmChoice> Tuner::Fastest(const LinearGroup& group, int64_t num_
   int num_calls = kMinCalls;
   for (const GemmChoice& candidate : candidates) {
     // Once outside a graph: what cuBLASLt refuses must not spoil a capture.
-    if (!gemm_.Run(args, candidate, stream_).ok()) continue;
+    if (!Compute(group, args, candidate).ok()) continue;
     RETURN_IF_ERROR(stream_.Synchronize());
     ASSIGN_OR_RETURN(double us, MeasureUs(group, num_rows, candidate, num_calls, best_us));
     if (best_us == std::numeric_limits<double>::infinity()) {
@@ -159,13 +176,14 @@ struct Bucket {
 
 // The buckets of every gemm that have no choice, few rows first.
 std::vector<Bucket> ListMissing(const Tuner& tuner, const std::vector<LinearGroup>& groups,
-                                const GemmChoices& choices) {
+                                const GemmChoices& known, const GemmChoices& choices) {
   std::vector<Bucket> buckets;
   for (const LinearGroup& group : groups) {
     for (int64_t num_rows = 1; num_rows <= RowBucket(group.max_num_rows);
          num_rows = RowBucket(num_rows + 1)) {
       const GemmKey key = Gemm::KeyOf(tuner.ArgsFor(group, num_rows, 0));
-      if (!choices.contains(key)) buckets.push_back({&group, num_rows, key});
+      if (!known.contains(key) && !choices.contains(key))
+        buckets.push_back({&group, num_rows, key});
     }
   }
   std::stable_sort(buckets.begin(), buckets.end(),
@@ -173,13 +191,13 @@ std::vector<Bucket> ListMissing(const Tuner& tuner, const std::vector<LinearGrou
   return buckets;
 }
 
-// Adds to the choices what the time allows; how many.
+// Adds to the choices what the time allows of what is in neither; how many.
 absl::StatusOr<int> MeasureMissing(CudaDevice& device, Gemm& gemm, CudaStream& stream,
-                                   const std::vector<LinearGroup>& groups, GemmChoices& choices,
-                                   Progress* progress) {
+                                   const std::vector<LinearGroup>& groups, const GemmChoices& known,
+                                   GemmChoices& choices, Progress* progress) {
   const auto begin = Clock::now();
   Tuner tuner(device, gemm, stream);
-  const std::vector<Bucket> missing = ListMissing(tuner, groups, choices);
+  const std::vector<Bucket> missing = ListMissing(tuner, groups, known, choices);
   if (missing.empty()) return 0;
   const absl::Status prepared = tuner.Prepare(groups);
   if (absl::IsResourceExhausted(prepared)) {
@@ -207,12 +225,17 @@ absl::StatusOr<int> MeasureMissing(CudaDevice& device, Gemm& gemm, CudaStream& s
 
 absl::Status TuneGemm(CudaDevice& device, Gemm& gemm, CudaStream& stream,
                       const std::vector<LinearGroup>& groups, Progress* progress) {
+  const GemmChoices known = KnownGemms(device.info().name, cublasLtGetVersion());
   const std::string machine = CurrentMachine(device), folder = DefaultCacheFolder();
   const std::string path = folder.empty() ? "" : TuningCachePath(folder, machine);
   GemmChoices choices = path.empty() ? GemmChoices() : ReadCache(path, machine);
   ASSIGN_OR_RETURN(const int num_measured,
-                   MeasureMissing(device, gemm, stream, groups, choices, progress));
-  for (const auto& [key, choice] : choices) gemm.Choose(key, choice);
+                   MeasureMissing(device, gemm, stream, groups, known, choices, progress));
+  // What was measured on this machine counts more.
+  const GemmChoices& measured = choices;
+  for (const GemmChoices* chosen : {&known, &measured}) {
+    for (const auto& [key, choice] : *chosen) gemm.Choose(key, choice);
+  }
   if (num_measured == 0 || path.empty()) return absl::OkStatus();
   if (const absl::Status status = WriteChoices(path, machine, choices); !status.ok()) {
     spdlog::warn("the measured gemms cannot be kept in {}: {}; the next start measures again", path,

@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/gemm/gemv.h"
+#include "kernels/cuda/gemm/hopper/hopper_gemm.h"
 
 namespace quire::cuda {
 
@@ -41,8 +42,11 @@ std::string FormatGemm(const GemmKey& key, const GemmChoice& choice) {
       absl::StrCat(key.num_rows, " ", key.out_features, " ", key.in_features, " ",
                    DTypeName(key.dtype), " ", DTypeName(key.out_dtype), " ", key.fused_bias ? 1 : 0,
                    " ", key.x_alignment, " ", key.weight_alignment, " ", key.out_alignment);
-  if (choice.gemv_variant >= 0) {
-    return absl::StrCat(line, " gemv ", GemvVariantName(choice.gemv_variant), "\n");
+  if (choice.kernel == GemmKernel::kGemv) {
+    return absl::StrCat(line, " gemv ", GemvVariantName(choice.variant), "\n");
+  }
+  if (choice.kernel == GemmKernel::kHopper) {
+    return absl::StrCat(line, " hopper ", HopperGemmVariantName(choice.variant), "\n");
   }
   absl::StrAppend(&line, " cublaslt");
   for (const uint64_t word : choice.algorithm) absl::StrAppendFormat(&line, " %016x", word);
@@ -50,9 +54,11 @@ std::string FormatGemm(const GemmKey& key, const GemmChoice& choice) {
 }
 
 bool ParseChoice(const std::vector<absl::string_view>& words, GemmChoice* choice) {
-  if (words.size() == 2 && words[0] == "gemv") {
-    choice->gemv_variant = FindGemvVariant(words[1]);
-    return choice->gemv_variant >= 0;
+  if (words.size() == 2 && (words[0] == "gemv" || words[0] == "hopper")) {
+    const bool is_gemv = words[0] == "gemv";
+    choice->kernel = is_gemv ? GemmKernel::kGemv : GemmKernel::kHopper;
+    choice->variant = is_gemv ? FindGemvVariant(words[1]) : FindHopperGemmVariant(words[1]);
+    return choice->variant >= 0;
   }
   if (words.size() != 1 + choice->algorithm.size() || words[0] != "cublaslt") return false;
   return std::equal(

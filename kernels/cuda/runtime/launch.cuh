@@ -40,20 +40,34 @@ inline bool HasDependentLaunch() {
   return has;
 }
 
-// A launch that fails is left for cudaGetLastError.
+// A launch that fails is left for cudaGetLastError. cluster_size > 1: that many consecutive CTAs,
+// at most 8, are a cluster of sm_90.
 template <typename... Params, typename... Args>
-void LaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
-                  cudaStream_t stream, Args&&... args) {
-  cudaLaunchAttribute early;
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+void LaunchClusters(void (*kernel)(Params...), int cluster_size, dim3 grid, dim3 block,
+                    size_t shared_bytes, cudaStream_t stream, Args&&... args) {
+  cudaLaunchAttribute attributes[2];
+  unsigned int count = 0;
+  if (HasDependentLaunch()) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster_size > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {static_cast<unsigned int>(cluster_size), 1, 1};
+  }
   const cudaLaunchConfig_t config = {.gridDim = grid,
                                      .blockDim = block,
                                      .dynamicSmemBytes = shared_bytes,
                                      .stream = stream,
-                                     .attrs = &early,
-                                     .numAttrs = HasDependentLaunch() ? 1u : 0u};
+                                     .attrs = attributes,
+                                     .numAttrs = count};
   cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
+}
+
+template <typename... Params, typename... Args>
+void LaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
+                  cudaStream_t stream, Args&&... args) {
+  LaunchClusters(kernel, 1, grid, block, shared_bytes, stream, std::forward<Args>(args)...);
 }
 
 }  // namespace quire::cuda

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/model/linear_groups.h"
 #include "engine/model/model_weights.h"
 #include "kernels/backend.h"
 #include "tests/engine/checkpoint/test_files.h"
@@ -152,6 +153,19 @@ TEST_F(WeightsTest, ShapesAndParameterCount) {
   for (const FileTensor& tensor : tensors_) num_parameters += tensor.data.size() / sizeof(float);
   EXPECT_EQ(weights->num_parameters(), num_parameters);
   EXPECT_GE(weights->size_bytes(), num_parameters * 4);
+}
+
+// They are measured as they are computed: gates and ups with their activation.
+TEST_F(WeightsTest, LinearGroupsKnowGatesAndUps) {
+  const auto weights = Load();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  int num_gated = 0;
+  for (const LinearGroup& group : LinearGroups(*weights, 16, 4)) {
+    num_gated += group.gated ? 1 : 0;
+    EXPECT_EQ(group.gated, group.weights[0] == &weights->layer(0).gated_mlp.gate_up);
+    EXPECT_EQ(group.weights.size(), group.max_num_rows == 4 ? 1u : 2u);
+  }
+  EXPECT_EQ(num_gated, 1);
 }
 
 TEST_F(WeightsTest, TiedEmbeddingsShareMemory) {

@@ -2,7 +2,8 @@
 // between its row-wise kernels, as tuned, against cuBLASLt's first answer and against a kernel that
 // only reads the same bytes, turn by turn. Every figure is the median of replays of a graph that
 // goes through more weights than L2 holds. Measures anew unless QUIRE_CACHE_DIR has a file.
-// Usage: cuda_linear_bench [rows...]
+// Usage: cuda_linear_bench [--candidates] [rows...]; with it, every way to compute each shape
+// instead.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -12,10 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/cuda_weight_store.h"
 #include "kernels/cuda/gemm/gemv.h"
+#include "kernels/cuda/gemm/hopper/hopper_gemm.h"
 #include "kernels/cuda/read_probe.h"
 
 namespace quire {
@@ -71,7 +74,8 @@ class Bench {
     if (!defaults_.contains(key)) {
       const std::vector<cuda::GemmChoice> candidates = gemm_->Candidates(args).value();
       for (const cuda::GemmChoice& choice : candidates) {
-        if (choice.gemv_variant < 0 && !defaults_.contains(key)) defaults_[key] = choice;
+        if (choice.kernel == cuda::GemmKernel::kCublasLt && !defaults_.contains(key))
+          defaults_[key] = choice;
       }
     }
     CHECK(gemm_->Run(args, defaults_[key], stream()).ok());
@@ -79,6 +83,24 @@ class Bench {
   void Default(const GatedLinearArgs& args) {
     Default(args.Linear());
     ops_->GatedActivation(*stream_, args.Activate());
+  }
+  // visit(name, choice) for each that can compute these.
+  template <typename Visit>
+  void ForEachCandidate(const LinearArgs& args, const Visit& visit) {
+    int num_algorithms = 0;
+    const std::vector<cuda::GemmChoice> candidates = gemm_->Candidates(args).value();
+    for (const cuda::GemmChoice& choice : candidates) {
+      if (!gemm_->Run(args, choice, stream()).ok()) continue;
+      visit(choice.kernel == cuda::GemmKernel::kGemv
+                ? absl::StrCat("gemv ", cuda::GemvVariantName(choice.variant))
+            : choice.kernel == cuda::GemmKernel::kHopper
+                ? absl::StrCat("hopper ", cuda::HopperGemmVariantName(choice.variant))
+                : absl::StrCat("cublaslt ", num_algorithms++),
+            choice);
+    }
+  }
+  void Compute(const LinearArgs& args, const cuda::GemmChoice& choice) {
+    CHECK(gemm_->Run(args, choice, stream()).ok());
   }
   void Read(const LinearWeight& weight) {
     cuda::EnqueueRead(*stream_, weight.data, weight.out_features * weight.in_features * 2,
@@ -145,6 +167,7 @@ struct Weights {
     for (const auto& [name, weights] : by_name) {
       LinearGroup group = {.max_num_rows = max_num_rows};
       if (name == "lm_head") group.out_dtype = DType::kF32;
+      group.gated = name == "gate_up";
       for (const LinearWeight& weight : weights) group.weights.push_back(&weight);
       groups.push_back(group);
     }
@@ -171,6 +194,31 @@ void BenchShapes(Bench& bench, const Model& model, const Weights& weights, int64
     std::printf("%-5s %-8s %4lld rows %9.2f us %6.3f TB/s %7.1f TFLOP/s  read %.3f  default %.3f\n",
                 model.name, name.c_str(), static_cast<long long>(rows), us[2], bytes / us[2] / 1e6,
                 1e-6 * bytes * rows / us[2], us[0] / us[2], us[1] / us[2]);
+  }
+}
+
+// Every candidate of each shape beside cuBLASLt's first answer.
+void BenchCandidates(Bench& bench, const Model& model, const Weights& weights, int64_t rows) {
+  for (const auto& [name, list] : weights.by_name) {
+    const LinearWeight& first = list[0];
+    const int64_t bytes = first.out_features * first.in_features * 2;
+    const auto num_weights = static_cast<int>(list.size());
+    const int num_calls =
+        std::max(4, std::min(num_weights, static_cast<int>(kColdBytes / bytes) + 1));
+    const DType out_dtype = name == "lm_head" ? DType::kF32 : DType::kBF16;
+    const Tensor x = bench.Activations(rows, first.in_features);
+    const Tensor out = bench.Activations(rows, first.out_features, out_dtype);
+    const auto args = [&](int i) {
+      return LinearArgs{.x = x, .weight = &list[i % num_weights], .out = out};
+    };
+    bench.ForEachCandidate(
+        args(0), [&](const std::string& candidate, const cuda::GemmChoice& choice) {
+          const std::vector<double> us =
+              bench.MedianUs(num_calls, {[&](int i) { bench.Read(list[i % num_weights]); },
+                                         [&](int i) { bench.Compute(args(i), choice); }});
+          std::printf("%-5s %-8s %4lld rows %-14s %9.2f us  read %.3f\n", model.name, name.c_str(),
+                      static_cast<long long>(rows), candidate.c_str(), us[1], us[0] / us[1]);
+        });
   }
 }
 
@@ -228,13 +276,18 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   setenv("QUIRE_CACHE_DIR", "", /*overwrite=*/0);
   std::vector<int64_t> rows;
-  for (int i = 1; i < argc; ++i) rows.push_back(std::atoll(argv[i]));
+  const bool candidates = argc > 1 && std::string(argv[1]) == "--candidates";
+  for (int i = candidates ? 2 : 1; i < argc; ++i) rows.push_back(std::atoll(argv[i]));
   if (rows.empty()) rows = {1, 2, 4, 8, 16, 64, 256};
   std::puts("read: time of a kernel that reads the weights / time; default: cuBLASLt's / time");
   for (const quire::Model& model : quire::kModels) {
     quire::Bench bench;
     std::printf("read ceiling, 2 GiB: %.3f TB/s\n", quire::CeilingTBs(bench));
     const quire::Weights weights(bench, model);
+    if (candidates) {
+      for (const int64_t num_rows : rows) quire::BenchCandidates(bench, model, weights, num_rows);
+      continue;
+    }
     bench.Tune(weights.Groups(*std::max_element(rows.begin(), rows.end())));
     for (const int64_t num_rows : rows) {
       quire::BenchShapes(bench, model, weights, num_rows);

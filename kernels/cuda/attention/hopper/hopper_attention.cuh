@@ -7,11 +7,11 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/attention/hopper/hopper_loader.cuh"
-#include "kernels/cuda/attention/hopper/wgmma.cuh"
 #include "kernels/cuda/attention/tiles/half_queries.cuh"
 #include "kernels/cuda/attention/tiles/softmax_rows.cuh"
 #include "kernels/cuda/attention/tiles/tile_output.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/wgmma.cuh"
 
 namespace quire::cuda {
 

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/attention/tiles/async.cuh"
 #include "kernels/cuda/attention/tiles/tile_rows.cuh"
+#include "kernels/cuda/runtime/async.cuh"
 
 namespace quire::cuda {
 

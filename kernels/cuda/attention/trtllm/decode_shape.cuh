@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/attention/tiles/async.cuh"
 #include "kernels/cuda/attention/trtllm/decode_kernel.h"
+#include "kernels/cuda/runtime/async.cuh"
 
 namespace quire::cuda::trtllm {
 

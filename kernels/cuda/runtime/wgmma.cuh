@@ -47,6 +47,12 @@ __device__ __forceinline__ void WaitForGemms(float (&sums)[1][kFragments][4]) {
   }
 }
 
+// The same of sums that the gemms still in flight add to: they are not to be touched yet.
+template <int kPending>
+__device__ __forceinline__ void WaitForGemmsBut() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
+}
+
 // Keeps the compiler from moving a wait that follows before what `value`, not negative, is made
 // from.
 __device__ __forceinline__ void HoldUntil(float value) {
@@ -54,24 +60,36 @@ __device__ __forceinline__ void HoldUntil(float value) {
 }
 
 #define QUIRE_SUMS4(n) "+f"(s[n][0]), "+f"(s[n][1]), "+f"(s[n][2]), "+f"(s[n][3])
-#define QUIRE_SUMS16(n) QUIRE_SUMS4(n), QUIRE_SUMS4(n + 1), QUIRE_SUMS4(n + 2), QUIRE_SUMS4(n + 3)
+#define QUIRE_SUMS8(n) QUIRE_SUMS4(n), QUIRE_SUMS4(n + 1)
+#define QUIRE_SUMS16(n) QUIRE_SUMS8(n), QUIRE_SUMS8(n + 2)
+#define QUIRE_SUMS24(n) QUIRE_SUMS16(n), QUIRE_SUMS8(n + 4)
 #define QUIRE_SUMS32(n) QUIRE_SUMS16(n), QUIRE_SUMS16(n + 4)
+#define QUIRE_SUMS48(n) QUIRE_SUMS32(n), QUIRE_SUMS16(n + 8)
 #define QUIRE_SUMS64(n) QUIRE_SUMS32(n), QUIRE_SUMS32(n + 8)
 #define QUIRE_SUMS128(n) QUIRE_SUMS64(n), QUIRE_SUMS64(n + 16)
 
-#define QUIRE_NAMES32                                                                          \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, " \
-  "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define QUIRE_NAMES64                                                                            \
-  QUIRE_NAMES32                                                                                  \
-  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, " \
-  "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define QUIRE_NAMES128                                                                           \
-  QUIRE_NAMES64                                                                                  \
-  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
-  "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, "   \
-  "%100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, "   \
-  "%115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define QUIRE_NAMES16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define QUIRE_NAMES24 \
+  QUIRE_NAMES16       \
+  ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define QUIRE_NAMES32 \
+  QUIRE_NAMES24       \
+  ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define QUIRE_NAMES48                                                           \
+  QUIRE_NAMES32                                                                 \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46" \
+  ", %47"
+#define QUIRE_NAMES64                                                           \
+  QUIRE_NAMES48                                                                 \
+  ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62" \
+  ", %63"
+#define QUIRE_NAMES128                                                                   \
+  QUIRE_NAMES64                                                                          \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"     \
+  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"     \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109"     \
+  ", %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123" \
+  ", %124, %125, %126, %127"
 
 // Both operands in shared memory, their 16 elements of depth along the rows.
 #define QUIRE_PRODUCT_SHARED(type, columns, count, a, b, accumulates)                     \
@@ -97,12 +115,25 @@ __device__ __forceinline__ void StartDot(uint64_t first, uint64_t second, bool a
                                          float (&sums)[1][kFragments][4]) {
   auto& s = sums[0];
   constexpr bool kHalf = std::is_same_v<T, __half>;
-  static_assert(kFragments == 8 || kFragments == 16);
-  if constexpr (kFragments == 8 && kHalf) {
+  static_assert(kFragments == 4 || kFragments == 6 || kFragments == 8 || kFragments == 12 ||
+                kFragments == 16);
+  if constexpr (kFragments == 4 && kHalf) {
+    QUIRE_PRODUCT_SHARED("f16", "32", 16, "%16", "%17", "%18");
+  } else if constexpr (kFragments == 4) {
+    QUIRE_PRODUCT_SHARED("bf16", "32", 16, "%16", "%17", "%18");
+  } else if constexpr (kFragments == 6 && kHalf) {
+    QUIRE_PRODUCT_SHARED("f16", "48", 24, "%24", "%25", "%26");
+  } else if constexpr (kFragments == 6) {
+    QUIRE_PRODUCT_SHARED("bf16", "48", 24, "%24", "%25", "%26");
+  } else if constexpr (kFragments == 8 && kHalf) {
     QUIRE_PRODUCT_SHARED("f16", "64", 32, "%32", "%33", "%34");
   } else if constexpr (kFragments == 8) {
     QUIRE_PRODUCT_SHARED("bf16", "64", 32, "%32", "%33", "%34");
-  } else if constexpr (kHalf) {
+  } else if constexpr (kFragments == 12 && kHalf) {
+    QUIRE_PRODUCT_SHARED("f16", "96", 48, "%48", "%49", "%50");
+  } else if constexpr (kFragments == 12) {
+    QUIRE_PRODUCT_SHARED("bf16", "96", 48, "%48", "%49", "%50");
+  } else if constexpr (kFragments == 16 && kHalf) {
     QUIRE_PRODUCT_SHARED("f16", "128", 64, "%64", "%65", "%66");
   } else {
     QUIRE_PRODUCT_SHARED("bf16", "128", 64, "%64", "%65", "%66");
@@ -157,10 +188,16 @@ __device__ __forceinline__ void StartFloat8Dot(const uint32_t (&first)[4], uint6
 #undef QUIRE_PRODUCT_FLOAT8
 #undef QUIRE_PRODUCT_SHARED
 #undef QUIRE_PRODUCT_REGISTERS
+#undef QUIRE_NAMES16
 #undef QUIRE_NAMES32
 #undef QUIRE_NAMES64
 #undef QUIRE_NAMES128
+#undef QUIRE_NAMES24
+#undef QUIRE_SUMS24
+#undef QUIRE_NAMES48
+#undef QUIRE_SUMS48
 #undef QUIRE_SUMS4
+#undef QUIRE_SUMS8
 #undef QUIRE_SUMS16
 #undef QUIRE_SUMS32
 #undef QUIRE_SUMS64

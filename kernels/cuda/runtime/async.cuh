@@ -46,8 +46,16 @@ __device__ __forceinline__ void Wait(uint32_t mbarrier, uint32_t parity) {
       : "memory");
 }
 
-// One box of a four-dimensional tensor to shared memory; its bytes arrive at the mbarrier. What of
-// the box lies outside of the tensor is zeros.
+// One box of a tensor of two or four dimensions to shared memory; its bytes arrive at the mbarrier.
+// What of the box lies outside of the tensor is zeros.
+__device__ __forceinline__ void CopyBox(uint32_t shared_dst, const CUtensorMap& map, int32_t x,
+                                        int32_t y, uint32_t mbarrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3}], [%4];\n" ::"r"(shared_dst),
+      "l"(&map), "r"(x), "r"(y), "r"(mbarrier)
+      : "memory");
+}
 __device__ __forceinline__ void CopyBox(uint32_t shared_dst, const CUtensorMap& map, int32_t x,
                                         int32_t y, int32_t z, int32_t w, uint32_t mbarrier) {
   asm volatile(

@@ -1,0 +1,227 @@
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/check.h"
+#include "kernels/cuda/gemm/gemv.h"
+#include "kernels/cuda/gemm/hopper/hopper_gemm.cuh"
+#include "kernels/cuda/gemm/hopper/hopper_gemm.h"
+#include "kernels/cuda/runtime/driver_entry.h"
+#include "kernels/cuda/runtime/row_grid.cuh"
+
+namespace quire::cuda {
+
+namespace {
+
+using Kernel = void (*)(HopperGemmParams);
+
+// The kernels for a tile size.
+struct TileKernels {
+  int features;
+  Kernel bf16, f16;
+  int step_depth, max_stages;
+  int (*stage_bytes)(int num_x_rows);
+  int (*fixed_bytes)(int num_splits, int num_x_rows);
+};
+
+template <int kFeatures>
+constexpr TileKernels MakeKernels() {
+  using Shape = HopperGemmShape<__nv_bfloat16, kFeatures>;
+  static_assert(Shape::kMaxRows == kMaxHopperGemmRows);
+  return {kFeatures,         HopperGemm<Shape>, HopperGemm<HopperGemmShape<__half, kFeatures>>,
+          Shape::kStepDepth, Shape::kMaxStages, Shape::StageBytes,
+          Shape::FixedBytes};
+}
+const TileKernels kTiles[] = {MakeKernels<32>(), MakeKernels<48>(), MakeKernels<64>(),
+                              MakeKernels<96>(), MakeKernels<128>()};
+constexpr int kNumTiles = std::size(kTiles);
+constexpr int kNumThreads = HopperGemmShape<__half, 32>::kThreads;
+
+// How a gemm is divided: the tile, CTAs that share out in_features, and the shared memory that a
+// CTA takes at most, of which its ring is made.
+constexpr int kSplits[] = {1, 2}, kSharedKib[] = {110, 200};
+constexpr int kNumSplits = std::size(kSplits), kNumSharedKib = std::size(kSharedKib);
+struct Variant {
+  int tile, splits, shared_kib;
+
+  const TileKernels& kernels() const { return kTiles[tile]; }
+  static Variant Of(int number) {
+    return {number % kNumTiles, kSplits[number / kNumTiles % kNumSplits],
+            kSharedKib[number / kNumTiles / kNumSplits]};
+  }
+};
+constexpr int kNumVariants = kNumTiles * kNumSplits * kNumSharedKib;
+
+struct Plan {
+  Kernel kernel;
+  int num_x_rows, num_steps, num_tiles, num_stages, shared_bytes;
+};
+
+// num_stages is 0 where shared memory is too small for the variant.
+Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
+  const LinearWeight& weight = *args.weight;
+  const auto num_rows = static_cast<int>(args.x.dim(0));
+  const TileKernels& kernel = v.kernels();
+  const int features = is_gated ? kernel.features / 2 : kernel.features;
+  Plan plan = {
+      .kernel = weight.dtype == DType::kF16 ? kernel.f16 : kernel.bf16,
+      .num_x_rows = RoundUp(num_rows, 8),
+      .num_steps = static_cast<int>(CeilDiv<int64_t>(weight.in_features, kernel.step_depth)),
+      .num_tiles = static_cast<int>(
+          CeilDiv<int64_t>(is_gated ? weight.out_features / 2 : weight.out_features, features)),
+      .num_stages = 0,
+      .shared_bytes = 0};
+  const int fixed_bytes = kernel.fixed_bytes(v.splits, plan.num_x_rows);
+  const int stage_bytes = kernel.stage_bytes(plan.num_x_rows);
+  constexpr int kMinStages = 3;
+  const int num_stages =
+      std::min((v.shared_kib * 1024 - fixed_bytes) / stage_bytes, kernel.max_stages);
+  if (num_stages < kMinStages) return plan;
+  plan.num_stages = num_stages;
+  plan.shared_bytes = fixed_bytes + num_stages * stage_bytes;
+  return plan;
+}
+
+// Clusters of a kernel that the device holds at a time.
+int NumPlaces(const Plan& plan, int cluster_size) {
+  static std::map<std::tuple<Kernel, int, int>, int> known;
+  int& places = known[{plan.kernel, cluster_size, plan.shared_bytes}];
+  if (places > 0) return places;
+  cudaFuncSetAttribute(plan.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       kSharedKib[std::size(kSharedKib) - 1] * 1024);
+  cudaLaunchAttribute cluster;
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned int>(cluster_size), 1, 1};
+  const cudaLaunchConfig_t config = {.gridDim = dim3(cluster_size),
+                                     .blockDim = dim3(kNumThreads),
+                                     .dynamicSmemBytes = static_cast<size_t>(plan.shared_bytes),
+                                     .stream = nullptr,
+                                     .attrs = &cluster,
+                                     .numAttrs = 1};
+  cudaOccupancyMaxActiveClusters(&places, plan.kernel, &config);
+  return places = std::max(places, 1);
+}
+
+// Rows of 16-bit elements as TMA takes them, in boxes of `box_rows` swizzled lines.
+CUtensorMap MakeMatrixMap(const void* data, DType dtype, int64_t rows, int64_t columns,
+                          int64_t row_stride, int box_rows) {
+  static const auto encode =
+      DriverEntry<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
+  const cuuint64_t stride_bytes[1] = {static_cast<cuuint64_t>(row_stride) * 2};
+  const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(box_rows)};
+  const cuuint32_t element_strides[2] = {1, 1};
+  CUtensorMap map;
+  const CUresult result = encode(
+      &map,
+      dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+      const_cast<void*>(data), sizes, stride_bytes, box, element_strides,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  CHECK_EQ(static_cast<int>(result), static_cast<int>(CUDA_SUCCESS));
+  return map;
+}
+
+// Whether every row of out is aligned to two elements.
+bool StoresPairs(const Tensor& out) {
+  return reinterpret_cast<uintptr_t>(out.data()) % (2 * DTypeBytes(out.dtype())) == 0 &&
+         out.row_stride() % 2 == 0;
+}
+
+// To `out`: args.out, or the result of `gated`, whose gemm it is.
+void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* gated, int variant,
+            cudaStream_t stream) {
+  const LinearWeight& weight = *args.weight;
+  const Variant v = Variant::Of(variant);
+  const Plan plan = MakePlan(args, v, gated != nullptr);
+  CHECK_GT(plan.num_stages, 0);
+  const HopperGemmParams params = {
+      .weight_map = MakeMatrixMap(weight.data, weight.dtype, weight.out_features,
+                                  weight.in_features, weight.in_features, v.kernels().features / 2),
+      .x_map = MakeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
+                             args.x.row_stride(), plan.num_x_rows),
+      .bias = FloatVector(args.bias),
+      .out = out.data(),
+      .out_stride = out.row_stride(),
+      .num_rows = static_cast<int>(args.x.dim(0)),
+      .out_features = static_cast<int>(weight.out_features),
+      .num_x_rows = plan.num_x_rows,
+      .num_steps = plan.num_steps,
+      .num_tiles = plan.num_tiles,
+      .num_stages = plan.num_stages,
+      .num_splits = v.splits,
+      .out_is_float = out.dtype() == DType::kF32,
+      .stores_pairs = StoresPairs(out),
+      .num_gates = gated == nullptr ? 0 : static_cast<int>(weight.out_features / 2),
+      .activation = gated == nullptr ? Activation::kSilu : gated->activation};
+  const int num_clusters = std::min(plan.num_tiles, NumPlaces(plan, v.splits));
+  LaunchClusters(plan.kernel, v.splits, dim3(num_clusters * v.splits), dim3(kNumThreads),
+                 plan.shared_bytes, stream, params);
+}
+
+int Attribute(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&value, attribute, device);
+  return value;
+}
+bool IsHopper() {
+  static const bool is = Attribute(cudaDevAttrComputeCapabilityMajor) == 9;
+  return is;
+}
+int NumSms() {
+  static const int num_sms = Attribute(cudaDevAttrMultiProcessorCount);
+  return num_sms;
+}
+
+// The smallest tile with which every CTA has a place of its own, a multiprocessor each, so that
+// none has more to do than others; for weights too large for that the largest two.
+bool MayBeFast(const Variant& v, int num_tiles) {
+  const auto fits = [&](int tile) {
+    return CeilDiv(num_tiles * v.kernels().features, kTiles[tile].features) * v.splits <= NumSms();
+  };
+  if (fits(v.tile)) return v.tile == 0 || !fits(v.tile - 1);
+  return v.splits == 1 && v.tile >= kNumTiles - 2 && !fits(kNumTiles - 1);
+}
+
+}  // namespace
+
+std::string HopperGemmVariantName(int variant) {
+  const Variant v = Variant::Of(variant);
+  return absl::StrCat(v.kernels().features, "x", v.splits, "x", v.shared_kib);
+}
+
+int FindHopperGemmVariant(absl::string_view name) {
+  for (int i = 0; i < kNumVariants; ++i) {
+    if (HopperGemmVariantName(i) == name) return i;
+  }
+  return -1;
+}
+
+std::vector<int> HopperGemmVariants(const LinearArgs& args) {
+  const LinearWeight& weight = *args.weight;
+  const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
+  const bool fits = IsHopper() && weight.dtype != DType::kF32 && args.x.dim(0) > kMaxGemvRows &&
+                    args.x.dim(0) <= kMaxHopperGemmRows &&
+                    FitsVectors(weight.in_features, {&args.x, &rows});
+  std::vector<int> variants;
+  for (int i = 0; fits && i < kNumVariants; ++i) {
+    const Variant v = Variant::Of(i);
+    const Plan plan = MakePlan(args, v, false);
+    if (plan.num_stages == 0 || !MayBeFast(v, plan.num_tiles)) continue;
+    variants.push_back(i);
+  }
+  return variants;
+}
+
+void LaunchHopperGemm(const LinearArgs& args, int variant, cudaStream_t stream) {
+  Launch(args, args.out, nullptr, variant, stream);
+}
+
+void LaunchGatedHopperGemm(const GatedLinearArgs& args, int variant, cudaStream_t stream) {
+  Launch(args.Linear(), args.out, &args, variant, stream);
+}
+
+}  // namespace quire::cuda
