@@ -49,11 +49,13 @@ class TileOutput {
             StoreCombinedState(row, state, item_.partial < 0);
           }
         }
-        if (Shape::kExchangesColumns && target.out != nullptr) {
+        if (Shape::kExchangesColumns && target.out != nullptr && !p_.float8_output) {
           StoreRow(target, out[m], half, has_row);
         } else if (has_row &&
                    (Shape::kWarpsN > 1 || item_.partial < 0 || item_.key_begin < item_.key_end)) {
-          StorePairs(target, out[m], half);
+          // One branch for all, as a tile's end is not hidden by anything.
+          p_.float8_output ? StorePairs<true>(target, out[m], half)
+                           : StorePairs<false>(target, out[m], half);
         }
       }
     }
@@ -117,22 +119,22 @@ class TileOutput {
             Finish(row, state).scale};
   }
   // A lane's columns of a row, two at a time.
-  template <typename Fragments>
+  template <bool kFloat8Output, typename Fragments>
   __device__ void StorePairs(const RowTarget& target, const Fragments& out, int half) const {
     const int lane = threadIdx.x % 4;
 #pragma unroll
     for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
       if constexpr (Shape::kPairsColumns) {
         const int i = 2 * half + n % 2;
-        Store(target, n / 2 * 16 + lane * 4 + n % 2 * 2,
-              {out[n / 2 * 2][i], out[n / 2 * 2 + 1][i]});
+        Store<kFloat8Output>(target, n / 2 * 16 + lane * 4 + n % 2 * 2,
+                             {out[n / 2 * 2][i], out[n / 2 * 2 + 1][i]});
       } else {
-        Store(target, n * 8 + lane * 2, {out[n][2 * half], out[n][2 * half + 1]});
+        Store<kFloat8Output>(target, n * 8 + lane * 2, {out[n][2 * half], out[n][2 * half + 1]});
       }
     }
   }
-  // The whole result of a row, by its four lanes: they exchange what they have, so that each stores
-  // 16 bytes at a time. All lanes of a warp call it.
+  // The whole result of a row in 16 bits, by its four lanes: they exchange what they have, so that
+  // each stores 16 bytes at a time. All lanes of a warp call it.
   template <typename Fragments>
   __device__ void StoreRow(const RowTarget& target, const Fragments& out, int half,
                            bool has_row) const {
@@ -146,11 +148,7 @@ class TileOutput {
       }
       TransposeOverLanes(words);
       const int32_t column = (n + static_cast<int>(threadIdx.x) % 4) * 8;
-      if (!has_row || column >= p_.head_dim) continue;
-      if (p_.float8_output) {
-        *reinterpret_cast<uint2*>(target.out + column) = {words[0] | words[1] << 16,
-                                                          words[2] | words[3] << 16};
-      } else {
+      if (has_row && column < p_.head_dim) {
         *reinterpret_cast<uint4*>(target.out + 2 * column) = {words[0], words[1], words[2],
                                                               words[3]};
       }
@@ -171,9 +169,7 @@ class TileOutput {
       }
     }
   }
-  // Two columns: of 8 bits in the lower half.
   __device__ uint32_t Narrow(float2 values) const {
-    if (p_.float8_output) return NarrowPair<__NV_E4M3>(values.x, values.y);
     if (Shape::kIsFloat8 && p_.query_dtype == DType::kBF16) {
       return PackPair<__nv_bfloat16>(values.x, values.y);
     }
@@ -181,14 +177,16 @@ class TileOutput {
   }
 
   // What lies beyond the head is not stored to `out`: the next head begins there.
+  template <bool kFloat8Output>
   __device__ void Store(const RowTarget& target, int32_t column, float2 values) const {
     if (target.out != nullptr) {
       if (column >= p_.head_dim) return;
-      const uint32_t pair = Narrow({values.x * target.scale, values.y * target.scale});
-      if (p_.float8_output) {
-        *reinterpret_cast<uint16_t*>(target.out + column) = static_cast<uint16_t>(pair);
+      const float2 scaled = {values.x * target.scale, values.y * target.scale};
+      if constexpr (kFloat8Output) {
+        *reinterpret_cast<uint16_t*>(target.out + column) =
+            static_cast<uint16_t>(NarrowPair<__NV_E4M3>(scaled.x, scaled.y));
       } else {
-        *reinterpret_cast<uint32_t*>(target.out + 2 * column) = pair;
+        *reinterpret_cast<uint32_t*>(target.out + 2 * column) = Narrow(scaled);
       }
     } else {
       *reinterpret_cast<float2*>(target.partial + column) = values;
@@ -245,8 +243,12 @@ class TileOutput {
       if (row >= item_.num_rows) return;
       const CombinedQuad& quad = quads[r];
       const RowTarget target = CombinedTarget(row, quad.state, is_final);
-      Store(target, column, {quad.sum.x, quad.sum.y});
-      Store(target, column + 2, {quad.sum.z, quad.sum.w});
+      const float2 pairs[2] = {{quad.sum.x, quad.sum.y}, {quad.sum.z, quad.sum.w}};
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        p_.float8_output ? Store<true>(target, column + 2 * i, pairs[i])
+                         : Store<false>(target, column + 2 * i, pairs[i]);
+      }
       if (column == 0) StoreCombinedState(row, quad.state, is_final);
     }
   }
