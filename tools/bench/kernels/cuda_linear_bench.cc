@@ -175,47 +175,51 @@ struct Weights {
   }
 };
 
+// The calls of one shape: x and its result stay, the weights take turns.
+struct ShapeCalls {
+  const std::vector<LinearWeight>* weights;
+  Tensor x, out;
+  int64_t bytes;  // of a weight
+  int num_calls;
+
+  ShapeCalls(Bench& bench, const std::string& name, const std::vector<LinearWeight>& list,
+             int64_t rows)
+      : weights(&list),
+        x(bench.Activations(rows, list[0].in_features)),
+        out(bench.Activations(rows, list[0].out_features,
+                              name == "lm_head" ? DType::kF32 : DType::kBF16)),
+        bytes(list[0].out_features * list[0].in_features * 2),
+        num_calls(std::max(
+            4, std::min(static_cast<int>(list.size()), static_cast<int>(kColdBytes / bytes) + 1))) {
+  }
+
+  const LinearWeight& Weight(int i) const { return (*weights)[i % weights->size()]; }
+  LinearArgs Args(int i) const { return {.x = x, .weight = &Weight(i), .out = out}; }
+};
+
 void BenchShapes(Bench& bench, const Model& model, const Weights& weights, int64_t rows) {
   for (const auto& [name, list] : weights.by_name) {
-    const LinearWeight& first = list[0];
-    const int64_t bytes = first.out_features * first.in_features * 2;
-    const auto num_weights = static_cast<int>(list.size());
-    const int num_calls =
-        std::max(4, std::min(num_weights, static_cast<int>(kColdBytes / bytes) + 1));
-    const DType out_dtype = name == "lm_head" ? DType::kF32 : DType::kBF16;
-    const Tensor x = bench.Activations(rows, first.in_features);
-    const Tensor out = bench.Activations(rows, first.out_features, out_dtype);
-    const auto args = [&](int i) {
-      return LinearArgs{.x = x, .weight = &list[i % num_weights], .out = out};
-    };
-    const std::vector<double> us = bench.MedianUs(
-        num_calls, {[&](int i) { bench.Read(list[i % num_weights]); },
-                    [&](int i) { bench.Default(args(i)); }, [&](int i) { bench.Tuned(args(i)); }});
+    const ShapeCalls calls(bench, name, list, rows);
+    const std::vector<double> us =
+        bench.MedianUs(calls.num_calls, {[&](int i) { bench.Read(calls.Weight(i)); },
+                                         [&](int i) { bench.Default(calls.Args(i)); },
+                                         [&](int i) { bench.Tuned(calls.Args(i)); }});
     std::printf("%-5s %-8s %4lld rows %9.2f us %6.3f TB/s %7.1f TFLOP/s  read %.3f  default %.3f\n",
-                model.name, name.c_str(), static_cast<long long>(rows), us[2], bytes / us[2] / 1e6,
-                1e-6 * bytes * rows / us[2], us[0] / us[2], us[1] / us[2]);
+                model.name, name.c_str(), static_cast<long long>(rows), us[2],
+                calls.bytes / us[2] / 1e6, 1e-6 * calls.bytes * rows / us[2], us[0] / us[2],
+                us[1] / us[2]);
   }
 }
 
-// Every candidate of each shape beside cuBLASLt's first answer.
+// Every candidate of each shape.
 void BenchCandidates(Bench& bench, const Model& model, const Weights& weights, int64_t rows) {
   for (const auto& [name, list] : weights.by_name) {
-    const LinearWeight& first = list[0];
-    const int64_t bytes = first.out_features * first.in_features * 2;
-    const auto num_weights = static_cast<int>(list.size());
-    const int num_calls =
-        std::max(4, std::min(num_weights, static_cast<int>(kColdBytes / bytes) + 1));
-    const DType out_dtype = name == "lm_head" ? DType::kF32 : DType::kBF16;
-    const Tensor x = bench.Activations(rows, first.in_features);
-    const Tensor out = bench.Activations(rows, first.out_features, out_dtype);
-    const auto args = [&](int i) {
-      return LinearArgs{.x = x, .weight = &list[i % num_weights], .out = out};
-    };
+    const ShapeCalls calls(bench, name, list, rows);
     bench.ForEachCandidate(
-        args(0), [&](const std::string& candidate, const cuda::GemmChoice& choice) {
-          const std::vector<double> us =
-              bench.MedianUs(num_calls, {[&](int i) { bench.Read(list[i % num_weights]); },
-                                         [&](int i) { bench.Compute(args(i), choice); }});
+        calls.Args(0), [&](const std::string& candidate, const cuda::GemmChoice& choice) {
+          const std::vector<double> us = bench.MedianUs(
+              calls.num_calls, {[&](int i) { bench.Read(calls.Weight(i)); },
+                                [&](int i) { bench.Compute(calls.Args(i), choice); }});
           std::printf("%-5s %-8s %4lld rows %-14s %9.2f us  read %.3f\n", model.name, name.c_str(),
                       static_cast<long long>(rows), candidate.c_str(), us[1], us[0] / us[1]);
         });
