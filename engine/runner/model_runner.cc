@@ -167,7 +167,8 @@ void ModelRunner::Submit(const SchedulerOutput& output) {
   CopyOutputs(buffers);
   stream_->Record(*buffers.done);
   if (size >= 0 && graph == nullptr) {
-    graphs_.CaptureLate(*stream_, size, [this](UniformSize uniform) { EnqueueUniform(uniform); });
+    graphs_.CaptureLate(*stream_, size, builder_.uniform_sizes()[size],
+                        [this](UniformSize uniform) { EnqueueUniform(uniform); });
   }
   stage.End(output.step, StepStage::kSubmit);
 }

@@ -45,7 +45,6 @@ std::vector<UniformSize> UniformSizes(const std::vector<int32_t>& query_lens,
 absl::Status StepGraphs::CaptureAtStart(Device& device, Stream& stream,
                                         const std::vector<UniformSize>& sizes,
                                         const Enqueue& enqueue, Progress* progress) {
-  sizes_ = sizes;
   graphs_.resize(sizes.size());
   const auto first_late = std::find_if(
       sizes.begin(), sizes.end(), [](const UniformSize& size) { return size.shares_prefixes; });
@@ -53,7 +52,7 @@ absl::Status StepGraphs::CaptureAtStart(Device& device, Stream& stream,
   ASSIGN_OR_RETURN(const MemoryInfo before, device.Memory());
   ProgressStage stage(progress, "capturing graphs", num_now, ProgressUnit::kItems);
   for (int64_t i = 0; i < num_now; ++i) {
-    RETURN_IF_ERROR(Capture(stream, static_cast<size_t>(i), enqueue));
+    RETURN_IF_ERROR(Capture(stream, static_cast<size_t>(i), sizes[i], enqueue));
     stage.Add(1);
   }
   ASSIGN_OR_RETURN(const MemoryInfo after, device.Memory());
@@ -63,18 +62,19 @@ absl::Status StepGraphs::CaptureAtStart(Device& device, Stream& stream,
   return absl::OkStatus();
 }
 
-void StepGraphs::CaptureLate(Stream& stream, int index, const Enqueue& enqueue) {
+void StepGraphs::CaptureLate(Stream& stream, int index, UniformSize size, const Enqueue& enqueue) {
   if (!has_room_) return;
-  const absl::Status status = Capture(stream, static_cast<size_t>(index), enqueue);
+  const absl::Status status = Capture(stream, static_cast<size_t>(index), size, enqueue);
   if (status.ok()) return;
   has_room_ = false;
   spdlog::warn("no more graphs are made of steps that share a prefix: {}",
                std::string(status.message()));
 }
 
-absl::Status StepGraphs::Capture(Stream& stream, size_t index, const Enqueue& enqueue) {
+absl::Status StepGraphs::Capture(Stream& stream, size_t index, UniformSize size,
+                                 const Enqueue& enqueue) {
   stream.BeginCapture();
-  enqueue(sizes_[index]);
+  enqueue(size);
   ASSIGN_OR_RETURN(graphs_[index], stream.EndCapture());
   return absl::OkStatus();
 }

@@ -31,9 +31,9 @@ class StepGraphs {
   // `progress` may be null.
   absl::Status CaptureAtStart(Device& device, Stream& stream, const std::vector<UniformSize>& sizes,
                               const Enqueue& enqueue, Progress* progress);
-  // Captures sizes[index]. Where there is no memory for it steps go on without, and nothing more is
-  // captured: a warning.
-  void CaptureLate(Stream& stream, int index, const Enqueue& enqueue);
+  // Captures sizes[index], which is `size`. Where there is no memory for it steps go on without,
+  // and nothing more is captured: a warning.
+  void CaptureLate(Stream& stream, int index, UniformSize size, const Enqueue& enqueue);
 
   // The step captured for sizes[index], or null when nothing was captured.
   const ExecGraph* Find(int index) const {
@@ -44,9 +44,8 @@ class StepGraphs {
   int64_t late_bytes() const { return late_bytes_; }
 
  private:
-  absl::Status Capture(Stream& stream, size_t index, const Enqueue& enqueue);
+  absl::Status Capture(Stream& stream, size_t index, UniformSize size, const Enqueue& enqueue);
 
-  std::vector<UniformSize> sizes_;
   std::vector<std::unique_ptr<ExecGraph>> graphs_;  // [sizes]
   int64_t late_bytes_ = 0;
   bool has_room_ = true;  // for more

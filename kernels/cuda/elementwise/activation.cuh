@@ -2,6 +2,9 @@
 // Device code.
 #pragma once
 
+#include "kernels/cuda/runtime/vector.cuh"
+#include "kernels/op_args.h"
+
 namespace quire::cuda {
 
 struct Silu {
@@ -15,5 +18,13 @@ struct GeluTanh {
     return x / (1.0f + expf(-twice));
   }
 };
+
+// A gated pair of a gemm's float32 sums, as if gate and up had been stored as T and read again.
+template <typename T>
+__device__ inline float Gated(float gate, float up, Activation activation) {
+  gate = Rounded<T>(gate);
+  up = Rounded<T>(up);
+  return up * (activation == Activation::kSilu ? Silu()(gate) : GeluTanh()(gate));
+}
 
 }  // namespace quire::cuda

@@ -69,17 +69,19 @@ class Tuner {
 };
 
 absl::Status Tuner::Prepare(const std::vector<LinearGroup>& groups) {
-  int64_t x_bytes = 0, out_bytes = 0;
+  int64_t x_bytes = 0, out_bytes = 0, gated_bytes = 0;
   for (const LinearGroup& group : groups) {
     const int64_t num_rows = RowBucket(group.max_num_rows);
     const LinearWeight& weight = *group.weights[0];
     x_bytes = std::max(x_bytes, num_rows * weight.in_features * DTypeBytes(weight.dtype));
-    out_bytes = std::max(out_bytes, num_rows * weight.out_features * DTypeBytes(group.out_dtype));
+    const int64_t result_bytes = num_rows * weight.out_features * DTypeBytes(group.out_dtype);
+    out_bytes = std::max(out_bytes, result_bytes);
+    if (group.gated) gated_bytes = std::max(gated_bytes, result_bytes / 2);
   }
   ASSIGN_OR_RETURN(random_, device_.Allocate(2 * x_bytes));
   ASSIGN_OR_RETURN(x_, device_.Allocate(x_bytes));
   ASSIGN_OR_RETURN(out_, device_.Allocate(out_bytes));
-  ASSIGN_OR_RETURN(gated_, device_.Allocate(out_bytes / 2));
+  ASSIGN_OR_RETURN(gated_, device_.Allocate(gated_bytes));
   ASSIGN_OR_RETURN(begin_, device_.CreateEvent(/*timed=*/true));
   ASSIGN_OR_RETURN(end_, device_.CreateEvent(/*timed=*/true));
   const DType dtype = groups[0].weights[0]->dtype;
@@ -182,8 +184,8 @@ std::vector<Bucket> ListMissing(const Tuner& tuner, const std::vector<LinearGrou
     for (int64_t num_rows = 1; num_rows <= RowBucket(group.max_num_rows);
          num_rows = RowBucket(num_rows + 1)) {
       const GemmKey key = Gemm::KeyOf(tuner.ArgsFor(group, num_rows, 0));
-      if (!known.contains(key) && !choices.contains(key))
-        buckets.push_back({&group, num_rows, key});
+      if (known.contains(key) || choices.contains(key)) continue;
+      buckets.push_back({&group, num_rows, key});
     }
   }
   std::stable_sort(buckets.begin(), buckets.end(),

@@ -169,7 +169,6 @@ __device__ void StoreGroup(const GemvParams& params, int group,
   }
 }
 
-// As if gate and up had been stored and read again.
 template <typename T, int kTiles, int kWarps>
 __device__ void StoreGatedGroup(const GemvParams& params, int group,
                                 const WarpSums<kTiles, kWarps>& warp_sums) {
@@ -177,12 +176,10 @@ __device__ void StoreGatedGroup(const GemvParams& params, int group,
   for (int i = threadIdx.x; i < params.num_rows * kPairs; i += kWarps * 32) {
     const int row = i / kPairs, column = i % kPairs, pair = group * kPairs + column;
     if (pair >= params.num_gates) continue;
-    const float gate =
-        Rounded<T>(FinishedSum<kTiles, kWarps>(params, warp_sums, row, column, pair));
-    const float up = Rounded<T>(FinishedSum<kTiles, kWarps>(params, warp_sums, row, column + kPairs,
-                                                            pair + params.num_gates));
-    const float value[1] = {
-        up * (params.activation == Activation::kSilu ? Silu()(gate) : GeluTanh()(gate))};
+    const float gate = FinishedSum<kTiles, kWarps>(params, warp_sums, row, column, pair);
+    const float up = FinishedSum<kTiles, kWarps>(params, warp_sums, row, column + kPairs,
+                                                 pair + params.num_gates);
+    const float value[1] = {Gated<T>(gate, up, params.activation)};
     Store(value, static_cast<T*>(params.out) + row * params.out_stride + pair);
   }
 }
@@ -329,9 +326,7 @@ constexpr int kDefaultNarrow = 0, kDefaultWide = 1;
 int NumPlaces(int variant, int kind) {
   static const auto places = [] {
     std::array<std::array<int, kNumKinds>, kNumGemvVariants> result{};
-    int device = 0, num_sms = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&num_sms, cudaDevAttrMultiProcessorCount, device);
+    const int num_sms = DeviceAttribute(cudaDevAttrMultiProcessorCount);
     for (int i = 0; i < kNumGemvVariants; ++i) {
       for (int j = 0; j < kNumKinds; ++j) {
         int per_sm = 0;

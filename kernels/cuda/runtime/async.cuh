@@ -46,6 +46,20 @@ __device__ __forceinline__ void Wait(uint32_t mbarrier, uint32_t parity) {
       : "memory");
 }
 
+// A place in a ring and the parity of its phase.
+struct RingPlace {
+  int32_t index = 0;
+  uint32_t parity = 0;
+
+  __device__ void Advance(int32_t by, int32_t size) {
+    index += by;
+    while (index >= size) {
+      index -= size;
+      parity ^= 1;
+    }
+  }
+};
+
 // One box of a tensor of two or four dimensions to shared memory; its bytes arrive at the mbarrier.
 // What of the box lies outside of the tensor is zeros.
 __device__ __forceinline__ void CopyBox(uint32_t shared_dst, const CUtensorMap& map, int32_t x,

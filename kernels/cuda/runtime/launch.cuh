@@ -29,14 +29,17 @@ __device__ inline void ReleaseSuccessor() {
 #endif
 }
 
+// Of the device that is current.
+inline int DeviceAttribute(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&value, attribute, device);
+  return value;
+}
+
 // Of the device that is current on the first call: a process drives devices of one kind.
 inline bool HasDependentLaunch() {
-  static const bool has = [] {
-    int device = 0, major = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    return major >= 9;
-  }();
+  static const bool has = DeviceAttribute(cudaDevAttrComputeCapabilityMajor) >= 9;
   return has;
 }
 

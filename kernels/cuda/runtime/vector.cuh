@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <type_traits>
 
 #include "kernels/base/tensor.h"
 
@@ -107,6 +108,18 @@ __device__ inline void Store(const float (&values)[kWidth], __half* to) {
     }
     *reinterpret_cast<uint4*>(to) = raw;
   }
+}
+
+// Two floats as bfloat16 or float16, the first in the lower half.
+template <typename T>
+__device__ __forceinline__ uint32_t PackPair(float low, float high) {
+  uint32_t packed;
+  if constexpr (std::is_same_v<T, __half>) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(packed) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(packed) : "f"(high), "f"(low));
+  }
+  return packed;
 }
 
 // The value as a T holds it; beyond float16's range infinity.

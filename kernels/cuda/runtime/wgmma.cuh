@@ -92,12 +92,18 @@ __device__ __forceinline__ void HoldUntil(float value) {
   ", %124, %125, %126, %127"
 
 // Both operands in shared memory, their 16 elements of depth along the rows.
-#define QUIRE_PRODUCT_SHARED(type, columns, count, a, b, accumulates)                     \
+#define QUIRE_PRODUCT_SHARED_OF(type, columns, count, a, b, accumulates)                  \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " accumulates                            \
                ", 0;\nwgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type \
                " {" QUIRE_NAMES##count "}, " a ", " b ", p, 1, 1, 0, 0;\n}\n"             \
                : QUIRE_SUMS##count(0)                                                     \
                : "l"(first), "l"(second), "r"(static_cast<int>(accumulate)))
+#define QUIRE_PRODUCT_SHARED(columns, count, a, b, accumulates)         \
+  if constexpr (kHalf) {                                                \
+    QUIRE_PRODUCT_SHARED_OF("f16", columns, count, a, b, accumulates);  \
+  } else {                                                              \
+    QUIRE_PRODUCT_SHARED_OF("bf16", columns, count, a, b, accumulates); \
+  }
 
 // The first operand in registers; the second's columns along the rows.
 #define QUIRE_PRODUCT_REGISTERS(type, columns, count, a0, a1, a2, a3, b)                           \
@@ -117,26 +123,16 @@ __device__ __forceinline__ void StartDot(uint64_t first, uint64_t second, bool a
   constexpr bool kHalf = std::is_same_v<T, __half>;
   static_assert(kFragments == 4 || kFragments == 6 || kFragments == 8 || kFragments == 12 ||
                 kFragments == 16);
-  if constexpr (kFragments == 4 && kHalf) {
-    QUIRE_PRODUCT_SHARED("f16", "32", 16, "%16", "%17", "%18");
-  } else if constexpr (kFragments == 4) {
-    QUIRE_PRODUCT_SHARED("bf16", "32", 16, "%16", "%17", "%18");
-  } else if constexpr (kFragments == 6 && kHalf) {
-    QUIRE_PRODUCT_SHARED("f16", "48", 24, "%24", "%25", "%26");
+  if constexpr (kFragments == 4) {
+    QUIRE_PRODUCT_SHARED("32", 16, "%16", "%17", "%18")
   } else if constexpr (kFragments == 6) {
-    QUIRE_PRODUCT_SHARED("bf16", "48", 24, "%24", "%25", "%26");
-  } else if constexpr (kFragments == 8 && kHalf) {
-    QUIRE_PRODUCT_SHARED("f16", "64", 32, "%32", "%33", "%34");
+    QUIRE_PRODUCT_SHARED("48", 24, "%24", "%25", "%26")
   } else if constexpr (kFragments == 8) {
-    QUIRE_PRODUCT_SHARED("bf16", "64", 32, "%32", "%33", "%34");
-  } else if constexpr (kFragments == 12 && kHalf) {
-    QUIRE_PRODUCT_SHARED("f16", "96", 48, "%48", "%49", "%50");
+    QUIRE_PRODUCT_SHARED("64", 32, "%32", "%33", "%34")
   } else if constexpr (kFragments == 12) {
-    QUIRE_PRODUCT_SHARED("bf16", "96", 48, "%48", "%49", "%50");
-  } else if constexpr (kFragments == 16 && kHalf) {
-    QUIRE_PRODUCT_SHARED("f16", "128", 64, "%64", "%65", "%66");
+    QUIRE_PRODUCT_SHARED("96", 48, "%48", "%49", "%50")
   } else {
-    QUIRE_PRODUCT_SHARED("bf16", "128", 64, "%64", "%65", "%66");
+    QUIRE_PRODUCT_SHARED("128", 64, "%64", "%65", "%66")
   }
 }
 
@@ -187,6 +183,7 @@ __device__ __forceinline__ void StartFloat8Dot(const uint32_t (&first)[4], uint6
 
 #undef QUIRE_PRODUCT_FLOAT8
 #undef QUIRE_PRODUCT_SHARED
+#undef QUIRE_PRODUCT_SHARED_OF
 #undef QUIRE_PRODUCT_REGISTERS
 #undef QUIRE_NAMES16
 #undef QUIRE_NAMES32

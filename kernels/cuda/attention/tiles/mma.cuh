@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cuda/runtime/vector.cuh"
+
 namespace quire::cuda {
 
 // Copies 16 bytes from global to shared memory; writes zeros and reads nothing unless `valid`.
@@ -63,18 +65,6 @@ __device__ __forceinline__ void MultiplyAdd(const uint32_t (&a)[4], uint32_t b0,
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
-}
-
-// Two floats as bfloat16 or float16, the first in the lower half.
-template <typename T>
-__device__ __forceinline__ uint32_t PackPair(float low, float high) {
-  uint32_t packed;
-  if constexpr (std::is_same_v<T, __half>) {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(packed) : "f"(high), "f"(low));
-  } else {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(packed) : "f"(high), "f"(low));
-  }
-  return packed;
 }
 
 // 0 for infinity.

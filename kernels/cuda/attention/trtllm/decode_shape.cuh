@@ -58,20 +58,6 @@ struct DecodeShape {
   }
 };
 
-// A place in a ring and the parity of its phase.
-struct RingPlace {
-  int32_t index = 0;
-  uint32_t parity = 0;
-
-  __device__ void Advance(int32_t by, int32_t size) {
-    index += by;
-    while (index >= size) {
-      index -= size;
-      parity ^= 1;
-    }
-  }
-};
-
 // Shared memory by address.
 template <typename Shape>
 class DecodeShared {

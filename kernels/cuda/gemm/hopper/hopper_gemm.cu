@@ -161,18 +161,12 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
                  plan.shared_bytes, stream, params);
 }
 
-int Attribute(cudaDeviceAttr attribute) {
-  int device = 0, value = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&value, attribute, device);
-  return value;
-}
 bool IsHopper() {
-  static const bool is = Attribute(cudaDevAttrComputeCapabilityMajor) == 9;
+  static const bool is = DeviceAttribute(cudaDevAttrComputeCapabilityMajor) == 9;
   return is;
 }
 int NumSms() {
-  static const int num_sms = Attribute(cudaDevAttrMultiProcessorCount);
+  static const int num_sms = DeviceAttribute(cudaDevAttrMultiProcessorCount);
   return num_sms;
 }
 

@@ -125,17 +125,6 @@ struct HopperGemmWork {
         end_step((split + 1) * p.num_steps / p.num_splits) {}
 };
 
-// A place in the ring, and the parity of how often it was passed.
-struct HopperGemmPlace {
-  int stage = 0;
-  uint32_t parity = 0;
-  __device__ void Advance(int num_stages) {
-    if (++stage < num_stages) return;
-    stage = 0;
-    parity ^= 1;
-  }
-};
-
 // The loading lane.
 template <typename Shape>
 class HopperGemmLoader {
@@ -152,16 +141,16 @@ class HopperGemmLoader {
     }
     WaitForPredecessor();
     for (int i = 0; i < num_early; ++i) LoadX(work_.first_step + i, i);
-    HopperGemmPlace place;
+    RingPlace place;
     int num_seen = 0;
     for (int tile = work_.first_tile; tile < p_.num_tiles; tile += work_.tile_stride) {
       for (int step = work_.first_step; step < work_.end_step; ++step, ++num_seen) {
         if (num_seen >= num_early) {
-          if (num_seen >= shared_.num_stages) Wait(shared_.free(place.stage), place.parity ^ 1);
-          LoadWeight(tile, step, place.stage);
-          LoadX(step, place.stage);
+          if (num_seen >= shared_.num_stages) Wait(shared_.free(place.index), place.parity ^ 1);
+          LoadWeight(tile, step, place.index);
+          LoadX(step, place.index);
         }
-        place.Advance(shared_.num_stages);
+        place.Advance(1, shared_.num_stages);
       }
     }
   }
@@ -227,13 +216,13 @@ class HopperGemmComputation {
     }
     int last_stage = -1;
     for (int step = work_.first_step; step < work_.end_step; ++step) {
-      Wait(shared_.full(place_.stage), place_.parity);
+      Wait(shared_.full(place_.index), place_.parity);
       FenceGemms();
 #pragma unroll
       for (int block = 0; block < Shape::kBlocks; ++block) {
-        const uint64_t x = DescribeMatrix(shared_.x(place_.stage, block), 8 * Shape::kLineBytes, 0);
+        const uint64_t x = DescribeMatrix(shared_.x(place_.index, block), 8 * Shape::kLineBytes, 0);
         const uint64_t weight =
-            DescribeMatrix(shared_.weight(place_.stage, block), 8 * Shape::kLineBytes, 0);
+            DescribeMatrix(shared_.weight(place_.index, block), 8 * Shape::kLineBytes, 0);
 #pragma unroll
         for (int k = 0; k < Shape::kLineDepth / 16; ++k) {
           StartDot<typename Shape::Element>(Advance(x, k * 32), Advance(weight, k * 32), true,
@@ -243,8 +232,8 @@ class HopperGemmComputation {
       CommitGemms();
       WaitForGemmsBut<1>();
       if (last_stage >= 0) Free(last_stage);
-      last_stage = place_.stage;
-      place_.Advance(shared_.num_stages);
+      last_stage = place_.index;
+      place_.Advance(1, shared_.num_stages);
     }
     WaitForGemms<0>(sums_);
     if (last_stage >= 0) Free(last_stage);
@@ -303,7 +292,8 @@ class HopperGemmComputation {
       AddBias(feature, gates);
       AddBias(feature + p_.num_gates, ups);
 #pragma unroll
-      for (int j = 0; j < 4; ++j) gates[j] = Gated(gates[j], ups[j]);
+      for (int j = 0; j < 4; ++j)
+        gates[j] = Gated<typename Shape::Element>(gates[j], ups[j], p_.activation);
       StorePairs(gates, row, feature, p_.num_gates);
     }
   }
@@ -316,12 +306,6 @@ class HopperGemmComputation {
       values[i] += bias[0];
       values[i + 2] += bias[0];
     }
-  }
-  // As if gate and up had been stored and read again.
-  __device__ float Gated(float gate, float up) const {
-    gate = Rounded<typename Shape::Element>(gate);
-    up = Rounded<typename Shape::Element>(up);
-    return up * (p_.activation == Activation::kSilu ? Silu()(gate) : GeluTanh()(gate));
   }
   __device__ void StorePairs(const float (&values)[4], int row, int feature,
                              int num_features) const {
@@ -345,26 +329,18 @@ class HopperGemmComputation {
     }
     auto* to = static_cast<typename Shape::Element*>(p_.out) + at;
     if (is_pair) {
-      *reinterpret_cast<uint32_t*>(to) = PackTwo(first, second);
+      *reinterpret_cast<uint32_t*>(to) = PackPair<typename Shape::Element>(first, second);
     } else {
       Store<1>({first}, to);
       if (feature + 1 < num_features) Store<1>({second}, to + 1);
     }
-  }
-  static __device__ uint32_t PackTwo(float first, float second) {
-    typename Shape::Element two[2];
-    Store<1>({first}, two);
-    Store<1>({second}, two + 1);
-    uint32_t packed;
-    memcpy(&packed, two, 4);
-    return packed;
   }
 
   const HopperGemmParams& p_;
   const HopperGemmShared<Shape>& shared_;
   const HopperGemmWork& work_;
   const int lane_;
-  HopperGemmPlace place_;
+  RingPlace place_;
   uint32_t parity_ = 0;  // of the tile's number
   Sums sums_;
 };
