@@ -33,6 +33,7 @@ struct AttentionCapabilities {
   AttentionPath path;
   std::vector<DType> query_dtypes;
   std::vector<DType> kv_dtypes;
+  std::vector<DType> out_dtypes;
   std::vector<int> head_dims;  // empty: every multiple of 8 up to 256
   std::vector<int> block_sizes;
   int max_group_size = 0;      // query heads of a KV head; 0: any number
@@ -40,7 +41,6 @@ struct AttentionCapabilities {
   bool soft_cap = false;
   bool sliding_window = false;
   bool sinks = false;
-  bool float8_output = false;
   int max_decode_query_len = 1;  // tokens of a sequence that a uniform decode step may have
   int64_t max_num_seqs = 0;      // of a step; 0: any number
   std::vector<AttentionPhase> phases = {AttentionPhase::kDecode, AttentionPhase::kPrefill};
@@ -53,15 +53,14 @@ struct AttentionGeometry {
   int32_t num_kv_heads;
   int32_t head_dim;
   int32_t block_size;
-  DType query_dtype;
+  DType query_dtype;  // e4m3: only beside a cache of 8 bits
   DType kv_dtype;
+  // Of results: e4m3, or the queries' type; of e4m3 queries e4m3 or either type of 16 bits.
+  DType out_dtype;
   float scale;                 // multiplies q.k; usually head_dim^-0.5
   int64_t sliding_window = 0;  // a query sees this many tokens, itself included; 0 = all
   float soft_cap = 0;          // > 0: logit = cap * tanh(logit / cap)
   bool sinks = false;          // runs are given sinks
-  bool float8_output = false;  // results are e4m3, as an 8-bit cache's elements are
-
-  DType out_dtype() const { return float8_output ? DType::kF8E4M3 : query_dtype; }
 };
 
 struct AttentionLimits {
@@ -111,13 +110,15 @@ struct AttentionBatch {
 struct AttentionRunArgs {
   Tensor q;              // [num_tokens, num_q_heads, head_dim]
   KvCacheView kv_cache;  // this layer's
-  Tensor out;            // [num_tokens, num_q_heads, head_dim], of the geometry's out_dtype()
+  Tensor out;            // [num_tokens, num_q_heads, head_dim]
   float* lse =
       nullptr;  // [num_tokens, num_q_heads] base-2 log-sum-exp of the scaled logits, or null
   // A logit of each query head (base e, not scaled) that adds to its softmax's denominator, and to
   // lse, but has no value: [num_q_heads], on the device, if the geometry has sinks, else null.
   const float* sinks = nullptr;
-  // Elements of a float8_output are result / out_scale, one number on the device; null is 1.
+  // Queries in e4m3 are element * q_scale, elements of results in e4m3 are result / out_scale: one
+  // number each on the device; null is 1.
+  const float* q_scale = nullptr;
   const float* out_scale = nullptr;
 };
 

@@ -18,6 +18,31 @@ bool Contains(const std::vector<T>& values, T value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
+// Empty when the types fit, each by itself and to each other.
+std::string WhyTypesUnsupported(const AttentionCapabilities& path,
+                                const AttentionGeometry& geometry) {
+  const DType query = geometry.query_dtype, kv = geometry.kv_dtype, out = geometry.out_dtype;
+  if (!Contains(path.query_dtypes, query)) {
+    return absl::StrCat("does not take query_dtype ", DTypeName(query));
+  }
+  if (!Contains(path.kv_dtypes, kv)) {
+    return absl::StrCat("does not take kv_dtype ", DTypeName(kv));
+  }
+  const bool kv_fits =
+      IsFloat8(kv) || (!IsFloat8(query) && (query == DType::kF16) == (kv == DType::kF16));
+  if (!kv_fits) {
+    return absl::StrCat("does not take query_dtype ", DTypeName(query), " with kv_dtype ",
+                        DTypeName(kv));
+  }
+  const bool out_fits =
+      out == DType::kF8E4M3 || (IsFloat8(query) ? DTypeBytes(out) == 2 : out == query);
+  if (!out_fits || !Contains(path.out_dtypes, out)) {
+    return absl::StrCat("does not give out_dtype ", DTypeName(out), " for query_dtype ",
+                        DTypeName(query));
+  }
+  return "";
+}
+
 // Empty when the heads fit.
 std::string WhyHeadsUnsupported(const AttentionCapabilities& path,
                                 const AttentionGeometry& geometry) {
@@ -58,17 +83,7 @@ const char* PathName(AttentionPath path) {
 }
 
 std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry) {
-  if (!Contains(path.query_dtypes, geometry.query_dtype)) {
-    return absl::StrCat("does not take query_dtype ", DTypeName(geometry.query_dtype));
-  }
-  if (!Contains(path.kv_dtypes, geometry.kv_dtype)) {
-    return absl::StrCat("does not take kv_dtype ", DTypeName(geometry.kv_dtype));
-  }
-  if (!IsFloat8(geometry.kv_dtype) &&
-      (geometry.query_dtype == DType::kF16) != (geometry.kv_dtype == DType::kF16)) {
-    return absl::StrCat("does not take query_dtype ", DTypeName(geometry.query_dtype),
-                        " with kv_dtype ", DTypeName(geometry.kv_dtype));
-  }
+  if (std::string why = WhyTypesUnsupported(path, geometry); !why.empty()) return why;
   if (!Contains(path.block_sizes, static_cast<int>(geometry.block_size))) {
     return absl::StrCat("takes block_size ", absl::StrJoin(path.block_sizes, ", "), ", not ",
                         geometry.block_size, " (--block-size)");
@@ -82,7 +97,6 @@ std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeo
   if (geometry.sliding_window > 0 && !path.sliding_window) return "has no sliding window";
   if (geometry.soft_cap > 0 && !path.soft_cap) return "has no soft cap";
   if (geometry.sinks && !path.sinks) return "has no attention sinks";
-  if (geometry.float8_output && !path.float8_output) return "has no float8_output";
   return "";
 }
 
@@ -94,7 +108,7 @@ std::string WhyUnsupported(const AttentionCapabilities& path, int64_t max_num_se
 
 void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args) {
   const KvCacheView& kv = args.kv_cache;
-  CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.out_dtype());
+  CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.out_dtype);
   CHECK(kv.dtype == geometry.kv_dtype);
   CHECK_EQ(args.q.dim(1), geometry.num_q_heads);
   CHECK_EQ(args.q.dim(2), geometry.head_dim);
@@ -103,7 +117,8 @@ void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args) 
   CHECK_EQ(kv.block_size, geometry.block_size);
   CHECK((kv.k_scales == nullptr && kv.v_scales == nullptr) || IsFloat8(kv.dtype));
   CHECK_EQ(args.sinks != nullptr, geometry.sinks);
-  CHECK(args.out_scale == nullptr || geometry.float8_output);
+  CHECK(args.q_scale == nullptr || IsFloat8(geometry.query_dtype));
+  CHECK(args.out_scale == nullptr || IsFloat8(geometry.out_dtype));
 }
 
 }  // namespace quire

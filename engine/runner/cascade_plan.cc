@@ -27,8 +27,8 @@ class CascadePlan : public AttentionPlan {
   absl::Status Allocate(int64_t max_num_decodes) {
     const int64_t rows = max_num_decodes * geometry_.num_q_heads;
     Device& device = backend_.device();
-    ASSIGN_OR_RETURN(prefix_out_, device.Allocate(rows * geometry_.head_dim *
-                                                  DTypeBytes(geometry_.query_dtype)));
+    ASSIGN_OR_RETURN(prefix_out_,
+                     device.Allocate(rows * geometry_.head_dim * DTypeBytes(geometry_.out_dtype)));
     ASSIGN_OR_RETURN(prefix_lse_, device.Allocate(rows * static_cast<int64_t>(sizeof(float))));
     ASSIGN_OR_RETURN(rest_lse_, device.Allocate(rows * static_cast<int64_t>(sizeof(float))));
     return absl::OkStatus();
@@ -67,7 +67,7 @@ class CascadePlan : public AttentionPlan {
     }
     AttentionRunArgs prefix = args, rest = args;
     prefix.q = FirstRows(args.q, num_decodes_);
-    prefix.out = Tensor(prefix_out_.data(), geometry_.query_dtype,
+    prefix.out = Tensor(prefix_out_.data(), geometry_.out_dtype,
                         {num_decodes_, geometry_.num_q_heads, geometry_.head_dim});
     prefix.lse = prefix_lse_.as<float>();
     rest.lse = args.lse != nullptr ? args.lse : rest_lse_.as<float>();
@@ -97,7 +97,7 @@ class CascadePlan : public AttentionPlan {
 }  // namespace
 
 bool HasCascade(const AttentionGeometry& geometry) {
-  return geometry.sliding_window == 0 && !geometry.sinks && !geometry.float8_output;
+  return geometry.sliding_window == 0 && !geometry.sinks && !IsFloat8(geometry.out_dtype);
 }
 
 absl::StatusOr<std::unique_ptr<AttentionPlan>> MakeCascadePlan(

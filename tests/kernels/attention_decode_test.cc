@@ -44,10 +44,9 @@ class AttentionDecodeTest : public AttentionTest {
     KvCacheView view = batch.view;
     if (!batch.k_scales.empty()) view.k_scales = batch.k_scales.data();
     if (!batch.v_scales.empty()) view.v_scales = batch.v_scales.data();
-    const reference::AttentionResult expected =
-        reference::Attention(geometry, batch.HostBatch(), RoundTo(geometry.query_dtype, batch.q),
-                             RoundTo(geometry.kv_dtype, batch.k),
-                             RoundTo(geometry.kv_dtype, batch.v), view, batch.sinks);
+    const reference::AttentionResult expected = reference::Attention(
+        geometry, batch.HostBatch(), Queries(batch), RoundTo(geometry.kv_dtype, batch.k),
+        RoundTo(geometry.kv_dtype, batch.v), view, batch.sinks);
     // Tensor cores round probabilities to the type that the values are multiplied in.
     const double of_decodes = geometry.kv_dtype == DType::kBF16 ? 0x1p-8 : 0x1p-10;
     const double of_prompts = RoundsToFloat8(geometry) ? kFloat8Tolerance : of_decodes;
@@ -55,7 +54,7 @@ class AttentionDecodeTest : public AttentionTest {
         size_t{1} * batch.cu_seqlens_q[batch.HostBatch().num_decodes] * geometry.num_q_heads;
     for (size_t i = 0; i < actual.out.size(); ++i) {
       const bool is_decode = i / geometry.head_dim < num_decode_rows;
-      const double rounding = OutputRounding(geometry.query_dtype) * std::abs(expected.out[i]);
+      const double rounding = OutputRounding(geometry.out_dtype) * std::abs(expected.out[i]);
       ASSERT_NEAR(actual.out[i], expected.out[i], (is_decode ? of_decodes : of_prompts) + rounding)
           << "element " << i;
     }
@@ -75,10 +74,17 @@ class AttentionDecodeTest : public AttentionTest {
 std::vector<std::pair<DType, DType>> Types() {
   std::vector<std::pair<DType, DType>> types = {{DType::kBF16, DType::kBF16},
                                                 {DType::kF16, DType::kF16}};
-  for (const DType query : {DType::kBF16, DType::kF16}) {
+  for (const DType query : {DType::kBF16, DType::kF16, DType::kF8E4M3}) {
     for (const DType kv : {DType::kF8E4M3, DType::kF8E5M2}) types.push_back({query, kv});
   }
   return types;
+}
+
+// Of each way that a kernel computes, one.
+std::vector<std::pair<DType, DType>> TypesOfEachKind() {
+  return {{DType::kBF16, DType::kBF16},
+          {DType::kBF16, DType::kF8E4M3},
+          {DType::kF8E4M3, DType::kF8E4M3}};
 }
 
 TEST_P(AttentionDecodeTest, TypesHeadDimsAndQueryLens) {
@@ -114,10 +120,11 @@ TEST_P(AttentionDecodeTest, Groups) {
 
 // Drafts are decodes, and the prompts behind them have other lengths.
 TEST_P(AttentionDecodeTest, DraftsBesidePrompts) {
-  for (const DType kv_dtype : {DType::kBF16, DType::kF8E4M3}) {
+  for (const auto& [query_dtype, kv_dtype] : TypesOfEachKind()) {
     for (const int64_t window : {0, 40}) {
-      SCOPED_TRACE(testing::Message() << DTypeName(kv_dtype) << " window " << window);
-      AttentionGeometry geometry = Geometry(8, 2, 128, DType::kBF16);
+      SCOPED_TRACE(testing::Message()
+                   << DTypeName(query_dtype) << "/" << DTypeName(kv_dtype) << " window " << window);
+      AttentionGeometry geometry = Geometry(8, 2, 128, query_dtype);
       geometry.kv_dtype = kv_dtype;
       geometry.sliding_window = window;
       PagedBatch batch =
@@ -147,13 +154,14 @@ TEST_P(AttentionDecodeTest, BlockSizesAndLayouts) {
 }
 
 TEST_P(AttentionDecodeTest, WindowsCapsAndSinks) {
-  for (const DType kv_dtype : {DType::kBF16, DType::kF8E4M3}) {
+  for (const auto& [query_dtype, kv_dtype] : TypesOfEachKind()) {
     for (const int64_t window : {0, 1, 5, 64, 100, 1000}) {
       for (const bool others : {false, true}) {
         for (const int32_t query_len : {1, 4}) {
-          SCOPED_TRACE(testing::Message() << DTypeName(kv_dtype) << " window " << window
-                                          << " others " << others << " query_len " << query_len);
-          AttentionGeometry geometry = Geometry(8, 2, 64, DType::kBF16);
+          SCOPED_TRACE(testing::Message()
+                       << DTypeName(query_dtype) << "/" << DTypeName(kv_dtype) << " window "
+                       << window << " others " << others << " query_len " << query_len);
+          AttentionGeometry geometry = Geometry(8, 2, 64, query_dtype);
           geometry.kv_dtype = kv_dtype;
           geometry.sliding_window = window;
           geometry.sinks = others;

@@ -64,7 +64,7 @@ class AttentionReferenceTest : public AttentionTest {
 
   // A batch with the values that the device has.
   static PagedBatch Rounded(PagedBatch batch) {
-    batch.q = RoundTo(batch.geometry.query_dtype, std::move(batch.q));
+    batch.q = Queries(batch);
     batch.k = RoundTo(batch.geometry.kv_dtype, std::move(batch.k));
     batch.v = RoundTo(batch.geometry.kv_dtype, std::move(batch.v));
     return batch;
@@ -88,7 +88,7 @@ class AttentionReferenceTest : public AttentionTest {
     const reference::AttentionResult expected =
         reference::Attention(geometry, alone, query, batch.k, batch.v, HostView(batch));
     for (int64_t i = 0; i < row_size; ++i) {
-      const double rounding = OutputRounding(geometry.query_dtype) * std::abs(expected.out[i]);
+      const double rounding = OutputRounding(geometry.out_dtype) * std::abs(expected.out[i]);
       ASSERT_NEAR(output.out[token * row_size + i], expected.out[i], Tolerance(geometry) + rounding)
           << "token " << token << " element " << i;
     }
@@ -120,11 +120,10 @@ class AttentionReferenceTest : public AttentionTest {
     KvCacheView view = batch.view;
     if (!batch.k_scales.empty()) view.k_scales = batch.k_scales.data();
     if (!batch.v_scales.empty()) view.v_scales = batch.v_scales.data();
-    const reference::AttentionResult expected =
-        reference::Attention(geometry, batch.HostBatch(), RoundTo(geometry.query_dtype, batch.q),
-                             RoundTo(geometry.kv_dtype, batch.k),
-                             RoundTo(geometry.kv_dtype, batch.v), view, batch.sinks);
-    const DType out_dtype = geometry.out_dtype();
+    const reference::AttentionResult expected = reference::Attention(
+        geometry, batch.HostBatch(), Queries(batch), RoundTo(geometry.kv_dtype, batch.k),
+        RoundTo(geometry.kv_dtype, batch.v), view, batch.sinks);
+    const DType out_dtype = geometry.out_dtype;
     const double out_scale = batch.out_scale.empty() ? 1 : batch.out_scale[0];
     const double most = IsFloat8(out_dtype) ? 448 : std::numeric_limits<double>::infinity();
     for (size_t i = 0; i < actual.out.size(); ++i) {
@@ -133,7 +132,7 @@ class AttentionReferenceTest : public AttentionTest {
           OutputRounding(out_dtype) * std::abs(out) + SubnormalRounding(out_dtype);
       ASSERT_NEAR(actual.out[i], out, tolerance / out_scale + rounding) << "element " << i;
     }
-    if (RoundsToFloat8(geometry) && !geometry.float8_output) {
+    if (RoundsToFloat8(geometry) && !IsFloat8(out_dtype)) {
       EXPECT_LT(RelativeError(actual.out, expected.out), kFloat8RelativeError);
     }
     for (size_t i = 0; i < actual.lse.size(); ++i) {

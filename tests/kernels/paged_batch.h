@@ -39,7 +39,7 @@ struct PagedBatch {
   // Empty where the geometry has none.
   std::vector<float> k_scales, v_scales;  // [num_kv_heads]
   std::vector<float> sinks;               // [num_q_heads]
-  std::vector<float> out_scale;           // one
+  std::vector<float> q_scale, out_scale;  // one each
 
   // Pointers to the host vectors.
   AttentionBatch HostBatch() const {
@@ -61,7 +61,7 @@ struct PagedBatch {
   }
 };
 
-// Of an 8-bit cache: no powers of two, different for every head.
+// No powers of two; those of an 8-bit cache are different for every head.
 inline void MakeScalesAndSinks(PagedBatch& batch, uint32_t seed) {
   const AttentionGeometry& geometry = batch.geometry;
   if (IsFloat8(geometry.kv_dtype)) {
@@ -70,6 +70,7 @@ inline void MakeScalesAndSinks(PagedBatch& batch, uint32_t seed) {
       batch.v_scales.push_back(1.3f - 0.13f * static_cast<float>(head % 4));
     }
   }
+  if (IsFloat8(geometry.query_dtype)) batch.q_scale = {0.83f};
   if (geometry.sinks) {
     std::mt19937 rng(seed + 77);
     std::normal_distribution<float> normal(1.0f, 2.0f);

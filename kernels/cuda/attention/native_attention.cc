@@ -62,12 +62,12 @@ NativeAttention::NativeAttention(Device& device, PrefillKernels prefill)
   capabilities_.query_dtypes = {DType::kF32, DType::kBF16, DType::kF16};
   capabilities_.kv_dtypes = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3,
                              DType::kF8E5M2};
+  capabilities_.out_dtypes = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3};
   capabilities_.block_sizes = {16, 32, 64};
   capabilities_.min_sm = 80;
   capabilities_.soft_cap = true;
   capabilities_.sliding_window = true;
   capabilities_.sinks = true;
-  capabilities_.float8_output = true;
   capabilities_.graph_support = GraphSupport::kAlways;
 }
 

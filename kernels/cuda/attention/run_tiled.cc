@@ -33,10 +33,11 @@ TiledParams MakeTiledParams(const PlanMemory& plan, const AttentionRunArgs& args
           .head_dim = geometry.head_dim,
           .variant = plan.params().variant,
           .sinks = args.sinks,
-          .float8_output = geometry.float8_output,
+          .out_dtype = geometry.out_dtype,
           .out_scale = args.out_scale,
           .query_dtype = geometry.query_dtype,
           .kv_dtype = geometry.kv_dtype,
+          .q_scale = args.q_scale,
           .k_scales = kv.k_scales,
           .v_scales = kv.v_scales,
           .cu_seqlens_q = plan.params().cu_seqlens_q,
@@ -57,10 +58,11 @@ void Launch(const PersistentKernel& persistent, const Params& params, cudaStream
 
 void CheckAlignment(const AttentionRunArgs& args) {
   const KvCacheView& kv = args.kv_cache;
-  const int64_t piece = 16 / DTypeBytes(kv.dtype);  // elements
+  const int64_t q_piece = 16 / DTypeBytes(args.q.dtype());  // elements
+  const int64_t piece = 16 / DTypeBytes(kv.dtype);
   CHECK(IsAligned(args.q.data()) && IsAligned(args.out.data()) && IsAligned(kv.k) &&
         IsAligned(kv.v));
-  CHECK_EQ(args.q.row_stride() % 8, 0);
+  CHECK_EQ(args.q.row_stride() % q_piece, 0);
   CHECK_EQ(args.out.row_stride() % 8, 0);
   CHECK_EQ(kv.block_stride % piece, 0);
   CHECK_EQ(kv.token_stride % piece, 0);

@@ -15,8 +15,8 @@ namespace quire::cuda {
 
 struct TiledParams {
   const void* q;  // [num_tokens, num_q_heads, head_dim]
-  void* out;
-  float* lse;  // [num_tokens, num_q_heads], base 2, or null
+  void* out;      // likewise
+  float* lse;     // [num_tokens, num_q_heads], base 2, or null
   int64_t q_row_stride;
   int64_t out_row_stride;
 
@@ -32,11 +32,12 @@ struct TiledParams {
   int32_t head_dim;  // a multiple of 8, at most the kernel's
   AttentionVariant variant;
   const float* sinks;  // [num_q_heads], or null
-  bool float8_output;
+  DType out_dtype;
   const float* out_scale;  // or null for 1
-  // Where the cache has 8-bit elements.
+  // Where the cache has 8-bit elements; queries in e4m3 go with Hopper's prefill kernels only.
   DType query_dtype;
   DType kv_dtype;
+  const float* q_scale;   // or null for 1
   const float* k_scales;  // [num_kv_heads], or null for 1
   const float* v_scales;
 

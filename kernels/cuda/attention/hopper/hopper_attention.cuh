@@ -47,8 +47,10 @@ class HopperComputation {
   __device__ void Run() {
     Wait(shared_.queries_full(queries_use_.stage), queries_use_.parity);
     if constexpr (Shape::kIsFloat8) {
-      const float k_scale = p_.k_scales == nullptr ? 1.0f : p_.k_scales[item_.kv_head];
-      softmax_.ScaleScores(p_, k_scale * (num_tiles_ > 0 ? ConvertQueries() : 1.0f));
+      float scale = num_tiles_ > 0 ? ConvertQueries() : 1.0f;
+      if (p_.q_scale != nullptr) scale *= *p_.q_scale;
+      if (p_.k_scales != nullptr) scale *= p_.k_scales[item_.kv_head];
+      softmax_.ScaleScores(p_, scale);
     }
     if (num_tiles_ > 0) VisitKeys();
     if (num_tiles_ == 0 && lane_ == 0) Arrive(shared_.queries_free(queries_use_.stage));
@@ -119,9 +121,10 @@ class HopperComputation {
   }
 
   // The group's queries become what gemms multiply, in place: what scores are then to be multiplied
-  // by.
+  // by. Those in e4m3 are widened exactly; that both ways are computed and one is chosen costs
+  // fewer registers than a branch.
   __device__ float ConvertQueries() const {
-    if constexpr (Shape::kHasFloat8Gemms) return NarrowQueries();
+    if constexpr (Shape::kHasFloat8Gemms) return has_float8_queries() ? 1.0f : NarrowQueries();
     if (p_.query_dtype == DType::kF16) return 1;
     constexpr int kRowsBytes = 64 * Shape::kLineBytes;  // of a block
     constexpr int kPieces = kRowsBytes / 16 / Shape::kGroupThreads;
@@ -144,14 +147,20 @@ class HopperComputation {
       for (int i = 0; i < kPieces; ++i) {
         const uint32_t at = QueryPiece(first, block, i);
         const uint4 piece = LoadShared16(at);
-        StoreShared16(at, {scale.Convert(piece.x), scale.Convert(piece.y), scale.Convert(piece.z),
-                           scale.Convert(piece.w)});
+        uint4 half = {scale.Convert(piece.x), scale.Convert(piece.y), scale.Convert(piece.z),
+                      scale.Convert(piece.w)};
+        if (has_float8_queries()) {
+          WidenQuad<__NV_E4M3>(piece.x, half.x, half.y);
+          WidenQuad<__NV_E4M3>(piece.y, half.z, half.w);
+        }
+        StoreShared16(at, half);
       }
     }
     FenceSharedWrites();
     SyncGroup();
-    return scale.inverse;
+    return has_float8_queries() ? 1.0f : scale.inverse;
   }
+  __device__ bool has_float8_queries() const { return p_.query_dtype == DType::kF8E4M3; }
   __device__ uint32_t queries_at() const {
     return shared_.queries(Shape::kQueryStages > 1 ? Uniform(queries_use_.stage) : 0);
   }

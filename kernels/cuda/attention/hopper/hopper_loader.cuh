@@ -243,33 +243,50 @@ class RowPlace {
   const int32_t query_step_, group_step_;
 };
 
-// The other warps. Rows that the tile does not have and columns beyond the head are zeros.
+// Sends for an item's queries, eight elements at a time. Of 16 bits they fill 16 bytes. Of 8 bits
+// they go to the first half of these, to be widened in place; where gemms multiply them as they
+// are, one after another. Rows that the tile does not have and columns beyond the head are zeros.
 template <typename Shape>
-__device__ void LoadQueries(const TiledParams& p, const HopperShared<Shape>& shared) {
+__device__ void CopyQueries(const TiledParams& p, const TileItem& item, uint32_t queries) {
   constexpr int kLoaders = 32 * Shape::kQueryWarps;
   constexpr int kRowPieces = Shape::kHeadDim / 8;
-  static_assert(kLoaders % kRowPieces == 0);  // a thread copies the same 16 bytes of every row
-  const int piece = threadIdx.x % kRowPieces;
+  static_assert(kLoaders % kRowPieces == 0);  // a thread copies the same piece of every row
+  const int first_row = static_cast<int>(threadIdx.x - 64) / kRowPieces;
+  const int piece = static_cast<int>(threadIdx.x) % kRowPieces;
   const bool has_column = piece * 8 < p.head_dim;
-  const auto* q = static_cast<const typename Shape::Element*>(p.q) + (has_column ? piece * 8 : 0);
+  const bool is_float8 = Shape::kIsFloat8 && p.query_dtype == DType::kF8E4M3;
+  const int log2_bytes = is_float8 ? 0 : 1;  // of an element
+  const auto* q = static_cast<const uint8_t*>(p.q) + (has_column ? piece * 8 << log2_bytes : 0);
+  const bool is_packed = Shape::kHasFloat8Gemms && is_float8;
+  const int line_piece = is_packed ? piece / 2 : piece % 8;
+  queries += is_packed ? piece % 2 * 8 : piece / 8 * Shape::kTileRows * Shape::kLineBytes;
+  RowPlace place(item, first_row, kLoaders / kRowPieces);
+  // With 8 bits the loading warps have no registers for more at once.
+#pragma unroll(Shape::kIsFloat8 ? 2 : 4)
+  for (int row = first_row; row < Shape::kTileRows; row += kLoaders / kRowPieces) {
+    const bool has_row = row < item.num_rows;
+    const int64_t at = place.token() * p.q_row_stride + place.head() * p.head_dim;
+    const uint8_t* from = has_row ? q + (at << log2_bytes) : q;
+    const uint32_t to = queries + Shape::Swizzle(row, line_piece);
+    if (is_float8) {
+      CopyAsync8(to, from, has_row && has_column);
+    } else {
+      CopyAsync16(to, from, has_row && has_column);
+    }
+    place.Advance();
+  }
+  CommitCopies();
+}
+
+// The other warps.
+template <typename Shape>
+__device__ void LoadQueries(const TiledParams& p, const HopperShared<Shape>& shared) {
   QueryWarpsConverter<Shape> converter(p, shared);
   TileItem item;
   for (uint32_t n = 0; TakeItem(shared, n, item); ++n) {
     const RingUse<Shape::kQueryStages> use(n);
     Wait(shared.queries_free(use.stage), use.parity ^ 1);
-    const uint32_t to =
-        shared.queries(use.stage) + piece / 8 * Shape::kTileRows * Shape::kLineBytes;
-    RowPlace place(item, (threadIdx.x - 64) / kRowPieces, kLoaders / kRowPieces);
-#pragma unroll 4
-    for (int row = (threadIdx.x - 64) / kRowPieces; row < Shape::kTileRows;
-         row += kLoaders / kRowPieces) {
-      const bool has_row = row < item.num_rows;
-      CopyAsync16(to + Shape::Swizzle(row, piece % 8),
-                  has_row ? q + place.token() * p.q_row_stride + place.head() * p.head_dim : q,
-                  has_row && has_column);
-      place.Advance();
-    }
-    CommitCopies();
+    CopyQueries<Shape>(p, item, shared.queries(use.stage));
     WaitForCopies<0>();
     FenceSharedWrites();
     Arrive(shared.queries_full(use.stage));

@@ -1,6 +1,6 @@
-// Queries as other types for gemms: bfloat16 as float16 beside what was widened from 8 bits,
-// multiplied by a power of two that brings the largest of a tile near float16's largest, so that
-// all of them fit (what is lost is below 2^-38 of the largest); or as e4m3. Device code only.
+// Queries of 16 bits as other types for gemms: bfloat16 as float16 beside what was widened from 8
+// bits, multiplied by a power of two that brings the largest of a tile near float16's largest, so
+// that all of them fit (what is lost is below 2^-38 of the largest); or as e4m3. Device code only.
 #pragma once
 
 #include <cstdint>

@@ -49,13 +49,13 @@ class TileOutput {
             StoreCombinedState(row, state, item_.partial < 0);
           }
         }
-        if (Shape::kExchangesColumns && target.out != nullptr && !p_.float8_output) {
+        if (Shape::kExchangesColumns && target.out != nullptr && !has_float8_output()) {
           StoreRow(target, out[m], half, has_row);
         } else if (has_row &&
                    (Shape::kWarpsN > 1 || item_.partial < 0 || item_.key_begin < item_.key_end)) {
           // One branch for all, as a tile's end is not hidden by anything.
-          p_.float8_output ? StorePairs<true>(target, out[m], half)
-                           : StorePairs<false>(target, out[m], half);
+          has_float8_output() ? StorePairs<true>(target, out[m], half)
+                              : StorePairs<false>(target, out[m], half);
         }
       }
     }
@@ -69,6 +69,7 @@ class TileOutput {
  private:
   using Element = typename Shape::Element;
 
+  __device__ bool has_float8_output() const { return p_.out_dtype == DType::kF8E4M3; }
   __device__ float* WarpOut() const { return reinterpret_cast<float*>(shared_); }
   __device__ float2* WarpState() const {
     return reinterpret_cast<float2*>(shared_ + Shape::kWarpsN * Shape::kTileRows * Shape::kHeadDim *
@@ -115,7 +116,7 @@ class TileOutput {
       return {nullptr, p_.work.partial_out + PartialRow(item_.partial, row) * Shape::kHeadDim, 1};
     }
     const int64_t at = item_.TokenOf(row) * p_.out_row_stride + item_.HeadOf(row) * p_.head_dim;
-    return {static_cast<uint8_t*>(p_.out) + (p_.float8_output ? at : 2 * at), nullptr,
+    return {static_cast<uint8_t*>(p_.out) + (has_float8_output() ? at : 2 * at), nullptr,
             Finish(row, state).scale};
   }
   // A lane's columns of a row, two at a time.
@@ -170,7 +171,7 @@ class TileOutput {
     }
   }
   __device__ uint32_t Narrow(float2 values) const {
-    if (Shape::kIsFloat8 && p_.query_dtype == DType::kBF16) {
+    if (Shape::kIsFloat8 && p_.out_dtype == DType::kBF16) {
       return PackPair<__nv_bfloat16>(values.x, values.y);
     }
     return PackPair<Element>(values.x, values.y);
@@ -246,8 +247,8 @@ class TileOutput {
       const float2 pairs[2] = {{quad.sum.x, quad.sum.y}, {quad.sum.z, quad.sum.w}};
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        p_.float8_output ? Store<true>(target, column + 2 * i, pairs[i])
-                         : Store<false>(target, column + 2 * i, pairs[i]);
+        has_float8_output() ? Store<true>(target, column + 2 * i, pairs[i])
+                            : Store<false>(target, column + 2 * i, pairs[i]);
       }
       if (column == 0) StoreCombinedState(row, quad.state, is_final);
     }

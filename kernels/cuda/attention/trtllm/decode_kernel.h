@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/base/dtype.h"
 #include "kernels/cuda/attention/trtllm/decode_plan.h"
 
 namespace quire::cuda::trtllm {
@@ -30,8 +31,8 @@ struct DecodeParams {
   // [blocks, KV heads, tokens, head_dim] of K and of V; boxes of a line of one block's tokens.
   CUtensorMap k_map;
   CUtensorMap v_map;
-  const void* q;          // [num_tokens, num_q_heads, head_dim], bfloat16 or float16
-  void* out;              // the same, or e4m3
+  const void* q;          // [num_tokens, num_q_heads, head_dim]
+  void* out;              // likewise
   float* lse;             // [num_tokens, num_q_heads], base 2, or null
   const float* sinks;     // [num_q_heads], or null
   const float* k_scales;  // [num_kv_heads], or null
@@ -39,9 +40,10 @@ struct DecodeParams {
   int64_t q_row_stride;
   int64_t out_row_stride;
   int32_t num_q_heads;
-  bool is_half;  // q and out are float16
-  bool float8_output;
-  const float* out_scale;  // or null for 1
+  DType query_dtype;  // read where the cache has 8-bit elements: else it is the cache's
+  DType out_dtype;
+  const float* q_scale;  // or null for 1
+  const float* out_scale;
   AttentionVariant variant;
 
   BlockTables blocks;

@@ -187,14 +187,14 @@ class DecodeResults {
     const float4 values = {quad.sum.x * scale, quad.sum.y * scale, quad.sum.z * scale,
                            quad.sum.w * scale};
     const int64_t at = token * p_.out_row_stride + head * Shape::kHeadDim + column_quad * 4;
-    if (p_.float8_output) {
+    if (p_.out_dtype == DType::kF8E4M3) {
       *reinterpret_cast<uint32_t*>(static_cast<uint8_t*>(p_.out) + at) =
           NarrowPair<__NV_E4M3>(values.x, values.y) | NarrowPair<__NV_E4M3>(values.z, values.w)
                                                           << 16;
       return;
     }
     uint2 packed;
-    if (p_.is_half) {
+    if (p_.out_dtype == DType::kF16) {
       packed = {PackPair<__half>(values.x, values.y), PackPair<__half>(values.z, values.w)};
     } else {
       packed = {PackPair<__nv_bfloat16>(values.x, values.y),

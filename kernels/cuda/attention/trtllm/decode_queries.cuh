@@ -1,7 +1,7 @@
 // Queries: a warp loads those of the next items into shared memory, as the second operand of K's
-// gemm that the lanes of the computing warps hold. Beside an 8-bit cache they become float16: each
-// row is multiplied by a power of two that brings its largest element near one, which its logits
-// are divided by again. Device code only.
+// gemm that the lanes of the computing warps hold. Beside an 8-bit cache they become float16: that
+// holds e4m3 exactly; of 16 bits each row is multiplied by a power of two that brings its largest
+// element near one, which its logits are divided by again. Device code only.
 #pragma once
 
 #include "kernels/cuda/attention/trtllm/decode_items.cuh"
@@ -62,25 +62,47 @@ class DecodeQueries {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int32_t row = first_row + lane / 4;
     const bool has_row = row < rows.num_rows;
-    const auto* from = static_cast<const uint16_t*>(p.q);
-    if (has_row) from += rows.TokenOf(row) * p.q_row_stride + rows.HeadOf(row) * Shape::kHeadDim;
+    int64_t from = 0;  // element of p.q
+    if (has_row) from = rows.TokenOf(row) * p.q_row_stride + rows.HeadOf(row) * Shape::kHeadDim;
     float scale = p.variant.scale * (p.k_scales != nullptr ? p.k_scales[rows.kv_head] : 1.0f);
     uint2 raw[Operands::kSteps];
-#pragma unroll
-    for (int k = 0; k < Operands::kSteps; ++k) {
-      raw[k] = {0, 0};
-      if (!has_row) continue;
-      if constexpr (Shape::kIs8Bit) {  // four elements of every 16
-        raw[k] = *reinterpret_cast<const uint2*>(from + k * 16 + lane % 4 * 4);
-      } else {
-        raw[k].x = *reinterpret_cast<const uint32_t*>(from + k * 16 + lane % 4 * 2);
-        raw[k].y = *reinterpret_cast<const uint32_t*>(from + k * 16 + lane % 4 * 2 + 8);
-      }
+    if constexpr (!Shape::kIs8Bit) {
+      LoadPairs(static_cast<const uint16_t*>(p.q) + from, has_row, raw);
+    } else if (p.query_dtype == DType::kF8E4M3) {
+      LoadFloat8(static_cast<const uint8_t*>(p.q) + from, has_row, raw);
+      if (p.q_scale != nullptr) scale *= *p.q_scale;
+    } else {
+      LoadFours(static_cast<const uint16_t*>(p.q) + from, has_row, raw);
+      scale *= MakeHalf(p.query_dtype == DType::kF16, raw);
     }
-    if constexpr (Shape::kIs8Bit) scale *= MakeHalf(p.is_half, raw);
 #pragma unroll
     for (int k = 0; k < Operands::kSteps; ++k) to[k * 32 + lane] = raw[k];
     if (lane % 4 == 0) scales[lane / 4] = scale;
+  }
+
+  // What a lane has of a row: of every 16 elements two and two, as the gemm takes them, or, beside
+  // an 8-bit cache, four that follow each other. Zeros where there is no row.
+  static __device__ void LoadPairs(const uint16_t* row, bool has_row,
+                                   uint2 (&raw)[Operands::kSteps]) {
+    const auto* from = reinterpret_cast<const uint32_t*>(row) + threadIdx.x % 4;
+#pragma unroll
+    for (int k = 0; k < Operands::kSteps; ++k) {
+      raw[k] = has_row ? uint2{from[k * 8], from[k * 8 + 4]} : uint2{};
+    }
+  }
+  static __device__ void LoadFours(const uint16_t* row, bool has_row,
+                                   uint2 (&raw)[Operands::kSteps]) {
+    const auto* from = reinterpret_cast<const uint2*>(row) + threadIdx.x % 4;
+#pragma unroll
+    for (int k = 0; k < Operands::kSteps; ++k) raw[k] = has_row ? from[k * 4] : uint2{};
+  }
+  static __device__ void LoadFloat8(const uint8_t* row, bool has_row,
+                                    uint2 (&raw)[Operands::kSteps]) {
+    const auto* from = reinterpret_cast<const uint32_t*>(row) + threadIdx.x % 4;
+#pragma unroll
+    for (int k = 0; k < Operands::kSteps; ++k) {
+      WidenQuad<__NV_E4M3>(has_row ? from[k * 4] : 0, raw[k].x, raw[k].y);
+    }
   }
 
   // Returns what the row was divided by.
