@@ -6,6 +6,7 @@
 #include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/attention/tiles/softmax_state.cuh"
 #include "kernels/cuda/attention/tiles/tile_rows.cuh"
+#include "kernels/cuda/runtime/arrivals.cuh"
 #include "kernels/cuda/runtime/float8.cuh"
 
 namespace quire::cuda {
@@ -257,17 +258,15 @@ class TileOutput {
   // True in the CTA that finishes the last of the tile's splits; it then sees all their results.
   __device__ bool IsLastSplit() const {
     __shared__ bool is_last;
-    __threadfence();
     Shape::SyncCompute();
     if (Shape::ComputeThread() == 0) {
       int32_t* arrivals = p_.work.arrivals +
                           static_cast<int64_t>(item_.first_partial) * p_.num_kv_heads +
                           item_.kv_head;
-      is_last = atomicAdd(arrivals, 1) == item_.num_splits - 1;
+      is_last = AddAndSee(arrivals, 1) == item_.num_splits - 1;
       if (is_last) *arrivals = 0;
     }
     Shape::SyncCompute();
-    __threadfence();
     return is_last;
   }
 

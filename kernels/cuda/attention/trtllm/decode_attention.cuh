@@ -42,7 +42,7 @@ class DecodeComputation {
  private:
   using Operands = DecodeOperands<Shape>;
   using Softmax = DecodeSoftmax<Shape>;
-  static constexpr int kFirstTurnBarrier = 2;  // of the warps of a turn; 1 is that of all
+  static constexpr int kFirstTurnBarrier = 1;  // of the warps of a turn
 
   // Of the item's tiles this warp takes `first` and every turns-th after it.
   __device__ void Compute(const DecodeItem& item, int32_t first) {
@@ -105,10 +105,7 @@ class DecodeComputation {
   }
 
   // The warp has read the tile of K (0) or V (1).
-  __device__ void Free(int kind) const {
-    __syncwarp();
-    if (lane_ == 0) Arrive(shared_.free(kind, stage_.index));
-  }
+  __device__ void Free(int kind) const { Arrive(shared_.free(kind, stage_.index)); }
 
   // What a block holds beyond the sequence may be anything; 0 * NaN would be NaN. Warps that share
   // the tile write the same zeros, before any of them reads it.

@@ -59,8 +59,8 @@ DecodeKernel KernelOf(DType kv_dtype, int32_t head_dim) {
 // 28 KiB. The sizes are what sm_90 can be set to, less 1 KiB that the system has.
 int32_t SharedBytesWorthHaving(const DecodeKernel& kernel, bool is_8_bit, int64_t num_tokens) {
   constexpr int64_t kFewTokens = 8;
-  if (!is_8_bit && kernel.warp_rows == 8) return 99 * 1024;
-  return (num_tokens <= kFewTokens ? 131 : 163) * 1024;
+  if (num_tokens <= kFewTokens) return 131 * 1024;
+  return (is_8_bit || kernel.warp_rows > 8 ? 163 : 99) * 1024;
 }
 
 absl::StatusOr<DeviceBuffer> AllocateZeros(Device& device, int64_t bytes) {

@@ -6,6 +6,7 @@
 #include "kernels/cuda/attention/trtllm/decode_items.cuh"
 #include "kernels/cuda/attention/trtllm/decode_operands.cuh"
 #include "kernels/cuda/attention/trtllm/decode_rows.cuh"
+#include "kernels/cuda/runtime/arrivals.cuh"
 #include "kernels/cuda/runtime/float8.cuh"
 
 namespace quire::cuda::trtllm {
@@ -25,10 +26,13 @@ class DecodeResults {
     const DecodeRows rows(p_, item, p_.layout.row_splits * Shape::kWarpRows);
 #pragma unroll
     for (int tile = 0; tile < Shape::kRowTiles; ++tile) {
-      SyncSome(1, Shape::kComputeThreads);  // the last results have been read
+      const uint32_t parity = num_passes_++ & 1;
+      Wait(shared_.pass_free(), parity ^ 1);
       LeaveInShared(tile, part, softmax, out[tile]);
-      SyncSome(1, Shape::kComputeThreads);
+      Arrive(shared_.pass_full());
+      Wait(shared_.pass_full(), parity);
       CombineWarps(item, rows, tile);
+      Arrive(shared_.pass_free());
     }
     if (item.num_shares == 1) return;
     Wait(shared_.cut_free(), (num_cuts_ & 1) ^ 1);
@@ -136,11 +140,9 @@ class DecodeResults {
   __device__ bool IsLast(const DecodeItem& item) const {
     int32_t is_last = 0;
     if (lane_ == 0) {
-      __threadfence();
       int32_t* arrivals = p_.arrivals + item.first_share;
-      is_last = atomicAdd(arrivals, 1) == item.num_shares - 1;
+      is_last = AddAndSee(arrivals, 1) == item.num_shares - 1;
       if (is_last != 0) *arrivals = 0;
-      __threadfence();
     }
     return __shfl_sync(0xffffffff, is_last, 0) != 0;
   }
@@ -206,7 +208,8 @@ class DecodeResults {
   const DecodeParams& p_;
   const DecodeShared<Shape>& shared_;
   const int lane_;
-  uint32_t num_cuts_ = 0;  // items so far whose unit is cut
+  uint32_t num_cuts_ = 0;    // items so far whose unit is cut
+  uint32_t num_passes_ = 0;  // times that the warps left their results
 };
 
 }  // namespace quire::cuda::trtllm

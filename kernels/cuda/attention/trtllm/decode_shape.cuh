@@ -50,7 +50,7 @@ struct DecodeShape {
     return layout.row_splits * kRowTiles * (kRowTileBytes + 32);
   }
   static constexpr int32_t NumMbarriers(const DecodeLayout& layout) {
-    return 2 * (layout.num_arrivals + layout.ring_tiles) + 2 * kQueriesRing + 3;
+    return 2 * (layout.num_arrivals + layout.ring_tiles) + 2 * kQueriesRing + 5;
   }
   static constexpr int32_t OtherBytes(const DecodeLayout& layout) {
     return PassBytes(layout) + kStateBytes + kQueriesRing * QueriesBytes(layout) +
@@ -73,13 +73,13 @@ class DecodeShared {
     const int num_arrivals = 2 * layout_.num_arrivals;
     const int num_tiles = num_arrivals + 2 * layout_.ring_tiles;
     const auto i = static_cast<int>(threadIdx.x);
+    // What is in shared memory is freed or handed over by every lane: compute-sanitizer's racecheck
+    // does not follow what a lane reads or writes through __syncwarp to another lane's arrival.
     int count = 1;
-    if (i >= num_arrivals && i < num_tiles) count = layout_.row_splits;
-    // Of queries every lane arrives: compute-sanitizer's racecheck does not follow what a lane
-    // reads or writes through __syncwarp to another lane's arrival.
+    if (i >= num_arrivals && i < num_tiles) count = 32 * layout_.row_splits;
     if (i >= num_tiles) count = 32;
     if (i >= num_tiles + Shape::kQueriesRing) count = 32 * Shape::kWarps;
-    if (i >= num_tiles + 2 * Shape::kQueriesRing) count = Shape::kWarps;
+    if (i >= num_tiles + 2 * Shape::kQueriesRing + 2) count = Shape::kWarps;
     if (i >= Shape::NumMbarriers(layout_) - 2) count = 1;
     if (i < Shape::NumMbarriers(layout_)) InitMbarrier(mbarrier(i), count);
     PublishMbarriers();
@@ -109,7 +109,7 @@ class DecodeShared {
            layout_.row_splits * Shape::kRowTiles * Shape::kRowTileBytes / 4;
   }
   __device__ uint32_t queries_full(uint32_t n) const {
-    return mbarrier(Shape::NumMbarriers(layout_) - 3 - 2 * Shape::kQueriesRing +
+    return mbarrier(Shape::NumMbarriers(layout_) - 5 - 2 * Shape::kQueriesRing +
                     n % Shape::kQueriesRing);
   }
   __device__ uint32_t queries_free(uint32_t n) const {
@@ -123,6 +123,10 @@ class DecodeShared {
   __device__ float2* pass_state() const {
     return reinterpret_cast<float2*>(raw_ + pass_at() + Shape::PassBytes(layout_));
   }
+
+  // Of what is there: all have left theirs; all have read it.
+  __device__ uint32_t pass_full() const { return mbarrier(Shape::NumMbarriers(layout_) - 5); }
+  __device__ uint32_t pass_free() const { return mbarrier(Shape::NumMbarriers(layout_) - 4); }
 
   // Of items whose unit is cut: left in global memory; seen by the warp that merges.
   __device__ uint32_t cut_done() const { return mbarrier(Shape::NumMbarriers(layout_) - 3); }

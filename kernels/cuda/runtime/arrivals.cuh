@@ -1,0 +1,20 @@
+// How CTAs learn that they are the last to come. Device code only.
+#pragma once
+
+#include <cstdint>
+
+namespace quire::cuda {
+
+// Adds to a counter in global memory and returns what it was. Whoever sees the sum sees what this
+// thread wrote before, and what it knew that others had. Half as long as an atomicAdd between two
+// __threadfence, which are sequentially consistent: 0.5 us instead of 1.
+__device__ __forceinline__ int32_t AddAndSee(int32_t* counter, int32_t addend) {
+  int32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], %2;\n"
+               : "=r"(before)
+               : "l"(counter), "r"(addend)
+               : "memory");
+  return before;
+}
+
+}  // namespace quire::cuda
