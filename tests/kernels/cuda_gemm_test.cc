@@ -1,6 +1,7 @@
 // Every way in which Gemm may compute a gemm, since which one serves is decided by measuring: each
 // gives the reference's numbers, and a gated gemm those of its two operations.
 #include <cmath>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -94,6 +95,28 @@ TEST_P(CudaGemmTest, EveryCandidateMatchesReference) {
   }
 }
 
+// Tiles that rows and features do not fill, of the second CTA of a cluster none; depths of fewer
+// steps than a ring has stages; more tiles than places, and more rows than go through the weight at
+// a time.
+TEST_P(CudaGemmTest, ManyRows) {
+  for (const auto& [m, n, k] : {std::tuple(129, 16, 8),
+                                {200, 240, 136},
+                                {300, 400, 520},
+                                {512, 256, 1032},
+                                {300, 17936, 72},
+                                {4400, 144, 8},
+                                {4400, 2064, 72}}) {
+    const int num_own = ExpectAllMatchReference({.m = m, .n = n, .k = k, .bias = m % 16 == 0});
+    if (HasFatalFailure()) return;
+    EXPECT_GT(num_own, 0);
+  }
+  ExpectAllMatchReference(
+      {.m = 260, .n = 272, .k = 264, .dtype = DType::kF16, .out_dtype = DType::kF16, .bias = true});
+  // Those that cuBLASLt alone computes.
+  EXPECT_EQ(ExpectAllMatchReference({.m = 130, .n = 24, .k = 64}), 0);
+  EXPECT_EQ(ExpectAllMatchReference({.m = 130, .n = 32, .k = 64, .out_dtype = DType::kF32}), 0);
+}
+
 TEST_P(CudaGemmTest, MoreTilesThanPlaces) {
   ExpectAllMatchReference({.m = 17, .n = 70000, .k = 96, .out_dtype = DType::kF32});
   ExpectAllMatchReference({.m = 40, .n = 70000, .k = 96, .out_dtype = DType::kF32});
@@ -110,8 +133,12 @@ TEST_P(CudaGemmTest, Float16AndFloat32Results) {
 }
 
 TEST_P(CudaGemmTest, EveryGatedCandidateIsItsTwoOperations) {
-  for (const auto& [m, size] :
-       {std::pair<int64_t, int64_t>(7, 44), {24, 44}, {64, 132}, {50, 300}}) {
+  for (const auto& [m, size] : {std::pair<int64_t, int64_t>(7, 44),
+                                {24, 44},
+                                {64, 132},
+                                {50, 300},
+                                {150, 136},
+                                {257, 400}}) {
     for (const DType dtype : {DType::kBF16, DType::kF16}) {
       const int64_t k = 328;
       const DeviceTensor weight =

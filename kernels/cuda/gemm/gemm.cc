@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/gemm/gemv.h"
-#include "kernels/cuda/gemm/hopper/hopper_gemm.h"
+#include "kernels/cuda/gemm/own_gemms.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
 #include "kernels/cuda/runtime/free_ops.h"
 
@@ -156,15 +156,10 @@ absl::StatusOr<std::vector<GemmChoice>> Gemm::Algorithms(const LinearArgs& args,
 
 absl::StatusOr<std::vector<GemmChoice>> Gemm::Candidates(const LinearArgs& args) const {
   std::vector<GemmChoice> choices;
-  if (FitsGemv(args)) {
-    choices.push_back({.kernel = GemmKernel::kGemv, .variant = DefaultGemvVariant(args)});
-    for (int variant = 0; variant < kNumGemvVariants; ++variant) {
-      if (variant == choices[0].variant) continue;
-      choices.push_back({.kernel = GemmKernel::kGemv, .variant = variant});
+  for (const OwnGemm& gemm : OwnGemms()) {
+    for (const int variant : gemm.variants(args)) {
+      choices.push_back({.kernel = gemm.kernel, .variant = variant});
     }
-  }
-  for (const int variant : HopperGemmVariants(args)) {
-    choices.push_back({.kernel = GemmKernel::kHopper, .variant = variant});
   }
   ASSIGN_OR_RETURN(const std::vector<GemmChoice> algorithms, Algorithms(args, kMaxCandidates));
   choices.insert(choices.end(), algorithms.begin(), algorithms.end());
@@ -175,8 +170,8 @@ absl::StatusOr<GemmChoice> Gemm::ChoiceFor(const LinearArgs& args) {
   const GemmKey key = KeyOf(args);
   if (const auto found = choices_.find(key); found != choices_.end()) return found->second;
   GemmChoice choice;
-  if (FitsGemv(args)) {
-    choice = {.kernel = GemmKernel::kGemv, .variant = DefaultGemvVariant(args)};
+  if (const std::vector<int> variants = GemvVariants(args); !variants.empty()) {
+    choice = {.kernel = GemmKernel::kGemv, .variant = variants[0]};
   } else {
     ASSIGN_OR_RETURN(const std::vector<GemmChoice> algorithms, Algorithms(args, 1));
     choice = algorithms[0];
@@ -199,9 +194,8 @@ absl::Status Gemm::RunCublasLt(const LinearArgs& args, const GemmChoice& choice,
 }
 
 absl::Status Gemm::Run(const LinearArgs& args, const GemmChoice& choice, CudaStream& stream) const {
-  if (choice.kernel != GemmKernel::kCublasLt) {
-    const auto launch = choice.kernel == GemmKernel::kGemv ? LaunchGemv : LaunchHopperGemm;
-    stream.Run("Linear", [&](cudaStream_t s) { launch(args, choice.variant, s); });
+  if (const OwnGemm* gemm = FindOwnGemm(choice.kernel); gemm != nullptr) {
+    stream.Run("Linear", [&](cudaStream_t s) { gemm->launch(args, choice.variant, s); });
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(RunCublasLt(args, choice, stream));
@@ -213,10 +207,8 @@ absl::Status Gemm::Run(const LinearArgs& args, const GemmChoice& choice, CudaStr
 
 absl::Status Gemm::Run(const GatedLinearArgs& args, const GemmChoice& choice,
                        CudaStream& stream) const {
-  if (choice.kernel != GemmKernel::kCublasLt) {
-    const auto launch =
-        choice.kernel == GemmKernel::kGemv ? LaunchGatedGemv : LaunchGatedHopperGemm;
-    stream.Run("GatedLinear", [&](cudaStream_t s) { launch(args, choice.variant, s); });
+  if (const OwnGemm* gemm = FindOwnGemm(choice.kernel); gemm != nullptr) {
+    stream.Run("GatedLinear", [&](cudaStream_t s) { gemm->launch_gated(args, choice.variant, s); });
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(Run(args.Linear(), choice, stream));

@@ -35,9 +35,9 @@ struct GemmKey {
   }
 };
 
-enum class GemmKernel : uint8_t { kCublasLt, kGemv, kHopper };
+enum class GemmKernel : uint8_t { kCublasLt, kGemv, kHopper, kLarge };
 
-// A variant of one of our own kernels (gemv.h, hopper/hopper_gemm.h), or an algorithm of cuBLASLt.
+// A variant of one of our own kernels (own_gemms.h), or an algorithm of cuBLASLt.
 struct GemmChoice {
   GemmKernel kernel = GemmKernel::kCublasLt;
   int variant = 0;                         // of our own

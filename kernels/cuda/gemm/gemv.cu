@@ -377,15 +377,17 @@ int FindGemvVariant(absl::string_view name) {
   return -1;
 }
 
-bool FitsGemv(const LinearArgs& args) {
+std::vector<int> GemvVariants(const LinearArgs& args) {
   const LinearWeight& weight = *args.weight;
   const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
-  return weight.dtype != DType::kF32 && args.x.dim(0) <= kMaxGemvRows &&
-         FitsVectors(weight.in_features, {&args.x, &rows});
-}
-
-int DefaultGemvVariant(const LinearArgs& args) {
-  return IsWide(args) ? kDefaultWide : kDefaultNarrow;
+  const bool fits = weight.dtype != DType::kF32 && args.x.dim(0) <= kMaxGemvRows &&
+                    FitsVectors(weight.in_features, {&args.x, &rows});
+  if (!fits) return {};
+  std::vector<int> variants = {IsWide(args) ? kDefaultWide : kDefaultNarrow};
+  for (int variant = 0; variant < kNumGemvVariants; ++variant) {
+    if (variant != variants[0]) variants.push_back(variant);
+  }
+  return variants;
 }
 
 void LaunchGemv(const LinearArgs& args, int variant, cudaStream_t stream) {

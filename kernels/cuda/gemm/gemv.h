@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "kernels/op_args.h"
@@ -20,14 +21,12 @@ inline constexpr int kNumGemvVariants = 9;
 std::string GemvVariantName(int variant);
 int FindGemvVariant(absl::string_view name);
 
-// bfloat16 or float16, at most kMaxGemvRows rows, x and weight in 16-byte pieces.
-bool FitsGemv(const LinearArgs& args);
-
-// The variant where nothing was measured.
-int DefaultGemvVariant(const LinearArgs& args);
+// The one to take where nothing was measured, then the others; none where the kernel cannot compute
+// them: bfloat16 or float16, at most kMaxGemvRows rows, x and weight in 16-byte pieces.
+std::vector<int> GemvVariants(const LinearArgs& args);
 
 void LaunchGemv(const LinearArgs& args, int variant, CUstream_st* stream);
-// For the gemms that FitsGemv; bit for bit what LaunchGemv and then GatedActivation give.
+// Bit for bit what LaunchGemv and then GatedActivation give.
 void LaunchGatedGemv(const GatedLinearArgs& args, int variant, CUstream_st* stream);
 
 }  // namespace quire::cuda

@@ -16,8 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "kernels/base/status_macros.h"
-#include "kernels/cuda/gemm/gemv.h"
-#include "kernels/cuda/gemm/hopper/hopper_gemm.h"
+#include "kernels/cuda/gemm/own_gemms.h"
 
 namespace quire::cuda {
 
@@ -42,11 +41,8 @@ std::string FormatGemm(const GemmKey& key, const GemmChoice& choice) {
       absl::StrCat(key.num_rows, " ", key.out_features, " ", key.in_features, " ",
                    DTypeName(key.dtype), " ", DTypeName(key.out_dtype), " ", key.fused_bias ? 1 : 0,
                    " ", key.x_alignment, " ", key.weight_alignment, " ", key.out_alignment);
-  if (choice.kernel == GemmKernel::kGemv) {
-    return absl::StrCat(line, " gemv ", GemvVariantName(choice.variant), "\n");
-  }
-  if (choice.kernel == GemmKernel::kHopper) {
-    return absl::StrCat(line, " hopper ", HopperGemmVariantName(choice.variant), "\n");
+  if (const OwnGemm* gemm = FindOwnGemm(choice.kernel); gemm != nullptr) {
+    return absl::StrCat(line, " ", gemm->name, " ", gemm->variant_name(choice.variant), "\n");
   }
   absl::StrAppend(&line, " cublaslt");
   for (const uint64_t word : choice.algorithm) absl::StrAppendFormat(&line, " %016x", word);
@@ -54,10 +50,10 @@ std::string FormatGemm(const GemmKey& key, const GemmChoice& choice) {
 }
 
 bool ParseChoice(const std::vector<absl::string_view>& words, GemmChoice* choice) {
-  if (words.size() == 2 && (words[0] == "gemv" || words[0] == "hopper")) {
-    const bool is_gemv = words[0] == "gemv";
-    choice->kernel = is_gemv ? GemmKernel::kGemv : GemmKernel::kHopper;
-    choice->variant = is_gemv ? FindGemvVariant(words[1]) : FindHopperGemmVariant(words[1]);
+  for (const OwnGemm& gemm : OwnGemms()) {
+    if (words.size() != 2 || words[0] != gemm.name) continue;
+    choice->kernel = gemm.kernel;
+    choice->variant = gemm.find_variant(words[1]);
     return choice->variant >= 0;
   }
   if (words.size() != 1 + choice->algorithm.size() || words[0] != "cublaslt") return false;

@@ -58,6 +58,11 @@ struct RingPlace {
       parity ^= 1;
     }
   }
+  __device__ void Next(int32_t size) {
+    if (++index < size) return;
+    index = 0;
+    parity ^= 1;
+  }
 };
 
 // One box of a tensor of two or four dimensions to shared memory; its bytes arrive at the mbarrier.
@@ -77,6 +82,41 @@ __device__ __forceinline__ void CopyBox(uint32_t shared_dst, const CUtensorMap& 
       "[%0], [%1, {%2, %3, %4, %5}], [%6];\n" ::"r"(shared_dst),
       "l"(&map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(mbarrier)
       : "memory");
+}
+
+// The same to that place in all CTAs of the cluster that `ctas` has a bit of, whose mbarriers there
+// get the bytes.
+__device__ __forceinline__ void CopyBoxToAll(uint32_t shared_dst, const CUtensorMap& map, int32_t x,
+                                             int32_t y, uint32_t mbarrier, uint16_t ctas) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;\n" ::"r"(shared_dst),
+      "l"(&map), "r"(x), "r"(y), "r"(mbarrier), "h"(ctas)
+      : "memory");
+}
+
+// A box of shared memory to a tensor, without what lies outside of it; FenceSharedWrites comes
+// before. Then CommitStores; a thread's own stores have been read after WaitForStoresRead.
+__device__ __forceinline__ void StoreBox(uint32_t shared_src, const CUtensorMap& map, int32_t x,
+                                         int32_t y) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\n" ::"l"(&map),
+      "r"(x), "r"(y), "r"(shared_src)
+      : "memory");
+}
+__device__ __forceinline__ void CommitStores() {
+  asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
+}
+__device__ __forceinline__ void WaitForStoresRead() {
+  asm volatile("cp.async.bulk.wait_group.read 0;\n" ::: "memory");
+}
+
+// Four 8 x 8 matrices of 16-bit elements, a pair of each row in a lane, to shared memory: lane i
+// has the address of row i % 8 of matrix i / 8.
+__device__ __forceinline__ void StoreMatrices(uint32_t row, const uint32_t (&matrices)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(row),
+               "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3])
+               : "memory");
 }
 
 // 16 bytes of shared memory.

@@ -122,7 +122,7 @@ __device__ __forceinline__ void StartDot(uint64_t first, uint64_t second, bool a
   auto& s = sums[0];
   constexpr bool kHalf = std::is_same_v<T, __half>;
   static_assert(kFragments == 4 || kFragments == 6 || kFragments == 8 || kFragments == 12 ||
-                kFragments == 16);
+                kFragments == 16 || kFragments == 32);
   if constexpr (kFragments == 4) {
     QUIRE_PRODUCT_SHARED("32", 16, "%16", "%17", "%18")
   } else if constexpr (kFragments == 6) {
@@ -131,8 +131,10 @@ __device__ __forceinline__ void StartDot(uint64_t first, uint64_t second, bool a
     QUIRE_PRODUCT_SHARED("64", 32, "%32", "%33", "%34")
   } else if constexpr (kFragments == 12) {
     QUIRE_PRODUCT_SHARED("96", 48, "%48", "%49", "%50")
-  } else {
+  } else if constexpr (kFragments == 16) {
     QUIRE_PRODUCT_SHARED("128", 64, "%64", "%65", "%66")
+  } else {
+    QUIRE_PRODUCT_SHARED("256", 128, "%128", "%129", "%130")
   }
 }
 

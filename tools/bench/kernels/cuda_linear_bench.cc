@@ -17,8 +17,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/cuda_weight_store.h"
-#include "kernels/cuda/gemm/gemv.h"
-#include "kernels/cuda/gemm/hopper/hopper_gemm.h"
+#include "kernels/cuda/gemm/own_gemms.h"
 #include "kernels/cuda/read_probe.h"
 
 namespace quire {
@@ -91,11 +90,9 @@ class Bench {
     const std::vector<cuda::GemmChoice> candidates = gemm_->Candidates(args).value();
     for (const cuda::GemmChoice& choice : candidates) {
       if (!gemm_->Run(args, choice, stream()).ok()) continue;
-      visit(choice.kernel == cuda::GemmKernel::kGemv
-                ? absl::StrCat("gemv ", cuda::GemvVariantName(choice.variant))
-            : choice.kernel == cuda::GemmKernel::kHopper
-                ? absl::StrCat("hopper ", cuda::HopperGemmVariantName(choice.variant))
-                : absl::StrCat("cublaslt ", num_algorithms++),
+      const cuda::OwnGemm* own = cuda::FindOwnGemm(choice.kernel);
+      visit(own != nullptr ? absl::StrCat(own->name, " ", own->variant_name(choice.variant))
+                           : absl::StrCat("cublaslt ", num_algorithms++),
             choice);
     }
   }

@@ -46,14 +46,6 @@ __device__ __forceinline__ void LoadMatricesTransposed(uint32_t shared_src, uint
                : "r"(shared_src));
 }
 
-// The inverse of LoadMatrices, on sm_90.
-__device__ __forceinline__ void StoreMatrices(uint32_t shared_dst, const uint32_t (&values)[4]) {
-  asm volatile(
-      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(shared_dst),
-      "r"(values[0]), "r"(values[1]), "r"(values[2]), "r"(values[3])
-      : "memory");
-}
-
 // sum [16, 8] += a [16, 16] * b [16, 8], of elements T.
 template <typename T>
 __device__ __forceinline__ void MultiplyAdd(const uint32_t (&a)[4], uint32_t b0, uint32_t b1,

@@ -21,34 +21,27 @@ __device__ __forceinline__ uint32_t AddressInCluster(uint32_t shared_address, in
   return address;
 }
 
-__device__ __forceinline__ void StoreInCluster(uint32_t address, const float (&v)[4]) {
-  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v[0]),
-               "f"(v[1]), "f"(v[2]), "f"(v[3])
-               : "memory");
-}
-
-// What this thread wrote before, and what it knows that others wrote, is seen by who waits.
-__device__ __forceinline__ void ArriveInCluster(uint32_t mbarrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(mbarrier)
-               : "memory");
-}
-
-// For the end of the phase of this parity of an mbarrier of this CTA, at which others arrive.
-__device__ __forceinline__ void WaitForCluster(uint32_t mbarrier, uint32_t parity) {
+// To another CTA, whose mbarrier `full` gets the bytes when they are there. As TMA's copies it
+// needs no fence, which would wait for all that this thread has under way.
+__device__ __forceinline__ void SendInCluster(uint32_t address, const float (&v)[4],
+                                              uint32_t full) {
   asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "WAIT:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra WAIT;\n"
-      "}\n" ::"r"(mbarrier),
-      "r"(parity)
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 "
+      "[%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
+      "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(full)
       : "memory");
 }
 
-// All threads of all its CTAs.
+// Tells only that this thread has come so far: it has read what others may now write by TMA or
+// SendInCluster. An arrival that releases what it wrote to the cluster takes a microsecond.
+__device__ __forceinline__ void ArriveInCluster(uint32_t mbarrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(mbarrier) : "memory");
+}
+
+// All threads of all its CTAs; what they wrote before is not thereby seen, but for mbarriers that
+// are published.
 __device__ __forceinline__ void SyncCluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::
                    : "memory");
 }
 

@@ -8,8 +8,8 @@
 #include "kernels/cuda/gemm/gemv.h"
 #include "kernels/cuda/gemm/hopper/hopper_gemm.cuh"
 #include "kernels/cuda/gemm/hopper/hopper_gemm.h"
-#include "kernels/cuda/runtime/driver_entry.h"
 #include "kernels/cuda/runtime/row_grid.cuh"
+#include "kernels/cuda/runtime/tensor_map.h"
 
 namespace quire::cuda {
 
@@ -41,7 +41,7 @@ constexpr int kNumThreads = HopperGemmShape<__half, 32>::kThreads;
 
 // How a gemm is divided: the tile, CTAs that share out in_features, and the shared memory that a
 // CTA takes at most, of which its ring is made.
-constexpr int kSplits[] = {1, 2}, kSharedKib[] = {110, 200};
+constexpr int kSplits[] = {1, 2, 4}, kSharedKib[] = {110, 200};
 constexpr int kNumSplits = std::size(kSplits), kNumSharedKib = std::size(kSharedKib);
 struct Variant {
   int tile, splits, shared_kib;
@@ -104,26 +104,6 @@ int NumPlaces(const Plan& plan, int cluster_size) {
   return places = std::max(places, 1);
 }
 
-// Rows of 16-bit elements as TMA takes them, in boxes of `box_rows` swizzled lines.
-CUtensorMap MakeMatrixMap(const void* data, DType dtype, int64_t rows, int64_t columns,
-                          int64_t row_stride, int box_rows) {
-  static const auto encode =
-      DriverEntry<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
-  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t stride_bytes[1] = {static_cast<cuuint64_t>(row_stride) * 2};
-  const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(box_rows)};
-  const cuuint32_t element_strides[2] = {1, 1};
-  CUtensorMap map;
-  const CUresult result = encode(
-      &map,
-      dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-      const_cast<void*>(data), sizes, stride_bytes, box, element_strides,
-      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  CHECK_EQ(static_cast<int>(result), static_cast<int>(CUDA_SUCCESS));
-  return map;
-}
-
 // Whether every row of out is aligned to two elements.
 bool StoresPairs(const Tensor& out) {
   return reinterpret_cast<uintptr_t>(out.data()) % (2 * DTypeBytes(out.dtype())) == 0 &&
@@ -138,10 +118,11 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
   const Plan plan = MakePlan(args, v, gated != nullptr);
   CHECK_GT(plan.num_stages, 0);
   const HopperGemmParams params = {
-      .weight_map = MakeMatrixMap(weight.data, weight.dtype, weight.out_features,
-                                  weight.in_features, weight.in_features, v.kernels().features / 2),
-      .x_map = MakeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
-                             args.x.row_stride(), plan.num_x_rows),
+      .weight_map =
+          EncodeMatrixMap(weight.data, weight.dtype, weight.out_features, weight.in_features,
+                          weight.in_features, v.kernels().features / 2),
+      .x_map = EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
+                               args.x.row_stride(), plan.num_x_rows),
       .bias = FloatVector(args.bias),
       .out = out.data(),
       .out_stride = out.row_stride(),

@@ -102,7 +102,7 @@ struct HopperGemmShared {
       InitMbarrier(full(i), 1);
       InitMbarrier(free(i), Shape::kComputeWarps);
     }
-    InitMbarrier(sums_full(), Shape::kComputeThreads * max(p.num_splits - 1, 1));
+    InitMbarrier(sums_full(), 1);
     InitMbarrier(sums_free(), Shape::kComputeThreads);
     PublishMbarriers();
   }
@@ -244,17 +244,20 @@ class HopperGemmComputation {
 
   // To the first split's CTA, once it has read the last tile's.
   __device__ void GiveSums(int tile) const {
-    if (tile != work_.first_tile) WaitForCluster(shared_.sums_free(), parity_ ^ 1);
+    if (tile != work_.first_tile) Wait(shared_.sums_free(), parity_ ^ 1);
     const uint32_t to = AddressInCluster(shared_.sums(work_.split), 0);
+    const uint32_t full = AddressInCluster(shared_.sums_full(), 0);
 #pragma unroll
     for (int i = 0; i < Shape::kFragments; ++i) {
-      StoreInCluster(to + i * Shape::kComputeThreads * 16, sums_[0][i]);
+      SendInCluster(to + i * Shape::kComputeThreads * 16, sums_[0][i], full);
     }
-    ArriveInCluster(AddressInCluster(shared_.sums_full(), 0));
   }
   // In the order of the splits.
   __device__ void TakeSums(int tile) {
-    WaitForCluster(shared_.sums_full(), parity_);
+    if (threadIdx.x == 0) {
+      ArriveExpectingBytes(shared_.sums_full(), (p_.num_splits - 1) * Shape::kSumsBytes);
+    }
+    Wait(shared_.sums_full(), parity_);
     for (int split = 1; split < p_.num_splits; ++split) {
 #pragma unroll
       for (int i = 0; i < Shape::kFragments; ++i) {

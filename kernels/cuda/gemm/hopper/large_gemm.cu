@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/check.h"
+#include "kernels/cuda/gemm/hopper/large_gemm.cuh"
+#include "kernels/cuda/gemm/hopper/large_gemm.h"
+#include "kernels/cuda/runtime/row_grid.cuh"
+#include "kernels/cuda/runtime/tensor_map.h"
+
+namespace quire::cuda {
+
+namespace {
+
+using Kernel = void (*)(LargeGemmParams);
+
+struct Variant {
+  int features;  // of a tile
+  Kernel bf16, f16;
+  int shared_bytes;
+};
+
+template <int kFeatures>
+constexpr Variant MakeVariant() {
+  using Shape = LargeGemmShape<__nv_bfloat16, kFeatures>;
+  return {kFeatures, LargeGemm<Shape>, LargeGemm<LargeGemmShape<__half, kFeatures>>,
+          Shape::kSharedBytes};
+}
+const Variant kVariants[] = {MakeVariant<256>(), MakeVariant<128>()};
+
+using AnyShape = LargeGemmShape<__half, 256>;
+constexpr int kClusterSize = AnyShape::kClusterSize;
+
+// Clusters that the device holds at a time: a CTA takes a multiprocessor.
+int NumPlaces(Kernel kernel, int shared_bytes) {
+  static const int num_sms = DeviceAttribute(cudaDevAttrMultiProcessorCount);
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  return num_sms / kClusterSize;
+}
+
+// To `out`: args.out, or the result of `gated`, whose gemm it is.
+void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* gated, int number,
+            cudaStream_t stream) {
+  const LinearWeight& weight = *args.weight;
+  const Variant& variant = kVariants[number];
+  const Kernel kernel = weight.dtype == DType::kF16 ? variant.f16 : variant.bf16;
+  const auto num_rows = static_cast<int>(args.x.dim(0));
+  const auto num_columns =
+      static_cast<int>(gated == nullptr ? weight.out_features : weight.out_features / 2);
+  CHECK(FitsVectors(num_columns, {&args.x, &out}));
+  const int tile_columns = gated == nullptr ? variant.features : variant.features / 2;
+  const LargeGemmParams params = {
+      .weight_map = EncodeMatrixMap(weight.data, weight.dtype, weight.out_features,
+                                    weight.in_features, weight.in_features, variant.features / 2),
+      .x_map = EncodeMatrixMap(args.x.data(), weight.dtype, num_rows, weight.in_features,
+                               args.x.row_stride(), AnyShape::kTileRows),
+      .out_map = EncodeMatrixMap(out.data(), weight.dtype, num_rows, num_columns, out.row_stride(),
+                                 AnyShape::kOutRows),
+      .bias = FloatVector(args.bias),
+      .num_columns = num_columns,
+      .num_steps = static_cast<int>(CeilDiv<int64_t>(weight.in_features, AnyShape::kLineDepth)),
+      .num_row_pairs = CeilDiv(num_rows, kClusterSize * AnyShape::kTileRows),
+      .num_column_tiles = CeilDiv(num_columns, tile_columns),
+      .num_gates = gated == nullptr ? 0 : num_columns,
+      .activation = gated == nullptr ? Activation::kSilu : gated->activation};
+  const int num_clusters = std::min(params.num_row_pairs * params.num_column_tiles,
+                                    NumPlaces(kernel, variant.shared_bytes));
+  LaunchClusters(kernel, kClusterSize, dim3(num_clusters * kClusterSize), dim3(AnyShape::kThreads),
+                 variant.shared_bytes, stream, params);
+}
+
+}  // namespace
+
+std::vector<int> LargeGemmVariants(const LinearArgs& args) {
+  static const bool is_hopper = DeviceAttribute(cudaDevAttrComputeCapabilityMajor) == 9;
+  const LinearWeight& weight = *args.weight;
+  const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
+  const bool fits =
+      is_hopper && weight.dtype != DType::kF32 && args.out.dtype() == weight.dtype &&
+      args.x.dim(0) >= kMinLargeGemmRows && FitsVectors(weight.in_features, {&args.x, &rows}) &&
+      weight.out_features % (2 * kVector) == 0 && FitsVectors(weight.out_features, {&args.out});
+  return fits ? std::vector<int>{0, 1} : std::vector<int>();
+}
+
+std::string LargeGemmVariantName(int variant) { return absl::StrCat(kVariants[variant].features); }
+
+int FindLargeGemmVariant(absl::string_view name) {
+  for (int i = 0; i < static_cast<int>(std::size(kVariants)); ++i) {
+    if (LargeGemmVariantName(i) == name) return i;
+  }
+  return -1;
+}
+
+void LaunchLargeGemm(const LinearArgs& args, int variant, cudaStream_t stream) {
+  Launch(args, args.out, nullptr, variant, stream);
+}
+
+void LaunchGatedLargeGemm(const GatedLinearArgs& args, int variant, cudaStream_t stream) {
+  Launch(args.Linear(), args.out, &args, variant, stream);
+}
+
+}  // namespace quire::cuda
