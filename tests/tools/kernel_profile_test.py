@@ -98,6 +98,12 @@ class KernelProfileTest(unittest.TestCase):
         self.assertEqual([(row["grid"][0], row["added_us_per_step"]) for row in profile["kernels"]],
                          [(64, 30), (128, 10), (1, 10)])
 
+    def test_a_grid_that_changes_from_step_to_step_stays_one_row(self):
+        self.write(*([(0, 10, 1, PLAN), (10, 40, grid, GEMV)] for grid in (5, 6, 7, 7, 8, 9)))
+        _, profile = self.profile()
+        gemv = self.row(profile, "GemvKernel")
+        self.assertEqual((gemv["grid"], gemv["calls_per_step"], gemv["added_us_per_step"]), ([7, 1, 2], 1, 30))
+
     def test_the_native_plan_begins_steps_where_there_is_no_other(self):
         native = [(0, 10, 1, NATIVE_PLAN), (10, 40, 64, GEMV)]
         self.write(native, native, native)

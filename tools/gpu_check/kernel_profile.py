@@ -3,9 +3,10 @@
     kernel_profile.py TRACE [--json FILE]
 Prints a table of the kernels by what they add to a step; FILE gets the same as JSON. A step lasts from one plan kernel
 (PlanDecode; where there is none, the native attention's PlanSequences) to the next. Steps count that run the same
-kernels as most do, and every figure is the median over them. As a kernel is launched while the one before still runs,
-and then waits for it, what it adds to the step is the time from the end of all kernels before it to its own end; a
-gap is time in which none has begun. Ends with 0, or with 1 and one line on stderr."""
+kernels as most do, and every figure is the median over them; a row is every call of a kernel with one grid. A kernel
+is launched while the one before still runs, and then waits for it: what it adds to the step is the time from the end
+of all kernels before it to its own end. A gap is time in which no kernel runs. Ends with 0, or with 1 and one line on
+stderr."""
 
 import argparse
 import collections
@@ -31,10 +32,6 @@ class Kernel(NamedTuple):
     grid: Tuple[int, int, int]
     threads: int  # of a CTA
     name: str  # mangled
-
-    def launch(self):
-        """What a row of the table has in common."""
-        return (self.name, self.grid, self.threads)
 
 
 def read_trace(path):
@@ -98,31 +95,28 @@ def step_starts(kernels):
     raise BadTrace("no whole step: none of " + ", ".join(PLAN_KERNELS) + " ran twice")
 
 
-class Row:
-    """All launches of a kernel with one grid in a step."""
-
-    def __init__(self):
-        self.calls = 0
-        self.duration = 0  # ns, the sum
-        self.added = 0
+class Launch(NamedTuple):
+    kernel: Kernel
+    place: Tuple[str, int]  # its name, and how many of that name come before it in its step
+    added: int  # ns
 
 
 class Step:
-    """What the kernels from `begin` to `end` add to the time at which all before them had ended."""
+    """Some kernels, and what each adds to `before`, the time at which all before them had ended."""
 
-    def __init__(self, kernels, begin, end, before):
-        self.rows = collections.defaultdict(Row)
+    def __init__(self, kernels, before):
+        self.launches = []
         self.gaps = 0  # ns
         self.end = before
-        for kernel in kernels[begin:end]:
-            row = self.rows[kernel.launch()]
-            row.calls += 1
-            row.duration += kernel.end - kernel.start
-            row.added += max(0, kernel.end - max(kernel.start, self.end))
+        num_before = collections.Counter()
+        for kernel in kernels:
+            added = max(0, kernel.end - max(kernel.start, self.end))
+            self.launches.append(Launch(kernel, (kernel.name, num_before[kernel.name]), added))
+            num_before[kernel.name] += 1
             self.gaps += max(0, kernel.start - self.end)
             self.end = max(self.end, kernel.end)
         self.duration = self.end - before
-        self.kernels = tuple(sorted(kernel.name for kernel in kernels[begin:end]))
+        self.names = tuple(sorted(kernel.name for kernel in kernels))
 
 
 def alike_steps(kernels):
@@ -131,34 +125,41 @@ def alike_steps(kernels):
     latest = max((kernel.end for kernel in kernels[:starts[0]]), default=kernels[starts[0]].start)
     steps = []
     for begin, end in zip(starts, starts[1:]):
-        steps.append(Step(kernels, begin, end, latest))
+        steps.append(Step(kernels[begin:end], latest))
         latest = steps[-1].end
-    commonest = collections.Counter(step.kernels for step in steps).most_common(1)[0][0]
-    return [step for step in steps if step.kernels == commonest]
+    commonest = collections.Counter(step.names for step in steps).most_common(1)[0][0]
+    return [step for step in steps if step.names == commonest]
 
 
-def make_profile(kernels):
-    """The profile as it is written as JSON; times in microseconds."""
-    steps = alike_steps(kernels)
-    names = short_names(kernel.name for kernel in kernels)
+def commonest_shapes(steps):
+    """Grid and threads of each place in a step: what most steps have there."""
+    shapes = collections.defaultdict(collections.Counter)
+    for step in steps:
+        for launch in step.launches:
+            shapes[launch.place][launch.kernel.grid, launch.kernel.threads] += 1
+    return {place: counts.most_common(1)[0][0] for place, counts in shapes.items()}
 
-    def median(figure):
-        return statistics.median(figure(step) for step in steps)
 
-    step_us = median(lambda step: step.duration) / 1e3
+def make_profile(steps):
+    """The profile of alike steps as it is written as JSON; times in microseconds."""
+    names = short_names(steps[0].names)
+    shapes = commonest_shapes(steps)
+    step_us = statistics.median(step.duration for step in steps) / 1e3
+    places = collections.defaultdict(set)  # of each row of the table
+    for place, shape in shapes.items():
+        places[place[0], shape].add(place)
     rows = []
-    for launch in {launch for step in steps for launch in step.rows}:
-        present = [step.rows[launch] for step in steps if launch in step.rows]
-        # A grid that fewer than half of the steps have adds nothing to the median of them.
-        if 2 * len(present) < len(steps):
-            continue
-        added_us = statistics.median(row.added for row in present) / 1e3
+    for (name, (grid, threads)), mine in places.items():
+        launches = [[launch for launch in step.launches if launch.place in mine] for step in steps]
+        added_us = statistics.median(sum(launch.added for launch in step) for step in launches) / 1e3
+        busy_us = statistics.median(sum(launch.kernel.end - launch.kernel.start for launch in step)
+                                    for step in launches) / 1e3
         rows.append({
-            "name": names[launch[0]],
-            "grid": list(launch[1]),
-            "threads": launch[2],
-            "calls_per_step": statistics.median_low(row.calls for row in present),
-            "mean_us": round(statistics.median(row.duration / row.calls for row in present) / 1e3, 3),
+            "name": names[name],
+            "grid": list(grid),
+            "threads": threads,
+            "calls_per_step": len(mine),
+            "mean_us": round(busy_us / len(mine), 3),
             "added_us_per_step": round(added_us, 3),
             "share_of_step": round(added_us / step_us, 4),
         })
@@ -166,8 +167,8 @@ def make_profile(kernels):
     return {
         "step_us": round(step_us, 3),
         "num_steps": len(steps),
-        "kernels_per_step": len(steps[0].kernels),
-        "gaps_us_per_step": round(median(lambda step: step.gaps) / 1e3, 3),
+        "kernels_per_step": len(steps[0].names),
+        "gaps_us_per_step": round(statistics.median(step.gaps for step in steps) / 1e3, 3),
         "kernels": rows,
     }
 
@@ -188,7 +189,7 @@ def main():
     parser.add_argument("--json", metavar="FILE")
     flags = parser.parse_args()
     try:
-        profile = make_profile(read_trace(flags.trace))
+        profile = make_profile(alike_steps(read_trace(flags.trace)))
         if flags.json:
             with open(flags.json, "w", encoding="utf-8") as file:
                 file.write(json.dumps(profile, indent=2) + "\n")

@@ -31,6 +31,7 @@ struct Cupti {
   decltype(&cuptiActivityEnable) enable;
   decltype(&cuptiActivityGetNextRecord) next_record;
   decltype(&cuptiActivityFlushAll) flush_all;
+  decltype(&cuptiGetResultString) result_text;
 };
 
 struct Kernel {
@@ -113,6 +114,7 @@ Cupti LoadCupti() {
   Find(library, "cuptiActivityEnable", cupti.enable);
   Find(library, "cuptiActivityGetNextRecord", cupti.next_record);
   Find(library, "cuptiActivityFlushAll", cupti.flush_all);
+  Find(library, "cuptiGetResultString", cupti.result_text);
   return cupti;
 }
 
@@ -123,9 +125,10 @@ struct Tracer {
   KernelLog log;
 };
 
-// The program's only one; made at the first call, which is InitializeInjection's.
+// The program's only one, as CUPTI passes nothing of ours to what it calls. Made at the first call,
+// which is InitializeInjection's.
 Tracer& TheTracer() {
-  static Tracer* const tracer = [] {
+  static Tracer* const tracer = [] {  // NOLINT(*-avoid-non-const-global-variables)
     const char* path = std::getenv("QUIRE_KERNEL_TRACE");
     if (path == nullptr) Fail("QUIRE_KERNEL_TRACE names no file to write");
     std::FILE* file = std::fopen(path, "w");
@@ -170,7 +173,11 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   const Cupti& cupti = TheTracer().cupti;
   CUptiResult result = cupti.register_callbacks(GiveBuffer, TakeBuffer);
   if (result == CUPTI_SUCCESS) result = cupti.enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-  if (result != CUPTI_SUCCESS) Fail("CUPTI does not trace kernels here: error %d", result);
+  if (result != CUPTI_SUCCESS) {
+    const char* text = "unknown";
+    cupti.result_text(result, &text);
+    Fail("CUPTI does not trace kernels here: %s (%d)", text, result);
+  }
   std::atexit(WriteTrace);
   return 1;
 }
