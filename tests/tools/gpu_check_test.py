@@ -234,6 +234,17 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(code, 2)
         self.assertRegex(text, "missing: exit code 1, kernel_profile: .*No such file.*trace.csv")
 
+    def test_without_python_every_profile_is_missing(self):
+        tools = self.folder / "tools"
+        tools.mkdir()
+        for name in "bash cat dirname grep head mkdir mktemp readlink rm sed tail tee wc".split():
+            (tools / name).symlink_to(shutil.which(name))
+        result = subprocess.run([self.bundle / "bin/run-gpu-check", "--only", "profile", self.folder / "out"],
+                                env={"PATH": str(tools)}, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("all missing: no python3", result.stdout)
+        self.assertIn("figures missing: 5;", result.stdout)
+
     def test_quick_leaves_out_what_takes_long(self):
         code, text, result = self.check("--quick", "--only", "figures")
         self.assertEqual(code, 0, text)
