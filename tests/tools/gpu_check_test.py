@@ -40,6 +40,15 @@ if command in os.environ.get("BROKEN", "").split():
 if "--json" in sys.argv:
     with open(sys.argv[sys.argv.index("--json") + 1], "w") as file:
         json.dump(json.loads(os.environ["RESULTS"])[command], file, indent=2)
+if "QUIRE_KERNEL_TRACE" in os.environ:
+    if command == "timeline" and "NO_CUPTI" in os.environ:
+        sys.exit("kernel_trace: no libcupti.so.13")
+    name = os.path.basename(os.environ["CUDA_INJECTION64_PATH"])
+    with open(os.environ["QUIRE_KERNEL_TRACE"], "w") as file:
+        file.write("start_ns,end_ns,grid_x,grid_y,grid_z,threads,name\\n")
+        for step in range(3):
+            for start, kernel in ((0, "_Z10PlanDecodev"), (6000, name)):
+                file.write("%d,%d,1,1,1,32,%s\\n" % (step * 10000 + start, step * 10000 + start + 4000, kernel))
 """
 
 PASSING = "echo '[  PASSED  ] 12 tests.'; echo '[  SKIPPED ] 2 tests, listed below:'"
@@ -64,7 +73,7 @@ class GpuCheckTest(unittest.TestCase):
         for name in ("bin", "libexec/tests", "share/quire/source/tests/e2e", "share/quire/gpu-check", "fakes"):
             (self.bundle / name).mkdir(parents=True)
         shutil.copy(check / "run-gpu-check", self.bundle / "bin")
-        for part in check.glob("*.sh"):
+        for part in [*check.glob("*.sh"), *check.glob("*.py")]:
             shutil.copy(part, self.bundle / "share/quire/gpu-check")
         (self.bundle / "share/quire/COMMIT").write_text("abc123\n")
         self.program("bin/quire-bench", FAKE_BENCH)
@@ -85,15 +94,14 @@ class GpuCheckTest(unittest.TestCase):
     def e2e(self, name, passes):
         (self.bundle / f"share/quire/source/tests/e2e/{name}_test.py").write_text(E2E.format(passes=passes))
 
-    def check(self, *flags, broken=""):
+    def check(self, *flags, **environment):
         """Exit code, gpu.txt, gpu.json."""
         out = self.folder / "out"
         # -S: no packages but the fakes, so that the rest is skipped.
         self.program("fakes/python3", "#!/bin/sh\nexec /usr/bin/env -u PYTHONHOME " + shutil.which("python3") +
                      " -S \"$@\"\n")
-        environment = dict(os.environ, RESULTS=json.dumps(RESULTS), BROKEN=broken,
-                           PYTHONPATH=str(self.bundle / "fakes"),
-                           PATH=f"{self.bundle / 'fakes'}:/usr/bin:/bin")
+        environment = dict(os.environ, RESULTS=json.dumps(RESULTS), PYTHONPATH=str(self.bundle / "fakes"),
+                           PATH=f"{self.bundle / 'fakes'}:/usr/bin:/bin", **environment)
         result = subprocess.run([self.bundle / "bin/run-gpu-check", *flags, out], env=environment, capture_output=True,
                                 text=True, timeout=120)
         text = (out / "gpu.txt").read_text()
@@ -174,7 +182,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("no program has tests for CUDA", text)
 
     def test_a_figure_that_cannot_be_measured_is_null_with_its_reason(self):
-        code, text, result = self.check("--only", "figures", broken="timeline make-checkpoint")
+        code, text, result = self.check("--only", "figures", BROKEN="timeline make-checkpoint")
         self.assertEqual(code, 2)
         for key in KEYS:
             missing = key in ("llama8b_bs64_tok_s", "gpu_idle_share", "start_06b_s", "start_8b_s")
@@ -198,6 +206,45 @@ class GpuCheckTest(unittest.TestCase):
         self.assertRegex(text, r"(?m)^prefill attention 16 x 1,024, TFLOP/s +335 +- +430  -$")
         self.assertRegex(text, r"t_8b_prefix: quire-bench throughput .*--shared-prefix-len 4096")
 
+    def test_a_profile_is_made_of_what_the_library_writes(self):
+        code, text, result = self.check("--only", "profile")
+        self.assertEqual(code, 0, text)
+        names = ("llama8b_bs1", "llama8b_bs64", "llama8b_bs256", "qwen06b_bs1", "qwen06b_bs64")
+        self.assertEqual(result["figures"], {f"profile_{name}_step_us": 10 for name in names})
+        for name in names:
+            profile = json.loads((self.folder / f"out/profile_{name}.json").read_text())
+            self.assertEqual([kernel["name"] for kernel in profile["kernels"]], ["PlanDecode", "kernel_trace.so"])
+            self.assertIn(f"{name}: a step of 10.0 us and 2 kernels", text)
+        self.assertRegex(text, r"quire-bench timeline --shape llama-3-8b --device cuda --batch-size 256 --context 1030 ")
+
+    def test_a_profile_that_cannot_be_made_is_missing_with_its_reason(self):
+        for environment, reason in (({"NO_CUPTI": "1"}, "exit code 1, kernel_trace: no libcupti.so.13"),
+                                    ({"BROKEN": "timeline"}, "exit code 1, quire-bench: no memory for timeline")):
+            code, text, result = self.check("--only", "profile", **environment)
+            self.assertEqual(code, 2, text)
+            self.assertEqual(set(result["figures"].values()), {None})
+            self.assertIn(f"profile_qwen06b_bs64_step_us     missing: {reason}\n", text)
+            self.assertFalse((self.folder / "out/profile_qwen06b_bs64.json").exists())
+            self.assertIn("figures missing: 5;", text)
+
+    def test_a_trace_without_kernels_is_no_profile(self):
+        # CUDA that loaded no library, as it were: the program ends well, and there is no trace.
+        self.program("bin/quire-bench", "#!/bin/sh\nexit 0\n")
+        code, text, _ = self.check("--only", "profile")
+        self.assertEqual(code, 2)
+        self.assertRegex(text, "missing: exit code 1, kernel_profile: .*No such file.*trace.csv")
+
+    def test_without_python_every_profile_is_missing(self):
+        tools = self.folder / "tools"
+        tools.mkdir()
+        for name in "bash cat dirname grep head mkdir mktemp readlink rm sed tail tee wc".split():
+            (tools / name).symlink_to(shutil.which(name))
+        result = subprocess.run([self.bundle / "bin/run-gpu-check", "--only", "profile", self.folder / "out"],
+                                env={"PATH": str(tools)}, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("all missing: no python3", result.stdout)
+        self.assertIn("figures missing: 5;", result.stdout)
+
     def test_quick_leaves_out_what_takes_long(self):
         code, text, result = self.check("--quick", "--only", "figures")
         self.assertEqual(code, 0, text)
@@ -214,11 +261,12 @@ class GpuCheckTest(unittest.TestCase):
         self.assertRegex(text, r"e2e_generate +skipped: no time left")
 
     def test_wrong_usage(self):
-        for flags in ([], ["--device", "tpu", "x"], ["--nonsense", "x"], ["--seconds", "soon", "x"], ["--only"]):
+        for flags in ([], ["--device", "tpu", "x"], ["--device", "cpu", "--only", "profile", "x"], ["--nonsense", "x"], ["--seconds", "soon", "x"], ["--only"]):
             result = subprocess.run([self.bundle / "bin/run-gpu-check", *flags], capture_output=True, text=True,
                                     cwd=self.folder)
             self.assertEqual(result.returncode, 64)
             self.assertIn("run-gpu-check [--quick]", result.stderr)
+            self.assertIn("sanitizer, targets and profile run on a GPU alone", result.stderr)
 
 
 if __name__ == "__main__":

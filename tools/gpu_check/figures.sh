@@ -34,16 +34,21 @@ measure() {
 }
 declare -A commands exits
 
+# why_missing NAME: how its command ended and what it said last.
+why_missing() {
+  local reason
+  reason=$(grep -E '^(quire-bench|kernel_trace|kernel_profile): |CHECK failed|error' "$logs/$1.log" | tail -n 1)
+  [ "${exits[$1]}" != 124 ] || reason="not done within its time; $reason"
+  echo "exit code ${exits[$1]}, ${reason:-$(tail -n 1 "$logs/$1.log")}"
+}
+
 # take KEY NAME JSON_KEY [OUTER [FACTOR]]: the figure, or why there is none.
 take() {
   local key=$1 name=$2 value
   value=$(json_value "$logs/$name.json" "$3" "${4:-}")
   if [ -z "$value" ]; then
     num_missing=$((num_missing + 1))
-    local reason
-    reason=$(grep -E '^quire-bench: |CHECK failed|error' "$logs/$name.log" | tail -n 1)
-    [ "${exits[$name]}" != 124 ] || reason="not done within its time; $reason"
-    say "$(printf '  %-32s missing: exit code %s, %s' "$key" "${exits[$name]}" "${reason:-$(tail -n 1 "$logs/$name.log")}")"
+    say "$(printf '  %-32s missing: %s' "$key" "$(why_missing "$name")")"
   else
     figure[$key]=$(awk -v v="$value" -v f="${5:-1}" 'BEGIN { printf "%.6g", v * f }')
     say "$(printf '  %-32s %s' "$key" "${figure[$key]}")"
