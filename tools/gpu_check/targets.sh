@@ -21,6 +21,7 @@ qwen06b_ttft_2048|0.6B, first token of 2,048 alone, ms|8.9|5.0|-
 decode_64x1k|decode attention 64 x 1,024, TB/s|3.5|4.0|+
 decode_64x2k|decode attention 64 x 2,048, TB/s|3.8|4.2|+
 decode_128x4k|decode attention 128 x 4,096, TB/s|4.15|4.35|+
+decode_128x4k_b64|decode attention 128 x 4,096, blocks of 64, native, TB/s|-|4.3|+
 decode_256x1k|decode attention 256 x 1,024, TB/s|4.08|4.25|+
 decode_1x1k|decode attention 1 x 1,024, us|8.5|5|-
 decode_1x8k|decode attention 1 x 8,192, us|18.1|12|-
@@ -28,6 +29,7 @@ decode_1x32k|decode attention 1 x 32,768, us|-|36|-
 decode_skewed|decode attention 63 x 512 + 1 x 32,768, us|80|72|-
 decode_drafts|decode attention 64 x 2,048, 4 query tokens over 1|-|1.1|-
 decode_128x4k_e4m3|decode attention 128 x 4,096, e4m3 over bfloat16|-|0.56|-
+decode_256x1k_e4m3|decode attention 256 x 1,024, e4m3 over bfloat16|-|0.56|-
 decode_skewed_e4m3|decode attention 63 x 512 + 1 x 32,768, e4m3, us|-|42|-
 prefill_1k|prefill attention 16 x 1,024, TFLOP/s|335|430|+
 prefill_2k|prefill attention 1 x 2,048, TFLOP/s|400|486|+
@@ -127,7 +129,9 @@ measure_attention_targets() {
   decode decode_1x32k us "decode 1 x 32768"
   decode decode_skewed us "$skewed"
   decode decode_skewed_e4m3 us "$skewed, fp8_e4m3"
+  take_row decode_128x4k_b64 t_attention tb_s op native shape "decode 128 x 4096, blocks of 64"
   decode decode_128x4k_e4m3 time_over_bfloat16 "decode 128 x 4096, fp8_e4m3"
+  decode decode_256x1k_e4m3 time_over_bfloat16 "decode 256 x 1024, fp8_e4m3"
   drafts=$(row_value "$logs/t_attention.json" us op trtllm shape "decode 64 x 2048")
   decode decode_drafts us "decode 64 x 2048, 4 tokens each"
   if [ -n "$drafts" ] && [ -n "${figure[decode_drafts]:-}" ]; then
