@@ -1,5 +1,6 @@
 // The activations of gated MLPs in float32, as function objects, so that each has code of its own.
-// Device code.
+// Exponentials and quotients are the device's fast ones, off by some units of float32's last place:
+// gated gemms compute them where nothing hides it. Device code.
 #pragma once
 
 #include "kernels/cuda/runtime/vector.cuh"

@@ -35,10 +35,6 @@ CUtensorMap Encode(const void* data, DType dtype, const TensorMapShape<kRank>& s
 
 }  // namespace
 
-CUtensorMap EncodeTensorMap(const void* data, DType dtype, const TensorMapShape<2>& shape,
-                            bool swizzled) {
-  return Encode(data, dtype, shape, swizzled);
-}
 CUtensorMap EncodeTensorMap(const void* data, DType dtype, const TensorMapShape<4>& shape,
                             bool swizzled) {
   return Encode(data, dtype, shape, swizzled);

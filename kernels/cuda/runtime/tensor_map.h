@@ -21,8 +21,6 @@ struct TensorMapShape {
 // Of a 16-bit or 8-bit type. Swizzled boxes lie in shared memory with the 16-byte pieces of a line,
 // of 64 or 128 bytes, permuted by the line's number; others as they are. What a box has outside of
 // the tensor is zeros.
-CUtensorMap EncodeTensorMap(const void* data, DType dtype, const TensorMapShape<2>& shape,
-                            bool swizzled);
 CUtensorMap EncodeTensorMap(const void* data, DType dtype, const TensorMapShape<4>& shape,
                             bool swizzled);
 
