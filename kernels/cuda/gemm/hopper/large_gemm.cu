@@ -31,11 +31,19 @@ const Variant kVariants[] = {MakeVariant<256>(), MakeVariant<128>()};
 using AnyShape = LargeGemmShape<__half, 256>;
 constexpr int kClusterSize = AnyShape::kClusterSize;
 
-// Clusters that the device holds at a time: a CTA takes a multiprocessor.
-int NumPlaces(Kernel kernel, int shared_bytes) {
-  static const int num_sms = DeviceAttribute(cudaDevAttrMultiProcessorCount);
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-  return num_sms / kClusterSize;
+// Clusters that the device holds at a time: a CTA takes a multiprocessor. The first call lets the
+// kernels have their shared memory.
+int NumPlaces() {
+  static const int num_places = [] {
+    for (const Variant& variant : kVariants) {
+      for (const Kernel kernel : {variant.bf16, variant.f16}) {
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             variant.shared_bytes);
+      }
+    }
+    return DeviceAttribute(cudaDevAttrMultiProcessorCount) / kClusterSize;
+  }();
+  return num_places;
 }
 
 // To `out`: args.out, or the result of `gated`, whose gemm it is.
@@ -63,8 +71,7 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
       .num_column_tiles = CeilDiv(num_columns, tile_columns),
       .num_gates = gated == nullptr ? 0 : num_columns,
       .activation = gated == nullptr ? Activation::kSilu : gated->activation};
-  const int num_clusters = std::min(params.num_row_pairs * params.num_column_tiles,
-                                    NumPlaces(kernel, variant.shared_bytes));
+  const int num_clusters = std::min(params.num_row_pairs * params.num_column_tiles, NumPlaces());
   LaunchClusters(kernel, kClusterSize, dim3(num_clusters * kClusterSize), dim3(AnyShape::kThreads),
                  variant.shared_bytes, stream, params);
 }
