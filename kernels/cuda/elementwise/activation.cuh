@@ -21,11 +21,14 @@ struct GeluTanh {
 };
 
 // A gated pair of a gemm's float32 sums, as if gate and up had been stored as T and read again.
+template <typename T, typename Function>
+__device__ inline float Gated(float gate, float up, const Function& activate) {
+  return Rounded<T>(up) * activate(Rounded<T>(gate));
+}
 template <typename T>
 __device__ inline float Gated(float gate, float up, Activation activation) {
-  gate = Rounded<T>(gate);
-  up = Rounded<T>(up);
-  return up * (activation == Activation::kSilu ? Silu()(gate) : GeluTanh()(gate));
+  return activation == Activation::kSilu ? Gated<T>(gate, up, Silu())
+                                         : Gated<T>(gate, up, GeluTanh());
 }
 
 }  // namespace quire::cuda

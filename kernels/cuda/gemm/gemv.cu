@@ -326,13 +326,12 @@ constexpr int kDefaultNarrow = 0, kDefaultWide = 1;
 int NumPlaces(int variant, int kind) {
   static const auto places = [] {
     std::array<std::array<int, kNumKinds>, kNumGemvVariants> result{};
-    const int num_sms = DeviceAttribute(cudaDevAttrMultiProcessorCount);
     for (int i = 0; i < kNumGemvVariants; ++i) {
       for (int j = 0; j < kNumKinds; ++j) {
         int per_sm = 0;
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kVariants[i].kernels[j],
                                                       kVariants[i].warps * 32, 0);
-        result[i][j] = std::max(1, per_sm * num_sms);
+        result[i][j] = std::max(1, per_sm * NumSms());
       }
     }
     return result;

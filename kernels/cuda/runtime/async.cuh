@@ -65,6 +65,11 @@ struct RingPlace {
   }
 };
 
+// Fetches the description of a tensor, in the kernel's parameters, ahead of its first box.
+__device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
+}
+
 // One box of a tensor of two or four dimensions to shared memory; its bytes arrive at the mbarrier.
 // What of the box lies outside of the tensor is zeros.
 __device__ __forceinline__ void CopyBox(uint32_t shared_dst, const CUtensorMap& map, int32_t x,

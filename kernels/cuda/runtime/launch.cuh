@@ -38,10 +38,17 @@ inline int DeviceAttribute(cudaDeviceAttr attribute) {
 }
 
 // Of the device that is current on the first call: a process drives devices of one kind.
-inline bool HasDependentLaunch() {
-  static const bool has = DeviceAttribute(cudaDevAttrComputeCapabilityMajor) >= 9;
-  return has;
+inline int NumSms() {
+  static const int num_sms = DeviceAttribute(cudaDevAttrMultiProcessorCount);
+  return num_sms;
 }
+inline int ComputeCapabilityMajor() {
+  static const int major = DeviceAttribute(cudaDevAttrComputeCapabilityMajor);
+  return major;
+}
+// Whether it runs code for sm_90a.
+inline bool IsHopper() { return ComputeCapabilityMajor() == 9; }
+inline bool HasDependentLaunch() { return ComputeCapabilityMajor() >= 9; }
 
 // A launch that fails is left for cudaGetLastError. cluster_size > 1: that many consecutive CTAs,
 // at most 8, are a cluster of sm_90.

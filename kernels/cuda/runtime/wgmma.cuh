@@ -64,7 +64,9 @@ __device__ __forceinline__ void HoldUntil(float value) {
 #define QUIRE_SUMS16(n) QUIRE_SUMS8(n), QUIRE_SUMS8(n + 2)
 #define QUIRE_SUMS24(n) QUIRE_SUMS16(n), QUIRE_SUMS8(n + 4)
 #define QUIRE_SUMS32(n) QUIRE_SUMS16(n), QUIRE_SUMS16(n + 4)
+#define QUIRE_SUMS40(n) QUIRE_SUMS32(n), QUIRE_SUMS8(n + 8)
 #define QUIRE_SUMS48(n) QUIRE_SUMS32(n), QUIRE_SUMS16(n + 8)
+#define QUIRE_SUMS56(n) QUIRE_SUMS48(n), QUIRE_SUMS8(n + 12)
 #define QUIRE_SUMS64(n) QUIRE_SUMS32(n), QUIRE_SUMS32(n + 8)
 #define QUIRE_SUMS128(n) QUIRE_SUMS64(n), QUIRE_SUMS64(n + 16)
 
@@ -75,14 +77,18 @@ __device__ __forceinline__ void HoldUntil(float value) {
 #define QUIRE_NAMES32 \
   QUIRE_NAMES24       \
   ", %24, %25, %26, %27, %28, %29, %30, %31"
-#define QUIRE_NAMES48                                                           \
-  QUIRE_NAMES32                                                                 \
-  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46" \
-  ", %47"
-#define QUIRE_NAMES64                                                           \
-  QUIRE_NAMES48                                                                 \
-  ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62" \
-  ", %63"
+#define QUIRE_NAMES40 \
+  QUIRE_NAMES32       \
+  ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define QUIRE_NAMES48 \
+  QUIRE_NAMES40       \
+  ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define QUIRE_NAMES56 \
+  QUIRE_NAMES48       \
+  ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define QUIRE_NAMES64 \
+  QUIRE_NAMES56       \
+  ", %56, %57, %58, %59, %60, %61, %62, %63"
 #define QUIRE_NAMES128                                                                   \
   QUIRE_NAMES64                                                                          \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"     \
@@ -121,16 +127,20 @@ __device__ __forceinline__ void StartDot(uint64_t first, uint64_t second, bool a
                                          float (&sums)[1][kFragments][4]) {
   auto& s = sums[0];
   constexpr bool kHalf = std::is_same_v<T, __half>;
-  static_assert(kFragments == 4 || kFragments == 6 || kFragments == 8 || kFragments == 12 ||
-                kFragments == 16 || kFragments == 32);
+  static_assert(kFragments == 4 || kFragments == 6 || kFragments == 8 || kFragments == 10 ||
+                kFragments == 12 || kFragments == 14 || kFragments == 16 || kFragments == 32);
   if constexpr (kFragments == 4) {
     QUIRE_PRODUCT_SHARED("32", 16, "%16", "%17", "%18")
   } else if constexpr (kFragments == 6) {
     QUIRE_PRODUCT_SHARED("48", 24, "%24", "%25", "%26")
   } else if constexpr (kFragments == 8) {
     QUIRE_PRODUCT_SHARED("64", 32, "%32", "%33", "%34")
+  } else if constexpr (kFragments == 10) {
+    QUIRE_PRODUCT_SHARED("80", 40, "%40", "%41", "%42")
   } else if constexpr (kFragments == 12) {
     QUIRE_PRODUCT_SHARED("96", 48, "%48", "%49", "%50")
+  } else if constexpr (kFragments == 14) {
+    QUIRE_PRODUCT_SHARED("112", 56, "%56", "%57", "%58")
   } else if constexpr (kFragments == 16) {
     QUIRE_PRODUCT_SHARED("128", 64, "%64", "%65", "%66")
   } else {
@@ -193,8 +203,12 @@ __device__ __forceinline__ void StartFloat8Dot(const uint32_t (&first)[4], uint6
 #undef QUIRE_NAMES128
 #undef QUIRE_NAMES24
 #undef QUIRE_SUMS24
+#undef QUIRE_NAMES40
+#undef QUIRE_SUMS40
 #undef QUIRE_NAMES48
 #undef QUIRE_SUMS48
+#undef QUIRE_NAMES56
+#undef QUIRE_SUMS56
 #undef QUIRE_SUMS4
 #undef QUIRE_SUMS8
 #undef QUIRE_SUMS16

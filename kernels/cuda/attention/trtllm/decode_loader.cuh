@@ -7,11 +7,6 @@
 
 namespace quire::cuda::trtllm {
 
-// Fetches the description of a tensor in the kernel's parameters ahead of its first box.
-__device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
-}
-
 template <typename Shape>
 class DecodeLoader {
  public:
@@ -95,8 +90,8 @@ class DecodeLoader {
   }
 
   __device__ void Advance() {
-    stage_.Advance(1, p_.layout.ring_tiles);
-    arrival_.Advance(1, p_.layout.num_arrivals);
+    stage_.Next(p_.layout.ring_tiles);
+    arrival_.Next(p_.layout.num_arrivals);
   }
 
   const DecodeParams& p_;

@@ -35,7 +35,8 @@ constexpr TileKernels MakeKernels() {
           Shape::FixedBytes};
 }
 const TileKernels kTiles[] = {MakeKernels<32>(), MakeKernels<48>(), MakeKernels<64>(),
-                              MakeKernels<96>(), MakeKernels<128>()};
+                              MakeKernels<80>(), MakeKernels<96>(), MakeKernels<112>(),
+                              MakeKernels<128>()};
 constexpr int kNumTiles = std::size(kTiles);
 constexpr int kNumThreads = HopperGemmShape<__half, 32>::kThreads;
 
@@ -104,10 +105,11 @@ int NumPlaces(const Plan& plan, int cluster_size) {
   return places = std::max(places, 1);
 }
 
-// Whether every row of out is aligned to two elements.
-bool StoresPairs(const Tensor& out) {
+// Whether the results of a row are aligned pairs, which the kernel stores. Those of a gated gemm
+// are half as many.
+bool HasPairs(const Tensor& out) {
   return reinterpret_cast<uintptr_t>(out.data()) % (2 * DTypeBytes(out.dtype())) == 0 &&
-         out.row_stride() % 2 == 0;
+         out.row_stride() % 2 == 0 && out.dim(1) % 2 == 0;
 }
 
 // To `out`: args.out, or the result of `gated`, whose gemm it is.
@@ -117,6 +119,7 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
   const Variant v = Variant::Of(variant);
   const Plan plan = MakePlan(args, v, gated != nullptr);
   CHECK_GT(plan.num_stages, 0);
+  CHECK(HasPairs(out));
   const HopperGemmParams params = {
       .weight_map =
           EncodeMatrixMap(weight.data, weight.dtype, weight.out_features, weight.in_features,
@@ -134,7 +137,6 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
       .num_stages = plan.num_stages,
       .num_splits = v.splits,
       .out_is_float = out.dtype() == DType::kF32,
-      .stores_pairs = StoresPairs(out),
       .num_gates = gated == nullptr ? 0 : static_cast<int>(weight.out_features / 2),
       .activation = gated == nullptr ? Activation::kSilu : gated->activation};
   const int num_clusters = std::min(plan.num_tiles, NumPlaces(plan, v.splits));
@@ -142,23 +144,22 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
                  plan.shared_bytes, stream, params);
 }
 
-bool IsHopper() {
-  static const bool is = DeviceAttribute(cudaDevAttrComputeCapabilityMajor) == 9;
-  return is;
-}
-int NumSms() {
-  static const int num_sms = DeviceAttribute(cudaDevAttrMultiProcessorCount);
-  return num_sms;
-}
-
-// The smallest tile with which every CTA has a place of its own, a multiprocessor each, so that
-// none has more to do than others; for weights too large for that the largest two.
-bool MayBeFast(const Variant& v, int num_tiles) {
-  const auto fits = [&](int tile) {
-    return CeilDiv(num_tiles * v.kernels().features, kTiles[tile].features) * v.splits <= NumSms();
+// The smallest tile with which every CTA has a place of its own, so that none has more to do than
+// others, and the next two as long as a third of the places is used: fewer CTAs read x less often.
+// For weights too large for that the largest three. A multiprocessor has a place, or two where
+// their shared memory leaves room.
+bool MayBeFast(const Variant& v, int64_t out_features) {
+  const int places = v.shared_kib == kSharedKib[0] ? 2 * NumSms() : NumSms();
+  const auto num_ctas = [&](int tile) {
+    return CeilDiv<int64_t>(out_features, kTiles[tile].features) * v.splits;
   };
-  if (fits(v.tile)) return v.tile == 0 || !fits(v.tile - 1);
-  return v.splits == 1 && v.tile >= kNumTiles - 2 && !fits(kNumTiles - 1);
+  constexpr int kLargest = 3;
+  if (num_ctas(v.tile) > places) {
+    return v.splits == 1 && v.tile >= kNumTiles - kLargest && num_ctas(kNumTiles - 1) > places;
+  }
+  int num_smaller = 0;
+  while (num_smaller < v.tile && num_ctas(v.tile - num_smaller - 1) <= places) ++num_smaller;
+  return num_smaller == 0 || (num_smaller <= 2 && 3 * num_ctas(v.tile) >= places);
 }
 
 }  // namespace
@@ -179,13 +180,14 @@ std::vector<int> HopperGemmVariants(const LinearArgs& args) {
   const LinearWeight& weight = *args.weight;
   const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
   const bool fits = IsHopper() && weight.dtype != DType::kF32 && args.x.dim(0) > kMaxGemvRows &&
-                    args.x.dim(0) <= kMaxHopperGemmRows &&
+                    args.x.dim(0) <= kMaxHopperGemmRows && HasPairs(args.out) &&
+                    weight.out_features % 4 == 0 &&
                     FitsVectors(weight.in_features, {&args.x, &rows});
   std::vector<int> variants;
   for (int i = 0; fits && i < kNumVariants; ++i) {
     const Variant v = Variant::Of(i);
     const Plan plan = MakePlan(args, v, false);
-    if (plan.num_stages == 0 || !MayBeFast(v, plan.num_tiles)) continue;
+    if (plan.num_stages == 0 || !MayBeFast(v, weight.out_features)) continue;
     variants.push_back(i);
   }
   return variants;

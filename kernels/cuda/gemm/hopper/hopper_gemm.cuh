@@ -25,6 +25,7 @@ class HopperGemmLoader {
     for (int i = 0; i < num_early; ++i) {
       LoadWeight(work_.first_tile, work_.first_step + i, i);
     }
+    PrefetchMap(p_.x_map);
     WaitForPredecessor();
     for (int i = 0; i < num_early; ++i) LoadX(work_.first_step + i, i);
     RingPlace place;
@@ -36,7 +37,7 @@ class HopperGemmLoader {
           LoadWeight(tile, step, place.index);
           LoadX(step, place.index);
         }
-        place.Advance(1, shared_.num_stages);
+        place.Next(shared_.num_stages);
       }
     }
   }
@@ -91,6 +92,7 @@ class HopperGemmComputation {
   }
 
  private:
+  using Element = typename Shape::Element;
   using Sums = float[1][Shape::kFragments][4];
 
   // x times the tile, over this CTA's steps.
@@ -111,15 +113,14 @@ class HopperGemmComputation {
             DescribeMatrix(shared_.weight(place_.index, block), 8 * Shape::kLineBytes, 0);
 #pragma unroll
         for (int k = 0; k < Shape::kLineDepth / 16; ++k) {
-          StartDot<typename Shape::Element>(Advance(x, k * 32), Advance(weight, k * 32), true,
-                                            sums_);
+          StartDot<Element>(Advance(x, k * 32), Advance(weight, k * 32), true, sums_);
         }
       }
       CommitGemms();
       WaitForGemmsBut<1>();
       if (last_stage >= 0) Free(last_stage);
       last_stage = place_.index;
-      place_.Advance(1, shared_.num_stages);
+      place_.Next(shared_.num_stages);
     }
     WaitForGemms<0>(sums_);
     if (last_stage >= 0) Free(last_stage);
@@ -160,69 +161,70 @@ class HopperGemmComputation {
     }
   }
 
-  // A lane has two neighbouring features of two rows in each fragment.
+  // What all results have in common is asked once, not at every pair: this code runs once, and what
+  // it takes is bringing it from memory.
   __device__ void StoreTile(int tile) {
-    const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane_ / 4;
-    const int within = lane_ % 4 * 2;
-    if (p_.num_gates == 0) {
-#pragma unroll
-      for (int i = 0; i < Shape::kFragments; ++i) {
-        const int feature = tile * Shape::kTileFeatures + i * 8 + within;
-        AddBias(feature, sums_[0][i]);
-        StorePairs(sums_[0][i], row, feature, p_.out_features);
-      }
-      return;
+    if (p_.bias.data != nullptr) AddBias(tile);
+    if (p_.num_gates > 0) {
+      p_.activation == Activation::kSilu ? Activate(Silu()) : Activate(GeluTanh());
+      Store<Shape::kFragments / 2, Element>(tile * Shape::kHalf, p_.num_gates);
+    } else if (p_.out_is_float) {
+      Store<Shape::kFragments, float>(tile * Shape::kTileFeatures, p_.out_features);
+    } else {
+      Store<Shape::kFragments, Element>(tile * Shape::kTileFeatures, p_.out_features);
     }
+  }
+  __device__ void AddBias(int tile) {
+    const bool is_gated = p_.num_gates > 0;
+    const int first = tile * (is_gated ? Shape::kHalf : Shape::kTileFeatures) + lane_ % 4 * 2;
+    const int second = first + (is_gated ? p_.num_gates : Shape::kHalf);
+#pragma unroll
+    for (int i = 0; i < Shape::kFragments; ++i) {
+      constexpr int kHalfFragments = Shape::kFragments / 2;
+      const int within = i % kHalfFragments * 8;
+      const int feature = (i < kHalfFragments ? first : second) + within;
+      const bool exists = is_gated ? first + within < p_.num_gates : feature < p_.out_features;
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        float bias[1] = {0};
+        if (exists) p_.bias.LoadAt(feature + j, bias);
+        sums_[0][i][j] += bias[0];
+        sums_[0][i][j + 2] += bias[0];
+      }
+    }
+  }
+  // Of gates and ups the result, where the gates are.
+  template <typename Function>
+  __device__ void Activate(const Function& function) {
 #pragma unroll
     for (int i = 0; i < Shape::kFragments / 2; ++i) {
-      const int feature = tile * Shape::kHalf + i * 8 + within;
-      auto& gates = sums_[0][i];
-      auto& ups = sums_[0][Shape::kFragments / 2 + i];
-      AddBias(feature, gates);
-      AddBias(feature + p_.num_gates, ups);
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        gates[j] = Gated<typename Shape::Element>(gates[j], ups[j], p_.activation);
-      StorePairs(gates, row, feature, p_.num_gates);
-    }
-  }
-  __device__ void AddBias(int feature, float (&values)[4]) const {
-    if (p_.bias.data == nullptr) return;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      float bias[1] = {0};
-      if (feature + i < p_.out_features) p_.bias.LoadAt(feature + i, bias);
-      values[i] += bias[0];
-      values[i + 2] += bias[0];
-    }
-  }
-  __device__ void StorePairs(const float (&values)[4], int row, int feature,
-                             int num_features) const {
-    if (row < p_.num_rows) StorePair(values[0], values[1], row, feature, num_features);
-    if (row + 8 < p_.num_rows) StorePair(values[2], values[3], row + 8, feature, num_features);
-  }
-  __device__ void StorePair(float first, float second, int row, int feature,
-                            int num_features) const {
-    if (feature >= num_features) return;
-    const int64_t at = row * p_.out_stride + feature;
-    const bool is_pair = p_.stores_pairs && feature + 1 < num_features;
-    if (p_.out_is_float) {
-      float* to = static_cast<float*>(p_.out) + at;
-      if (is_pair) {
-        *reinterpret_cast<float2*>(to) = make_float2(first, second);
-      } else {
-        to[0] = first;
-        if (feature + 1 < num_features) to[1] = second;
+      for (int j = 0; j < 4; ++j) {
+        float& gate = sums_[0][i][j];
+        gate = Gated<Element>(gate, sums_[0][Shape::kFragments / 2 + i][j], function);
       }
-      return;
     }
-    auto* to = static_cast<typename Shape::Element*>(p_.out) + at;
-    if (is_pair) {
-      *reinterpret_cast<uint32_t*>(to) = PackPair<typename Shape::Element>(first, second);
-    } else {
-      Store<1>({first}, to);
-      if (feature + 1 < num_features) Store<1>({second}, to + 1);
+  }
+  // A lane has two neighbouring features of two rows in each fragment.
+  template <int kCount, typename Out>
+  __device__ void Store(int first_feature, int num_features) const {
+    const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane_ / 4;
+    const int feature = first_feature + lane_ % 4 * 2;
+    const bool has_upper = row < p_.num_rows, has_lower = row + 8 < p_.num_rows;
+    Out* const upper = static_cast<Out*>(p_.out) + row * p_.out_stride + feature;
+    Out* const lower = upper + 8 * p_.out_stride;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const bool exists = feature + i * 8 < num_features;
+      if (exists && has_upper) StorePair(sums_[0][i][0], sums_[0][i][1], upper + i * 8);
+      if (exists && has_lower) StorePair(sums_[0][i][2], sums_[0][i][3], lower + i * 8);
     }
+  }
+  static __device__ void StorePair(float first, float second, float* to) {
+    *reinterpret_cast<float2*>(to) = make_float2(first, second);
+  }
+  static __device__ void StorePair(float first, float second, Element* to) {
+    *reinterpret_cast<uint32_t*>(to) = PackPair<Element>(first, second);
   }
 
   const HopperGemmParams& p_;

@@ -18,7 +18,7 @@ inline constexpr int64_t kMaxHopperGemmRows = 64;
 
 // Those that may be fast for these arguments; none where the kernel cannot compute them: bfloat16
 // or float16 on a device of sm_90, more rows than a gemv takes and at most kMaxHopperGemmRows, x
-// and weight in 16-byte pieces.
+// and weight in 16-byte pieces, results in aligned pairs.
 std::vector<int> HopperGemmVariants(const LinearArgs& args);
 
 // A variant's name in the tuning cache, and back; -1 for a name that none has.

@@ -18,13 +18,12 @@ struct HopperGemmParams {
   CUtensorMap x_map;  // [num_rows, in_features], boxes of num_x_rows lines
   FloatVector bias;   // or null
   void* out;
-  int64_t out_stride;
+  int64_t out_stride;  // of out's elements, of which pairs are aligned
   int num_rows, out_features;
   int num_x_rows;  // num_rows rounded up to whole eights
   int num_steps, num_tiles, num_stages;
   int num_splits;     // CTAs of a cluster, which share out in_features
   bool out_is_float;  // float32; else of x's type
-  bool stores_pairs;  // pairs of out's elements are aligned
   int num_gates;      // of a gated gemm, whose weight is that many gate rows, then up rows; else 0
   Activation activation;
 };

@@ -41,7 +41,7 @@ int NumPlaces() {
                              variant.shared_bytes);
       }
     }
-    return DeviceAttribute(cudaDevAttrMultiProcessorCount) / kClusterSize;
+    return NumSms() / kClusterSize;
   }();
   return num_places;
 }
@@ -79,11 +79,10 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
 }  // namespace
 
 std::vector<int> LargeGemmVariants(const LinearArgs& args) {
-  static const bool is_hopper = DeviceAttribute(cudaDevAttrComputeCapabilityMajor) == 9;
   const LinearWeight& weight = *args.weight;
   const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
   const bool fits =
-      is_hopper && weight.dtype != DType::kF32 && args.out.dtype() == weight.dtype &&
+      IsHopper() && weight.dtype != DType::kF32 && args.out.dtype() == weight.dtype &&
       args.x.dim(0) >= kMinLargeGemmRows && FitsVectors(weight.in_features, {&args.x, &rows}) &&
       weight.out_features % (2 * kVector) == 0 && FitsVectors(weight.out_features, {&args.out});
   return fits ? std::vector<int>{0, 1} : std::vector<int>();

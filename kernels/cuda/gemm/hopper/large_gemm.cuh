@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cuda/elementwise/activation.cuh"
 #include "kernels/cuda/gemm/hopper/large_gemm_shape.cuh"
@@ -73,7 +74,13 @@ class LargeGemmComputation {
     for (LargeGemmTiles<Shape> tiles(p_); !tiles.AtEnd(); tiles.Next()) {
       Multiply();
       if (p_.bias.data != nullptr) AddBias(tiles.column_tile());
-      p_.num_gates > 0 ? Store<true>(tiles) : Store<false>(tiles);
+      if (p_.num_gates == 0) {
+        Store<NotGated>(tiles);
+      } else if (p_.activation == Activation::kSilu) {
+        Store<Silu>(tiles);
+      } else {
+        Store<GeluTanh>(tiles);
+      }
     }
     if (IsStoring()) WaitForStoresRead();
   }
@@ -81,6 +88,9 @@ class LargeGemmComputation {
  private:
   using Element = typename Shape::Element;
   using Sums = float[1][Shape::kFragments][4];
+  struct NotGated {};
+  template <typename Function>
+  static constexpr bool kIsGated = !std::is_same_v<Function, NotGated>;
 
   __device__ void Multiply() {
     const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
@@ -117,9 +127,9 @@ class LargeGemmComputation {
 
   // Through shared memory, kOutBlocks blocks of 64 columns at a time; TMA leaves out what lies
   // beyond the result, and stores while the next tile is multiplied.
-  template <bool kIsGated>
+  template <typename Function>
   __device__ void Store(const LargeGemmTiles<Shape>& tiles) const {
-    constexpr int kColumns = kIsGated ? Shape::kHalf : Shape::kTileFeatures;
+    constexpr int kColumns = kIsGated<Function> ? Shape::kHalf : Shape::kTileFeatures;
     constexpr int kBlockColumns = Shape::kLineDepth;
     constexpr int kBlocks = std::min(Shape::kOutBlocks, kColumns / kBlockColumns);
     const int warpgroup = static_cast<int>(threadIdx.x) / 128;
@@ -131,7 +141,7 @@ class LargeGemmComputation {
       SyncWarpgroup();
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
-        Leave<kIsGated>(shared_.out(warpgroup) + block * Shape::kOutBlockBytes,
+        Leave<Function>(shared_.out(warpgroup) + block * Shape::kOutBlockBytes,
                         column + block * kBlockColumns);
       }
       FenceSharedWrites();
@@ -147,26 +157,29 @@ class LargeGemmComputation {
     }
   }
   // The warp's 16 rows of a block of 64 columns, swizzled.
-  template <bool kIsGated>
+  template <typename Function>
   __device__ void Leave(uint32_t block, int column) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int row = static_cast<int>(threadIdx.x) / 32 % 4 * 16 + lane % 16;
 #pragma unroll
     for (int i = 0; i < Shape::kLineDepth / 8; i += 2) {
       const int n = column / 8 + i;
-      const uint32_t matrices[4] = {Finish<kIsGated>(n, 0), Finish<kIsGated>(n, 1),
-                                    Finish<kIsGated>(n + 1, 0), Finish<kIsGated>(n + 1, 1)};
+      const uint32_t matrices[4] = {Finish<Function>(n, 0), Finish<Function>(n, 1),
+                                    Finish<Function>(n + 1, 0), Finish<Function>(n + 1, 1)};
       StoreMatrices(block + row * Shape::kLineBytes + ((i + lane / 16) ^ (row % 8)) * 16, matrices);
     }
   }
   // Of two neighbouring columns.
-  template <bool kIsGated>
+  template <typename Function>
   __device__ uint32_t Finish(int n, int half) const {
     const float* sums = &sums_[0][n][2 * half];
-    if constexpr (!kIsGated) return PackPair<Element>(sums[0], sums[1]);
-    const float* ups = &sums_[0][(n + Shape::kFragments / 2) % Shape::kFragments][2 * half];
-    return PackPair<Element>(Gated<Element>(sums[0], ups[0], p_.activation),
-                             Gated<Element>(sums[1], ups[1], p_.activation));
+    if constexpr (!kIsGated<Function>) {
+      return PackPair<Element>(sums[0], sums[1]);
+    } else {
+      const float* ups = &sums_[0][(n + Shape::kFragments / 2) % Shape::kFragments][2 * half];
+      return PackPair<Element>(Gated<Element>(sums[0], ups[0], Function()),
+                               Gated<Element>(sums[1], ups[1], Function()));
+    }
   }
   // Here, not at a result's end, so that gemms without have no branch there for each pair.
   __device__ void AddBias(int column_tile) {
