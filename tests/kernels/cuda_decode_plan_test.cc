@@ -106,10 +106,15 @@ TEST_P(CudaDecodePlanTest, SharesCoverEveryTileOnce) {
         std::map<int32_t, std::vector<TakenItem>> units;
         for (int32_t s = 0; s < plan.num_ctas; ++s) {
           for (int32_t i = shares[s].first; i <= shares[s].last; ++i) {
-            units[i - s].push_back({s, Download<DecodeItem>(plan.items + i, 1)[0]});
+            const auto item = Download<DecodeItem>(plan.items + i, 1)[0];
+            units[shares[s].first + shares[s].last - i - s].push_back({s, item});
+            // What the next share goes on with comes first, what an earlier one began last.
+            const int32_t end_share = item.first_share + item.num_shares - 1;
+            EXPECT_TRUE(i == shares[s].first || end_share == s);
+            EXPECT_TRUE(i == shares[s].last || item.first_share == s);
           }
           if (shares[s].last < shares[s].first) continue;
-          EXPECT_EQ(shares[s].item.first_tile, units[shares[s].first - s].back().item.first_tile);
+          EXPECT_EQ(shares[s].item.first_tile, units[shares[s].last - s].back().item.first_tile);
           // The first block is the sequence's own, unless it has no keys.
           const DecodeItem& item = shares[s].item;
           const BlockId* row = batch.block_tables.data() + item.table_begin;

@@ -1,4 +1,4 @@
-// How CTAs learn that they are the last to come. Device code only.
+// How CTAs learn that they are the last to come, or that others have. Device code only.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,20 @@ __device__ __forceinline__ int32_t AddAndSee(int32_t* counter, int32_t addend) {
                : "l"(counter), "r"(addend)
                : "memory");
   return before;
+}
+
+// Adds one to a counter in global memory. Whoever sees the sum sees what this thread wrote before,
+// and what it knew that others had.
+__device__ __forceinline__ void AnnounceArrival(int32_t* counter) {
+  asm volatile("red.release.gpu.global.add.s32 [%0], 1;\n" ::"l"(counter) : "memory");
+}
+
+// Waits until the counter is `count`; what they announced who made it so is then to be seen.
+__device__ __forceinline__ void WaitForArrivals(const int32_t* counter, int32_t count) {
+  int32_t seen;
+  do {
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];\n" : "=r"(seen) : "l"(counter) : "memory");
+  } while (seen != count);
 }
 
 }  // namespace quire::cuda

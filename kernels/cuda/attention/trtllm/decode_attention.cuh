@@ -36,7 +36,6 @@ class DecodeComputation {
       num_before = (num_before + item.num_tiles) & (turns_ - 1);
       ++num_items_;
     });
-    results_.Finish();
   }
 
  private:
@@ -155,7 +154,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     const int warp = (static_cast<int>(threadIdx.x) - Shape::kComputeThreads) / 32;
     if (warp < 2) DecodeLoader<Shape>(p, shared, warp).Run();
     if (warp == 2) DecodeQueries<Shape>::Run(p, shared);
-    if (warp == 3) DecodeResults<Shape>(p, shared).Merge();
+    if (warp == 3 && ElectLane()) DecodeResults<Shape>(p, shared).HandOver();
   }
 #endif
 }

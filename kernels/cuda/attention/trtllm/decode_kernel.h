@@ -50,10 +50,9 @@ struct DecodeParams {
   DecodeLayout layout;
   const DecodeItem* items;
   const DecodeShare* shares;  // by CTA
-  // What an item leaves whose unit is cut, not normalised: of a share, first the unit that began
-  // before it, then the one that goes on after it.
-  float* partial_out;     // [2 * shares, partial_rows, head_dim]
-  float2* partial_state;  // [2 * shares, partial_rows]: maximum (base 2) and sum
+  // What a share leaves of the unit that goes on after it, not normalised.
+  float* partial_out;     // [shares, partial_rows, head_dim]
+  float2* partial_state;  // [shares, partial_rows]: maximum (base 2) and sum
   int32_t* arrivals;      // [shares], of the unit that begins there; zero between runs
 };
 

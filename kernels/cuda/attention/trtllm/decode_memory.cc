@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<std::unique_ptr<DecodeMemory>>> DecodeMemory::Create(
     memory->plan_.num_ctas = device.info().num_sms;
     RETURN_IF_ERROR(memory->LoadKernels());
     RETURN_IF_ERROR(memory->Allocate(device));
-    const int64_t rows = int64_t{2} * memory->plan_.num_ctas * memory->MaxUnitRows();
+    const int64_t rows = int64_t{memory->plan_.num_ctas} * memory->MaxUnitRows();
     max_rows = std::max(max_rows, rows);
     max_elements = std::max(max_elements, rows * geometry.head_dim);
     memories.push_back(std::move(memory));

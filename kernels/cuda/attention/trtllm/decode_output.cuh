@@ -1,6 +1,6 @@
-// What becomes of an item's result: the computing warps leave theirs in shared memory and go on;
-// one more warp combines them, and those of a unit that is cut where its CTA comes last, always in
-// the order of keys: the bits do not depend on who that is. Device code only.
+// What becomes of an item's result: the computing warps leave theirs in shared memory and combine
+// them. Of a unit that is cut, the CTA that has its last keys adds what the others have left in
+// global memory, in the order of keys. Device code only.
 #pragma once
 
 #include "kernels/cuda/attention/trtllm/decode_items.cuh"
@@ -30,42 +30,29 @@ class DecodeResults {
       Wait(shared_.pass_free(), parity ^ 1);
       LeaveInShared(tile, part, softmax, out[tile]);
       Arrive(shared_.pass_full());
-      Wait(shared_.pass_full(), parity);
-      CombineWarps(item, rows, tile);
+      CombineRows(item, rows, tile, parity);
       Arrive(shared_.pass_free());
     }
-    if (item.num_shares == 1) return;
-    Wait(shared_.cut_free(), (num_cuts_ & 1) ^ 1);
+    if (item.EndsIn(share())) return;
     __syncwarp();
-    if (lane_ == 0) Arrive(shared_.cut_done());
-    ++num_cuts_;
+    if (lane_ == 0) Arrive(shared_.part_left());
   }
 
-  // The warp that merges.
-  __device__ void Merge() {
-    DecodeItem to_merge = {};
-    ForEachItem(p_, [&](const DecodeItem& item) {
-      if (item.num_shares == 1) return;
-      Wait(shared_.cut_done(), num_cuts_ & 1);
-      ++num_cuts_;
-      if (to_merge.num_shares > 0) CombineShares<4>(to_merge, lane_, 32);
-      to_merge.num_shares = 0;
-      if (IsLast(item)) to_merge = item;
-      if (lane_ == 0) Arrive(shared_.cut_free());
-    });
-    if (lane_ != 0) return;
-    shared_.rest() = to_merge;
-    Arrive(shared_.rest_known());
-  }
-
-  // By all computing warps, after all items: with few sequences the last merge is what all wait
-  // for.
-  __device__ void Finish() const {
-    Wait(shared_.rest_known(), 0);
-    const DecodeItem item = shared_.rest();
-    if (item.num_shares > 0) {
-      CombineShares<8>(item, static_cast<int>(threadIdx.x), Shape::kComputeThreads);
+  // By one thread: tells the CTA that goes on with the first item's unit what this one has left of
+  // it; then waits for what others have left of the last item's. These are CTAs before it, which
+  // started no later and compute that part before all else, without waiting for anyone.
+  __device__ void HandOver() const {
+    const DecodeShare& mine = p_.shares[share()];
+    if (mine.last < mine.first) return;
+    if (!mine.item.EndsIn(share())) {
+      Wait(shared_.part_left(), 0);
+      AnnounceArrival(p_.arrivals + mine.item.first_share);
     }
+    const DecodeItem last = p_.items[mine.last];
+    if (!TakesParts(last)) return;
+    WaitForArrivals(p_.arrivals + last.first_share, last.num_shares - 1);
+    p_.arrivals[last.first_share] = 0;
+    Arrive(shared_.others_left());
   }
 
  private:
@@ -96,89 +83,105 @@ class DecodeResults {
     }
   }
 
+  static __device__ int32_t share() { return static_cast<int32_t>(blockIdx.x); }
+  __device__ bool TakesParts(const DecodeItem& item) const {
+    return item.num_shares > 1 && item.EndsIn(share());
+  }
+
+  // What earlier shares have left of four columns of a row, so many at a time.
+  struct Parts {
+    static constexpr int kCount = 8;
+    float2 states[kCount];
+    float4 values[kCount];
+  };
+  // Parts `first` on; of one that there is not, the last.
+  __device__ void LoadParts(const DecodeItem& item, int32_t first, int32_t row, int column_quad,
+                            Parts& parts) const {
+#pragma unroll
+    for (int i = 0; i < Parts::kCount; ++i) {
+      const int32_t part = min(first + i, item.num_shares - 2);
+      const int64_t from = PartialRow(item.first_share + part, row);
+      parts.states[i] = __ldcg(p_.partial_state + from);
+      parts.values[i] =
+          __ldcg(reinterpret_cast<const float4*>(p_.partial_out) + from * kQuads + column_quad);
+    }
+  }
+  // All parts, of which the first are in `parts`, and then `own`.
+  __device__ CombinedQuad AddParts(const DecodeItem& item, int32_t row, int column_quad,
+                                   Parts& parts, const CombinedQuad& own) const {
+    CombinedQuad all;
+    for (int32_t first = 0;;) {
+#pragma unroll
+      for (int i = 0; i < Parts::kCount; ++i) {
+        if (first + i >= item.num_shares - 1) continue;
+        all.RaiseMaximum(parts.states[i].x);
+        all.Add(parts.states[i], parts.values[i]);
+      }
+      first += Parts::kCount;
+      if (first >= item.num_shares - 1) break;
+      LoadParts(item, first, row, column_quad, parts);
+    }
+    all.RaiseMaximum(own.state.x);
+    all.Add(own.state, own.sum);
+    return all;
+  }
+
   // Rows of the tile-th 8 of each warp.
-  __device__ void CombineWarps(const DecodeItem& item, const DecodeRows& rows, int tile) const {
+  __device__ void CombineRows(const DecodeItem& item, const DecodeRows& rows, int tile,
+                              uint32_t parity) const {
     const int splits = p_.layout.row_splits;
     const int pass_rows = p_.layout.pass_rows;
+    const bool takes_parts = TakesParts(item);
     for (int i = threadIdx.x; i < splits * pass_rows * kQuads; i += Shape::kComputeThreads) {
       const int column_quad = i % kQuads;
       const int in_pass = i / kQuads % pass_rows;
       const int split = i / kQuads / pass_rows;
       const int row = split * Shape::kWarpRows + tile * 8 + in_pass;
       if (row >= rows.num_rows) continue;
-      CombinedQuad quad;
-      float2 states[Shape::kWarps];
-      float4 values[Shape::kWarps];
-#pragma unroll
-      for (int part = 0; part < Shape::kWarps; ++part) {
-        states[part] = shared_.pass_state()[part * 8 + in_pass];
-        if (part % splits != split) states[part].x = -INFINITY;
-        quad.state.x = fmaxf(quad.state.x, states[part].x);
-        values[part] = *reinterpret_cast<const float4*>(
-            shared_.pass_out() + (part * pass_rows + in_pass) * Shape::kPassStride +
-            column_quad * 4);
+      Parts parts;
+      if (takes_parts) {  // which come while other warps still compute
+        Wait(shared_.others_left(), 0);
+        LoadParts(item, 0, row, column_quad, parts);
       }
-#pragma unroll
-      for (int part = 0; part < Shape::kWarps; ++part) quad.Add(states[part], values[part]);
-      if (item.num_shares == 1) {
-        WriteRow(rows, row, column_quad, quad);
+      Wait(shared_.pass_full(), parity);
+      const CombinedQuad own = CombineWarps(split, in_pass, column_quad);
+      if (takes_parts) {
+        WriteRow(rows, row, column_quad, AddParts(item, row, column_quad, parts, own));
+      } else if (item.num_shares == 1) {
+        WriteRow(rows, row, column_quad, own);
       } else {
-        const int64_t to = PartialRow(item, static_cast<int32_t>(blockIdx.x), row);
-        __stcg(reinterpret_cast<float4*>(p_.partial_out) + to * kQuads + column_quad, quad.sum);
-        if (column_quad == 0) __stcg(p_.partial_state + to, quad.state);
+        const int64_t to = PartialRow(share(), row);
+        __stcg(reinterpret_cast<float4*>(p_.partial_out) + to * kQuads + column_quad, own.sum);
+        if (column_quad == 0) __stcg(p_.partial_state + to, own.state);
       }
     }
   }
-
-  __device__ int64_t PartialRow(const DecodeItem& item, int32_t share, int32_t row) const {
-    const int32_t partial = 2 * share + (share == item.first_share ? 1 : 0);
-    return int64_t{partial} * p_.layout.partial_rows + row;
+  // What the warps of a split have left of four columns of a row.
+  __device__ CombinedQuad CombineWarps(int split, int in_pass, int column_quad) const {
+    const int pass_rows = p_.layout.pass_rows;
+    CombinedQuad quad;
+    float2 states[Shape::kWarps];
+    float4 values[Shape::kWarps];
+#pragma unroll
+    for (int part = 0; part < Shape::kWarps; ++part) {
+      states[part] = shared_.pass_state()[part * 8 + in_pass];
+      if (part % p_.layout.row_splits != split) states[part].x = -INFINITY;
+      quad.state.x = fmaxf(quad.state.x, states[part].x);
+      values[part] = *reinterpret_cast<const float4*>(
+          shared_.pass_out() + (part * pass_rows + in_pass) * Shape::kPassStride + column_quad * 4);
+    }
+#pragma unroll
+    for (int part = 0; part < Shape::kWarps; ++part) quad.Add(states[part], values[part]);
+    return quad;
   }
 
-  // By one warp: whether this item is the last of its unit's; what all have left is then to be
-  // seen.
-  __device__ bool IsLast(const DecodeItem& item) const {
-    int32_t is_last = 0;
-    if (lane_ == 0) {
-      int32_t* arrivals = p_.arrivals + item.first_share;
-      is_last = AddAndSee(arrivals, 1) == item.num_shares - 1;
-      if (is_last != 0) *arrivals = 0;
-    }
-    return __shfl_sync(0xffffffff, is_last, 0) != 0;
-  }
-
-  // By `num_threads` threads, each of which reads kAtOnce parts at a time.
-  template <int kAtOnce>
-  __device__ void CombineShares(const DecodeItem& item, int thread, int num_threads) const {
-    const DecodeRows rows(p_, item, p_.layout.row_splits * Shape::kWarpRows);
-    for (int i = thread; i < rows.num_rows * kQuads; i += num_threads) {
-      const int row = i / kQuads;
-      CombinedQuad quad;
-      for (int32_t first = 0; first < item.num_shares; first += kAtOnce) {
-        float2 states[kAtOnce];
-        float4 values[kAtOnce];
-#pragma unroll
-        for (int j = 0; j < kAtOnce; ++j) {
-          const int32_t part = min(first + j, item.num_shares - 1);
-          const int64_t from = PartialRow(item, item.first_share + part, row);
-          states[j] = __ldcg(p_.partial_state + from);
-          values[j] =
-              __ldcg(reinterpret_cast<const float4*>(p_.partial_out) + from * kQuads + i % kQuads);
-        }
-#pragma unroll
-        for (int j = 0; j < kAtOnce; ++j) {
-          if (first + j >= item.num_shares) continue;
-          quad.RaiseMaximum(states[j].x);
-          quad.Add(states[j], values[j]);
-        }
-      }
-      WriteRow(rows, row, i % kQuads, quad);
-    }
+  __device__ int64_t PartialRow(int32_t share, int32_t row) const {
+    return int64_t{share} * p_.layout.partial_rows + row;
   }
 
   // The whole result of four columns of a row.
   __device__ void WriteRow(const DecodeRows& rows, int32_t row, int column_quad,
-                           CombinedQuad& quad) const {
+                           const CombinedQuad& quad) const {
     const int64_t token = rows.TokenOf(row);
     const int32_t head = rows.HeadOf(row);
     const FinalRow row_end =
@@ -208,7 +211,6 @@ class DecodeResults {
   const DecodeParams& p_;
   const DecodeShared<Shape>& shared_;
   const int lane_;
-  uint32_t num_cuts_ = 0;    // items so far whose unit is cut
   uint32_t num_passes_ = 0;  // times that the warps left their results
 };
 

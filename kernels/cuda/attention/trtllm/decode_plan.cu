@@ -114,9 +114,9 @@ __device__ void PlanShare(const DecodePlanParams& p, const Layout& layout, int32
   int32_t last = layout.UnitAt(end - 1, p.num_seqs);
   if (end <= layout.UnitBegin(last) + p.unit_cost) --last;  // it has none of the unit's tiles
   for (int32_t unit = first + lane; unit <= last; unit += 32) {
-    p.items[unit + share] = MakeItem(p, layout, unit, share);
+    p.items[share + first + last - unit] = MakeItem(p, layout, unit, share);
   }
-  const DecodeItem item = MakeItem(p, layout, first, share);
+  const DecodeItem item = MakeItem(p, layout, last, share);
   if (lane == 0) to.item = item;
   if (lane == 0) to.first = first + share;
   if (lane == 0) to.last = last + share;

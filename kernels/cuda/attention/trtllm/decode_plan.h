@@ -4,7 +4,9 @@
 //
 // A unit is what a CTA computes at a time: the query rows of one KV head (all of its heads, and all
 // query tokens), or, where these are more than fit a tile of rows, one tile of them. A share goes
-// on across units and sequences; what it has of one unit is an item.
+// on across units and sequences; what it has of one unit is an item. A CTA computes the items of
+// its share from the last to the first: so what others need of it, the beginning of a unit that
+// goes on in the next share, is there long before they have come to that unit's end.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -32,12 +34,16 @@ struct __align__(16) DecodeItem {
   // Which shares the unit is cut into: [first_share, first_share + num_shares), in order of keys.
   int32_t first_share;
   int32_t num_shares;
+
+  // Whether a share has the unit's last keys.
+  __device__ bool EndsIn(int32_t share) const { return share == first_share + num_shares - 1; }
 };
 
 // A CTA's share; what is read before anything else can be sent for, together.
 struct __align__(16) DecodeShare {
   DecodeItem item;  // the first
-  // Items [first, last]; there are none if last < first.
+  // Items [first, last] in the order of computing; there are none if last < first. Only the first
+  // may go on in the next share, only the last may have begun in an earlier one.
   int32_t first;
   int32_t last;
   int32_t unused[2];
@@ -75,7 +81,8 @@ struct DecodePlanParams {
   int32_t min_share;  // fewer CTAs work where shares would be smaller; in tiles, as unit_cost
   int32_t unit_cost;  // what a unit costs beside its tiles; less than min_share
   AttentionVariant variant;
-  DecodeItem* items;    // [max_num_seqs * units_per_seq + num_ctas]: of unit u and share s at u + s
+  // [max_num_seqs * units_per_seq + num_ctas]: those of share s from s + its first unit on.
+  DecodeItem* items;
   DecodeShare* shares;  // [num_ctas]
 };
 

@@ -50,11 +50,11 @@ struct DecodeShape {
     return layout.row_splits * kRowTiles * (kRowTileBytes + 32);
   }
   static constexpr int32_t NumMbarriers(const DecodeLayout& layout) {
-    return 2 * (layout.num_arrivals + layout.ring_tiles) + 2 * kQueriesRing + 5;
+    return 2 * (layout.num_arrivals + layout.ring_tiles) + 2 * kQueriesRing + 4;
   }
   static constexpr int32_t OtherBytes(const DecodeLayout& layout) {
     return PassBytes(layout) + kStateBytes + kQueriesRing * QueriesBytes(layout) +
-           8 * NumMbarriers(layout) + static_cast<int>(sizeof(DecodeItem));
+           8 * NumMbarriers(layout);
   }
 };
 
@@ -80,7 +80,7 @@ class DecodeShared {
     if (i >= num_tiles) count = 32;
     if (i >= num_tiles + Shape::kQueriesRing) count = 32 * Shape::kWarps;
     if (i >= num_tiles + 2 * Shape::kQueriesRing + 2) count = Shape::kWarps;
-    if (i >= Shape::NumMbarriers(layout_) - 2) count = 1;
+    if (i == Shape::NumMbarriers(layout_) - 1) count = 1;
     if (i < Shape::NumMbarriers(layout_)) InitMbarrier(mbarrier(i), count);
     PublishMbarriers();
   }
@@ -109,7 +109,7 @@ class DecodeShared {
            layout_.row_splits * Shape::kRowTiles * Shape::kRowTileBytes / 4;
   }
   __device__ uint32_t queries_full(uint32_t n) const {
-    return mbarrier(Shape::NumMbarriers(layout_) - 5 - 2 * Shape::kQueriesRing +
+    return mbarrier(Shape::NumMbarriers(layout_) - 4 - 2 * Shape::kQueriesRing +
                     n % Shape::kQueriesRing);
   }
   __device__ uint32_t queries_free(uint32_t n) const {
@@ -125,26 +125,21 @@ class DecodeShared {
   }
 
   // Of what is there: all have left theirs; all have read it.
-  __device__ uint32_t pass_full() const { return mbarrier(Shape::NumMbarriers(layout_) - 5); }
-  __device__ uint32_t pass_free() const { return mbarrier(Shape::NumMbarriers(layout_) - 4); }
+  __device__ uint32_t pass_full() const { return mbarrier(Shape::NumMbarriers(layout_) - 4); }
+  __device__ uint32_t pass_free() const { return mbarrier(Shape::NumMbarriers(layout_) - 3); }
 
-  // Of items whose unit is cut: left in global memory; seen by the warp that merges.
-  __device__ uint32_t cut_done() const { return mbarrier(Shape::NumMbarriers(layout_) - 3); }
-  __device__ uint32_t cut_free() const { return mbarrier(Shape::NumMbarriers(layout_) - 2); }
-  // What is left to do when all items are computed: the unit to merge, if it has shares.
-  __device__ DecodeItem& rest() const { return *reinterpret_cast<DecodeItem*>(raw_ + rest_at()); }
-  __device__ uint32_t rest_known() const { return mbarrier(Shape::NumMbarriers(layout_) - 1); }
+  // Of units that are cut, in global memory: this CTA's part of the first item is there; the other
+  // CTAs' parts of the last are.
+  __device__ uint32_t part_left() const { return mbarrier(Shape::NumMbarriers(layout_) - 2); }
+  __device__ uint32_t others_left() const { return mbarrier(Shape::NumMbarriers(layout_) - 1); }
 
  private:
   __device__ int32_t pass_at() const { return 2 * layout_.ring_tiles * Shape::kStageBytes; }
   __device__ int32_t queries_at() const {
     return pass_at() + Shape::PassBytes(layout_) + Shape::kStateBytes;
   }
-  __device__ int32_t rest_at() const {
-    return queries_at() + Shape::kQueriesRing * Shape::QueriesBytes(layout_);
-  }
   __device__ int32_t mbarriers_at() const {
-    return rest_at() + static_cast<int>(sizeof(DecodeItem));
+    return queries_at() + Shape::kQueriesRing * Shape::QueriesBytes(layout_);
   }
   __device__ uint32_t mbarrier(int i) const { return base_ + mbarriers_at() + 8 * i; }
 
