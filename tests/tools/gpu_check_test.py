@@ -209,7 +209,8 @@ class GpuCheckTest(unittest.TestCase):
     def test_a_profile_is_made_of_what_the_library_writes(self):
         code, text, result = self.check("--only", "profile")
         self.assertEqual(code, 0, text)
-        names = ("llama8b_bs1", "llama8b_bs64", "llama8b_bs256", "qwen06b_bs1", "qwen06b_bs64")
+        names = ("llama8b_bs1", "llama8b_bs64", "llama8b_bs256", "qwen06b_bs1", "qwen06b_bs64",
+                 "qwen06b_bs256", "qwen06b_bs1024")
         self.assertEqual(result["figures"], {f"profile_{name}_step_us": 10 for name in names})
         for name in names:
             profile = json.loads((self.folder / f"out/profile_{name}.json").read_text())

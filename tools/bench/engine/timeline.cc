@@ -39,15 +39,17 @@ struct TimelineFlags {
 
 constexpr int64_t kMargin = 8;  // steps at either end of the run that are not steady yet
 
-// The prompts end half the steps short of the context, so that it is the average.
+// The steps that are looked at are those from the last sequence's first token to the first one's
+// last; over all of them and all sequences the context is a prompt and half an answer on average,
+// whenever each of the prompts was computed.
 absl::StatusOr<std::vector<WorkItem>> MakeItems(const TimelineFlags& flags,
                                                 const ModelInfo& model) {
-  const int64_t output_len = flags.num_steps + 2 * kMargin + 2;
   // The first sequences decode while the last are still prefilled: they need more tokens.
   const int64_t num_prefill_steps = flags.batch_size;
+  const int64_t output_len = flags.num_steps + 2 * kMargin + 2 + num_prefill_steps;
   return MakeWorkload({.num_prompts = flags.batch_size,
                        .input_len = std::max<int64_t>(1, flags.context - output_len / 2),
-                       .output_len = output_len + num_prefill_steps,
+                       .output_len = output_len,
                        .shared_prefix_len = 0,
                        .file = "",
                        .seed = flags.seed},
