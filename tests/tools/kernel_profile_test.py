@@ -42,10 +42,10 @@ class KernelProfileTest(unittest.TestCase):
         # Not in order: CUPTI gives kernels of one stream after those of another.
         self.trace.write_text(HEADER + "\n" + "".join(reversed(lines)))
 
-    def profile(self, **environment):
+    def profile(self, *flags, **environment):
         """The text and the JSON."""
         out = self.folder / "profile.json"
-        result = self.run_script(self.trace, "--json", out, **environment)
+        result = self.run_script(self.trace, *flags, "--json", out, **environment)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout, json.loads(out.read_text())
 
@@ -90,6 +90,21 @@ class KernelProfileTest(unittest.TestCase):
         _, profile = self.profile()
         self.assertEqual((profile["num_steps"], profile["kernels_per_step"]), (3, 4))
         self.assertEqual(profile["step_us"], 100, "the median, not the mean")
+
+    def test_of_all_steps_there_are_means_and_a_row_for_each_kernel(self):
+        prompts = [(0, 10, 1, PLAN), (10, 110, 7, GEMM), (120, 320, 9, GEMM)]
+        self.write(WAITING, prompts, WAITING, gap=0)
+        text, profile = self.profile("--all-steps")
+        self.assertEqual((profile["num_steps"], profile["kernels_per_step"]), (2, 3.5))
+        self.assertEqual(profile["step_us"], (95 + 320) / 2)
+        self.assertEqual(profile["gaps_us_per_step"], (15 + 10) / 2)
+        gemm = self.row(profile, "nvjet")
+        self.assertEqual((gemm["calls_per_step"], gemm["added_us_per_step"]), (1.5, 160))
+        self.assertEqual(gemm["mean_us"], round((20 + 100 + 200) / 3, 3))
+        self.assertEqual(gemm["share_of_step"], round(160 / 207.5, 4))
+        self.assertEqual([row["name"].split("<")[0] for row in profile["kernels"]], [GEMM, "GemvKernel", "PlanDecode"])
+        self.assertIn("a step of 207.5 us and 3.5 kernels (mean of 2 steps), of it 12.5 us in which none runs", text)
+        self.assertRegex(text, r"(?m)^ +160\.0 +77\.1% +1\.5 +106\.67 +any +any  nvjet")
 
     def test_one_kernel_with_two_grids_has_two_rows(self):
         step = [(0, 10, 1, PLAN), (10, 40, 64, GEMV), (40, 50, 128, GEMV)]

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Where the kernels of a decode step spend their time, out of what kernel_trace.so wrote.
-    kernel_profile.py TRACE [--json FILE]
+    kernel_profile.py TRACE [--all-steps] [--json FILE]
 Prints a table of the kernels by what they add to a step; FILE gets the same as JSON. A step lasts from one plan kernel
 (PlanDecode; where there is none, the native attention's PlanSequences) to the next. Steps count that run the same
-kernels as most do, and every figure is the median over them; a row is every call of a kernel with one grid. A kernel
+kernels as most do, and every figure is the median over them; a row is every call of a kernel with one grid. With
+--all-steps, for runs with prompts between decodes, all steps count, figures are means and a row is a kernel. A kernel
 is launched while the one before still runs, and then waits for it: what it adds to the step is the time from the end
 of all kernels before it to its own end. A gap is time in which no kernel runs. Ends with 0, or with 1 and one line on
 stderr."""
@@ -119,14 +120,18 @@ class Step:
         self.names = tuple(sorted(kernel.name for kernel in kernels))
 
 
-def alike_steps(kernels):
-    """The steps of the commonest kind."""
+def all_steps(kernels):
     starts = step_starts(kernels)
     latest = max((kernel.end for kernel in kernels[:starts[0]]), default=kernels[starts[0]].start)
     steps = []
     for begin, end in zip(starts, starts[1:]):
         steps.append(Step(kernels[begin:end], latest))
         latest = steps[-1].end
+    return steps
+
+
+def alike_steps(steps):
+    """The steps of the commonest kind."""
     commonest = collections.Counter(step.names for step in steps).most_common(1)[0][0]
     return [step for step in steps if step.names == commonest]
 
@@ -173,29 +178,60 @@ def make_profile(steps):
     }
 
 
-def to_text(profile):
+def make_mean_profile(steps):
+    """The same of all steps, whichever they are: means, and no grids."""
+    launches = collections.defaultdict(list)
+    for step in steps:
+        for launch in step.launches:
+            launches[launch.kernel.name].append(launch)
+    names = short_names(launches)
+    step_us = statistics.fmean(step.duration for step in steps) / 1e3
+    rows = []
+    for name, mine in launches.items():
+        added_us = sum(launch.added for launch in mine) / len(steps) / 1e3
+        rows.append({
+            "name": names[name],
+            "calls_per_step": round(len(mine) / len(steps), 1),
+            "mean_us": round(statistics.fmean(launch.kernel.end - launch.kernel.start for launch in mine) / 1e3, 3),
+            "added_us_per_step": round(added_us, 3),
+            "share_of_step": round(added_us / step_us, 4),
+        })
+    rows.sort(key=lambda row: (-row["added_us_per_step"], row["name"]))
+    return {
+        "step_us": round(step_us, 3),
+        "num_steps": len(steps),
+        "kernels_per_step": round(sum(map(len, launches.values())) / len(steps), 1),
+        "gaps_us_per_step": round(statistics.fmean(step.gaps for step in steps) / 1e3, 3),
+        "kernels": rows,
+    }
+
+
+def to_text(profile, kind):
     lines = [f"a step of {profile['step_us']:.1f} us and {profile['kernels_per_step']} kernels "
-             f"(median of {profile['num_steps']} steps), of it {profile['gaps_us_per_step']:.1f} us in which none runs",
+             f"({kind} of {profile['num_steps']} steps), of it {profile['gaps_us_per_step']:.1f} us in which none runs",
              f"{'us a step':>10} {'share':>6} {'calls':>5} {'us each':>9} {'grid':>11} {'threads':>7}  kernel"]
     for row in profile["kernels"]:
+        grid = "x".join(map(str, row.get("grid", ["any"])))
         lines.append(f"{row['added_us_per_step']:10.1f} {100 * row['share_of_step']:5.1f}% {row['calls_per_step']:5} "
-                     f"{row['mean_us']:9.2f} {'x'.join(map(str, row['grid'])):>11} {row['threads']:7}  {row['name']}")
+                     f"{row['mean_us']:9.2f} {grid:>11} {row.get('threads', 'any'):>7}  {row['name']}")
     return "\n".join(lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", metavar="TRACE")
+    parser.add_argument("--all-steps", action="store_true")
     parser.add_argument("--json", metavar="FILE")
     flags = parser.parse_args()
     try:
-        profile = make_profile(alike_steps(read_trace(flags.trace)))
+        steps = all_steps(read_trace(flags.trace))
+        profile = make_mean_profile(steps) if flags.all_steps else make_profile(alike_steps(steps))
         if flags.json:
             with open(flags.json, "w", encoding="utf-8") as file:
                 file.write(json.dumps(profile, indent=2) + "\n")
     except (BadTrace, OSError, UnicodeDecodeError) as error:
         sys.exit(f"kernel_profile: {error}")
-    print(to_text(profile))
+    print(to_text(profile, "mean" if flags.all_steps else "median"))
 
 
 if __name__ == "__main__":

@@ -1,24 +1,27 @@
-# Part of run-gpu-check: --only profile, where the kernels of a decode step spend their time. Sourced, after figures.sh.
-# Sets figure[KEY], a step's time in microseconds, and num_missing.
+# Part of run-gpu-check: --only profile, where the kernels of steps spend their time. Sourced, after figures.sh. Sets
+# figure[KEY], a step's time in microseconds, and num_missing.
 
-# NAME|shape|streams|context
-profiles="llama8b_bs1|llama-3-8b|1|1030
-llama8b_bs64|llama-3-8b|64|1030
-llama8b_bs256|llama-3-8b|256|1030
-qwen06b_bs1|qwen3-0.6b|1|1030
-qwen06b_bs64|qwen3-0.6b|64|1030
-qwen06b_bs256|qwen3-0.6b|256|1030
-qwen06b_bs1024|qwen3-0.6b|1024|192"
+# NAME|flags of kernel_profile.py|quire-bench
+profiles="llama8b_bs1||timeline --shape llama-3-8b --batch-size 1 --context 1030
+llama8b_bs64||timeline --shape llama-3-8b --batch-size 64 --context 1030
+llama8b_bs256||timeline --shape llama-3-8b --batch-size 256 --context 1030
+qwen06b_bs1||timeline --shape qwen3-0.6b --batch-size 1 --context 1030
+qwen06b_bs64||timeline --shape qwen3-0.6b --batch-size 64 --context 1030
+qwen06b_bs256||timeline --shape qwen3-0.6b --batch-size 256 --context 1030
+qwen06b_nano_256|--all-steps|throughput --shape qwen3-0.6b --workload $share/workloads/nano_256.jsonl
+qwen06b_128_128|--all-steps|throughput --shape qwen3-0.6b --num-prompts 1024 --input-len 128 --output-len 128"
 
-# profile NAME SHAPE STREAMS CONTEXT: what kernel_trace.so writes of a run with that many streams of so many tokens, as a
-# table and as JSON. The times are a little longer than without it.
+# profile NAME FLAGS COMMAND: what kernel_trace.so writes of that run, as a table and as JSON. The times are a little
+# longer than without it.
 profile() {
   local key=profile_$1_step_us name=profile_$1 trace=$scratch/trace.csv
   rm -f "$trace" "$out/$name.json"
+  # shellcheck disable=SC2086 # COMMAND and FLAGS are words
   CUDA_INJECTION64_PATH=$root/libexec/kernel_trace.so QUIRE_KERNEL_TRACE=$trace \
-    measure "$name" 90 timeline --shape "$2" --device "$device" --batch-size "$3" --context "$4"
+    measure "$name" 90 $3 --device "$device"
   if [ "${exits[$name]}" = 0 ]; then
-    python3 "$share/gpu-check/kernel_profile.py" "$trace" --json "$out/$name.json" >"$scratch/table" 2>>"$logs/$name.log"
+    # shellcheck disable=SC2086
+    python3 "$share/gpu-check/kernel_profile.py" "$trace" $2 --json "$out/$name.json" >"$scratch/table" 2>>"$logs/$name.log"
     exits[$name]=$?
   fi
   figure[$key]=$(json_value "$out/$name.json" step_us)
@@ -32,13 +35,13 @@ profile() {
 }
 
 run_profile() {
-  local name shape streams context
+  local name flags command
   figure_keys=$(sed 's/|.*//; s/^/profile_/; s/$/_step_us/' <<<"$profiles")
-  say "profile of decode steps"
+  say "profile of steps"
   if ! command -v python3 >/dev/null; then
     num_missing=$(wc -l <<<"$profiles")
     say "  all missing: no python3"
     return
   fi
-  while IFS='|' read -r name shape streams context; do profile "$name" "$shape" "$streams" "$context"; done <<<"$profiles"
+  while IFS='|' read -r name flags command; do profile "$name" "$flags" "$command"; done <<<"$profiles"
 }
