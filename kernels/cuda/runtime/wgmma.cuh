@@ -68,6 +68,8 @@ __device__ __forceinline__ void HoldUntil(float value) {
 #define QUIRE_SUMS48(n) QUIRE_SUMS32(n), QUIRE_SUMS16(n + 8)
 #define QUIRE_SUMS56(n) QUIRE_SUMS48(n), QUIRE_SUMS8(n + 12)
 #define QUIRE_SUMS64(n) QUIRE_SUMS32(n), QUIRE_SUMS32(n + 8)
+#define QUIRE_SUMS96(n) QUIRE_SUMS64(n), QUIRE_SUMS32(n + 16)
+#define QUIRE_SUMS112(n) QUIRE_SUMS96(n), QUIRE_SUMS16(n + 24)
 #define QUIRE_SUMS128(n) QUIRE_SUMS64(n), QUIRE_SUMS64(n + 16)
 
 #define QUIRE_NAMES16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
@@ -89,13 +91,17 @@ __device__ __forceinline__ void HoldUntil(float value) {
 #define QUIRE_NAMES64 \
   QUIRE_NAMES56       \
   ", %56, %57, %58, %59, %60, %61, %62, %63"
-#define QUIRE_NAMES128                                                                   \
-  QUIRE_NAMES64                                                                          \
-  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"     \
-  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"     \
-  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109"     \
-  ", %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123" \
-  ", %124, %125, %126, %127"
+#define QUIRE_NAMES96                                                                \
+  QUIRE_NAMES64                                                                      \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
+  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define QUIRE_NAMES112 \
+  QUIRE_NAMES96        \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define QUIRE_NAMES128                                                                           \
+  QUIRE_NAMES112                                                                                 \
+  ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, " \
+  "%127"
 
 // Both operands in shared memory, their 16 elements of depth along the rows.
 #define QUIRE_PRODUCT_SHARED_OF(type, columns, count, a, b, accumulates)                  \
@@ -128,7 +134,8 @@ __device__ __forceinline__ void StartDot(uint64_t first, uint64_t second, bool a
   auto& s = sums[0];
   constexpr bool kHalf = std::is_same_v<T, __half>;
   static_assert(kFragments == 4 || kFragments == 6 || kFragments == 8 || kFragments == 10 ||
-                kFragments == 12 || kFragments == 14 || kFragments == 16 || kFragments == 32);
+                kFragments == 12 || kFragments == 14 || kFragments == 16 || kFragments == 24 ||
+                kFragments == 28 || kFragments == 32);
   if constexpr (kFragments == 4) {
     QUIRE_PRODUCT_SHARED("32", 16, "%16", "%17", "%18")
   } else if constexpr (kFragments == 6) {
@@ -143,6 +150,10 @@ __device__ __forceinline__ void StartDot(uint64_t first, uint64_t second, bool a
     QUIRE_PRODUCT_SHARED("112", 56, "%56", "%57", "%58")
   } else if constexpr (kFragments == 16) {
     QUIRE_PRODUCT_SHARED("128", 64, "%64", "%65", "%66")
+  } else if constexpr (kFragments == 24) {
+    QUIRE_PRODUCT_SHARED("192", 96, "%96", "%97", "%98")
+  } else if constexpr (kFragments == 28) {
+    QUIRE_PRODUCT_SHARED("224", 112, "%112", "%113", "%114")
   } else {
     QUIRE_PRODUCT_SHARED("256", 128, "%128", "%129", "%130")
   }
@@ -200,6 +211,10 @@ __device__ __forceinline__ void StartFloat8Dot(const uint32_t (&first)[4], uint6
 #undef QUIRE_NAMES16
 #undef QUIRE_NAMES32
 #undef QUIRE_NAMES64
+#undef QUIRE_NAMES96
+#undef QUIRE_SUMS96
+#undef QUIRE_NAMES112
+#undef QUIRE_SUMS112
 #undef QUIRE_NAMES128
 #undef QUIRE_NAMES24
 #undef QUIRE_SUMS24

@@ -26,7 +26,8 @@ constexpr Variant MakeVariant() {
   return {kFeatures, LargeGemm<Shape>, LargeGemm<LargeGemmShape<__half, kFeatures>>,
           Shape::kSharedBytes};
 }
-const Variant kVariants[] = {MakeVariant<256>(), MakeVariant<128>()};
+const Variant kVariants[] = {MakeVariant<256>(), MakeVariant<224>(), MakeVariant<192>(),
+                             MakeVariant<128>()};
 
 using AnyShape = LargeGemmShape<__half, 256>;
 constexpr int kClusterSize = AnyShape::kClusterSize;
@@ -85,7 +86,7 @@ std::vector<int> LargeGemmVariants(const LinearArgs& args) {
       IsHopper() && weight.dtype != DType::kF32 && args.out.dtype() == weight.dtype &&
       args.x.dim(0) >= kMinLargeGemmRows && FitsVectors(weight.in_features, {&args.x, &rows}) &&
       weight.out_features % (2 * kVector) == 0 && FitsVectors(weight.out_features, {&args.out});
-  return fits ? std::vector<int>{0, 1} : std::vector<int>();
+  return fits ? std::vector<int>{0, 1, 2, 3} : std::vector<int>();
 }
 
 std::string LargeGemmVariantName(int variant) { return absl::StrCat(kVariants[variant].features); }

@@ -1,7 +1,8 @@
-// Gemms of many rows on sm_90a, the kernel template. A CTA takes tiles of 128 rows of x and 128 or
-// 256 of the weight (out_features) in turn: one warp loads by TMA, two warpgroups multiply 64 rows
-// each by wgmma. The two CTAs of a cluster have neighbouring rows and the same features: each loads
-// half of the weight's tile for both, which halves what the weight takes from L2. Device code only.
+// Gemms of many rows on sm_90a, the kernel template. A CTA takes tiles of 128 rows of x and 128
+// to 256 of the weight (out_features) in turn: one warp loads by TMA, two warpgroups multiply 64
+// rows each by wgmma. The two CTAs of a cluster have neighbouring rows and the same features: each
+// loads half of the weight's tile for both, which halves what the weight takes from L2. Device code
+// only.
 #pragma once
 
 #include <algorithm>
@@ -131,26 +132,29 @@ class LargeGemmComputation {
   __device__ void Store(const LargeGemmTiles<Shape>& tiles) const {
     constexpr int kColumns = kIsGated<Function> ? Shape::kHalf : Shape::kTileFeatures;
     constexpr int kBlockColumns = Shape::kLineDepth;
-    constexpr int kBlocks = std::min(Shape::kOutBlocks, kColumns / kBlockColumns);
+    constexpr int kBlocks = CeilDiv(kColumns, kBlockColumns);
+    // The last may repeat columns of the one before: the same values.
+    const auto column_of = [](int block) {
+      return std::min(block * kBlockColumns, kColumns - kBlockColumns);
+    };
     const int warpgroup = static_cast<int>(threadIdx.x) / 128;
     const int first_row = tiles.first_row() + warpgroup * Shape::kOutRows;
     const int first_column = tiles.column_tile() * kColumns;
 #pragma unroll
-    for (int column = 0; column < kColumns; column += kBlocks * kBlockColumns) {
+    for (int first = 0; first < kBlocks; first += Shape::kOutBlocks) {
       if (IsStoring()) WaitForStoresRead();
       SyncWarpgroup();
 #pragma unroll
-      for (int block = 0; block < kBlocks; ++block) {
-        Leave<Function>(shared_.out(warpgroup) + block * Shape::kOutBlockBytes,
-                        column + block * kBlockColumns);
+      for (int i = 0; i < Shape::kOutBlocks && first + i < kBlocks; ++i) {
+        Leave<Function>(shared_.out(warpgroup) + i * Shape::kOutBlockBytes, column_of(first + i));
       }
       FenceSharedWrites();
       SyncWarpgroup();
       if (IsStoring()) {
 #pragma unroll
-        for (int block = 0; block < kBlocks; ++block) {
-          StoreBox(shared_.out(warpgroup) + block * Shape::kOutBlockBytes, p_.out_map,
-                   first_column + column + block * kBlockColumns, first_row);
+        for (int i = 0; i < Shape::kOutBlocks && first + i < kBlocks; ++i) {
+          StoreBox(shared_.out(warpgroup) + i * Shape::kOutBlockBytes, p_.out_map,
+                   first_column + column_of(first + i), first_row);
         }
         CommitStores();
       }

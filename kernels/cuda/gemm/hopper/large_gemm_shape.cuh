@@ -43,7 +43,7 @@ struct LargeGemmShape {
   static constexpr int kXBytes = kTileRows * kLineBytes;
   static constexpr int kHalfBytes = kHalf * kLineBytes;
   static constexpr int kStageBytes = kXBytes + 2 * kHalfBytes;
-  static constexpr int kStages = kFeatures == 256 ? 4 : 6;
+  static constexpr int kStages = kFeatures > 128 ? 4 : 6;
   static constexpr int kAlignment = 1024;  // of what is swizzled
   // Where a warpgroup leaves results for TMA to store: blocks of its rows, a line each.
   static constexpr int kOutBlocks = 2;
