@@ -65,7 +65,7 @@ run_program_tests() {
     [ -e "$test" ] || continue
     name=${test##*/}
     wait_for_place
-    in_background "$name" "$(at_most 150)" "$bin/with-libraries" "$test" --gtest_filter="$filter"
+    in_background "$name" "$(at_most 200)" "$bin/with-libraries" "$test" --gtest_filter="$filter"
   done
   wait
   for test in "$root"/libexec/tests/*_test; do
