@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "nlohmann/json.hpp"
 
 namespace quire::bench {
@@ -64,6 +66,27 @@ TEST(TimelineReportTest, TakesTheLongestUnbrokenRunWithoutItsEnds) {
   EXPECT_EQ(report.steps.back().step, 10u);
   EXPECT_THAT(report.gap_us, ElementsAre(20, 20));
   EXPECT_EQ(MakeTimelineReport(trace, /*num_seqs=*/5, 0).num_steps, 0);
+}
+
+// Sequences that begin one after the other, `steps_apart` each.
+TEST(TimelineReportTest, TheContextIsTheAverageOfStepsInWhichAllDecode) {
+  constexpr int64_t kSteps = 146, kContext = 1030;
+  for (const auto& [num_seqs, steps_apart] : {std::pair(1, 1), {64, 1}, {256, 1}, {64, 0}}) {
+    SCOPED_TRACE(testing::Message() << num_seqs << " sequences, " << steps_apart << " apart");
+    const TimelineLengths lengths = LengthsFor(num_seqs, kSteps, kContext);
+    double sum = 0;
+    int64_t num_steps = 0;
+    // From the last one's first token to the first one's last.
+    for (int64_t step = (num_seqs - 1) * steps_apart; step < lengths.output_len; ++step) {
+      for (int64_t seq = 0; seq < num_seqs; ++seq) {
+        sum += static_cast<double>(lengths.input_len + step - seq * steps_apart);
+      }
+      ++num_steps;
+    }
+    EXPECT_GE(num_steps, kSteps);
+    EXPECT_NEAR(sum / static_cast<double>(num_steps * num_seqs), kContext, 1);
+  }
+  EXPECT_EQ(LengthsFor(1024, kSteps, 192).input_len, 1);
 }
 
 TEST(TimelineReportTest, ThePictureIsToScaleAndNeedsNothingElse) {

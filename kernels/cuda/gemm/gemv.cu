@@ -187,7 +187,7 @@ __device__ void StoreGatedGroup(const GemvParams& params, int group,
 // Brings k from `from` on of a row to L2, while registers are full and x is not there yet. Its
 // branch also keeps the first loads where they are: without one between them and the wait for the
 // predecessor, ptxas moves them behind the wait (early_loads_test.py; 0.6B, single streams: 1,350
-// -> 1,066 tokens/s).
+// -> some 1,065 tokens/s).
 __device__ void PrefetchRow(const GemvParams& params, int feature, int from) {
 #if __CUDA_ARCH__ >= 900
   const int bytes = min(params.in_features - from, kPrefetchK) * 2;

@@ -122,8 +122,8 @@ __device__ __forceinline__ uint32_t PackPair(float low, float high) {
   return packed;
 }
 
-// The value as a T holds it; beyond float16's range infinity. Pairs are rounded four times as fast
-// as single values.
+// The value as a T holds it; beyond float16's range infinity. By the instruction for pairs: the one
+// for single values is slow.
 template <typename T>
 __device__ __forceinline__ float Rounded(float value) {
   if constexpr (std::is_same_v<T, float>) {

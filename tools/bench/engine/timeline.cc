@@ -1,6 +1,5 @@
 // quire-bench timeline: what the device and the host do step by step in steady decode.
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -39,17 +38,13 @@ struct TimelineFlags {
 
 constexpr int64_t kMargin = 8;  // steps at either end of the run that are not steady yet
 
-// The steps that are looked at are those from the last sequence's first token to the first one's
-// last; over all of them and all sequences the context is a prompt and half an answer on average,
-// whenever each of the prompts was computed.
 absl::StatusOr<std::vector<WorkItem>> MakeItems(const TimelineFlags& flags,
                                                 const ModelInfo& model) {
-  // The first sequences decode while the last are still prefilled: they need more tokens.
-  const int64_t num_prefill_steps = flags.batch_size;
-  const int64_t output_len = flags.num_steps + 2 * kMargin + 2 + num_prefill_steps;
+  const TimelineLengths lengths =
+      LengthsFor(flags.batch_size, flags.num_steps + 2 * kMargin + 2, flags.context);
   return MakeWorkload({.num_prompts = flags.batch_size,
-                       .input_len = std::max<int64_t>(1, flags.context - output_len / 2),
-                       .output_len = output_len,
+                       .input_len = lengths.input_len,
+                       .output_len = lengths.output_len,
                        .shared_prefix_len = 0,
                        .file = "",
                        .seed = flags.seed},

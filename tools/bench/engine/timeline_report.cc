@@ -33,6 +33,16 @@ const char* StageName(StepStage stage) {
   return kNames[static_cast<size_t>(stage)];
 }
 
+// The steps run from the last sequence's first token to the first one's last: over all of them and
+// all sequences the context is a prompt and half an answer on average, whenever each of the prompts
+// was computed.
+TimelineLengths LengthsFor(int64_t num_seqs, int64_t num_steps, int64_t context) {
+  // The first sequences decode while the last are still prefilled, at most a step each: they need
+  // more tokens.
+  const int64_t output_len = num_steps + num_seqs;
+  return {.input_len = std::max<int64_t>(1, context - output_len / 2), .output_len = output_len};
+}
+
 TimelineReport MakeTimelineReport(const StepTrace& trace, int64_t num_seqs, int64_t margin) {
   TimelineReport report;
   const std::vector<StepTiming> run = LongestRun(trace.ring(), num_seqs);

@@ -25,6 +25,14 @@ struct TimelineReport {
 
 const char* StageName(StepStage stage);
 
+// How long the sequences are of a run that has at least `num_steps` steps in which all `num_seqs`
+// decode, at `context` tokens each on average over those steps: of a short context prompts of one.
+struct TimelineLengths {
+  int64_t input_len;
+  int64_t output_len;
+};
+TimelineLengths LengthsFor(int64_t num_seqs, int64_t num_steps, int64_t context);
+
 // The longest run of consecutive steps with `num_seqs` tokens and sequences each, less `margin`
 // steps at either end. Empty (num_steps 0) when there is none.
 TimelineReport MakeTimelineReport(const StepTrace& trace, int64_t num_seqs, int64_t margin);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
@@ -86,7 +87,9 @@ std::vector<int> LargeGemmVariants(const LinearArgs& args) {
       IsHopper() && weight.dtype != DType::kF32 && args.out.dtype() == weight.dtype &&
       args.x.dim(0) >= kMinLargeGemmRows && FitsVectors(weight.in_features, {&args.x, &rows}) &&
       weight.out_features % (2 * kVector) == 0 && FitsVectors(weight.out_features, {&args.out});
-  return fits ? std::vector<int>{0, 1, 2, 3} : std::vector<int>();
+  std::vector<int> variants(fits ? std::size(kVariants) : 0);
+  std::iota(variants.begin(), variants.end(), 0);
+  return variants;
 }
 
 std::string LargeGemmVariantName(int variant) { return absl::StrCat(kVariants[variant].features); }
