@@ -68,6 +68,11 @@ struct AttentionLimits {
   int64_t max_num_batched_tokens;
   int64_t max_blocks_per_seq;
   std::optional<AttentionPhase> only_phase = {};  // of all sequences; none: either
+  // Of plans for prompts: a run follows one, of any plan, that has left the attention of its
+  // queries to other keys in `out` (of no 8-bit type) and `lse`, with nothing in between on the
+  // stream, and makes of it the attention to all keys of both. Without sinks, which would count
+  // twice.
+  bool merges = false;
 };
 
 // Decodes whose sequences begin with the same blocks, for plans that read such a prefix once for

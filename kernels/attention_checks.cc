@@ -106,7 +106,13 @@ std::string WhyUnsupported(const AttentionCapabilities& path, int64_t max_num_se
                       max_num_seqs, " (--max-num-seqs)");
 }
 
-void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args) {
+void CheckMerges(const AttentionGeometry& geometry, const AttentionLimits& limits) {
+  if (!limits.merges) return;
+  CHECK(limits.only_phase == AttentionPhase::kPrefill);
+  CHECK(!geometry.sinks && !IsFloat8(geometry.out_dtype));
+}
+
+void CheckArgs(const AttentionGeometry& geometry, bool merges, const AttentionRunArgs& args) {
   const KvCacheView& kv = args.kv_cache;
   CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.out_dtype);
   CHECK(kv.dtype == geometry.kv_dtype);
@@ -119,6 +125,7 @@ void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args) 
   CHECK_EQ(args.sinks != nullptr, geometry.sinks);
   CHECK(args.q_scale == nullptr || IsFloat8(geometry.query_dtype));
   CHECK(args.out_scale == nullptr || IsFloat8(geometry.out_dtype));
+  CHECK(!merges || args.lse != nullptr);
 }
 
 }  // namespace quire

@@ -17,6 +17,8 @@ std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeo
 std::string WhyUnsupported(const AttentionCapabilities& path, int64_t max_num_seqs);
 
 // A misfit is a programmer's error and fails a CHECK.
-void CheckArgs(const AttentionGeometry& geometry, const AttentionRunArgs& args);
+void CheckMerges(const AttentionGeometry& geometry, const AttentionLimits& limits);
+// `merges` as the plan's limits have it.
+void CheckArgs(const AttentionGeometry& geometry, bool merges, const AttentionRunArgs& args);
 
 }  // namespace quire

@@ -17,20 +17,13 @@ Tensor FirstRows(const Tensor& tensor, int64_t num_rows) {
 
 class CascadePlan : public AttentionPlan {
  public:
-  CascadePlan(Backend& backend, std::unique_ptr<AttentionPlan> prefix,
-              std::unique_ptr<AttentionPlan> rest, const AttentionGeometry& geometry)
-      : backend_(backend),
-        prefix_(std::move(prefix)),
-        rest_(std::move(rest)),
-        geometry_(geometry) {}
+  CascadePlan(std::unique_ptr<AttentionPlan> prefix, std::unique_ptr<AttentionPlan> rest,
+              int64_t num_q_heads)
+      : prefix_(std::move(prefix)), rest_(std::move(rest)), num_q_heads_(num_q_heads) {}
 
-  absl::Status Allocate(int64_t max_num_decodes) {
-    const int64_t rows = max_num_decodes * geometry_.num_q_heads;
-    Device& device = backend_.device();
-    ASSIGN_OR_RETURN(prefix_out_,
-                     device.Allocate(rows * geometry_.head_dim * DTypeBytes(geometry_.out_dtype)));
-    ASSIGN_OR_RETURN(prefix_lse_, device.Allocate(rows * static_cast<int64_t>(sizeof(float))));
-    ASSIGN_OR_RETURN(rest_lse_, device.Allocate(rows * static_cast<int64_t>(sizeof(float))));
+  absl::Status Allocate(Device& device, int64_t max_num_decodes) {
+    ASSIGN_OR_RETURN(lse_, device.Allocate(max_num_decodes * num_q_heads_ *
+                                           static_cast<int64_t>(sizeof(float))));
     return absl::OkStatus();
   }
 
@@ -65,31 +58,20 @@ class CascadePlan : public AttentionPlan {
       rest_->Run(stream, args);
       return;
     }
-    AttentionRunArgs prefix = args, rest = args;
-    prefix.q = FirstRows(args.q, num_decodes_);
-    prefix.out = Tensor(prefix_out_.data(), geometry_.out_dtype,
-                        {num_decodes_, geometry_.num_q_heads, geometry_.head_dim});
-    prefix.lse = prefix_lse_.as<float>();
-    rest.lse = args.lse != nullptr ? args.lse : rest_lse_.as<float>();
-    prefix_->Run(stream, prefix);
+    AttentionRunArgs rest = args;
+    if (rest.lse == nullptr) rest.lse = lse_.as<float>();
     rest_->Run(stream, rest);
-    const Tensor out = FirstRows(args.out, num_decodes_);
-    backend_.ops().MergeState(stream, {.out_a = out,
-                                       .lse_a = rest.lse,
-                                       .out_b = prefix.out,
-                                       .lse_b = prefix.lse,
-                                       .out = out,
-                                       .lse = rest.lse});
+    AttentionRunArgs prefix = rest;
+    prefix.q = FirstRows(args.q, num_decodes_);
+    prefix.out = FirstRows(args.out, num_decodes_);
+    prefix_->Run(stream, prefix);
   }
 
  private:
-  Backend& backend_;
-  const std::unique_ptr<AttentionPlan> prefix_;
+  const std::unique_ptr<AttentionPlan> prefix_;  // merges into what the rest has left
   const std::unique_ptr<AttentionPlan> rest_;
-  const AttentionGeometry geometry_;
-  DeviceBuffer prefix_out_;  // [max_num_decodes, num_q_heads, head_dim]
-  DeviceBuffer prefix_lse_;  // float [max_num_decodes, num_q_heads]
-  DeviceBuffer rest_lse_;    // likewise
+  const int64_t num_q_heads_;
+  DeviceBuffer lse_;         // float [max_num_decodes, num_q_heads], where the caller wants none
   int32_t num_decodes_ = 0;  // of this step
   bool has_prefixes_ = false;
 };
@@ -101,17 +83,18 @@ bool HasCascade(const AttentionGeometry& geometry) {
 }
 
 absl::StatusOr<std::unique_ptr<AttentionPlan>> MakeCascadePlan(
-    Backend& backend, AttentionBackend& prefill, std::unique_ptr<AttentionPlan> decode,
+    Device& device, AttentionBackend& prefill, std::unique_ptr<AttentionPlan> decode,
     const AttentionGeometry& geometry, const AttentionLimits& limits, int64_t max_num_groups) {
   CHECK(HasCascade(geometry));
   const AttentionLimits prefixes = {.max_num_seqs = max_num_groups,
                                     .max_num_batched_tokens = limits.max_num_seqs,
                                     .max_blocks_per_seq = limits.max_blocks_per_seq,
-                                    .only_phase = AttentionPhase::kPrefill};
+                                    .only_phase = AttentionPhase::kPrefill,
+                                    .merges = true};
   ASSIGN_OR_RETURN(auto prefix, prefill.CreatePlan(geometry, prefixes));
   auto plan =
-      std::make_unique<CascadePlan>(backend, std::move(prefix), std::move(decode), geometry);
-  RETURN_IF_ERROR(plan->Allocate(limits.max_num_seqs));
+      std::make_unique<CascadePlan>(std::move(prefix), std::move(decode), geometry.num_q_heads);
+  RETURN_IF_ERROR(plan->Allocate(device, limits.max_num_seqs));
   return plan;
 }
 

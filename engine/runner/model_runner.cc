@@ -44,7 +44,8 @@ absl::Status ModelRunner::CreatePlans(const AttentionPaths& attention) {
   const AttentionLimits limits = {.max_num_seqs = config_.limits.max_num_seqs,
                                   .max_num_batched_tokens = config_.limits.max_num_batched_tokens,
                                   .max_blocks_per_seq = config_.limits.max_blocks_per_seq};
-  ASSIGN_OR_RETURN(plans_, CreatePhasedPlans(backend_, attention, config_.attention, limits));
+  ASSIGN_OR_RETURN(plans_,
+                   CreatePhasedPlans(backend_.device(), attention, config_.attention, limits));
   return absl::OkStatus();
 }
 

@@ -32,7 +32,7 @@ class PhasedPlan : public AttentionPlan {
 }  // namespace
 
 absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePhasedPlans(
-    Backend& backend, const AttentionPaths& paths, absl::Span<const AttentionGeometry> geometries,
+    Device& device, const AttentionPaths& paths, absl::Span<const AttentionGeometry> geometries,
     const AttentionLimits& limits) {
   const bool has_cascade = paths.max_prefix_groups > 0;
   if (paths.prefill == paths.decode && !has_cascade) {
@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePhasedPlans(
   ASSIGN_OR_RETURN(auto prefills, paths.prefill->CreatePlans(geometries, prefill));
   for (size_t i = 0; i < plans.size(); ++i) {
     if (has_cascade) {
-      ASSIGN_OR_RETURN(plans[i], MakeCascadePlan(backend, *paths.prefix, std::move(plans[i]),
+      ASSIGN_OR_RETURN(plans[i], MakeCascadePlan(device, *paths.prefix, std::move(plans[i]),
                                                  geometries[i], limits, paths.max_prefix_groups));
     }
     plans[i] = std::make_unique<PhasedPlan>(std::move(prefills[i]), std::move(plans[i]));

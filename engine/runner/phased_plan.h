@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/attention.h"
-#include "kernels/backend.h"
+#include "kernels/device.h"
 
 namespace quire {
 
@@ -24,7 +24,7 @@ struct AttentionPaths {
 
 // One plan per layer group, over both phases of a step.
 absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePhasedPlans(
-    Backend& backend, const AttentionPaths& paths, absl::Span<const AttentionGeometry> geometries,
+    Device& device, const AttentionPaths& paths, absl::Span<const AttentionGeometry> geometries,
     const AttentionLimits& limits);
 
 }  // namespace quire

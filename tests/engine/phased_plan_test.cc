@@ -67,6 +67,72 @@ class PhasedPlanTest : public AttentionTest {
       ASSERT_NEAR(actual.lse[i], expected.lse[i], is_cpu ? 0 : 1e-3) << "row " << i;
     }
   }
+
+  // Those that the path under test serves.
+  std::vector<AttentionGeometry> CascadeGeometries() {
+    std::vector<AttentionGeometry> geometries;
+    for (const auto& [q_heads, kv_heads, head_dim] : {std::tuple(8, 2, 64), {7, 1, 128}}) {
+      for (const auto& [dtype, kv_dtype] : {std::pair(DType::kF32, DType::kF32),
+                                            {DType::kBF16, DType::kBF16},
+                                            {DType::kF16, DType::kF16},
+                                            {DType::kBF16, DType::kF8E4M3},
+                                            {DType::kF8E4M3, DType::kF8E4M3}}) {
+        AttentionGeometry geometry = Geometry(q_heads, kv_heads, head_dim, dtype);
+        geometry.kv_dtype = kv_dtype;
+        if (Serves(geometry)) geometries.push_back(geometry);
+      }
+    }
+    return geometries;
+  }
+
+  // All sequences but the last, which is a prompt, are decodes. `groups` as SharePrefixes has them.
+  void ExpectPrefixesReadOnce(const AttentionGeometry& geometry, const std::vector<SeqShape>& seqs,
+                              const std::vector<PrefixShape>& groups) {
+    SCOPED_TRACE(testing::Message()
+                 << geometry.num_q_heads << "/" << geometry.num_kv_heads << " dim "
+                 << geometry.head_dim << " " << DTypeName(geometry.query_dtype) << "/"
+                 << DTypeName(geometry.kv_dtype));
+    PagedBatch batch = MakePagedBatch(geometry, seqs, KvOrder::kHnd, 5, 6);
+    SharePrefixes(batch, groups);
+    const auto max_num_groups = static_cast<int64_t>(groups.size()) + 2;
+    AttentionBackend& native = *backend().attention(AttentionPath::kNative);
+    const bool native_serves = WhyUnsupported(native.capabilities(), geometry).empty();
+    AttentionBackend& prompts = native_serves ? native : attention();
+    RecordingPath prefill(prompts), prefix(prompts), decode(attention());
+    auto plans = CreatePhasedPlans(backend().device(),
+                                   {.prefill = &prefill,
+                                    .decode = &decode,
+                                    .prefix = &prefix,
+                                    .max_prefix_groups = max_num_groups},
+                                   {geometry}, LimitsOf(batch));
+    ASSERT_TRUE(plans.ok()) << plans.status();
+    AttentionOutput actual = Run(batch, *plans->front());
+    ASSERT_EQ(prefix.batches().size(), 1u);
+    EXPECT_EQ(prefix.batches()[0].num_seqs, max_num_groups);
+    EXPECT_FALSE(prefix.batches()[0].causal);
+    ASSERT_EQ(prefill.batches().size(), 1u);
+    EXPECT_EQ(prefill.batches()[0].num_seqs, 1);
+    ASSERT_EQ(decode.batches().size(), 1u);
+    EXPECT_NE(decode.batches()[0].first_blocks, nullptr);
+    PagedBatch plain = batch;
+    plain.prefix_lens.clear();
+    const AttentionOutput expected = Run(plain);
+    // The prompt went the way it goes without.
+    const size_t num_decode_rows = (seqs.size() - 1) * geometry.num_q_heads;
+    actual.out.resize(num_decode_rows * geometry.head_dim);
+    const bool rounds = !native_serves && RoundsToFloat8(geometry);
+    const double tolerance = rounds                                ? kFloat8Tolerance
+                             : geometry.query_dtype == DType::kF32 ? 3e-5
+                                                                   : 0x1p-6;
+    for (size_t i = 0; i < actual.out.size(); ++i) {
+      ASSERT_NEAR(actual.out[i], expected.out[i], tolerance) << "element " << i;
+    }
+    actual.lse.resize(num_decode_rows);
+    for (size_t i = 0; i < actual.lse.size(); ++i) {
+      if (actual.lse[i] == expected.lse[i]) continue;  // -infinity
+      ASSERT_NEAR(actual.lse[i], expected.lse[i], rounds ? kFloat8Tolerance : 1e-3) << "row " << i;
+    }
+  }
 };
 
 TEST_P(PhasedPlanTest, EachPathComputesItsPart) {
@@ -83,7 +149,7 @@ TEST_P(PhasedPlanTest, EachPathComputesItsPart) {
           MakePagedBatch(Geometry(8, 2, 64, dtype), c.seqs, KvOrder::kHnd, 1, 2);
       if (!Serves(batch.geometry)) continue;
       RecordingPath prefill(*backend().attention(AttentionPath::kNative)), decode(attention());
-      auto plans = CreatePhasedPlans(backend(), {.prefill = &prefill, .decode = &decode},
+      auto plans = CreatePhasedPlans(backend().device(), {.prefill = &prefill, .decode = &decode},
                                      {batch.geometry}, LimitsOf(batch));
       ASSERT_TRUE(plans.ok()) << plans.status();
       const AttentionOutput phased = Run(batch, *plans->front());
@@ -104,49 +170,18 @@ TEST_P(PhasedPlanTest, PrefixesThatAreSharedAreReadOnce) {
   for (int i = 0; i < 12; ++i) seqs[i] = {1, 545 + 19 * i};
   for (const int32_t len : {1, 90, 0}) seqs.push_back({1, len});
   seqs.push_back({20, 45});
-  for (const auto& [q_heads, kv_heads, head_dim] : {std::tuple(8, 2, 64), {7, 1, 128}}) {
-    for (const auto& [dtype, kv_dtype] : {std::pair(DType::kF32, DType::kF32),
-                                          {DType::kBF16, DType::kBF16},
-                                          {DType::kF16, DType::kF16},
-                                          {DType::kBF16, DType::kF8E4M3}}) {
-      AttentionGeometry geometry = Geometry(q_heads, kv_heads, head_dim, dtype);
-      geometry.kv_dtype = kv_dtype;
-      if (!Serves(geometry)) continue;
-      SCOPED_TRACE(testing::Message() << q_heads << "/" << kv_heads << " dim " << head_dim << " "
-                                      << DTypeName(dtype) << "/" << DTypeName(kv_dtype));
-      PagedBatch batch = MakePagedBatch(geometry, seqs, KvOrder::kHnd, 5, 6);
-      SharePrefixes(batch, {{5, 32}, {4, 8}, {3, 34}});
-      AttentionBackend& native = *backend().attention(AttentionPath::kNative);
-      RecordingPath prefill(native), prefix(native), decode(attention());
-      auto plans = CreatePhasedPlans(
-          backend(),
-          {.prefill = &prefill, .decode = &decode, .prefix = &prefix, .max_prefix_groups = 5},
-          {geometry}, LimitsOf(batch));
-      ASSERT_TRUE(plans.ok()) << plans.status();
-      AttentionOutput actual = Run(batch, *plans->front());
-      ASSERT_EQ(prefix.batches().size(), 1u);
-      EXPECT_EQ(prefix.batches()[0].num_seqs, 5);
-      EXPECT_FALSE(prefix.batches()[0].causal);
-      ASSERT_EQ(prefill.batches().size(), 1u);
-      EXPECT_EQ(prefill.batches()[0].num_seqs, 1);
-      ASSERT_EQ(decode.batches().size(), 1u);
-      EXPECT_NE(decode.batches()[0].first_blocks, nullptr);
-      PagedBatch plain = batch;
-      plain.prefix_lens.clear();
-      const AttentionOutput expected = Run(plain);
-      // The prompt went the way it goes without.
-      const size_t num_decode_rows = (seqs.size() - 1) * geometry.num_q_heads;
-      actual.out.resize(num_decode_rows * geometry.head_dim);
-      const double tolerance = dtype == DType::kF32 ? 3e-5 : 0x1p-6;
-      for (size_t i = 0; i < actual.out.size(); ++i) {
-        ASSERT_NEAR(actual.out[i], expected.out[i], tolerance) << "element " << i;
-      }
-      actual.lse.resize(num_decode_rows);
-      for (size_t i = 0; i < actual.lse.size(); ++i) {
-        if (actual.lse[i] == expected.lse[i]) continue;  // -infinity
-        ASSERT_NEAR(actual.lse[i], expected.lse[i], 1e-3) << "row " << i;
-      }
-    }
+  for (const AttentionGeometry& geometry : CascadeGeometries()) {
+    ExpectPrefixesReadOnce(geometry, seqs, {{5, 32}, {4, 8}, {3, 34}});
+  }
+}
+
+// A GPU cuts it into more parts than it merges at once.
+TEST_P(PhasedPlanTest, ALongPrefixIsReadOnce) {
+  std::vector<SeqShape> seqs(5);
+  for (int i = 0; i < 5; ++i) seqs[i] = {1, 4500 + 7 * i};
+  seqs.push_back({3, 3});
+  for (const AttentionGeometry& geometry : CascadeGeometries()) {
+    ExpectPrefixesReadOnce(geometry, seqs, {{5, 280}});
   }
 }
 
@@ -154,8 +189,8 @@ TEST_P(PhasedPlanTest, OnePathForBothPlansOnce) {
   const PagedBatch batch =
       MakePagedBatch(Geometry(4, 4, 64, DType::kBF16), {{1, 20}, {6, 30}}, KvOrder::kHnd, 1, 2);
   RecordingPath path(attention());
-  auto plans = CreatePhasedPlans(backend(), {.prefill = &path, .decode = &path}, {batch.geometry},
-                                 LimitsOf(batch));
+  auto plans = CreatePhasedPlans(backend().device(), {.prefill = &path, .decode = &path},
+                                 {batch.geometry}, LimitsOf(batch));
   ASSERT_TRUE(plans.ok()) << plans.status();
   ExpectAsOnePlan(batch, Run(batch, *plans->front()));
   ASSERT_EQ(path.batches().size(), 1u);

@@ -159,6 +159,16 @@ FinalRow Finish(float max, float sum, float sink, float v_scale) {
   return {sum > 0 ? v_scale / sum : sum, max + std::log2(sum)};
 }
 
+// `row` becomes its part of what it and the attention to other keys are together; returns the share
+// of those.
+float MergeWith(float old_lse, FinalRow& row) {
+  const float max = std::max(old_lse, row.lse);
+  if (max == kMinusInfinity) return 0;
+  const float lse = max + std::log2(Exp2Scalar(old_lse - max) + Exp2Scalar(row.lse - max));
+  row = {row.scale * Exp2Scalar(row.lse - lse), lse};
+  return Exp2Scalar(old_lse - lse);
+}
+
 template <typename Q>
 void WriteOutput(const AttentionTile& tile, const AttentionState& total) {
   const AttentionGeometry& geometry = *tile.geometry;
@@ -172,15 +182,20 @@ void WriteOutput(const AttentionTile& tile, const AttentionState& total) {
     const int64_t token = tile.first_token + r / group_size;
     const int64_t head = tile.kv_head * group_size + r % group_size;
     const float sink = sinks == nullptr ? kMinusInfinity : sinks[head] * kLog2E;
-    const FinalRow row = Finish(total.max[r], total.sum[r], sink, v_scale);
+    FinalRow row = Finish(total.max[r], total.sum[r], sink, v_scale);
     const float* from = total.out + r * PaddedHeadDim(dim);
     Q* to = out.as<Q>() + token * out.row_stride() + head * dim;
+    float* lse =
+        tile.args->lse == nullptr ? nullptr : tile.args->lse + token * geometry.num_q_heads + head;
+    const float old_share = tile.merges ? MergeWith(*lse, row) : 0;
     for (int64_t i = 0; i < dim; i += kLanes) {
-      StoreF32(hn::Mul(LoadF32(from + i), hn::Set(F32(), row.scale)), to + i, dim - i);
+      VF32 value = hn::Mul(LoadF32(from + i), hn::Set(F32(), row.scale));
+      if (old_share > 0) {
+        value = hn::MulAdd(LoadF32(to + i, dim - i), hn::Set(F32(), old_share), value);
+      }
+      StoreF32(value, to + i, dim - i);
     }
-    if (tile.args->lse != nullptr) {
-      tile.args->lse[token * geometry.num_q_heads + head] = row.lse;
-    }
+    if (lse != nullptr) *lse = row.lse;
   }
 }
 

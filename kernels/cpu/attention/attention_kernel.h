@@ -75,6 +75,7 @@ struct AttentionTile {
   AttentionState partials;
   int64_t partial_stride;
   bool with_amx;  // bfloat16 queries, keys and values, and a head_dim that AmxServes
+  bool merges;    // AttentionLimits::merges
 
   int64_t group_size() const { return geometry->num_q_heads / geometry->num_kv_heads; }
   int64_t num_rows() const { return num_queries * group_size(); }

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "kernels/attention_checks.h"
 #include "kernels/base/check.h"
 
 namespace quire::cpu {
@@ -33,7 +34,9 @@ WorkPlan::WorkPlan(const AttentionGeometry& geometry, const AttentionLimits& lim
       group_size_(geometry.num_q_heads / geometry.num_kv_heads),
       tile_queries_(kMaxQueryRows / group_size_),
       with_amx_(isa == Isa::kAmxBf16 && AmxServes(geometry)),
+      merges_(limits.merges),
       workspace_(std::move(workspace)) {
+  CheckMerges(geometry, limits);
   const int64_t max_tiles = limits.max_num_seqs + limits.max_num_batched_tokens;
   tiles_.reserve(max_tiles);
   cut_tiles_.reserve(max_tiles);
@@ -132,7 +135,8 @@ AttentionTile WorkPlan::TileOf(const TileWork& work, int64_t kv_head,
                      .end_split = work.end_split,
                      .partials = {},
                      .partial_stride = 0,
-                     .with_amx = with_amx_};
+                     .with_amx = with_amx_,
+                     .merges = merges_};
   if (work.partial_row >= 0) {
     const int64_t num_rows = work.num_queries * group_size_;
     tile.partials = workspace_->partials.state().FromRow(work.partial_row + kv_head * num_rows,

@@ -48,6 +48,7 @@ class WorkPlan {
   AttentionTile TileOf(const TileWork& work, int64_t kv_head, const AttentionRunArgs& args) const;
 
   const AttentionGeometry& geometry() const { return geometry_; }
+  bool merges() const { return merges_; }
   const AttentionBatch& batch() const { return batch_; }
   // Most expensive first.
   const std::vector<TileWork>& pieces() const { return pieces_; }
@@ -68,6 +69,7 @@ class WorkPlan {
   const int64_t group_size_;
   const int64_t tile_queries_;
   const bool with_amx_;
+  const bool merges_;
   AttentionBatch batch_ = {};
   std::vector<TileWork> tiles_;
   std::vector<TileWork> pieces_;

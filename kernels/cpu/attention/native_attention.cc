@@ -56,7 +56,7 @@ class NativePlan : public AttentionPlan {
     CpuStream::From(stream).Enqueue([this, batch] { work_.Build(batch); });
   }
   void Run(Stream& stream, const AttentionRunArgs& args) const override {
-    CheckArgs(work_.geometry(), args);
+    CheckArgs(work_.geometry(), work_.merges(), args);
     CpuStream::From(stream).Enqueue([this, args] { Compute(work_, args, pool_); });
   }
 

@@ -36,6 +36,7 @@ struct KernelParams {
   DType kv_dtype;          // where Kv is Float8Bits
   const float* k_scales;   // likewise, or null
   const float* v_scales;
+  bool merges;
   int32_t num_seqs;
   const int32_t* cu_seqlens_q;
   const int32_t* seq_lens;
@@ -148,7 +149,14 @@ __global__ void __launch_bounds__(32 * kWarps)
     sum += shared_state[w].y * scales[w];
   }
   const float sink = p.sinks == nullptr ? -INFINITY : p.sinks[head] * kLog2E;
-  const FinalRow row = FinishRow({max, sum}, sink);
+  FinalRow row = FinishRow({max, sum}, sink);
+  float* const lse =
+      p.lse == nullptr ? nullptr : p.lse + static_cast<int64_t>(token) * p.num_q_heads + head;
+  float old_share = 0;
+  if (p.merges) {
+    old_share = MergeWith(*lse, row);
+    __syncthreads();  // all have read it
+  }
   const float v_scale = p.v_scales == nullptr ? 1.0f : p.v_scales[kv_head];
   const float scale = row.scale * v_scale / (p.out_scale == nullptr ? 1.0f : *p.out_scale);
   for (int32_t element = threadIdx.x; element < p.head_dim; element += 32 * kWarps) {
@@ -159,12 +167,13 @@ __global__ void __launch_bounds__(32 * kWarps)
       const float result[1] = {value * scale};
       StoreFloat8(result, DType::kF8E4M3, static_cast<Float8Bits*>(p.out) + at);
     } else {
-      static_cast<Query*>(p.out)[at] = static_cast<Query>(value * scale);
+      Query& to = static_cast<Query*>(p.out)[at];
+      value *= scale;
+      if (old_share > 0) value += old_share * static_cast<float>(to);
+      to = static_cast<Query>(value);
     }
   }
-  if (threadIdx.x == 0 && p.lse != nullptr) {
-    p.lse[static_cast<int64_t>(token) * p.num_q_heads + head] = row.lse;
-  }
+  if (threadIdx.x == 0 && lse != nullptr) *lse = row.lse;
 }
 
 template <typename Query, typename Kv>
@@ -193,6 +202,7 @@ void Launch(const GenericParams& params, cudaStream_t stream) {
                                                  .kv_dtype = kv.dtype,
                                                  .k_scales = kv.k_scales,
                                                  .v_scales = kv.v_scales,
+                                                 .merges = params.merges,
                                                  .num_seqs = params.num_seqs,
                                                  .cu_seqlens_q = params.cu_seqlens_q,
                                                  .seq_lens = params.seq_lens,

@@ -22,6 +22,7 @@ struct GenericParams {
   AttentionVariant variant;
   const float* sinks;      // [num_q_heads], or null
   const float* out_scale;  // or null for 1
+  bool merges;             // AttentionLimits::merges
   int32_t num_seqs;
   const int32_t* cu_seqlens_q;
   const int32_t* seq_lens;

@@ -24,6 +24,7 @@ void RunGeneric(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream
                           .variant = plan.params().variant,
                           .sinks = args.sinks,
                           .out_scale = args.out_scale,
+                          .merges = plan.params().merges,
                           .num_seqs = plan.batch().num_seqs,
                           .cu_seqlens_q = plan.params().cu_seqlens_q,
                           .seq_lens = plan.params().seq_lens,
@@ -43,7 +44,7 @@ class NativePlan : public AttentionPlan {
   }
 
   void Run(Stream& stream, const AttentionRunArgs& args) const override {
-    CheckArgs(memory_->geometry(), args);
+    CheckArgs(memory_->geometry(), memory_->params().merges, args);
     if (memory_->batch().num_seqs == 0) return;
     CudaStream::From(stream).Run("attention", [&](cudaStream_t s) {
       memory_->is_tiled() ? RunTiled(*memory_, args, s) : RunGeneric(*memory_, args, s);

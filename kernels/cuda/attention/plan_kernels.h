@@ -29,6 +29,7 @@ struct PlanParams {
   int32_t block_size;
   int32_t group_size;
   int32_t num_kv_heads;
+  bool merges;  // AttentionLimits::merges: every result is left for merge_parts.h, cut or not
   AttentionVariant variant;
   PageTable pages;
   int32_t* csr_indices;  // the memory behind pages.kv_indices in CSR form; null in padded form

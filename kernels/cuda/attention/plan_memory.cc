@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/attention_checks.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/attention/hopper/hopper_attention.h"
@@ -102,10 +103,12 @@ absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
   CHECK(!options.padded_pages || limits.only_phase == AttentionPhase::kPrefill);
   std::vector<std::unique_ptr<PlanMemory>> plans;
   for (const AttentionGeometry& geometry : geometries) {
+    CheckMerges(geometry, limits);
     std::unique_ptr<PlanMemory> plan(new PlanMemory(geometry, limits, options));
     plan->params_.block_size = geometry.block_size;
     plan->params_.group_size = geometry.num_q_heads / geometry.num_kv_heads;
     plan->params_.num_kv_heads = geometry.num_kv_heads;
+    plan->params_.merges = limits.merges;
     plan->params_.variant = {.scale = geometry.scale,
                              .soft_cap = geometry.soft_cap,
                              .sliding_window = geometry.sliding_window};
@@ -179,8 +182,9 @@ void PlanMemory::SizeList(int index) {
                              2;
   const int64_t partial_bytes = int64_t{geometry_.num_kv_heads} * list.partial_rows *
                                 kernels_[index].kernel.head_dim * kFloatBytes;
-  const int64_t num_partials =
+  int64_t num_partials =
       is_tiled ? std::min(MaxTiles(index) * max_splits, kMaxPartialBytes / partial_bytes) : 0;
+  if (limits_.merges && is_tiled) num_partials = std::max(num_partials, MaxTiles(index));
   list.max_partials = static_cast<int32_t>(num_partials);
 }
 
@@ -224,7 +228,8 @@ absl::Status PlanMemory::Allocate(Device& device) {
   for (int index = 0; index < kNumWorkLists; ++index) {
     WorkList& list = params_.lists[index];
     RETURN_IF_ERROR(AllocateArray(device, 1, list.state));
-    RETURN_IF_ERROR(AllocateArray(device, MaxTiles(index) + list.max_partials, list.items));
+    RETURN_IF_ERROR(
+        AllocateArray(device, MaxTiles(index) + list.max_partials + list.num_ctas, list.items));
   }
   return absl::OkStatus();
 }

@@ -50,7 +50,9 @@ __device__ inline SeqShape ShapeOf(const PlanParams& p, int32_t seq) {
   shape.list = seq < p.num_decode_tiled ? 0 : 1;
   shape.seq_len = p.seq_lens[seq];
   shape.num_pages = CeilDiv(shape.seq_len, p.block_size);
-  shape.num_tiles = CeilDiv(query_len * p.group_size, p.lists[shape.list].tile_rows);
+  // Where results are merged, no keys change nothing.
+  const int32_t num_rows = p.merges && shape.seq_len == 0 ? 0 : query_len * p.group_size;
+  shape.num_tiles = CeilDiv(num_rows, p.lists[shape.list].tile_rows);
   shape.first_key = p.variant.KeyBegin(p.variant.KeyEnd(shape.seq_len, query_len, 0));
   return shape;
 }
@@ -104,7 +106,8 @@ class PromptSplits {
     Count(counts[threadIdx.x % kWays]);
     __syncthreads();
     const int way = static_cast<int>(threadIdx.x) % kWays;
-    const int64_t whole = Largest(WholeCost(counts[way], way));
+    int64_t whole = Largest(WholeCost(counts[way], way));
+    if (p_.merges) whole += LeaveCost(counts[0]);
     const int64_t cost = way == 0 ? whole : CutCost(counts[way], way);
     // The longer splits of two ways that take as long.
     const int64_t best = Least(cost * kWays + way) % kWays;
@@ -115,8 +118,10 @@ class PromptSplits {
   static constexpr int kWays = 32;
   // In keys that a tile visits in the time, from measurements of forced splits on an H200: the
   // start of an item; what a split writes; and for the last split of a tile to find that it is, and
-  // to merge each of them.
+  // to merge each of them. Where a kernel of its own merges them: the bytes of a part, written and
+  // read at 3.5 TB/s.
   static constexpr int32_t kItemCost = 128, kCutCost = 64, kLastCost = 1100, kMergeCost = 145;
+  static constexpr int32_t kPartCost = 2;
 
   struct Counts {
     int32_t num_items;  // cut in this way
@@ -143,7 +148,7 @@ class PromptSplits {
       const SeqShape shape = ShapeOf(p_, seq);
       const int32_t num_splits = shape.NumSplits(SplitTokens(way));
       counts.num_items += shape.num_tiles * num_splits;
-      counts.num_partials += num_splits > 1 ? shape.num_tiles * num_splits : 0;
+      counts.num_partials += num_splits > 1 || p_.merges ? shape.num_tiles * num_splits : 0;
       counts.num_tall += shape.TilesWithAtLeast(p_, TallKeys(way));
     }
     atomicAdd(&to.num_items, counts.num_items);
@@ -161,8 +166,11 @@ class PromptSplits {
   }
   __device__ int64_t CutCost(const Counts& counts, int way) const {
     if (counts.num_partials > p_.lists[1].max_partials) return kWholeTile;
-    return Waves(counts.num_items) * (SplitTokens(way) + kItemCost + kCutCost) + kLastCost +
-           kMergeCost * NumParts(way);
+    const int64_t visits = Waves(counts.num_items) * (SplitTokens(way) + kItemCost + kCutCost);
+    return visits + (p_.merges ? LeaveCost(counts) : kLastCost + kMergeCost * NumParts(way));
+  }
+  __device__ int64_t LeaveCost(const Counts& counts) const {
+    return int64_t{kPartCost} * counts.num_items * p_.num_kv_heads;
   }
 
   static __device__ int64_t Largest(int64_t value) {

@@ -6,6 +6,7 @@
 #include "kernels/base/check.h"
 #include "kernels/cuda/attention/hopper/hopper_attention.h"
 #include "kernels/cuda/attention/hopper/kv_tensor_map.h"
+#include "kernels/cuda/attention/merge_parts.h"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace quire::cuda {
@@ -44,6 +45,25 @@ TiledParams MakeTiledParams(const PlanMemory& plan, const AttentionRunArgs& args
           .seq_lens = plan.params().seq_lens,
           .pages = plan.params().pages,
           .work = {}};
+}
+
+MergePartsParams MakeMergeParams(const PlanMemory& plan, const AttentionRunArgs& args) {
+  const AttentionGeometry& geometry = plan.geometry();
+  constexpr int kPrompts = kNumWorkLists - 1;
+  return {.out = args.out.data(),
+          .out_row_stride = args.out.row_stride(),
+          .lse = args.lse,
+          .dtype = geometry.out_dtype,
+          .num_tokens = plan.batch().num_tokens,
+          .num_q_heads = geometry.num_q_heads,
+          .num_kv_heads = geometry.num_kv_heads,
+          .head_dim = geometry.head_dim,
+          .num_seqs = plan.params().num_seqs,
+          .cu_seqlens_q = plan.params().cu_seqlens_q,
+          .seq_lens = plan.params().seq_lens,
+          .seq_plans = plan.params().seq_plans,
+          .work = plan.params().lists[kPrompts],
+          .part_dim = plan.kernel(kPrompts).kernel.head_dim};
 }
 
 // A launch that fails is noted by the stream.
@@ -86,12 +106,17 @@ void RunTiled(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream_t
         return MakeKvTensorMap(kv, data, kernel.map_tokens, kernel.map_columns,
                                kernel.map_swizzled);
       };
-      Launch(persistent, HopperParams{.tiled = params, .k_map = map(kv.k), .v_map = map(kv.v)},
+      Launch(persistent,
+             HopperParams{.tiled = params,
+                          .k_map = map(kv.k),
+                          .v_map = map(kv.v),
+                          .waits_last = plan.params().merges},
              stream);
     } else {
       Launch(persistent, params, stream);
     }
   }
+  if (plan.params().merges) LaunchMergeParts(MakeMergeParams(plan, args), stream);
 }
 
 }  // namespace quire::cuda

@@ -112,7 +112,7 @@ absl::Status AttentionCase::CreateCascadePlans(const AttentionLimits& limits) {
   }
   for (const int64_t max_prefix_groups : {0, 1}) {
     ASSIGN_OR_RETURN(Plans plans,
-                     CreatePhasedPlans(backend,
+                     CreatePhasedPlans(backend.device(),
                                        {.prefill = backend.attention(AttentionPath::kNative),
                                         .decode = decode,
                                         .prefix = backend.attention(AttentionPath::kNative),

@@ -153,8 +153,10 @@ absl::Status MeasureCascade(GraphTimer& timer, uint64_t seed, Json* rows) {
   struct Shape {
     int32_t num_seqs, prefix_len, rest_len;
   };
-  std::vector<Shape> shapes = {{16, 1024, 256}, {64, 2048, 256},  {256, 1024, 256},
-                               {64, 8192, 256}, {256, 4096, 256}, {128, 32768, 256}};
+  std::vector<Shape> shapes = {{16, 1024, 256},  {16, 2048, 256},  {32, 1024, 256},
+                               {16, 4096, 256},  {32, 2048, 256},  {64, 1024, 256},
+                               {64, 2048, 256},  {256, 1024, 256}, {64, 8192, 256},
+                               {256, 4096, 256}, {128, 32768, 256}};
   if (timer.backend().device().info().kind == DeviceKind::kCpu) shapes = {{4, 256, 32}};
   std::printf("decodes that share a prefix, 32/8 heads of 128, bfloat16, blocks of 16\n");
   for (const Shape& shape : shapes) {

@@ -37,7 +37,7 @@ class ClassicPlan : public AttentionPlan {
   }
 
   void Run(Stream& stream, const AttentionRunArgs& args) const override {
-    CheckArgs(geometry_, args);
+    CheckArgs(geometry_, /*merges=*/false, args);
     if (batch_.num_seqs == 0) return;
     CudaStream::From(stream).Run("attention", [&](cudaStream_t s) {
       if (!is_converted_) classic::LaunchConvert(ConvertParams(args), s);
@@ -126,6 +126,7 @@ ClassicAttention::ClassicAttention(Device& device) : device_(device) {
 
 absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> ClassicAttention::CreatePlans(
     absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) {
+  CHECK(!limits.merges);
   std::vector<std::unique_ptr<AttentionPlan>> plans;
   for (const AttentionGeometry& geometry : geometries) {
     if (const std::string why = WhyUnsupported(capabilities_, geometry); !why.empty()) {

@@ -385,13 +385,15 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ uint8_t raw[];
   const HopperShared<Shape> shared(raw);
-  ReleaseSuccessor();
   if (threadIdx.x == 0) shared.InitMbarriers();
-  WaitForPredecessor();
+  if (!p.waits_last) WaitForPredecessor();
+  // Not before: what a successor that waits last reads must be there. It finds no room earlier.
+  ReleaseSuccessor();
   __syncthreads();
   if (threadIdx.x >= Shape::kGroupThreads) {
     TakeRegisters<Shape::kComputeRegisters>();
     ComputeItems(p, shared);
+    if (p.waits_last) WaitForPredecessor();
   } else {
     ReleaseRegisters<Shape::kLoadRegisters>();
     if (threadIdx.x < 32) {

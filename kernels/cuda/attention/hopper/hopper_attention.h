@@ -15,6 +15,9 @@ struct HopperParams {
   // one block's tokens of one head.
   CUtensorMap k_map;
   CUtensorMap v_map;
+  // What this reads was there before the kernel before it began, and that is one of attention: they
+  // may run side by side.
+  bool waits_last;
 };
 
 // For __nv_bfloat16 and __half, head sizes up to 64, 128 and 256.

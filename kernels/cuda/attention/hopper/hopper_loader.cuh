@@ -142,11 +142,10 @@ __device__ void ScheduleAndLoadKeys(const HopperParams& p, const HopperShared<Sh
   int32_t index = blockIdx.x;
   for (uint32_t n = 0;; ++n) {
     const bool has_item = index < num_items;
+    // Of an item beyond the last, what lies there: both reads are under way together.
+    const WorkItem work = p.tiled.work.items[index / p.tiled.num_kv_heads];
     TileItem item = {};
-    if (has_item) {
-      item = MakeItem(p.tiled, p.tiled.work.items[index / p.tiled.num_kv_heads],
-                      index % p.tiled.num_kv_heads);
-    }
+    if (has_item) item = MakeItem(p.tiled, work, index % p.tiled.num_kv_heads);
     const RingUse<2> use(n);
     Wait(shared.item_free(use.stage), use.parity ^ 1);
     if (lane == 0) {

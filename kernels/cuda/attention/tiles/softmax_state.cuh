@@ -61,4 +61,14 @@ __device__ __forceinline__ FinalRow FinishRow(float2 state, float sink) {
   return {part / sum, max + log2f(sum)};
 }
 
+// `row` becomes its part of what it and the attention to other keys are together; returns the share
+// of those.
+__device__ __forceinline__ float MergeWith(float old_lse, FinalRow& row) {
+  const float max = fmaxf(old_lse, row.lse);
+  if (max == -INFINITY) return 0;
+  const float lse = max + log2f(exp2f(old_lse - max) + exp2f(row.lse - max));
+  row = {row.scale * exp2f(row.lse - lse), lse};
+  return exp2f(old_lse - lse);
+}
+
 }  // namespace quire::cuda

@@ -1,6 +1,7 @@
 // What becomes of a tile's result: the softmax states of the warps, then of the splits, are
 // combined in a fixed order, so that a result's bits do not depend on which CTA came last. The CTA
-// that finishes a tile's last split merges them all. Device code only.
+// that finishes a tile's last split merges them all, where no kernel of its own does
+// (merge_parts.h). Device code only.
 #pragma once
 
 #include "kernels/cuda/attention/tiles/mma.cuh"
@@ -24,7 +25,11 @@ class TileOutput {
  public:
   // `shared` is free for use.
   __device__ TileOutput(const TiledParams& p, const TileItem& item, uint8_t* shared)
-      : p_(p), item_(item), shared_(shared) {}
+      : p_(p),
+        item_(item),
+        shared_(shared),
+        is_left_(item.first_partial < 0),
+        is_whole_(item.partial < 0 || is_left_) {}
 
   // From the registers of a thread, as softmax_rows.cuh counts its rows: raw maxima, to be
   // multiplied by log2_scale.
@@ -41,13 +46,13 @@ class TileOutput {
         const bool has_row = row < item_.num_rows;
         const float2 state = {max[m][half] * log2_scale, sum[m][half]};
         // A warp's result goes to shared memory if there are others to combine it with.
-        const RowTarget target = Shape::kWarpsN > 1 ? WarpTarget(warp_n, row)
-                                                    : CombinedTarget(row, state, item_.partial < 0);
+        const RowTarget target =
+            Shape::kWarpsN > 1 ? WarpTarget(warp_n, row) : CombinedTarget(row, state, is_whole_);
         if (has_row && lane % 4 == 0) {
           if constexpr (Shape::kWarpsN > 1) {
             WarpState()[warp_n * Shape::kTileRows + row] = state;
           } else {
-            StoreCombinedState(row, state, item_.partial < 0);
+            StoreCombinedState(row, state, is_whole_);
           }
         }
         if (Shape::kExchangesColumns && target.out != nullptr && !has_float8_output()) {
@@ -62,9 +67,9 @@ class TileOutput {
     }
     if constexpr (Shape::kWarpsN > 1) {
       Shape::SyncCompute();
-      Combine(WarpResults(), item_.partial < 0);
+      Combine(WarpResults(), is_whole_);
     }
-    if (item_.partial >= 0 && IsLastSplit()) Combine(SplitResults(), true);
+    if (!is_whole_ && IsLastSplit()) Combine(SplitResults(), true);
   }
 
  private:
@@ -116,9 +121,13 @@ class TileOutput {
     if (!is_final) {
       return {nullptr, p_.work.partial_out + PartialRow(item_.partial, row) * Shape::kHeadDim, 1};
     }
+    const float scale = Finish(row, state).scale;
+    if (is_left_) {
+      auto* const parts = reinterpret_cast<uint8_t*>(p_.work.partial_out);
+      return {parts + 2 * PartialRow(item_.partial, row) * Shape::kHeadDim, nullptr, scale};
+    }
     const int64_t at = item_.TokenOf(row) * p_.out_row_stride + item_.HeadOf(row) * p_.head_dim;
-    return {static_cast<uint8_t*>(p_.out) + (has_float8_output() ? at : 2 * at), nullptr,
-            Finish(row, state).scale};
+    return {static_cast<uint8_t*>(p_.out) + (has_float8_output() ? at : 2 * at), nullptr, scale};
   }
   // A lane's columns of a row, two at a time.
   template <bool kFloat8Output, typename Fragments>
@@ -196,8 +205,9 @@ class TileOutput {
   }
 
   __device__ void StoreCombinedState(int32_t row, float2 state, bool is_final) const {
-    if (!is_final) {
-      p_.work.partial_state[PartialRow(item_.partial, row)] = state;
+    if (!is_final || is_left_) {
+      p_.work.partial_state[PartialRow(item_.partial, row)] =
+          is_final ? float2{Finish(row, state).lse, 1} : state;
     } else if (p_.lse != nullptr) {
       p_.lse[item_.TokenOf(row) * p_.num_q_heads + item_.HeadOf(row)] = Finish(row, state).lse;
     }
@@ -273,6 +283,9 @@ class TileOutput {
   const TiledParams& p_;
   const TileItem& item_;
   uint8_t* const shared_;
+  // Asked once, as the item lies in shared memory.
+  const bool is_left_;   // for a kernel of its own, which finds what `out` and `lse` would be
+  const bool is_whole_;  // is not added to others by a CTA
 };
 
 }  // namespace quire::cuda

@@ -24,8 +24,8 @@ struct TileItem {
   // The keys [all_begin, all_end) are seen by every row.
   int32_t all_begin;
   int32_t all_end;
-  int32_t partial;  // where the partial result goes; -1: this is the whole result
-  int32_t first_partial;
+  int32_t partial;        // where the partial result goes; -1: this is the whole result
+  int32_t first_partial;  // -1: left for a kernel of its own to merge
   int32_t num_splits;
 
   __device__ int32_t QueryOf(int32_t row) const { return (first_row + row) / group_size; }

@@ -22,8 +22,8 @@ struct WorkItem {
   int32_t first_page;  // in kv_indices
   int32_t tile;
   int32_t first_key;      // the split's: keys [first_key, first_key + split_tokens) of the sequence
-  int32_t partial;        // where the split's result goes; -1: the tile has one split
-  int32_t first_partial;  // of the tile's splits
+  int32_t partial;        // where the split's result goes; -1: it is the tile's whole result
+  int32_t first_partial;  // of the tile's splits; -1: a kernel of its own merges them
   int32_t num_splits;
 };
 
@@ -37,12 +37,14 @@ struct WorkListState {
 
 struct WorkList {
   WorkListState* state;
-  WorkItem* items;  // [item_capacity]
-  // What the tiles of several splits leave for their last split's CTA to merge.
-  // [max_partials, num_kv_heads, partial_rows, the kernel's head_dim], not normalised
+  WorkItem* items;  // and room behind them for what each CTA may read ahead
+  // What the tiles of several splits leave for their last split's CTA to merge:
+  // [max_partials, num_kv_heads, partial_rows, the kernel's head_dim], not normalised. All tiles,
+  // for merge_parts.h: results of 16 bits, in half of that memory.
   float* partial_out;
-  float2* partial_state;  // [max_partials, num_kv_heads, partial_rows]: maximum (base 2) and sum
-  int32_t* arrivals;      // [max_partials, num_kv_heads] splits done; zero between runs
+  // [max_partials, num_kv_heads, partial_rows]: maximum (base 2) and sum, or log-sum-exp and 1.
+  float2* partial_state;
+  int32_t* arrivals;  // [max_partials, num_kv_heads] splits done; zero between runs
   int32_t tile_rows;
   int32_t partial_rows;  // the most rows that a tile of this list has
   int32_t num_ctas;

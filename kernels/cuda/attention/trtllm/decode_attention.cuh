@@ -140,11 +140,13 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) uint8_t raw[];
   const DecodeShared<Shape> shared(raw, p.layout);
-  ReleaseSuccessor();
   shared.InitMbarriers();
   if (threadIdx.x == Shape::kComputeThreads) PrefetchMap(p.k_map);
   if (threadIdx.x == Shape::kComputeThreads + 32) PrefetchMap(p.v_map);
   WaitForPredecessor();
+  // Not before: what a successor that waits last (hopper_attention.h) reads must be there. It finds
+  // no room earlier.
+  ReleaseSuccessor();
   __syncthreads();
   if (threadIdx.x < Shape::kComputeThreads) {
     if constexpr (Shape::kMovesRegisters) TakeRegisters<Shape::kComputeRegisters>();

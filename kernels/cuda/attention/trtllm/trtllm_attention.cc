@@ -40,7 +40,8 @@ class TrtllmPlan : public AttentionPlan {
 
   // A launch that fails is noted by the stream.
   void Run(Stream& stream, const AttentionRunArgs& args) const override {
-    CheckArgs(decodes_ != nullptr ? decodes_->geometry() : context_->geometry(), args);
+    const bool merges = context_ != nullptr && context_->params().merges;
+    CheckArgs(decodes_ != nullptr ? decodes_->geometry() : context_->geometry(), merges, args);
     CheckAlignment(args);
     CudaStream::From(stream).Run("attention", [&](cudaStream_t s) {
       if (has_decodes_) RunDecodes(args, s);
@@ -101,6 +102,7 @@ absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> TrtllmAttention::Cre
         limits.max_num_seqs, " sequences have ", limits.max_blocks_per_seq,
         " each; lower either, or choose the native path"));
   }
+  for (const AttentionGeometry& geometry : geometries) CheckMerges(geometry, limits);
   std::vector<std::unique_ptr<trtllm::DecodeMemory>> decodes(geometries.size());
   std::vector<std::unique_ptr<PlanMemory>> contexts(geometries.size());
   if (limits.only_phase != AttentionPhase::kPrefill) {
