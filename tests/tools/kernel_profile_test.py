@@ -106,6 +106,21 @@ class KernelProfileTest(unittest.TestCase):
         self.assertIn("a step of 207.5 us and 3.5 kernels (mean of 2 steps), of it 12.5 us in which none runs", text)
         self.assertRegex(text, r"(?m)^ +160\.0 +77\.1% +1\.5 +106\.67 +any +any  nvjet")
 
+    def test_a_pause_is_in_no_step(self):
+        pause = [(12_000, 12_020, 1, GEMM)]  # of 12 ms, before what the next run begins with
+        self.write(WAITING, WAITING, pause, WAITING, WAITING, gap=0)
+        for flags in ([], ["--all-steps"]):
+            _, profile = self.profile(*flags)
+            self.assertEqual((profile["num_steps"], profile["step_us"]), (2, 95), flags)
+            self.assertEqual(profile["gaps_us_per_step"], 15, flags)
+        self.write(WAITING, WAITING, gap=12_000)
+        _, profile = self.profile()
+        self.assertEqual((profile["num_steps"], profile["step_us"]), (1, 95))
+        self.write(WAITING, pause, WAITING)
+        result = self.run_script(self.trace)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no whole step without a pause", result.stderr)
+
     def test_one_kernel_with_two_grids_has_two_rows(self):
         step = [(0, 10, 1, PLAN), (10, 40, 64, GEMV), (40, 50, 128, GEMV)]
         self.write(step, step, step)

@@ -4,10 +4,10 @@
 Prints a table of the kernels by what they add to a step; FILE gets the same as JSON. A step lasts from one plan kernel
 (PlanDecode; where there is none, the native attention's PlanSequences) to the next. Steps count that run the same
 kernels as most do, and every figure is the median over them; a row is every call of a kernel with one grid. With
---all-steps, for runs with prompts between decodes, all steps count, figures are means and a row is a kernel. A kernel
-is launched while the one before still runs, and then waits for it: what it adds to the step is the time from the end
-of all kernels before it to its own end. A gap is time in which no kernel runs. Ends with 0, or with 1 and one line on
-stderr."""
+--all-steps, for runs with prompts between decodes, all steps count, figures are means and a row is a kernel. What has a
+pause of 10 ms in it is no step: the device had nothing to do between two runs. A kernel is launched while the one
+before still runs, and then waits for it: what it adds to the step is the time from the end of all kernels before it to
+its own end. A gap is time in which no kernel runs. Ends with 0, or with 1 and one line on stderr."""
 
 import argparse
 import collections
@@ -21,6 +21,7 @@ from typing import NamedTuple, Tuple
 
 HEADER = "start_ns,end_ns,grid_x,grid_y,grid_z,threads,name"
 PLAN_KERNELS = ("PlanDecode", "PlanSequences")  # the first that is there begins steps
+PAUSE_NS = 10_000_000
 
 
 class BadTrace(Exception):
@@ -122,11 +123,17 @@ class Step:
 
 def all_steps(kernels):
     starts = step_starts(kernels)
-    latest = max((kernel.end for kernel in kernels[:starts[0]]), default=kernels[starts[0]].start)
+    ends = [kernels[0].start]  # of all kernels before each
+    for kernel in kernels:
+        ends.append(max(ends[-1], kernel.end))
     steps = []
     for begin, end in zip(starts, starts[1:]):
-        steps.append(Step(kernels[begin:end], latest))
-        latest = steps[-1].end
+        if any(kernels[i].start - ends[i] >= PAUSE_NS for i in range(begin + 1, end)):
+            continue
+        after_pause = kernels[begin].start - ends[begin] >= PAUSE_NS
+        steps.append(Step(kernels[begin:end], kernels[begin].start if after_pause else ends[begin]))
+    if not steps:
+        raise BadTrace("no whole step without a pause of 10 ms in it")
     return steps
 
 

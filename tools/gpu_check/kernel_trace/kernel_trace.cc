@@ -1,7 +1,7 @@
 // A library that CUDA loads into a program to write down when each kernel ran, those of graphs,
 // too:
 //   CUDA_INJECTION64_PATH=kernel_trace.so QUIRE_KERNEL_TRACE=FILE quire-bench ...
-// FILE gets one line for each of the last 65,536 kernels when the program ends; kernel_profile.py
+// FILE gets one line for each of the last million kernels when the program ends; kernel_profile.py
 // reads it. The times come from CUPTI, which lies beside CUDA where there is a toolkit. Without it,
 // or when FILE cannot be written, the program ends at once with 69 and says why on stderr.
 
@@ -20,7 +20,7 @@
 
 namespace {
 
-constexpr size_t kMaxKernels = 65536;
+constexpr size_t kMaxKernels = 1 << 20;
 constexpr size_t kBufferBytes = 4 << 20;
 constexpr size_t kBufferAlignment = 64;
 constexpr int kUnavailableExit = 69;
@@ -42,7 +42,8 @@ struct Kernel {
   const char* name;     // mangled
 };
 
-// The last kernels that CUPTI told of, in its order. Any thread may add.
+// The last kernels that CUPTI told of, in its order, which is not that of time: a buffer may come
+// long after later ones, so there should be room for all. Any thread may add.
 class KernelLog {
  public:
   void Add(const CUpti_ActivityKernel10& record) {
