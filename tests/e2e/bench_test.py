@@ -365,6 +365,11 @@ class OfflineTest(BenchTestCase):
         self.assertIn("<svg", (self.folder / "t.html").read_text())
         self.assertIn(str(result["seed"]), run.stdout)
 
+    def test_timeline_refuses_a_context_that_it_cannot_keep(self):
+        # 8 steps between margins of 8, and 2; as many more as there are sequences.
+        self.assert_refused("64 sequences decode together for 8 steps they have 46 tokens on average at least", "timeline",
+                            "--batch-size", 64, "--context", 45, "--num-steps", 8)
+
     def test_kernels(self):
         result, _ = self.result("kernels", "--only", "steps", "--batch-sizes", "1,3", "--context", 40,
                                 "--prefill-len", 20)

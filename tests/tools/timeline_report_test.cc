@@ -86,7 +86,8 @@ TEST(TimelineReportTest, TheContextIsTheAverageOfStepsInWhichAllDecode) {
     EXPECT_GE(num_steps, kSteps);
     EXPECT_NEAR(sum / static_cast<double>(num_steps * num_seqs), kContext, 1);
   }
-  EXPECT_EQ(LengthsFor(1024, kSteps, 192).input_len, 1);
+  EXPECT_EQ(LengthsFor(64, kSteps, kContext).context(), kContext);
+  EXPECT_EQ(LengthsFor(1024, kSteps, 192).context(), 1 + (1024 + kSteps) / 2) << "at least";
 }
 
 TEST(TimelineReportTest, ThePictureIsToScaleAndNeedsNothingElse) {

@@ -38,10 +38,22 @@ struct TimelineFlags {
 
 constexpr int64_t kMargin = 8;  // steps at either end of the run that are not steady yet
 
+TimelineLengths LengthsOf(const TimelineFlags& flags) {
+  return LengthsFor(flags.batch_size, flags.num_steps + 2 * kMargin + 2, flags.context);
+}
+
+absl::Status CheckContext(const TimelineFlags& flags) {
+  const int64_t context = LengthsOf(flags).context();
+  if (context <= flags.context) return absl::OkStatus();
+  return UsageError(absl::StrFormat(
+      "--context %d is too short: while %d sequences decode together for %d steps they have %d "
+      "tokens on average at least; give that, or a smaller --batch-size or --num-steps",
+      flags.context, flags.batch_size, flags.num_steps, context));
+}
+
 absl::StatusOr<std::vector<WorkItem>> MakeItems(const TimelineFlags& flags,
                                                 const ModelInfo& model) {
-  const TimelineLengths lengths =
-      LengthsFor(flags.batch_size, flags.num_steps + 2 * kMargin + 2, flags.context);
+  const TimelineLengths lengths = LengthsOf(flags);
   return MakeWorkload({.num_prompts = flags.batch_size,
                        .input_len = lengths.input_len,
                        .output_len = lengths.output_len,
@@ -92,6 +104,7 @@ absl::StatusOr<TimelineReport> Trace(const TimelineFlags& flags, nlohmann::order
 
 absl::Status Timeline(TimelineFlags& flags) {
   RETURN_IF_ERROR(CheckSampling(flags.sampling));
+  RETURN_IF_ERROR(CheckContext(flags));
   if (flags.json_file.has_value() && flags.json_file == flags.html_file) {
     return UsageError("--json and --html name the same file; give two");
   }

@@ -26,10 +26,13 @@ struct TimelineReport {
 const char* StageName(StepStage stage);
 
 // How long the sequences are of a run that has at least `num_steps` steps in which all `num_seqs`
-// decode, at `context` tokens each on average over those steps: of a short context prompts of one.
+// decode, at `context` tokens each on average over those steps; at more, with prompts of one token,
+// where that is too short.
 struct TimelineLengths {
   int64_t input_len;
   int64_t output_len;
+
+  int64_t context() const { return input_len + output_len / 2; }
 };
 TimelineLengths LengthsFor(int64_t num_seqs, int64_t num_steps, int64_t context);
 

@@ -98,15 +98,19 @@ std::string NameOf(const Case& c) {
   return absl::StrCat(DTypeName(c.kv_dtype), ", heads of ", c.head_dim, ", ", batch);
 }
 
+AttentionShape ShapeOf(const Case& c) {
+  return {.name = NameOf(c),
+          .num_q_heads = 32,
+          .num_kv_heads = 8,
+          .head_dim = c.head_dim,
+          .block_size = 16,
+          .lengths = {std::vector<int32_t>(c.num_seqs, c.query_len),
+                      std::vector<int32_t>(c.num_seqs, c.seq_len)},
+          .kv_dtype = c.kv_dtype};
+}
+
 absl::Status MeasureCase(GraphTimer& timer, uint64_t seed, const Case& c, Json* rows) {
-  const AttentionShape shape = {.name = NameOf(c),
-                                .num_q_heads = 32,
-                                .num_kv_heads = 8,
-                                .head_dim = c.head_dim,
-                                .block_size = 16,
-                                .lengths = {std::vector<int32_t>(c.num_seqs, c.query_len),
-                                            std::vector<int32_t>(c.num_seqs, c.seq_len)},
-                                .kv_dtype = c.kv_dtype};
+  const AttentionShape shape = ShapeOf(c);
   ASSIGN_OR_RETURN(const MemoryInfo memory, timer.backend().device().Memory());
   if (const int64_t needed = AttentionCase::BytesFor(timer, shape); needed > memory.free_bytes) {
     std::printf("%s\n", SkippedText(shape.name, needed, memory.free_bytes).c_str());
@@ -159,29 +163,18 @@ absl::Status MeasureCascade(GraphTimer& timer, uint64_t seed, Json* rows) {
                                {256, 4096, 256}, {128, 32768, 256}};
   if (timer.backend().device().info().kind == DeviceKind::kCpu) shapes = {{4, 256, 32}};
   std::printf("decodes that share a prefix, 32/8 heads of 128, bfloat16, blocks of 16\n");
-  for (const Shape& shape : shapes) {
+  for (const auto& [num_seqs, prefix_len, rest_len] : shapes) {
     if (Interrupted()) break;
-    const int32_t seq_len = shape.prefix_len + shape.rest_len;
-    const std::string name =
-        absl::StrCat(shape.num_seqs, " x (", shape.prefix_len, " shared + ", shape.rest_len, ")");
-    ASSIGN_OR_RETURN(
-        const auto attention,
-        AttentionCase::Create(timer,
-                              {.name = name,
-                               .num_q_heads = 32,
-                               .num_kv_heads = 8,
-                               .head_dim = 128,
-                               .block_size = 16,
-                               .lengths = {std::vector<int32_t>(shape.num_seqs, 1),
-                                           std::vector<int32_t>(shape.num_seqs, seq_len)},
-                               .shared_prefix_len = shape.prefix_len},
-                              seed));
+    AttentionShape shape = ShapeOf({num_seqs, 1, prefix_len + rest_len, 128, DType::kBF16});
+    shape.name = absl::StrCat(num_seqs, " x (", prefix_len, " shared + ", rest_len, ")");
+    shape.shared_prefix_len = prefix_len;
+    ASSIGN_OR_RETURN(const auto attention, AttentionCase::Create(timer, shape, seed));
     ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
-    std::printf("  %-32s plain %8.1f us, cascade %8.1f us: %.2f times as fast\n", name.c_str(),
-                us[0], us[1], us[0] / us[1]);
-    rows->push_back({{"num_seqs", shape.num_seqs},
-                     {"prefix_len", shape.prefix_len},
-                     {"rest_len", shape.rest_len},
+    std::printf("  %-32s plain %8.1f us, cascade %8.1f us: %.2f times as fast\n",
+                shape.name.c_str(), us[0], us[1], us[0] / us[1]);
+    rows->push_back({{"num_seqs", num_seqs},
+                     {"prefix_len", prefix_len},
+                     {"rest_len", rest_len},
                      {"plain_us", us[0]},
                      {"cascade_us", us[1]},
                      {"speedup", us[0] / us[1]}});
@@ -200,34 +193,22 @@ absl::Status MeasureRagged(GraphTimer& timer, uint64_t seed, Json* rows) {
     shapes = {{2, 128, 128}, {1, 64, 256}};
   }
   std::printf("prompts, 32/8 heads of 128, bfloat16, blocks of 16, on the native path\n");
-  for (const Shape& shape : shapes) {
+  for (const auto& [num_seqs, query_len, seq_len] : shapes) {
     for (const DType kv_dtype : {DType::kBF16, DType::kF8E4M3}) {
       if (Interrupted()) break;
-      const std::string name =
-          NameOf({shape.num_seqs, shape.query_len, shape.seq_len, 128, kv_dtype});
-      ASSIGN_OR_RETURN(
-          const auto attention,
-          AttentionCase::Create(timer,
-                                {.name = name,
-                                 .num_q_heads = 32,
-                                 .num_kv_heads = 8,
-                                 .head_dim = 128,
-                                 .block_size = 16,
-                                 .lengths = {std::vector<int32_t>(shape.num_seqs, shape.query_len),
-                                             std::vector<int32_t>(shape.num_seqs, shape.seq_len)},
-                                 .kv_dtype = kv_dtype,
-                                 .has_ragged = true},
-                                seed));
+      AttentionShape shape = ShapeOf({num_seqs, query_len, seq_len, 128, kv_dtype});
+      shape.has_ragged = true;
+      ASSIGN_OR_RETURN(const auto attention, AttentionCase::Create(timer, shape, seed));
       ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
       const auto tflops = [&](double one) { return attention->flops() / one * 1e-6; };
       std::printf(
           "  %-44s paged %9.1f us, %6.2f TFLOP/s; ragged %9.1f us, %6.2f TFLOP/s: "
           "%.3f times as fast\n",
-          name.c_str(), us[0], tflops(us[0]), us[1], tflops(us[1]), us[0] / us[1]);
+          shape.name.c_str(), us[0], tflops(us[0]), us[1], tflops(us[1]), us[0] / us[1]);
       rows->push_back({{"kv_dtype", DTypeName(kv_dtype)},
-                       {"num_seqs", shape.num_seqs},
-                       {"query_len", shape.query_len},
-                       {"seq_len", shape.seq_len},
+                       {"num_seqs", num_seqs},
+                       {"query_len", query_len},
+                       {"seq_len", seq_len},
                        {"paged_us", us[0]},
                        {"paged_tflops", tflops(us[0])},
                        {"ragged_us", us[1]},
