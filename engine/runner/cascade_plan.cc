@@ -18,14 +18,8 @@ Tensor FirstRows(const Tensor& tensor, int64_t num_rows) {
 class CascadePlan : public AttentionPlan {
  public:
   CascadePlan(std::unique_ptr<AttentionPlan> prefix, std::unique_ptr<AttentionPlan> rest,
-              int64_t num_q_heads)
-      : prefix_(std::move(prefix)), rest_(std::move(rest)), num_q_heads_(num_q_heads) {}
-
-  absl::Status Allocate(Device& device, int64_t max_num_decodes) {
-    ASSIGN_OR_RETURN(lse_, device.Allocate(max_num_decodes * num_q_heads_ *
-                                           static_cast<int64_t>(sizeof(float))));
-    return absl::OkStatus();
-  }
+              DeviceBuffer lse)
+      : prefix_(std::move(prefix)), rest_(std::move(rest)), lse_(std::move(lse)) {}
 
   void PlanStep(Stream& stream, const AttentionBatch& batch) override {
     CHECK_EQ(batch.num_seqs, batch.num_decodes) << "a plan of decodes";
@@ -70,8 +64,7 @@ class CascadePlan : public AttentionPlan {
  private:
   const std::unique_ptr<AttentionPlan> prefix_;  // merges into what the rest has left
   const std::unique_ptr<AttentionPlan> rest_;
-  const int64_t num_q_heads_;
-  DeviceBuffer lse_;         // float [max_num_decodes, num_q_heads], where the caller wants none
+  const DeviceBuffer lse_;   // float [max_num_decodes, num_q_heads], where the caller wants none
   int32_t num_decodes_ = 0;  // of this step
   bool has_prefixes_ = false;
 };
@@ -92,10 +85,10 @@ absl::StatusOr<std::unique_ptr<AttentionPlan>> MakeCascadePlan(
                                     .only_phase = AttentionPhase::kPrefill,
                                     .merges = true};
   ASSIGN_OR_RETURN(auto prefix, prefill.CreatePlan(geometry, prefixes));
-  auto plan =
-      std::make_unique<CascadePlan>(std::move(prefix), std::move(decode), geometry.num_q_heads);
-  RETURN_IF_ERROR(plan->Allocate(device, limits.max_num_seqs));
-  return plan;
+  const int64_t num_rows = limits.max_num_seqs * geometry.num_q_heads;
+  ASSIGN_OR_RETURN(DeviceBuffer lse,
+                   device.Allocate(num_rows * static_cast<int64_t>(sizeof(float))));
+  return std::make_unique<CascadePlan>(std::move(prefix), std::move(decode), std::move(lse));
 }
 
 }  // namespace quire

@@ -14,11 +14,11 @@ constexpr int kPartsAtOnce = 4;
 
 // The sequence that has the token, or num_seqs: by all lanes of a warp, a comparison each.
 __device__ int32_t SeqOf(const MergePartsParams& p, int32_t token) {
-  if (token < p.cu_seqlens_q[0]) return p.num_seqs;
+  if (token < p.tiled.cu_seqlens_q[0]) return p.num_seqs;
   int32_t num_before = 0;
   for (int32_t first = 0; first < p.num_seqs; first += 32) {
     const int32_t seq = first + static_cast<int32_t>(threadIdx.x) % 32;
-    const bool is_before = seq < p.num_seqs && p.cu_seqlens_q[seq + 1] <= token;
+    const bool is_before = seq < p.num_seqs && p.tiled.cu_seqlens_q[seq + 1] <= token;
     num_before += __popc(__ballot_sync(0xffffffff, is_before));
   }
   return num_before;
@@ -36,15 +36,16 @@ struct RowParts {
 template <typename T, int kPartDim>
 __device__ RowParts<T> PartsOf(const MergePartsParams& p, int32_t seq, int32_t token,
                                int32_t head) {
-  const int32_t group_size = p.num_q_heads / p.num_kv_heads;
-  const int32_t packed_row = (token - p.cu_seqlens_q[seq]) * group_size + head % group_size;
+  const int32_t group_size = p.tiled.num_q_heads / p.tiled.num_kv_heads;
+  const int32_t packed_row = (token - p.tiled.cu_seqlens_q[seq]) * group_size + head % group_size;
   const SeqPlan plan = p.seq_plans[seq];
-  const int64_t part = plan.first_partial + packed_row / p.work.tile_rows * plan.num_splits;
-  const int64_t row = (part * p.num_kv_heads + head / group_size) * p.work.partial_rows +
-                      packed_row % p.work.tile_rows;
-  return {reinterpret_cast<const T*>(p.work.partial_out) + row * kPartDim,
-          p.work.partial_state + row, int64_t{p.num_kv_heads} * p.work.partial_rows,
-          plan.num_splits};
+  const int64_t part = plan.first_partial + packed_row / p.tiled.work.tile_rows * plan.num_splits;
+  const int64_t row =
+      (part * p.tiled.num_kv_heads + head / group_size) * p.tiled.work.partial_rows +
+      packed_row % p.tiled.work.tile_rows;
+  return {reinterpret_cast<const T*>(p.tiled.work.partial_out) + row * kPartDim,
+          p.tiled.work.partial_state + row,
+          int64_t{p.tiled.num_kv_heads} * p.tiled.work.partial_rows, plan.num_splits};
 }
 
 // Eight columns of some parts together, relative to the largest of their maxima.
@@ -118,22 +119,22 @@ __global__ void __launch_bounds__(32 * kWarps)
   ReleaseSuccessor();
   WaitForPredecessor();
   const auto row = static_cast<int32_t>(blockIdx.x * kWarps + threadIdx.x / 32);
-  if (row >= p.num_tokens * p.num_q_heads) return;
-  const int32_t token = row / p.num_q_heads, head = row % p.num_q_heads;
+  if (row >= p.num_tokens * p.tiled.num_q_heads) return;
+  const int32_t token = row / p.tiled.num_q_heads, head = row % p.tiled.num_q_heads;
   const int32_t column = static_cast<int32_t>(threadIdx.x) % 32 * kVector;
-  const bool has_columns = column < p.head_dim;
-  T* const out =
-      static_cast<T*>(p.out) + token * p.out_row_stride + int64_t{head} * p.head_dim + column;
-  const float old_lse = p.lse[row];
+  const bool has_columns = column < p.tiled.head_dim;
+  T* const out = static_cast<T*>(p.tiled.out) + token * p.tiled.out_row_stride +
+                 int64_t{head} * p.tiled.head_dim + column;
+  const float old_lse = p.tiled.lse[row];
   float old[kVector] = {};
   if (has_columns) Load(out, old);
 
   const int32_t seq = SeqOf(p, token);
-  if (seq >= p.num_seqs || p.seq_lens[seq] == 0) return;
+  if (seq >= p.num_seqs || p.tiled.seq_lens[seq] == 0) return;
   const Columns columns = SumParts<T, kPartDim>(PartsOf<T, kPartDim>(p, seq, token, head));
   FinalRow merged = FinishRow(columns.state, -INFINITY);
   const float old_share = MergeWith(old_lse, merged);
-  if (column == 0) p.lse[row] = merged.lse;
+  if (column == 0) p.tiled.lse[row] = merged.lse;
   if (!has_columns) return;
   float result[kVector];
 #pragma unroll
@@ -154,10 +155,11 @@ auto KernelFor(int32_t part_dim) {
 }  // namespace
 
 void LaunchMergeParts(const MergePartsParams& params, cudaStream_t stream) {
-  const int32_t num_rows = params.num_tokens * params.num_q_heads;
+  const int32_t num_rows = params.num_tokens * params.tiled.num_q_heads;
   if (num_rows == 0) return;
-  const auto kernel = params.dtype == DType::kBF16 ? KernelFor<__nv_bfloat16>(params.part_dim)
-                                                   : KernelFor<__half>(params.part_dim);
+  const auto kernel = params.tiled.out_dtype == DType::kBF16
+                          ? KernelFor<__nv_bfloat16>(params.part_dim)
+                          : KernelFor<__half>(params.part_dim);
   LaunchKernel(kernel, dim3(CeilDiv(num_rows, kWarps)), dim3(32 * kWarps), 0, stream, params);
 }
 

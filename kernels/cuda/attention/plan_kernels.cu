@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(kScanThreads)
       const int32_t num_splits = mine ? shape.NumSplits(split_tokens[list]) : 0;
       const int32_t num_items = mine ? shape.num_tiles * num_splits : 0;
       const int32_t item = ScanOnto(num_items, totals.items[list]);
-      const bool is_left = num_splits > 1 || p.merges;
-      const int32_t partial = ScanOnto(is_left ? num_items : 0, totals.partials[list]);
+      const int32_t num_partials = p.LeavesParts(num_splits) ? num_items : 0;
+      const int32_t partial = ScanOnto(num_partials, totals.partials[list]);
       if (mine) plan = {item, partial, shape.FirstSplit(split_tokens[list]), num_splits};
     }
     if (!valid) continue;
@@ -95,14 +95,14 @@ __global__ void __launch_bounds__(kFillThreads)
     const int32_t tile = shape.num_tiles - 1 - i / plan.num_splits;
     const int32_t split = i % plan.num_splits;
     const int32_t first_partial = plan.first_partial + tile * plan.num_splits;
-    const bool is_left = plan.num_splits > 1 || p.merges;
+    const bool leaves_parts = p.LeavesParts(plan.num_splits);
     items[i] = {.first_token = p.cu_seqlens_q[seq],
                 .query_len = p.cu_seqlens_q[seq + 1] - p.cu_seqlens_q[seq],
                 .seq_len = shape.seq_len,
                 .first_page = p.pages.kv_indptr[seq],
                 .tile = tile,
                 .first_key = (plan.first_split + split) * split_tokens,
-                .partial = is_left ? first_partial + split : -1,
+                .partial = leaves_parts ? first_partial + split : -1,
                 .first_partial = p.merges ? -1 : first_partial,
                 .num_splits = plan.num_splits};
   }

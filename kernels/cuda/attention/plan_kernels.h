@@ -35,6 +35,11 @@ struct PlanParams {
   int32_t* csr_indices;  // the memory behind pages.kv_indices in CSR form; null in padded form
   SeqPlan* seq_plans;    // [max_num_seqs]
   WorkList lists[kNumWorkLists];
+
+  // Whether tiles of so many splits leave their results in the list's parts.
+  __host__ __device__ bool LeavesParts(int32_t num_splits) const {
+    return num_splits > 1 || merges;
+  }
 };
 
 void LaunchPlan(const PlanParams& params, cudaStream_t stream);

@@ -148,7 +148,7 @@ class PromptSplits {
       const SeqShape shape = ShapeOf(p_, seq);
       const int32_t num_splits = shape.NumSplits(SplitTokens(way));
       counts.num_items += shape.num_tiles * num_splits;
-      counts.num_partials += num_splits > 1 || p_.merges ? shape.num_tiles * num_splits : 0;
+      counts.num_partials += p_.LeavesParts(num_splits) ? shape.num_tiles * num_splits : 0;
       counts.num_tall += shape.TilesWithAtLeast(p_, TallKeys(way));
     }
     atomicAdd(&to.num_items, counts.num_items);

@@ -47,25 +47,6 @@ TiledParams MakeTiledParams(const PlanMemory& plan, const AttentionRunArgs& args
           .work = {}};
 }
 
-MergePartsParams MakeMergeParams(const PlanMemory& plan, const AttentionRunArgs& args) {
-  const AttentionGeometry& geometry = plan.geometry();
-  constexpr int kPrompts = kNumWorkLists - 1;
-  return {.out = args.out.data(),
-          .out_row_stride = args.out.row_stride(),
-          .lse = args.lse,
-          .dtype = geometry.out_dtype,
-          .num_tokens = plan.batch().num_tokens,
-          .num_q_heads = geometry.num_q_heads,
-          .num_kv_heads = geometry.num_kv_heads,
-          .head_dim = geometry.head_dim,
-          .num_seqs = plan.params().num_seqs,
-          .cu_seqlens_q = plan.params().cu_seqlens_q,
-          .seq_lens = plan.params().seq_lens,
-          .seq_plans = plan.params().seq_plans,
-          .work = plan.params().lists[kPrompts],
-          .part_dim = plan.kernel(kPrompts).kernel.head_dim};
-}
-
 // A launch that fails is noted by the stream.
 template <typename Params>
 void Launch(const PersistentKernel& persistent, const Params& params, cudaStream_t stream) {
@@ -116,7 +97,13 @@ void RunTiled(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream_t
       Launch(persistent, params, stream);
     }
   }
-  if (plan.params().merges) LaunchMergeParts(MakeMergeParams(plan, args), stream);
+  if (!plan.params().merges) return;
+  LaunchMergeParts({.tiled = params,  // with the list of prompts, the only one of such a plan
+                    .num_tokens = plan.batch().num_tokens,
+                    .num_seqs = plan.params().num_seqs,
+                    .seq_plans = plan.params().seq_plans,
+                    .part_dim = plan.kernel(kNumWorkLists - 1).kernel.head_dim},
+                   stream);
 }
 
 }  // namespace quire::cuda
