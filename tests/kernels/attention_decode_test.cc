@@ -211,6 +211,29 @@ TEST_P(AttentionDecodeTest, SkewedAndManySequences) {
   ExpectMatchesReference(MakeDecodes(geometry, 3, {0, 0, 0}, KvOrder::kHnd, 55));
 }
 
+// So few keys each that most warps have no tile of a sequence.
+TEST_P(AttentionDecodeTest, ManySequencesOfFewKeys) {
+  std::vector<int32_t> kv_lens(GetParam().kind == DeviceKind::kCpu ? 40 : 300);
+  for (size_t i = 0; i < kv_lens.size(); ++i) {
+    kv_lens[i] = 1 + static_cast<int32_t>(i * 53 % (i % 3 == 0 ? 520 : 130));
+  }
+  for (const auto& [num_q_heads, query_len, head_dim, kv_dtype] :
+       {std::tuple(8, 1, 128, DType::kBF16),
+        {8, 1, 128, DType::kF8E4M3},
+        {8, 4, 128, DType::kBF16},
+        {32, 2, 64, DType::kBF16},
+        {8, 1, 256, DType::kF8E4M3}}) {
+    AttentionGeometry geometry = Geometry(num_q_heads, 2, head_dim, DType::kBF16);
+    geometry.kv_dtype = kv_dtype;
+    if (Skips(geometry)) continue;
+    SCOPED_TRACE(testing::Message() << num_q_heads << "/2 heads of " << head_dim << ", "
+                                    << query_len << " tokens, " << DTypeName(kv_dtype));
+    std::vector<int32_t> lens = kv_lens;
+    for (int32_t& len : lens) len = std::max(len, query_len);
+    ExpectMatchesReference(MakeDecodes(geometry, query_len, lens, KvOrder::kHnd, 61));
+  }
+}
+
 // Contexts long enough that what is loaded ahead goes round many times.
 TEST_P(AttentionDecodeTest, LongContexts) {
   if (GetParam().kind == DeviceKind::kCpu) GTEST_SKIP() << "the CPU loads nothing ahead";

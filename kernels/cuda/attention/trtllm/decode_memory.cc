@@ -53,14 +53,16 @@ DecodeKernel KernelOf(DType kv_dtype, int32_t head_dim) {
 }
 
 // How much shared memory is worth having: no more tiles than hide the memory's latency, which 8-bit
-// elements need more of, as they take longer to compute. What a multiprocessor does not give as
-// shared memory is L1 cache for the kernels that follow and begin while this one ends; gemvs, which
-// steps of few tokens have, read through it and take twice as long where this kernel leaves them
-// 28 KiB. The sizes are what sm_90 can be set to, less 1 KiB that the system has.
+// elements need more of, as they take longer to compute, and sequences of few keys, as between them
+// tiles wait for warps to combine results; many sequences may be such. What a multiprocessor does
+// not give as shared memory is L1 cache for the kernels that follow and begin while this one ends;
+// gemvs, which steps of few tokens have, read through it and take twice as long where this kernel
+// leaves them 28 KiB. The sizes are what sm_90 can be set to, less 1 KiB that the system has.
 int32_t SharedBytesWorthHaving(const DecodeKernel& kernel, bool is_8_bit, int64_t num_tokens) {
   constexpr int64_t kFewTokens = 8;
+  constexpr int64_t kManyTokens = 64;
   if (num_tokens <= kFewTokens) return 131 * 1024;
-  return (is_8_bit || kernel.warp_rows > 8 ? 163 : 99) * 1024;
+  return (is_8_bit || kernel.warp_rows > 8 || num_tokens >= kManyTokens ? 163 : 99) * 1024;
 }
 
 absl::StatusOr<DeviceBuffer> AllocateZeros(Device& device, int64_t bytes) {

@@ -90,7 +90,8 @@ class DecodeResults {
 
   // What earlier shares have left of four columns of a row, so many at a time.
   struct Parts {
-    static constexpr int kCount = 8;
+    // A warp of 16 rows has registers for no more: it holds the other eight rows' results.
+    static constexpr int kCount = Shape::kRowTiles == 1 ? 8 : 2;
     float2 states[kCount];
     float4 values[kCount];
   };
