@@ -175,13 +175,13 @@ class PageTest(BenchTestCase):
         for name in ("before", "after"):
             bench("kernels", "--only", "steps", "--batch-sizes", "1,3", "--context", 40, "--prefill-len", 20,
                   "--json", cls.files / f"{name}.json")
-        for name in ("attention-table", "cascade", "ragged"):
+        for name in ("attention-table", "cascade", "ragged", "sampling"):
             bench("kernels", "--only", name, "--json", cls.files / f"{name}.json")
         for name in ("latency", "throughput"):
             bench(name, "--input-len", 40, "--output-len", 8, *SMALL_CACHE, "--save-detailed", "--json", cls.files / f"{name}.json")
         others = ("conversations", "quality", "timeline", "startup", "latency", "throughput")
         bench("report", *[cls.files / f"{name}.json" for name in others], "--html", cls.files / "others.html")
-        kernels = ("before", "after", "attention-table", "cascade", "ragged")
+        kernels = ("before", "after", "attention-table", "cascade", "ragged", "sampling")
         bench("report", *[cls.files / f"{name}.json" for name in kernels], "--html", cls.files / "kernels.html")
         bench("report", cls.files / "calm.json", cls.files / "busy.json", cls.files / "sweep.json", "--title", "Calm and busy",
               "--html", cls.files / "report.html")
@@ -285,6 +285,7 @@ class PageTest(BenchTestCase):
             self.assertTrue(ends[2 * i + 1].endswith(f", {first['us'] / second['us']:.2f}×"), (ends[2 * i + 1], first, second))
         self.plot("Attention paths")
         self.plot("Decodes that share a prefix")
+        self.plot("Sampling")
         self.plot("Prompts whose new tokens are read where a gemm leaves them")
 
     def test_lists_of_bars_tell_their_numbers_to_the_mouse_and_to_the_keys(self):

@@ -399,6 +399,17 @@ class OfflineTest(BenchTestCase):
             self.assertAlmostEqual(row["paged_tflops"] * row["paged_us"], row["ragged_tflops"] * row["ragged_us"])
         self.assertIn("prefill 64 of 256", run.stdout)
 
+    def test_sampling_of_the_models_vocabulary(self):
+        result, run = self.result("kernels", "--only", "sampling", "--cases", "k 50")
+        vocab_size = json.loads((ROOT / "configs/demo/config.json").read_text())["vocab_size"]
+        kinds = ("k 50, p 0.9, middling", "k 50, p 0.9, penalties", "k 50, p 0.9, flat", "k 50, p 0.9, peaked")
+        self.assertEqual([row["shape"] for row in result["sampling_table"]],
+                         [f"{rows} x {vocab_size}, {kind}" for kind in kinds for rows in (1, 8)])
+        for row in result["sampling_table"]:
+            self.assertEqual(row["bytes"], int(row["shape"].split()[0]) * vocab_size * 4)
+            self.assertGreater(row["us"], 0)
+        self.assertIn("k 50, p 0.9, peaked", run.stdout)
+
     def test_kernels_that_do_not_fit_are_skipped_by_name(self):
         result, run = self.result("kernels", "--only", "steps", "--batch-sizes", "1,4096", "--context", 4096,
                                   "--prefill-len", 20, "--shape", "qwen3-0.6b", "--block-size", "16")

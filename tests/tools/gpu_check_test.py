@@ -23,18 +23,26 @@ RESULTS = {
                               {"op": "trtllm", "shape": "decode 64 x 2048, 4 tokens each", "us": 154.0, "tb_s": 3.5}],
                 "cascade": [{"num_seqs": 64, "prefix_len": 2048, "speedup": 1.5},
                             {"num_seqs": 64, "prefix_len": 8192, "speedup": 4.0}],
-                "figures": {"read_ceiling_tb_s": 4.5, "decode_attn_read_ratio": 0.91, "decode_attn_skew_ratio": 0.8,
+                "sampling_table": [{"op": "sample", "shape": "64 x 128256, greedy", "us": 10.0},
+                                   {"op": "sample", "shape": "256 x 128256, k 50, p 0.9, middling", "us": 80.0}],
+                "steps": [{"us": 9, "operations": [{"op": "add_rms_norm", "shape": "1 x 4096", "tb_s": 1}]},
+                          {"us": 8, "operations": [{"op": "add_rms_norm", "shape": "2048 x 4096", "tb_s": 3.6},
+                                                   {"op": "rope_store_kv", "shape": "2048 x 4096", "tb_s": 3.2}]}],
+                "figures": {"read_ceiling_tb_s": 4.5, "copy_ceiling_tb_s": 4, "decode_attn_read_ratio": 0.91, "decode_attn_skew_ratio": 0.8,
                             "prefill_attn_tflops": 444.0}},
     "timeline": {"idle_share": 0.0125, "tokens_per_s": 8600.25, "period_us": {"p50": 7}},
     "latency": {"batch_ms": {"mean": 9, "p50": 8}, "mean_ttft_ms": 51, "median_ttft_ms": 50.5, "median_itl_ms": 5,
                 "decode_tokens_per_s": 207.5},
     "throughput": {"output_throughput": 24000.5, "total_token_throughput": 1},
-    "startup": {"listening_ms": {"p50": 700}, "first_token_ms": {"mean": 1, "p50": 1250.0}},
+    "serve": {"output_throughput": 18000.375, "mean_itl_ms": 9, "median_itl_ms": 8, "p99_itl_ms": 10},
+    "startup": {"listening_ms": {"p50": 700}, "first_token_ms": {"mean": 1, "p50": 1250.0},
+                "starts": [{"listening_ms": 700, "first_token_ms": 1500}]},
 }
 
 FAKE_BENCH = """#!/usr/bin/env python3
 import json, os, sys
 command = sys.argv[1]
+print("choices in", os.environ.get("QUIRE_CACHE_DIR"))
 if command in os.environ.get("BROKEN", "").split():
     sys.exit("quire-bench: no memory for " + command)
 if "--json" in sys.argv:
@@ -49,6 +57,13 @@ if "QUIRE_KERNEL_TRACE" in os.environ:
         for step in range(3):
             for start, kernel in ((0, "_Z10PlanDecodev"), (6000, name)):
                 file.write("%d,%d,1,1,1,32,%s\\n" % (step * 10000 + start, step * 10000 + start + 4000, kernel))
+"""
+
+FAKE_SERVER = """#!/bin/sh
+echo "server: $*, choices in $QUIRE_CACHE_DIR" >&2
+while [ "$1" != --address-file ]; do shift; done
+echo 127.0.0.1:4321 > "$2"
+exec sleep 60
 """
 
 PASSING = "echo '[  PASSED  ] 12 tests.'; echo '[  SKIPPED ] 2 tests, listed below:'"
@@ -205,6 +220,38 @@ class GpuCheckTest(unittest.TestCase):
         self.assertRegex(text, r"(?m)^8B, first token of 2,048 alone, ms +47.6 +50.5 +43.5  0.86$")
         self.assertRegex(text, r"(?m)^prefill attention 16 x 1,024, TFLOP/s +335 +- +430  -$")
         self.assertRegex(text, r"t_8b_prefix: quire-bench throughput .*--shared-prefix-len 4096")
+
+    def test_targets_of_operations_and_of_a_server(self):
+        self.program("bin/quire-server", FAKE_SERVER)
+        _, text, result = self.check("--only", "targets", QUIRE_CACHE_DIR="/kept")
+        figures = result["figures"]
+        self.assertEqual(figures["sample_64_greedy"], 10)
+        self.assertEqual(figures["sample_256_top"], 80)
+        self.assertIsNone(figures["sample_64_top"])
+        self.assertEqual(figures["norm_8b"], 0.9)
+        self.assertEqual(figures["rope_06b"], 0.8)
+        self.assertIsNone(figures["norm_06b"])
+        self.assertAlmostEqual(figures["online_over_offline"], 0.75, 4)
+        self.assertEqual(figures["online_itl"], 1.25)
+        self.assertEqual(figures["first_start_8b"], 1.5)
+        self.assertRegex(text, r"(?m)^the same, p99 of inter-token latency over p50 +- +1.25 +1.5  1.20$")
+        # The same requests with and without the server, which has stopped.
+        requests = r"--num-prompts 4096 .*--seed 5"
+        self.assertRegex(text, rf"t_offline: quire-bench throughput .*{requests}")
+        self.assertRegex(text, rf"t_online: quire-bench serve --target 127.0.0.1:4321 --ready-check-timeout-sec 60 {requests} --max-concurrency 1024")
+        log = (self.folder / "out/logs/server.log").read_text()
+        self.assertRegex(log, r"server: --model \S+ --load-format dummy .*--port 0 .*, choices in /kept")
+        for size in ("06b", "8b"):
+            log = (self.folder / f"out/logs/t_first_start_{size}.log").read_text()
+            self.assertRegex(log, rf"choices in /\S+/no-cache-{size}\n")
+
+    def test_targets_without_a_server_are_missing(self):
+        self.program("bin/quire-server", "#!/bin/sh\necho 'quire-server: no device' >&2\nexit 69\n")
+        code, text, result = self.check("--only", "targets", BROKEN="serve")
+        self.assertEqual(code, 2)
+        self.assertIsNone(result["figures"]["online_over_offline"])
+        self.assertIsNone(result["figures"]["online_itl"])
+        self.assertRegex(text, r"(?m)^0.6B, 1,024 streams through gRPC over offline +0.97 +- +0.98  -$")
 
     def test_a_profile_is_made_of_what_the_library_writes(self):
         code, text, result = self.check("--only", "profile")

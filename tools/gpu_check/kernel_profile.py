@@ -153,36 +153,18 @@ def commonest_shapes(steps):
 
 
 def make_profile(steps):
-    """The profile of alike steps as it is written as JSON; times in microseconds."""
+    """The profile of alike steps as it is written as JSON; times in microseconds, medians of steps."""
     names = short_names(steps[0].names)
-    shapes = commonest_shapes(steps)
-    step_us = statistics.median(step.duration for step in steps) / 1e3
     places = collections.defaultdict(set)  # of each row of the table
-    for place, shape in shapes.items():
+    for place, shape in commonest_shapes(steps).items():
         places[place[0], shape].add(place)
     rows = []
     for (name, (grid, threads)), mine in places.items():
         launches = [[launch for launch in step.launches if launch.place in mine] for step in steps]
-        added_us = statistics.median(sum(launch.added for launch in step) for step in launches) / 1e3
-        busy_us = statistics.median(sum(launch.kernel.end - launch.kernel.start for launch in step)
-                                    for step in launches) / 1e3
-        rows.append({
-            "name": names[name],
-            "grid": list(grid),
-            "threads": threads,
-            "calls_per_step": len(mine),
-            "mean_us": round(busy_us / len(mine), 3),
-            "added_us_per_step": round(added_us, 3),
-            "share_of_step": round(added_us / step_us, 4),
-        })
-    rows.sort(key=lambda row: (-row["added_us_per_step"], row["name"], row["grid"]))
-    return {
-        "step_us": round(step_us, 3),
-        "num_steps": len(steps),
-        "kernels_per_step": len(steps[0].names),
-        "gaps_us_per_step": round(statistics.median(step.gaps for step in steps) / 1e3, 3),
-        "kernels": rows,
-    }
+        added_ns = statistics.median(sum(launch.added for launch in step) for step in launches)
+        busy_ns = statistics.median(sum(launch.kernel.end - launch.kernel.start for launch in step) for step in launches)
+        rows.append({"name": names[name], "grid": list(grid), "threads": threads, **times(len(mine), busy_ns, added_ns)})
+    return with_totals(rows, steps, statistics.median, len(steps[0].names))
 
 
 def make_mean_profile(steps):
@@ -192,23 +174,34 @@ def make_mean_profile(steps):
         for launch in step.launches:
             launches[launch.kernel.name].append(launch)
     names = short_names(launches)
-    step_us = statistics.fmean(step.duration for step in steps) / 1e3
     rows = []
     for name, mine in launches.items():
-        added_us = sum(launch.added for launch in mine) / len(steps) / 1e3
-        rows.append({
-            "name": names[name],
-            "calls_per_step": round(len(mine) / len(steps), 1),
-            "mean_us": round(statistics.fmean(launch.kernel.end - launch.kernel.start for launch in mine) / 1e3, 3),
-            "added_us_per_step": round(added_us, 3),
-            "share_of_step": round(added_us / step_us, 4),
-        })
-    rows.sort(key=lambda row: (-row["added_us_per_step"], row["name"]))
+        added_ns = sum(launch.added for launch in mine) / len(steps)
+        busy_ns = sum(launch.kernel.end - launch.kernel.start for launch in mine) / len(steps)
+        rows.append({"name": names[name], **times(len(mine) / len(steps), busy_ns, added_ns)})
+    return with_totals(rows, steps, statistics.fmean, sum(map(len, launches.values())) / len(steps))
+
+
+def times(calls, busy_ns, added_ns):
+    """Of a row; what is given is per step."""
+    return {
+        "calls_per_step": round(calls, 1),
+        "mean_us": round(busy_ns / calls / 1e3, 3),
+        "added_us_per_step": round(added_ns / 1e3, 3),
+    }
+
+
+def with_totals(rows, steps, middle, kernels_per_step):
+    """The rows, largest first, with what they are of the step that `middle` makes of all."""
+    step_us = middle(step.duration for step in steps) / 1e3
+    for row in rows:
+        row["share_of_step"] = round(row["added_us_per_step"] / step_us, 4)
+    rows.sort(key=lambda row: (-row["added_us_per_step"], row["name"], row.get("grid", [])))
     return {
         "step_us": round(step_us, 3),
         "num_steps": len(steps),
-        "kernels_per_step": round(sum(map(len, launches.values())) / len(steps), 1),
-        "gaps_us_per_step": round(statistics.fmean(step.gaps for step in steps) / 1e3, 3),
+        "kernels_per_step": round(kernels_per_step, 1),
+        "gaps_us_per_step": round(middle(step.gaps for step in steps) / 1e3, 3),
         "kernels": rows,
     }
 

@@ -40,9 +40,22 @@ prefill_4k_d64|prefill attention 4 x 4,096, heads of 64, TFLOP/s|395|430|+
 prefill_4k_e4m3|prefill attention 4 x 4,096, e4m3, TFLOP/s|-|800|+
 cascade_64x2k|64 x (2,048 shared + 256), cascade over plain|1|2.2|+
 cascade_64x8k|64 x (8,192 shared + 256), cascade over plain|1|5|+
-cascade_128x32k|128 x (32,768 shared + 256), cascade over plain|1|14|+"
+cascade_128x32k|128 x (32,768 shared + 256), cascade over plain|1|14|+
+sample_64_greedy|sampling 64 x 128,256, greedy, us|11|9|-
+sample_256_greedy|sampling 256 x 128,256, greedy, us|51|35|-
+sample_64_top|sampling 64 x 128,256, top-k 50 and top-p 0.9, us|-|45|-
+sample_256_top|sampling 256 x 128,256, top-k 50 and top-p 0.9, us|-|90|-
+norm_8b|8B, norm with residual, 2,048 tokens, of copy speed|0.97|0.85|+
+rope_8b|8B, rope and KV write, 2,048 tokens, of copy speed|0.15|0.85|+
+norm_06b|0.6B, norm with residual, 2,048 tokens, of copy speed|-|0.85|+
+rope_06b|0.6B, head norms, rope, KV write, 2,048 tokens, of it|0.15|0.85|+
+online_over_offline|0.6B, 1,024 streams through gRPC over offline|0.97|0.98|+
+online_itl|the same, p99 of inter-token latency over p50|-|1.5|-
+first_start_06b|first start on a machine, to a token, 0.6B, s|3.1|1.2|-
+first_start_8b|the same, 8B|4.4|1.5|-"
 
-# row_value FILE KEY FIELD VALUE [FIELD VALUE]: KEY in the first object of a list whose FIELDs have these values.
+# row_value FILE KEY [FIELD VALUE]...: KEY in the first object of a list, or of a step's operations, whose FIELDs have
+# these values.
 row_value() {
   local file=$1
   shift
@@ -50,9 +63,14 @@ row_value() {
 import json, sys
 file, key, *pairs = sys.argv[1:]
 wanted = dict(zip(pairs[::2], pairs[1::2]))
+def rows_of(value):
+    for row in value if isinstance(value, list) else []:
+        if isinstance(row, dict):
+            yield row
+            yield from rows_of(row.get("operations"))
 for rows in json.load(open(file)).values():
-    for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict) and all(str(row.get(field)) == value for field, value in wanted.items()):
+    for row in rows_of(rows):
+        if key in row and all(str(row.get(field)) == value for field, value in wanted.items()):
             print(row[key])
             sys.exit()
 END
@@ -77,84 +95,24 @@ take_one() {
   fi
 }
 
-# shellcheck disable=SC2086
-measure_engine_targets() {
-  local on="--device $device" f
-  local lat="--num-iters-warmup 1 --num-iters 3"
-  measure t_8b_1 60 latency $big $on --batch-size 1 --input-len 32 --output-len 256 --num-iters 2 --num-iters-warmup 1
-  take_one llama8b_bs1 t_8b_1 decode_tokens_per_s
-  measure t_06b_1 60 latency $small $on --batch-size 1 --input-len 32 --output-len 512 --num-iters 2 --num-iters-warmup 1
-  take_one qwen06b_bs1 t_06b_1 decode_tokens_per_s
-  for f in 64 256; do
-    measure t_8b_$f 60 timeline $big $on --batch-size $f --context 1030
-    take_one llama8b_bs$f t_8b_$f tokens_per_s
-    measure t_06b_$f 60 timeline $small $on --batch-size $f --context 1030
-    take_one qwen06b_bs$f t_06b_$f tokens_per_s
-  done
-  measure t_8b_fp8 60 timeline $big $on --batch-size 256 --context 1030 --kv-cache-dtype fp8_e4m3
-  take_one llama8b_fp8_kv_bs256 t_8b_fp8 tokens_per_s "$(awk -v v="${figure[llama8b_bs256]:-0}" 'BEGIN { print (v > 0 ? 1 / v : 0) }')"
-  for f in 2048 8000; do
-    measure t_ttft_$f 60 latency $big $on --batch-size 1 --input-len $f --output-len 1 $lat
-    take_one llama8b_ttft_$f t_ttft_$f median_ttft_ms
-  done
-  measure t_ttft_06b 60 latency $small $on --batch-size 1 --input-len 2048 --output-len 1 $lat
-  take_one qwen06b_ttft_2048 t_ttft_06b median_ttft_ms
-  measure t_8b_prefix 60 throughput $big $on --num-prompts 256 --shared-prefix-len 4096 --input-len 4224 --output-len 256
-  take_one llama8b_shared_prefix t_8b_prefix output_throughput
-  measure t_06b_nano 60 throughput $small $on --workload "$share/workloads/nano_256.jsonl"
-  take_one qwen06b_nano_256 t_06b_nano output_throughput
-  measure t_06b_short 60 throughput $small $on --num-prompts 1024 --input-len 128 --output-len 128
-  take_one qwen06b_128_128 t_06b_short output_throughput
-  measure t_8b_short 60 throughput $big $on --num-prompts 1024 --input-len 128 --output-len 128
-  take_one llama8b_128_128 t_8b_short output_throughput
-  measure t_8b_2048 90 throughput $big $on --num-prompts 256 --input-len 2048 --output-len 128
-  take_one llama8b_2048_128 t_8b_2048 output_throughput
-  measure t_8b_1000 90 throughput $big $on --num-prompts 256 --input-len 1000 --output-len 1000
-  take_one llama8b_1000_1000 t_8b_1000 output_throughput
-}
-
-# Decodes on the path that `auto` takes, prompts on the native one, those of e4m3 on the second.
-# shellcheck disable=SC2086
-measure_attention_targets() {
-  local skewed="decode 63 x 512 + 1 x 32768" drafts
-  measure t_attention 120 kernels --only attention $big --device "$device" --kv-cache-dtype fp8_e4m3
-  decode() { take_row "$1" t_attention "$2" op trtllm shape "$3"; }
-  prefill() { take_row "$1" t_attention tflops op "${3:-native}" shape "$2"; }
-  decode decode_64x1k tb_s "decode 64 x 1024"
-  decode decode_64x2k tb_s "decode 64 x 2048"
-  decode decode_128x4k tb_s "decode 128 x 4096"
-  decode decode_256x1k tb_s "decode 256 x 1024"
-  decode decode_1x1k us "decode 1 x 1024"
-  decode decode_1x8k us "decode 1 x 8192"
-  decode decode_1x32k us "decode 1 x 32768"
-  decode decode_skewed us "$skewed"
-  decode decode_skewed_e4m3 us "$skewed, fp8_e4m3"
-  take_row decode_128x4k_b64 t_attention tb_s op native shape "decode 128 x 4096, blocks of 64"
-  decode decode_128x4k_e4m3 time_over_bfloat16 "decode 128 x 4096, fp8_e4m3"
-  decode decode_256x1k_e4m3 time_over_bfloat16 "decode 256 x 1024, fp8_e4m3"
-  drafts=$(row_value "$logs/t_attention.json" us op trtllm shape "decode 64 x 2048")
-  decode decode_drafts us "decode 64 x 2048, 4 tokens each"
-  if [ -n "$drafts" ] && [ -n "${figure[decode_drafts]:-}" ]; then
-    figure[decode_drafts]=$(awk -v a="${figure[decode_drafts]}" -v b="$drafts" 'BEGIN { printf "%.4g", a / b }')
+# divide KEY BY: figure[KEY] over BY; none where one of them is missing.
+divide() {
+  [ -n "${figure[$1]:-}" ] || return 0
+  if [ -n "$2" ]; then
+    figure[$1]=$(awk -v a="${figure[$1]}" -v b="$2" 'BEGIN { printf "%.6g", a / b }')
+  else
+    unset "figure[$1]"
+    num_missing=$((num_missing + 1))
   fi
-  prefill prefill_1k "prefill 16 x 1024"
-  prefill prefill_2k "prefill 1 x 2048"
-  prefill prefill_4k "prefill 4 x 4096"
-  prefill prefill_16k "prefill 1 x 16384"
-  prefill prefill_2k_16_heads "prefill 1 x 2048, 16 q heads"
-  prefill prefill_4k_d64 "prefill 4 x 4096, head size 64"
-  prefill prefill_4k_e4m3 "prefill 4 x 4096, fp8_e4m3" trtllm
-  measure t_cascade 60 kernels --only cascade $big --device "$device"
-  take_row cascade_64x2k t_cascade speedup num_seqs 64 prefix_len 2048
-  take_row cascade_64x8k t_cascade speedup num_seqs 64 prefix_len 8192
-  take_row cascade_128x32k t_cascade speedup num_seqs 128 prefix_len 32768
 }
 
 run_targets() {
   local key what before reach better part
   figure_keys=$(cut -d'|' -f1 <<<"$targets")
   measure_attention_targets
+  measure_operation_targets
   measure_engine_targets
+  measure_server_targets
   say "$(printf '%-58s %10s %10s %10s  %s' "targets on one H200" before reached to-reach share)"
   while IFS='|' read -r key what before reach better; do
     part=-

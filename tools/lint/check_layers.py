@@ -38,7 +38,7 @@ PLACES = [
     "kernels/cuda/",
     # They alone name the implementations.
     "kernels/backend.cc",
-    "kernels/read_probe.cc",
+    "kernels/memory_probe.cc",
     "kvcache/",
     "scheduler/",
     "engine/metrics/",

@@ -18,7 +18,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
-#include "kernels/read_probe.h"
+#include "kernels/memory_probe.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/engine/engine_run.h"
 #include "tools/bench/onednn_gemm.h"

@@ -18,7 +18,7 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/cuda_weight_store.h"
 #include "kernels/cuda/gemm/own_gemms.h"
-#include "kernels/cuda/read_probe.h"
+#include "kernels/cuda/memory_probe.h"
 
 namespace quire {
 namespace {

@@ -8,7 +8,7 @@
 #include "kernels/base/check.h"
 #include "kernels/base/float8.h"
 #include "kernels/base/status_macros.h"
-#include "kernels/read_probe.h"
+#include "kernels/memory_probe.h"
 
 namespace quire::bench {
 
@@ -142,6 +142,16 @@ absl::StatusOr<double> ReadCeiling(GraphTimer& timer) {
                 sink.as<uint32_t>());
   }));
   return static_cast<double>(bytes) / us * 1e6;
+}
+
+absl::StatusOr<double> CopyCeiling(GraphTimer& timer) {
+  const int64_t bytes = timer.cold_bytes();
+  ASSIGN_OR_RETURN(const DeviceBuffer from, timer.Random(DType::kBF16, bytes / 2, 1));
+  ASSIGN_OR_RETURN(const DeviceBuffer to, timer.backend().device().Allocate(bytes));
+  ASSIGN_OR_RETURN(const double us, timer.MedianUs(4, [&](int) {
+    EnqueueCopy(timer.backend(), timer.stream(), to.data(), from.data(), bytes);
+  }));
+  return 2.0 * static_cast<double>(bytes) / us * 1e6;
 }
 
 absl::StatusOr<double> GemmCeiling(GraphTimer& timer) {

@@ -53,6 +53,8 @@ class GraphTimer {
 
 // Bytes per second of work that only reads, in cold memory.
 absl::StatusOr<double> ReadCeiling(GraphTimer& timer);
+// Likewise of work that only copies: bytes read and written.
+absl::StatusOr<double> CopyCeiling(GraphTimer& timer);
 // FLOP/s of a large square gemm of bfloat16 matrices.
 absl::StatusOr<double> GemmCeiling(GraphTimer& timer);
 

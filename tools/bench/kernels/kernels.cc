@@ -25,6 +25,8 @@
 #include "tools/bench/interrupt.h"
 #include "tools/bench/kernels/attention_case.h"
 #include "tools/bench/kernels/attention_table.h"
+#include "tools/bench/kernels/op_table.h"
+#include "tools/bench/kernels/sampling_table.h"
 #include "tools/bench/kernels/step_ops.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/run_header.h"
@@ -42,19 +44,10 @@ struct KernelsFlags {
   int32_t context = 1024;
   int32_t prefill_len = 2048;
   std::string only;
-  std::string cases;  // of attention, those whose names have this
+  std::string cases;  // of attention and sampling, those whose names have this
   std::optional<uint64_t> given_seed;
   uint64_t seed = 0;  // the one used
   std::optional<std::string> json_file;
-};
-
-struct Limits {
-  double bytes_per_s;
-  double flops_per_s;
-
-  double Us(double bytes, double flops) const {
-    return 1e6 * std::max(bytes / bytes_per_s, flops / flops_per_s);
-  }
 };
 
 // Calls of one kind in one step.
@@ -88,36 +81,10 @@ absl::StatusOr<double> GroupUs(GraphTimer& timer, const OpGroup& group, const Pr
   return timer.MedianUs(NumCalls(first_us, num_layers, kEnoughCalls), enqueue);
 }
 
-Json Row(const std::string& name, const std::string& shape, size_t count, double us, double bytes,
-         double flops, const Limits& limits) {
-  return {{"op", name},
-          {"shape", shape},
-          {"count", count},
-          {"us", us},
-          {"bytes", bytes},
-          {"flops", flops},
-          {"tb_s", bytes / us * 1e-6},
-          {"tflops", flops / us * 1e-6},
-          {"limit_us", limits.Us(bytes, flops)},
-          {"share_of_limit", limits.Us(bytes, flops) / us}};
-}
-
-void PrintRow(const Json& row) {
-  std::printf("  %-16s %-34s %5d %10.2f %9.3f %9.2f %7.3f\n", row["op"].get<std::string>().c_str(),
-              row["shape"].get<std::string>().c_str(), row["count"].get<int>(),
-              row["us"].get<double>(), row["tb_s"].get<double>(), row["tflops"].get<double>(),
-              row["share_of_limit"].get<double>());
-}
-
-void PrintHeader(const std::string& title) {
-  std::printf("%s\n  %-16s %-34s %5s %10s %9s %9s %7s\n", title.c_str(), "operation", "shape",
-              "calls", "us a call", "TB/s", "TFLOP/s", "share");
-}
-
 absl::StatusOr<Json> MeasureStep(GraphTimer& timer, StepOps& step, const StepShape& shape,
                                  const std::string& title, const Limits& limits) {
   ASSIGN_OR_RETURN(std::vector<RecordedOp> ops, step.Record(shape));
-  PrintHeader(title);
+  PrintOpHeader(title);
   Json rows = Json::array();
   double us = 0, limit_us = 0;
   const std::vector<OpGroup> groups = GroupAlike(std::move(ops));
@@ -130,8 +97,8 @@ absl::StatusOr<Json> MeasureStep(GraphTimer& timer, StepOps& step, const StepSha
     stage.Add(1);
     const RecordedOp& op = group.calls[0];
     const size_t count = group.calls.size();
-    rows.push_back(Row(op.name, op.shape, count, call_us, op.bytes, op.flops, limits));
-    PrintRow(rows.back());
+    rows.push_back(OpRow(op.name, op.shape, count, call_us, op.bytes, op.flops, limits));
+    PrintOpRow(rows.back());
     us += call_us * static_cast<double>(count);
     limit_us += limits.Us(op.bytes, op.flops) * static_cast<double>(count);
   }
@@ -271,7 +238,7 @@ std::vector<AttentionShape> WithCaches(const std::vector<AttentionShape>& shapes
 absl::Status MeasureAttention(GraphTimer& timer, const KernelsFlags& flags, DType kv_dtype,
                               const Limits& limits, Json* result) {
   Device& device = timer.backend().device();
-  PrintHeader("attention, 32/8 heads of 128, bfloat16, blocks of 16 (bytes: K and V once)");
+  PrintOpHeader("attention, 32/8 heads of 128, bfloat16, blocks of 16 (bytes: K and V once)");
   std::map<AttentionPath, double> bf16_us;
   for (const AttentionShape& shape : WithCaches(AttentionShapes(device.info().kind), kv_dtype)) {
     if (Interrupted()) break;
@@ -288,10 +255,10 @@ absl::Status MeasureAttention(GraphTimer& timer, const KernelsFlags& flags, DTyp
     for (size_t i = 0; i < us.size(); ++i) {
       const AttentionPath path = attention->paths()[i];
       ASSIGN_OR_RETURN(const double plan_us, attention->PlanUs(path));
-      Json row = Row(PathName(path), shape.name, 1, us[i], attention->kv_bytes(),
-                     attention->flops(), limits);
+      Json row = OpRow(PathName(path), shape.name, 1, us[i], attention->kv_bytes(),
+                       attention->flops(), limits);
       row["plan_us"] = plan_us;
-      PrintRow(row);
+      PrintOpRow(row);
       if (shape.kv_dtype == DType::kBF16) {
         bf16_us[path] = us[i];
       } else if (bf16_us.contains(path)) {
@@ -328,14 +295,17 @@ Json Figures(const Json& attention, const Limits& limits) {
 }
 
 // What was measured before something failed stays in `json`.
-absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config, Backend& backend,
-                     Json* json) {
+absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config,
+                     const ModelConfig& model, Backend& backend, Json* json) {
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphTimer> timer, GraphTimer::Create(backend));
   ASSIGN_OR_RETURN(const double bytes_per_s, ReadCeiling(*timer));
+  ASSIGN_OR_RETURN(const double copied_bytes_per_s, CopyCeiling(*timer));
   ASSIGN_OR_RETURN(const double flops_per_s, GemmCeiling(*timer));
   const Limits limits = {bytes_per_s, flops_per_s};
-  std::printf("limits: reads %.3f TB/s, multiplies bfloat16 matrices at %.2f TFLOP/s\n\n",
-              bytes_per_s * 1e-12, flops_per_s * 1e-12);
+  std::printf(
+      "limits: reads %.3f TB/s, multiplies bfloat16 matrices at %.2f TFLOP/s; a copy reads "
+      "and writes %.3f TB/s\n\n",
+      bytes_per_s * 1e-12, flops_per_s * 1e-12, copied_bytes_per_s * 1e-12);
   absl::Status status;
   if (flags.only == "attention-table") {
     status = MeasureAttentionTable(*timer, flags.seed, &(*json)["attention_table"]);
@@ -346,6 +316,10 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config, Back
   if (flags.only == "ragged") {
     status = MeasureRagged(*timer, flags.seed, &(*json)["ragged"]);
   }
+  if (flags.only == "sampling") {
+    status = MeasureSampling(*timer, model.vocab_size, flags.seed, flags.cases, limits,
+                             &(*json)["sampling_table"]);
+  }
   if (flags.only.empty() || flags.only == "attention") {
     status =
         MeasureAttention(*timer, flags, config.kv_cache_dtype.value_or(DType::kBF16), limits, json);
@@ -355,6 +329,7 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config, Back
   }
   (*json)["interrupted"] = Interrupted();
   (*json)["figures"] = Figures((*json)["attention"], limits);
+  (*json)["figures"]["copy_ceiling_tb_s"] = copied_bytes_per_s * 1e-12;
   if (Interrupted()) std::printf("interrupted; these are the results so far\n");
   std::printf("%s\n", (*json)["figures"].dump().c_str());
   return status;
@@ -393,12 +368,12 @@ absl::Status Kernels(KernelsFlags& flags) {
   json["model"] = model_text;
   json["device"] = device;
   json["seed"] = flags.seed;
-  for (const char* list :
-       {"steps", "attention", "attention_table", "cascade", "ragged", "skipped"}) {
+  for (const char* list : {"steps", "attention", "attention_table", "cascade", "ragged",
+                           "sampling_table", "skipped"}) {
     json[list] = Json::array();
   }
   const InterruptibleRun interruptible;
-  absl::Status status = Measure(flags, bench.config, **backend, &json);
+  absl::Status status = Measure(flags, bench.config, *model, **backend, &json);
   if (!status.ok()) status = StartFailure(status);
   if (json_file != nullptr) status.Update(json_file->Write(json.dump(2) + "\n"));
   return status;
@@ -415,6 +390,7 @@ Command AddKernels(CLI::App& app) {
       "  quire-bench kernels --shape qwen3-0.6b\n"
       "  quire-bench kernels --only attention --kv-cache-dtype fp8_e4m3 --cases prefill\n"
       "  quire-bench kernels --only attention-table --device cuda\n"
+      "  quire-bench kernels --only sampling --shape llama-3-8b --cases greedy\n"
       "  quire-bench kernels --only steps --batch-sizes 1,16 --context 512 --json kernels.json");
   const auto flags = std::make_shared<KernelsFlags>();
   command->add_option("--batch-sizes", flags->batch_sizes, "Sequences of the decode steps")
@@ -432,9 +408,12 @@ Command AddKernels(CLI::App& app) {
           "--only", flags->only,
           "Only a model's steps, or only attention, or instead the paths side by side, which "
           "--attention-backend auto follows, or decodes that share a prefix, or prompts whose new "
-          "tokens are read where a gemm leaves them")
-      ->check(CLI::IsMember({"steps", "attention", "attention-table", "cascade", "ragged"}));
-  command->add_option("--cases", flags->cases, "Of attention, only shapes whose name has this text")
+          "tokens are read where a gemm leaves them, or sampling of the model's vocabulary")
+      ->check(CLI::IsMember(
+          {"steps", "attention", "attention-table", "cascade", "ragged", "sampling"}));
+  command
+      ->add_option("--cases", flags->cases,
+                   "Of attention and sampling, only what has this text in its name")
       ->type_name("TEXT");
   AddJsonFlag(*command, &flags->json_file);
   AddSeedFlag(*command, &flags->given_seed);

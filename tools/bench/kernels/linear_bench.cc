@@ -18,7 +18,7 @@
 #include "kernels/cpu/gemm/compression.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/packing.h"
-#include "kernels/cpu/read_probe.h"
+#include "kernels/cpu/memory_probe.h"
 #include "kernels/cpu/runtime/cpu_device.h"
 #include "kernels/host_limits.h"
 #include "tools/bench/onednn_gemm.h"

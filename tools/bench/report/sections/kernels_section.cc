@@ -166,6 +166,7 @@ std::vector<const Json*> ListsOf(const Results& results, const std::string& key)
 std::string FigureText(const std::string& key) {
   constexpr std::pair<const char*, const char*> kTexts[] = {
       {"read_ceiling_tb_s", "Reads at most, TB/s"},
+      {"copy_ceiling_tb_s", "Reads and writes at most, copying, TB/s"},
       {"gemm_ceiling_tflops", "Multiplies at most, TFLOP/s"},
       {"decode_attn_read_ratio", "Decode attention's reads, of the most"},
       {"decode_attn_skew_ratio", "Decode attention, skewed lengths over even ones"},
@@ -247,6 +248,7 @@ std::string KernelsSection(const Results& results) {
   add("Attention paths", "attention_table", AttentionTableKind(results));
   add("Decodes that share a prefix", "cascade", CascadeKind());
   add("Prompts whose new tokens are read where a gemm leaves them", "ragged", RaggedKind());
+  add("Sampling", "sampling_table", OperationKind());
   return html;
 }
 

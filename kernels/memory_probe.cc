@@ -1,8 +1,8 @@
-#include "kernels/read_probe.h"
+#include "kernels/memory_probe.h"
 
-#include "kernels/cpu/read_probe.h"
+#include "kernels/cpu/memory_probe.h"
 #ifdef QUIRE_CUDA
-#include "kernels/cuda/read_probe.h"
+#include "kernels/cuda/memory_probe.h"
 #endif
 
 namespace quire {
@@ -18,6 +18,17 @@ void EnqueueRead(Backend& backend, Stream& stream, const void* data, int64_t byt
 #endif
   cpu::EnqueueRead(static_cast<cpu::CpuDevice&>(backend.device()).pool(), stream, data, bytes,
                    sink);
+}
+
+void EnqueueCopy(Backend& backend, Stream& stream, void* to, const void* from, int64_t bytes) {
+  CHECK_EQ(bytes % 64, 0);
+#ifdef QUIRE_CUDA
+  if (backend.device().info().kind == DeviceKind::kCuda) {
+    cuda::EnqueueCopy(stream, to, from, bytes);
+    return;
+  }
+#endif
+  cpu::EnqueueCopy(static_cast<cpu::CpuDevice&>(backend.device()).pool(), stream, to, from, bytes);
 }
 
 }  // namespace quire

@@ -1,6 +1,7 @@
-#include "kernels/cpu/read_probe.h"
+#include "kernels/cpu/memory_probe.h"
 
 #include <atomic>
+#include <cstring>
 
 #include "kernels/cpu/runtime/cpu_stream.h"
 #include "kernels/cpu/runtime/host_info.h"
@@ -24,6 +25,16 @@ void EnqueueRead(ThreadPool& pool, Stream& stream, const void* data, int64_t byt
       for (const uint64_t sum : sums) total ^= sum;
     });
     *sink = static_cast<uint32_t>(total ^ total >> 32);
+  });
+}
+
+void EnqueueCopy(ThreadPool& pool, Stream& stream, void* to, const void* from, int64_t bytes) {
+  constexpr int64_t kGrain = 1 << 19;
+  CpuStream::From(stream).Enqueue([pool = &pool, to, from, bytes] {
+    pool->ParallelFor(bytes, kGrain, [&](int64_t begin, int64_t end, int) {
+      std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                  end - begin);
+    });
   });
 }
 

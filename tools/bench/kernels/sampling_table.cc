@@ -1,0 +1,165 @@
+#include "tools/bench/kernels/sampling_table.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/base/status_macros.h"
+#include "kernels/sampling.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench/interrupt.h"
+
+namespace quire::bench {
+
+namespace {
+
+// Normal logits of a standard deviation of 3, or 1 (the flatter, the more tokens top-p lets
+// through), or of 2.5 with some tokens far above, as a model that is sure has them.
+enum class Distribution { kMiddling, kFlat, kPeaked };
+
+struct Kind {
+  const char* name;
+  Distribution distribution;
+  SamplingRow row;
+};
+
+// By distribution, so that logits are filled three times; penalties, which change them, last.
+std::vector<Kind> Kinds() {
+  const SamplingRow filtered = {.top_k = 50, .top_p = 0.9f};
+  const SamplingRow nucleus = {.top_p = 0.9f};
+  return {{"greedy", Distribution::kMiddling, {.temperature = 0}},
+          {"greedy, 20 logprobs", Distribution::kMiddling, {.temperature = 0, .num_logprobs = 20}},
+          {"temperature", Distribution::kMiddling, {}},
+          {"k 50, p 0.9, middling", Distribution::kMiddling, filtered},
+          {"p 0.9, middling", Distribution::kMiddling, nucleus},
+          {"min-p 0.05", Distribution::kMiddling, {.min_p = 0.05f}},
+          {"k 50, p 0.9, penalties",
+           Distribution::kMiddling,
+           {.top_k = 50, .top_p = 0.9f, .repetition_penalty = 1.1f}},
+          {"k 50, p 0.9, flat", Distribution::kFlat, filtered},
+          {"k 1000, p 0.9, flat", Distribution::kFlat, {.top_k = 1000, .top_p = 0.9f}},
+          {"p 0.9, flat", Distribution::kFlat, nucleus},
+          {"k 50, p 0.9, peaked", Distribution::kPeaked, filtered},
+          {"k 20, p 0.95, peaked", Distribution::kPeaked, {.top_k = 20, .top_p = 0.95f}},
+          {"p 0.9, peaked", Distribution::kPeaked, nucleus}};
+}
+
+class SamplingCases {
+ public:
+  static constexpr int64_t kRandomRows = 8;
+
+  static absl::StatusOr<std::unique_ptr<SamplingCases>> Create(GraphTimer& timer,
+                                                               int64_t vocab_size,
+                                                               int64_t max_rows) {
+    std::unique_ptr<SamplingCases> cases(new SamplingCases(timer, vocab_size));
+    Device& device = timer.backend().device();
+    const int64_t row_bytes = vocab_size * int64_t{sizeof(float)};
+    // Of a tiny vocabulary it would be a great many.
+    constexpr int64_t kEnoughRows = 4096;
+    cases->num_rows_ = RoundUp(std::min(timer.cold_bytes() / row_bytes, kEnoughRows), max_rows);
+    ASSIGN_OR_RETURN(cases->logits_, device.Allocate(cases->num_rows_ * row_bytes));
+    ASSIGN_OR_RETURN(cases->counts_, device.Allocate(max_rows * row_bytes));
+    ASSIGN_OR_RETURN(cases->results_, device.Allocate(max_rows * (4 + 2 * kMaxLogprobs) * 4));
+    timer.stream().FillZero(cases->counts_.data(), max_rows * row_bytes);
+    return cases;
+  }
+
+  // Some rows of logits, again and again: it is by their addresses that caches know them.
+  absl::Status Fill(Distribution distribution, uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::normal_distribution<float> normal(0.0f, distribution == Distribution::kFlat       ? 1.0f
+                                                 : distribution == Distribution::kMiddling ? 3.0f
+                                                                                           : 2.5f);
+    const int64_t row_bytes = vocab_size_ * int64_t{sizeof(float)};
+    ASSIGN_OR_RETURN(const DeviceBuffer pinned,
+                     timer_.backend().device().AllocatePinned(kRandomRows * row_bytes));
+    auto* logits = pinned.as<float>();
+    for (int64_t i = 0; i < kRandomRows * vocab_size_; ++i) logits[i] = normal(random);
+    if (distribution == Distribution::kPeaked) AddPeaks(logits);
+    for (int64_t row = 0; row < num_rows_; row += kRandomRows) {
+      timer_.stream().CopyToDevice(logits_.as<float>() + row * vocab_size_, logits,
+                                   kRandomRows * row_bytes);
+    }
+    return timer_.stream().Synchronize();
+  }
+
+  absl::StatusOr<double> Us(const SamplingRow& setting, int64_t num_rows) {
+    std::vector<SamplingRow> rows(num_rows, setting);
+    for (int64_t i = 0; i < num_rows; ++i) {
+      rows[i].row = static_cast<int32_t>(i);
+      rows[i].seed = i;
+    }
+    ASSIGN_OR_RETURN(const DeviceBuffer device_rows, timer_.Upload(rows));
+    auto* ints = results_.as<int32_t>();
+    const auto num_batches = static_cast<int>(num_rows_ / num_rows);
+    return timer_.MedianColdUs(
+        num_rows * vocab_size_ * int64_t{sizeof(float)}, num_batches, [&](int i) {
+          // Far apart, so that no call reads its neighbour's lines.
+          const int64_t batch = i * int64_t{61} % num_batches;
+          timer_.backend().ops().Sample(
+              timer_.stream(),
+              {.logits = Tensor(logits_.as<float>() + batch * num_rows * vocab_size_, DType::kF32,
+                                {num_rows, vocab_size_}),
+               .rows = device_rows.as<SamplingRow>(),
+               .bias = nullptr,
+               .token_counts = counts_.as<int32_t>(),
+               .row_last_token = ints,
+               .sampled_ids = ints + num_rows,
+               .sampled_logprobs = reinterpret_cast<float*>(ints + 2 * num_rows),
+               .sampled_ranks = ints + 3 * num_rows,
+               .top_ids = ints + 4 * num_rows,
+               .top_logprobs = reinterpret_cast<float*>(ints + (4 + kMaxLogprobs) * num_rows)});
+        });
+  }
+
+ private:
+  SamplingCases(GraphTimer& timer, int64_t vocab_size) : timer_(timer), vocab_size_(vocab_size) {}
+
+  void AddPeaks(float* logits) const {
+    constexpr int kPeaks = 20;
+    for (int64_t row = 0; row < kRandomRows; ++row) {
+      float* peaks = logits + row * vocab_size_ + vocab_size_ / 25;
+      for (int i = 0; i < kPeaks; ++i) peaks[i] = 24.0f - static_cast<float>(i * 7 % 19);
+    }
+  }
+
+  GraphTimer& timer_;
+  const int64_t vocab_size_;
+  int64_t num_rows_ = 0;  // of logits_
+  DeviceBuffer logits_, counts_, results_;
+};
+
+}  // namespace
+
+absl::Status MeasureSampling(GraphTimer& timer, int64_t vocab_size, uint64_t seed,
+                             const std::string& cases, const Limits& limits,
+                             nlohmann::ordered_json* rows) {
+  std::vector<int64_t> batches = {1, 8, 64, 256};
+  if (timer.backend().device().info().kind == DeviceKind::kCpu) batches = {1, 8};
+  ASSIGN_OR_RETURN(const auto sampling, SamplingCases::Create(timer, vocab_size, batches.back()));
+  PrintOpHeader("sampling, cold logits (bytes: the logits once)");
+  const std::vector<Kind> kinds = Kinds();
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const Kind& kind = kinds[i];
+    if (i == 0 || kind.distribution != kinds[i - 1].distribution) {
+      RETURN_IF_ERROR(sampling->Fill(kind.distribution, seed));
+    }
+    for (const int64_t num_rows : batches) {
+      if (Interrupted()) return absl::OkStatus();
+      const std::string name = absl::StrCat(num_rows, " x ", vocab_size, ", ", kind.name);
+      if (!absl::StrContains(name, cases)) continue;
+      ASSIGN_OR_RETURN(const double us, sampling->Us(kind.row, num_rows));
+      const double bytes = static_cast<double>(num_rows * vocab_size) * sizeof(float);
+      rows->push_back(OpRow("sample", name, 1, us, bytes, 0, limits));
+      PrintOpRow(rows->back());
+    }
+  }
+  std::printf("\n");
+  return absl::OkStatus();
+}
+
+}  // namespace quire::bench

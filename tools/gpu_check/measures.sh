@@ -1,0 +1,154 @@
+# Part of run-gpu-check: what --only targets measures. Sourced, after targets.sh.
+
+# shellcheck disable=SC2086
+measure_engine_targets() {
+  local on="--device $device" f
+  local lat="--num-iters-warmup 1 --num-iters 3"
+  measure t_8b_1 60 latency $big $on --batch-size 1 --input-len 32 --output-len 256 --num-iters 2 --num-iters-warmup 1
+  take_one llama8b_bs1 t_8b_1 decode_tokens_per_s
+  measure t_06b_1 60 latency $small $on --batch-size 1 --input-len 32 --output-len 512 --num-iters 2 --num-iters-warmup 1
+  take_one qwen06b_bs1 t_06b_1 decode_tokens_per_s
+  for f in 64 256; do
+    measure t_8b_$f 60 timeline $big $on --batch-size $f --context 1030
+    take_one llama8b_bs$f t_8b_$f tokens_per_s
+    measure t_06b_$f 60 timeline $small $on --batch-size $f --context 1030
+    take_one qwen06b_bs$f t_06b_$f tokens_per_s
+  done
+  measure t_8b_fp8 60 timeline $big $on --batch-size 256 --context 1030 --kv-cache-dtype fp8_e4m3
+  take_one llama8b_fp8_kv_bs256 t_8b_fp8 tokens_per_s
+  divide llama8b_fp8_kv_bs256 "${figure[llama8b_bs256]:-}"
+  for f in 2048 8000; do
+    measure t_ttft_$f 60 latency $big $on --batch-size 1 --input-len $f --output-len 1 $lat
+    take_one llama8b_ttft_$f t_ttft_$f median_ttft_ms
+  done
+  measure t_ttft_06b 60 latency $small $on --batch-size 1 --input-len 2048 --output-len 1 $lat
+  take_one qwen06b_ttft_2048 t_ttft_06b median_ttft_ms
+  measure t_8b_prefix 60 throughput $big $on --num-prompts 256 --shared-prefix-len 4096 --input-len 4224 --output-len 256
+  take_one llama8b_shared_prefix t_8b_prefix output_throughput
+  measure t_06b_nano 60 throughput $small $on --workload "$share/workloads/nano_256.jsonl"
+  take_one qwen06b_nano_256 t_06b_nano output_throughput
+  measure t_06b_short 60 throughput $small $on --num-prompts 1024 --input-len 128 --output-len 128
+  take_one qwen06b_128_128 t_06b_short output_throughput
+  measure t_8b_short 60 throughput $big $on --num-prompts 1024 --input-len 128 --output-len 128
+  take_one llama8b_128_128 t_8b_short output_throughput
+  measure t_8b_2048 90 throughput $big $on --num-prompts 256 --input-len 2048 --output-len 128
+  take_one llama8b_2048_128 t_8b_2048 output_throughput
+  measure t_8b_1000 90 throughput $big $on --num-prompts 256 --input-len 1000 --output-len 1000
+  take_one llama8b_1000_1000 t_8b_1000 output_throughput
+}
+
+# Decodes on the path that `auto` takes, prompts on the native one, those of e4m3 on the second.
+# shellcheck disable=SC2086
+measure_attention_targets() {
+  local skewed="decode 63 x 512 + 1 x 32768"
+  measure t_attention 120 kernels --only attention $big --device "$device" --kv-cache-dtype fp8_e4m3
+  decode() { take_row "$1" t_attention "$2" op trtllm shape "$3"; }
+  prefill() { take_row "$1" t_attention tflops op "${3:-native}" shape "$2"; }
+  decode decode_64x1k tb_s "decode 64 x 1024"
+  decode decode_64x2k tb_s "decode 64 x 2048"
+  decode decode_128x4k tb_s "decode 128 x 4096"
+  decode decode_256x1k tb_s "decode 256 x 1024"
+  decode decode_1x1k us "decode 1 x 1024"
+  decode decode_1x8k us "decode 1 x 8192"
+  decode decode_1x32k us "decode 1 x 32768"
+  decode decode_skewed us "$skewed"
+  decode decode_skewed_e4m3 us "$skewed, fp8_e4m3"
+  take_row decode_128x4k_b64 t_attention tb_s op native shape "decode 128 x 4096, blocks of 64"
+  decode decode_128x4k_e4m3 time_over_bfloat16 "decode 128 x 4096, fp8_e4m3"
+  decode decode_256x1k_e4m3 time_over_bfloat16 "decode 256 x 1024, fp8_e4m3"
+  decode decode_drafts us "decode 64 x 2048, 4 tokens each"
+  divide decode_drafts "$(row_value "$logs/t_attention.json" us op trtllm shape "decode 64 x 2048")"
+  prefill prefill_1k "prefill 16 x 1024"
+  prefill prefill_2k "prefill 1 x 2048"
+  prefill prefill_4k "prefill 4 x 4096"
+  prefill prefill_16k "prefill 1 x 16384"
+  prefill prefill_2k_16_heads "prefill 1 x 2048, 16 q heads"
+  prefill prefill_4k_d64 "prefill 4 x 4096, head size 64"
+  prefill prefill_4k_e4m3 "prefill 4 x 4096, fp8_e4m3" trtllm
+  measure t_cascade 60 kernels --only cascade $big --device "$device"
+  take_row cascade_64x2k t_cascade speedup num_seqs 64 prefix_len 2048
+  take_row cascade_64x8k t_cascade speedup num_seqs 64 prefix_len 8192
+  take_row cascade_128x32k t_cascade speedup num_seqs 128 prefix_len 32768
+}
+
+# Sampling of cold logits; norms and rope as a step has them, layer after layer.
+# shellcheck disable=SC2086
+measure_operation_targets() {
+  local copy rows
+  measure t_sampling 60 kernels --only sampling $big --device "$device"
+  for rows in 64 256; do
+    take_row sample_${rows}_greedy t_sampling us shape "$rows x 128256, greedy"
+    take_row sample_${rows}_top t_sampling us shape "$rows x 128256, k 50, p 0.9, middling"
+  done
+  measure t_steps_8b 60 kernels --only steps $big --device "$device" --batch-sizes 1 --prefill-len 2048
+  measure t_steps_06b 60 kernels --only steps $small --device "$device" --batch-sizes 1 --prefill-len 2048
+  take_row norm_8b t_steps_8b tb_s op add_rms_norm shape "2048 x 4096"
+  take_row rope_8b t_steps_8b tb_s op rope_store_kv shape "2048 x 6144"
+  take_row norm_06b t_steps_06b tb_s op add_rms_norm shape "2048 x 1024"
+  take_row rope_06b t_steps_06b tb_s op rope_store_kv shape "2048 x 4096"
+  for rows in 8b 06b; do
+    copy=$(json_value "$logs/t_steps_$rows.json" copy_ceiling_tb_s figures)
+    divide norm_$rows "$copy"
+    divide rope_$rows "$copy"
+  done
+}
+
+# with_server SECONDS FLAG... -- COMMAND...: runs it while a quire-server starts and serves at $target; its log is server.log.
+with_server() {
+  local limit pid address=$scratch/address
+  limit=$(at_most "$1")
+  shift
+  local -a flags=()
+  while [ "$1" != -- ]; do
+    flags+=("$1")
+    shift
+  done
+  shift
+  rm -f "$address"
+  timeout -k 5 "$limit" "$bin/quire-server" "${flags[@]}" --host 127.0.0.1 --port 0 --address-file "$address" \
+    --no-access-log >"$logs/server.log" 2>&1 &
+  pid=$!
+  while [ ! -s "$address" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+  target=$(cat "$address" 2>/dev/null)
+  "$@"
+  kill "$pid" 2>/dev/null
+  wait "$pid" 2>/dev/null
+}
+
+dummy="--load-format dummy --skip-tokenizer-init"
+
+# The same requests through gRPC and without a server. Four times as many as run at once, of different lengths, so
+# that prompts arrive all the time. The token-to-token times are of all of it.
+# shellcheck disable=SC2086
+measure_online() {
+  local load="--num-prompts 4096 --input-len 128 --output-len 256 --random-range-ratio 0.5 --seed 5"
+  measure t_offline 90 throughput --model "$1" $dummy --device "$device" $load
+  with_server 120 --model "$1" $dummy --device "$device" -- \
+    measure_serve t_online $load --max-concurrency 1024
+  take_one online_over_offline t_online output_throughput
+  divide online_over_offline "$(json_value "$logs/t_offline.json" output_throughput)"
+  take_one online_itl t_online p99_itl_ms
+  divide online_itl "$(json_value "$logs/t_online.json" median_itl_ms)"
+}
+measure_serve() {
+  local name=$1
+  shift
+  measure "$name" 90 serve --target "$target" --ready-check-timeout-sec 60 "$@"
+}
+
+# A first start has nothing measured before and nothing kept; the weights are in the page cache.
+measure_server_targets() {
+  local size shape model
+  for size in 06b 8b; do
+    shape=qwen3-0.6b
+    [ $size = 06b ] || shape=llama-3-8b
+    model=$scratch/$size
+    timeout -k 5 "$(at_most 60)" "$bin/quire-bench" make-checkpoint --shape $shape "$model" >"$logs/t_make_$size.log" 2>&1
+    [ $size = 8b ] || measure_online "$model"
+    QUIRE_CACHE_DIR=$scratch/no-cache-$size measure t_first_start_$size 90 startup --num-starts 1 --idle-seconds 0 \
+      --model "$model" --device "$device" --skip-tokenizer-init
+    take_row first_start_$size t_first_start_$size first_token_ms
+    divide first_start_$size 1000
+    rm -rf "$model"
+  done
+}
