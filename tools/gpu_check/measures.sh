@@ -93,47 +93,25 @@ measure_operation_targets() {
   done
 }
 
-# with_server SECONDS FLAG... -- COMMAND...: runs it while a quire-server starts and serves at $target; its log is server.log.
-with_server() {
-  local limit pid address=$scratch/address
-  limit=$(at_most "$1")
-  shift
-  local -a flags=()
-  while [ "$1" != -- ]; do
-    flags+=("$1")
-    shift
-  done
-  shift
-  rm -f "$address"
-  timeout -k 5 "$limit" "$bin/quire-server" "${flags[@]}" --host 127.0.0.1 --port 0 --address-file "$address" \
-    --no-access-log >"$logs/server.log" 2>&1 &
-  pid=$!
-  while [ ! -s "$address" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-  target=$(cat "$address" 2>/dev/null)
-  "$@"
-  kill "$pid" 2>/dev/null
-  wait "$pid" 2>/dev/null
-}
-
-dummy="--load-format dummy --skip-tokenizer-init"
-
 # The same requests through gRPC and without a server. Four times as many as run at once, of different lengths, so
 # that prompts arrive all the time. The token-to-token times are of all of it.
 # shellcheck disable=SC2086
 measure_online() {
   local load="--num-prompts 4096 --input-len 128 --output-len 256 --random-range-ratio 0.5 --seed 5"
-  measure t_offline 90 throughput --model "$1" $dummy --device "$device" $load
-  with_server 120 --model "$1" $dummy --device "$device" -- \
-    measure_serve t_online $load --max-concurrency 1024
+  local engine="--model $1 --load-format dummy --skip-tokenizer-init --device $device" address=$scratch/address pid
+  measure t_offline 90 throughput $engine $load
+  timeout -k 5 "$(at_most 120)" "$bin/quire-server" $engine --host 127.0.0.1 --port 0 --address-file "$address" \
+    --no-access-log >"$logs/server.log" 2>&1 &
+  pid=$!
+  while [ ! -s "$address" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+  measure t_online 90 serve --target "$(cat "$address" 2>/dev/null)" --ready-check-timeout-sec 60 $load \
+    --max-concurrency 1024
+  kill "$pid" 2>/dev/null
+  wait "$pid" 2>/dev/null
   take_one online_over_offline t_online output_throughput
   divide online_over_offline "$(json_value "$logs/t_offline.json" output_throughput)"
   take_one online_itl t_online p99_itl_ms
   divide online_itl "$(json_value "$logs/t_online.json" median_itl_ms)"
-}
-measure_serve() {
-  local name=$1
-  shift
-  measure "$name" 90 serve --target "$target" --ready-check-timeout-sec 60 "$@"
 }
 
 # A first start has nothing measured before and nothing kept; the weights are in the page cache.

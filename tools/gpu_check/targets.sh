@@ -84,15 +84,11 @@ take_row() {
   if [ -n "$value" ]; then figure[$key]=$(printf '%.6g' "$value"); else num_missing=$((num_missing + 1)); fi
 }
 
-# take_one KEY NAME JSON_KEY [FACTOR]: the figure that NAME's results have once.
+# take_one KEY NAME JSON_KEY: the figure that NAME's results have once.
 take_one() {
   local value
   value=$(json_value "$logs/$2.json" "$3")
-  if [ -n "$value" ]; then
-    figure[$1]=$(awk -v v="$value" -v f="${4:-1}" 'BEGIN { printf "%.6g", v * f }')
-  else
-    num_missing=$((num_missing + 1))
-  fi
+  if [ -n "$value" ]; then figure[$1]=$(printf '%.6g' "$value"); else num_missing=$((num_missing + 1)); fi
 }
 
 # divide KEY BY: figure[KEY] over BY; none where one of them is missing.

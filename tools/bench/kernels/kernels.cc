@@ -275,6 +275,7 @@ absl::Status MeasureAttention(GraphTimer& timer, const KernelsFlags& flags, DTyp
 // The figures that these rows stand for, where they were measured.
 Json Figures(const Json& attention, const Limits& limits) {
   Json figures = {{"read_ceiling_tb_s", limits.bytes_per_s * 1e-12},
+                  {"copy_ceiling_tb_s", limits.copied_bytes_per_s * 1e-12},
                   {"gemm_ceiling_tflops", limits.flops_per_s * 1e-12}};
   const auto value = [&](const char* shape, const char* key) {
     for (const Json& row : attention) {
@@ -298,14 +299,14 @@ Json Figures(const Json& attention, const Limits& limits) {
 absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config,
                      const ModelConfig& model, Backend& backend, Json* json) {
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphTimer> timer, GraphTimer::Create(backend));
-  ASSIGN_OR_RETURN(const double bytes_per_s, ReadCeiling(*timer));
-  ASSIGN_OR_RETURN(const double copied_bytes_per_s, CopyCeiling(*timer));
-  ASSIGN_OR_RETURN(const double flops_per_s, GemmCeiling(*timer));
-  const Limits limits = {bytes_per_s, flops_per_s};
+  Limits limits = {};
+  ASSIGN_OR_RETURN(limits.bytes_per_s, ReadCeiling(*timer));
+  ASSIGN_OR_RETURN(limits.flops_per_s, GemmCeiling(*timer));
+  ASSIGN_OR_RETURN(limits.copied_bytes_per_s, CopyCeiling(*timer));
   std::printf(
       "limits: reads %.3f TB/s, multiplies bfloat16 matrices at %.2f TFLOP/s; a copy reads "
       "and writes %.3f TB/s\n\n",
-      bytes_per_s * 1e-12, flops_per_s * 1e-12, copied_bytes_per_s * 1e-12);
+      limits.bytes_per_s * 1e-12, limits.flops_per_s * 1e-12, limits.copied_bytes_per_s * 1e-12);
   absl::Status status;
   if (flags.only == "attention-table") {
     status = MeasureAttentionTable(*timer, flags.seed, &(*json)["attention_table"]);
@@ -329,7 +330,6 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config,
   }
   (*json)["interrupted"] = Interrupted();
   (*json)["figures"] = Figures((*json)["attention"], limits);
-  (*json)["figures"]["copy_ceiling_tb_s"] = copied_bytes_per_s * 1e-12;
   if (Interrupted()) std::printf("interrupted; these are the results so far\n");
   std::printf("%s\n", (*json)["figures"].dump().c_str());
   return status;

@@ -13,6 +13,7 @@ namespace quire::bench {
 struct Limits {
   double bytes_per_s;
   double flops_per_s;
+  double copied_bytes_per_s;  // read and written
 
   double Us(double bytes, double flops) const {
     return 1e6 * std::max(bytes / bytes_per_s, flops / flops_per_s);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -97,9 +98,7 @@ class SamplingCases {
     auto* ints = results_.as<int32_t>();
     const auto num_batches = static_cast<int>(num_rows_ / num_rows);
     return timer_.MedianColdUs(
-        num_rows * vocab_size_ * int64_t{sizeof(float)}, num_batches, [&](int i) {
-          // Far apart, so that no call reads its neighbour's lines.
-          const int64_t batch = i * int64_t{61} % num_batches;
+        num_rows * vocab_size_ * int64_t{sizeof(float)}, num_batches, [&](int batch) {
           timer_.backend().ops().Sample(
               timer_.stream(),
               {.logits = Tensor(logits_.as<float>() + batch * num_rows * vocab_size_, DType::kF32,
@@ -142,16 +141,14 @@ absl::Status MeasureSampling(GraphTimer& timer, int64_t vocab_size, uint64_t see
   if (timer.backend().device().info().kind == DeviceKind::kCpu) batches = {1, 8};
   ASSIGN_OR_RETURN(const auto sampling, SamplingCases::Create(timer, vocab_size, batches.back()));
   PrintOpHeader("sampling, cold logits (bytes: the logits once)");
-  const std::vector<Kind> kinds = Kinds();
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    const Kind& kind = kinds[i];
-    if (i == 0 || kind.distribution != kinds[i - 1].distribution) {
-      RETURN_IF_ERROR(sampling->Fill(kind.distribution, seed));
-    }
+  std::optional<Distribution> filled;
+  for (const Kind& kind : Kinds()) {
     for (const int64_t num_rows : batches) {
       if (Interrupted()) return absl::OkStatus();
       const std::string name = absl::StrCat(num_rows, " x ", vocab_size, ", ", kind.name);
       if (!absl::StrContains(name, cases)) continue;
+      if (filled != kind.distribution) RETURN_IF_ERROR(sampling->Fill(kind.distribution, seed));
+      filled = kind.distribution;
       ASSIGN_OR_RETURN(const double us, sampling->Us(kind.row, num_rows));
       const double bytes = static_cast<double>(num_rows * vocab_size) * sizeof(float);
       rows->push_back(OpRow("sample", name, 1, us, bytes, 0, limits));
