@@ -265,6 +265,8 @@ TEST_P(SamplerTest, DrawsInvertTheDistribution) {
       {.row = 0, .top_k = 50, .top_p = 0.9f},
       {.row = 0, .top_k = 3000, .top_p = 0.95f},
       {.row = 0, .temperature = 0.6f, .top_p = 0.9f},
+      {.row = 0, .top_p = 0.3f},
+      {.row = 0, .top_p = 0.05f, .min_p = 0.7f},
       {.row = 0, .temperature = 3.0f, .top_p = 0.999f},
       {.row = 0, .min_p = 0.02f},
       {.row = 0, .temperature = 1.3f, .top_p = 0.8f, .min_p = 0.01f}};

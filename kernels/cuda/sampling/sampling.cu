@@ -11,28 +11,6 @@ namespace quire::cuda {
 
 namespace {
 
-struct SampleShared {
-  SelectShared select;
-  SamplingRow row;
-  double uniform;  // in [0, 1), of the row's draw
-};
-
-// Dynamic shared memory: a word per segment each, and a bit per token.
-struct SegmentArrays {
-  uint32_t* keys;
-  int32_t* segments;
-  uint32_t* biased_ids;
-
-  __device__ SegmentArrays(uint32_t* memory, int32_t num_segments)
-      : keys(memory),
-        segments(reinterpret_cast<int32_t*>(memory + num_segments)),
-        biased_ids(memory + 2 * num_segments) {}
-
-  static size_t Bytes(int32_t num_segments) {
-    return static_cast<size_t>(num_segments) * (2 + kSegment / 32) * sizeof(uint32_t);
-  }
-};
-
 // What the slices of a row say together.
 struct RowSummary {
   const SliceSummary* slices;
@@ -44,7 +22,7 @@ struct RowSummary {
 // Every warp does the same.
 __device__ RowSummary SummariseRow(const SliceSummary* slices, int32_t num_slices) {
   uint64_t best = 0;
-#pragma unroll 1
+#pragma unroll 2
   for (int32_t i = threadIdx.x % 32; i < num_slices; i += 32) {
     best = max(best, RankOf(KeyOf(slices[i].max), slices[i].max_id));
   }
@@ -107,7 +85,6 @@ struct DrawParams {
   const SamplingRow& row;
   const RowSummary& summary;
   const LogitWeight& weight;
-  SampleShared& shared;
 };
 
 // Without filters: first a slice, then a token of it.
@@ -115,16 +92,16 @@ __device__ int32_t DrawFromAll(const DrawParams& params, RowSelector& selector) 
   const RowSummary& summary = params.summary;
 #pragma unroll 1
   for (int32_t i = threadIdx.x; i < summary.num_slices; i += kSampleThreads) {
-    selector.list()[i] = SliceWeight(summary.slices[i], params.weight);
+    Shared().list[i] = SliceWeight(summary.slices[i], params.weight);
   }
   __syncthreads();
   uint64_t target = 0;
   const Found slice = selector.FindInList(
       summary.num_slices, [](uint64_t weight) { return weight; },
-      [&](uint64_t total) { return target = DrawTarget(params.shared.uniform, total); });
+      [&](uint64_t total) { return target = DrawTarget(Shared().uniform, total); });
   const int32_t begin = slice.index * kSegmentsPerSlice;
   const int32_t end = min(begin + kSegmentsPerSlice, CeilDiv(params.view.vocab_size, kSegment));
-  const int32_t id = selector.FindIdIn(nullptr, begin, end, target - 1 - slice.before,
+  const int32_t id = selector.FindIdIn(false, begin, end, target - 1 - slice.before,
                                        TokenWeight::Weight(params.weight, 0));
   return id >= 0 ? id : summary.max_id;
 }
@@ -133,7 +110,37 @@ __device__ int32_t DrawFromAll(const DrawParams& params, RowSelector& selector) 
 __device__ int32_t DrawFromRow(const DrawParams& params, uint64_t least, RowSelector& selector) {
   const TokenWeight weight = TokenWeight::Weight(params.weight, least);
   const uint64_t total = selector.Sum(weight);
-  return selector.FindId(DrawTarget(params.shared.uniform, total) - 1, weight);
+  return selector.FindId(DrawTarget(Shared().uniform, total) - 1, weight);
+}
+
+// Lists the tokens from the first of the ranking down to some rank that top-p does not keep, or
+// all that reach `floor`, which many do unless the distribution is peaked. Returns their number as
+// of RowSelector::List.
+__device__ int32_t ListNucleus(const DrawParams& params, uint32_t floor, uint64_t total,
+                               RowSelector& selector) {
+  const auto weight_of = [&](uint64_t rank) {
+    return __float2ull_rn(params.weight(LogitOf(KeyOfRank(rank))));
+  };
+  const uint64_t target = MassTarget(params.row.top_p, total);
+  const int32_t num_segments = CeilDiv(params.view.vocab_size, kSegment);
+  selector.Prune(floor);
+  if (selector.num_entries() > kFewTokens) {
+    // A list that holds all that top-p keeps shows it by its sum: some 100 tokens mostly do, and
+    // if not then those that three in four segments have one of, which fit the list.
+#pragma unroll 1
+    for (const int32_t num_tokens : {kFewTokens / 3, num_segments * 3 / 4}) {
+      const uint32_t likely = selector.FloorOfTop(num_tokens, KeyOf(params.summary.max));
+      if (likely <= floor) break;
+      selector.Prune(likely);
+      const int32_t count = ListFrom(LeastRankOf(likely), selector);
+      if (count > kListSize) break;
+      uint64_t sum = 0;
+      selector.FindInList(count, weight_of, [&](uint64_t listed) { return sum = listed; });
+      if (sum >= target) return count;
+    }
+    selector.Prune(floor);
+  }
+  return ListFrom(LeastRankOf(floor), selector);
 }
 
 // The least rank that top-k and top-p keep, where too many tokens reach `floor` to be sorted.
@@ -143,13 +150,14 @@ __device__ uint64_t LeastKept(const DrawParams& params, uint32_t floor, uint64_t
   const uint32_t max_key = KeyOf(params.summary.max);
   uint64_t least = LeastRankOf(floor);
   if (UsesTopK(row, params.view.vocab_size)) {
-    floor = KeyOfRank(selector.SelectRank(floor, max_key, row.top_k, TokenWeight::One(least)));
+    const TokenWeight one = TokenWeight::One(least);
+    floor = KeyOfRank(selector.SelectRank(floor, max_key, row.top_k, params.view.vocab_size, one));
     least = LeastRankOf(floor);  // with all that equal the k-th
   }
   if (row.top_p >= 1) return least;
   const TokenWeight weight = TokenWeight::Weight(params.weight, least);
   if (total == 0) total = selector.Sum(weight);
-  return selector.SelectRank(floor, max_key, MassTarget(row.top_p, total), weight);
+  return selector.SelectRank(floor, max_key, MassTarget(row.top_p, total), total, weight);
 }
 
 // The same and the draw where the list holds the `count` tokens that reach the floor.
@@ -161,7 +169,7 @@ __device__ int32_t DrawFromList(const DrawParams& params, int32_t count, uint64_
   };
   selector.SortList(count);
   if (UsesTopK(row, params.view.vocab_size)) {
-    const uint32_t last = KeyOfRank(selector.list()[min(row.top_k, count) - 1]);
+    const uint32_t last = KeyOfRank(Shared().list[min(row.top_k, count) - 1]);
     count = selector.CountListed(count, LeastRankOf(last));
   }
   if (row.top_p < 1) {
@@ -178,34 +186,34 @@ __device__ int32_t DrawFromList(const DrawParams& params, int32_t count, uint64_
   __syncthreads();
 #pragma unroll 1
   for (int32_t i = threadIdx.x; i < count; i += kSampleThreads) {
-    const uint64_t rank = selector.list()[i];
-    selector.list()[i] = (rank & kMaxSampledId) << 32 | KeyOfRank(rank);
+    const uint64_t rank = Shared().list[i];
+    Shared().list[i] = (rank & kMaxSampledId) << 32 | KeyOfRank(rank);
   }
   selector.SortList(count);
   const Found found = selector.FindInList(
       count, [&](uint64_t item) { return weight_of_key(static_cast<uint32_t>(item)); },
-      [&](uint64_t kept) { return DrawTarget(params.shared.uniform, kept); });
-  return kMaxSampledId - static_cast<int32_t>(selector.list()[found.index] >> 32);
+      [&](uint64_t kept) { return DrawTarget(Shared().uniform, kept); });
+  return kMaxSampledId - static_cast<int32_t>(Shared().list[found.index] >> 32);
 }
 
 // The sum of the kept, which are the first of the ranking, from what each says of itself: its place
 // and the sum up to it.
-__device__ uint64_t SumOfKept(bool is_kept, int32_t place, uint64_t up_to, SelectShared& shared) {
+__device__ uint64_t SumOfKept(bool is_kept, int32_t place, uint64_t up_to) {
   const int32_t num_kept = __syncthreads_count(is_kept ? 1 : 0);
-  if (is_kept && place == num_kept - 1) shared.found_before = up_to;
+  if (is_kept && place == num_kept - 1) Shared().found_before = up_to;
   __syncthreads();
-  return shared.found_before;
+  return Shared().found_before;
 }
 
 // The same as DrawFromList where the tokens are so few that each is compared with all: no sort, no
 // scan, few barriers. A token has a group of lanes, whose first speaks for it.
 __device__ int32_t DrawFromFew(const DrawParams& params, int32_t count, uint64_t total) {
   const SamplingRow& row = params.row;
-  SelectShared& shared = params.shared.select;
-  const uint64_t* list = shared.list;
+  const uint64_t* list = Shared().list;
+  uint64_t* weights = Shared().weights;
   const auto thread = static_cast<int32_t>(threadIdx.x);
   if (thread < count) {
-    shared.weights[thread] = __float2ull_rn(params.weight(LogitOf(KeyOfRank(list[thread]))));
+    weights[thread] = __float2ull_rn(params.weight(LogitOf(KeyOfRank(list[thread]))));
   }
   __syncthreads();
   int group = 1;
@@ -213,13 +221,13 @@ __device__ int32_t DrawFromFew(const DrawParams& params, int32_t count, uint64_t
   const int32_t token = thread / group;
   const int32_t part = thread % group;
   const uint64_t rank = token < count ? list[token] : 0;
-  const uint64_t weight = token < count ? shared.weights[token] : 0;
+  const uint64_t weight = token < count ? weights[token] : 0;
   int32_t place = 0;
   uint64_t before = 0;
   for (int32_t i = part; i < count; i += group) {
     if (list[i] <= rank) continue;
     ++place;
-    before += shared.weights[i];
+    before += weights[i];
   }
   for (int step = group / 2; step > 0; step /= 2) {
     place += __shfl_xor_sync(0xffffffff, place, step);
@@ -229,42 +237,41 @@ __device__ int32_t DrawFromFew(const DrawParams& params, int32_t count, uint64_t
   const bool speaks = token < count && part == 0;
   bool is_kept = speaks;
   if (UsesTopK(row, params.view.vocab_size)) {
-    if (speaks && place == min(row.top_k, count) - 1) shared.found_before = KeyOfRank(rank);
+    if (speaks && place == min(row.top_k, count) - 1) Shared().found_before = KeyOfRank(rank);
     __syncthreads();
-    is_kept = is_kept && KeyOfRank(rank) >= shared.found_before;
+    is_kept = is_kept && KeyOfRank(rank) >= Shared().found_before;
   }
   if (row.top_p < 1) {
-    if (total == 0) total = SumOfKept(is_kept, place, before + weight, shared);
+    if (total == 0) total = SumOfKept(is_kept, place, before + weight);
     is_kept = is_kept && before < MassTarget(row.top_p, total);
   }
   if (row.min_p > 0) {
     is_kept = is_kept && KeyOfRank(rank) >= FloorOfMinP(row.min_p, params.weight);
   }
-  const uint64_t kept = SumOfKept(is_kept, place, before + weight, shared);
-  if (speaks && !is_kept) shared.weights[token] = 0;
+  const uint64_t kept = SumOfKept(is_kept, place, before + weight);
+  if (speaks && !is_kept) weights[token] = 0;
   __syncthreads();
 
-  const uint64_t target = DrawTarget(params.shared.uniform, kept);
+  const uint64_t target = DrawTarget(Shared().uniform, kept);
   uint64_t below = 0;  // of lower ids
   for (int32_t i = part; i < count; i += group) {
-    if (IdOfRank(list[i]) < IdOfRank(rank)) below += shared.weights[i];
+    if (IdOfRank(list[i]) < IdOfRank(rank)) below += weights[i];
   }
   for (int step = group / 2; step > 0; step /= 2) {
     below += __shfl_xor_sync(0xffffffff, below, step);
   }
-  if (is_kept && below < target && below + weight >= target) shared.found = IdOfRank(rank);
+  if (is_kept && below < target && below + weight >= target) Shared().found = IdOfRank(rank);
   __syncthreads();
-  return shared.found;
+  return Shared().found;
 }
 
-__device__ int32_t Draw(const LogitView& view, const SamplingRow& row, const RowSummary& summary,
-                        const SegmentArrays& arrays, SampleShared& shared) {
+__device__ int32_t Draw(const LogitView& view, const SamplingRow& row, const RowSummary& summary) {
   if (summary.max == -INFINITY) return 0;
   const LogitWeight weight = {summary.max, WeightScale(row.temperature)};
-  const DrawParams params = {view, row, summary, weight, shared};
+  const DrawParams params = {view, row, summary, weight};
   // By one warp, while the others begin; used behind a barrier.
-  if (threadIdx.x == kSampleThreads - 1) shared.uniform = UniformAt(row.seed, row.position);
-  RowSelector selector(view, shared.select, arrays.keys, arrays.segments);
+  if (threadIdx.x == kSampleThreads - 1) Shared().uniform = UniformAt(row.seed, row.position);
+  RowSelector selector(view);
   const bool uses_top_k = UsesTopK(row, view.vocab_size);
   const bool uses_top_p = row.top_p < 1;
   if (!uses_top_k && !uses_top_p) {
@@ -275,12 +282,18 @@ __device__ int32_t Draw(const LogitView& view, const SamplingRow& row, const Row
     return DrawFromRow(params, LeastRankOf(floor), selector);
   }
   selector.ReadSegmentKeys(summary.slices);
-  // Of all tokens; 0 where top-p is of what top-k keeps.
-  const uint64_t total = uses_top_k ? 0 : TotalWeight(summary, weight);
-  const uint32_t floor = uses_top_k ? selector.FloorOfTop(row.top_k, KeyOf(summary.max))
-                                    : FloorOfMass(row.top_p, total, weight, view.vocab_size);
-  selector.Prune(floor);
-  const int32_t count = ListFrom(LeastRankOf(floor), selector);
+  uint64_t total = 0;  // of all tokens, where top-p is not of what top-k keeps
+  uint32_t floor;
+  int32_t count;
+  if (uses_top_k) {
+    floor = selector.FloorOfTop(row.top_k, KeyOf(summary.max));
+    selector.Prune(floor);
+    count = ListFrom(LeastRankOf(floor), selector);
+  } else {
+    total = TotalWeight(summary, weight);
+    floor = FloorOfMass(row.top_p, total, weight, view.vocab_size);
+    count = ListNucleus(params, floor, total, selector);
+  }
   if (count <= kFewTokens) return DrawFromFew(params, count, total);
   if (count <= kListSize) return DrawFromList(params, count, total, selector);
   const uint64_t least = LeastKept(params, floor, total, selector);
@@ -301,24 +314,23 @@ struct LogProbs {
 };
 
 // Lists the `num` most likely tokens, the first of the ranking first.
-__device__ void ListTop(uint32_t max_key, int32_t num, RowSelector& selector) {
+__device__ void ListTop(uint32_t max_key, int32_t num, int32_t vocab_size, RowSelector& selector) {
   const uint32_t floor = selector.FloorOfTop(num, max_key);
   selector.Prune(floor);
   int32_t count = ListFrom(LeastRankOf(floor), selector);
   if (count > kListSize) {
     const TokenWeight one = TokenWeight::One(LeastRankOf(floor));
-    count = ListFrom(selector.SelectRank(floor, max_key, num, one), selector);
+    count = ListFrom(selector.SelectRank(floor, max_key, num, vocab_size, one), selector);
   }
   selector.SortList(count);
 }
 
 __device__ void ReportLogprobs(const LogitView& raw, const SampleArgs& args, int64_t index,
-                               int32_t id, const RowSummary& summary, const SegmentArrays& arrays,
-                               SelectShared& shared) {
+                               int32_t id, const RowSummary& summary) {
   const LogitWeight weight = {summary.max, kLog2E};
   const double total = static_cast<double>(TotalWeight(summary, weight)) / kWeightOne;
   const LogProbs logprobs = {summary.max, log(total)};
-  RowSelector selector(raw, shared, arrays.keys, arrays.segments);
+  RowSelector selector(raw);
   selector.ReadSegmentKeys(summary.slices);
 
   const float logit = Clean(raw.logits[id]);
@@ -331,37 +343,40 @@ __device__ void ReportLogprobs(const LogitView& raw, const SampleArgs& args, int
   }
   const int32_t num_top = min(min(raw.row->num_logprobs, kMaxLogprobs), raw.vocab_size);
   if (num_top <= 0) return;
-  ListTop(KeyOf(summary.max), num_top, selector);
+  ListTop(KeyOf(summary.max), num_top, raw.vocab_size, selector);
   const auto i = static_cast<int32_t>(threadIdx.x);
   if (i >= num_top) return;
-  const uint64_t top = selector.list()[i];
+  const uint64_t top = Shared().list[i];
   args.top_ids[index * kMaxLogprobs + i] = IdOfRank(top);
   args.top_logprobs[index * kMaxLogprobs + i] = logprobs.Of(LogitOf(KeyOfRank(top)));
 }
 
 // Grid: one CTA per row.
 // Bytes: the slices' summaries, and of the logits the segments that can matter: some 30 KB of a row
-// for top-k 50; all of them twice or three times where top-p keeps most of a flat distribution.
-// Accumulation: 64-bit integers.
-// Limit: latency of some ten short passes; the L2's bandwidth in the latter case.
+// for top-k 50; all of them three times where top-p keeps most of a flat distribution.
+// Accumulation: 64-bit integers, and 32-bit ones in bins.
+// Limit: latency of some ten short passes; instructions in the latter case.
 __global__ void __launch_bounds__(kSampleThreads, 2)
     Sample(const __grid_constant__ SampleArgs args, const float* logits, int64_t row_stride,
            int32_t vocab_size, const SliceSummary* summaries) {
   ReleaseSuccessor();
   WaitForPredecessor();
-  extern __shared__ uint32_t dynamic_shared[];
-  __shared__ SampleShared shared;
   const int64_t index = blockIdx.x;
-  if (threadIdx.x == 0) shared.row = args.rows[index];
+  const int32_t num_slices = CeilDiv(vocab_size, kSlice);
+  const SliceSummary* slices = summaries + 2 * index * num_slices;
+  // Both under way at once; the summary says nothing for rows that do not sample.
+  SamplingRow loaded_row;
+  if (threadIdx.x == 0) loaded_row = args.rows[index];
+  const RowSummary summary = SummariseRow(slices, num_slices);
+  if (threadIdx.x == 0) Shared().row = loaded_row;
   __syncthreads();
-  const SamplingRow& row = shared.row;
+  const SamplingRow& row = Shared().row;
   const bool is_scored = row.target >= 0;
   if (row.target >= vocab_size) __trap();
   if (!is_scored && row.row < 0) {
     if (threadIdx.x == 0) args.sampled_ids[index] = -1;
     return;
   }
-  const SegmentArrays arrays(dynamic_shared, CeilDiv(vocab_size, kSegment));
   const LogitView raw = {.logits = logits + index * row_stride,
                          .vocab_size = vocab_size,
                          .row = &row,
@@ -369,20 +384,13 @@ __global__ void __launch_bounds__(kSampleThreads, 2)
                          .bias = nullptr,
                          .biased_ids = nullptr,
                          .first_biased_id = 0};
-  const int32_t num_slices = CeilDiv(vocab_size, kSlice);
-  const SliceSummary* slices = summaries + 2 * index * num_slices;
-  int32_t id = row.target;
-  if (!is_scored) {
-    const RowSummary summary = SummariseRow(slices, num_slices);
-    id = summary.max_id;
-    if (row.temperature > 0) {
-      const LogitView view = EditedView(raw, args, 0, vocab_size, arrays.biased_ids);
-      id = Draw(view, row, summary, arrays, shared);
-    }
+  int32_t id = is_scored ? row.target : summary.max_id;
+  if (!is_scored && row.temperature > 0) {
+    uint32_t* biased_ids = BiasedIds(CeilDiv(vocab_size, kSegment));
+    id = Draw(EditedView(raw, args, 0, vocab_size, biased_ids), row, summary);
   }
   if (row.num_logprobs >= 0) {
-    const RowSummary summary = SummariseRow(slices + num_slices, num_slices);
-    ReportLogprobs(raw, args, index, id, summary, arrays, shared.select);
+    ReportLogprobs(raw, args, index, id, SummariseRow(slices + num_slices, num_slices));
   }
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -428,7 +436,7 @@ void LaunchSample(const SampleArgs& args, void* workspace, cudaStream_t stream) 
   const int64_t row_bytes = 2 * CeilDiv(vocab_size, kSlice) * int64_t{sizeof(SliceSummary)};
   const int64_t rows_at_once = kSampleWorkspaceBytes / row_bytes;
   auto* summaries = static_cast<SliceSummary*>(workspace);
-  const size_t shared_bytes = SegmentArrays::Bytes(CeilDiv(vocab_size, kSegment));
+  const size_t shared_bytes = DynamicSharedBytes(CeilDiv(vocab_size, kSegment));
   // Above the default limit a kernel must be allowed its shared memory; a refusal shows at launch.
   (void)cudaFuncSetAttribute(Sample, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(shared_bytes));

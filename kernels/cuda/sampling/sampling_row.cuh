@@ -61,10 +61,9 @@ struct RankFloor {
   }
 };
 
-// A NaN counts as -infinity and +infinity as the largest float.
-__device__ inline float Clean(float logit) {
-  return isnan(logit) ? -INFINITY : fminf(logit, FLT_MAX);
-}
+// A NaN counts as -infinity, as of it and a number the number is the greater, and +infinity as the
+// largest float.
+__device__ inline float Clean(float logit) { return fminf(fmaxf(logit, -INFINITY), FLT_MAX); }
 
 // log2(e) / temperature: exp2 of it times a difference of logits is a ratio of weights. Below the
 // bound's temperature the distribution is a point; it keeps 0 * infinity out.
@@ -103,8 +102,6 @@ class TokenWeight {
   __device__ float operator()(int32_t id, float logit) const {
     return floor_(id, logit) ? OfKept(logit) : 0;
   }
-  // What may be lost of a weight that goes into a bin (SelectRank): 2^-31 of the first token's.
-  __device__ uint32_t BinUnit() const { return is_one_ ? 1 : 1u << (kWeightBits - 31); }
   // Of a token that is known to count.
   __device__ float OfKept(float logit) const { return is_one_ ? 1 : weight_(logit); }
 

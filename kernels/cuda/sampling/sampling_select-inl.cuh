@@ -5,39 +5,32 @@
 
 namespace quire::cuda {
 
+inline constexpr uint32_t kAllLanes = 0xffffffffu;
+
 // Adds weights to bins; equal bins in a row are one addition.
 class BinAdder {
  public:
-  __device__ explicit BinAdder(SelectShared& shared) : shared_(shared) {}
-
+  // Bin -1: none.
   __device__ void Add(int bin, uint32_t weight) {
-    if (bin != bin_) {
-      Flush();
-      bin_ = bin;
-    }
-    sum_ += weight;
+    const bool is_same = bin < 0 || bin == bin_;
+    if (!is_same) atomicAdd(&Shared().bins[bin_], sum_);
+    sum_ = bin < 0 ? sum_ : is_same ? sum_ + weight : weight;
+    bin_ = is_same ? bin_ : bin;
   }
 
-  __device__ void Flush() {
-    if (sum_ == 0) return;
-    const auto low = static_cast<uint32_t>(sum_);
-    const uint32_t carry = atomicAdd(&shared_.bins[0][bin_], low) + low < low ? 1 : 0;
-    const uint32_t high = static_cast<uint32_t>(sum_ >> 32) + carry;
-    if (high != 0) atomicAdd(&shared_.bins[1][bin_], high);
-    sum_ = 0;
-  }
+  __device__ void Flush() const { atomicAdd(&Shared().bins[bin_], sum_); }
 
  private:
-  SelectShared& shared_;
   int bin_ = 0;
-  uint64_t sum_ = 0;
+  uint32_t sum_ = 0;
 };
 
 __device__ inline void RowSelector::ReadSegmentKeys(const SliceSummary* slices) {
+  uint32_t* segment_keys = SegmentKeys();
   __syncthreads();
 #pragma unroll 2
   for (int32_t i = threadIdx.x; i < num_segments_; i += kSampleThreads) {
-    segment_keys_[i] = slices[i / kSegmentsPerSlice].segment_keys[i % kSegmentsPerSlice];
+    segment_keys[i] = slices[i / kSegmentsPerSlice].segment_keys[i % kSegmentsPerSlice];
   }
   __syncthreads();
 }
@@ -46,14 +39,15 @@ __noinline__ __device__ inline uint32_t RowSelector::FloorOfTop(int32_t k, uint3
   if (k > num_segments_) return 0;
   constexpr int kKeyBins = 256;
   constexpr int kPerLane = kKeyBins / 32;
-  uint32_t* bins = shared_.bins[0];
+  uint32_t* bins = Shared().bins;
+  const uint32_t* segment_keys = SegmentKeys();
   // Bins of 2^-5 for logits from 8 to 16; the last round's hold all numbers.
   for (int shift = 15;; shift += 3) {
     if (threadIdx.x < kKeyBins) bins[threadIdx.x] = 0;
     __syncthreads();
 #pragma unroll 2
     for (int32_t i = threadIdx.x; i < num_segments_; i += kSampleThreads) {
-      const uint32_t bin = (max_key - segment_keys_[i]) >> shift;
+      const uint32_t bin = (max_key - segment_keys[i]) >> shift;
       if (bin < kKeyBins) atomicAdd(&bins[bin], 1u);
     }
     __syncthreads();
@@ -68,34 +62,36 @@ __noinline__ __device__ inline uint32_t RowSelector::FloorOfTop(int32_t k, uint3
         const int32_t other = __shfl_up_sync(0xffffffff, up_to, step);
         if (static_cast<int>(threadIdx.x) >= step) up_to += other;
       }
-      if (threadIdx.x == 31 && up_to < k) shared_.found = -1;
+      if (threadIdx.x == 31 && up_to < k) Shared().found = -1;
       if (up_to >= k && up_to - sum < k) {
         int bin = first;
         for (int32_t count = up_to - sum + static_cast<int32_t>(bins[bin]); count < k; ++bin) {
           count += static_cast<int32_t>(bins[bin + 1]);
         }
-        shared_.found = bin;
+        Shared().found = bin;
       }
     }
     __syncthreads();
-    if (shared_.found < 0) continue;
-    const uint64_t down = (static_cast<uint64_t>(shared_.found + 1) << shift) - 1;
+    if (Shared().found < 0) continue;
+    const uint64_t down = (static_cast<uint64_t>(Shared().found + 1) << shift) - 1;
     return max_key - static_cast<uint32_t>(min(down, uint64_t{max_key}));
   }
 }
 
 __noinline__ __device__ inline void RowSelector::Prune(uint32_t floor) {
+  const uint32_t* segment_keys = SegmentKeys();
+  int32_t* segments = Segments(num_segments_);
   const int32_t per_thread = CeilDiv(num_segments_, kSampleThreads);
   const int32_t begin = min(static_cast<int32_t>(threadIdx.x) * per_thread, num_segments_);
   const int32_t end = min(begin + per_thread, num_segments_);
   uint64_t count = 0;
 #pragma unroll 1
-  for (int32_t i = begin; i < end; ++i) count += segment_keys_[i] >= floor ? 1 : 0;
+  for (int32_t i = begin; i < end; ++i) count += segment_keys[i] >= floor ? 1 : 0;
   const Scanned scanned = Scan(count);
   auto at = static_cast<int32_t>(scanned.before);
 #pragma unroll 1
   for (int32_t i = begin; i < end; ++i) {
-    if (segment_keys_[i] >= floor) segments_[at++] = i;
+    if (segment_keys[i] >= floor) segments[at++] = i;
   }
   num_entries_ = static_cast<int32_t>(scanned.total);
   __syncthreads();
@@ -109,24 +105,27 @@ __noinline__ __device__ inline Four<float> RowSelector::Edited(int32_t id, Four<
 template <typename Visit>
 __device__ void RowSelector::ForEachFour(float floor, const Visit& visit) const {
   constexpr int kInFlight = 4;  // loads under way before the first is used
-  const bool is_edited = view_.IsEdited();
+  const LogitView view = view_;
+  const int32_t* segments = Segments(num_segments_);
+  const bool is_edited = view.IsEdited();
   const int32_t end = FirstEntry(Warp() + 1);
   for (int32_t first = FirstEntry(Warp()); first < end; first += kInFlight) {
     Four<float> raw[kInFlight];
-    int32_t ids[kInFlight];
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
-      ids[i] = first + i < end ? FirstId(segments_[first + i]) : view_.vocab_size;
-      raw[i] = view_.Load(ids[i]);
+      raw[i] = view.Load(first + i < end ? FirstId(segments[first + i]) : view.vocab_size);
     }
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
       if (first + i >= end) break;
-      if (is_edited) raw[i] = Edited(ids[i], raw[i]);
-      const float* four = raw[i].v;
-      // A NaN counts for nothing here and is never below the floor.
-      if (fmaxf(fmaxf(four[0], four[1]), fmaxf(four[2], four[3])) < floor) continue;
-      visit(ids[i], Cleaned(raw[i]));
+      const int32_t id = FirstId(segments[first + i]);
+      const Four<float> logits = is_edited ? Edited(id, raw[i]) : Cleaned(raw[i]);
+      const float greatest =
+          fmaxf(fmaxf(logits.v[0], logits.v[1]), fmaxf(logits.v[2], logits.v[3]));
+      // Lanes that went on by themselves would run the rest of the row one after the other.
+      if (__all_sync(kAllLanes, greatest < floor)) continue;
+      if (!visit(id, logits)) return;
+      __syncwarp();
     }
   }
 }
@@ -139,22 +138,23 @@ __noinline__ __device__ inline uint64_t RowSelector::Sum(const TokenWeight& weig
 #pragma unroll
     for (int j = 0; j < 4; ++j) four += weight_of(id + j, logits.v[j]);
     sum += __float2ull_rn(four);
+    return true;
   });
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffff, sum, step);
   __syncthreads();
-  if (threadIdx.x % 32 == 0) shared_.warp_sums[Warp()] = sum;
+  if (threadIdx.x % 32 == 0) Shared().warp_sums[Warp()] = sum;
   __syncthreads();
   uint64_t total = 0;
-  for (uint64_t warp_sum : shared_.warp_sums) total += warp_sum;
+  for (uint64_t warp_sum : Shared().warp_sums) total += warp_sum;
   return total;
 }
 
 __device__ inline int32_t RowSelector::FindId(uint64_t target, const TokenWeight& weight) const {
   int warp = 0;
-  while (warp < kSampleWarps - 1 && target >= shared_.warp_sums[warp]) {
-    target -= shared_.warp_sums[warp++];
+  while (warp < kSampleWarps - 1 && target >= Shared().warp_sums[warp]) {
+    target -= Shared().warp_sums[warp++];
   }
-  return FindIdIn(segments_, FirstEntry(warp), FirstEntry(warp + 1), target, weight);
+  return FindIdIn(true, FirstEntry(warp), FirstEntry(warp + 1), target, weight);
 }
 
 __device__ inline uint64_t UpToLane(uint64_t value) {
@@ -170,9 +170,9 @@ __device__ inline uint64_t UpToLane(uint64_t value) {
 __noinline__ __device__ inline RowSelector::Scanned RowSelector::Scan(uint64_t sum) const {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const uint64_t up_to = UpToLane(sum);
-  if (lane == 31) shared_.scan[Warp()] = up_to;
+  if (lane == 31) Shared().scan[Warp()] = up_to;
   __syncthreads();
-  const uint64_t warp_sum = lane < kSampleWarps ? shared_.scan[lane] : 0;
+  const uint64_t warp_sum = lane < kSampleWarps ? Shared().scan[lane] : 0;
   const uint64_t up_to_warp = UpToLane(warp_sum);
   const uint64_t before_warp = __shfl_sync(0xffffffff, up_to_warp - warp_sum, Warp());
   return {.before = before_warp + up_to - sum, .total = __shfl_sync(0xffffffff, up_to_warp, 31)};
@@ -189,8 +189,8 @@ __device__ Found RowSelector::FindInSums(const uint64_t (&weights)[kPerThread],
   // Sums rounded elsewhere may put the target a little too high.
   const uint64_t target = min(static_cast<uint64_t>(target_of(scanned.total)), scanned.total);
   if (threadIdx.x == 0 && target == 0) {
-    shared_.found = 0;
-    shared_.found_before = 0;
+    Shared().found = 0;
+    Shared().found_before = 0;
   }
   if (before < target && before + sum >= target) {
     int index = 0;
@@ -200,20 +200,19 @@ __device__ Found RowSelector::FindInSums(const uint64_t (&weights)[kPerThread],
       before += weights[i];
       index = i + 1;
     }
-    shared_.found = static_cast<int32_t>(threadIdx.x) * kPerThread + index;
-    shared_.found_before = before;
+    Shared().found = static_cast<int32_t>(threadIdx.x) * kPerThread + index;
+    Shared().found_before = before;
   }
   __syncthreads();
-  return {shared_.found, shared_.found_before};
+  return {Shared().found, Shared().found_before};
 }
 
-__noinline__ __device__ inline int32_t RowSelector::FindIdIn(const int32_t* segments, int32_t begin,
+__noinline__ __device__ inline int32_t RowSelector::FindIdIn(bool are_entries, int32_t begin,
                                                              int32_t end, uint64_t target,
                                                              const TokenWeight& weight) const {
   const TokenWeight weight_of = weight;
-  const auto segment_of = [&](int32_t entry) {
-    return segments == nullptr ? entry : segments[entry];
-  };
+  const int32_t* segments = Segments(num_segments_);
+  const auto segment_of = [&](int32_t entry) { return are_entries ? segments[entry] : entry; };
   while (true) {
     uint64_t left = target;
     uint64_t sum_of_all = 0;
@@ -247,30 +246,40 @@ template <typename IsWanted>
 __noinline__ __device__ int32_t RowSelector::List(const IsWanted& is_wanted) {
   const IsWanted wants = is_wanted;
   __syncthreads();
-  if (threadIdx.x == 0) shared_.list_count = 0;
+  if (threadIdx.x == 0) Shared().list_count = 0;
   __syncthreads();
-  bool is_full = false;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint32_t lower_lanes = (1u << lane) - 1;
   ForEachFour(wants.Floor(), [&](int32_t id, const Four<float>& logits) {
-    uint32_t wanted = 0;
+    bool is_mine[4];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) wanted |= wants(id + j, logits.v[j]) ? 1u << j : 0;
-    while (wanted != 0 && !is_full) {
-      const int j = __ffs(static_cast<int>(wanted)) - 1;
-      wanted &= wanted - 1;
-      const float low = j == 0 ? logits.v[0] : logits.v[1];
-      const float logit = j < 2 ? low : j == 2 ? logits.v[2] : logits.v[3];
-      const int32_t at = atomicAdd(&shared_.list_count, 1);
-      is_full = at >= kListSize;
-      if (!is_full) shared_.list[at] = RankOf(KeyOf(logit), id + j);
+    for (int j = 0; j < 4; ++j) is_mine[j] = wants(id + j, logits.v[j]);
+    if (!__any_sync(kAllLanes, is_mine[0] || is_mine[1] || is_mine[2] || is_mine[3])) return true;
+    int32_t places[4];  // among the warp's
+    int32_t count = 0;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const uint32_t lanes = __ballot_sync(kAllLanes, is_mine[j]);
+      places[j] = count + __popc(lanes & lower_lanes);
+      count += __popc(lanes);
     }
+    int32_t first = 0;
+    if (lane == 0) first = atomicAdd(&Shared().list_count, count);
+    first = __shfl_sync(kAllLanes, first, 0);
+    if (first + count > kListSize) return false;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (is_mine[j]) Shared().list[first + places[j]] = RankOf(KeyOf(logits.v[j]), id + j);
+    }
+    return true;
   });
   __syncthreads();
-  return shared_.list_count;
+  return Shared().list_count;
 }
 
 // Every item's place is the number of greater ones; an item has a group of lanes to count them.
 __device__ inline void RowSelector::SortSmallList(int32_t count) {
-  uint64_t* list = shared_.list;
+  uint64_t* list = Shared().list;
   int group = 1;
   while (group < 32 && 2 * group * count <= kSampleThreads) group *= 2;
   const int item = static_cast<int>(threadIdx.x) / group;
@@ -289,7 +298,7 @@ __device__ inline void RowSelector::SortSmallList(int32_t count) {
 
 // Long ones are sorted bitonically. A warp's pairs of a step of at most 32 are its own 64 items.
 __noinline__ __device__ inline void RowSelector::SortList(int32_t count) {
-  uint64_t* list = shared_.list;
+  uint64_t* list = Shared().list;
   __syncthreads();
   if (count <= kSampleThreads) {
     SortSmallList(count);
@@ -327,7 +336,7 @@ __noinline__ __device__ inline int32_t RowSelector::CountListed(int32_t count,
   int32_t low = 0;
   while (low < count) {
     const int32_t middle = (low + count) / 2;
-    if (shared_.list[middle] >= least) {
+    if (Shared().list[middle] >= least) {
       low = middle + 1;
     } else {
       count = middle;
@@ -337,27 +346,26 @@ __noinline__ __device__ inline int32_t RowSelector::CountListed(int32_t count,
 }
 
 template <typename Bins>
-__noinline__ __device__ Found RowSelector::FindBin(uint64_t target, const Bins& bins,
+__noinline__ __device__ Found RowSelector::FindBin(uint64_t target, const Bins& bins, int unit_bits,
                                                    const TokenWeight& weight) {
   const Bins bin_of = bins;
   const TokenWeight weight_of = weight;
   __syncthreads();
-  for (int i = threadIdx.x; i < kNumBins; i += kSampleThreads) {
-    shared_.bins[0][i] = 0;
-    shared_.bins[1][i] = 0;
-  }
+  for (int i = threadIdx.x; i < kNumBins; i += kSampleThreads) Shared().bins[i] = 0;
   __syncthreads();
-  // In words of 32 bits: an addition of the low ones is all that most tokens take.
-  const uint32_t unit = weight_of.BinUnit();
-  const float units_per_weight = 1.0f / static_cast<float>(unit);
-  BinAdder adder(shared_);
+  const float units_per_weight = 1.0f / static_cast<float>(uint64_t{1} << unit_bits);
+  BinAdder adder;
   ForEachFour(bin_of.Floor(), [&](int32_t id, const Four<float>& logits) {
+    int bins_of[4];
+    uint32_t weights[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const int bin = bin_of(id + j, logits.v[j]);
-      if (bin < 0) continue;
-      adder.Add(bin, __float2uint_rn(weight_of.OfKept(logits.v[j]) * units_per_weight));
+      bins_of[j] = bin_of(id + j, logits.v[j]);
+      weights[j] = __float2uint_rn(weight_of.OfKept(logits.v[j]) * units_per_weight);
     }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) adder.Add(bins_of[j], weights[j]);
+    return true;
   });
   adder.Flush();
   __syncthreads();
@@ -365,10 +373,7 @@ __noinline__ __device__ Found RowSelector::FindBin(uint64_t target, const Bins& 
   const int first = static_cast<int>(threadIdx.x) * kPerThread;
   uint64_t sums[kPerThread];
 #pragma unroll
-  for (int i = 0; i < kPerThread; ++i) {
-    const uint64_t units = uint64_t{shared_.bins[1][first + i]} << 32 | shared_.bins[0][first + i];
-    sums[i] = units * unit;
-  }
+  for (int i = 0; i < kPerThread; ++i) sums[i] = uint64_t{Shared().bins[first + i]} << unit_bits;
   return FindInSums(sums, [&](uint64_t) { return target; });
 }
 
@@ -378,19 +383,21 @@ __noinline__ __device__ inline uint64_t RowSelector::SelectListed(int32_t count,
   const auto weight_of = [&](uint64_t rank) {
     return __float2ull_rn(weight(IdOfRank(rank), LogitOf(KeyOfRank(rank))));
   };
-  return shared_.list[FindInList(count, weight_of, [&](uint64_t) { return target; }).index];
+  return Shared().list[FindInList(count, weight_of, [&](uint64_t) { return target; }).index];
 }
 
 __noinline__ __device__ inline uint64_t RowSelector::SelectRank(uint32_t floor, uint32_t max_key,
-                                                                uint64_t target,
+                                                                uint64_t target, uint64_t total,
                                                                 const TokenWeight& weight) {
+  // Sums of 32 bits, with a bit to spare for rounding: 64-bit atomics in shared memory are loops.
+  const int unit_bits = max(0, 33 - __clzll(static_cast<int64_t>(total)));
   // Bins of equal width split a usual row so well that one is short enough to be sorted.
   const float max_logit = LogitOf(max_key);
   const float floor_logit = LogitOf(floor);
   const float width = max_logit - floor_logit;
   if (width > 0 && width < FLT_MAX) {  // false where the floor is no number
     const LogitBins bins = {max_logit, floor_logit, kNumBins / width};
-    const Found bin = FindBin(target, bins, weight);
+    const Found bin = FindBin(target, bins, unit_bits, weight);
     const int32_t count = List(IsInBin<LogitBins>{bins, bin.index});
     if (count <= kListSize) return SelectListed(count, target - bin.before, weight);
   }
@@ -398,7 +405,7 @@ __noinline__ __device__ inline uint64_t RowSelector::SelectRank(uint32_t floor, 
   RankBins bins = {.greatest = RankOf(max_key, 0), .least = LeastRankOf(floor), .shift = 0};
   while (true) {
     bins.shift = max(0, 53 - __clzll(static_cast<int64_t>(bins.greatest - bins.least)));
-    const Found bin = FindBin(target, bins, weight);
+    const Found bin = FindBin(target, bins, unit_bits, weight);
     target -= bin.before;
     bins.greatest -= static_cast<uint64_t>(bin.index) << bins.shift;
     const uint64_t steps = (uint64_t{1} << bins.shift) - 1;

@@ -3,6 +3,9 @@
 // shared memory for the few tokens that are left at the end. Weights are summed as integers or in a
 // fixed order. Most of it is out of line: a draw runs each part once, and what it waits for is
 // often its own instructions. All functions are called by all threads of the CTA. Device code only.
+// A CTA has one row at a time and no other dynamic shared memory than SampleShared and the words
+// behind it: they are reached by that name, as accesses through pointers, which may point anywhere,
+// take longer.
 #pragma once
 
 #include "kernels/cuda/sampling/sampling_row.cuh"
@@ -15,9 +18,11 @@ inline constexpr int kListSize = 2048;
 inline constexpr int kNumBins = 2048;
 inline constexpr int kFewTokens = 256;  // of which each pair is compared
 
-struct SelectShared {
+struct SampleShared {
+  SamplingRow row;
+  double uniform;  // in [0, 1), of the row's draw
   uint64_t list[kListSize];
-  uint32_t bins[2][kNumBins];  // low and high words of sums: 64-bit atomics would be loops
+  uint32_t bins[kNumBins];
   uint64_t warp_sums[kSampleWarps];
   uint64_t scan[kSampleWarps];
   uint64_t weights[kFewTokens];
@@ -25,6 +30,24 @@ struct SelectShared {
   int32_t found;
   int32_t list_count;
 };
+
+__device__ inline SampleShared& Shared() {
+  extern __shared__ __align__(16) unsigned char sample_shared[];
+  return *reinterpret_cast<SampleShared*>(sample_shared);
+}
+
+// Behind it: two words per segment and a bit per token.
+__device__ inline uint32_t* SegmentKeys() { return reinterpret_cast<uint32_t*>(&Shared() + 1); }
+__device__ inline int32_t* Segments(int32_t num_segments) {
+  return reinterpret_cast<int32_t*>(SegmentKeys() + num_segments);
+}
+__device__ inline uint32_t* BiasedIds(int32_t num_segments) {
+  return SegmentKeys() + 2 * num_segments;
+}
+constexpr size_t DynamicSharedBytes(int32_t num_segments) {
+  return sizeof(SampleShared) +
+         static_cast<size_t>(num_segments) * (2 + kSegment / 32) * sizeof(uint32_t);
+}
 
 // Where a running sum first reaches a target, and the sum before it.
 struct Found {
@@ -69,14 +92,8 @@ struct IsInBin {
 
 class RowSelector {
  public:
-  // segment_keys and segments have room for a word per segment; all are shared memory.
-  __device__ RowSelector(const LogitView& view, SelectShared& shared, uint32_t* segment_keys,
-                         int32_t* segments)
-      : view_(view),
-        shared_(shared),
-        segment_keys_(segment_keys),
-        segments_(segments),
-        num_segments_(CeilDiv(view.vocab_size, kSegment)) {}
+  __device__ explicit RowSelector(const LogitView& view)
+      : view_(view), num_segments_(CeilDiv(view.vocab_size, kSegment)) {}
 
   // To be called before the two below.
   __device__ void ReadSegmentKeys(const SliceSummary* slices);
@@ -87,6 +104,7 @@ class RowSelector {
 
   // From now on the passes below see the segments that reach the floor, in the order of their ids.
   __device__ void Prune(uint32_t floor);
+  __device__ int32_t num_entries() const { return num_entries_; }
 
   // The sum of the tokens' weights, which FindId then knows.
   __device__ uint64_t Sum(const TokenWeight& weight);
@@ -94,9 +112,9 @@ class RowSelector {
   // The first id at which the weights of the ids up to it pass `target`, less than the last Sum.
   __device__ int32_t FindId(uint64_t target, const TokenWeight& weight) const;
 
-  // The same among entries [begin, end) of `segments`, or among segments [begin, end) where that is
-  // null. Where their weights do not pass the target, the last id that has one; -1 where none has.
-  __device__ int32_t FindIdIn(const int32_t* segments, int32_t begin, int32_t end, uint64_t target,
+  // The same among the entries [begin, end) of those that Prune left, or of all segments. Where
+  // their weights do not pass the target, the last id that has one; -1 where none has.
+  __device__ int32_t FindIdIn(bool are_entries, int32_t begin, int32_t end, uint64_t target,
                               const TokenWeight& weight) const;
 
   // Lists the ranks of the tokens for which is_wanted(id, logit), none of them below
@@ -121,17 +139,16 @@ class RowSelector {
     uint64_t weights[kPerThread];
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
-      weights[i] = first + i < count ? weight_of(shared_.list[first + i]) : 0;
+      weights[i] = first + i < count ? weight_of(Shared().list[first + i]) : 0;
     }
     return FindInSums(weights, target_of);
   }
 
   // The rank at which the weights of the tokens from the first of the ranking down reach `target`;
-  // only tokens of keys in [floor, max_key] have any.
-  __device__ uint64_t SelectRank(uint32_t floor, uint32_t max_key, uint64_t target,
+  // only tokens of keys in [floor, max_key] have any, `total` together or less. A token's weight
+  // may lose or gain 2^-32 of the total.
+  __device__ uint64_t SelectRank(uint32_t floor, uint32_t max_key, uint64_t target, uint64_t total,
                                  const TokenWeight& weight);
-
-  __device__ uint64_t* list() { return shared_.list; }
 
  private:
   struct Scanned {
@@ -146,9 +163,10 @@ class RowSelector {
   // Of a warp's contiguous share.
   __device__ int32_t FirstEntry(int warp) const { return num_entries_ * warp / kSampleWarps; }
 
-  // Calls visit(id, logits) for the tokens of those segments, four at a time, each on some thread,
-  // but not for four that are all below the floor. Beyond the vocabulary logits are -infinity:
-  // they rank last and weigh nothing.
+  // Calls visit(id, logits) for the tokens of those segments, four of them on each lane of a warp,
+  // but not where all of the warp's are below the floor. Beyond the vocabulary logits are
+  // -infinity: they rank last and weigh nothing. A warp for which visit returns false, on all of
+  // its lanes, sees no more.
   template <typename Visit>
   __device__ void ForEachFour(float floor, const Visit& visit) const;
 
@@ -164,19 +182,17 @@ class RowSelector {
   __device__ Found FindInSums(const uint64_t (&weights)[kPerThread],
                               const TargetOf& target_of) const;
 
-  // The bin, bin 0 first, at which the sums of the bins reach the target. Tokens of bin -1 do not
-  // count.
+  // The bin, bin 0 first, at which the sums of the bins reach the target, in units of 2^unit_bits
+  // of which all weights are fewer than 2^32. Tokens of bin -1 do not count.
   template <typename Bins>
-  __device__ Found FindBin(uint64_t target, const Bins& bins, const TokenWeight& weight);
+  __device__ Found FindBin(uint64_t target, const Bins& bins, int unit_bits,
+                           const TokenWeight& weight);
 
   // Sorts a list that holds all tokens from some rank to some lower one and returns the rank at
   // which their weights reach the target.
   __device__ uint64_t SelectListed(int32_t count, uint64_t target, const TokenWeight& weight);
 
   const LogitView view_;
-  SelectShared& shared_;
-  uint32_t* const segment_keys_;
-  int32_t* const segments_;
   const int32_t num_segments_;
   int32_t num_entries_ = 0;
 };

@@ -19,8 +19,8 @@ namespace quire::bench {
 namespace {
 
 // Normal logits of a standard deviation of 3, or 1 (the flatter, the more tokens top-p lets
-// through), or of 2.5 with some tokens far above, as a model that is sure has them.
-enum class Distribution { kMiddling, kFlat, kPeaked };
+// through), or of 2.5 with some tokens above, as a model has them, less or more sure.
+enum class Distribution { kMiddling, kFlat, kUnsure, kPeaked };
 
 struct Kind {
   const char* name;
@@ -28,7 +28,7 @@ struct Kind {
   SamplingRow row;
 };
 
-// By distribution, so that logits are filled three times; penalties, which change them, last.
+// By distribution, so that logits are filled once for each; penalties, which change them, last.
 std::vector<Kind> Kinds() {
   const SamplingRow filtered = {.top_k = 50, .top_p = 0.9f};
   const SamplingRow nucleus = {.top_p = 0.9f};
@@ -44,6 +44,7 @@ std::vector<Kind> Kinds() {
           {"k 50, p 0.9, flat", Distribution::kFlat, filtered},
           {"k 1000, p 0.9, flat", Distribution::kFlat, {.top_k = 1000, .top_p = 0.9f}},
           {"p 0.9, flat", Distribution::kFlat, nucleus},
+          {"p 0.9, unsure", Distribution::kUnsure, nucleus},
           {"k 50, p 0.9, peaked", Distribution::kPeaked, filtered},
           {"k 20, p 0.95, peaked", Distribution::kPeaked, {.top_k = 20, .top_p = 0.95f}},
           {"p 0.9, peaked", Distribution::kPeaked, nucleus}};
@@ -80,7 +81,8 @@ class SamplingCases {
                      timer_.backend().device().AllocatePinned(kRandomRows * row_bytes));
     auto* logits = pinned.as<float>();
     for (int64_t i = 0; i < kRandomRows * vocab_size_; ++i) logits[i] = normal(random);
-    if (distribution == Distribution::kPeaked) AddPeaks(logits);
+    if (distribution == Distribution::kUnsure) AddPeaks(logits, 18.0f);
+    if (distribution == Distribution::kPeaked) AddPeaks(logits, 24.0f);
     for (int64_t row = 0; row < num_rows_; row += kRandomRows) {
       timer_.stream().CopyToDevice(logits_.as<float>() + row * vocab_size_, logits,
                                    kRandomRows * row_bytes);
@@ -118,11 +120,11 @@ class SamplingCases {
  private:
   SamplingCases(GraphTimer& timer, int64_t vocab_size) : timer_(timer), vocab_size_(vocab_size) {}
 
-  void AddPeaks(float* logits) const {
+  void AddPeaks(float* logits, float highest) const {
     constexpr int kPeaks = 20;
     for (int64_t row = 0; row < kRandomRows; ++row) {
       float* peaks = logits + row * vocab_size_ + vocab_size_ / 25;
-      for (int i = 0; i < kPeaks; ++i) peaks[i] = 24.0f - static_cast<float>(i * 7 % 19);
+      for (int i = 0; i < kPeaks; ++i) peaks[i] = highest - static_cast<float>(i * 7 % 19);
     }
   }
 
