@@ -22,7 +22,7 @@ namespace quire::cuda {
 
 namespace {
 
-constexpr absl::string_view kFormat = "quire gemms 2";
+constexpr absl::string_view kFormat = "quire gemms 3";
 constexpr int64_t kMaxFileBytes = int64_t{4} << 20;
 
 // FNV-1a.

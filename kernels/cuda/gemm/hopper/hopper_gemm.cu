@@ -26,10 +26,12 @@ struct TileKernels {
   int (*fixed_bytes)(int num_splits, int num_x_rows);
 };
 
+constexpr int kTileRows = HopperGemmShape<__half, 32>::kTileRows;
+
 template <int kFeatures>
 constexpr TileKernels MakeKernels() {
   using Shape = HopperGemmShape<__nv_bfloat16, kFeatures>;
-  static_assert(Shape::kMaxRows == kMaxHopperGemmRows);
+  static_assert(Shape::kTileRows == kTileRows);
   return {kFeatures,         HopperGemm<Shape>, HopperGemm<HopperGemmShape<__half, kFeatures>>,
           Shape::kStepDepth, Shape::kMaxStages, Shape::StageBytes,
           Shape::FixedBytes};
@@ -57,7 +59,7 @@ constexpr int kNumVariants = kNumTiles * kNumSplits * kNumSharedKib;
 
 struct Plan {
   Kernel kernel;
-  int num_x_rows, num_steps, num_tiles, num_stages, shared_bytes;
+  int num_x_rows, num_row_tiles, num_steps, num_tiles, num_stages, shared_bytes;
 };
 
 // num_stages is 0 where shared memory is too small for the variant.
@@ -68,12 +70,14 @@ Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
   const int features = is_gated ? kernel.features / 2 : kernel.features;
   Plan plan = {
       .kernel = weight.dtype == DType::kF16 ? kernel.f16 : kernel.bf16,
-      .num_x_rows = RoundUp(num_rows, 8),
+      .num_x_rows = std::min(RoundUp(num_rows, 8), kTileRows),
+      .num_row_tiles = CeilDiv(num_rows, kTileRows),
       .num_steps = static_cast<int>(CeilDiv<int64_t>(weight.in_features, kernel.step_depth)),
       .num_tiles = static_cast<int>(
           CeilDiv<int64_t>(is_gated ? weight.out_features / 2 : weight.out_features, features)),
       .num_stages = 0,
       .shared_bytes = 0};
+  plan.num_tiles *= plan.num_row_tiles;
   const int fixed_bytes = kernel.fixed_bytes(v.splits, plan.num_x_rows);
   const int stage_bytes = kernel.stage_bytes(plan.num_x_rows);
   constexpr int kMinStages = 3;
@@ -132,6 +136,7 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
       .num_rows = static_cast<int>(args.x.dim(0)),
       .out_features = static_cast<int>(weight.out_features),
       .num_x_rows = plan.num_x_rows,
+      .num_row_tiles = plan.num_row_tiles,
       .num_steps = plan.num_steps,
       .num_tiles = plan.num_tiles,
       .num_stages = plan.num_stages,
@@ -146,16 +151,18 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
 
 // The smallest tile with which every CTA has a place of its own, so that none has more to do than
 // others, and the next two as long as a third of the places is used: fewer CTAs read x less often.
-// For weights too large for that the largest three. A multiprocessor has a place, or two where
-// their shared memory leaves room.
-bool MayBeFast(const Variant& v, int64_t out_features) {
+// For weights too large for that the largest three, but none where there are more rows than a tile
+// has. A multiprocessor has a place, or two where their shared memory leaves room.
+bool MayBeFast(const Variant& v, int64_t num_rows, int64_t out_features) {
   const int places = v.shared_kib == kSharedKib[0] ? 2 * NumSms() : NumSms();
   const auto num_ctas = [&](int tile) {
-    return CeilDiv<int64_t>(out_features, kTiles[tile].features) * v.splits;
+    return CeilDiv<int64_t>(out_features, kTiles[tile].features) *
+           CeilDiv<int64_t>(num_rows, kTileRows) * v.splits;
   };
   constexpr int kLargest = 3;
   if (num_ctas(v.tile) > places) {
-    return v.splits == 1 && v.tile >= kNumTiles - kLargest && num_ctas(kNumTiles - 1) > places;
+    return num_rows <= kTileRows && v.splits == 1 && v.tile >= kNumTiles - kLargest &&
+           num_ctas(kNumTiles - 1) > places;
   }
   int num_smaller = 0;
   while (num_smaller < v.tile && num_ctas(v.tile - num_smaller - 1) <= places) ++num_smaller;
@@ -187,7 +194,7 @@ std::vector<int> HopperGemmVariants(const LinearArgs& args) {
   for (int i = 0; fits && i < kNumVariants; ++i) {
     const Variant v = Variant::Of(i);
     const Plan plan = MakePlan(args, v, false);
-    if (plan.num_stages == 0 || !MayBeFast(v, weight.out_features)) continue;
+    if (plan.num_stages == 0 || !MayBeFast(v, args.x.dim(0), weight.out_features)) continue;
     variants.push_back(i);
   }
   return variants;

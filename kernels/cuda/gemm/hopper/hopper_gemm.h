@@ -1,7 +1,8 @@
 // Our gemm on sm_90a for more rows of x than a gemv has and fewer than fill the tensor cores: out =
-// x * weight^T + bias, limited by reading the weight once. There are variants, which divide
-// the work differently; which is fastest for a gemm is measured (gemm_tuner.h). A row's sum is
-// taken in an order that depends on in_features and the variant alone. Used by the engine's thread.
+// x * weight^T + bias, limited by reading the weight, or by latency where it is small. There are
+// variants, which divide the work differently; which is fastest for a gemm is measured
+// (gemm_tuner.h). A row's sum is taken in an order that depends on in_features and the variant
+// alone. Used by the engine's thread.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ struct CUstream_st;
 
 namespace quire::cuda {
 
-inline constexpr int64_t kMaxHopperGemmRows = 64;
+inline constexpr int64_t kMaxHopperGemmRows = 256;
 
 // Those that may be fast for these arguments; none where the kernel cannot compute them: bfloat16
 // or float16 on a device of sm_90, more rows than a gemv takes and at most kMaxHopperGemmRows, x

@@ -20,7 +20,8 @@ struct HopperGemmParams {
   void* out;
   int64_t out_stride;  // of out's elements, of which pairs are aligned
   int num_rows, out_features;
-  int num_x_rows;  // num_rows rounded up to whole eights
+  int num_x_rows;     // of a tile: all, rounded up to whole eights, or Shape::kTileRows
+  int num_row_tiles;  // of x
   int num_steps, num_tiles, num_stages;
   int num_splits;     // CTAs of a cluster, which share out in_features
   bool out_is_float;  // float32; else of x's type
@@ -36,7 +37,7 @@ struct HopperGemmShape {
   static constexpr int kComputeThreads = 128;  // a warpgroup
   static constexpr int kComputeWarps = kComputeThreads / 32;
   static constexpr int kThreads = kComputeThreads + 32;
-  static constexpr int kMaxRows = 64;
+  static constexpr int kTileRows = 64;  // of x
   static constexpr int kTileFeatures = kFeatures;
   static constexpr int kHalf = kFeatures / 2;  // of a tile: the gates, or the first
   static constexpr int kFragments = kFeatures / 8;
@@ -44,8 +45,8 @@ struct HopperGemmShape {
   static constexpr int kLineDepth = kLineBytes / 2;  // in_features
   static constexpr int kBlocks = kFeatures <= 64 ? 2 : 1;
   static constexpr int kStepDepth = kBlocks * kLineDepth;
-  static constexpr int kWeightBytes = kFeatures * kLineBytes;  // of a block
-  static constexpr int kSumsBytes = kMaxRows * kFeatures * 4;  // of a CTA
+  static constexpr int kWeightBytes = kFeatures * kLineBytes;   // of a block
+  static constexpr int kSumsBytes = kTileRows * kFeatures * 4;  // of a CTA
   static constexpr int kMaxStages = 16;
   static constexpr int kAlignment = 1024;  // of what is swizzled
   static constexpr int kMbarrierBytes = (2 * kMaxStages + 2) * 8;
@@ -54,11 +55,11 @@ struct HopperGemmShape {
   static constexpr int StageBytes(int num_x_rows) {
     return kBlocks * (kWeightBytes + num_x_rows * kLineBytes);
   }
-  // Beside the stages. Gemms read kMaxRows rows of x: of what is there beyond num_x_rows nothing
+  // Beside the stages. Gemms read kTileRows rows of x: of what is there beyond num_x_rows nothing
   // becomes of use, but it must be there.
   static constexpr int FixedBytes(int num_splits, int num_x_rows) {
     const int sums_bytes = (num_splits - 1) * kSumsBytes;
-    const int beyond_bytes = (kMaxRows - num_x_rows) * kLineBytes;
+    const int beyond_bytes = (kTileRows - num_x_rows) * kLineBytes;
     return 2 * kAlignment + (sums_bytes > beyond_bytes ? sums_bytes : beyond_bytes);
   }
 };
@@ -105,7 +106,8 @@ struct HopperGemmShared {
   __device__ uint32_t mbarriers_end() const { return SharedAddress(data) + Shape::kAlignment; }
 };
 
-// What a CTA does: tiles in turn, of each its share of the steps along in_features.
+// What a CTA does: tiles in turn, of each its share of the steps along in_features. Tiles of the
+// same features follow each other, so that the second to read a part of the weight has it from L2.
 struct HopperGemmWork {
   int split;
   int first_tile, tile_stride;
