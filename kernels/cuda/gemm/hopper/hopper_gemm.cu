@@ -77,7 +77,6 @@ Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
           CeilDiv<int64_t>(is_gated ? weight.out_features / 2 : weight.out_features, features)),
       .num_stages = 0,
       .shared_bytes = 0};
-  plan.num_tiles *= plan.num_row_tiles;
   const int fixed_bytes = kernel.fixed_bytes(v.splits, plan.num_x_rows);
   const int stage_bytes = kernel.stage_bytes(plan.num_x_rows);
   constexpr int kMinStages = 3;
@@ -136,7 +135,6 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
       .num_rows = static_cast<int>(args.x.dim(0)),
       .out_features = static_cast<int>(weight.out_features),
       .num_x_rows = plan.num_x_rows,
-      .num_row_tiles = plan.num_row_tiles,
       .num_steps = plan.num_steps,
       .num_tiles = plan.num_tiles,
       .num_stages = plan.num_stages,
@@ -144,9 +142,9 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
       .out_is_float = out.dtype() == DType::kF32,
       .num_gates = gated == nullptr ? 0 : static_cast<int>(weight.out_features / 2),
       .activation = gated == nullptr ? Activation::kSilu : gated->activation};
-  const int num_clusters = std::min(plan.num_tiles, NumPlaces(plan, v.splits));
-  LaunchClusters(plan.kernel, v.splits, dim3(num_clusters * v.splits), dim3(kNumThreads),
-                 plan.shared_bytes, stream, params);
+  const int places = std::max(1, NumPlaces(plan, v.splits) / plan.num_row_tiles);
+  const dim3 grid(std::min(plan.num_tiles, places) * v.splits, plan.num_row_tiles);
+  LaunchClusters(plan.kernel, v.splits, grid, dim3(kNumThreads), plan.shared_bytes, stream, params);
 }
 
 // The smallest tile with which every CTA has a place of its own, so that none has more to do than

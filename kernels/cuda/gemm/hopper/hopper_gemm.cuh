@@ -26,7 +26,7 @@ class HopperGemmLoader {
     }
     PrefetchMap(p_.x_map);
     WaitForPredecessor();
-    for (int i = 0; i < num_early; ++i) LoadX(work_.first_tile, work_.first_step + i, i);
+    for (int i = 0; i < num_early; ++i) LoadX(work_.first_step + i, i);
     RingPlace place;
     int num_seen = 0;
     for (int tile = work_.first_tile; tile < p_.num_tiles; tile += work_.tile_stride) {
@@ -34,7 +34,7 @@ class HopperGemmLoader {
         if (num_seen >= num_early) {
           if (num_seen >= shared_.num_stages) Wait(shared_.free(place.index), place.parity ^ 1);
           LoadWeight(tile, step, place.index);
-          LoadX(tile, step, place.index);
+          LoadX(step, place.index);
         }
         place.Next(shared_.num_stages);
       }
@@ -45,19 +45,18 @@ class HopperGemmLoader {
   __device__ void LoadWeight(int tile, int step, int stage) const {
     const uint32_t full = shared_.full(stage);
     ArriveExpectingBytes(full, Shape::StageBytes(shared_.num_x_rows));
-    const int column_tile = tile / p_.num_row_tiles;
 #pragma unroll
     for (int block = 0; block < Shape::kBlocks; ++block) {
       const int depth = step * Shape::kStepDepth + block * Shape::kLineDepth;
       const uint32_t to = shared_.weight(stage, block);
-      const int first = column_tile * (p_.num_gates == 0 ? Shape::kTileFeatures : Shape::kHalf);
+      const int first = tile * (p_.num_gates == 0 ? Shape::kTileFeatures : Shape::kHalf);
       const int second = first + (p_.num_gates == 0 ? Shape::kHalf : p_.num_gates);
       CopyBox(to, p_.weight_map, depth, first, full);
       CopyBox(to + Shape::kWeightBytes / 2, p_.weight_map, depth, second, full);
     }
   }
-  __device__ void LoadX(int tile, int step, int stage) const {
-    const int first_row = tile % p_.num_row_tiles * Shape::kTileRows;
+  __device__ void LoadX(int step, int stage) const {
+    const int first_row = work_.row_tile * Shape::kTileRows;
 #pragma unroll
     for (int block = 0; block < Shape::kBlocks; ++block) {
       CopyBox(shared_.x(stage, block), p_.x_map,
@@ -165,24 +164,19 @@ class HopperGemmComputation {
   // What all results have in common is asked once, not at every pair: this code runs once, and what
   // it takes is bringing it from memory.
   __device__ void StoreTile(int tile) {
-    const int first_row = tile % p_.num_row_tiles * Shape::kTileRows;
-    const int column_tile = tile / p_.num_row_tiles;
-    if (p_.bias.data != nullptr) AddBias(column_tile);
+    if (p_.bias.data != nullptr) AddBias(tile);
     if (p_.num_gates > 0) {
       p_.activation == Activation::kSilu ? Activate(Silu()) : Activate(GeluTanh());
-      Store<Shape::kFragments / 2, Element>(first_row, column_tile * Shape::kHalf, p_.num_gates);
+      Store<Shape::kFragments / 2, Element>(tile * Shape::kHalf, p_.num_gates);
     } else if (p_.out_is_float) {
-      Store<Shape::kFragments, float>(first_row, column_tile * Shape::kTileFeatures,
-                                      p_.out_features);
+      Store<Shape::kFragments, float>(tile * Shape::kTileFeatures, p_.out_features);
     } else {
-      Store<Shape::kFragments, Element>(first_row, column_tile * Shape::kTileFeatures,
-                                        p_.out_features);
+      Store<Shape::kFragments, Element>(tile * Shape::kTileFeatures, p_.out_features);
     }
   }
-  __device__ void AddBias(int column_tile) {
+  __device__ void AddBias(int tile) {
     const bool is_gated = p_.num_gates > 0;
-    const int first =
-        column_tile * (is_gated ? Shape::kHalf : Shape::kTileFeatures) + lane_ % 4 * 2;
+    const int first = tile * (is_gated ? Shape::kHalf : Shape::kTileFeatures) + lane_ % 4 * 2;
     const int second = first + (is_gated ? p_.num_gates : Shape::kHalf);
 #pragma unroll
     for (int i = 0; i < Shape::kFragments; ++i) {
@@ -213,8 +207,9 @@ class HopperGemmComputation {
   }
   // A lane has two neighbouring features of two rows in each fragment.
   template <int kCount, typename Out>
-  __device__ void Store(int first_row, int first_feature, int num_features) const {
-    const int row = first_row + static_cast<int>(threadIdx.x) / 32 * 16 + lane_ / 4;
+  __device__ void Store(int first_feature, int num_features) const {
+    const int row =
+        work_.row_tile * Shape::kTileRows + static_cast<int>(threadIdx.x) / 32 * 16 + lane_ / 4;
     const int feature = first_feature + lane_ % 4 * 2;
     const bool has_upper = row < p_.num_rows, has_lower = row + 8 < p_.num_rows;
     Out* const upper = static_cast<Out*>(p_.out) + row * p_.out_stride + feature;
@@ -242,10 +237,10 @@ class HopperGemmComputation {
   Sums sums_;
 };
 
-// Grid: clusters of num_splits CTAs, which take tiles in turn. Bytes: the weight once from memory,
-// for more rows than a tile has again from L2; x once a tile of out_features, from L2, which is
-// what limits small tiles. Accumulation: in_features in order in float32 on tensor cores, a split
-// its share, then these in order. Limit: memory bandwidth, or latency where the weight is small.
+// Grid: (clusters of num_splits CTAs, which take tiles in turn, tiles of x's rows). Bytes: the
+// weight once from memory, for further rows again from L2; x once a tile, from L2, which is what
+// limits small tiles. Accumulation: in_features in order in float32 on tensor cores, a split its
+// share, then these in order. Limit: memory bandwidth, or latency where the weight is small.
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads)
     HopperGemm(const __grid_constant__ HopperGemmParams p) {

@@ -20,8 +20,7 @@ struct HopperGemmParams {
   void* out;
   int64_t out_stride;  // of out's elements, of which pairs are aligned
   int num_rows, out_features;
-  int num_x_rows;     // of a tile: all, rounded up to whole eights, or Shape::kTileRows
-  int num_row_tiles;  // of x
+  int num_x_rows;  // of a CTA: all, rounded up to whole eights, or Shape::kTileRows
   int num_steps, num_tiles, num_stages;
   int num_splits;     // CTAs of a cluster, which share out in_features
   bool out_is_float;  // float32; else of x's type
@@ -37,7 +36,7 @@ struct HopperGemmShape {
   static constexpr int kComputeThreads = 128;  // a warpgroup
   static constexpr int kComputeWarps = kComputeThreads / 32;
   static constexpr int kThreads = kComputeThreads + 32;
-  static constexpr int kTileRows = 64;  // of x
+  static constexpr int kTileRows = 64;  // of x, which a CTA has at most
   static constexpr int kTileFeatures = kFeatures;
   static constexpr int kHalf = kFeatures / 2;  // of a tile: the gates, or the first
   static constexpr int kFragments = kFeatures / 8;
@@ -106,15 +105,16 @@ struct HopperGemmShared {
   __device__ uint32_t mbarriers_end() const { return SharedAddress(data) + Shape::kAlignment; }
 };
 
-// What a CTA does: tiles in turn, of each its share of the steps along in_features. Tiles of the
-// same features follow each other, so that the second to read a part of the weight has it from L2.
+// What a CTA does: tiles of out_features in turn, of each its share of the steps along in_features.
 struct HopperGemmWork {
   int split;
+  int row_tile;  // of x
   int first_tile, tile_stride;
   int first_step, end_step;  // of every tile
 
   __device__ explicit HopperGemmWork(const HopperGemmParams& p)
       : split(p.num_splits == 1 ? 0 : ClusterRank()),
+        row_tile(static_cast<int>(blockIdx.y)),
         first_tile(static_cast<int>(blockIdx.x) / p.num_splits),
         tile_stride(static_cast<int>(gridDim.x) / p.num_splits),
         first_step(split * p.num_steps / p.num_splits),
