@@ -101,6 +101,7 @@ TEST_P(CudaGemmTest, EveryCandidateMatchesReference) {
 // a time.
 TEST_P(CudaGemmTest, ManyRows) {
   for (const auto& [m, n, k] : {std::tuple(129, 16, 8),
+                                {192, 352, 520},
                                 {200, 240, 136},
                                 {300, 400, 520},
                                 {512, 256, 1032},
@@ -124,7 +125,7 @@ TEST_P(CudaGemmTest, MoreTilesThanPlaces) {
 }
 
 TEST_P(CudaGemmTest, Float16AndFloat32Results) {
-  for (const int64_t m : {16, 24, 64}) {
+  for (const int64_t m : {16, 24, 64, 130}) {
     ExpectAllMatchReference(
         {.m = m, .n = 300, .k = 640, .dtype = DType::kF16, .out_dtype = DType::kF16, .bias = true});
     ExpectAllMatchReference({.m = m, .n = 301, .k = 640, .out_dtype = DType::kF32});

@@ -270,7 +270,7 @@ TEST_P(SamplerTest, DrawsInvertTheDistribution) {
       {.row = 0, .temperature = 3.0f, .top_p = 0.999f},
       {.row = 0, .min_p = 0.02f},
       {.row = 0, .temperature = 1.3f, .top_p = 0.8f, .min_p = 0.01f}};
-  for (int64_t vocab_size : {1, 127, 4097, 151'936}) {
+  for (int64_t vocab_size : {1, 127, 4097, 50'001, 151'936}) {
     const std::vector<std::vector<float>> rows = {
         RandomNormal(vocab_size, 20, 1.0f), RandomNormal(vocab_size, 21, 4.0f),
         Peaked(vocab_size, 22), Quantised(RandomNormal(vocab_size, 23, 2.0f)),
@@ -296,6 +296,41 @@ TEST_P(SamplerTest, DrawsInvertTheDistribution) {
       }
     }
   }
+}
+
+// Some tokens that top-p keeps, for their bias, above a great many; and one that a penalty takes
+// out.
+TEST_P(SamplerTest, TopPOfManySeesBiasAndPenalties) {
+  const int64_t vocab_size = 50'001;
+  const std::set<int32_t> kept = {7, 25'000, 50'000};
+  const int32_t penalised = 30'000;
+  std::vector<float> logits = RandomNormal(vocab_size, 31, 3.0f);
+  std::vector<LogitBias> bias;
+  for (const int32_t id : kept) {
+    logits[id] = 0;
+    bias.push_back({.token = id, .bias = 18});
+  }
+  logits[penalised] = 60;
+  std::vector<int32_t> counts(kMaxRows * vocab_size);
+  for (int64_t row = 0; row < kMaxRows; ++row)
+    counts[row * vocab_size + penalised] = kPromptTokenBit;
+  std::set<int32_t> drawn;
+  for (int64_t position = 0; position < 40; position += kMaxRows) {
+    std::vector<float> all;
+    std::vector<SamplingRow> rows;
+    for (int32_t i = 0; i < kMaxRows; ++i) {
+      rows.push_back({.row = i,
+                      .top_p = 0.9f,
+                      .repetition_penalty = 20,
+                      .bias_begin = 0,
+                      .bias_end = static_cast<int32_t>(bias.size()),
+                      .seed = 5,
+                      .position = position + i});
+      all.insert(all.end(), logits.begin(), logits.end());
+    }
+    for (const int32_t id : Run(all, rows, bias, counts).ids) drawn.insert(id);
+  }
+  EXPECT_EQ(drawn, kept);
 }
 
 // Rows of every kind in one call, so that rows are not on 16 bytes, and each alone: the same bits.

@@ -110,7 +110,8 @@ __device__ int32_t DrawFromAll(const DrawParams& params, RowSelector& selector) 
 __device__ int32_t DrawFromRow(const DrawParams& params, uint64_t least, RowSelector& selector) {
   const TokenWeight weight = TokenWeight::Weight(params.weight, least);
   const uint64_t total = selector.Sum(weight);
-  return selector.FindId(DrawTarget(Shared().uniform, total) - 1, weight);
+  const int32_t id = selector.FindId(DrawTarget(Shared().uniform, total) - 1, weight);
+  return id >= 0 ? id : params.summary.max_id;
 }
 
 // Lists the tokens from the first of the ranking down to some rank that top-p does not keep, or
@@ -123,12 +124,13 @@ __device__ int32_t ListNucleus(const DrawParams& params, uint32_t floor, uint64_
   };
   const uint64_t target = MassTarget(params.row.top_p, total);
   const int32_t num_segments = CeilDiv(params.view.vocab_size, kSegment);
+  constexpr int32_t kMost = 1000;  // three in four of 1,333, whose list has some 1,850 tokens
   selector.Prune(floor);
   if (selector.num_entries() > kFewTokens) {
     // A list that holds all that top-p keeps shows it by its sum: some 100 tokens mostly do, and
-    // if not then those that three in four segments have one of, which fit the list.
+    // if not then those that three in four segments have one of, which fit the list as well.
 #pragma unroll 1
-    for (const int32_t num_tokens : {kFewTokens / 3, num_segments * 3 / 4}) {
+    for (const int32_t num_tokens : {kFewTokens / 3, min(num_segments * 3 / 4, kMost)}) {
       const uint32_t likely = selector.FloorOfTop(num_tokens, KeyOf(params.summary.max));
       if (likely <= floor) break;
       selector.Prune(likely);

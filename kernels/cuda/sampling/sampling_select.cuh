@@ -146,7 +146,7 @@ class RowSelector {
 
   // The rank at which the weights of the tokens from the first of the ranking down reach `target`;
   // only tokens of keys in [floor, max_key] have any, `total` together or less. A token's weight
-  // may lose or gain 2^-32 of the total.
+  // may lose or gain 2^-31 of the total.
   __device__ uint64_t SelectRank(uint32_t floor, uint32_t max_key, uint64_t target, uint64_t total,
                                  const TokenWeight& weight);
 
