@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/base/philox.h"
-#include "tests/kernels/kernel_test.h"
+#include "tests/kernels/sampler_fixture.h"
 
 namespace quire {
 namespace {
@@ -18,63 +18,8 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-struct SampleResult {
-  std::vector<int32_t> ids, ranks, top_ids, counts, last_tokens;
-  std::vector<float> logprobs, top_logprobs;
-};
-
-class SamplerTest : public KernelTest {
+class SamplerTest : public SamplerFixture {
  protected:
-  static constexpr int64_t kMaxRows = 4;  // persistent rows
-
-  // `logits` is one row per SamplingRow. token_counts start as `counts`, or all zero.
-  SampleResult Run(const std::vector<float>& logits, const std::vector<SamplingRow>& rows,
-                   const std::vector<LogitBias>& bias = {}, std::vector<int32_t> counts = {}) {
-    const auto num_rows = static_cast<int64_t>(rows.size());
-    const int64_t vocab_size = static_cast<int64_t>(logits.size()) / num_rows;
-    counts.resize(kMaxRows * vocab_size);
-    const DeviceTensor logits_device = UploadTensor(logits, DType::kF32, {num_rows, vocab_size});
-    const DeviceBuffer rows_device = Upload(rows);
-    const DeviceBuffer bias_device = Upload(bias);
-    const DeviceBuffer counts_device = Upload(counts);
-    const DeviceBuffer last_device = Upload(std::vector<int32_t>(kMaxRows, -7));
-    const DeviceBuffer ids = Upload(std::vector<int32_t>(num_rows, -7));
-    const DeviceBuffer logprobs = Upload(std::vector<float>(num_rows, kNan));
-    const DeviceBuffer ranks = Upload(std::vector<int32_t>(num_rows, -7));
-    const DeviceBuffer top_ids = Upload(std::vector<int32_t>(num_rows * kMaxLogprobs, -7));
-    const DeviceBuffer top_logprobs = Upload(std::vector<float>(num_rows * kMaxLogprobs, kNan));
-    ops().Sample(stream(), {.logits = logits_device.tensor,
-                            .rows = rows_device.as<SamplingRow>(),
-                            .bias = bias_device.as<LogitBias>(),
-                            .token_counts = counts_device.as<int32_t>(),
-                            .row_last_token = last_device.as<int32_t>(),
-                            .sampled_ids = ids.as<int32_t>(),
-                            .sampled_logprobs = logprobs.as<float>(),
-                            .sampled_ranks = ranks.as<int32_t>(),
-                            .top_ids = top_ids.as<int32_t>(),
-                            .top_logprobs = top_logprobs.as<float>()});
-    return {.ids = Download<int32_t>(ids.data(), num_rows),
-            .ranks = Download<int32_t>(ranks.data(), num_rows),
-            .top_ids = Download<int32_t>(top_ids.data(), num_rows * kMaxLogprobs),
-            .counts = Download<int32_t>(counts_device.data(), kMaxRows * vocab_size),
-            .last_tokens = Download<int32_t>(last_device.data(), kMaxRows),
-            .logprobs = Download<float>(logprobs.data(), num_rows),
-            .top_logprobs = Download<float>(top_logprobs.data(), num_rows * kMaxLogprobs)};
-  }
-
-  // The ids drawn from one row of logits at positions 0 .. num_draws - 1.
-  std::vector<int32_t> Draws(const std::vector<float>& logits, SamplingRow row, int64_t num_draws,
-                             const std::vector<LogitBias>& bias = {}) {
-    std::vector<float> all;
-    std::vector<SamplingRow> rows;
-    for (int64_t i = 0; i < num_draws; ++i) {
-      row.position = i;
-      rows.push_back(row);
-      all.insert(all.end(), logits.begin(), logits.end());
-    }
-    return Run(all, rows, bias).ids;
-  }
-
   // Chi-square over tokens that are expected at least five times, against the 99.99% point of a
   // normal approximation; and no token outside the support. Deterministic: the seed is fixed.
   void ExpectDistribution(const std::vector<float>& logits, const SamplingRow& row) {
@@ -312,8 +257,9 @@ TEST_P(SamplerTest, TopPOfManySeesBiasAndPenalties) {
   }
   logits[penalised] = 60;
   std::vector<int32_t> counts(kMaxRows * vocab_size);
-  for (int64_t row = 0; row < kMaxRows; ++row)
+  for (int64_t row = 0; row < kMaxRows; ++row) {
     counts[row * vocab_size + penalised] = kPromptTokenBit;
+  }
   std::set<int32_t> drawn;
   for (int64_t position = 0; position < 40; position += kMaxRows) {
     std::vector<float> all;
@@ -439,55 +385,6 @@ TEST_P(SamplerTest, EqualLogitsRankById) {
     const SamplingRow half = {.row = 0, .top_k = top_k, .top_p = 0.5f, .seed = 3};
     for (int32_t id : Draws(logits, half, 50)) EXPECT_TRUE(id <= 10'000 || id == 15'000) << id;
   }
-}
-
-TEST_P(SamplerTest, LogprobsAreOfTheUnmodifiedLogits) {
-  for (int64_t vocab_size : {4, 65, 20'000}) {
-    SCOPED_TRACE(vocab_size);
-    std::vector<float> logits = RandomNormal(vocab_size, 10, 3.0f);
-    logits[1] = logits[3] = 20.0f;  // a tie at the top
-    const std::vector<double> expected = reference::LogSoftmax(logits);
-    const std::vector<int32_t> ranking = reference::Ranking({logits.begin(), logits.end()});
-    const std::vector<LogitBias> bias = {{1, -kInfinity}, {2, 100.0f}};
-    for (SamplingRow row : {SamplingRow{.row = 0, .temperature = 0, .num_logprobs = 20},
-                            {.row = 0, .temperature = 0, .num_logprobs = 3, .bias_end = 2},
-                            {.row = 0, .num_logprobs = 0},
-                            {.row = 0, .temperature = 3.0f, .num_logprobs = 5}}) {
-      const SampleResult result = Run(logits, {row}, bias);
-      const int32_t id = result.ids[0];
-      EXPECT_NEAR(result.logprobs[0], expected[id], 1e-5);
-      EXPECT_EQ(ranking[result.ranks[0] - 1], id);
-      for (int64_t i = 0; i < std::min<int64_t>(row.num_logprobs, vocab_size); ++i) {
-        EXPECT_EQ(result.top_ids[i], ranking[i]);
-        EXPECT_NEAR(result.top_logprobs[i], expected[ranking[i]], 1e-5);
-      }
-      if (row.num_logprobs == 0) {
-        EXPECT_EQ(result.top_ids[0], -7);
-      }
-    }
-  }
-}
-
-TEST_P(SamplerTest, NoLogprobsUnlessAskedFor) {
-  const SampleResult result = Run(RandomNormal(50, 11), {Row(0)});
-  EXPECT_TRUE(std::isnan(result.logprobs[0]));
-  EXPECT_EQ(result.ranks[0], -7);
-}
-
-TEST_P(SamplerTest, ScoringRowsReportTheirTarget) {
-  const std::vector<float> logits = RandomNormal(300, 12, 2.0f);
-  const std::vector<double> expected = reference::LogSoftmax(logits);
-  const std::vector<int32_t> ranking = reference::Ranking({logits.begin(), logits.end()});
-  // Penalties and filters do not apply, and nothing is counted as generated.
-  const SampleResult result =
-      Run(logits,
-          {{.row = 1, .target = 77, .top_k = 1, .repetition_penalty = 2.0f, .num_logprobs = 4}});
-  EXPECT_EQ(result.ids[0], 77);
-  EXPECT_NEAR(result.logprobs[0], expected[77], 1e-5);
-  EXPECT_EQ(ranking[result.ranks[0] - 1], 77);
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(result.top_ids[i], ranking[i]);
-  EXPECT_EQ(result.last_tokens, std::vector<int32_t>(kMaxRows, -7));
-  EXPECT_EQ(result.counts, std::vector<int32_t>(kMaxRows * 300, 0));
 }
 
 TEST_P(SamplerTest, ResetTokenCounts) {

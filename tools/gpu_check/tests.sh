@@ -156,10 +156,10 @@ programs_for_tool() {
   if [ "$only" = sanitizer ]; then
     programs_for_sanitizer
   elif [ "$quick" = yes ]; then
-    echo rope_test sampler_test
+    echo rope_test sampler_test sampler_logprobs_test
   else
     case $1 in
-      memcheck) echo "$few linear_op_test cuda_attention_plan_test attention_test attention_float8_test sampler_test model_runner_test" ;;
+      memcheck) echo "$few linear_op_test cuda_attention_plan_test attention_test attention_float8_test sampler_test sampler_logprobs_test model_runner_test" ;;
       racecheck) echo "$few linear_op_test cuda_attention_plan_test" ;;
       initcheck) echo "$few" ;;
     esac

@@ -119,9 +119,7 @@ __device__ int32_t DrawFromRow(const DrawParams& params, uint64_t least, RowSele
 // of RowSelector::List.
 __device__ int32_t ListNucleus(const DrawParams& params, uint32_t floor, uint64_t total,
                                RowSelector& selector) {
-  const auto weight_of = [&](uint64_t rank) {
-    return __float2ull_rn(params.weight(LogitOf(KeyOfRank(rank))));
-  };
+  const auto weight_of = [&](uint64_t rank) { return params.weight.OfRank(rank); };
   const uint64_t target = MassTarget(params.row.top_p, total);
   const int32_t num_segments = CeilDiv(params.view.vocab_size, kSegment);
   constexpr int32_t kMost = 1000;  // three in four of 1,333, whose list has some 1,850 tokens
@@ -166,9 +164,6 @@ __device__ uint64_t LeastKept(const DrawParams& params, uint32_t floor, uint64_t
 __device__ int32_t DrawFromList(const DrawParams& params, int32_t count, uint64_t total,
                                 RowSelector& selector) {
   const SamplingRow& row = params.row;
-  const auto weight_of_key = [&](uint32_t key) {
-    return __float2ull_rn(params.weight(LogitOf(key)));
-  };
   selector.SortList(count);
   if (UsesTopK(row, params.view.vocab_size)) {
     const uint32_t last = KeyOfRank(Shared().list[min(row.top_k, count) - 1]);
@@ -178,7 +173,7 @@ __device__ int32_t DrawFromList(const DrawParams& params, int32_t count, uint64_
     const auto target_of = [&](uint64_t listed) {
       return MassTarget(row.top_p, total == 0 ? listed : total);
     };
-    const auto weight_of = [&](uint64_t rank) { return weight_of_key(KeyOfRank(rank)); };
+    const auto weight_of = [&](uint64_t rank) { return params.weight.OfRank(rank); };
     count = selector.FindInList(count, weight_of, target_of).index + 1;
   }
   if (row.min_p > 0) {
@@ -193,7 +188,10 @@ __device__ int32_t DrawFromList(const DrawParams& params, int32_t count, uint64_
   }
   selector.SortList(count);
   const Found found = selector.FindInList(
-      count, [&](uint64_t item) { return weight_of_key(static_cast<uint32_t>(item)); },
+      count,
+      [&](uint64_t item) {
+        return __float2ull_rn(params.weight(LogitOf(static_cast<uint32_t>(item))));
+      },
       [&](uint64_t kept) { return DrawTarget(Shared().uniform, kept); });
   return kMaxSampledId - static_cast<int32_t>(Shared().list[found.index] >> 32);
 }
@@ -215,7 +213,7 @@ __device__ int32_t DrawFromFew(const DrawParams& params, int32_t count, uint64_t
   uint64_t* weights = Shared().weights;
   const auto thread = static_cast<int32_t>(threadIdx.x);
   if (thread < count) {
-    weights[thread] = __float2ull_rn(params.weight(LogitOf(KeyOfRank(list[thread]))));
+    weights[thread] = params.weight.OfRank(list[thread]);
   }
   __syncthreads();
   int group = 1;

@@ -11,6 +11,7 @@
 
 namespace quire::cuda {
 
+inline constexpr uint32_t kAllLanes = 0xffffffffu;
 inline constexpr float kLog2E = 1.44269504088896340736f;
 // A weight of one, in the fixed point of sums: 2^23 tokens of it still fit 64 bits.
 inline constexpr int kWeightBits = 40;
@@ -86,6 +87,9 @@ struct LogitWeight {
 
   __device__ float Ratio(float logit) const { return Exp2((logit - max) * scale); }
   __device__ float operator()(float logit) const { return Ratio(logit) * kWeightOne; }
+  __device__ uint64_t OfRank(uint64_t rank) const {  // in whole units
+    return __float2ull_rn((*this)(LogitOf(KeyOfRank(rank))));
+  }
 };
 
 // What each token of a row adds to a sum: its weight, or one; nothing below a rank.

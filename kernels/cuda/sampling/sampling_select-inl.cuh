@@ -5,8 +5,6 @@
 
 namespace quire::cuda {
 
-inline constexpr uint32_t kAllLanes = 0xffffffffu;
-
 // Adds weights to bins; equal bins in a row are one addition.
 class BinAdder {
  public:

@@ -8,7 +8,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 constexpr int kSegmentsPerWarp = kSegmentsPerSlice / kWarps;
-constexpr uint32_t kAllLanes = 0xffffffffu;
 
 struct SliceShared {
   SamplingRow row;

@@ -18,9 +18,15 @@ namespace quire::bench {
 
 namespace {
 
-// Normal logits of a standard deviation of 3, or 1 (the flatter, the more tokens top-p lets
-// through), or of 2.5 with some tokens above, as a model has them, less or more sure.
-enum class Distribution { kMiddling, kFlat, kUnsure, kPeaked };
+// Normal logits: the flatter, the more tokens top-p lets through. With peaks some tokens are above
+// them, as a model has them that is less or more sure.
+struct Distribution {
+  float deviation;
+  float highest_peak = 0;  // 0: none
+
+  bool operator==(const Distribution&) const = default;
+};
+constexpr Distribution kMiddling = {3}, kFlat = {1}, kUnsure = {2.5f, 18}, kPeaked = {2.5f, 24};
 
 struct Kind {
   const char* name;
@@ -32,22 +38,22 @@ struct Kind {
 std::vector<Kind> Kinds() {
   const SamplingRow filtered = {.top_k = 50, .top_p = 0.9f};
   const SamplingRow nucleus = {.top_p = 0.9f};
-  return {{"greedy", Distribution::kMiddling, {.temperature = 0}},
-          {"greedy, 20 logprobs", Distribution::kMiddling, {.temperature = 0, .num_logprobs = 20}},
-          {"temperature", Distribution::kMiddling, {}},
-          {"k 50, p 0.9, middling", Distribution::kMiddling, filtered},
-          {"p 0.9, middling", Distribution::kMiddling, nucleus},
-          {"min-p 0.05", Distribution::kMiddling, {.min_p = 0.05f}},
+  return {{"greedy", kMiddling, {.temperature = 0}},
+          {"greedy, 20 logprobs", kMiddling, {.temperature = 0, .num_logprobs = 20}},
+          {"temperature", kMiddling, {}},
+          {"k 50, p 0.9, middling", kMiddling, filtered},
+          {"p 0.9, middling", kMiddling, nucleus},
+          {"min-p 0.05", kMiddling, {.min_p = 0.05f}},
           {"k 50, p 0.9, penalties",
-           Distribution::kMiddling,
+           kMiddling,
            {.top_k = 50, .top_p = 0.9f, .repetition_penalty = 1.1f}},
-          {"k 50, p 0.9, flat", Distribution::kFlat, filtered},
-          {"k 1000, p 0.9, flat", Distribution::kFlat, {.top_k = 1000, .top_p = 0.9f}},
-          {"p 0.9, flat", Distribution::kFlat, nucleus},
-          {"p 0.9, unsure", Distribution::kUnsure, nucleus},
-          {"k 50, p 0.9, peaked", Distribution::kPeaked, filtered},
-          {"k 20, p 0.95, peaked", Distribution::kPeaked, {.top_k = 20, .top_p = 0.95f}},
-          {"p 0.9, peaked", Distribution::kPeaked, nucleus}};
+          {"k 50, p 0.9, flat", kFlat, filtered},
+          {"k 1000, p 0.9, flat", kFlat, {.top_k = 1000, .top_p = 0.9f}},
+          {"p 0.9, flat", kFlat, nucleus},
+          {"p 0.9, unsure", kUnsure, nucleus},
+          {"k 50, p 0.9, peaked", kPeaked, filtered},
+          {"k 20, p 0.95, peaked", kPeaked, {.top_k = 20, .top_p = 0.95f}},
+          {"p 0.9, peaked", kPeaked, nucleus}};
 }
 
 class SamplingCases {
@@ -73,16 +79,13 @@ class SamplingCases {
   // Some rows of logits, again and again: it is by their addresses that caches know them.
   absl::Status Fill(Distribution distribution, uint64_t seed) {
     std::mt19937_64 random(seed);
-    std::normal_distribution<float> normal(0.0f, distribution == Distribution::kFlat       ? 1.0f
-                                                 : distribution == Distribution::kMiddling ? 3.0f
-                                                                                           : 2.5f);
+    std::normal_distribution<float> normal(0.0f, distribution.deviation);
     const int64_t row_bytes = vocab_size_ * int64_t{sizeof(float)};
     ASSIGN_OR_RETURN(const DeviceBuffer pinned,
                      timer_.backend().device().AllocatePinned(kRandomRows * row_bytes));
     auto* logits = pinned.as<float>();
     for (int64_t i = 0; i < kRandomRows * vocab_size_; ++i) logits[i] = normal(random);
-    if (distribution == Distribution::kUnsure) AddPeaks(logits, 18.0f);
-    if (distribution == Distribution::kPeaked) AddPeaks(logits, 24.0f);
+    if (distribution.highest_peak > 0) AddPeaks(logits, distribution.highest_peak);
     for (int64_t row = 0; row < num_rows_; row += kRandomRows) {
       timer_.stream().CopyToDevice(logits_.as<float>() + row * vocab_size_, logits,
                                    kRandomRows * row_bytes);
