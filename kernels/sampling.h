@@ -25,6 +25,10 @@ struct ResetTokenCountsArgs {
   int64_t vocab_size;
 };
 
+// Of a vocabulary that can be sampled from; the largest published have some 262,000 tokens. A GPU's
+// kernel keeps notes of a whole row in shared memory.
+inline constexpr int64_t kMaxVocabSize = 1 << 20;
+
 struct SampleArgs {
   Tensor logits;            // [num_rows, vocab_size] float32; may be overwritten
   const SamplingRow* rows;  // [num_rows]

@@ -10,13 +10,13 @@
 #include "engine/model/model_family.h"
 #include "engine/model/rope_config.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/sampling.h"
 
 namespace quire {
 namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
 // Far above every published model, and low enough that products of a few of them fit 64 bits.
-constexpr int64_t kMaxVocabSize = 1 << 24;
 constexpr int64_t kMaxHiddenSize = 1 << 20;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxHeads = 4096;

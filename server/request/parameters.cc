@@ -1,6 +1,8 @@
 #include "server/request/parameters.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -20,16 +22,23 @@ namespace {
 // Before SetPrompt knows how much room the prompt leaves.
 constexpr int64_t kUpToContextEnd = std::numeric_limits<int64_t>::max();
 
+// A float with as many digits as tell it from its neighbours: 1.0000001 is not 1.
+template <typename Value>
+std::string Shown(Value value) {
+  std::array<char, 32> digits;
+  return {digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr};
+}
+
 template <typename Value>
 absl::Status OutOfRange(const std::string& field, Value value, const std::string& allowed) {
-  return InvalidField(field, absl::StrCat(value, " is out of range; allowed is ", allowed));
+  return InvalidField(field, absl::StrCat(Shown(value), " is out of range; allowed is ", allowed));
 }
 
 // NaN fails both comparisons and is refused.
 template <typename Value>
 absl::Status CheckRange(const std::string& field, Value value, Value min, Value max) {
   if (value >= min && value <= max) return absl::OkStatus();
-  return OutOfRange(field, value, absl::StrCat(min, " .. ", max));
+  return OutOfRange(field, value, absl::StrCat(Shown(min), " .. ", Shown(max)));
 }
 
 absl::Status CheckBytes(const std::string& field, const std::string& value, size_t max_bytes) {

@@ -50,6 +50,23 @@ class SamplerTest : public SamplerFixture {
     const double freedom = static_cast<double>(std::max<int64_t>(1, num_cells - 1));
     EXPECT_LT(chi_square, freedom + 4.5 * std::sqrt(2 * freedom) + 8) << num_cells << " cells";
   }
+
+  // A draw is the inverse of the cumulative distribution in token order at the row's one uniform
+  // number. Both backends being held to it, they draw the same tokens.
+  void ExpectInverses(const std::vector<float>& logits, const SamplingRow& row, int64_t num_draws) {
+    constexpr double kRounding = 1e-5;  // of sums of weights
+    std::vector<double> below = reference::Distribution({logits.begin(), logits.end()}, row);
+    std::partial_sum(below.begin(), below.end(), below.begin());
+    const std::vector<int32_t> draws = Draws(logits, row, num_draws);
+    for (int64_t position = 0; position < num_draws; ++position) {
+      const double uniform = UniformAt(row.seed, position);
+      const int32_t id = draws[position];
+      ASSERT_GE(below[id], uniform - kRounding) << "token " << id;
+      if (id > 0) {
+        ASSERT_LE(below[id - 1], uniform + kRounding) << "token " << id;
+      }
+    }
+  }
 };
 
 // Rounded as bfloat16 does it: most values occur many times.
@@ -201,10 +218,7 @@ TEST_P(SamplerTest, LargeVocabularies) {
   }
 }
 
-// A draw is the inverse of the cumulative distribution in token order at the row's one uniform
-// number. Both backends being held to it, they draw the same tokens.
 TEST_P(SamplerTest, DrawsInvertTheDistribution) {
-  constexpr double kRounding = 1e-5;  // of sums of weights
   const std::vector<SamplingRow> settings = {
       {.row = 0, .temperature = 0.7f},
       {.row = 0, .top_k = 50, .top_p = 0.9f},
@@ -226,20 +240,17 @@ TEST_P(SamplerTest, DrawsInvertTheDistribution) {
                      << "vocabulary " << vocab_size << " shape " << shape << " k " << row.top_k
                      << " p " << row.top_p << " min " << row.min_p);
         row.seed = 77 + shape;
-        std::vector<double> below =
-            reference::Distribution({rows[shape].begin(), rows[shape].end()}, row);
-        std::partial_sum(below.begin(), below.end(), below.begin());
-        const std::vector<int32_t> draws = Draws(rows[shape], row, 6);
-        for (int64_t position = 0; position < 6; ++position) {
-          const double uniform = UniformAt(row.seed, position);
-          const int32_t id = draws[position];
-          ASSERT_GE(below[id], uniform - kRounding) << "token " << id;
-          if (id > 0) {
-            ASSERT_LE(below[id - 1], uniform + kRounding) << "token " << id;
-          }
-        }
+        ExpectInverses(rows[shape], row, 6);
       }
     }
+  }
+}
+
+TEST_P(SamplerTest, TheGreatestVocabularyIsDrawnFrom) {
+  const std::vector<float> logits = RandomNormal(kMaxVocabSize, 24, 2.0f);
+  for (SamplingRow row : {SamplingRow{.row = 0}, SamplingRow{.row = 0, .top_k = 50, .top_p = 0.9f},
+                          SamplingRow{.row = 0, .top_p = 0.9f}}) {
+    ExpectInverses(logits, row, 2);
   }
 }
 

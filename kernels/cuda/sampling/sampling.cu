@@ -411,6 +411,10 @@ __global__ void CountTokens(const __grid_constant__ ResetTokenCountsArgs args) {
   }
 }
 
+static_assert(kMaxVocabSize / kSlice <= kListSize);
+constexpr size_t kMaxSharedBytes = 227 * 1024;  // of a CTA on sm_90
+static_assert(DynamicSharedBytes(kMaxVocabSize / kSegment) <= kMaxSharedBytes);
+
 // The arguments of rows [first, first + num_rows).
 SampleArgs RowsFrom(const SampleArgs& args, int64_t first, int64_t num_rows) {
   SampleArgs rows = args;
@@ -432,7 +436,7 @@ SampleArgs RowsFrom(const SampleArgs& args, int64_t first, int64_t num_rows) {
 void LaunchSample(const SampleArgs& args, void* workspace, cudaStream_t stream) {
   const int64_t num_rows = args.logits.dim(0);
   const auto vocab_size = static_cast<int32_t>(args.logits.dim(1));
-  CHECK_LE(args.logits.dim(1), int64_t{kSlice} * kListSize);
+  CHECK_LE(args.logits.dim(1), kMaxVocabSize);
   const int64_t row_bytes = 2 * CeilDiv(vocab_size, kSlice) * int64_t{sizeof(SliceSummary)};
   const int64_t rows_at_once = kSampleWorkspaceBytes / row_bytes;
   auto* summaries = static_cast<SliceSummary*>(workspace);

@@ -264,7 +264,8 @@ TEST(ModelConfig, ValuesOutOfRangeNameTheirKey) {
     const char* message;
   };
   const Case cases[] = {
-      {{{"vocab_size", 0}}, "vocab_size is 0; it must be between 1 and"},
+      {{{"vocab_size", 0}}, "vocab_size is 0; it must be between 1 and 1048576"},
+      {{{"vocab_size", (1 << 20) + 1}}, "vocab_size is 1048577; it must be between 1 and 1048576"},
       {{{"hidden_size", -1}}, "hidden_size is -1"},
       {{{"hidden_size", "4096"}}, "hidden_size must be an integer, not \"4096\""},
       {{{"intermediate_size", 1ULL << 62}}, "intermediate_size is 4611686018427387904"},

@@ -206,6 +206,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"sampling { top_p: 0 }", "more than 0, at most 1"},
         Refusal{"sampling { top_p: -1 }", "sampling.top_p: -1"},
         Refusal{"sampling { top_p: 1.01 }", "sampling.top_p: 1.01"},
+        Refusal{"sampling { top_p: 1.0000001 }", "sampling.top_p: 1.0000001 is out of range"},
         Refusal{"sampling { top_p: nan }", "sampling.top_p: nan"},
         Refusal{"sampling { top_k: -2 }", "sampling.top_k: -2"},
         Refusal{"sampling { top_k: -2147483648 }", "sampling.top_k"},
