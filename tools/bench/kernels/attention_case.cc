@@ -268,10 +268,10 @@ absl::StatusOr<std::vector<double>> AttentionCase::RunUs() {
   }
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < plans_.size(); ++i) {
-      ASSIGN_OR_RETURN(const double us, timer_.MedianUs(2 * num_caches, [&](int call) {
-        const auto cache = static_cast<size_t>(call % num_caches);
-        Run(PlanFor(i, cache), caches_[cache]);
-      }));
+      ASSIGN_OR_RETURN(
+          const double us,
+          timer_.MedianColdUs(caches_.front().size_bytes(), num_caches,
+                              [&](int cache) { Run(PlanFor(i, cache), caches_[cache]); }));
       rounds[i].push_back(us);
     }
   }

@@ -9,6 +9,7 @@
 #include "kernels/base/float8.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/memory_probe.h"
+#include "tools/bench/engine/memory_fit.h"
 
 namespace quire::bench {
 
@@ -68,8 +69,10 @@ absl::StatusOr<double> GraphTimer::MedianUs(int num_calls,
 absl::StatusOr<double> GraphTimer::MedianColdUs(int64_t bytes, int num_buffers,
                                                 const std::function<void(int)>& enqueue) {
   constexpr int kMaxCalls = 512;
-  const int num_calls = std::min(2 * NumColdBuffers(std::max<int64_t>(bytes, 1)), kMaxCalls);
-  return MedianUs(RoundUp(num_calls, num_buffers), [&](int i) { enqueue(i % num_buffers); });
+  const int enough = std::min(2 * NumColdBuffers(std::max<int64_t>(bytes, 1)), kMaxCalls);
+  const auto in_turn = [&](int i) { enqueue(i % num_buffers); };
+  ASSIGN_OR_RETURN(const double first_us, MedianUs(1, in_turn));
+  return MedianUs(NumCalls(first_us, /*round=*/1, RoundUp(enough, num_buffers)), in_turn);
 }
 
 // The same ones again and again: it is their addresses that caches know them by.

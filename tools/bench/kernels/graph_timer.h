@@ -21,7 +21,8 @@ class GraphTimer {
   absl::StatusOr<double> MedianUs(int num_calls, const std::function<void(int)>& enqueue);
 
   // As above for calls that take their memory in turn: enough of them to go through cold_bytes()
-  // twice, when each touches `bytes`.
+  // twice, when each touches `bytes`; fewer when those would take longer than half a second, as on
+  // a CPU, where what takes so long does not wait for memory.
   absl::StatusOr<double> MedianColdUs(int64_t bytes, int num_buffers,
                                       const std::function<void(int)>& enqueue);
 
