@@ -88,14 +88,6 @@ TEST(MemoryFitTest, LeavesOutWhatDoesNotFitBesideTheRest) {
             "skipped: decode, batch 256 needs 3.0 GiB, 1.5 GiB are free");
 }
 
-TEST(MemoryFitTest, SlowCallsAreMadeLessOftenInWholeRounds) {
-  EXPECT_EQ(NumCalls(/*call_us=*/1, /*round=*/28, /*enough=*/64), 84);
-  EXPECT_EQ(NumCalls(10'000, 28, 64), 28);  // half a second is one round
-  EXPECT_EQ(NumCalls(1e6, 28, 64), 28);     // at least one
-  EXPECT_EQ(NumCalls(25'000, 1, 64), 20);
-  EXPECT_EQ(NumCalls(0, 1, 64), 64);
-}
-
 class ResultFileTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -17,6 +17,14 @@ using ::testing::ElementsAre;
 using ::testing::Le;
 using ::testing::SizeIs;
 
+TEST(NumCallsTest, SlowCallsAreMadeLessOftenInWholeRounds) {
+  EXPECT_EQ(NumCalls(/*call_us=*/1, /*round=*/28, /*enough=*/64), 84);
+  EXPECT_EQ(NumCalls(10'000, 28, 64), 28);  // half a second is one round
+  EXPECT_EQ(NumCalls(1e6, 28, 64), 28);     // at least one
+  EXPECT_EQ(NumCalls(25'000, 1, 64), 20);
+  EXPECT_EQ(NumCalls(0, 1, 64), 64);
+}
+
 class GraphTimerTest : public testing::Test {
  protected:
   GraphTimerTest()
@@ -42,7 +50,8 @@ class GraphTimerTest : public testing::Test {
 
 TEST_F(GraphTimerTest, CallsGoThroughColdMemoryTwice) {
   const int64_t bytes = timer_->cold_bytes() / 3;
-  // One alone, which says how many there is time for; 2 x 4, as a third is rounded down.
+  // One alone, which says how many there is time for. Four such buffers are cold_bytes(), as a
+  // third is rounded down; eight calls are ten in whole rounds of the five there are.
   EXPECT_THAT(CallsOf(bytes, 5, std::chrono::milliseconds(0)),
               ElementsAre(0, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4));
 }

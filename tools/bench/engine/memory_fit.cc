@@ -1,6 +1,6 @@
 #include "tools/bench/engine/memory_fit.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -27,14 +27,6 @@ std::string SkippedText(const std::string& name, int64_t needed_bytes, int64_t f
   return absl::StrFormat("skipped: %s needs %.1f GiB, %.1f GiB are free", name,
                          static_cast<double>(needed_bytes) / kGiB,
                          static_cast<double>(free_bytes) / kGiB);
-}
-
-int NumCalls(double call_us, int round, int enough) {
-  constexpr double kMostUs = 5e5;
-  const int most_rounds = (enough + round - 1) / round;
-  const double rounds_in_time = kMostUs / std::max(call_us * round, 1e-3);
-  return round *
-         static_cast<int>(std::clamp(rounds_in_time, 1.0, static_cast<double>(most_rounds)));
 }
 
 }  // namespace quire::bench

@@ -27,8 +27,4 @@ FittingCases ChooseFitting(size_t num_cases, int64_t free_bytes,
 // "skipped: decode, batch 256 needs 32.1 GiB, 21.9 GiB are free".
 std::string SkippedText(const std::string& name, int64_t needed_bytes, int64_t free_bytes);
 
-// How often to call something that takes `call_us`, in whole rounds of `round` calls: about
-// `enough`, fewer when those would take longer than half a second, at least one round.
-int NumCalls(double call_us, int round, int enough);
-
 }  // namespace quire::bench

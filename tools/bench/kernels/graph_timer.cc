@@ -8,8 +8,8 @@
 #include "kernels/base/check.h"
 #include "kernels/base/float8.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/base/types.h"
 #include "kernels/memory_probe.h"
-#include "tools/bench/engine/memory_fit.h"
 
 namespace quire::bench {
 
@@ -24,6 +24,14 @@ constexpr int kMaxReplays = 21;
 bool IsCuda(Backend& backend) { return backend.device().info().kind == DeviceKind::kCuda; }
 
 }  // namespace
+
+int NumCalls(double call_us, int round, int enough) {
+  constexpr double kMostUs = 5e5;
+  const int most_rounds = CeilDiv(enough, round);
+  const double rounds_in_time = kMostUs / std::max(call_us * round, 1e-3);
+  return round *
+         static_cast<int>(std::clamp(rounds_in_time, 1.0, static_cast<double>(most_rounds)));
+}
 
 absl::StatusOr<std::unique_ptr<GraphTimer>> GraphTimer::Create(Backend& backend) {
   std::unique_ptr<GraphTimer> timer(new GraphTimer(backend));
@@ -66,13 +74,18 @@ absl::StatusOr<double> GraphTimer::MedianUs(int num_calls,
   return times_us[num_replays / 2];
 }
 
+absl::StatusOr<double> GraphTimer::MedianOfRoundsUs(int round, int enough,
+                                                    const std::function<void(int)>& enqueue) {
+  ASSIGN_OR_RETURN(const double first_us, MedianUs(1, enqueue));
+  return MedianUs(NumCalls(first_us, round, enough), enqueue);
+}
+
 absl::StatusOr<double> GraphTimer::MedianColdUs(int64_t bytes, int num_buffers,
                                                 const std::function<void(int)>& enqueue) {
   constexpr int kMaxCalls = 512;
   const int enough = std::min(2 * NumColdBuffers(std::max<int64_t>(bytes, 1)), kMaxCalls);
-  const auto in_turn = [&](int i) { enqueue(i % num_buffers); };
-  ASSIGN_OR_RETURN(const double first_us, MedianUs(1, in_turn));
-  return MedianUs(NumCalls(first_us, /*round=*/1, RoundUp(enough, num_buffers)), in_turn);
+  return MedianOfRoundsUs(/*round=*/1, RoundUp(enough, num_buffers),
+                          [&](int i) { enqueue(i % num_buffers); });
 }
 
 // The same ones again and again: it is their addresses that caches know them by.

@@ -12,6 +12,10 @@
 
 namespace quire::bench {
 
+// How often to call something that takes `call_us`, in whole rounds of `round` calls: about
+// `enough`, fewer when those would take longer than half a second, at least one round.
+int NumCalls(double call_us, int round, int enough);
+
 class GraphTimer {
  public:
   static absl::StatusOr<std::unique_ptr<GraphTimer>> Create(Backend& backend);
@@ -20,9 +24,13 @@ class GraphTimer {
   // least three times and for about a tenth of a second; the median of the replays.
   absl::StatusOr<double> MedianUs(int num_calls, const std::function<void(int)>& enqueue);
 
+  // As above, for as many calls as NumCalls says after a look at one.
+  absl::StatusOr<double> MedianOfRoundsUs(int round, int enough,
+                                          const std::function<void(int)>& enqueue);
+
   // As above for calls that take their memory in turn: enough of them to go through cold_bytes()
-  // twice, when each touches `bytes`; fewer when those would take longer than half a second, as on
-  // a CPU, where what takes so long does not wait for memory.
+  // twice, when each touches `bytes`; fewer when there is no time for them, as on a CPU, where what
+  // takes so long does not wait for memory.
   absl::StatusOr<double> MedianColdUs(int64_t bytes, int num_buffers,
                                       const std::function<void(int)>& enqueue);
 

@@ -77,8 +77,7 @@ absl::StatusOr<double> GroupUs(GraphTimer& timer, const OpGroup& group, const Pr
   const ProgressPrinter printer(progress, PrintProgressLine);
   const auto num_layers = static_cast<int>(group.calls.size());
   const auto enqueue = [&](int i) { group.calls[i % num_layers].run(timer.stream()); };
-  ASSIGN_OR_RETURN(const double first_us, timer.MedianUs(1, enqueue));
-  return timer.MedianUs(NumCalls(first_us, num_layers, kEnoughCalls), enqueue);
+  return timer.MedianOfRoundsUs(num_layers, kEnoughCalls, enqueue);
 }
 
 absl::StatusOr<Json> MeasureStep(GraphTimer& timer, StepOps& step, const StepShape& shape,
