@@ -410,6 +410,13 @@ class OfflineTest(BenchTestCase):
             self.assertGreater(row["us"], 0)
         self.assertIn("k 50, p 0.9, peaked", run.stdout)
 
+    def test_cases_that_do_not_exist(self):
+        self.assert_refused("no case has 'nowhere' in its name: there are 1 x ", "kernels", "--only", "sampling", "--cases",
+                            "nowhere")
+        for only in ((), ("--only", "attention")):
+            self.assert_refused("no case has 'nowhere' in its name: there are decode ", "kernels", *only, "--cases", "nowhere")
+        self.assert_refused("not of steps", "kernels", "--only", "steps", "--cases", "decode")
+
     def test_kernels_that_do_not_fit_are_skipped_by_name(self):
         result, run = self.result("kernels", "--only", "steps", "--batch-sizes", "1,4096", "--context", 4096,
                                   "--prefill-len", 20, "--shape", "qwen3-0.6b", "--block-size", "16")

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "kernels/attention_checks.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -346,6 +347,27 @@ absl::Status CheckContext(const KernelsFlags& flags, const ModelConfig& model) {
   return absl::OkStatus();
 }
 
+// Before anything is measured.
+absl::Status CheckCases(const KernelsFlags& flags, DeviceKind device, DType kv_dtype,
+                        int64_t vocab_size) {
+  if (flags.cases.empty()) return absl::OkStatus();
+  std::vector<std::string> names;
+  if (flags.only == "sampling") {
+    names = SamplingCaseNames(device, vocab_size);
+  } else if (flags.only.empty() || flags.only == "attention") {
+    for (const AttentionShape& shape : WithCaches(AttentionShapes(device), kv_dtype)) {
+      names.push_back(shape.name);
+    }
+  } else {
+    return UsageError("--cases chooses of attention and of sampling, not of " + flags.only);
+  }
+  for (const std::string& name : names) {
+    if (absl::StrContains(name, flags.cases)) return absl::OkStatus();
+  }
+  return UsageError(absl::StrCat("--cases: no case has '", flags.cases, "' in its name: there are ",
+                                 absl::StrJoin(names, "; ")));
+}
+
 absl::Status Kernels(KernelsFlags& flags) {
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
   ASSIGN_OR_RETURN(const BenchEngineConfig bench,
@@ -355,6 +377,8 @@ absl::Status Kernels(KernelsFlags& flags) {
   if (flags.only.empty() || flags.only == "steps") RETURN_IF_ERROR(CheckContext(flags, *model));
   const auto backend = OpenBackend(bench.config.backend_options());
   if (!backend.ok()) return StartFailure(backend.status());
+  const DType kv_dtype = bench.config.kv_cache_dtype.value_or(DType::kBF16);
+  RETURN_IF_ERROR(CheckCases(flags, (*backend)->device().info().kind, kv_dtype, model->vocab_size));
   flags.seed = ChooseSeed(flags.given_seed);
   const std::string& device = (*backend)->device().info().name;
   const std::string model_text = model->architecture +

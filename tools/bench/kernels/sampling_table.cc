@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -54,6 +55,28 @@ std::vector<Kind> Kinds() {
           {"k 50, p 0.9, peaked", kPeaked, filtered},
           {"k 20, p 0.95, peaked", kPeaked, {.top_k = 20, .top_p = 0.95f}},
           {"p 0.9, peaked", kPeaked, nucleus}};
+}
+
+std::vector<int64_t> BatchSizes(DeviceKind device) {
+  if (device == DeviceKind::kCpu) return {1, 8};
+  return {1, 8, 64, 256};
+}
+
+// A kind's sampling of a batch.
+struct Case {
+  std::string name;
+  Kind kind;
+  int64_t num_rows;
+};
+
+std::vector<Case> Cases(DeviceKind device, int64_t vocab_size) {
+  std::vector<Case> cases;
+  for (const Kind& kind : Kinds()) {
+    for (const int64_t num_rows : BatchSizes(device)) {
+      cases.push_back({absl::StrCat(num_rows, " x ", vocab_size, ", ", kind.name), kind, num_rows});
+    }
+  }
+  return cases;
 }
 
 class SamplingCases {
@@ -139,26 +162,30 @@ class SamplingCases {
 
 }  // namespace
 
+std::vector<std::string> SamplingCaseNames(DeviceKind device, int64_t vocab_size) {
+  std::vector<std::string> names;
+  for (const Case& one : Cases(device, vocab_size)) names.push_back(one.name);
+  return names;
+}
+
 absl::Status MeasureSampling(GraphTimer& timer, int64_t vocab_size, uint64_t seed,
                              const std::string& cases, const Limits& limits,
                              nlohmann::ordered_json* rows) {
-  std::vector<int64_t> batches = {1, 8, 64, 256};
-  if (timer.backend().device().info().kind == DeviceKind::kCpu) batches = {1, 8};
-  ASSIGN_OR_RETURN(const auto sampling, SamplingCases::Create(timer, vocab_size, batches.back()));
+  const DeviceKind device = timer.backend().device().info().kind;
+  ASSIGN_OR_RETURN(const auto sampling,
+                   SamplingCases::Create(timer, vocab_size, BatchSizes(device).back()));
   PrintOpHeader("sampling, cold logits (bytes: the logits once)");
   std::optional<Distribution> filled;
-  for (const Kind& kind : Kinds()) {
-    for (const int64_t num_rows : batches) {
-      if (Interrupted()) return absl::OkStatus();
-      const std::string name = absl::StrCat(num_rows, " x ", vocab_size, ", ", kind.name);
-      if (!absl::StrContains(name, cases)) continue;
-      if (filled != kind.distribution) RETURN_IF_ERROR(sampling->Fill(kind.distribution, seed));
-      filled = kind.distribution;
-      ASSIGN_OR_RETURN(const double us, sampling->Us(kind.row, num_rows));
-      const double bytes = static_cast<double>(num_rows * vocab_size) * sizeof(float);
-      rows->push_back(OpRow("sample", name, 1, us, bytes, 0, limits));
-      PrintOpRow(rows->back());
-    }
+  for (const Case& one : Cases(device, vocab_size)) {
+    if (Interrupted()) return absl::OkStatus();
+    if (!absl::StrContains(one.name, cases)) continue;
+    const Distribution& distribution = one.kind.distribution;
+    if (filled != distribution) RETURN_IF_ERROR(sampling->Fill(distribution, seed));
+    filled = distribution;
+    ASSIGN_OR_RETURN(const double us, sampling->Us(one.kind.row, one.num_rows));
+    const double bytes = static_cast<double>(one.num_rows * vocab_size) * sizeof(float);
+    rows->push_back(OpRow("sample", one.name, 1, us, bytes, 0, limits));
+    PrintOpRow(rows->back());
   }
   std::printf("\n");
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "nlohmann/json_fwd.hpp"
@@ -10,6 +11,9 @@
 #include "tools/bench/kernels/op_table.h"
 
 namespace quire::bench {
+
+// The cases of a kind of device, in the order in which they are measured.
+std::vector<std::string> SamplingCaseNames(DeviceKind device, int64_t vocab_size);
 
 // Prints a row for each case whose name has `cases` and appends it to `rows`. Logits are cold: in
 // a step of many rows most of them are not in a cache either.
