@@ -147,19 +147,25 @@ class HubTestCase(unittest.TestCase):
         except FileNotFoundError:
             return []
 
-    def kill_while_downloading(self, content, count):
-        """Kills a server when it has kept `count` bytes of a file and some of each part; how many it has kept.
-        What the hub has sent says less: megabytes of it may be on their way."""
+    def wait_until_kept(self, server, content, count):
+        """Until a server has kept `count` bytes of a file and some of each part. What the hub has sent says less:
+        megabytes of it may be on their way."""
         path = self.incomplete(content)
+        give_up = time.monotonic() + 60
+        kept = []
+        while sum(kept) < count or 0 in kept:
+            self.assertLess(time.monotonic(), give_up, server.output())
+            time.sleep(0.01)
+            kept = self.kept(content, path)
+
+    def kill_while_downloading(self, content, count):
+        """Kills a server when it has kept so many bytes of a file; how many they are by then."""
         with self.server(wait=False) as server:
-            give_up = time.monotonic() + 60
-            while sum(self.kept(content, path)) < count or 0 in self.kept(content, path):
-                self.assertLess(time.monotonic(), give_up, server.output())
-                time.sleep(0.01)
+            self.wait_until_kept(server, content, count)
             server.process.kill()
             server.process.wait()
         self.assert_nothing_half_written()
-        return sum(self.kept(content, path))
+        return sum(self.kept(content, self.incomplete(content)))
 
     def num_asked_for(self, file, first_request):
         """The bytes of a file that requests from this one on have asked for, all of them by ranges."""
@@ -643,12 +649,6 @@ class TroubleTest(HubTestCase):
 
 
 class ProcessesTest(HubTestCase):
-    def wait_for_bytes(self, file, count):
-        give_up = time.monotonic() + 30
-        while self.hub.body_bytes[file] < count:
-            self.assertLess(time.monotonic(), give_up)
-            time.sleep(0.01)
-
     def test_two_servers_at_once_download_once(self):
         self.faults.bytes_per_second = 8_000_000
         with self.server(wait=False) as first, self.server(wait=False) as second:
@@ -700,12 +700,13 @@ class ProcessesTest(HubTestCase):
 
     def test_ctrl_c_ends_a_download_at_once(self):
         self.faults.bytes_per_second = 1_000_000
+        content = demo_files()["model.safetensors"]
         with self.server(wait=False) as server:
-            self.wait_for_bytes("model.safetensors", 1_000_000)
+            self.wait_until_kept(server, content, 1_000_000)
             server.signal(signal.SIGINT)
             self.assertEqual(server.process.wait(timeout=5), 0)
         self.assert_nothing_half_written()
-        self.assertTrue(self.incomplete(demo_files()["model.safetensors"]).exists())
+        self.assertTrue(self.incomplete(content).exists())
 
 
 def run_all_in_processes():
