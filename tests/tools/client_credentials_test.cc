@@ -1,6 +1,6 @@
 // What a client shows of itself, and whom it trusts: through gRPC, in the clear and with TLS.
 #include <gmock/gmock.h>
-#include <grpcpp/server_builder.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,7 +11,8 @@
 #include "quire/v1/inference.grpc.pb.h"
 #include "tests/server/tls/test_certificates.h"
 #include "tools/client/credentials.h"
-#include "tools/client/rpc.h"
+#include "tools/client/failure.h"
+#include "tools/client/inference_client.h"
 
 namespace quire::client {
 namespace {
@@ -52,10 +53,8 @@ class CredentialsTest : public testing::Test {
     server_ = builder.BuildAndStart();
     return absl::StrCat("localhost:", port);
   }
-  static grpc::Status Ask(const std::string& target, v1::GetModelResponse* answer) {
-    grpc::ClientContext context;
-    SetTimeout(20, &context);
-    return v1::Inference::NewStub(Connect(target))->GetModel(&context, {}, answer);
+  static absl::StatusOr<v1::GetModelResponse> Ask(const std::string& target) {
+    return InferenceClient(target).GetModel(/*timeout_seconds=*/20);
   }
   static void SetFile(const char* variable, const std::string& text) {
     const std::string path = absl::StrCat(testing::TempDir(), "/quire_", variable, getpid());
@@ -70,16 +69,15 @@ class CredentialsTest : public testing::Test {
 
 TEST_F(CredentialsTest, TheKeyOfTheEnvironmentGoesWithEveryCall) {
   const std::string target = Serve(grpc::InsecureServerCredentials());
-  v1::GetModelResponse answer;
-  ASSERT_TRUE(Ask(target, &answer).ok());
-  EXPECT_EQ(answer.name(), "");
+  absl::StatusOr<v1::GetModelResponse> answer = Ask(target);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->name(), "");
   setenv(kKeyVariable, "a-key-of-mine\n", 1);
-  const auto stub = v1::Inference::NewStub(Connect(target));
+  InferenceClient client(target);
   for (int i = 0; i < 3; ++i) {
-    grpc::ClientContext context;
-    answer.Clear();
-    ASSERT_TRUE(stub->GetModel(&context, {}, &answer).ok());
-    EXPECT_EQ(answer.name(), "Bearer a-key-of-mine");
+    answer = client.GetModel();
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->name(), "Bearer a-key-of-mine");
   }
 }
 
@@ -90,23 +88,22 @@ TEST_F(CredentialsTest, TlsWithOurCaAndCertificate) {
   options.pem_root_certs = ca_.CertificatePem();
   options.pem_key_cert_pairs = {{server.KeyPem(), server.CertificatePem()}};
   const std::string target = "https://" + Serve(grpc::SslServerCredentials(options));
-  v1::GetModelResponse answer;
-  const grpc::Status unknown = Ask(target, &answer);
+  const absl::Status unknown = Ask(target).status();
   EXPECT_FALSE(unknown.ok()) << "the system does not know this CA";
   EXPECT_THAT(DescribeFailure(unknown, target), HasSubstr("name the CA's file with QUIRE_CA_FILE"))
-      << unknown.error_message();
+      << unknown;
   SetFile(kCaVariable, ca_.CertificatePem());
   setenv(kKeyVariable, "a-key-of-mine", 1);
-  const grpc::Status status = Ask(target, &answer);
-  ASSERT_TRUE(status.ok()) << status.error_message();
-  EXPECT_EQ(answer.name(), "Bearer a-key-of-mine");
-  EXPECT_EQ(answer.aliases_size(), 0);
+  absl::StatusOr<v1::GetModelResponse> answer = Ask(target);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->name(), "Bearer a-key-of-mine");
+  EXPECT_EQ(answer->aliases_size(), 0);
   const TestCertificate client({.common_name = "x", .alternative_names = "DNS:web.example"}, &ca_);
   SetFile(kCertificateVariable, client.CertificatePem());
   SetFile(kCertificateKeyVariable, client.KeyPem());
-  answer.Clear();
-  ASSERT_TRUE(Ask(target, &answer).ok());
-  EXPECT_THAT(answer.aliases(), testing::ElementsAre("web.example"));
+  answer = Ask(target);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->aliases(), testing::ElementsAre("web.example"));
 }
 
 TEST_F(CredentialsTest, WhatNoKeyCanBeIsRefusedBeforeGrpcEndsTheProgram) {
@@ -122,8 +119,7 @@ TEST_F(CredentialsTest, WhatNoKeyCanBeIsRefusedBeforeGrpcEndsTheProgram) {
 
 TEST_F(CredentialsTest, FailuresOfTlsSayWhatToChange) {
   const auto said = [](const std::string& target) {
-    v1::GetModelResponse answer;
-    return DescribeFailure(Ask(target, &answer), target);
+    return DescribeFailure(Ask(target).status(), target);
   };
   const TestCertificate server({.common_name = "x", .alternative_names = "DNS:elsewhere.example"},
                                &ca_);
@@ -135,7 +131,7 @@ TEST_F(CredentialsTest, FailuresOfTlsSayWhatToChange) {
 }
 
 TEST_F(CredentialsTest, AServerThatWantsAKeyIsUnderstood) {
-  const grpc::Status refused(grpc::StatusCode::UNAUTHENTICATED, "who calls?");
+  const absl::Status refused(absl::StatusCode::kUnauthenticated, "who calls?");
   EXPECT_EQ(DescribeFailure(refused, "host:1"),
             "UNAUTHENTICATED: who calls?; put your key into QUIRE_API_KEY");
   setenv(kKeyVariable, "a-key-of-mine", 1);

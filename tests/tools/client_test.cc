@@ -20,7 +20,6 @@
 #include "tools/client/output/logprob_table.h"
 #include "tools/client/output/terminal_text.h"
 #include "tools/client/prompt_flags.h"
-#include "tools/client/rpc.h"
 #include "tools/client/target.h"
 
 namespace quire::client {
@@ -310,31 +309,31 @@ TEST_F(History, WorksWhereItCannotBeWritten) {
 }
 
 TEST(Failure, HintsOnlyWhereTheyApply) {
-  const auto describe = [](grpc::StatusCode code, const char* message) {
-    return DescribeFailure(grpc::Status(code, message), "host:8000");
+  const auto describe = [](absl::StatusCode code, const char* message) {
+    return DescribeFailure(absl::Status(code, message), "host:8000");
   };
-  using grpc::StatusCode;
+  using absl::StatusCode;
   EXPECT_THAT(
       describe(
-          StatusCode::UNAVAILABLE,
+          StatusCode::kUnavailable,
           "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to "
           "connect to remote host: Connection refused"),
       AllOf(HasSubstr("Is a server running"), HasSubstr("host:8000"), HasSubstr("--target")));
-  EXPECT_THAT(describe(StatusCode::UNAVAILABLE,
+  EXPECT_THAT(describe(StatusCode::kUnavailable,
                        "DNS resolution failed for host:8000: C-ares status is not ARES_SUCCESS "
                        "qtype=A name=host is_balancer=0: Domain name not found"),
               HasSubstr("host name of host:8000 is unknown"));
-  EXPECT_THAT(describe(StatusCode::UNAVAILABLE,
+  EXPECT_THAT(describe(StatusCode::kUnavailable,
                        "failed to connect to all addresses; last error: UNAVAILABLE: "
                        "ipv4:127.0.0.1:8124: Failed parsing HTTP/2"),
               HasSubstr("not a Quire gRPC server"));
   const std::string draining =
-      describe(StatusCode::UNAVAILABLE, "the server is shutting down; retry elsewhere");
+      describe(StatusCode::kUnavailable, "the server is shutting down; retry elsewhere");
   EXPECT_EQ(draining, "UNAVAILABLE: the server is shutting down; retry elsewhere");
-  EXPECT_THAT(describe(StatusCode::UNIMPLEMENTED, ""), HasSubstr("another gRPC server"));
-  EXPECT_EQ(describe(StatusCode::INVALID_ARGUMENT, "a\nb\x1b"), "INVALID_ARGUMENT: a; b^[");
-  EXPECT_EQ(FailureExitCode({StatusCode::UNAVAILABLE, ""}), 69);
-  EXPECT_EQ(FailureExitCode({StatusCode::INVALID_ARGUMENT, ""}), 1);
+  EXPECT_THAT(describe(StatusCode::kUnimplemented, ""), HasSubstr("another gRPC server"));
+  EXPECT_EQ(describe(StatusCode::kInvalidArgument, "a\nb\x1b"), "INVALID_ARGUMENT: a; b^[");
+  EXPECT_EQ(FailureExitCode({StatusCode::kUnavailable, ""}), 69);
+  EXPECT_EQ(FailureExitCode({StatusCode::kInvalidArgument, ""}), 1);
 }
 
 TEST(TerminalText, LetsNoControlCharacterThrough) {

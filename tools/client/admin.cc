@@ -6,11 +6,13 @@
 
 #include "CLI/CLI.hpp"
 #include "nlohmann/json.hpp"
-#include "quire/v1/inference.grpc.pb.h"
 #include "tools/client/commands.h"
+#include "tools/client/exit_codes.h"
+#include "tools/client/failure.h"
+#include "tools/client/inference_client.h"
 #include "tools/client/output/json_output.h"
 #include "tools/client/output/terminal_text.h"
-#include "tools/client/rpc.h"
+#include "tools/client/target.h"
 
 namespace quire::client {
 
@@ -29,33 +31,28 @@ int Abort(const AdminFlags& flags) {
   v1::AbortRequest request;
   request.set_request_id(flags.request_id);
   request.set_principal(flags.principal);
-  v1::AbortResponse response;
-  grpc::ClientContext context;
-  const grpc::Status status =
-      v1::Admin::NewStub(Connect(flags.target))->Abort(&context, request, &response);
-  if (!status.ok()) return ReportFailure(status, flags.target);
+  const absl::StatusOr<v1::AbortResponse> response = InferenceClient(flags.target).Abort(request);
+  if (!response.ok()) return ReportFailure(response.status(), flags.target);
   if (flags.json) {
-    PrintJson(MessageToJson(response));
-  } else if (response.found()) {
+    PrintJson(MessageToJson(*response));
+  } else if (response->found()) {
     PrintText("aborted " + flags.request_id + "\n");
   }
-  if (response.found()) return kOk;
+  if (response->found()) return kOk;
   std::fprintf(stderr, "quire: no request %s is running at %s\n", Quoted(flags.request_id).c_str(),
                flags.target.c_str());
   return kCallFailed;
 }
 
 int Flush(const AdminFlags& flags) {
-  v1::FlushPrefixCacheResponse response;
-  grpc::ClientContext context;
-  const grpc::Status status =
-      v1::Admin::NewStub(Connect(flags.target))->FlushPrefixCache(&context, {}, &response);
-  if (!status.ok()) return ReportFailure(status, flags.target);
+  const absl::StatusOr<v1::FlushPrefixCacheResponse> response =
+      InferenceClient(flags.target).FlushPrefixCache();
+  if (!response.ok()) return ReportFailure(response.status(), flags.target);
   if (flags.json) {
-    PrintJson(MessageToJson(response));
+    PrintJson(MessageToJson(*response));
   } else {
     std::printf("%lld blocks dropped from the prefix cache\n",
-                static_cast<long long>(response.blocks()));
+                static_cast<long long>(response->blocks()));
   }
   return kOk;
 }

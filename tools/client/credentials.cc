@@ -7,7 +7,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -22,7 +21,16 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : std::string(absl::StripAsciiWhitespace(value));
 }
 
-// The file that the variable names; empty without one.
+// Whether the text has a line "-----BEGIN ...CONTENT-----"; what it holds is for gRPC to check.
+bool HasPem(absl::string_view text, absl::string_view content) {
+  return absl::StrContains(text, "-----BEGIN ") &&
+         absl::StrContains(text, absl::StrCat(content, "-----"));
+}
+
+}  // namespace
+
+std::string Key() { return Variable(kKeyVariable); }
+
 absl::StatusOr<std::string> FileOf(const char* variable) {
   const std::string path = Variable(variable);
   if (path.empty()) return "";
@@ -37,49 +45,8 @@ absl::StatusOr<std::string> FileOf(const char* variable) {
   return text;
 }
 
-// Whether the text has a line "-----BEGIN ...CONTENT-----"; what it holds is for gRPC to check.
-bool HasPem(absl::string_view text, absl::string_view content) {
-  return absl::StrContains(text, "-----BEGIN ") &&
-         absl::StrContains(text, absl::StrCat(content, "-----"));
-}
-
-// Sends the key with the first bytes of each call.
-class KeySender final : public grpc::experimental::Interceptor {
- public:
-  explicit KeySender(const std::string& authorization) : authorization_(authorization) {}
-
-  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
-    if (methods->QueryInterceptionHookPoint(
-            grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      methods->GetSendInitialMetadata()->emplace("authorization", authorization_);
-    }
-    methods->Proceed();
-  }
-
- private:
-  const std::string& authorization_;
-};
-
-class KeySenderFactory final : public grpc::experimental::ClientInterceptorFactoryInterface {
- public:
-  explicit KeySenderFactory(const std::string& key) : authorization_("Bearer " + key) {}
-
-  // gRPC deletes it with the call, before the channel and this.
-  grpc::experimental::Interceptor* CreateClientInterceptor(
-      grpc::experimental::ClientRpcInfo*) override {
-    return new KeySender(authorization_);
-  }
-
- private:
-  const std::string authorization_;
-};
-
-}  // namespace
-
-bool HasKey() { return !Variable(kKeyVariable).empty(); }
-
 absl::Status CheckKeyVariable() {
-  for (const char c : Variable(kKeyVariable)) {
+  for (const char c : Key()) {
     if (!absl::ascii_isgraph(c)) {
       return absl::InvalidArgumentError(
           absl::StrCat(kKeyVariable, ": no key has spaces, control characters or letters beyond ",
@@ -106,22 +73,6 @@ absl::Status CheckTlsVariables() {
         kCertificateVariable, " and ", kCertificateKeyVariable, " are needed together"));
   }
   return absl::OkStatus();
-}
-
-std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(bool tls) {
-  if (!tls) return grpc::InsecureChannelCredentials();
-  grpc::SslCredentialsOptions options;
-  options.pem_root_certs = FileOf(kCaVariable).value_or("");
-  options.pem_cert_chain = FileOf(kCertificateVariable).value_or("");
-  options.pem_private_key = FileOf(kCertificateKeyVariable).value_or("");
-  return grpc::SslCredentials(options);
-}
-
-std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> KeySenders() {
-  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> senders;
-  const std::string key = Variable(kKeyVariable);
-  if (!key.empty()) senders.push_back(std::make_unique<KeySenderFactory>(key));
-  return senders;
 }
 
 }  // namespace quire::client

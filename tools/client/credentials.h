@@ -2,14 +2,10 @@
 // would be seen by everybody on the machine. Main thread.
 #pragma once
 
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/client_interceptor.h>
-
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace quire::client {
 
@@ -21,8 +17,12 @@ inline constexpr char kCertificateKeyVariable[] = "QUIRE_CLIENT_KEY";
 // What an address of https:// begins with after ParseTarget; others have no scheme.
 inline constexpr char kTlsPrefix[] = "https://";
 
-// Whether the environment has a key.
-bool HasKey();
+// The key of the environment; empty if it has none.
+std::string Key();
+
+// What the file holds that the variable names; empty if it names none. INVALID_ARGUMENT, naming
+// the variable, if it cannot be read or is empty.
+absl::StatusOr<std::string> FileOf(const char* variable);
 
 // INVALID_ARGUMENT when QUIRE_API_KEY holds what no key can be: gRPC ends the program over it.
 absl::Status CheckKeyVariable();
@@ -30,11 +30,5 @@ absl::Status CheckKeyVariable();
 // INVALID_ARGUMENT, naming the variable, when a file that TLS would need cannot be read or is no
 // PEM.
 absl::Status CheckTlsVariables();
-
-// TLS or none. A file that cannot be read counts as empty, and the handshake fails.
-std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(bool tls);
-
-// Adds the key of the environment, if there is one, to every call.
-std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> KeySenders();
 
 }  // namespace quire::client

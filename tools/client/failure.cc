@@ -1,12 +1,14 @@
 #include "tools/client/failure.h"
 
+#include <cstdio>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tools/client/credentials.h"
+#include "tools/client/exit_codes.h"
 #include "tools/client/grpc_log.h"
 #include "tools/client/output/terminal_text.h"
-#include "tools/client/rpc.h"
 
 namespace quire::client {
 
@@ -87,68 +89,34 @@ std::string DescribeNoServer(const std::string& message, const std::string& targ
 
 }  // namespace
 
-const char* StatusName(grpc::StatusCode code) {
-  switch (code) {
-    case grpc::StatusCode::OK:
-      return "OK";
-    case grpc::StatusCode::CANCELLED:
-      return "CANCELLED";
-    case grpc::StatusCode::INVALID_ARGUMENT:
-      return "INVALID_ARGUMENT";
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return "DEADLINE_EXCEEDED";
-    case grpc::StatusCode::NOT_FOUND:
-      return "NOT_FOUND";
-    case grpc::StatusCode::ALREADY_EXISTS:
-      return "ALREADY_EXISTS";
-    case grpc::StatusCode::PERMISSION_DENIED:
-      return "PERMISSION_DENIED";
-    case grpc::StatusCode::UNAUTHENTICATED:
-      return "UNAUTHENTICATED";
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return "RESOURCE_EXHAUSTED";
-    case grpc::StatusCode::FAILED_PRECONDITION:
-      return "FAILED_PRECONDITION";
-    case grpc::StatusCode::ABORTED:
-      return "ABORTED";
-    case grpc::StatusCode::OUT_OF_RANGE:
-      return "OUT_OF_RANGE";
-    case grpc::StatusCode::UNIMPLEMENTED:
-      return "UNIMPLEMENTED";
-    case grpc::StatusCode::INTERNAL:
-      return "INTERNAL";
-    case grpc::StatusCode::UNAVAILABLE:
-      return "UNAVAILABLE";
-    case grpc::StatusCode::DATA_LOSS:
-      return "DATA_LOSS";
-    default:
-      return "UNKNOWN";
-  }
-}
-
-std::string DescribeFailure(const grpc::Status& status, const std::string& target) {
-  const std::string message =
-      TerminalSafe(absl::StrReplaceAll(status.error_message(), {{"\n", "; "}}));
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+std::string DescribeFailure(const absl::Status& status, const std::string& target) {
+  const std::string message = TerminalSafe(absl::StrReplaceAll(status.message(), {{"\n", "; "}}));
+  if (status.code() == absl::StatusCode::kUnavailable) {
     std::string no_server = DescribeNoServer(message, target);
     if (!no_server.empty()) return no_server;
   }
-  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+  if (status.code() == absl::StatusCode::kUnimplemented) {
     return absl::StrCat("the server at ", target,
                         " does not know this call: it is another gRPC server or another version of "
                         "Quire (UNIMPLEMENTED",
                         message.empty() ? "" : ": ", message, ")");
   }
   const char* advice = "";
-  if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
-    advice = HasKey() ? "; put another into QUIRE_API_KEY" : "; put your key into QUIRE_API_KEY";
+  if (status.code() == absl::StatusCode::kUnauthenticated) {
+    advice =
+        !Key().empty() ? "; put another into QUIRE_API_KEY" : "; put your key into QUIRE_API_KEY";
   }
-  return absl::StrCat(StatusName(status.error_code()), ": ",
+  return absl::StrCat(absl::StatusCodeToString(status.code()), ": ",
                       message.empty() ? "the server gave no reason" : message, advice);
 }
 
-int FailureExitCode(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE ? kNotServing : kCallFailed;
+int FailureExitCode(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable ? kNotServing : kCallFailed;
+}
+
+int ReportFailure(const absl::Status& status, const std::string& target) {
+  std::fprintf(stderr, "quire: %s\n", DescribeFailure(status, target).c_str());
+  return FailureExitCode(status);
 }
 
 }  // namespace quire::client

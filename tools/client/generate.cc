@@ -7,13 +7,17 @@
 #include "CLI/CLI.hpp"
 #include "nlohmann/json.hpp"
 #include "tools/client/commands.h"
+#include "tools/client/exit_codes.h"
+#include "tools/client/failure.h"
+#include "tools/client/inference_client.h"
 #include "tools/client/interrupt.h"
 #include "tools/client/output/json_output.h"
 #include "tools/client/output/stream_printer.h"
 #include "tools/client/output/terminal_text.h"
 #include "tools/client/prompt_flags.h"
 #include "tools/client/request_flags.h"
-#include "tools/client/rpc.h"
+#include "tools/client/target.h"
+#include "tools/client/timeout_flag.h"
 
 namespace quire::client {
 
@@ -53,11 +57,10 @@ int Generate(const GenerateFlags& flags) {
     return Refuse(std::string(status.message()));
   }
   request.mutable_output()->set_return_token_ids(flags.json);
-  const std::unique_ptr<v1::Inference::Stub> stub = v1::Inference::NewStub(Connect(flags.target));
-  grpc::ClientContext context;
-  SetTimeout(flags.timeout_seconds, &context);
-  const InterruptGuard guard([&] { context.TryCancel(); });
-  const StreamResult result = RunStream(*stub, context, request, /*print=*/!flags.json);
+  InferenceClient client(flags.target);
+  CancellableCall call(flags.timeout_seconds);
+  const InterruptGuard guard([&] { call.Cancel(); });
+  const StreamResult result = RunStream(client, call, request, /*print=*/!flags.json);
   if (guard.interrupted()) {
     // What was printed has its line break already; else the terminal's "^C" needs one.
     if (flags.json || result.first_text_ms < 0) std::fprintf(stderr, "\n");

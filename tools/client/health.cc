@@ -10,9 +10,12 @@
 #include "CLI/CLI.hpp"
 #include "nlohmann/json.hpp"
 #include "tools/client/commands.h"
-#include "tools/client/health_client.h"
+#include "tools/client/exit_codes.h"
+#include "tools/client/failure.h"
+#include "tools/client/inference_client.h"
 #include "tools/client/output/json_output.h"
-#include "tools/client/rpc.h"
+#include "tools/client/target.h"
+#include "tools/client/timeout_flag.h"
 
 namespace quire::client {
 
@@ -35,9 +38,9 @@ void PrintAnswer(const HealthFlags& flags, const std::string& answer) {
   }
 }
 
-int Health(const HealthFlags& flags) {
+int RunHealth(const HealthFlags& flags) {
   using Clock = std::chrono::steady_clock;
-  const auto channel = Connect(flags.target);
+  InferenceClient client(flags.target);
   const bool wait = flags.wait_seconds > 0;
   const auto give_up =
       Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(flags.wait_seconds * 1000));
@@ -45,17 +48,16 @@ int Health(const HealthFlags& flags) {
     const double left = std::chrono::duration<double>(give_up - Clock::now()).count();
     double timeout = flags.timeout_seconds;
     if (wait) timeout = std::max(0.05, timeout > 0 ? std::min(timeout, left) : left);
-    const HealthResult result =
-        CheckHealth(*channel, flags.service, timeout, /*wait_for_ready=*/wait);
-    if (result.serving) {
-      PrintAnswer(flags, result.answer);
+    const absl::StatusOr<Health> health =
+        client.CheckHealth(flags.service, timeout, /*wait_for_ready=*/wait);
+    if (health.ok() && health->serving) {
+      PrintAnswer(flags, health->answer);
       return kOk;
     }
     if (!wait || Clock::now() >= give_up) {
-      if (!result.answer.empty()) PrintAnswer(flags, result.answer);
-      const std::string reason = result.status.ok()
-                                     ? flags.target + " is starting, draining or has failed"
-                                     : DescribeFailure(result.status, flags.target);
+      if (health.ok()) PrintAnswer(flags, health->answer);
+      const std::string reason = health.ok() ? flags.target + " is starting, draining or has failed"
+                                             : DescribeFailure(health.status(), flags.target);
       std::fprintf(stderr, "quire: not serving: %s\n", reason.c_str());
       return kNotServing;
     }
@@ -77,7 +79,7 @@ Command AddHealth(CLI::App& app) {
   AddTimeoutFlag(*command, "--wait", "Keep asking for up to so many seconds; 0 = ask once",
                  &flags->wait_seconds);
   command->add_flag("--json", flags->json, "Print one JSON object");
-  return [flags] { return Health(*flags); };
+  return [flags] { return RunHealth(*flags); };
 }
 
 }  // namespace quire::client

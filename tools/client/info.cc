@@ -6,11 +6,13 @@
 
 #include "CLI/CLI.hpp"
 #include "nlohmann/json.hpp"
-#include "quire/v1/inference.grpc.pb.h"
 #include "tools/client/commands.h"
+#include "tools/client/exit_codes.h"
+#include "tools/client/failure.h"
+#include "tools/client/inference_client.h"
 #include "tools/client/output/json_output.h"
 #include "tools/client/output/terminal_text.h"
-#include "tools/client/rpc.h"
+#include "tools/client/target.h"
 
 namespace quire::client {
 
@@ -64,25 +66,17 @@ void PrintStatus(const v1::GetStatusResponse& status) {
 }
 
 int Info(const InfoFlags& flags) {
-  const auto channel = Connect(flags.target);
-  v1::GetModelResponse model;
-  v1::GetStatusResponse status;
-  {
-    grpc::ClientContext context;
-    const grpc::Status result = v1::Inference::NewStub(channel)->GetModel(&context, {}, &model);
-    if (!result.ok()) return ReportFailure(result, flags.target);
-  }
-  {
-    grpc::ClientContext context;
-    const grpc::Status result = v1::Admin::NewStub(channel)->GetStatus(&context, {}, &status);
-    if (!result.ok()) return ReportFailure(result, flags.target);
-  }
+  InferenceClient client(flags.target);
+  const absl::StatusOr<v1::GetModelResponse> model = client.GetModel();
+  if (!model.ok()) return ReportFailure(model.status(), flags.target);
+  const absl::StatusOr<v1::GetStatusResponse> status = client.GetStatus();
+  if (!status.ok()) return ReportFailure(status.status(), flags.target);
   if (flags.json) {
-    PrintJson({{"model", MessageToJson(model)}, {"status", MessageToJson(status)}});
+    PrintJson({{"model", MessageToJson(*model)}, {"status", MessageToJson(*status)}});
     return kOk;
   }
-  PrintModel(model);
-  PrintStatus(status);
+  PrintModel(*model);
+  PrintStatus(*status);
   return kOk;
 }
 

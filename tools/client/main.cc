@@ -11,7 +11,7 @@
 #include "tools/cli/command_line.h"
 #include "tools/cli/completion.h"
 #include "tools/client/commands.h"
-#include "tools/client/rpc.h"
+#include "tools/client/exit_codes.h"
 
 namespace quire::client {
 

@@ -9,13 +9,15 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
-#include "quire/v1/inference.grpc.pb.h"
 #include "server/text/utf8.h"
 #include "tools/client/commands.h"
+#include "tools/client/exit_codes.h"
+#include "tools/client/failure.h"
+#include "tools/client/inference_client.h"
 #include "tools/client/output/json_output.h"
 #include "tools/client/output/terminal_text.h"
 #include "tools/client/prompt_flags.h"
-#include "tools/client/rpc.h"
+#include "tools/client/target.h"
 
 namespace quire::client {
 
@@ -57,23 +59,21 @@ std::string Contradiction(const TokenizeFlags& flags) {
   return "";
 }
 
-int Decode(v1::Inference::Stub& stub, const TokenizeFlags& flags) {
+int Decode(InferenceClient& client, const TokenizeFlags& flags) {
   v1::DetokenizeRequest request;
   for (const uint32_t id : flags.decode) request.add_ids(id);
   request.set_skip_special_tokens(!flags.keep_special_tokens);
-  grpc::ClientContext context;
-  v1::DetokenizeResponse response;
-  const grpc::Status status = stub.Detokenize(&context, request, &response);
-  if (!status.ok()) return ReportFailure(status, flags.target);
+  const absl::StatusOr<v1::DetokenizeResponse> response = client.Detokenize(request);
+  if (!response.ok()) return ReportFailure(response.status(), flags.target);
   if (flags.json) {
-    PrintJson({{"text", response.text()}});
+    PrintJson({{"text", response->text()}});
   } else {
-    PrintText(response.text() + "\n");
+    PrintText(response->text() + "\n");
   }
   return kOk;
 }
 
-int Encode(v1::Inference::Stub& stub, const TokenizeFlags& flags) {
+int Encode(InferenceClient& client, const TokenizeFlags& flags) {
   v1::TokenizeRequest request;
   request.set_return_tokens(true);
   if (flags.message) {
@@ -87,20 +87,18 @@ int Encode(v1::Inference::Stub& stub, const TokenizeFlags& flags) {
     request.mutable_text()->set_text(text);
     request.mutable_text()->set_add_special_tokens(!flags.no_special_tokens);
   }
-  grpc::ClientContext context;
-  v1::TokenizeResponse response;
-  const grpc::Status status = stub.Tokenize(&context, request, &response);
-  if (!status.ok()) return ReportFailure(status, flags.target);
+  const absl::StatusOr<v1::TokenizeResponse> response = client.Tokenize(request);
+  if (!response.ok()) return ReportFailure(response.status(), flags.target);
   if (flags.json) {
-    nlohmann::ordered_json json = {{"ids", response.ids()}, {"tokens", response.tokens()}};
-    if (!response.rendered().empty()) json["rendered"] = response.rendered();
+    nlohmann::ordered_json json = {{"ids", response->ids()}, {"tokens", response->tokens()}};
+    if (!response->rendered().empty()) json["rendered"] = response->rendered();
     PrintJson(json);
     return kOk;
   }
-  for (int i = 0; i < response.ids_size(); ++i) {
-    PrintText(absl::StrFormat("%6d  %s\n", response.ids(i), response.tokens(i)));
+  for (int i = 0; i < response->ids_size(); ++i) {
+    PrintText(absl::StrFormat("%6d  %s\n", response->ids(i), response->tokens(i)));
   }
-  std::fprintf(stderr, "%d tokens\n", response.ids_size());
+  std::fprintf(stderr, "%d tokens\n", response->ids_size());
   return kOk;
 }
 
@@ -121,9 +119,8 @@ Command AddTokenize(CLI::App& app) {
   return [flags] {
     const std::string problem = Contradiction(*flags);
     if (!problem.empty()) return Refuse(problem);
-    const std::unique_ptr<v1::Inference::Stub> stub =
-        v1::Inference::NewStub(Connect(flags->target));
-    return flags->decode.empty() ? Encode(*stub, *flags) : Decode(*stub, *flags);
+    InferenceClient client(flags->target);
+    return flags->decode.empty() ? Encode(client, *flags) : Decode(client, *flags);
   };
 }
 

@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/rpc/grpc_protocol.h"
-#include "tools/client/failure.h"
 
 namespace quire::bench {
 
@@ -51,7 +51,9 @@ std::string GrpcProblem(const AnswerEnd& end) {
   if (status == "0") return "";
   int code = 0;
   if (absl::SimpleAtoi(absl::string_view(status.data(), status.size()), &code)) {
-    return absl::StrCat(client::StatusName(static_cast<grpc::StatusCode>(code)), ": ",
+    // A code that gRPC does not have becomes UNKNOWN.
+    const absl::Status named(static_cast<absl::StatusCode>(code), "");
+    return absl::StrCat(absl::StatusCodeToString(named.code()), ": ",
                         Decode(end.Find("grpc-message")));
   }
   if (!end.problem.empty()) return end.problem;

@@ -11,9 +11,12 @@
 #include "server/text/utf8.h"
 #include "tools/client/chat/chat_loop.h"
 #include "tools/client/commands.h"
+#include "tools/client/exit_codes.h"
+#include "tools/client/failure.h"
+#include "tools/client/inference_client.h"
 #include "tools/client/output/terminal_text.h"
 #include "tools/client/request_flags.h"
-#include "tools/client/rpc.h"
+#include "tools/client/target.h"
 
 namespace quire::client {
 
@@ -34,22 +37,19 @@ int Refuse(const std::string& problem) {
 
 // Finds out before the first question whether there is a server, and whether its model can chat;
 // returns the exit code.
-int Greet(v1::Inference::Stub& stub, const ChatFlags& flags, bool on_terminal) {
-  v1::GetModelResponse model;
-  grpc::ClientContext context;
-  SetTimeout(kGreetingSeconds, &context);
-  const grpc::Status status = stub.GetModel(&context, {}, &model);
-  if (!status.ok()) return ReportFailure(status, flags.target);
-  if (!model.has_chat_template()) {
+int Greet(InferenceClient& client, const ChatFlags& flags, bool on_terminal) {
+  const absl::StatusOr<v1::GetModelResponse> model = client.GetModel(kGreetingSeconds);
+  if (!model.ok()) return ReportFailure(model.status(), flags.target);
+  if (!model->has_chat_template()) {
     std::fprintf(stderr,
                  "quire: %s has no chat template, so it cannot chat; quire generate completes "
                  "prompts with it\n",
-                 TerminalSafe(model.name()).c_str());
+                 TerminalSafe(model->name()).c_str());
     return kCallFailed;
   }
   if (on_terminal) {
     std::fprintf(stderr, "Chat with %s at %s. /help lists the commands, /quit ends.\n",
-                 TerminalSafe(model.name()).c_str(), flags.target.c_str());
+                 TerminalSafe(model->name()).c_str(), flags.target.c_str());
   }
   return kOk;
 }
@@ -59,10 +59,10 @@ int Chat(const ChatFlags& flags) {
   const std::string problem = ApplyRequestFlags(flags.request, &options.request);
   if (!problem.empty()) return Refuse(problem);
   if (!IsValidUtf8(flags.system)) return Refuse("--system is not UTF-8");
-  const std::unique_ptr<v1::Inference::Stub> stub = v1::Inference::NewStub(Connect(flags.target));
+  InferenceClient client(flags.target);
   const bool on_terminal = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
-  if (const int code = Greet(*stub, flags, on_terminal); code != kOk) return code;
-  ChatLoop loop(*stub, options);
+  if (const int code = Greet(client, flags, on_terminal); code != kOk) return code;
+  ChatLoop loop(client, options);
   if (!on_terminal) return loop.RunOnPipe(std::cin);
   LineEditor editor{HistoryFile(HistoryFile::DefaultPath())};
   return loop.RunOnTerminal(editor);

@@ -4,10 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/text/utf8.h"
+#include "tools/client/exit_codes.h"
+#include "tools/client/failure.h"
 #include "tools/client/interrupt.h"
 #include "tools/client/messages_file.h"
 #include "tools/client/output/stream_printer.h"
-#include "tools/client/rpc.h"
 
 namespace quire::client {
 
@@ -20,8 +21,8 @@ void Note(const std::string& text) { std::fprintf(stderr, "  (%s)\n", text.c_str
 
 }  // namespace
 
-ChatLoop::ChatLoop(v1::Inference::Stub& stub, const ChatOptions& options)
-    : stub_(stub), options_(options) {
+ChatLoop::ChatLoop(InferenceClient& client, const ChatOptions& options)
+    : client_(client), options_(options) {
   conversation_.SetSystem(options.system);
 }
 
@@ -30,12 +31,12 @@ ChatLoop::Turn ChatLoop::Ask(const std::string& text) {
   v1::GenerateRequest request = options_.request;
   // Beside the messages the request may have variables for the template.
   *request.mutable_messages()->mutable_messages() = conversation_.messages().messages();
-  grpc::ClientContext context;
+  CancellableCall call;
   StreamResult result;
   bool interrupted = false;
   {
-    const InterruptGuard guard([&] { context.TryCancel(); });
-    result = RunStream(stub_, context, request, /*print=*/true);
+    const InterruptGuard guard([&] { call.Cancel(); });
+    result = RunStream(client_, call, request, /*print=*/true);
     interrupted = guard.interrupted();
   }
   const std::string answer = result.continuations.empty() ? "" : result.continuations[0].text;

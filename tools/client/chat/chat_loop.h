@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "quire/v1/inference.grpc.pb.h"
+#include "quire/v1/inference.pb.h"
 #include "tools/client/chat/chat_input.h"
 #include "tools/client/chat/conversation.h"
 #include "tools/client/chat/line_editor.h"
+#include "tools/client/inference_client.h"
 
 namespace quire::client {
 
@@ -22,7 +23,7 @@ struct ChatOptions {
 
 class ChatLoop {
  public:
-  ChatLoop(v1::Inference::Stub& stub, const ChatOptions& options);
+  ChatLoop(InferenceClient& client, const ChatOptions& options);
 
   // A person at a terminal: messages of several lines and commands; an empty line does nothing, and
   // Ctrl-C stops an answer. Ends with /quit, Ctrl-D or Ctrl-C twice; returns the exit code, 0.
@@ -45,7 +46,7 @@ class ChatLoop {
   // Reads until a """ block is closed; nothing when the person gave up.
   LineEditor::Result ReadInput(LineEditor& editor);
 
-  v1::Inference::Stub& stub_;
+  InferenceClient& client_;
   const ChatOptions options_;
   Conversation conversation_;
   int failure_code_ = 0;

@@ -88,38 +88,42 @@ std::string Heading(int index, int count) {
   return absl::StrFormat("--- continuation %d of %d\n", index + 1, count);
 }
 
+void TakeDelta(const v1::Delta& delta, Clock::time_point start, bool print, Continuation& into,
+               StreamResult& result) {
+  if (result.first_text_ms < 0 && !delta.text().empty()) result.first_text_ms = MsSince(start);
+  into.text += delta.text();
+  into.token_ids.insert(into.token_ids.end(), delta.token_ids().begin(), delta.token_ids().end());
+  for (const v1::TokenLogprob& token : delta.logprobs()) into.logprobs.push_back(token);
+  if (print && delta.index() == 0) PrintText(delta.text());
+}
+
+// Adds one response of `count` continuations to the result.
+void Take(const v1::GenerateResponse& response, int count, Clock::time_point start, bool print,
+          StreamResult& result) {
+  if (response.has_started()) {
+    Continuation* continuation = At(result, response.started().index(), count);
+    if (continuation == nullptr) return;
+    continuation->started = response.started();
+    if (print && count > 1 && response.started().index() == 0) PrintText(Heading(0, count));
+  } else if (response.has_delta()) {
+    Continuation* continuation = At(result, response.delta().index(), count);
+    if (continuation != nullptr) TakeDelta(response.delta(), start, print, *continuation, result);
+  } else if (response.has_finished()) {
+    Continuation* continuation = At(result, response.finished().index(), count);
+    if (continuation != nullptr) continuation->finished = response.finished();
+  }
+}
+
 }  // namespace
 
-StreamResult RunStream(v1::Inference::Stub& stub, grpc::ClientContext& context,
+StreamResult RunStream(InferenceClient& client, CancellableCall& call,
                        const v1::GenerateRequest& request, bool print) {
   StreamResult result;
   const Clock::time_point start = Clock::now();
   const int count = std::max(request.sampling().n(), 1);  // unset: 0
-  auto reader = stub.Generate(&context, request);
-  v1::GenerateResponse response;
-  while (reader->Read(&response)) {
-    if (response.has_started()) {
-      Continuation* continuation = At(result, response.started().index(), count);
-      if (continuation == nullptr) continue;
-      continuation->started = response.started();
-      if (print && count > 1 && response.started().index() == 0) PrintText(Heading(0, count));
-    } else if (response.has_delta()) {
-      const v1::Delta& delta = response.delta();
-      Continuation* continuation = At(result, delta.index(), count);
-      if (continuation == nullptr) continue;
-      if (result.first_text_ms < 0 && !delta.text().empty()) result.first_text_ms = MsSince(start);
-      continuation->text += delta.text();
-      continuation->token_ids.insert(continuation->token_ids.end(), delta.token_ids().begin(),
-                                     delta.token_ids().end());
-      for (const v1::TokenLogprob& token : delta.logprobs())
-        continuation->logprobs.push_back(token);
-      if (print && delta.index() == 0) PrintText(delta.text());
-    } else if (response.has_finished()) {
-      Continuation* continuation = At(result, response.finished().index(), count);
-      if (continuation != nullptr) continuation->finished = response.finished();
-    }
-  }
-  result.status = reader->Finish();
+  result.status = client.Generate(request, call, [&](const v1::GenerateResponse& response) {
+    Take(response, count, start, print, result);
+  });
   result.total_ms = MsSince(start);
   if (!print || (result.first_text_ms < 0 && !result.status.ok())) return result;
   PrintText("\n");

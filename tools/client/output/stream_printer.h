@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "grpcpp/grpcpp.h"
+#include "absl/status/status.h"
 #include "nlohmann/json_fwd.hpp"
-#include "quire/v1/inference.grpc.pb.h"
+#include "quire/v1/inference.pb.h"
+#include "tools/client/inference_client.h"
 
 namespace quire::client {
 
@@ -21,7 +22,7 @@ struct Continuation {
 };
 
 struct StreamResult {
-  grpc::Status status;
+  absl::Status status;
   std::vector<Continuation> continuations;  // by index
   double first_text_ms = -1;                // since the call began; -1: none came
   double total_ms = 0;
@@ -30,7 +31,7 @@ struct StreamResult {
 // Runs the call to its end. With `print`, the text of continuation 0 goes to standard output as it
 // comes, the others at the end; with several, each under a heading. A call that fails before any
 // text came prints nothing.
-StreamResult RunStream(v1::Inference::Stub& stub, grpc::ClientContext& context,
+StreamResult RunStream(InferenceClient& client, CancellableCall& call,
                        const v1::GenerateRequest& request, bool print);
 
 nlohmann::ordered_json ToJson(const StreamResult& result);
