@@ -51,7 +51,10 @@ class ScriptsTest(unittest.TestCase):
                         ("tools/quickstart", "--port"), ("tools/quickstart", "a", "b"),
                         ("tools/package", "--cdua"), ("tools/package", "--python", "--cuda"),
                         ("tools/image-test", "gpu"), ("tools/image-test", "--run"), ("tools/image-test", "--run", "all"),
-                        ("tools/test", "--sanitizer", "nothing"), ("tools/test", "--preset", "nothing")):
+                        ("tools/test", "--sanitizer", "nothing"), ("tools/test", "--preset", "nothing"),
+                        ("tools/test", "--since", "no-such-revision"), ("tools/test", "--since"),
+                        ("tools/test", "--within", "5"), ("tools/test", "--nightly", "--within", "soon"),
+                        ("tools/test", "--nightly", "--since", "HEAD")):
             with self.subTest(command=command):
                 result = self.run_script(*command)
                 self.assertEqual(result.returncode, 64, result.stderr)

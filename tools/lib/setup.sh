@@ -91,6 +91,15 @@ build_targets() {
   build_configured "$@"
 }
 
+# nightly_is_due: whether tools/test --nightly should run: it has not for a day of commits, or a file asks for it.
+nightly_is_due() {
+  local last now
+  [ ! -e "$QUIRE_ROOT/.ci/run-nightly" ] || return 0
+  now=$(git -C "$QUIRE_ROOT" show -s --format=%ct HEAD) &&
+    last=$(git -C "$QUIRE_ROOT" show -s --format=%ct "$(cat "$QUIRE_ROOT/.ci/nightly")") 2>/dev/null || return 0
+  [ $((now - last)) -gt 86400 ]
+}
+
 # ensure_test_python: makes build/venv-test with the packages of tests/requirements.txt and of
 # tests/requirements-files.txt (peers and clients for tests) and exports QUIRE_TEST_PYTHON. Fails when they
 # cannot be installed.

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """clang-tidy over our sources, as many at a time as there are cores. What passed is remembered by the
-contents of the file and of the headers it includes, so that only what changed is checked again. Run by the
-Python of build/venv-test, which has clang-tidy beside it (tests/requirements.txt); exits 77 (skipped) where
-that is missing.
+contents of the file and of the headers it includes, beside the compiler's cache, so that only what changed is
+checked again, in whatever clone. Run by the Python of build/venv-test, which has clang-tidy beside it
+(tests/requirements.txt); exits 77 (skipped) where that is missing.
 
-    check_tidy.py [FILE...]      # default: every .cc file outside tests/ in the compilation database"""
+    check_tidy.py                every .cc file outside tests/ in the compilation database
+    check_tidy.py FILE...        these
+    check_tidy.py --changed      those that differ from the revision of .ci/nightly, when all were checked, and for
+                                 each header that differs the first that includes it"""
 
 import pathlib
 import sys
@@ -14,15 +17,19 @@ from script_help import answer_help
 
 answer_help(__doc__)
 
+import argparse
 import concurrent.futures
 import hashlib
 import json
 import os
+import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("QUIRE_BUILD_DIR", ROOT / "build/cpu"))
-PASSED = BUILD / "tidy_passed.json"
+PASSED = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "quire/tidy_passed.json"
+MOST_REMEMBERED = 5000
+PRECOMPILED = re.compile(r" -Winvalid-pch| -fpch-preprocess| -include \S*cmake_pch\.hxx")
 # Written for GCC's target pragma, which clang ignores: clang would see intrinsics it may not use.
 EXCLUDED = ("kernels/cpu/gemm/gemm_avx", "kernels/cpu/gemm/gemm_amx", "tools/bench/kernels/attention_bench")
 
@@ -43,11 +50,59 @@ def sources():
     return result
 
 
+def without_precompiled_headers():
+    """A folder with the build's commands as clang can take them: what GCC has precompiled is nothing to it."""
+    commands = json.loads((BUILD / "compile_commands.json").read_text())
+    for entry in commands:
+        entry["command"] = PRECOMPILED.sub("", entry["command"])
+    folder = BUILD / "tidy"
+    folder.mkdir(exist_ok=True)
+    (folder / "compile_commands.json").write_text(json.dumps(commands))
+    return folder
+
+
+def changed(known):
+    """What to check of a change; everything where git cannot tell."""
+    last = (ROOT / ".ci/nightly").read_text().strip()
+    listed = subprocess.run(["git", "diff", "--name-only", last, "--"], cwd=ROOT, check=False, capture_output=True,
+                            text=True)
+    if listed.returncode != 0:
+        return sorted(known)
+    new = subprocess.run(["git", "ls-files", "--others", "--exclude-standard"], cwd=ROOT, check=True,
+                         capture_output=True, text=True)
+    names = set(listed.stdout.splitlines() + new.stdout.splitlines())
+    files = {name for name in known if name in names}
+    for header in (name for name in names if name.endswith(".h")):
+        # Its own source, where it has one, else any: the first by name.
+        includers = sorted((name for name in known if header in known[name]),
+                           key=lambda name: (name != header.removesuffix(".h") + ".cc", name))
+        if includers and not any(header in known[name] for name in files):
+            files.add(includers[0])
+    return sorted(files)
+
+
 def digest(rules, names):
     result = hashlib.sha256(rules)
     for name in names:
         result.update(name.encode() + b"\0" + (ROOT / name).read_bytes())
     return result.hexdigest()
+
+
+def load_passed():
+    """{digest: file} of what has passed, in this clone or another; empty where the file is missing or damaged."""
+    try:
+        return dict(json.loads(PASSED.read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def save_passed(passed):
+    """Keeps what another clone has added meanwhile, and of all the newest."""
+    kept = {**load_passed(), **passed}
+    PASSED.parent.mkdir(parents=True, exist_ok=True)
+    scratch = PASSED.with_suffix(f".{os.getpid()}")
+    scratch.write_text(json.dumps(dict(list(kept.items())[-MOST_REMEMBERED:])))
+    scratch.replace(PASSED)
 
 
 def main():
@@ -57,18 +112,23 @@ def main():
         return 77
     rules = (ROOT / ".clang-tidy").read_bytes() + (ROOT / "tests/requirements.txt").read_bytes()
     known = sources()
-    files = sys.argv[1:] or sorted(known)
-    passed = json.loads(PASSED.read_text()) if PASSED.exists() else {}
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--changed", action="store_true")
+    parser.add_argument("files", nargs="*")
+    options = parser.parse_args()
+    files = options.files or (changed(known) if options.changed else sorted(known))
+    passed = load_passed()
+    commands = without_precompiled_headers()
 
     def check(name):
         key = digest(rules, known.get(name, [name]))
-        if passed.get(name) == key:
+        if key in passed:
             return ""
-        result = subprocess.run([tidy, "--quiet", "-p", str(BUILD), name], cwd=ROOT, check=False,
+        result = subprocess.run([tidy, "--quiet", "-p", str(commands), name], cwd=ROOT, check=False,
                                 capture_output=True, text=True)
         if result.returncode != 0:
             return result.stdout
-        passed[name] = key
+        passed[key] = name
         return ""
 
     failures = 0
@@ -78,7 +138,7 @@ def main():
                 failures += bool(output)
                 print(output, end="")
     finally:
-        PASSED.write_text(json.dumps(passed))
+        save_passed(passed)
     print(f"{len(files)} files checked, {failures} with findings")
     return 1 if failures else 0
 

@@ -11,6 +11,7 @@ compiled with the build's own commands and linked in place of the original. A bu
     tests/sim/mutants/run.py --random N --seed S  N that nobody chose: prints the share found and the survivors,
                                                   some of which change nothing that matters
     tests/sim/mutants/run.py --canaries           a few, and unchanged sources, in which nothing is found
+    tests/sim/mutants/run.py --apply              none; only whether all of them still apply to the sources
 
 The build folder is QUIRE_BUILD_DIR (default build/cpu); ninja must have built simulate and
 quality_test there."""
@@ -196,6 +197,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", default="")
     parser.add_argument("--canaries", action="store_true")
+    parser.add_argument("--apply", action="store_true")
     parser.add_argument("--random", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -205,6 +207,9 @@ def main():
     if stale:
         sys.exit("the code has changed under these mutants:\n" + "\n".join(stale))
     assert len({m.name for m in MUTANTS}) == len(MUTANTS), "names are not unique"
+    if args.apply:
+        print(f"{len(MUTANTS)} mutants apply")
+        return 0
     build = Build(pathlib.Path(os.environ.get("QUIRE_BUILD_DIR", ROOT / "build/cpu")).resolve())
     names = CANARIES if args.canaries else [n for n in args.only.split(",") if n]
     mutants = [m for m in MUTANTS if not names or m.name in names]
