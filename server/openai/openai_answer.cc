@@ -8,6 +8,7 @@
 #include "server/base/version.h"
 #include "server/log/json_text.h"
 #include "server/output/access_tokens.h"
+#include "server/text/utf8.h"
 
 namespace quire {
 
@@ -143,12 +144,12 @@ std::string OpenAiAnswer::TakeStart(size_t prompt, const v1::Started& started) {
                  "null", "", members);
   }
   if (!format_.echoes && members.empty()) return "";
+  choice.offset = static_cast<int64_t>(CountCharacters(choice.text));
   if (format_.echoes && !started.prompt_logprobs().empty()) {
-    whole.logprobs.Add(started.prompt_logprobs(), {.as_ids = format_.spells_token_ids},
-                       &whole.num_characters);
+    whole.logprobs.Add(started.prompt_logprobs(), {.as_ids = format_.spells_token_ids});
+    whole.logprobs.EndOffsetsAt(choice.offset);
   }
   choice.logprobs.Add(whole.logprobs);
-  choice.offset = CountCharacters(choice.text);
   return Event(index, absl::StrCat("\"text\": ", text, TokenIds("")),
                format_.logprobs ? whole.logprobs.ToText(false) : "null", "", members);
 }
@@ -162,9 +163,11 @@ std::string OpenAiAnswer::TakeDelta(size_t prompt, const v1::Delta& delta) {
   const size_t index = prompt * static_cast<size_t>(format_.n) + delta.index();
   Choice& choice = choices_[index];
   choice.num_tokens += delta.token_ids_size();
-  const LogprobStyle style = {.is_chat = format_.is_chat, .as_ids = format_.spells_token_ids};
+  const LogprobStyle style = {.is_chat = format_.is_chat,
+                              .as_ids = format_.spells_token_ids,
+                              .first_offset = choice.offset};
   LogprobJson logprobs;
-  if (format_.logprobs) logprobs.Add(delta.logprobs(), style, &choice.offset);
+  if (format_.logprobs) logprobs.Add(delta.logprobs(), style);
   const std::string ids = absl::StrJoin(delta.token_ids(), ", ");
   const bool tells_ids = format_.returns_token_ids && !ids.empty();
   if (!format_.streams) {
@@ -200,7 +203,10 @@ std::string OpenAiAnswer::TakeFinish(size_t prompt, const v1::Finished& finished
   choice.finish =
       absl::StrCat("\"", calls ? "tool_calls" : FinishReasonName(finished.finish_reason()),
                    "\", \"stop_reason\": ", StopReasonJson(finished));
-  if (!format_.streams) return "";
+  if (!format_.streams) {
+    choice.logprobs.EndOffsetsAt(static_cast<int64_t>(CountCharacters(choice.text)));
+    return "";
+  }
   return rest +
          Event(index,
                absl::StrCat(format_.is_chat ? "\"delta\": {}" : "\"text\": \"\"", TokenIds("")),

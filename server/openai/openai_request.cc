@@ -39,9 +39,12 @@ void FillStreaming(FieldReader& fields, OpenAiFormat* format) {
 }
 
 // What vLLM tells of tokens beyond what OpenAI does.
-void FillTokenOutput(FieldReader& fields, OpenAiFormat* format, v1::Output* output) {
+void FillTokenOutput(FieldReader& fields, const ModelFacts& model, OpenAiFormat* format,
+                     v1::Output* output) {
   format->returns_token_ids = fields.Bool("return_token_ids").value_or(false);
-  format->spells_token_ids = fields.Bool("return_tokens_as_token_ids").value_or(false);
+  // Without a tokenizer that is all there is to tell one token from another.
+  format->spells_token_ids =
+      fields.Bool("return_tokens_as_token_ids").value_or(false) || !model.has_tokenizer;
   output->set_return_token_ids(format->returns_token_ids || format->continuous_usage);
   output->set_return_prompt_token_ids(format->returns_token_ids);
   const auto prompt_logprobs = fields.Int("prompt_logprobs");
@@ -55,7 +58,7 @@ void FillTokenOutput(FieldReader& fields, OpenAiFormat* format, v1::Output* outp
 v1::GenerateRequest FillBoth(FieldReader& fields, const ModelFacts& model, OpenAiFormat* format) {
   v1::GenerateRequest request = FillCommon(fields, format->is_chat ? "chatcmpl-" : "cmpl-");
   FillStreaming(fields, format);
-  FillTokenOutput(fields, format, request.mutable_output());
+  FillTokenOutput(fields, model, format, request.mutable_output());
   format->model = request.model().empty() ? model.served_names.front() : request.model();
   format->n = std::max(1, request.sampling().has_n() ? request.sampling().n() : 1);
   format->id = request.request_id();
@@ -147,6 +150,10 @@ absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const Model
       }
       common.mutable_output()->set_prompt_logprobs(Clamp<int32_t>(*logprobs));
     }
+  }
+  // What is asked for then is the prompt's text, which is told here.
+  if (format.echoes && common.stop().max_tokens() == 0) {
+    common.mutable_output()->set_return_prompt_token_ids(true);
   }
   if (format.echoes && common.has_truncate_prompt_tokens()) {
     fields.Fail("truncate_prompt_tokens", "does not go with echo");

@@ -25,9 +25,9 @@ absl::Status FillEchoes(const ServingContext& context, OpenAiRequest* request) {
       continue;
     }
     const auto& ids = one.token_ids().ids();
-    ASSIGN_OR_RETURN(std::string text, Detokenize(*context.encoder, *context.model,
+    ASSIGN_OR_RETURN(std::string text, PromptText(*context.encoder, *context.model,
                                                   {ids.data(), static_cast<size_t>(ids.size())},
-                                                  /*skip_special_tokens=*/false));
+                                                  /*goes_on=*/one.stop().max_tokens() != 0));
     request->format.prompts.push_back(std::move(text));
   }
   return absl::OkStatus();

@@ -118,7 +118,7 @@ std::string ResponsesAnswer::TakeStart(const v1::Started&) {
 std::string ResponsesAnswer::TakeDelta(const v1::Delta& delta) {
   LogprobJson logprobs;
   if (format_.logprobs) {
-    logprobs.Add(delta.logprobs(), {.is_chat = true}, &num_characters_);
+    logprobs.Add(delta.logprobs(), {.is_chat = true});
     logprobs_.Add(logprobs);
   }
   text_ += delta.text();

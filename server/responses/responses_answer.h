@@ -54,7 +54,6 @@ class ResponsesAnswer final : public ResponseSink {
   std::string error_ = "null";
   std::string text_;
   LogprobJson logprobs_;
-  size_t num_characters_ = 0;
   v1::Usage usage_;
   bool has_begun_ = false;  // a stream
   int64_t num_events_ = 0;

@@ -83,6 +83,10 @@ class Tokenizer {
   // What decoding starts from for `id`; empty when the token adds nothing to a text.
   std::string_view TextToDecode(TokenId id, bool skip_special_tokens) const;
 
+  // What `add_special_tokens` puts before and after a text.
+  const std::vector<TokenId>& added_before() const { return post_processor_.prefix; }
+  const std::vector<TokenId>& added_after() const { return post_processor_.suffix; }
+
   // From tokenizer_config.json; none where it names none.
   std::optional<TokenId> bos_id() const { return bos_id_; }
   std::optional<TokenId> eos_id() const { return eos_id_; }

@@ -44,7 +44,7 @@ def _plan(scripts, special):
         tokens.append(start)
         last = start
         for part in script:
-            spelled = [part] if part in special else [
+            spelled = [LETTERS[byte] for byte in part] if isinstance(part, bytes) else [part] if part in special else [
                 "".join(LETTERS[byte] for byte in piece.encode()) for piece in _pieces(part, used)]
             for token in spelled:
                 if follow.setdefault(last, token) != token:
@@ -105,8 +105,8 @@ def _write_weights(path, config, follow, ids):
 
 
 def make(folder, scripts, special, chat_template):
-    """Writes the checkpoint. `scripts` are lists of texts and special tokens, by name: after <go:NAME> the model writes one.
-    `special` says of each further token whether it is left out of texts."""
+    """Writes the checkpoint. `scripts` are lists of texts, special tokens and bytes (a token for each), by name: after
+    <go:NAME> the model writes one. `special` says of each further token whether it is left out of texts."""
     folder = pathlib.Path(folder)
     tokens, follow = _plan(scripts, special)
     ids = {token: i for i, token in enumerate(tokens)}

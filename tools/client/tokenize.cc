@@ -93,6 +93,10 @@ int Encode(v1::Inference::Stub& stub, const TokenizeFlags& flags) {
   if (!status.ok()) return ReportFailure(status, flags.target);
   if (flags.json) {
     nlohmann::ordered_json json = {{"ids", response.ids()}, {"tokens", response.tokens()}};
+    json["bytes"] = nlohmann::ordered_json::array();
+    for (const std::string& bytes : response.token_bytes()) {
+      json["bytes"].push_back(BytesToJson(bytes));
+    }
     if (!response.rendered().empty()) json["rendered"] = response.rendered();
     PrintJson(json);
     return kOk;

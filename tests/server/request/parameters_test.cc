@@ -151,6 +151,29 @@ TEST(ParametersTest, EverythingElseIsCarriedOver) {
   EXPECT_THAT(job.output.shown_special_tokens, ElementsAre(3));
 }
 
+// A prompt is scored: the engine draws a token, which is not shown.
+TEST(ParametersTest, NoTokensWhereSomethingOfThePromptIsAskedFor) {
+  for (const char* output : {"prompt_logprobs: 0", "return_prompt_token_ids: true"}) {
+    const auto job =
+        Convert(Message(absl::StrCat("stop { max_tokens: 0 } output { ", output, " }")));
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_FALSE(job->output.generates);
+    EXPECT_EQ(job->request.stop.max_tokens, 1);
+  }
+  EXPECT_TRUE(
+      Convert(Message("stop { max_tokens: 1 } output { prompt_logprobs: 0 }"))->output.generates);
+}
+
+TEST(ParametersTest, TokensAreAddedAroundTextsAlone) {
+  const auto has_added = [](const char* prompt) {
+    return ConvertParameters(Message(prompt), TestModel(), 0)->output.prompt_has_added_tokens;
+  };
+  EXPECT_TRUE(has_added("text { text: 'a' }"));
+  EXPECT_FALSE(has_added("text { text: 'a' add_special_tokens: false }"));
+  EXPECT_FALSE(has_added("token_ids { ids: 3 }"));
+  EXPECT_FALSE(has_added("messages { messages { role: 'user' } }"));
+}
+
 TEST(ParametersTest, IgnoreEosAndTopKOff) {
   const GenerationJob job = *Convert(Message("sampling { top_k: -1 } stop { ignore_eos: true }"));
   EXPECT_TRUE(job.request.stop.eos_token_ids.empty());
@@ -240,6 +263,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refusal{"stop { max_tokens: 0 }", "stop.max_tokens: 0"},
         Refusal{"stop { max_tokens: -1 }", "stop.max_tokens: -1"},
+        Refusal{"stop { max_tokens: 0 } output { logprobs: 2 }", "stop.max_tokens: 0"},
+        Refusal{"stop { max_tokens: -1 } output { prompt_logprobs: 2 }", "stop.max_tokens: -1"},
+        Refusal{"stop { max_tokens: 0 min_tokens: 1 } output { prompt_logprobs: 2 }",
+                "stop.min_tokens: 1"},
         Refusal{"stop { max_tokens: -9223372036854775808 }", "1 and more"},
         Refusal{"stop { min_tokens: -1 }", "stop.min_tokens: -1"},
         Refusal{"stop { min_tokens: 6 max_tokens: 5 }", "0 .. max_tokens"},
