@@ -108,6 +108,18 @@ void AddPrompts(FieldReader& fields, const v1::GenerateRequest& common,
   }
 }
 
+// Of a chat. The newer name is told from here: an error of the request's has one name for both.
+void FillMaxTokens(FieldReader& fields, v1::Stop* stop) {
+  constexpr char kNewName[] = "max_completion_tokens";
+  auto max_tokens = fields.Int(kNewName);
+  if (!max_tokens.has_value()) {
+    max_tokens = fields.Int("max_tokens");
+  } else if (*max_tokens < 1) {
+    fields.Fail(kNewName, absl::StrCat(*max_tokens, " is out of range; allowed is 1 and more"));
+  }
+  if (max_tokens.has_value()) stop->set_max_tokens(*max_tokens);
+}
+
 // What a chat's answer is taken apart for. The tags of it must be in the text to be found.
 void FillMessageOptions(FieldReader& fields, const ModelAnswers& answers,
                         v1::GenerateRequest* request, OpenAiFormat* format) {
@@ -174,9 +186,7 @@ absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts&
   OpenAiFormat& format = request.format;
   format.is_chat = true;
   v1::GenerateRequest common = FillBoth(fields, model, &format);
-  auto max_tokens = fields.Int("max_completion_tokens");
-  if (!max_tokens.has_value()) max_tokens = fields.Int("max_tokens");
-  if (max_tokens.has_value()) common.mutable_stop()->set_max_tokens(*max_tokens);
+  FillMaxTokens(fields, common.mutable_stop());
   RefuseAbsentOfChats(fields);
   const auto top_logprobs = fields.Int("top_logprobs");
   format.logprobs = fields.Bool("logprobs").value_or(false);
@@ -240,6 +250,7 @@ absl::Status InOpenAiTerms(absl::Status status, bool is_chat) {
     if (!absl::ConsumePrefix(&rest, part)) continue;
     if (rest == "stop_strings") rest = "stop";
     if (rest == "include_stop_in_output") rest = "include_stop_str_in_output";
+    if (rest == "logprobs" && is_chat) rest = "top_logprobs";
     return InField(rest, std::move(status));
   }
   if (field == "text" || field == "token_ids") return InField("prompt", std::move(status));

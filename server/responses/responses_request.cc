@@ -213,7 +213,6 @@ absl::Status InResponsesTerms(absl::Status status) {
   status = InOpenAiTerms(std::move(status), /*is_chat=*/true);
   const std::string field = FieldOf(status);
   if (field == "max_tokens") return InField("max_output_tokens", std::move(status));
-  if (field == "logprobs") return InField("top_logprobs", std::move(status));
   if (absl::StartsWith(field, "messages")) return InField("input", std::move(status));
   return status;
 }
