@@ -14,7 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "engine/json/json_reader.h"
-#include "engine/json/small_file.h"
+#include "engine/json/model_file.h"
 #include "kernels/base/status_macros.h"
 #include "server/hub/downloader.h"
 #include "server/hub/http_client.h"
@@ -137,7 +137,8 @@ class Fetch {
       std::string index;
       if (info.Find(kSingleWeightsFile) == nullptr) {
         RETURN_IF_ERROR(DownloadFiles(info, {*info.Find(kWeightsIndexFile)}, nullptr));
-        ASSIGN_OR_RETURN(index, ReadSmallFile(InSnapshot(info, kWeightsIndexFile), kMaxIndexBytes));
+        ASSIGN_OR_RETURN(index, ReadModelFile(cache_.SnapshotFolder(info.commit), kWeightsIndexFile,
+                                              kMaxIndexBytes));
       }
       ASSIGN_OR_RETURN(const std::vector<RepoFile> weights,
                        SelectWeights(subject_.name, info, index));
@@ -156,10 +157,6 @@ class Fetch {
                    cache_.SnapshotFolder(info.commit), absl::ToDoubleSeconds(absl::Now() - begun));
     }
     return absl::OkStatus();
-  }
-
-  std::string InSnapshot(const RepoInfo& info, absl::string_view file) const {
-    return absl::StrCat(cache_.SnapshotFolder(info.commit), "/", file);
   }
 
   // What the snapshot lacks of the files. Without `progress` nothing is said about it.
