@@ -4,31 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/openai/schema_types.h"
 
 namespace quire {
 
 namespace {
-
-bool IsTextType(const JsonTree& type) { return type.is_text() && type.text == "string"; }
-
-// Whether all types that a parameter may have are texts; where it names none, too.
-bool IsText(const JsonTree& schema) {
-  if (const JsonTree* type = schema.Find("type")) {
-    if (!type->is_list()) return IsTextType(*type);
-    for (const JsonTree& one : type->items) {
-      if (!IsTextType(one)) return false;
-    }
-  }
-  for (const char* key : {"anyOf", "oneOf"}) {
-    const JsonTree* kinds = schema.Find(key);
-    if (kinds == nullptr) continue;
-    for (const JsonTree& kind : kinds->items) {
-      const JsonTree* type = kind.Find("type");
-      if (type == nullptr || !IsTextType(*type)) return false;
-    }
-  }
-  return true;
-}
 
 void CheckTool(FieldReader& fields, const JsonTree& tool, size_t index) {
   const std::string field = absl::StrCat("tools[", index, "]");
@@ -72,13 +52,9 @@ ToolFunctions FunctionsOf(const JsonTree& tools) {
   ToolFunctions functions;
   for (const JsonTree& tool : tools.items) {
     const JsonTree& function = *tool.Find("function");
-    auto& json_parameters = functions[function.Find("name")->text];
     const JsonTree* parameters = function.Find("parameters");
-    const JsonTree* properties = parameters == nullptr ? nullptr : parameters->Find("properties");
-    if (properties == nullptr || !properties->is_object()) continue;
-    for (size_t i = 0; i < properties->items.size(); ++i) {
-      if (!IsText(properties->items[i])) json_parameters.insert(properties->keys[i]);
-    }
+    functions[function.Find("name")->text] =
+        parameters == nullptr ? ToolParameters() : ParametersOf(*parameters);
   }
   return functions;
 }
