@@ -9,6 +9,7 @@
 #include "server/openai/chat_messages.h"
 #include "server/openai/chat_tools.h"
 #include "server/openai/common_fields.h"
+#include "server/openai/dropped_fields.h"
 #include "server/openai/field_reader.h"
 #include "server/request/field_error.h"
 
@@ -153,6 +154,7 @@ absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const Model
   }
   AddPrompts(fields, common, &request.requests);
   RETURN_IF_ERROR(fields.status());
+  DroppedFields::Log().Tell(fields);
   for (size_t i = 1; i < request.requests.size(); ++i) {
     request.requests[i].set_request_id(absl::StrCat(format.id, "-", i));
   }
@@ -191,6 +193,7 @@ absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts&
     fields.Fail("echo", "does not go with tools, nor with a model that reasons");
   }
   RETURN_IF_ERROR(fields.status());
+  DroppedFields::Log().Tell(fields);
   request.requests.push_back(std::move(common));
   return request;
 }

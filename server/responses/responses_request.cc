@@ -10,6 +10,7 @@
 #include "kernels/base/status_macros.h"
 #include "server/log/json_text.h"
 #include "server/openai/common_fields.h"
+#include "server/openai/dropped_fields.h"
 #include "server/openai/field_reader.h"
 #include "server/openai/openai_request.h"
 #include "server/request/field_error.h"
@@ -196,6 +197,7 @@ absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const Mod
   FillInput(fields, request.request.mutable_messages());
   format.members = RequestMembers(fields, model, request.request);
   RETURN_IF_ERROR(fields.status());
+  DroppedFields::Log().Tell(fields);
   return request;
 }
 
