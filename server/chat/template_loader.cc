@@ -90,21 +90,27 @@ absl::StatusOr<std::optional<ChatTemplate>> CompileNamed(const Sources& sources,
 }  // namespace
 
 ChatTemplateSet::ChatTemplateSet(std::optional<ChatTemplate> without_tools,
-                                 std::optional<ChatTemplate> with_tools)
-    : default_(std::move(without_tools)), tool_use_(std::move(with_tools)) {}
+                                 std::optional<ChatTemplate> with_tools) {
+  if (without_tools) default_.emplace(*std::move(without_tools));
+  if (with_tools) tool_use_.emplace(*std::move(with_tools));
+}
 
-absl::StatusOr<ChatTemplate> ChatTemplateSet::Select(bool has_tools) const {
-  if (has_tools && tool_use_) return *tool_use_;
-  if (default_) return *default_;
-  return absl::FailedPreconditionError(
-      "the model has a chat template for requests with tools only: send tools, or add "
-      "chat_template.jinja");
+absl::StatusOr<std::vector<PromptSegment>> ChatTemplateSet::Render(RenderInput input) const {
+  const bool has_tools = input.tools.list() != nullptr && !input.tools.list()->items.empty();
+  const std::optional<Known>& known = has_tools && tool_use_ ? tool_use_ : default_;
+  if (!known) {
+    return absl::FailedPreconditionError(
+        "the model has a chat template for requests with tools only: send tools, or add "
+        "chat_template.jinja");
+  }
+  ASSIGN_OR_RETURN(input.messages, known->forms.Adapt(input.messages, input.fuel));
+  return known->chat_template.Render(input);
 }
 
 std::string ChatTemplateSet::Sources() const {
   std::string sources;
-  for (const std::optional<ChatTemplate>* one : {&default_, &tool_use_}) {
-    if (one->has_value()) sources += (*one)->source() + '\n';
+  for (const std::optional<Known>* one : {&default_, &tool_use_}) {
+    if (one->has_value()) sources += (*one)->chat_template.source() + '\n';
   }
   return sources;
 }

@@ -82,7 +82,8 @@ void GenerateHandler::TokenizeAndSubmit(Pending& pending) {
 
 absl::Status GenerateHandler::Submit(Pending& pending) {
   if (pending.token->cancelled()) return absl::CancelledError("cancelled before it began");
-  RequestFuel fuel(pending.num_bytes, pending.token.get());
+  RequestFuel fuel(pending.num_bytes, pending.message.messages().messages_size(),
+                   pending.token.get());
   ASSIGN_OR_RETURN(std::vector<TokenId> prompt,
                    EncodePrompt(pending.message, *parts_.encoder, *parts_.model, &fuel));
   RETURN_IF_ERROR(SetPrompt(std::move(prompt), *parts_.model, &pending.job));

@@ -47,7 +47,7 @@ absl::StatusOr<Value> ConvertMessage(const v1::Message& message, int index, Json
   }
   jinja::Dict dict;
   dict.Set(TextValue("role"), TextValue(message.role()));
-  dict.Set(TextValue("content"), TextValue(message.content()));
+  if (message.has_content()) dict.Set(TextValue("content"), TextValue(message.content()));
   ASSIGN_OR_RETURN(const Value extra, ParseObject(field + ".extra_json", message.extra_json(),
                                                   /*outer_depth=*/1, budget));
   for (const auto& [key, value] : extra.dict()->entries()) dict.Set(key, value);

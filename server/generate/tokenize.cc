@@ -13,7 +13,7 @@ namespace quire {
 absl::StatusOr<TokenizedPrompt> TokenizePrompt(const v1::TokenizeRequest& request,
                                                const PromptEncoder& encoder,
                                                const CancelToken* token) {
-  RequestFuel fuel(request.ByteSizeLong(), token);
+  RequestFuel fuel(request.ByteSizeLong(), request.messages().messages_size(), token);
   TokenizedPrompt result;
   switch (request.prompt_case()) {
     case v1::TokenizeRequest::kText: {

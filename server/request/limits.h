@@ -38,10 +38,18 @@ inline constexpr size_t kMaxInlineBytes = 8192;
 inline constexpr size_t kMaxQueuedWork = 256;
 inline constexpr size_t kMaxQueuedWorkBytes = size_t{12} << 20;
 
-// What a request may cost until it has tokens (Fuel): a worker some 35 ms, and 35 ms for each MB
-// (hostile ones up to 50 each).
+// What a request may cost until it has tokens (Fuel): a worker some 35 ms, and 70 ms for each MB
+// (hostile ones up to 50 and 100).
 inline constexpr size_t kBaseSteps = 1'000'000;
-inline constexpr size_t kStepsPerByte = 1;
+inline constexpr size_t kStepsPerByte = 2;
+// For each message of a chat, however short, and for each pair of two: templates of Command R7B,
+// DeepSeek V3.2, Gemma 4 and gpt-oss look at all messages for each of one kind. 1,200 messages come
+// to 1 s of a worker there, and nothing comes to more than 1.5.
+inline constexpr size_t kStepsPerMessage = 500;
+inline constexpr size_t kStepsPerPair = 25;
+inline constexpr size_t kMaxCountedMessages = 1280;
+// So many bytes count as a message, or a request of few bytes could cost as much.
+inline constexpr size_t kBytesPerCountedMessage = 64;
 // How long the text of a chat may become, in the template's own words and in the request's.
 inline constexpr size_t kBaseRenderedBytes = size_t{1} << 20;
 inline constexpr size_t kRenderedBytesPerByte = 4;

@@ -4,12 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/openai/chat_messages.h"
 
 namespace quire {
 
 namespace {
 
-// The texts of a content's parts, one below the other as in chats; false for any other part.
+// The texts of a reasoning's parts, one below the other; false for any other part.
 bool JoinTexts(const JsonTree& content, std::string* joined) {
   if (content.is_text()) {
     *joined = content.text;
@@ -19,17 +20,11 @@ bool JoinTexts(const JsonTree& content, std::string* joined) {
     const JsonTree* type = content.items[i].Find("type");
     const JsonTree* text = content.items[i].Find("text");
     const bool is_text = type != nullptr && text != nullptr && text->is_text() &&
-                         (type->text == "input_text" || type->text == "output_text" ||
-                          type->text == "reasoning_text" || type->text == "text");
+                         (type->text == "reasoning_text" || type->text == "text");
     if (!is_text) return false;
     absl::StrAppend(joined, i == 0 ? "" : "\n", text->text);
   }
   return content.is_list();
-}
-
-// Templates know system; a developer is who OpenAI's newer models call so.
-std::string RoleForTemplate(const std::string& role) {
-  return role == "developer" ? "system" : role;
 }
 
 class InputReader {
@@ -61,16 +56,19 @@ class InputReader {
       return;
     }
     v1::Message* message = messages_.add_messages();
-    message->set_role(RoleForTemplate(role->text));
-    if (content == nullptr || !JoinTexts(*content, message->mutable_content())) {
-      fields_.Fail(field + ".content",
-                   "is neither a text nor a list of parts of type input_text or output_text");
+    message->set_role(role->text);
+    JsonTree extra = {.kind = JsonTree::Kind::kObject};
+    if (content == nullptr || content->is_null()) {
+      fields_.Fail(field + ".content", "is missing");
+    } else {
+      FillContent(fields_, field + ".content", *content, message, &extra);
     }
     const std::string reasoning = std::exchange(reasoning_, "");
-    if (reasoning.empty() || message->role() != "assistant") return;
-    JsonTree extra = {.kind = JsonTree::Kind::kObject};
-    extra.keys.emplace_back("reasoning_content");
-    extra.items.push_back({.kind = JsonTree::Kind::kText, .text = reasoning});
+    if (!reasoning.empty() && message->role() == "assistant") {
+      extra.keys.emplace_back("reasoning_content");
+      extra.items.push_back({.kind = JsonTree::Kind::kText, .text = reasoning});
+    }
+    if (extra.items.empty()) return;
     message->set_extra_json(ToJson(extra));
   }
 
