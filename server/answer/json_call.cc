@@ -53,10 +53,9 @@ CallReader::State JsonCallReader::Take(std::string_view* text, AnswerEvents* eve
   while (!text->empty() && at_ != At::kEnd) {
     const char c = text->front();
     bool is_taken = true;
-    if (!HoldsEndTag(c, events) && !AddRaw(c, events, &is_taken) && !has_begun_) {
-      return State::kBroken;
-    }
+    const bool is_sound = HoldsEndTag(c, events) || AddRaw(c, events, &is_taken);
     if (is_taken) text->remove_prefix(1);
+    if (!is_sound && !has_begun_) return State::kBroken;
   }
   return at_ == At::kEnd ? State::kDone : State::kReading;
 }
