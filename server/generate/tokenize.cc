@@ -21,9 +21,8 @@ absl::StatusOr<TokenizedPrompt> TokenizePrompt(const v1::TokenizeRequest& reques
       return result;
     }
     case v1::TokenizeRequest::kMessages: {
-      RETURN_IF_ERROR(encoder.CheckTakesMessages());
-      ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(request.messages(), &fuel));
-      ASSIGN_OR_RETURN(const PromptEncoder::Rendered rendered, encoder.Render(std::move(input)));
+      ASSIGN_OR_RETURN(const PromptEncoder::Rendered rendered,
+                       RenderMessages(request.messages(), encoder, &fuel));
       ASSIGN_OR_RETURN(result.ids, encoder.EncodeRendered(rendered, &fuel));
       result.rendered = rendered.text();
       return result;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/openai/tool_choice.h"
 
 namespace quire {
 
@@ -55,19 +56,6 @@ void CheckTool(FieldReader& fields, const JsonTree& tool, size_t index) {
   }
 }
 
-// Whether the model may call tools.
-bool ReadChoice(FieldReader& fields) {
-  const JsonTree* choice = fields.Find("tool_choice");
-  if (choice == nullptr || choice->text == "auto") return true;
-  if (choice->is_object() || choice->text == "required") {
-    return fields.Fail("tool_choice",
-                       "this server does not constrain answers yet, so it cannot force a call; say "
-                       "auto or none");
-  }
-  if (choice->text != "none") fields.Fail("tool_choice", "is neither auto nor none");
-  return false;
-}
-
 ToolFunctions FunctionsOf(const JsonTree& tools) {
   ToolFunctions functions;
   for (const JsonTree& tool : tools.items) {
@@ -86,7 +74,7 @@ ToolFunctions FunctionsOf(const JsonTree& tools) {
 }  // namespace
 
 const JsonTree* FillTools(FieldReader& fields, v1::Messages* messages) {
-  const bool may_call = ReadChoice(fields);
+  const bool may_call = ReadToolChoice(fields).may_call;
   const JsonTree* tools = fields.Find("tools");
   if (tools == nullptr) return nullptr;
   if (!tools->is_list()) {

@@ -196,7 +196,7 @@ std::string OpenAiAnswer::TakeFinish(size_t prompt, const v1::Finished& finished
   std::string rest;
   if (choice.message != nullptr) rest = Events(index, choice.message->Finish(), "null", "");
   const bool calls = choice.message != nullptr && choice.message->has_calls() &&
-                     finished.finish_reason() == v1::FINISH_REASON_STOP;
+                     !format_.names_function && finished.finish_reason() == v1::FINISH_REASON_STOP;
   choice.finish =
       absl::StrCat("\"", calls ? "tool_calls" : FinishReasonName(finished.finish_reason()),
                    "\", \"stop_reason\": ", StopReasonJson(finished));

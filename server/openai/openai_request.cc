@@ -10,6 +10,7 @@
 #include "server/openai/chat_tools.h"
 #include "server/openai/common_fields.h"
 #include "server/openai/field_reader.h"
+#include "server/openai/tool_choice.h"
 #include "server/request/field_error.h"
 
 namespace quire {
@@ -114,8 +115,13 @@ void FillMessageOptions(FieldReader& fields, const ModelAnswers& answers,
   format->message.shows_reasoning = fields.Bool("include_reasoning").value_or(true);
   options.reasoning = answers.reasoning();
   FillTools(fields, answers.tools(), messages, &options);
+  const ToolChoice choice = ReadToolChoice(fields);
+  ForceCall(fields, choice, answers, messages, &options);
+  format->names_function = !choice.function.empty();
   if (options.finds_nothing()) return;
-  if (messages->continue_final_message() && !messages->messages().empty()) {
+  if (!options.opening.empty()) {
+    format->in_reasoning = false;
+  } else if (messages->continue_final_message() && !messages->messages().empty()) {
     format->in_reasoning = answers.GoesOnInReasoning(messages->messages().rbegin()->content());
   }
   for (const TokenId token : answers.TagTokens(options.tools != ToolFormat::kNone)) {
@@ -242,6 +248,7 @@ absl::Status InOpenAiTerms(absl::Status status, bool is_chat) {
     return InField(message, std::move(status));
   }
   if (field == "messages.tools_json") return InField("tools", std::move(status));
+  if (field == "messages.answer_start") return InField("tool_choice", std::move(status));
   if (field == "messages.template_kwargs_json") {
     return InField("chat_template_kwargs", std::move(status));
   }

@@ -37,6 +37,8 @@ struct OpenAiFormat {
   // request says so.
   ChatMessage::Options message;
   std::optional<bool> in_reasoning;
+  // The request names the function to call: then an answer ends as OpenAI's does, with "stop".
+  bool names_function = false;
 };
 
 struct OpenAiRequest {

@@ -17,14 +17,14 @@ namespace quire {
 namespace {
 
 void Start(const ServingContext& context, const HttpCallRef& call, const std::string& body) {
-  absl::StatusOr<ResponsesRequest> request = ParseResponses(body, *context.model);
+  absl::StatusOr<ResponsesRequest> request = ParseResponses(body, *context.model, *context.answers);
   if (!request.ok()) {
     call->Fail(request.status());
     return;
   }
   context.generate->Start({call->principal(), call->token(), call->cost(), call->trace()},
                           std::move(request->request),
-                          new ResponsesAnswer(call, std::move(request->format)));
+                          new ResponsesAnswer(call, std::move(request->format), context.answers));
 }
 
 absl::StatusOr<std::string> CountTokens(const ServingContext& context, const HttpCall& call,

@@ -38,10 +38,13 @@ def _pieces(text, used):
 def _plan(scripts, special):
     """The vocabulary as tokenizer.json spells it, in the order of ids, and each token's successor."""
     tokens = [*LETTERS.values(), END, *special]
-    used, follow = set(), {}
+    # What a script starts after is no piece of another.
+    used, follow = {name.removeprefix("after ") for name in scripts if name.startswith("after ")}, {}
     for name, script in scripts.items():
-        start = f"<go:{name}>"
-        tokens.append(start)
+        start = name.removeprefix("after ") if name.startswith("after ") else f"<go:{name}>"
+        start = LETTERS[ord(start)] if len(start) == 1 else start
+        if start not in tokens:
+            tokens.append(start)
         last = start
         for part in script:
             spelled = [part] if part in special else [
@@ -105,7 +108,8 @@ def _write_weights(path, config, follow, ids):
 
 
 def make(folder, scripts, special, chat_template):
-    """Writes the checkpoint. `scripts` are lists of texts and special tokens, by name: after <go:NAME> the model writes one.
+    """Writes the checkpoint. `scripts` are lists of texts and special tokens, by name: after <go:NAME> the model writes one; and
+    after the letter or the token X that of the name "after X".
     `special` says of each further token whether it is left out of texts."""
     folder = pathlib.Path(folder)
     tokens, follow = _plan(scripts, special)
