@@ -9,7 +9,7 @@ libabsl-dev nlohmann-json3-dev libspdlog-dev libhwy-dev libpcre2-dev libutf8proc
 libssl-dev libcurl4-openssl-dev libedit-dev libnghttp2-dev libzip-dev libzmq3-dev"
 QUIRE_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev clang-format-14 \
 python3 python3-venv python3-pip"
-# Of e2e/page_test alone, because it is large.
+# Of the tests of pages alone, because it is large.
 QUIRE_BROWSER_PACKAGES="chromium chromium-driver"
 
 # answer_help SCRIPT ARGUMENT...: for --help among the arguments, prints the comment that the script begins
