@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -148,8 +149,7 @@ absl::StatusOr<std::vector<WorkItem>> MakeWorkload(const WorkloadFlags& flags, i
 }
 
 std::string WorkloadText(const WorkloadFlags& flags, const std::vector<WorkItem>& items) {
-  std::string text =
-      absl::StrCat(items.size(), items.size() == 1 ? " request of " : " requests of ");
+  std::string text = absl::StrCat(Counted(std::ssize(items), "request"), " of ");
   if (flags.file.empty()) {
     absl::StrAppend(&text, flags.input_len, " + ", flags.output_len, " tokens");
     if (flags.range_ratio > 0) absl::StrAppend(&text, ", +- ", 100 * flags.range_ratio, " %");

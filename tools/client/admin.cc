@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "nlohmann/json.hpp"
 #include "quire/v1/inference.grpc.pb.h"
+#include "tools/cli/counted.h"
 #include "tools/client/commands.h"
 #include "tools/client/output/json_output.h"
 #include "tools/client/output/terminal_text.h"
@@ -54,8 +55,7 @@ int Flush(const AdminFlags& flags) {
   if (flags.json) {
     PrintJson(MessageToJson(response));
   } else {
-    std::printf("%lld blocks dropped from the prefix cache\n",
-                static_cast<long long>(response.blocks()));
+    std::printf("%s dropped from the prefix cache\n", Counted(response.blocks(), "block").c_str());
   }
   return kOk;
 }

@@ -11,6 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "quire/v1/inference.grpc.pb.h"
 #include "server/text/utf8.h"
+#include "tools/cli/counted.h"
 #include "tools/client/commands.h"
 #include "tools/client/output/json_output.h"
 #include "tools/client/output/terminal_text.h"
@@ -100,7 +101,7 @@ int Encode(v1::Inference::Stub& stub, const TokenizeFlags& flags) {
   for (int i = 0; i < response.ids_size(); ++i) {
     PrintText(absl::StrFormat("%6d  %s\n", response.ids(i), response.tokens(i)));
   }
-  std::fprintf(stderr, "%d tokens\n", response.ids_size());
+  std::fprintf(stderr, "%s\n", Counted(response.ids_size(), "token").c_str());
   return kOk;
 }
 

@@ -19,6 +19,7 @@
 #include "tools/bench/result_file.h"
 #include "tools/bench/run_header.h"
 #include "tools/bench/shown_progress.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -98,10 +99,10 @@ absl::Status Throughput(ThroughputFlags& flags) {
   json["steps"] = after.num_steps - before.num_steps;
   json["preemptions"] = after.scheduler.num_preemptions - before.scheduler.num_preemptions;
   if (flags.save_detailed) json.update(DetailedJson(load.records));
-  std::printf("%s%s%s steps, %s preemptions\n",
-              Interrupted() ? "interrupted; results so far:\n" : "",
-              ToText(report, options).c_str(), json["steps"].dump().c_str(),
-              json["preemptions"].dump().c_str());
+  std::printf("%s%s%s, %s\n", Interrupted() ? "interrupted; results so far:\n" : "",
+              ToText(report, options).c_str(),
+              Counted(json["steps"].get<int64_t>(), "step").c_str(),
+              Counted(json["preemptions"].get<int64_t>(), "preemption").c_str());
   if (flags.workload.shared_prefix_len == 0) {
     WarnIfCached(report.prompt_tokens, report.cached_tokens);
   }

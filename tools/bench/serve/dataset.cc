@@ -14,6 +14,7 @@
 #include "tools/bench/failure.h"
 #include "tools/bench/serve/prompt_words.h"
 #include "tools/bench/serve/request_file.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -315,16 +316,17 @@ bool SharesPrefixes(const DatasetFlags& flags, const std::vector<WorkItem>& item
 
 std::string DatasetText(const DatasetFlags& flags, const std::vector<WorkItem>& items) {
   const int64_t num_conversations = NumConversations(items);
-  const std::string conversations = num_conversations < std::ssize(items)
-                                        ? absl::StrCat(", in ", num_conversations, " conversations")
-                                        : "";
+  const std::string conversations =
+      num_conversations < std::ssize(items)
+          ? absl::StrCat(", in ", Counted(num_conversations, "conversation"))
+          : "";
   if (flags.name == "random") return WorkloadText(flags.random, items) + conversations;
   if (flags.name == "prefix_repetition") {
-    return absl::StrCat(items.size(), " requests of ", flags.num_prefixes, " prefixes, ",
-                        flags.prefix_len, " + ", flags.suffix_len, " + ", flags.prefix_output_len,
-                        " tokens");
+    return absl::StrCat(Counted(std::ssize(items), "request"), " of ", flags.num_prefixes,
+                        flags.num_prefixes == 1 ? " prefix, " : " prefixes, ", flags.prefix_len,
+                        " + ", flags.suffix_len, " + ", flags.prefix_output_len, " tokens");
   }
-  return absl::StrCat(items.size(), " requests of ", flags.path, conversations);
+  return absl::StrCat(Counted(std::ssize(items), "request"), " of ", flags.path, conversations);
 }
 
 nlohmann::ordered_json DatasetJson(const DatasetFlags& flags, const std::vector<WorkItem>& items) {
