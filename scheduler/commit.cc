@@ -42,6 +42,7 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result) 
   sequence->num_computed += entry.num_new;
   for (const SampledToken& sample : result.samples) sequence->tokens.push_back(sample.id);
   sequence->num_samples_in_flight -= entry.num_samples;
+  if (entry.num_samples > 0) fair_.EndClaim(sequence);
   blocks_.Publish(&sequence->table, sequence->tokens, sequence->num_computed,
                   sequence->request->cache_salt);
   blocks_.ReleaseOutsideWindow(&sequence->table, sequence->num_computed);
