@@ -23,6 +23,7 @@ struct Http1Limits {
   size_t max_waiting_bytes = size_t{64} << 10;
   // Of a refused request's body: read and dropped, so that the connection can go on.
   size_t max_dropped_bytes = size_t{64} << 10;
+  absl::Duration dropped = absl::Seconds(1);   // from the refusal to that body's end
   absl::Duration header = absl::Seconds(10);   // from a head's first byte to its last
   absl::Duration request = absl::Seconds(30);  // from the head to the body's end
   // Longer than proxies keep theirs, so that they end connections, and no request meets the end.

@@ -66,6 +66,10 @@ void Connection::CloseFor(std::string_view reason) {
 
 void Connection::Shutdown(bool at_once) {
   if (state_ != State::kOpen) return;
+  if (at_once && write_blocked_) {
+    CloseFor("it does not read, and there are too many connections");
+    return;
+  }
   if (handler_ == nullptr && at_once) {
     Close();
     return;
@@ -231,6 +235,7 @@ void Connection::WriteOut(std::string_view bytes) {
     if (result.kind == IoResult::Kind::kDone) {
       bytes.remove_prefix(result.bytes);
       ClearTimer();
+      blocked_since_us_ = kBusy;
       continue;
     }
     if (result.kind != IoResult::Kind::kWantWrite) {
@@ -239,6 +244,7 @@ void Connection::WriteOut(std::string_view bytes) {
     }
     pending_.assign(bytes);
     write_blocked_ = true;
+    if (blocked_since_us_ == kBusy) blocked_since_us_ = absl::ToUnixMicros(loop_.now());
     if (!has_timer_) {
       SetTimer(loop_.now() + timeouts_.write_stall, [this] { CloseFor("it does not read"); });
     }

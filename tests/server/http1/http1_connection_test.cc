@@ -113,12 +113,14 @@ class Http1ConnectionTest : public ::testing::Test {
     pool_.reset();
   }
 
-  Client& Connect(Http1Limits limits = {}, int64_t max_held_bytes = 96 << 20) {
+  Client& Connect(Http1Limits limits = {}, int64_t max_held_bytes = 96 << 20,
+                  int64_t max_connections = 100) {
     limits_ = limits;
     server_ = std::make_unique<HttpServer>(&gate_, *Cors::Parse({"http://y"}), routes_, nullptr,
                                            nullptr, nullptr);
     ConnectionPoolOptions options;
     options.max_held_bytes = max_held_bytes;
+    options.max_connections = max_connections;
     pool_ = *ConnectionPool::Start(options, [this](Protocol, ConnectionControl* control) {
       return std::make_unique<Http1Connection>(control, limits_, start_);
     });
@@ -403,6 +405,31 @@ TEST_F(Http1ConnectionTest, SilentConnectionsEnd) {
   Http1Limits limits;
   limits.idle = absl::Milliseconds(50);
   EXPECT_THAT(Exchange(Get("/hello"), limits), EndsWith("hello "));
+}
+
+// Whoever announces a body and does not send it has no more right to its connection than who says
+// nothing; who waits for an answer has.
+TEST_F(Http1ConnectionTest, WhoseBodyDoesNotComeGivesWay) {
+  Client& half = Connect({}, 96 << 20, /*max_connections=*/2);
+  half.Send(Post("Content-Length: 99\r\nExpect: 100-continue\r\n", ""));
+  half.ReadUntil("100 Continue\r\n\r\n");
+  half.Send("some");
+  const std::unique_ptr<Client> busy = NewClient();
+  busy->Send(Get("/hold"));
+  const HttpCallRef call = WaitForHeld();
+  const std::unique_ptr<Client> newcomer = NewClient();
+  newcomer->Send(Get("/hello"));
+  EXPECT_THAT(newcomer->ReadUntil("hello "), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(half.ReadToEnd(), StartsWith("HTTP/1.1 408"));
+  call->Answer({.body = "the answer"});
+  EXPECT_THAT(busy->ReadUntil("the answer"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(Http1ConnectionTest, TheRestOfARefusedBodyIsNotWaitedForLong) {
+  Http1Limits limits;
+  limits.dropped = absl::Milliseconds(50);
+  const std::string head = "POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n";
+  EXPECT_THAT(Exchange(head, limits), StartsWith("HTTP/1.1 404"));
 }
 
 TEST_F(Http1ConnectionTest, WithoutRoomRequestsAreRefused) {
