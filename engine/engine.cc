@@ -18,12 +18,22 @@
 #include "engine/metrics/meters.h"
 #include "engine/output_writer.h"
 #include "engine/request_check.h"
+#include "engine/stream_bounds.h"
 #include "engine/watchdog.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "scheduler/queue_bounds.h"
 
 namespace quire {
+
+namespace {
+
+// All that may wait, all that runs at once, and as many whose answers are not read to their ends.
+int64_t MostStreams(const EngineConfig& config, const EngineParts& parts) {
+  return config.max_num_queued_reqs + 2 * parts.model.max_num_seqs;
+}
+
+}  // namespace
 
 // Members above the line are shared; those below belong to the engine's
 // thread.
@@ -32,6 +42,7 @@ class Engine::Impl {
   Impl(const EngineConfig& config, std::unique_ptr<EngineParts> parts)
       : config_(config),
         inbox_(std::make_shared<Inbox>()),
+        streams_(std::make_shared<StreamBounds>(MostStreams(config, *parts))),
         queue_(config.max_num_queued_reqs, config.max_num_queued_tokens),
         metrics_(parts->model.max_model_len),
         parts_(std::move(parts)),
@@ -49,7 +60,8 @@ class Engine::Impl {
     thread_.join();
   }
 
-  absl::StatusOr<std::shared_ptr<OutputStream>> Submit(Request request, OutputListener* listener);
+  absl::StatusOr<std::vector<std::shared_ptr<OutputStream>>> Submit(std::vector<Request> requests,
+                                                                    OutputListener* listener);
   absl::Status CheckRoom(const RequestFlow& flow) const;
   bool Post(InboxMessage message) { return inbox_->Post(std::move(message)); }
   KvEventSource& kv_events() { return kv_events_; }
@@ -80,8 +92,10 @@ class Engine::Impl {
   absl::Status CheckAdmitting() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Run();
   bool Step();
+  void HandleAll(std::vector<InboxMessage> messages);
   void Handle(InboxMessage message);
-  void Add(const AddMessage& message);
+  void Add(const AddMessage& message, FinishReason cancelled);
+  void Refuse(RequestId id, FinishReason reason, const absl::Status& status);
   void Deliver(std::vector<SequenceEvent> events);
   void MirrorQueue();
   void Count(const SchedulerOutput& output);
@@ -93,10 +107,11 @@ class Engine::Impl {
 
   const EngineConfig config_;
   const std::shared_ptr<Inbox> inbox_;
+  const std::shared_ptr<StreamBounds> streams_;
   std::atomic<bool> admitting_{true};
   std::atomic<bool> failed_{false};
-  std::atomic<RequestId> next_id_{1};
   mutable absl::Mutex mutex_;
+  RequestId next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   QueueBounds queue_ ABSL_GUARDED_BY(mutex_);  // what is in the inbox, and the scheduler's queue
   EngineStatus status_ ABSL_GUARDED_BY(mutex_);
   int64_t num_active_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted and unfinished requests
@@ -116,27 +131,39 @@ class Engine::Impl {
   std::thread thread_;
 };
 
-absl::StatusOr<std::shared_ptr<OutputStream>> Engine::Impl::Submit(Request request,
-                                                                   OutputListener* listener) {
-  RETURN_IF_ERROR(CheckRequest(request, parts_->model));
-  const RequestFlow flow = request.flow;
-  const QueueLoad load = LoadOf(request);
+absl::StatusOr<std::vector<std::shared_ptr<OutputStream>>> Engine::Impl::Submit(
+    std::vector<Request> requests, OutputListener* listener) {
+  int64_t num_continuations = 0;
+  for (const Request& request : requests) {
+    RETURN_IF_ERROR(CheckRequest(request, parts_->model));
+    num_continuations += request.sampling.n;
+  }
+  const RequestFlow flow = requests.front().flow;
+  std::vector<std::shared_ptr<OutputStream>> streams;
   {
     absl::MutexLock lock(&mutex_);
     RETURN_IF_ERROR(CheckAdmitting());
-    RETURN_IF_ERROR(queue_.Check(request));
-    queue_.Enter(flow, load);
-    ++num_active_;
+    RETURN_IF_ERROR(queue_.Check(requests));
+    RETURN_IF_ERROR(streams_->Check(flow, num_continuations));
+    for (Request& request : requests) {
+      request.id = next_id_++;
+      queue_.Enter(flow, LoadOf(request));
+      streams.push_back(std::make_shared<OutputStream>(request.id, request.sampling.n, listener,
+                                                       streams_->Take(flow, request.sampling.n)));
+    }
+    num_active_ += static_cast<int64_t>(requests.size());
   }
-  request.id = next_id_.fetch_add(1);
-  auto stream = std::make_shared<OutputStream>(request.id, request.sampling.n, listener);
-  const bool posted = inbox_->Post(
-      AddMessage{std::make_shared<const Request>(std::move(request)), stream, absl::Now()});
-  if (posted) return stream;
-  absl::MutexLock lock(&mutex_);
-  queue_.Leave(flow, load);
-  --num_active_;
-  return absl::UnavailableError("the engine has stopped; retry on another server");
+  const absl::Time now = absl::Now();
+  int64_t num_left = static_cast<int64_t>(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i, --num_left) {
+    auto request = std::make_shared<const Request>(std::move(requests[i]));
+    if (inbox_->Post(AddMessage{request, streams[i], now})) continue;
+    // Those that were posted are the engine's to end; nobody reads their streams.
+    absl::MutexLock lock(&mutex_);
+    num_active_ -= num_left;
+    return absl::UnavailableError("the engine has stopped; retry on another server");
+  }
+  return streams;
 }
 
 absl::Status Engine::Impl::CheckAdmitting() const {
@@ -148,7 +175,8 @@ absl::Status Engine::Impl::CheckAdmitting() const {
 absl::Status Engine::Impl::CheckRoom(const RequestFlow& flow) const {
   absl::MutexLock lock(&mutex_);
   RETURN_IF_ERROR(CheckAdmitting());
-  return queue_.CheckRoom(flow);
+  RETURN_IF_ERROR(queue_.CheckRoom(flow));
+  return streams_->Check(flow, 1);
 }
 
 void Engine::Impl::StopAdmitting() {
@@ -195,14 +223,14 @@ void Engine::Impl::Run() {
     if (!progress) watchdog_.Rest();
     std::vector<InboxMessage> messages = inbox_->Take(/*wait=*/!progress);
     watchdog_.BeginRound();
-    for (InboxMessage& message : messages) Handle(std::move(message));
+    HandleAll(std::move(messages));
     progress = Step();
     kv_events_.Flush();
     PublishStatus();
   }
   watchdog_.Rest();
   // What was posted before the inbox closed is answered, not dropped.
-  for (InboxMessage& message : inbox_->Take(/*wait=*/false)) Handle(std::move(message));
+  HandleAll(inbox_->Take(/*wait=*/false));
   FailAll(absl::UnavailableError(failed_ ? "the engine has failed; retry on another server"
                                          : "the server is shutting down"));
   PublishStatus();
@@ -278,11 +306,28 @@ std::function<void(const absl::Status&)> Engine::Impl::FailureCallback() {
   return on_failure_;
 }
 
+// Who is cancelled in the round in which it comes never gets as far as the scheduler: clients that
+// are gone at once cost the others next to nothing.
+void Engine::Impl::HandleAll(std::vector<InboxMessage> messages) {
+  absl::flat_hash_map<RequestId, FinishReason> cancelled;
+  for (const InboxMessage& message : messages) {
+    const auto* cancel = std::get_if<CancelMessage>(&message);
+    if (cancel != nullptr) cancelled.emplace(cancel->request, cancel->reason);
+  }
+  for (InboxMessage& message : messages) {
+    const auto* add = std::get_if<AddMessage>(&message);
+    if (add == nullptr) {
+      Handle(std::move(message));
+      continue;
+    }
+    const auto it = cancelled.find(add->request->id);
+    Add(*add, it == cancelled.end() ? FinishReason::kNone : it->second);
+  }
+}
+
 void Engine::Impl::Handle(InboxMessage message) {
   Scheduler& scheduler = *parts_->scheduler;
-  if (auto* add = std::get_if<AddMessage>(&message)) {
-    Add(*add);
-  } else if (auto* cancel = std::get_if<CancelMessage>(&message)) {
+  if (auto* cancel = std::get_if<CancelMessage>(&message)) {
     scheduler.Cancel(cancel->request, cancel->reason);
   } else if (auto* cancel = std::get_if<CancelSequenceMessage>(&message)) {
     scheduler.CancelSequence(cancel->key, cancel->reason);
@@ -293,7 +338,7 @@ void Engine::Impl::Handle(InboxMessage message) {
   }
 }
 
-void Engine::Impl::Add(const AddMessage& message) {
+void Engine::Impl::Add(const AddMessage& message, FinishReason cancelled) {
   const RequestId id = message.request->id;
   const auto [it, inserted] = active_.emplace(
       id, ActiveRequest{.writer = OutputWriter(message.stream, message.submitted, inbox_),
@@ -301,14 +346,24 @@ void Engine::Impl::Add(const AddMessage& message) {
                         .meter = RequestMeter(*message.request, message.submitted),
                         .touched = false});
   CHECK(inserted);
+  if (cancelled != FinishReason::kNone) {
+    Refuse(id, cancelled, absl::OkStatus());
+    return;
+  }
   const absl::Status status = parts_->scheduler->Add(message.request);
-  if (status.ok()) return;
-  it->second.meter.CountFailure(*message.request, absl::Now(), &metrics_);
-  it->second.writer.Fail(status, absl::Now());
+  if (!status.ok()) Refuse(id, FinishReason::kError, status);
+}
+
+// Ends a request that the scheduler does not have.
+void Engine::Impl::Refuse(RequestId id, FinishReason reason, const absl::Status& status) {
+  const auto it = active_.find(id);
+  const std::shared_ptr<const Request> request = it->second.request;
+  it->second.meter.CountEnds(*request, reason, absl::Now(), &metrics_);
+  it->second.writer.End(reason, status, absl::Now());
   it->second.writer.Notify();
   active_.erase(it);
   absl::MutexLock lock(&mutex_);
-  queue_.Leave(message.request->flow, LoadOf(*message.request));
+  queue_.Leave(request->flow, LoadOf(*request));
   --num_active_;
 }
 
@@ -359,7 +414,7 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
 void Engine::Impl::FailAll(const absl::Status& status) {
   const absl::Time now = absl::Now();
   for (auto& [id, active] : active_) {
-    active.meter.CountFailure(*active.request, now, &metrics_);
+    active.meter.CountEnds(*active.request, FinishReason::kError, now, &metrics_);
     active.writer.Fail(status, now);
     active.writer.Notify();
   }
@@ -386,7 +441,16 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineConfig& config,
 
 absl::StatusOr<std::shared_ptr<OutputStream>> Engine::Submit(Request request,
                                                              OutputListener* listener) {
-  return impl_->Submit(std::move(request), listener);
+  std::vector<Request> requests;
+  requests.push_back(std::move(request));
+  ASSIGN_OR_RETURN(const auto streams, impl_->Submit(std::move(requests), listener));
+  return streams.front();
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<OutputStream>>> Engine::Submit(
+    std::vector<Request> requests, OutputListener* listener) {
+  CHECK(!requests.empty());
+  return impl_->Submit(std::move(requests), listener);
 }
 
 absl::Status Engine::CheckRoom(const RequestFlow& flow) const { return impl_->CheckRoom(flow); }

@@ -49,6 +49,9 @@ class OpenAiAnswer::Sink final : public ResponseSink {
   }
   void TakePrompt(absl::Span<const TokenId> prompt) override { answer_->TakePrompt(prompt); }
   bool KeepsAnswer() const override { return !answer_->format_.streams; }
+  size_t AnswerBytes(const v1::GenerateResponse& response) const override {
+    return JsonBytes(response);
+  }
   void Send(v1::GenerateResponse response) override {
     NoteResponse(response, &access_);
     if (answer_->Take(prompt_, response, on_ready_)) on_ready_();
@@ -293,7 +296,7 @@ void OpenAiAnswer::End(size_t prompt, const absl::Status& status) {
   }
   if (!ends_others) return;
   for (size_t i = 0; i < tokens_.size(); ++i) {
-    if (i != prompt) tokens_[i]->Cancel();
+    if (i != prompt) tokens_[i]->Abandon();
   }
 }
 

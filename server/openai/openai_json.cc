@@ -148,4 +148,18 @@ size_t CountCharacters(absl::string_view text) {
   }));
 }
 
+size_t JsonBytes(const v1::GenerateResponse& response) {
+  constexpr size_t kLogprobBytes = 64, kIdBytes = 6;
+  const auto of_logprobs = [](const auto& logprobs) {
+    size_t num = 0;
+    for (const v1::TokenLogprob& logprob : logprobs) {
+      num += 1 + static_cast<size_t>(logprob.top_size());
+    }
+    return num * kLogprobBytes;
+  };
+  const v1::Delta& delta = response.delta();
+  return delta.text().size() + static_cast<size_t>(delta.token_ids_size()) * kIdBytes +
+         of_logprobs(delta.logprobs()) + of_logprobs(response.started().prompt_logprobs());
+}
+
 }  // namespace quire

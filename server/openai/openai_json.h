@@ -48,4 +48,7 @@ std::string StopReasonJson(const v1::Finished& finished);
 // How many characters the text has.
 size_t CountCharacters(absl::string_view text);
 
+// How much of an answer's JSON this response becomes, roughly.
+size_t JsonBytes(const v1::GenerateResponse& response);
+
 }  // namespace quire

@@ -34,22 +34,19 @@ absl::Status FillEchoes(const ServingContext& context, OpenAiRequest* request) {
 }
 
 void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequest request) {
-  std::vector<std::shared_ptr<CancelToken>> tokens = {call->token()};
-  if (request.requests.size() > 1) {
-    tokens.clear();
-    for (size_t i = 0; i < request.requests.size(); ++i) {
-      tokens.push_back(std::make_shared<CancelToken>());
-    }
-    call->token()->Bind([tokens] {
-      for (const auto& token : tokens) token->Cancel();
-    });
+  const size_t num = request.requests.size();
+  std::vector<std::shared_ptr<CancelToken>> tokens;
+  for (size_t i = 0; i < num; ++i) {
+    tokens.push_back(num == 1 ? call->token() : std::make_shared<CancelToken>());
   }
   auto answer =
       std::make_shared<OpenAiAnswer>(call, std::move(request.format), context.answers, tokens);
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    context.generate->Start({call->principal(), tokens[i], call->cost(), call->trace()},
-                            std::move(request.requests[i]), answer->NewSink(i));
+  std::vector<ListedRequest> list;
+  for (size_t i = 0; i < num; ++i) {
+    list.push_back({std::move(request.requests[i]), tokens[i], answer->NewSink(i)});
   }
+  context.generate->StartAll({call->principal(), call->token(), call->cost(), call->trace()},
+                             std::move(list));
 }
 
 absl::Status InTerms(absl::Status status) {

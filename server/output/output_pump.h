@@ -20,6 +20,7 @@
 #include "engine/output_stream.h"
 #include "server/output/response_builder.h"
 #include "server/output/response_sink.h"
+#include "server/request/answer_size.h"
 #include "server/request/limits.h"
 #include "server/request/request_registry.h"
 #include "server/trace/trace_exporter.h"
@@ -42,6 +43,8 @@ struct RunningRequest {
   ResponseSink* sink;  // alive until its SendLast or End
   RequestRegistry::Lease lease;
   RecordedTrace trace = {};  // null: not recorded
+  // Of the whole answer, where its sink keeps that; shared by the requests of a call.
+  std::shared_ptr<AnswerSize> answer_size = std::make_shared<AnswerSize>();
 };
 
 class OutputPump : public OutputListener {
@@ -56,6 +59,10 @@ class OutputPump : public OutputListener {
 
   // Takes over a request; its sink will be ended exactly once. Any thread.
   void Add(RunningRequest request);
+
+  // Nobody listens to this request any more: its sink is ended, and nothing is made of what comes.
+  // The request is the caller's to cancel. Any thread.
+  void Abandon(RequestId id);
 
   // Ends every sink with `status` and cancels the requests. Any thread.
   void EndAll(absl::Status status);
@@ -100,7 +107,9 @@ class OutputPump : public OutputListener {
   void Process(Entry* entry);
   bool ReadEvents(Entry* entry);
   void TakeEvent(Entry* entry, SequenceEvent event);
+  void EndSinkEarly(Entry* entry, const absl::Status& status);
   void SendNext(Entry* entry, bool all_read);
+  static absl::Status Keep(Entry* entry, const v1::GenerateResponse& response);
   void EndSink(Entry* entry, const absl::Status& status);
   void Erase(Entry* entry);
 

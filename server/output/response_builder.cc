@@ -12,9 +12,10 @@ namespace quire {
 
 // What is known of one continuation and what of it has not been sent.
 struct ResponseBuilder::Continuation {
-  Continuation(const std::shared_ptr<const Tokenizer>& tokenizer, const OutputOptions& options)
+  Continuation(const std::shared_ptr<const Tokenizer>& tokenizer, const OutputOptions& options,
+               const StopMatcher& stops)
       : decoder(tokenizer, options.skip_special_tokens, options.shown_special_tokens),
-        matcher(options.stop_strings, options.include_stop_in_output) {}
+        matcher(stops) {}
 
   StreamDecoder decoder;
   StopMatcher matcher;
@@ -86,25 +87,33 @@ ResponseBuilder::ResponseBuilder(std::shared_ptr<const Tokenizer> tokenizer,
       num_prompt_tokens_(static_cast<int64_t>(job.request.prompt.size())),
       first_prompt_token_(job.request.prompt.front()),
       min_tokens_(job.request.stop.min_tokens),
-      stop_tokens_(SortedStopTokens(job.request.stop)) {
-  for (int32_t i = 0; i < job.request.sampling.n; ++i) {
-    auto continuation = std::make_unique<Continuation>(tokenizer_, options_);
-    continuation->decoder.StartAfter(job.request.prompt);
-    continuation->started.set_index(i);
-    continuation->delta.set_index(i);
-    continuations_.push_back(std::move(continuation));
-  }
+      stop_tokens_(SortedStopTokens(job.request.stop)),
+      stops_(options_.stop_strings, options_.include_stop_in_output),
+      prompt_end_(StreamDecoder::EndOf(job.request.prompt)),
+      continuations_(static_cast<size_t>(job.request.sampling.n)) {
   if (options_.return_prompt_token_ids) {
     const std::vector<TokenId>& prompt = job.request.prompt;
-    continuations_.front()->started.mutable_prompt_token_ids()->Add(prompt.begin(), prompt.end());
+    At(0).started.mutable_prompt_token_ids()->Add(prompt.begin(), prompt.end());
   }
 }
 
 ResponseBuilder::~ResponseBuilder() = default;
 
+// Made when something is known of it: those that wait take nothing.
+ResponseBuilder::Continuation& ResponseBuilder::At(int32_t index) {
+  CHECK_LT(index, static_cast<int32_t>(continuations_.size()));
+  std::unique_ptr<Continuation>& continuation = continuations_[index];
+  if (continuation == nullptr) {
+    continuation = std::make_unique<Continuation>(tokenizer_, options_, stops_);
+    continuation->decoder.StartAfter(prompt_end_);
+    continuation->started.set_index(index);
+    continuation->delta.set_index(index);
+  }
+  return *continuation;
+}
+
 bool ResponseBuilder::Add(SequenceEvent event, const RequestTimes* times) {
-  CHECK_LT(event.key.index, static_cast<int32_t>(continuations_.size()));
-  Continuation& continuation = *continuations_[event.key.index];
+  Continuation& continuation = At(event.key.index);
   switch (event.kind) {
     case SequenceEvent::Kind::kStarted:
       AddStart(continuation, event);
@@ -204,12 +213,14 @@ void ResponseBuilder::AddEnd(Continuation& continuation, const SequenceEvent& ev
 }
 
 bool ResponseBuilder::HasResponse() const {
-  return std::any_of(continuations_.begin(), continuations_.end(),
-                     [](const auto& continuation) { return continuation->has_response(); });
+  return std::any_of(continuations_.begin(), continuations_.end(), [](const auto& continuation) {
+    return continuation != nullptr && continuation->has_response();
+  });
 }
 
 bool ResponseBuilder::Next(v1::GenerateResponse* response) {
   for (auto& continuation : continuations_) {
+    if (continuation == nullptr) continue;
     if (continuation->start_is_due()) {
       continuation->start_was_sent = true;
       *response->mutable_started() = std::move(continuation->started);
@@ -224,8 +235,8 @@ bool ResponseBuilder::Next(v1::GenerateResponse* response) {
       return true;
     }
     if (continuation->has_finished) {
-      continuation->has_finished = false;
       *response->mutable_finished() = std::move(continuation->finished);
+      continuation.reset();  // that was the last of it
       return true;
     }
   }

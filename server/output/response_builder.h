@@ -11,6 +11,7 @@
 #include "quire/v1/inference.pb.h"
 #include "scheduler/scheduler_output.h"
 #include "server/request/generation_job.h"
+#include "server/tokenizer/stop_matcher.h"
 #include "server/tokenizer/tokenizer.h"
 
 namespace quire {
@@ -35,6 +36,7 @@ class ResponseBuilder {
  private:
   struct Continuation;
 
+  Continuation& At(int32_t index);
   void AddStart(Continuation& continuation, const SequenceEvent& event);
   bool AddToken(Continuation& continuation, const SequenceEvent& event);
   void AddText(Continuation& continuation, TokenId token);
@@ -49,7 +51,9 @@ class ResponseBuilder {
   const TokenId first_prompt_token_;
   const int64_t min_tokens_;
   std::vector<TokenId> stop_tokens_;  // sorted: end tokens and the client's
-  std::vector<std::unique_ptr<Continuation>> continuations_;
+  const StopMatcher stops_;
+  const std::vector<TokenId> prompt_end_;
+  std::vector<std::unique_ptr<Continuation>> continuations_;  // null before and after its events
 };
 
 }  // namespace quire

@@ -31,6 +31,10 @@ inline constexpr size_t kMaxMessages = 4096;
 // clients. A principal may have half of what the others leave, and an answer half of that.
 inline constexpr int64_t kMaxKeptAnswerBytes = int64_t{1} << 30;
 
+// An answer in one piece, and a piece of a stream: what a connection may hold at most while it is
+// not read, a quarter of what all may (ConnectionPoolOptions). Nobody computes more in vain.
+inline constexpr size_t kMaxAnswerBytes = size_t{8} << 20;
+
 // Requests up to this size are tokenized on the transport's thread, longer ones in the work pool,
 // so that no long text holds up the calls behind it.
 inline constexpr size_t kMaxInlineBytes = 8192;

@@ -20,6 +20,9 @@ class ResponsesAnswer final : public ResponseSink {
 
   void SetReadyCallback(std::function<void()> on_ready) override;
   bool KeepsAnswer() const override { return true; }  // the last events of a stream repeat it
+  size_t AnswerBytes(const v1::GenerateResponse& response) const override {
+    return JsonBytes(response);
+  }
   void Send(v1::GenerateResponse response) override;
   void SendLast(v1::GenerateResponse response) override;
   void End(const absl::Status& status) override;

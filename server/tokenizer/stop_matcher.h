@@ -1,5 +1,5 @@
 // Finds stop strings in a stream of text, across the borders of its parts, and holds back what
-// could still become one. One sequence, one thread at a time.
+// could still become one. One sequence, one thread at a time. Copies share what they look for.
 //
 // The first stop string to be complete wins, whatever the parts are; of several that are complete
 // at the same character, the first in the list. vLLM checks in list order after each token, which
@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,23 +31,23 @@ class StopMatcher {
 
   // The index of the stop string that was found.
   std::optional<size_t> matched() const { return matched_; }
-  const std::string& stop_string(size_t index) const { return patterns_[index].text; }
+  const std::string& stop_string(size_t index) const { return (*patterns_)[index].text; }
 
  private:
-  // One stop string and how much of it the text so far ends with (Knuth-Morris-Pratt).
+  // One stop string, made ready (Knuth-Morris-Pratt).
   struct Pattern {
     std::string text;
     std::vector<size_t>
         borders;  // borders[i]: longest proper prefix that text[0..i] also ends with
-    size_t num_matched = 0;
 
-    void Advance(char c);
-    bool is_complete() const { return num_matched == text.size(); }
+    // How much of it a text ends with that ended with `num_matched` before `c`.
+    size_t Advance(size_t num_matched, char c) const;
   };
 
   std::string_view Release(size_t num_bytes);
 
-  std::vector<Pattern> patterns_;
+  std::shared_ptr<const std::vector<Pattern>> patterns_;
+  std::vector<size_t> num_matched_;  // of each pattern: how much of it the text so far ends with
   const bool include_stop_in_output_;
   std::optional<size_t> matched_;
   std::string held_;      // the end of the text, not returned yet

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/request/answer_size.h"
 #include "server/request/limits.h"
 #include "server/request/retry_pushback.h"
 
@@ -22,6 +23,9 @@ constexpr double kByteSeconds = 2e-9;
 bool IsServed(int http_status) {
   return http_status < 400 || http_status == 429 || http_status >= 500;
 }
+
+// Who takes refusals has got nothing for what they cost.
+bool IsWork(int http_status) { return http_status < 400; }
 
 // For the access log, whose statuses are gRPC's.
 absl::StatusCode CodeOf(int http_status) {
@@ -151,6 +155,10 @@ void HttpCall::Answer(HttpAnswer answer) {
 
 void HttpCall::AnswerNow(HttpAnswer answer) {
   if (stream_ == nullptr || ended_ || sent_head_) return;
+  if (answer.body.size() > kMaxAnswerBytes) {
+    AnswerNow(ErrorAnswer(AnswerTooLarge()));
+    return;
+  }
   const bool is_counted = answer.body.size() > kSmallBytes;
   if (is_counted && !Hold(answer.body.size())) {
     AnswerNow(ErrorAnswer(WithRetryPushback(absl::ResourceExhaustedError(
@@ -181,7 +189,7 @@ void HttpCall::Send(std::string part, std::function<void()> on_sent) {
             self->Enqueue(std::move(part), num_held_bytes, std::move(on_sent));
             return;
           }
-          self->token_->Cancel();
+          self->token_->Abandon();
           self->End(absl::StatusCode::kResourceExhausted);
         }
         if (on_sent) on_sent();
@@ -233,8 +241,10 @@ HttpExchange::Body HttpCall::ReadBody(absl::Span<char> buffer, size_t* num_bytes
     if (count < left) break;
     const std::function<void()> on_sent = std::move(first.on_sent);
     GiveBack(first.num_held_bytes);
-    cost_->MarkServed(kAnswerSeconds +
-                      kByteSeconds * static_cast<double>(std::exchange(num_unserved_, 0)));
+    if (IsWork(http_status_)) {
+      cost_->MarkServed(kAnswerSeconds +
+                        kByteSeconds * static_cast<double>(std::exchange(num_unserved_, 0)));
+    }
     outgoing_.pop_front();
     outgoing_begin_ = 0;
     if (on_sent) on_sent();
@@ -254,7 +264,7 @@ void HttpCall::OnClosed() {
   request_ = {};
   if (!std::exchange(ended_, true)) {
     status_ = absl::StatusCode::kCancelled;
-    token_->Cancel();
+    token_->Abandon();
   }
   if (watch_.metrics != nullptr) {
     watch_.metrics->CountHttpCall(route_ != nullptr ? route_->path : "none",

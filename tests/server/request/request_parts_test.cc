@@ -196,6 +196,31 @@ TEST(CancelTokenTest, TheActionRunsOnceWheneverItComes) {
   EXPECT_EQ(runs, 2);
 }
 
+TEST(CancelTokenTest, WhatNobodyListensToIsAbandonedAlsoAfterItWasCancelled) {
+  std::string runs;
+  const auto note = [&](char what) { return [&runs, what] { runs += what; }; };
+  CancelToken at_once;
+  at_once.Bind(note('c'), note('a'));
+  at_once.Abandon();
+  at_once.Abandon();
+  at_once.Cancel();
+  EXPECT_TRUE(at_once.cancelled());
+  EXPECT_EQ(std::exchange(runs, ""), "a");
+  CancelToken later;
+  later.Bind(note('c'), note('a'));
+  later.Cancel();
+  later.Abandon();
+  EXPECT_EQ(std::exchange(runs, ""), "ca");
+  CancelToken before;
+  before.Abandon();
+  before.Bind(note('c'), note('a'));
+  EXPECT_EQ(std::exchange(runs, ""), "a");
+  CancelToken of_one_kind;
+  of_one_kind.Bind(note('c'));
+  of_one_kind.Abandon();
+  EXPECT_EQ(runs, "c");
+}
+
 TEST(RetryPushbackTest, OnlyOverloadCarriesAdvice) {
   EXPECT_FALSE(RetryPushbackMs(WithRetryPushback(absl::UnavailableError("x"))).has_value());
   EXPECT_FALSE(RetryPushbackMs(absl::ResourceExhaustedError("x")).has_value());
