@@ -1,6 +1,6 @@
 // OutputPump: the one thread that turns the engine's token events into responses. It owns every
 // running request's OutputStream and ResponseBuilder, and keeps at most one response under way per
-// sink: while a client reads slowly, its events wait in the engine's ring, which pauses that
+// sink: while a client reads slowly, its events wait in the engine's queue, which pauses that
 // sequence alone. What sinks keep of answers until their ends is bounded, for each principal, too.
 // The thread sleeps unless a stream has events or a sink has become ready.
 #pragma once

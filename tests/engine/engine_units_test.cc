@@ -1,4 +1,4 @@
-// The small pure parts of the engine: attention selection, the ledger, output rings.
+// The small pure parts of the engine: attention selection, the ledger, output queues.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
