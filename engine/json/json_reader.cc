@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/json/json_events.h"
+#include "engine/json/parse_json.h"
 
 namespace quire {
 namespace {
@@ -77,7 +78,7 @@ class ObjectBuilder : public JsonEvents {
 absl::StatusOr<json> ParseJsonObject(absl::string_view text, absl::string_view name,
                                      DuplicateKeys duplicates) {
   ObjectBuilder builder(duplicates);
-  if (!json::sax_parse(text, &builder)) {
+  if (!ReadJsonEvents(text, &builder)) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", builder.error()));
   }
   return std::move(builder.root());

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
+#include "engine/json/parse_json.h"
 
 namespace quire {
 
@@ -13,8 +14,7 @@ bool IsArguments(std::string_view key) { return key == "arguments" || key == "pa
 // The text of a JSON string; false for anything else.
 bool DecodeJsonString(const std::string& json, std::string* text) {
   if (!json.starts_with('"')) return false;
-  const nlohmann::json value =
-      nlohmann::json::parse(json, /*cb=*/nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json value = ParseJson(json);
   if (!value.is_string()) return false;
   *text = value.get<std::string>();
   return true;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/json/parse_json.h"
 
 namespace quire {
 
@@ -40,7 +41,7 @@ std::string ToJsonValue(std::string_view text) {
   const std::string_view value = WithoutSpaces(text);
   if (value == "True" || value == "False") return value == "True" ? "true" : "false";
   if (value == "None") return "null";
-  if (nlohmann::json::accept(value.begin(), value.end())) return std::string(value);
+  if (IsJson(value)) return std::string(value);
   if (text.ends_with('\n')) text.remove_suffix(1);
   return absl::StrCat("\"", Escaped(text), "\"");
 }

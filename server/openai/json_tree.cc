@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/json/json_events.h"
+#include "engine/json/parse_json.h"
 #include "server/log/json_text.h"
 
 namespace quire {
@@ -123,7 +124,7 @@ const JsonTree* JsonTree::Find(absl::string_view key) const {
 
 absl::StatusOr<JsonTree> ParseJsonTree(std::string_view text, size_t* num_values) {
   TreeBuilder builder(num_values);
-  if (nlohmann::json::sax_parse(text, &builder)) return builder.TakeRoot();
+  if (ReadJsonEvents(text, &builder)) return builder.TakeRoot();
   return absl::InvalidArgumentError(absl::StrCat("the body is no JSON: ", builder.error()));
 }
 

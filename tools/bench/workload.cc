@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "engine/json/parse_json.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
@@ -39,7 +40,7 @@ absl::StatusOr<std::vector<Lengths>> ReadLengths(const std::string& path) {
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto json = ParseJson(line);
     const auto length = [&](const char* key) {
       const bool valid = json.is_object() && json.contains(key) && json[key].is_number_integer();
       return valid ? json[key].get<int64_t>() : 0;

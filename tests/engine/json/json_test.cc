@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/json/json_members.h"
 #include "engine/json/json_reader.h"
+#include "engine/json/parse_json.h"
 #include "engine/json/small_file.h"
 #include "tests/engine/checkpoint/test_files.h"
 #include "tests/small_stack.h"
@@ -48,6 +49,22 @@ TEST(ParseJsonObject, NamesTheByteOfASyntaxError) {
   EXPECT_THAT(ParseStatus("{} x").message(), HasSubstr("not valid JSON"));
   EXPECT_THAT(ParseStatus("{\"a\": 1e999}").message(), HasSubstr("number overflow"));
   EXPECT_THAT(ParseStatus("{\"a\": NaN}").message(), HasSubstr("not valid JSON"));
+}
+
+// nlohmann's parser takes one for the end.
+TEST(ParseJsonObject, ATextDoesNotEndAtANul) {
+  for (const std::string& text :
+       {std::string("{}\0", 3), std::string("{}\0{\"a\":1}", 10), std::string("{\"a\":1,\0}", 9),
+        std::string("\0", 1), std::string("{\"a\":\"x\0\"}", 10)}) {
+    EXPECT_THAT(ParseStatus(text).message(), HasSubstr("a NUL"));
+    EXPECT_TRUE(ParseJson(text).is_discarded());
+    EXPECT_FALSE(IsJson(text));
+  }
+  EXPECT_THAT(ParseStatus(std::string("{} \0", 4)).message(),
+              HasSubstr("not valid JSON at byte 4: a NUL"));
+  const std::string escaped = R"({"a": "\u0000"})";
+  EXPECT_TRUE(IsJson(escaped));
+  EXPECT_EQ(ParseJson(escaped)["a"], std::string(1, '\0'));
 }
 
 TEST(ParseJsonObject, RefusesInvalidUtf8WithoutRepeatingIt) {

@@ -318,6 +318,15 @@ TEST(SettingsTest, JsonValuesOfEveryKind) {
   EXPECT_FALSE(settings.async_scheduling);
 }
 
+TEST(SettingsTest, JsonOfWhichOnlyAPartWouldCountIsRefused) {
+  EXPECT_THAT(JsonError(R"({"port": 1, "host": "a", "port": 2})"),
+              HasSubstr("key \"port\" appears twice"));
+  EXPECT_THAT(JsonError(std::string("{\"port\": 1}\0{\"port\": 2}", 23)), HasSubstr("a NUL"));
+  EXPECT_THAT(JsonError(std::string("{\"port\": 1}\n\0", 13)), HasSubstr("byte 13: a NUL"));
+  EXPECT_THAT(JsonError(R"({"host": "127.0.0.1\u0000.example"})"),
+              HasSubstr("\"host\": must have no NUL"));
+}
+
 TEST(SettingsTest, WrongFlagsAreNamed) {
   EXPECT_THAT(ParseError({"--max-num-sequences", "4"}), HasSubstr("did you mean --max-num-seqs?"));
   EXPECT_THAT(ParseError({"--prot=1"}), AllOf(HasSubstr("--prot"), HasSubstr("--port")));

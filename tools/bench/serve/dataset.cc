@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/json/parse_json.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
@@ -116,7 +117,8 @@ int64_t TokensOf(const DatasetFlags& flags, const std::string& text) {
 absl::StatusOr<std::vector<Conversation>> ReadShareGpt(const DatasetFlags& flags) {
   std::ifstream file(flags.path);
   if (!file) return BadFile(flags, "cannot be read");
-  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const Json json = ParseJson(text);
   if (!json.is_array()) return BadFile(flags, "is no JSON list of conversations");
   const auto most = static_cast<size_t>(std::max<int64_t>(1, flags.conversation.max_turns));
   std::vector<Conversation> all;
