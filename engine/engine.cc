@@ -20,6 +20,7 @@
 #include "engine/request_check.h"
 #include "engine/watchdog.h"
 #include "kernels/base/check.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "scheduler/queue_bounds.h"
 
@@ -97,6 +98,7 @@ class Engine::Impl {
   std::atomic<bool> failed_{false};
   std::atomic<RequestId> next_id_{1};
   mutable absl::Mutex mutex_;
+  MonotonicCondVar became_idle_;
   QueueBounds queue_ ABSL_GUARDED_BY(mutex_);  // what is in the inbox, and the scheduler's queue
   EngineStatus status_ ABSL_GUARDED_BY(mutex_);
   int64_t num_active_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted and unfinished requests
@@ -131,11 +133,11 @@ absl::StatusOr<std::shared_ptr<OutputStream>> Engine::Impl::Submit(Request reque
   request.id = next_id_.fetch_add(1);
   auto stream = std::make_shared<OutputStream>(request.id, request.sampling.n, listener);
   const bool posted = inbox_->Post(
-      AddMessage{std::make_shared<const Request>(std::move(request)), stream, absl::Now()});
+      AddMessage{std::make_shared<const Request>(std::move(request)), stream, MonotonicNow()});
   if (posted) return stream;
   absl::MutexLock lock(&mutex_);
   queue_.Leave(flow, load);
-  --num_active_;
+  if (--num_active_ == 0) became_idle_.SignalAll();
   return absl::UnavailableError("the engine has stopped; retry on another server");
 }
 
@@ -160,7 +162,7 @@ void Engine::Impl::StopAdmitting() {
 bool Engine::Impl::WaitUntilIdle(absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
   const auto is_idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_active_ == 0; };
-  return mutex_.AwaitWithDeadline(absl::Condition(&is_idle), deadline);
+  return became_idle_.Await(&mutex_, deadline, is_idle);
 }
 
 int64_t Engine::Impl::FlushPrefixCache() {
@@ -219,7 +221,7 @@ bool Engine::Impl::Step() {
   if (!output.empty()) {
     Count(output);
     stage.End(output.step, StepStage::kSchedule);
-    steps_.Begin(output, absl::Now(), &metrics_);
+    steps_.Begin(output, MonotonicNow(), &metrics_);
     runner.Submit(output);
   }
   const int may_run_on = config_.async_scheduling && !output.empty() ? 1 : 0;
@@ -230,7 +232,7 @@ bool Engine::Impl::Step() {
       Fail(result.status());
       return false;
     }
-    steps_.End(absl::Now(), &metrics_);
+    steps_.End(MonotonicNow(), &metrics_);
     const uint64_t step = result->step;
     result_stage.End(step, StepStage::kWait);
     scheduler.Commit(*std::move(result));
@@ -303,8 +305,8 @@ void Engine::Impl::Add(const AddMessage& message) {
   CHECK(inserted);
   const absl::Status status = parts_->scheduler->Add(message.request);
   if (status.ok()) return;
-  it->second.meter.CountFailure(*message.request, absl::Now(), &metrics_);
-  it->second.writer.Fail(status, absl::Now());
+  it->second.meter.CountFailure(*message.request, MonotonicNow(), &metrics_);
+  it->second.writer.Fail(status, MonotonicNow());
   it->second.writer.Notify();
   active_.erase(it);
   absl::MutexLock lock(&mutex_);
@@ -330,7 +332,7 @@ void Engine::Impl::MirrorQueue() {
 void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
   MirrorQueue();
   if (events.empty()) return;
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   touched_.clear();
   for (SequenceEvent& event : events) {
     const SequenceKey key = event.key;
@@ -354,10 +356,11 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
   if (num_finished == 0) return;
   absl::MutexLock lock(&mutex_);
   num_active_ -= num_finished;
+  if (num_active_ == 0) became_idle_.SignalAll();
 }
 
 void Engine::Impl::FailAll(const absl::Status& status) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   for (auto& [id, active] : active_) {
     active.meter.CountFailure(*active.request, now, &metrics_);
     active.writer.Fail(status, now);
@@ -365,6 +368,7 @@ void Engine::Impl::FailAll(const absl::Status& status) {
   }
   absl::MutexLock lock(&mutex_);
   num_active_ -= static_cast<int64_t>(active_.size());
+  if (num_active_ == 0) became_idle_.SignalAll();
   active_.clear();
 }
 

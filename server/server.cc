@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "engine/engine.h"
 #include "kernels/backend.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/progress.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/host_limits.h"
@@ -132,7 +132,7 @@ struct Server::Parts {
   absl::Status StartConnections(int64_t max_connections, const Security& security);
   std::vector<HttpRoute> Routes(const ServingContext& context, const Settings& settings) const;
 
-  absl::Time start_time = absl::Now();
+  absl::Time start_time = MonotonicNow();
   std::string address;
   ModelFacts facts;
   std::unique_ptr<PromptEncoder> encoder;
@@ -286,7 +286,7 @@ Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Server::~Server() {
   EndStreams(absl::UnavailableError("the server is shutting down"));
-  FinishCalls(absl::Now() + kLastDelivery);
+  FinishCalls(MonotonicNow() + kLastDelivery);
 }
 
 void Server::BeginDrain() {
@@ -311,7 +311,7 @@ void Server::FinishCalls(absl::Time deadline) {
   parts_->http->FinishCalls(deadline);
   parts_->connections->BeginShutdown();
   parts_->acceptor.reset();
-  parts_->connections->WaitUntilEmpty(std::max(deadline, absl::Now() + kGoodbye));
+  parts_->connections->WaitUntilEmpty(std::max(deadline, MonotonicNow() + kGoodbye));
   parts_->connections->Stop();
 }
 
@@ -326,6 +326,6 @@ std::string Server::Describe() const {
                       info.block_size);
 }
 
-std::string Server::MemoryLedger() const { return parts_->engine->memory_ledger().ToString(); }
+const MemoryLedger& Server::memory_ledger() const { return parts_->engine->memory_ledger(); }
 
 }  // namespace quire

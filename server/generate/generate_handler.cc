@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "engine/engine.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "server/generate/prompt_message.h"
 #include "server/request/limits.h"
@@ -27,7 +27,7 @@ void GenerateHandler::Start(Caller caller, v1::GenerateRequest message, Response
   pending->token = std::move(caller.token);
   pending->message = std::move(message);
   pending->sink = sink;
-  pending->arrived = absl::Now();
+  pending->arrived = MonotonicNow();
   if (parts_.exporter != nullptr) {
     pending->trace = parts_.exporter->Record(std::move(caller.trace), pending->arrived);
   }
@@ -119,7 +119,7 @@ void GenerateHandler::Refuse(Pending& pending, const absl::Status& status,
                 absl::StatusCodeToString(status.code()));
   pending.lease = {};  // before the client can know that its id is free
   if (pending.trace != nullptr) {
-    pending.trace->End(status.code(), absl::Now());
+    pending.trace->End(status.code(), MonotonicNow());
     pending.trace.reset();
   }
   pending.sink->End(status);

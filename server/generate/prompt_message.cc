@@ -1,12 +1,13 @@
 #include "server/generate/prompt_message.h"
 
 #include <algorithm>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "server/chat/json_values.h"
 #include "server/request/field_error.h"
@@ -106,7 +107,7 @@ absl::StatusOr<RenderInput> ConvertMessages(const v1::Messages& messages, Fuel* 
     return InvalidField("messages.continue_final_message",
                         "goes with add_generation_prompt: false, as no new message begins");
   }
-  input.now = std::time(nullptr);
+  input.now = absl::ToTimeT(WallNow());
   return input;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "kernels/base/clock.h"
 #include "server/http1/http1_answer.h"
 
 namespace quire {
@@ -332,7 +333,7 @@ void Http1Connection::BeginAnswer(std::string* output) {
   head.is_empty = request.is_all && !has_length && !is_bare;
   head.closes = closes_;
   head.says_keep_alive = !request.head.is_http11 && !closes_;
-  AppendAnswerHead(head, control_->loop().now(), output);
+  AppendAnswerHead(head, WallNow(), output);
   request.has_sent_head = true;
   request.headers.clear();
   if (request.is_all) EndAnswer();

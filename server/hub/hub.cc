@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "engine/json/json_reader.h"
 #include "engine/json/small_file.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "server/hub/downloader.h"
 #include "server/hub/http_client.h"
@@ -131,7 +132,7 @@ class Fetch {
   }
 
   absl::Status Download(const RepoInfo& info) {
-    const absl::Time begun = absl::Now();
+    const absl::Time begun = MonotonicNow();
     ASSIGN_OR_RETURN(std::vector<RepoFile> files, SelectSmallFiles(subject_.name, info, needs_));
     if (needs_.weights) {
       std::string index;
@@ -153,7 +154,8 @@ class Fetch {
     RETURN_IF_ERROR(DownloadFiles(info, std::move(last), nullptr));
     if (has_downloaded_) {
       spdlog::info("{} is complete in {} after {:.1f} s", subject_.name,
-                   cache_.SnapshotFolder(info.commit), absl::ToDoubleSeconds(absl::Now() - begun));
+                   cache_.SnapshotFolder(info.commit),
+                   absl::ToDoubleSeconds(MonotonicNow() - begun));
     }
     return absl::OkStatus();
   }

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 #include "server/base/version.h"
 #include "server/log/json_text.h"
 #include "server/output/access_tokens.h"
@@ -17,7 +17,7 @@ std::string BeginningOf(const OpenAiFormat& format) {
   absl::string_view object = format.is_chat ? "chat.completion" : "text_completion";
   return absl::StrCat("{\"id\": ", JsonString(format.id), ", \"object\": \"", object,
                       format.is_chat && format.streams ? ".chunk" : "",
-                      "\", \"created\": ", absl::ToUnixSeconds(absl::Now()),
+                      "\", \"created\": ", absl::ToUnixSeconds(WallNow()),
                       ", \"model\": ", JsonString(format.model),
                       ", \"system_fingerprint\": \"quire-", kVersion, "\", \"choices\": [");
 }

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "kernels/base/check.h"
+#include "kernels/base/clock.h"
 #include "server/request/retry_pushback.h"
 
 namespace quire {
@@ -36,6 +36,7 @@ OutputPump::~OutputPump() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
+    news_.Signal();
   }
   thread_.join();
 }
@@ -87,6 +88,7 @@ void OutputPump::QueueIfReady(Entry* entry) {
   if (!entry->pending || entry->busy || entry->queued) return;
   entry->queued = true;
   queue_.push_back(entry->request.stream->request_id());
+  news_.Signal();
 }
 
 void OutputPump::ForceEnd(Entry* entry, const absl::Status& status) {
@@ -117,12 +119,12 @@ void OutputPump::Run() {
 bool OutputPump::WaitForWork(std::vector<Entry*>* work) {
   work->clear();
   absl::MutexLock lock(&mutex_);
-  const absl::Condition has_work(this, &OutputPump::HasWork);
+  const auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return HasWork(); };
   if (num_busy_ == 0) {
-    mutex_.Await(has_work);
+    news_.Await(&mutex_, absl::InfiniteFuture(), has_work);
   } else {
-    mutex_.AwaitWithTimeout(has_work, stall_timeout_ / 4);
-    const absl::Time now = absl::Now();
+    news_.Await(&mutex_, MonotonicNow() + stall_timeout_ / 4, has_work);
+    const absl::Time now = MonotonicNow();
     if (now >= next_stall_check_) EndStalledSinks(now);
   }
   if (stopping_ && queue_.empty()) return false;
@@ -213,7 +215,7 @@ void OutputPump::SendNext(Entry* entry, bool all_read) {
   }
   if (ended && entry->failure.ok()) {
     ResponseSink* sink = std::exchange(request.sink, nullptr);
-    if (request.trace != nullptr) request.trace->End(absl::StatusCode::kOk, absl::Now());
+    if (request.trace != nullptr) request.trace->End(absl::StatusCode::kOk, MonotonicNow());
     request.lease = {};  // before the client can know that its id is free
     sink->SendLast(std::move(response));
     return;
@@ -223,7 +225,7 @@ void OutputPump::SendNext(Entry* entry, bool all_read) {
     entry->pending |= !all_read || ended || request.builder->HasResponse();
     if (has_response) {
       entry->busy = true;
-      entry->busy_since = absl::Now();
+      entry->busy_since = MonotonicNow();
       if (++num_busy_ == 1) next_stall_check_ = entry->busy_since + stall_timeout_;
     }
     QueueIfReady(entry);
@@ -232,7 +234,7 @@ void OutputPump::SendNext(Entry* entry, bool all_read) {
 }
 
 void OutputPump::EndSink(Entry* entry, const absl::Status& status) {
-  if (entry->request.trace != nullptr) entry->request.trace->End(status.code(), absl::Now());
+  if (entry->request.trace != nullptr) entry->request.trace->End(status.code(), MonotonicNow());
   ResponseSink* sink = std::exchange(entry->request.sink, nullptr);
   entry->request.lease = {};  // before the client can know that its id is free
   sink->End(status);

@@ -18,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/output_stream.h"
+#include "kernels/base/clock.h"
 #include "server/output/response_builder.h"
 #include "server/output/response_sink.h"
 #include "server/request/limits.h"
@@ -115,6 +116,7 @@ class OutputPump : public OutputListener {
   ByteBudget kept_answers_;
 
   absl::Mutex mutex_;
+  MonotonicCondVar news_;  // for the pump: HasWork
   absl::flat_hash_map<RequestId, std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
   std::vector<RequestId> queue_ ABSL_GUARDED_BY(mutex_);  // entries to process
   int num_busy_ ABSL_GUARDED_BY(mutex_) = 0;              // entries that are busy

@@ -24,6 +24,7 @@ void RequestRegistry::Lease::Release() {
   registry_->requests_.erase(key_);
   const auto running = registry_->num_running_.find(key_.first);
   if (--running->second == 0) registry_->num_running_.erase(running);
+  if (registry_->requests_.empty()) registry_->emptied_.SignalAll();
   registry_ = nullptr;
 }
 
@@ -120,7 +121,7 @@ int64_t RequestRegistry::size() const {
 bool RequestRegistry::WaitUntilEmpty(absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
   const auto is_empty = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return requests_.empty(); };
-  return mutex_.AwaitWithDeadline(absl::Condition(&is_empty), deadline);
+  return emptied_.Await(&mutex_, deadline, is_empty);
 }
 
 }  // namespace quire

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "kernels/base/clock.h"
 #include "server/auth/principal.h"
 #include "server/request/cancel_token.h"
 #include "server/request/request_rate.h"
@@ -41,8 +42,9 @@ class RequestRegistry {
   };
 
   // Enters a request of `owner` that begins at `now`. An empty id gets one chosen here, which
-  // nobody can guess. ALREADY_EXISTS while another request of the owner has this id;
-  // RESOURCE_EXHAUSTED beyond the owner's limits of concurrent requests and of requests per minute.
+  // nobody can guess. ALREADY_EXISTS while another request of the owner has this id, unless another
+  // id is to be made from it then; RESOURCE_EXHAUSTED beyond the owner's limits of concurrent
+  // requests and of requests per minute.
   absl::StatusOr<Lease> Enter(const Principal& owner, std::string request_id,
                               const std::shared_ptr<CancelToken>& token, absl::Time now);
 
@@ -73,5 +75,6 @@ class RequestRegistry {
   absl::flat_hash_map<std::string, int64_t> num_running_ ABSL_GUARDED_BY(mutex_);  // by principal
   RequestRates rates_ ABSL_GUARDED_BY(mutex_);
 };
+  MonotonicCondVar emptied_;
 
 }  // namespace quire

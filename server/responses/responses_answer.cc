@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 #include "server/log/json_text.h"
 #include "server/output/access_tokens.h"
 
@@ -29,7 +29,7 @@ std::string UsageOfResponse(const v1::Usage& usage) {
 ResponsesAnswer::ResponsesAnswer(HttpCallRef call, ResponsesFormat format)
     : call_(std::move(call)),
       format_(std::move(format)),
-      created_(absl::ToUnixSeconds(absl::Now())) {}
+      created_(absl::ToUnixSeconds(WallNow())) {}
 
 void ResponsesAnswer::SetReadyCallback(std::function<void()> on_ready) {
   on_ready_ = std::move(on_ready);
@@ -189,7 +189,7 @@ std::string ResponsesAnswer::Response() const {
   return absl::StrCat(
       "{\"id\": ", JsonString(format_.id), ", \"object\": \"response\", \"created_at\": ", created_,
       ", \"completed_at\": ",
-      status_ == "completed" ? absl::StrCat(absl::ToUnixSeconds(absl::Now())) : "null",
+      status_ == "completed" ? absl::StrCat(absl::ToUnixSeconds(WallNow())) : "null",
       ", \"status\": \"", status_, "\", \"error\": ", error_, ", \"incomplete_details\": ",
       status_ == "incomplete" ? "{\"reason\": \"max_output_tokens\"}" : "null", ", \"output\": [",
       has_ended ? Item() : "",

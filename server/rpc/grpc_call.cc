@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "server/request/limits.h"
 #include "server/request/retry_pushback.h"
 #include "server/rpc/grpc_protocol.h"

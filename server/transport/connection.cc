@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 #include "spdlog/spdlog.h"
 
 namespace quire {
@@ -33,7 +33,7 @@ Connection::Connection(EventLoop& loop, UniqueFd fd, PeerAddress peer, ByteBudge
       timeouts_(timeouts),
       entry_(entry),
       on_closed_(std::move(on_closed)),
-      idle_since_us_(absl::ToUnixMicros(absl::Now())) {
+      idle_since_us_(absl::ToUnixMicros(MonotonicNow())) {
   watched_events_ = EPOLLIN | EPOLLRDHUP;
   const auto watch = loop_.Watch(fd_.get(), watched_events_, this);
   if (!watch.has_value()) {
@@ -114,7 +114,7 @@ void Connection::Begin() {
   if (size <= 0 || (!is_tls && !entry_.takes_plaintext(peer_))) {
     CloseFor(size <= 0 ? "the peer has closed it" : "plain text is not taken from there");
   } else if (is_tls) {
-    std::unique_ptr<TlsStream> tls = entry_.tls->NewStream(fd_.get(), loop_.now());
+    std::unique_ptr<TlsStream> tls = entry_.tls->NewStream(fd_.get());
     if (tls == nullptr) {
       CloseFor("TLS cannot begin");
       return;

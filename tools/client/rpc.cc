@@ -1,6 +1,7 @@
 #include "tools/client/rpc.h"
 
-#include <chrono>
+#include <grpc/support/time.h>
+
 #include <cstdio>
 
 #include "CLI/CLI.hpp"
@@ -50,8 +51,8 @@ void AddTimeoutFlag(CLI::App& command, const std::string& name, const std::strin
 
 void SetTimeout(double seconds, grpc::ClientContext* context) {
   if (seconds <= 0) return;
-  context->set_deadline(std::chrono::system_clock::now() +
-                        std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
+  // A length, not a time of day: whoever sets the clock does not move it.
+  context->set_deadline(gpr_time_from_millis(static_cast<int64_t>(seconds * 1000), GPR_TIMESPAN));
 }
 
 }  // namespace quire::client

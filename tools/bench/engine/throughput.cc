@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
@@ -80,12 +81,12 @@ absl::Status Throughput(ThroughputFlags& flags) {
   double seconds = 0;
   {
     ShownProgress progress;
-    const absl::Time start = absl::Now();
+    const absl::Time start = MonotonicNow();
     ASSIGN_OR_RETURN(times, RunItems(*engine, items,
                                      {.sampling = flags.sampling,
                                       .seed = flags.workload.seed,
                                       .progress = progress.get()}));
-    seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    seconds = absl::ToDoubleSeconds(MonotonicNow() - start);
   }
   const EngineStatus after = engine->status();
   LoadResult load;

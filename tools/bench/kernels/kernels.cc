@@ -75,7 +75,7 @@ std::vector<OpGroup> GroupAlike(std::vector<RecordedOp> ops) {
 absl::StatusOr<double> GroupUs(GraphTimer& timer, const OpGroup& group, const Progress& progress) {
   constexpr int kEnoughCalls = 64;
   // Only while this operation is measured: the table is printed in between.
-  const ProgressPrinter printer(progress, PrintProgressLine);
+  const ProgressPrinter printer(progress, PrintProgressLine, DrawProgress);
   const auto num_layers = static_cast<int>(group.calls.size());
   const auto enqueue = [&](int i) { group.calls[i % num_layers].run(timer.stream()); };
   return timer.MedianOfRoundsUs(num_layers, kEnoughCalls, enqueue);
