@@ -130,7 +130,8 @@ struct Server::Parts {
 
   absl::Status StartTraces(const Settings& settings);
   absl::Status StartConnections(int64_t max_connections, const Security& security);
-  std::vector<HttpRoute> Routes(const ServingContext& context, const Settings& settings) const;
+  absl::StatusOr<std::vector<HttpRoute>> Routes(const ServingContext& context,
+                                                const Settings& settings) const;
 
   absl::Time start_time = MonotonicNow();
   std::string address;
@@ -178,8 +179,8 @@ absl::Status Server::Parts::StartTraces(const Settings& settings) {
 }
 
 // Every path that is served: another page is another list here.
-std::vector<HttpRoute> Server::Parts::Routes(const ServingContext& context,
-                                             const Settings& settings) const {
+absl::StatusOr<std::vector<HttpRoute>> Server::Parts::Routes(const ServingContext& context,
+                                                             const Settings& settings) const {
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute>& more :
        std::vector{HealthRoutes(context), ModelRoutes(context), OpenAiRoutes(context),
@@ -193,6 +194,9 @@ std::vector<HttpRoute> Server::Parts::Routes(const ServingContext& context,
   routes.push_back(StatusRoute(context, MetricsRole(settings), load));
   routes.push_back(RecentRequestsRoute(context));
   routes.push_back(PageRoute());
+  if (settings.enable_tokenizer_info_endpoint) {
+    ASSIGN_OR_RETURN(routes.emplace_back(), TokenizerInfoRoute(context));
+  }
   return routes;
 }
 
@@ -268,9 +272,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
       context, std::vector<GrpcService>{InferenceService(context), AdminService(context),
                                         VllmEngineService(context), VllmInferenceService(context),
                                         VllmControlService(context)});
-  parts->http = std::make_unique<HttpServer>(
-      &security.gate(), std::move(cors), parts->Routes(context, settings), parts->access_log.get(),
-      &parts->metrics, &parts->recent_requests);
+  ASSIGN_OR_RETURN(std::vector<HttpRoute> routes, parts->Routes(context, settings));
+  parts->http = std::make_unique<HttpServer>(&security.gate(), std::move(cors), std::move(routes),
+                                             parts->access_log.get(), &parts->metrics,
+                                             &parts->recent_requests);
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());

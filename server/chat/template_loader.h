@@ -21,6 +21,8 @@ class ChatTemplateSet {
   // FAILED_PRECONDITION if the model has neither for this request.
   absl::StatusOr<ChatTemplate> Select(bool has_tools) const;
 
+  // The text of the template for messages alone, else of the only other one.
+  const std::string& main_source() const { return (default_ ? default_ : tool_use_)->source(); }
   // The text of all templates.
   std::string Sources() const;
 

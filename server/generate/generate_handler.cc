@@ -25,6 +25,7 @@ void GenerateHandler::Start(Caller caller, v1::GenerateRequest message, Response
   auto pending = std::make_shared<Pending>();
   pending->principal = std::move(caller.principal);
   pending->token = std::move(caller.token);
+  if (caller.is_id_of_call) pending->id_in_use = IdInUse::kMakeAnother;
   pending->message = std::move(message);
   pending->sink = sink;
   pending->arrived = MonotonicNow();
@@ -61,8 +62,9 @@ absl::Status GenerateHandler::Check(Pending& pending) {
   }
   ASSIGN_OR_RETURN(pending.job, ConvertParameters(pending.message, *parts_.model, seeds_.Next()));
   RETURN_IF_ERROR(ApplyPrincipal(*pending.principal, &pending.job));
-  ASSIGN_OR_RETURN(pending.lease, parts_.registry->Enter(*pending.principal, pending.job.client_id,
-                                                         pending.token, pending.arrived));
+  ASSIGN_OR_RETURN(pending.lease,
+                   parts_.registry->Enter(*pending.principal, pending.job.client_id, pending.token,
+                                          pending.arrived, pending.id_in_use));
   if (pending.trace != nullptr) {
     RequestTrace& trace = *pending.trace;
     trace.is_chat = pending.message.has_messages();

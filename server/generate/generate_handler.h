@@ -29,6 +29,9 @@ struct Caller {
   std::shared_ptr<CancelToken> token;  // cancels the request at any time
   std::shared_ptr<CallCost> cost;      // is charged for work on other threads
   TraceContext trace;                  // as TraceOf says
+  // The request's id comes with the call, not with the request: proxies and clients that try again
+  // may send it more than once, so while it is in use another one is made from it.
+  bool is_id_of_call = false;
 };
 
 class GenerateHandler {
@@ -66,6 +69,7 @@ class GenerateHandler {
   struct Pending {
     std::shared_ptr<const Principal> principal;
     std::shared_ptr<CancelToken> token;
+    IdInUse id_in_use = IdInUse::kRefuse;
     v1::GenerateRequest message;
     size_t num_bytes = 0;  // of the message
     absl::Time arrived;

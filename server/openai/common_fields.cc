@@ -90,7 +90,8 @@ absl::StatusOr<JsonTree> ParseBody(std::string_view body) {
   return tree;
 }
 
-v1::GenerateRequest FillCommon(FieldReader& fields, absl::string_view id_prefix) {
+v1::GenerateRequest FillCommon(FieldReader& fields, absl::string_view id_prefix,
+                               absl::string_view asked_id) {
   v1::GenerateRequest request;
   RefuseAbsent(fields);
   FillSampling(fields, request.mutable_sampling());
@@ -106,6 +107,7 @@ v1::GenerateRequest FillCommon(FieldReader& fields, absl::string_view id_prefix)
   if (auto v = fields.Text("cache_salt")) request.set_cache_salt(*std::move(v));
   if (auto v = fields.Text("model")) request.set_model(*std::move(v));
   request.set_request_id(fields.Text("request_id").value_or(""));
+  if (request.request_id().empty()) request.set_request_id(std::string(asked_id));
   if (request.request_id().empty()) {
     request.set_request_id(absl::StrCat(id_prefix, RandomId()));
   }

@@ -52,8 +52,10 @@ void FillTokenOutput(FieldReader& fields, OpenAiFormat* format, v1::Output* outp
 }
 
 // All that completions and chats have in common.
-v1::GenerateRequest FillBoth(FieldReader& fields, const ModelFacts& model, OpenAiFormat* format) {
-  v1::GenerateRequest request = FillCommon(fields, format->is_chat ? "chatcmpl-" : "cmpl-");
+v1::GenerateRequest FillBoth(FieldReader& fields, const ModelFacts& model,
+                             absl::string_view asked_id, OpenAiFormat* format) {
+  v1::GenerateRequest request =
+      FillCommon(fields, format->is_chat ? "chatcmpl-" : "cmpl-", asked_id);
   FillStreaming(fields, format);
   FillTokenOutput(fields, format, request.mutable_output());
   format->model = request.model().empty() ? model.served_names.front() : request.model();
@@ -125,12 +127,13 @@ void FillMessageOptions(FieldReader& fields, const ModelAnswers& answers,
 
 }  // namespace
 
-absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model) {
+absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model,
+                                              absl::string_view asked_id) {
   ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
   FieldReader fields(tree);
   OpenAiRequest request;
   OpenAiFormat& format = request.format;
-  v1::GenerateRequest common = FillBoth(fields, model, &format);
+  v1::GenerateRequest common = FillBoth(fields, model, asked_id, &format);
   common.mutable_stop()->set_max_tokens(
       fields.Int("max_tokens").value_or(kDefaultCompletionTokens));
   fields.Refuse("suffix", "this server completes; it cannot fill in before a suffix");
@@ -160,13 +163,13 @@ absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const Model
 }
 
 absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts& model,
-                                        const ModelAnswers& answers) {
+                                        const ModelAnswers& answers, absl::string_view asked_id) {
   ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
   FieldReader fields(tree);
   OpenAiRequest request;
   OpenAiFormat& format = request.format;
   format.is_chat = true;
-  v1::GenerateRequest common = FillBoth(fields, model, &format);
+  v1::GenerateRequest common = FillBoth(fields, model, asked_id, &format);
   auto max_tokens = fields.Int("max_completion_tokens");
   if (!max_tokens.has_value()) max_tokens = fields.Int("max_tokens");
   if (max_tokens.has_value()) common.mutable_stop()->set_max_tokens(*max_tokens);

@@ -44,11 +44,13 @@ void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequ
       for (const auto& token : tokens) token->Cancel();
     });
   }
+  const bool is_asked_id = request.format.id == call->asked_id();
   auto answer =
       std::make_shared<OpenAiAnswer>(call, std::move(request.format), context.answers, tokens);
   for (size_t i = 0; i < tokens.size(); ++i) {
-    context.generate->Start({call->principal(), tokens[i], call->cost(), call->trace()},
-                            std::move(request.requests[i]), answer->NewSink(i));
+    context.generate->Start(
+        {call->principal(), tokens[i], call->cost(), call->trace(), is_asked_id},
+        std::move(request.requests[i]), answer->NewSink(i));
   }
 }
 
@@ -58,17 +60,17 @@ absl::Status InTerms(absl::Status status) {
 
 template <typename Parse>
 HttpRoute AnswerRoute(std::string path, const ServingContext& context, Parse parse) {
-  return GenerateRoute(std::move(path), context,
-                       [context, parse](const HttpCallRef& call, const std::string& body) {
-                         absl::StatusOr<OpenAiRequest> request = parse(body, *context.model);
-                         absl::Status status = request.status();
-                         if (status.ok()) status = FillEchoes(context, &*request);
-                         if (status.ok()) {
-                           StartAll(context, call, *std::move(request));
-                         } else {
-                           call->Fail(InTerms(status));
-                         }
-                       });
+  return GenerateRoute(
+      std::move(path), context, [context, parse](const HttpCallRef& call, const std::string& body) {
+        absl::StatusOr<OpenAiRequest> request = parse(body, *context.model, call->asked_id());
+        absl::Status status = request.status();
+        if (status.ok()) status = FillEchoes(context, &*request);
+        if (status.ok()) {
+          StartAll(context, call, *std::move(request));
+        } else {
+          call->Fail(InTerms(status));
+        }
+      });
 }
 
 absl::StatusOr<std::string> Tokenize(const ServingContext& context, const HttpCall& call,
@@ -118,8 +120,9 @@ std::vector<HttpRoute> OpenAiRoutes(const ServingContext& context) {
   routes.push_back(AnswerRoute("/v1/completions", context, ParseCompletion));
   routes.push_back(
       AnswerRoute("/v1/chat/completions", context,
-                  [answers = context.answers](const std::string& body, const ModelFacts& model) {
-                    return ParseChat(body, model, *answers);
+                  [answers = context.answers](const std::string& body, const ModelFacts& model,
+                                              absl::string_view asked_id) {
+                    return ParseChat(body, model, *answers, asked_id);
                   }));
   routes.push_back(TokenRoute("/tokenize", context, Tokenize));
   routes.push_back(TokenRoute("/detokenize", context, DetokenizeBody));

@@ -30,10 +30,13 @@ void RequestRegistry::Lease::Release() {
 
 absl::StatusOr<RequestRegistry::Lease> RequestRegistry::Enter(
     const Principal& owner, std::string request_id, const std::shared_ptr<CancelToken>& token,
-    absl::Time now) {
+    absl::Time now, IdInUse id_in_use) {
   if (request_id.empty()) request_id = RandomId();
   Key key(owner.name, std::move(request_id));
   absl::MutexLock lock(&mutex_);
+  if (id_in_use == IdInUse::kMakeAnother && requests_.contains(key)) {
+    absl::StrAppend(&key.second, "-", RandomId());
+  }
   if (requests_.contains(key)) {
     return InField("request_id", absl::AlreadyExistsError(absl::StrCat(
                                      "\"", key.second, "\" is in use by a running request")));

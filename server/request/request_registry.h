@@ -21,6 +21,9 @@
 
 namespace quire {
 
+// What becomes of a request whose id another one of its principal has.
+enum class IdInUse : uint8_t { kRefuse, kMakeAnother };
+
 class RequestRegistry {
  public:
   // Holds a place in the registry; gives it back when destroyed.
@@ -46,7 +49,8 @@ class RequestRegistry {
   // id is to be made from it then; RESOURCE_EXHAUSTED beyond the owner's limits of concurrent
   // requests and of requests per minute.
   absl::StatusOr<Lease> Enter(const Principal& owner, std::string request_id,
-                              const std::shared_ptr<CancelToken>& token, absl::Time now);
+                              const std::shared_ptr<CancelToken>& token, absl::Time now,
+                              IdInUse id_in_use = IdInUse::kRefuse);
 
   // Cancels the request with this id for `asker`: of the principal `owner`, or, if that is empty,
   // the asker's own, else, for an admin, the only one that there is; false when there is none.
@@ -71,10 +75,10 @@ class RequestRegistry {
   bool Cancel(const Key& key);
 
   mutable absl::Mutex mutex_;
+  MonotonicCondVar emptied_;
   absl::flat_hash_map<Key, std::shared_ptr<CancelToken>> requests_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, int64_t> num_running_ ABSL_GUARDED_BY(mutex_);  // by principal
   RequestRates rates_ ABSL_GUARDED_BY(mutex_);
 };
-  MonotonicCondVar emptied_;
 
 }  // namespace quire

@@ -178,13 +178,14 @@ std::string RequestMembers(FieldReader& fields, const ModelFacts& model,
 
 }  // namespace
 
-absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model) {
+absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model,
+                                                absl::string_view asked_id) {
   ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
   FieldReader fields(tree);
   ResponsesRequest request;
   ResponsesFormat& format = request.format;
   RefuseAbsentOfResponses(fields);
-  request.request = FillCommon(fields, "resp_");
+  request.request = FillCommon(fields, "resp_", asked_id);
   format.streams = fields.Bool("stream").value_or(false);
   format.id = request.request.request_id();
   format.item_id = absl::StrCat("msg_", RandomId());

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "quire/v1/inference.pb.h"
 #include "server/request/model_facts.h"
 
@@ -29,7 +30,9 @@ struct ResponsesRequest {
   v1::GenerateRequest request;
 };
 
-absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model);
+// `asked_id` is the request's id where the body has none; empty: one is made.
+absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model,
+                                                absl::string_view asked_id = "");
 
 // What /v1/responses/input_tokens counts.
 absl::StatusOr<v1::TokenizeRequest> ParseInputTokens(std::string_view body);

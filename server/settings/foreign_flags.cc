@@ -142,7 +142,7 @@ constexpr ForeignFlags kTable[] = {
     {"--uds --root-path --api-prefix --path --middleware --allow-credentials "
      "--allowed-methods --allowed-headers --response-role "
      "--enable-request-id-headers --enable-prompt-tokens-details --enable-server-load-tracking "
-     "--enable-force-include-usage --enable-tokenizer-info-endpoint "
+     "--enable-force-include-usage "
      "--return-tokens-as-token-ids --disable-fastapi-docs --enable-offline-docs --h11-* "
      "--sse-ping-interval --reuse-port --props --ui* --webui* --agent -ag -no-ag --tools* "
      "--mcp-* --tags --stream-interval --stream-output --fastapi-root-path",

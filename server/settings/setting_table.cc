@@ -170,6 +170,9 @@ std::vector<Setting> ServingSettings() {
        "not published"},
       {"access-log", kServing, SwitchField{&S::access_log},
        "One line of the log for each call: who, what, how it ended, tokens, times; never text."},
+      {"enable-tokenizer-info-endpoint", kServing, SwitchField{&S::enable_tokenizer_info_endpoint},
+       "Serve /tokenizer_info: the model's tokenizer_config.json with its chat template, for "
+       "whoever may use the model."},
       {"otlp-traces-endpoint", kServing, TextField{&S::otlp_traces_endpoint},
        "Send a trace of each request to this OpenTelemetry collector, by OTLP over gRPC: "
        "http://HOST:4317, or https:// for TLS. Never text.",

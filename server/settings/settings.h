@@ -61,6 +61,7 @@ struct Settings {
   std::string log_level = "info";
   std::string log_format = "text";
   bool access_log = true;
+  bool enable_tokenizer_info_endpoint = false;
   std::string otlp_traces_endpoint;  // URL; empty: nothing is recorded
   double otlp_traces_sample_ratio = 1;
 

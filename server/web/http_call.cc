@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "server/request/limits.h"
 #include "server/request/retry_pushback.h"
@@ -51,6 +52,30 @@ absl::StatusCode CodeOf(int http_status) {
   }
 }
 
+constexpr char kRequestIdHeader[] = "x-request-id";
+
+bool HasHeader(const HeaderList& headers, absl::string_view name) {
+  return std::any_of(headers.begin(), headers.end(),
+                     [name](const auto& header) { return header.first == name; });
+}
+
+// What the header x-request-id names the request, so that its lines and traces are found by the
+// client's own or its proxy's id. Not what is no plain word of a bearable length, nor one of
+// several; there is room for what is appended for each of several prompts.
+std::string AskedRequestId(const RequestHead& head) {
+  constexpr size_t kMaxBytes = kMaxRequestIdBytes - 8;
+  std::string id;
+  for (const auto& [name, value] : head.headers) {
+    if (name != kRequestIdHeader) continue;
+    if (!id.empty() || value.size() > kMaxBytes) return "";
+    id = std::string(value);
+  }
+  const bool is_visible = std::all_of(id.begin(), id.end(), [](unsigned char c) {
+    return absl::ascii_isgraph(c) && c != '"' && c != '\\';
+  });
+  return is_visible ? id : "";
+}
+
 }  // namespace
 
 HttpCall::HttpCall(const HttpRoute* route, HttpRequest request,
@@ -59,6 +84,7 @@ HttpCall::HttpCall(const HttpRoute* route, HttpRequest request,
     : route_(route),
       request_(std::move(request)),
       path_(request_.path),
+      asked_id_(AskedRequestId(request_.head)),
       principal_(std::move(principal)),
       answer_headers_(std::move(answer_headers)),
       live_call_(watch.live_calls),
@@ -72,6 +98,7 @@ HttpCall::HttpCall(const HttpRoute* route, HttpRequest request,
 
 // Only now has everybody who works for the call said what came of it, also when its client is gone.
 HttpCall::~HttpCall() {
+  if (access_.request_id.empty()) access_.request_id = asked_id_;
   if (trace_.exists()) access_.trace_id = HexText(trace_.trace_id);
   if (principal_ != nullptr) access_.principal = principal_->name;
   access_.peer = peer_;
@@ -140,6 +167,9 @@ void HttpCall::SendHead(const HttpAnswer& answer, bool is_all) {
   }
   headers.insert(headers.end(), answer.headers.begin(), answer.headers.end());
   headers.insert(headers.end(), answer_headers_.begin(), answer_headers_.end());
+  if (!asked_id_.empty() && !HasHeader(headers, kRequestIdHeader)) {
+    headers.emplace_back(kRequestIdHeader, asked_id_);
+  }
   stream_->SendHeaders(answer.status, headers, is_all && answer.body.empty());
 }
 

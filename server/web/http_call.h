@@ -40,6 +40,8 @@ class HttpCall final : public HttpExchange, public std::enable_shared_from_this<
            HeaderList answer_headers, HttpStream* stream, const HttpWatch& watch);
   ~HttpCall() override;
 
+  // The request's id as its header x-request-id gives it, if that is sound; else empty.
+  const std::string& asked_id() const { return asked_id_; }
   // Cancelled when the client is gone.
   const std::shared_ptr<CancelToken>& token() const { return token_; }
   const std::shared_ptr<const Principal>& principal() const { return principal_; }
@@ -90,6 +92,7 @@ class HttpCall final : public HttpExchange, public std::enable_shared_from_this<
   const HttpRoute* const route_;
   HttpRequest request_;
   const std::string path_;  // for the log
+  const std::string asked_id_;
   const std::shared_ptr<const Principal> principal_;
   const HeaderList answer_headers_;
   const LiveCalls::Call live_call_;

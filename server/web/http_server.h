@@ -54,6 +54,7 @@ class HttpServer {
   const HttpWatch watch_;
   std::vector<HttpRoute> routes_;
   absl::flat_hash_map<std::string, std::vector<const HttpRoute*>> by_path_;
+  std::vector<std::string> folders_;  // "/v1/models/" of "/v1/models/*"; the longest first
 };
 
 }  // namespace quire

@@ -10,8 +10,8 @@ import terminations
 
 SECONDS = 1.0
 DANGEROUS = ("endless_value", "rapid_reset_of_requests")  # three rounds; the others one
-OTHERS = ("header_lists", "endless_continuation", "unfinished_messages", "made_you_reset", "unknown_methods",
-          "malformed_heads", "stream_misuse", "garbage", "unread_pings", "windowless_models", "unread_tokens",
+OTHERS = ("header_lists", "paths_of_slashes", "endless_continuation", "unfinished_messages", "made_you_reset",
+          "unknown_methods", "malformed_heads", "stream_misuse", "garbage", "unread_pings", "windowless_models", "unread_tokens",
           "idle_connections", "half_prefaces", "connections_beyond_files")
 
 

@@ -71,6 +71,13 @@ def header_list_of_references():
                     head(wire.GET_MODEL) + (value if stream == 1 else b"") + b"\xbe" * 12000)
 
 
+@attack(connections=16)
+def paths_of_slashes():
+    """HTTP/1.1: a path that has as many folders as bytes."""
+    while True:
+        yield (b"GET " + b"/" * 15000 + b"x HTTP/1.1\r\nHost: localhost\r\n\r\n") * 4
+
+
 @attack(connections=4)
 def endless_continuation():
     yield OPENING + frame(HEADERS, END_STREAM, 1, head(wire.GET_MODEL))

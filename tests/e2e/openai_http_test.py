@@ -9,11 +9,12 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import unittest
 
 os.environ["NO_PROXY"] = "*"
 
-from harness import SERVER, Server, ServerTestCase, free_port, main  # noqa: E402
+from harness import ROOT, SERVER, Server, ServerTestCase, free_port, main  # noqa: E402
 
 try:
     import h2  # noqa: F401
@@ -170,6 +171,75 @@ class HttpTest(ServerTestCase):
             # An id that is no header is none.
             status, headers, _ = self.call("POST", path, JSON, json.dumps(body | {"request_id": "a\r\nb: c"}))
             self.assertEqual((status, headers.get("x-request-id"), headers.get("b")), (200, None, None))
+
+
+    def test_a_sound_id_of_the_client_is_taken_over(self):
+        for path, body in (("/v1/completions", COMPLETION), ("/v1/chat/completions", CHAT),
+                           ("/v1/chat/completions", CHAT | {"stream": True}), ("/v1/responses", {"input": "x"})):
+            _, headers, answer = self.call("POST", path, JSON | {"X-Request-Id": "req/1:a=b"}, json.dumps(body))
+            self.assertEqual(headers["x-request-id"], "req/1:a=b")
+            self.assertIn(b'"req/1:a=b"', answer)
+            # What the request itself says is closer.
+            _, headers, _ = self.call("POST", path, JSON | {"X-Request-Id": "theirs"},
+                                      json.dumps(body | {"request_id": "mine"}))
+            self.assertEqual(headers["x-request-id"], "mine")
+            for unsound in ("a b", 'a"b', "a\\b", "\xe9", "x" * 121, ""):
+                status, headers, _ = self.call("POST", path, JSON | {"X-Request-Id": unsound}, json.dumps(body))
+                self.assertEqual(status, 200)
+                self.assertRegex(headers["x-request-id"], "^(cmpl|chatcmpl|resp)[-_][0-9a-f]{32}$")
+        status, headers, _ = self.call("POST", "/v1/chat/completions", JSON | {"x-request-id": "refused-1"}, "{}")
+        self.assertEqual((status, headers["x-request-id"]), (400, "refused-1"))
+        self.assertRegex(self.server.output(), r"access request_id=refused-1 .*status=INVALID_ARGUMENT")
+
+    def test_an_id_that_comes_twice_is_no_conflict(self):
+        """A proxy gives the calls of one request the same id; so does a client that tries again."""
+        answers = []
+
+        def ask():
+            answers.append(self.call("POST", "/v1/completions", JSON | {"x-request-id": "twice"},
+                                     json.dumps(COMPLETION | {"max_tokens": 200, "ignore_eos": True})))
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([status for status, _, _ in answers], [200] * 6)
+        self.assertEqual({headers["x-request-id"] for _, headers, _ in answers}, {"twice"})
+
+    def test_a_body_does_not_end_at_a_nul(self):
+        for path, body in (("/v1/completions", COMPLETION), ("/v1/chat/completions", CHAT),
+                           ("/v1/responses", {"input": "x"}), ("/tokenize", {"prompt": "x"})):
+            for rest in (b"\0", b"\0{}", b"\n\0\n"):
+                status, _, answer = self.call("POST", path, JSON, json.dumps(body).encode() + rest)
+                self.assertEqual(status, 400, answer)
+                self.assertIn("NUL", json.loads(answer)["error"]["message"])
+
+    def test_the_tokenizers_info_is_not_for_everybody(self):
+        self.assertEqual(self.call("GET", "/tokenizer_info")[0], 404)
+
+
+class TokenizerInfoTest(ServerTestCase):
+    FLAGS = ("--enable-tokenizer-info-endpoint",)
+
+    def test_tells_what_the_files_say(self):
+        """As vLLM's: the file's members, added tokens as their text, and the chat template."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=120)
+        with contextlib.closing(connection):
+            connection.request("GET", "/tokenizer_info")
+            answer = connection.getresponse()
+            self.assertEqual(answer.status, 200)
+            info = json.loads(answer.read())
+        config = json.loads((ROOT / "configs/demo/tokenizer_config.json").read_text())
+        template = ROOT / "configs/demo/chat_template.jinja"
+        if template.exists():
+            config["chat_template"] = template.read_text()
+        self.assertEqual(info["chat_template"], config["chat_template"])
+        self.assertEqual(info["tokenizer_class"], config["tokenizer_class"])
+        for key, value in config.items():
+            if isinstance(value, (str, int, bool)) and key not in ("vocab_file", "merges_file"):
+                self.assertEqual(info[key], value, key)
+        for token_id, token in config.get("added_tokens_decoder", {}).items():
+            self.assertEqual(info["added_tokens_decoder"][token_id], token["content"])
 
 
 class OriginTest(unittest.TestCase):
