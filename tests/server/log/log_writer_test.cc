@@ -12,6 +12,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -63,7 +64,7 @@ class LogWriterTest : public testing::Test {
         if (poll(&readable, 1, 0) == 0) break;
       }
     }
-    text.erase(0, num_filled_);
+    text.erase(0, std::exchange(num_filled_, 0));
     return absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
   }
 
