@@ -22,6 +22,7 @@
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "scheduler/queue_bounds.h"
+#include "spdlog/spdlog.h"
 
 namespace quire {
 
@@ -74,7 +75,8 @@ class Engine::Impl {
     OutputWriter writer;
     std::shared_ptr<const Request> request;
     RequestMeter meter;
-    bool touched;  // has events its listener must be told of
+    bool touched;    // has events its listener must be told of
+    bool is_broken;  // the model's logits were no numbers
   };
 
   absl::Status CheckAdmitting() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
@@ -83,6 +85,7 @@ class Engine::Impl {
   void Handle(InboxMessage message);
   void Add(const AddMessage& message);
   void Deliver(std::vector<SequenceEvent> events);
+  void NoteBroken(ActiveRequest* active, const SequenceKey& key);
   void MirrorQueue();
   void Count(const SchedulerOutput& output);
   void Fail(const absl::Status& status);
@@ -299,7 +302,8 @@ void Engine::Impl::Add(const AddMessage& message) {
       id, ActiveRequest{.writer = OutputWriter(message.stream, message.submitted, inbox_),
                         .request = message.request,
                         .meter = RequestMeter(*message.request, message.submitted),
-                        .touched = false});
+                        .touched = false,
+                        .is_broken = false});
   CHECK(inserted);
   const absl::Status status = parts_->scheduler->Add(message.request);
   if (status.ok()) return;
@@ -332,13 +336,20 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
   if (events.empty()) return;
   const absl::Time now = absl::Now();
   touched_.clear();
-  for (SequenceEvent& event : events) {
+  for (size_t i = 0; i < events.size(); ++i) {
+    SequenceEvent event = std::move(events[i]);
     const SequenceKey key = event.key;
     const auto it = active_.find(key.request);
     CHECK(it != active_.end()) << "event for request " << key.request;
     ActiveRequest& active = it->second;
     if (!active.touched) touched_.push_back(key.request);
     active.touched = true;
+    if (event.kind == SequenceEvent::Kind::kFinished && event.reason == FinishReason::kError) {
+      NoteBroken(&active, key);
+      for (SequenceEvent& further : parts_->scheduler->TakeEvents()) {
+        events.push_back(std::move(further));
+      }
+    }
     active.meter.Count(*active.request, event, now, &metrics_);
     if (active.writer.Write(std::move(event), now)) parts_->scheduler->SetPaused(key, true);
   }
@@ -354,6 +365,23 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
   if (num_finished == 0) return;
   absl::MutexLock lock(&mutex_);
   num_active_ -= num_finished;
+}
+
+// One of its continuations has broken logits: the request has no answer, so the others end, too.
+void Engine::Impl::NoteBroken(ActiveRequest* active, const SequenceKey& key) {
+  active->writer.SetFailure(
+      key.index, absl::InternalError("the model produced logits that are no numbers (NaN)"));
+  if (active->is_broken) return;
+  active->is_broken = true;
+  metrics_.broken_logits.Add();
+  if (metrics_.broken_logits.value() == 1) {
+    spdlog::error(
+        "the model produced logits that are no numbers (NaN), and its request was ended; "
+        "quire_broken_logits_total counts further ones. The model's files are damaged, or its "
+        "values do not fit --dtype {}",
+        DTypeName(parts_->model.dtype));
+  }
+  parts_->scheduler->Cancel(key.request, FinishReason::kError);
 }
 
 void Engine::Impl::FailAll(const absl::Status& status) {

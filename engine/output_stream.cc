@@ -135,6 +135,10 @@ bool OutputWriter::Write(SequenceEvent event, absl::Time now) {
   return true;
 }
 
+void OutputWriter::SetFailure(int index, absl::Status status) {
+  stream_->rings_[index]->status = std::move(status);
+}
+
 void OutputWriter::Fail(const absl::Status& status, absl::Time now) {
   for (int i = 0; i < stream_->num_continuations(); ++i) {
     OutputStream::Ring& ring = *stream_->rings_[i];

@@ -19,6 +19,9 @@ class OutputWriter {
   // full that the sequence must be paused (until a ResumeMessage comes).
   bool Write(SequenceEvent event, absl::Time now);
 
+  // Why continuation `index` fails; before its kFinished is written.
+  void SetFailure(int index, absl::Status status);
+
   // Ends every continuation that has not finished, with this status.
   void Fail(const absl::Status& status, absl::Time now);
 

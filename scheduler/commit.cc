@@ -36,6 +36,9 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result) 
   Sequence* sequence = entry.sequence;
   CHECK(sequence->state == SequenceState::kRunning);
   CHECK_EQ(entry.start, sequence->num_computed);
+  if (result.is_broken) {  // nothing is published: its keys and values may be no numbers, too
+    return Finish(sequence, FinishReason::kError, /*matched_token=*/-1);
+  }
   CHECK_EQ(static_cast<int32_t>(result.samples.size()), entry.num_samples);
   ReportPromptLogprobs(entry, &result);
 
