@@ -59,6 +59,22 @@ ensure_packages() {
     "${missing[@]}" >/dev/null || fail "apt-get install failed; see the messages above"
 }
 
+# gpu_architecture: prints what of QUIRE_CUDA_ARCHITECTURES this machine's first GPU takes; nothing where no
+# driver tells. Fails for a GPU that there are no kernels for.
+gpu_architecture() {
+  local capability
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1) || true
+  case $capability in
+    9.0) echo 90a-real ;;
+    8.9) echo 89-real ;;
+    8.*) echo 80-real ;;
+    [0-9]*)
+      fail "this GPU has compute capability $capability, and there are kernels for 8.0 to 9.0 (A100 to H200) so far:" \
+        "leave --cuda out"
+      ;;
+  esac
+}
+
 # configure PRESET: configures build/PRESET, or QUIRE_BUILD if set.
 configure() {
   local log directory=${QUIRE_BUILD:-build/$1}
