@@ -80,6 +80,7 @@ std::vector<uint32_t> FieldReader::TokenIds(absl::string_view key) {
 }
 
 std::optional<std::vector<uint32_t>> ToTokenIds(const JsonTree& list) {
+  if (list.kind == JsonTree::Kind::kIds) return list.ids;
   if (!list.is_list()) return std::nullopt;
   std::vector<uint32_t> ids;
   ids.reserve(list.items.size());

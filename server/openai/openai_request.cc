@@ -87,7 +87,7 @@ void AddPrompts(FieldReader& fields, const v1::GenerateRequest& common,
     fields.Fail("prompt", "is missing");
     return;
   }
-  const bool is_one = prompt->is_text() ||
+  const bool is_one = prompt->is_text() || prompt->kind == JsonTree::Kind::kIds ||
                       (prompt->is_list() && !prompt->items.empty() && prompt->items[0].is_number());
   if (is_one) {
     if (!AddPrompt(*prompt, add_special_tokens, common, requests)) fields.Fail("prompt", kWrong);

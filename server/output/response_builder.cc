@@ -12,9 +12,10 @@ namespace quire {
 
 // What is known of one continuation and what of it has not been sent.
 struct ResponseBuilder::Continuation {
-  Continuation(const std::shared_ptr<const Tokenizer>& tokenizer, const OutputOptions& options)
+  Continuation(const std::shared_ptr<const Tokenizer>& tokenizer, const OutputOptions& options,
+               std::shared_ptr<const StopStrings> stop_strings)
       : decoder(tokenizer, options.skip_special_tokens, options.shown_special_tokens),
-        matcher(options.stop_strings, options.include_stop_in_output) {}
+        matcher(std::move(stop_strings), options.include_stop_in_output) {}
 
   StreamDecoder decoder;
   StopMatcher matcher;
@@ -87,8 +88,9 @@ ResponseBuilder::ResponseBuilder(std::shared_ptr<const Tokenizer> tokenizer,
       first_prompt_token_(job.request.prompt.front()),
       min_tokens_(job.request.stop.min_tokens),
       stop_tokens_(SortedStopTokens(job.request.stop)) {
+  const auto stop_strings = std::make_shared<const StopStrings>(job.output.stop_strings);
   for (int32_t i = 0; i < job.request.sampling.n; ++i) {
-    auto continuation = std::make_unique<Continuation>(tokenizer_, options_);
+    auto continuation = std::make_unique<Continuation>(tokenizer_, options_, stop_strings);
     continuation->decoder.StartAfter(job.request.prompt);
     continuation->started.set_index(i);
     continuation->delta.set_index(i);

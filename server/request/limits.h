@@ -18,7 +18,7 @@ inline constexpr size_t kMaxRequestIdBytes = 128;
 inline constexpr size_t kMaxCacheSaltBytes = 128;
 
 // Each stop string is looked for in every piece of text, which holds back up to its length.
-inline constexpr size_t kMaxStopStrings = 16;
+inline constexpr size_t kMaxStopStrings = 64;
 inline constexpr size_t kMaxStopStringBytes = 256;
 
 // Looked for whenever a special token comes.

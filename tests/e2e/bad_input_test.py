@@ -69,7 +69,7 @@ class BadRequestTest(ServerTestCase):
             request = chat_request("hello")
             setattr(request.stop, field, value)
             self.check(field, request)
-        self.check("stop_strings", chat_request("hello", stop_strings=["x"] * 17))
+        self.check("stop_strings", chat_request("hello", stop_strings=["x"] * 65))
         self.check("stop_strings", chat_request("hello", stop_strings=["x" * 257]))
         self.check("stop_strings", chat_request("hello", stop_strings=[""]))
         self.check("stop_token_ids", chat_request("hello", stop_token_ids=[10**6]))
