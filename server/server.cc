@@ -270,7 +270,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
                                         VllmControlService(context)});
   parts->http = std::make_unique<HttpServer>(
       &security.gate(), std::move(cors), parts->Routes(context, settings), parts->access_log.get(),
-      &parts->metrics, &parts->recent_requests);
+      &parts->metrics, &parts->recent_requests, absl::Seconds(settings.sse_ping_interval));
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());

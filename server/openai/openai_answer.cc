@@ -80,7 +80,9 @@ OpenAiAnswer::OpenAiAnswer(HttpCallRef call, OpenAiFormat format, const ModelAns
       beginning_(BeginningOf(format_)),
       prompts_(tokens_.size()),
       choices_(0),
-      num_open_(tokens_.size()) {}
+      num_open_(tokens_.size()) {
+  if (format_.streams) call_->KeepAlive(EventStreamHead(format_.id));
+}
 
 ResponseSink* OpenAiAnswer::NewSink(size_t prompt) { return new Sink(shared_from_this(), prompt); }
 
@@ -115,12 +117,7 @@ bool OpenAiAnswer::Take(size_t prompt, const v1::GenerateResponse& response,
 }
 
 void OpenAiAnswer::Send(std::string part, const std::function<void()>& on_ready) {
-  if (!std::exchange(has_begun_, true)) {
-    HeaderList headers = RequestIdHeader(format_.id);
-    headers.insert(headers.end(), {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
-    call_->Begin(
-        {.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)});
-  }
+  if (!std::exchange(has_begun_, true)) call_->Begin(EventStreamHead(format_.id));
   call_->Send(std::move(part), on_ready);
 }
 
@@ -301,13 +298,9 @@ void OpenAiAnswer::End(size_t prompt, const absl::Status& status) {
 void OpenAiAnswer::FailAll(const absl::Status& status) {
   has_failed_ = true;
   HttpAnswer answer = ErrorAnswer(status);
-  if (!has_begun_) {
-    for (auto& header : RequestIdHeader(format_.id)) answer.headers.push_back(std::move(header));
-    call_->Answer(answer);
-    return;
-  }
-  call_->Send(absl::StrCat("data: ", answer.body, "\n\ndata: [DONE]\n\n"), nullptr);
-  call_->Finish(status.code());
+  for (auto& header : RequestIdHeader(format_.id)) answer.headers.push_back(std::move(header));
+  std::string event = absl::StrCat("data: ", answer.body, "\n\ndata: [DONE]\n\n");
+  call_->EndWithError(std::move(answer), std::move(event), status.code());
 }
 
 }  // namespace quire

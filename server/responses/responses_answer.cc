@@ -67,24 +67,16 @@ void ResponsesAnswer::End(const absl::Status& status) {
 }
 
 void ResponsesAnswer::Begin() {
-  if (std::exchange(has_begun_, true)) return;
-  HeaderList headers = RequestIdHeader(format_.id);
-  headers.insert(headers.end(), {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
-  call_->Begin({.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)});
+  if (!std::exchange(has_begun_, true)) call_->Begin(EventStreamHead(format_.id));
 }
 
 // Once a stream has begun its status is gone: the error is its last event.
 void ResponsesAnswer::Fail(const absl::Status& status) {
-  if (!has_begun_) {
-    HttpAnswer answer = ErrorAnswer(status);
-    for (auto& header : RequestIdHeader(format_.id)) answer.headers.push_back(std::move(header));
-    call_->Answer(std::move(answer));
-    return;
-  }
+  HttpAnswer answer = ErrorAnswer(status);
+  for (auto& header : RequestIdHeader(format_.id)) answer.headers.push_back(std::move(header));
   status_ = "failed";
   error_ = ErrorJson(status.message());
-  call_->Send(ResponseEvent("response.failed"), nullptr);
-  call_->Finish(status.code());
+  call_->EndWithError(std::move(answer), ResponseEvent("response.failed"), status.code());
 }
 
 std::string ResponsesAnswer::Take(const v1::GenerateResponse& response) {

@@ -15,6 +15,7 @@ constexpr uint32_t kCancel = 8;  // RFC 9113, section 7
 // As of gRPC's calls (rpc/grpc_call.cc).
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(30);
 constexpr size_t kSmallBytes = 4096;
+constexpr char kPing[] = ": ping\n\n";  // a comment, which clients skip
 constexpr double kAnswerSeconds = 40e-6;
 constexpr double kByteSeconds = 2e-9;
 
@@ -172,6 +173,30 @@ void HttpCall::Begin(HttpAnswer head) {
   });
 }
 
+void HttpCall::KeepAlive(HttpAnswer head) {
+  if (watch_.ping_interval <= absl::ZeroDuration()) return;
+  loop_.Post([self = shared_from_this(), head = std::move(head)]() mutable {
+    if (self->stream_ == nullptr || self->ended_ || self->has_ping_timer_) return;
+    self->kept_alive_ = std::move(head);
+    self->last_sent_ = self->loop_.now();
+    self->AwaitSilence();
+  });
+}
+
+void HttpCall::AwaitSilence() {
+  has_ping_timer_ = true;
+  ping_timer_ = loop_.AddTimer(last_sent_ + watch_.ping_interval, [this] {
+    has_ping_timer_ = false;
+    if (!outgoing_.empty()) {
+      last_sent_ = loop_.now();  // the client does not read what there is
+    } else if (loop_.now() - last_sent_ >= watch_.ping_interval) {
+      if (!sent_head_) SendHead(kept_alive_, /*is_all=*/false);
+      Enqueue(kPing, 0, nullptr);
+    }
+    AwaitSilence();
+  });
+}
+
 void HttpCall::Send(std::string part, std::function<void()> on_sent) {
   loop_.Post(
       [self = shared_from_this(), part = std::move(part), on_sent = std::move(on_sent)]() mutable {
@@ -194,7 +219,20 @@ void HttpCall::Finish(absl::StatusCode status) {
   });
 }
 
+void HttpCall::EndWithError(HttpAnswer answer, std::string last_part, absl::StatusCode status) {
+  loop_.Post([self = shared_from_this(), answer = std::move(answer),
+              last_part = std::move(last_part), status]() mutable {
+    if (!self->sent_head_) {
+      self->AnswerNow(std::move(answer));
+    } else if (self->stream_ != nullptr && !self->ended_) {
+      self->Enqueue(std::move(last_part), 0, nullptr);
+      self->End(status);
+    }
+  });
+}
+
 void HttpCall::Enqueue(std::string bytes, size_t num_held_bytes, std::function<void()> on_sent) {
+  last_sent_ = loop_.now();
   outgoing_.push_back({std::move(bytes), num_held_bytes, std::move(on_sent)});
   stream_->ResumeBody();
 }
@@ -202,6 +240,7 @@ void HttpCall::Enqueue(std::string bytes, size_t num_held_bytes, std::function<v
 void HttpCall::End(absl::StatusCode status) {
   ended_ = true;
   status_ = status;
+  if (std::exchange(has_ping_timer_, false)) loop_.CancelTimer(ping_timer_);
   stream_->ResumeBody();
   if (!outgoing_.empty()) WaitForReader();
 }
@@ -250,6 +289,7 @@ void HttpCall::OnClosed() {
     if (outgoing.on_sent) outgoing.on_sent();
   }
   if (std::exchange(has_timer_, false)) loop_.CancelTimer(timer_);
+  if (std::exchange(has_ping_timer_, false)) loop_.CancelTimer(ping_timer_);
   stream_ = nullptr;
   request_ = {};
   if (!std::exchange(ended_, true)) {

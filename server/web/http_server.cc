@@ -116,6 +116,14 @@ HeaderList RequestIdHeader(const std::string& id) {
   return {{"x-request-id", id}};
 }
 
+HttpAnswer EventStreamHead(const std::string& id) {
+  HttpAnswer head = {.content_type = "text/event-stream; charset=utf-8",
+                     .headers = RequestIdHeader(id)};
+  head.headers.insert(head.headers.end(),
+                      {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
+  return head;
+}
+
 HttpRoute TellingRoute(std::string path, std::optional<Role> role,
                        std::function<HttpAnswer(const HttpRequest& request)> tell) {
   return {"GET", std::move(path), role,
@@ -126,10 +134,10 @@ HttpRoute TellingRoute(std::string path, std::optional<Role> role,
 
 HttpServer::HttpServer(const Gate* gate, Cors cors, std::vector<HttpRoute> routes,
                        AccessLog* access_log, ServerMetrics* metrics,
-                       RecentRequests* recent_requests)
+                       RecentRequests* recent_requests, absl::Duration ping_interval)
     : gate_(*gate),
       cors_(std::move(cors)),
-      watch_{&live_calls_, access_log, metrics, recent_requests},
+      watch_{&live_calls_, access_log, metrics, recent_requests, ping_interval},
       routes_(std::move(routes)) {
   for (const HttpRoute& route : routes_) by_path_[route.path].push_back(&route);
 }

@@ -24,9 +24,10 @@ namespace quire {
 
 class HttpServer {
  public:
-  // The last three may be null.
+  // The pointers behind the routes may be null.
   HttpServer(const Gate* gate, Cors cors, std::vector<HttpRoute> routes, AccessLog* access_log,
-             ServerMetrics* metrics, RecentRequests* recent_requests);
+             ServerMetrics* metrics, RecentRequests* recent_requests,
+             absl::Duration ping_interval = absl::ZeroDuration());
 
   // A StartExchange, on the loop of the stream's connection.
   std::shared_ptr<HttpExchange> Start(RequestHead head, HttpStream* stream);

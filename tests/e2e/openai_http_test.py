@@ -1,5 +1,5 @@
 """OpenAI's interface as HTTP: bodies, methods and paths that are wrong, connections that are kept, pipelining, chunked
-bodies, HTTP/2 in the clear, and pages of other origins."""
+bodies, HTTP/2 in the clear, pages of other origins, and streams that have nothing to say."""
 
 import contextlib
 import http.client
@@ -16,7 +16,8 @@ os.environ["NO_PROXY"] = "*"
 from harness import SERVER, Server, ServerTestCase, free_port, main  # noqa: E402
 
 try:
-    import h2  # noqa: F401
+    import h2.connection
+    import h2.events
     import openai
 except ImportError as error:
     print(f"skipped: {error}; tools/test installs tests/requirements.txt")
@@ -49,6 +50,12 @@ REFUSED = (
     ("POST", "/v1/completions", JSON, " " * (5 << 20), 413, None, "bytes"),
     ("POST", "/v1/completions", JSON, json.dumps(COMPLETION | {"prompt": [1] * 9000}), 400, "context_length_exceeded",
      "maximum context length is 4096 tokens"),
+    # As many ids as a context of 128k has, and an evaluation's batch: something else is wrong with both.
+    ("POST", "/v1/completions", JSON, json.dumps(COMPLETION | {"prompt": [1] * 131072}), 400, "context_length_exceeded",
+     "maximum context length is 4096 tokens"),
+    ("POST", "/v1/completions", JSON, json.dumps(COMPLETION | {"prompt": [[1] * 2000] * 40, "temperature": -1}), 400, None,
+     "temperature"),
+    ("POST", "/v1/completions", JSON, json.dumps(COMPLETION | {"stop": ["x"] * 65}), 400, None, "at most 64"),
     ("POST", "/v1/completions", JSON, json.dumps(COMPLETION | {"prompt": "word " * 9000}), 400,
      "context_length_exceeded", "maximum context length is 4096 tokens"),
 )
@@ -95,6 +102,15 @@ class HttpTest(ServerTestCase):
                 self.assertIn(part, error["message"])
                 if status == 405:
                     self.assertIn(error["message"].split()[-1].rstrip("."), answer[1]["allow"])
+
+    def test_as_many_stop_strings_as_an_evaluation_has(self):
+        status, _, body = self.call("POST", "/v1/completions", JSON,
+                                    json.dumps(COMPLETION | {"stop": [f"stop {i}" for i in range(64)]}))
+        self.assertEqual(status, 200, body)
+
+    def test_token_ids_are_as_many_as_the_body_holds(self):
+        status, _, body = self.call("POST", "/detokenize", JSON, json.dumps({"tokens": [70] * 131072}))
+        self.assertEqual(status, 200, body)
 
     def test_a_connection_is_kept(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=120)
@@ -223,6 +239,44 @@ class OriginTest(unittest.TestCase):
                              capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(run.returncode, 64)
         self.assertTrue(re.search("--allowed-origins: chat.example.org is no origin", run.stderr), run.stderr)
+
+
+@contextlib.contextmanager
+def unread_stream(port):
+    """A stream that is not read: its sequence is paused as soon as the client's window is full, and keeps its place."""
+    body = json.dumps(COMPLETION | {"max_tokens": 4000, "ignore_eos": True, "stream": True, "logprobs": 5}).encode()
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        client = h2.connection.H2Connection()
+        client.initiate_connection()
+        client.send_headers(1, [(":method", "POST"), (":scheme", "http"), (":authority", "localhost"),
+                                (":path", "/v1/completions"), *JSON.items(), ("content-length", str(len(body)))])
+        client.send_data(1, body, end_stream=True)
+        events = []
+        while not any(isinstance(event, h2.events.DataReceived) for event in events):
+            connection.sendall(client.data_to_send())
+            events += client.receive_data(connection.recv(4096))
+        connection.sendall(client.data_to_send())
+        yield
+
+
+class SilenceTest(unittest.TestCase):
+    def test_a_stream_that_waits_says_that_it_lives(self):
+        streams = (("/v1/completions", COMPLETION, b"data: [DONE]"), ("/v1/chat/completions", CHAT, b"data: [DONE]"),
+                   ("/v1/responses", {"model": "demo", "input": "What is 2 + 3?"}, b"response.completed"))
+        with Server("--served-model-name", "demo", "--max-num-seqs", "1", "--sse-ping-interval", "1") as server, \
+                contextlib.ExitStack() as stack:
+            answers = []
+            with unread_stream(server.port):
+                for path, body, _ in streams:
+                    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+                    stack.enter_context(contextlib.closing(connection))
+                    connection.request("POST", path, json.dumps(body | {"stream": True}), JSON)
+                    answers.append(connection.getresponse())
+                    self.assertEqual(answers[-1].status, 200)
+                    self.assertEqual(answers[-1].getheader("content-type"), "text/event-stream; charset=utf-8")
+                    self.assertEqual(answers[-1].readline(), b": ping\n")
+            for answer, (_, _, end) in zip(answers, streams):
+                self.assertIn(end, answer.read())
 
 
 if __name__ == "__main__":

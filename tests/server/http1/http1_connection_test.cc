@@ -24,6 +24,7 @@
 namespace quire {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -116,7 +117,7 @@ class Http1ConnectionTest : public ::testing::Test {
   Client& Connect(Http1Limits limits = {}, int64_t max_held_bytes = 96 << 20) {
     limits_ = limits;
     server_ = std::make_unique<HttpServer>(&gate_, *Cors::Parse({"http://y"}), routes_, nullptr,
-                                           nullptr, nullptr);
+                                           nullptr, nullptr, ping_interval_);
     ConnectionPoolOptions options;
     options.max_held_bytes = max_held_bytes;
     pool_ = *ConnectionPool::Start(options, [this](Protocol, ConnectionControl* control) {
@@ -162,6 +163,7 @@ class Http1ConnectionTest : public ::testing::Test {
   std::vector<HttpRoute> routes_;
   const Gate gate_{{}, {}, Authenticator(nullptr, false)};
   Http1Limits limits_;
+  absl::Duration ping_interval_ = absl::ZeroDuration();
   std::unique_ptr<HttpServer> server_;
   const StartExchange start_ = [this](RequestHead head, HttpStream* stream) {
     return server_->Start(std::move(head), stream);
@@ -481,6 +483,39 @@ TEST_F(Http1ConnectionTest, WhatARequestHoldsIsGivenBack) {
   const HttpCallRef call = WaitForHeld();
   client.Close();
   ExpectNothingIsHeld();
+}
+
+// A long prompt says nothing for minutes; clients and proxies wait for less.
+TEST_F(Http1ConnectionTest, ASilentStreamOfEventsSaysThatItLives) {
+  ping_interval_ = absl::Milliseconds(20);
+  Client& client = Connect();
+  client.Send(Get("/hold"));
+  const HttpCallRef call = WaitForHeld();
+  const HttpAnswer head = {.content_type = "text/event-stream"};
+  call->KeepAlive(head);
+  EXPECT_THAT(client.ReadUntil(": ping\n\n"),
+              AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), HasSubstr("text/event-stream")));
+  client.ReadUntil(": ping\n\n");
+  call->Begin(head);  // has begun already
+  call->Send("data: 1\n\n", nullptr);
+  EXPECT_THAT(client.ReadUntil("data: 1\n\n"), Not(HasSubstr("HTTP/1.1")));
+  client.ReadUntil(": ping\n\n");
+  // The status is gone.
+  call->EndWithError(ErrorAnswer(500, "broken"), "data: an error\n\n", absl::StatusCode::kInternal);
+  EXPECT_THAT(client.ReadUntil("\r\n0\r\n\r\n"),
+              AllOf(HasSubstr("data: an error\n\n"), Not(HasSubstr("HTTP/1.1"))));
+  client.Send(Get("/hello"));
+  EXPECT_THAT(client.ReadUntil("hello "), StartsWith("HTTP/1.1 200 OK\r\n"));
+}
+
+TEST_F(Http1ConnectionTest, AnErrorBeforeTheFirstSignOfLifeHasItsStatus) {
+  ping_interval_ = absl::Hours(1);
+  Client& client = Connect();
+  client.Send(Get("/hold", kClose));
+  const HttpCallRef call = WaitForHeld();
+  call->KeepAlive({.content_type = "text/event-stream"});
+  call->EndWithError(ErrorAnswer(500, "broken"), "data: an error\n\n", absl::StatusCode::kInternal);
+  EXPECT_THAT(client.ReadToEnd(), AllOf(StartsWith("HTTP/1.1 500"), Not(HasSubstr("data: "))));
 }
 
 }  // namespace
