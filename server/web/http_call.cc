@@ -186,6 +186,7 @@ void HttpCall::KeepAlive(HttpAnswer head) {
 void HttpCall::AwaitSilence() {
   has_ping_timer_ = true;
   ping_timer_ = loop_.AddTimer(last_sent_ + watch_.ping_interval, [this] {
+    const std::shared_ptr<HttpCall> self = shared_from_this();  // what is sent may end the stream
     has_ping_timer_ = false;
     if (!outgoing_.empty()) {
       last_sent_ = loop_.now();  // the client does not read what there is
@@ -193,7 +194,7 @@ void HttpCall::AwaitSilence() {
       if (!sent_head_) SendHead(kept_alive_, /*is_all=*/false);
       Enqueue(kPing, 0, nullptr);
     }
-    AwaitSilence();
+    if (stream_ != nullptr && !ended_) AwaitSilence();
   });
 }
 
