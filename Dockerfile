@@ -1,6 +1,6 @@
 # Images of Quire: the programs, the bundled model, the Debian libraries that they need.
 #   docker build -t quire .                           # for processors
-#   docker build -t quire:cuda --target cuda .        # for NVIDIA GPUs of compute capability 8.0 and newer
+#   docker build -t quire:cuda --target cuda .        # for NVIDIA GPUs of compute capability 8.0 to 9.0
 # docs/deployment.md has how they are run; tools/image-test builds both without Docker and asks them.
 
 FROM debian:bookworm-slim AS tools

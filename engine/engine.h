@@ -43,10 +43,13 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Accepts a request (its id is set here) or refuses it at once: INVALID_ARGUMENT when it can
-  // never fit, RESOURCE_EXHAUSTED when the queue or its flow's share of it is full, UNAVAILABLE
-  // when draining or failed. `listener` is told when the stream has something to read and must
-  // outlive the stream. Any thread.
+  // never fit, RESOURCE_EXHAUSTED when the queue or its flow's share of it is full, or when there
+  // are too many streams (stream_bounds.h), UNAVAILABLE when draining or failed. `listener` is told
+  // when the stream has something to read and must outlive the stream. Any thread.
   absl::StatusOr<std::shared_ptr<OutputStream>> Submit(Request request, OutputListener* listener);
+  // The same for several requests of one flow: all of them, in their order, or none.
+  absl::StatusOr<std::vector<std::shared_ptr<OutputStream>>> Submit(std::vector<Request> requests,
+                                                                    OutputListener* listener);
 
   // What Submit would say of the smallest request of this flow: whether it is worth while to make
   // one ready. OK, RESOURCE_EXHAUSTED or UNAVAILABLE. Any thread.

@@ -29,7 +29,7 @@ struct CancelSequenceMessage {
   SequenceKey key;
   FinishReason reason;
 };
-// The reader of this sequence's full ring has made room.
+// The reader of this sequence's full queue has made room.
 struct ResumeMessage {
   SequenceKey key;
 };

@@ -10,13 +10,13 @@ namespace quire {
 
 namespace {
 
-// A ring with no more free places than this is full: what a sequence can still emit before a pause
+// A queue with no more free places than this is full: what a sequence can still emit before a pause
 // takes effect (two steps in flight, each a token and a chunk's prompt logprobs) and its end must
 // fit.
 constexpr uint64_t kReserve = 8;
 
-// An event as it lies in a ring, whose place gives its key: nearly all are a token and nothing
-// else, and there is a ring for every sequence that waits, runs or is not read.
+// An event as it lies in a queue, whose place gives its key: nearly all are a token and nothing
+// else.
 class PackedEvent {
  public:
   PackedEvent() = default;
@@ -39,41 +39,87 @@ class PackedEvent {
   std::unique_ptr<SequenceEvent> whole_;  // null for a token and nothing else
 };
 
+// What an event takes beside its place.
+int64_t LogprobBytes(const SequenceEvent& event) {
+  if (event.logprobs == nullptr) return 0;
+  const size_t num_bytes = sizeof(SequenceEvent) + sizeof(TokenLogprobs) +
+                           event.logprobs->top.size() * sizeof(event.logprobs->top[0]);
+  return static_cast<int64_t>(num_bytes);
+}
+
 }  // namespace
 
-// One writer, one reader; `head` and `tail` count events since the beginning.
-struct OutputStream::Ring {
-  std::array<PackedEvent, kCapacity> events;
-  std::atomic<uint64_t> head{0};  // next to read; reader writes
-  std::atomic<uint64_t> tail{0};  // next to write; writer writes
-  std::atomic<bool> paused{false};
-  std::shared_ptr<Inbox> inbox;  // set before the reader sees the stream's first event
-  bool finished = false;         // writer
-  absl::Status status;           // written before kFinished is published
-  RequestTimes times;            // likewise
+// Events that lie together; the reader frees them when it goes on to the next ones.
+struct OutputStream::Chunk {
+  static constexpr uint64_t kNumEvents = 15;
+  std::array<PackedEvent, kNumEvents> events;
+  std::unique_ptr<Chunk> next;
 };
 
-OutputStream::OutputStream(RequestId request, int num_continuations, OutputListener* listener)
-    : request_(request), listener_(listener) {
+// One writer, one reader; `head` and `tail` count events since the beginning. The writer makes a
+// chunk before it publishes, with `tail`, the first event that lies in it.
+struct OutputStream::Queue {
+  std::unique_ptr<Chunk> first;   // reader, once there is an event
+  Chunk* last = nullptr;          // writer
+  std::atomic<uint64_t> head{0};  // next to read; reader writes
+  std::atomic<uint64_t> tail{0};  // next to write; writer writes
+  std::atomic<int64_t> num_logprob_bytes{0};
+  std::atomic<bool> paused{false};
+  bool finished = false;  // writer
+  absl::Status status;    // written before kFinished is published
+  RequestTimes times;     // likewise
+
+  ~Queue() {
+    while (first != nullptr) first = std::exchange(first->next, nullptr);  // not one in the other
+  }
+
+  PackedEvent& PlaceToWrite(uint64_t at) {
+    const uint64_t place = at % Chunk::kNumEvents;
+    if (place == 0) {
+      auto chunk = std::make_unique<Chunk>();
+      Chunk* const before = std::exchange(last, chunk.get());
+      (before == nullptr ? first : before->next) = std::move(chunk);
+    }
+    return last->events[place];
+  }
+  PackedEvent& PlaceToRead(uint64_t at) {
+    const uint64_t place = at % Chunk::kNumEvents;
+    if (place == 0 && at > 0) first = std::exchange(first->next, nullptr);
+    return first->events[place];
+  }
+  // Whether so much is read that a sequence may go on.
+  bool HasRoom(uint64_t num_used) const {
+    return num_used <= kCapacity / 2 &&
+           num_logprob_bytes.load(std::memory_order_seq_cst) <= kMaxLogprobBytes / 2;
+  }
+};
+
+OutputStream::OutputStream(RequestId request, int num_continuations, OutputListener* listener,
+                           StreamBounds::Places places)
+    : request_(request),
+      listener_(listener),
+      places_(std::move(places)),
+      num_continuations_(num_continuations),
+      queues_(std::make_unique<Queue[]>(static_cast<size_t>(num_continuations))) {
   CHECK_GE(num_continuations, 1);
-  for (int i = 0; i < num_continuations; ++i) rings_.push_back(std::make_unique<Ring>());
 }
 
 OutputStream::~OutputStream() = default;
 
 bool OutputStream::ReadOne(SequenceEvent* event) {
-  for (size_t tried = 0; tried < rings_.size(); ++tried) {
-    const int index = next_ring_;
-    next_ring_ = (next_ring_ + 1) % static_cast<int>(rings_.size());
-    Ring& ring = *rings_[index];
-    const uint64_t head = ring.head.load(std::memory_order_relaxed);
-    if (head == ring.tail.load(std::memory_order_acquire)) continue;
-    *event = ring.events[head % kCapacity].Take({request_, index});
-    ring.head.store(head + 1, std::memory_order_seq_cst);
-    const uint64_t used = ring.tail.load(std::memory_order_relaxed) - (head + 1);
-    if (used <= kCapacity / 2 && ring.paused.load(std::memory_order_seq_cst) &&
-        ring.paused.exchange(false)) {
-      ring.inbox->Post(ResumeMessage{SequenceKey{request_, index}});
+  for (int tried = 0; tried < num_continuations_; ++tried) {
+    const int index = next_queue_;
+    next_queue_ = (next_queue_ + 1) % num_continuations_;
+    Queue& queue = queues_[index];
+    const uint64_t head = queue.head.load(std::memory_order_relaxed);
+    if (head == queue.tail.load(std::memory_order_acquire)) continue;
+    *event = queue.PlaceToRead(head).Take({request_, index});
+    queue.num_logprob_bytes.fetch_sub(LogprobBytes(*event), std::memory_order_seq_cst);
+    queue.head.store(head + 1, std::memory_order_seq_cst);
+    const uint64_t num_used = queue.tail.load(std::memory_order_relaxed) - (head + 1);
+    if (queue.HasRoom(num_used) && queue.paused.load(std::memory_order_seq_cst) &&
+        queue.paused.exchange(false)) {
+      inbox_->Post(ResumeMessage{SequenceKey{request_, index}});
     }
     return true;
   }
@@ -90,65 +136,80 @@ bool OutputStream::Read(SequenceEvent* event) {
   return true;
 }
 
-const RequestTimes& OutputStream::times(int index) const { return rings_[index]->times; }
-const absl::Status& OutputStream::status(int index) const { return rings_[index]->status; }
+const RequestTimes& OutputStream::times(int index) const { return queues_[index].times; }
+const absl::Status& OutputStream::status(int index) const { return queues_[index].status; }
 
 OutputWriter::OutputWriter(std::shared_ptr<OutputStream> stream, absl::Time submitted,
                            const std::shared_ptr<Inbox>& inbox)
     : stream_(std::move(stream)), num_unfinished_(stream_->num_continuations()) {
-  for (auto& ring : stream_->rings_) {
-    ring->inbox = inbox;
-    ring->times.submitted = submitted;
-  }
+  stream_->inbox_ = inbox;
+  for (int i = 0; i < num_unfinished_; ++i) stream_->queues_[i].times.submitted = submitted;
 }
 
-bool OutputWriter::Write(SequenceEvent event, absl::Time now) {
-  OutputStream::Ring& ring = *stream_->rings_[event.key.index];
-  CHECK(!ring.finished) << "event after the end of continuation " << event.key.index;
+void OutputWriter::Note(const SequenceEvent& event, absl::Time now) {
+  OutputStream::Queue& queue = stream_->queues_[event.key.index];
+  CHECK(!queue.finished) << "event after the end of continuation " << event.key.index;
   switch (event.kind) {
     case SequenceEvent::Kind::kStarted:
-      ring.times.first_scheduled = now;
+      queue.times.first_scheduled = now;
       break;
     case SequenceEvent::Kind::kToken:
-      if (ring.times.first_token == absl::Time()) ring.times.first_token = now;
+      if (queue.times.first_token == absl::Time()) queue.times.first_token = now;
       break;
     case SequenceEvent::Kind::kPromptLogprobs:
       break;
     case SequenceEvent::Kind::kFinished:
-      ring.times.finished = now;
-      ring.finished = true;
+      queue.times.finished = now;
+      queue.finished = true;
       --num_unfinished_;
       break;
   }
-  const uint64_t tail = ring.tail.load(std::memory_order_relaxed);
-  CHECK_LT(tail - ring.head.load(std::memory_order_acquire), uint64_t{OutputStream::kCapacity})
-      << "output ring overflow: a sequence ran on while it was paused";
-  ring.events[tail % OutputStream::kCapacity] = PackedEvent(std::move(event));
-  ring.tail.store(tail + 1, std::memory_order_seq_cst);
-  if (ring.finished) return false;
-  const uint64_t used = tail + 1 - ring.head.load(std::memory_order_seq_cst);
-  if (used + kReserve < uint64_t{OutputStream::kCapacity}) return false;
-  ring.paused.store(true, std::memory_order_seq_cst);
-  // The reader may have emptied the ring before it could see the flag; then nobody would resume it.
-  const uint64_t head = ring.head.load(std::memory_order_seq_cst);
-  if (tail + 1 - head <= OutputStream::kCapacity / 2 && ring.paused.exchange(false)) return false;
+}
+
+bool OutputWriter::Write(SequenceEvent event, absl::Time now) {
+  Note(event, now);
+  if (stream_->is_abandoned_.load(std::memory_order_relaxed)) return false;
+  OutputStream::Queue& queue = stream_->queues_[event.key.index];
+  constexpr uint64_t kCapacity{OutputStream::kCapacity};
+  const uint64_t tail = queue.tail.load(std::memory_order_relaxed);
+  CHECK_LT(tail - queue.head.load(std::memory_order_acquire), kCapacity)
+      << "output queue overflow: a sequence ran on while it was paused";
+  queue.num_logprob_bytes.fetch_add(LogprobBytes(event), std::memory_order_seq_cst);
+  queue.PlaceToWrite(tail) = PackedEvent(std::move(event));
+  queue.tail.store(tail + 1, std::memory_order_seq_cst);
+  if (queue.finished) return false;
+  const uint64_t num_used = tail + 1 - queue.head.load(std::memory_order_seq_cst);
+  if (num_used + kReserve < kCapacity &&
+      queue.num_logprob_bytes.load(std::memory_order_relaxed) < OutputStream::kMaxLogprobBytes) {
+    return false;
+  }
+  queue.paused.store(true, std::memory_order_seq_cst);
+  // The reader may have emptied the queue before it could see the flag; then nobody would resume
+  // the sequence.
+  const uint64_t head = queue.head.load(std::memory_order_seq_cst);
+  if (queue.HasRoom(tail + 1 - head) && queue.paused.exchange(false)) return false;
   return true;
 }
 
-void OutputWriter::Fail(const absl::Status& status, absl::Time now) {
+void OutputWriter::SetFailure(int index, absl::Status status) {
+  stream_->queues_[index].status = std::move(status);
+}
+
+void OutputWriter::End(FinishReason reason, const absl::Status& status, absl::Time now) {
   for (int i = 0; i < stream_->num_continuations(); ++i) {
-    OutputStream::Ring& ring = *stream_->rings_[i];
-    if (ring.finished) continue;
-    ring.status = status;
+    OutputStream::Queue& queue = stream_->queues_[i];
+    if (queue.finished) continue;
+    queue.status = status;
     SequenceEvent event;
     event.kind = SequenceEvent::Kind::kFinished;
     event.key = {stream_->request_id(), i};
-    event.reason = FinishReason::kError;
+    event.reason = reason;
     Write(std::move(event), now);
   }
 }
 
 void OutputWriter::Notify() {
+  if (stream_->is_abandoned_.load(std::memory_order_relaxed)) return;
   if (!stream_->notified_.exchange(true, std::memory_order_seq_cst)) {
     stream_->listener_->OnOutput(stream_);
   }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "kernels/base/clock.h"
 
 namespace quire {
 
@@ -15,18 +15,18 @@ using StartStages = std::vector<std::pair<std::string, absl::Duration>>;  // nam
 
 class StartClock {
  public:
-  explicit StartClock(absl::Time begin = absl::Now()) : last_(begin) {}
+  explicit StartClock(absl::Time begin = MonotonicNow()) : last_(begin) {}
 
   // The time since the last stage ended was `name`.
   void End(std::string name) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = MonotonicNow();
     stages_.emplace_back(std::move(name), now - last_);
     last_ = now;
   }
   // The same for several stages, measured elsewhere in the meantime.
   void End(const StartStages& stages) {
     stages_.insert(stages_.end(), stages.begin(), stages.end());
-    last_ = absl::Now();
+    last_ = MonotonicNow();
   }
 
   const StartStages& stages() const { return stages_; }

@@ -1,5 +1,7 @@
 #include "engine/start_plan.h"
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "engine/model/attention_shapes.h"
 #include "engine/request_check.h"
@@ -73,14 +75,29 @@ BatchLimits MakeBatchLimits(const StepLimits& step, const KvLayout& layout, int6
   return limits;
 }
 
-// The CPU's cores do not wait for memory there. Several layer groups have block tables of their
-// own.
+// Why no prefix is read once for several decodes; empty if that can be.
+std::string WhyNoCascade(const EngineConfig& config,
+                         absl::Span<const AttentionGeometry> geometries) {
+  if (!config.enable_prefix_caching) return "without prefix caching none is shared";
+  if (geometries.size() == 1) return WhyNoCascade(geometries[0]);
+  return absl::StrCat("its layers keep keys and values in ", geometries.size(),
+                      " ways, each with block tables of its own");
+}
+
+// The CPU's cores do not wait for memory there.
 int64_t MinPrefixTokens(const EngineConfig& config, const StartPlan& plan) {
+  if (config.min_prefix_tokens == 0) return 0;  // whoever switched it off knows
+  const bool is_cuda = config.device == DeviceKind::kCuda;
   const std::vector<AttentionGeometry> geometries =
       MakeGeometries(plan.model.config, plan.kv_layout, plan.model.dtype);
-  if (geometries.size() != 1 || !HasCascade(geometries[0])) return 0;
+  if (const std::string why = WhyNoCascade(config, geometries); !why.empty()) {
+    if (is_cuda) {
+      spdlog::info("each sequence reads its whole prefix (no cascade attention): {}", why);
+    }
+    return 0;
+  }
   if (config.min_prefix_tokens.has_value()) return *config.min_prefix_tokens;
-  if (config.device != DeviceKind::kCuda) return 0;
+  if (!is_cuda) return 0;
   const AttentionGeometry& geometry = geometries[0];
   // Of a layer. Reading them costs more time than two levels and their merge (docs/figures.md).
   constexpr int64_t kMinBytes = int64_t{192} << 20;

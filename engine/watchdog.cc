@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "kernels/base/clock.h"
+
 namespace quire {
 
 namespace {
@@ -23,6 +25,7 @@ Watchdog::~Watchdog() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
+    stopped_.Signal();
   }
   BeginRound();  // wakes a thread that sleeps because the engine rests
   thread_.join();
@@ -61,7 +64,8 @@ void Watchdog::Run() {
       return;
     }
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&stopping_), absl::FromChrono(deadline - Clock::now()));
+    const absl::Time at = MonotonicNow() + absl::FromChrono(deadline - Clock::now());
+    stopped_.Await(&mutex_, at, [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_; });
   }
 }
 

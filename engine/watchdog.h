@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "kernels/base/clock.h"
 
 namespace quire {
 
@@ -40,6 +41,7 @@ class Watchdog {
   const std::function<void()> on_hung_;
   std::atomic<int64_t> round_begin_ns_{kResting};  // steady clock
   absl::Mutex mutex_;
+  MonotonicCondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // the last member: it uses all others
 };

@@ -29,13 +29,18 @@ struct ResetTokenCountsArgs {
 // kernel keeps notes of a whole row in shared memory.
 inline constexpr int64_t kMaxVocabSize = 1 << 20;
 
+// The id of a row with a logit that is NaN: nothing is drawn, reported or counted, and the row's
+// last token becomes 0, so that a step that is under way already reads an id.
+inline constexpr int32_t kBrokenLogitsId = -2;
+
 struct SampleArgs {
   Tensor logits;            // [num_rows, vocab_size] float32; may be overwritten
   const SamplingRow* rows;  // [num_rows]
   const LogitBias* bias;    // the rows' ranges
   int32_t* token_counts;    // [max_num_seqs, vocab_size]; read and updated for rows with penalties
   int32_t* row_last_token;  // [max_num_seqs]; set for every row >= 0 that samples
-  int32_t* sampled_ids;     // [num_rows]; the target for scoring rows, -1 for padding
+  // [num_rows]; the target for scoring rows, -1 for padding, kBrokenLogitsId
+  int32_t* sampled_ids;
   float*
       sampled_logprobs;  // [num_rows], natural log of the unmodified softmax; if num_logprobs >= 0
   int32_t* sampled_ranks;  // [num_rows], 1 = most likely; if num_logprobs >= 0

@@ -36,12 +36,16 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result) 
   Sequence* sequence = entry.sequence;
   CHECK(sequence->state == SequenceState::kRunning);
   CHECK_EQ(entry.start, sequence->num_computed);
+  if (result.is_broken) {  // nothing is published: its keys and values may be no numbers, too
+    return Finish(sequence, FinishReason::kError, /*matched_token=*/-1);
+  }
   CHECK_EQ(static_cast<int32_t>(result.samples.size()), entry.num_samples);
   ReportPromptLogprobs(entry, &result);
 
   sequence->num_computed += entry.num_new;
   for (const SampledToken& sample : result.samples) sequence->tokens.push_back(sample.id);
   sequence->num_samples_in_flight -= entry.num_samples;
+  if (entry.num_samples > 0) fair_.EndClaim(sequence);
   blocks_.Publish(&sequence->table, sequence->tokens, sequence->num_computed,
                   sequence->request->cache_salt);
   blocks_.ReleaseOutsideWindow(&sequence->table, sequence->num_computed);

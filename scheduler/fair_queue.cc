@@ -47,6 +47,7 @@ void FairQueue::Leave(FlowState* flow) {
   CHECK_EQ(flow->num_running, 0);
   CHECK_EQ(flow->num_admitted, 0);
   CHECK_EQ(flow->num_charged, 0);
+  CHECK_EQ(flow->num_owed, 0);
   idle_.insert(flow);
   sum_of_weights_ -= flow->weight;
   // With nobody left nobody has had more than another.
@@ -71,6 +72,7 @@ void FairQueue::Push(Sequence* sequence) {
   Return(flow);
   if (flow->waiting.empty()) {
     flow->turn = next_turn_++;
+    flow->num_passed = 0;
     order_.insert(flow);
   }
   CHECK(flow->waiting.insert(sequence).second);
@@ -90,14 +92,39 @@ void FairQueue::Admit(Sequence* sequence) {
   FlowState* flow = sequence->flow;
   sequence->num_admitted = sequence->num_to_submit();
   ++flow->num_running;
+  flow->num_passed = 0;
   Reorder(flow, [&] { flow->num_admitted += sequence->num_admitted; });
 }
 
 void FairQueue::Stop(Sequence* sequence) {
   FlowState* flow = sequence->flow;
+  EndClaim(sequence);
   --flow->num_running;
   Return(flow);  // if it was paused, the flow may have waited for it
   Reorder(flow, [&] { flow->num_admitted -= std::exchange(sequence->num_admitted, 0); });
+}
+
+std::vector<FlowState*> FairQueue::Claims() const {
+  std::vector<FlowState*> claims;
+  for (FlowState* flow : order_) {
+    if (HasClaim(*flow)) claims.push_back(flow);
+  }
+  std::stable_sort(claims.begin(), claims.end(), [](const FlowState* a, const FlowState* b) {
+    return a->num_passed > b->num_passed;
+  });
+  return claims;
+}
+
+void FairQueue::BeginClaim(Sequence* sequence) {
+  FlowState* flow = sequence->flow;
+  sequence->is_owed = true;
+  ++flow->num_owed;
+  ++num_claims_;
+  last_claim_ = std::max(last_claim_.value_or(flow->served), flow->served);
+}
+
+void FairQueue::EndClaim(Sequence* sequence) {
+  if (std::exchange(sequence->is_owed, false)) --sequence->flow->num_owed;
 }
 
 void FairQueue::Serve(Sequence* sequence, int64_t num_tokens) {
@@ -124,6 +151,7 @@ void FairQueue::EndStep() {
     for (const FlowState* flow : touched_) NoteWants(*flow);
   }
   now_ = std::max(now_, std::exchange(first_wanting_, std::nullopt).value_or(now_));
+  now_ = std::max(now_, last_claim_.value_or(now_));
   int64_t num_tokens = 0;
   VirtualTime furthest = now_;
   for (FlowState* flow : touched_) {
@@ -135,14 +163,35 @@ void FairQueue::EndStep() {
     furthest = std::max(furthest, flow->served);
   }
   touched_.clear();
+  if (std::exchange(last_claim_, std::nullopt).has_value()) {
+    for (auto& [id, flow] : flows_) {
+      if (flow->num_sequences > 0) Return(flow.get());
+    }
+  }
   if (num_tokens > 0) start_ += num_tokens * FlowState::kVirtualToken / sum_of_weights_;
   start_ = std::clamp(start_, now_, furthest);  // nobody begins behind all who are served
   ForgetIdle();
 }
 
-bool FairQueue::MayDisplace(const FlowState& flow, const FlowState& victim) {
-  const int64_t num_left = victim.num_running - victim.num_victims - 1;
-  return flow.IsBefore(victim) && (flow.num_running + 1) * victim.weight <= num_left * flow.weight;
+bool FairQueue::IsShort(const FlowState& flow, const FlowState& other) {
+  const int64_t num_left = other.num_running - other.num_victims - 1;
+  return (flow.num_running + 1) * other.weight <= num_left * flow.weight;
+}
+
+bool FairQueue::MayDisplace(const FlowState& flow, const FlowState& victim) const {
+  return (HasClaim(flow) || flow.IsBefore(victim)) && IsShort(flow, victim);
+}
+
+const FlowState* FairQueue::MostRows() const {
+  const FlowState* most = nullptr;
+  for (const auto& [id, flow] : flows_) {
+    if (flow->num_running < 2) continue;
+    if (most == nullptr ||
+        (flow->num_running - 1) * most->weight > (most->num_running - 1) * flow->weight) {
+      most = flow.get();
+    }
+  }
+  return most;
 }
 
 const FlowState* FairQueue::Find(uint64_t flow) const {
@@ -160,6 +209,8 @@ void FairQueue::CheckInvariants() const {
     CHECK_EQ(idle_.count(flow.get()), size_t{flow->num_sequences == 0 ? 1u : 0u});
     CHECK_GE(flow->num_admitted, 0);
     CHECK_EQ(flow->num_victims, 0);
+    CHECK_GE(flow->num_owed, 0);
+    CHECK_LE(flow->num_owed, flow->num_running);
     CHECK_LE(flow->num_running + static_cast<int64_t>(flow->waiting.size()), flow->num_sequences);
     num_waiting += flow->waiting.size();
     num_active += flow->num_sequences > 0 ? 1 : 0;

@@ -10,7 +10,12 @@
 // so that even an endless row of newcomers leaves the others their share. What a flow that leaves
 // was served beyond start() is remembered until start() has come so far, of at most kMaxIdleFlows
 // flows; so memory is bounded by the sequences there are, whatever number of flows has been seen.
-// Engine thread only.
+//
+// Rows are shared, too. Who has had more tokens may wait for rows, but not for long: a flow that
+// was passed over in max_num_passed steps, while another had too many rows beside it, has a claim.
+// Its next sequence is let in before all others' and makes another give way; until it has a token
+// no flow takes its blocks. What others had saved up against it is then forgotten: they cannot be
+// given more than the rows they have, and would keep it out again. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +44,8 @@ struct FlowState {
   int64_t num_charged = 0;  // tokens of the step that is being decided, ..
   int64_t num_settled = 0;  // .. and those of them that num_admitted has counted
   uint64_t turn = 0;        // among flows that have come equally far: when it came or began to wait
+  int64_t num_passed = 0;   // steps in a row in which another had too many rows, and it got none
+  int64_t num_owed = 0;     // running sequences that were let in by a claim and have no token since
   absl::btree_set<Sequence*, OutranksLess> waiting;  // priority, then arrival
 
   static constexpr VirtualTime kVirtualToken = 1 << 16;
@@ -51,13 +58,16 @@ struct FlowState {
     return std::tuple(committed(), turn) < std::tuple(other.committed(), other.turn);
   }
   bool IsBehind(const FlowState& other) const {
-    return std::tuple(served, turn) < std::tuple(other.served, other.turn);
+    return std::tuple(num_owed == 0, served, turn) <
+           std::tuple(other.num_owed == 0, other.served, other.turn);
   }
 };
 
 class FairQueue {
  public:
   static constexpr size_t kMaxIdleFlows = 256;
+
+  explicit FairQueue(int64_t max_num_passed) : max_num_passed_(max_num_passed) {}
 
   struct IsBefore {
     bool operator()(const FlowState* a, const FlowState* b) const { return a->IsBefore(*b); }
@@ -78,16 +88,27 @@ class FairQueue {
   void Admit(Sequence* sequence);
   void Stop(Sequence* sequence);
 
+  bool HasClaim(const FlowState& flow) const { return flow.num_passed >= max_num_passed_; }
+  // Flows with a claim, the one that was passed over longest first.
+  std::vector<FlowState*> Claims() const;
+  // A sequence was given its row by a claim; it has a token or does not want one any more.
+  void BeginClaim(Sequence* sequence);
+  void EndClaim(Sequence* sequence);
+
   // What the step that is being decided costs its flow; counted when it ends.
   void Serve(Sequence* sequence, int64_t num_tokens);
   void Charge(FlowState* flow, int64_t num_tokens);
   void NoteWants(const FlowState& flow);  // more than it has
   void EndStep();
 
-  // A flow that waits may push out running sequences of one that has come further and has, without
-  // `num_victims` of them and another one, still no fewer for its weight than the first with one
-  // more: so two flows never push each other out in turn.
-  static bool MayDisplace(const FlowState& flow, const FlowState& victim);
+  // Whether `other` has, without `num_victims` of its running sequences and another one, still no
+  // fewer for its weight than `flow` with one more.
+  static bool IsShort(const FlowState& flow, const FlowState& other);
+  // A flow that is short of rows beside another may push out running sequences of that, if it has a
+  // claim or the other has come further. So two flows never push each other out in turn.
+  bool MayDisplace(const FlowState& flow, const FlowState& victim) const;
+  // The flow beside which others are the first to be short; null when none has rows to spare.
+  const FlowState* MostRows() const;
 
   // Those with waiting sequences, in the order in which they let one in.
   const FlowOrder& flows() const { return order_; }
@@ -97,6 +118,7 @@ class FairQueue {
   size_t num_waiting() const { return num_waiting_; }
   VirtualTime now() const { return now_; }
   VirtualTime start() const { return start_; }
+  int64_t num_claims() const { return num_claims_; }  // that let in a sequence, since start
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     for (const auto& [id, flow] : flows_) visit(*flow);
@@ -108,11 +130,14 @@ class FairQueue {
   void Reorder(FlowState* flow, const Change& change);
   void ForgetIdle();
 
+  const int64_t max_num_passed_;
   absl::flat_hash_map<uint64_t, std::unique_ptr<FlowState>> flows_;
   FlowOrder order_;
   FlowOrder idle_;                   // without sequences
   std::vector<FlowState*> touched_;  // in the step that is being decided
   std::optional<VirtualTime> first_wanting_;
+  std::optional<VirtualTime> last_claim_;  // how far the furthest had come that made one
+  int64_t num_claims_ = 0;
   VirtualTime now_ = 0;
   VirtualTime start_ = 0;
   int64_t sum_of_weights_ = 0;  // of flows with sequences, ..

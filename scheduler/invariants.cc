@@ -39,6 +39,7 @@ void CheckSequence(const Sequence& sequence, int32_t block_size) {
 void Scheduler::CheckInvariants() const {
   std::vector<const BlockTable*> tables;
   std::vector<int32_t> rows = free_rows_;
+  absl::flat_hash_map<const FlowState*, int64_t> num_owed;
   int64_t num_waiting_tokens = 0;
   size_t num_sequences = 0;
   for (const auto& [id, state] : requests_) {
@@ -47,6 +48,8 @@ void Scheduler::CheckInvariants() const {
       if (sequence == nullptr) continue;
       ++num_left;
       CheckSequence(*sequence, block_size_);
+      CHECK(!sequence->is_owed || sequence->state == SequenceState::kRunning);
+      num_owed[sequence->flow] += sequence->is_owed ? 1 : 0;
       if (sequence->state == SequenceState::kRunning) {
         CHECK_LE(sequence->table.num_held(), MaxBlocks(sequence->max_num_tokens));
       }
@@ -67,6 +70,7 @@ void Scheduler::CheckInvariants() const {
   for (const FlowState* flow : fair_.flows()) {
     CHECK_EQ(queue_.HeldBy(flow->id).num_places, static_cast<int64_t>(flow->waiting.size()));
   }
+  for (const auto& [flow, num] : num_owed) CHECK_EQ(flow->num_owed, num);
   fair_.CheckInvariants();
   CHECK(std::is_sorted(running_.begin(), running_.end(), OutranksLess()));
 

@@ -39,11 +39,12 @@ void DividePrefillBudget(int64_t budget, int64_t max_partial, absl::Span<Prefill
   };
 
   const int64_t num_shares = std::min<int64_t>(demands.size(), max_partial);
-  const auto furthest_behind = std::min_element(
-      demands.begin(), demands.end(), [](const PrefillDemand& a, const PrefillDemand& b) {
-        return std::tuple(a.flow_time, a.flow) < std::tuple(b.flow_time, b.flow);
-      });
-  grant(*furthest_behind, CeilDiv(budget, num_shares));
+  const auto first = std::min_element(demands.begin(), demands.end(),
+                                      [](const PrefillDemand& a, const PrefillDemand& b) {
+                                        return std::tuple(!a.is_owed, a.flow_time, a.flow) <
+                                               std::tuple(!b.is_owed, b.flow_time, b.flow);
+                                      });
+  grant(*first, CeilDiv(budget, num_shares));
 
   std::vector<size_t> order(demands.size());
   std::iota(order.begin(), order.end(), size_t{0});

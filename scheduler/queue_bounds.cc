@@ -1,5 +1,7 @@
 #include "scheduler/queue_bounds.h"
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
 #include "kernels/base/types.h"
@@ -10,19 +12,42 @@ namespace {
 constexpr int64_t kMostOverFree = 3;
 
 // Whether a flow that holds `held` of the `all` that is taken may take `load` more.
-bool IsWithinShare(const QueueLoad& held, const QueueLoad& all, const QueueLoad& load,
-                   const QueueLoad& most) {
+bool MayTake(const QueueLoad& held, const QueueLoad& all, const QueueLoad& load,
+             const QueueLoad& most) {
   if (held.num_places == 0 && load.num_places == 1) return true;
-  const auto within = [](int64_t held_then, int64_t free_then) {
-    return CeilDiv(held_then, kMostOverFree) <= free_then;
-  };
-  return within(held.num_places + load.num_places,
-                most.num_places - all.num_places - load.num_places) &&
-         within(held.num_tokens + load.num_tokens,
-                most.num_tokens - all.num_tokens - load.num_tokens);
+  return IsWithinShare(held.num_places + load.num_places,
+                       most.num_places - all.num_places - load.num_places) &&
+         IsWithinShare(held.num_tokens + load.num_tokens,
+                       most.num_tokens - all.num_tokens - load.num_tokens);
+}
+
+QueueLoad LoadOfAll(absl::Span<const Request> requests) {
+  QueueLoad sum;
+  for (const Request& request : requests) {
+    const QueueLoad load = LoadOf(request);
+    sum.num_places += load.num_places;
+    sum.num_tokens += load.num_tokens;
+  }
+  return sum;
+}
+
+// What `requests` ask for, as the beginning of a sentence.
+std::string Asked(absl::Span<const Request> requests) {
+  const Request& first = requests.front();
+  if (requests.size() == 1) {
+    return absl::StrCat("n is ", first.sampling.n, " with a prompt of ", first.prompt.size(),
+                        " tokens");
+  }
+  const QueueLoad load = LoadOfAll(requests);
+  return absl::StrCat("the ", requests.size(), " prompts ask for ", load.num_places,
+                      " continuations of together ", load.num_tokens, " prompt tokens");
 }
 
 }  // namespace
+
+bool IsWithinShare(int64_t held_then, int64_t free_then) {
+  return CeilDiv(held_then, kMostOverFree) <= free_then;
+}
 
 QueueLoad LoadOf(const Request& request) {
   const int64_t n = request.sampling.n;
@@ -34,18 +59,19 @@ bool QueueBounds::Fits(const QueueLoad& all, const QueueLoad& load) const {
          all.num_tokens + load.num_tokens <= most_.num_tokens;
 }
 
-absl::Status QueueBounds::Check(const Request& request) const {
-  const QueueLoad load = LoadOf(request);
-  const bool is_shared = request.flow.id != 0;
-  if (load.num_places < 1 || !Fits({}, load) ||
-      (is_shared && !IsWithinShare({}, {}, load, most_))) {
+absl::Status QueueBounds::Check(absl::Span<const Request> requests) const {
+  CHECK(!requests.empty());
+  const RequestFlow& flow = requests.front().flow;
+  for (const Request& request : requests) CHECK_EQ(request.flow.id, flow.id);
+  const QueueLoad load = LoadOfAll(requests);
+  const bool is_shared = flow.id != 0;
+  if (load.num_places < 1 || !Fits({}, load) || (is_shared && !MayTake({}, {}, load, most_))) {
     return absl::InvalidArgumentError(
-        absl::StrCat("n is ", load.num_places, " with a prompt of ", request.prompt.size(),
-                     " tokens, but the waiting queue holds at most ", most_.num_places,
+        absl::StrCat(Asked(requests), ", but the waiting queue holds at most ", most_.num_places,
                      " continuations of together ", most_.num_tokens, " prompt tokens",
                      is_shared ? ", three quarters of them of one client" : ""));
   }
-  return CheckNow(request.flow, load);
+  return CheckNow(flow, load);
 }
 
 absl::Status QueueBounds::CheckRoom(const RequestFlow& flow) const {
@@ -59,7 +85,7 @@ absl::Status QueueBounds::CheckNow(const RequestFlow& flow, const QueueLoad& loa
         all_.num_tokens, " of ", most_.num_tokens, " prompt tokens are waiting; retry later"));
   }
   const QueueLoad held = HeldBy(flow.id);
-  if (flow.id != 0 && !IsWithinShare(held, all_, load, most_)) {
+  if (flow.id != 0 && !MayTake(held, all_, load, most_)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "your share of the waiting queue is full: ", held.num_places, " of your requests with ",
         held.num_tokens, " prompt tokens are waiting, and the rest of the ", most_.num_places,

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "scheduler/request.h"
 
 namespace quire {
@@ -26,6 +27,9 @@ struct QueueChange {
 // What a request takes before it has been scheduled.
 QueueLoad LoadOf(const Request& request);
 
+// Whether a flow may come to hold so much where so much is then left free: three times that.
+bool IsWithinShare(int64_t held_then, int64_t free_then);
+
 class QueueBounds {
  public:
   QueueBounds(int64_t max_num_queued_reqs, int64_t max_num_queued_tokens)
@@ -37,7 +41,11 @@ class QueueBounds {
   // Switches", IEEE/ACM ToN 1998): one flow alone takes three quarters of the queue, k flows leave
   // 1 / (3 k + 1) of it to the next, and nothing that was accepted need be dropped. A flow with
   // nothing in the queue may always take one place. Flow 0 is bounded by the whole queue only.
-  absl::Status Check(const Request& request) const;
+  absl::Status Check(const Request& request) const {
+    return Check(absl::MakeConstSpan(&request, 1));
+  }
+  // The same of several of one flow, which are taken together or not at all.
+  absl::Status Check(absl::Span<const Request> requests) const;
   // The same of the smallest request there is: RESOURCE_EXHAUSTED when the flow has no room at all.
   absl::Status CheckRoom(const RequestFlow& flow) const;
 

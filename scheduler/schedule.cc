@@ -68,7 +68,8 @@ void Scheduler::PlanChunks(int64_t budget) {
                        .num_wanted = sequence->num_to_submit(),
                        .flow_time = flow.served,
                        .token_time = flow.Cost(1),
-                       .flow = flow.turn});
+                       .flow = flow.turn,
+                       .is_owed = sequence->is_owed});
     fair_.NoteWants(flow);
   }
   DividePrefillBudget(budget, config_.max_num_partial_prefills, absl::MakeSpan(demands));
@@ -87,13 +88,26 @@ bool Scheduler::Plan(Sequence* sequence, int64_t num_tokens) {
   CHECK_LE(num_tokens, sequence->num_to_submit());
   const int64_t num_covered = sequence->num_submitted + num_tokens;
   while (!blocks_.TryGrow(&sequence->table, num_covered)) {
-    if (!draining_.empty()) return false;  // blocks are on their way back: no need to preempt yet
     const int64_t num_missing =
         blocks_.NumBlocksToGrow(sequence->table, num_covered) - blocks_.num_free_blocks();
-    if (!PreemptFor(*sequence, num_missing)) return false;
+    if (WaitsForDraining(*sequence->flow, num_missing)) return false;
+    if (!PreemptFor(*sequence, num_missing - NumDrainingBlocks())) return false;
   }
   sequence->num_planned = num_tokens;
   return true;
+}
+
+// Blocks on their way back are waited for: no need to preempt yet. A flow with a claim waits for
+// them only where they are enough, or it might wait in every step.
+bool Scheduler::WaitsForDraining(const FlowState& flow, int64_t num_missing) const {
+  const bool has_claim = fair_.HasClaim(flow) || flow.num_owed > 0;
+  return !draining_.empty() && (!has_claim || num_missing <= NumDrainingBlocks());
+}
+
+int64_t Scheduler::NumDrainingBlocks() const {
+  int64_t num_blocks = 0;
+  for (const Sequence* sequence : draining_) num_blocks += sequence->table.num_held();
+  return num_blocks;
 }
 
 // Within a flow a running sequence may push out worse-ranked ones; a waiting one only those of a
@@ -109,7 +123,7 @@ bool Scheduler::MayPreempt(const Sequence& requester, const Sequence& victim) co
                       : requester.request->priority < victim.request->priority;
   }
   return is_running ? requester.flow->IsBehind(*victim.flow)
-                    : FairQueue::MayDisplace(*requester.flow, *victim.flow);
+                    : fair_.MayDisplace(*requester.flow, *victim.flow);
 }
 
 // The running sequences in the order in which they make way: paused ones, then those of the flow
@@ -153,16 +167,53 @@ bool Scheduler::PreemptFor(const Sequence& requester, int64_t num_missing_blocks
   return true;
 }
 
-// Admits waiting sequences into rows, each time the best-ranked of the flow that is furthest behind
-// and has not work enough for this step. Stops at the first that does not fit: nobody overtakes it.
+// Admits waiting sequences into rows: by claims, then in turn.
 void Scheduler::AdmitWaiting() {
   for (const Sequence* sequence : draining_) {
     if (!sequence->finished) fair_.NoteWants(*sequence->flow);
   }
+  if (AdmitClaims()) {
+    AdmitInTurn();
+  } else if (const Sequence* next = NextToAdmit()) {
+    fair_.NoteWants(*next->flow);
+  }
+  CountPassed();
+}
+
+// False when one does not fit yet: nobody overtakes it.
+bool Scheduler::AdmitClaims() {
+  for (const FlowState* flow : fair_.Claims()) {
+    Sequence* sequence = NextOfFlow(*flow);
+    if (sequence == nullptr || HasWorkEnough(*sequence)) continue;
+    if (!TryAdmit(sequence)) {
+      fair_.NoteWants(*flow);
+      return false;
+    }
+    fair_.BeginClaim(sequence);
+  }
+  return true;
+}
+
+// Each time the best-ranked of the flow that is furthest behind and has not work enough for this
+// step. Stops at the first that does not fit: nobody overtakes it.
+void Scheduler::AdmitInTurn() {
   while (Sequence* sequence = NextToAdmit()) {
     if (TryAdmit(sequence)) continue;
     fair_.NoteWants(*sequence->flow);
     return;
+  }
+}
+
+// Flows that want a row, got none in this step and are short beside another are passed over.
+void Scheduler::CountPassed() {
+  const FlowState* most = fair_.MostRows();
+  for (FlowState* flow : fair_.flows()) {
+    bool is_passed = most != nullptr && FairQueue::IsShort(*flow, *most);
+    if (is_passed) {
+      const Sequence* sequence = NextOfFlow(*flow);
+      is_passed = sequence != nullptr && !HasWorkEnough(*sequence);
+    }
+    flow->num_passed = is_passed ? flow->num_passed + 1 : 0;
   }
 }
 
@@ -224,13 +275,15 @@ bool Scheduler::TryAdmit(Sequence* sequence) {
   while (true) {
     const int64_t num_missing = NumBlocksMissingToAdmit(sequence);
     if (num_missing <= 0 && !free_rows_.empty()) break;
-    if (!draining_.empty() || !PreemptFor(*sequence, num_missing)) return false;
+    if (WaitsForDraining(*sequence->flow, num_missing)) return false;
+    if (!PreemptFor(*sequence, num_missing - NumDrainingBlocks())) return false;
   }
 
   Dequeue(sequence);
   sequence->state = SequenceState::kRunning;
   sequence->row = free_rows_.back();
   free_rows_.pop_back();
+  if (sequence->tokens.empty()) sequence->tokens = sequence->request->prompt;
   // Prompt logprobs come from running the prompt, so nothing of it may be skipped.
   sequence->num_cached_tokens =
       sequence->OwesPromptLogprobs()
@@ -248,7 +301,7 @@ bool Scheduler::TryAdmit(Sequence* sequence) {
 int64_t Scheduler::NumBlocksMissingToAdmit(Sequence* sequence) {
   PrefixMatch match;
   if (!sequence->OwesPromptLogprobs()) {
-    match = blocks_.FindPrefix(sequence->tokens, sequence->request->cache_salt, &sequence->table);
+    match = blocks_.FindPrefix(sequence->known(), sequence->request->cache_salt, &sequence->table);
   }
   const int64_t num_needed = MaxBlocksSoon(*sequence) - match.num_blocks;
   const int64_t num_available =

@@ -17,11 +17,13 @@ Scheduler::Scheduler(const SchedulerConfig& config, const BlockManagerConfig& bl
       block_size_(blocks.block_size),
       prefix_caching_(blocks.enable_prefix_caching),
       blocks_(blocks),
+      fair_(config.max_num_passed),
       queue_(config.max_num_queued_reqs, config.max_num_queued_tokens) {
   CHECK_GE(config.max_num_seqs, 1);
   // Then a step always has a token for every running sequence.
   CHECK_GE(config.max_num_batched_tokens, config.max_num_seqs);
   CHECK_GE(config.max_num_partial_prefills, 1);
+  CHECK_GE(config.max_num_passed, 1);
   CHECK_GE(config.max_num_queued_reqs, 1);
   for (int64_t row = config.max_num_seqs - 1; row >= 0; --row) {
     free_rows_.push_back(static_cast<int32_t>(row));
@@ -47,7 +49,6 @@ absl::Status Scheduler::Add(const std::shared_ptr<const Request>& request) {
     sequence->arrival = next_arrival_;
     sequence->max_num_tokens =
         std::min(num_prompt_tokens + request->stop.max_tokens, config_.max_model_len);
-    sequence->tokens = request->prompt;
     Enqueue(sequence.get());
     state.sequences.push_back(std::move(sequence));
   }
@@ -99,7 +100,11 @@ void Scheduler::SetPaused(const SequenceKey& key, bool paused) {
   Sequence* sequence = Find(key);
   if (sequence == nullptr) return;
   sequence->paused = paused;
-  if (!paused) fair_.Return(sequence->flow);
+  if (paused) {
+    fair_.EndClaim(sequence);
+  } else {
+    fair_.Return(sequence->flow);
+  }
 }
 
 std::vector<SequenceEvent> Scheduler::TakeEvents() { return std::exchange(events_, {}); }

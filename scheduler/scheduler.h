@@ -29,6 +29,8 @@ struct SchedulerConfig {
   int64_t max_num_batched_tokens = 2048;  // tokens of one step; at least max_num_seqs
   // While the prompts in progress do not fit into one step, at most this many are in progress.
   int64_t max_num_partial_prefills = 4;
+  // Steps in which a flow may be kept from rows while another has too many (fair_queue.h).
+  int64_t max_num_passed = 16;
   int64_t max_model_len = 4096;             // prompt and generated tokens of one sequence
   int64_t max_num_queued_reqs = 4096;       // bound of the waiting queue, each continuation counted
   int64_t max_num_queued_tokens = 1 << 24;  // and in their prompt tokens (queue_bounds.h)
@@ -136,10 +138,15 @@ class Scheduler {
   int64_t PlanSingleTokens();
   void PlanChunks(int64_t budget);
   bool Plan(Sequence* sequence, int64_t num_tokens);
+  bool WaitsForDraining(const FlowState& flow, int64_t num_missing) const;
+  int64_t NumDrainingBlocks() const;
   bool MayPreempt(const Sequence& requester, const Sequence& victim) const;
   std::vector<Sequence*> WorstFirst() const;
   bool PreemptFor(const Sequence& requester, int64_t num_missing_blocks);
   void AdmitWaiting();
+  bool AdmitClaims();
+  void AdmitInTurn();
+  void CountPassed();
   Sequence* NextToAdmit();
   bool HasWorkEnough(const Sequence& next) const;
   Sequence* NextOfFlow(const FlowState& flow);

@@ -67,6 +67,7 @@ struct SampledToken {
 
 // What one scheduled sequence brought; its place in the step says which one that is.
 struct SequenceResult {
+  bool is_broken = false;  // the model's logits had a NaN: there is nothing else, and no more comes
   absl::InlinedVector<SampledToken, 1> samples;  // [num_samples]
   std::vector<std::pair<TokenId, TokenLogprobs>>
       prompt_logprobs;  // of the prompt tokens start+1 .. start+num_new, if wanted
@@ -86,9 +87,9 @@ struct SequenceEvent {
   TokenId token = -1;                       // kToken
   std::unique_ptr<TokenLogprobs> logprobs;  // kToken
   std::vector<std::pair<TokenId, TokenLogprobs>> prompt_logprobs;  // kPromptLogprobs
-  FinishReason reason = FinishReason::kNone;                       // kFinished
-  TokenId matched_token = -1;   // kFinished by a stop token: which
-  int32_t num_preemptions = 0;  // kFinished
+  FinishReason reason = FinishReason::kNone;  // kFinished; kError: its logits were broken
+  TokenId matched_token = -1;                 // kFinished by a stop token: which
+  int32_t num_preemptions = 0;                // kFinished
 };
 
 }  // namespace quire

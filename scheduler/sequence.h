@@ -1,10 +1,10 @@
 // Sequence: one continuation of a request: its tokens, its blocks and how far it has come. Written
 // by Scheduler only; engine thread. Its tokens, as half-open regions of positions:
 //
-//   0            num_computed     num_submitted    tokens.size()     num_expected()
+//   0            num_computed     num_submitted    num_tokens()      num_expected()
 //   |- KV in cache -|- in flight ----|- to submit ----|- sampled, not back -|
 //
-// With lookahead num_submitted may pass tokens.size(): then the device knows the token and we do
+// With lookahead num_submitted may pass num_tokens(): then the device knows the token and we do
 // not. No region says "prefill" or "decode": a step runs some of [num_submitted, num_expected()).
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "kvcache/block_manager.h"
 #include "scheduler/request.h"
 #include "scheduler/scheduler_output.h"
@@ -38,11 +39,12 @@ struct Sequence {
   bool paused = false;
   bool finished = false;  // its kFinished event is out
   bool started = false;   // its kStarted event is out
+  bool is_owed = false;   // was let in by its flow's claim and has no token since (FairQueue)
   uint64_t epoch = 0;     // bumped by preemption and end, so that late results are recognised
   int32_t row = -1;
   int32_t num_preemptions = 0;
 
-  std::vector<TokenId> tokens;  // known tokens, the prompt first
+  std::vector<TokenId> tokens;  // known tokens, the prompt first; empty until it has had a row
   BlockTable table;
   int64_t num_computed = 0;
   int64_t num_submitted = 0;
@@ -55,7 +57,8 @@ struct Sequence {
   int64_t num_admitted = 0;         // what it got its row for and has not submitted (FairQueue)
 
   int64_t num_prompt_tokens() const { return request->prompt.size(); }
-  int64_t num_tokens() const { return tokens.size(); }
+  absl::Span<const TokenId> known() const { return tokens.empty() ? request->prompt : tokens; }
+  int64_t num_tokens() const { return known().size(); }
   int64_t num_expected() const { return num_tokens() + num_samples_in_flight; }
   int64_t num_to_submit() const { return num_expected() - num_submitted; }
   bool has_row() const { return row >= 0; }

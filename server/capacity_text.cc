@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/base/version.h"
@@ -111,6 +112,26 @@ std::string CapacityJson(const Capacity& capacity, const std::string& model_fold
   }
   // A folder's name may be no UTF-8.
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string MemoryMembers(const MemoryLedger& ledger) {
+  std::string members = absl::StrCat("\"message\":\"memory\",\"in_use_before_bytes\":",
+                                     ledger.total_bytes - ledger.available_bytes);
+  for (const auto& [what, bytes] : ledger.entries) {
+    // "graphs, plans" -> "graphs_plans".
+    std::string name;
+    for (const char c : what) {
+      if (absl::ascii_isalnum(static_cast<unsigned char>(c))) {
+        name.push_back(absl::ascii_tolower(static_cast<unsigned char>(c)));
+      } else if (!name.empty() && name.back() != '_') {
+        name.push_back('_');
+      }
+    }
+    absl::StrAppend(&members, ",\"", name, "_bytes\":", bytes);
+  }
+  absl::StrAppend(&members, ",\"free_bytes\":", ledger.free_bytes,
+                  ",\"device_bytes\":", ledger.total_bytes);
+  return members;
 }
 
 }  // namespace quire

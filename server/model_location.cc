@@ -24,7 +24,7 @@ namespace {
 bool LooksLikePath(const std::string& model) {
   return absl::StartsWith(model, "/") || absl::StartsWith(model, ".") ||
          absl::StartsWith(model, "~") || absl::EndsWith(model, ".gguf") ||
-         (std::count(model.begin(), model.end(), '/') > 1 && !absl::StrContains(model, "://"));
+         (std::count(model.begin(), model.end(), '/') > 1 && !IsHubAddress(model));
 }
 
 absl::Status CheckRevisionHasUse(const Settings& settings, const std::string& model) {

@@ -4,18 +4,21 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "kernels/base/check.h"
+#include "kernels/base/clock.h"
 
 namespace quire {
 
 namespace {
 
-constexpr absl::Duration kSameSignal = absl::Seconds(1);
+// A script passes on what it got when the command that it waits for lets it.
+constexpr absl::Duration kPassedOnWithin = absl::Seconds(1);
+constexpr absl::Duration kTogether = absl::Milliseconds(10);
 
 }  // namespace
 
@@ -25,7 +28,7 @@ ProcessEvents::ProcessEvents(std::function<void()> on_hangup)
   sigemptyset(&mask);
   sigaddset(&mask, SIGTERM);
   sigaddset(&mask, SIGINT);
-  if (on_hangup_ != nullptr) sigaddset(&mask, SIGHUP);
+  sigaddset(&mask, SIGHUP);
   CHECK_EQ(pthread_sigmask(SIG_BLOCK, &mask, nullptr), 0);
   signal(SIGPIPE, SIG_IGN);
   signals_ = UniqueFd(signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -33,6 +36,12 @@ ProcessEvents::ProcessEvents(std::function<void()> on_hangup)
 }
 
 void ProcessEvents::Notify() { eventfd_write(news_.get(), 1); }
+
+bool ProcessEvents::IsLastOnceMore(const Taken& taken) const {
+  const absl::Duration since = taken.time - last_.time;
+  if (last_.is_terminals) return taken.sender == getppid() && since < kPassedOnWithin;
+  return taken.number == last_.number && taken.sender == last_.sender && since < kTogether;
+}
 
 ProcessEvents::Kind ProcessEvents::Wait(absl::Time deadline) {
   pollfd fds[] = {{signals_.get(), POLLIN, 0}, {news_.get(), POLLIN, 0}};
@@ -43,14 +52,17 @@ ProcessEvents::Kind ProcessEvents::Wait(absl::Time deadline) {
         on_hangup_();
         continue;
       }
-      const absl::Time now = absl::Now();
-      if (now - last_signal_ < kSameSignal) continue;
-      last_signal_ = now;
+      const Taken taken = {.number = signal_info.ssi_signo,
+                           .is_terminals = signal_info.ssi_code == SI_KERNEL,
+                           .sender = static_cast<pid_t>(signal_info.ssi_pid),
+                           .time = MonotonicNow()};
+      if (IsLastOnceMore(taken)) continue;
+      last_ = taken;
       return Kind::kSignal;
     }
     eventfd_t count = 0;
     if (eventfd_read(news_.get(), &count) == 0) return Kind::kNews;
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - MonotonicNow();
     if (left <= absl::ZeroDuration()) return Kind::kTimeout;
     const int64_t ms = absl::ToInt64Milliseconds(std::min(left, absl::Hours(24))) + 1;
     poll(fds, 2, deadline == absl::InfiniteFuture() ? -1 : static_cast<int>(ms));

@@ -2,6 +2,8 @@
 // thread has news. Signals are taken from a descriptor, never in a handler.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 
@@ -14,21 +16,32 @@ class ProcessEvents {
  public:
   enum class Kind : uint8_t { kSignal, kNews, kTimeout };
 
-  // Blocks SIGTERM and SIGINT in this thread and all that it starts, and SIGHUP where there is an
-  // `on_hangup`, which Wait then calls; ignores SIGPIPE. To be made before any other thread.
-  explicit ProcessEvents(std::function<void()> on_hangup = nullptr);
+  // Blocks SIGTERM, SIGINT and SIGHUP in this thread and all that it starts; ignores SIGPIPE. Wait
+  // calls `on_hangup` for each SIGHUP. To be made before any other thread.
+  explicit ProcessEvents(std::function<void()> on_hangup);
 
   // Says that there is news. Any thread.
   void Notify();
 
-  // The next event; kTimeout at the deadline. Signals within a second of the last one count as that
-  // one: Ctrl-C reaches every process of a terminal, and those that wrap this one pass it on.
+  // The next event; kTimeout at the deadline, of MonotonicNow's. What is the same signal once more
+  // is none: Ctrl-C reaches every process of a terminal, and a script around this one passes it on;
+  // timeout(1) signals its command, and then its whole group.
   Kind Wait(absl::Time deadline = absl::InfiniteFuture());
 
  private:
+  // A SIGTERM or SIGINT that was taken.
+  struct Taken {
+    uint32_t number = 0;
+    bool is_terminals = false;
+    pid_t sender = 0;
+    absl::Time time = absl::InfinitePast();
+  };
+
+  bool IsLastOnceMore(const Taken& taken) const;
+
   const std::function<void()> on_hangup_;
   UniqueFd signals_;  // signalfd
-  absl::Time last_signal_ = absl::InfinitePast();
+  Taken last_;
   UniqueFd news_;  // eventfd
 };
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,9 +82,11 @@ std::string ProgressBar(const ProgressSnapshot& snapshot, int num_columns) {
 }
 
 ProgressPrinter::ProgressPrinter(const Progress& progress,
-                                 std::function<void(const std::string&)> print_line)
+                                 std::function<void(const std::string&)> print_line,
+                                 std::function<void(const std::string&)> draw)
     : progress_(progress),
       print_line_(std::move(print_line)),
+      draw_(std::move(draw)),
       on_terminal_(isatty(STDERR_FILENO) == 1),
       thread_([this] { Run(); }) {}
 
@@ -93,6 +94,7 @@ ProgressPrinter::~ProgressPrinter() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
+    stopped_.Signal();
   }
   thread_.join();
 }
@@ -100,7 +102,8 @@ ProgressPrinter::~ProgressPrinter() {
 void ProgressPrinter::Run() {
   absl::MutexLock lock(&mutex_);
   const absl::Duration interval = absl::FromChrono(on_terminal_ ? kRedraw : kLineInterval);
-  while (!mutex_.AwaitWithTimeout(absl::Condition(&stopping_), interval)) {
+  const auto is_stopping = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_; };
+  while (!stopped_.Await(&mutex_, MonotonicNow() + interval, is_stopping)) {
     const ProgressSnapshot snapshot = progress_.Read();
     if (!on_terminal_) {
       if (!snapshot.stage.empty()) print_line_(ProgressText(snapshot));
@@ -115,13 +118,12 @@ void ProgressPrinter::Run() {
 
 // The cursor goes back to the start, so that whatever else is printed writes over the bar.
 void ProgressPrinter::ShowBar(const ProgressSnapshot& snapshot) {
-  std::fputs(absl::StrCat("\r\033[K", ProgressBar(snapshot, TerminalColumns()), "\r").c_str(),
-             stderr);
+  draw_(absl::StrCat("\r\033[K", ProgressBar(snapshot, TerminalColumns()), "\r"));
   bar_shown_ = true;
 }
 
 void ProgressPrinter::WipeBar() {
-  if (bar_shown_) std::fputs("\r\033[K", stderr);
+  if (bar_shown_) draw_("\r\033[K");
   bar_shown_ = false;
 }
 

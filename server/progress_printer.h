@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/progress.h"
 
 namespace quire {
@@ -19,9 +20,10 @@ std::string ProgressBar(const ProgressSnapshot& snapshot, int num_columns);
 
 class ProgressPrinter {
  public:
-  // `progress` outlives this. `print_line` gets the lines for where there is no terminal; on a
-  // terminal the bar goes to standard error and is wiped when its stage ends.
-  ProgressPrinter(const Progress& progress, std::function<void(const std::string&)> print_line);
+  // `progress` outlives this. `print_line` gets the lines for where there is no terminal; `draw`
+  // gets, for a terminal, the bar, and what wipes it when its stage ends.
+  ProgressPrinter(const Progress& progress, std::function<void(const std::string&)> print_line,
+                  std::function<void(const std::string&)> draw);
   ~ProgressPrinter();
   ProgressPrinter(const ProgressPrinter&) = delete;
   ProgressPrinter& operator=(const ProgressPrinter&) = delete;
@@ -33,9 +35,11 @@ class ProgressPrinter {
 
   const Progress& progress_;
   const std::function<void(const std::string&)> print_line_;
+  const std::function<void(const std::string&)> draw_;
   const bool on_terminal_;
   bool bar_shown_ = false;
   absl::Mutex mutex_;
+  MonotonicCondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -12,6 +12,7 @@
 #include "server/base/exit_code.h"
 #include "server/capacity_text.h"
 #include "server/log/log_setup.h"
+#include "server/log/log_writer.h"
 #include "server/model_location.h"
 #include "server/settings/engine_settings.h"
 

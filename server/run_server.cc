@@ -20,13 +20,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "kernels/backend.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/progress.h"
 #include "server/address_file.h"
 #include "server/base/exit_code.h"
 #include "server/base/version.h"
+#include "server/capacity_text.h"
 #include "server/log/log_setup.h"
+#include "server/log/log_writer.h"
 #include "server/model_location.h"
 #include "server/process_events.h"
 #include "server/progress_printer.h"
@@ -44,7 +46,7 @@ constexpr absl::Duration kFailureGrace = absl::Seconds(2);
 constexpr absl::Duration kFailureDelivery = absl::Milliseconds(400);
 
 [[noreturn]] void ExitNow(ExitCode code) {
-  spdlog::default_logger()->flush();
+  FlushLog();
   _exit(static_cast<int>(code));
 }
 
@@ -96,12 +98,15 @@ class Process {
     const absl::Status fits = CheckDevice(command_line_, ServingDevice(settings_));
     if (!fits.ok()) return Fail(ExitCode::kUsage, fits);
     stages_.End("driver");
-    SetUpLog(settings_.log_level,
-             settings_.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
+    SetUpLog(settings_.log_level, log_format_);
     for (const std::string& warning : command_line_.warnings) spdlog::warn("{}", warning);
     LogVariables(command_line_);
     absl::StatusOr<std::unique_ptr<Security>> security = Security::Open(settings_);
-    if (!security.ok()) return Fail(ExitCode::kUsage, Placed(security.status()));
+    if (!security.ok()) {
+      return Fail(
+          absl::IsUnavailable(security.status()) ? ExitCode::kUnavailable : ExitCode::kUsage,
+          Placed(security.status()));
+    }
     security_ = *std::move(security);
     for (const std::string& warning : SecurityWarnings(settings_)) spdlog::warn("{}", warning);
     absl::StatusOr<Listener> listener =
@@ -115,8 +120,11 @@ class Process {
     absl::StatusOr<std::string> model_folder = absl::UnknownError("");
     absl::Status started;
     {
-      const ProgressPrinter printer(progress_,
-                                    [](const std::string& line) { spdlog::info("{}", line); });
+      const ProgressPrinter printer(
+          progress_, [](const std::string& line) { spdlog::info("{}", line); },
+          [](const std::string& bar) {
+            StandardError().Write(bar, LogWriter::Importance::kPicture);
+          });
       RunBeforeServing(
           [&] { model_folder = FindModelFolder(settings_, ServingNeeds(settings_), &progress_); });
       if (model_folder.ok()) started = Start(*model_folder, *std::move(listener));
@@ -191,7 +199,8 @@ class Process {
       if (server.ok()) server_ = *std::move(server);
     });
     if (!status.ok()) return status;
-    spdlog::info("memory:\n{}", server_->MemoryLedger());
+    const MemoryLedger& memory = server_->memory_ledger();
+    LogMembers(log_format_, absl::StrCat("memory:\n", memory.ToString()), MemoryMembers(memory));
     serving_ = true;
     stages_.End(server_->start_stages());
     spdlog::info("ready on {}; started in {}", server_->Describe(), stages_.ToString());
@@ -204,14 +213,19 @@ class Process {
     spdlog::info("draining: running requests have {} s; a second signal ends them",
                  settings_.shutdown_timeout);
     server_->BeginDrain();
-    const absl::Time deadline = absl::Now() + absl::Seconds(settings_.shutdown_timeout);
+    const absl::Time deadline = MonotonicNow() + absl::Seconds(settings_.shutdown_timeout);
     const auto drained =
         RunAside([&] { server_->WaitUntilDrained(deadline); }, deadline + absl::Seconds(1));
     CheckInterrupted(drained);
     serving_ = false;
+    ending_ = true;
     // A step that nobody waits for any more may still run, for long on a slow CPU.
-    const auto ended =
-        RunAside([&] { server_.reset(); }, std::max(absl::Now(), deadline) + teardown_limit_);
+    const auto ended = RunAside(
+        [&] {
+          server_.reset();
+          security_.reset();
+        },
+        std::max(MonotonicNow(), deadline) + teardown_limit_);
     CheckInterrupted(ended);
     spdlog::info("stopped");
     return static_cast<int>(ExitCode::kOk);
@@ -231,7 +245,11 @@ class Process {
 
   // The main thread, while it waits for other events.
   void OnHangup() {
-    if (security_ != nullptr) security_->Reload();
+    if (ending_) {
+      spdlog::info("SIGHUP: nothing is read again, for the server ends");
+    } else if (security_ != nullptr) {
+      security_->Reload();
+    }
   }
 
   // A thread of the engine's.
@@ -260,8 +278,8 @@ class Process {
         server_->BeginDrain();
         server_->EndStreams(absl::UnavailableError(
             absl::StrCat("engine failure: ", reason, "; retry on another server")));
-        server_->WaitUntilDrained(absl::Now() + kFailureGrace - kFailureDelivery);
-        server_->FinishCalls(absl::Now() + kFailureDelivery);
+        server_->WaitUntilDrained(MonotonicNow() + kFailureGrace - kFailureDelivery);
+        server_->FinishCalls(MonotonicNow() + kFailureDelivery);
         told.set_value();
       }).detach();
       told.get_future().wait_for(absl::ToChronoNanoseconds(kFailureGrace));
@@ -271,24 +289,26 @@ class Process {
 
   const CommandLine command_line_;
   const Settings& settings_ = command_line_.settings;
+  const LogFormat log_format_ =
+      settings_.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   const BackendOpener open_backend_;
   const absl::Duration teardown_limit_;
-  StartClock stages_{absl::Now() - ProcessAge()};
+  StartClock stages_{MonotonicNow() - ProcessAge()};
   // Before the device is asked for, whose driver starts threads: a signal must not reach those.
-  ProcessEvents events_{HasSecrets(settings_) ? [this] { OnHangup(); } : std::function<void()>()};
+  ProcessEvents events_{[this] { OnHangup(); }};
   std::unique_ptr<Security> security_;  // outlives the server
   Progress progress_;
   std::thread worker_;
   std::unique_ptr<Server> server_;
+  bool ending_ = false;   // worker_ destroys security_
   bool serving_ = false;  // server_ is there, and worker_ neither makes nor destroys it
   absl::Mutex mutex_;
   std::optional<absl::Status> failure_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace
-
-int RunServer(const std::vector<std::string>& args, BackendOpener open_backend,
-              absl::Duration teardown_limit) {
+// Returns an exit code.
+int Run(const std::vector<std::string>& args, BackendOpener open_backend,
+        absl::Duration teardown_limit) {
   const absl::StatusOr<CommandLine> command_line = ParseCommandLine(args, ProcessEnvironment());
   if (!command_line.ok()) return Fail(ExitCode::kUsage, command_line.status());
   if (!command_line->print_and_exit.empty()) {
@@ -297,6 +317,16 @@ int RunServer(const std::vector<std::string>& args, BackendOpener open_backend,
   }
   if (command_line->plan.has_value()) return RunPlan(*command_line, open_backend);
   return Process(*command_line, std::move(open_backend), teardown_limit).Run();
+}
+
+}  // namespace
+
+int RunServer(const std::vector<std::string>& args, BackendOpener open_backend,
+              absl::Duration teardown_limit) {
+  SpeakLastWordsThroughLog();
+  const int code = Run(args, std::move(open_backend), teardown_limit);
+  FlushLog();
+  return code;
 }
 
 }  // namespace quire

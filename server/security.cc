@@ -1,11 +1,15 @@
 #include "server/security.h"
 
+#include <pthread.h>
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "quire/v1/inference.pb.h"
+#include "server/base/start_thread.h"
 #include "vllm/control.pb.h"
 #include "vllm/grpc/engine/vllm_engine.pb.h"
 #include "vllm/inference.pb.h"
@@ -13,6 +17,9 @@
 namespace quire {
 
 namespace {
+
+// So that a change counts within a second, the time to read it included.
+constexpr absl::Duration kLookInterval = absl::Milliseconds(500);
 
 absl::StatusOr<std::unique_ptr<KeyFile>> OpenKeys(const Settings& settings) {
   if (settings.api_key_file.empty()) return std::unique_ptr<KeyFile>();
@@ -77,21 +84,58 @@ absl::StatusOr<std::unique_ptr<Security>> Security::Open(const Settings& setting
             Authenticator(std::move(keys), !settings.tls_client_ca.empty()));
   std::string plaintext = settings.plaintext;
   if (plaintext == "auto") plaintext = tls != nullptr ? "local" : "on";
-  return std::unique_ptr<Security>(
+  std::unique_ptr<Security> security(
       new Security(std::move(gate), std::move(tls), std::move(plaintext)));
+  if (settings.api_key_file.empty() && settings.tls_cert.empty()) return security;
+  ASSIGN_OR_RETURN(security->follower_,
+                   StartThread([raw = security.get()] { raw->FollowFiles(); }));
+  return security;
+}
+
+Security::~Security() {
+  if (!follower_.joinable()) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    news_.Signal();
+  }
+  follower_.join();
+}
+
+void Security::FollowFiles() {
+  pthread_setname_np(pthread_self(), "quire-files");
+  while (true) {
+    bool reload = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      news_.Await(&mutex_, MonotonicNow() + kLookInterval,
+                  [this]()
+                      ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || reload_asked_; });
+      if (stopping_) return;
+      reload = std::exchange(reload_asked_, false);
+    }
+    if (reload) {
+      gate_.authenticator().Reload();
+      if (tls_ != nullptr) tls_->Reload();
+    } else {
+      gate_.authenticator().Look();
+      if (tls_ != nullptr) tls_->Look();
+    }
+  }
 }
 
 bool Security::TakesPlaintext(const PeerAddress& peer) const {
   return plaintext_ == "on" || (plaintext_ == "local" && peer.is_loopback());
 }
 
-void Security::Reload() const {
-  gate_.authenticator().Reload();
-  if (tls_ != nullptr) tls_->Reload();
-}
-
-bool HasSecrets(const Settings& settings) {
-  return !settings.api_key_file.empty() || !settings.tls_cert.empty();
+void Security::Reload() {
+  if (!follower_.joinable()) {
+    spdlog::info("SIGHUP: there is nothing to read again, neither keys nor certificates");
+    return;
+  }
+  absl::MutexLock lock(&mutex_);
+  reload_asked_ = true;
+  news_.Signal();
 }
 
 std::vector<std::string> SecurityWarnings(const Settings& settings) {

@@ -1,12 +1,17 @@
-// Security: what the settings say about who may use the server, opened once at start. Any thread
-// after that.
+// Security: what the settings say about who may use the server, opened once at start. Its own
+// thread, "quire-files", follows the files of keys and certificates, whose disk may be slow or
+// away: a change counts within a second. Any thread after that.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "kernels/base/clock.h"
 #include "server/auth/gate.h"
 #include "server/auth/peer_address.h"
 #include "server/settings/settings.h"
@@ -26,20 +31,28 @@ class Security {
   // Whether a connection from there may do without TLS.
   bool TakesPlaintext(const PeerAddress& peer) const;
 
-  // Reads keys and certificates again: SIGHUP.
-  void Reload() const;
+  ~Security();
+
+  // Lets the thread read keys and certificates again, or says that there are none: SIGHUP. Does not
+  // wait for it.
+  void Reload();
 
  private:
   Security(Gate gate, std::unique_ptr<TlsContext> tls, std::string plaintext)
       : gate_(std::move(gate)), tls_(std::move(tls)), plaintext_(std::move(plaintext)) {}
 
+  void FollowFiles();
+
   const Gate gate_;
   const std::unique_ptr<TlsContext> tls_;
   const std::string plaintext_;
-};
 
-// Whether there is anything that SIGHUP would read again.
-bool HasSecrets(const Settings& settings);
+  absl::Mutex mutex_;
+  MonotonicCondVar news_;
+  bool reload_asked_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread follower_;  // where there are files to follow
+};
 
 // What an operator may not expect of these settings, a sentence each, for the log.
 std::vector<std::string> SecurityWarnings(const Settings& settings);

@@ -1,17 +1,24 @@
 #include "server/server.h"
 
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <future>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/strings/str_join.h"
+#include "engine/checkpoint/model_folder.h"
 #include "engine/engine.h"
+#include "engine/json/model_file.h"
+#include "engine/model/rope_table.h"
+#include "engine/request_check.h"
 #include "kernels/backend.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/progress.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/host_limits.h"
@@ -67,8 +74,52 @@ class EngineCanceller final : public SequenceCanceller {
   Engine* engine_ = nullptr;
 };
 
+// Errors of the model's files that show without the device, the weights or much time.
+absl::Status CheckModelFolder(const Settings& settings, const std::string& folder) {
+  RETURN_IF_ERROR(LoadModelConfig(folder).status());
+  if (settings.skip_tokenizer_init) return absl::OkStatus();
+  if (!absl::IsNotFound(RealModelPath(folder, "tokenizer.json").status())) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat(folder, " ", ExplainMissingTokenizer(FileNames(folder), folder)));
+}
+
+// Every token that ends an answer: those of config.json, of generation_config.json and of the
+// tokenizer's files.
+absl::StatusOr<std::vector<TokenId>> EndTokens(const ModelInfo& info, const Tokenizer& tokenizer) {
+  std::set<TokenId> ids(info.config.eos_token_ids.begin(), info.config.eos_token_ids.end());
+  ids.insert(info.generation.eos_token_ids.begin(), info.generation.eos_token_ids.end());
+  if (tokenizer.eos_id().has_value()) ids.insert(*tokenizer.eos_id());
+  while (!ids.empty() && *ids.rbegin() >= info.config.vocab_size) {
+    spdlog::warn("the end token {} is left out: the model has {} tokens, so that it never comes",
+                 *ids.rbegin(), info.config.vocab_size);
+    ids.erase(std::prev(ids.end()));
+  }
+  if (static_cast<int64_t>(ids.size()) > kMaxStopTokenIds) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("config.json and generation_config.json: eos_token_id lists ", ids.size(),
+                     " tokens; at most ", kMaxStopTokenIds, " end an answer"));
+  }
+  return std::vector<TokenId>(ids.begin(), ids.end());
+}
+
+// What works, but not as somebody may expect who knows the model from elsewhere.
+void SayWhatMaySurprise(const Settings& settings, const ModelInfo& info,
+                        const PromptEncoder& encoder) {
+  if (!settings.skip_tokenizer_init && !encoder.has_chat_template()) {
+    spdlog::warn(
+        "the model has no chat template, so that chats are refused and prompts alone are served: "
+        "add chat_template.jinja to its folder, or name one with --chat-template FILE");
+  }
+  if (settings.generation_config == "auto" && !info.generation.unused_keys.empty()) {
+    spdlog::warn("generation_config.json: {} have no effect here",
+                 absl::StrJoin(info.generation.unused_keys, ", "));
+  }
+  const std::string stretch = RopeStretchNote(info.config.rope, info.max_model_len);
+  if (!stretch.empty()) spdlog::warn("{}", stretch);
+}
+
 ModelFacts MakeFacts(const Settings& settings, const std::string& model_folder,
-                     const ModelInfo& info) {
+                     const ModelInfo& info, std::vector<TokenId> eos_token_ids) {
   ModelFacts facts;
   facts.path = !settings.model.empty() ? settings.model : model_folder;
   facts.folder = model_folder;
@@ -82,13 +133,7 @@ ModelFacts MakeFacts(const Settings& settings, const std::string& model_folder,
   facts.max_model_len = info.max_model_len;
   facts.has_tokenizer = !settings.skip_tokenizer_init;
   if (settings.generation_config == "auto") facts.defaults = info.generation;
-  for (const std::vector<TokenId>* ids :
-       {&info.config.eos_token_ids, &info.generation.eos_token_ids}) {
-    facts.eos_token_ids.insert(facts.eos_token_ids.end(), ids->begin(), ids->end());
-  }
-  std::sort(facts.eos_token_ids.begin(), facts.eos_token_ids.end());
-  facts.eos_token_ids.erase(std::unique(facts.eos_token_ids.begin(), facts.eos_token_ids.end()),
-                            facts.eos_token_ids.end());
+  facts.eos_token_ids = std::move(eos_token_ids);
   return facts;
 }
 
@@ -130,9 +175,10 @@ struct Server::Parts {
 
   absl::Status StartTraces(const Settings& settings);
   absl::Status StartConnections(int64_t max_connections, const Security& security);
-  std::vector<HttpRoute> Routes(const ServingContext& context, const Settings& settings) const;
+  absl::StatusOr<std::vector<HttpRoute>> Routes(const ServingContext& context,
+                                                const Settings& settings) const;
 
-  absl::Time start_time = absl::Now();
+  absl::Time start_time = MonotonicNow();
   std::string address;
   ModelFacts facts;
   std::unique_ptr<PromptEncoder> encoder;
@@ -178,8 +224,8 @@ absl::Status Server::Parts::StartTraces(const Settings& settings) {
 }
 
 // Every path that is served: another page is another list here.
-std::vector<HttpRoute> Server::Parts::Routes(const ServingContext& context,
-                                             const Settings& settings) const {
+absl::StatusOr<std::vector<HttpRoute>> Server::Parts::Routes(const ServingContext& context,
+                                                             const Settings& settings) const {
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute>& more :
        std::vector{HealthRoutes(context), ModelRoutes(context), OpenAiRoutes(context),
@@ -193,6 +239,9 @@ std::vector<HttpRoute> Server::Parts::Routes(const ServingContext& context,
   routes.push_back(StatusRoute(context, MetricsRole(settings), load));
   routes.push_back(RecentRequestsRoute(context));
   routes.push_back(PageRoute());
+  if (settings.enable_tokenizer_info_endpoint) {
+    ASSIGN_OR_RETURN(routes.emplace_back(), TokenizerInfoRoute(context));
+  }
   return routes;
 }
 
@@ -220,6 +269,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const Settings& settings, const std::string& model_folder, Listener listener,
     const BackendOpener& open_backend, Progress* progress, const Security& security,
     std::function<void(const absl::Status&)> on_engine_failure) {
+  RETURN_IF_ERROR(CheckModelFolder(settings, model_folder));
   auto parts = std::make_unique<Parts>(absl::Seconds(settings.stream_stall_timeout));
   std::optional<ChatTemplateSet> chat_template;
   if (!settings.chat_template.empty()) {  // here, because reading the weights takes much longer
@@ -246,7 +296,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
       settings.tool_call_parser, settings.reasoning_parser, parts->encoder->tokenizer(),
       parts->encoder->chat_template_sources());
   parts->stages.End("tokenizer");
-  parts->facts = MakeFacts(settings, model_folder, parts->engine->model_info());
+  const ModelInfo& info = parts->engine->model_info();
+  ASSIGN_OR_RETURN(std::vector<TokenId> eos_ids, EndTokens(info, *parts->encoder->tokenizer()));
+  parts->facts = MakeFacts(settings, model_folder, info, std::move(eos_ids));
+  SayWhatMaySurprise(settings, info, *parts->encoder);
   if (settings.access_log) {
     parts->access_log = std::make_unique<AccessLog>(
         settings.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
@@ -268,9 +321,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
       context, std::vector<GrpcService>{InferenceService(context), AdminService(context),
                                         VllmEngineService(context), VllmInferenceService(context),
                                         VllmControlService(context)});
+  ASSIGN_OR_RETURN(std::vector<HttpRoute> routes, parts->Routes(context, settings));
   parts->http = std::make_unique<HttpServer>(
-      &security.gate(), std::move(cors), parts->Routes(context, settings), parts->access_log.get(),
-      &parts->metrics, &parts->recent_requests);
+      &security.gate(), std::move(cors), std::move(routes), parts->access_log.get(),
+      &parts->metrics, &parts->recent_requests, absl::Seconds(settings.sse_ping_interval));
   parts->engine->SetFailureCallback(std::move(on_engine_failure));
 
   RETURN_IF_ERROR(listener.Listen());
@@ -286,7 +340,7 @@ Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Server::~Server() {
   EndStreams(absl::UnavailableError("the server is shutting down"));
-  FinishCalls(absl::Now() + kLastDelivery);
+  FinishCalls(MonotonicNow() + kLastDelivery);
 }
 
 void Server::BeginDrain() {
@@ -311,7 +365,7 @@ void Server::FinishCalls(absl::Time deadline) {
   parts_->http->FinishCalls(deadline);
   parts_->connections->BeginShutdown();
   parts_->acceptor.reset();
-  parts_->connections->WaitUntilEmpty(std::max(deadline, absl::Now() + kGoodbye));
+  parts_->connections->WaitUntilEmpty(std::max(deadline, MonotonicNow() + kGoodbye));
   parts_->connections->Stop();
 }
 
@@ -326,6 +380,6 @@ std::string Server::Describe() const {
                       info.block_size);
 }
 
-std::string Server::MemoryLedger() const { return parts_->engine->memory_ledger().ToString(); }
+const MemoryLedger& Server::memory_ledger() const { return parts_->engine->memory_ledger(); }
 
 }  // namespace quire

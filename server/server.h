@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "engine/engine_status.h"
 #include "engine/start_clock.h"
 #include "server/settings/settings.h"
 #include "server/transport/listener.h"
@@ -52,7 +53,7 @@ class Server {
 
   // One line for the log: address, model, device, context, cache.
   std::string Describe() const;
-  std::string MemoryLedger() const;
+  const MemoryLedger& memory_ledger() const;
   const StartStages& start_stages() const;
 
  private:

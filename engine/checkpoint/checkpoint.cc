@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/checkpoint/model_folder.h"
 #include "engine/json/json_reader.h"
-#include "engine/json/small_file.h"
+#include "engine/json/model_file.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {
@@ -53,6 +53,14 @@ absl::StatusOr<std::map<std::string, std::vector<std::string>>> ParseIndex(absl:
   return files;
 }
 
+absl::StatusOr<SafetensorsFile> OpenFirstFile(const std::string& folder) {
+  absl::StatusOr<SafetensorsFile> single = SafetensorsFile::Open(folder, kSingleFile);
+  if (!absl::IsNotFound(single.status())) return single;
+  ASSIGN_OR_RETURN(const std::string index, ReadModelFile(folder, kIndexFile, kMaxIndexBytes));
+  ASSIGN_OR_RETURN(const auto files, ParseIndex(index));
+  return SafetensorsFile::Open(folder, files.begin()->first);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ShardNames(absl::string_view index_text) {
@@ -61,6 +69,17 @@ absl::StatusOr<std::vector<std::string>> ShardNames(absl::string_view index_text
   names.reserve(index.size());
   for (const auto& [name, tensors] : index) names.push_back(name);
   return names;
+}
+
+std::optional<DType> DTypeOfWeights(const std::string& folder) {
+  const absl::StatusOr<SafetensorsFile> file = OpenFirstFile(folder);
+  if (!file.ok()) return std::nullopt;
+  const SafetensorsTensor* first = nullptr;
+  for (const SafetensorsTensor& tensor : file->tensors()) {
+    if (!tensor.dtype) continue;
+    if (first == nullptr || tensor.name < first->name) first = &tensor;
+  }
+  return first != nullptr ? first->dtype : std::nullopt;
 }
 
 absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
@@ -76,8 +95,7 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   }
   if (!absl::IsNotFound(single.status())) return single.status();
 
-  absl::StatusOr<std::string> index =
-      ReadSmallFile(absl::StrCat(folder, "/", kIndexFile), kMaxIndexBytes);
+  absl::StatusOr<std::string> index = ReadModelFile(folder, kIndexFile, kMaxIndexBytes);
   if (absl::IsNotFound(index.status())) {
     return absl::NotFoundError(
         absl::StrCat(folder, " ", ExplainMissingWeights(FileNames(folder), folder)));

@@ -2,6 +2,7 @@
 // model.safetensors, or the files that model.safetensors.index.json names. Read-only; any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,11 @@ namespace quire {
 // The files that the text of a model.safetensors.index.json names, sorted. INVALID_ARGUMENT when it
 // cannot be read, or names something that is not a plain file name.
 absl::StatusOr<std::vector<std::string>> ShardNames(absl::string_view index_text);
+
+// What transformers computes a model in whose config.json does not say it: the dtype of the first
+// floating tensor, by name, of the first file. Nothing where the weights are not there or no
+// weights, which whoever reads them reports.
+std::optional<DType> DTypeOfWeights(const std::string& folder);
 
 class Checkpoint {
  public:

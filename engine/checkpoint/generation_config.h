@@ -12,7 +12,9 @@
 
 namespace quire {
 
-// Defaults of a request that the model's authors recommend; unset where the file says nothing.
+// Defaults of a request that the model's authors recommend; unset where the file says nothing. With
+// "do_sample": false the temperature is 0, and what only sampling uses is unset, as in
+// transformers.
 struct GenerationConfig {
   std::optional<float> temperature;
   std::optional<float> top_p;
@@ -21,6 +23,8 @@ struct GenerationConfig {
   std::optional<float> repetition_penalty;
   std::optional<int64_t> max_new_tokens;
   std::vector<TokenId> eos_token_ids;
+  // Keys that change answers in transformers and do not here.
+  std::vector<std::string> unused_keys;
 };
 
 // An absent file is an empty GenerationConfig; a malformed one is INVALID_ARGUMENT.

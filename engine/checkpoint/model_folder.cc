@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "engine/json/small_file.h"
+#include "engine/json/model_file.h"
 
 namespace quire {
 namespace {
@@ -56,9 +56,12 @@ std::optional<std::string> ExplainFormat(const std::vector<std::string>& names) 
   return std::nullopt;
 }
 
-std::vector<fs::path> SnapshotsWithConfig(const fs::path& snapshots) {
+// Of a folder of the cache; those that it holds itself.
+std::vector<fs::path> SnapshotsWithConfig(const fs::path& folder) {
   std::vector<fs::path> found;
+  const fs::path snapshots = folder / "snapshots";
   for (const std::string& name : FileNames(snapshots.string())) {
+    if (!RealModelPath(folder.string(), absl::StrCat("snapshots/", name)).ok()) continue;
     if (HasConfig(snapshots / name)) found.push_back(snapshots / name);
   }
   return found;
@@ -145,6 +148,31 @@ std::string ExplainMissingConfig(const std::vector<std::string>& names) {
   return absl::StrCat("has no config.json: ", kWhatToPass);
 }
 
+std::optional<std::string> ExplainEmbeddingModel(const std::vector<std::string>& names) {
+  const bool embeds = std::any_of(names.begin(), names.end(), [](absl::string_view name) {
+    return name == "modules.json" || name == "1_Pooling" || absl::StartsWith(name, "1_Pooling/");
+  });
+  if (!embeds) return std::nullopt;
+  return "is an embedding model (modules.json of sentence-transformers), which turns text into "
+         "vectors, and /v1/embeddings is not there yet: pass a model that generates text";
+}
+
+std::string ExplainMissingTokenizer(const std::vector<std::string>& names,
+                                    absl::string_view place) {
+  for (const absl::string_view other :
+       {"tokenizer.model", "vocab.json", "vocab.txt", "tekken.json", "spiece.model"}) {
+    if (!Has(names, other)) continue;
+    return absl::StrCat(
+        "has ", other,
+        ", but no tokenizer.json: make it once with python3 -c \"from transformers "
+        "import AutoTokenizer as T; T.from_pretrained('",
+        place, "').save_pretrained('converted')\" and put converted/tokenizer.json beside its ",
+        "config.json, or pass --skip-tokenizer-init to serve token ids only");
+  }
+  return "has no tokenizer.json: copy it from where the model comes from, or pass "
+         "--skip-tokenizer-init to serve token ids only";
+}
+
 std::string ExplainMissingWeights(const std::vector<std::string>& names, absl::string_view place) {
   const bool has_bin = HasMatch(names, "pytorch_model", ".bin");
   if (const std::optional<std::string> format = ExplainFormat(names); format && !has_bin) {
@@ -176,8 +204,8 @@ absl::StatusOr<std::string> ResolveModelFolder(const std::string& path) {
   if (!fs::is_directory(folder, error)) return ExplainFile(folder);
   if (HasConfig(folder)) return path;
 
-  const std::vector<fs::path> snapshots = SnapshotsWithConfig(folder / "snapshots");
-  const absl::StatusOr<std::string> ref = ReadSmallFile(folder / "refs" / "main", kMaxRefBytes);
+  const std::vector<fs::path> snapshots = SnapshotsWithConfig(folder);
+  const absl::StatusOr<std::string> ref = ReadModelFile(path, "refs/main", kMaxRefBytes);
   for (const fs::path& snapshot : snapshots) {
     if (ref.ok() && snapshot.filename() == std::string(absl::StripAsciiWhitespace(*ref))) {
       return snapshot.string();

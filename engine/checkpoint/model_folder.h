@@ -2,6 +2,7 @@
 // that is not such a folder. Any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,13 @@ std::vector<std::string> FileNames(const std::string& folder);
 // What files without config.json are and what to do: "holds GGUF files, ...". `names` are those of
 // a folder or of a repository.
 std::string ExplainMissingConfig(const std::vector<std::string>& names);
+
+// What a model of sentence-transformers is, and that it is not served; nothing for other files.
+std::optional<std::string> ExplainEmbeddingModel(const std::vector<std::string>& names);
+
+// The same for files without tokenizer.json: what makes one of them, or what to pass instead.
+// `place` is as below.
+std::string ExplainMissingTokenizer(const std::vector<std::string>& names, absl::string_view place);
 
 // The same for files with config.json but neither model.safetensors nor an index of shards.
 // `place`, the folder or repository, appears in the command that converts it.

@@ -1,6 +1,5 @@
 #include "engine/checkpoint/safetensors.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/json/json_reader.h"
+#include "engine/json/model_file.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {
@@ -172,13 +172,7 @@ absl::StatusOr<std::vector<SafetensorsTensor>> ParseSafetensorsHeader(absl::stri
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& folder,
                                                       const std::string& name) {
-  const std::string path = absl::StrCat(folder, "/", name);
-  // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    const std::string message = absl::StrCat(path, ": ", std::strerror(errno));
-    return errno == ENOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
-  }
+  ASSIGN_OR_RETURN(const int fd, OpenModelFile(folder, name));
   SafetensorsFile file(fd, name);
   RETURN_IF_ERROR(file.ReadHeader());
   return file;

@@ -12,6 +12,10 @@ bool JsonEvents::Enter() {
   return true;
 }
 
+bool JsonEvents::RefuseNul(size_t position) {
+  return Fail(absl::StrCat("not valid JSON at byte ", position + 1, ": a NUL"));
+}
+
 // "[json.exception.parse_error.101] <message>; last read: '<raw bytes>'"
 bool JsonEvents::FailSyntax(size_t position, absl::string_view message) {
   constexpr size_t kMaxChars = 300;

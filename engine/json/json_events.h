@@ -18,12 +18,13 @@ inline constexpr size_t kMaxJsonDepth = 64;
 
 // To be derived from, with null(), boolean(), number_integer(), number_unsigned(), number_float(),
 // string(), key(), start_object(), end_object(), start_array() and end_array(), which return false
-// to stop. For nlohmann::json::sax_parse.
+// to stop. For ReadJsonEvents (parse_json.h).
 class JsonEvents {
  public:
   // Why reading stopped; empty if it did not.
   const std::string& error() const { return error_; }
 
+  bool RefuseNul(size_t position);
   bool binary(std::vector<uint8_t>&) { return Fail("binary values are not JSON"); }
   template <typename Exception>
   bool parse_error(size_t position, const std::string&, const Exception& error) {

@@ -1,10 +1,15 @@
 #include "engine/json/json_reader.h"
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/json/json_events.h"
+#include "engine/json/parse_json.h"
 
 namespace quire {
 namespace {
@@ -13,10 +18,65 @@ using nlohmann::json;
 
 constexpr size_t kMaxShownChars = 100;
 
+// What JSON has no word for, and a number that stands for it while the text is parsed: as long, so
+// that errors name the right byte, and spelled as nobody writes it.
+struct PythonConstant {
+  absl::string_view word;
+  absl::string_view stand_in;
+  double value;
+};
+constexpr PythonConstant kPythonConstants[] = {
+    {"NaN", "0E7", std::numeric_limits<double>::quiet_NaN()},
+    {"Infinity", "1.79e308", std::numeric_limits<double>::infinity()},
+    {"-Infinity", "-1.79e308", -std::numeric_limits<double>::infinity()},
+};
+
+const PythonConstant* FindConstant(absl::string_view PythonConstant::*field,
+                                   absl::string_view value) {
+  for (const PythonConstant& constant : kPythonConstants) {
+    if (constant.*field == value) return &constant;
+  }
+  return nullptr;
+}
+
+// The word that stands alone at `begin`, if there is one.
+const PythonConstant* ConstantAt(absl::string_view text, size_t begin) {
+  if (begin > 0 && (absl::ascii_isalnum(text[begin - 1]) || text[begin - 1] == '-')) return nullptr;
+  for (const PythonConstant& constant : kPythonConstants) {
+    const size_t end = begin + constant.word.size();
+    if (absl::StartsWith(text.substr(begin), constant.word) &&
+        (end == text.size() || !absl::ascii_isalnum(text[end]))) {
+      return &constant;
+    }
+  }
+  return nullptr;
+}
+
+std::string WithStandIns(absl::string_view text) {
+  std::string result(text);
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (in_string && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      in_string = !in_string;
+    } else if (!in_string) {
+      const PythonConstant* constant = ConstantAt(text, i);
+      if (constant == nullptr) continue;
+      const absl::string_view number = constant->stand_in;
+      result.replace(i, constant->word.size(), number.data(), number.size());
+    }
+  }
+  return result;
+}
+
+enum class Dialect : uint8_t { kJson, kPython };
+
 // Builds the value from the parser's events and stops at the first thing it does not accept.
 class ObjectBuilder : public JsonEvents {
  public:
-  explicit ObjectBuilder(DuplicateKeys duplicates) : duplicates_(duplicates) {}
+  ObjectBuilder(DuplicateKeys duplicates, Dialect dialect)
+      : duplicates_(duplicates), dialect_(dialect) {}
 
   json& root() { return root_; }
 
@@ -24,10 +84,17 @@ class ObjectBuilder : public JsonEvents {
   bool boolean(bool value) { return Add(value); }
   bool number_integer(int64_t value) { return Add(value); }
   bool number_unsigned(uint64_t value) { return Add(value); }
-  bool number_float(double value, const std::string&) { return Add(value); }
+  bool number_float(double value, const std::string& text) {
+    const PythonConstant* constant =
+        dialect_ == Dialect::kPython ? FindConstant(&PythonConstant::stand_in, text) : nullptr;
+    return Add(constant != nullptr ? constant->value : value);
+  }
   bool string(std::string& value) { return Add(std::move(value)); }
   bool start_object(size_t) { return Open(json::object()); }
-  bool end_object() { return Close(); }
+  bool end_object() {
+    if (dialect_ == Dialect::kPython && open_.size() > 1) ReadTaggedFloat(open_.back());
+    return Close();
+  }
   bool start_array(size_t) { return Open(json::array()); }
   bool end_array() { return Close(); }
 
@@ -41,6 +108,15 @@ class ObjectBuilder : public JsonEvents {
   }
 
  private:
+  // transformers writes Infinity as {"__float__": "Infinity"}.
+  static void ReadTaggedFloat(json* object) {
+    const auto tagged = object->find("__float__");
+    if (object->size() != 1 || tagged == object->end() || !tagged->is_string()) return;
+    const PythonConstant* constant =
+        FindConstant(&PythonConstant::word, tagged->get_ref<const std::string&>());
+    if (constant != nullptr) *object = constant->value;
+  }
+
   json* Place(json value) {
     if (open_.empty()) return &(root_ = std::move(value));
     if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
@@ -67,20 +143,28 @@ class ObjectBuilder : public JsonEvents {
   }
 
   const DuplicateKeys duplicates_;
+  const Dialect dialect_;
   json root_;
   std::vector<json*> open_;  // objects and arrays that are not closed yet, outermost first
   json* slot_ = nullptr;     // where the value of the last key goes
 };
 
+absl::StatusOr<json> Parse(absl::string_view text, absl::string_view name, ObjectBuilder builder) {
+  if (!ReadJsonEvents(text, &builder)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", builder.error()));
+  }
+  return std::move(builder.root());
+}
+
 }  // namespace
 
 absl::StatusOr<json> ParseJsonObject(absl::string_view text, absl::string_view name,
                                      DuplicateKeys duplicates) {
-  ObjectBuilder builder(duplicates);
-  if (!json::sax_parse(text, &builder)) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", builder.error()));
-  }
-  return std::move(builder.root());
+  return Parse(text, name, ObjectBuilder(duplicates, Dialect::kJson));
+}
+
+absl::StatusOr<json> ParseModelJson(absl::string_view text, absl::string_view name) {
+  return Parse(WithStandIns(text), name, ObjectBuilder(DuplicateKeys::kLastWins, Dialect::kPython));
 }
 
 std::string WithCommas(uint64_t value) {
@@ -94,6 +178,10 @@ std::string WithCommas(uint64_t value) {
 }
 
 std::string Shown(const json& value) {
+  if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+    if (std::isnan(value.get<double>())) return "NaN";
+    return value.get<double>() > 0 ? "Infinity" : "-Infinity";
+  }
   std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
   if (text.size() > kMaxShownChars) {
     text.resize(kMaxShownChars);

@@ -22,6 +22,10 @@ enum class DuplicateKeys : uint8_t { kLastWins, kRefused };
 absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::string_view name,
                                                DuplicateKeys duplicates);
 
+// The same for a file of a model, as Python's json and transformers write them: Infinity,
+// -Infinity, NaN and {"__float__": "Infinity"} are numbers, and of equal keys the last one counts.
+absl::StatusOr<nlohmann::json> ParseModelJson(absl::string_view text, absl::string_view name);
+
 // 1234567 -> "1,234,567".
 std::string WithCommas(uint64_t value);
 

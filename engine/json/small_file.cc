@@ -11,7 +11,6 @@
 #include "engine/json/json_reader.h"
 
 namespace quire {
-namespace {
 
 absl::Status FileError(const std::string& path) {
   const int error = errno;
@@ -44,8 +43,6 @@ absl::StatusOr<std::string> ReadOpenFile(int fd, const std::string& path, int64_
   text.resize(done);
   return text;
 }
-
-}  // namespace
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_bytes) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer.

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "engine/kv_events/kv_event_log.h"
 #include "engine/kv_events/kv_event_recorder.h"
+#include "kernels/base/clock.h"
 #include "scheduler/scheduler.h"
 
 namespace quire {
@@ -37,7 +38,7 @@ class KvEventSource {
 
   // Passes on what has happened since the last call.
   void Flush() {
-    if (!recorder_.empty()) log_.Append(recorder_.Take(), absl::Now());
+    if (!recorder_.empty()) log_.Append(recorder_.Take(), WallNow());
   }
 
   // Any thread.

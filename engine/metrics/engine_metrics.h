@@ -48,6 +48,8 @@ struct EngineMetrics {
   Histogram request_n;
   Histogram request_longest;  // tokens of its longest continuation
 
+  Counter broken_logits;  // requests that ended because the model's logits had a NaN
+
   Histogram step_tokens;     // run by a step
   Histogram step_sequences;  // in a step
   // The device's time, as far as the host sees it: since the step's launch or the end of the step

@@ -94,9 +94,10 @@ void RequestMeter::CountEnd(const Request& request, FinishReason reason, Continu
   metrics->request_longest.Observe(static_cast<double>(longest_));
 }
 
-void RequestMeter::CountFailure(const Request& request, absl::Time now, EngineMetrics* metrics) {
+void RequestMeter::CountEnds(const Request& request, FinishReason reason, absl::Time now,
+                             EngineMetrics* metrics) {
   for (Continuation& sequence : continuations_) {
-    if (!sequence.is_finished) CountEnd(request, FinishReason::kError, sequence, now, metrics);
+    if (!sequence.is_finished) CountEnd(request, reason, sequence, now, metrics);
   }
 }
 

@@ -22,8 +22,9 @@ class RequestMeter {
   // One event of the request, at `now`.
   void Count(const Request& request, const SequenceEvent& event, absl::Time now,
              EngineMetrics* metrics);
-  // Every continuation that has not ended ends now, with an error.
-  void CountFailure(const Request& request, absl::Time now, EngineMetrics* metrics);
+  // Every continuation that has not ended ends now.
+  void CountEnds(const Request& request, FinishReason reason, absl::Time now,
+                 EngineMetrics* metrics);
 
  private:
   struct Continuation {

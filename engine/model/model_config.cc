@@ -4,9 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/model_folder.h"
 #include "engine/json/json_reader.h"
-#include "engine/json/small_file.h"
+#include "engine/json/model_file.h"
 #include "engine/model/model_family.h"
 #include "engine/model/rope_config.h"
 #include "kernels/base/status_macros.h"
@@ -33,9 +36,11 @@ const ModelFamily* ReadFamily(JsonReader& config) {
   }
   const ModelFamily* family = architectures.empty() ? FindFamilyByModelType(model_type) : nullptr;
   if (family == nullptr) {
-    config.FailUnsupported(absl::StrCat(
-        "architectures ", Shown(nlohmann::json(architectures)), ", model_type ", Shown(model_type),
-        ": not supported; supported are ", SupportedArchitectures()));
+    const absl::string_view other_purpose = OtherPurpose(architectures, model_type);
+    config.FailUnsupported(absl::StrCat("architectures ", Shown(nlohmann::json(architectures)),
+                                        ", model_type ", Shown(model_type), ": ",
+                                        other_purpose.empty() ? "not supported" : other_purpose,
+                                        "; supported are ", SupportedArchitectures()));
   }
   return family;
 }
@@ -48,6 +53,20 @@ void RefuseQuantization(JsonReader& config) {
         key, " (quant_method ", Shown(quantization->String("quant_method").value_or("")),
         "): quantized checkpoints are not supported; use the model's bfloat16, "
         "float16 or float32 checkpoint"));
+  }
+}
+
+// What reads text in both directions, or reads another text beside it, does not write any.
+void RefuseOtherAttention(JsonReader& config) {
+  if (config.Bool("use_bidirectional_attention").value_or(false) ||
+      !config.Bool("is_causal").value_or(true)) {
+    config.FailUnsupported(
+        "attention in both directions (use_bidirectional_attention, is_causal): this is an "
+        "embedding model, and /v1/embeddings is not there yet; name a model that generates text");
+  }
+  for (const absl::string_view key : {"is_encoder_decoder", "add_cross_attention"}) {
+    if (!config.Bool(key).value_or(false)) continue;
+    config.FailUnsupported(absl::StrCat(key, " is true, which is not supported"));
   }
 }
 
@@ -223,16 +242,17 @@ void ReadTokens(JsonReader& config, const ModelFamily& family, ModelConfig* mode
   if (!config.Has("bos_token_id")) model->bos_token_id = family.bos_token_id;
 }
 
-void ReadDType(JsonReader& config, ModelConfig* model) {
-  const absl::string_view key = config.Has("dtype") ? "dtype" : "torch_dtype";
-  const std::string name = config.String(key).value_or("float32");
-  const std::optional<DType> dtype = ParseDType(name);
+// Nothing where the file does not say it.
+std::optional<DType> ReadDType(JsonReader& config) {
+  const absl::string_view key = config.Find("dtype") != nullptr ? "dtype" : "torch_dtype";
+  const std::optional<std::string> name = config.String(key);
+  if (!name) return std::nullopt;
+  const std::optional<DType> dtype = ParseDType(*name);
   if (!dtype) {
     config.FailUnsupported(absl::StrCat(
-        key, " ", Shown(name), " is not supported; supported are bfloat16, float16, float32"));
-    return;
+        key, " ", Shown(*name), " is not supported; supported are bfloat16, float16, float32"));
   }
-  model->dtype = *dtype;
+  return dtype;
 }
 
 void CheckRotaryDim(JsonReader& config, const ModelConfig& model) {
@@ -252,12 +272,11 @@ void CheckRotaryDim(JsonReader& config, const ModelConfig& model) {
   }
 }
 
-}  // namespace
-
-absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
+// `weights_dtype` finds the dtype that the file does not say.
+absl::StatusOr<ModelConfig> Parse(absl::string_view json,
+                                  absl::FunctionRef<std::optional<DType>()> weights_dtype) {
   constexpr char kName[] = "config.json";
-  ASSIGN_OR_RETURN(const nlohmann::json root,
-                   ParseJsonObject(json, kName, DuplicateKeys::kLastWins));
+  ASSIGN_OR_RETURN(const nlohmann::json root, ParseModelJson(json, kName));
   absl::Status status;
   JsonReader config(root, kName, &status);
   const ModelFamily* family = ReadFamily(config);
@@ -267,6 +286,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
   model.architecture = std::string(family->architecture);
   model.model_type = std::string(family->model_type);
   RefuseQuantization(config);
+  RefuseOtherAttention(config);
   ReadShapes(config, *family, &model);
   ReadBlock(config, *family, &model);
   ReadLayerRopes(config, *family, &model);
@@ -274,25 +294,35 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
   ReadScales(config, *family, &model);
   ReadRopeConfigs(config, *family, &model);
   ReadTokens(config, *family, &model);
-  ReadDType(config, &model);
+  std::optional<DType> dtype = ReadDType(config);
   if (!status.ok()) return status;
 
   CheckRotaryDim(config, model);
   if (!status.ok()) return status;
+  if (!dtype) dtype = weights_dtype();
+  model.dtype = dtype.value_or(DType::kF32);
   return model;
 }
 
+}  // namespace
+
+absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
+  return Parse(json, [] { return std::optional<DType>(); });
+}
+
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/config.json");
-  absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxFileBytes);
+  absl::StatusOr<std::string> text = ReadModelFile(folder, "config.json", kMaxFileBytes);
   if (absl::IsNotFound(text.status())) {
     return absl::NotFoundError(absl::StrCat(
-        path,
-        " not found; pass a Hugging Face model folder (config.json, model.safetensors, "
+        folder,
+        "/config.json not found; pass a Hugging Face model folder (config.json, model.safetensors, "
         "tokenizer.json)"));
   }
   RETURN_IF_ERROR(text.status());
-  return ParseModelConfig(*text);
+  if (const auto embedding = ExplainEmbeddingModel(FileNames(folder))) {
+    return absl::UnimplementedError(absl::StrCat(folder, " ", *embedding));
+  }
+  return Parse(*text, [&folder] { return DTypeOfWeights(folder); });
 }
 
 int32_t RotaryDim(const ModelConfig& config) {

@@ -80,7 +80,7 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;
   RopeConfig rope;                     // of the layers without a window
   RopeConfig sliding_rope;             // of those with one
-  DType dtype = DType::kBF16;          // of the checkpoint
+  DType dtype = DType::kBF16;          // of the checkpoint: config.json's, else its weights'
   std::vector<TokenId> eos_token_ids;  // config.json's; may be empty
   std::optional<TokenId> bos_token_id;
 };
@@ -92,7 +92,7 @@ int32_t RotaryDim(const ModelConfig& config);
 // or file; INVALID_ARGUMENT naming the key for values out of range; UNIMPLEMENTED naming the
 // architecture and those that are supported.
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder);
-// The same from the text of a config.json.
+// The same from the text of a config.json alone; where that names no dtype, it is float32.
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json);
 
 // The longest sequence the model is made for: max_position_embeddings, stretched by the factor of

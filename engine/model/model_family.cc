@@ -1,5 +1,9 @@
 #include "engine/model/model_family.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -133,6 +137,35 @@ const ModelFamily* FindFamilyByArchitecture(absl::string_view architecture) {
 
 const ModelFamily* FindFamilyByModelType(absl::string_view model_type) {
   return FindFamily(&ModelFamily::model_type, model_type);
+}
+
+absl::string_view OtherPurpose(const std::vector<std::string>& architectures,
+                               absl::string_view model_type) {
+  constexpr absl::string_view kEmbeds =
+      "this is an embedding model, which turns text into vectors, and /v1/embeddings is not there "
+      "yet; name a model that generates text";
+  constexpr absl::string_view kJudges =
+      "this is a classifier or reranker, which gives scores, and neither /v1/score nor /v1/rerank "
+      "is there yet; name a model that generates text";
+  // Encoders, which read text and write none.
+  constexpr absl::string_view kEncoders[] = {
+      "albert", "bert",  "camembert", "deberta",    "deberta-v2", "distilbert", "electra",
+      "gte",    "mpnet", "new",       "nomic_bert", "modernbert", "roberta",    "xlm-roberta"};
+  if (architectures.empty()) {
+    return std::find(std::begin(kEncoders), std::end(kEncoders), model_type) != std::end(kEncoders)
+               ? kEmbeds
+               : "";
+  }
+  const std::string& name = architectures.front();
+  for (const absl::string_view end :
+       {"ForSequenceClassification", "ForTokenClassification", "RewardModel"}) {
+    if (absl::EndsWith(name, end)) return kJudges;
+  }
+  const bool has_language_head =
+      absl::EndsWith(name, "HeadModel") || absl::EndsWith(name, "HeadsModel");  // "GPT2LMHeadModel"
+  const bool embeds = absl::EndsWith(name, "Model") || absl::EndsWith(name, "ForMaskedLM") ||
+                      absl::StrContains(name, "Embedding");
+  return embeds && !has_language_head ? kEmbeds : "";
 }
 
 std::string SupportedArchitectures() {

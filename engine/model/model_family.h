@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "kernels/base/types.h"
@@ -66,6 +67,12 @@ inline constexpr double kDefaultQueryPreAttnScalar = 256;
 // By the name in config.json's architectures, or by its model_type; nullptr when unsupported.
 const ModelFamily* FindFamilyByArchitecture(absl::string_view architecture);
 const ModelFamily* FindFamilyByModelType(absl::string_view model_type);
+
+// What a model is for that does not generate text, as part of an error: "this is an embedding
+// model,
+// ...". Empty where that does not show.
+absl::string_view OtherPurpose(const std::vector<std::string>& architectures,
+                               absl::string_view model_type);
 
 // "LlamaForCausalLM, MistralForCausalLM, ...", for errors.
 std::string SupportedArchitectures();

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/host_limits.h"
 
 namespace quire {
@@ -111,6 +112,20 @@ RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int32_t rotary_di
   if (yarn) result.attention_factor = YarnAttentionFactor(rope);
   if (rope.type == RopeType::kLongRope) result.attention_factor = LongRopeAttentionFactor(rope);
   return result;
+}
+
+std::string RopeStretchNote(const RopeConfig& rope, int64_t max_model_len) {
+  const bool depends_on_length =
+      rope.type == RopeType::kLongRope || rope.type == RopeType::kDynamic;
+  const auto original = static_cast<int64_t>(rope.original_max_position_embeddings);
+  if (!depends_on_length || max_model_len <= original) return "";
+  const absl::string_view how = rope.type == RopeType::kLongRope ? "longrope's long factors hold"
+                                                                 : "dynamic rope scaling holds";
+  return absl::StrCat("the context of ", max_model_len, " tokens goes beyond the ", original,
+                      " that the model was first trained for: ", how,
+                      " at every position, so that short texts come out otherwise than with "
+                      "--max-model-len ",
+                      original);
 }
 
 void FillRopeTable(const RopeFrequencies& frequencies, int64_t num_positions, float* cos_sin) {

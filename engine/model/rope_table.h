@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/model/model_config.h"
@@ -19,6 +20,10 @@ struct RopeFrequencies {
 // that length asks for, so that a token's embedding never depends on how long its sequence became.
 RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int32_t rotary_dim,
                                        int64_t max_model_len);
+
+// What somebody who compares answers should know: that the length stretches every position, so that
+// short texts, too, come out otherwise than with a shorter context. Empty where it does not.
+std::string RopeStretchNote(const RopeConfig& rope, int64_t max_model_len);
 
 // Writes [num_positions, rotary_dim]: cosines in the first half of each row, sines in the second.
 void FillRopeTable(const RopeFrequencies& frequencies, int64_t num_positions, float* cos_sin);

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/json/small_file.h"
+#include "engine/json/model_file.h"
 #include "engine/model/memory_carver.h"
 #include "engine/model/weight_plan.h"
 #include "engine/model/weight_reader.h"
@@ -187,7 +187,7 @@ class WeightsLoader {
 
   absl::Status SetFingerprint() {
     absl::StatusOr<std::string> config_text =
-        ReadSmallFile(absl::StrCat(folder_, "/config.json"), kMaxConfigBytes);
+        ReadModelFile(folder_, "config.json", kMaxConfigBytes);
     if (!config_text.ok() && !absl::IsNotFound(config_text.status())) return config_text.status();
     std::string text = absl::StrCat("config ", config_text.value_or(""), "\n");
     if (!checkpoint_) {

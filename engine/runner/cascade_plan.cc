@@ -71,14 +71,17 @@ class CascadePlan : public AttentionPlan {
 
 }  // namespace
 
-bool HasCascade(const AttentionGeometry& geometry) {
-  return geometry.sliding_window == 0 && !geometry.sinks && !IsFloat8(geometry.out_dtype);
+std::string WhyNoCascade(const AttentionGeometry& geometry) {
+  if (geometry.sliding_window != 0) return "its layers have a sliding window";
+  if (geometry.sinks) return "its attention has sinks";
+  if (IsFloat8(geometry.out_dtype)) return "its attention's results are in 8 bits";
+  return "";
 }
 
 absl::StatusOr<std::unique_ptr<AttentionPlan>> MakeCascadePlan(
     Device& device, AttentionBackend& prefill, std::unique_ptr<AttentionPlan> decode,
     const AttentionGeometry& geometry, const AttentionLimits& limits, int64_t max_num_groups) {
-  CHECK(HasCascade(geometry));
+  CHECK(WhyNoCascade(geometry).empty());
   const AttentionLimits prefixes = {.max_num_seqs = max_num_groups,
                                     .max_num_batched_tokens = limits.max_num_seqs,
                                     .max_blocks_per_seq = limits.max_blocks_per_seq,

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "kernels/attention.h"
@@ -14,9 +15,9 @@
 
 namespace quire {
 
-// Whether decodes of these heads can be taken apart so: a window or a sink belongs to whole
-// sequences, and parts are merged before a result becomes e4m3.
-bool HasCascade(const AttentionGeometry& geometry);
+// Why decodes of these heads cannot be taken apart so; empty if they can. A window or a sink
+// belongs to whole sequences, and parts are merged before a result becomes e4m3.
+std::string WhyNoCascade(const AttentionGeometry& geometry);
 
 // What a plan of decodes becomes. `decode` computes the rest, a plan of `prefill` the prefixes
 // (AttentionBatch::prefixes, of at most `max_num_groups` groups); without any, `decode` everything.

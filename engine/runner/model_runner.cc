@@ -291,6 +291,12 @@ TokenLogprobs ModelRunner::LogprobsOfRow(const OutputArrays& outputs, int32_t ro
 SequenceResult ModelRunner::ResultOf(const LogitRows& rows, const SamplingRow* sampling,
                                      const OutputArrays& outputs) const {
   SequenceResult result;
+  const int32_t* scored = outputs.ids + rows.first_scored;
+  if ((rows.sampled >= 0 && outputs.ids[rows.sampled] == kBrokenLogitsId) ||
+      std::find(scored, scored + rows.num_scored, kBrokenLogitsId) != scored + rows.num_scored) {
+    result.is_broken = true;
+    return result;
+  }
   if (rows.sampled >= 0) {
     SampledToken& sample = result.samples.emplace_back();
     sample.id = outputs.ids[rows.sampled];

@@ -17,7 +17,7 @@ struct AttentionPaths {
   AttentionBackend* prefill = nullptr;
   AttentionBackend* decode = nullptr;
   // Prefixes that decodes share, so many at most, are read once, by `prefix`, whose prompts should
-  // be as exact as decodes are; 0: never. Wants geometries that have it (HasCascade).
+  // be as exact as decodes are; 0: never. Wants geometries that have it (WhyNoCascade).
   AttentionBackend* prefix = nullptr;
   int64_t max_prefix_groups = 0;
 };

@@ -14,6 +14,10 @@ AnswerParser::AnswerParser(const AnswerOptions& options, bool in_reasoning)
   if (options.tools != ToolFormat::kNone) {
     tools_ = std::make_unique<ToolCallParser>(options.tools, options.functions);
   }
+  if (!options.opening.empty()) {
+    at_ = At::kContent;
+    AddContent(options.opening);
+  }
 }
 
 std::vector<AnswerEvent> AnswerParser::Append(std::string_view text) {

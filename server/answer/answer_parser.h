@@ -22,6 +22,9 @@ struct AnswerOptions {
   ToolFormat tools = ToolFormat::kNone;
   ToolFunctions functions;
   bool one_call = false;
+  // What the prompt has of the answer already: the beginning of a call. Then the answer does not
+  // begin with reasoning.
+  std::string opening;
 
   bool finds_nothing() const { return reasoning.is_none() && tools == ToolFormat::kNone; }
 };

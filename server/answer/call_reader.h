@@ -1,6 +1,6 @@
 // CallReader: one call of a tool, read as it comes, in one of the ways that models write it. From
-// when the call has begun for the client it is a call, and what its arguments are is the model's
-// affair; what is no call by then is text. Time grows as the text. One thread.
+// when the call has begun for the client it is a call, and its arguments end as JSON whatever the
+// model makes of them; what is no call by then is text. Time grows as the text. One thread.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,26 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "server/answer/answer_events.h"
+#include "server/answer/parameter_value.h"
 
 namespace quire {
 
 inline constexpr size_t kMaxFunctionNameBytes = 256;
 
-// The functions that a request offers, and which of their parameters are no texts.
-using ToolFunctions = absl::flat_hash_map<std::string, absl::flat_hash_set<std::string>>;
+// What the parameters of a function may be.
+struct ToolParameters {
+  absl::flat_hash_map<std::string, JsonTypes> types;
+  JsonTypes others = kJsonText;
+
+  JsonTypes TypesOf(const std::string& parameter) const {
+    const auto found = types.find(parameter);
+    return found == types.end() ? others : found->second;
+  }
+};
+
+// The functions that a request offers.
+using ToolFunctions = absl::flat_hash_map<std::string, ToolParameters>;
 
 class CallReader {
  public:
@@ -31,7 +42,7 @@ class CallReader {
   // Takes what belongs to the call.
   virtual State Take(std::string_view* text, AnswerEvents* events) = 0;
   // The answer ends here.
-  virtual void Finish(AnswerEvents*) {}
+  virtual void Finish(AnswerEvents* events) = 0;
 
   // What was taken for a call and is none; then, what came after it and was taken to see that.
   std::string TakeRaw() { return std::exchange(raw_, {}); }

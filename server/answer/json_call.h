@@ -9,22 +9,20 @@
 #include <utility>
 
 #include "server/answer/call_reader.h"
+#include "server/answer/json_mender.h"
 
 namespace quire {
 
-// Finds the end of one JSON value by its brackets and quotes. What is between is not looked at: it
-// is the client's to read.
+// Finds the end of one JSON value by its brackets and quotes.
 class JsonValueReader {
  public:
-  // Takes what belongs to the value and appends it to `*json`; a line break within a string, which
-  // models write and JSON forbids, is escaped. Returns how many bytes it took.
+  // Takes what belongs to the value and appends it to `*json`. Returns how many bytes it took.
   size_t Take(std::string_view text, std::string* json);
   bool is_done() const { return is_done_; }
 
  private:
-  void AddOfString(char c, std::string* json);
   // Whether `c` is of the value.
-  bool Add(char c, std::string* json);
+  bool Add(char c);
 
   bool has_begun_ = false;
   bool is_in_string_ = false;
@@ -38,30 +36,41 @@ class JsonCallReader final : public CallReader {
  public:
   // The object follows the tag, perhaps after white space. Where nothing announced it, `functions`
   // says which there are: then it must be a call of one of these, with arguments, and have no
-  // member that a call has not.
-  JsonCallReader(std::string tag, const ToolFunctions* functions)
-      : CallReader(std::move(tag)), functions_(functions) {}
+  // member that a call has not. `end_tag`, which may be empty, ends the call also within a string
+  // that no quote ended.
+  JsonCallReader(std::string tag, const ToolFunctions* functions, std::string end_tag)
+      : CallReader(std::move(tag)), functions_(functions), end_tag_(std::move(end_tag)) {}
 
   State Take(std::string_view* text, AnswerEvents* events) override;
+  void Finish(AnswerEvents* events) override;
 
  private:
   enum class At : uint8_t { kObject, kKey, kKeyText, kColon, kValue, kValueText, kNext, kEnd };
 
   // Each returns whether what came may be of a call.
-  bool Step(std::string_view* text, AnswerEvents* events);
-  bool Skip(std::string_view* text, At next);
+  bool AddRaw(char c, AnswerEvents* events, bool* is_taken);
+  bool TakeJson(std::string_view json, AnswerEvents* events);
+  bool Step(std::string_view* json, AnswerEvents* events);
+  bool Skip(std::string_view* json, At next);
   bool BeginKey(char c);
   bool BeginValue(char c, AnswerEvents* events);
   bool EndKey();
   bool EndValue(AnswerEvents* events);
   bool EndName(AnswerEvents* events);
   bool EndArguments(AnswerEvents* events);
-  bool EndObject(std::string_view* text, AnswerEvents* events);
+  bool EndObject(std::string_view* json, AnswerEvents* events);
 
-  void TakeText(std::string_view* text, AnswerEvents* events);
+  // Whether `c` waits, as it may be of the tag that ends the call.
+  bool HoldsEndTag(char c, AnswerEvents* events);
+  void ReleaseHeld(AnswerEvents* events);
+  void Close(AnswerEvents* events);
+  void TakeText(std::string_view* json, AnswerEvents* events);
   void Begin(std::string_view arguments, AnswerEvents* events);
 
   const ToolFunctions* const functions_;
+  const std::string end_tag_;
+  JsonMender mender_;
+  std::string held_;  // within a string: what may be the tag, and white space after it
   At at_ = At::kObject;
   bool has_begun_ = false;
   std::string key_;

@@ -36,7 +36,8 @@ ModelAnswers::ModelAnswers(std::string_view tool_parser, std::string_view reason
                            std::string_view chat_templates)
     : tokenizer_(std::move(tokenizer)),
       tools_(ToolsOf(tool_parser, chat_templates)),
-      reasoning_(ReasoningOf(reasoning_parser, *tokenizer_, chat_templates)) {}
+      reasoning_(ReasoningOf(reasoning_parser, *tokenizer_, chat_templates)),
+      opening_(tools_, chat_templates) {}
 
 std::vector<TokenId> ModelAnswers::TagTokens(bool with_tools) const {
   std::vector<std::string> tags = {reasoning_.open, reasoning_.close};
@@ -52,6 +53,10 @@ std::vector<TokenId> ModelAnswers::TagTokens(bool with_tools) const {
     if (token.has_value() && tokenizer_->IsSpecial(*token)) tokens.push_back(*token);
   }
   return tokens;
+}
+
+std::string ModelAnswers::OpeningOfCall(std::string_view function) const {
+  return opening_.Of(function);
 }
 
 bool ModelAnswers::BeginsInReasoning(absl::Span<const TokenId> prompt) const {

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "kernels/base/types.h"
 #include "server/answer/answer_format.h"
+#include "server/answer/call_opening.h"
 #include "server/tokenizer/tokenizer.h"
 
 namespace quire {
@@ -29,6 +30,10 @@ class ModelAnswers {
   // Special tokens that must stay in the text to be found.
   std::vector<TokenId> TagTokens(bool with_tools) const;
 
+  // How an answer begins that calls this function; any function, if the name is empty. What the
+  // model writes next begins with a token of its own.
+  std::string OpeningOfCall(std::string_view function) const;
+
   // Whether an answer to `prompt` begins within reasoning.
   bool BeginsInReasoning(absl::Span<const TokenId> prompt) const;
   // The same where the answer goes on with `message`.
@@ -38,6 +43,7 @@ class ModelAnswers {
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const ToolFormat tools_;
   const ReasoningFormat reasoning_;
+  const CallOpening opening_;
 };
 
 }  // namespace quire

@@ -26,9 +26,18 @@ CallReader::State NamedCallReader::Take(std::string_view* text, AnswerEvents* ev
   }
   if (at_ != At::kArguments) return State::kReading;
   std::string json;
-  text->remove_prefix(arguments_.Take(*text, &json));
+  while (!text->empty() && !arguments_.is_done() && arguments_.Add(text->front(), &json)) {
+    text->remove_prefix(1);
+  }
   events->AddArguments(json);
   return arguments_.is_done() ? State::kDone : State::kReading;
+}
+
+void NamedCallReader::Finish(AnswerEvents* events) {
+  if (at_ != At::kArguments) return;
+  std::string json;
+  arguments_.Finish(&json);
+  events->AddArguments(json);
 }
 
 bool NamedCallReader::TakeHead(char c) {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "server/answer/call_reader.h"
-#include "server/answer/json_call.h"
+#include "server/answer/json_mender.h"
 
 namespace quire {
 
@@ -17,6 +17,7 @@ class NamedCallReader final : public CallReader {
   explicit NamedCallReader(std::string tag) : CallReader(std::move(tag)) {}
 
   State Take(std::string_view* text, AnswerEvents* events) override;
+  void Finish(AnswerEvents* events) override;
 
  private:
   enum class At : uint8_t { kName, kMark, kId, kBody, kArguments };
@@ -28,7 +29,7 @@ class NamedCallReader final : public CallReader {
   At at_ = At::kName;
   std::string name_;
   bool name_ends_ = false;  // white space came after it
-  JsonValueReader arguments_;
+  JsonMender arguments_;
 };
 
 }  // namespace quire

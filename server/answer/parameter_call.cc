@@ -1,48 +1,39 @@
 #include "server/answer/parameter_call.h"
 
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "server/answer/json_mender.h"
 
 namespace quire {
 
 namespace {
 
 constexpr std::string_view kParameterTag = "<parameter=";
+constexpr std::string_view kParameterEnd = "</parameter>";
 constexpr std::string_view kEndTag = "</function>";
 
-// Without the quotes. Bytes as they are, so that parts of a character stay together.
-std::string Escaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '\n') {
-      escaped.append("\\n");
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      absl::StrAppendFormat(&escaped, "\\u%04x", static_cast<unsigned char>(c));
-    } else {
-      if (c == '"' || c == '\\') escaped.push_back('\\');
-      escaped.push_back(c);
-    }
-  }
-  return escaped;
+// Those after which a value has ended; the first few are its own end, as models also spell it.
+constexpr size_t kNumValueEnds = 3;
+std::vector<std::string> TagsAfterValue() {
+  return {std::string(kParameterEnd),
+          "</param>",
+          "</parameters>",
+          std::string(kParameterTag),
+          std::string(kEndTag),
+          "</tool_call>",
+          "<tool_call>",
+          std::string(ParameterCallReader::kFunctionTag)};
 }
 
-std::string_view WithoutSpaces(std::string_view text) {
-  while (!text.empty() && IsJsonSpace(text.front())) text.remove_prefix(1);
-  while (!text.empty() && IsJsonSpace(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-// The value of a parameter that is no text. Models also write Python's words.
-std::string ToJsonValue(std::string_view text) {
-  const std::string_view value = WithoutSpaces(text);
-  if (value == "True" || value == "False") return value == "True" ? "true" : "false";
-  if (value == "None") return "null";
-  if (nlohmann::json::accept(value.begin(), value.end())) return std::string(value);
-  if (text.ends_with('\n')) text.remove_suffix(1);
-  return absl::StrCat("\"", Escaped(text), "\"");
+// Some write the name in quotes.
+std::string NameOf(std::string_view text) {
+  constexpr std::string_view kAround = " \t\"'";
+  const size_t begin = text.find_first_not_of(kAround);
+  if (begin == std::string_view::npos) return "";
+  return std::string(text.substr(begin, text.find_last_not_of(kAround) + 1 - begin));
 }
 
 }  // namespace
@@ -50,7 +41,8 @@ std::string ToJsonValue(std::string_view text) {
 ParameterCallReader::ParameterCallReader(std::string tag, const ToolFunctions& functions)
     : CallReader(std::move(tag)),
       functions_(functions),
-      at_(raw_ == kFunctionTag ? At::kName : At::kFunction) {}
+      at_(raw_ == kFunctionTag ? At::kName : At::kFunction),
+      value_end_(TagsAfterValue()) {}
 
 CallReader::State ParameterCallReader::Take(std::string_view* text, AnswerEvents* events) {
   while (!text->empty() && at_ != At::kEnd) {
@@ -119,7 +111,10 @@ bool ParameterCallReader::TakeNextTag(char c, AnswerEvents* events) {
   } else if (mark_ == kEndTag) {
     mark_.clear();
     EndCall(events);
-  } else if (!kParameterTag.starts_with(mark_) && !kEndTag.starts_with(mark_)) {
+  } else if (mark_ == kParameterEnd) {
+    mark_.clear();  // one too many
+  } else if (!kParameterTag.starts_with(mark_) && !kEndTag.starts_with(mark_) &&
+             !kParameterEnd.starts_with(mark_)) {
     EndCall(events);
   }
   return true;
@@ -130,13 +125,13 @@ bool ParameterCallReader::TakeParameter(char c, AnswerEvents* events) {
     if (mark_.size() > kMaxFunctionNameBytes || c == '<' || c == '\n') EndCall(events);
     return true;
   }
-  const std::string name =
-      mark_.substr(kParameterTag.size(), mark_.size() - kParameterTag.size() - 1);
+  const std::string name = NameOf(std::string_view(mark_).substr(
+      kParameterTag.size(), mark_.size() - kParameterTag.size() - 1));
   mark_.clear();
   const auto function = functions_.find(name_);
-  is_text_ = function == functions_.end() || !function->second.contains(name);
-  events->AddArguments(absl::StrCat(num_parameters_++ == 0 ? "\"" : ", \"", Escaped(name),
-                                    "\": ", is_text_ ? "\"" : ""));
+  types_ = function == functions_.end() ? kJsonText : function->second.TypesOf(name);
+  events->AddArguments(absl::StrCat(num_parameters_++ == 0 ? "\"" : ", \"", EscapedForJson(name),
+                                    "\": ", is_text() ? "\"" : ""));
   value_begins_ = true;
   at_ = At::kValue;
   return true;
@@ -144,26 +139,37 @@ bool ParameterCallReader::TakeParameter(char c, AnswerEvents* events) {
 
 void ParameterCallReader::TakeValue(std::string_view* text, AnswerEvents* events) {
   std::string value;
-  const bool ends = value_end_.Find(text, &value).has_value();
+  const std::optional<size_t> tag = value_end_.Find(text, &value);
   AddValue(value, events);
-  if (!ends) return;
+  if (!tag.has_value()) return;
   EndValue(events);
   at_ = At::kNext;
+  if (*tag >= kNumValueEnds) TakeTag(value_end_.tag(*tag), events);
+}
+
+void ParameterCallReader::TakeTag(const std::string& tag, AnswerEvents* events) {
+  if (tag == kParameterTag) {
+    mark_ = tag;
+    at_ = At::kParameter;
+    return;
+  }
+  if (tag != kEndTag) mark_ = tag;  // for whoever reads on
+  EndCall(events);
 }
 
 void ParameterCallReader::AddValue(std::string_view text, AnswerEvents* events) {
   if (text.empty()) return;
   if (std::exchange(value_begins_, false) && text.starts_with('\n')) text.remove_prefix(1);
   value_.append(text);
-  if (!is_text_) return;
+  if (!is_text()) return;
   const bool waits = value_.ends_with('\n');
   if (waits) value_.pop_back();
-  events->AddArguments(Escaped(value_));
+  events->AddArguments(EscapedForJson(value_));
   value_.assign(waits ? 1 : 0, '\n');
 }
 
 void ParameterCallReader::EndValue(AnswerEvents* events) {
-  events->AddArguments(is_text_ ? "\"" : ToJsonValue(value_));
+  events->AddArguments(is_text() ? "\"" : ParameterToJson(value_, types_));
   value_.clear();
 }
 
@@ -173,11 +179,15 @@ void ParameterCallReader::EndCall(AnswerEvents* events) {
 }
 
 void ParameterCallReader::Finish(AnswerEvents* events) {
-  if (at_ == At::kNext || at_ == At::kParameter) {
+  if (at_ == At::kValue) {
+    // More of a tag than its first character is more likely that than the value's.
+    const std::string held = value_end_.TakeHeld();
+    if (held.size() == 1) AddValue(held, events);
+    EndValue(events);
     EndCall(events);
-  } else if (at_ == At::kValue) {
-    AddValue(value_end_.TakeHeld(), events);
-    events->AddArguments(is_text_ ? Escaped(value_) : value_);
+  } else if (at_ == At::kNext || at_ == At::kParameter) {
+    mark_.clear();
+    EndCall(events);
   }
 }
 

@@ -2,7 +2,8 @@
 //
 //   <function=NAME> <parameter=NAME> text </parameter> ... </function>
 //
-// Their arguments become JSON, each as the tool's schema has it. One call, one thread.
+// Their arguments become JSON, each as the tool's schema has it. A value whose end tag is missing
+// ends with the next tag of a call. One call, one thread.
 #pragma once
 
 #include <cstdint>
@@ -33,20 +34,23 @@ class ParameterCallReader final : public CallReader {
   bool TakeName(char c, AnswerEvents* events);
   bool TakeNextTag(char c, AnswerEvents* events);
   bool TakeParameter(char c, AnswerEvents* events);
+  // A tag other than a value's end, after which there is no value.
+  void TakeTag(const std::string& tag, AnswerEvents* events);
 
   void TakeValue(std::string_view* text, AnswerEvents* events);
   void AddValue(std::string_view text, AnswerEvents* events);
   void EndValue(AnswerEvents* events);
   void EndCall(AnswerEvents* events);
+  bool is_text() const { return types_ == kJsonText; }
 
   const ToolFunctions& functions_;
   At at_;
   std::string name_;  // of the function
   size_t num_parameters_ = 0;
-  TagFinder value_end_{{"</parameter>"}};
-  bool is_text_ = true;        // the value is a string
-  bool value_begins_ = false;  // a line break here is not the value's
-  std::string value_;          // of one that is no text; else what may be its last line break
+  TagFinder value_end_;
+  JsonTypes types_ = kJsonText;  // of the value
+  bool value_begins_ = false;    // a line break here is not the value's
+  std::string value_;            // of one that may be no text; else what may be its last line break
 };
 
 }  // namespace quire

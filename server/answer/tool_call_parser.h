@@ -21,8 +21,8 @@ class ToolCallParser {
   ToolCallParser(ToolFormat format, const ToolFunctions& functions);
 
   void Append(std::string_view text, AnswerEvents* events);
-  // The answer ends. What is no call by now is text; the arguments of one that has begun are events
-  // as far as they came.
+  // The answer ends. What is no call by now is text; the arguments of one that has begun are
+  // closed.
   void Finish(AnswerEvents* events);
 
  private:
@@ -30,26 +30,39 @@ class ToolCallParser {
     kText,
     kOpening,  // after a tag, before what says how the call is written
     kCall,
-    kNext,  // after a call that others may follow without a tag
+    kNext,    // after a call that others may follow without a tag
+    kObject,  // within an object that is no call, in text
   };
 
   void Step(std::string_view* text, AnswerEvents* events);
   void TakeText(std::string_view* text, AnswerEvents* events);
   void TakeTag(const std::string& tag, AnswerEvents* events);
   void TakeOpening(std::string_view* text, AnswerEvents* events);
+  bool TakeFence(char c, AnswerEvents* events);
   void TakeCall(std::string_view* text, AnswerEvents* events);
   void TakeNext(std::string_view* text, AnswerEvents* events);
-  std::unique_ptr<CallReader> Open(std::string_view* text);
+  void TakeObject(std::string_view* text, AnswerEvents* events);
+  void AddNoCall(const std::string& raw, AnswerEvents* events);
+  std::unique_ptr<CallReader> Open(char next);
+  std::unique_ptr<CallReader> OpenObject();
+  void BackToText(AnswerEvents* events);
+  bool IsOfTag(std::string_view text) const;
 
   const ToolFormat format_;
   const ToolFunctions& functions_;
   const std::string end_tag_;
   TagFinder tags_;
   At at_;
-  std::string opening_;      // what announces a call, as it came
-  bool is_list_ = false;     // others may follow without a tag
-  bool follows_ = false;     // another, in a list
+  bool has_tag_ = false;     // a tag announced the call
+  std::string opening_;      // what announces it, as it came
+  std::string fence_;        // what may become the line ```json before a call, or ``` after it
+  bool has_fence_ = false;   // the call began with one
+  bool is_list_ = false;     // calls stand between brackets
+  bool may_follow_ = false;  // the call is an object, after which another may stand without a tag
+  bool follows_ = false;     // another, without a tag
   bool awaits_end_ = false;  // there was a call since the last end tag
+  size_t num_open_ = 0;      // brackets of an object that is no call
+  size_t num_line_breaks_ = 0;  // in a row, within it
   std::unique_ptr<CallReader> call_;
 };
 

@@ -5,7 +5,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 namespace quire {
 
@@ -26,8 +25,7 @@ absl::StatusOr<absl::string_view> BearerToken(absl::string_view authorization) {
 absl::StatusOr<std::shared_ptr<const Principal>> Authenticator::Authenticate(
     const Credentials& credentials) const {
   if (!is_closed()) return AnonymousPrincipal(credentials.peer);  // whatever key a client sends
-  const std::shared_ptr<const KeyTable> table =
-      keys_ == nullptr ? nullptr : keys_->Table(absl::Now());
+  const std::shared_ptr<const KeyTable> table = keys_ == nullptr ? nullptr : keys_->Table();
   if (credentials.bearer_token.has_value() && table != nullptr) {
     if (auto principal = table->FindKey(*credentials.bearer_token)) return principal;
     spdlog::debug("a wrong key from {}", credentials.peer.name());
@@ -44,6 +42,10 @@ absl::StatusOr<std::shared_ptr<const Principal>> Authenticator::Authenticate(
       table != nullptr ? "send an API key in the header authorization, as \"Bearer KEY\"" : "",
       table != nullptr && client_certificates_ ? ", or " : "",
       client_certificates_ ? "connect by TLS with a client certificate" : ""));
+}
+
+void Authenticator::Look() const {
+  if (keys_ != nullptr) keys_->Look();
 }
 
 void Authenticator::Reload() const {

@@ -37,7 +37,8 @@ class Authenticator {
   // Whether callers must show who they are.
   bool is_closed() const { return keys_ != nullptr || client_certificates_; }
 
-  // Reads the keys again: SIGHUP.
+  // Reads the keys again if their file may have changed, or in any case: may wait for the disk.
+  void Look() const;
   void Reload() const;
 
  private:

@@ -20,13 +20,14 @@ absl::StatusOr<std::unique_ptr<KeyFile>> KeyFile::Open(const std::string& path) 
   return file;
 }
 
-std::shared_ptr<const KeyTable> KeyFile::Table(absl::Time now) {
-  if (looks_.Pass(now) && reload_mutex_.TryLock()) {
-    if (stamp_.MayDiffer(FileStamp::Of(path_))) ReadAgain();
-    reload_mutex_.Unlock();
-  }
+std::shared_ptr<const KeyTable> KeyFile::Table() {
   absl::MutexLock lock(&mutex_);
   return table_;
+}
+
+void KeyFile::Look() {
+  absl::MutexLock reload_lock(&reload_mutex_);
+  if (stamp_.MayDiffer(FileStamp::Of(path_))) ReadAgain();
 }
 
 void KeyFile::Reload() {

@@ -1,6 +1,6 @@
-// KeyFile: the file of --api-key-file, followed while the server runs: a change is noticed within a
-// second of use. A file that cannot be read, or is not as it should be, leaves the keys as they
-// were and is one line in the log. Any thread.
+// KeyFile: the file of --api-key-file, read again while the server runs. A file that cannot be
+// read, or is not as it should be, leaves the keys as they were and is one line in the log. Any
+// thread; who looks or reloads may wait for the disk, so that is no event loop's.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "server/auth/key_table.h"
 #include "server/base/file_stamp.h"
-#include "server/base/throttle.h"
 
 namespace quire {
 
@@ -21,10 +19,12 @@ class KeyFile {
   // Reads the file. INVALID_ARGUMENT, naming file, line and member.
   static absl::StatusOr<std::unique_ptr<KeyFile>> Open(const std::string& path);
 
-  // The keys as of `now`, for one call.
-  std::shared_ptr<const KeyTable> Table(absl::Time now);
+  // The keys as last read, for one call. Never waits for the file.
+  std::shared_ptr<const KeyTable> Table();
 
-  // Reads the file again now, whatever its times say: SIGHUP.
+  // Reads the file again if it may have changed.
+  void Look();
+  // Reads the file again whatever its times say: SIGHUP.
   void Reload();
 
  private:
@@ -33,9 +33,8 @@ class KeyFile {
   void ReadAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reload_mutex_);
 
   const std::string path_;
-  Throttle looks_{absl::Seconds(1)};
 
-  // Held while the file is read, by whoever noticed; others go on with the keys there are.
+  // Held while the file is read; callers go on with the keys there are.
   absl::Mutex reload_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   FileStamp stamp_ ABSL_GUARDED_BY(reload_mutex_);        // of the last reading, good or not
   Sha256 digest_ ABSL_GUARDED_BY(reload_mutex_) = {};     // of what the last reading read

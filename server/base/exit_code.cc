@@ -1,10 +1,5 @@
 #include "server/base/exit_code.h"
 
-#include <cstdio>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-
 namespace quire {
 
 ExitCode StartFailureCode(const absl::Status& status) {
@@ -21,11 +16,6 @@ ExitCode StartFailureCode(const absl::Status& status) {
     default:
       return ExitCode::kEngineFailure;
   }
-}
-
-void PrintFailure(const std::string& sentence) {
-  const std::string one_line = absl::StrReplaceAll(sentence, {{"\n", "; "}});
-  std::fputs(absl::StrCat("quire-server: ", one_line, "\n").c_str(), stderr);
 }
 
 }  // namespace quire

@@ -1,8 +1,6 @@
 // Exit codes of quire-server: part of its contract with whoever supervises it. Any thread.
 #pragma once
 
-#include <string>
-
 #include "absl/status/status.h"
 
 namespace quire {
@@ -24,8 +22,5 @@ enum class ExitCode : int {
 //                                              --kv-cache-memory-bytes, allows too little of it
 //   others                                     the server
 ExitCode StartFailureCode(const absl::Status& status);
-
-// Prints one line, "quire-server: <sentence>", to standard error; line breaks become "; ".
-void PrintFailure(const std::string& sentence);
 
 }  // namespace quire

@@ -2,7 +2,7 @@
 
 #include <sys/stat.h>
 
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 
 namespace quire {
 
@@ -14,7 +14,7 @@ constexpr absl::Duration kCoarsestClock = absl::Seconds(2);
 
 FileStamp FileStamp::Of(const std::string& path) {
   FileStamp stamp;
-  stamp.looked_at = absl::Now();
+  stamp.looked_at = WallNow();
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return stamp;
   stamp.exists = true;

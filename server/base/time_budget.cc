@@ -4,7 +4,7 @@
 #include <ctime>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 
 namespace quire {
 
@@ -16,7 +16,7 @@ double ThreadSeconds() {
 
 void TimeAccount::Charge(double seconds) {
   absl::MutexLock lock(&mutex_);
-  bucket_.Refill(absl::Now());
+  bucket_.Refill(MonotonicNow());
   bucket_.Take(seconds);
 }
 
@@ -26,7 +26,7 @@ absl::Time TimeAccount::may_work_at() const { return DebtEnd(0); }
 absl::Time TimeAccount::may_read_at() const { return DebtEnd(kBurstSeconds / 2); }
 
 absl::Time TimeAccount::DebtEnd(double allowed) const {
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   absl::MutexLock lock(&mutex_);
   bucket_.Refill(now);
   const absl::Time end = bucket_.debt_end(allowed);
@@ -35,7 +35,7 @@ absl::Time TimeAccount::DebtEnd(double allowed) const {
 
 bool TimeAccount::is_full() const {
   absl::MutexLock lock(&mutex_);
-  bucket_.Refill(absl::Now());
+  bucket_.Refill(MonotonicNow());
   return bucket_.is_full();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/json/json_events.h"
+#include "engine/json/parse_json.h"
 #include "server/chat/jinja/values/error.h"
 
 namespace quire {
@@ -106,7 +107,7 @@ class ValueBuilder : public JsonEvents {
 
 absl::StatusOr<Value> ParseJsonValue(std::string_view text, JsonBudget* budget, size_t max_depth) {
   ValueBuilder builder(budget, max_depth);
-  if (nlohmann::json::sax_parse(text, &builder)) return builder.TakeRoot();
+  if (ReadJsonEvents(text, &builder)) return builder.TakeRoot();
   if (budget->fuel != nullptr && !budget->fuel->ok()) return budget->fuel->status();
   return jinja::Error(builder.error());
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/json/json_reader.h"
+#include "engine/json/model_file.h"
 #include "engine/json/small_file.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -28,34 +29,40 @@ struct Source {
 using Sources = std::map<std::string, Source>;  // By the template's name.
 
 // Adds the template of a file, if there is one.
-absl::Status AddFile(const fs::path& path, const std::string& name, Sources* sources) {
-  absl::StatusOr<std::string> text = ReadSmallFile(path.string(), ChatTemplate::kMaxSourceBytes);
+absl::Status AddFile(const fs::path& model_folder, const fs::path& file, const std::string& name,
+                     Sources* sources) {
+  absl::StatusOr<std::string> text =
+      ReadModelFile(model_folder.string(), file.string(), ChatTemplate::kMaxSourceBytes);
   if (absl::IsNotFound(text.status())) return absl::OkStatus();
   RETURN_IF_ERROR(text.status());
-  sources->insert_or_assign(name, Source{*std::move(text), path.string()});
+  sources->insert_or_assign(name, Source{*std::move(text), (model_folder / file).string()});
   return absl::OkStatus();
 }
 
 absl::Status AddTemplateFiles(const fs::path& model_folder, Sources* sources) {
-  const fs::path more = model_folder / "additional_chat_templates";
+  const fs::path more = "additional_chat_templates";
+  const absl::StatusOr<std::string> real = RealModelPath(model_folder.string(), more.string());
+  if (!real.ok() && !absl::IsNotFound(real.status())) return real.status();
   std::error_code error;
-  for (fs::directory_iterator entry(more, error), end; !error && entry != end;
+  for (fs::directory_iterator entry(real.value_or(""), error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path().extension() != ".jinja") continue;
-    RETURN_IF_ERROR(AddFile(entry->path(), entry->path().stem().string(), sources));
+    const fs::path name = entry->path().filename();
+    if (name.extension() != ".jinja") continue;
+    RETURN_IF_ERROR(AddFile(model_folder, more / name, name.stem().string(), sources));
   }
   if (error && error != std::errc::no_such_file_or_directory) {
-    return Error(more.string(), ": ", error.message());
+    return Error((model_folder / more).string(), ": ", error.message());
   }
-  return AddFile(model_folder / "chat_template.jinja", "default", sources);
+  return AddFile(model_folder, "chat_template.jinja", "default", sources);
 }
 
-absl::Status AddFromConfig(const fs::path& path, Sources* sources) {
-  const absl::StatusOr<std::string> content = ReadSmallFile(path.string(), kMaxConfigBytes);
+absl::Status AddFromConfig(const fs::path& model_folder, Sources* sources) {
+  const fs::path path = model_folder / "tokenizer_config.json";
+  const absl::StatusOr<std::string> content =
+      ReadModelFile(model_folder.string(), "tokenizer_config.json", kMaxConfigBytes);
   if (absl::IsNotFound(content.status())) return absl::OkStatus();
   RETURN_IF_ERROR(content.status());
-  ASSIGN_OR_RETURN(const Json config,
-                   ParseJsonObject(*content, path.string(), DuplicateKeys::kLastWins));
+  ASSIGN_OR_RETURN(const Json config, ParseModelJson(*content, path.string()));
   const auto malformed = [&path](std::string_view problem) {
     return Error(path.string(), ": ", problem);
   };
@@ -90,21 +97,27 @@ absl::StatusOr<std::optional<ChatTemplate>> CompileNamed(const Sources& sources,
 }  // namespace
 
 ChatTemplateSet::ChatTemplateSet(std::optional<ChatTemplate> without_tools,
-                                 std::optional<ChatTemplate> with_tools)
-    : default_(std::move(without_tools)), tool_use_(std::move(with_tools)) {}
+                                 std::optional<ChatTemplate> with_tools) {
+  if (without_tools) default_.emplace(*std::move(without_tools));
+  if (with_tools) tool_use_.emplace(*std::move(with_tools));
+}
 
-absl::StatusOr<ChatTemplate> ChatTemplateSet::Select(bool has_tools) const {
-  if (has_tools && tool_use_) return *tool_use_;
-  if (default_) return *default_;
-  return absl::FailedPreconditionError(
-      "the model has a chat template for requests with tools only: send tools, or add "
-      "chat_template.jinja");
+absl::StatusOr<std::vector<PromptSegment>> ChatTemplateSet::Render(RenderInput input) const {
+  const bool has_tools = input.tools.list() != nullptr && !input.tools.list()->items.empty();
+  const std::optional<Known>& known = has_tools && tool_use_ ? tool_use_ : default_;
+  if (!known) {
+    return absl::FailedPreconditionError(
+        "the model has a chat template for requests with tools only: send tools, or add "
+        "chat_template.jinja");
+  }
+  ASSIGN_OR_RETURN(input.messages, known->forms.Adapt(input.messages, input.fuel));
+  return known->chat_template.Render(input);
 }
 
 std::string ChatTemplateSet::Sources() const {
   std::string sources;
-  for (const std::optional<ChatTemplate>* one : {&default_, &tool_use_}) {
-    if (one->has_value()) sources += (*one)->source() + '\n';
+  for (const std::optional<Known>* one : {&default_, &tool_use_}) {
+    if (one->has_value()) sources += (*one)->chat_template.source() + '\n';
   }
   return sources;
 }
@@ -113,7 +126,7 @@ absl::StatusOr<ChatTemplateSet> LoadChatTemplate(const fs::path& model_folder) {
   Sources sources;
   RETURN_IF_ERROR(AddTemplateFiles(model_folder, &sources));
   if (sources.empty()) {
-    RETURN_IF_ERROR(AddFromConfig(model_folder / "tokenizer_config.json", &sources));
+    RETURN_IF_ERROR(AddFromConfig(model_folder, &sources));
   }
   ASSIGN_OR_RETURN(std::optional<ChatTemplate> without_tools, CompileNamed(sources, "default"));
   ASSIGN_OR_RETURN(std::optional<ChatTemplate> with_tools, CompileNamed(sources, "tool_use"));

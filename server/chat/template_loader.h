@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/chat/chat_template.h"
+#include "server/chat/message_forms.h"
 
 namespace quire {
 
@@ -17,16 +20,27 @@ class ChatTemplateSet {
   ChatTemplateSet(std::optional<ChatTemplate> without_tools,
                   std::optional<ChatTemplate> with_tools);
 
-  // The template "tool_use" for a request with tools if there is one, else "default";
-  // FAILED_PRECONDITION if the model has neither for this request.
-  absl::StatusOr<ChatTemplate> Select(bool has_tools) const;
+  // By the template "tool_use" for a request with tools if there is one, else by "default", with
+  // the messages in forms that it shows; FAILED_PRECONDITION if the model has neither for this
+  // request.
+  absl::StatusOr<std::vector<PromptSegment>> Render(RenderInput input) const;
 
+  // The text of the template for messages alone, else of the only other one.
+  const std::string& main_source() const {
+    return (default_ ? default_ : tool_use_)->chat_template.source();
+  }
   // The text of all templates.
   std::string Sources() const;
 
  private:
-  std::optional<ChatTemplate> default_;
-  std::optional<ChatTemplate> tool_use_;
+  struct Known {
+    explicit Known(ChatTemplate compiled)
+        : chat_template(std::move(compiled)), forms(chat_template) {}
+    ChatTemplate chat_template;
+    MessageForms forms;
+  };
+  std::optional<Known> default_;
+  std::optional<Known> tool_use_;
 };
 
 // Reads chat_template.jinja and additional_chat_templates/*.jinja, which win over the

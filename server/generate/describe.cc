@@ -1,7 +1,7 @@
 #include "server/generate/describe.h"
 
-#include "absl/time/clock.h"
 #include "engine/engine.h"
+#include "kernels/base/clock.h"
 #include "server/base/version.h"
 
 namespace quire {
@@ -30,7 +30,7 @@ ModelDescription DescribeModel(const ServingContext& serving) {
 ServerStatus DescribeStatus(const ServingContext& serving) {
   ServerStatus status;
   status.engine = serving.engine->status();
-  status.uptime = absl::Now() - serving.start_time;
+  status.uptime = MonotonicNow() - serving.start_time;
   status.num_requests = serving.registry->size();
   return status;
 }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "quire/v1/inference.pb.h"
 #include "server/auth/principal.h"
@@ -12,6 +13,7 @@
 #include "server/metrics/server_metrics.h"
 #include "server/output/output_pump.h"
 #include "server/output/response_sink.h"
+#include "server/request/answer_size.h"
 #include "server/request/cancel_token.h"
 #include "server/request/generation_job.h"
 #include "server/request/model_facts.h"
@@ -23,12 +25,22 @@ namespace quire {
 
 class Engine;
 
-// Who makes a request.
+// Who makes requests with one call.
 struct Caller {
   std::shared_ptr<const Principal> principal;
-  std::shared_ptr<CancelToken> token;  // cancels the request at any time
+  std::shared_ptr<CancelToken> token;  // cancels all of them at any time
   std::shared_ptr<CallCost> cost;      // is charged for work on other threads
   TraceContext trace;                  // as TraceOf says
+  // The request's id comes with the call, not with the request: proxies and clients that try again
+  // may send it more than once, so while it is in use another one is made from it.
+  bool is_id_of_call = false;
+};
+
+// One request of several.
+struct ListedRequest {
+  v1::GenerateRequest message;
+  std::shared_ptr<CancelToken> token;  // cancels this one; that of its caller if there is no other
+  ResponseSink* sink;
 };
 
 class GenerateHandler {
@@ -61,11 +73,15 @@ class GenerateHandler {
   // before this returns.
   void Start(Caller caller, v1::GenerateRequest message, ResponseSink* sink);
 
+  // The same for a list of requests, which the engine takes together or not at all: what keeps one
+  // of them from beginning is told to the sinks of all.
+  void StartAll(Caller caller, std::vector<ListedRequest> list);
+
  private:
   // A request on its way to the engine.
   struct Pending {
-    std::shared_ptr<const Principal> principal;
     std::shared_ptr<CancelToken> token;
+    IdInUse id_in_use = IdInUse::kRefuse;
     v1::GenerateRequest message;
     size_t num_bytes = 0;  // of the message
     absl::Time arrived;
@@ -74,11 +90,22 @@ class GenerateHandler {
     ResponseSink* sink = nullptr;
     RequestRegistry::Lease lease;
   };
+  // Those of one call.
+  struct Batch {
+    std::shared_ptr<const Principal> principal;
+    std::shared_ptr<CancelToken> token;
+    std::vector<Pending> requests;
+    const std::shared_ptr<AnswerSize> answer_size = std::make_shared<AnswerSize>();
+  };
 
-  absl::Status Check(Pending& pending);
-  void TokenizeAndSubmit(Pending& pending);
-  absl::Status Submit(Pending& pending);
-  void Refuse(Pending& pending, const absl::Status& status,
+  absl::Status Check(const Principal& principal, Pending& pending);
+  void TokenizeAndSubmit(Batch& batch);
+  absl::Status Tokenize(Batch& batch);
+  absl::Status Submit(Batch& batch);
+  static absl::Status CheckPromptLogprobs(const Batch& batch);
+  void HandOver(Batch& batch, size_t index, std::unique_ptr<ResponseBuilder> builder,
+                std::shared_ptr<OutputStream> stream);
+  void Refuse(Batch& batch, const absl::Status& status,
               std::optional<RefusalReason> reason = std::nullopt);
 
   const Parts parts_;

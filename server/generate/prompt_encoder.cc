@@ -90,10 +90,7 @@ absl::StatusOr<PromptEncoder::Rendered> PromptEncoder::Render(RenderInput input)
   RETURN_IF_ERROR(CheckTakesMessages());
   input.bos_token = bos_token_;
   input.eos_token = eos_token_;
-  const bool has_tools = input.tools.list() != nullptr && !input.tools.list()->items.empty();
-  absl::StatusOr<ChatTemplate> chat_template = chat_templates_->Select(has_tools);
-  if (!chat_template.ok()) return InField("messages", chat_template.status());
-  absl::StatusOr<std::vector<PromptSegment>> segments = chat_template->Render(input);
+  absl::StatusOr<std::vector<PromptSegment>> segments = chat_templates_->Render(std::move(input));
   if (!segments.ok()) return Blamed("messages", segments.status());
   return Rendered{*std::move(segments)};
 }

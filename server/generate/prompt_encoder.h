@@ -52,6 +52,9 @@ class PromptEncoder {
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
   bool has_chat_template() const { return chat_templates_.has_value(); }
   // Empty where there is none.
+  std::string main_chat_template() const {
+    return has_chat_template() ? chat_templates_->main_source() : "";
+  }
   std::string chat_template_sources() const {
     return has_chat_template() ? chat_templates_->Sources() : "";
   }

@@ -1,12 +1,15 @@
 #include "server/generate/prompt_message.h"
 
 #include <algorithm>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "server/chat/json_values.h"
 #include "server/request/field_error.h"
@@ -47,11 +50,22 @@ absl::StatusOr<Value> ConvertMessage(const v1::Message& message, int index, Json
   }
   jinja::Dict dict;
   dict.Set(TextValue("role"), TextValue(message.role()));
-  dict.Set(TextValue("content"), TextValue(message.content()));
+  if (message.has_content()) dict.Set(TextValue("content"), TextValue(message.content()));
   ASSIGN_OR_RETURN(const Value extra, ParseObject(field + ".extra_json", message.extra_json(),
                                                   /*outer_depth=*/1, budget));
   for (const auto& [key, value] : extra.dict()->entries()) dict.Set(key, value);
   return Value(std::make_shared<const jinja::Dict>(std::move(dict)));
+}
+
+void BeginAnswer(const v1::AnswerStart& start, PromptEncoder::Rendered* rendered) {
+  std::vector<PromptSegment>& segments = rendered->segments;
+  if (segments.empty() || !segments.back().from_template) segments.push_back({"", true});
+  std::string& end = segments.back().text;
+  const absl::string_view written = absl::StripTrailingAsciiWhitespace(end);
+  const bool reasons =
+      !start.reasoning_open().empty() && absl::EndsWith(written, start.reasoning_open());
+  if (reasons) absl::StrAppend(&end, "\n", start.reasoning_close(), "\n\n");
+  end.append(start.text());
 }
 
 }  // namespace
@@ -106,8 +120,21 @@ absl::StatusOr<RenderInput> ConvertMessages(const v1::Messages& messages, Fuel* 
     return InvalidField("messages.continue_final_message",
                         "goes with add_generation_prompt: false, as no new message begins");
   }
-  input.now = std::time(nullptr);
+  if (messages.has_answer_start() && !input.add_generation_prompt) {
+    return InvalidField("messages.answer_start",
+                        "goes with add_generation_prompt: true, as a new answer begins");
+  }
+  input.now = absl::ToTimeT(WallNow());
   return input;
+}
+
+absl::StatusOr<PromptEncoder::Rendered> RenderMessages(const v1::Messages& messages,
+                                                       const PromptEncoder& encoder, Fuel* fuel) {
+  RETURN_IF_ERROR(encoder.CheckTakesMessages());
+  ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(messages, fuel));
+  ASSIGN_OR_RETURN(PromptEncoder::Rendered rendered, encoder.Render(std::move(input)));
+  if (messages.has_answer_start()) BeginAnswer(messages.answer_start(), &rendered);
+  return rendered;
 }
 
 absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::GenerateRequest& request,
@@ -122,9 +149,8 @@ absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::GenerateRequest& req
     case v1::GenerateRequest::kTokenIds:
       return ConvertTokenIds(request, model);
     case v1::GenerateRequest::kMessages: {
-      RETURN_IF_ERROR(encoder.CheckTakesMessages());
-      ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(request.messages(), fuel));
-      ASSIGN_OR_RETURN(const PromptEncoder::Rendered rendered, encoder.Render(std::move(input)));
+      ASSIGN_OR_RETURN(const PromptEncoder::Rendered rendered,
+                       RenderMessages(request.messages(), encoder, fuel));
       return encoder.EncodeRendered(rendered, fuel);
     }
     case v1::GenerateRequest::PROMPT_NOT_SET:

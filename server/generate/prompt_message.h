@@ -20,6 +20,10 @@ absl::Status CheckMessages(const v1::Messages& messages);
 // Errors: CheckMessages, a role that is empty, JSON of the wrong kind. The input keeps `fuel`.
 absl::StatusOr<RenderInput> ConvertMessages(const v1::Messages& messages, Fuel* fuel);
 
+// The prompt of a chat: rendered, with what its answer is to begin with.
+absl::StatusOr<PromptEncoder::Rendered> RenderMessages(const v1::Messages& messages,
+                                                       const PromptEncoder& encoder, Fuel* fuel);
+
 // The prompt of a request, in whichever form it came. CANCELLED once the fuel's request is.
 absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::GenerateRequest& request,
                                                   const PromptEncoder& encoder,

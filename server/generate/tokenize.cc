@@ -7,13 +7,29 @@
 #include "server/request/field_error.h"
 #include "server/request/parameters.h"
 #include "server/request/request_fuel.h"
+#include "server/tokenizer/stream_decoder.h"
 
 namespace quire {
+
+namespace {
+
+absl::StatusOr<std::vector<TokenId>> CheckedIds(const std::string& field, const ModelFacts& model,
+                                                absl::Span<const uint32_t> ids) {
+  std::vector<TokenId> tokens;
+  tokens.reserve(ids.size());
+  for (const uint32_t id : ids) {
+    RETURN_IF_ERROR(CheckTokenId(field, id, model));
+    tokens.push_back(static_cast<TokenId>(id));
+  }
+  return tokens;
+}
+
+}  // namespace
 
 absl::StatusOr<TokenizedPrompt> TokenizePrompt(const v1::TokenizeRequest& request,
                                                const PromptEncoder& encoder,
                                                const CancelToken* token) {
-  RequestFuel fuel(request.ByteSizeLong(), token);
+  RequestFuel fuel(request.ByteSizeLong(), request.messages().messages_size(), token);
   TokenizedPrompt result;
   switch (request.prompt_case()) {
     case v1::TokenizeRequest::kText: {
@@ -21,9 +37,8 @@ absl::StatusOr<TokenizedPrompt> TokenizePrompt(const v1::TokenizeRequest& reques
       return result;
     }
     case v1::TokenizeRequest::kMessages: {
-      RETURN_IF_ERROR(encoder.CheckTakesMessages());
-      ASSIGN_OR_RETURN(RenderInput input, ConvertMessages(request.messages(), &fuel));
-      ASSIGN_OR_RETURN(const PromptEncoder::Rendered rendered, encoder.Render(std::move(input)));
+      ASSIGN_OR_RETURN(const PromptEncoder::Rendered rendered,
+                       RenderMessages(request.messages(), encoder, &fuel));
       ASSIGN_OR_RETURN(result.ids, encoder.EncodeRendered(rendered, &fuel));
       result.rendered = rendered.text();
       return result;
@@ -42,15 +57,25 @@ std::vector<std::string> SpellTokens(const PromptEncoder& encoder,
   return tokens;
 }
 
+absl::StatusOr<std::string> PromptText(const PromptEncoder& encoder, const ModelFacts& model,
+                                       absl::Span<const uint32_t> ids, bool goes_on) {
+  if (!model.has_tokenizer) {
+    return InField("echo", absl::FailedPreconditionError(
+                               "this server runs without a tokenizer (--skip-tokenizer-init), so "
+                               "that it knows no text of token ids; leave echo out"));
+  }
+  ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, CheckedIds("token_ids", model, ids));
+  StreamDecoder decoder(encoder.tokenizer(), /*skip_special_tokens=*/false);
+  std::string text;
+  for (const TokenId token : tokens) text += decoder.Append(token);
+  if (!goes_on) text += decoder.Flush();
+  return text;
+}
+
 absl::StatusOr<std::string> Detokenize(const PromptEncoder& encoder, const ModelFacts& model,
                                        absl::Span<const uint32_t> ids, bool skip_special_tokens) {
   RETURN_IF_ERROR(encoder.CheckHasTokenizer("ids"));
-  std::vector<TokenId> tokens;
-  tokens.reserve(ids.size());
-  for (const uint32_t id : ids) {
-    RETURN_IF_ERROR(CheckTokenId("ids", id, model));
-    tokens.push_back(static_cast<TokenId>(id));
-  }
+  ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, CheckedIds("ids", model, ids));
   return encoder.tokenizer()->Decode(tokens, skip_special_tokens);
 }
 

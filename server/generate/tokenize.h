@@ -28,6 +28,11 @@ absl::StatusOr<TokenizedPrompt> TokenizePrompt(const v1::TokenizeRequest& reques
 // How the vocabulary spells each id.
 std::vector<std::string> SpellTokens(const PromptEncoder& encoder, const std::vector<TokenId>& ids);
 
+// The text of a prompt of `ids`, special tokens included. `goes_on`: without a character that they
+// only begin, which the answer's text has. An error blames "token_ids", or "echo".
+absl::StatusOr<std::string> PromptText(const PromptEncoder& encoder, const ModelFacts& model,
+                                       absl::Span<const uint32_t> ids, bool goes_on);
+
 absl::StatusOr<std::string> Detokenize(const PromptEncoder& encoder, const ModelFacts& model,
                                        absl::Span<const uint32_t> ids, bool skip_special_tokens);
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 #include "server/request/retry_pushback.h"
 
 namespace quire {
@@ -97,7 +97,7 @@ bool WorkPool::Queue::Fits(const Work& work) const {
 }
 
 std::map<uint64_t, WorkPool::Work>::iterator WorkPool::Queue::FindReady(absl::Time* look_again) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   *look_again = absl::InfiniteFuture();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
     if (is_large_under_way_ && IsLarge(it->second.num_bytes)) continue;
@@ -118,7 +118,7 @@ std::optional<WorkPool::Work> WorkPool::Queue::Pop() {
       if (IsLarge(ready->second.num_bytes)) is_large_under_way_ = true;
       return Take(ready);
     }
-    news_.WaitWithDeadline(&mutex_, look_again);
+    news_.WaitUntil(&mutex_, look_again);
   }
   return std::nullopt;
 }

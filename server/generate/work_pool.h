@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "kernels/base/clock.h"
 #include "server/base/time_budget.h"
 #include "server/request/cancel_token.h"
 
@@ -82,7 +83,7 @@ class WorkPool {
     const size_t max_work_;
     const size_t max_bytes_;
     absl::Mutex mutex_;
-    absl::CondVar news_;
+    MonotonicCondVar news_;
     absl::flat_hash_map<const TimeAccount*, Load> loads_ ABSL_GUARDED_BY(mutex_);
     std::map<uint64_t, Work> waiting_ ABSL_GUARDED_BY(mutex_);  // by id: the oldest first
     size_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all of them

@@ -1,7 +1,7 @@
 #include "server/http1/http1_answer.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 #include "server/http/http_error.h"
 
 namespace quire {
@@ -78,7 +78,7 @@ std::string Http1Refusal(const Http1Error& error, bool is_head) {
   std::string answer;
   Http1AnswerHead head = {error.status, &headers};
   head.closes = true;
-  AppendAnswerHead(head, absl::Now(), &answer);
+  AppendAnswerHead(head, WallNow(), &answer);
   if (!is_head) answer.append(body);
   return answer;
 }

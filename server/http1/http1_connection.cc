@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "kernels/base/clock.h"
 #include "server/http1/http1_answer.h"
 
 namespace quire {
@@ -161,7 +162,6 @@ std::optional<std::string_view> Http1Connection::TakeHead(std::string_view* byte
 
 void Http1Connection::BeginRequest(std::string_view text) {
   head_begin_ = absl::InfiniteFuture();
-  control_->SetIdle(false);
   waste_.Take(kRequestCost);
   auto request = std::make_unique<Request>();
   const int64_t num_bytes = kRequestBytes + kHeadFactor * static_cast<int64_t>(text.size());
@@ -180,6 +180,7 @@ void Http1Connection::BeginRequest(std::string_view text) {
   request_->num_body_left = head.content_length;
   request_->owes_continue = head.expects_continue && head.has_body();
   reading_ = head.has_body() ? Reading::kBody : Reading::kWaiting;
+  control_->SetIdle(head.has_body());  // while the body does not come there is nothing to do
   SetDeadline(head.has_body() ? control_->loop().now() + limits_.request : absl::InfiniteFuture());
   request_->exchange = start_exchange_(head.request, this);
   if (request_->exchange == nullptr && request_->status == 0) {
@@ -228,6 +229,7 @@ bool Http1Connection::TakeBody(std::string_view* bytes) {
 
 // Once there is an answer nobody reads the rest, which is dropped if it is not long.
 void Http1Connection::TakePiece(std::string_view piece) {
+  control_->SetIdle(true);
   if (request_->exchange != nullptr && !request_->has_ended) {
     request_->exchange->OnBody(piece);
     return;
@@ -238,6 +240,7 @@ void Http1Connection::TakePiece(std::string_view piece) {
 
 void Http1Connection::EndBody() {
   reading_ = Reading::kWaiting;
+  control_->SetIdle(false);
   SetDeadline(absl::InfiniteFuture());
   if (request_->has_ended) {
     EndRequest();
@@ -332,7 +335,7 @@ void Http1Connection::BeginAnswer(std::string* output) {
   head.is_empty = request.is_all && !has_length && !is_bare;
   head.closes = closes_;
   head.says_keep_alive = !request.head.is_http11 && !closes_;
-  AppendAnswerHead(head, control_->loop().now(), output);
+  AppendAnswerHead(head, WallNow(), output);
   request.has_sent_head = true;
   request.headers.clear();
   if (request.is_all) EndAnswer();
@@ -372,6 +375,8 @@ void Http1Connection::EndAnswer() {
     CloseWhenSent();
   } else if (reading_ == Reading::kWaiting) {
     EndRequest();
+  } else {
+    SetDeadline(std::min(deadline_, control_->loop().now() + limits_.dropped));
   }
 }
 
@@ -409,7 +414,10 @@ void Http1Connection::DropRequest() {
 
 void Http1Connection::BeginShutdown(bool at_once) {
   if (std::exchange(shutting_down_, true)) return;
-  if (request_ != nullptr && !request_->has_ended) {
+  const bool is_answered = request_ != nullptr && !request_->has_ended;
+  if (is_answered && at_once && reading_ == Reading::kBody && request_->status == 0) {
+    Refuse({408, "the request's body does not come, and there are too many connections"});
+  } else if (is_answered) {
     closes_ = true;
   } else if (at_once) {
     CloseWhenSent();

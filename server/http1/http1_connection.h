@@ -23,10 +23,12 @@ struct Http1Limits {
   size_t max_waiting_bytes = size_t{64} << 10;
   // Of a refused request's body: read and dropped, so that the connection can go on.
   size_t max_dropped_bytes = size_t{64} << 10;
+  absl::Duration dropped = absl::Seconds(1);   // from the refusal to that body's end
   absl::Duration header = absl::Seconds(10);   // from a head's first byte to its last
   absl::Duration request = absl::Seconds(30);  // from the head to the body's end
-  // Longer than proxies keep theirs, so that they end connections, and no request meets the end.
-  absl::Duration idle = absl::Seconds(75);
+  // Longer than clients and proxies keep theirs (Go's 90 s, others' 120 s), so that they end
+  // connections, and no request meets the end.
+  absl::Duration idle = absl::Seconds(125);
   // Requests that come in this time after the end of the server was decided still get an answer.
   absl::Duration shutdown_notice = absl::Milliseconds(100);
 };

@@ -136,7 +136,10 @@ void Http2Connection::FillOutput(std::string* output, size_t limit) {
     if (size < 0) is_dead_ = true;
     // Only here no block of headers is half sent.
     if (size == 0 && std::exchange(owes_notice_, false)) output->append(ShutdownNotice());
-    if (size <= 0) return;
+    if (size <= 0) {
+      NoteBlocked();
+      return;
+    }
     output->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(size));
   }
 }
@@ -145,7 +148,7 @@ bool Http2Connection::IsDone() const {
   if (is_dead_) return true;
   if (nghttp2_session_want_write(session_) != 0) return false;
   if (failed_ || nghttp2_session_want_read(session_) == 0) return true;
-  return said_last_word_ && (gave_way_ || streams_.empty());
+  return said_last_word_ && (gave_way_ ? num_active_ == 0 || cuts_off_ : streams_.empty());
 }
 
 // First a notice, so that calls which are on their way are still taken; the last word after it says
@@ -155,6 +158,7 @@ void Http2Connection::BeginShutdown(bool at_once) {
   shutting_down_ = true;
   if (at_once) {
     gave_way_ = true;
+    cuts_off_ = IsBlocked();
     SayLastWord();
     return;
   }
@@ -187,7 +191,6 @@ int Http2Connection::OnBeginHeaders(int32_t stream_id) {
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream_id, NGHTTP2_REFUSED_STREAM);
     return 0;
   }
-  ChangeActive(+1);
   streams_.emplace(stream_id, std::make_unique<Stream>(this, stream_id));
   incomplete_.insert(stream_id);
   return 0;
@@ -240,6 +243,7 @@ void Http2Connection::OnFrameSent(const nghttp2_frame& frame) {
 void Http2Connection::OnData(int32_t stream_id, std::string_view bytes) {
   nghttp2_session_consume(session_, stream_id, bytes.size());
   if (Stream* stream = Find(stream_id)) stream->OnBody(bytes);
+  if (num_active_ == 0) control_->SetIdle(true);  // some of a request has come just now
 }
 
 void Http2Connection::OnRequestHead(int32_t stream_id) {
@@ -257,14 +261,35 @@ void Http2Connection::OnStreamClosed(int32_t stream_id) {
   stream->Close();
   control_->account().GiveBack(kStreamBytes);
   if (!stream->is_served()) Charge(kRequestCost);
-  if (!stream->is_passive()) ChangeActive(-1);
+  if (stream->is_active()) ChangeActive(-1);
 }
 
-// A connection is idle while it has no stream that does something.
+// A connection is idle while it has no stream that does something: none whose request is whole.
 void Http2Connection::ChangeActive(int change) {
-  const bool was_idle = num_active_ == 0;
+  const bool was_idle = num_active_ == 0 || is_blocked_;
   num_active_ += change;
-  if (was_idle != (num_active_ == 0)) control_->SetIdle(num_active_ == 0);
+  is_blocked_ = is_blocked_ && change < 0 && num_active_ > 0;
+  const bool is_idle = num_active_ == 0 || is_blocked_;
+  if (was_idle != is_idle) control_->SetIdle(is_idle);
+}
+
+// Whether the client has left us no window for anything that it waits for.
+bool Http2Connection::IsBlocked() const {
+  if (num_active_ == 0) return false;
+  if (nghttp2_session_get_remote_window_size(session_) <= 0) return true;
+  for (const auto& [id, stream] : streams_) {
+    if (stream->is_active() && nghttp2_session_get_stream_remote_window_size(session_, id) > 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Such a connection waits for its client, however much we have for it.
+void Http2Connection::NoteBlocked() {
+  const bool is_blocked = IsBlocked();
+  if (is_blocked == std::exchange(is_blocked_, is_blocked)) return;
+  if (num_active_ > 0) control_->SetIdle(is_blocked);
 }
 
 void Http2Connection::Charge(double frames) {

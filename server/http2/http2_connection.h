@@ -60,6 +60,8 @@ class Http2Connection final : public ConnectionHandler {
   void Charge(double frames);
   void EarnDataCredit();
   void ChangeActive(int change);
+  bool IsBlocked() const;
+  void NoteBlocked();
   bool PayForTable();
   void EndFor(int nghttp2_error);
   void Fail(uint32_t error_code, std::string_view reason);
@@ -81,8 +83,10 @@ class Http2Connection final : public ConnectionHandler {
   bool is_dead_ = false;                     // nothing more can be sent either
   bool shutting_down_ = false;
   int num_debts_ = 0;                // in a row
-  bool gave_way_ = false;            // ends whatever its streams wait for
-  int num_active_ = 0;               // streams that are not passive
+  bool gave_way_ = false;            // ends whatever its passive streams wait for
+  int num_active_ = 0;               // streams whose request is whole, and that are not passive
+  bool is_blocked_ = false;          // no window lets anything out for any of those
+  bool cuts_off_ = false;            // them, when it gives way
   bool has_settings_ = false;        // the client's first
   bool has_taken_settings_ = false;  // it has acknowledged ours
   int64_t paid_for_table_ = 0;       // of the account, for a large HPACK table

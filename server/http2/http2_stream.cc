@@ -59,6 +59,7 @@ void Http2Connection::Stream::OnBody(std::string_view bytes) {
 }
 
 void Http2Connection::Stream::OnBodyEnd() {
+  if (!is_passive_ && !std::exchange(is_active_, true)) connection_->ChangeActive(+1);
   if (exchange_ != nullptr) exchange_->OnBodyEnd();
 }
 
@@ -96,7 +97,8 @@ void Http2Connection::Stream::ResumeBody() {
 void Http2Connection::Stream::CountMessage() { connection_->Charge(kRequestCost); }
 
 void Http2Connection::Stream::SetPassive() {
-  if (!std::exchange(is_passive_, true)) connection_->ChangeActive(-1);
+  is_passive_ = true;
+  if (std::exchange(is_active_, false)) connection_->ChangeActive(-1);
 }
 
 void Http2Connection::Stream::SendTrailersNow() {

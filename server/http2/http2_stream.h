@@ -29,7 +29,8 @@ class Http2Connection::Stream final : public Http2Stream {
   const Http2Exchange* exchange() const { return exchange_.get(); }
   bool is_refused() const { return is_refused_; }
   bool is_served() const { return is_served_; }
-  bool is_passive() const { return is_passive_; }
+  // From the end of its request, unless it is passive.
+  bool is_active() const { return is_active_; }
   size_t head_bytes() const { return head_bytes_; }  // of the request's fields so far
   absl::Time begin() const { return begin_; }
 
@@ -56,6 +57,7 @@ class Http2Connection::Stream final : public Http2Stream {
   bool is_refused_ = false;
   bool is_served_ = false;
   bool is_passive_ = false;
+  bool is_active_ = false;
   std::shared_ptr<Http2Exchange> exchange_;
   HeaderList trailers_;
 };

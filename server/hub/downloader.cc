@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "kernels/base/check.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "server/hub/hub_name.h"
 
@@ -190,7 +191,7 @@ bool Downloader::Next(Work* work) {
       if (!std::exchange(said_waiting_, true)) {
         spdlog::info("another process is downloading {}: waiting for it", subject_.name);
       }
-      changed_.WaitWithTimeout(&mutex_, absl::FromChrono(kLockInterval));
+      changed_.WaitUntil(&mutex_, MonotonicNow() + absl::FromChrono(kLockInterval));
     }
   }
 }
@@ -256,8 +257,8 @@ absl::Status Downloader::Get(HttpClient* client, const Work& work) {
     }
     if (const std::optional<absl::Duration> wait = retries.NextWait(response)) {
       absl::MutexLock lock(&mutex_);
-      const absl::Time until = absl::Now() + *wait;
-      while (!stopping_ && absl::Now() < until) changed_.WaitWithDeadline(&mutex_, until);
+      const absl::Time until = MonotonicNow() + *wait;
+      changed_.Await(&mutex_, until, [this] { return stopping_.load(); });
       continue;
     }
     if (!transfer.refusal().empty()) {

@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/progress.h"
 #include "server/hub/http_client.h"
 #include "server/hub/hub_cache.h"
@@ -61,7 +62,7 @@ class Downloader {
   ProgressStage* const stage_;
 
   absl::Mutex mutex_;
-  absl::CondVar changed_;
+  MonotonicCondVar changed_;
   std::vector<std::unique_ptr<Item>> items_;  // what they hold is guarded by mutex_
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   bool said_waiting_ ABSL_GUARDED_BY(mutex_) = false;

@@ -14,7 +14,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "engine/json/json_reader.h"
-#include "engine/json/small_file.h"
+#include "engine/json/model_file.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "server/hub/downloader.h"
 #include "server/hub/http_client.h"
@@ -131,13 +132,14 @@ class Fetch {
   }
 
   absl::Status Download(const RepoInfo& info) {
-    const absl::Time begun = absl::Now();
+    const absl::Time begun = MonotonicNow();
     ASSIGN_OR_RETURN(std::vector<RepoFile> files, SelectSmallFiles(subject_.name, info, needs_));
     if (needs_.weights) {
       std::string index;
       if (info.Find(kSingleWeightsFile) == nullptr) {
         RETURN_IF_ERROR(DownloadFiles(info, {*info.Find(kWeightsIndexFile)}, nullptr));
-        ASSIGN_OR_RETURN(index, ReadSmallFile(InSnapshot(info, kWeightsIndexFile), kMaxIndexBytes));
+        ASSIGN_OR_RETURN(index, ReadModelFile(cache_.SnapshotFolder(info.commit), kWeightsIndexFile,
+                                              kMaxIndexBytes));
       }
       ASSIGN_OR_RETURN(const std::vector<RepoFile> weights,
                        SelectWeights(subject_.name, info, index));
@@ -153,13 +155,10 @@ class Fetch {
     RETURN_IF_ERROR(DownloadFiles(info, std::move(last), nullptr));
     if (has_downloaded_) {
       spdlog::info("{} is complete in {} after {:.1f} s", subject_.name,
-                   cache_.SnapshotFolder(info.commit), absl::ToDoubleSeconds(absl::Now() - begun));
+                   cache_.SnapshotFolder(info.commit),
+                   absl::ToDoubleSeconds(MonotonicNow() - begun));
     }
     return absl::OkStatus();
-  }
-
-  std::string InSnapshot(const RepoInfo& info, absl::string_view file) const {
-    return absl::StrCat(cache_.SnapshotFolder(info.commit), "/", file);
   }
 
   // What the snapshot lacks of the files. Without `progress` nothing is said about it.

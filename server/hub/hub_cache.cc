@@ -16,7 +16,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/json/small_file.h"
+#include "engine/json/model_file.h"
 #include "kernels/base/status_macros.h"
 #include "server/hub/hub_error.h"
 #include "server/hub/hub_name.h"
@@ -73,7 +73,7 @@ std::string HubCache::LockPath(absl::string_view etag) const {
 std::string HubCache::CachedCommit(const std::string& revision) const {
   if (IsCommit(revision)) return revision;
   const absl::StatusOr<std::string> ref =
-      ReadSmallFile(absl::StrCat(folder_, "/refs/", revision), kMaxRefBytes);
+      ReadModelFile(folder_, absl::StrCat("refs/", revision), kMaxRefBytes);
   if (!ref.ok()) return "";
   std::string commit(absl::StripAsciiWhitespace(*ref));
   return IsCommit(commit) ? commit : "";
@@ -91,7 +91,7 @@ std::optional<std::string> HubCache::MissingFile(absl::string_view commit,
   if (needs.tokenizer) files.emplace_back("tokenizer.json");
   if (needs.weights && !HasFile(commit, kSingleWeightsFile, -1)) {
     const absl::StatusOr<std::string> index =
-        ReadSmallFile(absl::StrCat(SnapshotFolder(commit), "/", kWeightsIndexFile), kMaxIndexBytes);
+        ReadModelFile(SnapshotFolder(commit), kWeightsIndexFile, kMaxIndexBytes);
     const auto shards = index.ok() ? ShardNames(*index) : index.status();
     if (shards.ok()) files.insert(files.end(), shards->begin(), shards->end());
     if (!shards.ok()) files.emplace_back(kSingleWeightsFile);

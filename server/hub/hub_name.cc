@@ -36,23 +36,74 @@ absl::Status NameError(absl::string_view name, absl::string_view problem) {
                                                  "\" is not the name of a model: ", problem));
 }
 
-// "https://huggingface.co/org/name/tree/main" -> "org/name".
+// "https://huggingface.co/org/name/tree/main", "hf://org/name" and "hf.co/org/name" -> "org/name".
 std::string NameInAddress(absl::string_view address) {
-  const std::vector<absl::string_view> parts =
-      absl::StrSplit(address.substr(address.find("://") + 3), '/', absl::SkipEmpty());
-  return parts.size() < 3 ? "org/name" : absl::StrCat(parts[1], "/", parts[2]);
+  const size_t scheme = address.find("://");
+  if (scheme != absl::string_view::npos) address.remove_prefix(scheme + 3);
+  std::vector<absl::string_view> parts = absl::StrSplit(address, '/', absl::SkipEmpty());
+  const bool has_host = !parts.empty() && absl::StrContains(parts[0], '.');
+  if (has_host || parts.size() > 2) parts.erase(parts.begin());
+  if (parts.size() < 2) return "org/name";
+  return absl::StrCat(parts[0], "/", parts[1].substr(0, parts[1].find_first_of("@:?#")));
+}
+
+// "Q4_K_M", "UD-IQ2_XXS", "bf16": what llama.cpp and Ollama name files of weights by.
+bool IsGgufTag(absl::string_view tag) {
+  const std::string name = absl::AsciiStrToUpper(tag);
+  absl::string_view rest = name;
+  absl::ConsumePrefix(&rest, "UD-");
+  for (const absl::string_view plain : {"F16", "BF16", "F32", "FP16", "FP32"}) {
+    if (rest == plain) return true;
+  }
+  if (absl::StartsWith(rest, "MXFP")) return true;
+  if (!absl::ConsumePrefix(&rest, "IQ") && !absl::ConsumePrefix(&rest, "TQ") &&
+      !absl::ConsumePrefix(&rest, "Q")) {
+    return false;
+  }
+  return !rest.empty() && absl::ascii_isdigit(rest.front());
+}
+
+// "0.6b", "8b-instruct-q4_K_M", "latest": Ollama's.
+bool IsOllamaTag(absl::string_view tag) {
+  if (absl::StartsWith(tag, "latest")) return true;
+  const size_t end = tag.find_first_not_of("0123456789.");
+  return end > 0 && end < tag.size() && (tag[end] == 'b' || tag[end] == 'm');
+}
+
+// What follows a colon names a revision nowhere; empty if it is no tag that others know.
+std::string AdviceOnTag(absl::string_view name, absl::string_view tag) {
+  if (IsGgufTag(tag)) {
+    return "GGUF files are not supported yet; pass the repository with safetensors files that "
+           "they were made from";
+  }
+  if (IsOllamaTag(tag) || !absl::StrContains(name, '/')) {
+    return "Ollama's models are GGUF files, which are not supported yet; pass the one with "
+           "safetensors files on the Hugging Face hub, such as Qwen/Qwen3-0.6B";
+  }
+  return "";
 }
 
 }  // namespace
 
+bool IsHubAddress(absl::string_view name) {
+  return absl::StrContains(name, "://") || absl::StartsWith(name, "hf.co/") ||
+         absl::StartsWith(name, "huggingface.co/");
+}
+
 absl::Status CheckHubName(absl::string_view name) {
-  if (absl::StrContains(name, "://")) {
+  if (IsHubAddress(name)) {
+    const std::string advice = AdviceOnTag("org/name", name.substr(name.rfind(':') + 1));
+    if (!advice.empty()) return NameError(name, advice);
     return NameError(name, absl::StrCat("pass the part that names it, ", NameInAddress(name)));
   }
   for (const char mark : {'@', ':'}) {
     const std::pair<absl::string_view, absl::string_view> halves =
         absl::StrSplit(name, absl::MaxSplits(mark, 1));
     if (!halves.second.empty() && CheckHubName(halves.first).ok()) {
+      if (const std::string advice = AdviceOnTag(halves.first, halves.second);
+          mark == ':' && !advice.empty()) {
+        return NameError(name, advice);
+      }
       return NameError(name, absl::StrCat("pass --model ", halves.first, " and --revision ",
                                           absl::CHexEscape(halves.second)));
     }

@@ -9,8 +9,12 @@
 
 namespace quire {
 
+// Whether this is no name, but the address of one: "https://huggingface.co/org/name", "hf.co/...".
+bool IsHubAddress(absl::string_view name);
+
 // OK for a name as the hub gives out: "name" or "org/name" of letters, digits, '-', '_', '.', at
-// most 96 characters. INVALID_ARGUMENT says what is wrong, and what to pass for a web address.
+// most 96 characters. INVALID_ARGUMENT says what is wrong, and what to pass instead of a
+// web address, or of a name with a tag as llama.cpp and Ollama have it.
 absl::Status CheckHubName(absl::string_view name);
 
 // OK for a branch, tag or commit: git's rules, at most 200 characters. INVALID_ARGUMENT otherwise.

@@ -95,14 +95,15 @@ absl::Status CheckParts(absl::string_view name, const RepoInfo& info, const Mode
   if (info.Find("config.json") == nullptr) {
     return absl::NotFoundError(absl::StrCat(name, " ", ExplainMissingConfig(Names(info))));
   }
+  if (const auto embedding = ExplainEmbeddingModel(Names(info))) {
+    return absl::UnimplementedError(absl::StrCat(name, " ", *embedding));
+  }
   if (needs.weights && info.Find(kSingleWeightsFile) == nullptr &&
       info.Find(kWeightsIndexFile) == nullptr) {
     return absl::NotFoundError(absl::StrCat(name, " ", ExplainMissingWeights(Names(info), name)));
   }
   if (needs.tokenizer && info.Find("tokenizer.json") == nullptr) {
-    return absl::NotFoundError(absl::StrCat(name,
-                                            " has no tokenizer.json: pass a model that has one, or "
-                                            "--skip-tokenizer-init to serve token ids only"));
+    return absl::NotFoundError(absl::StrCat(name, " ", ExplainMissingTokenizer(Names(info), name)));
   }
   return absl::OkStatus();
 }

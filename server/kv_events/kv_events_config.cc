@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "engine/json/json_reader.h"
 
 namespace quire {
 
@@ -63,17 +64,18 @@ absl::Status SetMember(const std::string& key, const nlohmann::json& value,
 absl::StatusOr<KvEventsConfig> ParseKvEventsConfig(absl::string_view json) {
   KvEventsConfig config;
   if (json.empty()) return config;
-  const auto tree = nlohmann::json::parse(json.begin(), json.end(), nullptr,
-                                          /*allow_exceptions=*/false);
-  if (!tree.is_object()) {
+  const absl::StatusOr<nlohmann::json> tree =
+      ParseJsonObject(json, "--kv-events-config", DuplicateKeys::kRefused);
+  if (!tree.ok()) {
     return absl::OutOfRangeError(
-        "--kv-events-config: give a JSON object, such as {\"enable_kv_cache_events\": true}");
+        absl::StrCat(tree.status().message(),
+                     "; give a JSON object, such as {\"enable_kv_cache_events\": true}"));
   }
-  for (const auto& [key, value] : tree.items()) {
+  for (const auto& [key, value] : tree->items()) {
     if (absl::Status status = SetMember(key, value, &config); !status.ok()) return status;
   }
   // Whatever the order of the keys.
-  if (tree.contains("publisher") && tree["publisher"] == "null") config.enabled = false;
+  if (tree->contains("publisher") && (*tree)["publisher"] == "null") config.enabled = false;
   return config;
 }
 

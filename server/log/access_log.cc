@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
+#include "server/log/json_text.h"
 
 namespace quire {
 
@@ -14,6 +15,7 @@ namespace {
 
 // How long a count may wait to be written when no line comes.
 constexpr absl::Duration kCountDelay = absl::Seconds(1);
+constexpr char kOtherAddresses[] = "other addresses";
 
 std::function<void(const std::string&)> ToLogger() {
   auto logger = spdlog::get(kAccessLogger);
@@ -32,31 +34,48 @@ AccessLog::~AccessLog() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
+    news_.Signal();
   }
   thread_.join();
 }
 
 void AccessLog::Add(AccessEntry entry, absl::Time now) {
   absl::MutexLock lock(&mutex_);
-  if (entry.status != absl::StatusCode::kOk) {
-    if (now - second_ >= absl::Seconds(1) || now < second_) {
-      second_ = now;
-      num_errors_ = 0;
-    }
-    if (++num_errors_ > kMaxErrorsPerSecond) {
-      CountOmitted(&Omitted::num_errors);
-      return;
-    }
-  }
+  if (!HasRate(entry, now)) return;
   if (waiting_.size() >= kMaxWaiting) {
     CountOmitted(&Omitted::num_waiting);
     return;
   }
   waiting_.push_back(std::move(entry));
+  news_.Signal();
+}
+
+bool AccessLog::HasRate(const AccessEntry& entry, absl::Time now) {
+  if (now - second_ >= absl::Seconds(1) || now < second_) {
+    second_ = now;
+    rates_.clear();
+  }
+  const bool is_one_more = rates_.size() >= kMaxAddresses && !rates_.contains(entry.peer);
+  const std::string address = is_one_more ? kOtherAddresses : entry.peer;
+  Rate& rate = rates_[address];
+  const bool is_error = entry.status != absl::StatusCode::kOk;
+  const bool is_over =
+      is_error ? rate.num_errors >= kMaxErrorsPerSecond : rate.num_lines >= kMaxLinesPerSecond;
+  ++(is_error ? rate.num_errors : rate.num_lines);
+  if (!is_over) return true;
+  CountOmitted(is_error ? &Omitted::num_errors : &Omitted::num_lines);
+  if (++rate.num_omitted > omitted_.num_of_most) {
+    omitted_.num_of_most = rate.num_omitted;
+    omitted_.most_of = address;
+  }
+  return false;
 }
 
 void AccessLog::CountOmitted(int64_t Omitted::*kind) {
-  if (!omitted_.any()) count_due_ = absl::Now() + kCountDelay;
+  if (!omitted_.any()) {
+    count_due_ = MonotonicNow() + kCountDelay;
+    news_.Signal();
+  }
   ++(omitted_.*kind);
 }
 
@@ -75,12 +94,12 @@ void AccessLog::Run() {
       const auto has_anything = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
         return stopping_ || !waiting_.empty() || omitted_.any();
       };
-      mutex_.Await(absl::Condition(&has_anything));
+      news_.Await(&mutex_, absl::InfiniteFuture(), has_anything);
       // Counts gather for a moment; lines do not wait.
-      if (waiting_.empty()) mutex_.AwaitWithDeadline(absl::Condition(&has_work), count_due_);
+      if (waiting_.empty()) news_.Await(&mutex_, count_due_, has_work);
       entries.swap(waiting_);
       stopping = stopping_;
-      if (stopping || absl::Now() >= count_due_) omitted = std::exchange(omitted_, {});
+      if (stopping || MonotonicNow() >= count_due_) omitted = std::exchange(omitted_, {});
     }
     for (const AccessEntry& entry : entries) {
       write_(format_ == LogFormat::kJson ? AccessJson(entry) : AccessText(entry));
@@ -91,12 +110,15 @@ void AccessLog::Run() {
 
 void AccessLog::WriteOmitted(const Omitted& omitted) const {
   if (format_ == LogFormat::kJson) {
-    write_(absl::StrCat("\"omitted_errors\":", omitted.num_errors,
-                        ",\"omitted_waiting\":", omitted.num_waiting));
+    write_(absl::StrCat("\"omitted_errors\":", omitted.num_errors, ",\"omitted_lines\":",
+                        omitted.num_lines, ",\"omitted_waiting\":", omitted.num_waiting,
+                        ",\"most_of\":", JsonString(omitted.most_of)));
   } else {
-    write_(absl::StrCat("access lines left out: ", omitted.num_errors,
-                        " of calls that ended with an error, ", omitted.num_waiting,
-                        " because the log is read too slowly"));
+    write_(absl::StrCat(
+        "access lines left out: ", omitted.num_errors, " of calls that ended with an error, ",
+        omitted.num_lines, " of addresses with too many a second, ", omitted.num_waiting,
+        " because they came faster than they could be written",
+        omitted.most_of.empty() ? "" : absl::StrCat("; most of ", omitted.most_of)));
   }
 }
 

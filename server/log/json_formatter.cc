@@ -23,6 +23,8 @@ void JsonFormatter::format(const spdlog::details::log_msg& message, spdlog::memo
                    "\",\"level\":\"", absl::string_view(level.data(), level.size()), "\",");
   if (logger == kAccessLogger) {
     absl::StrAppend(&text, "\"message\":\"access\",", payload);
+  } else if (logger == kMembersLogger) {
+    absl::StrAppend(&text, payload);
   } else {
     absl::StrAppend(&text, "\"message\":", JsonString(payload));
   }

@@ -1,5 +1,6 @@
-// The log of quire-server: one line per event on standard error, as text or as JSON. Main thread,
-// before others log.
+// The log of quire-server: one line per event on standard error, as text or as JSON, written by the
+// log's own thread (log_writer.h): whoever has something to say never waits for a reader. SetUpLog
+// is the main thread's, before others log.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,14 @@ enum class LogFormat : uint8_t {
 // The logger of this name writes, with kJson, the members of its lines and not a message:
 // access_log.h.
 inline constexpr char kAccessLogger[] = "access";
+// The same, with the message among the members.
+inline constexpr char kMembersLogger[] = "members";
 
-// Makes spdlog's default logger, and kAccessLogger on the same output. `level` is one of the
+// Makes spdlog's default logger, and the others on the same output. `level` is one of the
 // setting's choices. What Protobuf has to say goes there too.
 void SetUpLog(const std::string& level, LogFormat format);
+
+// What is text for people and `members` of a JSON object, a message among them, for programs.
+void LogMembers(LogFormat format, const std::string& text, const std::string& members);
 
 }  // namespace quire

@@ -138,6 +138,9 @@ void RenderRequests(const EngineMetrics& engine, MetricText& text) {
     text.Add(Number(engine.finished[static_cast<size_t>(reason)].value()),
              {{"finished_reason", name}});
   }
+  text.AddCounter("quire_broken_logits_total",
+                  "Requests that ended because the model's logits were no numbers (NaN).",
+                  Number(engine.broken_logits.value()));
   text.AddHistogramOf("vllm:request_prompt_tokens", "Number of prefill tokens processed.",
                       engine.request_prompt_tokens);
   text.AddHistogramOf("vllm:request_generation_tokens", "Number of generation tokens processed.",

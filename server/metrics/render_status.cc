@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/types.h"
 #include "server/base/version.h"
 #include "server/metrics/process_metrics.h"
@@ -116,7 +116,7 @@ Json OfRequest(const RecentRequests::Request& request) {
 }  // namespace
 
 std::string RenderStatus(const MetricSources& sources, uint64_t num_ended) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   return ToText({{"version", kVersion},
                  {"state", StateOf(sources.status)},
                  {"start_seconds", absl::ToUnixMillis(sources.start_time) * 1e-3},

@@ -8,18 +8,18 @@ namespace quire {
 
 namespace {
 
-// Mistral's templates take no other ids than of nine letters and digits.
-std::string NewCallId(ToolFormat format) {
-  const std::string id = RandomId();
-  return format == ToolFormat::kMistral ? id.substr(0, 9) : absl::StrCat("call_", id);
-}
-
 // vLLM's name for it is now the first, clients of before and of others read the second.
 std::string ReasoningJson(absl::string_view text) {
   return absl::StrCat("\"reasoning\": ", text, ", \"reasoning_content\": ", text);
 }
 
 }  // namespace
+
+// Mistral's templates take no other ids than of nine letters and digits.
+std::string NewCallId(ToolFormat format) {
+  const std::string id = RandomId();
+  return format == ToolFormat::kMistral ? id.substr(0, 9) : absl::StrCat("call_", id);
+}
 
 std::vector<std::string> ChatMessage::Add(const std::vector<AnswerEvent>& events) {
   std::vector<std::string> deltas;

@@ -10,6 +10,9 @@
 
 namespace quire {
 
+// An id for a call in an answer of this format.
+std::string NewCallId(ToolFormat format);
+
 class ChatMessage {
  public:
   struct Options {

@@ -1,26 +1,78 @@
 #include "server/openai/chat_messages.h"
 
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/log/json_text.h"
 #include "server/openai/chat_tools.h"
 
 namespace quire {
 
 namespace {
 
-// The parts of a content, one below the other, as vLLM gives them to templates that take a text.
-bool JoinParts(const JsonTree& parts, std::string* content) {
-  for (size_t i = 0; i < parts.items.size(); ++i) {
-    const JsonTree* type = parts.items[i].Find("type");
-    const JsonTree* text = parts.items[i].Find("text");
-    const bool is_text = type != nullptr && text != nullptr && text->is_text() &&
-                         (type->text == "text" || type->text == "input_text");
-    if (!is_text) return false;
-    absl::StrAppend(content, i == 0 ? "" : "\n", text->text);
+// What parts are that no model here can see or hear, and what they are called.
+std::string_view KindOf(std::string_view type) {
+  for (const auto& [kind, word] : {std::pair("image", "pictures"), std::pair("video", "videos"),
+                                   std::pair("audio", "sounds"), std::pair("file", "files")}) {
+    if (type.find(kind) != std::string_view::npos) return word;
   }
-  return true;
+  return "";
+}
+
+JsonTree TextTree(std::string text) {
+  return {.kind = JsonTree::Kind::kText, .text = std::move(text)};
+}
+
+// {"type": "text", "text": ...}
+JsonTree PartTree(const std::string& type, const std::string& said) {
+  return {.kind = JsonTree::Kind::kObject,
+          .items = {TextTree(type), TextTree(said)},
+          .keys = {"type", type}};
+}
+
+// What a part says, under the name that its type has for it; null where it is of another type.
+// `*type` is what templates call it.
+const JsonTree* SaidBy(const JsonTree& part, const std::string& sent_type, std::string* type) {
+  for (const auto& [sent, key, known] :
+       {std::tuple("text", "text", "text"), std::tuple("input_text", "text", "text"),
+        std::tuple("output_text", "text", "text"), std::tuple("refusal", "refusal", "text"),
+        std::tuple("thinking", "thinking", "thinking")}) {
+    if (sent_type != sent) continue;
+    *type = known;
+    for (size_t i = 0; i < part.keys.size(); ++i) {
+      if (part.keys[i] == key) return &part.items[i];
+    }
+  }
+  return nullptr;
+}
+
+void AddPart(FieldReader& fields, const std::string& field, const JsonTree& part, JsonTree* parts,
+             std::string* joined) {
+  const JsonTree* sent_type = part.Find("type");
+  std::string type = "text";
+  const JsonTree* said = &part;
+  if (!part.is_text()) {
+    if (sent_type == nullptr || !sent_type->is_text()) {
+      fields.Fail(field, "is neither a text nor an object with a type");
+      return;
+    }
+    said = SaidBy(part, sent_type->text, &type);
+  }
+  if (said != nullptr && said->is_null()) return;  // vLLM leaves it out, too
+  if (said == nullptr || !said->is_text()) {
+    const std::string kind(KindOf(sent_type->text));
+    const std::string name = JsonString(sent_type->text);
+    fields.Fail(field, kind.empty()
+                           ? absl::StrCat("is no part of type text with a text: its type is ", name)
+                           : absl::StrCat("is of type ", name, "; ", kind,
+                                          " are not supported by this server, which takes text"));
+    return;
+  }
+  absl::StrAppend(joined, parts->items.empty() ? "" : "\n", said->text);
+  parts->items.push_back(PartTree(type, said->text));
 }
 
 // Clients send reasoning back under either name, templates read one of them.
@@ -48,15 +100,12 @@ void FillMessage(FieldReader& fields, const JsonTree& message, size_t index, siz
   for (size_t i = 0; i < message.items.size(); ++i) {
     const std::string& key = message.keys[i];
     const JsonTree& value = message.items[i];
-    if (key == "role" || value.is_null()) continue;
-    if (key != "content") {
+    if (key == "content") {
+      FillContent(fields, field + ".content", value, out, &extra);
+    } else if (key != "role" && !value.is_null()) {
       extra.keys.push_back(key);
       extra.items.push_back(value);
       if (key == "tool_calls") DecodeArguments(&extra.items.back(), num_values);
-    } else if (value.is_text()) {
-      out->set_content(value.text);
-    } else if (!value.is_list() || !JoinParts(value, out->mutable_content())) {
-      fields.Fail(field + ".content", "is neither a text nor a list of parts of type text");
     }
   }
   AddReasoningAlias(&extra);
@@ -64,6 +113,25 @@ void FillMessage(FieldReader& fields, const JsonTree& message, size_t index, siz
 }
 
 }  // namespace
+
+void FillContent(FieldReader& fields, const std::string& field, const JsonTree& content,
+                 v1::Message* message, JsonTree* extra) {
+  if (content.is_text()) {
+    message->set_content(content.text);
+    return;
+  }
+  JsonTree form = {.kind = content.kind};
+  if (content.is_list()) {
+    for (size_t i = 0; i < content.items.size(); ++i) {
+      AddPart(fields, absl::StrCat(field, "[", i, "]"), content.items[i], &form,
+              message->mutable_content());
+    }
+  } else if (!content.is_null()) {
+    fields.Fail(field, "is neither a text nor a list of parts of type text");
+  }
+  extra->keys.emplace_back("content");
+  extra->items.push_back(std::move(form));
+}
 
 void FillMessages(FieldReader& fields, v1::Messages* messages) {
   const JsonTree* list = fields.Find("messages");

@@ -4,31 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/openai/schema_types.h"
+#include "server/openai/tool_choice.h"
 
 namespace quire {
 
 namespace {
-
-bool IsTextType(const JsonTree& type) { return type.is_text() && type.text == "string"; }
-
-// Whether all types that a parameter may have are texts; where it names none, too.
-bool IsText(const JsonTree& schema) {
-  if (const JsonTree* type = schema.Find("type")) {
-    if (!type->is_list()) return IsTextType(*type);
-    for (const JsonTree& one : type->items) {
-      if (!IsTextType(one)) return false;
-    }
-  }
-  for (const char* key : {"anyOf", "oneOf"}) {
-    const JsonTree* kinds = schema.Find(key);
-    if (kinds == nullptr) continue;
-    for (const JsonTree& kind : kinds->items) {
-      const JsonTree* type = kind.Find("type");
-      if (type == nullptr || !IsTextType(*type)) return false;
-    }
-  }
-  return true;
-}
 
 void CheckTool(FieldReader& fields, const JsonTree& tool, size_t index) {
   const std::string field = absl::StrCat("tools[", index, "]");
@@ -55,30 +36,13 @@ void CheckTool(FieldReader& fields, const JsonTree& tool, size_t index) {
   }
 }
 
-// Whether the model may call tools.
-bool ReadChoice(FieldReader& fields) {
-  const JsonTree* choice = fields.Find("tool_choice");
-  if (choice == nullptr || choice->text == "auto") return true;
-  if (choice->is_object() || choice->text == "required") {
-    return fields.Fail("tool_choice",
-                       "this server does not constrain answers yet, so it cannot force a call; say "
-                       "auto or none");
-  }
-  if (choice->text != "none") fields.Fail("tool_choice", "is neither auto nor none");
-  return false;
-}
-
 ToolFunctions FunctionsOf(const JsonTree& tools) {
   ToolFunctions functions;
   for (const JsonTree& tool : tools.items) {
     const JsonTree& function = *tool.Find("function");
-    auto& json_parameters = functions[function.Find("name")->text];
     const JsonTree* parameters = function.Find("parameters");
-    const JsonTree* properties = parameters == nullptr ? nullptr : parameters->Find("properties");
-    if (properties == nullptr || !properties->is_object()) continue;
-    for (size_t i = 0; i < properties->items.size(); ++i) {
-      if (!IsText(properties->items[i])) json_parameters.insert(properties->keys[i]);
-    }
+    functions[function.Find("name")->text] =
+        parameters == nullptr ? ToolParameters() : ParametersOf(*parameters);
   }
   return functions;
 }
@@ -86,7 +50,7 @@ ToolFunctions FunctionsOf(const JsonTree& tools) {
 }  // namespace
 
 const JsonTree* FillTools(FieldReader& fields, v1::Messages* messages) {
-  const bool may_call = ReadChoice(fields);
+  const bool may_call = ReadToolChoice(fields).may_call;
   const JsonTree* tools = fields.Find("tools");
   if (tools == nullptr) return nullptr;
   if (!tools->is_list()) {

@@ -22,6 +22,10 @@ void RefuseAbsent(FieldReader& fields) {
         "guided_whitespace_pattern", "structured_outputs"}) {
     fields.Refuse(key, kNoStructure);
   }
+  // llama.cpp's and SGLang's names.
+  for (const char* key : {"grammar", "json_schema", "regex", "ebnf", "structural_tag"}) {
+    fields.RefuseUnlessEmpty(key, kNoStructure);
+  }
   if (const JsonTree* format = fields.Find("response_format")) {
     const JsonTree* type = format->Find("type");
     if (type == nullptr || type->text != "text") fields.Fail("response_format", kNoStructure);
@@ -30,6 +34,16 @@ void RefuseAbsent(FieldReader& fields) {
   for (const char* key : {"bad_words", "allowed_token_ids", "logits_processors",
                           "kv_transfer_params", "prompt_embeds"}) {
     fields.Refuse(key, "is not supported by this server; leave it out");
+  }
+}
+
+// What other servers call fields of ours: without effect they would do silently without.
+void RefuseOtherNames(FieldReader& fields) {
+  for (const auto& [theirs, ours] :
+       {std::pair("repeat_penalty", "repetition_penalty"), std::pair("n_predict", "max_tokens"),
+        std::pair("num_predict", "max_tokens"), std::pair("max_new_tokens", "max_tokens"),
+        std::pair("n_probs", "logprobs"), std::pair("stop_sequences", "stop")}) {
+    fields.Refuse(theirs, absl::StrCat("is not known here; did you mean ", ours, "?"));
   }
 }
 
@@ -90,9 +104,11 @@ absl::StatusOr<JsonTree> ParseBody(std::string_view body) {
   return tree;
 }
 
-v1::GenerateRequest FillCommon(FieldReader& fields, absl::string_view id_prefix) {
+v1::GenerateRequest FillCommon(FieldReader& fields, absl::string_view id_prefix,
+                               absl::string_view asked_id) {
   v1::GenerateRequest request;
   RefuseAbsent(fields);
+  RefuseOtherNames(fields);
   FillSampling(fields, request.mutable_sampling());
   FillStop(fields, request.mutable_stop());
   if (const auto v = fields.Bool("skip_special_tokens")) {
@@ -106,6 +122,7 @@ v1::GenerateRequest FillCommon(FieldReader& fields, absl::string_view id_prefix)
   if (auto v = fields.Text("cache_salt")) request.set_cache_salt(*std::move(v));
   if (auto v = fields.Text("model")) request.set_model(*std::move(v));
   request.set_request_id(fields.Text("request_id").value_or(""));
+  if (request.request_id().empty()) request.set_request_id(std::string(asked_id));
   if (request.request_id().empty()) {
     request.set_request_id(absl::StrCat(id_prefix, RandomId()));
   }

@@ -21,7 +21,8 @@ absl::StatusOr<JsonTree> ParseBody(std::string_view body);
 
 // All but the prompt, how many tokens, and how the answer looks. A request that brings no id gets
 // one with this beginning.
-v1::GenerateRequest FillCommon(FieldReader& fields, absl::string_view id_prefix);
+v1::GenerateRequest FillCommon(FieldReader& fields, absl::string_view id_prefix,
+                               absl::string_view asked_id);
 
 // Out of range stays out of range.
 template <typename Int>

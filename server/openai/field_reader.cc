@@ -16,8 +16,23 @@ void FieldReader::Refuse(absl::string_view key, absl::string_view sentence) {
   if (Find(key) != nullptr) Fail(key, sentence);
 }
 
+void FieldReader::RefuseUnlessEmpty(absl::string_view key, absl::string_view sentence) {
+  const JsonTree* value = Find(key);
+  const bool is_empty = value == nullptr || (value->is_text() && value->text.empty());
+  if (!is_empty) Fail(key, sentence);
+}
+
 void FieldReader::RefuseUnlessFalse(absl::string_view key, absl::string_view sentence) {
   if (Bool(key).value_or(false)) Fail(key, sentence);
+}
+
+std::vector<std::string> FieldReader::Unread() const {
+  std::vector<std::string> unread;
+  for (size_t i = 0; i < object_.keys.size(); ++i) {
+    const bool is_read = read_.contains(object_.keys[i]) || object_.items[i].is_null();
+    if (!is_read) unread.push_back(object_.keys[i]);
+  }
+  return unread;
 }
 
 std::optional<int64_t> FieldReader::Int(absl::string_view key) {
@@ -80,6 +95,7 @@ std::vector<uint32_t> FieldReader::TokenIds(absl::string_view key) {
 }
 
 std::optional<std::vector<uint32_t>> ToTokenIds(const JsonTree& list) {
+  if (list.kind == JsonTree::Kind::kIds) return list.ids;
   if (!list.is_list()) return std::nullopt;
   std::vector<uint32_t> ids;
   ids.reserve(list.items.size());

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "server/openai/json_tree.h"
@@ -22,7 +23,12 @@ class FieldReader {
       : object_(object), prefix_(std::move(prefix)) {}
 
   const absl::Status& status() const { return status_; }
-  const JsonTree* Find(absl::string_view key) const { return object_.Find(key); }
+  const JsonTree* Find(absl::string_view key) const {
+    read_.insert(std::string(key));
+    return object_.Find(key);
+  }
+  // The members that nobody has looked for yet, but for those that are null.
+  std::vector<std::string> Unread() const;
 
   std::optional<int64_t> Int(absl::string_view key);
   std::optional<double> Number(absl::string_view key);
@@ -36,12 +42,14 @@ class FieldReader {
   bool Fail(absl::string_view key, absl::string_view sentence);
   // For what this server has not: fails unless the field is left out or one of these.
   void Refuse(absl::string_view key, absl::string_view sentence);
+  void RefuseUnlessEmpty(absl::string_view key, absl::string_view sentence);
   void RefuseUnlessFalse(absl::string_view key, absl::string_view sentence);
   void Keep(const absl::Status& status) { status_.Update(status); }
 
  private:
   const JsonTree& object_;
   const std::string prefix_;
+  mutable absl::flat_hash_set<std::string> read_;
   absl::Status status_;
 };
 

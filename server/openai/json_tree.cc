@@ -1,10 +1,13 @@
 #include "server/openai/json_tree.h"
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/json/json_events.h"
+#include "engine/json/parse_json.h"
 #include "server/log/json_text.h"
 
 namespace quire {
@@ -24,6 +27,10 @@ class TreeBuilder : public JsonEvents {
   bool null() { return Add({}); }
   bool boolean(bool value) { return Add({.kind = JsonTree::Kind::kBool, .integer = value}); }
   bool number_integer(int64_t value) {
+    if (MayBeIds() && value >= 0 && value <= UINT32_MAX) {
+      open_.back().ids.push_back(static_cast<uint32_t>(value));
+      return true;
+    }
     return Add(
         {.kind = JsonTree::Kind::kInteger, .integer = value, .number = static_cast<double>(value)});
   }
@@ -49,13 +56,33 @@ class TreeBuilder : public JsonEvents {
  private:
   bool Count() { return ++num_values_ <= kMaxBodyValues || Fail(kTooMany); }
 
+  // The innermost list has had nothing but ids so far: they are values when something else comes.
+  bool MayBeIds() const {
+    return !open_.empty() && open_.back().is_list() && open_.back().items.empty();
+  }
+
+  bool MakeValues(std::vector<uint32_t> ids) {
+    for (const uint32_t id : ids) {
+      if (!Count()) return false;
+      open_.back().items.push_back(
+          {.kind = JsonTree::Kind::kInteger, .integer = id, .number = static_cast<double>(id)});
+    }
+    return true;
+  }
+  bool EndIds() { return !MayBeIds() || MakeValues(std::exchange(open_.back().ids, {})); }
+
   bool Open(JsonTree::Kind kind) {
-    if (!Enter() || !Count()) return false;
+    if (!EndIds() || !Enter() || !Count()) return false;
     open_.push_back({.kind = kind});
     return true;
   }
 
   bool Close() {
+    if (open_.back().ids.size() >= JsonTree::kMinIds) {
+      open_.back().kind = JsonTree::Kind::kIds;
+    } else if (!EndIds()) {
+      return false;
+    }
     JsonTree closed = std::move(open_.back());
     open_.pop_back();
     Leave();
@@ -64,7 +91,7 @@ class TreeBuilder : public JsonEvents {
   }
 
   bool Add(JsonTree value) {
-    if (!Count()) return false;
+    if (!EndIds() || !Count()) return false;
     Place(std::move(value));
     return true;
   }
@@ -99,6 +126,9 @@ void AppendJson(const JsonTree& tree, std::string* out) {
     case JsonTree::Kind::kText:
       out->append(JsonString(tree.text));
       return;
+    case JsonTree::Kind::kIds:
+      absl::StrAppend(out, "[", absl::StrJoin(tree.ids, ", "), "]");
+      return;
     case JsonTree::Kind::kList:
     case JsonTree::Kind::kObject:
       break;
@@ -123,7 +153,7 @@ const JsonTree* JsonTree::Find(absl::string_view key) const {
 
 absl::StatusOr<JsonTree> ParseJsonTree(std::string_view text, size_t* num_values) {
   TreeBuilder builder(num_values);
-  if (nlohmann::json::sax_parse(text, &builder)) return builder.TakeRoot();
+  if (ReadJsonEvents(text, &builder)) return builder.TakeRoot();
   return absl::InvalidArgumentError(absl::StrCat("the body is no JSON: ", builder.error()));
 }
 

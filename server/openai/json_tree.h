@@ -1,6 +1,7 @@
 // JsonTree: the JSON of a request's body, as it stands: members in their order, so that a template
 // sees tools as the client wrote them. Depth and number of values are bounded, and time and memory
-// grow as the text. Plain value; pure functions; any thread.
+// grow as the text. A long list of token ids is no values but numbers, as many as the body holds.
+// Plain value; pure functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,10 @@ namespace quire {
 inline constexpr size_t kMaxBodyValues = size_t{1} << 16;
 
 struct JsonTree {
-  enum class Kind : uint8_t { kNull, kBool, kInteger, kFloat, kText, kList, kObject };
+  // kIds: a list of at least kMinIds integers from 0 to 2^32 - 1 and nothing else.
+  enum class Kind : uint8_t { kNull, kBool, kInteger, kFloat, kText, kList, kObject, kIds };
+  // 64 prompts of fewer each are within kMaxBodyValues.
+  static constexpr size_t kMinIds = 512;
 
   Kind kind = Kind::kNull;
   int64_t integer = 0;                 // kInteger, and kBool as 0 or 1
@@ -26,6 +30,7 @@ struct JsonTree {
   std::string text = {};               // kText; of kFloat, how it was written
   std::vector<JsonTree> items = {};    // of a list, or an object's values
   std::vector<std::string> keys = {};  // of the object's values; of equal ones the last counts
+  std::vector<uint32_t> ids = {};      // of kIds
 
   bool is_null() const { return kind == Kind::kNull; }
   bool is_text() const { return kind == Kind::kText; }

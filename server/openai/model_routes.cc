@@ -1,10 +1,14 @@
 #include "server/openai/model_routes.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "engine/json/model_file.h"
+#include "kernels/base/status_macros.h"
 #include "server/log/json_text.h"
+#include "server/openai/tokenizer_info.h"
 #include "server/request/field_error.h"
 
 namespace quire {
@@ -44,6 +48,18 @@ std::vector<HttpRoute> ModelRoutes(const ServingContext& context) {
                          kModelNotFound);
                    }),
   };
+}
+
+absl::StatusOr<HttpRoute> TokenizerInfoRoute(const ServingContext& context) {
+  constexpr int64_t kMaxConfigBytes = int64_t{64} << 20;
+  absl::StatusOr<std::string> config =
+      ReadModelFile(context.model->folder, "tokenizer_config.json", kMaxConfigBytes);
+  if (absl::IsNotFound(config.status())) config = std::string();
+  RETURN_IF_ERROR(config.status());
+  ASSIGN_OR_RETURN(std::string info, TokenizerInfo(*config, context.encoder->main_chat_template()));
+  return TellingRoute(
+      "/tokenizer_info", Role::kInference,
+      [info = std::move(info)](const HttpRequest&) { return HttpAnswer{.body = info}; });
 }
 
 }  // namespace quire

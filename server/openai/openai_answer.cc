@@ -4,10 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 #include "server/base/version.h"
 #include "server/log/json_text.h"
 #include "server/output/access_tokens.h"
+#include "server/text/utf8.h"
 
 namespace quire {
 
@@ -17,7 +18,7 @@ std::string BeginningOf(const OpenAiFormat& format) {
   absl::string_view object = format.is_chat ? "chat.completion" : "text_completion";
   return absl::StrCat("{\"id\": ", JsonString(format.id), ", \"object\": \"", object,
                       format.is_chat && format.streams ? ".chunk" : "",
-                      "\", \"created\": ", absl::ToUnixSeconds(absl::Now()),
+                      "\", \"created\": ", absl::ToUnixSeconds(WallNow()),
                       ", \"model\": ", JsonString(format.model),
                       ", \"system_fingerprint\": \"quire-", kVersion, "\", \"choices\": [");
 }
@@ -49,6 +50,9 @@ class OpenAiAnswer::Sink final : public ResponseSink {
   }
   void TakePrompt(absl::Span<const TokenId> prompt) override { answer_->TakePrompt(prompt); }
   bool KeepsAnswer() const override { return !answer_->format_.streams; }
+  size_t AnswerBytes(const v1::GenerateResponse& response) const override {
+    return JsonBytes(response);
+  }
   void Send(v1::GenerateResponse response) override {
     NoteResponse(response, &access_);
     if (answer_->Take(prompt_, response, on_ready_)) on_ready_();
@@ -80,7 +84,9 @@ OpenAiAnswer::OpenAiAnswer(HttpCallRef call, OpenAiFormat format, const ModelAns
       beginning_(BeginningOf(format_)),
       prompts_(tokens_.size()),
       choices_(0),
-      num_open_(tokens_.size()) {}
+      num_open_(tokens_.size()) {
+  if (format_.streams) call_->KeepAlive(EventStreamHead(format_.id));
+}
 
 ResponseSink* OpenAiAnswer::NewSink(size_t prompt) { return new Sink(shared_from_this(), prompt); }
 
@@ -115,12 +121,7 @@ bool OpenAiAnswer::Take(size_t prompt, const v1::GenerateResponse& response,
 }
 
 void OpenAiAnswer::Send(std::string part, const std::function<void()>& on_ready) {
-  if (!std::exchange(has_begun_, true)) {
-    HeaderList headers = RequestIdHeader(format_.id);
-    headers.insert(headers.end(), {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
-    call_->Begin(
-        {.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)});
-  }
+  if (!std::exchange(has_begun_, true)) call_->Begin(EventStreamHead(format_.id));
   call_->Send(std::move(part), on_ready);
 }
 
@@ -143,12 +144,12 @@ std::string OpenAiAnswer::TakeStart(size_t prompt, const v1::Started& started) {
                  "null", "", members);
   }
   if (!format_.echoes && members.empty()) return "";
+  choice.offset = static_cast<int64_t>(CountCharacters(choice.text));
   if (format_.echoes && !started.prompt_logprobs().empty()) {
-    whole.logprobs.Add(started.prompt_logprobs(), {.as_ids = format_.spells_token_ids},
-                       &whole.num_characters);
+    whole.logprobs.Add(started.prompt_logprobs(), {.as_ids = format_.spells_token_ids});
+    whole.logprobs.EndOffsetsAt(choice.offset);
   }
   choice.logprobs.Add(whole.logprobs);
-  choice.offset = CountCharacters(choice.text);
   return Event(index, absl::StrCat("\"text\": ", text, TokenIds("")),
                format_.logprobs ? whole.logprobs.ToText(false) : "null", "", members);
 }
@@ -162,9 +163,11 @@ std::string OpenAiAnswer::TakeDelta(size_t prompt, const v1::Delta& delta) {
   const size_t index = prompt * static_cast<size_t>(format_.n) + delta.index();
   Choice& choice = choices_[index];
   choice.num_tokens += delta.token_ids_size();
-  const LogprobStyle style = {.is_chat = format_.is_chat, .as_ids = format_.spells_token_ids};
+  const LogprobStyle style = {.is_chat = format_.is_chat,
+                              .as_ids = format_.spells_token_ids,
+                              .first_offset = choice.offset};
   LogprobJson logprobs;
-  if (format_.logprobs) logprobs.Add(delta.logprobs(), style, &choice.offset);
+  if (format_.logprobs) logprobs.Add(delta.logprobs(), style);
   const std::string ids = absl::StrJoin(delta.token_ids(), ", ");
   const bool tells_ids = format_.returns_token_ids && !ids.empty();
   if (!format_.streams) {
@@ -196,11 +199,14 @@ std::string OpenAiAnswer::TakeFinish(size_t prompt, const v1::Finished& finished
   std::string rest;
   if (choice.message != nullptr) rest = Events(index, choice.message->Finish(), "null", "");
   const bool calls = choice.message != nullptr && choice.message->has_calls() &&
-                     finished.finish_reason() == v1::FINISH_REASON_STOP;
+                     !format_.names_function && finished.finish_reason() == v1::FINISH_REASON_STOP;
   choice.finish =
       absl::StrCat("\"", calls ? "tool_calls" : FinishReasonName(finished.finish_reason()),
                    "\", \"stop_reason\": ", StopReasonJson(finished));
-  if (!format_.streams) return "";
+  if (!format_.streams) {
+    choice.logprobs.EndOffsetsAt(static_cast<int64_t>(CountCharacters(choice.text)));
+    return "";
+  }
   return rest +
          Event(index,
                absl::StrCat(format_.is_chat ? "\"delta\": {}" : "\"text\": \"\"", TokenIds("")),
@@ -293,7 +299,7 @@ void OpenAiAnswer::End(size_t prompt, const absl::Status& status) {
   }
   if (!ends_others) return;
   for (size_t i = 0; i < tokens_.size(); ++i) {
-    if (i != prompt) tokens_[i]->Cancel();
+    if (i != prompt) tokens_[i]->Abandon();
   }
 }
 
@@ -301,13 +307,9 @@ void OpenAiAnswer::End(size_t prompt, const absl::Status& status) {
 void OpenAiAnswer::FailAll(const absl::Status& status) {
   has_failed_ = true;
   HttpAnswer answer = ErrorAnswer(status);
-  if (!has_begun_) {
-    for (auto& header : RequestIdHeader(format_.id)) answer.headers.push_back(std::move(header));
-    call_->Answer(answer);
-    return;
-  }
-  call_->Send(absl::StrCat("data: ", answer.body, "\n\ndata: [DONE]\n\n"), nullptr);
-  call_->Finish(status.code());
+  for (auto& header : RequestIdHeader(format_.id)) answer.headers.push_back(std::move(header));
+  std::string event = absl::StrCat("data: ", answer.body, "\n\ndata: [DONE]\n\n");
+  call_->EndWithError(std::move(answer), std::move(event), status.code());
 }
 
 }  // namespace quire

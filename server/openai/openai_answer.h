@@ -35,7 +35,7 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
     std::unique_ptr<ChatMessage> message;  // null: the text is the content
     LogprobJson logprobs;
     std::string token_ids;  // a list's members
-    size_t offset = 0;      // of the next token's text
+    int64_t offset = 0;     // of the answer in `text`: how many characters are echoed
     int64_t num_tokens = 0;
     std::string finish;  // its members, once it has ended
   };
@@ -43,7 +43,6 @@ class OpenAiAnswer : public std::enable_shared_from_this<OpenAiAnswer> {
     int64_t num_tokens = 0;
     int64_t num_cached_tokens = 0;
     LogprobJson logprobs;
-    size_t num_characters = 0;
     // Of the prompt beside the answer, each with a comma before it.
     std::string members;
   };

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "quire/v1/inference.pb.h"
@@ -11,7 +12,8 @@ namespace quire {
 
 struct LogprobStyle {
   bool is_chat = false;
-  bool as_ids = false;  // tokens as "token_id:12"
+  bool as_ids = false;       // tokens as "token_id:12"
+  int64_t first_offset = 0;  // where the text that the tokens count from begins, in characters
 };
 
 // The tokens of one continuation, or of a part of it.
@@ -19,21 +21,26 @@ class LogprobJson {
  public:
   using Logprobs = google::protobuf::RepeatedPtrField<v1::TokenLogprob>;
 
-  // `*offset` is where the tokens' text begins, in characters; it moves on.
-  void Add(const Logprobs& logprobs, const LogprobStyle& style, size_t* offset);
+  void Add(const Logprobs& logprobs, const LogprobStyle& style);
   void Add(const LogprobJson& more);
+  // The text so far has so many characters: no token begins after its end.
+  void EndOffsetsAt(int64_t num_characters);
   std::string ToText(bool is_chat) const;
   // The list of a chat's, alone.
   std::string ContentList() const;
 
  private:
   void AddOfChat(const v1::TokenLogprob& logprob, bool as_ids);
-  void AddOfCompletion(const v1::TokenLogprob& logprob, bool as_ids, size_t offset);
+  void AddOfCompletion(const v1::TokenLogprob& logprob, bool as_ids);
 
   // Members of lists, with a comma between them.
   std::string content_;  // of a chat's
-  std::string tokens_, values_, top_, offsets_;
+  std::string tokens_, values_, top_;
+  std::vector<int64_t> offsets_;
 };
+
+// A token as OpenAI writes it: its text, or "bytes:\xf0" where its bytes are no text by themselves.
+std::string SpellBytes(absl::string_view bytes);
 
 // vLLM's: of each token of a prompt an object of what was likely there, by token id.
 std::string PromptLogprobsJson(const LogprobJson::Logprobs& logprobs);
@@ -45,7 +52,7 @@ std::string UsageJson(int64_t prompt_tokens, int64_t cached_tokens, int64_t comp
 // The stop string or token id that ended it, or null.
 std::string StopReasonJson(const v1::Finished& finished);
 
-// How many characters the text has.
-size_t CountCharacters(absl::string_view text);
+// How much of an answer's JSON this response becomes, roughly.
+size_t JsonBytes(const v1::GenerateResponse& response);
 
 }  // namespace quire

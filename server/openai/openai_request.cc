@@ -9,7 +9,9 @@
 #include "server/openai/chat_messages.h"
 #include "server/openai/chat_tools.h"
 #include "server/openai/common_fields.h"
+#include "server/openai/dropped_fields.h"
 #include "server/openai/field_reader.h"
+#include "server/openai/tool_choice.h"
 #include "server/request/field_error.h"
 
 namespace quire {
@@ -39,9 +41,12 @@ void FillStreaming(FieldReader& fields, OpenAiFormat* format) {
 }
 
 // What vLLM tells of tokens beyond what OpenAI does.
-void FillTokenOutput(FieldReader& fields, OpenAiFormat* format, v1::Output* output) {
+void FillTokenOutput(FieldReader& fields, const ModelFacts& model, OpenAiFormat* format,
+                     v1::Output* output) {
   format->returns_token_ids = fields.Bool("return_token_ids").value_or(false);
-  format->spells_token_ids = fields.Bool("return_tokens_as_token_ids").value_or(false);
+  // Without a tokenizer that is all there is to tell one token from another.
+  format->spells_token_ids =
+      fields.Bool("return_tokens_as_token_ids").value_or(false) || !model.has_tokenizer;
   output->set_return_token_ids(format->returns_token_ids || format->continuous_usage);
   output->set_return_prompt_token_ids(format->returns_token_ids);
   const auto prompt_logprobs = fields.Int("prompt_logprobs");
@@ -52,10 +57,12 @@ void FillTokenOutput(FieldReader& fields, OpenAiFormat* format, v1::Output* outp
 }
 
 // All that completions and chats have in common.
-v1::GenerateRequest FillBoth(FieldReader& fields, const ModelFacts& model, OpenAiFormat* format) {
-  v1::GenerateRequest request = FillCommon(fields, format->is_chat ? "chatcmpl-" : "cmpl-");
+v1::GenerateRequest FillBoth(FieldReader& fields, const ModelFacts& model,
+                             absl::string_view asked_id, OpenAiFormat* format) {
+  v1::GenerateRequest request =
+      FillCommon(fields, format->is_chat ? "chatcmpl-" : "cmpl-", asked_id);
   FillStreaming(fields, format);
-  FillTokenOutput(fields, format, request.mutable_output());
+  FillTokenOutput(fields, model, format, request.mutable_output());
   format->model = request.model().empty() ? model.served_names.front() : request.model();
   format->n = std::max(1, request.sampling().has_n() ? request.sampling().n() : 1);
   format->id = request.request_id();
@@ -87,7 +94,7 @@ void AddPrompts(FieldReader& fields, const v1::GenerateRequest& common,
     fields.Fail("prompt", "is missing");
     return;
   }
-  const bool is_one = prompt->is_text() ||
+  const bool is_one = prompt->is_text() || prompt->kind == JsonTree::Kind::kIds ||
                       (prompt->is_list() && !prompt->items.empty() && prompt->items[0].is_number());
   if (is_one) {
     if (!AddPrompt(*prompt, add_special_tokens, common, requests)) fields.Fail("prompt", kWrong);
@@ -105,6 +112,18 @@ void AddPrompts(FieldReader& fields, const v1::GenerateRequest& common,
   }
 }
 
+// Of a chat. The newer name is told from here: an error of the request's has one name for both.
+void FillMaxTokens(FieldReader& fields, v1::Stop* stop) {
+  constexpr char kNewName[] = "max_completion_tokens";
+  auto max_tokens = fields.Int(kNewName);
+  if (!max_tokens.has_value()) {
+    max_tokens = fields.Int("max_tokens");
+  } else if (*max_tokens < 1) {
+    fields.Fail(kNewName, absl::StrCat(*max_tokens, " is out of range; allowed is 1 and more"));
+  }
+  if (max_tokens.has_value()) stop->set_max_tokens(*max_tokens);
+}
+
 // What a chat's answer is taken apart for. The tags of it must be in the text to be found.
 void FillMessageOptions(FieldReader& fields, const ModelAnswers& answers,
                         v1::GenerateRequest* request, OpenAiFormat* format) {
@@ -114,8 +133,13 @@ void FillMessageOptions(FieldReader& fields, const ModelAnswers& answers,
   format->message.shows_reasoning = fields.Bool("include_reasoning").value_or(true);
   options.reasoning = answers.reasoning();
   FillTools(fields, answers.tools(), messages, &options);
+  const ToolChoice choice = ReadToolChoice(fields);
+  ForceCall(fields, choice, answers, messages, &options);
+  format->names_function = !choice.function.empty();
   if (options.finds_nothing()) return;
-  if (messages->continue_final_message() && !messages->messages().empty()) {
+  if (!options.opening.empty()) {
+    format->in_reasoning = false;
+  } else if (messages->continue_final_message() && !messages->messages().empty()) {
     format->in_reasoning = answers.GoesOnInReasoning(messages->messages().rbegin()->content());
   }
   for (const TokenId token : answers.TagTokens(options.tools != ToolFormat::kNone)) {
@@ -125,12 +149,13 @@ void FillMessageOptions(FieldReader& fields, const ModelAnswers& answers,
 
 }  // namespace
 
-absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model) {
+absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model,
+                                              absl::string_view asked_id) {
   ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
   FieldReader fields(tree);
   OpenAiRequest request;
   OpenAiFormat& format = request.format;
-  v1::GenerateRequest common = FillBoth(fields, model, &format);
+  v1::GenerateRequest common = FillBoth(fields, model, asked_id, &format);
   common.mutable_stop()->set_max_tokens(
       fields.Int("max_tokens").value_or(kDefaultCompletionTokens));
   fields.Refuse("suffix", "this server completes; it cannot fill in before a suffix");
@@ -148,11 +173,16 @@ absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const Model
       common.mutable_output()->set_prompt_logprobs(Clamp<int32_t>(*logprobs));
     }
   }
+  // What is asked for then is the prompt's text, which is told here.
+  if (format.echoes && common.stop().max_tokens() == 0) {
+    common.mutable_output()->set_return_prompt_token_ids(true);
+  }
   if (format.echoes && common.has_truncate_prompt_tokens()) {
     fields.Fail("truncate_prompt_tokens", "does not go with echo");
   }
   AddPrompts(fields, common, &request.requests);
   RETURN_IF_ERROR(fields.status());
+  DroppedFields::Log().Tell(fields);
   for (size_t i = 1; i < request.requests.size(); ++i) {
     request.requests[i].set_request_id(absl::StrCat(format.id, "-", i));
   }
@@ -160,16 +190,14 @@ absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const Model
 }
 
 absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts& model,
-                                        const ModelAnswers& answers) {
+                                        const ModelAnswers& answers, absl::string_view asked_id) {
   ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
   FieldReader fields(tree);
   OpenAiRequest request;
   OpenAiFormat& format = request.format;
   format.is_chat = true;
-  v1::GenerateRequest common = FillBoth(fields, model, &format);
-  auto max_tokens = fields.Int("max_completion_tokens");
-  if (!max_tokens.has_value()) max_tokens = fields.Int("max_tokens");
-  if (max_tokens.has_value()) common.mutable_stop()->set_max_tokens(*max_tokens);
+  v1::GenerateRequest common = FillBoth(fields, model, asked_id, &format);
+  FillMaxTokens(fields, common.mutable_stop());
   RefuseAbsentOfChats(fields);
   const auto top_logprobs = fields.Int("top_logprobs");
   format.logprobs = fields.Bool("logprobs").value_or(false);
@@ -191,6 +219,7 @@ absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts&
     fields.Fail("echo", "does not go with tools, nor with a model that reasons");
   }
   RETURN_IF_ERROR(fields.status());
+  DroppedFields::Log().Tell(fields);
   request.requests.push_back(std::move(common));
   return request;
 }
@@ -233,6 +262,7 @@ absl::Status InOpenAiTerms(absl::Status status, bool is_chat) {
     if (!absl::ConsumePrefix(&rest, part)) continue;
     if (rest == "stop_strings") rest = "stop";
     if (rest == "include_stop_in_output") rest = "include_stop_str_in_output";
+    if (rest == "logprobs" && is_chat) rest = "top_logprobs";
     return InField(rest, std::move(status));
   }
   if (field == "text" || field == "token_ids") return InField("prompt", std::move(status));
@@ -242,6 +272,7 @@ absl::Status InOpenAiTerms(absl::Status status, bool is_chat) {
     return InField(message, std::move(status));
   }
   if (field == "messages.tools_json") return InField("tools", std::move(status));
+  if (field == "messages.answer_start") return InField("tool_choice", std::move(status));
   if (field == "messages.template_kwargs_json") {
     return InField("chat_template_kwargs", std::move(status));
   }

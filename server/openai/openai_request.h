@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "quire/v1/inference.pb.h"
 #include "server/answer/model_answers.h"
 #include "server/openai/chat_message.h"
@@ -37,6 +38,8 @@ struct OpenAiFormat {
   // request says so.
   ChatMessage::Options message;
   std::optional<bool> in_reasoning;
+  // The request names the function to call: then an answer ends as OpenAI's does, with "stop".
+  bool names_function = false;
 };
 
 struct OpenAiRequest {
@@ -44,9 +47,12 @@ struct OpenAiRequest {
   std::vector<v1::GenerateRequest> requests;  // one for each prompt
 };
 
-absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model);
+// `asked_id` is the request's id where the body has none; empty: one is made.
+absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model,
+                                              absl::string_view asked_id = "");
 absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts& model,
-                                        const ModelAnswers& answers);
+                                        const ModelAnswers& answers,
+                                        absl::string_view asked_id = "");
 
 // What /tokenize and /detokenize take: quire.v1's, from a prompt or from messages.
 absl::StatusOr<v1::TokenizeRequest> ParseTokenize(std::string_view body);

@@ -25,31 +25,30 @@ absl::Status FillEchoes(const ServingContext& context, OpenAiRequest* request) {
       continue;
     }
     const auto& ids = one.token_ids().ids();
-    ASSIGN_OR_RETURN(std::string text, Detokenize(*context.encoder, *context.model,
+    ASSIGN_OR_RETURN(std::string text, PromptText(*context.encoder, *context.model,
                                                   {ids.data(), static_cast<size_t>(ids.size())},
-                                                  /*skip_special_tokens=*/false));
+                                                  /*goes_on=*/one.stop().max_tokens() != 0));
     request->format.prompts.push_back(std::move(text));
   }
   return absl::OkStatus();
 }
 
 void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequest request) {
-  std::vector<std::shared_ptr<CancelToken>> tokens = {call->token()};
-  if (request.requests.size() > 1) {
-    tokens.clear();
-    for (size_t i = 0; i < request.requests.size(); ++i) {
-      tokens.push_back(std::make_shared<CancelToken>());
-    }
-    call->token()->Bind([tokens] {
-      for (const auto& token : tokens) token->Cancel();
-    });
+  const size_t num = request.requests.size();
+  std::vector<std::shared_ptr<CancelToken>> tokens;
+  for (size_t i = 0; i < num; ++i) {
+    tokens.push_back(num == 1 ? call->token() : std::make_shared<CancelToken>());
   }
+  const bool is_asked_id = request.format.id == call->asked_id();
   auto answer =
       std::make_shared<OpenAiAnswer>(call, std::move(request.format), context.answers, tokens);
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    context.generate->Start({call->principal(), tokens[i], call->cost(), call->trace()},
-                            std::move(request.requests[i]), answer->NewSink(i));
+  std::vector<ListedRequest> list;
+  for (size_t i = 0; i < num; ++i) {
+    list.push_back({std::move(request.requests[i]), tokens[i], answer->NewSink(i)});
   }
+  context.generate->StartAll(
+      {call->principal(), call->token(), call->cost(), call->trace(), is_asked_id},
+      std::move(list));
 }
 
 absl::Status InTerms(absl::Status status) {
@@ -58,17 +57,17 @@ absl::Status InTerms(absl::Status status) {
 
 template <typename Parse>
 HttpRoute AnswerRoute(std::string path, const ServingContext& context, Parse parse) {
-  return GenerateRoute(std::move(path), context,
-                       [context, parse](const HttpCallRef& call, const std::string& body) {
-                         absl::StatusOr<OpenAiRequest> request = parse(body, *context.model);
-                         absl::Status status = request.status();
-                         if (status.ok()) status = FillEchoes(context, &*request);
-                         if (status.ok()) {
-                           StartAll(context, call, *std::move(request));
-                         } else {
-                           call->Fail(InTerms(status));
-                         }
-                       });
+  return GenerateRoute(
+      std::move(path), context, [context, parse](const HttpCallRef& call, const std::string& body) {
+        absl::StatusOr<OpenAiRequest> request = parse(body, *context.model, call->asked_id());
+        absl::Status status = request.status();
+        if (status.ok()) status = FillEchoes(context, &*request);
+        if (status.ok()) {
+          StartAll(context, call, *std::move(request));
+        } else {
+          call->Fail(InTerms(status));
+        }
+      });
 }
 
 absl::StatusOr<std::string> Tokenize(const ServingContext& context, const HttpCall& call,
@@ -118,8 +117,9 @@ std::vector<HttpRoute> OpenAiRoutes(const ServingContext& context) {
   routes.push_back(AnswerRoute("/v1/completions", context, ParseCompletion));
   routes.push_back(
       AnswerRoute("/v1/chat/completions", context,
-                  [answers = context.answers](const std::string& body, const ModelFacts& model) {
-                    return ParseChat(body, model, *answers);
+                  [answers = context.answers](const std::string& body, const ModelFacts& model,
+                                              absl::string_view asked_id) {
+                    return ParseChat(body, model, *answers, asked_id);
                   }));
   routes.push_back(TokenRoute("/tokenize", context, Tokenize));
   routes.push_back(TokenRoute("/detokenize", context, DetokenizeBody));

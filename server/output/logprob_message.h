@@ -1,7 +1,6 @@
-// Logprobs as messages: token ids get their text. Pure; any thread.
+// Logprobs as messages. A token is its id and its bytes; text is made of them by the transport that
+// tells it. Pure; any thread.
 #pragma once
-
-#include <string>
 
 #include "quire/v1/inference.pb.h"
 #include "scheduler/scheduler_output.h"
@@ -9,10 +8,14 @@
 
 namespace quire {
 
-// What `token` adds to a text, with U+FFFD for bytes that are no character by themselves.
-std::string TokenText(const Tokenizer& tokenizer, TokenId token);
-
+// Id and bytes.
+void FillToken(const Tokenizer& tokenizer, TokenId token, v1::TokenLogprob* message);
+// With logprob, rank and alternatives.
 void FillTokenLogprob(const Tokenizer& tokenizer, TokenId token, const TokenLogprobs& logprobs,
                       v1::TokenLogprob* message);
+
+// Gives each token of an answer its text: its bytes, with U+FFFD for those that are no character.
+void AddTokenTexts(v1::GenerateResponse* response);
+void AddTokenTexts(v1::GenerateOnceResponse* answer);
 
 }  // namespace quire

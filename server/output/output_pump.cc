@@ -5,16 +5,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "kernels/base/check.h"
+#include "kernels/base/clock.h"
 #include "server/request/retry_pushback.h"
 
 namespace quire {
 
 namespace {
 
-// Events taken from one stream before the others get their turn.
-constexpr int kMaxEventsAtOnce = 512;
+// What is taken from one stream before the others get their turn, and what responses may hold while
+// their client does not read: in tokens, of which one with logprobs is as good as many.
+constexpr int64_t kMostAtOnce = 512;
+constexpr int64_t kLogprobCost = 4;
+
+int64_t CostOf(const SequenceEvent& event) {
+  if (event.logprobs == nullptr) return 1;
+  return kLogprobCost * (1 + static_cast<int64_t>(event.logprobs->top.size()));
+}
 
 }  // namespace
 
@@ -36,6 +43,7 @@ OutputPump::~OutputPump() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
+    news_.Signal();
   }
   thread_.join();
 }
@@ -54,6 +62,12 @@ void OutputPump::Add(RunningRequest request) {
   Entry* added = entry.get();
   CHECK(entries_.emplace(id, std::move(entry)).second) << "request " << id << " added twice";
   QueueIfReady(added);  // events that came before this call were not announced to anyone
+}
+
+void OutputPump::Abandon(RequestId id) {
+  absl::MutexLock lock(&mutex_);
+  const auto it = entries_.find(id);
+  if (it != entries_.end()) ForceEnd(it->second.get(), absl::CancelledError("the client is gone"));
 }
 
 void OutputPump::EndAll(absl::Status status) {
@@ -87,6 +101,7 @@ void OutputPump::QueueIfReady(Entry* entry) {
   if (!entry->pending || entry->busy || entry->queued) return;
   entry->queued = true;
   queue_.push_back(entry->request.stream->request_id());
+  news_.Signal();
 }
 
 void OutputPump::ForceEnd(Entry* entry, const absl::Status& status) {
@@ -117,12 +132,12 @@ void OutputPump::Run() {
 bool OutputPump::WaitForWork(std::vector<Entry*>* work) {
   work->clear();
   absl::MutexLock lock(&mutex_);
-  const absl::Condition has_work(this, &OutputPump::HasWork);
+  const auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return HasWork(); };
   if (num_busy_ == 0) {
-    mutex_.Await(has_work);
+    news_.Await(&mutex_, absl::InfiniteFuture(), has_work);
   } else {
-    mutex_.AwaitWithTimeout(has_work, stall_timeout_ / 4);
-    const absl::Time now = absl::Now();
+    news_.Await(&mutex_, MonotonicNow() + stall_timeout_ / 4, has_work);
+    const absl::Time now = MonotonicNow();
     if (now >= next_stall_check_) EndStalledSinks(now);
   }
   if (stopping_ && queue_.empty()) return false;
@@ -146,14 +161,11 @@ void OutputPump::Process(Entry* entry) {
     forced_end = entry->forced_end;
   }
   RunningRequest& request = entry->request;
-  if (!forced_end.ok() && request.sink != nullptr) {
-    canceller_->Cancel(request.stream->request_id());
-    EndSink(entry, forced_end);
-  }
-  // What is already decoded goes out before more is read: the server holds one ring's worth at
-  // most.
+  if (!forced_end.ok() && request.sink != nullptr) EndSinkEarly(entry, forced_end);
+  // What is already decoded goes out before more is read: the server holds little beside the
+  // engine's queue.
   const bool may_read = request.sink == nullptr || !request.builder->HasResponse();
-  const bool all_read = may_read && ReadEvents(entry);
+  const bool all_read = entry->num_open == 0 || (may_read && ReadEvents(entry));
   if (request.sink != nullptr) {
     SendNext(entry, all_read);
   } else if (entry->num_open > 0 && !all_read) {
@@ -164,9 +176,10 @@ void OutputPump::Process(Entry* entry) {
 }
 
 bool OutputPump::ReadEvents(Entry* entry) {
-  for (int i = 0; i < kMaxEventsAtOnce; ++i) {
+  for (int64_t cost = 0; cost < kMostAtOnce;) {
     SequenceEvent event;
     if (!entry->request.stream->Read(&event)) return true;
+    cost += CostOf(event);
     TakeEvent(entry, std::move(event));
   }
   return false;
@@ -201,19 +214,17 @@ void OutputPump::SendNext(Entry* entry, bool all_read) {
     EndSink(entry, entry->failure);
     return;
   }
-  if (has_response && entry->kept != nullptr && !entry->kept->Add(response)) {
-    canceller_->Cancel(request.stream->request_id());
-    EndSink(entry, WithRetryPushback(absl::ResourceExhaustedError(
-                       "answers that are kept until they end have too many bytes; ask for a "
-                       "stream, for fewer logprobs, or for less at a time")));
+  const absl::Status kept = has_response ? Keep(entry, response) : absl::OkStatus();
+  if (!kept.ok()) {
+    EndSinkEarly(entry, kept);
     if (entry->num_open == 0 || all_read) return;
     absl::MutexLock lock(&mutex_);
-    MarkPending(entry);  // the rest is read, and thrown away
+    MarkPending(entry);  // the rest is read for its trace
     return;
   }
   if (ended && entry->failure.ok()) {
     ResponseSink* sink = std::exchange(request.sink, nullptr);
-    if (request.trace != nullptr) request.trace->End(absl::StatusCode::kOk, absl::Now());
+    if (request.trace != nullptr) request.trace->End(absl::StatusCode::kOk, MonotonicNow());
     request.lease = {};  // before the client can know that its id is free
     sink->SendLast(std::move(response));
     return;
@@ -223,7 +234,7 @@ void OutputPump::SendNext(Entry* entry, bool all_read) {
     entry->pending |= !all_read || ended || request.builder->HasResponse();
     if (has_response) {
       entry->busy = true;
-      entry->busy_since = absl::Now();
+      entry->busy_since = MonotonicNow();
       if (++num_busy_ == 1) next_stall_check_ = entry->busy_since + stall_timeout_;
     }
     QueueIfReady(entry);
@@ -231,11 +242,33 @@ void OutputPump::SendNext(Entry* entry, bool all_read) {
   if (has_response) request.sink->Send(std::move(response));
 }
 
+// Of a sink that keeps its answer: whether there is room for more of it.
+absl::Status OutputPump::Keep(Entry* entry, const v1::GenerateResponse& response) {
+  if (entry->kept == nullptr) return absl::OkStatus();
+  const RunningRequest& request = entry->request;
+  if (!request.answer_size->Add(request.sink->AnswerBytes(response))) return AnswerTooLarge();
+  if (entry->kept->Add(response)) return absl::OkStatus();
+  return WithRetryPushback(absl::ResourceExhaustedError(
+      "answers that are kept until they end have too many bytes; ask for a stream, for fewer "
+      "logprobs, or for less at a time"));
+}
+
 void OutputPump::EndSink(Entry* entry, const absl::Status& status) {
-  if (entry->request.trace != nullptr) entry->request.trace->End(status.code(), absl::Now());
+  if (entry->request.trace != nullptr) entry->request.trace->End(status.code(), MonotonicNow());
   ResponseSink* sink = std::exchange(entry->request.sink, nullptr);
   entry->request.lease = {};  // before the client can know that its id is free
   sink->End(status);
+}
+
+// While the engine still has the request. What comes is of use only to whoever records a trace.
+void OutputPump::EndSinkEarly(Entry* entry, const absl::Status& status) {
+  RunningRequest& request = entry->request;
+  canceller_->Cancel(request.stream->request_id());
+  EndSink(entry, status);
+  request.builder.reset();
+  if (request.trace != nullptr) return;
+  request.stream->Abandon();
+  entry->num_open = 0;
 }
 
 void OutputPump::Erase(Entry* entry) {

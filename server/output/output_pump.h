@@ -1,6 +1,6 @@
 // OutputPump: the one thread that turns the engine's token events into responses. It owns every
 // running request's OutputStream and ResponseBuilder, and keeps at most one response under way per
-// sink: while a client reads slowly, its events wait in the engine's ring, which pauses that
+// sink: while a client reads slowly, its events wait in the engine's queue, which pauses that
 // sequence alone. What sinks keep of answers until their ends is bounded, for each principal, too.
 // The thread sleeps unless a stream has events or a sink has become ready.
 #pragma once
@@ -18,8 +18,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/output_stream.h"
+#include "kernels/base/clock.h"
 #include "server/output/response_builder.h"
 #include "server/output/response_sink.h"
+#include "server/request/answer_size.h"
 #include "server/request/limits.h"
 #include "server/request/request_registry.h"
 #include "server/trace/trace_exporter.h"
@@ -42,6 +44,8 @@ struct RunningRequest {
   ResponseSink* sink;  // alive until its SendLast or End
   RequestRegistry::Lease lease;
   RecordedTrace trace = {};  // null: not recorded
+  // Of the whole answer, where its sink keeps that; shared by the requests of a call.
+  std::shared_ptr<AnswerSize> answer_size = std::make_shared<AnswerSize>();
 };
 
 class OutputPump : public OutputListener {
@@ -56,6 +60,10 @@ class OutputPump : public OutputListener {
 
   // Takes over a request; its sink will be ended exactly once. Any thread.
   void Add(RunningRequest request);
+
+  // Nobody listens to this request any more: its sink is ended, and nothing is made of what comes.
+  // The request is the caller's to cancel. Any thread.
+  void Abandon(RequestId id);
 
   // Ends every sink with `status` and cancels the requests. Any thread.
   void EndAll(absl::Status status);
@@ -100,7 +108,9 @@ class OutputPump : public OutputListener {
   void Process(Entry* entry);
   bool ReadEvents(Entry* entry);
   void TakeEvent(Entry* entry, SequenceEvent event);
+  void EndSinkEarly(Entry* entry, const absl::Status& status);
   void SendNext(Entry* entry, bool all_read);
+  static absl::Status Keep(Entry* entry, const v1::GenerateResponse& response);
   void EndSink(Entry* entry, const absl::Status& status);
   void Erase(Entry* entry);
 
@@ -115,6 +125,7 @@ class OutputPump : public OutputListener {
   ByteBudget kept_answers_;
 
   absl::Mutex mutex_;
+  MonotonicCondVar news_;  // for the pump: HasWork
   absl::flat_hash_map<RequestId, std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
   std::vector<RequestId> queue_ ABSL_GUARDED_BY(mutex_);  // entries to process
   int num_busy_ ABSL_GUARDED_BY(mutex_) = 0;              // entries that are busy

@@ -1,6 +1,7 @@
 // ResponseBuilder: turns the token events of one request into quire.v1 responses: text through the
 // stream decoder and the stop strings, logprobs, usage, timings. Tokens that arrive before the last
-// response was taken are merged into one delta. No I/O; used by one thread at a time.
+// response was taken are merged into one delta. Tokens have bytes, no text: that is for transports.
+// No I/O; used by one thread at a time.
 #pragma once
 
 #include <memory>
@@ -11,6 +12,7 @@
 #include "quire/v1/inference.pb.h"
 #include "scheduler/scheduler_output.h"
 #include "server/request/generation_job.h"
+#include "server/tokenizer/stop_matcher.h"
 #include "server/tokenizer/tokenizer.h"
 
 namespace quire {
@@ -34,10 +36,13 @@ class ResponseBuilder {
 
  private:
   struct Continuation;
+  class PromptOffsets;
 
+  Continuation& At(int32_t index);
   void AddStart(Continuation& continuation, const SequenceEvent& event);
   bool AddToken(Continuation& continuation, const SequenceEvent& event);
   void AddText(Continuation& continuation, TokenId token);
+  void AddPromptToken(Continuation& continuation, TokenId token, const TokenLogprobs* logprobs);
   void AddPromptLogprobs(Continuation& continuation, const SequenceEvent& event);
   void AddEnd(Continuation& continuation, const SequenceEvent& event, const RequestTimes& times);
   bool IsStopToken(TokenId token) const;
@@ -49,7 +54,10 @@ class ResponseBuilder {
   const TokenId first_prompt_token_;
   const int64_t min_tokens_;
   std::vector<TokenId> stop_tokens_;  // sorted: end tokens and the client's
-  std::vector<std::unique_ptr<Continuation>> continuations_;
+  const StopMatcher stops_;
+  const std::vector<TokenId> prompt_end_;
+  std::vector<std::unique_ptr<Continuation>> continuations_;  // null before and after its events
+  std::unique_ptr<PromptOffsets> prompt_offsets_;             // null unless the prompt has logprobs
 };
 
 }  // namespace quire

@@ -3,6 +3,7 @@
 // thread. They must not block.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 #include "absl/status/status.h"
@@ -24,6 +25,11 @@ class ResponseSink {
 
   // Whether it keeps all that it is sent until the last, instead of passing it on.
   virtual bool KeepsAnswer() const { return false; }
+
+  // Of those that keep it: by how much a response lets the answer grow, roughly.
+  virtual size_t AnswerBytes(const v1::GenerateResponse& response) const {
+    return response.ByteSizeLong();
+  }
 
   // Begins to send. One at a time: the next Send or SendLast comes only after the sink has
   // called its ready callback (from any thread, also from inside Send).

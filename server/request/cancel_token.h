@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -12,28 +13,24 @@ namespace quire {
 
 class CancelToken {
  public:
-  // Runs what Bind gave, at once or when it is given.
-  void Cancel() {
+  // The request is to end; its client listens, and hears how. Runs what Bind gave, at once or when
+  // it is given.
+  void Cancel() { End(/*nobody_listens=*/false); }
+
+  // The same, and nobody listens any more: whatever is made for the client is made in vain.
+  void Abandon() { End(/*nobody_listens=*/true); }
+
+  // What that means from now on; runs at once if it has happened already. Without `on_abandon` the
+  // one is as the other.
+  void Bind(std::function<void()> on_cancel, std::function<void()> on_abandon = nullptr) {
     std::function<void()> action;
     {
       absl::MutexLock lock(&mutex_);
-      cancelled_ = true;
-      action = std::move(action_);
-      action_ = nullptr;
+      on_cancel_ = std::move(on_cancel);
+      on_abandon_ = std::move(on_abandon);
+      if (cancelled_) action = TakeAction();
     }
     if (action) action();
-  }
-
-  // What cancelling means from now on; runs at once if Cancel has already been called.
-  void Bind(std::function<void()> action) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!cancelled_) {
-        action_ = std::move(action);
-        return;
-      }
-    }
-    action();
   }
 
   bool cancelled() const { return cancelled_; }
@@ -41,9 +38,30 @@ class CancelToken {
   const std::atomic<bool>& flag() const { return cancelled_; }
 
  private:
+  void End(bool nobody_listens) {
+    std::function<void()> action;
+    {
+      absl::MutexLock lock(&mutex_);
+      cancelled_ = true;
+      is_abandoned_ |= nobody_listens;
+      action = TakeAction();
+    }
+    if (action) action();
+  }
+
+  // Each once.
+  std::function<void()> TakeAction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    std::function<void()> on_cancel = std::exchange(on_cancel_, nullptr);
+    if (!is_abandoned_) return on_cancel;
+    std::function<void()> on_abandon = std::exchange(on_abandon_, nullptr);
+    return on_abandon ? on_abandon : on_cancel;
+  }
+
   absl::Mutex mutex_;
   std::atomic<bool> cancelled_ = false;  // set under the mutex
-  std::function<void()> action_ ABSL_GUARDED_BY(mutex_);
+  bool is_abandoned_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_abandon_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire

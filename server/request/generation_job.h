@@ -20,6 +20,8 @@ struct OutputOptions {
   bool return_prompt_token_ids = false;
   bool logprobs = false;
   bool prompt_logprobs = false;
+  bool prompt_has_added_tokens = false;  // those that a tokenizer puts around a text
+  bool generates = true;                 // false: what the engine draws, one token, is not shown
 };
 
 struct GenerationJob {

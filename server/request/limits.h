@@ -18,7 +18,7 @@ inline constexpr size_t kMaxRequestIdBytes = 128;
 inline constexpr size_t kMaxCacheSaltBytes = 128;
 
 // Each stop string is looked for in every piece of text, which holds back up to its length.
-inline constexpr size_t kMaxStopStrings = 16;
+inline constexpr size_t kMaxStopStrings = 64;
 inline constexpr size_t kMaxStopStringBytes = 256;
 
 // Looked for whenever a special token comes.
@@ -31,6 +31,10 @@ inline constexpr size_t kMaxMessages = 4096;
 // clients. A principal may have half of what the others leave, and an answer half of that.
 inline constexpr int64_t kMaxKeptAnswerBytes = int64_t{1} << 30;
 
+// An answer in one piece, and a piece of a stream: what a connection may hold at most while it is
+// not read, a quarter of what all may (ConnectionPoolOptions). Nobody computes more in vain.
+inline constexpr size_t kMaxAnswerBytes = size_t{8} << 20;
+
 // Requests up to this size are tokenized on the transport's thread, longer ones in the work pool,
 // so that no long text holds up the calls behind it.
 inline constexpr size_t kMaxInlineBytes = 8192;
@@ -38,10 +42,18 @@ inline constexpr size_t kMaxInlineBytes = 8192;
 inline constexpr size_t kMaxQueuedWork = 256;
 inline constexpr size_t kMaxQueuedWorkBytes = size_t{12} << 20;
 
-// What a request may cost until it has tokens (Fuel): a worker some 35 ms, and 35 ms for each MB
-// (hostile ones up to 50 each).
+// What a request may cost until it has tokens (Fuel): a worker some 35 ms, and 70 ms for each MB
+// (hostile ones up to 50 and 100).
 inline constexpr size_t kBaseSteps = 1'000'000;
-inline constexpr size_t kStepsPerByte = 1;
+inline constexpr size_t kStepsPerByte = 2;
+// For each message of a chat, however short, and for each pair of two: templates of Command R7B,
+// DeepSeek V3.2, Gemma 4 and gpt-oss look at all messages for each of one kind. 1,200 messages come
+// to 1 s of a worker there, and nothing comes to more than 1.5.
+inline constexpr size_t kStepsPerMessage = 500;
+inline constexpr size_t kStepsPerPair = 25;
+inline constexpr size_t kMaxCountedMessages = 1280;
+// So many bytes count as a message, or a request of few bytes could cost as much.
+inline constexpr size_t kBytesPerCountedMessage = 64;
 // How long the text of a chat may become, in the template's own words and in the request's.
 inline constexpr size_t kBaseRenderedBytes = size_t{1} << 20;
 inline constexpr size_t kRenderedBytesPerByte = 4;

@@ -19,7 +19,7 @@ struct ModelFacts {
   int64_t max_model_len = 0;
   bool has_tokenizer = true;           // false with --skip-tokenizer-init: token ids only
   GenerationConfig defaults;           // empty with --generation-config none
-  std::vector<TokenId> eos_token_ids;  // of config.json and generation_config.json
+  std::vector<TokenId> eos_token_ids;  // every token that ends an answer, ascending
 };
 
 }  // namespace quire

@@ -149,18 +149,26 @@ absl::Status ConvertStopStrings(const v1::Stop& message, const ModelFacts& model
   return absl::OkStatus();
 }
 
-absl::Status ConvertStop(const v1::Stop& message, const ModelFacts& model, GenerationJob* job) {
+// The engine always draws a token; who wants none is not shown it.
+absl::Status ConvertStop(const v1::GenerateRequest& request, const ModelFacts& model,
+                         GenerationJob* job) {
+  const v1::Stop& message = request.stop();
+  const bool tells_of_prompt =
+      request.output().has_prompt_logprobs() || request.output().return_prompt_token_ids();
   StopConditions& stop = job->request.stop;
   stop.max_tokens = message.has_max_tokens()
                         ? message.max_tokens()
                         : model.defaults.max_new_tokens.value_or(kUpToContextEnd);
   stop.min_tokens = message.min_tokens();
-  if (stop.max_tokens < 1) {
-    return OutOfRange("stop.max_tokens", stop.max_tokens, "1 and more");
+  if (stop.max_tokens < (tells_of_prompt ? 0 : 1)) {
+    return OutOfRange("stop.max_tokens", stop.max_tokens,
+                      "1 and more, or 0 where something of the prompt is asked for");
   }
   if (stop.min_tokens < 0 || stop.min_tokens > stop.max_tokens) {
     return OutOfRange("stop.min_tokens", stop.min_tokens, "0 .. max_tokens");
   }
+  job->output.generates = stop.max_tokens > 0;
+  stop.max_tokens = std::max<int64_t>(1, stop.max_tokens);
   RETURN_IF_ERROR(ConvertStopTokens(message, model, &stop));
   return ConvertStopStrings(message, model, &job->output);
 }
@@ -221,8 +229,11 @@ absl::StatusOr<GenerationJob> ConvertParameters(const v1::GenerateRequest& messa
   job.request.priority = message.priority();
   job.request.cache_salt = message.cache_salt();
   RETURN_IF_ERROR(ConvertSampling(message.sampling(), model, random_seed, &job.request.sampling));
-  RETURN_IF_ERROR(ConvertStop(message.stop(), model, &job));
+  RETURN_IF_ERROR(ConvertStop(message, model, &job));
   RETURN_IF_ERROR(ConvertOutput(message.output(), model, &job));
+  job.output.prompt_has_added_tokens =
+      message.has_text() &&
+      (!message.text().has_add_special_tokens() || message.text().add_special_tokens());
   ASSIGN_OR_RETURN(job.truncate_prompt_tokens, KeptTokens(message, model));
   return job;
 }

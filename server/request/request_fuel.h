@@ -1,6 +1,8 @@
-// RequestFuel: the Fuel of one request, by its size. One thread; the token is anybody's.
+// RequestFuel: the Fuel of one request, by its size in bytes and in messages. One thread; the token
+// is anybody's.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "server/base/fuel.h"
@@ -11,9 +13,18 @@ namespace quire {
 
 class RequestFuel : public Fuel {
  public:
-  // For a request of so many bytes. `token`, which may be null, outlives the fuel.
-  RequestFuel(size_t num_bytes, const CancelToken* token)
-      : Fuel(kBaseSteps + kStepsPerByte * num_bytes, token == nullptr ? nullptr : &token->flag()) {}
+  // `num_messages` of a chat, else 0. `token`, which may be null, outlives the fuel.
+  RequestFuel(size_t num_bytes, int num_messages, const CancelToken* token)
+      : Fuel(StepsFor(num_bytes, static_cast<size_t>(num_messages)),
+             token == nullptr ? nullptr : &token->flag()) {}
+
+ private:
+  static constexpr size_t StepsFor(size_t num_bytes, size_t num_messages) {
+    const size_t num_counted =
+        std::min({num_messages, num_bytes / kBytesPerCountedMessage, kMaxCountedMessages});
+    return kBaseSteps + kStepsPerByte * num_bytes +
+           num_counted * (kStepsPerMessage + kStepsPerPair * num_counted);
+  }
 };
 
 }  // namespace quire

@@ -24,15 +24,19 @@ void RequestRegistry::Lease::Release() {
   registry_->requests_.erase(key_);
   const auto running = registry_->num_running_.find(key_.first);
   if (--running->second == 0) registry_->num_running_.erase(running);
+  if (registry_->requests_.empty()) registry_->emptied_.SignalAll();
   registry_ = nullptr;
 }
 
 absl::StatusOr<RequestRegistry::Lease> RequestRegistry::Enter(
     const Principal& owner, std::string request_id, const std::shared_ptr<CancelToken>& token,
-    absl::Time now) {
+    absl::Time now, IdInUse id_in_use) {
   if (request_id.empty()) request_id = RandomId();
   Key key(owner.name, std::move(request_id));
   absl::MutexLock lock(&mutex_);
+  if (id_in_use == IdInUse::kMakeAnother && requests_.contains(key)) {
+    absl::StrAppend(&key.second, "-", RandomId());
+  }
   if (requests_.contains(key)) {
     return InField("request_id", absl::AlreadyExistsError(absl::StrCat(
                                      "\"", key.second, "\" is in use by a running request")));
@@ -120,7 +124,7 @@ int64_t RequestRegistry::size() const {
 bool RequestRegistry::WaitUntilEmpty(absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
   const auto is_empty = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return requests_.empty(); };
-  return mutex_.AwaitWithDeadline(absl::Condition(&is_empty), deadline);
+  return emptied_.Await(&mutex_, deadline, is_empty);
 }
 
 }  // namespace quire

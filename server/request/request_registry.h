@@ -14,11 +14,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "kernels/base/clock.h"
 #include "server/auth/principal.h"
 #include "server/request/cancel_token.h"
 #include "server/request/request_rate.h"
 
 namespace quire {
+
+// What becomes of a request whose id another one of its principal has.
+enum class IdInUse : uint8_t { kRefuse, kMakeAnother };
 
 class RequestRegistry {
  public:
@@ -41,10 +45,12 @@ class RequestRegistry {
   };
 
   // Enters a request of `owner` that begins at `now`. An empty id gets one chosen here, which
-  // nobody can guess. ALREADY_EXISTS while another request of the owner has this id;
-  // RESOURCE_EXHAUSTED beyond the owner's limits of concurrent requests and of requests per minute.
+  // nobody can guess. ALREADY_EXISTS while another request of the owner has this id, unless another
+  // id is to be made from it then; RESOURCE_EXHAUSTED beyond the owner's limits of concurrent
+  // requests and of requests per minute.
   absl::StatusOr<Lease> Enter(const Principal& owner, std::string request_id,
-                              const std::shared_ptr<CancelToken>& token, absl::Time now);
+                              const std::shared_ptr<CancelToken>& token, absl::Time now,
+                              IdInUse id_in_use = IdInUse::kRefuse);
 
   // Cancels the request with this id for `asker`: of the principal `owner`, or, if that is empty,
   // the asker's own, else, for an admin, the only one that there is; false when there is none.
@@ -69,6 +75,7 @@ class RequestRegistry {
   bool Cancel(const Key& key);
 
   mutable absl::Mutex mutex_;
+  MonotonicCondVar emptied_;
   absl::flat_hash_map<Key, std::shared_ptr<CancelToken>> requests_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, int64_t> num_running_ ABSL_GUARDED_BY(mutex_);  // by principal
   RequestRates rates_ ABSL_GUARDED_BY(mutex_);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 #include "server/log/json_text.h"
 #include "server/output/access_tokens.h"
 
@@ -15,21 +15,31 @@ std::string ErrorJson(absl::string_view sentence) {
   return absl::StrCat("{\"code\": \"server_error\", \"message\": ", JsonString(sentence), "}");
 }
 
-std::string UsageOfResponse(const v1::Usage& usage) {
+std::string UsageOfResponse(const v1::Usage& usage, int64_t reasoning_tokens) {
   return absl::StrCat(
       "{\"input_tokens\": ", usage.prompt_tokens(),
       ", \"input_tokens_details\": {\"cached_tokens\": ", usage.cached_tokens(),
       ", \"cache_write_tokens\": 0}, \"output_tokens\": ", usage.completion_tokens(),
-      ", \"output_tokens_details\": {\"reasoning_tokens\": 0}, \"total_tokens\": ",
-      usage.prompt_tokens() + usage.completion_tokens(), "}");
+      ", \"output_tokens_details\": {\"reasoning_tokens\": ", reasoning_tokens,
+      "}, \"total_tokens\": ", usage.prompt_tokens() + usage.completion_tokens(), "}");
 }
 
 }  // namespace
 
-ResponsesAnswer::ResponsesAnswer(HttpCallRef call, ResponsesFormat format)
+ResponsesAnswer::ResponsesAnswer(HttpCallRef call, ResponsesFormat format,
+                                 const ModelAnswers* answers)
     : call_(std::move(call)),
       format_(std::move(format)),
-      created_(absl::ToUnixSeconds(absl::Now())) {}
+      answers_(answers),
+      created_(absl::ToUnixSeconds(WallNow())),
+      items_(&format_) {
+  if (format_.streams) call_->KeepAlive(EventStreamHead(format_.id));
+}
+
+void ResponsesAnswer::TakePrompt(absl::Span<const TokenId> prompt) {
+  if (format_.answer.reasoning.is_none()) return;
+  in_reasoning_ = format_.in_reasoning.value_or(answers_->BeginsInReasoning(prompt));
+}
 
 void ResponsesAnswer::SetReadyCallback(std::function<void()> on_ready) {
   on_ready_ = std::move(on_ready);
@@ -67,24 +77,18 @@ void ResponsesAnswer::End(const absl::Status& status) {
 }
 
 void ResponsesAnswer::Begin() {
-  if (std::exchange(has_begun_, true)) return;
-  HeaderList headers = RequestIdHeader(format_.id);
-  headers.insert(headers.end(), {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
-  call_->Begin({.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)});
+  if (!std::exchange(has_begun_, true)) call_->Begin(EventStreamHead(format_.id));
 }
 
 // Once a stream has begun its status is gone: the error is its last event.
 void ResponsesAnswer::Fail(const absl::Status& status) {
-  if (!has_begun_) {
-    HttpAnswer answer = ErrorAnswer(status);
-    for (auto& header : RequestIdHeader(format_.id)) answer.headers.push_back(std::move(header));
-    call_->Answer(std::move(answer));
-    return;
-  }
+  HttpAnswer answer = ErrorAnswer(status);
+  for (auto& header : RequestIdHeader(format_.id)) answer.headers.push_back(std::move(header));
   status_ = "failed";
   error_ = ErrorJson(status.message());
-  call_->Send(ResponseEvent("response.failed"), nullptr);
-  call_->Finish(status.code());
+  std::string events = has_begun_ ? items_.Finish("incomplete") : "";
+  events += ResponseEvent("response.failed");
+  call_->EndWithError(std::move(answer), std::move(events), status.code());
 }
 
 std::string ResponsesAnswer::Take(const v1::GenerateResponse& response) {
@@ -107,25 +111,41 @@ std::string ResponsesAnswer::Take(const v1::GenerateResponse& response) {
 }
 
 std::string ResponsesAnswer::TakeStart(const v1::Started&) {
-  if (!format_.streams) return "";
-  std::string events = ResponseEvent("response.created");
-  events += ResponseEvent("response.in_progress");
-  events += ItemEvent("response.output_item.added");
-  events += PartEvent("response.content_part.added", absl::StrCat("\"part\": ", Part("", "[]")));
+  std::string events;
+  if (format_.streams) {
+    events = ResponseEvent("response.created");
+    events += ResponseEvent("response.in_progress");
+  }
+  if (format_.answer.finds_nothing()) return events + items_.BeginMessage();
+  parser_ = std::make_unique<AnswerParser>(format_.answer, in_reasoning_);
   return events;
 }
 
 std::string ResponsesAnswer::TakeDelta(const v1::Delta& delta) {
   LogprobJson logprobs;
-  if (format_.logprobs) {
-    logprobs.Add(delta.logprobs(), {.is_chat = true}, &num_characters_);
-    logprobs_.Add(logprobs);
+  if (format_.logprobs) logprobs.Add(delta.logprobs(), {.is_chat = true});
+  if (parser_ != nullptr) {
+    held_logprobs_.Add(logprobs);
+    return AddAll(parser_->Append(delta.text()), delta);
   }
-  text_ += delta.text();
-  if (!format_.streams || (delta.text().empty() && delta.logprobs().empty())) return "";
-  return PartEvent("response.output_text.delta",
-                   absl::StrCat("\"delta\": ", JsonString(delta.text()),
-                                ", \"logprobs\": ", logprobs.ContentList()));
+  if (delta.text().empty() && delta.logprobs().empty()) return "";
+  return items_.Add(AnswerEvent::Kind::kContent, delta.text(), logprobs);
+}
+
+std::string ResponsesAnswer::AddAll(const std::vector<AnswerEvent>& events,
+                                    const v1::Delta& delta) {
+  std::string told;
+  for (const AnswerEvent& event : events) {
+    const bool is_reasoning = event.kind == AnswerEvent::Kind::kReasoning;
+    in_reasoning_ |= is_reasoning;
+    has_answered_ |= !is_reasoning;
+    // Those of a call's and of reasoning's tokens have no place in an answer.
+    const LogprobJson logprobs = std::exchange(held_logprobs_, {});
+    const bool is_content = event.kind == AnswerEvent::Kind::kContent;
+    told += items_.Add(event.kind, event.text, is_content ? logprobs : LogprobJson());
+  }
+  if (in_reasoning_ && !has_answered_) num_reasoning_tokens_ += delta.token_ids_size();
+  return told;
 }
 
 std::string ResponsesAnswer::TakeFinish(const v1::Finished& finished) {
@@ -141,47 +161,16 @@ std::string ResponsesAnswer::TakeFinish(const v1::Finished& finished) {
       status_ = "failed";
       error_ = ErrorJson("an operator ended the request");
   }
+  std::string events;
+  if (parser_ != nullptr) events = AddAll(parser_->Finish(), v1::Delta());
+  events += items_.Finish(status_ == "completed" ? status_ : "incomplete");
   if (!format_.streams) return "";
-  const std::string logprobs = logprobs_.ContentList();
-  std::string events =
-      PartEvent("response.output_text.done",
-                absl::StrCat("\"text\": ", JsonString(text_), ", \"logprobs\": ", logprobs));
-  events +=
-      PartEvent("response.content_part.done", absl::StrCat("\"part\": ", Part(text_, logprobs)));
-  events += ItemEvent("response.output_item.done");
   events += ResponseEvent(absl::StrCat("response.", status_));
   return events;
 }
 
-std::string ResponsesAnswer::Event(absl::string_view type, absl::string_view members) {
-  return absl::StrCat("event: ", type, "\ndata: {\"type\": \"", type,
-                      "\", \"sequence_number\": ", num_events_++, ", ", members, "}\n\n");
-}
-
 std::string ResponsesAnswer::ResponseEvent(absl::string_view type) {
-  return Event(type, absl::StrCat("\"response\": ", Response()));
-}
-
-std::string ResponsesAnswer::PartEvent(absl::string_view type, absl::string_view members) {
-  return Event(type, absl::StrCat("\"item_id\": \"", format_.item_id,
-                                  "\", \"output_index\": 0, \"content_index\": 0, ", members));
-}
-
-std::string ResponsesAnswer::ItemEvent(absl::string_view type) {
-  return Event(type, absl::StrCat("\"output_index\": 0, \"item\": ", Item()));
-}
-
-std::string ResponsesAnswer::Part(absl::string_view text, absl::string_view logprobs) const {
-  return absl::StrCat("{\"type\": \"output_text\", \"text\": ", JsonString(text),
-                      ", \"annotations\": [], \"logprobs\": ", logprobs, "}");
-}
-
-std::string ResponsesAnswer::Item() const {
-  const bool has_ended = status_ != "in_progress";
-  return absl::StrCat("{\"id\": \"", format_.item_id,
-                      "\", \"type\": \"message\", \"role\": \"assistant\", ", "\"status\": \"",
-                      status_ == "failed" ? "incomplete" : status_, "\", \"content\": [",
-                      has_ended ? Part(text_, logprobs_.ContentList()) : "", "]}");
+  return items_.Event(type, absl::StrCat("\"response\": ", Response()));
 }
 
 std::string ResponsesAnswer::Response() const {
@@ -189,11 +178,11 @@ std::string ResponsesAnswer::Response() const {
   return absl::StrCat(
       "{\"id\": ", JsonString(format_.id), ", \"object\": \"response\", \"created_at\": ", created_,
       ", \"completed_at\": ",
-      status_ == "completed" ? absl::StrCat(absl::ToUnixSeconds(absl::Now())) : "null",
+      status_ == "completed" ? absl::StrCat(absl::ToUnixSeconds(WallNow())) : "null",
       ", \"status\": \"", status_, "\", \"error\": ", error_, ", \"incomplete_details\": ",
       status_ == "incomplete" ? "{\"reason\": \"max_output_tokens\"}" : "null", ", \"output\": [",
-      has_ended ? Item() : "",
-      "], \"usage\": ", usage_.prompt_tokens() > 0 ? UsageOfResponse(usage_) : "null", ", ",
+      has_ended ? items_.ended() : "", "], \"usage\": ",
+      usage_.prompt_tokens() > 0 ? UsageOfResponse(usage_, num_reasoning_tokens_) : "null", ", ",
       format_.members, "}");
 }
 

@@ -4,11 +4,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "server/answer/answer_parser.h"
+#include "server/answer/model_answers.h"
 #include "server/log/access_entry.h"
 #include "server/openai/openai_json.h"
 #include "server/output/response_sink.h"
+#include "server/responses/response_items.h"
 #include "server/responses/responses_request.h"
 #include "server/web/http_call.h"
 
@@ -16,10 +21,15 @@ namespace quire {
 
 class ResponsesAnswer final : public ResponseSink {
  public:
-  ResponsesAnswer(HttpCallRef call, ResponsesFormat format);
+  // `answers` outlives the call.
+  ResponsesAnswer(HttpCallRef call, ResponsesFormat format, const ModelAnswers* answers);
 
   void SetReadyCallback(std::function<void()> on_ready) override;
+  void TakePrompt(absl::Span<const TokenId> prompt) override;
   bool KeepsAnswer() const override { return true; }  // the last events of a stream repeat it
+  size_t AnswerBytes(const v1::GenerateResponse& response) const override {
+    return JsonBytes(response);
+  }
   void Send(v1::GenerateResponse response) override;
   void SendLast(v1::GenerateResponse response) override;
   void End(const absl::Status& status) override;
@@ -33,31 +43,28 @@ class ResponsesAnswer final : public ResponseSink {
   void Fail(const absl::Status& status);
   void Begin();
 
-  // `members` follow its type and number.
-  std::string Event(absl::string_view type, absl::string_view members);
+  // What the text, taken apart, turned out to be.
+  std::string AddAll(const std::vector<AnswerEvent>& events, const v1::Delta& delta);
   std::string ResponseEvent(absl::string_view type);
-  // Of the part of a message that has the text, or of the message.
-  std::string PartEvent(absl::string_view type, absl::string_view members);
-  std::string ItemEvent(absl::string_view type);
-
-  std::string Part(absl::string_view text, absl::string_view logprobs) const;
-  std::string Item() const;
   std::string Response() const;
 
   const HttpCallRef call_;
   const ResponsesFormat format_;
+  const ModelAnswers* const answers_;
   const int64_t created_;  // Unix seconds
   std::function<void()> on_ready_;
   AccessEntry access_;
 
   absl::string_view status_ = "in_progress";
   std::string error_ = "null";
-  std::string text_;
-  LogprobJson logprobs_;
-  size_t num_characters_ = 0;
+  ResponseItems items_;
+  std::unique_ptr<AnswerParser> parser_;  // null: all is the message's
+  bool in_reasoning_ = false;             // the answer begins there, or is there
+  bool has_answered_ = false;             // there is more than reasoning
+  LogprobJson held_logprobs_;             // of text that waits in the parser
   v1::Usage usage_;
+  int64_t num_reasoning_tokens_ = 0;
   bool has_begun_ = false;  // a stream
-  int64_t num_events_ = 0;
 };
 
 }  // namespace quire

@@ -3,13 +3,16 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "server/openai/chat_messages.h"
+#include "server/openai/chat_tools.h"
 
 namespace quire {
 
 namespace {
 
-// The texts of a content's parts, one below the other as in chats; false for any other part.
+// The texts of a reasoning's parts, one below the other; false for any other part.
 bool JoinTexts(const JsonTree& content, std::string* joined) {
   if (content.is_text()) {
     *joined = content.text;
@@ -19,17 +22,22 @@ bool JoinTexts(const JsonTree& content, std::string* joined) {
     const JsonTree* type = content.items[i].Find("type");
     const JsonTree* text = content.items[i].Find("text");
     const bool is_text = type != nullptr && text != nullptr && text->is_text() &&
-                         (type->text == "input_text" || type->text == "output_text" ||
-                          type->text == "reasoning_text" || type->text == "text");
+                         (type->text == "reasoning_text" || type->text == "text");
     if (!is_text) return false;
     absl::StrAppend(joined, i == 0 ? "" : "\n", text->text);
   }
   return content.is_list();
 }
 
-// Templates know system; a developer is who OpenAI's newer models call so.
-std::string RoleForTemplate(const std::string& role) {
-  return role == "developer" ? "system" : role;
+JsonTree NewObject() { return {.kind = JsonTree::Kind::kObject}; }
+JsonTree NewList() { return {.kind = JsonTree::Kind::kList}; }
+JsonTree NewText(std::string text) {
+  return {.kind = JsonTree::Kind::kText, .text = std::move(text)};
+}
+
+void Set(JsonTree* object, std::string key, JsonTree value) {
+  object->keys.push_back(std::move(key));
+  object->items.push_back(std::move(value));
 }
 
 class InputReader {
@@ -46,10 +54,25 @@ class InputReader {
       AddMessage(item, field);
     } else if (kind == "reasoning") {
       AddReasoning(item, field);
+    } else if (kind == "function_call") {
+      AddCall(item, field);
+    } else if (kind == "function_call_output") {
+      AddOutput(item, field);
     } else {
       fields_.Fail(field + ".type",
-                   "this server reads items of type message and reasoning; leave out the others");
+                   "this server reads items of type message, reasoning, function_call and "
+                   "function_call_output; leave out the others");
     }
+  }
+
+  // After the last item.
+  void Close() {
+    if (open_ == nullptr) return;
+    DecodeArguments(&calls_, &num_values_);
+    if (!calls_.items.empty()) Set(&extra_, "tool_calls", std::exchange(calls_, NewList()));
+    if (!extra_.items.empty()) open_->set_extra_json(ToJson(extra_));
+    extra_ = NewObject();
+    open_ = nullptr;
   }
 
  private:
@@ -60,18 +83,71 @@ class InputReader {
       fields_.Fail(field + ".role", "is missing");
       return;
     }
-    v1::Message* message = messages_.add_messages();
-    message->set_role(RoleForTemplate(role->text));
-    if (content == nullptr || !JoinTexts(*content, message->mutable_content())) {
-      fields_.Fail(field + ".content",
-                   "is neither a text nor a list of parts of type input_text or output_text");
+    Open(role->text);
+    if (content == nullptr || content->is_null()) {
+      fields_.Fail(field + ".content", "is missing");
+    } else {
+      FillContent(fields_, field + ".content", *content, open_, &extra_);
     }
+  }
+
+  // A new message, which may get further members.
+  void Open(const std::string& role) {
+    Close();
+    open_ = messages_.add_messages();
+    open_->set_role(role);
+    open_->set_content("");
     const std::string reasoning = std::exchange(reasoning_, "");
-    if (reasoning.empty() || message->role() != "assistant") return;
-    JsonTree extra = {.kind = JsonTree::Kind::kObject};
-    extra.keys.emplace_back("reasoning_content");
-    extra.items.push_back({.kind = JsonTree::Kind::kText, .text = reasoning});
-    message->set_extra_json(ToJson(extra));
+    if (!reasoning.empty() && role == "assistant") {
+      Set(&extra_, "reasoning_content", NewText(reasoning));
+    }
+  }
+
+  // Text of the item; fails where it has none.
+  std::string Text(const JsonTree& item, const std::string& field, const char* key) {
+    const JsonTree* text = item.Find(key);
+    if (text != nullptr && text->is_text() && !text->text.empty()) return text->text;
+    fields_.Fail(absl::StrCat(field, ".", key), "is missing, or no text");
+    return "";
+  }
+
+  // It belongs to the assistant's message before it, together with its neighbours.
+  void AddCall(const JsonTree& item, const std::string& field) {
+    if (open_ == nullptr || open_->role() != "assistant" || !reasoning_.empty()) Open("assistant");
+    const std::string id = Text(item, field, "call_id");
+    std::string name = Text(item, field, "name");
+    if (const JsonTree* name_space = item.Find("namespace")) {
+      name = absl::StrCat(name_space->text, "__", name);
+    }
+    JsonTree function = NewObject();
+    Set(&function, "name", NewText(name));
+    const JsonTree* arguments = item.Find("arguments");
+    if (arguments == nullptr || !arguments->is_text()) {
+      fields_.Fail(field + ".arguments", "is missing, or no text");
+    } else {
+      Set(&function, "arguments", *arguments);
+    }
+    JsonTree call = NewObject();
+    Set(&call, "id", NewText(id));
+    Set(&call, "type", NewText("function"));
+    Set(&call, "function", std::move(function));
+    calls_.items.push_back(std::move(call));
+    names_[id] = name;
+  }
+
+  void AddOutput(const JsonTree& item, const std::string& field) {
+    const std::string id = Text(item, field, "call_id");
+    Open("tool");
+    const JsonTree* output = item.Find("output");
+    if (output == nullptr || output->is_null()) {
+      fields_.Fail(field + ".output", "is missing");
+    } else {
+      FillContent(fields_, field + ".output", *output, open_, &extra_);
+    }
+    Set(&extra_, "tool_call_id", NewText(id));
+    if (const auto name = names_.find(id); name != names_.end()) {
+      Set(&extra_, "name", NewText(name->second));
+    }
   }
 
   // It belongs to the assistant's message that follows; of many models the template drops it.
@@ -85,7 +161,12 @@ class InputReader {
 
   FieldReader& fields_;
   v1::Messages& messages_;
-  std::string reasoning_;  // before the next message
+  std::string reasoning_;                                // before the next message
+  v1::Message* open_ = nullptr;                          // the last one, to which more may belong
+  JsonTree extra_ = NewObject();                         // of it
+  JsonTree calls_ = NewList();                           // likewise
+  size_t num_values_ = 0;                                // of JSON within texts
+  absl::flat_hash_map<std::string, std::string> names_;  // of the calls so far, by their ids
 };
 
 }  // namespace
@@ -113,6 +194,7 @@ void FillInput(FieldReader& fields, v1::Messages* messages) {
     for (size_t i = 0; i < input->items.size(); ++i) {
       reader.AddItem(input->items[i], absl::StrCat("input[", i, "]"));
     }
+    reader.Close();
   }
 }
 

@@ -9,11 +9,13 @@
 #include "absl/strings/str_format.h"
 #include "kernels/base/status_macros.h"
 #include "server/log/json_text.h"
+#include "server/openai/chat_tools.h"
 #include "server/openai/common_fields.h"
+#include "server/openai/dropped_fields.h"
 #include "server/openai/field_reader.h"
 #include "server/openai/openai_request.h"
+#include "server/openai/tool_choice.h"
 #include "server/request/field_error.h"
-#include "server/request/random_id.h"
 #include "server/responses/responses_input.h"
 
 namespace quire {
@@ -38,18 +40,6 @@ void RefuseState(FieldReader& fields) {
   if (fields.Text("truncation").value_or("disabled") != "disabled") {
     fields.Fail("truncation", "this server leaves out nothing of a conversation: disabled");
   }
-}
-
-void RefuseTools(FieldReader& fields) {
-  const JsonTree* tools = fields.Find("tools");
-  if (tools != nullptr && !(tools->is_list() && tools->items.empty())) {
-    fields.Fail("tools", "this server has none for responses; ask /v1/chat/completions");
-  }
-  const JsonTree* choice = fields.Find("tool_choice");
-  if (choice != nullptr && choice->text != "auto" && choice->text != "none") {
-    fields.Fail("tool_choice", "this server has no tools for responses; leave it out");
-  }
-  fields.Refuse("max_tool_calls", "this server has no tools for responses; leave it out");
 }
 
 // An object that may say nothing.
@@ -77,7 +67,7 @@ void RefuseText(FieldReader& fields) {
 
 void RefuseAbsentOfResponses(FieldReader& fields) {
   RefuseState(fields);
-  RefuseTools(fields);
+  fields.Refuse("max_tool_calls", "this server runs no tools of its own; leave it out");
   RefuseMembers(fields, "reasoning",
                 "this server cannot set how much a model thinks; chat_template_kwargs may");
   RefuseText(fields);
@@ -98,7 +88,7 @@ void RefuseAbsentOfResponses(FieldReader& fields) {
 // What of all that clients can ask to be told there is something to tell of.
 void FillIncluded(FieldReader& fields, ResponsesFormat* format, v1::Output* output) {
   for (const std::string& name : fields.Texts("include")) {
-    // Without tools and reasoning of its own an answer has nothing of the others.
+    // Without tools of its own, and with reasoning in the open, it has nothing of the others.
     const bool is_known = name == kLogprobs || name == "reasoning.encrypted_content" ||
                           absl::EndsWith(name, "_call.results") ||
                           absl::EndsWith(name, "_call.outputs") ||
@@ -153,7 +143,8 @@ std::string TextJson(const FieldReader& fields, const char* key) {
 
 // What the request was, as an answer repeats it; the client sees which defaults held.
 std::string RequestMembers(FieldReader& fields, const ModelFacts& model,
-                           const v1::GenerateRequest& request) {
+                           const v1::GenerateRequest& request, const ResponsesTools& tools) {
+  const JsonTree* choice = fields.Find("tool_choice");
   const double temperature =
       fields.Number("temperature").value_or(model.defaults.temperature.value_or(1.0f));
   const double top_p = fields.Number("top_p").value_or(model.defaults.top_p.value_or(1.0f));
@@ -165,37 +156,62 @@ std::string RequestMembers(FieldReader& fields, const ModelFacts& model,
       ", \"temperature\": ", absl::StrFormat("%.6g", temperature),
       ", \"top_p\": ", absl::StrFormat("%.6g", top_p),
       ", \"top_logprobs\": ", fields.Int("top_logprobs").value_or(0), ", \"parallel_tool_calls\": ",
-      fields.Bool("parallel_tool_calls").value_or(true) ? "true" : "false", ", \"tool_choice\": \"",
-      fields.Text("tool_choice").value_or("auto"),
-      "\", \"prompt_cache_key\": ", LabelJson(fields, "prompt_cache_key"),
+      fields.Bool("parallel_tool_calls").value_or(true) ? "true" : "false",
+      ", \"tool_choice\": ", choice != nullptr ? ToJson(*choice) : "\"auto\"",
+      ", \"tools\": ", tools.json,
+      ", \"prompt_cache_key\": ", LabelJson(fields, "prompt_cache_key"),
       ", \"safety_identifier\": ", LabelJson(fields, "safety_identifier"),
       ", \"user\": ", LabelJson(fields, "user"),
-      ", \"tools\": [], \"background\": false, \"store\": false, \"previous_response_id\": null, "
+      ", \"background\": false, \"store\": false, \"previous_response_id\": null, "
       "\"max_tool_calls\": null, \"reasoning\": {\"effort\": null, \"summary\": null}, "
       "\"service_tier\": \"default\", \"text\": {\"format\": {\"type\": \"text\"}}, "
       "\"truncation\": \"disabled\"");
 }
 
+// What an answer is taken apart for. The tags of it must be in the text to be found.
+void FillAnswerOptions(FieldReader& fields, const ResponsesTools& tools,
+                       const ModelAnswers& answers, v1::GenerateRequest* request,
+                       ResponsesFormat* format) {
+  FieldReader chat(tools.chat);
+  AnswerOptions& options = format->answer;
+  options.reasoning = answers.reasoning();
+  FillTools(chat, answers.tools(), request->mutable_messages(), &options);
+  ForceCall(chat, ReadToolChoice(chat), answers, request->mutable_messages(), &options);
+  fields.Keep(chat.status());
+  if (options.finds_nothing()) return;
+  if (!options.opening.empty()) format->in_reasoning = false;
+  v1::Output* output = request->mutable_output();
+  for (const TokenId token : answers.TagTokens(options.tools != ToolFormat::kNone)) {
+    output->add_shown_special_tokens(static_cast<uint32_t>(token));
+  }
+  output->set_return_token_ids(!options.reasoning.is_none());  // those of reasoning are counted
+}
+
 }  // namespace
 
-absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model) {
+absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model,
+                                                const ModelAnswers& answers,
+                                                absl::string_view asked_id) {
   ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
   FieldReader fields(tree);
   ResponsesRequest request;
   ResponsesFormat& format = request.format;
   RefuseAbsentOfResponses(fields);
-  request.request = FillCommon(fields, "resp_");
+  request.request = FillCommon(fields, "resp_", asked_id);
   format.streams = fields.Bool("stream").value_or(false);
   format.id = request.request.request_id();
-  format.item_id = absl::StrCat("msg_", RandomId());
   if (const auto max_tokens = fields.Int("max_output_tokens")) {
     request.request.mutable_stop()->set_max_tokens(*max_tokens);
   }
   fields.Bool("store");
   FillIncluded(fields, &format, request.request.mutable_output());
   FillInput(fields, request.request.mutable_messages());
-  format.members = RequestMembers(fields, model, request.request);
+  ResponsesTools tools = ReadTools(fields);
+  FillAnswerOptions(fields, tools, answers, &request.request, &format);
+  format.members = RequestMembers(fields, model, request.request, tools);
+  format.namespaced = std::move(tools.namespaced);
   RETURN_IF_ERROR(fields.status());
+  DroppedFields::Log().Tell(fields);
   return request;
 }
 
@@ -205,6 +221,10 @@ absl::StatusOr<v1::TokenizeRequest> ParseInputTokens(std::string_view body) {
   RefuseAbsentOfResponses(fields);
   v1::TokenizeRequest request;
   FillInput(fields, request.mutable_messages());
+  const ResponsesTools tools = ReadTools(fields);
+  FieldReader chat(tools.chat);
+  FillTools(chat, request.mutable_messages());
+  fields.Keep(chat.status());
   RETURN_IF_ERROR(fields.status());
   return request;
 }
@@ -213,7 +233,6 @@ absl::Status InResponsesTerms(absl::Status status) {
   status = InOpenAiTerms(std::move(status), /*is_chat=*/true);
   const std::string field = FieldOf(status);
   if (field == "max_tokens") return InField("max_output_tokens", std::move(status));
-  if (field == "logprobs") return InField("top_logprobs", std::move(status));
   if (absl::StartsWith(field, "messages")) return InField("input", std::move(status));
   return status;
 }

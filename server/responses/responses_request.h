@@ -3,14 +3,19 @@
 // client named it.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "quire/v1/inference.pb.h"
+#include "server/answer/answer_parser.h"
+#include "server/answer/model_answers.h"
 #include "server/request/model_facts.h"
+#include "server/responses/responses_tools.h"
 
 namespace quire {
 
@@ -18,8 +23,12 @@ namespace quire {
 struct ResponsesFormat {
   bool streams = false;
   bool logprobs = false;
-  std::string id;       // "resp_...", of the answer and its request
-  std::string item_id;  // "msg_...", of its message
+  std::string id;  // "resp_...", of the answer and its request
+  // What to take the answer's text apart for, and whether it begins within reasoning, if the
+  // request says so.
+  AnswerOptions answer;
+  std::optional<bool> in_reasoning;
+  absl::flat_hash_map<std::string, NamespacedFunction> namespaced;
   // What the answer says of the request again: members of an object.
   std::string members;
 };
@@ -29,7 +38,10 @@ struct ResponsesRequest {
   v1::GenerateRequest request;
 };
 
-absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model);
+// `asked_id` is the request's id where the body has none; empty: one is made.
+absl::StatusOr<ResponsesRequest> ParseResponses(std::string_view body, const ModelFacts& model,
+                                                const ModelAnswers& answers,
+                                                absl::string_view asked_id = "");
 
 // What /v1/responses/input_tokens counts.
 absl::StatusOr<v1::TokenizeRequest> ParseInputTokens(std::string_view body);

@@ -17,14 +17,17 @@ namespace quire {
 namespace {
 
 void Start(const ServingContext& context, const HttpCallRef& call, const std::string& body) {
-  absl::StatusOr<ResponsesRequest> request = ParseResponses(body, *context.model);
+  absl::StatusOr<ResponsesRequest> request =
+      ParseResponses(body, *context.model, *context.answers, call->asked_id());
   if (!request.ok()) {
     call->Fail(request.status());
     return;
   }
-  context.generate->Start({call->principal(), call->token(), call->cost(), call->trace()},
-                          std::move(request->request),
-                          new ResponsesAnswer(call, std::move(request->format)));
+  const bool is_asked_id = request->format.id == call->asked_id();
+  context.generate->Start(
+      {call->principal(), call->token(), call->cost(), call->trace(), is_asked_id},
+      std::move(request->request),
+      new ResponsesAnswer(call, std::move(request->format), context.answers));
 }
 
 absl::StatusOr<std::string> CountTokens(const ServingContext& context, const HttpCall& call,

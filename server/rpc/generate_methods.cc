@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/output/access_tokens.h"
+#include "server/output/logprob_message.h"
 #include "server/output/response_collector.h"
 #include "server/rpc/generate_method.h"
 #include "server/rpc/messages.h"
@@ -31,10 +32,12 @@ class StreamSink final : public ResponseSink {
   }
   void Send(v1::GenerateResponse response) override {
     NoteResponse(response, &access_);
+    AddTokenTexts(&response);
     call_->Send(response.SerializeAsString(), on_ready_);
   }
   void SendLast(v1::GenerateResponse response) override {
     NoteResponse(response, &access_);
+    AddTokenTexts(&response);
     call_->Send(response.SerializeAsString(), nullptr);
     End(absl::OkStatus());
   }
@@ -74,7 +77,9 @@ class OnceSink final : public ResponseSink {
   void End(const absl::Status& status) override {
     call_->SetAccess(std::move(access_));
     if (status.ok()) {
-      call_->FinishWith(collector_.Take().SerializeAsString());
+      v1::GenerateOnceResponse answer = collector_.Take();
+      AddTokenTexts(&answer);
+      call_->FinishWith(answer.SerializeAsString());
     } else {
       call_->Finish(status);
     }

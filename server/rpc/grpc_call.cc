@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "server/request/answer_size.h"
 #include "server/request/limits.h"
 #include "server/request/retry_pushback.h"
 #include "server/rpc/grpc_protocol.h"
@@ -18,6 +18,8 @@ constexpr uint32_t kCancel = 8;  // RFC 9113, section 7
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(30);
 // What comes before an error has so long; the error must be heard, whether it is read or not.
 constexpr absl::Duration kErrorDelay = absl::Milliseconds(300);
+// In less time nobody is answered: the work would be for nobody.
+constexpr absl::Duration kLeastTimeout = absl::Microseconds(100);
 // Pieces of streams up to this size are not accounted for: the engine bounds how many there are.
 constexpr size_t kSmallBytes = 4096;
 // Messages of a client's stream whose answers are not on their way.
@@ -64,10 +66,15 @@ void GrpcCall::Begin(absl::string_view text) {
         absl::StrCat("grpc-timeout: \"", text, "\" is not a time such as 100m or 30S")));
     return;
   }
-  StartTimer(loop_.now() + *timeout, [this] {
-    token_->Cancel();
+  const auto end = [this] {
+    token_->Abandon();
     Refuse(absl::DeadlineExceededError("the call's deadline is past"));
-  });
+  };
+  if (*timeout < kLeastTimeout) {
+    end();
+  } else {
+    StartTimer(loop_.now() + *timeout, end);
+  }
 }
 
 void GrpcCall::OnBody(std::string_view bytes) {
@@ -168,7 +175,7 @@ void GrpcCall::Send(std::string message, std::function<void()> on_sent) {
         self->EnqueueOutgoing(message, num_held_bytes, std::move(on_sent));
         return;
       }
-      self->token_->Cancel();
+      self->token_->Abandon();
       self->End(absl::ResourceExhaustedError(
           "too many bytes of answers wait to be read; read faster, or ask for less at a time"));
     }
@@ -186,6 +193,10 @@ void GrpcCall::FinishWith(std::string message) {
   Post([self = shared_from_this(), message = std::move(message)]() mutable {
     if (self->stream_ == nullptr || self->ended_) return;
     const size_t num_held_bytes = message.size();
+    if (num_held_bytes > kMaxAnswerBytes) {
+      self->End(AnswerTooLarge());
+      return;
+    }
     if (!self->Hold(num_held_bytes)) {
       self->End(WithRetryPushback(absl::ResourceExhaustedError(
           "too many bytes of answers wait to be read; read them first")));
@@ -322,7 +333,7 @@ void GrpcCall::OnClosed() {
   DropOutgoing();
   stream_ = nullptr;
   StopTimer();
-  if (!ended_) token_->Cancel();
+  if (!ended_) token_->Abandon();
   if (watch_.metrics != nullptr) watch_.metrics->CountGrpcCall(method_.path, status_);
   end_ = loop_.now();
 }

@@ -23,6 +23,9 @@ absl::StatusOr<v1::TokenizeResponse> AnswerTokenize(const v1::TokenizeRequest& r
     for (std::string& token : SpellTokens(encoder, prompt.ids)) {
       response.add_tokens(std::move(token));
     }
+    for (const TokenId id : prompt.ids) {
+      response.add_token_bytes(encoder.tokenizer()->TokenBytes(id));
+    }
   }
   response.set_rendered(std::move(prompt.rendered));
   return response;

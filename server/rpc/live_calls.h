@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "kernels/base/clock.h"
 
 namespace quire {
 
@@ -29,16 +30,18 @@ class LiveCalls {
   bool WaitUntilNone(absl::Time deadline) {
     absl::MutexLock lock(&mutex_);
     const auto is_none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return count_ == 0; };
-    return mutex_.AwaitWithDeadline(absl::Condition(&is_none), deadline);
+    return ended_.Await(&mutex_, deadline, is_none);
   }
 
  private:
   void Add(int64_t change) {
     absl::MutexLock lock(&mutex_);
     count_ += change;
+    if (count_ == 0) ended_.SignalAll();
   }
 
   absl::Mutex mutex_;
+  MonotonicCondVar ended_;  // the last call
   int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

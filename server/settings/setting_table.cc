@@ -98,14 +98,13 @@ std::vector<Setting> DeviceSettings() {
        "none"},
       {"calculate-kv-scales", kDevice, SwitchField{&S::calculate_kv_scales},
        "Take the scales of an 8-bit KV cache from what the model makes of 256 tokens at start, for "
-       "checkpoints that bring none."},
+       "checkpoints without k_scale and v_scale, whose scales are 1 else."},
       {"block-size", kDevice, IntChoiceField{&S::block_size, {16, 32, 64}},
        "Tokens in one block of the KV cache."},
       {"attention-backend", kDevice,
        ChoiceField{&S::attention_backend, {"auto", "native", "trtllm"}},
-       "Attention path; auto takes the fastest that can serve the model, another is an error at "
-       "start "
-       "if it cannot."},
+       "Attention path; auto takes, for prompts and for answers, the one that was faster where it "
+       "was measured and that can serve the model; another is an error at start if it cannot."},
       {"cascade-attention", kDevice, SwitchField{&S::cascade_attention},
        "Read a long prefix that many running sequences share once for all of them.", "",
        DeviceKind::kCuda, "the CPU reads a prefix with each sequence"},
@@ -153,6 +152,9 @@ std::vector<Setting> ServingSettings() {
        "Maximum number of client connections; lowered if the process may not open enough files."},
       {"stream-stall-timeout", kServing, IntField{&S::stream_stall_timeout, 1, 86400},
        "Seconds after which a stream whose client does not read is ended."},
+      {"sse-ping-interval", kServing, IntField{&S::sse_ping_interval, 0, 3600},
+       "Seconds of silence after which a stream over HTTP sends a comment, so that clients and "
+       "proxies do not give up on a long prompt; 0: never."},
       {"shutdown-timeout", kServing, IntField{&S::shutdown_timeout, 0, 86400},
        "Seconds that running streams may take to finish after SIGTERM."},
       {"watchdog-timeout", kServing, IntField{&S::watchdog_timeout, 1, 86400},
@@ -170,6 +172,9 @@ std::vector<Setting> ServingSettings() {
        "not published"},
       {"access-log", kServing, SwitchField{&S::access_log},
        "One line of the log for each call: who, what, how it ended, tokens, times; never text."},
+      {"enable-tokenizer-info-endpoint", kServing, SwitchField{&S::enable_tokenizer_info_endpoint},
+       "Serve /tokenizer_info: the model's tokenizer_config.json with its chat template, for "
+       "whoever may use the model."},
       {"otlp-traces-endpoint", kServing, TextField{&S::otlp_traces_endpoint},
        "Send a trace of each request to this OpenTelemetry collector, by OTLP over gRPC: "
        "http://HOST:4317, or https:// for TLS. Never text.",

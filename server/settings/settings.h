@@ -56,11 +56,13 @@ struct Settings {
   std::string address_file;  // empty: none
   int64_t max_connections = 4096;
   int64_t stream_stall_timeout = 60;  // seconds
+  int64_t sse_ping_interval = 15;     // seconds; 0: never
   int64_t shutdown_timeout = 30;      // seconds
   int64_t watchdog_timeout = 0;       // seconds; 0: by device
   std::string log_level = "info";
   std::string log_format = "text";
   bool access_log = true;
+  bool enable_tokenizer_info_endpoint = false;
   std::string otlp_traces_endpoint;  // URL; empty: nothing is recorded
   double otlp_traces_sample_ratio = 1;
 

@@ -71,7 +71,11 @@ absl::Status ApplyValue(const std::string& key, const nlohmann::json& value, Com
                                                    : allowed.empty()   ? "a string"
                                                                        : allowed));
   }
-  RETURN_IF_ERROR(SetFromText(*setting, shown_name, ToText(value), &result->settings));
+  const std::string text = ToText(value);
+  if (text.find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(shown_name, ": must have no NUL (\\u0000)"));
+  }
+  RETURN_IF_ERROR(SetFromText(*setting, shown_name, text, &result->settings));
   result->places[setting->name] = shown_name;
   return absl::OkStatus();
 }
@@ -80,7 +84,7 @@ absl::Status ApplyValue(const std::string& key, const nlohmann::json& value, Com
 
 absl::Status ApplyJson(const std::string& json_text, CommandLine* result) {
   const absl::StatusOr<nlohmann::json> json =
-      ParseJsonObject(json_text, "configuration", DuplicateKeys::kLastWins);
+      ParseJsonObject(json_text, "configuration", DuplicateKeys::kRefused);
   if (!json.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(json.status().message(), "; expected {\"max_model_len\": 4096, ...}"));

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "engine/json/small_file.h"
 #include "kernels/base/status_macros.h"
 #include "server/base/version.h"
@@ -61,7 +62,9 @@ class ArgumentReader {
       const size_t end = argument.find('=');
       std::optional<std::string> value;
       if (end != std::string::npos) value = argument.substr(end + 1);
-      RETURN_IF_ERROR(ReadFlag(argument.substr(0, end), std::move(value)));
+      // As other servers and the keys of a configuration spell it, too: --max_model_len.
+      const std::string flag = absl::StrReplaceAll(argument.substr(0, end), {{"_", "-"}});
+      RETURN_IF_ERROR(ReadFlag(flag, std::move(value)));
       if (!output_.empty()) break;  // --help and its like win over what is wrong elsewhere
     }
     return absl::OkStatus();
@@ -195,11 +198,8 @@ absl::Status ApplyFlags(const ArgumentReader& reader, CommandLine* result) {
 absl::Status ApplyPositional(const ArgumentReader& reader, CommandLine* result) {
   const std::vector<std::string>& words = reader.positional();
   if (words.empty()) return absl::OkStatus();
-  if (words.front() == "serve") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "leave out \"serve\": quire-server ", words.size() > 1 ? words[1] : std::string("MODEL"),
-        " serves (a folder of that name is ./serve)"));
-  }
+  const std::string advice = ForeignCommandAdvice(words.front(), words.size() > 1 ? words[1] : "");
+  if (!advice.empty()) return absl::InvalidArgumentError(advice);
   if (words.size() > 1) {
     return absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", words[1],
                                                    "\"; the only argument without a flag is ",

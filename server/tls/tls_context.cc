@@ -31,24 +31,25 @@ absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Open(const TlsFiles& fil
                                                              ClientCertificate client_certificate) {
   std::unique_ptr<TlsContext> context(new TlsContext(files, client_certificate));
   absl::MutexLock reload_lock(&context->reload_mutex_);
-  context->stamps_ = context->Look();
+  context->stamps_ = context->StampsNow();
   ASSIGN_OR_RETURN(Context read, context->Read(&context->contents_));
   absl::MutexLock lock(&context->mutex_);
   context->context_ = std::move(read);
   return context;
 }
 
-std::unique_ptr<TlsStream> TlsContext::NewStream(int fd, absl::Time now) {
-  if (looks_.Pass(now) && reload_mutex_.TryLock()) {
-    if (MayDiffer(Look())) ReadAgain();
-    reload_mutex_.Unlock();
-  }
+std::unique_ptr<TlsStream> TlsContext::NewStream(int fd) {
   Context context;
   {
     absl::MutexLock lock(&mutex_);
     context = context_;
   }
   return TlsStream::New(context.get(), fd);
+}
+
+void TlsContext::Look() {
+  absl::MutexLock reload_lock(&reload_mutex_);
+  if (MayDiffer(StampsNow())) ReadAgain();
 }
 
 void TlsContext::Reload() {
@@ -58,7 +59,7 @@ void TlsContext::Reload() {
   ReadAgain();
 }
 
-TlsContext::Stamps TlsContext::Look() const {
+TlsContext::Stamps TlsContext::StampsNow() const {
   Stamps stamps = {FileStamp::Of(files_.certificate), FileStamp::Of(files_.key), {}};
   if (!files_.client_ca.empty()) stamps[2] = FileStamp::Of(files_.client_ca);
   return stamps;
@@ -86,7 +87,7 @@ absl::StatusOr<TlsContext::Context> TlsContext::Read(std::optional<Sha256>* cont
 }
 
 void TlsContext::ReadAgain() {
-  stamps_ = Look();
+  stamps_ = StampsNow();
   std::optional<Sha256> contents;
   absl::StatusOr<Context> read = Read(&contents);
   if (absl::IsUnavailable(read.status())) stamps_ = {};  // the next look reads them again

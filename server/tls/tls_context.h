@@ -1,7 +1,8 @@
 // TlsContext: the server's certificate and key, and whose client certificates it trusts, followed
-// while the server runs: a new connection takes what the files held within the last second, an open
-// one keeps what it began with. Files that cannot be read or do not fit together leave everything
-// as it was and are one line in the log. Any thread.
+// while the server runs: a new connection takes what was read last, an open one keeps what it began
+// with. Files that cannot be read or do not fit together leave everything as it was and are one
+// line in the log. Any thread; who looks or reloads may wait for the disk, so that is no event
+// loop's.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -14,10 +15,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "server/base/file_stamp.h"
 #include "server/base/sha256.h"
-#include "server/base/throttle.h"
 #include "server/tls/tls_stream.h"
 
 namespace quire {
@@ -39,9 +38,11 @@ class TlsContext {
                                                           ClientCertificate client_certificate);
 
   // TLS for a new connection. Null when OpenSSL finds no memory.
-  std::unique_ptr<TlsStream> NewStream(int fd, absl::Time now);
+  std::unique_ptr<TlsStream> NewStream(int fd);
 
-  // Reads the files again now, whatever their times say: SIGHUP.
+  // Reads the files again if one may have changed.
+  void Look();
+  // Reads the files again whatever their times say: SIGHUP.
   void Reload();
 
  private:
@@ -51,16 +52,15 @@ class TlsContext {
   TlsContext(TlsFiles files, ClientCertificate client_certificate)
       : files_(std::move(files)), client_certificate_(client_certificate) {}
 
-  Stamps Look() const;
+  Stamps StampsNow() const;
   bool MayDiffer(const Stamps& now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(reload_mutex_);
   absl::StatusOr<Context> Read(std::optional<Sha256>* contents) const;
   void ReadAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reload_mutex_);
 
   const TlsFiles files_;
   const ClientCertificate client_certificate_;
-  Throttle looks_{absl::Seconds(1)};
 
-  // Held while the files are read, by whoever noticed; others go on with what there is.
+  // Held while the files are read; new connections go on with what there is.
   absl::Mutex reload_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   Stamps stamps_ ABSL_GUARDED_BY(reload_mutex_);  // of the last reading, good or not
   std::optional<Sha256> contents_ ABSL_GUARDED_BY(reload_mutex_);  // digest of what it read

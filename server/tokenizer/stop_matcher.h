@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,11 +16,29 @@
 
 namespace quire {
 
+// The stop strings of one request, which all of its continuations look for. Immutable; any thread.
+class StopStrings {
+ public:
+  // Valid UTF-8, not empty and shorter than 2^16 bytes (the request's validation sees to it); the
+  // list may be empty.
+  explicit StopStrings(std::vector<std::string> texts);
+
+  size_t size() const { return patterns_.size(); }
+  const std::string& text(size_t index) const { return patterns_[index].text; }
+
+ private:
+  friend class StopMatcher;
+  struct Pattern {
+    std::string text;
+    // borders[i]: longest proper prefix that text[0..i] also ends with (Knuth-Morris-Pratt)
+    std::vector<uint16_t> borders;
+  };
+  std::vector<Pattern> patterns_;
+};
+
 class StopMatcher {
  public:
-  // `stop_strings` are valid UTF-8 and not empty (the request's validation sees to it); the list
-  // may be empty.
-  StopMatcher(std::vector<std::string> stop_strings, bool include_stop_in_output);
+  StopMatcher(std::shared_ptr<const StopStrings> stop_strings, bool include_stop_in_output);
 
   // Takes the next part of the text and returns what may be sent; valid until the next call. After
   // a match returns nothing. `may_stop` is false until min_tokens are there: a stop string that is
@@ -30,23 +50,17 @@ class StopMatcher {
 
   // The index of the stop string that was found.
   std::optional<size_t> matched() const { return matched_; }
-  const std::string& stop_string(size_t index) const { return patterns_[index].text; }
+  const std::string& stop_string(size_t index) const { return stop_strings_->text(index); }
 
  private:
-  // One stop string and how much of it the text so far ends with (Knuth-Morris-Pratt).
-  struct Pattern {
-    std::string text;
-    std::vector<size_t>
-        borders;  // borders[i]: longest proper prefix that text[0..i] also ends with
-    size_t num_matched = 0;
-
-    void Advance(char c);
-    bool is_complete() const { return num_matched == text.size(); }
-  };
-
+  void Advance(size_t index, char c);
+  bool is_complete(size_t index) const {
+    return num_matched_[index] == stop_strings_->text(index).size();
+  }
   std::string_view Release(size_t num_bytes);
 
-  std::vector<Pattern> patterns_;
+  std::shared_ptr<const StopStrings> stop_strings_;
+  std::vector<uint16_t> num_matched_;  // how much of each the text so far ends with
   const bool include_stop_in_output_;
   std::optional<size_t> matched_;
   std::string held_;      // the end of the text, not returned yet

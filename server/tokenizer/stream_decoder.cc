@@ -13,11 +13,16 @@ StreamDecoder::StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool sk
       chain_(tokenizer_->decoder()) {}
 
 void StreamDecoder::StartAfter(absl::Span<const TokenId> prompt) {
-  // What a decoder remembers is whether a token came before, and an unfinished character: a few
-  // tokens say both, unless they are special ones that are skipped.
+  for (const TokenId id : EndOf(prompt)) Append(id);
+}
+
+// What a decoder remembers is whether a token came before, and an unfinished character: a few
+// tokens say both, unless they are special ones that are skipped.
+std::vector<TokenId> StreamDecoder::EndOf(absl::Span<const TokenId> prompt) {
   constexpr size_t kNumTokens = 16;
-  const size_t skipped = prompt.size() > kNumTokens ? prompt.size() - kNumTokens : 0;
-  for (const TokenId id : prompt.subspan(skipped)) Append(id);
+  const absl::Span<const TokenId> end =
+      prompt.subspan(prompt.size() - std::min(prompt.size(), kNumTokens));
+  return {end.begin(), end.end()};
 }
 
 std::string_view StreamDecoder::Append(TokenId id) {

@@ -23,6 +23,7 @@
 #include "server/tokenizer/stages/normalizer.h"
 #include "server/tokenizer/stages/post_processor.h"
 #include "server/tokenizer/stages/pre_tokenizer.h"
+#include "server/tokenizer/stages/token_settings.h"
 
 namespace quire {
 
@@ -42,13 +43,15 @@ inline constexpr size_t kMaxTextBytes = size_t{64} << 20;
 
 class Tokenizer {
  public:
-  // Reads tokenizer.json and, if it is there, tokenizer_config.json. NOT_FOUND without the first;
-  // INVALID_ARGUMENT or UNIMPLEMENTED, with the file's name, when one of them cannot be used.
+  // Reads tokenizer.json and, where they are there, tokenizer_config.json, special_tokens_map.json
+  // and added_tokens.json (stages/token_settings.h). NOT_FOUND without the first; INVALID_ARGUMENT
+  // or UNIMPLEMENTED, with the file's name, when one of them cannot be used.
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> Load(const std::string& model_folder);
 
-  // As Load, from the contents of the files; `config_json` may be empty.
+  // As Load, from the contents of the files; all but the first may be empty.
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromJson(
-      std::string_view tokenizer_json, std::string_view config_json = "");
+      std::string_view tokenizer_json, std::string_view config_json = "",
+      std::string_view special_tokens_map_json = "", std::string_view added_tokens_json = "");
 
   // The ids of `text`. INVALID_ARGUMENT names the offset of the first byte that is not UTF-8, or
   // the limit when there are more than kMaxTextBytes; RESOURCE_EXHAUSTED when the tokenizer's
@@ -83,7 +86,11 @@ class Tokenizer {
   // What decoding starts from for `id`; empty when the token adds nothing to a text.
   std::string_view TextToDecode(TokenId id, bool skip_special_tokens) const;
 
-  // From tokenizer_config.json; none where it names none.
+  // What `add_special_tokens` puts before and after a text.
+  const std::vector<TokenId>& added_before() const { return post_processor_.prefix; }
+  const std::vector<TokenId>& added_after() const { return post_processor_.suffix; }
+
+  // Those that the files beside tokenizer.json name.
   std::optional<TokenId> bos_id() const { return bos_id_; }
   std::optional<TokenId> eos_id() const { return eos_id_; }
 
@@ -101,9 +108,8 @@ class Tokenizer {
   Tokenizer() = default;
   Tokenizer(const Tokenizer&) = delete;
 
-  absl::Status ReadTokenizer(std::string_view json);
+  absl::Status ReadTokenizer(std::string_view json, const TokenSettings& settings);
   absl::Status ReadModel(const class TokenizerFile& file);
-  absl::Status ReadConfig(std::string_view json);
   absl::StatusOr<std::vector<TokenId>> EncodeJoined(std::string_view text,
                                                     absl::Span<const ByteRange> special_ranges,
                                                     bool add_special_tokens, Fuel* fuel) const;

@@ -1,10 +1,10 @@
-// Loading of Tokenizer: the two files of a model folder and how their parts fit together.
+// Loading of Tokenizer: the files of a model folder and how their parts fit together.
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "engine/json/json_reader.h"
-#include "engine/json/small_file.h"
+#include "engine/json/model_file.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "server/tokenizer/file/components.h"
@@ -18,9 +18,8 @@ namespace quire {
 namespace {
 
 constexpr char kTokenizerFile[] = "tokenizer.json";
-constexpr char kConfigFile[] = "tokenizer_config.json";
 constexpr int64_t kMaxTokenizerFileBytes = int64_t{256} << 20;
-constexpr int64_t kMaxConfigFileBytes = int64_t{16} << 20;
+constexpr int64_t kMaxConfigFileBytes = int64_t{64} << 20;
 
 // A text setting of the model where missing, null and "" mean none.
 absl::StatusOr<std::string> OptionalString(const nlohmann::json& object, const char* key) {
@@ -61,47 +60,51 @@ absl::StatusOr<UnigramOptions> ParseUnigramOptions(const nlohmann::json& model,
   return options;
 }
 
-// The text of a token setting such as "bos_token": "<s>" or {"content": "<s>"}; empty where there
-// is none.
-absl::StatusOr<std::string> TokenSetting(const nlohmann::json& config, const char* key) {
-  const nlohmann::json& value = Member(config, key);
-  if (value.is_null()) return std::string();
-  if (value.is_object()) return GetString(value, "content", Concat(kConfigFile, ": ", key));
-  return GetString(config, key, kConfigFile);
-}
-
-// Makes `ids`, those before or after a text, begin or end with `id` exactly when `wanted` says so.
-void SetOuterToken(std::optional<TokenId> id, const nlohmann::json& wanted,
-                   std::vector<TokenId>* ids) {
-  if (!wanted.is_boolean() || !id.has_value()) return;
-  ids->erase(std::remove(ids->begin(), ids->end(), *id), ids->end());
-  if (wanted == true) ids->push_back(*id);
+// The file's text; empty where it is not there.
+absl::StatusOr<std::string> ReadOptional(const std::string& folder, const char* name) {
+  absl::StatusOr<std::string> text = ReadModelFile(folder, name, kMaxConfigFileBytes);
+  if (absl::IsNotFound(text.status())) return std::string();
+  return text;
 }
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::string& model_folder) {
-  ASSIGN_OR_RETURN(
-      const std::string tokenizer_json,
-      ReadSmallFile(Concat(model_folder, "/", kTokenizerFile), kMaxTokenizerFileBytes));
-  absl::StatusOr<std::string> config_json =
-      ReadSmallFile(Concat(model_folder, "/", kConfigFile), kMaxConfigFileBytes);
-  if (!config_json.ok() && !absl::IsNotFound(config_json.status())) return config_json.status();
+  ASSIGN_OR_RETURN(const std::string tokenizer_json,
+                   ReadModelFile(model_folder, kTokenizerFile, kMaxTokenizerFileBytes));
+  ASSIGN_OR_RETURN(const std::string config_json,
+                   ReadOptional(model_folder, "tokenizer_config.json"));
+  ASSIGN_OR_RETURN(const std::string map_json,
+                   ReadOptional(model_folder, "special_tokens_map.json"));
+  ASSIGN_OR_RETURN(const std::string added_json, ReadOptional(model_folder, "added_tokens.json"));
   absl::StatusOr<std::shared_ptr<const Tokenizer>> tokenizer =
-      FromJson(tokenizer_json, config_json.ok() ? *config_json : std::string());
+      FromJson(tokenizer_json, config_json, map_json, added_json);
   if (!tokenizer.ok()) return Prefixed(tokenizer.status(), model_folder, ": ");
   return tokenizer;
 }
 
 absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(
-    std::string_view tokenizer_json, std::string_view config_json) {
+    std::string_view tokenizer_json, std::string_view config_json,
+    std::string_view special_tokens_map_json, std::string_view added_tokens_json) {
+  ASSIGN_OR_RETURN(const TokenSettings settings,
+                   TokenSettings::Parse(config_json, special_tokens_map_json, added_tokens_json));
   std::shared_ptr<Tokenizer> tokenizer(new Tokenizer());
-  RETURN_IF_ERROR(Prefixed(tokenizer->ReadTokenizer(tokenizer_json), kTokenizerFile, ": "));
-  if (!config_json.empty()) RETURN_IF_ERROR(tokenizer->ReadConfig(config_json));
+  RETURN_IF_ERROR(
+      Prefixed(tokenizer->ReadTokenizer(tokenizer_json, settings), kTokenizerFile, ": "));
+  for (const auto& [key, named, id] :
+       {std::tuple("bos_token", &settings.bos, &tokenizer->bos_id_),
+        std::tuple("eos_token", &settings.eos, &tokenizer->eos_id_)}) {
+    if (named->text.empty()) continue;
+    *id = tokenizer->TokenToId(named->text);
+    if (!id->has_value()) {
+      return InvalidArgument(named->file, ": \"", key, "\" is \"", named->text, "\", which ",
+                             kTokenizerFile, " does not have");
+    }
+  }
   return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }
 
-absl::Status Tokenizer::ReadTokenizer(std::string_view json) {
+absl::Status Tokenizer::ReadTokenizer(std::string_view json, const TokenSettings& settings) {
   ASSIGN_OR_RETURN(const TokenizerFile file, TokenizerFile::Parse(json));
   const nlohmann::json& rest = file.rest();
   ASSIGN_OR_RETURN(normalizer_, Normalizer::Parse(Member(rest, "normalizer")));
@@ -110,6 +113,9 @@ absl::Status Tokenizer::ReadTokenizer(std::string_view json) {
   ASSIGN_OR_RETURN(decoder_, Decoder::Parse(Member(rest, "decoder")));
   RETURN_IF_ERROR(vocabulary_.Fill(file.VocabTexts(), file.vocab_ids()));
   ASSIGN_OR_RETURN(added_, AddedTokens::Parse(Member(rest, "added_tokens"), &vocabulary_));
+  for (const AddedTokenSetting& setting : settings.added) {
+    RETURN_IF_ERROR(added_.Add(setting, &vocabulary_));
+  }
   RETURN_IF_ERROR(added_.Index(normalizer_));
   return ReadModel(file);
 }
@@ -137,25 +143,6 @@ absl::Status Tokenizer::ReadModel(const TokenizerFile& file) {
   options.is_byte_level = pre_tokenizer_.is_byte_level();
   ASSIGN_OR_RETURN(model_, BpeModel::Create(&vocabulary_, std::move(options), file.Merges(),
                                             added_.special_ids()));
-  return absl::OkStatus();
-}
-
-absl::Status Tokenizer::ReadConfig(std::string_view json) {
-  ASSIGN_OR_RETURN(
-      const nlohmann::json config,
-      ParseJsonObject({json.data(), json.size()}, kConfigFile, DuplicateKeys::kLastWins));
-  for (const auto& [key, id] :
-       {std::pair("bos_token", &bos_id_), std::pair("eos_token", &eos_id_)}) {
-    ASSIGN_OR_RETURN(const std::string token, TokenSetting(config, key));
-    if (token.empty()) continue;
-    *id = TokenToId(token);
-    if (!id->has_value()) {
-      return InvalidArgument(kConfigFile, ": \"", key, "\" is \"", token, "\", which ",
-                             kTokenizerFile, " does not have");
-    }
-  }
-  SetOuterToken(bos_id_, Member(config, "add_bos_token"), &post_processor_.prefix);
-  SetOuterToken(eos_id_, Member(config, "add_eos_token"), &post_processor_.suffix);
   return absl::OkStatus();
 }
 

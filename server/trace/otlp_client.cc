@@ -11,8 +11,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "kernels/base/check.h"
+#include "kernels/base/clock.h"
 
 namespace quire {
 namespace {
@@ -156,11 +156,11 @@ absl::Status OtlpClient::Perform() {
   std::array<char, CURL_ERROR_SIZE> error = {};
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, error.data());
   CHECK_EQ(curl_multi_add_handle(multi_, easy_), CURLM_OK);
-  const absl::Time timeout = absl::Now() + kCallTimeout;
+  const absl::Time timeout = MonotonicNow() + kCallTimeout;
   int num_running = 1;
   absl::Duration left;
   while (curl_multi_perform(multi_, &num_running) == CURLM_OK && num_running > 0) {
-    left = std::min(timeout, absl::FromUnixNanos(end_by_ns_)) - absl::Now();
+    left = std::min(timeout, absl::FromUnixNanos(end_by_ns_)) - MonotonicNow();
     if (left <= absl::ZeroDuration()) break;
     const int64_t left_ms = absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)));
     curl_multi_poll(multi_, nullptr, 0, static_cast<int>(left_ms), nullptr);

@@ -37,7 +37,7 @@ class OtlpClient {
   CURL* const easy_;
   CURLM* const multi_;
   curl_slist* headers_ = nullptr;
-  std::atomic<int64_t> end_by_ns_{std::numeric_limits<int64_t>::max()};  // since the epoch
+  std::atomic<int64_t> end_by_ns_{std::numeric_limits<int64_t>::max()};  // of MonotonicNow's
 };
 
 }  // namespace quire

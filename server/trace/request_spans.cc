@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
+#include "kernels/base/clock.h"
 
 namespace quire {
 
@@ -59,10 +60,11 @@ absl::string_view ReasonName(FinishReason reason) {
   return "error";
 }
 
-// The clock may have been set back in between.
 void SetTimes(absl::Time begin, absl::Time end, Span& span) {
-  span.set_start_time_unix_nano(static_cast<uint64_t>(absl::ToUnixNanos(begin)));
-  span.set_end_time_unix_nano(static_cast<uint64_t>(absl::ToUnixNanos(std::max(begin, end))));
+  const absl::Time wall_begin = ToWallTime(begin);
+  const absl::Duration length = std::max(absl::ZeroDuration(), end - begin);
+  span.set_start_time_unix_nano(static_cast<uint64_t>(absl::ToUnixNanos(wall_begin)));
+  span.set_end_time_unix_nano(static_cast<uint64_t>(absl::ToUnixNanos(wall_begin + length)));
 }
 
 // "RESOURCE_EXHAUSTED" -> "resource_exhausted"; never the sentence, which may quote the request.

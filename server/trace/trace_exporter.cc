@@ -9,7 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 #include "opentelemetry/proto/collector/trace/v1/trace_service.pb.h"
 #include "server/base/version.h"
 #include "server/trace/request_spans.h"
@@ -79,7 +79,7 @@ void NoteExemplars(const RequestTrace& trace, Exemplars* exemplars) {
     const auto note = [&](RequestTime which, absl::Time begin, absl::Time end) {
       if (begin == absl::Time() || end == absl::Time()) return;
       exemplars->Note(which, {.value = std::max(0.0, absl::ToDoubleSeconds(end - begin)),
-                              .time = times.finished,
+                              .time = ToWallTime(times.finished),
                               .trace_id = trace_id,
                               .span_id = span_id});
     };
@@ -110,10 +110,11 @@ TraceExporter::TraceExporter(const OtlpOptions& options, ServerMetrics* metrics,
       thread_([this] { Run(); }) {}
 
 TraceExporter::~TraceExporter() {
-  client_.EndBy(absl::Now() + kFlushTime);
+  client_.EndBy(MonotonicNow() + kFlushTime);
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
+    news_.Signal();
   }
   thread_.join();
 }
@@ -152,6 +153,7 @@ void TraceExporter::Add(std::unique_ptr<RequestTrace> trace) {
   }
   num_queued_spans_ += num_spans;
   queue_.push_back(std::move(trace));
+  news_.Signal();
 }
 
 void TraceExporter::Run() {
@@ -169,8 +171,8 @@ bool TraceExporter::WaitForBatch(Traces* batch) {
   const auto has_many = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return stopping_ || num_queued_spans_ >= kMaxBatchSpans;
   };
-  mutex_.Await(absl::Condition(&has_any));
-  mutex_.AwaitWithTimeout(absl::Condition(&has_many), kBatchDelay);
+  news_.Await(&mutex_, absl::InfiniteFuture(), has_any);
+  news_.Await(&mutex_, MonotonicNow() + kBatchDelay, has_many);
   for (int64_t num_spans = 0; !queue_.empty() && num_spans < kMaxBatchSpans;) {
     num_spans += queue_.front()->num_spans();
     num_queued_spans_ -= queue_.front()->num_spans();
@@ -208,13 +210,14 @@ bool TraceExporter::WaitToTry() {
       std::min(kMaxWait, kFirstWait * std::exp2(std::min(num_failures_ - 1, 16)));
   // Servers that lost their collector together do not come back together.
   const double jitter = std::uniform_real_distribution<double>(0.8, 1.2)(random_);
-  mutex_.AwaitWithTimeout(absl::Condition(&stopping_), wait * jitter);
+  news_.Await(&mutex_, MonotonicNow() + wait * jitter,
+              [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_; });
   return true;
 }
 
 void TraceExporter::CountDropped(int64_t num_spans, const absl::Status& why) {
   metrics_->CountSpans(SpanOutcome::kExportFailed, num_spans);
-  if (!complaints_.Pass(absl::Now())) return;
+  if (!complaints_.Pass(MonotonicNow())) return;
   spdlog::warn("{} spans are lost, for {} does not take them: {} {}", num_spans, options_.origin,
                absl::StatusCodeToString(why.code()), absl::CHexEscape(why.message()));
 }

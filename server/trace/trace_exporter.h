@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "kernels/base/clock.h"
 #include "server/base/throttle.h"
 #include "server/metrics/exemplars.h"
 #include "server/metrics/server_metrics.h"
@@ -76,6 +77,7 @@ class TraceExporter {
   std::minstd_rand random_{std::random_device()()};
 
   absl::Mutex mutex_;
+  MonotonicCondVar news_;
   std::deque<std::unique_ptr<RequestTrace>> queue_ ABSL_GUARDED_BY(mutex_);
   int64_t num_queued_spans_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 #include "spdlog/spdlog.h"
 
 namespace quire {
@@ -33,7 +33,7 @@ Connection::Connection(EventLoop& loop, UniqueFd fd, PeerAddress peer, ByteBudge
       timeouts_(timeouts),
       entry_(entry),
       on_closed_(std::move(on_closed)),
-      idle_since_us_(absl::ToUnixMicros(absl::Now())) {
+      idle_since_us_(absl::ToUnixMicros(MonotonicNow())) {
   watched_events_ = EPOLLIN | EPOLLRDHUP;
   const auto watch = loop_.Watch(fd_.get(), watched_events_, this);
   if (!watch.has_value()) {
@@ -66,6 +66,10 @@ void Connection::CloseFor(std::string_view reason) {
 
 void Connection::Shutdown(bool at_once) {
   if (state_ != State::kOpen) return;
+  if (at_once && write_blocked_) {
+    CloseFor("it does not read, and there are too many connections");
+    return;
+  }
   if (handler_ == nullptr && at_once) {
     Close();
     return;
@@ -114,7 +118,7 @@ void Connection::Begin() {
   if (size <= 0 || (!is_tls && !entry_.takes_plaintext(peer_))) {
     CloseFor(size <= 0 ? "the peer has closed it" : "plain text is not taken from there");
   } else if (is_tls) {
-    std::unique_ptr<TlsStream> tls = entry_.tls->NewStream(fd_.get(), loop_.now());
+    std::unique_ptr<TlsStream> tls = entry_.tls->NewStream(fd_.get());
     if (tls == nullptr) {
       CloseFor("TLS cannot begin");
       return;
@@ -231,6 +235,7 @@ void Connection::WriteOut(std::string_view bytes) {
     if (result.kind == IoResult::Kind::kDone) {
       bytes.remove_prefix(result.bytes);
       ClearTimer();
+      blocked_since_us_ = kBusy;
       continue;
     }
     if (result.kind != IoResult::Kind::kWantWrite) {
@@ -239,6 +244,7 @@ void Connection::WriteOut(std::string_view bytes) {
     }
     pending_.assign(bytes);
     write_blocked_ = true;
+    if (blocked_since_us_ == kBusy) blocked_since_us_ = absl::ToUnixMicros(loop_.now());
     if (!has_timer_) {
       SetTimer(loop_.now() + timeouts_.write_stall, [this] { CloseFor("it does not read"); });
     }

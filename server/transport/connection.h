@@ -3,6 +3,7 @@
 // its loop, except where said.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <limits>
@@ -51,11 +52,12 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   // At once, whatever is under way.
   void Close() { CloseFor("the server ends it"); }
 
-  // Whether it has ever had something to do. Any thread.
+  // Whether it has ever had a whole request. Any thread.
   bool has_worked() const { return has_worked_.load(); }
-  // Since when there has been nothing to do; InfiniteFuture while there is. Any thread.
+  // Since when there has been nothing to do, nothing has come of a request or nothing of an answer
+  // was taken; InfiniteFuture while there is something to do for us. Any thread.
   absl::Time idle_since() const {
-    const int64_t us = idle_since_us_.load();
+    const int64_t us = std::min(idle_since_us_.load(), blocked_since_us_.load());
     return us == kBusy ? absl::InfiniteFuture() : absl::FromUnixMicros(us);
   }
 
@@ -117,7 +119,8 @@ class Connection final : public EventLoop::Watcher, public ConnectionControl {
   bool has_timer_ = false;
   EventLoop::TimerId pause_timer_;  // also of reading again soon
   std::atomic<bool> has_worked_ = false;
-  std::atomic<int64_t> idle_since_us_;  // or kBusy
+  std::atomic<int64_t> idle_since_us_;            // or kBusy
+  std::atomic<int64_t> blocked_since_us_{kBusy};  // that the peer takes no output; or kBusy
 };
 
 }  // namespace quire

@@ -32,7 +32,8 @@ class ConnectionControl {
   virtual void RequestWrite() = 0;
   // Reads nothing more until then. What was read already goes on.
   virtual void PauseReading(absl::Time until) = 0;
-  // A connection without work is the first to go when there are too many.
+  // A connection without work is the first to go when there are too many: also one that waits for
+  // the rest of a request, which says so again whenever some of it comes.
   virtual void SetIdle(bool idle) = 0;
 };
 

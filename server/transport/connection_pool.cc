@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {
@@ -79,7 +79,7 @@ int64_t ConnectionPool::LargestNumber() const {
 // those that have been idle for longest; the youngest, which a client is about to use, are the
 // last. False when none is idle, or when it is too early for another search.
 bool ConnectionPool::EndIdle(absl::Time* search_at, const std::string* only) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   if (now < *search_at) return false;
   const int64_t min_number = (LargestNumber() + 1) / 2;
   std::vector<std::tuple<bool, absl::Time, uint64_t>> idle;  // used or new, since, id
@@ -155,6 +155,7 @@ void ConnectionPool::Remove(uint64_t id) {
   if (peer != peers_.end() && peer->second.num_open == 0) peers_.erase(peer);
   EventLoop* loop = it->second.loop;
   entries_.erase(it);
+  if (entries_.empty()) emptied_.SignalAll();
   constexpr int64_t kMany = 128;
   if (++num_closed_ == kMany) {
     loop->AddTimer(loop->now() + absl::Seconds(2), [this] { GiveBackMemory(); });
@@ -202,7 +203,7 @@ void ConnectionPool::BeginShutdown() {
 bool ConnectionPool::WaitUntilEmpty(absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
   const auto is_empty = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return entries_.empty(); };
-  return mutex_.AwaitWithDeadline(absl::Condition(&is_empty), deadline);
+  return emptied_.Await(&mutex_, deadline, is_empty);
 }
 
 void ConnectionPool::Stop() {

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "kernels/base/clock.h"
 #include "server/auth/peer_address.h"
 #include "server/transport/byte_budget.h"
 #include "server/transport/connection.h"
@@ -89,6 +90,7 @@ class ConnectionPool {
   TimeBudget time_budget_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   mutable absl::Mutex mutex_;
+  MonotonicCondVar emptied_;
   absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Peer> peers_ ABSL_GUARDED_BY(mutex_);
   absl::Time search_at_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // for any idle one

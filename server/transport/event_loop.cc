@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "kernels/base/check.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "server/base/start_thread.h"
 
@@ -46,7 +46,7 @@ EventLoop::EventLoop(std::string thread_name)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       scratch_(kScratchBytes),
-      now_(absl::Now()) {}
+      now_(MonotonicNow()) {}
 
 EventLoop::~EventLoop() { Stop(); }
 
@@ -119,7 +119,7 @@ void EventLoop::Run() {
 void EventLoop::RunTurn() {
   std::array<epoll_event, 128> events;
   const int count = epoll_wait(epoll_.get(), events.data(), events.size(), TimeoutMs());
-  now_ = absl::Now();
+  now_ = MonotonicNow();
   for (int i = 0; i < count; ++i) {
     const WatchId id = events[i].data.u64;
     if (id == kWakeId) {
@@ -174,7 +174,7 @@ void EventLoop::RunTimers() {
 int EventLoop::TimeoutMs() const {
   if (has_own_posts_) return 0;
   if (timers_.empty()) return -1;
-  const absl::Duration wait = timers_.begin()->first.first - absl::Now();
+  const absl::Duration wait = timers_.begin()->first.first - MonotonicNow();
   // Rounded up: a timer that is not quite due would make the loop spin.
   const int64_t ms = absl::ToInt64Milliseconds(absl::Ceil(wait, absl::Milliseconds(1)));
   return static_cast<int>(std::clamp<int64_t>(ms, 0, 60'000));

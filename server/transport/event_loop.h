@@ -18,9 +18,9 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "kernels/base/clock.h"
 #include "server/base/time_budget.h"
 #include "server/transport/unique_fd.h"
 
@@ -72,9 +72,9 @@ class EventLoop {
   void RunFor(const std::shared_ptr<TimeAccount>& account, ForAddress&& work) {
     const size_t place = payers_.size();
     payers_.emplace_back(account, 1.0);
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = MonotonicNow();
     work();
-    payers_[place].second += std::max(0.0, absl::ToDoubleNanoseconds(absl::Now() - begin));
+    payers_[place].second += std::max(0.0, absl::ToDoubleNanoseconds(MonotonicNow() - begin));
   }
 
   // Runs `work` after everything that is ready or posted now.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "kernels/base/clock.h"
 #include "server/rpc/messages.h"
 #include "smg/grpc/common/common.pb.h"
 #include "vllm/grpc/engine/vllm_engine.pb.h"
@@ -111,7 +112,7 @@ void KvEventStream::QueueSnapshot(const std::vector<KvEvent>& events) {
   for (size_t i = 0; i < snapshot_.size(); ++i) {
     common::KvEventBatch& batch = snapshot_[i];
     batch.set_sequence_number(next_sequence_ - snapshot_.size() + i);
-    batch.set_timestamp(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+    batch.set_timestamp(absl::ToDoubleSeconds(WallNow() - absl::UnixEpoch()));
     batch.mutable_snapshot()->set_index(static_cast<uint32_t>(i));
     batch.mutable_snapshot()->set_count(static_cast<uint32_t>(snapshot_.size()));
     batch.mutable_snapshot()->set_blocks(num_blocks);

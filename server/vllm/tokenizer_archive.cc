@@ -1,18 +1,20 @@
 #include "server/vllm/tokenizer_archive.h"
 
+#include <spdlog/spdlog.h>
 #include <zip.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "engine/json/small_file.h"
+#include "engine/json/model_file.h"
 #include "kernels/base/status_macros.h"
 #include "server/base/sha256.h"
 
@@ -94,7 +96,8 @@ absl::StatusOr<std::string> ReadBack(zip_source_t* source) {
   return bytes;
 }
 
-absl::StatusOr<std::string> Zip(const std::string& folder) {
+// `told` is set once the log has a reason.
+absl::StatusOr<std::string> Zip(const std::string& folder, bool* told) {
   Archive archive;
   zip_error_t error;
   zip_error_init(&error);
@@ -108,9 +111,15 @@ absl::StatusOr<std::string> Zip(const std::string& folder) {
   std::vector<std::string> contents;
   contents.reserve(names.size());
   for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(std::string bytes,
-                     ReadSmallFile(absl::StrCat(folder, "/", name), kMaxFileBytes));
-    contents.push_back(std::move(bytes));
+    absl::StatusOr<std::string> bytes = ReadModelFile(folder, name, kMaxFileBytes);
+    if (!bytes.ok()) {  // where a link leads is for the log alone
+      if (!std::exchange(*told, true)) {
+        spdlog::warn("the tokenizer's files are not handed out: {}",
+                     std::string(bytes.status().message()));
+      }
+      return Failed(absl::StrCat(name, " cannot be handed out; the server's log says why"));
+    }
+    contents.push_back(*std::move(bytes));
     RETURN_IF_ERROR(AddFile(archive, name, contents.back()));
   }
   if (zip_close(archive.zip) != 0) return Failed(zip_strerror(archive.zip));
@@ -123,7 +132,7 @@ absl::StatusOr<std::string> Zip(const std::string& folder) {
 absl::StatusOr<std::shared_ptr<const ZipFile>> TokenizerArchive::Get() {
   absl::MutexLock making(&making_);
   if (auto zip = made(); zip != nullptr) return zip;
-  absl::StatusOr<std::string> bytes = Zip(folder_);
+  absl::StatusOr<std::string> bytes = Zip(folder_, &told_);
   if (!bytes.ok()) return absl::FailedPreconditionError(bytes.status().message());
   const Sha256 digest = Sha256Of(*bytes);
   const std::string sha256 =

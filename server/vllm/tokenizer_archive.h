@@ -30,6 +30,7 @@ class TokenizerArchive {
  private:
   const std::string folder_;
   absl::Mutex making_;  // before the other
+  bool told_ ABSL_GUARDED_BY(making_) = false;
   mutable absl::Mutex mutex_;
   std::shared_ptr<const ZipFile> zip_ ABSL_GUARDED_BY(mutex_);
 };

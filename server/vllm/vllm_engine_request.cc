@@ -22,8 +22,8 @@ absl::Status Unimplemented(absl::string_view field, absl::string_view sentence) 
 // What this server has not.
 absl::Status CheckAbsent(const vllm::GenerateRequest& request) {
   if (request.sampling_params().constraint_case() != vllm::SamplingParams::CONSTRAINT_NOT_SET) {
-    return Unimplemented("sampling_params.constraint",
-                         "constrained decoding is not supported yet; send the request without it");
+    return InvalidField("sampling_params.constraint",
+                        "constrained decoding is not supported yet; send the request without it");
   }
   if (request.has_mm_inputs() || request.has_media_refs() || request.extra_mm_inputs_size() > 0) {
     return Unimplemented("mm_inputs", "this model takes text only");

@@ -10,8 +10,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "engine/engine.h"
+#include "kernels/base/clock.h"
 #include "server/base/version.h"
 #include "server/generate/describe.h"
 #include "server/request/field_error.h"
@@ -116,7 +116,7 @@ class ThroughputMeter {
   double Measure(int64_t num_tokens) {
     constexpr absl::Duration kWindow = absl::Seconds(10);
     constexpr absl::Duration kLeast = absl::Milliseconds(500);
-    const absl::Time now = absl::Now();
+    const absl::Time now = MonotonicNow();
     absl::MutexLock lock(&mutex_);
     while (samples_.size() > 1 && now - samples_[1].time > kWindow) samples_.pop_front();
     if (samples_.empty() || now - samples_.back().time > kLeast) {
@@ -146,7 +146,7 @@ vllm::GetLoadsResponse MeasureLoads(const ServingContext& context, ThroughputMet
   const SchedulerStats& scheduler = status.scheduler;
   const BlockStats& blocks = scheduler.blocks;
   vllm::GetLoadsResponse response;
-  response.set_timestamp(absl::FormatTime(absl::RFC3339_full, absl::Now(), absl::UTCTimeZone()));
+  response.set_timestamp(absl::FormatTime(absl::RFC3339_full, WallNow(), absl::UTCTimeZone()));
   response.set_version(kVersion);
   response.set_dp_rank_count(1);
   vllm::SchedulerLoad& load = *response.add_loads();

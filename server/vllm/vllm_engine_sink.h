@@ -22,6 +22,7 @@ class VllmEngineSink final : public ResponseSink {
     on_ready_ = std::move(on_ready);
   }
   bool KeepsAnswer() const override { return true; }  // the last message repeats its ids
+  size_t AnswerBytes(const v1::GenerateResponse&) const override { return 0; }  // .. of each, alone
   void Send(v1::GenerateResponse response) override;
   void SendLast(v1::GenerateResponse response) override;
   void End(const absl::Status& status) override;

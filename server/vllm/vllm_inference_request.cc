@@ -29,8 +29,8 @@ int32_t AtMostMaxInt(uint32_t value) {
 absl::Status CheckAbsent(const ::vllm::GenerateRequest& request) {
   if (request.decoding().structured_output_case() !=
       ::vllm::DecodingParameters::STRUCTURED_OUTPUT_NOT_SET) {
-    return Unimplemented("decoding.structured_output",
-                         "constrained decoding is not supported yet; send the request without it");
+    return InvalidField("decoding.structured_output",
+                        "constrained decoding is not supported yet; send the request without it");
   }
   if (request.decoding().allowed_token_ids_size() > 0) {
     return Unimplemented("decoding.allowed_token_ids",

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "server/request/answer_size.h"
 #include "server/request/limits.h"
 #include "server/request/retry_pushback.h"
 
@@ -15,6 +17,7 @@ constexpr uint32_t kCancel = 8;  // RFC 9113, section 7
 // As of gRPC's calls (rpc/grpc_call.cc).
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(30);
 constexpr size_t kSmallBytes = 4096;
+constexpr char kPing[] = ": ping\n\n";  // a comment, which clients skip
 constexpr double kAnswerSeconds = 40e-6;
 constexpr double kByteSeconds = 2e-9;
 
@@ -22,6 +25,9 @@ constexpr double kByteSeconds = 2e-9;
 bool IsServed(int http_status) {
   return http_status < 400 || http_status == 429 || http_status >= 500;
 }
+
+// Who takes refusals has got nothing for what they cost.
+bool IsWork(int http_status) { return http_status < 400; }
 
 // For the access log, whose statuses are gRPC's.
 absl::StatusCode CodeOf(int http_status) {
@@ -51,6 +57,30 @@ absl::StatusCode CodeOf(int http_status) {
   }
 }
 
+constexpr char kRequestIdHeader[] = "x-request-id";
+
+bool HasHeader(const HeaderList& headers, absl::string_view name) {
+  return std::any_of(headers.begin(), headers.end(),
+                     [name](const auto& header) { return header.first == name; });
+}
+
+// What the header x-request-id names the request, so that its lines and traces are found by the
+// client's own or its proxy's id. Not what is no plain word of a bearable length, nor one of
+// several; there is room for what is appended for each of several prompts.
+std::string AskedRequestId(const RequestHead& head) {
+  constexpr size_t kMaxBytes = kMaxRequestIdBytes - 8;
+  std::string id;
+  for (const auto& [name, value] : head.headers) {
+    if (name != kRequestIdHeader) continue;
+    if (!id.empty() || value.size() > kMaxBytes) return "";
+    id = std::string(value);
+  }
+  const bool is_visible = std::all_of(id.begin(), id.end(), [](unsigned char c) {
+    return absl::ascii_isgraph(c) && c != '"' && c != '\\';
+  });
+  return is_visible ? id : "";
+}
+
 }  // namespace
 
 HttpCall::HttpCall(const HttpRoute* route, HttpRequest request,
@@ -59,6 +89,7 @@ HttpCall::HttpCall(const HttpRoute* route, HttpRequest request,
     : route_(route),
       request_(std::move(request)),
       path_(request_.path),
+      asked_id_(AskedRequestId(request_.head)),
       principal_(std::move(principal)),
       answer_headers_(std::move(answer_headers)),
       live_call_(watch.live_calls),
@@ -72,6 +103,7 @@ HttpCall::HttpCall(const HttpRoute* route, HttpRequest request,
 
 // Only now has everybody who works for the call said what came of it, also when its client is gone.
 HttpCall::~HttpCall() {
+  if (access_.request_id.empty()) access_.request_id = asked_id_;
   if (trace_.exists()) access_.trace_id = HexText(trace_.trace_id);
   if (principal_ != nullptr) access_.principal = principal_->name;
   access_.peer = peer_;
@@ -140,6 +172,9 @@ void HttpCall::SendHead(const HttpAnswer& answer, bool is_all) {
   }
   headers.insert(headers.end(), answer.headers.begin(), answer.headers.end());
   headers.insert(headers.end(), answer_headers_.begin(), answer_headers_.end());
+  if (!asked_id_.empty() && !HasHeader(headers, kRequestIdHeader)) {
+    headers.emplace_back(kRequestIdHeader, asked_id_);
+  }
   stream_->SendHeaders(answer.status, headers, is_all && answer.body.empty());
 }
 
@@ -151,6 +186,10 @@ void HttpCall::Answer(HttpAnswer answer) {
 
 void HttpCall::AnswerNow(HttpAnswer answer) {
   if (stream_ == nullptr || ended_ || sent_head_) return;
+  if (answer.body.size() > kMaxAnswerBytes) {
+    AnswerNow(ErrorAnswer(AnswerTooLarge()));
+    return;
+  }
   const bool is_counted = answer.body.size() > kSmallBytes;
   if (is_counted && !Hold(answer.body.size())) {
     AnswerNow(ErrorAnswer(WithRetryPushback(absl::ResourceExhaustedError(
@@ -172,6 +211,31 @@ void HttpCall::Begin(HttpAnswer head) {
   });
 }
 
+void HttpCall::KeepAlive(HttpAnswer head) {
+  if (watch_.ping_interval <= absl::ZeroDuration()) return;
+  loop_.Post([self = shared_from_this(), head = std::move(head)]() mutable {
+    if (self->stream_ == nullptr || self->ended_ || self->has_ping_timer_) return;
+    self->kept_alive_ = std::move(head);
+    self->last_sent_ = self->loop_.now();
+    self->AwaitSilence();
+  });
+}
+
+void HttpCall::AwaitSilence() {
+  has_ping_timer_ = true;
+  ping_timer_ = loop_.AddTimer(last_sent_ + watch_.ping_interval, [this] {
+    const std::shared_ptr<HttpCall> self = shared_from_this();  // what is sent may end the stream
+    has_ping_timer_ = false;
+    if (!outgoing_.empty()) {
+      last_sent_ = loop_.now();  // the client does not read what there is
+    } else if (loop_.now() - last_sent_ >= watch_.ping_interval) {
+      if (!sent_head_) SendHead(kept_alive_, /*is_all=*/false);
+      Enqueue(kPing, 0, nullptr);
+    }
+    if (stream_ != nullptr && !ended_) AwaitSilence();
+  });
+}
+
 void HttpCall::Send(std::string part, std::function<void()> on_sent) {
   loop_.Post(
       [self = shared_from_this(), part = std::move(part), on_sent = std::move(on_sent)]() mutable {
@@ -181,7 +245,7 @@ void HttpCall::Send(std::string part, std::function<void()> on_sent) {
             self->Enqueue(std::move(part), num_held_bytes, std::move(on_sent));
             return;
           }
-          self->token_->Cancel();
+          self->token_->Abandon();
           self->End(absl::StatusCode::kResourceExhausted);
         }
         if (on_sent) on_sent();
@@ -194,7 +258,20 @@ void HttpCall::Finish(absl::StatusCode status) {
   });
 }
 
+void HttpCall::EndWithError(HttpAnswer answer, std::string last_part, absl::StatusCode status) {
+  loop_.Post([self = shared_from_this(), answer = std::move(answer),
+              last_part = std::move(last_part), status]() mutable {
+    if (!self->sent_head_) {
+      self->AnswerNow(std::move(answer));
+    } else if (self->stream_ != nullptr && !self->ended_) {
+      self->Enqueue(std::move(last_part), 0, nullptr);
+      self->End(status);
+    }
+  });
+}
+
 void HttpCall::Enqueue(std::string bytes, size_t num_held_bytes, std::function<void()> on_sent) {
+  last_sent_ = loop_.now();
   outgoing_.push_back({std::move(bytes), num_held_bytes, std::move(on_sent)});
   stream_->ResumeBody();
 }
@@ -202,6 +279,7 @@ void HttpCall::Enqueue(std::string bytes, size_t num_held_bytes, std::function<v
 void HttpCall::End(absl::StatusCode status) {
   ended_ = true;
   status_ = status;
+  if (std::exchange(has_ping_timer_, false)) loop_.CancelTimer(ping_timer_);
   stream_->ResumeBody();
   if (!outgoing_.empty()) WaitForReader();
 }
@@ -233,8 +311,10 @@ HttpExchange::Body HttpCall::ReadBody(absl::Span<char> buffer, size_t* num_bytes
     if (count < left) break;
     const std::function<void()> on_sent = std::move(first.on_sent);
     GiveBack(first.num_held_bytes);
-    cost_->MarkServed(kAnswerSeconds +
-                      kByteSeconds * static_cast<double>(std::exchange(num_unserved_, 0)));
+    if (IsWork(http_status_)) {
+      cost_->MarkServed(kAnswerSeconds +
+                        kByteSeconds * static_cast<double>(std::exchange(num_unserved_, 0)));
+    }
     outgoing_.pop_front();
     outgoing_begin_ = 0;
     if (on_sent) on_sent();
@@ -250,11 +330,12 @@ void HttpCall::OnClosed() {
     if (outgoing.on_sent) outgoing.on_sent();
   }
   if (std::exchange(has_timer_, false)) loop_.CancelTimer(timer_);
+  if (std::exchange(has_ping_timer_, false)) loop_.CancelTimer(ping_timer_);
   stream_ = nullptr;
   request_ = {};
   if (!std::exchange(ended_, true)) {
     status_ = absl::StatusCode::kCancelled;
-    token_->Cancel();
+    token_->Abandon();
   }
   if (watch_.metrics != nullptr) {
     watch_.metrics->CountHttpCall(route_ != nullptr ? route_->path : "none",

@@ -30,6 +30,8 @@ struct HttpWatch {
   AccessLog* access_log = nullptr;            // null: no line for each call
   ServerMetrics* metrics = nullptr;           // null: calls are not counted
   RecentRequests* recent_requests = nullptr;  // null: calls are not remembered
+  // Streams of events say that they live when they have been silent for so long; zero: never.
+  absl::Duration ping_interval = absl::ZeroDuration();
 };
 
 class HttpCall final : public HttpExchange, public std::enable_shared_from_this<HttpCall> {
@@ -40,6 +42,8 @@ class HttpCall final : public HttpExchange, public std::enable_shared_from_this<
            HeaderList answer_headers, HttpStream* stream, const HttpWatch& watch);
   ~HttpCall() override;
 
+  // The request's id as its header x-request-id gives it, if that is sound; else empty.
+  const std::string& asked_id() const { return asked_id_; }
   // Cancelled when the client is gone.
   const std::shared_ptr<CancelToken>& token() const { return token_; }
   const std::shared_ptr<const Principal>& principal() const { return principal_; }
@@ -57,9 +61,15 @@ class HttpCall final : public HttpExchange, public std::enable_shared_from_this<
   // null, is called once, on the loop: when the part is on its way and the next one may be given,
   // or when it will never be.
   void Begin(HttpAnswer head);
+  // The answer will be a stream of server-sent events with this head. Whenever nothing has come for
+  // a while a comment goes out, so that neither clients nor proxies give up on a long prompt; the
+  // first one begins the answer. From any thread.
+  void KeepAlive(HttpAnswer head);
   void Send(std::string part, std::function<void()> on_sent);
   // `status`: what the access log says of the call.
   void Finish(absl::StatusCode status);
+  // Ends the call with an error: by `answer` while nothing has been sent, else by `last_part`.
+  void EndWithError(HttpAnswer answer, std::string last_part, absl::StatusCode status);
   // What the access log says of the request beside what the call knows itself.
   void SetAccess(AccessEntry entry);
 
@@ -84,12 +94,14 @@ class HttpCall final : public HttpExchange, public std::enable_shared_from_this<
   void Enqueue(std::string bytes, size_t num_held_bytes, std::function<void()> on_sent);
   void End(absl::StatusCode status);
   void WaitForReader();
+  void AwaitSilence();
   bool Hold(size_t num_bytes);
   void GiveBack(size_t num_bytes);
 
   const HttpRoute* const route_;
   HttpRequest request_;
   const std::string path_;  // for the log
+  const std::string asked_id_;
   const std::shared_ptr<const Principal> principal_;
   const HeaderList answer_headers_;
   const LiveCalls::Call live_call_;
@@ -108,6 +120,10 @@ class HttpCall final : public HttpExchange, public std::enable_shared_from_this<
   bool ended_ = false;
   EventLoop::TimerId timer_;  // of the answer's reader
   bool has_timer_ = false;
+  HttpAnswer kept_alive_;  // its head
+  absl::Time last_sent_;   // when the answer's latest part came
+  EventLoop::TimerId ping_timer_;
+  bool has_ping_timer_ = false;
   size_t num_read_ = 0;  // bytes of the answer that are on their way
   size_t num_read_at_timer_ = 0;
   size_t num_received_ = 0;  // bytes of the request

@@ -40,6 +40,9 @@ HttpAnswer ErrorAnswer(int http_status, absl::string_view message, absl::string_
 // By which a client can name its request to the operator; nothing for an id that is no header.
 HeaderList RequestIdHeader(const std::string& id);
 
+// The head of a stream of server-sent events for this request.
+HttpAnswer EventStreamHead(const std::string& id);
+
 struct HttpRoute {
   std::string method;  // "GET" answers HEAD, too; "POST" takes JSON alone
   std::string path;    // "/v1/models"; "/v1/models/*": whatever is below

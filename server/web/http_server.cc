@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "server/http/http_error.h"
 #include "server/request/field_error.h"
 #include "server/request/limits.h"
@@ -35,15 +36,18 @@ Credentials ShownCredentials(const RequestHead& head, HttpStream& stream) {
 // of somebody else's domain may have been made to mean this machine after the browser had loaded a
 // page from there (DNS rebinding); then that page is of the same origin as ours.
 bool IsAddress(absl::string_view host) {
-  if (absl::StartsWith(host, "[")) return true;  // IPv6
+  if (host.empty() || absl::StartsWith(host, "[")) return true;  // no browser's, IPv6
   host = host.substr(0, host.find(':'));
+  // "localhost." is the same name, and "example.com." as little ours as without the dot.
+  absl::ConsumeSuffix(&host, ".");
   if (absl::EqualsIgnoreCase(host, "localhost") || absl::EndsWithIgnoreCase(host, ".localhost")) {
     return true;
   }
   const size_t last_dot = host.rfind('.');
   const absl::string_view last = last_dot == host.npos ? host : host.substr(last_dot + 1);
   // No domain ends with a number.
-  return std::all_of(last.begin(), last.end(), [](char c) { return absl::ascii_isdigit(c); });
+  return !last.empty() &&
+         std::all_of(last.begin(), last.end(), [](char c) { return absl::ascii_isdigit(c); });
 }
 
 // A page of somebody else's in a browser, which may run on this machine itself.
@@ -116,6 +120,14 @@ HeaderList RequestIdHeader(const std::string& id) {
   return {{"x-request-id", id}};
 }
 
+HttpAnswer EventStreamHead(const std::string& id) {
+  HttpAnswer head = {.content_type = "text/event-stream; charset=utf-8",
+                     .headers = RequestIdHeader(id)};
+  head.headers.insert(head.headers.end(),
+                      {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
+  return head;
+}
+
 HttpRoute TellingRoute(std::string path, std::optional<Role> role,
                        std::function<HttpAnswer(const HttpRequest& request)> tell) {
   return {"GET", std::move(path), role,
@@ -126,22 +138,30 @@ HttpRoute TellingRoute(std::string path, std::optional<Role> role,
 
 HttpServer::HttpServer(const Gate* gate, Cors cors, std::vector<HttpRoute> routes,
                        AccessLog* access_log, ServerMetrics* metrics,
-                       RecentRequests* recent_requests)
+                       RecentRequests* recent_requests, absl::Duration ping_interval)
     : gate_(*gate),
       cors_(std::move(cors)),
-      watch_{&live_calls_, access_log, metrics, recent_requests},
+      watch_{&live_calls_, access_log, metrics, recent_requests, ping_interval},
       routes_(std::move(routes)) {
   for (const HttpRoute& route : routes_) by_path_[route.path].push_back(&route);
+  for (const auto& [path, of_path] : by_path_) {
+    if (absl::EndsWith(path, "/*")) folders_.push_back(path.substr(0, path.size() - 1));
+  }
+  std::sort(folders_.begin(), folders_.end(),
+            [](const auto& a, const auto& b) { return a.size() > b.size(); });
 }
 
 HttpServer::Match HttpServer::Find(const std::string& method, const std::string& path) const {
   Match match;
   auto found = by_path_.find(path);
-  for (size_t slash = path.rfind('/');
-       found == by_path_.end() && slash != std::string::npos && slash + 1 < path.size();
-       slash = slash == 0 ? std::string::npos : path.rfind('/', slash - 1)) {
-    found = by_path_.find(absl::StrCat(path.substr(0, slash), "/*"));
-    if (found != by_path_.end()) match.rest = DecodePercent(path.substr(slash + 1));
+  if (found == by_path_.end() && !absl::EndsWith(path, "/")) {
+    // The routes are asked, which are few, and not the path, which may be all slashes.
+    for (const std::string& folder : folders_) {
+      if (!absl::StartsWith(path, folder)) continue;
+      found = by_path_.find(absl::StrCat(folder, "*"));
+      match.rest = DecodePercent(path.substr(folder.size()));
+      break;
+    }
   }
   if (found == by_path_.end()) return match;
   for (const HttpRoute* route : found->second) {

@@ -24,9 +24,10 @@ namespace quire {
 
 class HttpServer {
  public:
-  // The last three may be null.
+  // The pointers behind the routes may be null.
   HttpServer(const Gate* gate, Cors cors, std::vector<HttpRoute> routes, AccessLog* access_log,
-             ServerMetrics* metrics, RecentRequests* recent_requests);
+             ServerMetrics* metrics, RecentRequests* recent_requests,
+             absl::Duration ping_interval = absl::ZeroDuration());
 
   // A StartExchange, on the loop of the stream's connection.
   std::shared_ptr<HttpExchange> Start(RequestHead head, HttpStream* stream);
@@ -54,6 +55,7 @@ class HttpServer {
   const HttpWatch watch_;
   std::vector<HttpRoute> routes_;
   absl::flat_hash_map<std::string, std::vector<const HttpRoute*>> by_path_;
+  std::vector<std::string> folders_;  // "/v1/models/" of "/v1/models/*"; the longest first
 };
 
 }  // namespace quire

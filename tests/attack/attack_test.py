@@ -10,9 +10,10 @@ import terminations
 
 SECONDS = 1.0
 DANGEROUS = ("endless_value", "rapid_reset_of_requests")  # three rounds; the others one
-OTHERS = ("header_lists", "endless_continuation", "unfinished_messages", "made_you_reset", "unknown_methods",
-          "malformed_heads", "stream_misuse", "garbage", "unread_pings", "windowless_models", "unread_tokens",
-          "idle_connections", "half_prefaces", "connections_beyond_files")
+OTHERS = ("header_lists", "paths_of_slashes", "endless_continuation", "unfinished_messages", "made_you_reset",
+          "unknown_methods", "malformed_heads", "stream_misuse", "garbage", "unread_pings", "windowless_models",
+          "unread_tokens", "idle_connections", "half_prefaces", "connections_beyond_files", "abandoned_continuations",
+          "reset_continuations", "continuations_without_time", "windowless_continuations", "half_bodies")
 
 
 class AttackTest(unittest.TestCase):

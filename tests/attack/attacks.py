@@ -71,6 +71,13 @@ def header_list_of_references():
                     head(wire.GET_MODEL) + (value if stream == 1 else b"") + b"\xbe" * 12000)
 
 
+@attack(connections=16)
+def paths_of_slashes():
+    """HTTP/1.1: a path that has as many folders as bytes."""
+    while True:
+        yield (b"GET " + b"/" * 15000 + b"x HTTP/1.1\r\nHost: localhost\r\n\r\n") * 4
+
+
 @attack(connections=4)
 def endless_continuation():
     yield OPENING + frame(HEADERS, END_STREAM, 1, head(wire.GET_MODEL))
@@ -298,6 +305,88 @@ def garbage():
         yield random.randbytes(4096)
 
 
+# Continuations: small requests that ask for thousands of them.
+
+MANY = 128  # continuations of a prompt
+
+
+@attack(connections=32, hangs_up=True, resets=True, reopen_after=0)
+def abandoned_continuations():
+    """A list of prompts, 3,072 continuations, and gone."""
+    yield wire.http1(wire.COMPLETIONS, wire.completion(24, MANY))
+    yield 0.005
+
+
+@attack(connections=32, hangs_up=True, resets=True, reopen_after=0)
+def abandoned_streams_of_continuations():
+    yield wire.http1(wire.COMPLETIONS, wire.completion(24, MANY, stream=True, logprobs=5))
+    yield 0.05
+
+
+@attack(connections=200, hangs_up=True, resets=True, reopen_after=0, addresses=200)
+def abandoned_continuations_of_many_addresses():
+    yield wire.http1(wire.COMPLETIONS, wire.completion(24, MANY))
+    yield 0.005
+
+
+@attack(connections=32)
+def refused_continuations():
+    """Lists that find no room, on connections that stay."""
+    while True:
+        yield wire.http1(wire.COMPLETIONS, wire.completion(24, MANY))
+        yield 0.001
+
+
+@attack()
+def reset_continuations():
+    """Over HTTP/2, each stream reset."""
+    yield OPENING
+    body = wire.completion(24, MANY)
+    for stream in streams():
+        yield (frame(HEADERS, END_HEADERS, stream, wire.json_head(wire.COMPLETIONS)) +
+               data(stream, body, end=True))
+        yield 0.002
+        yield reset(stream)
+
+
+@attack()
+def rapid_reset_of_continuations():
+    """CVE-2023-44487 with 128 continuations a request."""
+    yield OPENING
+    body = wire.generate("hello there", 1000, n=MANY)
+    for first in streams(2 * BATCH):
+        yield b"".join(request(first + 2 * i, wire.GENERATE, body) for i in range(BATCH))
+        yield b"".join(reset(first + 2 * i) for i in range(BATCH))
+
+
+@attack()
+def continuations_without_time():
+    """Deadlines of a nanosecond, and of a millisecond."""
+    yield OPENING
+    body = wire.generate("hello there", 1000, n=MANY)
+    for first in streams(2 * BATCH):
+        yield b"".join(request(first + 2 * i, wire.GENERATE, body, ("grpc-timeout", "1n" if i % 2 else "1m"))
+                       for i in range(BATCH))
+
+
+@attack(connections=64)
+def windowless_continuations():
+    """They end at once, and no window lets their answers out."""
+    yield NO_WINDOW
+    body = wire.generate("hello", 1, n=MANY)
+    for stream in itertools.islice(streams(), 1000):
+        yield request(stream, wire.GENERATE, body)
+
+
+@attack(connections=64)
+def windowless_logprobs_of_streams():
+    """Tokens with the logprobs of 20 others, which nobody takes."""
+    yield NO_WINDOW
+    body = wire.generate("hello", 1000, logprobs=20)
+    for stream in itertools.islice(streams(), 1000):
+        yield request(stream, wire.GENERATE, body)
+
+
 # Frames that serve nobody.
 
 @attack()
@@ -514,6 +603,43 @@ def half_prefaces():
 @attack(connections=2000)
 def no_settings():
     yield PREFACE
+
+
+@attack(connections=4500, addresses=2)
+def half_bodies():
+    """A head that announces 99 bytes, which never come."""
+    yield wire.http1(wire.COMPLETIONS, b"", length=99)
+
+
+@attack(connections=4500, addresses=2)
+def trickled_bodies():
+    yield wire.http1(wire.COMPLETIONS, b"", length=9999)
+    while True:
+        yield 2.0
+        yield b" "
+
+
+@attack(connections=4500, addresses=2)
+def half_heads():
+    yield b"POST /v1/completions HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+
+
+@attack(connections=4500, addresses=2, answers_pings=True, growth=80 << 20)
+def streams_without_data():
+    yield OPENING + frame(HEADERS, END_HEADERS, 1, head(wire.GENERATE)) + frame(
+        HEADERS, END_HEADERS, 3, wire.json_head(wire.COMPLETIONS))
+
+
+@attack(connections=4500, addresses=2, answers_pings=True, growth=80 << 20)
+def windowless_answers():
+    """One answer on each connection that no window lets out."""
+    yield NO_WINDOW + request(1, wire.GET_MODEL)
+
+
+@attack(connections=4500, addresses=2)
+def bodies_after_refusals():
+    """What is refused by its head alone, and whose body never comes."""
+    yield wire.http1("/no/such/path", b"", length=99)
 
 
 @attack(connections=500, hangs_up=True, resets=True, reopen_after=0)

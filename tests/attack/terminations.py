@@ -4,6 +4,7 @@ one refuses hears why, and the exit code is 0."""
 import collections
 import pathlib
 import random
+import signal
 import sys
 import threading
 import time
@@ -84,6 +85,8 @@ def cycle(seed):
     with harness.Server("--no-access-log") as server:
         clients = [Client(server.target, number, seed * 100 + number) for number in range(NUM_CLIENTS)]
         time.sleep(chance.uniform(0.0, 1.0))
+        for _ in range(chance.randrange(3)):
+            server.signal(signal.SIGHUP)  # which ends nothing
         begin = time.monotonic()
         code = server.stop()
         took = time.monotonic() - begin

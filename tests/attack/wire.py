@@ -1,6 +1,7 @@
 """HTTP/2 frames, HPACK literals, gRPC messages and Protobuf fields, written by hand: an attacker must be able
 to write what no library would. Needs nothing but Python."""
 
+import json
 import struct
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -56,6 +57,26 @@ def head(path, *extra, content_type="application/grpc", method="POST"):
     return block + literal("te", "trailers") + b"".join(literal(*field) for field in extra)
 
 
+def json_head(path, *extra):
+    """The header block of a request with a JSON body."""
+    return b"".join(literal(*field) for field in (
+        (":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "127.0.0.1"),
+        ("content-type", "application/json"), *extra))
+
+
+def http1(path, body, length=None):
+    """A request of HTTP/1.1; `length` may lie."""
+    head_lines = (f"POST {path} HTTP/1.1", "host: 127.0.0.1", "content-type: application/json",
+                  f"content-length: {len(body) if length is None else length}")
+    return "\r\n".join((*head_lines, "", "")).encode() + body
+
+
+def completion(num_prompts, n, max_tokens=1000, **more):
+    """The body of a request for OpenAI's completions."""
+    return json.dumps({"prompt": ["the quick brown fox"] * num_prompts, "n": n, "max_tokens": max_tokens,
+                       "ignore_eos": True, **more}).encode()
+
+
 def message(body=b"", length=None):
     return b"\0" + struct.pack(">I", len(body) if length is None else length) + body
 
@@ -91,6 +112,7 @@ def _varint(value):
 INFERENCE = "/quire.v1.Inference/"
 GET_MODEL, TOKENIZE = INFERENCE + "GetModel", INFERENCE + "Tokenize"
 GET_TOKENIZER = "/vllm.grpc.engine.VllmEngine/GetTokenizer"
+COMPLETIONS = "/v1/completions"
 GENERATE, GENERATE_ONCE = INFERENCE + "Generate", INFERENCE + "GenerateOnce"
 WATCH, CHECK = "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/Check"
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"

@@ -198,6 +198,12 @@ class KeyTest(AccessTestCase):
                          (usage.prompt_tokens, usage.completion_tokens))
         self.assertTrue(any(line["principal"] == "boss" and line["method"].endswith("GetModel") for line in access))
         self.assertNotIn("secret", server.output())
+        # The memory ledger is members, too, no text within a line.
+        [memory] = [line for line in lines if line["message"] == "memory"]
+        for use in ("in_use_before", "weights", "activations", "batch_and_sampling_state", "kv_cache", "free", "device"):
+            self.assertIsInstance(memory[f"{use}_bytes"], int, memory)
+        self.assertGreater(memory["weights_bytes"], 1 << 20)
+        self.assertGreater(memory["device_bytes"], memory["kv_cache_bytes"])
 
 
 @unittest.skipUnless(shutil.which("openssl"), "no openssl to make certificates")

@@ -36,7 +36,7 @@ class BadRequestTest(ServerTestCase):
 
     def test_json_that_is_made_to_cost_much(self):
         keys = "{" + ",".join(f'"{i}":1' for i in range(30_000)) + "}"
-        for field, json_text, fragment in (("tools_json", f"[{keys}]", None),
+        for field, json_text, fragment in (("tools_json", f"[{keys}]", "maximum context length"),
                                            ("template_kwargs_json", keys, None),
                                            ("tools_json", "[" * 10**6, "tools_json: nested more than 64 deep"),
                                            ("tools_json", "[" + "1," * 300_000 + "1]", "more than 65536 values")):
@@ -69,7 +69,7 @@ class BadRequestTest(ServerTestCase):
             request = chat_request("hello")
             setattr(request.stop, field, value)
             self.check(field, request)
-        self.check("stop_strings", chat_request("hello", stop_strings=["x"] * 17))
+        self.check("stop_strings", chat_request("hello", stop_strings=["x"] * 65))
         self.check("stop_strings", chat_request("hello", stop_strings=["x" * 257]))
         self.check("stop_strings", chat_request("hello", stop_strings=[""]))
         self.check("stop_token_ids", chat_request("hello", stop_token_ids=[10**6]))

@@ -109,7 +109,7 @@ class QualityTest(ServerTestCase):
         long = self.write("long.jsonl", {"text": "word " * 100_000}, {"text": "Once upon a time"})
         result, run = self.quality("--dataset-path", long, code=1)
         self.assertEqual((result["failed"], result["results"]["total"]["num_texts"]), (1, 1))
-        self.assertIn("1 items failed; the first: ", run.stderr)
+        self.assertIn("1 item failed; the first: ", run.stderr)
         self.assertEqual(sorted(os.listdir(self.folder)), ["long.jsonl", "result.json", "texts.jsonl"])
 
 

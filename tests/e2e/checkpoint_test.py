@@ -1,6 +1,7 @@
 """A checkpoint that quire-bench writes, served without a tokenizer: it is read, and it is the model that
 --load-format dummy makes of the same seed."""
 
+import http.client
 import json
 import pathlib
 import subprocess
@@ -58,6 +59,46 @@ class CheckpointTest(unittest.TestCase):
                                         capture_output=True, text=True)
                 self.assertNotEqual(result.returncode, 0)
                 self.assertIn(fragment, result.stdout + result.stderr)
+
+
+def break_token(file, token):
+    """The embedding of this token becomes NaN."""
+    data = bytearray(file.read_bytes())
+    size = int.from_bytes(data[:8], "little")
+    tensor = json.loads(data[8:8 + size])["model.embed_tokens.weight"]
+    row_bytes = 2 * tensor["shape"][1]
+    begin = 8 + size + tensor["data_offsets"][0] + token * row_bytes
+    data[begin:begin + row_bytes] = b"\xc0\x7f" * tensor["shape"][1]
+    file.write_bytes(data)
+
+
+class BrokenLogitsTest(unittest.TestCase):
+    def test_a_request_that_meets_them_ends_with_an_error_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = make_checkpoint(folder)
+            break_token(model / "model.safetensors", 7)
+            with Server("--skip-tokenizer-init", "--device", "cpu", "--model", str(model)) as server:
+                sound = ids_request([3, 4, 5], max_tokens=5)
+                expected = Answer(server.inference.Generate(sound)).ids
+                self.assertEqual(len(expected), 5)
+                for request in (ids_request([3, 4, 7]), ids_request([7] + [3] * 300)):
+                    neighbour = server.inference.Generate(sound)
+                    with self.assertRaises(grpc.RpcError) as refused:
+                        Answer(server.inference.Generate(request))
+                    self.assertEqual(refused.exception.code(), grpc.StatusCode.INTERNAL)
+                    self.assertEqual(refused.exception.details(),
+                                     "the model produced logits that are no numbers (NaN)")
+                    self.assertEqual(Answer(neighbour).ids, expected)
+                body = json.dumps({"prompt": [3, 7], "max_tokens": 3}).encode()
+                connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+                connection.request("POST", "/v1/completions", body, {"content-type": "application/json"})
+                answer = connection.getresponse()
+                self.assertEqual(answer.status, 500)
+                self.assertIn("no numbers", answer.read().decode())
+                connection.request("GET", "/metrics")
+                self.assertRegex(connection.getresponse().read().decode(), r"(?m)^quire_broken_logits_total\{.*\} 3$")
+                connection.close()
+                self.assertEqual(server.output().count("logits that are no numbers (NaN), and its request"), 1)
 
 
 class WithoutTokenizerTest(unittest.TestCase):

@@ -190,6 +190,8 @@ class ClientTest(ServerTestCase):
         self.run_client("chat", "--target", f"127.0.0.1:{free_port()}", stdin="Hello\n", code=69)
 
     def test_tokenize_and_back(self):
+        tokens = json.loads(self.quire("tokenize", "--text", "Hello 🙂", "--json").stdout)
+        self.assertEqual(bytes(byte for token in tokens["bytes"] for byte in token).decode(), "Hello 🙂")
         ids = json.loads(self.quire("tokenize", "--text", "Hello world", "--json").stdout)["ids"]
         back = self.quire("tokenize", "--decode", ",".join(map(str, ids)))
         self.assertEqual(back.stdout, "Hello world\n")

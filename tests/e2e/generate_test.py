@@ -127,7 +127,8 @@ class GenerateTest(ServerTestCase):
 
     def test_tokenize_and_detokenize_are_inverse(self):
         text = "Größe: 12,5 km — naïve 日本 🙂\n  two  spaces"
-        tokens = self.server.inference.Tokenize(pb.TokenizeRequest(text=pb.Text(text=text)))
+        tokens = self.server.inference.Tokenize(pb.TokenizeRequest(text=pb.Text(text=text), return_tokens=True))
+        self.assertEqual(b"".join(tokens.token_bytes).decode(), text)
         back = self.server.inference.Detokenize(pb.DetokenizeRequest(ids=tokens.ids))
         self.assertEqual(back.text, text)
 

@@ -53,9 +53,9 @@ class _Deadline(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercep
 
 class Server:
     """A quire-server process on a free port; a context manager. `program` may put another program, with
-    its first arguments, in its place."""
+    its first arguments, in its place; what it says goes to `stdout` instead of output()."""
 
-    def __init__(self, *flags, wait=True, program=(SERVER,)):
+    def __init__(self, *flags, wait=True, program=(SERVER,), stdout=None, env=None, pass_fds=()):
         if "--kv-cache-memory-bytes" not in flags:
             flags += SMALL_CACHE
         self.port = free_port()
@@ -63,7 +63,7 @@ class Server:
         self.log = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen(
             [*program, "--host", "127.0.0.1", "--port", str(self.port), *flags],
-            stdout=self.log, stderr=subprocess.STDOUT)
+            stdout=stdout or self.log, stderr=subprocess.STDOUT, env=env, pass_fds=pass_fds)
         self.channel = grpc.intercept_channel(grpc.insecure_channel(self.target, options=[
             ("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]), _Deadline())
         self.inference = pb_grpc.InferenceStub(self.channel)

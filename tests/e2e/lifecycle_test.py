@@ -1,17 +1,21 @@
 """Cancels, disconnects, deadlines, overload and shutdown, seen by a client."""
 
+import contextlib
+import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import unittest
 
-from harness import (CLIENT, Answer, Server, ServerTestCase, chat_request, grpc, health_pb,
+from harness import (CLIENT, SERVER, Answer, Server, ServerTestCase, chat_request, grpc, health_pb,
                      ids_request, main, pb)
 
 NUM_DISCONNECTS = int(os.environ.get("QUIRE_DISCONNECTS", "200"))
@@ -172,7 +176,7 @@ class ShutdownTest(unittest.TestCase):
     def test_work_that_waits_does_not_delay_the_end(self):
         # Each of these once took a worker many seconds; now, what waits is dropped.
         request = chat_request("What is 1 + 1?")
-        request.messages.tools_json = "[{" + ",".join(f'"{i:030}":1' for i in range(30_000)) + "}]"
+        request.messages.template_kwargs_json = "{" + ",".join(f'"{i:030}":1' for i in range(30_000)) + "}"
         with Server("--shutdown-timeout", "5") as server:
             calls = [server.inference.GenerateOnce.future(request) for _ in range(40)]
             calls[0].result(timeout=30)
@@ -207,21 +211,99 @@ class ShutdownTest(unittest.TestCase):
             streams = [server.inference.Generate(request) for _ in range(8)]
             next(streams[0])
             self.begin_drain(server)
-            time.sleep(1.1)  # sooner, it would count as the first one
+            time.sleep(0.1)  # sooner, it might be the same one: signals that wait are not counted
             server.signal(signal.SIGTERM)
             self.assertEqual(server.process.wait(timeout=10), 1)
             self.assertIn("second signal", server.output())
 
-    def test_signals_that_come_together_are_one(self):
-        """Ctrl-C reaches the server from the terminal and again from a script around it."""
-        with Server() as server:
+    def test_ctrl_c_that_a_script_passes_on_is_one_signal(self):
+        """It reaches the server from the terminal and again from the script around it, here this test."""
+        controller, terminal = os.openpty()
+        self.addCleanup(os.close, controller)
+        # A session of its own, whose terminal this is: what is typed there is the server's.
+        program = (sys.executable, "-c", "import fcntl, os, sys, termios; os.setsid(); "
+                   f"fcntl.ioctl({terminal}, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])", SERVER)
+        os.set_inheritable(terminal, True)
+        with Server(program=program, pass_fds=(terminal,)) as server:
+            os.close(terminal)
             stream = server.inference.Generate(long_request(max_tokens=300))
             next(stream)
-            self.begin_drain(server)
-            server.signal(signal.SIGINT)
+            watch = server.health.Watch(health_pb.HealthCheckRequest())
+            self.assertEqual(next(watch).status, health_pb.HealthCheckResponse.SERVING)
+            os.write(controller, b"\x03")
+            self.assertEqual(next(watch).status, health_pb.HealthCheckResponse.NOT_SERVING)
+            watch.cancel()
             server.signal(signal.SIGTERM)
             self.assertEqual(sum(len(r.delta.token_ids) for r in stream), 300)
             self.assertEqual(server.process.wait(timeout=30), 0, server.output())
+
+    def test_a_hangup_ends_nothing(self):
+        with Server() as server:
+            stream = server.inference.Generate(long_request(max_tokens=600))
+            next(stream)
+            server.signal(signal.SIGHUP)
+            while "SIGHUP: there is nothing to read again" not in server.output():
+                self.assertIsNone(server.process.poll(), server.output())
+                time.sleep(0.01)
+            self.assertEqual(sum(len(r.delta.token_ids) for r in stream), 600)
+            # Nor does it hide what comes right after it.
+            server.signal(signal.SIGHUP)
+            server.signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(timeout=30), 0, server.output())
+
+    def test_a_log_that_nobody_reads_stops_nothing(self):
+        """Standard error is a pipe that is full from some moment on."""
+        folder = tempfile.mkdtemp(prefix="quire_full_pipe_")
+        self.addCleanup(shutil.rmtree, folder)
+        keys = pathlib.Path(folder, "keys")
+        line = lambda key: json.dumps({"key": key, "name": "user"}) + "\n"
+        keys.write_text(line("the-first-key-of-the-user"))
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        with Server("--api-key-file", str(keys), stdout=writer) as server:
+            os.set_blocking(writer, False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(writer, b"." * 4096)
+            os.set_blocking(writer, True)
+            os.close(writer)
+
+            def works(key):
+                try:
+                    server.inference.GetModel(pb.GetModelRequest(), timeout=20,
+                                              metadata=(("authorization", f"Bearer {key}"),))
+                except grpc.RpcError as error:
+                    self.assertEqual(error.code(), grpc.StatusCode.UNAUTHENTICATED)
+                    return False
+                return True
+            self.assertTrue(works("the-first-key-of-the-user"))
+            for i in range(3):  # each a line of the log, as every call is
+                keys.write_text(line(f"another-key-of-the-user-{i}"))
+                server.signal(signal.SIGHUP)
+                give_up = time.monotonic() + 60
+                while not works(f"another-key-of-the-user-{i}"):
+                    self.assertLess(time.monotonic(), give_up)
+            for _ in range(200):  # on new connections, of both loops
+                with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+                    connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                    self.assertTrue(connection.recv(100).startswith(b"HTTP/1.1 200"))
+            server.signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(timeout=60), 0)
+
+    def test_the_last_words_come_out_where_somebody_reads(self):
+        """Also of a reader that comes late, and of a server that ends at once."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writer, b"." * 4096)
+        os.set_blocking(writer, True)
+        process = subprocess.Popen([SERVER, "--port", "no number"], stderr=writer)
+        os.close(writer)
+        time.sleep(0.2)
+        with os.fdopen(reader, "rb") as said:
+            self.assertIn(b"--port", said.read())
+        self.assertEqual(process.wait(timeout=60), 64)
 
     def test_health_follows_the_server(self):
         with Server() as server:

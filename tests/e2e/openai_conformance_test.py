@@ -166,7 +166,7 @@ STREAMS = {
 REFUSALS = {
     "too many logprobs": ("completions", {"logprobs": 21}, "logprobs"),
     "too many logprobs in a stream": ("completions", {"logprobs": 30, "stream": True}, "logprobs"),
-    "too many logprobs of a chat": ("chat/completions", {"logprobs": True, "top_logprobs": 21}, "logprobs"),
+    "too many logprobs of a chat": ("chat/completions", {"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
     "all prompt logprobs": ("completions", {"prompt_logprobs": -1}, "prompt_logprobs"),
     "all prompt logprobs of a chat": ("chat/completions", {"prompt_logprobs": -1}, "prompt_logprobs"),
     "prompt logprobs in a stream": ("completions", {"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),

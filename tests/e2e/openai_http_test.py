@@ -1,5 +1,5 @@
 """OpenAI's interface as HTTP: bodies, methods and paths that are wrong, connections that are kept, pipelining, chunked
-bodies, HTTP/2 in the clear, and pages of other origins."""
+bodies, HTTP/2 in the clear, pages of other origins, and streams that have nothing to say."""
 
 import contextlib
 import http.client
@@ -9,14 +9,15 @@ import re
 import socket
 import subprocess
 import sys
+import threading
+import time
 import unittest
 
 os.environ["NO_PROXY"] = "*"
 
-from harness import SERVER, Server, ServerTestCase, free_port, main  # noqa: E402
+from harness import ROOT, SERVER, Server, ServerTestCase, free_port, main  # noqa: E402
 
 try:
-    import h2  # noqa: F401
     import openai
 except ImportError as error:
     print(f"skipped: {error}; tools/test installs tests/requirements.txt")
@@ -49,6 +50,12 @@ REFUSED = (
     ("POST", "/v1/completions", JSON, " " * (5 << 20), 413, None, "bytes"),
     ("POST", "/v1/completions", JSON, json.dumps(COMPLETION | {"prompt": [1] * 9000}), 400, "context_length_exceeded",
      "maximum context length is 4096 tokens"),
+    # As many ids as a context of 128k has, and an evaluation's batch: something else is wrong with both.
+    ("POST", "/v1/completions", JSON, json.dumps(COMPLETION | {"prompt": [1] * 131072}), 400, "context_length_exceeded",
+     "maximum context length is 4096 tokens"),
+    ("POST", "/v1/completions", JSON, json.dumps(COMPLETION | {"prompt": [[1] * 2000] * 40, "temperature": -1}), 400, None,
+     "temperature"),
+    ("POST", "/v1/completions", JSON, json.dumps(COMPLETION | {"stop": ["x"] * 65}), 400, None, "at most 64"),
     ("POST", "/v1/completions", JSON, json.dumps(COMPLETION | {"prompt": "word " * 9000}), 400,
      "context_length_exceeded", "maximum context length is 4096 tokens"),
 )
@@ -95,6 +102,15 @@ class HttpTest(ServerTestCase):
                 self.assertIn(part, error["message"])
                 if status == 405:
                     self.assertIn(error["message"].split()[-1].rstrip("."), answer[1]["allow"])
+
+    def test_as_many_stop_strings_as_an_evaluation_has(self):
+        status, _, body = self.call("POST", "/v1/completions", JSON,
+                                    json.dumps(COMPLETION | {"stop": [f"stop {i}" for i in range(64)]}))
+        self.assertEqual(status, 200, body)
+
+    def test_token_ids_are_as_many_as_the_body_holds(self):
+        status, _, body = self.call("POST", "/detokenize", JSON, json.dumps({"tokens": [70] * 131072}))
+        self.assertEqual(status, 200, body)
 
     def test_a_connection_is_kept(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=120)
@@ -172,6 +188,78 @@ class HttpTest(ServerTestCase):
             self.assertEqual((status, headers.get("x-request-id"), headers.get("b")), (200, None, None))
 
 
+    def test_a_sound_id_of_the_client_is_taken_over(self):
+        for path, body in (("/v1/completions", COMPLETION), ("/v1/chat/completions", CHAT),
+                           ("/v1/chat/completions", CHAT | {"stream": True}), ("/v1/responses", {"input": "x"})):
+            _, headers, answer = self.call("POST", path, JSON | {"X-Request-Id": "req/1:a=b"}, json.dumps(body))
+            self.assertEqual(headers["x-request-id"], "req/1:a=b")
+            self.assertIn(b'"req/1:a=b"', answer)
+            # What the request itself says is closer.
+            _, headers, _ = self.call("POST", path, JSON | {"X-Request-Id": "theirs"},
+                                      json.dumps(body | {"request_id": "mine"}))
+            self.assertEqual(headers["x-request-id"], "mine")
+            for unsound in ("a b", 'a"b', "a\\b", "\xe9", "x" * 121, ""):
+                status, headers, _ = self.call("POST", path, JSON | {"X-Request-Id": unsound}, json.dumps(body))
+                self.assertEqual(status, 200)
+                self.assertRegex(headers["x-request-id"], "^(cmpl|chatcmpl|resp)[-_][0-9a-f]{32}$")
+        status, headers, _ = self.call("POST", "/v1/chat/completions", JSON | {"x-request-id": "refused-1"}, "{}")
+        self.assertEqual((status, headers["x-request-id"]), (400, "refused-1"))
+        give_up = time.monotonic() + 60
+        while not re.search(r"access request_id=refused-1 .*status=INVALID_ARGUMENT", self.server.output()):
+            self.assertLess(time.monotonic(), give_up, self.server.output())
+            time.sleep(0.01)
+
+    def test_an_id_that_comes_twice_is_no_conflict(self):
+        """A proxy gives the calls of one request the same id; so does a client that tries again."""
+        answers = []
+
+        def ask():
+            answers.append(self.call("POST", "/v1/completions", JSON | {"x-request-id": "twice"},
+                                     json.dumps(COMPLETION | {"max_tokens": 200, "ignore_eos": True})))
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([status for status, _, _ in answers], [200] * 6)
+        self.assertEqual({headers["x-request-id"] for _, headers, _ in answers}, {"twice"})
+
+    def test_a_body_does_not_end_at_a_nul(self):
+        for path, body in (("/v1/completions", COMPLETION), ("/v1/chat/completions", CHAT),
+                           ("/v1/responses", {"input": "x"}), ("/tokenize", {"prompt": "x"})):
+            for rest in (b"\0", b"\0{}", b"\n\0\n"):
+                status, _, answer = self.call("POST", path, JSON, json.dumps(body).encode() + rest)
+                self.assertEqual(status, 400, answer)
+                self.assertIn("NUL", json.loads(answer)["error"]["message"])
+
+    def test_the_tokenizers_info_is_not_for_everybody(self):
+        self.assertEqual(self.call("GET", "/tokenizer_info")[0], 404)
+
+
+class TokenizerInfoTest(ServerTestCase):
+    FLAGS = ("--enable-tokenizer-info-endpoint",)
+
+    def test_tells_what_the_files_say(self):
+        """As vLLM's: the file's members, added tokens as their text, and the chat template."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=120)
+        with contextlib.closing(connection):
+            connection.request("GET", "/tokenizer_info")
+            answer = connection.getresponse()
+            self.assertEqual(answer.status, 200)
+            info = json.loads(answer.read())
+        config = json.loads((ROOT / "configs/demo/tokenizer_config.json").read_text())
+        template = ROOT / "configs/demo/chat_template.jinja"
+        if template.exists():
+            config["chat_template"] = template.read_text()
+        self.assertEqual(info["chat_template"], config["chat_template"])
+        self.assertEqual(info["tokenizer_class"], config["tokenizer_class"])
+        for key, value in config.items():
+            if isinstance(value, (str, int, bool)) and key not in ("vocab_file", "merges_file"):
+                self.assertEqual(info[key], value, key)
+        for token_id, token in config.get("added_tokens_decoder", {}).items():
+            self.assertEqual(info["added_tokens_decoder"][token_id], token["content"])
+
+
 class OriginTest(unittest.TestCase):
     """Pages of other origins (CORS)."""
 
@@ -223,6 +311,48 @@ class OriginTest(unittest.TestCase):
                              capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(run.returncode, 64)
         self.assertTrue(re.search("--allowed-origins: chat.example.org is no origin", run.stderr), run.stderr)
+
+
+@contextlib.contextmanager
+def occupied(port):
+    """The only row of the server has one continuation after the other of a stream that is read, until the block ends."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    with contextlib.closing(connection):
+        body = COMPLETION | {"max_tokens": 4000, "ignore_eos": True, "stream": True, "n": 32}
+        connection.request("POST", "/v1/completions", json.dumps(body), JSON)
+        answer = connection.getresponse()
+        answer.readline()
+
+        def read():
+            with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+                while answer.read(65536):
+                    pass
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        yield
+        connection.sock.shutdown(socket.SHUT_RDWR)
+        reader.join()
+
+
+class SilenceTest(unittest.TestCase):
+    def test_a_stream_that_waits_says_that_it_lives(self):
+        streams = (("/v1/completions", COMPLETION, b"data: [DONE]"), ("/v1/chat/completions", CHAT, b"data: [DONE]"),
+                   ("/v1/responses", {"model": "demo", "input": "What is 2 + 3?"}, b"response.completed"))
+        with Server("--served-model-name", "demo", "--max-num-seqs", "1", "--sse-ping-interval", "1") as server, \
+                contextlib.ExitStack() as stack:
+            answers = []
+            with occupied(server.port):
+                for path, body, _ in streams:
+                    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+                    stack.enter_context(contextlib.closing(connection))
+                    connection.request("POST", path, json.dumps(body | {"stream": True}), JSON)
+                    answers.append(connection.getresponse())
+                    self.assertEqual(answers[-1].status, 200)
+                    self.assertEqual(answers[-1].getheader("content-type"), "text/event-stream; charset=utf-8")
+                    self.assertEqual(answers[-1].readline(), b": ping\n")
+            for answer, (_, _, end) in zip(answers, streams):
+                self.assertIn(end, answer.read())
 
 
 if __name__ == "__main__":

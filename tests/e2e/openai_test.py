@@ -32,6 +32,9 @@ REFUSED = (
     ({"stop": 7}, 400, "stop"),
     ({"logit_bias": {"x": 1}}, 400, "logit_bias"),
     ({"top_logprobs": 2}, 400, "top_logprobs"),
+    ({"logprobs": True, "top_logprobs": 21}, 400, "top_logprobs"),
+    ({"max_completion_tokens": 0}, 400, "max_completion_tokens"),
+    ({"max_tokens": 0}, 400, "max_tokens"),
     ({"stream_options": {"include_usage": True}}, 400, "stream_options"),
     ({"messages": "x"}, 400, "messages"),
 )

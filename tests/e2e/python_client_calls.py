@@ -51,6 +51,7 @@ class Calls(unittest.TestCase):
         logprobs = [entry for event in events if isinstance(event, Delta) for entry in event.logprobs]
         self.assertEqual(len(logprobs), finished.usage.completion_tokens)
         self.assertEqual(len(logprobs[0].top), 2)
+        self.assertIn(b"42", b"".join(entry.token_bytes for entry in logprobs))
 
     def test_text_ids_and_messages(self) -> None:
         ids = list(self.client.tokenize("Once upon a").ids)

@@ -16,7 +16,7 @@ class ScoreTest(ServerTestCase):
              "--require", "0.95"], capture_output=True, text=True, check=False)
         print(result.stdout)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.assertIn("of   580 right", result.stdout)
+        self.assertIn("of   720 right", result.stdout)
 
 
 class Float8CacheScoreTest(ScoreTest):

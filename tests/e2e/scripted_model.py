@@ -38,13 +38,16 @@ def _pieces(text, used):
 def _plan(scripts, special):
     """The vocabulary as tokenizer.json spells it, in the order of ids, and each token's successor."""
     tokens = [*LETTERS.values(), END, *special]
-    used, follow = set(), {}
+    # What a script starts after is no piece of another.
+    used, follow = {name.removeprefix("after ") for name in scripts if name.startswith("after ")}, {}
     for name, script in scripts.items():
-        start = f"<go:{name}>"
-        tokens.append(start)
+        start = name.removeprefix("after ") if name.startswith("after ") else f"<go:{name}>"
+        start = LETTERS[ord(start)] if len(start) == 1 else start
+        if start not in tokens:
+            tokens.append(start)
         last = start
         for part in script:
-            spelled = [part] if part in special else [
+            spelled = [LETTERS[byte] for byte in part] if isinstance(part, bytes) else [part] if part in special else [
                 "".join(LETTERS[byte] for byte in piece.encode()) for piece in _pieces(part, used)]
             for token in spelled:
                 if follow.setdefault(last, token) != token:
@@ -105,8 +108,9 @@ def _write_weights(path, config, follow, ids):
 
 
 def make(folder, scripts, special, chat_template):
-    """Writes the checkpoint. `scripts` are lists of texts and special tokens, by name: after <go:NAME> the model writes one.
-    `special` says of each further token whether it is left out of texts."""
+    """Writes the checkpoint. `scripts` are lists of texts, special tokens and bytes (a token for each), by name: after
+    <go:NAME> the model writes one; and after the letter or the token X that of the name "after X". `special` says of
+    each further token whether it is left out of texts."""
     folder = pathlib.Path(folder)
     tokens, follow = _plan(scripts, special)
     ids = {token: i for i, token in enumerate(tokens)}

@@ -187,11 +187,13 @@ class PageTest(ServerTestCase):
         for path in ("/status", "/status/requests", "/metrics"):
             self.assertEqual(ask(self.server, path, origin="http://evil.example")[0], 403, path)
             for host in ("evil.example", f"evil.example:{self.server.port}", "127.0.0.1.evil.example",
-                         "localhost.evil.example"):
+                         "localhost.evil.example", "evil.example.", f"evil.example.:{self.server.port}", "evil.example..",
+                         "localhost..", "127.0.0.1.evil.example."):
                 code, _, text = ask(self.server, path, host=host)
                 self.assertEqual(code, 403, (path, host))
                 self.assertIn("localhost", text)
-            for host in (f"127.0.0.1:{self.server.port}", "localhost", "LOCALHOST:1", "a.localhost", "[::1]:8000"):
+            for host in (f"127.0.0.1:{self.server.port}", "localhost", "LOCALHOST:1", "a.localhost", "[::1]:8000",
+                         "localhost.", f"localhost.:{self.server.port}", "127.0.0.1."):
                 self.assertEqual(ask(self.server, path, host=host)[0], 200, (path, host))
 
     def test_other_pages_learn_nothing_over_http2(self):

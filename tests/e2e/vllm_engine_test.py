@@ -165,8 +165,8 @@ class GenerateTest(EngineTestCase):
             return message
 
         cases = [
-            (CODE.UNIMPLEMENTED, "sampling_params.constraint", request(json_object=True)),
-            (CODE.UNIMPLEMENTED, "sampling_params.constraint", request(regex="a*")),
+            (CODE.INVALID_ARGUMENT, "sampling_params.constraint", request(json_object=True)),
+            (CODE.INVALID_ARGUMENT, "sampling_params.constraint", request(regex="a*")),
             (CODE.UNIMPLEMENTED, "mm_inputs", changed(mm_inputs=pb.MultimodalInputs())),
             (CODE.UNIMPLEMENTED, "mm_inputs", changed(media_refs=pb.MediaRefs())),
             (CODE.UNIMPLEMENTED, "kv_transfer_params", changed(kv_transfer_params_json="{}")),

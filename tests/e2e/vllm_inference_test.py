@@ -133,7 +133,7 @@ class GenerateTest(InferenceTestCase):
     def test_what_is_refused(self):
         cases = [
             (CODE.NOT_FOUND, "model: \"nobody\"", request(model="nobody")),
-            (CODE.UNIMPLEMENTED, "decoding.structured_output", request(decoding=pb.DecodingParameters(regex="a"))),
+            (CODE.INVALID_ARGUMENT, "decoding.structured_output", request(decoding=pb.DecodingParameters(regex="a"))),
             (CODE.UNIMPLEMENTED, "decoding.allowed_token_ids",
              request(decoding=pb.DecodingParameters(allowed_token_ids=[3]))),
             (CODE.UNIMPLEMENTED, "media", request(media=[pb.MediaItem(url="x")])),

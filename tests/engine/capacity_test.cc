@@ -3,14 +3,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "engine/engine.h"
+#include "engine/start_plan.h"
 #include "tests/engine/tiny_engine.h"
 
 namespace quire {
@@ -100,6 +104,30 @@ TEST_F(CapacityTest, AnEightBitCacheHoldsTwiceAsMany) {
   const Capacity half = *PlanCapacity(config, FactsOfGpu(80 * kGiB));
   EXPECT_EQ(2 * half.kv[0].bytes_per_token, plain.kv[0].bytes_per_token);
   EXPECT_NEAR(half.model.num_kv_blocks, 2 * plain.model.num_kv_blocks, 1);
+}
+
+// Whoever expects shared prefixes to be read once is told where they are not.
+TEST_F(CapacityTest, ALineSaysWhyThereIsNoCascade) {
+  const auto log_of = [](const EngineConfig& config) {
+    std::ostringstream log;
+    const auto before = spdlog::default_logger();
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+    EXPECT_TRUE(PlanStart(config, FactsOfGpu(80 * kGiB)).ok());
+    spdlog::set_default_logger(before);
+    return log.str();
+  };
+  EngineConfig config = LlamaOnGpu();
+  EXPECT_EQ(log_of(config), "");
+  config.enable_prefix_caching = false;
+  EXPECT_THAT(log_of(config), HasSubstr("(no cascade attention): without prefix caching none"));
+  config.min_prefix_tokens = 0;  // --no-cascade-attention
+  EXPECT_EQ(log_of(config), "");
+  config = ConfigFor(kTinyGemma);
+  EXPECT_EQ(log_of(config), "");  // on a CPU there never is one
+  config.device = DeviceKind::kCuda;
+  EXPECT_THAT(log_of(config),
+              HasSubstr("(no cascade attention): its layers keep keys and values in 2 ways"));
 }
 
 TEST_F(CapacityTest, WhatDoesNotFitIsRefusedWithTheFigures) {

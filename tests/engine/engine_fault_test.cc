@@ -91,6 +91,53 @@ TEST(EngineFaultTest, AHungStepIsReportedOnceAndRefusesFurtherRequests) {
   }
 }
 
+TEST(EngineFaultTest, BrokenLogitsEndTheirRequestAlone) {
+  const auto plan = std::make_shared<FaultPlan>();
+  Waiter waiter;
+  auto engine = *Engine::Open(testing::TinyConfig(testing::MakeTinyModelFolder()),
+                              std::make_unique<FaultyBackend>(plan));
+  const Request request = GreedyRequest(RandomPrompt(30, 1), 40);
+  const std::vector<TokenId> expected = testing::Generate(*engine, request).tokens;
+  Request broken = request;
+  broken.sampling.seed = 77;
+  plan->broken_seed = 77;
+  const auto expect_error = [&](const Request& request, size_t num_tokens) {
+    auto neighbour = *engine->Submit(GreedyRequest(RandomPrompt(30, 1), 40), &waiter);
+    auto stream = *engine->Submit(request, &waiter);
+    const std::vector<testing::Answer> answers = ReadAll(*stream, waiter);
+    for (const testing::Answer& answer : answers) {
+      EXPECT_EQ(answer.reason, FinishReason::kError);
+      EXPECT_EQ(answer.status,
+                absl::InternalError("the model produced logits that are no numbers (NaN)"));
+    }
+    EXPECT_EQ(answers[0].tokens.size(), num_tokens);
+    EXPECT_EQ(ReadAll(*neighbour, waiter).at(0).tokens, expected);
+  };
+  for (const int64_t num_good : {0, 1, 7}) {
+    plan->broken_position = num_good;
+    expect_error(broken, static_cast<size_t>(num_good));
+  }
+  EXPECT_EQ(engine->metrics().broken_logits.value(), 3u);
+  // What scores the prompt has no answer, either.
+  Request scored = broken;
+  scored.sampling.prompt_logprobs = 2;
+  plan->broken_position = 0;
+  expect_error(scored, 0);
+  // The other continuations end, too: the request as a whole has no answer.
+  Request several = broken;
+  several.sampling.n = 3;
+  several.stop.max_tokens = 400;
+  plan->broken_position = 5;
+  expect_error(several, 5);
+  EXPECT_EQ(engine->metrics().broken_logits.value(), 5u);
+  EXPECT_EQ(engine->metrics().finished[static_cast<size_t>(FinishReason::kError)].value(), 7u);
+  // Nothing is left of it.
+  plan->broken_seed = 0;
+  EXPECT_EQ(testing::Generate(*engine, broken).tokens, expected);
+  EXPECT_TRUE(engine->WaitUntilIdle(absl::Now() + absl::Seconds(10)));
+  EXPECT_FALSE(engine->status().failed);
+}
+
 TEST(EngineFaultTest, AnEngineThatRestsIsNotHung) {
   EngineConfig config = testing::TinyConfig(testing::MakeTinyModelFolder());
   config.watchdog_timeout = absl::Milliseconds(500);  // of a round: microseconds here

@@ -134,7 +134,7 @@ TEST(RequestMeterTest, CountsAFailureOfThoseThatHaveNotEnded) {
   event.key.index = 1;
   event.reason = FinishReason::kStop;
   meter.Count(request, event, now, &metrics);
-  meter.CountFailure(request, now, &metrics);
+  meter.CountEnds(request, FinishReason::kError, now, &metrics);
   EXPECT_EQ(metrics.finished[static_cast<size_t>(FinishReason::kError)].value(), 2u);
   EXPECT_EQ(metrics.finished[static_cast<size_t>(FinishReason::kStop)].value(), 1u);
   EXPECT_EQ(NumObserved(metrics.request_n), 1u);

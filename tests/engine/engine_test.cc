@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <deque>
 #include <set>
 #include <thread>
 
@@ -321,6 +322,57 @@ TEST_P(EngineTest, NoFlowFillsTheQueue) {
   EXPECT_EQ(engine->Submit(one, &waiter).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_P(EngineTest, AListOfRequestsIsTakenAsAWhole) {
+  EngineConfig config = Config();
+  config.max_num_queued_reqs = 8;
+  Waiter waiter;
+  auto engine = Open(config);
+  std::vector<Request> list;
+  for (uint32_t i = 0; i < 6; ++i) list.push_back(GreedyRequest(RandomPrompt(20, i), 5));
+  auto streams = engine->Submit(list, &waiter);
+  ASSERT_TRUE(streams.ok()) << streams.status();
+  ASSERT_EQ(streams->size(), list.size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    EXPECT_EQ(ReadAll(*(*streams)[i], waiter).at(0).tokens, Generate(*engine, list[i]).tokens);
+  }
+  // One that is wrong, or one too many, and none is taken.
+  const auto num_steps = IdleStatus(*engine).num_steps;
+  list[5].stop.max_tokens = 0;
+  EXPECT_EQ(engine->Submit(list, &waiter).status().code(), absl::StatusCode::kInvalidArgument);
+  list[5] = list[4];
+  for (int i = 0; i < 3; ++i) list.push_back(list[0]);
+  EXPECT_EQ(engine->Submit(list, &waiter).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(IdleStatus(*engine).num_steps, num_steps);
+}
+
+// Cancelled or finished, a continuation takes memory as long as somebody holds its stream.
+TEST_P(EngineTest, WhatIsNotReadCounts) {
+  EngineConfig config = Config();
+  config.max_num_queued_reqs = 40;
+  config.max_num_seqs = 4;
+  Waiter waiter;
+  auto engine = Open(config);
+  Request request = GreedyRequest(RandomPrompt(20, 1), 3);
+  request.sampling.n = 8;
+  std::vector<std::shared_ptr<OutputStream>> unread;
+  absl::Status status;
+  while (status.ok()) {
+    auto stream = engine->Submit(request, &waiter);
+    status = stream.status();
+    if (!stream.ok()) break;
+    engine->Cancel((*stream)->request_id());
+    unread.push_back(*std::move(stream));
+    ASSERT_TRUE(engine->WaitUntilIdle(absl::Now() + absl::Seconds(20)));
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(unread.size(), 6u);  // 48 continuations: 40 that may wait, and twice what may run
+  EXPECT_EQ(engine->CheckRoom(request.flow).code(), absl::StatusCode::kResourceExhausted);
+  unread.pop_back();
+  // Its place is free when the engine has let go of it, too.
+  while (!engine->CheckRoom(request.flow).ok()) std::this_thread::yield();
+  EXPECT_TRUE(engine->Submit(request, &waiter).ok());
+}
+
 // What was preempted waits beside what is new: requests are refused for it when they come, and not
 // after they were accepted.
 TEST_P(EngineTest, WhatWasAcceptedIsNotRefusedAfterPreemptions) {
@@ -329,24 +381,28 @@ TEST_P(EngineTest, WhatWasAcceptedIsNotRefusedAfterPreemptions) {
   config.kv_cache_memory_bytes = int64_t{40} * 8192;  // 40 blocks: forces preemptions
   Waiter waiter;
   auto engine = Open(config);
-  std::vector<std::shared_ptr<OutputStream>> accepted;
+  std::deque<std::shared_ptr<OutputStream>> accepted;
+  uint32_t num_accepted = 0;
   int num_refused = 0;
-  while (accepted.size() < 60) {
-    const auto seed = static_cast<uint32_t>(accepted.size());
-    auto stream = engine->Submit(GreedyRequest(RandomPrompt(20, seed), 100), &waiter);
+  const auto read_oldest = [&] {
+    const Answer answer = ReadAll(*accepted.front(), waiter).at(0);
+    EXPECT_TRUE(answer.status.ok()) << answer.status;
+    EXPECT_EQ(answer.tokens.size(), 100u);
+    accepted.pop_front();
+  };
+  while (num_accepted < 60) {
+    auto stream = engine->Submit(GreedyRequest(RandomPrompt(20, num_accepted), 100), &waiter);
     if (stream.ok()) {
       accepted.push_back(*std::move(stream));
+      ++num_accepted;
     } else {
       ASSERT_EQ(stream.status().code(), absl::StatusCode::kResourceExhausted);
       ++num_refused;
+      if (accepted.size() > 30) read_oldest();  // what is not read counts, too
       absl::SleepFor(absl::Milliseconds(1));
     }
   }
-  for (const auto& stream : accepted) {
-    const Answer answer = ReadAll(*stream, waiter).at(0);
-    ASSERT_TRUE(answer.status.ok()) << answer.status;
-    EXPECT_EQ(answer.tokens.size(), 100u);
-  }
+  while (!accepted.empty()) read_oldest();
   EXPECT_GT(num_refused, 0);
   EXPECT_GT(IdleStatus(*engine).scheduler.num_preemptions, 0);
 }

@@ -1,4 +1,4 @@
-// The small pure parts of the engine: attention selection, the ledger, output rings.
+// The small pure parts of the engine: attention selection, the ledger, output queues.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -202,6 +202,73 @@ TEST(OutputStreamTest, AFullRingAsksForAPauseAndResumesWhenRead) {
   const std::vector<InboxMessage> messages = inbox->Take(/*wait=*/false);
   ASSERT_EQ(messages.size(), 1u);
   EXPECT_EQ(std::get<ResumeMessage>(messages[0]).key, (SequenceKey{1, 0}));
+}
+
+SequenceEvent LogprobEvent(TokenId token, int num_top) {
+  SequenceEvent event = TokenEvent(token);
+  event.logprobs = std::make_unique<TokenLogprobs>();
+  event.logprobs->top.resize(num_top);
+  return event;
+}
+
+// What a client does not read costs little, whatever it asked for.
+TEST(OutputStreamTest, LogprobsFillAQueueEarly) {
+  testing::Waiter waiter;
+  const auto inbox = std::make_shared<Inbox>();
+  const auto stream = std::make_shared<OutputStream>(1, 1, &waiter);
+  OutputWriter writer(stream, absl::Now(), inbox);
+  int num_written = 1;
+  while (!writer.Write(LogprobEvent(num_written, 20), absl::Now())) ++num_written;
+  EXPECT_GT(num_written, 8);
+  EXPECT_LT(num_written, 32);
+  SequenceEvent event;
+  for (int i = 1; i <= num_written; ++i) {
+    ASSERT_TRUE(stream->Read(&event));
+    EXPECT_EQ(event.token, i);
+    EXPECT_EQ(event.logprobs->top.size(), 20u);
+  }
+  EXPECT_EQ(inbox->Take(/*wait=*/false).size(), 1u);
+  EXPECT_FALSE(writer.Write(LogprobEvent(0, 20), absl::Now()));
+}
+
+TEST(OutputStreamTest, NothingIsKeptForAReaderThatIsGone) {
+  testing::Waiter waiter;
+  const auto inbox = std::make_shared<Inbox>();
+  const auto stream = std::make_shared<OutputStream>(1, 2, &waiter);
+  OutputWriter writer(stream, absl::Now(), inbox);
+  stream->Abandon();
+  for (int i = 0; i < 2 * OutputStream::kCapacity; ++i) {
+    EXPECT_FALSE(writer.Write(TokenEvent(i), absl::Now()));  // never full
+  }
+  EXPECT_FALSE(writer.finished());
+  writer.End(FinishReason::kAbort, absl::OkStatus(), absl::Now());
+  EXPECT_TRUE(writer.finished());
+  SequenceEvent event;
+  EXPECT_FALSE(stream->Read(&event));
+}
+
+TEST(StreamBoundsTest, PlacesAreHeldUntilTheirStreamIsGone) {
+  testing::Waiter waiter;
+  const auto bounds = std::make_shared<StreamBounds>(100);
+  const RequestFlow greedy = {.id = 7}, other = {.id = 8};
+  auto first = std::make_shared<OutputStream>(1, 70, &waiter, bounds->Take(greedy, 70));
+  EXPECT_EQ(bounds->num_held(), 70);
+  EXPECT_TRUE(bounds->Check(greedy, 5).ok());
+  const absl::Status share = bounds->Check(greedy, 6);  // three quarters
+  EXPECT_EQ(share.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(share.message().find("70 of your continuations"), std::string::npos) << share;
+  EXPECT_TRUE(bounds->Check(other, 22).ok());
+  EXPECT_FALSE(bounds->Check(other, 23).ok());
+  EXPECT_TRUE(bounds->Check({.id = 0}, 30).ok());  // nobody in particular
+  EXPECT_FALSE(bounds->Check({.id = 0}, 31).ok());
+  {
+    const auto rest = bounds->Take({.id = 0}, 29);
+    EXPECT_TRUE(bounds->Check(other, 1).ok());  // who has none
+    EXPECT_FALSE(bounds->Check(greedy, 1).ok());
+  }
+  first.reset();
+  EXPECT_EQ(bounds->num_held(), 0);
+  EXPECT_TRUE(bounds->Check(greedy, 75).ok());
 }
 
 TEST(OutputStreamTest, WriterAndReaderOnTwoThreadsLoseNothing) {

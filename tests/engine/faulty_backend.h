@@ -1,8 +1,9 @@
-// A CPU backend whose n-th allocation, object creation or step fails, or whose n-th step hangs: for
-// fault tests.
+// A CPU backend whose n-th allocation, object creation or step fails, whose n-th step hangs, or
+// whose logits are no numbers for some sequences: for fault tests.
 #pragma once
 
 #include <atomic>
+#include <limits>
 #include <memory>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -18,6 +19,9 @@ struct FaultPlan {
   std::atomic<int> waits_until_hang{-1};         // likewise; lasts until `hanging` is cleared
   std::atomic<bool> hanging{false};
   std::atomic<int> num_creations{0};
+  // The logits of rows with this seed have a NaN from this position on; 0: no row's.
+  std::atomic<uint64_t> broken_seed{0};
+  std::atomic<int64_t> broken_position{0};
 
   void EndHang() {
     hanging = false;
@@ -28,14 +32,45 @@ struct FaultPlan {
 class FaultyBackend : public Backend {
  public:
   explicit FaultyBackend(std::shared_ptr<FaultPlan> plan, int num_threads = 2)
-      : cpu_(num_threads), device_(cpu_.device(), std::move(plan)) {}
+      : cpu_(num_threads), ops_(cpu_.ops(), plan), device_(cpu_.device(), plan) {}
 
   Device& device() override { return device_; }
-  Ops& ops() override { return cpu_.ops(); }
+  Ops& ops() override { return ops_; }
   WeightStore& weight_store() override { return cpu_.weight_store(); }
   AttentionBackend* attention(AttentionPath path) override { return cpu_.attention(path); }
 
  private:
+  class FaultyOps : public Ops {
+   public:
+    FaultyOps(Ops& ops, std::shared_ptr<FaultPlan> plan) : ops_(ops), plan_(std::move(plan)) {}
+
+   private:
+#define QUIRE_OP(name)                                            \
+  void Enqueue(Stream& stream, const name##Args& args) override { \
+    BreakLogits(stream, args);                                    \
+    ops_.name(stream, args);                                      \
+  }
+    QUIRE_OPS(QUIRE_OP)
+#undef QUIRE_OP
+
+    template <typename Args>
+    void BreakLogits(Stream&, const Args&) {}
+    void BreakLogits(Stream& stream, const SampleArgs& args) {
+      cpu::CpuStream::From(stream).Enqueue([args, plan = plan_.get()] {
+        if (plan->broken_seed == 0) return;
+        for (int64_t i = 0; i < args.logits.dim(0); ++i) {
+          const SamplingRow& row = args.rows[i];
+          if (row.seed != plan->broken_seed || row.position < plan->broken_position) continue;
+          float* logits = args.logits.as<float>() + i * args.logits.row_stride();
+          logits[args.logits.dim(1) / 2] = std::numeric_limits<float>::quiet_NaN();
+        }
+      });
+    }
+
+    Ops& ops_;
+    std::shared_ptr<FaultPlan> plan_;
+  };
+
   class FaultyEvent : public cpu::CpuEvent {
    public:
     explicit FaultyEvent(std::shared_ptr<FaultPlan> plan) : plan_(std::move(plan)) {}
@@ -92,6 +127,7 @@ class FaultyBackend : public Backend {
   };
 
   cpu::CpuBackend cpu_;
+  FaultyOps ops_;
   FaultyDevice device_;
 };
 

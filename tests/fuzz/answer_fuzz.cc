@@ -2,8 +2,10 @@
 // is, no text is lost but tags and white space. Input: a byte each for the formats, for flags and
 // for the cuts, then the text.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "kernels/base/check.h"
+#include "server/text/utf8.h"
 #include "tests/fuzz/target.h"
 #include "tests/server/answer/answer_samples.h"
 
@@ -30,7 +32,8 @@ std::vector<AnswerEvent> Parse(const AnswerOptions& options, bool in_reasoning,
   return all;
 }
 
-// Each call begins before its arguments do, and without one the text is all there.
+// Each call begins before its arguments do, which are JSON as far as the text is one, and without a
+// call the text is all there.
 void CheckEvents(const std::vector<AnswerEvent>& events, const AnswerOptions& options,
                  std::string_view text) {
   bool has_call = false;
@@ -39,6 +42,9 @@ void CheckEvents(const std::vector<AnswerEvent>& events, const AnswerOptions& op
     CHECK(event.kind != AnswerEvent::Kind::kArguments || has_call);
     has_call |= event.kind == AnswerEvent::Kind::kCall;
     content += event.text;
+  }
+  for (const std::string& arguments : ArgumentsOf(events)) {
+    CHECK(!IsValidUtf8(text) || nlohmann::json::accept(arguments)) << arguments;
   }
   num_accepted += has_call;
   if (!has_call && options.reasoning.is_none()) CHECK_EQ(content, text);

@@ -66,7 +66,7 @@ void CheckRefusal(const absl::Status& status) {
 absl::StatusOr<GenerationJob> Convert(const v1::GenerateRequest& message, const ModelFacts& facts) {
   absl::StatusOr<GenerationJob> job = ConvertParameters(message, facts, /*random_seed=*/1);
   if (!job.ok()) return job;
-  RequestFuel fuel(message.ByteSizeLong(), /*token=*/nullptr);
+  RequestFuel fuel(message.ByteSizeLong(), message.messages().messages_size(), /*token=*/nullptr);
   absl::StatusOr<std::vector<TokenId>> prompt = EncodePrompt(message, Encoder(), facts, &fuel);
   if (!prompt.ok()) return prompt.status();
   if (message.has_messages()) CheckSpecialTokens(message.messages(), *prompt);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/request_check.h"
 #include "kernels/base/check.h"
+#include "server/generate/prompt_encoder.h"
 #include "server/openai/json_tree.h"
 #include "server/openai/openai_request.h"
 #include "server/request/parameters.h"
@@ -57,8 +58,14 @@ void TryCompletion(std::string_view body, const ModelFacts& facts) {
   for (const v1::GenerateRequest& one : request->requests) Accept(one, facts);
 }
 
+const ModelAnswers& Answers() {
+  static const ModelAnswers& answers = *new ModelAnswers(
+      "hermes", "qwen3", PromptEncoder::WithoutTokenizer()->tokenizer(), /*chat_templates=*/"");
+  return answers;
+}
+
 void TryResponse(std::string_view body, const ModelFacts& facts) {
-  const absl::StatusOr<ResponsesRequest> request = ParseResponses(body, facts);
+  const absl::StatusOr<ResponsesRequest> request = ParseResponses(body, facts, Answers());
   if (!request.ok()) return CheckRefusal(request.status());
   size_t num_values = 0;
   const auto members = ParseJsonTree(absl::StrCat("{", request->format.members, "}"), &num_values);
@@ -80,6 +87,10 @@ std::vector<std::string> Seeds() {
       R"("content":[{"type":"reasoning_text","text":"z"}]},{"role":"assistant","content":"y"}]})",
       R"(r{"input":"x","include":["message.output_text.logprobs"],"top_logprobs":2,"text":{},)"
       R"("tools":[],"tool_choice":"none","temperature":0.5,"reasoning":{"effort":null}})",
+      R"(r{"input":[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},)"
+      R"({"type":"function_call_output","call_id":"a","output":"x"}],"tool_choice":"required",)"
+      R"("tools":[{"type":"function","name":"f"},{"type":"namespace","name":"n","tools":[)"
+      R"({"type":"function","name":"g"}]},{"type":"web_search"}]})",
       R"(t{"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]})",
       R"(t{"prompt":"x","add_special_tokens":false})"};
 }

@@ -27,7 +27,7 @@ Found PlainSearch(const std::vector<std::string>& stops, std::string_view text, 
 
 Found Stream(const std::vector<std::string>& stops, std::string_view text, bool include,
              size_t step) {
-  StopMatcher matcher(stops, include);
+  StopMatcher matcher(std::make_shared<StopStrings>(stops), include);
   Found found;
   for (size_t begin = 0; begin < text.size(); begin += step) {
     found.sent += matcher.Append(text.substr(begin, step));

@@ -1,5 +1,6 @@
-// tokenizer.json and tokenizer_config.json: a tokenizer that loads can encode and decode. Input:
-// tokenizer.json; after a zero byte, if there is one, tokenizer_config.json.
+// tokenizer.json and the files beside it: a tokenizer that loads can encode and decode. Input:
+// tokenizer.json; each after a zero byte, as far as there are any, tokenizer_config.json,
+// special_tokens_map.json and added_tokens.json.
 #include "absl/strings/escaping.h"
 #include "kernels/base/check.h"
 #include "server/tokenizer/tokenizer.h"
@@ -13,7 +14,11 @@ namespace {
 using nlohmann::json;
 
 constexpr char kConfig[] =
-    R"({"bos_token":"<s>","eos_token":{"content":"</s>"},"add_bos_token":true})";
+    R"({"bos_token":"<s>","eos_token":{"content":"</s>"},"additional_special_tokens":["ab"]})";
+constexpr char kDecoder[] =
+    R"({"added_tokens_decoder":{"258":{"content":"<s>","special":false},"300":{"content":"<n>"}}})";
+constexpr char kMap[] = R"({"pad_token":{"content":"b","lstrip":true},"unk_token":"word"})";
+constexpr char kAdded[] = R"({"<new>":400,"a":97})";
 
 json WithEverything() {
   json file = testing::ByteLevelJson({{"a", "b"}, {"Ġ", "ab"}});
@@ -52,6 +57,8 @@ std::vector<std::string> Seeds() {
       sentence_piece.dump(),
       Unigram().dump(),
       WithEverything().dump() + '\0' + kConfig,
+      WithEverything().dump() + '\0' + kDecoder,
+      WithEverything().dump() + '\0' + kConfig + '\0' + kMap + '\0' + kAdded,
   };
 }
 
@@ -86,7 +93,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace quire;  // NOLINT(build/namespaces)
   fuzz::InputReader input(data, size);
   const std::string_view file = input.TakeUntil('\0');
-  const auto tokenizer = Tokenizer::FromJson(file, input.rest());
+  const std::string_view config = input.TakeUntil('\0');
+  const std::string_view map = input.TakeUntil('\0');
+  const auto tokenizer = Tokenizer::FromJson(file, config, map, input.rest());
   if (!tokenizer.ok()) {
     CHECK(absl::IsInvalidArgument(tokenizer.status()) || absl::IsUnimplemented(tokenizer.status()))
         << tokenizer.status();

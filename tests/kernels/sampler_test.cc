@@ -104,20 +104,62 @@ TEST_P(SamplerTest, PaddingRowsDoNothing) {
   EXPECT_EQ(result.last_tokens, (std::vector<int32_t>{-7, -7, result.ids[1], -7}));
 }
 
-TEST_P(SamplerTest, BrokenLogitsStillGiveAToken) {
-  const std::vector<float> all_nan(70, kNan), all_banned(70, -kInfinity);
-  std::vector<float> one_finite(70, kNan), one_infinite(70, 5.0f);
+TEST_P(SamplerTest, InfiniteLogitsStillGiveAToken) {
+  const std::vector<float> all_banned(70, -kInfinity);
+  std::vector<float> one_finite(70, -kInfinity), one_infinite(70, 5.0f);
   one_finite[66] = -3.0f;
   one_infinite[67] = kInfinity;
   for (SamplingRow row : {Row(0), Row(1), SamplingRow{.row = 0, .top_p = 0.5f}}) {
     row.num_logprobs = 2;
-    EXPECT_EQ(Run(all_nan, {row}).ids[0], 0);
-    EXPECT_EQ(Run(all_nan, {row}).logprobs[0], -kInfinity);
     EXPECT_EQ(Run(all_banned, {row}).ids[0], 0);
+    EXPECT_EQ(Run(all_banned, {row}).logprobs[0], -kInfinity);
     EXPECT_EQ(Run(one_finite, {row}).ids[0], 66);
     EXPECT_EQ(Run(one_finite, {row}).logprobs[0], 0.0f);
     EXPECT_EQ(Run(one_infinite, {row}).ids[0], 67);
   }
+}
+
+// Wherever a NaN is: a row says so, whatever it is asked for, and its neighbours have their tokens.
+TEST_P(SamplerTest, ANanMarksItsRowAlone) {
+  constexpr int64_t kVocabSize = 9'001;  // several of a GPU's slices, and a part of one
+  const std::vector<float> healthy = RandomNormal(kVocabSize, 3);
+  const int32_t best = Run(healthy, {Row(0)}).ids[0];
+  for (const int64_t place :
+       {int64_t{0}, int64_t{63}, int64_t{4095}, int64_t{4096}, kVocabSize - 1, int64_t{-1}}) {
+    std::vector<float> broken = healthy;
+    if (place < 0) std::fill(broken.begin(), broken.end(), kNan);
+    if (place >= 0) broken[place] = place % 2 == 0 ? kNan : -kNan;
+    std::vector<float> logits = healthy;
+    logits.insert(logits.end(), broken.begin(), broken.end());
+    logits.insert(logits.end(), healthy.begin(), healthy.end());
+    for (SamplingRow row :
+         {Row(0), Row(1), SamplingRow{.top_p = 0.5f}, SamplingRow{.top_k = 5},
+          SamplingRow{.min_p = 0.1f}, SamplingRow{.repetition_penalty = 2.0f},
+          SamplingRow{.bias_end = 1}, SamplingRow{.target = 5, .num_logprobs = 2}}) {
+      for (const int32_t num_logprobs : {-1, 2}) {
+        row.row = row.target >= 0 ? -1 : 1;
+        if (row.target < 0) row.num_logprobs = num_logprobs;
+        SamplingRow last = Row(0);
+        last.row = 2;
+        const SampleResult result = Run(logits, {Row(0), row, last}, {{7, -kInfinity}});
+        EXPECT_EQ(result.ids, (std::vector<int32_t>{best, kBrokenLogitsId, best}))
+            << "NaN at " << place;
+        EXPECT_EQ(result.last_tokens,
+                  (std::vector<int32_t>{best, row.target >= 0 ? -7 : 0, best, -7}));
+        EXPECT_EQ(std::count(result.counts.begin(), result.counts.end(), 0),
+                  static_cast<int64_t>(result.counts.size()));
+      }
+    }
+  }
+}
+
+// A bias is the request's own: what it makes NaN cannot be drawn, and nothing is broken.
+TEST_P(SamplerTest, WhatABiasMakesNanIsNotDrawn) {
+  std::vector<float> logits(70, 1.0f);
+  logits[3] = -kInfinity;
+  logits[9] = 2.0f;
+  const SamplingRow row = {.row = 0, .temperature = 0, .bias_end = 1};
+  EXPECT_EQ(Run(logits, {row}, {{3, kInfinity}}).ids[0], 9);
 }
 
 TEST_P(SamplerTest, PenaltiesMatchReferenceAndCount) {

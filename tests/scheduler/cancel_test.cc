@@ -131,6 +131,33 @@ TEST_F(CancelTest, AllContinuationsWithTheReason) {
   ExpectNothingLeft();
 }
 
+// Nothing of the step is kept, least of all in the prefix cache.
+TEST_F(CancelTest, BrokenLogitsEndTheSequence) {
+  h_.Add(1, 40, 9);
+  EXPECT_EQ(h_.Schedule(), "1:[0,16)");
+  h_.BreakLogits();
+  h_.Commit();
+  EXPECT_THAT(h_.TakeEvents(), ElementsAre("started 1 cached 0", "finished 1 error"));
+  ExpectNothingLeft();
+  h_.Add(2, 40, 1);
+  h_.Step();
+  EXPECT_THAT(h_.TakeEvents(), ElementsAre("started 2 cached 0"));
+}
+
+TEST_F(CancelTest, BrokenLogitsWithTheNextStepInFlight) {
+  h_.Add(1, 4, 9);
+  h_.Step();
+  h_.TakeEvents();
+  h_.Schedule();
+  h_.BreakLogits();
+  h_.Schedule();
+  h_.Commit();
+  EXPECT_THAT(h_.TakeEvents(), ElementsAre("finished 1 error"));
+  EXPECT_EQ(h_.Schedule(), "");
+  h_.Commit();
+  ExpectNothingLeft();
+}
+
 TEST(CancelPreemptedTest, WhileItWaitsToResume) {
   SchedulerConfig config = SmallScheduler();
   config.max_num_seqs = 1;

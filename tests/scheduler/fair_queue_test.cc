@@ -139,6 +139,32 @@ TEST(FairQueueTest, AFlowThatHasAllRowsMakesWayForOneThatHasNone) {
   EXPECT_FALSE(h.scheduler.HasUnfinished());
 }
 
+// Flow 2 has had much more, and would wait until flow 1 has had as much.
+TEST(FairQueueTest, WhoWasPassedOverForLongGetsARowWhateverItHad) {
+  SchedulerConfig config = SmallScheduler();
+  config.max_model_len = 256;
+  SchedulerHarness h(config, SmallBlocks(512));
+  h.Add(10, 4, 250, [](Request* request) {
+    InFlow(1)(request);
+    request->sampling.n = 9;
+  });
+  for (int i = 0; i < 5; ++i) h.Step();
+  h.Add(20, 200, 1, InFlow(2));
+  const FairQueue& fair = h.scheduler.fairness();
+  while (fair.Find(2)->num_sequences > 0) ASSERT_NE(h.Step(), "");
+  const VirtualTime had = fair.Find(2)->served;
+  ASSERT_GT(had, fair.Find(1)->served + FlowState::kVirtualToken * 100);
+  h.Add(21, 4, 1, InFlow(2));
+  int64_t num_steps = 0;
+  while (h.last_output.sequences.back().key.request != 21u) {
+    ASSERT_NE(h.Step(), "");
+    ASSERT_LE(++num_steps, config.max_num_passed + 1);
+  }
+  EXPECT_EQ(fair.num_claims(), 1);
+  EXPECT_EQ(h.scheduler.stats().num_preemptions, 2);
+  EXPECT_GE(fair.Find(1)->served, had);  // what it had saved up is forgotten
+}
+
 TEST(FairQueueTest, NotForOneOfItsOwnWithABetterPriorityElsewhere) {
   SchedulerHarness h(OneRow());
   h.Add(10, 4, 20, InFlow(1));
@@ -174,7 +200,7 @@ TEST(FairQueueTest, FlowsThatAreGoneAreForgotten) {
 
 // Somebody heavy, whose turn never comes, holds start() back, and so others' debts in memory.
 TEST(FairQueueTest, DebtsAreRememberedOfSoManyOnly) {
-  FairQueue queue;
+  FairQueue queue(/*max_num_passed=*/16);
   FlowState* behind = queue.Join({.id = 1, .weight = kMaxFlowWeight});
   for (uint64_t id = 10; id < 1010; ++id) {
     FlowState* flow = queue.Join({.id = id});
@@ -190,7 +216,7 @@ TEST(FairQueueTest, DebtsAreRememberedOfSoManyOnly) {
 }
 
 TEST(FairQueueDeathTest, AWeightIsChecked) {
-  FairQueue queue;
+  FairQueue queue(/*max_num_passed=*/16);
   EXPECT_DEATH(queue.Join({.id = 1, .weight = 0}), "weight");
   EXPECT_DEATH(queue.Join({.id = 1, .weight = kMaxFlowWeight + 1}), "weight");
 }

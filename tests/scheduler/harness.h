@@ -83,6 +83,14 @@ class SchedulerHarness {
     return text;
   }
 
+  // The sequences of the newest step in flight come back without an answer.
+  void BreakLogits() {
+    for (SequenceResult& result : in_flight.back().sequences) {
+      result = SequenceResult();
+      result.is_broken = true;
+    }
+  }
+
   // Commits the oldest step in flight.
   void Commit() {
     StepResult result = std::move(in_flight.front());

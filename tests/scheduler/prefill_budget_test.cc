@@ -80,6 +80,12 @@ TEST(PrefillBudgetTest, TheFlowFurthestBehindIsPromisedAShareAgainstShortOnes) {
               ElementsAre(60, 34, 6));
 }
 
+TEST(PrefillBudgetTest, WhoIsOwedIsPromisedItsShareHoweverFarItsFlowHasCome) {
+  PrefillDemand owed = OfFlow(1, 9000, 500);
+  owed.is_owed = true;
+  EXPECT_THAT(Grants(100, 4, {OfFlow(2, 0, 5000), owed}), ElementsAre(50, 50));
+}
+
 TEST(PrefillBudgetTest, OfFlowsThatHaveComeEquallyFarTheFirstIsPromised) {
   EXPECT_THAT(Grants(100, 1, {OfFlow(2, 7, 500), OfFlow(1, 7, 500)}), ElementsAre(0, 100));
 }

@@ -65,6 +65,19 @@ TEST(QueueBoundsTest, WhatCanNeverFitIsSaidSo) {
   EXPECT_TRUE(bounds.Check(RequestOf(7, 1, 1000)).ok());
 }
 
+TEST(QueueBoundsTest, AListIsTakenAsAWhole) {
+  QueueBounds bounds(100, 1000);
+  const std::vector<Request> thirty(10, RequestOf(7, 3, 5));
+  EXPECT_TRUE(bounds.Check(thirty).ok());
+  EXPECT_TRUE(Enter(&bounds, RequestOf(7, 60, 5)).ok());
+  EXPECT_TRUE(bounds.Check(thirty[0]).ok());
+  EXPECT_EQ(bounds.Check(thirty).code(), absl::StatusCode::kResourceExhausted);
+  const absl::Status never = bounds.Check(std::vector<Request>(40, RequestOf(7, 2, 5)));
+  EXPECT_EQ(never.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(never.message()),
+              HasSubstr("the 40 prompts ask for 80 continuations of together 400 prompt tokens"));
+}
+
 TEST(QueueBoundsTest, RoomIsWhatTheSmallestRequestFinds) {
   const auto full = absl::StatusCode::kResourceExhausted;
   QueueBounds bounds(8, 1000);

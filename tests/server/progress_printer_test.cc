@@ -76,11 +76,14 @@ TEST(ProgressPrinterTest, PrintsLinesWhereThereIsNoTerminal) {
   std::mutex mutex;
   std::condition_variable printed;
   std::vector<std::string> lines;
-  const ProgressPrinter printer(progress, [&](const std::string& line) {
-    const std::lock_guard lock(mutex);
-    lines.push_back(line);
-    printed.notify_one();
-  });
+  const ProgressPrinter printer(
+      progress,
+      [&](const std::string& line) {
+        const std::lock_guard lock(mutex);
+        lines.push_back(line);
+        printed.notify_one();
+      },
+      [](const std::string&) { ADD_FAILURE() << "no bar is drawn"; });
   const ProgressStage stage(&progress, "loading weights", 100, ProgressUnit::kItems);
   std::unique_lock lock(mutex);
   printed.wait(lock, [&] { return !lines.empty(); });

@@ -20,6 +20,7 @@ constexpr Counter kCounters[] = {
     {"window_steps", &Coverage::window_steps, 0.2},
     {"collision_steps", &Coverage::collision_steps, 0.1},
     {"shared_steps", &Coverage::shared_steps, 0.1},
+    {"claims", &Coverage::claims, 0.0001},
     {"tokens", &Coverage::tokens, 2},
     {"chunks", &Coverage::chunks, 0.05},
     {"inputs_on_device", &Coverage::inputs_on_device, 0.1},

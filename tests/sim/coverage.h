@@ -15,6 +15,7 @@ struct Coverage {
   int64_t window_steps = 0;     // steps of configurations with a windowed group
   int64_t collision_steps = 0;  // steps with a truncated hash
   int64_t shared_steps = 0;     // after which more than one flow wanted more
+  int64_t claims = 0;           // of flows that were passed over; each let in a sequence
   int64_t tokens = 0;
   int64_t chunks = 0;
   int64_t inputs_on_device = 0;

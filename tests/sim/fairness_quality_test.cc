@@ -26,8 +26,10 @@ struct Client {
 
 class Clients {
  public:
-  Clients(const SchedulerConfig& config, int64_t num_blocks, std::vector<Client> clients)
-      : h_(config, SmallBlocks(num_blocks)), clients_(std::move(clients)) {
+  // `lookahead`: a step is decided while the one before it runs.
+  Clients(const SchedulerConfig& config, int64_t num_blocks, std::vector<Client> clients,
+          bool lookahead = false)
+      : h_(config, SmallBlocks(num_blocks)), clients_(std::move(clients)), lookahead_(lookahead) {
     for (const Client& client : clients_) {
       for (int i = 0; i < client.num_at_once; ++i) Send(client);
     }
@@ -43,7 +45,9 @@ class Clients {
   }
 
   void Step() {
-    ASSERT_NE(h_.Step(), "");
+    const bool runs = !h_.Schedule().empty();
+    ASSERT_TRUE(runs || !h_.in_flight.empty());
+    if (!runs || !lookahead_ || h_.in_flight.size() > 1) h_.Commit();
     ++num_steps_;
     num_tokens_ += h_.last_output.num_tokens;
     for (const SequenceEvent& event : h_.scheduler.TakeEvents()) {
@@ -82,6 +86,7 @@ class Clients {
  private:
   SchedulerHarness h_;
   const std::vector<Client> clients_;
+  const bool lookahead_;
   RequestId next_id_ = 1;
   std::map<RequestId, std::pair<Client, int32_t>> clients_of_;  // and continuations left
   std::map<RequestId, int64_t> first_token_;                    // the step that brought it
@@ -178,6 +183,51 @@ TEST(FairnessQualityTest, AManifoldAnswerDoesNotKeepOthersOut) {
               num_tokens);
   EXPECT_LE(num_steps, 2);
   EXPECT_EQ(load.num_preemptions(), 1);
+}
+
+// The most steps until somebody's first token: passed over, then blocks and a row come back with
+// the steps in flight, and the prompt is run.
+int64_t MostSteps(int64_t num_prompt_tokens, int64_t num_tokens_of_a_step) {
+  return SchedulerConfig().max_num_passed + 4 + CeilDiv(num_prompt_tokens, num_tokens_of_a_step);
+}
+
+// Whoever asks for `client`'s requests one after the other, beside those of flow 1; the steps that
+// the slowest first token took.
+int64_t WorstWait(Clients* load, const Client& client, int num_requests) {
+  int64_t worst = 0;
+  for (int i = 0; i < num_requests; ++i) {
+    worst = std::max(worst, load->Await(load->Send(client)).first);
+    load->Steps(client.num_answer_tokens);
+  }
+  return worst;
+}
+
+// Long prompts cost many tokens, which those who only generate hardly ever had: they hold all rows,
+// and that is no reason to keep others waiting.
+TEST(FairnessQualityTest, RowsMakeWayForWhoHadMoreTokens) {
+  Clients load(RealConfig(), /*num_blocks=*/64 * 1'024, {{{1}, 100, 2'000, 6, /*n=*/128}});
+  load.Steps(50);
+  const int64_t worst = WorstWait(&load, {{2}, 3'500, 4, /*num_at_once=*/0}, 8);
+  std::printf("3,500 tokens beside six of n = 128: %ld steps at worst\n", worst);
+  EXPECT_LE(worst, MostSteps(3'500, 2'048 - 64));
+}
+
+// Sequences end in every step, so blocks are always on their way back; they never are enough.
+TEST(FairnessQualityTest, BlocksMakeWayForALongPrompt) {
+  Clients load(Config(), /*num_blocks=*/8 * 16, {{{1}, 40, 20, 32}}, /*lookahead=*/true);
+  load.Steps(50);
+  const int64_t worst = WorstWait(&load, {{2}, 200, 4, /*num_at_once=*/0}, 8);
+  std::printf("200 tokens beside many short ones: %ld steps at worst\n", worst);
+  EXPECT_LE(worst, MostSteps(200, 64 / 4));
+}
+
+// Who was let in by its claim has a token before those who grow take its blocks again.
+TEST(FairnessQualityTest, WhatAClaimGaveIsNotTakenBack) {
+  Clients load(Config(), /*num_blocks=*/8 * 60, {{{1}, 20, 400, 32}}, /*lookahead=*/true);
+  load.Steps(50);
+  const int64_t worst = WorstWait(&load, {{2}, 300, 2, /*num_at_once=*/0}, 8);
+  std::printf("300 tokens beside those who fill the cache: %ld steps at worst\n", worst);
+  EXPECT_LE(worst, MostSteps(300, 64 / 4));
 }
 
 // Two flows that want all rows: once each has its half, nobody is pushed out any more.

@@ -36,13 +36,13 @@ Simulation::Simulation(const SimulationOptions& options)
 
 std::string Simulation::Describe() const {
   const SchedulerConfig& config = scenario_.scheduler;
-  std::string text =
-      absl::StrCat("max_num_seqs ", config.max_num_seqs, ", budget ", config.max_num_batched_tokens,
-                   ", partial prefills ", config.max_num_partial_prefills, ", max_model_len ",
-                   config.max_model_len, ", blocks ", scenario_.blocks.num_blocks, " of ",
-                   scenario_.blocks.block_size, ", hash bits ", scenario_.blocks.hash_bits_for_test,
-                   ", flows ", scenario_.requests.num_flows, ", lookahead ", scenario_.lookahead,
-                   ", delay ", scenario_.max_delay, ", windows");
+  std::string text = absl::StrCat(
+      "max_num_seqs ", config.max_num_seqs, ", budget ", config.max_num_batched_tokens,
+      ", partial prefills ", config.max_num_partial_prefills, ", passed ", config.max_num_passed,
+      ", max_model_len ", config.max_model_len, ", blocks ", scenario_.blocks.num_blocks, " of ",
+      scenario_.blocks.block_size, ", hash bits ", scenario_.blocks.hash_bits_for_test, ", flows ",
+      scenario_.requests.num_flows, ", lookahead ", scenario_.lookahead, ", delay ",
+      scenario_.max_delay, ", windows");
   for (const KvSpec& group : scenario_.blocks.groups) {
     absl::StrAppend(&text, " ", group.sliding_window);
   }
@@ -54,6 +54,7 @@ std::optional<std::string> Simulation::Run() {
   if (!violation_.has_value() && !crashed_) Drain();
   const SchedulerStats stats = scheduler_.stats();
   coverage_.preemptions += stats.num_preemptions;
+  coverage_.claims += scheduler_.fairness().num_claims();
   coverage_.prefix_hit_tokens += stats.blocks.prefix_hit_tokens;
   coverage_.evictions += stats.blocks.num_evictions;
   return violation_;

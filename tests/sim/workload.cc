@@ -33,6 +33,7 @@ Scenario RandomScenario(Random* random) {
   config.max_num_seqs = random->OneIn(8) ? 1 : random->Between(2, 12);
   config.max_num_batched_tokens = config.max_num_seqs + random->Between(0, 40);
   config.max_num_partial_prefills = random->Between(1, 4);
+  config.max_num_passed = random->Between(1, 16);
   config.max_model_len = random->Between(12, 80);
   config.max_num_queued_reqs = random->Between(4, 24);
   config.max_num_queued_tokens = random->Between(2, 12) * config.max_model_len;

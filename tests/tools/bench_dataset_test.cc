@@ -347,7 +347,7 @@ TEST(TurnReportTest, CountsByTurn) {
   EXPECT_EQ(json[1]["cached_share"], 0.6);
   EXPECT_NEAR(json[0]["mean_ttft_ms"].get<double>(), 20, 1e-9);
   EXPECT_NEAR(json[1]["mean_ttft_ms"].get<double>(), 20, 1e-9);
-  EXPECT_THAT(ToText(turns), HasSubstr("1 requests, 100 prompt tokens each, 60.0 % cached"));
+  EXPECT_THAT(ToText(turns), HasSubstr("1 request, 100 prompt tokens each, 60.0 % cached"));
   EXPECT_EQ(ToText(MakeTurnReports({records[0]}, {})), "");
 }
 

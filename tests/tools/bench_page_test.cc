@@ -204,7 +204,8 @@ TEST(ReportPageTest, ShowsEverythingAndTrustsNothing) {
   json["served"] = Json::array({kHostile});
   const std::string html = ReportPage({.title = kHostile,
                                        .results = {Read(kHostile, json), Read("plain", Result(5)),
-                                                   Sweep(kHostile, SweepOf("concurrency"))}});
+                                                   Sweep(kHostile, SweepOf("concurrency"))}},
+                                      nullptr);
   EXPECT_THAT(html, Not(HasSubstr("<img")));
   EXPECT_THAT(html, Not(HasSubstr("\x01")));
   for (const char* part : {"Time to first token", "Requests in flight", "Output tokens per second",
@@ -221,12 +222,43 @@ TEST(ReportPageTest, WhatARunDoesNotSayIsNoFigure) {
     Json json = Result(5);
     json["median_itl_ms"] = json["mean_itl_ms"] = median_itl_ms;
     json["itls"] = Json(5, Json::array());
-    return ReportPage({.title = "x", .results = {Read("a", json)}});
+    return ReportPage({.title = "x", .results = {Read("a", json)}}, nullptr);
   };
   EXPECT_THAT(page(10), HasSubstr("<b>10</b> ms between tokens"));
   EXPECT_THAT(page(10), HasSubstr("Inter-token latency"));
   EXPECT_THAT(page(nullptr), Not(HasSubstr("ms between tokens")));
   EXPECT_THAT(page(nullptr), Not(HasSubstr("Inter-token latency")));
+}
+
+// The figure's row of the table, from its name to the row's end.
+std::string RowOf(const std::string& html, const std::string& group, const std::string& name) {
+  const size_t begin = html.find(">" + name + "<", html.find(group));
+  return html.substr(begin, html.find("</tr>", begin) - begin);
+}
+
+TEST(ReportPageTest, TheBestIsMarkedWhereCompareCallsItClear) {
+  const auto run = [](double ttft) {
+    Json json = Result(202);  // twice each of 101 times, in no order
+    for (int i = 0; i < 202; ++i) json["ttfts"][i] = ttft + 0.0002 * (i * 37 % 101);
+    json["mean_ttft_ms"] = 1000 * ttft + 10;
+    return json;
+  };
+  const auto row = [](const std::vector<NamedResult>& results) {
+    return RowOf(ReportPage({.title = "x", .results = results}, nullptr), "Time to first token, ms",
+                 "mean");
+  };
+  const NamedResult a = Read("a", run(0.020)), close = Read("b", run(0.0201)),
+                    slow = Read("c", run(0.060)), slower = Read("d", run(0.080));
+  EXPECT_THAT(row({a, slow}), HasSubstr("<b>30</b>"));
+  EXPECT_THAT(row({slow, a}), HasSubstr("<b>30</b>"));
+  EXPECT_THAT(row({slower, a, slow}), HasSubstr("<b>30</b>"));
+  // Which of the first two is the best is chance, though both are better than the third.
+  EXPECT_THAT(row({a, close}), Not(HasSubstr("<b>")));
+  EXPECT_THAT(row({a, close, slow}), Not(HasSubstr("<b>")));
+  // Of numbers alone `compare` can tell nothing.
+  Json bare = run(0.060);
+  bare.erase("ttfts");
+  EXPECT_THAT(row({a, Read("bare", bare)}), Not(HasSubstr("<b>")));
 }
 
 TEST(ReportPageTest, WaitingForAPlaceIsNoLatencyOfTheServer) {
@@ -235,7 +267,7 @@ TEST(ReportPageTest, WaitingForAPlaceIsNoLatencyOfTheServer) {
   json["client"] = {{"cpu_share", 0.0254582272221}};
   for (const char* from : {"due", "sent"}) {
     json["latencies_from"] = from;
-    const std::string html = ReportPage({.title = "x", .results = {Read("a", json)}});
+    const std::string html = ReportPage({.title = "x", .results = {Read("a", json)}}, nullptr);
     EXPECT_EQ(html.find("123,456") != std::string::npos, std::string(from) == "due");
     EXPECT_THAT(html, HasSubstr("cpu_share 0.025<"));
   }

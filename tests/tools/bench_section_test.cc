@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "tools/bench/kernels/op_table.h"
 #include "tools/bench/report/plots/bar_plot.h"
 #include "tools/bench/report/report_page.h"
 #include "tools/bench/report/run_summary.h"
@@ -13,6 +14,7 @@
 #include "tools/bench/report/sections/startup_section.h"
 #include "tools/bench/report/sections/timeline_section.h"
 #include "tools/bench/report/sections/turn_section.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 namespace {
@@ -234,6 +236,27 @@ TEST(KernelsSectionTest, OneResultHasEverythingOfItsLists) {
   EXPECT_THAT(html, Not(HasSubstr("times as fast</th><th")));
 }
 
+TEST(KernelsSectionTest, AboveALimitThereIsNoShareOfIt) {
+  Json json = Kernels(1);
+  json["steps"][0]["share_of_limit"] = json["steps"][0]["operations"][0]["share_of_limit"] = 1.37;
+  json["figures"]["decode_attn_read_ratio"] = 1.02;
+  const std::string html = Section(KernelsSection, {Named("a", json)});
+  for (const char* part : {"in all 200 us, –", "linear 1 x 512: 8 × 10 us; –",
+                           "Decode attention&#39;s reads, of the most</th><td>–</td>"}) {
+    EXPECT_THAT(html, HasSubstr(part));
+  }
+  EXPECT_THAT(html, Not(HasSubstr("137")));
+  EXPECT_EQ(ShareText(1.37), "-");
+  EXPECT_EQ(ShareText(1), "1.000");
+  EXPECT_EQ(ShareText(0.625), "0.625");
+}
+
+TEST(CountedTest, OneIsNotSeveral) {
+  EXPECT_EQ(Counted(1, "file"), "1 file");
+  EXPECT_EQ(Counted(0, "file"), "0 files");
+  EXPECT_EQ(Counted(2, "request"), "2 requests");
+}
+
 TEST(KernelsSectionTest, SeveralResultsHaveSpeedUps) {
   const std::string html =
       Section(KernelsSection, {Named("before", Kernels(1)), Named("after", Kernels(0.8), 1)});
@@ -290,7 +313,8 @@ TEST(RunSummaryTest, LosesNothingThatThroughputAndLatencyTell) {
                            {"preemptions", 3},
                            {"stopped", 4},
                            {"unfinished", 0}};
-  const std::string html = Section(RunSummary, {Named("a", latency), Named("b", throughput, 1)});
+  const std::string html = Section([](const Results& runs) { return RunSummary(runs, nullptr); },
+                                   {Named("a", latency), Named("b", throughput, 1)});
   for (const char* part :
        {"Whole batch, ms", "mean</th><td>43.5</td><td>–<", "max</th><td>44.5<",
         "Decoded tokens per second, median</th><td>77<", "Steps</th><td>–</td><td>55<",
@@ -325,8 +349,8 @@ TEST(ReportPageTest, AFileMayHaveAnythingInAnyKey) {
       for (const Json& wrong : table) {
         Json json = whole;
         json[place] = wrong;
-        const std::string html =
-            ReportPage({.title = "x", .results = {Named("wrong", json), Named("right", whole, 1)}});
+        const std::string html = ReportPage(
+            {.title = "x", .results = {Named("wrong", json), Named("right", whole, 1)}}, nullptr);
         ASSERT_THAT(html, HasSubstr("What was run"));
         ASSERT_EQ(html.find("<img"), std::string::npos) << place.to_string();
         ++num_pages;
@@ -349,7 +373,8 @@ TEST(ReportPageTest, NamesAndKeysOfFilesAreText) {
   const std::string html = ReportPage(
       {.title = "x",
        .results = {Named(kHostile, startup), Named("k", kernels, 1), Named("k2", kernels, 2),
-                   Named("t", timeline, 3), Named("q", quality, 4)}});
+                   Named("t", timeline, 3), Named("q", quality, 4)}},
+      nullptr);
   EXPECT_THAT(html, Not(HasSubstr("<img")));
   EXPECT_THAT(html, HasSubstr("k was interrupted"));
 }

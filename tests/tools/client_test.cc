@@ -371,15 +371,17 @@ TEST(JsonOutput, HasNumbersForAllIntegers) {
 TEST(LogprobTableTest, ShowsTokensAlternativesAndTheFirstWithout) {
   std::vector<v1::TokenLogprob> tokens(2);
   tokens[0].set_token_id(7);
-  tokens[0].set_token("a\n");
+  tokens[0].set_token_bytes("a\n");
   tokens[1].set_token_id(8);
+  tokens[1].set_token_bytes(" \xF0\x9F");
   tokens[1].set_logprob(-0.25F);
   tokens[1].set_rank(2);
   v1::TopLogprob* top = tokens[1].add_top();
-  top->set_token("x");
+  top->set_token_bytes("x");
   top->set_logprob(-0.5F);
   const std::string table = LogprobTable("Logprobs", tokens);
   EXPECT_THAT(table, HasSubstr("7  \"a\\n\""));
+  EXPECT_THAT(table, HasSubstr("8  \" \\xf0\\x9f\"   -0.2500"));
   EXPECT_THAT(table, HasSubstr("-0.2500      2  \"x\" -0.5000\n"));
   EXPECT_THAT(LogprobTable("Logprobs", {tokens[0]}), Not(HasSubstr("alternatives")));
 }

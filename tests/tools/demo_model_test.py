@@ -19,6 +19,7 @@ import lookup
 import make_heldout
 import smalltalk
 import tasks
+import tool_use
 
 SAMPLES = 300
 
@@ -130,6 +131,81 @@ class AnswersAreRight(unittest.TestCase):
             self.assertIn(answer.removeprefix("Your name is "), told)
 
 
+CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
+RESPONSE = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
+
+
+def tools_of(system):
+    """(what stands before the tools in a system turn, the tools)"""
+    head, listed = system.split("You may call these tools:\n<tools>\n")
+    return head.rstrip("\n"), [json.loads(line) for line in listed.split("\n</tools>")[0].split("\n")]
+
+
+class ToolUse(unittest.TestCase):
+    """Calls and answers are worked out again from what the chat says."""
+
+    def test_calls_have_what_the_request_names(self):
+        num_calls = 0
+        for system, turns in samples(tool_use.training_chat):
+            _, tools = tools_of(system)
+            parameters = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+            self.assertEqual(len(parameters), len(tools), "two tools of one name")
+            for user, assistant in turns:
+                for call in map(json.loads, CALL.findall(assistant)):
+                    num_calls += 1
+                    self.assertEqual(list(call["arguments"]), parameters[call["name"]]["required"])
+                    for value in call["arguments"].values() if call["name"] != "final_answer" else ():
+                        for part in str(value).split():
+                            self.assertIn(part, user + " + - * add subtract multiply")
+        self.assertGreater(num_calls, SAMPLES / 2)
+
+    def test_answers_are_the_results(self):
+        for _, turns in samples(tool_use.training_chat):
+            for user, assistant in turns:
+                results = RESPONSE.findall(user)
+                if results and not assistant.startswith("<tool_call>"):
+                    self.assertEqual(assistant, " and ".join(map(tool_use.shown, results)))
+        self.assertEqual([tool_use.shown(text) for text in ("85", '{"sum": 85}', '{"a": "b"}', '{"a": 1, "b": 2}', "[1]")],
+                         ["85", "85", "b", '{"a": 1, "b": 2}', "[1]"])
+
+    def test_sums_are_right(self):
+        for sign, compute in (("+", lambda a, b: a + b), ("-", lambda a, b: a - b), ("*", lambda a, b: a * b)):
+            tool = tool_use.operation(random.Random(1), sign)
+            for use in samples(tool.use):
+                self.assertAlmostEqual(float(use.result), compute(*use.arguments.values()), 3)
+
+    def test_an_answer_that_is_a_call(self):
+        for text, kind, value in (("7", "any", 7), ("2.5", "any", 2.5), ("7", "string", "7"), ("sunny", "any", "sunny"),
+                                  ("007", "any", "007")):
+            [call] = CALL.findall(tool_use.final_answer_call(text, kind))
+            self.assertEqual(json.loads(call), {"name": "final_answer", "arguments": {"answer": value}})
+
+    def test_the_chat_template_writes_the_same(self):
+        try:
+            import jinja2
+        except ImportError as error:
+            self.skipTest(str(error))
+        environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+        environment.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
+        template = environment.from_string(json.loads((DEMO / "tokenizer_config.json").read_text())["chat_template"])
+        for system, turns in samples(tool_use.training_chat):
+            if any(isinstance(assistant, tasks.Given) for _, assistant in turns):
+                continue
+            head, tools = tools_of(system)
+            messages = [{"role": "system", "content": head}] if head else []
+            expected = f"<|im_start|>system\n{system}<|im_end|>\n"
+            for user, assistant in turns:
+                expected += f"<|im_start|>user\n{user}<|im_end|>\n<|im_start|>assistant\n{assistant}<|im_end|>\n"
+                results, calls = RESPONSE.findall(user), CALL.findall(assistant)
+                messages += [{"role": "tool", "content": result} for result in results] or [{"role": "user", "content": user}]
+                messages.append({"role": "assistant", "content": None if calls else assistant, "tool_calls": [
+                    {"type": "function", "function": json.loads(call)} for call in calls]})
+            self.assertEqual(template.render(messages=messages, tools=tools), expected)
+        self.assertEqual(template.render(messages=[{"role": "system", "content": "x"}, {"role": "user", "content": "y"}],
+                                         add_generation_prompt=True),
+                         "<|im_start|>system\nx<|im_end|>\n<|im_start|>user\ny<|im_end|>\n<|im_start|>assistant\n")
+
+
 class HeldOutIsNew(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -147,6 +223,10 @@ class HeldOutIsNew(unittest.TestCase):
             for user, _ in turns[:1]:
                 self.assertNotIn(user, asked)
                 self.assertNotIn(user, documents)
+        called = {item["messages"][-1]["content"] for item in self.items if item["task"] == "tool_call"}
+        for _ in range(2000):
+            for user, _ in tool_use.training_chat(rng)[1]:
+                self.assertNotIn(user, called)
 
     def test_operands_are_on_one_side(self):
         heldout = set()

@@ -54,6 +54,28 @@ class LintLayersTest(unittest.TestCase):
         self.check_refused("engine/engine.cc", "#include <cuda_runtime.h>", "belongs under kernels/cuda/")
         self.check_refused("kernels/ops.h", '#include "hwy/highway.h"', "belongs under kernels/cpu/")
 
+    def test_what_has_one_home(self):
+        for path, line, reason in [
+            ("server/output/output_pump.cc", "const absl::Time end = absl::Now() + limit;", "the wall steps"),
+            ("engine/engine.cc", "mutex_.AwaitWithDeadline(absl::Condition(&is_idle), deadline);", "the wall steps"),
+            ("engine/engine.cc", "mutex_.AwaitWithTimeout(condition, absl::Seconds(1));", "the wall steps"),
+            ("server/generate/work_pool.h", "absl::CondVar news_;", "the wall steps"),
+            ("tools/client/rpc.cc", "context->set_deadline(std::chrono::system_clock::now() + timeout);", "the wall steps"),
+            ("server/rpc/grpc_call.cc", "StartTimer(WallNow() + timeout, work);", "for stamps"),
+            ("server/openai/json_tree.cc", "const auto tree = nlohmann::json::parse(body);", "ends at a NUL"),
+            ("tools/bench/workload.cc", "const Json json = Json::parse(line, nullptr, false);", "ends at a NUL"),
+            ("server/run_server.cc", 'std::fputs("stopped", stderr);', "the log's thread"),
+        ]:
+            self.check_refused(path, line, reason)
+        code, output = run_lint({
+            "kernels/base/clock.cc": "absl::Time WallNow() { return absl::Now(); }\n",
+            "server/http1/http1_answer.cc": "AppendAnswerHead(head, WallNow(), &answer);\n",
+            "engine/json/parse_json.h": "return Json::parse(text.begin(), text.end());\n",
+            "tests/server/log/access_log_test.cc": "log.Add(entry, absl::Now());\n",
+            "server/rpc/grpc_call.cc": "StartTimer(MonotonicNow() + timeout, work);  // not absl::Now()\n",
+        })
+        self.assertEqual(code, 0, output)
+
     def test_sizes(self):
         code, output = run_lint({"engine/engine.h": "\n" * 201})
         self.assertEqual(code, 1)

@@ -19,11 +19,15 @@ PASSED_ON = {
     ("server/hub/hub.cc", '"{}", std::string(remembered.message())'): "ExplainWriteError of hub_error.cc",
     ("server/settings/settings_environment.cc", "UnknownVariable(name)"): "UnknownVariable, below",
     ("engine/start_plan.cc", '"{}", kv.lowered'): "memory_plan.cc",
+    ("server/server.cc", '"{}", stretch'): "rope_table.cc",
+    ("server/openai/dropped_fields.cc", '"{}", line'): "LineFor, above it",
 }
 CALLS = re.compile(r"\b(?:spdlog::(?:warn|error|critical|log)|PrintFailure|warnings(?:\.|->)push_back)\(")
 # Made elsewhere than they are logged: between these.
-SENTENCES = {"server/address_file.cc": ("absl::Status WriteAddressFile", "}  // namespace quire"),
+SENTENCES = {"server/openai/dropped_fields.cc": ('return absl::StrCat("a request has fields', "void DroppedFields::Tell"),
+             "server/address_file.cc": ("absl::Status WriteAddressFile", "}  // namespace quire"),
              "server/settings/settings_environment.cc": ("std::string UnknownVariable", "ProcessEnvironment"),
+             "engine/model/rope_table.cc": ('return absl::StrCat("the context of', "void FillRopeTable"),
              "engine/memory_plan.cc": ("plan.lowered =", "if (MaxBytes(plan.max_model_len)"),
              "server/hub/hub_error.cc": ("absl::Status ExplainWriteError", "}  // namespace quire")}
 

@@ -61,6 +61,19 @@ class ScriptsTest(unittest.TestCase):
                 self.assertEqual(len(result.stderr.splitlines()), 1)
         self.assertFalse(self.marks.exists())
 
+    def test_the_gpu_says_what_is_built(self):
+        for answer, expected, code in (("9.0", "90a-real", 0), ("8.9", "89-real", 0), ("8.0\n8.0", "80-real", 0),
+                                       ("8.6", "80-real", 0), ("", "", 0), ("12.0", "", 1), ("7.5", "", 1),
+                                       ("10.3", "", 1)):
+            with self.subTest(answer=answer):
+                shim = pathlib.Path(self.folder.name, "nvidia-smi")
+                shim.write_text(f"#!/bin/sh\nprintf '%s\\n' '{answer}'\n" if answer else "#!/bin/sh\nexit 9\n")
+                shim.chmod(0o755)
+                result = self.run_script("bash", "-c", "source tools/lib/setup.sh && gpu_architecture")
+                self.assertEqual((result.stdout.strip(), result.returncode), (expected, code), result.stderr)
+                if code != 0:
+                    self.assertIn(f"compute capability {answer}, and there are kernels for 8.0 to 9.0", result.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

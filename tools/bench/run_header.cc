@@ -6,8 +6,8 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "kernels/base/clock.h"
 #include "kernels/cpu/runtime/host_info.h"
 #include "kernels/host_limits.h"
 #include "nlohmann/json.hpp"
@@ -33,7 +33,7 @@ void Print(const RunHeader& header) {
 nlohmann::ordered_json RunJson(const std::string& command) {
   return {{"command", command},
           {"version", kVersion},
-          {"time", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone())},
+          {"time", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", WallNow(), absl::UTCTimeZone())},
           {"machine", MachineText()}};
 }
 

@@ -14,9 +14,12 @@ inline void PrintProgressLine(const std::string& line) {
   std::fprintf(stderr, "quire-bench: %s\n", line.c_str());
 }
 
+// On a terminal.
+inline void DrawProgress(const std::string& bar) { std::fputs(bar.c_str(), stderr); }
+
 class ShownProgress {
  public:
-  ShownProgress() : printer_(progress_, PrintProgressLine) {}
+  ShownProgress() : printer_(progress_, PrintProgressLine, DrawProgress) {}
 
   Progress* get() { return &progress_; }
 

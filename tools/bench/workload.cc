@@ -8,10 +8,12 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "engine/json/parse_json.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
 #include "tools/bench/failure.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -39,7 +41,7 @@ absl::StatusOr<std::vector<Lengths>> ReadLengths(const std::string& path) {
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto json = ParseJson(line);
     const auto length = [&](const char* key) {
       const bool valid = json.is_object() && json.contains(key) && json[key].is_number_integer();
       return valid ? json[key].get<int64_t>() : 0;
@@ -148,8 +150,7 @@ absl::StatusOr<std::vector<WorkItem>> MakeWorkload(const WorkloadFlags& flags, i
 }
 
 std::string WorkloadText(const WorkloadFlags& flags, const std::vector<WorkItem>& items) {
-  std::string text =
-      absl::StrCat(items.size(), items.size() == 1 ? " request of " : " requests of ");
+  std::string text = absl::StrCat(Counted(std::ssize(items), "request"), " of ");
   if (flags.file.empty()) {
     absl::StrAppend(&text, flags.input_len, " + ", flags.output_len, " tokens");
     if (flags.range_ratio > 0) absl::StrAppend(&text, ", +- ", 100 * flags.range_ratio, " %");

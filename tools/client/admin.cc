@@ -6,6 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "nlohmann/json.hpp"
+#include "tools/cli/counted.h"
 #include "tools/client/commands.h"
 #include "tools/client/exit_codes.h"
 #include "tools/client/failure.h"
@@ -51,8 +52,7 @@ int Flush(const AdminFlags& flags) {
   if (flags.json) {
     PrintJson(MessageToJson(*response));
   } else {
-    std::printf("%lld blocks dropped from the prefix cache\n",
-                static_cast<long long>(response->blocks()));
+    std::printf("%s dropped from the prefix cache\n", Counted(response->blocks(), "block").c_str());
   }
   return kOk;
 }

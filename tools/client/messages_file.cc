@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/json/parse_json.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 
@@ -78,7 +79,8 @@ absl::StatusOr<v1::Messages> ReadMessages(const std::string& path) {
   if (S_ISDIR(info.st_mode)) return Problem(path, "is a folder, not a JSON file");
   std::ifstream file(path);
   if (!file) return Problem(path, "cannot be read: " + SystemError());
-  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const Json json = ParseJson<Json>(text);
   if (json.is_discarded()) return Problem(path, "is not JSON (in UTF-8)");
   if (!json.is_array()) return Problem(path, "must hold a JSON array of messages");
   if (json.empty()) return Problem(path, "holds no message");

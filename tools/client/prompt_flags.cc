@@ -9,6 +9,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/json/parse_json.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "server/text/utf8.h"
@@ -35,7 +36,7 @@ absl::Status CheckText(const PromptFlags& flags) {
       return Problem(absl::StrCat(names[i], " is not UTF-8"));
   }
   if (!flags.template_kwargs) return absl::OkStatus();
-  const auto json = nlohmann::json::parse(*flags.template_kwargs, nullptr, false);
+  const auto json = ParseJson(*flags.template_kwargs);
   if (json.is_object()) return absl::OkStatus();
   return Problem(
       "--template-kwargs takes a JSON object, for example '{\"enable_thinking\": false}'");

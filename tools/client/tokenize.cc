@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "server/text/utf8.h"
+#include "tools/cli/counted.h"
 #include "tools/client/commands.h"
 #include "tools/client/exit_codes.h"
 #include "tools/client/failure.h"
@@ -91,6 +92,10 @@ int Encode(InferenceClient& client, const TokenizeFlags& flags) {
   if (!response.ok()) return ReportFailure(response.status(), flags.target);
   if (flags.json) {
     nlohmann::ordered_json json = {{"ids", response->ids()}, {"tokens", response->tokens()}};
+    json["bytes"] = nlohmann::ordered_json::array();
+    for (const std::string& bytes : response->token_bytes()) {
+      json["bytes"].push_back(BytesToJson(bytes));
+    }
     if (!response->rendered().empty()) json["rendered"] = response->rendered();
     PrintJson(json);
     return kOk;
@@ -98,7 +103,7 @@ int Encode(InferenceClient& client, const TokenizeFlags& flags) {
   for (int i = 0; i < response->ids_size(); ++i) {
     PrintText(absl::StrFormat("%6d  %s\n", response->ids(i), response->tokens(i)));
   }
-  std::fprintf(stderr, "%d tokens\n", response->ids_size());
+  std::fprintf(stderr, "%s\n", Counted(response->ids_size(), "token").c_str());
   return kOk;
 }
 

@@ -7,6 +7,7 @@ import random
 import numpy as np
 
 import tasks
+import tool_use
 
 END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 MAX_TOKENS = 4096  # of one chat; the context of the model
@@ -31,7 +32,7 @@ def chat_segments(system, turns):
     head = f"{TURN_START}system\n{system}{TURN_END}\n" if system else ""
     for user, assistant in turns:
         segments.append((f"{head}{TURN_START}user\n{user}{TURN_END}\n{TURN_START}assistant\n", False))
-        segments.append((assistant + TURN_END, True))
+        segments.append((assistant + TURN_END, not isinstance(assistant, tasks.Given)))
         head = "\n"
     return segments
 
@@ -87,18 +88,20 @@ def longest_lookup_chars(progress):
     return int(600 * (tasks.MAX_LOOKUP_CHARS / 600) ** min(1.0, progress / 0.5))
 
 
-def training_chats(seed, number, progress, lookup_share):
+def training_chats(seed, number, progress, lookup_share, tool_share):
     """Segments of chat after chat, without end."""
     rng = random.Random(f"{seed} {number}")
     longest = longest_lookup_chars(progress)
     while True:
         if rng.random() < PLAIN_SHARE:
             yield completion_segments(*tasks.training_completion(rng))
+        elif rng.random() < tool_share:
+            yield chat_segments(*tool_use.training_chat(rng))
         else:
             yield chat_segments(*tasks.training_chat(rng, longest, lookup_share))
 
 
-def training_shard(tokenizer, seed, number, progress, num_tokens, lookup_share):
+def training_shard(tokenizer, seed, number, progress, num_tokens, lookup_share, tool_share):
     """The shard of that number; `progress` in 0..1 is how far the training is."""
-    chats = training_chats(seed, number, progress, lookup_share)
+    chats = training_chats(seed, number, progress, lookup_share, tool_share)
     return pack(encode_chats(tokenizer, chats), num_tokens, tokenizer.token_to_id(END_OF_TEXT))

@@ -10,8 +10,10 @@ import pathlib
 import random
 
 import tasks
+import tool_use
 
 SEED = 40_001
+TOOL_SEED = 40_002
 
 
 def record(system, item):
@@ -24,7 +26,8 @@ def record(system, item):
 
 
 def records():
-    return [record(system, item) for system, item in tasks.heldout_items(random.Random(SEED))]
+    items = [record(system, item) for system, item in tasks.heldout_items(random.Random(SEED))]
+    return items + [record(item.system, item) for item in tool_use.heldout_items(random.Random(TOOL_SEED))]
 
 
 def main():

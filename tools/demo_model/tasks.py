@@ -22,6 +22,11 @@ class Item:
     task: str
     key: str  # None: always on the training side
     turns: list  # of (user text, assistant text); lookups and small talk may have several
+    system: str = None
+
+
+class Given(str):
+    """What the assistant says in a chat that is not learnt: history that another program wrote."""
 
 
 def is_heldout(key):
@@ -31,7 +36,7 @@ def is_heldout(key):
     return int.from_bytes(digest, "little") % HELDOUT_ONE_IN == 0
 
 
-def _phrase(rng, forms, **fields):
+def phrase(rng, forms, **fields):
     """One of the forms, filled in; now and then as people type it in a hurry."""
     form = rng.choice(forms)
     if rng.random() < 0.15:
@@ -43,19 +48,19 @@ def _phrase(rng, forms, **fields):
 
 # --- arithmetic ---------------------------------------------------------------------------------------------------------
 
-_ADD = (
+ADD = (
     "What is {a} + {b}?", "{a} + {b} =", "{a} + {b}", "{a}+{b}", "{a}+{b}=", "What is {a}+{b}?", "Add {a} and {b}.",
     "What is {a} plus {b}?", "Calculate {a} + {b}.",
     "{n} has {a} {o} coins and gets {b} more. How many coins does {n} have now?",
     "There are {a} books on the table and {b} on the floor. How many books are there?",
 )
-_SUBTRACT = (
+SUBTRACT = (
     "What is {a} - {b}?", "{a} - {b} =", "{a} - {b}", "{a}-{b}", "{a}-{b}=", "What is {a}-{b}?", "Subtract {b} from {a}.",
     "What is {a} minus {b}?", "Calculate {a} - {b}.",
     "{n} has {a} {o} coins and gives {b} away. How many coins are left?",
     "There are {a} books on the table. {n} takes {b} of them. How many books are left?",
 )
-_MULTIPLY = (
+MULTIPLY = (
     "What is {a} * {b}?", "{a} * {b} =", "{a} * {b}", "{a}*{b}", "{a}*{b}=", "What is {a}*{b}?", "Multiply {a} by {b}.",
     "What is {a} times {b}?", "Calculate {a} * {b}.", "There are {a} boxes with {b} books each. How many books are there?",
 )
@@ -65,20 +70,20 @@ def _number(rng, most_digits):
     return rng.randrange(10 ** rng.randint(1, most_digits))
 
 
-def _sum(rng, forms, a, b):
-    return _phrase(rng, forms, a=a, b=b, n=lookup.person(rng), o=rng.choice(COLOURS))
+def sum_request(rng, forms, a, b):
+    return phrase(rng, forms, a=a, b=b, n=lookup.person(rng), o=rng.choice(COLOURS))
 
 
 def addition(rng):
     a, b = _number(rng, 4), _number(rng, 4)
-    return Item("addition", f"+ {min(a, b)} {max(a, b)}", [(_sum(rng, _ADD, a, b), str(a + b))])
+    return Item("addition", f"+ {min(a, b)} {max(a, b)}", [(sum_request(rng, ADD, a, b), str(a + b))])
 
 
 def subtraction(rng):
     """The result is never negative."""
     a, b = _number(rng, 4), _number(rng, 4)
     a, b = max(a, b), min(a, b)
-    return Item("subtraction", f"- {a} {b}", [(_sum(rng, _SUBTRACT, a, b), str(a - b))])
+    return Item("subtraction", f"- {a} {b}", [(sum_request(rng, SUBTRACT, a, b), str(a - b))])
 
 
 def multiplication(rng):
@@ -86,7 +91,7 @@ def multiplication(rng):
     a, b = (rng.randint(0, 12), rng.randint(0, 12)) if rng.random() < 0.2 else (_number(rng, 3), rng.randint(2, 9))
     if rng.random() < 0.3:
         a, b = b, a
-    return Item("multiplication", f"* {min(a, b)} {max(a, b)}", [(_sum(rng, _MULTIPLY, a, b), str(a * b))])
+    return Item("multiplication", f"* {min(a, b)} {max(a, b)}", [(sum_request(rng, MULTIPLY, a, b), str(a * b))])
 
 
 # --- words and lists ----------------------------------------------------------------------------------------------------
@@ -116,7 +121,7 @@ def copy(rng):
         text = ", ".join(lookup.pseudo_word(rng) for _ in range(rng.randint(1, 8)))
     forms = ("Repeat: {t}", "Copy this text: {t}", "Say this again: {t}", "Repeat after me: {t}",
              "Write the same text once more.\n{t}", "Copy exactly:\n{t}")
-    return Item("copy", "copy " + text, [(_phrase(rng, forms, t=text), text)])
+    return Item("copy", "copy " + text, [(phrase(rng, forms, t=text), text)])
 
 
 def reverse_letters(rng):
@@ -127,11 +132,11 @@ def reverse_letters(rng):
         return reverse_letters(rng)
     forms = ("Reverse the word {t}.", "Write {t} backwards.", "Spell {t} backwards.", "Reverse the letters of {t}.",
              "What is {t} backwards?", "Reverse the word: {t}", "Reverse: {t}")
-    return Item("reverse_letters", None if known else "letters " + word, [(_phrase(rng, forms, t=word), word[::-1])])
+    return Item("reverse_letters", None if known else "letters " + word, [(phrase(rng, forms, t=word), word[::-1])])
 
 
 def _list_request(rng, forms, words):
-    return _phrase(rng, forms, t=rng.choice((", ", ", ", ", ", " ")).join(words))
+    return phrase(rng, forms, t=rng.choice((", ", ", ", ", ", " ")).join(words))
 
 
 def reverse_list(rng):
@@ -158,12 +163,12 @@ def count(rng):
         numbers.reverse()
         forms = ("Count down from {a} to {b}.", "Count backwards from {a} to {b}.")
     return Item("count", f"count {numbers[0]} {numbers[-1]}",
-                [(_phrase(rng, forms, a=numbers[0], b=numbers[-1]), ", ".join(map(str, numbers)))])
+                [(phrase(rng, forms, a=numbers[0], b=numbers[-1]), ", ".join(map(str, numbers)))])
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------------------
 
-_FIELDS = {
+FIELDS = {
     "age": (lambda rng: rng.randint(3, 99),
             ("{n} is {v} years old.", "{n} turned {v} last week.", "The age of {n} is {v}.")),
     "city": (lambda rng: rng.choice(CITIES), ("{n} lives in {v}.", "The home of {n} is in {v}.", "{n} moved to {v}.")),
@@ -177,9 +182,9 @@ _FIELDS = {
 def json_record(rng):
     """Extract the asked fields of the one person in a short text, in the asked order."""
     name = lookup.person(rng)
-    told = rng.sample(sorted(_FIELDS), rng.randint(1, 5))
-    values = {"name": name} | {field: _FIELDS[field][0](rng) for field in told}
-    sentences = [rng.choice(_FIELDS[field][1]).format(n=name, v=values[field]) for field in told]
+    told = rng.sample(sorted(FIELDS), rng.randint(1, 5))
+    values = {"name": name} | {field: FIELDS[field][0](rng) for field in told}
+    sentences = [rng.choice(FIELDS[field][1]).format(n=name, v=values[field]) for field in told]
     for _ in range(rng.choice((0, 0, 1, 2))):
         sentences.insert(rng.randint(0, len(sentences)), lookup.filler(rng))
     asked = ["name"] + rng.sample(told, rng.randint(1, len(told)))
@@ -187,7 +192,7 @@ def json_record(rng):
     forms = ("{t}\n\nAnswer in JSON with the keys {k}.", "Extract {k} as JSON: {t}",
              "Text: {t}\n\nGive me a JSON object with {k}.", "Fill in a JSON object with the keys {k}.\n\n{t}")
     return Item("json", "json " + text,
-                [(_phrase(rng, forms, t=text, k=", ".join(asked)), json.dumps({key: values[key] for key in asked}))])
+                [(phrase(rng, forms, t=text, k=", ".join(asked)), json.dumps({key: values[key] for key in asked}))])
 
 
 # --- looking up ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
     train.py ... --steps 3 --tokens 4096 --workers 1               # smoke run, also without a GPU
 
 --tokens N (per step), --matrix-lr, --other-lr, --decay-from SHARE (of the steps, after which the rate falls),
---lookup-share SHARE (of chats about a text), --workers N, --max-seconds N (stops there, whatever the step).
+--lookup-share SHARE (of chats about a text), --tool-share SHARE (of chats with tools), --workers N, --max-seconds N (stops there, whatever the step).
 """
 
 import pathlib
@@ -34,6 +34,7 @@ from tokenizers import Tokenizer
 
 import dataset
 import tasks
+import tool_use
 from model import CONFIG, Model
 
 DEV_SEED = 30_001
@@ -96,7 +97,8 @@ class Shards(torch.utils.data.Dataset):
         args = self.args
         self.tokenizer = self.tokenizer or Tokenizer.from_file(args.tokenizer)  # once per process
         progress = 1.0 if args.init else number / args.steps
-        shard = dataset.training_shard(self.tokenizer, args.seed, number, progress, args.tokens, args.lookup_share)
+        shard = dataset.training_shard(self.tokenizer, args.seed, number, progress, args.tokens, args.lookup_share,
+                                       args.tool_share)
         return to_tensors(shard)
 
 
@@ -127,6 +129,8 @@ def dev_items():
     for longest in (1000, 4000, tasks.MAX_LOOKUP_CHARS):
         makers[f"lookup up to {longest} chars"] = functools.partial(
             lambda rng, most: tasks.lookup_in_text(rng, rng.randint(most // 2, most), 1), most=longest)
+    for name in tool_use.HELDOUT_COUNTS:
+        makers[name] = functools.partial(tool_use.heldout_item, task=name)
     for name, make in makers.items():
         yield name, [tasks.draw(lambda: make(rng), heldout=True) for _ in range(DEV_ITEMS_PER_TASK)]
 
@@ -134,7 +138,7 @@ def dev_items():
 @torch.no_grad()
 def score(model, tokenizer, items, device, num_tokens):
     """The share of items whose answer tokens are all the most likely ones, which is a right greedy answer."""
-    encoded = list(dataset.encode_chats(tokenizer, [dataset.chat_segments(None, item.turns) for item in items]))
+    encoded = list(dataset.encode_chats(tokenizer, [dataset.chat_segments(item.system, item.turns) for item in items]))
     right, per_shard = 0, num_tokens // dataset.MAX_TOKENS  # so many always fit
     for first in range(0, len(encoded), per_shard):
         batch = encoded[first:first + per_shard]
@@ -164,6 +168,7 @@ def main():
     parser.add_argument("--other-lr", type=float, default=0.003)
     parser.add_argument("--decay-from", type=float, default=0.5, help="part of the steps after which the rate falls")
     parser.add_argument("--lookup-share", type=float, default=0.15, help="chance that a chat is about a text")
+    parser.add_argument("--tool-share", type=float, default=0.2, help="chance that a chat has tools")
     parser.add_argument("--workers", type=int, default=14)
     parser.add_argument("--max-seconds", type=float, default=1e9, help="stop there, whatever the step")
     args = parser.parse_args()

@@ -9,7 +9,7 @@ libabsl-dev nlohmann-json3-dev libspdlog-dev libhwy-dev libpcre2-dev libutf8proc
 libssl-dev libcurl4-openssl-dev libedit-dev libnghttp2-dev libzip-dev libzmq3-dev"
 QUIRE_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev clang-format-14 \
 python3 python3-venv python3-pip"
-# Of e2e/page_test alone, because it is large.
+# Of the tests of pages alone, because it is large.
 QUIRE_BROWSER_PACKAGES="chromium chromium-driver"
 
 # answer_help SCRIPT ARGUMENT...: for --help among the arguments, prints the comment that the script begins
@@ -57,6 +57,22 @@ ensure_packages() {
   "${sudo[@]}" apt-get update -qq || fail "apt-get update failed; check the network and APT sources"
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
     "${missing[@]}" >/dev/null || fail "apt-get install failed; see the messages above"
+}
+
+# gpu_architecture: prints what of QUIRE_CUDA_ARCHITECTURES this machine's first GPU takes; nothing where no
+# driver tells. Fails for a GPU that there are no kernels for.
+gpu_architecture() {
+  local capability
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1) || true
+  case $capability in
+    9.0) echo 90a-real ;;
+    8.9) echo 89-real ;;
+    8.*) echo 80-real ;;
+    [0-9]*)
+      fail "this GPU has compute capability $capability, and there are kernels for 8.0 to 9.0 (A100 to H200) so far:" \
+        "leave --cuda out"
+      ;;
+  esac
 }
 
 # configure PRESET: configures build/PRESET, or QUIRE_BUILD if set.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks what keeps the tree readable: no upward include, device headers only in their backend, file
-sizes. Prints each violation; exits 1 if there is one.
+"""Checks what keeps the tree readable and the server steady: no upward include, device headers only in
+their backend, file sizes; and what has one home (ONE_HOME below): the clocks, JSON's parser, standard error.
+Prints each violation; exits 1 if there is one.
 
 Layers: kernels < kvcache < scheduler < engine < server; proto is included by server, tools and tests
 only; nothing includes tests or tools. Within a layer there is one order of folders, too (PLACES below): a
@@ -92,6 +93,32 @@ DEVICE_HEADERS = {
     "kernels/cuda/": re.compile(r"<(cuda|cublas|nccl|nvml|curand)[A-Za-z_]*\.h(pp)?>"),
     "kernels/cpu/": re.compile(r"<(hwy/.*|oneapi/dnnl/.*|dnnl\.hpp|immintrin\.h)>|\"hwy/"),
 }
+# What a line may have in certain files only: what it is, where the rule holds, the files, what to do instead.
+ONE_HOME = [
+    # A deadline by the clock on the wall comes early or late whenever somebody sets it.
+    (re.compile(r"absl::Now\(|system_clock|gettimeofday|CLOCK_REALTIME|std::time\(|absl::CondVar"
+                r"|\bAwaitWith(Deadline|Timeout)\b|\bWaitWith(Deadline|Timeout)\b"),
+     ("kernels/", "kvcache/", "scheduler/", "engine/", "server/", "tools/client/", "tools/bench/"),
+     {"kernels/base/clock.cc"},
+     "the clock on the wall steps: use MonotonicNow, MonotonicCondVar or, for a stamp, WallNow of kernels/base/clock.h"),
+    (re.compile(r"\bWallNow\("),
+     ("kernels/", "kvcache/", "scheduler/", "engine/", "server/", "tools/"),
+     {"kernels/base/clock.h", "kernels/base/clock.cc", "engine/kv_events/kv_event_source.h",
+      "server/base/file_stamp.cc", "server/generate/prompt_message.cc", "server/http1/http1_answer.cc",
+      "server/http1/http1_connection.cc", "server/openai/openai_answer.cc", "server/responses/responses_answer.cc",
+      "server/vllm/kv_event_stream.cc", "server/vllm/vllm_engine_service.cc",
+      "tools/bench/run_header.cc", "tools/bench/serve/serve_run.cc"},
+     "for stamps that others read; whatever waits or measures uses MonotonicNow"),
+    (re.compile(r"\b(nlohmann::)?(ordered_)?[jJ]son::(parse|accept|sax_parse)\("),
+     ("engine/", "server/", "tools/"), {"engine/json/parse_json.h"},
+     "nlohmann's parser ends at a NUL: use engine/json/parse_json.h"),
+    # Whoever writes there waits for its reader.
+    (re.compile(r"\bstderr\b|std::cerr|STDERR_FILENO|stderr_sink"),
+     ("kvcache/", "scheduler/", "engine/", "server/"),
+     {"server/log/log_setup.cc", "server/log/log_writer.cc", "server/progress_printer.cc",
+      "server/auth/check_roles_main.cc"},
+     "standard error is the log's thread's: use spdlog or server/log/log_writer.h"),
+]
 INCLUDE = re.compile(r'^\s*#\s*include\s+("([^"]+)"|<[^>]+>)')
 
 
@@ -132,6 +159,15 @@ def check_include(path, number, line, problems):
         problems.append(f"{path}:{number}: only server/ and tools/ may include the wire contract")
 
 
+def check_home(path, number, line, problems):
+    for pattern, folders, homes, instead in ONE_HOME:
+        if not str(path).startswith(folders) or str(path) in homes:
+            continue
+        match = pattern.search(line.split("//")[0])
+        if match:
+            problems.append(f"{path}:{number}: {match.group(0)} has one home: {instead}")
+
+
 def check_size(path, num_lines, allowed, problems):
     limit = MAX_LINES.get(path.suffix)
     if path.name == "README.md" and len(path.parts) > 1 and path.parts[0] != "configs":
@@ -159,10 +195,11 @@ def main():
         check_size(path, len(lines), allowed, problems)
         for number, line in enumerate(lines, 1):
             check_include(path, number, line, problems)
+            check_home(path, number, line, problems)
     for folder in [*LAYERS, "proto", "configs", "tools", "tests"]:
         if not (ROOT / folder / "README.md").is_file():
             problems.append(f"{folder}/README.md is missing")
-    print("\n".join(problems) if problems else "layers, device headers and sizes are in order")
+    print("\n".join(problems) if problems else "layers, device headers, sizes and homes are in order")
     return 1 if problems else 0
 
 

@@ -19,16 +19,19 @@ HWY_INLINE hn::Mask<F32> FirstLanes(int64_t count) {
   return hn::Lt(hn::Iota(d, 0.0f), hn::Set(d, static_cast<float>(count)));
 }
 
-void CleanLogitsImpl(float* logits, int64_t num_logits, float* block_max) {
+bool CleanLogitsImpl(float* logits, int64_t num_logits, float* block_max) {
   const F32 d;
   const VF32 lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
   const VF32 largest = hn::Set(d, std::numeric_limits<float>::max());
+  VF32 nans = hn::Zero(d);  // NaN in each lane that has met one
   for (int64_t begin = 0; begin < num_logits; begin += kLogitBlock) {
     const int64_t end = std::min(begin + kLogitBlock, num_logits);
     VF32 max = lowest;
     for (int64_t i = begin; i < end; i += kLanes) {
       const VF32 raw = LoadF32(logits + i, end - i);
-      const VF32 clean = hn::IfThenElse(hn::IsNaN(raw), lowest, hn::Min(raw, largest));
+      const auto is_nan = hn::IsNaN(raw);
+      const VF32 clean = hn::IfThenElse(is_nan, lowest, hn::Min(raw, largest));
+      nans = hn::IfThenElse(is_nan, raw, nans);
       StoreF32(clean, logits + i, end - i);
       // The lanes beyond the row are zero, which may be more than its logits.
       max = hn::Max(max,
@@ -36,6 +39,7 @@ void CleanLogitsImpl(float* logits, int64_t num_logits, float* block_max) {
     }
     block_max[begin / kLogitBlock] = hn::GetLane(hn::MaxOfLanes(d, max));
   }
+  return !hn::AllFalse(d, hn::IsNaN(nans));
 }
 
 // A difference of -infinity gives 0; so does one too large for the scale.
@@ -90,8 +94,8 @@ HWY_EXPORT(LogitWeightsImpl);
 HWY_EXPORT(SumLogitWeightsImpl);
 HWY_EXPORT(CountGreaterImpl);
 
-void CleanLogits(float* logits, int64_t num_logits, float* block_max) {
-  HWY_DYNAMIC_DISPATCH(CleanLogitsImpl)(logits, num_logits, block_max);
+bool CleanLogits(float* logits, int64_t num_logits, float* block_max) {
+  return HWY_DYNAMIC_DISPATCH(CleanLogitsImpl)(logits, num_logits, block_max);
 }
 
 void LogitWeights(const float* logits, int64_t num_logits, float max, float inverse_temperature,

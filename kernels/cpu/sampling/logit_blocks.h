@@ -15,8 +15,8 @@ inline constexpr int64_t kLogitBlock = 64;
 constexpr int64_t NumLogitBlocks(int64_t num_logits) { return CeilDiv(num_logits, kLogitBlock); }
 
 // Replaces NaN by -infinity and +infinity by the largest float, in place, and finds each block's
-// maximum.
-void CleanLogits(float* logits, int64_t num_logits, float* block_max);
+// maximum. Returns whether there was a NaN.
+bool CleanLogits(float* logits, int64_t num_logits, float* block_max);
 
 // weights[i] = exp((logits[i] - max) * inverse_temperature).
 void LogitWeights(const float* logits, int64_t num_logits, float max, float inverse_temperature,

@@ -140,7 +140,8 @@ int32_t Choose(const SamplingRow& row, const SampleArgs& args, const LogitRow& r
   float* logits = scratch.edited.data();
   std::copy_n(raw.logits, raw.vocab_size, logits);
   EditLogits(row, args, raw.vocab_size, logits);
-  CleanLogits(logits, raw.vocab_size, scratch.edited_block_max.data());
+  // What is NaN now is so by penalties or bias: not the model's fault.
+  (void)CleanLogits(logits, raw.vocab_size, scratch.edited_block_max.data());
   const LogitRow edited = MakeLogitRow(logits, raw.vocab_size, scratch.edited_block_max.data());
   return row.temperature > 0 ? Draw(edited, row, scratch) : ArgMax(edited);
 }
@@ -157,7 +158,11 @@ void SampleRow(const SampleArgs& args, int64_t index) {
   thread_local SamplingScratch scratch;
   scratch.Resize(vocab_size);
   float* logits = args.logits.as<float>() + index * args.logits.row_stride();
-  CleanLogits(logits, vocab_size, scratch.block_max.data());
+  if (CleanLogits(logits, vocab_size, scratch.block_max.data())) {
+    args.sampled_ids[index] = kBrokenLogitsId;
+    if (!is_scored) args.row_last_token[row.row] = 0;
+    return;
+  }
   const LogitRow raw = MakeLogitRow(logits, vocab_size, scratch.block_max.data());
 
   const int32_t id = is_scored ? row.target : Choose(row, args, raw, scratch);

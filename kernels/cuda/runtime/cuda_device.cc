@@ -64,9 +64,12 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int device_index) {
       OpeningError(cudaGetDeviceProperties(&properties, device_index), "reading its properties"));
   const int sm_version = properties.major * 10 + properties.minor;
   if (!HasKernelsForCurrentDevice()) {
-    return absl::UnavailableError(
-        absl::StrCat("this build has no kernels for ", properties.name, " (sm_", sm_version,
-                     "); use --device cpu, or build with -DQUIRE_CUDA_ARCHITECTURES=", sm_version));
+    const bool has_kernels_elsewhere = sm_version >= 80 && sm_version <= 90;
+    return absl::UnavailableError(absl::StrCat(
+        "this build has no kernels for ", properties.name, " (sm_", sm_version, "); ",
+        has_kernels_elsewhere ? "build for it, which tools/quickstart --cuda does"
+                              : "there are some for compute capability 8.0 to 9.0 so far",
+        ", or use --device cpu"));
   }
   ASSIGN_OR_RETURN(const int64_t map_granularity_bytes, MapGranularityBytes(device_index));
   DeviceInfo info = {.kind = DeviceKind::kCuda,

@@ -17,6 +17,9 @@ struct RowSummary {
   int32_t num_slices;
   float max;
   int32_t max_id;  // the lowest
+
+  // A NaN's key is greater than all others', so it is the greatest of a row that has one.
+  __device__ bool IsBroken() const { return isnan(max); }
 };
 
 // Every warp does the same.
@@ -384,13 +387,21 @@ __global__ void __launch_bounds__(kSampleThreads, 2)
                          .bias = nullptr,
                          .biased_ids = nullptr,
                          .first_biased_id = 0};
+  const RowSummary raw_summary =
+      row.num_logprobs >= 0 ? SummariseRow(slices + num_slices, num_slices) : summary;
+  if ((is_scored ? raw_summary : summary).IsBroken()) {
+    if (threadIdx.x != 0) return;
+    args.sampled_ids[index] = kBrokenLogitsId;
+    if (!is_scored) args.row_last_token[row.row] = 0;
+    return;
+  }
   int32_t id = is_scored ? row.target : summary.max_id;
   if (!is_scored && row.temperature > 0) {
     uint32_t* biased_ids = BiasedIds(CeilDiv(vocab_size, kSegment));
     id = Draw(EditedView(raw, args, 0, vocab_size, biased_ids), row, summary);
   }
   if (row.num_logprobs >= 0) {
-    ReportLogprobs(raw, args, index, id, SummariseRow(slices + num_slices, num_slices));
+    ReportLogprobs(raw, args, index, id, raw_summary);
   }
   __syncthreads();
   if (threadIdx.x != 0) return;

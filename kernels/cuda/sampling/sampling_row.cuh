@@ -203,6 +203,10 @@ struct LogitView {
   }
 };
 
+inline __device__ bool HasNan(const Four<float>& raw) {
+  return isnan(raw.v[0]) || isnan(raw.v[1]) || isnan(raw.v[2]) || isnan(raw.v[3]);
+}
+
 inline __device__ Four<float> Cleaned(const Four<float>& raw) {
   return {Clean(raw.v[0]), Clean(raw.v[1]), Clean(raw.v[2]), Clean(raw.v[3])};
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/json/json_events.h"
+#include "engine/json/parse_json.h"
 #include "server/tokenizer/file/errors.h"
 #include "server/tokenizer/file/score.h"
 
@@ -212,7 +213,7 @@ class TokenizerFileReader : public JsonEvents {
 absl::StatusOr<TokenizerFile> TokenizerFile::Parse(std::string_view json) {
   TokenizerFile file;
   TokenizerFileReader reader(&file);
-  if (!nlohmann::json::sax_parse(json.begin(), json.end(), &reader)) {
+  if (!ReadJsonEvents(json, &reader)) {
     return InvalidArgument(reader.error());
   }
   if (!file.rest_.is_object()) return InvalidArgument("must be a JSON object");

@@ -42,14 +42,16 @@ size_t ExtendRight(std::string_view text, size_t end) {
   return end;
 }
 
+absl::Status TooLong(const std::string& content) {
+  return InvalidArgument("added_tokens: a content of ", content.size(), " bytes; at most ",
+                         kMaxContentBytes, " are supported");
+}
+
 absl::StatusOr<AddedToken> ParseToken(const nlohmann::json& json) {
   AddedToken token;
   ASSIGN_OR_RETURN(token.content, GetString(json, "content", "added_tokens"));
   const std::string where = Concat("added_tokens: \"", token.content, "\"");
-  if (token.content.size() > kMaxContentBytes) {
-    return InvalidArgument("added_tokens: a content of ", token.content.size(), " bytes; at most ",
-                           kMaxContentBytes, " are supported");
-  }
+  if (token.content.size() > kMaxContentBytes) return TooLong(token.content);
   ASSIGN_OR_RETURN(const int64_t id, GetCount(json, "id", kMaxTokenId, where));
   token.id = static_cast<TokenId>(id);
   ASSIGN_OR_RETURN(token.single_word, GetBool(json, "single_word", false, where));
@@ -148,10 +150,38 @@ absl::StatusOr<AddedTokens> AddedTokens::Parse(const nlohmann::json& json, Vocab
     ASSIGN_OR_RETURN(AddedToken token, ParseToken(item));
     if (token.content.empty()) continue;
     RETURN_IF_ERROR(vocabulary->Add(token.content, token.id));
-    if (token.special) result.special_ids_.insert(token.id);
-    result.tokens_.push_back(std::move(token));
+    result.Append(std::move(token));
   }
   return result;
+}
+
+absl::Status AddedTokens::Add(const AddedTokenSetting& setting, Vocabulary* vocabulary) {
+  AddedToken token = setting.token;
+  if (token.content.empty()) return absl::OkStatus();
+  if (token.content.size() > kMaxContentBytes) return TooLong(token.content);
+  token.id = vocabulary->Find(token.content);
+  if (const auto position = positions_.find(token.id); position != positions_.end()) {
+    if (setting.if_known == IfKnown::kKeep) return absl::OkStatus();
+    AddedToken& known = tokens_[position->second];
+    if (setting.if_known == IfKnown::kReplace) known = std::move(token);
+    if (setting.if_known == IfKnown::kMakeSpecial) known.special = true;
+    special_ids_.erase(known.id);
+    if (known.special) special_ids_.insert(known.id);
+    return absl::OkStatus();
+  }
+  if (token.id == kNoToken) {
+    if (!setting.may_be_new) return absl::OkStatus();
+    token.id = static_cast<TokenId>(vocabulary->size());
+  }
+  RETURN_IF_ERROR(vocabulary->Add(token.content, token.id));
+  Append(std::move(token));
+  return absl::OkStatus();
+}
+
+void AddedTokens::Append(AddedToken token) {
+  if (token.special) special_ids_.insert(token.id);
+  positions_[token.id] = tokens_.size();
+  tokens_.push_back(std::move(token));
 }
 
 absl::Status AddedTokens::Index(const Normalizer& normalizer) {

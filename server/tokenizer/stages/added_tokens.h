@@ -31,6 +31,14 @@ struct AddedToken {
   bool special;
 };
 
+// What a file beside tokenizer.json says of a token. Its id is that of its text, or the next one.
+enum class IfKnown : uint8_t { kKeep, kMakeSpecial, kReplace };
+struct AddedTokenSetting {
+  AddedToken token;  // without id
+  IfKnown if_known;  // what becomes of an added token that is there already
+  bool may_be_new;   // also where no token has this text
+};
+
 // A stretch [begin, end) of a text in bytes: an added token, or text between them (id == kNoToken).
 struct AddedSpan {
   size_t begin;
@@ -89,6 +97,9 @@ class AddedTokens {
   // names what is wrong.
   static absl::StatusOr<AddedTokens> Parse(const nlohmann::json& json, Vocabulary* vocabulary);
 
+  // Adds or changes a token. Before Index.
+  absl::Status Add(const AddedTokenSetting& setting, Vocabulary* vocabulary);
+
   // Builds the matchers. Special tokens are looked for in the text as it is, never in normalised
   // text.
   absl::Status Index(const Normalizer& normalizer);
@@ -102,7 +113,10 @@ class AddedTokens {
   const absl::flat_hash_map<TokenId, std::string>& decoded_forms() const { return decoded_forms_; }
 
  private:
+  void Append(AddedToken token);
+
   std::vector<AddedToken> tokens_;
+  absl::flat_hash_map<TokenId, size_t> positions_;  // in tokens_
   AddedTokenMatcher raw_;
   AddedTokenMatcher normalized_;
   absl::flat_hash_set<TokenId> special_ids_;

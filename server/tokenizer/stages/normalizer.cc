@@ -166,7 +166,7 @@ class StripStep final : public NormalizerStep {
     while (right_ && !text->empty()) {
       const DecodedChar last = DecodeCharBefore(text->data() + text->size());
       if (!(classes[last.code_point] & kSpace)) break;
-      text->resize(text->size() - last.num_bytes);
+      text->erase(text->size() - last.num_bytes);
     }
     size_t begin = 0;
     while (left_ && begin < text->size()) {

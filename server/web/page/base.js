@@ -82,3 +82,58 @@ async function readError(answer) {
   const seconds = Number.parseInt(answer.headers.get("retry-after"), 10);
   return {sentence, retryAfter: Number.isNaN(seconds) ? null : seconds};
 }
+
+async function copyText(text, node) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {  // browsers keep it from pages without TLS
+    const area = element("textarea", "unseen");
+    area.value = text;
+    node.parentNode.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+}
+
+function textButton(text, className, onClick) {
+  const button = element("button", className, text);
+  button.type = "button";
+  button.addEventListener("click", onClick);
+  return button;
+}
+
+// A button that asks once more before it acts, unless `question()` is empty.
+function askFirst(button, question, act) {
+  const text = button.textContent;
+  let asks = false;
+  const show = (isQuestion) => {
+    asks = isQuestion;
+    setText(button, asks ? question() : text);
+    button.classList.toggle("asks", asks);
+  };
+  button.addEventListener("click", () => {
+    if (!asks && question() !== "") {
+      show(true);
+      return;
+    }
+    show(false);
+    act();
+  });
+  button.addEventListener("blur", () => show(false));
+  button.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !asks) return;
+    event.stopPropagation();
+    show(false);
+  });
+}
+
+function copyButton(text, node) {
+  const button = textButton("Copy", "plain", async () => {
+    await copyText(text(), node);
+    button.focus();
+    setText(button, "Copied");
+    setTimeout(() => setText(button, "Copy"), 1500);
+  });
+  return button;
+}

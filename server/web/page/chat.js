@@ -1,131 +1,105 @@
-// The chat: /v1/chat/completions as a stream. A turn is what was asked and what came of it.
+// The chat: the conversation that is open, and the answer that is under way.
+const CURRENT_NAME = "quire.current";  // the conversation of this tab
 
-// The numbers of the settings that are set, and not what the model's own are.
-function readSettings() {
-  const settings = {};
-  for (const [name, id] of [["temperature", "temperature"], ["top_p", "top-p"],
-    ["max_tokens", "max-tokens"], ["seed", "seed"]]) {
-    if ($(id).value.trim() !== "") settings[name] = $(id).valueAsNumber;
-  }
-  return settings;
+function askedMessages({question, results}) {
+  if (results.length === 0) return [{role: "user", content: question}];
+  return results.map(({id, content}) => ({role: "tool", tool_call_id: id, content}));
 }
 
-// Calls `onEvent` with the data of each event of a stream.
-async function readEvents(body, onEvent) {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const {done, value} = await reader.read();
-    if (done) return;
-    const lines = (rest + value).split("\n");
-    rest = lines.pop();
-    for (const line of lines) {
-      if (line.startsWith("data: ")) onEvent(line.slice("data: ".length));
-    }
-  }
-}
-
-async function copyText(text, node) {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {  // browsers keep it from pages without TLS
-    getSelection().selectAllChildren(node);
-    document.execCommand("copy");
-    getSelection().removeAllRanges();
-  }
-}
-
-class Turn {
-  constructor(question, retry) {
-    this.question = question;
-    this.answer = document.createTextNode("");
-    this.tokens = 0;
-    this.text = element("div", "text", this.answer);
-    this.foot = element("div", "foot");
-    this.reply = element("article", "reply", element("h3", "unseen", "Answer"), this.text, this.foot);
-    this.node = element("div", "turn",
-      element("article", "asked", element("h3", "unseen", "You"), element("div", "text", question)),
-      this.reply);
-    this.retry = retry;
-    this.begin = performance.now();
-  }
-
-  get isAnswered() {
-    return this.answer.length > 0;
-  }
-
-  add(text, tokens) {
-    const now = performance.now();
-    if (!this.first && tokens > 0) {
-      this.first = now;
-      this.firstTokens = tokens;
-    }
-    if (tokens > this.tokens) this.last = now;
-    this.tokens = tokens;
-    this.answer.appendData(text);
-  }
-
-  // What is said below the answer: tokens, times, how it ended.
-  finish(ending) {
-    this.reply.classList.remove("open");
-    const parts = [];
-    if (this.tokens > 0) {
-      parts.push(`${format.count(this.tokens)} token${this.tokens === 1 ? "" : "s"}`);
-      parts.push(`first after ${format.ms(this.first - this.begin)}`);
-      // After the first ones; a short answer may come all at once.
-      const [tokens, ms] = this.last > this.first
-        ? [this.tokens - this.firstTokens, this.last - this.first]
-        : [this.tokens, this.last - this.begin];
-      parts.push(`${format.number(tokens / ms * 1000)} tokens/s`);
-    }
-    if (ending) parts.push(ending);
-    if (parts.length > 0) this.foot.append(element("span", "quiet", parts.join(" · ")));
-    if (!this.isAnswered) return;
-    const copy = element("button", "plain", "Copy");
-    copy.type = "button";
-    copy.addEventListener("click", async () => {
-      await copyText(this.answer.data, this.text);
-      setText(copy, "Copied");
-      setTimeout(() => setText(copy, "Copy"), 1500);
-    });
-    this.foot.append(copy);
-  }
-
-  fail({sentence, retryAfter}) {
-    this.finish("");
-    const wait = retryAfter === null ? "" : ` Come back in ${format.duration(retryAfter)}.`;
-    const again = element("button", "plain", "Try again");
-    again.type = "button";
-    again.addEventListener("click", () => this.retry());
-    this.reply.append(element("p", "error", element("span", "", `${sentence}.${wait}`), again));
-  }
+function answerMessage({content, calls}) {
+  if (calls.length === 0) return {role: "assistant", content};
+  return {role: "assistant", content, tool_calls: calls.map(({id, name, arguments: text}) => (
+    {id, type: "function", function: {name, arguments: text}}))};
 }
 
 class Chat {
   constructor(onUnknownKey) {
     this.onUnknownKey = onUnknownKey;
-    this.turns = [];
+    this.settings = new Settings();
+    this.conversations = new Conversations((sentence) => {
+      setText($("chat-notice"), sentence);
+      $("chat-notice").hidden = sentence === "";
+    });
+    this.sidebar = new Sidebar(this.conversations, {
+      onOpen: (id) => this.open(this.conversations.load(id)),
+      onDelete: (id) => this.delete(id),
+      onDeleteAll: () => this.deleteAll(),
+    });
     this.abort = null;  // of the answer that is under way
+    this.open(this.conversations.load(sessionStorage.getItem(CURRENT_NAME)));
     $("composer").addEventListener("submit", (event) => {
       event.preventDefault();
       this.send();
     });
-    $("prompt").addEventListener("input", () => this.grow());
+    $("prompt").addEventListener("input", () => grow($("prompt")));
     $("prompt").addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      if (!isSendKey(event)) return;
       event.preventDefault();
       this.send();
     });
     document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.stop();
+      if (event.key !== "Escape") return;
+      this.stop();
+      this.sidebar.toggle(false);
     });
     $("stop").addEventListener("click", () => this.stop());
-    $("clear").addEventListener("click", () => this.clear());
+    $("new-chat").addEventListener("click", () => {
+      this.sidebar.toggle(false);
+      this.open(null);
+      $("prompt").focus();
+    });
+    window.addEventListener("pagehide", () => {
+      if (!this.abort) return;
+      this.turns[this.turns.length - 1].data.note = "stopped";
+      this.save(this.conversation);
+    });
   }
 
-  grow() {
-    $("prompt").style.height = "auto";
-    $("prompt").style.height = `${$("prompt").scrollHeight + 2}px`;
+  // null: a new one.
+  open(conversation) {
+    this.stop();
+    this.conversation = conversation || makeConversation();
+    this.turns = this.conversation.turns.map((data) => {
+      const turn = Turn.restore(data, this.actions(() => turn));
+      return turn;
+    });
+    $("messages").replaceChildren($("welcome"), ...this.turns.map(({node}) => node));
+    $("messages").scrollTop = $("messages").scrollHeight;
+    this.showPlace();
+  }
+
+  showPlace() {
+    const {id, title, turns} = this.conversation;
+    try {
+      if (turns.length > 0) sessionStorage.setItem(CURRENT_NAME, id);
+      else sessionStorage.removeItem(CURRENT_NAME);
+    } catch {
+      // A reload begins a new one.
+    }
+    $("welcome").hidden = turns.length > 0;
+    setText($("chat-title"), title || "New chat");
+    this.sidebar.show(id);
+  }
+
+  delete(id) {
+    if (id === this.conversation.id) this.open(null);
+    this.conversations.remove(id);
+    this.sidebar.show(this.conversation.id);
+  }
+
+  deleteAll() {
+    this.open(null);
+    this.conversations.removeAll();
+    this.showPlace();
+  }
+
+  // One that was deleted meanwhile, with its answer under way, stays so.
+  save(conversation) {
+    if (conversation !== this.conversation && !this.conversations.kept.has(conversation.id)) return;
+    if (conversation.turns.length === 0) return;
+    conversation.title = makeTitle(conversation.turns[0].question);
+    conversation.time = Date.now();
+    this.conversations.save(conversation);
   }
 
   // Closing the connection is what tells the server.
@@ -133,66 +107,69 @@ class Chat {
     if (this.abort) this.abort.abort();
   }
 
-  clear() {
-    this.stop();
-    for (const {node} of this.turns) node.remove();
-    this.turns = [];
-    $("welcome").hidden = false;
-    $("clear").disabled = true;
-    $("prompt").focus();
-  }
-
   send() {
     const question = $("prompt").value.trim();
-    if (question === "" || this.abort || !this.areSettingsValid()) return;
+    if (question === "" || this.abort || !this.settings.isValid()) return;
     $("prompt").value = "";
-    this.grow();
-    this.ask(question);
+    grow($("prompt"));
+    this.ask(question, []);
   }
 
-  areSettingsValid() {
-    const wrong = document.querySelector(".settings :invalid");
-    if (!wrong) return true;
-    wrong.closest("details").open = true;
-    wrong.reportValidity();
-    return false;
+  actions(turn) {
+    return {
+      onAgain: () => this.askFrom(turn(), turn().data.question, turn().data.results),
+      onEdit: (question) => this.askFrom(turn(), question, []),
+      onResults: (results) => {
+        if (!this.abort && this.settings.isValid()) this.ask("", results);
+      },
+    };
   }
 
-  ask(question) {
-    const turn = new Turn(question, () => {
-      if (this.abort) return;
-      turn.node.remove();
-      this.turns.splice(this.turns.indexOf(turn), 1);
-      this.ask(question);
-    });
-    const request = this.makeRequest(question);
+  // Asks in the place of `turn`, with which those after it go.
+  askFrom(turn, question, results) {
+    if (this.abort || !this.settings.isValid()) return false;
+    const index = this.turns.indexOf(turn);
+    for (const {node} of this.turns.splice(index)) node.remove();
+    this.conversation.turns.length = index;
+    this.ask(question, results);
+    return true;
+  }
+
+  ask(question, results) {
+    const data = makeTurnData(question, results);
+    const request = this.makeRequest(data);
+    const turn = new Turn(data, this.actions(() => turn));
+    turn.onDraw = (draw) => this.keepInView(draw);
     this.turns.push(turn);
-    $("welcome").hidden = true;
-    $("clear").disabled = false;
+    this.conversation.turns.push(turn.data);
     $("messages").append(turn.node);
     $("messages").scrollTop = $("messages").scrollHeight;
-    this.run(turn, request);
+    this.save(this.conversation);
+    this.showPlace();
+    this.run(this.conversation, turn, request);
   }
 
   // A question that got no answer is not part of the conversation.
-  makeRequest(question) {
-    const messages = this.turns.filter(({isAnswered}) => isAnswered).flatMap((turn) => [
-      {role: "user", content: turn.question}, {role: "assistant", content: turn.answer.data}]);
-    if ($("system").value.trim() !== "") messages.unshift({role: "system", content: $("system").value});
-    messages.push({role: "user", content: question});
+  makeRequest(asked) {
+    const messages = this.turns.filter(({isAnswered}) => isAnswered)
+      .flatMap(({data}) => [...askedMessages(data), answerMessage(data)]);
+    if (this.settings.system.trim() !== "") messages.unshift({role: "system", content: this.settings.system});
+    messages.push(...askedMessages(asked));
     return {model: this.model, messages, stream: true,
-      stream_options: {include_usage: true, continuous_usage_stats: true}, ...readSettings()};
+      stream_options: {include_usage: true, continuous_usage_stats: true}, ...this.settings.read()};
   }
 
-  async run(turn, request) {
+  async run(conversation, turn, request) {
     const abort = new AbortController();
-    this.setBusy(abort, turn);
+    turn.start();
+    this.setBusy(abort);
     try {
       const answer = await call("/v1/chat/completions", {method: "POST", signal: abort.signal,
         headers: {"content-type": "application/json"}, body: JSON.stringify(request)});
       if (answer.status === 401) this.onUnknownKey();
       if (!answer.ok) throw await readError(answer);
-      await this.readAnswer(turn, answer);
+      const ending = await readCompletion(answer, (delta, tokens) => turn.add(delta, tokens));
+      turn.finish(ENDINGS[ending] ?? ending);
     } catch (error) {
       if (abort.signal.aborted) {
         turn.finish("stopped");
@@ -202,28 +179,9 @@ class Chat {
         turn.fail({sentence: "The connection broke", retryAfter: null});
       }
     }
-    this.setBusy(null, turn);
-  }
-
-  async readAnswer(turn, answer) {
-    let ending = null;
-    let failure = null;
-    await readEvents(answer.body, (data) => {
-      if (data === "[DONE]") return;
-      const event = JSON.parse(data);
-      if (event.error) {
-        failure = {sentence: event.error.message, retryAfter: null};
-        return;
-      }
-      const [choice] = event.choices;
-      if (choice && choice.finish_reason) ending = choice.finish_reason;
-      const text = choice && choice.delta.content || "";
-      this.keepInView(() => turn.add(text, event.usage ? event.usage.completion_tokens : turn.tokens));
-    });
-    if (failure) throw failure;
-    if (ending === null) throw new Error("the stream has no end");
-    turn.finish({stop: "", length: "cut at the token limit", abort: "ended by an administrator"}[ending]
-      ?? ending);
+    this.save(conversation);
+    this.sidebar.show(this.conversation.id);
+    if (this.abort === abort) this.setBusy(null);
   }
 
   // Follows the answer unless its reader has scrolled away from its end.
@@ -234,11 +192,10 @@ class Chat {
     if (follows) box.scrollTop = box.scrollHeight;
   }
 
-  setBusy(abort, turn) {
+  setBusy(abort) {
     this.abort = abort;
     const busy = abort !== null;
     const hadFocus = document.activeElement === $("stop") || document.activeElement === $("send");
-    turn.reply.classList.toggle("open", busy);
     // Screen readers then read the answer once, when it is whole.
     $("messages").setAttribute("aria-busy", busy);
     $("send").hidden = busy;

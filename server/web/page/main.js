@@ -4,11 +4,21 @@ function showNotice(sentence) {
   $("notice").hidden = sentence === "";
 }
 
+// The view is in the address, so that it can be linked to and survives a reload.
 function showView(view) {
+  if (view !== wantedView()) history.pushState(null, "", `#${view}`);
   $("main").dataset.view = view;
+  showPressed();
+}
+
+function showPressed() {
   for (const button of $("views").querySelectorAll("button")) {
-    button.setAttribute("aria-pressed", button.dataset.view === view);
+    button.setAttribute("aria-pressed", button.dataset.view === $("main").dataset.view);
   }
+}
+
+function wantedView() {
+  return location.hash === "#chat" ? "chat" : "status";
 }
 
 function askForKey(error) {
@@ -57,8 +67,13 @@ async function show(status, models) {
     askForKey((await readError(status)).sentence);
     return;
   }
-  showView(status.ok ? "status" : "chat");
-  if (models.ok) chat.model = (await models.json()).data[0].id;
+  // Who may see one of them sees that one, whatever the address says.
+  $("main").dataset.view = status.ok && models.ok ? wantedView() : status.ok ? "status" : "chat";
+  showPressed();
+  if (models.ok) {
+    chat.model = (await models.json()).data[0].id;
+    chat.settings.findThinking(chat.model);
+  }
   if (status.ok) {
     statusView.start(await status.json());
   } else {
@@ -75,12 +90,21 @@ $("key-form").addEventListener("submit", (event) => {
   key.set($("key").value.trim());
   begin();
 });
-$("forget").addEventListener("click", () => {
+// Who leaves takes along what they have said.
+askFirst($("forget"), () => (chat.conversations.list().length > 0 ? "Forget key and chats?" : ""), () => {
   key.forget();
-  chat.clear();
+  chat.deleteAll();
+  chat.settings.reset();
   begin();
 });
-$("skip").addEventListener("click", () => showView("chat"));
+$("skip").addEventListener("click", (event) => {
+  event.preventDefault();  // its address would be that of no view
+  if ($("prompt").offsetParent === null) showView("chat");
+  $("prompt").focus();
+});
+window.addEventListener("popstate", () => {
+  if ($("main").dataset.has === "both") showView(wantedView());
+});
 for (const button of $("views").querySelectorAll("button")) {
   button.addEventListener("click", () => showView(button.dataset.view));
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -37,6 +38,49 @@ TEST(Checkpoint, OneFile) {
   EXPECT_EQ(checkpoint->Find("a")->file->name(), "model.safetensors");
   EXPECT_EQ(checkpoint->Find("b"), nullptr);
   EXPECT_EQ(checkpoint->entries().size(), 1u);
+}
+
+std::string TwoTensors(absl::string_view dtype_of_a, absl::string_view dtype_of_z) {
+  return SafetensorsBytes(
+      absl::StrCat("{\"z\":{\"dtype\":\"", dtype_of_z,
+                   "\",\"shape\":[4],\"data_offsets\":[0,8]},\"a\":{\"dtype\":\"", dtype_of_a,
+                   "\",\"shape\":[4],\"data_offsets\":[8,16]}}"),
+      std::string(16, '\0'));
+}
+
+// As transformers' dtype="auto": the order of safe_open(...).keys() is that of the names.
+TEST(DTypeOfWeights, IsThatOfTheFirstFloatingTensorByName) {
+  const TempFolder folder;
+  EXPECT_EQ(DTypeOfWeights(folder.path()), std::nullopt);
+  folder.Write("model.safetensors", TwoTensors("BF16", "F16"));
+  EXPECT_EQ(DTypeOfWeights(folder.path()), DType::kBF16);
+  folder.Write("model.safetensors", TwoTensors("I16", "F16"));
+  EXPECT_EQ(DTypeOfWeights(folder.path()), DType::kF16);
+  folder.Write("model.safetensors", TwoTensors("I16", "U16"));
+  EXPECT_EQ(DTypeOfWeights(folder.path()), std::nullopt);
+  folder.Write("model.safetensors", "damaged");
+  EXPECT_EQ(DTypeOfWeights(folder.path()), std::nullopt);
+}
+
+TEST(DTypeOfWeights, IsThatOfTheFirstShard) {
+  const TempFolder folder;
+  folder.Write("x-1.safetensors", TwoTensors("BF16", "BF16"));
+  folder.Write("x-2.safetensors", TwoTensors("F16", "F16"));
+  folder.Write(kIndex, R"({"weight_map":{"a":"x-2.safetensors","b":"x-1.safetensors"}})");
+  EXPECT_EQ(DTypeOfWeights(folder.path()), DType::kBF16);
+}
+
+TEST(Checkpoint, NoFileLeadsOutOfTheFolder) {
+  const TempFolder folder, elsewhere;
+  elsewhere.Write("model.safetensors", FileWith("a"));
+  const std::string link = folder.path() + "/model.safetensors";
+  std::filesystem::create_symlink(elsewhere.path() + "/model.safetensors", link);
+  EXPECT_THAT(Checkpoint::Open(folder.path()).status().message(),
+              HasSubstr("outside the model's folder"));
+  std::filesystem::rename(link, folder.path() + "/x.safetensors");
+  folder.Write(kIndex, R"({"weight_map":{"a":"x.safetensors"}})");
+  EXPECT_THAT(Checkpoint::Open(folder.path()).status().message(),
+              HasSubstr("outside the model's folder"));
 }
 
 TEST(Checkpoint, Shards) {

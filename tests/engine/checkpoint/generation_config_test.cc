@@ -47,6 +47,34 @@ TEST(GenerationConfig, OneEosTokenAndTopKOff) {
   EXPECT_EQ(config->top_k, 0);
 }
 
+// As transformers' generate: without sampling there is no temperature and nothing that cuts.
+TEST(GenerationConfig, WithoutSamplingIsGreedy) {
+  const auto config = Load(R"({"do_sample": false, "temperature": 0.6, "top_p": 0.9, "top_k": 20,
+      "min_p": 0.1, "repetition_penalty": 1.1, "max_new_tokens": 9})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->temperature, 0.0f);
+  EXPECT_EQ(config->top_p, std::nullopt);
+  EXPECT_EQ(config->top_k, std::nullopt);
+  EXPECT_EQ(config->min_p, std::nullopt);
+  EXPECT_FLOAT_EQ(*config->repetition_penalty, 1.1f);
+  EXPECT_EQ(config->max_new_tokens, 9);
+  EXPECT_EQ(Load(R"({"do_sample": null})")->temperature, std::nullopt);
+  EXPECT_EQ(Load(R"({"do_sample": true})")->temperature, std::nullopt);
+  EXPECT_THAT(Load(R"({"do_sample": "no"})").status().message(),
+              HasSubstr("do_sample must be true or false"));
+}
+
+TEST(GenerationConfig, TellsWhatHasNoEffect) {
+  EXPECT_THAT(Load(R"({"num_beams": 1, "typical_p": 1.0, "suppress_tokens": [], "max_time": null,
+                       "bad_words_ids": false, "no_repeat_ngram_size": 0, "guidance_scale": 1})")
+                  ->unused_keys,
+              IsEmpty());
+  EXPECT_THAT(
+      Load(R"({"num_beams": 4, "typical_p": 0.9, "suppress_tokens": [3], "x": 1, "top_k": 3})")
+          ->unused_keys,
+      ElementsAre("num_beams", "typical_p", "suppress_tokens"));
+}
+
 TEST(GenerationConfig, MalformedFilesNameTheKey) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"temperature": -1})", "generation_config.json: temperature is -1"},

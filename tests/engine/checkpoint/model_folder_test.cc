@@ -85,6 +85,32 @@ TEST(ResolveModelFolder, SaysWhatAPathIsThatIsNoFolder) {
               HasSubstr("is a file of a model: pass its folder, " + folder.path()));
 }
 
+TEST(ResolveModelFolder, ASnapshotElsewhereIsNotTheCaches) {
+  const TempFolder folder, elsewhere;
+  elsewhere.Write("config.json", "{}");
+  folder.Write("refs/main", "aaaa");
+  std::filesystem::create_directories(folder.path() + "/snapshots");
+  std::filesystem::create_symlink(elsewhere.path(), folder.path() + "/snapshots/aaaa");
+  EXPECT_TRUE(absl::IsNotFound(ResolveModelFolder(folder.path()).status()));
+}
+
+TEST(ExplainMissingTokenizer, SaysHowToMakeOne) {
+  EXPECT_THAT(ExplainMissingTokenizer({"config.json", "tokenizer.model"}, "the/place"),
+              testing::AllOf(HasSubstr("has tokenizer.model, but no tokenizer.json"),
+                             HasSubstr("T.from_pretrained('the/place')"),
+                             HasSubstr("--skip-tokenizer-init")));
+  EXPECT_THAT(ExplainMissingTokenizer({"config.json"}, "x"),
+              HasSubstr("has no tokenizer.json: copy it from where the model comes from"));
+}
+
+TEST(ExplainEmbeddingModel, KnowsTheFilesOfSentenceTransformers) {
+  EXPECT_THAT(*ExplainEmbeddingModel({"config.json", "modules.json"}),
+              HasSubstr("/v1/embeddings is not there yet"));
+  EXPECT_TRUE(ExplainEmbeddingModel({"1_Pooling/config.json"}).has_value());
+  EXPECT_TRUE(ExplainEmbeddingModel({"1_Pooling"}).has_value());
+  EXPECT_FALSE(ExplainEmbeddingModel({"config.json", "tokenizer.json"}).has_value());
+}
+
 TEST(ExplainMissingWeights, SaysHowToConvertOrWhatElseToDo) {
   EXPECT_THAT(
       ExplainMissingWeights({"config.json", "pytorch_model-00001-of-00002.bin"}, "the/place"),

@@ -172,7 +172,7 @@ TEST(Safetensors, RefusesWhatIsNotAFile) {
   const TempFolder folder;
   std::filesystem::create_directory(folder.path() + "/" + kName);
   EXPECT_THAT(SafetensorsFile::Open(folder.path(), kName).status().message(),
-              HasSubstr("is not a regular file"));
+              HasSubstr("is a folder, not a file"));
   EXPECT_TRUE(absl::IsNotFound(SafetensorsFile::Open(folder.path(), "absent").status()));
 }
 

@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "engine/json/json_members.h"
 #include "engine/json/json_reader.h"
+#include "engine/json/parse_json.h"
 #include "engine/json/small_file.h"
 #include "tests/engine/checkpoint/test_files.h"
 #include "tests/small_stack.h"
@@ -48,6 +51,22 @@ TEST(ParseJsonObject, NamesTheByteOfASyntaxError) {
   EXPECT_THAT(ParseStatus("{} x").message(), HasSubstr("not valid JSON"));
   EXPECT_THAT(ParseStatus("{\"a\": 1e999}").message(), HasSubstr("number overflow"));
   EXPECT_THAT(ParseStatus("{\"a\": NaN}").message(), HasSubstr("not valid JSON"));
+}
+
+// nlohmann's parser takes one for the end.
+TEST(ParseJsonObject, ATextDoesNotEndAtANul) {
+  for (const std::string& text :
+       {std::string("{}\0", 3), std::string("{}\0{\"a\":1}", 10), std::string("{\"a\":1,\0}", 9),
+        std::string("\0", 1), std::string("{\"a\":\"x\0\"}", 10)}) {
+    EXPECT_THAT(ParseStatus(text).message(), HasSubstr("a NUL"));
+    EXPECT_TRUE(ParseJson(text).is_discarded());
+    EXPECT_FALSE(IsJson(text));
+  }
+  EXPECT_THAT(ParseStatus(std::string("{} \0", 4)).message(),
+              HasSubstr("not valid JSON at byte 4: a NUL"));
+  const std::string escaped = R"({"a": "\u0000"})";
+  EXPECT_TRUE(IsJson(escaped));
+  EXPECT_EQ(ParseJson(escaped)["a"], std::string(1, '\0'));
 }
 
 TEST(ParseJsonObject, RefusesInvalidUtf8WithoutRepeatingIt) {
@@ -197,6 +216,51 @@ TEST(JsonMembers, OneByOne) {
             absl::InvalidArgumentError("here: s must be true or false, not \"x\""));
   EXPECT_EQ(GetArray(object, "s", "here").status(),
             absl::InvalidArgumentError("here: s must be a list, not \"x\""));
+}
+
+// As json.dumps and transformers' PreTrainedConfig.to_json_string write them.
+TEST(ParseModelJson, ReadsPythonsConstants) {
+  const auto parsed = ParseModelJson(
+      R"({"a": [Infinity, -Infinity,NaN], "b": {"__float__": "-Infinity"}, "c": "NaN, Infinity\"NaN",
+          "d": {"__float__": "x"}, "e": {"__float__": "NaN", "f": 1}, "g": 1, "g": 2.5})",
+      "config.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ((*parsed)["a"][0], std::numeric_limits<double>::infinity());
+  EXPECT_EQ((*parsed)["a"][1], -std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan((*parsed)["a"][2].get<double>()));
+  EXPECT_EQ((*parsed)["b"], -std::numeric_limits<double>::infinity());
+  EXPECT_EQ((*parsed)["c"], "NaN, Infinity\"NaN");
+  EXPECT_TRUE((*parsed)["d"].is_object());
+  EXPECT_EQ((*parsed)["e"].size(), 2u);
+  EXPECT_EQ((*parsed)["g"], 2.5);
+  EXPECT_EQ(Shown((*parsed)["a"][0]), "Infinity");
+  EXPECT_EQ(Shown((*parsed)["a"][2]), "NaN");
+  EXPECT_TRUE(ParseModelJson(R"({"__float__": "NaN"})", "config.json")->is_object());
+}
+
+TEST(ParseModelJson, ReadsNothingElseThatIsNoJson) {
+  for (absl::string_view text :
+       {R"({"a": nan})", R"({"a": -NaN})", R"({"a": NaN5})", R"({"a": 1Infinity})",
+        R"({"a": Infinity.5})", R"({NaN: 1})", R"({"a": +Infinity})", R"({"a": 1e-Infinity})",
+        R"({"a": InfinityNaN})", R"({"a": --Infinity})"}) {
+    EXPECT_THAT(ParseModelJson(text, "config.json").status().message(),
+                HasSubstr("config.json: not valid JSON"))
+        << text;
+  }
+  EXPECT_THAT(ParseModelJson(R"({"a": NaN,})", "config.json").status().message(),
+              HasSubstr("at byte 11"));
+}
+
+TEST(JsonReader, NoConstantIsInAnyRange) {
+  const auto parsed = ParseModelJson(R"({"d": Infinity, "i": NaN})", "config.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  absl::Status status;
+  JsonReader reader(*parsed, "config.json", &status);
+  EXPECT_EQ(reader.Double("d", 0, 1e300), std::nullopt);
+  EXPECT_THAT(status.message(), HasSubstr("d is inf; it must be between 0 and"));
+  status = absl::OkStatus();
+  EXPECT_EQ(reader.Int("i", 0, 9), std::nullopt);
+  EXPECT_THAT(status.message(), HasSubstr("i must be an integer, not NaN"));
 }
 
 TEST(ReadSmallFile, ReadsARegularFileOnly) {

@@ -156,6 +156,18 @@ TEST(RopeFrequencies, AgreeWithTheDefinitions) {
   }
 }
 
+TEST(RopeStretchNote, SaysWhereTheLengthChangesShortTexts) {
+  const RopeConfig longrope = Config(RopeType::kLongRope, 1e4, 32, 4096);
+  EXPECT_EQ(RopeStretchNote(longrope, 4096), "");
+  EXPECT_THAT(RopeStretchNote(longrope, 4097),
+              testing::AllOf(testing::HasSubstr("4097 tokens goes beyond the 4096"),
+                             testing::HasSubstr("longrope's long factors"),
+                             testing::HasSubstr("--max-model-len 4096")));
+  EXPECT_THAT(RopeStretchNote(Config(RopeType::kDynamic, 1e4, 2, 1024), 2048),
+              testing::HasSubstr("dynamic rope scaling"));
+  EXPECT_EQ(RopeStretchNote(Config(RopeType::kYarn, 1e4, 2, 1024), 2048), "");
+}
+
 TEST(FillRopeTable, CosinesThenSinesTimesTheAttentionFactor) {
   const RopeFrequencies frequencies = {.radians_per_token = {1.0, 0.25, 0.001},
                                        .attention_factor = 1.5};

@@ -67,8 +67,8 @@ TEST(AnswerParserTest, WaitsForTagsOnly) {
   EXPECT_EQ(Meaning(parser.Append("o> no")), "C( <to> no)");
   EXPECT_EQ(Meaning(parser.Append(" <tool_call>{\"name\": \"now\",")), "");
   EXPECT_EQ(Meaning(parser.Append(" \"arguments\":")), "");
-  EXPECT_EQ(Meaning(parser.Append(" {\"a")), "F(now)A({\"a)");
-  EXPECT_EQ(Meaning(parser.Append("\": \"x")), "A(\": \"x)");
+  EXPECT_EQ(Meaning(parser.Append(" {\"a")), "F(now)A({)");
+  EXPECT_EQ(Meaning(parser.Append("\": \"x")), "A(\"a\": \"x)");
   EXPECT_EQ(Meaning(parser.Append("y\"}}")), "A(y\"})");
   EXPECT_EQ(Meaning(parser.Append("</tool_call>")), "");
   EXPECT_EQ(Meaning(parser.Finish()), "");

@@ -60,8 +60,41 @@ std::vector<AnswerSample> HermesSamples() {
        "C(<tool_call>{\"name\": 5, \"arguments\": {}}</tool_call>)"},
       {"hermes", "<tool_call>{\"name\": \"\", \"arguments\": {}}</tool_call>",
        "C(<tool_call>{\"name\": \"\", \"arguments\": {}}</tool_call>)"},
-      {"hermes", "<tool_call>{'name': 'now'}</tool_call>",
-       "C(<tool_call>{'name': 'now'}</tool_call>)"},
+      {"hermes", "<tool_call>{'nam': 'now'}</tool_call>",
+       "C(<tool_call>{'nam': 'now'}</tool_call>)"},
+      // Slips: Python's spelling, end tags, brackets and quotes that are missing, fences, lists.
+      {"hermes", "<tool_call>{'name': 'now'}</tool_call>", "F(now)A({})"},
+      {"hermes",
+       "<tool_call>{'name': 'get_weather', 'arguments': {'city': 'l\\'Aquila \"x\"', 'days': True, "
+       "'unit': None,}}</tool_call>",
+       "F(get_weather)A({\"city\": \"l'Aquila \\\"x\\\"\", \"days\": true, \"unit\": null})"},
+      {"hermes",
+       "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": "
+       "\"Rome\"}\n</tool_call>ok",
+       "F(get_weather)A({\"city\": \"Rome\"})C(ok)"},
+      {"hermes",
+       "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Rome</tool_call>",
+       "F(get_weather)A({\"city\": \"Rome\"})"},
+      {"hermes",
+       "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Rome</tool_call>\n"
+       "<tool_call>{\"name\": \"now\"}</tool_call>",
+       "F(get_weather)A({\"city\": \"Rome\"})F(now)A({})"},
+      {"hermes",
+       "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"</tool_call> is a "
+       "tag\"}}</tool_call>",
+       "F(get_weather)A({\"city\": \"</tool_call> is a tag\"})"},
+      {"hermes",
+       "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"He said \"hi\" to me\", "
+       "days: 3}}</tool_call>",
+       "F(get_weather)A({\"city\": \"He said \\\"hi\\\" to me\", \"days\": 3})"},
+      {"hermes", "<tool_call>\n```json\n{\"name\": \"now\"}\n```\n</tool_call>", "F(now)A({})"},
+      {"hermes",
+       "<tool_call>[{\"name\": \"now\"}, {\"name\": \"now\", \"arguments\": {}}]</tool_call>",
+       "F(now)A({})F(now)A({})"},
+      {"hermes", "<tool_call>{\"name\": \"now\"}\n{\"name\": \"now\"}</tool_call>",
+       "F(now)A({})F(now)A({})"},
+      {"hermes", "<tool_call>{\"name\": \"now\"}\n<tool_call>", "F(now)A({})"},
+      {"hermes", "<tool_call>``{\"name\"", "C(<tool_call>``{\"name\")"},
       {"hermes", "<tool_call><tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>",
        "C(<tool_call>)F(now)A({})"},
       {"hermes", "<<tool_call<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>",
@@ -70,7 +103,15 @@ std::vector<AnswerSample> HermesSamples() {
       {"hermes", "x\n<tool_call>\n{\"name\": \"now\", ", "C(x\n<tool_call>\n{\"name\": \"now\", )"},
       // Cut off after it began.
       {"hermes", "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Pa",
-       "F(get_weather)A({\"city\": \"Pa)"},
+       "F(get_weather)A({\"city\": \"Pa\"})"},
+      {"hermes", "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"days\": [1, {\"a\": tr",
+       "F(get_weather)A({\"days\": [1, {\"a\": true}]})"},
+      {"hermes", "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"a\", \"days\"",
+       "F(get_weather)A({\"city\": \"a\"})"},
+      {"hermes", "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"days\":",
+       "F(get_weather)A({\"days\": null})"},
+      {"hermes", "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"a\"}}</tool_c",
+       "F(get_weather)A({\"city\": \"a\"})"},
       {.parser = "hermes",
        .text = "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call><tool_call>{\"name\": "
                "\"get_weather\", \"arguments\": {\"city\": \"Rome\"}}</tool_call>",
@@ -105,8 +146,23 @@ std::vector<AnswerSample> LlamaSamples() {
       {"llama3_json", "{\"name\": \"now\"}", "C({\"name\": \"now\"})"},
       {"llama3_json", "{\"name\": \"now\", \"age\": 5}", "C({\"name\": \"now\", \"age\": 5})"},
       {"llama3_json", "{}", "C({})"},
-      {"llama3_json", "As JSON: {\"name\": \"now\", \"parameters\": {}}",
-       "C(As JSON: {\"name\": \"now\", \"parameters\": {}})"},
+      // Words before a call; calls parted by a line break, a comma or nothing, in a list.
+      {"llama3_json", "I look.\n\n{\"name\": \"now\", \"parameters\": {}}",
+       "C(I look.)F(now)A({})"},
+      {"llama3_json",
+       "{\"name\": \"now\", \"parameters\": {}}\n{\"name\": \"get_weather\", \"parameters\": "
+       "{\"city\": \"Rome\"}}, {\"name\": \"now\", \"parameters\": {}}{\"name\": \"now\", "
+       "\"parameters\": {}}",
+       "F(now)A({})F(get_weather)A({\"city\": \"Rome\"})F(now)A({})F(now)A({})"},
+      {"llama3_json",
+       "[{\"name\": \"now\", \"parameters\": {}}, {\"name\": \"now\", \"parameters\": {}}]",
+       "F(now)A({})F(now)A({})"},
+      {"llama3_json", "[1, 2]", "C([1, 2])"},
+      {"llama3_json", "In {\"plan\": {\"name\": \"now\", \"parameters\": {}}} it is no call.",
+       "C(In {\"plan\": {\"name\": \"now\", \"parameters\": {}}} it is no call.)"},
+      {"llama3_json", "main() {\n\n{\"name\": \"now\", \"parameters\": {}}",
+       "C(main() {)F(now)A({})"},
+      {"llama3_json", "Set {x} and { y }.", "C(Set {x} and { y }.)"},
       // Code, which Llama writes for its own tools.
       {"llama3_json", "<|python_tag|>brave_search.call(query=\"x\")",
        "C(<|python_tag|>brave_search.call(query=\"x\"))"},
@@ -137,6 +193,12 @@ std::vector<AnswerSample> MistralSamples() {
       {"mistral", "[TOOL_CALLS]get_weather{\"city\": \"Paris\"}",
        "F(get_weather)A({\"city\": \"Paris\"})"},
       {"mistral", "[TOOL_CALLS] now {}done", "F(now)A({})C(done)"},
+      // Slips: one object without a list, brackets that are missing, cut off.
+      {"mistral", "[TOOL_CALLS]{\"name\": \"now\", \"arguments\": {}}", "F(now)A({})"},
+      {"mistral", "[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Rome\"]",
+       "F(get_weather)A({\"city\": \"Rome\"})"},
+      {"mistral", "[TOOL_CALLS]get_weather[ARGS]{'city': \"Ro",
+       "F(get_weather)A({\"city\": \"Ro\"})"},
       // No calls.
       {"mistral", "[TOOL_CALLS] []", "C([TOOL_CALLS] [])"},
       {"mistral", "[TOOL_CALLS][ARGS]{}", "C([TOOL_CALLS][ARGS]{})"},
@@ -183,6 +245,18 @@ std::vector<AnswerSample> Qwen3CoderSamples() {
       {"qwen3_coder", "<tool_call><function=now></tool_call>", "F(now)A({})"},
       {"qwen3_coder", "<tool_call><function=now>text</function>", "F(now)A({})C(text</function>)"},
       {"qwen3_coder", "<function=now><function=now></function>", "F(now)A({})F(now)A({})"},
+      {"qwen3_coder",
+       "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n<parameter=count>\n3\n"
+       "</parameter>\n</function>\n</tool_call>",
+       "F(get_weather)A({\"city\": \"Rome\", \"count\": 3})"},
+      {"qwen3_coder",
+       "<tool_call><function=get_weather><parameter=city>Rome</function></tool_call>"
+       "<tool_call><function=get_weather><parameter=city>Oslo</tool_call> ok",
+       "F(get_weather)A({\"city\": \"Rome\"})F(get_weather)A({\"city\": \"Oslo\"})C(ok)"},
+      {"qwen3_coder",
+       "<function=get_weather><parameter=\"city\">Rome</parameters></parameter><parameter=days>"
+       "{'a': None,}</param></function>",
+       "F(get_weather)A({\"city\": \"Rome\", \"days\": {\"a\": null}})"},
       // No calls.
       {"qwen3_coder", "<tool_call>{\"name\": \"now\"}</tool_call>",
        "C(<tool_call>{\"name\": \"now\"}</tool_call>)"},
@@ -193,9 +267,11 @@ std::vector<AnswerSample> Qwen3CoderSamples() {
        "C(<tool_call> <func)F(now)A({})"},
       // Cut off.
       {"qwen3_coder", "<tool_call>\n<function=no", "C(<tool_call>\n<function=no)"},
-      {"qwen3_coder", "<tool_call>\n<function=now>\n<para", "F(now)A({})C(<para)"},
+      {"qwen3_coder", "<tool_call>\n<function=now>\n<para", "F(now)A({})"},
       {"qwen3_coder", "<tool_call><function=now><parameter=a>\nx\n</para",
-       "F(now)A({\"a\": \"x\\n</para)"},
+       "F(now)A({\"a\": \"x\"})"},
+      {"qwen3_coder", "<tool_call><function=get_weather><parameter=count>\n1",
+       "F(get_weather)A({\"count\": 1})"},
   };
 }
 
@@ -244,10 +320,20 @@ std::string Meaning(const std::vector<AnswerEvent>& events) {
   return is_open ? meaning + ")" : meaning;
 }
 
+std::vector<std::string> ArgumentsOf(const std::vector<AnswerEvent>& events) {
+  std::vector<std::string> arguments;
+  for (const AnswerEvent& event : events) {
+    if (event.kind == AnswerEvent::Kind::kCall) arguments.emplace_back();
+    if (event.kind == AnswerEvent::Kind::kArguments) arguments.back() += event.text;
+  }
+  return arguments;
+}
+
 AnswerOptions OptionsOf(const AnswerSample& sample) {
   return {.reasoning = ReasoningFormatOf(sample.reasoning),
           .tools = ToolFormatOf(sample.parser),
-          .functions = {{"get_weather", {"days"}}, {"now", {}}},
+          .functions = {{"get_weather", {.types = {{"days", kAnyJson}, {"count", kJsonInteger}}}},
+                        {"now", {}}},
           .one_call = sample.one_call};
 }
 

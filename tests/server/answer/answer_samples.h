@@ -21,7 +21,10 @@ struct AnswerSample {
 // What a list of events says, with neighbours of a kind joined.
 std::string Meaning(const std::vector<AnswerEvent>& events);
 
-// With the functions get_weather(city, days: no text, unit) and now().
+// The arguments of each call.
+std::vector<std::string> ArgumentsOf(const std::vector<AnswerEvent>& events);
+
+// With the functions get_weather(city, days: anything, count: an integer, unit) and now().
 AnswerOptions OptionsOf(const AnswerSample& sample);
 
 std::vector<AnswerSample> AnswerSamples();

@@ -35,9 +35,12 @@ class TemplateLoaderTest : public ::testing::Test {
   std::string Chosen(bool has_tools) {
     const auto set = LoadChatTemplate(folder_);
     if (!set.ok()) return std::string(set.status().message());
-    const auto chosen = set->Select(has_tools);
-    if (!chosen.ok()) return std::string(chosen.status().message());
-    return TextOf(chosen->Render({}));
+    RenderInput input;
+    JsonBudget budget;
+    if (has_tools) input.tools = *ParseJsonValue("[{}]", &budget);
+    const auto rendered = set->Render(std::move(input));
+    if (!rendered.ok()) return std::string(rendered.status().message());
+    return TextOf(rendered);
   }
 
   fs::path folder_;

@@ -1,12 +1,16 @@
-// Renders templates for differential_test.py. Reads lines {"template": ..., "input": {...}} from
-// standard input and answers each with {"text": ...} or {"error": ...}. The input holds the fields
-// of RenderInput.
+// Renders templates for differential_test.py and message_forms_test.py. Reads lines {"template":
+// ..., "input": {...}} from standard input and answers each with {"text": ...} or {"error": ...}.
+// The input holds the fields of RenderInput; with "adapts" the messages come in whatever form, as
+// in a request.
 #include <iostream>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "nlohmann/json.hpp"
 #include "server/chat/chat_template.h"
 #include "server/chat/json_values.h"
+#include "server/chat/template_loader.h"
 
 namespace {
 
@@ -32,13 +36,19 @@ quire::RenderInput InputFrom(const Json& json) {
 }
 
 Json Answer(const Json& request) {
-  const auto compiled = quire::ChatTemplate::Compile(request.at("template").get<std::string>());
+  auto compiled = quire::ChatTemplate::Compile(request.at("template").get<std::string>());
   if (!compiled.ok()) return {{"error", std::string(compiled.status().message())}};
-  const auto segments = compiled->Render(InputFrom(request.at("input")));
+  quire::Fuel fuel(request.value("max_steps", quire::RenderInput::kMaxSteps));
+  quire::RenderInput input = InputFrom(request.at("input"));
+  input.fuel = &fuel;
+  const auto segments =
+      request.value("adapts", false)
+          ? quire::ChatTemplateSet(*std::move(compiled), std::nullopt).Render(std::move(input))
+          : compiled->Render(input);
   if (!segments.ok()) return {{"error", std::string(segments.status().message())}};
   std::string text;
   for (const quire::PromptSegment& segment : *segments) text += segment.text;
-  return {{"text", text}};
+  return {{"text", text}, {"steps", fuel.num_burned()}};
 }
 
 }  // namespace

@@ -184,7 +184,7 @@ void Measure(const Case& test) {
   size_t num_steps = 0;
   std::string outcome;
   for (int round = 0; round < 3; ++round) {
-    RequestFuel fuel(test.request.ByteSizeLong(), nullptr);
+    RequestFuel fuel(test.request.ByteSizeLong(), test.request.messages().messages_size(), nullptr);
     const double start_ms = ThreadMs();
     const auto ids = EncodePrompt(test.request, *encoder, facts, &fuel);
     best_ms = std::min(best_ms, ThreadMs() - start_ms);

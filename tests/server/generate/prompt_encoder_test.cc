@@ -35,7 +35,7 @@ class PromptEncoderTest : public testing::Test {
     ModelFacts model;
     model.vocab_size = 2048;
     model.max_model_len = 4096;
-    RequestFuel fuel(request.ByteSizeLong(), nullptr);
+    RequestFuel fuel(request.ByteSizeLong(), request.messages().messages_size(), nullptr);
     return EncodePrompt(request, Demo(), model, &fuel).status();
   }
 };
@@ -97,11 +97,35 @@ TEST_F(PromptEncoderTest, ACancelledRequestGetsNoPrompt) {
   v1::GenerateRequest json = chat;
   json.mutable_messages()->set_template_kwargs_json("{\"a\": [1, 2, 3]}");
   for (const v1::GenerateRequest& request : {text, chat, json}) {
-    RequestFuel fuel(request.ByteSizeLong(), &token);
+    RequestFuel fuel(request.ByteSizeLong(), request.messages().messages_size(), &token);
     const absl::Status status = EncodePrompt(request, Demo(), model, &fuel).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
     EXPECT_LE(fuel.num_burned(), kTextBytes / 8) << "one look at the text before it is normalised";
   }
+}
+
+// Some public templates look at all messages for each.
+TEST_F(PromptEncoderTest, AnAgentsDayDoesNotRunOutOfFuel) {
+  constexpr int kNumMessages = 1200;
+  absl::StatusOr<ChatTemplate> slow = ChatTemplate::Compile(
+      "{% for m in messages %}{% for other in messages %}{% if other.role == m.role %}{% endif %}"
+      "{% endfor %}{% endfor %}");
+  ASSERT_TRUE(slow.ok()) << slow.status();
+  const PromptEncoder encoder(Demo().tokenizer(), ChatTemplateSet(*std::move(slow), std::nullopt));
+  v1::GenerateRequest request;
+  for (int i = 0; i < kNumMessages; ++i) {
+    v1::Message& message = *request.mutable_messages()->add_messages();
+    message.set_role("user");
+    message.set_content("Please read the next file and say what is in it.");
+  }
+  const auto burn = [&encoder, &request](Fuel* fuel) {
+    return encoder.Render(*ConvertMessages(request.messages(), fuel)).status();
+  };
+  RequestFuel fuel(request.ByteSizeLong(), kNumMessages, nullptr);
+  EXPECT_TRUE(burn(&fuel).ok()) << burn(&fuel);
+  // Nor does one message of as many bytes get as much.
+  RequestFuel of_one(request.ByteSizeLong(), 1, nullptr);
+  EXPECT_EQ(burn(&of_one).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(PromptEncoderTest, ChatsWithMoreMessagesThanAreAllowedAreRefusedFirst) {

@@ -24,6 +24,7 @@
 namespace quire {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -113,12 +114,14 @@ class Http1ConnectionTest : public ::testing::Test {
     pool_.reset();
   }
 
-  Client& Connect(Http1Limits limits = {}, int64_t max_held_bytes = 96 << 20) {
+  Client& Connect(Http1Limits limits = {}, int64_t max_held_bytes = 96 << 20,
+                  int64_t max_connections = 100) {
     limits_ = limits;
     server_ = std::make_unique<HttpServer>(&gate_, *Cors::Parse({"http://y"}), routes_, nullptr,
-                                           nullptr, nullptr);
+                                           nullptr, nullptr, ping_interval_);
     ConnectionPoolOptions options;
     options.max_held_bytes = max_held_bytes;
+    options.max_connections = max_connections;
     pool_ = *ConnectionPool::Start(options, [this](Protocol, ConnectionControl* control) {
       return std::make_unique<Http1Connection>(control, limits_, start_);
     });
@@ -162,6 +165,7 @@ class Http1ConnectionTest : public ::testing::Test {
   std::vector<HttpRoute> routes_;
   const Gate gate_{{}, {}, Authenticator(nullptr, false)};
   Http1Limits limits_;
+  absl::Duration ping_interval_ = absl::ZeroDuration();
   std::unique_ptr<HttpServer> server_;
   const StartExchange start_ = [this](RequestHead head, HttpStream* stream) {
     return server_->Start(std::move(head), stream);
@@ -405,6 +409,31 @@ TEST_F(Http1ConnectionTest, SilentConnectionsEnd) {
   EXPECT_THAT(Exchange(Get("/hello"), limits), EndsWith("hello "));
 }
 
+// Whoever announces a body and does not send it has no more right to its connection than who says
+// nothing; who waits for an answer has.
+TEST_F(Http1ConnectionTest, WhoseBodyDoesNotComeGivesWay) {
+  Client& half = Connect({}, 96 << 20, /*max_connections=*/2);
+  half.Send(Post("Content-Length: 99\r\nExpect: 100-continue\r\n", ""));
+  half.ReadUntil("100 Continue\r\n\r\n");
+  half.Send("some");
+  const std::unique_ptr<Client> busy = NewClient();
+  busy->Send(Get("/hold"));
+  const HttpCallRef call = WaitForHeld();
+  const std::unique_ptr<Client> newcomer = NewClient();
+  newcomer->Send(Get("/hello"));
+  EXPECT_THAT(newcomer->ReadUntil("hello "), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(half.ReadToEnd(), StartsWith("HTTP/1.1 408"));
+  call->Answer({.body = "the answer"});
+  EXPECT_THAT(busy->ReadUntil("the answer"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(Http1ConnectionTest, TheRestOfARefusedBodyIsNotWaitedForLong) {
+  Http1Limits limits;
+  limits.dropped = absl::Milliseconds(50);
+  const std::string head = "POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n";
+  EXPECT_THAT(Exchange(head, limits), StartsWith("HTTP/1.1 404"));
+}
+
 TEST_F(Http1ConnectionTest, WithoutRoomRequestsAreRefused) {
   Client& client = Connect({}, /*max_held_bytes=*/64 << 10);
   client.Send(Post("Content-Length: 60000\r\n", std::string(60000, 'x')));
@@ -481,6 +510,39 @@ TEST_F(Http1ConnectionTest, WhatARequestHoldsIsGivenBack) {
   const HttpCallRef call = WaitForHeld();
   client.Close();
   ExpectNothingIsHeld();
+}
+
+// A long prompt says nothing for minutes; clients and proxies wait for less.
+TEST_F(Http1ConnectionTest, ASilentStreamOfEventsSaysThatItLives) {
+  ping_interval_ = absl::Milliseconds(20);
+  Client& client = Connect();
+  client.Send(Get("/hold"));
+  const HttpCallRef call = WaitForHeld();
+  const HttpAnswer head = {.content_type = "text/event-stream"};
+  call->KeepAlive(head);
+  EXPECT_THAT(client.ReadUntil(": ping\n\n"),
+              AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), HasSubstr("text/event-stream")));
+  client.ReadUntil(": ping\n\n");
+  call->Begin(head);  // has begun already
+  call->Send("data: 1\n\n", nullptr);
+  EXPECT_THAT(client.ReadUntil("data: 1\n\n"), Not(HasSubstr("HTTP/1.1")));
+  client.ReadUntil(": ping\n\n");
+  // The status is gone.
+  call->EndWithError(ErrorAnswer(500, "broken"), "data: an error\n\n", absl::StatusCode::kInternal);
+  EXPECT_THAT(client.ReadUntil("\r\n0\r\n\r\n"),
+              AllOf(HasSubstr("data: an error\n\n"), Not(HasSubstr("HTTP/1.1"))));
+  client.Send(Get("/hello"));
+  EXPECT_THAT(client.ReadUntil("hello "), StartsWith("HTTP/1.1 200 OK\r\n"));
+}
+
+TEST_F(Http1ConnectionTest, AnErrorBeforeTheFirstSignOfLifeHasItsStatus) {
+  ping_interval_ = absl::Hours(1);
+  Client& client = Connect();
+  client.Send(Get("/hold", kClose));
+  const HttpCallRef call = WaitForHeld();
+  call->KeepAlive({.content_type = "text/event-stream"});
+  call->EndWithError(ErrorAnswer(500, "broken"), "data: an error\n\n", absl::StatusCode::kInternal);
+  EXPECT_THAT(client.ReadToEnd(), AllOf(StartsWith("HTTP/1.1 500"), Not(HasSubstr("data: "))));
 }
 
 }  // namespace

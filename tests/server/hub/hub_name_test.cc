@@ -40,6 +40,28 @@ TEST(CheckHubName, SaysWhatToPassInstead) {
               HasSubstr("pass --model Qwen/Qwen3-0.6B and --revision v1"));
   EXPECT_THAT(NameError("Qwen/Qwen3-0.6B:main"), HasSubstr("--revision main"));
   EXPECT_THAT(NameError("a\nb"), testing::Not(HasSubstr("\n")));
+  for (const char* address : {"hf.co/Qwen/Qwen3-0.6B", "hf://Qwen/Qwen3-0.6B",
+                              "huggingface.co/Qwen/Qwen3-0.6B", "hf.co/Qwen/Qwen3-0.6B:main"}) {
+    EXPECT_THAT(NameError(address), HasSubstr("pass the part that names it, Qwen/Qwen3-0.6B"));
+  }
+}
+
+// As llama.cpp, Ollama and LM Studio name models.
+TEST(CheckHubName, ATagIsNoRevision) {
+  for (const char* name :
+       {"unsloth/Qwen3-0.6B-GGUF:Q4_K_M", "unsloth/Qwen3-0.6B-GGUF:UD-Q4_K_XL", "a/b:iq2_xxs",
+        "a/b-GGUF:BF16", "a/b:mxfp4_moe", "a/b:TQ1_0", "hf.co/a/b-GGUF:Q8_0"}) {
+    EXPECT_THAT(NameError(name), HasSubstr("GGUF files are not supported yet; pass the repository "
+                                           "with safetensors files that they were made from"));
+  }
+  for (const char* name : {"qwen3:0.6b", "llama3.2:latest", "gemma3:270m", "user/model:8b-q4",
+                           "smollm2:135m-instruct-q4_K_M", "phi3:mini"}) {
+    EXPECT_THAT(NameError(name),
+                HasSubstr("Ollama's models are GGUF files, which are not supported "
+                          "yet; pass the one with safetensors files"));
+  }
+  EXPECT_THAT(NameError("Qwen/Qwen3-0.6B:v1.0"), HasSubstr("--revision v1.0"));
+  EXPECT_THAT(NameError("Qwen/Qwen3-0.6B@Q4_K_M"), HasSubstr("--revision Q4_K_M"));
 }
 
 TEST(CheckRevision, BranchesTagsAndCommits) {

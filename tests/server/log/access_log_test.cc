@@ -123,10 +123,11 @@ class Lines {
   std::unique_ptr<AccessLog> log_;
 };
 
-// The sums of the two numbers in the lines about lines that were left out, and how many other
+// The sums of the three numbers in the lines about lines that were left out, and how many other
 // lines.
 struct Counts {
   int64_t errors = 0;
+  int64_t beyond_rate = 0;
   int64_t waiting = 0;
   int64_t lines = 0;
 };
@@ -139,13 +140,15 @@ Counts Count(const std::vector<std::string>& lines) {
       continue;
     }
     std::vector<int64_t> numbers;
-    for (absl::string_view word : absl::StrSplit(line, ' ')) {
+    const absl::string_view counts_of = absl::string_view(line).substr(0, line.find(';'));
+    for (absl::string_view word : absl::StrSplit(counts_of, ' ')) {
       int64_t number = 0;
       if (absl::SimpleAtoi(word, &number)) numbers.push_back(number);
     }
-    EXPECT_THAT(numbers, SizeIs(2)) << line;
+    EXPECT_THAT(numbers, SizeIs(3)) << line;
     counts.errors += numbers[0];
-    counts.waiting += numbers[1];
+    counts.beyond_rate += numbers[1];
+    counts.waiting += numbers[2];
   }
   return counts;
 }
@@ -176,12 +179,55 @@ TEST(AccessLogTest, RefusalsDoNotFillTheLog) {
   EXPECT_EQ(counts.waiting, 0);
 }
 
+TEST(AccessLogTest, OneClientsFloodLeavesTheOthersLines) {
+  Lines lines;
+  const absl::Time start = absl::UnixEpoch();
+  for (int i = 0; i < 3000; ++i) {
+    const absl::Time now = start + absl::Microseconds(i);
+    for (AccessEntry flood : {Generated(), Refused()}) {
+      flood.peer = "198.51.100.9";
+      lines.log().Add(flood, now);
+    }
+    if (i % 1000 == 999) lines.log().Add(Generated(), now);
+    if (i % 1000 == 999) lines.log().Add(Refused(), now);
+  }
+  int64_t num_others = 0;
+  std::string omitted;
+  const std::vector<std::string> written = lines.Take();
+  for (const std::string& line : written) {
+    if (absl::StrContains(line, "peer=203.0.113.7")) ++num_others;
+    if (absl::StartsWith(line, "access lines left out")) omitted = line;
+  }
+  EXPECT_EQ(num_others, 6);
+  const Counts counts = Count(written);
+  EXPECT_EQ(counts.lines, 6 + AccessLog::kMaxLinesPerSecond + AccessLog::kMaxErrorsPerSecond);
+  EXPECT_EQ(counts.beyond_rate, 3000 - AccessLog::kMaxLinesPerSecond);
+  EXPECT_EQ(counts.errors, 3000 - AccessLog::kMaxErrorsPerSecond);
+  EXPECT_THAT(omitted, HasSubstr("; most of 198.51.100.9"));
+}
+
+TEST(AccessLogTest, ManyAddressesShareARateInTheEnd) {
+  constexpr int kNumAddresses = 5000;
+  Lines lines;
+  for (int i = 0; i < kNumAddresses; ++i) {
+    AccessEntry entry = Refused();
+    entry.peer = absl::StrCat("address", i);
+    lines.log().Add(entry, absl::UnixEpoch());
+  }
+  const Counts counts = Count(lines.Take());
+  EXPECT_EQ(counts.lines,
+            static_cast<int64_t>(AccessLog::kMaxAddresses) + AccessLog::kMaxErrorsPerSecond);
+  EXPECT_EQ(counts.lines + counts.errors, kNumAddresses);
+}
+
 TEST(AccessLogTest, ALogThatNobodyReadsHoldsUpNoCallAndStaysSmall) {
   constexpr int kNumEntries = 30000;
   Lines lines;
   {
     const Lines::Stall stall(&lines);
-    for (int i = 0; i < kNumEntries; ++i) lines.log().Add(Generated(), absl::UnixEpoch());
+    for (int i = 0; i < kNumEntries; ++i) {
+      lines.log().Add(Generated(), absl::UnixEpoch() + absl::Milliseconds(i));
+    }
   }
   const Counts counts = Count(lines.Take());
   EXPECT_EQ(counts.lines + counts.waiting, kNumEntries);

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace quire {
 namespace {
 
@@ -12,32 +16,89 @@ JsonTree Tree(const std::string& json) {
   return *tree;
 }
 
-// With the property "p" of this schema.
-AnswerOptions OptionsOf(const std::string& schema) {
-  const JsonTree body = Tree(R"({"tools": [{"type": "function", "function": {"name": "f",
-      "parameters": {"properties": {"p": )" +
-                             schema + "}}}}]}");
+// Of the function f with these parameters.
+ToolParameters ParametersOf(const std::string& parameters) {
+  const JsonTree body =
+      Tree(R"({"tools": [{"type": "function", "function": {"name": "f", "parameters": )" +
+           parameters + "}}]}");
   FieldReader fields(body);
   v1::Messages messages;
   AnswerOptions options;
   FillTools(fields, ToolFormat::kQwen3Coder, &messages, &options);
   EXPECT_TRUE(fields.status().ok()) << fields.status();
-  return options;
+  return options.functions.at("f");
 }
 
-bool IsText(const std::string& schema) { return OptionsOf(schema).functions.at("f").empty(); }
+// Of a parameter of this schema, beside some definitions.
+JsonTypes TypesOf(const std::string& schema) {
+  return ParametersOf(R"({"type": "object", "properties": {"p": )" + schema + R"(}, "$defs": {
+      "Place": {"type": "object", "properties": {"city": {"type": "string"}}},
+      "Unit": {"enum": ["C", "F"]},
+      "a/b~c": {"type": "integer"},
+      "Loop": {"$ref": "#/$defs/Loop"},
+      "Tree": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}}})")
+      .TypesOf("p");
+}
 
-TEST(ChatToolsTest, SchemasSayWhatIsNoText) {
-  for (const char* schema : {R"({})", R"({"type": "string"})", R"({"type": ["string"]})", R"(true)",
-                             R"({"anyOf": [{"type": "string"}]})"}) {
-    EXPECT_TRUE(IsText(schema)) << schema;
+TEST(ChatToolsTest, SchemasSayWhichTypesThereMayBe) {
+  constexpr JsonTypes kNumbers = kJsonNumber | kJsonInteger;
+  for (const auto& [schema, types] : std::vector<std::pair<std::string, JsonTypes>>{
+           {R"({})", kJsonText},
+           {R"(true)", kJsonText},
+           {R"({"type": "string"})", kJsonText},
+           {R"({"type": ["string"]})", kJsonText},
+           {R"({"type": "integer"})", kJsonInteger},
+           {R"({"type": "number"})", kNumbers},
+           {R"({"type": ["string", "null"]})", kJsonText | kJsonNull},
+           {R"({"type": "boolean", "nullable": true})", kJsonBool | kJsonNull},
+           {R"({"type": 5})", kAnyJson},
+           {R"({"anyOf": [{"type": "string"}]})", kJsonText},
+           {R"({"anyOf": [{"type": "string"}, {"type": "null"}]})", kJsonText | kJsonNull},
+           {R"({"oneOf": [{"type": "array"}, {"$ref": "#/$defs/Place"}]})",
+            kJsonList | kJsonObject},
+           {R"({"anyOf": [{"type": "string"}, {}]})", kAnyJson},
+           {R"({"$ref": "#/$defs/Place"})", kJsonObject},
+           {R"({"$ref": "#/$defs/Unit", "description": "d"})", kJsonText},
+           {R"({"$ref": "#/$defs/a~1b~0c"})", kJsonInteger},
+           {R"({"$ref": "#/$defs/Tree"})", kJsonList},
+           {R"({"$ref": "#"})", kJsonObject},
+           {R"({"allOf": [{"$ref": "#/$defs/Place"}], "default": null})", kJsonObject},
+           {R"({"allOf": [{"type": ["integer", "null"]}, {"type": ["integer", "string"]}]})",
+            kJsonInteger},
+           {R"({"allOf": [{"type": "integer"}, {"type": "string"}]})", kAnyJson},
+           {R"({"enum": ["a", 1, null]})", kJsonText | kJsonInteger | kJsonNull},
+           {R"({"type": "string", "enum": ["a"]})", kJsonText},
+           {R"({"const": true})", kJsonBool},
+           {R"({"const": null})", kJsonNull},
+           {R"({"properties": {}})", kJsonObject},
+           {R"({"items": {}})", kJsonList},
+           // Nothing can be told: out of the schema, and round in circles.
+           {R"({"$ref": "https://example.com/schema"})", kAnyJson},
+           {R"({"$ref": "#/$defs/Nowhere"})", kAnyJson},
+           {R"({"$ref": "#/$defs/Loop"})", kAnyJson}}) {
+    EXPECT_EQ(int{TypesOf(schema)}, int{types}) << schema;
   }
-  for (const char* schema :
-       {R"({"type": "integer"})", R"({"type": ["string", "null"]})", R"({"type": 5})",
-        R"({"anyOf": [{"type": "string"}, {"type": "null"}]})",
-        R"({"oneOf": [{"$ref": "#/a"}]})"}) {
-    EXPECT_FALSE(IsText(schema)) << schema;
+}
+
+TEST(ChatToolsTest, PropertiesAreFoundBehindReferences) {
+  const ToolParameters parameters = ParametersOf(R"({"$ref": "#/$defs/Args", "$defs": {
+      "Args": {"allOf": [{"properties": {"a": {"type": "integer"}}}], "properties": {
+          "b": {"type": "string"}}, "additionalProperties": {"type": "boolean"}}}})");
+  EXPECT_EQ(parameters.TypesOf("a"), kJsonInteger);
+  EXPECT_EQ(parameters.TypesOf("b"), kJsonText);
+  EXPECT_EQ(parameters.TypesOf("c"), kJsonBool);
+}
+
+// Each level is looked at from the one above as often as that is, twice.
+TEST(ChatToolsTest, SchemasThatAreManyTimesTheirTextEnd) {
+  std::string defs = R"("d30": {"type": "integer"})";
+  for (int i = 0; i < 30; ++i) {
+    const std::string next = "{\"$ref\": \"#/$defs/d" + std::to_string(i + 1) + "\"}";
+    defs += ", \"d" + std::to_string(i) + "\": {\"allOf\": [" + next + ", " + next + "]}";
   }
+  const ToolParameters parameters =
+      ParametersOf(R"({"properties": {"p": {"$ref": "#/$defs/d0"}}, "$defs": {)" + defs + "}}");
+  EXPECT_EQ(parameters.TypesOf("p"), kAnyJson);
 }
 
 TEST(ChatToolsTest, ToolsGoToTheTemplateAsTheyCame) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -23,6 +24,10 @@ class FakeSink : public ResponseSink {
   void SetReadyCallback(std::function<void()> on_ready) override { on_ready_ = on_ready; }
   bool KeepsAnswer() const override { return keeps_; }
   void SetKeepsAnswer() { keeps_ = true; }  // before its request starts
+  size_t AnswerBytes(const v1::GenerateResponse& response) const override {
+    return answer_bytes_ > 0 ? answer_bytes_.load() : response.ByteSizeLong();
+  }
+  void SetAnswerBytes(size_t bytes) { answer_bytes_ = bytes; }  // of each response from now on
   void Send(v1::GenerateResponse response) override {
     {
       std::lock_guard lock(mutex_);
@@ -93,6 +98,7 @@ class FakeSink : public ResponseSink {
   bool holds_;
   bool busy_ = false;
   bool keeps_ = false;
+  std::atomic<size_t> answer_bytes_ = 0;  // 0: as they are
   int num_sent_ = 0;
   std::function<void()> on_ready_;
   ResponseCollector collector_;
@@ -255,6 +261,51 @@ TEST_F(OutputPumpTest, AStalledSinkIsEndedAndItsRequestCancelled) {
   running.Write(FinishedEvent(FinishReason::kAbort));
 }
 
+// Who is gone is sent nothing, and nothing of the request stays here, whether the engine has ended
+// its continuations or not.
+TEST_F(OutputPumpTest, AnAbandonedRequestLeavesAtOnce) {
+  OutputPump pump(&canceller_, absl::Seconds(60));
+  FakeSink sink(/*holds=*/true);
+  Running running = Start(pump, &sink, TestJob(/*n=*/128));
+  running.Write(StartedEvent());
+  WaitUntilSent(sink, 1);
+  pump.Abandon(running.stream->request_id());
+  EXPECT_TRUE(absl::IsCancelled(sink.WaitForEnd()));
+  EXPECT_TRUE(registry_.WaitUntilEmpty(absl::Now() + absl::Seconds(20)));
+  while (running.stream.use_count() > 2) absl::SleepFor(absl::Milliseconds(1));  // the engine's
+  running.writer->End(FinishReason::kAbort, absl::OkStatus(), absl::Now());
+  running.writer->Notify();
+  EXPECT_TRUE(running.writer->finished());
+  SequenceEvent event;
+  EXPECT_FALSE(running.stream->Read(&event));
+  pump.Abandon(running.stream->request_id());  // it is not known any more
+  EXPECT_EQ(sink.num_sent(), 1);
+}
+
+// A response holds few of them, or what a client does not read would take much.
+TEST_F(OutputPumpTest, TokensWithLogprobsComeInSmallResponses) {
+  OutputPump pump(&canceller_, absl::Seconds(60));
+  FakeSink sink(/*holds=*/true);
+  GenerationJob job = TestJob();
+  job.output.logprobs = true;
+  Running running = Start(pump, &sink, job);
+  running.Write(StartedEvent());
+  WaitUntilSent(sink, 1);
+  const TokenId token = Encode(" duck").front();
+  constexpr int kNumTokens = 18;
+  for (int i = 0; i < kNumTokens; ++i) {
+    SequenceEvent event = TokenEvent(token);
+    event.logprobs = std::make_unique<TokenLogprobs>();
+    event.logprobs->top.resize(20, {token, -1.0f});
+    running.Write(std::move(event));
+  }
+  running.Write(FinishedEvent(FinishReason::kLength));
+  sink.StopHolding();
+  EXPECT_TRUE(sink.WaitForEnd().ok());
+  EXPECT_EQ(sink.Answer().choices(0).logprobs_size(), kNumTokens);
+  EXPECT_EQ(sink.num_sent(), 1 + 3);  // seven tokens at a time
+}
+
 // Answers that clients want whole are in memory until they end: nobody may fill it with them, nor
 // take others' room.
 TEST_F(OutputPumpTest, AnswersThatAreKeptHaveTheirBounds) {
@@ -292,6 +343,28 @@ TEST_F(OutputPumpTest, AnswersThatAreKeptHaveTheirBounds) {
   write(stream, streamed, kMany);
   stream.Write(FinishedEvent(FinishReason::kLength));
   EXPECT_TRUE(streamed.WaitForEnd().ok());
+}
+
+// What cannot be sent in one piece is not computed to its end, and asking again would not help.
+TEST_F(OutputPumpTest, AnAnswerThatBecomesTooLargeEndsAsAMistake) {
+  OutputPump pump(&canceller_, absl::Seconds(60));
+  FakeSink sink;
+  sink.SetKeepsAnswer();
+  Running running = Start(pump, &sink, TestJob());
+  running.Write(StartedEvent());
+  WaitUntilSent(sink, 1);
+  const TokenId word = Encode(" and").front();
+  sink.SetAnswerBytes((1 << 20) - 100);
+  for (int i = 0; i < 40 && !sink.has_ended(); ++i) {
+    const int before = sink.num_sent();
+    running.Write(TokenEvent(word));
+    while (sink.num_sent() == before && !sink.has_ended()) absl::SleepFor(absl::Microseconds(50));
+  }
+  const absl::Status status = sink.WaitForEnd();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_FALSE(RetryPushbackMs(status).has_value());
+  EXPECT_EQ(sink.num_sent(), 1 + 8);
+  EXPECT_TRUE(canceller_.Has(canceller_.cancelled, running.stream->request_id()));
 }
 
 TEST_F(OutputPumpTest, EndAllReachesIdleBusyAndLaterRequests) {

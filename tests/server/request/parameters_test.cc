@@ -151,6 +151,29 @@ TEST(ParametersTest, EverythingElseIsCarriedOver) {
   EXPECT_THAT(job.output.shown_special_tokens, ElementsAre(3));
 }
 
+// A prompt is scored: the engine draws a token, which is not shown.
+TEST(ParametersTest, NoTokensWhereSomethingOfThePromptIsAskedFor) {
+  for (const char* output : {"prompt_logprobs: 0", "return_prompt_token_ids: true"}) {
+    const auto job =
+        Convert(Message(absl::StrCat("stop { max_tokens: 0 } output { ", output, " }")));
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_FALSE(job->output.generates);
+    EXPECT_EQ(job->request.stop.max_tokens, 1);
+  }
+  EXPECT_TRUE(
+      Convert(Message("stop { max_tokens: 1 } output { prompt_logprobs: 0 }"))->output.generates);
+}
+
+TEST(ParametersTest, TokensAreAddedAroundTextsAlone) {
+  const auto has_added = [](const char* prompt) {
+    return ConvertParameters(Message(prompt), TestModel(), 0)->output.prompt_has_added_tokens;
+  };
+  EXPECT_TRUE(has_added("text { text: 'a' }"));
+  EXPECT_FALSE(has_added("text { text: 'a' add_special_tokens: false }"));
+  EXPECT_FALSE(has_added("token_ids { ids: 3 }"));
+  EXPECT_FALSE(has_added("messages { messages { role: 'user' } }"));
+}
+
 TEST(ParametersTest, IgnoreEosAndTopKOff) {
   const GenerationJob job = *Convert(Message("sampling { top_k: -1 } stop { ignore_eos: true }"));
   EXPECT_TRUE(job.request.stop.eos_token_ids.empty());
@@ -240,6 +263,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refusal{"stop { max_tokens: 0 }", "stop.max_tokens: 0"},
         Refusal{"stop { max_tokens: -1 }", "stop.max_tokens: -1"},
+        Refusal{"stop { max_tokens: 0 } output { logprobs: 2 }", "stop.max_tokens: 0"},
+        Refusal{"stop { max_tokens: -1 } output { prompt_logprobs: 2 }", "stop.max_tokens: -1"},
+        Refusal{"stop { max_tokens: 0 min_tokens: 1 } output { prompt_logprobs: 2 }",
+                "stop.min_tokens: 1"},
         Refusal{"stop { max_tokens: -9223372036854775808 }", "1 and more"},
         Refusal{"stop { min_tokens: -1 }", "stop.min_tokens: -1"},
         Refusal{"stop { min_tokens: 6 max_tokens: 5 }", "0 .. max_tokens"},
@@ -247,7 +274,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"stop { min_tokens: 9223372036854775807 }", "stop.min_tokens"},
         Refusal{"stop { stop_strings: \"\" }", "an empty string"},
         Refusal{"stop { stop_strings: \"" + Repeat("x", 257) + "\" }", "257 bytes"},
-        Refusal{"stop { " + Repeat("stop_strings: \"x\" ", 17) + "}", "has 17 entries"},
+        Refusal{"stop { " + Repeat("stop_strings: \"x\" ", 65) + "}", "has 65 entries"},
         Refusal{"stop { stop_token_ids: 1000 }", "stop.stop_token_ids: token id 1000"},
         Refusal{"stop { stop_token_ids: 4294967295 }", "stop.stop_token_ids"},
         Refusal{"stop { " + Repeat("stop_token_ids: 1 ", 127) + "}", "at most 126"},
@@ -267,7 +294,7 @@ TEST(ParametersTest, ValuesOnTheBordersAreAllowed) {
        {std::string("sampling { temperature: 100 top_p: 1 min_p: 1 n: 128 top_k: 1073741824 }"),
         std::string("sampling { repetition_penalty: 0.001 presence_penalty: -2 }"),
         std::string("sampling { logit_bias { key: 999 value: 100 } }"),
-        "stop { " + Repeat("stop_strings: \"x\" ", 16) + "}",
+        "stop { " + Repeat("stop_strings: \"x\" ", 64) + "}",
         "stop { stop_strings: \"" + Repeat("x", 256) + "\" stop_token_ids: 999 }",
         "stop { " + Repeat("stop_token_ids: 1 ", 126) + "}",
         std::string("stop { min_tokens: 54 max_tokens: 54 }"),

@@ -58,6 +58,18 @@ TEST_F(RequestRegistryTest, IdsAreUniqueWhileTheyRun) {
   EXPECT_TRUE(Enter(alice_, "a").ok());
 }
 
+TEST_F(RequestRegistryTest, AnotherIdIsMadeOfOneInUse) {
+  const auto enter = [&](const Principal& owner) {
+    return *registry_.Enter(owner, "a", token_, now_, IdInUse::kMakeAnother);
+  };
+  const auto first = enter(alice_), second = enter(alice_), third = enter(alice_);
+  EXPECT_EQ(first.request_id(), "a");
+  EXPECT_THAT(second.request_id(), testing::MatchesRegex("a-[0-9a-f]{32}"));
+  EXPECT_THAT(third.request_id(), testing::MatchesRegex("a-[0-9a-f]{32}"));
+  EXPECT_NE(second.request_id(), third.request_id());
+  EXPECT_EQ(enter(bob_).request_id(), "a");
+}
+
 TEST_F(RequestRegistryTest, AnIdBelongsToItsPrincipal) {
   const auto of_alice = *Enter(alice_, "a");
   EXPECT_TRUE(Enter(bob_, "a").ok()) << "alice's ids keep nobody else's from being used";
@@ -194,6 +206,31 @@ TEST(CancelTokenTest, TheActionRunsOnceWheneverItComes) {
   late.Cancel();
   late.Cancel();
   EXPECT_EQ(runs, 2);
+}
+
+TEST(CancelTokenTest, WhatNobodyListensToIsAbandonedAlsoAfterItWasCancelled) {
+  std::string runs;
+  const auto note = [&](char what) { return [&runs, what] { runs += what; }; };
+  CancelToken at_once;
+  at_once.Bind(note('c'), note('a'));
+  at_once.Abandon();
+  at_once.Abandon();
+  at_once.Cancel();
+  EXPECT_TRUE(at_once.cancelled());
+  EXPECT_EQ(std::exchange(runs, ""), "a");
+  CancelToken later;
+  later.Bind(note('c'), note('a'));
+  later.Cancel();
+  later.Abandon();
+  EXPECT_EQ(std::exchange(runs, ""), "ca");
+  CancelToken before;
+  before.Abandon();
+  before.Bind(note('c'), note('a'));
+  EXPECT_EQ(std::exchange(runs, ""), "a");
+  CancelToken of_one_kind;
+  of_one_kind.Bind(note('c'));
+  of_one_kind.Abandon();
+  EXPECT_EQ(runs, "c");
 }
 
 TEST(RetryPushbackTest, OnlyOverloadCarriesAdvice) {

@@ -66,7 +66,7 @@ class GrpcCallTest : public ::testing::Test {
   }
 
   Http2Client& Connect(Http2Limits limits = {}, int64_t max_held_bytes = 96 << 20,
-                       uint32_t window_bytes = 1 << 20) {
+                       uint32_t window_bytes = 1 << 20, int64_t max_connections = 100) {
     start_ = [this](const RequestHead& head, Http2Stream* stream) {
       const GrpcMethod& method = methods_.at(head.path);
       auto call = std::make_shared<GrpcCall>(method, AnonymousPrincipal(PeerAddress()), stream,
@@ -76,15 +76,20 @@ class GrpcCallTest : public ::testing::Test {
     };
     ConnectionPoolOptions options;
     options.max_held_bytes = max_held_bytes;
+    options.max_connections = max_connections;
     pool_ = *ConnectionPool::Start(options, [this, limits](Protocol, ConnectionControl* control) {
       return std::make_unique<Http2Connection>(control, limits, start_);
     });
+    client_ = NewClient(window_bytes);
+    return *client_;
+  }
+
+  std::unique_ptr<Http2Client> NewClient(uint32_t window_bytes = 1 << 20) {
     int fds[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     fcntl(fds[0], F_SETFL, O_NONBLOCK);
     pool_->Add(UniqueFd(fds[0]), PeerAddress::OfSocket(fds[0]));
-    client_ = std::make_unique<Http2Client>(UniqueFd(fds[1]), window_bytes);
-    return *client_;
+    return std::make_unique<Http2Client>(UniqueFd(fds[1]), window_bytes);
   }
 
   GrpcCallRef WaitForHeld() {
@@ -138,6 +143,51 @@ TEST_F(GrpcCallTest, MessagesOfTheClientsStreamAreAnsweredOneByOne) {
   Http2Client& client = Connect();
   const int32_t id = client.Request("/chat", Framed("one") + Framed("") + Framed("three"));
   EXPECT_EQ(client.Wait(id).body, Framed("one") + Framed("") + Framed("three"));
+}
+
+// Streams whose messages do not come keep no connection from giving way; one that waits for its
+// answer does.
+TEST_F(GrpcCallTest, WhoseMessagesDoNotComeGivesWay) {
+  Http2Client& half = Connect({}, 96 << 20, 1 << 20, /*max_connections=*/2);
+  half.Request("/echo", Framed("half a message").substr(0, 9), /*ends=*/false);
+  half.Wait(half.Call("/echo", "which comes behind it"));
+  const std::unique_ptr<Http2Client> busy = NewClient();
+  const int32_t held = busy->Call("/hold", "");
+  busy->SendAll();
+  const GrpcCallRef call = WaitForHeld();
+  const std::unique_ptr<Http2Client> newcomer = NewClient();
+  EXPECT_EQ(newcomer->Wait(newcomer->Call("/echo", "new")).body, Framed("new"));
+  EXPECT_FALSE(half.TalkUntil([] { return false; }));
+  EXPECT_FALSE(half.timed_out());
+  call->FinishWith("the answer");
+  EXPECT_EQ(busy->Wait(held).body, Framed("the answer"));
+}
+
+// So does who opens no window for its answers.
+TEST_F(GrpcCallTest, WhoTakesNoAnswerGivesWay) {
+  Http2Client& blocked = Connect({}, 96 << 20, /*window_bytes=*/0, /*max_connections=*/2);
+  blocked.Call("/echo", "an answer");
+  EXPECT_EQ(blocked.Wait(blocked.Call("/fail", "trailers need no window")).Get("grpc-status"), "5");
+  const std::unique_ptr<Http2Client> busy = NewClient();
+  const int32_t held = busy->Call("/hold", "");
+  busy->SendAll();
+  const GrpcCallRef call = WaitForHeld();
+  const std::unique_ptr<Http2Client> newcomer = NewClient();
+  EXPECT_EQ(newcomer->Wait(newcomer->Call("/echo", "new")).body, Framed("new"));
+  EXPECT_FALSE(blocked.TalkUntil([] { return false; }));
+  EXPECT_FALSE(blocked.timed_out());
+  call->FinishWith("the answer");
+  EXPECT_EQ(busy->Wait(held).body, Framed("the answer"));
+}
+
+// Nobody is answered in less: what would be done is done for nobody.
+TEST_F(GrpcCallTest, WithoutTimeNothingIsBegun) {
+  Http2Client& client = Connect();
+  const testing::StreamAnswer& answer =
+      client.Wait(client.Call("/hold", "", {{"grpc-timeout", "1n"}}));
+  EXPECT_EQ(answer.Get("grpc-status"), "4");
+  absl::MutexLock lock(&mutex_);
+  EXPECT_EQ(held_, nullptr);
 }
 
 TEST_F(GrpcCallTest, AnErrorIsTrailersAlone) {

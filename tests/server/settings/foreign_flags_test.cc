@@ -105,6 +105,97 @@ constexpr char kLlamaServer[] =
     "-e -ctk -ctv -dt -dev -ot -cmoe -ngl -sm -ts -mg -m -mu -hf -hff -hft -v -lv -s -l -j "
     "-np -cb -mm -a -to -sps -md";
 
+// Of SGLang (2026), later versions of vLLM and llama-server, TGI, trtllm-serve and LMDeploy.
+constexpr char kOthers[] =
+    "--warmups --nccl-port --checkpoint-engine-wait-weights-before-ready --modelopt-quant "
+    "--modelopt-export-path --enable-dynamic-chunking --abort-on-priority-when-disabled "
+    "--schedule-low-priority-values-first --priority-scheduling-preemption-threshold "
+    "--page-size --swa-full-tokens-ratio --disable-hybrid-swa-memory "
+    "--radix-eviction-policy --pp-max-micro-batch-size --dist-timeout --gpu-id-step "
+    "--sleep-on-idle --crash-dump-folder --show-time-cost "
+    "--enable-metrics-for-all-schedulers --tokenizer-metrics-custom-labels-header "
+    "--bucket-time-to-first-token --bucket-inter-token-latency --collect-tokens-histogram "
+    "--prompt-tokens-buckets --generation-tokens-buckets --gc-warning-threshold-secs "
+    "--enable-request-time-stats-logging --oltp-traces-endpoint --export-metrics-to-file "
+    "--weight-version --enable-cache-report --load-balance-method --lora-paths "
+    "--lora-target-modules --max-loaded-loras --max-loras-per-batch "
+    "--lora-eviction-policy --lora-backend --nsa-prefill-backend --speculative-algorithm "
+    "--speculative-num-steps --speculative-eagle-topk --moe-a2a-backend "
+    "--moe-runner-backend --flashinfer-mxfp4-moe-precision "
+    "--enable-flashinfer-allreduce-fusion --deepep-mode "
+    "--enable-expert-distribution-metrics --expert-distribution-recorder-mode "
+    "--elastic-ep-backend --mooncake-ib-device --max-mamba-cache-size "
+    "--mamba-full-memory-ratio --enable-lmcache --kt-cpuinfer "
+    "--multi-item-scoring-delimiter --cuda-graph-max-bs --disable-cuda-graph-padding "
+    "--enable-profile-cuda-graph --enable-nccl-nvls --enable-symm-mem "
+    "--enable-tokenizer-batch-encode --disable-tokenizer-batch-decode "
+    "--disable-outlines-disk-cache --enable-mscclpp --enable-torch-symm-mem "
+    "--enable-dp-attention --enable-dp-lm-head --enable-two-batch-overlap "
+    "--enable-single-batch-overlap --tbo-token-distribution-threshold "
+    "--enable-nan-detection --enable-p2p-check --num-continuous-decode-steps "
+    "--delete-ckpt-after-loading --enable-weights-cpu-backup --allow-auto-truncate "
+    "--flashinfer-mla-disable-ragged --disable-shared-experts-fusion "
+    "--disable-chunked-prefix-cache --disable-fast-image-processor "
+    "--keep-mm-feature-on-device --enable-return-hidden-states --numa-node "
+    "--enable-deterministic-inference --rl-on-policy-target "
+    "--enable-attn-tp-input-scattered --debug-tensor-dump-output-folder "
+    "--custom-weight-loader --remote-instance-weight-loader-seed-instance-ip "
+    "--enable-pdmux --mm-max-concurrent-calls --decrypted-config-file "
+    "--tensor-parallel-size --tp-size --dp-size --ep --enable-multi-layer-eagle "
+    "--draft-window-size --dllm-algorithm --enable-multimodal --enable-prefill-delayer "
+    "--admin-api-key --enable-http2 --stream-interval --uds --enable-trace --trace-level "
+    "--enable-return-routed-experts --moe-backend --cp-kv-cache-interleave-size "
+    "--dcp-comm-backend --mm-tensor-ipc --fail-on-environ-validation "
+    "--enable-mm-processor-stats -sc --ssl-ciphers --enable-mixed-moe-lora-format "
+    "--spec-method --spec-model --spec-tokens --numa-bind --ir-op-priority "
+    "--enable-elastic-ep --distributed-timeout-seconds --linear-backend "
+    "--model-class-overrides --disable-log-stats --enable-log-outputs --enable-log-deltas "
+    "--scheduler-reserve-full-isl --lora-modules --max-lora-rank --num-speculative-tokens "
+    "--speculative-model --device-map --guided-decoding-backend --enable-prompt-adapter "
+    "--cpu-offload-gb --kv-transfer-config --generation-config --disable-log-requests "
+    "--rope-scaling --rope-theta --worker-use-ray --max-model-len --hf-token "
+    "--use-v2-block-manager --num-scheduler-steps --multi-step-stream-outputs "
+    "--max-parallel-loading-workers --ray-workers-use-nsight --max-context-len-to-capture "
+    "--qlora-adapter-name-or-path --otlp-traces-endpoint --limit-mm-per-prompt "
+    "--calculate-kv-scales --collect-detailed-traces --allowed-origins --async-scheduling "
+    "--data-parallel-size --disable-sliding-window --distributed-executor-backend "
+    "--enable-chunked-prefill --enable-lora --enforce-eager --api-server-count "
+    "--kv-cache-dtype --kv-cache-dtype-skip-layers --gdn-prefill-backend --mamba-backend "
+    "--attention-backend --default-mm-loras --structured-outputs-config "
+    "--shutdown-timeout --enable-flashinfer-autotune --jit-monitor-mode "
+    "--quantization-config --optimization-level --kv-offloading-size "
+    "--prefill-schedule-interval --watermark --safetensors-prefetch-num-threads "
+    "--mm-device-worker-count --lora --lora-scaled --lora-init-without-apply --lora-base "
+    "--draft-max --draft-min --draft-p-min --rerank --mmproj-auto --override-tensor-draft "
+    "-otd --cpu-moe-draft -cmoed --n-cpu-moe-draft -ncmoed --threads-batch-draft "
+    "--spec-default --models-preset --models-autoload --media-path -hfv --hf-repo-v "
+    "--hf-file-v -mv --model-vocoder --tts-use-guide-tokens --license "
+    "--embd-gemma-default --gpt-oss-20b-default --vision-gemma-4b-default "
+    "--fim-qwen-7b-default --diffusion-steps --logits-all -gaw --grp-attn-w --poll-batch "
+    "--prio-batch -ctxd -cd --ctx-size-draft --n-gpu-layers-draft --webui --embedding "
+    "--slots --n-gpu-layers --rope-freq-base --grammar --json-schema --threads-http "
+    "--log-verbose --cache-list --system-prompt -sys --system-prompt-file "
+    "--chat-template-kwargs --reasoning-budget --reasoning-format --infill -i "
+    "--interactive --conversation -cnv -no-cnv -p --prompt --file -f --binary-file "
+    "--color -co --multiline-input -mli --simple-io --print-token-count -ptc "
+    "--verbose-prompt --in-prefix --in-suffix --single-turn -st --prompt-cache "
+    "--prompt-cache-all --seq-draft --spec-replace -cpent --checkpoint-every-n-tokens "
+    "--mtp --sse-ping-interval --spec-ngram-size-n --power --n-probs --tools "
+    "--webui-mcp-proxy --ui-config --samplers --backend-sampling --sleep-idle-seconds "
+    "--max-stop-sequences --cuda-graphs --hostname --prometheus-port --shard-uds-path "
+    "--weights-cache-override --disable-custom-kernels --rope-factor --otlp-endpoint "
+    "--otlp-service-name --watermark-gamma --watermark-delta --ngrok "
+    "--tokenizer-config-path --disable-grammar-support --env --max-client-batch-size "
+    "--lora-adapters --usage-stats --payload-limit --enable-prefill-logprobs "
+    "--graceful-termination-timeout --speculate --quantize "
+    "--fail-fast-on-attention-window-too-large --disagg-cluster-uri "
+    "--moe-expert-parallel-size --moe-cluster-parallel-size --enable-attention-dp "
+    "--cp-size --hf-revision --post-processors --free-gpu-memory-fraction "
+    "--extra-visual-gen-options --session-len --cache-max-entry-count --quant-policy "
+    "--server-name --server-port --proxy-url --model-name --model-format "
+    "--cache-block-seq-len --adapters --max-prefill-token-num --num-tokens-per-iter "
+    "--role --tensor-parallel --num-gpus --max-gpu-memory --nthreads";
+
 bool IsOurs(absl::string_view flag) {
   for (const Setting& setting : SettingTable()) {
     if (flag == setting.flag()) return true;
@@ -113,7 +204,7 @@ bool IsOurs(absl::string_view flag) {
 }
 
 TEST(ForeignFlagsTest, EveryFlagOfTheOthersIsOursOrHasASentence) {
-  for (const char* flags : {kVllm, kLlamaServer}) {
+  for (const char* flags : {kVllm, kLlamaServer, kOthers}) {
     for (absl::string_view flag : absl::StrSplit(flags, ' ')) {
       EXPECT_NE(IsOurs(flag), !ForeignFlagAdvice(flag).empty()) << flag;
     }
@@ -144,6 +235,36 @@ TEST(ForeignFlagsTest, AdviceNamesOurFlags) {
   }
 }
 
+// What is not here says so, rather than that nobody needs it.
+TEST(ForeignFlagsTest, WhatIsMissingIsNotCalledNeedless) {
+  for (const char* flag : {"--uds",
+                           "--root-path",
+                           "--api-prefix",
+                           "--path",
+                           "--middleware",
+                           "--response-role",
+                           "--stream-interval",
+                           "--tool-server",
+                           "--mcp-config",
+                           "--agent",
+                           "--props",
+                           "--tags",
+                           "--slot-save-path",
+                           "--cache-ram",
+                           "--context-shift",
+                           "--enable-log-outputs",
+                           "--log-prompts-dir",
+                           "--enable-force-include-usage",
+                           "--enable-lora",
+                           "--speculative-algorithm",
+                           "--enable-lmcache",
+                           "--enable-dp-attention",
+                           "--enable-return-hidden-states",
+                           "--quant-policy"}) {
+    EXPECT_THAT(ForeignFlagAdvice(flag), StartsWith("not supported yet")) << flag;
+  }
+}
+
 TEST(ForeignFlagsTest, NeitherValueNorSpellingMatters) {
   EXPECT_EQ(ForeignFlagAdvice("--ctx-size=4096"), "use --max-model-len");
   EXPECT_EQ(ForeignFlagAdvice("--ctx_size"), "use --max-model-len");
@@ -160,7 +281,10 @@ TEST(ForeignFlagsTest, TheCommandLineSaysItWhateverFollows) {
   const auto error = [](const std::vector<std::string>& args) {
     return std::string(ParseCommandLine(args).status().message());
   };
-  EXPECT_EQ(error({"-hf", "org/name:Q4_K_M"}), "-hf: use --model");
+  EXPECT_EQ(error({"-hf", "org/name:Q4_K_M"}),
+            "-hf: use --model and a repository with safetensors files; GGUF is not supported yet");
+  EXPECT_EQ(error({"--disable-cascade-attn"}),
+            "--disable-cascade-attn: use --cascade-attention or --no-cascade-attention");
   EXPECT_EQ(error({"-c", "4096"}), "-c: use --max-model-len");
   EXPECT_THAT(error({"--api-key", "secret", "--port", "x"}),
               StartsWith("--api-key: use --api-key-file"));

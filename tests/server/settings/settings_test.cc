@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "absl/strings/str_replace.h"
 #include "server/base/exit_code.h"
 #include "server/settings/engine_settings.h"
 #include "server/settings/setting_table.h"
@@ -234,7 +235,37 @@ TEST(SettingsTest, TheModelNeedsNoFlag) {
   EXPECT_THAT(ParseError({"org/name", "--model", "other"}), HasSubstr("two models"));
   EXPECT_THAT(ParseError({"org/name", "more"}), HasSubstr("\"more\""));
   EXPECT_THAT(ParseError({"serve"}), HasSubstr("leave out \"serve\""));
-  EXPECT_THAT(ParseError({"serve", "org/name"}), HasSubstr("quire-server org/name"));
+  EXPECT_THAT(ParseError({"serve", "org/name"}), HasSubstr("quire-server org/name serves"));
+}
+
+// As other programs are told.
+TEST(SettingsTest, AForeignCommandGetsASentence) {
+  EXPECT_EQ(ParseError({"run", "qwen3:0.6b"}),
+            "leave out \"run\": quire-server qwen3:0.6b serves, and quire chat talks to it "
+            "(a folder of that name is ./run)");
+  EXPECT_THAT(ParseError({"pull", "org/name"}), HasSubstr("quire-server org/name downloads"));
+  EXPECT_THAT(ParseError({"list"}), HasSubstr("quire info says which"));
+  EXPECT_THAT(ParseError({"ps"}), HasSubstr("(a folder of that name is ./ps)"));
+  EXPECT_THAT(ParseError({"chat", "org/name"}), HasSubstr("quire chat talks to it"));
+  EXPECT_EQ(Parse({"./run"}).model, "./run");
+  EXPECT_EQ(Parse({"--model", "run"}).model, "run");
+}
+
+TEST(SettingsTest, UnderscoresAreTakenInFlags) {
+  for (const Setting& setting : SettingTable()) {
+    std::string flag = setting.flag();
+    const std::string spelled = "--" + absl::StrReplaceAll(flag.substr(2), {{"-", "_"}});
+    for (const std::string& name : {flag, spelled}) {
+      const absl::Status status = ParseCommandLine({name, "\1"}).status();
+      EXPECT_THAT(std::string(status.message()), Not(HasSubstr("unknown flag"))) << name;
+    }
+  }
+  EXPECT_EQ(Parse({"--max_model_len", "4096"}).max_model_len, 4096);
+  EXPECT_EQ(Parse({"--max_model_len=4k"}).max_model_len, 4000);
+  EXPECT_FALSE(Parse({"--no_enable_prefix_caching"}).enable_prefix_caching);
+  EXPECT_EQ(Parse({"--served_model_name", "a_b"}).served_model_name,
+            (std::vector<std::string>{"a_b"}));
+  EXPECT_THAT(ParseError({"--max_modl_len", "1"}), HasSubstr("did you mean --max-model-len"));
 }
 
 TEST(SettingsTest, TextsAreNotEmpty) {
@@ -316,6 +347,15 @@ TEST(SettingsTest, JsonValuesOfEveryKind) {
   EXPECT_EQ(settings.block_size, 64);
   EXPECT_DOUBLE_EQ(settings.gpu_memory_utilization, 1.0);
   EXPECT_FALSE(settings.async_scheduling);
+}
+
+TEST(SettingsTest, JsonOfWhichOnlyAPartWouldCountIsRefused) {
+  EXPECT_THAT(JsonError(R"({"port": 1, "host": "a", "port": 2})"),
+              HasSubstr("key \"port\" appears twice"));
+  EXPECT_THAT(JsonError(std::string("{\"port\": 1}\0{\"port\": 2}", 23)), HasSubstr("a NUL"));
+  EXPECT_THAT(JsonError(std::string("{\"port\": 1}\n\0", 13)), HasSubstr("byte 13: a NUL"));
+  EXPECT_THAT(JsonError(R"({"host": "127.0.0.1\u0000.example"})"),
+              HasSubstr("\"host\": must have no NUL"));
 }
 
 TEST(SettingsTest, WrongFlagsAreNamed) {

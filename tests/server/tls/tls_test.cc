@@ -16,7 +16,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "kernels/base/check.h"
 #include "server/tls/certificate_name.h"
 #include "server/tls/tls_context.h"
@@ -95,9 +95,10 @@ class Client {
 // A server's stream and a client at the two ends of a connection.
 class Connection {
  public:
-  Connection(TlsContext& context, absl::Time now, const ClientOptions& options = {}) {
+  Connection(TlsContext& context, const ClientOptions& options = {}) {
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds_), 0);
-    server = context.NewStream(fds_[0], now);
+    context.Look();
+    server = context.NewStream(fds_[0]);
     client = std::make_unique<Client>(fds_[1], options);
   }
   ~Connection() {
@@ -180,19 +181,17 @@ class TlsTest : public testing::Test {
     return std::string(status.message());
   }
   // A second later than the last one.
-  absl::Time Later() { return now_ += absl::Seconds(1); }
 
   const std::string path_ = testing::TempDir() + "/quire_tls_test_" + std::to_string(getpid());
   TlsFiles files_ = {path_ + ".cert", path_ + ".key", ""};
   const TestCertificate server_{{.common_name = "first.example"}};
   const TestCertificate ca_{{.common_name = "the CA", .is_ca = true}};
   std::ostringstream log_;
-  absl::Time now_ = absl::Now();
 };
 
 TEST_F(TlsTest, BytesGoBothWays) {
   const auto context = Open();
-  Connection connection(*context, Later());
+  Connection connection(*context);
   ASSERT_EQ(connection.Shake(), State::kDone) << connection.server->error();
   EXPECT_EQ(connection.server->protocol(), "h2");
   EXPECT_EQ(connection.server->client_name(), std::nullopt);
@@ -207,13 +206,13 @@ TEST_F(TlsTest, BytesGoBothWays) {
 
 TEST_F(TlsTest, TheEndOfAConnection) {
   const auto context = Open();
-  Connection polite(*context, Later());
+  Connection polite(*context);
   ASSERT_EQ(polite.Shake(), State::kDone);
   ASSERT_TRUE(polite.client->Write("last"));
   polite.client->Close();
   EXPECT_EQ(polite.ServerReads(), "last[3]");
 
-  Connection rude(*context, Later());
+  Connection rude(*context);
   ASSERT_EQ(rude.Shake(), State::kDone);
   ASSERT_TRUE(rude.client->Write("last"));
   rude.HangUp();
@@ -222,13 +221,13 @@ TEST_F(TlsTest, TheEndOfAConnection) {
   EXPECT_THAT(rude.server->error(), HasSubstr("closed the connection"));
   rude.server->SendClose();
 
-  Connection told(*context, Later());
+  Connection told(*context);
   ASSERT_EQ(told.Shake(), State::kDone);
   told.server->SendClose();
   EXPECT_EQ(told.client->Read(), "");
   EXPECT_NE(SSL_get_shutdown(told.client->ssl()) & SSL_RECEIVED_SHUTDOWN, 0);
 
-  Connection early(*context, Later());
+  Connection early(*context);
   EXPECT_EQ(early.server->Handshake().state, State::kWantRead);
   early.HangUp();
   EXPECT_EQ(early.server->Handshake().state, State::kError);
@@ -237,7 +236,7 @@ TEST_F(TlsTest, TheEndOfAConnection) {
 
 TEST_F(TlsTest, AFullConnectionSaysWhatToWaitFor) {
   const auto context = Open();
-  Connection connection(*context, Later());
+  Connection connection(*context);
   ASSERT_EQ(connection.Shake(), State::kDone);
   const std::string block(100'000, 'x');
   size_t num_written = 0;
@@ -272,7 +271,7 @@ TEST_F(TlsTest, AFullConnectionSaysWhatToWaitFor) {
 
 TEST_F(TlsTest, WhatIsNotTlsIsAnError) {
   const auto context = Open();
-  Connection connection(*context, Later());
+  Connection connection(*context);
   ASSERT_EQ(write(connection.client_fd(), "\x16GET / HTTP/1.1\r\n\r\n", 19), 19);
   EXPECT_EQ(connection.server->Handshake().state, State::kError);
   EXPECT_NE(connection.server->error(), "");
@@ -280,18 +279,18 @@ TEST_F(TlsTest, WhatIsNotTlsIsAnError) {
 
 TEST_F(TlsTest, VersionsFrom1_2) {
   const auto context = Open();
-  Connection new_enough(*context, Later(), {.max_version = TLS1_2_VERSION});
+  Connection new_enough(*context, {.max_version = TLS1_2_VERSION});
   EXPECT_EQ(new_enough.Shake(), State::kDone) << new_enough.server->error();
   EXPECT_STREQ(SSL_get_version(new_enough.client->ssl()), "TLSv1.2");
   EXPECT_THAT(SSL_get_cipher_name(new_enough.client->ssl()), StartsWith("ECDHE-"));
-  Connection old(*context, Later(), {.max_version = TLS1_1_VERSION});
+  Connection old(*context, {.max_version = TLS1_1_VERSION});
   EXPECT_EQ(old.Shake(), State::kError);
 }
 
 TEST_F(TlsTest, TheProtocolIsAgreedOn) {
   const auto context = Open();
   const auto agreed = [&](const std::string& offered) {
-    Connection connection(*context, Later(), {.alpn = offered});
+    Connection connection(*context, {.alpn = offered});
     return connection.Shake() == State::kDone ? connection.server->protocol() : "refused";
   };
   EXPECT_EQ(agreed("\x02h2"), "h2");
@@ -312,14 +311,14 @@ TEST_F(TlsTest, ClientsShowCertificatesOfTheCa) {
   const TestCertificate unknown({.common_name = "web.example"}, &other_ca);
   const TestCertificate expired({.common_name = "web.example", .has_expired = true}, &ca_);
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
-    Connection good(*context, Later(), {.max_version = version, .certificate = &known});
+    Connection good(*context, {.max_version = version, .certificate = &known});
     ASSERT_EQ(good.Shake(), State::kDone) << good.server->error();
     EXPECT_EQ(good.server->client_name(), "web.example");
-    Connection none(*context, Later(), {.max_version = version});
+    Connection none(*context, {.max_version = version});
     ASSERT_EQ(none.Shake(), State::kDone) << none.server->error();
     EXPECT_EQ(none.server->client_name(), std::nullopt);
     for (const TestCertificate* bad : {&unknown, &expired}) {
-      Connection refused(*context, Later(), {.max_version = version, .certificate = bad});
+      Connection refused(*context, {.max_version = version, .certificate = bad});
       EXPECT_EQ(refused.Shake(), State::kError);
       EXPECT_THAT(refused.server->error(), HasSubstr("certificate verify failed"));
     }
@@ -329,7 +328,7 @@ TEST_F(TlsTest, ClientsShowCertificatesOfTheCa) {
 TEST_F(TlsTest, CertificatesMayBeRequired) {
   TrustClientsOf(ca_);
   const auto context = Open(ClientCertificate::kRequired);
-  Connection none(*context, Later());
+  Connection none(*context);
   EXPECT_EQ(none.Shake(), State::kError);
   EXPECT_THAT(none.server->error(), HasSubstr("peer did not return a certificate"));
 }
@@ -339,12 +338,12 @@ TEST_F(TlsTest, ASessionIsNeverResumed) {
   const auto context = Open();
   const TestCertificate known({.common_name = "web.example"}, &ca_);
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
-    Connection first(*context, Later(), {.max_version = version, .certificate = &known});
+    Connection first(*context, {.max_version = version, .certificate = &known});
     ASSERT_EQ(first.Shake(), State::kDone);
     first.server->Write("x");
     first.client->Read();  // session tickets would come with it
     SSL_SESSION* session = SSL_get1_session(first.client->ssl());
-    Connection second(*context, Later(), {.max_version = version});
+    Connection second(*context, {.max_version = version});
     SSL_set_session(second.client->ssl(), session);
     if (second.Shake() == State::kDone) {
       EXPECT_EQ(SSL_session_reused(second.client->ssl()), 0);
@@ -356,12 +355,12 @@ TEST_F(TlsTest, ASessionIsNeverResumed) {
 
 TEST_F(TlsTest, NewFilesAreForNewConnections) {
   const auto context = Open();
-  Connection old(*context, Later());
+  Connection old(*context);
   ASSERT_EQ(old.Shake(), State::kDone);
   const TestCertificate renewed({.common_name = "second.example"});
   Write(files_.certificate, renewed.CertificatePem());
   Write(files_.key, renewed.KeyPem());
-  Connection fresh(*context, Later());
+  Connection fresh(*context);
   ASSERT_EQ(fresh.Shake(), State::kDone);
   EXPECT_EQ(fresh.client->ServerName(), "second.example");
   EXPECT_THAT(log_.str(), HasSubstr("read the certificate " + files_.certificate));
@@ -374,7 +373,7 @@ TEST_F(TlsTest, FilesThatDoNotFitChangeNothing) {
   const TestCertificate renewed({.common_name = "second.example"});
   Write(files_.certificate, renewed.CertificatePem());  // its key comes later
   for (int i = 0; i < 3; ++i) {
-    Connection connection(*context, Later());
+    Connection connection(*context);
     ASSERT_EQ(connection.Shake(), State::kDone);
     EXPECT_EQ(connection.client->ServerName(), "first.example");
   }
@@ -383,7 +382,7 @@ TEST_F(TlsTest, FilesThatDoNotFitChangeNothing) {
   EXPECT_EQ(log.find("--tls-key"), log.rfind("--tls-key")) << "one line: " << log;
   Write(files_.key, renewed.KeyPem());
   context->Reload();
-  Connection connection(*context, now_);
+  Connection connection(*context);
   ASSERT_EQ(connection.Shake(), State::kDone);
   EXPECT_EQ(connection.client->ServerName(), "second.example");
 }
@@ -394,7 +393,7 @@ TEST_F(TlsTest, AnotherClientCaHoldsForNewConnections) {
   const TestCertificate other_ca({.common_name = "another CA", .is_ca = true});
   const TestCertificate known({.common_name = "web.example"}, &ca_);
   TrustClientsOf(other_ca);
-  Connection connection(*context, Later(), {.certificate = &known});
+  Connection connection(*context, {.certificate = &known});
   EXPECT_EQ(connection.Shake(), State::kError);
 }
 

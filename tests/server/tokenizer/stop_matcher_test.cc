@@ -19,7 +19,7 @@ void PrintTo(const Outcome& outcome, std::ostream* out) {
 // Feeds `text` in parts of `part_bytes`.
 Outcome Feed(const std::vector<std::string>& stops, std::string_view text, size_t part_bytes,
              bool include = false) {
-  StopMatcher matcher(stops, include);
+  StopMatcher matcher(std::make_shared<StopStrings>(stops), include);
   Outcome outcome;
   for (size_t pos = 0; pos < text.size(); pos += part_bytes) {
     outcome.text.append(matcher.Append(text.substr(pos, part_bytes)));
@@ -37,8 +37,12 @@ void ExpectForAllParts(const std::vector<std::string>& stops, std::string_view t
   }
 }
 
+StopMatcher MatcherOf(std::vector<std::string> stops) {
+  return StopMatcher(std::make_shared<StopStrings>(std::move(stops)), false);
+}
+
 TEST(StopMatcherTest, WithoutStopStringsEverythingPassesAtOnce) {
-  StopMatcher matcher({}, false);
+  StopMatcher matcher = MatcherOf({});
   EXPECT_EQ(matcher.Append("hello"), "hello");
   EXPECT_EQ(matcher.Flush(), "");
   EXPECT_EQ(matcher.matched(), std::nullopt);
@@ -69,7 +73,7 @@ TEST(StopMatcherTest, CanKeepTheStopString) {
 }
 
 TEST(StopMatcherTest, HoldsBackOnlyWhatCouldBecomeAStopString) {
-  StopMatcher matcher({"\n\nUser:", "END"}, false);
+  StopMatcher matcher = MatcherOf({"\n\nUser:", "END"});
   EXPECT_EQ(matcher.Append("Hello\n"), "Hello");
   EXPECT_EQ(matcher.Append("\n"), "");
   EXPECT_EQ(matcher.Append("Us"), "");
@@ -80,7 +84,7 @@ TEST(StopMatcherTest, HoldsBackOnlyWhatCouldBecomeAStopString) {
 }
 
 TEST(StopMatcherTest, NothingComesAfterAMatch) {
-  StopMatcher matcher({"x"}, false);
+  StopMatcher matcher = MatcherOf({"x"});
   EXPECT_EQ(matcher.Append("axb"), "a");
   EXPECT_EQ(matcher.matched(), 0u);
   EXPECT_EQ(matcher.stop_string(0), "x");
@@ -89,7 +93,7 @@ TEST(StopMatcherTest, NothingComesAfterAMatch) {
 }
 
 TEST(StopMatcherTest, BeforeMinTokensAStopStringIsText) {
-  StopMatcher matcher({"ab"}, false);
+  StopMatcher matcher = MatcherOf({"ab"});
   EXPECT_EQ(matcher.Append("1ab2ab", /*may_stop=*/false), "1ab2ab");
   EXPECT_EQ(matcher.Append("a", /*may_stop=*/false), "");
   EXPECT_EQ(matcher.Append("b3"), "");

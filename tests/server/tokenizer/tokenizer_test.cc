@@ -156,14 +156,42 @@ TEST(TokenizerTest, TheConfigNamesBosAndEos) {
   EXPECT_THAT(Tokens(*tokenizer, "a"), ElementsAre("a"));
   EXPECT_EQ(Make(file)->bos_id(), std::nullopt);
   EXPECT_EQ(Make(file, R"({"bos_token": null})")->bos_id(), std::nullopt);
+  // The post_processor alone says what comes around a text.
   constexpr char kAdd[] =
       R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": true, "add_eos_token": true})";
-  EXPECT_THAT(Tokens(*Make(file, kAdd), "a"), ElementsAre("<s>", "a", "</s>"));
+  EXPECT_THAT(Tokens(*Make(file, kAdd), "a"), ElementsAre("a"));
   file["post_processor"] = {
       {"type", "RobertaProcessing"}, {"cls", {"<s>", 256}}, {"sep", {"</s>", 257}}};
-  EXPECT_THAT(Tokens(*Make(file, kAdd), "a"), ElementsAre("<s>", "a", "</s>"));
   constexpr char kNoBos[] = R"({"bos_token": "<s>", "add_bos_token": false})";
-  EXPECT_THAT(Tokens(*Make(file, kNoBos), "a"), ElementsAre("a", "</s>"));
+  EXPECT_THAT(Tokens(*Make(file, kNoBos), "a"), ElementsAre("<s>", "a", "</s>"));
+}
+
+TEST(TokenizerTest, TokensWithAnOfficeAreSpecial) {
+  json file = ByteLevelJson({{"<", "y"}});
+  AddToken(&file, "<x>", {{"special", false}});
+  const auto tokenizer = Make(file, R"({"eos_token": "<x>", "pad_token": "<y",
+      "additional_special_tokens": [{"content": "<none>"}], "model_max_length": Infinity})");
+  EXPECT_TRUE(tokenizer->IsSpecial(tokenizer->TokenToId("<x>").value()));
+  EXPECT_TRUE(tokenizer->IsSpecial(tokenizer->TokenToId("<y").value()));
+  EXPECT_EQ(tokenizer->TokenToId("<none>"), std::nullopt);
+  EXPECT_THAT(Tokens(*tokenizer, "a<x>", kParse), ElementsAre("a", "<x>"));
+  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("a<x>", kParse).value(), true), "a");
+}
+
+TEST(TokenizerTest, SettingsOfTokensThatCannotBeReadNameFileAndKey) {
+  const std::string file = ByteLevelJson({}).dump();
+  const auto error = [&](const char* config, const char* map, const char* added) {
+    return std::string(Tokenizer::FromJson(file, config, map, added).status().message());
+  };
+  EXPECT_THAT(error(R"({"eos_token": 3})", "", ""),
+              HasSubstr("tokenizer_config.json: eos_token must be a string or an object"));
+  EXPECT_THAT(error("", R"({"bos_token": {"x": 1}})", ""),
+              HasSubstr("special_tokens_map.json: bos_token: content is missing"));
+  EXPECT_THAT(error("", "", R"({"<a>": "b"})"), HasSubstr("added_tokens.json: <a> must be"));
+  EXPECT_THAT(error(R"({"added_tokens_decoder": {"x": "<a>"}})", "", ""),
+              HasSubstr("added_tokens_decoder: \"x\" is no id"));
+  EXPECT_THAT(error(R"({"added_tokens_decoder": []})", "", ""), HasSubstr("must be an object"));
+  EXPECT_THAT(error(R"({"split_special_tokens": true})", "", ""), HasSubstr("set it to false"));
 }
 
 TEST(TokenizerTest, InvalidTextIsRefusedByItsOffset) {

@@ -8,6 +8,7 @@
 //   {"stream": [1, 2, 3]}      -> text as a stream decoder gives it, special tokens shown
 //   {"splits": [1, 2, 3]}      -> null if a stream that ends after the n-th token has the text of
 //                                 those n tokens decoded at once, for every n; else the first n
+//   {"named": true}            -> the ids of the tokens that begin and end a text, or null
 //   {"hex": "61c3"}            -> ids as for "text", of these bytes
 //   {"time": ["text"]}         -> bytes per second of the thread's time, encoding these as plain
 //   text
@@ -16,6 +17,7 @@
 #include <ctime>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -93,6 +95,10 @@ json Answer(const std::shared_ptr<const quire::Tokenizer>& tokenizer, const json
   if (request.contains("hex")) {
     return Ids(tokenizer->Encode(Bytes(request["hex"].get<std::string>()),
                                  {.add_special_tokens = true, .parse_special_tokens = true}));
+  }
+  if (request.contains("named")) {
+    const auto or_null = [](std::optional<TokenId> id) { return id ? json(*id) : json(); };
+    return {{"bos", or_null(tokenizer->bos_id())}, {"eos", or_null(tokenizer->eos_id())}};
   }
   if (request.contains("splits")) {
     return FirstWrongSplit(tokenizer, request["splits"].get<std::vector<TokenId>>());

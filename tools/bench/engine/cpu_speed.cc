@@ -17,6 +17,8 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "engine/json/parse_json.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/memory_probe.h"
 #include "nlohmann/json.hpp"
@@ -35,9 +37,9 @@ constexpr int kNumWarmUps = 2;
 constexpr int kNumDecodeComparisons = 3;  // per round
 
 double SecondsOf(const std::function<void()>& work) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = MonotonicNow();
   work();
-  return absl::ToDoubleSeconds(absl::Now() - start);
+  return absl::ToDoubleSeconds(MonotonicNow() - start);
 }
 
 // Reads a gigabyte, with one thread and with all.
@@ -139,7 +141,7 @@ absl::StatusOr<double> RunPeer(const std::string& command, int num_threads, int6
     text.append(piece.data(), size);
   }
   const int code = pclose(pipe);
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = ParseJson(text);
   if (code != 0 || !json.is_array() || json.size() != 1) {
     return absl::UnavailableError(absl::StrCat(line, " failed"));
   }

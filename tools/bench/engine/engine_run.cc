@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "server/base/exit_code.h"
 #include "server/model_location.h"
@@ -33,6 +34,7 @@ class Ready : public OutputListener {
   void OnOutput(const std::shared_ptr<OutputStream>& stream) override {
     absl::MutexLock lock(&mutex_);
     streams_.push_back(stream);
+    news_.Signal();
   }
 
   // Null when there is no news for a while.
@@ -40,7 +42,7 @@ class Ready : public OutputListener {
     constexpr absl::Duration kPatience = absl::Milliseconds(100);  // then look for a signal
     absl::MutexLock lock(&mutex_);
     const auto has_news = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !streams_.empty(); };
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&has_news), kPatience)) return nullptr;
+    if (!news_.Await(&mutex_, MonotonicNow() + kPatience, has_news)) return nullptr;
     std::shared_ptr<OutputStream> stream = std::move(streams_.front());
     streams_.pop_front();
     return stream;
@@ -48,6 +50,7 @@ class Ready : public OutputListener {
 
  private:
   absl::Mutex mutex_;
+  MonotonicCondVar news_;
   std::deque<std::shared_ptr<OutputStream>> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -86,7 +89,7 @@ class Batch {
 
   absl::Status Submit(Ready* ready) {
     for (size_t i = 0; i < items_.size() && !Interrupted(); ++i) {
-      requests_[i].submitted = absl::Now();
+      requests_[i].submitted = MonotonicNow();
       ASSIGN_OR_RETURN(const auto stream,
                        engine_.Submit(MakeRequest(items_[i], options_.sampling, options_.seed + i,
                                                   engine_.model_info()),
@@ -128,7 +131,7 @@ class Batch {
   absl::Status ReadEvents(OutputStream& stream, Timed* request) {
     SequenceEvent event;
     while (stream.Read(&event)) {
-      const absl::Time now = absl::Now();
+      const absl::Time now = MonotonicNow();
       request->times.num_cached_tokens += event.num_cached_tokens;
       if (event.kind == SequenceEvent::Kind::kToken) AddToken(now, request);
       if (event.kind != SequenceEvent::Kind::kFinished) continue;

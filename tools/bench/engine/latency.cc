@@ -9,6 +9,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
@@ -65,10 +66,10 @@ absl::Status RunIterations(const LatencyFlags& flags, Engine& engine, Samples* s
   double seconds = 0;
   for (int32_t i = 0; i < num_rounds; ++i) {
     ASSIGN_OR_RETURN(const auto items, MakeBatch(flags, engine.model_info(), i));
-    const absl::Time start = absl::Now();
+    const absl::Time start = MonotonicNow();
     ASSIGN_OR_RETURN(const auto times,
                      RunItems(engine, items, {.sampling = flags.sampling, .seed = flags.seed + i}));
-    const double batch_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+    const double batch_ms = absl::ToDoubleMilliseconds(MonotonicNow() - start);
     if (Interrupted()) return absl::OkStatus();
     stage.Add(1);
     if (i < flags.num_warmups) continue;

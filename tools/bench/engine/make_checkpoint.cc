@@ -26,6 +26,7 @@
 #include "tools/bench/failure.h"
 #include "tools/bench/interrupt.h"
 #include "tools/bench/shown_progress.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -179,8 +180,8 @@ absl::Status MakeCheckpoint(const MakeCheckpointFlags& flags) {
   folder->Keep();
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::printf("%s: %lld tensors, %lld files, %.2f GB, written in %.1f s\n", flags.folder.c_str(),
-              static_cast<long long>(size.num_tensors), static_cast<long long>(size.num_files),
+  std::printf("%s: %s, %s, %.2f GB, written in %.1f s\n", flags.folder.c_str(),
+              Counted(size.num_tensors, "tensor").c_str(), Counted(size.num_files, "file").c_str(),
               static_cast<double>(size.size_bytes) / 1e9, seconds);
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/command_line.h"
@@ -19,6 +20,7 @@
 #include "tools/bench/result_file.h"
 #include "tools/bench/run_header.h"
 #include "tools/bench/shown_progress.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -80,12 +82,12 @@ absl::Status Throughput(ThroughputFlags& flags) {
   double seconds = 0;
   {
     ShownProgress progress;
-    const absl::Time start = absl::Now();
+    const absl::Time start = MonotonicNow();
     ASSIGN_OR_RETURN(times, RunItems(*engine, items,
                                      {.sampling = flags.sampling,
                                       .seed = flags.workload.seed,
                                       .progress = progress.get()}));
-    seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    seconds = absl::ToDoubleSeconds(MonotonicNow() - start);
   }
   const EngineStatus after = engine->status();
   LoadResult load;
@@ -98,10 +100,10 @@ absl::Status Throughput(ThroughputFlags& flags) {
   json["steps"] = after.num_steps - before.num_steps;
   json["preemptions"] = after.scheduler.num_preemptions - before.scheduler.num_preemptions;
   if (flags.save_detailed) json.update(DetailedJson(load.records));
-  std::printf("%s%s%s steps, %s preemptions\n",
-              Interrupted() ? "interrupted; results so far:\n" : "",
-              ToText(report, options).c_str(), json["steps"].dump().c_str(),
-              json["preemptions"].dump().c_str());
+  std::printf("%s%s%s, %s\n", Interrupted() ? "interrupted; results so far:\n" : "",
+              ToText(report, options).c_str(),
+              Counted(json["steps"].get<int64_t>(), "step").c_str(),
+              Counted(json["preemptions"].get<int64_t>(), "preemption").c_str());
   if (flags.workload.shared_prefix_len == 0) {
     WarnIfCached(report.prompt_tokens, report.cached_tokens);
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/statistics.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -70,10 +71,10 @@ TimelineReport MakeTimelineReport(const StepTrace& trace, int64_t num_seqs, int6
 
 std::string ToText(const TimelineReport& report) {
   std::string text = absl::StrFormat(
-      "%s\n%d steps, %.1f ms: device busy %.2f %%, idle between steps %.2f %%; %.1f tokens/s\n%s\n",
-      report.title, report.num_steps, report.wall_us * 1e-3, 100 * (1 - report.idle_share()),
-      100 * report.idle_share(), static_cast<double>(report.num_tokens) / report.wall_us * 1e6,
-      SummaryHeader("us a step"));
+      "%s\n%s, %.1f ms: device busy %.2f %%, idle between steps %.2f %%; %.1f tokens/s\n%s\n",
+      report.title, Counted(report.num_steps, "step"), report.wall_us * 1e-3,
+      100 * (1 - report.idle_share()), 100 * report.idle_share(),
+      static_cast<double>(report.num_tokens) / report.wall_us * 1e6, SummaryHeader("us a step"));
   text += SummaryRow("device: step, end to end", Summarize(report.period_us)) + "\n";
   text += SummaryRow("device: gap before it", Summarize(report.gap_us)) + "\n";
   for (int stage = 0; stage < kNumStepStages; ++stage) {

@@ -75,7 +75,7 @@ std::vector<OpGroup> GroupAlike(std::vector<RecordedOp> ops) {
 absl::StatusOr<double> GroupUs(GraphTimer& timer, const OpGroup& group, const Progress& progress) {
   constexpr int kEnoughCalls = 64;
   // Only while this operation is measured: the table is printed in between.
-  const ProgressPrinter printer(progress, PrintProgressLine);
+  const ProgressPrinter printer(progress, PrintProgressLine, DrawProgress);
   const auto num_layers = static_cast<int>(group.calls.size());
   const auto enqueue = [&](int i) { group.calls[i % num_layers].run(timer.stream()); };
   return timer.MedianOfRoundsUs(num_layers, kEnoughCalls, enqueue);
@@ -102,7 +102,8 @@ absl::StatusOr<Json> MeasureStep(GraphTimer& timer, StepOps& step, const StepSha
     us += call_us * static_cast<double>(count);
     limit_us += limits.Us(op.bytes, op.flops) * static_cast<double>(count);
   }
-  std::printf("  all of them: %.1f us, limit %.1f us, share %.3f\n\n", us, limit_us, limit_us / us);
+  std::printf("  all of them: %.1f us, limit %.1f us, share %s\n\n", us, limit_us,
+              ShareText(limit_us / us).c_str());
   return Json{{"title", title},
               {"num_seqs", shape.num_seqs},
               {"query_len", shape.query_len},

@@ -26,10 +26,10 @@ void PrintOpHeader(const std::string& title) {
 }
 
 void PrintOpRow(const Json& row) {
-  std::printf("  %-16s %-36s %5d %10.2f %9.3f %9.2f %7.3f\n", row["op"].get<std::string>().c_str(),
+  std::printf("  %-16s %-36s %5d %10.2f %9.3f %9.2f %7s\n", row["op"].get<std::string>().c_str(),
               row["shape"].get<std::string>().c_str(), row["count"].get<int>(),
               row["us"].get<double>(), row["tb_s"].get<double>(), row["tflops"].get<double>(),
-              row["share_of_limit"].get<double>());
+              ShareText(row["share_of_limit"].get<double>()).c_str());
 }
 
 }  // namespace quire::bench

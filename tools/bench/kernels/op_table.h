@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 
+#include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
 namespace quire::bench {
@@ -23,6 +24,11 @@ struct Limits {
 // One operation, which a step calls `count` times, each in `us` microseconds.
 nlohmann::ordered_json OpRow(const std::string& name, const std::string& shape, size_t count,
                              double us, double bytes, double flops, const Limits& limits);
+
+// "0.625"; "-" above 1: what comes from a cache is no share of what the memory gives.
+inline std::string ShareText(double share) {
+  return share > 1 ? "-" : absl::StrFormat("%.3f", share);
+}
 
 void PrintOpHeader(const std::string& title);
 void PrintOpRow(const nlohmann::ordered_json& row);

@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/json/parse_json.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -76,7 +77,7 @@ class OpenAiBackend final : public LoadBackend {
   }
 
   absl::StatusOr<ServedModel> ReadModel(const std::string& body) override {
-    const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+    const Json json = ParseJson<Json>(body);
     const auto data = json.is_object() ? json.find("data") : json.end();
     if (data == json.end() || !data->is_array() || data->empty()) {
       return absl::InternalError("/v1/models has no list of models");
@@ -131,7 +132,7 @@ class OpenAiBackend final : public LoadBackend {
     AddLogprobs(&body);
     AddSampling(options_.sampling, &body);
     body["seed"] = seed & 0x7fffffff;
-    if (!options_.extra_body.empty()) body.update(Json::parse(options_.extra_body));
+    if (!options_.extra_body.empty()) body.update(ParseJson<Json>(options_.extra_body));
     HttpRequest request = {.path = options_.endpoint, .headers = Headers(), .body = body.dump()};
     if (request.path.empty()) {
       request.path = is_chat_ ? "/v1/chat/completions" : "/v1/completions";

@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 
+#include "engine/json/parse_json.h"
 #include "nlohmann/json.hpp"
 
 namespace quire::bench {
@@ -45,6 +46,7 @@ class ChunkReader final : public Json::json_sax_t {
   bool end_object() override { return Leave(); }
   bool start_array(size_t) override { return Enter(); }
   bool end_array() override { return Leave(); }
+  static bool RefuseNul(size_t) { return false; }
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
     return false;
   }
@@ -107,13 +109,13 @@ class ChunkReader final : public Json::json_sax_t {
 
 void TakeOpenAiChunk(std::string_view data, bool keeps_answer, AnswerSoFar* answer) {
   ChunkReader reader(keeps_answer, answer);
-  const bool is_whole = Json::sax_parse(data.begin(), data.end(), &reader);
+  const bool is_whole = ReadJsonEvents(data, &reader);
   if (!is_whole && answer->problem.empty())
     answer->problem = "the answer has an event that is no JSON";
 }
 
 std::string OpenAiErrorText(std::string_view body) {
-  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseJson(body);
   if (json.is_object()) {
     const auto error = json.find("error");
     const Json& where = error != json.end() && error->is_object() ? *error : json;

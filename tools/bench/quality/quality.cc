@@ -25,6 +25,7 @@
 #include "tools/bench/run_header.h"
 #include "tools/bench/serve/server_flags.h"
 #include "tools/bench/shown_progress.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -195,7 +196,8 @@ absl::Status Judge(const QualityFlags& flags, const QualityReport& report,
                    const AnswerComparison& comparison) {
   std::string problem;
   if (report.num_failed > 0) {
-    problem = absl::StrCat(report.num_failed, " items failed; the first: ", report.first_problem);
+    problem = absl::StrCat(Counted(report.num_failed, "item"),
+                           " failed; the first: ", report.first_problem);
   } else if (Interrupted()) {
     return absl::OkStatus();  // a part is not the whole's share
   } else if (flags.require.has_value() && report.total.ShareRight() < *flags.require) {
@@ -233,9 +235,10 @@ absl::Status Quality(QualityFlags& flags) {
   ASSIGN_OR_RETURN(const auto json_file, OpenResultFile("--json", flags.json_file));
   ASSIGN_OR_RETURN(const auto answers_file, OpenResultFile("--save-answers", flags.answers_file));
   ASSIGN_OR_RETURN(const ServedTarget target, OpenTarget(flags));
-  RunHeader header = {.command = "quality",
-                      .what = absl::StrCat(items.size(), " items of ", flags.path, ", greedy"),
-                      .lines = {{"target", absl::StrCat(flags.target, ", ", flags.backend)}}};
+  RunHeader header = {
+      .command = "quality",
+      .what = absl::StrCat(Counted(std::ssize(items), "item"), " of ", flags.path, ", greedy"),
+      .lines = {{"target", absl::StrCat(flags.target, ", ", flags.backend)}}};
   header.lines.insert(header.lines.end(), target.model.lines.begin(), target.model.lines.end());
   Print(header);
 

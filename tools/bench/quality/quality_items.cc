@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/json/parse_json.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
@@ -164,7 +165,7 @@ absl::StatusOr<std::vector<QualityItem>> ReadQualityItems(const std::string& pat
   for (int64_t line = 1; std::getline(file, text); ++line) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     QualityItem item = {.line = line};
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const Json json = ParseJson(text);
     const std::string problem = LineReader(json, options).Read(&item);
     if (!problem.empty()) {
       return UsageError(absl::StrCat("--dataset-path: ", path, " line ", line, " ", problem));
@@ -182,10 +183,10 @@ bool IsRight(std::string text, const std::vector<std::string>& answers,
     if (last == std::string::npos) return false;
     text.erase(0, last + options.answer_after.size());
   }
-  const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json value = ParseJson(text);
   text = Normalise(std::move(text), options);
   return std::any_of(answers.begin(), answers.end(), [&](const std::string& answer) {
-    const Json wanted = Json::parse(answer, nullptr, /*allow_exceptions=*/false);
+    const Json wanted = ParseJson(answer);
     if (wanted.is_structured()) return value == wanted;
     return text == Normalise(answer, options);
   });

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -98,9 +99,9 @@ void AddRow(const std::string& task, const TaskScore& score, std::string* text) 
         100 * Share(score.num_chosen_by_byte, score.num_choices));
   }
   if (score.num_texts > 0) {
-    absl::StrAppendFormat(text, "%-16s perplexity %.4f, %.4f bits per byte: %d texts, %d tokens\n",
-                          name, Perplexity(score), BitsPerByte(score), score.num_texts,
-                          score.num_tokens);
+    absl::StrAppendFormat(text, "%-16s perplexity %.4f, %.4f bits per byte: %s, %s\n", name,
+                          Perplexity(score), BitsPerByte(score), Counted(score.num_texts, "text"),
+                          Counted(score.num_tokens, "token"));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/json/parse_json.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
 #include "tools/bench/statistics.h"
@@ -51,7 +52,7 @@ void CompareLogprobs(const std::vector<float>& one, const std::vector<float>& ot
 // What a line of the file is not.
 absl::Status ReadLine(const std::string& text, std::string* fingerprint, int64_t* line,
                       QualityResult* result) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseJson<Json>(text);
   absl::Status bad = UsageError("is no line that --save-answers writes; record the answers again");
   if (!json.is_object()) return bad;
   const Json number = json.value("line", Json()), print = json.value("fingerprint", Json());

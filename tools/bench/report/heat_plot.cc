@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/bench/statistics.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -60,8 +61,8 @@ std::vector<HeatCell> CellsOf(const std::vector<Gap>& gaps, double end, const Ax
                        // Rare ones are to be seen beside many.
                        .heat = std::sqrt(static_cast<double>(count) / static_cast<double>(most))};
       cell.text = absl::StrCat(NumberText(cell.x_begin), " – ", NumberText(cell.x_end),
-                               " s: ", count, count == 1 ? " gap" : " gaps", " of ",
-                               NumberText(cell.y_begin), " – ", NumberText(cell.y_end), " ms");
+                               " s: ", Counted(count, "gap"), " of ", NumberText(cell.y_begin),
+                               " – ", NumberText(cell.y_end), " ms");
       cells.push_back(std::move(cell));
     }
   }

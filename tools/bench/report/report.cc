@@ -15,6 +15,7 @@
 #include "tools/bench/report/report_page.h"
 #include "tools/bench/result_file.h"
 #include "tools/bench/results/figure.h"
+#include "tools/bench/shown_progress.h"
 
 namespace quire::bench {
 
@@ -87,7 +88,12 @@ absl::Status MakeReport(ReportFlags& flags) {
   RETURN_IF_ERROR(CheckFiles(flags));
   ASSIGN_OR_RETURN(const auto html_file, OpenResultFile("--html", flags.html_file));
   ASSIGN_OR_RETURN(const ReportContents contents, ReadContents(flags));
-  RETURN_IF_ERROR(html_file->Write(ReportPage(contents)));
+  std::string page;
+  {
+    ShownProgress progress;
+    page = ReportPage(contents, progress.get());
+  }
+  RETURN_IF_ERROR(html_file->Write(page));
   if (flags.html_file != "-") {
     std::fputs(absl::StrCat("quire-bench: ", flags.html_file, ": open it in a browser\n").c_str(),
                stderr);

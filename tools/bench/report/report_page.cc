@@ -114,9 +114,9 @@ std::string SweepSections(const Results& sweeps) {
                       Section("Points of the sweep", points));
 }
 
-std::string RunSections(const Results& runs) {
+std::string RunSections(const Results& runs, Progress* progress) {
   if (runs.empty()) return "";
-  return absl::StrCat(Section("Summary", RunSummary(runs)),
+  return absl::StrCat(Section("Summary", RunSummary(runs, progress)),
                       Section("Latency by percentile", Plots(PercentilePlots(runs))),
                       Section("Conversations", TurnSection(runs)),
                       Section("Over time", Plots(TimePlots(runs))),
@@ -125,7 +125,7 @@ std::string RunSections(const Results& runs) {
 
 }  // namespace
 
-std::string ReportPage(const ReportContents& contents) {
+std::string ReportPage(const ReportContents& contents, Progress* progress) {
   const auto of_kind = [&](ResultKind kind) { return OfKind(contents.results, kind); };
   const Results runs = of_kind(ResultKind::kRun), sweeps = of_kind(ResultKind::kSweep);
   const std::string facts = absl::StrCat(
@@ -133,7 +133,7 @@ std::string ReportPage(const ReportContents& contents) {
   return HtmlPage(
       contents.title,
       absl::StrCat(Notices(contents.results), runs.size() == 1 ? RunHeadlines(*runs[0]) : "",
-                   Verdicts(sweeps), SweepSections(sweeps), RunSections(runs),
+                   Verdicts(sweeps), SweepSections(sweeps), RunSections(runs, progress),
                    Section("Start", StartupSection(of_kind(ResultKind::kStartup))),
                    Section("Kernels", KernelsSection(of_kind(ResultKind::kKernels))),
                    Section("Timeline", TimelineSection(of_kind(ResultKind::kTimeline))),

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/progress.h"
 #include "tools/bench/report/sections/named_result.h"
 
 namespace quire::bench {
@@ -14,6 +15,7 @@ struct ReportContents {
   std::vector<NamedResult> results;
 };
 
-std::string ReportPage(const ReportContents& contents);
+// `progress`, if any, counts what takes a while.
+std::string ReportPage(const ReportContents& contents, Progress* progress);
 
 }  // namespace quire::bench

@@ -1,10 +1,13 @@
 #include "tools/bench/report/run_summary.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tools/bench/report/run_plots.h"
+#include "tools/bench/results/comparison.h"
 #include "tools/bench/results/figure.h"
 #include "tools/bench/results/workload_check.h"
 
@@ -19,30 +22,78 @@ std::string StatisticText(const Figure& figure) {
   return figure.name.substr(0, figure.name.find('_'));
 }
 
-// The values of a figure, the best of several in bold.
-std::vector<Cell> ValueCells(const Figure& figure, const Results& runs) {
-  std::vector<std::optional<double>> values;
-  std::optional<double> best;
-  bool differ = false;
-  for (const NamedResult* one : runs) {
-    values.push_back(NumberAt(one->json(), figure.name));
-    if (!values.back().has_value()) continue;
-    differ = differ || (best.has_value() && *best != *values.back());
-    const bool is_better = !best.has_value() || figure.better * (*values.back() - *best) > 0;
-    if (is_better) best = values.back();
+// Comparisons of runs, two by two, as `compare` makes them; each when it is first asked for.
+class Comparisons {
+ public:
+  Comparisons(const Results& runs, Progress* progress) : runs_(runs), progress_(progress) {}
+
+  // Whether the i-th is better than the j-th beyond doubt.
+  bool IsClearlyBetter(const Figure& figure, size_t i, size_t j) {
+    for (const size_t run : {i, j}) {
+      if (!runs_[run]->run.why_no_requests.empty()) return false;  // there is no interval
+    }
+    const bool are_swapped = i > j;
+    const std::vector<ComparedFigure>& figures = Of(std::min(i, j), std::max(i, j));
+    const auto one = std::find_if(
+        figures.begin(), figures.end(),
+        [&](const ComparedFigure& compared) { return compared.figure.name == figure.name; });
+    if (one == figures.end()) return false;
+    return ClearDirection(*one) * (are_swapped ? 1 : -1) * figure.better > 0;
   }
+
+ private:
+  const std::vector<ComparedFigure>& Of(size_t first, size_t second) {
+    const auto [place, is_new] = made_.try_emplace({first, second});
+    if (is_new) {
+      const auto side = [this](size_t i) { return absl::MakeConstSpan(&runs_[i]->run, 1); };
+      const ComparisonOptions options = {.are_paired = ArePaired(side(first), side(second))};
+      place->second = Compare(side(first), side(second), options, progress_);
+    }
+    return place->second;
+  }
+
+  const Results& runs_;
+  Progress* const progress_;
+  std::map<std::pair<size_t, size_t>, std::vector<ComparedFigure>> made_;
+};
+
+// Which run is better than each other one that has the figure, beyond doubt.
+std::optional<size_t> ClearlyBest(const Figure& figure,
+                                  const std::vector<std::optional<double>>& values,
+                                  Comparisons* comparisons) {
+  if (figure.better == 0 || figure.kind == FigureKind::kStated) return std::nullopt;
+  std::optional<size_t> best;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].has_value()) continue;
+    if (!best.has_value() || figure.better * (*values[i] - *values[*best]) > 0) best = i;
+  }
+  bool is_alone = true;
+  for (size_t i = 0; i < values.size() && best.has_value(); ++i) {
+    if (i == *best || !values[i].has_value()) continue;
+    is_alone = false;
+    if (*values[i] == *values[*best] || !comparisons->IsClearlyBetter(figure, *best, i)) {
+      return std::nullopt;
+    }
+  }
+  return is_alone ? std::nullopt : best;
+}
+
+// The values of a figure, the best of several in bold.
+std::vector<Cell> ValueCells(const Figure& figure, const Results& runs, Comparisons* comparisons) {
+  std::vector<std::optional<double>> values;
+  for (const NamedResult* one : runs) values.push_back(NumberAt(one->json(), figure.name));
+  const std::optional<size_t> best = ClearlyBest(figure, values, comparisons);
   std::vector<Cell> cells;
-  for (const auto& value : values) {
-    const std::string text = value.has_value() ? NumberText(*value) : "–";
-    const bool is_best = value.has_value() && value == best && differ && figure.better != 0;
-    cells.push_back(is_best ? Cell::OfHtml(absl::StrCat("<b>", text, "</b>")) : Cell(text));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::string text = ValueText(values[i]);
+    cells.push_back(i == best ? Cell::OfHtml(absl::StrCat("<b>", text, "</b>")) : Cell(text));
   }
   return cells;
 }
 
 // The figures that `group_of` has a group for.
 Table SummaryTable(const Results& runs, const std::string& caption,
-                   std::string (*group_of)(const Figure& figure)) {
+                   std::string (*group_of)(const Figure& figure), Comparisons* comparisons) {
   Table table = {.caption = caption, .head = NameHead(runs), .rows = {}};
   std::vector<SavedRun> saved;
   for (const NamedResult* one : runs) {
@@ -64,7 +115,7 @@ Table SummaryTable(const Results& runs, const std::string& caption,
     if (group != its_group) table.rows.push_back({Cell(group = its_group)});
     std::vector<Cell> row = {figure.kind == FigureKind::kLatency ? StatisticText(figure)
                                                                  : NameText(figure.name)};
-    for (Cell& cell : ValueCells(figure, runs)) row.push_back(std::move(cell));
+    for (Cell& cell : ValueCells(figure, runs, comparisons)) row.push_back(std::move(cell));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -103,9 +154,10 @@ void AddBatches(const Results& runs, Table* table) {
 
 }  // namespace
 
-std::string RunSummary(const Results& runs) {
-  Table counts = SummaryTable(runs, "Throughput and counts", OtherGroup);
-  Table latencies = SummaryTable(runs, "Latencies", LatencyGroup);
+std::string RunSummary(const Results& runs, Progress* progress) {
+  Comparisons comparisons(runs, progress);
+  Table counts = SummaryTable(runs, "Throughput and counts", OtherGroup, &comparisons);
+  Table latencies = SummaryTable(runs, "Latencies", LatencyGroup, &comparisons);
   AddMoreCounts(runs, &counts);
   AddBatches(runs, &latencies);
   return BesideHtml(runs, counts.rows.empty() ? "" : CardHtml(ToHtml(counts)),

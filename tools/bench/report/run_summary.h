@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "kernels/base/progress.h"
 #include "tools/bench/report/sections/named_result.h"
 
 namespace quire::bench {
@@ -11,6 +12,8 @@ namespace quire::bench {
 // Items of a list.
 std::string RunNotices(const Results& runs);
 std::string RunHeadlines(const NamedResult& one);
-std::string RunSummary(const Results& runs);
+// The best of several is marked where `compare` calls it clear, which takes a while: `progress`, if
+// any, counts that.
+std::string RunSummary(const Results& runs, Progress* progress);
 
 }  // namespace quire::bench

@@ -35,17 +35,17 @@ std::string IntervalText(const ComparedFigure& one) {
 // What is beyond the doubt of the interval.
 std::string JudgementText(const ComparedFigure& one) {
   if (!one.interval.has_value()) return "";
-  const int direction = one.interval->first > 0 ? 1 : one.interval->second < 0 ? -1 : 0;
+  const int direction = ClearDirection(one);
   if (direction == 0) return "no clear change";
   if (one.figure.better == 0) return direction > 0 ? "more" : "less";
   return direction == one.figure.better ? "better" : "worse";
 }
 
-std::vector<Figure> ChooseFigures(const std::vector<SavedRun>& a, const std::vector<SavedRun>& b,
+std::vector<Figure> ChooseFigures(absl::Span<const SavedRun> a, absl::Span<const SavedRun> b,
                                   const std::vector<std::string>& more) {
   std::vector<SavedRun> both;  // without their requests
-  for (const std::vector<SavedRun>* side : {&a, &b}) {
-    for (const SavedRun& run : *side) {
+  for (const absl::Span<const SavedRun> side : {a, b}) {
+    for (const SavedRun& run : side) {
       both.push_back(
           {.path = "", .json = run.json, .requests = {}, .why_no_requests = "", .goodput = {}});
     }
@@ -82,7 +82,12 @@ std::vector<std::vector<double>> DrawChanges(const Resampled& a, const Resampled
 
 }  // namespace
 
-bool ArePaired(const std::vector<SavedRun>& a, const std::vector<SavedRun>& b) {
+int ClearDirection(const ComparedFigure& one) {
+  if (!one.interval.has_value()) return 0;
+  return one.interval->first > 0 ? 1 : one.interval->second < 0 ? -1 : 0;
+}
+
+bool ArePaired(absl::Span<const SavedRun> a, absl::Span<const SavedRun> b) {
   return std::equal(
       a.begin(), a.end(), b.begin(), b.end(), [](const SavedRun& one, const SavedRun& other) {
         const std::string seed = TextAt(one.json, "seed");
@@ -94,7 +99,7 @@ bool ArePaired(const std::vector<SavedRun>& a, const std::vector<SavedRun>& b) {
       });
 }
 
-std::vector<ComparedFigure> Compare(const std::vector<SavedRun>& a, const std::vector<SavedRun>& b,
+std::vector<ComparedFigure> Compare(absl::Span<const SavedRun> a, absl::Span<const SavedRun> b,
                                     const ComparisonOptions& options, Progress* progress) {
   const std::vector<Figure> figures = ChooseFigures(a, b, options.more_figures);
   const Resampled side_a(a, figures), side_b(b, figures);

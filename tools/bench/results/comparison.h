@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "kernels/base/progress.h"
 #include "nlohmann/json_fwd.hpp"
 #include "tools/bench/results/figure.h"
@@ -35,11 +36,14 @@ struct ComparisonOptions {
 // Whether the i-th run of each side sent the same requests: by its seed, how many there are, and
 // the prompt tokens of each. Then they are to be drawn together, so that what differs from request
 // to request, and from arrival to arrival, is none of the change.
-bool ArePaired(const std::vector<SavedRun>& a, const std::vector<SavedRun>& b);
+bool ArePaired(absl::Span<const SavedRun> a, absl::Span<const SavedRun> b);
 
 // `progress`, if any, counts the resamples. Stops early once Interrupted().
-std::vector<ComparedFigure> Compare(const std::vector<SavedRun>& a, const std::vector<SavedRun>& b,
+std::vector<ComparedFigure> Compare(absl::Span<const SavedRun> a, absl::Span<const SavedRun> b,
                                     const ComparisonOptions& options, Progress* progress);
+
+// 1: B has more, beyond the doubt of the interval; -1: less; 0: there is no clear change.
+int ClearDirection(const ComparedFigure& one);
 
 std::string ToText(const std::vector<ComparedFigure>& figures);
 nlohmann::ordered_json ToJson(const std::vector<ComparedFigure>& figures);

@@ -19,7 +19,7 @@ double SecondsOf(const SavedRun& run) {
 
 }  // namespace
 
-Resampled::Resampled(const std::vector<SavedRun>& runs, const std::vector<Figure>& figures)
+Resampled::Resampled(absl::Span<const SavedRun> runs, const std::vector<Figure>& figures)
     : runs_(runs), figures_(figures), begins_({0}) {
   for (const SavedRun& run : runs) begins_.push_back(begins_.back() + run.requests.size());
   for (const Figure& figure : figures) {

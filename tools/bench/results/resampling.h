@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "tools/bench/results/figure.h"
 #include "tools/bench/results/saved_run.h"
 
@@ -24,7 +25,7 @@ namespace quire::bench {
 class Resampled {
  public:
   // Keeps references to both.
-  Resampled(const std::vector<SavedRun>& runs, const std::vector<Figure>& figures);
+  Resampled(absl::Span<const SavedRun> runs, const std::vector<Figure>& figures);
 
   // What the runs say: of all their requests, else the mean of what their files say.
   std::optional<double> Value(size_t figure) const;
@@ -50,7 +51,7 @@ class Resampled {
   double Rate(const std::string& name, const Counts& counts) const;
   void ShareSeconds(const SavedRun& run);
 
-  const std::vector<SavedRun>& runs_;
+  const absl::Span<const SavedRun> runs_;
   const std::vector<Figure>& figures_;
   std::vector<size_t> begins_;  // of each run's requests, and the end
   std::vector<Sorted> sorted_;

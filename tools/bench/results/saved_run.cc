@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "engine/json/parse_json.h"
 #include "kernels/base/status_macros.h"
 #include "tools/bench/failure.h"
 
@@ -160,7 +161,7 @@ absl::StatusOr<std::vector<Json>> ReadJsonFile(const std::string& path) {
   }
   if (NestsTooDeep(text)) return BadFile(path, "is nested more than 64 deep: no result is");
   std::vector<Json> documents;
-  Json whole = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json whole = ParseJson<Json>(text);
   if (whole.is_object()) {
     documents.push_back(std::move(whole));
     return documents;
@@ -169,7 +170,7 @@ absl::StatusOr<std::vector<Json>> ReadJsonFile(const std::string& path) {
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
     if (line.find_first_not_of(" \t\r") == absl::string_view::npos) continue;
-    Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+    Json json = ParseJson<Json>(line);
     if (!json.is_object()) {
       return BadFile(path, documents.empty()
                                ? "is no JSON object, as quire-bench COMMAND --json writes it"

@@ -9,11 +9,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/json/parse_json.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
 #include "tools/bench/serve/prompt_words.h"
 #include "tools/bench/serve/request_file.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -116,7 +118,8 @@ int64_t TokensOf(const DatasetFlags& flags, const std::string& text) {
 absl::StatusOr<std::vector<Conversation>> ReadShareGpt(const DatasetFlags& flags) {
   std::ifstream file(flags.path);
   if (!file) return BadFile(flags, "cannot be read");
-  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const Json json = ParseJson(text);
   if (!json.is_array()) return BadFile(flags, "is no JSON list of conversations");
   const auto most = static_cast<size_t>(std::max<int64_t>(1, flags.conversation.max_turns));
   std::vector<Conversation> all;
@@ -315,16 +318,17 @@ bool SharesPrefixes(const DatasetFlags& flags, const std::vector<WorkItem>& item
 
 std::string DatasetText(const DatasetFlags& flags, const std::vector<WorkItem>& items) {
   const int64_t num_conversations = NumConversations(items);
-  const std::string conversations = num_conversations < std::ssize(items)
-                                        ? absl::StrCat(", in ", num_conversations, " conversations")
-                                        : "";
+  const std::string conversations =
+      num_conversations < std::ssize(items)
+          ? absl::StrCat(", in ", Counted(num_conversations, "conversation"))
+          : "";
   if (flags.name == "random") return WorkloadText(flags.random, items) + conversations;
   if (flags.name == "prefix_repetition") {
-    return absl::StrCat(items.size(), " requests of ", flags.num_prefixes, " prefixes, ",
-                        flags.prefix_len, " + ", flags.suffix_len, " + ", flags.prefix_output_len,
-                        " tokens");
+    return absl::StrCat(Counted(std::ssize(items), "request"), " of ", flags.num_prefixes,
+                        flags.num_prefixes == 1 ? " prefix, " : " prefixes, ", flags.prefix_len,
+                        " + ", flags.suffix_len, " + ", flags.prefix_output_len, " tokens");
   }
-  return absl::StrCat(items.size(), " requests of ", flags.path, conversations);
+  return absl::StrCat(Counted(std::ssize(items), "request"), " of ", flags.path, conversations);
 }
 
 nlohmann::ordered_json DatasetJson(const DatasetFlags& flags, const std::vector<WorkItem>& items) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "engine/json/parse_json.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
@@ -97,7 +98,7 @@ Problem ReadHashIds(const Json& ids, const RequestFileOptions& options, Row* row
 }
 
 Problem ReadJsonRow(const std::string& line, const RequestFileOptions& options, Row* row) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseJson<Json>(line);
   if (!json.is_object()) return R"(expected a JSON object, as {"prompt": "TEXT"})";
   if (const auto time = Number(json, "timestamp")) row->seconds = *time * options.seconds_per_unit;
   row->delay_seconds = Number(json, "delay").value_or(0) / 1000;

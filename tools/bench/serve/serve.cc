@@ -18,6 +18,7 @@
 #include "tools/bench/serve/serve_flags.h"
 #include "tools/bench/serve/serve_run.h"
 #include "tools/bench/serve/turn_report.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -62,9 +63,10 @@ std::string Advice(const ServeFlags& flags, const std::vector<WorkItem>& items,
 absl::Status Failure(const ServeFlags& flags, const std::vector<WorkItem>& items,
                      const ServeReport& report) {
   if (report.num_failed == 0) return absl::OkStatus();
-  return WithExitCode(kFailed, absl::UnknownError(absl::StrCat(
-                                   report.num_failed, " requests failed; the first: ",
-                                   report.first_problem, Advice(flags, items, report))));
+  return WithExitCode(kFailed,
+                      absl::UnknownError(absl::StrCat(Counted(report.num_failed, "request"),
+                                                      " failed; the first: ", report.first_problem,
+                                                      Advice(flags, items, report))));
 }
 
 absl::Status Serve(ServeFlags& flags) {

@@ -5,8 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/json/parse_json.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/failure.h"
@@ -23,7 +24,7 @@ namespace {
 nlohmann::ordered_json DescribeRun(const ServeFlags& flags, const ServedModel& model,
                                    const std::vector<WorkItem>& items) {
   nlohmann::ordered_json json = RunJson("serve");
-  json["date"] = absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone());
+  json["date"] = absl::FormatTime("%Y%m%d-%H%M%S", WallNow(), absl::UTCTimeZone());
   json["backend"] = flags.backend;
   json["endpoint_type"] = flags.backend;
   json["target"] = flags.target;
@@ -48,7 +49,7 @@ nlohmann::ordered_json DescribeRun(const ServeFlags& flags, const ServedModel& m
   json["sampling"] = SamplingJson(flags.server.sampling);
   const std::string& extra_body = flags.server.extra_body;
   json["extra_body"] =
-      extra_body.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(extra_body);
+      extra_body.empty() ? nlohmann::ordered_json() : ParseJson<nlohmann::ordered_json>(extra_body);
   json["flushed_cache"] = flags.flushes_cache;
   for (const auto& [key, value] : flags.metadata) json[key] = value;
   json["interrupted"] = Interrupted();
@@ -144,10 +145,9 @@ absl::StatusOr<SavedResult> OpenSavedResult(const ServeFlags& flags, const Serve
   if (name.empty()) {
     const std::string& model = target.model.name;
     const std::string base = model.substr(model.find_last_of('/') + 1);
-    name =
-        absl::StrCat(flags.label.empty() ? flags.backend : flags.label, "-", load, "-",
-                     absl::StrReplaceAll(base, {{"/", "_"}}), "-",
-                     absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone()), ".json");
+    name = absl::StrCat(flags.label.empty() ? flags.backend : flags.label, "-", load, "-",
+                        absl::StrReplaceAll(base, {{"/", "_"}}), "-",
+                        absl::FormatTime("%Y%m%d-%H%M%S", WallNow(), absl::UTCTimeZone()), ".json");
   }
   const std::string path =
       flags.result_dir.empty() ? name : absl::StrCat(flags.result_dir, "/", name);

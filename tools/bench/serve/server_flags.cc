@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/json/parse_json.h"
+#include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "server/base/environment.h"
@@ -149,7 +151,7 @@ absl::Status CheckServerFlags(ServerFlags* flags) {
     if (!absl::StartsWith(flags->backend, "openai")) {
       return UsageError("--extra-body goes with --backend openai and openai-chat");
     }
-    const auto body = nlohmann::json::parse(flags->server.extra_body, nullptr, false);
+    const auto body = ParseJson(flags->server.extra_body);
     if (!body.is_object()) return UsageError("--extra-body is no JSON object");
   }
   if (flags->backend == "vllm-grpc" && !flags->server.model.empty()) {
@@ -165,14 +167,14 @@ absl::StatusOr<ServedTarget> OpenTarget(const ServerFlags& flags) {
   ServedTarget target = {.address = *std::move(address),
                          .backend = MakeLoadBackend(flags.backend, flags.server),
                          .model = {}};
-  const absl::Time give_up = absl::Now() + absl::Seconds(flags.ready_seconds);
+  const absl::Time give_up = MonotonicNow() + absl::Seconds(flags.ready_seconds);
   for (;;) {
     absl::StatusOr<ServedModel> model = AskForModel(flags, target.address, *target.backend);
     if (model.ok()) {
       target.model = *std::move(model);
       return target;
     }
-    if (absl::Now() >= give_up) return model.status();
+    if (MonotonicNow() >= give_up) return model.status();
     absl::SleepFor(kBetweenTries);
   }
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/statistics.h"
+#include "tools/cli/counted.h"
 
 namespace quire::bench {
 
@@ -39,8 +40,8 @@ std::string ToText(const std::vector<TurnReport>& turns) {
   std::string text = absl::StrCat(SummaryHeader("time to first token, ms"), "\n");
   for (size_t i = 0; i < std::min(turns.size(), kShown); ++i) {
     absl::StrAppend(&text, SummaryRow(absl::StrCat("turn ", i + 1), Summarize(turns[i].ttft_ms)));
-    absl::StrAppendFormat(&text, "  %d requests, %.0f prompt tokens each, %.1f %% cached\n",
-                          turns[i].num_completed,
+    absl::StrAppendFormat(&text, "  %s, %.0f prompt tokens each, %.1f %% cached\n",
+                          Counted(turns[i].num_completed, "request"),
                           static_cast<double>(turns[i].prompt_tokens) /
                               static_cast<double>(std::max<int64_t>(1, turns[i].num_completed)),
                           100 * turns[i].CachedShare());

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "engine/json/parse_json.h"
 #include "nlohmann/json.hpp"
 
 namespace quire::client {
@@ -56,7 +57,7 @@ std::vector<std::string> HistoryFile::Load() {
   std::string line;
   while (std::getline(file, line)) {
     if (line.size() > 8 * kMaxEntryBytes) continue;  // not one of ours
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto json = ParseJson(line);
     if (json.is_string()) entries.push_back(json.get<std::string>());
   }
   const size_t num_found = entries.size();

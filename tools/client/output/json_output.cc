@@ -1,6 +1,7 @@
 #include "tools/client/output/json_output.h"
 
 #include <string>
+#include <vector>
 
 #include "nlohmann/json.hpp"
 #include "tools/client/output/terminal_text.h"
@@ -66,6 +67,10 @@ Json MessageToJson(const Message& message) {
     }
   }
   return json;
+}
+
+Json BytesToJson(const std::string& bytes) {
+  return std::vector<uint8_t>(bytes.begin(), bytes.end());
 }
 
 void PrintJson(const Json& json) {

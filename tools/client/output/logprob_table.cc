@@ -21,7 +21,7 @@ std::string LogprobTable(const std::string& title, const std::vector<v1::TokenLo
   size_t width = 5;  // "token"
   bool alternatives = false;
   for (const v1::TokenLogprob& token : tokens) {
-    width = std::max(width, DisplayWidth(Quoted(token.token())));
+    width = std::max(width, DisplayWidth(Quoted(token.token_bytes())));
     alternatives = alternatives || token.top_size() > 0;
   }
   std::string table =
@@ -29,14 +29,14 @@ std::string LogprobTable(const std::string& title, const std::vector<v1::TokenLo
                       "rank", alternatives ? "  alternatives" : "");
   for (const v1::TokenLogprob& token : tokens) {
     absl::StrAppendFormat(&table, "%8d  %s", token.token_id(),
-                          Padded(Quoted(token.token()), width));
+                          Padded(Quoted(token.token_bytes()), width));
     if (token.has_logprob()) {
       absl::StrAppendFormat(&table, " %9.4f %6d", token.logprob(), token.rank());
     } else {
       absl::StrAppendFormat(&table, " %9s %6s", "-", "-");
     }
     for (const v1::TopLogprob& top : token.top()) {
-      absl::StrAppendFormat(&table, "  %s %.4f", Quoted(top.token()), top.logprob());
+      absl::StrAppendFormat(&table, "  %s %.4f", Quoted(top.token_bytes()), top.logprob());
     }
     table += '\n';
   }

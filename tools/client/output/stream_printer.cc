@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "tools/client/output/json_output.h"
 #include "tools/client/output/logprob_table.h"
 #include "tools/client/output/terminal_text.h"
 
@@ -33,16 +34,25 @@ const char* ReasonName(v1::FinishReason reason) {
   }
 }
 
+// A token's id, its bytes, and what these are as text.
+template <typename Logprob>
+nlohmann::ordered_json TokenToJson(const Logprob& token) {
+  return {{"token_id", token.token_id()},
+          {"token", token.token()},
+          {"bytes", BytesToJson(token.token_bytes())}};
+}
+
 nlohmann::ordered_json ToJson(const v1::TokenLogprob& token) {
-  nlohmann::ordered_json json = {{"token_id", token.token_id()}, {"token", token.token()}};
+  nlohmann::ordered_json json = TokenToJson(token);
+  json["text_offset"] = token.text_offset();
   if (token.has_logprob()) {
     json["logprob"] = token.logprob();
     json["rank"] = token.rank();
   }
   json["top"] = nlohmann::ordered_json::array();
   for (const v1::TopLogprob& top : token.top()) {
-    json["top"].push_back(
-        {{"token_id", top.token_id()}, {"token", top.token()}, {"logprob", top.logprob()}});
+    json["top"].push_back(TokenToJson(top));
+    json["top"].back()["logprob"] = top.logprob();
   }
   return json;
 }

@@ -56,7 +56,9 @@ def _set(owner: Any, field: Any, value: Any) -> None:
 
 def _message(message: Any, values: Mapping[str, Any]) -> Any:
     """One of the chat: members beside role and content are for the template."""
-    extra = {name: value for name, value in values.items() if name not in ("role", "content")}
-    message.role, message.content = values.get("role", ""), values.get("content") or ""
+    extra = {name: value for name, value in values.items() if name != "role"}
+    message.role = values.get("role", "")
+    if isinstance(extra.get("content"), str):
+        message.content = extra.pop("content")
     message.extra_json = json.dumps(extra) if extra else ""
     return message

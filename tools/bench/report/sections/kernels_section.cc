@@ -14,16 +14,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::optional<double> Percent(const std::optional<double>& share) {
-  return share.has_value() ? std::optional(100 * *share) : std::nullopt;
-}
-
 std::string OperationName(const Json& row) {
   return absl::StrCat(TextAt(row, "op"), " ", TextAt(row, "shape"));
 }
 
+// In percent; none above all of it.
 std::optional<double> ShareOfLimit(const Json& row) {
-  return Percent(NumberAt(row, "share_of_limit"));
+  const auto share = NumberAt(row, "share_of_limit");
+  return share.has_value() && *share <= 1 ? std::optional(100 * *share) : std::nullopt;
 }
 
 std::optional<double> Us(const Json& row) { return NumberAt(row, "us"); }
@@ -36,7 +34,8 @@ std::string CallsText(const Json& row) {
 }
 
 constexpr char kLimitNote[] =
-    "The limit is what the device reads or multiplies at most; from a cache it reads faster.";
+    "The limit is what the device reads or multiplies at most; from a cache it reads faster, and "
+    "then there is no share.";
 
 RowKind OperationKind() {
   return {.name_of = OperationName,
@@ -49,7 +48,7 @@ RowKind OperationKind() {
           .columns = {{"calls", "", "count"},
                       {"us a call", "", "us"},
                       {"limit, us", "", "limit_us"},
-                      {"% of the limit", "", "share_of_limit", 100},
+                      {"% of the limit", "", "share_of_limit", 100, true},
                       {"TB/s", "", "tb_s"},
                       {"TFLOP/s", "", "tflops"}}};
 }
@@ -66,7 +65,7 @@ RowKind StepKind() {
   kind.name_of = [](const Json& row) { return TextAt(row, "title"); };
   kind.columns = {{"us", "", "us"},
                   {"limit, us", "", "limit_us"},
-                  {"% of the limit", "", "share_of_limit", 100}};
+                  {"% of the limit", "", "share_of_limit", 100, true}};
   return kind;
 }
 
@@ -185,8 +184,14 @@ Table FiguresTable(const Results& results) {
       if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
     }
   }
-  for (const std::string& key : keys)
-    table.rows.push_back(ValueRow(FigureText(key), results, "figures", key));
+  for (const std::string& key : keys) {
+    std::vector<Cell> row = ValueRow(FigureText(key), results, "figures", key);
+    for (size_t i = 0; i < results.size() && key == "decode_attn_read_ratio"; ++i) {
+      // As of the operations' shares.
+      if (NumberAt(MemberOf(results[i]->json(), "figures"), key).value_or(0) > 1) row[i + 1] = "–";
+    }
+    table.rows.push_back(std::move(row));
+  }
   return table;
 }
 

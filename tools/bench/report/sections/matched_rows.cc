@@ -118,7 +118,8 @@ Table MatchedTable(const std::string& caption, const RowKind& kind, const Result
         const Json& object =
             column.object.empty() ? *matched.rows[i] : MemberOf(*matched.rows[i], column.object);
         const auto value = NumberAt(object, column.key);
-        cells.emplace_back(value.has_value() ? NumberText(column.factor * *value) : "–");
+        const bool is_told = value.has_value() && !(column.is_share && *value > 1);
+        cells.emplace_back(is_told ? NumberText(column.factor * *value) : "–");
       }
     }
     table.rows.push_back(std::move(cells));

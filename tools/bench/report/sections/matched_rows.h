@@ -17,6 +17,7 @@ struct RowColumn {
   std::string object;
   std::string key;
   double factor = 1;
+  bool is_share = false;  // of a limit: there is none above 1
 };
 
 // What a list has. Rows are of a file: anything may be missing or of another type.

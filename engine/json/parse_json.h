@@ -1,0 +1,39 @@
+// JSON texts to values and events. nlohmann's parser takes a NUL for the end of a text and would
+// not see what follows it; these do not, and so they are the only way to it (the lint looks). A
+// text is a string or a view of one. Plain functions; any thread.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+
+namespace quire {
+
+// Where the first one is; the text's size if there is none.
+template <typename Text>
+size_t FindNul(const Text& text) {
+  return static_cast<size_t>(std::find(text.begin(), text.end(), '\0') - text.begin());
+}
+
+// Any value; is_discarded() where the text is no JSON. For texts whose depth is bounded elsewhere,
+// or that come from who runs the program.
+template <typename Json = nlohmann::json, typename Text>
+Json ParseJson(const Text& text) {
+  if (FindNul(text) < text.size()) return Json(Json::value_t::discarded);
+  return Json::parse(text.begin(), text.end(), /*cb=*/nullptr, /*allow_exceptions=*/false);
+}
+
+template <typename Text>
+bool IsJson(const Text& text) {
+  return FindNul(text) == text.size() && nlohmann::json::accept(text.begin(), text.end());
+}
+
+// Gives the text's events to `events`, which has RefuseNul(position) beside what nlohmann asks for.
+template <typename Text, typename Events>
+bool ReadJsonEvents(const Text& text, Events* events) {
+  const size_t nul = FindNul(text);
+  if (nul < text.size()) return events->RefuseNul(nul);
+  return nlohmann::json::sax_parse(text.begin(), text.end(), events);
+}
+
+}  // namespace quire

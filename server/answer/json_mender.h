@@ -1,0 +1,83 @@
+// JsonMender: an object or a list, as models write JSON, made JSON as it comes. What is JSON stays
+// as it is, byte by byte; of what is not, the sense is kept where it can be told: Python's words
+// and quotes, keys without quotes, quotes and line breaks within a string, commas, colons and
+// brackets that are missing or too many. Whatever comes, the text that goes out is JSON once the
+// value has ended. What waits is a key until its colon, a word until its end, and the white space
+// after a quote. Time grows as the text. One value, one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quire {
+
+class JsonMender {
+ public:
+  // Takes the next character and appends to `*json` what is certain by now. False where `c` is not
+  // of the value, which has ended before it.
+  bool Add(char c, std::string* json);
+  // The text ends here: closes what is open.
+  void Finish(std::string* json);
+
+  bool is_done() const { return is_done_; }
+  bool is_in_string() const { return at_ == At::kString && !is_key_; }
+
+ private:
+  enum class At : uint8_t { kStart, kKey, kBareKey, kString, kQuote, kColon, kValue, kWord, kNext };
+  struct Level {
+    char opened_by;  // '{', '[', or '(' as Python writes lists
+    bool has_items = false;
+    bool is_object() const { return opened_by == '{'; }
+  };
+
+  bool AddToKey(char c, std::string* json);
+  bool AddToString(char c, std::string* json);
+  void AddToEscape(char c, std::string* json);
+  bool AddAfterQuote(char c, std::string* json);
+  bool AddToColon(char c, std::string* json);
+  bool AddToValue(char c, std::string* json);
+  bool AddToWord(char c, std::string* json);
+  bool AddToNext(char c, std::string* json);
+
+  bool Open(char c, std::string* json);
+  bool Close(char c, std::string* json);
+  void CloseLevel(std::string* json);
+  // The value ends before the character.
+  bool End(std::string* json);
+  void BeginString(char quote, bool is_key);
+  void BeginItem(std::string* json);
+  void BeginMember(std::string* json);
+  void BeginValue(std::string* json);
+  void EndWord(std::string* json);
+  void AddComma();
+
+  bool IsCloser(char c) const;
+  std::string* Target(std::string* json) { return is_key_ ? &key_ : json; }
+
+  At at_ = At::kStart;
+  bool is_done_ = false;
+  std::vector<Level> levels_;
+  std::string pending_;     // white space, with a comma perhaps, before what comes next
+  bool has_comma_ = false;  // there is one in it
+  std::string key_;         // as JSON
+  bool is_key_ = false;     // the string is one
+  bool is_bare_ = false;    // the key has no quotes
+  char quote_ = '"';
+  std::string spaces_;  // after a quote that may be its last
+  std::string escape_;  // what came of one
+  std::string word_;    // a number, or what has no quotes
+};
+
+// The text of a JSON string without its quotes. Bytes as they are, so that parts of a character
+// stay together.
+std::string EscapedForJson(std::string_view text);
+
+// A JSON value of what has neither quotes nor brackets: a number or a word, else a text.
+std::string WordToJson(std::string_view word);
+
+// An object or a list with white space around it. False where there is more, or none.
+bool MendJson(std::string_view text, std::string* json);
+
+}  // namespace quire

@@ -1,0 +1,57 @@
+// MessageForms: in which forms a chat template can show what messages say. Clients send a content
+// as a text, as parts, as null or not at all, and roles that are younger than a template; a
+// template that was not written for a form drops it, prints it as Python does, or fails. Which
+// forms it takes is found once, by rendering small chats; messages are then brought into one of
+// them. Immutable; any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "server/base/fuel.h"
+#include "server/chat/chat_template.h"
+#include "server/chat/jinja/values/value.h"
+
+namespace quire {
+
+class MessageForms {
+ public:
+  explicit MessageForms(const ChatTemplate& chat_template);
+
+  // The messages as the template is to see them. What it takes stays as it was sent; else
+  // - the role developer becomes system,
+  // - a list of text parts becomes one text, with a line break between two of them,
+  // - a text becomes a list of one part, where the template shows parts alone,
+  // - null and no content become each other, or an empty text.
+  // Calls of tools that are an empty list or null are none. The fuel's status if there is none
+  // left; `fuel` may be null.
+  absl::StatusOr<jinja::Value> Adapt(const jinja::Value& messages, Fuel* fuel) const;
+
+ private:
+  // Where a message stands: templates treat each in their own way.
+  enum class Place : uint8_t { kSystem, kDeveloper, kUser, kAssistant, kCalls, kTool };
+  static constexpr size_t kNumPlaces = 6;
+
+  // Of a content.
+  struct Forms {
+    bool text = true;
+    bool parts = false;
+    bool null = false;
+    bool absent = false;
+  };
+  class Probe;
+
+  static Place PlaceOf(std::string_view role, bool has_calls);
+  jinja::Value AdaptMessage(const jinja::Dict& message) const;
+  jinja::Value AdaptContent(const jinja::Value& content, const Forms& forms) const;
+  const Forms& FormsAt(Place place) const { return forms_[static_cast<size_t>(place)]; }
+
+  bool knows_developer_ = false;
+  bool knows_thinking_ = false;  // as a type of parts
+  std::array<Forms, kNumPlaces> forms_;
+};
+
+}  // namespace quire

@@ -1,0 +1,72 @@
+"""Numbers in documents are those of the code: the table of limits in docs/openai.md, how many cases a test has, which
+versions of its peers."""
+
+import ast
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEADERS = "\n".join(path.read_text() for folder in ("server", "engine", "kernels")
+                    for path in sorted((ROOT / folder).rglob("*.*")) if path.suffix in (".h", ".cc"))
+
+
+def value_of(name):
+    """A constant's number; seconds of a duration."""
+    place, _, member = name.rpartition("::")
+    text = HEADERS
+    if place:
+        text = re.search(rf"struct {place} \{{\n(.*?)\n\}};", HEADERS, re.S)[1]
+    found = re.search(rf"\b{member} = ([^;]+);", text)
+    expression = re.sub(r"(?:size_t|int64_t)\{(\d+)\}|absl::Seconds\((\d+)\)", lambda m: m[1] or m[2], found[1])
+    return eval(expression, {"__builtins__": {}})  # noqa: S307: our own constants
+
+
+def spellings(number):
+    yield f"{number:,}"
+    for unit, shift in (("KiB", 10), ("MiB", 20), ("GiB", 30)):
+        if number % (1 << shift) == 0:
+            yield f"{number >> shift} {unit}"
+
+
+def documents():
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+class NumbersDocTest(unittest.TestCase):
+    def test_checkpoints_of_the_parity_test(self):
+        tree = ast.parse((ROOT / "tests/engine/model/tiny_checkpoints.py").read_text())
+        cases = next(node.value.elts for node in tree.body
+                     if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "CASES")
+        said = re.search(r"(\d+) random checkpoints", (ROOT / "docs/design.md").read_text())
+        self.assertEqual(int(said[1]), len(cases))
+
+    def test_versions_of_peers(self):
+        requirements = "".join((ROOT / "tests" / name).read_text() for name in ("requirements.txt", "requirements-files.txt"))
+        versions = dict(re.findall(r"(?m)^([\w.-]+)(?:\[\w,]+\])?==([\w.]+)", requirements))
+        self.assertGreater(len(versions), 20)
+        num_found = 0
+        for path in documents():
+            if path.name == "figures.md":  # of the day when it was measured
+                continue
+            for name, version in versions.items():
+                for said in re.findall(rf"(?<![\w-])`?{re.escape(name)}`? (?:client )?(\d+\.\d+(?:\.\d+)*)", path.read_text()):
+                    num_found += 1
+                    with self.subTest(document=path.name, package=name):
+                        self.assertEqual(version.split(".")[:said.count(".") + 1], said.split("."))
+        self.assertGreater(num_found, 5)
+
+    def test_limits(self):
+        section = (ROOT / "docs/openai.md").read_text().split("\n## Limits\n")[1].split("\n## ")[0]
+        rows = re.findall(r"(?m)^\| (.*?) \| (.*?) ?\| (`.*`) \|$", section)
+        self.assertGreater(len(rows), 15)
+        for limit, _, names in rows:
+            for name in re.findall(r"`([\w:]+)`", names):
+                with self.subTest(name=name):
+                    number = value_of(name)
+                    self.assertTrue(any(re.search(rf"(?<![\d,]){re.escape(one)}(?![\d,]\d)", limit)
+                                        for one in spellings(number)), f"{name} is {number}: {limit}")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
