@@ -39,7 +39,7 @@ void ProcessEvents::Notify() { eventfd_write(news_.get(), 1); }
 
 bool ProcessEvents::IsLastOnceMore(const Taken& taken) const {
   const absl::Duration since = taken.time - last_.time;
-  if (last_.is_terminals) return taken.sender == getppid() && since < kPassedOnWithin;
+  if (last_.may_be_passed_on && taken.sender == getppid()) return since < kPassedOnWithin;
   return taken.number == last_.number && taken.sender == last_.sender && since < kTogether;
 }
 
@@ -52,10 +52,12 @@ ProcessEvents::Kind ProcessEvents::Wait(absl::Time deadline) {
         on_hangup_();
         continue;
       }
-      const Taken taken = {.number = signal_info.ssi_signo,
-                           .is_terminals = signal_info.ssi_code == SI_KERNEL,
-                           .sender = static_cast<pid_t>(signal_info.ssi_pid),
-                           .time = MonotonicNow()};
+      const auto sender = static_cast<pid_t>(signal_info.ssi_pid);
+      const Taken taken = {
+          .number = signal_info.ssi_signo,
+          .may_be_passed_on = signal_info.ssi_signo == SIGINT && sender != getppid(),
+          .sender = sender,
+          .time = MonotonicNow()};
       if (IsLastOnceMore(taken)) continue;
       last_ = taken;
       return Kind::kSignal;

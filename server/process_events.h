@@ -24,7 +24,7 @@ class ProcessEvents {
   void Notify();
 
   // The next event; kTimeout at the deadline, of MonotonicNow's. What is the same signal once more
-  // is none: Ctrl-C reaches every process of a terminal, and a script around this one passes it on;
+  // is none: Ctrl-C reaches a whole process group, and a script around this one passes it on;
   // timeout(1) signals its command, and then its whole group.
   Kind Wait(absl::Time deadline = absl::InfiniteFuture());
 
@@ -32,7 +32,7 @@ class ProcessEvents {
   // A SIGTERM or SIGINT that was taken.
   struct Taken {
     uint32_t number = 0;
-    bool is_terminals = false;
+    bool may_be_passed_on = false;  // a Ctrl-C that our parent may have had, too
     pid_t sender = 0;
     absl::Time time = absl::InfinitePast();
   };
