@@ -43,7 +43,9 @@ TEST_F(ProcessEventsTest, TheSameSignalOnceMoreInOneGoIsNone) {
   Send(SIGTERM);
   const Kind next = Next();
   // On a machine that was busy elsewhere it was not in one go.
-  if (MonotonicNow() - begin < absl::Milliseconds(5)) EXPECT_EQ(next, Kind::kTimeout);
+  if (MonotonicNow() - begin < absl::Milliseconds(5)) {
+    EXPECT_EQ(next, Kind::kTimeout);
+  }
 }
 
 TEST_F(ProcessEventsTest, AHangupIsNoEndAndHidesNone) {

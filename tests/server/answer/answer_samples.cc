@@ -334,7 +334,8 @@ AnswerOptions OptionsOf(const AnswerSample& sample) {
           .tools = ToolFormatOf(sample.parser),
           .functions = {{"get_weather", {.types = {{"days", kAnyJson}, {"count", kJsonInteger}}}},
                         {"now", {}}},
-          .one_call = sample.one_call};
+          .one_call = sample.one_call,
+          .opening = ""};
 }
 
 std::vector<AnswerSample> AnswerSamples() {

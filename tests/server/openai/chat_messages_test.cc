@@ -119,7 +119,7 @@ TEST(ChatMessagesTest, WhatIsNoTextIsNamed) {
 absl::Status CommonError(const std::string& members) {
   const absl::StatusOr<JsonTree> body = ParseBody("{" + members + "}");
   FieldReader fields(*body);
-  FillCommon(fields, "id-");
+  FillCommon(fields, "id-", "");
   return fields.status();
 }
 
