@@ -260,7 +260,7 @@ void ResponseBuilder::AddEnd(Continuation& continuation, const SequenceEvent& ev
     finished.set_finish_reason(v1::FINISH_REASON_LENGTH);  // the token that ended it is not shown
   } else {
     finished.set_finish_reason(ToMessage(event.reason));
-    if (event.matched_token >= 0) {
+    if (options_.generates && event.matched_token >= 0) {
       finished.set_matched_token_id(static_cast<uint32_t>(event.matched_token));
     }
   }

@@ -128,7 +128,7 @@ TEST(ChatToolsTest, ArgumentsBecomeJsonWhereTheyAreJson) {
 // What is decoded takes many times the memory of its text.
 TEST(ChatToolsTest, ArgumentsOfOneRequestShareABound) {
   std::string list = "[";
-  for (size_t i = 0; i < kMaxBodyValues * 2 / 3; ++i) list += "1,";
+  for (size_t i = 0; i < kMaxBodyValues * 2 / 3; ++i) list += "1.5,";
   const std::string call = "{\"function\": {\"arguments\": \"" + list + "1]\"}}";
   JsonTree calls = Tree("[" + call + ", " + call + "]");
   size_t num_values = 0;
