@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+
 namespace quire {
 namespace {
 
@@ -60,7 +62,7 @@ TEST(ModelAnswersTest, TokensOrTemplatesShowReasoning) {
 }
 
 TEST(ModelAnswersTest, ASettingWins) {
-  const ModelAnswers answers("mistral", "none", TokenizerWith({}), std::string(kQwen) + kThinking);
+  const ModelAnswers answers("mistral", "none", TokenizerWith({}), absl::StrCat(kQwen, kThinking));
   EXPECT_EQ(answers.tools(), ToolFormat::kMistral);
   EXPECT_TRUE(answers.reasoning().is_none());
 }
