@@ -127,7 +127,7 @@ TEST_F(CapacityTest, ALineSaysWhyThereIsNoCascade) {
   EXPECT_EQ(log_of(config), "");  // on a CPU there never is one
   config.device = DeviceKind::kCuda;
   EXPECT_THAT(log_of(config),
-              HasSubstr("(no cascade attention): its layers keep keys and values in 2 ways"));
+              HasSubstr("(no cascade attention): its layers keep keys and values in 6 ways"));
 }
 
 TEST_F(CapacityTest, WhatDoesNotFitIsRefusedWithTheFigures) {

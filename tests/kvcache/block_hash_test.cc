@@ -22,7 +22,8 @@ std::string Bytes(const BlockHash& hash) {
 
 TEST(BlockHashTest, RootIsSha256OfHashedContextAndSalt) {
   BlockHasher hasher("model-a/bfloat16");
-  EXPECT_EQ(hasher.Root("tenant"), Sha256(Bytes(Sha256("model-a/bfloat16")) + "tenant"));
+  const std::string context = Bytes(Sha256("model-a/bfloat16"));
+  EXPECT_EQ(hasher.Root("tenant"), Sha256(context + "tenant"));
 }
 
 TEST(BlockHashTest, BlocksChainParentAndTokens) {
