@@ -111,7 +111,7 @@ TEST(RegexTest, GivesUpInsteadOfRunningForever) {
   const absl::StatusOr<Regex> regex = Regex::Compile("(?:a|aa)+(?=d)");
   ASSERT_TRUE(regex.ok());
   RegexScratch scratch;
-  const absl::Status status = regex->FindSpans(std::string(200, 'a') + "c", &scratch,
+  const absl::Status status = regex->FindSpans(absl::StrCat(std::string(200, 'a'), "c"), &scratch,
                                                [](const Span&) { return absl::OkStatus(); });
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
 }
