@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "tests/engine/checkpoint/test_files.h"
 
 namespace quire {
@@ -18,7 +19,7 @@ constexpr char kOther[] = "1123456789abcdef0123456789abcdef01234567";
 class HubCacheTest : public testing::Test {
  protected:
   void WriteSnapshot(const std::string& file, const std::string& contents) {
-    folder_.Write(std::string("models--org--name/snapshots/") + kCommit + "/" + file, contents);
+    folder_.Write(absl::StrCat("models--org--name/snapshots/", kCommit, "/", file), contents);
   }
   std::string InRepo(const std::string& path) const {
     return folder_.path() + "/models--org--name/" + path;

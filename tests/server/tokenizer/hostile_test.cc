@@ -3,6 +3,7 @@
 #include <functional>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/text/utf8.h"
@@ -35,7 +36,8 @@ std::vector<std::string> Runs() {
   for (const std::string_view unit : {"a", "日", "½", "!", " ", "\n", "\u0301", "😀", "\u0334\u0315",
                                       " \n", "\u180E", "\U00010D4A", "<e>"}) {
     std::string run;
-    while (run.size() < kRunBytes) run.append(unit);
+    while (run.size() < kRunBytes)
+      absl::StrAppend(&run, absl::string_view(unit.data(), unit.size()));
     runs.push_back(std::move(run));
   }
   return runs;
