@@ -72,7 +72,7 @@ class QualityTest(ServerTestCase):
         questions = ("--dataset-path", HELDOUT, "--every", 20)
         self.quality(*questions, "--save-answers", answers)
         lines = [json.loads(line) for line in answers.read_text().splitlines()]
-        self.assertEqual(len(lines), 29)
+        self.assertEqual(len(lines), 36)
         self.assertTrue(all(len(line["token_ids"]) == len(line["logprobs"]) for line in lines))
         # The same server says the same over another interface, with ids or with texts alone.
         for extra in ((), ("--extra-body", '{"return_token_ids": true}')):
