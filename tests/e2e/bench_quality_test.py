@@ -79,19 +79,19 @@ class QualityTest(ServerTestCase):
             result, run = self.quality(*questions, "--compare-with", answers, "--backend", "openai-chat",
                                        "--require-identical", 1, *extra)
             comparison = result["comparison"]
-            self.assertEqual((comparison["num_compared"], comparison["share_identical"]), (29, 1))
+            self.assertEqual((comparison["num_compared"], comparison["share_identical"]), (36, 1))
             self.assertLess(comparison["max_logprob_difference"], 1e-4)
-            self.assertIn("29 of    29 answers, 100.0 %", run.stdout)
+            self.assertIn("36 of    36 answers, 100.0 %", run.stdout)
         # A cache of 8 bits is near, but not the same.
         with Server("--kv-cache-dtype", "fp8") as other:
             result, _ = self.quality(*questions, "--compare-with", answers, target=other.target)
-            self.assertEqual(result["comparison"]["num_compared"], 29)
+            self.assertEqual(result["comparison"]["num_compared"], 36)
             self.assertGreater(result["comparison"]["max_logprob_difference"], 1e-4)
         # An answer that was another one is seen.
         lines[0]["token_ids"][0] += 1
         answers.write_text("".join(json.dumps(line) + "\n" for line in lines))
         result, run = self.quality(*questions, "--compare-with", answers, "--require-identical", 1, code=1)
-        self.assertEqual(result["comparison"]["num_identical"], 28)
+        self.assertEqual(result["comparison"]["num_identical"], 35)
         self.assertEqual(result["comparison"]["min_first_divergence"], 0)
         self.assertIn("are identical, less than --require-identical 1", run.stderr)
 
