@@ -32,6 +32,14 @@ std::vector<AnswerEvent> Parse(const AnswerOptions& options, bool in_reasoning,
   return all;
 }
 
+// Half a surrogate pair as an escape is passed on: Python's json takes it, nlohmann's does not.
+bool HasSurrogate(std::string_view text) {
+  for (const std::string_view half : {"\\ud", "\\uD"}) {
+    if (text.find(half) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 // Each call begins before its arguments do, which are JSON as far as the text is one, and without a
 // call the text is all there.
 void CheckEvents(const std::vector<AnswerEvent>& events, const AnswerOptions& options,
@@ -44,7 +52,8 @@ void CheckEvents(const std::vector<AnswerEvent>& events, const AnswerOptions& op
     content += event.text;
   }
   for (const std::string& arguments : ArgumentsOf(events)) {
-    CHECK(!IsValidUtf8(text) || nlohmann::json::accept(arguments)) << arguments;
+    CHECK(!IsValidUtf8(text) || HasSurrogate(text) || nlohmann::json::accept(arguments))
+        << arguments;
   }
   num_accepted += has_call;
   if (!has_call && options.reasoning.is_none()) CHECK_EQ(content, text);
