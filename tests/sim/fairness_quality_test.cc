@@ -221,6 +221,15 @@ TEST(FairnessQualityTest, BlocksMakeWayForALongPrompt) {
   EXPECT_LE(worst, MostSteps(200, 64 / 4));
 }
 
+// Short answers end in every step, so that blocks are always on their way back, and never enough.
+TEST(FairnessQualityTest, BlocksOnTheirWayBackAreNotWaitedForInEveryStep) {
+  Clients load(Config(), /*num_blocks=*/8 * 16, {{{1}, 12, 3, 48}}, /*lookahead=*/true);
+  load.Steps(50);
+  const int64_t worst = WorstWait(&load, {{2}, 400, 4, /*num_at_once=*/0}, 8);
+  std::printf("400 tokens beside many shorter ones: %ld steps at worst\n", worst);
+  EXPECT_LE(worst, MostSteps(400, 64 / 4));
+}
+
 // Who was let in by its claim has a token before those who grow take its blocks again.
 TEST(FairnessQualityTest, WhatAClaimGaveIsNotTakenBack) {
   Clients load(Config(), /*num_blocks=*/8 * 60, {{{1}, 20, 400, 32}}, /*lookahead=*/true);
