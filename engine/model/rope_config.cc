@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kMaxTheta = 1e15;
 constexpr double kMaxFactor = 1e6;
-constexpr double kMaxPositions = 1e9;
+constexpr double kMaxOriginalPositions = 1e9;
 // Above zero, and far from where divisions by it overflow.
 constexpr double kTiny = 1e-6;
 
@@ -28,8 +28,9 @@ void ReadScaling(JsonReader& config, JsonReader& parameters, int64_t max_positio
                  RopeConfig* rope) {
   // Beside the parameters in some checkpoints, and then it counts.
   std::optional<double> original =
-      config.Double("original_max_position_embeddings", 1, kMaxPositions);
-  if (!original) original = parameters.Double("original_max_position_embeddings", 1, kMaxPositions);
+      config.Double("original_max_position_embeddings", 1, kMaxOriginalPositions);
+  if (!original)
+    original = parameters.Double("original_max_position_embeddings", 1, kMaxOriginalPositions);
   rope->original_max_position_embeddings = original.value_or(max_position_embeddings);
 
   const std::optional<double> factor = parameters.Double("factor", kTiny, kMaxFactor);

@@ -163,4 +163,13 @@ std::string ToJson(const JsonTree& tree) {
   return json;
 }
 
+JsonTree TextTree(std::string text) {
+  return {.kind = JsonTree::Kind::kText, .text = std::move(text)};
+}
+
+void AddMember(JsonTree* object, std::string key, JsonTree value) {
+  object->keys.push_back(std::move(key));
+  object->items.push_back(std::move(value));
+}
+
 }  // namespace quire

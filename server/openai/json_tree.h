@@ -47,4 +47,8 @@ absl::StatusOr<JsonTree> ParseJsonTree(std::string_view text, size_t* num_values
 
 std::string ToJson(const JsonTree& tree);
 
+// To make one by hand.
+JsonTree TextTree(std::string text);
+void AddMember(JsonTree* object, std::string key, JsonTree value);
+
 }  // namespace quire

@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-constexpr char kPayload[] = "quire/field";
+constexpr char kFieldPayload[] = "quire/field";
 constexpr char kCodePayload[] = "quire/error-code";
 
 std::string PayloadOf(const absl::Status& status, absl::string_view name) {
@@ -19,7 +19,7 @@ std::string PayloadOf(const absl::Status& status, absl::string_view name) {
 }  // namespace
 
 absl::Status InField(absl::string_view field, absl::Status status) {
-  status.SetPayload(kPayload, absl::Cord(field));
+  status.SetPayload(kFieldPayload, absl::Cord(field));
   return status;
 }
 
@@ -27,7 +27,11 @@ absl::Status InvalidField(absl::string_view field, absl::string_view sentence) {
   return InField(field, absl::InvalidArgumentError(sentence));
 }
 
-std::string FieldOf(const absl::Status& status) { return PayloadOf(status, kPayload); }
+absl::Status UnimplementedField(absl::string_view field, absl::string_view sentence) {
+  return InField(field, absl::UnimplementedError(sentence));
+}
+
+std::string FieldOf(const absl::Status& status) { return PayloadOf(status, kFieldPayload); }
 
 absl::Status WithErrorCode(absl::string_view code, absl::Status status) {
   status.SetPayload(kCodePayload, absl::Cord(code));

@@ -18,6 +18,9 @@ absl::Status InField(absl::string_view field, absl::Status status);
 // INVALID_ARGUMENT for the value of `field`.
 absl::Status InvalidField(absl::string_view field, absl::string_view sentence);
 
+// UNIMPLEMENTED for a value of `field` that others serve.
+absl::Status UnimplementedField(absl::string_view field, absl::string_view sentence);
+
 // The path of the field, empty where `status` blames none.
 std::string FieldOf(const absl::Status& status);
 

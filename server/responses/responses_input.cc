@@ -31,14 +31,6 @@ bool JoinTexts(const JsonTree& content, std::string* joined) {
 
 JsonTree NewObject() { return {.kind = JsonTree::Kind::kObject}; }
 JsonTree NewList() { return {.kind = JsonTree::Kind::kList}; }
-JsonTree NewText(std::string text) {
-  return {.kind = JsonTree::Kind::kText, .text = std::move(text)};
-}
-
-void Set(JsonTree* object, std::string key, JsonTree value) {
-  object->keys.push_back(std::move(key));
-  object->items.push_back(std::move(value));
-}
 
 class InputReader {
  public:
@@ -69,7 +61,7 @@ class InputReader {
   void Close() {
     if (open_ == nullptr) return;
     DecodeArguments(&calls_, &num_values_);
-    if (!calls_.items.empty()) Set(&extra_, "tool_calls", std::exchange(calls_, NewList()));
+    if (!calls_.items.empty()) AddMember(&extra_, "tool_calls", std::exchange(calls_, NewList()));
     if (!extra_.items.empty()) open_->set_extra_json(ToJson(extra_));
     extra_ = NewObject();
     open_ = nullptr;
@@ -99,7 +91,7 @@ class InputReader {
     open_->set_content("");
     const std::string reasoning = std::exchange(reasoning_, "");
     if (!reasoning.empty() && role == "assistant") {
-      Set(&extra_, "reasoning_content", NewText(reasoning));
+      AddMember(&extra_, "reasoning_content", TextTree(reasoning));
     }
   }
 
@@ -120,17 +112,17 @@ class InputReader {
       name = absl::StrCat(name_space->text, "__", name);
     }
     JsonTree function = NewObject();
-    Set(&function, "name", NewText(name));
+    AddMember(&function, "name", TextTree(name));
     const JsonTree* arguments = item.Find("arguments");
     if (arguments == nullptr || !arguments->is_text()) {
       fields_.Fail(field + ".arguments", "is missing, or no text");
     } else {
-      Set(&function, "arguments", *arguments);
+      AddMember(&function, "arguments", *arguments);
     }
     JsonTree call = NewObject();
-    Set(&call, "id", NewText(id));
-    Set(&call, "type", NewText("function"));
-    Set(&call, "function", std::move(function));
+    AddMember(&call, "id", TextTree(id));
+    AddMember(&call, "type", TextTree("function"));
+    AddMember(&call, "function", std::move(function));
     calls_.items.push_back(std::move(call));
     names_[id] = name;
   }
@@ -144,9 +136,9 @@ class InputReader {
     } else {
       FillContent(fields_, field + ".output", *output, open_, &extra_);
     }
-    Set(&extra_, "tool_call_id", NewText(id));
+    AddMember(&extra_, "tool_call_id", TextTree(id));
     if (const auto name = names_.find(id); name != names_.end()) {
-      Set(&extra_, "name", NewText(name->second));
+      AddMember(&extra_, "name", TextTree(name->second));
     }
   }
 

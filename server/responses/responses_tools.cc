@@ -17,13 +17,6 @@ namespace {
 constexpr absl::string_view kLeftOut[] = {"web_search", "web_search_preview", "image_generation",
                                           "tool_search"};
 
-JsonTree Text(std::string text) { return {.kind = JsonTree::Kind::kText, .text = std::move(text)}; }
-
-void Set(JsonTree* object, std::string key, JsonTree value) {
-  object->keys.push_back(std::move(key));
-  object->items.push_back(std::move(value));
-}
-
 class ToolsReader {
  public:
   explicit ToolsReader(FieldReader* fields) : fields_(*fields) {}
@@ -58,9 +51,9 @@ class ToolsReader {
     tools.json = absl::StrCat("[", json_, "]");
     tools.namespaced = std::move(namespaced_);
     tools.chat.kind = JsonTree::Kind::kObject;
-    Set(&tools.chat, "tools", std::move(chat_));
+    AddMember(&tools.chat, "tools", std::move(chat_));
     for (const char* key : {"tool_choice", "parallel_tool_calls", "chat_template_kwargs"}) {
-      if (const JsonTree* field = fields_.Find(key)) Set(&tools.chat, key, *field);
+      if (const JsonTree* field = fields_.Find(key)) AddMember(&tools.chat, key, *field);
     }
     return tools;
   }
@@ -88,7 +81,7 @@ class ToolsReader {
   void AddFunction(const JsonTree& tool, const std::string& field, const std::string& name_space) {
     JsonTree function = {.kind = JsonTree::Kind::kObject};
     for (size_t i = 0; i < tool.items.size(); ++i) {
-      if (tool.keys[i] != "type") Set(&function, tool.keys[i], tool.items[i]);
+      if (tool.keys[i] != "type") AddMember(&function, tool.keys[i], tool.items[i]);
     }
     const JsonTree* name = function.Find("name");
     if (name == nullptr || name->text.empty()) {
@@ -98,11 +91,11 @@ class ToolsReader {
     if (!name_space.empty()) {
       const std::string both = absl::StrCat(name_space, "__", name->text);
       namespaced_[both] = {name_space, name->text};
-      Set(&function, "name", Text(both));
+      AddMember(&function, "name", TextTree(both));
     }
     JsonTree chat = {.kind = JsonTree::Kind::kObject};
-    Set(&chat, "type", Text("function"));
-    Set(&chat, "function", std::move(function));
+    AddMember(&chat, "type", TextTree("function"));
+    AddMember(&chat, "function", std::move(function));
     chat_.items.push_back(std::move(chat));
   }
 

@@ -15,10 +15,6 @@ namespace {
 
 namespace vllm = ::vllm::grpc::engine;
 
-absl::Status Unimplemented(absl::string_view field, absl::string_view sentence) {
-  return InField(field, absl::UnimplementedError(sentence));
-}
-
 // What this server has not.
 absl::Status CheckAbsent(const vllm::GenerateRequest& request) {
   if (request.sampling_params().constraint_case() != vllm::SamplingParams::CONSTRAINT_NOT_SET) {
@@ -26,11 +22,11 @@ absl::Status CheckAbsent(const vllm::GenerateRequest& request) {
                         "constrained decoding is not supported yet; send the request without it");
   }
   if (request.has_mm_inputs() || request.has_media_refs() || request.extra_mm_inputs_size() > 0) {
-    return Unimplemented("mm_inputs", "this model takes text only");
+    return UnimplementedField("mm_inputs", "this model takes text only");
   }
   if (request.has_kv_transfer_params() || request.has_kv_transfer_params_json()) {
-    return Unimplemented("kv_transfer_params",
-                         "this server transfers no KV cache: it computes prompts and answers");
+    return UnimplementedField("kv_transfer_params",
+                              "this server transfers no KV cache: it computes prompts and answers");
   }
   if (request.data_parallel_rank() != 0) {
     return InvalidField("data_parallel_rank", absl::StrCat(request.data_parallel_rank(),

@@ -12,7 +12,7 @@ namespace {
 
 namespace vllm = ::vllm::grpc::engine;
 
-using TokenLogprobs = google::protobuf::RepeatedPtrField<v1::TokenLogprob>;
+using LogprobMessages = google::protobuf::RepeatedPtrField<v1::TokenLogprob>;
 
 void AddTop(const v1::TokenLogprob& logprob, vllm::TopLogProbs* top) {
   for (const v1::TopLogprob& one : logprob.top()) {
@@ -21,7 +21,7 @@ void AddTop(const v1::TokenLogprob& logprob, vllm::TopLogProbs* top) {
   }
 }
 
-void AddLogprobs(const TokenLogprobs& logprobs, bool wants_top, vllm::OutputLogProbs* out) {
+void AddLogprobs(const LogprobMessages& logprobs, bool wants_top, vllm::OutputLogProbs* out) {
   for (const v1::TokenLogprob& logprob : logprobs) {
     out->add_token_logprobs(logprob.logprob());
     out->add_token_ids(logprob.token_id());
@@ -29,7 +29,7 @@ void AddLogprobs(const TokenLogprobs& logprobs, bool wants_top, vllm::OutputLogP
   }
 }
 
-void AddPromptLogprobs(const TokenLogprobs& logprobs, bool wants_top, vllm::InputLogProbs* out) {
+void AddPromptLogprobs(const LogprobMessages& logprobs, bool wants_top, vllm::InputLogProbs* out) {
   for (const v1::TokenLogprob& logprob : logprobs) {
     vllm::InputTokenLogProb* value = out->add_token_logprobs();
     if (logprob.has_logprob()) value->set_value(logprob.logprob());

@@ -17,10 +17,6 @@ namespace {
 
 constexpr int32_t kMaxInt = std::numeric_limits<int32_t>::max();
 
-absl::Status Unimplemented(absl::string_view field, absl::string_view sentence) {
-  return InField(field, absl::UnimplementedError(sentence));
-}
-
 int32_t AtMostMaxInt(uint32_t value) {
   return static_cast<int32_t>(std::min<uint32_t>(value, kMaxInt));
 }
@@ -33,20 +29,20 @@ absl::Status CheckAbsent(const ::vllm::GenerateRequest& request) {
                         "constrained decoding is not supported yet; send the request without it");
   }
   if (request.decoding().allowed_token_ids_size() > 0) {
-    return Unimplemented("decoding.allowed_token_ids",
-                         "is not supported; use logit_bias to keep tokens out");
+    return UnimplementedField("decoding.allowed_token_ids",
+                              "is not supported; use logit_bias to keep tokens out");
   }
-  if (request.media_size() > 0) return Unimplemented("media", "this model takes text only");
+  if (request.media_size() > 0) return UnimplementedField("media", "this model takes text only");
   if (!request.lora_name().empty()) {
-    return Unimplemented("lora_name", "this server has no adapters; leave it empty");
+    return UnimplementedField("lora_name", "this server has no adapters; leave it empty");
   }
   if (request.kv().has_kv_transfer_params() || request.kv().has_ec_transfer_params()) {
-    return Unimplemented("kv.kv_transfer_params",
-                         "this server transfers no KV cache: it computes prompts and answers");
+    return UnimplementedField("kv.kv_transfer_params",
+                              "this server transfers no KV cache: it computes prompts and answers");
   }
   if (request.response().prompt_token_ids() && !request.has_token_ids()) {
-    return Unimplemented("response.prompt_token_ids",
-                         "a text's ids are told by Tokenize of quire.v1.Inference");
+    return UnimplementedField("response.prompt_token_ids",
+                              "a text's ids are told by Tokenize of quire.v1.Inference");
   }
   return absl::OkStatus();
 }
@@ -106,7 +102,7 @@ absl::StatusOr<int32_t> NumCandidates(const ::vllm::CandidateTokens& candidates,
     case ::vllm::CandidateTokens::SELECT_NOT_SET:
       return 0;
     default:
-      return Unimplemented(field, "only top_n is supported");
+      return UnimplementedField(field, "only top_n is supported");
   }
 }
 

@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-using TokenLogprobs = google::protobuf::RepeatedPtrField<v1::TokenLogprob>;
+using LogprobMessages = google::protobuf::RepeatedPtrField<v1::TokenLogprob>;
 
 // Of the most likely tokens, whose ranks are their places, those that are not there.
 void AddCandidates(const v1::TokenLogprob& logprob, ::vllm::CandidateTokenInfo* info) {
@@ -27,7 +27,7 @@ void AddCandidates(const v1::TokenLogprob& logprob, ::vllm::CandidateTokenInfo* 
 
 // To a SequenceOutput or a PromptInfo, which have the same fields for them.
 template <typename Message>
-void AddLogprobs(const TokenLogprobs& logprobs, bool wants_logprobs, bool wants_candidates,
+void AddLogprobs(const LogprobMessages& logprobs, bool wants_logprobs, bool wants_candidates,
                  Message* message) {
   for (const v1::TokenLogprob& logprob : logprobs) {
     if (wants_logprobs) {

@@ -24,7 +24,6 @@ struct Lengths {
   int64_t output_len;
 };
 
-constexpr int64_t kMaxLength = int64_t{1} << 24;
 constexpr int64_t kMaxTokens = int64_t{1} << 30;  // prompts of 4 GiB
 
 int64_t DrawLength(int64_t length, double range_ratio, std::mt19937_64& random) {

@@ -15,6 +15,9 @@ class App;
 
 namespace quire::bench {
 
+// Of a prompt or an answer, in tokens.
+inline constexpr int64_t kMaxLength = int64_t{1} << 24;
+
 struct WorkloadFlags {
   int64_t num_prompts = 64;
   int64_t input_len = 128;

@@ -119,4 +119,9 @@ int ReportFailure(const absl::Status& status, const std::string& target) {
   return FailureExitCode(status);
 }
 
+int Refuse(const std::string& problem) {
+  std::fprintf(stderr, "quire: %s\n", problem.c_str());
+  return kUsage;
+}
+
 }  // namespace quire::client

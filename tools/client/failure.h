@@ -17,4 +17,7 @@ int FailureExitCode(const absl::Status& status);
 // Prints "quire: " and the sentence to standard error; returns the exit code.
 int ReportFailure(const absl::Status& status, const std::string& target);
 
+// Prints "quire: " and what is wrong with the command line to standard error; returns 64.
+int Refuse(const std::string& problem);
+
 }  // namespace quire::client

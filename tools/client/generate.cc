@@ -31,11 +31,6 @@ struct GenerateFlags {
   bool json = false;
 };
 
-int Refuse(const std::string& problem) {
-  std::fprintf(stderr, "quire: %s\n", problem.c_str());
-  return kUsage;
-}
-
 int Report(const GenerateFlags& flags, const StreamResult& result) {
   if (flags.json) {
     PrintJson(ToJson(result));

@@ -33,11 +33,6 @@ struct TokenizeFlags {
   bool json = false;
 };
 
-int Refuse(const std::string& problem) {
-  std::fprintf(stderr, "quire: %s\n", problem.c_str());
-  return kUsage;
-}
-
 // Empty, or names two flags that contradict each other, or a flag and the one it needs.
 std::string Contradiction(const TokenizeFlags& flags) {
   std::vector<std::string> given;

@@ -46,17 +46,25 @@ def sources():
         files = [os.path.relpath(BUILD / line.strip(), ROOT) for line in entry.split("\n")[1:]]
         ours = [name for name in files
                 if not name.startswith(("build", "..")) and (ROOT / name).is_file()]
-        source = next((name for name in ours if name.endswith(".cc")), None)
-        if source and not source.startswith(("tests/", *EXCLUDED)):
-            result[source] = sorted(ours)
+        for source in (name for name in ours if name.endswith(".cc")):
+            if not source.startswith(("tests/", *EXCLUDED)):
+                result[source] = sorted({source, *(name for name in ours if not name.endswith(".cc"))})
     return result
 
 
-def without_precompiled_headers():
-    """A folder with the build's commands as clang can take them: what GCC has precompiled is nothing to it."""
-    commands = json.loads((BUILD / "compile_commands.json").read_text())
-    for entry in commands:
+def commands_for_clang():
+    """A folder with the build's commands as clang can take them: what GCC has precompiled is nothing to it, and what is
+    compiled together is looked at one by one."""
+    commands = []
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
         entry["command"] = PRECOMPILED.sub("", entry["command"])
+        united = pathlib.Path(entry["file"])
+        if united.parent.parent.name != "united":
+            commands.append(entry)
+            continue
+        for source in re.findall(r'#include "(.*)"', united.read_text()):
+            file = str(ROOT / source)
+            commands.append({**entry, "file": file, "command": entry["command"].replace(entry["file"], file)})
     folder = BUILD / "tidy"
     folder.mkdir(exist_ok=True)
     (folder / "compile_commands.json").write_text(json.dumps(commands))
@@ -120,7 +128,7 @@ def main():
     options = parser.parse_args()
     files = options.files or (changed(known) if options.changed else sorted(known))
     passed = load_passed()
-    commands = without_precompiled_headers()
+    commands = commands_for_clang()
 
     digests = {name: digest(rules, known.get(name, [name])) for name in files}
     num_new = sum(key not in passed for key in digests.values())

@@ -26,7 +26,7 @@ bool IsAscii(const std::string& text) {
                      [](char c) { return static_cast<uint8_t>(c) < 0x80; });
 }
 
-absl::Status TooLong(std::string_view normalizer) {
+absl::Status MadeTooLong(std::string_view normalizer) {
   return absl::ResourceExhaustedError(
       Concat("the tokenizer's ", normalizer, " normalizer makes this text too long"));
 }
@@ -146,7 +146,7 @@ class ReplaceStep final : public NormalizerStep {
       replaced.append(span.is_match
                           ? content_
                           : std::string_view(*text).substr(span.begin, span.end - span.begin));
-      return replaced.size() > kMaxNormalizedBytes ? TooLong("Replace") : absl::OkStatus();
+      return replaced.size() > kMaxNormalizedBytes ? MadeTooLong("Replace") : absl::OkStatus();
     }));
     *text = std::move(replaced);
     return absl::OkStatus();
@@ -206,7 +206,7 @@ class CharsmapStep final : public NormalizerStep {
     std::string out;
     out.reserve(text->size());
     charsmap_.Append(*text, kMaxNormalizedBytes, &out);
-    if (out.size() > kMaxNormalizedBytes) return TooLong("Precompiled");
+    if (out.size() > kMaxNormalizedBytes) return MadeTooLong("Precompiled");
     *text = std::move(out);
     return absl::OkStatus();
   }
@@ -241,8 +241,8 @@ void AppendUnlessAccent(char32_t c, std::string* out) {
   if (!(CharClasses()[c] & kAccent)) AppendUtf8(c, out);
 }
 
-absl::StatusOr<std::unique_ptr<NormalizerStep>> ParseStep(const std::string& type,
-                                                          const nlohmann::json& json) {
+absl::StatusOr<std::unique_ptr<NormalizerStep>> ParseNormalizer(const std::string& type,
+                                                                const nlohmann::json& json) {
   if (type == "NFC") return std::make_unique<NormalFormStep>(false, true);
   if (type == "NFD") return std::make_unique<NormalFormStep>(false, false);
   if (type == "NFKC") return std::make_unique<NormalFormStep>(true, true);
@@ -285,7 +285,7 @@ absl::StatusOr<Normalizer> Normalizer::Parse(const nlohmann::json& json) {
   RETURN_IF_ERROR(VisitComponents(
       json, "normalizers", kWhere,
       [&](const std::string& type, const nlohmann::json& component) -> absl::Status {
-        ASSIGN_OR_RETURN(auto step, ParseStep(type, component));
+        ASSIGN_OR_RETURN(auto step, ParseNormalizer(type, component));
         normalizer.steps_.push_back(std::move(step));
         return absl::OkStatus();
       }));

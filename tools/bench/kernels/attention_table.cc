@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Case {
+struct TableCase {
   int32_t num_seqs, query_len, seq_len, head_dim;
   DType kv_dtype;
 
@@ -31,10 +31,11 @@ struct Case {
   }
 };
 
-std::vector<Case> Decodes(DType kv_dtype, int32_t head_dim, const std::vector<int32_t>& batches,
-                          const std::vector<int32_t>& lengths) {
+std::vector<TableCase> Decodes(DType kv_dtype, int32_t head_dim,
+                               const std::vector<int32_t>& batches,
+                               const std::vector<int32_t>& lengths) {
   constexpr int64_t kMostTokens = 1 << 20;
-  std::vector<Case> cases;
+  std::vector<TableCase> cases;
   for (const int32_t num_seqs : batches) {
     for (const int32_t seq_len : lengths) {
       if (int64_t{num_seqs} * seq_len > kMostTokens) continue;
@@ -44,12 +45,12 @@ std::vector<Case> Decodes(DType kv_dtype, int32_t head_dim, const std::vector<in
   return cases;
 }
 
-std::vector<Case> Cases(DeviceKind device) {
+std::vector<TableCase> TableCases(DeviceKind device) {
   if (device == DeviceKind::kCpu) {
     return {{4, 1, 512, 64, DType::kBF16}, {1, 256, 256, 64, DType::kBF16}};
   }
-  std::vector<Case> cases;
-  const auto add = [&](const std::vector<Case>& more) {
+  std::vector<TableCase> cases;
+  const auto add = [&](const std::vector<TableCase>& more) {
     cases.insert(cases.end(), more.begin(), more.end());
   };
   for (const DType kv_dtype : {DType::kBF16, DType::kF16, DType::kF8E4M3}) {
@@ -71,7 +72,7 @@ std::vector<Case> Cases(DeviceKind device) {
 }
 
 // As a model of this geometry would be served.
-AttentionPath AutoPath(Backend& backend, const Case& c) {
+AttentionPath AutoPath(Backend& backend, const TableCase& c) {
   std::vector<const AttentionCapabilities*> available;
   for (const AttentionPath path : {AttentionPath::kNative, AttentionPath::kTrtllm}) {
     AttentionBackend* attention = backend.attention(path);
@@ -90,7 +91,7 @@ AttentionPath AutoPath(Backend& backend, const Case& c) {
   return SelectAttentionPath(c.phase(), {}, demand, available).value_or(AttentionPath::kNative);
 }
 
-std::string NameOf(const Case& c) {
+std::string NameOf(const TableCase& c) {
   const std::string batch =
       c.phase() == AttentionPhase::kDecode ? absl::StrCat("decode ", c.num_seqs, " x ", c.seq_len)
       : c.query_len == c.seq_len           ? absl::StrCat("prefill ", c.num_seqs, " x ", c.seq_len)
@@ -98,7 +99,7 @@ std::string NameOf(const Case& c) {
   return absl::StrCat(DTypeName(c.kv_dtype), ", heads of ", c.head_dim, ", ", batch);
 }
 
-AttentionShape ShapeOf(const Case& c) {
+AttentionShape ShapeOf(const TableCase& c) {
   return {.name = NameOf(c),
           .num_q_heads = 32,
           .num_kv_heads = 8,
@@ -109,7 +110,7 @@ AttentionShape ShapeOf(const Case& c) {
           .kv_dtype = c.kv_dtype};
 }
 
-absl::Status MeasureCase(GraphTimer& timer, uint64_t seed, const Case& c, Json* rows) {
+absl::Status MeasureCase(GraphTimer& timer, uint64_t seed, const TableCase& c, Json* rows) {
   const AttentionShape shape = ShapeOf(c);
   ASSIGN_OR_RETURN(const MemoryInfo memory, timer.backend().device().Memory());
   if (const int64_t needed = AttentionCase::BytesFor(timer, shape); needed > memory.free_bytes) {
@@ -145,7 +146,7 @@ absl::Status MeasureCase(GraphTimer& timer, uint64_t seed, const Case& c, Json* 
 
 absl::Status MeasureAttentionTable(GraphTimer& timer, uint64_t seed, Json* rows) {
   std::printf("attention paths, 32/8 heads, blocks of 16, cold caches\n");
-  for (const Case& c : Cases(timer.backend().device().info().kind)) {
+  for (const TableCase& c : TableCases(timer.backend().device().info().kind)) {
     if (Interrupted()) break;
     RETURN_IF_ERROR(MeasureCase(timer, seed, c, rows));
   }

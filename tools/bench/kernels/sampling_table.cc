@@ -63,14 +63,14 @@ std::vector<int64_t> BatchSizes(DeviceKind device) {
 }
 
 // A kind's sampling of a batch.
-struct Case {
+struct SamplingCase {
   std::string name;
   Kind kind;
   int64_t num_rows;
 };
 
-std::vector<Case> Cases(DeviceKind device, int64_t vocab_size) {
-  std::vector<Case> cases;
+std::vector<SamplingCase> SamplingCases(DeviceKind device, int64_t vocab_size) {
+  std::vector<SamplingCase> cases;
   for (const Kind& kind : Kinds()) {
     for (const int64_t num_rows : BatchSizes(device)) {
       cases.push_back({absl::StrCat(num_rows, " x ", vocab_size, ", ", kind.name), kind, num_rows});
@@ -164,7 +164,7 @@ class SamplingCases {
 
 std::vector<std::string> SamplingCaseNames(DeviceKind device, int64_t vocab_size) {
   std::vector<std::string> names;
-  for (const Case& one : Cases(device, vocab_size)) names.push_back(one.name);
+  for (const SamplingCase& one : SamplingCases(device, vocab_size)) names.push_back(one.name);
   return names;
 }
 
@@ -176,7 +176,7 @@ absl::Status MeasureSampling(GraphTimer& timer, int64_t vocab_size, uint64_t see
                    SamplingCases::Create(timer, vocab_size, BatchSizes(device).back()));
   PrintOpHeader("sampling, cold logits (bytes: the logits once)");
   std::optional<Distribution> filled;
-  for (const Case& one : Cases(device, vocab_size)) {
+  for (const SamplingCase& one : SamplingCases(device, vocab_size)) {
     if (Interrupted()) return absl::OkStatus();
     if (!absl::StrContains(one.name, cases)) continue;
     const Distribution& distribution = one.kind.distribution;

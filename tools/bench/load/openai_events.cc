@@ -10,10 +10,10 @@ namespace quire::bench {
 
 namespace {
 
-using Json = nlohmann::json;
+using ParsedJson = nlohmann::json;
 
 // Knows of each level of the JSON under which key it is; lists have none.
-class ChunkReader final : public Json::json_sax_t {
+class ChunkReader final : public ParsedJson::json_sax_t {
  public:
   ChunkReader(bool keeps_answer, AnswerSoFar* answer)
       : keeps_answer_(keeps_answer), answer_(*answer) {}
@@ -115,10 +115,10 @@ void TakeOpenAiChunk(std::string_view data, bool keeps_answer, AnswerSoFar* answ
 }
 
 std::string OpenAiErrorText(std::string_view body) {
-  const Json json = ParseJson(body);
+  const ParsedJson json = ParseJson(body);
   if (json.is_object()) {
     const auto error = json.find("error");
-    const Json& where = error != json.end() && error->is_object() ? *error : json;
+    const ParsedJson& where = error != json.end() && error->is_object() ? *error : json;
     for (const char* key : {"message", "detail"}) {
       const auto text = where.find(key);
       if (text != where.end()) {

@@ -13,7 +13,7 @@ namespace {
 
 namespace engine = ::vllm::grpc::engine;
 
-constexpr char kUnreadable[] = "the answer is no vllm.grpc.engine.GenerateResponse";
+constexpr char kUnreadableVllm[] = "the answer is no vllm.grpc.engine.GenerateResponse";
 
 class VllmDecoder final : public AnswerDecoder {
  public:
@@ -24,7 +24,7 @@ class VllmDecoder final : public AnswerDecoder {
     std::string_view message;
     while (messages_.Next(&message)) {
       if (!response_.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
-        answer->problem = kUnreadable;
+        answer->problem = kUnreadableVllm;
       } else if (response_.has_chunk()) {
         const auto& ids = response_.chunk().token_ids();
         answer->num_tokens += ids.size();
@@ -37,7 +37,7 @@ class VllmDecoder final : public AnswerDecoder {
         answer->completion_tokens = complete.completion_tokens();
       }
     }
-    if (messages_.is_broken()) answer->problem = kUnreadable;
+    if (messages_.is_broken()) answer->problem = kUnreadableVllm;
   }
 
  private:

@@ -17,7 +17,7 @@ namespace quire::bench {
 
 namespace {
 
-using Json = nlohmann::json;
+using ParsedJson = nlohmann::json;
 
 constexpr int64_t kMaxTokens = int64_t{1} << 24;
 
@@ -33,12 +33,13 @@ std::string Fingerprint(const std::string& text) {
 // One line; each function returns what is wrong with it, or nothing.
 class LineReader {
  public:
-  LineReader(const Json& json, const QualityFileOptions& options)
+  LineReader(const ParsedJson& json, const QualityFileOptions& options)
       : json_(json), options_(options) {}
 
   std::string Read(QualityItem* item) {
     if (!json_.is_object()) return "is no JSON object";
-    item->fingerprint = Fingerprint(json_.dump(-1, ' ', false, Json::error_handler_t::replace));
+    item->fingerprint =
+        Fingerprint(json_.dump(-1, ' ', false, ParsedJson::error_handler_t::replace));
     item->task = Text("task").value_or("");
     if (json_.contains("choices")) return ReadChoice(item);
     if (json_.contains("text")) return ReadText(item);
@@ -59,7 +60,7 @@ class LineReader {
     if (it->is_string()) return std::vector<std::string>{it->get<std::string>()};
     if (!it->is_array()) return std::nullopt;
     std::vector<std::string> texts;
-    for (const Json& one : *it) {
+    for (const ParsedJson& one : *it) {
       if (!one.is_string()) return std::nullopt;
       texts.push_back(one.get<std::string>());
     }
@@ -86,7 +87,7 @@ class LineReader {
       return "\"choices\" is no list of two texts or more";
     }
     item->choices = *std::move(choices);
-    const Json answer = json_.value("answer", Json());
+    const ParsedJson answer = json_.value("answer", ParsedJson());
     if (answer.is_number_integer()) {
       const auto index = answer.get<int64_t>();
       if (index < 0 || index >= static_cast<int64_t>(item->choices.size())) {
@@ -110,9 +111,9 @@ class LineReader {
                "\"prompt\"";
       }
       if (!messages->is_array() || messages->empty()) return "\"messages\" is no list of messages";
-      for (const Json& one : *messages) {
+      for (const ParsedJson& one : *messages) {
         const auto member = [&one](const char* key) {
-          const Json value = one.is_object() ? one.value(key, Json()) : Json();
+          const ParsedJson value = one.is_object() ? one.value(key, ParsedJson()) : ParsedJson();
           return value.is_string() ? value.get<std::string>() : "";
         };
         request.messages.push_back({.role = member("role"), .content = member("content")});
@@ -122,7 +123,7 @@ class LineReader {
       request.text = Text("prompt").value_or("");
       if (request.text.empty()) return "has no \"prompt\", \"messages\" or \"text\"";
     }
-    const Json max_tokens = json_.value("max_tokens", Json(options_.max_tokens));
+    const ParsedJson max_tokens = json_.value("max_tokens", ParsedJson(options_.max_tokens));
     if (!max_tokens.is_number_integer() || max_tokens < 1 || max_tokens > kMaxTokens) {
       return absl::StrCat("\"max_tokens\" is no number from 1 to ", kMaxTokens);
     }
@@ -140,7 +141,7 @@ class LineReader {
   static constexpr char kNoLikelihoods[] =
       "asks how likely a text is, which chats do not tell; take --backend quire or openai";
 
-  const Json& json_;
+  const ParsedJson& json_;
   const QualityFileOptions& options_;
 };
 
@@ -165,7 +166,7 @@ absl::StatusOr<std::vector<QualityItem>> ReadQualityItems(const std::string& pat
   for (int64_t line = 1; std::getline(file, text); ++line) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     QualityItem item = {.line = line};
-    const Json json = ParseJson(text);
+    const ParsedJson json = ParseJson(text);
     const std::string problem = LineReader(json, options).Read(&item);
     if (!problem.empty()) {
       return UsageError(absl::StrCat("--dataset-path: ", path, " line ", line, " ", problem));
@@ -183,10 +184,10 @@ bool IsRight(std::string text, const std::vector<std::string>& answers,
     if (last == std::string::npos) return false;
     text.erase(0, last + options.answer_after.size());
   }
-  const Json value = ParseJson(text);
+  const ParsedJson value = ParseJson(text);
   text = Normalise(std::move(text), options);
   return std::any_of(answers.begin(), answers.end(), [&](const std::string& answer) {
-    const Json wanted = ParseJson(answer);
+    const ParsedJson wanted = ParseJson(answer);
     if (wanted.is_structured()) return value == wanted;
     return text == Normalise(answer, options);
   });

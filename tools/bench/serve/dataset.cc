@@ -21,7 +21,7 @@ namespace quire::bench {
 
 namespace {
 
-using Json = nlohmann::json;
+using ParsedJson = nlohmann::json;
 
 // Every vocabulary has as many, and not every server tells its own: so the same seed makes the same
 // prompts whatever is asked.
@@ -119,17 +119,20 @@ absl::StatusOr<std::vector<Conversation>> ReadShareGpt(const DatasetFlags& flags
   std::ifstream file(flags.path);
   if (!file) return BadFile(flags, "cannot be read");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const Json json = ParseJson(text);
+  const ParsedJson json = ParseJson(text);
   if (!json.is_array()) return BadFile(flags, "is no JSON list of conversations");
   const auto most = static_cast<size_t>(std::max<int64_t>(1, flags.conversation.max_turns));
   std::vector<Conversation> all;
-  for (const Json& one : json) {
-    const Json turns = one.is_object() ? one.value("conversations", Json()) : Json();
+  for (const ParsedJson& one : json) {
+    const ParsedJson turns =
+        one.is_object() ? one.value("conversations", ParsedJson()) : ParsedJson();
     Conversation conversation;
     for (size_t i = 0; turns.is_array() && i + 1 < turns.size(); i += 2) {
       if (conversation.size() == most) break;
-      const Json question = turns[i].is_object() ? turns[i].value("value", Json()) : Json();
-      const Json answer = turns[i + 1].is_object() ? turns[i + 1].value("value", Json()) : Json();
+      const ParsedJson question =
+          turns[i].is_object() ? turns[i].value("value", ParsedJson()) : ParsedJson();
+      const ParsedJson answer =
+          turns[i + 1].is_object() ? turns[i + 1].value("value", ParsedJson()) : ParsedJson();
       if (!question.is_string() || !answer.is_string() || question == "") break;
       WorkItem item = {.text = question.get<std::string>()};
       item.output_len = flags.file_output_len > 0 ? flags.file_output_len

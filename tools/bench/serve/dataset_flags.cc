@@ -14,7 +14,6 @@ namespace quire::bench {
 namespace {
 
 constexpr char kGroup[] = "Workload";
-constexpr int64_t kMaxLength = int64_t{1} << 24;
 
 CLI::Option* AddCount(CLI::App& command, const std::string& flag, int64_t* value,
                       const std::string& help) {

@@ -24,7 +24,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kMaxLength = int64_t{1} << 24;
 constexpr int64_t kMaxTokens = int64_t{1} << 30;  // prompts of 4 GiB
 constexpr int64_t kUsualOutput = 256;             // vLLM's
 

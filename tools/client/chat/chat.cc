@@ -30,11 +30,6 @@ struct ChatFlags {
   bool quiet = false;
 };
 
-int Refuse(const std::string& problem) {
-  std::fprintf(stderr, "quire: %s\n", problem.c_str());
-  return kUsage;
-}
-
 // Finds out before the first question whether there is a server, and whether its model can chat;
 // returns the exit code.
 int Greet(InferenceClient& client, const ChatFlags& flags, bool on_terminal) {

@@ -269,7 +269,7 @@ Result DefaultFilter(Runtime&, const Value& input, const Arguments& arguments) {
   return bound[0] != nullptr ? *bound[0] : Value(Text());
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kListFilters[] = {
     {"batch", BatchFilter},     {"count", LengthFilter},      {"d", DefaultFilter},
     {"default", DefaultFilter}, {"dictsort", DictSortFilter}, {"first", FirstFilter},
     {"items", ItemsFilter},     {"join", JoinFilter},         {"last", LastFilter},
@@ -280,6 +280,6 @@ constexpr Filter kFilters[] = {
 
 }  // namespace
 
-absl::Span<const Filter> ListFilters() { return kFilters; }
+absl::Span<const Filter> ListFilters() { return kListFilters; }
 
 }  // namespace quire::jinja

@@ -159,11 +159,11 @@ Result RoundFilter(Runtime&, const Value& input, const Arguments& arguments) {
   return Error("argument 'method' must be 'common', 'ceil' or 'floor'");
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kNumberFilters[] = {
     {"abs", AbsFilter}, {"float", FloatFilter}, {"int", IntFilter}, {"round", RoundFilter}};
 
 }  // namespace
 
-absl::Span<const Filter> NumberFilters() { return kFilters; }
+absl::Span<const Filter> NumberFilters() { return kNumberFilters; }
 
 }  // namespace quire::jinja

@@ -108,7 +108,7 @@ Result AttrFilter(Runtime& runtime, const Value& input, const Arguments& argumen
   return GetAttribute(runtime, input, name.bytes());
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kSelectFilters[] = {
     {"attr", AttrFilter},
     {"map", MapFilter},
     {"reject", SelectFilter<false, false>},
@@ -119,6 +119,6 @@ constexpr Filter kFilters[] = {
 
 }  // namespace
 
-absl::Span<const Filter> SelectFilters() { return kFilters; }
+absl::Span<const Filter> SelectFilters() { return kSelectFilters; }
 
 }  // namespace quire::jinja

@@ -12,11 +12,11 @@
 namespace quire::jinja {
 namespace {
 
-using Result = absl::StatusOr<bool>;
+using Verdict = absl::StatusOr<bool>;
 
 // A test that looks at nothing but the value.
 template <bool (*predicate)(const Value&)>
-Result Unary(Runtime&, const Value& input, const Arguments& arguments) {
+Verdict Unary(Runtime&, const Value& input, const Arguments& arguments) {
   RETURN_IF_ERROR(BoundArguments::Bind(arguments, {}).status());
   return predicate(input);
 }
@@ -47,38 +47,38 @@ bool IsSequence(const Value& value) {
 }
 
 template <bool upper>
-Result CaseTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
+Verdict CaseTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
   RETURN_IF_ERROR(BoundArguments::Bind(arguments, {}).status());
   RETURN_IF_ERROR(runtime.Charge(input.weight()));
   ASSIGN_OR_RETURN(const Text text, ToText(runtime, input));
   return HasOnlyCase(text.bytes(), upper);
 }
 
-Result IsDivisible(Runtime& runtime, const Value& input, const Value& divisor, Integer remainder) {
+Verdict IsDivisible(Runtime& runtime, const Value& input, const Value& divisor, Integer remainder) {
   ASSIGN_OR_RETURN(const Value actual, Apply(runtime, BinaryOperator::kModulo, input, divisor));
   return Equals(actual, Value(remainder));
 }
 
 template <int remainder>
-Result ParityTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
+Verdict ParityTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
   RETURN_IF_ERROR(BoundArguments::Bind(arguments, {}).status());
   return IsDivisible(runtime, input, Value(Integer{2}), remainder);
 }
 
-Result DivisibleByTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
+Verdict DivisibleByTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const BoundArguments bound, BoundArguments::Bind(arguments, {"num"}, 1));
   return IsDivisible(runtime, input, *bound[0], 0);
 }
 
 template <bool expected>
-Result EqualTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
+Verdict EqualTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const BoundArguments bound, BoundArguments::Bind(arguments, {"other"}, 1));
   ASSIGN_OR_RETURN(const bool equal, CheckedEquals(runtime, input, *bound[0]));
   return equal == expected;
 }
 
 template <bool (*accepts)(int order)>
-Result OrderTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
+Verdict OrderTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const BoundArguments bound, BoundArguments::Bind(arguments, {"other"}, 1));
   ASSIGN_OR_RETURN(const int order, Compare(runtime, input, *bound[0]));
   return accepts(order);
@@ -89,19 +89,19 @@ bool LessOrEqual(int order) { return order <= 0; }
 bool Greater(int order) { return order > 0; }
 bool GreaterOrEqual(int order) { return order >= 0; }
 
-Result SameAsTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
+Verdict SameAsTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const BoundArguments bound, BoundArguments::Bind(arguments, {"other"}, 1));
   if (input.type_name() != bound[0]->type_name()) return false;
   return CheckedEquals(runtime, input, *bound[0]);
 }
 
-Result InTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
+Verdict InTest(Runtime& runtime, const Value& input, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const BoundArguments bound, BoundArguments::Bind(arguments, {"seq"}, 1));
   return Contains(runtime, *bound[0], input);
 }
 
 template <auto find>
-Result NameTest(Runtime&, const Value& input, const Arguments& arguments) {
+Verdict NameTest(Runtime&, const Value& input, const Arguments& arguments) {
   RETURN_IF_ERROR(BoundArguments::Bind(arguments, {}).status());
   return input.text() != nullptr && find(input.text()->bytes()) != nullptr;
 }

@@ -144,7 +144,7 @@ Result ToJsonFilter(Runtime& runtime, const Value& input, const Arguments& argum
   return runtime.NewText(json, Origin::kUser);
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kTextFilters[] = {
     {"capitalize", CaseFilter<CaseMapping::kCapitalize>},
     {"e", EscapeFilter},
     {"escape", EscapeFilter},
@@ -163,6 +163,6 @@ constexpr Filter kFilters[] = {
 
 }  // namespace
 
-absl::Span<const Filter> TextFilters() { return kFilters; }
+absl::Span<const Filter> TextFilters() { return kTextFilters; }
 
 }  // namespace quire::jinja

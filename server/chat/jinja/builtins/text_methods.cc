@@ -116,7 +116,7 @@ Result CountMethod(Runtime& runtime, const Value& self, const Arguments& argumen
 enum class FindDirection { kFirst, kLast };
 
 template <FindDirection direction, bool must_exist>
-Result FindMethod(Runtime& runtime, const Value& self, const Arguments& arguments) {
+Result FindOrIndex(Runtime& runtime, const Value& self, const Arguments& arguments) {
   ASSIGN_OR_RETURN(const BoundArguments bound,
                    BoundArguments::Bind(arguments, {"sub", "start"}, 1));
   ASSIGN_OR_RETURN(const Text part, bound.TextOr(0, Text()));
@@ -207,9 +207,9 @@ constexpr Method kMethods[] = {
     {"capitalize", CaseMethod<CaseMapping::kCapitalize>},
     {"count", CountMethod},
     {"endswith", AffixMethod<false>},
-    {"find", FindMethod<FindDirection::kFirst, false>},
+    {"find", FindOrIndex<FindDirection::kFirst, false>},
     {"format", FormatMethod},
-    {"index", FindMethod<FindDirection::kFirst, true>},
+    {"index", FindOrIndex<FindDirection::kFirst, true>},
     {"isalnum", CharacterTestMethod<IsAlphanumeric>},
     {"isalpha", CharacterTestMethod<IsAlpha>},
     {"isdecimal", CharacterTestMethod<IsDecimal>},
@@ -225,8 +225,8 @@ constexpr Method kMethods[] = {
     {"removeprefix", RemoveAffixMethod<true>},
     {"removesuffix", RemoveAffixMethod<false>},
     {"replace", ReplaceMethod},
-    {"rfind", FindMethod<FindDirection::kLast, false>},
-    {"rindex", FindMethod<FindDirection::kLast, true>},
+    {"rfind", FindOrIndex<FindDirection::kLast, false>},
+    {"rindex", FindOrIndex<FindDirection::kLast, true>},
     {"rpartition", PartitionMethod<true>},
     {"rsplit", SplitMethod<true>},
     {"rstrip", StripMethod<StripSides::kRight>},
