@@ -16,9 +16,9 @@ namespace {
 using jinja::Value;
 
 // The variables of a render. Names are views of `input`, of literals or of static storage.
-absl::Status SetVariables(const RenderInput& input, jinja::Scope* scope) {
+absl::Status SetVariables(const RenderInput& input, const Value& messages, jinja::Scope* scope) {
   for (auto& [name, function] : jinja::Globals()) scope->Set(name, std::move(function));
-  scope->Set("messages", input.messages);
+  scope->Set("messages", messages);
   scope->Set("tools", input.tools);
   scope->Set("documents", input.documents);
   scope->Set("add_generation_prompt", Value(input.add_generation_prompt));
@@ -68,15 +68,19 @@ absl::StatusOr<std::vector<PromptSegment>> ChatTemplate::Render(const RenderInpu
   Fuel own_fuel(RenderInput::kMaxSteps);
   jinja::Runtime runtime(input.fuel == nullptr ? &own_fuel : input.fuel, input.max_text_bytes,
                          input.now);
+  Value messages = input.messages;
+  if (input.continue_final_message) {
+    ASSIGN_OR_RETURN(messages, MarkFinalMessage(messages));
+  }
   jinja::Text output;
   jinja::Context context{runtime, std::make_shared<jinja::Scope>(nullptr), &output};
-  RETURN_IF_ERROR(SetVariables(input, context.scope.get()));
+  RETURN_IF_ERROR(SetVariables(input, messages, context.scope.get()));
   absl::Status status = block_->Execute(context).status();
   if (!status.ok() && (runtime.raised_by_template || absl::IsCancelled(status))) return status;
   if (!status.ok()) {
     return jinja::Error("chat template, line ", runtime.line, ": ", status.message());
   }
-  if (input.continue_final_message) RETURN_IF_ERROR(CutAfterFinalMessage(input.messages, &output));
+  if (input.continue_final_message) RETURN_IF_ERROR(CutAtMark(input.messages, &output));
   return SegmentsOf(output);
 }
 

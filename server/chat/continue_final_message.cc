@@ -1,6 +1,8 @@
 #include "server/chat/continue_final_message.h"
 
+#include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/chat/jinja/builtins/text_operations.h"
@@ -10,46 +12,90 @@
 namespace quire {
 namespace {
 
+using jinja::Dict;
+using jinja::List;
+using jinja::Origin;
 using jinja::Text;
 using jinja::Value;
+
+// As transformers spells it: what a template does with it is the same, too. The space tells whether
+// the template trims.
+constexpr std::string_view kMark = "CONTINUE_FINAL_MESSAGE_TAG ";
+constexpr std::string_view kTrimmedMark = kMark.substr(0, kMark.size() - 1);
 
 const Value* Member(const Value& value, std::string_view key) {
   return value.dict() == nullptr ? nullptr : value.dict()->Find(key);
 }
 
-// The text that the model goes on with: a string, or the last text part of a list of parts. Null if
-// there is none.
-const Text* FinalText(const Value& messages) {
-  if (messages.list() == nullptr || messages.list()->items.empty()) return nullptr;
-  const Value* content = Member(messages.list()->items.back(), "content");
-  if (content == nullptr) return nullptr;
-  if (content->text() != nullptr) return content->text();
-  if (content->list() == nullptr) return nullptr;
+Value WithMember(const Value& object, std::string_view key, Value member) {
+  Dict changed = *object.dict();
+  changed.Set(Value(Text(key, Origin::kUser)), std::move(member));
+  return Value(std::make_shared<const Dict>(std::move(changed)));
+}
+
+Value WithItem(const List& list, size_t index, Value item) {
+  std::vector<Value> items = list.items;
+  items[index] = std::move(item);
+  return Value(std::make_shared<const List>(list.kind, std::move(items)));
+}
+
+Value Marked(const Text& text) {
+  Text marked = text;
+  marked.Append(kMark, Origin::kUser);
+  return Value(std::move(marked));
+}
+
+// The text that the model goes on with, and where it stands; null if there is none.
+struct FinalText {
+  const Value* content = nullptr;
+  const Text* text = nullptr;
+  size_t part = 0;  // of a content that is a list
+};
+
+FinalText FindFinalText(const Value& messages) {
+  const List* list = messages.list();
+  if (list == nullptr || list->items.empty()) return {};
+  const Value* content = Member(list->items.back(), "content");
+  if (content == nullptr) return {};
+  if (content->text() != nullptr) return {content, content->text()};
+  if (content->list() == nullptr) return {};
   const std::vector<Value>& parts = content->list()->items;
-  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    const Value* text = Member(*part, "text");
-    if (text != nullptr && text->text() != nullptr) return text->text();
+  for (size_t i = parts.size(); i-- > 0;) {
+    const Value* text = Member(parts[i], "text");
+    if (text != nullptr && text->text() != nullptr) return {content, text->text(), i};
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace
 
-absl::Status CutAfterFinalMessage(const Value& messages, Text* rendered) {
-  const Text* content = FinalText(messages);
-  if (content == nullptr) {
+absl::StatusOr<Value> MarkFinalMessage(const Value& messages) {
+  const FinalText found = FindFinalText(messages);
+  if (found.text == nullptr) {
     return jinja::Error("continue_final_message needs a last message with text content");
   }
-  const Text stripped = Strip(*content, nullptr, jinja::StripSides::kBoth);
-  const Text left_stripped = Strip(*content, nullptr, jinja::StripSides::kLeft);
-  const size_t found = FindLastBytes(rendered->bytes(), stripped.bytes());
-  if (found == std::string_view::npos) {
+  Value marked = Marked(*found.text);
+  if (const List* parts = found.content->list()) {
+    marked = WithItem(*parts, found.part,
+                      WithMember(parts->items[found.part], "text", std::move(marked)));
+  }
+  const List& list = *messages.list();
+  return WithItem(list, list.items.size() - 1,
+                  WithMember(list.items.back(), "content", std::move(marked)));
+}
+
+absl::Status CutAtMark(const Value& messages, Text* rendered) {
+  const size_t found = FindLastBytes(rendered->bytes(), kTrimmedMark);
+  const Text said = Strip(*FindFinalText(messages).text, nullptr, jinja::StripSides::kBoth);
+  if (found == std::string_view::npos ||
+      FindLastBytes(rendered->bytes(), said.bytes()) == std::string_view::npos) {
     return jinja::Error(
         "continue_final_message: the chat template does not show the last message as it is");
   }
-  // The template may have trimmed white space at the end of the message.
-  const bool keeps_end = rendered->bytes().substr(found).starts_with(left_stripped.bytes());
-  *rendered = rendered->Slice(0, found + (keeps_end ? left_stripped : stripped).size());
+  const bool keeps_end = rendered->bytes().substr(found).starts_with(kMark);
+  *rendered = rendered->Slice(0, found);
+  // The template trims white space at the end of the message.
+  if (!keeps_end) *rendered = Strip(*rendered, nullptr, jinja::StripSides::kRight);
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
+#include "server/chat/jinja/values/operators.h"
 #include "server/chat/json_values.h"
 
 namespace quire {
@@ -27,11 +28,13 @@ Value ListOf(std::vector<Value> items) {
   return Value(std::make_shared<const List>(ListKind::kList, std::move(items)));
 }
 
+Value ValueOf(Dict dict) { return Value(std::make_shared<const Dict>(std::move(dict))); }
+
 Value TextPart(const Value& text) {
   Dict part;
   part.Set(UserText("type"), UserText("text"));
   part.Set(UserText("text"), text);
-  return Value(std::make_shared<const Dict>(std::move(part)));
+  return ValueOf(std::move(part));
 }
 
 std::string_view TextOf(const Dict& dict, std::string_view key) {
@@ -53,12 +56,14 @@ bool IsThinking(const Value& part) {
   return part.dict() != nullptr && TextOf(*part.dict(), "type") == "thinking";
 }
 
-// One below the other, as vLLM has it.
+// One below the other, without those that are empty, as vLLM has it.
 Value Joined(const std::vector<Value>& parts) {
   Text joined;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0) joined.Append("\n", Origin::kUser);
-    joined.Append(*SaidBy(parts[i])->text());
+  for (const Value& part : parts) {
+    const Text& said = *SaidBy(part)->text();
+    if (said.size() == 0) continue;
+    if (joined.size() > 0) joined.Append("\n", Origin::kUser);
+    joined.Append(said);
   }
   return Value(std::move(joined));
 }
@@ -76,13 +81,39 @@ size_t Count(std::string_view text, std::string_view what) {
   return count;
 }
 
-// A dict of few entries is copied, and the text of parts.
+const Dict* FunctionOf(const Value& call) {
+  const Value* function =
+      call.dict() == nullptr ? nullptr : call.dict()->Find(std::string_view("function"));
+  return function == nullptr ? nullptr : function->dict();
+}
+
+// A dict of few entries is copied, the text of parts, and those of calls.
 size_t StepsFor(const Value& message) {
   constexpr size_t kSteps = 16;
   if (message.dict() == nullptr) return 1;
+  size_t steps = kSteps + message.dict()->size();
   const Value* content = message.dict()->Find(std::string_view("content"));
-  const bool has_parts = content != nullptr && content->list() != nullptr;
-  return kSteps + message.dict()->size() + (has_parts ? content->weight() : 0);
+  if (content != nullptr && content->list() != nullptr) steps += content->weight();
+  const Value* calls = message.dict()->Find(std::string_view("tool_calls"));
+  if (calls == nullptr || calls->list() == nullptr) return steps;
+  for (const Value& call : calls->list()->items) {
+    const Dict* function = FunctionOf(call);
+    steps += 1 + (function == nullptr ? 0 : call.dict()->size() + function->size());
+  }
+  return steps;
+}
+
+const Value* FindNotNone(const Dict& dict, std::string_view key) {
+  const Value* value = dict.Find(key);
+  return value == nullptr || value->is_none() ? nullptr : value;
+}
+
+// The object that a text spells; an empty one if it spells none.
+Value ObjectIn(const Text& text, JsonBudget* budget) {
+  constexpr size_t kDepthOfArguments = 8;
+  absl::StatusOr<Value> value =
+      ParseJsonValue(text.bytes(), budget, jinja::kMaxValueDepth - kDepthOfArguments);
+  return value.ok() && value->dict() != nullptr ? *std::move(value) : ValueOf(Dict());
 }
 
 bool Quotes(std::string_view source, std::string_view word) {
@@ -93,8 +124,11 @@ bool Quotes(std::string_view source, std::string_view word) {
 constexpr char kTools[] = R"([{"type": "function", "function": {"name": "qzcall",
     "description": "d", "parameters": {"type": "object", "properties":
     {"a": {"type": "string", "description": "d"}}, "required": ["a"]}}}])";
+constexpr std::string_view kArguments = R"({"a": "b"})";
 constexpr char kCalls[] = R"("tool_calls": [{"id": "abcdefghi", "type": "function", "function":
     {"name": "qzcall", "arguments": {"a": "b"}}}])";
+constexpr char kEmptyText[] = R"("content": "",)";
+constexpr char kEmptyPart[] = R"("content": [{"type": "text", "text": ""}],)";
 constexpr char kUser[] = R"({"role": "user", "content": "qzuser"})";
 
 }  // namespace
@@ -110,13 +144,44 @@ class MessageForms::Probe {
     const bool shows_text = ShowsText(place, tools);
     Forms forms;
     forms.parts = ShowsParts(place, tools);
+    forms.one_part = !shows_text && !forms.parts && ShowsOnePart(place, tools);
+    forms.parts |= forms.one_part;
     forms.text = shows_text || !forms.parts;
-    const auto empty = Render(place, forms.text ? R"("content": "",)" : R"("content": [],)", tools);
+    forms.empty_as_part = forms.text && !Render(place, kEmptyText, tools).has_value() &&
+                          Render(place, kEmptyPart, tools).has_value();
+    const bool has_empty_part = forms.one_part || forms.empty_as_part;
+    const char* const as_empty = has_empty_part ? kEmptyPart
+                                 : forms.text   ? kEmptyText
+                                                : R"("content": [],)";
+    const auto empty = Render(place, as_empty, tools);
     const auto null = Render(place, R"("content": null,)", tools);
     const auto absent = Render(place, "", tools);
     forms.null = IsShown(null, empty, empty);
     forms.absent = IsShown(absent, empty, forms.null ? null : empty);
     return forms;
+  }
+
+  // A part of type thinking does not make the template fail.
+  bool TakesThinkingParts() const {
+    return Render(Place::kAssistant, R"("content": [
+        {"type": "thinking", "thinking": "qzone"}, {"type": "text", "text": "qztwo"}],)",
+                  "null")
+        .has_value();
+  }
+
+  // A call's arguments may be a text.
+  bool TakesTextArguments() const {
+    std::string chat = ChatOf(Place::kCalls, kEmptyText);
+    chat.replace(chat.find(kArguments), kArguments.size(), "\"qzone\"");
+    const auto shown = Render(chat, ToolsFor(Place::kCalls));
+    return shown.has_value() && Count(*shown, "qzone") > 0;
+  }
+
+  // Some templates fail where an assistant thinks, says something and calls a tool.
+  bool TakesThinkingBesideCalls() const {
+    return Render(Place::kCalls, R"("content": "qzone", "thinking": "qztwo",)",
+                  ToolsFor(Place::kCalls))
+        .has_value();
   }
 
  private:
@@ -149,7 +214,9 @@ class MessageForms::Probe {
   // Those of a chat in which the template shows the message: some want tools.
   const char* ToolsFor(Place place) const {
     for (const char* tools : {"null", kTools}) {
-      if (ShowsText(place, tools) || ShowsParts(place, tools)) return tools;
+      if (ShowsText(place, tools) || ShowsParts(place, tools) || ShowsOnePart(place, tools)) {
+        return tools;
+      }
     }
     return "null";
   }
@@ -159,14 +226,18 @@ class MessageForms::Probe {
     return shown.has_value() && Count(*shown, "qzone") > 0;
   }
 
-  // Nothing where the template fails.
   std::optional<std::string> Render(Place place, const std::string& content,
                                     const char* tools) const {
+    return Render(ChatOf(place, content), tools);
+  }
+
+  // Nothing where the template fails.
+  std::optional<std::string> Render(const std::string& chat, const char* tools) const {
     // Some hundred times what a sound template needs for so little.
     Fuel fuel(500'000);
     JsonBudget budget;
     RenderInput input;
-    input.messages = *ParseJsonValue(absl::StrCat("[", ChatOf(place, content), "]"), &budget);
+    input.messages = *ParseJsonValue(absl::StrCat("[", chat, "]"), &budget);
     input.tools = *ParseJsonValue(tools, &budget);
     input.add_generation_prompt = true;
     input.fuel = &fuel;
@@ -188,6 +259,14 @@ class MessageForms::Probe {
     return one != std::string::npos && shown->find("qztwo", one) != std::string::npos;
   }
 
+  bool ShowsOnePart(Place place, const char* tools) const {
+    const auto shown = Render(place, R"("content": [
+        {"type": "text", "text": "qzone", "qzkey": "qzvalue"}],)",
+                              tools);
+    return shown.has_value() && Count(*shown, "qzone") > 0 &&
+           Count(*shown, "qzkey") + Count(*shown, "qzvalue") == 0;
+  }
+
   // Whether what a form came to has no None or null that an empty text has not, and all the calls
   // that another form has.
   static bool IsShown(const std::optional<std::string>& form,
@@ -205,9 +284,11 @@ class MessageForms::Probe {
 };
 
 MessageForms::MessageForms(const ChatTemplate& chat_template)
-    : knows_developer_(Quotes(chat_template.source(), "developer")),
-      knows_thinking_(Quotes(chat_template.source(), "thinking")) {
+    : knows_developer_(Quotes(chat_template.source(), "developer")) {
   const Probe probe(chat_template);
+  knows_thinking_ = Quotes(chat_template.source(), "thinking") && probe.TakesThinkingParts();
+  takes_text_arguments_ = probe.TakesTextArguments();
+  takes_thinking_beside_calls_ = probe.TakesThinkingBesideCalls();
   for (size_t i = 0; i < kNumPlaces; ++i) forms_[i] = probe.FormsAt(static_cast<Place>(i));
 }
 
@@ -221,14 +302,15 @@ MessageForms::Place MessageForms::PlaceOf(std::string_view role, bool has_calls)
 absl::StatusOr<Value> MessageForms::Adapt(const Value& messages, Fuel* fuel) const {
   if (messages.list() == nullptr) return messages;
   std::vector<Value> adapted;
+  JsonBudget budget = {.fuel = fuel};
   for (const Value& message : messages.list()->items) {
     if (fuel != nullptr && !fuel->Burn(StepsFor(message))) return fuel->status();
-    adapted.push_back(message.dict() == nullptr ? message : AdaptMessage(*message.dict()));
+    adapted.push_back(message.dict() == nullptr ? message : AdaptMessage(*message.dict(), &budget));
   }
   return ListOf(std::move(adapted));
 }
 
-Value MessageForms::AdaptMessage(const Dict& message) const {
+Value MessageForms::AdaptMessage(const Dict& message, JsonBudget* budget) const {
   const bool has_calls = !IsNone(message.Find(std::string_view("tool_calls")));
   const Value* role = message.Find(std::string_view("role"));
   const bool is_developer = TextOf(message, "role") == "developer" && !knows_developer_;
@@ -244,25 +326,74 @@ Value MessageForms::AdaptMessage(const Dict& message) const {
   }
   for (const auto& [key, value] : message.entries()) {
     const std::string_view name = key.text()->bytes();  // as of every key of JSON
-    const bool is_done = name == "role" || name == "content";
-    if (!is_done && (name != "tool_calls" || has_calls)) adapted.Set(key, value);
+    if (name == "tool_calls") {
+      if (has_calls) adapted.Set(key, AdaptCalls(value, budget));
+    } else if (name != "role" && name != "content") {
+      adapted.Set(key, value);
+    }
   }
-  return Value(std::make_shared<const Dict>(std::move(adapted)));
+  AddReasoning(message, has_calls, &adapted);
+  return ValueOf(std::move(adapted));
+}
+
+void MessageForms::AddReasoning(const Dict& message, bool has_calls, Dict* adapted) const {
+  for (const std::string_view key : {"reasoning_content", "thinking", "reasoning"}) {
+    const Value* reasoning = FindNotNone(message, key);
+    if (reasoning == nullptr) continue;
+    adapted->Set(UserText("reasoning_content"), *reasoning);
+    const Value* content = FindNotNone(message, "content");
+    const bool is_beside_calls = has_calls && content != nullptr && jinja::IsTrue(*content);
+    if (message.Find(std::string_view("thinking")) == nullptr &&
+        (takes_thinking_beside_calls_ || !is_beside_calls)) {
+      adapted->Set(UserText("thinking"), *reasoning);
+    }
+    return;
+  }
+}
+
+Value MessageForms::AdaptCalls(const Value& calls, JsonBudget* budget) const {
+  if (calls.list() == nullptr) return calls;
+  std::vector<Value> adapted;
+  adapted.reserve(calls.list()->items.size());
+  for (const Value& call : calls.list()->items) adapted.push_back(AdaptCall(call, budget));
+  return ListOf(std::move(adapted));
+}
+
+Value MessageForms::AdaptCall(const Value& call, JsonBudget* budget) const {
+  const Dict* function = FunctionOf(call);
+  if (function == nullptr) return call;
+  const Value* arguments = FindNotNone(*function, "arguments");
+  const Text* text = arguments == nullptr ? nullptr : arguments->text();
+  const bool is_shown = arguments != nullptr && (arguments->dict() != nullptr ||
+                                                 (text != nullptr && takes_text_arguments_));
+  if (is_shown) return call;
+  Dict named = *function;
+  named.Set(UserText("arguments"), text == nullptr ? ValueOf(Dict()) : ObjectIn(*text, budget));
+  Dict adapted = *call.dict();
+  adapted.Set(UserText("function"), ValueOf(std::move(named)));
+  return ValueOf(std::move(adapted));
+}
+
+Value MessageForms::EmptyContent(const Forms& forms) {
+  if (forms.one_part || forms.empty_as_part) return ListOf({TextPart(UserText(""))});
+  return forms.text ? UserText("") : ListOf({});
 }
 
 Value MessageForms::AdaptContent(const Value& content, const Forms& forms) const {
   const bool needs_parts = forms.parts && !forms.text;
-  if (content.is_none()) {
-    if (forms.null) return content;
-    return needs_parts ? ListOf({}) : UserText("");
+  if (content.is_none()) return forms.null ? content : EmptyContent(forms);
+  if (content.text() != nullptr) {
+    if (forms.empty_as_part && content.text()->size() == 0) return EmptyContent(forms);
+    return needs_parts ? ListOf({TextPart(content)}) : content;
   }
-  if (content.text() != nullptr && needs_parts) return ListOf({TextPart(content)});
   if (content.list() == nullptr) return content;
   const std::vector<Value>& parts = content.list()->items;
   const bool are_texts = std::all_of(parts.begin(), parts.end(),
                                      [](const Value& part) { return SaidBy(part) != nullptr; });
   if (!are_texts) return content;
-  if (!forms.parts) return Joined(parts);
+  if (parts.empty() && forms.empty_as_part) return EmptyContent(forms);
+  if (forms.one_part) return ListOf({TextPart(Joined(parts))});
+  if (!forms.parts) return AdaptContent(Joined(parts), forms);
   std::vector<Value> shown;
   for (const Value& part : parts) {
     const bool stays = IsThinking(part) ? knows_thinking_ : part.dict() != nullptr;

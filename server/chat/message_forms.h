@@ -14,6 +14,7 @@
 #include "server/base/fuel.h"
 #include "server/chat/chat_template.h"
 #include "server/chat/jinja/values/value.h"
+#include "server/chat/json_values.h"
 
 namespace quire {
 
@@ -23,11 +24,14 @@ class MessageForms {
 
   // The messages as the template is to see them. What it takes stays as it was sent; else
   // - the role developer becomes system,
-  // - a list of text parts becomes one text, with a line break between two of them,
-  // - a text becomes a list of one part, where the template shows parts alone,
-  // - null and no content become each other, or an empty text.
-  // Calls of tools that are an empty list or null are none. The fuel's status if there is none
-  // left; `fuel` may be null.
+  // - a list of text parts becomes one text, with a line break between two of them that are not
+  //   empty,
+  // - a text becomes a list of one part, where the template shows parts alone; where it shows but
+  //   the first of them, a list becomes one part, too,
+  // - null and no content become each other, or an empty text, or an empty part,
+  // - arguments of a call become an object: what they spell, or an empty one.
+  // Calls of tools that are an empty list or null are none. Reasoning has each name that templates
+  // read, as transformers has it. The fuel's status if there is none left; `fuel` may be null.
   absl::StatusOr<jinja::Value> Adapt(const jinja::Value& messages, Fuel* fuel) const;
 
  private:
@@ -41,16 +45,24 @@ class MessageForms {
     bool parts = false;
     bool null = false;
     bool absent = false;
+    bool one_part = false;       // of parts, the first alone
+    bool empty_as_part = false;  // an empty text fails, and an empty part does not
   };
   class Probe;
 
   static Place PlaceOf(std::string_view role, bool has_calls);
-  jinja::Value AdaptMessage(const jinja::Dict& message) const;
+  jinja::Value AdaptMessage(const jinja::Dict& message, JsonBudget* budget) const;
   jinja::Value AdaptContent(const jinja::Value& content, const Forms& forms) const;
+  jinja::Value AdaptCalls(const jinja::Value& calls, JsonBudget* budget) const;
+  jinja::Value AdaptCall(const jinja::Value& call, JsonBudget* budget) const;
+  void AddReasoning(const jinja::Dict& message, bool has_calls, jinja::Dict* adapted) const;
+  static jinja::Value EmptyContent(const Forms& forms);
   const Forms& FormsAt(Place place) const { return forms_[static_cast<size_t>(place)]; }
 
   bool knows_developer_ = false;
   bool knows_thinking_ = false;  // as a type of parts
+  bool takes_text_arguments_ = false;
+  bool takes_thinking_beside_calls_ = false;  // and a content
   std::array<Forms, kNumPlaces> forms_;
 };
 

@@ -46,11 +46,12 @@ inline constexpr size_t kMaxQueuedWorkBytes = size_t{12} << 20;
 // (hostile ones up to 50 and 100).
 inline constexpr size_t kBaseSteps = 1'000'000;
 inline constexpr size_t kStepsPerByte = 2;
-// For each message of a chat, however short, and for each pair of two: templates of Command R7B,
-// DeepSeek V3.2, Gemma 4 and gpt-oss look at all messages for each of one kind. 1,200 messages come
-// to 1 s of a worker there, and nothing comes to more than 1.5.
+// For each message of a chat, however short, and for each pair of two: templates of Command R7B and
+// A, DeepSeek V3.2, Gemma 4 and gpt-oss look at all messages for each of one kind. 1,200 messages
+// come to 0.3 to 1 s of a worker there, to 2.5 s of Command A's with reasoning (45 million steps),
+// and nothing comes to more.
 inline constexpr size_t kStepsPerMessage = 500;
-inline constexpr size_t kStepsPerPair = 25;
+inline constexpr size_t kStepsPerPair = 32;
 inline constexpr size_t kMaxCountedMessages = 1280;
 // So many bytes count as a message, or a request of few bytes could cost as much.
 inline constexpr size_t kBytesPerCountedMessage = 64;

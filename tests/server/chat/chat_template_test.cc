@@ -115,6 +115,17 @@ TEST(ContinueFinalMessageTest, WhiteSpaceAtTheEndStaysIfTheTemplateKeepsIt) {
             "[Count][ 1, ");
 }
 
+TEST(ContinueFinalMessageTest, WhatTheTemplateWritesAfterItMaySayTheSame) {
+  for (const auto& [content, expected] :
+       {std::pair("e", "<|assistant|>e"), std::pair("", "<|assistant|>"),
+        std::pair("|", "<|assistant|>|"), std::pair("end", "<|assistant|>end"),
+        std::pair("Count", "<|assistant|>Count")}) {
+    RenderInput input = Chat({{"user", "Count"}, {"assistant", content}});
+    input.continue_final_message = true;
+    EXPECT_EQ(Rendered(kChat, input), std::string("<|user|>Count<|end|>\n") + expected);
+  }
+}
+
 TEST(ContinueFinalMessageTest, TakesTheLastTextPart) {
   RenderInput input;
   input.continue_final_message = true;
@@ -128,6 +139,9 @@ TEST(ContinueFinalMessageTest, SaysWhyItCannot) {
   RenderInput input = Chat({{"user", "a"}});
   input.continue_final_message = true;
   EXPECT_THAT(Rendered("nothing", input), HasSubstr("does not show the last message"));
+  input.messages = FromJson(R"([{"role": "user", "content": "ab"}])");
+  EXPECT_THAT(Rendered("{{ messages[0].content[1:] }}", input),
+              HasSubstr("does not show the last message"));
   input.messages = FromJson("[]");
   EXPECT_THAT(Rendered("x", input), HasSubstr("needs a last message with text content"));
   input.messages = FromJson(R"([{"role": "user", "content": null}])");

@@ -109,6 +109,24 @@ not n is odd|n is odd and n is defined|n is not odd|n is odd or x|missing is not
 numbers is string or numbers is sequence|(numbers|map('string')) is iterable|mapping.items() is sequence|mapping.items is callable|n is lessthan 9|n is greaterthan 3|mapping.get is defined
 """ 
 
+# Arguments after * and **.
+MACRO = "{% macro m(a, b='B') %}{{ a }}/{{ b }}/{{ varargs }}/{{ kwargs }}{% endmacro %}"
+FEW = "{% macro m(a, b='B') %}{{ a }}/{{ b }}{% endmacro %}"
+CALLS = [
+    *(macro + "{{ m(" + arguments + ") }}" for macro in (MACRO, FEW) for arguments in (
+        "*numbers", "*[1]", "*[]", "*(1, 2)", "*'xy'", "*{'k': 1}", "*missing", "*nothing", "*n", "*range(2)", "1, *[2]",
+        "1, *[2, 3, 4]", "*[1], b=2", "b=2, *[1]", "b=2, *[1, 3]", "*[1], 2", "*[1], *[2]", "**{'a': 1}", "**{'a': 1, 'c': 2}",
+        "**{'a': 1}, b=2", "**{'a': 1}, *[2]", "1, **{'a': 1}", "a=1, **{'a': 1}", "a=1, **{'b': 1}", "*[1], **{'b': 2}",
+        "*[1, 2], **{'b': 2}", "**{}", "**missing", "**nothing", "**numbers", "**{1: 2}", "*[1] + [2]", "*[1] if n else [2]",
+        "*numbers, **mapping", "*words|map('upper')", "1, *[2],", "*", "**")),
+    "{{ text.replace(*['l', 'L']) }}{{ text.split(**{'sep': ','}) }}",
+    "{{ numbers|join(*[', ']) }}{{ numbers|join(**{'d': ', '}) }}{{ '%s-%s'|format(*['a', 'b']) }}",
+    "{{ '{}{}{x}'.format(*[1, 2], **{'x': 3}) }}{{ dict(**{'a': 1}) }}{{ dict({'a': 1}, **{'b': 2}) }}",
+    "{{ namespace(**{'a': 1}).a }}{{ range(*[1, 4])|list }}{{ n is divisibleby(*[7]) }}{{ n is eq(*[7]) }}",
+    "{% macro m() %}{{ caller(*[1]) }}{% endmacro %}{% call(x) m(*[]) %}{{ x }}{% endcall %}",
+    "{% set calls = [range, dict] %}{{ calls[0](*[3])|list }}{{ calls[1](**{'a': 1}) }}",
+]
+
 STATEMENTS = [
     "{% for x in numbers %}{{ x }},{% endfor %}",
     "{% for x in numbers %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }};{% endfor %}",
@@ -247,7 +265,7 @@ def all_cases():
     variables = {"kwargs": {**VARIABLES, "tree": [{"v": 1, "c": [{"v": 2, "c": [{"v": 3}]}, {"v": 4}]}]}}
     for expression in expressions():
         yield {"name": "expression", "template": "{{ " + expression + " }}", "input": variables}
-    for template in STATEMENTS:
+    for template in [*STATEMENTS, *CALLS]:
         yield {"name": "statement", "template": template, "input": variables}
     for template in WHITESPACE:
         yield {"name": "white space", "template": template, "input": variables}

@@ -42,9 +42,30 @@ WALKS_USERS = """{%- for m in messages %}<|{{ m.role }}|>
 # Takes parts alone: a text would be walked over letter by letter.
 PARTS = """{%- for m in messages %}<|{{ m.role }}|>
 {%- for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}<|end|>{% endfor %}"""
+# Shows the first part of a content alone, and fails on a text.
+FIRST_PART = """{%- for m in messages %}<|{{ m.role }}|>
+{%- if m.role == 'user' %}{% for part in m.content | selectattr('type', 'equalto', 'text') %}{{ part.text }}{% endfor %}
+{%- else %}{{ '' + m.content[0]['text'] }}{% endif %}<|end|>{% endfor %}"""
+# Looks into the first part or letter, and so fails on an empty text and on null.
+FIRST_OF_ALL = """{%- for m in messages %}<|{{ m.role }}|>{% if m.content[0].thinking %}({{ m.content[0].thinking }}){% endif %}
+{%- if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}{{ part.text }}{% endfor %}{% endif %}
+{%- for c in m.tool_calls or [] %}[{{ c.function.name }}]{% endfor %}<|end|>{% endfor %}"""
 THINKS = """{%- for m in messages %}<|{{ m.role }}|>{% if m.content is string %}{{ m.content }}{% else %}
 {%- for part in m.content %}{% if part.type == 'text' %}{{ part.text }}
 {%- elif part.type == 'thinking' %}({{ part.thinking }}){% endif %}{% endfor %}{% endif %}<|end|>{% endfor %}"""
+# Has the word, but not the type of parts.
+THINKS_ELSEWHERE = """{%- for m in messages %}<|{{ m.role }}|>{% if m['thinking'] %}({{ m['thinking'] }}){% endif %}
+{%- if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}
+{%- else %}{{ raise_exception('unknown part') }}{% endif %}{% endfor %}{% endif %}<|end|>{% endfor %}"""
+REASONS = """{%- for m in messages %}<|{{ m.role }}|>{% if m.thinking %}({{ m.thinking }}){% endif %}{{ m.content }}<|end|>{% endfor %}"""
+# Does so in one of two places.
+REASONS_ONCE = """{%- for m in messages %}{% if m.tool_calls and m.content and m.thinking %}
+{{- raise_exception('both') }}{% endif %}<|{{ m.role }}|>{{ m.thinking }}{{ m.content }}<|end|>{% endfor %}"""
+# Walks over arguments, or prints what there is.
+ARGUMENTS = """{%- for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}[{{ c.function.name }}
+{%- for k, v in c.function.arguments.items() %} {{ k }}={{ v }}{% endfor %}]{% endfor %}<|end|>{% endfor %}"""
+PRINTS_ARGUMENTS = """{%- for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}
+{%- set a = c.function.arguments %}[{{ a if a is string else a | tojson }}]{% endfor %}<|end|>{% endfor %}"""
 # Tells null from an empty text, and no content from both.
 NULLS = """{%- for m in messages %}<|{{ m.role }}|>
 {%- if m.content is not defined %}-{% elif m.content is none %}0{% else %}{{ m.content }}{% endif %}
@@ -75,6 +96,16 @@ def user(content):
 
 def called(**content):
     return [*user("a"), {"role": "assistant", **content, "tool_calls": [CALL]},
+            {"role": "tool", "content": "12:00", "tool_call_id": "abcdefghi"}]
+
+
+def part(text):
+    return [{"type": "text", "text": text}]
+
+
+def called_with(**arguments):
+    call = {**CALL, "function": {"name": "now", **arguments}}
+    return [*user("a"), {"role": "assistant", "content": "", "tool_calls": [call]},
             {"role": "tool", "content": "12:00", "tool_call_id": "abcdefghi"}]
 
 
@@ -126,6 +157,33 @@ CASES = {
     "calls that are null": (ASKS_FOR_CALLS, [*user("a"), {"role": "assistant", "content": "b", "tool_calls": None}],
                             [*user("a"), {"role": "assistant", "content": "b"}]),
     "calls": (ASKS_FOR_CALLS, called(content="b"), None),
+    "an empty part": (TEXT, user([part("")[0], ONE, part("")[0], TWO]), user("one\ntwo")),
+    "a text as the first part": (FIRST_PART, [{"role": "system", "content": "s"}, *user("one")],
+                                 [{"role": "system", "content": part("s")}, *user([ONE])]),
+    "parts as the first part": (FIRST_PART, [{"role": "system", "content": [ONE, TWO]}, *user([ONE, TWO])],
+                                [{"role": "system", "content": part("one\ntwo")}, *user([ONE, TWO])]),
+    "null as the first part": (FIRST_PART, [{"role": "system", "content": None}, *user("one")],
+                               [{"role": "system", "content": part("")}, *user([ONE])]),
+    "an empty text that it fails on": (FIRST_OF_ALL, called(content=""), called(content=part(""))),
+    "null that it fails on": (FIRST_OF_ALL, called(content=None), called(content=part(""))),
+    "no parts that it fails on": (FIRST_OF_ALL, said(content=[]), said(content=part(""))),
+    "a text that it does not fail on": (FIRST_OF_ALL, called(content="b"), None),
+    "thinking that it fails on": (THINKS_ELSEWHERE, said(content=[{"type": "thinking", "thinking": "one"}, TWO]),
+                                  said(content=[ONE, TWO])),
+    "reasoning": (REASONS, said(content="b", reasoning_content="r"), said(content="b", thinking="r")),
+    "reasoning by another name": (REASONS, said(content="b", reasoning="r"), said(content="b", thinking="r")),
+    "reasoning by two names": (REASONS, said(content="b", reasoning_content="r", thinking="t"),
+                               said(content="b", thinking="t")),
+    "reasoning beside a call": (REASONS_ONCE, called(content="", reasoning_content="r"), called(content="", thinking="r")),
+    "reasoning beside a call and a text": (REASONS_ONCE, called(content="b", reasoning_content="r"), called(content="b")),
+    "arguments": (ARGUMENTS, called_with(arguments={"a": 1}), None),
+    "arguments as a text": (ARGUMENTS, called_with(arguments='{"a": 1}'), called_with(arguments={"a": 1})),
+    "arguments that are no JSON": (ARGUMENTS, called_with(arguments='{"a": '), called_with(arguments={})),
+    "arguments that are a list": (ARGUMENTS, called_with(arguments=[1]), called_with(arguments={})),
+    "arguments that are null": (ARGUMENTS, called_with(arguments=None), called_with(arguments={})),
+    "no arguments": (ARGUMENTS, called_with(), called_with(arguments={})),
+    "arguments that it prints": (PRINTS_ARGUMENTS, called_with(arguments='{"a": '), None),
+    "null arguments that it prints": (PRINTS_ARGUMENTS, called_with(arguments=None), called_with(arguments={})),
     "a developer": (TEXT, [{"role": "developer", "content": "d"}, *user("a")],
                     [{"role": "system", "content": "d"}, *user("a")]),
     "a developer who is known": (DEVELOPERS, [{"role": "developer", "content": "d"}, *user("a")], None),

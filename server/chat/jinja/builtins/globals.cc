@@ -82,7 +82,8 @@ absl::StatusOr<Dict> BuildDict(Runtime& runtime, const Arguments& arguments) {
     }
   }
   for (const auto& [key, value] : arguments.keyword) {
-    dict.Set(Value(Text(key, Origin::kTemplate)), value);
+    // A name may have come with **, out of what the user sent.
+    dict.Set(Value(Text(key, Origin::kUser)), value);
   }
   return dict;
 }

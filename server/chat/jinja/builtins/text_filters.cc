@@ -106,7 +106,7 @@ Result FormatFilter(Runtime& runtime, const Value& input, const Arguments& argum
   }
   Dict values;
   for (const auto& [key, value] : arguments.keyword) {
-    values.Set(Value(Text(key, Origin::kTemplate)), value);
+    values.Set(Value(Text(key, Origin::kUser)), value);
   }
   ASSIGN_OR_RETURN(const Value dict, runtime.NewDict(std::move(values)));
   return PercentFormat(runtime, format, dict);

@@ -13,9 +13,11 @@ namespace {
 
 std::vector<const Expression*> Pointers(const ArgumentList& arguments) {
   std::vector<const Expression*> pointers;
-  pointers.reserve(arguments.positional.size() + arguments.keyword.size());
+  pointers.reserve(arguments.positional.size() + arguments.keyword.size() + 2);
   for (const ExpressionPtr& expression : arguments.positional) pointers.push_back(expression.get());
   for (const auto& [name, expression] : arguments.keyword) pointers.push_back(expression.get());
+  pointers.push_back(arguments.more_positional.get());
+  pointers.push_back(arguments.more_keyword.get());
   return pointers;
 }
 
@@ -301,13 +303,24 @@ ExpressionParser::Result ExpressionParser::ParseSlice(ExpressionPtr object, Expr
 absl::StatusOr<ArgumentList> ExpressionParser::ParseArguments() {
   RETURN_IF_ERROR(stream_.ExpectOperator("("));
   ArgumentList arguments;
-  while (!stream_.IsOperator(")")) {
-    if (!arguments.positional.empty() || !arguments.keyword.empty()) {
+  for (bool is_first = true; !stream_.IsOperator(")"); is_first = false) {
+    if (!is_first) {
       RETURN_IF_ERROR(stream_.ExpectOperator(","));
       if (stream_.IsOperator(")")) break;
     }
-    if (stream_.IsOperator("*") || stream_.IsOperator("**")) {
-      return SyntaxError(stream_.line(), "* and ** arguments are not supported");
+    if (arguments.more_keyword != nullptr) {
+      return SyntaxError(stream_.line(), "an argument after **");
+    }
+    if (stream_.SkipOperator("**")) {
+      ASSIGN_OR_RETURN(arguments.more_keyword, ParseExpression());
+      continue;
+    }
+    if (stream_.IsOperator("*")) {
+      if (arguments.more_positional != nullptr)
+        return SyntaxError(stream_.line(), "two * arguments");
+      stream_.Advance();
+      ASSIGN_OR_RETURN(arguments.more_positional, ParseExpression());
+      continue;
     }
     const bool is_keyword = stream_.IsKind(TokenKind::kName) &&
                             stream_.next().kind == TokenKind::kOperator &&
@@ -316,8 +329,8 @@ absl::StatusOr<ArgumentList> ExpressionParser::ParseArguments() {
     if (is_keyword) {
       RETURN_IF_ERROR(stream_.ReadName(&name));
       RETURN_IF_ERROR(stream_.ExpectOperator("="));
-    } else if (!arguments.keyword.empty()) {
-      return stream_.Expected("a keyword argument after a keyword argument");
+    } else if (!arguments.keyword.empty() || arguments.more_positional != nullptr) {
+      return stream_.Expected("a keyword argument after a keyword argument or *");
     }
     ASSIGN_OR_RETURN(ExpressionPtr value, ParseExpression());
     if (is_keyword) {

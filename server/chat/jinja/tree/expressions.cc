@@ -172,7 +172,36 @@ absl::StatusOr<Arguments> ArgumentList::Evaluate(Context& context) const {
     ASSIGN_OR_RETURN(Value value, expression->Evaluate(context));
     arguments.keyword.emplace_back(name, std::move(value));
   }
+  if (more_positional != nullptr) RETURN_IF_ERROR(AddMorePositional(context, &arguments));
+  if (more_keyword != nullptr) RETURN_IF_ERROR(AddMoreKeyword(context, &arguments));
   return arguments;
+}
+
+absl::Status ArgumentList::AddMorePositional(Context& context, Arguments* arguments) const {
+  ASSIGN_OR_RETURN(const Value more, more_positional->Evaluate(context));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const List> list, Iterate(context.runtime, more));
+  RETURN_IF_ERROR(context.runtime.Charge(list->items.size()));
+  arguments->positional.insert(arguments->positional.end(), list->items.begin(), list->items.end());
+  return absl::OkStatus();
+}
+
+absl::Status ArgumentList::AddMoreKeyword(Context& context, Arguments* arguments) const {
+  ASSIGN_OR_RETURN(const Value more, more_keyword->Evaluate(context));
+  if (more.is_undefined()) return UndefinedError(more);
+  const Dict* dict = more.dict();
+  if (dict == nullptr) return Error("a ", more.type_name(), " cannot stand after **");
+  // What is called looks for each of its parameters among them.
+  if (dict->size() > kMaxMoreKeyword) return Error("more than ", kMaxMoreKeyword, " after **");
+  for (const auto& [key, value] : dict->entries()) {
+    if (key.text() == nullptr) return Error("a key after ** is no string");
+    const std::string_view name = key.text()->bytes();
+    RETURN_IF_ERROR(context.runtime.Charge(name.size()));
+    for (const auto& [given, expression] : keyword) {
+      if (given == name) return Error("argument '", given, "' is given twice");
+    }
+    arguments->keyword.emplace_back(name, value);
+  }
+  return absl::OkStatus();
 }
 
 Result CallExpression::DoEvaluate(Context& context) const { return EvaluateWith(context, nullptr); }

@@ -130,10 +130,19 @@ struct SliceAccess : Expression {  // object[start:stop:step]; each bound may be
   ExpressionPtr step;
 };
 
+// Of the names after ** in one call.
+inline constexpr size_t kMaxMoreKeyword = 255;
+
 struct ArgumentList {
   absl::StatusOr<Arguments> Evaluate(Context& context) const;
   std::vector<ExpressionPtr> positional;
   std::vector<std::pair<std::string, ExpressionPtr>> keyword;
+  ExpressionPtr more_positional;  // After *; may be null.
+  ExpressionPtr more_keyword;     // After **; may be null.
+
+ private:
+  absl::Status AddMorePositional(Context& context, Arguments* arguments) const;
+  absl::Status AddMoreKeyword(Context& context, Arguments* arguments) const;
 };
 
 struct CallExpression : Expression {

@@ -1,5 +1,6 @@
 // MacroStatement, CallBlockStatement and the function that a macro is.
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -51,9 +52,12 @@ class Macro : public Object {
     return nullptr;
   }
 
-  bool IsParameter(std::string_view name) const {
-    return std::any_of(definition_.parameters.begin(), definition_.parameters.end(),
-                       [name](const auto& parameter) { return parameter.first == name; });
+  // Of those after the first `begin`.
+  bool IsParameter(std::string_view name, size_t begin = 0) const {
+    const auto& parameters = definition_.parameters;
+    return std::any_of(
+        parameters.begin() + static_cast<std::ptrdiff_t>(std::min(begin, parameters.size())),
+        parameters.end(), [name](const auto& parameter) { return parameter.first == name; });
   }
 
   absl::Status BindParameters(Context& context, const Arguments& arguments) const {
@@ -62,7 +66,6 @@ class Macro : public Object {
       const Value* keyword = FindKeyword(arguments, name);
       Value value = Value::UndefinedNamed(Concat("parameter '", name, "' was not provided"));
       if (i < arguments.positional.size()) {
-        if (keyword != nullptr) return ErrorInMacro("got '", name, "' twice");
         value = arguments.positional[i];
       } else if (keyword != nullptr) {
         value = *keyword;
@@ -87,11 +90,14 @@ class Macro : public Object {
     Dict kwargs;
     Value caller = Value::UndefinedNamed("No caller defined");
     for (const auto& [name, value] : arguments.keyword) {
-      if (IsParameter(name)) continue;
+      if (IsParameter(name, arguments.positional.size())) continue;
       if (name == "caller" && definition_.uses_caller) {
         caller = value;
       } else if (definition_.uses_kwargs) {
-        kwargs.Set(Value(Text(name, Origin::kTemplate)), value);
+        // A name may have come with **, out of what the user sent.
+        kwargs.Set(Value(Text(name, Origin::kUser)), value);
+      } else if (IsParameter(name)) {
+        return ErrorInMacro("got '", name, "' twice");
       } else {
         return ErrorInMacro("takes no argument '", name, "'");
       }

@@ -106,8 +106,10 @@ TEST(SyntaxTest, ErrorsSayWhatWasExpected) {
       {"a b", "expected '}}', got 'b'"},
       {"'a", "a string has no end"},
       {"a ? b", "unexpected character '?'"},
-      {"f(*a)", "* and ** arguments are not supported"},
-      {"f(a=1, 2)", "expected a keyword argument after a keyword argument, got '2'"},
+      {"f(*a, b)", "expected a keyword argument after a keyword argument or *"},
+      {"f(*a, *b)", "two * arguments"},
+      {"f(**a, b=1)", "an argument after **"},
+      {"f(a=1, 2)", "expected a keyword argument after a keyword argument or *, got '2'"},
       {"x|nosuch", "there is no filter 'nosuch'"},
       {"x is nosuch", "there is no test 'nosuch'"},
       {"'\\xZZ'", "an escape in a string needs hex digits"}};

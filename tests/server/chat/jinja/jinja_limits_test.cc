@@ -248,6 +248,24 @@ TEST(LimitsTest, RequestJsonNestingIsLimited) {
             "True");
 }
 
+TEST(LimitsTest, NamesOfOneCallAreLimited) {
+  const auto called_with = [](size_t num_names) {
+    std::string names;
+    for (size_t i = 0; i < num_names; ++i) {
+      names += (i == 0 ? "\"a" : ", \"a") + std::to_string(i) + "\": 1";
+    }
+    return Rendered("{% macro m() %}{{ kwargs|length }}{% endmacro %}{{ m(**names) }}",
+                    With("{\"names\": {" + names + "}}"));
+  };
+  EXPECT_EQ(called_with(255), "255");
+  EXPECT_THAT(called_with(256), HasSubstr("more than 255 after **"));
+  EXPECT_THAT(
+      Rendered("{% macro m() %}{% endmacro %}{% for i in range(100000) %}"
+               "{% if m is callable and range(*[1, 100000]) %}{{ [].index(*range(100000)) }}"
+               "{% endif %}{% endfor %}"),
+      StartsWith("error: "));
+}
+
 TEST(LimitsTest, LimitsOfTheCallerHold) {
   RenderInput input;
   input.max_text_bytes = 10;

@@ -134,6 +134,8 @@ TEST(OriginTest, UserTextStaysUserTextThroughOperations) {
       "u|attr('upper')()",
       "namespace(x=u).x",
       "dict(x=u).x",
+      "dict(**names)|first",
+      "'%s%s'|format(*[u, u])",
       "u.removeprefix('z')",
       "u.rsplit('zz')|last",
       "messages|tojson"};
