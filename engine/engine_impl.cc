@@ -73,8 +73,7 @@ absl::StatusOr<std::vector<std::shared_ptr<OutputStream>>> Engine::Impl::Submit(
     if (inbox_->Post(AddMessage{request, streams[i], now})) continue;
     // Those that were posted are the engine's to end; nobody reads their streams.
     absl::MutexLock lock(&mutex_);
-    num_active_ -= num_left;
-    if (num_active_ == 0) became_idle_.SignalAll();
+    NoteEnded(num_left);
     return absl::UnavailableError("the engine has stopped; retry on another server");
   }
   return streams;
@@ -97,6 +96,11 @@ void Engine::Impl::StopAdmitting() {
   absl::MutexLock lock(&mutex_);
   admitting_ = false;
   status_.admitting = false;
+}
+
+void Engine::Impl::NoteEnded(int64_t num_requests) {
+  num_active_ -= num_requests;
+  if (num_active_ == 0) became_idle_.SignalAll();
 }
 
 bool Engine::Impl::WaitUntilIdle(absl::Time deadline) {
@@ -280,7 +284,7 @@ void Engine::Impl::Refuse(RequestId id, FinishReason reason, const absl::Status&
   active_.erase(it);
   absl::MutexLock lock(&mutex_);
   queue_.Leave(request->flow, LoadOf(*request));
-  --num_active_;
+  NoteEnded(1);
 }
 
 // What has begun to run leaves room for others, and what was preempted takes it again: whoever asks
@@ -331,8 +335,7 @@ void Engine::Impl::Deliver(std::vector<SequenceEvent> events) {
   }
   if (num_finished == 0) return;
   absl::MutexLock lock(&mutex_);
-  num_active_ -= num_finished;
-  if (num_active_ == 0) became_idle_.SignalAll();
+  NoteEnded(num_finished);
 }
 
 // One of its continuations has broken logits: the request has no answer, so the others end, too.
@@ -360,8 +363,7 @@ void Engine::Impl::FailAll(const absl::Status& status) {
     active.writer.Notify();
   }
   absl::MutexLock lock(&mutex_);
-  num_active_ -= static_cast<int64_t>(active_.size());
-  if (num_active_ == 0) became_idle_.SignalAll();
+  NoteEnded(static_cast<int64_t>(active_.size()));
   active_.clear();
 }
 

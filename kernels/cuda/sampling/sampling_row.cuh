@@ -62,9 +62,20 @@ struct RankFloor {
   }
 };
 
-// A NaN counts as -infinity, as of it and a number the number is the greater, and +infinity as the
-// largest float.
-__device__ inline float Clean(float logit) { return fminf(fmaxf(logit, -INFINITY), FLT_MAX); }
+// +infinity counts as the largest float. A NaN stays one, the positive one, whose key is greater
+// than all others', so that the greatest of a row tells whether it has one.
+__device__ inline float Clean(float logit) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(logit), "f"(FLT_MAX));
+  return result;
+}
+
+// The greater one; a NaN if one of them is.
+__device__ inline float GreaterOrNan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
 
 // log2(e) / temperature: exp2 of it times a difference of logits is a ratio of weights. Below the
 // bound's temperature the distribution is a point; it keeps 0 * infinity out.
@@ -202,10 +213,6 @@ struct LogitView {
     return logit;
   }
 };
-
-inline __device__ bool HasNan(const Four<float>& raw) {
-  return isnan(raw.v[0]) || isnan(raw.v[1]) || isnan(raw.v[2]) || isnan(raw.v[3]);
-}
 
 inline __device__ Four<float> Cleaned(const Four<float>& raw) {
   return {Clean(raw.v[0]), Clean(raw.v[1]), Clean(raw.v[2]), Clean(raw.v[3])};

@@ -14,7 +14,6 @@ struct SliceShared {
   uint32_t biased_ids[kSlice / 32];
   uint32_t segment_keys[kSegmentsPerSlice];
   float sums[kWarps];
-  bool has_nan[kWarps];
 };
 
 // The lowest id of the lane's four values of this key, in a segment that begins at `segment_begin`.
@@ -38,7 +37,8 @@ __device__ void Summarise(const Four<float> (&values)[kSegmentsPerWarp], int32_t
 #pragma unroll
   for (int i = 0; i < kSegmentsPerWarp; ++i) {
     const float* four = values[i].v;
-    const float greatest = fmaxf(fmaxf(four[0], four[1]), fmaxf(four[2], four[3]));
+    const float greatest =
+        GreaterOrNan(GreaterOrNan(four[0], four[1]), GreaterOrNan(four[2], four[3]));
     const uint32_t key = __reduce_max_sync(kAllLanes, KeyOf(greatest));
     const int segment = warp * kSegmentsPerWarp + i;
     const bool is_empty = slice_begin + segment * kSegment >= vocab_size;
@@ -56,8 +56,7 @@ __device__ void Summarise(const Four<float> (&values)[kSegmentsPerWarp], int32_t
   for (int i = 0; i < kSegmentsPerWarp; ++i) {
     if (warp * kSegmentsPerWarp + i != max_segment) continue;
     const int32_t id = FirstOfKey(values[i], max_key, slice_begin + max_segment * kSegment);
-    const bool has_nan = __any_sync(kAllLanes, lane < kWarps && shared.has_nan[lane]) != 0;
-    if (lane == 0) summary.max = has_nan ? NAN : max;
+    if (lane == 0) summary.max = max;
     if (lane == 0) summary.max_id = id;
   }
   if (scale == 0) return;
@@ -117,14 +116,8 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   const bool is_scored = row.target >= 0;
   if (!is_scored && row.row < 0) return;
-  bool has_nan = false;
 #pragma unroll
-  for (Four<float>& four : values) {
-    has_nan = has_nan || HasNan(four);
-    four = Cleaned(four);
-  }
-  has_nan = __any_sync(kAllLanes, has_nan) != 0;
-  if (thread % 32 == 0) shared.has_nan[thread / 32] = has_nan;  // read behind a barrier
+  for (Four<float>& four : values) four = Cleaned(four);
 
   SliceSummary* summary = summaries + 2 * index * gridDim.x + blockIdx.x;
   if (row.num_logprobs >= 0) {

@@ -19,7 +19,7 @@ inline constexpr int kSlice = kSegment * kSegmentsPerSlice;
 struct SliceSummary {
   uint32_t
       segment_keys[kSegmentsPerSlice];  // of each segment's greatest logit; 0 beyond the vocabulary
-  float max;       // NaN where one of the slice's logits is, before penalties and bias
+  float max;       // NaN where one of the slice's logits is
   int32_t max_id;  // the lowest
   float sum;       // of exp2((logit - max) * scale); unset where NeedsWeights is false
 };
