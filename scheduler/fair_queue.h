@@ -12,10 +12,11 @@
 // flows; so memory is bounded by the sequences there are, whatever number of flows has been seen.
 //
 // Rows are shared, too. Who has had more tokens may wait for rows, but not for long: a flow that
-// was passed over in max_num_passed steps, while another had too many rows beside it, has a claim.
-// Its next sequence is let in before all others' and makes another give way; until it has a token
-// no flow takes its blocks. What others had saved up against it is then forgotten: they cannot be
-// given more than the rows they have, and would keep it out again. Engine thread only.
+// was passed over in max_num_passed steps, while another had too many rows beside it, has a claim,
+// and keeps it until it has a row. Its next sequence is let in before all others' and makes another
+// give way; until it has a token no flow takes its blocks. What others had saved up against it is
+// then forgotten: they cannot be given more than the rows they have, and would keep it out again.
+// Engine thread only.
 #pragma once
 
 #include <cstdint>

@@ -88,26 +88,13 @@ bool Scheduler::Plan(Sequence* sequence, int64_t num_tokens) {
   CHECK_LE(num_tokens, sequence->num_to_submit());
   const int64_t num_covered = sequence->num_submitted + num_tokens;
   while (!blocks_.TryGrow(&sequence->table, num_covered)) {
+    if (!draining_.empty()) return false;  // blocks are on their way back: no need to preempt yet
     const int64_t num_missing =
         blocks_.NumBlocksToGrow(sequence->table, num_covered) - blocks_.num_free_blocks();
-    if (WaitsForDraining(*sequence->flow, num_missing)) return false;
-    if (!PreemptFor(*sequence, num_missing - NumDrainingBlocks())) return false;
+    if (!PreemptFor(*sequence, num_missing)) return false;
   }
   sequence->num_planned = num_tokens;
   return true;
-}
-
-// Blocks on their way back are waited for: no need to preempt yet. A flow with a claim waits for
-// them only where they are enough, or it might wait in every step.
-bool Scheduler::WaitsForDraining(const FlowState& flow, int64_t num_missing) const {
-  const bool has_claim = fair_.HasClaim(flow) || flow.num_owed > 0;
-  return !draining_.empty() && (!has_claim || num_missing <= NumDrainingBlocks());
-}
-
-int64_t Scheduler::NumDrainingBlocks() const {
-  int64_t num_blocks = 0;
-  for (const Sequence* sequence : draining_) num_blocks += sequence->table.num_held();
-  return num_blocks;
 }
 
 // Within a flow a running sequence may push out worse-ranked ones; a waiting one only those of a
@@ -204,11 +191,13 @@ void Scheduler::AdmitInTurn() {
   }
 }
 
-// Flows that want a row, got none in this step and are short beside another are passed over.
+// Flows that want a row, got none in this step and are short beside another are passed over; and
+// who was before and still has none is until it gets one: others may have few rows and all blocks.
 void Scheduler::CountPassed() {
   const FlowState* most = fair_.MostRows();
   for (FlowState* flow : fair_.flows()) {
-    bool is_passed = most != nullptr && FairQueue::IsShort(*flow, *most);
+    const bool still_has_none = flow->num_passed > 0 && flow->num_running == 0;
+    bool is_passed = still_has_none || (most != nullptr && FairQueue::IsShort(*flow, *most));
     if (is_passed) {
       const Sequence* sequence = NextOfFlow(*flow);
       is_passed = sequence != nullptr && !HasWorkEnough(*sequence);
@@ -275,8 +264,7 @@ bool Scheduler::TryAdmit(Sequence* sequence) {
   while (true) {
     const int64_t num_missing = NumBlocksMissingToAdmit(sequence);
     if (num_missing <= 0 && !free_rows_.empty()) break;
-    if (WaitsForDraining(*sequence->flow, num_missing)) return false;
-    if (!PreemptFor(*sequence, num_missing - NumDrainingBlocks())) return false;
+    if (!draining_.empty() || !PreemptFor(*sequence, num_missing)) return false;
   }
 
   Dequeue(sequence);

@@ -138,8 +138,6 @@ class Scheduler {
   int64_t PlanSingleTokens();
   void PlanChunks(int64_t budget);
   bool Plan(Sequence* sequence, int64_t num_tokens);
-  bool WaitsForDraining(const FlowState& flow, int64_t num_missing) const;
-  int64_t NumDrainingBlocks() const;
   bool MayPreempt(const Sequence& requester, const Sequence& victim) const;
   std::vector<Sequence*> WorstFirst() const;
   bool PreemptFor(const Sequence& requester, int64_t num_missing_blocks);

@@ -181,10 +181,11 @@ struct LogitView {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       float& logit = raw.v[j];
-      logit = Clean(logit);
+      const float unedited = logit = Clean(logit);
       if (count.v[j] != 0) logit = Penalised(logit, count.v[j]);
       if (bias != nullptr && IsBiased(id + j)) logit += BiasOf(id + j);
       logit = Clean(logit);
+      if (isnan(logit) && !isnan(unedited)) logit = -INFINITY;  // -infinity with a bias of infinity
     }
     return raw;
   }

@@ -19,9 +19,9 @@ inline constexpr int kSlice = kSegment * kSegmentsPerSlice;
 struct SliceSummary {
   uint32_t
       segment_keys[kSegmentsPerSlice];  // of each segment's greatest logit; 0 beyond the vocabulary
-  float max;       // NaN where one of the slice's logits is
-  int32_t max_id;  // the lowest
-  float sum;       // of exp2((logit - max) * scale); unset where NeedsWeights is false
+  float max;                            // NaN where one of the slice's logits is
+  int32_t max_id;                       // the lowest
+  float sum;  // of exp2((logit - max) * scale); unset where NeedsWeights is false
 };
 
 // Whether the weights of all of a row's tokens count in its draw.
