@@ -37,10 +37,11 @@ class MonotonicCondVar {
   // Returns at the deadline at the latest.
   void WaitUntil(absl::Mutex* mutex, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
-  // Waits until `is_true`; false when the deadline came first.
+  // Waits until `is_true`; false when the deadline came first. The analysis cannot know that the
+  // mutex which the predicate asks for is this one.
   template <typename Predicate>
   bool Await(absl::Mutex* mutex, absl::Time deadline, Predicate is_true)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     while (!is_true()) {
       if (MonotonicNow() >= deadline) return false;
       WaitUntil(mutex, deadline);
