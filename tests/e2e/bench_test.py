@@ -392,8 +392,7 @@ class OfflineTest(BenchTestCase):
     def test_prompts_that_read_new_tokens_from_the_cache_and_where_a_gemm_leaves_them(self):
         result, run = self.result("kernels", "--only", "ragged")
         cases = [(row["num_seqs"], row["query_len"], row["seq_len"], row["kv_dtype"]) for row in result["ragged"]]
-        self.assertEqual(cases, [(2, 128, 128, "bfloat16"), (2, 128, 128, "fp8_e4m3"),
-                                 (1, 64, 256, "bfloat16"), (1, 64, 256, "fp8_e4m3")])
+        self.assertEqual(cases, [(1, 64, 256, "bfloat16"), (1, 64, 256, "fp8_e4m3")])
         for row in result["ragged"]:
             self.assertAlmostEqual(row["speedup"], row["paged_us"] / row["ragged_us"])
             self.assertAlmostEqual(row["paged_tflops"] * row["paged_us"], row["ragged_tflops"] * row["ragged_us"])

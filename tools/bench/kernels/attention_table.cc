@@ -191,7 +191,7 @@ absl::Status MeasureRagged(GraphTimer& timer, uint64_t seed, Json* rows) {
   std::vector<Shape> shapes = {
       {16, 1024, 1024}, {4, 4096, 4096}, {1, 16384, 16384}, {1, 512, 32768}};
   if (timer.backend().device().info().kind == DeviceKind::kCpu) {
-    shapes = {{2, 128, 128}, {1, 64, 256}};
+    shapes = {{1, 64, 256}};
   }
   std::printf("prompts, 32/8 heads of 128, bfloat16, blocks of 16, on the native path\n");
   for (const auto& [num_seqs, query_len, seq_len] : shapes) {
