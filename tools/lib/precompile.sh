@@ -3,6 +3,13 @@
 # Beside FILE.gch it writes FILE.gch.sum, a checksum of the headers' text, by which ccache then knows them
 # (CCACHE_PCH_EXTSUM): GCC writes another .gch in each build folder, with which every source would be compiled anew.
 set -euo pipefail
+case ${1:-} in
+  -h | --help)
+    # shellcheck source=setup.sh
+    source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+    answer_help "$0" "$@"
+    ;;
+esac
 "$@"
 shift
 preprocess=()
