@@ -56,7 +56,7 @@ std::string MendedNumber(std::string_view text) {
 
 // What a word is that the answer's end has cut off.
 std::string CutWordToJson(std::string_view word) {
-  const std::string lower = absl::AsciiStrToLower(std::string(word));
+  std::string lower = absl::AsciiStrToLower(std::string(word));
   for (const auto& [whole, value] : {std::pair("true", "true"), std::pair("false", "false"),
                                      std::pair("null", "null"), std::pair("none", "null")}) {
     if (absl::StartsWith(whole, lower)) return value;
@@ -86,12 +86,12 @@ std::string EscapedForJson(std::string_view text) {
 
 std::string WordToJson(std::string_view word) {
   if (IsJsonNumber(word)) return std::string(word);
-  const std::string lower = absl::AsciiStrToLower(std::string(word));
+  std::string lower = absl::AsciiStrToLower(std::string(word));
   if (lower == "true" || lower == "false") return lower;
   for (const char* nothing : {"null", "none", "nil", "undefined", "nan", "inf", "infinity"}) {
     if (lower == nothing || lower == absl::StrCat("-", nothing)) return "null";
   }
-  const std::string number = MendedNumber(word);
+  std::string number = MendedNumber(word);
   if (IsJsonNumber(number)) return number;
   return absl::StrCat("\"", EscapedForJson(word), "\"");
 }

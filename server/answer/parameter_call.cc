@@ -104,15 +104,14 @@ bool ParameterCallReader::TakeName(char c, AnswerEvents* events) {
 
 // Whatever comes: the call has begun, so all that can happen is that it ends.
 bool ParameterCallReader::TakeNextTag(char c, AnswerEvents* events) {
-  if (mark_.size() == 1 && IsJsonSpace(c)) {
+  const bool is_space = mark_.size() == 1 && IsJsonSpace(c);
+  if (is_space || mark_ == kParameterEnd) {  // one end too many
     mark_.clear();
   } else if (mark_ == kParameterTag) {
     at_ = At::kParameter;
   } else if (mark_ == kEndTag) {
     mark_.clear();
     EndCall(events);
-  } else if (mark_ == kParameterEnd) {
-    mark_.clear();  // one too many
   } else if (!kParameterTag.starts_with(mark_) && !kEndTag.starts_with(mark_) &&
              !kParameterEnd.starts_with(mark_)) {
     EndCall(events);

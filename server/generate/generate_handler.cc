@@ -148,8 +148,8 @@ absl::Status GenerateHandler::CheckPromptLogprobs(const Batch& batch) {
   size_t num_bytes = 0;
   for (const Pending& pending : batch.requests) {
     const Request& request = pending.job.request;
-    const auto num_each = static_cast<size_t>(1 + request.sampling.prompt_logprobs);
-    num_bytes += num_each * request.prompt.size() * kLogprobBytes;
+    const int64_t num_each = int64_t{1} + request.sampling.prompt_logprobs;
+    num_bytes += static_cast<size_t>(num_each) * request.prompt.size() * kLogprobBytes;
   }
   return num_bytes <= kMaxAnswerBytes ? absl::OkStatus() : AnswerTooLarge();
 }

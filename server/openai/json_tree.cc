@@ -61,7 +61,7 @@ class TreeBuilder : public JsonEvents {
     return !open_.empty() && open_.back().is_list() && open_.back().items.empty();
   }
 
-  bool MakeValues(std::vector<uint32_t> ids) {
+  bool MakeValues(const std::vector<uint32_t>& ids) {
     for (const uint32_t id : ids) {
       if (!Count()) return false;
       open_.back().items.push_back(

@@ -36,6 +36,7 @@ absl::Status FillEchoes(const ServingContext& context, OpenAiRequest* request) {
 void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequest request) {
   const size_t num = request.requests.size();
   std::vector<std::shared_ptr<CancelToken>> tokens;
+  tokens.reserve(num);
   for (size_t i = 0; i < num; ++i) {
     tokens.push_back(num == 1 ? call->token() : std::make_shared<CancelToken>());
   }
@@ -43,6 +44,7 @@ void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequ
   auto answer =
       std::make_shared<OpenAiAnswer>(call, std::move(request.format), context.answers, tokens);
   std::vector<ListedRequest> list;
+  list.reserve(num);
   for (size_t i = 0; i < num; ++i) {
     list.push_back({std::move(request.requests[i]), tokens[i], answer->NewSink(i)});
   }

@@ -124,7 +124,7 @@ class InputReader {
     AddMember(&call, "type", TextTree("function"));
     AddMember(&call, "function", std::move(function));
     calls_.items.push_back(std::move(call));
-    names_[id] = name;
+    names_[id] = std::move(name);
   }
 
   void AddOutput(const JsonTree& item, const std::string& field) {
