@@ -38,7 +38,9 @@ absl::StatusOr<std::vector<std::shared_ptr<OutputStream>>> Engine::Submit(
   return impl_->Submit(std::move(requests), listener);
 }
 
-absl::Status Engine::CheckRoom(const RequestFlow& flow) const { return impl_->CheckRoom(flow); }
+absl::Status Engine::CheckRoom(const RequestFlow& flow, int64_t num_continuations) const {
+  return impl_->CheckRoom(flow, num_continuations);
+}
 
 void Engine::Cancel(RequestId request, FinishReason reason) {
   impl_->Post(CancelMessage{request, reason});

@@ -51,9 +51,9 @@ class Engine {
   absl::StatusOr<std::vector<std::shared_ptr<OutputStream>>> Submit(std::vector<Request> requests,
                                                                     OutputListener* listener);
 
-  // What Submit would say of the smallest request of this flow: whether it is worth while to make
-  // one ready. OK, RESOURCE_EXHAUSTED or UNAVAILABLE. Any thread.
-  absl::Status CheckRoom(const RequestFlow& flow) const;
+  // What Submit would say of requests of this flow with so many continuations and the shortest
+  // prompts: whether it is worth while to make them ready. Any thread.
+  absl::Status CheckRoom(const RequestFlow& flow, int64_t num_continuations = 1) const;
 
   // Ends a request, or one continuation of it, within one step. Unknown ids are ignored. Any
   // thread.

@@ -85,11 +85,11 @@ absl::Status Engine::Impl::CheckAdmitting() const {
   return absl::OkStatus();
 }
 
-absl::Status Engine::Impl::CheckRoom(const RequestFlow& flow) const {
+absl::Status Engine::Impl::CheckRoom(const RequestFlow& flow, int64_t num_continuations) const {
   absl::MutexLock lock(&mutex_);
   RETURN_IF_ERROR(CheckAdmitting());
-  RETURN_IF_ERROR(queue_.CheckRoom(flow));
-  return streams_->Check(flow, 1);
+  RETURN_IF_ERROR(queue_.CheckRoom(flow, num_continuations));
+  return streams_->Check(flow, num_continuations);
 }
 
 void Engine::Impl::StopAdmitting() {

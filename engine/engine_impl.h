@@ -33,7 +33,7 @@ class Engine::Impl {
 
   absl::StatusOr<std::vector<std::shared_ptr<OutputStream>>> Submit(std::vector<Request> requests,
                                                                     OutputListener* listener);
-  absl::Status CheckRoom(const RequestFlow& flow) const;
+  absl::Status CheckRoom(const RequestFlow& flow, int64_t num_continuations) const;
   bool Post(InboxMessage message) { return inbox_->Post(std::move(message)); }
   KvEventSource& kv_events() { return kv_events_; }
   void StopAdmitting();

@@ -63,29 +63,30 @@ absl::Status QueueBounds::Check(absl::Span<const Request> requests) const {
   CHECK(!requests.empty());
   const RequestFlow& flow = requests.front().flow;
   for (const Request& request : requests) CHECK_EQ(request.flow.id, flow.id);
-  const QueueLoad load = LoadOfAll(requests);
+  return CheckLoad(flow, LoadOfAll(requests), [requests] { return Asked(requests); });
+}
+
+absl::Status QueueBounds::CheckRoom(const RequestFlow& flow, int64_t num_continuations) const {
+  return CheckLoad(flow, {.num_places = num_continuations, .num_tokens = num_continuations},
+                   [=] { return absl::StrCat(num_continuations, " continuations are asked for"); });
+}
+
+absl::Status QueueBounds::CheckLoad(const RequestFlow& flow, const QueueLoad& load,
+                                    absl::FunctionRef<std::string()> asked) const {
   const bool is_shared = flow.id != 0;
   if (load.num_places < 1 || !Fits({}, load) || (is_shared && !MayTake({}, {}, load, most_))) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Asked(requests), ", but the waiting queue holds at most ", most_.num_places,
+        absl::StrCat(asked(), ", but the waiting queue holds at most ", most_.num_places,
                      " continuations of together ", most_.num_tokens, " prompt tokens",
                      is_shared ? ", three quarters of them of one client" : ""));
   }
-  return CheckNow(flow, load);
-}
-
-absl::Status QueueBounds::CheckRoom(const RequestFlow& flow) const {
-  return CheckNow(flow, {.num_places = 1, .num_tokens = 1});
-}
-
-absl::Status QueueBounds::CheckNow(const RequestFlow& flow, const QueueLoad& load) const {
   if (!Fits(all_, load)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the waiting queue is full: ", all_.num_places, " of ", most_.num_places, " requests and ",
         all_.num_tokens, " of ", most_.num_tokens, " prompt tokens are waiting; retry later"));
   }
   const QueueLoad held = HeldBy(flow.id);
-  if (flow.id != 0 && !MayTake(held, all_, load, most_)) {
+  if (is_shared && !MayTake(held, all_, load, most_)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "your share of the waiting queue is full: ", held.num_places, " of your requests with ",
         held.num_tokens, " prompt tokens are waiting, and the rest of the ", most_.num_places,

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "scheduler/request.h"
@@ -46,8 +48,9 @@ class QueueBounds {
   }
   // The same of several of one flow, which are taken together or not at all.
   absl::Status Check(absl::Span<const Request> requests) const;
-  // The same of the smallest request there is: RESOURCE_EXHAUSTED when the flow has no room at all.
-  absl::Status CheckRoom(const RequestFlow& flow) const;
+  // The same of so many continuations before their prompts are known: what can be said already, as
+  // if those had one token each.
+  absl::Status CheckRoom(const RequestFlow& flow, int64_t num_continuations) const;
 
   void Enter(const RequestFlow& flow, const QueueLoad& load);
   void Leave(const RequestFlow& flow, const QueueLoad& load);  // which has entered before
@@ -57,7 +60,9 @@ class QueueBounds {
 
  private:
   bool Fits(const QueueLoad& all, const QueueLoad& load) const;
-  absl::Status CheckNow(const RequestFlow& flow, const QueueLoad& load) const;
+  // `asked` begins the sentence that refuses what never fits.
+  absl::Status CheckLoad(const RequestFlow& flow, const QueueLoad& load,
+                         absl::FunctionRef<std::string()> asked) const;
 
   const QueueLoad most_;
   QueueLoad all_;

@@ -15,8 +15,9 @@
 
 namespace quire {
 
-absl::Status GenerateHandler::CheckRoom(const Principal& principal) const {
-  const absl::Status status = parts_.engine->CheckRoom(FlowOf(principal));
+absl::Status GenerateHandler::CheckRoom(const Principal& principal,
+                                        int64_t num_continuations) const {
+  const absl::Status status = parts_.engine->CheckRoom(FlowOf(principal), num_continuations);
   if (!status.ok()) parts_.metrics->CountRefusal(RefusalOf(status.code()));
   return WithRetryPushback(status);
 }
@@ -31,6 +32,7 @@ void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
   auto batch = std::make_shared<Batch>();
   batch->principal = std::move(caller.principal);
   batch->token = std::move(caller.token);
+  batch->requests.reserve(list.size());
   const absl::Time now = MonotonicNow();
   for (ListedRequest& listed : list) {
     Pending& pending = batch->requests.emplace_back();
@@ -42,7 +44,6 @@ void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
     if (parts_.exporter != nullptr) pending.trace = parts_.exporter->Record(caller.trace, now);
   }
   size_t num_bytes = 0;
-  size_t num_memory_bytes = 0;
   for (Pending& pending : batch->requests) {
     if (const absl::Status checked = Check(*batch->principal, pending); !checked.ok()) {
       // What a principal may have at a time is all that can be exhausted so early.
@@ -53,11 +54,14 @@ void GenerateHandler::StartAll(Caller caller, std::vector<ListedRequest> list) {
     }
     pending.num_bytes = pending.message.ByteSizeLong();
     num_bytes += pending.num_bytes;
-    num_memory_bytes += pending.message.SpaceUsedLong();
   }
   if (num_bytes <= kMaxInlineBytes) {
     TokenizeAndSubmit(*batch);
     return;
+  }
+  size_t num_memory_bytes = 0;
+  for (const Pending& pending : batch->requests) {
+    num_memory_bytes += pending.message.SpaceUsedLong();
   }
   parts_.work_pool->Add({.num_bytes = num_memory_bytes,
                          .token = batch->token,

@@ -59,10 +59,11 @@ class GenerateHandler {
   };
   explicit GenerateHandler(const Parts& parts) : parts_(parts), seeds_(parts.seed) {}
 
-  // Whether the engine has room for any request of `principal` now: asked before a message is even
-  // read, so that refusing costs next to nothing. RESOURCE_EXHAUSTED with retry advice,
-  // UNAVAILABLE.
-  absl::Status CheckRoom(const Principal& principal) const;
+  // Whether the engine has room for so many continuations of `principal` now: for any at all before
+  // a message is even read, and for as many as it asks for before its requests are made, so that
+  // refusing costs next to nothing. RESOURCE_EXHAUSTED with retry advice, UNAVAILABLE; of more
+  // than ever fits INVALID_ARGUMENT.
+  absl::Status CheckRoom(const Principal& principal, int64_t num_continuations = 1) const;
 
   // The trace of the requests of a call whose caller sent `callers`.
   TraceContext TraceOf(const TraceContext& callers) const {

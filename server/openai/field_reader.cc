@@ -7,6 +7,16 @@
 
 namespace quire {
 
+const JsonTree* FieldReader::Find(absl::string_view key) const {
+  const JsonTree* found = nullptr;
+  for (size_t i = 0; i < object_.keys.size(); ++i) {
+    if (object_.keys[i] != key) continue;
+    is_read_[i] = true;
+    found = object_.items[i].is_null() ? nullptr : &object_.items[i];  // the last one counts
+  }
+  return found;
+}
+
 bool FieldReader::Fail(absl::string_view key, absl::string_view sentence) {
   if (status_.ok()) status_ = InvalidField(absl::StrCat(prefix_, key), sentence);
   return false;
@@ -29,8 +39,7 @@ void FieldReader::RefuseUnlessFalse(absl::string_view key, absl::string_view sen
 std::vector<std::string> FieldReader::Unread() const {
   std::vector<std::string> unread;
   for (size_t i = 0; i < object_.keys.size(); ++i) {
-    const bool is_read = read_.contains(object_.keys[i]) || object_.items[i].is_null();
-    if (!is_read) unread.push_back(object_.keys[i]);
+    if (!is_read_[i] && !object_.items[i].is_null()) unread.push_back(object_.keys[i]);
   }
   return unread;
 }

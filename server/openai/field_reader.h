@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "server/openai/json_tree.h"
@@ -20,13 +19,10 @@ class FieldReader {
  public:
   // `prefix` begins the names of the fields: "stream_options.". The object outlives the reader.
   explicit FieldReader(const JsonTree& object, std::string prefix = "")
-      : object_(object), prefix_(std::move(prefix)) {}
+      : object_(object), prefix_(std::move(prefix)), is_read_(object.keys.size()) {}
 
   const absl::Status& status() const { return status_; }
-  const JsonTree* Find(absl::string_view key) const {
-    read_.insert(std::string(key));
-    return object_.Find(key);
-  }
+  const JsonTree* Find(absl::string_view key) const;
   // The members that nobody has looked for yet, but for those that are null.
   std::vector<std::string> Unread() const;
 
@@ -49,7 +45,7 @@ class FieldReader {
  private:
   const JsonTree& object_;
   const std::string prefix_;
-  mutable absl::flat_hash_set<std::string> read_;
+  mutable std::vector<bool> is_read_;  // [object_.keys.size()]
   absl::Status status_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/request_check.h"
 #include "kernels/base/status_macros.h"
 #include "server/openai/chat_messages.h"
 #include "server/openai/chat_tools.h"
@@ -69,26 +70,22 @@ v1::GenerateRequest FillBoth(FieldReader& fields, const ModelFacts& model,
   return request;
 }
 
-bool AddPrompt(const JsonTree& prompt, bool add_special_tokens, const v1::GenerateRequest& common,
-               std::vector<v1::GenerateRequest>* requests) {
-  v1::GenerateRequest request = common;
-  if (prompt.is_text()) {
-    request.mutable_text()->set_text(prompt.text);
-    request.mutable_text()->set_add_special_tokens(add_special_tokens);
-  } else {
-    const auto ids = ToTokenIds(prompt);
-    if (!ids.has_value()) return false;
-    request.mutable_token_ids()->mutable_ids()->Add(ids->begin(), ids->end());
+// Whether `tree` is a prompt.
+bool AddPrompt(const JsonTree& tree, std::vector<CompletionPrompt>* prompts) {
+  if (tree.is_text()) {
+    prompts->emplace_back(tree.text);
+    return true;
   }
-  requests->push_back(std::move(request));
+  auto ids = ToTokenIds(tree);
+  if (!ids.has_value()) return false;
+  prompts->emplace_back(*std::move(ids));
   return true;
 }
 
 // One prompt, or a list of them: each a text or a list of token ids.
-void AddPrompts(FieldReader& fields, const v1::GenerateRequest& common,
-                std::vector<v1::GenerateRequest>* requests) {
+void FillPrompts(FieldReader& fields, OpenAiRequest* request) {
   constexpr char kWrong[] = "is neither a text nor a list of token ids, nor a list of these";
-  const bool add_special_tokens = fields.Bool("add_special_tokens").value_or(true);
+  request->add_special_tokens = fields.Bool("add_special_tokens").value_or(true);
   const JsonTree* prompt = fields.Find("prompt");
   if (prompt == nullptr) {
     fields.Fail("prompt", "is missing");
@@ -97,7 +94,7 @@ void AddPrompts(FieldReader& fields, const v1::GenerateRequest& common,
   const bool is_one = prompt->is_text() || prompt->kind == JsonTree::Kind::kIds ||
                       (prompt->is_list() && !prompt->items.empty() && prompt->items[0].is_number());
   if (is_one) {
-    if (!AddPrompt(*prompt, add_special_tokens, common, requests)) fields.Fail("prompt", kWrong);
+    if (!AddPrompt(*prompt, &request->prompts)) fields.Fail("prompt", kWrong);
     return;
   }
   if (!prompt->is_list() || prompt->items.empty()) {
@@ -107,7 +104,7 @@ void AddPrompts(FieldReader& fields, const v1::GenerateRequest& common,
                                        " prompts; allowed are at most ", kMaxPrompts));
   } else {
     for (const JsonTree& item : prompt->items) {
-      if (!AddPrompt(item, add_special_tokens, common, requests)) fields.Fail("prompt", kWrong);
+      if (!AddPrompt(item, &request->prompts)) fields.Fail("prompt", kWrong);
     }
   }
 }
@@ -149,13 +146,39 @@ void FillMessageOptions(FieldReader& fields, const ModelAnswers& answers,
 
 }  // namespace
 
+int64_t OpenAiRequest::num_continuations() const {
+  const auto num_prompts = static_cast<int64_t>(std::max<size_t>(1, prompts.size()));
+  return num_prompts * std::min(format.n, kMaxContinuations);
+}
+
+std::vector<v1::GenerateRequest> RequestsOf(OpenAiRequest request) {
+  std::vector<v1::GenerateRequest> requests;
+  if (request.prompts.empty()) requests.push_back(std::move(request.common));
+  requests.reserve(request.prompts.size());
+  for (CompletionPrompt& prompt : request.prompts) {
+    v1::GenerateRequest& one = requests.emplace_back(request.common);
+    if (auto* text = std::get_if<std::string>(&prompt)) {
+      one.mutable_text()->set_text(std::move(*text));
+      one.mutable_text()->set_add_special_tokens(request.add_special_tokens);
+    } else {
+      const auto& ids = std::get<std::vector<uint32_t>>(prompt);
+      one.mutable_token_ids()->mutable_ids()->Add(ids.begin(), ids.end());
+    }
+    if (requests.size() > 1) {
+      one.set_request_id(absl::StrCat(request.common.request_id(), "-", requests.size() - 1));
+    }
+  }
+  return requests;
+}
+
 absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model,
                                               absl::string_view asked_id) {
   ASSIGN_OR_RETURN(const JsonTree tree, ParseBody(body));
   FieldReader fields(tree);
   OpenAiRequest request;
   OpenAiFormat& format = request.format;
-  v1::GenerateRequest common = FillBoth(fields, model, asked_id, &format);
+  request.common = FillBoth(fields, model, asked_id, &format);
+  v1::GenerateRequest& common = request.common;
   common.mutable_stop()->set_max_tokens(
       fields.Int("max_tokens").value_or(kDefaultCompletionTokens));
   fields.Refuse("suffix", "this server completes; it cannot fill in before a suffix");
@@ -180,12 +203,9 @@ absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const Model
   if (format.echoes && common.has_truncate_prompt_tokens()) {
     fields.Fail("truncate_prompt_tokens", "does not go with echo");
   }
-  AddPrompts(fields, common, &request.requests);
+  FillPrompts(fields, &request);
   RETURN_IF_ERROR(fields.status());
   DroppedFields::Log().Tell(fields);
-  for (size_t i = 1; i < request.requests.size(); ++i) {
-    request.requests[i].set_request_id(absl::StrCat(format.id, "-", i));
-  }
   return request;
 }
 
@@ -196,7 +216,8 @@ absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts&
   OpenAiRequest request;
   OpenAiFormat& format = request.format;
   format.is_chat = true;
-  v1::GenerateRequest common = FillBoth(fields, model, asked_id, &format);
+  request.common = FillBoth(fields, model, asked_id, &format);
+  v1::GenerateRequest& common = request.common;
   FillMaxTokens(fields, common.mutable_stop());
   RefuseAbsentOfChats(fields);
   const auto top_logprobs = fields.Int("top_logprobs");
@@ -220,7 +241,6 @@ absl::StatusOr<OpenAiRequest> ParseChat(std::string_view body, const ModelFacts&
   }
   RETURN_IF_ERROR(fields.status());
   DroppedFields::Log().Tell(fields);
-  request.requests.push_back(std::move(common));
   return request;
 }
 

@@ -3,9 +3,11 @@
 // thread. Errors carry the field as the client named it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -42,10 +44,21 @@ struct OpenAiFormat {
   bool names_function = false;
 };
 
+// A prompt of a completion: a text, or token ids.
+using CompletionPrompt = std::variant<std::string, std::vector<uint32_t>>;
+
 struct OpenAiRequest {
   OpenAiFormat format;
-  std::vector<v1::GenerateRequest> requests;  // one for each prompt
+  v1::GenerateRequest common;  // a chat's, or what the completions of all prompts have in common
+  std::vector<CompletionPrompt> prompts;  // empty: a chat
+  bool add_special_tokens = true;         // to prompts that are texts
+
+  // Of all prompts; an n that cannot be is refused later, by its name.
+  int64_t num_continuations() const;
 };
+
+// The requests of quire.v1: one for each prompt, or a chat's.
+std::vector<v1::GenerateRequest> RequestsOf(OpenAiRequest request);
 
 // `asked_id` is the request's id where the body has none; empty: one is made.
 absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body, const ModelFacts& model,

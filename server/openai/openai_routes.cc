@@ -19,34 +19,35 @@ namespace {
 
 absl::Status FillEchoes(const ServingContext& context, OpenAiRequest* request) {
   if (!request->format.echoes || request->format.is_chat) return absl::OkStatus();
-  for (const v1::GenerateRequest& one : request->requests) {
-    if (one.has_text()) {
-      request->format.prompts.push_back(one.text().text());
+  for (const CompletionPrompt& prompt : request->prompts) {
+    if (const auto* text = std::get_if<std::string>(&prompt)) {
+      request->format.prompts.push_back(*text);
       continue;
     }
-    const auto& ids = one.token_ids().ids();
-    ASSIGN_OR_RETURN(std::string text, PromptText(*context.encoder, *context.model,
-                                                  {ids.data(), static_cast<size_t>(ids.size())},
-                                                  /*goes_on=*/one.stop().max_tokens() != 0));
+    ASSIGN_OR_RETURN(
+        std::string text,
+        PromptText(*context.encoder, *context.model, std::get<std::vector<uint32_t>>(prompt),
+                   /*goes_on=*/request->common.stop().max_tokens() != 0));
     request->format.prompts.push_back(std::move(text));
   }
   return absl::OkStatus();
 }
 
 void StartAll(const ServingContext& context, const HttpCallRef& call, OpenAiRequest request) {
-  const size_t num = request.requests.size();
+  OpenAiFormat format = std::move(request.format);
+  std::vector<v1::GenerateRequest> requests = RequestsOf(std::move(request));
+  const size_t num = requests.size();
   std::vector<std::shared_ptr<CancelToken>> tokens;
   tokens.reserve(num);
   for (size_t i = 0; i < num; ++i) {
     tokens.push_back(num == 1 ? call->token() : std::make_shared<CancelToken>());
   }
-  const bool is_asked_id = request.format.id == call->asked_id();
-  auto answer =
-      std::make_shared<OpenAiAnswer>(call, std::move(request.format), context.answers, tokens);
+  const bool is_asked_id = format.id == call->asked_id();
+  auto answer = std::make_shared<OpenAiAnswer>(call, std::move(format), context.answers, tokens);
   std::vector<ListedRequest> list;
   list.reserve(num);
   for (size_t i = 0; i < num; ++i) {
-    list.push_back({std::move(request.requests[i]), tokens[i], answer->NewSink(i)});
+    list.push_back({std::move(requests[i]), tokens[i], answer->NewSink(i)});
   }
   context.generate->StartAll(
       {call->principal(), call->token(), call->cost(), call->trace(), is_asked_id},
@@ -63,6 +64,9 @@ HttpRoute AnswerRoute(std::string path, const ServingContext& context, Parse par
       std::move(path), context, [context, parse](const HttpCallRef& call, const std::string& body) {
         absl::StatusOr<OpenAiRequest> request = parse(body, *context.model, call->asked_id());
         absl::Status status = request.status();
+        if (status.ok()) {
+          status = context.generate->CheckRoom(*call->principal(), request->num_continuations());
+        }
         if (status.ok()) status = FillEchoes(context, &*request);
         if (status.ok()) {
           StartAll(context, call, *std::move(request));

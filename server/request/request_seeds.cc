@@ -1,23 +1,19 @@
 #include "server/request/request_seeds.h"
 
-#include <openssl/rand.h>
-
 #include <array>
+#include <bit>
 #include <random>
 
-#include "kernels/base/check.h"
+#include "server/base/random_bytes.h"
 
 namespace quire {
 
 namespace {
 
-// Of OpenSSL's generator: std::random_device takes tens of microseconds where it is the
-// processor's.
 uint64_t RandomSeed() {
-  uint64_t seed = 0;
-  CHECK_EQ(RAND_bytes(reinterpret_cast<unsigned char*>(&seed), sizeof(seed)), 1)
-      << "the system has no random numbers";
-  return seed;
+  std::array<uint8_t, sizeof(uint64_t)> bytes = {};
+  FillRandom(absl::MakeSpan(bytes));
+  return std::bit_cast<uint64_t>(bytes);
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "server/trace/trace_context.h"
 
-#include <openssl/rand.h>
-
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -10,7 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "kernels/base/check.h"
+#include "server/base/random_bytes.h"
 
 namespace quire {
 
@@ -103,11 +101,6 @@ std::string JoinState(absl::Span<const std::pair<std::string, std::string>> head
     absl::StrAppend(&state, state.empty() ? "" : ",", value);
   }
   return state;
-}
-
-void FillRandom(absl::Span<uint8_t> id) {
-  CHECK_EQ(RAND_bytes(id.data(), static_cast<int>(id.size())), 1)
-      << "the system has no random numbers";
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ class AttackTest(unittest.TestCase):
         print(siege.TABLE_HEAD)
         names = [*DANGEROUS * 3, *OTHERS]
         for result in siege.run(names, SECONDS, 1, lambda result: print(siege.table_line(result), flush=True),
-                                limits=siege.Limits(cores=None)):
+                                limits=siege.Limits(cores=False)):
             with self.subTest(attack=result["attack"]):
                 self.assertEqual(result["faults"], [])
 

@@ -30,7 +30,7 @@ class Limits:
     """What an attack may cost. None: it is a figure and no fault."""
 
     memory: bool = True  # whether an attack's growth is a limit
-    cores: float | None = 0.5
+    cores: bool = True  # whether what it may cost of the processor is one
     deadline: float = 10  # seconds that the normal client gives the server
     after: float = 5  # seconds after which memory is given back
     # That a client is gone is seen behind what it has sent, which is read at the pace of its address's debt.
@@ -41,7 +41,7 @@ class Limits:
 # A sanitizer keeps what is freed, and shadows the rest: its memory says nothing of the server's. It makes everything
 # some ten times slower, so only whether something comes to its end is seen, not when.
 # A step of the default size would take a minute, in which nobody's request ends.
-SANITIZED = Limits(memory=False, cores=None, deadline=120, after=60, after_files=60,
+SANITIZED = Limits(memory=False, cores=False, deadline=120, after=60, after_files=60,
                    server_flags=("--max-num-batched-tokens", "64", "--max-num-seqs", "16"))
 
 
@@ -200,7 +200,7 @@ class Siege:
         checks = [
             (self.too_much(most, limit), f"memory grew by {most >> 20} MiB"),
             (self.too_much(left, limit), f"{left >> 20} MiB are not given back"),
-            (self.limits.cores is not None and result["cores"] > self.limits.cores, f"it cost {result['cores']:.2f} cores"),
+            (self.limits.cores and result["cores"] > ATTACKS[result["attack"]].cores, f"it cost {result['cores']:.2f} cores"),
             (result["failures"], f"{len(result['failures'])} calls failed: {result['failures'][:2]}"),
             (result["files_after"] > self.base["files"] + 4, f"{result['files_after']} descriptors are left"),
             (result["threads_after"] > self.base["threads"], f"{result['threads_after']} threads are left"),

@@ -54,8 +54,7 @@ void Accept(const v1::GenerateRequest& message, const ModelFacts& facts) {
 void TryCompletion(std::string_view body, const ModelFacts& facts) {
   const absl::StatusOr<OpenAiRequest> request = ParseCompletion(body, facts);
   if (!request.ok()) return CheckRefusal(request.status());
-  CHECK(!request->requests.empty());
-  for (const v1::GenerateRequest& one : request->requests) Accept(one, facts);
+  for (const v1::GenerateRequest& one : RequestsOf(*request)) Accept(one, facts);
 }
 
 const ModelAnswers& Answers() {

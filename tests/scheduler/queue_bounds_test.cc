@@ -78,23 +78,27 @@ TEST(QueueBoundsTest, AListIsTakenAsAWhole) {
               HasSubstr("the 40 prompts ask for 80 continuations of together 400 prompt tokens"));
 }
 
-TEST(QueueBoundsTest, RoomIsWhatTheSmallestRequestFinds) {
+TEST(QueueBoundsTest, RoomIsWhatTheShortestPromptsFind) {
   const auto full = absl::StatusCode::kResourceExhausted;
   QueueBounds bounds(8, 1000);
-  EXPECT_TRUE(bounds.CheckRoom({7, 1}).ok());
+  EXPECT_TRUE(bounds.CheckRoom({7, 1}, 1).ok());
   EXPECT_EQ(Fill(&bounds, RequestOf(7, 1, 1)), 6);
-  EXPECT_EQ(bounds.CheckRoom({7, 1}).code(), full);  // its share
-  EXPECT_TRUE(bounds.CheckRoom({8, 1}).ok());
-  EXPECT_TRUE(bounds.CheckRoom({0, 1}).ok());
+  EXPECT_EQ(bounds.CheckRoom({7, 1}, 1).code(), full);  // its share
+  EXPECT_TRUE(bounds.CheckRoom({8, 1}, 1).ok());
+  EXPECT_TRUE(bounds.CheckRoom({0, 1}, 1).ok());
   EXPECT_EQ(Fill(&bounds, RequestOf(0, 1, 1)), 2);
-  EXPECT_EQ(bounds.CheckRoom({8, 1}).code(), full);
-  EXPECT_EQ(bounds.CheckRoom({0, 1}).code(), full);
+  EXPECT_EQ(bounds.CheckRoom({8, 1}, 1).code(), full);
+  EXPECT_EQ(bounds.CheckRoom({0, 1}, 1).code(), full);
   bounds.Leave({0, 1}, {1, 1});
-  EXPECT_TRUE(bounds.CheckRoom({8, 1}).ok());
+  EXPECT_TRUE(bounds.CheckRoom({8, 1}, 1).ok());
+
+  EXPECT_EQ(bounds.CheckRoom({8, 1}, 2).code(), full);
+  EXPECT_EQ(bounds.CheckRoom({0, 1}, 9).code(), absl::StatusCode::kInvalidArgument);
 
   QueueBounds tokens(1000, 8);
+  EXPECT_TRUE(tokens.CheckRoom({8, 1}, 6).ok());
   EXPECT_EQ(Fill(&tokens, RequestOf(0, 1, 4)), 2);
-  EXPECT_EQ(tokens.CheckRoom({8, 1}).code(), full);
+  EXPECT_EQ(tokens.CheckRoom({8, 1}, 1).code(), full);
 }
 
 TEST(QueueBoundsTest, GreedyFlowsLeaveRoomForTheNext) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "server/log/json_formatter.h"
+#include "server/log/json_text.h"
 #include "server/output/access_tokens.h"
 
 namespace quire {
@@ -252,6 +253,21 @@ std::string Formatted(const std::string& logger, const std::string& message) {
   spdlog::memory_buf_t line;
   JsonFormatter().format(log_message, line);
   return {line.data(), line.size()};
+}
+
+TEST(JsonStringTest, ReadsAsWhatItWas) {
+  for (int c = 0; c < 128; ++c) {
+    for (const std::string& text : {std::string(1, static_cast<char>(c)),
+                                    absl::StrCat("a", std::string(1, static_cast<char>(c)), "z")}) {
+      const std::string json = JsonString(text);
+      EXPECT_EQ(nlohmann::json::parse(json).get<std::string>(), text) << json;
+      for (const char byte : json) EXPECT_TRUE(byte >= ' ' && byte <= '~') << json;
+    }
+  }
+  EXPECT_EQ(JsonString(""), "\"\"");
+  EXPECT_EQ(JsonString("a/b \"c\" \\ \n"), R"("a/b \"c\" \\ \n")");
+  EXPECT_EQ(JsonString("\xc3\xa9 \x7f"), R"("\u00e9 \u007f")");
+  EXPECT_EQ(JsonString("\xff"), R"("\ufffd")");
 }
 
 TEST(JsonFormatterTest, OneObjectALine) {

@@ -5,10 +5,13 @@
 
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
+#include "server/base/random_bytes.h"
 #include "server/request/cancel_token.h"
 #include "server/request/field_error.h"
+#include "server/request/random_id.h"
 #include "server/request/request_rate.h"
 #include "server/request/request_registry.h"
 #include "server/request/request_seeds.h"
@@ -256,6 +259,27 @@ TEST(RequestSeedsTest, ASeedMakesTheSameOnesInEveryRun) {
 
 TEST(RequestSeedsTest, WithoutASeedNoneRepeats) {
   EXPECT_NE(RequestSeeds(std::nullopt).Next(), RequestSeeds(std::nullopt).Next());
+}
+
+TEST(RandomBytesTest, NobodyGetsWhatAnotherHas) {
+  std::set<std::string> ids;
+  std::set<uint8_t> values;
+  for (const size_t num_bytes : {16u, 16u, 8u, 200u, 256u, 257u, 4000u}) {
+    for (int i = 0; i < 300; ++i) {
+      std::vector<uint8_t> bytes(num_bytes);
+      FillRandom(absl::MakeSpan(bytes));
+      for (size_t begin = 0; begin + 8 <= num_bytes; begin += 8) {
+        const auto* word = reinterpret_cast<const char*>(bytes.data()) + begin;
+        ASSERT_TRUE(ids.insert(std::string(word, 8)).second) << num_bytes;
+      }
+      values.insert(bytes.begin(), bytes.end());
+    }
+  }
+  EXPECT_EQ(values.size(), 256u);
+  // Each thread has a store of its own.
+  std::string elsewhere;
+  std::thread([&elsewhere] { elsewhere = RandomId(); }).join();
+  EXPECT_NE(elsewhere, RandomId());
 }
 
 TEST(FieldErrorTest, TheFieldIsBesideTheSentence) {
