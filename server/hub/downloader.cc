@@ -69,7 +69,7 @@ class Downloader::PartTransfer {
   const absl::Status& status() const { return status_; }
   const std::string& refusal() const { return refusal_; }
 
-  bool Take(const HttpResponse& response, absl::string_view bytes) {
+  bool Take(const HubResponse& response, absl::string_view bytes) {
     if (downloader_.stopping_) return Stop(absl::CancelledError("stopped"));
     if (position_ < 0 && !Begin(response)) return false;
     bytes = bytes.substr(0, range_.end - position_);
@@ -84,7 +84,7 @@ class Downloader::PartTransfer {
   int64_t num_new() const { return num_new_; }
 
  private:
-  bool Begin(const HttpResponse& response) {
+  bool Begin(const HubResponse& response) {
     if (IsWebPage(response)) return Refuse("a web page");
     if (response.status == 206) {
       const std::string served = response.Header("content-range");
@@ -240,12 +240,12 @@ absl::Status Downloader::Get(HttpClient* client, const Work& work) {
   int64_t num_since_failure = 0;
   while (data.Missing(work.part).begin < data.Missing(work.part).end) {
     PartTransfer transfer(this, work);
-    HttpRequest request = {work.item->url};
+    HubRequest request = {work.item->url};
     request.range = transfer.range();
     request.stall_timeout = options_.stall_timeout;
     request.stop = &stopping_;
-    const HttpResponse response =
-        client->Perform(request, [&](const HttpResponse& answer, absl::string_view bytes) {
+    const HubResponse response =
+        client->Perform(request, [&](const HubResponse& answer, absl::string_view bytes) {
           return transfer.Take(answer, bytes);
         });
     RETURN_IF_ERROR(transfer.status());
@@ -267,7 +267,7 @@ absl::Status Downloader::Get(HttpClient* client, const Work& work) {
           " of ", subject_.name,
           " should be: a proxy or a log-in page is in the way, or HF_ENDPOINT is not a hub"));
     }
-    HttpResponse failed = response;
+    HubResponse failed = response;
     if (failed.status < 300 && failed.error.empty()) failed.error = "the connection was cut";
     return ExplainResponse(failed, subject_, options_);
   }

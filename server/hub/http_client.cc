@@ -26,14 +26,14 @@ constexpr size_t kMaxHeaderBytes = 16384;
 constexpr int64_t kMaxErrorBodyBytes = 64 * 1024;
 
 struct Transfer {
-  const HttpRequest* request;
+  const HubRequest* request;
   const BodySink* sink;
-  HttpResponse response;
+  HubResponse response;
   bool stopped = false;  // by the sink
 };
 
 size_t OnHeader(char* data, size_t size, size_t count, void* user) {
-  HttpResponse& response = static_cast<Transfer*>(user)->response;
+  HubResponse& response = static_cast<Transfer*>(user)->response;
   const absl::string_view line = absl::StripAsciiWhitespace({data, size * count});
   if (absl::StartsWith(line, "HTTP/")) {
     response.headers.clear();  // the next answer of a chain of redirects
@@ -54,7 +54,7 @@ size_t OnHeader(char* data, size_t size, size_t count, void* user) {
 
 size_t OnBody(char* data, size_t size, size_t count, void* user) {
   Transfer& transfer = *static_cast<Transfer*>(user);
-  HttpResponse& response = transfer.response;
+  HubResponse& response = transfer.response;
   const absl::string_view bytes(data, size * count);
   const bool good = response.status == 200 || response.status == 206;
   if (good && *transfer.sink) {
@@ -91,7 +91,7 @@ curl_slist* MakeHeaders(const HubOptions& options) {
   return headers;
 }
 
-void SetOptions(CURL* curl, const HttpRequest& request, const HubOptions& options,
+void SetOptions(CURL* curl, const HubRequest& request, const HubOptions& options,
                 Transfer* transfer) {
   curl_easy_reset(curl);
   curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
@@ -134,7 +134,7 @@ CURL* NewHandle() {
 
 }  // namespace
 
-std::string HttpResponse::Header(const std::string& name) const {
+std::string HubResponse::Header(const std::string& name) const {
   const auto found = headers.find(name);
   return found == headers.end() ? "" : found->second;
 }
@@ -143,7 +143,7 @@ HttpClient::HttpClient(const HubOptions& options) : options_(options), curl_(New
 
 HttpClient::~HttpClient() { curl_easy_cleanup(curl_); }
 
-HttpResponse HttpClient::Perform(const HttpRequest& request, const BodySink& sink) {
+HubResponse HttpClient::Perform(const HubRequest& request, const BodySink& sink) {
   Transfer transfer = {&request, &sink, {}, false};
   SetOptions(curl_, request, options_, &transfer);
   char message[CURL_ERROR_SIZE] = "";
@@ -152,7 +152,7 @@ HttpResponse HttpClient::Perform(const HttpRequest& request, const BodySink& sin
   curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, headers);
   const CURLcode code = curl_easy_perform(curl_);
   curl_slist_free_all(headers);
-  HttpResponse response = std::move(transfer.response);
+  HubResponse response = std::move(transfer.response);
   if (code != CURLE_OK && !transfer.stopped && !response.too_large) {
     response.error = message[0] != '\0' ? message : curl_easy_strerror(code);
     response.bad_certificate =
@@ -161,7 +161,7 @@ HttpResponse HttpClient::Perform(const HttpRequest& request, const BodySink& sin
   return response;
 }
 
-std::optional<absl::Duration> Retries::NextWait(const HttpResponse& response) {
+std::optional<absl::Duration> Retries::NextWait(const HubResponse& response) {
   const bool passing = !response.error.empty() || response.status < 400 || response.status >= 500 ||
                        response.status == 408 || response.status == 429;
   if (!passing || response.bad_certificate || ++num_failures_ >= kMaxAttempts) return std::nullopt;

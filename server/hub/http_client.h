@@ -17,7 +17,7 @@ using CURL = void;  // as in curl/curl.h
 
 namespace quire {
 
-struct HttpResponse {
+struct HubResponse {
   // What went wrong below HTTP: no route, a cut connection, a stall. Empty: nothing did.
   std::string error;
   bool bad_certificate = false;
@@ -31,9 +31,9 @@ struct HttpResponse {
 
 // Takes bytes of an answer with status 200 or 206, whose status and headers are in the first
 // argument. False ends the transfer.
-using BodySink = std::function<bool(const HttpResponse&, absl::string_view)>;
+using BodySink = std::function<bool(const HubResponse&, absl::string_view)>;
 
-struct HttpRequest {
+struct HubRequest {
   std::string url;
   bool head = false;
   bool follow_redirects = true;
@@ -52,7 +52,7 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  HttpResponse Perform(const HttpRequest& request, const BodySink& sink = nullptr);
+  HubResponse Perform(const HubRequest& request, const BodySink& sink = nullptr);
 
  private:
   const HubOptions options_;
@@ -64,7 +64,7 @@ class Retries {
  public:
   // How long to wait before the next attempt; nothing when it would end in the same way, when this
   // was the fifth failure in a row, or when the hub asks for more than two minutes.
-  std::optional<absl::Duration> NextWait(const HttpResponse& response);
+  std::optional<absl::Duration> NextWait(const HubResponse& response);
 
   // Something went well since.
   void Reset() { num_failures_ = 0; }

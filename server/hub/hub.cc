@@ -84,13 +84,13 @@ class Fetch {
   }
 
   absl::StatusOr<RepoInfo> AskHub(bool may_retry) {
-    HttpRequest request = {absl::StrCat(options_.endpoint, "/api/models/", subject_.name,
-                                        "/revision/", PercentEncode(subject_.revision),
-                                        "?blobs=true")};
+    HubRequest request = {absl::StrCat(options_.endpoint, "/api/models/", subject_.name,
+                                       "/revision/", PercentEncode(subject_.revision),
+                                       "?blobs=true")};
     request.max_body_bytes = kMaxAnswerBytes;
     request.stall_timeout = options_.answer_timeout;
     request.total_timeout = kMaxAnswerTime;
-    const HttpResponse response = PerformWithRetries(request, may_retry);
+    const HubResponse response = PerformWithRetries(request, may_retry);
     revision_unknown_ =
         response.status == 404 && response.Header("x-error-code") == "RevisionNotFound";
     if (response.too_large) {
@@ -113,10 +113,10 @@ class Fetch {
         absl::StrCat(request.url, ": ", info.status().message(), "; is HF_ENDPOINT a hub?"));
   }
 
-  HttpResponse PerformWithRetries(const HttpRequest& request, bool may_retry) {
+  HubResponse PerformWithRetries(const HubRequest& request, bool may_retry) {
     Retries retries;
     while (true) {
-      HttpResponse response = client_.Perform(request);
+      HubResponse response = client_.Perform(request);
       const bool failed = !response.error.empty() || response.status == 0 || response.status >= 400;
       if (!failed || !may_retry) return response;
       const std::optional<absl::Duration> wait = retries.NextWait(response);
@@ -191,13 +191,13 @@ class Fetch {
   absl::Status CompleteFacts(const std::string& commit, RepoFile* file) {
     if (file->size >= 0 && !file->etag.empty()) return absl::OkStatus();
     const std::string begin = options_.endpoint.substr(0, options_.endpoint.find('/', 8));
-    HttpRequest request = {
+    HubRequest request = {
         absl::StrCat(options_.endpoint, "/", subject_.name, "/resolve/", commit, "/", file->name)};
     request.head = true;
     request.follow_redirects = false;  // elsewhere, the etag may be that of another system
     request.stall_timeout = options_.answer_timeout;
     request.total_timeout = kMaxAnswerTime;
-    HttpResponse response;
+    HubResponse response;
     for (int i = 0; i < kMaxLocalRedirects; ++i) {
       response = PerformWithRetries(request, /*may_retry=*/true);
       const std::string location = response.Header("location");

@@ -16,7 +16,7 @@ constexpr char kAnotherCache[] =
     "set HF_HOME or pass --download-dir with a folder that can be written";
 
 // The hub's own words in brackets, if it has any.
-std::string Quoted(const HttpResponse& response) {
+std::string Quoted(const HubResponse& response) {
   const std::string message = response.Header("x-error-message");
   return message.empty()
              ? ""
@@ -48,7 +48,7 @@ absl::Status ExplainUnknown(const HubSubject& subject, const HubOptions& options
       absl::StrCat("there is no folder ", subject.name, " here, and ", cure));
 }
 
-absl::Status ExplainRefusal(const HttpResponse& response, const HubSubject& subject,
+absl::Status ExplainRefusal(const HubResponse& response, const HubSubject& subject,
                             const HubOptions& options) {
   const std::string code = response.Header("x-error-code");
   if (code == "GatedRepo") return ExplainGated(subject, options);
@@ -65,7 +65,7 @@ absl::Status ExplainRefusal(const HttpResponse& response, const HubSubject& subj
       Quoted(response), ": put a valid token there that may read the model, or remove it"));
 }
 
-absl::Status ExplainNotFound(const HttpResponse& response, const HubSubject& subject,
+absl::Status ExplainNotFound(const HubResponse& response, const HubSubject& subject,
                              const HubOptions& options) {
   const std::string code = response.Header("x-error-code");
   if (code == "RevisionNotFound") {
@@ -83,11 +83,11 @@ absl::Status ExplainNotFound(const HttpResponse& response, const HubSubject& sub
 
 }  // namespace
 
-bool IsWebPage(const HttpResponse& response) {
+bool IsWebPage(const HubResponse& response) {
   return absl::StartsWithIgnoreCase(response.Header("content-type"), "text/html");
 }
 
-absl::Status ExplainResponse(const HttpResponse& response, const HubSubject& subject,
+absl::Status ExplainResponse(const HubResponse& response, const HubSubject& subject,
                              const HubOptions& options) {
   if (response.bad_certificate) {
     return absl::UnavailableError(absl::StrCat(

@@ -16,11 +16,11 @@ struct HubSubject {
 };
 
 // Whether the answer is a web page, as a proxy or a log-in page sends it.
-bool IsWebPage(const HttpResponse& response);
+bool IsWebPage(const HubResponse& response);
 
 // The sentence for an answer that is not what was asked for. NOT_FOUND: no such model or revision;
 // PERMISSION_DENIED: it may not be read; UNAVAILABLE: the hub or the way there.
-absl::Status ExplainResponse(const HttpResponse& response, const HubSubject& subject,
+absl::Status ExplainResponse(const HubResponse& response, const HubSubject& subject,
                              const HubOptions& options);
 
 // The sentence for a file of the cache folder that cannot be written: `error_number` is errno's.

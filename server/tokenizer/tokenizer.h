@@ -95,7 +95,7 @@ class Tokenizer {
   std::optional<TokenId> eos_id() const { return eos_id_; }
 
   // For StreamDecoder.
-  const Decoder& decoder() const { return decoder_; }
+  const TokenDecoder& decoder() const { return decoder_; }
 
  private:
   struct Scratch {
@@ -124,7 +124,7 @@ class Tokenizer {
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
   PostProcessor post_processor_;
-  Decoder decoder_;
+  TokenDecoder decoder_;
   std::unique_ptr<TokenModel> model_;
   std::optional<TokenId> bos_id_;
   std::optional<TokenId> eos_id_;

@@ -110,7 +110,7 @@ absl::Status Tokenizer::ReadTokenizer(std::string_view json, const TokenSettings
   ASSIGN_OR_RETURN(normalizer_, Normalizer::Parse(Member(rest, "normalizer")));
   ASSIGN_OR_RETURN(pre_tokenizer_, PreTokenizer::Parse(Member(rest, "pre_tokenizer")));
   ASSIGN_OR_RETURN(post_processor_, PostProcessor::Parse(Member(rest, "post_processor")));
-  ASSIGN_OR_RETURN(decoder_, Decoder::Parse(Member(rest, "decoder")));
+  ASSIGN_OR_RETURN(decoder_, TokenDecoder::Parse(Member(rest, "decoder")));
   RETURN_IF_ERROR(vocabulary_.Fill(file.VocabTexts(), file.vocab_ids()));
   ASSIGN_OR_RETURN(added_, AddedTokens::Parse(Member(rest, "added_tokens"), &vocabulary_));
   for (const AddedTokenSetting& setting : settings.added) {

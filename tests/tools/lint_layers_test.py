@@ -76,6 +76,19 @@ class LintLayersTest(unittest.TestCase):
         })
         self.assertEqual(code, 0, output)
 
+    def test_a_class_has_one_home(self):
+        model = "namespace quire {\n\nclass Decoder final : public Block {\n  int layers_;\n};\n\n}  // namespace quire\n"
+        token = "namespace quire {\n\nstruct Decoder {\n  int tokens;\n};\n\n}  // namespace quire\n"
+        code, output = run_lint({"engine/model/decoder.h": model, "server/tokenizer/decoder.cc": token})
+        self.assertEqual(code, 1, output)
+        self.assertIn("server/tokenizer/decoder.cc:3: quire::Decoder is a class of engine/model/decoder.h, too", output)
+        unnamed = token.replace("struct", "namespace {\n\nstruct").replace("};", "};\n\n}  // namespace")
+        code, output = run_lint({
+            "engine/model/decoder.h": model, "server/tokenizer/decoder.cc": unnamed,
+            "server/text/decoder.h": "namespace quire {\n\nclass Decoder;\n\n}  // namespace quire\n",
+            "tools/bench/decoder.h": token.replace("quire", "quire::bench")})
+        self.assertEqual(code, 0, output)
+
     def test_sizes(self):
         code, output = run_lint({"engine/engine.h": "\n" * 201})
         self.assertEqual(code, 1)

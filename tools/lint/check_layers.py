@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks what keeps the tree readable and the server steady: no upward include, device headers only in
-their backend, file sizes; and what has one home (ONE_HOME below): the clocks, JSON's parser, standard error.
+their backend, file sizes; what has one home (ONE_HOME below): the clocks, JSON's parser, standard error; and
+that no two headers define a class of one name, which the linker would silently make one.
 Prints each violation; exits 1 if there is one.
 
 Layers: kernels < kvcache < scheduler < engine < server; proto is included by server, tools and tests
@@ -119,6 +120,8 @@ ONE_HOME = [
       "server/auth/check_roles_main.cc"},
      "standard error is the log's thread's: use spdlog or server/log/log_writer.h"),
 ]
+CLASS = re.compile(r"(?:struct|class|enum class)(?: alignas\(\w+\))? (\w+)(?: final)?(?: : [^;]*)?(?: \{|$)")
+NAMESPACE = re.compile(r"namespace ([\w:]+) \{")
 INCLUDE = re.compile(r'^\s*#\s*include\s+("([^"]+)"|<[^>]+>)')
 
 
@@ -181,25 +184,45 @@ def check_size(path, num_lines, allowed, problems):
                         "(split it by concept, or give a reason in tools/lint/size_allow.txt)")
 
 
+def find_classes(path, lines, homes, problems):
+    """Adds to `homes`, by full name, what the file defines outside of unnamed namespaces and other classes."""
+    if path.parts[0] not in [*LAYERS, "tools"]:
+        return
+    names = []
+    for number, line in enumerate(lines, 1):
+        if line == "namespace {":
+            names.append(None)
+        elif opened := NAMESPACE.match(line):
+            names.append(opened[1])
+        elif line.startswith("}  // namespace") and names:
+            names.pop()
+        elif (defined := CLASS.match(line)) and None not in names:
+            name = "::".join([*names, defined[1]])
+            home = homes.setdefault(name, path)
+            if home != path:
+                problems.append(f"{path}:{number}: {name} is a class of {home}, too: give it another name")
+
+
 def main():
     allowed = set()
     allow_list = ROOT / "tools/lint/size_allow.txt"
     for line in allow_list.read_text().splitlines() if allow_list.exists() else []:
         if line.strip() and not line.startswith("#"):
             allowed.add(line.split(":")[0].strip())
-    problems = []
+    problems, homes = [], {}
     for path in source_files():
         if path.suffix not in MAX_LINES and path.name != "README.md":
             continue
         lines = (ROOT / path).read_text().splitlines()
         check_size(path, len(lines), allowed, problems)
+        find_classes(path, lines, homes, problems)
         for number, line in enumerate(lines, 1):
             check_include(path, number, line, problems)
             check_home(path, number, line, problems)
     for folder in [*LAYERS, "proto", "configs", "tools", "tests"]:
         if not (ROOT / folder / "README.md").is_file():
             problems.append(f"{folder}/README.md is missing")
-    print("\n".join(problems) if problems else "layers, device headers, sizes and homes are in order")
+    print("\n".join(problems) if problems else "layers, device headers, sizes, homes and names are in order")
     return 1 if problems else 0
 
 

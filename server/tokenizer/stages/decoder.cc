@@ -74,7 +74,7 @@ class DecodeChain::Output final : public DecodeStage {
   std::string* out = nullptr;
 };
 
-DecodeChain::DecodeChain(const Decoder& decoder) {
+DecodeChain::DecodeChain(const TokenDecoder& decoder) {
   for (const std::unique_ptr<DecoderStep>& step : decoder.steps_) stages_.push_back(step->Stage());
   auto output = std::make_unique<Output>();
   output_ = output.get();
@@ -92,8 +92,8 @@ void DecodeChain::Finish(std::string* out) {
   stages_.front()->Finish();
 }
 
-absl::StatusOr<Decoder> Decoder::Parse(const nlohmann::json& json) {
-  Decoder decoder;
+absl::StatusOr<TokenDecoder> TokenDecoder::Parse(const nlohmann::json& json) {
+  TokenDecoder decoder;
   RETURN_IF_ERROR(VisitComponents(json, "decoders", "decoder",
                                   [&](const std::string& type, const nlohmann::json& component) {
                                     return decoder.AddStep(type, component);
@@ -102,7 +102,7 @@ absl::StatusOr<Decoder> Decoder::Parse(const nlohmann::json& json) {
   return decoder;
 }
 
-absl::Status Decoder::AddStep(const std::string& type, const nlohmann::json& json) {
+absl::Status TokenDecoder::AddStep(const std::string& type, const nlohmann::json& json) {
   // Strip and Metaspace look at the ends of a token only; the others must see it whole.
   const bool takes_parts = type == "Fuse" || type == "Strip" || type == "Metaspace";
   if (tokens_are_joined_ && !takes_parts) {
@@ -115,7 +115,7 @@ absl::Status Decoder::AddStep(const std::string& type, const nlohmann::json& jso
   return absl::OkStatus();
 }
 
-std::string Decoder::TokenBytes(std::string_view token) const {
+std::string TokenDecoder::TokenBytes(std::string_view token) const {
   std::string bytes(token);
   for (const std::unique_ptr<DecoderStep>& step : steps_) step->ApplyToBytes(&bytes);
   return bytes;

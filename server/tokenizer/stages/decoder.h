@@ -1,6 +1,6 @@
 // The decoder of tokenizer.json: from token texts back to text. Works token by token, so that a
-// stream and a whole text go through the same code and give the same bytes. A Decoder is immutable;
-// any thread. A DecodeChain is the state of one text; one thread.
+// stream and a whole text go through the same code and give the same bytes. A TokenDecoder is
+// immutable; any thread. A DecodeChain is the state of one text; one thread.
 #pragma once
 
 #include <memory>
@@ -42,13 +42,13 @@ class DecoderStep {
   virtual void ApplyToBytes(std::string* token) const = 0;
 };
 
-class Decoder;
+class TokenDecoder;
 
 // The decoding of one text.
 class DecodeChain {
  public:
   // `decoder` must outlive the chain.
-  explicit DecodeChain(const Decoder& decoder);
+  explicit DecodeChain(const TokenDecoder& decoder);
 
   // Takes the next token's text and appends to `out` what is certain by now.
   void Push(std::string_view token, std::string* out);
@@ -62,12 +62,12 @@ class DecodeChain {
   Output* output_;
 };
 
-class Decoder {
+class TokenDecoder {
  public:
   // `json` is the value of the "decoder" key: an object, or null, which puts a blank between
   // tokens. INVALID_ARGUMENT names a component that is malformed, UNIMPLEMENTED one that is not
   // supported.
-  static absl::StatusOr<Decoder> Parse(const nlohmann::json& json);
+  static absl::StatusOr<TokenDecoder> Parse(const nlohmann::json& json);
 
   // The bytes that `token` adds to a text, unless it is the first or the last.
   std::string TokenBytes(std::string_view token) const;

@@ -24,7 +24,7 @@ HubOptions Options(const std::string& token = "") {
 
 absl::Status Explain(int status, std::map<std::string, std::string> headers = {},
                      const HubOptions& options = Options()) {
-  HttpResponse response;
+  HubResponse response;
   response.status = status;
   response.headers = std::move(headers);
   return ExplainResponse(response, kSubject, options);
