@@ -12,8 +12,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-const HubSubject kSubject = {"org/name", "v1"};
-
 HubOptions Options(const std::string& token = "") {
   HubOptions options;
   options.endpoint = "https://hub";
@@ -27,7 +25,7 @@ absl::Status Explain(int status, std::map<std::string, std::string> headers = {}
   HubResponse response;
   response.status = status;
   response.headers = std::move(headers);
-  return ExplainResponse(response, kSubject, options);
+  return ExplainResponse(response, HubSubject{"org/name", "v1"}, options);
 }
 
 TEST(ExplainResponse, EachRefusalHasItsCure) {
