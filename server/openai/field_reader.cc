@@ -8,13 +8,9 @@
 namespace quire {
 
 const JsonTree* FieldReader::Find(absl::string_view key) const {
-  const JsonTree* found = nullptr;
-  for (size_t i = 0; i < object_.keys.size(); ++i) {
-    if (object_.keys[i] != key) continue;
-    is_read_[i] = true;
-    found = object_.items[i].is_null() ? nullptr : &object_.items[i];  // the last one counts
-  }
-  return found;
+  const JsonTree* member = object_.Find(key);
+  if (member != nullptr) is_read_[IndexOf(*member)] = true;
+  return member;
 }
 
 bool FieldReader::Fail(absl::string_view key, absl::string_view sentence) {
@@ -38,8 +34,9 @@ void FieldReader::RefuseUnlessFalse(absl::string_view key, absl::string_view sen
 
 std::vector<std::string> FieldReader::Unread() const {
   std::vector<std::string> unread;
-  for (size_t i = 0; i < object_.keys.size(); ++i) {
-    if (!is_read_[i] && !object_.items[i].is_null()) unread.push_back(object_.keys[i]);
+  for (const std::string& key : object_.keys) {
+    const JsonTree* member = object_.Find(key);
+    if (member != nullptr && !is_read_[IndexOf(*member)]) unread.push_back(key);
   }
   return unread;
 }

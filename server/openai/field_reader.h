@@ -43,6 +43,10 @@ class FieldReader {
   void Keep(const absl::Status& status) { status_.Update(status); }
 
  private:
+  size_t IndexOf(const JsonTree& member) const {
+    return static_cast<size_t>(&member - object_.items.data());
+  }
+
   const JsonTree& object_;
   const std::string prefix_;
   mutable std::vector<bool> is_read_;  // [object_.keys.size()]

@@ -34,7 +34,7 @@ class Attack:
     server_flags: tuple = ()
     server_files: int = 0  # the server's `ulimit -n`; 0: as it is
     growth: int = 64 << 20  # bytes of memory that it may cost
-    cores: float = 0.5
+    cores: float = 0.5  # of the processor that it may cost
 
 
 def attack(**options):
@@ -324,8 +324,8 @@ def abandoned_streams_of_continuations():
     yield 0.05
 
 
-# Each of the 200 may cost something; all of them together make some 6,000 connections a second, half of whose cost is
-# the kernel's and the look at what is asked for.
+# Each of the 200 may cost something; all of them together make some 6,000 connections a second, a quarter of whose cost
+# is the kernel's and as much the look at what is asked for.
 @attack(connections=200, hangs_up=True, resets=True, reopen_after=0, addresses=200, cores=0.7)
 def abandoned_continuations_of_many_addresses():
     yield wire.http1(wire.COMPLETIONS, wire.completion(24, MANY))

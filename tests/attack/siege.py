@@ -27,7 +27,7 @@ KV_CACHE_BYTES = str(16 << 20)
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What an attack may cost. None: it is a figure and no fault."""
+    """What an attack may cost. Where memory or cores are False, they are figures and no faults."""
 
     memory: bool = True  # whether an attack's growth is a limit
     cores: bool = True  # whether what it may cost of the processor is one

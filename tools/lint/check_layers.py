@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks what keeps the tree readable and the server steady: no upward include, device headers only in
 their backend, file sizes; what has one home (ONE_HOME below): the clocks, JSON's parser, standard error; and
-that no two headers define a class of one name, which the linker would silently make one.
+that no two files define a class of one name, which the linker would silently make one.
 Prints each violation; exits 1 if there is one.
 
 Layers: kernels < kvcache < scheduler < engine < server; proto is included by server, tools and tests
@@ -121,7 +121,7 @@ ONE_HOME = [
      "standard error is the log's thread's: use spdlog or server/log/log_writer.h"),
 ]
 CLASS = re.compile(r"(?:struct|class|enum class)(?: alignas\(\w+\))? (\w+)(?: final)?(?: : [^;]*)?(?: \{|$)")
-NAMESPACE = re.compile(r"namespace ([\w:]+) \{")
+NAMESPACE = re.compile(r"namespace ([\w:]+) \{$")
 INCLUDE = re.compile(r'^\s*#\s*include\s+("([^"]+)"|<[^>]+>)')
 
 
