@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/checkpoint/generation_config.h"
-#include "engine/model/model_config.h"
+#include "engine/model/config/model_config.h"
 #include "scheduler/scheduler.h"
 
 namespace quire {

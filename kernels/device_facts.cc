@@ -19,10 +19,11 @@ absl::StatusOr<DeviceFacts> FactsOf(Backend& backend) {
   DeviceFacts facts;
   facts.info = backend.device().info();
   ASSIGN_OR_RETURN(facts.memory, backend.device().Memory());
-  facts.plain_bytes = [&store = backend.weight_store()](int64_t out_features, int64_t in_features,
-                                                        DType dtype) {
-    return store.PlainBytes(out_features, in_features, dtype);
+  WeightStore& store = backend.weight_store();
+  facts.format_for = [&store](const WeightFormat& format, DType activations) {
+    return store.FormatFor(format, activations);
   };
+  facts.weight_bytes = [&store](const LinearWeight& weight) { return store.BytesOf(weight); };
   return facts;
 }
 
@@ -33,7 +34,8 @@ DeviceFacts FactsOfGpu(int64_t memory_bytes) {
                 .activation_dtypes = GpuActivationDTypes()};
   facts.memory = {.free_bytes = std::max<int64_t>(0, memory_bytes - kUsualGpuContextBytes),
                   .total_bytes = memory_bytes};
-  facts.plain_bytes = RowMajorBytes;
+  facts.format_for = [](const WeightFormat& format, DType) { return format; };
+  facts.weight_bytes = [](const LinearWeight& weight) { return weight.size_bytes(); };
   return facts;
 }
 

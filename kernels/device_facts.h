@@ -15,8 +15,9 @@ namespace quire {
 struct DeviceFacts {
   DeviceInfo info;
   MemoryInfo memory;
-  // As WeightStore::PlainBytes.
-  std::function<int64_t(int64_t out_features, int64_t in_features, DType dtype)> plain_bytes;
+  // As WeightStore's.
+  std::function<WeightFormat(const WeightFormat&, DType)> format_for;
+  std::function<int64_t(const LinearWeight&)> weight_bytes;
 };
 
 // The backend outlives the facts.

@@ -5,6 +5,17 @@
 
 namespace quire {
 
+namespace {
+
+absl::Status CheckRange(const LinearWeight& weight, int64_t first_row, int64_t num_rows) {
+  if (first_row >= 0 && num_rows <= weight.out_features - first_row) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("weight rows ", first_row, " to ",
+                                                 first_row + num_rows, " are outside the ",
+                                                 weight.out_features, " of the weight"));
+}
+
+}  // namespace
+
 bool IsActivation(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
 }
@@ -44,12 +55,18 @@ absl::Status CheckWeightRows(const LinearWeight& weight, int64_t first_row, cons
                      "]; these are ", DTypeName(rows.dtype()), " of rank ", rows.rank(), " with ",
                      rows.rank() == 2 ? rows.dim(1) : 0, " columns"));
   }
-  if (first_row < 0 || rows.dim(0) > weight.out_features - first_row) {
-    return absl::InvalidArgumentError(absl::StrCat("weight rows ", first_row, " to ",
-                                                   first_row + rows.dim(0), " are outside the ",
-                                                   weight.out_features, " of the weight"));
-  }
-  return absl::OkStatus();
+  return CheckRange(weight, first_row, rows.dim(0));
+}
+
+absl::Status CheckQuantizedRows(const LinearWeight& weight, int64_t first_row,
+                                const QuantizedRows& rows) {
+  CheckWeight(weight);
+  CHECK(weight.format.quantized());
+  CHECK(rows.codes != nullptr && rows.scales != nullptr);
+  CHECK_EQ(rows.row_scales != nullptr, weight.format.scale == ScaleValue::kFloat8);
+  CHECK_EQ(rows.zero_points != nullptr, weight.format.zero_points);
+  CHECK_EQ(rows.order != nullptr, weight.format.ordered);
+  return CheckRange(weight, first_row, rows.num_rows);
 }
 
 }  // namespace quire

@@ -15,5 +15,8 @@ void CheckLinearGroup(const LinearGroup& group);
 
 // Rows come from files: INVALID_ARGUMENT, saying what does not fit.
 absl::Status CheckWeightRows(const LinearWeight& weight, int64_t first_row, const Tensor& rows);
+// Of ours, but where the rows go.
+absl::Status CheckQuantizedRows(const LinearWeight& weight, int64_t first_row,
+                                const QuantizedRows& rows);
 
 }  // namespace quire

@@ -21,6 +21,18 @@ struct FillWeightArgs {
   float stddev;
 };
 
+// Rows of a quantized weight, in host memory.
+struct QuantizedRows {
+  int64_t num_rows = 0;
+  // [num_rows, in_features], a byte each: unsigned integers, e4m3, or e2m1 in the low half. Of an
+  // ordered weight, sorted by group.
+  const uint8_t* codes = nullptr;
+  const void* scales = nullptr;          // [num_rows, num_groups], as the format's ScaleValue says
+  const float* row_scales = nullptr;     // [num_rows], of scales in kFloat8
+  const uint8_t* zero_points = nullptr;  // [num_rows, num_groups], if the format has them
+  const int32_t* order = nullptr;        // [in_features]: the columns, of an ordered weight
+};
+
 // One thread's way of bringing rows of weights to the device: the caller reads a file straight into
 // Staging(), memory that the device copies from, and hands it over. Two pieces take turns, so that
 // one is filled while the other travels. Threads that load side by side have one each and write
@@ -37,6 +49,9 @@ class RowLoader {
   // What they become may be no larger than the staging memory. INVALID_ARGUMENT when they do not
   // fit the weight.
   virtual absl::Status Load(const LinearWeight& weight, int64_t first_row, const Tensor& rows) = 0;
+  // The same of a quantized weight; `rows` may lie anywhere, and may be changed when it returns.
+  virtual absl::Status LoadQuantized(const LinearWeight& weight, int64_t first_row,
+                                     const QuantizedRows& rows) = 0;
   // Waits until everything has arrived.
   virtual absl::Status Finish() = 0;
 };
@@ -54,8 +69,13 @@ class WeightStore {
  public:
   virtual ~WeightStore() = default;
 
-  // Bytes of a plain weight in this backend's layout (padding included).
-  virtual int64_t PlainBytes(int64_t out_features, int64_t in_features, DType dtype) const = 0;
+  // The format that a weight of such a checkpoint gets here, for activations of this type: this
+  // one, or kFloat where there are no gemms for it.
+  virtual WeightFormat FormatFor(const WeightFormat& format, DType activations) const = 0;
+
+  // Bytes of a weight in this backend's layout before it is sealed, padding included. Its data is
+  // not looked at.
+  virtual int64_t BytesOf(const LinearWeight& weight) const = 0;
 
   // Any thread. RESOURCE_EXHAUSTED when there is no memory for staging.
   virtual absl::StatusOr<std::unique_ptr<RowLoader>> CreateLoader(int64_t staging_bytes) = 0;

@@ -15,7 +15,7 @@
 #include "engine/checkpoint/model_folder.h"
 #include "engine/engine.h"
 #include "engine/json/model_file.h"
-#include "engine/model/rope_table.h"
+#include "engine/model/config/rope_table.h"
 #include "engine/request_check.h"
 #include "kernels/backend.h"
 #include "kernels/base/clock.h"

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "engine/model/model_config.h"
+#include "engine/model/config/model_config.h"
 #include "kernels/attention.h"
 #include "kvcache/kv_layout.h"
 

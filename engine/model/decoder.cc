@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/model/memory_carver.h"
+#include "engine/model/weights/memory_carver.h"
 #include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
 

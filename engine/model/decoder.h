@@ -11,7 +11,7 @@
 #include "engine/model/blocks/block.h"
 #include "engine/model/blocks/gated_mlp.h"
 #include "engine/model/blocks/gqa_attention.h"
-#include "engine/model/model_config.h"
+#include "engine/model/config/model_config.h"
 #include "engine/model/weights.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"

@@ -42,7 +42,8 @@ WeightPlan PlanWeights(const ModelConfig& config, ModelWeights* weights) {
   WeightPlan plan;
   const float norm_offset = config.norm_plus_one ? 1.0f : 0.0f;
   ModulePlanner ends("", norm_offset, &plan);
-  ends.Linear(&weights->embedding, config.hidden_size, {{"model.embed_tokens", config.vocab_size}});
+  ends.Embedding(&weights->embedding, config.hidden_size,
+                 {"model.embed_tokens", config.vocab_size});
   ends.Norm(&weights->final_norm, "model.norm", config.hidden_size);
   if (!config.tie_word_embeddings) {
     ends.Linear(&weights->lm_head, config.hidden_size, {{"lm_head", config.vocab_size}});

@@ -7,8 +7,8 @@
 
 #include "engine/model/blocks/gated_mlp.h"
 #include "engine/model/blocks/gqa_attention.h"
-#include "engine/model/model_config.h"
-#include "engine/model/weight_plan.h"
+#include "engine/model/config/model_config.h"
+#include "engine/model/weights/weight_plan.h"
 
 namespace quire {
 

@@ -16,9 +16,10 @@
 #include "absl/strings/str_join.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/json/model_file.h"
-#include "engine/model/memory_carver.h"
-#include "engine/model/weight_plan.h"
-#include "engine/model/weight_reader.h"
+#include "engine/model/weights/device_format.h"
+#include "engine/model/weights/memory_carver.h"
+#include "engine/model/weights/weight_plan.h"
+#include "engine/model/weights/weight_reader.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/host_limits.h"
 
@@ -27,8 +28,8 @@ namespace {
 
 constexpr int64_t kMaxConfigBytes = 1 << 20;
 
-// Of a weight: (out_features, in_features, dtype).
-using PlainBytes = std::function<int64_t(int64_t, int64_t, DType)>;
+using WeightBytes = std::function<int64_t(const LinearWeight&)>;
+using FormatFor = std::function<WeightFormat(const WeightFormat&, DType)>;
 
 std::string Sha256Hex(absl::string_view text) {
   unsigned char digest[EVP_MAX_MD_SIZE];
@@ -48,12 +49,16 @@ class WeightsLoader {
     plan_ = Plan(config_, options_.dtype, &weights_);
   }
 
-  static Weights::Sizes SizesFor(const PlainBytes& plain_bytes, const ModelConfig& config,
+  static Weights::Sizes SizesFor(const DeviceFacts& device, const ModelConfig& config,
                                  DType dtype) {
     Weights weights;
     const WeightPlan plan = Plan(config, dtype, &weights);
+    for (const MatrixPlan& matrix : plan.matrices) {
+      const absl::StatusOr<WeightScheme> scheme = SchemeOf(matrix, config.quantization);
+      if (scheme.ok()) SetFormat(*scheme, device.format_for, matrix.weight);  // Load says why
+    }
     MemoryCarver measure(nullptr);
-    Carve(plan, plain_bytes, &measure);
+    Carve(plan, device.weight_bytes, &measure);
     return {.bytes = measure.size_bytes(), .num_parameters = weights.num_parameters_};
   }
 
@@ -61,7 +66,7 @@ class WeightsLoader {
     Weights weights;
     const WeightPlan plan = Plan(config, config.dtype, &weights);
     ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(folder));
-    RETURN_IF_ERROR(CheckTensors(plan, checkpoint));
+    RETURN_IF_ERROR(CheckTensors(plan, config.quantization, checkpoint));
     int64_t bytes = 0;
     for (const SafetensorsFile& file : checkpoint.files()) bytes += file.size_bytes();
     return bytes;
@@ -70,8 +75,9 @@ class WeightsLoader {
   absl::StatusOr<Weights> Load() {
     if (options_.format == LoadFormat::kAuto) {
       ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(folder_));
-      RETURN_IF_ERROR(CheckTensors(plan_, *checkpoint_));
+      RETURN_IF_ERROR(CheckTensors(plan_, config_.quantization, *checkpoint_));
     }
+    RETURN_IF_ERROR(SetFormats());
     RETURN_IF_ERROR(Allocate());
     ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, backend_.device().CreateStream());
     RETURN_IF_ERROR(FillVectors(*stream));
@@ -92,8 +98,31 @@ class WeightsLoader {
     return plan;
   }
 
+  static void SetFormat(const WeightScheme& scheme, const FormatFor& format_for,
+                        LinearWeight* weight) {
+    const DeviceFormat device = DeviceFormatOf(scheme);
+    weight->format = format_for(device.format, weight->dtype);
+    if (weight->format.quantized()) weight->activations = device.activations;
+  }
+
+  absl::Status SetFormats() {
+    const auto format_for = [&store = backend_.weight_store()](const WeightFormat& format,
+                                                               DType activations) {
+      return store.FormatFor(format, activations);
+    };
+    for (const MatrixPlan& matrix : plan_.matrices) {
+      ASSIGN_OR_RETURN(WeightScheme scheme, SchemeOf(matrix, config_.quantization));
+      if (scheme.ordered && checkpoint_) {
+        ASSIGN_OR_RETURN(const bool has_one, HasOneOrder(matrix, scheme, *checkpoint_));
+        if (!has_one) scheme = WeightScheme();  // kept as the values that the codes stand for
+      }
+      SetFormat(scheme, format_for, matrix.weight);
+    }
+    return absl::OkStatus();
+  }
+
   // Vectors come first, so that one copy brings them all; returns their bytes.
-  static int64_t Carve(const WeightPlan& plan, const PlainBytes& plain_bytes,
+  static int64_t Carve(const WeightPlan& plan, const WeightBytes& weight_bytes,
                        MemoryCarver* carver) {
     for (const VectorPlan& vector : plan.vectors) {
       *vector.tensor = carver->TakeTensor(DType::kF32, {vector.size});
@@ -103,22 +132,20 @@ class WeightsLoader {
     }
     const int64_t vector_bytes = carver->size_bytes();
     for (const MatrixPlan& matrix : plan.matrices) {
-      matrix.weight->data = carver->Take(plain_bytes(
-          matrix.weight->out_features, matrix.weight->in_features, matrix.weight->dtype));
+      matrix.weight->data = carver->Take(weight_bytes(*matrix.weight));
     }
     return vector_bytes;
   }
 
   absl::Status Allocate() {
-    const auto plain_bytes = [&store = backend_.weight_store()](int64_t out_features,
-                                                                int64_t in_features, DType dtype) {
-      return store.PlainBytes(out_features, in_features, dtype);
+    const auto weight_bytes = [&store = backend_.weight_store()](const LinearWeight& weight) {
+      return store.BytesOf(weight);
     };
     MemoryCarver measure(nullptr);
-    Carve(plan_, plain_bytes, &measure);
+    Carve(plan_, weight_bytes, &measure);
     ASSIGN_OR_RETURN(weights_.memory_, backend_.device().Allocate(measure.size_bytes()));
     MemoryCarver carver(weights_.memory_.data());
-    vector_bytes_ = Carve(plan_, plain_bytes, &carver);
+    vector_bytes_ = Carve(plan_, weight_bytes, &carver);
     return absl::OkStatus();
   }
 
@@ -146,8 +173,8 @@ class WeightsLoader {
   absl::Status FillMatrices(Stream& stream) {
     if (checkpoint_) {
       const int num_threads = options_.num_threads > 0 ? options_.num_threads : NumUsableCpus();
-      return ReadMatrices(plan_, *checkpoint_, num_threads, backend_.weight_store(),
-                          options_.progress);
+      return ReadMatrices(plan_, config_.quantization, *checkpoint_, num_threads,
+                          backend_.weight_store(), options_.progress);
     }
     ProgressStage stage(options_.progress, "making random weights", weights_.size_bytes(),
                         ProgressUnit::kBytes);
@@ -219,7 +246,7 @@ absl::StatusOr<Weights> Weights::Load(Backend& backend, const ModelConfig& confi
 
 Weights::Sizes Weights::SizesFor(const DeviceFacts& device, const ModelConfig& config,
                                  DType dtype) {
-  return WeightsLoader::SizesFor(device.plain_bytes, config, dtype);
+  return WeightsLoader::SizesFor(device, config, dtype);
 }
 
 absl::StatusOr<int64_t> Weights::CheckFiles(const ModelConfig& config, const std::string& folder) {

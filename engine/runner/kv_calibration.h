@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "engine/model/config/model_config.h"
 #include "engine/model/decoder.h"
-#include "engine/model/model_config.h"
 #include "engine/model/weights.h"
 #include "kernels/attention.h"
 #include "kernels/backend.h"

@@ -33,6 +33,15 @@ class Tensor {
     return result;
   }
 
+  // Some of its rows.
+  Tensor Rows(int64_t first, int64_t count) const {
+    CHECK(first >= 0 && count >= 0 && count <= shape_[0] - first);
+    Tensor result = *this;
+    result.data_ = static_cast<char*>(data_) + first * row_stride_ * DTypeBytes(dtype_);
+    result.shape_[0] = count;
+    return result;
+  }
+
   void* data() const { return data_; }
   DType dtype() const { return dtype_; }
   int rank() const { return rank_; }

@@ -45,8 +45,13 @@ void CpuOps::OnPool(Stream& stream, const Args& args, void (*compute)(const Args
 
 void CpuOps::Enqueue(Stream& stream, const LinearArgs& args) {
   CheckDTypes(args);
-  CpuStream::From(stream).Enqueue(
-      [args, gemm = &gemm_, pool = &pool_] { gemm->Linear(args, *pool); });
+  CpuStream::From(stream).Enqueue([this, args] {
+    if (args.weight->format.quantized()) {
+      quantized_gemm_.Linear(args, pool_);
+    } else {
+      gemm_.Linear(args, pool_);
+    }
+  });
 }
 void CpuOps::Enqueue(Stream& stream, const GatedLinearArgs& args) {
   Enqueue(stream, args.Linear());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/quantized/quantized_gemm.h"
 #include "kernels/cpu/runtime/isa.h"
 #include "kernels/cpu/runtime/thread_pool.h"
 #include "kernels/ops.h"
@@ -12,7 +13,7 @@ namespace quire::cpu {
 class CpuOps : public Ops {
  public:
   // The pool must outlive this and every task enqueued through it.
-  CpuOps(Isa isa, ThreadPool& pool) : pool_(pool), gemm_(isa) {}
+  CpuOps(Isa isa, ThreadPool& pool) : pool_(pool), gemm_(isa), quantized_gemm_(isa) {}
 
   const Gemm& gemm() const { return gemm_; }
 
@@ -25,7 +26,9 @@ class CpuOps : public Ops {
   void OnPool(Stream& stream, const Args& args, void (*compute)(const Args&, ThreadPool&));
 
   ThreadPool& pool_;
-  Gemm gemm_;  // used by the tasks, one after the other
+  // Used by the tasks, one after the other.
+  Gemm gemm_;
+  QuantizedGemm quantized_gemm_;
 };
 
 }  // namespace quire::cpu

@@ -7,6 +7,7 @@
 #include "kernels/base/status_macros.h"
 #include "kernels/cpu/gemm/compression.h"
 #include "kernels/cpu/gemm/packing.h"
+#include "kernels/cpu/gemm/quantized/quantized_panel.h"
 #include "kernels/cpu/runtime/cpu_stream.h"
 #include "kernels/weight_checks.h"
 
@@ -27,6 +28,12 @@ class PackingLoader : public RowLoader {
     PackRows(weight, first_row, rows);
     return absl::OkStatus();
   }
+  absl::Status LoadQuantized(const LinearWeight& weight, int64_t first_row,
+                             const QuantizedRows& rows) override {
+    RETURN_IF_ERROR(CheckQuantizedRows(weight, first_row, rows));
+    PackQuantizedRows(weight, first_row, rows);
+    return absl::OkStatus();
+  }
   absl::Status Finish() override { return absl::OkStatus(); }
 
  private:
@@ -35,8 +42,9 @@ class PackingLoader : public RowLoader {
 
 }  // namespace
 
-int64_t CpuWeightStore::PlainBytes(int64_t out_features, int64_t in_features, DType dtype) const {
-  return PackedBytes(out_features, in_features, dtype);
+int64_t CpuWeightStore::BytesOf(const LinearWeight& weight) const {
+  if (weight.format.quantized()) return QuantizedLayout(weight).size_bytes();
+  return PackedBytes(weight.out_features, weight.in_features, weight.dtype);
 }
 
 absl::StatusOr<std::unique_ptr<RowLoader>> CpuWeightStore::CreateLoader(int64_t staging_bytes) {
@@ -45,8 +53,10 @@ absl::StatusOr<std::unique_ptr<RowLoader>> CpuWeightStore::CreateLoader(int64_t 
 
 void CpuWeightStore::Fill(Stream& stream, const LinearWeight& weight, const FillWeightArgs& args) {
   CheckWeight(weight);
-  CpuStream::From(stream).Enqueue(
-      [weight, args, pool = &device_.pool()] { FillNormal(weight, args, *pool); });
+  CpuStream::From(stream).Enqueue([weight, args, pool = &device_.pool()] {
+    const auto fill = weight.format.quantized() ? FillQuantized : FillNormal;
+    fill(weight, args, *pool);
+  });
 }
 
 void CpuWeightStore::Seal(Stream& stream, const std::vector<LinearWeight*>& weights,
@@ -62,16 +72,17 @@ void CpuWeightStore::CompressAll(const std::vector<LinearWeight*>& weights, Devi
   ProgressStage stage(progress, "compressing weights", memory->size_bytes(), ProgressUnit::kBytes);
   char* end = static_cast<char*>(weights.front()->data);
   for (LinearWeight* weight : weights) {
-    const int64_t packed_bytes =
-        PlainBytes(weight->out_features, weight->in_features, weight->dtype);
-    if (packed_bytes >= kMinCompressedBytes) Compress(*weight, end, device_.pool());
-    if (weight->format == WeightFormat::kPlain && weight->data != end) {
+    const int64_t packed_bytes = BytesOf(*weight);
+    if (packed_bytes >= kMinCompressedBytes && !weight->format.quantized()) {
+      Compress(*weight, end, device_.pool());
+    }
+    if (!weight->is_compressed() && weight->data != end) {
       CHECK_LE(static_cast<void*>(end), weight->data);
       weight->data = std::memmove(end, weight->data, packed_bytes);
     }
     stage.Add(packed_bytes);
     // Whole cache lines both.
-    end += weight->format == WeightFormat::kCompressed ? weight->compressed_bytes : packed_bytes;
+    end += weight->is_compressed() ? weight->compressed_bytes : packed_bytes;
   }
   const int64_t size_bytes = end - memory->as<char>();
   if (size_bytes < memory->size_bytes()) {

@@ -1,5 +1,5 @@
-// CpuWeightStore: weights packed for the micro-kernel, and large bfloat16 ones compressed in the
-// end. Used by the engine's thread; its loaders by any.
+// CpuWeightStore: weights packed for the micro-kernel, large bfloat16 ones compressed in the end,
+// quantized ones in their own format. Used by the engine's thread; its loaders by any.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ class CpuWeightStore : public WeightStore {
   // The device must outlive this and every task enqueued through it.
   CpuWeightStore(bool compress, CpuDevice& device) : compress_(compress), device_(device) {}
 
-  int64_t PlainBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
+  WeightFormat FormatFor(const WeightFormat& format, DType) const override { return format; }
+  int64_t BytesOf(const LinearWeight& weight) const override;
   absl::StatusOr<std::unique_ptr<RowLoader>> CreateLoader(int64_t staging_bytes) override;
   void Fill(Stream& stream, const LinearWeight& weight, const FillWeightArgs& args) override;
   void Seal(Stream& stream, const std::vector<LinearWeight*>& weights, DeviceBuffer* memory,

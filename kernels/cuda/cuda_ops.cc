@@ -11,7 +11,7 @@ namespace quire::cuda {
 namespace {
 
 // Compressed ones are the CPU's.
-void CheckFormat(const LinearWeight& weight) { CHECK(weight.format == WeightFormat::kPlain); }
+void CheckFormat(const LinearWeight& weight) { CHECK(!weight.is_compressed()); }
 
 }  // namespace
 

@@ -1,6 +1,9 @@
 #include "kernels/cuda/cuda_weight_store.h"
 
 #include "kernels/cuda/gemm/gemm_tuner.h"
+#include "kernels/cuda/gemm/quantized/pack_weights.h"
+#include "kernels/cuda/gemm/quantized/packed_layout.h"
+#include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
 #include "kernels/cuda/gemm/weight_uploader.h"
 #include "kernels/cuda/runtime/cuda_stream.h"
@@ -8,8 +11,12 @@
 
 namespace quire::cuda {
 
-int64_t CudaWeightStore::PlainBytes(int64_t out_features, int64_t in_features, DType dtype) const {
-  return RowMajorBytes(out_features, in_features, dtype);
+WeightFormat CudaWeightStore::FormatFor(const WeightFormat& format, DType activations) const {
+  return QuantizedFormatFor(format, activations);
+}
+
+int64_t CudaWeightStore::BytesOf(const LinearWeight& weight) const {
+  return weight.format.quantized() ? PackedLayout(weight).total_bytes : weight.size_bytes();
 }
 
 absl::StatusOr<std::unique_ptr<RowLoader>> CudaWeightStore::CreateLoader(int64_t staging_bytes) {
@@ -18,7 +25,9 @@ absl::StatusOr<std::unique_ptr<RowLoader>> CudaWeightStore::CreateLoader(int64_t
 
 void CudaWeightStore::Fill(Stream& stream, const LinearWeight& weight, const FillWeightArgs& args) {
   CheckWeight(weight);
-  CudaStream::From(stream).Run("Fill", [&](cudaStream_t s) { LaunchFill(weight, args, s); });
+  CudaStream::From(stream).Run("Fill", [&](cudaStream_t s) {
+    weight.format.quantized() ? LaunchFillQuantized(weight, args, s) : LaunchFill(weight, args, s);
+  });
 }
 
 absl::Status CudaWeightStore::Tune(Stream& stream, const std::vector<LinearGroup>& groups,

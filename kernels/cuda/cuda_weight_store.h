@@ -1,5 +1,5 @@
-// CudaWeightStore: weights row-major as files have them; how gemms with them are computed is
-// measured. Used by the engine's thread; CreateLoader by any number of threads.
+// CudaWeightStore: weights row-major as files have them, quantized ones as PackedLayout has them
+// (gemm/quantized/packed_layout.h); how gemms with them are computed is measured. Used by the engine's thread; CreateLoader by any number of threads.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,8 @@ class CudaWeightStore : public WeightStore {
   // Both must outlive this. What Tune finds out is for this gemm.
   CudaWeightStore(CudaDevice& device, Gemm& gemm) : device_(device), gemm_(gemm) {}
 
-  int64_t PlainBytes(int64_t out_features, int64_t in_features, DType dtype) const override;
+  WeightFormat FormatFor(const WeightFormat& format, DType activations) const override;
+  int64_t BytesOf(const LinearWeight& weight) const override;
   absl::StatusOr<std::unique_ptr<RowLoader>> CreateLoader(int64_t staging_bytes) override;
   void Fill(Stream& stream, const LinearWeight& weight, const FillWeightArgs& args) override;
   // They stay as they are.

@@ -242,10 +242,11 @@ constexpr ForeignFlags kTable[] = {
      "--hf-file-v -mv --model-vocoder --tts-* --diffusion-* --dllm-* --extra-visual-* "
      "--multi-item-scoring-*",
      "not supported yet: the server generates text and nothing else"},
-    {"--quantization -q --quantization-param-path --torchao-config "
-     "--enable-fp32-lm-head --quantize --allow-deprecated-quantization --quantization-config "
-     "--modelopt-* --quant-policy --model-format --load-in-* --bnb-* --awq --gptq",
-     "not supported yet: weights are served in bfloat16, float16 or float32 (--dtype)"},
+    {"--quantization -q --quantization-param-path --quantize --allow-deprecated-quantization "
+     "--quantization-config --modelopt-* --model-format --awq --gptq",
+     "not needed: a quantized checkpoint says how it is kept; others are served in --dtype"},
+    {"--torchao-config --enable-fp32-lm-head --quant-policy --load-in-* --bnb-*",
+     "not supported yet: weights are served as the checkpoint has them, or in --dtype"},
     {"-ctk -ctv --cache-type-k --cache-type-v",
      "not supported yet: keys and values have one data type, that of --kv-cache-dtype"},
     {"--kv-sharing-fast-prefill --mamba-* --max-mamba-*",

@@ -2,8 +2,8 @@
 // finite numbers. Input: the file.
 #include <cmath>
 
-#include "engine/model/model_config.h"
-#include "engine/model/rope_table.h"
+#include "engine/model/config/model_config.h"
+#include "engine/model/config/rope_table.h"
 #include "kernels/base/check.h"
 #include "tests/engine/checkpoint/test_files.h"
 #include "tests/fuzz/target.h"

@@ -39,7 +39,7 @@ struct Pair {
   }
   Pair(const Pair&) = delete;
 
-  bool is_compressed() const { return compressed.format == WeightFormat::kCompressed; }
+  bool is_compressed() const { return compressed.is_compressed(); }
 
   std::vector<CacheLine> plain_data;
   std::vector<CacheLine> compressed_data;
@@ -144,7 +144,7 @@ TEST(CompressionTest, Float32StaysAsItIs) {
       .data = data.data(), .dtype = DType::kF32, .out_features = 64, .in_features = 8};
   ThreadPool pool(1);
   Compress(weight, weight.data, pool);
-  EXPECT_EQ(weight.format, WeightFormat::kPlain);
+  EXPECT_FALSE(weight.is_compressed());
 }
 
 // By less than a panel, by some, and to where nothing overlaps.
@@ -230,15 +230,14 @@ class SealedWeights {
     int64_t bytes = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
       weights[i] = {.dtype = DType::kBF16, .out_features = rows[i], .in_features = 1024};
-      bytes += backend.weight_store().PlainBytes(rows[i], 1024, DType::kBF16);
+      bytes += backend.weight_store().BytesOf(weights[i]);
     }
     memory = *backend.device().Allocate(bytes);
     auto stream = *backend.device().CreateStream();
     std::vector<LinearWeight*> pointers;
     char* data = memory.as<char>();
     for (LinearWeight& weight : weights) {
-      weight.data = std::exchange(
-          data, data + backend.weight_store().PlainBytes(weight.out_features, 1024, DType::kBF16));
+      weight.data = std::exchange(data, data + backend.weight_store().BytesOf(weight));
       backend.weight_store().Fill(*stream, weight,
                                   {.seed = 1, .tensor_id = pointers.size(), .stddev = 0.03f});
       pointers.push_back(&weight);
@@ -273,9 +272,9 @@ TEST(SealLinearsTest, CompressesWhatMemoryMustBeReadFor) {
   const bool can_expand = Gemm(BestIsa()).can_expand();
   CpuBackend backend(2);
   const SealedWeights sealed(backend, {1100, 900, 2000});  // the second is under 2 MiB
-  EXPECT_EQ(sealed.weights[0].format == WeightFormat::kCompressed, can_expand);
-  EXPECT_EQ(sealed.weights[1].format, WeightFormat::kPlain);
-  EXPECT_EQ(sealed.weights[2].format == WeightFormat::kCompressed, can_expand);
+  EXPECT_EQ(sealed.weights[0].is_compressed(), can_expand);
+  EXPECT_FALSE(sealed.weights[1].is_compressed());
+  EXPECT_EQ(sealed.weights[2].is_compressed(), can_expand);
 }
 
 TEST(SealLinearsTest, GivesBackTheMemoryThatIsLeft) {
@@ -286,9 +285,8 @@ TEST(SealLinearsTest, GivesBackTheMemoryThatIsLeft) {
   const char* end = sealed.memory.as<char>();
   for (const LinearWeight& weight : sealed.weights) {
     EXPECT_EQ(weight.data, end);
-    const int64_t packed =
-        backend.weight_store().PlainBytes(weight.out_features, 1024, DType::kBF16);
-    end += weight.format == WeightFormat::kCompressed ? weight.compressed_bytes : packed;
+    const int64_t packed = backend.weight_store().BytesOf(weight);
+    end += weight.is_compressed() ? weight.compressed_bytes : packed;
     packed_bytes += packed;
   }
   EXPECT_EQ(sealed.memory.as<char>() + sealed.memory.size_bytes(), end);
@@ -305,7 +303,7 @@ TEST(SealLinearsTest, LeavesWeightsAloneIfToldTo) {
   CpuBackend generic(1, Isa::kGeneric);
   for (CpuBackend* each : {&backend, &generic}) {
     const SealedWeights sealed(*each, {1100});
-    EXPECT_EQ(sealed.weights[0].format, WeightFormat::kPlain);
+    EXPECT_FALSE(sealed.weights[0].is_compressed());
     EXPECT_EQ(sealed.weights[0].data, sealed.memory.data());
   }
 }

@@ -31,12 +31,11 @@ class LinearOpTest : public KernelTest {
  protected:
   // Memory that is all NaN first: padding must be harmless.
   DeviceWeight MakeWeight(DType dtype, int64_t out_features, int64_t in_features) {
-    const int64_t bytes = weight_store().PlainBytes(out_features, in_features, dtype);
-    DeviceWeight result{.buffer = Upload(std::vector<char>(bytes, '\xff')), .weight = {}};
-    result.weight = {.data = result.buffer.data(),
-                     .dtype = dtype,
-                     .out_features = out_features,
-                     .in_features = in_features};
+    LinearWeight weight{.dtype = dtype, .out_features = out_features, .in_features = in_features};
+    DeviceWeight result{.buffer = Upload(std::vector<char>(weight_store().BytesOf(weight), '\xff')),
+                        .weight = {}};
+    weight.data = result.buffer.data();
+    result.weight = weight;
     return result;
   }
 
@@ -319,6 +318,7 @@ TEST_P(LinearOpTest, LoadsLargeWeightsFromSeveralThreads) {
   for (DType dtype : activation_dtypes()) {
     DeviceWeight weight = MakeWeight(dtype, rows, cols);
     std::vector<std::thread> threads;
+    threads.reserve(num_threads);
     for (int64_t t = 0; t < num_threads; ++t) {
       threads.emplace_back([&, t] {
         const int64_t first = t * rows / num_threads;

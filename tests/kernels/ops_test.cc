@@ -23,7 +23,7 @@ class OpsTest : public testing::Test {
   // A weight whose feature n is the n-th unit vector, times n + 1: out[n] = (n + 1) * x[n].
   LinearWeight Scaling(int64_t size) {
     LinearWeight weight{.dtype = DType::kF32, .out_features = size, .in_features = size};
-    memory_ = *backend_->device().Allocate(store_.PlainBytes(size, size, DType::kF32));
+    memory_ = *backend_->device().Allocate(store_.BytesOf(weight));
     weight.data = memory_.data();
     std::vector<float> rows(size * size);
     for (int64_t n = 0; n < size; ++n) rows[n * size + n] = static_cast<float>(n + 1);
@@ -126,7 +126,7 @@ TEST_F(OpsDeathTest, Float16IsRefusedAtTheCall) {
   const LinearWeight weight = {
       .data = memory.data(), .dtype = DType::kF16, .out_features = 2, .in_features = 2};
   const std::vector<int32_t> ids = {0};
-  EXPECT_DEATH(store_.PlainBytes(2, 2, DType::kF16), kWhy);
+  EXPECT_DEATH(store_.BytesOf(weight), kWhy);
   EXPECT_DEATH(
       ops_.Linear(*stream_, {.x = tensor({1, 2}), .weight = &weight, .out = tensor({1, 2})}), kWhy);
   EXPECT_DEATH(ops_.Embedding(*stream_, {.input_ids = ids.data(),

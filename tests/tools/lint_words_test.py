@@ -40,7 +40,7 @@ class LintWordsTest(unittest.TestCase):
             ("kernels/cuda/gemm/gemm.cc", "cublasLtMatmul(handle, &operation); CUBLASLT_MATMUL_DESC_TRANSA;"),
             ("tools/bench/onednn_gemm.h", "dnnl::matmul::primitive_desc desc;"),
             ("server/chat/jinja/operators.cc", "constexpr size_t kProductLevel = 2;"),
-            ("engine/model/model_config.cc", "// low enough that products of a few of them fit 64 bits"),
+            ("engine/model/config/model_config.cc", "// low enough that products of a few of them fit 64 bits"),
         ]:
             code, output = run_lint(path, text)
             self.assertEqual(code, 0, output)

@@ -15,12 +15,13 @@ DOCUMENT = ROOT / "docs/model-folder.md"
 KEYS = pathlib.Path(__file__).with_name("transformers_keys.json")
 CONFIGS = ("LlamaConfig", "MistralConfig", "Qwen2Config", "Qwen3Config", "Gemma2Config", "Gemma3TextConfig", "Phi3Config",
            "SmolLM3Config")
-READERS = {"config.json": ("engine/model/model_config.cc", "engine/model/rope_config.cc"),
+READERS = {"config.json": ("engine/model/config/model_config.cc", "engine/model/config/rope_config.cc",
+                           "engine/model/quantization/quantization_config.cc"),
            "generation_config.json": ("engine/checkpoint/generation_config.cc",),
            "tokenizer_config.json": ("server/tokenizer/stages/token_settings.cc", "server/chat/template_loader.cc")}
 A_LOOK_UP = re.compile(r'\b(?:Int|Double|Bool|String|StringList|IntOrIntList|Object|Find|Has|ReadSoftCap|ReadFactors)'
                        r'\((?:\w+, )?"(\w+)"')
-NO_KEYS = {"bos_token_id", "quant_method", "full_attention", "sliding_attention"}  # checked, in an error, of the rope
+NO_KEYS = {"bos_token_id", "quant_method", "config_groups", "full_attention", "sliding_attention"}  # checked, in an error, of the rope
 A_KEY = re.compile(r"`([a-z_0-9]+)`")
 
 

@@ -27,7 +27,7 @@ CALLS = re.compile(r"\b(?:spdlog::(?:warn|error|critical|log)|PrintFailure|warni
 SENTENCES = {"server/openai/dropped_fields.cc": ('return absl::StrCat("a request has fields', "void DroppedFields::Tell"),
              "server/address_file.cc": ("absl::Status WriteAddressFile", "}  // namespace quire"),
              "server/settings/settings_environment.cc": ("std::string UnknownVariable", "ProcessEnvironment"),
-             "engine/model/rope_table.cc": ('return absl::StrCat("the context of', "void FillRopeTable"),
+             "engine/model/config/rope_table.cc": ('return absl::StrCat("the context of', "void FillRopeTable"),
              "engine/memory_plan.cc": ("plan.lowered =", "if (MaxBytes(plan.max_model_len)"),
              "server/hub/hub_error.cc": ("absl::Status ExplainWriteError", "}  // namespace quire")}
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "engine/model/model_config.h"
+#include "engine/model/config/model_config.h"
 #include "kernels/base/check.h"
 #include "kernels/ops.h"
 

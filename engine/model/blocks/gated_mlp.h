@@ -2,8 +2,8 @@
 #pragma once
 
 #include "engine/model/blocks/block.h"
-#include "engine/model/memory_carver.h"
-#include "engine/model/weight_plan.h"
+#include "engine/model/weights/memory_carver.h"
+#include "engine/model/weights/weight_plan.h"
 
 namespace quire {
 

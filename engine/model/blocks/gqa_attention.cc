@@ -1,6 +1,6 @@
 #include "engine/model/blocks/gqa_attention.h"
 
-#include "engine/model/rope_table.h"
+#include "engine/model/config/rope_table.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 

@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "engine/model/blocks/block.h"
-#include "engine/model/memory_carver.h"
-#include "engine/model/weight_plan.h"
+#include "engine/model/weights/memory_carver.h"
+#include "engine/model/weights/weight_plan.h"
 #include "kernels/attention.h"
 #include "kvcache/kv_layout.h"
 

@@ -199,7 +199,6 @@ void Compress(LinearWeight& weight, void* target, ThreadPool& pool) {
     });
   }
   weight.data = target;
-  weight.format = WeightFormat::kCompressed;
   weight.compressed_bytes = num_panels * panel_bytes;
 }
 

@@ -247,7 +247,7 @@ void Gemm::Multiply(const Block& block, ThreadPool& pool) {
 
 Gemm::Panel Gemm::OpenPanel(const Block& block, const Item& item, Scratch& scratch) const {
   const LinearWeight& weight = *block.args.weight;
-  const bool is_compressed = weight.format == WeightFormat::kCompressed;
+  const bool is_compressed = weight.is_compressed();
   const int64_t panel_bytes =
       is_compressed ? CompressedPanelBytes(weight) : block.num_steps * kStepBytes;
   const char* const data = static_cast<const char*>(weight.data);

@@ -116,7 +116,7 @@ void FillNormal(const LinearWeight& weight, const FillWeightArgs& args, ThreadPo
 }
 
 void UnpackRow(const LinearWeight& weight, int64_t row, void* out) {
-  if (weight.format == WeightFormat::kCompressed) {
+  if (weight.is_compressed()) {
     UnpackCompressedRow(weight, row, static_cast<BFloat16*>(out));
   } else if (weight.dtype == DType::kBF16) {
     ReadRow(weight, row, static_cast<BFloat16*>(out));

@@ -106,7 +106,7 @@ __global__ void UpdateBlockTablesKernel(const UpdateBlockTablesArgs args) {
 
 void LaunchEmbedding(const EmbeddingArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;
-  CHECK(args.table->format == WeightFormat::kPlain);  // compressed ones are the CPU's
+  CHECK(!args.table->is_compressed());  // compressed ones are the CPU's
   const RowCopy copy =
       MakeRowCopy(args.table->data, args.table->in_features, args.table->out_features, args.out);
   LaunchKernel(InWords(copy) ? EmbeddingKernel<uint4> : EmbeddingKernel<uint16_t>,

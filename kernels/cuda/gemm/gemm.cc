@@ -7,6 +7,9 @@
 #include "kernels/base/status_macros.h"
 #include "kernels/cuda/gemm/gemv.h"
 #include "kernels/cuda/gemm/own_gemms.h"
+#include "kernels/cuda/gemm/quantized/pack_weights.h"
+#include "kernels/cuda/gemm/quantized/packed_layout.h"
+#include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
 #include "kernels/cuda/runtime/free_ops.h"
 
@@ -15,7 +18,8 @@ namespace quire::cuda {
 namespace {
 
 constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;  // what cuBLAS recommends for Hopper
-constexpr int kMaxCandidates = 16;  // of cuBLASLt; it has some 8 to 16 for a gemm
+constexpr int kMaxCandidates = 16;   // of cuBLASLt; it has some 8 to 16 for a gemm
+constexpr int32_t kXAlignment = 16;  // of rows that TMA brings, in bytes
 
 absl::Status ToStatus(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
@@ -37,6 +41,13 @@ int32_t Alignment(const void* data, int64_t row_bytes) {
 
 int32_t Alignment(const Tensor& tensor) {
   return Alignment(tensor.data(), tensor.row_stride() * DTypeBytes(tensor.dtype()));
+}
+
+// The order of a quantized weight's columns; null where it is that of x.
+const int32_t* ColumnOrder(const LinearWeight& weight) {
+  if (!weight.format.ordered) return nullptr;
+  return reinterpret_cast<const int32_t*>(static_cast<const char*>(weight.data) +
+                                          PackedLayout(weight).order_at);
 }
 
 // cuBLASLt adds a bias of the output's dtype itself.
@@ -88,6 +99,7 @@ GemmKey Gemm::KeyOf(const LinearArgs& args) {
   return {.num_rows = RowBucket(args.x.dim(0)),
           .out_features = weight.out_features,
           .in_features = weight.in_features,
+          .format = weight.format,
           .dtype = weight.dtype,
           .out_dtype = args.out.dtype(),
           .fused_bias = FusesBias(args),
@@ -161,6 +173,7 @@ absl::StatusOr<std::vector<GemmChoice>> Gemm::Candidates(const LinearArgs& args)
       choices.push_back({.kernel = gemm.kernel, .variant = variant});
     }
   }
+  if (args.weight->format.quantized()) return choices;
   ASSIGN_OR_RETURN(const std::vector<GemmChoice> algorithms, Algorithms(args, kMaxCandidates));
   choices.insert(choices.end(), algorithms.begin(), algorithms.end());
   return choices;
@@ -170,7 +183,9 @@ absl::StatusOr<GemmChoice> Gemm::ChoiceFor(const LinearArgs& args) {
   const GemmKey key = KeyOf(args);
   if (const auto found = choices_.find(key); found != choices_.end()) return found->second;
   GemmChoice choice;
-  if (const std::vector<int> variants = GemvVariants(args); !variants.empty()) {
+  if (args.weight->format.quantized()) {
+    choice = {.kernel = GemmKernel::kQuantized, .variant = QuantizedGemmVariants(args)[0]};
+  } else if (const std::vector<int> variants = GemvVariants(args); !variants.empty()) {
     choice = {.kernel = GemmKernel::kGemv, .variant = variants[0]};
   } else {
     ASSIGN_OR_RETURN(const std::vector<GemmChoice> algorithms, Algorithms(args, 1));
@@ -193,9 +208,33 @@ absl::Status Gemm::RunCublasLt(const LinearArgs& args, const GemmChoice& choice,
       "cublasLtMatmul");
 }
 
+template <typename Args, typename Launch>
+void Gemm::ForRowsWithX(const Args& args, CudaStream& stream, const Launch& launch) const {
+  const LinearWeight& weight = *args.weight;
+  const int32_t* const order = ColumnOrder(weight);
+  if (!weight.format.quantized() || (order == nullptr && Alignment(args.x) >= kXAlignment)) {
+    return launch(args);
+  }
+  const int64_t stride = RoundUp(weight.in_features, kXAlignment / DTypeBytes(weight.dtype));
+  const int64_t max_rows = workspace_.size_bytes() / (stride * DTypeBytes(weight.dtype));
+  for (int64_t first = 0; first < args.x.dim(0); first += max_rows) {
+    const int64_t num_rows = std::min(max_rows, args.x.dim(0) - first);
+    Args part = args;
+    part.x = Tensor(workspace_.data(), weight.dtype, {num_rows, weight.in_features})
+                 .WithRowStride(stride);
+    part.out = args.out.Rows(first, num_rows);
+    stream.Run("ordering columns", [&](cudaStream_t s) {
+      LaunchOrderColumns(args.x.Rows(first, num_rows), order, part.x, s);
+    });
+    launch(part);
+  }
+}
+
 absl::Status Gemm::Run(const LinearArgs& args, const GemmChoice& choice, CudaStream& stream) const {
   if (const OwnGemm* gemm = FindOwnGemm(choice.kernel); gemm != nullptr) {
-    stream.Run("Linear", [&](cudaStream_t s) { gemm->launch(args, choice.variant, s); });
+    ForRowsWithX(args, stream, [&](const LinearArgs& part) {
+      stream.Run("Linear", [&](cudaStream_t s) { gemm->launch(part, choice.variant, s); });
+    });
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(RunCublasLt(args, choice, stream));
@@ -207,8 +246,12 @@ absl::Status Gemm::Run(const LinearArgs& args, const GemmChoice& choice, CudaStr
 
 absl::Status Gemm::Run(const GatedLinearArgs& args, const GemmChoice& choice,
                        CudaStream& stream) const {
-  if (const OwnGemm* gemm = FindOwnGemm(choice.kernel); gemm != nullptr) {
-    stream.Run("GatedLinear", [&](cudaStream_t s) { gemm->launch_gated(args, choice.variant, s); });
+  const bool is_fused = choice.kernel != GemmKernel::kQuantized || HasWholeGateBlocks(*args.weight);
+  if (const OwnGemm* gemm = FindOwnGemm(choice.kernel); gemm != nullptr && is_fused) {
+    ForRowsWithX(args, stream, [&](const GatedLinearArgs& part) {
+      stream.Run("GatedLinear",
+                 [&](cudaStream_t s) { gemm->launch_gated(part, choice.variant, s); });
+    });
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(Run(args.Linear(), choice, stream));

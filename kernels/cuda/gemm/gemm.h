@@ -1,8 +1,9 @@
-// Gemm: gemms with a weight, through our own kernels for few rows (gemv.h, hopper/hopper_gemm.h) or
-// cuBLASLt. How a gemm is computed is chosen per GemmKey: what was measured (gemm_tuner.h), or else
-// the gemv's default variant or the first answer of cuBLASLt's heuristic; never by timing on the
-// way. Sums are float32 throughout (no TF32, no split sums in bfloat16). One thread, and one stream
-// at a time, because all gemms share a workspace whose address never changes.
+// Gemm: gemms with a weight, through our own kernels for few rows (gemv.h, hopper/hopper_gemm.h)
+// and for quantized weights (quantized/quantized_gemm.h), or cuBLASLt. How a gemm is computed is
+// chosen per GemmKey: what was measured (gemm_tuner.h), or else the gemv's default variant or the
+// first answer of cuBLASLt's heuristic; never by timing on the way. Sums are float32 throughout (no
+// TF32, no split sums in bfloat16). One thread, and one stream at a time, because all gemms share a
+// workspace whose address never changes.
 #pragma once
 
 #include <cublasLt.h>
@@ -52,6 +53,10 @@ class Gemm {
 
   static absl::StatusOr<Description> Describe(const LinearArgs& args, int64_t num_rows);
   absl::StatusOr<std::vector<GemmChoice>> Algorithms(const LinearArgs& args, int max_count) const;
+  // Calls launch(args), or for quantized weights of which x is not as the kernel reads it launch of
+  // some rows at a time, with their x in the workspace.
+  template <typename Args, typename Launch>
+  void ForRowsWithX(const Args& args, CudaStream& stream, const Launch& launch) const;
   absl::Status RunCublasLt(const LinearArgs& args, const GemmChoice& choice,
                            CudaStream& stream) const;
   absl::StatusOr<GemmChoice> ChoiceFor(const LinearArgs& args);

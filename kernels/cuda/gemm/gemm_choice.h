@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "kernels/base/tensor.h"
+#include "kernels/weight_format.h"
 
 namespace quire::cuda {
 
@@ -22,6 +23,7 @@ constexpr int64_t RowBucket(int64_t num_rows) {
 struct GemmKey {
   int64_t num_rows;  // a RowBucket
   int64_t out_features, in_features;
+  WeightFormat format = {};
   DType dtype, out_dtype;
   bool fused_bias;  // where cuBLASLt adds it
   // Of every row, in bytes: powers of two up to 256.
@@ -30,12 +32,14 @@ struct GemmKey {
   bool operator==(const GemmKey&) const = default;
   template <typename H>
   friend H AbslHashValue(H h, const GemmKey& k) {
-    return H::combine(std::move(h), k.num_rows, k.out_features, k.in_features, k.dtype, k.out_dtype,
-                      k.fused_bias, k.x_alignment, k.weight_alignment, k.out_alignment);
+    const WeightFormat& f = k.format;
+    return H::combine(std::move(h), k.num_rows, k.out_features, k.in_features, f.value, f.scale,
+                      f.group_columns, f.zero_points, f.ordered, k.dtype, k.out_dtype, k.fused_bias,
+                      k.x_alignment, k.weight_alignment, k.out_alignment);
   }
 };
 
-enum class GemmKernel : uint8_t { kCublasLt, kGemv, kHopper, kLarge };
+enum class GemmKernel : uint8_t { kCublasLt, kGemv, kHopper, kLarge, kQuantized };
 
 // A variant of one of our own kernels (own_gemms.h), or an algorithm of cuBLASLt.
 struct GemmChoice {

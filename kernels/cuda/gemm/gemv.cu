@@ -382,7 +382,8 @@ int FindGemvVariant(absl::string_view name) {
 std::vector<int> GemvVariants(const LinearArgs& args) {
   const LinearWeight& weight = *args.weight;
   const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
-  const bool fits = weight.dtype != DType::kF32 && args.x.dim(0) <= kMaxGemvRows &&
+  const bool fits = !weight.format.quantized() && weight.dtype != DType::kF32 &&
+                    args.x.dim(0) <= kMaxGemvRows &&
                     FitsVectors(weight.in_features, {&args.x, &rows});
   if (!fits) return {};
   std::vector<int> variants = {IsWide(args) ? kDefaultWide : kDefaultNarrow};

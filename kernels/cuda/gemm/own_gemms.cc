@@ -3,6 +3,7 @@
 #include "kernels/cuda/gemm/gemv.h"
 #include "kernels/cuda/gemm/hopper/hopper_gemm.h"
 #include "kernels/cuda/gemm/hopper/large_gemm.h"
+#include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 
 namespace quire::cuda {
 
@@ -13,7 +14,9 @@ absl::Span<const OwnGemm> OwnGemms() {
       {GemmKernel::kHopper, "hopper", HopperGemmVariants, HopperGemmVariantName,
        FindHopperGemmVariant, LaunchHopperGemm, LaunchGatedHopperGemm},
       {GemmKernel::kLarge, "large", LargeGemmVariants, LargeGemmVariantName, FindLargeGemmVariant,
-       LaunchLargeGemm, LaunchGatedLargeGemm}};
+       LaunchLargeGemm, LaunchGatedLargeGemm},
+      {GemmKernel::kQuantized, "quantized", QuantizedGemmVariants, QuantizedGemmVariantName,
+       FindQuantizedGemmVariant, LaunchQuantizedGemm, LaunchGatedQuantizedGemm}};
   return kGemms;
 }
 

@@ -1,5 +1,5 @@
-// Our own gemms with weights (gemv.h, hopper/hopper_gemm.h, hopper/large_gemm.h) as Gemm and the
-// tuning cache see them. Any thread; no CUDA header.
+// Our own gemms with weights (gemv.h, hopper/hopper_gemm.h, hopper/large_gemm.h,
+// quantized/quantized_gemm.h) as Gemm and the tuning cache see them. Any thread; no CUDA header.
 #pragma once
 
 #include <string>

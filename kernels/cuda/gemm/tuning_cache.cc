@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -36,11 +37,40 @@ std::string ChecksumLine(absl::string_view text) {
   return absl::StrFormat("checksum %016x\n", Checksum(text));
 }
 
+// A dtype, and behind it the format of a quantized weight: "bf16", "bf16/3.0.128.1.0".
+std::string FormatType(const GemmKey& key) {
+  std::string text(DTypeName(key.dtype));
+  const WeightFormat& f = key.format;
+  if (!f.quantized()) return text;
+  return absl::StrCat(text, "/", static_cast<int>(f.value), ".", static_cast<int>(f.scale), ".",
+                      f.group_columns, ".", f.zero_points ? 1 : 0, ".", f.ordered ? 1 : 0);
+}
+
+bool ParseType(absl::string_view text, GemmKey* key) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits('/', 1));
+  const auto dtype = ParseDType(std::string(parts[0]));
+  if (!dtype.has_value()) return false;
+  key->dtype = *dtype;
+  if (parts.size() == 1) return true;
+  const std::vector<absl::string_view> words = absl::StrSplit(parts[1], '.');
+  std::array<int, 5> numbers{};
+  if (words.size() != numbers.size()) return false;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (!absl::SimpleAtoi(words[i], &numbers[i]) || numbers[i] < 0) return false;
+  }
+  key->format = {.value = static_cast<WeightValue>(numbers[0]),
+                 .scale = static_cast<ScaleValue>(numbers[1]),
+                 .group_columns = numbers[2],
+                 .zero_points = numbers[3] != 0,
+                 .ordered = numbers[4] != 0};
+  return true;
+}
+
 std::string FormatGemm(const GemmKey& key, const GemmChoice& choice) {
   std::string line =
-      absl::StrCat(key.num_rows, " ", key.out_features, " ", key.in_features, " ",
-                   DTypeName(key.dtype), " ", DTypeName(key.out_dtype), " ", key.fused_bias ? 1 : 0,
-                   " ", key.x_alignment, " ", key.weight_alignment, " ", key.out_alignment);
+      absl::StrCat(key.num_rows, " ", key.out_features, " ", key.in_features, " ", FormatType(key),
+                   " ", DTypeName(key.out_dtype), " ", key.fused_bias ? 1 : 0, " ", key.x_alignment,
+                   " ", key.weight_alignment, " ", key.out_alignment);
   if (const OwnGemm* gemm = FindOwnGemm(choice.kernel); gemm != nullptr) {
     return absl::StrCat(line, " ", gemm->name, " ", gemm->variant_name(choice.variant), "\n");
   }
@@ -66,10 +96,10 @@ bool ParseGemm(absl::string_view line, GemmKey* key, GemmChoice* choice) {
   constexpr size_t kKeyWords = 9;
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
   if (words.size() < kKeyWords) return false;
-  const auto dtype = ParseDType(std::string(words[3])),
-             out_dtype = ParseDType(std::string(words[4]));
+  const auto out_dtype = ParseDType(std::string(words[4]));
   int fused_bias = 0;
-  if (!dtype.has_value() || !out_dtype.has_value() || !absl::SimpleAtoi(words[0], &key->num_rows) ||
+  if (!ParseType(words[3], key) || !out_dtype.has_value() ||
+      !absl::SimpleAtoi(words[0], &key->num_rows) ||
       !absl::SimpleAtoi(words[1], &key->out_features) ||
       !absl::SimpleAtoi(words[2], &key->in_features) || !absl::SimpleAtoi(words[5], &fused_bias) ||
       !absl::SimpleAtoi(words[6], &key->x_alignment) ||
@@ -77,7 +107,6 @@ bool ParseGemm(absl::string_view line, GemmKey* key, GemmChoice* choice) {
       !absl::SimpleAtoi(words[8], &key->out_alignment)) {
     return false;
   }
-  key->dtype = *dtype;
   key->out_dtype = *out_dtype;
   key->fused_bias = fused_bias != 0;
   return ParseChoice({words.begin() + kKeyWords, words.end()}, choice);

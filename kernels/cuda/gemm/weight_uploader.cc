@@ -7,11 +7,16 @@
 #include "kernels/base/check.h"
 #include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/base/types.h"
+#include "kernels/cuda/gemm/quantized/pack_weights.h"
+#include "kernels/cuda/runtime/cuda_stream.h"
 #include "kernels/weight_checks.h"
 
 namespace quire::cuda {
 
 namespace {
+
+constexpr int64_t kPlaneAlign = 256;
 
 // Converts `size` elements in place. What shrinks goes forwards and what grows backwards, so that
 // no element is overwritten before it has been read.
@@ -72,7 +77,7 @@ void MoveTogether(const Tensor& rows, char* staging, int64_t staging_bytes) {
 absl::StatusOr<std::unique_ptr<WeightUploader>> WeightUploader::Create(CudaDevice& device,
                                                                        int64_t staging_bytes) {
   device.BindThread();
-  std::unique_ptr<WeightUploader> uploader(new WeightUploader());
+  std::unique_ptr<WeightUploader> uploader(new WeightUploader(device));
   ASSIGN_OR_RETURN(uploader->stream_, device.CreateStream());
   for (Piece& piece : uploader->pieces_) {
     ASSIGN_OR_RETURN(piece.pinned, device.AllocatePinned(staging_bytes));
@@ -104,6 +109,48 @@ absl::Status WeightUploader::Load(const LinearWeight& weight, int64_t first_row,
   if (rows.dtype() != weight.dtype) ConvertInPlace(data, rows.dtype(), weight.dtype, size);
   const int64_t row_bytes = weight.in_features * DTypeBytes(weight.dtype);
   stream_->CopyToDevice(static_cast<char*>(weight.data) + first_row * row_bytes, data, bytes);
+  stream_->Record(*piece.copied);
+  return absl::OkStatus();
+}
+
+absl::Status WeightUploader::LoadQuantized(const LinearWeight& weight, int64_t first_row,
+                                           const QuantizedRows& rows) {
+  RETURN_IF_ERROR(CheckQuantizedRows(weight, first_row, rows));
+  if (rows.num_rows == 0) return absl::OkStatus();
+  Piece& piece = pieces_[current_];
+  current_ = (current_ + 1) % kNumPieces;
+  RETURN_IF_ERROR(piece.copied->Wait());
+  const int64_t num_groups = rows.num_rows * NumGroups(weight.format, weight.in_features);
+  const std::pair<const void*, int64_t> planes[] = {
+      {rows.codes, rows.num_rows * weight.in_features},
+      {rows.scales, num_groups * BytesOf(weight.format.scale)},
+      {rows.row_scales, rows.num_rows * int64_t{sizeof(float)}},
+      {rows.zero_points, num_groups},
+      {rows.order, weight.in_features * int64_t{sizeof(int32_t)}}};
+  int64_t bytes = 0;
+  for (const auto& [from, size] : planes) bytes += from == nullptr ? 0 : RoundUp(size, kPlaneAlign);
+  if (piece.packed_from.size_bytes() < bytes) {
+    ASSIGN_OR_RETURN(piece.gathered, device_.AllocatePinned(bytes));
+    ASSIGN_OR_RETURN(piece.packed_from, device_.Allocate(bytes));
+  }
+  int64_t at = 0;
+  const auto place = [&](int plane) -> const void* {
+    const auto& [from, size] = planes[plane];
+    if (from == nullptr) return nullptr;
+    std::memcpy(piece.gathered.as<char>() + at, from, size);
+    const void* const on_device = piece.packed_from.as<char>() + at;
+    at += RoundUp(size, kPlaneAlign);
+    return on_device;
+  };
+  QuantizedRows on_device = {.num_rows = rows.num_rows};
+  on_device.codes = static_cast<const uint8_t*>(place(0));
+  on_device.scales = place(1);
+  on_device.row_scales = static_cast<const float*>(place(2));
+  on_device.zero_points = static_cast<const uint8_t*>(place(3));
+  on_device.order = static_cast<const int32_t*>(place(4));
+  stream_->CopyToDevice(piece.packed_from.data(), piece.gathered.data(), bytes);
+  CudaStream::From(*stream_).Run(
+      "packing weights", [&](cudaStream_t s) { LaunchPackRows(weight, first_row, on_device, s); });
   stream_->Record(*piece.copied);
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 // WeightUploader: one thread's way from files to weights on the GPU. Staging memory is pinned, so
 // that what was read into it travels from there, with no copy between; a checkpoint of another
-// dtype is converted in place first. Two pieces take turns: one is filled while the other travels.
+// dtype is converted in place first. Quantized rows travel as they are and are packed there. Two
+// pieces take turns: one is filled while the other travels.
 #pragma once
 
 #include <memory>
@@ -21,17 +22,22 @@ class WeightUploader : public RowLoader {
 
   absl::StatusOr<void*> Staging() override;
   absl::Status Load(const LinearWeight& weight, int64_t first_row, const Tensor& rows) override;
+  absl::Status LoadQuantized(const LinearWeight& weight, int64_t first_row,
+                             const QuantizedRows& rows) override;
   absl::Status Finish() override;
 
  private:
   static constexpr int kNumPieces = 2;
   struct Piece {
     DeviceBuffer pinned;
+    // Of quantized rows, as large as they were: what lay in several places, here and there.
+    DeviceBuffer gathered, packed_from;
     std::unique_ptr<Event> copied;  // it may be written again
   };
 
-  WeightUploader() = default;
+  explicit WeightUploader(CudaDevice& device) : device_(device) {}
 
+  CudaDevice& device_;
   Piece pieces_[kNumPieces];
   int current_ = 0;  // the piece that Staging has given out last, or will give out next
   std::unique_ptr<Stream> stream_;

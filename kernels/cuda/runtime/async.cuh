@@ -89,8 +89,18 @@ __device__ __forceinline__ void CopyBox(uint32_t shared_dst, const CUtensorMap& 
       : "memory");
 }
 
-// The same to that place in all CTAs of the cluster that `ctas` has a bit of, whose mbarriers there
-// get the bytes.
+// Bytes in a row, a multiple of 16 at addresses of that alignment.
+__device__ __forceinline__ void CopyBytes(uint32_t shared_dst, const void* from, uint32_t bytes,
+                                          uint32_t mbarrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::
+          "r"(shared_dst),
+      "l"(from), "r"(bytes), "r"(mbarrier)
+      : "memory");
+}
+
+// The same as CopyBox to that place in all CTAs of the cluster that `ctas` has a bit of, whose
+// mbarriers there get the bytes.
 __device__ __forceinline__ void CopyBoxToAll(uint32_t shared_dst, const CUtensorMap& map, int32_t x,
                                              int32_t y, uint32_t mbarrier, uint16_t ctas) {
   asm volatile(
@@ -142,6 +152,21 @@ __device__ __forceinline__ void StoreShared16(uint32_t to, const uint4& value) {
 __device__ __forceinline__ void StoreShared8(uint32_t to, const uint2& value) {
   asm volatile("st.shared.v2.u32 [%0], {%1, %2};\n" ::"r"(to), "r"(value.x), "r"(value.y)
                : "memory");
+}
+
+// Fewer bytes of it.
+__device__ __forceinline__ uint32_t LoadShared4(uint32_t from) {
+  uint32_t value;
+  asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(value) : "r"(from) : "memory");
+  return value;
+}
+__device__ __forceinline__ uint32_t LoadShared1(uint32_t from) {
+  uint32_t value;
+  asm volatile("ld.shared.u8 %0, [%1];\n" : "=r"(value) : "r"(from) : "memory");
+  return value;
+}
+__device__ __forceinline__ void StoreShared4(uint32_t to, uint32_t value) {
+  asm volatile("st.shared.u32 [%0], %1;\n" ::"r"(to), "r"(value) : "memory");
 }
 
 // True in one lane of the warp, all of which call it; the compiler then knows that what follows

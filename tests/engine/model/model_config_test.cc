@@ -1,4 +1,4 @@
-#include "engine/model/model_config.h"
+#include "engine/model/config/model_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,6 +30,7 @@ absl::Status Error(const json& config) { return ParseModelConfig(config.dump()).
 
 std::vector<int64_t> WindowsOf(const ModelConfig& config) {
   std::vector<int64_t> windows;
+  windows.reserve(config.layers.size());
   for (const LayerConfig& layer : config.layers) windows.push_back(layer.sliding_window);
   return windows;
 }
@@ -246,7 +247,7 @@ TEST(ModelConfig, UnsupportedThingsAreNamed) {
       {{{"architectures", {"LlamaForSequenceClassification"}}}, "LlamaForSequenceClassification"},
       {{{"architectures", nullptr}, {"model_type", "gemma3"}}, "gemma3"},
       {{{"architectures", nullptr}, {"model_type", nullptr}}, "supported are"},
-      {{{"quantization_config", {{"quant_method", "fp8"}}}}, "quant_method \"fp8\""},
+      {{{"quantization_config", {{"quant_method", "exl3"}}}}, "quant_method \"exl3\""},
       {{{"hidden_act", "gelu"}}, "hidden_act \"gelu\""},
       {{{"torch_dtype", "float8_e4m3fn"}}, "torch_dtype \"float8_e4m3fn\""},
       {{{"rope_scaling", {{"rope_type", "proportional"}}}}, "rope_type \"proportional\""},

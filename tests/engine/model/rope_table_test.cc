@@ -1,4 +1,4 @@
-#include "engine/model/rope_table.h"
+#include "engine/model/config/rope_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/model/config/model_config.h"
 #include "engine/model/decoder.h"
-#include "engine/model/model_config.h"
 #include "engine/model/weights.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"

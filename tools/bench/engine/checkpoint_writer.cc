@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/model/model_config.h"
+#include "engine/model/config/model_config.h"
 #include "engine/model/model_weights.h"
 #include "kernels/base/random_weight.h"
 #include "kernels/base/status_macros.h"

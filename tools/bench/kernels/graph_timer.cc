@@ -117,8 +117,7 @@ void GraphTimer::FillRandom(void* data, DType dtype, int64_t num_elements, uint6
                          .in_features = kColumns};
   const int64_t bytes = num_elements * DTypeBytes(dtype);
   WeightStore& store = backend_.weight_store();
-  while (matrix.out_features > 0 &&
-         store.PlainBytes(matrix.out_features, kColumns, dtype) > bytes) {
+  while (matrix.out_features > 0 && store.BytesOf(matrix) > bytes) {
     --matrix.out_features;  // the backend's layout pads
   }
   if (matrix.out_features > 0) {
@@ -178,10 +177,10 @@ absl::StatusOr<double> GemmCeiling(GraphTimer& timer) {
   ASSIGN_OR_RETURN(const DeviceBuffer out, timer.backend().device().Allocate(2 * m * n));
   Ops& ops = timer.backend().ops();
   WeightStore& store = timer.backend().weight_store();
+  LinearWeight weight = {.dtype = DType::kBF16, .out_features = n, .in_features = n};
   ASSIGN_OR_RETURN(const DeviceBuffer memory,
-                   timer.backend().device().Allocate(store.PlainBytes(n, n, DType::kBF16)));
-  const LinearWeight weight = {
-      .data = memory.data(), .dtype = DType::kBF16, .out_features = n, .in_features = n};
+                   timer.backend().device().Allocate(store.BytesOf(weight)));
+  weight.data = memory.data();
   store.Fill(timer.stream(), weight, {.seed = 2, .tensor_id = 0, .stddev = 0.02f});
   const LinearArgs args = {.x = Tensor(x.data(), DType::kBF16, {m, n}),
                            .weight = &weight,

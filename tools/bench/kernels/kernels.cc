@@ -26,6 +26,7 @@
 #include "tools/bench/interrupt.h"
 #include "tools/bench/kernels/attention_case.h"
 #include "tools/bench/kernels/attention_table.h"
+#include "tools/bench/kernels/format_table.h"
 #include "tools/bench/kernels/op_table.h"
 #include "tools/bench/kernels/sampling_table.h"
 #include "tools/bench/kernels/step_ops.h"
@@ -45,7 +46,7 @@ struct KernelsFlags {
   int32_t context = 1024;
   int32_t prefill_len = 2048;
   std::string only;
-  std::string cases;  // of attention and sampling, those whose names have this
+  std::string cases;  // of attention, formats and sampling, those whose names have this
   std::optional<uint64_t> given_seed;
   uint64_t seed = 0;  // the one used
   std::optional<std::string> json_file;
@@ -322,6 +323,10 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config,
     status = MeasureSampling(*timer, model.vocab_size, flags.seed, flags.cases, limits,
                              &(*json)["sampling_table"]);
   }
+  if (flags.only == "formats") {
+    status =
+        MeasureFormats(*timer, model, flags.seed, flags.cases, limits, &(*json)["format_table"]);
+  }
   if (flags.only.empty() || flags.only == "attention") {
     status =
         MeasureAttention(*timer, flags, config.kv_cache_dtype.value_or(DType::kBF16), limits, json);
@@ -355,12 +360,14 @@ absl::Status CheckCases(const KernelsFlags& flags, DeviceKind device, DType kv_d
   std::vector<std::string> names;
   if (flags.only == "sampling") {
     names = SamplingCaseNames(device, vocab_size);
+  } else if (flags.only == "formats") {
+    names = FormatNames();
   } else if (flags.only.empty() || flags.only == "attention") {
     for (const AttentionShape& shape : WithCaches(AttentionShapes(device), kv_dtype)) {
       names.push_back(shape.name);
     }
   } else {
-    return UsageError("--cases chooses of attention and of sampling, not of " + flags.only);
+    return UsageError("--cases chooses of attention, formats and sampling, not of " + flags.only);
   }
   for (const std::string& name : names) {
     if (absl::StrContains(name, flags.cases)) return absl::OkStatus();
@@ -393,7 +400,7 @@ absl::Status Kernels(KernelsFlags& flags) {
   json["device"] = device;
   json["seed"] = flags.seed;
   for (const char* list : {"steps", "attention", "attention_table", "cascade", "ragged",
-                           "sampling_table", "skipped"}) {
+                           "format_table", "sampling_table", "skipped"}) {
     json[list] = Json::array();
   }
   const InterruptibleRun interruptible;
@@ -414,6 +421,7 @@ Command AddKernels(CLI::App& app) {
       "  quire-bench kernels --shape qwen3-0.6b\n"
       "  quire-bench kernels --only attention --kv-cache-dtype fp8_e4m3 --cases prefill\n"
       "  quire-bench kernels --only attention-table --device cuda\n"
+      "  quire-bench kernels --only formats --shape llama-3-8b --device cuda --cases fp8\n"
       "  quire-bench kernels --only sampling --shape llama-3-8b --cases greedy\n"
       "  quire-bench kernels --only steps --batch-sizes 1,16 --context 512 --json kernels.json");
   const auto flags = std::make_shared<KernelsFlags>();
@@ -432,12 +440,14 @@ Command AddKernels(CLI::App& app) {
           "--only", flags->only,
           "Only a model's steps, or only attention, or instead the paths side by side, which "
           "--attention-backend auto follows, or decodes that share a prefix, or prompts whose new "
-          "tokens are read where a gemm leaves them, or sampling of the model's vocabulary")
+          "tokens are read where a gemm leaves them, or the layers' gemms by the weights' format, "
+          "or "
+          "sampling of the model's vocabulary")
       ->check(CLI::IsMember(
-          {"steps", "attention", "attention-table", "cascade", "ragged", "sampling"}));
+          {"steps", "attention", "attention-table", "cascade", "ragged", "formats", "sampling"}));
   command
       ->add_option("--cases", flags->cases,
-                   "Of attention and sampling, only what has this text in its name")
+                   "Of attention, formats and sampling, only what has this text in its name")
       ->type_name("TEXT");
   AddJsonFlag(*command, &flags->json_file);
   AddSeedFlag(*command, &flags->given_seed);

@@ -45,4 +45,20 @@ __device__ __forceinline__ void SyncCluster() {
                    : "memory");
 }
 
+// The same, and what they wrote to shared memory before is seen after.
+__device__ __forceinline__ void PublishInCluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::
+                   : "memory");
+}
+
+// Two neighbouring numbers in a CTA's shared memory.
+__device__ __forceinline__ float2 LoadPairInCluster(uint32_t address) {
+  float2 pair;
+  asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];\n"
+               : "=f"(pair.x), "=f"(pair.y)
+               : "r"(address)
+               : "memory");
+  return pair;
+}
+
 }  // namespace quire::cuda

@@ -184,7 +184,8 @@ int FindHopperGemmVariant(absl::string_view name) {
 std::vector<int> HopperGemmVariants(const LinearArgs& args) {
   const LinearWeight& weight = *args.weight;
   const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
-  const bool fits = IsHopper() && weight.dtype != DType::kF32 && args.x.dim(0) > kMaxGemvRows &&
+  const bool fits = IsHopper() && !weight.format.quantized() && weight.dtype != DType::kF32 &&
+                    args.x.dim(0) > kMaxGemvRows &&
                     args.x.dim(0) <= kMaxHopperGemmRows && HasPairs(args.out) &&
                     weight.out_features % 4 == 0 &&
                     FitsVectors(weight.in_features, {&args.x, &rows});

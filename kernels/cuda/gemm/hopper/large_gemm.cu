@@ -83,10 +83,11 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
 std::vector<int> LargeGemmVariants(const LinearArgs& args) {
   const LinearWeight& weight = *args.weight;
   const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
-  const bool fits =
-      IsHopper() && weight.dtype != DType::kF32 && args.out.dtype() == weight.dtype &&
-      args.x.dim(0) >= kMinLargeGemmRows && FitsVectors(weight.in_features, {&args.x, &rows}) &&
-      weight.out_features % (2 * kVector) == 0 && FitsVectors(weight.out_features, {&args.out});
+  const bool fits = IsHopper() && !weight.format.quantized() && weight.dtype != DType::kF32 &&
+                    args.out.dtype() == weight.dtype && args.x.dim(0) >= kMinLargeGemmRows &&
+                    FitsVectors(weight.in_features, {&args.x, &rows}) &&
+                    weight.out_features % (2 * kVector) == 0 &&
+                    FitsVectors(weight.out_features, {&args.out});
   std::vector<int> variants(fits ? std::size(kVariants) : 0);
   std::iota(variants.begin(), variants.end(), 0);
   return variants;

@@ -1,0 +1,105 @@
+// ModelConfig: what a Hugging Face config.json says about a decoder, in our terms and with the
+// family's defaults filled in. Parsed once at start; plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/model/quantization/quantization_config.h"
+#include "kernels/base/dtype.h"
+#include "kernels/base/types.h"
+#include "kernels/op_args.h"
+
+namespace quire {
+
+enum class RopeType : uint8_t { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongRope };
+
+struct RopeConfig {
+  RopeType type = RopeType::kDefault;
+  double theta = 10000.0;
+  double partial_rotary_factor = 1.0;
+  double factor = 1.0;
+  double original_max_position_embeddings = 0;  // 0 = the model's max_position_embeddings
+  double low_freq_factor = 1.0;                 // llama3
+  double high_freq_factor = 4.0;
+  double beta_fast = 32.0;  // yarn
+  double beta_slow = 1.0;
+  double mscale = 0.0;  // 0 = not set
+  double mscale_all_dim = 0.0;
+  std::optional<double> attention_factor;
+  bool truncate = true;
+  std::vector<double> short_factor;  // longrope: [rotary_dim / 2]
+  std::vector<double> long_factor;
+
+  bool operator==(const RopeConfig&) const = default;
+};
+
+// What a layer's attention and its MLP are; the code of each kind is a file in blocks/.
+enum class AttentionKind : uint8_t { kGqa };
+enum class MlpKind : uint8_t { kGated };
+
+struct LayerConfig {
+  AttentionKind attention = AttentionKind::kGqa;
+  MlpKind mlp = MlpKind::kGated;
+  int64_t sliding_window = 0;  // 0 = full attention
+  bool has_rope = true;        // else tokens have no positions but their order
+  // An earlier layer with the same window: this one stores no keys and values, and reads that
+  // one's.
+  std::optional<int32_t> kv_sharing_target = {};
+};
+
+struct ModelConfig {
+  std::string architecture;  // "Qwen3ForCausalLM"
+  std::string model_type;    // "qwen3"
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int32_t num_q_heads = 0;
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;
+  float rms_norm_eps = 1e-6f;
+  Activation activation = Activation::kSilu;
+  bool qkv_bias = false;
+  bool o_bias = false;
+  bool mlp_bias = false;
+  bool qk_norm = false;         // RMSNorm over head_dim on q and k before rope
+  bool norm_plus_one = false;   // the checkpoint's norm weights are to be raised by one
+  bool sandwich_norms = false;  // the outputs of attention and MLP are normed before they are added
+  bool fused_checkpoint = false;  // q, k, v are one tensor of the checkpoint, gate and up another
+  bool positions_are_stretched = false;  // max_position_embeddings is after rope scaling
+  float embedding_scale = 1;             // rounded to the activations' dtype before it is used
+  float attention_scale = 0;             // multiplies q.k
+  float attention_soft_cap = 0;          // 0 = off
+  bool attention_sinks = false;          // a learned logit of each query head that has no value
+  float logit_soft_cap = 0;              // 0 = off
+  bool tie_word_embeddings = false;
+  int64_t max_position_embeddings = 0;
+  std::vector<LayerConfig> layers;
+  RopeConfig rope;                     // of the layers without a window
+  RopeConfig sliding_rope;             // of those with one
+  DType dtype = DType::kBF16;          // of the checkpoint: config.json's, else its weights'
+  std::vector<TokenId> eos_token_ids;  // config.json's; may be empty
+  std::optional<TokenId> bos_token_id;
+  QuantizationConfig quantization;  // of the checkpoint's linear modules
+};
+
+// Leading elements of a head that the rotary embedding turns.
+int32_t RotaryDim(const ModelConfig& config);
+
+// Reads <folder>/config.json, transformers v4 and v5 forms. NOT_FOUND when there is no such folder
+// or file; INVALID_ARGUMENT naming the key for values out of range; UNIMPLEMENTED naming the
+// architecture and those that are supported.
+absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder);
+// The same from the text of a config.json alone; where that names no dtype, it is float32.
+absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json);
+
+// The longest sequence the model is made for: max_position_embeddings, stretched by the factor of
+// linear, dynamic and yarn rope (for yarn from original_max_position_embeddings), as vLLM derives
+// it.
+int64_t MaxSequenceLength(const ModelConfig& config);
+
+}  // namespace quire

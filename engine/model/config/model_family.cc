@@ -1,0 +1,177 @@
+#include "engine/model/config/model_family.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace quire {
+namespace {
+
+constexpr ModelFamily kFamilies[] = {
+    {.architecture = "LlamaForCausalLM",
+     .model_type = "llama",
+     .vocab_size = 32000,
+     .intermediate_size = 11008,
+     .max_position_embeddings = 2048,
+     .bos_token_id = 1,
+     .eos_token_id = 2,
+     .has_attention_bias = true,
+     .has_mlp_bias = true},
+    {.architecture = "MistralForCausalLM",
+     .model_type = "mistral",
+     .vocab_size = 32000,
+     .intermediate_size = 14336,
+     .num_kv_heads = 8,
+     .max_position_embeddings = 131072,
+     .sliding_window = 4096,
+     .bos_token_id = 1,
+     .eos_token_id = 2,
+     .window_rule = WindowRule::kEveryLayer},
+    {.architecture = "Qwen2ForCausalLM",
+     .model_type = "qwen2",
+     .vocab_size = 151936,
+     .intermediate_size = 22016,
+     .num_kv_heads = 32,
+     .max_position_embeddings = 32768,
+     .sliding_window = 4096,
+     .window_rule = WindowRule::kUpperLayers,
+     .always_qkv_bias = true},
+    {.architecture = "Qwen3ForCausalLM",
+     .model_type = "qwen3",
+     .vocab_size = 151936,
+     .intermediate_size = 22016,
+     .num_kv_heads = 32,
+     .head_dim = 128,
+     .max_position_embeddings = 32768,
+     .sliding_window = 4096,
+     .window_rule = WindowRule::kUpperLayers,
+     .has_attention_bias = true,
+     .qk_norm = true},
+    {.architecture = "Gemma2ForCausalLM",
+     .model_type = "gemma2",
+     .vocab_size = 256000,
+     .hidden_size = 2304,
+     .intermediate_size = 9216,
+     .num_layers = 26,
+     .num_q_heads = 8,
+     .num_kv_heads = 4,
+     .head_dim = 256,
+     .tie_word_embeddings = true,
+     .max_position_embeddings = 8192,
+     .sliding_window = 4096,
+     .window_pattern = 2,
+     .attention_soft_cap = 50.0,
+     .logit_soft_cap = 30.0,
+     .bos_token_id = 2,
+     .eos_token_id = 1,
+     .window_rule = WindowRule::kPattern,
+     .has_attention_bias = true,
+     .gemma_block = true},
+    {.architecture = "Gemma3ForCausalLM",
+     .model_type = "gemma3_text",
+     .vocab_size = 262208,
+     .hidden_size = 2304,
+     .intermediate_size = 9216,
+     .num_layers = 26,
+     .num_q_heads = 8,
+     .num_kv_heads = 4,
+     .head_dim = 256,
+     .tie_word_embeddings = true,
+     .max_position_embeddings = 131072,
+     .rope_theta = 1e6,
+     .rope_local_base_freq = 10000.0,
+     .sliding_window = 4096,
+     .window_pattern = 6,
+     .bos_token_id = 2,
+     .eos_token_id = 1,
+     .window_rule = WindowRule::kPattern,
+     .has_attention_bias = true,
+     .qk_norm = true,
+     .positions_are_stretched = true,
+     .gemma_block = true},
+    {.architecture = "Phi3ForCausalLM",
+     .model_type = "phi3",
+     .vocab_size = 32064,
+     .hidden_size = 3072,
+     .intermediate_size = 8192,
+     .rms_norm_eps = 1e-5,
+     .max_position_embeddings = 4096,
+     .bos_token_id = 1,
+     .eos_token_id = 32000,
+     .window_rule = WindowRule::kEveryLayer,
+     .fused_checkpoint = true},
+    {.architecture = "SmolLM3ForCausalLM",
+     .model_type = "smollm3",
+     .vocab_size = 128256,
+     .hidden_size = 2048,
+     .intermediate_size = 11008,
+     .num_layers = 36,
+     .num_q_heads = 16,
+     .num_kv_heads = 4,
+     .tie_word_embeddings = true,
+     .max_position_embeddings = 32768,
+     .rope_theta = 2e6,
+     .no_rope_interval = 4,
+     .bos_token_id = 128000,
+     .eos_token_id = 128001,
+     .window_rule = WindowRule::kWithoutRope,
+     .has_attention_bias = true,
+     .has_mlp_bias = true},
+};
+
+const ModelFamily* FindFamily(absl::string_view ModelFamily::*field, absl::string_view value) {
+  for (const ModelFamily& family : kFamilies) {
+    if (family.*field == value) return &family;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const ModelFamily* FindFamilyByArchitecture(absl::string_view architecture) {
+  return FindFamily(&ModelFamily::architecture, architecture);
+}
+
+const ModelFamily* FindFamilyByModelType(absl::string_view model_type) {
+  return FindFamily(&ModelFamily::model_type, model_type);
+}
+
+absl::string_view OtherPurpose(const std::vector<std::string>& architectures,
+                               absl::string_view model_type) {
+  constexpr absl::string_view kEmbeds =
+      "this is an embedding model, which turns text into vectors, and /v1/embeddings is not there "
+      "yet; name a model that generates text";
+  constexpr absl::string_view kJudges =
+      "this is a classifier or reranker, which gives scores, and neither /v1/score nor /v1/rerank "
+      "is there yet; name a model that generates text";
+  // Encoders, which read text and write none.
+  constexpr absl::string_view kEncoders[] = {
+      "albert", "bert",  "camembert", "deberta",    "deberta-v2", "distilbert", "electra",
+      "gte",    "mpnet", "new",       "nomic_bert", "modernbert", "roberta",    "xlm-roberta"};
+  if (architectures.empty()) {
+    return std::find(std::begin(kEncoders), std::end(kEncoders), model_type) != std::end(kEncoders)
+               ? kEmbeds
+               : "";
+  }
+  const std::string& name = architectures.front();
+  for (const absl::string_view end :
+       {"ForSequenceClassification", "ForTokenClassification", "RewardModel"}) {
+    if (absl::EndsWith(name, end)) return kJudges;
+  }
+  const bool has_language_head =
+      absl::EndsWith(name, "HeadModel") || absl::EndsWith(name, "HeadsModel");  // "GPT2LMHeadModel"
+  const bool embeds = absl::EndsWith(name, "Model") || absl::EndsWith(name, "ForMaskedLM") ||
+                      absl::StrContains(name, "Embedding");
+  return embeds && !has_language_head ? kEmbeds : "";
+}
+
+std::string SupportedArchitectures() {
+  return absl::StrJoin(kFamilies, ", ", [](std::string* out, const ModelFamily& family) {
+    absl::StrAppend(out, family.architecture);
+  });
+}
+
+}  // namespace quire

@@ -1,0 +1,146 @@
+#include "engine/model/config/rope_config.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace quire {
+namespace {
+
+constexpr double kMaxTheta = 1e15;
+constexpr double kMaxFactor = 1e6;
+constexpr double kMaxOriginalPositions = 1e9;
+// Above zero, and far from where divisions by it overflow.
+constexpr double kTiny = 1e-6;
+
+std::optional<RopeType> ParseType(absl::string_view name) {
+  if (name == "default") return RopeType::kDefault;
+  if (name == "linear") return RopeType::kLinear;
+  if (name == "dynamic") return RopeType::kDynamic;
+  if (name == "llama3") return RopeType::kLlama3;
+  if (name == "yarn") return RopeType::kYarn;
+  if (name == "longrope" || name == "su") return RopeType::kLongRope;
+  return std::nullopt;
+}
+
+void ReadScaling(JsonReader& config, JsonReader& parameters, int64_t max_position_embeddings,
+                 RopeConfig* rope) {
+  // Beside the parameters in some checkpoints, and then it counts.
+  std::optional<double> original =
+      config.Double("original_max_position_embeddings", 1, kMaxOriginalPositions);
+  if (!original)
+    original = parameters.Double("original_max_position_embeddings", 1, kMaxOriginalPositions);
+  rope->original_max_position_embeddings = original.value_or(max_position_embeddings);
+
+  const std::optional<double> factor = parameters.Double("factor", kTiny, kMaxFactor);
+  if (!factor && rope->type != RopeType::kYarn && rope->type != RopeType::kLongRope) {
+    parameters.Fail("factor is missing");
+  }
+  rope->factor = factor.value_or(max_position_embeddings / rope->original_max_position_embeddings);
+}
+
+void ReadLlama3(JsonReader& parameters, RopeConfig* rope) {
+  rope->low_freq_factor =
+      parameters.Double("low_freq_factor", kTiny, kMaxFactor).value_or(rope->low_freq_factor);
+  rope->high_freq_factor =
+      parameters.Double("high_freq_factor", kTiny, kMaxFactor).value_or(rope->high_freq_factor);
+  if (rope->high_freq_factor <= rope->low_freq_factor) {
+    parameters.Fail(absl::StrCat("high_freq_factor (", rope->high_freq_factor,
+                                 ") must be greater than low_freq_factor (", rope->low_freq_factor,
+                                 ")"));
+  }
+}
+
+void ReadYarn(JsonReader& parameters, RopeConfig* rope) {
+  rope->beta_fast = parameters.Double("beta_fast", kTiny, kMaxFactor).value_or(rope->beta_fast);
+  rope->beta_slow = parameters.Double("beta_slow", kTiny, kMaxFactor).value_or(rope->beta_slow);
+  rope->mscale = parameters.Double("mscale", 0, kMaxFactor).value_or(0);
+  rope->mscale_all_dim = parameters.Double("mscale_all_dim", 0, kMaxFactor).value_or(0);
+  rope->attention_factor = parameters.Double("attention_factor", kTiny, kMaxFactor);
+  rope->truncate = parameters.Bool("truncate").value_or(true);
+}
+
+// The list under `key`; its length is checked when the rotary dimension is known.
+std::vector<double> ReadFactors(JsonReader& parameters, absl::string_view key) {
+  std::vector<double> factors;
+  const nlohmann::json* list = parameters.Find(key);
+  if (list == nullptr || !list->is_array()) {
+    parameters.Fail(absl::StrCat(key, " must be a list of numbers"));
+    return factors;
+  }
+  for (const nlohmann::json& value : *list) {
+    const double factor = value.is_number() ? value.get<double>() : 0;
+    if (!(factor >= kTiny && factor <= kMaxFactor)) {
+      parameters.Fail(absl::StrCat(key, ": ", Shown(value), " is not a number above 0"));
+      return factors;
+    }
+    factors.push_back(factor);
+  }
+  return factors;
+}
+
+void ReadLongRope(JsonReader& parameters, RopeConfig* rope) {
+  rope->short_factor = ReadFactors(parameters, "short_factor");
+  rope->long_factor = ReadFactors(parameters, "long_factor");
+  rope->attention_factor = parameters.Double("attention_factor", kTiny, kMaxFactor);
+}
+
+void ReadParameters(JsonReader& config, JsonReader& parameters, int64_t max_position_embeddings,
+                    RopeConfig* rope) {
+  rope->theta = parameters.Double("rope_theta", 1 + kTiny, kMaxTheta).value_or(rope->theta);
+  rope->partial_rotary_factor =
+      parameters.Double("partial_rotary_factor", kTiny, 1).value_or(rope->partial_rotary_factor);
+  std::optional<std::string> name = parameters.String("rope_type");
+  if (!name) name = parameters.String("type");
+  const std::optional<RopeType> type = ParseType(name.value_or("default"));
+  if (!type) {
+    parameters.FailUnsupported(absl::StrCat("rope_type ", Shown(*name),
+                                            " is not supported; supported are default, linear, "
+                                            "dynamic, llama3, yarn, longrope"));
+    return;
+  }
+  rope->type = *type;
+  if (rope->type == RopeType::kDefault) return;
+  ReadScaling(config, parameters, max_position_embeddings, rope);
+  if (rope->type == RopeType::kLlama3) ReadLlama3(parameters, rope);
+  if (rope->type == RopeType::kYarn) ReadYarn(parameters, rope);
+  if (rope->type == RopeType::kLongRope) ReadLongRope(parameters, rope);
+}
+
+}  // namespace
+
+void ReadRopeConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  RopeConfig& rope = model->rope;
+  rope.theta = config.Double("rope_theta", 1 + kTiny, kMaxTheta).value_or(family.rope_theta);
+  rope.partial_rotary_factor =
+      config.Double("partial_rotary_factor", kTiny, 1).value_or(rope.partial_rotary_factor);
+  rope.original_max_position_embeddings = model->max_position_embeddings;
+  const RopeConfig plain = rope;
+  const std::optional<double> local_theta =
+      config.Double("rope_local_base_freq", 1 + kTiny, kMaxTheta);
+
+  // transformers prefers rope_scaling where both are given.
+  const absl::string_view key =
+      config.Find("rope_scaling") != nullptr ? "rope_scaling" : "rope_parameters";
+  std::optional<JsonReader> parameters = config.Object(key);
+  const bool by_layer_type = parameters && (parameters->Find("full_attention") != nullptr ||
+                                            parameters->Find("sliding_attention") != nullptr);
+  if (parameters && !by_layer_type) {
+    ReadParameters(config, *parameters, model->max_position_embeddings, &rope);
+  }
+  // Sliding layers of such a family never see far enough to need scaling.
+  model->sliding_rope = family.rope_local_base_freq ? plain : rope;
+  if (family.rope_local_base_freq) {
+    model->sliding_rope.theta = local_theta.value_or(*family.rope_local_base_freq);
+  }
+  if (!by_layer_type) return;
+  const std::pair<absl::string_view, RopeConfig*> layer_types[] = {
+      {"full_attention", &rope}, {"sliding_attention", &model->sliding_rope}};
+  for (const auto& [name, one] : layer_types) {
+    std::optional<JsonReader> own = parameters->Object(name);
+    if (own) ReadParameters(config, *own, model->max_position_embeddings, one);
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,17 @@
+// The rotary embedding's part of a config.json. Plain function; any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/json/json_reader.h"
+#include "engine/model/config/model_config.h"
+#include "engine/model/config/model_family.h"
+
+namespace quire {
+
+// Reads rope_parameters (transformers v5; perhaps one for each layer type) or rope_theta,
+// rope_local_base_freq and rope_scaling (v4) into model->rope and model->sliding_rope. A type that
+// is not supported, a missing factor or a value out of range is recorded in the reader's status.
+void ReadRopeConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model);
+
+}  // namespace quire

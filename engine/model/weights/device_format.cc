@@ -1,0 +1,51 @@
+#include "engine/model/weights/device_format.h"
+
+#include <string>
+#include <vector>
+
+namespace quire {
+namespace {
+
+WeightValue ValueOf(const WeightScheme& scheme) {
+  if (scheme.packing == WeightPacking::kFloat8) return WeightValue::kFloat8;
+  if (scheme.packing == WeightPacking::kFloat4) return WeightValue::kFloat4;
+  return scheme.bits <= 4 ? WeightValue::kInt4 : WeightValue::kInt8;
+}
+
+ScaleValue ScaleOf(const WeightScheme& scheme) {
+  if (scheme.scale_type == ScaleType::kE8M0 && scheme.global_scale == GlobalScale::kNone) {
+    return ScaleValue::kPowerOfTwo;
+  }
+  // What is divided by a number is not what is multiplied by its inverse.
+  const bool is_factor = scheme.global_scale == GlobalScale::kFactor;
+  return scheme.scale_type == ScaleType::kE4M3 && is_factor ? ScaleValue::kFloat8
+                                                             : ScaleValue::kFloat32;
+}
+
+}  // namespace
+
+DeviceFormat DeviceFormatOf(const WeightScheme& scheme) {
+  if (!scheme.quantized()) return {};
+  DeviceFormat result;
+  result.format = {.value = ValueOf(scheme),
+                   .scale = ScaleOf(scheme),
+                   .group_columns = static_cast<int32_t>(scheme.group_columns),
+                   .zero_points = scheme.zero_points,
+                   .ordered = scheme.ordered};
+  if (scheme.activations == ActivationScheme::kInt8PerToken && scheme.group_columns == 0 &&
+      !scheme.zero_points && result.format.value == WeightValue::kInt8) {
+    result.activations.value = ActivationValue::kInt8;
+  }
+  return result;
+}
+
+absl::StatusOr<WeightScheme> SchemeOf(const MatrixPlan& matrix,
+                                      const QuantizationConfig& quantization) {
+  if (matrix.is_embedding || !quantization.quantized()) return WeightScheme();
+  std::vector<std::string> modules;
+  modules.reserve(matrix.parts.size());
+  for (const WeightPart& part : matrix.parts) modules.push_back(ModuleOf(part));
+  return quantization.FindShared(modules);
+}
+
+}  // namespace quire

@@ -1,0 +1,26 @@
+// DeviceFormat: how the weight of a checkpoint's scheme is kept on a device that has gemms for it.
+// Plain functions; any thread.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "engine/model/quantization/quantization_config.h"
+#include "engine/model/quantization/weight_scheme.h"
+#include "engine/model/weights/weight_plan.h"
+#include "kernels/weight_format.h"
+
+namespace quire {
+
+struct DeviceFormat {
+  WeightFormat format = {};
+  ActivationFormat activations = {};
+};
+
+// Blocks of rows get a scale for each row; integers of 2 and 3 bits become those of 4, of 5 to 7
+// those of 8. kFloat of a scheme that is not quantized.
+DeviceFormat DeviceFormatOf(const WeightScheme& scheme);
+
+// Of what the parts of a matrix have in common. Errors as in QuantizationConfig::FindShared.
+absl::StatusOr<WeightScheme> SchemeOf(const MatrixPlan& matrix,
+                                      const QuantizationConfig& quantization);
+
+}  // namespace quire

@@ -1,0 +1,185 @@
+#include "engine/model/weights/quantized_module.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "kernels/base/status_macros.h"
+#include "kernels/base/types.h"
+
+namespace quire {
+namespace {
+
+// Of one read, where a part of the values is read at a time.
+constexpr int64_t kReadBytes = 2 << 20;
+
+const Checkpoint::Entry* EntryOf(const ModuleTensors& tensors, Plane plane) {
+  return tensors[static_cast<size_t>(plane)];
+}
+
+int64_t SizeOf(const Checkpoint::Entry& entry) { return entry.tensor->end - entry.tensor->begin; }
+
+// `bytes` of the tensor from `offset`, in `*buffer`.
+absl::StatusOr<PlaneBytes> ReadPlane(const Checkpoint::Entry& entry, int64_t offset, int64_t bytes,
+                                     std::vector<uint8_t>* buffer) {
+  buffer->resize(bytes);
+  RETURN_IF_ERROR(entry.file->Read(*entry.tensor, offset, bytes, buffer->data()));
+  return PlaneBytes{.name = entry.tensor->name, .dtype = entry.tensor->dtype_name, .data = *buffer};
+}
+
+// Columns by group; empty without an order or if the groups are not of one size.
+std::vector<int32_t> SortedColumns(const WeightGroups& groups) {
+  if (groups.order.empty()) return {};
+  std::vector<int32_t> columns = ColumnsByGroup(groups);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (groups.order[columns[i]] != static_cast<int64_t>(i) / groups.group_columns) return {};
+  }
+  return columns;
+}
+
+// Scales and zero points of some rows at a time, each row with its own.
+class GroupRows {
+ public:
+  GroupRows(const WeightFormat& format, const WeightGroups& groups, int gain)
+      : format_(format), groups_(groups), gain_(gain) {}
+
+  QuantizedRows Of(int64_t first_row, int64_t num_rows) {
+    const int64_t num_groups = groups_.grid.columns;
+    scales_.resize(num_rows * num_groups * BytesOf(format_.scale));
+    zero_points_.resize(format_.zero_points ? num_rows * num_groups : 0);
+    for (int64_t i = 0; i < num_rows; ++i) {
+      const int64_t from = (first_row + i) / groups_.group_rows * num_groups;
+      const int64_t to = i * num_groups;
+      const void* const scales = format_.scale == ScaleValue::kFloat32
+                                     ? static_cast<const void*>(groups_.scales.data() + from)
+                                     : groups_.scale_codes.data() + from;
+      std::memcpy(scales_.data() + to * BytesOf(format_.scale), scales,
+                  num_groups * BytesOf(format_.scale));
+      for (int64_t g = 0; g < num_groups && format_.zero_points; ++g) {
+        zero_points_[to + g] = static_cast<uint8_t>(groups_.zero_points[from + g] + gain_);
+      }
+    }
+    row_scales_.assign(format_.scale == ScaleValue::kFloat8 ? num_rows : 0, groups_.global_scale);
+    return {.num_rows = num_rows,
+            .scales = scales_.data(),
+            .row_scales = row_scales_.empty() ? nullptr : row_scales_.data(),
+            .zero_points = zero_points_.empty() ? nullptr : zero_points_.data()};
+  }
+
+ private:
+  const WeightFormat format_;
+  const WeightGroups& groups_;
+  const int gain_;
+  std::vector<char> scales_;
+  std::vector<float> row_scales_;
+  std::vector<uint8_t> zero_points_;
+};
+
+}  // namespace
+
+absl::StatusOr<QuantizedModule> QuantizedModule::Find(const WeightScheme& scheme,
+                                                      const ModuleShape& shape,
+                                                      const std::string& name,
+                                                      const Checkpoint& checkpoint) {
+  ASSIGN_OR_RETURN(const ModuleTensors tensors, FindModuleTensors(scheme, shape, name, checkpoint));
+  return QuantizedModule(scheme, shape, tensors);
+}
+
+std::vector<std::string> QuantizedModule::TensorNames() const {
+  std::vector<std::string> names;
+  for (const Checkpoint::Entry* entry : tensors_) {
+    if (entry != nullptr) names.push_back(entry->tensor->name);
+  }
+  return names;
+}
+
+int64_t QuantizedModule::StoredBytes() const {
+  int64_t bytes = 0;
+  for (const Checkpoint::Entry* entry : tensors_) {
+    if (entry != nullptr) bytes += SizeOf(*entry);
+  }
+  return bytes;
+}
+
+absl::StatusOr<WeightGroups> QuantizedModule::ReadGroupPlanes() const {
+  ModulePlanes planes;
+  std::array<std::vector<uint8_t>, kNumPlanes> buffers;
+  for (size_t i = 0; i < kNumPlanes; ++i) {
+    const Checkpoint::Entry* entry = tensors_[i];
+    if (entry == nullptr || i == static_cast<size_t>(Plane::kValues)) continue;
+    ASSIGN_OR_RETURN(planes[i], ReadPlane(*entry, 0, SizeOf(*entry), &buffers[i]));
+  }
+  return ReadGroups(scheme_, shape_, planes);
+}
+
+absl::Status QuantizedModule::ForEachPiece(int64_t max_rows, UseCodes use) const {
+  const Checkpoint::Entry& values = *EntryOf(tensors_, Plane::kValues);
+  const int64_t num_stored = NumStoredRows(scheme_, shape_);
+  const int64_t stored_bytes = StoredRowBytes(scheme_, shape_);
+  // A transposed weight has something of all rows in each of its own, so that it is read whole.
+  const bool has_rows = RangeOf(scheme_, shape_, {0, 1}).num_columns == shape_.columns;
+  const int64_t rows_per_read =
+      has_rows ? std::min(max_rows, std::max<int64_t>(1, kReadBytes / stored_bytes)) : num_stored;
+  std::vector<uint8_t> stored, codes;
+  for (int64_t first = 0; first < num_stored; first += rows_per_read) {
+    const StoredRows part = {first, std::min(rows_per_read, num_stored - first)};
+    ASSIGN_OR_RETURN(const PlaneBytes plane, ReadPlane(values, part.first * stored_bytes,
+                                                       part.count * stored_bytes, &stored));
+    const WeightRange held = RangeOf(scheme_, shape_, part);
+    for (int64_t row = held.first_row; row < held.first_row + held.num_rows; row += max_rows) {
+      const int64_t num_rows = std::min(max_rows, held.first_row + held.num_rows - row);
+      const WeightRange range = {row, num_rows, 0, shape_.columns};
+      codes.resize(num_rows * shape_.columns);
+      RETURN_IF_ERROR(UnpackCodes(scheme_, shape_, part, plane, range, codes.data()));
+      RETURN_IF_ERROR(use(range, codes.data()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status QuantizedModule::Read(int64_t max_rows, Target target, Take take) const {
+  ASSIGN_OR_RETURN(const WeightGroups groups, ReadGroupPlanes());
+  return ForEachPiece(max_rows, [&](const WeightRange& range, uint8_t* codes) -> absl::Status {
+    ASSIGN_OR_RETURN(float* const out, target());
+    Dequantize(scheme_, groups, range, codes, out);
+    return take(range.first_row, range.num_rows);
+  });
+}
+
+absl::StatusOr<std::vector<int32_t>> QuantizedModule::ReadOrder() const {
+  ASSIGN_OR_RETURN(const WeightGroups groups, ReadGroupPlanes());
+  return SortedColumns(groups);
+}
+
+absl::Status QuantizedModule::ReadCodes(const WeightFormat& format, int64_t max_rows,
+                                        TakeCodes take) const {
+  ASSIGN_OR_RETURN(const WeightGroups groups, ReadGroupPlanes());
+  const std::vector<int32_t> order = SortedColumns(groups);
+  CHECK_EQ(order.empty(), !format.ordered);
+  // What a code gains when its bits become those of the format, so that the middles agree.
+  const int gain = scheme_.IsInteger()
+                       ? (1 << (BitsOf(format.value) - 1)) - (1 << (scheme_.code_bits() - 1))
+                       : 0;
+  GroupRows rows(format, groups, gain);
+  std::vector<uint8_t> sorted;
+  return ForEachPiece(max_rows, [&](const WeightRange& range, uint8_t* codes) -> absl::Status {
+    const int64_t size = range.num_rows * shape_.columns;
+    if (gain != 0) {
+      for (int64_t i = 0; i < size; ++i) codes[i] = static_cast<uint8_t>(codes[i] + gain);
+    }
+    if (!order.empty()) {
+      sorted.resize(size);
+      for (int64_t i = 0; i < size; ++i) {
+        sorted[i] = codes[i / shape_.columns * shape_.columns + order[i % shape_.columns]];
+      }
+    }
+    QuantizedRows piece = rows.Of(range.first_row, range.num_rows);
+    piece.codes = order.empty() ? codes : sorted.data();
+    piece.order = order.empty() ? nullptr : order.data();
+    return take(range.first_row, piece);
+  });
+}
+
+}  // namespace quire

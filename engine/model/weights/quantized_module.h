@@ -1,0 +1,62 @@
+// QuantizedModule: a module of a quantized checkpoint, read as what a backend keeps: codes with
+// their scales and zero points, or, for a backend without gemms for the format, the float32 values
+// that they stand for. Used while loading; by any number of threads, each with modules of its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/model/quantization/module_tensors.h"
+#include "engine/model/quantization/unpack.h"
+#include "kernels/weight_store.h"
+
+namespace quire {
+
+class QuantizedModule {
+ public:
+  // INVALID_ARGUMENT, naming the tensor, where the checkpoint's do not fit.
+  static absl::StatusOr<QuantizedModule> Find(const WeightScheme& scheme, const ModuleShape& shape,
+                                              const std::string& name,
+                                              const Checkpoint& checkpoint);
+
+  // Names of its tensors.
+  std::vector<std::string> TensorNames() const;
+  int64_t StoredBytes() const;  // of all of them
+
+  // Where `num_rows` rows of `columns` float32 are to be written; and what to do with them when
+  // they are there.
+  using Target = absl::FunctionRef<absl::StatusOr<float*>()>;
+  using Take = absl::FunctionRef<absl::Status(int64_t first_row, int64_t num_rows)>;
+
+  // Reads the module, at most `max_rows` rows at a time, in their order. INVALID_ARGUMENT, naming
+  // the tensor, for scales and codes that are no numbers and places that do not exist.
+  absl::Status Read(int64_t max_rows, Target target, Take take) const;
+
+  // The same as codes in a format of DeviceFormatOf.
+  using TakeCodes = absl::FunctionRef<absl::Status(int64_t first_row, const QuantizedRows& rows)>;
+  absl::Status ReadCodes(const WeightFormat& format, int64_t max_rows, TakeCodes take) const;
+
+  // Of an ordered weight: the columns, sorted by group; empty if the groups are not of one size.
+  absl::StatusOr<std::vector<int32_t>> ReadOrder() const;
+
+ private:
+  QuantizedModule(const WeightScheme& scheme, const ModuleShape& shape,
+                  const ModuleTensors& tensors)
+      : scheme_(scheme), shape_(shape), tensors_(tensors) {}
+
+  absl::StatusOr<WeightGroups> ReadGroupPlanes() const;
+  // Calls `use` with the codes of some rows at a time, which it may change.
+  using UseCodes = absl::FunctionRef<absl::Status(const WeightRange& range, uint8_t* codes)>;
+  absl::Status ForEachPiece(int64_t max_rows, UseCodes use) const;
+
+  WeightScheme scheme_;
+  ModuleShape shape_;
+  ModuleTensors tensors_;
+};
+
+}  // namespace quire

@@ -1,0 +1,72 @@
+#include "engine/model/weights/weight_plan.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace quire {
+namespace {
+
+constexpr float kDummyNorm = 1.0f;
+constexpr float kDummyBias = 0.0f;
+
+int64_t TotalRows(const std::vector<WeightPart>& parts) {
+  int64_t rows = 0;
+  for (const WeightPart& part : parts) rows += part.num_rows;
+  return rows;
+}
+
+}  // namespace
+
+std::string ModuleOf(const WeightPart& part) {
+  return std::string(absl::StripSuffix(part.name, ".weight"));
+}
+
+void ModulePlanner::Embedding(LinearWeight* weight, int64_t in_features, const Module& module) {
+  Linear(weight, in_features, {module});
+  plan_->matrices.back().is_embedding = true;
+}
+
+void ModulePlanner::Linear(LinearWeight* weight, int64_t in_features,
+                           const std::vector<Module>& modules, Tensor* bias, bool gated) {
+  std::vector<WeightPart> parts = Named(".weight", modules);
+  weight->out_features = TotalRows(parts);
+  weight->in_features = in_features;
+  plan_->matrices.push_back(
+      {.weight = weight, .parts = std::move(parts), .bias = bias, .gated = gated});
+  if (bias != nullptr) Vector(bias, Named(".bias", modules), kDummyBias, 0);
+}
+
+void ModulePlanner::Norm(Tensor* tensor, absl::string_view name, int64_t size) {
+  Vector(tensor, Named(".weight", {{name, size}}), kDummyNorm, norm_offset_);
+}
+
+void ModulePlanner::Parameter(Tensor* tensor, absl::string_view name, int64_t size) {
+  Vector(tensor, Named("", {{name, size}}), kDummyBias, 0);
+}
+
+void ModulePlanner::Scales(Tensor* tensor, int64_t size,
+                           const std::vector<absl::string_view>& names) {
+  ScalesPlan scales = {.tensor = tensor, .size = size, .names = {}};
+  for (const absl::string_view name : names) scales.names.push_back(absl::StrCat(prefix_, name));
+  plan_->scales.push_back(std::move(scales));
+}
+
+void ModulePlanner::Vector(Tensor* tensor, std::vector<WeightPart> parts, float dummy_value,
+                           float offset) {
+  const int64_t size = TotalRows(parts);
+  plan_->vectors.push_back({tensor, size, std::move(parts), dummy_value, offset});
+}
+
+std::vector<WeightPart> ModulePlanner::Named(absl::string_view kind,
+                                             const std::vector<Module>& modules) const {
+  std::vector<WeightPart> named;
+  named.reserve(modules.size());
+  for (const Module& module : modules) {
+    named.push_back({absl::StrCat(prefix_, module.name, kind), module.num_rows});
+  }
+  return named;
+}
+
+}  // namespace quire

@@ -1,0 +1,88 @@
+// WeightPlan: which tensors of a checkpoint make which weights of the model, with their shapes.
+// Made by the model's blocks (blocks/) and model_weights.cc, who alone know tensors' names; read by
+// whoever loads, measures or writes a checkpoint. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "kernels/linear_weight.h"
+
+namespace quire {
+
+// A tensor of the checkpoint, [num_rows] in a vector; in a matrix it is [num_rows, in_features], or
+// what a quantized checkpoint has of its module instead.
+struct WeightPart {
+  std::string name;  // "model.layers.3.self_attn.q_proj.weight"
+  int64_t num_rows;
+};
+
+// The module of a matrix's part: its name without ".weight".
+std::string ModuleOf(const WeightPart& part);
+
+// A weight made of the rows of its parts, one after the other.
+struct MatrixPlan {
+  LinearWeight* weight;  // out_features and in_features are set
+  std::vector<WeightPart> parts;
+  const Tensor* bias = nullptr;  // what a linear operation adds, if it has one
+  bool gated = false;            // by GatedLinear
+  bool is_embedding = false;     // else of linear modules, which may be quantized
+};
+
+struct VectorPlan {
+  Tensor* tensor;  // receives a vector of `size` elements
+  int64_t size;
+  std::vector<WeightPart> parts;
+  float dummy_value;  // of every element when there is no checkpoint
+  float offset;       // added to every element of the checkpoint's
+};
+
+// Scales that a checkpoint may have, one for all or one each; all are 1 where it has none.
+struct ScalesPlan {
+  Tensor* tensor;  // receives `size` elements
+  int64_t size;
+  std::vector<std::string> names;  // as quantizers name it; the first that is there counts
+};
+
+struct WeightPlan {
+  std::vector<MatrixPlan> matrices;
+  std::vector<VectorPlan> vectors;
+  std::vector<ScalesPlan> scales;
+};
+
+// Appends modules of a checkpoint whose names begin alike to a plan, which keeps the pointers.
+class ModulePlanner {
+ public:
+  // A module and the rows of its weight.
+  struct Module {
+    absl::string_view name;  // after the prefix
+    int64_t num_rows;
+  };
+
+  // `prefix`: "model.layers.3."; `norm_offset` is added to the weights of norms.
+  ModulePlanner(std::string prefix, float norm_offset, WeightPlan* plan)
+      : prefix_(std::move(prefix)), norm_offset_(norm_offset), plan_(plan) {}
+
+  // One matrix of the modules' rows; with `bias`, the modules have biases, which it receives.
+  // `gated`: they are gates and ups.
+  void Linear(LinearWeight* weight, int64_t in_features, const std::vector<Module>& modules,
+              Tensor* bias = nullptr, bool gated = false);
+  void Embedding(LinearWeight* weight, int64_t in_features, const Module& module);
+  void Norm(Tensor* tensor, absl::string_view name, int64_t size);
+  // A vector that is a tensor of its own, not of a module with weight and bias.
+  void Parameter(Tensor* tensor, absl::string_view name, int64_t size);
+  void Scales(Tensor* tensor, int64_t size, const std::vector<absl::string_view>& names);
+
+ private:
+  void Vector(Tensor* tensor, std::vector<WeightPart> parts, float dummy_value, float offset);
+  std::vector<WeightPart> Named(absl::string_view kind, const std::vector<Module>& modules) const;
+
+  const std::string prefix_;
+  const float norm_offset_;
+  WeightPlan* const plan_;
+};
+
+}  // namespace quire

@@ -1,0 +1,38 @@
+// Reading the tensors of a WeightPlan from a Checkpoint: first all names, shapes and dtypes are
+// checked, then the data is read. Used once, while loading.
+#pragma once
+
+#include "absl/status/status.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/model/quantization/quantization_config.h"
+#include "engine/model/weights/weight_plan.h"
+#include "kernels/weight_store.h"
+
+namespace quire {
+
+// INVALID_ARGUMENT with the tensors that are missing (at most 20 by name), with the first one whose
+// shape or dtype does not fit, or with those that the plan does not read, but for a few known ones.
+absl::Status CheckTensors(const WeightPlan& plan, const QuantizationConfig& quantization,
+                          const Checkpoint& checkpoint);
+
+// Whether the columns of a matrix, of an ordered scheme, can be sorted by group for all of its
+// parts at once: their orders are one, of groups of one size. The tensors were checked.
+absl::StatusOr<bool> HasOneOrder(const MatrixPlan& matrix, const WeightScheme& scheme,
+                                 const Checkpoint& checkpoint);
+
+// Reads the parts of a vector, converted to float32, to `out` [plan.size].
+absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, float* out);
+
+// The scales, [plan.size], to `out`. INVALID_ARGUMENT, naming the tensor, where one is not a finite
+// number above 0.
+absl::Status ReadScales(const ScalesPlan& plan, const Checkpoint& checkpoint, float* out);
+
+// Reads all matrices into their weights with `num_threads` threads, this one included; quantized
+// modules as codes, or as the values that they stand for where the weight's format is kFloat.
+// Returns when all are done. `progress` may be null.
+// INVALID_ARGUMENT as in QuantizedModule::Read.
+absl::Status ReadMatrices(const WeightPlan& plan, const QuantizationConfig& quantization,
+                          const Checkpoint& checkpoint, int num_threads, WeightStore& store,
+                          Progress* progress);
+
+}  // namespace quire

@@ -1,0 +1,289 @@
+#include "kernels/cpu/gemm/quantized/quantized_gemm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/base/check.h"
+#include "kernels/base/types.h"
+#include "kernels/cpu/runtime/host_info.h"
+
+namespace quire::cpu {
+
+namespace {
+
+constexpr int64_t kMaxBlockRows = 224;  // bounds the packed activations; whole tiles of 14 rows
+constexpr int64_t kSliceColumns = 128;  // expanded at a time: 32 KiB
+constexpr int64_t kRangeBytes = 256 * 1024;
+
+bool IsInt8(const LinearWeight& weight) {
+  return weight.activations.value == ActivationValue::kInt8;
+}
+
+// A row of x as float32 in the weight's order of columns, each group padded with zeros.
+void ReadRow(const Tensor& x, int64_t row, const QuantizedLayout& layout, const int32_t* order,
+             float* out) {
+  const auto read = [&](const auto* in) {
+    int64_t column = 0;
+    for (int64_t group = 0; group < layout.num_groups; ++group) {
+      const int64_t num_columns = layout.ColumnsOf(group);
+      const int64_t padded = layout.UnitsOf(group) * layout.unit_columns;
+      for (int64_t i = 0; i < num_columns; ++i, ++column) {
+        out[i] = static_cast<float>(in[order == nullptr ? column : order[column]]);
+      }
+      std::fill(out + num_columns, out + padded, 0.0f);
+      out += padded;
+    }
+  };
+  if (x.dtype() == DType::kF32) {
+    read(x.as<float>() + row * x.row_stride());
+  } else {
+    read(x.as<BFloat16>() + row * x.row_stride());
+  }
+}
+
+// Of each group's columns, in their order.
+void SumGroups(const QuantizedLayout& layout, const float* row, int64_t stride, float* out) {
+  for (int64_t group = 0; group < layout.num_groups; ++group) {
+    const int64_t count = layout.UnitsOf(group) * layout.unit_columns;
+    float sum = 0;
+    for (int64_t i = 0; i < count; ++i) sum += row[i];
+    out[group * stride] = sum;
+    row += count;
+  }
+}
+
+// Codes of a row, 128 more than their values; returns what they are multiplied with.
+float RoundToInt8(const float* row, int64_t columns, uint8_t* out) {
+  float most = 0;
+  bool is_finite = true;
+  for (int64_t i = 0; i < columns; ++i) {
+    most = std::max(most, std::abs(row[i]));
+    is_finite = is_finite && std::isfinite(row[i]);
+  }
+  if (!is_finite || most == 0) {
+    std::fill_n(out, columns, 128);
+    return is_finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();  // so is no product with it
+  }
+  const float inverse = 127 / most;
+  for (int64_t i = 0; i < columns; ++i) {
+    const float code = std::clamp(std::nearbyint(row[i] * inverse), -127.0f, 127.0f);
+    out[i] = static_cast<uint8_t>(static_cast<int>(code) + 128);
+  }
+  return most / 127;
+}
+
+template <typename T>
+void GrowTo(int64_t size, std::vector<T>& values) {
+  if (std::ssize(values) < size) values.resize(size);
+}
+
+float BiasAt(const Tensor& bias, int64_t i) {
+  if (bias.empty()) return 0;
+  return bias.dtype() == DType::kF32 ? bias.as<float>()[i]
+                                     : static_cast<float>(bias.as<BFloat16>()[i]);
+}
+
+// The first features of a panel's sums, rows of kPanelFeatures, with their bias.
+template <typename Out>
+void Store(const LinearArgs& args, int64_t first_row, int64_t num_rows, int64_t first_feature,
+           const float* sums) {
+  const int64_t count = std::min(kPanelFeatures, args.weight->out_features - first_feature);
+  float bias[kPanelFeatures];
+  for (int64_t i = 0; i < count; ++i) bias[i] = BiasAt(args.bias, first_feature + i);
+  for (int64_t r = 0; r < num_rows; ++r) {
+    Out* out = args.out.as<Out>() + (first_row + r) * args.out.row_stride() + first_feature;
+    for (int64_t i = 0; i < count; ++i) out[i] = Out(sums[r * kPanelFeatures + i] + bias[i]);
+  }
+}
+
+}  // namespace
+
+// Rows [first_row, first_row + num_rows) of one call, in tiles of one height but the last.
+struct QuantizedGemm::Block {
+  const LinearArgs& args;
+  const QuantizedLayout& layout;
+  int64_t first_row;
+  int64_t num_rows;
+  int64_t height;
+  int64_t num_tiles;
+
+  int64_t TileRows(int64_t tile) const { return std::min(height, num_rows - tile * height); }
+  int64_t TileValues(int64_t tile) const { return tile * height * layout.padded_columns(); }
+  int64_t TileSums(int64_t tile) const { return tile * height * layout.num_groups; }
+  const char* PanelOf(int64_t panel) const {
+    return static_cast<const char*>(args.weight->data) + panel * layout.panel_bytes;
+  }
+  void StoreRows(int64_t panel, int64_t row, int64_t count, const float* sums) const {
+    const auto store = args.out.dtype() == DType::kF32 ? Store<float> : Store<BFloat16>;
+    store(args, first_row + row, count, panel * kPanelFeatures, sums);
+  }
+};
+
+// What a thread needs for a row or a panel.
+struct QuantizedGemm::Scratch {
+  std::vector<float> row;       // of x
+  std::vector<float> expanded;  // [kSliceColumns, kPanelFeatures]
+  std::vector<float> part;      // [kMaxBlockRows, kPanelFeatures]
+  std::vector<float> sums;      // the same
+};
+
+QuantizedGemm::QuantizedGemm(Isa isa)
+    : float_tiles_(*GemmKernelFor(isa).f32), int8_tile_(Int8TileFor(isa)) {}
+QuantizedGemm::~QuantizedGemm() = default;
+
+void QuantizedGemm::Linear(const LinearArgs& args, ThreadPool& pool) {
+  const QuantizedLayout layout(*args.weight);
+  const bool is_int8 = IsInt8(*args.weight);
+  CHECK(!is_int8 || (layout.num_groups == 1 && args.weight->format.value == WeightValue::kInt8));
+  if (std::ssize(scratch_) < pool.num_threads()) scratch_.resize(pool.num_threads());
+  for (int64_t first = 0; first < args.x.dim(0); first += kMaxBlockRows) {
+    const int64_t num_rows = std::min(kMaxBlockRows, args.x.dim(0) - first);
+    int64_t height = num_rows <= kMaxFusedRows ? num_rows : float_tiles_.max_rows;
+    if (is_int8) height = std::min<int64_t>(num_rows, kMaxInt8Rows);
+    const Block block = {.args = args,
+                         .layout = layout,
+                         .first_row = first,
+                         .num_rows = num_rows,
+                         .height = height,
+                         .num_tiles = CeilDiv(num_rows, height)};
+    if (is_int8) {
+      GrowTo(num_rows * layout.padded_columns(), packed_int8_);
+      GrowTo(num_rows, x_scales_);
+    } else {
+      GrowTo(num_rows * layout.padded_columns(), packed_);
+      GrowTo(num_rows * layout.num_groups, x_sums_);
+    }
+    pool.ParallelFor(block.num_tiles, 1, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t tile = begin; tile < end; ++tile) {
+        is_int8 ? PackInt8Tile(block, tile, scratch_[thread])
+                : PackTile(block, tile, scratch_[thread]);
+      }
+    });
+    const int64_t grain = std::max<int64_t>(1, kRangeBytes / (layout.panel_bytes * num_rows));
+    pool.ParallelFor(layout.num_panels, grain, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t panel = begin; panel < end; ++panel) {
+        MultiplyPanel(block, panel, scratch_[thread]);
+      }
+    });
+  }
+}
+
+void QuantizedGemm::PackTile(const Block& block, int64_t tile, Scratch& scratch) {
+  const QuantizedLayout& layout = block.layout;
+  const int64_t columns = layout.padded_columns();
+  const int64_t num_rows = block.TileRows(tile);
+  float* const out = packed_.data() + block.TileValues(tile);
+  GrowTo(columns, scratch.row);
+  for (int64_t r = 0; r < num_rows; ++r) {
+    ReadRow(block.args.x, block.first_row + tile * block.height + r, layout,
+            layout.OrderOf(*block.args.weight), scratch.row.data());
+    for (int64_t i = 0; i < columns; ++i) out[i * num_rows + r] = scratch.row[i];
+    if (layout.zero_bytes > 0) {
+      SumGroups(layout, scratch.row.data(), num_rows, x_sums_.data() + block.TileSums(tile) + r);
+    }
+  }
+}
+
+void QuantizedGemm::PackInt8Tile(const Block& block, int64_t tile, Scratch& scratch) {
+  const QuantizedLayout& layout = block.layout;
+  const int64_t columns = layout.padded_columns();
+  GrowTo(columns, scratch.row);
+  for (int64_t r = 0; r < block.TileRows(tile); ++r) {
+    const int64_t row = tile * block.height + r;
+    ReadRow(block.args.x, block.first_row + row, layout, layout.OrderOf(*block.args.weight),
+            scratch.row.data());
+    x_scales_[row] = RoundToInt8(scratch.row.data(), columns, packed_int8_.data() + row * columns);
+  }
+}
+
+void QuantizedGemm::MultiplyPanel(const Block& block, int64_t panel, Scratch& scratch) const {
+  if (IsInt8(*block.args.weight)) return MultiplyInt8(block, panel, scratch);
+  if (block.num_rows <= kMaxFusedRows) return MultiplyFewRows(block, panel, scratch);
+  MultiplyManyRows(block, panel, scratch);
+}
+
+void QuantizedGemm::MultiplyFewRows(const Block& block, int64_t panel, Scratch& scratch) const {
+  GrowTo(kMaxFusedRows * kPanelFeatures, scratch.sums);
+  RunQuantizedTile({.layout = &block.layout,
+                    .panel = block.PanelOf(panel),
+                    .x = packed_.data(),
+                    .x_sums = x_sums_.data(),
+                    .num_rows = static_cast<int>(block.num_rows),
+                    .read_ahead = ReadAheadBytes(),
+                    .out = scratch.sums.data()});
+  block.StoreRows(panel, 0, block.num_rows, scratch.sums.data());
+}
+
+void QuantizedGemm::MultiplyManyRows(const Block& block, int64_t panel, Scratch& scratch) const {
+  const QuantizedLayout& layout = block.layout;
+  const int64_t slice_units = kSliceColumns / layout.unit_columns;
+  GrowTo(kSliceColumns * kPanelFeatures, scratch.expanded);
+  GrowTo(kMaxBlockRows * kPanelFeatures, scratch.part);
+  scratch.sums.assign(kMaxBlockRows * kPanelFeatures, 0.0f);
+  Prefetch no_prefetch = {.next = nullptr, .lines = 0, .num_passes = 1};
+  int64_t column = 0;
+  for (int64_t group = 0; group < layout.num_groups; ++group) {
+    const uint32_t* words = layout.WordsOf(block.PanelOf(panel), group);
+    const int64_t num_units = layout.UnitsOf(group);
+    for (int64_t unit = 0; unit < num_units; unit += slice_units) {
+      const int64_t count = std::min(slice_units, num_units - unit);
+      ExpandUnits(layout, words + unit * kPanelFeatures, count, scratch.expanded.data());
+      for (int64_t tile = 0; tile < block.num_tiles; ++tile) {
+        const int64_t num_rows = block.TileRows(tile);
+        float_tiles_.tiles[num_rows](
+            {.activations = packed_.data() + block.TileValues(tile) + column * num_rows,
+             .weights = scratch.expanded.data(),
+             .compressed = {},
+             .prefetch = &no_prefetch,
+             .num_steps = count * layout.unit_columns,
+             .add = unit > 0,
+             .out = scratch.part.data() + tile * block.height * kPanelFeatures,
+             .num_rows = static_cast<int>(num_rows),
+             .first_column = 0,
+             .num_columns = kPanelFeatures});
+      }
+      column += count * layout.unit_columns;
+    }
+    for (int64_t tile = 0; tile < block.num_tiles; ++tile) {
+      const int64_t num_rows = block.TileRows(tile);
+      const int64_t first = tile * block.height * kPanelFeatures;
+      AddGroup({.layout = &layout,
+                .panel = block.PanelOf(panel),
+                .group = group,
+                .part = scratch.part.data() + first,
+                .x_sums = x_sums_.data() + block.TileSums(tile) + group * num_rows,
+                .num_rows = num_rows,
+                .out = scratch.sums.data() + first});
+    }
+  }
+  block.StoreRows(panel, 0, block.num_rows, scratch.sums.data());
+}
+
+void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scratch) const {
+  const QuantizedLayout& layout = block.layout;
+  const char* const data = block.PanelOf(panel);
+  const auto* scales = reinterpret_cast<const float*>(data);
+  const auto* code_sums = reinterpret_cast<const int32_t*>(data + layout.scale_bytes);
+  alignas(64) int32_t products[kMaxInt8Rows * kPanelFeatures];
+  GrowTo(kMaxInt8Rows * kPanelFeatures, scratch.sums);
+  for (int64_t tile = 0; tile < block.num_tiles; ++tile) {
+    const int64_t num_rows = block.TileRows(tile);
+    int8_tile_({.words = layout.WordsOf(data, 0),
+                .num_units = layout.UnitsOf(0),
+                .x = packed_int8_.data() + block.TileValues(tile),
+                .height = static_cast<int>(num_rows),
+                .read_ahead = tile == 0 ? ReadAheadBytes() : 0,
+                .out = products});
+    for (int64_t r = 0; r < num_rows; ++r) {
+      const float x_scale = x_scales_[tile * block.height + r];
+      for (int64_t f = 0; f < kPanelFeatures; ++f) {
+        const int32_t sum = products[r * kPanelFeatures + f] - 128 * code_sums[f];
+        scratch.sums[r * kPanelFeatures + f] = x_scale * (scales[f] * static_cast<float>(sum));
+      }
+    }
+    block.StoreRows(panel, tile * block.height, num_rows, scratch.sums.data());
+  }
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,46 @@
+// QuantizedGemm: out = x * weight^T + bias over quantized weights, in their own format. A row's
+// bits do not depend on the rows beside it, nor on the number of threads. Used by the stream's
+// thread.
+#pragma once
+
+#include <vector>
+
+#include "kernels/cpu/gemm/gemm_kernel.h"
+#include "kernels/cpu/gemm/quantized/int8_tile.h"
+#include "kernels/cpu/gemm/quantized/quantized_panel.h"
+#include "kernels/cpu/gemm/quantized/quantized_tile.h"
+#include "kernels/cpu/runtime/thread_pool.h"
+#include "kernels/op_args.h"
+
+namespace quire::cpu {
+
+class QuantizedGemm {
+ public:
+  explicit QuantizedGemm(Isa isa);
+  ~QuantizedGemm();
+
+  // x and out are float32 or bfloat16.
+  void Linear(const LinearArgs& args, ThreadPool& pool);
+
+ private:
+  struct Block;
+  struct Scratch;
+
+  void PackTile(const Block& block, int64_t tile, Scratch& scratch);
+  void PackInt8Tile(const Block& block, int64_t tile, Scratch& scratch);
+  void MultiplyPanel(const Block& block, int64_t panel, Scratch& scratch) const;
+  void MultiplyFewRows(const Block& block, int64_t panel, Scratch& scratch) const;
+  void MultiplyManyRows(const Block& block, int64_t panel, Scratch& scratch) const;
+  void MultiplyInt8(const Block& block, int64_t panel, Scratch& scratch) const;
+
+  const TileSet& float_tiles_;
+  const Int8TileFn int8_tile_;
+  // Of one block of rows, by tile; they grow to the largest shape seen.
+  std::vector<float> packed_;
+  std::vector<uint8_t> packed_int8_;
+  std::vector<float> x_sums_;     // of groups
+  std::vector<float> x_scales_;   // of int8 rows
+  std::vector<Scratch> scratch_;  // by thread
+};
+
+}  // namespace quire::cpu

@@ -1,0 +1,133 @@
+// From codes as PackedLayout has them to a lane's part of wgmma's first operand: exact values in
+// bfloat16 or float16. Integers are put into the mantissa of a power of two, which is then
+// subtracted with the zero point (the trick of FasterTransformer's and Marlin's dequantisation);
+// floats are shifted to the place of the wider type's exponent and multiplied by the ratio of the
+// two biases, which subnormal numbers need, too. Device code only.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/runtime/vector.cuh"
+#include "kernels/weight_format.h"
+
+namespace quire::cuda {
+
+template <typename T>
+inline constexpr bool kIsHalf = std::is_same_v<T, __half>;
+
+template <typename T>
+__device__ __forceinline__ uint32_t SubtractPairs(uint32_t a, uint32_t b) {
+  uint32_t result;
+  if constexpr (kIsHalf<T>) {
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  } else {
+    asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  }
+  return result;
+}
+template <typename T>
+__device__ __forceinline__ uint32_t MultiplyPairs(uint32_t a, uint32_t b) {
+  uint32_t result;
+  if constexpr (kIsHalf<T>) {
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  } else {
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  }
+  return result;
+}
+
+// (from & mask) | others in one instruction; the compiler takes two where both are constants.
+__device__ __forceinline__ uint32_t SelectBits(uint32_t from, uint32_t mask, uint32_t others) {
+  uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(from), "r"(mask), "r"(others));
+  return result;
+}
+
+// Pairs of e4m3 in the upper bytes of the halves.
+template <typename T>
+__device__ __forceinline__ uint32_t WidenFloat8(uint32_t codes) {
+  const uint32_t sign = codes & 0x80008000u;
+  if constexpr (kIsHalf<T>) {
+    return MultiplyPairs<T>(SelectBits(codes >> 1, 0x3f803f80u, sign), 0x5c005c00u);  // 2^8
+  } else {
+    return MultiplyPairs<T>(SelectBits(codes >> 4, 0x07f007f0u, sign), 0x7b807b80u);  // 2^120
+  }
+}
+
+// What zero points become: what is subtracted from a pair of integers.
+template <typename T, WeightValue kValue>
+__device__ __forceinline__ uint32_t ZeroPair(uint32_t zero_point) {
+  if constexpr (kValue == WeightValue::kInt8) {
+    return __float_as_uint(static_cast<float>(zero_point + (1u << 23)));
+  } else {
+    return (kIsHalf<T> ? 0x64006400u : 0x43004300u) | zero_point * 0x00010001u;
+  }
+}
+
+// Two factors that a row's pairs are multiplied with, from a scale of a byte.
+template <typename T>
+__device__ __forceinline__ uint32_t ScalePair(uint32_t code, ScaleValue scale) {
+  if (scale == ScaleValue::kFloat8) return WidenFloat8<T>(code * 0x01000100u);
+  return code == 0 ? 0x00400040u : code * 0x00800080u;  // 2^(code - 127) in bfloat16
+}
+
+// What the values of two rows, r and r + 8, are changed by: zero points or scales.
+struct RowPairs {
+  uint32_t upper, lower;
+};
+
+// A slice's operand from 4-bit codes.
+template <typename T, WeightValue kValue>
+__device__ __forceinline__ void Dequantize4(uint32_t word, const RowPairs& pairs,
+                                            uint32_t (&operand)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t by = i % 2 == 0 ? pairs.upper : pairs.lower;
+    const int shift = (i % 2) * 8 + (i / 2) * 4;  // of the pair's codes, 4 bits in each half
+    if constexpr (kValue == WeightValue::kInt4) {
+      constexpr uint32_t kMagic = kIsHalf<T> ? 0x64006400u : 0x43004300u;
+      operand[i] = SubtractPairs<T>(SelectBits(word >> shift, 0x000f000fu, kMagic), by);
+    } else {
+      constexpr int kMantissa = kIsHalf<T> ? 10 : 7;
+      constexpr uint32_t kBits = 0x00070007u << (kMantissa - 1);
+      const int move = kMantissa - 1 - shift;
+      const uint32_t moved = move >= 0 ? word << move : word >> -move;
+      const uint32_t value = SelectBits(moved, kBits, (word << (12 - shift)) & 0x80008000u);
+      // 2^14 and 2^126
+      operand[i] =
+          MultiplyPairs<T>(MultiplyPairs<T>(value, kIsHalf<T> ? 0x74007400u : 0x7e807e80u), by);
+    }
+  }
+}
+
+// A pair of 8-bit integers, bytes kFirst and kFirst + 2 of a word.
+template <typename T, int kFirst>
+__device__ __forceinline__ uint32_t WidenInt8(uint32_t word, uint32_t zero) {
+  constexpr uint32_t kMagic = 0x4b000000u;  // 2^23
+  const float low = __uint_as_float(__byte_perm(word, kMagic, 0x7540 | kFirst));
+  const float high = __uint_as_float(__byte_perm(word, kMagic, 0x7540 | (kFirst + 2)));
+  return PackPair<T>(low - __uint_as_float(zero), high - __uint_as_float(zero));
+}
+
+// The same from 8-bit codes, a word of each row.
+template <typename T, WeightValue kValue>
+__device__ __forceinline__ void Dequantize8(const uint32_t (&words)[2], const RowPairs& pairs,
+                                            uint32_t (&operand)[4]) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    if constexpr (kValue == WeightValue::kFloat8) {
+      operand[row] = WidenFloat8<T>(words[row] << 8);
+      operand[row + 2] = WidenFloat8<T>(words[row]);
+    } else {
+      const uint32_t zero = row == 0 ? pairs.upper : pairs.lower;
+      operand[row] = WidenInt8<T, 0>(words[row], zero);
+      operand[row + 2] = WidenInt8<T, 1>(words[row], zero);
+    }
+  }
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,7 @@
+#include "kernels/cuda/gemm/quantized/quantized_kernels.cuh"
+
+namespace quire::cuda {
+
+template QuantizedKernel QuantizedKernelFor<WeightValue::kFloat4, __half, 4>(int tile);
+
+}  // namespace quire::cuda

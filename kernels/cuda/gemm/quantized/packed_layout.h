@@ -1,0 +1,90 @@
+// How a quantized weight lies in device memory: in the order in which the lanes of a warpgroup
+// multiply it, so that what a lane needs for its gemms is one 16-byte piece. Plain values; host and
+// device code, no CUDA header.
+//
+// Blocks of 64 rows follow each other; a block is its steps of 128 columns; a step is the codes of
+// the block's rows, then the scales of each row's groups ([64, groups_per_step]), then their zero
+// points. Rows and columns beyond the weight's are padding.
+//
+// Codes of a step: four warps have 16 rows each. A lane, 4 r + q, has of rows r and r + 8 and of
+// each slice of 16 columns the columns 2q, 2q + 1, 2q + 8 and 2q + 9: its part of wgmma's first
+// operand. 16 bytes of every lane are a piece: two slices of 8-bit codes, four of 4-bit codes.
+//   8 bits: of each slice a word of row r and one of row r + 8, each of columns 2q, 2q + 8, 2q + 1,
+//           2q + 9 from its lowest byte on.
+//   4 bits: of each slice a word; its bytes are of rows r, r + 8, r, r + 8: first columns 2q and
+//           2q + 8 (the upper half), then 2q + 1 and 2q + 9.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/base/types.h"
+#include "kernels/linear_weight.h"
+
+namespace quire::cuda {
+
+inline constexpr int kBlockRows = 64, kStepColumns = 128, kSliceColumns = 16;
+inline constexpr int kStepSlices = kStepColumns / kSliceColumns;
+
+// Whether scales are small factors, which a lane applies to the values before they are multiplied:
+// the results are exact in 16 bits. Others are applied to the sums of a group.
+constexpr bool HasScaledValues(const WeightFormat& format) {
+  return format.value == WeightValue::kFloat4 && format.scale != ScaleValue::kFloat32;
+}
+
+struct PackedLayout {
+  int64_t num_blocks, num_steps;
+  int32_t bits;
+  int32_t groups_per_step;                                  // 0: a row has one scale
+  int32_t code_bytes, scale_bytes, zero_bytes, step_bytes;  // of a step
+  int64_t row_scales_at;  // float32 [num_blocks * 64]: of rows, where they have one; else 0
+  int64_t order_at;       // int32 [in_features], of an ordered weight; else 0
+  int64_t total_bytes;
+
+  explicit constexpr PackedLayout(const LinearWeight& weight)
+      : PackedLayout(weight.format, weight.out_features, weight.in_features) {}
+  constexpr PackedLayout(const WeightFormat& format, int64_t rows, int64_t columns)
+      : num_blocks(CeilDiv<int64_t>(rows, kBlockRows)),
+        num_steps(CeilDiv<int64_t>(columns, kStepColumns)),
+        bits(BitsOf(format.value)),
+        groups_per_step(format.group_columns == 0 ? 0 : kStepColumns / format.group_columns),
+        code_bytes(kBlockRows * kStepColumns * bits / 8),
+        scale_bytes(kBlockRows * groups_per_step * static_cast<int32_t>(BytesOf(format.scale))),
+        zero_bytes(format.zero_points && groups_per_step > 0 ? kBlockRows * groups_per_step : 0),
+        step_bytes(code_bytes + scale_bytes + zero_bytes),
+        row_scales_at(0),
+        order_at(0),
+        total_bytes(num_blocks * num_steps * step_bytes) {
+    if (groups_per_step == 0 || HasScaledValues(format)) {
+      row_scales_at = total_bytes;
+      total_bytes += num_blocks * kBlockRows * 4;
+    }
+    if (format.ordered) {
+      order_at = total_bytes;
+      total_bytes += columns * 4;
+    }
+  }
+
+  constexpr int64_t StepAt(int64_t row, int64_t step) const {
+    return (row / kBlockRows * num_steps + step) * step_bytes;
+  }
+};
+
+// Whether the kernel of quantized_gemm.h multiplies such weights with activations of this type.
+constexpr bool FitsPackedLayout(const WeightFormat& format, DType activations) {
+  const int32_t columns = format.group_columns;
+  const bool is_16_bits = activations == DType::kBF16 || activations == DType::kF16;
+  if (!is_16_bits || !format.quantized()) return false;
+  switch (format.value) {
+    case WeightValue::kFloat8:
+      return (columns == 0 || columns == kStepColumns) && format.scale == ScaleValue::kFloat32;
+    case WeightValue::kFloat4:
+      // Powers of two do not fit float16.
+      return (columns == 16 || columns == 32) &&
+             (format.scale != ScaleValue::kPowerOfTwo || activations == DType::kBF16);
+    default:
+      if (columns == 0) return !format.zero_points;
+      return columns == 32 || columns == 64 || columns == kStepColumns;
+  }
+}
+
+}  // namespace quire::cuda

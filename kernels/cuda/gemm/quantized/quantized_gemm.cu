@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/base/check.h"
+#include "kernels/cuda/gemm/quantized/quantized_gemm.h"
+#include "kernels/cuda/gemm/quantized/quantized_gemm_shape.cuh"
+#include "kernels/cuda/gemm/quantized/quantized_kernels.h"
+#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/tensor_map.h"
+
+namespace quire::cuda {
+
+namespace {
+
+constexpr int kNumTiles = std::size(kQuantizedTileRows);
+constexpr int kMaxRows = kQuantizedTileRows[kNumTiles - 1];  // of x, in a tile
+
+// How a gemm is divided: CTAs that share out in_features, and the shared memory that a CTA takes at
+// most, of which its ring is made.
+constexpr int kSplits[] = {1, 2, 4, 8}, kSharedKib[] = {110, 224};
+constexpr int kNumSplits = std::size(kSplits), kNumSharedKib = std::size(kSharedKib);
+struct Variant {
+  int splits, shared_kib;
+  static Variant Of(int number) {
+    return {kSplits[number % kNumSplits], kSharedKib[number / kNumSplits]};
+  }
+};
+constexpr int kNumVariants = kNumSplits * kNumSharedKib;
+
+template <typename Element>
+QuantizedKernel KernelFor(const WeightFormat& format, int tile) {
+  const int columns = format.group_columns;
+  switch (format.value) {
+    case WeightValue::kInt4:
+      return columns == 32 || columns == 64
+                 ? QuantizedKernelFor<WeightValue::kInt4, Element, 2>(tile)
+                 : QuantizedKernelFor<WeightValue::kInt4, Element, kMaxGemmsAtOnce>(tile);
+    case WeightValue::kInt8:
+      return columns == 32 || columns == 64
+                 ? QuantizedKernelFor<WeightValue::kInt8, Element, 2>(tile)
+                 : QuantizedKernelFor<WeightValue::kInt8, Element, kMaxGemmsAtOnce>(tile);
+    case WeightValue::kFloat8:
+      return QuantizedKernelFor<WeightValue::kFloat8, Element, kMaxGemmsAtOnce>(tile);
+    default:
+      return HasScaledValues(format)
+                 ? QuantizedKernelFor<WeightValue::kFloat4, Element, kMaxGemmsAtOnce>(tile)
+                 : QuantizedKernelFor<WeightValue::kFloat4, Element, 1>(tile);
+  }
+}
+
+struct Plan {
+  QuantizedKernel kernel;
+  int tile_rows;
+  int num_row_tiles, num_tiles, num_stages, shared_bytes;
+};
+
+// num_stages is 0 where shared memory is too small for the variant.
+Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
+  const LinearWeight& weight = *args.weight;
+  const PackedLayout layout(weight);
+  const auto num_rows = static_cast<int>(args.x.dim(0));
+  int tile = 0;
+  while (tile + 1 < kNumTiles && kQuantizedTileRows[tile] < num_rows) ++tile;
+  Plan plan = {.kernel = weight.dtype == DType::kF16
+                             ? KernelFor<__half>(weight.format, tile)
+                             : KernelFor<__nv_bfloat16>(weight.format, tile),
+               .tile_rows = kQuantizedTileRows[tile],
+               .num_row_tiles = CeilDiv(num_rows, kQuantizedTileRows[tile]),
+               .num_tiles = static_cast<int>(is_gated ? layout.num_blocks / 2
+                                                      : CeilDiv<int64_t>(layout.num_blocks, 2)),
+               .num_stages = 0,
+               .shared_bytes = 0};
+  constexpr int kMinStages = 3;
+  int num_stages = plan.kernel.max_stages;
+  while (num_stages > 0 &&
+         plan.kernel.shared_bytes(layout.step_bytes, num_stages) > v.shared_kib * 1024) {
+    --num_stages;
+  }
+  if (num_stages < kMinStages) return plan;
+  const int64_t most_steps = CeilDiv<int64_t>(layout.num_steps, v.splits);  // of a CTA
+  plan.num_stages = static_cast<int>(std::min<int64_t>(num_stages, most_steps));
+  plan.shared_bytes = plan.kernel.shared_bytes(layout.step_bytes, plan.num_stages);
+  return plan;
+}
+
+// The first launch of a kernel lets it have its shared memory.
+void AllowSharedMemory(const QuantizedKernel& kernel) {
+  static std::map<void (*)(QuantizedGemmParams), bool> known;
+  bool& allowed = known[kernel.launch];
+  if (allowed) return;
+  cudaFuncSetAttribute(kernel.launch, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       kSharedKib[kNumSharedKib - 1] * 1024);
+  allowed = true;
+}
+
+QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Variant& v) {
+  const LinearWeight& weight = *args.weight;
+  const PackedLayout layout(weight);
+  const auto* const data = static_cast<const uint8_t*>(weight.data);
+  return {.x_map = EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
+                                   args.x.row_stride(), plan.tile_rows),
+          .weight = data,
+          .row_scales = layout.row_scales_at == 0
+                            ? nullptr
+                            : reinterpret_cast<const float*>(data + layout.row_scales_at),
+          .bias = FloatVector(args.bias),
+          .out = args.out.data(),
+          .out_stride = args.out.row_stride(),
+          .num_rows = static_cast<int>(args.x.dim(0)),
+          .num_features = static_cast<int>(weight.out_features),
+          .num_blocks = static_cast<int>(layout.num_blocks),
+          .num_steps = static_cast<int>(layout.num_steps),
+          .num_splits = v.splits,
+          .num_stages = plan.num_stages,
+          .step_bytes = layout.step_bytes,
+          .scales_at = layout.code_bytes,
+          .zeros_at = layout.code_bytes + layout.scale_bytes,
+          .groups_per_step = layout.groups_per_step,
+          .scale = weight.format.scale,
+          .has_zero_points = layout.zero_bytes > 0,
+          .out_is_float = args.out.dtype() == DType::kF32,
+          .num_gates = 0,
+          .activation = Activation::kSilu};
+}
+
+void Launch(const QuantizedGemmParams& params, const Plan& plan, const Variant& v,
+            cudaStream_t stream) {
+  CHECK_GT(plan.num_stages, 0);
+  AllowSharedMemory(plan.kernel);
+  LaunchClusters(plan.kernel.launch, v.splits, dim3(v.splits * plan.num_row_tiles, plan.num_tiles),
+                 dim3(plan.kernel.num_threads), plan.shared_bytes, stream, params);
+}
+
+// With fewer rows than fill a tile, CTAs for all multiprocessors and not many times more; each with
+// enough steps that its ring is of use.
+bool MayBeFast(const Variant& v, const LinearArgs& args) {
+  const PackedLayout layout(*args.weight);
+  const int64_t num_tiles =
+      CeilDiv<int64_t>(layout.num_blocks, 2) * CeilDiv<int64_t>(args.x.dim(0), kMaxRows);
+  if (v.splits == 1) return true;
+  return layout.num_steps >= 2 * v.splits && num_tiles * v.splits / 2 < 2 * NumSms();
+}
+
+// Fewest splits that give every multiprocessor a CTA.
+int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
+  const PackedLayout layout(*args.weight);
+  const int64_t num_tiles =
+      CeilDiv<int64_t>(layout.num_blocks, 2) * CeilDiv<int64_t>(args.x.dim(0), kMaxRows);
+  int best = variants[0];
+  for (const int variant : variants) {
+    const Variant v = Variant::Of(variant);
+    if (v.shared_kib != kSharedKib[0]) continue;
+    best = variant;
+    if (num_tiles * v.splits >= NumSms()) break;
+  }
+  return best;
+}
+
+}  // namespace
+
+WeightFormat QuantizedFormatFor(const WeightFormat& format, DType activations) {
+  return IsHopper() && FitsPackedLayout(format, activations) ? format : WeightFormat();
+}
+
+std::string QuantizedGemmVariantName(int variant) {
+  const Variant v = Variant::Of(variant);
+  return absl::StrCat(v.splits, "x", v.shared_kib);
+}
+
+int FindQuantizedGemmVariant(absl::string_view name) {
+  for (int i = 0; i < kNumVariants; ++i) {
+    if (QuantizedGemmVariantName(i) == name) return i;
+  }
+  return -1;
+}
+
+std::vector<int> QuantizedGemmVariants(const LinearArgs& args) {
+  std::vector<int> variants;
+  if (!args.weight->format.quantized()) return variants;
+  for (int i = 0; i < kNumVariants; ++i) {
+    const Variant v = Variant::Of(i);
+    if (MakePlan(args, v, false).num_stages > 0 && MayBeFast(v, args)) variants.push_back(i);
+  }
+  std::swap(variants[0],
+            *std::find(variants.begin(), variants.end(), DefaultVariant(args, variants)));
+  return variants;
+}
+
+bool HasWholeGateBlocks(const LinearWeight& weight) {
+  return weight.out_features % (2 * kBlockRows) == 0;
+}
+
+void LaunchQuantizedGemm(const LinearArgs& args, int variant, cudaStream_t stream) {
+  const Variant v = Variant::Of(variant);
+  const Plan plan = MakePlan(args, v, false);
+  Launch(ParamsOf(args, plan, v), plan, v, stream);
+}
+
+void LaunchGatedQuantizedGemm(const GatedLinearArgs& args, int variant, cudaStream_t stream) {
+  CHECK(HasWholeGateBlocks(*args.weight));
+  const Variant v = Variant::Of(variant);
+  const Plan plan = MakePlan(args.Linear(), v, true);
+  QuantizedGemmParams params = ParamsOf(args.Linear(), plan, v);
+  params.out = args.out.data();
+  params.out_stride = args.out.row_stride();
+  params.num_gates = static_cast<int>(args.weight->out_features / 2);
+  params.num_features = params.num_gates;
+  params.activation = args.activation;
+  Launch(params, plan, v, stream);
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,35 @@
+// Our gemms with quantized weights on sm_90a, of any number of rows: out = x * weight^T + bias.
+// There are variants, which divide the work differently; which is fastest for a gemm is measured
+// (gemm_tuner.h). A row's sum is taken in an order that depends on in_features and the variant
+// alone. Used by the engine's thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "kernels/op_args.h"
+
+struct CUstream_st;
+
+namespace quire::cuda {
+
+// The format that a weight gets for activations of this type on the device that is current: this
+// one, or kFloat where no kernel multiplies it.
+WeightFormat QuantizedFormatFor(const WeightFormat& format, DType activations);
+
+// Those that may be fast for these arguments, the default one first; none for weights that are not
+// quantized. x in rows of whole 16-byte pieces, its columns in the order of the weight's.
+std::vector<int> QuantizedGemmVariants(const LinearArgs& args);
+
+// A variant's name in the tuning cache, and back; -1 for a name that none has.
+std::string QuantizedGemmVariantName(int variant);
+int FindQuantizedGemmVariant(absl::string_view name);
+
+void LaunchQuantizedGemm(const LinearArgs& args, int variant, CUstream_st* stream);
+// Bit for bit what LaunchQuantizedGemm and then GatedActivation give. The gates must be whole
+// blocks of rows.
+void LaunchGatedQuantizedGemm(const GatedLinearArgs& args, int variant, CUstream_st* stream);
+bool HasWholeGateBlocks(const LinearWeight& weight);
+
+}  // namespace quire::cuda

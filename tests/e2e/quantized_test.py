@@ -1,0 +1,101 @@
+"""The bundled model, quantized in every format that is served, answers its held-out questions; and a quantized checkpoint
+with something wrong is refused by the name of the tensor or key."""
+
+import json
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from harness import AT_LENGTH, BENCH, ROOT, SERVER, SMALL_CACHE, Server, main
+
+try:
+    from quantize_checkpoint import FORMATS, quantize_checkpoint, read_safetensors, write_safetensors
+except ImportError as error:
+    FORMATS = {}
+    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
+
+FOUR_BITS = ("pack-quantized", "gptq", "awq", "mxfp4", "nvfp4")
+
+
+@unittest.skipUnless(FORMATS, "no numpy or ml_dtypes")
+class QuantizedTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name) / "model"
+
+    def test_answers_of_each_format(self):
+        for kind in FORMATS:
+            with self.subTest(kind), tempfile.TemporaryDirectory() as folder:
+                model = pathlib.Path(folder) / "model"
+                quantize_checkpoint(ROOT / "configs/demo", model, kind)
+                required = "0.92" if kind.startswith(FOUR_BITS) and kind != "gptq-8-ordered" else "0.95"
+                with Server("--model", str(model), "--served-model-name", "demo") as server:
+                    result = subprocess.run(
+                        [BENCH, "quality", "--target", server.target, "--dataset-path", ROOT / "configs/demo/heldout.jsonl",
+                         "--every", "1" if AT_LENGTH else "24", "--require", required],
+                        capture_output=True, text=True, check=False)
+                    print(kind, result.stdout.strip().splitlines()[-1:])
+                    self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                    self.assertEqual(server.stop(), 0)
+
+    def refused(self, fragment, code=66):
+        run = subprocess.run([SERVER, "--model", self.folder, "--port", "1", *SMALL_CACHE], capture_output=True, text=True,
+                             timeout=60, check=False)
+        self.assertEqual(run.returncode, code, run.stderr)
+        self.assertIn(fragment, run.stderr.strip().splitlines()[-1])
+
+    def change(self, name, tensor):
+        path = self.folder / "model.safetensors"
+        tensors = read_safetensors(path)
+        if tensor is None:
+            del tensors[name]
+        else:
+            tensors[name] = tensor(tensors[name].copy())
+        write_safetensors(path, tensors)
+
+    def test_what_is_wrong_is_named(self):
+        quantize_checkpoint(ROOT / "configs/demo", self.folder, "gptq")
+        module = "model.layers.3.mlp.up_proj"
+
+        def far(groups):
+            groups[5] = 1000
+            return groups
+        self.change(f"{module}.g_idx", far)
+        self.refused(f"{module}.g_idx")
+        self.change(f"{module}.g_idx", None)
+        self.change(f"{module}.qweight", lambda words: words[1:])
+        self.refused(f"{module}.qweight")
+        self.change(f"{module}.scales", None)
+        self.refused(f"{module}")
+
+    def test_scales_that_are_no_numbers(self):
+        quantize_checkpoint(ROOT / "configs/demo", self.folder, "fp8-block")
+
+        def broken(scales):
+            scales[0, 0] = float("nan")
+            return scales
+        self.change("model.layers.0.self_attn.q_proj.weight_scale_inv", broken)
+        self.refused("model.layers.0.self_attn.q_proj.weight_scale_inv")
+
+    def test_a_method_that_is_not_served(self):
+        quantize_checkpoint(ROOT / "configs/demo", self.folder, "awq")
+        path = self.folder / "config.json"
+        config = json.loads(path.read_text())
+        for method in ("bitsandbytes", "exl3", "aqlm", "hqq", "quark", "torchao", "nonsense"):
+            config["quantization_config"]["quant_method"] = method
+            path.write_text(json.dumps(config))
+            self.refused(method)
+
+    def test_a_part_of_a_fused_weight_that_is_left_out(self):
+        quantize_checkpoint(ROOT / "configs/demo", self.folder, "awq")
+        path = self.folder / "config.json"
+        config = json.loads(path.read_text())
+        config["quantization_config"]["modules_to_not_convert"] = ["layers.2.self_attn.k_proj"]
+        path.write_text(json.dumps(config))
+        self.refused("model.layers.2.self_attn.k_proj")
+
+
+if __name__ == "__main__":
+    main()
