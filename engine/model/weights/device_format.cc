@@ -19,7 +19,7 @@ ScaleValue ScaleOf(const WeightScheme& scheme) {
   // What is divided by a number is not what is multiplied by its inverse.
   const bool is_factor = scheme.global_scale == GlobalScale::kFactor;
   return scheme.scale_type == ScaleType::kE4M3 && is_factor ? ScaleValue::kFloat8
-                                                             : ScaleValue::kFloat32;
+                                                            : ScaleValue::kFloat32;
 }
 
 }  // namespace

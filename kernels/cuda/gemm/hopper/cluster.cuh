@@ -51,14 +51,14 @@ __device__ __forceinline__ void PublishInCluster() {
                    : "memory");
 }
 
-// Two neighbouring numbers in a CTA's shared memory.
-__device__ __forceinline__ float2 LoadPairInCluster(uint32_t address) {
-  float2 pair;
-  asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];\n"
-               : "=f"(pair.x), "=f"(pair.y)
+// Four neighbouring numbers in a CTA's shared memory.
+__device__ __forceinline__ float4 LoadQuadInCluster(uint32_t address) {
+  float4 quad;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+               : "=f"(quad.x), "=f"(quad.y), "=f"(quad.z), "=f"(quad.w)
                : "r"(address)
                : "memory");
-  return pair;
+  return quad;
 }
 
 }  // namespace quire::cuda

@@ -76,11 +76,11 @@ __global__ void __launch_bounds__(kRowGridThreads)
     }
     const int64_t row = p.first_row + i;
     const int in_step = static_cast<int>(slice % kStepSlices);
-    const int warp = static_cast<int>(row % kBlockRows) / 16, half = static_cast<int>(row % 16) / 8;
+    const int half = static_cast<int>(row % kQuarterRows) / 8;
     const int piece_slices = 16 / p.layout.bits;  // 2 or 4
-    uint8_t* const piece = p.data + p.layout.StepAt(row, slice / kStepSlices) +
-                           warp * p.layout.code_bytes / 4 + in_step / piece_slices * 512 +
-                           row % 8 * 64 + in_step % piece_slices * p.layout.bits;
+    uint8_t* const piece = p.data + p.layout.QuarterAt(row, slice / kStepSlices) +
+                           in_step / piece_slices * 512 + row % 8 * 64 +
+                           in_step % piece_slices * p.layout.bits;
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
       uint8_t* const to = piece + q * 16;
@@ -113,9 +113,9 @@ __global__ void __launch_bounds__(kRowGridThreads)
     }
     if (group >= layout.num_steps * layout.groups_per_step) return;
     const bool exists = group < num_groups;
-    const int64_t at = row % kBlockRows * layout.groups_per_step + group % layout.groups_per_step;
+    const int64_t at = row % kQuarterRows * layout.groups_per_step + group % layout.groups_per_step;
     uint8_t* const scales =
-        p.data + layout.StepAt(row, group / layout.groups_per_step) + layout.code_bytes;
+        p.data + layout.QuarterAt(row, group / layout.groups_per_step) + layout.code_bytes;
     const uint32_t scale = exists ? source.ScaleAt(i, group) : 0;
     if (p.format.scale == ScaleValue::kFloat32) {
       reinterpret_cast<uint32_t*>(scales)[at] = scale;

@@ -2,11 +2,11 @@
 // multiply it, so that what a lane needs for its gemms is one 16-byte piece. Plain values; host and
 // device code, no CUDA header.
 //
-// Blocks of 64 rows follow each other; a block is its steps of 128 columns; a step is the codes of
-// the block's rows, then the scales of each row's groups ([64, groups_per_step]), then their zero
-// points. Rows and columns beyond the weight's are padding.
+// Blocks of 64 rows follow each other; a block is its steps of 128 columns; a step is four
+// quarters, one for each warp of a warpgroup: the codes of 16 rows, the scales of each row's groups
+// ([16, groups_per_step]), their zero points. Rows and columns beyond the weight's are padding.
 //
-// Codes of a step: four warps have 16 rows each. A lane, 4 r + q, has of rows r and r + 8 and of
+// Codes of a quarter: a lane, 4 r + q, has of rows r and r + 8 and of
 // each slice of 16 columns the columns 2q, 2q + 1, 2q + 8 and 2q + 9: its part of wgmma's first
 // operand. 16 bytes of every lane are a piece: two slices of 8-bit codes, four of 4-bit codes.
 //   8 bits: of each slice a word of row r and one of row r + 8, each of columns 2q, 2q + 8, 2q + 1,
@@ -22,7 +22,7 @@
 
 namespace quire::cuda {
 
-inline constexpr int kBlockRows = 64, kStepColumns = 128, kSliceColumns = 16;
+inline constexpr int kBlockRows = 64, kQuarterRows = 16, kStepColumns = 128, kSliceColumns = 16;
 inline constexpr int kStepSlices = kStepColumns / kSliceColumns;
 
 // Whether scales are small factors, which a lane applies to the values before they are multiplied:
@@ -34,8 +34,9 @@ constexpr bool HasScaledValues(const WeightFormat& format) {
 struct PackedLayout {
   int64_t num_blocks, num_steps;
   int32_t bits;
-  int32_t groups_per_step;                                  // 0: a row has one scale
-  int32_t code_bytes, scale_bytes, zero_bytes, step_bytes;  // of a step
+  int32_t groups_per_step;                                     // 0: a row has one scale
+  int32_t code_bytes, scale_bytes, zero_bytes, quarter_bytes;  // of a quarter
+  int32_t step_bytes;
   int64_t row_scales_at;  // float32 [num_blocks * 64]: of rows, where they have one; else 0
   int64_t order_at;       // int32 [in_features], of an ordered weight; else 0
   int64_t total_bytes;
@@ -47,10 +48,11 @@ struct PackedLayout {
         num_steps(CeilDiv<int64_t>(columns, kStepColumns)),
         bits(BitsOf(format.value)),
         groups_per_step(format.group_columns == 0 ? 0 : kStepColumns / format.group_columns),
-        code_bytes(kBlockRows * kStepColumns * bits / 8),
-        scale_bytes(kBlockRows * groups_per_step * static_cast<int32_t>(BytesOf(format.scale))),
-        zero_bytes(format.zero_points && groups_per_step > 0 ? kBlockRows * groups_per_step : 0),
-        step_bytes(code_bytes + scale_bytes + zero_bytes),
+        code_bytes(kQuarterRows * kStepColumns * bits / 8),
+        scale_bytes(kQuarterRows * groups_per_step * static_cast<int32_t>(BytesOf(format.scale))),
+        zero_bytes(format.zero_points && groups_per_step > 0 ? kQuarterRows * groups_per_step : 0),
+        quarter_bytes(code_bytes + scale_bytes + zero_bytes),
+        step_bytes(4 * quarter_bytes),
         row_scales_at(0),
         order_at(0),
         total_bytes(num_blocks * num_steps * step_bytes) {
@@ -64,8 +66,10 @@ struct PackedLayout {
     }
   }
 
-  constexpr int64_t StepAt(int64_t row, int64_t step) const {
-    return (row / kBlockRows * num_steps + step) * step_bytes;
+  // Where the row's quarter of a step is.
+  constexpr int64_t QuarterAt(int64_t row, int64_t step) const {
+    return (row / kBlockRows * num_steps + step) * step_bytes +
+           row % kBlockRows / kQuarterRows * quarter_bytes;
   }
 };
 

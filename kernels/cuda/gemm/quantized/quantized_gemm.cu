@@ -18,36 +18,57 @@ namespace {
 constexpr int kNumTiles = std::size(kQuantizedTileRows);
 constexpr int kMaxRows = kQuantizedTileRows[kNumTiles - 1];  // of x, in a tile
 
-// How a gemm is divided: CTAs that share out in_features, and the shared memory that a CTA takes at
-// most, of which its ring is made.
-constexpr int kSplits[] = {1, 2, 4, 8}, kSharedKib[] = {110, 224};
-constexpr int kNumSplits = std::size(kSplits), kNumSharedKib = std::size(kSharedKib);
+// How a gemm is divided: CTAs that share out in_features, CTAs that share x (both of one cluster),
+// and the shared memory that a CTA takes at most, of which its ring is made. Up to three CTAs of a
+// gemm of few rows fit a multiprocessor, two of a gemv.
+struct Division {
+  int splits, shares;
+};
+constexpr Division kDivisions[] = {{1, 1}, {2, 1}, {4, 1}, {8, 1}, {1, 2},
+                                   {1, 4}, {2, 2}, {2, 4}, {4, 2}};
+constexpr int kNumDivisions = std::size(kDivisions), kNumGemvDivisions = 4;
+constexpr int kGemmKib[] = {74, 110, 224};
+constexpr int kNumKib = std::size(kGemmKib), kMostKib = kGemmKib[kNumKib - 1];
 struct Variant {
-  int splits, shared_kib;
+  bool is_gemv;
+  int splits, shares, shared_kib;
+
+  int cluster_size() const { return splits * shares; }
   static Variant Of(int number) {
-    return {kSplits[number % kNumSplits], kSharedKib[number / kNumSplits]};
+    const bool is_gemv = number >= kNumDivisions * kNumKib;
+    const int rest = is_gemv ? number - kNumDivisions * kNumKib : number;
+    const int num_divisions = is_gemv ? kNumGemvDivisions : kNumDivisions;
+    const Division division = kDivisions[rest % num_divisions];
+    return {is_gemv, division.splits, division.shares, kGemmKib[rest / num_divisions]};
   }
 };
-constexpr int kNumVariants = kNumSplits * kNumSharedKib;
+constexpr int kNumVariants = (kNumDivisions + kNumGemvDivisions) * kNumKib;
+
+template <WeightValue kValue, typename Element, int... kGroups>
+QuantizedKernel KernelFor(int num_groups, int tile, bool is_gemv) {
+  QuantizedKernel kernel = {};
+  ((kGroups == num_groups
+        ? void(kernel = QuantizedKernelFor<kValue, Element, kGroups>(tile, is_gemv))
+        : void()),
+   ...);
+  CHECK(kernel.launch != nullptr) << "FitsPackedLayout says what there is";
+  return kernel;
+}
 
 template <typename Element>
-QuantizedKernel KernelFor(const WeightFormat& format, int tile) {
-  const int columns = format.group_columns;
+QuantizedKernel KernelFor(const LinearWeight& weight, int tile, bool is_gemv) {
+  using enum WeightValue;
+  const WeightFormat& format = weight.format;
+  const int groups = HasScaledValues(format) ? 0 : PackedLayout(weight).groups_per_step;
   switch (format.value) {
-    case WeightValue::kInt4:
-      return columns == 32 || columns == 64
-                 ? QuantizedKernelFor<WeightValue::kInt4, Element, 2>(tile)
-                 : QuantizedKernelFor<WeightValue::kInt4, Element, kMaxGemmsAtOnce>(tile);
-    case WeightValue::kInt8:
-      return columns == 32 || columns == 64
-                 ? QuantizedKernelFor<WeightValue::kInt8, Element, 2>(tile)
-                 : QuantizedKernelFor<WeightValue::kInt8, Element, kMaxGemmsAtOnce>(tile);
-    case WeightValue::kFloat8:
-      return QuantizedKernelFor<WeightValue::kFloat8, Element, kMaxGemmsAtOnce>(tile);
+    case kInt4:
+      return KernelFor<kInt4, Element, 0, 1, 2, 4>(groups, tile, is_gemv);
+    case kInt8:
+      return KernelFor<kInt8, Element, 0, 1, 2, 4>(groups, tile, is_gemv);
+    case kFloat8:
+      return KernelFor<kFloat8, Element, 0, 1>(groups, tile, is_gemv);
     default:
-      return HasScaledValues(format)
-                 ? QuantizedKernelFor<WeightValue::kFloat4, Element, kMaxGemmsAtOnce>(tile)
-                 : QuantizedKernelFor<WeightValue::kFloat4, Element, 1>(tile);
+      return KernelFor<kFloat4, Element, 0, 4, 8>(groups, tile, is_gemv);
   }
 }
 
@@ -65,24 +86,25 @@ Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
   int tile = 0;
   while (tile + 1 < kNumTiles && kQuantizedTileRows[tile] < num_rows) ++tile;
   Plan plan = {.kernel = weight.dtype == DType::kF16
-                             ? KernelFor<__half>(weight.format, tile)
-                             : KernelFor<__nv_bfloat16>(weight.format, tile),
+                             ? KernelFor<__half>(weight, tile, v.is_gemv)
+                             : KernelFor<__nv_bfloat16>(weight, tile, v.is_gemv),
                .tile_rows = kQuantizedTileRows[tile],
                .num_row_tiles = CeilDiv(num_rows, kQuantizedTileRows[tile]),
                .num_tiles = static_cast<int>(is_gated ? layout.num_blocks / 2
                                                       : CeilDiv<int64_t>(layout.num_blocks, 2)),
                .num_stages = 0,
                .shared_bytes = 0};
+  if (v.is_gemv && num_rows > kMaxQuantizedGemvRows) return plan;
+  const auto num_steps = static_cast<int>(CeilDiv<int64_t>(layout.num_steps, v.splits));
+  const auto shared_bytes = [&](int num_stages) {
+    return plan.kernel.shared_bytes(layout.step_bytes, num_stages, num_rows, num_steps);
+  };
   constexpr int kMinStages = 3;
   int num_stages = plan.kernel.max_stages;
-  while (num_stages > 0 &&
-         plan.kernel.shared_bytes(layout.step_bytes, num_stages) > v.shared_kib * 1024) {
-    --num_stages;
-  }
+  while (num_stages > 0 && shared_bytes(num_stages) > v.shared_kib * 1024) --num_stages;
   if (num_stages < kMinStages) return plan;
-  const int64_t most_steps = CeilDiv<int64_t>(layout.num_steps, v.splits);  // of a CTA
-  plan.num_stages = static_cast<int>(std::min<int64_t>(num_stages, most_steps));
-  plan.shared_bytes = plan.kernel.shared_bytes(layout.step_bytes, plan.num_stages);
+  plan.num_stages = std::min(num_stages, num_steps);
+  plan.shared_bytes = shared_bytes(plan.num_stages);
   return plan;
 }
 
@@ -91,8 +113,7 @@ void AllowSharedMemory(const QuantizedKernel& kernel) {
   static std::map<void (*)(QuantizedGemmParams), bool> known;
   bool& allowed = known[kernel.launch];
   if (allowed) return;
-  cudaFuncSetAttribute(kernel.launch, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       kSharedKib[kNumSharedKib - 1] * 1024);
+  cudaFuncSetAttribute(kernel.launch, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostKib * 1024);
   allowed = true;
 }
 
@@ -101,7 +122,10 @@ QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Var
   const PackedLayout layout(weight);
   const auto* const data = static_cast<const uint8_t*>(weight.data);
   return {.x_map = EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
-                                   args.x.row_stride(), plan.tile_rows),
+                                   args.x.row_stride(), plan.tile_rows / v.shares),
+          .x = static_cast<const uint16_t*>(args.x.data()),
+          .x_stride = args.x.row_stride(),
+          .num_columns = static_cast<int>(weight.in_features),
           .weight = data,
           .row_scales = layout.row_scales_at == 0
                             ? nullptr
@@ -114,11 +138,13 @@ QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Var
           .num_blocks = static_cast<int>(layout.num_blocks),
           .num_steps = static_cast<int>(layout.num_steps),
           .num_splits = v.splits,
+          .num_shares = v.shares,
           .num_stages = plan.num_stages,
           .step_bytes = layout.step_bytes,
           .scales_at = layout.code_bytes,
           .zeros_at = layout.code_bytes + layout.scale_bytes,
           .groups_per_step = layout.groups_per_step,
+          .scale_size = static_cast<int>(BytesOf(weight.format.scale)),
           .scale = weight.format.scale,
           .has_zero_points = layout.zero_bytes > 0,
           .out_is_float = args.out.dtype() == DType::kF32,
@@ -130,19 +156,23 @@ void Launch(const QuantizedGemmParams& params, const Plan& plan, const Variant& 
             cudaStream_t stream) {
   CHECK_GT(plan.num_stages, 0);
   AllowSharedMemory(plan.kernel);
-  LaunchClusters(plan.kernel.launch, v.splits, dim3(v.splits * plan.num_row_tiles, plan.num_tiles),
+  LaunchClusters(plan.kernel.launch, v.cluster_size(),
+                 dim3(v.cluster_size() * plan.num_row_tiles, CeilDiv(plan.num_tiles, v.shares)),
                  dim3(plan.kernel.num_threads), plan.shared_bytes, stream, params);
 }
 
-// With fewer rows than fill a tile, CTAs for all multiprocessors and not many times more; each with
-// enough steps that its ring is of use.
+// CTAs for all multiprocessors and not many times more; each with enough steps that its ring is of
+// use. x is worth sharing where there is more of it than of the weight.
 bool MayBeFast(const Variant& v, const LinearArgs& args) {
   const PackedLayout layout(*args.weight);
-  const int64_t num_tiles =
-      CeilDiv<int64_t>(layout.num_blocks, 2) * CeilDiv<int64_t>(args.x.dim(0), kMaxRows);
+  const int64_t num_ctas =
+      CeilDiv<int64_t>(layout.num_blocks, 2) * CeilDiv<int64_t>(args.x.dim(0), kMaxRows) * v.splits;
+  if (v.shares > 1 && args.x.dim(0) <= kMaxQuantizedGemvRows) return false;
   if (v.splits == 1) return true;
-  return layout.num_steps >= 2 * v.splits && num_tiles * v.splits / 2 < 2 * NumSms();
+  return layout.num_steps >= 2 * v.splits && num_ctas / 2 < 2 * NumSms();
 }
+
+constexpr int kDefaultKib = 110;
 
 // Fewest splits that give every multiprocessor a CTA.
 int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
@@ -152,7 +182,9 @@ int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
   int best = variants[0];
   for (const int variant : variants) {
     const Variant v = Variant::Of(variant);
-    if (v.shared_kib != kSharedKib[0]) continue;
+    if (v.is_gemv != (args.x.dim(0) <= kMaxQuantizedGemvRows) || v.shared_kib != kDefaultKib) {
+      continue;
+    }
     best = variant;
     if (num_tiles * v.splits >= NumSms()) break;
   }
@@ -167,7 +199,7 @@ WeightFormat QuantizedFormatFor(const WeightFormat& format, DType activations) {
 
 std::string QuantizedGemmVariantName(int variant) {
   const Variant v = Variant::Of(variant);
-  return absl::StrCat(v.splits, "x", v.shared_kib);
+  return absl::StrCat(v.is_gemv ? "gemv" : "gemm", v.splits, "x", v.shares, "x", v.shared_kib);
 }
 
 int FindQuantizedGemmVariant(absl::string_view name) {

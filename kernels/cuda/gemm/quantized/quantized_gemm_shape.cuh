@@ -13,11 +13,11 @@
 
 namespace quire::cuda {
 
-// In one part: what is issued while the next part's operands are made.
-inline constexpr int kMaxGemmsAtOnce = 4;
-
 struct QuantizedGemmParams {
-  CUtensorMap x_map;        // [num_rows, in_features], boxes of a tile's rows, one line each
+  CUtensorMap x_map;  // [num_rows, in_features], boxes of a tile's rows, one line each; for gemms
+  const uint16_t* x;  // the same, for gemvs
+  int64_t x_stride;
+  int num_columns;
   const uint8_t* weight;    // PackedLayout
   const float* row_scales;  // [blocks * kBlockRows], or null
   FloatVector bias;         // or null
@@ -25,9 +25,10 @@ struct QuantizedGemmParams {
   int64_t out_stride;  // in elements
   int num_rows;
   int num_features;  // of out
-  int num_blocks, num_steps, num_splits, num_stages;
-  int step_bytes, scales_at, zeros_at;  // of a step, and in it
-  int groups_per_step;
+  int num_blocks, num_steps, num_splits, num_shares, num_stages;
+  int step_bytes;
+  int scales_at, zeros_at;  // in a quarter of a step
+  int groups_per_step, scale_size;
   ScaleValue scale;
   bool has_zero_points;
   bool out_is_float;  // float32; else of x's type
@@ -35,28 +36,34 @@ struct QuantizedGemmParams {
   Activation activation;
 };
 
-// kGemms: gemms of one slice each that are issued together, for one scale or a part of one.
-template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int kGemmsAtOnce>
-struct QuantizedGemmShape {
+// What kernels are compiled for. kGroupsOfStep: groups whose sums are scaled; 0: a row's sum is, or
+// values are (HasScaledValues).
+template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int kGroupsOfStep>
+struct QuantizedShape {
   using Element = ElementType;
   static constexpr WeightValue kValue = kWeightValue;
-  static constexpr int kBits =
-      kValue == WeightValue::kInt4 || kValue == WeightValue::kFloat4 ? 4 : 8;
-  static constexpr int kGemms = kGemmsAtOnce;
-  // Scales are applied to values, not to sums.
-  static constexpr bool kScaledValues = kValue == WeightValue::kFloat4 && kGemms == kMaxGemmsAtOnce;
+  static constexpr int kBits = BitsOf(kValue);
+  static constexpr int kGroups = kGroupsOfStep;
+  static constexpr bool kScaledValues = kValue == WeightValue::kFloat4 && kGroups == 0;
+  // Gemms of a slice each that are issued together: a part of a step, of one group.
+  static constexpr int kGemms = kGroups <= 2 ? 4 : kStepSlices / kGroups;
+  static constexpr int kParts = kStepSlices / kGemms;
   static constexpr int kRows = kTileRowsOfX;  // of x
   static constexpr int kFragments = kRows / 8;
+};
+
+template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int kGroupsOfStep>
+struct QuantizedGemmShape : QuantizedShape<kWeightValue, ElementType, kTileRowsOfX, kGroupsOfStep> {
+  static constexpr int kRows = kTileRowsOfX;
   static constexpr int kWarpgroups = 2;  // that compute, each a block of the weight
   static constexpr int kComputeThreads = 128 * kWarpgroups;
   static constexpr int kThreads = kComputeThreads + 32;
-  static constexpr int kCtasPerSm = kRows <= 32 ? 2 : 1;
+  static constexpr int kCtasPerSm = kRows <= 16 ? 3 : kRows == 32 ? 2 : 1;
   static constexpr int kTileFeatures = kWarpgroups * kBlockRows;
   static constexpr int kLineBytes = 128;
   static constexpr int kBoxColumns = kLineBytes / 2;
   static constexpr int kBoxes = kStepColumns / kBoxColumns;
   static constexpr int kBoxBytes = kRows * kLineBytes;
-  static constexpr int kWarpBytes = kBlockRows * kStepColumns * kBits / 8 / 4;  // codes of a step
   static constexpr int kMaxStages = 24;
   static constexpr int kAlignment = 1024;  // of what is swizzled
   static_assert(2 * kMaxStages * 8 <= kAlignment);
@@ -99,28 +106,43 @@ struct QuantizedGemmShared {
   __device__ void InitMbarriers(const QuantizedGemmParams& p) const {
     for (int i = 0; i < p.num_stages; ++i) {
       InitMbarrier(full(i), 1);
-      InitMbarrier(free(i), Shape::kComputeThreads / 32);
+      InitMbarrier(free(i), p.num_shares * Shape::kComputeThreads / 32);
     }
     PublishMbarriers();
   }
 };
 
-// What a CTA does: a tile of the weight's rows and one of x's, its share of the steps.
+// What a CTA does: a tile of the weight's rows and one of x's, its share of the steps. The CTAs of
+// a cluster have the same rows of x; num_splits of them share out the steps of a tile, num_shares
+// have different tiles and bring x for each other.
 struct QuantizedGemmWork {
-  int split, first_row, tile;
+  int split, share;
+  int first_row, tile;
   int first_step, end_step;
 
-  __device__ QuantizedGemmWork(const QuantizedGemmParams& p, int tile_rows)
-      : split(static_cast<int>(blockIdx.x) % p.num_splits),
-        first_row(static_cast<int>(blockIdx.x) / p.num_splits * tile_rows),
-        tile(static_cast<int>(blockIdx.y)),
-        first_step(split * p.num_steps / p.num_splits),
-        end_step((split + 1) * p.num_steps / p.num_splits) {}
+  __device__ QuantizedGemmWork(const QuantizedGemmParams& p, int tile_rows) {
+    const int cluster_size = p.num_splits * p.num_shares;
+    const int rank = static_cast<int>(blockIdx.x) % cluster_size;
+    split = rank % p.num_splits;
+    share = rank / p.num_splits;
+    first_row = static_cast<int>(blockIdx.x) / cluster_size * tile_rows;
+    tile = static_cast<int>(blockIdx.y) * p.num_shares + share;
+    first_step = split * p.num_steps / p.num_splits;
+    end_step = (split + 1) * p.num_steps / p.num_splits;
+  }
 
   // The block that a warpgroup multiplies with; beyond the last one, the last one again.
   __device__ int Block(const QuantizedGemmParams& p, int warpgroup) const {
-    if (p.num_gates > 0) return warpgroup * (p.num_gates / kBlockRows) + tile;
+    const int num_gate_blocks = p.num_gates / kBlockRows;
+    if (p.num_gates > 0) return warpgroup * num_gate_blocks + min(tile, num_gate_blocks - 1);
     return min(tile * 2 + warpgroup, p.num_blocks - 1);
+  }
+  // The CTA of the cluster that has this share of the split, or this split of the share.
+  __device__ int RankOfShare(const QuantizedGemmParams& p, int other) const {
+    return split + p.num_splits * other;
+  }
+  __device__ int RankOfSplit(const QuantizedGemmParams& p, int other) const {
+    return other + p.num_splits * share;
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/gemm/quantized/quantized_gemm.cuh"
+#include "kernels/cuda/gemm/quantized/quantized_gemv.cuh"
 #include "kernels/cuda/gemm/quantized/quantized_kernels.h"
 
 namespace quire::cuda {
@@ -10,23 +11,37 @@ template <typename Shape>
 QuantizedKernel MakeQuantizedKernel() {
   return {.launch = QuantizedGemm<Shape>,
           .num_threads = Shape::kThreads,
+          .shared_bytes = [](int step_bytes, int num_stages, int,
+                             int) { return Shape::SharedBytes(step_bytes, num_stages); },
+          .max_stages = Shape::kMaxStages};
+}
+
+template <typename Shape>
+QuantizedKernel MakeQuantizedGemv() {
+  return {.launch = QuantizedGemv<Shape>,
+          .num_threads = Shape::kThreads,
           .shared_bytes = Shape::SharedBytes,
           .max_stages = Shape::kMaxStages};
 }
 
-template <WeightValue kValue, typename Element, int kGemms>
-QuantizedKernel QuantizedKernelFor(int tile) {
+template <WeightValue kValue, typename Element, int kGroups>
+QuantizedKernel QuantizedKernelFor(int tile, bool is_gemv) {
+  if (is_gemv) {
+    return kQuantizedTileRows[tile] == 8
+               ? MakeQuantizedGemv<QuantizedGemvShape<kValue, Element, 8, kGroups>>()
+               : MakeQuantizedGemv<QuantizedGemvShape<kValue, Element, 16, kGroups>>();
+  }
   switch (kQuantizedTileRows[tile]) {
     case 8:
-      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 8, kGemms>>();
+      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 8, kGroups>>();
     case 16:
-      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 16, kGemms>>();
+      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 16, kGroups>>();
     case 32:
-      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 32, kGemms>>();
+      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 32, kGroups>>();
     case 64:
-      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 64, kGemms>>();
+      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 64, kGroups>>();
     default:
-      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 128, kGemms>>();
+      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 128, kGroups>>();
   }
 }
 

@@ -1,4 +1,5 @@
-// The kernels of quantized_gemm.cuh by what they are compiled for. Host code of CUDA sources.
+// The kernels of quantized_gemm.cuh and quantized_gemv.cuh by what they are compiled for. Host code
+// of CUDA sources.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -12,18 +13,19 @@ struct QuantizedGemmParams;
 
 // The tiles of x's rows that there are kernels for.
 inline constexpr int kQuantizedTileRows[] = {8, 16, 32, 64, 128};
+inline constexpr int kMaxQuantizedGemvRows = 16;
 
 struct QuantizedKernel {
   void (*launch)(QuantizedGemmParams);
   int num_threads;
-  int (*shared_bytes)(int step_bytes, int num_stages);
+  // With x of so many rows and steps, which only gemvs have in shared memory as a whole.
+  int (*shared_bytes)(int step_bytes, int num_stages, int num_rows, int num_steps);
   int max_stages;
 };
 
-// That of a number in kQuantizedTileRows. kGemms is kMaxGemmsAtOnce where a scale is for 128
-// columns, or for a row, or applied to values; else the columns of a group (16, or at least 32)
-// over 16.
-template <WeightValue kValue, typename Element, int kGemms>
-QuantizedKernel QuantizedKernelFor(int tile);
+// That of a number in kQuantizedTileRows; a gemv of one up to kMaxQuantizedGemvRows. kGroups:
+// groups of a step whose sums are scaled.
+template <WeightValue kValue, typename Element, int kGroups>
+QuantizedKernel QuantizedKernelFor(int tile, bool is_gemv);
 
 }  // namespace quire::cuda

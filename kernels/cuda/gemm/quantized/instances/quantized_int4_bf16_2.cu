@@ -2,6 +2,7 @@
 
 namespace quire::cuda {
 
-template QuantizedKernel QuantizedKernelFor<WeightValue::kInt4, __nv_bfloat16, 2>(int tile);
+template QuantizedKernel QuantizedKernelFor<WeightValue::kInt4, __nv_bfloat16, 2>(int tile,
+                                                                                  bool is_gemv);
 
 }  // namespace quire::cuda

@@ -2,6 +2,6 @@
 
 namespace quire::cuda {
 
-template QuantizedKernel QuantizedKernelFor<WeightValue::kInt4, __half, 2>(int tile);
+template QuantizedKernel QuantizedKernelFor<WeightValue::kInt4, __half, 2>(int tile, bool is_gemv);
 
 }  // namespace quire::cuda

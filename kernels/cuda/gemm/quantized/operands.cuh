@@ -1,0 +1,115 @@
+// From a step of a weight in shared memory to a lane's operands of its gemms. Device code only.
+#pragma once
+
+#include "kernels/cuda/gemm/quantized/dequantize.cuh"
+#include "kernels/cuda/gemm/quantized/quantized_gemm_shape.cuh"
+
+namespace quire::cuda {
+
+template <typename Shape>
+class OperandMaker {
+ public:
+  using Element = typename Shape::Element;
+  static constexpr int kGemms = Shape::kGemms;
+
+  // Of a part: the first operands of its gemms, and the scales of its group in the two rows.
+  struct Operands {
+    uint32_t values[kGemms][4];
+    float upper, lower;
+  };
+
+  __device__ explicit OperandMaker(const QuantizedGemmParams& p)
+      : p_(p),
+        codes_at_(Opaque(static_cast<int>(threadIdx.x) % 32 * 16)),
+        scales_at_(Opaque(p.scales_at + Row() * p.groups_per_step * p.scale_size)),
+        zeros_at_(Opaque(p.zeros_at + Row() * p.groups_per_step)) {}
+
+  // Whether a group begins with this part of a step.
+  static constexpr bool IsAtGroup(int part) {
+    return Shape::kGroups > 0 && part * kGemms * Shape::kGroups % kStepSlices == 0;
+  }
+
+  // From a quarter of a step in shared memory.
+  __device__ void Make(uint32_t quarter, int part, Operands& operands) const {
+    MakeValues(quarter, part * kGemms, operands.values);
+    if constexpr (Shape::kGroups > 0) {
+      const uint32_t upper =
+          quarter + scales_at_ + part * kGemms * Shape::kGroups / kStepSlices * 4;
+      operands.upper = __uint_as_float(LoadShared4(upper));
+      operands.lower = __uint_as_float(LoadShared4(upper + Shape::kGroups * 32));
+    }
+  }
+
+ private:
+  static constexpr bool kInts =
+      Shape::kValue == WeightValue::kInt4 || Shape::kValue == WeightValue::kInt8;
+
+  // Kept in a register, not made anew at each use.
+  static __device__ int Opaque(int value) {
+    asm("" : "+r"(value));
+    return value;
+  }
+  static __device__ int Row() { return static_cast<int>(threadIdx.x) % 32 / 4; }
+
+  // What the values of a slice are changed by.
+  __device__ RowPairs PairsOf(uint32_t quarter, int slice) const {
+    if constexpr (Shape::kScaledValues) {
+      const int upper = slice * p_.groups_per_step / kStepSlices;
+      const int lower = upper + 8 * p_.groups_per_step;
+      return {ScalePair<Element>(LoadShared1(quarter + scales_at_ + upper), p_.scale),
+              ScalePair<Element>(LoadShared1(quarter + scales_at_ + lower), p_.scale)};
+    } else if constexpr (kInts) {
+      constexpr uint32_t kMiddle = 1u << (Shape::kBits - 1);
+      const bool has = Shape::kGroups > 0 && p_.has_zero_points;
+      const int upper = slice * Shape::kGroups / kStepSlices, lower = upper + 8 * Shape::kGroups;
+      return {ZeroPair<Element, Shape::kValue>(has ? LoadShared1(quarter + zeros_at_ + upper)
+                                                   : kMiddle),
+              ZeroPair<Element, Shape::kValue>(has ? LoadShared1(quarter + zeros_at_ + lower)
+                                                   : kMiddle)};
+    } else {
+      constexpr uint32_t kOnes = kIsHalf<Element> ? 0x3c003c00u : 0x3f803f80u;
+      return {kOnes, kOnes};
+    }
+  }
+
+  __device__ void MakeValues(uint32_t quarter, int first, uint32_t (&values)[kGemms][4]) const {
+    constexpr int kWords = Shape::kBits / 4;  // of a slice
+    uint32_t words[kGemms * kWords];
+    LoadWords(quarter + codes_at_, first * kWords, words);
+    RowPairs pairs = PairsOf(quarter, first);
+#pragma unroll
+    for (int i = 0; i < kGemms; ++i) {
+      // A group that scales values has one slice or two.
+      if (Shape::kScaledValues && i > 0 && (i % 2 == 0 || p_.groups_per_step == kStepSlices)) {
+        pairs = PairsOf(quarter, first + i);
+      }
+      if constexpr (kWords == 1) {
+        Dequantize4<Element, Shape::kValue>(words[i], pairs, values[i]);
+      } else {
+        Dequantize8<Element, Shape::kValue>({words[2 * i], words[2 * i + 1]}, pairs, values[i]);
+      }
+    }
+  }
+
+  // Consecutive words of a lane, of which four are a piece.
+  template <int kCount>
+  static __device__ void LoadWords(uint32_t codes, int first, uint32_t (&words)[kCount]) {
+    if constexpr (kCount % 4 == 0) {
+#pragma unroll
+      for (int i = 0; i < kCount; i += 4) {
+        const uint4 piece = LoadShared16(codes + (first + i) / 4 * 512);
+        words[i] = piece.x, words[i + 1] = piece.y, words[i + 2] = piece.z, words[i + 3] = piece.w;
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        words[i] = LoadShared4(codes + (first + i) / 4 * 512 + (first + i) % 4 * 4);
+      }
+    }
+  }
+
+  const QuantizedGemmParams& p_;
+  const int codes_at_, scales_at_, zeros_at_;  // this lane's, in a quarter
+};
+
+}  // namespace quire::cuda

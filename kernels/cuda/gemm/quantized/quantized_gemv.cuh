@@ -1,0 +1,290 @@
+// Gemms of quantized weights with up to 16 rows of x, the kernel template: out^T = weight * x^T. A
+// CTA takes 128 rows of the weight, a warp 16 of them and half the
+// columns. Each warp has a ring of steps of its own,
+// which one lane fills by bulk copies, so that no warp waits for another; x, in bytes much less, is
+// in shared memory as a whole. Tensor cores multiply (mma), from codes to values as
+// quantized_gemm.cuh. Device code only.
+#pragma once
+
+#include "kernels/cuda/gemm/quantized/operands.cuh"
+#include "kernels/cuda/gemm/quantized/quantized_output.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
+
+namespace quire::cuda {
+
+template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int kGroupsOfStep>
+struct QuantizedGemvShape : QuantizedShape<kWeightValue, ElementType, kTileRowsOfX, kGroupsOfStep> {
+  static constexpr int kRows = kTileRowsOfX;
+  static constexpr int kBlocks = 2;
+  static constexpr int kTileFeatures = kBlocks * kBlockRows;
+  static constexpr int kStripWarps = kTileFeatures / kQuarterRows;  // that have all rows
+  static constexpr int kWarps =
+      2 * kStripWarps;  // the second half has the second half of the steps
+  static constexpr int kComputeThreads = kWarps * 32;
+  static constexpr int kThreads = kComputeThreads;
+  static constexpr int kCtasPerSm = 2;
+  static constexpr int kMaxStages = 16;
+  static constexpr int kMbarrierBytes = kWarps * kMaxStages * 8;
+  static constexpr int kSumsStride = kTileFeatures + 4;
+  static constexpr int kSumsBytes = kRows * kSumsStride * 4;
+  static constexpr int kRowGap = 16;  // between rows of x: keeps banks apart
+
+  // What a warp has of a step.
+  static constexpr int StageBytes(int step_bytes) { return step_bytes / 4; }
+  static constexpr int SharedBytes(int step_bytes, int num_stages, int num_rows, int num_steps) {
+    return kMbarrierBytes + kWarps * num_stages * StageBytes(step_bytes) + kSumsBytes +
+           num_rows * (num_steps * kStepColumns * 2 + kRowGap);
+  }
+};
+
+template <typename Shape>
+struct QuantizedGemvShared {
+  uint32_t mbarriers;
+  int num_stages, stage_bytes, x_stride;
+
+  __device__ QuantizedGemvShared(uint8_t* raw, const QuantizedGemmParams& p, int num_steps)
+      : mbarriers(SharedAddress(raw)),
+        num_stages(p.num_stages),
+        stage_bytes(Shape::StageBytes(p.step_bytes)),
+        x_stride(num_steps * kStepColumns * 2 + Shape::kRowGap) {}
+
+  __device__ uint32_t full(int warp, int stage) const {
+    return mbarriers + (warp * Shape::kMaxStages + stage) * 8;
+  }
+  __device__ uint32_t stage(int warp, int stage) const {
+    return mbarriers + Shape::kMbarrierBytes + (warp * num_stages + stage) * stage_bytes;
+  }
+  __device__ uint32_t sums(int row, int feature) const {
+    return stage(Shape::kWarps, 0) + (row * Shape::kSumsStride + feature) * 4;
+  }
+  __device__ uint32_t x(int row) const {
+    return stage(Shape::kWarps, 0) + Shape::kSumsBytes + row * x_stride;
+  }
+};
+
+// sums += A (16 x 16) * B (16 x 8).
+template <typename T>
+__device__ __forceinline__ void MultiplyAddRows(float (&sums)[4], const uint32_t (&a)[4],
+                                                uint32_t b0, uint32_t b1) {
+  if constexpr (kIsHalf<T>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+}
+
+// Four 8 x 8 matrices of 16-bit elements, a pair of each row to a lane; lane i has the address of
+// row i % 8 of matrix i / 8.
+__device__ __forceinline__ void LoadMatrices(uint32_t row, uint32_t (&matrices)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+               : "r"(row)
+               : "memory");
+}
+
+template <typename Shape>
+class QuantizedGemvWarp {
+ public:
+  __device__ QuantizedGemvWarp(const QuantizedGemmParams& p,
+                               const QuantizedGemvShared<Shape>& shared,
+                               const QuantizedGemmWork& work)
+      : p_(p),
+        shared_(shared),
+        work_(work),
+        maker_(p),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        warp_(static_cast<int>(threadIdx.x) / 32),
+        strip_(warp_ % Shape::kStripWarps),
+        first_step_(warp_ < Shape::kStripWarps ? 0 : (work.end_step - work.first_step) / 2),
+        num_steps_(warp_ < Shape::kStripWarps ? (work.end_step - work.first_step) / 2
+                                              : work.end_step - work.first_step - first_step_),
+        first_quarter_(p.weight +
+                       (static_cast<int64_t>(work.Block(p, strip_ / 4)) * p.num_steps +
+                        work.first_step + first_step_) *
+                           p.step_bytes +
+                       strip_ % 4 * shared.stage_bytes) {}
+
+  // The first steps, which do not depend on the predecessor.
+  __device__ void Begin() const {
+    if (!ElectLane()) return;
+    for (int i = 0; i < p_.num_stages; ++i) InitMbarrier(shared_.full(warp_, i), 1);
+    PublishMbarriers();
+    FenceSharedWrites();
+    for (int i = 0; i < min(p_.num_stages, num_steps_); ++i) Load(i, i);
+  }
+
+  // Once x is in shared memory.
+  __device__ void Run() {
+    const int lane_row = lane_ % 8;
+    uint32_t x[Shape::kFragments];
+#pragma unroll
+    for (int i = 0; i < Shape::kFragments; ++i) {
+      // Of rows that do not exist the first one: what becomes of them is not read.
+      const int row = lane_row + i * 8 < p_.num_rows ? lane_row + i * 8 : 0;
+      x[i] = shared_.x(row) + first_step_ * kStepColumns * 2 + lane_ / 8 * 16;
+    }
+    RingPlace place;
+    for (int step = 0; step < num_steps_; ++step) {
+      Wait(shared_.full(warp_, place.index), place.parity);
+      Step(shared_.stage(warp_, place.index), x);
+      __syncwarp();
+      if (step + p_.num_stages < num_steps_ && ElectLane()) {
+        Load(step + p_.num_stages, place.index);
+      }
+      place.Next(p_.num_stages);
+    }
+    if constexpr (Shape::kGroups == 0) {
+      const int row = work_.Block(p_, strip_ / 4) * kBlockRows + strip_ % 4 * 16 + lane_ / 4;
+      AddScaled(p_.row_scales[row], p_.row_scales[row + 8]);
+    }
+  }
+
+  // All warps call it after Run: leaves the sums of the CTA's steps.
+  __device__ void AddUp() const {
+    if (warp_ >= Shape::kStripWarps) {
+      ForEachSum([](uint32_t at, float sum) { StoreShared4(at, __float_as_uint(sum)); });
+    }
+    __syncthreads();
+    if (warp_ < Shape::kStripWarps) {
+      ForEachSum([](uint32_t at, float sum) {
+        StoreShared4(at, __float_as_uint(sum + __uint_as_float(LoadShared4(at))));
+      });
+    }
+  }
+
+ private:
+  using Element = typename Shape::Element;
+  static constexpr int kGemms = Shape::kGemms, kParts = Shape::kParts;
+
+  __device__ void Load(int step, int stage) const {
+    const uint32_t full = shared_.full(warp_, stage);
+    ArriveExpectingBytes(full, shared_.stage_bytes);
+    CopyBytes(shared_.stage(warp_, stage),
+              first_quarter_ + static_cast<int64_t>(step) * p_.step_bytes, shared_.stage_bytes,
+              full);
+  }
+
+  __device__ void Step(uint32_t stage, uint32_t (&x)[Shape::kFragments]) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      typename OperandMaker<Shape>::Operands operands;
+      maker_.Make(stage, part, operands);
+#pragma unroll
+      for (int i = 0; i < Shape::kFragments; ++i) {
+        MultiplyPart(operands, part, x[i], sums_[i]);
+      }
+      if (maker_.IsAtGroup(part + 1)) {
+        AddScaled(operands.upper, operands.lower);
+#pragma unroll
+        for (auto& fragment : sums_) fragment[0] = fragment[1] = fragment[2] = fragment[3] = 0;
+      }
+    }
+#pragma unroll
+    for (uint32_t& at : x) at += kStepColumns * 2;
+  }
+
+  __device__ void MultiplyPart(const typename OperandMaker<Shape>::Operands& operands, int part,
+                               uint32_t x, float (&sums)[4]) const {
+    uint32_t pairs[4];  // of two slices
+#pragma unroll
+    for (int i = 0; i < kGemms; ++i) {
+      const int slice = part * kGemms + i;
+      if (i == 0 || slice % 2 == 0) LoadMatrices(x + slice / 2 * 64, pairs);
+      MultiplyAddRows<Element>(sums, operands.values[i], pairs[slice % 2 * 2],
+                               pairs[slice % 2 * 2 + 1]);
+    }
+  }
+
+  __device__ void AddScaled(float upper, float lower) {
+#pragma unroll
+    for (int i = 0; i < Shape::kFragments; ++i) {
+      total_[i][0] += sums_[i][0] * upper;
+      total_[i][1] += sums_[i][1] * upper;
+      total_[i][2] += sums_[i][2] * lower;
+      total_[i][3] += sums_[i][3] * lower;
+    }
+  }
+
+  // visit(where it is in shared memory, sum)
+  template <typename Visit>
+  __device__ void ForEachSum(const Visit& visit) const {
+    const int feature = strip_ * kQuarterRows + lane_ / 4;
+#pragma unroll
+    for (int i = 0; i < Shape::kFragments; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        visit(shared_.sums(i * 8 + lane_ % 4 * 2 + j % 2, feature + j / 2 * 8), total_[i][j]);
+      }
+    }
+  }
+
+  const QuantizedGemmParams& p_;
+  const QuantizedGemvShared<Shape>& shared_;
+  const QuantizedGemmWork& work_;
+  const OperandMaker<Shape> maker_;
+  const int lane_, warp_;
+  const int strip_;                   // of 16 rows
+  const int first_step_, num_steps_;  // of the CTA's
+  const uint8_t* const first_quarter_;
+  float sums_[Shape::kFragments][4] = {};  // of a group, or of all where scales are of rows
+  float total_[Shape::kFragments][4] = {};
+};
+
+// All threads bring the CTA's columns of x to shared memory; beyond the last column zeros.
+template <typename Shape>
+__device__ void BringX(const QuantizedGemmParams& p, const QuantizedGemvShared<Shape>& shared,
+                       const QuantizedGemmWork& work) {
+  const int first = work.first_step * kStepColumns;
+  const int pieces = (work.end_step - work.first_step) * kStepColumns / 8;
+  for (int i = static_cast<int>(threadIdx.x); i < pieces * p.num_rows; i += Shape::kThreads) {
+    const int row = i / pieces, piece = i % pieces, column = first + piece * 8;
+    const uint16_t* const from = p.x + row * p.x_stride + column;
+    uint4 values = {};
+    if (column + 8 <= p.num_columns) {
+      values = *reinterpret_cast<const uint4*>(from);
+    } else if (column < p.num_columns) {
+      uint32_t words[4] = {};
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        if (column + j < p.num_columns) words[j / 2] |= uint32_t{from[j]} << j % 2 * 16;
+      }
+      values = {words[0], words[1], words[2], words[3]};
+    }
+    StoreShared16(shared.x(row) + piece * 16, values);
+  }
+}
+
+// Grid: (splits of a cluster, tiles of the weight's rows). Bytes: the weight once from memory; x
+// once a tile, from L2. Accumulation: a group's columns in order in float32 on tensor cores, groups
+// in order, a split its share, then these in order. Limit: memory bandwidth, or latency where the
+// weight is small.
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
+    QuantizedGemv(const __grid_constant__ QuantizedGemmParams p) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ __align__(128) uint8_t raw_gemv[];
+  ReleaseSuccessor();
+  const QuantizedGemmWork work(p, Shape::kRows);
+  const QuantizedGemvShared<Shape> shared(raw_gemv, p, work.end_step - work.first_step);
+  QuantizedGemvWarp<Shape> warp(p, shared, work);
+  warp.Begin();
+  WaitForPredecessor();
+  BringX<Shape>(p, shared, work);
+  __syncthreads();
+  warp.Run();
+  warp.AddUp();
+  p.num_splits > 1 ? PublishInCluster() : __syncthreads();
+  QuantizedOutput<Shape, QuantizedGemvShared<Shape>>(p, shared, work).Run();
+  if (p.num_splits > 1) SyncCluster();  // no CTA ends while others may still read its sums
+#endif
+}
+
+}  // namespace quire::cuda
