@@ -44,9 +44,11 @@ struct WeightFormat {
 
 enum class ActivationValue : uint8_t {
   kAsTheyAre,
-  kInt8,  // of each token: round(x / scale), scale = max|x| / 127
+  kInt8,    // of each token: round(x / scale), scale = max|x| / 127
+  kFloat8,  // of each token's 128 columns: e4m3 of x / scale, scale = max|x| / 448
 };
 
+// A device may multiply activations as they are instead, which is more exact.
 struct ActivationFormat {
   ActivationValue value = ActivationValue::kAsTheyAre;
   bool operator==(const ActivationFormat&) const = default;

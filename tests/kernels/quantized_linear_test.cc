@@ -32,6 +32,10 @@ std::vector<QuantizedCase> Cases() {
       {"int8_channel_int8", {.value = kInt8}, {.value = ActivationValue::kInt8}},
       {"fp8_group128", {.value = kFloat8, .group_columns = 128}},
       {"fp8_channel", {.value = kFloat8}},
+      {"fp8_group128_fp8",
+       {.value = kFloat8, .group_columns = 128},
+       {.value = ActivationValue::kFloat8}},
+      {"fp8_channel_fp8", {.value = kFloat8}, {.value = ActivationValue::kFloat8}},
       {"mxfp4", {.value = kFloat4, .scale = ScaleValue::kPowerOfTwo, .group_columns = 32}},
       {"nvfp4", {.value = kFloat4, .scale = ScaleValue::kFloat8, .group_columns = 16}},
       {"fp4_float32", {.value = kFloat4, .group_columns = 16}},
@@ -189,6 +193,26 @@ std::vector<float> RoundToInt8(std::vector<float> x, int64_t columns) {
   return x;
 }
 
+// x of a token's 128 columns as e4m3 times its scale.
+std::vector<float> RoundToFloat8(std::vector<float> x, int64_t columns) {
+  for (size_t row = 0; row < x.size(); row += columns) {
+    for (int64_t first = 0; first < columns; first += 128) {
+      float most = 0;
+      const int64_t end = std::min(first + 128, columns);
+      for (int64_t i = first; i < end; ++i) most = std::max(most, std::abs(x[row + i]));
+      const float scale = most / 448;
+      for (int64_t i = first; i < end && most > 0; ++i) {
+        x[row + i] = static_cast<float>(Float8E4M3(x[row + i] / scale)) * scale;
+      }
+    }
+  }
+  return x;
+}
+
+// Tensor cores cut sums of e4m3 to some 14 bits at each of the four gemms of 128 columns.
+constexpr double kFloat8Precision = 6e-4;
+constexpr int64_t kMaxExactRows = 16;  // of x on a GPU, where FP8 is multiplied as it is
+
 TEST_P(QuantizedLinearTest, MatchesFloat64) {
   struct Shape {
     int64_t rows, columns;
@@ -218,7 +242,12 @@ TEST_P(QuantizedLinearTest, MatchesFloat64) {
           // On a GPU activations are as they are, which is more exact.
           const bool is_int8 =
               c.activations.value == ActivationValue::kInt8 && GetParam().kind == DeviceKind::kCpu;
-          const std::vector<float> rounded = is_int8 ? RoundToInt8(x, shape.columns) : x;
+          const bool is_float8 = c.activations.value == ActivationValue::kFloat8 &&
+                                 GetParam().kind == DeviceKind::kCuda && tokens > kMaxExactRows;
+          const std::vector<float> rounded = is_int8     ? RoundToInt8(x, shape.columns)
+                                             : is_float8 ? RoundToFloat8(x, shape.columns)
+                                                         : x;
+          const double precision = is_float8 ? kFloat8Precision : 1e-5;
           for (int64_t t = 0; t < tokens; ++t) {
             for (int64_t n = 0; n < shape.rows; ++n) {
               double sum = bias[n], size = std::abs(bias[n]);
@@ -228,12 +257,35 @@ TEST_P(QuantizedLinearTest, MatchesFloat64) {
                 sum += product;
                 size += std::abs(product);
               }
-              ASSERT_NEAR(out[t * shape.rows + n], sum, size * 1e-5) << t << " " << n;
+              ASSERT_NEAR(out[t * shape.rows + n], sum, size * precision) << t << " " << n;
             }
           }
         }
       }
     }
+  }
+}
+
+// Sums of 128 columns are added up in float32: cut to 14 bits again and again, a sum of positive
+// numbers would come out some percent too small.
+TEST_P(QuantizedLinearTest, SumsOfFloat8AreAddedUpInFloat32) {
+  constexpr int64_t kRows = 64, kColumns = 16384, kTokens = 32;
+  const QuantizedCase c = {
+      "fp8", {.value = WeightValue::kFloat8}, {.value = ActivationValue::kFloat8}};
+  if (!Serves(c.format, DType::kBF16)) GTEST_SKIP() << "keeps no FP8";
+  HostWeight host(c.format, kRows, kColumns, 11);
+  for (uint8_t& code : host.codes) code = 0x30 + code % 8;
+  const std::vector<double> values = host.Values();
+  std::vector<float> x = RandomNormal(kTokens * kColumns, 4);
+  for (float& value : x) value = 1 + std::abs(value);
+  x = RoundTo(DType::kBF16, x);
+  const DeviceWeight weight = Load(c, host, DType::kBF16);
+  const std::vector<float> out = Multiply(weight.weight, x, DType::kBF16, DType::kF32);
+  if (GetParam().kind == DeviceKind::kCuda) x = RoundToFloat8(x, kColumns);
+  for (int64_t n = 0; n < kRows; ++n) {
+    double sum = 0;
+    for (int64_t k = 0; k < kColumns; ++k) sum += x[k] * values[n * kColumns + k];
+    EXPECT_NEAR(out[n], sum, sum * kFloat8Precision) << n;
   }
 }
 

@@ -22,6 +22,12 @@ ScaleValue ScaleOf(const WeightScheme& scheme) {
                                                             : ScaleValue::kFloat32;
 }
 
+bool IsFloat8(ActivationScheme activations) {
+  return activations == ActivationScheme::kE4M3PerToken ||
+         activations == ActivationScheme::kE4M3PerGroup ||
+         activations == ActivationScheme::kE4M3PerTensor;
+}
+
 }  // namespace
 
 DeviceFormat DeviceFormatOf(const WeightScheme& scheme) {
@@ -35,6 +41,8 @@ DeviceFormat DeviceFormatOf(const WeightScheme& scheme) {
   if (scheme.activations == ActivationScheme::kInt8PerToken && scheme.group_columns == 0 &&
       !scheme.zero_points && result.format.value == WeightValue::kInt8) {
     result.activations.value = ActivationValue::kInt8;
+  } else if (result.format.value == WeightValue::kFloat8 && IsFloat8(scheme.activations)) {
+    result.activations.value = ActivationValue::kFloat8;
   }
   return result;
 }

@@ -9,6 +9,7 @@
 #include "kernels/cuda/gemm/own_gemms.h"
 #include "kernels/cuda/gemm/quantized/pack_weights.h"
 #include "kernels/cuda/gemm/quantized/packed_layout.h"
+#include "kernels/cuda/gemm/quantized/quantize_activations.h"
 #include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
 #include "kernels/cuda/runtime/free_ops.h"
@@ -100,6 +101,7 @@ GemmKey Gemm::KeyOf(const LinearArgs& args) {
           .out_features = weight.out_features,
           .in_features = weight.in_features,
           .format = weight.format,
+          .activations = weight.activations,
           .dtype = weight.dtype,
           .out_dtype = args.out.dtype(),
           .fused_bias = FusesBias(args),
@@ -209,30 +211,46 @@ absl::Status Gemm::RunCublasLt(const LinearArgs& args, const GemmChoice& choice,
 }
 
 template <typename Args, typename Launch>
-void Gemm::ForRowsWithX(const Args& args, CudaStream& stream, const Launch& launch) const {
+void Gemm::ForRowsWithX(const Args& args, const GemmChoice& choice, CudaStream& stream,
+                        const Launch& launch) const {
   const LinearWeight& weight = *args.weight;
   const int32_t* const order = ColumnOrder(weight);
-  if (!weight.format.quantized() || (order == nullptr && Alignment(args.x) >= kXAlignment)) {
+  const bool is_quantized = choice.kernel == GemmKernel::kQuantized;
+  const bool to_float8 = is_quantized && TakesFloat8Rows(choice.variant);
+  if (!is_quantized || (!to_float8 && order == nullptr && Alignment(args.x) >= kXAlignment)) {
     return launch(args);
   }
-  const int64_t stride = RoundUp(weight.in_features, kXAlignment / DTypeBytes(weight.dtype));
-  const int64_t max_rows = workspace_.size_bytes() / (stride * DTypeBytes(weight.dtype));
+  const int64_t element_bytes = DTypeBytes(weight.dtype);
+  const int64_t stride = RoundUp(weight.in_features, kXAlignment / element_bytes);
+  const int64_t num_steps = PackedLayout(weight).num_steps;
+  int64_t max_rows = workspace_.size_bytes() / (stride * element_bytes);
+  while (to_float8 && Float8Rows{.num_rows = max_rows, .num_steps = num_steps}.total_bytes() >
+                          workspace_.size_bytes()) {
+    --max_rows;
+  }
   for (int64_t first = 0; first < args.x.dim(0); first += max_rows) {
     const int64_t num_rows = std::min(max_rows, args.x.dim(0) - first);
+    const Tensor x = args.x.Rows(first, num_rows);
     Args part = args;
-    part.x = Tensor(workspace_.data(), weight.dtype, {num_rows, weight.in_features})
-                 .WithRowStride(stride);
     part.out = args.out.Rows(first, num_rows);
-    stream.Run("ordering columns", [&](cudaStream_t s) {
-      LaunchOrderColumns(args.x.Rows(first, num_rows), order, part.x, s);
-    });
+    if (to_float8) {
+      const Float8Rows rows = {
+          .num_rows = num_rows, .num_steps = num_steps, .data = workspace_.as<uint8_t>()};
+      part.x = Tensor(rows.data, DType::kF8E4M3, {num_rows, rows.row_bytes()});
+      stream.Run("quantizing activations", [&](cudaStream_t s) { LaunchQuantizeRows(x, rows, s); });
+    } else {
+      part.x = Tensor(workspace_.data(), weight.dtype, {num_rows, weight.in_features})
+                   .WithRowStride(stride);
+      stream.Run("ordering columns",
+                 [&](cudaStream_t s) { LaunchOrderColumns(x, order, part.x, s); });
+    }
     launch(part);
   }
 }
 
 absl::Status Gemm::Run(const LinearArgs& args, const GemmChoice& choice, CudaStream& stream) const {
   if (const OwnGemm* gemm = FindOwnGemm(choice.kernel); gemm != nullptr) {
-    ForRowsWithX(args, stream, [&](const LinearArgs& part) {
+    ForRowsWithX(args, choice, stream, [&](const LinearArgs& part) {
       stream.Run("Linear", [&](cudaStream_t s) { gemm->launch(part, choice.variant, s); });
     });
     return absl::OkStatus();
@@ -248,7 +266,7 @@ absl::Status Gemm::Run(const GatedLinearArgs& args, const GemmChoice& choice,
                        CudaStream& stream) const {
   const bool is_fused = choice.kernel != GemmKernel::kQuantized || HasWholeGateBlocks(*args.weight);
   if (const OwnGemm* gemm = FindOwnGemm(choice.kernel); gemm != nullptr && is_fused) {
-    ForRowsWithX(args, stream, [&](const GatedLinearArgs& part) {
+    ForRowsWithX(args, choice, stream, [&](const GatedLinearArgs& part) {
       stream.Run("GatedLinear",
                  [&](cudaStream_t s) { gemm->launch_gated(part, choice.variant, s); });
     });

@@ -53,10 +53,11 @@ class Gemm {
 
   static absl::StatusOr<Description> Describe(const LinearArgs& args, int64_t num_rows);
   absl::StatusOr<std::vector<GemmChoice>> Algorithms(const LinearArgs& args, int max_count) const;
-  // Calls launch(args), or for quantized weights of which x is not as the kernel reads it launch of
-  // some rows at a time, with their x in the workspace.
+  // Calls launch(args), or for quantized weights of which x is not as the variant reads it launch
+  // of some rows at a time, with their x in the workspace.
   template <typename Args, typename Launch>
-  void ForRowsWithX(const Args& args, CudaStream& stream, const Launch& launch) const;
+  void ForRowsWithX(const Args& args, const GemmChoice& choice, CudaStream& stream,
+                    const Launch& launch) const;
   absl::Status RunCublasLt(const LinearArgs& args, const GemmChoice& choice,
                            CudaStream& stream) const;
   absl::StatusOr<GemmChoice> ChoiceFor(const LinearArgs& args);

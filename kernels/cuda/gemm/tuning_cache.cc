@@ -37,13 +37,14 @@ std::string ChecksumLine(absl::string_view text) {
   return absl::StrFormat("checksum %016x\n", Checksum(text));
 }
 
-// A dtype, and behind it the format of a quantized weight: "bf16", "bf16/3.0.128.1.0".
+// A dtype, and behind it the format of a quantized weight: "bf16", "bf16/3.0.128.1.0.0".
 std::string FormatType(const GemmKey& key) {
   std::string text(DTypeName(key.dtype));
   const WeightFormat& f = key.format;
   if (!f.quantized()) return text;
   return absl::StrCat(text, "/", static_cast<int>(f.value), ".", static_cast<int>(f.scale), ".",
-                      f.group_columns, ".", f.zero_points ? 1 : 0, ".", f.ordered ? 1 : 0);
+                      f.group_columns, ".", f.zero_points ? 1 : 0, ".", f.ordered ? 1 : 0, ".",
+                      static_cast<int>(key.activations.value));
 }
 
 bool ParseType(absl::string_view text, GemmKey* key) {
@@ -53,7 +54,7 @@ bool ParseType(absl::string_view text, GemmKey* key) {
   key->dtype = *dtype;
   if (parts.size() == 1) return true;
   const std::vector<absl::string_view> words = absl::StrSplit(parts[1], '.');
-  std::array<int, 5> numbers{};
+  std::array<int, 6> numbers{};
   if (words.size() != numbers.size()) return false;
   for (size_t i = 0; i < words.size(); ++i) {
     if (!absl::SimpleAtoi(words[i], &numbers[i]) || numbers[i] < 0) return false;
@@ -63,6 +64,7 @@ bool ParseType(absl::string_view text, GemmKey* key) {
                  .group_columns = numbers[2],
                  .zero_points = numbers[3] != 0,
                  .ordered = numbers[4] != 0};
+  key->activations.value = static_cast<ActivationValue>(numbers[5]);
   return true;
 }
 

@@ -50,4 +50,13 @@ CUtensorMap EncodeMatrixMap(const void* data, DType dtype, int64_t rows, int64_t
                    /*swizzled=*/true);
 }
 
+CUtensorMap EncodeFloat8MatrixMap(const void* data, int64_t rows, int64_t row_bytes, int box_rows) {
+  constexpr uint32_t kLineBytes = 128;
+  return Encode<2>(data, DType::kF8E4M3,
+                   {.sizes = {static_cast<uint64_t>(row_bytes), static_cast<uint64_t>(rows)},
+                    .strides_bytes = {static_cast<uint64_t>(row_bytes)},
+                    .box = {kLineBytes, static_cast<uint32_t>(box_rows)}},
+                   /*swizzled=*/true);
+}
+
 }  // namespace quire::cuda

@@ -28,4 +28,7 @@ CUtensorMap EncodeTensorMap(const void* data, DType dtype, const TensorMapShape<
 CUtensorMap EncodeMatrixMap(const void* data, DType dtype, int64_t rows, int64_t columns,
                             int64_t row_stride, int box_rows);
 
+// The same of rows of `row_bytes` bytes that follow each other, in lines of 128.
+CUtensorMap EncodeFloat8MatrixMap(const void* data, int64_t rows, int64_t row_bytes, int box_rows);
+
 }  // namespace quire::cuda

@@ -26,15 +26,21 @@ class OperandMaker {
 
   // Whether a group begins with this part of a step.
   static constexpr bool IsAtGroup(int part) {
+    if (Shape::kFloat8X) return part % Shape::kParts == 0;
     return Shape::kGroups > 0 && part * kGemms * Shape::kGroups % kStepSlices == 0;
   }
 
   // From a quarter of a step in shared memory.
   __device__ void Make(uint32_t quarter, int part, Operands& operands) const {
-    MakeValues(quarter, part * kGemms, operands.values);
+    if constexpr (Shape::kFloat8X) {
+      TakeCodes(quarter, part * kGemms, operands.values);
+      operands.upper = operands.lower = 1;
+    } else {
+      MakeValues(quarter, part * kGemms, operands.values);
+    }
     if constexpr (Shape::kGroups > 0) {
-      const uint32_t upper =
-          quarter + scales_at_ + part * kGemms * Shape::kGroups / kStepSlices * 4;
+      const int group = Shape::kFloat8X ? 0 : part * kGemms * Shape::kGroups / kStepSlices;
+      const uint32_t upper = quarter + scales_at_ + group * 4;
       operands.upper = __uint_as_float(LoadShared4(upper));
       operands.lower = __uint_as_float(LoadShared4(upper + Shape::kGroups * 32));
     }
@@ -70,6 +76,12 @@ class OperandMaker {
       constexpr uint32_t kOnes = kIsHalf<Element> ? 0x3c003c00u : 0x3f803f80u;
       return {kOnes, kOnes};
     }
+  }
+
+  // A piece is the operand of a gemm with x in e4m3, whose columns are in the same order.
+  __device__ void TakeCodes(uint32_t quarter, int first, uint32_t (&values)[kGemms][4]) const {
+#pragma unroll
+    for (int i = 0; i < kGemms; ++i) LoadWords(quarter + codes_at_, (first + i) * 4, values[i]);
   }
 
   __device__ void MakeValues(uint32_t quarter, int first, uint32_t (&values)[kGemms][4]) const {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
+#include "kernels/cuda/gemm/quantized/quantize_activations.h"
 #include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 #include "kernels/cuda/gemm/quantized/quantized_gemm_shape.cuh"
 #include "kernels/cuda/gemm/quantized/quantized_kernels.h"
@@ -26,23 +27,24 @@ struct Division {
 };
 constexpr Division kDivisions[] = {{1, 1}, {2, 1}, {4, 1}, {8, 1}, {1, 2},
                                    {1, 4}, {2, 2}, {2, 4}, {4, 2}};
-constexpr int kNumDivisions = std::size(kDivisions), kNumGemvDivisions = 4;
+constexpr int kNumDivisions = std::size(kDivisions);
 constexpr int kGemmKib[] = {74, 110, 224};
 constexpr int kNumKib = std::size(kGemmKib), kMostKib = kGemmKib[kNumKib - 1];
+enum class Kind { kGemm, kFloat8, kGemv };
+constexpr const char* kKindNames[] = {"gemm", "float8", "gemv"};
+constexpr int kNumKinds = std::size(kKindNames);
 struct Variant {
-  bool is_gemv;
+  Kind kind;
   int splits, shares, shared_kib;
 
   int cluster_size() const { return splits * shares; }
   static Variant Of(int number) {
-    const bool is_gemv = number >= kNumDivisions * kNumKib;
-    const int rest = is_gemv ? number - kNumDivisions * kNumKib : number;
-    const int num_divisions = is_gemv ? kNumGemvDivisions : kNumDivisions;
-    const Division division = kDivisions[rest % num_divisions];
-    return {is_gemv, division.splits, division.shares, kGemmKib[rest / num_divisions]};
+    const Division division = kDivisions[number % kNumDivisions];
+    return {static_cast<Kind>(number / kNumDivisions / kNumKib), division.splits, division.shares,
+            kGemmKib[number / kNumDivisions % kNumKib]};
   }
 };
-constexpr int kNumVariants = (kNumDivisions + kNumGemvDivisions) * kNumKib;
+constexpr int kNumVariants = kNumKinds * kNumDivisions * kNumKib;
 
 template <WeightValue kValue, typename Element, int... kGroups>
 QuantizedKernel KernelFor(int num_groups, int tile, bool is_gemv) {
@@ -72,6 +74,13 @@ QuantizedKernel KernelFor(const LinearWeight& weight, int tile, bool is_gemv) {
   }
 }
 
+template <typename Element>
+QuantizedKernel KernelFor(const LinearWeight& weight, int tile, Kind kind) {
+  if (kind != Kind::kFloat8) return KernelFor<Element>(weight, tile, kind == Kind::kGemv);
+  return weight.format.group_columns == 0 ? Float8KernelFor<Element, 0>(tile)
+                                          : Float8KernelFor<Element, 1>(tile);
+}
+
 struct Plan {
   QuantizedKernel kernel;
   int tile_rows;
@@ -84,17 +93,18 @@ Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
   const PackedLayout layout(weight);
   const auto num_rows = static_cast<int>(args.x.dim(0));
   int tile = 0;
-  while (tile + 1 < kNumTiles && kQuantizedTileRows[tile] < num_rows) ++tile;
+  const int least = v.kind == Kind::kFloat8 ? std::max(num_rows, kMinFloat8Rows) : num_rows;
+  while (tile + 1 < kNumTiles && kQuantizedTileRows[tile] < least) ++tile;
   Plan plan = {.kernel = weight.dtype == DType::kF16
-                             ? KernelFor<__half>(weight, tile, v.is_gemv)
-                             : KernelFor<__nv_bfloat16>(weight, tile, v.is_gemv),
+                             ? KernelFor<__half>(weight, tile, v.kind)
+                             : KernelFor<__nv_bfloat16>(weight, tile, v.kind),
                .tile_rows = kQuantizedTileRows[tile],
                .num_row_tiles = CeilDiv(num_rows, kQuantizedTileRows[tile]),
                .num_tiles = static_cast<int>(is_gated ? layout.num_blocks / 2
                                                       : CeilDiv<int64_t>(layout.num_blocks, 2)),
                .num_stages = 0,
                .shared_bytes = 0};
-  if (v.is_gemv && num_rows > kMaxQuantizedGemvRows) return plan;
+  if (v.kind == Kind::kGemv && (num_rows > kMaxQuantizedGemvRows || v.shares > 1)) return plan;
   const auto num_steps = static_cast<int>(CeilDiv<int64_t>(layout.num_steps, v.splits));
   const auto shared_bytes = [&](int num_stages) {
     return plan.kernel.shared_bytes(layout.step_bytes, num_stages, num_rows, num_steps);
@@ -121,11 +131,20 @@ QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Var
   const LinearWeight& weight = *args.weight;
   const PackedLayout layout(weight);
   const auto* const data = static_cast<const uint8_t*>(weight.data);
-  return {.x_map = EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
-                                   args.x.row_stride(), plan.tile_rows / v.shares),
+  const bool is_float8 = v.kind == Kind::kFloat8;
+  const Float8Rows float8 = {.num_rows = args.x.dim(0),
+                             .num_steps = layout.num_steps,
+                             .data = static_cast<uint8_t*>(args.x.data())};
+  return {.x_map = is_float8 ? EncodeFloat8MatrixMap(float8.data, float8.num_rows,
+                                                     float8.row_bytes(), plan.tile_rows / v.shares)
+                             : EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0),
+                                               weight.in_features, args.x.row_stride(),
+                                               plan.tile_rows / v.shares),
           .x = static_cast<const uint16_t*>(args.x.data()),
           .x_stride = args.x.row_stride(),
           .num_columns = static_cast<int>(weight.in_features),
+          .x_scales = is_float8 ? float8.scales() : nullptr,
+          .x_scale_stride = static_cast<int>(float8.scale_stride()),
           .weight = data,
           .row_scales = layout.row_scales_at == 0
                             ? nullptr
@@ -161,13 +180,20 @@ void Launch(const QuantizedGemmParams& params, const Plan& plan, const Variant& 
                  dim3(plan.kernel.num_threads), plan.shared_bytes, stream, params);
 }
 
+bool TakesFloat8(const LinearWeight& weight) {
+  return weight.format.value == WeightValue::kFloat8 &&
+         weight.activations.value == ActivationValue::kFloat8;
+}
+
 // CTAs for all multiprocessors and not many times more; each with enough steps that its ring is of
 // use. x is worth sharing where there is more of it than of the weight.
 bool MayBeFast(const Variant& v, const LinearArgs& args) {
   const PackedLayout layout(*args.weight);
   const int64_t num_ctas =
       CeilDiv<int64_t>(layout.num_blocks, 2) * CeilDiv<int64_t>(args.x.dim(0), kMaxRows) * v.splits;
-  if (v.shares > 1 && args.x.dim(0) <= kMaxQuantizedGemvRows) return false;
+  const bool is_few = args.x.dim(0) <= kMaxQuantizedGemvRows;
+  if (v.shares > 1 && is_few) return false;
+  if (v.kind == Kind::kFloat8 && (is_few || !TakesFloat8(*args.weight))) return false;
   if (v.splits == 1) return true;
   return layout.num_steps >= 2 * v.splits && num_ctas / 2 < 2 * NumSms();
 }
@@ -179,12 +205,13 @@ int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
   const PackedLayout layout(*args.weight);
   const int64_t num_tiles =
       CeilDiv<int64_t>(layout.num_blocks, 2) * CeilDiv<int64_t>(args.x.dim(0), kMaxRows);
+  const Kind kind = args.x.dim(0) <= kMaxQuantizedGemvRows ? Kind::kGemv
+                    : TakesFloat8(*args.weight)            ? Kind::kFloat8
+                                                           : Kind::kGemm;
   int best = variants[0];
   for (const int variant : variants) {
     const Variant v = Variant::Of(variant);
-    if (v.is_gemv != (args.x.dim(0) <= kMaxQuantizedGemvRows) || v.shared_kib != kDefaultKib) {
-      continue;
-    }
+    if (v.kind != kind || v.shares > 1 || v.shared_kib != kDefaultKib) continue;
     best = variant;
     if (num_tiles * v.splits >= NumSms()) break;
   }
@@ -199,7 +226,8 @@ WeightFormat QuantizedFormatFor(const WeightFormat& format, DType activations) {
 
 std::string QuantizedGemmVariantName(int variant) {
   const Variant v = Variant::Of(variant);
-  return absl::StrCat(v.is_gemv ? "gemv" : "gemm", v.splits, "x", v.shares, "x", v.shared_kib);
+  return absl::StrCat(kKindNames[static_cast<int>(v.kind)], v.splits, "x", v.shares, "x",
+                      v.shared_kib);
 }
 
 int FindQuantizedGemmVariant(absl::string_view name) {
@@ -220,6 +248,8 @@ std::vector<int> QuantizedGemmVariants(const LinearArgs& args) {
             *std::find(variants.begin(), variants.end(), DefaultVariant(args, variants)));
   return variants;
 }
+
+bool TakesFloat8Rows(int variant) { return Variant::Of(variant).kind == Kind::kFloat8; }
 
 bool HasWholeGateBlocks(const LinearWeight& weight) {
   return weight.out_features % (2 * kBlockRows) == 0;

@@ -44,8 +44,8 @@ class QuantizedGemmLoader {
  private:
   __device__ void LoadWeight(int step, int stage) const {
     const uint32_t full = shared_.full(stage);
-    ArriveExpectingBytes(full,
-                         Shape::kBoxes * Shape::kBoxBytes + Shape::kWarpgroups * p_.step_bytes);
+    ArriveExpectingBytes(full, Shape::kBoxes * Shape::kBoxBytes +
+                                   Shape::kWarpgroups * p_.step_bytes + Shape::kXScaleBytes);
 #pragma unroll
     for (int i = 0; i < Shape::kWarpgroups; ++i) {
       const int64_t at = static_cast<int64_t>(work_.Block(p_, i)) * p_.num_steps + step;
@@ -56,6 +56,11 @@ class QuantizedGemmLoader {
   // All of it, or this CTA's part for all that have the same steps.
   __device__ void LoadX(int step, int stage) const {
     const uint32_t full = shared_.full(stage);
+    if constexpr (Shape::kFloat8X) {
+      CopyBytes(shared_.x_scales(stage),
+                p_.x_scales + static_cast<int64_t>(step) * p_.x_scale_stride + work_.first_row,
+                Shape::kXScaleBytes, full);
+    }
 #pragma unroll
     for (int box = 0; box < Shape::kBoxes; ++box) {
       const int column = step * kStepColumns + box * Shape::kBoxColumns;
@@ -121,6 +126,8 @@ class QuantizedGemmComputation {
   using Element = typename Shape::Element;
   using Sums = float[1][Shape::kFragments][4];
   static constexpr int kGemms = Shape::kGemms, kParts = Shape::kParts;
+  // Step by step, rather than rows' in the end.
+  static constexpr bool kScalesSums = Shape::kGroups > 0 || Shape::kFloat8X;
   using Operands = typename OperandMaker<Shape>::Operands;
 
   // From the stage at next_.
@@ -130,29 +137,40 @@ class QuantizedGemmComputation {
   }
 
   __device__ void Start(const Operands& operands, int part, bool is_first) {
-    const bool accumulates = Shape::kGroups > 0 ? !maker_.IsAtGroup(part) : !is_first;
+    const bool accumulates = kScalesSums ? !maker_.IsAtGroup(part) : !is_first;
     // The same in all lanes, which the compiler cannot see: descriptions are made in uniform
     // registers.
     const uint32_t first_box = __shfl_sync(~0u, shared_.x(place_.index, 0), 0);
     FenceGemms();
 #pragma unroll
     for (int i = 0; i < kGemms; ++i) {
-      const int slice = part * kGemms + i;
-      const uint64_t x =
-          DescribeMatrix(first_box + slice / 4 * Shape::kBoxBytes, 8 * Shape::kLineBytes, 0);
-      StartRowsDot<Element>(operands.values[i], Advance(x, slice % 4 * 32), i > 0 || accumulates,
-                            sums_);
+      // Of 32 bytes of x, four to a line.
+      const int gemm = part * kGemms + i;
+      const uint64_t line =
+          DescribeMatrix(first_box + gemm / 4 * Shape::kBoxBytes, 8 * Shape::kLineBytes, 0);
+      const uint64_t x = Advance(line, gemm % 4 * 32);
+      if constexpr (Shape::kFloat8X) {
+        StartFloat8RowsDot(operands.values[i], x, i > 0 || accumulates, sums_);
+      } else {
+        StartRowsDot<Element>(operands.values[i], x, i > 0 || accumulates, sums_);
+      }
     }
     CommitGemms();
   }
 
   __device__ void Finish(const Operands& operands, int part) {
     WaitForGemms<0>(sums_);
+    if (kScalesSums && maker_.IsAtGroup(part + 1)) {
+      if constexpr (Shape::kFloat8X) {
+        AddScaledByX(operands.upper, operands.lower);
+      } else {
+        AddScaled(operands.upper, operands.lower);
+      }
+    }
     if (part + 1 == kParts) {
       Free(place_.index);
       place_.Next(p_.num_stages);
     }
-    if (maker_.IsAtGroup(part + 1)) AddScaled(operands.upper, operands.lower);
   }
 
   // For all CTAs that bring x here.
@@ -173,10 +191,32 @@ class QuantizedGemmComputation {
       total_[0][i][3] += sums_[0][i][3] * lower;
     }
   }
+  // Of each row of x the scale of this step's columns, too.
+  __device__ void AddScaledByX(float upper, float lower) {
+    const uint32_t x_scales = shared_.x_scales(place_.index) + lane_ % 4 * 8;
+#pragma unroll
+    for (int i = 0; i < Shape::kFragments; ++i) {
+      const float first = __uint_as_float(LoadShared4(x_scales + i * 32));
+      const float second = __uint_as_float(LoadShared4(x_scales + i * 32 + 4));
+      total_[0][i][0] += sums_[0][i][0] * (upper * first);
+      total_[0][i][1] += sums_[0][i][1] * (upper * second);
+      total_[0][i][2] += sums_[0][i][2] * (lower * first);
+      total_[0][i][3] += sums_[0][i][3] * (lower * second);
+    }
+  }
+  // By the scales of the weight's rows.
   __device__ void ScaleRows() {
     const int block = work_.Block(p_, warp_ / 4);
     const float* const scales = p_.row_scales + block * kBlockRows + row_;
-    AddScaled(scales[0], scales[8]);
+    const float upper = scales[0], lower = scales[8];
+    auto& unscaled = kScalesSums ? total_ : sums_;
+#pragma unroll
+    for (int i = 0; i < Shape::kFragments; ++i) {
+      total_[0][i][0] = unscaled[0][i][0] * upper;
+      total_[0][i][1] = unscaled[0][i][1] * upper;
+      total_[0][i][2] = unscaled[0][i][2] * lower;
+      total_[0][i][3] = unscaled[0][i][3] * lower;
+    }
   }
 
   // A lane has rows r and r + 8 of the weight, of each fragment two neighbouring rows of x.

@@ -26,6 +26,9 @@ std::vector<int> QuantizedGemmVariants(const LinearArgs& args);
 std::string QuantizedGemmVariantName(int variant);
 int FindQuantizedGemmVariant(absl::string_view name);
 
+// Whether the variant's x is Float8Rows (quantize_activations.h): a tensor of kF8E4M3.
+bool TakesFloat8Rows(int variant);
+
 void LaunchQuantizedGemm(const LinearArgs& args, int variant, CUstream_st* stream);
 // Bit for bit what LaunchQuantizedGemm and then GatedActivation give. The gates must be whole
 // blocks of rows.

@@ -28,4 +28,9 @@ struct QuantizedKernel {
 template <WeightValue kValue, typename Element, int kGroups>
 QuantizedKernel QuantizedKernelFor(int tile, bool is_gemv);
 
+// With x in e4m3: tiles from kMinFloat8Rows on.
+inline constexpr int kMinFloat8Rows = 32;
+template <typename Element, int kGroups>
+QuantizedKernel Float8KernelFor(int tile);
+
 }  // namespace quire::cuda
