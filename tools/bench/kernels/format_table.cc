@@ -31,9 +31,7 @@ const std::vector<NamedFormat>& Formats() {
   using enum WeightValue;
   static const auto* const formats = new std::vector<NamedFormat>{
       {"fp8-channel", {.value = kFloat8}, {.value = ActivationValue::kFloat8}},
-      {"fp8-block",
-       {.value = kFloat8, .group_columns = 128},
-       {.value = ActivationValue::kFloat8}},
+      {"fp8-block", {.value = kFloat8, .group_columns = 128}, {.value = ActivationValue::kFloat8}},
       {"awq", {.value = kInt4, .group_columns = 128, .zero_points = true}},
       {"gptq", {.value = kInt4, .group_columns = 128}},
       {"gptq-group32", {.value = kInt4, .group_columns = 32}},

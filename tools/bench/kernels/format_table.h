@@ -17,8 +17,8 @@ namespace quire::bench {
 // All formats that there are rows of; a device measures those that it keeps.
 std::vector<std::string> FormatNames();
 
-// Prints a line for each shape, format and number of rows and appends it to `rows`: of formats whose
-// names have `cases`. The weights are cold.
+// Prints a line for each shape, format and number of rows and appends it to `rows`: of formats
+// whose names have `cases`. The weights are cold.
 absl::Status MeasureFormats(GraphTimer& timer, const ModelConfig& model, uint64_t seed,
                             const std::string& cases, const Limits& limits,
                             nlohmann::ordered_json* rows);
