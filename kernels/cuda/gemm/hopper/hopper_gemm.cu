@@ -185,9 +185,8 @@ std::vector<int> HopperGemmVariants(const LinearArgs& args) {
   const LinearWeight& weight = *args.weight;
   const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
   const bool fits = IsHopper() && !weight.format.quantized() && weight.dtype != DType::kF32 &&
-                    args.x.dim(0) > kMaxGemvRows &&
-                    args.x.dim(0) <= kMaxHopperGemmRows && HasPairs(args.out) &&
-                    weight.out_features % 4 == 0 &&
+                    args.x.dim(0) > kMaxGemvRows && args.x.dim(0) <= kMaxHopperGemmRows &&
+                    HasPairs(args.out) && weight.out_features % 4 == 0 &&
                     FitsVectors(weight.in_features, {&args.x, &rows});
   std::vector<int> variants;
   for (int i = 0; fits && i < kNumVariants; ++i) {
