@@ -14,6 +14,7 @@
 #include "kernels/cuda/gemm/gemv.h"
 #include "kernels/cuda/gemm/hopper/hopper_gemm.h"
 #include "kernels/cuda/gemm/known/known_gemms.h"
+#include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 
 namespace quire::cuda {
 namespace {
@@ -38,6 +39,16 @@ GemmChoices SomeChoices() {
   GemmChoices choices;
   choices[Key(1)] = {.kernel = GemmKernel::kGemv, .variant = kNumGemvVariants - 1};
   choices[Key(64)] = {.kernel = GemmKernel::kHopper, .variant = FindHopperGemmVariant("64x2x110")};
+  GemmKey quantized = Key(8);
+  quantized.format = {.value = WeightValue::kInt4, .group_columns = 128, .zero_points = true};
+  choices[quantized] = {.kernel = GemmKernel::kQuantized,
+                        .variant = FindQuantizedGemmVariant("gemv4x1x74")};
+  quantized.format = {.value = WeightValue::kFloat8};
+  choices[quantized] = {.kernel = GemmKernel::kQuantized,
+                        .variant = FindQuantizedGemmVariant("gemm1x1x110")};
+  quantized.activations.value = ActivationValue::kFloat8;
+  choices[quantized] = {.kernel = GemmKernel::kQuantized,
+                        .variant = FindQuantizedGemmVariant("float8-1x2x224")};
   choices[Key(24)] = {.algorithm = {0, 1, ~uint64_t{0}, 0x0123456789abcdef, 4, 5, 6, 7}};
   return choices;
 }

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   }
   const float scale = most / kMostFloat8;
 #pragma unroll
-  for (float& value : values) value = most == 0 ? 0 : value / scale;
+  for (float& value : values) value = most == 0 ? value * 0 : value / scale;  // NaN stays NaN
   const uint32_t low = NarrowPair<__NV_E4M3>(values[0], values[1]);
   const uint32_t high = NarrowPair<__NV_E4M3>(values[2], values[3]);
   reinterpret_cast<uint32_t*>(rows.data + row * rows.row_bytes() + step * kStepColumns)[lane] =

@@ -31,7 +31,7 @@ constexpr int kNumDivisions = std::size(kDivisions);
 constexpr int kGemmKib[] = {74, 110, 224};
 constexpr int kNumKib = std::size(kGemmKib), kMostKib = kGemmKib[kNumKib - 1];
 enum class Kind { kGemm, kFloat8, kGemv };
-constexpr const char* kKindNames[] = {"gemm", "float8", "gemv"};
+constexpr const char* kKindNames[] = {"gemm", "float8-", "gemv"};
 constexpr int kNumKinds = std::size(kKindNames);
 struct Variant {
   Kind kind;
