@@ -40,6 +40,28 @@ class QuantizedTest(unittest.TestCase):
                     self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
                     self.assertEqual(server.stop(), 0)
 
+    def test_checkpoints_of_random_weights_are_read(self):
+        config = self.folder.with_name("tiny.json")
+        config.write_text(json.dumps(
+            {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 512, "hidden_size": 256,
+             "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+             "head_dim": 64, "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "rope_theta": 1e6,
+             "tie_word_embeddings": True}))
+        sizes = {}
+        for kind in (None, "fp8-block", "fp8-channel", "awq", "gptq", "pack-quantized", "int8", "mxfp4", "nvfp4"):
+            with self.subTest(kind), tempfile.TemporaryDirectory() as folder:
+                subprocess.run([BENCH, "make-checkpoint", "--config", config, *(["--format", kind] if kind else []),
+                                f"{folder}/model"], check=True, capture_output=True)
+                sizes[kind] = (pathlib.Path(folder) / "model/model.safetensors").stat().st_size
+                run = subprocess.run([BENCH, "latency", "--model", f"{folder}/model", "--device", "cpu", "--batch-size", "1",
+                                      "--input-len", "8", "--output-len", "4", "--num-iters", "1", "--num-iters-warmup", "0"],
+                                     capture_output=True, text=True, check=False)
+                self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+                self.assertIn("1 completed, 0 failed", run.stdout)
+        plain = sizes.pop(None)
+        for kind, size in sizes.items():
+            self.assertLess(size, plain * (0.65 if kind in ("fp8-block", "fp8-channel", "int8") else 0.5), kind)
+
     def refused(self, fragment, code=66):
         run = subprocess.run([SERVER, "--model", self.folder, "--port", "1", *SMALL_CACHE], capture_output=True, text=True,
                              timeout=60, check=False)

@@ -17,10 +17,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/json/parse_json.h"
 #include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "server/base/version.h"
 #include "tools/bench/command_line.h"
 #include "tools/bench/commands.h"
+#include "tools/bench/engine/checkpoint_tensors.h"
 #include "tools/bench/engine/checkpoint_writer.h"
 #include "tools/bench/engine/model_shapes.h"
 #include "tools/bench/failure.h"
@@ -35,6 +38,7 @@ namespace {
 struct MakeCheckpointFlags {
   std::string shape;
   std::string config_file;  // in place of a shape
+  std::string format;       // empty: bfloat16
   std::string folder;
   CheckpointOptions options;
   const CLI::App* command = nullptr;
@@ -68,6 +72,19 @@ absl::StatusOr<std::string> ConfigJson(const MakeCheckpointFlags& flags) {
         absl::StrCat("--config: cannot read ", flags.config_file, ", or it is empty"));
   }
   return text;
+}
+
+// With the quantization_config of --format.
+absl::StatusOr<std::string> WithFormat(const std::string& config_json,
+                                       const MakeCheckpointFlags& flags) {
+  if (flags.format.empty()) return config_json;
+  auto config = ParseJson<nlohmann::ordered_json>(config_json);
+  if (!config.is_object()) {
+    return UsageError(absl::StrCat("--config: ", flags.config_file, " is not a JSON object"));
+  }
+  config["quantization_config"] =
+      ParseJson<nlohmann::ordered_json>(QuantizationConfigOf(flags.format));
+  return config.dump(2) + "\n";
 }
 
 // "config.json, model.safetensors and 3 more".
@@ -155,7 +172,8 @@ absl::Status CheckSpace(const std::string& folder, int64_t needed_bytes) {
 
 absl::Status MakeCheckpoint(const MakeCheckpointFlags& flags) {
   RETURN_IF_ERROR(CheckNothingLeft(*flags.command));
-  ASSIGN_OR_RETURN(const std::string config_json, ConfigJson(flags));
+  ASSIGN_OR_RETURN(const std::string plain_json, ConfigJson(flags));
+  ASSIGN_OR_RETURN(const std::string config_json, WithFormat(plain_json, flags));
   RETURN_IF_ERROR(CheckFolder(flags.folder));
   ASSIGN_OR_RETURN(const std::unique_ptr<NewFolder> folder, NewFolder::Make(flags.folder));
   RETURN_IF_ERROR(WriteText(flags.folder + "/config.json", config_json));
@@ -195,6 +213,7 @@ Command AddMakeCheckpoint(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  quire-bench make-checkpoint --shape qwen3-0.6b FOLDER\n"
+      "  quire-bench make-checkpoint --shape llama-3-8b --format awq FOLDER\n"
       "  quire-server --model FOLDER --skip-tokenizer-init");
   const auto flags = std::make_shared<MakeCheckpointFlags>();
   flags->command = command->allow_extras();
@@ -203,6 +222,10 @@ Command AddMakeCheckpoint(CLI::App& app) {
       ->check(CLI::IsMember(ModelShapeNames()));
   source->add_option("--config", flags->config_file, "config.json of any model")
       ->check(CLI::ExistingFile);
+  command
+      ->add_option("--format", flags->format,
+                   "Quantized, as that package writes it; default: bfloat16, or what --config says")
+      ->check(CLI::IsMember(CheckpointFormatNames()));
   command->add_option("folder", flags->folder, "Empty or new folder to write to")->required();
   command
       ->add_option("--seed", flags->options.seed,

@@ -1,0 +1,51 @@
+// The tensors of a checkpoint of random weights: which there are, by config.json and its
+// quantization_config, and what stands in their rows. Plain values; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/config/model_config.h"
+
+namespace quire::bench {
+
+enum class TensorContent : uint8_t {
+  kRandomMatrix,  // bfloat16: rows of a weight
+  kRandomCodes,   // of a quantized weight: any bytes that are numbers
+  kConstant,      // one element again and again
+  kGroupIndex,    // int32: of each column its group
+};
+
+struct FileTensor {
+  std::string name;
+  std::string dtype;  // as safetensors names it
+  std::vector<int64_t> shape;
+  TensorContent content = TensorContent::kConstant;
+  uint64_t tensor_id =
+      0;  // of random ones: of the fused weight, whose rows begin at first_row here
+  int64_t first_row = 0;
+  std::string element = {};   // kConstant: its bytes, or those of several
+  bool is_float8 = false;     // kRandomCodes: of bytes that may be NaN
+  int64_t group_columns = 0;  // kGroupIndex
+
+  int64_t row_size() const { return shape.empty() ? 1 : shape.back(); }
+  int64_t num_rows() const;  // all dimensions but the last
+  int64_t row_bytes() const;
+  int64_t bytes() const { return num_rows() * row_bytes(); }
+};
+
+// In the order of Weights::Load, which numbers the matrices. INVALID_ARGUMENT when a weight does
+// not fit its format.
+absl::StatusOr<std::vector<FileTensor>> ListTensors(const ModelConfig& config);
+
+// A row of the tensor to `out`, row_bytes() of it.
+void FillRow(const FileTensor& tensor, uint64_t seed, int64_t row, char* out);
+
+// Names of formats that a checkpoint can be written in, and the quantization_config of one, as
+// JSON.
+std::vector<std::string> CheckpointFormatNames();
+std::string QuantizationConfigOf(const std::string& format);
+
+}  // namespace quire::bench
