@@ -8,12 +8,12 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/attention/tiles/float8_operands.cuh"
-#include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/attention/tiles/softmax_rows.cuh"
 #include "kernels/cuda/attention/tiles/tile_output.cuh"
 #include "kernels/cuda/attention/tiles/tile_rows.cuh"
 #include "kernels/cuda/attention/tiles/tile_shape.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/mma.cuh"
 
 namespace quire::cuda {
 

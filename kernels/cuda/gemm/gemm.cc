@@ -223,11 +223,8 @@ void Gemm::ForRowsWithX(const Args& args, const GemmChoice& choice, CudaStream& 
   const int64_t element_bytes = DTypeBytes(weight.dtype);
   const int64_t stride = RoundUp(weight.in_features, kXAlignment / element_bytes);
   const int64_t num_steps = PackedLayout(weight).num_steps;
-  int64_t max_rows = workspace_.size_bytes() / (stride * element_bytes);
-  while (to_float8 && Float8Rows{.num_rows = max_rows, .num_steps = num_steps}.total_bytes() >
-                          workspace_.size_bytes()) {
-    --max_rows;
-  }
+  const int64_t max_rows = to_float8 ? Float8Rows::MaxRows(workspace_.size_bytes(), num_steps)
+                                     : workspace_.size_bytes() / (stride * element_bytes);
   for (int64_t first = 0; first < args.x.dim(0); first += max_rows) {
     const int64_t num_rows = std::min(max_rows, args.x.dim(0) - first);
     const Tensor x = args.x.Rows(first, num_rows);

@@ -1,5 +1,3 @@
-#include "engine/model/config/model_config.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/engine/checkpoint/test_files.h"
+#include "tests/engine/model/test_configs.h"
 
 namespace quire {
 namespace {
@@ -20,37 +19,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-ModelConfig Parse(const json& config) {
-  const auto parsed = ParseModelConfig(config.dump());
-  EXPECT_TRUE(parsed.ok()) << parsed.status();
-  return parsed.value_or(ModelConfig{});
-}
-
-absl::Status Error(const json& config) { return ParseModelConfig(config.dump()).status(); }
-
 std::vector<int64_t> WindowsOf(const ModelConfig& config) {
   std::vector<int64_t> windows;
   windows.reserve(config.layers.size());
   for (const LayerConfig& layer : config.layers) windows.push_back(layer.sliding_window);
   return windows;
 }
-
-// A whole config.json of Llama 3.1, with `changes` merged over it (null removes a key).
-json Llama(const json& changes = json::object()) {
-  json config = json::parse(R"({
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": false,
-    "bos_token_id": 128000, "eos_token_id": [128001, 128008, 128009], "hidden_act": "silu",
-    "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 131072,
-    "mlp_bias": false, "num_attention_heads": 32, "num_hidden_layers": 32,
-    "num_key_value_heads": 8, "rms_norm_eps": 1e-05, "rope_theta": 500000.0,
-    "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-                     "original_max_position_embeddings": 8192, "rope_type": "llama3"},
-    "tie_word_embeddings": false, "torch_dtype": "bfloat16", "vocab_size": 128256})");
-  config.merge_patch(changes);
-  return config;
-}
-
-json Sparse(const char* model_type) { return {{"model_type", model_type}}; }
 
 TEST(ModelConfig, ReadsLlamaInV4Form) {
   const ModelConfig c = Parse(Llama());
@@ -299,116 +273,6 @@ TEST(ModelConfig, ValuesOutOfRangeNameTheirKey) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.message << ": " << status;
     EXPECT_THAT(status.message(), AllOf(HasSubstr("config.json: "), HasSubstr(c.message)));
   }
-}
-
-TEST(RopeConfig, V4TypeKeyAndTopLevelValues) {
-  json config = Sparse("llama");
-  config["rope_scaling"] = {{"type", "linear"}, {"factor", 2}};
-  config["partial_rotary_factor"] = 0.5;
-  const ModelConfig c = Parse(config);
-  EXPECT_EQ(c.rope.type, RopeType::kLinear);
-  EXPECT_EQ(c.rope.factor, 2.0);
-  EXPECT_EQ(c.rope.partial_rotary_factor, 0.5);
-  EXPECT_EQ(RotaryDim(c), 64);
-}
-
-TEST(RopeConfig, YarnOptions) {
-  json config = Sparse("qwen3");
-  config["max_position_embeddings"] = 4096;
-  config["rope_parameters"] = {
-      {"rope_type", "yarn"},     {"factor", nullptr},
-      {"mscale", 0.7},           {"original_max_position_embeddings", 1024},
-      {"beta_fast", 16},         {"beta_slow", 2},
-      {"mscale_all_dim", 0.5},   {"truncate", false},
-      {"attention_factor", 1.25}};
-  const RopeConfig rope = Parse(config).rope;
-  EXPECT_EQ(rope.factor, 4.0);  // 4096 / 1024
-  EXPECT_EQ(rope.beta_fast, 16.0);
-  EXPECT_EQ(rope.beta_slow, 2.0);
-  EXPECT_EQ(rope.mscale, 0.7);
-  EXPECT_EQ(rope.mscale_all_dim, 0.5);
-  EXPECT_EQ(rope.attention_factor, 1.25);
-  EXPECT_FALSE(rope.truncate);
-}
-
-TEST(RopeConfig, StretchedRopeMakesLongerSequences) {
-  json config = Sparse("qwen2");
-  config["max_position_embeddings"] = 4096;
-  EXPECT_EQ(MaxSequenceLength(Parse(config)), 4096);
-  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}};
-  EXPECT_EQ(MaxSequenceLength(Parse(config)), 8192);
-  config["rope_scaling"] = {
-      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 2048}};
-  EXPECT_EQ(MaxSequenceLength(Parse(config)), 8192);
-  config["rope_scaling"] = {{"rope_type", "llama3"},
-                            {"factor", 8.0},
-                            {"low_freq_factor", 1.0},
-                            {"high_freq_factor", 4.0},
-                            {"original_max_position_embeddings", 1024}};
-  EXPECT_EQ(MaxSequenceLength(Parse(config)), 4096);
-}
-
-// Gemma 3's 131,072 positions are what its linear factor of 8 makes of 16,384.
-TEST(RopeConfig, SomeFamiliesCountPositionsAfterStretching) {
-  json config = Sparse("gemma3_text");
-  config["max_position_embeddings"] = 131072;
-  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8.0}};
-  EXPECT_EQ(MaxSequenceLength(Parse(config)), 131072);
-}
-
-TEST(RopeConfig, ParametersBesideRopeScaling) {
-  json config = Sparse("llama");
-  config["rope_theta"] = 5000.0;
-  config["rope_parameters"] = {{"rope_type", "default"}};
-  EXPECT_EQ(Parse(config).rope.theta, 5000.0);
-  config["rope_parameters"]["rope_theta"] = 7000.0;
-  EXPECT_EQ(Parse(config).rope.theta, 7000.0);
-  config["original_max_position_embeddings"] = 512;  // beside the parameters, and then it counts
-  config["rope_parameters"] = {
-      {"rope_type", "yarn"}, {"factor", 2}, {"original_max_position_embeddings", 1024}};
-  EXPECT_EQ(Parse(config).rope.original_max_position_embeddings, 512);
-}
-
-TEST(RopeConfig, KeyedByLayerType) {
-  json config = Sparse("llama");
-  const json linear = {{"rope_type", "linear"}, {"rope_theta", 300.0}, {"factor", 3}};
-  config["rope_parameters"] = {{"full_attention", linear}, {"sliding_attention", linear}};
-  EXPECT_EQ(Parse(config).rope.theta, 300.0);
-  EXPECT_EQ(Parse(config).sliding_rope, Parse(config).rope);
-  config["rope_parameters"]["sliding_attention"]["factor"] = 4;
-  EXPECT_EQ(Parse(config).rope.factor, 3);
-  EXPECT_EQ(Parse(config).sliding_rope.factor, 4);
-  config["rope_parameters"]["sliding_attention"]["partial_rotary_factor"] = 0.5;
-  EXPECT_THAT(Error(config).message(), HasSubstr("partial_rotary_factor differs"));
-}
-
-TEST(RopeConfig, Gemma3ScalesItsFullLayersAlone) {
-  json config = Sparse("gemma3_text");
-  EXPECT_EQ(Parse(config).rope.theta, 1e6);
-  EXPECT_EQ(Parse(config).sliding_rope.theta, 10000.0);
-  config["rope_theta"] = 5e5;
-  config["rope_local_base_freq"] = 2000.0;
-  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8}};
-  const ModelConfig parsed = Parse(config);
-  EXPECT_EQ(parsed.rope.theta, 5e5);
-  EXPECT_EQ(parsed.rope.type, RopeType::kLinear);
-  EXPECT_EQ(parsed.sliding_rope.theta, 2000.0);
-  EXPECT_EQ(parsed.sliding_rope.type, RopeType::kDefault);
-}
-
-TEST(RopeConfig, LongRopeNeedsAFactorPerPair) {
-  json config = Sparse("phi3");
-  config["original_max_position_embeddings"] = 2048;
-  json& rope = config["rope_scaling"];
-  rope = {{"type", "su"}, {"short_factor", std::vector<double>(48, 1.5)}};
-  EXPECT_THAT(Error(config).message(), HasSubstr("long_factor must be a list of numbers"));
-  rope["long_factor"] = std::vector<double>(47, 2.0);
-  EXPECT_THAT(Error(config).message(), HasSubstr("must have 48 entries"));
-  rope["long_factor"] = std::vector<double>(48, 2.0);
-  EXPECT_EQ(Parse(config).rope.type, RopeType::kLongRope);
-  EXPECT_EQ(Parse(config).rope.factor, 2.0);  // 4096 / 2048
-  rope["long_factor"][5] = -1;
-  EXPECT_THAT(Error(config).message(), HasSubstr("long_factor: -1 is not a number above 0"));
 }
 
 TEST(ModelConfig, GemmaBlocks) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/model_weights.h"
+#include "engine/model/quantization/unpack.h"
 #include "engine/model/weights/device_format.h"
 #include "engine/model/weights/weight_plan.h"
 #include "kernels/base/check.h"
@@ -77,16 +78,13 @@ std::string FloatElement(absl::string_view dtype, float value) {
 
 // The root of the mean square of what random codes stand for.
 double DeviationOfCodes(const WeightScheme& scheme) {
-  constexpr double kFloat4Values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
   const int bits = scheme.code_bits();
   double squares = 0;
   for (int code = 0; code < 1 << bits; ++code) {
     double value = code - (1 << (bits - 1));
-    if (scheme.packing == WeightPacking::kFloat4) value = kFloat4Values[code & 7];
+    if (scheme.packing == WeightPacking::kFloat4) value = E2M1Value(static_cast<uint8_t>(code));
     if (scheme.packing == WeightPacking::kFloat8) {
-      Float8E4M3 number;
-      number.bits = static_cast<uint8_t>((code & 0x7f) == 0x7f ? code - 1 : code);
-      value = static_cast<float>(number);
+      value = E4M3Value(static_cast<uint8_t>((code & 0x7f) == 0x7f ? code - 1 : code));
     }
     squares += value * value;
   }

@@ -8,8 +8,8 @@
 #include "kernels/cuda/attention/hopper/hopper_converter.cuh"
 #include "kernels/cuda/attention/hopper/hopper_shape.cuh"
 #include "kernels/cuda/attention/hopper/transposed_values.cuh"
-#include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/attention/tiles/tile_rows.cuh"
+#include "kernels/cuda/runtime/mma.cuh"
 
 namespace quire::cuda {
 

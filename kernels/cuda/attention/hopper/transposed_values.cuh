@@ -12,8 +12,8 @@
 #include <cstdint>
 
 #include "kernels/cuda/attention/hopper/hopper_shape.cuh"
-#include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/attention/tiles/tile_rows.cuh"
+#include "kernels/cuda/runtime/mma.cuh"
 
 namespace quire::cuda {
 

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "kernels/cuda/attention/tiles/half_queries.cuh"
-#include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/attention/tiles/tile_rows.cuh"
 #include "kernels/cuda/runtime/float8.cuh"
+#include "kernels/cuda/runtime/mma.cuh"
 
 namespace quire::cuda {
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/runtime/float8.cuh"
+#include "kernels/cuda/runtime/mma.cuh"
 
 namespace quire::cuda {
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernels/cuda/attention/tiles/mma.cuh"
+#include "kernels/cuda/runtime/mma.cuh"
 
 namespace quire::cuda {
 

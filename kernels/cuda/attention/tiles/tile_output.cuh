@@ -4,11 +4,11 @@
 // (merge_parts.h). Device code only.
 #pragma once
 
-#include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/attention/tiles/softmax_state.cuh"
 #include "kernels/cuda/attention/tiles/tile_rows.cuh"
 #include "kernels/cuda/runtime/arrivals.cuh"
 #include "kernels/cuda/runtime/float8.cuh"
+#include "kernels/cuda/runtime/mma.cuh"
 
 namespace quire::cuda {
 

@@ -7,9 +7,9 @@
 
 #include <type_traits>
 
-#include "kernels/cuda/attention/tiles/mma.cuh"
 #include "kernels/cuda/attention/trtllm/decode_shape.cuh"
 #include "kernels/cuda/runtime/float8.cuh"
+#include "kernels/cuda/runtime/mma.cuh"
 
 namespace quire::cuda::trtllm {
 

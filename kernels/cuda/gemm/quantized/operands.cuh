@@ -6,6 +6,15 @@
 
 namespace quire::cuda {
 
+// Of a fragment: sums of a lane's upper row of the weight, then of its lower one.
+__device__ __forceinline__ void AddScaledSums(const float (&sums)[4], float upper, float lower,
+                                              float (&total)[4]) {
+  total[0] += sums[0] * upper;
+  total[1] += sums[1] * upper;
+  total[2] += sums[2] * lower;
+  total[3] += sums[3] * lower;
+}
+
 template <typename Shape>
 class OperandMaker {
  public:

@@ -135,11 +135,15 @@ QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Var
   const Float8Rows float8 = {.num_rows = args.x.dim(0),
                              .num_steps = layout.num_steps,
                              .data = static_cast<uint8_t*>(args.x.data())};
-  return {.x_map = is_float8 ? EncodeFloat8MatrixMap(float8.data, float8.num_rows,
-                                                     float8.row_bytes(), plan.tile_rows / v.shares)
-                             : EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0),
-                                               weight.in_features, args.x.row_stride(),
-                                               plan.tile_rows / v.shares),
+  const int box_rows = plan.tile_rows / v.shares;
+  CUtensorMap x_map = {};  // a gemv reads x itself
+  if (is_float8) {
+    x_map = EncodeFloat8MatrixMap(float8.data, float8.num_rows, float8.row_bytes(), box_rows);
+  } else if (v.kind == Kind::kGemm) {
+    x_map = EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
+                            args.x.row_stride(), box_rows);
+  }
+  return {.x_map = x_map,
           .x = static_cast<const uint16_t*>(args.x.data()),
           .x_stride = args.x.row_stride(),
           .num_columns = static_cast<int>(weight.in_features),

@@ -185,10 +185,7 @@ class QuantizedGemmComputation {
   __device__ void AddScaled(float upper, float lower) {
 #pragma unroll
     for (int i = 0; i < Shape::kFragments; ++i) {
-      total_[0][i][0] += sums_[0][i][0] * upper;
-      total_[0][i][1] += sums_[0][i][1] * upper;
-      total_[0][i][2] += sums_[0][i][2] * lower;
-      total_[0][i][3] += sums_[0][i][3] * lower;
+      AddScaledSums(sums_[0][i], upper, lower, total_[0][i]);
     }
   }
   // Of each row of x the scale of this step's columns, too.

@@ -9,6 +9,7 @@
 #include "kernels/cuda/gemm/quantized/operands.cuh"
 #include "kernels/cuda/gemm/quantized/quantized_output.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/mma.cuh"
 
 namespace quire::cuda {
 
@@ -61,34 +62,6 @@ struct QuantizedGemvShared {
     return stage(Shape::kWarps, 0) + Shape::kSumsBytes + row * x_stride;
   }
 };
-
-// sums += A (16 x 16) * B (16 x 8).
-template <typename T>
-__device__ __forceinline__ void MultiplyAddRows(float (&sums)[4], const uint32_t (&a)[4],
-                                                uint32_t b0, uint32_t b1) {
-  if constexpr (kIsHalf<T>) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  } else {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-}
-
-// Four 8 x 8 matrices of 16-bit elements, a pair of each row to a lane; lane i has the address of
-// row i % 8 of matrix i / 8.
-__device__ __forceinline__ void LoadMatrices(uint32_t row, uint32_t (&matrices)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
-               : "r"(row)
-               : "memory");
-}
 
 template <typename Shape>
 class QuantizedGemvWarp {
@@ -198,19 +171,14 @@ class QuantizedGemvWarp {
     for (int i = 0; i < kGemms; ++i) {
       const int slice = part * kGemms + i;
       if (i == 0 || slice % 2 == 0) LoadMatrices(x + slice / 2 * 64, pairs);
-      MultiplyAddRows<Element>(sums, operands.values[i], pairs[slice % 2 * 2],
-                               pairs[slice % 2 * 2 + 1]);
+      MultiplyAdd<Element>(operands.values[i], pairs[slice % 2 * 2], pairs[slice % 2 * 2 + 1],
+                           sums);
     }
   }
 
   __device__ void AddScaled(float upper, float lower) {
 #pragma unroll
-    for (int i = 0; i < Shape::kFragments; ++i) {
-      total_[i][0] += sums_[i][0] * upper;
-      total_[i][1] += sums_[i][1] * upper;
-      total_[i][2] += sums_[i][2] * lower;
-      total_[i][3] += sums_[i][3] * lower;
-    }
+    for (int i = 0; i < Shape::kFragments; ++i) AddScaledSums(sums_[i], upper, lower, total_[i]);
   }
 
   // visit(where it is in shared memory, sum)

@@ -1,7 +1,5 @@
 // What any of the packages' configurations has in common, and compressed-tensors. The others:
 // quantization_methods_test.cc.
-#include "engine/model/quantization/quantization_config.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "tests/engine/checkpoint/test_files.h"
+#include "tests/engine/model/quantization/parse_quantization.h"
 #include "tests/engine/model/quantization/test_planes.h"
 
 namespace quire {
@@ -17,24 +16,6 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-
-constexpr char kQ[] = "model.layers.0.self_attn.q_proj";
-
-absl::StatusOr<QuantizationConfig> TryParse(const json& quantization) {
-  return QuantizationConfig::Parse({.config = json{{"quantization_config", quantization}}.dump()});
-}
-
-QuantizationConfig Parse(const json& quantization) {
-  auto config = TryParse(quantization);
-  EXPECT_TRUE(config.ok()) << config.status();
-  return config.value_or(QuantizationConfig());
-}
-
-WeightScheme Find(const QuantizationConfig& config, absl::string_view module) {
-  auto scheme = config.Find(module);
-  EXPECT_TRUE(scheme.ok()) << scheme.status();
-  return scheme.value_or(WeightScheme());
-}
 
 void ExpectError(const json& quantization, absl::StatusCode code,
                  const std::vector<std::string>& parts) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/quantization/quantization_config.h"
+#include "tests/engine/model/quantization/parse_quantization.h"
 #include "tests/engine/model/quantization/test_planes.h"
 
 namespace quire {
@@ -14,25 +14,6 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-
-constexpr char kQ[] = "model.layers.0.self_attn.q_proj";
-
-absl::StatusOr<QuantizationConfig> TryParse(const json& quantization) {
-  return QuantizationConfig::Parse({.config = json{{"quantization_config", quantization}}.dump()});
-}
-
-QuantizationConfig Checked(const absl::StatusOr<QuantizationConfig>& config) {
-  EXPECT_TRUE(config.ok()) << config.status();
-  return config.value_or(QuantizationConfig());
-}
-
-QuantizationConfig Parse(const json& quantization) { return Checked(TryParse(quantization)); }
-
-WeightScheme Find(const QuantizationConfig& config, absl::string_view module = kQ) {
-  auto scheme = config.Find(module);
-  EXPECT_TRUE(scheme.ok()) << scheme.status();
-  return scheme.value_or(WeightScheme());
-}
 
 WeightScheme FindIn(const json& quantization, absl::string_view module = kQ) {
   return Find(Parse(quantization), module);

@@ -1,6 +1,5 @@
-// The instructions that tiled attention is made of, for sm_80 and later: asynchronous 16-byte
-// copies to shared memory, ldmatrix, and the bfloat16 or float16 gemm of one warp. Device
-// code only.
+// Instructions of a warp, for sm_80 and later: asynchronous copies to shared memory, ldmatrix, the
+// bfloat16 or float16 gemm of one warp, and approximations. Device code only.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,0 +1,129 @@
+#include "engine/model/config/rope_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/engine/model/test_configs.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+TEST(RopeConfig, V4TypeKeyAndTopLevelValues) {
+  json config = Sparse("llama");
+  config["rope_scaling"] = {{"type", "linear"}, {"factor", 2}};
+  config["partial_rotary_factor"] = 0.5;
+  const ModelConfig c = Parse(config);
+  EXPECT_EQ(c.rope.type, RopeType::kLinear);
+  EXPECT_EQ(c.rope.factor, 2.0);
+  EXPECT_EQ(c.rope.partial_rotary_factor, 0.5);
+  EXPECT_EQ(RotaryDim(c), 64);
+}
+
+TEST(RopeConfig, YarnOptions) {
+  json config = Sparse("qwen3");
+  config["max_position_embeddings"] = 4096;
+  config["rope_parameters"] = {
+      {"rope_type", "yarn"},     {"factor", nullptr},
+      {"mscale", 0.7},           {"original_max_position_embeddings", 1024},
+      {"beta_fast", 16},         {"beta_slow", 2},
+      {"mscale_all_dim", 0.5},   {"truncate", false},
+      {"attention_factor", 1.25}};
+  const RopeConfig rope = Parse(config).rope;
+  EXPECT_EQ(rope.factor, 4.0);  // 4096 / 1024
+  EXPECT_EQ(rope.beta_fast, 16.0);
+  EXPECT_EQ(rope.beta_slow, 2.0);
+  EXPECT_EQ(rope.mscale, 0.7);
+  EXPECT_EQ(rope.mscale_all_dim, 0.5);
+  EXPECT_EQ(rope.attention_factor, 1.25);
+  EXPECT_FALSE(rope.truncate);
+}
+
+TEST(RopeConfig, StretchedRopeMakesLongerSequences) {
+  json config = Sparse("qwen2");
+  config["max_position_embeddings"] = 4096;
+  EXPECT_EQ(MaxSequenceLength(Parse(config)), 4096);
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}};
+  EXPECT_EQ(MaxSequenceLength(Parse(config)), 8192);
+  config["rope_scaling"] = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 2048}};
+  EXPECT_EQ(MaxSequenceLength(Parse(config)), 8192);
+  config["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", 8.0},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 1024}};
+  EXPECT_EQ(MaxSequenceLength(Parse(config)), 4096);
+}
+
+// Gemma 3's 131,072 positions are what its linear factor of 8 makes of 16,384.
+TEST(RopeConfig, SomeFamiliesCountPositionsAfterStretching) {
+  json config = Sparse("gemma3_text");
+  config["max_position_embeddings"] = 131072;
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8.0}};
+  EXPECT_EQ(MaxSequenceLength(Parse(config)), 131072);
+}
+
+TEST(RopeConfig, ParametersBesideRopeScaling) {
+  json config = Sparse("llama");
+  config["rope_theta"] = 5000.0;
+  config["rope_parameters"] = {{"rope_type", "default"}};
+  EXPECT_EQ(Parse(config).rope.theta, 5000.0);
+  config["rope_parameters"]["rope_theta"] = 7000.0;
+  EXPECT_EQ(Parse(config).rope.theta, 7000.0);
+  config["original_max_position_embeddings"] = 512;  // beside the parameters, and then it counts
+  config["rope_parameters"] = {
+      {"rope_type", "yarn"}, {"factor", 2}, {"original_max_position_embeddings", 1024}};
+  EXPECT_EQ(Parse(config).rope.original_max_position_embeddings, 512);
+}
+
+TEST(RopeConfig, KeyedByLayerType) {
+  json config = Sparse("llama");
+  const json linear = {{"rope_type", "linear"}, {"rope_theta", 300.0}, {"factor", 3}};
+  config["rope_parameters"] = {{"full_attention", linear}, {"sliding_attention", linear}};
+  EXPECT_EQ(Parse(config).rope.theta, 300.0);
+  EXPECT_EQ(Parse(config).sliding_rope, Parse(config).rope);
+  config["rope_parameters"]["sliding_attention"]["factor"] = 4;
+  EXPECT_EQ(Parse(config).rope.factor, 3);
+  EXPECT_EQ(Parse(config).sliding_rope.factor, 4);
+  config["rope_parameters"]["sliding_attention"]["partial_rotary_factor"] = 0.5;
+  EXPECT_THAT(Error(config).message(), HasSubstr("partial_rotary_factor differs"));
+}
+
+TEST(RopeConfig, Gemma3ScalesItsFullLayersAlone) {
+  json config = Sparse("gemma3_text");
+  EXPECT_EQ(Parse(config).rope.theta, 1e6);
+  EXPECT_EQ(Parse(config).sliding_rope.theta, 10000.0);
+  config["rope_theta"] = 5e5;
+  config["rope_local_base_freq"] = 2000.0;
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8}};
+  const ModelConfig parsed = Parse(config);
+  EXPECT_EQ(parsed.rope.theta, 5e5);
+  EXPECT_EQ(parsed.rope.type, RopeType::kLinear);
+  EXPECT_EQ(parsed.sliding_rope.theta, 2000.0);
+  EXPECT_EQ(parsed.sliding_rope.type, RopeType::kDefault);
+}
+
+TEST(RopeConfig, LongRopeNeedsAFactorPerPair) {
+  json config = Sparse("phi3");
+  config["original_max_position_embeddings"] = 2048;
+  json& rope = config["rope_scaling"];
+  rope = {{"type", "su"}, {"short_factor", std::vector<double>(48, 1.5)}};
+  EXPECT_THAT(Error(config).message(), HasSubstr("long_factor must be a list of numbers"));
+  rope["long_factor"] = std::vector<double>(47, 2.0);
+  EXPECT_THAT(Error(config).message(), HasSubstr("must have 48 entries"));
+  rope["long_factor"] = std::vector<double>(48, 2.0);
+  EXPECT_EQ(Parse(config).rope.type, RopeType::kLongRope);
+  EXPECT_EQ(Parse(config).rope.factor, 2.0);  // 4096 / 2048
+  rope["long_factor"][5] = -1;
+  EXPECT_THAT(Error(config).message(), HasSubstr("long_factor: -1 is not a number above 0"));
+}
+
+}  // namespace
+}  // namespace quire
