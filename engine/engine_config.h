@@ -22,6 +22,7 @@ struct EngineConfig {
   LoadFormat load_format = LoadFormat::kAuto;
   // Unset: the checkpoint's, if the device computes in it (serving_dtype.h).
   std::optional<DType> dtype;
+  LoadQuantization quantization = LoadQuantization::kNone;
   std::optional<DType> kv_cache_dtype;  // unset: that of the activations
   // Layers with a cache in the activations' dtype all the same: indices, or "sliding_window".
   std::vector<std::string> kv_cache_dtype_skip_layers;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/model/weights/device_format.h"
 
 namespace quire {
 
@@ -25,6 +26,25 @@ absl::StatusOr<ServingDType> ChooseServingDType(std::optional<DType> asked, DTyp
   if (computes_in(checkpoint)) return ServingDType{checkpoint, ""};
   return ServingDType{DType::kBF16, absl::StrCat("because ", device.name, " does not compute in ",
                                                  DTypeName(checkpoint))};
+}
+
+absl::StatusOr<LoadQuantization> ChooseLoadQuantization(LoadQuantization asked,
+                                                        const ModelConfig& model, DType dtype,
+                                                        const DeviceFacts& device) {
+  if (asked == LoadQuantization::kNone || model.quantization.method() == "fp8") {
+    return LoadQuantization::kNone;
+  }
+  if (model.quantization.quantized()) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "--quantization: the checkpoint is quantized already (", model.quantization.method(),
+        "), and is served as it is without this flag; or pass the model's bfloat16 checkpoint"));
+  }
+  if (!device.format_for(DeviceFormatOf(asked).format, dtype).quantized()) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "--quantization: ", device.info.name, " does not multiply FP8 weights by activations in ",
+        DTypeName(dtype), "; leave it out, or use a Hopper GPU with --dtype bfloat16"));
+  }
+  return asked;
 }
 
 }  // namespace quire

@@ -1,11 +1,13 @@
-// ChooseServingDType: what a model is computed in. A pure function; any thread.
+// What a model is computed in, and what its weights become for it. Pure functions; any thread.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "engine/model/config/model_config.h"
 #include "kernels/device.h"
+#include "kernels/device_facts.h"
 
 namespace quire {
 
@@ -19,5 +21,13 @@ struct ServingDType {
 // what was asked for.
 absl::StatusOr<ServingDType> ChooseServingDType(std::optional<DType> asked, DType checkpoint,
                                                 const DeviceInfo& device);
+
+// What the model's weights become while they are loaded; `asked` is --quantization, and nothing for
+// a checkpoint that is in FP8 already. OUT_OF_RANGE, saying what to pass instead, when the
+// checkpoint is in another format, or the device does not multiply such weights by activations in
+// `dtype`.
+absl::StatusOr<LoadQuantization> ChooseLoadQuantization(LoadQuantization asked,
+                                                        const ModelConfig& model, DType dtype,
+                                                        const DeviceFacts& device);
 
 }  // namespace quire

@@ -115,6 +115,8 @@ absl::StatusOr<StartPlan> PlanStart(const EngineConfig& config, const DeviceFact
   ASSIGN_OR_RETURN(model.config, LoadModelConfig(config.model_folder));
   ASSIGN_OR_RETURN(model.generation, LoadGenerationConfig(config.model_folder));
   ASSIGN_OR_RETURN(model.dtype, ChooseDType(config, model.config, device.info));
+  ASSIGN_OR_RETURN(model.config.load_quantization,
+                   ChooseLoadQuantization(config.quantization, model.config, model.dtype, device));
   ASSIGN_OR_RETURN(model.max_model_len, ServingModelLen(config, model.config));
   model.kv_cache_dtype = config.kv_cache_dtype.value_or(model.dtype);
   RETURN_IF_ERROR(CheckKvCacheDType(config, model.kv_cache_dtype));

@@ -10,6 +10,7 @@ bool IsAlike(const LinearGroup& group, const LayerLinear& linear) {
   const LinearWeight& first = *group.weights[0];
   return group.gated == linear.gated && first.out_features == linear.weight->out_features &&
          first.in_features == linear.weight->in_features && first.dtype == linear.weight->dtype &&
+         first.format == linear.weight->format && first.activations == linear.weight->activations &&
          group.bias.empty() == linear.bias.empty();
 }
 

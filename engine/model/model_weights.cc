@@ -46,7 +46,7 @@ WeightPlan PlanWeights(const ModelConfig& config, ModelWeights* weights) {
                  {"model.embed_tokens", config.vocab_size});
   ends.Norm(&weights->final_norm, "model.norm", config.hidden_size);
   if (!config.tie_word_embeddings) {
-    ends.Linear(&weights->lm_head, config.hidden_size, {{"lm_head", config.vocab_size}});
+    ends.Head(&weights->lm_head, config.hidden_size, {"lm_head", config.vocab_size});
   }
   weights->layers.resize(config.layers.size());
   for (size_t i = 0; i < config.layers.size(); ++i) {

@@ -55,7 +55,9 @@ class WeightsLoader {
     const WeightPlan plan = Plan(config, dtype, &weights);
     for (const MatrixPlan& matrix : plan.matrices) {
       const absl::StatusOr<WeightScheme> scheme = SchemeOf(matrix, config.quantization);
-      if (scheme.ok()) SetFormat(*scheme, device.format_for, matrix.weight);  // Load says why
+      if (!scheme.ok()) continue;  // Load says why
+      SetFormat(DeviceFormatOf(matrix, *scheme, config.load_quantization), device.format_for,
+                matrix.weight);
     }
     MemoryCarver measure(nullptr);
     Carve(plan, device.weight_bytes, &measure);
@@ -98,9 +100,8 @@ class WeightsLoader {
     return plan;
   }
 
-  static void SetFormat(const WeightScheme& scheme, const FormatFor& format_for,
+  static void SetFormat(const DeviceFormat& device, const FormatFor& format_for,
                         LinearWeight* weight) {
-    const DeviceFormat device = DeviceFormatOf(scheme);
     weight->format = format_for(device.format, weight->dtype);
     if (weight->format.quantized()) weight->activations = device.activations;
   }
@@ -111,12 +112,13 @@ class WeightsLoader {
       return store.FormatFor(format, activations);
     };
     for (const MatrixPlan& matrix : plan_.matrices) {
-      ASSIGN_OR_RETURN(WeightScheme scheme, SchemeOf(matrix, config_.quantization));
+      ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, config_.quantization));
       if (scheme.ordered && checkpoint_) {
         ASSIGN_OR_RETURN(const bool has_one, HasOneOrder(matrix, scheme, *checkpoint_));
-        if (!has_one) scheme = WeightScheme();  // kept as the values that the codes stand for
+        if (!has_one) continue;  // kept as the values that the codes stand for
       }
-      SetFormat(scheme, format_for, matrix.weight);
+      SetFormat(DeviceFormatOf(matrix, scheme, config_.load_quantization), format_for,
+                matrix.weight);
     }
     return absl::OkStatus();
   }
@@ -223,6 +225,11 @@ class WeightsLoader {
       for (const SafetensorsFile& file : checkpoint_->files()) {
         absl::StrAppend(&text, file.name(), " ", file.size_bytes(), "\n");
       }
+    }
+    for (const MatrixPlan& matrix : plan_.matrices) {
+      if (!matrix.weight->format.quantized()) continue;
+      absl::StrAppend(&text, matrix.parts[0].name, " ", Describe(matrix.weight->format), " ",
+                      static_cast<int>(matrix.weight->activations.value), "\n");
     }
     weights_.fingerprint_ = Sha256Hex(text + scales_);
     return absl::OkStatus();

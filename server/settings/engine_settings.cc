@@ -44,6 +44,7 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   config.model_folder = model_folder;
   config.load_format = settings.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto;
   config.dtype = ChooseDType(settings.dtype);
+  if (settings.quantization == "fp8") config.quantization = LoadQuantization::kFloat8;
   config.kv_cache_dtype = ChooseKvCacheDType(settings.kv_cache_dtype);
   config.kv_cache_dtype_skip_layers = settings.kv_cache_dtype_skip_layers;
   config.calculate_kv_scales = settings.calculate_kv_scales;

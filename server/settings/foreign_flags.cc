@@ -15,6 +15,7 @@ constexpr ForeignFlags kTable[] = {
     {"-m --model-path --model-id", "use --model"},
     {"-hf -hfr --hf-repo",
      "use --model and a repository with safetensors files; GGUF is not supported yet"},
+    {"-q", "use --quantization, or nothing: a quantized checkpoint says itself how it is kept"},
     {"-a --alias --model-name", "use --served-model-name"},
     {"--page-size --cache-block-seq-len", "use --block-size"},
     {"--hostname --server-name", "use --host"},
@@ -242,7 +243,7 @@ constexpr ForeignFlags kTable[] = {
      "--hf-file-v -mv --model-vocoder --tts-* --diffusion-* --dllm-* --extra-visual-* "
      "--multi-item-scoring-*",
      "not supported yet: the server generates text and nothing else"},
-    {"--quantization -q --quantization-param-path --quantize --allow-deprecated-quantization "
+    {"--quantization-param-path --quantize --allow-deprecated-quantization "
      "--quantization-config --modelopt-* --model-format --awq --gptq",
      "not needed: a quantized checkpoint says how it is kept; others are served in --dtype"},
     {"--torchao-config --enable-fp32-lm-head --quant-policy --load-in-* --bnb-*",

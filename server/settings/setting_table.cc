@@ -37,6 +37,9 @@ std::vector<Setting> ModelSettings() {
        ChoiceField{&S::dtype, {"auto", "bfloat16", "float16", "half", "float32", "float"}},
        "Data type of weights and activations; auto takes the checkpoint's if the device "
        "computes in it, else bfloat16. float16 (half) needs a GPU; float is float32."},
+      {"quantization", kModel, ChoiceField{&S::quantization, {"auto", "fp8"}},
+       "auto serves the weights as the checkpoint has them, quantized or not; fp8 makes FP8 of "
+       "those of the layers while it reads a checkpoint that is not quantized."},
       {"max-model-len", kModel, IntField{&S::max_model_len, 0, 1 << 30, Unit::kCount},
        "Maximum number of tokens of a prompt and its answer together; 0 is the default.",
        "the model's, or what fits into memory"},

@@ -17,6 +17,7 @@ struct Settings {
   std::vector<std::string> served_model_name;  // the first is reported; empty: `model` as given
   std::string load_format = "auto";
   std::string dtype = "auto";
+  std::string quantization = "auto";
   int64_t max_model_len = 0;  // 0: the model's own
   std::string generation_config = "auto";
   std::string chat_template;  // file; empty: the model's own

@@ -40,6 +40,18 @@ class QuantizedTest(unittest.TestCase):
                     self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
                     self.assertEqual(server.stop(), 0)
 
+    def test_a_model_that_becomes_fp8(self):
+        with Server("--model", str(ROOT / "configs/demo"), "--served-model-name", "demo", "--quantization", "fp8") as server:
+            result = subprocess.run(
+                [BENCH, "quality", "--target", server.target, "--dataset-path", ROOT / "configs/demo/heldout.jsonl",
+                 "--every", "1" if AT_LENGTH else "12", "--require", "0.95"], capture_output=True, text=True, check=False)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            self.assertEqual(server.stop(), 0)
+
+    def test_what_is_quantized_already_does_not_become_fp8(self):
+        quantize_checkpoint(ROOT / "configs/demo", self.folder, "awq")
+        self.refused("--quantization: the checkpoint is quantized already (awq)", 64, "--quantization", "fp8")
+
     def test_checkpoints_of_random_weights_are_read(self):
         config = self.folder.with_name("tiny.json")
         config.write_text(json.dumps(
@@ -62,8 +74,8 @@ class QuantizedTest(unittest.TestCase):
         for kind, size in sizes.items():
             self.assertLess(size, plain * (0.65 if kind in ("fp8-block", "fp8-channel", "int8") else 0.5), kind)
 
-    def refused(self, fragment, code=66):
-        run = subprocess.run([SERVER, "--model", self.folder, "--port", "1", *SMALL_CACHE], capture_output=True, text=True,
+    def refused(self, fragment, code=66, *flags):
+        run = subprocess.run([SERVER, "--model", self.folder, "--port", "1", *SMALL_CACHE, *flags], capture_output=True, text=True,
                              timeout=60, check=False)
         self.assertEqual(run.returncode, code, run.stderr)
         self.assertIn(fragment, run.stderr.strip().splitlines()[-1])

@@ -2,7 +2,8 @@
 
 A comment before each block says how: `test: background` starts it, waits until it serves, and at the end presses Ctrl-C (`, port N`
 where it is not 8000); `test: expect TEXT` wants exit code 0 and this text; `test: stdin TEXT` types a line; `test: no, REASON` is not
-run here, and is named. Models by name come from a hub on this machine, which serves the bundled model under every name.
+run here, and is named. Models by name come from a hub on this machine, which serves the bundled model under every name, quantized
+as the name says.
 
     readme_test.py [--keep FOLDER]     # the clone goes to FOLDER and stays"""
 
@@ -20,8 +21,14 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/e2e"))
+sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "tests/lib")]
 from hub_server import Hub
+
+try:
+    from quantize_checkpoint import quantize_checkpoint
+except ImportError as error:
+    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
+    sys.exit(77)
 
 BLOCK = re.compile(r"(?:<!-- test: (?P<how>[^>]*) -->\n)?```(?P<language>bash|python|js|java|go)\n(?P<source>.*?)```\n", re.DOTALL)
 BUILD_SECONDS = 3000
@@ -155,6 +162,10 @@ def main():
         clone(folder)
         with Hub() as hub:
             hub.add("Qwen/Qwen3-0.6B", ROOT / "configs/demo")
+            for name, kind in (("Qwen/Qwen3-0.6B-FP8", "fp8-block"), ("Qwen/Qwen3-4B-AWQ", "awq")):
+                model = pathlib.Path(temporary, kind)
+                quantize_checkpoint(ROOT / "configs/demo", model, kind)
+                hub.add(name, model)
             environment = dict(os.environ, HF_ENDPOINT=hub.endpoint, no_proxy="127.0.0.1", HF_HOME=str(pathlib.Path(temporary, "hf")))
             # Nothing that this test was started with may help: only what a new terminal has.
             for name in ("QUIRE_BUILD_DIR", "QUIRE_TEST_PYTHON", "CCACHE_BASEDIR", "QUIRE_TARGET", "QUIRE_API_KEY", "QUIRE_CA_FILE"):

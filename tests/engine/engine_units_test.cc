@@ -81,6 +81,33 @@ TEST(ServingDTypeTest, WhatIsAskedForIsServedOrRefused) {
             "--dtype: a CPU does not compute in float16; use --dtype float32 or --dtype bfloat16");
 }
 
+TEST(LoadQuantizationTest, IsOfFloatsOnADeviceWithGemmsForIt) {
+  DeviceFacts device;
+  device.info.name = "a GPU";
+  device.format_for = [](const WeightFormat& format, DType dtype) {
+    return dtype == DType::kF32 ? WeightFormat() : format;
+  };
+  const auto choose = [&](LoadQuantization asked, const char* method, DType dtype) {
+    ModelConfig model;
+    if (*method != 0) {
+      model.quantization = *QuantizationConfig::Parse(
+          {.config = absl::StrCat(R"({"quantization_config": {"quant_method": ")", method,
+                                  R"(", "bits": 4, "group_size": 128, "zero_point": true}})")});
+    }
+    return ChooseLoadQuantization(asked, model, dtype, device);
+  };
+  constexpr LoadQuantization kFloat8 = LoadQuantization::kFloat8, kNone = LoadQuantization::kNone;
+  EXPECT_EQ(*choose(kFloat8, "", DType::kBF16), kFloat8);
+  EXPECT_EQ(*choose(kNone, "", DType::kBF16), kNone);
+  EXPECT_EQ(*choose(kNone, "awq", DType::kBF16), kNone);
+  EXPECT_EQ(*choose(kFloat8, "fp8", DType::kBF16), kNone);  // is what is asked for
+  for (const auto& refused :
+       {choose(kFloat8, "awq", DType::kBF16).status(), choose(kFloat8, "", DType::kF32).status()}) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kOutOfRange) << refused;
+    EXPECT_THAT(refused.message(), HasSubstr("--quantization: "));
+  }
+}
+
 TEST(KvCacheDTypesTest, LayersAreSkippedByIndexOrByTheirWindow) {
   ModelConfig model;
   model.layers.resize(4);

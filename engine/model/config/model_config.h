@@ -52,6 +52,13 @@ struct LayerConfig {
   std::optional<int32_t> kv_sharing_target = {};
 };
 
+// What the weights of linear modules become while they are loaded, where the checkpoint has them as
+// floats. The head stays as it is.
+enum class LoadQuantization : uint8_t {
+  kNone,
+  kFloat8,  // e4m3, a scale for each row's 128 columns; with activations in e4m3 where they may be
+};
+
 struct ModelConfig {
   std::string architecture;  // "Qwen3ForCausalLM"
   std::string model_type;    // "qwen3"
@@ -85,6 +92,7 @@ struct ModelConfig {
   std::vector<TokenId> eos_token_ids;  // config.json's; may be empty
   std::optional<TokenId> bos_token_id;
   QuantizationConfig quantization;  // of the checkpoint's linear modules
+  LoadQuantization load_quantization = LoadQuantization::kNone;  // never config.json's
 };
 
 // Leading elements of a head that the rotary embedding turns.

@@ -6,6 +6,8 @@
 namespace quire {
 namespace {
 
+constexpr int32_t kFloat8GroupColumns = 128;
+
 WeightValue ValueOf(const WeightScheme& scheme) {
   if (scheme.packing == WeightPacking::kFloat8) return WeightValue::kFloat8;
   if (scheme.packing == WeightPacking::kFloat4) return WeightValue::kFloat4;
@@ -47,9 +49,26 @@ DeviceFormat DeviceFormatOf(const WeightScheme& scheme) {
   return result;
 }
 
+DeviceFormat DeviceFormatOf(LoadQuantization quantization) {
+  switch (quantization) {
+    case LoadQuantization::kNone:
+      return {};
+    case LoadQuantization::kFloat8:
+      return {.format = {.value = WeightValue::kFloat8, .group_columns = kFloat8GroupColumns},
+              .activations = {ActivationValue::kFloat8}};
+  }
+  return {};
+}
+
+DeviceFormat DeviceFormatOf(const MatrixPlan& matrix, const WeightScheme& scheme,
+                            LoadQuantization quantization) {
+  if (scheme.quantized()) return DeviceFormatOf(scheme);
+  return matrix.role == MatrixRole::kLinear ? DeviceFormatOf(quantization) : DeviceFormat();
+}
+
 absl::StatusOr<WeightScheme> SchemeOf(const MatrixPlan& matrix,
                                       const QuantizationConfig& quantization) {
-  if (matrix.is_embedding || !quantization.quantized()) return WeightScheme();
+  if (matrix.role == MatrixRole::kEmbedding || !quantization.quantized()) return WeightScheme();
   std::vector<std::string> modules;
   modules.reserve(matrix.parts.size());
   for (const WeightPart& part : matrix.parts) modules.push_back(ModuleOf(part));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "engine/model/config/model_config.h"
 #include "engine/model/quantization/quantization_config.h"
 #include "engine/model/quantization/weight_scheme.h"
 #include "engine/model/weights/weight_plan.h"
@@ -18,6 +19,13 @@ struct DeviceFormat {
 // Blocks of rows get a scale for each row; integers of 2 and 3 bits become those of 4, of 5 to 7
 // those of 8. kFloat of a scheme that is not quantized.
 DeviceFormat DeviceFormatOf(const WeightScheme& scheme);
+
+// Of floats that are quantized while they are loaded.
+DeviceFormat DeviceFormatOf(LoadQuantization quantization);
+
+// Of a matrix: its scheme's, or of floats what `quantization` makes of them.
+DeviceFormat DeviceFormatOf(const MatrixPlan& matrix, const WeightScheme& scheme,
+                            LoadQuantization quantization);
 
 // Of what the parts of a matrix have in common. Errors as in QuantizationConfig::FindShared.
 absl::StatusOr<WeightScheme> SchemeOf(const MatrixPlan& matrix,

@@ -25,7 +25,12 @@ std::string ModuleOf(const WeightPart& part) {
 
 void ModulePlanner::Embedding(LinearWeight* weight, int64_t in_features, const Module& module) {
   Linear(weight, in_features, {module});
-  plan_->matrices.back().is_embedding = true;
+  plan_->matrices.back().role = MatrixRole::kEmbedding;
+}
+
+void ModulePlanner::Head(LinearWeight* weight, int64_t in_features, const Module& module) {
+  Linear(weight, in_features, {module});
+  plan_->matrices.back().role = MatrixRole::kHead;
 }
 
 void ModulePlanner::Linear(LinearWeight* weight, int64_t in_features,

@@ -23,13 +23,19 @@ struct WeightPart {
 // The module of a matrix's part: its name without ".weight".
 std::string ModuleOf(const WeightPart& part);
 
+enum class MatrixRole : uint8_t {
+  kLinear,     // of a layer
+  kHead,       // makes logits; kept as the checkpoint has it
+  kEmbedding,  // no linear module; never quantized
+};
+
 // A weight made of the rows of its parts, one after the other.
 struct MatrixPlan {
   LinearWeight* weight;  // out_features and in_features are set
   std::vector<WeightPart> parts;
   const Tensor* bias = nullptr;  // what a linear operation adds, if it has one
   bool gated = false;            // by GatedLinear
-  bool is_embedding = false;     // else of linear modules, which may be quantized
+  MatrixRole role = MatrixRole::kLinear;
 };
 
 struct VectorPlan {
@@ -71,6 +77,7 @@ class ModulePlanner {
   void Linear(LinearWeight* weight, int64_t in_features, const std::vector<Module>& modules,
               Tensor* bias = nullptr, bool gated = false);
   void Embedding(LinearWeight* weight, int64_t in_features, const Module& module);
+  void Head(LinearWeight* weight, int64_t in_features, const Module& module);
   void Norm(Tensor* tensor, absl::string_view name, int64_t size);
   // A vector that is a tensor of its own, not of a module with weight and bias.
   void Parameter(Tensor* tensor, absl::string_view name, int64_t size);

@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "engine/json/json_reader.h"
 #include "engine/model/weights/device_format.h"
+#include "engine/model/weights/quantize_rows.h"
 #include "engine/model/weights/quantized_module.h"
 #include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
@@ -239,8 +240,34 @@ absl::Status ReadValues(const Chunk& chunk, RowLoader& loader) {
       });
 }
 
+// Floats, as codes.
+absl::Status ReadQuantizing(const Chunk& chunk, RowLoader& loader) {
+  const SafetensorsTensor& tensor = *chunk.entry.tensor;
+  const int64_t num_columns = chunk.weight->in_features;
+  const int64_t size = chunk.num_rows * num_columns;
+  const std::unique_ptr<char[]> stored(new char[chunk.Bytes()]);
+  RETURN_IF_ERROR(chunk.entry.file->Read(tensor, chunk.source_row * chunk.RowBytes(), chunk.Bytes(),
+                                         stored.get()));
+  const std::unique_ptr<float[]> values(new float[size]);
+  ConvertToFloat(stored.get(), *tensor.dtype, size, values.get());
+  Float8Codes quantized;
+  if (!QuantizeToFloat8(chunk.weight->format, values.get(), chunk.num_rows, num_columns,
+                        &quantized)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        chunk.entry.file->name(), ": tensor ", tensor.name,
+        " has a value that is no finite number, and cannot be quantized: leave --quantization out, "
+        "or download the model again"));
+  }
+  return loader.LoadQuantized(*chunk.weight, chunk.weight_row,
+                              {.num_rows = chunk.num_rows,
+                               .codes = quantized.codes.data(),
+                               .scales = quantized.scales.data()});
+}
+
 absl::Status ReadChunk(const Chunk& chunk, RowLoader& loader) {
-  if (chunk.weight->format.quantized()) return ReadCodes(chunk, loader);
+  if (chunk.weight->format.quantized()) {
+    return chunk.module ? ReadCodes(chunk, loader) : ReadQuantizing(chunk, loader);
+  }
   if (chunk.module) return ReadValues(chunk, loader);
   ASSIGN_OR_RETURN(void* const staging, loader.Staging());
   RETURN_IF_ERROR(chunk.entry.file->Read(*chunk.entry.tensor, chunk.source_row * chunk.RowBytes(),

@@ -28,9 +28,9 @@ absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, fl
 absl::Status ReadScales(const ScalesPlan& plan, const Checkpoint& checkpoint, float* out);
 
 // Reads all matrices into their weights with `num_threads` threads, this one included; quantized
-// modules as codes, or as the values that they stand for where the weight's format is kFloat.
-// Returns when all are done. `progress` may be null.
-// INVALID_ARGUMENT as in QuantizedModule::Read.
+// modules as codes, or as the values that they stand for where the weight's format is kFloat;
+// floats as codes where it is not, which is kFloat8 then. Returns when all are done. `progress` may
+// be null. INVALID_ARGUMENT as in QuantizedModule::Read, and for floats that cannot be quantized.
 absl::Status ReadMatrices(const WeightPlan& plan, const QuantizationConfig& quantization,
                           const Checkpoint& checkpoint, int num_threads, WeightStore& store,
                           Progress* progress);

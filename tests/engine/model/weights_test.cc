@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -344,6 +345,44 @@ TEST_F(WeightsTest, FingerprintTellsModelsApart) {
   };
   EXPECT_EQ(dummy(1), dummy(1));
   EXPECT_NE(dummy(1), dummy(2));
+}
+
+// Layers become FP8; the head and the embedding stay what they are.
+TEST_F(WeightsTest, FloatsAreQuantizedWhileTheyAreLoaded) {
+  const std::string plain = Load()->fingerprint();
+  const int64_t plain_bytes = Load()->size_bytes();
+  config_.load_quantization = LoadQuantization::kFloat8;
+  const auto weights = Load();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  const LayerWeights& layer = weights->layer(1);
+  for (const LinearWeight* weight :
+       {&layer.gqa.qkv, &layer.gqa.o, &layer.gated_mlp.gate_up, &layer.gated_mlp.down}) {
+    EXPECT_EQ(weight->format, (WeightFormat{.value = WeightValue::kFloat8, .group_columns = 128}));
+    EXPECT_EQ(weight->activations, ActivationFormat{ActivationValue::kFloat8});
+  }
+  EXPECT_FALSE(weights->lm_head().format.quantized());
+  EXPECT_FALSE(weights->embedding().format.quantized());
+  EXPECT_LT(weights->size_bytes(), plain_bytes);
+  EXPECT_NE(weights->fingerprint(), plain);
+
+  FileTensor& broken = Find(tensors_, "model.layers.1.mlp.down_proj.weight");
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(broken.data.data() + 40, &infinity, sizeof(infinity));
+  const absl::Status status = Load().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(broken.name));
+}
+
+// Of layers that are alike in shape but kept in several formats, each format is measured.
+TEST_F(WeightsTest, LinearGroupsAreOfOneFormat) {
+  auto weights = Load();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  const size_t num_groups = LinearGroups(*weights, 16, 4).size();
+  const LayerWeights& layer = weights->layer(1);
+  const_cast<LinearWeight&>(layer.gqa.o).format.value = WeightValue::kFloat8;
+  EXPECT_EQ(LinearGroups(*weights, 16, 4).size(), num_groups + 1);
+  const_cast<LinearWeight&>(layer.gqa.qkv).activations.value = ActivationValue::kFloat8;
+  EXPECT_EQ(LinearGroups(*weights, 16, 4).size(), num_groups + 2);
 }
 
 // A model with dummy weights must behave like a model: finite, alive, and not certain of one token.

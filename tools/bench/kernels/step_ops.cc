@@ -40,11 +40,21 @@ StepLimits LimitsOf(const std::vector<StepShape>& shapes, int32_t block_size) {
   return limits;
 }
 
-absl::StatusOr<DType> StepDType(const EngineConfig& config, const ModelConfig& model,
-                                Backend& backend) {
+// The model as it is served.
+struct StepModel {
+  ModelConfig config;
+  DType dtype;
+};
+
+absl::StatusOr<StepModel> LoadStepModel(const EngineConfig& config, const DeviceFacts& device) {
+  StepModel model;
+  ASSIGN_OR_RETURN(model.config, LoadModelConfig(config.model_folder));
   ASSIGN_OR_RETURN(const ServingDType serving,
-                   ChooseServingDType(config.dtype, model.dtype, backend.device().info()));
-  return serving.dtype;
+                   ChooseServingDType(config.dtype, model.config.dtype, device.info));
+  model.dtype = serving.dtype;
+  ASSIGN_OR_RETURN(model.config.load_quantization,
+                   ChooseLoadQuantization(config.quantization, model.config, model.dtype, device));
+  return model;
 }
 
 DecoderLimits LimitsOfDecoder(const StepLimits& limits) {
@@ -57,13 +67,14 @@ DecoderLimits LimitsOfDecoder(const StepLimits& limits) {
 
 absl::StatusOr<int64_t> StepOps::BytesFor(Backend& backend, const EngineConfig& config,
                                           const std::vector<StepShape>& shapes) {
-  ASSIGN_OR_RETURN(const ModelConfig model, LoadModelConfig(config.model_folder));
-  ASSIGN_OR_RETURN(const DType dtype, StepDType(config, model, backend));
+  ASSIGN_OR_RETURN(const DeviceFacts device, FactsOf(backend));
+  ASSIGN_OR_RETURN(const StepModel step_model, LoadStepModel(config, device));
+  const ModelConfig& model = step_model.config;
+  const DType dtype = step_model.dtype;
   const StepLimits limits = LimitsOf(shapes, config.block_size);
   const int64_t cache_bytes =
       MakeKvLayout(model, config.kv_cache_dtype.value_or(dtype), config.block_size).BlockBytes() *
       limits.num_blocks;
-  ASSIGN_OR_RETURN(const DeviceFacts device, FactsOf(backend));
   const int64_t bytes = Weights::SizesFor(device, model, dtype).bytes + cache_bytes +
                         Decoder::BytesFor(model, dtype, LimitsOfDecoder(limits));
   return bytes + bytes / 20;
@@ -79,8 +90,10 @@ absl::StatusOr<std::unique_ptr<StepOps>> StepOps::Create(GraphTimer& timer,
 }
 
 absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepShape>& shapes) {
-  ASSIGN_OR_RETURN(model_, LoadModelConfig(config.model_folder));
-  ASSIGN_OR_RETURN(dtype_, StepDType(config, model_, timer_.backend()));
+  ASSIGN_OR_RETURN(const DeviceFacts device, FactsOf(timer_.backend()));
+  ASSIGN_OR_RETURN(const StepModel model, LoadStepModel(config, device));
+  model_ = model.config;
+  dtype_ = model.dtype;
   block_size_ = config.block_size;
   const StepLimits step_limits = LimitsOf(shapes, block_size_);
   const AttentionLimits& limits = step_limits.attention;

@@ -1,0 +1,65 @@
+#include "engine/model/weights/quantize_rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "kernels/base/check.h"
+#include "kernels/base/float8.h"
+
+namespace quire {
+namespace {
+
+constexpr float kMaxFloat8 = 448;
+constexpr uint32_t kInfinity = 0x7f800000;
+
+// The bits of max|x|; those of numbers that are not finite are kInfinity and above. As integers, so
+// that the compiler makes vectors of it: comparisons of floats have an order that NaNs depend on.
+uint32_t MaxMagnitude(const float* x, int64_t size) {
+  uint32_t max = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    max = std::max(max, std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu);
+  }
+  return max;
+}
+
+// Float8E4M3(x * inverse) without branches, for |x * inverse| that rounds to at most 448.
+uint8_t Encode(float x, float scale) {
+  const float scaled = x / scale;
+  const uint32_t all = std::bit_cast<uint32_t>(scaled);
+  const uint32_t magnitude = all & 0x7fffffffu;
+  // Below the least normal number, 2^-6, codes are multiples of 2^-9.
+  const float multiple = std::bit_cast<float>(magnitude) + 0x1p14f;
+  const uint32_t subnormal = std::bit_cast<uint32_t>(multiple) - std::bit_cast<uint32_t>(0x1p14f);
+  const uint32_t rounded = magnitude + 0x7ffffu + (magnitude >> 20 & 1u);
+  const uint32_t normal = (rounded >> 20) - (120u << 3);
+  const uint32_t code = magnitude < std::bit_cast<uint32_t>(0x1p-6f) ? subnormal : normal;
+  return static_cast<uint8_t>(code | (all >> 24 & 0x80u));
+}
+
+}  // namespace
+
+bool QuantizeToFloat8(const WeightFormat& format, const float* rows, int64_t num_rows,
+                      int64_t num_columns, Float8Codes* out) {
+  CHECK(format.value == WeightValue::kFloat8 && format.scale == ScaleValue::kFloat32);
+  const int64_t num_groups = NumGroups(format, num_columns);
+  const int64_t group = format.group_columns == 0 ? num_columns : format.group_columns;
+  out->codes.resize(num_rows * num_columns);
+  out->scales.resize(num_rows * num_groups);
+  for (int64_t row = 0; row < num_rows; ++row) {
+    for (int64_t g = 0; g < num_groups; ++g) {
+      const int64_t first = row * num_columns + g * group;
+      const int64_t size = std::min(group, num_columns - g * group);
+      const uint32_t max = MaxMagnitude(rows + first, size);
+      if (max >= kInfinity) return false;
+      const float wanted = std::bit_cast<float>(max) / kMaxFloat8;
+      // Of numbers so small that a scale has few bits left, all become 0.
+      const float scale = std::isnormal(wanted) ? wanted : 1.0f;
+      out->scales[row * num_groups + g] = scale;
+      for (int64_t i = first; i < first + size; ++i) out->codes[i] = Encode(rows[i], scale);
+    }
+  }
+  return true;
+}
+
+}  // namespace quire
