@@ -3,60 +3,17 @@
 // weight dtype and file layout.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "tests/engine/checkpoint/test_files.h"
+#include "tests/engine/model/expected_logprobs.h"
 #include "tests/engine/model/sequence_runner.h"
 
 namespace quire {
 namespace {
 
 constexpr char kGoldenFolder[] = "tests/engine/model/golden/";
-
-struct Difference {
-  double max = 0;
-  double mean = 0;
-};
-
-struct Expected {
-  std::vector<TokenId> tokens;
-  std::vector<float> logprobs;  // [tokens.size() * vocab_size]
-  Difference bfloat16_error;    // of transformers itself; 0 where nobody asks
-};
-
-Expected LoadExpected(const std::string& folder) {
-  const auto json = nlohmann::json::parse(ReadWholeFile(folder + "/expected.json"));
-  Expected expected;
-  expected.tokens = json["tokens"].get<std::vector<TokenId>>();
-  if (json.contains("bfloat16_error")) {
-    const auto& error = json["bfloat16_error"];
-    expected.bfloat16_error = {error["max"].get<double>(), error["mean"].get<double>()};
-  }
-  for (const auto& row : json["logprobs"]) {
-    for (float logprob : row) expected.logprobs.push_back(logprob);
-  }
-  return expected;
-}
-
-Difference Compare(const std::vector<float>& actual, const std::vector<float>& expected) {
-  Difference difference;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double one = std::abs(actual[i] - expected[i]);
-    if (!(one <= difference.max)) difference.max = one;  // NaN is kept
-    difference.mean += one / expected.size();
-  }
-  return difference;
-}
-
-std::vector<DeviceKind> Devices() {
-  std::vector<DeviceKind> devices = {DeviceKind::kCpu};
-  if (CudaAvailable()) devices.push_back(DeviceKind::kCuda);
-  return devices;
-}
 
 // What no supported family has; tiny_variants.py has the same.
 void AddVariant(const std::string& name, ModelConfig& config) {
@@ -85,7 +42,7 @@ class DecoderGoldenTest : public testing::TestWithParam<std::tuple<const char*, 
 
   const DeviceKind device_ = std::get<1>(GetParam());
   const std::string folder_ = std::string(kGoldenFolder) + std::get<0>(GetParam());
-  const Expected expected_ = LoadExpected(folder_);
+  const ExpectedLogprobs expected_ = LoadExpectedLogprobs(folder_);
 };
 
 TEST_P(DecoderGoldenTest, Float32MatchesTransformers) {
@@ -94,7 +51,8 @@ TEST_P(DecoderGoldenTest, Float32MatchesTransformers) {
   const std::vector<float> actual = runner->Append(expected_.tokens);
   ASSERT_EQ(actual.size(), expected_.logprobs.size());
   // On a GPU a row may be summed in any order.
-  EXPECT_LE(Compare(actual, expected_.logprobs).max, device_ == DeviceKind::kCpu ? 1e-4 : 1e-3);
+  EXPECT_LE(CompareLogprobs(actual, expected_.logprobs).max,
+            device_ == DeviceKind::kCpu ? 1e-4 : 1e-3);
 }
 
 TEST_P(DecoderGoldenTest, BFloat16IsNoFurtherOffThanTransformers) {
@@ -102,7 +60,7 @@ TEST_P(DecoderGoldenTest, BFloat16IsNoFurtherOffThanTransformers) {
   ASSERT_NE(runner, nullptr);
   const std::vector<float> actual = runner->Append(expected_.tokens);
   ASSERT_EQ(actual.size(), expected_.logprobs.size());
-  const Difference difference = Compare(actual, expected_.logprobs);
+  const LogprobDifference difference = CompareLogprobs(actual, expected_.logprobs);
   // Both round at other places, so neither is always the better one.
   EXPECT_LE(difference.max, 2.0 * expected_.bfloat16_error.max);
   EXPECT_LE(difference.mean, 1.3 * expected_.bfloat16_error.mean);
@@ -120,7 +78,7 @@ TEST_P(DecoderGoldenTest, ReplayedDecodesMatchTransformers) {
         runner->AppendInChunks(tokens.subspan(num_prompt_tokens), /*chunk=*/1);
     actual.insert(actual.end(), decoded.begin(), decoded.end());
     ASSERT_EQ(actual.size(), expected_.logprobs.size());
-    const Difference difference = Compare(actual, expected_.logprobs);
+    const LogprobDifference difference = CompareLogprobs(actual, expected_.logprobs);
     if (dtype == DType::kF32) {
       EXPECT_LE(difference.max, device_ == DeviceKind::kCpu ? 1e-4 : 1e-3);
     } else {
@@ -142,7 +100,7 @@ TEST_P(DecoderGoldenTest, SecondPathMatchesTransformers) {
   const std::vector<float> decoded = runner->AppendInChunks(tokens.subspan(9), /*chunk=*/1);
   actual.insert(actual.end(), decoded.begin(), decoded.end());
   ASSERT_EQ(actual.size(), expected_.logprobs.size());
-  const Difference difference = Compare(actual, expected_.logprobs);
+  const LogprobDifference difference = CompareLogprobs(actual, expected_.logprobs);
   EXPECT_LE(difference.max, 2.0 * expected_.bfloat16_error.max);
   EXPECT_LE(difference.mean, 1.3 * expected_.bfloat16_error.mean);
 }
@@ -154,7 +112,7 @@ TEST_P(DecoderGoldenTest, Float16IsFinerThanBFloat16) {
   ASSERT_NE(runner, nullptr);
   const std::vector<float> actual = runner->Append(expected_.tokens);
   ASSERT_EQ(actual.size(), expected_.logprobs.size());
-  const Difference difference = Compare(actual, expected_.logprobs);
+  const LogprobDifference difference = CompareLogprobs(actual, expected_.logprobs);
   EXPECT_LE(difference.max, 0.5 * expected_.bfloat16_error.max);
   EXPECT_LE(difference.mean, 0.5 * expected_.bfloat16_error.mean);
 }
@@ -191,7 +149,7 @@ TEST_P(DecoderGoldenTest, LogitsOfFewTokensAreThoseOfAll) {
     if (device_ == DeviceKind::kCpu) {
       EXPECT_EQ(last, expected);
     } else {
-      EXPECT_LE(Compare(last, expected).max, 1e-3);
+      EXPECT_LE(CompareLogprobs(last, expected).max, 1e-3);
     }
   }
 }
@@ -200,9 +158,9 @@ TEST_P(DecoderGoldenTest, LogitsOfFewTokensAreThoseOfAll) {
 // such a cache is much nearer than what it computes without.
 TEST(MixedCacheGoldenTest, LayersMayKeepKeysAndValuesInDifferentTypes) {
   const std::string folder = std::string(kGoldenFolder) + "llama_mixed_cache";
-  const Expected expected = LoadExpected(folder);
-  const auto exact = LoadExpected(folder + "/exact");
-  for (const DeviceKind device : Devices()) {
+  const ExpectedLogprobs expected = LoadExpectedLogprobs(folder);
+  const auto exact = LoadExpectedLogprobs(folder + "/exact");
+  for (const DeviceKind device : TestDevices()) {
     const auto runner =
         SequenceRunner::Create(folder, {.dtype = DType::kF32,
                                         .kv_dtypes = {DType::kF32, DType::kF8E4M3, DType::kF8E4M3},
@@ -211,10 +169,10 @@ TEST(MixedCacheGoldenTest, LayersMayKeepKeysAndValuesInDifferentTypes) {
     ASSERT_TRUE(runner.ok()) << runner.status();
     const std::vector<float> actual = (*runner)->Append(expected.tokens);
     ASSERT_EQ(actual.size(), expected.logprobs.size());
-    const double effect = Compare(exact.logprobs, expected.logprobs).mean;
+    const double effect = CompareLogprobs(exact.logprobs, expected.logprobs).mean;
     EXPECT_GT(effect, 1e-3);
     // A digit may fall the other way.
-    EXPECT_LE(Compare(actual, expected.logprobs).mean, 0.02 * effect);
+    EXPECT_LE(CompareLogprobs(actual, expected.logprobs).mean, 0.02 * effect);
   }
 }
 
@@ -227,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      "qwen3_head_dim_64_two_groups", "phi3_head_dim_96",
                                      "smollm3_no_rope", "llama_sinks_windows_yarn",
                                      "llama_kv_sharing"),
-                     testing::ValuesIn(Devices())),
+                     testing::ValuesIn(TestDevices())),
     [](const auto& info) {
       const bool cuda = std::get<1>(info.param) == DeviceKind::kCuda;
       return std::string(std::get<0>(info.param)) + (cuda ? "_Cuda" : "_Cpu");

@@ -29,6 +29,7 @@ constexpr std::array<std::pair<const char*, const char*>, 8> kFormats = {{
          "modules_to_not_convert": ["lm_head"]})"},
     {"fp8-channel",
      R"({"quant_method": "compressed-tensors", "format": "float-quantized", "ignore": ["lm_head"],
+         "quantization_status": "compressed",
          "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8,
          "type": "float", "symmetric": true, "strategy": "channel", "dynamic": false},
          "input_activations": {"num_bits": 8, "type": "float", "symmetric": true,
@@ -39,18 +40,20 @@ constexpr std::array<std::pair<const char*, const char*>, 8> kFormats = {{
                  "desc_act": false, "checkpoint_format": "gptq"})"},
     {"pack-quantized",
      R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "ignore": ["lm_head"],
+         "quantization_status": "compressed",
          "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4,
          "type": "int", "symmetric": true, "group_size": 128, "strategy": "group",
          "dynamic": false}, "input_activations": null}}})"},
     {"int8",
      R"({"quant_method": "compressed-tensors", "format": "int-quantized", "ignore": ["lm_head"],
+         "quantization_status": "compressed",
          "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8,
          "type": "int", "symmetric": true, "strategy": "channel", "dynamic": false},
          "input_activations": {"num_bits": 8, "type": "int", "symmetric": true,
          "strategy": "token", "dynamic": true}}}})"},
     {"mxfp4",
      R"({"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized",
-         "ignore": ["lm_head"], "config_groups": {"group_0": {"targets": ["Linear"],
+         "quantization_status": "compressed", "ignore": ["lm_head"], "config_groups": {"group_0": {"targets": ["Linear"],
          "weights": {"num_bits": 4, "type": "float", "symmetric": true, "strategy": "group",
          "group_size": 32, "scale_dtype": "torch.uint8", "dynamic": false},
          "input_activations": null}}})"},
@@ -117,10 +120,17 @@ std::string PlaneElement(const WeightScheme& scheme, Plane plane, absl::string_v
   }
 }
 
+// Of the types that the plane may have, the one that the format's packages write.
+absl::string_view DTypeOf(const WeightScheme& scheme, const StoredTensor& stored) {
+  const bool in_float16 =
+      scheme.packing == WeightPacking::kGptq || scheme.packing == WeightPacking::kAwq;
+  return in_float16 && stored.plane == Plane::kScales ? "F16" : stored.dtypes[0];
+}
+
 FileTensor MakeTensor(const WeightScheme& scheme, const ModuleShape& shape,
                       const StoredTensor& stored, const std::string& module, float scale) {
   FileTensor tensor = {.name = absl::StrCat(module, stored.suffixes[0]),
-                       .dtype = std::string(stored.dtypes[0]),
+                       .dtype = std::string(DTypeOf(scheme, stored)),
                        .shape = stored.shapes[0]};
   if (stored.plane == Plane::kValues) {
     tensor.content = TensorContent::kRandomCodes;
@@ -157,8 +167,11 @@ absl::Status ListMatrix(const MatrixPlan& matrix, uint64_t tensor_id, const Weig
     RETURN_IF_ERROR(CheckFits(scheme, shape, module));
     const double scale = 1 / (std::sqrt(static_cast<double>(columns)) * DeviationOfCodes(scheme));
     for (const StoredTensor& stored : StoredTensors(scheme, shape)) {
-      // Scales of activations, which a module can do without; other readers expect the rest.
-      const bool is_expected = stored.plane != Plane::kInputScale;
+      // What we can do without other readers may expect: but for scales of activations, and for an
+      // order that is plain, which GPTQ's readers want all the same.
+      const bool is_expected =
+          stored.plane != Plane::kInputScale &&
+          (stored.plane != Plane::kOrder || scheme.packing == WeightPacking::kGptq);
       if (stored.optional && !is_expected) continue;
       tensors->push_back(MakeTensor(scheme, shape, stored, module, static_cast<float>(scale)));
       tensors->back().tensor_id = tensor_id;

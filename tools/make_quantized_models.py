@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Makes tests/engine/model/golden_quantized: checkpoints of some 100 KB that the packages quantized, and what transformers
+computes in float32 with the weights that the same packages read from them.
+
+    for package in llmcompressor gptqmodel; do
+      python3 -m venv build/venv-$package
+      build/venv-$package/bin/pip install setuptools torch transformers
+      BUILD_CUDA_EXT=0 build/venv-$package/bin/pip install --no-build-isolation $package
+      GPTQMODEL_CPU_WORKERS=2 build/venv-$package/bin/python tools/make_quantized_models.py [CASE...]
+    done
+
+Each run makes the cases of the package that its Python has. Each folder has config.json, the weights, and expected.json:
+the prompt, for each of its tokens the natural-log probabilities of the whole vocabulary for the next one, and how far
+transformers is from them in bfloat16 and, where the format says that activations are quantized, with those.
+"""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[0] / "lib"))
+from script_help import answer_help
+
+answer_help(__doc__)
+
+import copy
+import importlib.util
+import json
+import os
+import shutil
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/engine/model"))
+
+import tiny_checkpoints
+import torch
+import transformers
+from tiny_checkpoints import Case
+
+GOLDEN = ROOT / "tests/engine/model/golden_quantized"
+SMALL = dict(vocab_size=64, hidden_size=128, intermediate_size=256, num_hidden_layers=1, num_attention_heads=2,
+             num_key_value_heads=1, tie_word_embeddings=True)
+PROMPT_TOKENS = 24
+
+# Name and family of a model, and what its package is asked for: the name of a scheme; bits and the like.
+LLMCOMPRESSOR_CASES = [
+    ("llama_fp8_dynamic", "Llama", "FP8_DYNAMIC"),
+    ("llama_fp8_block", "Llama", "FP8_BLOCK"),
+    ("llama_int8", "Llama", "W8A8"),
+    ("llama_w4a16", "Llama", "W4A16"),
+    ("llama_nvfp4", "Llama", "NVFP4A16"),
+    ("llama_mxfp4", "Llama", "MXFP4A16"),
+    ("llama_mxfp8", "Llama", "MXFP8A16"),
+    ("qwen3_fp8_block", "Qwen3", "FP8_BLOCK"),
+    ("qwen3_w4a16_asym", "Qwen3", "W4A16_ASYM"),
+    ("qwen3_w8a16", "Qwen3", "W8A16"),
+    ("phi3_fp8_dynamic", "Phi3", "FP8_DYNAMIC"),
+    ("phi3_w4a16_asym", "Phi3", "W4A16_ASYM"),
+]
+GPTQMODEL_CASES = [
+    ("llama_gptq_desc_act", "Llama", dict(bits=4, group_size=32, desc_act=True)),
+    ("llama_awq", "Llama", dict(bits=4, group_size=128, quant_method="awq", format="gemm")),
+    ("qwen3_awq", "Qwen3", dict(bits=4, group_size=64, quant_method="awq", format="gemm")),
+    ("qwen3_gptq_asym", "Qwen3", dict(bits=4, group_size=64, sym=False)),
+    ("qwen3_gptq_8", "Qwen3", dict(bits=8, group_size=128)),
+]
+
+
+class LlmCompressor:
+    CASES = LLMCOMPRESSOR_CASES
+
+    @staticmethod
+    def quantize(plain, folder, scheme):
+        from llmcompressor import oneshot
+        from llmcompressor.modifiers.quantization import QuantizationModifier
+        model = transformers.AutoModelForCausalLM.from_pretrained(plain, dtype=torch.bfloat16)
+        oneshot(model=model, recipe=QuantizationModifier(scheme=scheme, targets="Linear", ignore=["lm_head"]))
+        model.save_pretrained(folder, save_compressed=True)
+
+    @staticmethod
+    def read(folder):
+        """The model with activations as the format says, and its weights in float32."""
+        from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
+        from compressed_tensors.quantization.lifecycle.forward import dequantize
+        from safetensors.torch import load_file
+        from transformers.utils.quantization_config import CompressedTensorsConfig
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, quantization_config=CompressedTensorsConfig(dequantize=True),
+            attn_implementation="eager").eval()
+        # Formats with scales of one byte are read in bfloat16 all the same: enough for e2m1 and e4m3 times a power of two.
+        weights = {name: tensor.float() for name, tensor in model.state_dict().items()}
+        stored = load_file(folder / "model.safetensors")
+        for name, module in model.named_modules():
+            global_scale = stored.get(f"{name}.weight_global_scale")
+            if global_scale is not None:
+                codes = unpack_fp4_from_uint8(stored[f"{name}.weight_packed"], *module.weight.shape, dtype=torch.float32)
+                weights[f"{name}.weight"] = dequantize(codes, stored[f"{name}.weight_scale"].float(),
+                                                       args=module.quantization_scheme.weights, global_scale=global_scale)
+        quantizes = any(getattr(module, "quantization_scheme", None) and module.quantization_scheme.input_activations
+                        for module in model.modules())
+        return model if quantizes else None, weights
+
+
+class GptqModel:
+    CASES = GPTQMODEL_CASES
+
+    @staticmethod
+    def quantize(plain, folder, settings):
+        from gptqmodel import GPTQModel, QuantizeConfig
+        for name in ("tokenizer.json", "tokenizer_config.json"):  # it wants one
+            shutil.copy(ROOT / "configs/demo" / name, plain)
+        model = GPTQModel.load(str(plain), QuantizeConfig(**settings), device="cpu")
+        generator = torch.Generator().manual_seed(0)
+        prompts = torch.randint(0, SMALL["vocab_size"], (64, 64), generator=generator).tolist()
+        model.quantize([{"input_ids": prompt, "attention_mask": [1] * len(prompt)} for prompt in prompts], batch_size=1)
+        model.save(str(folder))
+
+    @staticmethod
+    def read(folder):
+        from gptqmodel import BACKEND, GPTQModel
+        from gptqmodel.nn_modules.qlinear import BaseQuantLinear
+        from gptqmodel.quantization.awq.utils.packing_utils import dequantize_gemm
+        config = json.loads((folder / "config.json").read_text())
+        is_awq = config["quantization_config"]["quant_method"] == "awq"
+        model = GPTQModel.load(str(folder), backend=BACKEND.TORCH_AWQ if is_awq else BACKEND.TORCH, device="cpu",
+                               dtype=torch.float16).model
+        weights = dict(model.state_dict())
+        for name, module in model.named_modules():
+            if isinstance(module, BaseQuantLinear):
+                module.scales = module.scales.float()
+                weight = dequantize_gemm(module.qweight, module.qzeros, module.scales, module.bits,
+                                         module.group_size) if is_awq else module.dequantize_weight()
+                weights[f"{name}.weight"] = weight.t().float().contiguous()
+        return None, weights
+
+
+def error(actual, expected):
+    difference = (actual - expected).abs()
+    return {"max": difference.max().item(), "mean": difference.mean().item()}
+
+
+def plain_model(folder, weights):
+    config = transformers.AutoConfig.from_pretrained(folder)
+    del config.quantization_config
+    config._attn_implementation = "eager"
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    missing, _ = model.load_state_dict({name: weights[name].float() for name in model.state_dict()}, strict=False)
+    assert not missing, missing
+    return model
+
+
+def write_expected(package, folder, seed):
+    tokens = tiny_checkpoints.prompt(SMALL["vocab_size"], PROMPT_TOKENS, seed)
+    with_activations, weights = package.read(folder)
+    plain = plain_model(folder, weights)
+    expected = tiny_checkpoints.logprobs(plain, tokens)
+    in_bfloat16 = copy.deepcopy(plain).to(torch.bfloat16)
+    content = {"tokens": tokens, "bfloat16_error": error(tiny_checkpoints.logprobs(in_bfloat16, tokens), expected)}
+    if with_activations:
+        content["activation_error"] = error(tiny_checkpoints.logprobs(with_activations, tokens), expected)
+    content["logprobs"] = [[round(x, 5) for x in row] for row in expected.tolist()]
+    (folder / "expected.json").write_text(json.dumps(content, separators=(",", ":")))
+    print(folder.name, {key: content.get(key) for key in ("bfloat16_error", "activation_error")})
+
+
+def main():
+    transformers.utils.logging.disable_progress_bar()
+    scratch = tempfile.TemporaryDirectory()
+    os.chdir(scratch.name)  # gptqmodel writes logs into the current folder
+    package = LlmCompressor if importlib.util.find_spec("llmcompressor") else GptqModel
+    for seed, (name, family, asked) in enumerate(package.CASES):
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
+        folder = GOLDEN / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        settings = dict(SMALL) if family == "Phi3" else dict(SMALL, head_dim=64)
+        with tempfile.TemporaryDirectory() as plain:
+            tiny_checkpoints.make(Case(name, family, settings), plain, seed)
+            package.quantize(plain, folder, asked)
+        write_expected(package, folder, seed)
+        for path in folder.iterdir():
+            if path.name not in ("config.json", "model.safetensors", "expected.json"):
+                path.unlink()
+        # What machine it was made on has no place there.
+        config = json.loads((folder / "config.json").read_text())
+        config["quantization_config"].get("meta", {}).pop("offload_to_disk_path", None)
+        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        (folder / "model.safetensors").chmod(0o644)
+
+
+if __name__ == "__main__":
+    main()
