@@ -51,7 +51,8 @@ class Build:
 
     def __init__(self, folder):
         self.folder = folder
-        self.compile_commands = {}  # source -> command
+        self.compile_commands = {}  # what one command compiles -> command
+        self.sources = {}  # the same -> the sources in it: it alone, or those that it includes
         self.link_commands = {}  # program -> command
         for program in ("simulate", "quality_test"):
             lines = self.commands_for(program)
@@ -59,28 +60,30 @@ class Build:
             for line in lines:
                 match = re.search(r" -c (\S+)$", line)
                 if match:
-                    source = pathlib.Path(match[1]).relative_to(ROOT)
-                    self.compile_commands[str(source)] = line
+                    unit = str(pathlib.Path(match[1]).relative_to(ROOT))
+                    self.compile_commands[unit] = line
+                    included = re.findall(r'#include "(\S+\.cc)"', (ROOT / unit).read_text())
+                    self.sources[unit] = included if "/united/" in unit else [unit]
 
     def commands_for(self, program):
         lines = subprocess.run(["ninja", "-t", "commands", program], cwd=self.folder, check=True,
                                capture_output=True, text=True).stdout.splitlines()
         return [line for line in lines if line.strip()]
 
-    def sources_of(self, file):
-        """What must be compiled when `file` changes: itself, or for a header its folder, where its
-        inline functions are used."""
-        if file.endswith(".cc"):
-            return [file]
-        return [s for s in self.compile_commands if s.split("/")[0] == file.split("/")[0]]
+    def units_of(self, file):
+        """What must be compiled when `file` changes: what it is in, or for a header its folder, where
+        its inline functions are used."""
+        def is_reached(source):
+            return source == file if file.endswith(".cc") else source.split("/")[0] == file.split("/")[0]
+        return [unit for unit, sources in self.sources.items() if any(map(is_reached, sources))]
 
-    def compile(self, source, overlay):
-        """The object of `source`, with the files of `overlay` in place of the originals."""
-        changed = overlay / source
-        file = changed if changed.exists() else ROOT / source
-        target = overlay / (source + ".o")
+    def compile(self, unit, overlay):
+        """The object of `unit`, with the files of `overlay` in place of the originals."""
+        changed = overlay / unit
+        file = changed if changed.exists() else ROOT / unit
+        target = overlay / (unit + ".o")
         target.parent.mkdir(parents=True, exist_ok=True)
-        arguments = shlex.split(self.compile_commands[source])
+        arguments = shlex.split(self.compile_commands[unit])
         arguments = arguments[:arguments.index("-MD")] + [
             "-o", str(target), "-c", str(file)]
         first_include = next(i for i, a in enumerate(arguments) if a.startswith("-I"))
@@ -165,7 +168,7 @@ def plant(mutant, build):
     overlay = build.folder / "mutants" / mutant.name
     mutant.write(ROOT, overlay)
     try:
-        objects = [build.compile(source, overlay) for source in build.sources_of(mutant.file)]
+        objects = [build.compile(unit, overlay) for unit in build.units_of(mutant.file)]
     except DoesNotCompile as error:
         if mutant.what.startswith(mutant.file):
             return Outcome(mutant, "the compiler", "")
