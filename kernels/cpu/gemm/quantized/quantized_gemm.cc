@@ -13,7 +13,7 @@ namespace quire::cpu {
 namespace {
 
 constexpr int64_t kMaxBlockRows = 224;  // bounds the packed activations; whole tiles of 14 rows
-constexpr int64_t kSliceColumns = 128;  // expanded at a time: 32 KiB
+constexpr int64_t kSliceColumns = 64;   // expanded at a time: 16 KiB
 constexpr int64_t kRangeBytes = 256 * 1024;
 
 bool IsInt8(const LinearWeight& weight) {
@@ -39,17 +39,6 @@ void ReadRow(const Tensor& x, int64_t row, const QuantizedLayout& layout, const 
     read(x.as<float>() + row * x.row_stride());
   } else {
     read(x.as<BFloat16>() + row * x.row_stride());
-  }
-}
-
-// Of each group's columns, in their order.
-void SumGroups(const QuantizedLayout& layout, const float* row, int64_t stride, float* out) {
-  for (int64_t group = 0; group < layout.num_groups; ++group) {
-    const int64_t count = layout.UnitsOf(group) * layout.unit_columns;
-    float sum = 0;
-    for (int64_t i = 0; i < count; ++i) sum += row[i];
-    out[group * stride] = sum;
-    row += count;
   }
 }
 
@@ -84,19 +73,6 @@ float BiasAt(const Tensor& bias, int64_t i) {
                                      : static_cast<float>(bias.as<BFloat16>()[i]);
 }
 
-// The first features of a panel's sums, rows of kPanelFeatures, with their bias.
-template <typename Out>
-void Store(const LinearArgs& args, int64_t first_row, int64_t num_rows, int64_t first_feature,
-           const float* sums) {
-  const int64_t count = std::min(kPanelFeatures, args.weight->out_features - first_feature);
-  float bias[kPanelFeatures];
-  for (int64_t i = 0; i < count; ++i) bias[i] = BiasAt(args.bias, first_feature + i);
-  for (int64_t r = 0; r < num_rows; ++r) {
-    Out* out = args.out.as<Out>() + (first_row + r) * args.out.row_stride() + first_feature;
-    for (int64_t i = 0; i < count; ++i) out[i] = Out(sums[r * kPanelFeatures + i] + bias[i]);
-  }
-}
-
 }  // namespace
 
 // Rows [first_row, first_row + num_rows) of one call, in tiles of one height but the last.
@@ -110,13 +86,8 @@ struct QuantizedGemm::Block {
 
   int64_t TileRows(int64_t tile) const { return std::min(height, num_rows - tile * height); }
   int64_t TileValues(int64_t tile) const { return tile * height * layout.padded_columns(); }
-  int64_t TileSums(int64_t tile) const { return tile * height * layout.num_groups; }
   const char* PanelOf(int64_t panel) const {
     return static_cast<const char*>(args.weight->data) + panel * layout.panel_bytes;
-  }
-  void StoreRows(int64_t panel, int64_t row, int64_t count, const float* sums) const {
-    const auto store = args.out.dtype() == DType::kF32 ? Store<float> : Store<BFloat16>;
-    store(args, first_row + row, count, panel * kPanelFeatures, sums);
   }
 };
 
@@ -124,8 +95,7 @@ struct QuantizedGemm::Block {
 struct QuantizedGemm::Scratch {
   std::vector<float> row;       // of x
   std::vector<float> expanded;  // [kSliceColumns, kPanelFeatures]
-  std::vector<float> part;      // [kMaxBlockRows, kPanelFeatures]
-  std::vector<float> sums;      // the same
+  std::vector<float> sums;      // [kMaxBlockRows, kPanelFeatures]
 };
 
 QuantizedGemm::QuantizedGemm(Isa isa)
@@ -139,8 +109,11 @@ void QuantizedGemm::Linear(const LinearArgs& args, ThreadPool& pool) {
   if (std::ssize(scratch_) < pool.num_threads()) scratch_.resize(pool.num_threads());
   for (int64_t first = 0; first < args.x.dim(0); first += kMaxBlockRows) {
     const int64_t num_rows = std::min(kMaxBlockRows, args.x.dim(0) - first);
-    int64_t height = num_rows <= kMaxFusedRows ? num_rows : float_tiles_.max_rows;
-    if (is_int8) height = std::min<int64_t>(num_rows, kMaxInt8Rows);
+    const int64_t max_height = is_int8                     ? kMaxInt8Rows
+                               : num_rows <= kMaxFusedRows ? kMaxFusedRows
+                                                           : float_tiles_.max_rows;
+    // Tiles of about one height: the last rows of a block cost as little as the others.
+    const int64_t height = CeilDiv(num_rows, CeilDiv(num_rows, max_height));
     const Block block = {.args = args,
                          .layout = layout,
                          .first_row = first,
@@ -152,7 +125,6 @@ void QuantizedGemm::Linear(const LinearArgs& args, ThreadPool& pool) {
       GrowTo(num_rows, x_scales_);
     } else {
       GrowTo(num_rows * layout.padded_columns(), packed_);
-      GrowTo(num_rows * layout.num_groups, x_sums_);
     }
     pool.ParallelFor(block.num_tiles, 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t tile = begin; tile < end; ++tile) {
@@ -179,9 +151,6 @@ void QuantizedGemm::PackTile(const Block& block, int64_t tile, Scratch& scratch)
     ReadRow(block.args.x, block.first_row + tile * block.height + r, layout,
             layout.OrderOf(*block.args.weight), scratch.row.data());
     for (int64_t i = 0; i < columns; ++i) out[i * num_rows + r] = scratch.row[i];
-    if (layout.zero_bytes > 0) {
-      SumGroups(layout, scratch.row.data(), num_rows, x_sums_.data() + block.TileSums(tile) + r);
-    }
   }
 }
 
@@ -208,27 +177,30 @@ void QuantizedGemm::MultiplyFewRows(const Block& block, int64_t panel, Scratch& 
   RunQuantizedTile({.layout = &block.layout,
                     .panel = block.PanelOf(panel),
                     .x = packed_.data(),
-                    .x_sums = x_sums_.data(),
                     .num_rows = static_cast<int>(block.num_rows),
                     .read_ahead = ReadAheadBytes(),
                     .out = scratch.sums.data()});
-  block.StoreRows(panel, 0, block.num_rows, scratch.sums.data());
+  StoreRows(block, panel, 0, block.num_rows, scratch.sums.data());
 }
 
 void QuantizedGemm::MultiplyManyRows(const Block& block, int64_t panel, Scratch& scratch) const {
   const QuantizedLayout& layout = block.layout;
   const int64_t slice_units = kSliceColumns / layout.unit_columns;
   GrowTo(kSliceColumns * kPanelFeatures, scratch.expanded);
-  GrowTo(kMaxBlockRows * kPanelFeatures, scratch.part);
-  scratch.sums.assign(kMaxBlockRows * kPanelFeatures, 0.0f);
+  GrowTo(kMaxBlockRows * kPanelFeatures, scratch.sums);
   Prefetch no_prefetch = {.next = nullptr, .lines = 0, .num_passes = 1};
   int64_t column = 0;
   for (int64_t group = 0; group < layout.num_groups; ++group) {
-    const uint32_t* words = layout.WordsOf(block.PanelOf(panel), group);
     const int64_t num_units = layout.UnitsOf(group);
     for (int64_t unit = 0; unit < num_units; unit += slice_units) {
       const int64_t count = std::min(slice_units, num_units - unit);
-      ExpandUnits(layout, words + unit * kPanelFeatures, count, scratch.expanded.data());
+      ExpandUnits({.layout = &layout,
+                   .panel = block.PanelOf(panel),
+                   .group = group,
+                   .first_unit = unit,
+                   .num_units = count,
+                   .read_ahead = ReadAheadBytes(),
+                   .out = scratch.expanded.data()});
       for (int64_t tile = 0; tile < block.num_tiles; ++tile) {
         const int64_t num_rows = block.TileRows(tile);
         float_tiles_.tiles[num_rows](
@@ -237,27 +209,16 @@ void QuantizedGemm::MultiplyManyRows(const Block& block, int64_t panel, Scratch&
              .compressed = {},
              .prefetch = &no_prefetch,
              .num_steps = count * layout.unit_columns,
-             .add = unit > 0,
-             .out = scratch.part.data() + tile * block.height * kPanelFeatures,
+             .add = column > 0,
+             .out = scratch.sums.data() + tile * block.height * kPanelFeatures,
              .num_rows = static_cast<int>(num_rows),
              .first_column = 0,
              .num_columns = kPanelFeatures});
       }
       column += count * layout.unit_columns;
     }
-    for (int64_t tile = 0; tile < block.num_tiles; ++tile) {
-      const int64_t num_rows = block.TileRows(tile);
-      const int64_t first = tile * block.height * kPanelFeatures;
-      AddGroup({.layout = &layout,
-                .panel = block.PanelOf(panel),
-                .group = group,
-                .part = scratch.part.data() + first,
-                .x_sums = x_sums_.data() + block.TileSums(tile) + group * num_rows,
-                .num_rows = num_rows,
-                .out = scratch.sums.data() + first});
-    }
   }
-  block.StoreRows(panel, 0, block.num_rows, scratch.sums.data());
+  StoreRows(block, panel, 0, block.num_rows, scratch.sums.data());
 }
 
 void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scratch) const {
@@ -282,8 +243,26 @@ void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scr
         scratch.sums[r * kPanelFeatures + f] = x_scale * (scales[f] * static_cast<float>(sum));
       }
     }
-    block.StoreRows(panel, tile * block.height, num_rows, scratch.sums.data());
+    StoreRows(block, panel, tile * block.height, num_rows, scratch.sums.data());
   }
+}
+
+void QuantizedGemm::StoreRows(const Block& block, int64_t panel, int64_t row, int64_t num_rows,
+                              const float* sums) const {
+  const LinearArgs& args = block.args;
+  const int64_t first_feature = panel * kPanelFeatures;
+  const int64_t num_features = std::min(kPanelFeatures, args.weight->out_features - first_feature);
+  float bias[kPanelFeatures] = {};
+  for (int64_t i = 0; i < num_features; ++i) bias[i] = BiasAt(args.bias, first_feature + i);
+  const int64_t at = (block.first_row + row) * args.out.row_stride() + first_feature;
+  const bool in_float = args.out.dtype() == DType::kF32;
+  const StoreFn store = in_float ? float_tiles_.store_f32 : float_tiles_.store_bf16;
+  store({.tile = sums,
+         .bias = bias,
+         .num_rows = static_cast<int>(num_rows),
+         .num_cols = static_cast<int>(num_features),
+         .out = static_cast<char*>(args.out.data()) + at * DTypeBytes(args.out.dtype()),
+         .row_stride = args.out.row_stride()});
 }
 
 }  // namespace quire::cpu

@@ -32,13 +32,15 @@ class QuantizedGemm {
   void MultiplyFewRows(const Block& block, int64_t panel, Scratch& scratch) const;
   void MultiplyManyRows(const Block& block, int64_t panel, Scratch& scratch) const;
   void MultiplyInt8(const Block& block, int64_t panel, Scratch& scratch) const;
+  // Sums of rows of the block, [num_rows, kPanelFeatures], with their bias, to out.
+  void StoreRows(const Block& block, int64_t panel, int64_t row, int64_t num_rows,
+                 const float* sums) const;
 
   const TileSet& float_tiles_;
   const Int8TileFn int8_tile_;
   // Of one block of rows, by tile; they grow to the largest shape seen.
   std::vector<float> packed_;
   std::vector<uint8_t> packed_int8_;
-  std::vector<float> x_sums_;     // of groups
   std::vector<float> x_scales_;   // of int8 rows
   std::vector<Scratch> scratch_;  // by thread
 };

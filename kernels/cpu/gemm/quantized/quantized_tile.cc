@@ -1,6 +1,6 @@
 #include "kernels/cpu/gemm/quantized/quantized_tile.h"
 
-#include <algorithm>
+#include <type_traits>
 
 #include "kernels/base/check.h"
 
@@ -90,24 +90,26 @@ struct Int8Codes {
   }
 };
 
-// e4m3 without NaN. Without denormal float32 on the way, which some processors are slow with.
-HWY_INLINE VF32 ValueOfFloat8(VU32 code) {
-  const auto magnitude = hn::And(code, hn::Set(U32(), 0x7f));
-  const auto normal =
-      hn::BitCast(F32(), hn::Add(hn::ShiftLeft<20>(magnitude), hn::Set(U32(), 120u << 23)));
-  const VF32 subnormal =
-      hn::Mul(hn::ConvertTo(F32(), hn::BitCast(I32(), magnitude)), hn::Set(F32(), 1.0f / 512));
-  const auto is_subnormal = hn::RebindMask(F32(), hn::Lt(magnitude, hn::Set(U32(), 8)));
-  const VF32 value = hn::IfThenElse(is_subnormal, subnormal, normal);
-  const auto sign = hn::ShiftLeft<24>(hn::And(code, hn::Set(U32(), 0x80)));
-  return hn::Or(value, hn::BitCast(F32(), sign));
+// e4m3 without NaN, in the highest byte of each lane; the others do not count. Without denormal
+// float32 on the way, which some processors are slow with.
+HWY_INLINE VF32 ValueOfFloat8(VU32 lanes) {
+  // Exponent and mantissa in their places, with the sign.
+  const VU32 moved = hn::BitCast(U32(), hn::ShiftRight<4>(hn::BitCast(I32(), lanes)));
+  const VU32 code = hn::And(moved, hn::Set(U32(), 0x87f00000));
+  const VF32 normal = hn::BitCast(F32(), hn::Add(code, hn::Set(U32(), 120u << 23)));
+  // Where the exponent is 0 that is (1 + m / 8) * 2^-7, and shall be m / 8 * 2^-6.
+  const VF32 least = hn::BitCast(
+      F32(), hn::Or(hn::And(code, hn::Set(U32(), 1u << 31)), hn::Set(U32(), 121u << 23)));
+  const VF32 subnormal = hn::MulSub(normal, hn::Set(F32(), 2), least);
+  const auto is_subnormal = hn::Eq(hn::And(code, hn::Set(U32(), 0x07800000)), hn::Zero(U32()));
+  return hn::IfThenElse(hn::RebindMask(F32(), is_subnormal), subnormal, normal);
 }
 
 struct Float8Codes {
   static constexpr int kColumns = 4;
   template <int kColumn>
   HWY_INLINE VF32 Column(VU32 words) const {
-    return ValueOfFloat8(hn::ShiftRight<8 * kColumn>(words));
+    return ValueOfFloat8(hn::ShiftLeft<24 - 8 * kColumn>(words));
   }
 };
 
@@ -130,7 +132,7 @@ struct GroupHeader {
     const auto* codes = reinterpret_cast<const uint8_t*>(begin) + feature;
     const VU32 code = hn::PromoteTo(U32(), hn::LoadU(d8, codes));
     if (layout.format.scale == ScaleValue::kFloat8) {
-      return hn::Mul(ValueOfFloat8(code), LoadF32(row_scales + feature));
+      return hn::Mul(ValueOfFloat8(hn::ShiftLeft<24>(code)), LoadF32(row_scales + feature));
     }
     // 2^-127 has no normal float32.
     const VF32 power = hn::BitCast(F32(), hn::ShiftLeft<23>(code));
@@ -148,6 +150,26 @@ struct GroupHeader {
   }
 };
 
+// What makes values of the codes of one group: (code + offset) * scale, by vectors of features.
+template <int kVectors, bool kZeros>
+struct Values {
+  VF32 scales[kVectors];
+  VF32 offsets[kZeros ? kVectors : 1];
+
+  HWY_INLINE Values(const GroupHeader& header, int64_t feature) {
+#pragma GCC unroll 16
+    for (int c = 0; c < kVectors; ++c) {
+      scales[c] = header.Scales(feature + c * NumLanes());
+      if constexpr (kZeros) offsets[c] = header.Offsets(feature + c * NumLanes());
+    }
+  }
+
+  HWY_INLINE VF32 Of(VF32 code, int c) const {
+    if constexpr (kZeros) code = hn::Add(code, offsets[c]);
+    return hn::Mul(code, scales[c]);
+  }
+};
+
 // Sums of products of kRows rows with kVectors vectors of features.
 template <int kRows, int kVectors>
 struct Sums {
@@ -155,62 +177,43 @@ struct Sums {
 };
 
 // Adds the products with column kColumn of a unit and those after it.
-template <class Codes, int kColumn, int kRows, int kVectors>
-HWY_INLINE void AddColumns(const Codes& codes, const VU32 (&words)[kVectors], const float* x,
-                           Sums<kRows, kVectors>& part) {
+template <class Codes, int kColumn, int kRows, int kVectors, bool kZeros>
+HWY_INLINE void AddColumns(const Codes& codes, const VU32 (&words)[kVectors],
+                           const Values<kVectors, kZeros>& values, const float* x,
+                           Sums<kRows, kVectors>& sums) {
   VF32 w[kVectors];
 #pragma GCC unroll 16
-  for (int c = 0; c < kVectors; ++c) w[c] = codes.template Column<kColumn>(words[c]);
+  for (int c = 0; c < kVectors; ++c) {
+    w[c] = values.Of(codes.template Column<kColumn>(words[c]), c);
+  }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     const VF32 xr = hn::Set(F32(), x[kColumn * kRows + r]);
 #pragma GCC unroll 16
-    for (int c = 0; c < kVectors; ++c) part.v[r][c] = hn::MulAdd(xr, w[c], part.v[r][c]);
+    for (int c = 0; c < kVectors; ++c) sums.v[r][c] = hn::MulAdd(xr, w[c], sums.v[r][c]);
   }
   if constexpr (kColumn + 1 < Codes::kColumns) {
-    AddColumns<Codes, kColumn + 1>(codes, words, x, part);
-  }
-}
-
-// Adds one group's sums, whose features begin at `feature`, to the outputs of kRows rows.
-template <int kRows, int kVectors>
-HWY_INLINE void AddSums(const GroupHeader& header, int64_t feature,
-                        const Sums<kRows, kVectors>& part, const float* x_sums, float* out) {
-  constexpr int64_t kLanes = NumLanes();
-#pragma GCC unroll 16
-  for (int c = 0; c < kVectors; ++c) {
-    const int64_t first = feature + c * kLanes;
-    const VF32 scales = header.Scales(first);
-    const VF32 offsets = x_sums != nullptr ? header.Offsets(first) : hn::Zero(F32());
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      VF32 sum = part.v[r][c];
-      if (x_sums != nullptr) sum = hn::MulAdd(offsets, hn::Set(F32(), x_sums[r]), sum);
-      float* const to = out + r * kPanelFeatures + first;
-      hn::StoreU(hn::MulAdd(scales, sum, hn::LoadU(F32(), to)), F32(), to);
-    }
+    AddColumns<Codes, kColumn + 1>(codes, words, values, x, sums);
   }
 }
 
 // One tile of kRows rows, kVectors vectors of features at a time.
-template <class Codes, int kRows, int kVectors>
+template <class Codes, bool kZeros, int kRows, int kVectors>
 void Tile(const QuantizedTileArgs& args) {
   constexpr int64_t kLanes = NumLanes();
-  constexpr int64_t kWords = kPanelFeatures;  // from one unit to the next
   const QuantizedLayout& layout = *args.layout;
   const Codes codes;
   const int64_t ahead = args.read_ahead / int64_t{sizeof(uint32_t)};
-  std::fill_n(args.out, kRows * kPanelFeatures, 0.0f);
   for (int64_t feature = 0; feature < kPanelFeatures; feature += kVectors * kLanes) {
+    Sums<kRows, kVectors> sums;
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int c = 0; c < kVectors; ++c) sums.v[r][c] = hn::Zero(F32());
+    }
     const float* x = args.x;
     for (int64_t group = 0; group < layout.num_groups; ++group) {
-      const GroupHeader header(layout, args.panel, group);
-      Sums<kRows, kVectors> part;
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-        for (int c = 0; c < kVectors; ++c) part.v[r][c] = hn::Zero(F32());
-      }
+      const Values<kVectors, kZeros> values(GroupHeader(layout, args.panel, group), feature);
       const uint32_t* words = layout.WordsOf(args.panel, group) + feature;
       for (int64_t unit = layout.UnitsOf(group); unit > 0; --unit) {
         VU32 w[kVectors];
@@ -220,91 +223,99 @@ void Tile(const QuantizedTileArgs& args) {
           // Beyond the end of the weight, too: a hint reads nothing.
           if (ahead > 0) __builtin_prefetch(words + c * kLanes + ahead, 0, 2);
         }
-        AddColumns<Codes, 0>(codes, w, x, part);
-        words += kWords;
+        AddColumns<Codes, 0>(codes, w, values, x, sums);
+        words += kPanelFeatures;
         x += Codes::kColumns * kRows;
       }
-      const float* x_sums = layout.zero_bytes > 0 ? args.x_sums + group * kRows : nullptr;
-      AddSums(header, feature, part, x_sums, args.out);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int c = 0; c < kVectors; ++c) {
+        hn::StoreU(sums.v[r][c], F32(), args.out + r * kPanelFeatures + feature + c * kLanes);
+      }
     }
   }
 }
 
-// As many vectors as the registers allow beside their words and values, an activation and a table.
-constexpr int VectorsOf(int rows) {
+// As many vectors as the registers allow beside their words, values, scales and offsets, an
+// activation and a table.
+constexpr int VectorsOf(int rows, bool zeros) {
   constexpr int kRegisters = HWY_TARGET <= HWY_AVX3 ? 32 : 16;
   int vectors = 4;
-  while (vectors > 1 && rows * vectors + 2 * vectors + 2 > kRegisters) vectors /= 2;
+  while (vectors > 1 && (rows + 3 + (zeros ? 1 : 0)) * vectors + 2 > kRegisters) vectors /= 2;
   return vectors;
 }
 
-template <class Codes, int kRows = 1>
+template <class Codes, bool kZeros, int kRows = 1>
 HWY_INLINE void RunTile(const QuantizedTileArgs& args) {
-  if (args.num_rows == kRows) return Tile<Codes, kRows, VectorsOf(kRows)>(args);
+  if (args.num_rows == kRows) return Tile<Codes, kZeros, kRows, VectorsOf(kRows, kZeros)>(args);
   if constexpr (kRows < kMaxFusedRows) {
-    RunTile<Codes, kRows + 1>(args);
+    RunTile<Codes, kZeros, kRows + 1>(args);
   } else {
     CHECK(false) << args.num_rows << " rows are not few";
   }
 }
 
-template <class Codes, int kColumn = 0>
-HWY_INLINE void StoreColumns(const Codes& codes, VU32 words, float* out) {
-  hn::StoreU(codes.template Column<kColumn>(words), F32(), out + kColumn * kPanelFeatures);
-  if constexpr (kColumn + 1 < Codes::kColumns) StoreColumns<Codes, kColumn + 1>(codes, words, out);
-}
-
-template <class Codes>
-HWY_INLINE void Expand(const uint32_t* words, int64_t num_units, float* out) {
-  const Codes codes;
-  for (int64_t unit = 0; unit < num_units; ++unit) {
-    for (int64_t feature = 0; feature < kPanelFeatures; feature += NumLanes()) {
-      StoreColumns(codes, hn::LoadU(U32(), words + feature), out + feature);
-    }
-    words += kPanelFeatures;
-    out += Codes::kColumns * kPanelFeatures;
+template <class Codes, bool kZeros, int kColumn = 0>
+HWY_INLINE void StoreColumns(const Codes& codes, const Values<1, kZeros>& values, VU32 words,
+                             float* out) {
+  hn::StoreU(values.Of(codes.template Column<kColumn>(words), 0), F32(),
+             out + kColumn * kPanelFeatures);
+  if constexpr (kColumn + 1 < Codes::kColumns) {
+    StoreColumns<Codes, kZeros, kColumn + 1>(codes, values, words, out);
   }
 }
 
-// Calls `use` with the Codes of a format.
+template <class Codes, bool kZeros>
+HWY_INLINE void Expand(const ExpandUnitsArgs& args) {
+  const Codes codes;
+  const GroupHeader header(*args.layout, args.panel, args.group);
+  const int64_t ahead = args.read_ahead / int64_t{sizeof(uint32_t)};
+  for (int64_t feature = 0; feature < kPanelFeatures; feature += NumLanes()) {
+    const Values<1, kZeros> values(header, feature);
+    const uint32_t* words =
+        args.layout->WordsOf(args.panel, args.group) + args.first_unit * kPanelFeatures + feature;
+    float* out = args.out + feature;
+    for (int64_t unit = 0; unit < args.num_units; ++unit) {
+      if (ahead > 0) __builtin_prefetch(words + ahead, 0, 2);
+      StoreColumns(codes, values, hn::LoadU(U32(), words), out);
+      words += kPanelFeatures;
+      out += Codes::kColumns * kPanelFeatures;
+    }
+  }
+}
+
+// Calls `use` with the Codes of a format and whether it has zero points, as floats have none.
 template <class Use>
 HWY_INLINE void WithCodes(const QuantizedLayout& layout, Use use) {
+  const bool zeros = layout.zero_bytes > 0;
   switch (layout.format.value) {
     case WeightValue::kInt4:
-      return use(Tag<Int4Codes>());
-    case WeightValue::kFloat4:
-      return use(Tag<Float4Codes>());
+      return zeros ? use(Tag<Int4Codes>(), std::true_type())
+                   : use(Tag<Int4Codes>(), std::false_type());
     case WeightValue::kInt8:
-      return use(Tag<Int8Codes>());
+      return zeros ? use(Tag<Int8Codes>(), std::true_type())
+                   : use(Tag<Int8Codes>(), std::false_type());
+    case WeightValue::kFloat4:
+      return use(Tag<Float4Codes>(), std::false_type());
     case WeightValue::kFloat8:
-      return use(Tag<Float8Codes>());
+      return use(Tag<Float8Codes>(), std::false_type());
     case WeightValue::kFloat:
       CHECK(false) << "a weight that is not quantized";
   }
 }
 
 void RunQuantizedTileImpl(const QuantizedTileArgs& args) {
-  WithCodes(*args.layout, [&](auto tag) HWY_ATTR { RunTile<typename decltype(tag)::Type>(args); });
+  WithCodes(*args.layout, [&](auto tag, auto zeros) HWY_ATTR {
+    RunTile<typename decltype(tag)::Type, decltype(zeros)::value>(args);
+  });
 }
 
-void ExpandUnitsImpl(const QuantizedLayout& layout, const uint32_t* words, int64_t num_units,
-                     float* out) {
-  WithCodes(layout, [&](auto tag)
-                        HWY_ATTR { Expand<typename decltype(tag)::Type>(words, num_units, out); });
-}
-
-void AddGroupImpl(const AddGroupArgs& args) {
-  const GroupHeader header(*args.layout, args.panel, args.group);
-  const bool has_zeros = args.layout->zero_bytes > 0;
-  for (int64_t r = 0; r < args.num_rows; ++r) {
-    const float* const from = args.part + r * kPanelFeatures;
-    for (int64_t feature = 0; feature < kPanelFeatures; feature += NumLanes()) {
-      Sums<1, 1> part;
-      part.v[0][0] = hn::LoadU(F32(), from + feature);
-      AddSums(header, feature, part, has_zeros ? args.x_sums + r : nullptr,
-              args.out + r * kPanelFeatures);
-    }
-  }
+void ExpandUnitsImpl(const ExpandUnitsArgs& args) {
+  WithCodes(*args.layout, [&](auto tag, auto zeros) HWY_ATTR {
+    Expand<typename decltype(tag)::Type, decltype(zeros)::value>(args);
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -316,18 +327,12 @@ namespace quire::cpu {
 
 HWY_EXPORT(RunQuantizedTileImpl);
 HWY_EXPORT(ExpandUnitsImpl);
-HWY_EXPORT(AddGroupImpl);
 
 void RunQuantizedTile(const QuantizedTileArgs& args) {
   HWY_DYNAMIC_DISPATCH(RunQuantizedTileImpl)(args);
 }
 
-void ExpandUnits(const QuantizedLayout& layout, const uint32_t* words, int64_t num_units,
-                 float* out) {
-  HWY_DYNAMIC_DISPATCH(ExpandUnitsImpl)(layout, words, num_units, out);
-}
-
-void AddGroup(const AddGroupArgs& args) { HWY_DYNAMIC_DISPATCH(AddGroupImpl)(args); }
+void ExpandUnits(const ExpandUnitsArgs& args) { HWY_DYNAMIC_DISPATCH(ExpandUnitsImpl)(args); }
 
 }  // namespace quire::cpu
 #endif  // HWY_ONCE
