@@ -23,6 +23,13 @@ RESULTS = {
                               {"op": "trtllm", "shape": "decode 64 x 2048, 4 tokens each", "us": 154.0, "tb_s": 3.5}],
                 "cascade": [{"num_seqs": 64, "prefix_len": 2048, "speedup": 1.5},
                             {"num_seqs": 64, "prefix_len": 8192, "speedup": 4.0}],
+                "format_table": [{"shape": shape, "format": name, "rows": rows, "us": 5, "speedup": speedup,
+                                  "share_of_reading": share, "tflops": tflops}
+                                 for name in ("fp8-block", "awq")
+                                 for shape, rows, speedup, share, tflops in (
+                                     ("4096 -> 6144", 1, 1.5, 0.7, 3), ("4096 -> 6144", 64, 1.2, 0.5, 90),
+                                     ("4096 -> 6144", 256, 0.8, 0.3, 700), ("14336 -> 4096", 1, 1.4, 0.8, 3),
+                                     ("14336 -> 4096", 64, 1.1, 0.6, 80), ("14336 -> 4096", 256, 0.9, 0.4, 800))],
                 "sampling_table": [{"op": "sample", "shape": "64 x 128256, greedy", "us": 10.0},
                                    {"op": "sample", "shape": "256 x 128256, k 50, p 0.9, middling", "us": 80.0}],
                 "steps": [{"us": 9, "operations": [{"op": "add_rms_norm", "shape": "1 x 4096", "tb_s": 1}]},
@@ -220,6 +227,19 @@ class GpuCheckTest(unittest.TestCase):
         self.assertRegex(text, r"(?m)^8B, first token of 2,048 alone, ms +47.6 +50.5 +43.5  0.86$")
         self.assertRegex(text, r"(?m)^prefill attention 16 x 1,024, TFLOP/s +335 +- +430  -$")
         self.assertRegex(text, r"t_8b_prefix: quire-bench throughput .*--shared-prefix-len 4096")
+
+    def test_targets_of_quantized_weights(self):
+        _, text, result = self.check("--only", "targets")
+        figures = result["figures"]
+        self.assertEqual(figures["llama8b_fp8_bs1"], 207.5)
+        self.assertEqual(figures["llama8b_awq_bs64"], 8600.25)
+        for key, least in (("fp8_read_8", 0.7), ("fp8_read_64", 0.5), ("fp8_tflops_256", 700), ("fp8_tflops_4096", None),
+                           ("fp8_over_bf16", 0.8), ("awq_over_bf16_128", 1.1), ("awq_over_bf16_2048", 0.8)):
+            self.assertEqual(figures[key], least, key)
+        self.assertRegex(text, r"t_fp8_64: quire-bench timeline .*--quantization fp8 --kv-cache-dtype fp8_e4m3 .*--batch-size 64")
+        self.assertRegex(text, r"t_awq_1: quire-bench latency --model \S+/awq .*--skip-tokenizer-init")
+        self.assertIn("fp8-block over bfloat16, by rows: 4096 -> 6144, 14336 -> 4096\n"
+                      "      1   1.50   1.40\n     64   1.20   1.10\n    256   0.80   0.90\n", text)
 
     def test_targets_of_operations_and_of_a_server(self):
         self.program("bin/quire-server", FAKE_SERVER)

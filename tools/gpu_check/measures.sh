@@ -37,6 +37,57 @@ measure_engine_targets() {
   take_one llama8b_1000_1000 t_8b_1000 output_throughput
 }
 
+# Random weights of the 8B's shape: made FP8 while they are made, and an AWQ checkpoint's.
+# shellcheck disable=SC2086
+measure_quantized_targets() {
+  local on="--device $device" f
+  local fp8="$big $on --quantization fp8 --kv-cache-dtype fp8_e4m3" awq="--model $scratch/awq $on --skip-tokenizer-init"
+  local lat="--num-iters-warmup 1 --num-iters 3"
+  timeout -k 5 "$(at_most 90)" "$bin/quire-bench" make-checkpoint --shape llama-3-8b --format awq "$scratch/awq" \
+    >"$logs/t_make_awq.log" 2>&1
+  measure t_fp8_1 60 latency $fp8 --batch-size 1 --input-len 32 --output-len 256 --num-iters 2 --num-iters-warmup 1
+  take_one llama8b_fp8_bs1 t_fp8_1 decode_tokens_per_s
+  for f in 64 256; do
+    measure t_fp8_$f 60 timeline $fp8 --batch-size $f --context 1030
+    take_one llama8b_fp8_bs$f t_fp8_$f tokens_per_s
+  done
+  measure t_fp8_1000 90 throughput $fp8 --num-prompts 256 --input-len 1000 --output-len 1000
+  take_one llama8b_fp8_1000_1000 t_fp8_1000 output_throughput
+  measure t_fp8_ttft 60 latency $fp8 --batch-size 1 --input-len 2048 --output-len 1 $lat
+  take_one llama8b_fp8_ttft_2048 t_fp8_ttft median_ttft_ms
+  measure t_awq_1 60 latency $awq --batch-size 1 --input-len 32 --output-len 256 --num-iters 2 --num-iters-warmup 1
+  take_one llama8b_awq_bs1 t_awq_1 decode_tokens_per_s
+  measure t_awq_64 60 timeline $awq --batch-size 64 --context 1030
+  take_one llama8b_awq_bs64 t_awq_64 tokens_per_s
+  rm -rf "$scratch/awq"
+  measure t_formats_fp8 120 kernels --only formats --cases fp8-block $big --device "$device"
+  measure t_formats_awq 120 kernels --only formats --cases awq $big --device "$device"
+  take_least fp8_read_8 t_formats_fp8 share_of_reading fp8-block 1 8
+  take_least awq_read_8 t_formats_awq share_of_reading awq 1 8
+  take_least fp8_read_64 t_formats_fp8 share_of_reading fp8-block 64 64
+  take_least fp8_tflops_256 t_formats_fp8 tflops fp8-block 256 256
+  take_least fp8_tflops_4096 t_formats_fp8 tflops fp8-block 4096 4096
+  take_least fp8_over_bf16 t_formats_fp8 speedup fp8-block 1 2048
+  take_least awq_over_bf16_128 t_formats_awq speedup awq 1 128
+  take_least awq_over_bf16_2048 t_formats_awq speedup awq 256 2048
+}
+
+# Every gemm of both formats beside bfloat16's of the same run: what must never be slower.
+say_speedups() {
+  local name line
+  for name in fp8-block awq; do
+    [ -s "$logs/t_formats_${name%-block}.json" ] || continue
+    python3 - "$logs/t_formats_${name%-block}.json" $name <<'END' | while IFS= read -r line; do say "$line"; done
+import json, sys
+rows = [row for row in json.load(open(sys.argv[1]))["format_table"] if row["format"] == sys.argv[2]]
+shapes = list(dict.fromkeys(row["shape"] for row in rows))
+print(f"{sys.argv[2]} over bfloat16, by rows: " + ", ".join(shapes))
+for count in dict.fromkeys(row["rows"] for row in rows):
+    print(f"  {count:5} " + " ".join(f"{row['speedup']:6.2f}" for row in rows if row["rows"] == count))
+END
+  done
+}
+
 # Decodes on the path that `auto` takes, prompts on the native one, those of e4m3 on the second.
 # shellcheck disable=SC2086
 measure_attention_targets() {

@@ -51,6 +51,21 @@ norm_06b|0.6B, norm with residual, 2,048 tokens, of copy speed|-|0.85|+
 rope_06b|0.6B, head norms, rope, KV write, 2,048 tokens, of it|0.15|0.85|+
 online_over_offline|0.6B, 1,024 streams through gRPC over offline|0.97|0.98|+
 online_itl|the same, p99 of inter-token latency over p50|-|1.5|-
+llama8b_fp8_bs1|8B, FP8 and FP8 KV, 1 stream, tokens/s|-|430|+
+llama8b_fp8_bs64|the same, 64 streams at 1k, tokens/s|-|16000|+
+llama8b_fp8_bs256|the same, 256 streams at 1k, tokens/s|-|27000|+
+llama8b_fp8_1000_1000|the same, offline 256 x 1000/1000, output tokens/s|-|17000|+
+llama8b_fp8_ttft_2048|the same, first token of 2,048 alone, ms|-|28|-
+llama8b_awq_bs1|8B, AWQ, 1 stream, tokens/s|-|560|+
+llama8b_awq_bs64|8B, AWQ, 64 streams at 1k, tokens/s|-|12500|+
+fp8_read_8|8B, FP8 gemms up to 8 rows, least share of reading|-|0.85|+
+awq_read_8|8B, AWQ gemms up to 8 rows, least share of reading|-|0.85|+
+fp8_read_64|8B, FP8 gemms of 64 rows, least share of reading|-|0.80|+
+fp8_tflops_256|8B, FP8 gemms of 256 rows, least TFLOP/s|-|975|+
+fp8_tflops_4096|8B, FP8 gemms of 4,096 rows, least TFLOP/s|-|1105|+
+fp8_over_bf16|8B, FP8 gemms of 1 to 2,048 rows over bfloat16, least|-|1|+
+awq_over_bf16_128|8B, AWQ gemms of 1 to 128 rows over bfloat16, least|-|1|+
+awq_over_bf16_2048|8B, AWQ gemms of 256 to 2,048 rows over it, least|-|0.9|+
 first_start_06b|first start on a machine, to a token, 0.6B, s|3.1|1.2|-
 first_start_8b|the same, 8B|4.4|1.5|-"
 
@@ -84,6 +99,19 @@ take_row() {
   if [ -n "$value" ]; then figure[$key]=$(printf '%.6g' "$value"); else num_missing=$((num_missing + 1)); fi
 }
 
+# take_least KEY NAME JSON_KEY FORMAT FIRST LAST: the least figure of a format's gemms of FIRST to LAST rows.
+take_least() {
+  local value
+  value=$(python3 - "$logs/$2.json" "${@:3}" <<'END' 2>/dev/null
+import json, sys
+file, key, name, first, last = sys.argv[1:]
+print(min(row[key] for row in json.load(open(file))["format_table"]
+          if row["format"] == name and int(first) <= row["rows"] <= int(last)))
+END
+  )
+  if [ -n "$value" ]; then figure[$1]=$(printf '%.6g' "$value"); else num_missing=$((num_missing + 1)); fi
+}
+
 # take_one KEY NAME JSON_KEY: the figure that NAME's results have once.
 take_one() {
   local value
@@ -108,6 +136,7 @@ run_targets() {
   measure_attention_targets
   measure_operation_targets
   measure_engine_targets
+  measure_quantized_targets
   measure_server_targets
   say "$(printf '%-58s %10s %10s %10s  %s' "targets on one H200" before reached to-reach share)"
   while IFS='|' read -r key what before reach better; do
@@ -116,6 +145,7 @@ run_targets() {
       'BEGIN { printf "%.2f", (v > 0 ? (b == "+" ? v / r : r / v) : 0) }')
     say "$(printf '%-58s %10s %10s %10s  %s' "$what" "$before" "${figure[$key]:--}" "$reach" "$part")"
   done <<<"$targets"
+  say_speedups
   say "commands: the logs' names and quire-bench's arguments:"
   for key in "${!commands[@]}"; do say "  $key: ${commands[$key]}"; done
 }

@@ -143,7 +143,7 @@ class FormatCase {
 
 std::vector<int64_t> RowsFor(DeviceKind device) {
   std::vector<int64_t> rows = {1, 2, 4, 8, 16, 32, 64};
-  if (device == DeviceKind::kCuda) rows.insert(rows.end(), {128, 256, 512, 1024, 2048});
+  if (device == DeviceKind::kCuda) rows.insert(rows.end(), {128, 256, 512, 1024, 2048, 4096});
   return rows;
 }
 
