@@ -4,6 +4,7 @@
 
 #include "kernels/base/status_macros.h"
 #include "kernels/linear_weight.h"
+#include "kernels/packed_layout.h"
 
 namespace quire {
 
@@ -34,8 +35,12 @@ DeviceFacts FactsOfGpu(int64_t memory_bytes) {
                 .activation_dtypes = GpuActivationDTypes()};
   facts.memory = {.free_bytes = std::max<int64_t>(0, memory_bytes - kUsualGpuContextBytes),
                   .total_bytes = memory_bytes};
-  facts.format_for = [](const WeightFormat& format, DType) { return format; };
-  facts.weight_bytes = [](const LinearWeight& weight) { return weight.size_bytes(); };
+  facts.format_for = [](const WeightFormat& format, DType activations) {
+    return FitsPackedLayout(format, activations) ? format : WeightFormat();
+  };
+  facts.weight_bytes = [](const LinearWeight& weight) {
+    return weight.format.quantized() ? PackedLayout(weight).total_bytes : weight.size_bytes();
+  };
   return facts;
 }
 

@@ -23,7 +23,7 @@ struct DeviceFacts {
 // The backend outlives the facts.
 absl::StatusOr<DeviceFacts> FactsOf(Backend& backend);
 
-// An NVIDIA GPU with this much memory, of which the driver takes what it usually does.
+// An NVIDIA GPU (Hopper) with this much memory, of which the driver takes what it usually does.
 DeviceFacts FactsOfGpu(int64_t memory_bytes);
 
 }  // namespace quire

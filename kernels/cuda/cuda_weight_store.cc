@@ -2,11 +2,11 @@
 
 #include "kernels/cuda/gemm/gemm_tuner.h"
 #include "kernels/cuda/gemm/quantized/pack_weights.h"
-#include "kernels/cuda/gemm/quantized/packed_layout.h"
 #include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
 #include "kernels/cuda/gemm/weight_uploader.h"
 #include "kernels/cuda/runtime/cuda_stream.h"
+#include "kernels/packed_layout.h"
 #include "kernels/weight_checks.h"
 
 namespace quire::cuda {

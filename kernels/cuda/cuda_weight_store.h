@@ -1,5 +1,5 @@
 // CudaWeightStore: weights row-major as files have them, quantized ones as PackedLayout has them
-// (gemm/quantized/packed_layout.h); how gemms with them are computed is measured. Used by the
+// (kernels/packed_layout.h); how gemms with them are computed is measured. Used by the
 // engine's thread; CreateLoader by any number of threads.
 #pragma once
 

@@ -34,6 +34,7 @@ for program in (SERVER, CLIENT):
     if not program.exists():
         _skip_all(f"{program} is not built")
 sys.path[:0] = [str(ROOT / "tools/lib"), str(ROOT / "tests/lib")]
+from log_file import written  # noqa: E402
 from ports import free_port  # noqa: E402
 try:
     import grpc
@@ -88,8 +89,7 @@ class Server:
         raise RuntimeError(f"server not ready after {timeout} s:\n{self.output()}")
 
     def output(self):
-        self.log.seek(0)
-        return self.log.read()
+        return written(self.log)
 
     def status(self):
         return self.admin.GetStatus(pb.GetStatusRequest())

@@ -19,6 +19,7 @@ import unittest
 import urllib.request
 
 from harness import ROOT, free_port
+from log_file import written
 
 sys.path.insert(0, str(ROOT / "tools/lib"))
 import image_root
@@ -49,8 +50,7 @@ class Container:
             return os.readlink(f"/proc/{self.process.pid}/root") == str(IMAGE.resolve())
 
     def output(self):
-        self.log.seek(0)
-        return self.log.read()
+        return written(self.log)
 
     def run(self, *command):
         """A command beside the server, as docker exec runs it."""

@@ -23,6 +23,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "tests/lib")]
 from hub_server import Hub
+from log_file import written
 
 try:
     from quantize_checkpoint import quantize_checkpoint
@@ -119,9 +120,7 @@ class Reader:
 
     @staticmethod
     def text(log):
-        log.flush()
-        log.seek(0)
-        return log.read()
+        return written(log)
 
 
 def follow(reader, document, text, languages=None):

@@ -14,6 +14,7 @@ import time
 import unittest
 
 from harness import BUILD, ROOT, Server, chat_request, free_port, grpc, main, pb, pb_grpc
+from log_file import written
 
 try:
     import openai
@@ -40,8 +41,7 @@ class Router:
                                     max_retries=0)
 
     def output(self):
-        self.log.seek(0)
-        return self.log.read()
+        return written(self.log)
 
     def wait_until_serving(self):
         give_up = time.monotonic() + 60

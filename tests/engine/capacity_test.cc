@@ -97,6 +97,34 @@ TEST_F(CapacityTest, Llama8BOnAGpuIsWhatArithmeticSays) {
   EXPECT_EQ(capacity.streams.back().num_tokens, 8192);
 }
 
+TEST_F(CapacityTest, QuantizedWeightsAreCountedAsTheyAreKept) {
+  EngineConfig config = LlamaOnGpu();
+  config.quantization = LoadQuantization::kFloat8;
+  const Capacity capacity = *PlanCapacity(config, FactsOfGpu(80 * kGiB));
+  constexpr int64_t kOfEnds = int64_t{2} * 128'256 * 4096, kOfLayers = 6'979'321'856;
+  auto entries = Entries(capacity.ledger);
+  const int64_t bytes = 2 * kOfEnds + kOfLayers + kOfLayers / 128 * 4;  // a scale for 128 columns
+  EXPECT_GE(entries[kWeightsEntry], bytes);
+  EXPECT_LE(entries[kWeightsEntry], bytes + 3 * kMiB);  // norms
+  config.dtype = DType::kF32;
+  EXPECT_EQ(PlanCapacity(config, FactsOfGpu(80 * kGiB)).status().code(),
+            absl::StatusCode::kOutOfRange);
+}
+
+TEST_F(CapacityTest, FormatsWithoutGemmsAreExpanded) {
+  const DeviceFacts gpu = FactsOfGpu(80 * kGiB);
+  const WeightFormat int4 = {.value = WeightValue::kInt4, .group_columns = 128};
+  EXPECT_EQ(gpu.format_for(int4, DType::kBF16), int4);
+  EXPECT_EQ(gpu.format_for(int4, DType::kF32), WeightFormat());
+  const WeightFormat mxfp8 = {
+      .value = WeightValue::kFloat8, .scale = ScaleValue::kPowerOfTwo, .group_columns = 32};
+  EXPECT_EQ(gpu.format_for(mxfp8, DType::kBF16), WeightFormat());
+  // Rows of 64, columns of 128.
+  const LinearWeight ragged = {
+      .format = int4, .dtype = DType::kBF16, .out_features = 65, .in_features = 130};
+  EXPECT_EQ(gpu.weight_bytes(ragged), 128 * 256 / 2 + 128 * 2 * 4);
+}
+
 TEST_F(CapacityTest, AnEightBitCacheHoldsTwiceAsMany) {
   EngineConfig config = LlamaOnGpu();
   const Capacity plain = *PlanCapacity(config, FactsOfGpu(80 * kGiB));

@@ -23,7 +23,7 @@ uint32_t MaxMagnitude(const float* x, int64_t size) {
   return max;
 }
 
-// Float8E4M3(x * inverse) without branches, for |x * inverse| that rounds to at most 448.
+// Float8E4M3(x / scale) without branches, where that rounds to at most 448.
 uint8_t Encode(float x, float scale) {
   const float scaled = x / scale;
   const uint32_t all = std::bit_cast<uint32_t>(scaled);

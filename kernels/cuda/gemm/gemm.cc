@@ -8,11 +8,11 @@
 #include "kernels/cuda/gemm/gemv.h"
 #include "kernels/cuda/gemm/own_gemms.h"
 #include "kernels/cuda/gemm/quantized/pack_weights.h"
-#include "kernels/cuda/gemm/quantized/packed_layout.h"
 #include "kernels/cuda/gemm/quantized/quantize_activations.h"
 #include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
 #include "kernels/cuda/runtime/free_ops.h"
+#include "kernels/packed_layout.h"
 
 namespace quire::cuda {
 

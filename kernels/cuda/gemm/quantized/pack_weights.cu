@@ -1,10 +1,10 @@
 #include "kernels/base/check.h"
 #include "kernels/base/random_weight.h"
 #include "kernels/cuda/gemm/quantized/pack_weights.h"
-#include "kernels/cuda/gemm/quantized/packed_layout.h"
 #include "kernels/cuda/runtime/float8.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/row_grid.cuh"
+#include "kernels/packed_layout.h"
 #include "kernels/random_codes.h"
 
 namespace quire::cuda {

@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/base/types.h"
-#include "kernels/cuda/gemm/quantized/packed_layout.h"
+#include "kernels/packed_layout.h"
 
 namespace quire::cuda {
 

@@ -6,10 +6,10 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/gemm/hopper/cluster.cuh"
-#include "kernels/cuda/gemm/quantized/packed_layout.h"
 #include "kernels/cuda/runtime/async.cuh"
 #include "kernels/cuda/runtime/vector.cuh"
 #include "kernels/op_args.h"
+#include "kernels/packed_layout.h"
 
 namespace quire::cuda {
 

@@ -1,6 +1,6 @@
-// How a quantized weight lies in device memory: in the order in which the lanes of a warpgroup
-// multiply it, so that what a lane needs for its gemms is one 16-byte piece. Plain values; host and
-// device code, no CUDA header.
+// How a quantized weight lies in a Hopper GPU's memory: in the order in which the lanes of a
+// warpgroup multiply it, so that what a lane needs for its gemms is one 16-byte piece. Plain
+// values; host and device code, no CUDA header: of a GPU that is not here the same is told.
 //
 // Blocks of 64 rows follow each other; a block is its steps of 128 columns; a step is four
 // quarters, one for each warp of a warpgroup: the codes of 16 rows, the scales of each row's groups
@@ -20,7 +20,7 @@
 #include "kernels/base/types.h"
 #include "kernels/linear_weight.h"
 
-namespace quire::cuda {
+namespace quire {
 
 inline constexpr int kBlockRows = 64, kQuarterRows = 16, kStepColumns = 128, kSliceColumns = 16;
 inline constexpr int kStepSlices = kStepColumns / kSliceColumns;
@@ -73,7 +73,7 @@ struct PackedLayout {
   }
 };
 
-// Whether the kernel of quantized_gemm.h multiplies such weights with activations of this type.
+// Whether the kernels of cuda/gemm/quantized/ multiply such weights with activations of this type.
 constexpr bool FitsPackedLayout(const WeightFormat& format, DType activations) {
   const int32_t columns = format.group_columns;
   const bool is_16_bits = activations == DType::kBF16 || activations == DType::kF16;
@@ -91,4 +91,4 @@ constexpr bool FitsPackedLayout(const WeightFormat& format, DType activations) {
   }
 }
 
-}  // namespace quire::cuda
+}  // namespace quire
