@@ -13,28 +13,14 @@ namespace {
 constexpr float kMaxFloat8 = 448;
 constexpr uint32_t kInfinity = 0x7f800000;
 
-// The bits of max|x|; those of numbers that are not finite are kInfinity and above. As integers, so
-// that the compiler makes vectors of it: comparisons of floats have an order that NaNs depend on.
+// The bits of max|x|; those of numbers that are not finite are kInfinity and above: as integers,
+// NaNs have a place in the order, too.
 uint32_t MaxMagnitude(const float* x, int64_t size) {
   uint32_t max = 0;
   for (int64_t i = 0; i < size; ++i) {
     max = std::max(max, std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu);
   }
   return max;
-}
-
-// Float8E4M3(x / scale) without branches, where that rounds to at most 448.
-uint8_t Encode(float x, float scale) {
-  const float scaled = x / scale;
-  const uint32_t all = std::bit_cast<uint32_t>(scaled);
-  const uint32_t magnitude = all & 0x7fffffffu;
-  // Below the least normal number, 2^-6, codes are multiples of 2^-9.
-  const float multiple = std::bit_cast<float>(magnitude) + 0x1p14f;
-  const uint32_t subnormal = std::bit_cast<uint32_t>(multiple) - std::bit_cast<uint32_t>(0x1p14f);
-  const uint32_t rounded = magnitude + 0x7ffffu + (magnitude >> 20 & 1u);
-  const uint32_t normal = (rounded >> 20) - (120u << 3);
-  const uint32_t code = magnitude < std::bit_cast<uint32_t>(0x1p-6f) ? subnormal : normal;
-  return static_cast<uint8_t>(code | (all >> 24 & 0x80u));
 }
 
 }  // namespace
@@ -56,7 +42,9 @@ bool QuantizeToFloat8(const WeightFormat& format, const float* rows, int64_t num
       // Of numbers so small that a scale has few bits left, all become 0.
       const float scale = std::isnormal(wanted) ? wanted : 1.0f;
       out->scales[row * num_groups + g] = scale;
-      for (int64_t i = first; i < first + size; ++i) out->codes[i] = Encode(rows[i], scale);
+      for (int64_t i = first; i < first + size; ++i) {
+        out->codes[i] = Float8E4M3(rows[i] / scale).bits;
+      }
     }
   }
   return true;

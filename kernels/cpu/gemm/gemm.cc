@@ -77,6 +77,8 @@ void PackBlocksOfTile(const Tensor& x, int64_t first_row, int64_t num_rows, uint
   }
 }
 
+}  // namespace
+
 void BiasOfPanel(const Tensor& bias, int64_t first, int64_t num_cols, float* out) {
   std::fill_n(out, kPanelFeatures, 0.0f);
   if (bias.empty()) return;
@@ -85,8 +87,6 @@ void BiasOfPanel(const Tensor& bias, int64_t first, int64_t num_cols, float* out
                                          : static_cast<float>(bias.as<BFloat16>()[first + c]);
   }
 }
-
-}  // namespace
 
 GemmKernel GemmKernelFor(Isa isa) {
   CHECK(IsaSupported(isa)) << IsaName(isa) << " is not available here";

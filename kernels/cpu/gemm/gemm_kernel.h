@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/base/tensor.h"
 #include "kernels/cpu/gemm/compression.h"
 #include "kernels/cpu/runtime/isa.h"
 
@@ -74,6 +75,10 @@ struct StoreArgs {
   int64_t row_stride;
 };
 using StoreFn = void (*)(const StoreArgs&);
+
+// The bias of num_cols features from `first` on to out [kPanelFeatures]; 0 beyond them, and where
+// there is none.
+void BiasOfPanel(const Tensor& bias, int64_t first, int64_t num_cols, float* out);
 
 inline constexpr int kMaxTileRows = 32;
 

@@ -13,6 +13,7 @@
 namespace quire {
 namespace {
 
+constexpr size_t kNumPromptTokens = 9;  // before decodes
 constexpr char kGoldenFolder[] = "tests/engine/model/golden/";
 
 // What no supported family has; tiny_variants.py has the same.
@@ -68,15 +69,11 @@ TEST_P(DecoderGoldenTest, BFloat16IsNoFurtherOffThanTransformers) {
 
 // A prompt, then steps of one token each, which replay what the first of them captured.
 TEST_P(DecoderGoldenTest, ReplayedDecodesMatchTransformers) {
-  const absl::Span<const TokenId> tokens = expected_.tokens;
-  const size_t num_prompt_tokens = 9;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const auto runner = Open(dtype, /*replay_decodes=*/true);
     ASSERT_NE(runner, nullptr);
-    std::vector<float> actual = runner->Append(tokens.first(num_prompt_tokens));
-    const std::vector<float> decoded =
-        runner->AppendInChunks(tokens.subspan(num_prompt_tokens), /*chunk=*/1);
-    actual.insert(actual.end(), decoded.begin(), decoded.end());
+    const std::vector<float> actual =
+        runner->AppendPromptAndDecodes(expected_.tokens, kNumPromptTokens);
     ASSERT_EQ(actual.size(), expected_.logprobs.size());
     const LogprobDifference difference = CompareLogprobs(actual, expected_.logprobs);
     if (dtype == DType::kF32) {
@@ -93,12 +90,10 @@ TEST_P(DecoderGoldenTest, SecondPathMatchesTransformers) {
   if (device_ == DeviceKind::kCpu) GTEST_SKIP() << "the CPU has one path";
   const int64_t head_dim = LoadModelConfig(folder_)->head_dim;
   if (head_dim != 64 && head_dim != 128 && head_dim != 256) GTEST_SKIP() << "no such head size";
-  const absl::Span<const TokenId> tokens = expected_.tokens;
   const auto runner = Open(DType::kBF16, /*replay_decodes=*/true, AttentionPath::kTrtllm);
   ASSERT_NE(runner, nullptr);
-  std::vector<float> actual = runner->Append(tokens.first(9));
-  const std::vector<float> decoded = runner->AppendInChunks(tokens.subspan(9), /*chunk=*/1);
-  actual.insert(actual.end(), decoded.begin(), decoded.end());
+  const std::vector<float> actual =
+      runner->AppendPromptAndDecodes(expected_.tokens, kNumPromptTokens);
   ASSERT_EQ(actual.size(), expected_.logprobs.size());
   const LogprobDifference difference = CompareLogprobs(actual, expected_.logprobs);
   EXPECT_LE(difference.max, 2.0 * expected_.bfloat16_error.max);
@@ -187,8 +182,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      "llama_kv_sharing"),
                      testing::ValuesIn(TestDevices())),
     [](const auto& info) {
-      const bool cuda = std::get<1>(info.param) == DeviceKind::kCuda;
-      return std::string(std::get<0>(info.param)) + (cuda ? "_Cuda" : "_Cpu");
+      return GoldenCaseName(std::get<0>(info.param), std::get<1>(info.param));
     });
 
 }  // namespace

@@ -45,4 +45,8 @@ std::vector<DeviceKind> TestDevices() {
   return devices;
 }
 
+std::string GoldenCaseName(const std::string& checkpoint, DeviceKind device) {
+  return checkpoint + (device == DeviceKind::kCuda ? "_Cuda" : "_Cpu");
+}
+
 }  // namespace quire

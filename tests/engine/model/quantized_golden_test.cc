@@ -60,13 +60,10 @@ TEST_P(QuantizedGoldenTest, Float32MatchesTransformers) {
 TEST_P(QuantizedGoldenTest, BFloat16IsNoFurtherOffThanTransformers) {
   const auto runner = Open(DType::kBF16);
   ASSERT_NE(runner, nullptr);
-  const absl::Span<const TokenId> tokens = expected_.tokens;
-  for (const size_t num_prompt_tokens : {tokens.size(), size_t{9}}) {
+  for (const size_t num_prompt_tokens : {expected_.tokens.size(), size_t{9}}) {
     runner->Restart();
-    std::vector<float> actual = runner->Append(tokens.first(num_prompt_tokens));
-    const std::vector<float> decoded =
-        runner->AppendInChunks(tokens.subspan(num_prompt_tokens), /*chunk=*/1);
-    actual.insert(actual.end(), decoded.begin(), decoded.end());
+    const std::vector<float> actual =
+        runner->AppendPromptAndDecodes(expected_.tokens, num_prompt_tokens);
     ASSERT_EQ(actual.size(), expected_.logprobs.size());
     const LogprobDifference difference = CompareLogprobs(actual, expected_.logprobs);
     const LogprobDifference allowed = Allowed(!HasQuantized(*runner, ActivationValue::kAsTheyAre));
@@ -112,8 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      "llama_awq", "qwen3_awq", "qwen3_gptq_asym", "qwen3_gptq_8"),
                      testing::ValuesIn(TestDevices())),
     [](const auto& info) {
-      const bool cuda = std::get<1>(info.param) == DeviceKind::kCuda;
-      return std::string(std::get<0>(info.param)) + (cuda ? "_Cuda" : "_Cpu");
+      return GoldenCaseName(std::get<0>(info.param), std::get<1>(info.param));
     });
 
 }  // namespace

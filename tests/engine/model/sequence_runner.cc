@@ -205,4 +205,12 @@ std::vector<float> SequenceRunner::AppendInChunks(absl::Span<const TokenId> toke
   return logprobs;
 }
 
+std::vector<float> SequenceRunner::AppendPromptAndDecodes(absl::Span<const TokenId> tokens,
+                                                          size_t num_prompt) {
+  std::vector<float> logprobs = Append(tokens.first(num_prompt));
+  const std::vector<float> decoded = AppendInChunks(tokens.subspan(num_prompt), /*chunk=*/1);
+  logprobs.insert(logprobs.end(), decoded.begin(), decoded.end());
+  return logprobs;
+}
+
 }  // namespace quire

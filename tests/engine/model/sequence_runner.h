@@ -45,6 +45,9 @@ class SequenceRunner {
   // As Append for all of `tokens`, at most `chunk` of them per step.
   std::vector<float> AppendInChunks(absl::Span<const TokenId> tokens, int64_t chunk);
 
+  // As Append for all of `tokens`: a prompt of the first ones, then steps of one token each.
+  std::vector<float> AppendPromptAndDecodes(absl::Span<const TokenId> tokens, size_t num_prompt);
+
   // Gives an 8-bit cache scales from `num_tokens` tokens, with activations of this dtype.
   absl::Status CalibrateKvScales(DType dtype, int64_t num_tokens);
 

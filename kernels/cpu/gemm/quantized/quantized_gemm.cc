@@ -67,12 +67,6 @@ void GrowTo(int64_t size, std::vector<T>& values) {
   if (std::ssize(values) < size) values.resize(size);
 }
 
-float BiasAt(const Tensor& bias, int64_t i) {
-  if (bias.empty()) return 0;
-  return bias.dtype() == DType::kF32 ? bias.as<float>()[i]
-                                     : static_cast<float>(bias.as<BFloat16>()[i]);
-}
-
 }  // namespace
 
 // Rows [first_row, first_row + num_rows) of one call, in tiles of one height but the last.
@@ -96,6 +90,7 @@ struct QuantizedGemm::Scratch {
   std::vector<float> row;       // of x
   std::vector<float> expanded;  // [kSliceColumns, kPanelFeatures]
   std::vector<float> sums;      // [kMaxBlockRows, kPanelFeatures]
+  float bias[kPanelFeatures];   // of the panel
 };
 
 QuantizedGemm::QuantizedGemm(Isa isa)
@@ -167,6 +162,10 @@ void QuantizedGemm::PackInt8Tile(const Block& block, int64_t tile, Scratch& scra
 }
 
 void QuantizedGemm::MultiplyPanel(const Block& block, int64_t panel, Scratch& scratch) const {
+  const int64_t first_feature = panel * kPanelFeatures;
+  BiasOfPanel(block.args.bias, first_feature,
+              std::min(kPanelFeatures, block.args.weight->out_features - first_feature),
+              scratch.bias);
   if (IsInt8(*block.args.weight)) return MultiplyInt8(block, panel, scratch);
   if (block.num_rows <= kMaxFusedRows) return MultiplyFewRows(block, panel, scratch);
   MultiplyManyRows(block, panel, scratch);
@@ -180,7 +179,7 @@ void QuantizedGemm::MultiplyFewRows(const Block& block, int64_t panel, Scratch& 
                     .num_rows = static_cast<int>(block.num_rows),
                     .read_ahead = ReadAheadBytes(),
                     .out = scratch.sums.data()});
-  StoreRows(block, panel, 0, block.num_rows, scratch.sums.data());
+  StoreRows(block, panel, 0, block.num_rows, scratch);
 }
 
 void QuantizedGemm::MultiplyManyRows(const Block& block, int64_t panel, Scratch& scratch) const {
@@ -218,7 +217,7 @@ void QuantizedGemm::MultiplyManyRows(const Block& block, int64_t panel, Scratch&
       column += count * layout.unit_columns;
     }
   }
-  StoreRows(block, panel, 0, block.num_rows, scratch.sums.data());
+  StoreRows(block, panel, 0, block.num_rows, scratch);
 }
 
 void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scratch) const {
@@ -243,22 +242,20 @@ void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scr
         scratch.sums[r * kPanelFeatures + f] = x_scale * (scales[f] * static_cast<float>(sum));
       }
     }
-    StoreRows(block, panel, tile * block.height, num_rows, scratch.sums.data());
+    StoreRows(block, panel, tile * block.height, num_rows, scratch);
   }
 }
 
 void QuantizedGemm::StoreRows(const Block& block, int64_t panel, int64_t row, int64_t num_rows,
-                              const float* sums) const {
+                              const Scratch& scratch) const {
   const LinearArgs& args = block.args;
   const int64_t first_feature = panel * kPanelFeatures;
   const int64_t num_features = std::min(kPanelFeatures, args.weight->out_features - first_feature);
-  float bias[kPanelFeatures] = {};
-  for (int64_t i = 0; i < num_features; ++i) bias[i] = BiasAt(args.bias, first_feature + i);
   const int64_t at = (block.first_row + row) * args.out.row_stride() + first_feature;
   const bool in_float = args.out.dtype() == DType::kF32;
   const StoreFn store = in_float ? float_tiles_.store_f32 : float_tiles_.store_bf16;
-  store({.tile = sums,
-         .bias = bias,
+  store({.tile = scratch.sums.data(),
+         .bias = scratch.bias,
          .num_rows = static_cast<int>(num_rows),
          .num_cols = static_cast<int>(num_features),
          .out = static_cast<char*>(args.out.data()) + at * DTypeBytes(args.out.dtype()),

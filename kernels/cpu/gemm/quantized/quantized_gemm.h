@@ -32,9 +32,9 @@ class QuantizedGemm {
   void MultiplyFewRows(const Block& block, int64_t panel, Scratch& scratch) const;
   void MultiplyManyRows(const Block& block, int64_t panel, Scratch& scratch) const;
   void MultiplyInt8(const Block& block, int64_t panel, Scratch& scratch) const;
-  // Sums of rows of the block, [num_rows, kPanelFeatures], with their bias, to out.
+  // The sums of rows of the block, from the first one in `scratch` on, with their bias, to out.
   void StoreRows(const Block& block, int64_t panel, int64_t row, int64_t num_rows,
-                 const float* sums) const;
+                 const Scratch& scratch) const;
 
   const TileSet& float_tiles_;
   const Int8TileFn int8_tile_;
