@@ -30,14 +30,18 @@ constexpr Division kDivisions[] = {{1, 1}, {2, 1}, {4, 1}, {8, 1}, {1, 2},
 constexpr int kNumDivisions = std::size(kDivisions);
 constexpr int kGemmKib[] = {74, 110, 224};
 constexpr int kNumKib = std::size(kGemmKib), kMostKib = kGemmKib[kNumKib - 1];
-enum class Kind { kGemm, kFloat8, kGemv };
-constexpr const char* kKindNames[] = {"gemm", "float8-", "gemv"};
+// Those named after 64 take that many rows of x at a time, where there are more: twice as many
+// warpgroups hide each other's waits.
+enum class Kind { kGemm, kGemm64, kFloat8, kFloat8Of64, kGemv };
+constexpr const char* kKindNames[] = {"gemm", "gemm64-", "float8-", "float8-64-", "gemv"};
 constexpr int kNumKinds = std::size(kKindNames);
 struct Variant {
   Kind kind;
   int splits, shares, shared_kib;
 
   int cluster_size() const { return splits * shares; }
+  bool is_float8() const { return kind == Kind::kFloat8 || kind == Kind::kFloat8Of64; }
+  bool is_of_64() const { return kind == Kind::kGemm64 || kind == Kind::kFloat8Of64; }
   static Variant Of(int number) {
     const Division division = kDivisions[number % kNumDivisions];
     return {static_cast<Kind>(number / kNumDivisions / kNumKib), division.splits, division.shares,
@@ -76,7 +80,8 @@ QuantizedKernel KernelFor(const LinearWeight& weight, int tile, bool is_gemv) {
 
 template <typename Element>
 QuantizedKernel KernelFor(const LinearWeight& weight, int tile, Kind kind) {
-  if (kind != Kind::kFloat8) return KernelFor<Element>(weight, tile, kind == Kind::kGemv);
+  if (kind != Kind::kFloat8 && kind != Kind::kFloat8Of64)
+    return KernelFor<Element>(weight, tile, kind == Kind::kGemv);
   return weight.format.group_columns == 0 ? Float8KernelFor<Element, 0>(tile)
                                           : Float8KernelFor<Element, 1>(tile);
 }
@@ -93,17 +98,21 @@ Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
   const PackedLayout layout(weight);
   const auto num_rows = static_cast<int>(args.x.dim(0));
   int tile = 0;
-  const int least = v.kind == Kind::kFloat8 ? std::max(num_rows, kMinFloat8Rows) : num_rows;
-  while (tile + 1 < kNumTiles && kQuantizedTileRows[tile] < least) ++tile;
+  const int least = v.is_float8() ? std::max(num_rows, kMinFloat8Rows) : num_rows;
+  const int most = v.is_of_64() ? 64 : kMaxRows;
+  while (kQuantizedTileRows[tile] < std::min(least, most)) ++tile;
   Plan plan = {.kernel = weight.dtype == DType::kF16
                              ? KernelFor<__half>(weight, tile, v.kind)
                              : KernelFor<__nv_bfloat16>(weight, tile, v.kind),
                .tile_rows = kQuantizedTileRows[tile],
                .num_row_tiles = CeilDiv(num_rows, kQuantizedTileRows[tile]),
-               .num_tiles = static_cast<int>(is_gated ? layout.num_blocks / 2
-                                                      : CeilDiv<int64_t>(layout.num_blocks, 2)),
+               .num_tiles = 0,
                .num_stages = 0,
                .shared_bytes = 0};
+  const int num_blocks = plan.kernel.num_blocks;
+  plan.num_tiles =
+      static_cast<int>(is_gated ? CeilDiv<int64_t>(layout.num_blocks / 2, num_blocks / 2)
+                                : CeilDiv<int64_t>(layout.num_blocks, num_blocks));
   if (v.kind == Kind::kGemv && (num_rows > kMaxQuantizedGemvRows || v.shares > 1)) return plan;
   const auto num_steps = static_cast<int>(CeilDiv<int64_t>(layout.num_steps, v.splits));
   const auto shared_bytes = [&](int num_stages) {
@@ -131,19 +140,15 @@ QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Var
   const LinearWeight& weight = *args.weight;
   const PackedLayout layout(weight);
   const auto* const data = static_cast<const uint8_t*>(weight.data);
-  const bool is_float8 = v.kind == Kind::kFloat8;
+  const bool is_float8 = v.is_float8();
   const Float8Rows float8 = {.num_rows = args.x.dim(0),
                              .num_steps = layout.num_steps,
                              .data = static_cast<uint8_t*>(args.x.data())};
-  const int box_rows = plan.tile_rows / v.shares;
-  CUtensorMap x_map = {};  // a gemv reads x itself
-  if (is_float8) {
-    x_map = EncodeFloat8MatrixMap(float8.data, float8.num_rows, float8.row_bytes(), box_rows);
-  } else if (v.kind == Kind::kGemm) {
-    x_map = EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
-                            args.x.row_stride(), box_rows);
-  }
-  return {.x_map = x_map,
+  return {.x_map = is_float8 ? EncodeFloat8MatrixMap(float8.data, float8.num_rows,
+                                                     float8.row_bytes(), plan.tile_rows / v.shares)
+                             : EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0),
+                                               weight.in_features, args.x.row_stride(),
+                                               plan.tile_rows / v.shares),
           .x = static_cast<const uint16_t*>(args.x.data()),
           .x_stride = args.x.row_stride(),
           .num_columns = static_cast<int>(weight.in_features),
@@ -197,14 +202,14 @@ bool MayBeFast(const Variant& v, const LinearArgs& args) {
       CeilDiv<int64_t>(layout.num_blocks, 2) * CeilDiv<int64_t>(args.x.dim(0), kMaxRows) * v.splits;
   const bool is_few = args.x.dim(0) <= kMaxQuantizedGemvRows;
   if (v.shares > 1 && is_few) return false;
-  if (v.kind == Kind::kFloat8 && (is_few || !TakesFloat8(*args.weight))) return false;
+  if (v.is_of_64() && args.x.dim(0) <= 64) return false;
+  if (v.is_float8() && (is_few || !TakesFloat8(*args.weight))) return false;
   if (v.splits == 1) return true;
   return layout.num_steps >= 2 * v.splits && num_ctas / 2 < 2 * NumSms();
 }
 
-constexpr int kDefaultKib = 110;
-
-// Fewest splits that give every multiprocessor a CTA.
+// Of the kind that these rows are for, with as much shared memory as leaves room for a second CTA,
+// or else with more, the fewest splits that give every multiprocessor a CTA.
 int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
   const PackedLayout layout(*args.weight);
   const int64_t num_tiles =
@@ -212,14 +217,17 @@ int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
   const Kind kind = args.x.dim(0) <= kMaxQuantizedGemvRows ? Kind::kGemv
                     : TakesFloat8(*args.weight)            ? Kind::kFloat8
                                                            : Kind::kGemm;
-  int best = variants[0];
-  for (const int variant : variants) {
-    const Variant v = Variant::Of(variant);
-    if (v.kind != kind || v.shares > 1 || v.shared_kib != kDefaultKib) continue;
-    best = variant;
-    if (num_tiles * v.splits >= NumSms()) break;
+  for (const int shared_kib : {110, kMostKib}) {
+    int best = -1;
+    for (const int variant : variants) {
+      const Variant v = Variant::Of(variant);
+      if (v.kind != kind || v.shares > 1 || v.shared_kib != shared_kib) continue;
+      best = variant;
+      if (num_tiles * v.splits >= NumSms()) break;
+    }
+    if (best >= 0) return best;
   }
-  return best;
+  return variants[0];
 }
 
 }  // namespace
@@ -253,7 +261,7 @@ std::vector<int> QuantizedGemmVariants(const LinearArgs& args) {
   return variants;
 }
 
-bool TakesFloat8Rows(int variant) { return Variant::Of(variant).kind == Kind::kFloat8; }
+bool TakesFloat8Rows(int variant) { return Variant::Of(variant).is_float8(); }
 
 bool HasWholeGateBlocks(const LinearWeight& weight) {
   return weight.out_features % (2 * kBlockRows) == 0;

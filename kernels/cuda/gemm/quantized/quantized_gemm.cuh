@@ -48,7 +48,8 @@ class QuantizedGemmLoader {
                                    Shape::kWarpgroups * p_.step_bytes + Shape::kXScaleBytes);
 #pragma unroll
     for (int i = 0; i < Shape::kWarpgroups; ++i) {
-      const int64_t at = static_cast<int64_t>(work_.Block(p_, i)) * p_.num_steps + step;
+      const int64_t at =
+          static_cast<int64_t>(work_.Block<Shape::kWarpgroups>(p_, i)) * p_.num_steps + step;
       CopyBytes(shared_.weight(stage) + i * p_.step_bytes, p_.weight + at * p_.step_bytes,
                 p_.step_bytes, full);
     }
@@ -102,7 +103,8 @@ class QuantizedGemmComputation {
         row_(warp_ % 4 * 16 + lane_ / 4) {}
 
   // Leaves the sums in shared memory, of this CTA's share of in_features. While the gemms of one
-  // part run, the operands of the next one are made.
+  // part run, the operands of the next one are made; where x's rows are many, in two halves, so
+  // that sums of one are scaled while the gemms of the other run.
   __device__ void Run() {
     const int num_parts = (work_.end_step - work_.first_step) * kParts;
     Operands operands[2];
@@ -110,11 +112,23 @@ class QuantizedGemmComputation {
     for (int first = 0; first < num_parts; first += kParts) {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        Start(operands[part % 2], part, first + part == 0);
+        const Operands& now = operands[part % 2];
+        Operands& other = operands[(part + 1) % 2];
+        constexpr int kLast = kParts - 1;
+        Start<0>(now, part, first + part == 0);
+        if constexpr (kHalves > 1) {
+          if (part > 0) Finish<1, 1>(other, part - 1);  // whose operands are still there
+          Start<1>(now, part, first + part == 0);
+        }
         // Behind the last step it again: as good as any.
-        if (part + 1 == kParts && first + kParts < num_parts) next_.Next(p_.num_stages);
-        Make((part + 1) % kParts, operands[(part + 1) % 2]);
-        Finish(operands[part % 2], part);
+        if (part == kLast && first + kParts < num_parts) next_.Next(p_.num_stages);
+        Make((part + 1) % kParts, other);
+        Finish<0, kHalves - 1>(now, part);
+        if (part < kLast) continue;
+        // No gemms run from one step to the next: the compiler would wait for each of them.
+        if constexpr (kHalves > 1) Finish<1, 0>(now, part);
+        Free(place_.index);
+        place_.Next(p_.num_stages);
       }
     }
     if constexpr (Shape::kGroups == 0) ScaleRows();
@@ -124,10 +138,14 @@ class QuantizedGemmComputation {
 
  private:
   using Element = typename Shape::Element;
-  using Sums = float[1][Shape::kFragments][4];
   static constexpr int kGemms = Shape::kGemms, kParts = Shape::kParts;
   // Step by step, rather than rows' in the end.
   static constexpr bool kScalesSums = Shape::kGroups > 0 || Shape::kFloat8X;
+  // Of x's rows.
+  static constexpr int kHalves = Shape::kRows == 128 && kScalesSums ? 2 : 1;
+  static constexpr int kFragments = Shape::kFragments / kHalves;  // of a half
+  static_assert(kParts % 2 == 0);  // the operands of a step's first part are in the same place
+  using Sums = float[1][kFragments][4];
   using Operands = typename OperandMaker<Shape>::Operands;
 
   // From the stage at next_.
@@ -136,11 +154,14 @@ class QuantizedGemmComputation {
     maker_.Make(shared_.weight(next_.index) + warp_ * (p_.step_bytes / 4), part, operands);
   }
 
+  template <int kHalf>
   __device__ void Start(const Operands& operands, int part, bool is_first) {
     const bool accumulates = kScalesSums ? !maker_.IsAtGroup(part) : !is_first;
+    constexpr int kFirstRow = kHalf * (Shape::kRows / kHalves);
     // The same in all lanes, which the compiler cannot see: descriptions are made in uniform
     // registers.
-    const uint32_t first_box = __shfl_sync(~0u, shared_.x(place_.index, 0), 0);
+    const uint32_t first_box =
+        __shfl_sync(~0u, shared_.x(place_.index, 0) + kFirstRow * Shape::kLineBytes, 0);
     FenceGemms();
 #pragma unroll
     for (int i = 0; i < kGemms; ++i) {
@@ -150,26 +171,24 @@ class QuantizedGemmComputation {
           DescribeMatrix(first_box + gemm / 4 * Shape::kBoxBytes, 8 * Shape::kLineBytes, 0);
       const uint64_t x = Advance(line, gemm % 4 * 32);
       if constexpr (Shape::kFloat8X) {
-        StartFloat8RowsDot(operands.values[i], x, i > 0 || accumulates, sums_);
+        StartFloat8RowsDot(operands.values[i], x, i > 0 || accumulates, sums_[kHalf]);
       } else {
-        StartRowsDot<Element>(operands.values[i], x, i > 0 || accumulates, sums_);
+        StartRowsDot<Element>(operands.values[i], x, i > 0 || accumulates, sums_[kHalf]);
       }
     }
     CommitGemms();
   }
 
+  // Scales the sums of a half where a group ends with this part. kPending: groups of gemms that
+  // may still run.
+  template <int kHalf, int kPending>
   __device__ void Finish(const Operands& operands, int part) {
-    WaitForGemms<0>(sums_);
-    if (kScalesSums && maker_.IsAtGroup(part + 1)) {
-      if constexpr (Shape::kFloat8X) {
-        AddScaledByX(operands.upper, operands.lower);
-      } else {
-        AddScaled(operands.upper, operands.lower);
-      }
-    }
-    if (part + 1 == kParts) {
-      Free(place_.index);
-      place_.Next(p_.num_stages);
+    WaitForGemms<kPending>(sums_[kHalf]);
+    if (!kScalesSums || !maker_.IsAtGroup(part + 1)) return;
+    if constexpr (Shape::kFloat8X) {
+      AddScaledByX<kHalf>(operands.upper, operands.lower);
+    } else {
+      AddScaled<kHalf>(operands.upper, operands.lower);
     }
   }
 
@@ -182,37 +201,43 @@ class QuantizedGemmComputation {
       ArriveInCluster(AddressInCluster(shared_.free(stage), work_.RankOfShare(p_, lane_)));
     }
   }
+  template <int kHalf>
   __device__ void AddScaled(float upper, float lower) {
 #pragma unroll
-    for (int i = 0; i < Shape::kFragments; ++i) {
-      AddScaledSums(sums_[0][i], upper, lower, total_[0][i]);
+    for (int i = 0; i < kFragments; ++i) {
+      AddScaledSums(sums_[kHalf][0][i], upper, lower, total_[0][kHalf * kFragments + i]);
     }
   }
   // Of each row of x the scale of this step's columns, too.
+  template <int kHalf>
   __device__ void AddScaledByX(float upper, float lower) {
-    const uint32_t x_scales = shared_.x_scales(place_.index) + lane_ % 4 * 8;
+    const uint32_t x_scales =
+        shared_.x_scales(place_.index) + kHalf * kFragments * 32 + lane_ % 4 * 8;
 #pragma unroll
-    for (int i = 0; i < Shape::kFragments; ++i) {
+    for (int i = 0; i < kFragments; ++i) {
       const float first = __uint_as_float(LoadShared4(x_scales + i * 32));
       const float second = __uint_as_float(LoadShared4(x_scales + i * 32 + 4));
-      total_[0][i][0] += sums_[0][i][0] * (upper * first);
-      total_[0][i][1] += sums_[0][i][1] * (upper * second);
-      total_[0][i][2] += sums_[0][i][2] * (lower * first);
-      total_[0][i][3] += sums_[0][i][3] * (lower * second);
+      const auto& sums = sums_[kHalf][0][i];
+      auto& total = total_[0][kHalf * kFragments + i];
+      total[0] += sums[0] * (upper * first);
+      total[1] += sums[1] * (upper * second);
+      total[2] += sums[2] * (lower * first);
+      total[3] += sums[3] * (lower * second);
     }
   }
   // By the scales of the weight's rows.
   __device__ void ScaleRows() {
-    const int block = work_.Block(p_, warp_ / 4);
+    const int block = work_.Block<Shape::kWarpgroups>(p_, warp_ / 4);
     const float* const scales = p_.row_scales + block * kBlockRows + row_;
     const float upper = scales[0], lower = scales[8];
-    auto& unscaled = kScalesSums ? total_ : sums_;
+    const auto unscaled = [&](int i, int j) {
+      if constexpr (kScalesSums) return total_[0][i][j];
+      return sums_[0][0][i % kFragments][j];
+    };
 #pragma unroll
     for (int i = 0; i < Shape::kFragments; ++i) {
-      total_[0][i][0] = unscaled[0][i][0] * upper;
-      total_[0][i][1] = unscaled[0][i][1] * upper;
-      total_[0][i][2] = unscaled[0][i][2] * lower;
-      total_[0][i][3] = unscaled[0][i][3] * lower;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) total_[0][i][j] = unscaled(i, j) * (j < 2 ? upper : lower);
     }
   }
 
@@ -234,10 +259,10 @@ class QuantizedGemmComputation {
   const QuantizedGemmWork& work_;
   const OperandMaker<Shape> maker_;
   const int lane_, warp_, row_;
-  RingPlace place_;  // of the part whose gemms run
+  RingPlace place_;  // of the part whose gemms are started
   RingPlace next_;   // of the part whose operands are made
-  Sums sums_ = {};   // of a group, or of all where scales are of rows
-  Sums total_ = {};
+  Sums sums_[kHalves] = {};  // of a group, or of all where scales are of rows
+  float total_[1][Shape::kFragments][4] = {};
 };
 
 // Grid: (splits of a cluster and tiles of x's rows, tiles of the weight's rows). Bytes: the weight
@@ -255,16 +280,20 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
   const bool in_cluster = p.num_splits * p.num_shares > 1;
   in_cluster ? SyncCluster() : __syncthreads();
   const QuantizedGemmWork work(p, Shape::kRows);
-  const bool computes = threadIdx.x < Shape::kComputeThreads;
-  if (computes) {
+  if (threadIdx.x < Shape::kComputeThreads) {
+    if constexpr (Shape::kMovesRegisters) TakeRegisters<Shape::kComputeRegisters>();
     WaitForPredecessor();
     QuantizedGemmComputation<Shape>(p, shared, work).Run();
-  } else if (ElectLane()) {
-    QuantizedGemmLoader<Shape>(p, shared, work).Run();
+    in_cluster ? PublishInCluster() : SyncSome(1, Shape::kComputeThreads);
+    QuantizedOutput<Shape, QuantizedGemmShared<Shape>>(p, shared, work).Run();
+  } else {
+    if constexpr (Shape::kMovesRegisters) ReleaseRegisters<Shape::kLoadRegisters>();
+    if (threadIdx.x < Shape::kComputeThreads + 32 && ElectLane()) {
+      QuantizedGemmLoader<Shape>(p, shared, work).Run();
+    }
+    __syncwarp();
+    if (in_cluster) PublishInCluster();
   }
-  __syncwarp();
-  in_cluster ? PublishInCluster() : __syncthreads();
-  if (computes) QuantizedOutput<Shape, QuantizedGemmShared<Shape>>(p, shared, work).Run();
   if (in_cluster) SyncCluster();  // no CTA ends while others may still read its sums
 #endif
 }

@@ -62,9 +62,17 @@ template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int 
 struct QuantizedGemmShape
     : QuantizedShape<kWeightValue, ElementType, kTileRowsOfX, kGroupsOfStep, kIsFloat8X> {
   static constexpr int kRows = kTileRowsOfX;
-  static constexpr int kWarpgroups = 2;  // that compute, each a block of the weight
+  // That compute, each a block of the weight: as many as registers allow, to hide each other's
+  // waits.
+  static constexpr int kWarpgroups = kRows == 64 ? 4 : 2;
   static constexpr int kComputeThreads = 128 * kWarpgroups;
-  static constexpr int kThreads = kComputeThreads + 32;
+  // Where sums take many registers, a whole warpgroup loads, which gives up its own.
+  static constexpr bool kMovesRegisters = kRows >= 64;
+  static constexpr int kThreads = kComputeThreads + (kMovesRegisters ? 128 : 32);
+  static constexpr int kComputeRegisters = kRows == 64 ? 112 : 240, kLoadRegisters = 24;
+  // A CTA has what it starts with, in eights a thread: more would be waited for without end.
+  static_assert(!kMovesRegisters || kComputeThreads * kComputeRegisters + 128 * kLoadRegisters <=
+                                        kThreads * (65536 / kThreads / 8 * 8));
   static constexpr int kCtasPerSm = kRows <= 16 ? 3 : kRows == 32 ? 2 : 1;
   static constexpr int kTileFeatures = kWarpgroups * kBlockRows;
   static constexpr int kLineBytes = 128;
@@ -140,11 +148,15 @@ struct QuantizedGemmWork {
     end_step = (split + 1) * p.num_steps / p.num_splits;
   }
 
-  // The block that a warpgroup multiplies with; beyond the last one, the last one again.
+  // The block that a warpgroup of kWarpgroups multiplies with; beyond the last one, the last one
+  // again. Of a gated gemm the first half of them have gates.
+  template <int kWarpgroups>
   __device__ int Block(const QuantizedGemmParams& p, int warpgroup) const {
+    if (p.num_gates == 0) return min(tile * kWarpgroups + warpgroup, p.num_blocks - 1);
+    constexpr int kHalf = kWarpgroups / 2;
     const int num_gate_blocks = p.num_gates / kBlockRows;
-    if (p.num_gates > 0) return warpgroup * num_gate_blocks + min(tile, num_gate_blocks - 1);
-    return min(tile * 2 + warpgroup, p.num_blocks - 1);
+    const int block = min(tile * kHalf + warpgroup % kHalf, num_gate_blocks - 1);
+    return warpgroup / kHalf * num_gate_blocks + block;
   }
   // The CTA of the cluster that has this share of the split, or this split of the share.
   __device__ int RankOfShare(const QuantizedGemmParams& p, int other) const {

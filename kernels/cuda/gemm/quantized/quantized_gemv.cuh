@@ -79,11 +79,12 @@ class QuantizedGemvWarp {
         first_step_(warp_ < Shape::kStripWarps ? 0 : (work.end_step - work.first_step) / 2),
         num_steps_(warp_ < Shape::kStripWarps ? (work.end_step - work.first_step) / 2
                                               : work.end_step - work.first_step - first_step_),
-        first_quarter_(p.weight +
-                       (static_cast<int64_t>(work.Block(p, strip_ / 4)) * p.num_steps +
-                        work.first_step + first_step_) *
-                           p.step_bytes +
-                       strip_ % 4 * shared.stage_bytes) {}
+        first_quarter_(
+            p.weight +
+            (static_cast<int64_t>(work.Block<Shape::kBlocks>(p, strip_ / 4)) * p.num_steps +
+             work.first_step + first_step_) *
+                p.step_bytes +
+            strip_ % 4 * shared.stage_bytes) {}
 
   // The first steps, which do not depend on the predecessor.
   __device__ void Begin() const {
@@ -115,7 +116,8 @@ class QuantizedGemvWarp {
       place.Next(p_.num_stages);
     }
     if constexpr (Shape::kGroups == 0) {
-      const int row = work_.Block(p_, strip_ / 4) * kBlockRows + strip_ % 4 * 16 + lane_ / 4;
+      const int row =
+          work_.Block<Shape::kBlocks>(p_, strip_ / 4) * kBlockRows + strip_ % 4 * 16 + lane_ / 4;
       AddScaled(p_.row_scales[row], p_.row_scales[row + 8]);
     }
   }

@@ -11,6 +11,7 @@ template <typename Shape>
 QuantizedKernel MakeQuantizedKernel() {
   return {.launch = QuantizedGemm<Shape>,
           .num_threads = Shape::kThreads,
+          .num_blocks = Shape::kWarpgroups,
           .shared_bytes = [](int step_bytes, int num_stages, int,
                              int) { return Shape::SharedBytes(step_bytes, num_stages); },
           .max_stages = Shape::kMaxStages};
@@ -20,6 +21,7 @@ template <typename Shape>
 QuantizedKernel MakeQuantizedGemv() {
   return {.launch = QuantizedGemv<Shape>,
           .num_threads = Shape::kThreads,
+          .num_blocks = Shape::kBlocks,
           .shared_bytes = Shape::SharedBytes,
           .max_stages = Shape::kMaxStages};
 }

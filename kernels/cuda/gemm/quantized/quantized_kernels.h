@@ -18,6 +18,7 @@ inline constexpr int kMaxQuantizedGemvRows = 16;
 struct QuantizedKernel {
   void (*launch)(QuantizedGemmParams);
   int num_threads;
+  int num_blocks;  // of the weight, in a tile
   // With x of so many rows and steps, which only gemvs have in shared memory as a whole.
   int (*shared_bytes)(int step_bytes, int num_stages, int num_rows, int num_steps);
   int max_stages;

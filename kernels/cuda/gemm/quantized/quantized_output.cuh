@@ -18,10 +18,10 @@ class QuantizedOutput {
 
   __device__ void Run() const {
     if (p_.num_gates > 0) {
-      RunQuads<kBlockRows>([&](int row, int feature, int column, float(&values)[4]) {
+      RunQuads<kHalf>([&](int row, int feature, int column, float(&values)[4]) {
         float ups[4];
         Sum(row, feature, column, values);
-        Sum(row, feature + kBlockRows, column + p_.num_gates, ups);
+        Sum(row, feature + kHalf, column + p_.num_gates, ups);
 #pragma unroll
         for (int i = 0; i < 4; ++i) values[i] = Gated<Element>(values[i], ups[i], p_.activation);
       });
@@ -35,6 +35,7 @@ class QuantizedOutput {
  private:
   using Element = typename Shape::Element;
   static constexpr int kMaxSplits = 8;
+  static constexpr int kHalf = Shape::kTileFeatures / 2;  // of a gated gemm: the gates
 
   // make(row, feature of the tile, column of out, values)
   template <int kFeatures, typename Make>
