@@ -1,7 +1,14 @@
-// How a quantized weight lies in a Hopper GPU's memory: in the order in which the lanes of a
-// warpgroup multiply it, so that what a lane needs for its gemms is one 16-byte piece. Plain
-// values; host and device code, no CUDA header: of a GPU that is not here the same is told.
+// How a quantized weight lies in a Hopper GPU's memory. Plain values; host and device code, no CUDA
+// header: of a GPU that is not here the same is told.
 //
+// Weights of e4m3 whose x becomes e4m3, too, (HasFloat8Tiles) are tiles of 64 rows x 128 columns,
+// of a byte each, those of the same rows next to each other. The 16-byte pieces of a row of a tile
+// are permuted by the row's number modulo 8: gemms read both operands from shared memory, where
+// wgmma expects them so (128-byte swizzle). Behind the tiles are the scales of groups, [num_steps,
+// rows].
+//
+// Others are in the order in which the lanes of a warpgroup multiply them, so that what a lane
+// needs for its gemms is one 16-byte piece.
 // Blocks of 64 rows follow each other; a block is its steps of 128 columns; a step is four
 // quarters, one for each warp of a warpgroup: the codes of 16 rows, the scales of each row's groups
 // ([16, groups_per_step]), their zero points. Rows and columns beyond the weight's are padding.
@@ -29,6 +36,11 @@ inline constexpr int kStepSlices = kStepColumns / kSliceColumns;
 // the results are exact in 16 bits. Others are applied to the sums of a group.
 constexpr bool HasScaledValues(const WeightFormat& format) {
   return format.value == WeightValue::kFloat4 && format.scale != ScaleValue::kFloat32;
+}
+
+constexpr bool HasFloat8Tiles(const LinearWeight& weight) {
+  return weight.format.value == WeightValue::kFloat8 &&
+         weight.activations.value == ActivationValue::kFloat8;
 }
 
 struct PackedLayout {
@@ -65,6 +77,14 @@ struct PackedLayout {
       total_bytes += columns * 4;
     }
   }
+
+  // Of tiles: the rows, where 16 columns of one are, and where scales of groups are.
+  constexpr int64_t num_rows() const { return num_blocks * kBlockRows; }
+  constexpr int64_t PieceAt(int64_t row, int64_t step, int piece) const {
+    return ((row / kBlockRows * num_steps + step) * kBlockRows + row % kBlockRows) * kStepColumns +
+           (piece ^ (row % 8)) * 16;
+  }
+  constexpr int64_t tile_scales_at() const { return num_rows() * num_steps * kStepColumns; }
 
   // Where the row's quarter of a step is.
   constexpr int64_t QuarterAt(int64_t row, int64_t step) const {

@@ -211,7 +211,6 @@ std::vector<float> RoundToFloat8(std::vector<float> x, int64_t columns) {
 
 // Tensor cores cut sums of e4m3 to some 14 bits at each of the four gemms of 128 columns.
 constexpr double kFloat8Precision = 6e-4;
-constexpr int64_t kMaxExactRows = 16;  // of x on a GPU, where FP8 is multiplied as it is
 
 TEST_P(QuantizedLinearTest, MatchesFloat64) {
   struct Shape {
@@ -239,11 +238,11 @@ TEST_P(QuantizedLinearTest, MatchesFloat64) {
                                           << shape.columns << " " << DTypeName(dtype));
           const std::vector<float> x = RoundTo(dtype, RandomNormal(tokens * shape.columns, 1));
           const std::vector<float> out = Multiply(weight.weight, x, dtype, DType::kF32, bias);
-          // On a GPU activations are as they are, which is more exact.
+          // A GPU multiplies integers with activations as they are, which is more exact.
           const bool is_int8 =
               c.activations.value == ActivationValue::kInt8 && GetParam().kind == DeviceKind::kCpu;
           const bool is_float8 = c.activations.value == ActivationValue::kFloat8 &&
-                                 GetParam().kind == DeviceKind::kCuda && tokens > kMaxExactRows;
+                                 GetParam().kind == DeviceKind::kCuda;
           const std::vector<float> rounded = is_int8     ? RoundToInt8(x, shape.columns)
                                              : is_float8 ? RoundToFloat8(x, shape.columns)
                                                          : x;

@@ -45,10 +45,10 @@ GemmChoices SomeChoices() {
                         .variant = FindQuantizedGemmVariant("gemv4x1x74")};
   quantized.format = {.value = WeightValue::kFloat8};
   choices[quantized] = {.kernel = GemmKernel::kQuantized,
-                        .variant = FindQuantizedGemmVariant("gemm1x1x110")};
+                        .variant = FindQuantizedGemmVariant("gemm1x1x112")};
   quantized.activations.value = ActivationValue::kFloat8;
   choices[quantized] = {.kernel = GemmKernel::kQuantized,
-                        .variant = FindQuantizedGemmVariant("float8-1x2x224")};
+                        .variant = FindQuantizedGemmVariant("gemm64-2x1x112")};
   choices[Key(24)] = {.algorithm = {0, 1, ~uint64_t{0}, 0x0123456789abcdef, 4, 5, 6, 7}};
   return choices;
 }

@@ -175,7 +175,10 @@ absl::StatusOr<std::vector<GemmChoice>> Gemm::Candidates(const LinearArgs& args)
       choices.push_back({.kernel = gemm.kernel, .variant = variant});
     }
   }
-  if (args.weight->format.quantized()) return choices;
+  if (args.weight->format.quantized()) {
+    if (choices.empty()) return absl::InternalError("no gemm of ours takes this weight");
+    return choices;
+  }
   ASSIGN_OR_RETURN(const std::vector<GemmChoice> algorithms, Algorithms(args, kMaxCandidates));
   choices.insert(choices.end(), algorithms.begin(), algorithms.end());
   return choices;
@@ -186,7 +189,8 @@ absl::StatusOr<GemmChoice> Gemm::ChoiceFor(const LinearArgs& args) {
   if (const auto found = choices_.find(key); found != choices_.end()) return found->second;
   GemmChoice choice;
   if (args.weight->format.quantized()) {
-    choice = {.kernel = GemmKernel::kQuantized, .variant = QuantizedGemmVariants(args)[0]};
+    ASSIGN_OR_RETURN(const std::vector<GemmChoice> candidates, Candidates(args));
+    choice = candidates[0];
   } else if (const std::vector<int> variants = GemvVariants(args); !variants.empty()) {
     choice = {.kernel = GemmKernel::kGemv, .variant = variants[0]};
   } else {
@@ -215,9 +219,9 @@ void Gemm::ForRowsWithX(const Args& args, const GemmChoice& choice, CudaStream& 
                         const Launch& launch) const {
   const LinearWeight& weight = *args.weight;
   const int32_t* const order = ColumnOrder(weight);
-  const bool is_quantized = choice.kernel == GemmKernel::kQuantized;
-  const bool to_float8 = is_quantized && TakesFloat8Rows(choice.variant);
-  if (!is_quantized || (!to_float8 && order == nullptr && Alignment(args.x) >= kXAlignment)) {
+  const bool to_float8 = HasFloat8Tiles(weight) && choice.kernel != GemmKernel::kQuantized;
+  if (!weight.format.quantized() ||
+      (!to_float8 && order == nullptr && Alignment(args.x) >= kXAlignment)) {
     return launch(args);
   }
   const int64_t element_bytes = DTypeBytes(weight.dtype);
@@ -261,7 +265,7 @@ absl::Status Gemm::Run(const LinearArgs& args, const GemmChoice& choice, CudaStr
 
 absl::Status Gemm::Run(const GatedLinearArgs& args, const GemmChoice& choice,
                        CudaStream& stream) const {
-  const bool is_fused = choice.kernel != GemmKernel::kQuantized || HasWholeGateBlocks(*args.weight);
+  const bool is_fused = !args.weight->format.quantized() || HasWholeGateBlocks(*args.weight);
   if (const OwnGemm* gemm = FindOwnGemm(choice.kernel); gemm != nullptr && is_fused) {
     ForRowsWithX(args, choice, stream, [&](const GatedLinearArgs& part) {
       stream.Run("GatedLinear",

@@ -11,12 +11,12 @@ absl::Span<const OwnGemm> OwnGemms() {
   static constexpr OwnGemm kGemms[] = {
       {GemmKernel::kGemv, "gemv", GemvVariants, GemvVariantName, FindGemvVariant, LaunchGemv,
        LaunchGatedGemv},
+      {GemmKernel::kQuantized, "quantized", QuantizedGemmVariants, QuantizedGemmVariantName,
+       FindQuantizedGemmVariant, LaunchQuantizedGemm, LaunchGatedQuantizedGemm},
       {GemmKernel::kHopper, "hopper", HopperGemmVariants, HopperGemmVariantName,
        FindHopperGemmVariant, LaunchHopperGemm, LaunchGatedHopperGemm},
       {GemmKernel::kLarge, "large", LargeGemmVariants, LargeGemmVariantName, FindLargeGemmVariant,
-       LaunchLargeGemm, LaunchGatedLargeGemm},
-      {GemmKernel::kQuantized, "quantized", QuantizedGemmVariants, QuantizedGemmVariantName,
-       FindQuantizedGemmVariant, LaunchQuantizedGemm, LaunchGatedQuantizedGemm}};
+       LaunchLargeGemm, LaunchGatedLargeGemm}};
   return kGemms;
 }
 

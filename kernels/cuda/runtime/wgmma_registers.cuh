@@ -1,6 +1,6 @@
 // Gemms of a warpgroup on sm_90 (wgmma.cuh) whose first operand is in registers and whose second
 // has its depth along the rows: 64 rows x 8 to 128 columns x 16, float32 sums of bfloat16 or
-// float16; x 32 of e4m3. Device code only.
+// float16. Device code only.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -63,33 +63,6 @@ __device__ __forceinline__ void StartRowsDot(const uint32_t (&first)[4], uint64_
   }
 }
 
-#define QUIRE_FLOAT8_ROWS_DOT(columns, count, a0, a1, a2, a3, b, accumulates)                      \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " accumulates                                     \
-               ", 0;\nwgmma.mma_async.sync.aligned.m64n" columns                                   \
-               "k32.f32.e4m3.e4m3"                                                                 \
-               " {" QUIRE_NAMES##count "}, {" a0 ", " a1 ", " a2 ", " a3 "}, " b ", p, 1, 1;\n}\n" \
-               : QUIRE_SUMS##count(0)                                                              \
-               : "r"(first[0]), "r"(first[1]), "r"(first[2]), "r"(first[3]), "l"(second),          \
-                 "r"(static_cast<int>(accumulate)))
-
-// sums [64, kFragments * 8] = first [64, 32] * second [kFragments * 8, 32]^T, plus sums if
-// `accumulate`, of e4m3.
-template <int kFragments>
-__device__ __forceinline__ void StartFloat8RowsDot(const uint32_t (&first)[4], uint64_t second,
-                                                   bool accumulate,
-                                                   float (&sums)[1][kFragments][4]) {
-  auto& s = sums[0];
-  static_assert(kFragments == 4 || kFragments == 8 || kFragments == 16);
-  if constexpr (kFragments == 4) {
-    QUIRE_FLOAT8_ROWS_DOT("32", 16, "%16", "%17", "%18", "%19", "%20", "%21");
-  } else if constexpr (kFragments == 8) {
-    QUIRE_FLOAT8_ROWS_DOT("64", 32, "%32", "%33", "%34", "%35", "%36", "%37");
-  } else {
-    QUIRE_FLOAT8_ROWS_DOT("128", 64, "%64", "%65", "%66", "%67", "%68", "%69");
-  }
-}
-
-#undef QUIRE_FLOAT8_ROWS_DOT
 #undef QUIRE_ROWS_DOT
 #undef QUIRE_ROWS_DOT_OF
 #undef QUIRE_NAMES4

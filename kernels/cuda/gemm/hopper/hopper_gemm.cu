@@ -6,10 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
 #include "kernels/cuda/gemm/gemv.h"
+#include "kernels/cuda/gemm/hopper/float8_gemm.h"
 #include "kernels/cuda/gemm/hopper/hopper_gemm.cuh"
 #include "kernels/cuda/gemm/hopper/hopper_gemm.h"
+#include "kernels/cuda/gemm/hopper/large_gemm.h"
 #include "kernels/cuda/runtime/row_grid.cuh"
 #include "kernels/cuda/runtime/tensor_map.h"
+#include "kernels/packed_layout.h"
 
 namespace quire::cuda {
 
@@ -20,6 +23,7 @@ using Kernel = void (*)(HopperGemmParams);
 // The kernels for a tile size.
 struct TileKernels {
   int features;
+  bool is_float8;
   Kernel bf16, f16;
   int step_depth, max_stages;
   int (*stage_bytes)(int num_x_rows);
@@ -28,17 +32,22 @@ struct TileKernels {
 
 constexpr int kTileRows = HopperGemmShape<__half, 32>::kTileRows;
 
-template <int kFeatures>
+template <int kFeatures, bool kIsFloat8 = false>
 constexpr TileKernels MakeKernels() {
-  using Shape = HopperGemmShape<__nv_bfloat16, kFeatures>;
+  using Shape = HopperGemmShape<__nv_bfloat16, kFeatures, kIsFloat8>;
   static_assert(Shape::kTileRows == kTileRows);
-  return {kFeatures,         HopperGemm<Shape>, HopperGemm<HopperGemmShape<__half, kFeatures>>,
-          Shape::kStepDepth, Shape::kMaxStages, Shape::StageBytes,
-          Shape::FixedBytes};
+  return {kFeatures,         kIsFloat8,
+          HopperGemm<Shape>, HopperGemm<HopperGemmShape<__half, kFeatures, kIsFloat8>>,
+          Shape::kStepDepth, Shape::kMaxStages,
+          Shape::StageBytes, Shape::FixedBytes};
 }
-const TileKernels kTiles[] = {MakeKernels<32>(), MakeKernels<48>(), MakeKernels<64>(),
-                              MakeKernels<80>(), MakeKernels<96>(), MakeKernels<112>(),
-                              MakeKernels<128>()};
+// In the order of features; those of e4m3 last.
+const TileKernels kTiles[] = {
+    MakeKernels<32>(),       MakeKernels<48>(),       MakeKernels<64>(),
+    MakeKernels<80>(),       MakeKernels<96>(),       MakeKernels<112>(),
+    MakeKernels<128>(),      MakeKernels<32, true>(), MakeKernels<64, true>(),
+    MakeKernels<96, true>(), MakeKernels<128, true>()};
+constexpr int kNum16BitTiles = 7;
 constexpr int kNumTiles = std::size(kTiles);
 constexpr int kNumThreads = HopperGemmShape<__half, 32>::kThreads;
 
@@ -122,19 +131,20 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
   const Variant v = Variant::Of(variant);
   const Plan plan = MakePlan(args, v, gated != nullptr);
   CHECK_GT(plan.num_stages, 0);
-  CHECK(HasPairs(out));
+  CHECK(HasPairs(out) || v.kernels().is_float8);
+  const GemmMaps maps = MapsOf(args, v.kernels().features / 2, plan.num_x_rows);
   const HopperGemmParams params = {
-      .weight_map =
-          EncodeMatrixMap(weight.data, weight.dtype, weight.out_features, weight.in_features,
-                          weight.in_features, v.kernels().features / 2),
-      .x_map = EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
-                               args.x.row_stride(), plan.num_x_rows),
+      .weight_map = maps.weight,
+      .x_map = maps.x,
+      .float8 = Float8MatricesOf(args),
       .bias = FloatVector(args.bias),
       .out = out.data(),
       .out_stride = out.row_stride(),
+      .has_pairs = HasPairs(out),
       .num_rows = static_cast<int>(args.x.dim(0)),
       .out_features = static_cast<int>(weight.out_features),
       .num_x_rows = plan.num_x_rows,
+      .num_lines = NumLines(weight),
       .num_steps = plan.num_steps,
       .num_tiles = plan.num_tiles,
       .num_stages = plan.num_stages,
@@ -153,17 +163,20 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
 // has. A multiprocessor has a place, or two where their shared memory leaves room.
 bool MayBeFast(const Variant& v, int64_t num_rows, int64_t out_features) {
   const int places = v.shared_kib == kSharedKib[0] ? 2 * NumSms() : NumSms();
+  const bool is_float8 = v.kernels().is_float8;
+  const int begin = is_float8 ? kNum16BitTiles : 0, end = is_float8 ? kNumTiles : kNum16BitTiles;
   const auto num_ctas = [&](int tile) {
     return CeilDiv<int64_t>(out_features, kTiles[tile].features) *
            CeilDiv<int64_t>(num_rows, kTileRows) * v.splits;
   };
   constexpr int kLargest = 3;
   if (num_ctas(v.tile) > places) {
-    return num_rows <= kTileRows && v.splits == 1 && v.tile >= kNumTiles - kLargest &&
-           num_ctas(kNumTiles - 1) > places;
+    return num_rows <= kTileRows && v.splits == 1 && v.tile >= end - kLargest &&
+           num_ctas(end - 1) > places;
   }
   int num_smaller = 0;
-  while (num_smaller < v.tile && num_ctas(v.tile - num_smaller - 1) <= places) ++num_smaller;
+  while (num_smaller < v.tile - begin && num_ctas(v.tile - num_smaller - 1) <= places)
+    ++num_smaller;
   return num_smaller == 0 || (num_smaller <= 2 && 3 * num_ctas(v.tile) >= places);
 }
 
@@ -171,7 +184,8 @@ bool MayBeFast(const Variant& v, int64_t num_rows, int64_t out_features) {
 
 std::string HopperGemmVariantName(int variant) {
   const Variant v = Variant::Of(variant);
-  return absl::StrCat(v.kernels().features, "x", v.splits, "x", v.shared_kib);
+  return absl::StrCat(v.kernels().is_float8 ? "float8-" : "", v.kernels().features, "x", v.splits,
+                      "x", v.shared_kib);
 }
 
 int FindHopperGemmVariant(absl::string_view name) {
@@ -183,17 +197,23 @@ int FindHopperGemmVariant(absl::string_view name) {
 
 std::vector<int> HopperGemmVariants(const LinearArgs& args) {
   const LinearWeight& weight = *args.weight;
-  const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
-  const bool fits = IsHopper() && !weight.format.quantized() && weight.dtype != DType::kF32 &&
-                    args.x.dim(0) > kMaxGemvRows && args.x.dim(0) <= kMaxHopperGemmRows &&
-                    HasPairs(args.out) && weight.out_features % 4 == 0 &&
-                    FitsVectors(weight.in_features, {&args.x, &rows});
+  const bool is_float8 = HasFloat8Tiles(weight);
+  const int64_t num_rows = args.x.dim(0);
+  const bool fits = IsHopper() && FitsTensorMaps(args) &&
+                    (is_float8 || (num_rows > kMaxGemvRows && HasPairs(args.out) &&
+                                   weight.out_features % 4 == 0));
   std::vector<int> variants;
-  for (int i = 0; fits && i < kNumVariants; ++i) {
+  for (int i = 0; fits && num_rows <= kMaxHopperGemmRows && i < kNumVariants; ++i) {
     const Variant v = Variant::Of(i);
-    const Plan plan = MakePlan(args, v, false);
-    if (plan.num_stages == 0 || !MayBeFast(v, args.x.dim(0), weight.out_features)) continue;
+    if (v.kernels().is_float8 != is_float8 || MakePlan(args, v, false).num_stages == 0 ||
+        !MayBeFast(v, num_rows, weight.out_features)) {
+      continue;
+    }
     variants.push_back(i);
+  }
+  // Of e4m3 there is no other gemm.
+  if (fits && is_float8 && variants.empty() && LargeGemmVariants(args).empty()) {
+    variants.push_back(kNumTiles - 1);
   }
   return variants;
 }

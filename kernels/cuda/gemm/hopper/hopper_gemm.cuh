@@ -4,70 +4,13 @@
 #pragma once
 
 #include "kernels/cuda/elementwise/activation.cuh"
+#include "kernels/cuda/gemm/hopper/hopper_gemm_loader.cuh"
 #include "kernels/cuda/gemm/hopper/hopper_gemm_shape.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/wgmma.cuh"
+#include "kernels/cuda/runtime/wgmma_float8.cuh"
 
 namespace quire::cuda {
-
-// The loading lane.
-template <typename Shape>
-class HopperGemmLoader {
- public:
-  __device__ HopperGemmLoader(const HopperGemmParams& p, const HopperGemmShared<Shape>& shared,
-                              const HopperGemmWork& work)
-      : p_(p), shared_(shared), work_(work) {}
-
-  // The first stages' weights are on their way before the predecessor, which makes x, is done.
-  __device__ void Run() const {
-    const int num_early = min(shared_.num_stages, work_.end_step - work_.first_step);
-    for (int i = 0; i < num_early; ++i) {
-      LoadWeight(work_.first_tile, work_.first_step + i, i);
-    }
-    PrefetchMap(p_.x_map);
-    WaitForPredecessor();
-    for (int i = 0; i < num_early; ++i) LoadX(work_.first_step + i, i);
-    RingPlace place;
-    int num_seen = 0;
-    for (int tile = work_.first_tile; tile < p_.num_tiles; tile += work_.tile_stride) {
-      for (int step = work_.first_step; step < work_.end_step; ++step, ++num_seen) {
-        if (num_seen >= num_early) {
-          if (num_seen >= shared_.num_stages) Wait(shared_.free(place.index), place.parity ^ 1);
-          LoadWeight(tile, step, place.index);
-          LoadX(step, place.index);
-        }
-        place.Next(shared_.num_stages);
-      }
-    }
-  }
-
- private:
-  __device__ void LoadWeight(int tile, int step, int stage) const {
-    const uint32_t full = shared_.full(stage);
-    ArriveExpectingBytes(full, Shape::StageBytes(shared_.num_x_rows));
-#pragma unroll
-    for (int block = 0; block < Shape::kBlocks; ++block) {
-      const int depth = step * Shape::kStepDepth + block * Shape::kLineDepth;
-      const uint32_t to = shared_.weight(stage, block);
-      const int first = tile * (p_.num_gates == 0 ? Shape::kTileFeatures : Shape::kHalf);
-      const int second = first + (p_.num_gates == 0 ? Shape::kHalf : p_.num_gates);
-      CopyBox(to, p_.weight_map, depth, first, full);
-      CopyBox(to + Shape::kWeightBytes / 2, p_.weight_map, depth, second, full);
-    }
-  }
-  __device__ void LoadX(int step, int stage) const {
-    const int first_row = work_.row_tile * Shape::kTileRows;
-#pragma unroll
-    for (int block = 0; block < Shape::kBlocks; ++block) {
-      CopyBox(shared_.x(stage, block), p_.x_map,
-              step * Shape::kStepDepth + block * Shape::kLineDepth, first_row, shared_.full(stage));
-    }
-  }
-
-  const HopperGemmParams& p_;
-  const HopperGemmShared<Shape>& shared_;
-  const HopperGemmWork& work_;
-};
 
 // A computing warpgroup.
 template <typename Shape>
@@ -80,7 +23,12 @@ class HopperGemmComputation {
   __device__ void Run() {
     WaitForPredecessor();
     for (int tile = work_.first_tile; tile < p_.num_tiles; tile += work_.tile_stride) {
-      Multiply();
+      Zero();
+      if constexpr (Shape::kFloat8) {
+        MultiplyFloat8();
+      } else {
+        Multiply();
+      }
       if (work_.split > 0) {
         GiveSums(tile);
       } else {
@@ -95,13 +43,15 @@ class HopperGemmComputation {
   using Element = typename Shape::Element;
   using Sums = float[1][Shape::kFragments][4];
 
-  // x times the tile, over this CTA's steps.
-  __device__ void Multiply() {
+  __device__ void Zero() {
 #pragma unroll
     for (auto& fragment : sums_[0]) {
 #pragma unroll
       for (float& sum : fragment) sum = 0;
     }
+  }
+  // x times the tile, over this CTA's steps.
+  __device__ void Multiply() {
     int last_stage = -1;
     for (int step = work_.first_step; step < work_.end_step; ++step) {
       Wait(shared_.full(place_.index), place_.parity);
@@ -124,6 +74,46 @@ class HopperGemmComputation {
     }
     WaitForGemms<0>(sums_);
     if (last_stage >= 0) Free(last_stage);
+  }
+  // The same of e4m3. The gemms of a step's second line run while the first one is scaled.
+  __device__ void MultiplyFloat8() {
+    for (int step = work_.first_step; step < work_.end_step; ++step) {
+      Wait(shared_.full(place_.index), place_.parity);
+      StartBlock(0, lines_[0]);
+      if constexpr (Shape::kBlocks == 2) {
+        // Of a line that is not there nothing is added; a branch would serialise the gemms.
+        StartBlock(1, lines_[1]);
+        WaitForGemms<1>(lines_[0]);
+        AddBlock(0, lines_[0]);
+        WaitForGemms<0>(lines_[1]);
+        if ((step + 1) * Shape::kBlocks <= p_.num_lines) AddBlock(1, lines_[1]);
+      } else {
+        WaitForGemms<0>(lines_[0]);
+        AddBlock(0, lines_[0]);
+      }
+      Free(place_.index);
+      place_.Next(shared_.num_stages);
+    }
+  }
+  __device__ void StartBlock(int block, Sums& line) const {
+    const uint64_t x = DescribeMatrix(shared_.x(place_.index, block), 8 * Shape::kLineBytes, 0);
+    const uint64_t weight =
+        DescribeMatrix(shared_.weight(place_.index, block), 8 * Shape::kLineBytes, 0);
+    FenceGemms();
+#pragma unroll
+    for (int k = 0; k < Shape::kLineDepth / 32; ++k) {
+      StartFloat8LinesDot(Advance(x, k * 32), Advance(weight, k * 32), k > 0, line);
+    }
+    CommitGemms();
+  }
+  __device__ void AddBlock(int block, Sums& line) {
+    const uint32_t scales = shared_.scales(place_.index, block);
+    const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane_ / 4;
+    const float upper = __uint_as_float(LoadShared4(scales + row * 4));
+    const float lower = __uint_as_float(LoadShared4(scales + (row + 8) * 4));
+    if (p_.float8.weight_scales != nullptr) ScaleLine(scales + Shape::kTileRows * 4, line);
+    constexpr float kOnes[1] = {1};
+    AddLine(line, upper, lower, kOnes, sums_);
   }
   __device__ void Free(int stage) const {
     if (lane_ == 0) Arrive(shared_.free(stage));
@@ -164,6 +154,11 @@ class HopperGemmComputation {
   // What all results have in common is asked once, not at every pair: this code runs once, and what
   // it takes is bringing it from memory.
   __device__ void StoreTile(int tile) {
+    if constexpr (Shape::kFloat8) {
+      const int first = tile * (p_.num_gates > 0 ? Shape::kHalf : Shape::kTileFeatures);
+      const int second = first + (p_.num_gates > 0 ? p_.num_gates : Shape::kHalf);
+      if (p_.float8.weight_row_scales != nullptr) ScaleWeightRows(p_.float8, first, second, sums_);
+    }
     if (p_.bias.data != nullptr) AddBias(tile);
     if (p_.num_gates > 0) {
       p_.activation == Activation::kSilu ? Activate(Silu()) : Activate(GeluTanh());
@@ -183,11 +178,11 @@ class HopperGemmComputation {
       constexpr int kHalfFragments = Shape::kFragments / 2;
       const int within = i % kHalfFragments * 8;
       const int feature = (i < kHalfFragments ? first : second) + within;
-      const bool exists = is_gated ? first + within < p_.num_gates : feature < p_.out_features;
+      const int num_left = is_gated ? p_.num_gates - first - within : p_.out_features - feature;
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         float bias[1] = {0};
-        if (exists) p_.bias.LoadAt(feature + j, bias);
+        if (j < num_left) p_.bias.LoadAt(feature + j, bias);
         sums_[0][i][j] += bias[0];
         sums_[0][i][j + 2] += bias[0];
       }
@@ -214,12 +209,32 @@ class HopperGemmComputation {
     const bool has_upper = row < p_.num_rows, has_lower = row + 8 < p_.num_rows;
     Out* const upper = static_cast<Out*>(p_.out) + row * p_.out_stride + feature;
     Out* const lower = upper + 8 * p_.out_stride;
+    if (!p_.has_pairs)
+      return StoreSingly<kCount>(upper, has_upper, has_lower, num_features - feature);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const bool exists = feature + i * 8 < num_features;
       if (exists && has_upper) StorePair(sums_[0][i][0], sums_[0][i][1], upper + i * 8);
       if (exists && has_lower) StorePair(sums_[0][i][2], sums_[0][i][3], lower + i * 8);
     }
+  }
+  // Results that are no aligned pairs: weights of e4m3 have no other gemm.
+  template <int kCount, typename Out>
+  __device__ void StoreSingly(Out* upper, bool has_upper, bool has_lower, int num_left) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        if (i * 8 + j >= num_left) break;
+        Out* const to = upper + i * 8 + j;
+        if (has_upper) StoreOne(sums_[0][i][j], to);
+        if (has_lower) StoreOne(sums_[0][i][j + 2], to + 8 * p_.out_stride);
+      }
+    }
+  }
+  static __device__ void StoreOne(float value, float* to) { *to = value; }
+  static __device__ void StoreOne(float value, Element* to) {
+    *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(PackPair<Element>(value, 0.0f));
   }
   static __device__ void StorePair(float first, float second, float* to) {
     *reinterpret_cast<float2*>(to) = make_float2(first, second);
@@ -233,7 +248,8 @@ class HopperGemmComputation {
   const HopperGemmWork& work_;
   const int lane_;
   RingPlace place_;
-  uint32_t parity_ = 0;  // of the tile's number
+  uint32_t parity_ = 0;         // of the tile's number
+  Sums lines_[Shape::kBlocks];  // of e4m3
   Sums sums_;
 };
 

@@ -19,7 +19,8 @@ inline constexpr int64_t kMaxHopperGemmRows = 256;
 
 // Those that may be fast for these arguments; none where the kernel cannot compute them: bfloat16
 // or float16 on a device of sm_90, more rows than a gemv takes and at most kMaxHopperGemmRows, x
-// and weight in 16-byte pieces, results in aligned pairs.
+// and weight in 16-byte pieces, results in aligned pairs. Of weights that are HasFloat8Tiles any
+// rows and results, one variant at least where no other gemm takes them.
 std::vector<int> HopperGemmVariants(const LinearArgs& args);
 
 // A variant's name in the tuning cache, and back; -1 for a name that none has.

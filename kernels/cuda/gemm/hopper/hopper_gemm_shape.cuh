@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/gemm/hopper/cluster.cuh"
+#include "kernels/cuda/gemm/hopper/float8_lines.cuh"
 #include "kernels/cuda/runtime/async.cuh"
 #include "kernels/cuda/runtime/vector.cuh"
 #include "kernels/op_args.h"
@@ -14,14 +15,16 @@ namespace quire::cuda {
 
 struct HopperGemmParams {
   CUtensorMap
-      weight_map;     // [out_features, in_features], boxes of half a tile's rows, one line each
-  CUtensorMap x_map;  // [num_rows, in_features], boxes of num_x_rows lines
-  FloatVector bias;   // or null
+      weight_map;         // [out_features, in_features], boxes of half a tile's rows, one line each
+  CUtensorMap x_map;      // [num_rows, in_features], boxes of num_x_rows lines
+  Float8Matrices float8;  // of gemms of e4m3
+  FloatVector bias;       // or null
   void* out;
-  int64_t out_stride;  // of out's elements, of which pairs are aligned
+  int64_t out_stride;  // of out's elements
+  bool has_pairs;      // aligned, of all out's rows
   int num_rows, out_features;
   int num_x_rows;  // of a CTA: all, rounded up to whole eights, or Shape::kTileRows
-  int num_steps, num_tiles, num_stages;
+  int num_lines, num_steps, num_tiles, num_stages;
   int num_splits;     // CTAs of a cluster, which share out in_features
   bool out_is_float;  // float32; else of x's type
   int num_gates;      // of a gated gemm, whose weight is that many gate rows, then up rows; else 0
@@ -29,10 +32,12 @@ struct HopperGemmParams {
 };
 
 // Shared memory: mbarriers; a ring of stages, of kBlocks lines of each row of the weight's tile and
-// of x; room for other CTAs' sums.
-template <typename ElementType, int kFeatures>
+// of x, and of e4m3 their scales; room for other CTAs' sums. kIsFloat8: of e4m3, to results of
+// ElementType.
+template <typename ElementType, int kFeatures, bool kIsFloat8 = false>
 struct HopperGemmShape {
   using Element = ElementType;
+  static constexpr bool kFloat8 = kIsFloat8;
   static constexpr int kComputeThreads = 128;  // a warpgroup
   static constexpr int kComputeWarps = kComputeThreads / 32;
   static constexpr int kThreads = kComputeThreads + 32;
@@ -41,18 +46,21 @@ struct HopperGemmShape {
   static constexpr int kHalf = kFeatures / 2;  // of a tile: the gates, or the first
   static constexpr int kFragments = kFeatures / 8;
   static constexpr int kLineBytes = 128;
-  static constexpr int kLineDepth = kLineBytes / 2;  // in_features
+  static constexpr int kLineDepth = kIsFloat8 ? kLineBytes : kLineBytes / 2;  // in_features
   static constexpr int kBlocks = kFeatures <= 64 ? 2 : 1;
   static constexpr int kStepDepth = kBlocks * kLineDepth;
   static constexpr int kWeightBytes = kFeatures * kLineBytes;   // of a block
   static constexpr int kSumsBytes = kTileRows * kFeatures * 4;  // of a CTA
   static constexpr int kMaxStages = 16;
   static constexpr int kAlignment = 1024;  // of what is swizzled
+  using LineScales = Float8LineScales<kTileRows, kHalf>;
+  static constexpr int kScaleBytes =
+      kIsFloat8 ? (kBlocks * LineScales::kBytes + kAlignment - 1) / kAlignment * kAlignment : 0;
   static constexpr int kMbarrierBytes = (2 * kMaxStages + 2) * 8;
   static_assert(kMbarrierBytes <= kAlignment);
 
   static constexpr int StageBytes(int num_x_rows) {
-    return kBlocks * (kWeightBytes + num_x_rows * kLineBytes);
+    return kBlocks * (kWeightBytes + num_x_rows * kLineBytes) + kScaleBytes;
   }
   // Beside the stages. Gemms read kTileRows rows of x: of what is there beyond num_x_rows nothing
   // becomes of use, but it must be there.
@@ -78,6 +86,9 @@ struct HopperGemmShared {
   }
   __device__ uint32_t x(int stage, int block) const {
     return weight(stage, Shape::kBlocks) + block * num_x_rows * Shape::kLineBytes;
+  }
+  __device__ uint32_t scales(int stage, int block) const {
+    return x(stage, Shape::kBlocks) + block * Shape::LineScales::kBytes;
   }
   // Where a thread keeps or finds sums of the split numbered `split`, from 1 on, in steps of
   // kComputeThreads * 16 bytes.

@@ -4,10 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
+#include "kernels/cuda/gemm/hopper/float8_gemm.h"
 #include "kernels/cuda/gemm/hopper/large_gemm.cuh"
 #include "kernels/cuda/gemm/hopper/large_gemm.h"
 #include "kernels/cuda/runtime/row_grid.cuh"
 #include "kernels/cuda/runtime/tensor_map.h"
+#include "kernels/packed_layout.h"
 
 namespace quire::cuda {
 
@@ -17,18 +19,27 @@ using Kernel = void (*)(LargeGemmParams);
 
 struct Variant {
   int features;  // of a tile
+  bool is_float8, shares_x;
   Kernel bf16, f16;
   int shared_bytes;
 };
 
-template <int kFeatures>
-constexpr Variant MakeVariant() {
-  using Shape = LargeGemmShape<__nv_bfloat16, kFeatures>;
-  return {kFeatures, LargeGemm<Shape>, LargeGemm<LargeGemmShape<__half, kFeatures>>,
+template <int kFeatures, bool kIsFloat8 = false>
+constexpr Variant MakeVariant(bool shares_x = false) {
+  using Shape = LargeGemmShape<__nv_bfloat16, kFeatures, kIsFloat8>;
+  return {kFeatures,
+          kIsFloat8,
+          shares_x,
+          LargeGemm<Shape>,
+          LargeGemm<LargeGemmShape<__half, kFeatures, kIsFloat8>>,
           Shape::kSharedBytes};
 }
-const Variant kVariants[] = {MakeVariant<256>(), MakeVariant<224>(), MakeVariant<192>(),
-                             MakeVariant<128>()};
+const Variant kVariants[] = {MakeVariant<256>(),           MakeVariant<224>(),
+                             MakeVariant<192>(),           MakeVariant<128>(),
+                             MakeVariant<192, true>(),     MakeVariant<128, true>(),
+                             MakeVariant<192, true>(true), MakeVariant<128, true>(true)};
+
+constexpr int kNumVariants = std::size(kVariants);
 
 using AnyShape = LargeGemmShape<__half, 256>;
 constexpr int kClusterSize = AnyShape::kClusterSize;
@@ -57,23 +68,27 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
   const auto num_rows = static_cast<int>(args.x.dim(0));
   const auto num_columns =
       static_cast<int>(gated == nullptr ? weight.out_features : weight.out_features / 2);
-  CHECK(FitsVectors(num_columns, {&args.x, &out}));
+  CHECK(variant.is_float8 || FitsVectors(num_columns, {&args.x}));
+  CHECK(FitsVectors(num_columns, {&out}));
   const int tile_columns = gated == nullptr ? variant.features : variant.features / 2;
+  const GemmMaps maps = MapsOf(args, variant.features / 2, AnyShape::kHalfRows);
   const LargeGemmParams params = {
-      .weight_map = EncodeMatrixMap(weight.data, weight.dtype, weight.out_features,
-                                    weight.in_features, weight.in_features, variant.features / 2),
-      .x_map = EncodeMatrixMap(args.x.data(), weight.dtype, num_rows, weight.in_features,
-                               args.x.row_stride(), AnyShape::kTileRows),
+      .weight_map = maps.weight,
+      .x_map = maps.x,
       .out_map = EncodeMatrixMap(out.data(), weight.dtype, num_rows, num_columns, out.row_stride(),
                                  AnyShape::kOutRows),
+      .float8 = Float8MatricesOf(args),
       .bias = FloatVector(args.bias),
       .num_columns = num_columns,
-      .num_steps = static_cast<int>(CeilDiv<int64_t>(weight.in_features, AnyShape::kLineDepth)),
-      .num_row_pairs = CeilDiv(num_rows, kClusterSize * AnyShape::kTileRows),
-      .num_column_tiles = CeilDiv(num_columns, tile_columns),
+      .num_steps = NumLines(weight),
+      .shares_x = variant.shares_x,
+      .num_row_tiles =
+          CeilDiv(num_rows, (variant.shares_x ? 1 : kClusterSize) * AnyShape::kTileRows),
+      .num_column_tiles =
+          CeilDiv(num_columns, (variant.shares_x ? kClusterSize : 1) * tile_columns),
       .num_gates = gated == nullptr ? 0 : num_columns,
       .activation = gated == nullptr ? Activation::kSilu : gated->activation};
-  const int num_clusters = std::min(params.num_row_pairs * params.num_column_tiles, NumPlaces());
+  const int num_clusters = std::min(params.num_row_tiles * params.num_column_tiles, NumPlaces());
   LaunchClusters(kernel, kClusterSize, dim3(num_clusters * kClusterSize), dim3(AnyShape::kThreads),
                  variant.shared_bytes, stream, params);
 }
@@ -82,21 +97,27 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
 
 std::vector<int> LargeGemmVariants(const LinearArgs& args) {
   const LinearWeight& weight = *args.weight;
-  const Tensor rows(weight.data, weight.dtype, {weight.out_features, weight.in_features});
-  const bool fits = IsHopper() && !weight.format.quantized() && weight.dtype != DType::kF32 &&
-                    args.out.dtype() == weight.dtype && args.x.dim(0) >= kMinLargeGemmRows &&
-                    FitsVectors(weight.in_features, {&args.x, &rows}) &&
-                    weight.out_features % (2 * kVector) == 0 &&
-                    FitsVectors(weight.out_features, {&args.out});
-  std::vector<int> variants(fits ? std::size(kVariants) : 0);
-  std::iota(variants.begin(), variants.end(), 0);
+  const bool fits =
+      IsHopper() && FitsTensorMaps(args) && args.out.dtype() == weight.dtype &&
+      args.x.dim(0) >= (HasFloat8Tiles(weight) ? kMinFloat8LargeGemmRows : kMinLargeGemmRows) &&
+      weight.out_features % (2 * kVector) == 0 && FitsVectors(weight.out_features, {&args.out});
+  std::vector<int> variants;
+  for (int i = 0; fits && i < kNumVariants; ++i) {
+    if (kVariants[i].is_float8 != HasFloat8Tiles(weight)) continue;
+    // Whose second tile of rows would be empty.
+    if (!kVariants[i].shares_x && args.x.dim(0) <= AnyShape::kTileRows) continue;
+    variants.push_back(i);
+  }
   return variants;
 }
 
-std::string LargeGemmVariantName(int variant) { return absl::StrCat(kVariants[variant].features); }
+std::string LargeGemmVariantName(int variant) {
+  const Variant& v = kVariants[variant];
+  return absl::StrCat(v.is_float8 ? "float8-" : "", v.features, v.shares_x ? "-wide" : "");
+}
 
 int FindLargeGemmVariant(absl::string_view name) {
-  for (int i = 0; i < static_cast<int>(std::size(kVariants)); ++i) {
+  for (int i = 0; i < kNumVariants; ++i) {
     if (LargeGemmVariantName(i) == name) return i;
   }
   return -1;

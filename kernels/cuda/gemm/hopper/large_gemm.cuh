@@ -9,59 +9,13 @@
 #include <type_traits>
 
 #include "kernels/cuda/elementwise/activation.cuh"
+#include "kernels/cuda/gemm/hopper/large_gemm_loader.cuh"
 #include "kernels/cuda/gemm/hopper/large_gemm_shape.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/wgmma.cuh"
+#include "kernels/cuda/runtime/wgmma_float8.cuh"
 
 namespace quire::cuda {
-
-// The loading lane.
-template <typename Shape>
-class LargeGemmLoader {
- public:
-  __device__ LargeGemmLoader(const LargeGemmParams& p, const LargeGemmShared<Shape>& shared)
-      : p_(p), shared_(shared) {}
-
-  // The first stages' weights are on their way before the predecessor, which makes x, is done.
-  __device__ void Run() {
-    LargeGemmTiles<Shape> tiles(p_);
-    const int num_early = min(Shape::kStages, p_.num_steps);
-    for (int step = 0; step < num_early; ++step) LoadWeight(tiles, step, step);
-    WaitForPredecessor();
-    for (int step = 0; step < num_early; ++step) LoadX(tiles, step, step);
-    RingPlace place;
-    place.Advance(num_early, Shape::kStages);
-    int step = num_early;
-    for (; !tiles.AtEnd(); tiles.Next()) {
-      for (; step < p_.num_steps; ++step) {
-        Wait(shared_.free(place.index), place.parity ^ 1);
-        LoadWeight(tiles, step, place.index);
-        LoadX(tiles, step, place.index);
-        place.Next(Shape::kStages);
-      }
-      step = 0;
-    }
-  }
-
- private:
-  __device__ void LoadWeight(const LargeGemmTiles<Shape>& tiles, int step, int stage) const {
-    const uint32_t full = shared_.full(stage);
-    ArriveExpectingBytes(full, Shape::kStageBytes);
-    const int half = tiles.rank();
-    const int row = p_.num_gates == 0
-                        ? tiles.column_tile() * Shape::kTileFeatures + half * Shape::kHalf
-                        : tiles.column_tile() * Shape::kHalf + half * p_.num_gates;
-    CopyBoxToAll(shared_.weight(stage, half), p_.weight_map, step * Shape::kLineDepth, row, full,
-                 (1 << Shape::kClusterSize) - 1);
-  }
-  __device__ void LoadX(const LargeGemmTiles<Shape>& tiles, int step, int stage) const {
-    CopyBox(shared_.x(stage), p_.x_map, step * Shape::kLineDepth, tiles.first_row(),
-            shared_.full(stage));
-  }
-
-  const LargeGemmParams& p_;
-  const LargeGemmShared<Shape>& shared_;
-};
 
 // A computing warpgroup.
 template <typename Shape>
@@ -71,9 +25,17 @@ class LargeGemmComputation {
       : p_(p), shared_(shared) {}
 
   __device__ void Run() {
+    if constexpr (Shape::kFloat8) {
+      if (threadIdx.x >= 128) ArriveSome(kTurn, Shape::kComputeThreads);  // the first one's turn
+    }
     WaitForPredecessor();
     for (LargeGemmTiles<Shape> tiles(p_); !tiles.AtEnd(); tiles.Next()) {
-      Multiply();
+      if constexpr (Shape::kFloat8) {
+        MultiplyFloat8();
+        if (p_.float8.weight_row_scales != nullptr) ScaleRows(tiles.column_tile());
+      } else {
+        Multiply();
+      }
       if (p_.bias.data != nullptr) AddBias(tiles.column_tile());
       if (p_.num_gates == 0) {
         Store<NotGated>(tiles);
@@ -89,6 +51,7 @@ class LargeGemmComputation {
  private:
   using Element = typename Shape::Element;
   using Sums = float[1][Shape::kFragments][4];
+  static constexpr int kTurn = 3;  // the first of the named barriers for turns
   struct NotGated {};
   template <typename Function>
   static constexpr bool kIsGated = !std::is_same_v<Function, NotGated>;
@@ -117,6 +80,50 @@ class LargeGemmComputation {
     WaitForGemms<0>(sums_);
     Free(last_stage);
   }
+  // The warpgroups start gemms in turn, so that one adds up while the other's run.
+  __device__ void MultiplyFloat8() {
+    const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
+    const int rows_begin = warpgroup * Shape::kOutRows * Shape::kLineBytes;
+    const int row =
+        static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
+    const bool has_weight_scales = p_.float8.weight_scales != nullptr;
+#pragma unroll
+    for (auto& fragment : sums_[0]) fragment[0] = fragment[1] = fragment[2] = fragment[3] = 0;
+    for (int step = 0; step < p_.num_steps; ++step) {
+      Wait(shared_.full(place_.index), place_.parity);
+      const uint64_t x =
+          DescribeMatrix(shared_.x(place_.index) + rows_begin, 8 * Shape::kLineBytes, 0);
+      const uint64_t weight =
+          DescribeMatrix(shared_.weight(place_.index, 0), 8 * Shape::kLineBytes, 0);
+      SyncSome(kTurn + warpgroup, Shape::kComputeThreads);
+      FenceGemms();
+#pragma unroll
+      for (int k = 0; k < Shape::kLineDepth / 32; ++k) {
+        StartFloat8LinesDot(Advance(x, k * 32), Advance(weight, k * 32), k > 0, line_);
+      }
+      CommitGemms();
+      ArriveSome(kTurn + (warpgroup ^ 1), Shape::kComputeThreads);
+      const uint32_t scales = shared_.scales(place_.index);
+      const float upper = __uint_as_float(LoadShared4(scales + row * 4));
+      const float lower = __uint_as_float(LoadShared4(scales + (row + 8) * 4));
+      const uint32_t weight_scales = scales + Shape::kTileRows * 4;
+      float shared[Shape::kFragments / 4];
+#pragma unroll
+      for (float& scale : shared) scale = 1;
+      const bool is_done = !has_weight_scales || ShareScales(weight_scales, shared);
+      WaitForGemms<0>(line_);
+      // One way to add up: ways that join would move all sums to the same registers.
+      if (!is_done) ScaleLine(weight_scales, line_);
+      AddLine(line_, upper, lower, shared, sums_);
+      Free(place_.index);
+      place_.Next(Shape::kStages);
+    }
+  }
+  __device__ void ScaleRows(int column_tile) {
+    const bool is_gated = p_.num_gates > 0;
+    const int first = column_tile * (is_gated ? Shape::kHalf : Shape::kTileFeatures);
+    ScaleWeightRows(p_.float8, first, first + (is_gated ? p_.num_gates : Shape::kHalf), sums_);
+  }
   __device__ void Free(int stage) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if (lane < Shape::kClusterSize) ArriveInCluster(AddressInCluster(shared_.free(stage), lane));
@@ -131,7 +138,7 @@ class LargeGemmComputation {
   template <typename Function>
   __device__ void Store(const LargeGemmTiles<Shape>& tiles) const {
     constexpr int kColumns = kIsGated<Function> ? Shape::kHalf : Shape::kTileFeatures;
-    constexpr int kBlockColumns = Shape::kLineDepth;
+    constexpr int kBlockColumns = Shape::kOutColumns;
     constexpr int kBlocks = CeilDiv(kColumns, kBlockColumns);
     // The last may repeat columns of the one before: the same values.
     const auto column_of = [](int block) {
@@ -166,7 +173,7 @@ class LargeGemmComputation {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int row = static_cast<int>(threadIdx.x) / 32 % 4 * 16 + lane % 16;
 #pragma unroll
-    for (int i = 0; i < Shape::kLineDepth / 8; i += 2) {
+    for (int i = 0; i < Shape::kOutColumns / 8; i += 2) {
       const int n = column / 8 + i;
       const uint32_t matrices[4] = {Finish<Function>(n, 0), Finish<Function>(n, 1),
                                     Finish<Function>(n + 1, 0), Finish<Function>(n + 1, 1)};
@@ -209,6 +216,7 @@ class LargeGemmComputation {
   const LargeGemmParams& p_;
   const LargeGemmShared<Shape>& shared_;
   RingPlace place_;
+  Sums line_;  // of e4m3
   Sums sums_;
 };
 

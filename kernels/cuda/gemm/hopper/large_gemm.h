@@ -13,8 +13,9 @@ struct CUstream_st;
 
 namespace quire::cuda {
 
-// Where it may be faster than what is for fewer rows.
-inline constexpr int64_t kMinLargeGemmRows = 129;
+// Where it may be faster than what is for fewer rows; with weights of e4m3 (HasFloat8Tiles)
+// earlier.
+inline constexpr int64_t kMinLargeGemmRows = 129, kMinFloat8LargeGemmRows = 65;
 
 // Those that may be fast for these arguments, which are tiles of different sizes; none where the
 // kernel cannot compute them: bfloat16 or float16, also as result, on a device of sm_90, at least

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/gemm/hopper/cluster.cuh"
+#include "kernels/cuda/gemm/hopper/float8_lines.cuh"
 #include "kernels/cuda/runtime/async.cuh"
 #include "kernels/cuda/runtime/vector.cuh"
 #include "kernels/op_args.h"
@@ -14,20 +15,24 @@ namespace quire::cuda {
 
 struct LargeGemmParams {
   CUtensorMap weight_map;  // [out_features, in_features], boxes of half a tile's rows, a line each
-  CUtensorMap x_map;       // [num_rows, in_features], boxes of a tile's rows, a line each
+  CUtensorMap x_map;       // [num_rows, in_features], boxes of half a tile's rows, a line each
   CUtensorMap out_map;     // [num_rows, num_columns], boxes of 64 rows, a line each
+  Float8Matrices float8;   // of gemms of e4m3
   FloatVector bias;        // or null
   int num_columns;
   int num_steps;         // lines of in_features
-  int num_row_pairs;     // of tiles, a cluster's
-  int num_column_tiles;  // of out_features
+  bool shares_x;         // a cluster's tiles have the same rows of x, else of the weight
+  int num_row_tiles;     // of a cluster: pairs of tiles, unless they share x
+  int num_column_tiles;  // of a cluster, likewise
   int num_gates;  // of a gated gemm, whose weight is that many gate rows, then up rows; else 0
   Activation activation;
 };
 
-template <typename ElementType, int kFeatures>
+// kIsFloat8: of e4m3, to results of ElementType.
+template <typename ElementType, int kFeatures, bool kIsFloat8 = false>
 struct LargeGemmShape {
   using Element = ElementType;
+  static constexpr bool kFloat8 = kIsFloat8;
   static constexpr int kClusterSize = 2;
   static constexpr int kWarpgroups = 2;  // that compute
   static constexpr int kComputeThreads = 128 * kWarpgroups;
@@ -39,12 +44,17 @@ struct LargeGemmShape {
   static constexpr int kHalf = kTileFeatures / 2;  // the gates, or the first
   static constexpr int kFragments = kTileFeatures / 8;
   static constexpr int kLineBytes = 128;
-  static constexpr int kLineDepth = kLineBytes / 2;  // in_features, or columns of out
+  static constexpr int kLineDepth = kIsFloat8 ? kLineBytes : kLineBytes / 2;  // in_features
+  static constexpr int kOutColumns = kLineBytes / 2;  // of a block of results
   static constexpr int kXBytes = kTileRows * kLineBytes;
+  static constexpr int kHalfRows = kTileRows / kClusterSize;  // of x
   static constexpr int kHalfBytes = kHalf * kLineBytes;
-  static constexpr int kStageBytes = kXBytes + 2 * kHalfBytes;
-  static constexpr int kStages = kFeatures > 128 ? 4 : 6;
+  using LineScales = Float8LineScales<kTileRows, kHalf>;
   static constexpr int kAlignment = 1024;  // of what is swizzled
+  static constexpr int kScaleBytes =
+      kIsFloat8 ? (LineScales::kBytes + kAlignment - 1) / kAlignment * kAlignment : 0;
+  static constexpr int kStageBytes = kXBytes + 2 * kHalfBytes + kScaleBytes;
+  static constexpr int kStages = kFeatures > 128 ? 4 : kIsFloat8 ? 5 : 6;
   // Where a warpgroup leaves results for TMA to store: blocks of its rows, a line each.
   static constexpr int kOutBlocks = 2;
   static constexpr int kOutBlockBytes = kOutRows * kLineBytes;
@@ -69,6 +79,9 @@ struct LargeGemmShared {
   __device__ uint32_t x(int stage) const { return stages + stage * Shape::kStageBytes; }
   __device__ uint32_t weight(int stage, int half) const {
     return x(stage) + Shape::kXBytes + half * Shape::kHalfBytes;
+  }
+  __device__ uint32_t scales(int stage) const {
+    return x(stage) + Shape::kXBytes + 2 * Shape::kHalfBytes;
   }
   __device__ uint32_t out(int warpgroup) const {
     return x(Shape::kStages) + warpgroup * Shape::kOutBytes;
@@ -95,7 +108,7 @@ class LargeGemmTiles {
     Place();
   }
 
-  __device__ bool AtEnd() const { return index_ >= p_.num_row_pairs * p_.num_column_tiles; }
+  __device__ bool AtEnd() const { return index_ >= p_.num_row_tiles * p_.num_column_tiles; }
   __device__ void Next() {
     index_ += static_cast<int>(gridDim.x) / Shape::kClusterSize;
     Place();
@@ -107,12 +120,14 @@ class LargeGemmTiles {
  private:
   __device__ void Place() {
     const int group = index_ / (Shape::kGroupPairs * p_.num_column_tiles);
-    const int first_pair = group * Shape::kGroupPairs;
-    const int num_pairs = max(min(Shape::kGroupPairs, p_.num_row_pairs - first_pair), 1);
-    const int in_group = index_ - first_pair * p_.num_column_tiles;
-    column_tile_ = in_group / num_pairs;
-    const int pair = first_pair + in_group - column_tile_ * num_pairs;
-    first_row_ = (pair * Shape::kClusterSize + rank_) * Shape::kTileRows;
+    const int first_tile = group * Shape::kGroupPairs;
+    const int num_tiles = max(min(Shape::kGroupPairs, p_.num_row_tiles - first_tile), 1);
+    const int in_group = index_ - first_tile * p_.num_column_tiles;
+    column_tile_ = in_group / num_tiles;
+    int row_tile = first_tile + in_group - column_tile_ * num_tiles;
+    int& divided = p_.shares_x ? column_tile_ : row_tile;
+    divided = divided * Shape::kClusterSize + rank_;
+    first_row_ = row_tile * Shape::kTileRows;
   }
 
   const LargeGemmParams& p_;

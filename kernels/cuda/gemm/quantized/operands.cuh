@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/gemm/quantized/dequantize.cuh"
 #include "kernels/cuda/gemm/quantized/quantized_gemm_shape.cuh"
+#include "kernels/cuda/runtime/float8.cuh"
 
 namespace quire::cuda {
 
@@ -29,27 +30,35 @@ class OperandMaker {
 
   __device__ explicit OperandMaker(const QuantizedGemmParams& p)
       : p_(p),
-        codes_at_(Opaque(static_cast<int>(threadIdx.x) % 32 * 16)),
-        scales_at_(Opaque(p.scales_at + Row() * p.groups_per_step * p.scale_size)),
+        codes_at_(Opaque(Shape::kFloat8Tiles ? TileRow() * kStepColumns : Lane() * 16)),
+        scales_at_(Opaque(Shape::kFloat8Tiles
+                              ? TileRow() * 4
+                              : p.scales_at + Row() * p.groups_per_step * p.scale_size)),
         zeros_at_(Opaque(p.zeros_at + Row() * p.groups_per_step)) {}
+
+  // The row of a quarter that a lane's upper sums are of; the lower ones are of the eighth after
+  // it. Of a tile lanes that read at once have rows whose pieces lie in different halves.
+  static __device__ int SumsRow() { return Shape::kFloat8Tiles ? TileRow() : Row(); }
 
   // Whether a group begins with this part of a step.
   static constexpr bool IsAtGroup(int part) {
-    if (Shape::kFloat8X) return part % Shape::kParts == 0;
     return Shape::kGroups > 0 && part * kGemms * Shape::kGroups % kStepSlices == 0;
   }
 
-  // From a quarter of a step in shared memory.
-  __device__ void Make(uint32_t quarter, int part, Operands& operands) const {
-    if constexpr (Shape::kFloat8X) {
-      TakeCodes(quarter, part * kGemms, operands.values);
+  // From a quarter of a step in shared memory, whose scales lie in it but where it is of a tile:
+  // then at scales_of_tile.
+  __device__ void Make(uint32_t quarter, uint32_t scales_of_tile, int part,
+                       Operands& operands) const {
+    if constexpr (Shape::kFloat8Tiles) {
+      MakeFromTile(quarter, part, operands.values);
       operands.upper = operands.lower = 1;
     } else {
       MakeValues(quarter, part * kGemms, operands.values);
     }
     if constexpr (Shape::kGroups > 0) {
-      const int group = Shape::kFloat8X ? 0 : part * kGemms * Shape::kGroups / kStepSlices;
-      const uint32_t upper = quarter + scales_at_ + group * 4;
+      const int group = part * kGemms * Shape::kGroups / kStepSlices;
+      const uint32_t upper =
+          (Shape::kFloat8Tiles ? scales_of_tile : quarter) + scales_at_ + group * 4;
       operands.upper = __uint_as_float(LoadShared4(upper));
       operands.lower = __uint_as_float(LoadShared4(upper + Shape::kGroups * 32));
     }
@@ -64,7 +73,9 @@ class OperandMaker {
     asm("" : "+r"(value));
     return value;
   }
-  static __device__ int Row() { return static_cast<int>(threadIdx.x) % 32 / 4; }
+  static __device__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
+  static __device__ int Row() { return Lane() / 4; }
+  static __device__ int TileRow() { return Row() / 2 + Row() % 2 * 4; }
 
   // What the values of a slice are changed by.
   __device__ RowPairs PairsOf(uint32_t quarter, int slice) const {
@@ -87,10 +98,19 @@ class OperandMaker {
     }
   }
 
-  // A piece is the operand of a gemm with x in e4m3, whose columns are in the same order.
-  __device__ void TakeCodes(uint32_t quarter, int first, uint32_t (&values)[kGemms][4]) const {
+  // Of half of the columns a lane has 16 that follow each other, for four gemms, in float16: that
+  // is one instruction for two.
+  __device__ void MakeFromTile(uint32_t quarter, int part, uint32_t (&values)[kGemms][4]) const {
+    static_assert(kGemms == 4);
+    const uint32_t from = quarter + codes_at_ + ((Lane() % 4 + part * 4) ^ TileRow()) * 16;
+    const uint4 upper = LoadShared16(from), lower = LoadShared16(from + 8 * kStepColumns);
+    const uint32_t words[kGemms][2] = {
+        {upper.x, lower.x}, {upper.y, lower.y}, {upper.z, lower.z}, {upper.w, lower.w}};
 #pragma unroll
-    for (int i = 0; i < kGemms; ++i) LoadWords(quarter + codes_at_, (first + i) * 4, values[i]);
+    for (int i = 0; i < kGemms; ++i) {
+      WidenQuad<__NV_E4M3>(words[i][0], values[i][0], values[i][2]);
+      WidenQuad<__NV_E4M3>(words[i][1], values[i][1], values[i][3]);
+    }
   }
 
   __device__ void MakeValues(uint32_t quarter, int first, uint32_t (&values)[kGemms][4]) const {

@@ -56,6 +56,7 @@ struct RandomRows {
 struct PackParams {
   PackedLayout layout;
   WeightFormat format;
+  bool has_tiles;  // HasFloat8Tiles
   uint8_t* data;
   int64_t first_row, num_rows, num_columns;
 };
@@ -68,13 +69,19 @@ __global__ void __launch_bounds__(kRowGridThreads)
   const int64_t slice = FirstElement(1);
   if (slice >= p.layout.num_steps * kStepSlices) return;
   for (int64_t i = blockIdx.y; i < p.num_rows; i += gridDim.y) {
-    uint8_t codes[kSliceColumns];
+    alignas(16) uint8_t codes[kSliceColumns];
 #pragma unroll
     for (int c = 0; c < kSliceColumns; ++c) {
       const int64_t column = slice * kSliceColumns + c;
       codes[c] = column < p.num_columns ? source.CodeAt(i, column) : 0;
     }
     const int64_t row = p.first_row + i;
+    if (p.has_tiles) {
+      const int64_t at =
+          p.layout.PieceAt(row, slice / kStepSlices, static_cast<int>(slice % kStepSlices));
+      *reinterpret_cast<uint4*>(p.data + at) = *reinterpret_cast<const uint4*>(codes);
+      continue;
+    }
     const int in_step = static_cast<int>(slice % kStepSlices);
     const int half = static_cast<int>(row % kQuarterRows) / 8;
     const int piece_slices = 16 / p.layout.bits;  // 2 or 4
@@ -113,10 +120,15 @@ __global__ void __launch_bounds__(kRowGridThreads)
     }
     if (group >= layout.num_steps * layout.groups_per_step) return;
     const bool exists = group < num_groups;
+    const uint32_t scale = exists ? source.ScaleAt(i, group) : 0;
+    if (p.has_tiles) {
+      reinterpret_cast<uint32_t*>(p.data +
+                                  layout.tile_scales_at())[group * layout.num_rows() + row] = scale;
+      continue;
+    }
     const int64_t at = row % kQuarterRows * layout.groups_per_step + group % layout.groups_per_step;
     uint8_t* const scales =
         p.data + layout.QuarterAt(row, group / layout.groups_per_step) + layout.code_bytes;
-    const uint32_t scale = exists ? source.ScaleAt(i, group) : 0;
     if (p.format.scale == ScaleValue::kFloat32) {
       reinterpret_cast<uint32_t*>(scales)[at] = scale;
     } else {
@@ -141,6 +153,7 @@ void LaunchPack(const LinearWeight& weight, int64_t first_row, int64_t num_rows,
                 const Source& source, cudaStream_t stream) {
   const PackParams params = {.layout = PackedLayout(weight),
                              .format = weight.format,
+                             .has_tiles = HasFloat8Tiles(weight),
                              .data = static_cast<uint8_t*>(weight.data),
                              .first_row = first_row,
                              .num_rows = num_rows,

@@ -9,8 +9,7 @@
 
 namespace quire::cuda {
 
-// Rows of e4m3, of each slice of 16 columns in the order in which PackedLayout has a word of 8-bit
-// codes; behind them their scales, [steps, rows].
+// Rows of e4m3; behind them the scales of each 128 columns, [steps, rows].
 struct Float8Rows {
   int64_t num_rows, num_steps;
   uint8_t* data = nullptr;

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
-#include "kernels/cuda/gemm/quantized/quantize_activations.h"
 #include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 #include "kernels/cuda/gemm/quantized/quantized_gemm_shape.cuh"
 #include "kernels/cuda/gemm/quantized/quantized_kernels.h"
@@ -28,20 +27,18 @@ struct Division {
 constexpr Division kDivisions[] = {{1, 1}, {2, 1}, {4, 1}, {8, 1}, {1, 2},
                                    {1, 4}, {2, 2}, {2, 4}, {4, 2}};
 constexpr int kNumDivisions = std::size(kDivisions);
-constexpr int kGemmKib[] = {74, 110, 224};
+constexpr int kGemmKib[] = {74, 112, 224};
 constexpr int kNumKib = std::size(kGemmKib), kMostKib = kGemmKib[kNumKib - 1];
 // Those named after 64 take that many rows of x at a time, where there are more: twice as many
 // warpgroups hide each other's waits.
-enum class Kind { kGemm, kGemm64, kFloat8, kFloat8Of64, kGemv };
-constexpr const char* kKindNames[] = {"gemm", "gemm64-", "float8-", "float8-64-", "gemv"};
+enum class Kind { kGemm, kGemm64, kGemv };
+constexpr const char* kKindNames[] = {"gemm", "gemm64-", "gemv"};
 constexpr int kNumKinds = std::size(kKindNames);
 struct Variant {
   Kind kind;
   int splits, shares, shared_kib;
 
   int cluster_size() const { return splits * shares; }
-  bool is_float8() const { return kind == Kind::kFloat8 || kind == Kind::kFloat8Of64; }
-  bool is_of_64() const { return kind == Kind::kGemm64 || kind == Kind::kFloat8Of64; }
   static Variant Of(int number) {
     const Division division = kDivisions[number % kNumDivisions];
     return {static_cast<Kind>(number / kNumDivisions / kNumKib), division.splits, division.shares,
@@ -65,6 +62,9 @@ template <typename Element>
 QuantizedKernel KernelFor(const LinearWeight& weight, int tile, bool is_gemv) {
   using enum WeightValue;
   const WeightFormat& format = weight.format;
+  if (HasFloat8Tiles(weight)) {  // which have no other of these kernels
+    return format.group_columns == 0 ? Float8GemvFor<Element, 0>() : Float8GemvFor<Element, 1>();
+  }
   const int groups = HasScaledValues(format) ? 0 : PackedLayout(weight).groups_per_step;
   switch (format.value) {
     case kInt4:
@@ -78,12 +78,9 @@ QuantizedKernel KernelFor(const LinearWeight& weight, int tile, bool is_gemv) {
   }
 }
 
-template <typename Element>
-QuantizedKernel KernelFor(const LinearWeight& weight, int tile, Kind kind) {
-  if (kind != Kind::kFloat8 && kind != Kind::kFloat8Of64)
-    return KernelFor<Element>(weight, tile, kind == Kind::kGemv);
-  return weight.format.group_columns == 0 ? Float8KernelFor<Element, 0>(tile)
-                                          : Float8KernelFor<Element, 1>(tile);
+// Of a block, as it is read.
+int StepBytes(const LinearWeight& weight) {
+  return HasFloat8Tiles(weight) ? kBlockRows * kStepColumns : PackedLayout(weight).step_bytes;
 }
 
 struct Plan {
@@ -98,12 +95,12 @@ Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
   const PackedLayout layout(weight);
   const auto num_rows = static_cast<int>(args.x.dim(0));
   int tile = 0;
-  const int least = v.is_float8() ? std::max(num_rows, kMinFloat8Rows) : num_rows;
-  const int most = v.is_of_64() ? 64 : kMaxRows;
-  while (kQuantizedTileRows[tile] < std::min(least, most)) ++tile;
+  const bool is_gemv = v.kind == Kind::kGemv;
+  const int most = v.kind == Kind::kGemm64 ? 64 : kMaxRows;
+  while (kQuantizedTileRows[tile] < std::min(num_rows, most)) ++tile;
   Plan plan = {.kernel = weight.dtype == DType::kF16
-                             ? KernelFor<__half>(weight, tile, v.kind)
-                             : KernelFor<__nv_bfloat16>(weight, tile, v.kind),
+                             ? KernelFor<__half>(weight, tile, is_gemv)
+                             : KernelFor<__nv_bfloat16>(weight, tile, is_gemv),
                .tile_rows = kQuantizedTileRows[tile],
                .num_row_tiles = CeilDiv(num_rows, kQuantizedTileRows[tile]),
                .num_tiles = 0,
@@ -113,12 +110,15 @@ Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
   plan.num_tiles =
       static_cast<int>(is_gated ? CeilDiv<int64_t>(layout.num_blocks / 2, num_blocks / 2)
                                 : CeilDiv<int64_t>(layout.num_blocks, num_blocks));
-  if (v.kind == Kind::kGemv && (num_rows > kMaxQuantizedGemvRows || v.shares > 1)) return plan;
+  const int max_gemv_rows = HasFloat8Tiles(weight) ? kMaxFloat8GemvRows : kMaxQuantizedGemvRows;
+  if (is_gemv && (num_rows > max_gemv_rows || v.shares > 1)) return plan;
+  if (!is_gemv && HasFloat8Tiles(weight)) return plan;
   const auto num_steps = static_cast<int>(CeilDiv<int64_t>(layout.num_steps, v.splits));
+  const int step_bytes = StepBytes(weight);
   const auto shared_bytes = [&](int num_stages) {
-    return plan.kernel.shared_bytes(layout.step_bytes, num_stages, num_rows, num_steps);
+    return plan.kernel.shared_bytes(step_bytes, num_stages, num_rows, num_steps);
   };
-  constexpr int kMinStages = 3;
+  constexpr int kMinStages = 2;
   int num_stages = plan.kernel.max_stages;
   while (num_stages > 0 && shared_bytes(num_stages) > v.shared_kib * 1024) --num_stages;
   if (num_stages < kMinStages) return plan;
@@ -140,21 +140,20 @@ QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Var
   const LinearWeight& weight = *args.weight;
   const PackedLayout layout(weight);
   const auto* const data = static_cast<const uint8_t*>(weight.data);
-  const bool is_float8 = v.is_float8();
-  const Float8Rows float8 = {.num_rows = args.x.dim(0),
-                             .num_steps = layout.num_steps,
-                             .data = static_cast<uint8_t*>(args.x.data())};
-  return {.x_map = is_float8 ? EncodeFloat8MatrixMap(float8.data, float8.num_rows,
-                                                     float8.row_bytes(), plan.tile_rows / v.shares)
-                             : EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0),
-                                               weight.in_features, args.x.row_stride(),
-                                               plan.tile_rows / v.shares),
+  const bool has_tiles = HasFloat8Tiles(weight);
+  CUtensorMap x_map = {};  // a gemv reads x itself
+  if (v.kind != Kind::kGemv) {
+    x_map = EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
+                            args.x.row_stride(), plan.tile_rows / v.shares);
+  }
+  return {.x_map = x_map,
           .x = static_cast<const uint16_t*>(args.x.data()),
           .x_stride = args.x.row_stride(),
           .num_columns = static_cast<int>(weight.in_features),
-          .x_scales = is_float8 ? float8.scales() : nullptr,
-          .x_scale_stride = static_cast<int>(float8.scale_stride()),
           .weight = data,
+          .tile_scales = has_tiles && layout.groups_per_step > 0
+                             ? reinterpret_cast<const float*>(data + layout.tile_scales_at())
+                             : nullptr,
           .row_scales = layout.row_scales_at == 0
                             ? nullptr
                             : reinterpret_cast<const float*>(data + layout.row_scales_at),
@@ -168,7 +167,7 @@ QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Var
           .num_splits = v.splits,
           .num_shares = v.shares,
           .num_stages = plan.num_stages,
-          .step_bytes = layout.step_bytes,
+          .step_bytes = StepBytes(weight),
           .scales_at = layout.code_bytes,
           .zeros_at = layout.code_bytes + layout.scale_bytes,
           .groups_per_step = layout.groups_per_step,
@@ -189,11 +188,6 @@ void Launch(const QuantizedGemmParams& params, const Plan& plan, const Variant& 
                  dim3(plan.kernel.num_threads), plan.shared_bytes, stream, params);
 }
 
-bool TakesFloat8(const LinearWeight& weight) {
-  return weight.format.value == WeightValue::kFloat8 &&
-         weight.activations.value == ActivationValue::kFloat8;
-}
-
 // CTAs for all multiprocessors and not many times more; each with enough steps that its ring is of
 // use. x is worth sharing where there is more of it than of the weight.
 bool MayBeFast(const Variant& v, const LinearArgs& args) {
@@ -202,8 +196,7 @@ bool MayBeFast(const Variant& v, const LinearArgs& args) {
       CeilDiv<int64_t>(layout.num_blocks, 2) * CeilDiv<int64_t>(args.x.dim(0), kMaxRows) * v.splits;
   const bool is_few = args.x.dim(0) <= kMaxQuantizedGemvRows;
   if (v.shares > 1 && is_few) return false;
-  if (v.is_of_64() && args.x.dim(0) <= 64) return false;
-  if (v.is_float8() && (is_few || !TakesFloat8(*args.weight))) return false;
+  if (v.kind == Kind::kGemm64 && args.x.dim(0) <= 64) return false;
   if (v.splits == 1) return true;
   return layout.num_steps >= 2 * v.splits && num_ctas / 2 < 2 * NumSms();
 }
@@ -214,10 +207,8 @@ int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
   const PackedLayout layout(*args.weight);
   const int64_t num_tiles =
       CeilDiv<int64_t>(layout.num_blocks, 2) * CeilDiv<int64_t>(args.x.dim(0), kMaxRows);
-  const Kind kind = args.x.dim(0) <= kMaxQuantizedGemvRows ? Kind::kGemv
-                    : TakesFloat8(*args.weight)            ? Kind::kFloat8
-                                                           : Kind::kGemm;
-  for (const int shared_kib : {110, kMostKib}) {
+  const Kind kind = args.x.dim(0) <= kMaxQuantizedGemvRows ? Kind::kGemv : Kind::kGemm;
+  for (const int shared_kib : {112, kMostKib}) {
     int best = -1;
     for (const int variant : variants) {
       const Variant v = Variant::Of(variant);
@@ -256,12 +247,11 @@ std::vector<int> QuantizedGemmVariants(const LinearArgs& args) {
     const Variant v = Variant::Of(i);
     if (MakePlan(args, v, false).num_stages > 0 && MayBeFast(v, args)) variants.push_back(i);
   }
+  if (variants.empty()) return variants;
   std::swap(variants[0],
             *std::find(variants.begin(), variants.end(), DefaultVariant(args, variants)));
   return variants;
 }
-
-bool TakesFloat8Rows(int variant) { return Variant::Of(variant).is_float8(); }
 
 bool HasWholeGateBlocks(const LinearWeight& weight) {
   return weight.out_features % (2 * kBlockRows) == 0;

@@ -44,8 +44,8 @@ class QuantizedGemmLoader {
  private:
   __device__ void LoadWeight(int step, int stage) const {
     const uint32_t full = shared_.full(stage);
-    ArriveExpectingBytes(full, Shape::kBoxes * Shape::kBoxBytes +
-                                   Shape::kWarpgroups * p_.step_bytes + Shape::kXScaleBytes);
+    ArriveExpectingBytes(full,
+                         Shape::kBoxes * Shape::kBoxBytes + Shape::kWarpgroups * p_.step_bytes);
 #pragma unroll
     for (int i = 0; i < Shape::kWarpgroups; ++i) {
       const int64_t at =
@@ -57,11 +57,6 @@ class QuantizedGemmLoader {
   // All of it, or this CTA's part for all that have the same steps.
   __device__ void LoadX(int step, int stage) const {
     const uint32_t full = shared_.full(stage);
-    if constexpr (Shape::kFloat8X) {
-      CopyBytes(shared_.x_scales(stage),
-                p_.x_scales + static_cast<int64_t>(step) * p_.x_scale_stride + work_.first_row,
-                Shape::kXScaleBytes, full);
-    }
 #pragma unroll
     for (int box = 0; box < Shape::kBoxes; ++box) {
       const int column = step * kStepColumns + box * Shape::kBoxColumns;
@@ -140,7 +135,7 @@ class QuantizedGemmComputation {
   using Element = typename Shape::Element;
   static constexpr int kGemms = Shape::kGemms, kParts = Shape::kParts;
   // Step by step, rather than rows' in the end.
-  static constexpr bool kScalesSums = Shape::kGroups > 0 || Shape::kFloat8X;
+  static constexpr bool kScalesSums = Shape::kGroups > 0;
   // Of x's rows.
   static constexpr int kHalves = Shape::kRows == 128 && kScalesSums ? 2 : 1;
   static constexpr int kFragments = Shape::kFragments / kHalves;  // of a half
@@ -151,7 +146,7 @@ class QuantizedGemmComputation {
   // From the stage at next_.
   __device__ void Make(int part, Operands& operands) const {
     if (part == 0) Wait(shared_.full(next_.index), next_.parity);
-    maker_.Make(shared_.weight(next_.index) + warp_ * (p_.step_bytes / 4), part, operands);
+    maker_.Make(shared_.weight(next_.index) + warp_ * (p_.step_bytes / 4), 0, part, operands);
   }
 
   template <int kHalf>
@@ -170,11 +165,7 @@ class QuantizedGemmComputation {
       const uint64_t line =
           DescribeMatrix(first_box + gemm / 4 * Shape::kBoxBytes, 8 * Shape::kLineBytes, 0);
       const uint64_t x = Advance(line, gemm % 4 * 32);
-      if constexpr (Shape::kFloat8X) {
-        StartFloat8RowsDot(operands.values[i], x, i > 0 || accumulates, sums_[kHalf]);
-      } else {
-        StartRowsDot<Element>(operands.values[i], x, i > 0 || accumulates, sums_[kHalf]);
-      }
+      StartRowsDot<Element>(operands.values[i], x, i > 0 || accumulates, sums_[kHalf]);
     }
     CommitGemms();
   }
@@ -185,11 +176,7 @@ class QuantizedGemmComputation {
   __device__ void Finish(const Operands& operands, int part) {
     WaitForGemms<kPending>(sums_[kHalf]);
     if (!kScalesSums || !maker_.IsAtGroup(part + 1)) return;
-    if constexpr (Shape::kFloat8X) {
-      AddScaledByX<kHalf>(operands.upper, operands.lower);
-    } else {
-      AddScaled<kHalf>(operands.upper, operands.lower);
-    }
+    AddScaled<kHalf>(operands.upper, operands.lower);
   }
 
   // For all CTAs that bring x here.
@@ -206,23 +193,6 @@ class QuantizedGemmComputation {
 #pragma unroll
     for (int i = 0; i < kFragments; ++i) {
       AddScaledSums(sums_[kHalf][0][i], upper, lower, total_[0][kHalf * kFragments + i]);
-    }
-  }
-  // Of each row of x the scale of this step's columns, too.
-  template <int kHalf>
-  __device__ void AddScaledByX(float upper, float lower) {
-    const uint32_t x_scales =
-        shared_.x_scales(place_.index) + kHalf * kFragments * 32 + lane_ % 4 * 8;
-#pragma unroll
-    for (int i = 0; i < kFragments; ++i) {
-      const float first = __uint_as_float(LoadShared4(x_scales + i * 32));
-      const float second = __uint_as_float(LoadShared4(x_scales + i * 32 + 4));
-      const auto& sums = sums_[kHalf][0][i];
-      auto& total = total_[0][kHalf * kFragments + i];
-      total[0] += sums[0] * (upper * first);
-      total[1] += sums[1] * (upper * second);
-      total[2] += sums[2] * (lower * first);
-      total[3] += sums[3] * (lower * second);
     }
   }
   // By the scales of the weight's rows.
@@ -259,8 +229,8 @@ class QuantizedGemmComputation {
   const QuantizedGemmWork& work_;
   const OperandMaker<Shape> maker_;
   const int lane_, warp_, row_;
-  RingPlace place_;  // of the part whose gemms are started
-  RingPlace next_;   // of the part whose operands are made
+  RingPlace place_;          // of the part whose gemms are started
+  RingPlace next_;           // of the part whose operands are made
   Sums sums_[kHalves] = {};  // of a group, or of all where scales are of rows
   float total_[1][Shape::kFragments][4] = {};
 };

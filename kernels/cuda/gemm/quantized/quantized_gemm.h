@@ -19,15 +19,14 @@ namespace quire::cuda {
 WeightFormat QuantizedFormatFor(const WeightFormat& format, DType activations);
 
 // Those that may be fast for these arguments, the default one first; none for weights that are not
-// quantized. x in rows of whole 16-byte pieces, its columns in the order of the weight's.
+// quantized, nor for more than kMaxFloat8GemvRows rows of weights that are HasFloat8Tiles, which
+// gemms of hopper/ take. x in rows of whole 16-byte pieces, its columns in the order of the
+// weight's.
 std::vector<int> QuantizedGemmVariants(const LinearArgs& args);
 
 // A variant's name in the tuning cache, and back; -1 for a name that none has.
 std::string QuantizedGemmVariantName(int variant);
 int FindQuantizedGemmVariant(absl::string_view name);
-
-// Whether the variant's x is Float8Rows (quantize_activations.h): a tensor of kF8E4M3.
-bool TakesFloat8Rows(int variant);
 
 void LaunchQuantizedGemm(const LinearArgs& args, int variant, CUstream_st* stream);
 // Bit for bit what LaunchQuantizedGemm and then GatedActivation give. The gates must be whole

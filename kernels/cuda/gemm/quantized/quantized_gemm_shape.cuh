@@ -18,11 +18,10 @@ struct QuantizedGemmParams {
   const uint16_t* x;  // the same, for gemvs
   int64_t x_stride;
   int num_columns;
-  const float* x_scales;  // [num_steps, x_scale_stride] of x in e4m3
-  int x_scale_stride;
-  const uint8_t* weight;    // PackedLayout
-  const float* row_scales;  // [blocks * kBlockRows], or null
-  FloatVector bias;         // or null
+  const uint8_t* weight;     // PackedLayout
+  const float* tile_scales;  // of tiles, [num_steps, blocks * kBlockRows], or null
+  const float* row_scales;   // [blocks * kBlockRows], or null
+  FloatVector bias;          // or null
   void* out;
   int64_t out_stride;  // in elements
   int num_rows;
@@ -39,28 +38,25 @@ struct QuantizedGemmParams {
 };
 
 // What kernels are compiled for. kGroupsOfStep: groups whose sums are scaled; 0: a row's sum is, or
-// values are (HasScaledValues). kIsFloat8X: x is e4m3, too.
+// values are (HasScaledValues). kIsTiles: the weight is HasFloat8Tiles.
 template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int kGroupsOfStep,
-          bool kIsFloat8X = false>
+          bool kIsTiles = false>
 struct QuantizedShape {
   using Element = ElementType;
   static constexpr WeightValue kValue = kWeightValue;
   static constexpr int kBits = BitsOf(kValue);
   static constexpr int kGroups = kGroupsOfStep;
   static constexpr bool kScaledValues = kValue == WeightValue::kFloat4 && kGroups == 0;
-  static constexpr bool kFloat8X = kIsFloat8X;
-  // Gemms of a slice each, of two slices in e4m3, that are issued together: a part of a step, of
-  // one group.
-  static constexpr int kGemms = kFloat8X ? 2 : kGroups <= 2 ? 4 : kStepSlices / kGroups;
-  static constexpr int kParts = kStepSlices / (kFloat8X ? 2 * kGemms : kGemms);
+  static constexpr bool kFloat8Tiles = kIsTiles;
+  // Gemms of a slice each that are issued together: a part of a step, of one group.
+  static constexpr int kGemms = kGroups <= 2 ? 4 : kStepSlices / kGroups;
+  static constexpr int kParts = kStepSlices / kGemms;
   static constexpr int kRows = kTileRowsOfX;  // of x
   static constexpr int kFragments = kRows / 8;
 };
 
-template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int kGroupsOfStep,
-          bool kIsFloat8X = false>
-struct QuantizedGemmShape
-    : QuantizedShape<kWeightValue, ElementType, kTileRowsOfX, kGroupsOfStep, kIsFloat8X> {
+template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int kGroupsOfStep>
+struct QuantizedGemmShape : QuantizedShape<kWeightValue, ElementType, kTileRowsOfX, kGroupsOfStep> {
   static constexpr int kRows = kTileRowsOfX;
   // That compute, each a block of the weight: as many as registers allow, to hide each other's
   // waits.
@@ -76,8 +72,7 @@ struct QuantizedGemmShape
   static constexpr int kCtasPerSm = kRows <= 16 ? 3 : kRows == 32 ? 2 : 1;
   static constexpr int kTileFeatures = kWarpgroups * kBlockRows;
   static constexpr int kLineBytes = 128;
-  static constexpr int kBoxColumns = kIsFloat8X ? kLineBytes : kLineBytes / 2;
-  static constexpr int kXScaleBytes = kIsFloat8X ? kRows * 4 : 0;  // of a step
+  static constexpr int kBoxColumns = kLineBytes / 2;
   static constexpr int kBoxes = kStepColumns / kBoxColumns;
   static constexpr int kBoxBytes = kRows * kLineBytes;
   static constexpr int kMaxStages = 24;
@@ -89,7 +84,7 @@ struct QuantizedGemmShape
 
   static constexpr int StageBytes(int step_bytes) {
     return kBoxes * kBoxBytes +
-           (kWarpgroups * step_bytes + kXScaleBytes + kAlignment - 1) / kAlignment * kAlignment;
+           (kWarpgroups * step_bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
   static constexpr int SharedBytes(int step_bytes, int num_stages) {
     const int ring_bytes = num_stages * StageBytes(step_bytes);
@@ -112,7 +107,6 @@ struct QuantizedGemmShared {
     return ring + stage * stage_bytes + box * Shape::kBoxBytes;
   }
   __device__ uint32_t weight(int stage) const { return x(stage, Shape::kBoxes); }
-  __device__ uint32_t x_scales(int stage) const { return x(stage + 1, 0) - Shape::kXScaleBytes; }
   // Where the ring was.
   __device__ uint32_t sums(int row, int feature) const {
     return ring + (row * Shape::kSumsStride + feature) * 4;

@@ -7,61 +7,12 @@
 #pragma once
 
 #include "kernels/cuda/gemm/quantized/operands.cuh"
+#include "kernels/cuda/gemm/quantized/quantized_gemv_shape.cuh"
 #include "kernels/cuda/gemm/quantized/quantized_output.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/mma.cuh"
 
 namespace quire::cuda {
-
-template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int kGroupsOfStep>
-struct QuantizedGemvShape : QuantizedShape<kWeightValue, ElementType, kTileRowsOfX, kGroupsOfStep> {
-  static constexpr int kRows = kTileRowsOfX;
-  static constexpr int kBlocks = 2;
-  static constexpr int kTileFeatures = kBlocks * kBlockRows;
-  static constexpr int kStripWarps = kTileFeatures / kQuarterRows;  // that have all rows
-  static constexpr int kWarps =
-      2 * kStripWarps;  // the second half has the second half of the steps
-  static constexpr int kComputeThreads = kWarps * 32;
-  static constexpr int kThreads = kComputeThreads;
-  static constexpr int kCtasPerSm = 2;
-  static constexpr int kMaxStages = 16;
-  static constexpr int kMbarrierBytes = kWarps * kMaxStages * 8;
-  static constexpr int kSumsStride = kTileFeatures + 4;
-  static constexpr int kSumsBytes = kRows * kSumsStride * 4;
-  static constexpr int kRowGap = 16;  // between rows of x: keeps banks apart
-
-  // What a warp has of a step.
-  static constexpr int StageBytes(int step_bytes) { return step_bytes / 4; }
-  static constexpr int SharedBytes(int step_bytes, int num_stages, int num_rows, int num_steps) {
-    return kMbarrierBytes + kWarps * num_stages * StageBytes(step_bytes) + kSumsBytes +
-           num_rows * (num_steps * kStepColumns * 2 + kRowGap);
-  }
-};
-
-template <typename Shape>
-struct QuantizedGemvShared {
-  uint32_t mbarriers;
-  int num_stages, stage_bytes, x_stride;
-
-  __device__ QuantizedGemvShared(uint8_t* raw, const QuantizedGemmParams& p, int num_steps)
-      : mbarriers(SharedAddress(raw)),
-        num_stages(p.num_stages),
-        stage_bytes(Shape::StageBytes(p.step_bytes)),
-        x_stride(num_steps * kStepColumns * 2 + Shape::kRowGap) {}
-
-  __device__ uint32_t full(int warp, int stage) const {
-    return mbarriers + (warp * Shape::kMaxStages + stage) * 8;
-  }
-  __device__ uint32_t stage(int warp, int stage) const {
-    return mbarriers + Shape::kMbarrierBytes + (warp * num_stages + stage) * stage_bytes;
-  }
-  __device__ uint32_t sums(int row, int feature) const {
-    return stage(Shape::kWarps, 0) + (row * Shape::kSumsStride + feature) * 4;
-  }
-  __device__ uint32_t x(int row) const {
-    return stage(Shape::kWarps, 0) + Shape::kSumsBytes + row * x_stride;
-  }
-};
 
 template <typename Shape>
 class QuantizedGemvWarp {
@@ -79,6 +30,8 @@ class QuantizedGemvWarp {
         first_step_(warp_ < Shape::kStripWarps ? 0 : (work.end_step - work.first_step) / 2),
         num_steps_(warp_ < Shape::kStripWarps ? (work.end_step - work.first_step) / 2
                                               : work.end_step - work.first_step - first_step_),
+        first_row_(work.Block<Shape::kBlocks>(p, strip_ / 4) * kBlockRows +
+                   strip_ % 4 * kQuarterRows),
         first_quarter_(
             p.weight +
             (static_cast<int64_t>(work.Block<Shape::kBlocks>(p, strip_ / 4)) * p.num_steps +
@@ -97,18 +50,19 @@ class QuantizedGemvWarp {
 
   // Once x is in shared memory.
   __device__ void Run() {
-    const int lane_row = lane_ % 8;
+    const int lane_row = Shape::kFloat8Tiles ? lane_ / 4 : lane_ % 8;
     uint32_t x[Shape::kFragments];
 #pragma unroll
     for (int i = 0; i < Shape::kFragments; ++i) {
       // Of rows that do not exist the first one: what becomes of them is not read.
       const int row = lane_row + i * 8 < p_.num_rows ? lane_row + i * 8 : 0;
-      x[i] = shared_.x(row) + first_step_ * kStepColumns * 2 + lane_ / 8 * 16;
+      x[i] = shared_.x(row) + first_step_ * kStepColumns * 2 +
+             (Shape::kFloat8Tiles ? lane_ % 4 * 32 : lane_ / 8 * 16);
     }
     RingPlace place;
     for (int step = 0; step < num_steps_; ++step) {
       Wait(shared_.full(warp_, place.index), place.parity);
-      Step(shared_.stage(warp_, place.index), x);
+      Step(place.index, step, x);
       __syncwarp();
       if (step + p_.num_stages < num_steps_ && ElectLane()) {
         Load(step + p_.num_stages, place.index);
@@ -116,9 +70,8 @@ class QuantizedGemvWarp {
       place.Next(p_.num_stages);
     }
     if constexpr (Shape::kGroups == 0) {
-      const int row =
-          work_.Block<Shape::kBlocks>(p_, strip_ / 4) * kBlockRows + strip_ % 4 * 16 + lane_ / 4;
-      AddScaled(p_.row_scales[row], p_.row_scales[row + 8]);
+      const int row = first_row_ + maker_.SumsRow();
+      ScaleRows(p_.row_scales[row], p_.row_scales[row + 8]);
     }
   }
 
@@ -147,23 +100,43 @@ class QuantizedGemvWarp {
               full);
   }
 
-  __device__ void Step(uint32_t stage, uint32_t (&x)[Shape::kFragments]) {
+  __device__ void Step(int stage, int step, uint32_t (&x)[Shape::kFragments]) {
+    const uint32_t scales = shared_.scales(first_step_ + step) + strip_ * kQuarterRows * 4;
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       typename OperandMaker<Shape>::Operands operands;
-      maker_.Make(stage, part, operands);
+      maker_.Make(shared_.stage(warp_, stage), scales, part, operands);
 #pragma unroll
       for (int i = 0; i < Shape::kFragments; ++i) {
         MultiplyPart(operands, part, x[i], sums_[i]);
       }
-      if (maker_.IsAtGroup(part + 1)) {
+      if constexpr (Shape::kFloat8Tiles) {
+        if (part + 1 == kParts) AddStep(step, operands.upper, operands.lower);
+      } else if (maker_.IsAtGroup(part + 1)) {
         AddScaled(operands.upper, operands.lower);
-#pragma unroll
-        for (auto& fragment : sums_) fragment[0] = fragment[1] = fragment[2] = fragment[3] = 0;
+        ClearSums();
       }
     }
 #pragma unroll
     for (uint32_t& at : x) at += kStepColumns * 2;
+  }
+  __device__ void ClearSums() {
+#pragma unroll
+    for (auto& fragment : sums_) fragment[0] = fragment[1] = fragment[2] = fragment[3] = 0;
+  }
+  // Of tiles, with the scales of x.
+  __device__ void AddStep(int step, float upper, float lower) {
+    const uint32_t x_scales = shared_.x_scales(first_step_ + step) + lane_ % 4 * 8;
+#pragma unroll
+    for (int i = 0; i < Shape::kFragments; ++i) {
+      const float first = __uint_as_float(LoadShared4(x_scales + i * 32));
+      const float second = __uint_as_float(LoadShared4(x_scales + i * 32 + 4));
+      total_[i][0] += sums_[i][0] * first * upper;
+      total_[i][1] += sums_[i][1] * second * upper;
+      total_[i][2] += sums_[i][2] * first * lower;
+      total_[i][3] += sums_[i][3] * second * lower;
+    }
+    ClearSums();
   }
 
   __device__ void MultiplyPart(const typename OperandMaker<Shape>::Operands& operands, int part,
@@ -172,12 +145,31 @@ class QuantizedGemvWarp {
 #pragma unroll
     for (int i = 0; i < kGemms; ++i) {
       const int slice = part * kGemms + i;
-      if (i == 0 || slice % 2 == 0) LoadMatrices(x + slice / 2 * 64, pairs);
-      MultiplyAdd<Element>(operands.values[i], pairs[slice % 2 * 2], pairs[slice % 2 * 2 + 1],
-                           sums);
+      if (i == 0 || slice % 2 == 0) {
+        if constexpr (Shape::kFloat8Tiles) {
+          LoadPairs(x + part * 128 + i * 8, pairs);
+        } else {
+          LoadMatrices(x + slice / 2 * 64, pairs);
+        }
+      }
+      MultiplyAdd<typename Shape::Factor>(operands.values[i], pairs[slice % 2 * 2],
+                                          pairs[slice % 2 * 2 + 1], sums);
     }
   }
+  static __device__ void LoadPairs(uint32_t x, uint32_t (&pairs)[4]) {
+    const uint4 words = LoadShared16(x);
+    pairs[0] = words.x, pairs[1] = words.y, pairs[2] = words.z, pairs[3] = words.w;
+  }
 
+  // By the scales of the weight's rows; the steps of tiles have been added up.
+  __device__ void ScaleRows(float upper, float lower) {
+    auto& unscaled = Shape::kFloat8Tiles ? total_ : sums_;
+#pragma unroll
+    for (int i = 0; i < Shape::kFragments; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) total_[i][j] = unscaled[i][j] * (j < 2 ? upper : lower);
+    }
+  }
   __device__ void AddScaled(float upper, float lower) {
 #pragma unroll
     for (int i = 0; i < Shape::kFragments; ++i) AddScaledSums(sums_[i], upper, lower, total_[i]);
@@ -186,7 +178,7 @@ class QuantizedGemvWarp {
   // visit(where it is in shared memory, sum)
   template <typename Visit>
   __device__ void ForEachSum(const Visit& visit) const {
-    const int feature = strip_ * kQuarterRows + lane_ / 4;
+    const int feature = strip_ * kQuarterRows + maker_.SumsRow();
 #pragma unroll
     for (int i = 0; i < Shape::kFragments; ++i) {
 #pragma unroll
@@ -203,34 +195,11 @@ class QuantizedGemvWarp {
   const int lane_, warp_;
   const int strip_;                   // of 16 rows
   const int first_step_, num_steps_;  // of the CTA's
+  const int first_row_;               // of the weight
   const uint8_t* const first_quarter_;
   float sums_[Shape::kFragments][4] = {};  // of a group, or of all where scales are of rows
   float total_[Shape::kFragments][4] = {};
 };
-
-// All threads bring the CTA's columns of x to shared memory; beyond the last column zeros.
-template <typename Shape>
-__device__ void BringX(const QuantizedGemmParams& p, const QuantizedGemvShared<Shape>& shared,
-                       const QuantizedGemmWork& work) {
-  const int first = work.first_step * kStepColumns;
-  const int pieces = (work.end_step - work.first_step) * kStepColumns / 8;
-  for (int i = static_cast<int>(threadIdx.x); i < pieces * p.num_rows; i += Shape::kThreads) {
-    const int row = i / pieces, piece = i % pieces, column = first + piece * 8;
-    const uint16_t* const from = p.x + row * p.x_stride + column;
-    uint4 values = {};
-    if (column + 8 <= p.num_columns) {
-      values = *reinterpret_cast<const uint4*>(from);
-    } else if (column < p.num_columns) {
-      uint32_t words[4] = {};
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        if (column + j < p.num_columns) words[j / 2] |= uint32_t{from[j]} << j % 2 * 16;
-      }
-      values = {words[0], words[1], words[2], words[3]};
-    }
-    StoreShared16(shared.x(row) + piece * 16, values);
-  }
-}
 
 // Grid: (splits of a cluster, tiles of the weight's rows). Bytes: the weight once from memory; x
 // once a tile, from L2. Accumulation: a group's columns in order in float32 on tensor cores, groups
@@ -246,6 +215,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
   const QuantizedGemvShared<Shape> shared(raw_gemv, p, work.end_step - work.first_step);
   QuantizedGemvWarp<Shape> warp(p, shared, work);
   warp.Begin();
+  if constexpr (Shape::kScaleBytes > 0) BringScales<Shape>(p, shared, work);
   WaitForPredecessor();
   BringX<Shape>(p, shared, work);
   __syncthreads();

@@ -48,16 +48,8 @@ QuantizedKernel QuantizedKernelFor(int tile, bool is_gemv) {
 }
 
 template <typename Element, int kGroups>
-QuantizedKernel Float8KernelFor(int tile) {
-  constexpr WeightValue kValue = WeightValue::kFloat8;
-  switch (kQuantizedTileRows[tile]) {
-    case 32:
-      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 32, kGroups, true>>();
-    case 64:
-      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 64, kGroups, true>>();
-    default:
-      return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 128, kGroups, true>>();
-  }
+QuantizedKernel Float8GemvFor() {
+  return MakeQuantizedGemv<QuantizedGemvShape<WeightValue::kFloat8, Element, 8, kGroups, true>>();
 }
 
 }  // namespace quire::cuda

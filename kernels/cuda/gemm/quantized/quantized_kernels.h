@@ -13,7 +13,7 @@ struct QuantizedGemmParams;
 
 // The tiles of x's rows that there are kernels for.
 inline constexpr int kQuantizedTileRows[] = {8, 16, 32, 64, 128};
-inline constexpr int kMaxQuantizedGemvRows = 16;
+inline constexpr int kMaxQuantizedGemvRows = 16, kMaxFloat8GemvRows = 8;
 
 struct QuantizedKernel {
   void (*launch)(QuantizedGemmParams);
@@ -29,9 +29,8 @@ struct QuantizedKernel {
 template <WeightValue kValue, typename Element, int kGroups>
 QuantizedKernel QuantizedKernelFor(int tile, bool is_gemv);
 
-// With x in e4m3: tiles from kMinFloat8Rows on.
-inline constexpr int kMinFloat8Rows = 32;
+// The gemv of weights that are tiles (HasFloat8Tiles), of up to kMaxFloat8GemvRows.
 template <typename Element, int kGroups>
-QuantizedKernel Float8KernelFor(int tile);
+QuantizedKernel Float8GemvFor();
 
 }  // namespace quire::cuda

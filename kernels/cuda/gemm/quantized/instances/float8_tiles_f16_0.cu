@@ -2,6 +2,6 @@
 
 namespace quire::cuda {
 
-template QuantizedKernel Float8KernelFor<__nv_bfloat16, 0>(int tile);
+template QuantizedKernel Float8GemvFor<__half, 0>();
 
 }  // namespace quire::cuda

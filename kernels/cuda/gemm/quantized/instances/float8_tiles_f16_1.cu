@@ -2,6 +2,6 @@
 
 namespace quire::cuda {
 
-template QuantizedKernel Float8KernelFor<__half, 1>(int tile);
+template QuantizedKernel Float8GemvFor<__half, 1>();
 
 }  // namespace quire::cuda

@@ -2,6 +2,6 @@
 
 namespace quire::cuda {
 
-template QuantizedKernel Float8KernelFor<__half, 0>(int tile);
+template QuantizedKernel Float8GemvFor<__nv_bfloat16, 1>();
 
 }  // namespace quire::cuda
