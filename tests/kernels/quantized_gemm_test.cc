@@ -1,0 +1,187 @@
+// Every way in which Gemm may compute a gemm with a quantized weight, since which one serves is
+// decided by measuring: each gives the products of the values that the codes stand for, and a gated
+// gemm what its two operations give.
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/gemm/gemm.h"
+#include "tests/kernels/quantized_weight_test.h"
+
+namespace quire::cuda {
+namespace {
+
+class QuantizedGemmTest : public QuantizedWeightTest {
+ protected:
+  void SetUp() override {
+    KernelTest::SetUp();
+    gemm_ = Gemm::Create(backend().device()).value();
+  }
+
+  CudaStream& cuda_stream() { return CudaStream::From(stream()); }
+
+  // visit(choice) for each candidate; how many there are of each kernel.
+  template <typename Visit>
+  std::vector<int> ForEachCandidate(const LinearArgs& args, const Visit& visit) {
+    std::vector<int> counts(static_cast<int>(GemmKernel::kQuantized) + 1);
+    const std::vector<GemmChoice> candidates = gemm_->Candidates(args).value();
+    for (const GemmChoice& choice : candidates) {
+      ++counts[static_cast<int>(choice.kernel)];
+      SCOPED_TRACE(testing::Message() << "kernel " << static_cast<int>(choice.kernel) << " variant "
+                                      << choice.variant);
+      visit(choice);
+      if (HasFatalFailure()) break;
+    }
+    return counts;
+  }
+
+  // Of [num_rows, columns] x, whose results of each candidate must be `expected` within
+  // `magnitude` * `precision` and the rounding to `dtype`. A row more must stay as it is.
+  void ExpectCandidates(const LinearWeight& weight, const std::vector<float>& x, int64_t num_rows,
+                        const std::vector<float>& bias, const std::vector<double>& expected,
+                        const std::vector<double>& magnitude, double precision) {
+    const DType dtype = weight.dtype;
+    const int64_t n = weight.out_features;
+    const DeviceTensor x_device = UploadTensor(x, dtype, {num_rows, weight.in_features});
+    const DeviceTensor bias_device = UploadTensor(bias, DType::kF32, {n});
+    const std::vector<float> unwritten((num_rows + 1) * n, 77.0f);
+    const DeviceTensor out = UploadTensor(unwritten, dtype, {num_rows + 1, n});
+    const LinearArgs args = {.x = x_device.tensor,
+                             .weight = &weight,
+                             .bias = bias_device.tensor,
+                             .out = Tensor(out.buffer.data(), dtype, {num_rows, n})};
+    const std::vector<int> counts = ForEachCandidate(args, [&](const GemmChoice& choice) {
+      Overwrite(out.buffer, BytesOf(dtype, unwritten));
+      ASSERT_TRUE(gemm_->Run(args, choice, cuda_stream()).ok());
+      const std::vector<float> actual = DownloadTensor(out.tensor);
+      for (int64_t i = 0; i < num_rows * n; ++i) {
+        ASSERT_NEAR(actual[i], expected[i],
+                    precision * magnitude[i] + OutputRounding(dtype) * std::abs(expected[i]) +
+                        SubnormalRounding(dtype))
+            << "row " << i / n << " column " << i % n;
+      }
+      for (int64_t i = num_rows * n; i < (num_rows + 1) * n; ++i) ASSERT_EQ(actual[i], 77.0f);
+    });
+    EXPECT_GT(std::accumulate(counts.begin(), counts.end(), 0), 0);
+  }
+
+  std::unique_ptr<Gemm> gemm_;
+};
+
+// Rows on both sides of every kernel's size; features that fill no tile, of the second CTA of a
+// cluster none; depths of one line and of more lines than a ring has stages, the last one cut off.
+TEST_P(QuantizedGemmTest, EveryCandidateMatchesFloat64) {
+  constexpr int64_t kMaxRows = 300;
+  for (const QuantizedCase& c : QuantizedCases()) {
+    for (const auto& [features, columns] :
+         {std::pair<int64_t, int64_t>(208, 128), {72, 1280}, {400, 640}, {192, 1000}}) {
+      if (c.format.group_columns > 0 && columns % c.format.group_columns != 0 &&
+          c.format.value != WeightValue::kFloat8) {
+        continue;  // only blocks may be cut off
+      }
+      const HostWeight host(c.format, features, columns, 7);
+      const std::vector<double> values = host.Values();
+      const std::vector<float> bias = RandomNormal(features, 3);
+      for (const DType dtype : {DType::kBF16, DType::kF16}) {
+        if (!Serves(c.format, dtype)) continue;
+        const DeviceWeight weight = Load(c, host, dtype);
+        const std::vector<float> x = RoundTo(dtype, RandomNormal(kMaxRows * columns, 1, 0.1f));
+        const bool is_float8 = c.activations.value == ActivationValue::kFloat8;
+        const std::vector<float> rounded = is_float8 ? RoundToFloat8(x, columns) : x;
+        std::vector<double> expected(kMaxRows * features), magnitude(kMaxRows * features);
+        for (int64_t i = 0; i < kMaxRows * features; ++i) {
+          const int64_t row = i / features, n = i % features;
+          expected[i] = bias[n], magnitude[i] = std::abs(bias[n]);
+          for (int64_t k = 0; k < columns; ++k) {
+            const double product = rounded[row * columns + k] * values[n * columns + k];
+            expected[i] += product, magnitude[i] += std::abs(product);
+          }
+        }
+        for (const int64_t num_rows : {1, 8, 9, 17, 64, 65, 128, 129, 300}) {
+          SCOPED_TRACE(testing::Message() << c.name << " " << num_rows << " x " << features << " x "
+                                          << columns << " " << DTypeName(dtype));
+          ExpectCandidates(weight.weight, {x.begin(), x.begin() + num_rows * columns}, num_rows,
+                           bias, expected, magnitude, is_float8 ? kFloat8Precision : 1e-5);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+// Blocks of 128 x 128 have one scale for the neighbours that a kernel adds up with it; a weight
+// whose rows have their own is not told from them by its format.
+TEST_P(QuantizedGemmTest, BlocksAndRowsOfScalesAreOneFormat) {
+  const QuantizedCase c = {"fp8_blocks",
+                           {.value = WeightValue::kFloat8, .group_columns = 128},
+                           {.value = ActivationValue::kFloat8}};
+  if (!Serves(c.format, DType::kBF16)) GTEST_SKIP() << "kept in 16 bits here";
+  constexpr int64_t kFeatures = 512, kColumns = 512, kRows = 260;
+  HostWeight host(c.format, kFeatures, kColumns, 5);
+  for (int64_t row = 0; row < kFeatures; ++row) {
+    for (int64_t g = 0; g < host.num_groups; ++g) {
+      // The second block of lines keeps a scale for each row.
+      if (g != 1)
+        host.scales[row * host.num_groups + g] = host.scales[row / 128 * 128 * host.num_groups + g];
+    }
+  }
+  const std::vector<double> values = host.Values();
+  const DeviceWeight weight = Load(c, host, DType::kBF16);
+  const std::vector<float> x = RoundTo(DType::kBF16, RandomNormal(kRows * kColumns, 1));
+  const std::vector<float> rounded = RoundToFloat8(x, kColumns), bias(kFeatures);
+  std::vector<double> expected(kRows * kFeatures), magnitude(kRows * kFeatures);
+  for (int64_t i = 0; i < kRows * kFeatures; ++i) {
+    for (int64_t k = 0; k < kColumns; ++k) {
+      const double product =
+          rounded[i / kFeatures * kColumns + k] * values[i % kFeatures * kColumns + k];
+      expected[i] += product, magnitude[i] += std::abs(product);
+    }
+  }
+  ExpectCandidates(weight.weight, x, kRows, bias, expected, magnitude, kFloat8Precision);
+}
+
+TEST_P(QuantizedGemmTest, EveryGatedCandidateIsItsTwoOperations) {
+  for (const QuantizedCase& c : QuantizedCases()) {
+    if (!Serves(c.format, DType::kBF16)) continue;
+    constexpr int64_t kColumns = 384;
+    for (const auto& [num_rows, size] :
+         {std::pair<int64_t, int64_t>(3, 128), {40, 64}, {100, 320}, {257, 192}}) {
+      SCOPED_TRACE(testing::Message() << c.name << " " << num_rows << " x " << size);
+      const HostWeight host(c.format, 2 * size, kColumns, 11);
+      const DeviceWeight weight = Load(c, host, DType::kBF16);
+      const DeviceTensor x = UploadTensor(RandomNormal(num_rows * kColumns, 9, 0.01f), DType::kBF16,
+                                          {num_rows, kColumns});
+      const DeviceTensor bias = UploadTensor(RandomNormal(2 * size, 10), DType::kF32, {2 * size});
+      const DeviceTensor gate_up =
+          UploadTensor(std::vector<float>(2 * num_rows * size), DType::kBF16, {num_rows, 2 * size});
+      const DeviceTensor out =
+          UploadTensor(std::vector<float>(num_rows * size), DType::kBF16, {num_rows, size});
+      const GatedLinearArgs args = {.x = x.tensor,
+                                    .weight = &weight.weight,
+                                    .bias = bias.tensor,
+                                    .activation = Activation::kSilu,
+                                    .gate_up = gate_up.tensor,
+                                    .out = out.tensor};
+      ForEachCandidate(args.Linear(), [&](const GemmChoice& choice) {
+        ASSERT_TRUE(gemm_->Run(args.Linear(), choice, cuda_stream()).ok());
+        ops().GatedActivation(stream(), args.Activate());
+        const std::vector<float> expected = DownloadTensor(out.tensor);
+        Overwrite(out.buffer, std::vector<char>(num_rows * size * 2, '\xff'));
+        ASSERT_TRUE(gemm_->Run(args, choice, cuda_stream()).ok());
+        ASSERT_EQ(DownloadTensor(out.tensor), expected);
+      });
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+std::vector<KernelTarget> CudaTargets() {
+  return CudaAvailable() ? std::vector<KernelTarget>{{"Cuda", DeviceKind::kCuda, ""}}
+                         : std::vector<KernelTarget>();
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, QuantizedGemmTest, testing::ValuesIn(CudaTargets()), TargetName);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(QuantizedGemmTest);
+
+}  // namespace
+}  // namespace quire::cuda
