@@ -43,6 +43,11 @@ constexpr bool HasFloat8Tiles(const LinearWeight& weight) {
          weight.activations.value == ActivationValue::kFloat8;
 }
 
+// Where a row's line of 128 columns is among tiles.
+constexpr int64_t TileLineAt(int64_t row, int64_t step, int64_t num_steps) {
+  return ((row / kBlockRows * num_steps + step) * kBlockRows + row % kBlockRows) * kStepColumns;
+}
+
 struct PackedLayout {
   int64_t num_blocks, num_steps;
   int32_t bits;
@@ -81,8 +86,7 @@ struct PackedLayout {
   // Of tiles: the rows, where 16 columns of one are, and where scales of groups are.
   constexpr int64_t num_rows() const { return num_blocks * kBlockRows; }
   constexpr int64_t PieceAt(int64_t row, int64_t step, int piece) const {
-    return ((row / kBlockRows * num_steps + step) * kBlockRows + row % kBlockRows) * kStepColumns +
-           (piece ^ (row % 8)) * 16;
+    return TileLineAt(row, step, num_steps) + (piece ^ (row % 8)) * 16;
   }
   constexpr int64_t tile_scales_at() const { return num_rows() * num_steps * kStepColumns; }
 

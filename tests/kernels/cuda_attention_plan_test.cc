@@ -164,14 +164,6 @@ TEST_P(CudaAttentionPlanTest, PromptsAreCutOnlyWhereTilesAreTooFew) {
   EXPECT_EQ(num_splits(std::vector<SeqShape>(64, {512, 512})), 1);
 }
 
-std::vector<KernelTarget> CudaTargets() {
-  std::vector<KernelTarget> targets;
-  for (const KernelTarget& target : KernelTargets()) {
-    if (target.kind == DeviceKind::kCuda) targets.push_back(target);
-  }
-  return targets;
-}
-
 // No such target where there is no GPU.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaAttentionPlanTest);
 INSTANTIATE_TEST_SUITE_P(Targets, CudaAttentionPlanTest, testing::ValuesIn(CudaTargets()),

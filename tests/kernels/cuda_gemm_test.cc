@@ -173,11 +173,6 @@ TEST_P(CudaGemmTest, EveryGatedCandidateIsItsTwoOperations) {
   }
 }
 
-std::vector<KernelTarget> CudaTargets() {
-  return CudaAvailable() ? std::vector<KernelTarget>{{"Cuda", DeviceKind::kCuda, ""}}
-                         : std::vector<KernelTarget>();
-}
-
 INSTANTIATE_TEST_SUITE_P(Targets, CudaGemmTest, testing::ValuesIn(CudaTargets()), TargetName);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaGemmTest);
 

@@ -24,6 +24,12 @@ struct KernelTarget {
   AttentionPath path = AttentionPath::kNative;
 };
 
+// A GPU alone, if there is one.
+inline std::vector<KernelTarget> CudaTargets() {
+  return CudaAvailable() ? std::vector<KernelTarget>{{"Cuda", DeviceKind::kCuda, ""}}
+                         : std::vector<KernelTarget>();
+}
+
 inline std::vector<KernelTarget> KernelTargets() {
   std::vector<KernelTarget> targets;
   for (cpu::Isa isa : cpu::kAllIsas) {

@@ -188,6 +188,19 @@ TEST_F(TuningCacheTest, TuningKeepsItsChoicesAndReplacesADamagedFile) {
   EXPECT_EQ(std::count(first.begin(), first.end(), '\n'), 3 + 9);  // 1, 2, 4, ... 48, 64 rows
   ASSERT_TRUE(tune().ok());
   EXPECT_EQ(read(), first);
+  // Another build had gemvs for 64 rows.
+  const std::vector<std::string> lines = absl::StrSplit(first, '\n');
+  GemmChoices choices = ReadChoices(file, lines[1]).value();
+  for (auto& [key, choice] : choices) {
+    if (key.num_rows == 64) choice = {.kernel = GemmKernel::kGemv};
+  }
+  ASSERT_TRUE(WriteChoices(file, lines[1], choices).ok());
+  ASSERT_TRUE(tune().ok());
+  const GemmChoices measured = ReadChoices(file, lines[1]).value();
+  for (const auto& [key, choice] : measured) {
+    EXPECT_TRUE(key.num_rows < 64 || choice.kernel != GemmKernel::kGemv);
+  }
+  EXPECT_EQ(measured.size(), 9u);
   std::ofstream(file) << first.substr(0, first.size() / 2);
   ASSERT_TRUE(tune().ok());
   const std::string replaced = read();

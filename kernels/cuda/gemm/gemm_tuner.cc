@@ -9,6 +9,7 @@
 #include "kernels/base/status_macros.h"
 #include "kernels/base/types.h"
 #include "kernels/cuda/gemm/known/known_gemms.h"
+#include "kernels/cuda/gemm/own_gemms.h"
 #include "kernels/cuda/gemm/tuning_cache.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
 #include "kernels/cuda/runtime/free_ops.h"
@@ -193,14 +194,27 @@ struct Bucket {
   GemmKey key;
 };
 
-// The buckets of every gemm that have no choice, few rows first.
+// Whether this build would choose so, too: a file outlives builds, and a variant of the same name
+// may no longer compute such a gemm.
+bool IsOffered(const LinearArgs& args, const GemmChoice& choice) {
+  const OwnGemm* const gemm = FindOwnGemm(choice.kernel);
+  if (gemm == nullptr) return true;
+  const std::vector<int> variants = gemm->variants(args);
+  return std::find(variants.begin(), variants.end(), choice.variant) != variants.end();
+}
+
+// The buckets of every gemm that have no choice, few rows first; choices that are no longer offered
+// are removed.
 std::vector<Bucket> ListMissing(const Tuner& tuner, const std::vector<LinearGroup>& groups,
-                                const GemmChoices& known, const GemmChoices& choices) {
+                                const GemmChoices& known, GemmChoices& choices) {
   std::vector<Bucket> buckets;
   for (const LinearGroup& group : groups) {
     for (int64_t num_rows = 1; num_rows <= RowBucket(group.max_num_rows);
          num_rows = RowBucket(num_rows + 1)) {
-      const GemmKey key = Gemm::KeyOf(tuner.ArgsFor(group, num_rows, 0));
+      const LinearArgs args = tuner.ArgsFor(group, num_rows, 0);
+      const GemmKey key = Gemm::KeyOf(args);
+      const auto found = choices.find(key);
+      if (found != choices.end() && !IsOffered(args, found->second)) choices.erase(found);
       if (known.contains(key) || choices.contains(key)) continue;
       buckets.push_back({&group, num_rows, key});
     }

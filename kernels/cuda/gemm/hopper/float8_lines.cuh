@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/cuda/runtime/async.cuh"
+#include "kernels/packed_layout.h"
 
 namespace quire::cuda {
 
@@ -35,19 +36,17 @@ __device__ __forceinline__ void CopyBytesToAll(uint32_t shared_dst, const void* 
 template <int kRows>
 __device__ __forceinline__ void LoadTileRows(const Float8Matrices& p, int line, int first_row,
                                              uint32_t to, uint32_t mbarrier, uint16_t ctas = 0) {
-  constexpr int kTile = 64, kLineBytes = 128;
   constexpr int kAtOnce = kRows % 64 == 0 ? 64 : kRows % 32 == 0 ? 32 : 16;
   static_assert(kRows % kAtOnce == 0);
 #pragma unroll
   for (int i = 0; i < kRows; i += kAtOnce) {
     const int row = min(first_row + i, p.num_weight_rows - kAtOnce);
-    const int64_t at =
-        (static_cast<int64_t>(row / kTile) * p.num_lines + line) * kTile + row % kTile;
-    const uint8_t* const from = p.tiles + at * kLineBytes;
+    const uint8_t* const from = p.tiles + TileLineAt(row, line, p.num_lines);
+    const uint32_t to_rows = to + i * kStepColumns;
     if (ctas == 0) {
-      CopyBytes(to + i * kLineBytes, from, kAtOnce * kLineBytes, mbarrier);
+      CopyBytes(to_rows, from, kAtOnce * kStepColumns, mbarrier);
     } else {
-      CopyBytesToAll(to + i * kLineBytes, from, kAtOnce * kLineBytes, mbarrier, ctas);
+      CopyBytesToAll(to_rows, from, kAtOnce * kStepColumns, mbarrier, ctas);
     }
   }
 }

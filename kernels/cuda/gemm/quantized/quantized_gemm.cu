@@ -208,7 +208,7 @@ int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
   const int64_t num_tiles =
       CeilDiv<int64_t>(layout.num_blocks, 2) * CeilDiv<int64_t>(args.x.dim(0), kMaxRows);
   const Kind kind = args.x.dim(0) <= kMaxQuantizedGemvRows ? Kind::kGemv : Kind::kGemm;
-  for (const int shared_kib : {112, kMostKib}) {
+  for (const int shared_kib : {kGemmKib[1], kMostKib}) {
     int best = -1;
     for (const int variant : variants) {
       const Variant v = Variant::Of(variant);
