@@ -1,6 +1,7 @@
 #include "kernels/arg_checks.h"
 
 #include "kernels/base/check.h"
+#include "kernels/float8_rows.h"
 #include "kernels/weight_checks.h"
 
 namespace quire {
@@ -24,7 +25,9 @@ void CheckArgs(const EmbeddingArgs& args) {
 
 void CheckArgs(const RmsNormArgs& args) {
   CHECK(IsActivation(args.x.dtype())) << DTypeName(args.x.dtype());
-  CheckMatrix(args.out, args.x.dtype(), args.x.dim(0), args.x.dim(1));
+  const bool to_float8 = args.out.dtype() == DType::kF8E4M3;
+  CHECK(!to_float8 || args.x.dim(1) % Float8Rows::kLineColumns == 0) << args.x.dim(1);
+  CheckMatrix(args.out, to_float8 ? DType::kF8E4M3 : args.x.dtype(), args.x.dim(0), args.x.dim(1));
   if (!args.residual.empty()) {
     CheckMatrix(args.residual, args.x.dtype(), args.x.dim(0), args.x.dim(1));
   }
@@ -33,7 +36,9 @@ void CheckArgs(const RmsNormArgs& args) {
 
 void CheckArgs(const LinearArgs& args) {
   CheckWeight(*args.weight);
-  CheckMatrix(args.x, args.weight->dtype, args.x.dim(0), args.weight->in_features);
+  const bool is_float8 = args.x.dtype() == DType::kF8E4M3;
+  CheckMatrix(args.x, is_float8 ? NormedDType(*args.weight) : args.weight->dtype, args.x.dim(0),
+              args.weight->in_features);
   CHECK(args.out.dtype() == args.weight->dtype || args.out.dtype() == DType::kF32)
       << DTypeName(args.out.dtype());
   CheckMatrix(args.out, args.out.dtype(), args.x.dim(0), args.weight->out_features);

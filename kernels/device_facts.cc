@@ -21,7 +21,7 @@ absl::StatusOr<DeviceFacts> FactsOf(Backend& backend) {
   facts.info = backend.device().info();
   ASSIGN_OR_RETURN(facts.memory, backend.device().Memory());
   WeightStore& store = backend.weight_store();
-  facts.format_for = [&store](const WeightFormat& format, DType activations) {
+  facts.format_for = [&store](const LinearFormat& format, DType activations) {
     return store.FormatFor(format, activations);
   };
   facts.weight_bytes = [&store](const LinearWeight& weight) { return store.BytesOf(weight); };
@@ -35,9 +35,7 @@ DeviceFacts FactsOfGpu(int64_t memory_bytes) {
                 .activation_dtypes = GpuActivationDTypes()};
   facts.memory = {.free_bytes = std::max<int64_t>(0, memory_bytes - kUsualGpuContextBytes),
                   .total_bytes = memory_bytes};
-  facts.format_for = [](const WeightFormat& format, DType activations) {
-    return FitsPackedLayout(format, activations) ? format : WeightFormat();
-  };
+  facts.format_for = PackedFormat;
   facts.weight_bytes = [](const LinearWeight& weight) {
     return weight.format.quantized() ? PackedLayout(weight).total_bytes : weight.size_bytes();
   };

@@ -26,12 +26,12 @@ struct RmsNormArgs {
   Tensor residual = {};  // [num_tokens, hidden_size] or empty; updated in place
   Tensor weight;         // [hidden_size]
   float eps;
-  Tensor out;  // [num_tokens, hidden_size]; may be x
+  Tensor out;  // [num_tokens, hidden_size]; may be x; or Float8Rows of the rounded norm
 };
 
 // out = x * weight^T + bias.
 struct LinearArgs {
-  Tensor x;  // [num_tokens, in_features]; the weight's dtype
+  Tensor x;  // [num_tokens, in_features]; the weight's dtype, or Float8Rows (NormedDType)
   const LinearWeight* weight;
   Tensor bias = {};  // [out_features] or empty
   Tensor out;        // [num_tokens, out_features]; the weight's dtype or float32
@@ -99,7 +99,7 @@ struct SoftCapArgs {
 // Linear, then GatedActivation: [gate, up] = x * weight^T + bias, rounded to the weight's dtype;
 // out = activation(gate) * up.
 struct GatedLinearArgs {
-  Tensor x;                    // [num_tokens, in_features]; the weight's dtype
+  Tensor x;                    // as Linear's
   const LinearWeight* weight;  // [2 * intermediate_size, in_features], gate first
   Tensor bias = {};            // [2 * intermediate_size] or empty
   Activation activation = Activation::kSilu;

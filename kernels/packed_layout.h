@@ -115,4 +115,11 @@ constexpr bool FitsPackedLayout(const WeightFormat& format, DType activations) {
   }
 }
 
+// WeightStore::FormatFor of such a GPU.
+constexpr LinearFormat PackedFormat(const LinearFormat& format, DType activations) {
+  if (!FitsPackedLayout(format.weight, activations)) return {};
+  const bool is_float8 = format.activations.value == ActivationValue::kFloat8;
+  return {format.weight, is_float8 ? format.activations : ActivationFormat()};
+}
+
 }  // namespace quire

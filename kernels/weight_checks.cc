@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
+#include "kernels/float8_rows.h"
 
 namespace quire {
 
@@ -44,6 +45,7 @@ void CheckLinearGroup(const LinearGroup& group) {
     CHECK_EQ(weight->out_features, group.weights[0]->out_features);
     CHECK_EQ(weight->in_features, group.weights[0]->in_features);
   }
+  if (group.float8_x) CHECK(NormedDType(*group.weights[0]) == DType::kF8E4M3);
   if (!group.bias.empty()) CheckVector(group.bias, group.weights[0]->out_features);
 }
 

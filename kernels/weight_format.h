@@ -48,10 +48,16 @@ enum class ActivationValue : uint8_t {
   kFloat8,  // of each token's 128 columns: e4m3 of x / scale, scale = max|x| / 448
 };
 
-// A device may multiply activations as they are instead, which is more exact.
 struct ActivationFormat {
   ActivationValue value = ActivationValue::kAsTheyAre;
   bool operator==(const ActivationFormat&) const = default;
+};
+
+// Of a linear operation.
+struct LinearFormat {
+  WeightFormat weight = {};
+  ActivationFormat activations = {};
+  bool operator==(const LinearFormat&) const = default;
 };
 
 // Of a quantized value.

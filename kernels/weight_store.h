@@ -60,6 +60,7 @@ class RowLoader {
 struct LinearGroup {
   std::vector<const LinearWeight*> weights = {};  // of one shape; a layer's each
   Tensor bias = {};                               // one of theirs, or empty
+  bool float8_x = false;                          // x is Float8Rows, else of the weights' dtype
   DType out_dtype = DType::kBF16;
   bool gated = false;        // computed by GatedLinear
   int64_t max_num_rows = 1;  // of x
@@ -69,9 +70,10 @@ class WeightStore {
  public:
   virtual ~WeightStore() = default;
 
-  // The format that a weight of such a checkpoint gets here, for activations of this type: this
-  // one, or kFloat where there are no gemms for it.
-  virtual WeightFormat FormatFor(const WeightFormat& format, DType activations) const = 0;
+  // What a linear operation of such a checkpoint gets here, for activations of this type: its
+  // weight's format, or kFloat where there are no gemms for it; activations that become what the
+  // checkpoint asks for, or are multiplied as they are, which is more exact.
+  virtual LinearFormat FormatFor(const LinearFormat& format, DType activations) const = 0;
 
   // Bytes of a weight in this backend's layout before it is sealed, padding included. Its data is
   // not looked at.

@@ -5,6 +5,7 @@
 #include "engine/model/weights/memory_carver.h"
 #include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/float8_rows.h"
 
 namespace quire {
 namespace {
@@ -48,6 +49,10 @@ void Decoder::Carve(MemoryCarver* carver) {
       carver->TakeTensor(context_.dtype, {limits.max_num_batched_tokens, c.hidden_size});
   residual_memory_ =
       carver->TakeTensor(context_.dtype, {limits.max_num_batched_tokens, c.hidden_size});
+  if (c.quantization.quantized() || c.load_quantization != LoadQuantization::kNone) {
+    normed_memory_ =
+        carver->Take(Float8Rows::MaxBytes(limits.max_num_batched_tokens, c.hidden_size));
+  }
   gqa_.Carve(carver);
   gated_mlp_.Carve(carver);
   logit_hidden_ = carver->TakeTensor(context_.dtype, {limits.max_logit_rows, c.hidden_size});
@@ -72,48 +77,57 @@ void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena
   }
   for (int layer = 0; layer < num_layers; ++layer) {
     const LayerWeights& weights = weights_->layer(layer);
+    const Tensor x = NormedFor(weights.gqa.qkv);
     if (layer == 0) {
-      Norm(stream, residual_, {}, weights.input_norm);
+      Norm(stream, residual_, {}, weights.input_norm, x);
     } else {
-      Norm(stream, hidden_, residual_, weights.input_norm);
+      Norm(stream, hidden_, residual_, weights.input_norm, x);
     }
-    if (!RunAttention(stream, layer, inputs, kv_arena)) return;
-    if (config.sandwich_norms) Norm(stream, hidden_, {}, weights.attention_out_norm);
-    Norm(stream, hidden_, residual_, weights.mlp_norm);
-    RunMlp(stream, layer);
-    if (config.sandwich_norms) Norm(stream, hidden_, {}, weights.mlp_out_norm);
+    if (!RunAttention(stream, layer, x, inputs, kv_arena)) return;
+    if (config.sandwich_norms) Norm(stream, hidden_, {}, weights.attention_out_norm, hidden_);
+    const Tensor mlp_x = NormedFor(weights.gated_mlp.gate_up);
+    Norm(stream, hidden_, residual_, weights.mlp_norm, mlp_x);
+    RunMlp(stream, layer, mlp_x);
+    if (config.sandwich_norms) Norm(stream, hidden_, {}, weights.mlp_out_norm, hidden_);
   }
-  Norm(stream, hidden_, residual_, weights_->final_norm());
+  Norm(stream, hidden_, residual_, weights_->final_norm(), hidden_);
 }
 
-// hidden_ = norm(x), or with a residual: residual += x, hidden_ = norm(residual).
-void Decoder::Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight) {
+// out = norm(x), or with a residual: residual += x, out = norm(residual).
+void Decoder::Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight,
+                   const Tensor& out) {
   context_.ops->RmsNorm(stream, {.x = x,
                                  .residual = residual,
                                  .weight = weight,
                                  .eps = context_.config->rms_norm_eps,
-                                 .out = hidden_});
+                                 .out = out});
 }
 
-// hidden_ = attention(hidden_), and the layer's cache has the step's keys and values. False if that
-// was all: nothing reads more of the last layer.
-bool Decoder::RunAttention(Stream& stream, int layer, const DecoderInputs& inputs,
+// Where a norm goes that this weight's operation reads.
+Tensor Decoder::NormedFor(const LinearWeight& reader) const {
+  if (NormedDType(reader) != DType::kF8E4M3) return hidden_;
+  return Float8Rows(hidden_.dim(0), hidden_.dim(1), normed_memory_).tensor();
+}
+
+// hidden_ = attention(x), and the layer's cache has the step's keys and values. False if that was
+// all: nothing reads more of the last layer.
+bool Decoder::RunAttention(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
                            const KvArena& kv_arena) {
   switch (context_.config->layers[layer].attention) {
     case AttentionKind::kGqa:
-      return RunGqa(stream, layer, inputs, kv_arena);
+      return RunGqa(stream, layer, x, inputs, kv_arena);
   }
   return false;
 }
 
-bool Decoder::RunGqa(Stream& stream, int layer, const DecoderInputs& inputs,
+bool Decoder::RunGqa(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
                      const KvArena& kv_arena) {
   const LayerConfig& config = context_.config->layers[layer];
   const GqaWeights& weights = weights_->layer(layer).gqa;
   const int kv_layer = config.kv_sharing_target.value_or(layer);
   const KvCacheView kv_cache = Scaled(kv_arena.LayerView(kv_layer), weights_->layer(kv_layer).gqa);
   const int group = kv_arena.GroupOf(kv_layer);
-  const Tensor q = gqa_.StoreKeysAndValues(stream, weights, config, hidden_,
+  const Tensor q = gqa_.StoreKeysAndValues(stream, weights, config, x,
                                            {.positions = inputs.positions,
                                             .slot_mapping = inputs.slot_mapping[group],
                                             .kv_cache = kv_cache});
@@ -128,10 +142,11 @@ bool Decoder::RunGqa(Stream& stream, int layer, const DecoderInputs& inputs,
   return true;
 }
 
-void Decoder::RunMlp(Stream& stream, int layer) {
+// hidden_ = MLP(x).
+void Decoder::RunMlp(Stream& stream, int layer, const Tensor& x) {
   switch (context_.config->layers[layer].mlp) {
     case MlpKind::kGated:
-      return gated_mlp_.Run(stream, weights_->layer(layer).gated_mlp, hidden_);
+      return gated_mlp_.Run(stream, weights_->layer(layer).gated_mlp, x, hidden_);
   }
 }
 

@@ -58,11 +58,14 @@ class Decoder {
       : context_(context), gqa_(context), gated_mlp_(context) {}
 
   void Carve(MemoryCarver* carver);
-  void Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight);
-  bool RunAttention(Stream& stream, int layer, const DecoderInputs& inputs,
+  void Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight,
+            const Tensor& out);
+  Tensor NormedFor(const LinearWeight& reader) const;
+  bool RunAttention(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
                     const KvArena& kv_arena);
-  bool RunGqa(Stream& stream, int layer, const DecoderInputs& inputs, const KvArena& kv_arena);
-  void RunMlp(Stream& stream, int layer);
+  bool RunGqa(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
+              const KvArena& kv_arena);
+  void RunMlp(Stream& stream, int layer, const Tensor& x);
   void KeepResidualRows(Stream& stream, const DecoderInputs& inputs);
 
   BlockContext context_;
@@ -75,6 +78,7 @@ class Decoder {
   const int32_t* logits_indices_ = nullptr;  // null: the rows are those with logits
   DeviceBuffer memory_;                      // of everything below and of the blocks
   Tensor hidden_memory_;                     // [max_num_batched_tokens, hidden_size]
+  void* normed_memory_ = nullptr;            // Float8Rows of as many, of quantized models
   Tensor residual_memory_;                   // [max_num_batched_tokens, hidden_size]
   Tensor logit_hidden_;                      // [max_logit_rows, hidden_size]
   Tensor logits_;                            // [max_logit_rows, vocab_size] float32

@@ -2,13 +2,20 @@
 
 #include <algorithm>
 
+#include "kernels/float8_rows.h"
+
 namespace quire {
 
 namespace {
 
+bool HasFloat8X(const LayerLinear& linear) {
+  return linear.normed && NormedDType(*linear.weight) == DType::kF8E4M3;
+}
+
 bool IsAlike(const LinearGroup& group, const LayerLinear& linear) {
   const LinearWeight& first = *group.weights[0];
-  return group.gated == linear.gated && first.out_features == linear.weight->out_features &&
+  return group.gated == linear.gated && group.float8_x == HasFloat8X(linear) &&
+         first.out_features == linear.weight->out_features &&
          first.in_features == linear.weight->in_features && first.dtype == linear.weight->dtype &&
          first.format == linear.weight->format && first.activations == linear.weight->activations &&
          group.bias.empty() == linear.bias.empty();
@@ -28,6 +35,7 @@ std::vector<LinearGroup> LinearGroups(const Weights& weights, int64_t max_num_ba
     } else {
       groups.push_back({.weights = {linear.weight},
                         .bias = linear.bias,
+                        .float8_x = HasFloat8X(linear),
                         .out_dtype = linear.weight->dtype,
                         .gated = linear.gated,
                         .max_num_rows = max_num_batched_tokens});

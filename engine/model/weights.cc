@@ -29,7 +29,7 @@ namespace {
 constexpr int64_t kMaxConfigBytes = 1 << 20;
 
 using WeightBytes = std::function<int64_t(const LinearWeight&)>;
-using FormatFor = std::function<WeightFormat(const WeightFormat&, DType)>;
+using FormatFor = std::function<LinearFormat(const LinearFormat&, DType)>;
 
 std::string Sha256Hex(absl::string_view text) {
   unsigned char digest[EVP_MAX_MD_SIZE];
@@ -100,14 +100,15 @@ class WeightsLoader {
     return plan;
   }
 
-  static void SetFormat(const DeviceFormat& device, const FormatFor& format_for,
+  static void SetFormat(const LinearFormat& format, const FormatFor& format_for,
                         LinearWeight* weight) {
-    weight->format = format_for(device.format, weight->dtype);
-    if (weight->format.quantized()) weight->activations = device.activations;
+    const LinearFormat kept = format_for(format, weight->dtype);
+    weight->format = kept.weight;
+    weight->activations = kept.activations;
   }
 
   absl::Status SetFormats() {
-    const auto format_for = [&store = backend_.weight_store()](const WeightFormat& format,
+    const auto format_for = [&store = backend_.weight_store()](const LinearFormat& format,
                                                                DType activations) {
       return store.FormatFor(format, activations);
     };
@@ -207,8 +208,8 @@ class WeightsLoader {
       if (is_embedding && !config_.tie_word_embeddings) continue;
       weights_.matrix_bytes_ += matrix.weight->size_bytes();
       if (is_embedding || matrix.weight == &model.lm_head) continue;
-      weights_.linears_.push_back(
-          {matrix.weight, matrix.bias != nullptr ? *matrix.bias : Tensor(), matrix.gated});
+      weights_.linears_.push_back({matrix.weight, matrix.bias != nullptr ? *matrix.bias : Tensor(),
+                                   matrix.gated, matrix.normed});
     }
     if (config_.tie_word_embeddings) model.lm_head = model.embedding;
     return absl::OkStatus();

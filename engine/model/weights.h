@@ -30,6 +30,7 @@ struct LayerLinear {
   const LinearWeight* weight;
   Tensor bias;  // or empty
   bool gated;   // GatedLinear; else Linear
+  bool normed;  // x comes from RmsNorm
 };
 
 class Weights {

@@ -14,6 +14,7 @@ template <typename Args>
 void CheckDTypes(const Args&) {}
 
 void CheckDTypes(const LinearArgs& args) {
+  CheckActivationDType(args.x.dtype());
   CheckActivationDType(args.weight->dtype);
   CheckActivationDType(args.bias.dtype());
 }
@@ -21,6 +22,7 @@ void CheckDTypes(const EmbeddingArgs& args) { CheckActivationDType(args.table->d
 void CheckDTypes(const RmsNormArgs& args) {
   CheckActivationDType(args.x.dtype());
   CheckActivationDType(args.weight.dtype());
+  CheckActivationDType(args.out.dtype());
 }
 void CheckDTypes(const RopeAndStoreKvArgs& args) {
   CheckActivationDType(args.qkv.dtype());

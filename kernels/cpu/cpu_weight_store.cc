@@ -42,6 +42,11 @@ class PackingLoader : public RowLoader {
 
 }  // namespace
 
+LinearFormat CpuWeightStore::FormatFor(const LinearFormat& format, DType) const {
+  const bool is_int8 = format.activations.value == ActivationValue::kInt8;
+  return {format.weight, is_int8 ? format.activations : ActivationFormat()};
+}
+
 int64_t CpuWeightStore::BytesOf(const LinearWeight& weight) const {
   if (weight.format.quantized()) return QuantizedLayout(weight).size_bytes();
   return PackedBytes(weight.out_features, weight.in_features, weight.dtype);

@@ -11,7 +11,7 @@
 
 namespace quire::cuda {
 
-WeightFormat CudaWeightStore::FormatFor(const WeightFormat& format, DType activations) const {
+LinearFormat CudaWeightStore::FormatFor(const LinearFormat& format, DType activations) const {
   return QuantizedFormatFor(format, activations);
 }
 

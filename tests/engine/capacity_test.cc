@@ -114,15 +114,28 @@ TEST_F(CapacityTest, QuantizedWeightsAreCountedAsTheyAreKept) {
 TEST_F(CapacityTest, FormatsWithoutGemmsAreExpanded) {
   const DeviceFacts gpu = FactsOfGpu(80 * kGiB);
   const WeightFormat int4 = {.value = WeightValue::kInt4, .group_columns = 128};
-  EXPECT_EQ(gpu.format_for(int4, DType::kBF16), int4);
-  EXPECT_EQ(gpu.format_for(int4, DType::kF32), WeightFormat());
+  EXPECT_EQ(gpu.format_for({int4}, DType::kBF16).weight, int4);
+  EXPECT_EQ(gpu.format_for({int4}, DType::kF32), LinearFormat());
   const WeightFormat mxfp8 = {
       .value = WeightValue::kFloat8, .scale = ScaleValue::kPowerOfTwo, .group_columns = 32};
-  EXPECT_EQ(gpu.format_for(mxfp8, DType::kBF16), WeightFormat());
+  EXPECT_EQ(gpu.format_for({mxfp8}, DType::kBF16), LinearFormat());
   // Rows of 64, columns of 128.
   const LinearWeight ragged = {
       .format = int4, .dtype = DType::kBF16, .out_features = 65, .in_features = 130};
   EXPECT_EQ(gpu.weight_bytes(ragged), 128 * 256 / 2 + 128 * 2 * 4);
+}
+
+// A device that has no gemms for what activations should become multiplies them as they are.
+TEST_F(CapacityTest, ActivationsBecomeWhatGemmsTake) {
+  const std::unique_ptr<Backend> cpu = OpenBackend({.kind = DeviceKind::kCpu}).value();
+  const LinearFormat float8 = {{.value = WeightValue::kFloat8, .group_columns = 128},
+                               {ActivationValue::kFloat8}};
+  const LinearFormat int8 = {{.value = WeightValue::kInt8}, {ActivationValue::kInt8}};
+  const DeviceFacts gpu_facts = FactsOfGpu(80 * kGiB), cpu_facts = *FactsOf(*cpu);
+  EXPECT_EQ(gpu_facts.format_for(float8, DType::kBF16), float8);
+  EXPECT_EQ(gpu_facts.format_for(int8, DType::kBF16), LinearFormat{int8.weight});
+  EXPECT_EQ(cpu_facts.format_for(float8, DType::kBF16), LinearFormat{float8.weight});
+  EXPECT_EQ(cpu_facts.format_for(int8, DType::kBF16), int8);
 }
 
 TEST_F(CapacityTest, AnEightBitCacheHoldsTwiceAsMany) {

@@ -84,8 +84,8 @@ TEST(ServingDTypeTest, WhatIsAskedForIsServedOrRefused) {
 TEST(LoadQuantizationTest, IsOfFloatsOnADeviceWithGemmsForIt) {
   DeviceFacts device;
   device.info.name = "a GPU";
-  device.format_for = [](const WeightFormat& format, DType dtype) {
-    return dtype == DType::kF32 ? WeightFormat() : format;
+  device.format_for = [](const LinearFormat& format, DType dtype) {
+    return dtype == DType::kF32 ? LinearFormat() : format;
   };
   const auto choose = [&](LoadQuantization asked, const char* method, DType dtype) {
     ModelConfig model;

@@ -19,7 +19,7 @@ class QuantizedWeightTest : public KernelTest {
   };
 
   bool Serves(const WeightFormat& format, DType activations) {
-    return weight_store().FormatFor(format, activations) == format;
+    return weight_store().FormatFor({format}, activations).weight == format;
   }
 
   // Memory that is all ones first: padding must be harmless. In pieces that cut panels in two.
@@ -70,6 +70,15 @@ inline std::vector<float> RoundToFloat8(std::vector<float> x, int64_t columns) {
   }
   return x;
 }
+
+// Whether a GPU may multiply many rows by values that it has rounded to their dtype, as the
+// packages do that write such checkpoints; exact sums are not told from these by the format.
+inline bool MayRoundValues(const WeightFormat& format) {
+  const bool is_int = format.value == WeightValue::kInt4 || format.value == WeightValue::kInt8;
+  return is_int && format.group_columns > 0;
+}
+// Then: a value in some hundreds is rounded the other way.
+inline constexpr double kRoundedPrecision = 5e-5;
 
 // Tensor cores cut sums of e4m3 to some 14 bits at each of the four gemms of 128 columns.
 inline constexpr double kFloat8Precision = 6e-4;

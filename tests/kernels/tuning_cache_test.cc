@@ -28,6 +28,7 @@ GemmKey Key(int64_t num_rows) {
           .out_features = 6144,
           .in_features = 4096,
           .dtype = DType::kBF16,
+          .x_dtype = DType::kBF16,
           .out_dtype = DType::kF32,
           .fused_bias = true,
           .x_alignment = 256,
@@ -49,6 +50,9 @@ GemmChoices SomeChoices() {
   quantized.activations.value = ActivationValue::kFloat8;
   choices[quantized] = {.kernel = GemmKernel::kQuantized,
                         .variant = FindQuantizedGemmVariant("gemm64-2x1x112")};
+  quantized.x_dtype = DType::kF8E4M3;
+  choices[quantized] = {.kernel = GemmKernel::kQuantized,
+                        .variant = FindQuantizedGemmVariant("gemv2x1x112")};
   choices[Key(24)] = {.algorithm = {0, 1, ~uint64_t{0}, 0x0123456789abcdef, 4, 5, 6, 7}};
   return choices;
 }

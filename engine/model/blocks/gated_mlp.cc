@@ -5,14 +5,16 @@ namespace quire {
 void PlanWeights(const ModelConfig& config, GatedMlpWeights* weights, ModulePlanner& planner) {
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
   if (config.fused_checkpoint) {
-    planner.Linear(&weights->gate_up, hidden, {{"mlp.gate_up_proj", 2 * inner}}, /*bias=*/nullptr,
-                   /*gated=*/true);
+    planner.Linear(&weights->gate_up, hidden, {{"mlp.gate_up_proj", 2 * inner}},
+                   {.gated = true, .normed = true});
   } else {
     planner.Linear(&weights->gate_up, hidden, {{"mlp.gate_proj", inner}, {"mlp.up_proj", inner}},
-                   config.mlp_bias ? &weights->gate_up_bias : nullptr, /*gated=*/true);
+                   {.bias = config.mlp_bias ? &weights->gate_up_bias : nullptr,
+                    .gated = true,
+                    .normed = true});
   }
   planner.Linear(&weights->down, inner, {{"mlp.down_proj", hidden}},
-                 config.mlp_bias ? &weights->down_bias : nullptr);
+                 {.bias = config.mlp_bias ? &weights->down_bias : nullptr});
 }
 
 void GatedMlp::Carve(MemoryCarver* carver) {
@@ -22,7 +24,8 @@ void GatedMlp::Carve(MemoryCarver* carver) {
   inner_ = carver->TakeTensor(context_.dtype, {num_tokens, inner});
 }
 
-void GatedMlp::Run(Stream& stream, const GatedMlpWeights& weights, const Tensor& x) const {
+void GatedMlp::Run(Stream& stream, const GatedMlpWeights& weights, const Tensor& x,
+                   const Tensor& out) const {
   const Tensor inner = Rows(inner_, x.dim(0));
   context_.ops->GatedLinear(stream, {.x = x,
                                      .weight = &weights.gate_up,
@@ -30,8 +33,8 @@ void GatedMlp::Run(Stream& stream, const GatedMlpWeights& weights, const Tensor&
                                      .activation = context_.config->activation,
                                      .gate_up = Rows(gate_up_, x.dim(0)),
                                      .out = inner});
-  context_.ops->Linear(stream,
-                       {.x = inner, .weight = &weights.down, .bias = weights.down_bias, .out = x});
+  context_.ops->Linear(
+      stream, {.x = inner, .weight = &weights.down, .bias = weights.down_bias, .out = out});
 }
 
 }  // namespace quire

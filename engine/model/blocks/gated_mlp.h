@@ -23,8 +23,9 @@ class GatedMlp {
   // Takes the activations' memory.
   void Carve(MemoryCarver* carver);
 
-  // x = MLP(x), [num_tokens, hidden_size].
-  void Run(Stream& stream, const GatedMlpWeights& weights, const Tensor& x) const;
+  // out = MLP(x), both [num_tokens, hidden_size]; x may be out, or Float8Rows.
+  void Run(Stream& stream, const GatedMlpWeights& weights, const Tensor& x,
+           const Tensor& out) const;
 
  private:
   BlockContext context_;

@@ -30,12 +30,14 @@ void PlanWeights(const ModelConfig& config, const LayerConfig& layer, GqaWeights
   const bool has_kv = !layer.kv_sharing_target;
   if (config.fused_checkpoint) {
     CHECK(has_kv);  // no such checkpoint is known
-    planner.Linear(&weights->qkv, hidden, {{"self_attn.qkv_proj", q_size + 2 * kv_size}});
+    planner.Linear(&weights->qkv, hidden, {{"self_attn.qkv_proj", q_size + 2 * kv_size}},
+                   {.normed = true});
   } else {
     std::vector<ModulePlanner::Module> modules = {{"self_attn.q_proj", q_size}};
     if (has_kv) modules.push_back({"self_attn.k_proj", kv_size});
     if (has_kv) modules.push_back({"self_attn.v_proj", kv_size});
-    planner.Linear(&weights->qkv, hidden, modules, config.qkv_bias ? &weights->qkv_bias : nullptr);
+    planner.Linear(&weights->qkv, hidden, modules,
+                   {.bias = config.qkv_bias ? &weights->qkv_bias : nullptr, .normed = true});
   }
   if (config.qk_norm) {
     planner.Norm(&weights->q_norm, "self_attn.q_norm", config.head_dim);
@@ -46,7 +48,7 @@ void PlanWeights(const ModelConfig& config, const LayerConfig& layer, GqaWeights
     planner.Parameter(&weights->sinks, "self_attn.sinks", config.num_q_heads);
   }
   planner.Linear(&weights->o, q_size, {{"self_attn.o_proj", hidden}},
-                 config.o_bias ? &weights->o_bias : nullptr);
+                 {.bias = config.o_bias ? &weights->o_bias : nullptr});
 }
 
 KvSpec GqaKvSpec(const ModelConfig& config, const LayerConfig& layer, DType kv_dtype) {

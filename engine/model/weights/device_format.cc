@@ -32,38 +32,38 @@ bool IsFloat8(ActivationScheme activations) {
 
 }  // namespace
 
-DeviceFormat DeviceFormatOf(const WeightScheme& scheme) {
+LinearFormat DeviceFormatOf(const WeightScheme& scheme) {
   if (!scheme.quantized()) return {};
-  DeviceFormat result;
-  result.format = {.value = ValueOf(scheme),
+  LinearFormat result;
+  result.weight = {.value = ValueOf(scheme),
                    .scale = ScaleOf(scheme),
                    .group_columns = static_cast<int32_t>(scheme.group_columns),
                    .zero_points = scheme.zero_points,
                    .ordered = scheme.ordered};
   if (scheme.activations == ActivationScheme::kInt8PerToken && scheme.group_columns == 0 &&
-      !scheme.zero_points && result.format.value == WeightValue::kInt8) {
+      !scheme.zero_points && result.weight.value == WeightValue::kInt8) {
     result.activations.value = ActivationValue::kInt8;
-  } else if (result.format.value == WeightValue::kFloat8 && IsFloat8(scheme.activations)) {
+  } else if (result.weight.value == WeightValue::kFloat8 && IsFloat8(scheme.activations)) {
     result.activations.value = ActivationValue::kFloat8;
   }
   return result;
 }
 
-DeviceFormat DeviceFormatOf(LoadQuantization quantization) {
+LinearFormat DeviceFormatOf(LoadQuantization quantization) {
   switch (quantization) {
     case LoadQuantization::kNone:
       return {};
     case LoadQuantization::kFloat8:
-      return {.format = {.value = WeightValue::kFloat8, .group_columns = kFloat8GroupColumns},
+      return {.weight = {.value = WeightValue::kFloat8, .group_columns = kFloat8GroupColumns},
               .activations = {ActivationValue::kFloat8}};
   }
   return {};
 }
 
-DeviceFormat DeviceFormatOf(const MatrixPlan& matrix, const WeightScheme& scheme,
+LinearFormat DeviceFormatOf(const MatrixPlan& matrix, const WeightScheme& scheme,
                             LoadQuantization quantization) {
   if (scheme.quantized()) return DeviceFormatOf(scheme);
-  return matrix.role == MatrixRole::kLinear ? DeviceFormatOf(quantization) : DeviceFormat();
+  return matrix.role == MatrixRole::kLinear ? DeviceFormatOf(quantization) : LinearFormat();
 }
 
 absl::StatusOr<WeightScheme> SchemeOf(const MatrixPlan& matrix,

@@ -1,4 +1,4 @@
-// DeviceFormat: how the weight of a checkpoint's scheme is kept on a device that has gemms for it.
+// How a linear operation of a checkpoint's scheme is kept on a device that has gemms for it.
 // Plain functions; any thread.
 #pragma once
 
@@ -11,20 +11,15 @@
 
 namespace quire {
 
-struct DeviceFormat {
-  WeightFormat format = {};
-  ActivationFormat activations = {};
-};
-
 // Blocks of rows get a scale for each row; integers of 2 and 3 bits become those of 4, of 5 to 7
 // those of 8. kFloat of a scheme that is not quantized.
-DeviceFormat DeviceFormatOf(const WeightScheme& scheme);
+LinearFormat DeviceFormatOf(const WeightScheme& scheme);
 
 // Of floats that are quantized while they are loaded.
-DeviceFormat DeviceFormatOf(LoadQuantization quantization);
+LinearFormat DeviceFormatOf(LoadQuantization quantization);
 
 // Of a matrix: its scheme's, or of floats what `quantization` makes of them.
-DeviceFormat DeviceFormatOf(const MatrixPlan& matrix, const WeightScheme& scheme,
+LinearFormat DeviceFormatOf(const MatrixPlan& matrix, const WeightScheme& scheme,
                             LoadQuantization quantization);
 
 // Of what the parts of a matrix have in common. Errors as in QuantizationConfig::FindShared.

@@ -24,23 +24,26 @@ std::string ModuleOf(const WeightPart& part) {
 }
 
 void ModulePlanner::Embedding(LinearWeight* weight, int64_t in_features, const Module& module) {
-  Linear(weight, in_features, {module});
+  Linear(weight, in_features, {module}, {});
   plan_->matrices.back().role = MatrixRole::kEmbedding;
 }
 
 void ModulePlanner::Head(LinearWeight* weight, int64_t in_features, const Module& module) {
-  Linear(weight, in_features, {module});
+  Linear(weight, in_features, {module}, {});
   plan_->matrices.back().role = MatrixRole::kHead;
 }
 
 void ModulePlanner::Linear(LinearWeight* weight, int64_t in_features,
-                           const std::vector<Module>& modules, Tensor* bias, bool gated) {
+                           const std::vector<Module>& modules, const LinearTraits& traits) {
   std::vector<WeightPart> parts = Named(".weight", modules);
   weight->out_features = TotalRows(parts);
   weight->in_features = in_features;
-  plan_->matrices.push_back(
-      {.weight = weight, .parts = std::move(parts), .bias = bias, .gated = gated});
-  if (bias != nullptr) Vector(bias, Named(".bias", modules), kDummyBias, 0);
+  plan_->matrices.push_back({.weight = weight,
+                             .parts = std::move(parts),
+                             .bias = traits.bias,
+                             .gated = traits.gated,
+                             .normed = traits.normed});
+  if (traits.bias != nullptr) Vector(traits.bias, Named(".bias", modules), kDummyBias, 0);
 }
 
 void ModulePlanner::Norm(Tensor* tensor, absl::string_view name, int64_t size) {

@@ -35,6 +35,7 @@ struct MatrixPlan {
   std::vector<WeightPart> parts;
   const Tensor* bias = nullptr;  // what a linear operation adds, if it has one
   bool gated = false;            // by GatedLinear
+  bool normed = false;           // x comes from RmsNorm
   MatrixRole role = MatrixRole::kLinear;
 };
 
@@ -72,10 +73,14 @@ class ModulePlanner {
   ModulePlanner(std::string prefix, float norm_offset, WeightPlan* plan)
       : prefix_(std::move(prefix)), norm_offset_(norm_offset), plan_(plan) {}
 
-  // One matrix of the modules' rows; with `bias`, the modules have biases, which it receives.
-  // `gated`: they are gates and ups.
+  struct LinearTraits {
+    Tensor* bias = nullptr;  // receives the modules' biases, where they have them
+    bool gated = false;      // the modules are gates and ups
+    bool normed = false;     // x comes from RmsNorm
+  };
+  // One matrix of the modules' rows.
   void Linear(LinearWeight* weight, int64_t in_features, const std::vector<Module>& modules,
-              Tensor* bias = nullptr, bool gated = false);
+              const LinearTraits& traits);
   void Embedding(LinearWeight* weight, int64_t in_features, const Module& module);
   void Head(LinearWeight* weight, int64_t in_features, const Module& module);
   void Norm(Tensor* tensor, absl::string_view name, int64_t size);

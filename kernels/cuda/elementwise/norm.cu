@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "kernels/base/types.h"
+#include "kernels/cuda/runtime/float8.cuh"
+#include "kernels/cuda/runtime/float8_rows.cuh"
 #include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/free_ops.h"
 #include "kernels/cuda/runtime/launch.cuh"
@@ -26,22 +28,47 @@ __device__ float BlockSum(float value) {
 struct NormParams {
   const void* x;
   void* residual;  // or null
-  void* out;
+  void* out;       // Float8Rows have `scales`, too
+  float* scales;
+  int64_t scale_stride;
   int64_t x_stride, residual_stride, out_stride;
   FloatVector weight;
   int size;
   float eps;
 };
 
+// The 16 lanes that have a line of Float8Rows leave it, rounded to T first. All lanes call it,
+// those beyond the row with zeros.
+template <typename T>
+__device__ __forceinline__ void StoreAsFloat8(const NormParams& params, int64_t row, int column,
+                                              float (&values)[kVector]) {
+  float most = 0;
+#pragma unroll
+  for (float& value : values) {
+    value = Rounded<T>(value);
+    most = fmaxf(most, fabsf(value));
+  }
+  most = MaxOfLineLanes(most);
+  const XScale scale(most);
+  if (column >= params.size) return;
+#pragma unroll
+  for (float& value : values) value = scale(value);
+  StoreFloat8(values, DType::kF8E4M3,
+              static_cast<Float8Bits*>(params.out) + row * params.out_stride + column);
+  if (column % kStepColumns == 0) {
+    params.scales[column / kStepColumns * params.scale_stride + row] = scale.scale;
+  }
+}
+
 // Grid: one CTA of up to kThreads per row, a thread per kWidth elements (up to kPacks of them).
 // Bytes: x and weight read once, out written once; residual read and written once.
 // Accumulation: squares in a thread in order, then shuffles, then warps: float32.
 // Limit: memory bandwidth from some 500 rows; below, one row's latency (two dependent passes).
-template <typename T, int kWidth, int kThreads, int kPacks>
+template <typename T, int kWidth, int kThreads, int kPacks, bool kToFloat8>
 __global__ void __launch_bounds__(kThreads) RmsNormKernel(const NormParams params) {
   ReleaseSuccessor();
   // All of it up to some 8000 elements, before x is there.
-  float weight[kWidth];
+  float weight[kWidth] = {};
   const int first = static_cast<int>(threadIdx.x) * kWidth;
   if (first < params.size) params.weight.LoadAt(first, weight);
   WaitForPredecessor();
@@ -49,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) RmsNormKernel(const NormParams param
   const T* x = static_cast<const T*>(params.x) + row * params.x_stride;
   T* residual = static_cast<T*>(params.residual);
   if (residual != nullptr) residual += row * params.residual_stride;
-  float values[kPacks][kWidth], before[kPacks][kWidth];
+  float values[kPacks][kWidth] = {}, before[kPacks][kWidth];
 #pragma unroll
   for (int pack = 0; pack < kPacks; ++pack) {  // all under way at once
     const int i = (pack * blockDim.x + threadIdx.x) * kWidth;
@@ -74,29 +101,33 @@ __global__ void __launch_bounds__(kThreads) RmsNormKernel(const NormParams param
   }
   const float mean = BlockSum(sum) / static_cast<float>(params.size);
   const float scale = 1.0f / sqrtf(mean + params.eps);
-  T* out = static_cast<T*>(params.out) + row * params.out_stride;
 #pragma unroll
   for (int pack = 0; pack < kPacks; ++pack) {
     const int i = (pack * blockDim.x + threadIdx.x) * kWidth;
-    if (i >= params.size) break;
-    if (pack > 0) params.weight.LoadAt(i, weight);
+    if (!kToFloat8 && i >= params.size) break;
+    if (pack > 0 && i < params.size) params.weight.LoadAt(i, weight);
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) values[pack][j] *= scale * weight[j];
-    Store(values[pack], out + i);
+    if constexpr (kToFloat8) {
+      StoreAsFloat8<T>(params, row, i, values[pack]);
+    } else {
+      Store(values[pack], static_cast<T*>(params.out) + row * params.out_stride + i);
+    }
   }
 }
 
 // Threads and packs that are not there cost registers, and so CTAs an SM: kernels for what they
 // hold.
-template <typename T, int kWidth>
+template <typename T, int kWidth, bool kToFloat8>
 void Launch(const NormParams& params, int64_t num_rows, cudaStream_t stream) {
   const int64_t num_packs = CeilDiv<int64_t>(params.size, kWidth);
   CHECK_LE(num_packs, kMaxPacks * kMaxThreads) << "hidden size " << params.size;
   const auto num_threads =
       static_cast<unsigned>(std::min<int64_t>(kMaxThreads, RoundUp<int64_t>(num_packs, 32)));
-  const auto kernel = num_packs <= kFewThreads   ? RmsNormKernel<T, kWidth, kFewThreads, 1>
-                      : num_packs <= kMaxThreads ? RmsNormKernel<T, kWidth, kMaxThreads, 1>
-                                                 : RmsNormKernel<T, kWidth, kMaxThreads, kMaxPacks>;
+  const auto kernel = num_packs <= kFewThreads ? RmsNormKernel<T, kWidth, kFewThreads, 1, kToFloat8>
+                      : num_packs <= kMaxThreads
+                          ? RmsNormKernel<T, kWidth, kMaxThreads, 1, kToFloat8>
+                          : RmsNormKernel<T, kWidth, kMaxThreads, kMaxPacks, kToFloat8>;
   LaunchKernel(kernel, static_cast<unsigned>(num_rows), num_threads, 0, stream, params);
 }
 
@@ -105,19 +136,33 @@ void Launch(const NormParams& params, int64_t num_rows, cudaStream_t stream) {
 void LaunchRmsNorm(const RmsNormArgs& args, cudaStream_t stream) {
   const int64_t num_rows = args.x.dim(0);
   if (num_rows == 0) return;
-  const NormParams params = {.x = args.x.data(),
-                             .residual = args.residual.data(),
-                             .out = args.out.data(),
-                             .x_stride = args.x.row_stride(),
-                             .residual_stride = args.residual.row_stride(),
-                             .out_stride = args.out.row_stride(),
-                             .weight = FloatVector(args.weight),
-                             .size = static_cast<int>(args.x.dim(1)),
-                             .eps = args.eps};
+  const bool to_float8 = args.out.dtype() == DType::kF8E4M3;
+  NormParams params = {.x = args.x.data(),
+                       .residual = args.residual.data(),
+                       .out = args.out.data(),
+                       .scales = nullptr,
+                       .scale_stride = 0,
+                       .x_stride = args.x.row_stride(),
+                       .residual_stride = args.residual.row_stride(),
+                       .out_stride = args.out.row_stride(),
+                       .weight = FloatVector(args.weight),
+                       .size = static_cast<int>(args.x.dim(1)),
+                       .eps = args.eps};
+  if (to_float8) {
+    const Float8Rows rows(args.out);
+    params.scales = rows.scales();
+    params.scale_stride = rows.scale_stride();
+    CHECK(FitsVectors(args.x.dim(1), {&args.x, &args.residual, &args.weight}));
+    CHECK(args.x.dtype() == DType::kBF16 || args.x.dtype() == DType::kF16);
+    const auto launch = args.x.dtype() == DType::kF16 ? Launch<__half, kVector, true>
+                                                      : Launch<__nv_bfloat16, kVector, true>;
+    return launch(params, num_rows, stream);
+  }
   const bool vectors =
       FitsVectors(args.x.dim(1), {&args.x, &args.residual, &args.out, &args.weight});
-  DispatchFloat(args.x.dtype(), vectors,
-                [&]<typename T, int kWidth>() { Launch<T, kWidth>(params, num_rows, stream); });
+  DispatchFloat(args.x.dtype(), vectors, [&]<typename T, int kWidth>() {
+    Launch<T, kWidth, /*kToFloat8=*/false>(params, num_rows, stream);
+  });
 }
 
 }  // namespace quire::cuda

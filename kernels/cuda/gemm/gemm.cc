@@ -12,7 +12,7 @@
 #include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
 #include "kernels/cuda/runtime/free_ops.h"
-#include "kernels/packed_layout.h"
+#include "kernels/float8_rows.h"
 
 namespace quire::cuda {
 
@@ -103,6 +103,7 @@ GemmKey Gemm::KeyOf(const LinearArgs& args) {
           .format = weight.format,
           .activations = weight.activations,
           .dtype = weight.dtype,
+          .x_dtype = args.x.dtype(),
           .out_dtype = args.out.dtype(),
           .fused_bias = FusesBias(args),
           .x_alignment = Alignment(args.x),
@@ -219,25 +220,26 @@ void Gemm::ForRowsWithX(const Args& args, const GemmChoice& choice, CudaStream& 
                         const Launch& launch) const {
   const LinearWeight& weight = *args.weight;
   const int32_t* const order = ColumnOrder(weight);
-  const bool to_float8 = HasFloat8Tiles(weight) && choice.kernel != GemmKernel::kQuantized;
-  if (!weight.format.quantized() ||
+  const bool is_float8 = args.x.dtype() == DType::kF8E4M3;
+  const bool to_float8 =
+      HasFloat8Tiles(weight) && !is_float8 && choice.kernel != GemmKernel::kQuantized;
+  if (is_float8 || !weight.format.quantized() ||
       (!to_float8 && order == nullptr && Alignment(args.x) >= kXAlignment)) {
     return launch(args);
   }
   const int64_t element_bytes = DTypeBytes(weight.dtype);
   const int64_t stride = RoundUp(weight.in_features, kXAlignment / element_bytes);
-  const int64_t num_steps = PackedLayout(weight).num_steps;
-  const int64_t max_rows = to_float8 ? Float8Rows::MaxRows(workspace_.size_bytes(), num_steps)
-                                     : workspace_.size_bytes() / (stride * element_bytes);
+  const int64_t max_rows = to_float8
+                               ? Float8Rows::MaxRows(workspace_.size_bytes(), weight.in_features)
+                               : workspace_.size_bytes() / (stride * element_bytes);
   for (int64_t first = 0; first < args.x.dim(0); first += max_rows) {
     const int64_t num_rows = std::min(max_rows, args.x.dim(0) - first);
     const Tensor x = args.x.Rows(first, num_rows);
     Args part = args;
     part.out = args.out.Rows(first, num_rows);
     if (to_float8) {
-      const Float8Rows rows = {
-          .num_rows = num_rows, .num_steps = num_steps, .data = workspace_.as<uint8_t>()};
-      part.x = Tensor(rows.data, DType::kF8E4M3, {num_rows, rows.row_bytes()});
+      const Float8Rows rows(num_rows, weight.in_features, workspace_.data());
+      part.x = rows.tensor();
       stream.Run("quantizing activations", [&](cudaStream_t s) { LaunchQuantizeRows(x, rows, s); });
     } else {
       part.x = Tensor(workspace_.data(), weight.dtype, {num_rows, weight.in_features})

@@ -25,7 +25,7 @@ struct GemmKey {
   int64_t out_features, in_features;
   WeightFormat format = {};
   ActivationFormat activations = {};
-  DType dtype, out_dtype;
+  DType dtype, x_dtype, out_dtype;
   bool fused_bias;  // where cuBLASLt adds it
   // Of every row, in bytes: powers of two up to 256.
   int32_t x_alignment, weight_alignment, out_alignment;
@@ -36,7 +36,7 @@ struct GemmKey {
     const WeightFormat& f = k.format;
     return H::combine(std::move(h), k.num_rows, k.out_features, k.in_features, f.value, f.scale,
                       f.group_columns, f.zero_points, f.ordered, k.activations.value, k.dtype,
-                      k.out_dtype, k.fused_bias, k.x_alignment, k.weight_alignment,
+                      k.x_dtype, k.out_dtype, k.fused_bias, k.x_alignment, k.weight_alignment,
                       k.out_alignment);
   }
 };

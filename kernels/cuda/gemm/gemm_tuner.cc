@@ -10,9 +10,11 @@
 #include "kernels/base/types.h"
 #include "kernels/cuda/gemm/known/known_gemms.h"
 #include "kernels/cuda/gemm/own_gemms.h"
+#include "kernels/cuda/gemm/quantized/quantize_activations.h"
 #include "kernels/cuda/gemm/tuning_cache.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
 #include "kernels/cuda/runtime/free_ops.h"
+#include "kernels/float8_rows.h"
 #include "spdlog/spdlog.h"
 
 namespace quire::cuda {
@@ -77,6 +79,9 @@ absl::Status Tuner::Prepare(const std::vector<LinearGroup>& groups) {
     const int64_t num_rows = RowBucket(group.max_num_rows);
     const LinearWeight& weight = *group.weights[0];
     x_bytes = std::max(x_bytes, num_rows * weight.in_features * DTypeBytes(weight.dtype));
+    if (group.float8_x) {
+      x_bytes = std::max(x_bytes, Float8Rows::MaxBytes(num_rows, weight.in_features));
+    }
     const int64_t result_bytes = num_rows * weight.out_features * DTypeBytes(group.out_dtype);
     out_bytes = std::max(out_bytes, result_bytes);
     if (group.gated) gated_bytes = std::max(gated_bytes, result_bytes / 2);
@@ -100,7 +105,8 @@ absl::Status Tuner::Prepare(const std::vector<LinearGroup>& groups) {
 
 LinearArgs Tuner::ArgsFor(const LinearGroup& group, int64_t num_rows, size_t weight) const {
   const LinearWeight& shape = *group.weights[weight];
-  return {.x = Tensor(x_.data(), shape.dtype, {num_rows, shape.in_features}),
+  return {.x = group.float8_x ? Float8Rows(num_rows, shape.in_features, x_.data()).tensor()
+                              : Tensor(x_.data(), shape.dtype, {num_rows, shape.in_features}),
           .weight = &shape,
           .bias = group.bias,
           .out = Tensor(out_.data(), group.out_dtype, {num_rows, shape.out_features})};
@@ -129,10 +135,16 @@ absl::StatusOr<double> Tuner::MeasureUs(const LinearGroup& group, int64_t num_ro
     const LinearArgs args = ArgsFor(group, num_rows, weight);
     // As in a step, x has just been made: some candidates use that time, others do not.
     stream_.Run("making x", [&](cudaStream_t s) {
-      LaunchGatedActivation(
-          {.gate_up = Tensor(random_.data(), args.x.dtype(), {num_rows, 2 * args.x.dim(1)}),
-           .out = args.x},
-          s);
+      const DType dtype = group.weights[weight]->dtype;
+      if (group.float8_x) {
+        LaunchQuantizeRows(Tensor(random_.data(), dtype, {num_rows, args.x.dim(1)}),
+                           Float8Rows(args.x), s);
+      } else {
+        LaunchGatedActivation(
+            {.gate_up = Tensor(random_.data(), dtype, {num_rows, 2 * args.x.dim(1)}),
+             .out = args.x},
+            s);
+      }
     });
     launched = Compute(group, args, choice);
   }

@@ -37,24 +37,26 @@ std::string ChecksumLine(absl::string_view text) {
   return absl::StrFormat("checksum %016x\n", Checksum(text));
 }
 
-// A dtype, and behind it the format of a quantized weight: "bf16", "bf16/3.0.128.1.0.0".
+// A dtype, and behind it the format of a quantized weight and whether x is Float8Rows: "bfloat16",
+// "bfloat16/3.0.128.1.0.0.0".
 std::string FormatType(const GemmKey& key) {
   std::string text(DTypeName(key.dtype));
   const WeightFormat& f = key.format;
   if (!f.quantized()) return text;
   return absl::StrCat(text, "/", static_cast<int>(f.value), ".", static_cast<int>(f.scale), ".",
                       f.group_columns, ".", f.zero_points ? 1 : 0, ".", f.ordered ? 1 : 0, ".",
-                      static_cast<int>(key.activations.value));
+                      static_cast<int>(key.activations.value), ".",
+                      key.x_dtype == DType::kF8E4M3 ? 1 : 0);
 }
 
 bool ParseType(absl::string_view text, GemmKey* key) {
   const std::vector<absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits('/', 1));
   const auto dtype = ParseDType(std::string(parts[0]));
   if (!dtype.has_value()) return false;
-  key->dtype = *dtype;
+  key->dtype = key->x_dtype = *dtype;
   if (parts.size() == 1) return true;
   const std::vector<absl::string_view> words = absl::StrSplit(parts[1], '.');
-  std::array<int, 6> numbers{};
+  std::array<int, 7> numbers{};
   if (words.size() != numbers.size()) return false;
   for (size_t i = 0; i < words.size(); ++i) {
     if (!absl::SimpleAtoi(words[i], &numbers[i]) || numbers[i] < 0) return false;
@@ -65,6 +67,7 @@ bool ParseType(absl::string_view text, GemmKey* key) {
                  .zero_points = numbers[3] != 0,
                  .ordered = numbers[4] != 0};
   key->activations.value = static_cast<ActivationValue>(numbers[5]);
+  if (numbers[6] != 0) key->x_dtype = DType::kF8E4M3;
   return true;
 }
 

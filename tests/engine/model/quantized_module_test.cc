@@ -100,7 +100,7 @@ TEST_F(QuantizedModuleTest, CodesOnADeviceAreTheValues) {
     const ModuleShape shape = {golden["rows"], golden["columns"], 0};
     const auto module = QuantizedModule::Find(*scheme, shape, module_name, *checkpoint);
     ASSERT_TRUE(module.ok()) << module.status();
-    const WeightFormat format = DeviceFormatOf(*scheme).format;
+    const WeightFormat format = DeviceFormatOf(*scheme).weight;
     ASSERT_TRUE(format.quantized());
     if (format.ordered) {
       const auto order = module->ReadOrder();

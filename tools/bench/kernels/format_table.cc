@@ -14,6 +14,7 @@
 #include "engine/model/weights/weight_plan.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/base/types.h"
+#include "kernels/float8_rows.h"
 #include "nlohmann/json.hpp"
 #include "tools/bench/interrupt.h"
 
@@ -23,27 +24,28 @@ namespace {
 
 struct NamedFormat {
   const char* name;
-  WeightFormat format;
-  ActivationFormat activations = {};
+  LinearFormat format;
 };
 
 const std::vector<NamedFormat>& Formats() {
   using enum WeightValue;
   static const auto* const formats = new std::vector<NamedFormat>{
-      {"fp8-channel", {.value = kFloat8}, {.value = ActivationValue::kFloat8}},
-      {"fp8-block", {.value = kFloat8, .group_columns = 128}, {.value = ActivationValue::kFloat8}},
-      {"awq", {.value = kInt4, .group_columns = 128, .zero_points = true}},
-      {"gptq", {.value = kInt4, .group_columns = 128}},
-      {"gptq-group32", {.value = kInt4, .group_columns = 32}},
-      {"int8", {.value = kInt8}, {.value = ActivationValue::kInt8}},
-      {"mxfp4", {.value = kFloat4, .scale = ScaleValue::kPowerOfTwo, .group_columns = 32}},
-      {"nvfp4", {.value = kFloat4, .scale = ScaleValue::kFloat8, .group_columns = 16}}};
+      {"fp8-channel", {{.value = kFloat8}, {.value = ActivationValue::kFloat8}}},
+      {"fp8-block",
+       {{.value = kFloat8, .group_columns = 128}, {.value = ActivationValue::kFloat8}}},
+      {"awq", {{.value = kInt4, .group_columns = 128, .zero_points = true}}},
+      {"gptq", {{.value = kInt4, .group_columns = 128}}},
+      {"gptq-group32", {{.value = kInt4, .group_columns = 32}}},
+      {"int8", {{.value = kInt8}, {.value = ActivationValue::kInt8}}},
+      {"mxfp4", {{.value = kFloat4, .scale = ScaleValue::kPowerOfTwo, .group_columns = 32}}},
+      {"nvfp4", {{.value = kFloat4, .scale = ScaleValue::kFloat8, .group_columns = 16}}}};
   return *formats;
 }
 
 struct GemmShape {
   int64_t out_features, in_features;
   bool gated;
+  bool normed;  // x comes from RmsNorm
 
   std::string Text() const {
     return absl::StrCat(in_features, " -> ", out_features, gated ? " gated" : "");
@@ -59,7 +61,8 @@ std::vector<GemmShape> GemmShapesOf(const ModelConfig& model) {
   std::set<GemmShape> seen;
   for (const MatrixPlan& matrix : plan.matrices) {
     if (matrix.weight == &weights.embedding || matrix.weight == &weights.lm_head) continue;
-    const GemmShape shape = {matrix.weight->out_features, matrix.weight->in_features, matrix.gated};
+    const GemmShape shape = {matrix.weight->out_features, matrix.weight->in_features, matrix.gated,
+                             matrix.normed};
     if (seen.insert(shape).second) shapes.push_back(shape);
   }
   return shapes;
@@ -80,6 +83,13 @@ class FormatCase {
   int64_t weight_bytes() const { return weights_[0].size_bytes(); }
 
   absl::StatusOr<double> Us(int64_t num_rows) {
+    if (float8_x_) {
+      timer_.backend().ops().RmsNorm(
+          timer_.stream(), {.x = Tensor(x_.data(), DType::kBF16, {num_rows, shape_.in_features}),
+                            .weight = Tensor(norm_.data(), DType::kBF16, {shape_.in_features}),
+                            .eps = 1e-6f,
+                            .out = XFor(num_rows)});
+    }
     const auto num_weights = static_cast<int>(weights_.size());
     return timer_.MedianColdUs(weight_bytes(), num_weights, [&](int i) { Enqueue(i, num_rows); });
   }
@@ -90,8 +100,8 @@ class FormatCase {
   absl::Status MakeWeights(const NamedFormat& format, int64_t max_rows, uint64_t seed) {
     Device& device = timer_.backend().device();
     WeightStore& store = timer_.backend().weight_store();
-    LinearWeight weight = {.format = format.format,
-                           .activations = format.activations,
+    LinearWeight weight = {.format = format.format.weight,
+                           .activations = format.format.activations,
                            .dtype = DType::kBF16,
                            .out_features = shape_.out_features,
                            .in_features = shape_.in_features};
@@ -107,20 +117,33 @@ class FormatCase {
     }
     group.reserve(weights_.size());
     for (const LinearWeight& made : weights_) group.push_back(&made);
+    float8_x_ = shape_.normed && NormedDType(weight) == DType::kF8E4M3;
     ASSIGN_OR_RETURN(x_, Allocate(max_rows * shape_.in_features));
+    const int64_t float8_bytes = Float8Rows::MaxBytes(max_rows, shape_.in_features);
+    ASSIGN_OR_RETURN(float8_rows_, device.Allocate(float8_x_ ? float8_bytes : 0));
+    ASSIGN_OR_RETURN(norm_, timer_.Random(DType::kBF16, shape_.in_features, seed));
     ASSIGN_OR_RETURN(out_, Allocate(max_rows * shape_.out_features));
     ASSIGN_OR_RETURN(gated_, Allocate(max_rows * shape_.out_features));
     timer_.FillRandom(x_.data(), DType::kBF16, max_rows * shape_.in_features, seed);
     return store.Tune(timer_.stream(),
-                      {{.weights = group, .gated = shape_.gated, .max_num_rows = max_rows}},
+                      {{.weights = group,
+                        .float8_x = float8_x_,
+                        .gated = shape_.gated,
+                        .max_num_rows = max_rows}},
                       /*progress=*/nullptr);
   }
   absl::StatusOr<DeviceBuffer> Allocate(int64_t elements) {
     return timer_.backend().device().Allocate(elements * DTypeBytes(DType::kBF16));
   }
 
+  // As a step has it: what makes it is not in the time.
+  Tensor XFor(int64_t num_rows) const {
+    return float8_x_ ? Float8Rows(num_rows, shape_.in_features, float8_rows_.data()).tensor()
+                     : Tensor(x_.data(), DType::kBF16, {num_rows, shape_.in_features});
+  }
+
   void Enqueue(int i, int64_t num_rows) {
-    const Tensor x(x_.data(), DType::kBF16, {num_rows, shape_.in_features});
+    const Tensor x = XFor(num_rows);
     const Tensor out(out_.data(), DType::kBF16, {num_rows, shape_.out_features});
     Ops& ops = timer_.backend().ops();
     if (!shape_.gated) {
@@ -138,7 +161,8 @@ class FormatCase {
   const GemmShape shape_;
   std::vector<DeviceBuffer> buffers_;
   std::vector<LinearWeight> weights_;
-  DeviceBuffer x_, out_, gated_;
+  DeviceBuffer x_, norm_, float8_rows_, out_, gated_;
+  bool float8_x_ = false;
 };
 
 std::vector<int64_t> RowsFor(DeviceKind device) {
@@ -157,11 +181,10 @@ absl::Status MeasureGemmShape(GraphTimer& timer, const GemmShape& shape, uint64_
   for (const NamedFormat& format : Formats()) {
     if (Interrupted()) break;
     if (!absl::StrContains(format.name, cases)) continue;
-    if (timer.backend().weight_store().FormatFor(format.format, DType::kBF16) != format.format) {
-      continue;
-    }
-    ASSIGN_OR_RETURN(const auto quantized,
-                     FormatCase::Create(timer, shape, format, row_counts.back(), seed));
+    const LinearFormat kept = timer.backend().weight_store().FormatFor(format.format, DType::kBF16);
+    if (kept.weight != format.format.weight) continue;
+    ASSIGN_OR_RETURN(const auto quantized, FormatCase::Create(timer, shape, {format.name, kept},
+                                                              row_counts.back(), seed));
     for (const int64_t num_rows : row_counts) {
       // In turns, because a machine's speed drifts.
       ASSIGN_OR_RETURN(const double before_us, plain->Us(num_rows));

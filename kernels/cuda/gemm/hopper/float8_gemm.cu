@@ -1,26 +1,15 @@
 #include "kernels/cuda/gemm/hopper/float8_gemm.h"
-#include "kernels/cuda/gemm/quantized/quantize_activations.h"
 #include "kernels/cuda/runtime/row_grid.cuh"
 #include "kernels/cuda/runtime/tensor_map.h"
 #include "kernels/cuda/runtime/vector.cuh"
-#include "kernels/packed_layout.h"
+#include "kernels/float8_rows.h"
 
 namespace quire::cuda {
-
-namespace {
-
-Float8Rows RowsOf(const LinearArgs& args) {
-  return {.num_rows = args.x.dim(0),
-          .num_steps = PackedLayout(*args.weight).num_steps,
-          .data = static_cast<uint8_t*>(args.x.data())};
-}
-
-}  // namespace
 
 GemmMaps MapsOf(const LinearArgs& args, int weight_rows, int x_rows) {
   const LinearWeight& weight = *args.weight;
   if (HasFloat8Tiles(weight)) {
-    const Float8Rows rows = RowsOf(args);
+    const Float8Rows rows(args.x);
     return {.weight = {},
             .x = EncodeFloat8MatrixMap(rows.data, rows.num_rows, rows.row_bytes(), x_rows)};
   }
@@ -34,7 +23,7 @@ Float8Matrices Float8MatricesOf(const LinearArgs& args) {
   const LinearWeight& weight = *args.weight;
   if (!HasFloat8Tiles(weight)) return {};
   const PackedLayout layout(weight);
-  const Float8Rows rows = RowsOf(args);
+  const Float8Rows rows(args.x);
   const auto* const data = static_cast<const uint8_t*>(weight.data);
   const bool has_groups = layout.groups_per_step > 0;
   const auto* const scales = reinterpret_cast<const float*>(

@@ -75,24 +75,33 @@ class HopperGemmComputation {
     WaitForGemms<0>(sums_);
     if (last_stage >= 0) Free(last_stage);
   }
-  // The same of e4m3. The gemms of a step's second line run while the first one is scaled.
+  // The same of e4m3. The gemms of a step's second line run while the first one is scaled; what the
+  // next step needs is waited for before.
   __device__ void MultiplyFloat8() {
+    if (work_.first_step < work_.end_step) Wait(shared_.full(place_.index), place_.parity);
     for (int step = work_.first_step; step < work_.end_step; ++step) {
-      Wait(shared_.full(place_.index), place_.parity);
       StartBlock(0, lines_[0]);
+      if constexpr (Shape::kBlocks == 2) StartBlock(1, lines_[1]);
+      Factors factors[Shape::kBlocks];
+#pragma unroll
+      for (int block = 0; block < Shape::kBlocks; ++block) LoadFactors(block, factors[block]);
+      // Behind the last step it again: as good as any.
+      RingPlace next = place_;
+      if (step + 1 < work_.end_step) next.Next(shared_.num_stages);
+      Wait(shared_.full(next.index), next.parity);
       if constexpr (Shape::kBlocks == 2) {
         // Of a line that is not there nothing is added; a branch would serialise the gemms.
-        StartBlock(1, lines_[1]);
         WaitForGemms<1>(lines_[0]);
-        AddBlock(0, lines_[0]);
+        AddBlock(0, factors[0], lines_[0]);
         WaitForGemms<0>(lines_[1]);
-        if ((step + 1) * Shape::kBlocks <= p_.num_lines) AddBlock(1, lines_[1]);
+        if ((step + 1) * Shape::kBlocks <= p_.num_lines) AddBlock(1, factors[1], lines_[1]);
       } else {
         WaitForGemms<0>(lines_[0]);
-        AddBlock(0, lines_[0]);
+        AddBlock(0, factors[0], lines_[0]);
       }
       Free(place_.index);
-      place_.Next(shared_.num_stages);
+      if (step + 1 == work_.end_step) next.Next(shared_.num_stages);
+      place_ = next;
     }
   }
   __device__ void StartBlock(int block, Sums& line) const {
@@ -106,14 +115,30 @@ class HopperGemmComputation {
     }
     CommitGemms();
   }
-  __device__ void AddBlock(int block, Sums& line) {
+  // Of a line: what its sums are multiplied with, of rows of x and of each 32 of the weight, unless
+  // those have scales of their own.
+  struct Factors {
+    float upper, lower;
+    float shared[Shape::kFragments / 4];
+    bool are_all;
+  };
+  __device__ void LoadFactors(int block, Factors& factors) const {
     const uint32_t scales = shared_.scales(place_.index, block);
     const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane_ / 4;
-    const float upper = __uint_as_float(LoadShared4(scales + row * 4));
-    const float lower = __uint_as_float(LoadShared4(scales + (row + 8) * 4));
-    if (p_.float8.weight_scales != nullptr) ScaleLine(scales + Shape::kTileRows * 4, line);
-    constexpr float kOnes[1] = {1};
-    AddLine(line, upper, lower, kOnes, sums_);
+    factors.upper = __uint_as_float(LoadShared4(scales + row * 4));
+    factors.lower = __uint_as_float(LoadShared4(scales + (row + 8) * 4));
+#pragma unroll
+    for (float& scale : factors.shared) scale = 1;
+    factors.are_all = p_.float8.weight_scales == nullptr;
+    // Of two lines one is scaled while the other's gemms run, which no branch may part.
+    if (Shape::kBlocks == 1 && !factors.are_all) {
+      factors.are_all = ShareScales(scales + Shape::kTileRows * 4, factors.shared);
+    }
+  }
+  __device__ void AddBlock(int block, const Factors& factors, Sums& line) {
+    const uint32_t weight_scales = shared_.scales(place_.index, block) + Shape::kTileRows * 4;
+    if (!factors.are_all) ScaleLine(weight_scales, line);
+    AddLine(line, factors.upper, factors.lower, factors.shared, sums_);
   }
   __device__ void Free(int stage) const {
     if (lane_ == 0) Arrive(shared_.free(stage));

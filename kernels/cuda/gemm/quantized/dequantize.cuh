@@ -40,6 +40,18 @@ __device__ __forceinline__ uint32_t MultiplyPairs(uint32_t a, uint32_t b) {
   return result;
 }
 
+// a * b + c, rounded once.
+template <typename T>
+__device__ __forceinline__ uint32_t MultiplyAddPairs(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t result;
+  if constexpr (kIsHalf<T>) {
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  } else {
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  }
+  return result;
+}
+
 // (from & mask) | others in one instruction; the compiler takes two where both are constants.
 __device__ __forceinline__ uint32_t SelectBits(uint32_t from, uint32_t mask, uint32_t others) {
   uint32_t result;
@@ -80,6 +92,32 @@ struct RowPairs {
   uint32_t upper, lower;
 };
 
+// A scale as the sum of two numbers of 16 bits, for pairs: as exact as the scale, so that a product
+// with it is rounded once but for one in some hundred, which may be a bit off. Times kLift, without
+// which the second would be too small for float16; weights of 1,024 and more become infinite there.
+template <typename T>
+struct SplitScale {
+  static constexpr float kLift = kIsHalf<T> ? 64 : 1;
+  uint32_t high = 0, low = 0;
+
+  SplitScale() = default;
+  __device__ explicit SplitScale(float scale) {
+    scale *= kLift;
+    high = PackPair<T>(scale, scale);
+    const float rest = scale - ToFloat(high);
+    low = PackPair<T>(rest, rest);
+  }
+  __device__ uint32_t operator()(uint32_t pair) const {
+    return MultiplyAddPairs<T>(pair, high, MultiplyPairs<T>(pair, low));
+  }
+
+ private:
+  static __device__ float ToFloat(uint32_t pair) {
+    if constexpr (kIsHalf<T>) return __half2float(__ushort_as_half(static_cast<uint16_t>(pair)));
+    return __uint_as_float(pair << 16);
+  }
+};
+
 // A slice's operand from 4-bit codes.
 template <typename T, WeightValue kValue>
 __device__ __forceinline__ void Dequantize4(uint32_t word, const RowPairs& pairs,
@@ -104,19 +142,19 @@ __device__ __forceinline__ void Dequantize4(uint32_t word, const RowPairs& pairs
   }
 }
 
-// A pair of 8-bit integers, bytes kFirst and kFirst + 2 of a word.
+// A pair of 8-bit integers, bytes kFirst and kFirst + 2 of a word, times a scale.
 template <typename T, int kFirst>
-__device__ __forceinline__ uint32_t WidenInt8(uint32_t word, uint32_t zero) {
+__device__ __forceinline__ uint32_t WidenInt8(uint32_t word, uint32_t zero, float scale) {
   constexpr uint32_t kMagic = 0x4b000000u;  // 2^23
   const float low = __uint_as_float(__byte_perm(word, kMagic, 0x7540 | kFirst));
   const float high = __uint_as_float(__byte_perm(word, kMagic, 0x7540 | (kFirst + 2)));
-  return PackPair<T>(low - __uint_as_float(zero), high - __uint_as_float(zero));
+  return PackPair<T>((low - __uint_as_float(zero)) * scale, (high - __uint_as_float(zero)) * scale);
 }
 
 // The same from 8-bit codes, a word of each row.
 template <typename T, WeightValue kValue>
 __device__ __forceinline__ void Dequantize8(const uint32_t (&words)[2], const RowPairs& pairs,
-                                            uint32_t (&operand)[4]) {
+                                            float upper, float lower, uint32_t (&operand)[4]) {
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     if constexpr (kValue == WeightValue::kFloat8) {
@@ -124,8 +162,9 @@ __device__ __forceinline__ void Dequantize8(const uint32_t (&words)[2], const Ro
       operand[row + 2] = WidenFloat8<T>(words[row]);
     } else {
       const uint32_t zero = row == 0 ? pairs.upper : pairs.lower;
-      operand[row] = WidenInt8<T, 0>(words[row], zero);
-      operand[row + 2] = WidenInt8<T, 1>(words[row], zero);
+      const float scale = row == 0 ? upper : lower;
+      operand[row] = WidenInt8<T, 0>(words[row], zero, scale);
+      operand[row + 2] = WidenInt8<T, 1>(words[row], zero, scale);
     }
   }
 }

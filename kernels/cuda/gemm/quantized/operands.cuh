@@ -22,10 +22,17 @@ class OperandMaker {
   using Element = typename Shape::Element;
   static constexpr int kGemms = Shape::kGemms;
 
-  // Of a part: the first operands of its gemms, and the scales of its group in the two rows.
+  // Of a part: the first operands of its gemms, and the scales of its group in the two rows, unless
+  // the values are times them already.
   struct Operands {
     uint32_t values[kGemms][4];
     float upper, lower;
+  };
+  // What the parts of a group have in common, in the two rows.
+  struct Group {
+    float upper = 1, lower = 1;
+    SplitScale<Element> upper_scale, lower_scale;
+    RowPairs zeros = {};
   };
 
   __device__ explicit OperandMaker(const QuantizedGemmParams& p)
@@ -45,22 +52,29 @@ class OperandMaker {
     return Shape::kGroups > 0 && part * kGemms * Shape::kGroups % kStepSlices == 0;
   }
 
-  // From a quarter of a step in shared memory, whose scales lie in it but where it is of a tile:
-  // then at scales_of_tile.
-  __device__ void Make(uint32_t quarter, uint32_t scales_of_tile, int part,
-                       Operands& operands) const {
+  // What a part is made of.
+  struct Source {
+    uint32_t words[kGemms * Shape::kBits / 4];
+    Group group;
+  };
+
+  // Reads a part of a quarter of a step in shared memory, whose scales lie in it but where it is of
+  // a tile: then at scales_of_tile. Part by part: `source` is what was read for the one before.
+  __device__ void Load(uint32_t quarter, uint32_t scales_of_tile, int part, Source& source) const {
+    if (part == 0 || IsAtGroup(part)) LoadGroup(quarter, scales_of_tile, part, source.group);
     if constexpr (Shape::kFloat8Tiles) {
-      MakeFromTile(quarter, part, operands.values);
-      operands.upper = operands.lower = 1;
+      LoadPiecesOfTile(quarter, part, source.words);
     } else {
-      MakeValues(quarter, part * kGemms, operands.values);
+      LoadWords(quarter + codes_at_, part * kGemms * Shape::kBits / 4, source.words);
     }
-    if constexpr (Shape::kGroups > 0) {
-      const int group = part * kGemms * Shape::kGroups / kStepSlices;
-      const uint32_t upper =
-          (Shape::kFloat8Tiles ? scales_of_tile : quarter) + scales_at_ + group * 4;
-      operands.upper = __uint_as_float(LoadShared4(upper));
-      operands.lower = __uint_as_float(LoadShared4(upper + Shape::kGroups * 32));
+  }
+  __device__ void Make(uint32_t quarter, int part, const Source& source, Operands& operands) const {
+    operands.upper = source.group.upper;
+    operands.lower = source.group.lower;
+    if constexpr (Shape::kFloat8Tiles) {
+      WidenPieces(source.words, operands.values);
+    } else {
+      MakeValues(quarter, part * kGemms, source, operands.values);
     }
   }
 
@@ -77,57 +91,83 @@ class OperandMaker {
   static __device__ int Row() { return Lane() / 4; }
   static __device__ int TileRow() { return Row() / 2 + Row() % 2 * 4; }
 
-  // What the values of a slice are changed by.
-  __device__ RowPairs PairsOf(uint32_t quarter, int slice) const {
-    if constexpr (Shape::kScaledValues) {
-      const int upper = slice * p_.groups_per_step / kStepSlices;
-      const int lower = upper + 8 * p_.groups_per_step;
-      return {ScalePair<Element>(LoadShared1(quarter + scales_at_ + upper), p_.scale),
-              ScalePair<Element>(LoadShared1(quarter + scales_at_ + lower), p_.scale)};
-    } else if constexpr (kInts) {
+  __device__ void LoadGroup(uint32_t quarter, uint32_t scales_of_tile, int part,
+                            Group& group) const {
+    const int number = part * kGemms * Shape::kGroups / kStepSlices;
+    if constexpr (Shape::kGroups > 0) {
+      const uint32_t upper =
+          (Shape::kFloat8Tiles ? scales_of_tile : quarter) + scales_at_ + number * 4;
+      group.upper = __uint_as_float(LoadShared4(upper));
+      group.lower = __uint_as_float(LoadShared4(upper + Shape::kGroups * 32));
+    }
+    if constexpr (Shape::kScaledInts && Shape::kBits == 4) {
+      group.upper_scale = SplitScale<Element>(group.upper);
+      group.lower_scale = SplitScale<Element>(group.lower);
+    }
+    if constexpr (kInts) {
       constexpr uint32_t kMiddle = 1u << (Shape::kBits - 1);
       const bool has = Shape::kGroups > 0 && p_.has_zero_points;
-      const int upper = slice * Shape::kGroups / kStepSlices, lower = upper + 8 * Shape::kGroups;
-      return {ZeroPair<Element, Shape::kValue>(has ? LoadShared1(quarter + zeros_at_ + upper)
-                                                   : kMiddle),
-              ZeroPair<Element, Shape::kValue>(has ? LoadShared1(quarter + zeros_at_ + lower)
-                                                   : kMiddle)};
-    } else {
-      constexpr uint32_t kOnes = kIsHalf<Element> ? 0x3c003c00u : 0x3f803f80u;
-      return {kOnes, kOnes};
+      const uint32_t upper = quarter + zeros_at_ + number;
+      group.zeros = {ZeroPair<Element, Shape::kValue>(has ? LoadShared1(upper) : kMiddle),
+                     ZeroPair<Element, Shape::kValue>(has ? LoadShared1(upper + 8 * Shape::kGroups)
+                                                          : kMiddle)};
     }
+  }
+
+  // The scales of a slice's values, where those are small factors.
+  __device__ RowPairs ScalesOf(uint32_t quarter, int slice) const {
+    const int upper = slice * p_.groups_per_step / kStepSlices;
+    const int lower = upper + 8 * p_.groups_per_step;
+    return {ScalePair<Element>(LoadShared1(quarter + scales_at_ + upper), p_.scale),
+            ScalePair<Element>(LoadShared1(quarter + scales_at_ + lower), p_.scale)};
   }
 
   // Of half of the columns a lane has 16 that follow each other, for four gemms, in float16: that
   // is one instruction for two.
-  __device__ void MakeFromTile(uint32_t quarter, int part, uint32_t (&values)[kGemms][4]) const {
+  __device__ void LoadPiecesOfTile(uint32_t quarter, int part,
+                                   uint32_t (&words)[2 * kGemms]) const {
     static_assert(kGemms == 4);
     const uint32_t from = quarter + codes_at_ + ((Lane() % 4 + part * 4) ^ TileRow()) * 16;
     const uint4 upper = LoadShared16(from), lower = LoadShared16(from + 8 * kStepColumns);
-    const uint32_t words[kGemms][2] = {
-        {upper.x, lower.x}, {upper.y, lower.y}, {upper.z, lower.z}, {upper.w, lower.w}};
+    words[0] = upper.x, words[1] = upper.y, words[2] = upper.z, words[3] = upper.w;
+    words[4] = lower.x, words[5] = lower.y, words[6] = lower.z, words[7] = lower.w;
+  }
+  static __device__ void WidenPieces(const uint32_t (&words)[2 * kGemms],
+                                     uint32_t (&values)[kGemms][4]) {
 #pragma unroll
     for (int i = 0; i < kGemms; ++i) {
-      WidenQuad<__NV_E4M3>(words[i][0], values[i][0], values[i][2]);
-      WidenQuad<__NV_E4M3>(words[i][1], values[i][1], values[i][3]);
+      WidenQuad<__NV_E4M3>(words[i], values[i][0], values[i][2]);
+      WidenQuad<__NV_E4M3>(words[kGemms + i], values[i][1], values[i][3]);
     }
   }
 
-  __device__ void MakeValues(uint32_t quarter, int first, uint32_t (&values)[kGemms][4]) const {
+  __device__ void MakeValues(uint32_t quarter, int first, const Source& source,
+                             uint32_t (&values)[kGemms][4]) const {
     constexpr int kWords = Shape::kBits / 4;  // of a slice
-    uint32_t words[kGemms * kWords];
-    LoadWords(quarter + codes_at_, first * kWords, words);
-    RowPairs pairs = PairsOf(quarter, first);
+    constexpr uint32_t kOnes = kIsHalf<Element> ? 0x3c003c00u : 0x3f803f80u;
+    const auto& [words, group] = source;
+    RowPairs pairs = kInts ? group.zeros : RowPairs{kOnes, kOnes};
 #pragma unroll
     for (int i = 0; i < kGemms; ++i) {
       // A group that scales values has one slice or two.
-      if (Shape::kScaledValues && i > 0 && (i % 2 == 0 || p_.groups_per_step == kStepSlices)) {
-        pairs = PairsOf(quarter, first + i);
+      if (Shape::kScaledValues && (i % 2 == 0 || p_.groups_per_step == kStepSlices)) {
+        pairs = ScalesOf(quarter, first + i);
       }
       if constexpr (kWords == 1) {
         Dequantize4<Element, Shape::kValue>(words[i], pairs, values[i]);
       } else {
-        Dequantize8<Element, Shape::kValue>({words[2 * i], words[2 * i + 1]}, pairs, values[i]);
+        constexpr bool kScaled = Shape::kScaledInts;
+        Dequantize8<Element, Shape::kValue>({words[2 * i], words[2 * i + 1]}, pairs,
+                                            kScaled ? group.upper * SplitScale<Element>::kLift : 1,
+                                            kScaled ? group.lower * SplitScale<Element>::kLift : 1,
+                                            values[i]);
+      }
+      if constexpr (Shape::kScaledInts && kWords == 1) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          values[i][j] =
+              j % 2 == 0 ? group.upper_scale(values[i][j]) : group.lower_scale(values[i][j]);
+        }
       }
     }
   }

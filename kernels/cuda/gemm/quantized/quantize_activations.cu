@@ -1,6 +1,6 @@
 #include "kernels/cuda/gemm/quantized/quantize_activations.h"
-#include "kernels/cuda/gemm/quantized/x_scale.cuh"
 #include "kernels/cuda/runtime/float8.cuh"
+#include "kernels/cuda/runtime/float8_rows.cuh"
 #include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   ReleaseSuccessor();
   WaitForPredecessor();
   const int64_t step = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  if (step >= rows.num_steps) return;
+  if (step >= rows.num_lines) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t row = blockIdx.y;
   const int64_t first = step * kStepColumns + lane * 4;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kWarps * 32)
 }  // namespace
 
 void LaunchQuantizeRows(const Tensor& x, const Float8Rows& rows, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(CeilDiv<int64_t>(rows.num_steps, kWarps)),
+  const dim3 grid(static_cast<unsigned>(CeilDiv<int64_t>(rows.num_lines, kWarps)),
                   static_cast<unsigned>(rows.num_rows));
   DispatchFloat(x.dtype(), [&]<typename T>() {
     LaunchKernel(QuantizeRowsKernel<T>, grid, kWarps * 32, 0, stream,

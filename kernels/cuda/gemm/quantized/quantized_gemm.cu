@@ -10,13 +10,11 @@
 #include "kernels/cuda/gemm/quantized/quantized_kernels.h"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/tensor_map.h"
+#include "kernels/float8_rows.h"
 
 namespace quire::cuda {
 
 namespace {
-
-constexpr int kNumTiles = std::size(kQuantizedTileRows);
-constexpr int kMaxRows = kQuantizedTileRows[kNumTiles - 1];  // of x, in a tile
 
 // How a gemm is divided: CTAs that share out in_features, CTAs that share x (both of one cluster),
 // and the shared memory that a CTA takes at most, of which its ring is made. Up to three CTAs of a
@@ -29,10 +27,9 @@ constexpr Division kDivisions[] = {{1, 1}, {2, 1}, {4, 1}, {8, 1}, {1, 2},
 constexpr int kNumDivisions = std::size(kDivisions);
 constexpr int kGemmKib[] = {74, 112, 224};
 constexpr int kNumKib = std::size(kGemmKib), kMostKib = kGemmKib[kNumKib - 1];
-// Those named after 64 take that many rows of x at a time, where there are more: twice as many
-// warpgroups hide each other's waits.
-enum class Kind { kGemm, kGemm64, kGemv };
-constexpr const char* kKindNames[] = {"gemm", "gemm64-", "gemv"};
+// Those named after a number take at most so many rows of x at a time.
+enum class Kind { kGemm, kGemm64, kGemm128, kGemv };
+constexpr const char* kKindNames[] = {"gemm", "gemm64-", "gemm128-", "gemv"};
 constexpr int kNumKinds = std::size(kKindNames);
 struct Variant {
   Kind kind;
@@ -78,6 +75,16 @@ QuantizedKernel KernelFor(const LinearWeight& weight, int tile, bool is_gemv) {
   }
 }
 
+// Of a kind's tile.
+int MaxRows(const LinearWeight& weight, Kind kind) {
+  if (kind == Kind::kGemm64) return 64;
+  if (kind == Kind::kGemm128) return 128;
+  const WeightFormat& format = weight.format;
+  const bool is_int = format.value == WeightValue::kInt4 || format.value == WeightValue::kInt8;
+  const bool scales_sums = !is_int && !HasScaledValues(format) && format.group_columns > 0;
+  return scales_sums ? kMaxScaledTileRows : kMaxTileRows;
+}
+
 // Of a block, as it is read.
 int StepBytes(const LinearWeight& weight) {
   return HasFloat8Tiles(weight) ? kBlockRows * kStepColumns : PackedLayout(weight).step_bytes;
@@ -96,8 +103,7 @@ Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
   const auto num_rows = static_cast<int>(args.x.dim(0));
   int tile = 0;
   const bool is_gemv = v.kind == Kind::kGemv;
-  const int most = v.kind == Kind::kGemm64 ? 64 : kMaxRows;
-  while (kQuantizedTileRows[tile] < std::min(num_rows, most)) ++tile;
+  while (kQuantizedTileRows[tile] < std::min(num_rows, MaxRows(weight, v.kind))) ++tile;
   Plan plan = {.kernel = weight.dtype == DType::kF16
                              ? KernelFor<__half>(weight, tile, is_gemv)
                              : KernelFor<__nv_bfloat16>(weight, tile, is_gemv),
@@ -141,14 +147,17 @@ QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Var
   const PackedLayout layout(weight);
   const auto* const data = static_cast<const uint8_t*>(weight.data);
   const bool has_tiles = HasFloat8Tiles(weight);
-  CUtensorMap x_map = {};  // a gemv reads x itself
+  const bool is_float8 = args.x.dtype() == DType::kF8E4M3;  // then it is a gemv
+  CUtensorMap x_map = {};                                   // a gemv reads x itself
   if (v.kind != Kind::kGemv) {
     x_map = EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
                             args.x.row_stride(), plan.tile_rows / v.shares);
   }
   return {.x_map = x_map,
           .x = static_cast<const uint16_t*>(args.x.data()),
+          .x_scales = is_float8 ? Float8Rows(args.x).scales() : nullptr,
           .x_stride = args.x.row_stride(),
+          .x_scale_stride = is_float8 ? Float8Rows(args.x).scale_stride() : 0,
           .num_columns = static_cast<int>(weight.in_features),
           .weight = data,
           .tile_scales = has_tiles && layout.groups_per_step > 0
@@ -190,23 +199,23 @@ void Launch(const QuantizedGemmParams& params, const Plan& plan, const Variant& 
 
 // CTAs for all multiprocessors and not many times more; each with enough steps that its ring is of
 // use. x is worth sharing where there is more of it than of the weight.
-bool MayBeFast(const Variant& v, const LinearArgs& args) {
-  const PackedLayout layout(*args.weight);
-  const int64_t num_ctas =
-      CeilDiv<int64_t>(layout.num_blocks, 2) * CeilDiv<int64_t>(args.x.dim(0), kMaxRows) * v.splits;
+bool MayBeFast(const Variant& v, const Plan& plan, const LinearArgs& args) {
   const bool is_few = args.x.dim(0) <= kMaxQuantizedGemvRows;
   if (v.shares > 1 && is_few) return false;
-  if (v.kind == Kind::kGemm64 && args.x.dim(0) <= 64) return false;
+  // Else what the kinds without a number do.
+  const bool has_number = v.kind == Kind::kGemm64 || v.kind == Kind::kGemm128;
+  const int most = MaxRows(*args.weight, v.kind);
+  if (has_number && (args.x.dim(0) <= most || most == MaxRows(*args.weight, Kind::kGemm))) {
+    return false;
+  }
   if (v.splits == 1) return true;
-  return layout.num_steps >= 2 * v.splits && num_ctas / 2 < 2 * NumSms();
+  const int num_ctas = plan.num_tiles * plan.num_row_tiles * v.splits;
+  return PackedLayout(*args.weight).num_steps >= 2 * v.splits && num_ctas < 2 * NumSms();
 }
 
 // Of the kind that these rows are for, with as much shared memory as leaves room for a second CTA,
 // or else with more, the fewest splits that give every multiprocessor a CTA.
 int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
-  const PackedLayout layout(*args.weight);
-  const int64_t num_tiles =
-      CeilDiv<int64_t>(layout.num_blocks, 2) * CeilDiv<int64_t>(args.x.dim(0), kMaxRows);
   const Kind kind = args.x.dim(0) <= kMaxQuantizedGemvRows ? Kind::kGemv : Kind::kGemm;
   for (const int shared_kib : {kGemmKib[1], kMostKib}) {
     int best = -1;
@@ -214,7 +223,8 @@ int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
       const Variant v = Variant::Of(variant);
       if (v.kind != kind || v.shares > 1 || v.shared_kib != shared_kib) continue;
       best = variant;
-      if (num_tiles * v.splits >= NumSms()) break;
+      const Plan plan = MakePlan(args, v, false);
+      if (plan.num_tiles * plan.num_row_tiles * v.splits >= NumSms()) break;
     }
     if (best >= 0) return best;
   }
@@ -223,8 +233,8 @@ int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
 
 }  // namespace
 
-WeightFormat QuantizedFormatFor(const WeightFormat& format, DType activations) {
-  return IsHopper() && FitsPackedLayout(format, activations) ? format : WeightFormat();
+LinearFormat QuantizedFormatFor(const LinearFormat& format, DType activations) {
+  return IsHopper() ? PackedFormat(format, activations) : LinearFormat();
 }
 
 std::string QuantizedGemmVariantName(int variant) {
@@ -245,7 +255,8 @@ std::vector<int> QuantizedGemmVariants(const LinearArgs& args) {
   if (!args.weight->format.quantized()) return variants;
   for (int i = 0; i < kNumVariants; ++i) {
     const Variant v = Variant::Of(i);
-    if (MakePlan(args, v, false).num_stages > 0 && MayBeFast(v, args)) variants.push_back(i);
+    const Plan plan = MakePlan(args, v, false);
+    if (plan.num_stages > 0 && MayBeFast(v, plan, args)) variants.push_back(i);
   }
   if (variants.empty()) return variants;
   std::swap(variants[0],

@@ -95,14 +95,63 @@ class QuantizedGemmComputation {
         maker_(p),
         lane_(static_cast<int>(threadIdx.x) % 32),
         warp_(static_cast<int>(threadIdx.x) / 32),
-        row_(warp_ % 4 * 16 + lane_ / 4) {}
+        row_(warp_ % 4 * 16 + lane_ / 4),
+        first_free_(AddressInCluster(
+            shared.free(0), lane_ < p.num_shares ? work.RankOfShare(p, lane_) : ClusterRank())) {}
 
-  // Leaves the sums in shared memory, of this CTA's share of in_features. While the gemms of one
-  // part run, the operands of the next one are made; where x's rows are many, in two halves, so
-  // that sums of one are scaled while the gemms of the other run.
+  // Leaves the sums in shared memory, of this CTA's share of in_features.
   __device__ void Run() {
+    if constexpr (kIsSimple) {
+      RunSimply();
+    } else {
+      RunAhead();
+    }
+    if constexpr (Shape::kGroups == 0) ScaleRows();
+    if constexpr (Shape::kScaledInts) TakeSums();
+    SyncSome(1, Shape::kComputeThreads);  // nobody reads the ring any more
+    StoreSums();
+  }
+
+ private:
+  using Element = typename Shape::Element;
+  static constexpr int kGemms = Shape::kGemms, kParts = Shape::kParts;
+  // Step by step, rather than rows' in the end.
+  static constexpr bool kScalesSums = Shape::kScalesSums;
+  // Whose warpgroups are enough to hide each other's waits.
+  static constexpr bool kIsSimple = Shape::kWarpgroups == 4;
+  // Of x's rows.
+  static constexpr int kHalves = Shape::kRows == 128 && kScalesSums ? 2 : 1;
+  static constexpr int kFragments = Shape::kFragments / kHalves;  // of a half
+  static_assert(kParts % 2 == 0);  // the operands of a step's first part are in the same place
+  using Sums = float[1][kFragments][4];
+  using Shared = QuantizedGemmShared<Shape>;
+  using Operands = typename OperandMaker<Shape>::Operands;
+
+  // What the next part is made of is read while the gemms of one run.
+  __device__ void RunSimply() {
+    Operands operands;
+    Load(0);
+    for (int step = work_.first_step; step < work_.end_step; ++step) {
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        Make(part, operands);
+        Start<0>(operands, part, step == work_.first_step && part == 0);
+        // Behind the last step it again: as good as any.
+        if (part == kParts - 1 && step + 1 < work_.end_step) next_.Next(p_.num_stages);
+        Load((part + 1) % kParts);
+        Finish<0, 0>(operands, part);
+      }
+      Free(place_.index);
+      place_ = next_;
+    }
+  }
+
+  // While the gemms of one part run, the operands of the next one are made; where x's rows are
+  // many, in two halves, so that sums of one are scaled while the gemms of the other run.
+  __device__ void RunAhead() {
     const int num_parts = (work_.end_step - work_.first_step) * kParts;
     Operands operands[2];
+    Load(0);
     Make(0, operands[0]);
     for (int first = 0; first < num_parts; first += kParts) {
 #pragma unroll
@@ -117,7 +166,9 @@ class QuantizedGemmComputation {
         }
         // Behind the last step it again: as good as any.
         if (part == kLast && first + kParts < num_parts) next_.Next(p_.num_stages);
+        Load((part + 1) % kParts);
         Make((part + 1) % kParts, other);
+        if constexpr (Shape::kRows == 256) Hold(other);
         Finish<0, kHalves - 1>(now, part);
         if (part < kLast) continue;
         // No gemms run from one step to the next: the compiler would wait for each of them.
@@ -126,27 +177,28 @@ class QuantizedGemmComputation {
         place_.Next(p_.num_stages);
       }
     }
-    if constexpr (Shape::kGroups == 0) ScaleRows();
-    SyncSome(1, Shape::kComputeThreads);  // nobody reads the ring any more
-    StoreSums();
   }
 
- private:
-  using Element = typename Shape::Element;
-  static constexpr int kGemms = Shape::kGemms, kParts = Shape::kParts;
-  // Step by step, rather than rows' in the end.
-  static constexpr bool kScalesSums = Shape::kGroups > 0;
-  // Of x's rows.
-  static constexpr int kHalves = Shape::kRows == 128 && kScalesSums ? 2 : 1;
-  static constexpr int kFragments = Shape::kFragments / kHalves;  // of a half
-  static_assert(kParts % 2 == 0);  // the operands of a step's first part are in the same place
-  using Sums = float[1][kFragments][4];
-  using Operands = typename OperandMaker<Shape>::Operands;
-
   // From the stage at next_.
-  __device__ void Make(int part, Operands& operands) const {
+  __device__ void Load(int part) {
     if (part == 0) Wait(shared_.full(next_.index), next_.parity);
-    maker_.Make(shared_.weight(next_.index) + warp_ * (p_.step_bytes / 4), 0, part, operands);
+    maker_.Load(Quarter(), 0, part, source_);
+  }
+  __device__ void Make(int part, Operands& operands) const {
+    maker_.Make(Quarter(), part, source_, operands);
+  }
+  __device__ uint32_t Quarter() const {
+    return shared_.weight(next_.index) + warp_ * (p_.step_bytes / 4);
+  }
+
+  // Keeps the compiler from making operands only after a wait that follows, which it does where
+  // gemms are long.
+  static __device__ void Hold(const Operands& operands) {
+    uint32_t bits = 0;
+#pragma unroll
+    for (const auto& gemm : operands.values) bits |= gemm[0] | gemm[1] | gemm[2] | gemm[3];
+    asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, %0, 1;\n@p membar.cta;\n}\n" ::"r"(bits)
+                 : "memory");
   }
 
   template <int kHalf>
@@ -181,12 +233,7 @@ class QuantizedGemmComputation {
 
   // For all CTAs that bring x here.
   __device__ void Free(int stage) const {
-    if (lane_ >= p_.num_shares) return;
-    if (p_.num_shares == 1) {
-      Arrive(shared_.free(stage));
-    } else {
-      ArriveInCluster(AddressInCluster(shared_.free(stage), work_.RankOfShare(p_, lane_)));
-    }
+    if (lane_ < p_.num_shares) ArriveInCluster(first_free_ + stage * Shared::kMbarrierStride);
   }
   template <int kHalf>
   __device__ void AddScaled(float upper, float lower) {
@@ -211,6 +258,17 @@ class QuantizedGemmComputation {
     }
   }
 
+  // Those of scaled values are all there is.
+  __device__ void TakeSums() {
+#pragma unroll
+    for (int i = 0; i < Shape::kFragments; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        total_[0][i][j] = sums_[0][0][i % kFragments][j] * (1 / SplitScale<Element>::kLift);
+      }
+    }
+  }
+
   // A lane has rows r and r + 8 of the weight, of each fragment two neighbouring rows of x.
   __device__ void StoreSums() const {
     const int feature = warp_ / 4 * kBlockRows + row_;
@@ -229,6 +287,8 @@ class QuantizedGemmComputation {
   const QuantizedGemmWork& work_;
   const OperandMaker<Shape> maker_;
   const int lane_, warp_, row_;
+  const uint32_t first_free_;  // of the CTA that the lane tells of free stages
+  typename OperandMaker<Shape>::Source source_;
   RingPlace place_;          // of the part whose gemms are started
   RingPlace next_;           // of the part whose operands are made
   Sums sums_[kHalves] = {};  // of a group, or of all where scales are of rows

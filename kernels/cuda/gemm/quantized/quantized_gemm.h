@@ -16,7 +16,7 @@ namespace quire::cuda {
 
 // The format that a weight gets for activations of this type on the device that is current: this
 // one, or kFloat where no kernel multiplies it.
-WeightFormat QuantizedFormatFor(const WeightFormat& format, DType activations);
+LinearFormat QuantizedFormatFor(const LinearFormat& format, DType activations);
 
 // Those that may be fast for these arguments, the default one first; none for weights that are not
 // quantized, nor for more than kMaxFloat8GemvRows rows of weights that are HasFloat8Tiles, which

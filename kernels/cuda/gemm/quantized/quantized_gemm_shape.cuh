@@ -15,8 +15,9 @@ namespace quire::cuda {
 
 struct QuantizedGemmParams {
   CUtensorMap x_map;  // [num_rows, in_features], boxes of a tile's rows, one line each; for gemms
-  const uint16_t* x;  // the same, for gemvs
-  int64_t x_stride;
+  const uint16_t* x;  // the same, for gemvs; or Float8Rows with these scales
+  const float* x_scales;
+  int64_t x_stride, x_scale_stride;
   int num_columns;
   const uint8_t* weight;     // PackedLayout
   const float* tile_scales;  // of tiles, [num_steps, blocks * kBlockRows], or null
@@ -37,8 +38,11 @@ struct QuantizedGemmParams {
   Activation activation;
 };
 
-// What kernels are compiled for. kGroupsOfStep: groups whose sums are scaled; 0: a row's sum is, or
-// values are (HasScaledValues). kIsTiles: the weight is HasFloat8Tiles.
+inline constexpr int kMinScaledRows = 64;
+
+// What kernels are compiled for. kGroupsOfStep: groups whose sums are scaled, or values, where rows
+// are many; 0: a row's sum is, or values are (HasScaledValues). kIsTiles: the weight is
+// HasFloat8Tiles.
 template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int kGroupsOfStep,
           bool kIsTiles = false>
 struct QuantizedShape {
@@ -47,6 +51,11 @@ struct QuantizedShape {
   static constexpr int kBits = BitsOf(kValue);
   static constexpr int kGroups = kGroupsOfStep;
   static constexpr bool kScaledValues = kValue == WeightValue::kFloat4 && kGroups == 0;
+  // Integers times their group's scale, rounded once: for many rows, whose gemms then never wait
+  // for sums to be scaled.
+  static constexpr bool kScaledInts =
+      (kValue == WeightValue::kInt4 || kValue == WeightValue::kInt8) && kGroups > 0 &&
+      kTileRowsOfX >= kMinScaledRows;
   static constexpr bool kFloat8Tiles = kIsTiles;
   // Gemms of a slice each that are issued together: a part of a step, of one group.
   static constexpr int kGemms = kGroups <= 2 ? 4 : kStepSlices / kGroups;
@@ -58,14 +67,17 @@ struct QuantizedShape {
 template <WeightValue kWeightValue, typename ElementType, int kTileRowsOfX, int kGroupsOfStep>
 struct QuantizedGemmShape : QuantizedShape<kWeightValue, ElementType, kTileRowsOfX, kGroupsOfStep> {
   static constexpr int kRows = kTileRowsOfX;
-  // That compute, each a block of the weight: as many as registers allow, to hide each other's
-  // waits.
-  static constexpr int kWarpgroups = kRows == 64 ? 4 : 2;
+  using Base = QuantizedShape<kWeightValue, ElementType, kTileRowsOfX, kGroupsOfStep>;
+  // Sums of groups are scaled and added up; else there are only those of all.
+  static constexpr bool kScalesSums = Base::kGroups > 0 && !Base::kScaledInts;
+  // That compute, each a block of the weight: as many as registers allow, because a warp that has
+  // started gemms with operands in its registers does little else until they run.
+  static constexpr int kWarpgroups = kRows == 64 || (kRows == 128 && !kScalesSums) ? 4 : 2;
   static constexpr int kComputeThreads = 128 * kWarpgroups;
   // Where sums take many registers, a whole warpgroup loads, which gives up its own.
   static constexpr bool kMovesRegisters = kRows >= 64;
   static constexpr int kThreads = kComputeThreads + (kMovesRegisters ? 128 : 32);
-  static constexpr int kComputeRegisters = kRows == 64 ? 112 : 240, kLoadRegisters = 24;
+  static constexpr int kComputeRegisters = kWarpgroups == 4 ? 112 : 240, kLoadRegisters = 24;
   // A CTA has what it starts with, in eights a thread: more would be waited for without end.
   static_assert(!kMovesRegisters || kComputeThreads * kComputeRegisters + 128 * kLoadRegisters <=
                                         kThreads * (65536 / kThreads / 8 * 8));
@@ -111,7 +123,8 @@ struct QuantizedGemmShared {
   __device__ uint32_t sums(int row, int feature) const {
     return ring + (row * Shape::kSumsStride + feature) * 4;
   }
-  __device__ uint32_t full(int stage) const { return mbarriers + stage * 16; }
+  static constexpr int kMbarrierStride = 16;  // from stage to stage
+  __device__ uint32_t full(int stage) const { return mbarriers + stage * kMbarrierStride; }
   __device__ uint32_t free(int stage) const { return full(stage) + 8; }
 
   __device__ void InitMbarriers(const QuantizedGemmParams& p) const {

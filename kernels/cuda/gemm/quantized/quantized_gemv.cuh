@@ -102,10 +102,12 @@ class QuantizedGemvWarp {
 
   __device__ void Step(int stage, int step, uint32_t (&x)[Shape::kFragments]) {
     const uint32_t scales = shared_.scales(first_step_ + step) + strip_ * kQuarterRows * 4;
+    typename OperandMaker<Shape>::Source source;
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       typename OperandMaker<Shape>::Operands operands;
-      maker_.Make(shared_.stage(warp_, stage), scales, part, operands);
+      maker_.Load(shared_.stage(warp_, stage), scales, part, source);
+      maker_.Make(shared_.stage(warp_, stage), part, source, operands);
 #pragma unroll
       for (int i = 0; i < Shape::kFragments; ++i) {
         MultiplyPart(operands, part, x[i], sums_[i]);

@@ -5,8 +5,8 @@
 #include <type_traits>
 
 #include "kernels/cuda/gemm/quantized/quantized_gemm_shape.cuh"
-#include "kernels/cuda/gemm/quantized/x_scale.cuh"
 #include "kernels/cuda/runtime/float8.cuh"
+#include "kernels/cuda/runtime/float8_rows.cuh"
 
 namespace quire::cuda {
 
@@ -75,21 +75,15 @@ struct QuantizedGemvShared {
 };
 
 // Eight columns of x rounded to e4m3 times a scale, of 16 lanes that have those of a step of the
-// same row (quantize_activations.h): the scale goes to `scale_at`, the numbers of e4m3 come as
-// float16.
+// same row (float8_rows.h): the numbers of e4m3 come as float16. The whole warp.
 template <typename Element>
-__device__ uint4 ToFloat8(const uint4& values, uint32_t scale_at) {
+__device__ uint4 ToFloat8(const uint4& values, float& x_scale) {
   float x[8], most = 0;
   Load(reinterpret_cast<const Element*>(&values), x);
 #pragma unroll
   for (const float value : x) most = fmaxf(most, fabsf(value));
-  const uint32_t lanes = 0xffffu << (threadIdx.x % 32 / 16 * 16);
-#pragma unroll
-  for (int other = 8; other > 0; other /= 2) {
-    most = fmaxf(most, __shfl_xor_sync(lanes, most, other));
-  }
-  const XScale scale(most);
-  if (threadIdx.x % 16 == 0) StoreShared4(scale_at, __float_as_uint(scale.scale));
+  const XScale scale(MaxOfLineLanes(most));
+  x_scale = scale.scale;
   uint32_t words[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -110,17 +104,46 @@ __device__ inline uint4 LoadXPiece(const QuantizedGemmParams& p, int row, int co
   return {words[0], words[1], words[2], words[3]};
 }
 
+// The same of Float8Rows, widened: all threads bring 16 columns at a time.
+template <typename Shape>
+__device__ void BringFloat8X(const QuantizedGemmParams& p, const QuantizedGemvShared<Shape>& shared,
+                             const QuantizedGemmWork& work) {
+  const auto* const rows = reinterpret_cast<const uint8_t*>(p.x);
+  const int first = work.first_step * kStepColumns;
+  const int pieces = shared.num_steps * kStepColumns / 16;
+  for (int i = static_cast<int>(threadIdx.x); i < pieces * p.num_rows; i += Shape::kThreads) {
+    const int row = i / pieces, piece = i % pieces;
+    const uint4 codes =
+        *reinterpret_cast<const uint4*>(rows + row * p.x_stride + first + piece * 16);
+    uint4 low, high;
+    WidenQuad<__NV_E4M3>(codes.x, low.x, low.y);
+    WidenQuad<__NV_E4M3>(codes.y, low.z, low.w);
+    WidenQuad<__NV_E4M3>(codes.z, high.x, high.y);
+    WidenQuad<__NV_E4M3>(codes.w, high.z, high.w);
+    StoreShared16(shared.x(row) + piece * 32, low);
+    StoreShared16(shared.x(row) + piece * 32 + 16, high);
+    if (piece % 8 == 0) {
+      const int64_t at = static_cast<int64_t>(work.first_step + piece / 8) * p.x_scale_stride + row;
+      StoreShared4(shared.x_scales(piece / 8) + row * 4, __float_as_uint(p.x_scales[at]));
+    }
+  }
+}
+
 // All threads bring the CTA's columns of x to shared memory, some pieces at a time, whose loads are
 // under way together.
 template <typename Shape>
 __device__ void BringX(const QuantizedGemmParams& p, const QuantizedGemvShared<Shape>& shared,
                        const QuantizedGemmWork& work) {
+  if constexpr (Shape::kFloat8Tiles) {
+    if (p.x_scales != nullptr) return BringFloat8X<Shape>(p, shared, work);
+  }
   constexpr int kAtOnce = Shape::kRows == 8 ? 2 : 4;
   const int first = work.first_step * kStepColumns;
   const int pieces = (work.end_step - work.first_step) * kStepColumns / 8;
   const int num_pieces = pieces * p.num_rows;
-  for (int i = static_cast<int>(threadIdx.x); i < num_pieces; i += kAtOnce * Shape::kThreads) {
-    uint4 values[kAtOnce];
+  for (int i = static_cast<int>(threadIdx.x); i < RoundUp(num_pieces, 32);
+       i += kAtOnce * Shape::kThreads) {
+    uint4 values[kAtOnce] = {};
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
       const int k = i + j * Shape::kThreads;
@@ -129,11 +152,14 @@ __device__ void BringX(const QuantizedGemmParams& p, const QuantizedGemvShared<S
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
       const int k = i + j * Shape::kThreads;
-      if (k >= num_pieces) break;
-      const int row = k / pieces, piece = k % pieces;
+      float x_scale = 0;
       if constexpr (Shape::kFloat8Tiles) {
-        const uint32_t scale_at = shared.x_scales(piece / 16) + row * 4;
-        values[j] = ToFloat8<typename Shape::Element>(values[j], scale_at);
+        values[j] = ToFloat8<typename Shape::Element>(values[j], x_scale);
+      }
+      if (k >= num_pieces) continue;  // all lanes go on together
+      const int row = k / pieces, piece = k % pieces;
+      if (Shape::kFloat8Tiles && threadIdx.x % 16 == 0) {
+        StoreShared4(shared.x_scales(piece / 16) + row * 4, __float_as_uint(x_scale));
       }
       StoreShared16(shared.x(row) + piece * 16, values[j]);
     }

@@ -42,8 +42,14 @@ QuantizedKernel QuantizedKernelFor(int tile, bool is_gemv) {
       return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 32, kGroups>>();
     case 64:
       return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 64, kGroups>>();
-    default:
+    case 128:
       return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 128, kGroups>>();
+    default:
+      if constexpr (kHasMostRows<kValue, kGroups>) {
+        return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 256, kGroups>>();
+      } else {
+        return {};
+      }
   }
 }
 

@@ -12,7 +12,7 @@ namespace quire::cuda {
 struct QuantizedGemmParams;
 
 // The tiles of x's rows that there are kernels for.
-inline constexpr int kQuantizedTileRows[] = {8, 16, 32, 64, 128};
+inline constexpr int kQuantizedTileRows[] = {8, 16, 32, 64, 128, 256};
 inline constexpr int kMaxQuantizedGemvRows = 16, kMaxFloat8GemvRows = 8;
 
 struct QuantizedKernel {
@@ -23,6 +23,13 @@ struct QuantizedKernel {
   int (*shared_bytes)(int step_bytes, int num_stages, int num_rows, int num_steps);
   int max_stages;
 };
+
+// How many rows of x a tile has at most; of weights whose groups' sums are scaled in registers of
+// their own (QuantizedGemmShape::kScalesSums) half as many.
+inline constexpr int kMaxTileRows = 256, kMaxScaledTileRows = 128;
+template <WeightValue kValue, int kGroups>
+inline constexpr bool kHasMostRows =
+    kGroups == 0 || kValue == WeightValue::kInt4 || kValue == WeightValue::kInt8;
 
 // That of a number in kQuantizedTileRows; a gemv of one up to kMaxQuantizedGemvRows. kGroups:
 // groups of a step whose sums are scaled.
