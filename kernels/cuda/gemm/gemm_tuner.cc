@@ -10,7 +10,6 @@
 #include "kernels/base/types.h"
 #include "kernels/cuda/gemm/known/known_gemms.h"
 #include "kernels/cuda/gemm/own_gemms.h"
-#include "kernels/cuda/gemm/quantized/quantize_activations.h"
 #include "kernels/cuda/gemm/tuning_cache.h"
 #include "kernels/cuda/gemm/weight_kernels.h"
 #include "kernels/cuda/runtime/free_ops.h"
@@ -137,8 +136,11 @@ absl::StatusOr<double> Tuner::MeasureUs(const LinearGroup& group, int64_t num_ro
     stream_.Run("making x", [&](cudaStream_t s) {
       const DType dtype = group.weights[weight]->dtype;
       if (group.float8_x) {
-        LaunchQuantizeRows(Tensor(random_.data(), dtype, {num_rows, args.x.dim(1)}),
-                           Float8Rows(args.x), s);
+        LaunchRmsNorm({.x = Tensor(random_.data(), dtype, {num_rows, args.x.dim(1)}),
+                       .weight = Tensor(random_.data(), dtype, {args.x.dim(1)}),
+                       .eps = 1e-5f,
+                       .out = args.x},
+                      s);
       } else {
         LaunchGatedActivation(
             {.gate_up = Tensor(random_.data(), dtype, {num_rows, 2 * args.x.dim(1)}),
