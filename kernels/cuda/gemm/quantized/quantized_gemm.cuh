@@ -117,8 +117,8 @@ class QuantizedGemmComputation {
   static constexpr int kGemms = Shape::kGemms, kParts = Shape::kParts;
   // Step by step, rather than rows' in the end.
   static constexpr bool kScalesSums = Shape::kScalesSums;
-  // Whose warpgroups are enough to hide each other's waits.
-  static constexpr bool kIsSimple = Shape::kWarpgroups == 4;
+  // Whose warpgroups are enough to hide each other's waits, and whose sums leave few registers.
+  static constexpr bool kIsSimple = Shape::kWarpgroups == 4 && Shape::kRows == 128;
   // Of x's rows.
   static constexpr int kHalves = Shape::kRows == 128 && kScalesSums ? 2 : 1;
   static constexpr int kFragments = Shape::kFragments / kHalves;  // of a half

@@ -38,7 +38,7 @@ struct QuantizedGemmParams {
   Activation activation;
 };
 
-inline constexpr int kMinScaledRows = 64;
+inline constexpr int kMinScaledRows = 128;
 
 // What kernels are compiled for. kGroupsOfStep: groups whose sums are scaled, or values, where rows
 // are many; 0: a row's sum is, or values are (HasScaledValues). kIsTiles: the weight is
