@@ -55,8 +55,8 @@ __device__ __forceinline__ void StoreAsFloat8(const NormParams& params, int64_t 
   for (float& value : values) value = scale(value);
   StoreFloat8(values, DType::kF8E4M3,
               static_cast<Float8Bits*>(params.out) + row * params.out_stride + column);
-  if (column % kStepColumns == 0) {
-    params.scales[column / kStepColumns * params.scale_stride + row] = scale.scale;
+  if (column % Float8Rows::kLineColumns == 0) {
+    params.scales[column / Float8Rows::kLineColumns * params.scale_stride + row] = scale.scale;
   }
 }
 

@@ -51,7 +51,6 @@ QuantizedKernel KernelFor(int num_groups, int tile, bool is_gemv) {
         ? void(kernel = QuantizedKernelFor<kValue, Element, kGroups>(tile, is_gemv))
         : void()),
    ...);
-  CHECK(kernel.launch != nullptr) << "FitsPackedLayout says what there is";
   return kernel;
 }
 
@@ -75,14 +74,13 @@ QuantizedKernel KernelFor(const LinearWeight& weight, int tile, bool is_gemv) {
   }
 }
 
-// Of a kind's tile.
+// Of a kind's tile: the largest that there is a kernel for.
 int MaxRows(const LinearWeight& weight, Kind kind) {
   if (kind == Kind::kGemm64) return 64;
   if (kind == Kind::kGemm128) return 128;
-  const WeightFormat& format = weight.format;
-  const bool is_int = format.value == WeightValue::kInt4 || format.value == WeightValue::kInt8;
-  const bool scales_sums = !is_int && !HasScaledValues(format) && format.group_columns > 0;
-  return scales_sums ? kMaxScaledTileRows : kMaxTileRows;
+  int tile = std::size(kQuantizedTileRows) - 1;
+  while (KernelFor<__half>(weight, tile, false).launch == nullptr) --tile;
+  return kQuantizedTileRows[tile];
 }
 
 // Of a block, as it is read.
@@ -112,6 +110,7 @@ Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
                .num_tiles = 0,
                .num_stages = 0,
                .shared_bytes = 0};
+  CHECK(plan.kernel.launch != nullptr) << "FitsPackedLayout says what there is";
   const int num_blocks = plan.kernel.num_blocks;
   plan.num_tiles =
       static_cast<int>(is_gated ? CeilDiv<int64_t>(layout.num_blocks / 2, num_blocks / 2)

@@ -45,10 +45,11 @@ QuantizedKernel QuantizedKernelFor(int tile, bool is_gemv) {
     case 128:
       return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 128, kGroups>>();
     default:
-      if constexpr (kHasMostRows<kValue, kGroups>) {
-        return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 256, kGroups>>();
-      } else {
+      using Shape = QuantizedGemmShape<kValue, Element, 256, kGroups>;
+      if constexpr (Shape::kScalesSums) {
         return {};
+      } else {
+        return MakeQuantizedKernel<Shape>();
       }
   }
 }

@@ -24,15 +24,9 @@ struct QuantizedKernel {
   int max_stages;
 };
 
-// How many rows of x a tile has at most; of weights whose groups' sums are scaled in registers of
-// their own (QuantizedGemmShape::kScalesSums) half as many.
-inline constexpr int kMaxTileRows = 256, kMaxScaledTileRows = 128;
-template <WeightValue kValue, int kGroups>
-inline constexpr bool kHasMostRows =
-    kGroups == 0 || kValue == WeightValue::kInt4 || kValue == WeightValue::kInt8;
-
-// That of a number in kQuantizedTileRows; a gemv of one up to kMaxQuantizedGemvRows. kGroups:
-// groups of a step whose sums are scaled.
+// That of a number in kQuantizedTileRows, without a launch where there is none: sums of groups that
+// are scaled leave no registers for the largest. A gemv of one up to kMaxQuantizedGemvRows.
+// kGroups: groups of a step whose sums are scaled.
 template <WeightValue kValue, typename Element, int kGroups>
 QuantizedKernel QuantizedKernelFor(int tile, bool is_gemv);
 
