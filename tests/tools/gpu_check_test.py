@@ -167,6 +167,28 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("[  FAILED  ] A.B", text)
         self.assertEqual(set(result["figures"].values()), {None})
 
+    def test_the_bundled_model_in_each_format(self):
+        self.e2e("quantized", True)
+        _, text, _ = self.check("--only", "tests")
+        self.assertRegex(text, r"e2e_quantized +skipped: python3 has no .*ml_dtypes")
+        for package in ("numpy", "ml_dtypes"):
+            (self.bundle / "fakes" / package).mkdir()
+            (self.bundle / "fakes" / package / "__init__.py").touch()
+        _, text, _ = self.check("--only", "tests")
+        self.assertRegex(text, r"e2e_quantized +2 passed +0 failed +1 skipped")
+        _, text, _ = self.check("--only", "tests", "--quick")
+        self.assertNotIn("e2e_quantized", text)
+
+    def test_only_what_had_all_its_time_and_does_not_end_has_failed(self):
+        self.e2e("generate", True)
+        self.program("fakes/timeout", "#!/bin/sh\nexit 124\n")
+        code, text, _ = self.check("--only", "tests")
+        self.assertEqual(code, 1)
+        self.assertRegex(text, r"e2e_generate +0 passed +1 failed")
+        code, text, _ = self.check("--only", "tests", "--seconds", "60")
+        self.assertEqual(code, 0, text)
+        self.assertRegex(text, r"e2e_generate +skipped: not done within the \d+ s that were left")
+
     def test_a_sanitizer_run_without_a_test_is_a_failure(self):
         self.program("fakes/compute-sanitizer", "#!/bin/sh\n"
                      "while [ ! -x \"$1\" ]; do shift; done\nexec \"$@\"\n")
