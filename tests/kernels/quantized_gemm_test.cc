@@ -57,11 +57,11 @@ class QuantizedGemmTest : public QuantizedWeightTest {
   }
 
   // Of [num_rows, columns] x, whose results of each candidate must be `expected` within the
-  // magnitudes times `precision` and the rounding to the weight's dtype; or `rounded`, if that is
-  // given (MayRoundValues). A row more must stay as it is.
+  // magnitudes times `precision`, the rounding to the weight's dtype and `vanishing`; or `rounded`,
+  // if that is given (MayRoundValues). A row more must stay as it is.
   void ExpectCandidates(const LinearWeight& weight, const std::vector<float>& x, int64_t num_rows,
                         const std::vector<float>& bias, const Products& expected, double precision,
-                        const Products& rounded = {}) {
+                        const Products& rounded = {}, double vanishing = 0) {
     const DType dtype = weight.dtype;
     const int64_t n = weight.out_features;
     const DeviceTensor x_device = UploadTensor(x, dtype, {num_rows, weight.in_features});
@@ -80,7 +80,7 @@ class QuantizedGemmTest : public QuantizedWeightTest {
         const double sum = products.sums[i];
         return std::abs(actual[i] - sum) <= share * products.magnitudes[i] +
                                                 OutputRounding(dtype) * std::abs(sum) +
-                                                SubnormalRounding(dtype);
+                                                SubnormalRounding(dtype) + vanishing;
       };
       for (int64_t i = 0; i < num_rows * n; ++i) {
         if (!rounded.sums.empty() && is_near(i, rounded, kRoundedPrecision)) continue;
@@ -129,6 +129,33 @@ TEST_P(QuantizedGemmTest, EveryCandidateMatchesFloat64) {
           if (HasFatalFailure()) return;
         }
       }
+    }
+  }
+}
+
+// In bfloat16, which has the exponents of float32; without a bias, which would hide small sums.
+TEST_P(QuantizedGemmTest, EveryCandidateMatchesFloat64WithExtremeScales) {
+  constexpr int64_t kMaxRows = 129, kFeatures = 208, kColumns = 640;
+  const std::vector<float> no_bias(kFeatures);
+  const std::vector<float> x = RoundTo(DType::kBF16, RandomNormal(kMaxRows * kColumns, 4));
+  for (const QuantizedCase& c : QuantizedCases()) {
+    if (!Serves(c.format, DType::kBF16)) continue;
+    const HostWeight host(c.format, kFeatures, kColumns, 13, ScaleSizes::kExtreme);
+    const std::vector<double> values = host.Values();
+    const DeviceWeight weight = Load(c, host, DType::kBF16);
+    const bool is_float8 = c.activations.value == ActivationValue::kFloat8;
+    const Products expected =
+        Multiply(is_float8 ? RoundToFloat8(x, kColumns) : x, values, no_bias, kColumns);
+    Products rounded;
+    if (MayRoundValues(c.format)) {
+      const std::vector<float> of_dtype = RoundTo(DType::kBF16, {values.begin(), values.end()});
+      rounded = Multiply(x, {of_dtype.begin(), of_dtype.end()}, no_bias, kColumns);
+    }
+    for (const int64_t num_rows : {1, 9, 64, 65, 129}) {
+      SCOPED_TRACE(testing::Message() << c.name << " " << num_rows);
+      ExpectCandidates(weight.weight, {x.begin(), x.begin() + num_rows * kColumns}, num_rows,
+                       no_bias, expected, is_float8 ? kFloat8Precision : 1e-5, rounded, kVanishing);
+      if (HasFatalFailure()) return;
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <random>
 #include <string>
@@ -27,16 +28,23 @@ inline std::vector<QuantizedCase> QuantizedCases() {
       {"int4_group32_zeros", {.value = kInt4, .group_columns = 32, .zero_points = true}},
       {"int4_group64_ordered",
        {.value = kInt4, .group_columns = 64, .zero_points = true, .ordered = true}},
+      {"int4_group16", {.value = kInt4, .group_columns = 16}},
       {"int4_channel", {.value = kInt4}},
+      {"int4_channel_zeros", {.value = kInt4, .zero_points = true}},
+      {"int8_group32", {.value = kInt8, .group_columns = 32}},
+      {"int8_group64_zeros", {.value = kInt8, .group_columns = 64, .zero_points = true}},
       {"int8_group128_zeros", {.value = kInt8, .group_columns = 128, .zero_points = true}},
       {"int8_channel", {.value = kInt8}},
+      {"int8_channel_zeros", {.value = kInt8, .zero_points = true}},
       {"int8_channel_int8", {.value = kInt8}, {.value = ActivationValue::kInt8}},
+      {"fp8_group64", {.value = kFloat8, .group_columns = 64}},
       {"fp8_group128", {.value = kFloat8, .group_columns = 128}},
       {"fp8_channel", {.value = kFloat8}},
       {"fp8_group128_fp8",
        {.value = kFloat8, .group_columns = 128},
        {.value = ActivationValue::kFloat8}},
       {"fp8_channel_fp8", {.value = kFloat8}, {.value = ActivationValue::kFloat8}},
+      {"mxfp8", {.value = kFloat8, .scale = ScaleValue::kPowerOfTwo, .group_columns = 32}},
       {"mxfp4", {.value = kFloat4, .scale = ScaleValue::kPowerOfTwo, .group_columns = 32}},
       {"nvfp4", {.value = kFloat4, .scale = ScaleValue::kFloat8, .group_columns = 16}},
       {"fp4_float32", {.value = kFloat4, .group_columns = 16}},
@@ -62,6 +70,14 @@ inline double ValueOfCode(WeightValue value, uint8_t code, int zero_point) {
   }
 }
 
+// kExtreme: those of a row are times one of the powers of two of kExtremeExponents, or of all of
+// them; of some groups and of every eighth row they are 0, where the format has it. With
+// activations of usual sizes no sum leaves float32, which has no place for those of sub-normal
+// scales: a row of these may be off by kVanishing, which is more than all its products.
+enum class ScaleSizes { kUsual, kExtreme };
+inline constexpr int kExtremeExponents[] = {0, 100, -80, 20, -140, -20};
+inline constexpr double kVanishing = 0x1p-104;
+
 // A weight at random, as a checkpoint has it.
 struct HostWeight {
   const WeightFormat format;
@@ -73,7 +89,8 @@ struct HostWeight {
   std::vector<uint8_t> zero_points;  // [rows, num_groups]
   std::vector<int32_t> order;        // [columns]
 
-  HostWeight(const WeightFormat& format, int64_t rows, int64_t columns, uint32_t seed)
+  HostWeight(const WeightFormat& format, int64_t rows, int64_t columns, uint32_t seed,
+             ScaleSizes sizes = ScaleSizes::kUsual)
       : format(format), rows(rows), columns(columns), num_groups(NumGroups(format, columns)) {
     std::mt19937 rng(seed);
     const int bits = BitsOf(format.value);
@@ -82,31 +99,46 @@ struct HostWeight {
       if (format.value == WeightValue::kFloat8 && (code & 0x7f) == 0x7f) code = 0;  // NaN
       codes.push_back(code);
     }
-    for (int64_t row = 0; row < rows; ++row) {
-      row_scales.push_back(0.001f * static_cast<float>(1 + rng() % 100));
-      for (int64_t g = 0; g < num_groups; ++g) AddGroup(rng, row_scales.back());
-    }
+    for (int64_t row = 0; row < rows; ++row) AddGroupsOfRow(rng, row, sizes);
     order.resize(columns);
     std::iota(order.begin(), order.end(), 0);
     if (format.ordered) std::shuffle(order.begin(), order.end(), rng);
   }
 
-  void AddGroup(std::mt19937& rng, float row_scale) {
+  void AddGroupsOfRow(std::mt19937& rng, int64_t row, ScaleSizes sizes) {
+    constexpr int64_t kNumExponents = std::size(kExtremeExponents);
+    const bool extreme = sizes == ScaleSizes::kExtreme;
+    // By the row, or after all of them by the group.
+    const int64_t kind = extreme ? row % (kNumExponents + 1) : 0;
+    row_scales.push_back(0.001f * static_cast<float>(1 + rng() % 100));
+    if (kind < kNumExponents && format.scale == ScaleValue::kFloat8) {
+      row_scales.back() = std::ldexp(row_scales.back(), kExtremeExponents[kind]);
+    }
+    for (int64_t g = 0; g < num_groups; ++g) {
+      const bool zero = extreme && (row % 8 == 7 || rng() % 8 == 0);
+      AddGroup(rng, kExtremeExponents[kind < kNumExponents ? kind : g % kNumExponents], zero);
+    }
+  }
+
+  void AddGroup(std::mt19937& rng, int exponent, bool zero) {
     const auto middle = static_cast<uint8_t>(1 << (BitsOf(format.value) - 1));
     zero_points.push_back(format.zero_points ? rng() % (2 * middle) : middle);
     switch (format.scale) {
-      case ScaleValue::kFloat32:
+      case ScaleValue::kFloat32: {
         scale_codes.push_back(0);
-        scales.push_back(
-            std::ldexp(1.0f + static_cast<float>(rng() % 1000) / 1000, -int(rng() % 12)));
+        const float mantissa = 1.0f + static_cast<float>(rng() % 1000) / 1000;
+        scales.push_back(zero ? 0 : std::ldexp(mantissa, exponent - int(rng() % 12)));
         return;
+      }
       case ScaleValue::kFloat8:
-        scale_codes.push_back(rng() % 0x7f);
-        scales.push_back(Float8Value(scale_codes.back()) * row_scale);
+        scale_codes.push_back(zero ? 0 : rng() % 0x7f);
+        scales.push_back(Float8Value(scale_codes.back()) * row_scales.back());
         return;
-      case ScaleValue::kPowerOfTwo:
-        scale_codes.push_back(rng() % 16 == 0 ? 0 : 110 + rng() % 20);
+      case ScaleValue::kPowerOfTwo: {
+        const int code = rng() % 16 == 0 ? 0 : 110 + static_cast<int>(rng() % 20);
+        scale_codes.push_back(code == 0 ? 0 : std::max(0, code + exponent));
         scales.push_back(std::ldexp(1.0f, scale_codes.back() - 127));
+      }
     }
   }
 
