@@ -7,15 +7,15 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import AT_LENGTH, BENCH, ROOT, SERVER, SMALL_CACHE, Server, main
+from harness import AT_LENGTH, BENCH, ON_GPU, ROOT, SERVER, SMALL_CACHE, Server, main
 
 try:
-    from quantize_checkpoint import FORMATS, quantize_checkpoint, read_safetensors, write_safetensors
+    from quantize_checkpoint import FORMATS, MORE_FORMATS, quantize_checkpoint, read_safetensors, write_safetensors
 except ImportError as error:
-    FORMATS = {}
+    FORMATS = MORE_FORMATS = {}
     print(f"skipped: {error}; tools/test installs tests/requirements.txt")
 
-FOUR_BITS = ("pack-quantized", "gptq", "awq", "mxfp4", "nvfp4")
+FOUR_BITS = ("pack-quantized", "gptq", "awq", "auto-round", "mxfp4", "nvfp4")
 
 
 @unittest.skipUnless(FORMATS, "no numpy or ml_dtypes")
@@ -26,15 +26,17 @@ class QuantizedTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name) / "model"
 
     def test_answers_of_each_format(self):
-        for kind in FORMATS:
+        # A GPU has other gemms for other groups, and starts quickly.
+        for kind in [*FORMATS, *(MORE_FORMATS if AT_LENGTH or ON_GPU else ())]:
             with self.subTest(kind), tempfile.TemporaryDirectory() as folder:
                 model = pathlib.Path(folder) / "model"
                 quantize_checkpoint(ROOT / "configs/demo", model, kind)
+                every = "24" if not AT_LENGTH else "1" if kind in FORMATS else "6"
                 required = "0.92" if kind.startswith(FOUR_BITS) and kind != "gptq-8-ordered" else "0.95"
                 with Server("--model", str(model), "--served-model-name", "demo") as server:
                     result = subprocess.run(
                         [BENCH, "quality", "--target", server.target, "--dataset-path", ROOT / "configs/demo/heldout.jsonl",
-                         "--every", "1" if AT_LENGTH else "24", "--require", required],
+                         "--every", every, "--require", required],
                         capture_output=True, text=True, check=False)
                     print(kind, result.stdout.strip().splitlines()[-1:])
                     self.assertEqual(result.returncode, 0, result.stdout + result.stderr)

@@ -47,14 +47,17 @@ def pack(fields, bits, axis):
     return np.ascontiguousarray(np.moveaxis(words, -1, axis)).view(np.int32)
 
 
-def grouped(weight):
-    """[rows, groups, GROUP]"""
-    return weight.reshape(weight.shape[0], -1, GROUP)
-
-
-def integers(weight, bits, symmetric, scale_dtype):
-    """Codes from 0 to 2^bits - 1 [rows, columns], scales and zero points [rows, groups]."""
-    groups, most = grouped(weight), 2**bits - 1
+def integers(weight, bits, symmetric, scale_dtype, group=GROUP, signed_scales=False):
+    """Codes from 0 to 2^bits - 1 [rows, columns], scales and zero points [rows, groups]. With signed scales, as AutoRound
+    has them, the value that is farthest from 0 gets the code 0."""
+    groups, most = weight.reshape(weight.shape[0], -1, group), 2**bits - 1
+    if symmetric and signed_scales:
+        farthest = np.take_along_axis(groups, np.abs(groups).argmax(-1)[..., None], -1)[..., 0]
+        scales = -farthest / 2 ** (bits - 1)
+        scales = np.where(np.abs(scales) < 1e-7, 1e-7, scales).astype(scale_dtype)
+        zeros = np.full(scales.shape, 2 ** (bits - 1))
+        codes = np.clip(np.rint(groups / scales.astype(np.float32)[..., None]) + zeros[..., None], 0, most)
+        return codes.reshape(weight.shape), scales, zeros
     if symmetric:
         scales = np.abs(groups).max(-1) / (2 ** (bits - 1) - 0.5)
         zeros = np.full(scales.shape, 2 ** (bits - 1))
@@ -109,27 +112,31 @@ def pack_quantized(symmetric):
     return quantize
 
 
-def gptq(bits, ordered):
+def gptq(bits, ordered=False, symmetric=True, group=GROUP, zero_offset=1, signed_scales=False):
+    """Stored zero points are less by zero_offset: 1 in the first version of the format, 0 in the second."""
     def quantize(name, weight):
         columns = weight.shape[1]
         order = np.argsort(-np.abs(weight).sum(0)) if ordered else np.arange(columns)
-        codes, scales, zeros = integers(weight[:, order], bits, True, np.float16)
+        codes, scales, zeros = integers(weight[:, order], bits, symmetric, np.float16, group, signed_scales)
         unordered = np.empty_like(codes)
         unordered[:, order] = codes
         groups = np.empty(columns, np.int32)
-        groups[order] = np.arange(columns) // GROUP
-        return {f"{name}.qweight": pack(unordered.T, bits, 0), f"{name}.qzeros": pack(zeros.T - 1, bits, 1),
+        groups[order] = np.arange(columns) // group
+        stored_zeros = (zeros.T.astype(np.int64) - zero_offset) % 2**bits
+        return {f"{name}.qweight": pack(unordered.T, bits, 0), f"{name}.qzeros": pack(stored_zeros, bits, 1),
                 f"{name}.scales": np.ascontiguousarray(scales.T), f"{name}.g_idx": groups}
     return quantize
 
 
-def awq(name, weight):
-    codes, scales, zeros = integers(weight, 4, False, np.float16)
-
+def awq(group=GROUP):
     def in_order(fields):
         return pack(fields.reshape(fields.shape[0], -1, 8)[..., AWQ_ORDER].reshape(fields.shape), 4, 1)
-    return {f"{name}.qweight": in_order(codes.T), f"{name}.qzeros": in_order(zeros.T),
-            f"{name}.scales": np.ascontiguousarray(scales.T)}
+
+    def quantize(name, weight):
+        codes, scales, zeros = integers(weight, 4, False, np.float16, group)
+        return {f"{name}.qweight": in_order(codes.T), f"{name}.qzeros": in_order(zeros.T),
+                f"{name}.scales": np.ascontiguousarray(scales.T)}
+    return quantize
 
 
 def halves(codes):
@@ -143,10 +150,22 @@ def float4(weight, scales):
     return halves(values.reshape(weight.shape).astype(ml_dtypes.float4_e2m1fn))
 
 
-def mxfp4(name, weight):
+def powers_of_two(weight, most_of_code):
+    """[rows, groups of 32]: exponents with which no value is more than the largest that there is a code for."""
     most = np.abs(weight.reshape(weight.shape[0], -1, 32)).max(-1)
-    exponents = np.clip(np.ceil(np.log2(np.maximum(most, 1e-30) / 6)), -127, 127)
+    return np.clip(np.ceil(np.log2(np.maximum(most, 1e-30) / most_of_code)), -127, 127)
+
+
+def mxfp4(name, weight):
+    exponents = powers_of_two(weight, 6)
     return {f"{name}.weight_packed": float4(weight, np.exp2(exponents).astype(np.float32)),
+            f"{name}.weight_scale": (exponents + 127).astype(np.uint8)}
+
+
+def mxfp8(name, weight):
+    exponents = powers_of_two(weight, 448)
+    values = weight / np.repeat(np.exp2(exponents).astype(np.float32), 32, 1)
+    return {f"{name}.weight": values.astype(ml_dtypes.float8_e4m3fn),
             f"{name}.weight_scale": (exponents + 127).astype(np.uint8)}
 
 
@@ -173,6 +192,11 @@ def compressed(kind, weights, activations=None):
 
 INT4 = {"num_bits": 4, "type": "int", "symmetric": True, "group_size": GROUP, "strategy": "group", "dynamic": False}
 TOKEN8 = {"num_bits": 8, "type": "float", "symmetric": True, "strategy": "token", "dynamic": True}
+GPTQ4 = {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "sym": True, "desc_act": False, "checkpoint_format": "gptq"}
+AWQ4 = {"quant_method": "awq", "bits": 4, "group_size": GROUP, "zero_point": True, "version": "gemm",
+        "modules_to_not_convert": None}
+AUTO_ROUND4 = {"quant_method": "auto-round", "bits": 4, "group_size": 64, "sym": True, "data_type": "int",
+               "packing_format": "auto_round:auto_gptq", "iters": 0, "act_bits": 16}
 FP4 = {"num_bits": 4, "type": "float", "symmetric": True, "strategy": "tensor_group", "group_size": 16, "dynamic": False}
 # By name: how a module's weight becomes its tensors, and quantization_config.
 FORMATS = {
@@ -184,23 +208,35 @@ FORMATS = {
                               {**TOKEN8, "type": "int"})),
     "pack-quantized": (pack_quantized(True), compressed("pack-quantized", INT4)),
     "pack-quantized-asymmetric": (pack_quantized(False), compressed("pack-quantized", {**INT4, "symmetric": False})),
-    "gptq": (gptq(4, False), {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "sym": True, "desc_act": False,
-                              "checkpoint_format": "gptq"}),
-    "gptq-8-ordered": (gptq(8, True), {"quant_method": "gptq", "bits": 8, "group_size": GROUP, "sym": True, "desc_act": True,
-                                       "checkpoint_format": "gptq"}),
-    "awq": (awq, {"quant_method": "awq", "bits": 4, "group_size": GROUP, "zero_point": True, "version": "gemm",
-                  "modules_to_not_convert": None}),
+    "gptq": (gptq(4), GPTQ4),
+    "gptq-8-ordered": (gptq(8, ordered=True), {**GPTQ4, "bits": 8, "desc_act": True}),
+    "gptq-v2-group32": (gptq(4, symmetric=False, group=32, zero_offset=0),
+                        {**GPTQ4, "group_size": 32, "sym": False, "checkpoint_format": "gptq_v2"}),
+    "awq": (awq(), AWQ4),
     "mxfp4": (mxfp4, compressed("mxfp4-pack-quantized", {**FP4, "strategy": "group", "group_size": 32,
                                                          "scale_dtype": "torch.uint8"})),
     "nvfp4": (nvfp4(True), compressed("nvfp4-pack-quantized", FP4)),
     "nvfp4-modelopt": (nvfp4(False), {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16, "ignore": ["lm_head"]}),
+}
+# Others of the same ways to pack, which tests have when they have the time.
+MORE_FORMATS = {
+    "gptq-group32": (gptq(4, group=32), {**GPTQ4, "group_size": 32}),
+    "gptq-group64": (gptq(4, symmetric=False, group=64), {**GPTQ4, "group_size": 64, "sym": False}),
+    "awq-group32": (awq(32), {**AWQ4, "group_size": 32}),
+    "awq-group64": (awq(64), {**AWQ4, "group_size": 64}),
+    "auto-round": (gptq(4, group=64, signed_scales=True), AUTO_ROUND4),
+    "auto-round-plain-zeros": (gptq(4, symmetric=False, group=64, zero_offset=0),
+                               {**AUTO_ROUND4, "sym": False, "packing_format": "auto_round"}),
+    "auto-round-awq": (awq(64), {**AUTO_ROUND4, "sym": False, "packing_format": "auto_round:auto_awq"}),
+    "mxfp8": (mxfp8, compressed("mxfp8-quantized", {**FP4, "num_bits": 8, "strategy": "group", "group_size": 32,
+                                                    "scale_dtype": "torch.uint8"})),
 }
 
 
 def quantize_checkpoint(source, target, kind):
     """The model of the folder `source` in the folder `target`, which is made, in that format."""
     source, target = pathlib.Path(source), pathlib.Path(target)
-    quantize, config = FORMATS[kind]
+    quantize, config = (FORMATS | MORE_FORMATS)[kind]
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.safetensors", "*.jsonl"))
     tensors = {}
     for name, tensor in read_safetensors(source / "model.safetensors").items():

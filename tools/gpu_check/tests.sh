@@ -108,7 +108,7 @@ run_python_tests() {
   done
   # The bundled model in each format: a server for each.
   [ "$quick" = yes ] || [ ! -e "$share/source/tests/e2e/quantized_test.py" ] ||
-    python_test e2e_quantized "grpc, google.protobuf, numpy, ml_dtypes" 240 tests/e2e/quantized_test.py
+    python_test e2e_quantized "grpc, google.protobuf, numpy, ml_dtypes" 300 tests/e2e/quantized_test.py
   [ "$quick" = yes ] && cases="llama mistral_window qwen2 qwen3 bundled"
   # shellcheck disable=SC2086
   python_test hf_parity "torch, transformers" 180 tests/engine/model/hf_parity_test.py --device "$device" $cases
