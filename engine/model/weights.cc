@@ -114,12 +114,13 @@ class WeightsLoader {
     };
     for (const MatrixPlan& matrix : plan_.matrices) {
       ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, config_.quantization));
-      if (scheme.ordered && checkpoint_) {
-        ASSIGN_OR_RETURN(const bool has_one, HasOneOrder(matrix, scheme, *checkpoint_));
-        if (!has_one) continue;  // kept as the values that the codes stand for
+      LinearFormat format = DeviceFormatOf(matrix, scheme, config_.load_quantization);
+      if (scheme.quantized() && checkpoint_) {
+        ASSIGN_OR_RETURN(const ColumnOrder order, ReadOrder(matrix, scheme, *checkpoint_));
+        if (!order.even) continue;  // kept as the values that the codes stand for
+        format.weight.ordered = !order.columns.empty();
       }
-      SetFormat(DeviceFormatOf(matrix, scheme, config_.load_quantization), format_for,
-                matrix.weight);
+      SetFormat(format, format_for, matrix.weight);
     }
     return absl::OkStatus();
   }

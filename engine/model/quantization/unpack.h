@@ -63,6 +63,10 @@ struct WeightGroups {
 absl::StatusOr<WeightGroups> ReadGroups(const WeightScheme& scheme, const ModuleShape& shape,
                                         const ModulePlanes& planes);
 
+// The order alone, as in WeightGroups, with its errors; `plane` may have no data.
+absl::StatusOr<std::vector<int32_t>> ReadOrder(const WeightScheme& scheme, const ModuleShape& shape,
+                                               const PlaneBytes& plane);
+
 // Columns by group, those of a group in their order: sorted so, groups are contiguous. For weights
 // with an order.
 std::vector<int32_t> ColumnsByGroup(const WeightGroups& groups);

@@ -153,28 +153,6 @@ absl::Status ReadZeroPoints(const WeightScheme& scheme, const ModulePlanes& plan
   return absl::OkStatus();
 }
 
-absl::Status ReadOrder(const ModuleShape& shape, const ModulePlanes& planes, WeightGroups* groups) {
-  const PlaneBytes& plane = PlaneOf(planes, Plane::kOrder);
-  if (plane.data.empty()) return absl::OkStatus();
-  std::vector<int32_t> order(shape.columns);
-  bool is_unset = true;  // -1 everywhere: the columns are in order
-  bool is_plain = true;
-  for (int64_t column = 0; column < shape.columns; ++column) {
-    const int64_t group = IntegerAt(plane, column);
-    is_unset = is_unset && group == -1;
-    if (!is_unset && (group < 0 || group >= groups->grid.columns)) {
-      return TensorError(plane,
-                         absl::StrCat("has group ", group, " for column ", column,
-                                      "; the weight has groups 0 to ", groups->grid.columns - 1));
-    }
-    is_plain = is_plain && group == column / groups->group_columns;
-    order[column] = static_cast<int32_t>(group);
-  }
-  if (!is_unset && order[0] == -1) return TensorError(plane, "has group -1 for column 0");
-  if (!is_unset && !is_plain) groups->order = std::move(order);
-  return absl::OkStatus();
-}
-
 absl::Status CheckShape(const ModuleShape& shape, const ModulePlanes& planes) {
   const PlaneBytes& plane = PlaneOf(planes, Plane::kShape);
   if (plane.data.empty()) return absl::OkStatus();
@@ -212,6 +190,30 @@ float E8M0Value(uint8_t code) {
   return std::bit_cast<float>(bits);
 }
 
+absl::StatusOr<std::vector<int32_t>> ReadOrder(const WeightScheme& scheme, const ModuleShape& shape,
+                                               const PlaneBytes& plane) {
+  std::vector<int32_t> order;
+  if (plane.data.empty()) return order;
+  const int64_t num_groups = GridOf(scheme, shape).columns;
+  const int64_t group_columns = scheme.group_columns == 0 ? shape.columns : scheme.group_columns;
+  order.resize(shape.columns);
+  bool is_unset = true;  // -1 everywhere: the columns are in order
+  bool is_plain = true;
+  for (int64_t column = 0; column < shape.columns; ++column) {
+    const int64_t group = IntegerAt(plane, column);
+    is_unset = is_unset && group == -1;
+    if (!is_unset && (group < 0 || group >= num_groups)) {
+      return TensorError(plane, absl::StrCat("has group ", group, " for column ", column,
+                                             "; the weight has groups 0 to ", num_groups - 1));
+    }
+    is_plain = is_plain && group == column / group_columns;
+    order[column] = static_cast<int32_t>(group);
+  }
+  if (!is_unset && order[0] == -1) return TensorError(plane, "has group -1 for column 0");
+  if (is_unset || is_plain) order.clear();
+  return order;
+}
+
 absl::StatusOr<WeightGroups> ReadGroups(const WeightScheme& scheme, const ModuleShape& shape,
                                         const ModulePlanes& planes) {
   CHECK(scheme.quantized());
@@ -223,7 +225,7 @@ absl::StatusOr<WeightGroups> ReadGroups(const WeightScheme& scheme, const Module
   RETURN_IF_ERROR(ReadGlobalScale(scheme, planes, &groups));
   RETURN_IF_ERROR(ReadScales(scheme, planes, &groups));
   RETURN_IF_ERROR(ReadZeroPoints(scheme, planes, &groups));
-  RETURN_IF_ERROR(ReadOrder(shape, planes, &groups));
+  ASSIGN_OR_RETURN(groups.order, ReadOrder(scheme, shape, PlaneOf(planes, Plane::kOrder)));
   RETURN_IF_ERROR(ReadInputScale(scheme, planes, &groups));
   return groups;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,7 +18,6 @@
 #include "engine/json/json_reader.h"
 #include "engine/model/weights/device_format.h"
 #include "engine/model/weights/quantize_rows.h"
-#include "engine/model/weights/quantized_module.h"
 #include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/base/types.h"
@@ -328,16 +328,18 @@ absl::Status CheckTensors(const WeightPlan& plan, const QuantizationConfig& quan
   return CheckAllUsed(used, checkpoint);
 }
 
-absl::StatusOr<bool> HasOneOrder(const MatrixPlan& matrix, const WeightScheme& scheme,
-                                 const Checkpoint& checkpoint) {
-  std::vector<int32_t> first;
+absl::StatusOr<ColumnOrder> ReadOrder(const MatrixPlan& matrix, const WeightScheme& scheme,
+                                      const Checkpoint& checkpoint) {
+  std::optional<ColumnOrder> common;
   for (const WeightPart& part : matrix.parts) {
     ASSIGN_OR_RETURN(const QuantizedModule module, FindModule(scheme, matrix, part, checkpoint));
-    ASSIGN_OR_RETURN(std::vector<int32_t> order, module.ReadOrder());
-    if (first.empty()) first = order;
-    if (order.empty() || order != first) return false;
+    ASSIGN_OR_RETURN(ColumnOrder order, module.ReadOrder());
+    if (!common)
+      common = std::move(order);
+    else if (*common != order)
+      return ColumnOrder{.even = false, .columns = {}};
   }
-  return true;
+  return *std::move(common);
 }
 
 absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, float* out) {

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/model/quantization/quantization_config.h"
+#include "engine/model/weights/quantized_module.h"
 #include "engine/model/weights/weight_plan.h"
 #include "kernels/weight_store.h"
 
@@ -15,10 +16,9 @@ namespace quire {
 absl::Status CheckTensors(const WeightPlan& plan, const QuantizationConfig& quantization,
                           const Checkpoint& checkpoint);
 
-// Whether the columns of a matrix, of an ordered scheme, can be sorted by group for all of its
-// parts at once: their orders are one, of groups of one size. The tensors were checked.
-absl::StatusOr<bool> HasOneOrder(const MatrixPlan& matrix, const WeightScheme& scheme,
-                                 const Checkpoint& checkpoint);
+// The order that the parts of a quantized matrix have in common; not even where they have none.
+absl::StatusOr<ColumnOrder> ReadOrder(const MatrixPlan& matrix, const WeightScheme& scheme,
+                                      const Checkpoint& checkpoint);
 
 // Reads the parts of a vector, converted to float32, to `out` [plan.size].
 absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, float* out);

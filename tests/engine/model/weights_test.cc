@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/model/linear_groups.h"
-#include "engine/model/model_weights.h"
 #include "kernels/backend.h"
 #include "tests/engine/checkpoint/test_files.h"
 #include "tests/engine/model/sequence_runner.h"
+#include "tests/engine/model/tiny_weights.h"
 
 namespace quire {
 namespace {
@@ -35,64 +34,6 @@ constexpr char kConfigJson[] = R"({"model_type": "llama", "vocab_size": 70, "hid
 constexpr char kLargeEmbedding[] = R"({"model_type": "llama", "vocab_size": 70001,
     "hidden_size": 34, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 1,
     "num_key_value_heads": 1})";
-
-struct FileTensor {
-  std::string name;
-  std::string dtype;
-  std::vector<int64_t> shape;
-  std::string data;
-};
-
-std::string FileOf(const std::vector<FileTensor>& tensors) {
-  std::vector<std::string> entries;
-  std::string data;
-  for (const FileTensor& tensor : tensors) {
-    const size_t begin = data.size();
-    data += tensor.data;
-    entries.push_back(absl::StrCat("\"", tensor.name, "\":{\"dtype\":\"", tensor.dtype,
-                                   "\",\"shape\":[", absl::StrJoin(tensor.shape, ","),
-                                   "],\"data_offsets\":[", begin, ",", data.size(), "]}"));
-  }
-  return SafetensorsBytes(absl::StrCat("{", absl::StrJoin(entries, ","), "}"), data);
-}
-
-// Every tensor that the config implies, in float32, each element from its tensor and place.
-std::vector<FileTensor> TensorsOf(const ModelConfig& config) {
-  ModelWeights weights;
-  const WeightPlan plan = PlanWeights(config, &weights);
-
-  std::vector<FileTensor> tensors;
-  const auto add = [&](const WeightPart& part, std::vector<int64_t> shape) {
-    const int64_t size = part.num_rows * (shape.size() > 1 ? shape[1] : 1);
-    std::string data(size * sizeof(float), '\0');
-    for (int64_t i = 0; i < size; ++i) {
-      const float value = static_cast<float>((i * 7 + tensors.size() * 13) % 251) / 64;
-      std::memcpy(data.data() + i * sizeof(float), &value, sizeof(float));
-    }
-    tensors.push_back({part.name, "F32", std::move(shape), std::move(data)});
-  };
-  for (const MatrixPlan& matrix : plan.matrices) {
-    for (const WeightPart& part : matrix.parts) {
-      add(part, {part.num_rows, matrix.weight->in_features});
-    }
-  }
-  for (const VectorPlan& vector : plan.vectors) {
-    for (const WeightPart& part : vector.parts) add(part, {part.num_rows});
-  }
-  return tensors;
-}
-
-std::string BytesOf(const std::vector<float>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-}
-
-FileTensor& Find(std::vector<FileTensor>& tensors, absl::string_view name) {
-  for (FileTensor& tensor : tensors) {
-    if (tensor.name == name) return tensor;
-  }
-  ADD_FAILURE() << name;
-  return tensors[0];
-}
 
 class WeightsTest : public testing::Test {
  protected:
