@@ -39,7 +39,8 @@ struct Capacity {
 };
 
 // Reads config.json, generation_config.json and, unless weights are dummies or their files are
-// missing, the headers of those. Errors as in PlanStart, PlanContext and Weights::CheckFiles.
+// missing, the headers of those and the orders of quantized weights' columns. Errors as in
+// PlanStart, PlanContext and Weights::CheckFiles.
 absl::StatusOr<Capacity> PlanCapacity(const EngineConfig& config, const DeviceFacts& device);
 
 }  // namespace quire

@@ -14,7 +14,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/checkpoint/checkpoint.h"
 #include "engine/json/model_file.h"
 #include "engine/model/weights/device_format.h"
 #include "engine/model/weights/memory_carver.h"
@@ -49,19 +48,18 @@ class WeightsLoader {
     plan_ = Plan(config_, options_.dtype, &weights_);
   }
 
-  static Weights::Sizes SizesFor(const DeviceFacts& device, const ModelConfig& config,
-                                 DType dtype) {
+  static absl::StatusOr<Weights::Sizes> SizesFor(const DeviceFacts& device,
+                                                 const ModelConfig& config, DType dtype,
+                                                 const Checkpoint* checkpoint) {
     Weights weights;
+    Weights::Sizes sizes;
     const WeightPlan plan = Plan(config, dtype, &weights);
-    for (const MatrixPlan& matrix : plan.matrices) {
-      const absl::StatusOr<WeightScheme> scheme = SchemeOf(matrix, config.quantization);
-      if (!scheme.ok()) continue;  // Load says why
-      SetFormat(DeviceFormatOf(matrix, *scheme, config.load_quantization), device.format_for,
-                matrix.weight);
-    }
+    RETURN_IF_ERROR(SetFormats(plan, config, checkpoint, device.format_for, &sizes));
     MemoryCarver measure(nullptr);
     Carve(plan, device.weight_bytes, &measure);
-    return {.bytes = measure.size_bytes(), .num_parameters = weights.num_parameters_};
+    sizes.bytes = measure.size_bytes();
+    sizes.num_parameters = weights.num_parameters_;
+    return sizes;
   }
 
   static absl::StatusOr<int64_t> CheckFiles(const ModelConfig& config, const std::string& folder) {
@@ -79,7 +77,12 @@ class WeightsLoader {
       ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(folder_));
       RETURN_IF_ERROR(CheckTensors(plan_, config_.quantization, *checkpoint_));
     }
-    RETURN_IF_ERROR(SetFormats());
+    const auto format_for = [&store = backend_.weight_store()](const LinearFormat& format,
+                                                               DType activations) {
+      return store.FormatFor(format, activations);
+    };
+    const Checkpoint* const checkpoint = checkpoint_ ? &*checkpoint_ : nullptr;
+    RETURN_IF_ERROR(SetFormats(plan_, config_, checkpoint, format_for, nullptr));
     RETURN_IF_ERROR(Allocate());
     ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, backend_.device().CreateStream());
     RETURN_IF_ERROR(FillVectors(*stream));
@@ -100,27 +103,25 @@ class WeightsLoader {
     return plan;
   }
 
-  static void SetFormat(const LinearFormat& format, const FormatFor& format_for,
-                        LinearWeight* weight) {
-    const LinearFormat kept = format_for(format, weight->dtype);
-    weight->format = kept.weight;
-    weight->activations = kept.activations;
-  }
-
-  absl::Status SetFormats() {
-    const auto format_for = [&store = backend_.weight_store()](const LinearFormat& format,
-                                                               DType activations) {
-      return store.FormatFor(format, activations);
-    };
-    for (const MatrixPlan& matrix : plan_.matrices) {
-      ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, config_.quantization));
-      LinearFormat format = DeviceFormatOf(matrix, scheme, config_.load_quantization);
-      if (scheme.quantized() && checkpoint_) {
-        ASSIGN_OR_RETURN(const ColumnOrder order, ReadOrder(matrix, scheme, *checkpoint_));
-        if (!order.even) continue;  // kept as the values that the codes stand for
+  // How the device keeps each matrix; adds those that it expands to `sizes`, which may be null.
+  static absl::Status SetFormats(const WeightPlan& plan, const ModelConfig& config,
+                                 const Checkpoint* checkpoint, const FormatFor& format_for,
+                                 Weights::Sizes* sizes) {
+    for (const MatrixPlan& matrix : plan.matrices) {
+      ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, config.quantization));
+      LinearFormat format = DeviceFormatOf(matrix, scheme, config.load_quantization);
+      ColumnOrder order;
+      if (scheme.quantized() && checkpoint != nullptr) {
+        ASSIGN_OR_RETURN(order, ReadOrder(matrix, scheme, *checkpoint));
         format.weight.ordered = !order.columns.empty();
       }
-      SetFormat(format, format_for, matrix.weight);
+      const LinearFormat kept =
+          order.even ? format_for(format, matrix.weight->dtype) : LinearFormat();
+      matrix.weight->format = kept.weight;
+      matrix.weight->activations = kept.activations;
+      if (sizes == nullptr || !scheme.quantized() || kept.weight.quantized()) continue;
+      (order.even ? sizes->expanded_for_gemms : sizes->expanded_for_order)
+          .push_back(ModuleOf(matrix.parts[0]));
     }
     return absl::OkStatus();
   }
@@ -253,9 +254,10 @@ absl::StatusOr<Weights> Weights::Load(Backend& backend, const ModelConfig& confi
   return WeightsLoader(backend, config, folder, options).Load();
 }
 
-Weights::Sizes Weights::SizesFor(const DeviceFacts& device, const ModelConfig& config,
-                                 DType dtype) {
-  return WeightsLoader::SizesFor(device, config, dtype);
+absl::StatusOr<Weights::Sizes> Weights::SizesFor(const DeviceFacts& device,
+                                                 const ModelConfig& config, DType dtype,
+                                                 const Checkpoint* checkpoint) {
+  return WeightsLoader::SizesFor(device, config, dtype, checkpoint);
 }
 
 absl::StatusOr<int64_t> Weights::CheckFiles(const ModelConfig& config, const std::string& folder) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/model/model_weights.h"
 #include "kernels/backend.h"
 #include "kernels/base/progress.h"
@@ -42,12 +43,20 @@ class Weights {
   static absl::StatusOr<Weights> Load(Backend& backend, const ModelConfig& config,
                                       const std::string& folder, const WeightsOptions& options);
 
-  // What Load takes of a device at most, from the configuration alone.
+  // What Load takes of a device at most.
   struct Sizes {
     int64_t bytes = 0;
     int64_t num_parameters = 0;
+    // Weights that the checkpoint has quantized and the device keeps as floats, by the first module
+    // of each: because their columns are in an order that cannot be sorted, or because the device
+    // has no gemms for their format.
+    std::vector<std::string> expanded_for_order;
+    std::vector<std::string> expanded_for_gemms;
   };
-  static Sizes SizesFor(const DeviceFacts& device, const ModelConfig& config, DType dtype);
+  // From the configuration, and from the checkpoint's tensors where it does not tell. `checkpoint`
+  // may be null: then columns are ordered as the configuration says. Errors as in Load.
+  static absl::StatusOr<Sizes> SizesFor(const DeviceFacts& device, const ModelConfig& config,
+                                        DType dtype, const Checkpoint* checkpoint);
 
   // Whether the folder has the tensors that the configuration asks for, by the headers of its files
   // alone; how many bytes the files have. Errors as in Load.

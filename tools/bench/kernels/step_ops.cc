@@ -75,8 +75,9 @@ absl::StatusOr<int64_t> StepOps::BytesFor(Backend& backend, const EngineConfig& 
   const int64_t cache_bytes =
       MakeKvLayout(model, config.kv_cache_dtype.value_or(dtype), config.block_size).BlockBytes() *
       limits.num_blocks;
-  const int64_t bytes = Weights::SizesFor(device, model, dtype).bytes + cache_bytes +
-                        Decoder::BytesFor(model, dtype, LimitsOfDecoder(limits));
+  ASSIGN_OR_RETURN(const Weights::Sizes weights, Weights::SizesFor(device, model, dtype, nullptr));
+  const int64_t bytes =
+      weights.bytes + cache_bytes + Decoder::BytesFor(model, dtype, LimitsOfDecoder(limits));
   return bytes + bytes / 20;
 }
 
