@@ -17,6 +17,7 @@
 #include "engine/json/model_file.h"
 #include "engine/model/weights/device_format.h"
 #include "engine/model/weights/memory_carver.h"
+#include "engine/model/weights/tensor_check.h"
 #include "engine/model/weights/weight_plan.h"
 #include "engine/model/weights/weight_reader.h"
 #include "kernels/base/status_macros.h"

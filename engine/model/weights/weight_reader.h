@@ -1,8 +1,9 @@
-// Reading the tensors of a WeightPlan from a Checkpoint: first all names, shapes and dtypes are
-// checked, then the data is read. Used once, while loading.
+// Reading the tensors of a WeightPlan, which were checked (tensor_check.h), from a Checkpoint. Used
+// once, while loading.
 #pragma once
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/model/quantization/quantization_config.h"
 #include "engine/model/weights/quantized_module.h"
@@ -10,11 +11,6 @@
 #include "kernels/weight_store.h"
 
 namespace quire {
-
-// INVALID_ARGUMENT with the tensors that are missing (at most 20 by name), with the first one whose
-// shape or dtype does not fit, or with those that the plan does not read, but for a few known ones.
-absl::Status CheckTensors(const WeightPlan& plan, const QuantizationConfig& quantization,
-                          const Checkpoint& checkpoint);
 
 // The order that the parts of a quantized matrix have in common; not even where they have none.
 absl::StatusOr<ColumnOrder> ReadOrder(const MatrixPlan& matrix, const WeightScheme& scheme,

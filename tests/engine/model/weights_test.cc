@@ -187,6 +187,24 @@ TEST_F(WeightsTest, SurplusThatIsKnownIsNotRead) {
   EXPECT_TRUE(Load().ok()) << Load().status();
 }
 
+// Quantizers of before 2024 wrote a bias of zeros for every linear module.
+TEST_F(WeightsTest, BiasesOfZeroThatTheModelDoesNotAddAreNotRead) {
+  const std::string name = "model.layers.1.mlp.down_proj.bias";
+  tensors_.push_back({name, "F32", {32}, BytesOf(std::vector<float>(32))});
+  tensors_.push_back({"lm_head.bias", "F16", {70}, std::string(140, '\0')});
+  EXPECT_TRUE(Load().ok()) << Load().status();
+  EXPECT_TRUE(Weights::CheckFiles(config_, folder_.path()).ok());
+  Find(tensors_, name).data = BytesOf(std::vector<float>(32, 0.5f));
+  EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Load().status().message()),
+              AllOf(HasSubstr("1 biases that are not 0"), HasSubstr(name),
+                    HasSubstr("attention_bias"), Not(HasSubstr("lm_head"))));
+  EXPECT_EQ(Weights::CheckFiles(config_, folder_.path()).status(), Load().status());
+  // Of another size it is no bias of that module.
+  Find(tensors_, name) = {name, "F32", {31}, BytesOf(std::vector<float>(31))};
+  EXPECT_THAT(std::string(Load().status().message()), HasSubstr("that no layer of"));
+}
+
 std::vector<float> HostVector(const Tensor& tensor) {
   return {tensor.as<float>(), tensor.as<float>() + tensor.num_elements()};
 }
