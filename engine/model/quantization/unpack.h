@@ -44,7 +44,7 @@ struct WeightGroups {
   std::vector<uint8_t> zero_points;
   // The group of each column; empty where that is column / group_columns.
   std::vector<int32_t> order;
-  float input_scale = 1.0f;  // static scale of the activations
+  float input_scale = 1.0f;  // static scale of the activations; no gemm uses it
 
   int64_t GroupOfColumn(int64_t column) const {
     return order.empty() ? column / group_columns : order[column];

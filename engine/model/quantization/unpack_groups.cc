@@ -136,6 +136,13 @@ absl::Status ReadZeroPoints(const WeightScheme& scheme, const ModulePlanes& plan
   groups->zero_points.assign(grid.rows * grid.columns, middle);
   const PlaneBytes& plane = PlaneOf(planes, Plane::kZeroPoints);
   if (plane.data.empty()) return absl::OkStatus();
+  if (!scheme.zero_points && scheme.packing == WeightPacking::kPackedRows) {
+    // As packed or as signed integers; 0 is the middle of these, and what is no number of those.
+    const bool is_zero =
+        std::all_of(plane.data.begin(), plane.data.end(), [](uint8_t byte) { return byte == 0; });
+    if (is_zero) return absl::OkStatus();
+    if (plane.dtype != "I32") return TensorError(plane, "is not 0, but the weight is symmetric");
+  }
   const uint32_t mask = (1u << scheme.code_bits()) - 1;
   for (int64_t row = 0; row < grid.rows; ++row) {
     for (int64_t column = 0; column < grid.columns; ++column) {
@@ -169,6 +176,7 @@ absl::Status ReadInputScale(const WeightScheme& scheme, const ModulePlanes& plan
                             WeightGroups* groups) {
   if (scheme.activations != ActivationScheme::kE4M3PerTensor) return absl::OkStatus();
   const PlaneBytes& plane = PlaneOf(planes, Plane::kInputScale);
+  if (plane.data.empty()) return absl::OkStatus();
   groups->input_scale = ScaleAt(plane, 0);
   if (std::isfinite(groups->input_scale) && groups->input_scale > 0) return absl::OkStatus();
   return TensorError(plane, absl::StrCat("is ", groups->input_scale,

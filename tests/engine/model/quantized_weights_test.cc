@@ -149,5 +149,28 @@ TEST_F(QuantizedWeightsTest, PartsOfSeveralOrdersAreExpanded) {
   }
 }
 
+// Tensors that some writers have and others do not, and that change nothing.
+TEST_F(QuantizedWeightsTest, WhatNoGemmNeedsMayBeThereOrNot) {
+  const std::string module = "model.layers.1.mlp.down_proj";
+  const auto load = [&](absl::string_view quantization, const std::vector<FileTensor>& surplus) {
+    SCOPED_TRACE(quantization);
+    UseConfig(ConfigOf(quantization));
+    for (const FileTensor& tensor : surplus) tensors_.quantized.push_back(tensor);
+    const auto runner = Open();
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    CompareWithPlain(**runner);
+  };
+  load(R"({"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [32, 32]})",
+       {{module + ".input_scale", "F32", {}, BytesOf({0.5f})}});
+  load(R"({"quant_method": "fp8", "activation_scheme": "static"})", {});
+  load(R"({"quant_method": "fp8", "activation_scheme": "static"})",
+       {{module + ".input_scale", "F32", {1}, BytesOf({0.5f})}});
+  constexpr char kPacked[] = R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
+      "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4,
+      "type": "int", "symmetric": true, "group_size": 32, "strategy": "group"}}}})";
+  load(kPacked, {{module + ".weight_zero_point", "I32", {8, 3}, std::string(96, '\x88')}});
+  load(kPacked, {{module + ".weight_zero_point", "I8", {64, 3}, std::string(192, '\0')}});
+}
+
 }  // namespace
 }  // namespace quire
