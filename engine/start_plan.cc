@@ -53,6 +53,21 @@ absl::Status CheckLimits(const StepLimits& step) {
   return absl::OkStatus();
 }
 
+// Says where a checkpoint decides, or would.
+DType ServingKvCacheDType(const EngineConfig& config, const ModelInfo& model) {
+  const DType dtype = ChooseKvCacheDType(config.kv_cache_dtype, model.config, model.dtype);
+  if (config.kv_cache_dtype) return dtype;
+  const KvCacheScheme& scheme = model.config.quantization.kv_cache();
+  if (scheme.is_float8) {
+    spdlog::info("the KV cache is in {}, as {} says; --kv-cache-dtype bfloat16 keeps 16 bits",
+                 DTypeName(dtype), scheme.key);
+  } else if (!scheme.not_served.empty()) {
+    spdlog::warn("{}: a KV cache in {} is not served; it is in {}", scheme.key, scheme.not_served,
+                 DTypeName(dtype));
+  }
+  return dtype;
+}
+
 absl::Status CheckKvCacheDType(const EngineConfig& config, DType kv_cache_dtype) {
   if (IsFloat8(kv_cache_dtype)) return absl::OkStatus();
   if (!config.calculate_kv_scales && config.kv_cache_dtype_skip_layers.empty()) {
@@ -148,7 +163,7 @@ absl::StatusOr<StartPlan> PlanStart(const EngineConfig& config, const DeviceFact
   ASSIGN_OR_RETURN(model.config.load_quantization,
                    ChooseLoadQuantization(config.quantization, model.config, model.dtype, device));
   ASSIGN_OR_RETURN(model.max_model_len, ServingModelLen(config, model.config));
-  model.kv_cache_dtype = config.kv_cache_dtype.value_or(model.dtype);
+  model.kv_cache_dtype = ServingKvCacheDType(config, model);
   RETURN_IF_ERROR(CheckKvCacheDType(config, model.kv_cache_dtype));
   ASSIGN_OR_RETURN(const std::vector<DType> kv_dtypes,
                    KvCacheDTypes(model.config, model.kv_cache_dtype,

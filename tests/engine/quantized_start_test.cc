@@ -118,5 +118,55 @@ TEST_F(QuantizedStartTest, ThePlanReadsTheOrderOfColumns) {
   EXPECT_TRUE(Plan().ok()) << Plan().status();
 }
 
+std::string Float8(absl::string_view more) {
+  return absl::StrCat(R"({"quant_method": "compressed-tensors", "format": "float-quantized",
+      "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8,
+      "type": "float", "symmetric": true, "strategy": "channel"}}})",
+                      more, "}");
+}
+
+// A checkpoint that is made for an 8-bit cache gets one, with its scales, unless it is told else.
+TEST_F(QuantizedStartTest, TheKvCacheIsWhatTheCheckpointIsMadeFor) {
+  for (const char* strategy : {"tensor", "attn_head"}) {
+    SCOPED_TRACE(strategy);
+    Write(Float8(absl::StrCat(R"(, "kv_cache_scheme": {"num_bits": 8, "type": "float",
+        "symmetric": true, "dynamic": false, "strategy": ")",
+                              strategy, "\"}")));
+    const std::string layer = "model.layers.1.self_attn.";
+    const bool per_head = strategy[0] == 'a';
+    tensors_.push_back(
+        {layer + "k_scale",
+         "F32",
+         {per_head ? 2 : 1},
+         BytesOf(per_head ? std::vector<float>{0.5f, 0.25f} : std::vector<float>{0.5f})});
+    tensors_.push_back({layer + "v_scale", "F32", {1}, BytesOf({2})});
+    WriteTensors();
+    EXPECT_THAT(LogOfPlan(), HasSubstr("the KV cache is in fp8_e4m3, as config.json: "
+                                       "quantization_config: kv_cache_scheme says"));
+    auto engine = Engine::Open(Config(), *OpenBackend(Config().backend_options()));
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    EXPECT_EQ((*engine)->model_info().kv_cache_dtype, DType::kF8E4M3);
+    const auto weights = Weights::Load(**OpenBackend({}), *LoadModelConfig(folder_.path()),
+                                       folder_.path(), {.dtype = DType::kF32});
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const float* const scales = weights->layer(1).gqa.k_scales.as<float>();
+    EXPECT_EQ(scales[0], 0.5f);
+    EXPECT_EQ(scales[1], per_head ? 0.25f : 0.5f);
+    EXPECT_EQ(weights->layer(1).gqa.v_scales.as<float>()[0], 2);
+    EngineConfig told = Config();
+    told.kv_cache_dtype = DType::kBF16;
+    EXPECT_EQ(PlanCapacity(told, *FactsOf(**OpenBackend({})))->model.kv_cache_dtype, DType::kBF16);
+  }
+}
+
+TEST_F(QuantizedStartTest, AKvCacheThatIsNotServedIsNamed) {
+  Write(Float8(R"(, "kv_cache_scheme": {"num_bits": 8, "type": "int", "symmetric": true})"));
+  EXPECT_THAT(LogOfPlan(), HasSubstr("config.json: quantization_config: kv_cache_scheme: a KV "
+                                     "cache in int8 is not served; it is in float32"));
+  EXPECT_EQ(Plan()->model.kv_cache_dtype, DType::kF32);
+  Write(Float8(""));
+  EXPECT_THAT(LogOfPlan(), Not(HasSubstr("KV cache")));
+}
+
 }  // namespace
 }  // namespace quire

@@ -119,6 +119,8 @@ absl::StatusOr<QuantizationRules> ReadObject(const Source& source, const json& o
     ReadByMethod(config, *read_method, DynamicOrder(*source.text, path), &rules);
   }
   RETURN_IF_ERROR(status);
+  std::string& key = rules.kv_cache.key;
+  if (!key.empty()) key = absl::StrCat(name, ": ", key);
   return rules;
 }
 
