@@ -14,7 +14,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/json/model_file.h"
 #include "engine/model/weights/device_format.h"
 #include "engine/model/weights/memory_carver.h"
 #include "engine/model/weights/tensor_check.h"
@@ -25,8 +24,6 @@
 
 namespace quire {
 namespace {
-
-constexpr int64_t kMaxConfigBytes = 1 << 20;
 
 using WeightBytes = std::function<int64_t(const LinearWeight&)>;
 using FormatFor = std::function<LinearFormat(const LinearFormat&, DType)>;
@@ -219,10 +216,12 @@ class WeightsLoader {
   }
 
   absl::Status SetFingerprint() {
-    absl::StatusOr<std::string> config_text =
-        ReadModelFile(folder_, "config.json", kMaxConfigBytes);
-    if (!config_text.ok() && !absl::IsNotFound(config_text.status())) return config_text.status();
-    std::string text = absl::StrCat("config ", config_text.value_or(""), "\n");
+    ASSIGN_OR_RETURN(const QuantizationTexts texts, ReadQuantizationTexts(folder_));
+    std::string text = absl::StrCat("config ", texts.config, "\n");
+    for (const std::string* more :
+         {&texts.hf_quant_config, &texts.quantize_config, &texts.quant_config}) {
+      if (!more->empty()) absl::StrAppend(&text, "quantization ", Sha256Hex(*more), "\n");
+    }
     if (!checkpoint_) {
       absl::StrAppend(&text, "dummy ", options_.seed);
     } else {

@@ -73,8 +73,9 @@ class Weights {
   int64_t num_parameters() const { return num_parameters_; }
   int64_t matrix_bytes() const { return matrix_bytes_; }  // as gemms read them
 
-  // SHA-256 over the model's files' names and sizes, the config, the formats of quantized weights
-  // and the KV cache's scales: identifies what the KV cache holds.
+  // SHA-256 over the model's files' names and sizes, the config and what else says how weights are
+  // quantized, the formats that they are kept in, and the KV cache's scales: identifies what the KV
+  // cache holds.
   const std::string& fingerprint() const { return fingerprint_; }
 
  private:

@@ -35,6 +35,9 @@ struct QuantizationTexts {
   std::string quant_config = {};     // quant_config.json
 };
 
+// Of a folder. INVALID_ARGUMENT for a file that is too long or no file.
+absl::StatusOr<QuantizationTexts> ReadQuantizationTexts(const std::string& folder);
+
 class QuantizationConfig {
  public:
   // Of a checkpoint that is not quantized.

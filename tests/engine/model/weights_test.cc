@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -303,6 +304,29 @@ TEST_F(WeightsTest, FingerprintTellsModelsApart) {
   };
   EXPECT_EQ(dummy(1), dummy(1));
   EXPECT_NE(dummy(1), dummy(2));
+}
+
+// What says how weights are quantized may be in a file of its own.
+TEST_F(WeightsTest, FingerprintKnowsEveryFileThatSaysHowWeightsAreQuantized) {
+  std::vector<std::string> fingerprints = {Load()->fingerprint()};
+  for (const char* file : {"hf_quant_config.json", "quantize_config.json", "quant_config.json"}) {
+    for (const char* text : {R"({"bits": 4, "checkpoint_format": "gptq"})",
+                             R"({"bits": 4, "checkpoint_format": "gptq_v2"})"}) {
+      folder_.Write(file, text);
+      fingerprints.push_back(Load()->fingerprint());
+    }
+  }
+  const std::set<std::string> different(fingerprints.begin(), fingerprints.end());
+  EXPECT_EQ(different.size(), fingerprints.size());
+}
+
+// Lists of modules make it so.
+TEST_F(WeightsTest, AConfigMayBeLongerThanAMegabyte) {
+  std::string json = kConfigJson;
+  json.replace(json.size() - 1, 1,
+               absl::StrCat(", \"note\": \"", std::string(3 << 20, 'x'), "\"}"));
+  UseConfig(json);
+  EXPECT_TRUE(Load().ok()) << Load().status();
 }
 
 // Layers become FP8; the head and the embedding stay what they are.
