@@ -30,6 +30,7 @@ struct StreamCapacity {
 
 struct Capacity {
   ModelInfo model;                    // as the engine will report it
+  std::vector<FormatBytes> weights;   // how they are kept
   std::optional<int64_t> file_bytes;  // of the weights' files, whose headers fit; unset: not there
   MemoryLedger ledger;
   std::vector<LayerKv> kv;

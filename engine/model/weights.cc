@@ -57,7 +57,27 @@ class WeightsLoader {
     Carve(plan, device.weight_bytes, &measure);
     sizes.bytes = measure.size_bytes();
     sizes.num_parameters = weights.num_parameters_;
+    sizes.by_format = BytesByFormat(plan, device.weight_bytes, sizes.bytes);
     return sizes;
+  }
+
+  static std::vector<FormatBytes> BytesByFormat(const WeightPlan& plan,
+                                                const WeightBytes& weight_bytes,
+                                                int64_t total_bytes) {
+    std::vector<FormatBytes> by_format;
+    FormatBytes rest = {"norms, biases and padding", total_bytes};
+    for (const MatrixPlan& matrix : plan.matrices) {
+      const LinearWeight& weight = *matrix.weight;
+      const std::string format =
+          weight.format.quantized() ? Describe(weight.format) : DTypeName(weight.dtype);
+      const auto is_it = [&](const FormatBytes& other) { return other.format == format; };
+      auto it = std::find_if(by_format.begin(), by_format.end(), is_it);
+      if (it == by_format.end()) it = by_format.insert(it, {format});
+      it->bytes += weight_bytes(weight);
+      rest.bytes -= weight_bytes(weight);
+    }
+    by_format.push_back(rest);
+    return by_format;
   }
 
   static absl::StatusOr<int64_t> CheckFiles(const ModelConfig& config, const std::string& folder) {

@@ -34,6 +34,12 @@ struct LayerLinear {
   bool normed;  // x comes from RmsNorm
 };
 
+// Of weights that are kept alike: "int4, groups of 128", "bfloat16".
+struct FormatBytes {
+  std::string format;
+  int64_t bytes = 0;
+};
+
 class Weights {
  public:
   // Reads the folder's safetensors files (or fills random weights for kDummy). INVALID_ARGUMENT or
@@ -47,6 +53,8 @@ class Weights {
   struct Sizes {
     int64_t bytes = 0;
     int64_t num_parameters = 0;
+    // Together `bytes`, in the order of the model; vectors and padding come last.
+    std::vector<FormatBytes> by_format;
     // Weights that the checkpoint has quantized and the device keeps as floats, by the first module
     // of each: because their columns are in an order that cannot be sorted, or because the device
     // has no gemms for their format.

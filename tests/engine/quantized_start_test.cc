@@ -108,6 +108,26 @@ TEST_F(QuantizedStartTest, ThePlanKnowsWhichWeightsAreExpanded) {
   EXPECT_GT(bytes[1], bytes[0] + int64_t{2} * (64 + 32 + 32) * 64 * 3);
 }
 
+// The head, the embedding and, of layers, what is not quantized stay floats.
+TEST_F(QuantizedStartTest, ThePlanCountsWeightsByFormat) {
+  Write(kGptq, [](const std::string&, const ModuleShape& shape) { return Groups(shape, 0); });
+  const auto capacity = Plan();
+  ASSERT_TRUE(capacity.ok()) << capacity.status();
+  std::map<std::string, int64_t> bytes;
+  int64_t total = 0;
+  for (const FormatBytes& weights : capacity->weights) {
+    bytes[weights.format] += weights.bytes;
+    total += weights.bytes;
+  }
+  EXPECT_EQ(total, Entries(capacity->ledger)[kWeightsEntry]);
+  EXPECT_EQ(bytes.size(), 3u);
+  EXPECT_GE(bytes["float32"], 2 * 96 * 64 * 4);
+  const int64_t codes = 2 * ((64 + 32 + 32 + 64) * 64 + 3 * 96 * 64);
+  EXPECT_GE(bytes["int4, groups of 32"], codes / 2 + codes / 32 * 4);
+  EXPECT_LE(bytes["int4, groups of 32"], 2 * codes);
+  EXPECT_EQ(capacity->weights.back().format, "norms, biases and padding");
+}
+
 // A g_idx that cannot be ends a plan, too; weights that are not there do not.
 TEST_F(QuantizedStartTest, ThePlanReadsTheOrderOfColumns) {
   Write(kGptq);
