@@ -107,12 +107,17 @@ class Surplus {
  public:
   explicit Surplus(const WeightPlan& plan) {
     for (const MatrixPlan& matrix : plan.matrices) {
+      has_head_ = has_head_ || matrix.role == MatrixRole::kHead;
       for (const WeightPart& part : matrix.parts) num_rows_[ModuleOf(part)] = part.num_rows;
     }
   }
 
   absl::Status Add(const std::string& name, const Checkpoint::Entry& entry) {
     if (IsKnownSurplus(name)) return absl::OkStatus();
+    if (!has_head_ && absl::StartsWith(name, "lm_head.")) {
+      of_tied_head_.push_back(Shown(name));
+      return absl::OkStatus();
+    }
     if (!IsBias(name, *entry.tensor)) {
       unread_.push_back(Shown(name));
       return absl::OkStatus();
@@ -130,6 +135,12 @@ class Surplus {
           "the checkpoint has ", unread_.size(),
           " tensors that no layer of config.json's model reads: ", ListNames(unread_),
           "; the two do not belong together (see num_hidden_layers): download the model again"));
+    }
+    if (!of_tied_head_.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the checkpoint has a head of its own (", ListNames(of_tied_head_),
+          "), but config.json says that the head is the embedding (tie_word_embeddings): set it to "
+          "false, or quantize the model again without its head"));
     }
     if (biases_.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
@@ -153,7 +164,9 @@ class Surplus {
     return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == 0; });
   }
 
+  bool has_head_ = false;                               // else it is the embedding
   absl::flat_hash_map<std::string, int64_t> num_rows_;  // by module
+  std::vector<std::string> of_tied_head_;
   std::vector<std::string> unread_;
   std::vector<std::string> biases_;
 };

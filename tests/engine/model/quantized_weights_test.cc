@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -147,6 +148,57 @@ TEST_F(QuantizedWeightsTest, PartsOfSeveralOrdersAreExpanded) {
     EXPECT_TRUE(layer.gated_mlp.gate_up.format.ordered);
     CompareWithPlain(**runner);
   }
+}
+
+// By a key of GPTQ, and by a target of compressed-tensors.
+TEST_F(QuantizedWeightsTest, TheHeadMayBeQuantized) {
+  for (const char* config :
+       {R"({"quant_method": "gptq", "bits": 8, "group_size": 32, "sym": true, "desc_act": false,
+            "lm_head": true})",
+        R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {
+            "group_0": {"targets": ["Linear", "re:.*lm_head"], "weights": {"num_bits": 4,
+            "type": "int", "symmetric": false, "group_size": 32, "strategy": "group"}}}})"}) {
+    SCOPED_TRACE(config);
+    UseConfig(ConfigOf(config));
+    const auto runner = Open();
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    EXPECT_TRUE((*runner)->weights().lm_head().format.quantized());
+    EXPECT_FALSE((*runner)->weights().embedding().format.quantized());
+    CompareWithPlain(**runner);
+  }
+}
+
+TEST_F(QuantizedWeightsTest, AQuantizedHeadIsNotTheEmbedding) {
+  constexpr char kWithHead[] = R"({"quant_method": "gptq", "bits": 4, "group_size": 32,
+      "sym": true, "desc_act": false, "lm_head": true})";
+  UseConfig(ConfigOf(kWithHead));
+  std::string tied = ConfigOf(kWithHead);
+  tied.replace(tied.find("false"), 5, "true");
+  folder_.Write("config.json", tied);
+  const absl::Status status = Open().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(testing::HasSubstr("lm_head.qweight"),
+                             testing::HasSubstr("tie_word_embeddings"),
+                             testing::Not(testing::HasSubstr("num_hidden_layers"))));
+}
+
+// Queries, keys and values have a scale each, for the whole of their weight: rows keep theirs.
+TEST_F(QuantizedWeightsTest, ShardsOfAFusedWeightKeepTheirScales) {
+  UseConfig(ConfigOf(R"({"quant_method": "fp8", "activation_scheme": "dynamic"})"));
+  std::set<std::string> scales;
+  for (const char* shard : {"q_proj", "k_proj", "v_proj"}) {
+    const FileTensor& scale =
+        Find(tensors_.quantized, absl::StrCat("model.layers.0.self_attn.", shard, ".weight_scale"));
+    EXPECT_EQ(scale.data.size(), sizeof(float));
+    scales.insert(scale.data);
+  }
+  EXPECT_EQ(scales.size(), 3u);
+  const auto runner = Open();
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_EQ((*runner)->weights().layer(0).gqa.qkv.format,
+            (WeightFormat{.value = WeightValue::kFloat8}));
+  CompareWithPlain(**runner);
 }
 
 // Tensors that some writers have and others do not, and that change nothing.
