@@ -82,6 +82,7 @@ absl::StatusOr<Capacity> PlanCapacity(const EngineConfig& config, const DeviceFa
       .layout = plan.kv_layout, .step = plan.step, .max_model_len = kv.max_model_len};
   capacity.block_bytes = plan.kv_layout.BlockBytes();
   capacity.ledger = PlannedLedger(config, plan, device, kv.num_blocks * capacity.block_bytes);
+  capacity.weights = plan.weights.by_format;
   capacity.kv = KvOfLayers(plan.kv_layout);
   capacity.num_layers_without_kv = static_cast<int64_t>(plan.model.config.layers.size());
   for (const LayerKv& layers : capacity.kv) capacity.num_layers_without_kv -= layers.num_layers;

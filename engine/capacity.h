@@ -30,6 +30,7 @@ struct StreamCapacity {
 
 struct Capacity {
   ModelInfo model;                    // as the engine will report it
+  std::vector<FormatBytes> weights;   // how they are kept
   std::optional<int64_t> file_bytes;  // of the weights' files, whose headers fit; unset: not there
   MemoryLedger ledger;
   std::vector<LayerKv> kv;
@@ -39,7 +40,8 @@ struct Capacity {
 };
 
 // Reads config.json, generation_config.json and, unless weights are dummies or their files are
-// missing, the headers of those. Errors as in PlanStart, PlanContext and Weights::CheckFiles.
+// missing, the headers of those and the orders of quantized weights' columns. Errors as in
+// PlanStart, PlanContext and Weights::CheckFiles.
 absl::StatusOr<Capacity> PlanCapacity(const EngineConfig& config, const DeviceFacts& device);
 
 }  // namespace quire

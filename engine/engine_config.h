@@ -23,7 +23,8 @@ struct EngineConfig {
   // Unset: the checkpoint's, if the device computes in it (serving_dtype.h).
   std::optional<DType> dtype;
   LoadQuantization quantization = LoadQuantization::kNone;
-  std::optional<DType> kv_cache_dtype;  // unset: that of the activations
+  // Unset: e4m3 where the checkpoint is made for it, else that of the activations.
+  std::optional<DType> kv_cache_dtype;
   // Layers with a cache in the activations' dtype all the same: indices, or "sliding_window".
   std::vector<std::string> kv_cache_dtype_skip_layers;
   bool calculate_kv_scales = false;  // of an 8-bit cache, instead of the checkpoint's

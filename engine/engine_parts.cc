@@ -29,10 +29,11 @@ absl::StatusOr<AttentionPaths> OpenAttention(const EngineConfig& config, const E
   }
   const auto select = [&](AttentionPhase phase) -> absl::StatusOr<AttentionPath> {
     auto path = SelectAttentionPath(phase, config.attention_path, demand, available);
-    if (!absl::IsInvalidArgument(path.status()) || !config.kv_cache_dtype) return path;
-    return absl::OutOfRangeError(absl::StrCat("--kv-cache-dtype ",
-                                              DTypeName(*config.kv_cache_dtype), ": ",
-                                              path.status().message(), "; use auto"));
+    const DType kv_dtype = parts.model.kv_cache_dtype;
+    if (!absl::IsInvalidArgument(path.status()) || kv_dtype == parts.model.dtype) return path;
+    return absl::OutOfRangeError(absl::StrCat("--kv-cache-dtype ", DTypeName(kv_dtype), ": ",
+                                              path.status().message(), "; use ",
+                                              DTypeName(parts.model.dtype)));
   };
   ASSIGN_OR_RETURN(const AttentionPath prefill, select(AttentionPhase::kPrefill));
   ASSIGN_OR_RETURN(const AttentionPath decode, select(AttentionPhase::kDecode));

@@ -28,6 +28,10 @@ absl::StatusOr<ServingDType> ChooseServingDType(std::optional<DType> asked, DTyp
                                                  DTypeName(checkpoint))};
 }
 
+DType ChooseKvCacheDType(std::optional<DType> asked, const ModelConfig& model, DType dtype) {
+  return asked.value_or(model.quantization.kv_cache().is_float8 ? DType::kF8E4M3 : dtype);
+}
+
 absl::StatusOr<LoadQuantization> ChooseLoadQuantization(LoadQuantization asked,
                                                         const ModelConfig& model, DType dtype,
                                                         const DeviceFacts& device) {

@@ -12,7 +12,7 @@
 namespace quire {
 
 struct ServingDType {
-  DType dtype;      // of weights, activations and KV cache
+  DType dtype;      // of weights and activations
   std::string why;  // where it is not the checkpoint's: a phrase for the log
 };
 
@@ -21,6 +21,10 @@ struct ServingDType {
 // what was asked for.
 absl::StatusOr<ServingDType> ChooseServingDType(std::optional<DType> asked, DType checkpoint,
                                                 const DeviceInfo& device);
+
+// Of the KV cache. `asked` is --kv-cache-dtype; without it e4m3 where the checkpoint is made for
+// that, else the activations' dtype.
+DType ChooseKvCacheDType(std::optional<DType> asked, const ModelConfig& model, DType dtype);
 
 // What the model's weights become while they are loaded; `asked` is --quantization, and nothing for
 // a checkpoint that is in FP8 already. OUT_OF_RANGE, saying what to pass instead, when the

@@ -1,6 +1,9 @@
 #include "engine/start_plan.h"
 
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/attention_shapes.h"
@@ -50,6 +53,21 @@ absl::Status CheckLimits(const StepLimits& step) {
   return absl::OkStatus();
 }
 
+// Says where a checkpoint decides, or would.
+DType ServingKvCacheDType(const EngineConfig& config, const ModelInfo& model) {
+  const DType dtype = ChooseKvCacheDType(config.kv_cache_dtype, model.config, model.dtype);
+  if (config.kv_cache_dtype) return dtype;
+  const KvCacheScheme& scheme = model.config.quantization.kv_cache();
+  if (scheme.is_float8) {
+    spdlog::info("the KV cache is in {}, as {} says; --kv-cache-dtype bfloat16 keeps 16 bits",
+                 DTypeName(dtype), scheme.key);
+  } else if (!scheme.not_served.empty()) {
+    spdlog::warn("{}: a KV cache in {} is not served; it is in {}", scheme.key, scheme.not_served,
+                 DTypeName(dtype));
+  }
+  return dtype;
+}
+
 absl::Status CheckKvCacheDType(const EngineConfig& config, DType kv_cache_dtype) {
   if (IsFloat8(kv_cache_dtype)) return absl::OkStatus();
   if (!config.calculate_kv_scales && config.kv_cache_dtype_skip_layers.empty()) {
@@ -60,6 +78,33 @@ absl::Status CheckKvCacheDType(const EngineConfig& config, DType kv_cache_dtype)
                                  : "--kv-cache-dtype-skip-layers: a KV cache in ",
       DTypeName(kv_cache_dtype), config.calculate_kv_scales ? " has no scales" : " skips nothing",
       "; use it with --kv-cache-dtype fp8_e4m3 or fp8_e5m2"));
+}
+
+void WarnOfExpanded(const std::vector<std::string>& modules, DType dtype, const char* why) {
+  if (modules.empty()) return;
+  const std::string more =
+      modules.size() == 1 ? "" : absl::StrCat(" and ", modules.size() - 1, " more");
+  spdlog::warn("quantized weights that are expanded to {}: {}{}: {}", DTypeName(dtype), modules[0],
+               more, why);
+}
+
+// Of what is quantized, the order of columns is in the checkpoint, if it is there.
+absl::StatusOr<Weights::Sizes> SizesOfWeights(const EngineConfig& config, const ModelInfo& model,
+                                              const DeviceFacts& device) {
+  std::optional<Checkpoint> checkpoint;
+  if (model.config.quantization.quantized() && config.load_format == LoadFormat::kAuto) {
+    absl::StatusOr<Checkpoint> opened = Checkpoint::Open(config.model_folder);
+    if (!opened.ok() && !absl::IsNotFound(opened.status())) return opened.status();
+    if (opened.ok()) checkpoint = *std::move(opened);
+  }
+  ASSIGN_OR_RETURN(Weights::Sizes sizes, Weights::SizesFor(device, model.config, model.dtype,
+                                                           checkpoint ? &*checkpoint : nullptr));
+  WarnOfExpanded(sizes.expanded_for_order, model.dtype,
+                 "their columns' groups (g_idx) are of unequal size, or not alike in modules that "
+                 "are computed as one");
+  WarnOfExpanded(sizes.expanded_for_gemms, model.dtype,
+                 "this device has no gemms for their format");
+  return sizes;
 }
 
 BatchLimits MakeBatchLimits(const StepLimits& step, const KvLayout& layout, int64_t max_model_len) {
@@ -118,13 +163,13 @@ absl::StatusOr<StartPlan> PlanStart(const EngineConfig& config, const DeviceFact
   ASSIGN_OR_RETURN(model.config.load_quantization,
                    ChooseLoadQuantization(config.quantization, model.config, model.dtype, device));
   ASSIGN_OR_RETURN(model.max_model_len, ServingModelLen(config, model.config));
-  model.kv_cache_dtype = config.kv_cache_dtype.value_or(model.dtype);
+  model.kv_cache_dtype = ServingKvCacheDType(config, model);
   RETURN_IF_ERROR(CheckKvCacheDType(config, model.kv_cache_dtype));
   ASSIGN_OR_RETURN(const std::vector<DType> kv_dtypes,
                    KvCacheDTypes(model.config, model.kv_cache_dtype,
                                  config.kv_cache_dtype_skip_layers, model.dtype));
   plan.kv_layout = MakeKvLayout(model.config, kv_dtypes, config.block_size);
-  plan.weights = Weights::SizesFor(device, model.config, model.dtype);
+  ASSIGN_OR_RETURN(plan.weights, SizesOfWeights(config, model, device));
   plan.min_prefix_tokens = MinPrefixTokens(config, plan);
   plan.late_bytes = config.device == DeviceKind::kCuda ? kUsualGpuLateBytes : 0;
   return plan;

@@ -1,6 +1,7 @@
-// StartPlan: what a start decides before it allocates anything or reads weights, from config.json,
-// from what it was told and from what the device is. What a start does and what --plan prints both
-// come from here. Plain values and functions; any thread.
+// StartPlan: what a start decides before it allocates anything or reads weights (but for the order
+// of quantized columns), from the model's files, from what it was told and from what the device is.
+// What a start does and what --plan prints both come from here. Plain values and functions; any
+// thread.
 #pragma once
 
 #include <cstdint>

@@ -27,6 +27,14 @@ std::string FilesText(const Capacity& capacity) {
                          ToMiB(*capacity.file_bytes));
 }
 
+std::string WeightsText(const Capacity& capacity) {
+  std::string text;
+  for (const FormatBytes& weights : capacity.weights) {
+    absl::StrAppendFormat(&text, "  %-36s %9.1f MiB\n", weights.format, ToMiB(weights.bytes));
+  }
+  return text;
+}
+
 std::string LayersText(const Capacity& capacity) {
   std::string text = absl::StrFormat("  %6s  %7s  %16s  %-10s  %15s\n", "layers", "window",
                                      "KV heads x size", "data type", "bytes per token");
@@ -59,8 +67,9 @@ std::string CapacityText(const Capacity& capacity, const std::string& model_fold
       "quire-server ", kVersion, " would serve ", model_folder, "\n  ", model.config.architecture,
       ", ", model.num_parameters, " parameters, ", DTypeName(model.dtype), "\n  ",
       FilesText(capacity), "\n  on ", model.device_name, "\n\nmemory:\n",
-      capacity.ledger.ToString(), "\n\nKV cache: ", model.num_kv_blocks, " blocks of ",
-      model.block_size, " tokens, ", capacity.block_bytes, " bytes each\n", LayersText(capacity),
+      capacity.ledger.ToString(), "\n\nweights by format:\n", WeightsText(capacity),
+      "\nKV cache: ", model.num_kv_blocks, " blocks of ", model.block_size, " tokens, ",
+      capacity.block_bytes, " bytes each\n", LayersText(capacity),
       "\nstreams with room in the cache at once, by tokens of prompt and answer together:\n",
       StreamsText(capacity), "\nOf these at most ", model.max_num_seqs,
       " run in one step (--max-num-seqs). What weights take is an upper bound on the CPU, and on "
@@ -94,6 +103,10 @@ std::string CapacityJson(const Capacity& capacity, const std::string& model_fold
                         {"free_bytes", ledger.free_bytes}};
   for (const auto& [what, bytes] : ledger.entries) {
     memory["entries"].push_back({{"what", what}, {"bytes", bytes}});
+  }
+  root["weights"] = Json::array();
+  for (const FormatBytes& weights : capacity.weights) {
+    root["weights"].push_back({{"format", weights.format}, {"bytes", weights.bytes}});
   }
   root["kv"] = Json::array();
   for (const LayerKv& kv : capacity.kv) {

@@ -11,6 +11,10 @@
 
 namespace quire {
 
+// Of config.json and of other files that say how a checkpoint is quantized: lists of modules may be
+// long.
+inline constexpr int64_t kMaxConfigBytes = 32 << 20;
+
 // The path of <folder>/<name> without links. `name` may have folders in it, no "..". The folder
 // itself may be a link. A link in it must lead to a place in it; one in a snapshot of the Hugging
 // Face cache (models--org--name/snapshots/commit) also to the blobs beside the snapshots.

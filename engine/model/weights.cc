@@ -14,10 +14,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/checkpoint/checkpoint.h"
-#include "engine/json/model_file.h"
 #include "engine/model/weights/device_format.h"
 #include "engine/model/weights/memory_carver.h"
+#include "engine/model/weights/tensor_check.h"
 #include "engine/model/weights/weight_plan.h"
 #include "engine/model/weights/weight_reader.h"
 #include "kernels/base/status_macros.h"
@@ -25,8 +24,6 @@
 
 namespace quire {
 namespace {
-
-constexpr int64_t kMaxConfigBytes = 1 << 20;
 
 using WeightBytes = std::function<int64_t(const LinearWeight&)>;
 using FormatFor = std::function<LinearFormat(const LinearFormat&, DType)>;
@@ -49,19 +46,38 @@ class WeightsLoader {
     plan_ = Plan(config_, options_.dtype, &weights_);
   }
 
-  static Weights::Sizes SizesFor(const DeviceFacts& device, const ModelConfig& config,
-                                 DType dtype) {
+  static absl::StatusOr<Weights::Sizes> SizesFor(const DeviceFacts& device,
+                                                 const ModelConfig& config, DType dtype,
+                                                 const Checkpoint* checkpoint) {
     Weights weights;
+    Weights::Sizes sizes;
     const WeightPlan plan = Plan(config, dtype, &weights);
-    for (const MatrixPlan& matrix : plan.matrices) {
-      const absl::StatusOr<WeightScheme> scheme = SchemeOf(matrix, config.quantization);
-      if (!scheme.ok()) continue;  // Load says why
-      SetFormat(DeviceFormatOf(matrix, *scheme, config.load_quantization), device.format_for,
-                matrix.weight);
-    }
+    RETURN_IF_ERROR(SetFormats(plan, config, checkpoint, device.format_for, &sizes));
     MemoryCarver measure(nullptr);
     Carve(plan, device.weight_bytes, &measure);
-    return {.bytes = measure.size_bytes(), .num_parameters = weights.num_parameters_};
+    sizes.bytes = measure.size_bytes();
+    sizes.num_parameters = weights.num_parameters_;
+    sizes.by_format = BytesByFormat(plan, device.weight_bytes, sizes.bytes);
+    return sizes;
+  }
+
+  static std::vector<FormatBytes> BytesByFormat(const WeightPlan& plan,
+                                                const WeightBytes& weight_bytes,
+                                                int64_t total_bytes) {
+    std::vector<FormatBytes> by_format;
+    FormatBytes rest = {"norms, biases and padding", total_bytes};
+    for (const MatrixPlan& matrix : plan.matrices) {
+      const LinearWeight& weight = *matrix.weight;
+      const std::string format =
+          weight.format.quantized() ? Describe(weight.format) : DTypeName(weight.dtype);
+      const auto is_it = [&](const FormatBytes& other) { return other.format == format; };
+      auto it = std::find_if(by_format.begin(), by_format.end(), is_it);
+      if (it == by_format.end()) it = by_format.insert(it, {format});
+      it->bytes += weight_bytes(weight);
+      rest.bytes -= weight_bytes(weight);
+    }
+    by_format.push_back(rest);
+    return by_format;
   }
 
   static absl::StatusOr<int64_t> CheckFiles(const ModelConfig& config, const std::string& folder) {
@@ -79,7 +95,12 @@ class WeightsLoader {
       ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(folder_));
       RETURN_IF_ERROR(CheckTensors(plan_, config_.quantization, *checkpoint_));
     }
-    RETURN_IF_ERROR(SetFormats());
+    const auto format_for = [&store = backend_.weight_store()](const LinearFormat& format,
+                                                               DType activations) {
+      return store.FormatFor(format, activations);
+    };
+    const Checkpoint* const checkpoint = checkpoint_ ? &*checkpoint_ : nullptr;
+    RETURN_IF_ERROR(SetFormats(plan_, config_, checkpoint, format_for, nullptr));
     RETURN_IF_ERROR(Allocate());
     ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, backend_.device().CreateStream());
     RETURN_IF_ERROR(FillVectors(*stream));
@@ -100,26 +121,25 @@ class WeightsLoader {
     return plan;
   }
 
-  static void SetFormat(const LinearFormat& format, const FormatFor& format_for,
-                        LinearWeight* weight) {
-    const LinearFormat kept = format_for(format, weight->dtype);
-    weight->format = kept.weight;
-    weight->activations = kept.activations;
-  }
-
-  absl::Status SetFormats() {
-    const auto format_for = [&store = backend_.weight_store()](const LinearFormat& format,
-                                                               DType activations) {
-      return store.FormatFor(format, activations);
-    };
-    for (const MatrixPlan& matrix : plan_.matrices) {
-      ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, config_.quantization));
-      if (scheme.ordered && checkpoint_) {
-        ASSIGN_OR_RETURN(const bool has_one, HasOneOrder(matrix, scheme, *checkpoint_));
-        if (!has_one) continue;  // kept as the values that the codes stand for
+  // How the device keeps each matrix; adds those that it expands to `sizes`, which may be null.
+  static absl::Status SetFormats(const WeightPlan& plan, const ModelConfig& config,
+                                 const Checkpoint* checkpoint, const FormatFor& format_for,
+                                 Weights::Sizes* sizes) {
+    for (const MatrixPlan& matrix : plan.matrices) {
+      ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, config.quantization));
+      LinearFormat format = DeviceFormatOf(matrix, scheme, config.load_quantization);
+      ColumnOrder order;
+      if (scheme.quantized() && checkpoint != nullptr) {
+        ASSIGN_OR_RETURN(order, ReadOrder(matrix, scheme, *checkpoint));
+        format.weight.ordered = !order.columns.empty();
       }
-      SetFormat(DeviceFormatOf(matrix, scheme, config_.load_quantization), format_for,
-                matrix.weight);
+      const LinearFormat kept =
+          order.even ? format_for(format, matrix.weight->dtype) : LinearFormat();
+      matrix.weight->format = kept.weight;
+      matrix.weight->activations = kept.activations;
+      if (sizes == nullptr || !scheme.quantized() || kept.weight.quantized()) continue;
+      (order.even ? sizes->expanded_for_gemms : sizes->expanded_for_order)
+          .push_back(ModuleOf(matrix.parts[0]));
     }
     return absl::OkStatus();
   }
@@ -216,10 +236,12 @@ class WeightsLoader {
   }
 
   absl::Status SetFingerprint() {
-    absl::StatusOr<std::string> config_text =
-        ReadModelFile(folder_, "config.json", kMaxConfigBytes);
-    if (!config_text.ok() && !absl::IsNotFound(config_text.status())) return config_text.status();
-    std::string text = absl::StrCat("config ", config_text.value_or(""), "\n");
+    ASSIGN_OR_RETURN(const QuantizationTexts texts, ReadQuantizationTexts(folder_));
+    std::string text = absl::StrCat("config ", texts.config, "\n");
+    for (const std::string* more :
+         {&texts.hf_quant_config, &texts.quantize_config, &texts.quant_config}) {
+      if (!more->empty()) absl::StrAppend(&text, "quantization ", Sha256Hex(*more), "\n");
+    }
     if (!checkpoint_) {
       absl::StrAppend(&text, "dummy ", options_.seed);
     } else {
@@ -252,9 +274,10 @@ absl::StatusOr<Weights> Weights::Load(Backend& backend, const ModelConfig& confi
   return WeightsLoader(backend, config, folder, options).Load();
 }
 
-Weights::Sizes Weights::SizesFor(const DeviceFacts& device, const ModelConfig& config,
-                                 DType dtype) {
-  return WeightsLoader::SizesFor(device, config, dtype);
+absl::StatusOr<Weights::Sizes> Weights::SizesFor(const DeviceFacts& device,
+                                                 const ModelConfig& config, DType dtype,
+                                                 const Checkpoint* checkpoint) {
+  return WeightsLoader::SizesFor(device, config, dtype, checkpoint);
 }
 
 absl::StatusOr<int64_t> Weights::CheckFiles(const ModelConfig& config, const std::string& folder) {

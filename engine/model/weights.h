@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/model/model_weights.h"
 #include "kernels/backend.h"
 #include "kernels/base/progress.h"
@@ -33,6 +34,12 @@ struct LayerLinear {
   bool normed;  // x comes from RmsNorm
 };
 
+// Of weights that are kept alike: "int4, groups of 128", "bfloat16".
+struct FormatBytes {
+  std::string format;
+  int64_t bytes = 0;
+};
+
 class Weights {
  public:
   // Reads the folder's safetensors files (or fills random weights for kDummy). INVALID_ARGUMENT or
@@ -42,12 +49,22 @@ class Weights {
   static absl::StatusOr<Weights> Load(Backend& backend, const ModelConfig& config,
                                       const std::string& folder, const WeightsOptions& options);
 
-  // What Load takes of a device at most, from the configuration alone.
+  // What Load takes of a device at most.
   struct Sizes {
     int64_t bytes = 0;
     int64_t num_parameters = 0;
+    // Together `bytes`, in the order of the model; vectors and padding come last.
+    std::vector<FormatBytes> by_format;
+    // Weights that the checkpoint has quantized and the device keeps as floats, by the first module
+    // of each: because their columns are in an order that cannot be sorted, or because the device
+    // has no gemms for their format.
+    std::vector<std::string> expanded_for_order;
+    std::vector<std::string> expanded_for_gemms;
   };
-  static Sizes SizesFor(const DeviceFacts& device, const ModelConfig& config, DType dtype);
+  // From the configuration, and from the checkpoint's tensors where it does not tell. `checkpoint`
+  // may be null: then columns are ordered as the configuration says. Errors as in Load.
+  static absl::StatusOr<Sizes> SizesFor(const DeviceFacts& device, const ModelConfig& config,
+                                        DType dtype, const Checkpoint* checkpoint);
 
   // Whether the folder has the tensors that the configuration asks for, by the headers of its files
   // alone; how many bytes the files have. Errors as in Load.
@@ -64,8 +81,9 @@ class Weights {
   int64_t num_parameters() const { return num_parameters_; }
   int64_t matrix_bytes() const { return matrix_bytes_; }  // as gemms read them
 
-  // SHA-256 over the model's files' names and sizes, the config, the formats of quantized weights
-  // and the KV cache's scales: identifies what the KV cache holds.
+  // SHA-256 over the model's files' names and sizes, the config and what else says how weights are
+  // quantized, the formats that they are kept in, and the KV cache's scales: identifies what the KV
+  // cache holds.
   const std::string& fingerprint() const { return fingerprint_; }
 
  private:

@@ -12,6 +12,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/model_folder.h"
 #include "engine/json/json_reader.h"
+#include "engine/json/model_file.h"
 #include "kernels/base/status_macros.h"
 #include "server/hub/hub_name.h"
 
@@ -30,8 +31,11 @@ struct KnownFile {
   int64_t max_bytes;  // far above what a model has; more would only fail later, or fill the disk
 };
 
-constexpr std::array<KnownFile, 14> kKnownFiles = {{
-    {"config.json", false, 1 << 20},
+constexpr std::array<KnownFile, 17> kKnownFiles = {{
+    {"config.json", false, kMaxConfigBytes},
+    {"hf_quant_config.json", false, kMaxConfigBytes},
+    {"quantize_config.json", false, kMaxConfigBytes},
+    {"quant_config.json", false, kMaxConfigBytes},
     {"generation_config.json", false, 1 << 20},
     {kWeightsIndexFile, false, 32 << 20},
     {"tokenizer.json", true, 512 << 20},

@@ -93,8 +93,9 @@ std::vector<Setting> DeviceSettings() {
       {"kv-cache-dtype", kDevice,
        ChoiceField{&S::kv_cache_dtype,
                    {"auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"}},
-       "Data type of the KV cache; auto takes the activations'. The 8-bit types hold twice as many "
-       "tokens, rounded, with the checkpoint's scales of keys and values, or 1; fp8 is fp8_e4m3."},
+       "Data type of the KV cache; auto takes fp8_e4m3 where the checkpoint is made for it "
+       "(kv_cache_scheme), else the activations'. The 8-bit types hold twice as many tokens, "
+       "rounded, with the checkpoint's scales of keys and values, or 1; fp8 is fp8_e4m3."},
       {"kv-cache-dtype-skip-layers", kDevice, NamesField{&S::kv_cache_dtype_skip_layers},
        "Layers that keep the activations' data type beside an 8-bit KV cache: indices, or "
        "sliding_window for all that have one.",

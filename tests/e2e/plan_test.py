@@ -11,6 +11,12 @@ import unittest
 
 from harness import ROOT, SERVER, Server, main, pb
 
+try:
+    from quantize_checkpoint import quantize_checkpoint
+except ImportError as error:
+    quantize_checkpoint = None
+    print(f"skipped: {error}; tools/test installs tests/requirements.txt")
+
 MIB = 2**20
 
 
@@ -54,6 +60,16 @@ class PlanTest(unittest.TestCase):
         self.compare_with_start("--no-cpu-compress-weights")
         self.compare_with_start("--no-cpu-compress-weights", "--kv-cache-memory-bytes", "48M", "--kv-cache-dtype",
                                 "fp8", "--max-num-seqs", "7", "--block-size", "32", "--max-model-len", "1000")
+
+    @unittest.skipUnless(quantize_checkpoint, "no numpy or ml_dtypes")
+    def test_a_quantized_checkpoint(self):
+        model = self.folder / "model"
+        quantize_checkpoint(ROOT / "configs/demo", model, "awq")
+        planned = self.compare_with_start("--no-cpu-compress-weights", "--model", str(model))
+        weights = {weights["format"]: weights["bytes"] for weights in planned["weights"]}
+        self.assertEqual(sum(weights.values()), planned["memory"]["entries"][0]["bytes"])
+        self.assertEqual(list(weights), ["bfloat16", "int4, groups of 128, zero points", "norms, biases and padding"])
+        self.assertIn("\n  int4, groups of 128, zero points ", run_plan("--plan", "--device", "cpu", str(model)).stdout)
 
     def test_streams_follow_from_the_blocks(self):
         planned = plan("--device", "cpu", "--kv-cache-memory-bytes", "48M")

@@ -7,9 +7,10 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import AT_LENGTH, BENCH, ON_GPU, ROOT, SERVER, SMALL_CACHE, Server, main
+from harness import AT_LENGTH, BENCH, ON_GPU, ROOT, SERVER, SMALL_CACHE, Server, main, pb
 
 try:
+    import numpy as np
     from quantize_checkpoint import FORMATS, MORE_FORMATS, quantize_checkpoint, read_safetensors, write_safetensors
 except ImportError as error:
     FORMATS = MORE_FORMATS = {}
@@ -42,13 +43,32 @@ class QuantizedTest(unittest.TestCase):
                     self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
                     self.assertEqual(server.stop(), 0)
 
+    def test_a_checkpoint_that_is_made_for_an_8_bit_cache(self):
+        quantize_checkpoint(ROOT / "configs/demo", self.folder, "fp8-channel")
+        path = self.folder / "config.json"
+        config = json.loads(path.read_text())
+        config["quantization_config"]["kv_cache_scheme"] = {
+            "num_bits": 8, "type": "float", "symmetric": True, "strategy": "tensor", "dynamic": False}
+        path.write_text(json.dumps(config))
+        tensors = read_safetensors(self.folder / "model.safetensors")
+        for layer in range(config["num_hidden_layers"]):
+            for name in ("k_scale", "v_scale"):
+                tensors[f"model.layers.{layer}.self_attn.{name}"] = np.array([0.125], np.float32)
+        write_safetensors(self.folder / "model.safetensors", tensors)
+        with Server("--model", str(self.folder), "--served-model-name", "demo") as server:
+            self.assertEqual(server.inference.GetModel(pb.GetModelRequest()).kv_cache_dtype, "fp8_e4m3")
+            self.answers(server)
+
+    def answers(self, server):
+        result = subprocess.run(
+            [BENCH, "quality", "--target", server.target, "--dataset-path", ROOT / "configs/demo/heldout.jsonl",
+             "--every", "1" if AT_LENGTH else "12", "--require", "0.95"], capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(server.stop(), 0)
+
     def test_a_model_that_becomes_fp8(self):
         with Server("--model", str(ROOT / "configs/demo"), "--served-model-name", "demo", "--quantization", "fp8") as server:
-            result = subprocess.run(
-                [BENCH, "quality", "--target", server.target, "--dataset-path", ROOT / "configs/demo/heldout.jsonl",
-                 "--every", "1" if AT_LENGTH else "12", "--require", "0.95"], capture_output=True, text=True, check=False)
-            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-            self.assertEqual(server.stop(), 0)
+            self.answers(server)
 
     def test_what_is_quantized_already_does_not_become_fp8(self):
         quantize_checkpoint(ROOT / "configs/demo", self.folder, "awq")

@@ -18,7 +18,6 @@
 namespace quire {
 namespace {
 
-constexpr int64_t kMaxFileBytes = 1 << 20;
 // Far above every published model, and low enough that products of a few of them fit 64 bits.
 constexpr int64_t kMaxHiddenSize = 1 << 20;
 constexpr int64_t kMaxLayers = 1024;
@@ -301,7 +300,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
 }
 
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder) {
-  absl::StatusOr<std::string> text = ReadModelFile(folder, "config.json", kMaxFileBytes);
+  absl::StatusOr<std::string> text = ReadModelFile(folder, "config.json", kMaxConfigBytes);
   if (absl::IsNotFound(text.status())) {
     return absl::NotFoundError(absl::StrCat(
         folder,

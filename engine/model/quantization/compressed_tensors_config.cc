@@ -326,13 +326,12 @@ void AddTargets(const std::map<std::string, CompressedTarget>& targets, JsonRead
 void ReadCompressedKvCache(JsonReader& config, KvCacheScheme* kv_cache) {
   std::optional<JsonReader> reader = config.Object("kv_cache_scheme");
   if (!reader) return;
+  kv_cache->key = "kv_cache_scheme";
   const CompressedArgs args = ReadCompressedArgs(*reader);
-  if (!args.is_float || args.bits != 8 || !args.symmetric) {
-    kv_cache->not_served = absl::StrCat(args.is_float ? "float" : "int", args.bits);
-    return;
-  }
-  kv_cache->is_float8 = true;
-  kv_cache->per_head = args.strategy == "attn_head";
+  kv_cache->is_float8 = args.is_float && args.bits == 8 && args.symmetric;
+  if (kv_cache->is_float8) return;
+  kv_cache->not_served = absl::StrCat(args.is_float ? "float" : "int", args.bits,
+                                      args.symmetric ? "" : " with zero points");
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ NamePatterns ReadSkipped(JsonReader& config) {
 void ReadFloat8KvCache(JsonReader& config, KvCacheScheme* kv_cache) {
   const nlohmann::json* value = config.Find("kv_cache_scheme");
   if (value == nullptr) return;
+  kv_cache->key = "kv_cache_scheme";
   kv_cache->is_float8 = value->is_string() && value->get_ref<const std::string&>() == "static";
   if (!kv_cache->is_float8) kv_cache->not_served = Shown(*value);
 }

@@ -63,10 +63,13 @@ void ReadLayers(JsonReader& config, QuantizationRules* rules) {
 
 void ReadModelOptKvCache(JsonReader& config, KvCacheScheme* kv_cache) {
   std::string name = config.String("kv_cache_quant_algo").value_or("");
+  kv_cache->key = name.empty() ? "kv_cache_scheme" : "kv_cache_quant_algo";
   const nlohmann::json* value = config.Find("kv_cache_scheme");
   if (value != nullptr && value->is_string()) {
+    kv_cache->key = "kv_cache_scheme";
     name = value->get<std::string>();
   } else if (auto scheme = config.Object("kv_cache_scheme")) {
+    kv_cache->key = "kv_cache_scheme";
     const int64_t bits = scheme->Int("num_bits", 1, 16).value_or(8);
     const std::string type = scheme->String("type").value_or("float");
     name = bits == 8 && type == "float" ? "FP8" : absl::StrCat(type, bits);

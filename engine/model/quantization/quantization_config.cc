@@ -17,9 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-// Lists of modules may be long.
-constexpr int64_t kMaxConfigBytes = 32 << 20;
-
 constexpr absl::string_view kSupportedMethods =
     "compressed-tensors, fp8, modelopt, gptq, awq, auto-round and mxfp4";
 
@@ -119,6 +116,8 @@ absl::StatusOr<QuantizationRules> ReadObject(const Source& source, const json& o
     ReadByMethod(config, *read_method, DynamicOrder(*source.text, path), &rules);
   }
   RETURN_IF_ERROR(status);
+  std::string& key = rules.kv_cache.key;
+  if (!key.empty()) key = absl::StrCat(name, ": ", key);
   return rules;
 }
 
@@ -193,7 +192,7 @@ QuantizationConfig::QuantizationConfig() : rules_(std::make_shared<QuantizationR
 QuantizationConfig::QuantizationConfig(std::shared_ptr<const QuantizationRules> rules)
     : rules_(std::move(rules)) {}
 
-absl::StatusOr<QuantizationConfig> QuantizationConfig::Load(const std::string& folder) {
+absl::StatusOr<QuantizationTexts> ReadQuantizationTexts(const std::string& folder) {
   QuantizationTexts texts;
   for (const auto& [name, text] : {std::pair{"config.json", &texts.config},
                                    std::pair{"hf_quant_config.json", &texts.hf_quant_config},
@@ -204,6 +203,11 @@ absl::StatusOr<QuantizationConfig> QuantizationConfig::Load(const std::string& f
     RETURN_IF_ERROR(read.status());
     *text = *std::move(read);
   }
+  return texts;
+}
+
+absl::StatusOr<QuantizationConfig> QuantizationConfig::Load(const std::string& folder) {
+  ASSIGN_OR_RETURN(const QuantizationTexts texts, ReadQuantizationTexts(folder));
   return Parse(texts);
 }
 

@@ -18,11 +18,11 @@ struct QuantizationRules;
 
 // What a checkpoint says of its KV cache.
 struct KvCacheScheme {
-  bool is_float8 = false;  // e4m3, value = code * scale
-  bool per_head = false;   // a scale for each head, else one a layer
+  bool is_float8 = false;  // e4m3, value = code * scale, of a layer or of each of its heads
   // A cache that the checkpoint is made for and that is not served ("NVFP4"): one of the model's
   // own precision is more exact, and right.
   std::string not_served = {};
+  std::string key = {};  // that says so: "config.json: quantization_config: kv_cache_scheme"
 
   bool operator==(const KvCacheScheme&) const = default;
 };
@@ -34,6 +34,9 @@ struct QuantizationTexts {
   std::string quantize_config = {};  // quantize_config.json
   std::string quant_config = {};     // quant_config.json
 };
+
+// Of a folder. INVALID_ARGUMENT for a file that is too long or no file.
+absl::StatusOr<QuantizationTexts> ReadQuantizationTexts(const std::string& folder);
 
 class QuantizationConfig {
  public:

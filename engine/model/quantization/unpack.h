@@ -44,7 +44,7 @@ struct WeightGroups {
   std::vector<uint8_t> zero_points;
   // The group of each column; empty where that is column / group_columns.
   std::vector<int32_t> order;
-  float input_scale = 1.0f;  // static scale of the activations
+  float input_scale = 1.0f;  // static scale of the activations; no gemm uses it
 
   int64_t GroupOfColumn(int64_t column) const {
     return order.empty() ? column / group_columns : order[column];
@@ -62,6 +62,10 @@ struct WeightGroups {
 // Sizes were checked: the planes are those of StoredTensors.
 absl::StatusOr<WeightGroups> ReadGroups(const WeightScheme& scheme, const ModuleShape& shape,
                                         const ModulePlanes& planes);
+
+// The order alone, as in WeightGroups, with its errors; `plane` may have no data.
+absl::StatusOr<std::vector<int32_t>> ReadOrder(const WeightScheme& scheme, const ModuleShape& shape,
+                                               const PlaneBytes& plane);
 
 // Columns by group, those of a group in their order: sorted so, groups are contiguous. For weights
 // with an order.

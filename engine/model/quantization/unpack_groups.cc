@@ -136,6 +136,13 @@ absl::Status ReadZeroPoints(const WeightScheme& scheme, const ModulePlanes& plan
   groups->zero_points.assign(grid.rows * grid.columns, middle);
   const PlaneBytes& plane = PlaneOf(planes, Plane::kZeroPoints);
   if (plane.data.empty()) return absl::OkStatus();
+  if (!scheme.zero_points && scheme.packing == WeightPacking::kPackedRows) {
+    // As packed or as signed integers; 0 is the middle of these, and what is no number of those.
+    const bool is_zero =
+        std::all_of(plane.data.begin(), plane.data.end(), [](uint8_t byte) { return byte == 0; });
+    if (is_zero) return absl::OkStatus();
+    if (plane.dtype != "I32") return TensorError(plane, "is not 0, but the weight is symmetric");
+  }
   const uint32_t mask = (1u << scheme.code_bits()) - 1;
   for (int64_t row = 0; row < grid.rows; ++row) {
     for (int64_t column = 0; column < grid.columns; ++column) {
@@ -150,28 +157,6 @@ absl::Status ReadZeroPoints(const WeightScheme& scheme, const ModulePlanes& plan
                               static_cast<int>(middle), " (see sym, and format: gptq or gptq_v2)"));
     }
   }
-  return absl::OkStatus();
-}
-
-absl::Status ReadOrder(const ModuleShape& shape, const ModulePlanes& planes, WeightGroups* groups) {
-  const PlaneBytes& plane = PlaneOf(planes, Plane::kOrder);
-  if (plane.data.empty()) return absl::OkStatus();
-  std::vector<int32_t> order(shape.columns);
-  bool is_unset = true;  // -1 everywhere: the columns are in order
-  bool is_plain = true;
-  for (int64_t column = 0; column < shape.columns; ++column) {
-    const int64_t group = IntegerAt(plane, column);
-    is_unset = is_unset && group == -1;
-    if (!is_unset && (group < 0 || group >= groups->grid.columns)) {
-      return TensorError(plane,
-                         absl::StrCat("has group ", group, " for column ", column,
-                                      "; the weight has groups 0 to ", groups->grid.columns - 1));
-    }
-    is_plain = is_plain && group == column / groups->group_columns;
-    order[column] = static_cast<int32_t>(group);
-  }
-  if (!is_unset && order[0] == -1) return TensorError(plane, "has group -1 for column 0");
-  if (!is_unset && !is_plain) groups->order = std::move(order);
   return absl::OkStatus();
 }
 
@@ -191,6 +176,7 @@ absl::Status ReadInputScale(const WeightScheme& scheme, const ModulePlanes& plan
                             WeightGroups* groups) {
   if (scheme.activations != ActivationScheme::kE4M3PerTensor) return absl::OkStatus();
   const PlaneBytes& plane = PlaneOf(planes, Plane::kInputScale);
+  if (plane.data.empty()) return absl::OkStatus();
   groups->input_scale = ScaleAt(plane, 0);
   if (std::isfinite(groups->input_scale) && groups->input_scale > 0) return absl::OkStatus();
   return TensorError(plane, absl::StrCat("is ", groups->input_scale,
@@ -212,6 +198,30 @@ float E8M0Value(uint8_t code) {
   return std::bit_cast<float>(bits);
 }
 
+absl::StatusOr<std::vector<int32_t>> ReadOrder(const WeightScheme& scheme, const ModuleShape& shape,
+                                               const PlaneBytes& plane) {
+  std::vector<int32_t> order;
+  if (plane.data.empty()) return order;
+  const int64_t num_groups = GridOf(scheme, shape).columns;
+  const int64_t group_columns = scheme.group_columns == 0 ? shape.columns : scheme.group_columns;
+  order.resize(shape.columns);
+  bool is_unset = true;  // -1 everywhere: the columns are in order
+  bool is_plain = true;
+  for (int64_t column = 0; column < shape.columns; ++column) {
+    const int64_t group = IntegerAt(plane, column);
+    is_unset = is_unset && group == -1;
+    if (!is_unset && (group < 0 || group >= num_groups)) {
+      return TensorError(plane, absl::StrCat("has group ", group, " for column ", column,
+                                             "; the weight has groups 0 to ", num_groups - 1));
+    }
+    is_plain = is_plain && group == column / group_columns;
+    order[column] = static_cast<int32_t>(group);
+  }
+  if (!is_unset && order[0] == -1) return TensorError(plane, "has group -1 for column 0");
+  if (is_unset || is_plain) order.clear();
+  return order;
+}
+
 absl::StatusOr<WeightGroups> ReadGroups(const WeightScheme& scheme, const ModuleShape& shape,
                                         const ModulePlanes& planes) {
   CHECK(scheme.quantized());
@@ -223,7 +233,7 @@ absl::StatusOr<WeightGroups> ReadGroups(const WeightScheme& scheme, const Module
   RETURN_IF_ERROR(ReadGlobalScale(scheme, planes, &groups));
   RETURN_IF_ERROR(ReadScales(scheme, planes, &groups));
   RETURN_IF_ERROR(ReadZeroPoints(scheme, planes, &groups));
-  RETURN_IF_ERROR(ReadOrder(shape, planes, &groups));
+  ASSIGN_OR_RETURN(groups.order, ReadOrder(scheme, shape, PlaneOf(planes, Plane::kOrder)));
   RETURN_IF_ERROR(ReadInputScale(scheme, planes, &groups));
   return groups;
 }

@@ -81,14 +81,15 @@ constexpr NamedFormat kFormats[] = {
       .group_rows = 1,
       .group_columns = 32,
       .scale_type = ScaleType::kE8M0,
-      .suffixes = {".weight", ".weight_scale", "", "", "", "", ""}}},
+      .suffixes = {".weight", ".weight_scale", "", "", "", "", ".input_scale"}}},
     // DeepSeek's: the name says inverse, and it is a factor all the same.
     {"fp8-block",
      {.packing = WeightPacking::kFloat8,
       .bits = 8,
       .group_rows = 128,
       .group_columns = 128,
-      .suffixes = {".weight", ".weight_scale_inv|.weight_scale", "", "", "", "", ""}}},
+      .suffixes = {".weight", ".weight_scale_inv|.weight_scale", "", "", "", "",
+                   ".input_scale|.activation_scale"}}},
     {"fp8-tensor",
      {.packing = WeightPacking::kFloat8,
       .bits = 8,
@@ -198,6 +199,18 @@ Shapes ZeroPointShapes(const WeightScheme& scheme, const ModuleShape& shape) {
   return {{grid.rows, grid.columns}};
 }
 
+// Of a symmetric weight, which some writers have, too: GPTQ's all the same, and packed or not.
+template <typename Add>
+void AddNeedlessZeroPoints(const WeightScheme& scheme, const ModuleShape& shape, Add add) {
+  const PackingRow& row = RowOf(scheme.packing);
+  const bool may_be_unpacked = scheme.packing == WeightPacking::kPackedRows;
+  Shapes shapes = ZeroPointShapes(scheme, shape);
+  if (may_be_unpacked) {
+    for (std::vector<int64_t>& dims : ScaleShapes(scheme, shape)) shapes.push_back(std::move(dims));
+  }
+  add(Plane::kZeroPoints, may_be_unpacked ? "I32|I8" : row.zero_type, std::move(shapes), true);
+}
+
 // The same tensor for all experts: they are its first dimension.
 Shapes Stacked(Shapes shapes, int64_t num_experts) {
   if (num_experts == 0) return shapes;
@@ -280,16 +293,16 @@ std::vector<StoredTensor> StoredTensors(const WeightScheme& scheme, const Module
   add(Plane::kValues, row.value_dtypes, ValueShapes(scheme, shape), false);
   if (!scheme.quantized()) return tensors;
   add(Plane::kScales, ScaleDTypes(scheme.scale_type), ScaleShapes(scheme, shape), false);
-  // GPTQ writes zero points of symmetric weights, too, all the same; newer writers leave them out.
-  if (scheme.zero_points || row.transposed) {
-    add(Plane::kZeroPoints, row.zero_type, ZeroPointShapes(scheme, shape), !scheme.zero_points);
+  if (scheme.zero_points) {
+    add(Plane::kZeroPoints, row.zero_type, ZeroPointShapes(scheme, shape), false);
+  } else if (scheme.IsInteger()) {
+    AddNeedlessZeroPoints(scheme, shape, add);
   }
   add(Plane::kGlobalScale, "F32|BF16|F16", ScalarShapes(), false);
   // Also there where columns are in order, and then says so.
   add(Plane::kOrder, "I32|I64", {{shape.columns}}, !scheme.ordered);
   add(Plane::kShape, "I64|I32", {{2}}, true);
-  add(Plane::kInputScale, "F32|BF16|F16", ScalarShapes(),
-      scheme.activations != ActivationScheme::kE4M3PerTensor);
+  add(Plane::kInputScale, "F32|BF16|F16", ScalarShapes(), true);
   return tensors;
 }
 

@@ -42,7 +42,7 @@ enum class ActivationScheme : uint8_t {
   kNone,
   kE4M3PerToken,
   kE4M3PerGroup,   // of 128 values of a token
-  kE4M3PerTensor,  // with a scale that the checkpoint has
+  kE4M3PerTensor,  // with a scale that the checkpoint may have
   kInt8PerToken,
 };
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/base/types.h"
@@ -29,14 +30,14 @@ absl::StatusOr<PlaneBytes> ReadPlane(const Checkpoint::Entry& entry, int64_t off
   return PlaneBytes{.name = entry.tensor->name, .dtype = entry.tensor->dtype_name, .data = *buffer};
 }
 
-// Columns by group; empty without an order or if the groups are not of one size.
-std::vector<int32_t> SortedColumns(const WeightGroups& groups) {
+ColumnOrder OrderOf(const WeightGroups& groups) {
   if (groups.order.empty()) return {};
   std::vector<int32_t> columns = ColumnsByGroup(groups);
   for (size_t i = 0; i < columns.size(); ++i) {
-    if (groups.order[columns[i]] != static_cast<int64_t>(i) / groups.group_columns) return {};
+    const int64_t group = static_cast<int64_t>(i) / groups.group_columns;
+    if (groups.order[columns[i]] != group) return {.even = false, .columns = {}};
   }
-  return columns;
+  return {.columns = std::move(columns)};
 }
 
 // Scales and zero points of some rows at a time, each row with its own.
@@ -148,16 +149,30 @@ absl::Status QuantizedModule::Read(int64_t max_rows, Target target, Take take) c
   });
 }
 
-absl::StatusOr<std::vector<int32_t>> QuantizedModule::ReadOrder() const {
-  ASSIGN_OR_RETURN(const WeightGroups groups, ReadGroupPlanes());
-  return SortedColumns(groups);
+bool QuantizedModule::HasOrder() const { return EntryOf(tensors_, Plane::kOrder) != nullptr; }
+
+absl::StatusOr<ColumnOrder> QuantizedModule::ReadOrder() const {
+  if (!HasOrder()) return ColumnOrder();
+  const Checkpoint::Entry& entry = *EntryOf(tensors_, Plane::kOrder);
+  std::vector<uint8_t> bytes;
+  ASSIGN_OR_RETURN(const PlaneBytes plane, ReadPlane(entry, 0, SizeOf(entry), &bytes));
+  WeightGroups groups;
+  groups.group_columns = scheme_.group_columns;  // of a whole row there is one, and so no order
+  ASSIGN_OR_RETURN(groups.order, quire::ReadOrder(scheme_, shape_, plane));
+  return OrderOf(groups);
 }
 
 absl::Status QuantizedModule::ReadCodes(const WeightFormat& format, int64_t max_rows,
                                         TakeCodes take) const {
   ASSIGN_OR_RETURN(const WeightGroups groups, ReadGroupPlanes());
-  const std::vector<int32_t> order = SortedColumns(groups);
-  CHECK_EQ(order.empty(), !format.ordered);
+  const ColumnOrder column_order = OrderOf(groups);
+  const std::vector<int32_t>& order = column_order.columns;
+  if (!column_order.even || format.ordered == order.empty()) {
+    CHECK(HasOrder());
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", EntryOf(tensors_, Plane::kOrder)->tensor->name,
+                     " is another than it was when the model began to load: start again"));
+  }
   // What a code gains when its bits become those of the format, so that the middles agree.
   const int gain = scheme_.IsInteger()
                        ? (1 << (BitsOf(format.value) - 1)) - (1 << (scheme_.code_bits() - 1))

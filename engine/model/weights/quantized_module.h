@@ -17,6 +17,17 @@
 
 namespace quire {
 
+// How the columns of a weight belong to groups, as its tensors say: what its configuration says of
+// an order is a promise that not every checkpoint keeps.
+struct ColumnOrder {
+  bool even = true;  // groups are of one size; codes of others cannot be kept
+  // Sorted by group; empty where they are as they lie, or cannot be sorted so that groups of one
+  // size follow one another.
+  std::vector<int32_t> columns;
+
+  bool operator==(const ColumnOrder&) const = default;
+};
+
 class QuantizedModule {
  public:
   // INVALID_ARGUMENT, naming the tensor, where the checkpoint's do not fit.
@@ -37,12 +48,14 @@ class QuantizedModule {
   // the tensor, for scales and codes that are no numbers and places that do not exist.
   absl::Status Read(int64_t max_rows, Target target, Take take) const;
 
-  // The same as codes in a format of DeviceFormatOf.
+  // The same as codes in a format of DeviceFormatOf, which is ordered where the columns are.
+  // INVALID_ARGUMENT, too, where they are not as ReadOrder said.
   using TakeCodes = absl::FunctionRef<absl::Status(int64_t first_row, const QuantizedRows& rows)>;
   absl::Status ReadCodes(const WeightFormat& format, int64_t max_rows, TakeCodes take) const;
 
-  // Of an ordered weight: the columns, sorted by group; empty if the groups are not of one size.
-  absl::StatusOr<std::vector<int32_t>> ReadOrder() const;
+  // Whether the module has a tensor that says how its columns are ordered.
+  bool HasOrder() const;
+  absl::StatusOr<ColumnOrder> ReadOrder() const;
 
  private:
   QuantizedModule(const WeightScheme& scheme, const ModuleShape& shape,

@@ -5,19 +5,16 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
-#include "engine/json/json_reader.h"
 #include "engine/model/weights/device_format.h"
 #include "engine/model/weights/quantize_rows.h"
-#include "engine/model/weights/quantized_module.h"
+#include "engine/model/weights/tensor_check.h"
 #include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/base/types.h"
@@ -25,126 +22,12 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMaxNamesShown = 20;
 // Of one read, and of a reader's two pieces of staging memory: large enough to keep a disk and the
 // bus busy, small enough that pinning it for all readers takes no time that counts.
 constexpr int64_t kChunkBytes = 2 << 20;
 // Chunks begin at multiples of this many rows, so that backends whose layout interleaves rows
 // convert whole tiles.
 constexpr int64_t kChunkRowMultiple = 64;
-
-std::string ListNames(std::vector<std::string> names) {
-  const size_t num_names = names.size();
-  std::sort(names.begin(), names.end());
-  names.resize(std::min(num_names, kMaxNamesShown));
-  std::string list = absl::StrJoin(names, ", ");
-  if (num_names > kMaxNamesShown) {
-    absl::StrAppend(&list, " and ", num_names - kMaxNamesShown, " more");
-  }
-  return list;
-}
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
-
-absl::StatusOr<QuantizedModule> FindModule(const WeightScheme& scheme, const MatrixPlan& matrix,
-                                           const WeightPart& part, const Checkpoint& checkpoint) {
-  return QuantizedModule::Find(scheme,
-                               {.rows = part.num_rows, .columns = matrix.weight->in_features},
-                               ModuleOf(part), checkpoint);
-}
-
-// Calls fn(part, shape that config.json implies) for every tensor of the plan that is not of a
-// quantized module.
-template <typename Fn>
-absl::Status ForEachPart(const WeightPlan& plan, const QuantizationConfig& quantization, Fn fn) {
-  for (const MatrixPlan& matrix : plan.matrices) {
-    ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, quantization));
-    if (scheme.quantized()) continue;
-    for (const WeightPart& part : matrix.parts) {
-      fn(part, std::vector<int64_t>{part.num_rows, matrix.weight->in_features});
-    }
-  }
-  for (const VectorPlan& vector : plan.vectors) {
-    for (const WeightPart& part : vector.parts) fn(part, std::vector<int64_t>{part.num_rows});
-  }
-  return absl::OkStatus();
-}
-
-// That the tensors of quantized modules are there; adds their names to `used`.
-absl::Status CheckQuantized(const WeightPlan& plan, const QuantizationConfig& quantization,
-                            const Checkpoint& checkpoint, absl::flat_hash_set<std::string>* used) {
-  for (const MatrixPlan& matrix : plan.matrices) {
-    ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, quantization));
-    if (!scheme.quantized()) continue;
-    for (const WeightPart& part : matrix.parts) {
-      ASSIGN_OR_RETURN(const QuantizedModule module, FindModule(scheme, matrix, part, checkpoint));
-      for (std::string& name : module.TensorNames()) used->insert(std::move(name));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckFits(const Checkpoint::Entry& entry, const std::vector<int64_t>& expected_shape) {
-  const SafetensorsTensor& tensor = *entry.tensor;
-  if (tensor.shape != expected_shape) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(entry.file->name(), ": tensor ", tensor.name, " has shape ",
-                     ShapeText(tensor.shape), ", but config.json implies ",
-                     ShapeText(expected_shape), "; the two files do not belong together"));
-  }
-  if (!tensor.dtype) {
-    return absl::InvalidArgumentError(absl::StrCat(entry.file->name(), ": tensor ", tensor.name,
-                                                   " has dtype ", tensor.dtype_name,
-                                                   "; supported are BF16, F16 and F32"));
-  }
-  return absl::OkStatus();
-}
-
-// Tensors that checkpoints carry although their models can do without them: a copy of the embedding
-// that is tied to it, frequencies that follow from config.json, and scales of what is not quantized
-// here: queries and probabilities.
-bool IsKnownSurplus(absl::string_view name) {
-  return name == "lm_head.weight" || absl::EndsWith(name, "rotary_emb.inv_freq") ||
-         absl::EndsWith(name, ".q_scale") || absl::EndsWith(name, ".prob_scale");
-}
-
-int64_t NumElements(const SafetensorsTensor& tensor) {
-  int64_t elements = 1;
-  for (const int64_t extent : tensor.shape) elements *= extent;
-  return elements;
-}
-
-// Scales of any rank: [], [1], [num_kv_heads], [num_kv_heads, 1, 1].
-absl::Status CheckFits(const Checkpoint::Entry& entry, const ScalesPlan& plan) {
-  const int64_t elements = NumElements(*entry.tensor);
-  if (elements == plan.size) return CheckFits(entry, entry.tensor->shape);
-  return CheckFits(entry, elements == 1 ? entry.tensor->shape : std::vector<int64_t>{plan.size});
-}
-
-const Checkpoint::Entry* FindScales(const ScalesPlan& plan, const Checkpoint& checkpoint) {
-  for (const std::string& name : plan.names) {
-    if (const Checkpoint::Entry* entry = checkpoint.Find(name)) return entry;
-  }
-  return nullptr;
-}
-
-// Whatever else no layer reads, config.json is not what these weights were made with, and the model
-// would be another one.
-absl::Status CheckAllUsed(const absl::flat_hash_set<std::string>& used,
-                          const Checkpoint& checkpoint) {
-  std::vector<std::string> unused;
-  for (const auto& [name, entry] : checkpoint.entries()) {
-    if (!used.contains(name) && !IsKnownSurplus(name)) unused.push_back(Shown(name));
-  }
-  if (unused.empty()) return absl::OkStatus();
-  const size_t num_unused = unused.size();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the checkpoint has ", num_unused,
-      " tensors that no layer of config.json's model reads: ", ListNames(std::move(unused)),
-      "; the two do not belong together (see num_hidden_layers): download the model again"));
-}
 
 void ConvertToFloat(const void* in, DType dtype, int64_t size, float* out) {
   switch (dtype) {
@@ -297,47 +180,18 @@ absl::Status ReadChunks(absl::Span<const Chunk> chunks, std::atomic<size_t>* nex
 
 }  // namespace
 
-absl::Status CheckTensors(const WeightPlan& plan, const QuantizationConfig& quantization,
-                          const Checkpoint& checkpoint) {
-  std::vector<std::string> missing;
-  absl::flat_hash_set<std::string> used;
-  RETURN_IF_ERROR(CheckQuantized(plan, quantization, checkpoint, &used));
-  absl::Status status;
-  RETURN_IF_ERROR(ForEachPart(plan, quantization,
-                              [&](const WeightPart& part, const std::vector<int64_t>& shape) {
-                                used.insert(part.name);
-                                const Checkpoint::Entry* entry = checkpoint.Find(part.name);
-                                if (entry == nullptr) {
-                                  missing.push_back(part.name);
-                                } else {
-                                  status.Update(CheckFits(*entry, shape));
-                                }
-                              }));
-  if (!missing.empty()) {
-    const size_t num_missing = missing.size();
-    return absl::InvalidArgumentError(
-        absl::StrCat("the checkpoint lacks ", num_missing, " tensors that config.json implies: ",
-                     ListNames(std::move(missing)), "; copy or download the model again"));
-  }
-  for (const ScalesPlan& scales : plan.scales) {
-    used.insert(scales.names.begin(), scales.names.end());
-    const Checkpoint::Entry* entry = FindScales(scales, checkpoint);
-    if (entry != nullptr) status.Update(CheckFits(*entry, scales));
-  }
-  RETURN_IF_ERROR(status);
-  return CheckAllUsed(used, checkpoint);
-}
-
-absl::StatusOr<bool> HasOneOrder(const MatrixPlan& matrix, const WeightScheme& scheme,
-                                 const Checkpoint& checkpoint) {
-  std::vector<int32_t> first;
+absl::StatusOr<ColumnOrder> ReadOrder(const MatrixPlan& matrix, const WeightScheme& scheme,
+                                      const Checkpoint& checkpoint) {
+  std::optional<ColumnOrder> common;
   for (const WeightPart& part : matrix.parts) {
     ASSIGN_OR_RETURN(const QuantizedModule module, FindModule(scheme, matrix, part, checkpoint));
-    ASSIGN_OR_RETURN(std::vector<int32_t> order, module.ReadOrder());
-    if (first.empty()) first = order;
-    if (order.empty() || order != first) return false;
+    ASSIGN_OR_RETURN(ColumnOrder order, module.ReadOrder());
+    if (!common)
+      common = std::move(order);
+    else if (*common != order)
+      return ColumnOrder{.even = false, .columns = {}};
   }
-  return true;
+  return *std::move(common);
 }
 
 absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, float* out) {
@@ -358,8 +212,8 @@ absl::Status ReadScales(const ScalesPlan& plan, const Checkpoint& checkpoint, fl
   const Checkpoint::Entry* entry = FindScales(plan, checkpoint);
   if (entry == nullptr) return absl::OkStatus();
   const SafetensorsTensor& tensor = *entry->tensor;
-  const int64_t num_elements = NumElements(tensor);
   std::vector<char> bytes(tensor.end - tensor.begin);
+  const auto num_elements = static_cast<int64_t>(bytes.size()) / DTypeBytes(*tensor.dtype);
   RETURN_IF_ERROR(entry->file->Read(tensor, 0, tensor.end - tensor.begin, bytes.data()));
   ConvertToFloat(bytes.data(), *tensor.dtype, num_elements, out);
   if (num_elements == 1) std::fill_n(out, plan.size, out[0]);

@@ -1,24 +1,20 @@
-// Reading the tensors of a WeightPlan from a Checkpoint: first all names, shapes and dtypes are
-// checked, then the data is read. Used once, while loading.
+// Reading the tensors of a WeightPlan, which were checked (tensor_check.h), from a Checkpoint. Used
+// once, while loading.
 #pragma once
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/model/quantization/quantization_config.h"
+#include "engine/model/weights/quantized_module.h"
 #include "engine/model/weights/weight_plan.h"
 #include "kernels/weight_store.h"
 
 namespace quire {
 
-// INVALID_ARGUMENT with the tensors that are missing (at most 20 by name), with the first one whose
-// shape or dtype does not fit, or with those that the plan does not read, but for a few known ones.
-absl::Status CheckTensors(const WeightPlan& plan, const QuantizationConfig& quantization,
-                          const Checkpoint& checkpoint);
-
-// Whether the columns of a matrix, of an ordered scheme, can be sorted by group for all of its
-// parts at once: their orders are one, of groups of one size. The tensors were checked.
-absl::StatusOr<bool> HasOneOrder(const MatrixPlan& matrix, const WeightScheme& scheme,
-                                 const Checkpoint& checkpoint);
+// The order that the parts of a quantized matrix have in common; not even where they have none.
+absl::StatusOr<ColumnOrder> ReadOrder(const MatrixPlan& matrix, const WeightScheme& scheme,
+                                      const Checkpoint& checkpoint);
 
 // Reads the parts of a vector, converted to float32, to `out` [plan.size].
 absl::Status ReadVector(const VectorPlan& plan, const Checkpoint& checkpoint, float* out);

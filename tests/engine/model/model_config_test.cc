@@ -381,9 +381,9 @@ TEST(LoadModelConfig, SaysWhatIsMissing) {
               HasSubstr("config.json not found; pass a Hugging Face model folder"));
   folder.Write("config.json", Llama().dump());
   EXPECT_EQ(LoadModelConfig(folder.path())->vocab_size, 128256);
-  folder.Write("config.json", std::string((1 << 20) + 1, ' '));
+  folder.Write("config.json", std::string((32 << 20) + 1, ' '));
   EXPECT_THAT(LoadModelConfig(folder.path()).status().message(),
-              HasSubstr("has 1,048,577 bytes; at most 1,048,576 are read"));
+              HasSubstr("has 33,554,433 bytes; at most 33,554,432 are read"));
 }
 
 }  // namespace

@@ -7,16 +7,16 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/model/linear_groups.h"
-#include "engine/model/model_weights.h"
 #include "kernels/backend.h"
 #include "tests/engine/checkpoint/test_files.h"
 #include "tests/engine/model/sequence_runner.h"
+#include "tests/engine/model/tiny_weights.h"
 
 namespace quire {
 namespace {
@@ -35,64 +35,6 @@ constexpr char kConfigJson[] = R"({"model_type": "llama", "vocab_size": 70, "hid
 constexpr char kLargeEmbedding[] = R"({"model_type": "llama", "vocab_size": 70001,
     "hidden_size": 34, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 1,
     "num_key_value_heads": 1})";
-
-struct FileTensor {
-  std::string name;
-  std::string dtype;
-  std::vector<int64_t> shape;
-  std::string data;
-};
-
-std::string FileOf(const std::vector<FileTensor>& tensors) {
-  std::vector<std::string> entries;
-  std::string data;
-  for (const FileTensor& tensor : tensors) {
-    const size_t begin = data.size();
-    data += tensor.data;
-    entries.push_back(absl::StrCat("\"", tensor.name, "\":{\"dtype\":\"", tensor.dtype,
-                                   "\",\"shape\":[", absl::StrJoin(tensor.shape, ","),
-                                   "],\"data_offsets\":[", begin, ",", data.size(), "]}"));
-  }
-  return SafetensorsBytes(absl::StrCat("{", absl::StrJoin(entries, ","), "}"), data);
-}
-
-// Every tensor that the config implies, in float32, each element from its tensor and place.
-std::vector<FileTensor> TensorsOf(const ModelConfig& config) {
-  ModelWeights weights;
-  const WeightPlan plan = PlanWeights(config, &weights);
-
-  std::vector<FileTensor> tensors;
-  const auto add = [&](const WeightPart& part, std::vector<int64_t> shape) {
-    const int64_t size = part.num_rows * (shape.size() > 1 ? shape[1] : 1);
-    std::string data(size * sizeof(float), '\0');
-    for (int64_t i = 0; i < size; ++i) {
-      const float value = static_cast<float>((i * 7 + tensors.size() * 13) % 251) / 64;
-      std::memcpy(data.data() + i * sizeof(float), &value, sizeof(float));
-    }
-    tensors.push_back({part.name, "F32", std::move(shape), std::move(data)});
-  };
-  for (const MatrixPlan& matrix : plan.matrices) {
-    for (const WeightPart& part : matrix.parts) {
-      add(part, {part.num_rows, matrix.weight->in_features});
-    }
-  }
-  for (const VectorPlan& vector : plan.vectors) {
-    for (const WeightPart& part : vector.parts) add(part, {part.num_rows});
-  }
-  return tensors;
-}
-
-std::string BytesOf(const std::vector<float>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-}
-
-FileTensor& Find(std::vector<FileTensor>& tensors, absl::string_view name) {
-  for (FileTensor& tensor : tensors) {
-    if (tensor.name == name) return tensor;
-  }
-  ADD_FAILURE() << name;
-  return tensors[0];
-}
 
 class WeightsTest : public testing::Test {
  protected:
@@ -246,6 +188,24 @@ TEST_F(WeightsTest, SurplusThatIsKnownIsNotRead) {
   EXPECT_TRUE(Load().ok()) << Load().status();
 }
 
+// Quantizers of before 2024 wrote a bias of zeros for every linear module.
+TEST_F(WeightsTest, BiasesOfZeroThatTheModelDoesNotAddAreNotRead) {
+  const std::string name = "model.layers.1.mlp.down_proj.bias";
+  tensors_.push_back({name, "F32", {32}, BytesOf(std::vector<float>(32))});
+  tensors_.push_back({"lm_head.bias", "F16", {70}, std::string(140, '\0')});
+  EXPECT_TRUE(Load().ok()) << Load().status();
+  EXPECT_TRUE(Weights::CheckFiles(config_, folder_.path()).ok());
+  Find(tensors_, name).data = BytesOf(std::vector<float>(32, 0.5f));
+  EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Load().status().message()),
+              AllOf(HasSubstr("1 biases that are not 0"), HasSubstr(name),
+                    HasSubstr("attention_bias"), Not(HasSubstr("lm_head"))));
+  EXPECT_EQ(Weights::CheckFiles(config_, folder_.path()).status(), Load().status());
+  // Of another size it is no bias of that module.
+  Find(tensors_, name) = {name, "F32", {31}, BytesOf(std::vector<float>(31))};
+  EXPECT_THAT(std::string(Load().status().message()), HasSubstr("that no layer of"));
+}
+
 std::vector<float> HostVector(const Tensor& tensor) {
   return {tensor.as<float>(), tensor.as<float>() + tensor.num_elements()};
 }
@@ -344,6 +304,29 @@ TEST_F(WeightsTest, FingerprintTellsModelsApart) {
   };
   EXPECT_EQ(dummy(1), dummy(1));
   EXPECT_NE(dummy(1), dummy(2));
+}
+
+// What says how weights are quantized may be in a file of its own.
+TEST_F(WeightsTest, FingerprintKnowsEveryFileThatSaysHowWeightsAreQuantized) {
+  std::vector<std::string> fingerprints = {Load()->fingerprint()};
+  for (const char* file : {"hf_quant_config.json", "quantize_config.json", "quant_config.json"}) {
+    for (const char* text : {R"({"bits": 4, "checkpoint_format": "gptq"})",
+                             R"({"bits": 4, "checkpoint_format": "gptq_v2"})"}) {
+      folder_.Write(file, text);
+      fingerprints.push_back(Load()->fingerprint());
+    }
+  }
+  const std::set<std::string> different(fingerprints.begin(), fingerprints.end());
+  EXPECT_EQ(different.size(), fingerprints.size());
+}
+
+// Lists of modules make it so.
+TEST_F(WeightsTest, AConfigMayBeLongerThanAMegabyte) {
+  std::string json = kConfigJson;
+  json.replace(json.size() - 1, 1,
+               absl::StrCat(", \"note\": \"", std::string(3 << 20, 'x'), "\"}"));
+  UseConfig(json);
+  EXPECT_TRUE(Load().ok()) << Load().status();
 }
 
 // Layers become FP8; the head and the embedding stay what they are.

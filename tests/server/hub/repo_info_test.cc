@@ -10,7 +10,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
 constexpr char kCommit[] = "0123456789abcdef0123456789abcdef01234567";
@@ -91,6 +90,15 @@ TEST(SelectSmallFiles, WhatAModelNeeds) {
                                    "additional_chat_templates/tool_use.jinja", "merges.txt"));
   EXPECT_THAT(Names(*SelectSmallFiles("org/name", info, {.weights = false, .tokenizer = false})),
               UnorderedElementsAre("config.json", "generation_config.json"));
+}
+
+// Without them a checkpoint would not be known to be quantized.
+TEST(SelectSmallFiles, WhatSaysHowWeightsAreQuantized) {
+  const std::vector<std::string> files = {"config.json", "hf_quant_config.json",
+                                          "quantize_config.json", "quant_config.json"};
+  EXPECT_THAT(
+      Names(*SelectSmallFiles("org/name", InfoOf(files), {.weights = false, .tokenizer = false})),
+      testing::UnorderedElementsAreArray(files));
 }
 
 TEST(SelectSmallFiles, AnIndexTakesThePlaceOfASingleFile) {

@@ -169,10 +169,10 @@ absl::Status ListMatrix(const MatrixPlan& matrix, uint64_t tensor_id, const Weig
     const double scale = 1 / (std::sqrt(static_cast<double>(columns)) * DeviationOfCodes(scheme));
     for (const StoredTensor& stored : StoredTensors(scheme, shape)) {
       // What we can do without other readers may expect: but for scales of activations, and for an
-      // order that is plain, which GPTQ's readers want all the same.
-      const bool is_expected =
-          stored.plane != Plane::kInputScale &&
-          (stored.plane != Plane::kOrder || scheme.packing == WeightPacking::kGptq);
+      // order that is plain and zero points in the middle, which GPTQ's readers want all the same.
+      const bool is_of_gptq = stored.plane == Plane::kOrder || stored.plane == Plane::kZeroPoints;
+      const bool is_expected = stored.plane != Plane::kInputScale &&
+                               (!is_of_gptq || scheme.packing == WeightPacking::kGptq);
       if (stored.optional && !is_expected) continue;
       tensors->push_back(MakeTensor(scheme, shape, stored, module, static_cast<float>(scale)));
       tensors->back().tensor_id = tensor_id;

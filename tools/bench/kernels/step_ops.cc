@@ -73,10 +73,13 @@ absl::StatusOr<int64_t> StepOps::BytesFor(Backend& backend, const EngineConfig& 
   const DType dtype = step_model.dtype;
   const StepLimits limits = LimitsOf(shapes, config.block_size);
   const int64_t cache_bytes =
-      MakeKvLayout(model, config.kv_cache_dtype.value_or(dtype), config.block_size).BlockBytes() *
+      MakeKvLayout(model, ChooseKvCacheDType(config.kv_cache_dtype, model, dtype),
+                   config.block_size)
+          .BlockBytes() *
       limits.num_blocks;
-  const int64_t bytes = Weights::SizesFor(device, model, dtype).bytes + cache_bytes +
-                        Decoder::BytesFor(model, dtype, LimitsOfDecoder(limits));
+  ASSIGN_OR_RETURN(const Weights::Sizes weights, Weights::SizesFor(device, model, dtype, nullptr));
+  const int64_t bytes =
+      weights.bytes + cache_bytes + Decoder::BytesFor(model, dtype, LimitsOfDecoder(limits));
   return bytes + bytes / 20;
 }
 
@@ -114,7 +117,7 @@ absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepSha
 
 absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimits& limits,
                                 int64_t num_blocks) {
-  const DType kv_dtype = config.kv_cache_dtype.value_or(dtype_);
+  const DType kv_dtype = ChooseKvCacheDType(config.kv_cache_dtype, model_, dtype_);
   const KvLayout layout = MakeKvLayout(model_, kv_dtype, config.block_size);
   // Any two groups may share blocks: this is about time, not values.
   ASSIGN_OR_RETURN(KvArena arena, KvArena::Allocate(timer_.backend().device(), layout, num_blocks));

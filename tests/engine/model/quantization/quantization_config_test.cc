@@ -295,11 +295,14 @@ TEST(CompressedTensors, KvCache) {
                                {"strategy", "tensor"},
                                {"dynamic", false},
                                {"symmetric", true}};
-  EXPECT_EQ(Parse(config).kv_cache(), (KvCacheScheme{.is_float8 = true}));
+  const std::string key = "config.json: quantization_config: kv_cache_scheme";
+  EXPECT_EQ(Parse(config).kv_cache(), (KvCacheScheme{.is_float8 = true, .key = key}));
   config["kv_cache_scheme"]["strategy"] = "attn_head";
-  EXPECT_EQ(Parse(config).kv_cache(), (KvCacheScheme{.is_float8 = true, .per_head = true}));
+  EXPECT_EQ(Parse(config).kv_cache(), (KvCacheScheme{.is_float8 = true, .key = key}));
   config["kv_cache_scheme"]["type"] = "int";
-  EXPECT_EQ(Parse(config).kv_cache(), (KvCacheScheme{.not_served = "int8"}));
+  EXPECT_EQ(Parse(config).kv_cache(), (KvCacheScheme{.not_served = "int8", .key = key}));
+  config["kv_cache_scheme"]["symmetric"] = false;
+  EXPECT_EQ(Parse(config).kv_cache().not_served, "int8 with zero points");
 }
 
 TEST(CompressedTensors, WhatIsNotSupportedIsNamed) {

@@ -180,7 +180,8 @@ TEST(ModelOptConfig, MixedPrecisionIsByLayer) {
   EXPECT_EQ(Find(config, "model.layers.0.mlp.up_proj"), FormatRow("modelopt-nvfp4"));
   EXPECT_EQ(Find(config, kQ).packing, WeightPacking::kFloat8);
   EXPECT_FALSE(Find(config, "model.layers.0.self_attn.k_proj").quantized());
-  EXPECT_EQ(config.kv_cache(), (KvCacheScheme{.not_served = "NVFP4"}));
+  EXPECT_EQ(config.kv_cache(), (KvCacheScheme{.not_served = "NVFP4",
+                                              .key = "hf_quant_config.json: kv_cache_quant_algo"}));
   ExpectInvalid({{"quant_method", "modelopt"}, {"quant_algo", "MIXED_PRECISION"}},
                 {"quantized_layers"});
 }

@@ -386,12 +386,31 @@ TEST(Unpack, GlobalScalesAreAboveZero) {
   ExpectError(module.Groups().status(), {"m.weight_scale", "nan"});
 }
 
+// Some writers have them; they say nothing new, or contradict.
+TEST(Unpack, ZeroPointsOfASymmetricWeightAreTheMiddle) {
+  TestModule module(With(FormatRow("pack-quantized"), 1, 8), {8, 8});
+  module.Set<float>(Plane::kScales, "F32", std::vector<float>(8, 1.0f));
+  const std::vector<uint8_t> middle(8, 8);
+  for (const uint32_t packed : {0u, 0x88888888u}) {
+    module.Set<uint32_t>(Plane::kZeroPoints, "I32", {packed});
+    EXPECT_EQ(module.Groups()->zero_points, middle);
+  }
+  module.Set<uint32_t>(Plane::kZeroPoints, "I32", {0x88888878u});
+  ExpectError(module.Groups().status(), {"m.weight_zero_point", "zero point of 7"});
+  module.Set<int8_t>(Plane::kZeroPoints, "I8", std::vector<int8_t>(8, 0));
+  EXPECT_EQ(module.Groups()->zero_points, middle);
+  module.Set<int8_t>(Plane::kZeroPoints, "I8", {1});
+  ExpectError(module.Groups().status(), {"m.weight_zero_point", "symmetric"});
+}
+
 TEST(Unpack, StaticScalesOfActivationsAreAboveZero) {
   WeightScheme scheme = FormatRow("fp8-tensor");
   scheme.activations = ActivationScheme::kE4M3PerTensor;
   TestModule module(scheme, {1, 1});
   module.Set<float>(Plane::kScales, "F32", {1}).Set<float>(Plane::kInputScale, "F32", {0.25f});
   EXPECT_EQ(module.Groups()->input_scale, 0.25f);
+  module.Set<float>(Plane::kInputScale, "F32", {});  // no gemm needs it
+  EXPECT_TRUE(module.Groups().ok());
   module.Set<float>(Plane::kInputScale, "F32", {0});
   ExpectError(module.Groups().status(), {"input_scale", "above 0"});
 }

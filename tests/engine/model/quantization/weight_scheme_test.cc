@@ -36,10 +36,11 @@ TEST(WeightScheme, APlainModuleHasAWeight) {
 
 TEST(WeightScheme, PackQuantized) {
   WeightScheme scheme = FormatRow("pack-quantized");
-  EXPECT_THAT(Shown(scheme, {10, 256}),
-              ElementsAre(".weight_packed I32 [10,32]", ".weight_scale F32,BF16,F16 [10,2]",
-                          ".weight_g_idx I32,I64 [256] ?", ".weight_shape I64,I32 [2] ?",
-                          ".input_scale F32,BF16,F16 [][1][1,1] ?"));
+  EXPECT_THAT(
+      Shown(scheme, {10, 256}),
+      ElementsAre(".weight_packed I32 [10,32]", ".weight_scale F32,BF16,F16 [10,2]",
+                  ".weight_zero_point I32,I8 [2,2][10,2] ?", ".weight_g_idx I32,I64 [256] ?",
+                  ".weight_shape I64,I32 [2] ?", ".input_scale F32,BF16,F16 [][1][1,1] ?"));
   // Three bits are dense: 256 fields fill 24 words. Zero points: 10 fields of 3 bits in a word.
   scheme.bits = 3;
   scheme.zero_points = true;
@@ -55,13 +56,14 @@ TEST(WeightScheme, PackQuantized) {
 TEST(WeightScheme, Float8) {
   EXPECT_THAT(Shown(FormatRow("fp8-block"), {300, 129}),
               ElementsAre(".weight F8_E4M3 [300,129]",
-                          ".weight_scale_inv|.weight_scale F32,BF16,F16 [3,2][3,1,2,1]"));
+                          ".weight_scale_inv|.weight_scale F32,BF16,F16 [3,2][3,1,2,1]",
+                          ".input_scale|.activation_scale F32,BF16,F16 [][1][1,1] ?"));
   WeightScheme scheme = FormatRow("fp8-tensor");
   scheme.activations = ActivationScheme::kE4M3PerTensor;
   EXPECT_THAT(Shown(scheme, {4, 8}),
               ElementsAre(".weight F8_E4M3 [4,8]",
                           ".weight_scale|.weight_scale_inv F32,BF16,F16 [][1][1,1]",
-                          ".input_scale|.activation_scale F32,BF16,F16 [][1][1,1]"));
+                          ".input_scale|.activation_scale F32,BF16,F16 [][1][1,1] ?"));
 }
 
 TEST(WeightScheme, GptqAndAwqAreTransposed) {

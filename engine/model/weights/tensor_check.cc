@@ -1,0 +1,225 @@
+#include "engine/model/weights/tensor_check.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "engine/json/json_reader.h"
+#include "engine/model/weights/device_format.h"
+#include "kernels/base/status_macros.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kMaxNamesShown = 20;
+
+std::string ListNames(std::vector<std::string> names) {
+  const size_t num_names = names.size();
+  std::sort(names.begin(), names.end());
+  names.resize(std::min(num_names, kMaxNamesShown));
+  std::string list = absl::StrJoin(names, ", ");
+  if (num_names > kMaxNamesShown) {
+    absl::StrAppend(&list, " and ", num_names - kMaxNamesShown, " more");
+  }
+  return list;
+}
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+// Calls fn(part, shape that config.json implies) for every tensor of the plan that is not of a
+// quantized module.
+template <typename Fn>
+absl::Status ForEachPart(const WeightPlan& plan, const QuantizationConfig& quantization, Fn fn) {
+  for (const MatrixPlan& matrix : plan.matrices) {
+    ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, quantization));
+    if (scheme.quantized()) continue;
+    for (const WeightPart& part : matrix.parts) {
+      fn(part, std::vector<int64_t>{part.num_rows, matrix.weight->in_features});
+    }
+  }
+  for (const VectorPlan& vector : plan.vectors) {
+    for (const WeightPart& part : vector.parts) fn(part, std::vector<int64_t>{part.num_rows});
+  }
+  return absl::OkStatus();
+}
+
+// That the tensors of quantized modules are there; adds their names to `used`.
+absl::Status CheckQuantized(const WeightPlan& plan, const QuantizationConfig& quantization,
+                            const Checkpoint& checkpoint, absl::flat_hash_set<std::string>* used) {
+  for (const MatrixPlan& matrix : plan.matrices) {
+    ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, quantization));
+    if (!scheme.quantized()) continue;
+    for (const WeightPart& part : matrix.parts) {
+      ASSIGN_OR_RETURN(const QuantizedModule module, FindModule(scheme, matrix, part, checkpoint));
+      for (std::string& name : module.TensorNames()) used->insert(std::move(name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFits(const Checkpoint::Entry& entry, const std::vector<int64_t>& expected_shape) {
+  const SafetensorsTensor& tensor = *entry.tensor;
+  if (tensor.shape != expected_shape) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(entry.file->name(), ": tensor ", tensor.name, " has shape ",
+                     ShapeText(tensor.shape), ", but config.json implies ",
+                     ShapeText(expected_shape), "; the two files do not belong together"));
+  }
+  if (!tensor.dtype) {
+    return absl::InvalidArgumentError(absl::StrCat(entry.file->name(), ": tensor ", tensor.name,
+                                                   " has dtype ", tensor.dtype_name,
+                                                   "; supported are BF16, F16 and F32"));
+  }
+  return absl::OkStatus();
+}
+
+// Tensors that checkpoints carry although their models can do without them: a copy of the embedding
+// that is tied to it, frequencies that follow from config.json, and scales of what is not quantized
+// here: queries and probabilities.
+bool IsKnownSurplus(absl::string_view name) {
+  return name == "lm_head.weight" || absl::EndsWith(name, "rotary_emb.inv_freq") ||
+         absl::EndsWith(name, ".q_scale") || absl::EndsWith(name, ".prob_scale");
+}
+
+int64_t NumElements(const SafetensorsTensor& tensor) {
+  int64_t elements = 1;
+  for (const int64_t extent : tensor.shape) elements *= extent;
+  return elements;
+}
+
+// Scales of any rank: [], [1], [num_kv_heads], [num_kv_heads, 1, 1].
+absl::Status CheckFits(const Checkpoint::Entry& entry, const ScalesPlan& plan) {
+  const int64_t elements = NumElements(*entry.tensor);
+  if (elements == plan.size) return CheckFits(entry, entry.tensor->shape);
+  return CheckFits(entry, elements == 1 ? entry.tensor->shape : std::vector<int64_t>{plan.size});
+}
+
+// What a plan does not read.
+class Surplus {
+ public:
+  explicit Surplus(const WeightPlan& plan) {
+    for (const MatrixPlan& matrix : plan.matrices) {
+      has_head_ = has_head_ || matrix.role == MatrixRole::kHead;
+      for (const WeightPart& part : matrix.parts) num_rows_[ModuleOf(part)] = part.num_rows;
+    }
+  }
+
+  absl::Status Add(const std::string& name, const Checkpoint::Entry& entry) {
+    if (IsKnownSurplus(name)) return absl::OkStatus();
+    if (!has_head_ && absl::StartsWith(name, "lm_head.")) {
+      of_tied_head_.push_back(Shown(name));
+      return absl::OkStatus();
+    }
+    if (!IsBias(name, *entry.tensor)) {
+      unread_.push_back(Shown(name));
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const bool is_zero, IsZero(entry));
+    if (!is_zero) biases_.push_back(Shown(name));
+    return absl::OkStatus();
+  }
+
+  // Of whatever else no layer reads: config.json is not what these weights were made with, and the
+  // model would be another one.
+  absl::Status Check() const {
+    if (!unread_.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the checkpoint has ", unread_.size(),
+          " tensors that no layer of config.json's model reads: ", ListNames(unread_),
+          "; the two do not belong together (see num_hidden_layers): download the model again"));
+    }
+    if (!of_tied_head_.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the checkpoint has a head of its own (", ListNames(of_tied_head_),
+          "), but config.json says that the head is the embedding (tie_word_embeddings): set it to "
+          "false, or quantize the model again without its head"));
+    }
+    if (biases_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the checkpoint has ", biases_.size(), " biases that are not 0 and that config.json's ",
+        "model does not add: ", ListNames(biases_),
+        "; the two do not belong together (see attention_bias): download the model again"));
+  }
+
+ private:
+  // Of a module that has none in the model. Quantizers of before 2024 wrote zeros for all.
+  bool IsBias(absl::string_view name, const SafetensorsTensor& tensor) const {
+    if (!absl::ConsumeSuffix(&name, ".bias") || !tensor.dtype) return false;
+    const auto it = num_rows_.find(name);
+    return it != num_rows_.end() && tensor.shape == std::vector<int64_t>{it->second};
+  }
+
+  static absl::StatusOr<bool> IsZero(const Checkpoint::Entry& entry) {
+    const SafetensorsTensor& tensor = *entry.tensor;
+    std::vector<char> bytes(tensor.end - tensor.begin);
+    RETURN_IF_ERROR(entry.file->Read(tensor, 0, tensor.end - tensor.begin, bytes.data()));
+    return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == 0; });
+  }
+
+  bool has_head_ = false;                               // else it is the embedding
+  absl::flat_hash_map<std::string, int64_t> num_rows_;  // by module
+  std::vector<std::string> of_tied_head_;
+  std::vector<std::string> unread_;
+  std::vector<std::string> biases_;
+};
+
+}  // namespace
+
+absl::StatusOr<QuantizedModule> FindModule(const WeightScheme& scheme, const MatrixPlan& matrix,
+                                           const WeightPart& part, const Checkpoint& checkpoint) {
+  return QuantizedModule::Find(scheme,
+                               {.rows = part.num_rows, .columns = matrix.weight->in_features},
+                               ModuleOf(part), checkpoint);
+}
+
+const Checkpoint::Entry* FindScales(const ScalesPlan& plan, const Checkpoint& checkpoint) {
+  for (const std::string& name : plan.names) {
+    if (const Checkpoint::Entry* entry = checkpoint.Find(name)) return entry;
+  }
+  return nullptr;
+}
+
+absl::Status CheckTensors(const WeightPlan& plan, const QuantizationConfig& quantization,
+                          const Checkpoint& checkpoint) {
+  std::vector<std::string> missing;
+  absl::flat_hash_set<std::string> used;
+  RETURN_IF_ERROR(CheckQuantized(plan, quantization, checkpoint, &used));
+  absl::Status status;
+  RETURN_IF_ERROR(ForEachPart(plan, quantization,
+                              [&](const WeightPart& part, const std::vector<int64_t>& shape) {
+                                used.insert(part.name);
+                                const Checkpoint::Entry* entry = checkpoint.Find(part.name);
+                                if (entry == nullptr) {
+                                  missing.push_back(part.name);
+                                } else {
+                                  status.Update(CheckFits(*entry, shape));
+                                }
+                              }));
+  if (!missing.empty()) {
+    const size_t num_missing = missing.size();
+    return absl::InvalidArgumentError(
+        absl::StrCat("the checkpoint lacks ", num_missing, " tensors that config.json implies: ",
+                     ListNames(std::move(missing)), "; copy or download the model again"));
+  }
+  for (const ScalesPlan& scales : plan.scales) {
+    used.insert(scales.names.begin(), scales.names.end());
+    const Checkpoint::Entry* entry = FindScales(scales, checkpoint);
+    if (entry != nullptr) status.Update(CheckFits(*entry, scales));
+  }
+  RETURN_IF_ERROR(status);
+  Surplus surplus(plan);
+  for (const auto& [name, entry] : checkpoint.entries()) {
+    if (!used.contains(name)) RETURN_IF_ERROR(surplus.Add(name, entry));
+  }
+  return surplus.Check();
+}
+
+}  // namespace quire
