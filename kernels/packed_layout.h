@@ -30,6 +30,7 @@
 namespace quire {
 
 inline constexpr int kBlockRows = 64, kQuarterRows = 16, kStepColumns = 128, kSliceColumns = 16;
+inline constexpr int kBlockStrips = kBlockRows / kQuarterRows;
 inline constexpr int kStepSlices = kStepColumns / kSliceColumns;
 
 // Whether scales are small factors, which a lane applies to the values before they are multiplied:

@@ -3,6 +3,7 @@
 // gemm what its two operations give.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -157,6 +158,53 @@ TEST_P(QuantizedGemmTest, EveryCandidateMatchesFloat64WithExtremeScales) {
                        no_bias, expected, is_float8 ? kFloat8Precision : 1e-5, rounded, kVanishing);
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+// More rows of the weight than the CTAs of a gemv take at once: they take tiles in turn.
+TEST_P(QuantizedGemmTest, EveryCandidateMatchesFloat64WithManyFeatures) {
+  constexpr int64_t kMaxRows = 8, kFeatures = 9000, kColumns = 256;
+  const std::vector<float> bias = RandomNormal(kFeatures, 3);
+  const std::vector<float> x = RoundTo(DType::kBF16, RandomNormal(kMaxRows * kColumns, 6, 0.1f));
+  for (const QuantizedCase& c : QuantizedCases()) {
+    if (!Serves(c.format, DType::kBF16)) continue;
+    const HostWeight host(c.format, kFeatures, kColumns, 17);
+    const DeviceWeight weight = Load(c, host, DType::kBF16);
+    const bool is_float8 = c.activations.value == ActivationValue::kFloat8;
+    const Products expected =
+        Multiply(is_float8 ? RoundToFloat8(x, kColumns) : x, host.Values(), bias, kColumns);
+    for (const int64_t num_rows : {1, 8}) {
+      SCOPED_TRACE(testing::Message() << c.name << " " << num_rows);
+      ExpectCandidates(weight.weight, {x.begin(), x.begin() + num_rows * kColumns}, num_rows, bias,
+                       expected, is_float8 ? kFloat8Precision : 1e-5);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Each row of x of another size, its numbers of sizes that differ: gemvs multiply integers with x
+// times a power of two.
+TEST_P(QuantizedGemmTest, EveryCandidateMatchesFloat64WithXOfAllSizes) {
+  constexpr int64_t kFeatures = 208, kColumns = 640;
+  constexpr int kExponents[] = {-90, -40, -17, 0, 14, 40, 80, 100};
+  constexpr auto kNumRows = static_cast<int64_t>(std::size(kExponents));
+  const std::vector<float> no_bias(kFeatures);
+  std::vector<float> x = RandomNormal(kNumRows * kColumns, 8);
+  for (int64_t i = 0; i < kNumRows * kColumns; ++i) {
+    x[i] = std::ldexp(x[i], kExponents[i / kColumns] - static_cast<int>(i % 11) * 2);
+  }
+  x = RoundTo(DType::kBF16, x);
+  for (const QuantizedCase& c : QuantizedCases()) {
+    if (!Serves(c.format, DType::kBF16)) continue;
+    const HostWeight host(c.format, kFeatures, kColumns, 19);
+    const DeviceWeight weight = Load(c, host, DType::kBF16);
+    const bool is_float8 = c.activations.value == ActivationValue::kFloat8;
+    SCOPED_TRACE(c.name);
+    ExpectCandidates(
+        weight.weight, x, kNumRows, no_bias,
+        Multiply(is_float8 ? RoundToFloat8(x, kColumns) : x, host.Values(), no_bias, kColumns),
+        is_float8 ? kFloat8Precision : 1e-5);
+    if (HasFatalFailure()) return;
   }
 }
 

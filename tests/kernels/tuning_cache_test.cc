@@ -43,7 +43,7 @@ GemmChoices SomeChoices() {
   GemmKey quantized = Key(8);
   quantized.format = {.value = WeightValue::kInt4, .group_columns = 128, .zero_points = true};
   choices[quantized] = {.kernel = GemmKernel::kQuantized,
-                        .variant = FindQuantizedGemmVariant("gemv4x1x74")};
+                        .variant = FindQuantizedGemmVariant("gemv4x8x74")};
   quantized.format = {.value = WeightValue::kFloat8};
   choices[quantized] = {.kernel = GemmKernel::kQuantized,
                         .variant = FindQuantizedGemmVariant("gemm1x1x112")};
@@ -52,7 +52,7 @@ GemmChoices SomeChoices() {
                         .variant = FindQuantizedGemmVariant("gemm64-2x1x112")};
   quantized.x_dtype = DType::kF8E4M3;
   choices[quantized] = {.kernel = GemmKernel::kQuantized,
-                        .variant = FindQuantizedGemmVariant("gemv2x1x112")};
+                        .variant = FindQuantizedGemmVariant("gemv2x8x112")};
   choices[Key(24)] = {.algorithm = {0, 1, ~uint64_t{0}, 0x0123456789abcdef, 4, 5, 6, 7}};
   return choices;
 }

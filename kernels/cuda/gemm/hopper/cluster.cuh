@@ -51,7 +51,12 @@ __device__ __forceinline__ void PublishInCluster() {
                    : "memory");
 }
 
-// Four neighbouring numbers in a CTA's shared memory.
+// Numbers in a CTA's shared memory; four neighbouring ones.
+__device__ __forceinline__ float LoadInCluster(uint32_t address) {
+  float number;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];\n" : "=f"(number) : "r"(address) : "memory");
+  return number;
+}
 __device__ __forceinline__ float4 LoadQuadInCluster(uint32_t address) {
   float4 quad;
   asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];\n"

@@ -33,6 +33,7 @@ class OperandMaker {
     float upper = 1, lower = 1;
     SplitScale<Element> upper_scale, lower_scale;
     RowPairs zeros = {};
+    float upper_zero = 0, lower_zero = 0;  // the same, of raw integers
   };
 
   __device__ explicit OperandMaker(const QuantizedGemmParams& p)
@@ -58,39 +59,21 @@ class OperandMaker {
     Group group;
   };
 
-  // Reads a part of a quarter of a step in shared memory, whose scales lie in it but where it is of
-  // a tile: then at scales_of_tile. Part by part: `source` is what was read for the one before.
-  __device__ void Load(uint32_t quarter, uint32_t scales_of_tile, int part, Source& source) const {
-    if (part == 0 || IsAtGroup(part)) LoadGroup(quarter, scales_of_tile, part, source.group);
+  // Reads a part of a quarter of a step in shared memory. Part by part: `source` is what was read
+  // for the one before.
+  __device__ void Load(uint32_t quarter, int part, Source& source) const {
+    if (part == 0 || IsAtGroup(part)) LoadGroup(quarter, quarter, part, source.group);
+    LoadCodes(quarter, part, source);
+  }
+  __device__ void LoadCodes(uint32_t quarter, int part, Source& source) const {
     if constexpr (Shape::kFloat8Tiles) {
       LoadPiecesOfTile(quarter, part, source.words);
     } else {
       LoadWords(quarter + codes_at_, part * kGemms * Shape::kBits / 4, source.words);
     }
   }
-  __device__ void Make(uint32_t quarter, int part, const Source& source, Operands& operands) const {
-    operands.upper = source.group.upper;
-    operands.lower = source.group.lower;
-    if constexpr (Shape::kFloat8Tiles) {
-      WidenPieces(source.words, operands.values);
-    } else {
-      MakeValues(quarter, part * kGemms, source, operands.values);
-    }
-  }
-
- private:
-  static constexpr bool kInts =
-      Shape::kValue == WeightValue::kInt4 || Shape::kValue == WeightValue::kInt8;
-
-  // Kept in a register, not made anew at each use.
-  static __device__ int Opaque(int value) {
-    asm("" : "+r"(value));
-    return value;
-  }
-  static __device__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
-  static __device__ int Row() { return Lane() / 4; }
-  static __device__ int TileRow() { return Row() / 2 + Row() % 2 * 4; }
-
+  // What the group of a part has, whose scales lie in the quarter but where that is of a tile: then
+  // at scales_of_tile.
   __device__ void LoadGroup(uint32_t quarter, uint32_t scales_of_tile, int part,
                             Group& group) const {
     const int number = part * kGemms * Shape::kGroups / kStepSlices;
@@ -104,15 +87,43 @@ class OperandMaker {
       group.upper_scale = SplitScale<Element>(group.upper);
       group.lower_scale = SplitScale<Element>(group.lower);
     }
-    if constexpr (kInts) {
+    if constexpr (Shape::kIsInt) {
       constexpr uint32_t kMiddle = 1u << (Shape::kBits - 1);
       const bool has = Shape::kGroups > 0 && p_.has_zero_points;
       const uint32_t upper = quarter + zeros_at_ + number;
-      group.zeros = {ZeroPair<Element, Shape::kValue>(has ? LoadShared1(upper) : kMiddle),
-                     ZeroPair<Element, Shape::kValue>(has ? LoadShared1(upper + 8 * Shape::kGroups)
-                                                          : kMiddle)};
+      const uint32_t upper_zero = has ? LoadShared1(upper) : kMiddle;
+      const uint32_t lower_zero = has ? LoadShared1(upper + 8 * Shape::kGroups) : kMiddle;
+      if constexpr (Shape::kRawInts) {
+        group.upper_zero = static_cast<float>(upper_zero);
+        group.lower_zero = static_cast<float>(lower_zero);
+      } else {
+        group.zeros = {ZeroPair<Element, Shape::kValue>(upper_zero),
+                       ZeroPair<Element, Shape::kValue>(lower_zero)};
+      }
     }
   }
+
+  __device__ void Make(uint32_t quarter, int part, const Source& source, Operands& operands) const {
+    operands.upper = source.group.upper;
+    operands.lower = source.group.lower;
+    if constexpr (Shape::kFloat8Tiles) {
+      WidenPieces(source.words, operands.values);
+    } else if constexpr (Shape::kRawInts) {
+      SplitCodes(source.words, operands.values);
+    } else {
+      MakeValues(quarter, part * kGemms, source, operands.values);
+    }
+  }
+
+ private:
+  // Kept in a register, not made anew at each use.
+  static __device__ int Opaque(int value) {
+    asm("" : "+r"(value));
+    return value;
+  }
+  static __device__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
+  static __device__ int Row() { return Lane() / 4; }
+  static __device__ int TileRow() { return Row() / 2 + Row() % 2 * 4; }
 
   // The scales of a slice's values, where those are small factors.
   __device__ RowPairs ScalesOf(uint32_t quarter, int slice) const {
@@ -141,12 +152,30 @@ class OperandMaker {
     }
   }
 
+  // Codes as float16's subnormal numbers, of 2^-24; the second half of a slice's columns of four
+  // bits is of 2^-20.
+  static __device__ void SplitCodes(const uint32_t (&words)[kGemms * Shape::kBits / 4],
+                                    uint32_t (&values)[kGemms][4]) {
+#pragma unroll
+    for (int i = 0; i < kGemms; ++i) {
+      if constexpr (Shape::kBits == 4) {
+        const uint32_t lower = words[i] >> 8;
+        values[i][0] = words[i] & 0x000f000fu, values[i][1] = lower & 0x000f000fu;
+        values[i][2] = words[i] & 0x00f000f0u, values[i][3] = lower & 0x00f000f0u;
+      } else {
+        const uint32_t upper = words[2 * i], lower = words[2 * i + 1];
+        values[i][0] = upper & 0x00ff00ffu, values[i][1] = lower & 0x00ff00ffu;
+        values[i][2] = upper >> 8 & 0x00ff00ffu, values[i][3] = lower >> 8 & 0x00ff00ffu;
+      }
+    }
+  }
+
   __device__ void MakeValues(uint32_t quarter, int first, const Source& source,
                              uint32_t (&values)[kGemms][4]) const {
     constexpr int kWords = Shape::kBits / 4;  // of a slice
     constexpr uint32_t kOnes = kIsHalf<Element> ? 0x3c003c00u : 0x3f803f80u;
     const auto& [words, group] = source;
-    RowPairs pairs = kInts ? group.zeros : RowPairs{kOnes, kOnes};
+    RowPairs pairs = Shape::kIsInt ? group.zeros : RowPairs{kOnes, kOnes};
 #pragma unroll
     for (int i = 0; i < kGemms; ++i) {
       // A group that scales values has one slice or two.

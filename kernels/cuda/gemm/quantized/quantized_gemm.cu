@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <map>
 #include <tuple>
@@ -18,10 +19,12 @@ namespace {
 
 // How a gemm is divided: CTAs that share out in_features, CTAs that share x (both of one cluster),
 // and the shared memory that a CTA takes at most, of which its ring is made. Up to three CTAs of a
-// gemm of few rows fit a multiprocessor, two of a gemv.
+// gemm of few rows fit a multiprocessor, two of a gemv. Those of a gemv do not share x; each takes
+// strips of 16 of the weight's rows, kMostStrips over this number.
 struct Division {
   int splits, shares;
 };
+constexpr int kMostStrips = 8;
 constexpr Division kDivisions[] = {{1, 1}, {2, 1}, {4, 1}, {8, 1}, {1, 2},
                                    {1, 4}, {2, 2}, {2, 4}, {4, 2}};
 constexpr int kNumDivisions = std::size(kDivisions);
@@ -33,12 +36,15 @@ constexpr const char* kKindNames[] = {"gemm", "gemm64-", "gemm128-", "gemv"};
 constexpr int kNumKinds = std::size(kKindNames);
 struct Variant {
   Kind kind;
-  int splits, shares, shared_kib;
+  int splits, shares, strips, shared_kib;  // shares of a gemm, strips of a gemv
 
   int cluster_size() const { return splits * shares; }
+  int gemvs_per_sm() const { return shared_kib <= 112 ? 2 : 1; }
   static Variant Of(int number) {
-    const Division division = kDivisions[number % kNumDivisions];
-    return {static_cast<Kind>(number / kNumDivisions / kNumKib), division.splits, division.shares,
+    const auto kind = static_cast<Kind>(number / kNumDivisions / kNumKib);
+    const auto [splits, shares] = kDivisions[number % kNumDivisions];
+    const bool is_gemv = kind == Kind::kGemv;
+    return {kind, splits, is_gemv ? 1 : shares, is_gemv ? kMostStrips / shares : 0,
             kGemmKib[number / kNumDivisions % kNumKib]};
   }
 };
@@ -92,6 +98,7 @@ struct Plan {
   QuantizedKernel kernel;
   int tile_rows;
   int num_row_tiles, num_tiles, num_stages, shared_bytes;
+  int num_ctas;  // of each split or share of x
 };
 
 // num_stages is 0 where shared memory is too small for the variant.
@@ -109,25 +116,34 @@ Plan MakePlan(const LinearArgs& args, const Variant& v, bool is_gated) {
                .num_row_tiles = CeilDiv(num_rows, kQuantizedTileRows[tile]),
                .num_tiles = 0,
                .num_stages = 0,
-               .shared_bytes = 0};
+               .shared_bytes = 0,
+               .num_ctas = 0};
   CHECK(plan.kernel.launch != nullptr) << "FitsPackedLayout says what there is";
-  const int num_blocks = plan.kernel.num_blocks;
-  plan.num_tiles =
-      static_cast<int>(is_gated ? CeilDiv<int64_t>(layout.num_blocks / 2, num_blocks / 2)
-                                : CeilDiv<int64_t>(layout.num_blocks, num_blocks));
-  const int max_gemv_rows = HasFloat8Tiles(weight) ? kMaxFloat8GemvRows : kMaxQuantizedGemvRows;
-  if (is_gemv && (num_rows > max_gemv_rows || v.shares > 1)) return plan;
   if (!is_gemv && HasFloat8Tiles(weight)) return plan;
+  const int tile_strips = is_gemv ? v.strips : plan.kernel.num_blocks * kBlockStrips;
+  const int64_t num_strips = layout.num_blocks * kBlockStrips;
+  plan.num_tiles = static_cast<int>(is_gated ? CeilDiv<int64_t>(num_strips / 2, tile_strips / 2)
+                                             : CeilDiv<int64_t>(num_strips, tile_strips));
+  if (is_gemv && num_rows > kMaxQuantizedGemvRows) return plan;
   const auto num_steps = static_cast<int>(CeilDiv<int64_t>(layout.num_steps, v.splits));
   const int step_bytes = StepBytes(weight);
+  // For all numbers of rows that have one choice (RowBucket), whichever of them comes first.
+  const auto shared_rows = static_cast<int>(std::bit_ceil(static_cast<uint32_t>(num_rows)));
   const auto shared_bytes = [&](int num_stages) {
-    return plan.kernel.shared_bytes(step_bytes, num_stages, num_rows, num_steps);
+    return plan.kernel.shared_bytes(step_bytes, num_stages, shared_rows, num_steps, v.strips);
   };
+  plan.num_ctas = plan.num_row_tiles * plan.num_tiles;
+  int ring_steps = num_steps;
+  if (is_gemv) {  // which takes tiles in turn, and whose warps share out the steps
+    plan.num_ctas = std::min(plan.num_tiles, std::max(1, NumSms() * v.gemvs_per_sm() / v.splits));
+    ring_steps = CeilDiv(num_steps * v.strips, kGemvWarps * kGemvWarpStrips) *
+                 CeilDiv(plan.num_tiles, plan.num_ctas);
+  }
   constexpr int kMinStages = 2;
   int num_stages = plan.kernel.max_stages;
   while (num_stages > 0 && shared_bytes(num_stages) > v.shared_kib * 1024) --num_stages;
-  if (num_stages < kMinStages) return plan;
-  plan.num_stages = std::min(num_stages, num_steps);
+  if (num_stages < std::min(kMinStages, ring_steps)) return plan;
+  plan.num_stages = std::min(num_stages, ring_steps);
   plan.shared_bytes = shared_bytes(plan.num_stages);
   return plan;
 }
@@ -147,8 +163,10 @@ QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Var
   const auto* const data = static_cast<const uint8_t*>(weight.data);
   const bool has_tiles = HasFloat8Tiles(weight);
   const bool is_float8 = args.x.dtype() == DType::kF8E4M3;  // then it is a gemv
-  CUtensorMap x_map = {};                                   // a gemv reads x itself
-  if (v.kind != Kind::kGemv) {
+  const bool is_gemv = v.kind == Kind::kGemv;
+  const auto num_rows = static_cast<int>(args.x.dim(0));
+  CUtensorMap x_map = {};  // a gemv reads x itself
+  if (!is_gemv) {
     x_map = EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
                             args.x.row_stride(), plan.tile_rows / v.shares);
   }
@@ -168,13 +186,19 @@ QuantizedGemmParams ParamsOf(const LinearArgs& args, const Plan& plan, const Var
           .bias = FloatVector(args.bias),
           .out = args.out.data(),
           .out_stride = args.out.row_stride(),
-          .num_rows = static_cast<int>(args.x.dim(0)),
+          .num_rows = num_rows,
           .num_features = static_cast<int>(weight.out_features),
           .num_blocks = static_cast<int>(layout.num_blocks),
           .num_steps = static_cast<int>(layout.num_steps),
           .num_splits = v.splits,
           .num_shares = v.shares,
           .num_stages = plan.num_stages,
+          .num_strips = v.strips,
+          .num_tiles = plan.num_tiles,
+          .stage_bytes = is_gemv ? plan.kernel.stage_bytes(StepBytes(weight)) : 0,
+          .sums_bytes = is_gemv ? plan.kernel.sums_bytes(v.strips, num_rows) : 0,
+          .pair_bytes = StepBytes(weight) / kBlockStrips,
+          .pair_scales = kQuarterRows,
           .step_bytes = StepBytes(weight),
           .scales_at = layout.code_bytes,
           .zeros_at = layout.code_bytes + layout.scale_bytes,
@@ -191,15 +215,18 @@ void Launch(const QuantizedGemmParams& params, const Plan& plan, const Variant& 
             cudaStream_t stream) {
   CHECK_GT(plan.num_stages, 0);
   AllowSharedMemory(plan.kernel);
-  LaunchClusters(plan.kernel.launch, v.cluster_size(),
-                 dim3(v.cluster_size() * plan.num_row_tiles, CeilDiv(plan.num_tiles, v.shares)),
-                 dim3(plan.kernel.num_threads), plan.shared_bytes, stream, params);
+  const dim3 grid = v.kind == Kind::kGemv ? dim3(v.splits, plan.num_ctas)
+                                          : dim3(v.cluster_size() * plan.num_row_tiles,
+                                                 CeilDiv(plan.num_tiles, v.shares));
+  LaunchClusters(plan.kernel.launch, v.cluster_size(), grid, dim3(plan.kernel.num_threads),
+                 plan.shared_bytes, stream, params);
 }
 
 // CTAs for all multiprocessors and not many times more; each with enough steps that its ring is of
 // use. x is worth sharing where there is more of it than of the weight.
 bool MayBeFast(const Variant& v, const Plan& plan, const LinearArgs& args) {
-  const bool is_few = args.x.dim(0) <= kMaxQuantizedGemvRows;
+  constexpr int kFewRows = 16;
+  const bool is_few = args.x.dim(0) <= kFewRows;
   if (v.shares > 1 && is_few) return false;
   // Else what the kinds without a number do.
   const bool has_number = v.kind == Kind::kGemm64 || v.kind == Kind::kGemm128;
@@ -238,8 +265,8 @@ LinearFormat QuantizedFormatFor(const LinearFormat& format, DType activations) {
 
 std::string QuantizedGemmVariantName(int variant) {
   const Variant v = Variant::Of(variant);
-  return absl::StrCat(kKindNames[static_cast<int>(v.kind)], v.splits, "x", v.shares, "x",
-                      v.shared_kib);
+  return absl::StrCat(kKindNames[static_cast<int>(v.kind)], v.splits, "x",
+                      v.kind == Kind::kGemv ? v.strips : v.shares, "x", v.shared_kib);
 }
 
 int FindQuantizedGemmVariant(absl::string_view name) {
@@ -282,6 +309,8 @@ void LaunchGatedQuantizedGemm(const GatedLinearArgs& args, int variant, cudaStre
   params.out_stride = args.out.row_stride();
   params.num_gates = static_cast<int>(args.weight->out_features / 2);
   params.num_features = params.num_gates;
+  params.pair_scales = params.num_gates;
+  params.pair_bytes = int64_t{params.num_gates} / kBlockRows * params.num_steps * params.step_bytes;
   params.activation = args.activation;
   Launch(params, plan, v, stream);
 }

@@ -182,7 +182,7 @@ class QuantizedGemmComputation {
   // From the stage at next_.
   __device__ void Load(int part) {
     if (part == 0) Wait(shared_.full(next_.index), next_.parity);
-    maker_.Load(Quarter(), 0, part, source_);
+    maker_.Load(Quarter(), part, source_);
   }
   __device__ void Make(int part, Operands& operands) const {
     maker_.Make(Quarter(), part, source_, operands);

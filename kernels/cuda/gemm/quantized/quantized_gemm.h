@@ -19,7 +19,7 @@ namespace quire::cuda {
 LinearFormat QuantizedFormatFor(const LinearFormat& format, DType activations);
 
 // Those that may be fast for these arguments, the default one first; none for weights that are not
-// quantized, nor for more than kMaxFloat8GemvRows rows of weights that are HasFloat8Tiles, which
+// quantized, nor for more than kMaxQuantizedGemvRows rows of weights that are HasFloat8Tiles, which
 // gemms of hopper/ take. x in rows of whole 16-byte pieces, its columns in the order of the
 // weight's.
 std::vector<int> QuantizedGemmVariants(const LinearArgs& args);

@@ -28,6 +28,10 @@ struct QuantizedGemmParams {
   int num_rows;
   int num_features;  // of out
   int num_blocks, num_steps, num_splits, num_shares, num_stages;
+  // Of a gemv: the strips of a tile, all tiles, what a warp has of a step, the sums of a tile, and
+  // how far a warp's second strip is from its first, in the weight and in tile_scales.
+  int num_strips, num_tiles, stage_bytes, sums_bytes;
+  int64_t pair_bytes, pair_scales;
   int step_bytes;
   int scales_at, zeros_at;  // in a quarter of a step
   int groups_per_step, scale_size;
@@ -51,11 +55,11 @@ struct QuantizedShape {
   static constexpr int kBits = BitsOf(kValue);
   static constexpr int kGroups = kGroupsOfStep;
   static constexpr bool kScaledValues = kValue == WeightValue::kFloat4 && kGroups == 0;
+  static constexpr bool kIsInt = kValue == WeightValue::kInt4 || kValue == WeightValue::kInt8;
   // Integers times their group's scale, rounded once: for many rows, whose gemms then never wait
   // for sums to be scaled.
-  static constexpr bool kScaledInts =
-      (kValue == WeightValue::kInt4 || kValue == WeightValue::kInt8) && kGroups > 0 &&
-      kTileRowsOfX >= kMinScaledRows;
+  static constexpr bool kScaledInts = kIsInt && kGroups > 0 && kTileRowsOfX >= kMinScaledRows;
+  static constexpr bool kRawInts = false;  // gemvs have theirs (quantized_gemv_shape.cuh)
   static constexpr bool kFloat8Tiles = kIsTiles;
   // Gemms of a slice each that are issued together: a part of a step, of one group.
   static constexpr int kGemms = kGroups <= 2 ? 4 : kStepSlices / kGroups;

@@ -1,14 +1,13 @@
-// Gemms of quantized weights with up to 16 rows of x, the kernel template: out^T = weight * x^T. A
-// CTA takes 128 rows of the weight, a warp 16 of them and half the
-// columns. Each warp has a ring of steps of its own,
+// Gemms of quantized weights with up to 8 rows of x, the kernel template: out^T = weight * x^T. A
+// CTA takes tiles of some strips of 16 of the weight's rows in turn; its warps share out the
+// strips, two each, and then the steps. Each warp has a ring of steps of its own, across tiles,
 // which one lane fills by bulk copies, so that no warp waits for another; x, in bytes much less, is
-// in shared memory as a whole. Tensor cores multiply (mma), from codes to values as
-// quantized_gemm.cuh. Device code only.
+// in shared memory as a whole. Tensor cores multiply (mma). Device code only.
 #pragma once
 
 #include "kernels/cuda/gemm/quantized/operands.cuh"
-#include "kernels/cuda/gemm/quantized/quantized_gemv_shape.cuh"
-#include "kernels/cuda/gemm/quantized/quantized_output.cuh"
+#include "kernels/cuda/gemm/quantized/quantized_gemv_output.cuh"
+#include "kernels/cuda/gemm/quantized/quantized_gemv_x.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/mma.cuh"
 
@@ -19,212 +18,250 @@ class QuantizedGemvWarp {
  public:
   __device__ QuantizedGemvWarp(const QuantizedGemmParams& p,
                                const QuantizedGemvShared<Shape>& shared,
-                               const QuantizedGemmWork& work)
+                               const QuantizedGemvWork& work)
       : p_(p),
         shared_(shared),
-        work_(work),
         maker_(p),
         lane_(static_cast<int>(threadIdx.x) % 32),
         warp_(static_cast<int>(threadIdx.x) / 32),
-        strip_(warp_ % Shape::kStripWarps),
-        first_step_(warp_ < Shape::kStripWarps ? 0 : (work.end_step - work.first_step) / 2),
-        num_steps_(warp_ < Shape::kStripWarps ? (work.end_step - work.first_step) / 2
-                                              : work.end_step - work.first_step - first_step_),
-        first_row_(work.Block<Shape::kBlocks>(p, strip_ / 4) * kBlockRows +
-                   strip_ % 4 * kQuarterRows),
-        first_quarter_(
-            p.weight +
-            (static_cast<int64_t>(work.Block<Shape::kBlocks>(p, strip_ / 4)) * p.num_steps +
-             work.first_step + first_step_) *
-                p.step_bytes +
-            strip_ % 4 * shared.stage_bytes) {}
+        unit_shift_(work.unit_shift),
+        unit_(warp_ & (1 << work.unit_shift) - 1),
+        share_(warp_ >> work.unit_shift) {
+    first_step_ = share_ * work.num_steps >> work.share_shift();
+    num_steps_ = ((share_ + 1) * work.num_steps >> work.share_shift()) - first_step_;
+    load_tile_ = static_cast<int>(blockIdx.y);
+    SelectTile(work.first_step);
+  }
 
   // The first steps, which do not depend on the predecessor.
-  __device__ void Begin() const {
-    if (!ElectLane()) return;
-    for (int i = 0; i < p_.num_stages; ++i) InitMbarrier(shared_.full(warp_, i), 1);
-    PublishMbarriers();
-    FenceSharedWrites();
-    for (int i = 0; i < min(p_.num_stages, num_steps_); ++i) Load(i, i);
+  __device__ void Begin(const QuantizedGemvWork& work) {
+    if (ElectLane()) {
+      for (int i = 0; i < p_.num_stages; ++i) InitMbarrier(shared_.full(warp_, i), 1);
+      PublishMbarriers();
+      FenceSharedWrites();
+    }
+    __syncwarp();
+    for (int i = 0; i < p_.num_stages && load_tile_ < p_.num_tiles; ++i) {
+      LoadNext(i, work.first_step);
+    }
   }
 
-  // Once x is in shared memory.
-  __device__ void Run() {
-    const int lane_row = Shape::kFloat8Tiles ? lane_ / 4 : lane_ % 8;
-    uint32_t x[Shape::kFragments];
+  // The sums of a tile's strips, over this warp's steps. Once x is in shared memory.
+  __device__ void Run(const QuantizedGemvWork& work) {
 #pragma unroll
-    for (int i = 0; i < Shape::kFragments; ++i) {
-      // Of rows that do not exist the first one: what becomes of them is not read.
-      const int row = lane_row + i * 8 < p_.num_rows ? lane_row + i * 8 : 0;
-      x[i] = shared_.x(row) + first_step_ * kStepColumns * 2 +
-             (Shape::kFloat8Tiles ? lane_ % 4 * 32 : lane_ / 8 * 16);
-    }
-    RingPlace place;
+    for (int strip = 0; strip < kStrips; ++strip) Clear(totals_[strip]);
+    const int lane_row = Shape::kFloat8Tiles ? lane_ / 4 : lane_ % 8;
+    // Of rows that do not exist the first one: what becomes of them is not read.
+    const int row = lane_row < p_.num_rows ? lane_row : 0;
+    uint32_t x = shared_.x(row) + first_step_ * kStepColumns * 2 +
+                 (Shape::kFloat8Tiles ? lane_ % 4 * 32 : lane_ / 8 * 16);
     for (int step = 0; step < num_steps_; ++step) {
-      Wait(shared_.full(warp_, place.index), place.parity);
-      Step(place.index, step, x);
+      Wait(shared_.full(warp_, place_.index), place_.parity);
+      Step(shared_.stage(warp_, place_.index), first_step_ + step, x);
+      x += kStepColumns * 2;
       __syncwarp();
-      if (step + p_.num_stages < num_steps_ && ElectLane()) {
-        Load(step + p_.num_stages, place.index);
-      }
-      place.Next(p_.num_stages);
-    }
-    if constexpr (Shape::kGroups == 0) {
-      const int row = first_row_ + maker_.SumsRow();
-      ScaleRows(p_.row_scales[row], p_.row_scales[row + 8]);
+      if (load_tile_ < p_.num_tiles) LoadNext(place_.index, work.first_step);
+      place_.Next(p_.num_stages);
     }
   }
 
-  // All warps call it after Run: leaves the sums of the CTA's steps.
-  __device__ void AddUp() const {
-    if (warp_ >= Shape::kStripWarps) {
-      ForEachSum([](uint32_t at, float sum) { StoreShared4(at, __float_as_uint(sum)); });
-    }
-    __syncthreads();
-    if (warp_ < Shape::kStripWarps) {
-      ForEachSum([](uint32_t at, float sum) {
-        StoreShared4(at, __float_as_uint(sum + __uint_as_float(LoadShared4(at))));
-      });
+  // Leaves them, times the scales of the weight's rows where there are some.
+  __device__ void StoreSums(int tile, int buffer) const {
+    const int row = lane_ % 4 * 2;  // of x
+    const uint32_t to =
+        shared_.sums(buffer, share_, row, unit_ * kStrips * kQuarterRows + maker_.SumsRow());
+    const uint32_t stride = shared_.sums_stride();
+#pragma unroll
+    for (int strip = 0; strip < kStrips; ++strip) {
+      const Sums& totals = totals_[strip];
+      float upper = Shape::kRawInts ? kUnit : 1, lower = upper;
+      if constexpr (Shape::kGroups == 0) {
+        const int weight_row = Strip(tile, strip) * kQuarterRows + maker_.SumsRow();
+        upper *= p_.row_scales[weight_row], lower *= p_.row_scales[weight_row + 8];
+      }
+      const uint32_t at = to + strip * kQuarterRows * 4;
+      if (row < p_.num_rows) {
+        StoreShared4(at, __float_as_uint(totals[0] * upper));
+        StoreShared4(at + 32, __float_as_uint(totals[2] * lower));
+      }
+      if (row + 1 < p_.num_rows) {
+        StoreShared4(at + stride, __float_as_uint(totals[1] * upper));
+        StoreShared4(at + stride + 32, __float_as_uint(totals[3] * lower));
+      }
     }
   }
 
  private:
   using Element = typename Shape::Element;
-  static constexpr int kGemms = Shape::kGemms, kParts = Shape::kParts;
+  using Sums =
+      float[4];  // of a lane: two rows of x, in its upper row of the strip and its lower one
+  using Operands = typename OperandMaker<Shape>::Operands;
+  using Source = typename OperandMaker<Shape>::Source;
+  static constexpr int kGemms = Shape::kGemms, kParts = Shape::kParts, kStrips = Shape::kStrips;
+  static constexpr float kUnit = 0x1p24f;  // raw integers are multiples of 2^-24
 
-  __device__ void Load(int step, int stage) const {
-    const uint32_t full = shared_.full(warp_, stage);
-    ArriveExpectingBytes(full, shared_.stage_bytes);
-    CopyBytes(shared_.stage(warp_, stage),
-              first_quarter_ + static_cast<int64_t>(step) * p_.step_bytes, shared_.stage_bytes,
-              full);
+  // The strip of the weight's rows that this warp has of a tile as its first or second: two of a
+  // block, or of a gated gemm gates and their ups. Beyond the last ones, the last ones again.
+  __device__ int Strip(int tile, int strip) const {
+    const int unit = (tile << unit_shift_) + unit_;
+    if (p_.num_gates == 0) {
+      return min(unit, p_.num_blocks * kBlockStrips / kStrips - 1) * kStrips + strip;
+    }
+    const int num_gate_strips = p_.num_gates / kQuarterRows;
+    return min(unit, num_gate_strips - 1) + strip * num_gate_strips;
   }
 
-  __device__ void Step(int stage, int step, uint32_t (&x)[Shape::kFragments]) {
-    const uint32_t scales = shared_.scales(first_step_ + step) + strip_ * kQuarterRows * 4;
-    typename OperandMaker<Shape>::Source source;
+  __device__ void SelectTile(int cta_step) {
+    load_left_ = num_steps_;
+    const int strip = Strip(load_tile_, 0), step = cta_step + first_step_;
+    codes_ = p_.weight +
+             (static_cast<int64_t>(strip / kBlockStrips) * p_.num_steps + step) * p_.step_bytes +
+             strip % kBlockStrips * (p_.step_bytes / kBlockStrips);
+    if constexpr (Shape::kScaleBytes > 0) {
+      scales_ = p_.tile_scales + static_cast<int64_t>(step) * p_.num_blocks * kBlockRows +
+                strip * kQuarterRows;
+    }
+  }
+
+  // Into a stage that no lane reads any more; the whole warp.
+  __device__ void LoadNext(int stage, int cta_step) {
+    if (num_steps_ > 0 && ElectLane()) {
+      const uint32_t full = shared_.full(warp_, stage), to = shared_.stage(warp_, stage);
+      const int bytes = p_.step_bytes / kBlockStrips;
+      ArriveExpectingBytes(full, p_.stage_bytes);
+      CopyBytes(to, codes_, bytes, full);
+      CopyBytes(to + bytes, codes_ + p_.pair_bytes, bytes, full);
+      if constexpr (Shape::kScaleBytes > 0) {
+        CopyBytes(to + kStrips * bytes, scales_, Shape::kScaleBytes, full);
+        CopyBytes(to + kStrips * bytes + Shape::kScaleBytes, scales_ + p_.pair_scales,
+                  Shape::kScaleBytes, full);
+      }
+    }
+    codes_ += p_.step_bytes;
+    if constexpr (Shape::kScaleBytes > 0) scales_ += p_.num_blocks * kBlockRows;
+    if (--load_left_ > 0) return;
+    load_tile_ += static_cast<int>(gridDim.y);
+    if (load_tile_ < p_.num_tiles) SelectTile(cta_step);
+  }
+
+  __device__ void Step(uint32_t stage, int step, uint32_t x) {
+    const int bytes = p_.step_bytes / kBlockStrips;
+    Sums sums[kStrips];
+#pragma unroll
+    for (int strip = 0; strip < kStrips; ++strip) Clear(sums[strip]);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
-      typename OperandMaker<Shape>::Operands operands;
-      maker_.Load(shared_.stage(warp_, stage), scales, part, source);
-      maker_.Make(shared_.stage(warp_, stage), part, source, operands);
+      uint32_t pairs[2 * kGemms];
+      LoadPairs(x, part, pairs);
 #pragma unroll
-      for (int i = 0; i < Shape::kFragments; ++i) {
-        MultiplyPart(operands, part, x[i], sums_[i]);
-      }
-      if constexpr (Shape::kFloat8Tiles) {
-        if (part + 1 == kParts) AddStep(step, operands.upper, operands.lower);
-      } else if (maker_.IsAtGroup(part + 1)) {
-        AddScaled(operands.upper, operands.lower);
-        ClearSums();
-      }
-    }
+      for (int strip = 0; strip < kStrips; ++strip) {
+        const uint32_t quarter = stage + strip * bytes;
+        Source source;
+        Operands operands;
+        maker_.LoadCodes(quarter, part, source);
+        maker_.Make(quarter, part, source, operands);
 #pragma unroll
-    for (uint32_t& at : x) at += kStepColumns * 2;
-  }
-  __device__ void ClearSums() {
-#pragma unroll
-    for (auto& fragment : sums_) fragment[0] = fragment[1] = fragment[2] = fragment[3] = 0;
-  }
-  // Of tiles, with the scales of x.
-  __device__ void AddStep(int step, float upper, float lower) {
-    const uint32_t x_scales = shared_.x_scales(first_step_ + step) + lane_ % 4 * 8;
-#pragma unroll
-    for (int i = 0; i < Shape::kFragments; ++i) {
-      const float first = __uint_as_float(LoadShared4(x_scales + i * 32));
-      const float second = __uint_as_float(LoadShared4(x_scales + i * 32 + 4));
-      total_[i][0] += sums_[i][0] * first * upper;
-      total_[i][1] += sums_[i][1] * second * upper;
-      total_[i][2] += sums_[i][2] * first * lower;
-      total_[i][3] += sums_[i][3] * second * lower;
-    }
-    ClearSums();
-  }
-
-  __device__ void MultiplyPart(const typename OperandMaker<Shape>::Operands& operands, int part,
-                               uint32_t x, float (&sums)[4]) const {
-    uint32_t pairs[4];  // of two slices
-#pragma unroll
-    for (int i = 0; i < kGemms; ++i) {
-      const int slice = part * kGemms + i;
-      if (i == 0 || slice % 2 == 0) {
-        if constexpr (Shape::kFloat8Tiles) {
-          LoadPairs(x + part * 128 + i * 8, pairs);
-        } else {
-          LoadMatrices(x + slice / 2 * 64, pairs);
+        for (int i = 0; i < kGemms; ++i) {
+          MultiplyAdd<typename Shape::Factor>(operands.values[i], pairs[2 * i], pairs[2 * i + 1],
+                                              sums[strip]);
         }
-      }
-      MultiplyAdd<typename Shape::Factor>(operands.values[i], pairs[slice % 2 * 2],
-                                          pairs[slice % 2 * 2 + 1], sums);
-    }
-  }
-  static __device__ void LoadPairs(uint32_t x, uint32_t (&pairs)[4]) {
-    const uint4 words = LoadShared16(x);
-    pairs[0] = words.x, pairs[1] = words.y, pairs[2] = words.z, pairs[3] = words.w;
-  }
-
-  // By the scales of the weight's rows; the steps of tiles have been added up.
-  __device__ void ScaleRows(float upper, float lower) {
-    auto& unscaled = Shape::kFloat8Tiles ? total_ : sums_;
-#pragma unroll
-    for (int i = 0; i < Shape::kFragments; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) total_[i][j] = unscaled[i][j] * (j < 2 ? upper : lower);
-    }
-  }
-  __device__ void AddScaled(float upper, float lower) {
-#pragma unroll
-    for (int i = 0; i < Shape::kFragments; ++i) AddScaledSums(sums_[i], upper, lower, total_[i]);
-  }
-
-  // visit(where it is in shared memory, sum)
-  template <typename Visit>
-  __device__ void ForEachSum(const Visit& visit) const {
-    const int feature = strip_ * kQuarterRows + maker_.SumsRow();
-#pragma unroll
-    for (int i = 0; i < Shape::kFragments; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        visit(shared_.sums(i * 8 + lane_ % 4 * 2 + j % 2, feature + j / 2 * 8), total_[i][j]);
+        if (part + 1 < kParts && !maker_.IsAtGroup(part + 1)) continue;
+        typename OperandMaker<Shape>::Group group;
+        maker_.LoadGroup(quarter, stage + kStrips * bytes + strip * Shape::kScaleBytes, part,
+                         group);
+        Add(step, part, group, sums[strip], totals_[strip]);
+        Clear(sums[strip]);
       }
     }
+  }
+  static __device__ void Clear(Sums& sums) { sums[0] = sums[1] = sums[2] = sums[3] = 0; }
+
+  // x's second operands of a part's gemms.
+  __device__ void LoadPairs(uint32_t x, int part, uint32_t (&pairs)[2 * kGemms]) const {
+#pragma unroll
+    for (int i = 0; i < kGemms; i += 2) {  // of two slices at a time
+      const int slice = part * kGemms + i;
+      uint32_t words[4];
+      if constexpr (Shape::kFloat8Tiles) {
+        const uint4 piece = LoadShared16(x + part * 128 + i * 8);
+        words[0] = piece.x, words[1] = piece.y, words[2] = piece.z, words[3] = piece.w;
+      } else {
+        LoadMatrices(x + slice / 2 * 64, words);
+      }
+#pragma unroll
+      for (int j = 0; j < 4 && j < 2 * kGemms; ++j) {
+        pairs[2 * i + j] = words[slice % 2 * 2 + j];
+      }
+    }
+  }
+
+  // The sums of a group or, where scales are of rows, of a step: with the scales of x, less what
+  // zero points take off.
+  __device__ void Add(int step, int part, const typename OperandMaker<Shape>::Group& group,
+                      const Sums& sums, Sums& totals) const {
+    if constexpr (!Shape::kScalesX) {
+      AddScaledSums(sums, group.upper, group.lower, totals);
+    } else {
+      const uint32_t columns = lane_ % 4 * 8;  // the pair of x's rows
+      const float2 x_scales = LoadPair(shared_.x_scales(step) + columns);
+      Sums left = {sums[0], sums[1], sums[2], sums[3]};
+      if constexpr (Shape::kRawInts) {
+        const int number = Shape::kXSums == 1 ? 0 : part * kGemms * Shape::kXSums / kStepSlices;
+        const float2 x_sums = LoadPair(shared_.x_sums(step, number) + columns);
+        left[0] -= group.upper_zero * x_sums.x, left[1] -= group.upper_zero * x_sums.y;
+        left[2] -= group.lower_zero * x_sums.x, left[3] -= group.lower_zero * x_sums.y;
+      }
+      totals[0] += left[0] * (x_scales.x * group.upper);
+      totals[1] += left[1] * (x_scales.y * group.upper);
+      totals[2] += left[2] * (x_scales.x * group.lower);
+      totals[3] += left[3] * (x_scales.y * group.lower);
+    }
+  }
+  static __device__ float2 LoadPair(uint32_t at) {
+    const uint2 pair = LoadShared8(at);
+    return {__uint_as_float(pair.x), __uint_as_float(pair.y)};
   }
 
   const QuantizedGemmParams& p_;
   const QuantizedGemvShared<Shape>& shared_;
-  const QuantizedGemmWork& work_;
   const OperandMaker<Shape> maker_;
   const int lane_, warp_;
-  const int strip_;                   // of 16 rows
-  const int first_step_, num_steps_;  // of the CTA's
-  const int first_row_;               // of the weight
-  const uint8_t* const first_quarter_;
-  float sums_[Shape::kFragments][4] = {};  // of a group, or of all where scales are of rows
-  float total_[Shape::kFragments][4] = {};
+  const int unit_shift_, unit_, share_;  // of a tile's strips, and of the CTA's steps
+  int first_step_, num_steps_;
+  RingPlace place_;
+  int load_tile_, load_left_;  // what is loaded next, and how many of its steps are left
+  const uint8_t* codes_;
+  const float* scales_;  // of tiles
+  Sums totals_[kStrips];
 };
 
-// Grid: (splits of a cluster, tiles of the weight's rows). Bytes: the weight once from memory; x
-// once a tile, from L2. Accumulation: a group's columns in order in float32 on tensor cores, groups
-// in order, a split its share, then these in order. Limit: memory bandwidth, or latency where the
-// weight is small.
+// Grid: (splits of a cluster, CTAs that take the tiles in turn). Bytes: the weight once from
+// memory; x once a CTA, from L2. Accumulation: a group's columns in order in float32 on tensor
+// cores, a warp's groups in order, then shares of the steps, then splits. Limit: memory bandwidth,
+// or latency where the weight is small.
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
     QuantizedGemv(const __grid_constant__ QuantizedGemmParams p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(128) uint8_t raw_gemv[];
   ReleaseSuccessor();
-  const QuantizedGemmWork work(p, Shape::kRows);
-  const QuantizedGemvShared<Shape> shared(raw_gemv, p, work.end_step - work.first_step);
+  const QuantizedGemvWork work(p);
+  const QuantizedGemvShared<Shape> shared(raw_gemv, p, work.num_steps);
   QuantizedGemvWarp<Shape> warp(p, shared, work);
-  warp.Begin();
-  if constexpr (Shape::kScaleBytes > 0) BringScales<Shape>(p, shared, work);
+  warp.Begin(work);
   WaitForPredecessor();
   BringX<Shape>(p, shared, work);
   __syncthreads();
-  warp.Run();
-  warp.AddUp();
-  p.num_splits > 1 ? PublishInCluster() : __syncthreads();
-  QuantizedOutput<Shape, QuantizedGemvShared<Shape>>(p, shared, work).Run();
+  const QuantizedGemvOutput<Shape> output(p, shared, work);
+  int buffer = 0;
+  for (int tile = static_cast<int>(blockIdx.y); tile < p.num_tiles;
+       tile += static_cast<int>(gridDim.y)) {
+    warp.Run(work);
+    warp.StoreSums(tile, buffer);
+    __syncthreads();
+    output.Run(tile, buffer);
+    buffer ^= 1;  // the other one was read before the barrier above
+  }
   if (p.num_splits > 1) SyncCluster();  // no CTA ends while others may still read its sums
 #endif
 }

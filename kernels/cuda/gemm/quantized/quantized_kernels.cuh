@@ -12,7 +12,9 @@ QuantizedKernel MakeQuantizedKernel() {
   return {.launch = QuantizedGemm<Shape>,
           .num_threads = Shape::kThreads,
           .num_blocks = Shape::kWarpgroups,
-          .shared_bytes = [](int step_bytes, int num_stages, int,
+          .stage_bytes = nullptr,
+          .sums_bytes = nullptr,
+          .shared_bytes = [](int step_bytes, int num_stages, int, int,
                              int) { return Shape::SharedBytes(step_bytes, num_stages); },
           .max_stages = Shape::kMaxStages};
 }
@@ -21,18 +23,16 @@ template <typename Shape>
 QuantizedKernel MakeQuantizedGemv() {
   return {.launch = QuantizedGemv<Shape>,
           .num_threads = Shape::kThreads,
-          .num_blocks = Shape::kBlocks,
+          .num_blocks = 0,
+          .stage_bytes = Shape::StageBytes,
+          .sums_bytes = Shape::SumsBytes,
           .shared_bytes = Shape::SharedBytes,
           .max_stages = Shape::kMaxStages};
 }
 
 template <WeightValue kValue, typename Element, int kGroups>
 QuantizedKernel QuantizedKernelFor(int tile, bool is_gemv) {
-  if (is_gemv) {
-    return kQuantizedTileRows[tile] == 8
-               ? MakeQuantizedGemv<QuantizedGemvShape<kValue, Element, 8, kGroups>>()
-               : MakeQuantizedGemv<QuantizedGemvShape<kValue, Element, 16, kGroups>>();
-  }
+  if (is_gemv) return MakeQuantizedGemv<QuantizedGemvShape<kValue, Element, kGroups>>();
   switch (kQuantizedTileRows[tile]) {
     case 8:
       return MakeQuantizedKernel<QuantizedGemmShape<kValue, Element, 8, kGroups>>();
@@ -56,7 +56,7 @@ QuantizedKernel QuantizedKernelFor(int tile, bool is_gemv) {
 
 template <typename Element, int kGroups>
 QuantizedKernel Float8GemvFor() {
-  return MakeQuantizedGemv<QuantizedGemvShape<WeightValue::kFloat8, Element, 8, kGroups, true>>();
+  return MakeQuantizedGemv<QuantizedGemvShape<WeightValue::kFloat8, Element, kGroups, true>>();
 }
 
 }  // namespace quire::cuda

@@ -13,24 +13,28 @@ struct QuantizedGemmParams;
 
 // The tiles of x's rows that there are kernels for.
 inline constexpr int kQuantizedTileRows[] = {8, 16, 32, 64, 128, 256};
-inline constexpr int kMaxQuantizedGemvRows = 16, kMaxFloat8GemvRows = 8;
+inline constexpr int kMaxQuantizedGemvRows = 8;
+inline constexpr int kGemvWarps = 16, kGemvWarpStrips = 2;
 
 struct QuantizedKernel {
   void (*launch)(QuantizedGemmParams);
   int num_threads;
-  int num_blocks;  // of the weight, in a tile
+  int num_blocks;  // of the weight, in a tile; 0: so many strips as the gemv is told
+  // Of a gemv: what a warp has of a step, and the sums of a tile.
+  int (*stage_bytes)(int step_bytes);
+  int (*sums_bytes)(int num_strips, int num_rows);
   // With x of so many rows and steps, which only gemvs have in shared memory as a whole.
-  int (*shared_bytes)(int step_bytes, int num_stages, int num_rows, int num_steps);
+  int (*shared_bytes)(int step_bytes, int num_stages, int num_rows, int num_steps, int num_strips);
   int max_stages;
 };
 
 // That of a number in kQuantizedTileRows, without a launch where there is none: sums of groups that
-// are scaled leave no registers for the largest. A gemv of one up to kMaxQuantizedGemvRows.
+// are scaled leave no registers for the largest. There is one gemv, of up to kMaxQuantizedGemvRows.
 // kGroups: groups of a step whose sums are scaled.
 template <WeightValue kValue, typename Element, int kGroups>
 QuantizedKernel QuantizedKernelFor(int tile, bool is_gemv);
 
-// The gemv of weights that are tiles (HasFloat8Tiles), of up to kMaxFloat8GemvRows.
+// The gemv of weights that are tiles (HasFloat8Tiles).
 template <typename Element, int kGroups>
 QuantizedKernel Float8GemvFor();
 
