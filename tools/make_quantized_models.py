@@ -9,9 +9,10 @@ computes in float32 with the weights that the same packages read from them.
       GPTQMODEL_CPU_WORKERS=2 build/venv-$package/bin/python tools/make_quantized_models.py [CASE...]
     done
 
-Each run makes the cases of the package that its Python has. Each folder has config.json, the weights, and expected.json:
-the prompt, for each of its tokens the natural-log probabilities of the whole vocabulary for the next one, and how far
-transformers is from them in bfloat16 and, where the format says that activations are quantized, with those.
+Each run makes the cases of the packages that its Python has, transformers' own included. Each folder has config.json, the
+weights, and expected.json: the prompt, for each of its tokens the natural-log probabilities of the whole vocabulary for the
+next one, and how far transformers is from them in bfloat16 and, where the format says that activations are quantized, with
+those.
 """
 
 import pathlib
@@ -42,7 +43,8 @@ SMALL = dict(vocab_size=64, hidden_size=128, intermediate_size=256, num_hidden_l
              num_key_value_heads=1, tie_word_embeddings=True)
 PROMPT_TOKENS = 24
 
-# Name and family of a model, and what its package is asked for: the name of a scheme; bits and the like.
+# Name and family of a model, what its package is asked for (the name of a scheme; bits and the like), and what it has over
+# SMALL.
 LLMCOMPRESSOR_CASES = [
     ("llama_fp8_dynamic", "Llama", "FP8_DYNAMIC"),
     ("llama_fp8_block", "Llama", "FP8_BLOCK"),
@@ -63,6 +65,15 @@ GPTQMODEL_CASES = [
     ("qwen3_awq", "Qwen3", dict(bits=4, group_size=64, quant_method="awq", format="gemm")),
     ("qwen3_gptq_asym", "Qwen3", dict(bits=4, group_size=64, sym=False)),
     ("qwen3_gptq_8", "Qwen3", dict(bits=8, group_size=128)),
+    ("llama_gptq_v2", "Llama", dict(bits=4, group_size=64, sym=False, format="gptq_v2")),
+    ("llama_gptq_dynamic", "Llama", dict(bits=4, group_size=128, dynamic={
+        r"-:.*\.o_proj": {}, r"+:.*\.down_proj": dict(bits=8, group_size=64)}), dict(intermediate_size=128)),
+    ("llama_gptq_rows", "Llama", dict(bits=4, group_size=-1, desc_act=True)),
+]
+# Blocks of 128 x 128 are all that it makes.
+TRANSFORMERS_CASES = [
+    ("llama_fp8", "Llama", {}, dict(num_key_value_heads=2, intermediate_size=128)),
+    ("qwen3_fp8", "Qwen3", {}, dict(head_dim=128, intermediate_size=128)),
 ]
 
 
@@ -134,6 +145,28 @@ class GptqModel:
         return None, weights
 
 
+class Transformers:
+    CASES = TRANSFORMERS_CASES
+
+    @staticmethod
+    def quantize(plain, folder, settings):
+        from transformers.quantizers.quantizer_finegrained_fp8 import FineGrainedFP8HfQuantizer
+        # It refuses to make what only a GPU can compute with: here it is only made.
+        FineGrainedFP8HfQuantizer.validate_environment = lambda self, *args, **kwargs: None
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            plain, dtype=torch.bfloat16, quantization_config=transformers.FineGrainedFP8Config(**settings))
+        model.save_pretrained(folder)
+
+    @staticmethod
+    def read(folder):
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, quantization_config=transformers.FineGrainedFP8Config(dequantize=True))
+        return None, model.state_dict()
+
+
+PACKAGES = {"llmcompressor": LlmCompressor, "gptqmodel": GptqModel, "transformers": Transformers}
+
+
 def error(actual, expected):
     difference = (actual - expected).abs()
     return {"max": difference.max().item(), "mean": difference.mean().item()}
@@ -167,14 +200,15 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     scratch = tempfile.TemporaryDirectory()
     os.chdir(scratch.name)  # gptqmodel writes logs into the current folder
-    package = LlmCompressor if importlib.util.find_spec("llmcompressor") else GptqModel
-    for seed, (name, family, asked) in enumerate(package.CASES):
+    cases = [(package, seed, *case) for name, package in PACKAGES.items() if importlib.util.find_spec(name)
+             for seed, case in enumerate(package.CASES)]
+    for package, seed, name, family, asked, *other in cases:
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
         folder = GOLDEN / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        settings = dict(SMALL) if family == "Phi3" else dict(SMALL, head_dim=64)
+        settings = {**SMALL, **({} if family == "Phi3" else dict(head_dim=64)), **dict(*other)}
         with tempfile.TemporaryDirectory() as plain:
             tiny_checkpoints.make(Case(name, family, settings), plain, seed)
             package.quantize(plain, folder, asked)
