@@ -58,6 +58,9 @@ LLMCOMPRESSOR_CASES = [
     ("qwen3_w8a16", "Qwen3", "W8A16"),
     ("phi3_fp8_dynamic", "Phi3", "FP8_DYNAMIC"),
     ("phi3_w4a16_asym", "Phi3", "W4A16_ASYM"),
+    ("llama_fp8_static", "Llama", "FP8", dict(intermediate_size=128)),
+    ("qwen3_fp8_dynamic", "Qwen3", "FP8_DYNAMIC", dict(intermediate_size=128)),
+    ("qwen3_int8", "Qwen3", "W8A8", dict(intermediate_size=128)),
 ]
 GPTQMODEL_CASES = [
     ("llama_gptq_desc_act", "Llama", dict(bits=4, group_size=32, desc_act=True)),
@@ -77,15 +80,35 @@ TRANSFORMERS_CASES = [
 ]
 
 
+def random_prompts():
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, SMALL["vocab_size"], (64, 64), generator=generator).tolist()
+
+
+def give_tokenizer(folder):
+    """Packages want one where they are given prompts, and do not use it."""
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(ROOT / "configs/demo" / name, folder)
+
+
 class LlmCompressor:
     CASES = LLMCOMPRESSOR_CASES
 
     @staticmethod
     def quantize(plain, folder, scheme):
+        from compressed_tensors.quantization.quant_scheme import preset_name_to_scheme
+        from datasets import Dataset
         from llmcompressor import oneshot
         from llmcompressor.modifiers.quantization import QuantizationModifier
+        inputs = preset_name_to_scheme(scheme, ["Linear"]).input_activations
+        prompts = {}
+        if inputs and not inputs.dynamic:
+            give_tokenizer(plain)
+            tokens = random_prompts()
+            dataset = Dataset.from_dict({"input_ids": tokens, "attention_mask": [[1] * len(x) for x in tokens]})
+            prompts = dict(dataset=dataset, num_calibration_samples=len(tokens), max_seq_length=len(tokens[0]))
         model = transformers.AutoModelForCausalLM.from_pretrained(plain, dtype=torch.bfloat16)
-        oneshot(model=model, recipe=QuantizationModifier(scheme=scheme, targets="Linear", ignore=["lm_head"]))
+        oneshot(model=model, recipe=QuantizationModifier(scheme=scheme, targets="Linear", ignore=["lm_head"]), **prompts)
         model.save_pretrained(folder, save_compressed=True)
 
     @staticmethod
@@ -118,12 +141,10 @@ class GptqModel:
     @staticmethod
     def quantize(plain, folder, settings):
         from gptqmodel import GPTQModel, QuantizeConfig
-        for name in ("tokenizer.json", "tokenizer_config.json"):  # it wants one
-            shutil.copy(ROOT / "configs/demo" / name, plain)
+        give_tokenizer(plain)
         model = GPTQModel.load(str(plain), QuantizeConfig(**settings), device="cpu")
-        generator = torch.Generator().manual_seed(0)
-        prompts = torch.randint(0, SMALL["vocab_size"], (64, 64), generator=generator).tolist()
-        model.quantize([{"input_ids": prompt, "attention_mask": [1] * len(prompt)} for prompt in prompts], batch_size=1)
+        model.quantize([{"input_ids": prompt, "attention_mask": [1] * len(prompt)} for prompt in random_prompts()],
+                       batch_size=1)
         model.save(str(folder))
 
     @staticmethod
