@@ -2,7 +2,7 @@
 """Makes tests/engine/model/golden_quantized: checkpoints of some 100 KB that the packages quantized, and what transformers
 computes in float32 with the weights that the same packages read from them.
 
-    for package in llmcompressor gptqmodel; do
+    for package in llmcompressor gptqmodel nvidia-modelopt; do
       python3 -m venv build/venv-$package
       build/venv-$package/bin/pip install setuptools torch transformers
       BUILD_CUDA_EXT=0 build/venv-$package/bin/pip install --no-build-isolation $package
@@ -77,6 +77,9 @@ GPTQMODEL_CASES = [
 TRANSFORMERS_CASES = [
     ("llama_fp8", "Llama", {}, dict(num_key_value_heads=2, intermediate_size=128)),
     ("qwen3_fp8", "Qwen3", {}, dict(head_dim=128, intermediate_size=128)),
+]
+MODELOPT_CASES = [
+    ("qwen3_fp8_modelopt", "Qwen3", "FP8_DEFAULT_CFG", dict(intermediate_size=128)),
 ]
 
 
@@ -181,11 +184,51 @@ class Transformers:
     @staticmethod
     def read(folder):
         model = transformers.AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, quantization_config=transformers.FineGrainedFP8Config(dequantize=True))
-        return None, model.state_dict()
+            folder, dtype=torch.float32, quantization_config=transformers.FineGrainedFP8Config(dequantize=True),
+            attn_implementation="eager").eval()
+        # What its kernels, which only a GPU has, make of activations: e4m3, a scale for each token's 128 columns.
+        return with_float8_inputs(model, lambda name, x: x.abs().amax(-1, keepdim=True) / 448, 128), model.state_dict()
 
 
-PACKAGES = {"llmcompressor": LlmCompressor, "gptqmodel": GptqModel, "transformers": Transformers}
+class ModelOpt:
+    CASES = MODELOPT_CASES
+
+    @staticmethod
+    def quantize(plain, folder, settings):
+        import modelopt.torch.quantization as mtq
+        from modelopt.torch.export import export_hf_checkpoint
+        model = transformers.AutoModelForCausalLM.from_pretrained(plain, dtype=torch.bfloat16)
+        mtq.quantize(model, getattr(mtq, settings), lambda model: model(torch.tensor(random_prompts())))
+        export_hf_checkpoint(model, export_dir=folder)
+
+    @staticmethod
+    def read(folder):
+        from modelopt.torch.quantization.qtensor import FP8QTensor
+        from safetensors.torch import load_file
+        stored = load_file(folder / "model.safetensors")
+        weights = {name: tensor.float() for name, tensor in stored.items()}
+        for name, tensor in stored.items():
+            if tensor.dtype == torch.float8_e4m3fn:
+                codes = FP8QTensor(tensor.shape, torch.float32, tensor)
+                weights[name] = codes.dequantize(torch.float32, scale=stored[f"{name}_scale"])
+        weights.setdefault("lm_head.weight", weights["model.embed_tokens.weight"])
+        return with_float8_inputs(plain_model(folder, weights), lambda name, x: stored[f"{name}.input_scale"]), weights
+
+
+PACKAGES = {"llmcompressor": LlmCompressor, "gptqmodel": GptqModel, "transformers": Transformers, "modelopt": ModelOpt}
+
+
+def with_float8_inputs(model, scale, columns=None):
+    """The model, whose linear layers, but the head, get inputs in e4m3: times scale(name, these columns)."""
+    model = copy.deepcopy(model)
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear) and name != "lm_head":
+            def quantized(module, inputs, name=name):
+                x = inputs[0].unflatten(-1, (-1, columns or inputs[0].shape[-1]))
+                by = scale(name, x)
+                return ((x / by).clamp(-448, 448).to(torch.float8_e4m3fn).to(x.dtype) * by).flatten(-2)
+            module.register_forward_pre_hook(quantized)
+    return model
 
 
 def error(actual, expected):
