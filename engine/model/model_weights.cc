@@ -40,8 +40,9 @@ void PlanLayer(const ModelConfig& config, const LayerConfig& layer, LayerWeights
 
 WeightPlan PlanWeights(const ModelConfig& config, ModelWeights* weights) {
   WeightPlan plan;
-  const float norm_offset = config.norm_plus_one ? 1.0f : 0.0f;
-  ModulePlanner ends("", norm_offset, &plan);
+  const ModulePlanner::Conventions conventions = {.norm_offset = config.norm_plus_one ? 1.0f : 0.0f,
+                                                  .fused = config.fused_checkpoint};
+  ModulePlanner ends("", conventions, &plan);
   ends.Embedding(&weights->embedding, config.hidden_size,
                  {"model.embed_tokens", config.vocab_size});
   ends.Norm(&weights->final_norm, "model.norm", config.hidden_size);
@@ -50,7 +51,7 @@ WeightPlan PlanWeights(const ModelConfig& config, ModelWeights* weights) {
   }
   weights->layers.resize(config.layers.size());
   for (size_t i = 0; i < config.layers.size(); ++i) {
-    ModulePlanner planner(absl::StrCat("model.layers.", i, "."), norm_offset, &plan);
+    ModulePlanner planner(absl::StrCat("model.layers.", i, "."), conventions, &plan);
     PlanLayer(config, config.layers[i], &weights->layers[i], planner);
   }
   return plan;

@@ -51,7 +51,8 @@ class WeightsLoader {
                                                  const Checkpoint* checkpoint) {
     Weights weights;
     Weights::Sizes sizes;
-    const WeightPlan plan = Plan(config, dtype, &weights);
+    WeightPlan plan = Plan(config, dtype, &weights);
+    if (checkpoint != nullptr) ChooseParts(*checkpoint, &plan);
     RETURN_IF_ERROR(SetFormats(plan, config, checkpoint, device.format_for, &sizes));
     MemoryCarver measure(nullptr);
     Carve(plan, device.weight_bytes, &measure);
@@ -82,8 +83,9 @@ class WeightsLoader {
 
   static absl::StatusOr<int64_t> CheckFiles(const ModelConfig& config, const std::string& folder) {
     Weights weights;
-    const WeightPlan plan = Plan(config, config.dtype, &weights);
+    WeightPlan plan = Plan(config, config.dtype, &weights);
     ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(folder));
+    ChooseParts(checkpoint, &plan);
     RETURN_IF_ERROR(CheckTensors(plan, config.quantization, checkpoint));
     int64_t bytes = 0;
     for (const SafetensorsFile& file : checkpoint.files()) bytes += file.size_bytes();
@@ -93,6 +95,7 @@ class WeightsLoader {
   absl::StatusOr<Weights> Load() {
     if (options_.format == LoadFormat::kAuto) {
       ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(folder_));
+      ChooseParts(*checkpoint_, &plan_);
       RETURN_IF_ERROR(CheckTensors(plan_, config_.quantization, *checkpoint_));
     }
     const auto format_for = [&store = backend_.weight_store()](const LinearFormat& format,

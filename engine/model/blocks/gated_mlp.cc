@@ -4,15 +4,11 @@ namespace quire {
 
 void PlanWeights(const ModelConfig& config, GatedMlpWeights* weights, ModulePlanner& planner) {
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
-  if (config.fused_checkpoint) {
-    planner.Linear(&weights->gate_up, hidden, {{"mlp.gate_up_proj", 2 * inner}},
-                   {.gated = true, .normed = true});
-  } else {
-    planner.Linear(&weights->gate_up, hidden, {{"mlp.gate_proj", inner}, {"mlp.up_proj", inner}},
-                   {.bias = config.mlp_bias ? &weights->gate_up_bias : nullptr,
-                    .gated = true,
-                    .normed = true});
-  }
+  planner.Linear(&weights->gate_up, hidden, {{"mlp.gate_proj", inner}, {"mlp.up_proj", inner}},
+                 {.bias = config.mlp_bias ? &weights->gate_up_bias : nullptr,
+                  .fused = "mlp.gate_up_proj",
+                  .gated = true,
+                  .normed = true});
   planner.Linear(&weights->down, inner, {{"mlp.down_proj", hidden}},
                  {.bias = config.mlp_bias ? &weights->down_bias : nullptr});
 }

@@ -28,17 +28,13 @@ void PlanWeights(const ModelConfig& config, const LayerConfig& layer, GqaWeights
   const int64_t q_size = int64_t{config.num_q_heads} * config.head_dim;
   const int64_t kv_size = int64_t{config.num_kv_heads} * config.head_dim;
   const bool has_kv = !layer.kv_sharing_target;
-  if (config.fused_checkpoint) {
-    CHECK(has_kv);  // no such checkpoint is known
-    planner.Linear(&weights->qkv, hidden, {{"self_attn.qkv_proj", q_size + 2 * kv_size}},
-                   {.normed = true});
-  } else {
-    std::vector<ModulePlanner::Module> modules = {{"self_attn.q_proj", q_size}};
-    if (has_kv) modules.push_back({"self_attn.k_proj", kv_size});
-    if (has_kv) modules.push_back({"self_attn.v_proj", kv_size});
-    planner.Linear(&weights->qkv, hidden, modules,
-                   {.bias = config.qkv_bias ? &weights->qkv_bias : nullptr, .normed = true});
-  }
+  std::vector<ModulePlanner::Module> modules = {{"self_attn.q_proj", q_size}};
+  if (has_kv) modules.push_back({"self_attn.k_proj", kv_size});
+  if (has_kv) modules.push_back({"self_attn.v_proj", kv_size});
+  planner.Linear(&weights->qkv, hidden, modules,
+                 {.bias = config.qkv_bias ? &weights->qkv_bias : nullptr,
+                  .fused = has_kv ? "self_attn.qkv_proj" : "",
+                  .normed = true});
   if (config.qk_norm) {
     planner.Norm(&weights->q_norm, "self_attn.q_norm", config.head_dim);
     if (has_kv) planner.Norm(&weights->k_norm, "self_attn.k_norm", config.head_dim);

@@ -76,7 +76,9 @@ struct ModelConfig {
   bool qk_norm = false;         // RMSNorm over head_dim on q and k before rope
   bool norm_plus_one = false;   // the checkpoint's norm weights are to be raised by one
   bool sandwich_norms = false;  // the outputs of attention and MLP are normed before they are added
-  bool fused_checkpoint = false;  // q, k, v are one tensor of the checkpoint, gate and up another
+  // The family's checkpoints have q, k and v in one tensor, gate and up in another. Checkpoints of
+  // the other form are loaded, too.
+  bool fused_checkpoint = false;
   bool positions_are_stretched = false;  // max_position_embeddings is after rope scaling
   float embedding_scale = 1;             // rounded to the activations' dtype before it is used
   float attention_scale = 0;             // multiplies q.k

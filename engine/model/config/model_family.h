@@ -53,7 +53,7 @@ struct ModelFamily {
   bool has_attention_bias = false;  // reads attention_bias (q, k, v, o)
   bool has_mlp_bias = false;        // reads mlp_bias
   bool qk_norm = false;
-  bool fused_checkpoint = false;  // qkv_proj and gate_up_proj
+  bool fused_checkpoint = false;  // its authors write qkv_proj and gate_up_proj
   // max_position_embeddings is the length that rope scaling reaches, not the one it begins with.
   bool positions_are_stretched = false;
   // Norm weights less one, four norms a layer, embeddings times sqrt(hidden_size),

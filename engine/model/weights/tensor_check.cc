@@ -102,6 +102,24 @@ absl::Status CheckFits(const Checkpoint::Entry& entry, const ScalesPlan& plan) {
   return CheckFits(entry, elements == 1 ? entry.tensor->shape : std::vector<int64_t>{plan.size});
 }
 
+// "model.norm" of "model.norm.weight".
+absl::string_view OwnerOf(absl::string_view tensor) {
+  return tensor.substr(0, std::min(tensor.rfind('.'), tensor.size()));
+}
+
+// The modules that the checkpoint has tensors of. Scales of the KV cache do not count: they may be
+// named after a projection although it is fused.
+absl::flat_hash_set<absl::string_view> StoredModules(const WeightPlan& plan,
+                                                     const Checkpoint& checkpoint) {
+  absl::flat_hash_set<absl::string_view> scales;
+  for (const ScalesPlan& one : plan.scales) scales.insert(one.names.begin(), one.names.end());
+  absl::flat_hash_set<absl::string_view> modules;
+  for (const auto& [name, entry] : checkpoint.entries()) {
+    if (!scales.contains(name) && !IsKnownSurplus(name)) modules.insert(OwnerOf(name));
+  }
+  return modules;
+}
+
 // What a plan does not read.
 class Surplus {
  public:
@@ -172,6 +190,21 @@ class Surplus {
 };
 
 }  // namespace
+
+void ChooseParts(const Checkpoint& checkpoint, WeightPlan* plan) {
+  const absl::flat_hash_set<absl::string_view> modules = StoredModules(*plan, checkpoint);
+  const auto has_some = [&](const std::vector<WeightPart>& parts) {
+    return std::any_of(parts.begin(), parts.end(), [&](const WeightPart& part) {
+      return modules.contains(OwnerOf(part.name));
+    });
+  };
+  const auto choose = [&](auto& planned) {
+    if (has_some(planned.parts) || !has_some(planned.other_parts)) return;
+    std::swap(planned.parts, planned.other_parts);
+  };
+  for (MatrixPlan& matrix : plan->matrices) choose(matrix);
+  for (VectorPlan& vector : plan->vectors) choose(vector);
+}
 
 absl::StatusOr<QuantizedModule> FindModule(const WeightScheme& scheme, const MatrixPlan& matrix,
                                            const WeightPart& part, const Checkpoint& checkpoint) {

@@ -13,6 +13,10 @@
 
 namespace quire {
 
+// Swaps `parts` and `other_parts` of each weight where the checkpoint has only the other form: has
+// a tensor of one of its modules, and none of the family's own form.
+void ChooseParts(const Checkpoint& checkpoint, WeightPlan* plan);
+
 // INVALID_ARGUMENT with the tensors that are missing (at most 20 by name), with the first one whose
 // shape or dtype does not fit, or with those that the plan does not read, but for a few known ones
 // and for biases that are all 0, whose data alone is read.

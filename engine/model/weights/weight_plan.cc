@@ -11,9 +11,10 @@ namespace {
 constexpr float kDummyNorm = 1.0f;
 constexpr float kDummyBias = 0.0f;
 
-int64_t TotalRows(const std::vector<WeightPart>& parts) {
+template <typename Part>
+int64_t TotalRows(const std::vector<Part>& parts) {
   int64_t rows = 0;
-  for (const WeightPart& part : parts) rows += part.num_rows;
+  for (const Part& part : parts) rows += part.num_rows;
   return rows;
 }
 
@@ -35,19 +36,24 @@ void ModulePlanner::Head(LinearWeight* weight, int64_t in_features, const Module
 
 void ModulePlanner::Linear(LinearWeight* weight, int64_t in_features,
                            const std::vector<Module>& modules, const LinearTraits& traits) {
-  std::vector<WeightPart> parts = Named(".weight", modules);
-  weight->out_features = TotalRows(parts);
+  std::vector<Module> own = modules, other;
+  if (!traits.fused.empty()) other = {{traits.fused, TotalRows(modules)}};
+  if (conventions_.fused && !other.empty()) std::swap(own, other);
+  weight->out_features = TotalRows(modules);
   weight->in_features = in_features;
   plan_->matrices.push_back({.weight = weight,
-                             .parts = std::move(parts),
+                             .parts = Named(".weight", own),
+                             .other_parts = Named(".weight", other),
                              .bias = traits.bias,
                              .gated = traits.gated,
                              .normed = traits.normed});
-  if (traits.bias != nullptr) Vector(traits.bias, Named(".bias", modules), kDummyBias, 0);
+  if (traits.bias == nullptr) return;
+  Vector(traits.bias, Named(".bias", own), kDummyBias, 0);
+  plan_->vectors.back().other_parts = Named(".bias", other);
 }
 
 void ModulePlanner::Norm(Tensor* tensor, absl::string_view name, int64_t size) {
-  Vector(tensor, Named(".weight", {{name, size}}), kDummyNorm, norm_offset_);
+  Vector(tensor, Named(".weight", {{name, size}}), kDummyNorm, conventions_.norm_offset);
 }
 
 void ModulePlanner::Parameter(Tensor* tensor, absl::string_view name, int64_t size) {

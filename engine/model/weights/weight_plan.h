@@ -33,6 +33,9 @@ enum class MatrixRole : uint8_t {
 struct MatrixPlan {
   LinearWeight* weight;  // out_features and in_features are set
   std::vector<WeightPart> parts;
+  // Tensors that a checkpoint may have in place of `parts`, for the same rows: a fused tensor, or
+  // the tensors that are fused in the only part. Empty if there is no other form.
+  std::vector<WeightPart> other_parts = {};
   const Tensor* bias = nullptr;  // what a linear operation adds, if it has one
   bool gated = false;            // by GatedLinear
   bool normed = false;           // x comes from RmsNorm
@@ -43,8 +46,9 @@ struct VectorPlan {
   Tensor* tensor;  // receives a vector of `size` elements
   int64_t size;
   std::vector<WeightPart> parts;
-  float dummy_value;  // of every element when there is no checkpoint
-  float offset;       // added to every element of the checkpoint's
+  float dummy_value;                         // of every element when there is no checkpoint
+  float offset;                              // added to every element of the checkpoint's
+  std::vector<WeightPart> other_parts = {};  // as in MatrixPlan
 };
 
 // Scales that a checkpoint may have, one for all or one each; all are 1 where it has none.
@@ -69,14 +73,22 @@ class ModulePlanner {
     int64_t num_rows;
   };
 
-  // `prefix`: "model.layers.3."; `norm_offset` is added to the weights of norms.
-  ModulePlanner(std::string prefix, float norm_offset, WeightPlan* plan)
-      : prefix_(std::move(prefix)), norm_offset_(norm_offset), plan_(plan) {}
+  // How the authors of a model family write its checkpoints.
+  struct Conventions {
+    float norm_offset = 0;  // added to the weights of norms
+    bool fused = false;     // modules that can be fused are fused
+  };
+
+  // `prefix`: "model.layers.3.".
+  ModulePlanner(std::string prefix, const Conventions& conventions, WeightPlan* plan)
+      : prefix_(std::move(prefix)), conventions_(conventions), plan_(plan) {}
 
   struct LinearTraits {
     Tensor* bias = nullptr;  // receives the modules' biases, where they have them
-    bool gated = false;      // the modules are gates and ups
-    bool normed = false;     // x comes from RmsNorm
+    // The module that has all their rows in a checkpoint that fuses them. Empty: none does.
+    absl::string_view fused = "";
+    bool gated = false;   // the modules are gates and ups
+    bool normed = false;  // x comes from RmsNorm
   };
   // One matrix of the modules' rows.
   void Linear(LinearWeight* weight, int64_t in_features, const std::vector<Module>& modules,
@@ -93,7 +105,7 @@ class ModulePlanner {
   std::vector<WeightPart> Named(absl::string_view kind, const std::vector<Module>& modules) const;
 
   const std::string prefix_;
-  const float norm_offset_;
+  const Conventions conventions_;
   WeightPlan* const plan_;
 };
 

@@ -14,6 +14,7 @@
 #include "engine/model/model_weights.h"
 #include "engine/model/weights/device_format.h"
 #include "engine/model/weights/quantized_module.h"
+#include "engine/model/weights/tensor_check.h"
 #include "engine/model/weights/weight_plan.h"
 #include "kernels/base/status_macros.h"
 
@@ -37,7 +38,9 @@ absl::Status Run(const std::string& folder, const std::string& out) {
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(folder));
   std::ofstream file(out, std::ios::binary);
   ModelWeights weights;
-  for (const MatrixPlan& matrix : PlanWeights(config, &weights).matrices) {
+  WeightPlan plan = PlanWeights(config, &weights);
+  ChooseParts(checkpoint, &plan);
+  for (const MatrixPlan& matrix : plan.matrices) {
     ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, config.quantization));
     if (!scheme.quantized()) continue;
     for (const WeightPart& part : matrix.parts) {
