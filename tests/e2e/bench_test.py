@@ -409,6 +409,17 @@ class OfflineTest(BenchTestCase):
             self.assertGreater(row["us"], 0)
         self.assertIn("k 50, p 0.9, peaked", run.stdout)
 
+    def test_gemms_by_format(self):
+        result, run = self.result("kernels", "--only", "formats", "--cases", "int8", "--rows", "3,1")
+        rows = [(row["format"], row["rows"]) for row in result["format_table"]]
+        formats = ("int8", "int8-group128")
+        self.assertEqual(rows, [(name, count) for name in formats for count in (3, 1)] * (len(rows) // 4))
+        self.assertGreaterEqual(len({row["shape"] for row in result["format_table"]}), 3)
+        for row in result["format_table"]:
+            self.assertAlmostEqual(row["speedup"], row["bfloat16_us"] / row["us"])
+        self.assertIn("times as fast", run.stdout)
+        self.assert_refused("--rows is of --only formats", "kernels", "--only", "attention", "--rows", "1")
+
     def test_cases_that_do_not_exist(self):
         self.assert_refused("no case has 'nowhere' in its name: there are 1 x ", "kernels", "--only", "sampling", "--cases",
                             "nowhere")

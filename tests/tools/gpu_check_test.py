@@ -25,7 +25,7 @@ RESULTS = {
                             {"num_seqs": 64, "prefix_len": 8192, "speedup": 4.0}],
                 "format_table": [{"shape": shape, "format": name, "rows": rows, "us": 5, "speedup": speedup,
                                   "share_of_reading": share, "tflops": tflops}
-                                 for name in ("fp8-block", "awq")
+                                 for name in ("fp8-block", "awq", "fp8-channel", "gptq", "gptq-group32", "int8-group128")
                                  for shape, rows, speedup, share, tflops in (
                                      ("4096 -> 6144", 1, 1.5, 0.7, 3), ("4096 -> 6144", 64, 1.2, 0.5, 90),
                                      ("4096 -> 6144", 256, 0.8, 0.3, 700), ("14336 -> 4096", 1, 1.4, 0.8, 3),
@@ -262,6 +262,23 @@ class GpuCheckTest(unittest.TestCase):
         self.assertRegex(text, r"t_awq_1: quire-bench latency --model \S+/awq .*--skip-tokenizer-init")
         self.assertIn("fp8-block over bfloat16, by rows: 4096 -> 6144, 14336 -> 4096\n"
                       "      1   1.50   1.40\n     64   1.20   1.10\n    256   0.80   0.90\n", text)
+
+    def test_every_format_stands_beside_bfloat16(self):
+        _, text, result = self.check("--only", "targets")
+        for name in ("fp8_channel", "gptq", "gptq_group32", "int8_group128"):
+            self.assertEqual(result["figures"][f"{name}_over_bf16"], 0.8, name)
+        for name in ("int8", "mxfp4", "nvfp4"):
+            self.assertIsNone(result["figures"][f"{name}_over_bf16"], name)  # not in the table
+        for name in ("fp8-block", "awq", "fp8-channel", "gptq", "gptq-group32", "int8-group128"):
+            self.assertEqual(text.count(f"\n{name} over bfloat16, by rows: 4096 -> 6144, 14336 -> 4096\n      1   1.50"), 1, name)
+        for name in ("fp8-channel", "gptq", "int8", "mxfp4", "nvfp4"):
+            self.assertRegex(text, rf"t_formats_{name}: quire-bench kernels --only formats --cases {name} --rows \S*,2048 ")
+
+    def test_formats_without_time_are_missing(self):
+        code, text, result = self.check("--only", "targets", "--seconds", "1")
+        self.assertEqual(code, 2, text)
+        self.assertIsNone(result["figures"]["gptq_over_bf16"])
+        self.assertNotIn("over bfloat16, by rows", text)
 
     def test_targets_of_operations_and_of_a_server(self):
         self.program("bin/quire-server", FAKE_SERVER)

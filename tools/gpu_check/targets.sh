@@ -66,6 +66,13 @@ fp8_tflops_4096|8B, FP8 gemms of 4,096 rows, least TFLOP/s|-|1105|+
 fp8_over_bf16|8B, FP8 gemms of 1 to 2,048 rows over bfloat16, least|-|1|+
 awq_over_bf16_128|8B, AWQ gemms of 1 to 128 rows over bfloat16, least|-|1|+
 awq_over_bf16_2048|8B, AWQ gemms of 256 to 2,048 rows over it, least|-|0.9|+
+fp8_channel_over_bf16|8B, FP8 by rows, gemms of 1 to 2,048 rows over it, least|-|1|+
+gptq_over_bf16|8B, GPTQ gemms of 1 to 2,048 rows over it, least|-|0.9|+
+gptq_group32_over_bf16|the same, groups of 32|-|0.9|+
+int8_over_bf16|8B, INT8 by rows, gemms of 1 to 2,048 rows over it, least|-|0.9|+
+int8_group128_over_bf16|the same, groups of 128|-|0.9|+
+mxfp4_over_bf16|8B, MXFP4 gemms of 1 to 2,048 rows over it, least|-|0.9|+
+nvfp4_over_bf16|8B, NVFP4 gemms of 1 to 2,048 rows over it, least|-|0.9|+
 first_start_06b|first start on a machine, to a token, 0.6B, s|3.1|1.2|-
 first_start_8b|the same, 8B|4.4|1.5|-"
 
@@ -138,6 +145,7 @@ run_targets() {
   measure_engine_targets
   measure_quantized_targets
   measure_server_targets
+  measure_format_targets
   say "$(printf '%-58s %10s %10s %10s  %s' "targets on one H200" before reached to-reach share)"
   while IFS='|' read -r key what before reach better; do
     part=-

@@ -37,6 +37,7 @@ const std::vector<NamedFormat>& Formats() {
       {"gptq", {{.value = kInt4, .group_columns = 128}}},
       {"gptq-group32", {{.value = kInt4, .group_columns = 32}}},
       {"int8", {{.value = kInt8}, {.value = ActivationValue::kInt8}}},
+      {"int8-group128", {{.value = kInt8, .group_columns = 128}}},
       {"mxfp4", {{.value = kFloat4, .scale = ScaleValue::kPowerOfTwo, .group_columns = 32}}},
       {"nvfp4", {{.value = kFloat4, .scale = ScaleValue::kFloat8, .group_columns = 16}}}};
   return *formats;
@@ -165,26 +166,28 @@ class FormatCase {
   bool float8_x_ = false;
 };
 
-std::vector<int64_t> RowsFor(DeviceKind device) {
+std::vector<int64_t> RowsFor(const FormatChoice& choice, DeviceKind device) {
+  if (!choice.row_counts.empty()) return choice.row_counts;
   std::vector<int64_t> rows = {1, 2, 4, 8, 16, 32, 64};
   if (device == DeviceKind::kCuda) rows.insert(rows.end(), {128, 256, 512, 1024, 2048, 4096});
   return rows;
 }
 
 absl::Status MeasureGemmShape(GraphTimer& timer, const GemmShape& shape, uint64_t seed,
-                              const std::string& cases, const Limits& limits,
+                              const FormatChoice& choice, const Limits& limits,
                               nlohmann::ordered_json* rows) {
   const DeviceKind device = timer.backend().device().info().kind;
-  const std::vector<int64_t> row_counts = RowsFor(device);
+  const std::vector<int64_t> row_counts = RowsFor(choice, device);
+  const int64_t max_rows = *std::max_element(row_counts.begin(), row_counts.end());
   ASSIGN_OR_RETURN(const auto plain,
-                   FormatCase::Create(timer, shape, {"bf16", {}}, row_counts.back(), seed));
+                   FormatCase::Create(timer, shape, {"bf16", {}}, max_rows, seed));
   for (const NamedFormat& format : Formats()) {
     if (Interrupted()) break;
-    if (!absl::StrContains(format.name, cases)) continue;
+    if (!absl::StrContains(format.name, choice.cases)) continue;
     const LinearFormat kept = timer.backend().weight_store().FormatFor(format.format, DType::kBF16);
     if (kept.weight != format.format.weight) continue;
-    ASSIGN_OR_RETURN(const auto quantized, FormatCase::Create(timer, shape, {format.name, kept},
-                                                              row_counts.back(), seed));
+    ASSIGN_OR_RETURN(const auto quantized,
+                     FormatCase::Create(timer, shape, {format.name, kept}, max_rows, seed));
     for (const int64_t num_rows : row_counts) {
       // In turns, because a machine's speed drifts.
       ASSIGN_OR_RETURN(const double before_us, plain->Us(num_rows));
@@ -222,10 +225,10 @@ std::vector<std::string> FormatNames() {
 }
 
 absl::Status MeasureFormats(GraphTimer& timer, const ModelConfig& model, uint64_t seed,
-                            const std::string& cases, const Limits& limits,
+                            const FormatChoice& choice, const Limits& limits,
                             nlohmann::ordered_json* rows) {
   for (const GemmShape& shape : GemmShapesOf(model)) {
-    RETURN_IF_ERROR(MeasureGemmShape(timer, shape, seed, cases, limits, rows));
+    RETURN_IF_ERROR(MeasureGemmShape(timer, shape, seed, choice, limits, rows));
   }
   std::printf("\n");
   return absl::OkStatus();

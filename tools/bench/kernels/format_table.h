@@ -17,10 +17,15 @@ namespace quire::bench {
 // All formats that there are rows of; a device measures those that it keeps.
 std::vector<std::string> FormatNames();
 
-// Prints a line for each shape, format and number of rows and appends it to `rows`: of formats
-// whose names have `cases`. The weights are cold.
+struct FormatChoice {
+  std::string cases;                // formats whose names have this
+  std::vector<int64_t> row_counts;  // of x; empty: from 1 to 64, on a GPU to 4,096
+};
+
+// Prints a line for each shape, format and number of rows and appends it to `rows`. The weights are
+// cold.
 absl::Status MeasureFormats(GraphTimer& timer, const ModelConfig& model, uint64_t seed,
-                            const std::string& cases, const Limits& limits,
+                            const FormatChoice& choice, const Limits& limits,
                             nlohmann::ordered_json* rows);
 
 }  // namespace quire::bench

@@ -46,7 +46,8 @@ struct KernelsFlags {
   int32_t context = 1024;
   int32_t prefill_len = 2048;
   std::string only;
-  std::string cases;  // of attention, formats and sampling, those whose names have this
+  std::string cases;          // of attention, formats and sampling, those whose names have this
+  std::vector<int64_t> rows;  // of x, of formats; empty: a list for the device
   std::optional<uint64_t> given_seed;
   uint64_t seed = 0;  // the one used
   std::optional<std::string> json_file;
@@ -325,7 +326,8 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config,
   }
   if (flags.only == "formats") {
     status =
-        MeasureFormats(*timer, model, flags.seed, flags.cases, limits, &(*json)["format_table"]);
+        MeasureFormats(*timer, model, flags.seed, {.cases = flags.cases, .row_counts = flags.rows},
+                       limits, &(*json)["format_table"]);
   }
   if (flags.only.empty() || flags.only == "attention") {
     status =
@@ -356,6 +358,9 @@ absl::Status CheckContext(const KernelsFlags& flags, const ModelConfig& model) {
 // Before anything is measured.
 absl::Status CheckCases(const KernelsFlags& flags, DeviceKind device, DType kv_dtype,
                         int64_t vocab_size) {
+  if (!flags.rows.empty() && flags.only != "formats") {
+    return UsageError("--rows is of --only formats");
+  }
   if (flags.cases.empty()) return absl::OkStatus();
   std::vector<std::string> names;
   if (flags.only == "sampling") {
@@ -421,7 +426,7 @@ Command AddKernels(CLI::App& app) {
       "  quire-bench kernels --shape qwen3-0.6b\n"
       "  quire-bench kernels --only attention --kv-cache-dtype fp8_e4m3 --cases prefill\n"
       "  quire-bench kernels --only attention-table --device cuda\n"
-      "  quire-bench kernels --only formats --shape llama-3-8b --device cuda --cases fp8\n"
+      "  quire-bench kernels --only formats --shape llama-3-8b --cases fp8 --rows 1,64\n"
       "  quire-bench kernels --only sampling --shape llama-3-8b --cases greedy\n"
       "  quire-bench kernels --only steps --batch-sizes 1,16 --context 512 --json kernels.json");
   const auto flags = std::make_shared<KernelsFlags>();
@@ -449,6 +454,13 @@ Command AddKernels(CLI::App& app) {
       ->add_option("--cases", flags->cases,
                    "Of attention, formats and sampling, only what has this text in its name")
       ->type_name("TEXT");
+  command
+      ->add_option(
+          "--rows", flags->rows,
+          "Of formats, the numbers of rows that weights are multiplied with (default: from "
+          "1 to 64, on a GPU to 4,096)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 16384));
   AddJsonFlag(*command, &flags->json_file);
   AddSeedFlag(*command, &flags->given_seed);
   AddEngineFlags(*command, &flags->engine);
