@@ -72,6 +72,8 @@ GPTQMODEL_CASES = [
     ("llama_gptq_dynamic", "Llama", dict(bits=4, group_size=128, dynamic={
         r"-:.*\.o_proj": {}, r"+:.*\.down_proj": dict(bits=8, group_size=64)}), dict(intermediate_size=128)),
     ("llama_gptq_rows", "Llama", dict(bits=4, group_size=-1, desc_act=True)),
+    # Its authors have gates and ups in one tensor, the package writes two.
+    ("phi3_gptq", "Phi3", dict(bits=4, group_size=128), dict(intermediate_size=128)),
 ]
 # Blocks of 128 x 128 are all that it makes.
 TRANSFORMERS_CASES = [
@@ -166,6 +168,9 @@ class GptqModel:
                 weight = dequantize_gemm(module.qweight, module.qzeros, module.scales, module.bits,
                                          module.group_size) if is_awq else module.dequantize_weight()
                 weights[f"{name}.weight"] = weight.t().float().contiguous()
+        for name in [name for name in weights if config["model_type"] == "phi3" and name.endswith("gate_proj.weight")]:
+            both = [weights.pop(name), weights.pop(name.replace("gate_proj", "up_proj"))]
+            weights[name.replace("gate_proj", "gate_up_proj")] = torch.cat(both)
         return None, weights
 
 

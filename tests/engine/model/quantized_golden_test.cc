@@ -110,7 +110,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      "llama_awq", "qwen3_awq", "qwen3_gptq_asym", "qwen3_gptq_8",
                                      "llama_fp8", "qwen3_fp8", "llama_gptq_v2",
                                      "llama_gptq_dynamic", "llama_gptq_rows", "llama_fp8_static",
-                                     "qwen3_fp8_dynamic", "qwen3_int8", "qwen3_fp8_modelopt"),
+                                     "qwen3_fp8_dynamic", "qwen3_int8", "qwen3_fp8_modelopt",
+                                     "phi3_gptq"),
                      testing::ValuesIn(TestDevices())),
     [](const auto& info) {
       return GoldenCaseName(std::get<0>(info.param), std::get<1>(info.param));
