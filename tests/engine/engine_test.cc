@@ -7,8 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/engine/graph_backend.h"
-#include "tests/engine/tiny_engine.h"
+#include "tests/engine/engine_fixture.h"
 
 namespace quire {
 namespace {
@@ -19,63 +18,6 @@ using testing::GreedyRequest;
 using testing::RandomPrompt;
 using testing::ReadAll;
 using testing::Waiter;
-
-// What computes, and whether decode steps are captured and replayed.
-struct EngineTarget {
-  std::string name;
-  DeviceKind device;
-  bool replays;
-};
-
-std::vector<EngineTarget> EngineTargets() {
-  std::vector<EngineTarget> targets = {{"Eager", DeviceKind::kCpu, false},
-                                       {"Replayed", DeviceKind::kCpu, true}};
-  if (CudaAvailable()) {
-    targets.push_back({"CudaEager", DeviceKind::kCuda, false});
-    targets.push_back({"CudaReplayed", DeviceKind::kCuda, true});
-  }
-  return targets;
-}
-
-class EngineTest : public ::testing::TestWithParam<EngineTarget> {
- protected:
-  bool is_cpu() const { return GetParam().device == DeviceKind::kCpu; }
-
-  EngineConfig Config() const {
-    EngineConfig config = testing::TinyConfig(folder_);
-    config.device = GetParam().device;
-    config.enforce_eager = !GetParam().replays;
-    return config;
-  }
-  std::unique_ptr<Engine> Open(const EngineConfig& config) {
-    const bool counts = is_cpu() && GetParam().replays;
-    auto engine = counts ? Engine::Open(config, std::make_unique<testing::GraphBackend>(counts_))
-                         : Engine::Open(config);
-    EXPECT_TRUE(engine.ok()) << engine.status();
-    return engine.ok() ? *std::move(engine) : nullptr;
-  }
-  // A stream's last event can be read before the engine's thread has published its status.
-  static EngineStatus IdleStatus(Engine& engine) {
-    EXPECT_TRUE(engine.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
-    engine.FlushPrefixCache();  // runs between two steps: what came before has been published
-    return engine.status();
-  }
-  // The CPU's bits are the same in any batch; a GPU's results within rounding, which here never
-  // decides which token is the likeliest.
-  void ExpectSame(const Answer& answer, const Answer& expected) const {
-    EXPECT_EQ(answer.tokens, expected.tokens);
-    ASSERT_EQ(answer.logprobs.size(), expected.logprobs.size());
-    for (size_t i = 0; i < answer.logprobs.size(); ++i) {
-      EXPECT_NEAR(answer.logprobs[i].logprob, expected.logprobs[i].logprob, is_cpu() ? 0 : 1e-3);
-      if (is_cpu()) {
-        EXPECT_EQ(answer.logprobs[i].top, expected.logprobs[i].top);
-      }
-    }
-  }
-
-  const std::string folder_ = testing::MakeTinyModelFolder();
-  const std::shared_ptr<testing::StreamCounts> counts_ = std::make_shared<testing::StreamCounts>();
-};
 
 INSTANTIATE_TEST_SUITE_P(Steps, EngineTest, ::testing::ValuesIn(EngineTargets()),
                          [](const auto& info) { return info.param.name; });
@@ -123,6 +65,7 @@ TEST_P(EngineTest, BatchChunkingLookaheadAndCacheChangeNothing) {
       Waiter waiter;
       auto engine = Open(config);
       std::vector<std::shared_ptr<OutputStream>> streams;
+      streams.reserve(requests.size());
       for (const Request& request : requests) streams.push_back(*engine->Submit(request, &waiter));
       for (size_t i = 0; i < requests.size(); ++i) {
         const Answer answer = ReadAll(*streams[i], waiter).at(0);
@@ -260,151 +203,6 @@ TEST_P(EngineTest, ASlowReaderPausesItsSequenceAlone) {
   while (engine->status().scheduler.num_paused == 0) std::this_thread::yield();
   EXPECT_FALSE(engine->WaitUntilIdle(absl::Now() + absl::Milliseconds(50)));
   EXPECT_EQ(ReadAll(*slow, slow_waiter).at(0).tokens, expected);
-}
-
-TEST_P(EngineTest, RefusalsAreImmediateAndNameTheLimit) {
-  EngineConfig config = Config();
-  config.max_num_queued_reqs = 2;
-  config.max_num_seqs = 1;
-  Waiter waiter;
-  auto engine = Open(config);
-  auto refuse = [&](const Request& request) { return engine->Submit(request, &waiter).status(); };
-  EXPECT_EQ(refuse(GreedyRequest({}, 5)).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(refuse(GreedyRequest({64}, 5)).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(refuse(GreedyRequest({-1}, 5)).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(refuse(GreedyRequest(RandomPrompt(512, 1), 5)).code(),
-            absl::StatusCode::kInvalidArgument);
-  Request many = GreedyRequest({1, 2}, 5);
-  many.sampling.n = 1000000;
-  EXPECT_EQ(refuse(many).code(), absl::StatusCode::kInvalidArgument);
-  Request nan = GreedyRequest({1, 2}, 5);
-  nan.sampling.temperature = NAN;
-  EXPECT_EQ(refuse(nan).code(), absl::StatusCode::kInvalidArgument);
-
-  // One running, two waiting, the next is one too many.
-  std::vector<std::shared_ptr<OutputStream>> accepted;
-  absl::Status status;
-  while (status.ok()) {
-    auto stream = engine->Submit(GreedyRequest(RandomPrompt(20, 1), 400), &waiter);
-    status = stream.status();
-    if (stream.ok()) accepted.push_back(*stream);
-    ASSERT_LE(accepted.size(), 40u);
-  }
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  for (auto& stream : accepted) EXPECT_EQ(ReadAll(*stream, waiter).at(0).tokens.size(), 400u);
-}
-
-// Every continuation takes a place of its flow's share, and the next flow finds one.
-TEST_P(EngineTest, NoFlowFillsTheQueue) {
-  EngineConfig config = Config();
-  config.max_num_queued_reqs = 8;
-  config.max_num_seqs = 1;
-  Waiter waiter;
-  auto engine = Open(config);
-  Request many = GreedyRequest(RandomPrompt(20, 1), 400);
-  many.flow.id = 1;
-  many.sampling.n = 7;
-  EXPECT_EQ(engine->Submit(many, &waiter).status().code(), absl::StatusCode::kInvalidArgument);
-  many.sampling.n = 2;
-  absl::Status status;
-  for (int i = 0; i < 40 && status.ok(); ++i) status = engine->Submit(many, &waiter).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_NE(status.message().find("your share of the waiting queue is full"), std::string::npos)
-      << status;
-
-  Request one = GreedyRequest(RandomPrompt(20, 2), 5);
-  one.flow.id = 2;
-  EXPECT_TRUE(engine->CheckRoom(one.flow).ok());
-  auto stream = engine->Submit(one, &waiter);
-  ASSERT_TRUE(stream.ok()) << stream.status();
-  EXPECT_EQ(ReadAll(**stream, waiter).at(0).tokens.size(), 5u);
-  one.flow.weight = 0;
-  EXPECT_EQ(engine->Submit(one, &waiter).status().code(), absl::StatusCode::kInvalidArgument);
-}
-
-TEST_P(EngineTest, AListOfRequestsIsTakenAsAWhole) {
-  EngineConfig config = Config();
-  config.max_num_queued_reqs = 8;
-  Waiter waiter;
-  auto engine = Open(config);
-  std::vector<Request> list;
-  for (uint32_t i = 0; i < 6; ++i) list.push_back(GreedyRequest(RandomPrompt(20, i), 5));
-  auto streams = engine->Submit(list, &waiter);
-  ASSERT_TRUE(streams.ok()) << streams.status();
-  ASSERT_EQ(streams->size(), list.size());
-  for (size_t i = 0; i < list.size(); ++i) {
-    EXPECT_EQ(ReadAll(*(*streams)[i], waiter).at(0).tokens, Generate(*engine, list[i]).tokens);
-  }
-  // One that is wrong, or one too many, and none is taken.
-  const auto num_steps = IdleStatus(*engine).num_steps;
-  list[5].stop.max_tokens = 0;
-  EXPECT_EQ(engine->Submit(list, &waiter).status().code(), absl::StatusCode::kInvalidArgument);
-  list[5] = list[4];
-  for (int i = 0; i < 3; ++i) list.push_back(list[0]);
-  EXPECT_EQ(engine->Submit(list, &waiter).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(IdleStatus(*engine).num_steps, num_steps);
-}
-
-// Cancelled or finished, a continuation takes memory as long as somebody holds its stream.
-TEST_P(EngineTest, WhatIsNotReadCounts) {
-  EngineConfig config = Config();
-  config.max_num_queued_reqs = 40;
-  config.max_num_seqs = 4;
-  Waiter waiter;
-  auto engine = Open(config);
-  Request request = GreedyRequest(RandomPrompt(20, 1), 3);
-  request.sampling.n = 8;
-  std::vector<std::shared_ptr<OutputStream>> unread;
-  absl::Status status;
-  while (status.ok()) {
-    auto stream = engine->Submit(request, &waiter);
-    status = stream.status();
-    if (!stream.ok()) break;
-    engine->Cancel((*stream)->request_id());
-    unread.push_back(*std::move(stream));
-    ASSERT_TRUE(engine->WaitUntilIdle(absl::Now() + absl::Seconds(20)));
-  }
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(unread.size(), 6u);  // 48 continuations: 40 that may wait, and twice what may run
-  EXPECT_EQ(engine->CheckRoom(request.flow).code(), absl::StatusCode::kResourceExhausted);
-  unread.pop_back();
-  // Its place is free when the engine has let go of it, too.
-  while (!engine->CheckRoom(request.flow).ok()) std::this_thread::yield();
-  EXPECT_TRUE(engine->Submit(request, &waiter).ok());
-}
-
-// What was preempted waits beside what is new: requests are refused for it when they come, and not
-// after they were accepted.
-TEST_P(EngineTest, WhatWasAcceptedIsNotRefusedAfterPreemptions) {
-  EngineConfig config = Config();
-  config.max_num_queued_reqs = 6;
-  config.kv_cache_memory_bytes = int64_t{40} * 8192;  // 40 blocks: forces preemptions
-  Waiter waiter;
-  auto engine = Open(config);
-  std::deque<std::shared_ptr<OutputStream>> accepted;
-  uint32_t num_accepted = 0;
-  int num_refused = 0;
-  const auto read_oldest = [&] {
-    const Answer answer = ReadAll(*accepted.front(), waiter).at(0);
-    EXPECT_TRUE(answer.status.ok()) << answer.status;
-    EXPECT_EQ(answer.tokens.size(), 100u);
-    accepted.pop_front();
-  };
-  while (num_accepted < 60) {
-    auto stream = engine->Submit(GreedyRequest(RandomPrompt(20, num_accepted), 100), &waiter);
-    if (stream.ok()) {
-      accepted.push_back(*std::move(stream));
-      ++num_accepted;
-    } else {
-      ASSERT_EQ(stream.status().code(), absl::StatusCode::kResourceExhausted);
-      ++num_refused;
-      if (accepted.size() > 30) read_oldest();  // what is not read counts, too
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-  }
-  while (!accepted.empty()) read_oldest();
-  EXPECT_GT(num_refused, 0);
-  EXPECT_GT(IdleStatus(*engine).scheduler.num_preemptions, 0);
 }
 
 TEST_P(EngineTest, DrainFinishesWhatWasAccepted) {

@@ -62,11 +62,8 @@ __device__ __forceinline__ void StoreAsFloat8(const NormParams& params, int64_t 
   }
 }
 
-// Grid: one CTA of up to kThreads per row, a thread per kWidth elements (up to kPacks of them).
-// Bytes: x and weight read once, out written once; residual read and written once.
-// Accumulation: squares in a thread in order, then shuffles, then warps: float32.
-// Limit: memory bandwidth from some 500 rows; below, one row's latency (two dependent passes).
-template <typename T, int kWidth, int kThreads, int kPacks, bool kToFloat8>
+// A row of a CTA.
+template <typename T, int kWidth, int kPacks, bool kToFloat8>
 class RmsNormRow {
  public:
   __device__ explicit RmsNormRow(const NormParams& params) : params_(params), row_(blockIdx.x) {
@@ -74,7 +71,7 @@ class RmsNormRow {
     if (At(0) < params.size) params.weight.LoadAt(At(0), weight_);
   }
 
-  // Of this x and residual, which may be null; without kStores only for its code's sake.
+  // Of this x and residual, which may be null; unless it stores, only for its code's sake.
   __device__ void Run(const T* x, T* residual, bool stores) {
     float values[kPacks][kWidth] = {};
     const float sum = SumOfSquares(x, residual, stores, values);
@@ -133,10 +130,14 @@ class RmsNormRow {
   float weight_[kWidth] = {};
 };
 
+// Grid: one CTA of up to kThreads per row, a thread per kWidth elements (up to kPacks of them).
+// Bytes: x and weight read once, out written once; residual read and written once.
+// Accumulation: squares in a thread in order, then shuffles, then warps: float32.
+// Limit: memory bandwidth from some 500 rows; below, one row's latency (two dependent passes).
 template <typename T, int kWidth, int kThreads, int kPacks, bool kToFloat8>
 __global__ void __launch_bounds__(kThreads) RmsNormKernel(const NormParams params) {
   ReleaseSuccessor();
-  RmsNormRow<T, kWidth, kThreads, kPacks, kToFloat8> row(params);
+  RmsNormRow<T, kWidth, kPacks, kToFloat8> row(params);
   const T* x = static_cast<const T*>(params.x) + blockIdx.x * params.x_stride;
   T* residual = static_cast<T*>(params.residual);
   if (residual != nullptr) residual += blockIdx.x * params.residual_stride;

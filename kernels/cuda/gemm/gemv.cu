@@ -370,23 +370,9 @@ constexpr int kSharedPercent = 25;
 void LaunchVariant(const GemvParams& params, int variant, int kind, cudaStream_t stream) {
   const Variant& v = kVariants[variant];
   const int num_ctas = std::min(params.num_groups, NumPlaces(variant, kind));
-  cudaLaunchAttribute attributes[2];
-  unsigned int count = 0;
-  if (HasDependentLaunch()) {
-    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (params.num_groups >= kLongRounds * num_ctas) {
-    attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
-    attributes[count++].val.sharedMemCarveout = kSharedPercent;
-  }
-  const cudaLaunchConfig_t config = {.gridDim = static_cast<unsigned int>(num_ctas),
-                                     .blockDim = static_cast<unsigned int>(v.warps * 32),
-                                     .dynamicSmemBytes = 0,
-                                     .stream = stream,
-                                     .attrs = attributes,
-                                     .numAttrs = count};
-  cudaLaunchKernelEx(&config, v.kernels[kind], params);
+  const bool is_long = params.num_groups >= kLongRounds * num_ctas;
+  LaunchAs({.shared_percent = is_long ? kSharedPercent : -1}, v.kernels[kind], num_ctas,
+           v.warps * 32, 0, stream, params);
 }
 
 }  // namespace

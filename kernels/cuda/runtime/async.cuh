@@ -155,15 +155,17 @@ __device__ __forceinline__ void StoreShared8(uint32_t to, const uint2& value) {
 }
 
 // Fewer bytes of it.
-// Fewer bytes of it.
-__device__ __forceinline__ uint2 LoadShared8(uint32_t from) {
-  uint2 value;
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];\n"
-               : "=r"(value.x), "=r"(value.y)
+// Two neighbouring numbers of it.
+__device__ __forceinline__ float2 LoadSharedPair(uint32_t from) {
+  float2 pair;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];\n"
+               : "=f"(pair.x), "=f"(pair.y)
                : "r"(from)
                : "memory");
-  return value;
+  return pair;
 }
+
+// Fewer bytes of it.
 __device__ __forceinline__ uint32_t LoadShared4(uint32_t from) {
   uint32_t value;
   asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(value) : "r"(from) : "memory");

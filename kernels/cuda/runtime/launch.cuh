@@ -52,20 +52,28 @@ inline int ComputeCapabilityMajor() {
 inline bool IsHopper() { return ComputeCapabilityMajor() == 9; }
 inline bool HasDependentLaunch() { return ComputeCapabilityMajor() >= 9; }
 
-// A launch that fails is left for cudaGetLastError. cluster_size > 1: that many consecutive CTAs,
-// at most 8, are a cluster of sm_90.
+struct LaunchTraits {
+  int cluster_size = 1;     // more: so many consecutive CTAs, at most 8, are a cluster of sm_90
+  int shared_percent = -1;  // of L1 that is shared memory; not negative: it may be divided anew
+};
+
+// A launch that fails is left for cudaGetLastError.
 template <typename... Params, typename... Args>
-void LaunchClusters(void (*kernel)(Params...), int cluster_size, dim3 grid, dim3 block,
-                    size_t shared_bytes, cudaStream_t stream, Args&&... args) {
-  cudaLaunchAttribute attributes[2];
+void LaunchAs(const LaunchTraits& traits, void (*kernel)(Params...), dim3 grid, dim3 block,
+              size_t shared_bytes, cudaStream_t stream, Args&&... args) {
+  cudaLaunchAttribute attributes[3];
   unsigned int count = 0;
   if (HasDependentLaunch()) {
     attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }
-  if (cluster_size > 1) {
+  if (traits.cluster_size > 1) {
     attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count++].val.clusterDim = {static_cast<unsigned int>(cluster_size), 1, 1};
+    attributes[count++].val.clusterDim = {static_cast<unsigned int>(traits.cluster_size), 1, 1};
+  }
+  if (traits.shared_percent >= 0) {
+    attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+    attributes[count++].val.sharedMemCarveout = static_cast<unsigned int>(traits.shared_percent);
   }
   const cudaLaunchConfig_t config = {.gridDim = grid,
                                      .blockDim = block,
@@ -79,7 +87,7 @@ void LaunchClusters(void (*kernel)(Params...), int cluster_size, dim3 grid, dim3
 template <typename... Params, typename... Args>
 void LaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
                   cudaStream_t stream, Args&&... args) {
-  LaunchClusters(kernel, 1, grid, block, shared_bytes, stream, std::forward<Args>(args)...);
+  LaunchAs({}, kernel, grid, block, shared_bytes, stream, std::forward<Args>(args)...);
 }
 
 }  // namespace quire::cuda

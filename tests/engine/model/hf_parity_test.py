@@ -15,7 +15,6 @@ its own Python lacks them. Without either it is skipped (exit code 77). To run i
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import pathlib
@@ -23,10 +22,10 @@ import subprocess
 import sys
 import tempfile
 
+from hf_modules import find_modules
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUNDLED = ROOT / "configs/demo"
-VENV_PYTHON = ROOT / "build/venv-hf/bin/python"
-SKIPPED = 77
 # Of natural-log probabilities, float32 against float32. The trained model's logits are up to ten times as large; on a
 # GPU sums have no fixed order.
 TOLERANCE = {"cpu": 1e-4, "cuda": 1e-3}
@@ -44,16 +43,6 @@ TRTLLM_HEAD_DIMS = (64, 128, 256)
 NUM_FLOAT8_RETRIES = 5
 NUM_GREEDY = 64
 CHUNKS = {"cpu": [1000, 7, 1], "cuda": [1000, 7]}  # prompt at once, in awkward pieces, and token by token
-
-
-def find_modules():
-    """Runs this script under build/venv-hf, or ends it, when torch and transformers are not here."""
-    if all(importlib.util.find_spec(name) for name in ("torch", "transformers")):
-        return
-    if VENV_PYTHON.exists() and pathlib.Path(sys.prefix) != VENV_PYTHON.parents[1]:
-        os.execv(VENV_PYTHON, [str(VENV_PYTHON), *sys.argv])
-    print("skipped: needs torch and transformers; tools/make_hf_venv.sh installs them in build/venv-hf")
-    sys.exit(SKIPPED)
 
 
 def run_tool(device, folder, dtype, chunks, prompt):

@@ -24,24 +24,14 @@ import subprocess
 import sys
 import tempfile
 
+from hf_modules import SKIPPED, find_modules
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("QUIRE_BUILD_DIR", ROOT / "build/cpu"))
-VENV_PYTHON = ROOT / "build/venv-hf/bin/python"
-SKIPPED = 77
 CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 512, "hidden_size": 256,
           "intermediate_size": 512, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
           "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": True}
 NUM_MODULES = 7  # of the model that are quantized
-
-
-def find_modules():
-    """Runs this script under build/venv-hf, or ends it, when torch and transformers are not here."""
-    if all(importlib.util.find_spec(name) for name in ("torch", "transformers")):
-        return
-    if VENV_PYTHON.exists() and pathlib.Path(sys.prefix) != VENV_PYTHON.parents[1]:
-        os.execv(VENV_PYTHON, [str(VENV_PYTHON), *sys.argv])
-    print("skipped: needs torch and transformers; tools/make_hf_venv.sh installs them in build/venv-hf")
-    sys.exit(SKIPPED)
 
 
 def our_weights(folder):

@@ -78,16 +78,6 @@ struct Float8LineScales {
   }
 };
 
-// Two neighbouring numbers of shared memory.
-__device__ __forceinline__ float2 LoadSharedPair(uint32_t from) {
-  float2 pair;
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];\n"
-               : "=f"(pair.x), "=f"(pair.y)
-               : "r"(from)
-               : "memory");
-  return pair;
-}
-
 // The scales of a line of the weight's rows, which are at `scales` in shared memory: whether each
 // 32 neighbours share one, as blocks of 128 x 128 do, which are then in `shared`; else that has
 // ones. The whole warp.

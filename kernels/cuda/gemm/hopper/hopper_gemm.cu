@@ -154,7 +154,8 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
       .activation = gated == nullptr ? Activation::kSilu : gated->activation};
   const int places = std::max(1, NumPlaces(plan, v.splits) / plan.num_row_tiles);
   const dim3 grid(std::min(plan.num_tiles, places) * v.splits, plan.num_row_tiles);
-  LaunchClusters(plan.kernel, v.splits, grid, dim3(kNumThreads), plan.shared_bytes, stream, params);
+  LaunchAs({.cluster_size = v.splits}, plan.kernel, grid, dim3(kNumThreads), plan.shared_bytes,
+           stream, params);
 }
 
 // The smallest tile with which every CTA has a place of its own, so that none has more to do than

@@ -89,8 +89,8 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
       .num_gates = gated == nullptr ? 0 : num_columns,
       .activation = gated == nullptr ? Activation::kSilu : gated->activation};
   const int num_clusters = std::min(params.num_row_tiles * params.num_column_tiles, NumPlaces());
-  LaunchClusters(kernel, kClusterSize, dim3(num_clusters * kClusterSize), dim3(AnyShape::kThreads),
-                 variant.shared_bytes, stream, params);
+  LaunchAs({.cluster_size = kClusterSize}, kernel, dim3(num_clusters * kClusterSize),
+           dim3(AnyShape::kThreads), variant.shared_bytes, stream, params);
 }
 
 }  // namespace

@@ -218,8 +218,8 @@ void Launch(const QuantizedGemmParams& params, const Plan& plan, const Variant& 
   const dim3 grid = v.kind == Kind::kGemv ? dim3(v.splits, plan.num_ctas)
                                           : dim3(v.cluster_size() * plan.num_row_tiles,
                                                  CeilDiv(plan.num_tiles, v.shares));
-  LaunchClusters(plan.kernel.launch, v.cluster_size(), grid, dim3(plan.kernel.num_threads),
-                 plan.shared_bytes, stream, params);
+  LaunchAs({.cluster_size = v.cluster_size()}, plan.kernel.launch, grid,
+           dim3(plan.kernel.num_threads), plan.shared_bytes, stream, params);
 }
 
 // CTAs for all multiprocessors and not many times more; each with enough steps that its ring is of

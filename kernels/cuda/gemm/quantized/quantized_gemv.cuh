@@ -93,8 +93,8 @@ class QuantizedGemvWarp {
 
  private:
   using Element = typename Shape::Element;
-  using Sums =
-      float[4];  // of a lane: two rows of x, in its upper row of the strip and its lower one
+  // Of a lane: two rows of x, first in its upper row of a strip, then in its lower one.
+  using Sums = float[4];
   using Operands = typename OperandMaker<Shape>::Operands;
   using Source = typename OperandMaker<Shape>::Source;
   static constexpr int kGemms = Shape::kGemms, kParts = Shape::kParts, kStrips = Shape::kStrips;
@@ -203,11 +203,11 @@ class QuantizedGemvWarp {
       AddScaledSums(sums, group.upper, group.lower, totals);
     } else {
       const uint32_t columns = lane_ % 4 * 8;  // the pair of x's rows
-      const float2 x_scales = LoadPair(shared_.x_scales(step) + columns);
+      const float2 x_scales = LoadSharedPair(shared_.x_scales(step) + columns);
       Sums left = {sums[0], sums[1], sums[2], sums[3]};
       if constexpr (Shape::kRawInts) {
-        const int number = Shape::kXSums == 1 ? 0 : part * kGemms * Shape::kXSums / kStepSlices;
-        const float2 x_sums = LoadPair(shared_.x_sums(step, number) + columns);
+        const int number = part * kGemms * Shape::kXSums / kStepSlices;
+        const float2 x_sums = LoadSharedPair(shared_.x_sums(step, number) + columns);
         left[0] -= group.upper_zero * x_sums.x, left[1] -= group.upper_zero * x_sums.y;
         left[2] -= group.lower_zero * x_sums.x, left[3] -= group.lower_zero * x_sums.y;
       }
@@ -216,10 +216,6 @@ class QuantizedGemvWarp {
       totals[2] += left[2] * (x_scales.x * group.lower);
       totals[3] += left[3] * (x_scales.y * group.lower);
     }
-  }
-  static __device__ float2 LoadPair(uint32_t at) {
-    const uint2 pair = LoadShared8(at);
-    return {__uint_as_float(pair.x), __uint_as_float(pair.y)};
   }
 
   const QuantizedGemmParams& p_;
