@@ -154,8 +154,8 @@ __device__ __forceinline__ void StoreShared8(uint32_t to, const uint2& value) {
                : "memory");
 }
 
-// Fewer bytes of it.
-// Two neighbouring numbers of it.
+// Two neighbouring numbers of it in one access: their address is aligned to the eight bytes that
+// they have together.
 __device__ __forceinline__ float2 LoadSharedPair(uint32_t from) {
   float2 pair;
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];\n"

@@ -51,6 +51,11 @@ __device__ __forceinline__ void PublishInCluster() {
                    : "memory");
 }
 
+// The end of a kernel: no CTA ends while others may still read or write its shared memory, or tell
+// its mbarriers something. They have done so only when it is published: an arrival that is under
+// way to a CTA that has ended is a fault.
+__device__ __forceinline__ void EndCluster() { PublishInCluster(); }
+
 // Numbers in a CTA's shared memory; four neighbouring ones.
 __device__ __forceinline__ float LoadInCluster(uint32_t address) {
   float number;

@@ -31,51 +31,87 @@ __device__ __forceinline__ void CopyBytesToAll(uint32_t shared_dst, const void* 
       : "memory");
 }
 
-// Copies a line of kRows rows of the weight, which arrive at the mbarrier of each CTA of `ctas`, or
-// of this one where it is 0. For rows beyond the last ones others: nobody reads their results.
-template <int kRows>
-__device__ __forceinline__ void LoadTileRows(const Float8Matrices& p, int line, int first_row,
-                                             uint32_t to, uint32_t mbarrier, uint16_t ctas = 0) {
-  constexpr int kAtOnce = kRows % 64 == 0 ? 64 : kRows % 32 == 0 ? 32 : 16;
-  static_assert(kRows % kAtOnce == 0);
-#pragma unroll
-  for (int i = 0; i < kRows; i += kAtOnce) {
-    const int row = min(first_row + i, p.num_weight_rows - kAtOnce);
-    const uint8_t* const from = p.tiles + TileLineAt(row, line, p.num_lines);
-    const uint32_t to_rows = to + i * kStepColumns;
-    if (ctas == 0) {
-      CopyBytes(to_rows, from, kAtOnce * kStepColumns, mbarrier);
-    } else {
-      CopyBytesToAll(to_rows, from, kAtOnce * kStepColumns, mbarrier, ctas);
-    }
-  }
-}
-
 // The scales of a line of a tile in shared memory: of its rows of x, then of the weight in halves,
 // which may be of rows that do not follow each other.
 template <int kXRows, int kHalf>
 struct Float8LineScales {
   static constexpr int kBytes = (kXRows + 2 * kHalf) * 4;
+  static constexpr int HalfAt(int half) { return (kXRows + half * kHalf) * 4; }
 
   // How many bytes of a half there are.
   static __device__ int HalfBytes(const Float8Matrices& p, int weight_row) {
     if (p.weight_scales == nullptr) return 0;
     return max(min(p.num_weight_rows - weight_row, kHalf), 0) * 4;
   }
-  // Copies arrive at the mbarrier.
-  static __device__ void LoadHalf(const Float8Matrices& p, int line, int half, int weight_row,
-                                  uint32_t to, uint32_t mbarrier) {
-    const int bytes = HalfBytes(p, weight_row);
-    if (bytes == 0) return;
-    const int64_t at = static_cast<int64_t>(line) * p.num_weight_rows + weight_row;
-    CopyBytes(to + (kXRows + half * kHalf) * 4, p.weight_scales + at, bytes, mbarrier);
+};
+
+// Where the lines of half a tile of the weight come from, one after the other. The lane that loads
+// has little to do for each: it would else be what gemms wait for.
+template <typename LineScales, int kHalf>
+class Float8HalfSource {
+ public:
+  // For rows beyond the last ones others: nobody reads their results.
+  __device__ Float8HalfSource(const Float8Matrices& p, int weight_row, int line)
+      : scale_bytes_(LineScales::HalfBytes(p, weight_row)), scale_stride_(p.num_weight_rows) {
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      const int row = min(weight_row + i * kRowsAtOnce, p.num_weight_rows - kRowsAtOnce);
+      pieces_[i] = p.tiles + TileLineAt(row, line, p.num_lines);
+    }
+    scales_ = p.weight_scales + static_cast<int64_t>(line) * p.num_weight_rows + weight_row;
   }
-  // Beyond the last rows of x the last ones again: nobody reads their results.
-  static __device__ void LoadX(const Float8Matrices& p, int line, int first_row, uint32_t to,
-                               uint32_t mbarrier) {
-    const int row = min(first_row, p.x_stride - kXRows);
-    CopyBytes(to, p.x_scales + static_cast<int64_t>(line) * p.x_stride + row, kXRows * 4, mbarrier);
+  // To shared memory, where the bytes arrive at the mbarrier: rows of each CTA of `ctas`, or of
+  // this one where it is 0, and scales.
+  __device__ void LoadRows(uint32_t to, uint32_t mbarrier, uint16_t ctas = 0) const {
+    constexpr int kBytes = kRowsAtOnce * kStepColumns;
+    if (ctas == 0) {
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i) CopyBytes(to + i * kBytes, pieces_[i], kBytes, mbarrier);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i) {
+        CopyBytesToAll(to + i * kBytes, pieces_[i], kBytes, mbarrier, ctas);
+      }
+    }
   }
+  __device__ int scale_bytes() const { return scale_bytes_; }
+  __device__ void LoadScales(uint32_t to, uint32_t mbarrier) const {
+    if (scale_bytes_ > 0) CopyBytes(to, scales_, scale_bytes_, mbarrier);
+  }
+  __device__ void Next() {
+#pragma unroll
+    for (const uint8_t*& piece : pieces_) piece += kBlockRows * kStepColumns;
+    scales_ += scale_stride_;
+  }
+
+ private:
+  // That lie next to each other.
+  static constexpr int kRowsAtOnce = kHalf % 64 == 0 ? 64 : kHalf % 32 == 0 ? 32 : 16;
+  static constexpr int kPieces = kHalf / kRowsAtOnce;
+  static_assert(kHalf % kRowsAtOnce == 0);
+
+  const uint8_t* pieces_[kPieces];
+  const float* scales_;
+  int scale_bytes_, scale_stride_;
+};
+
+// The same of the scales of x. Beyond its last rows the last ones again: nobody reads their
+// results.
+template <int kXRows>
+class Float8XScalesSource {
+ public:
+  __device__ Float8XScalesSource(const Float8Matrices& p, int first_row, int line)
+      : scales_(p.x_scales + static_cast<int64_t>(line) * p.x_stride +
+                min(first_row, p.x_stride - kXRows)),
+        stride_(p.x_stride) {}
+  __device__ void Load(uint32_t to, uint32_t mbarrier) const {
+    CopyBytes(to, scales_, kXRows * 4, mbarrier);
+  }
+  __device__ void Next() { scales_ += stride_; }
+
+ private:
+  const float* scales_;
+  int stride_;
 };
 
 // The scales of a line of the weight's rows, which are at `scales` in shared memory: whether each
@@ -83,15 +119,14 @@ struct Float8LineScales {
 // ones. The whole warp.
 template <int kShared>
 __device__ __forceinline__ bool ShareScales(uint32_t scales, float (&shared)[kShared]) {
-  bool all = true;
+  uint32_t different = 0;
 #pragma unroll
   for (int i = 0; i < kShared; ++i) {
-    const uint32_t scale = LoadShared4(scales + (i * 32 + threadIdx.x % 32) * 4);
-    int same = 0;
-    __match_all_sync(~0u, scale, &same);
-    all = all && same != 0;
-    shared[i] = __uint_as_float(scale);
+    const uint32_t first = LoadShared4(scales + i * 128);
+    different |= first ^ LoadShared4(scales + i * 128 + threadIdx.x % 32 * 4);
+    shared[i] = __uint_as_float(first);
   }
+  const bool all = __all_sync(~0u, different == 0);
 #pragma unroll
   for (float& scale : shared) scale = all ? scale : 1.0f;
   return all;

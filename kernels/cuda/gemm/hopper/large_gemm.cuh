@@ -1,15 +1,14 @@
 // Gemms of many rows on sm_90a, the kernel template. A CTA takes tiles of 128 rows of x and 128
-// to 256 of the weight (out_features) in turn: one warp loads by TMA, two warpgroups multiply 64
-// rows each by wgmma. The two CTAs of a cluster have neighbouring rows and the same features: each
-// loads half of the weight's tile for both, which halves what the weight takes from L2. Device code
-// only.
+// to 256 of the weight (out_features) in turn: lanes of some warps load by TMA, two warpgroups
+// multiply 64 rows each by wgmma. The two CTAs of a pair have neighbouring rows and the same
+// features, and each loads half of the weight's tile for both, which halves what the weight takes
+// from L2; or they have the same rows, and share x so. Where tiles are few, several pairs, a
+// cluster, share out in_features and add up their sums. Of a weight of codes a warpgroup makes the
+// values. Device code only.
 #pragma once
 
-#include <algorithm>
-#include <type_traits>
-
-#include "kernels/cuda/elementwise/activation.cuh"
 #include "kernels/cuda/gemm/hopper/large_gemm_loader.cuh"
+#include "kernels/cuda/gemm/hopper/large_gemm_output.cuh"
 #include "kernels/cuda/gemm/hopper/large_gemm_shape.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/wgmma.cuh"
@@ -22,45 +21,38 @@ template <typename Shape>
 class LargeGemmComputation {
  public:
   __device__ LargeGemmComputation(const LargeGemmParams& p, const LargeGemmShared<Shape>& shared)
-      : p_(p), shared_(shared) {}
+      : p_(p), shared_(shared), tiles_(p) {}
 
   __device__ void Run() {
     if constexpr (Shape::kFloat8) {
-      if (threadIdx.x >= 128) ArriveSome(kTurn, Shape::kComputeThreads);  // the first one's turn
+      // The first one's turn.
+      if (threadIdx.x >= Shape::kComputeThreads - 128) ArriveSome(kTurn, kTurnThreads);
     }
     WaitForPredecessor();
-    for (LargeGemmTiles<Shape> tiles(p_); !tiles.AtEnd(); tiles.Next()) {
+    const LargeGemmOutput<Shape> output(p_, shared_);
+    for (; !tiles_.AtEnd(); tiles_.Next()) {
       if constexpr (Shape::kFloat8) {
         MultiplyFloat8();
-        if (p_.float8.weight_row_scales != nullptr) ScaleRows(tiles.column_tile());
       } else {
         Multiply();
       }
-      if (p_.bias.data != nullptr) AddBias(tiles.column_tile());
-      if (p_.num_gates == 0) {
-        Store<NotGated>(tiles);
-      } else if (p_.activation == Activation::kSilu) {
-        Store<Silu>(tiles);
-      } else {
-        Store<GeluTanh>(tiles);
-      }
+      output.Run(tiles_, sums_);
     }
-    if (IsStoring()) WaitForStoresRead();
+    output.WaitForStores();
   }
 
  private:
   using Element = typename Shape::Element;
-  using Sums = float[1][Shape::kFragments][4];
-  static constexpr int kTurn = 3;  // the first of the named barriers for turns
-  struct NotGated {};
-  template <typename Function>
-  static constexpr bool kIsGated = !std::is_same_v<Function, NotGated>;
+  using Sums = typename LargeGemmOutput<Shape>::Sums;
+  static constexpr int kTurn = 4;               // the first of the named barriers for turns
+  static constexpr int kTurnThreads = 2 * 128;  // who waits, and whose turn it was
 
   __device__ void Multiply() {
     const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
     const int rows_begin = warpgroup * Shape::kOutRows * Shape::kLineBytes;
+    const int first_step = tiles_.first_step(), end_step = tiles_.end_step();
     int last_stage = -1;
-    for (int step = 0; step < p_.num_steps; ++step) {
+    for (int step = first_step; step < end_step; ++step) {
       Wait(shared_.full(place_.index), place_.parity);
       const uint64_t x =
           DescribeMatrix(shared_.x(place_.index) + rows_begin, 8 * Shape::kLineBytes, 0);
@@ -69,7 +61,8 @@ class LargeGemmComputation {
       FenceGemms();
 #pragma unroll
       for (int k = 0; k < Shape::kLineDepth / 16; ++k) {
-        StartDot<Element>(Advance(x, k * 32), Advance(weight, k * 32), step > 0 || k > 0, sums_);
+        StartDot<Element>(Advance(x, k * 32), Advance(weight, k * 32), step > first_step || k > 0,
+                          sums_);
       }
       CommitGemms();
       WaitForGemmsBut<1>();
@@ -84,25 +77,26 @@ class LargeGemmComputation {
   __device__ void MultiplyFloat8() {
     const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
     const int rows_begin = warpgroup * Shape::kOutRows * Shape::kLineBytes;
-    const int row =
-        static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
+    int row = static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
+    asm("" : "+r"(row));  // kept in a register: else it is made anew where gemms wait for it
+    const int next_warpgroup = warpgroup + 1 < Shape::kWarpgroups ? warpgroup + 1 : 0;
     const bool has_weight_scales = p_.float8.weight_scales != nullptr;
 #pragma unroll
     for (auto& fragment : sums_[0]) fragment[0] = fragment[1] = fragment[2] = fragment[3] = 0;
-    for (int step = 0; step < p_.num_steps; ++step) {
+    for (int step = tiles_.first_step(); step < tiles_.end_step(); ++step) {
       Wait(shared_.full(place_.index), place_.parity);
       const uint64_t x =
           DescribeMatrix(shared_.x(place_.index) + rows_begin, 8 * Shape::kLineBytes, 0);
       const uint64_t weight =
           DescribeMatrix(shared_.weight(place_.index, 0), 8 * Shape::kLineBytes, 0);
-      SyncSome(kTurn + warpgroup, Shape::kComputeThreads);
+      SyncSome(kTurn + warpgroup, kTurnThreads);
       FenceGemms();
 #pragma unroll
       for (int k = 0; k < Shape::kLineDepth / 32; ++k) {
         StartFloat8LinesDot(Advance(x, k * 32), Advance(weight, k * 32), k > 0, line_);
       }
       CommitGemms();
-      ArriveSome(kTurn + (warpgroup ^ 1), Shape::kComputeThreads);
+      ArriveSome(kTurn + next_warpgroup, kTurnThreads);
       const uint32_t scales = shared_.scales(place_.index);
       const float upper = __uint_as_float(LoadShared4(scales + row * 4));
       const float lower = __uint_as_float(LoadShared4(scales + (row + 8) * 4));
@@ -119,111 +113,26 @@ class LargeGemmComputation {
       place_.Next(Shape::kStages);
     }
   }
-  __device__ void ScaleRows(int column_tile) {
-    const bool is_gated = p_.num_gates > 0;
-    const int first = column_tile * (is_gated ? Shape::kHalf : Shape::kTileFeatures);
-    ScaleWeightRows(p_.float8, first, first + (is_gated ? p_.num_gates : Shape::kHalf), sums_);
-  }
   __device__ void Free(int stage) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (lane < Shape::kClusterSize) ArriveInCluster(AddressInCluster(shared_.free(stage), lane));
-  }
-
-  // Of a warpgroup, the thread that sends results.
-  __device__ bool IsStoring() const { return threadIdx.x % 128 == 0; }
-  __device__ void SyncWarpgroup() const { SyncSome(1 + static_cast<int>(threadIdx.x) / 128, 128); }
-
-  // Through shared memory, kOutBlocks blocks of 64 columns at a time; TMA leaves out what lies
-  // beyond the result, and stores while the next tile is multiplied.
-  template <typename Function>
-  __device__ void Store(const LargeGemmTiles<Shape>& tiles) const {
-    constexpr int kColumns = kIsGated<Function> ? Shape::kHalf : Shape::kTileFeatures;
-    constexpr int kBlockColumns = Shape::kOutColumns;
-    constexpr int kBlocks = CeilDiv(kColumns, kBlockColumns);
-    // The last may repeat columns of the one before: the same values.
-    const auto column_of = [](int block) {
-      return std::min(block * kBlockColumns, kColumns - kBlockColumns);
-    };
-    const int warpgroup = static_cast<int>(threadIdx.x) / 128;
-    const int first_row = tiles.first_row() + warpgroup * Shape::kOutRows;
-    const int first_column = tiles.column_tile() * kColumns;
-#pragma unroll
-    for (int first = 0; first < kBlocks; first += Shape::kOutBlocks) {
-      if (IsStoring()) WaitForStoresRead();
-      SyncWarpgroup();
-#pragma unroll
-      for (int i = 0; i < Shape::kOutBlocks && first + i < kBlocks; ++i) {
-        Leave<Function>(shared_.out(warpgroup) + i * Shape::kOutBlockBytes, column_of(first + i));
-      }
-      FenceSharedWrites();
-      SyncWarpgroup();
-      if (IsStoring()) {
-#pragma unroll
-        for (int i = 0; i < Shape::kOutBlocks && first + i < kBlocks; ++i) {
-          StoreBox(shared_.out(warpgroup) + i * Shape::kOutBlockBytes, p_.out_map,
-                   first_column + column_of(first + i), first_row);
-        }
-        CommitStores();
-      }
-    }
-  }
-  // The warp's 16 rows of a block of 64 columns, swizzled.
-  template <typename Function>
-  __device__ void Leave(uint32_t block, int column) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int row = static_cast<int>(threadIdx.x) / 32 % 4 * 16 + lane % 16;
-#pragma unroll
-    for (int i = 0; i < Shape::kOutColumns / 8; i += 2) {
-      const int n = column / 8 + i;
-      const uint32_t matrices[4] = {Finish<Function>(n, 0), Finish<Function>(n, 1),
-                                    Finish<Function>(n + 1, 0), Finish<Function>(n + 1, 1)};
-      StoreMatrices(block + row * Shape::kLineBytes + ((i + lane / 16) ^ (row % 8)) * 16, matrices);
-    }
-  }
-  // Of two neighbouring columns.
-  template <typename Function>
-  __device__ uint32_t Finish(int n, int half) const {
-    const float* sums = &sums_[0][n][2 * half];
-    if constexpr (!kIsGated<Function>) {
-      return PackPair<Element>(sums[0], sums[1]);
-    } else {
-      const float* ups = &sums_[0][(n + Shape::kFragments / 2) % Shape::kFragments][2 * half];
-      return PackPair<Element>(Gated<Element>(sums[0], ups[0], Function()),
-                               Gated<Element>(sums[1], ups[1], Function()));
-    }
-  }
-  // Here, not at a result's end, so that gemms without have no branch there for each pair.
-  __device__ void AddBias(int column_tile) {
-    const int half_columns = p_.num_gates > 0 ? p_.num_gates : Shape::kHalf;
-    const int first = column_tile * (p_.num_gates > 0 ? Shape::kHalf : Shape::kTileFeatures) +
-                      static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-    for (int n = 0; n < Shape::kFragments; ++n) {
-      constexpr int kHalfFragments = Shape::kFragments / 2;
-      const int column = first + n % kHalfFragments * 8;
-      const int feature = column + n / kHalfFragments * half_columns;
-      const bool exists = p_.num_gates > 0 ? column < p_.num_columns : feature < p_.num_columns;
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        float bias[1] = {0};
-        if (exists) p_.bias.LoadAt(feature + i, bias);
-        sums_[0][n][i] += bias[0];
-        sums_[0][n][i + 2] += bias[0];
-      }
+    if (lane < Shape::kPairSize) {
+      ArriveInCluster(AddressInCluster(shared_.free(stage), tiles_.first_of_pair() + lane));
     }
   }
 
   const LargeGemmParams& p_;
   const LargeGemmShared<Shape>& shared_;
+  LargeGemmTiles<Shape> tiles_;
   RingPlace place_;
   Sums line_;  // of e4m3
   Sums sums_;
 };
 
-// Grid: clusters of two CTAs, one for each multiprocessor, which take pairs of tiles in turn.
-// Bytes: x once for every group of row pairs, the weight once for each, mostly from L2.
-// Accumulation: in_features in order in float32 on tensor cores. Limit: the tensor cores, whose
-// clock follows the power that they take.
+// Grid: clusters of pairs of CTAs, one CTA for each multiprocessor, which take pairs of tiles in
+// turn; where a cluster's pairs share out in_features, a cluster for each pair of tiles. Bytes: x
+// once for every group of row pairs, the weight once for each, mostly from L2. Accumulation:
+// in_features in order in float32 on tensor cores, a split its share, then these. Limit: the tensor
+// cores, whose clock follows the power that they take.
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     LargeGemm(const __grid_constant__ LargeGemmParams p) {
@@ -238,12 +147,18 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     LargeGemmComputation<Shape>(p, shared).Run();
   } else {
     ReleaseRegisters<Shape::kLoadRegisters>();
-    if (threadIdx.x < Shape::kComputeThreads + 32 && ElectLane()) {
-      LargeGemmLoader<Shape>(p, shared).Run();
+    const int warp = static_cast<int>(threadIdx.x - Shape::kComputeThreads) / 32;
+    const int loader = __shfl_sync(~0u, warp, 0);
+    if (loader == 0) {
+      if (ElectLane()) LargeGemmXLoader<Shape>(p, shared).Run();
+    } else if (loader <= 2) {
+      if (ElectLane()) LargeGemmWeightLoader<Shape>(p, shared, loader - 1).Run();
     }
+    __syncwarp();
+    if (p.num_splits > 1) PublishInCluster();  // the others hand their sums over
   }
   __syncwarp();
-  SyncCluster();  // no CTA ends while the other may still write to it
+  EndCluster();
 #endif
 }
 

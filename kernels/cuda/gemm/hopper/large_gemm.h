@@ -1,6 +1,7 @@
 // Our gemm on sm_90a for rows of x that fill the tensor cores: out = x * weight^T + bias, as fast
 // as cuBLASLt's, and with the activation of a gated MLP where the sums are. A row's sum is taken in
-// order of in_features. Used by the engine's thread; no CUDA header.
+// order of in_features, in one share or in two, as the variant says. Used by the engine's thread;
+// no CUDA header.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What brings the operands of gemms of many rows (large_gemm.cuh) to shared memory. Device code
-// only.
+// What brings the operands of gemms of many rows (large_gemm.cuh) to shared memory: lanes of
+// different warps, as one would have too much to do for each step. Device code only.
 #pragma once
 
 #include "kernels/cuda/gemm/hopper/large_gemm_shape.cuh"
@@ -7,98 +7,113 @@
 
 namespace quire::cuda {
 
-// The loading lane.
+// The lane that brings x, with its scales, and expects all bytes of a stage.
 template <typename Shape>
-class LargeGemmLoader {
+class LargeGemmXLoader {
  public:
-  __device__ LargeGemmLoader(const LargeGemmParams& p, const LargeGemmShared<Shape>& shared)
-      : p_(p), shared_(shared) {}
+  __device__ LargeGemmXLoader(const LargeGemmParams& p, const LargeGemmShared<Shape>& shared)
+      : p_(p), shared_(shared), tiles_(p) {}
 
-  // The first stages' weights are on their way before the predecessor, which makes x, is done.
   __device__ void Run() {
-    LargeGemmTiles<Shape> tiles(p_);
-    const int num_early = min(Shape::kStages, p_.num_steps);
-    for (int step = 0; step < num_early; ++step) LoadWeight(tiles, step, step);
-    WaitForPredecessor();
-    for (int step = 0; step < num_early; ++step) LoadX(tiles, step, step);
+    PrefetchMap(p_.x_map);
+    WaitForPredecessor();  // which makes x
     RingPlace place;
-    place.Advance(num_early, Shape::kStages);
-    int step = num_early;
-    for (; !tiles.AtEnd(); tiles.Next()) {
-      for (; step < p_.num_steps; ++step) {
+    for (; !tiles_.AtEnd(); tiles_.Next()) {
+      const int bytes = StageBytes();
+      Float8XScalesSource<Shape::kTileRows> scales(p_.float8, tiles_.first_row(),
+                                                   tiles_.first_step());
+      for (int step = tiles_.first_step(); step < tiles_.end_step(); ++step) {
         Wait(shared_.free(place.index), place.parity ^ 1);
-        LoadWeight(tiles, step, place.index);
-        LoadX(tiles, step, place.index);
+        const uint32_t full = shared_.full(place.index);
+        ArriveExpectingBytes(full, bytes);
+        Load(step, place.index);
+        if constexpr (Shape::kFloat8) {
+          scales.Load(shared_.scales(place.index), full);
+          scales.Next();
+        }
         place.Next(Shape::kStages);
       }
-      step = 0;
     }
   }
 
  private:
   using LineScales = typename Shape::LineScales;
-  static constexpr uint16_t kBoth = (1 << Shape::kClusterSize) - 1;
 
-  // The weight's row that a half of a tile begins with.
-  __device__ int FirstRow(const LargeGemmTiles<Shape>& tiles, int half) const {
-    return p_.num_gates == 0 ? tiles.column_tile() * Shape::kTileFeatures + half * Shape::kHalf
-                             : tiles.column_tile() * Shape::kHalf + half * p_.num_gates;
-  }
-  __device__ void LoadWeight(const LargeGemmTiles<Shape>& tiles, int step, int stage) const {
-    const uint32_t full = shared_.full(stage);
-    ArriveExpectingBytes(full, StageBytes(tiles));
+  __device__ void Load(int step, int stage) const {
+    const uint32_t full = shared_.full(stage), to = shared_.x(stage);
+    const int column = step * Shape::kLineDepth;
     if (p_.shares_x) {
-      LoadHalf(tiles, step, stage, 0, 0);
-      LoadHalf(tiles, step, stage, 1, 0);
-    } else {
-      LoadHalf(tiles, step, stage, tiles.rank(), kBoth);
+      const int half = tiles_.rank();
+      CopyBoxToAll(to + half * kHalfBytes, p_.x_map, column,
+                   tiles_.first_row() + half * Shape::kHalfRows, full, tiles_.pair());
+      return;
     }
-    if constexpr (Shape::kFloat8) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        LineScales::LoadHalf(p_.float8, step, i, FirstRow(tiles, i), shared_.scales(stage), full);
-      }
+    for (int half = 0; half < Shape::kPairSize; ++half) {
+      CopyBox(to + half * kHalfBytes, p_.x_map, column,
+              tiles_.first_row() + half * Shape::kHalfRows, full);
     }
   }
-  // Of the weight, for this CTA or, as bits, for `ctas`.
-  __device__ void LoadHalf(const LargeGemmTiles<Shape>& tiles, int step, int stage, int half,
-                           uint16_t ctas) const {
-    const uint32_t to = shared_.weight(stage, half), full = shared_.full(stage);
-    const int row = FirstRow(tiles, half);
-    if constexpr (Shape::kFloat8) {
-      LoadTileRows<Shape::kHalf>(p_.float8, step, row, to, full, ctas);
-    } else if (ctas == 0) {
-      CopyBox(to, p_.weight_map, step * Shape::kLineDepth, row, full);
-    } else {
-      CopyBoxToAll(to, p_.weight_map, step * Shape::kLineDepth, row, full, ctas);
-    }
-  }
-  __device__ void LoadX(const LargeGemmTiles<Shape>& tiles, int step, int stage) const {
-    const uint32_t full = shared_.full(stage);
-#pragma unroll
-    for (int i = 0; i < Shape::kClusterSize; ++i) {
-      const uint32_t to = shared_.x(stage) + i * Shape::kHalfRows * Shape::kLineBytes;
-      const int row = tiles.first_row() + i * Shape::kHalfRows;
-      if (!p_.shares_x) {
-        CopyBox(to, p_.x_map, step * Shape::kLineDepth, row, full);
-      } else if (i == tiles.rank()) {
-        CopyBoxToAll(to, p_.x_map, step * Shape::kLineDepth, row, full, kBoth);
-      }
-    }
-    if constexpr (Shape::kFloat8) {
-      LineScales::LoadX(p_.float8, step, tiles.first_row(), shared_.scales(stage),
-                        shared_.full(stage));
-    }
-  }
-  __device__ int StageBytes(const LargeGemmTiles<Shape>& tiles) const {
+  static constexpr int kHalfBytes = Shape::kHalfRows * Shape::kLineBytes;
+
+  __device__ int StageBytes() const {
     if constexpr (!Shape::kFloat8) return Shape::kStageBytes;
-    return Shape::kXBytes + 2 * Shape::kHalfBytes + Shape::kTileRows * 4 +
-           LineScales::HalfBytes(p_.float8, FirstRow(tiles, 0)) +
-           LineScales::HalfBytes(p_.float8, FirstRow(tiles, 1));
+    return Shape::kXBytes + Shape::kWeightBytes + Shape::kTileRows * 4 +
+           LineScales::HalfBytes(p_.float8, tiles_.FirstWeightRow(0)) +
+           LineScales::HalfBytes(p_.float8, tiles_.FirstWeightRow(1));
   }
 
   const LargeGemmParams& p_;
   const LargeGemmShared<Shape>& shared_;
+  LargeGemmTiles<Shape> tiles_;
+};
+
+// A lane that brings half of the weight's rows, with their scales: to both CTAs of a pair, unless
+// those share x.
+template <typename Shape>
+class LargeGemmWeightLoader {
+ public:
+  __device__ LargeGemmWeightLoader(const LargeGemmParams& p, const LargeGemmShared<Shape>& shared,
+                                   int half)
+      : p_(p), shared_(shared), half_(half), tiles_(p) {}
+
+  // Weights are on their way before the predecessor, which makes x, is done.
+  __device__ void Run() {
+    const bool is_mine = p_.shares_x || half_ == tiles_.rank();
+    const uint16_t ctas = p_.shares_x ? 0 : tiles_.pair();
+    RingPlace place;
+    for (; !tiles_.AtEnd(); tiles_.Next()) {
+      const int row = tiles_.FirstWeightRow(half_);
+      Float8HalfSource<typename Shape::LineScales, Shape::kHalf> source(p_.float8, row,
+                                                                        tiles_.first_step());
+      for (int step = tiles_.first_step(); step < tiles_.end_step(); ++step) {
+        Wait(shared_.free(place.index), place.parity ^ 1);
+        const uint32_t full = shared_.full(place.index), to = shared_.weight(place.index, half_);
+        if constexpr (Shape::kFloat8) {
+          if (is_mine) source.LoadRows(to, full, ctas);
+          source.LoadScales(shared_.scales(place.index) + Shape::LineScales::HalfAt(half_), full);
+          source.Next();
+        } else if (is_mine) {
+          LoadBox(to, step * Shape::kLineDepth, row, full, ctas);
+        }
+        place.Next(Shape::kStages);
+      }
+    }
+  }
+
+ private:
+  __device__ void LoadBox(uint32_t to, int column, int row, uint32_t full, uint16_t ctas) const {
+    if (ctas == 0) {
+      CopyBox(to, p_.weight_map, column, row, full);
+    } else {
+      CopyBoxToAll(to, p_.weight_map, column, row, full, ctas);
+    }
+  }
+
+  const LargeGemmParams& p_;
+  const LargeGemmShared<Shape>& shared_;
+  const int half_;
+  LargeGemmTiles<Shape> tiles_;
 };
 
 }  // namespace quire::cuda

@@ -23,35 +23,40 @@ class QuantizedGemmLoader {
   __device__ QuantizedGemmLoader(const QuantizedGemmParams& p,
                                  const QuantizedGemmShared<Shape>& shared,
                                  const QuantizedGemmWork& work)
-      : p_(p), shared_(shared), work_(work), ctas_(SharingCtas()) {}
+      : p_(p), shared_(shared), work_(work), ctas_(SharingCtas()) {
+#pragma unroll
+    for (int i = 0; i < Shape::kWarpgroups; ++i) {
+      const int64_t at = int64_t{work.Block<Shape::kWarpgroups>(p, i)} * p.num_steps;
+      blocks_[i] = p.weight + (at + work.first_step) * p.step_bytes;
+    }
+  }
 
   // The first stages' weights are on their way before the predecessor, which makes x, is done.
-  __device__ void Run() const {
+  __device__ void Run() {
     const int num_early = min(p_.num_stages, work_.end_step - work_.first_step);
-    for (int i = 0; i < num_early; ++i) LoadWeight(work_.first_step + i, i);
+    for (int i = 0; i < num_early; ++i) LoadWeight(i);
     PrefetchMap(p_.x_map);
     WaitForPredecessor();
     for (int i = 0; i < num_early; ++i) LoadX(work_.first_step + i, i);
     RingPlace place;
     for (int step = work_.first_step + num_early; step < work_.end_step; ++step) {
       Wait(shared_.free(place.index), place.parity);
-      LoadWeight(step, place.index);
+      LoadWeight(place.index);
       LoadX(step, place.index);
       place.Next(p_.num_stages);
     }
   }
 
  private:
-  __device__ void LoadWeight(int step, int stage) const {
+  // The next step.
+  __device__ void LoadWeight(int stage) {
     const uint32_t full = shared_.full(stage);
     ArriveExpectingBytes(full,
                          Shape::kBoxes * Shape::kBoxBytes + Shape::kWarpgroups * p_.step_bytes);
 #pragma unroll
     for (int i = 0; i < Shape::kWarpgroups; ++i) {
-      const int64_t at =
-          static_cast<int64_t>(work_.Block<Shape::kWarpgroups>(p_, i)) * p_.num_steps + step;
-      CopyBytes(shared_.weight(stage) + i * p_.step_bytes, p_.weight + at * p_.step_bytes,
-                p_.step_bytes, full);
+      CopyBytes(shared_.weight(stage) + i * p_.step_bytes, blocks_[i], p_.step_bytes, full);
+      blocks_[i] += p_.step_bytes;
     }
   }
   // All of it, or this CTA's part for all that have the same steps.
@@ -80,6 +85,7 @@ class QuantizedGemmLoader {
   const QuantizedGemmShared<Shape>& shared_;
   const QuantizedGemmWork& work_;
   const uint16_t ctas_;
+  const uint8_t* blocks_[Shape::kWarpgroups];  // where their next steps are
 };
 
 // A computing warpgroup.
@@ -324,7 +330,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
     __syncwarp();
     if (in_cluster) PublishInCluster();
   }
-  if (in_cluster) SyncCluster();  // no CTA ends while others may still read its sums
+  if (in_cluster) EndCluster();
 #endif
 }
 

@@ -1,0 +1,7 @@
+#include "kernels/cuda/gemm/hopper/large_gemm_kernels.cuh"
+
+namespace quire::cuda {
+
+template LargeKernel LargeKernelFor<__nv_bfloat16, true, 192, 2>();
+
+}  // namespace quire::cuda
