@@ -2,10 +2,11 @@
 """Makes tests/engine/model/golden_quantized: checkpoints of some 100 KB that the packages quantized, and what transformers
 computes in float32 with the weights that the same packages read from them.
 
-    for package in llmcompressor gptqmodel nvidia-modelopt; do
+    for package in llmcompressor gptqmodel nvidia-modelopt auto-round; do
       python3 -m venv build/venv-$package
       build/venv-$package/bin/pip install setuptools torch transformers
       BUILD_CUDA_EXT=0 build/venv-$package/bin/pip install --no-build-isolation $package
+      [ $package != auto-round ] || build/venv-$package/bin/pip install auto-round-lib  # which reads them
       GPTQMODEL_CPU_WORKERS=2 build/venv-$package/bin/python tools/make_quantized_models.py [CASE...]
     done
 
@@ -82,6 +83,11 @@ TRANSFORMERS_CASES = [
 ]
 MODELOPT_CASES = [
     ("qwen3_fp8_modelopt", "Qwen3", "FP8_DEFAULT_CFG", dict(intermediate_size=128)),
+]
+# Without zero points it writes them as GPTQ, with them as AWQ.
+AUTOROUND_CASES = [
+    ("llama_autoround", "Llama", dict(bits=4, group_size=32, sym=True), dict(intermediate_size=128)),
+    ("qwen3_autoround_asym", "Qwen3", dict(bits=4, group_size=64, sym=False), dict(intermediate_size=128)),
 ]
 
 
@@ -220,7 +226,33 @@ class ModelOpt:
         return with_float8_inputs(plain_model(folder, weights), lambda name, x: stored[f"{name}.input_scale"]), weights
 
 
-PACKAGES = {"llmcompressor": LlmCompressor, "gptqmodel": GptqModel, "transformers": Transformers, "modelopt": ModelOpt}
+class AutoRound:
+    CASES = AUTOROUND_CASES
+
+    @staticmethod
+    def quantize(plain, folder, settings):
+        import auto_round
+        give_tokenizer(plain)
+        model = transformers.AutoModelForCausalLM.from_pretrained(plain, dtype=torch.bfloat16)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(plain)
+        # Rounded to the nearest: finding better roundings needs a data set.
+        auto_round.AutoRound(model, tokenizer, iters=0, disable_opt_rtn=True, device_map="cpu",
+                             **settings).quantize_and_save(str(folder), format="auto_round")
+        for made in folder.glob("*/*"):
+            made.rename(folder / made.name)
+
+    @staticmethod
+    def read(folder):
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, device_map="cpu")
+        weights = dict(model.state_dict())
+        for name, module in model.named_modules():
+            if type(module).__name__.startswith("QuantLinear"):
+                weights[f"{name}.weight"] = module(torch.eye(module.infeatures)).t().contiguous()
+        return None, weights
+
+
+PACKAGES = {"llmcompressor": LlmCompressor, "gptqmodel": GptqModel, "transformers": Transformers, "modelopt": ModelOpt,
+            "auto_round": AutoRound}
 
 
 def with_float8_inputs(model, scale, columns=None):
@@ -284,7 +316,7 @@ def main():
         write_expected(package, folder, seed)
         for path in folder.iterdir():
             if path.name not in ("config.json", "model.safetensors", "expected.json"):
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         # What machine it was made on has no place there.
         config = json.loads((folder / "config.json").read_text())
         config["quantization_config"].get("meta", {}).pop("offload_to_disk_path", None)

@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      "llama_fp8", "qwen3_fp8", "llama_gptq_v2",
                                      "llama_gptq_dynamic", "llama_gptq_rows", "llama_fp8_static",
                                      "qwen3_fp8_dynamic", "qwen3_int8", "qwen3_fp8_modelopt",
-                                     "phi3_gptq"),
+                                     "phi3_gptq", "llama_autoround", "qwen3_autoround_asym"),
                      testing::ValuesIn(TestDevices())),
     [](const auto& info) {
       return GoldenCaseName(std::get<0>(info.param), std::get<1>(info.param));

@@ -1,10 +1,9 @@
-// Gemms of many rows on sm_90a, the kernel template. A CTA takes tiles of 128 rows of x and 128
-// to 256 of the weight (out_features) in turn: lanes of some warps load by TMA, two warpgroups
-// multiply 64 rows each by wgmma. The two CTAs of a pair have neighbouring rows and the same
-// features, and each loads half of the weight's tile for both, which halves what the weight takes
-// from L2; or they have the same rows, and share x so. Where tiles are few, several pairs, a
-// cluster, share out in_features and add up their sums. Of a weight of codes a warpgroup makes the
-// values. Device code only.
+// Gemms of many rows on sm_90a, the kernel template. A CTA takes tiles of 128 or 192 rows of x and
+// 128 to 256 of the weight (out_features) in turn: lanes of three warps load by TMA, two or three
+// warpgroups multiply 64 rows each by wgmma. The two CTAs of a pair have neighbouring rows and the
+// same features, and each loads half of the weight's tile for both, which halves what the weight
+// takes from L2; or they have the same rows, and share x so. Where tiles are few, two pairs, a
+// cluster, share out in_features and add up their sums. Device code only.
 #pragma once
 
 #include "kernels/cuda/gemm/hopper/large_gemm_loader.cuh"
