@@ -238,8 +238,10 @@ class AutoRound:
         # Rounded to the nearest: finding better roundings needs a data set.
         auto_round.AutoRound(model, tokenizer, iters=0, disable_opt_rtn=True, device_map="cpu",
                              **settings).quantize_and_save(str(folder), format="auto_round")
-        for made in folder.glob("*/*"):
-            made.rename(folder / made.name)
+        (made,) = folder.iterdir()  # a folder of that model
+        for path in made.iterdir():
+            path.rename(folder / path.name)
+        made.rmdir()
 
     @staticmethod
     def read(folder):
@@ -316,7 +318,7 @@ def main():
         write_expected(package, folder, seed)
         for path in folder.iterdir():
             if path.name not in ("config.json", "model.safetensors", "expected.json"):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                path.unlink()
         # What machine it was made on has no place there.
         config = json.loads((folder / "config.json").read_text())
         config["quantization_config"].get("meta", {}).pop("offload_to_disk_path", None)

@@ -1,8 +1,8 @@
 // Which requests an engine takes, and which it refuses: bounds, the queue and its flows.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <deque>
-#include <set>
 #include <thread>
 
 #include "tests/engine/engine_fixture.h"

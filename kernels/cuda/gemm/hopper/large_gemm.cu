@@ -98,7 +98,6 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
   CHECK(v.is_float8 || FitsVectors(num_columns, {&args.x}));
   CHECK(FitsVectors(num_columns, {&out}));
   const GemmMaps maps = MapsOf(args, v.features / 2, kernel.tile_rows / kPairSize);
-  const Float8Matrices float8 = Float8MatricesOf(args);
   const Tiles tiles =
       TilesOf(v, kernel, num_rows, gated == nullptr ? num_columns : 2 * num_columns);
   const LargeGemmParams params = {
@@ -106,7 +105,7 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
       .x_map = maps.x,
       .out_map = EncodeMatrixMap(out.data(), weight.dtype, num_rows, num_columns, out.row_stride(),
                                  kOutRows),
-      .float8 = float8,
+      .float8 = Float8MatricesOf(args),
       .bias = FloatVector(args.bias),
       .out = out.data(),
       .out_stride = out.row_stride(),
