@@ -14,7 +14,7 @@
 #include "kernels/base/check.h"
 #include "kernels/cpu/runtime/isa.h"
 
-#pragma GCC target("avx512f,fma")
+#pragma GCC target("avx2,fma")
 
 namespace quire {
 namespace {
@@ -104,7 +104,8 @@ bool Decode(const ucontext_t& context, Instruction* out) {
           .length = 5,
           .address = nullptr,
           .index = 0};
-  if (out->opcode != 0x49 && out->opcode != 0x4B && out->opcode != 0x5C) return false;
+  const bool is_int8 = out->opcode == 0x5E && out->prefix == 1;  // unsigned times signed bytes
+  if (out->opcode != 0x49 && out->opcode != 0x4B && out->opcode != 0x5C && !is_int8) return false;
   if (out->mod != 3) DecodeAddress(context, code + 5, x_bit, b_bit, out);
   return true;
 }
@@ -133,12 +134,16 @@ void StoreRegister(const Register& from, const Instruction& to) {
   }
 }
 
-// TDPBF16PS. Numbers too small to be normal are zeros, read or written.
-void MulAdd(Register& sums, const Register& x, const Register& weights) {
-  constexpr unsigned kFlushAndDenormalsAreZeros = 0x8040;
+void CheckShapes(const Register& sums, const Register& x, const Register& weights) {
   CHECK_EQ(sums.num_rows, x.num_rows);
   CHECK_EQ(sums.row_bytes, weights.row_bytes);
   CHECK_EQ(x.row_bytes / 4, weights.num_rows);
+}
+
+// TDPBF16PS. Numbers too small to be normal are zeros, read or written.
+void MulAdd(Register& sums, const Register& x, const Register& weights) {
+  constexpr unsigned kFlushAndDenormalsAreZeros = 0x8040;
+  CheckShapes(sums, x, weights);
   const unsigned mode = _mm_getcsr();
   _mm_setcsr(mode | kFlushAndDenormalsAreZeros);
   for (int row = 0; row < x.num_rows; ++row) {
@@ -156,8 +161,29 @@ void MulAdd(Register& sums, const Register& x, const Register& weights) {
   _mm_setcsr(mode);
 }
 
+// TDPBUSD.
+void MulAddInt8(Register& sums, const Register& x, const Register& weights) {
+  CheckShapes(sums, x, weights);
+  for (int row = 0; row < x.num_rows; ++row) {
+    uint8_t x_bytes[kRowBytes];
+    std::memcpy(x_bytes, x.rows[row], sizeof(x_bytes));
+    for (int c = 0; c < sums.row_bytes / 4; ++c) {
+      auto sum = std::bit_cast<uint32_t>(sums.rows[row][c]);
+      for (int k = 0; k < weights.num_rows; ++k) {
+        int8_t column[4];
+        std::memcpy(column, &weights.rows[k][c], sizeof(column));
+        for (int i = 0; i < 4; ++i) sum += x_bytes[4 * k + i] * column[i];
+      }
+      sums.rows[row][c] = std::bit_cast<float>(sum);
+    }
+  }
+}
+
 void Execute(const Instruction& in) {
   if (in.opcode == 0x5C) return MulAdd(Configured(in.reg), Configured(in.rm), Configured(in.vvvv));
+  if (in.opcode == 0x5E) {
+    return MulAddInt8(Configured(in.reg), Configured(in.rm), Configured(in.vvvv));
+  }
   if (in.opcode == 0x4B) {
     if (in.prefix == 3) return LoadRegister(Configured(in.reg), in);
     return StoreRegister(Configured(in.reg), in);
@@ -184,7 +210,7 @@ void OnIllegalInstruction(int signal_number, siginfo_t*, void* context) {
 }  // namespace
 
 bool EmulateAmxWhereMissing() {
-  if (!cpu::IsaSupported(cpu::Isa::kAvx512) || cpu::IsaSupported(cpu::Isa::kAmxBf16)) return false;
+  if (!cpu::IsaSupported(cpu::Isa::kAvx2) || cpu::IsaSupported(cpu::Isa::kAmxBf16)) return false;
   struct sigaction action = {};
   action.sa_sigaction = OnIllegalInstruction;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;

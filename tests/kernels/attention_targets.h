@@ -21,7 +21,9 @@ inline constexpr char kPortablePrefill[] = "Cuda_portable_prefill";
 
 inline std::vector<KernelTarget> AttentionTargets() {
   std::vector<KernelTarget> targets = KernelTargets();
-  if (EmulateAmxWhereMissing()) targets.push_back({kEmulatedAmx, DeviceKind::kCpu, ""});
+  if (cpu::IsaSupported(cpu::Isa::kAvx512) && EmulateAmxWhereMissing()) {
+    targets.push_back({kEmulatedAmx, DeviceKind::kCpu, ""});
+  }
 #ifdef QUIRE_PORTABLE_PREFILL
   if (CudaAvailable()) targets.push_back({kPortablePrefill, DeviceKind::kCuda, ""});
 #endif

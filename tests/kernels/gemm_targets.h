@@ -25,7 +25,7 @@ inline std::vector<GemmTarget> GemmTargets() {
     if (IsaSupported(isa)) targets.push_back({IsaName(isa), GemmKernelFor(isa)});
   }
 #if defined(__x86_64__)
-  if (EmulateAmxWhereMissing()) {
+  if (IsaSupported(Isa::kAvx512) && EmulateAmxWhereMissing()) {
     targets.push_back({"emulated_amx_bf16", {.f32 = &kAvx512F32Tiles, .bf16 = &kAmxBf16Tiles}});
   }
 #endif

@@ -1,7 +1,7 @@
 // AMX, a matrix unit beside the vector units of some x86 processors: eight registers of up to 16
-// rows of 64 bytes, which hold float32 sums or pairs of bfloat16. Its instructions as functions;
-// GCC's intrinsics want a register's number spelled out. Any thread, each with registers of its
-// own.
+// rows of 64 bytes, which hold sums in float32 or int32, pairs of bfloat16 or four bytes. Its
+// instructions as functions; GCC's intrinsics want a register's number spelled out. Any thread,
+// each with registers of its own.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace quire::cpu {
 
 inline constexpr int kAmxRows = 16;
-inline constexpr int kAmxColumns = 16;  // float32 sums, or pairs of bfloat16
+inline constexpr int kAmxColumns = 16;  // of 4 bytes: sums, or what they are sums of
 inline constexpr int64_t kAmxRowBytes = 64;
 
 // Intel's SDM, LDTILECFG. All registers whole.
@@ -59,6 +59,12 @@ inline void AmxStore(void* p, int64_t stride_bytes) {
 template <int kSums, int kRows, int kColumns>
 inline void AmxMulAdd() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kRows), "i"(kColumns));
+}
+
+// The same of uint8 in rows and int8 in columns, four a column: exact sums in int32, modulo 2^32.
+template <int kSums, int kRows, int kColumns>
+inline void AmxMulAddInt8() {
+  asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kRows), "i"(kColumns));
 }
 
 }  // namespace quire::cpu

@@ -30,10 +30,12 @@ const char* IsaName(Isa isa) {
 #if defined(__x86_64__)
 namespace {
 
-bool HasAmxBf16() {
-  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;
+// AMX's bits of CPUID's leaf 7.
+constexpr unsigned kAmxBf16Bit = 1u << 22, kAmxTileBit = 1u << 24, kAmxInt8Bit = 1u << 25;
+
+bool HasAmx(unsigned bits) {
   unsigned eax, ebx, ecx, edx = 0;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & kBf16) && (edx & kTile);
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & bits) == bits;
 }
 
 // Linux gives a process the tiles' state when it asks for it, for all its threads.
@@ -59,10 +61,19 @@ bool IsaSupported(Isa isa) {
     case Isa::kAvx512Bf16:
       return IsaSupported(Isa::kAvx512) && __builtin_cpu_supports("avx512bf16");
     case Isa::kAmxBf16:
-      return IsaSupported(Isa::kAvx512Bf16) && HasAmxBf16() && MayUseAmxTiles();
+      return IsaSupported(Isa::kAvx512Bf16) && HasAmx(kAmxBf16Bit | kAmxTileBit) &&
+             MayUseAmxTiles();
   }
 #endif
   return isa == Isa::kGeneric;
+}
+
+bool HasAmxInt8() {
+#if defined(__x86_64__)
+  return HasAmx(kAmxInt8Bit);
+#else
+  return false;
+#endif
 }
 
 Isa BestIsa() {

@@ -20,6 +20,9 @@ const char* IsaName(Isa isa);  // "generic", "avx2", "avx512", "avx512_bf16", "a
 // this asks Linux to, once and for the whole process, whose signals then need larger stacks.
 bool IsaSupported(Isa isa);
 
+// Whether AMX has instructions for int8, too, where kAmxBf16 is supported.
+bool HasAmxInt8();
+
 Isa BestIsa();
 
 // The instruction set of this name; the best one for "". OUT_OF_RANGE, with the names that this

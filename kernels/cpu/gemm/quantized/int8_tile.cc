@@ -11,13 +11,19 @@ namespace quire::cpu {
 
 namespace {
 
+// The first row's bytes of a unit; those of the next row are kInt8BlockBytes later.
+inline __attribute__((always_inline)) const uint8_t* UnitOfX(const Int8TileArgs& args,
+                                                             int64_t num_rows, int64_t unit) {
+  return args.x + unit / kInt8BlockUnits * num_rows * kInt8BlockBytes + unit % kInt8BlockUnits * 4;
+}
+
 // Written so that compilers vectorise it over the features.
 inline __attribute__((always_inline)) void AddDots(const Int8TileArgs& args) {
-  std::fill_n(args.out, args.height * kPanelFeatures, 0);
+  std::fill_n(args.out, args.num_rows * kPanelFeatures, 0);
   for (int64_t unit = 0; unit < args.num_units; ++unit) {
     const uint32_t* words = args.words + unit * kPanelFeatures;
-    for (int r = 0; r < args.height; ++r) {
-      const uint8_t* x = args.x + (r * args.num_units + unit) * 4;
+    for (int r = 0; r < args.num_rows; ++r) {
+      const uint8_t* x = UnitOfX(args, args.num_rows, unit) + r * kInt8BlockBytes;
       const int32_t x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3];
       int32_t* out = args.out + r * kPanelFeatures;
       for (int64_t f = 0; f < kPanelFeatures; ++f) {
@@ -47,8 +53,8 @@ __attribute__((target("avx512f,avx512bw,avx512vnni"))) void VnniRows(const Int8T
     for (__m512i& sum : row) sum = _mm512_setzero_si512();
   }
   const uint32_t* words = args.words;
-  const uint8_t* x = args.x;
   for (int64_t unit = 0; unit < args.num_units; ++unit) {
+    const uint8_t* x = UnitOfX(args, kRows, unit);
     __m512i w[kVectors];
 #pragma GCC unroll 4
     for (int c = 0; c < kVectors; ++c) {
@@ -58,13 +64,12 @@ __attribute__((target("avx512f,avx512bw,avx512vnni"))) void VnniRows(const Int8T
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       int32_t four;
-      std::memcpy(&four, x + r * args.num_units * 4, sizeof(four));
+      std::memcpy(&four, x + r * kInt8BlockBytes, sizeof(four));
       const __m512i xr = _mm512_set1_epi32(four);
 #pragma GCC unroll 4
       for (int c = 0; c < kVectors; ++c) sums[r][c] = _mm512_dpbusd_epi32(sums[r][c], xr, w[c]);
     }
     words += kPanelFeatures;
-    x += 4;
   }
   for (int r = 0; r < kRows; ++r) {
     for (int c = 0; c < kVectors; ++c) {
@@ -74,7 +79,7 @@ __attribute__((target("avx512f,avx512bw,avx512vnni"))) void VnniRows(const Int8T
 }
 
 void VnniTile(const Int8TileArgs& args) {
-  switch (args.height) {
+  switch (args.num_rows) {
     case 1:
       return VnniRows<1>(args);
     case 2:
@@ -86,19 +91,24 @@ void VnniTile(const Int8TileArgs& args) {
   }
 }
 
+Int8TileFn VectorTileFor(Isa isa) {
+  if (isa >= Isa::kAvx512 && __builtin_cpu_supports("avx512vnni")) return VnniTile;
+  if (isa >= Isa::kAvx512) return Avx512Tile;
+  return isa == Isa::kAvx2 ? Avx2Tile : GenericTile;
+}
+
 #endif
 
 }  // namespace
 
-Int8TileFn Int8TileFor(Isa isa) {
+Int8Kernel Int8KernelFor(Isa isa) {
 #if defined(__x86_64__)
-  if (isa >= Isa::kAvx512 && __builtin_cpu_supports("avx512vnni")) return VnniTile;
-  if (isa >= Isa::kAvx512) return Avx512Tile;
-  if (isa == Isa::kAvx2) return Avx2Tile;
+  return {.vector_tile = VectorTileFor(isa),
+          .amx_tile = isa == Isa::kAmxBf16 && HasAmxInt8() ? Int8AmxTile : nullptr};
 #else
   (void)isa;
+  return {.vector_tile = GenericTile, .amx_tile = nullptr};
 #endif
-  return GenericTile;
 }
 
 }  // namespace quire::cpu

@@ -9,19 +9,36 @@
 
 namespace quire::cpu {
 
-inline constexpr int kMaxInt8Rows = 4;
+inline constexpr int kInt8VectorRows = 4;  // at most, of a tile
+inline constexpr int kInt8AmxRows = 32;
+
+// x by blocks of columns, a cache line of each row.
+inline constexpr int64_t kInt8BlockUnits = 16;
+inline constexpr int64_t kInt8BlockBytes = 4 * kInt8BlockUnits;
 
 struct Int8TileArgs {
   const uint32_t* words;  // units of a panel, one after the other
   int64_t num_units;
-  const uint8_t* x;  // [height, 4 * num_units]: 128 more than the value
-  int height;        // at most kMaxInt8Rows
+  // 128 more than the values: [blocks of kInt8BlockUnits, num_rows, kInt8BlockBytes]. What the last
+  // block has beyond num_units may be anything.
+  const uint8_t* x;
+  int num_rows;
   int64_t read_ahead;
-  int32_t* out;  // [height, kPanelFeatures]
+  int32_t* out;  // [num_rows, kPanelFeatures]
 };
 using Int8TileFn = void (*)(const Int8TileArgs&);
 
-// The best that this processor has and `isa` allows.
-Int8TileFn Int8TileFor(Isa isa);
+// What few rows take, which memory bounds, and what more rows take.
+struct Int8Kernel {
+  Int8TileFn vector_tile;  // of up to kInt8VectorRows rows
+  Int8TileFn amx_tile;     // of up to kInt8AmxRows rows; null: there is none
+};
+
+// The best that this processor has and `isa`, which is supported here, allows.
+Int8Kernel Int8KernelFor(Isa isa);
+
+#if defined(__x86_64__)
+void Int8AmxTile(const Int8TileArgs& args);
+#endif
 
 }  // namespace quire::cpu

@@ -12,8 +12,9 @@ namespace quire::cpu {
 
 namespace {
 
-constexpr int64_t kMaxBlockRows = 224;  // bounds the packed activations; whole tiles of 14 rows
-constexpr int64_t kSliceColumns = 64;   // expanded at a time: 16 KiB
+constexpr int64_t kMaxBlockRows =
+    224;  // bounds the packed activations; whole tiles of 14 or 32 rows
+constexpr int64_t kSliceColumns = 64;  // expanded at a time: 16 KiB
 constexpr int64_t kRangeBytes = 256 * 1024;
 
 bool IsInt8(const LinearWeight& weight) {
@@ -42,24 +43,29 @@ void ReadRow(const Tensor& x, int64_t row, const QuantizedLayout& layout, const 
   }
 }
 
-// Codes of a row, 128 more than their values; returns what they are multiplied with.
-float RoundToInt8(const float* row, int64_t columns, uint8_t* out) {
+// Codes of a row, 128 more than their values, each kInt8BlockBytes of them `stride` bytes after
+// those before; returns what they are multiplied with.
+float RoundToInt8(const float* row, int64_t columns, int64_t stride, uint8_t* out) {
   float most = 0;
   bool is_finite = true;
   for (int64_t i = 0; i < columns; ++i) {
     most = std::max(most, std::abs(row[i]));
     is_finite = is_finite && std::isfinite(row[i]);
   }
-  if (!is_finite || most == 0) {
-    std::fill_n(out, columns, 128);
-    return is_finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();  // so is no product with it
-  }
+  const bool has_only_zeros = !is_finite || most == 0;
   const float inverse = 127 / most;
-  for (int64_t i = 0; i < columns; ++i) {
-    const float code = std::clamp(std::nearbyint(row[i] * inverse), -127.0f, 127.0f);
-    out[i] = static_cast<uint8_t>(static_cast<int>(code) + 128);
+  for (int64_t begin = 0; begin < columns; begin += kInt8BlockBytes, out += stride) {
+    const int64_t count = std::min(kInt8BlockBytes, columns - begin);
+    if (has_only_zeros) {
+      std::fill_n(out, count, 128);
+      continue;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const float code = std::clamp(std::nearbyint(row[begin + i] * inverse), -127.0f, 127.0f);
+      out[i] = static_cast<uint8_t>(static_cast<int>(code) + 128);
+    }
   }
-  return most / 127;
+  return is_finite ? most / 127 : std::numeric_limits<float>::quiet_NaN();  // so is each product
 }
 
 template <typename T>
@@ -80,6 +86,8 @@ struct QuantizedGemm::Block {
 
   int64_t TileRows(int64_t tile) const { return std::min(height, num_rows - tile * height); }
   int64_t TileValues(int64_t tile) const { return tile * height * layout.padded_columns(); }
+  int64_t Int8RowLines() const { return CeilDiv(layout.UnitsOf(0), kInt8BlockUnits); }
+  int64_t Int8TileLines(int64_t tile) const { return tile * height * Int8RowLines(); }
   const char* PanelOf(int64_t panel) const {
     return static_cast<const char*>(args.weight->data) + panel * layout.panel_bytes;
   }
@@ -93,9 +101,20 @@ struct QuantizedGemm::Scratch {
   float bias[kPanelFeatures];   // of the panel
 };
 
-QuantizedGemm::QuantizedGemm(Isa isa)
-    : float_tiles_(*GemmKernelFor(isa).f32), int8_tile_(Int8TileFor(isa)) {}
+QuantizedGemm::QuantizedGemm(const TileSet& float_tiles, const Int8Kernel& int8_kernel)
+    : float_tiles_(float_tiles), int8_kernel_(int8_kernel) {}
 QuantizedGemm::~QuantizedGemm() = default;
+
+int64_t QuantizedGemm::TileHeight(bool is_int8, int64_t num_rows) const {
+  if (is_int8 && num_rows > kInt8VectorRows && int8_kernel_.amx_tile != nullptr) {
+    return kInt8AmxRows;  // a last tile of fewer rows takes less time, by 16 rows
+  }
+  const int64_t max_height = is_int8                     ? kInt8VectorRows
+                             : num_rows <= kMaxFusedRows ? kMaxFusedRows
+                                                         : float_tiles_.max_rows;
+  // Tiles of about one height: the last rows of a block cost as little as the others.
+  return CeilDiv(num_rows, CeilDiv(num_rows, max_height));
+}
 
 void QuantizedGemm::Linear(const LinearArgs& args, ThreadPool& pool) {
   const QuantizedLayout layout(*args.weight);
@@ -104,29 +123,14 @@ void QuantizedGemm::Linear(const LinearArgs& args, ThreadPool& pool) {
   if (std::ssize(scratch_) < pool.num_threads()) scratch_.resize(pool.num_threads());
   for (int64_t first = 0; first < args.x.dim(0); first += kMaxBlockRows) {
     const int64_t num_rows = std::min(kMaxBlockRows, args.x.dim(0) - first);
-    const int64_t max_height = is_int8                     ? kMaxInt8Rows
-                               : num_rows <= kMaxFusedRows ? kMaxFusedRows
-                                                           : float_tiles_.max_rows;
-    // Tiles of about one height: the last rows of a block cost as little as the others.
-    const int64_t height = CeilDiv(num_rows, CeilDiv(num_rows, max_height));
+    const int64_t height = TileHeight(is_int8, num_rows);
     const Block block = {.args = args,
                          .layout = layout,
                          .first_row = first,
                          .num_rows = num_rows,
                          .height = height,
                          .num_tiles = CeilDiv(num_rows, height)};
-    if (is_int8) {
-      GrowTo(num_rows * layout.padded_columns(), packed_int8_);
-      GrowTo(num_rows, x_scales_);
-    } else {
-      GrowTo(num_rows * layout.padded_columns(), packed_);
-    }
-    pool.ParallelFor(block.num_tiles, 1, [&](int64_t begin, int64_t end, int thread) {
-      for (int64_t tile = begin; tile < end; ++tile) {
-        is_int8 ? PackInt8Tile(block, tile, scratch_[thread])
-                : PackTile(block, tile, scratch_[thread]);
-      }
-    });
+    is_int8 ? PackInt8(block, pool) : PackFloats(block, pool);
     const int64_t grain = std::max<int64_t>(1, kRangeBytes / (layout.panel_bytes * num_rows));
     pool.ParallelFor(layout.num_panels, grain, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t panel = begin; panel < end; ++panel) {
@@ -134,6 +138,13 @@ void QuantizedGemm::Linear(const LinearArgs& args, ThreadPool& pool) {
       }
     });
   }
+}
+
+void QuantizedGemm::PackFloats(const Block& block, ThreadPool& pool) {
+  GrowTo(block.num_rows * block.layout.padded_columns(), packed_);
+  pool.ParallelFor(block.num_tiles, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t tile = begin; tile < end; ++tile) PackTile(block, tile, scratch_[thread]);
+  });
 }
 
 void QuantizedGemm::PackTile(const Block& block, int64_t tile, Scratch& scratch) {
@@ -149,16 +160,24 @@ void QuantizedGemm::PackTile(const Block& block, int64_t tile, Scratch& scratch)
   }
 }
 
-void QuantizedGemm::PackInt8Tile(const Block& block, int64_t tile, Scratch& scratch) {
+void QuantizedGemm::PackInt8(const Block& block, ThreadPool& pool) {
+  GrowTo(block.num_rows * block.Int8RowLines(), packed_int8_);
+  GrowTo(block.num_rows, x_scales_);
+  pool.ParallelFor(block.num_rows, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t row = begin; row < end; ++row) PackInt8Row(block, row, scratch_[thread]);
+  });
+}
+
+void QuantizedGemm::PackInt8Row(const Block& block, int64_t row, Scratch& scratch) {
   const QuantizedLayout& layout = block.layout;
   const int64_t columns = layout.padded_columns();
+  const int64_t tile = row / block.height;
   GrowTo(columns, scratch.row);
-  for (int64_t r = 0; r < block.TileRows(tile); ++r) {
-    const int64_t row = tile * block.height + r;
-    ReadRow(block.args.x, block.first_row + row, layout, layout.OrderOf(*block.args.weight),
-            scratch.row.data());
-    x_scales_[row] = RoundToInt8(scratch.row.data(), columns, packed_int8_.data() + row * columns);
-  }
+  ReadRow(block.args.x, block.first_row + row, layout, layout.OrderOf(*block.args.weight),
+          scratch.row.data());
+  CacheLine* const out = packed_int8_.data() + block.Int8TileLines(tile) + row % block.height;
+  x_scales_[row] = RoundToInt8(scratch.row.data(), columns, block.TileRows(tile) * kInt8BlockBytes,
+                               reinterpret_cast<uint8_t*>(out));
 }
 
 void QuantizedGemm::MultiplyPanel(const Block& block, int64_t panel, Scratch& scratch) const {
@@ -225,16 +244,19 @@ void QuantizedGemm::MultiplyInt8(const Block& block, int64_t panel, Scratch& scr
   const char* const data = block.PanelOf(panel);
   const auto* scales = reinterpret_cast<const float*>(data);
   const auto* code_sums = reinterpret_cast<const int32_t*>(data + layout.scale_bytes);
-  alignas(64) int32_t products[kMaxInt8Rows * kPanelFeatures];
-  GrowTo(kMaxInt8Rows * kPanelFeatures, scratch.sums);
+  alignas(64) int32_t products[kInt8AmxRows * kPanelFeatures];
+  GrowTo(kInt8AmxRows * kPanelFeatures, scratch.sums);
+  const Int8TileFn multiply =
+      block.height > kInt8VectorRows ? int8_kernel_.amx_tile : int8_kernel_.vector_tile;
   for (int64_t tile = 0; tile < block.num_tiles; ++tile) {
     const int64_t num_rows = block.TileRows(tile);
-    int8_tile_({.words = layout.WordsOf(data, 0),
-                .num_units = layout.UnitsOf(0),
-                .x = packed_int8_.data() + block.TileValues(tile),
-                .height = static_cast<int>(num_rows),
-                .read_ahead = tile == 0 ? ReadAheadBytes() : 0,
-                .out = products});
+    const CacheLine* const x = packed_int8_.data() + block.Int8TileLines(tile);
+    multiply({.words = layout.WordsOf(data, 0),
+              .num_units = layout.UnitsOf(0),
+              .x = reinterpret_cast<const uint8_t*>(x),
+              .num_rows = static_cast<int>(num_rows),
+              .read_ahead = tile == 0 ? ReadAheadBytes() : 0,
+              .out = products});
     for (int64_t r = 0; r < num_rows; ++r) {
       const float x_scale = x_scales_[tile * block.height + r];
       for (int64_t f = 0; f < kPanelFeatures; ++f) {

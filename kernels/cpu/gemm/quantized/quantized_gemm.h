@@ -16,7 +16,8 @@ namespace quire::cpu {
 
 class QuantizedGemm {
  public:
-  explicit QuantizedGemm(Isa isa);
+  QuantizedGemm(const TileSet& float_tiles, const Int8Kernel& int8_kernel);
+  explicit QuantizedGemm(Isa isa) : QuantizedGemm(*GemmKernelFor(isa).f32, Int8KernelFor(isa)) {}
   ~QuantizedGemm();
 
   // x and out are float32 or bfloat16.
@@ -26,8 +27,11 @@ class QuantizedGemm {
   struct Block;
   struct Scratch;
 
+  int64_t TileHeight(bool is_int8, int64_t num_rows) const;
+  void PackFloats(const Block& block, ThreadPool& pool);
   void PackTile(const Block& block, int64_t tile, Scratch& scratch);
-  void PackInt8Tile(const Block& block, int64_t tile, Scratch& scratch);
+  void PackInt8(const Block& block, ThreadPool& pool);
+  void PackInt8Row(const Block& block, int64_t row, Scratch& scratch);
   void MultiplyPanel(const Block& block, int64_t panel, Scratch& scratch) const;
   void MultiplyFewRows(const Block& block, int64_t panel, Scratch& scratch) const;
   void MultiplyManyRows(const Block& block, int64_t panel, Scratch& scratch) const;
@@ -37,12 +41,12 @@ class QuantizedGemm {
                  const Scratch& scratch) const;
 
   const TileSet& float_tiles_;
-  const Int8TileFn int8_tile_;
+  const Int8Kernel int8_kernel_;
   // Of one block of rows, by tile; they grow to the largest shape seen.
   std::vector<float> packed_;
-  std::vector<uint8_t> packed_int8_;
-  std::vector<float> x_scales_;   // of int8 rows
-  std::vector<Scratch> scratch_;  // by thread
+  std::vector<CacheLine> packed_int8_;  // AMX loads whole lines
+  std::vector<float> x_scales_;         // of int8 rows
+  std::vector<Scratch> scratch_;        // by thread
 };
 
 }  // namespace quire::cpu
