@@ -132,7 +132,8 @@ struct AttentionRunArgs {
 class AttentionPlan {
  public:
   virtual ~AttentionPlan() = default;
-  // Enqueues the making of this step's work lists.
+  // Enqueues the making of this step's work lists. Until its last run nothing but the step's own
+  // tokens, the last of each sequence, is written to the cache and the batch.
   virtual void PlanStep(Stream& stream, const AttentionBatch& batch) = 0;
   // Enqueues the attention of one layer over the batch that was planned last. Arguments that do not
   // fit the plan's geometry fail a CHECK.

@@ -105,18 +105,19 @@ TEST_P(CudaDecodePlanTest, SharesCoverEveryTileOnce) {
         const auto shares = Download<DecodeShare>(plan.shares, plan.num_ctas);
         std::map<int32_t, std::vector<TakenItem>> units;
         for (int32_t s = 0; s < plan.num_ctas; ++s) {
-          for (int32_t i = shares[s].first; i <= shares[s].last; ++i) {
+          const DecodeShareItems& items = shares[s].items;
+          for (int32_t i = items.first; i <= items.last; ++i) {
             const auto item = Download<DecodeItem>(plan.items + i, 1)[0];
-            units[shares[s].first + shares[s].last - i - s].push_back({s, item});
+            units[items.first + items.last - i - s].push_back({s, item});
             // What the next share goes on with comes first, what an earlier one began last.
             const int32_t end_share = item.first_share + item.num_shares - 1;
-            EXPECT_TRUE(i == shares[s].first || end_share == s);
-            EXPECT_TRUE(i == shares[s].last || item.first_share == s);
+            EXPECT_TRUE(i == items.first || end_share == s);
+            EXPECT_TRUE(i == items.last || item.first_share == s);
           }
-          if (shares[s].last < shares[s].first) continue;
-          EXPECT_EQ(shares[s].item.first_tile, units[shares[s].last - s].back().item.first_tile);
+          if (items.last < items.first) continue;
+          EXPECT_EQ(items.item.first_tile, units[items.last - s].back().item.first_tile);
           // The first block is the sequence's own, unless it has no keys.
-          const DecodeItem& item = shares[s].item;
+          const DecodeItem& item = items.item;
           const BlockId* row = batch.block_tables.data() + item.table_begin;
           const int32_t block = item.first_tile * kTileKeys / geometry.block_size;
           if (item.seq_len == 0) {

@@ -4,7 +4,9 @@
 // Invariant: every kernel launched so calls WaitForPredecessor in every CTA before it reads or
 // writes anything that another kernel writes or reads, and before that CTA ends: only then does a
 // kernel that has waited know that all work before it is complete. Before the wait it may read what
-// does not change while serving: weights and tables that a synchronised stream wrote. What it reads
+// does not change while serving: weights and tables that a synchronised stream wrote. So it may,
+// past L1, what was complete before a kernel that released no successor (PlanDecode of
+// attention/trtllm/decode_plan.cu): nothing after that one starts before its end. What it reads
 // after the wait may not be read through the read-only path (__ldg, ld.global.nc). One kernel may
 // wait at its end instead, where its predecessor releases it only after its own wait
 // (hopper_attention.h): then all that came before that one is complete when it starts.

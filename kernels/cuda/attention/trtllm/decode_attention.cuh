@@ -9,7 +9,6 @@
 #include "kernels/cuda/attention/trtllm/decode_loader.cuh"
 #include "kernels/cuda/attention/trtllm/decode_output.cuh"
 #include "kernels/cuda/attention/trtllm/decode_queries.cuh"
-#include "kernels/cuda/runtime/launch.cuh"
 
 namespace quire::cuda::trtllm {
 
@@ -143,10 +142,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   shared.InitMbarriers();
   if (threadIdx.x == Shape::kComputeThreads) PrefetchMap(p.k_map);
   if (threadIdx.x == Shape::kComputeThreads + 32) PrefetchMap(p.v_map);
-  WaitForPredecessor();
-  // Not before: what a successor that waits last (hopper_attention.h) reads must be there. It finds
-  // no room earlier.
-  ReleaseSuccessor();
+  // Each role waits for the predecessor, and releases the successor, where it must.
   __syncthreads();
   if (threadIdx.x < Shape::kComputeThreads) {
     if constexpr (Shape::kMovesRegisters) TakeRegisters<Shape::kComputeRegisters>();

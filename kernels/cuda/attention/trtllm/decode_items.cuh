@@ -5,15 +5,27 @@
 
 namespace quire::cuda::trtllm {
 
+// What the plan has left. It is read before this kernel has waited for its predecessor, past L1,
+// which may hold an earlier step's.
+template <typename T>
+__device__ __forceinline__ T ReadPlan(const T* from) {
+  static_assert(alignof(T) == 16);
+  T result;
+#pragma unroll
+  for (size_t i = 0; i < sizeof(T) / 16; ++i) {
+    reinterpret_cast<uint4*>(&result)[i] = __ldcg(reinterpret_cast<const uint4*>(from) + i);
+  }
+  return result;
+}
+
 // By all lanes of a warp: calls visit(item) for all items of the CTA, in order.
 template <typename Visit>
 __device__ __forceinline__ void ForEachItem(const DecodeParams& p, const Visit& visit) {
-  const DecodeShare& share = p.shares[blockIdx.x];
+  const DecodeShareItems share = ReadPlan(&p.shares[blockIdx.x].items);
   DecodeItem item = share.item;
-  const int32_t last = share.last;
-  for (int32_t index = share.first; index <= last; ++index) {
+  for (int32_t index = share.first; index <= share.last; ++index) {
     DecodeItem next = item;
-    if (index < last) next = p.items[index + 1];
+    if (index < share.last) next = ReadPlan(p.items + index + 1);
     visit(item);
     item = next;
   }

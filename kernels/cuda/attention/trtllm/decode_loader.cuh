@@ -1,9 +1,12 @@
 // The two warps that load, for decodes: one brings K, the other V, by TMA, a block of the cache and
 // a line of its rows at a time, into the ring of tiles. They run through all items of the CTA as
-// far ahead as the ring has room, so that nothing drains between items. Device code only.
+// far ahead as the ring has room, so that nothing drains between items. Keys of earlier steps are
+// sent for before the kernel's predecessor, which writes this step's, is complete. Device code
+// only.
 #pragma once
 
-#include "kernels/cuda/attention/trtllm/decode_shape.cuh"
+#include "kernels/cuda/attention/trtllm/decode_items.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
 
 namespace quire::cuda::trtllm {
 
@@ -19,22 +22,31 @@ class DecodeLoader {
         tile_blocks_(p.blocks.TileBlocks()) {}
 
   __device__ void Run() {
-    const DecodeShare& share = p_.shares[blockIdx.x];
     static_assert(kShareBlocks == 32);
-    int32_t blocks = share.blocks[lane_];
+    int32_t blocks = __ldcg(p_.shares[blockIdx.x].blocks + lane_);
+    const DecodeShareItems share = ReadPlan(&p_.shares[blockIdx.x].items);
     DecodeItem item = share.item;
     const int32_t last = share.last;
     DecodeItem next = ItemOr(share.first + 1, last, item);
+    bool has_waited = false;
     for (int32_t index = share.first; index <= last; ++index) {
       const DecodeItem after = ItemOr(index + 2, last, next);
       const int32_t num_blocks = item.num_tiles * tile_blocks_;
       const int32_t kv_head = item.unit / p_.layout.row_tiles;
+      const int32_t num_old_keys = item.seq_len - p_.layout.query_len;
+      // Of the item's blocks, those full of keys of earlier steps.
+      const int32_t num_old_blocks =
+          (num_old_keys >> p_.blocks.block_shift) - item.first_tile * tile_blocks_;
       for (int32_t block = 0; block < num_blocks; block += 32) {
         // These arrive while the tiles before them are sent for.
         const bool is_last = block + 32 >= num_blocks;
         const int32_t following = is_last ? BlockOf(next, 0) : BlockOf(item, block + 32);
         const int32_t in_lanes = min(num_blocks - block, 32);
         for (int32_t i = 0; i < in_lanes; i += tile_blocks_) {
+          if (!has_waited && block + i + tile_blocks_ > num_old_blocks) {
+            WaitForPredecessor();
+            has_waited = true;
+          }
           if (item.seq_len > 0) {
             LoadTile(kv_head, blocks, i);
           } else {
@@ -50,7 +62,7 @@ class DecodeLoader {
 
  private:
   __device__ DecodeItem ItemOr(int32_t index, int32_t last, const DecodeItem& other) const {
-    return index <= last ? p_.items[index] : other;
+    return index <= last ? ReadPlan(p_.items + index) : other;
   }
 
   // Lane i: block `first` + i of the item.

@@ -8,6 +8,7 @@
 #include "kernels/cuda/attention/trtllm/decode_rows.cuh"
 #include "kernels/cuda/runtime/arrivals.cuh"
 #include "kernels/cuda/runtime/float8.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
 
 namespace quire::cuda::trtllm {
 
@@ -42,13 +43,14 @@ class DecodeResults {
   // it; then waits for what others have left of the last item's. These are CTAs before it, which
   // started no later and compute that part before all else, without waiting for anyone.
   __device__ void HandOver() const {
-    const DecodeShare& mine = p_.shares[share()];
+    const DecodeShareItems mine = ReadPlan(&p_.shares[share()].items);
+    WaitForPredecessor();
     if (mine.last < mine.first) return;
     if (!mine.item.EndsIn(share())) {
       Wait(shared_.part_left(), 0);
       AnnounceArrival(p_.arrivals + mine.item.first_share);
     }
-    const DecodeItem last = p_.items[mine.last];
+    const DecodeItem last = ReadPlan(p_.items + mine.last);
     if (!TakesParts(last)) return;
     WaitForArrivals(p_.arrivals + last.first_share, last.num_shares - 1);
     p_.arrivals[last.first_share] = 0;

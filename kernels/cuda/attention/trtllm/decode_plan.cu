@@ -103,7 +103,7 @@ __device__ DecodeItem MakeItem(const DecodePlanParams& p, const Layout& layout, 
 // The share and its items, by one warp.
 __device__ void PlanShare(const DecodePlanParams& p, const Layout& layout, int32_t share) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  DecodeShare& to = p.shares[share];
+  DecodeShareItems& to = p.shares[share].items;
   if (share >= layout.num_shares) {
     if (lane == 0) to.first = 0;
     if (lane == 0) to.last = -1;
@@ -120,12 +120,13 @@ __device__ void PlanShare(const DecodePlanParams& p, const Layout& layout, int32
   if (lane == 0) to.item = item;
   if (lane == 0) to.first = first + share;
   if (lane == 0) to.last = last + share;
-  to.blocks[lane] = p.blocks.BlockOf(item, lane, FirstKey(p, item.seq_len));
+  p.shares[share].blocks[lane] = p.blocks.BlockOf(item, lane, FirstKey(p, item.seq_len));
 }
 
 __global__ void __launch_bounds__(kThreads) PlanDecode(const __grid_constant__ DecodePlanParams p) {
   extern __shared__ int32_t starts[];
-  ReleaseSuccessor();
+  // The successor is not released before the end: so whatever comes after this kernel finds the
+  // plan, and all that came before it, without waiting for its own predecessor.
   WaitForPredecessor();
   ScanCosts(p, starts);
   __syncthreads();

@@ -39,14 +39,18 @@ struct __align__(16) DecodeItem {
   __device__ bool EndsIn(int32_t share) const { return share == first_share + num_shares - 1; }
 };
 
-// A CTA's share; what is read before anything else can be sent for, together.
-struct __align__(16) DecodeShare {
+struct __align__(16) DecodeShareItems {
   DecodeItem item;  // the first
   // Items [first, last] in the order of computing; there are none if last < first. Only the first
   // may go on in the next share, only the last may have begun in an earlier one.
   int32_t first;
   int32_t last;
   int32_t unused[2];
+};
+
+// A CTA's share; what is read before anything else can be sent for, together.
+struct __align__(16) DecodeShare {
+  DecodeShareItems items;
   int32_t blocks[kShareBlocks];  // the first that the first item needs; -1 where it reads nothing
 };
 
@@ -63,7 +67,8 @@ struct BlockTables {
     const int32_t key = block << block_shift;
     const bool is_read = i < item.num_tiles * TileBlocks() && key < item.seq_len &&
                          key + (1 << block_shift) > first_key;
-    return is_read ? tables[item.table_begin + block] : kNoBlock;
+    const volatile BlockId* ids = tables;  // past L1, as all that is read before a kernel's wait
+    return is_read ? ids[item.table_begin + block] : kNoBlock;
   }
 };
 

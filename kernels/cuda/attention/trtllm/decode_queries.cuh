@@ -7,6 +7,7 @@
 #include "kernels/cuda/attention/trtllm/decode_items.cuh"
 #include "kernels/cuda/attention/trtllm/decode_operands.cuh"
 #include "kernels/cuda/attention/trtllm/decode_rows.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
 
 namespace quire::cuda::trtllm {
 
@@ -16,9 +17,13 @@ class DecodeQueries {
   using Operands = DecodeOperands<Shape>;
   using PerRow = float[Shape::kRowTiles][2];
 
-  // The warp that loads.
+  // The warp that loads. Whoever has a query from it knows that the predecessor is complete.
   static __device__ void Run(const DecodeParams& p, const DecodeShared<Shape>& shared) {
     uint32_t n = 0;
+    WaitForPredecessor();
+    // Not before: what a successor that waits last (hopper_attention.h) reads must be there. It
+    // finds no room earlier.
+    ReleaseSuccessor();
     ForEachItem(p, [&](const DecodeItem& item) {
       const int num_tiles = p.layout.row_splits * Shape::kRowTiles;
       const DecodeRows rows(p, item, num_tiles * 8);

@@ -72,7 +72,9 @@ class DecodeShared {
   __device__ void InitMbarriers() const {
     const int num_arrivals = 2 * layout_.num_arrivals;
     const int num_tiles = num_arrivals + 2 * layout_.ring_tiles;
-    const auto i = static_cast<int>(threadIdx.x);
+    // Lanes of a warp initialise one after another: so each warp has a few.
+    constexpr int kAllWarps = Shape::kThreads / 32;
+    const int i = static_cast<int>(threadIdx.x) % 32 * kAllWarps + threadIdx.x / 32;
     // What is in shared memory is freed or handed over by every lane: compute-sanitizer's racecheck
     // does not follow what a lane reads or writes through __syncwarp to another lane's arrival.
     int count = 1;
