@@ -31,7 +31,7 @@ absl::StatusOr<DType> ChooseDType(const EngineConfig& config, const ModelConfig&
 
 absl::StatusOr<int64_t> ServingModelLen(const EngineConfig& config, const ModelConfig& model) {
   // Dynamic rope changes every position once it stretches: only who asks for length gets it.
-  if (config.max_model_len == 0 && model.rope.type == RopeType::kDynamic) {
+  if (config.max_model_len == 0 && model.ropes.front().type == RopeType::kDynamic) {
     return model.max_position_embeddings;
   }
   if (config.max_model_len == 0) return MaxSequenceLength(model);

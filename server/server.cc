@@ -114,7 +114,7 @@ void SayWhatMaySurprise(const Settings& settings, const ModelInfo& info,
     spdlog::warn("generation_config.json: {} have no effect here",
                  absl::StrJoin(info.generation.unused_keys, ", "));
   }
-  const std::string stretch = RopeStretchNote(info.config.rope, info.max_model_len);
+  const std::string stretch = RopeStretchNote(info.config.ropes.front(), info.max_model_len);
   if (!stretch.empty()) spdlog::warn("{}", stretch);
 }
 

@@ -6,6 +6,31 @@
 #include "kernels/base/check.h"
 
 namespace quire {
+namespace {
+
+// A layer that reads another's keys and values runs that one's attention plan.
+void CheckSharing(const ModelConfig& model, int layer) {
+  const GqaConfig& reader = model.layers[layer].gqa;
+  if (!reader.kv_sharing_target) return;
+  CHECK(*reader.kv_sharing_target >= 0 && *reader.kv_sharing_target < layer) << "layer " << layer;
+  const GqaConfig& target = model.layers[*reader.kv_sharing_target].gqa;
+  CHECK(!target.kv_sharing_target) << "layer " << layer;
+  CHECK_EQ(target.sliding_window, reader.sliding_window) << "layer " << layer;
+  CHECK_EQ(target.num_q_heads, reader.num_q_heads) << "layer " << layer;
+  CHECK_EQ(target.num_kv_heads, reader.num_kv_heads) << "layer " << layer;
+  CHECK_EQ(target.head_dim, reader.head_dim) << "layer " << layer;
+}
+
+// Of each of a group's layers.
+int32_t NumQHeads(const ModelConfig& model, const KvLayerGroup& group) {
+  const int32_t num_q_heads = model.layers[group.layers.front()].gqa.num_q_heads;
+  for (const int layer : group.layers) {
+    CHECK_EQ(model.layers[layer].gqa.num_q_heads, num_q_heads) << "layer " << layer;
+  }
+  return num_q_heads;
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<DType>> KvCacheDTypes(const ModelConfig& model, DType kv_dtype,
                                                  absl::Span<const std::string> skipped,
@@ -16,7 +41,7 @@ absl::StatusOr<std::vector<DType>> KvCacheDTypes(const ModelConfig& model, DType
     int64_t index = -1;
     if (name == "sliding_window") {
       for (int64_t i = 0; i < num_layers; ++i) {
-        if (model.layers[i].sliding_window > 0) dtypes[i] = dtype;
+        if (model.layers[i].gqa.sliding_window > 0) dtypes[i] = dtype;
       }
     } else if (absl::SimpleAtoi(name, &index) && index >= 0 && index < num_layers) {
       dtypes[index] = dtype;
@@ -36,14 +61,10 @@ KvLayout MakeKvLayout(const ModelConfig& model, absl::Span<const DType> kv_dtype
   specs.reserve(model.layers.size());
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const LayerConfig& layer = model.layers[i];
-    if (const auto& target = layer.kv_sharing_target) {
-      CHECK(*target >= 0 && *target < static_cast<int32_t>(i)) << "layer " << i;
-      CHECK(!model.layers[*target].kv_sharing_target) << "layer " << i;
-      CHECK_EQ(model.layers[*target].sliding_window, layer.sliding_window) << "layer " << i;
-    }
     switch (layer.attention) {
       case AttentionKind::kGqa:
-        specs.push_back(GqaKvSpec(model, layer, kv_dtypes[i]));
+        CheckSharing(model, static_cast<int>(i));
+        specs.push_back(GqaKvSpec(layer.gqa, kv_dtypes[i]));
     }
   }
   return {.groups = GroupLayers(specs), .block_size = block_size};
@@ -59,7 +80,7 @@ std::vector<AttentionGeometry> MakeGeometries(const ModelConfig& model, const Kv
   geometries.reserve(layout.groups.size());
   for (const KvLayerGroup& group : layout.groups) {
     CHECK_EQ(group.spec.k_head_dim, group.spec.v_head_dim);  // no path takes others
-    geometries.push_back({.num_q_heads = model.num_q_heads,
+    geometries.push_back({.num_q_heads = NumQHeads(model, group),
                           .num_kv_heads = group.spec.num_kv_heads,
                           .head_dim = group.spec.k_head_dim,
                           .block_size = layout.block_size,

@@ -122,7 +122,7 @@ bool Decoder::RunAttention(Stream& stream, int layer, const Tensor& x, const Dec
 
 bool Decoder::RunGqa(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
                      const KvArena& kv_arena) {
-  const LayerConfig& config = context_.config->layers[layer];
+  const GqaConfig& config = context_.config->layers[layer].gqa;
   const GqaWeights& weights = weights_->layer(layer).gqa;
   const int kv_layer = config.kv_sharing_target.value_or(layer);
   const KvCacheView kv_cache = Scaled(kv_arena.LayerView(kv_layer), weights_->layer(kv_layer).gqa);

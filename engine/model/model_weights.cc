@@ -9,7 +9,7 @@ void PlanAttention(const ModelConfig& config, const LayerConfig& layer, LayerWei
                    ModulePlanner& planner) {
   switch (layer.attention) {
     case AttentionKind::kGqa:
-      return PlanWeights(config, layer, &weights->gqa, planner);
+      return PlanWeights(config, layer.gqa, &weights->gqa, planner);
   }
 }
 
@@ -17,7 +17,7 @@ void PlanMlp(const ModelConfig& config, const LayerConfig& layer, LayerWeights* 
              ModulePlanner& planner) {
   switch (layer.mlp) {
     case MlpKind::kGated:
-      return PlanWeights(config, &weights->gated_mlp, planner);
+      return PlanWeights(config, layer, &weights->gated_mlp, planner);
   }
 }
 

@@ -164,7 +164,7 @@ absl::Status CalibrateKvScales(Backend& backend, AttentionBackend& prefill,
   RETURN_IF_ERROR(step.Run(prefill, calibration, decoder));
   const float unit = kHeadroom / LargestFinite(calibration.kv_dtype);
   for (int layer = 0; layer < static_cast<int>(model.layers.size()); ++layer) {
-    if (model.layers[layer].kv_sharing_target) continue;
+    if (model.layers[layer].gqa.kv_sharing_target) continue;
     ASSIGN_OR_RETURN(const std::vector<float> largest, step.LargestOf(layer));
     const auto num_scales = static_cast<int64_t>(largest.size());
     ASSIGN_OR_RETURN(const DeviceBuffer pinned,

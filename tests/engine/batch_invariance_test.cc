@@ -167,7 +167,7 @@ TEST_P(BatchInvarianceTest, TheBatchChangesNothing) {
               static_cast<long long>(num_preemptions));
   EXPECT_GT(num_hits, num_pairs / 50);
   // Windows give blocks back as fast as answers grow, so nothing has to make room there.
-  if (model.layers[0].sliding_window == 0) {
+  if (model.layers[0].gqa.sliding_window == 0) {
     EXPECT_GT(num_preemptions, num_pairs / 100);
   }
 }

@@ -111,7 +111,7 @@ TEST(LoadQuantizationTest, IsOfFloatsOnADeviceWithGemmsForIt) {
 TEST(KvCacheDTypesTest, LayersAreSkippedByIndexOrByTheirWindow) {
   ModelConfig model;
   model.layers.resize(4);
-  model.layers[1].sliding_window = model.layers[3].sliding_window = 64;
+  model.layers[1].gqa.sliding_window = model.layers[3].gqa.sliding_window = 64;
   const auto dtypes = [&](const std::vector<std::string>& skipped) {
     return KvCacheDTypes(model, DType::kF8E4M3, skipped, DType::kBF16);
   };

@@ -14,23 +14,25 @@ namespace {
 void CheckShapes(const ModelConfig& config) {
   CHECK_GT(config.vocab_size, 0);
   CHECK_GT(config.hidden_size, 0);
-  CHECK_GT(config.intermediate_size, 0);
   CHECK(!config.layers.empty());
-  CHECK_GT(config.num_kv_heads, 0);
-  CHECK_EQ(config.num_q_heads % config.num_kv_heads, 0);
-  CHECK_GT(config.head_dim, 0);
   CHECK_GT(config.max_position_embeddings, 0);
-  for (const LayerConfig& layer : config.layers) CHECK_GE(layer.sliding_window, 0);
+  for (const LayerConfig& layer : config.layers) {
+    CHECK_GT(layer.intermediate_size, 0);
+    CHECK_GT(layer.gqa.num_kv_heads, 0);
+    CHECK_EQ(layer.gqa.num_q_heads % layer.gqa.num_kv_heads, 0);
+    CHECK_GT(layer.gqa.head_dim, 0);
+    CHECK_GE(layer.gqa.sliding_window, 0);
+    CHECK(layer.gqa.rope >= -1 && layer.gqa.rope < static_cast<int32_t>(config.ropes.size()));
+  }
   for (const TokenId id : config.eos_token_ids) {
     CHECK(id >= 0 && id < config.vocab_size) << "end token " << id;
   }
 }
 
-void CheckRope(const ModelConfig& config) {
-  const int32_t rotary_dim = RotaryDim(config);
-  CHECK(rotary_dim > 0 && rotary_dim <= config.head_dim && rotary_dim % 2 == 0) << rotary_dim;
-  const RopeFrequencies frequencies =
-      ComputeRopeFrequencies(config.rope, rotary_dim, MaxSequenceLength(config));
+void CheckRope(const ModelConfig& config, const RopeConfig& rope) {
+  const int32_t rotary_dim = rope.rotary_dim;
+  CHECK(rotary_dim > 0 && rotary_dim <= MaxHeadDim(config) && rotary_dim % 2 == 0) << rotary_dim;
+  const RopeFrequencies frequencies = ComputeRopeFrequencies(rope, MaxSequenceLength(config));
   CHECK_EQ(frequencies.radians_per_token.size(), static_cast<size_t>(rotary_dim / 2));
   CHECK(std::isfinite(frequencies.attention_factor));
   for (const double radians : frequencies.radians_per_token) CHECK(std::isfinite(radians));
@@ -77,6 +79,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   ++fuzz::num_accepted;
   fuzz::CheckShapes(*config);
-  fuzz::CheckRope(*config);
+  for (const RopeConfig& rope : config->ropes) fuzz::CheckRope(*config, rope);
   return 0;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "engine/model/config/model_config.h"
 #include "kernels/base/check.h"
@@ -29,10 +30,14 @@ inline Tensor Rows(const Tensor& buffer, int64_t num_rows, int64_t first_row = 0
   CHECK_LE(first_row + num_rows, buffer.dim(0));
   void* data = static_cast<char*>(buffer.data()) +
                first_row * buffer.row_stride() * DTypeBytes(buffer.dtype());
-  if (buffer.rank() == 3) {
-    return Tensor(data, buffer.dtype(), {num_rows, buffer.dim(1), buffer.dim(2)});
-  }
   return Tensor(data, buffer.dtype(), {num_rows, buffer.dim(1)});
+}
+
+// The beginning of a buffer's memory, which has room for it, as a tensor of this shape.
+inline Tensor Begin(const Tensor& buffer, std::initializer_list<int64_t> shape) {
+  const Tensor result(buffer.data(), buffer.dtype(), shape);
+  CHECK_LE(result.num_elements(), buffer.num_elements());
+  return result;
 }
 
 // [num_tokens, heads, head_dim] as [num_tokens, heads * head_dim].

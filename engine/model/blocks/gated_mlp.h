@@ -14,7 +14,8 @@ struct GatedMlpWeights {
   Tensor down_bias;      // [hidden_size] or empty
 };
 
-void PlanWeights(const ModelConfig& config, GatedMlpWeights* weights, ModulePlanner& planner);
+void PlanWeights(const ModelConfig& config, const LayerConfig& layer, GatedMlpWeights* weights,
+                 ModulePlanner& planner);
 
 class GatedMlp {
  public:
@@ -29,8 +30,8 @@ class GatedMlp {
 
  private:
   BlockContext context_;
-  Tensor gate_up_;  // [max_num_batched_tokens, 2 * intermediate_size]
-  Tensor inner_;    // [max_num_batched_tokens, intermediate_size]
+  Tensor gate_up_;  // [max_num_batched_tokens, 2 * intermediate_size] of the widest layer
+  Tensor inner_;    // [max_num_batched_tokens, intermediate_size] of that layer
 };
 
 }  // namespace quire

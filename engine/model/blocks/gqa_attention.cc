@@ -1,5 +1,7 @@
 #include "engine/model/blocks/gqa_attention.h"
 
+#include <algorithm>
+
 #include "engine/model/config/rope_table.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
@@ -8,25 +10,25 @@ namespace quire {
 
 namespace {
 
-void PlanScales(const ModelConfig& config, GqaWeights* weights, ModulePlanner& planner) {
+void PlanScales(const GqaConfig& layer, GqaWeights* weights, ModulePlanner& planner) {
   // compressed-tensors, ModelOpt, the same for fused projections, AutoFP8.
   planner.Scales(
-      &weights->k_scales, config.num_kv_heads,
+      &weights->k_scales, layer.num_kv_heads,
       {"self_attn.k_scale", "self_attn.attn.k_scale", "self_attn.k_proj.k_scale",
        "self_attn.k_proj.output_scale", "self_attn.qkv_proj.k_scale", "self_attn.kv_scale"});
   planner.Scales(
-      &weights->v_scales, config.num_kv_heads,
+      &weights->v_scales, layer.num_kv_heads,
       {"self_attn.v_scale", "self_attn.attn.v_scale", "self_attn.v_proj.v_scale",
        "self_attn.v_proj.output_scale", "self_attn.qkv_proj.v_scale", "self_attn.kv_scale"});
 }
 
 }  // namespace
 
-void PlanWeights(const ModelConfig& config, const LayerConfig& layer, GqaWeights* weights,
+void PlanWeights(const ModelConfig& config, const GqaConfig& layer, GqaWeights* weights,
                  ModulePlanner& planner) {
   const int64_t hidden = config.hidden_size;
-  const int64_t q_size = int64_t{config.num_q_heads} * config.head_dim;
-  const int64_t kv_size = int64_t{config.num_kv_heads} * config.head_dim;
+  const int64_t q_size = int64_t{layer.num_q_heads} * layer.head_dim;
+  const int64_t kv_size = int64_t{layer.num_kv_heads} * layer.head_dim;
   const bool has_kv = !layer.kv_sharing_target;
   std::vector<ModulePlanner::Module> modules = {{"self_attn.q_proj", q_size}};
   if (has_kv) modules.push_back({"self_attn.k_proj", kv_size});
@@ -36,22 +38,22 @@ void PlanWeights(const ModelConfig& config, const LayerConfig& layer, GqaWeights
                   .fused = has_kv ? "self_attn.qkv_proj" : "",
                   .normed = true});
   if (config.qk_norm) {
-    planner.Norm(&weights->q_norm, "self_attn.q_norm", config.head_dim);
-    if (has_kv) planner.Norm(&weights->k_norm, "self_attn.k_norm", config.head_dim);
+    planner.Norm(&weights->q_norm, "self_attn.q_norm", layer.head_dim);
+    if (has_kv) planner.Norm(&weights->k_norm, "self_attn.k_norm", layer.head_dim);
   }
-  if (has_kv) PlanScales(config, weights, planner);
+  if (has_kv) PlanScales(layer, weights, planner);
   if (config.attention_sinks) {
-    planner.Parameter(&weights->sinks, "self_attn.sinks", config.num_q_heads);
+    planner.Parameter(&weights->sinks, "self_attn.sinks", layer.num_q_heads);
   }
   planner.Linear(&weights->o, q_size, {{"self_attn.o_proj", hidden}},
                  {.bias = config.o_bias ? &weights->o_bias : nullptr});
 }
 
-KvSpec GqaKvSpec(const ModelConfig& config, const LayerConfig& layer, DType kv_dtype) {
+KvSpec GqaKvSpec(const GqaConfig& layer, DType kv_dtype) {
   return {.sliding_window = layer.sliding_window,
-          .num_kv_heads = layer.kv_sharing_target ? 0 : config.num_kv_heads,
-          .k_head_dim = config.head_dim,
-          .v_head_dim = config.head_dim,
+          .num_kv_heads = layer.kv_sharing_target ? 0 : layer.num_kv_heads,
+          .k_head_dim = layer.head_dim,
+          .v_head_dim = layer.head_dim,
           .dtype = kv_dtype};
 }
 
@@ -63,66 +65,67 @@ KvCacheView Scaled(KvCacheView kv_cache, const GqaWeights& weights) {
   return kv_cache;
 }
 
-GqaAttention::GqaAttention(const BlockContext& context)
-    : context_(context), rotary_dim_(RotaryDim(*context.config)) {}
-
 void GqaAttention::Carve(MemoryCarver* carver) {
-  const ModelConfig& c = *context_.config;
   const auto& [max_num_batched_tokens, max_logit_rows, max_model_len] = context_.limits;
-  const int64_t num_qkv_heads = c.num_q_heads + 2 * int64_t{c.num_kv_heads};
-  cos_sin_ = carver->TakeTensor(DType::kF32, {max_model_len, rotary_dim_});
-  if (c.sliding_rope != c.rope) {
-    sliding_cos_sin_ = carver->TakeTensor(DType::kF32, {max_model_len, rotary_dim_});
+  for (const RopeConfig& rope : context_.config->ropes) {
+    cos_sin_.push_back(carver->TakeTensor(DType::kF32, {max_model_len, rope.rotary_dim}));
   }
-  qkv_ = carver->TakeTensor(context_.dtype, {max_num_batched_tokens, num_qkv_heads * c.head_dim});
-  q_ = carver->TakeTensor(context_.dtype, {max_num_batched_tokens, c.num_q_heads, c.head_dim});
-  out_ = carver->TakeTensor(context_.dtype, {max_num_batched_tokens, c.num_q_heads, c.head_dim});
+  int64_t q_size = 0, qkv_size = 0;
+  for (const LayerConfig& layer : context_.config->layers) {
+    const GqaConfig& gqa = layer.gqa;
+    const int64_t num_qkv_heads = gqa.num_q_heads + 2 * int64_t{gqa.num_kv_heads};
+    q_size = std::max(q_size, int64_t{gqa.num_q_heads} * gqa.head_dim);
+    qkv_size = std::max(qkv_size, num_qkv_heads * gqa.head_dim);
+  }
+  qkv_ = carver->TakeTensor(context_.dtype, {max_num_batched_tokens, qkv_size});
+  q_ = carver->TakeTensor(context_.dtype, {max_num_batched_tokens, q_size});
+  out_ = carver->TakeTensor(context_.dtype, {max_num_batched_tokens, q_size});
 }
 
 absl::Status GqaAttention::UploadTables(Device& device, Stream& stream) {
-  RETURN_IF_ERROR(UploadTable(device, stream, context_.config->rope, cos_sin_));
-  if (sliding_cos_sin_.empty()) return absl::OkStatus();
-  return UploadTable(device, stream, context_.config->sliding_rope, sliding_cos_sin_);
+  for (size_t i = 0; i < cos_sin_.size(); ++i) {
+    RETURN_IF_ERROR(UploadTable(device, stream, context_.config->ropes[i], cos_sin_[i]));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status GqaAttention::UploadTable(Device& device, Stream& stream, const RopeConfig& rope,
                                        const Tensor& table) const {
   const int64_t max_model_len = context_.limits.max_model_len;
   ASSIGN_OR_RETURN(const DeviceBuffer staging, device.AllocatePinned(table.num_bytes()));
-  FillRopeTable(ComputeRopeFrequencies(rope, rotary_dim_, max_model_len), max_model_len,
-                staging.as<float>());
+  FillRopeTable(ComputeRopeFrequencies(rope, max_model_len), max_model_len, staging.as<float>());
   stream.CopyToDevice(table.data(), staging.data(), table.num_bytes());
   return stream.Synchronize();  // before the staging memory goes
 }
 
 Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weights,
-                                        const LayerConfig& layer, const Tensor& x,
+                                        const GqaConfig& layer, const Tensor& x,
                                         const Places& places) const {
-  const Tensor qkv(qkv_.data(), context_.dtype, {x.dim(0), weights.qkv.out_features});
-  const Tensor q = Rows(q_, x.dim(0));
-  const bool has_own_table = layer.sliding_window > 0 && !sliding_cos_sin_.empty();
-  const Tensor& cos_sin = has_own_table ? sliding_cos_sin_ : cos_sin_;
+  const Tensor qkv = Begin(qkv_, {x.dim(0), weights.qkv.out_features});
+  const Tensor q = Begin(q_, {x.dim(0), layer.num_q_heads, layer.head_dim});
+  const Tensor& cos_sin = cos_sin_[std::max(layer.rope, 0)];
   context_.ops->Linear(stream,
                        {.x = x, .weight = &weights.qkv, .bias = weights.qkv_bias, .out = qkv});
   KvCacheView stored = places.kv_cache;
   if (layer.kv_sharing_target) stored.num_kv_heads = 0;
-  context_.ops->RopeAndStoreKv(stream, {.qkv = qkv,
-                                        .q_norm_weight = weights.q_norm,
-                                        .k_norm_weight = weights.k_norm,
-                                        .norm_eps = context_.config->rms_norm_eps,
-                                        .cos_sin = cos_sin.as<float>(),
-                                        .rotary_dim = layer.has_rope ? rotary_dim_ : 0,
-                                        .positions = places.positions,
-                                        .slot_mapping = places.slot_mapping,
-                                        .num_q_heads = context_.config->num_q_heads,
-                                        .kv_cache = stored,
-                                        .q_out = q});
+  context_.ops->RopeAndStoreKv(
+      stream, {.qkv = qkv,
+               .q_norm_weight = weights.q_norm,
+               .k_norm_weight = weights.k_norm,
+               .norm_eps = context_.config->rms_norm_eps,
+               .cos_sin = cos_sin.as<float>(),
+               .rotary_dim = layer.rope >= 0 ? static_cast<int32_t>(cos_sin.dim(1)) : 0,
+               .positions = places.positions,
+               .slot_mapping = places.slot_mapping,
+               .num_q_heads = layer.num_q_heads,
+               .kv_cache = stored,
+               .q_out = q});
   return q;
 }
 
 Tensor GqaAttention::Attend(Stream& stream, const AttentionPlan& plan, const Tensor& q,
                             const KvCacheView& kv_cache, const Tensor& sinks) const {
-  const Tensor out = Rows(out_, q.dim(0));
+  const Tensor out = Begin(out_, {q.dim(0), q.dim(1), q.dim(2)});
   plan.Run(stream, {.q = q,
                     .kv_cache = kv_cache,
                     .out = out,
@@ -132,7 +135,7 @@ Tensor GqaAttention::Attend(Stream& stream, const AttentionPlan& plan, const Ten
 
 Tensor GqaAttention::KeepRows(Stream& stream, const Tensor& attended, const int32_t* indices,
                               int64_t num_rows) const {
-  const Tensor kept = Flat(Rows(q_, num_rows));
+  const Tensor kept = Begin(q_, {num_rows, attended.dim(1)});
   context_.ops->GatherRows(stream, {.in = attended, .indices = indices, .out = kept});
   return kept;
 }

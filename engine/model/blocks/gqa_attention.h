@@ -2,6 +2,8 @@
 // heads in equal groups, over all tokens or a sliding window.
 #pragma once
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "engine/model/blocks/block.h"
 #include "engine/model/weights/memory_carver.h"
@@ -24,18 +26,18 @@ struct GqaWeights {
   Tensor o_bias;     // [hidden_size] or empty
 };
 
-void PlanWeights(const ModelConfig& config, const LayerConfig& layer, GqaWeights* weights,
+void PlanWeights(const ModelConfig& config, const GqaConfig& layer, GqaWeights* weights,
                  ModulePlanner& planner);
 
 // What such a layer keeps of each token, in this dtype: no heads if it reads another layer's.
-KvSpec GqaKvSpec(const ModelConfig& config, const LayerConfig& layer, DType kv_dtype);
+KvSpec GqaKvSpec(const GqaConfig& layer, DType kv_dtype);
 
 // The layer's cache with what its elements are multiplied by.
 KvCacheView Scaled(KvCacheView kv_cache, const GqaWeights& weights);
 
 class GqaAttention {
  public:
-  explicit GqaAttention(const BlockContext& context);
+  explicit GqaAttention(const BlockContext& context) : context_(context) {}
 
   // Takes the memory of activations and rope tables.
   void Carve(MemoryCarver* carver);
@@ -51,7 +53,7 @@ class GqaAttention {
   // Of x ([num_tokens, hidden_size], normed): the cache gets rotated keys and values, unless the
   // layer reads another's. Returns the rotated queries, [num_tokens, num_q_heads, head_dim], until
   // the next call.
-  Tensor StoreKeysAndValues(Stream& stream, const GqaWeights& weights, const LayerConfig& layer,
+  Tensor StoreKeysAndValues(Stream& stream, const GqaWeights& weights, const GqaConfig& layer,
                             const Tensor& x, const Places& places) const;
   // What the queries find, [num_tokens, num_q_heads * head_dim], until the next call.
   Tensor Attend(Stream& stream, const AttentionPlan& plan, const Tensor& q,
@@ -68,12 +70,12 @@ class GqaAttention {
                            const Tensor& table) const;
 
   BlockContext context_;
-  int32_t rotary_dim_;
-  Tensor cos_sin_;          // [max_model_len, rotary_dim] float32
-  Tensor sliding_cos_sin_;  // the same for layers with a window, or empty: cos_sin_ is for all
-  Tensor qkv_;              // [max_num_batched_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]
-  Tensor q_;                // [max_num_batched_tokens, num_q_heads, head_dim]
-  Tensor out_;              // [max_num_batched_tokens, num_q_heads, head_dim]
+  std::vector<Tensor> cos_sin_;  // [max_model_len, rotary_dim] float32 of each of config->ropes
+  // Each has room for max_num_batched_tokens rows of the layer where such a row is longest; a layer
+  // has its own rows.
+  Tensor qkv_;
+  Tensor q_;
+  Tensor out_;
 };
 
 }  // namespace quire

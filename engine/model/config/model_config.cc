@@ -1,5 +1,6 @@
 #include "engine/model/config/model_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "engine/checkpoint/model_folder.h"
 #include "engine/json/json_reader.h"
 #include "engine/json/model_file.h"
+#include "engine/model/config/layer_configs.h"
 #include "engine/model/config/model_family.h"
 #include "engine/model/config/rope_config.h"
 #include "kernels/base/status_macros.h"
@@ -17,13 +19,6 @@
 
 namespace quire {
 namespace {
-
-// Far above every published model, and low enough that products of a few of them fit 64 bits.
-constexpr int64_t kMaxHiddenSize = 1 << 20;
-constexpr int64_t kMaxLayers = 1024;
-constexpr int64_t kMaxHeads = 4096;
-constexpr int64_t kMaxHeadDim = 1024;
-constexpr int64_t kMaxPositions = 1 << 30;
 
 // By the first architecture that is supported, else by model_type; nullptr, with the reason in the
 // reader's status, when there is none.
@@ -61,31 +56,6 @@ void RefuseOtherAttention(JsonReader& config) {
 void ReadShapes(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   model->vocab_size = config.Int("vocab_size", 1, kMaxVocabSize).value_or(family.vocab_size);
   model->hidden_size = config.Int("hidden_size", 1, kMaxHiddenSize).value_or(family.hidden_size);
-  model->intermediate_size =
-      config.Int("intermediate_size", 1, kMaxHiddenSize).value_or(family.intermediate_size);
-  model->layers.resize(config.Int("num_hidden_layers", 1, kMaxLayers).value_or(family.num_layers));
-  model->num_q_heads = config.Int("num_attention_heads", 1, kMaxHeads).value_or(family.num_q_heads);
-
-  // An explicit null means what older classes mean by it, not the family's default.
-  const int64_t kv_heads_default = config.Has("num_key_value_heads")
-                                       ? model->num_q_heads
-                                       : family.num_kv_heads.value_or(model->num_q_heads);
-  model->num_kv_heads = config.Int("num_key_value_heads", 1, kMaxHeads).value_or(kv_heads_default);
-  if (model->num_q_heads % model->num_kv_heads != 0) {
-    config.Fail(absl::StrCat("num_attention_heads (", model->num_q_heads,
-                             ") must be a multiple of num_key_value_heads (", model->num_kv_heads,
-                             ")"));
-  }
-
-  const int64_t derived_head_dim = model->hidden_size / model->num_q_heads;
-  const int64_t head_dim_default =
-      config.Has("head_dim") ? derived_head_dim : family.head_dim.value_or(derived_head_dim);
-  model->head_dim = config.Int("head_dim", 1, kMaxHeadDim).value_or(head_dim_default);
-  if (model->head_dim < 2 || model->head_dim % 2 != 0) {
-    config.Fail(absl::StrCat("head_dim (", model->head_dim,
-                             ") must be even and at least 2; it is hidden_size / "
-                             "num_attention_heads where the file has no head_dim"));
-  }
   model->max_position_embeddings = config.Int("max_position_embeddings", 1, kMaxPositions)
                                        .value_or(family.max_position_embeddings);
 }
@@ -123,7 +93,7 @@ float ReadSoftCap(JsonReader& config, absl::string_view key, std::optional<doubl
 
 void ReadScales(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   constexpr double kMaxScalar = 1e6;
-  double query_scalar = model->head_dim;
+  double query_scalar = MaxHeadDim(*model);
   if (family.gemma_block) {
     query_scalar = config.Double("query_pre_attn_scalar", 1e-3, kMaxScalar)
                        .value_or(kDefaultQueryPreAttnScalar);
@@ -135,87 +105,6 @@ void ReadScales(JsonReader& config, const ModelFamily& family, ModelConfig* mode
   model->attention_scale = static_cast<float>(1 / std::sqrt(query_scalar));
   model->norm_plus_one = family.gemma_block;
   model->sandwich_norms = family.gemma_block;
-}
-
-// no_rope_layers has a 1 for each layer that does have rotary positions.
-void ReadLayerRopes(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
-  if (family.no_rope_interval == 0) return;
-  const int64_t interval =
-      config.Int("no_rope_layer_interval", 1, kMaxLayers).value_or(family.no_rope_interval);
-  const std::vector<int64_t> have_rope = config.IntOrIntList("no_rope_layers", 0, 1);
-  const size_t num_layers = model->layers.size();
-  if (!have_rope.empty() && have_rope.size() != num_layers) {
-    config.Fail(absl::StrCat("no_rope_layers has ", have_rope.size(),
-                             " entries; num_hidden_layers is ", num_layers));
-    return;
-  }
-  for (size_t i = 0; i < num_layers; ++i) {
-    model->layers[i].has_rope =
-        have_rope.empty() ? (static_cast<int64_t>(i) + 1) % interval != 0 : have_rope[i] == 1;
-  }
-}
-
-// The window of the layers that slide; 0 when none does.
-int64_t ReadWindow(JsonReader& config, const ModelFamily& family) {
-  const bool is_optional = family.window_rule == WindowRule::kUpperLayers ||
-                           family.window_rule == WindowRule::kWithoutRope;
-  if (is_optional && !config.Bool("use_sliding_window").value_or(false)) {
-    return 0;
-  }
-  const int64_t window_default =
-      config.Has("sliding_window") ? 0 : family.sliding_window.value_or(0);
-  return config.Int("sliding_window", 1, kMaxPositions).value_or(window_default);
-}
-
-// Whether a layer slides when the config has no layer_types.
-bool Slides(JsonReader& config, const ModelFamily& family, int64_t layer, bool has_rope) {
-  switch (family.window_rule) {
-    case WindowRule::kNone:
-      return false;
-    case WindowRule::kEveryLayer:
-      return true;
-    case WindowRule::kUpperLayers:
-      return layer >=
-             config.Int("max_window_layers", 0, kMaxPositions).value_or(kDefaultMaxWindowLayers);
-    case WindowRule::kPattern:
-      return (layer + 1) % config.Int("sliding_window_pattern", 1, kMaxLayers)
-                               .value_or(family.window_pattern) !=
-             0;
-    case WindowRule::kWithoutRope:
-      return !has_rope;
-  }
-  return false;
-}
-
-void ReadLayerWindows(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
-  const int64_t window = ReadWindow(config, family);
-  const std::vector<std::string> types = config.StringList("layer_types");
-  const size_t num_layers = model->layers.size();
-  if (types.empty()) {
-    for (size_t i = 0; i < num_layers; ++i) {
-      LayerConfig& layer = model->layers[i];
-      if (Slides(config, family, static_cast<int64_t>(i), layer.has_rope)) {
-        layer.sliding_window = window;
-      }
-    }
-    return;
-  }
-  if (types.size() != num_layers) {
-    config.Fail(absl::StrCat("layer_types has ", types.size(), " entries; num_hidden_layers is ",
-                             num_layers));
-    return;
-  }
-  for (size_t i = 0; i < num_layers; ++i) {
-    if (types[i] == "sliding_attention" && window == 0) {
-      config.Fail("layer_types names sliding_attention, but sliding_window is off");
-    } else if (types[i] == "sliding_attention") {
-      model->layers[i].sliding_window = window;
-    } else if (types[i] != "full_attention") {
-      config.FailUnsupported(absl::StrCat("layer_types: ", Shown(types[i]),
-                                          " is not supported; supported are full_attention and "
-                                          "sliding_attention"));
-    }
-  }
 }
 
 void ReadTokens(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
@@ -243,23 +132,6 @@ std::optional<DType> ReadDType(JsonReader& config) {
   return dtype;
 }
 
-void CheckRotaryDim(JsonReader& config, const ModelConfig& model) {
-  const int64_t rotary_dim = RotaryDim(model);
-  if (rotary_dim < 2 || rotary_dim % 2 != 0) {
-    config.Fail(absl::StrCat("head_dim * partial_rotary_factor is ", rotary_dim,
-                             "; it must be even and at least 2"));
-  }
-  if (model.sliding_rope.partial_rotary_factor != model.rope.partial_rotary_factor) {
-    config.FailUnsupported("partial_rotary_factor differs between layer types; not supported yet");
-  }
-  if (model.rope.type != RopeType::kLongRope) return;
-  for (const auto* factors : {&model.rope.short_factor, &model.rope.long_factor}) {
-    if (static_cast<int64_t>(factors->size()) == rotary_dim / 2) continue;
-    config.Fail(absl::StrCat("short_factor and long_factor must have ", rotary_dim / 2,
-                             " entries, one for each pair of the rotary dimension"));
-  }
-}
-
 // `weights_dtype` finds the dtype that the file does not say.
 absl::StatusOr<ModelConfig> Parse(absl::string_view json,
                                   absl::FunctionRef<std::optional<DType>()> weights_dtype) {
@@ -275,17 +147,14 @@ absl::StatusOr<ModelConfig> Parse(absl::string_view json,
   model.model_type = std::string(family->model_type);
   RefuseOtherAttention(config);
   ReadShapes(config, *family, &model);
+  ReadLayerConfigs(config, *family, &model);
   ReadBlock(config, *family, &model);
-  ReadLayerRopes(config, *family, &model);
-  ReadLayerWindows(config, *family, &model);
   ReadScales(config, *family, &model);
   ReadRopeConfigs(config, *family, &model);
   ReadTokens(config, *family, &model);
   std::optional<DType> dtype = ReadDType(config);
   if (!status.ok()) return status;
 
-  CheckRotaryDim(config, model);
-  if (!status.ok()) return status;
   if (!dtype) dtype = weights_dtype();
   model.dtype = dtype.value_or(DType::kF32);
   return model;
@@ -316,12 +185,14 @@ absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder) {
   return model;
 }
 
-int32_t RotaryDim(const ModelConfig& config) {
-  return static_cast<int32_t>(config.head_dim * config.rope.partial_rotary_factor);
+int32_t MaxHeadDim(const ModelConfig& config) {
+  int32_t most = 0;
+  for (const LayerConfig& layer : config.layers) most = std::max(most, layer.gqa.head_dim);
+  return most;
 }
 
 int64_t MaxSequenceLength(const ModelConfig& config) {
-  const RopeConfig& rope = config.rope;
+  const RopeConfig& rope = config.ropes.front();
   auto length = static_cast<double>(config.max_position_embeddings);
   if (rope.type == RopeType::kYarn && rope.original_max_position_embeddings > 0) {
     length = rope.original_max_position_embeddings;

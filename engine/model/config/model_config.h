@@ -34,6 +34,7 @@ struct RopeConfig {
   bool truncate = true;
   std::vector<double> short_factor;  // longrope: [rotary_dim / 2]
   std::vector<double> long_factor;
+  int32_t rotary_dim = 0;  // leading elements of a head that are rotated
 
   bool operator==(const RopeConfig&) const = default;
 };
@@ -42,14 +43,23 @@ struct RopeConfig {
 enum class AttentionKind : uint8_t { kGqa };
 enum class MlpKind : uint8_t { kGated };
 
+// Of AttentionKind::kGqa.
+struct GqaConfig {
+  int32_t num_q_heads = 0;  // a multiple of num_kv_heads
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;
+  int64_t sliding_window = 0;  // 0 = full attention
+  int32_t rope = 0;  // index in ModelConfig::ropes; -1: no positions but the tokens' order
+  // An earlier layer with the same heads and the same window: this one stores no keys and values,
+  // and reads that one's.
+  std::optional<int32_t> kv_sharing_target = {};
+};
+
 struct LayerConfig {
   AttentionKind attention = AttentionKind::kGqa;
   MlpKind mlp = MlpKind::kGated;
-  int64_t sliding_window = 0;  // 0 = full attention
-  bool has_rope = true;        // else tokens have no positions but their order
-  // An earlier layer with the same window: this one stores no keys and values, and reads that
-  // one's.
-  std::optional<int32_t> kv_sharing_target = {};
+  GqaConfig gqa = {};             // of kGqa
+  int64_t intermediate_size = 0;  // of kGated
 };
 
 // What the weights of linear modules become while they are loaded, where the checkpoint has them as
@@ -64,16 +74,12 @@ struct ModelConfig {
   std::string model_type;    // "qwen3"
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
-  int64_t intermediate_size = 0;
-  int32_t num_q_heads = 0;
-  int32_t num_kv_heads = 0;
-  int32_t head_dim = 0;
   float rms_norm_eps = 1e-6f;
   Activation activation = Activation::kSilu;
   bool qkv_bias = false;
   bool o_bias = false;
   bool mlp_bias = false;
-  bool qk_norm = false;         // RMSNorm over head_dim on q and k before rope
+  bool qk_norm = false;         // RMSNorm over each head of q and k before rope
   bool norm_plus_one = false;   // the checkpoint's norm weights are to be raised by one
   bool sandwich_norms = false;  // the outputs of attention and MLP are normed before they are added
   // The family's checkpoints have q, k and v in one tensor, gate and up in another. Checkpoints of
@@ -88,8 +94,9 @@ struct ModelConfig {
   bool tie_word_embeddings = false;
   int64_t max_position_embeddings = 0;
   std::vector<LayerConfig> layers;
-  RopeConfig rope;                     // of the layers without a window
-  RopeConfig sliding_rope;             // of those with one
+  // What layers name by its index. The first one, of the layers without a window, also says how
+  // long sequences may be.
+  std::vector<RopeConfig> ropes;
   DType dtype = DType::kBF16;          // of the checkpoint: config.json's, else its weights'
   std::vector<TokenId> eos_token_ids;  // config.json's; may be empty
   std::optional<TokenId> bos_token_id;
@@ -97,8 +104,8 @@ struct ModelConfig {
   LoadQuantization load_quantization = LoadQuantization::kNone;  // never config.json's
 };
 
-// Leading elements of a head that the rotary embedding turns.
-int32_t RotaryDim(const ModelConfig& config);
+// Elements of the largest attention head of all layers.
+int32_t MaxHeadDim(const ModelConfig& config);
 
 // Reads <folder>/config.json, transformers v4 and v5 forms. NOT_FOUND when there is no such folder
 // or file; INVALID_ARGUMENT naming the key for values out of range; UNIMPLEMENTED naming the

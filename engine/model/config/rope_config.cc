@@ -108,15 +108,35 @@ void ReadParameters(JsonReader& config, JsonReader& parameters, int64_t max_posi
   if (rope->type == RopeType::kLongRope) ReadLongRope(parameters, rope);
 }
 
-}  // namespace
+void SetRotaryDim(JsonReader& config, int32_t head_dim, RopeConfig* rope) {
+  rope->rotary_dim = static_cast<int32_t>(head_dim * rope->partial_rotary_factor);
+  if (rope->rotary_dim < 2 || rope->rotary_dim % 2 != 0) {
+    config.Fail(absl::StrCat("head_dim * partial_rotary_factor is ", rope->rotary_dim,
+                             "; it must be even and at least 2"));
+  }
+  if (rope->type != RopeType::kLongRope) return;
+  for (const auto* factors : {&rope->short_factor, &rope->long_factor}) {
+    if (static_cast<int64_t>(factors->size()) == rope->rotary_dim / 2) continue;
+    config.Fail(absl::StrCat("short_factor and long_factor must have ", rope->rotary_dim / 2,
+                             " entries, one for each pair of the rotary dimension"));
+  }
+}
 
-void ReadRopeConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
-  RopeConfig& rope = model->rope;
-  rope.theta = config.Double("rope_theta", 1 + kTiny, kMaxTheta).value_or(family.rope_theta);
-  rope.partial_rotary_factor =
-      config.Double("partial_rotary_factor", kTiny, 1).value_or(rope.partial_rotary_factor);
-  rope.original_max_position_embeddings = model->max_position_embeddings;
-  const RopeConfig plain = rope;
+// The ropes of layers without and with a window.
+struct LayerTypeRopes {
+  RopeConfig full;
+  RopeConfig sliding;
+};
+
+LayerTypeRopes ReadLayerTypeRopes(JsonReader& config, const ModelFamily& family,
+                                  int64_t max_position_embeddings) {
+  LayerTypeRopes ropes;
+  RopeConfig& full = ropes.full;
+  full.theta = config.Double("rope_theta", 1 + kTiny, kMaxTheta).value_or(family.rope_theta);
+  full.partial_rotary_factor =
+      config.Double("partial_rotary_factor", kTiny, 1).value_or(full.partial_rotary_factor);
+  full.original_max_position_embeddings = static_cast<double>(max_position_embeddings);
+  const RopeConfig plain = full;
   const std::optional<double> local_theta =
       config.Double("rope_local_base_freq", 1 + kTiny, kMaxTheta);
 
@@ -127,20 +147,38 @@ void ReadRopeConfigs(JsonReader& config, const ModelFamily& family, ModelConfig*
   const bool by_layer_type = parameters && (parameters->Find("full_attention") != nullptr ||
                                             parameters->Find("sliding_attention") != nullptr);
   if (parameters && !by_layer_type) {
-    ReadParameters(config, *parameters, model->max_position_embeddings, &rope);
+    ReadParameters(config, *parameters, max_position_embeddings, &full);
   }
   // Sliding layers of such a family never see far enough to need scaling.
-  model->sliding_rope = family.rope_local_base_freq ? plain : rope;
+  ropes.sliding = family.rope_local_base_freq ? plain : full;
   if (family.rope_local_base_freq) {
-    model->sliding_rope.theta = local_theta.value_or(*family.rope_local_base_freq);
+    ropes.sliding.theta = local_theta.value_or(*family.rope_local_base_freq);
   }
-  if (!by_layer_type) return;
+  if (!by_layer_type) return ropes;
   const std::pair<absl::string_view, RopeConfig*> layer_types[] = {
-      {"full_attention", &rope}, {"sliding_attention", &model->sliding_rope}};
+      {"full_attention", &full}, {"sliding_attention", &ropes.sliding}};
   for (const auto& [name, one] : layer_types) {
     std::optional<JsonReader> own = parameters->Object(name);
-    if (own) ReadParameters(config, *own, model->max_position_embeddings, one);
+    if (own) ReadParameters(config, *own, max_position_embeddings, one);
   }
+  return ropes;
+}
+
+}  // namespace
+
+void ReadRopeConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  const auto [full, sliding] = ReadLayerTypeRopes(config, family, model->max_position_embeddings);
+  if (sliding.partial_rotary_factor != full.partial_rotary_factor) {
+    config.FailUnsupported("partial_rotary_factor differs between layer types; not supported yet");
+  }
+  model->ropes = {full};
+  if (sliding != full) {
+    model->ropes.push_back(sliding);
+    for (LayerConfig& layer : model->layers) {
+      if (layer.gqa.sliding_window > 0 && layer.gqa.rope >= 0) layer.gqa.rope = 1;
+    }
+  }
+  for (RopeConfig& rope : model->ropes) SetRotaryDim(config, MaxHeadDim(*model), &rope);
 }
 
 }  // namespace quire

@@ -28,17 +28,17 @@ struct YarnRamp {
   double high;
 };
 
-YarnRamp ComputeYarnRamp(const RopeConfig& rope, int32_t rotary_dim) {
+YarnRamp ComputeYarnRamp(const RopeConfig& rope) {
   // The (fractional) dimension that turns `rotations` times over the original context.
   const auto dimension = [&](double rotations) {
-    return rotary_dim *
+    return rope.rotary_dim *
            std::log(rope.original_max_position_embeddings / (rotations * 2 * std::numbers::pi)) /
            (2 * std::log(rope.theta));
   };
   YarnRamp ramp = {dimension(rope.beta_fast), dimension(rope.beta_slow)};
   if (rope.truncate) ramp = {std::floor(ramp.low), std::ceil(ramp.high)};
   ramp.low = std::max(ramp.low, 0.0);
-  ramp.high = std::min(ramp.high, rotary_dim - 1.0);
+  ramp.high = std::min(ramp.high, rope.rotary_dim - 1.0);
   if (ramp.low == ramp.high) ramp.high += 0.001;
   return ramp;
 }
@@ -62,11 +62,11 @@ double YarnAttentionFactor(const RopeConfig& rope) {
 
 // NTK-aware scaling (as transformers' dynamic type): the base grows with the length beyond what the
 // model was trained for.
-double DynamicTheta(const RopeConfig& rope, int32_t rotary_dim, int64_t max_model_len) {
+double DynamicTheta(const RopeConfig& rope, int64_t max_model_len) {
   const double trained = rope.original_max_position_embeddings;
   const double length = std::max(trained, static_cast<double>(max_model_len));
   const double stretch = rope.factor * length / trained - (rope.factor - 1);
-  return rope.theta * std::pow(stretch, rotary_dim / (rotary_dim - 2.0));
+  return rope.theta * std::pow(stretch, rope.rotary_dim / (rope.rotary_dim - 2.0));
 }
 
 double LongRopeAttentionFactor(const RopeConfig& rope) {
@@ -77,16 +77,16 @@ double LongRopeAttentionFactor(const RopeConfig& rope) {
 
 }  // namespace
 
-RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int32_t rotary_dim,
-                                       int64_t max_model_len) {
+RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int64_t max_model_len) {
+  const int32_t rotary_dim = rope.rotary_dim;
   RopeFrequencies result;
   result.radians_per_token.resize(rotary_dim / 2);
   const bool yarn = rope.type == RopeType::kYarn;
   const bool is_long = static_cast<double>(max_model_len) > rope.original_max_position_embeddings;
   const double theta = rope.type == RopeType::kDynamic && rotary_dim > 2
-                           ? DynamicTheta(rope, rotary_dim, max_model_len)
+                           ? DynamicTheta(rope, max_model_len)
                            : rope.theta;
-  const YarnRamp ramp = yarn ? ComputeYarnRamp(rope, rotary_dim) : YarnRamp{};
+  const YarnRamp ramp = yarn ? ComputeYarnRamp(rope) : YarnRamp{};
   for (int32_t i = 0; i < rotary_dim / 2; ++i) {
     const double frequency = std::pow(theta, -2.0 * i / rotary_dim);
     double& scaled = result.radians_per_token[i];

@@ -18,8 +18,7 @@ struct RopeFrequencies {
 
 // For sequences of up to max_model_len tokens: dynamic and longrope scale every position by what
 // that length asks for, so that a token's embedding never depends on how long its sequence became.
-RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int32_t rotary_dim,
-                                       int64_t max_model_len);
+RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int64_t max_model_len);
 
 // What somebody who compares answers should know: that the length stretches every position, so that
 // short texts, too, come out otherwise than with a shorter context. Empty where it does not.

@@ -20,8 +20,8 @@ constexpr char kGoldenFolder[] = "tests/engine/model/golden/";
 void AddVariant(const std::string& name, ModelConfig& config) {
   config.attention_sinks = name == "llama_sinks_windows_yarn";
   if (name == "llama_kv_sharing") {
-    config.layers[2].kv_sharing_target = 0;
-    config.layers[3].kv_sharing_target = 1;
+    config.layers[2].gqa.kv_sharing_target = 0;
+    config.layers[3].gqa.kv_sharing_target = 1;
   }
 }
 
@@ -88,7 +88,7 @@ TEST_P(DecoderGoldenTest, ReplayedDecodesMatchTransformers) {
 // The same on the second path, for the head sizes that it has.
 TEST_P(DecoderGoldenTest, SecondPathMatchesTransformers) {
   if (device_ == DeviceKind::kCpu) GTEST_SKIP() << "the CPU has one path";
-  const int64_t head_dim = LoadModelConfig(folder_)->head_dim;
+  const int64_t head_dim = MaxHeadDim(*LoadModelConfig(folder_));
   if (head_dim != 64 && head_dim != 128 && head_dim != 256) GTEST_SKIP() << "no such head size";
   const auto runner = Open(DType::kBF16, /*replay_decodes=*/true, AttentionPath::kTrtllm);
   ASSERT_NE(runner, nullptr);

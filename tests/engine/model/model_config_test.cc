@@ -22,7 +22,7 @@ using testing::IsEmpty;
 std::vector<int64_t> WindowsOf(const ModelConfig& config) {
   std::vector<int64_t> windows;
   windows.reserve(config.layers.size());
-  for (const LayerConfig& layer : config.layers) windows.push_back(layer.sliding_window);
+  for (const LayerConfig& layer : config.layers) windows.push_back(layer.gqa.sliding_window);
   return windows;
 }
 
@@ -32,11 +32,11 @@ TEST(ModelConfig, ReadsLlamaInV4Form) {
   EXPECT_EQ(c.model_type, "llama");
   EXPECT_EQ(c.vocab_size, 128256);
   EXPECT_EQ(c.hidden_size, 4096);
-  EXPECT_EQ(c.intermediate_size, 14336);
+  EXPECT_EQ(c.layers[0].intermediate_size, 14336);
   EXPECT_EQ(c.layers.size(), 32);
-  EXPECT_EQ(c.num_q_heads, 32);
-  EXPECT_EQ(c.num_kv_heads, 8);
-  EXPECT_EQ(c.head_dim, 128);
+  EXPECT_EQ(c.layers[0].gqa.num_q_heads, 32);
+  EXPECT_EQ(c.layers[0].gqa.num_kv_heads, 8);
+  EXPECT_EQ(c.layers[0].gqa.head_dim, 128);
   EXPECT_FLOAT_EQ(c.rms_norm_eps, 1e-5f);
   EXPECT_FALSE(c.qkv_bias || c.o_bias || c.mlp_bias || c.qk_norm || c.tie_word_embeddings);
   EXPECT_EQ(c.max_position_embeddings, 131072);
@@ -44,12 +44,12 @@ TEST(ModelConfig, ReadsLlamaInV4Form) {
   EXPECT_EQ(c.dtype, DType::kBF16);
   EXPECT_THAT(c.eos_token_ids, ElementsAre(128001, 128008, 128009));
   EXPECT_EQ(c.bos_token_id, 128000);
-  EXPECT_EQ(c.rope.type, RopeType::kLlama3);
-  EXPECT_EQ(c.rope.theta, 500000.0);
-  EXPECT_EQ(c.rope.factor, 8.0);
-  EXPECT_EQ(c.rope.low_freq_factor, 1.0);
-  EXPECT_EQ(c.rope.high_freq_factor, 4.0);
-  EXPECT_EQ(c.rope.original_max_position_embeddings, 8192);
+  EXPECT_EQ(c.ropes[0].type, RopeType::kLlama3);
+  EXPECT_EQ(c.ropes[0].theta, 500000.0);
+  EXPECT_EQ(c.ropes[0].factor, 8.0);
+  EXPECT_EQ(c.ropes[0].low_freq_factor, 1.0);
+  EXPECT_EQ(c.ropes[0].high_freq_factor, 4.0);
+  EXPECT_EQ(c.ropes[0].original_max_position_embeddings, 8192);
 }
 
 TEST(ModelConfig, ReadsTheV5Form) {
@@ -63,10 +63,10 @@ TEST(ModelConfig, ReadsTheV5Form) {
                                {"original_max_position_embeddings", 32768}};
   const ModelConfig c = Parse(config);
   EXPECT_EQ(c.dtype, DType::kF16);
-  EXPECT_EQ(c.rope.type, RopeType::kYarn);
-  EXPECT_EQ(c.rope.theta, 1e6);
-  EXPECT_EQ(c.rope.factor, 4.0);
-  EXPECT_EQ(c.rope.original_max_position_embeddings, 32768);
+  EXPECT_EQ(c.ropes[0].type, RopeType::kYarn);
+  EXPECT_EQ(c.ropes[0].theta, 1e6);
+  EXPECT_EQ(c.ropes[0].factor, 4.0);
+  EXPECT_EQ(c.ropes[0].original_max_position_embeddings, 32768);
 }
 
 TEST(ModelConfig, SparseConfigsGetTheFamilysDefaults) {
@@ -74,29 +74,29 @@ TEST(ModelConfig, SparseConfigsGetTheFamilysDefaults) {
   EXPECT_EQ(llama.architecture, "LlamaForCausalLM");
   EXPECT_EQ(llama.vocab_size, 32000);
   EXPECT_EQ(llama.hidden_size, 4096);
-  EXPECT_EQ(llama.intermediate_size, 11008);
+  EXPECT_EQ(llama.layers[0].intermediate_size, 11008);
   EXPECT_EQ(llama.layers.size(), 32);
-  EXPECT_EQ(llama.num_q_heads, 32);
-  EXPECT_EQ(llama.num_kv_heads, 32);
-  EXPECT_EQ(llama.head_dim, 128);
+  EXPECT_EQ(llama.layers[0].gqa.num_q_heads, 32);
+  EXPECT_EQ(llama.layers[0].gqa.num_kv_heads, 32);
+  EXPECT_EQ(llama.layers[0].gqa.head_dim, 128);
   EXPECT_EQ(llama.max_position_embeddings, 2048);
   EXPECT_FLOAT_EQ(llama.rms_norm_eps, 1e-6f);
-  EXPECT_EQ(llama.rope.theta, 10000.0);
-  EXPECT_EQ(llama.rope.type, RopeType::kDefault);
+  EXPECT_EQ(llama.ropes[0].theta, 10000.0);
+  EXPECT_EQ(llama.ropes[0].type, RopeType::kDefault);
   EXPECT_EQ(llama.dtype, DType::kF32);
   EXPECT_THAT(llama.eos_token_ids, ElementsAre(2));
   EXPECT_EQ(llama.bos_token_id, 1);
   EXPECT_THAT(WindowsOf(llama), Each(0));
 
   const ModelConfig mistral = Parse(Sparse("mistral"));
-  EXPECT_EQ(mistral.num_kv_heads, 8);
-  EXPECT_EQ(mistral.intermediate_size, 14336);
+  EXPECT_EQ(mistral.layers[0].gqa.num_kv_heads, 8);
+  EXPECT_EQ(mistral.layers[0].intermediate_size, 14336);
   EXPECT_EQ(mistral.max_position_embeddings, 131072);
   EXPECT_THAT(WindowsOf(mistral), Each(4096));
 
   const ModelConfig qwen2 = Parse(Sparse("qwen2"));
   EXPECT_EQ(qwen2.vocab_size, 151936);
-  EXPECT_EQ(qwen2.intermediate_size, 22016);
+  EXPECT_EQ(qwen2.layers[0].intermediate_size, 22016);
   EXPECT_EQ(qwen2.max_position_embeddings, 32768);
   EXPECT_TRUE(qwen2.qkv_bias);
   EXPECT_FALSE(qwen2.o_bias);
@@ -108,7 +108,7 @@ TEST(ModelConfig, SparseConfigsGetTheFamilysDefaults) {
                                    {"hidden_size", 1024},
                                    {"num_attention_heads", 16},
                                    {"num_key_value_heads", 8}});
-  EXPECT_EQ(qwen3.head_dim, 128);  // not 1024 / 16
+  EXPECT_EQ(qwen3.layers[0].gqa.head_dim, 128);  // not 1024 / 16
   EXPECT_TRUE(qwen3.qk_norm);
   EXPECT_FALSE(qwen3.qkv_bias || qwen3.o_bias);
 }
@@ -121,13 +121,13 @@ TEST(ModelConfig, ExplicitNullIsNotTheDefault) {
   mistral["bos_token_id"] = nullptr;
   const ModelConfig c = Parse(mistral);
   EXPECT_THAT(WindowsOf(c), Each(0));
-  EXPECT_EQ(c.num_kv_heads, 32);
+  EXPECT_EQ(c.layers[0].gqa.num_kv_heads, 32);
   EXPECT_THAT(c.eos_token_ids, IsEmpty());
   EXPECT_EQ(c.bos_token_id, std::nullopt);
   json qwen3 = Sparse("qwen3");
   qwen3["head_dim"] = nullptr;
   qwen3["hidden_size"] = 2048;
-  EXPECT_EQ(Parse(qwen3).head_dim, 64);
+  EXPECT_EQ(Parse(qwen3).layers[0].gqa.head_dim, 64);
 }
 
 TEST(ModelConfig, BiasesFollowTheFamily) {
@@ -162,7 +162,7 @@ TEST(ModelConfig, WindowsByFamilyRule) {
 TEST(ModelConfig, LayersWithoutRope) {
   const auto with_rope = [](const json& config) {
     std::vector<bool> all;
-    for (const LayerConfig& layer : Parse(config).layers) all.push_back(layer.has_rope);
+    for (const LayerConfig& layer : Parse(config).layers) all.push_back(layer.gqa.rope == 0);
     return all;
   };
   json config = {{"model_type", "smollm3"}, {"num_hidden_layers", 4}, {"sliding_window", 7}};

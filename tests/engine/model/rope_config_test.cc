@@ -13,6 +13,7 @@ namespace quire {
 namespace {
 
 using nlohmann::json;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(RopeConfig, V4TypeKeyAndTopLevelValues) {
@@ -20,10 +21,10 @@ TEST(RopeConfig, V4TypeKeyAndTopLevelValues) {
   config["rope_scaling"] = {{"type", "linear"}, {"factor", 2}};
   config["partial_rotary_factor"] = 0.5;
   const ModelConfig c = Parse(config);
-  EXPECT_EQ(c.rope.type, RopeType::kLinear);
-  EXPECT_EQ(c.rope.factor, 2.0);
-  EXPECT_EQ(c.rope.partial_rotary_factor, 0.5);
-  EXPECT_EQ(RotaryDim(c), 64);
+  EXPECT_EQ(c.ropes[0].type, RopeType::kLinear);
+  EXPECT_EQ(c.ropes[0].factor, 2.0);
+  EXPECT_EQ(c.ropes[0].partial_rotary_factor, 0.5);
+  EXPECT_EQ(c.ropes[0].rotary_dim, 64);
 }
 
 TEST(RopeConfig, YarnOptions) {
@@ -35,7 +36,7 @@ TEST(RopeConfig, YarnOptions) {
       {"beta_fast", 16},         {"beta_slow", 2},
       {"mscale_all_dim", 0.5},   {"truncate", false},
       {"attention_factor", 1.25}};
-  const RopeConfig rope = Parse(config).rope;
+  const RopeConfig rope = Parse(config).ropes[0];
   EXPECT_EQ(rope.factor, 4.0);  // 4096 / 1024
   EXPECT_EQ(rope.beta_fast, 16.0);
   EXPECT_EQ(rope.beta_slow, 2.0);
@@ -74,42 +75,69 @@ TEST(RopeConfig, ParametersBesideRopeScaling) {
   json config = Sparse("llama");
   config["rope_theta"] = 5000.0;
   config["rope_parameters"] = {{"rope_type", "default"}};
-  EXPECT_EQ(Parse(config).rope.theta, 5000.0);
+  EXPECT_EQ(Parse(config).ropes[0].theta, 5000.0);
   config["rope_parameters"]["rope_theta"] = 7000.0;
-  EXPECT_EQ(Parse(config).rope.theta, 7000.0);
+  EXPECT_EQ(Parse(config).ropes[0].theta, 7000.0);
   config["original_max_position_embeddings"] = 512;  // beside the parameters, and then it counts
   config["rope_parameters"] = {
       {"rope_type", "yarn"}, {"factor", 2}, {"original_max_position_embeddings", 1024}};
-  EXPECT_EQ(Parse(config).rope.original_max_position_embeddings, 512);
+  EXPECT_EQ(Parse(config).ropes[0].original_max_position_embeddings, 512);
 }
 
 TEST(RopeConfig, KeyedByLayerType) {
   json config = Sparse("llama");
   const json linear = {{"rope_type", "linear"}, {"rope_theta", 300.0}, {"factor", 3}};
   config["rope_parameters"] = {{"full_attention", linear}, {"sliding_attention", linear}};
-  EXPECT_EQ(Parse(config).rope.theta, 300.0);
-  EXPECT_EQ(Parse(config).sliding_rope, Parse(config).rope);
+  EXPECT_EQ(Parse(config).ropes[0].theta, 300.0);
+  EXPECT_EQ(Parse(config).ropes.size(), 1);  // one table serves both
   config["rope_parameters"]["sliding_attention"]["factor"] = 4;
-  EXPECT_EQ(Parse(config).rope.factor, 3);
-  EXPECT_EQ(Parse(config).sliding_rope.factor, 4);
+  EXPECT_EQ(Parse(config).ropes[0].factor, 3);
+  EXPECT_EQ(Parse(config).ropes[1].factor, 4);
   config["rope_parameters"]["sliding_attention"]["partial_rotary_factor"] = 0.5;
   EXPECT_THAT(Error(config).message(), HasSubstr("partial_rotary_factor differs"));
 }
 
 TEST(RopeConfig, Gemma3ScalesItsFullLayersAlone) {
   json config = Sparse("gemma3_text");
-  EXPECT_EQ(Parse(config).rope.theta, 1e6);
-  EXPECT_EQ(Parse(config).sliding_rope.theta, 10000.0);
+  EXPECT_EQ(Parse(config).ropes[0].theta, 1e6);
+  EXPECT_EQ(Parse(config).ropes[1].theta, 10000.0);
   config["rope_theta"] = 5e5;
   config["rope_local_base_freq"] = 2000.0;
   config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8}};
   const ModelConfig parsed = Parse(config);
-  EXPECT_EQ(parsed.rope.theta, 5e5);
-  EXPECT_EQ(parsed.rope.type, RopeType::kLinear);
-  EXPECT_EQ(parsed.sliding_rope.theta, 2000.0);
-  EXPECT_EQ(parsed.sliding_rope.type, RopeType::kDefault);
+  EXPECT_EQ(parsed.ropes[0].theta, 5e5);
+  EXPECT_EQ(parsed.ropes[0].type, RopeType::kLinear);
+  EXPECT_EQ(parsed.ropes[1].theta, 2000.0);
+  EXPECT_EQ(parsed.ropes[1].type, RopeType::kDefault);
 }
 
+TEST(RopeConfig, LayersNameTheRopeOfTheirType) {
+  const auto ropes_of = [](const json& config) {
+    std::vector<int> ropes;
+    for (const LayerConfig& layer : Parse(config).layers) ropes.push_back(layer.gqa.rope);
+    return ropes;
+  };
+  json config = Sparse("gemma3_text");
+  config["num_hidden_layers"] = 4;
+  config["sliding_window_pattern"] = 2;
+  EXPECT_THAT(ropes_of(config), ElementsAre(1, 0, 1, 0));
+  config["rope_parameters"] = {{"full_attention", {{"rope_theta", 300.0}}},
+                               {"sliding_attention", {{"rope_theta", 300.0}}}};
+  EXPECT_THAT(ropes_of(config), ElementsAre(0, 0, 0, 0));
+  config = {{"model_type", "smollm3"},
+            {"num_hidden_layers", 4},
+            {"sliding_window", 7},
+            {"use_sliding_window", true},
+            {"no_rope_layers", {1, 0, 1, 0}},
+            {"layer_types",
+             {"full_attention", "full_attention", "sliding_attention", "sliding_attention"}},
+            {"rope_parameters",
+             {{"full_attention", {{"rope_theta", 300.0}}},
+              {"sliding_attention", {{"rope_theta", 400.0}}}}}};
+  EXPECT_THAT(ropes_of(config), ElementsAre(0, -1, 1, -1));
+}
+
+// Of the layers with a window, too.
 TEST(RopeConfig, LongRopeNeedsAFactorPerPair) {
   json config = Sparse("phi3");
   config["original_max_position_embeddings"] = 2048;
@@ -119,10 +147,14 @@ TEST(RopeConfig, LongRopeNeedsAFactorPerPair) {
   rope["long_factor"] = std::vector<double>(47, 2.0);
   EXPECT_THAT(Error(config).message(), HasSubstr("must have 48 entries"));
   rope["long_factor"] = std::vector<double>(48, 2.0);
-  EXPECT_EQ(Parse(config).rope.type, RopeType::kLongRope);
-  EXPECT_EQ(Parse(config).rope.factor, 2.0);  // 4096 / 2048
+  EXPECT_EQ(Parse(config).ropes[0].type, RopeType::kLongRope);
+  EXPECT_EQ(Parse(config).ropes[0].factor, 2.0);  // 4096 / 2048
   rope["long_factor"][5] = -1;
   EXPECT_THAT(Error(config).message(), HasSubstr("long_factor: -1 is not a number above 0"));
+  rope["long_factor"] = std::vector<double>(47, 2.0);
+  const json sliding = rope;
+  rope = {{"full_attention", {{"rope_theta", 300.0}}}, {"sliding_attention", sliding}};
+  EXPECT_THAT(Error(config).message(), HasSubstr("must have 48 entries"));
 }
 
 }  // namespace

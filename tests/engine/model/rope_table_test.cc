@@ -14,19 +14,20 @@ namespace {
 constexpr double kPi = 3.14159265358979323846;
 constexpr int kDim = 16;
 
-RopeConfig Config(RopeType type, double theta, double factor, double original) {
+RopeConfig Config(RopeType type, double theta, double factor, double original, int dim = kDim) {
   RopeConfig rope;
   rope.type = type;
   rope.theta = theta;
   rope.factor = factor;
   rope.original_max_position_embeddings = original;
+  rope.rotary_dim = dim;
   return rope;
 }
 
 // transformers computes frequencies in float32.
 void ExpectFrequencies(const RopeConfig& rope, const std::vector<double>& expected,
                        double attention_factor, int64_t max_model_len = 1) {
-  const RopeFrequencies actual = ComputeRopeFrequencies(rope, kDim, max_model_len);
+  const RopeFrequencies actual = ComputeRopeFrequencies(rope, max_model_len);
   ASSERT_EQ(actual.radians_per_token.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_NEAR(actual.radians_per_token[i], expected[i], 1e-6 * expected[i]) << i;
@@ -141,10 +142,10 @@ TEST(RopeFrequencies, AgreeWithTheDefinitions) {
     for (double theta : {1e4, 5e5, 1e6}) {
       for (double original : {1024.0, 8192.0, 32768.0}) {
         for (double factor : {1.0, 2.5, 32.0}) {
-          const RopeConfig llama3 = Config(RopeType::kLlama3, theta, factor, original);
-          const RopeConfig yarn = Config(RopeType::kYarn, theta, factor, original);
-          const auto llama3_actual = ComputeRopeFrequencies(llama3, dim, 1).radians_per_token;
-          const auto yarn_actual = ComputeRopeFrequencies(yarn, dim, 1).radians_per_token;
+          const RopeConfig llama3 = Config(RopeType::kLlama3, theta, factor, original, dim);
+          const RopeConfig yarn = Config(RopeType::kYarn, theta, factor, original, dim);
+          const auto llama3_actual = ComputeRopeFrequencies(llama3, 1).radians_per_token;
+          const auto yarn_actual = ComputeRopeFrequencies(yarn, 1).radians_per_token;
           for (int i = 0; i < dim / 2; ++i) {
             const double frequency = 1 / std::pow(theta, 2.0 * i / dim);
             EXPECT_NEAR(llama3_actual[i] / Llama3ByWavelength(llama3, frequency), 1, 1e-12);

@@ -88,9 +88,10 @@ class ReadProbe {
 class PromptGemms {
  public:
   PromptGemms(const ModelConfig& model, DType dtype) {
-    const int64_t q = int64_t{model.num_q_heads} * model.head_dim;
-    const int64_t kv = int64_t{model.num_kv_heads} * model.head_dim;
-    const int64_t hidden = model.hidden_size, mlp = model.intermediate_size;
+    const LayerConfig& layer = model.layers.front();  // models to compare have them all alike
+    const int64_t q = int64_t{layer.gqa.num_q_heads} * layer.gqa.head_dim;
+    const int64_t kv = int64_t{layer.gqa.num_kv_heads} * layer.gqa.head_dim;
+    const int64_t hidden = model.hidden_size, mlp = layer.intermediate_size;
     num_layers_ = static_cast<int>(model.layers.size());
     for (const auto& [n, k] :
          {std::array{q + 2 * kv, hidden}, {hidden, q}, {2 * mlp, hidden}, {hidden, mlp}}) {

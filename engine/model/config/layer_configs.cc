@@ -1,0 +1,141 @@
+#include "engine/model/config/layer_configs.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace quire {
+namespace {
+
+constexpr int64_t kMaxLayers = 1024;
+constexpr int64_t kMaxHeads = 4096;
+constexpr int64_t kMaxHeadDim = 1024;
+
+// The heads of a layer, which every layer has.
+GqaConfig ReadHeads(JsonReader& config, const ModelFamily& family, int64_t hidden_size) {
+  GqaConfig heads;
+  heads.num_q_heads = static_cast<int32_t>(
+      config.Int("num_attention_heads", 1, kMaxHeads).value_or(family.num_q_heads));
+
+  // An explicit null means what older classes mean by it, not the family's default.
+  const int64_t kv_heads_default = config.Has("num_key_value_heads")
+                                       ? heads.num_q_heads
+                                       : family.num_kv_heads.value_or(heads.num_q_heads);
+  heads.num_kv_heads = static_cast<int32_t>(
+      config.Int("num_key_value_heads", 1, kMaxHeads).value_or(kv_heads_default));
+  if (heads.num_q_heads % heads.num_kv_heads != 0) {
+    config.Fail(absl::StrCat("num_attention_heads (", heads.num_q_heads,
+                             ") must be a multiple of num_key_value_heads (", heads.num_kv_heads,
+                             ")"));
+  }
+
+  const int64_t derived_head_dim = hidden_size / heads.num_q_heads;
+  const int64_t head_dim_default =
+      config.Has("head_dim") ? derived_head_dim : family.head_dim.value_or(derived_head_dim);
+  heads.head_dim =
+      static_cast<int32_t>(config.Int("head_dim", 1, kMaxHeadDim).value_or(head_dim_default));
+  if (heads.head_dim < 2 || heads.head_dim % 2 != 0) {
+    config.Fail(absl::StrCat("head_dim (", heads.head_dim,
+                             ") must be even and at least 2; it is hidden_size / "
+                             "num_attention_heads where the file has no head_dim"));
+  }
+  return heads;
+}
+
+// no_rope_layers has a 1 for each layer that does have rotary positions.
+void ReadLayerRopes(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  if (family.no_rope_interval == 0) return;
+  const int64_t interval =
+      config.Int("no_rope_layer_interval", 1, kMaxLayers).value_or(family.no_rope_interval);
+  const std::vector<int64_t> have_rope = config.IntOrIntList("no_rope_layers", 0, 1);
+  const size_t num_layers = model->layers.size();
+  if (!have_rope.empty() && have_rope.size() != num_layers) {
+    config.Fail(absl::StrCat("no_rope_layers has ", have_rope.size(),
+                             " entries; num_hidden_layers is ", num_layers));
+    return;
+  }
+  for (size_t i = 0; i < num_layers; ++i) {
+    const bool has_rope =
+        have_rope.empty() ? (static_cast<int64_t>(i) + 1) % interval != 0 : have_rope[i] == 1;
+    if (!has_rope) model->layers[i].gqa.rope = -1;
+  }
+}
+
+// The window of the layers that slide; 0 when none does.
+int64_t ReadWindow(JsonReader& config, const ModelFamily& family) {
+  const bool is_optional = family.window_rule == WindowRule::kUpperLayers ||
+                           family.window_rule == WindowRule::kWithoutRope;
+  if (is_optional && !config.Bool("use_sliding_window").value_or(false)) {
+    return 0;
+  }
+  const int64_t window_default =
+      config.Has("sliding_window") ? 0 : family.sliding_window.value_or(0);
+  return config.Int("sliding_window", 1, kMaxPositions).value_or(window_default);
+}
+
+// Whether a layer slides when the config has no layer_types.
+bool Slides(JsonReader& config, const ModelFamily& family, int64_t layer, bool has_rope) {
+  switch (family.window_rule) {
+    case WindowRule::kNone:
+      return false;
+    case WindowRule::kEveryLayer:
+      return true;
+    case WindowRule::kUpperLayers:
+      return layer >=
+             config.Int("max_window_layers", 0, kMaxPositions).value_or(kDefaultMaxWindowLayers);
+    case WindowRule::kPattern:
+      return (layer + 1) % config.Int("sliding_window_pattern", 1, kMaxLayers)
+                               .value_or(family.window_pattern) !=
+             0;
+    case WindowRule::kWithoutRope:
+      return !has_rope;
+  }
+  return false;
+}
+
+void ReadLayerWindows(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  const int64_t window = ReadWindow(config, family);
+  const std::vector<std::string> types = config.StringList("layer_types");
+  const size_t num_layers = model->layers.size();
+  if (types.empty()) {
+    for (size_t i = 0; i < num_layers; ++i) {
+      GqaConfig& layer = model->layers[i].gqa;
+      if (Slides(config, family, static_cast<int64_t>(i), layer.rope >= 0)) {
+        layer.sliding_window = window;
+      }
+    }
+    return;
+  }
+  if (types.size() != num_layers) {
+    config.Fail(absl::StrCat("layer_types has ", types.size(), " entries; num_hidden_layers is ",
+                             num_layers));
+    return;
+  }
+  for (size_t i = 0; i < num_layers; ++i) {
+    if (types[i] == "sliding_attention" && window == 0) {
+      config.Fail("layer_types names sliding_attention, but sliding_window is off");
+    } else if (types[i] == "sliding_attention") {
+      model->layers[i].gqa.sliding_window = window;
+    } else if (types[i] != "full_attention") {
+      config.FailUnsupported(absl::StrCat("layer_types: ", Shown(types[i]),
+                                          " is not supported; supported are full_attention and "
+                                          "sliding_attention"));
+    }
+  }
+}
+
+}  // namespace
+
+void ReadLayerConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  const LayerConfig layer = {
+      .gqa = ReadHeads(config, family, model->hidden_size),
+      .intermediate_size =
+          config.Int("intermediate_size", 1, kMaxHiddenSize).value_or(family.intermediate_size)};
+  model->layers.assign(config.Int("num_hidden_layers", 1, kMaxLayers).value_or(family.num_layers),
+                       layer);
+  ReadLayerRopes(config, family, model);
+  ReadLayerWindows(config, family, model);
+}
+
+}  // namespace quire
