@@ -16,6 +16,16 @@ void CheckMatrix(const Tensor& tensor, DType dtype, int64_t rows, int64_t cols) 
   CHECK_EQ(tensor.dim(1), cols);
 }
 
+// Heads that lie in a row of this matrix, one `stride` elements behind the other.
+void CheckSpread(const Tensor& matrix, int64_t num_heads, int64_t head_dim, int64_t first,
+                 int64_t stride) {
+  CHECK_GE(num_heads, 0);
+  if (num_heads == 0) return;
+  CHECK_GE(first, 0);
+  CHECK_GE(stride, head_dim);
+  CHECK_LE(first + (num_heads - 1) * stride + head_dim, matrix.dim(1));
+}
+
 }  // namespace
 
 void CheckArgs(const EmbeddingArgs& args) {
@@ -45,19 +55,34 @@ void CheckArgs(const LinearArgs& args) {
   if (!args.bias.empty()) CheckVector(args.bias, args.weight->out_features);
 }
 
-void CheckArgs(const RopeAndStoreKvArgs& args) {
-  const int64_t head_dim = args.kv_cache.head_dim;
-  const int64_t num_heads = args.num_q_heads + 2 * args.kv_cache.num_kv_heads;
-  CHECK(IsActivation(args.qkv.dtype())) << DTypeName(args.qkv.dtype());
-  CheckMatrix(args.qkv, args.qkv.dtype(), args.qkv.dim(0), num_heads * head_dim);
+void CheckArgs(const StoreHeadsArgs& args) {
+  const KvCacheView& kv = args.kv_cache;
+  const int64_t head_dim = kv.head_dim;
+  CHECK(IsActivation(args.x.dtype())) << DTypeName(args.x.dtype());
+  CHECK_EQ(args.x.rank(), 2);
+  for (const HeadsArgs* heads : {&args.q, &args.k, &args.v}) {
+    CheckSpread(args.x, heads->num_heads, head_dim, heads->first, heads->stride);
+    CHECK_EQ(!heads->norm_weight.empty(), heads->norm == HeadNormKind::kWeight);
+    if (!heads->norm_weight.empty()) CheckVector(heads->norm_weight, head_dim);
+    CHECK(!heads->rotate || args.num_pairs == 0 || args.cos_sin != nullptr);
+  }
+  CHECK(args.k.num_heads == 0 || args.k.num_heads == kv.num_kv_heads) << args.k.num_heads;
+  CHECK_EQ(args.v.num_heads, args.k.num_heads);
   CHECK_EQ(args.q_out.rank(), 3);
-  CHECK(args.q_out.dtype() == args.qkv.dtype()) << DTypeName(args.q_out.dtype());
-  CHECK_EQ(args.q_out.dim(0), args.qkv.dim(0));
-  CHECK_EQ(args.q_out.dim(1), args.num_q_heads);
+  CHECK(args.q_out.dtype() == args.x.dtype()) << DTypeName(args.q_out.dtype());
+  CHECK_EQ(args.q_out.dim(0), args.x.dim(0));
+  CHECK_EQ(args.q_out.dim(1), args.q.num_heads);
   CHECK_EQ(args.q_out.dim(2), head_dim);
-  if (!args.q_norm_weight.empty()) CheckVector(args.q_norm_weight, head_dim);
-  if (!args.k_norm_weight.empty()) CheckVector(args.k_norm_weight, head_dim);
-  CHECK(args.rotary_dim % 2 == 0 && args.rotary_dim <= head_dim) << args.rotary_dim;
+  CHECK(args.num_pairs >= 0 && args.num_pairs <= args.pair_distance &&
+        args.num_pairs + args.pair_distance <= head_dim)
+      << args.num_pairs << " pairs of distance " << args.pair_distance;
+}
+
+void CheckArgs(const GateArgs& args) {
+  CHECK(IsActivation(args.x.dtype())) << DTypeName(args.x.dtype());
+  CHECK_EQ(args.x.rank(), 3);
+  CheckMatrix(args.gate, args.x.dtype(), args.x.dim(0), args.gate.dim(1));
+  CheckSpread(args.gate, args.x.dim(1), args.x.dim(2), args.gate_first, args.gate_stride);
 }
 
 void CheckArgs(const GatedActivationArgs& args) {

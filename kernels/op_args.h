@@ -56,22 +56,50 @@ struct KvCacheView {
   const float* v_scales = nullptr;  // [num_kv_heads], on the device
 };
 
-// Splits qkv, normalises the heads of q and k (optional), applies rotary embedding to the first
-// rotary_dim elements of each head (pairs i, i + rotary_dim/2), writes q to `q_out` and k, v to
-// their slots. A token with slot -1 writes nothing to the cache. A view with no KV heads: there is
-// only q.
-struct RopeAndStoreKvArgs {
-  Tensor qkv;                 // [num_tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]
-  Tensor q_norm_weight = {};  // [head_dim] or empty
-  Tensor k_norm_weight = {};  // [head_dim] or empty
+// What becomes of a head's elements before they are rotated.
+enum class HeadNormKind : uint8_t {
+  kNone,
+  kPlain,   // head / sqrt(mean(head^2) + eps)
+  kWeight,  // the same, times a weight
+};
+
+// The heads of one kind in a row of `x`: where they lie and what happens to them on their way.
+struct HeadsArgs {
+  int32_t num_heads = 0;
+  int64_t first = 0;   // elements from a row's beginning to its first head
+  int64_t stride = 0;  // elements from one head to the next; at least head_dim
+  HeadNormKind norm = HeadNormKind::kNone;
+  Tensor norm_weight = {};  // [head_dim], with HeadNormKind::kWeight only
+  bool rotate = false;
+};
+
+// Takes queries, keys and values out of the rows of x, normalises heads and rotates the pairs of
+// elements (i, i + pair_distance), i < num_pairs, of those that are to be rotated. Queries go to
+// `q_out`, keys and values to their slots. A token with slot -1 writes nothing to the cache. Values
+// may be made of the elements that keys are made of. Without heads of keys and values nothing is
+// written to the cache.
+struct StoreHeadsArgs {
+  Tensor x;     // [num_tokens, row_size]
+  HeadsArgs q;  // heads of kv_cache.head_dim elements, as those of k and v
+  HeadsArgs k;  // kv_cache.num_kv_heads, or none
+  HeadsArgs v;  // as many as k
   float norm_eps = 0;
-  const float* cos_sin;  // [max_positions, rotary_dim]: cos in the first half, sin in the second
-  int32_t rotary_dim;
+  const float* cos_sin = nullptr;  // [max_positions, 2 * num_pairs], each row cosines, then sines;
+                                   // may be null where nothing is rotated
+  int32_t num_pairs = 0;
+  int32_t pair_distance = 0;    // num_pairs or more
   const int64_t* positions;     // [num_tokens]
   const int64_t* slot_mapping;  // [num_tokens]
-  int32_t num_q_heads;
   KvCacheView kv_cache;
-  Tensor q_out;  // [num_tokens, num_q_heads, head_dim]
+  Tensor q_out;  // [num_tokens, q.num_heads, head_dim]
+};
+
+// x = x * sigmoid(gate), in place.
+struct GateArgs {
+  Tensor x;                 // [num_tokens, num_heads, head_dim]
+  Tensor gate;              // [num_tokens, row_size], of x's dtype; may not overlap x
+  int64_t gate_first = 0;   // elements from a row's beginning to the first head's gates
+  int64_t gate_stride = 0;  // elements from one head's gates to the next; at least head_dim
 };
 
 // A gated MLP's activation: x * sigmoid(x), or GELU approximated by tanh.

@@ -7,7 +7,8 @@
 #define QUIRE_FREE_OPS(OP) \
   OP(Embedding)            \
   OP(RmsNorm)              \
-  OP(RopeAndStoreKv)       \
+  OP(StoreHeads)           \
+  OP(Gate)                 \
   OP(GatedActivation)      \
   OP(Scale)                \
   OP(SoftCap)              \

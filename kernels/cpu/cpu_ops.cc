@@ -24,12 +24,14 @@ void CheckDTypes(const RmsNormArgs& args) {
   CheckActivationDType(args.weight.dtype());
   CheckActivationDType(args.out.dtype());
 }
-void CheckDTypes(const RopeAndStoreKvArgs& args) {
-  CheckActivationDType(args.qkv.dtype());
+void CheckDTypes(const StoreHeadsArgs& args) {
+  CheckActivationDType(args.x.dtype());
   if (!IsFloat8(args.kv_cache.dtype)) CheckActivationDType(args.kv_cache.dtype);
-  CheckActivationDType(args.q_norm_weight.dtype());
-  CheckActivationDType(args.k_norm_weight.dtype());
+  for (const HeadsArgs* heads : {&args.q, &args.k, &args.v}) {
+    CheckActivationDType(heads->norm_weight.dtype());
+  }
 }
+void CheckDTypes(const GateArgs& args) { CheckActivationDType(args.x.dtype()); }
 void CheckDTypes(const GatedActivationArgs& args) { CheckActivationDType(args.out.dtype()); }
 void CheckDTypes(const ScaleArgs& args) { CheckActivationDType(args.x.dtype()); }
 void CheckDTypes(const SoftCapArgs& args) { CheckActivationDType(args.x.dtype()); }

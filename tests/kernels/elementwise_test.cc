@@ -2,6 +2,7 @@
 #include "tests/reference/elementwise.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "tests/kernels/kernel_test.h"
@@ -148,6 +149,54 @@ TEST_P(ElementwiseTest, ScalesAndSoftCapsInPlace) {
       }
     }
   }
+}
+
+// Gates stand apart in their rows, and what lies between them is NaN.
+TEST_P(ElementwiseTest, Gates) {
+  constexpr int64_t kHeads = 3, kFirst = 8;
+  for (DType dtype : activation_dtypes()) {
+    for (int64_t rows : kRowCounts) {
+      for (int64_t dim : kRowSizes) {
+        SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " " << rows << "x" << dim);
+        const int64_t stride = 2 * dim, row_size = kFirst + kHeads * stride;
+        const auto x = RoundTo(dtype, RandomNormal(rows * kHeads * dim, 6, 3.0f));
+        const auto gates = RoundTo(dtype, RandomNormal(rows * kHeads * dim, 7, 6.0f));
+        std::vector<float> gate_rows(rows * row_size, std::numeric_limits<float>::quiet_NaN());
+        for (int64_t head = 0; head < rows * kHeads; ++head) {
+          std::copy_n(
+              gates.begin() + head * dim, dim,
+              gate_rows.begin() + head / kHeads * row_size + kFirst + head % kHeads * stride);
+        }
+        const DeviceTensor x_device = UploadTensor(x, dtype, {rows, kHeads, dim});
+        const DeviceTensor gate_device = UploadTensor(gate_rows, dtype, {rows, row_size});
+        ops().Gate(stream(), {.x = x_device.tensor,
+                              .gate = gate_device.tensor,
+                              .gate_first = kFirst,
+                              .gate_stride = stride});
+        const auto actual = DownloadTensor(x_device.tensor);
+        for (size_t i = 0; i < x.size(); ++i) {
+          const double expected = reference::Gate(x[i], gates[i]);
+          // The exponential's argument, of up to some 30, carries a relative error.
+          ASSERT_NEAR(actual[i], expected,
+                      (OutputRounding(dtype) + 4e-6) * std::abs(expected) +
+                          SubnormalRounding(dtype) + 1e-30)
+              << "element " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ElementwiseTest, ExtremeGatesCloseAndOpen) {
+  const DeviceTensor x = UploadTensor(std::vector<float>(5, 3.0f), DType::kF32, {1, 1, 5});
+  const DeviceTensor gate = UploadTensor({-1e4f, -100.0f, 0.0f, 100.0f, 1e4f}, DType::kF32, {1, 5});
+  ops().Gate(stream(), {.x = x.tensor, .gate = gate.tensor, .gate_stride = 5});
+  const auto actual = DownloadTensor(x.tensor);
+  EXPECT_NEAR(actual[0], 0.0f, 1e-30);
+  EXPECT_NEAR(actual[1], 0.0f, 1e-30);
+  EXPECT_EQ(actual[2], 1.5f);
+  EXPECT_EQ(actual[3], 3.0f);
+  EXPECT_EQ(actual[4], 3.0f);
 }
 
 // As in PyTorch; in both widths of access.

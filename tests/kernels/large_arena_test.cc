@@ -1,4 +1,4 @@
-// Offsets beyond 2^31 elements: what RopeAndStoreKv writes to the last block of a large cache and
+// Offsets beyond 2^31 elements: what StoreHeads writes to the last block of a large cache and
 // what attention finds there are the same as in a small one. Only the blocks in use have memory.
 #include <memory>
 #include <vector>
@@ -43,14 +43,23 @@ class LargeArenaTest : public KernelTest {
                                           dtype, {kNumTokens, kQHeads, kHeadDim});
     const DeviceBuffer table = Upload(std::vector<float>(kNumTokens * kHeadDim, 0.7f));
     const DeviceBuffer device_positions = Upload(positions), device_slots = Upload(slots);
-    ops().RopeAndStoreKv(stream(), {.qkv = qkv.tensor,
-                                    .cos_sin = table.as<float>(),
-                                    .rotary_dim = kHeadDim,
-                                    .positions = device_positions.as<int64_t>(),
-                                    .slot_mapping = device_slots.as<int64_t>(),
-                                    .num_q_heads = kQHeads,
-                                    .kv_cache = cache,
-                                    .q_out = q.tensor});
+    const auto heads = [](int32_t num_heads, int64_t num_before, bool rotate) {
+      return HeadsArgs{.num_heads = num_heads,
+                       .first = num_before * kHeadDim,
+                       .stride = kHeadDim,
+                       .rotate = rotate};
+    };
+    ops().StoreHeads(stream(), {.x = qkv.tensor,
+                                .q = heads(kQHeads, 0, true),
+                                .k = heads(kKvHeads, kQHeads, true),
+                                .v = heads(kKvHeads, kQHeads + kKvHeads, false),
+                                .cos_sin = table.as<float>(),
+                                .num_pairs = kHeadDim / 2,
+                                .pair_distance = kHeadDim / 2,
+                                .positions = device_positions.as<int64_t>(),
+                                .slot_mapping = device_slots.as<int64_t>(),
+                                .kv_cache = cache,
+                                .q_out = q.tensor});
     Attend(dtype, second, {.q = q.tensor, .kv_cache = cache, .out = out.tensor});
     return DownloadTensor(out.tensor);
   }

@@ -115,6 +115,45 @@ TEST_F(OpsDeathTest, ShapesThatDoNotFitAreRefusedAtTheCall) {
                "bfloat16, not float32");
 }
 
+// What the head operations' strides and pairs could reach outside of a row or of a head.
+TEST_F(OpsDeathTest, HeadsThatDoNotFitAreRefusedAtTheCall) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  std::vector<float> x(24), cache(64), table(8), weight(8);
+  const HeadsArgs heads = {.num_heads = 1, .first = 0, .stride = 8, .rotate = true};
+  const auto run = [&](void (*change)(StoreHeadsArgs&)) {
+    StoreHeadsArgs args = {.x = Matrix(x, 1),
+                           .q = heads,
+                           .k = heads,
+                           .v = heads,
+                           .cos_sin = table.data(),
+                           .num_pairs = 4,
+                           .pair_distance = 4,
+                           .positions = nullptr,
+                           .slot_mapping = nullptr,
+                           .kv_cache = {.num_kv_heads = 1, .head_dim = 8},
+                           .q_out = Tensor(cache.data(), DType::kF32, {1, 1, 8})};
+    change(args);
+    CheckArgs(args);
+  };
+  run([](StoreHeadsArgs&) {});
+  run([](StoreHeadsArgs& args) { args.k.first = args.v.first = 16; });
+  EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.k.first = 17; }), "25 vs 24");
+  EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.v.first = -1; }), "-1 vs 0");
+  EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.q.stride = 7; }), "7 vs 8");
+  EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.q.num_heads = 2; }), "1 vs 2");
+  EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.k.num_heads = 2; }), "num_kv_heads");
+  EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.v.num_heads = 0; }), "0 vs 1");
+  EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.pair_distance = 3; }), "4 pairs of distance 3");
+  EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.pair_distance = 5; }), "4 pairs of distance 5");
+  EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.cos_sin = nullptr; }), "cos_sin");
+  EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.q.norm = HeadNormKind::kWeight; }), "0 vs 1");
+  EXPECT_DEATH(CheckArgs(GateArgs{.x = Tensor(cache.data(), DType::kF32, {1, 2, 8}),
+                                  .gate = Matrix(x, 1),
+                                  .gate_first = 8,
+                                  .gate_stride = 16}),
+               "32 vs 24");
+}
+
 // The CPU's kernels would take them for bfloat16.
 TEST_F(OpsDeathTest, Float16IsRefusedAtTheCall) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -142,6 +181,9 @@ TEST_F(OpsDeathTest, Float16IsRefusedAtTheCall) {
   EXPECT_DEATH(ops_.GatedActivation(*stream_, {.gate_up = tensor({1, 4}), .out = tensor({1, 2})}),
                kWhy);
   EXPECT_DEATH(ops_.Scale(*stream_, {.x = tensor({1, 4}), .factor = 2}), kWhy);
+  EXPECT_DEATH(
+      ops_.Gate(*stream_, {.x = tensor({1, 1, 4}), .gate = tensor({1, 4}), .gate_stride = 4}),
+      kWhy);
 }
 
 }  // namespace

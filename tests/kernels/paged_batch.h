@@ -91,7 +91,7 @@ inline KvCacheView MakeView(const AttentionGeometry& geometry, KvOrder order) {
           .head_dim = geometry.head_dim};
 }
 
-// Rows of token positions in the cache, as RopeAndStoreKv would have written them: random values
+// Rows of token positions in the cache, as StoreHeads would have written them: random values
 // that depend on (seed, sequence, position) only, whatever the block order.
 inline void FillCache(PagedBatch& batch, uint32_t seed) {
   const KvCacheView& view = batch.view;

@@ -1,5 +1,5 @@
-// The specification of RmsNorm, gated activations, soft caps and rotary embedding: plain loops in
-// double on one row.
+// The specification of RmsNorm, gated activations, gates, soft caps and rotary embedding: plain
+// loops in double on one row.
 #pragma once
 
 #include <cmath>
@@ -37,18 +37,19 @@ inline std::vector<double> GatedActivation(Activation activation,
   return out;
 }
 
+inline double Gate(double x, double gate) { return x / (1.0 + std::exp(-gate)); }
+
 inline double SoftCap(double x, double cap) { return cap * std::tanh(x / cap); }
 
-// Rotates the pairs (i, i + rotary_dim / 2) of a head by the angles of `cos_sin`, one row of
-// rotary_dim: cosines, then sines.
-inline std::vector<double> Rotate(std::vector<double> head, const float* cos_sin,
-                                  int64_t rotary_dim) {
-  const int64_t half = rotary_dim / 2;
-  for (int64_t i = 0; i < half; ++i) {
+// Rotates the pairs (i, i + pair_distance) of a head, i < num_pairs, by the angles of `cos_sin`,
+// one row of 2 * num_pairs: cosines, then sines.
+inline std::vector<double> Rotate(std::vector<double> head, const float* cos_sin, int64_t num_pairs,
+                                  int64_t pair_distance) {
+  for (int64_t i = 0; i < num_pairs; ++i) {
     const double a = head[i];
-    const double b = head[i + half];
-    head[i] = a * cos_sin[i] - b * cos_sin[half + i];
-    head[i + half] = b * cos_sin[i] + a * cos_sin[half + i];
+    const double b = head[i + pair_distance];
+    head[i] = a * cos_sin[i] - b * cos_sin[num_pairs + i];
+    head[i + pair_distance] = b * cos_sin[i] + a * cos_sin[num_pairs + i];
   }
   return head;
 }

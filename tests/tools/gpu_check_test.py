@@ -34,7 +34,7 @@ RESULTS = {
                                    {"op": "sample", "shape": "256 x 128256, k 50, p 0.9, middling", "us": 80.0}],
                 "steps": [{"us": 9, "operations": [{"op": "add_rms_norm", "shape": "1 x 4096", "tb_s": 1}]},
                           {"us": 8, "operations": [{"op": "add_rms_norm", "shape": "2048 x 4096", "tb_s": 3.6},
-                                                   {"op": "rope_store_kv", "shape": "2048 x 4096", "tb_s": 3.2}]}],
+                                                   {"op": "store_heads", "shape": "2048 x 4096", "tb_s": 3.2}]}],
                 "figures": {"read_ceiling_tb_s": 4.5, "copy_ceiling_tb_s": 4, "decode_attn_read_ratio": 0.91, "decode_attn_skew_ratio": 0.8,
                             "prefill_attn_tflops": 444.0}},
     "timeline": {"idle_share": 0.0125, "tokens_per_s": 8600.25, "period_us": {"p50": 7}},

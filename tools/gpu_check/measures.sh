@@ -154,9 +154,9 @@ measure_operation_targets() {
   measure t_steps_8b 60 kernels --only steps $big --device "$device" --batch-sizes 1 --prefill-len 2048
   measure t_steps_06b 60 kernels --only steps $small --device "$device" --batch-sizes 1 --prefill-len 2048
   take_row norm_8b t_steps_8b tb_s op add_rms_norm shape "2048 x 4096"
-  take_row rope_8b t_steps_8b tb_s op rope_store_kv shape "2048 x 6144"
+  take_row rope_8b t_steps_8b tb_s op store_heads shape "2048 x 6144"
   take_row norm_06b t_steps_06b tb_s op add_rms_norm shape "2048 x 1024"
-  take_row rope_06b t_steps_06b tb_s op rope_store_kv shape "2048 x 4096"
+  take_row rope_06b t_steps_06b tb_s op store_heads shape "2048 x 4096"
   for rows in 8b 06b; do
     copy=$(json_value "$logs/t_steps_$rows.json" copy_ceiling_tb_s figures)
     divide norm_$rows "$copy"

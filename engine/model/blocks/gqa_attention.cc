@@ -106,21 +106,37 @@ Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weight
   const Tensor& cos_sin = cos_sin_[std::max(layer.rope, 0)];
   context_.ops->Linear(stream,
                        {.x = x, .weight = &weights.qkv, .bias = weights.qkv_bias, .out = qkv});
-  KvCacheView stored = places.kv_cache;
-  if (layer.kv_sharing_target) stored.num_kv_heads = 0;
-  context_.ops->RopeAndStoreKv(
-      stream, {.qkv = qkv,
-               .q_norm_weight = weights.q_norm,
-               .k_norm_weight = weights.k_norm,
-               .norm_eps = context_.config->rms_norm_eps,
-               .cos_sin = cos_sin.as<float>(),
-               .rotary_dim = layer.rope >= 0 ? static_cast<int32_t>(cos_sin.dim(1)) : 0,
-               .positions = places.positions,
-               .slot_mapping = places.slot_mapping,
-               .num_q_heads = layer.num_q_heads,
-               .kv_cache = stored,
-               .q_out = q});
+  const QkvHeads heads = HeadsIn(weights, layer);
+  context_.ops->StoreHeads(stream, {.x = qkv,
+                                    .q = heads.q,
+                                    .k = heads.k,
+                                    .v = heads.v,
+                                    .norm_eps = context_.config->rms_norm_eps,
+                                    .cos_sin = cos_sin.as<float>(),
+                                    .num_pairs = static_cast<int32_t>(cos_sin.dim(1) / 2),
+                                    .pair_distance = static_cast<int32_t>(cos_sin.dim(1) / 2),
+                                    .positions = places.positions,
+                                    .slot_mapping = places.slot_mapping,
+                                    .kv_cache = places.kv_cache,
+                                    .q_out = q});
   return q;
+}
+
+// Where a layer's heads are in the rows of qkv_; none of k and v if it reads another's.
+GqaAttention::QkvHeads GqaAttention::HeadsIn(const GqaWeights& weights, const GqaConfig& layer) {
+  const int32_t num_kv_heads = layer.kv_sharing_target ? 0 : layer.num_kv_heads;
+  const auto heads = [&](int32_t num_heads, int64_t num_before, const Tensor& norm, bool rotate) {
+    return HeadsArgs{.num_heads = num_heads,
+                     .first = num_before * layer.head_dim,
+                     .stride = layer.head_dim,
+                     .norm = norm.empty() ? HeadNormKind::kNone : HeadNormKind::kWeight,
+                     .norm_weight = norm,
+                     .rotate = rotate};
+  };
+  const bool has_rope = layer.rope >= 0;
+  return {.q = heads(layer.num_q_heads, 0, weights.q_norm, has_rope),
+          .k = heads(num_kv_heads, layer.num_q_heads, weights.k_norm, has_rope),
+          .v = heads(num_kv_heads, layer.num_q_heads + num_kv_heads, {}, false)};
 }
 
 Tensor GqaAttention::Attend(Stream& stream, const AttentionPlan& plan, const Tensor& q,

@@ -66,6 +66,10 @@ class GqaAttention {
                const Tensor& out) const;
 
  private:
+  struct QkvHeads {
+    HeadsArgs q, k, v;
+  };
+  static QkvHeads HeadsIn(const GqaWeights& weights, const GqaConfig& layer);
   absl::Status UploadTable(Device& device, Stream& stream, const RopeConfig& rope,
                            const Tensor& table) const;
 

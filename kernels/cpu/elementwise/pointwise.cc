@@ -46,6 +46,29 @@ void ScaleRowsImpl(const ScaleArgs& args, int64_t begin, int64_t end) {
   MapRows(args.x, begin, end, [&](VF32 x) { return hn::Mul(x, hn::Set(d, args.factor)); });
 }
 
+template <typename T>
+void GateRows(const GateArgs& args, int64_t begin, int64_t end) {
+  const int64_t dim = args.x.dim(2);
+  for (int64_t row = begin; row < end; ++row) {
+    T* x = args.x.as<T>() + row * args.x.row_stride();
+    const T* gate = args.gate.as<T>() + row * args.gate.row_stride() + args.gate_first;
+    for (int64_t h = 0; h < args.x.dim(1); ++h, x += dim, gate += args.gate_stride) {
+      for (int64_t i = 0; i < dim; i += NumLanes()) {
+        const VF32 sigmoid = Sigmoid(LoadF32(gate + i, dim - i));
+        StoreF32(hn::Mul(LoadF32(x + i, dim - i), sigmoid), x + i, dim - i);
+      }
+    }
+  }
+}
+
+void GateRowsImpl(const GateArgs& args, int64_t begin, int64_t end) {
+  if (args.x.dtype() == DType::kF32) {
+    GateRows<float>(args, begin, end);
+  } else {
+    GateRows<BFloat16>(args, begin, end);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quire::cpu
 HWY_AFTER_NAMESPACE();
@@ -53,8 +76,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace quire::cpu {
 
+HWY_EXPORT(GateRowsImpl);
 HWY_EXPORT(ScaleRowsImpl);
 HWY_EXPORT(SoftCapRowsImpl);
+
+void Gate(const GateArgs& args, ThreadPool& pool) {
+  pool.ParallelFor(args.x.dim(0), RowsPerRange(args.x.dim(1) * args.x.dim(2)),
+                   [&](int64_t begin, int64_t end, int) {
+                     HWY_DYNAMIC_DISPATCH(GateRowsImpl)(args, begin, end);
+                   });
+}
 
 void Scale(const ScaleArgs& args, ThreadPool& pool) {
   pool.ParallelFor(args.x.dim(0), RowsPerRange(args.x.dim(1)),

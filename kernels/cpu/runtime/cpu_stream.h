@@ -22,7 +22,7 @@ namespace quire::cpu {
 // A callable by value in inline storage.
 class Task {
  public:
-  static constexpr size_t kMaxTaskBytes = 432;
+  static constexpr size_t kMaxTaskBytes = 704;
 
   Task() = default;
   template <typename F>

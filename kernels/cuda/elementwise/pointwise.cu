@@ -1,4 +1,4 @@
-// Scale and SoftCap: a function of each element, in place.
+// Scale, SoftCap and Gate: a function of each element, in place.
 #include <algorithm>
 
 #include "kernels/base/types.h"
@@ -58,7 +58,62 @@ void Launch(const Function& function, const Tensor& x, cudaStream_t stream) {
                 [&]<typename T, int kWidth>() { LaunchFor<T, kWidth>(function, x, stream); });
 }
 
+struct GateParams {
+  const void* gate;
+  int64_t gate_row_stride, first, stride;
+  void* x;
+  int64_t x_row_stride;
+  int64_t num_rows;
+  int head_dim, row_size;
+};
+
+// Grid: (packs of a row / kThreads, rows).
+// Bytes: x read and written once, its gates read once.
+// Accumulation: none.
+// Limit: memory bandwidth.
+template <typename T, int kWidth>
+__global__ void __launch_bounds__(kThreads) GateKernel(const GateParams params) {
+  ReleaseSuccessor();
+  const int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x) * kWidth;
+  const int head = i / params.head_dim;
+  const T* gate = static_cast<const T*>(params.gate) + params.first + head * params.stride +
+                  (i - head * params.head_dim);
+  T* x = static_cast<T*>(params.x) + i;
+  WaitForPredecessor();
+  if (i >= params.row_size) return;
+  for (int64_t row = blockIdx.y; row < params.num_rows; row += gridDim.y) {
+    float values[kWidth], gates[kWidth];
+    Load(x + row * params.x_row_stride, values);
+    Load(gate + row * params.gate_row_stride, gates);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) values[j] = __fdividef(values[j], 1.0f + __expf(-gates[j]));
+    Store(values, x + row * params.x_row_stride);
+  }
+}
+
 }  // namespace
+
+void LaunchGate(const GateArgs& args, cudaStream_t stream) {
+  const Tensor& x = args.x;
+  const int64_t row_size = x.dim(1) * x.dim(2);
+  if (x.dim(0) == 0) return;
+  const GateParams params = {.gate = args.gate.data(),
+                             .gate_row_stride = args.gate.row_stride(),
+                             .first = args.gate_first,
+                             .stride = args.gate_stride,
+                             .x = x.data(),
+                             .x_row_stride = x.row_stride(),
+                             .num_rows = x.dim(0),
+                             .head_dim = static_cast<int>(x.dim(2)),
+                             .row_size = static_cast<int>(row_size)};
+  const bool vectors = FitsVectors(x.dim(2), {&x, &args.gate}) && args.gate_first % kVector == 0 &&
+                       args.gate_stride % kVector == 0;
+  DispatchFloat(x.dtype(), vectors, [&]<typename T, int kWidth>() {
+    const dim3 grid(static_cast<unsigned>(CeilDiv<int64_t>(row_size, kWidth * kThreads)),
+                    static_cast<unsigned>(std::min<int64_t>(x.dim(0), 65535)));
+    LaunchKernel(GateKernel<T, kWidth>, grid, kThreads, 0, stream, params);
+  });
+}
 
 void LaunchScale(const ScaleArgs& args, cudaStream_t stream) {
   Launch(ScaleFunction{args.factor}, args.x, stream);

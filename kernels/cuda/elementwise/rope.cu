@@ -21,53 +21,81 @@ struct Many {
 };
 constexpr Many kManyPlain = {4, 320 * 1024}, kManyNormed = {2, 112 * 1024};
 
-struct RopeParams {
-  const void* qkv;
-  void* q_out;
-  int64_t qkv_stride, q_out_stride;
-  FloatVector q_norm, k_norm;
-  float norm_eps;
+enum class Part { kQ, kK, kV };
+constexpr int kNumParts = 3;
+
+// The heads of a part: where they are in a row of x, what happens to them and where they go.
+struct PartParams {
+  int num_heads;
+  int first, stride;  // in a row of x
+  HeadNormKind norm;
+  bool rotate;
+  FloatVector norm_weight;
+  void* out;
+  int64_t out_head_stride;
+  const float* out_scales;  // of 8-bit elements, by KV head; null is 1
+};
+
+struct StoreHeadsParams {
+  const void* x;
+  int64_t x_stride, q_out_stride;
   const float* cos_sin;
   const int64_t* positions;
   const int64_t* slot_mapping;
   int64_t num_tokens;
-  int rotary_dim;
-  int num_q_heads;
-  KvCacheView kv;
+  int head_dim, num_pairs, pair_distance;
+  float norm_eps;
+  // Where slots are in the cache.
+  int64_t block_stride, token_stride;
+  int32_t block_size;
+  DType kv_dtype;
+  PartParams parts[kNumParts];
+
+  int64_t num_heads() const {
+    return int64_t{parts[0].num_heads} + parts[1].num_heads + parts[2].num_heads;
+  }
 };
 
-// What a lane has of every head: two runs of up to kVector elements. Of rotated elements the second
-// run has the partners of the first.
+// What a lane has of every head: two runs of up to kVector elements. Where heads are rotated, the
+// second run of the first lanes has the partners of their first.
 struct Runs {
   int begin[2];
   int size[2];
-  bool are_rotated;
+  bool have_pairs;
 };
 
-__device__ Runs RunsOfLane(int lane, int rotary_dim, int head_dim) {
-  const int half = rotary_dim / 2;
-  const int num_rotating = CeilDiv(half, kVector);  // lanes
+// The elements without partners lie between and behind the pairs' halves: [num_pairs,
+// pair_distance) and [pair_distance + num_pairs, head_dim), each divided into runs of its own.
+__device__ Runs RunsOfLane(int lane, int num_pairs, int pair_distance, int head_dim) {
+  const int num_rotating = CeilDiv(num_pairs, kVector);  // lanes
   if (lane < num_rotating) {
     const int begin = lane * kVector;
-    const int size = min(kVector, half - begin);
-    return {{begin, half + begin}, {size, size}, true};
+    const int size = min(kVector, num_pairs - begin);
+    return {{begin, pair_distance + begin}, {size, size}, true};
   }
-  const int begin = rotary_dim + (lane - num_rotating) * 2 * kVector;
-  const int left = max(0, head_dim - begin);
-  const int size = min(kVector, left);
-  return {{begin, begin + size}, {size, min(kVector, left - size)}, false};
+  Runs runs = {};
+  const int num_between = CeilDiv(pair_distance - num_pairs, kVector);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int run = 2 * (lane - num_rotating) + i;
+    const bool is_between = run < num_between;
+    const int first = is_between ? num_pairs : pair_distance + num_pairs - num_between * kVector;
+    runs.begin[i] = first + run * kVector;
+    const int end = is_between ? pair_distance : head_dim;
+    runs.size[i] = min(kVector, max(0, end - runs.begin[i]));
+  }
+  return runs;
 }
 
-int NumLanes(int rotary_dim, int head_dim) {
-  return CeilDiv(rotary_dim / 2, kVector) + CeilDiv(head_dim - rotary_dim, 2 * kVector);
+int NumLanes(int num_pairs, int pair_distance, int head_dim) {
+  const int num_runs = CeilDiv(pair_distance - num_pairs, kVector) +
+                       CeilDiv(head_dim - pair_distance - num_pairs, kVector);
+  return CeilDiv(num_pairs, kVector) + CeilDiv(num_runs, 2);
 }
-
-enum class Part { kQ, kK, kV };
 
 // The heads of a thread, all of one part: `first`, `first + step`, ... below `end`.
 struct Heads {
   Part part;
-  int num_before;  // heads of other parts in a row of qkv
   int first, step, end;
 
   __device__ bool Has(int h) const { return first + h * step < end; }
@@ -78,12 +106,11 @@ template <int kHeads>
 __device__ Heads HeadsOf(int index, int num_q_heads, int num_kv_heads) {
   const int for_q = CeilDiv(num_q_heads, kHeads);
   const int for_kv = CeilDiv(num_kv_heads, kHeads);
-  if (index < for_q) return {Part::kQ, 0, index, for_q, num_q_heads};
+  if (index < for_q) return {Part::kQ, index, for_q, num_q_heads};
   index -= for_q;
-  if (index < for_kv) return {Part::kK, num_q_heads, index, for_kv, num_kv_heads};
+  if (index < for_kv) return {Part::kK, index, for_kv, num_kv_heads};
   index -= for_kv;
-  const int end = index < for_kv ? num_kv_heads : 0;
-  return {Part::kV, num_q_heads + num_kv_heads, index, for_kv, end};
+  return {Part::kV, index, for_kv, index < for_kv ? num_kv_heads : 0};
 }
 
 // A run as it lies in memory, so that many can be under way at once.
@@ -168,10 +195,12 @@ struct RawNorm {
   }
 };
 
-// Nothing where there is no norm.
+// Ones where the norm has no weight.
 template <bool kWhole>
-__device__ RawNorm LoadNorm(const FloatVector& norm, const Runs& runs) {
-  RawNorm raw = {{}, kWhole ? norm.dtype : DType::kF32};
+__device__ RawNorm LoadNorm(FloatVector norm, const Runs& runs) {
+  constexpr unsigned kOne = 0x3f800000;  // in float32, an empty tensor's dtype
+  constexpr uint4 kOnes = {kOne, kOne, kOne, kOne};
+  RawNorm raw = {{{kOnes, kOnes}, {kOnes, kOnes}}, kWhole ? norm.dtype : DType::kF32};
   if (norm.data == nullptr) return raw;
 #pragma unroll
   for (int run = 0; run < 2; ++run) {
@@ -279,31 +308,31 @@ __device__ void EditAndStore(const HeadEdits<kHeads>& edits, const Runs& runs, c
 
 // Block: (lanes of a head, shares of up to kHeads heads, tokens), no warp of two tokens; grid:
 // (tokens, shares). A thread has all its runs under way before it needs one.
-// Bytes: qkv read once; q, k and v written once; one row of cos_sin per token, from the caches.
+// Bytes: heads read once (twice where values stand where keys stand); q, k and v written once; one
+// row of cos_sin per token, from the caches.
 // Accumulation: the squares of a run in order, its two runs, then shuffles: float32.
 // Limit: memory bandwidth from some 200 tokens; below, the latency of two dependent reads.
 template <typename T, typename Kv, int kHeads, bool kWhole, bool kNormed>
-__global__ void __launch_bounds__(kThreads) RopeKernel(const __grid_constant__ RopeParams params) {
+__global__ void __launch_bounds__(kThreads)
+    StoreHeadsKernel(const __grid_constant__ StoreHeadsParams params) {
   ReleaseSuccessor();
-  const KvCacheView& kv = params.kv;
-  const int dim = kv.head_dim;
-  const Runs runs = RunsOfLane(static_cast<int>(threadIdx.x), params.rotary_dim, dim);
+  const Runs runs = RunsOfLane(static_cast<int>(threadIdx.x), params.num_pairs,
+                               params.pair_distance, params.head_dim);
   const Heads heads = HeadsOf<kHeads>(static_cast<int>(blockIdx.y * blockDim.y + threadIdx.y),
-                                      params.num_q_heads, kv.num_kv_heads);
+                                      params.parts[0].num_heads, params.parts[1].num_heads);
+  const PartParams& part = params.parts[static_cast<int>(heads.part)];
   HeadEdits<kHeads> edits;
-  edits.are_rotated = runs.are_rotated && heads.part != Part::kV;
-  FloatVector norm;
-  if (heads.part == Part::kQ) norm = params.q_norm;
-  if (heads.part == Part::kK) norm = params.k_norm;
-  edits.are_normed = norm.data != nullptr;
+  edits.are_rotated = runs.have_pairs && part.rotate;
+  edits.are_normed = part.norm != HeadNormKind::kNone;
   RawNorm raw_norm;
   if constexpr (kNormed) {
-    raw_norm = LoadNorm<kWhole>(norm, runs);
+    raw_norm = LoadNorm<kWhole>(part.norm_weight, runs);
     if (kHeads == 1) raw_norm.Unpack(edits.weight);  // in the time of waiting
   }
   const int64_t token = static_cast<int64_t>(blockIdx.x) * blockDim.z + threadIdx.z;
-  const T* in = static_cast<const T*>(params.qkv) + token * params.qkv_stride +
-                static_cast<int64_t>(heads.num_before + heads.first) * dim;
+  const T* in = static_cast<const T*>(params.x) + token * params.x_stride + part.first +
+                heads.first * part.stride;
+  const int64_t in_step = static_cast<int64_t>(heads.step) * part.stride;
   WaitForPredecessor();
   if (token >= params.num_tokens) return;
 
@@ -312,41 +341,40 @@ __global__ void __launch_bounds__(kThreads) RopeKernel(const __grid_constant__ R
   Raw<T> raw[kHeads][2];
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
-    const T* head = in + h * heads.step * dim;
+    const T* head = in + h * in_step;
     const bool has = heads.Has(h);
     raw[h][0] = LoadRun<kWhole>(head + runs.begin[0], has ? runs.size[0] : 0);
     raw[h][1] = LoadRun<kWhole>(head + runs.begin[1], has ? runs.size[1] : 0);
   }
-  const float* cos_sin = params.cos_sin + position * params.rotary_dim;
+  const float* cos = params.cos_sin + position * 2 * params.num_pairs + runs.begin[0];
   const int rotated_size = edits.are_rotated ? runs.size[0] : 0;
-  Unpack(LoadRun<kWhole>(cos_sin + runs.begin[0], rotated_size), edits.cos);
-  Unpack(LoadRun<kWhole>(cos_sin + runs.begin[1], rotated_size), edits.sin);
+  Unpack(LoadRun<kWhole>(cos, rotated_size), edits.cos);
+  Unpack(LoadRun<kWhole>(cos + params.num_pairs, rotated_size), edits.sin);
   if constexpr (kNormed) {
     if (kHeads > 1) raw_norm.Unpack(edits.weight);
-    NormScales(raw, dim, params.norm_eps, edits.scales);
+    NormScales(raw, params.head_dim, params.norm_eps, edits.scales);
   }
   const bool is_q = heads.part == Part::kQ;
   if (!is_q && slot == kNoSlot) return;
-  T* q = static_cast<T*>(params.q_out) + token * params.q_out_stride;
-  Kv* k_or_v = static_cast<Kv*>(heads.part == Part::kK ? kv.k : kv.v);
-  if (!is_q) {
-    k_or_v += slot / kv.block_size * kv.block_stride + slot % kv.block_size * kv.token_stride;
-  }
-  const int64_t head_stride = is_q ? dim : kv.head_stride;
+  const int64_t offset = is_q ? token * params.q_out_stride
+                              : slot / params.block_size * params.block_stride +
+                                    slot % params.block_size * params.token_stride;
+  Kv* const out = static_cast<Kv*>(part.out) + offset;
   if constexpr (std::is_same_v<T, Kv>) {
-    EditAndStore<kWhole, kNormed>(edits, runs, heads, raw, is_q ? q : k_or_v, head_stride);
+    EditAndStore<kWhole, kNormed>(edits, runs, heads, raw, out, part.out_head_stride);
   } else if (is_q) {
-    EditAndStore<kWhole, kNormed>(edits, runs, heads, raw, q, head_stride);
+    EditAndStore<kWhole, kNormed>(edits, runs, heads, raw, static_cast<T*>(part.out) + offset,
+                                  part.out_head_stride);
   } else {
-    const float* scales = heads.part == Part::kK ? kv.k_scales : kv.v_scales;
-    EditAndStore<kWhole, kNormed>(edits, runs, heads, raw, k_or_v, head_stride, {scales, kv.dtype});
+    EditAndStore<kWhole, kNormed>(edits, runs, heads, raw, out, part.out_head_stride,
+                                  {part.out_scales, params.kv_dtype});
   }
 }
 
 template <typename T, typename Kv, int kHeads, bool kWhole, bool kNormed>
-void Launch(const RopeParams& params, int num_lanes, cudaStream_t stream) {
-  const int64_t num_shares =  // of a token
-      CeilDiv(params.num_q_heads, kHeads) + 2 * int64_t{CeilDiv(params.kv.num_kv_heads, kHeads)};
+void Launch(const StoreHeadsParams& params, int num_lanes, cudaStream_t stream) {
+  int64_t num_shares = 0;  // of a token
+  for (const PartParams& part : params.parts) num_shares += CeilDiv(part.num_heads, kHeads);
   // Whole warps of one token; the shares beyond the last have no heads.
   const int64_t shares =
       std::min<int64_t>(RoundUp<int64_t>(num_shares, 32 / num_lanes), kThreads / num_lanes);
@@ -355,24 +383,24 @@ void Launch(const RopeParams& params, int num_lanes, cudaStream_t stream) {
                    static_cast<unsigned>(tokens));
   const dim3 grid(static_cast<unsigned>(CeilDiv(params.num_tokens, tokens)),
                   static_cast<unsigned>(CeilDiv(num_shares, shares)));
-  LaunchKernel(RopeKernel<T, Kv, kHeads, kWhole, kNormed>, grid, block, 0, stream, params);
+  LaunchKernel(StoreHeadsKernel<T, Kv, kHeads, kWhole, kNormed>, grid, block, 0, stream, params);
 }
 
 template <typename T, typename Kv, bool kNormed>
-void LaunchWhole(const RopeParams& params, int num_lanes, cudaStream_t stream) {
+void LaunchWhole(const StoreHeadsParams& params, int num_lanes, cudaStream_t stream) {
   constexpr Many kMany = kNormed ? kManyNormed : kManyPlain;
-  const int64_t num_heads = params.num_q_heads + 2 * int64_t{params.kv.num_kv_heads};
-  const bool many = params.num_tokens * num_heads * num_lanes > kMany.num_threads &&
-                    params.kv.num_kv_heads >= kMany.num_heads && num_lanes >= kMany.num_heads;
+  const bool many = params.num_tokens * params.num_heads() * num_lanes > kMany.num_threads &&
+                    params.parts[1].num_heads >= kMany.num_heads && num_lanes >= kMany.num_heads;
   many ? Launch<T, Kv, kMany.num_heads, true, kNormed>(params, num_lanes, stream)
        : Launch<T, Kv, 1, true, kNormed>(params, num_lanes, stream);
 }
 
 template <typename T, typename Kv>
-void LaunchOf(const RopeParams& params, int num_lanes, cudaStream_t stream) {
-  const bool whole = params.rotary_dim % (2 * kVector) == 0 &&
+void LaunchOf(const StoreHeadsParams& params, int num_lanes, cudaStream_t stream) {
+  const bool whole = params.num_pairs % kVector == 0 && params.pair_distance % kVector == 0 &&
                      reinterpret_cast<uintptr_t>(params.cos_sin) % 16 == 0;
-  const bool normed = params.q_norm.data != nullptr || params.k_norm.data != nullptr;
+  bool normed = false;
+  for (const PartParams& part : params.parts) normed |= part.norm != HeadNormKind::kNone;
   if (!whole) {
     Launch<T, Kv, 1, false, true>(params, num_lanes, stream);
   } else if (normed) {
@@ -386,52 +414,74 @@ void LaunchOf(const RopeParams& params, int num_lanes, cudaStream_t stream) {
 template <typename T, typename Kv>
 inline constexpr bool kGoTogether = std::is_same_v<T, __half> == std::is_same_v<Kv, __half>;
 
-void Launch(const RopeParams& params, DType dtype, cudaStream_t stream) {
-  const int dim = params.kv.head_dim;
-  const auto num_lanes =
-      static_cast<int>(std::bit_ceil(static_cast<unsigned>(NumLanes(params.rotary_dim, dim))));
-  CHECK_LE(num_lanes, 32) << "head_dim " << dim << ", rotary_dim " << params.rotary_dim;
+void Launch(const StoreHeadsParams& params, DType dtype, cudaStream_t stream) {
+  const int needed = NumLanes(params.num_pairs, params.pair_distance, params.head_dim);
+  const auto num_lanes = static_cast<int>(std::bit_ceil(static_cast<unsigned>(needed)));
+  CHECK_LE(num_lanes, 32) << "heads of " << params.head_dim << " elements, " << params.num_pairs
+                          << " pairs";
   DispatchFloat(dtype, [&]<typename T>() {
-    if (IsFloat8(params.kv.dtype)) return LaunchOf<T, Float8Bits>(params, num_lanes, stream);
-    DispatchFloat(params.kv.dtype, [&]<typename Kv>() {
+    if (IsFloat8(params.kv_dtype)) return LaunchOf<T, Float8Bits>(params, num_lanes, stream);
+    DispatchFloat(params.kv_dtype, [&]<typename Kv>() {
       if constexpr (kGoTogether<T, Kv>) LaunchOf<T, Kv>(params, num_lanes, stream);
     });
   });
 }
 
-void CheckVectors(const RopeAndStoreKvArgs& args) {
+void CheckVectors(const StoreHeadsArgs& args) {
   const KvCacheView& kv = args.kv_cache;
-  CHECK(IsFloat8(kv.dtype) || (kv.dtype == DType::kF16) == (args.qkv.dtype() == DType::kF16))
+  CHECK(IsFloat8(kv.dtype) || (kv.dtype == DType::kF16) == (args.x.dtype() == DType::kF16))
       << DTypeName(kv.dtype);
   const Tensor k(kv.k, kv.dtype, {kv.head_dim}), v(kv.v, kv.dtype, {kv.head_dim});
-  CHECK(FitsVectors(kv.head_dim,
-                    {&args.qkv, &args.q_out, &args.q_norm_weight, &args.k_norm_weight, &k, &v}) &&
-        kv.block_stride % kVector == 0 && kv.token_stride % kVector == 0 &&
-        kv.head_stride % kVector == 0)
-      << "heads must be multiples of " << kVector << " elements, on 16 bytes";
+  bool fit = FitsVectors(kv.head_dim, {&args.x, &args.q_out, &k, &v}) &&
+             kv.block_stride % kVector == 0 && kv.token_stride % kVector == 0 &&
+             kv.head_stride % kVector == 0;
+  for (const HeadsArgs* heads : {&args.q, &args.k, &args.v}) {
+    fit = fit && FitsVectors(kv.head_dim, {&heads->norm_weight}) && heads->first % kVector == 0 &&
+          heads->stride % kVector == 0;
+  }
+  CHECK(fit) << "heads must be multiples of " << kVector << " elements, on 16 bytes";
+}
+
+PartParams PartOf(const HeadsArgs& heads, void* out, int64_t out_head_stride,
+                  const float* out_scales) {
+  return {.num_heads = heads.num_heads,
+          .first = static_cast<int>(heads.first),
+          .stride = static_cast<int>(heads.stride),
+          .norm = heads.norm,
+          .rotate = heads.rotate,
+          .norm_weight = FloatVector(heads.norm_weight),
+          .out = out,
+          .out_head_stride = out_head_stride,
+          .out_scales = out_scales};
 }
 
 }  // namespace
 
-void LaunchRopeAndStoreKv(const RopeAndStoreKvArgs& args, cudaStream_t stream) {
-  const int64_t num_tokens = args.qkv.dim(0);
+void LaunchStoreHeads(const StoreHeadsArgs& args, cudaStream_t stream) {
+  const int64_t num_tokens = args.x.dim(0);
   if (num_tokens == 0) return;
   CheckVectors(args);
-  const RopeParams params = {.qkv = args.qkv.data(),
-                             .q_out = args.q_out.data(),
-                             .qkv_stride = args.qkv.row_stride(),
-                             .q_out_stride = args.q_out.row_stride(),
-                             .q_norm = FloatVector(args.q_norm_weight),
-                             .k_norm = FloatVector(args.k_norm_weight),
-                             .norm_eps = args.norm_eps,
-                             .cos_sin = args.cos_sin,
-                             .positions = args.positions,
-                             .slot_mapping = args.slot_mapping,
-                             .num_tokens = num_tokens,
-                             .rotary_dim = args.rotary_dim,
-                             .num_q_heads = args.num_q_heads,
-                             .kv = args.kv_cache};
-  Launch(params, args.qkv.dtype(), stream);
+  const KvCacheView& kv = args.kv_cache;
+  const StoreHeadsParams params = {
+      .x = args.x.data(),
+      .x_stride = args.x.row_stride(),
+      .q_out_stride = args.q_out.row_stride(),
+      .cos_sin = args.cos_sin,
+      .positions = args.positions,
+      .slot_mapping = args.slot_mapping,
+      .num_tokens = num_tokens,
+      .head_dim = kv.head_dim,
+      .num_pairs = args.num_pairs,
+      .pair_distance = args.pair_distance,
+      .norm_eps = args.norm_eps,
+      .block_stride = kv.block_stride,
+      .token_stride = kv.token_stride,
+      .block_size = kv.block_size,
+      .kv_dtype = kv.dtype,
+      .parts = {PartOf(args.q, args.q_out.data(), kv.head_dim, nullptr),
+                PartOf(args.k, kv.k, kv.head_stride, kv.k_scales),
+                PartOf(args.v, kv.v, kv.head_stride, kv.v_scales)}};
+  Launch(params, args.x.dtype(), stream);
 }
 
 }  // namespace quire::cuda

@@ -47,14 +47,16 @@ OpCost CostOf(const RmsNormArgs& args) {
   return {args.residual.empty() ? "rms_norm" : "add_rms_norm", Shape(args.x),
           Bytes({args.x, args.residual, args.residual, args.weight, args.out})};
 }
-OpCost CostOf(const RopeAndStoreKvArgs& args) {
-  // All of qkv is read, and written to q_out and the cache, in whose dtype keys and values are.
-  const KvCacheView& kv = args.kv_cache;
-  const double elements =
-      2.0 * static_cast<double>(args.qkv.dim(0) * kv.num_kv_heads * kv.head_dim);
-  return {"rope_store_kv", Shape(args.qkv),
-          Bytes({args.qkv, args.q_out}) + elements * static_cast<double>(DTypeBytes(kv.dtype))};
+OpCost CostOf(const StoreHeadsArgs& args) {
+  // Every head is read and written once: queries to q_out, keys and values to the cache, in its
+  // dtype.
+  const auto kv_elements = static_cast<double>(args.x.dim(0) * args.kv_cache.head_dim *
+                                               (args.k.num_heads + args.v.num_heads));
+  const int64_t kv_bytes = DTypeBytes(args.x.dtype()) + DTypeBytes(args.kv_cache.dtype);
+  return {"store_heads", Shape(args.x),
+          2 * Bytes({args.q_out}) + kv_elements * static_cast<double>(kv_bytes)};
 }
+OpCost CostOf(const GateArgs& args) { return {"gate", Shape(args.x), 3 * Bytes({args.x})}; }
 OpCost CostOf(const GatedActivationArgs& args) {
   return {"gated_activation", Shape(args.gate_up), Bytes({args.gate_up, args.out})};
 }
