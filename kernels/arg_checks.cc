@@ -1,5 +1,7 @@
 #include "kernels/arg_checks.h"
 
+#include <initializer_list>
+
 #include "kernels/base/check.h"
 #include "kernels/float8_rows.h"
 #include "kernels/weight_checks.h"
@@ -24,6 +26,39 @@ void CheckSpread(const Tensor& matrix, int64_t num_heads, int64_t head_dim, int6
   CHECK_GE(first, 0);
   CHECK_GE(stride, head_dim);
   CHECK_LE(first + (num_heads - 1) * stride + head_dim, matrix.dim(1));
+}
+
+// Float32 values without gaps.
+void CheckParameters(const Tensor& tensor, std::initializer_list<int64_t> shape) {
+  CHECK(tensor.dtype() == DType::kF32) << DTypeName(tensor.dtype()) << ", not float32";
+  CHECK_EQ(tensor.rank(), static_cast<int>(shape.size()));
+  int64_t row_size = 1;
+  for (int i = 0; i < tensor.rank(); ++i) {
+    CHECK_EQ(tensor.dim(i), shape.begin()[i]);
+    if (i > 0) row_size *= tensor.dim(i);
+  }
+  CHECK_EQ(tensor.row_stride(), row_size);
+}
+
+void CheckShape(const GatedDeltaShape& shape) {
+  CHECK(shape.num_k_heads > 0 && shape.num_v_heads > 0) << shape.num_k_heads;
+  CHECK_EQ(shape.num_v_heads % shape.num_k_heads, 0) << "v heads of each k head";
+  for (const int32_t head_dim : {shape.k_head_dim, shape.v_head_dim}) {
+    CHECK(head_dim > 0 && head_dim % 8 == 0 && head_dim <= GatedDeltaShape::kMaxHeadDim)
+        << "head size " << head_dim;
+  }
+  CHECK(shape.conv_width >= 2 && shape.conv_width <= GatedDeltaShape::kMaxConvWidth)
+      << "convolution of " << shape.conv_width;
+}
+
+// The slots do not overlap.
+void CheckState(const StateView& state, const GatedDeltaShape& shape, DType activations) {
+  CHECK(state.conv != nullptr && state.recurrent != nullptr);
+  CHECK(state.dtype == DType::kF32 || state.dtype == DType::kBF16) << DTypeName(state.dtype);
+  CHECK_GE(state.conv_stride_bytes,
+           (shape.conv_width - 1) * shape.num_channels() * DTypeBytes(activations));
+  CHECK_GE(state.recurrent_stride_bytes,
+           shape.v_size() * shape.k_head_dim * DTypeBytes(state.dtype));
 }
 
 }  // namespace
@@ -109,6 +144,26 @@ void CheckArgs(const SoftCapArgs& args) {
 void CheckArgs(const GatherRowsArgs& args) {
   CHECK_EQ(args.in.rank(), 2);
   CheckMatrix(args.out, args.in.dtype(), args.out.dim(0), args.in.dim(1));
+}
+
+void CheckArgs(const GatedDeltaArgs& args) {
+  const GatedDeltaShape& shape = args.shape;
+  const DType dtype = args.qkvz.dtype();
+  const int64_t num_tokens = args.qkvz.dim(0);
+  CheckShape(shape);
+  CHECK(IsActivation(dtype)) << DTypeName(dtype);
+  CheckMatrix(args.qkvz, dtype, num_tokens, shape.num_channels() + shape.v_size());
+  CheckMatrix(args.ba, dtype, num_tokens, 2 * int64_t{shape.num_v_heads});
+  CheckMatrix(args.conv_out, dtype, num_tokens, shape.num_channels());
+  CheckMatrix(args.out, dtype, num_tokens, shape.v_size());
+  CheckParameters(args.conv_weight, {shape.num_channels(), shape.conv_width});
+  CheckParameters(args.a_log, {shape.num_v_heads});
+  CheckParameters(args.dt_bias, {shape.num_v_heads});
+  CheckParameters(args.norm_weight, {shape.v_head_dim});
+  CheckState(args.state, shape, dtype);
+  CHECK(args.batch.num_decodes >= 0 && args.batch.num_decodes <= args.batch.num_seqs)
+      << args.batch.num_decodes << " decodes of " << args.batch.num_seqs << " sequences";
+  if (!args.room.empty()) CHECK(args.room.dtype() == DType::kU8) << DTypeName(args.room.dtype());
 }
 
 void CheckArgs(const UpdateBlockTablesArgs& args) {

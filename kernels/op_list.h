@@ -1,6 +1,6 @@
 // The operations, each named once: the interface (ops.h), the checks of arguments, the backends'
 // declarations and whatever passes calls on follow from these lists. `OP(Name)` stands for an
-// operation `Name` with arguments `NameArgs` (op_args.h, sampling.h).
+// operation `Name` with arguments `NameArgs` (op_args.h, sampling.h, gated_delta.h).
 #pragma once
 
 // Those that need nothing but their arguments: a backend has one free function for each.
@@ -13,6 +13,7 @@
   OP(Scale)                \
   OP(SoftCap)              \
   OP(GatherRows)           \
+  OP(GatedDelta)           \
   OP(UpdateBlockTables)    \
   OP(ResetTokenCounts)     \
   OP(MergeState)           \

@@ -35,6 +35,11 @@ void CheckDTypes(const GateArgs& args) { CheckActivationDType(args.x.dtype()); }
 void CheckDTypes(const GatedActivationArgs& args) { CheckActivationDType(args.out.dtype()); }
 void CheckDTypes(const ScaleArgs& args) { CheckActivationDType(args.x.dtype()); }
 void CheckDTypes(const SoftCapArgs& args) { CheckActivationDType(args.x.dtype()); }
+void CheckDTypes(const GatedDeltaArgs& args) {
+  CheckActivationDType(args.qkvz.dtype());
+  CHECK(args.state.dtype == DType::kF32)
+      << "the CPU keeps recurrent states in float32, not " << DTypeName(args.state.dtype);
+}
 void CheckDTypes(const MergeStateArgs& args) { CheckActivationDType(args.out.dtype()); }
 void CheckDTypes(const MergeStatesArgs& args) { CheckActivationDType(args.out.dtype()); }
 

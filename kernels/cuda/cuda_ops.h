@@ -1,4 +1,4 @@
-// CudaOps: Ops on a GPU. Each call enqueues one or two kernels. Used by the engine's thread.
+// CudaOps: Ops on a GPU. Each call enqueues a few kernels, mostly one. Used by the engine's thread.
 #pragma once
 
 #include <memory>

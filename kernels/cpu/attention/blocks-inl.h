@@ -16,9 +16,6 @@
 #include "kernels/cpu/attention/attention_kernel.h"
 #include "kernels/cpu/runtime/simd-inl.h"
 
-// GCC unrolls short loops over vector registers at -O2 only when told.
-#define QUIRE_UNROLL _Pragma("GCC unroll 16")
-
 HWY_BEFORE_NAMESPACE();
 namespace quire::cpu {
 namespace HWY_NAMESPACE {

@@ -10,12 +10,6 @@ HWY_BEFORE_NAMESPACE();
 namespace quire::cpu {
 namespace HWY_NAMESPACE {
 
-VF32 Silu(VF32 x) {
-  const F32 d;
-  const VF32 e = Exp2(hn::Mul(x, hn::Set(d, -kLog2E)));
-  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), e));
-}
-
 // GELU's tanh form: (1 + tanh(u)) / 2 is sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
 VF32 GeluTanh(VF32 x) {
   const F32 d;

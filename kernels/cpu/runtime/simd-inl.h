@@ -1,6 +1,6 @@
 // Per-target SIMD helpers on top of Highway: float vectors from and to memory of other types,
-// and the exponential that attention, activation and sampling share. Included once per target,
-// after hwy/foreach_target.h; any thread.
+// and the exponential and what is made of it, which attention, activation, states and sampling
+// share. Included once per target, after hwy/foreach_target.h; any thread.
 #if defined(QUIRE_KERNELS_CPU_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_SIMD_INL_H_
 #undef QUIRE_KERNELS_CPU_SIMD_INL_H_
@@ -14,6 +14,9 @@
 #include "hwy/highway.h"
 #include "kernels/base/float8.h"
 #include "kernels/base/tensor.h"
+
+// GCC unrolls short loops over vector registers at -O2 only when told.
+#define QUIRE_UNROLL _Pragma("GCC unroll 16")
 
 HWY_BEFORE_NAMESPACE();
 namespace quire::cpu {
@@ -132,6 +135,12 @@ HWY_INLINE VF32 Sigmoid(VF32 x) {
   const F32 d;
   const VF32 one = hn::Set(d, 1.0f);
   return hn::Div(one, hn::Add(one, Exp2(hn::Mul(x, hn::Set(d, -kLog2E)))));
+}
+
+HWY_INLINE VF32 Silu(VF32 x) {
+  const F32 d;
+  const VF32 e = Exp2(hn::Mul(x, hn::Set(d, -kLog2E)));
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), e));
 }
 
 // tanh(x) with an absolute error below 3e-7.

@@ -65,6 +65,15 @@ OpCost CostOf(const SoftCapArgs& args) { return {"soft_cap", Shape(args.x), 2 * 
 OpCost CostOf(const GatherRowsArgs& args) {
   return {"gather_rows", Shape(args.out), 2 * Bytes({args.out})};
 }
+OpCost CostOf(const GatedDeltaArgs& args) {
+  // A state of each sequence is read and written.
+  const double state_bytes = static_cast<double>(
+      (args.shape.conv_width - 1) * args.shape.num_channels() * DTypeBytes(args.qkvz.dtype()) +
+      args.shape.v_size() * args.shape.k_head_dim * DTypeBytes(args.state.dtype));
+  return {"gated_delta", Shape(args.qkvz),
+          Bytes({args.qkvz, args.ba, args.conv_weight, args.out}) +
+              2 * state_bytes * args.batch.num_seqs};
+}
 OpCost CostOf(const SampleArgs& args) {
   return {"sample", Shape(args.logits), Bytes({args.logits})};
 }
