@@ -70,9 +70,13 @@ void CheckArgs(const EmbeddingArgs& args) {
 
 void CheckArgs(const RmsNormArgs& args) {
   CHECK(IsActivation(args.x.dtype())) << DTypeName(args.x.dtype());
-  const bool to_float8 = args.out.dtype() == DType::kF8E4M3;
-  CHECK(!to_float8 || args.x.dim(1) % Float8Rows::kLineColumns == 0) << args.x.dim(1);
-  CheckMatrix(args.out, to_float8 ? DType::kF8E4M3 : args.x.dtype(), args.x.dim(0), args.x.dim(1));
+  CHECK(!args.out.empty() || !args.float8_out.empty());
+  if (!args.out.empty()) CheckMatrix(args.out, args.x.dtype(), args.x.dim(0), args.x.dim(1));
+  if (!args.float8_out.empty()) {
+    CHECK(DTypeBytes(args.x.dtype()) == 2) << DTypeName(args.x.dtype());
+    CHECK(args.x.dim(1) % Float8Rows::kLineColumns == 0) << args.x.dim(1);
+    CheckMatrix(args.float8_out, DType::kF8E4M3, args.x.dim(0), args.x.dim(1));
+  }
   if (!args.residual.empty()) {
     CheckMatrix(args.residual, args.x.dtype(), args.x.dim(0), args.x.dim(1));
   }

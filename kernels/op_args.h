@@ -26,7 +26,9 @@ struct RmsNormArgs {
   Tensor residual = {};  // [num_tokens, hidden_size] or empty; updated in place
   Tensor weight;         // [hidden_size]
   float eps;
-  Tensor out;  // [num_tokens, hidden_size]; may be x; or Float8Rows of the rounded norm
+  // The norm is written to one of these or to both.
+  Tensor out = {};         // [num_tokens, hidden_size] of x's dtype; may be x
+  Tensor float8_out = {};  // Float8Rows of what `out` gets, on a GPU from 16 bits
 };
 
 // out = x * weight^T + bias.

@@ -96,11 +96,13 @@ void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena
 // out = norm(x), or with a residual: residual += x, out = norm(residual).
 void Decoder::Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight,
                    const Tensor& out) {
+  const bool to_float8 = out.dtype() == DType::kF8E4M3;
   context_.ops->RmsNorm(stream, {.x = x,
                                  .residual = residual,
                                  .weight = weight,
                                  .eps = context_.config->rms_norm_eps,
-                                 .out = out});
+                                 .out = to_float8 ? Tensor() : out,
+                                 .float8_out = to_float8 ? out : Tensor()});
 }
 
 // Where a norm goes that this weight's operation reads.

@@ -22,7 +22,7 @@ void CheckDTypes(const EmbeddingArgs& args) { CheckActivationDType(args.table->d
 void CheckDTypes(const RmsNormArgs& args) {
   CheckActivationDType(args.x.dtype());
   CheckActivationDType(args.weight.dtype());
-  CheckActivationDType(args.out.dtype());
+  CheckActivationDType(args.float8_out.dtype());
 }
 void CheckDTypes(const StoreHeadsArgs& args) {
   CheckActivationDType(args.x.dtype());

@@ -115,6 +115,14 @@ TEST_F(OpsDeathTest, ShapesThatDoNotFitAreRefusedAtTheCall) {
                "bfloat16, not float32");
 }
 
+TEST_F(OpsDeathTest, ANormWithoutAnOutputIsRefusedAtTheCall) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  std::vector<float> x(4);
+  const Tensor weight(x.data(), DType::kF32, {4});
+  EXPECT_DEATH(ops_.RmsNorm(*stream_, {.x = Matrix(x, 1), .weight = weight, .eps = 1e-6f}),
+               "float8_out");
+}
+
 // What the head operations' strides and pairs could reach outside of a row or of a head.
 TEST_F(OpsDeathTest, HeadsThatDoNotFitAreRefusedAtTheCall) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -178,6 +186,11 @@ TEST_F(OpsDeathTest, Float16IsRefusedAtTheCall) {
                                        .eps = 1e-6f,
                                        .out = tensor({1, 4}, DType::kBF16)}),
                kWhy);
+  EXPECT_DEATH(ops_.RmsNorm(*stream_, {.x = tensor({1, 128}, DType::kBF16),
+                                       .weight = tensor({128}, DType::kBF16),
+                                       .eps = 1e-6f,
+                                       .float8_out = tensor({1, 128}, DType::kF8E4M3)}),
+               "does not compute in fp8_e4m3");
   EXPECT_DEATH(ops_.GatedActivation(*stream_, {.gate_up = tensor({1, 4}), .out = tensor({1, 2})}),
                kWhy);
   EXPECT_DEATH(ops_.Scale(*stream_, {.x = tensor({1, 4}), .factor = 2}), kWhy);

@@ -270,7 +270,8 @@ TEST_P(QuantizedGemmTest, XBecomesE4m3AsDivisionHasIt) {
   }
 }
 
-// What a norm leaves as Float8Rows gives the same bits as what it leaves in 16 bits.
+// What a norm leaves as Float8Rows gives the same bits as what it leaves in 16 bits, and it leaves
+// the same of each whether it leaves one of them or both.
 TEST_P(QuantizedGemmTest, NormsMakeXAsGemmsDo) {
   for (const QuantizedCase& c : QuantizedCases()) {
     if (c.activations.value != ActivationValue::kFloat8) continue;
@@ -292,12 +293,24 @@ TEST_P(QuantizedGemmTest, NormsMakeXAsGemmsDo) {
             UploadTensor(std::vector<float>(values.size()), dtype, {num_rows, columns});
         const DeviceBuffer memory =
             Upload(std::vector<char>(Float8Rows::MaxBytes(num_rows, columns), '\xff'));
-        const Tensor rows = Float8Rows(num_rows, columns, memory.data()).tensor();
+        const Float8Rows float8(num_rows, columns, memory.data());
+        const Tensor rows = float8.tensor();
+        const int64_t size_bytes = float8.size_bytes();
         const DeviceTensor out =
             UploadTensor(std::vector<float>(num_rows * kFeatures), dtype, {num_rows, kFeatures});
-        for (const Tensor& to : {normed.tensor, rows}) {
-          ops().RmsNorm(stream(), {.x = x.tensor, .weight = norm.tensor, .eps = 1e-5f, .out = to});
-        }
+        RmsNormArgs to = {
+            .x = x.tensor, .weight = norm.tensor, .eps = 1e-5f, .out = {}, .float8_out = rows};
+        ops().RmsNorm(stream(), to);
+        const std::vector<char> float8_alone = Download<char>(rows.data(), size_bytes);
+        to.out = normed.tensor;
+        Overwrite(memory, std::vector<char>(size_bytes, '\xff'));
+        ops().RmsNorm(stream(), to);
+        EXPECT_EQ(Download<char>(rows.data(), size_bytes), float8_alone);
+        const std::vector<float> with_float8 = DownloadTensor(normed.tensor);
+        Overwrite(normed.buffer, std::vector<char>(2 * values.size(), '\xff'));
+        to.float8_out = {};
+        ops().RmsNorm(stream(), to);
+        EXPECT_EQ(DownloadTensor(normed.tensor), with_float8);
         LinearArgs args = {.x = rows, .weight = &weight.weight, .out = out.tensor};
         ForEachCandidate(args, [&](const GemmChoice& choice) {
           args.x = normed.tensor;

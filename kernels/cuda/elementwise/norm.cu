@@ -29,10 +29,11 @@ __device__ float BlockSum(float value) {
 struct NormParams {
   const void* x;
   void* residual;  // or null
-  void* out;       // Float8Rows have `scales`, too
-  float* scales;
+  void* out;
+  Float8Bits* float8_out;
+  float* scales;  // of float8_out
   int64_t scale_stride;
-  int64_t x_stride, residual_stride, out_stride;
+  int64_t x_stride, residual_stride, out_stride, float8_stride;
   FloatVector weight;
   int size;
   float eps;
@@ -55,15 +56,19 @@ __device__ __forceinline__ void StoreAsFloat8(const NormParams& params, int64_t 
 #pragma unroll
   for (float& value : values) value = scale(value);
   if (!stores) return;
-  StoreFloat8(values, DType::kF8E4M3,
-              static_cast<Float8Bits*>(params.out) + row * params.out_stride + column);
+  StoreFloat8(values, DType::kF8E4M3, params.float8_out + row * params.float8_stride + column);
   if (column % Float8Rows::kLineColumns == 0) {
     params.scales[column / Float8Rows::kLineColumns * params.scale_stride + row] = scale.scale;
   }
 }
 
+// Where a norm is written to.
+enum class NormOutputs { kOut, kFloat8, kBoth };
+constexpr bool HasFloat8(NormOutputs outputs) { return outputs != NormOutputs::kOut; }
+constexpr bool HasOut(NormOutputs outputs) { return outputs != NormOutputs::kFloat8; }
+
 // A row of a CTA.
-template <typename T, int kWidth, int kPacks, bool kToFloat8>
+template <typename T, int kWidth, int kPacks, NormOutputs kOutputs>
 class RmsNormRow {
  public:
   __device__ explicit RmsNormRow(const NormParams& params) : params_(params), row_(blockIdx.x) {
@@ -80,14 +85,15 @@ class RmsNormRow {
 #pragma unroll
     for (int pack = 0; pack < kPacks; ++pack) {
       const int i = At(pack);
-      if (!kToFloat8 && i >= params_.size) break;
+      if (!HasFloat8(kOutputs) && i >= params_.size) break;
       if (pack > 0 && i < params_.size) params_.weight.LoadAt(i, weight_);
 #pragma unroll
       for (int j = 0; j < kWidth; ++j) values[pack][j] *= scale * weight_[j];
-      if constexpr (kToFloat8) {
-        StoreAsFloat8<T>(params_, row_, i, values[pack], stores);
-      } else if (stores) {
+      if (HasOut(kOutputs) && stores && i < params_.size) {
         Store(values[pack], static_cast<T*>(params_.out) + row_ * params_.out_stride + i);
+      }
+      if constexpr (HasFloat8(kOutputs)) {
+        StoreAsFloat8<T>(params_, row_, i, values[pack], stores);
       }
     }
   }
@@ -131,17 +137,17 @@ class RmsNormRow {
 };
 
 // Grid: one CTA of up to kThreads per row, a thread per kWidth elements (up to kPacks of them).
-// Bytes: x and weight read once, out written once; residual read and written once.
+// Bytes: x and weight read once, each output written once; residual read and written once.
 // Accumulation: squares in a thread in order, then shuffles, then warps: float32.
 // Limit: memory bandwidth from some 500 rows; below, one row's latency (two dependent passes).
-template <typename T, int kWidth, int kThreads, int kPacks, bool kToFloat8>
+template <typename T, int kWidth, int kThreads, int kPacks, NormOutputs kOutputs>
 __global__ void __launch_bounds__(kThreads) RmsNormKernel(const NormParams params) {
   ReleaseSuccessor();
-  RmsNormRow<T, kWidth, kPacks, kToFloat8> row(params);
+  RmsNormRow<T, kWidth, kPacks, kOutputs> row(params);
   const T* x = static_cast<const T*>(params.x) + blockIdx.x * params.x_stride;
   T* residual = static_cast<T*>(params.residual);
   if (residual != nullptr) residual += blockIdx.x * params.residual_stride;
-  if constexpr (kToFloat8 && kPacks == 1) {
+  if constexpr (HasFloat8(kOutputs) && kPacks == 1) {
     // The code of one row takes longer to come than to run: so of few rows it runs once before x is
     // there, on numbers that are there, and stores nothing. Never unrolled: it must be the same
     // code. (8B in FP8, one stream: a norm adds 2.06 us to a step instead of 3.37.)
@@ -161,17 +167,23 @@ __global__ void __launch_bounds__(kThreads) RmsNormKernel(const NormParams param
 
 // Threads and packs that are not there cost registers, and so CTAs an SM: kernels for what they
 // hold.
-template <typename T, int kWidth, bool kToFloat8>
+template <typename T, int kWidth, NormOutputs kOutputs>
 void Launch(const NormParams& params, int64_t num_rows, cudaStream_t stream) {
   const int64_t num_packs = CeilDiv<int64_t>(params.size, kWidth);
   CHECK_LE(num_packs, kMaxPacks * kMaxThreads) << "hidden size " << params.size;
   const auto num_threads =
       static_cast<unsigned>(std::min<int64_t>(kMaxThreads, RoundUp<int64_t>(num_packs, 32)));
-  const auto kernel = num_packs <= kFewThreads ? RmsNormKernel<T, kWidth, kFewThreads, 1, kToFloat8>
+  const auto kernel = num_packs <= kFewThreads ? RmsNormKernel<T, kWidth, kFewThreads, 1, kOutputs>
                       : num_packs <= kMaxThreads
-                          ? RmsNormKernel<T, kWidth, kMaxThreads, 1, kToFloat8>
-                          : RmsNormKernel<T, kWidth, kMaxThreads, kMaxPacks, kToFloat8>;
+                          ? RmsNormKernel<T, kWidth, kMaxThreads, 1, kOutputs>
+                          : RmsNormKernel<T, kWidth, kMaxThreads, kMaxPacks, kOutputs>;
   LaunchKernel(kernel, static_cast<unsigned>(num_rows), num_threads, 0, stream, params);
+}
+
+template <typename T>
+void LaunchToFloat8(const NormParams& params, int64_t num_rows, cudaStream_t stream) {
+  params.out == nullptr ? Launch<T, kVector, NormOutputs::kFloat8>(params, num_rows, stream)
+                        : Launch<T, kVector, NormOutputs::kBoth>(params, num_rows, stream);
 }
 
 }  // namespace
@@ -179,32 +191,31 @@ void Launch(const NormParams& params, int64_t num_rows, cudaStream_t stream) {
 void LaunchRmsNorm(const RmsNormArgs& args, cudaStream_t stream) {
   const int64_t num_rows = args.x.dim(0);
   if (num_rows == 0) return;
-  const bool to_float8 = args.out.dtype() == DType::kF8E4M3;
   NormParams params = {.x = args.x.data(),
                        .residual = args.residual.data(),
                        .out = args.out.data(),
+                       .float8_out = static_cast<Float8Bits*>(args.float8_out.data()),
                        .scales = nullptr,
                        .scale_stride = 0,
                        .x_stride = args.x.row_stride(),
                        .residual_stride = args.residual.row_stride(),
                        .out_stride = args.out.row_stride(),
+                       .float8_stride = args.float8_out.row_stride(),
                        .weight = FloatVector(args.weight),
                        .size = static_cast<int>(args.x.dim(1)),
                        .eps = args.eps};
-  if (to_float8) {
-    const Float8Rows rows(args.out);
-    params.scales = rows.scales();
-    params.scale_stride = rows.scale_stride();
-    CHECK(FitsVectors(args.x.dim(1), {&args.x, &args.residual, &args.weight}));
-    CHECK(args.x.dtype() == DType::kBF16 || args.x.dtype() == DType::kF16);
-    const auto launch = args.x.dtype() == DType::kF16 ? Launch<__half, kVector, true>
-                                                      : Launch<__nv_bfloat16, kVector, true>;
-    return launch(params, num_rows, stream);
-  }
   const bool vectors =
       FitsVectors(args.x.dim(1), {&args.x, &args.residual, &args.out, &args.weight});
+  if (!args.float8_out.empty()) {
+    const Float8Rows rows(args.float8_out);
+    params.scales = rows.scales();
+    params.scale_stride = rows.scale_stride();
+    CHECK(vectors);
+    return args.x.dtype() == DType::kF16 ? LaunchToFloat8<__half>(params, num_rows, stream)
+                                         : LaunchToFloat8<__nv_bfloat16>(params, num_rows, stream);
+  }
   DispatchFloat(args.x.dtype(), vectors, [&]<typename T, int kWidth>() {
-    Launch<T, kWidth, /*kToFloat8=*/false>(params, num_rows, stream);
+    Launch<T, kWidth, NormOutputs::kOut>(params, num_rows, stream);
   });
 }
 

@@ -89,7 +89,7 @@ class FormatCase {
           timer_.stream(), {.x = Tensor(x_.data(), DType::kBF16, {num_rows, shape_.in_features}),
                             .weight = Tensor(norm_.data(), DType::kBF16, {shape_.in_features}),
                             .eps = 1e-6f,
-                            .out = XFor(num_rows)});
+                            .float8_out = XFor(num_rows)});
     }
     const auto num_weights = static_cast<int>(weights_.size());
     return timer_.MedianColdUs(weight_bytes(), num_weights, [&](int i) { Enqueue(i, num_rows); });

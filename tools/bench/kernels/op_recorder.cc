@@ -45,7 +45,7 @@ OpCost CostOf(const EmbeddingArgs& args) {
 OpCost CostOf(const RmsNormArgs& args) {
   // A residual is read and written.
   return {args.residual.empty() ? "rms_norm" : "add_rms_norm", Shape(args.x),
-          Bytes({args.x, args.residual, args.residual, args.weight, args.out})};
+          Bytes({args.x, args.residual, args.residual, args.weight, args.out, args.float8_out})};
 }
 OpCost CostOf(const StoreHeadsArgs& args) {
   // Every head is read and written once: queries to q_out, keys and values to the cache, in its
