@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Makes tests/engine/model/golden: checkpoints of a few dozen KB and what transformers computes with them in float32.
 
-    tools/make_hf_venv.sh && build/venv-hf/bin/python tools/make_test_vectors.py
+    tools/make_hf_venv.sh && build/venv-hf/bin/python tools/make_test_vectors.py [CASE...]
+
+All of them, or those that are named; the others stay as they are.
 
 Each folder has config.json, the weights, and expected.json: the prompt, for each of its tokens the natural-log
 probabilities of the whole vocabulary for the next one, and how far transformers itself is from them in bfloat16.
@@ -29,6 +31,7 @@ from tiny_checkpoints import Case
 
 SMALL = dict(vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2)
 PROMPT_TOKENS = 40
+MIXED_CACHE = "llama_mixed_cache"
 
 CASES = [
     Case("llama3_rope_biases_tied", "Llama",
@@ -59,12 +62,23 @@ CASES = [
          dtype=torch.bfloat16),
     Case("smollm3_no_rope", "SmolLM3", dict(no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=8,
                                             mlp_bias=True)),
+    # Models of several parts, of which the text part is read: its keys and its tensors stand elsewhere in each.
+    Case("gemma3_text_part", "Gemma3", dict(head_dim=16, sliding_window=6,
+         layer_types=["sliding_attention", "full_attention"]), beside_text=tiny_checkpoints.GEMMA3_PARTS),
+    Case("mistral3_text_part", "Mistral3", dict(head_dim=16, sliding_window=None),
+         beside_text={**tiny_checkpoints.MISTRAL3_PARTS, "tie_word_embeddings": False}),
+    Case("qwen2_5_vl_text_part_v4", "Qwen2_5_VL", {},
+         dict(rope_type="default", rope_theta=10000.0, mrope_section=[2, 1, 1]),
+         beside_text=tiny_checkpoints.QWEN_PARTS, v4=True),
+    Case("qwen3_vl_text_part_tied", "Qwen3VL", dict(head_dim=16),
+         dict(rope_type="default", rope_theta=10000.0, mrope_section=[4, 2, 2], mrope_interleaved=True),
+         beside_text={**tiny_checkpoints.QWEN3_PARTS, "tie_word_embeddings": True}),
 ]
 
 
 def write_mixed_cache(folder, seed):
     """With an 8-bit cache in all layers but the first; exact/ has the same without."""
-    case = Case("llama_mixed_cache", "Llama", {**SMALL, "num_hidden_layers": 3})
+    case = Case(MIXED_CACHE, "Llama", {**SMALL, "num_hidden_layers": 3})
     model = tiny_checkpoints.make(case, folder, seed)
     (folder / "generation_config.json").unlink()
     tokens = tiny_checkpoints.prompt(SMALL["vocab_size"], PROMPT_TOKENS, seed)
@@ -88,20 +102,26 @@ def write(folder, tokens, expected, **more):
 def main():
     transformers.utils.logging.disable_progress_bar()
     golden = ROOT / "tests/engine/model/golden"
-    shutil.rmtree(golden, ignore_errors=True)
+    wanted = sys.argv[1:] or [case.name for case in CASES] + [*tiny_variants.VARIANTS, MIXED_CACHE]
+    for name in wanted:
+        shutil.rmtree(golden / name, ignore_errors=True)
     for seed, case in enumerate(CASES):
+        if case.name not in wanted:
+            continue
         case.config = {**SMALL, **case.config}
         folder = golden / case.name
         model = tiny_checkpoints.make(case, folder, seed)
         (folder / "generation_config.json").unlink()
         tokens = tiny_checkpoints.prompt(case.config["vocab_size"], PROMPT_TOKENS, seed)
-        write_expected(folder, tokens, model,
-                       transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16))
+        write_expected(folder, tokens, model, tiny_checkpoints.load(folder, torch.bfloat16, attention=None))
     for seed, name in enumerate(tiny_variants.VARIANTS):
+        if name not in wanted:
+            continue
         models = tiny_variants.make(name, golden / name, seed)
         tokens = tiny_checkpoints.prompt(tiny_variants.BASE["vocab_size"], PROMPT_TOKENS, seed)
         write_expected(golden / name, tokens, *models)
-    write_mixed_cache(golden / "llama_mixed_cache", seed=0)
+    if MIXED_CACHE in wanted:
+        write_mixed_cache(golden / MIXED_CACHE, seed=0)
     for path in golden.rglob("*.safetensors"):
         path.chmod(0o644)
     print(sum(path.stat().st_size for path in golden.rglob("*") if path.is_file()), "bytes in", golden)

@@ -38,20 +38,21 @@ void PlanLayer(const ModelConfig& config, const LayerConfig& layer, LayerWeights
 
 }  // namespace
 
-WeightPlan PlanWeights(const ModelConfig& config, ModelWeights* weights) {
+WeightPlan PlanWeights(const ModelConfig& config, const TextPart& part, ModelWeights* weights) {
   WeightPlan plan;
+  plan.part = part;
   const ModulePlanner::Conventions conventions = {.norm_offset = config.norm_plus_one ? 1.0f : 0.0f,
                                                   .fused = config.fused_checkpoint};
-  ModulePlanner ends("", conventions, &plan);
-  ends.Embedding(&weights->embedding, config.hidden_size,
-                 {"model.embed_tokens", config.vocab_size});
-  ends.Norm(&weights->final_norm, "model.norm", config.hidden_size);
+  ModulePlanner ends(part.prefix, conventions, &plan);
+  ends.Embedding(&weights->embedding, config.hidden_size, {"embed_tokens", config.vocab_size});
+  ends.Norm(&weights->final_norm, "norm", config.hidden_size);
   if (!config.tie_word_embeddings) {
-    ends.Head(&weights->lm_head, config.hidden_size, {"lm_head", config.vocab_size});
+    ModulePlanner("", conventions, &plan)
+        .Head(&weights->lm_head, config.hidden_size, {part.head, config.vocab_size});
   }
   weights->layers.resize(config.layers.size());
   for (size_t i = 0; i < config.layers.size(); ++i) {
-    ModulePlanner planner(absl::StrCat("model.layers.", i, "."), conventions, &plan);
+    ModulePlanner planner(absl::StrCat(part.prefix, "layers.", i, "."), conventions, &plan);
     PlanLayer(config, config.layers[i], &weights->layers[i], planner);
   }
   return plan;

@@ -8,6 +8,7 @@
 #include "engine/model/blocks/gated_mlp.h"
 #include "engine/model/blocks/gqa_attention.h"
 #include "engine/model/config/model_config.h"
+#include "engine/model/weights/text_part.h"
 #include "engine/model/weights/weight_plan.h"
 
 namespace quire {
@@ -30,8 +31,8 @@ struct ModelWeights {
   std::vector<LayerWeights> layers;
 };
 
-// Sizes `weights` and says what they are made of; the plan points into them. What ends the model
-// comes first, then layer by layer.
-WeightPlan PlanWeights(const ModelConfig& config, ModelWeights* weights);
+// Sizes `weights` and says which tensors of the text part they are made of; the plan points into
+// them. What ends the model comes first, then layer by layer.
+WeightPlan PlanWeights(const ModelConfig& config, const TextPart& part, ModelWeights* weights);
 
 }  // namespace quire

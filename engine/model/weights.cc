@@ -1,6 +1,7 @@
 #include "engine/model/weights.h"
 
 #include <openssl/evp.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +18,7 @@
 #include "engine/model/weights/device_format.h"
 #include "engine/model/weights/memory_carver.h"
 #include "engine/model/weights/tensor_check.h"
+#include "engine/model/weights/text_part.h"
 #include "engine/model/weights/weight_plan.h"
 #include "engine/model/weights/weight_reader.h"
 #include "kernels/base/status_macros.h"
@@ -27,6 +29,13 @@ namespace {
 
 using WeightBytes = std::function<int64_t(const LinearWeight&)>;
 using FormatFor = std::function<LinearFormat(const LinearFormat&, DType)>;
+
+void LogOtherParts(const Checkpoint& checkpoint) {
+  const std::string parts = ListOtherParts(checkpoint);
+  if (parts.empty()) return;
+  spdlog::info("the text part of the model is served; tensors of other parts are left unread: {}",
+               parts);
+}
 
 std::string Sha256Hex(absl::string_view text) {
   unsigned char digest[EVP_MAX_MD_SIZE];
@@ -42,17 +51,14 @@ class WeightsLoader {
  public:
   WeightsLoader(Backend& backend, const ModelConfig& config, const std::string& folder,
                 const WeightsOptions& options)
-      : backend_(backend), config_(config), folder_(folder), options_(options) {
-    plan_ = Plan(config_, options_.dtype, &weights_);
-  }
+      : backend_(backend), config_(config), folder_(folder), options_(options) {}
 
   static absl::StatusOr<Weights::Sizes> SizesFor(const DeviceFacts& device,
                                                  const ModelConfig& config, DType dtype,
                                                  const Checkpoint* checkpoint) {
     Weights weights;
     Weights::Sizes sizes;
-    WeightPlan plan = Plan(config, dtype, &weights);
-    if (checkpoint != nullptr) ChooseParts(*checkpoint, &plan);
+    ASSIGN_OR_RETURN(const WeightPlan plan, Plan(config, dtype, checkpoint, &weights));
     RETURN_IF_ERROR(SetFormats(plan, config, checkpoint, device.format_for, &sizes));
     MemoryCarver measure(nullptr);
     Carve(plan, device.weight_bytes, &measure);
@@ -83,9 +89,8 @@ class WeightsLoader {
 
   static absl::StatusOr<int64_t> CheckFiles(const ModelConfig& config, const std::string& folder) {
     Weights weights;
-    WeightPlan plan = Plan(config, config.dtype, &weights);
     ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(folder));
-    ChooseParts(checkpoint, &plan);
+    ASSIGN_OR_RETURN(const WeightPlan plan, Plan(config, config.dtype, &checkpoint, &weights));
     RETURN_IF_ERROR(CheckTensors(plan, config.quantization, checkpoint));
     int64_t bytes = 0;
     for (const SafetensorsFile& file : checkpoint.files()) bytes += file.size_bytes();
@@ -95,14 +100,17 @@ class WeightsLoader {
   absl::StatusOr<Weights> Load() {
     if (options_.format == LoadFormat::kAuto) {
       ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(folder_));
-      ChooseParts(*checkpoint_, &plan_);
-      RETURN_IF_ERROR(CheckTensors(plan_, config_.quantization, *checkpoint_));
+    }
+    const Checkpoint* const checkpoint = checkpoint_ ? &*checkpoint_ : nullptr;
+    ASSIGN_OR_RETURN(plan_, Plan(config_, options_.dtype, checkpoint, &weights_));
+    if (checkpoint != nullptr) {
+      RETURN_IF_ERROR(CheckTensors(plan_, config_.quantization, *checkpoint));
+      LogOtherParts(*checkpoint);
     }
     const auto format_for = [&store = backend_.weight_store()](const LinearFormat& format,
                                                                DType activations) {
       return store.FormatFor(format, activations);
     };
-    const Checkpoint* const checkpoint = checkpoint_ ? &*checkpoint_ : nullptr;
     RETURN_IF_ERROR(SetFormats(plan_, config_, checkpoint, format_for, nullptr));
     RETURN_IF_ERROR(Allocate());
     ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, backend_.device().CreateStream());
@@ -114,8 +122,15 @@ class WeightsLoader {
   }
 
  private:
-  static WeightPlan Plan(const ModelConfig& config, DType dtype, Weights* weights) {
-    WeightPlan plan = PlanWeights(config, &weights->model_);
+  // Of the checkpoint's tensors; where there is none (null), of those that the family's has.
+  static absl::StatusOr<WeightPlan> Plan(const ModelConfig& config, DType dtype,
+                                         const Checkpoint* checkpoint, Weights* weights) {
+    TextPart part;
+    if (checkpoint != nullptr) {
+      ASSIGN_OR_RETURN(part, FindTextPart(*checkpoint));
+    }
+    WeightPlan plan = PlanWeights(config, part, &weights->model_);
+    if (checkpoint != nullptr) ChooseParts(*checkpoint, &plan);
     for (const MatrixPlan& matrix : plan.matrices) {
       matrix.weight->dtype = dtype;
       weights->num_parameters_ += matrix.weight->out_features * matrix.weight->in_features;

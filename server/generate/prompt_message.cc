@@ -12,8 +12,10 @@
 #include "kernels/base/clock.h"
 #include "kernels/base/status_macros.h"
 #include "server/chat/json_values.h"
+#include "server/log/json_text.h"
 #include "server/request/field_error.h"
 #include "server/request/limits.h"
+#include "server/request/media_kinds.h"
 #include "server/request/parameters.h"
 
 namespace quire {
@@ -42,6 +44,25 @@ absl::StatusOr<Value> ParseObject(const std::string& field, const std::string& t
 
 Value TextValue(const std::string& text) { return Value(jinja::Text(text, jinja::Origin::kUser)); }
 
+// Templates write what a picture becomes wherever a part is of its type or has such a key.
+absl::Status CheckParts(const std::string& field, const Value* content) {
+  if (content == nullptr || content->list() == nullptr) return absl::OkStatus();
+  const std::vector<Value>& parts = content->list()->items;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].dict() == nullptr) continue;
+    for (const auto& [key, value] : parts[i].dict()->entries()) {
+      if (key.text() == nullptr) continue;
+      const bool is_type = key.text()->bytes() == "type" && value.text() != nullptr;
+      const std::string name(is_type ? value.text()->bytes() : key.text()->bytes());
+      const absl::string_view kind = MediaKindOf(name);
+      if (kind.empty()) continue;
+      return InvalidField(
+          field, absl::StrCat("content[", i, "] has ", JsonString(name), "; ", WhyNoMedia(kind)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Value> ConvertMessage(const v1::Message& message, int index, JsonBudget* budget) {
   const std::string field = absl::StrCat("messages[", index, "]");
   if (message.role().empty()) {
@@ -53,6 +74,8 @@ absl::StatusOr<Value> ConvertMessage(const v1::Message& message, int index, Json
   if (message.has_content()) dict.Set(TextValue("content"), TextValue(message.content()));
   ASSIGN_OR_RETURN(const Value extra, ParseObject(field + ".extra_json", message.extra_json(),
                                                   /*outer_depth=*/1, budget));
+  RETURN_IF_ERROR(
+      CheckParts(field + ".extra_json", extra.dict()->Find(std::string_view("content"))));
   for (const auto& [key, value] : extra.dict()->entries()) dict.Set(key, value);
   return Value(std::make_shared<const jinja::Dict>(std::move(dict)));
 }

@@ -8,19 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "server/log/json_text.h"
 #include "server/openai/chat_tools.h"
+#include "server/request/media_kinds.h"
 
 namespace quire {
 
 namespace {
-
-// What parts are that no model here can see or hear, and what they are called.
-std::string_view KindOf(std::string_view type) {
-  for (const auto& [kind, word] : {std::pair("image", "pictures"), std::pair("video", "videos"),
-                                   std::pair("audio", "sounds"), std::pair("file", "files")}) {
-    if (type.find(kind) != std::string_view::npos) return word;
-  }
-  return "";
-}
 
 JsonTree TextTree(std::string text) {
   return {.kind = JsonTree::Kind::kText, .text = std::move(text)};
@@ -63,12 +55,11 @@ void AddPart(FieldReader& fields, const std::string& field, const JsonTree& part
   }
   if (said != nullptr && said->is_null()) return;  // vLLM leaves it out, too
   if (said == nullptr || !said->is_text()) {
-    const std::string kind(KindOf(sent_type->text));
+    const absl::string_view kind = MediaKindOf(sent_type->text);
     const std::string name = JsonString(sent_type->text);
     fields.Fail(field, kind.empty()
                            ? absl::StrCat("is no part of type text with a text: its type is ", name)
-                           : absl::StrCat("is of type ", name, "; ", kind,
-                                          " are not supported by this server, which takes text"));
+                           : absl::StrCat("is of type ", name, "; ", WhyNoMedia(kind)));
     return;
   }
   absl::StrAppend(joined, parts->items.empty() ? "" : "\n", said->text);

@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "kernels/base/status_macros.h"
 #include "server/request/field_error.h"
+#include "server/request/media_kinds.h"
 
 namespace quire {
 
@@ -22,7 +23,7 @@ absl::Status CheckAbsent(const vllm::GenerateRequest& request) {
                         "constrained decoding is not supported yet; send the request without it");
   }
   if (request.has_mm_inputs() || request.has_media_refs() || request.extra_mm_inputs_size() > 0) {
-    return UnimplementedField("mm_inputs", "this model takes text only");
+    return UnimplementedField("mm_inputs", WhyNoMedia("media"));
   }
   if (request.has_kv_transfer_params() || request.has_kv_transfer_params_json()) {
     return UnimplementedField("kv_transfer_params",

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
 #include "server/request/field_error.h"
+#include "server/request/media_kinds.h"
 #include "server/request/random_id.h"
 
 namespace quire {
@@ -32,7 +33,7 @@ absl::Status CheckAbsent(const ::vllm::GenerateRequest& request) {
     return UnimplementedField("decoding.allowed_token_ids",
                               "is not supported; use logit_bias to keep tokens out");
   }
-  if (request.media_size() > 0) return UnimplementedField("media", "this model takes text only");
+  if (request.media_size() > 0) return UnimplementedField("media", WhyNoMedia("media"));
   if (!request.lora_name().empty()) {
     return UnimplementedField("lora_name", "this server has no adapters; leave it empty");
   }

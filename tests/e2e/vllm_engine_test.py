@@ -167,8 +167,9 @@ class GenerateTest(EngineTestCase):
         cases = [
             (CODE.INVALID_ARGUMENT, "sampling_params.constraint", request(json_object=True)),
             (CODE.INVALID_ARGUMENT, "sampling_params.constraint", request(regex="a*")),
-            (CODE.UNIMPLEMENTED, "mm_inputs", changed(mm_inputs=pb.MultimodalInputs())),
-            (CODE.UNIMPLEMENTED, "mm_inputs", changed(media_refs=pb.MediaRefs())),
+            (CODE.UNIMPLEMENTED, "mm_inputs: media are not supported", changed(mm_inputs=pb.MultimodalInputs())),
+            (CODE.UNIMPLEMENTED, "mm_inputs: media are not supported", changed(extra_mm_inputs=[pb.MultimodalInputs()])),
+            (CODE.UNIMPLEMENTED, "mm_inputs: media are not supported", changed(media_refs=pb.MediaRefs())),
             (CODE.UNIMPLEMENTED, "kv_transfer_params", changed(kv_transfer_params_json="{}")),
             (CODE.INVALID_ARGUMENT, "data_parallel_rank: 1", changed(data_parallel_rank=1)),
             (CODE.INVALID_ARGUMENT, "input: is missing", pb.GenerateRequest()),

@@ -136,7 +136,7 @@ class GenerateTest(InferenceTestCase):
             (CODE.INVALID_ARGUMENT, "decoding.structured_output", request(decoding=pb.DecodingParameters(regex="a"))),
             (CODE.UNIMPLEMENTED, "decoding.allowed_token_ids",
              request(decoding=pb.DecodingParameters(allowed_token_ids=[3]))),
-            (CODE.UNIMPLEMENTED, "media", request(media=[pb.MediaItem(url="x")])),
+            (CODE.UNIMPLEMENTED, "media: media are not supported", request(media=[pb.MediaItem(url="x")])),
             (CODE.UNIMPLEMENTED, "lora_name", request(lora_name="x")),
             (CODE.UNIMPLEMENTED, "response.output_candidates", request(response=pb.ResponseOptions(
                 output_candidates=pb.CandidateTokens(all=True)))),

@@ -43,7 +43,8 @@ void CheckRope(const ModelConfig& config, const RopeConfig& rope) {
 std::vector<std::string> Seeds() {
   std::vector<std::string> seeds = {ReadWholeFile("configs/demo/config.json")};
   for (const char* model : {"qwen2_window_tied", "qwen3_yarn", "llama3_rope_biases_tied",
-                            "llama_linear_rope_f16_sharded", "mistral_window_head_dim_v4"}) {
+                            "llama_linear_rope_f16_sharded", "mistral_window_head_dim_v4",
+                            "mistral3_text_part", "qwen2_5_vl_text_part_v4"}) {
     seeds.push_back(
         ReadWholeFile(std::string("tests/engine/model/golden/") + model + "/config.json"));
   }
@@ -62,7 +63,9 @@ std::vector<std::string> Dictionary() {
           "\"eos_token_id\":[1,2],",
           "\"vocab_size\":1,",
           "\"quantization_config\":{\"quant_method\":\"gptq\"},",
+          "\"text_config\":{\"model_type\":\"gemma3_text\"},",
           "LlamaForCausalLM",
+          "Gemma3ForConditionalGeneration",
           "MistralForCausalLM"};
 }
 

@@ -83,7 +83,7 @@ bool Slides(JsonReader& config, const ModelFamily& family, int64_t layer, bool h
       return true;
     case WindowRule::kUpperLayers:
       return layer >=
-             config.Int("max_window_layers", 0, kMaxPositions).value_or(kDefaultMaxWindowLayers);
+             config.Int("max_window_layers", 0, kMaxPositions).value_or(family.max_window_layers);
     case WindowRule::kPattern:
       return (layer + 1) % config.Int("sliding_window_pattern", 1, kMaxLayers)
                                .value_or(family.window_pattern) !=

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/model_folder.h"
@@ -39,6 +38,53 @@ const ModelFamily* ReadFamily(JsonReader& config) {
   return family;
 }
 
+// Where config.json has the keys of the text model, and a few that may stand elsewhere.
+struct TextReader {
+  JsonReader top;
+  std::optional<JsonReader> part;  // text_config, of a model of several parts
+
+  JsonReader& keys() { return part ? *part : top; }
+  // What has a value for the key: the text part's own object, else the top.
+  JsonReader& Of(absl::string_view key) {
+    return keys().Find(key) == nullptr && top.Find(key) != nullptr ? top : keys();
+  }
+};
+
+// With the reason in the status where there is no text part, or one of another kind.
+TextReader FindText(const JsonReader& top, const ModelFamily& family) {
+  TextReader text = {.top = top, .part = std::nullopt};
+  if (family.text_model_type.empty()) return text;
+  if (text.top.Find("text_config") == nullptr) {
+    if (!family.text_keys_at_top) {
+      text.top.Fail(absl::StrCat("text_config is missing, which has the keys of ",
+                                 family.architecture, "'s text part: download the file again"));
+    }
+    return text;
+  }
+  text.part = text.top.Object("text_config");
+  if (!text.part) return text;
+  const std::string type =
+      text.part->String("model_type").value_or(std::string(family.text_model_type));
+  if (type != family.text_model_type) {
+    text.part->FailUnsupported(absl::StrCat("model_type ", Shown(type), " is not supported in ",
+                                            family.architecture, "; supported is ",
+                                            family.text_model_type));
+  }
+  return text;
+}
+
+// Whether the head is the embedding. The top's key counts in models of several parts, too. Where
+// the text part's contradicts it, as in files that transformers wrote of models whose class has
+// another default, the weights tell: `folder` may be null.
+bool ReadTie(TextReader& text, const ModelFamily& family, const std::string* folder) {
+  constexpr absl::string_view kKey = "tie_word_embeddings";
+  const std::optional<bool> top = text.top.Bool(kKey);
+  const std::optional<bool> part = text.part ? text.part->Bool(kKey) : std::nullopt;
+  if (top && part && *top != *part && folder != nullptr) return !HasHead(*folder);
+  if (top) return *top;
+  return part.value_or(family.tie_word_embeddings);
+}
+
 // What reads text in both directions, or reads another text beside it, does not write any.
 void RefuseOtherAttention(JsonReader& config) {
   if (config.Bool("use_bidirectional_attention").value_or(false) ||
@@ -70,8 +116,6 @@ void ReadBlock(JsonReader& config, const ModelFamily& family, ModelConfig* model
   model->qk_norm = family.qk_norm;
   model->fused_checkpoint = family.fused_checkpoint;
   model->positions_are_stretched = family.positions_are_stretched;
-  model->tie_word_embeddings =
-      config.Bool("tie_word_embeddings").value_or(family.tie_word_embeddings);
   const absl::string_view key = family.gemma_block ? "hidden_activation" : "hidden_act";
   const std::string activation =
       config.String(key).value_or(family.gemma_block ? "gelu_pytorch_tanh" : "silu");
@@ -107,20 +151,25 @@ void ReadScales(JsonReader& config, const ModelFamily& family, ModelConfig* mode
   model->sandwich_norms = family.gemma_block;
 }
 
-void ReadTokens(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+void ReadTokens(TextReader& text, const ModelFamily& family, ModelConfig* model) {
   const int64_t max_id = model->vocab_size - 1;
-  for (int64_t id : config.IntOrIntList("eos_token_id", 0, max_id)) {
+  JsonReader& eos = text.Of("eos_token_id");
+  for (int64_t id : eos.IntOrIntList("eos_token_id", 0, max_id)) {
     model->eos_token_ids.push_back(static_cast<TokenId>(id));
   }
-  if (!config.Has("eos_token_id") && family.eos_token_id) {
+  if (!eos.Has("eos_token_id") && family.eos_token_id) {
     model->eos_token_ids.push_back(*family.eos_token_id);
   }
-  model->bos_token_id = config.Int("bos_token_id", 0, max_id);
-  if (!config.Has("bos_token_id")) model->bos_token_id = family.bos_token_id;
+  JsonReader& bos = text.Of("bos_token_id");
+  model->bos_token_id = bos.Int("bos_token_id", 0, max_id);
+  if (!bos.Has("bos_token_id")) model->bos_token_id = family.bos_token_id;
 }
 
 // Nothing where the file does not say it.
-std::optional<DType> ReadDType(JsonReader& config) {
+std::optional<DType> ReadDType(TextReader& text) {
+  const bool part_has_one =
+      text.keys().Find("dtype") != nullptr || text.keys().Find("torch_dtype") != nullptr;
+  JsonReader& config = part_has_one ? text.keys() : text.top;
   const absl::string_view key = config.Find("dtype") != nullptr ? "dtype" : "torch_dtype";
   const std::optional<std::string> name = config.String(key);
   if (!name) return std::nullopt;
@@ -132,15 +181,17 @@ std::optional<DType> ReadDType(JsonReader& config) {
   return dtype;
 }
 
-// `weights_dtype` finds the dtype that the file does not say.
-absl::StatusOr<ModelConfig> Parse(absl::string_view json,
-                                  absl::FunctionRef<std::optional<DType>()> weights_dtype) {
+// `folder` has the weights, which say what the file does not; it may be null.
+absl::StatusOr<ModelConfig> Parse(absl::string_view json, const std::string* folder) {
   constexpr char kName[] = "config.json";
   ASSIGN_OR_RETURN(const nlohmann::json root, ParseModelJson(json, kName));
   absl::Status status;
-  JsonReader config(root, kName, &status);
-  const ModelFamily* family = ReadFamily(config);
+  JsonReader top(root, kName, &status);
+  const ModelFamily* family = ReadFamily(top);
   if (!status.ok()) return status;
+  TextReader text = FindText(top, *family);
+  if (!status.ok()) return status;
+  JsonReader& config = text.keys();
 
   ModelConfig model;
   model.architecture = std::string(family->architecture);
@@ -149,13 +200,14 @@ absl::StatusOr<ModelConfig> Parse(absl::string_view json,
   ReadShapes(config, *family, &model);
   ReadLayerConfigs(config, *family, &model);
   ReadBlock(config, *family, &model);
+  model.tie_word_embeddings = ReadTie(text, *family, folder);
   ReadScales(config, *family, &model);
   ReadRopeConfigs(config, *family, &model);
-  ReadTokens(config, *family, &model);
-  std::optional<DType> dtype = ReadDType(config);
+  ReadTokens(text, *family, &model);
+  std::optional<DType> dtype = ReadDType(text);
   if (!status.ok()) return status;
 
-  if (!dtype) dtype = weights_dtype();
+  if (!dtype && folder != nullptr) dtype = DTypeOfWeights(*folder);
   model.dtype = dtype.value_or(DType::kF32);
   return model;
 }
@@ -163,7 +215,7 @@ absl::StatusOr<ModelConfig> Parse(absl::string_view json,
 }  // namespace
 
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
-  ASSIGN_OR_RETURN(ModelConfig model, Parse(json, [] { return std::optional<DType>(); }));
+  ASSIGN_OR_RETURN(ModelConfig model, Parse(json, nullptr));
   ASSIGN_OR_RETURN(model.quantization, QuantizationConfig::Parse({.config = std::string(json)}));
   return model;
 }
@@ -180,7 +232,7 @@ absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder) {
   if (const auto embedding = ExplainEmbeddingModel(FileNames(folder))) {
     return absl::UnimplementedError(absl::StrCat(folder, " ", *embedding));
   }
-  ASSIGN_OR_RETURN(ModelConfig model, Parse(*text, [&folder] { return DTypeOfWeights(folder); }));
+  ASSIGN_OR_RETURN(ModelConfig model, Parse(*text, &folder));
   ASSIGN_OR_RETURN(model.quantization, QuantizationConfig::Load(folder));
   return model;
 }

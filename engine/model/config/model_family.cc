@@ -122,9 +122,62 @@ constexpr ModelFamily kFamilies[] = {
      .has_mlp_bias = true},
 };
 
+constexpr ModelFamily RowOf(absl::string_view model_type) {
+  return *std::find_if(std::begin(kFamilies), std::end(kFamilies),
+                       [&](const ModelFamily& family) { return family.model_type == model_type; });
+}
+
+// The row of a model of several parts whose text part is like `text`.
+constexpr ModelFamily Wrapper(absl::string_view architecture, absl::string_view model_type,
+                              absl::string_view text_model_type, ModelFamily text) {
+  text.architecture = architecture;
+  text.model_type = model_type;
+  text.text_model_type = text_model_type;
+  return text;
+}
+
+constexpr ModelFamily Qwen25VlText() {
+  ModelFamily text = RowOf("qwen2");
+  text.text_keys_at_top = true;  // as transformers wrote it before 4.52
+  text.vocab_size = 152064;
+  text.hidden_size = 8192;
+  text.intermediate_size = 29568;
+  text.num_layers = 80;
+  text.num_q_heads = 64;
+  text.num_kv_heads = 8;
+  text.rms_norm_eps = 1e-5;
+  text.rope_theta = 1e6;
+  text.max_window_layers = 80;
+  text.bos_token_id = 151643;
+  text.eos_token_id = 151645;
+  return text;
+}
+
+constexpr ModelFamily Qwen3VlText() {
+  ModelFamily text = RowOf("qwen3");
+  text.max_position_embeddings = 128000;
+  text.rope_theta = 5e5;
+  text.window_rule = WindowRule::kNone;
+  return text;
+}
+
+constexpr ModelFamily kWrappers[] = {
+    Wrapper("Mistral3ForConditionalGeneration", "mistral3", "mistral", RowOf("mistral")),
+    Wrapper("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", "qwen2_5_vl_text", Qwen25VlText()),
+    Wrapper("Qwen3VLForConditionalGeneration", "qwen3_vl", "qwen3_vl_text", Qwen3VlText()),
+    Wrapper("Gemma3ForConditionalGeneration", "gemma3", "gemma3_text", RowOf("gemma3_text")),
+};
+
+std::vector<const ModelFamily*> AllFamilies() {
+  std::vector<const ModelFamily*> all;
+  for (const ModelFamily& family : kFamilies) all.push_back(&family);
+  for (const ModelFamily& family : kWrappers) all.push_back(&family);
+  return all;
+}
+
 const ModelFamily* FindFamily(absl::string_view ModelFamily::*field, absl::string_view value) {
-  for (const ModelFamily& family : kFamilies) {
-    if (family.*field == value) return &family;
+  for (const ModelFamily* family : AllFamilies()) {
+    if (family->*field == value) return family;
   }
   return nullptr;
 }
@@ -169,8 +222,8 @@ absl::string_view OtherPurpose(const std::vector<std::string>& architectures,
 }
 
 std::string SupportedArchitectures() {
-  return absl::StrJoin(kFamilies, ", ", [](std::string* out, const ModelFamily& family) {
-    absl::StrAppend(out, family.architecture);
+  return absl::StrJoin(AllFamilies(), ", ", [](std::string* out, const ModelFamily* family) {
+    absl::StrAppend(out, family->architecture);
   });
 }
 

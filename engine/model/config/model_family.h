@@ -1,5 +1,6 @@
 // ModelFamily: what a config.json leaves unsaid. One row per supported architecture: the class
-// defaults that transformers leaves out of sparse configs, and what its code fixes without a key.
+// defaults that transformers leaves out of sparse configs, and what its code fixes without a key;
+// of a model of several parts, those of its text part.
 // Constant data; any thread.
 #pragma once
 
@@ -25,6 +26,10 @@ enum class WindowRule : uint8_t {
 struct ModelFamily {
   absl::string_view architecture;
   absl::string_view model_type;
+  // Of a model of several parts, whose text part the rest of the row is about: the model_type in
+  // text_config, which has the text part's keys. Empty: config.json is a text model's.
+  absl::string_view text_model_type = "";
+  bool text_keys_at_top = false;  // where config.json has no text_config
 
   // Defaults of keys.
   int64_t vocab_size;
@@ -40,8 +45,9 @@ struct ModelFamily {
   double rope_theta = 10000.0;
   std::optional<double> rope_local_base_freq = std::nullopt;  // unset: sliding layers as the others
   std::optional<int64_t> sliding_window = std::nullopt;
-  int64_t window_pattern = 0;    // of WindowRule::kPattern
-  int64_t no_rope_interval = 0;  // every so manieth layer has no rotary positions; 0: all have
+  int64_t max_window_layers = 28;  // of WindowRule::kUpperLayers
+  int64_t window_pattern = 0;      // of WindowRule::kPattern
+  int64_t no_rope_interval = 0;    // every so manieth layer has no rotary positions; 0: all have
   std::optional<double> attention_soft_cap = std::nullopt;
   std::optional<double> logit_soft_cap = std::nullopt;
   std::optional<TokenId> bos_token_id = std::nullopt;
@@ -61,7 +67,6 @@ struct ModelFamily {
   bool gemma_block = false;
 };
 
-inline constexpr int64_t kDefaultMaxWindowLayers = 28;
 inline constexpr double kDefaultQueryPreAttnScalar = 256;
 
 // By the name in config.json's architectures, or by its model_type; nullptr when unsupported.

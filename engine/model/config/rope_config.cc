@@ -16,6 +16,8 @@ constexpr double kTiny = 1e-6;
 
 std::optional<RopeType> ParseType(absl::string_view name) {
   if (name == "default") return RopeType::kDefault;
+  // A token of text has three equal positions there, of time, height and width.
+  if (name == "mrope") return RopeType::kDefault;
   if (name == "linear") return RopeType::kLinear;
   if (name == "dynamic") return RopeType::kDynamic;
   if (name == "llama3") return RopeType::kLlama3;
@@ -97,7 +99,7 @@ void ReadParameters(JsonReader& config, JsonReader& parameters, int64_t max_posi
   if (!type) {
     parameters.FailUnsupported(absl::StrCat("rope_type ", Shown(*name),
                                             " is not supported; supported are default, linear, "
-                                            "dynamic, llama3, yarn, longrope"));
+                                            "dynamic, llama3, yarn, longrope, mrope"));
     return;
   }
   rope->type = *type;

@@ -84,9 +84,10 @@ absl::Status CheckFits(const Checkpoint::Entry& entry, const std::vector<int64_t
 // Tensors that checkpoints carry although their models can do without them: a copy of the embedding
 // that is tied to it, frequencies that follow from config.json, and scales of what is not quantized
 // here: queries and probabilities.
-bool IsKnownSurplus(absl::string_view name) {
-  return name == "lm_head.weight" || absl::EndsWith(name, "rotary_emb.inv_freq") ||
-         absl::EndsWith(name, ".q_scale") || absl::EndsWith(name, ".prob_scale");
+bool IsKnownSurplus(const TextPart& part, absl::string_view name) {
+  return name == absl::StrCat(part.head, ".weight") ||
+         absl::EndsWith(name, "rotary_emb.inv_freq") || absl::EndsWith(name, ".q_scale") ||
+         absl::EndsWith(name, ".prob_scale");
 }
 
 int64_t NumElements(const SafetensorsTensor& tensor) {
@@ -115,7 +116,7 @@ absl::flat_hash_set<absl::string_view> StoredModules(const WeightPlan& plan,
   for (const ScalesPlan& one : plan.scales) scales.insert(one.names.begin(), one.names.end());
   absl::flat_hash_set<absl::string_view> modules;
   for (const auto& [name, entry] : checkpoint.entries()) {
-    if (!scales.contains(name) && !IsKnownSurplus(name)) modules.insert(OwnerOf(name));
+    if (!scales.contains(name) && !IsKnownSurplus(plan.part, name)) modules.insert(OwnerOf(name));
   }
   return modules;
 }
@@ -123,7 +124,7 @@ absl::flat_hash_set<absl::string_view> StoredModules(const WeightPlan& plan,
 // What a plan does not read.
 class Surplus {
  public:
-  explicit Surplus(const WeightPlan& plan) {
+  explicit Surplus(const WeightPlan& plan) : part_(plan.part) {
     for (const MatrixPlan& matrix : plan.matrices) {
       has_head_ = has_head_ || matrix.role == MatrixRole::kHead;
       for (const WeightPart& part : matrix.parts) num_rows_[ModuleOf(part)] = part.num_rows;
@@ -131,8 +132,8 @@ class Surplus {
   }
 
   absl::Status Add(const std::string& name, const Checkpoint::Entry& entry) {
-    if (IsKnownSurplus(name)) return absl::OkStatus();
-    if (!has_head_ && absl::StartsWith(name, "lm_head.")) {
+    if (IsKnownSurplus(part_, name)) return absl::OkStatus();
+    if (!has_head_ && absl::StartsWith(name, absl::StrCat(part_.head, "."))) {
       of_tied_head_.push_back(Shown(name));
       return absl::OkStatus();
     }
@@ -182,6 +183,7 @@ class Surplus {
     return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == 0; });
   }
 
+  const TextPart& part_;
   bool has_head_ = false;                               // else it is the embedding
   absl::flat_hash_map<std::string, int64_t> num_rows_;  // by module
   std::vector<std::string> of_tied_head_;
@@ -250,7 +252,8 @@ absl::Status CheckTensors(const WeightPlan& plan, const QuantizationConfig& quan
   RETURN_IF_ERROR(status);
   Surplus surplus(plan);
   for (const auto& [name, entry] : checkpoint.entries()) {
-    if (!used.contains(name)) RETURN_IF_ERROR(surplus.Add(name, entry));
+    if (used.contains(name) || !OtherPartOf(name).empty()) continue;
+    RETURN_IF_ERROR(surplus.Add(name, entry));
   }
   return surplus.Check();
 }

@@ -18,8 +18,8 @@ namespace quire {
 void ChooseParts(const Checkpoint& checkpoint, WeightPlan* plan);
 
 // INVALID_ARGUMENT with the tensors that are missing (at most 20 by name), with the first one whose
-// shape or dtype does not fit, or with those that the plan does not read, but for a few known ones
-// and for biases that are all 0, whose data alone is read.
+// shape or dtype does not fit, or with those that the plan does not read, but for those of other
+// parts (OtherPartOf), a few known ones, and biases that are all 0, whose data alone is read.
 absl::Status CheckTensors(const WeightPlan& plan, const QuantizationConfig& quantization,
                           const Checkpoint& checkpoint);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "engine/model/weights/text_part.h"
 #include "kernels/linear_weight.h"
 
 namespace quire {
@@ -59,6 +60,7 @@ struct ScalesPlan {
 };
 
 struct WeightPlan {
+  TextPart part;  // whose tensors these are
   std::vector<MatrixPlan> matrices;
   std::vector<VectorPlan> vectors;
   std::vector<ScalesPlan> scales;

@@ -5,6 +5,8 @@
 // KV_DTYPE, of the cache, may be another one: fp8_e4m3. With /trtllm attention takes the second
 // path. For each CHUNK, a line {"logprobs": [[...] per prompt token], "greedy": [token...]}: the
 // prompt in steps of at most CHUNK tokens, then NUM_GREEDY single-token steps.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -94,5 +96,6 @@ int main(int argc, char** argv) {
         "NUM_GREEDY TOKEN...\n");
     return 64;
   }
+  spdlog::set_level(spdlog::level::off);  // standard output is the results'
   return quire::Run(argc, argv);
 }

@@ -90,7 +90,7 @@ def check_float8_cache(device, model, folder, prompt, exact):
         for seed in range(8, 8 + NUM_FLOAT8_RETRIES):
             if max(errors) <= FLOAT8_SHARE:
                 break
-            other = tiny_checkpoints.prompt(model.config.vocab_size, 24, seed)
+            other = tiny_checkpoints.prompt(model.config.get_text_config().vocab_size, 24, seed)
             again = float8_errors(device, model, folder, other, tiny_checkpoints.logprobs(model, other), name, dtype)
             errors = [min(pair) for pair in zip(errors, again, strict=True)]
         text = f"{name} {max(errors):.3f} of its effect"
@@ -111,7 +111,7 @@ def check_float8_on_both_paths(device, model, folder, prompt, exact):
 
     effect = (expected - exact).abs().mean().item()
     rounding = error(device, "bfloat16", 1000, exact)
-    config = model.config
+    config = model.config.get_text_config()
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     paths = [device] + [f"{device}/trtllm"] * (head_dim in TRTLLM_HEAD_DIMS)
     texts = []
@@ -150,7 +150,7 @@ def check_bfloat16(device, folder, prompt, expected):
 
 def check(device, model, folder, tolerance):
     import tiny_checkpoints
-    prompt = tiny_checkpoints.prompt(model.config.vocab_size, 70, seed=7)
+    prompt = tiny_checkpoints.prompt(model.config.get_text_config().vocab_size, 70, seed=7)
     expected = tiny_checkpoints.logprobs(model, prompt)
     greedy = tiny_checkpoints.greedy(model, prompt, NUM_GREEDY)
     text = check_float32(device, folder, prompt, expected, greedy, tolerance)

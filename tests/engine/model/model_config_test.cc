@@ -219,13 +219,13 @@ TEST(ModelConfig, UnsupportedThingsAreNamed) {
        "supported are LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
        "Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM"},
       {{{"architectures", {"LlamaForSequenceClassification"}}}, "LlamaForSequenceClassification"},
-      {{{"architectures", nullptr}, {"model_type", "gemma3"}}, "gemma3"},
+      {{{"architectures", nullptr}, {"model_type", "gemma3n"}}, "gemma3n"},
       {{{"architectures", nullptr}, {"model_type", nullptr}}, "supported are"},
       {{{"quantization_config", {{"quant_method", "exl3"}}}}, "quant_method \"exl3\""},
       {{{"hidden_act", "gelu"}}, "hidden_act \"gelu\""},
       {{{"torch_dtype", "float8_e4m3fn"}}, "torch_dtype \"float8_e4m3fn\""},
       {{{"rope_scaling", {{"rope_type", "proportional"}}}}, "rope_type \"proportional\""},
-      {{{"rope_scaling", {{"rope_type", nullptr}, {"type", "mrope"}}}}, "rope_type \"mrope\""},
+      {{{"rope_scaling", {{"rope_type", nullptr}, {"type", "ntk"}}}}, "rope_type \"ntk\""},
   };
   for (const Case& c : cases) {
     const absl::Status status = Error(Llama(c.changes));

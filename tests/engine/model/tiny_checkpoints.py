@@ -20,10 +20,22 @@ class Case:
     family: str  # as in the name of transformers' configuration class: "Llama", "Gemma3Text"
     config: dict = dataclasses.field(default_factory=dict)  # over BASE
     rope: dict | None = None  # rope_parameters
+    # Of a model of several parts, of which `config` and `rope` are the text part's: what stands beside text_config.
+    beside_text: dict | None = None
     v4: bool = False  # config.json in the form of transformers v4
     dtype: torch.dtype = torch.bfloat16  # of the weights in the file
     max_shard_size: str = "1GB"
 
+
+# The smallest parts for pictures. Ids of their tokens are none of a prompt's.
+VISION = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, image_size=16, patch_size=8)
+GEMMA3_PARTS = dict(vision_config=VISION, mm_tokens_per_image=4, image_token_index=1000, boi_token_index=1001,
+                    eoi_token_index=1002)
+MISTRAL3_PARTS = dict(vision_config=dict(VISION, model_type="pixtral", head_dim=4), image_token_index=1000)
+QWEN_VISION = dict(depth=1, hidden_size=8, intermediate_size=8, num_heads=2, patch_size=2, out_hidden_size=8)
+QWEN_TOKENS = dict(image_token_id=1000, video_token_id=1001, vision_start_token_id=1002, vision_end_token_id=1003)
+QWEN_PARTS = dict(QWEN_TOKENS, vision_config=dict(QWEN_VISION, window_size=8, fullatt_block_indexes=[0]))
+QWEN3_PARTS = dict(QWEN_TOKENS, vision_config=dict(QWEN_VISION, num_position_embeddings=4, deepstack_visual_indexes=[0]))
 
 CASES = [
     Case("llama", "Llama"),
@@ -86,6 +98,15 @@ CASES = [
     Case("phi3_longrope_short", "Phi3", dict(original_max_position_embeddings=200),
          dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=200,
               short_factor=[1.0 + 0.1 * i for i in range(8)], long_factor=[1.5 + i for i in range(8)])),
+    Case("gemma3_parts", "Gemma3", dict(num_hidden_layers=6, head_dim=16, sliding_window=7), beside_text=GEMMA3_PARTS),
+    Case("mistral3_parts_tied", "Mistral3", dict(head_dim=24, sliding_window=None), beside_text=MISTRAL3_PARTS),
+    Case("qwen2_5_vl_parts", "Qwen2_5_VL", {}, dict(rope_type="default", rope_theta=10000.0, mrope_section=[4, 2, 2]),
+         beside_text={**QWEN_PARTS, "tie_word_embeddings": True}),
+    Case("qwen2_5_vl_v4_window", "Qwen2_5_VL", dict(use_sliding_window=True, sliding_window=9, max_window_layers=1),
+         dict(rope_type="default", rope_theta=10000.0, mrope_section=[4, 2, 2]), beside_text=QWEN_PARTS, v4=True),
+    Case("qwen3_vl_parts_sharded", "Qwen3VL", dict(head_dim=32),
+         dict(rope_type="default", rope_theta=10000.0, mrope_section=[6, 5, 5], mrope_interleaved=True),
+         beside_text=QWEN3_PARTS, max_shard_size="60KB"),
 ]
 
 
@@ -105,14 +126,17 @@ def randomise(model, generator):
 
 
 def to_v4(config):
-    """config.json as transformers v4 wrote it."""
+    """config.json as transformers v4 wrote it: of models of several parts, with the text part's keys among the others."""
     config = dict(config)
+    text = config.pop("text_config", {})
+    config = {**config, **text, "model_type": config["model_type"]}
     rope = dict(config.pop("rope_parameters"))
     if "sliding_attention" in rope:
         config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
         rope = dict(rope["full_attention"])
     config["rope_theta"] = rope.pop("rope_theta")
     kind = rope.pop("rope_type")
+    kind = "mrope" if "mrope_section" in rope else kind
     config["rope_scaling"] = None if kind == "default" else {"type": kind, **rope}
     config["torch_dtype"] = config.pop("dtype")
     config.pop("layer_types", None)
@@ -125,9 +149,12 @@ def make(case, folder, seed=0):
     settings = {**BASE, **case.config}
     if case.rope:
         settings["rope_parameters"] = dict(case.rope)
+    if case.beside_text is not None:
+        settings = {"text_config": settings, **copy.deepcopy(case.beside_text)}
     config = getattr(transformers, f"{case.family}Config")(**settings)
     config._attn_implementation = "eager"  # some versions' SDPA leaves soft caps out
-    model = getattr(transformers, f"{case.family.removesuffix('Text')}ForCausalLM")(config)
+    kind = "ForCausalLM" if case.beside_text is None else "ForConditionalGeneration"
+    model = getattr(transformers, case.family.removesuffix("Text") + kind)(config)
     randomise(model, generator)
     with torch.no_grad():
         for p in model.parameters():
@@ -143,7 +170,8 @@ def make(case, folder, seed=0):
 
 def load(folder, dtype=torch.float32, attention="eager", device="cpu"):
     """The model of a folder, computed in this dtype."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation=attention)
+    name = json.loads((pathlib.Path(folder) / "config.json").read_text())["architectures"][0]
+    model = getattr(transformers, name).from_pretrained(folder, dtype=dtype, attn_implementation=attention)
     return model.to(device).eval()
 
 

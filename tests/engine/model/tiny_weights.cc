@@ -115,7 +115,7 @@ FileTensor& Find(std::vector<FileTensor>& tensors, absl::string_view name) {
 
 std::vector<FileTensor> TensorsOf(const ModelConfig& config) {
   ModelWeights weights;
-  const WeightPlan plan = PlanWeights(config, &weights);
+  const WeightPlan plan = PlanWeights(config, TextPart(), &weights);
   std::vector<FileTensor> tensors;
   for (const MatrixPlan& matrix : plan.matrices) {
     for (const WeightPart& part : matrix.parts) {
@@ -133,7 +133,7 @@ std::vector<FileTensor> TensorsOf(const ModelConfig& config) {
 
 QuantizedTensors QuantizedTensorsOf(const ModelConfig& config, const GroupsOf& groups_of) {
   ModelWeights weights;
-  const WeightPlan plan = PlanWeights(config, &weights);
+  const WeightPlan plan = PlanWeights(config, TextPart(), &weights);
   QuantizedTensors tensors;
   std::mt19937 random(7);  // NOLINT(bugprone-random-generator-seed): the same each time
   for (const FileTensor& tensor : TensorsOf(config)) tensors.plain.push_back(tensor);

@@ -38,7 +38,8 @@ absl::Status Run(const std::string& folder, const std::string& out) {
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(folder));
   std::ofstream file(out, std::ios::binary);
   ModelWeights weights;
-  WeightPlan plan = PlanWeights(config, &weights);
+  ASSIGN_OR_RETURN(const TextPart part, FindTextPart(checkpoint));
+  WeightPlan plan = PlanWeights(config, part, &weights);
   ChooseParts(checkpoint, &plan);
   for (const MatrixPlan& matrix : plan.matrices) {
     ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, config.quantization));

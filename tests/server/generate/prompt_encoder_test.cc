@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "server/generate/prompt_message.h"
 #include "server/generate/tokenize.h"
 #include "server/request/field_error.h"
@@ -81,6 +83,29 @@ TEST_F(PromptEncoderTest, RefusalsNameTheField) {
   request.mutable_messages()->clear_tools_json();
   request.mutable_messages()->set_template_kwargs_json("nonsense");
   EXPECT_EQ(FieldOf(EncodeError(request)), "messages.template_kwargs_json");
+}
+
+// A template would write what stands for the picture that the model does not get.
+TEST_F(PromptEncoderTest, PicturesInMessagesAreRefused) {
+  v1::GenerateRequest request;
+  v1::Message* message = request.mutable_messages()->add_messages();
+  message->set_role("user");
+  const std::string text = R"({"content": [{"type": "text", "text": "an image of a file"})";
+  message->set_extra_json(text + "]}");
+  EXPECT_TRUE(EncodeError(request).ok()) << EncodeError(request);
+  for (const auto& [part, name, kind] :
+       {std::tuple(R"({"type": "image"})", "\"image\"", "pictures"),
+        std::tuple(R"({"type": "image_url", "image_url": {"url": "x"}})", "image_url", "pictures"),
+        std::tuple(R"({"text": "a", "image": "x"})", "\"image\"", "pictures"),
+        std::tuple(R"({"type": "video"})", "\"video\"", "videos"),
+        std::tuple(R"({"type": "input_audio"})", "input_audio", "sounds")}) {
+    message->set_extra_json(absl::StrCat(text, ", ", part, "]}"));
+    const absl::Status status = EncodeError(request);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << part;
+    EXPECT_EQ(FieldOf(status), "messages[0].extra_json");
+    EXPECT_THAT(std::string(status.message()),
+                testing::AllOf(HasSubstr("content[1]"), HasSubstr(name), HasSubstr(kind)));
+  }
 }
 
 TEST_F(PromptEncoderTest, ACancelledRequestGetsNoPrompt) {

@@ -195,7 +195,7 @@ int64_t FileTensor::row_bytes() const { return row_size() * ElementBytes(dtype);
 
 absl::StatusOr<std::vector<FileTensor>> ListTensors(const ModelConfig& config) {
   ModelWeights weights;
-  const WeightPlan plan = PlanWeights(config, &weights);
+  const WeightPlan plan = PlanWeights(config, TextPart(), &weights);
   std::vector<FileTensor> tensors;
   for (size_t i = 0; i < plan.matrices.size(); ++i) {
     ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(plan.matrices[i], config.quantization));

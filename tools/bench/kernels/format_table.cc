@@ -57,7 +57,7 @@ struct GemmShape {
 // Of a model's layers, each once, in their order.
 std::vector<GemmShape> GemmShapesOf(const ModelConfig& model) {
   ModelWeights weights;
-  const WeightPlan plan = PlanWeights(model, &weights);
+  const WeightPlan plan = PlanWeights(model, TextPart(), &weights);
   std::vector<GemmShape> shapes;
   std::set<GemmShape> seen;
   for (const MatrixPlan& matrix : plan.matrices) {
