@@ -157,12 +157,16 @@ void ReadTokens(TextReader& text, const ModelFamily& family, ModelConfig* model)
   for (int64_t id : eos.IntOrIntList("eos_token_id", 0, max_id)) {
     model->eos_token_ids.push_back(static_cast<TokenId>(id));
   }
-  if (!eos.Has("eos_token_id") && family.eos_token_id) {
+  // The family's own tokens are of a vocabulary that may be larger than this one.
+  const auto is_there = [max_id](std::optional<TokenId> id) { return id && *id <= max_id; };
+  if (!eos.Has("eos_token_id") && is_there(family.eos_token_id)) {
     model->eos_token_ids.push_back(*family.eos_token_id);
   }
   JsonReader& bos = text.Of("bos_token_id");
   model->bos_token_id = bos.Int("bos_token_id", 0, max_id);
-  if (!bos.Has("bos_token_id")) model->bos_token_id = family.bos_token_id;
+  if (!bos.Has("bos_token_id") && is_there(family.bos_token_id)) {
+    model->bos_token_id = family.bos_token_id;
+  }
 }
 
 // Nothing where the file does not say it.

@@ -113,6 +113,18 @@ TEST(ModelConfig, SparseConfigsGetTheFamilysDefaults) {
   EXPECT_FALSE(qwen3.qkv_bias || qwen3.o_bias);
 }
 
+// A small vocabulary has no token of a family's larger one.
+TEST(ModelConfig, TokensOfTheFamilyAreOfTheVocabulary) {
+  json config = Sparse("llama");
+  config["vocab_size"] = 2;  // the family ends with 2 and begins with 1
+  EXPECT_THAT(Parse(config).eos_token_ids, IsEmpty());
+  EXPECT_EQ(Parse(config).bos_token_id, 1);
+  config["vocab_size"] = 1;
+  EXPECT_EQ(Parse(config).bos_token_id, std::nullopt);
+  config["vocab_size"] = 3;
+  EXPECT_THAT(Parse(config).eos_token_ids, ElementsAre(2));
+}
+
 TEST(ModelConfig, ExplicitNullIsNotTheDefault) {
   json mistral = Sparse("mistral");
   mistral["sliding_window"] = nullptr;
