@@ -165,8 +165,6 @@ void CheckArgs(const GatedDeltaArgs& args) {
   CheckParameters(args.dt_bias, {shape.num_v_heads});
   CheckParameters(args.norm_weight, {shape.v_head_dim});
   CheckState(args.state, shape, dtype);
-  CHECK(args.batch.num_decodes >= 0 && args.batch.num_decodes <= args.batch.num_seqs)
-      << args.batch.num_decodes << " decodes of " << args.batch.num_seqs << " sequences";
   if (!args.room.empty()) CHECK(args.room.dtype() == DType::kU8) << DTypeName(args.room.dtype());
 }
 

@@ -60,9 +60,7 @@ struct StateSnapshot {
 // those of tokens outside [cu_seqlens_q[0], cu_seqlens_q[num_seqs]).
 struct StateBatch {
   int32_t num_seqs;
-  int32_t num_decodes;             // sequences 0 .. num_decodes-1 have one token each
   const int32_t* cu_seqlens_q;     // [num_seqs + 1]
-  const int32_t* seq_lens;         // [num_seqs], this step's tokens included; 0 = padding
   const StateAccess* sequences;    // [num_seqs]
   const StateSnapshot* snapshots;  // [as many as the sequences name]
 };

@@ -82,16 +82,6 @@ std::optional<DType> DTypeOfWeights(const std::string& folder) {
   return first != nullptr ? first->dtype : std::nullopt;
 }
 
-bool HasHead(const std::string& folder) {
-  const absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Open(folder);
-  if (!checkpoint.ok()) return false;
-  const auto& entries = checkpoint->entries();
-  return std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
-    return absl::StartsWith(entry.first, "lm_head.") ||
-           absl::StartsWith(entry.first, "language_model.lm_head.");
-  });
-}
-
 absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   Checkpoint checkpoint;
   absl::StatusOr<SafetensorsFile> single = SafetensorsFile::Open(folder, kSingleFile);

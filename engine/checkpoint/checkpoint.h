@@ -22,10 +22,6 @@ absl::StatusOr<std::vector<std::string>> ShardNames(absl::string_view index_text
 // weights, which whoever reads them reports.
 std::optional<DType> DTypeOfWeights(const std::string& folder);
 
-// Whether the weights have a head of their own, beside the embedding. False where they are not
-// there or no weights.
-bool HasHead(const std::string& folder);
-
 class Checkpoint {
  public:
   // NOT_FOUND when the folder has no weights, INVALID_ARGUMENT when a file is damaged, the index

@@ -5,10 +5,10 @@
 
 #include <vector>
 
+#include "engine/checkpoint/text_part.h"
 #include "engine/model/blocks/gated_mlp.h"
 #include "engine/model/blocks/gqa_attention.h"
 #include "engine/model/config/model_config.h"
-#include "engine/model/weights/text_part.h"
 #include "engine/model/weights/weight_plan.h"
 
 namespace quire {

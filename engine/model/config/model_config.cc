@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/model_folder.h"
+#include "engine/checkpoint/text_part.h"
 #include "engine/json/json_reader.h"
 #include "engine/json/model_file.h"
 #include "engine/model/config/layer_configs.h"

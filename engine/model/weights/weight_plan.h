@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "engine/model/weights/text_part.h"
+#include "engine/checkpoint/text_part.h"
 #include "kernels/linear_weight.h"
 
 namespace quire {

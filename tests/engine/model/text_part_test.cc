@@ -1,5 +1,5 @@
 // The text part of a model of several parts: its keys in config.json, its tensors among others.
-#include "engine/model/weights/text_part.h"
+#include "engine/checkpoint/text_part.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -19,6 +19,10 @@ struct TextPart {
 // The text part is where the embedding is. INVALID_ARGUMENT, naming the places, where none is.
 absl::StatusOr<TextPart> FindTextPart(const Checkpoint& checkpoint);
 
+// Whether the checkpoint in a folder has a head of its own, beside the embedding. False where there
+// is no checkpoint, or none with a text part.
+bool HasHead(const std::string& folder);
+
 // The part that a tensor belongs to, "model.visual" of "model.visual.merger.norm.weight"; empty if
 // it is none that is left unread.
 absl::string_view OtherPartOf(absl::string_view tensor);

@@ -1,4 +1,4 @@
-#include "engine/model/weights/text_part.h"
+#include "engine/checkpoint/text_part.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -65,6 +65,13 @@ absl::StatusOr<TextPart> FindTextPart(const Checkpoint& checkpoint) {
       absl::StrCat("the checkpoint has no text part: there is none of the tensors ",
                    absl::StrJoin(kPrefixes, ", ", append),
                    "; name a model that generates text, or download it again"));
+}
+
+bool HasHead(const std::string& folder) {
+  const absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Open(folder);
+  if (!checkpoint.ok()) return false;
+  const absl::StatusOr<TextPart> part = FindTextPart(*checkpoint);
+  return part.ok() && HasModule(*checkpoint, part->head);
 }
 
 absl::string_view OtherPartOf(absl::string_view tensor) {
