@@ -146,8 +146,8 @@ int64_t MinPrefixTokens(const EngineConfig& config, const StartPlan& plan) {
   const AttentionGeometry& geometry = geometries[0];
   // Of a layer. Reading them costs more time than two levels and their merge (docs/figures.md).
   constexpr int64_t kMinBytes = int64_t{192} << 20;
-  return kMinBytes /
-         (2 * geometry.num_kv_heads * geometry.head_dim * DTypeBytes(geometry.kv_dtype));
+  return kMinBytes / (geometry.num_kv_heads * (geometry.k_head_dim + geometry.v_head_dim) *
+                      DTypeBytes(geometry.kv_dtype));
 }
 
 }  // namespace

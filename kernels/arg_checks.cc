@@ -96,7 +96,8 @@ void CheckArgs(const LinearArgs& args) {
 
 void CheckArgs(const StoreHeadsArgs& args) {
   const KvCacheView& kv = args.kv_cache;
-  const int64_t head_dim = kv.head_dim;
+  const int64_t head_dim = kv.k.head_dim;
+  CHECK(kv.v.IsLaidOutAs(kv.k));
   CHECK(IsActivation(args.x.dtype())) << DTypeName(args.x.dtype());
   CHECK_EQ(args.x.rank(), 2);
   for (const HeadsArgs* heads : {&args.q, &args.k, &args.v}) {

@@ -34,7 +34,8 @@ struct AttentionCapabilities {
   std::vector<DType> query_dtypes;
   std::vector<DType> kv_dtypes;
   std::vector<DType> out_dtypes;
-  std::vector<int> head_dims;  // empty: every multiple of 8 up to 256
+  std::vector<int> head_dims;  // empty: every multiple of 8 up to max_head_dim
+  int max_head_dim = 256;
   std::vector<int> block_sizes;
   int max_group_size = 0;      // query heads of a KV head; 0: any number
   int min_sm = 0, max_sm = 0;  // 0: not a CUDA path
@@ -51,13 +52,14 @@ struct AttentionCapabilities {
 struct AttentionGeometry {
   int32_t num_q_heads;
   int32_t num_kv_heads;
-  int32_t head_dim;
+  int32_t k_head_dim;  // elements of a query and of a key
+  int32_t v_head_dim;  // of a value and of a result
   int32_t block_size;
   DType query_dtype;  // e4m3: only beside a cache of 8 bits
   DType kv_dtype;
   // Of results: e4m3, or the queries' type; of e4m3 queries e4m3 or either type of 16 bits.
   DType out_dtype;
-  float scale;                 // multiplies q.k; usually head_dim^-0.5
+  float scale;                 // multiplies q.k; usually k_head_dim^-0.5
   int64_t sliding_window = 0;  // a query sees this many tokens, itself included; 0 = all
   float soft_cap = 0;          // > 0: logit = cap * tanh(logit / cap)
   bool sinks = false;          // runs are given sinks
@@ -113,9 +115,9 @@ struct AttentionBatch {
 };
 
 struct AttentionRunArgs {
-  Tensor q;              // [num_tokens, num_q_heads, head_dim]
+  Tensor q;              // [num_tokens, num_q_heads, k_head_dim]
   KvCacheView kv_cache;  // this layer's
-  Tensor out;            // [num_tokens, num_q_heads, head_dim]
+  Tensor out;            // [num_tokens, num_q_heads, v_head_dim]
   float* lse =
       nullptr;  // [num_tokens, num_q_heads] base-2 log-sum-exp of the scaled logits, or null
   // A logit of each query head (base e, not scaled) that adds to its softmax's denominator, and to

@@ -11,8 +11,6 @@ namespace quire {
 
 namespace {
 
-constexpr int32_t kMaxHeadDim = 256;
-
 template <typename T>
 bool Contains(const std::vector<T>& values, T value) {
   return std::find(values.begin(), values.end(), value) != values.end();
@@ -56,16 +54,18 @@ std::string WhyHeadsUnsupported(const AttentionCapabilities& path,
     return absl::StrCat("takes at most ", path.max_group_size, " query heads of a KV head, not ",
                         group_size);
   }
+  const int32_t head_dim = geometry.k_head_dim;
+  if (head_dim != geometry.v_head_dim) {
+    return absl::StrCat("takes keys and values of one head_dim, not of ", head_dim, " and ",
+                        geometry.v_head_dim);
+  }
   if (!path.head_dims.empty()) {
-    if (Contains(path.head_dims, static_cast<int>(geometry.head_dim))) return "";
-    return absl::StrCat("takes head_dim ", absl::StrJoin(path.head_dims, ", "), ", not ",
-                        geometry.head_dim);
+    if (Contains(path.head_dims, static_cast<int>(head_dim))) return "";
+    return absl::StrCat("takes head_dim ", absl::StrJoin(path.head_dims, ", "), ", not ", head_dim);
   }
-  if (geometry.head_dim > 0 && geometry.head_dim % 8 == 0 && geometry.head_dim <= kMaxHeadDim) {
-    return "";
-  }
-  return absl::StrCat("takes head_dim in multiples of 8 up to ", kMaxHeadDim, ", not ",
-                      geometry.head_dim);
+  if (head_dim > 0 && head_dim % 8 == 0 && head_dim <= path.max_head_dim) return "";
+  return absl::StrCat("takes head_dim in multiples of 8 up to ", path.max_head_dim, ", not ",
+                      head_dim);
 }
 
 }  // namespace
@@ -117,11 +117,13 @@ void CheckArgs(const AttentionGeometry& geometry, bool merges, const AttentionRu
   CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.out_dtype);
   CHECK(kv.dtype == geometry.kv_dtype);
   CHECK_EQ(args.q.dim(1), geometry.num_q_heads);
-  CHECK_EQ(args.q.dim(2), geometry.head_dim);
-  CHECK_EQ(kv.head_dim, geometry.head_dim);
+  CHECK_EQ(args.q.dim(2), geometry.k_head_dim);
+  CHECK_EQ(args.out.dim(2), geometry.v_head_dim);
+  CHECK_EQ(kv.k.head_dim, geometry.k_head_dim);
+  CHECK(kv.v.IsLaidOutAs(kv.k));  // paths read one set of strides
   CHECK_EQ(kv.num_kv_heads, geometry.num_kv_heads);
   CHECK_EQ(kv.block_size, geometry.block_size);
-  CHECK((kv.k_scales == nullptr && kv.v_scales == nullptr) || IsFloat8(kv.dtype));
+  CHECK((kv.k.scales == nullptr && kv.v.scales == nullptr) || IsFloat8(kv.dtype));
   CHECK_EQ(args.sinks != nullptr, geometry.sinks);
   CHECK(args.q_scale == nullptr || IsFloat8(geometry.query_dtype));
   CHECK(args.out_scale == nullptr || IsFloat8(geometry.out_dtype));

@@ -39,23 +39,33 @@ struct LinearArgs {
   Tensor out;        // [num_tokens, out_features]; the weight's dtype or float32
 };
 
-// Views of one layer's cache: slot s of KV head h starts at
+// Where the keys of a layer's cache are, or its values: slot s of KV head h starts at
 // (s / block_size) * block_stride + (s % block_size) * token_stride + h * head_stride (elements).
-struct KvCacheView {
-  void* k = nullptr;
-  void* v = nullptr;
-  DType dtype = DType::kF32;
+struct HeadsView {
+  void* data = nullptr;
   int64_t block_stride = 0;
   int64_t token_stride = 0;
   int64_t head_stride = 0;
-  int32_t block_size = 0;
-  int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
   // What a stored element is multiplied by to be the value, for each KV head; null is 1. Only
   // 8-bit elements have scales: those are value / scale, rounded to nearest even, at most the
   // dtype's largest finite number (NaN stays NaN).
-  const float* k_scales = nullptr;  // [num_kv_heads], on the device
-  const float* v_scales = nullptr;  // [num_kv_heads], on the device
+  const float* scales = nullptr;  // [num_kv_heads], on the device
+
+  // Whether offsets into one are offsets into the other.
+  bool IsLaidOutAs(const HeadsView& other) const {
+    return block_stride == other.block_stride && token_stride == other.token_stride &&
+           head_stride == other.head_stride && head_dim == other.head_dim;
+  }
+};
+
+// One layer's cache.
+struct KvCacheView {
+  HeadsView k;
+  HeadsView v;
+  DType dtype = DType::kF32;
+  int32_t block_size = 0;
+  int32_t num_kv_heads = 0;
 };
 
 // What becomes of a head's elements before they are rotated.
@@ -82,7 +92,7 @@ struct HeadsArgs {
 // written to the cache.
 struct StoreHeadsArgs {
   Tensor x;     // [num_tokens, row_size]
-  HeadsArgs q;  // heads of kv_cache.head_dim elements, as those of k and v
+  HeadsArgs q;  // heads of kv_cache.k.head_dim elements, as those of k and v
   HeadsArgs k;  // kv_cache.num_kv_heads, or none
   HeadsArgs v;  // as many as k
   float norm_eps = 0;
@@ -92,8 +102,8 @@ struct StoreHeadsArgs {
   int32_t pair_distance = 0;    // num_pairs or more
   const int64_t* positions;     // [num_tokens]
   const int64_t* slot_mapping;  // [num_tokens]
-  KvCacheView kv_cache;
-  Tensor q_out;  // [num_tokens, q.num_heads, head_dim]
+  KvCacheView kv_cache;         // keys and values laid out alike
+  Tensor q_out;                 // [num_tokens, q.num_heads, head_dim]
 };
 
 // x = x * sigmoid(gate), in place.

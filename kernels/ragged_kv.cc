@@ -13,15 +13,18 @@ KvCacheView RaggedKv(const Tensor& k, const Tensor& v, int64_t num_tokens) {
   CHECK_EQ(k.row_stride(), v.row_stride());
   CHECK_EQ(k.dim(1), v.dim(1));
   CHECK_EQ(k.dim(2), v.dim(2));
-  return {.k = k.data(),
-          .v = v.data(),
+  const auto heads = [](const Tensor& tensor) {
+    return HeadsView{.data = tensor.data(),
+                     .block_stride = tensor.row_stride(),
+                     .token_stride = tensor.row_stride(),
+                     .head_stride = tensor.dim(2),
+                     .head_dim = static_cast<int32_t>(tensor.dim(2))};
+  };
+  return {.k = heads(k),
+          .v = heads(v),
           .dtype = k.dtype(),
-          .block_stride = k.row_stride(),
-          .token_stride = k.row_stride(),
-          .head_stride = k.dim(2),
           .block_size = kRaggedBlockSize,
-          .num_kv_heads = static_cast<int32_t>(k.dim(1)),
-          .head_dim = static_cast<int32_t>(k.dim(2))};
+          .num_kv_heads = static_cast<int32_t>(k.dim(1))};
 }
 
 void FillRaggedBlockTables(absl::Span<const int32_t> cu_seqlens, absl::Span<const int32_t> seq_rows,

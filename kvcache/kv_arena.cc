@@ -28,9 +28,16 @@ absl::StatusOr<KvArena> KvArena::Reserve(Device& device, const KvLayout& layout,
 void KvArena::MakeViews() {
   views_.resize(group_of_layer_.size());
   for (const auto& [spec, layers] : layout_.groups) {
-    CHECK_EQ(spec.k_head_dim, spec.v_head_dim);  // one stride serves both in a view
     const int64_t element_bytes = DTypeBytes(spec.dtype);
-    const int64_t head_stride = int64_t{layout_.block_size} * spec.k_head_dim;
+    const auto heads = [&](char* data, int32_t head_dim) {
+      return HeadsView{.data = data,
+                       .block_stride = layout_.BlockBytesPerPlane() / element_bytes,
+                       .token_stride = head_dim,
+                       .head_stride = int64_t{layout_.block_size} * head_dim,
+                       .head_dim = head_dim};
+    };
+    const int64_t k_bytes =
+        int64_t{layout_.block_size} * spec.num_kv_heads * spec.k_head_dim * element_bytes;
     const int64_t layer_bytes = layout_.block_size * spec.BytesPerToken();
     const int64_t layers_per_plane = layout_.LayersPerPlane(spec);
     for (size_t i = 0; i < layers.size(); ++i) {
@@ -38,15 +45,11 @@ void KvArena::MakeViews() {
       char* const base = static_cast<char*>(addresses_->data()) +
                          index / layers_per_plane * plane_stride_bytes_ +
                          index % layers_per_plane * layer_bytes;
-      views_[layers[i]] = {.k = base,
-                           .v = base + spec.num_kv_heads * head_stride * element_bytes,
+      views_[layers[i]] = {.k = heads(base, spec.k_head_dim),
+                           .v = heads(base + k_bytes, spec.v_head_dim),
                            .dtype = spec.dtype,
-                           .block_stride = layout_.BlockBytesPerPlane() / element_bytes,
-                           .token_stride = spec.k_head_dim,
-                           .head_stride = head_stride,
                            .block_size = layout_.block_size,
-                           .num_kv_heads = spec.num_kv_heads,
-                           .head_dim = spec.k_head_dim};
+                           .num_kv_heads = spec.num_kv_heads};
     }
   }
 }

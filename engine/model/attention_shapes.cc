@@ -79,10 +79,10 @@ std::vector<AttentionGeometry> MakeGeometries(const ModelConfig& model, const Kv
   std::vector<AttentionGeometry> geometries;
   geometries.reserve(layout.groups.size());
   for (const KvLayerGroup& group : layout.groups) {
-    CHECK_EQ(group.spec.k_head_dim, group.spec.v_head_dim);  // no path takes others
     geometries.push_back({.num_q_heads = NumQHeads(model, group),
                           .num_kv_heads = group.spec.num_kv_heads,
-                          .head_dim = group.spec.k_head_dim,
+                          .k_head_dim = group.spec.k_head_dim,
+                          .v_head_dim = group.spec.v_head_dim,
                           .block_size = layout.block_size,
                           .query_dtype = query_dtype,
                           .kv_dtype = group.spec.dtype,

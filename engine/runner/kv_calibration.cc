@@ -77,21 +77,21 @@ class CalibrationStep {
   // Of each KV head of a layer, the largest magnitude of what the cache got: keys, then values.
   absl::StatusOr<std::vector<float>> LargestOf(int layer) {
     const KvCacheView& view = arena_->LayerView(layer);
-    const int64_t bytes = num_groups_ * num_blocks_ * view.block_stride * DTypeBytes(view.dtype);
+    const int64_t bytes = num_groups_ * num_blocks_ * view.k.block_stride * DTypeBytes(view.dtype);
     ASSIGN_OR_RETURN(const DeviceBuffer pinned, backend_.device().AllocatePinned(bytes));
-    stream_->CopyToHost(pinned.data(), view.k, bytes);
+    stream_->CopyToHost(pinned.data(), view.k.data, bytes);
     RETURN_IF_ERROR(stream_->Synchronize());
-    const int64_t to_values =
-        (static_cast<char*>(view.v) - static_cast<char*>(view.k)) / DTypeBytes(view.dtype);
     std::vector<float> largest(2 * view.num_kv_heads);
     for (int64_t token = 0; token < num_tokens_; ++token) {
       const int64_t slot = SlotOf(arena_->GroupOf(layer), token);
       for (int64_t i = 0; i < 2 * view.num_kv_heads; ++i) {
-        const int64_t head = slot / view.block_size * view.block_stride +
-                             slot % view.block_size * view.token_stride +
-                             i % view.num_kv_heads * view.head_stride +
-                             (i < view.num_kv_heads ? 0 : to_values);
-        for (int64_t d = 0; d < view.head_dim; ++d) {
+        const HeadsView& heads = i < view.num_kv_heads ? view.k : view.v;
+        const int64_t first = (static_cast<char*>(heads.data) - static_cast<char*>(view.k.data)) /
+                              DTypeBytes(view.dtype);
+        const int64_t head = first + slot / view.block_size * heads.block_stride +
+                             slot % view.block_size * heads.token_stride +
+                             i % view.num_kv_heads * heads.head_stride;
+        for (int64_t d = 0; d < heads.head_dim; ++d) {
           largest[i] = std::max(largest[i], std::fabs(At(pinned, view.dtype, head + d)));
         }
       }

@@ -18,7 +18,8 @@ namespace {
 
 constexpr AttentionGeometry kGeometry = {.num_q_heads = 8,
                                          .num_kv_heads = 2,
-                                         .head_dim = 64,
+                                         .k_head_dim = 64,
+                                         .v_head_dim = 64,
                                          .block_size = 16,
                                          .query_dtype = DType::kBF16,
                                          .kv_dtype = DType::kBF16,
@@ -183,8 +184,10 @@ TEST(AttentionSelectorTest, ForcedPathThatCannotIsAnErrorWithTheReason) {
   };
   const auto keep = [](auto&) {};
   EXPECT_EQ(reason(keep, keep), "");
-  EXPECT_NE(reason([](auto& g) { g.head_dim = 100; }, keep).find("100"), std::string::npos);
-  EXPECT_NE(reason([](auto& g) { g.head_dim = 264; }, keep).find("264"), std::string::npos);
+  EXPECT_NE(reason([](auto& g) { g.k_head_dim = g.v_head_dim = 100; }, keep).find("100"),
+            std::string::npos);
+  EXPECT_NE(reason([](auto& g) { g.k_head_dim = g.v_head_dim = 264; }, keep).find("264"),
+            std::string::npos);
   EXPECT_NE(reason([](auto& g) { g.block_size = 8; }, keep).find("--block-size"),
             std::string::npos);
   EXPECT_NE(reason([](auto& g) { g.kv_dtype = DType::kF32; }, keep).find("float32"),

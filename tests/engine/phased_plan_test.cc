@@ -90,7 +90,7 @@ class PhasedPlanTest : public AttentionTest {
                               const std::vector<PrefixShape>& groups) {
     SCOPED_TRACE(testing::Message()
                  << geometry.num_q_heads << "/" << geometry.num_kv_heads << " dim "
-                 << geometry.head_dim << " " << DTypeName(geometry.query_dtype) << "/"
+                 << geometry.k_head_dim << " " << DTypeName(geometry.query_dtype) << "/"
                  << DTypeName(geometry.kv_dtype));
     PagedBatch batch = MakePagedBatch(geometry, seqs, KvOrder::kHnd, 5, 6);
     SharePrefixes(batch, groups);
@@ -119,7 +119,7 @@ class PhasedPlanTest : public AttentionTest {
     const AttentionOutput expected = Run(plain);
     // The prompt went the way it goes without.
     const size_t num_decode_rows = (seqs.size() - 1) * geometry.num_q_heads;
-    actual.out.resize(num_decode_rows * geometry.head_dim);
+    actual.out.resize(num_decode_rows * geometry.k_head_dim);
     const bool rounds = !native_serves && RoundsToFloat8(geometry);
     const double tolerance = rounds                                ? kFloat8Tolerance
                              : geometry.query_dtype == DType::kF32 ? 3e-5

@@ -42,8 +42,8 @@ class AttentionDecodeTest : public AttentionTest {
     if (Skips(geometry)) return;
     const AttentionOutput actual = Run(batch);
     KvCacheView view = batch.view;
-    if (!batch.k_scales.empty()) view.k_scales = batch.k_scales.data();
-    if (!batch.v_scales.empty()) view.v_scales = batch.v_scales.data();
+    if (!batch.k_scales.empty()) view.k.scales = batch.k_scales.data();
+    if (!batch.v_scales.empty()) view.v.scales = batch.v_scales.data();
     const reference::AttentionResult expected = reference::Attention(
         geometry, batch.HostBatch(), Queries(batch), RoundTo(geometry.kv_dtype, batch.k),
         RoundTo(geometry.kv_dtype, batch.v), view, batch.sinks);
@@ -53,7 +53,7 @@ class AttentionDecodeTest : public AttentionTest {
     const size_t num_decode_rows =
         size_t{1} * batch.cu_seqlens_q[batch.HostBatch().num_decodes] * geometry.num_q_heads;
     for (size_t i = 0; i < actual.out.size(); ++i) {
-      const bool is_decode = i / geometry.head_dim < num_decode_rows;
+      const bool is_decode = i / geometry.v_head_dim < num_decode_rows;
       const double rounding = OutputRounding(geometry.out_dtype) * std::abs(expected.out[i]);
       ASSERT_NEAR(actual.out[i], expected.out[i], (is_decode ? of_decodes : of_prompts) + rounding)
           << "element " << i;
@@ -292,7 +292,7 @@ TEST_P(AttentionDecodeTest, RejectsUnsupportedGeometryNamingTheField) {
   const AttentionGeometry good = Geometry(4, 2, 64, DType::kBF16);
   EXPECT_TRUE(attention().CreatePlan(good, limits).ok());
   AttentionGeometry bad = good;
-  bad.head_dim = 96;
+  bad.k_head_dim = bad.v_head_dim = 96;
   expect_error(bad, "head_dim");
   bad = good;
   bad.block_size = 128;

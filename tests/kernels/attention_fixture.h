@@ -17,7 +17,8 @@ inline AttentionGeometry Geometry(int32_t num_q_heads, int32_t num_kv_heads, int
                                   DType dtype = DType::kF32) {
   return {.num_q_heads = num_q_heads,
           .num_kv_heads = num_kv_heads,
-          .head_dim = head_dim,
+          .k_head_dim = head_dim,
+          .v_head_dim = head_dim,
           .block_size = 16,
           .query_dtype = dtype,
           .kv_dtype = dtype,
@@ -59,8 +60,8 @@ class AttentionTest : public KernelTest {
   // by as much of its largest parts.
   static constexpr double kFloat8Tolerance = 0.15;
   static bool RoundsToFloat8(const AttentionGeometry& geometry) {
-    return IsTrtllm() && geometry.kv_dtype == DType::kF8E4M3 && geometry.head_dim > 64 &&
-           geometry.head_dim <= 128;
+    return IsTrtllm() && geometry.kv_dtype == DType::kF8E4M3 && geometry.k_head_dim > 64 &&
+           geometry.k_head_dim <= 128;
   }
   // What each path must say of itself: of a GPU's only the second takes queries in e4m3.
   static bool TakesFloat8Queries() { return IsTrtllm() || GetParam().kind == DeviceKind::kCpu; }
@@ -120,21 +121,21 @@ class AttentionTest : public KernelTest {
     const int64_t num_tokens = host.num_tokens;
     const int64_t cache_size = static_cast<int64_t>(batch.k.size());
     const DeviceTensor q = UploadTensor(batch.q, geometry.query_dtype,
-                                        {num_tokens, geometry.num_q_heads, geometry.head_dim});
+                                        {num_tokens, geometry.num_q_heads, geometry.k_head_dim});
     const DeviceTensor k = UploadTensor(batch.k, geometry.kv_dtype, {cache_size});
     const DeviceTensor v = UploadTensor(batch.v, geometry.kv_dtype, {cache_size});
     const DeviceTensor out =
         UploadTensor(std::vector<float>(batch.q.size(), 77.0f), geometry.out_dtype,
-                     {num_tokens, geometry.num_q_heads, geometry.head_dim});
+                     {num_tokens, geometry.num_q_heads, geometry.v_head_dim});
     const DeviceBuffer lse = Upload(std::vector<float>(num_tokens * geometry.num_q_heads, 77.0f));
     const DeviceBuffer k_scales = Upload(batch.k_scales), v_scales = Upload(batch.v_scales);
     const DeviceBuffer sinks = Upload(batch.sinks);
     const DeviceBuffer q_scale = Upload(batch.q_scale), out_scale = Upload(batch.out_scale);
     KvCacheView view = batch.view;
-    view.k = k.buffer.data();
-    view.v = v.buffer.data();
-    if (!batch.k_scales.empty()) view.k_scales = k_scales.as<float>();
-    if (!batch.v_scales.empty()) view.v_scales = v_scales.as<float>();
+    view.k.data = k.buffer.data();
+    view.v.data = v.buffer.data();
+    if (!batch.k_scales.empty()) view.k.scales = k_scales.as<float>();
+    if (!batch.v_scales.empty()) view.v.scales = v_scales.as<float>();
 
     plan.PlanStep(stream(), device);
     plan.Run(stream(), {.q = q.tensor,

@@ -57,8 +57,8 @@ TEST_P(AttentionReferenceTest, Float8PromptsReadNothingBeyondTheirEnd) {
       for (int32_t head = 0; head < geometry.num_kv_heads; ++head) {
         for (int32_t token = (length - 1) % geometry.block_size + 1; token < geometry.block_size;
              ++token) {
-          const int64_t at = last * batch.view.block_stride + head * batch.view.head_stride +
-                             token * batch.view.token_stride;
+          const int64_t at = last * batch.view.k.block_stride + head * batch.view.k.head_stride +
+                             token * batch.view.k.token_stride;
           std::fill_n(batch.k.begin() + at, head_dim, NAN);
           std::fill_n(batch.v.begin() + at, head_dim, NAN);
         }
@@ -94,9 +94,9 @@ TEST_P(AttentionReferenceTest, Float8NeedleAmong65536Tokens) {
       const BlockId* blocks =
           batch.block_tables.data() + batch.seq_rows[0] * batch.max_blocks_per_seq;
       for (int32_t token = 0; token < kTokens; ++token) {
-        const int64_t at = blocks[token / geometry.block_size] * batch.view.block_stride +
-                           token % geometry.block_size * batch.view.token_stride;
-        for (int32_t i = 0; i < geometry.head_dim; ++i) {
+        const int64_t at = blocks[token / geometry.block_size] * batch.view.k.block_stride +
+                           token % geometry.block_size * batch.view.k.token_stride;
+        for (int32_t i = 0; i < geometry.k_head_dim; ++i) {
           batch.k[at + i] = 0;
           batch.v[at + i] = token == 12345 + i    ? 0x1p-6f
                             : token == 54321      ? 0.0f
@@ -108,8 +108,8 @@ TEST_P(AttentionReferenceTest, Float8NeedleAmong65536Tokens) {
       for (int32_t query = 0; query < query_len; ++query) {
         const int32_t unseen = query_len - 1 - query;  // each -1
         const double expected = (0x1p-6 + unseen) / (kTokens - unseen);
-        for (int32_t i = 0; i < geometry.num_q_heads * geometry.head_dim; ++i) {
-          ASSERT_NEAR(output.out[query * geometry.num_q_heads * geometry.head_dim + i], expected,
+        for (int32_t i = 0; i < geometry.num_q_heads * geometry.k_head_dim; ++i) {
+          ASSERT_NEAR(output.out[query * geometry.num_q_heads * geometry.k_head_dim + i], expected,
                       0x1p-8 * expected)
               << "query " << query << " element " << i;
         }
@@ -177,7 +177,7 @@ TEST_P(AttentionReferenceTest, Float8OutputRoundsToNearestEvenAndSaturates) {
         for (int32_t i = 0; i < 64; ++i) {
           const float value =
               RoundTo(dtype, {results[(i + head) % results.size()] * kScale}).front();
-          batch.v[block * batch.view.block_stride + head * batch.view.head_stride + i] = value;
+          batch.v[block * batch.view.k.block_stride + head * batch.view.k.head_stride + i] = value;
           expected.push_back(static_cast<float>(Float8E4M3(value / kScale)));
         }
       }

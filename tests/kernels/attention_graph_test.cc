@@ -42,8 +42,8 @@ void AttentionGraphTest::ExpectReplays(int32_t query_len, bool as_decodes) {
   const DeviceTensor out = UploadTensor(std::vector<float>(longest.q.size(), 77.0f),
                                         geometry.query_dtype, {num_tokens, 8, 128});
   KvCacheView view = longest.view;
-  view.k = k.buffer.data();
-  view.v = v.buffer.data();
+  view.k.data = k.buffer.data();
+  view.v.data = v.buffer.data();
   const auto plan =
       attention().CreatePlan(geometry, {.max_num_seqs = 4,
                                         .max_num_batched_tokens = num_tokens,
@@ -97,7 +97,7 @@ TEST_P(AttentionGraphTest, PaddingReadsNothingOfTheCache) {
         backend().device().ReserveAddresses(backend().device().info().map_granularity_bytes);
     ASSERT_TRUE(range.ok()) << range.status();
     KvCacheView view = batch.view;
-    view.k = view.v = (*range)->data();
+    view.k.data = view.v.data = (*range)->data();
     const auto plan =
         attention().CreatePlan(geometry, {.max_num_seqs = 2,
                                           .max_num_batched_tokens = 2,

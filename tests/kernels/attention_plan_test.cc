@@ -14,7 +14,8 @@ namespace {
 
 constexpr AttentionGeometry kGeometry = {.num_q_heads = 4,
                                          .num_kv_heads = 1,
-                                         .head_dim = 64,
+                                         .k_head_dim = 64,
+                                         .v_head_dim = 64,
                                          .block_size = 16,
                                          .query_dtype = DType::kF32,
                                          .kv_dtype = DType::kF32,
@@ -47,7 +48,7 @@ WorkPlan BuildPlan(const AttentionGeometry& geometry, const Metadata& metadata, 
                 {.max_num_seqs = metadata.batch.num_seqs,
                  .max_num_batched_tokens = metadata.batch.num_tokens,
                  .max_blocks_per_seq = 1},
-                std::make_shared<PlanWorkspace>(num_threads, geometry.head_dim), Isa::kGeneric);
+                std::make_shared<PlanWorkspace>(num_threads, geometry.k_head_dim), Isa::kGeneric);
   plan.Build(metadata.batch);
   return plan;
 }

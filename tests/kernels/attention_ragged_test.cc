@@ -23,7 +23,7 @@ class AttentionRaggedTest : public AttentionReferenceTest {
   // and those of padding.
   std::vector<float> OwnRows(const PagedBatch& batch, const std::vector<float>& cache) {
     const KvCacheView& view = batch.view;
-    const int64_t row_size = int64_t{view.num_kv_heads} * view.head_dim;
+    const int64_t row_size = int64_t{view.num_kv_heads} * view.k.head_dim;
     std::vector<float> rows((batch.cu_seqlens_q.back() + kRaggedRoomRows) * row_size,
                             std::numeric_limits<float>::quiet_NaN());
     for (size_t i = 0; i < batch.seqs.size(); ++i) {
@@ -31,11 +31,12 @@ class AttentionRaggedTest : public AttentionReferenceTest {
           batch.block_tables.data() + batch.seq_rows[i] * batch.max_blocks_per_seq;
       for (int32_t j = 0; j < OwnLen(batch.seqs[i]); ++j) {
         const int64_t position = batch.seqs[i].kv_len - OwnLen(batch.seqs[i]) + j;
-        const int64_t slot = blocks[position / view.block_size] * view.block_stride +
-                             position % view.block_size * view.token_stride;
+        const int64_t slot = blocks[position / view.block_size] * view.k.block_stride +
+                             position % view.block_size * view.k.token_stride;
         for (int32_t head = 0; head < view.num_kv_heads; ++head) {
-          std::copy_n(cache.begin() + slot + head * view.head_stride, view.head_dim,
-                      rows.begin() + (batch.cu_seqlens_q[i] + j) * row_size + head * view.head_dim);
+          std::copy_n(
+              cache.begin() + slot + head * view.k.head_stride, view.k.head_dim,
+              rows.begin() + (batch.cu_seqlens_q[i] + j) * row_size + head * view.k.head_dim);
         }
       }
     }
@@ -56,7 +57,7 @@ class AttentionRaggedTest : public AttentionReferenceTest {
     const int64_t num_rows = batch.cu_seqlens_q.back() + kRaggedRoomRows;
     const auto upload = [&](const std::vector<float>& cache) {
       return UploadTensor(OwnRows(batch, cache), geometry.query_dtype,
-                          {num_rows, geometry.num_kv_heads, geometry.head_dim});
+                          {num_rows, geometry.num_kv_heads, geometry.k_head_dim});
     };
     k_ = upload(batch.k);
     v_ = upload(batch.v);

@@ -57,8 +57,8 @@ class AttentionReferenceTest : public AttentionTest {
 
   static KvCacheView HostView(const PagedBatch& batch) {
     KvCacheView view = batch.view;
-    if (!batch.k_scales.empty()) view.k_scales = batch.k_scales.data();
-    if (!batch.v_scales.empty()) view.v_scales = batch.v_scales.data();
+    if (!batch.k_scales.empty()) view.k.scales = batch.k_scales.data();
+    if (!batch.v_scales.empty()) view.v.scales = batch.v_scales.data();
     return view;
   }
 
@@ -73,7 +73,7 @@ class AttentionReferenceTest : public AttentionTest {
   // One query token of a rounded batch, by a reference that computes it alone.
   void ExpectTokenMatches(const PagedBatch& batch, const AttentionOutput& output, int32_t token) {
     const AttentionGeometry& geometry = batch.geometry;
-    const int64_t row_size = int64_t{geometry.num_q_heads} * geometry.head_dim;
+    const int64_t row_size = int64_t{geometry.num_q_heads} * geometry.v_head_dim;
     const auto& starts = batch.cu_seqlens_q;
     const int64_t seq = std::upper_bound(starts.begin(), starts.end(), token) - starts.begin() - 1;
     const int32_t cu_seqlens_q[] = {0, 1};
@@ -118,8 +118,8 @@ class AttentionReferenceTest : public AttentionTest {
                               double tolerance) {
     const AttentionGeometry& geometry = batch.geometry;
     KvCacheView view = batch.view;
-    if (!batch.k_scales.empty()) view.k_scales = batch.k_scales.data();
-    if (!batch.v_scales.empty()) view.v_scales = batch.v_scales.data();
+    if (!batch.k_scales.empty()) view.k.scales = batch.k_scales.data();
+    if (!batch.v_scales.empty()) view.v.scales = batch.v_scales.data();
     const reference::AttentionResult expected = reference::Attention(
         geometry, batch.HostBatch(), Queries(batch), RoundTo(geometry.kv_dtype, batch.k),
         RoundTo(geometry.kv_dtype, batch.v), view, batch.sinks);

@@ -101,6 +101,24 @@ TEST_P(AttentionReferenceTest, Bfloat16HeadDimsAndGroups) {
   }
 }
 
+TEST_P(AttentionReferenceTest, HeadsOfUpTo512OnTheCpu) {
+  if (GetParam().kind != DeviceKind::kCpu) GTEST_SKIP() << "the GPU's end at 256";
+  for (const int32_t head_dim : {264, 320, 512}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const DType kv_dtype : {dtype, DType::kF8E4M3}) {
+        for (const int32_t q_heads : {2, 48}) {
+          SCOPED_TRACE(testing::Message() << "dim " << head_dim << " " << DTypeName(dtype) << "/"
+                                          << DTypeName(kv_dtype) << " heads " << q_heads);
+          AttentionGeometry geometry = Geometry(q_heads, 2, head_dim, dtype);
+          geometry.kv_dtype = kv_dtype;
+          ExpectMatchesReference(
+              MakePagedBatch(geometry, {{1, 1100}, {1, 3}, {40, 101}}, KvOrder::kHnd, 9, 10));
+        }
+      }
+    }
+  }
+}
+
 // A sliding-window cache gives back blocks that nobody sees any more: their entries are -1.
 TEST_P(AttentionReferenceTest, BlocksBehindTheWindowAreNotRead) {
   AttentionGeometry geometry = Geometry(2, 2, 64, AnyDType());
@@ -285,10 +303,13 @@ TEST_P(AttentionReferenceTest, RejectsUnsupportedGeometryNamingTheField) {
   const AttentionGeometry good = Geometry(4, 2, 64);
   EXPECT_TRUE(attention().CreatePlan(good, limits).ok());
   AttentionGeometry bad = good;
-  bad.head_dim = 84;
+  bad.k_head_dim = bad.v_head_dim = 84;
   expect_error(bad, "head_dim");
-  bad.head_dim = 264;
+  bad.k_head_dim = bad.v_head_dim = GetParam().kind == DeviceKind::kCpu ? 520 : 264;
   expect_error(bad, "head_dim");
+  bad = good;
+  bad.v_head_dim = 32;
+  expect_error(bad, "keys and values of one head_dim, not of 64 and 32");
   bad = good;
   bad.block_size = 8;
   expect_error(bad, "block_size");

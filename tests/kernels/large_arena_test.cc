@@ -20,15 +20,14 @@ class LargeArenaTest : public KernelTest {
   std::vector<float> Run(DType dtype, BlockId second) {
     const int64_t block_bytes = kBlockStride * DTypeBytes(dtype);
     const std::unique_ptr<AddressRange> memory = MapBlocks(block_bytes, {0, second});
-    KvCacheView cache = {.k = memory->data(),
-                         .v = static_cast<char*>(memory->data()) + block_bytes / 2,
-                         .dtype = dtype,
-                         .block_stride = kBlockStride,
-                         .token_stride = kHeadDim,
-                         .head_stride = int64_t{kBlockSize} * kHeadDim,
-                         .block_size = kBlockSize,
-                         .num_kv_heads = kKvHeads,
-                         .head_dim = kHeadDim};
+    const HeadsView keys = {.data = memory->data(),
+                            .block_stride = kBlockStride,
+                            .token_stride = kHeadDim,
+                            .head_stride = int64_t{kBlockSize} * kHeadDim,
+                            .head_dim = kHeadDim};
+    KvCacheView cache = {
+        .k = keys, .v = keys, .dtype = dtype, .block_size = kBlockSize, .num_kv_heads = kKvHeads};
+    cache.v.data = static_cast<char*>(memory->data()) + block_bytes / 2;
     std::vector<int64_t> positions, slots;
     for (int64_t i = 0; i < kNumTokens; ++i) {
       positions.push_back(i);
@@ -85,7 +84,8 @@ class LargeArenaTest : public KernelTest {
     const auto plan = attention().CreatePlan(
         {.num_q_heads = kQHeads,
          .num_kv_heads = kKvHeads,
-         .head_dim = kHeadDim,
+         .k_head_dim = kHeadDim,
+         .v_head_dim = kHeadDim,
          .block_size = kBlockSize,
          .query_dtype = dtype,
          .kv_dtype = dtype,

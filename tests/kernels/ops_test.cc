@@ -138,7 +138,7 @@ TEST_F(OpsDeathTest, HeadsThatDoNotFitAreRefusedAtTheCall) {
                            .pair_distance = 4,
                            .positions = nullptr,
                            .slot_mapping = nullptr,
-                           .kv_cache = {.num_kv_heads = 1, .head_dim = 8},
+                           .kv_cache = {.k = {.head_dim = 8}, .v = {.head_dim = 8}, .num_kv_heads = 1},
                            .q_out = Tensor(cache.data(), DType::kF32, {1, 1, 8})};
     change(args);
     CheckArgs(args);

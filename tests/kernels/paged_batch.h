@@ -79,16 +79,19 @@ inline void MakeScalesAndSinks(PagedBatch& batch, uint32_t seed) {
 }
 
 inline KvCacheView MakeView(const AttentionGeometry& geometry, KvOrder order) {
-  const int64_t dim = geometry.head_dim;
+  const int64_t dim = geometry.k_head_dim;
   const int64_t block_elements = dim * geometry.num_kv_heads * geometry.block_size;
   const bool nhd = order == KvOrder::kNhd;
-  return {.dtype = geometry.kv_dtype,
-          .block_stride = 2 * block_elements,  // K, then V, as KvArena lays them out
-          .token_stride = nhd ? dim * geometry.num_kv_heads : dim,
-          .head_stride = nhd ? dim : dim * geometry.block_size,
+  const HeadsView heads = {
+      .block_stride = 2 * block_elements,  // K, then V, as KvArena lays them out
+      .token_stride = nhd ? dim * geometry.num_kv_heads : dim,
+      .head_stride = nhd ? dim : dim * geometry.block_size,
+      .head_dim = geometry.k_head_dim};
+  return {.k = heads,
+          .v = heads,
+          .dtype = geometry.kv_dtype,
           .block_size = geometry.block_size,
-          .num_kv_heads = geometry.num_kv_heads,
-          .head_dim = geometry.head_dim};
+          .num_kv_heads = geometry.num_kv_heads};
 }
 
 // Rows of token positions in the cache, as StoreHeads would have written them: random values
@@ -101,12 +104,12 @@ inline void FillCache(PagedBatch& batch, uint32_t seed) {
     const BlockId* blocks =
         batch.block_tables.data() + batch.seq_rows[seq] * batch.max_blocks_per_seq;
     for (int64_t pos = 0; pos < batch.seqs[seq].kv_len; ++pos) {
-      const int64_t slot = blocks[pos / view.block_size] * view.block_stride +
-                           pos % view.block_size * view.token_stride;
+      const int64_t slot = blocks[pos / view.block_size] * view.k.block_stride +
+                           pos % view.block_size * view.k.token_stride;
       for (int32_t head = 0; head < view.num_kv_heads; ++head) {
-        for (int32_t i = 0; i < view.head_dim; ++i) {
-          batch.k[slot + head * view.head_stride + i] = normal(rng);
-          batch.v[slot + head * view.head_stride + i] = normal(rng);
+        for (int32_t i = 0; i < view.k.head_dim; ++i) {
+          batch.k[slot + head * view.k.head_stride + i] = normal(rng);
+          batch.v[slot + head * view.k.head_stride + i] = normal(rng);
         }
       }
     }
@@ -146,7 +149,7 @@ inline PagedBatch MakePagedBatch(const AttentionGeometry& geometry, std::vector<
   }
 
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  batch.k.assign(batch.num_blocks * batch.view.block_stride, nan);
+  batch.k.assign(batch.num_blocks * batch.view.k.block_stride, nan);
   batch.v = batch.k;
   FillCache(batch, seed);
   MakeScalesAndSinks(batch, seed);
@@ -156,7 +159,7 @@ inline PagedBatch MakePagedBatch(const AttentionGeometry& geometry, std::vector<
     for (int32_t j = batch.seqs[i].query_len; j > 0; --j) {
       const int32_t pos = batch.seqs[i].kv_len - j;
       std::mt19937 query_rng(seed * 7919 + 104729 * static_cast<uint32_t>(i) + pos);
-      for (int32_t e = 0; e < geometry.num_q_heads * geometry.head_dim; ++e) {
+      for (int32_t e = 0; e < geometry.num_q_heads * geometry.k_head_dim; ++e) {
         batch.q.push_back(normal(query_rng));
       }
     }

@@ -122,7 +122,7 @@ struct RopeResult {
 RopeResult<double> Expected(const RopeCase& c, const RopeInputs& in, const KvCacheView& view) {
   RopeResult<double> result;
   const float untouched = RoundTo(c.kv_dtype, {kUntouched})[0];
-  result.k.assign(c.num_blocks() * view.block_stride, untouched);
+  result.k.assign(c.num_blocks() * view.k.block_stride, untouched);
   result.v = result.k;
   for (int64_t token = 0; token < c.num_tokens; ++token) {
     const float* cos_sin = in.table.data() + in.positions[token] * 2 * c.num_pairs;
@@ -140,8 +140,8 @@ RopeResult<double> Expected(const RopeCase& c, const RopeInputs& in, const KvCac
         for (double& value : values) value /= scale;
       }
       std::copy(values.begin(), values.end(),
-                cache.begin() + slot / kBlockSize * view.block_stride +
-                    slot % kBlockSize * view.token_stride + kv_head * view.head_stride);
+                cache.begin() + slot / kBlockSize * view.k.block_stride +
+                    slot % kBlockSize * view.k.token_stride + kv_head * view.k.head_stride);
     };
     for (int32_t h = 0; h < c.num_q_heads; ++h) {
       const auto values = head(c.QAt(h), c.q_norm, in.q_weight, c.rotate_q);
@@ -176,7 +176,7 @@ class RopeTest : public KernelTest {
 
   RopeResult<float> Run(const RopeCase& c, const RopeInputs& in) {
     const KvCacheView view = MakeView(c);
-    const int64_t cache_size = c.num_blocks() * view.block_stride;
+    const int64_t cache_size = c.num_blocks() * view.k.block_stride;
     const auto untouched = std::vector<float>(cache_size, kUntouched);
     const DeviceTensor x = UploadTensor(in.x, c.dtype, {c.num_tokens, c.row_size()});
     const DType norm_dtype = c.norm_dtype.value_or(c.dtype);
@@ -214,28 +214,30 @@ class RopeTest : public KernelTest {
         .slot_mapping = slots_device.as<int64_t>(),
         .kv_cache = view,
         .q_out = q_out.tensor};
-    args.kv_cache.k = k.buffer.data();
-    args.kv_cache.v = v.buffer.data();
+    args.kv_cache.k.data = k.buffer.data();
+    args.kv_cache.v.data = v.buffer.data();
     std::vector<float> scales[2];
     for (int32_t head = 0; head < c.num_kv_heads; ++head) {
       scales[0].push_back(RopeCase::KScale(head));
       scales[1].push_back(RopeCase::VScale(head));
     }
     const DeviceBuffer k_scales = Upload(scales[0]), v_scales = Upload(scales[1]);
-    if (c.has_scales()) args.kv_cache.k_scales = k_scales.as<float>();
-    if (c.has_scales()) args.kv_cache.v_scales = v_scales.as<float>();
+    if (c.has_scales()) args.kv_cache.k.scales = k_scales.as<float>();
+    if (c.has_scales()) args.kv_cache.v.scales = v_scales.as<float>();
     ops().StoreHeads(stream(), args);
     return {DownloadTensor(q_out.tensor), DownloadTensor(k.tensor), DownloadTensor(v.tensor)};
   }
 
   static KvCacheView MakeView(const RopeCase& c) {
-    return {.dtype = c.kv_dtype,
-            .block_stride = int64_t{kBlockSize} * c.num_kv_heads * c.head_dim,
-            .token_stride = c.hnd ? c.head_dim : c.num_kv_heads * c.head_dim,
-            .head_stride = c.hnd ? kBlockSize * c.head_dim : c.head_dim,
+    const HeadsView heads = {.block_stride = int64_t{kBlockSize} * c.num_kv_heads * c.head_dim,
+                             .token_stride = c.hnd ? c.head_dim : c.num_kv_heads * c.head_dim,
+                             .head_stride = c.hnd ? kBlockSize * c.head_dim : c.head_dim,
+                             .head_dim = c.head_dim};
+    return {.k = heads,
+            .v = heads,
+            .dtype = c.kv_dtype,
             .block_size = kBlockSize,
-            .num_kv_heads = c.num_kv_heads,
-            .head_dim = c.head_dim};
+            .num_kv_heads = c.num_kv_heads};
   }
 
   // Values of a few units, rotated in float32: 2e-6 (of 8 bits, divided by their scale: 2e-5), and
@@ -398,8 +400,8 @@ TEST_P(RopeTest, QuantisingSaturatesAndKeepsNan) {
     const KvCacheView view = MakeView(c);
     const RopeResult<float> result = Run(c, in);
     const int64_t slot = in.slots[0];
-    const float* stored = result.v.data() + slot / kBlockSize * view.block_stride +
-                          slot % kBlockSize * view.token_stride + view.head_stride;
+    const float* stored = result.v.data() + slot / kBlockSize * view.k.block_stride +
+                          slot % kBlockSize * view.k.token_stride + view.k.head_stride;
     const float max = kv_dtype == DType::kF8E4M3 ? 448 : 57344;
     EXPECT_EQ(stored[0], max);
     EXPECT_EQ(stored[1], -max);

@@ -78,6 +78,10 @@ std::vector<KvSpec> Specs(const std::vector<int64_t>& windows) {
   return specs;
 }
 
+int64_t DistanceBytes(const HeadsView& from, const HeadsView& to) {
+  return static_cast<char*>(to.data) - static_cast<char*>(from.data);
+}
+
 // Layers by window: {{0, {0, 2}}, {64, {1}}}.
 KvLayout Layout(const std::vector<std::pair<int64_t, std::vector<int>>>& groups) {
   KvLayout layout;
@@ -178,11 +182,11 @@ TEST(KvArenaTest, GroupsOfDifferentSizesShareBlocks) {
   const auto arena = KvArena::Allocate(device, layout, 3);
   ASSERT_TRUE(arena.ok()) << arena.status();
   const KvCacheView large = arena->LayerView(0), small = arena->LayerView(1);
-  EXPECT_EQ(small.block_stride, large.block_stride);
-  EXPECT_EQ(small.k, large.k);
+  EXPECT_EQ(small.k.block_stride, large.k.block_stride);
+  EXPECT_EQ(small.k.data, large.k.data);
   EXPECT_EQ(small.num_kv_heads, 1);
-  EXPECT_EQ(static_cast<char*>(small.v) - static_cast<char*>(small.k), 1 * 4 * 8 * 2);
-  EXPECT_EQ(static_cast<char*>(large.v) - static_cast<char*>(large.k), 2 * 4 * 8 * 2);
+  EXPECT_EQ(DistanceBytes(small.k, small.v), 1 * 4 * 8 * 2);
+  EXPECT_EQ(DistanceBytes(large.k, large.v), 2 * 4 * 8 * 2);
 }
 
 // Two layers of 8 bits stand where one of 16 does, one behind the other in each block.
@@ -194,12 +198,12 @@ TEST(KvArenaTest, SmallLayersShareAPlane) {
   ASSERT_TRUE(arena.ok()) << arena.status();
   const KvCacheView wide = arena->LayerView(0);
   const KvCacheView first = arena->LayerView(1), second = arena->LayerView(2);
-  EXPECT_EQ(first.k, wide.k);
-  EXPECT_EQ(first.block_stride, 2 * wide.block_stride);  // in elements of half the size
-  EXPECT_EQ(second.block_stride, first.block_stride);
+  EXPECT_EQ(first.k.data, wide.k.data);
+  EXPECT_EQ(first.k.block_stride, 2 * wide.k.block_stride);  // in elements of half the size
+  EXPECT_EQ(second.k.block_stride, first.k.block_stride);
   const int64_t layer_bytes = 4 * layout.groups[1].spec.BytesPerToken();
-  EXPECT_EQ(static_cast<char*>(second.k) - static_cast<char*>(first.k), layer_bytes);
-  EXPECT_EQ(static_cast<char*>(second.v) - static_cast<char*>(first.v), layer_bytes);
+  EXPECT_EQ(DistanceBytes(first.k, second.k), layer_bytes);
+  EXPECT_EQ(DistanceBytes(first.v, second.v), layer_bytes);
   EXPECT_EQ(arena->size_bytes(), 3 * layout.BlockBytesPerPlane());
 }
 
@@ -208,38 +212,46 @@ TEST(KvArenaTest, LayersAtOneIndexOfTheirGroupsShareATensor) {
   const auto arena = KvArena::Allocate(device, Layout({{0, {0, 2}}, {64, {1, 3}}}), 5);
   ASSERT_TRUE(arena.ok()) << arena.status();
   EXPECT_EQ(arena->num_blocks(), 5);
-  EXPECT_EQ(arena->LayerView(0).k, arena->LayerView(1).k);
-  EXPECT_EQ(arena->LayerView(2).k, arena->LayerView(3).k);
-  EXPECT_NE(arena->LayerView(0).k, arena->LayerView(2).k);
+  EXPECT_EQ(arena->LayerView(0).k.data, arena->LayerView(1).k.data);
+  EXPECT_EQ(arena->LayerView(2).k.data, arena->LayerView(3).k.data);
+  EXPECT_NE(arena->LayerView(0).k.data, arena->LayerView(2).k.data);
 }
 
-// Every element of every (tensor, K or V, slot, head, element) has its own place inside the memory.
+// Every element of every (tensor, K or V, slot, head, element) has its own place inside the memory,
+// whether keys and values have the same size or not.
 TEST(KvArenaTest, PlacesAreDisjointAndFillTheArena) {
-  constexpr int64_t kNumBlocks = 3;
-  FakeDevice device(1 << 20);
-  const auto arena = KvArena::Allocate(device, Layout({{0, {0, 1}}}), kNumBlocks);
-  ASSERT_TRUE(arena.ok());
-  const char* begin = static_cast<const char*>(arena->LayerView(0).k);
-  std::set<int64_t> places;
-  for (const int layer : {0, 1}) {
-    const KvCacheView view = arena->LayerView(layer);
-    for (const void* base : {view.k, view.v}) {
-      for (int64_t slot = 0; slot < kNumBlocks * view.block_size; ++slot) {
-        for (int head = 0; head < view.num_kv_heads; ++head) {
-          for (int i = 0; i < view.head_dim; ++i) {
-            const int64_t element = slot / view.block_size * view.block_stride +
-                                    slot % view.block_size * view.token_stride +
-                                    head * view.head_stride + i;
-            const char* place = static_cast<const char*>(base) + element * DTypeBytes(view.dtype);
-            EXPECT_TRUE(places.insert(place - begin).second);
+  constexpr int64_t kNumBlocks = 4;  // in memory of whole granules
+  for (const int32_t v_head_dim : {8, 16, 4}) {
+    FakeDevice device(1 << 20);
+    KvLayout layout = Layout({{0, {0, 1}}});
+    layout.groups[0].spec.v_head_dim = v_head_dim;
+    const auto arena = KvArena::Allocate(device, layout, kNumBlocks);
+    ASSERT_TRUE(arena.ok());
+    const char* begin = static_cast<const char*>(arena->LayerView(0).k.data);
+    std::set<int64_t> places;
+    for (const int layer : {0, 1}) {
+      const KvCacheView view = arena->LayerView(layer);
+      EXPECT_EQ(view.k.head_dim, 8);
+      EXPECT_EQ(view.v.head_dim, v_head_dim);
+      for (const HeadsView& heads : {view.k, view.v}) {
+        for (int64_t slot = 0; slot < kNumBlocks * view.block_size; ++slot) {
+          for (int head = 0; head < view.num_kv_heads; ++head) {
+            for (int i = 0; i < heads.head_dim; ++i) {
+              const int64_t element = slot / view.block_size * heads.block_stride +
+                                      slot % view.block_size * heads.token_stride +
+                                      head * heads.head_stride + i;
+              const char* place =
+                  static_cast<const char*>(heads.data) + element * DTypeBytes(view.dtype);
+              EXPECT_TRUE(places.insert(place - begin).second);
+            }
           }
         }
       }
     }
+    EXPECT_EQ(static_cast<int64_t>(places.size()) * DTypeBytes(DType::kBF16), arena->size_bytes());
+    EXPECT_EQ(*places.begin(), 0);
+    EXPECT_EQ(*places.rbegin(), arena->size_bytes() - DTypeBytes(DType::kBF16));
   }
-  EXPECT_EQ(static_cast<int64_t>(places.size()) * DTypeBytes(DType::kBF16), arena->size_bytes());
-  EXPECT_EQ(*places.begin(), 0);
-  EXPECT_EQ(*places.rbegin(), arena->size_bytes() - DTypeBytes(DType::kBF16));
 }
 
 TEST(KvArenaTest, AFullDeviceIsAnErrorThatSaysWhatToChange) {
@@ -261,8 +273,8 @@ TEST(KvArenaTest, MemoryComesLaterBehindTheSameAddresses) {
   ASSERT_TRUE(arena->Map(3).ok());
   EXPECT_EQ(arena->num_blocks(), 3);
   EXPECT_EQ(arena->size_bytes(), 2 * 3 * FakeDevice::kGranularityBytes);
-  EXPECT_EQ(arena->LayerView(1).k, before.k);
-  EXPECT_EQ(static_cast<char*>(arena->LayerView(1).k) - static_cast<char*>(arena->LayerView(0).k),
+  EXPECT_EQ(arena->LayerView(1).k.data, before.k.data);
+  EXPECT_EQ(DistanceBytes(arena->LayerView(0).k, arena->LayerView(1).k),
             100 * FakeDevice::kGranularityBytes);
 }
 

@@ -12,7 +12,7 @@
 namespace quire::reference {
 
 struct AttentionResult {
-  std::vector<double> out;  // [num_tokens, num_q_heads, head_dim]
+  std::vector<double> out;  // [num_tokens, num_q_heads, v_head_dim]
   std::vector<double> lse;  // [num_tokens, num_q_heads], base 2
 };
 
@@ -30,7 +30,7 @@ inline void AttendOne(const AttentionGeometry& geometry, const HeadQuery& query,
   double max = query.sink;
   for (int64_t key : keys) {
     double logit = 0;
-    for (int32_t i = 0; i < geometry.head_dim; ++i) {
+    for (int32_t i = 0; i < geometry.k_head_dim; ++i) {
       logit += static_cast<double>(query.q[i]) * k[key + i];
     }
     logit *= geometry.scale * query.k_scale;
@@ -39,28 +39,27 @@ inline void AttendOne(const AttentionGeometry& geometry, const HeadQuery& query,
     max = std::max(max, logit);
   }
   double sum = std::isinf(query.sink) ? 0 : std::exp(query.sink - max);
-  std::fill_n(out, geometry.head_dim, 0.0);
+  std::fill_n(out, geometry.v_head_dim, 0.0);
   for (size_t j = 0; j < keys.size(); ++j) {
     const double weight = std::exp(logits[j] - max);
     sum += weight;
-    for (int32_t i = 0; i < geometry.head_dim; ++i) out[i] += weight * v[keys[j] + i];
+    for (int32_t i = 0; i < geometry.v_head_dim; ++i) out[i] += weight * v[keys[j] + i];
   }
   *lse = max;
   if (sum == 0) return;
-  for (int32_t i = 0; i < geometry.head_dim; ++i) out[i] *= query.v_scale / sum;
+  for (int32_t i = 0; i < geometry.v_head_dim; ++i) out[i] *= query.v_scale / sum;
   *lse = (max + std::log(sum)) / std::log(2.0);
 }
 
-// `batch` points to host memory; k and v are the whole cache, laid out as `view` says, whose scales
-// and `sinks` are host memory, too.
+// `batch` points to host memory; k and v are the whole cache, laid out alike as `view` says, whose
+// scales and `sinks` are host memory, too.
 inline AttentionResult Attention(const AttentionGeometry& geometry, const AttentionBatch& batch,
                                  const std::vector<float>& q, const std::vector<float>& k,
                                  const std::vector<float>& v, const KvCacheView& view,
                                  const std::vector<float>& sinks = {}) {
   const int64_t num_heads = geometry.num_q_heads;
-  const int64_t head_dim = geometry.head_dim;
   AttentionResult result;
-  result.out.resize(batch.num_tokens * num_heads * head_dim);
+  result.out.resize(batch.num_tokens * num_heads * geometry.v_head_dim);
   result.lse.resize(batch.num_tokens * num_heads);
   for (int32_t seq = 0; seq < batch.num_seqs; ++seq) {
     const BlockId* blocks = batch.block_tables + batch.seq_rows[seq] * batch.block_table_stride;
@@ -76,16 +75,17 @@ inline AttentionResult Attention(const AttentionGeometry& geometry, const Attent
         const int64_t kv_head = head / (num_heads / geometry.num_kv_heads);
         std::vector<int64_t> keys;
         for (int64_t pos = begin; pos < end; ++pos) {
-          keys.push_back(blocks[pos / view.block_size] * view.block_stride +
-                         pos % view.block_size * view.token_stride + kv_head * view.head_stride);
+          keys.push_back(blocks[pos / view.block_size] * view.k.block_stride +
+                         pos % view.block_size * view.k.token_stride +
+                         kv_head * view.k.head_stride);
         }
         const int64_t row = token * num_heads + head;
-        HeadQuery query = {.q = q.data() + row * head_dim};
-        if (view.k_scales != nullptr) query.k_scale = view.k_scales[kv_head];
-        if (view.v_scales != nullptr) query.v_scale = view.v_scales[kv_head];
+        HeadQuery query = {.q = q.data() + row * geometry.k_head_dim};
+        if (view.k.scales != nullptr) query.k_scale = view.k.scales[kv_head];
+        if (view.v.scales != nullptr) query.v_scale = view.v.scales[kv_head];
         if (!sinks.empty()) query.sink = sinks[head];
-        AttendOne(geometry, query, k.data(), v.data(), keys, result.out.data() + row * head_dim,
-                  &result.lse[row]);
+        AttendOne(geometry, query, k.data(), v.data(), keys,
+                  result.out.data() + row * geometry.v_head_dim, &result.lse[row]);
       }
     }
   }

@@ -59,8 +59,8 @@ KvSpec GqaKvSpec(const GqaConfig& layer, DType kv_dtype) {
 
 KvCacheView Scaled(KvCacheView kv_cache, const GqaWeights& weights) {
   if (IsFloat8(kv_cache.dtype)) {
-    kv_cache.k_scales = weights.k_scales.as<float>();
-    kv_cache.v_scales = weights.v_scales.as<float>();
+    kv_cache.k.scales = weights.k_scales.as<float>();
+    kv_cache.v.scales = weights.v_scales.as<float>();
   }
   return kv_cache;
 }
@@ -141,7 +141,7 @@ GqaAttention::QkvHeads GqaAttention::HeadsIn(const GqaWeights& weights, const Gq
 
 Tensor GqaAttention::Attend(Stream& stream, const AttentionPlan& plan, const Tensor& q,
                             const KvCacheView& kv_cache, const Tensor& sinks) const {
-  const Tensor out = Begin(out_, {q.dim(0), q.dim(1), q.dim(2)});
+  const Tensor out = Begin(out_, {q.dim(0), q.dim(1), kv_cache.v.head_dim});
   plan.Run(stream, {.q = q,
                     .kv_cache = kv_cache,
                     .out = out,

@@ -30,7 +30,7 @@ namespace HWY_NAMESPACE {
 class AmxRows {
  public:
   AmxRows(const AttentionTile& tile, AttentionScratch& scratch)
-      : head_dim_(tile.geometry->head_dim),
+      : head_dim_(tile.geometry->k_head_dim),
         num_words_(head_dim_ / 2),
         num_rows_(tile.num_rows()),
         num_blocks_(CeilDiv(num_rows_, kBlockRows)),

@@ -51,7 +51,7 @@ class TileWalk {
   // Leaves each split's state in the partials, or folds it into the scratch's total.
   void Attend() {
     const int64_t window = tile_.geometry->sliding_window;
-    const int64_t padded_dim = PaddedHeadDim(tile_.geometry->head_dim);
+    const int64_t padded_dim = PaddedHeadDim(tile_.geometry->v_head_dim);
     const int64_t num_rows = tile_.num_rows();
     for (int64_t r = 0; r < num_rows; ++r) {
       visible_[r] = VisibleKeys(tile_.first_position + r / tile_.group_size(), window);
@@ -116,14 +116,14 @@ class TileWalk {
       const int64_t position = key_tile + group * kKeyGroup;
       const int64_t block = tile.blocks[position / kv_.block_size];
       CHECK_GE(block, 0) << "no block at position " << position;
-      const int64_t offset = block * kv_.block_stride +
-                             position % kv_.block_size * kv_.token_stride +
-                             tile.kv_head * kv_.head_stride;
-      keys.k.groups[group] = static_cast<const T*>(kv_.k) + offset;
-      keys.v.groups[group] = static_cast<const T*>(kv_.v) + offset;
+      const int64_t offset = block * kv_.k.block_stride +
+                             position % kv_.block_size * kv_.k.token_stride +
+                             tile.kv_head * kv_.k.head_stride;
+      keys.k.groups[group] = static_cast<const T*>(kv_.k.data) + offset;
+      keys.v.groups[group] = static_cast<const T*>(kv_.v.data) + offset;
     }
     for (TileRows<T>* rows : {&keys.k, &keys.v}) {
-      rows->stride = kv_.token_stride;
+      rows->stride = kv_.k.token_stride;
       std::fill(std::begin(rows->groups), rows->groups + first, rows->groups[first]);
       std::fill(rows->groups + last, std::end(rows->groups), rows->groups[first]);
     }
@@ -173,11 +173,11 @@ template <typename Q>
 void WriteOutput(const AttentionTile& tile, const AttentionState& total) {
   const AttentionGeometry& geometry = *tile.geometry;
   const Tensor& out = tile.args->out;
-  const int64_t dim = geometry.head_dim;
+  const int64_t dim = geometry.v_head_dim;
   const int64_t group_size = tile.group_size();
   const float* sinks = tile.args->sinks;
   const float out_scale = tile.args->out_scale == nullptr ? 1.0f : *tile.args->out_scale;
-  const float v_scale = CacheScale(tile.args->kv_cache.v_scales, tile.kv_head) / out_scale;
+  const float v_scale = CacheScale(tile.args->kv_cache.v.scales, tile.kv_head) / out_scale;
   for (int64_t r = 0; r < tile.num_rows(); ++r) {
     const int64_t token = tile.first_token + r / group_size;
     const int64_t head = tile.kv_head * group_size + r % group_size;
@@ -201,7 +201,7 @@ void WriteOutput(const AttentionTile& tile, const AttentionState& total) {
 
 void ClearTotal(const AttentionTile& tile, const AttentionState& total) {
   const int64_t num_rows = tile.num_rows();
-  std::fill_n(total.out, num_rows * PaddedHeadDim(tile.geometry->head_dim), 0.0f);
+  std::fill_n(total.out, num_rows * PaddedHeadDim(tile.geometry->v_head_dim), 0.0f);
   std::fill_n(total.max, num_rows, kMinusInfinity);
   std::fill_n(total.sum, num_rows, 0.0f);
 }
@@ -240,7 +240,7 @@ void AttendTileImpl(const AttentionTile& tile, const AttentionTile* next,
 }
 
 void MergeTileImpl(const AttentionTile& tile, AttentionScratch& scratch) {
-  const int64_t padded_dim = PaddedHeadDim(tile.geometry->head_dim);
+  const int64_t padded_dim = PaddedHeadDim(tile.geometry->v_head_dim);
   const int64_t num_rows = tile.num_rows();
   const AttentionState& total = scratch.total.state();
   ClearTotal(tile, total);

@@ -16,7 +16,7 @@ namespace quire::cpu {
 inline constexpr int64_t kKeyTile = 64;     // keys between two updates of a row's maximum
 inline constexpr int64_t kKeySplit = 1024;  // keys that one softmax state covers
 inline constexpr int64_t kMaxQueryRows = 64;
-inline constexpr int64_t kMaxHeadDim = 256;
+inline constexpr int64_t kMaxHeadDim = 512;
 
 // Row length of float32 scratch: whole vectors of any target, from one cache line to the next.
 constexpr int64_t PaddedHeadDim(int64_t head_dim) { return RoundUp<int64_t>(head_dim, 16); }
@@ -85,7 +85,7 @@ struct AttentionTile {
 // their bits do not depend on what else is in a tile.
 inline bool AmxServes(const AttentionGeometry& geometry) {
   return geometry.query_dtype == DType::kBF16 && geometry.kv_dtype == DType::kBF16 &&
-         geometry.head_dim % 32 == 0;
+         geometry.k_head_dim % 32 == 0;
 }
 
 // Visible keys of the query at `position`: [begin, end).

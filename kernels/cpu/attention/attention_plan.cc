@@ -117,7 +117,7 @@ int64_t WorkPlan::Cost(const TileWork& work) const {
   const int64_t end = VisibleKeys(position + work.num_queries - 1, geometry_.sliding_window).end;
   const int64_t num_keys =
       std::min(end, work.end_split * kKeySplit) - std::max(begin, work.first_split * kKeySplit);
-  return num_keys * (work.num_queries * group_size_ + kRowsPerKeyRead) * geometry_.head_dim;
+  return num_keys * (work.num_queries * group_size_ + kRowsPerKeyRead) * geometry_.k_head_dim;
 }
 
 AttentionTile WorkPlan::TileOf(const TileWork& work, int64_t kv_head,
@@ -140,7 +140,7 @@ AttentionTile WorkPlan::TileOf(const TileWork& work, int64_t kv_head,
   if (work.partial_row >= 0) {
     const int64_t num_rows = work.num_queries * group_size_;
     tile.partials = workspace_->partials.state().FromRow(work.partial_row + kv_head * num_rows,
-                                                         PaddedHeadDim(geometry_.head_dim));
+                                                         PaddedHeadDim(geometry_.v_head_dim));
     tile.partial_stride = num_rows * geometry_.num_kv_heads;
   }
   return tile;

@@ -97,8 +97,8 @@ void LoadQueries(const AttentionTile& tile, float* queries) {
   const int64_t group_size = tile.group_size();
   const float q_scale = tile.args->q_scale == nullptr ? 1.0f : *tile.args->q_scale;
   const float scale =
-      ScoreScale(geometry) * CacheScale(tile.args->kv_cache.k_scales, tile.kv_head) * q_scale;
-  const int64_t size = group_size * geometry.head_dim;
+      ScoreScale(geometry) * CacheScale(tile.args->kv_cache.k.scales, tile.kv_head) * q_scale;
+  const int64_t size = group_size * geometry.k_head_dim;
   for (int64_t i = 0; i < tile.num_queries; ++i) {
     const Q* from = q.as<Q>() + (tile.first_token + i) * q.row_stride() + tile.kv_head * size;
     for (int64_t j = 0; j < size; j += kLanes) {

@@ -72,6 +72,7 @@ NativeAttention::NativeAttention(ThreadPool& pool, Isa isa) : pool_(pool), isa_(
   capabilities_.query_dtypes = {DType::kF32, DType::kBF16, DType::kF8E4M3};
   capabilities_.kv_dtypes = {DType::kF32, DType::kBF16, DType::kF8E4M3, DType::kF8E5M2};
   capabilities_.out_dtypes = {DType::kF32, DType::kBF16, DType::kF8E4M3};
+  capabilities_.max_head_dim = kMaxHeadDim;
   capabilities_.block_sizes = {16, 32, 64};
   capabilities_.max_group_size = kMaxQueryRows;
   capabilities_.soft_cap = true;
@@ -87,7 +88,7 @@ absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> NativeAttention::Cre
     if (const std::string why = WhyUnsupported(capabilities_, geometry); !why.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("native attention on the CPU ", why));
     }
-    max_head_dim = std::max<int64_t>(max_head_dim, geometry.head_dim);
+    max_head_dim = std::max<int64_t>(max_head_dim, geometry.k_head_dim);
   }
   const auto workspace = std::make_shared<PlanWorkspace>(pool_.num_threads(), max_head_dim);
   std::vector<std::unique_ptr<AttentionPlan>> plans;

@@ -23,7 +23,7 @@ class VectorRows {
  public:
   VectorRows(const AttentionTile& tile, AttentionScratch& scratch)
       : scratch_(scratch),
-        head_dim_(tile.geometry->head_dim),
+        head_dim_(tile.geometry->k_head_dim),
         padded_dim_(PaddedHeadDim(head_dim_)),
         num_rows_(tile.num_rows()),
         cap_(tile.geometry->soft_cap * kLog2E) {

@@ -62,7 +62,7 @@ void StoreHead(const StoreHeadsArgs& args, const HeadsArgs& heads, const T* in, 
                float scale, Out* out) {
   constexpr int64_t kLanes = NumLanes();
   const F32 d;
-  const int64_t dim = args.kv_cache.head_dim;
+  const int64_t dim = args.kv_cache.k.head_dim;
   if (heads.norm == HeadNormKind::kNone && !heads.rotate) {
     for (int64_t i = 0; i < dim; i += kLanes) {
       StoreScaled(LoadF32(in + i, dim - i), scale, out + i, dim - i);
@@ -95,16 +95,16 @@ void Tokens(const StoreHeadsArgs& args, int64_t begin, int64_t end) {
       StoreHead(args, heads, row + heads.first + h * heads.stride, cos, scale, out);
     };
     T* q_out = args.q_out.as<T>() + token * args.q_out.row_stride();
-    for (int64_t h = 0; h < args.q.num_heads; ++h) store(args.q, h, 1, q_out + h * kv.head_dim);
+    for (int64_t h = 0; h < args.q.num_heads; ++h) store(args.q, h, 1, q_out + h * kv.k.head_dim);
     const int64_t slot = args.slot_mapping[token];
     if (slot == kNoSlot) continue;
     const int64_t offset =
-        slot / kv.block_size * kv.block_stride + slot % kv.block_size * kv.token_stride;
-    Kv* k_slot = static_cast<Kv*>(kv.k) + offset;
-    Kv* v_slot = static_cast<Kv*>(kv.v) + offset;
+        slot / kv.block_size * kv.k.block_stride + slot % kv.block_size * kv.k.token_stride;
+    Kv* k_slot = static_cast<Kv*>(kv.k.data) + offset;
+    Kv* v_slot = static_cast<Kv*>(kv.v.data) + offset;
     for (int64_t h = 0; h < args.k.num_heads; ++h) {
-      store(args.k, h, ScaleOf(kv.k_scales, h), k_slot + h * kv.head_stride);
-      store(args.v, h, ScaleOf(kv.v_scales, h), v_slot + h * kv.head_stride);
+      store(args.k, h, ScaleOf(kv.k.scales, h), k_slot + h * kv.k.head_stride);
+      store(args.v, h, ScaleOf(kv.v.scales, h), v_slot + h * kv.k.head_stride);
     }
   }
 }
@@ -143,8 +143,8 @@ HWY_EXPORT(TokensImpl);
 void StoreHeads(const StoreHeadsArgs& args, ThreadPool& pool) {
   constexpr int64_t kElementsPerRange = 16 * 1024;  // about as long as waking a thread
   const int64_t num_heads = int64_t{args.q.num_heads} + args.k.num_heads + args.v.num_heads;
-  const int64_t row_size = std::max<int64_t>(1, num_heads * args.kv_cache.head_dim);
-  CHECK_LE(args.kv_cache.head_dim, HWY_NAMESPACE::kMaxRopeHeadDim);
+  const int64_t row_size = std::max<int64_t>(1, num_heads * args.kv_cache.k.head_dim);
+  CHECK_LE(args.kv_cache.k.head_dim, HWY_NAMESPACE::kMaxRopeHeadDim);
   pool.ParallelFor(args.x.dim(0), std::max<int64_t>(1, kElementsPerRange / row_size),
                    [&](int64_t begin, int64_t end, int) {
                      HWY_DYNAMIC_DISPATCH(TokensImpl)(args, begin, end);

@@ -27,7 +27,7 @@ constexpr int64_t kFloatBytes = 4;  // also of an int32_t
 // row of 8-bit elements must begin on 16 bytes.
 bool HasTiledKernels(const AttentionGeometry& geometry) {
   if (IsFloat8(geometry.kv_dtype)) {
-    return geometry.query_dtype != DType::kF32 && geometry.head_dim % 16 == 0;
+    return geometry.query_dtype != DType::kF32 && geometry.k_head_dim % 16 == 0;
   }
   return geometry.query_dtype == geometry.kv_dtype && geometry.kv_dtype != DType::kF32;
 }
@@ -73,7 +73,8 @@ TiledKernel KernelOf(KernelKind kind, int32_t head_dim) {
 }
 
 bool HasFloat8Gemms(const AttentionGeometry& geometry) {
-  return geometry.kv_dtype == DType::kF8E4M3 && geometry.head_dim > 64 && geometry.head_dim <= 128;
+  return geometry.kv_dtype == DType::kF8E4M3 && geometry.k_head_dim > 64 &&
+         geometry.k_head_dim <= 128;
 }
 
 absl::StatusOr<int> MaxSharedBytes() {
@@ -147,7 +148,7 @@ absl::Status PlanMemory::LoadKernels(const DeviceInfo& device) {
   PersistentKernel kernels[kNumWorkLists];
   for (int list = 0; list < kNumWorkLists; ++list) {
     if (!has_list(list)) continue;
-    const int32_t head_dim = geometry_.head_dim;
+    const int32_t head_dim = geometry_.k_head_dim;
     const bool has_float8_gemms = kinds[list] == KernelKind::kHopperPrefill &&
                                   options_.float8_gemms && HasFloat8Gemms(geometry_);
     const TiledKernel kernel =

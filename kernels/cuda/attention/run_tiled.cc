@@ -23,15 +23,15 @@ TiledParams MakeTiledParams(const PlanMemory& plan, const AttentionRunArgs& args
           .lse = args.lse,
           .q_row_stride = args.q.row_stride(),
           .out_row_stride = args.out.row_stride(),
-          .k = kv.k,
-          .v = kv.v,
-          .block_stride = kv.block_stride,
-          .token_stride = kv.token_stride,
-          .head_stride = kv.head_stride,
+          .k = kv.k.data,
+          .v = kv.v.data,
+          .block_stride = kv.k.block_stride,
+          .token_stride = kv.k.token_stride,
+          .head_stride = kv.k.head_stride,
           .block_shift = std::countr_zero(static_cast<uint32_t>(geometry.block_size)),
           .num_q_heads = geometry.num_q_heads,
           .num_kv_heads = geometry.num_kv_heads,
-          .head_dim = geometry.head_dim,
+          .head_dim = geometry.k_head_dim,
           .variant = plan.params().variant,
           .sinks = args.sinks,
           .out_dtype = geometry.out_dtype,
@@ -39,8 +39,8 @@ TiledParams MakeTiledParams(const PlanMemory& plan, const AttentionRunArgs& args
           .query_dtype = geometry.query_dtype,
           .kv_dtype = geometry.kv_dtype,
           .q_scale = args.q_scale,
-          .k_scales = kv.k_scales,
-          .v_scales = kv.v_scales,
+          .k_scales = kv.k.scales,
+          .v_scales = kv.v.scales,
           .cu_seqlens_q = plan.params().cu_seqlens_q,
           .seq_lens = plan.params().seq_lens,
           .pages = plan.params().pages,
@@ -61,13 +61,13 @@ void CheckAlignment(const AttentionRunArgs& args) {
   const KvCacheView& kv = args.kv_cache;
   const int64_t q_piece = 16 / DTypeBytes(args.q.dtype());  // elements
   const int64_t piece = 16 / DTypeBytes(kv.dtype);
-  CHECK(IsAligned(args.q.data()) && IsAligned(args.out.data()) && IsAligned(kv.k) &&
-        IsAligned(kv.v));
+  CHECK(IsAligned(args.q.data()) && IsAligned(args.out.data()) && IsAligned(kv.k.data) &&
+        IsAligned(kv.v.data));
   CHECK_EQ(args.q.row_stride() % q_piece, 0);
   CHECK_EQ(args.out.row_stride() % 8, 0);
-  CHECK_EQ(kv.block_stride % piece, 0);
-  CHECK_EQ(kv.token_stride % piece, 0);
-  CHECK_EQ(kv.head_stride % piece, 0);
+  CHECK_EQ(kv.k.block_stride % piece, 0);
+  CHECK_EQ(kv.k.token_stride % piece, 0);
+  CHECK_EQ(kv.k.head_stride % piece, 0);
 }
 
 void RunTiled(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream_t stream) {
@@ -83,8 +83,8 @@ void RunTiled(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream_t
     if (persistent.kernel.map_tokens > 0) {
       const KvCacheView& kv = args.kv_cache;
       const TiledKernel& kernel = persistent.kernel;
-      const auto map = [&](void* data) {
-        return MakeKvTensorMap(kv, data, kernel.map_tokens, kernel.map_columns,
+      const auto map = [&](const HeadsView& heads) {
+        return MakeKvTensorMap(kv, heads, kernel.map_tokens, kernel.map_columns,
                                kernel.map_swizzled);
       };
       Launch(persistent,

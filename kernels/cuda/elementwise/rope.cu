@@ -431,12 +431,12 @@ void CheckVectors(const StoreHeadsArgs& args) {
   const KvCacheView& kv = args.kv_cache;
   CHECK(IsFloat8(kv.dtype) || (kv.dtype == DType::kF16) == (args.x.dtype() == DType::kF16))
       << DTypeName(kv.dtype);
-  const Tensor k(kv.k, kv.dtype, {kv.head_dim}), v(kv.v, kv.dtype, {kv.head_dim});
-  bool fit = FitsVectors(kv.head_dim, {&args.x, &args.q_out, &k, &v}) &&
-             kv.block_stride % kVector == 0 && kv.token_stride % kVector == 0 &&
-             kv.head_stride % kVector == 0;
+  const Tensor k(kv.k.data, kv.dtype, {kv.k.head_dim}), v(kv.v.data, kv.dtype, {kv.k.head_dim});
+  bool fit = FitsVectors(kv.k.head_dim, {&args.x, &args.q_out, &k, &v}) &&
+             kv.k.block_stride % kVector == 0 && kv.k.token_stride % kVector == 0 &&
+             kv.k.head_stride % kVector == 0;
   for (const HeadsArgs* heads : {&args.q, &args.k, &args.v}) {
-    fit = fit && FitsVectors(kv.head_dim, {&heads->norm_weight}) && heads->first % kVector == 0 &&
+    fit = fit && FitsVectors(kv.k.head_dim, {&heads->norm_weight}) && heads->first % kVector == 0 &&
           heads->stride % kVector == 0;
   }
   CHECK(fit) << "heads must be multiples of " << kVector << " elements, on 16 bytes";
@@ -470,17 +470,17 @@ void LaunchStoreHeads(const StoreHeadsArgs& args, cudaStream_t stream) {
       .positions = args.positions,
       .slot_mapping = args.slot_mapping,
       .num_tokens = num_tokens,
-      .head_dim = kv.head_dim,
+      .head_dim = kv.k.head_dim,
       .num_pairs = args.num_pairs,
       .pair_distance = args.pair_distance,
       .norm_eps = args.norm_eps,
-      .block_stride = kv.block_stride,
-      .token_stride = kv.token_stride,
+      .block_stride = kv.k.block_stride,
+      .token_stride = kv.k.token_stride,
       .block_size = kv.block_size,
       .kv_dtype = kv.dtype,
-      .parts = {PartOf(args.q, args.q_out.data(), kv.head_dim, nullptr),
-                PartOf(args.k, kv.k, kv.head_stride, kv.k_scales),
-                PartOf(args.v, kv.v, kv.head_stride, kv.v_scales)}};
+      .parts = {PartOf(args.q, args.q_out.data(), kv.k.head_dim, nullptr),
+                PartOf(args.k, kv.k.data, kv.k.head_stride, kv.k.scales),
+                PartOf(args.v, kv.v.data, kv.v.head_stride, kv.v.scales)}};
   Launch(params, args.x.dtype(), stream);
 }
 

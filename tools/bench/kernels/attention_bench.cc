@@ -22,7 +22,8 @@ namespace {
 
 constexpr AttentionGeometry kGeometry = {.num_q_heads = 16,
                                          .num_kv_heads = 8,
-                                         .head_dim = 128,
+                                         .k_head_dim = 128,
+                                         .v_head_dim = 128,
                                          .block_size = 16,
                                          .query_dtype = DType::kBF16,
                                          .kv_dtype = DType::kBF16,
@@ -160,8 +161,8 @@ class AttentionLoad {
   void Run() {
     next_ = (next_ + 1) % caches_.size();
     KvCacheView view = view_;
-    view.k = caches_[next_].data();
-    view.v = caches_[next_].as<BFloat16>() + kTokenElements * kGeometry.block_size;
+    view.k.data = caches_[next_].data();
+    view.v.data = caches_[next_].as<BFloat16>() + kTokenElements * kGeometry.block_size;
     plan_->Run(*stream_, {.q = q_, .kv_cache = view, .out = out_});
     if (!stream_->Synchronize().ok()) std::abort();
   }
@@ -170,15 +171,17 @@ class AttentionLoad {
   AttentionBackend& attention() { return *backend_.attention(AttentionPath::kNative); }
 
   void MakeTensors(int64_t num_tokens, int64_t num_blocks, bool hnd) {
-    const int64_t dim = kGeometry.head_dim;
-    view_ = {.dtype = DType::kBF16,
-             .block_stride = 2 * kTokenElements * kGeometry.block_size,
-             .token_stride = hnd ? dim : kTokenElements,
-             .head_stride = hnd ? dim * kGeometry.block_size : dim,
+    const int64_t dim = kGeometry.k_head_dim;
+    const HeadsView heads = {.block_stride = 2 * kTokenElements * kGeometry.block_size,
+                             .token_stride = hnd ? dim : kTokenElements,
+                             .head_stride = hnd ? dim * kGeometry.block_size : dim,
+                             .head_dim = kGeometry.k_head_dim};
+    view_ = {.k = heads,
+             .v = heads,
+             .dtype = DType::kBF16,
              .block_size = kGeometry.block_size,
-             .num_kv_heads = kGeometry.num_kv_heads,
-             .head_dim = kGeometry.head_dim};
-    const int64_t cache_bytes = num_blocks * view_.block_stride * 2;
+             .num_kv_heads = kGeometry.num_kv_heads};
+    const int64_t cache_bytes = num_blocks * heads.block_stride * 2;
     std::mt19937 rng(2);
     for (int64_t bytes = 0; bytes < kColdBytes; bytes += cache_bytes) {
       caches_.push_back(backend_.device().Allocate(cache_bytes).value());

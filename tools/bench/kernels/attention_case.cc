@@ -51,7 +51,8 @@ int64_t AttentionCase::block_elements() const {
 absl::Status AttentionCase::Open() {
   geometry_ = {.num_q_heads = shape_.num_q_heads,
                .num_kv_heads = shape_.num_kv_heads,
-               .head_dim = shape_.head_dim,
+               .k_head_dim = shape_.head_dim,
+               .v_head_dim = shape_.head_dim,
                .block_size = shape_.block_size,
                .query_dtype = shape_.query_dtype(),
                .kv_dtype = shape_.kv_dtype,
@@ -288,16 +289,17 @@ void AttentionCase::Run(const AttentionPlan& plan, const DeviceBuffer& cache) {
   const Tensor q(q_.data(), dtype, {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
   const Tensor out(out_.data(), dtype, {batch_.num_tokens, shape_.num_q_heads, shape_.head_dim});
   // As KvArena lays it out: [num_blocks, 2, num_kv_heads, block_size, head_dim].
-  const KvCacheView view = {
-      .k = cache.data(),
-      .v = cache.as<uint8_t>() + block_elements() * DTypeBytes(shape_.kv_dtype),
-      .dtype = shape_.kv_dtype,
-      .block_stride = 2 * block_elements(),
-      .token_stride = shape_.head_dim,
-      .head_stride = int64_t{shape_.block_size} * shape_.head_dim,
-      .block_size = shape_.block_size,
-      .num_kv_heads = shape_.num_kv_heads,
-      .head_dim = shape_.head_dim};
+  const HeadsView keys = {.data = cache.data(),
+                          .block_stride = 2 * block_elements(),
+                          .token_stride = shape_.head_dim,
+                          .head_stride = int64_t{shape_.block_size} * shape_.head_dim,
+                          .head_dim = shape_.head_dim};
+  KvCacheView view = {.k = keys,
+                      .v = keys,
+                      .dtype = shape_.kv_dtype,
+                      .block_size = shape_.block_size,
+                      .num_kv_heads = shape_.num_kv_heads};
+  view.v.data = cache.as<uint8_t>() + block_elements() * DTypeBytes(shape_.kv_dtype);
   plan.Run(timer_.stream(), {.q = q, .kv_cache = view, .out = out});
 }
 

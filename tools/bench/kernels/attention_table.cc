@@ -80,7 +80,8 @@ AttentionPath AutoPath(Backend& backend, const TableCase& c) {
   }
   const AttentionDemand demand = {.geometries = {{.num_q_heads = 32,
                                                   .num_kv_heads = 8,
-                                                  .head_dim = c.head_dim,
+                                                  .k_head_dim = c.head_dim,
+                                                  .v_head_dim = c.head_dim,
                                                   .block_size = 16,
                                                   .query_dtype = c.query_dtype(),
                                                   .kv_dtype = c.kv_dtype,

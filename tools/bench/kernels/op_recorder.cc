@@ -50,7 +50,7 @@ OpCost CostOf(const RmsNormArgs& args) {
 OpCost CostOf(const StoreHeadsArgs& args) {
   // Every head is read and written once: queries to q_out, keys and values to the cache, in its
   // dtype.
-  const auto kv_elements = static_cast<double>(args.x.dim(0) * args.kv_cache.head_dim *
+  const auto kv_elements = static_cast<double>(args.x.dim(0) * args.kv_cache.k.head_dim *
                                                (args.k.num_heads + args.v.num_heads));
   const int64_t kv_bytes = DTypeBytes(args.x.dtype()) + DTypeBytes(args.kv_cache.dtype);
   return {"store_heads", Shape(args.x),
@@ -101,7 +101,7 @@ double AttentionKvBytes(const AttentionGeometry& geometry, const BatchLengths& l
     }
     tokens += static_cast<double>(visible);
   }
-  return tokens * geometry.num_kv_heads * geometry.head_dim * 2 *
+  return tokens * geometry.num_kv_heads * (geometry.k_head_dim + geometry.v_head_dim) *
          static_cast<double>(DTypeBytes(geometry.kv_dtype));
 }
 
@@ -114,7 +114,7 @@ double AttentionFlops(const AttentionGeometry& geometry, const BatchLengths& len
       pairs += static_cast<double>(visible);
     }
   }
-  return pairs * 4 * geometry.head_dim * geometry.num_q_heads;
+  return pairs * 2 * (geometry.k_head_dim + geometry.v_head_dim) * geometry.num_q_heads;
 }
 
 class OpRecorder::RecordingOps : public Ops {

@@ -45,7 +45,7 @@ absl::Status RaggedPlan::Allocate(const AttentionGeometry& geometry, int64_t max
   const auto lse_bytes = rows * static_cast<int64_t>(sizeof(float));
   Device& device = backend_.device();
   ASSIGN_OR_RETURN(prefix_out_,
-                   device.Allocate(rows * geometry.head_dim * DTypeBytes(geometry.out_dtype)));
+                   device.Allocate(rows * geometry.v_head_dim * DTypeBytes(geometry.out_dtype)));
   ASSIGN_OR_RETURN(prefix_lse_, device.Allocate(lse_bytes));
   ASSIGN_OR_RETURN(own_lse_, device.Allocate(lse_bytes));
   return absl::OkStatus();

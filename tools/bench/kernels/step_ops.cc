@@ -127,7 +127,7 @@ absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimit
                       ProgressUnit::kBytes);
   for (int i = 0; i < num_layers; ++i) {
     const KvCacheView view = arena_->LayerView(layout.groups[0].layers[i]);
-    timer_.FillRandom(view.k, kv_dtype, num_blocks * view.block_stride, seed_ + i);
+    timer_.FillRandom(view.k.data, kv_dtype, num_blocks * view.k.block_stride, seed_ + i);
     RETURN_IF_ERROR(timer_.stream().Synchronize());
     stage.Add(arena_->size_bytes() / num_layers);
     if (Interrupted()) return absl::CancelledError("interrupted");

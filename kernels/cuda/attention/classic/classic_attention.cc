@@ -55,7 +55,7 @@ class ClassicPlan : public AttentionPlan {
     max_num_seqs_ = limits.max_num_seqs;
     const int64_t num_blocks = max_num_seqs_ * cache_.max_blocks;
     const int64_t cache_bytes = num_blocks * classic::kBlockTokens * geometry_.num_kv_heads *
-                                geometry_.head_dim * DTypeBytes(geometry_.kv_dtype);
+                                geometry_.k_head_dim * DTypeBytes(geometry_.kv_dtype);
     max_partitions_ = CeilDiv(cache_.max_blocks, classic::kPartitionTokens / classic::kBlockTokens);
     const int64_t num_partials = limits.max_num_seqs * geometry_.num_q_heads * max_partitions_;
     const auto allocate = [&](int64_t bytes) {
@@ -64,7 +64,7 @@ class ClassicPlan : public AttentionPlan {
     ASSIGN_OR_RETURN(k_, allocate(cache_bytes));
     ASSIGN_OR_RETURN(v_, allocate(cache_bytes));
     ASSIGN_OR_RETURN(tables_, allocate(num_blocks * int64_t{sizeof(int32_t)}));
-    ASSIGN_OR_RETURN(out_, allocate(num_partials * geometry_.head_dim * int64_t{sizeof(float)}));
+    ASSIGN_OR_RETURN(out_, allocate(num_partials * geometry_.v_head_dim * int64_t{sizeof(float)}));
     ASSIGN_OR_RETURN(state_, allocate(num_partials * int64_t{sizeof(float2)}));
     cache_.k = k_.data();
     cache_.v = v_.data();
@@ -94,7 +94,7 @@ class ClassicPlan : public AttentionPlan {
             .seq_lens = batch_.seq_lens,
             .num_q_heads = geometry_.num_q_heads,
             .num_kv_heads = geometry_.num_kv_heads,
-            .head_dim = geometry_.head_dim,
+            .head_dim = geometry_.k_head_dim,
             .scale = geometry_.scale,
             .dtype = geometry_.kv_dtype,
             .max_partitions = max_partitions_,

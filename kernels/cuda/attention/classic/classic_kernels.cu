@@ -36,21 +36,22 @@ __global__ void __launch_bounds__(kThreads) Convert(const __grid_constant__ Conv
   const KvCacheView& from = p.from;
   const int64_t block =
       p.block_tables[p.seq_rows[seq] * p.block_table_stride + first / from.block_size];
-  const int64_t source = block * from.block_stride + first % from.block_size * from.token_stride;
+  const int64_t source =
+      block * from.k.block_stride + first % from.block_size * from.k.token_stride;
   const int64_t target = int64_t{seq} * p.to.max_blocks + page;
   if (threadIdx.x == 0) p.to.tables[target] = static_cast<int32_t>(target);
 
-  const auto* k = static_cast<const uint16_t*>(from.k);
-  const auto* v = static_cast<const uint16_t*>(from.v);
-  const int32_t num_elements = from.num_kv_heads * from.head_dim * kBlockTokens;
+  const auto* k = static_cast<const uint16_t*>(from.k.data);
+  const auto* v = static_cast<const uint16_t*>(from.v.data);
+  const int32_t num_elements = from.num_kv_heads * from.k.head_dim * kBlockTokens;
   auto* to_k = static_cast<uint16_t*>(p.to.k) + target * num_elements;
   auto* to_v = static_cast<uint16_t*>(p.to.v) + target * num_elements;
   for (auto i = static_cast<int32_t>(threadIdx.x); i < num_elements; i += kThreads) {
-    const int32_t element = i % from.head_dim;
-    const int32_t token = i / from.head_dim % kBlockTokens;
-    const int32_t head = i / from.head_dim / kBlockTokens;
-    const int64_t at = source + token * from.token_stride + head * from.head_stride + element;
-    const int32_t row = head * from.head_dim;
+    const int32_t element = i % from.k.head_dim;
+    const int32_t token = i / from.k.head_dim % kBlockTokens;
+    const int32_t head = i / from.k.head_dim / kBlockTokens;
+    const int64_t at = source + token * from.k.token_stride + head * from.k.head_stride + element;
+    const int32_t row = head * from.k.head_dim;
     to_k[(row + element / kX * kX) * kBlockTokens + token * kX + element % kX] = k[at];
     to_v[(row + element) * kBlockTokens + token] = v[at];
   }

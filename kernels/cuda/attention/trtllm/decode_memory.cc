@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<std::unique_ptr<DecodeMemory>>> DecodeMemory::Create(
     RETURN_IF_ERROR(memory->Allocate(device));
     const int64_t rows = int64_t{memory->plan_.num_ctas} * memory->MaxUnitRows();
     max_rows = std::max(max_rows, rows);
-    max_elements = std::max(max_elements, rows * geometry.head_dim);
+    max_elements = std::max(max_elements, rows * geometry.v_head_dim);
     memories.push_back(std::move(memory));
   }
   const auto partials = std::make_shared<PartialBuffers>();
@@ -103,8 +103,8 @@ absl::StatusOr<std::vector<std::unique_ptr<DecodeMemory>>> DecodeMemory::Create(
 }
 
 absl::Status DecodeMemory::LoadKernels() {
-  kernels_[0] = KernelOf<8>(geometry_.kv_dtype, geometry_.head_dim);
-  kernels_[1] = KernelOf<16>(geometry_.kv_dtype, geometry_.head_dim);
+  kernels_[0] = KernelOf<8>(geometry_.kv_dtype, geometry_.k_head_dim);
+  kernels_[1] = KernelOf<16>(geometry_.kv_dtype, geometry_.k_head_dim);
   for (const DecodeKernel& kernel : kernels_) {
     RETURN_IF_ERROR(CudaError(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel.function),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -194,15 +194,15 @@ void DecodeMemory::SetBatch(const AttentionBatch& batch) {
 DecodeParams DecodeMemory::MakeParams(const AttentionRunArgs& args) const {
   const KvCacheView& kv = args.kv_cache;
   const auto element_bytes = static_cast<int32_t>(DTypeBytes(kv.dtype));
-  const int32_t columns = LineBytes(kv.head_dim * element_bytes) / element_bytes;
+  const int32_t columns = LineBytes(kv.k.head_dim * element_bytes) / element_bytes;
   return {.k_map = MakeKvTensorMap(kv, kv.k, kTileKeys, columns, /*swizzled=*/true),
           .v_map = MakeKvTensorMap(kv, kv.v, kTileKeys, columns, /*swizzled=*/true),
           .q = args.q.data(),
           .out = args.out.data(),
           .lse = args.lse,
           .sinks = args.sinks,
-          .k_scales = kv.k_scales,
-          .v_scales = kv.v_scales,
+          .k_scales = kv.k.scales,
+          .v_scales = kv.v.scales,
           .q_row_stride = args.q.row_stride(),
           .out_row_stride = args.out.row_stride(),
           .num_q_heads = geometry_.num_q_heads,
