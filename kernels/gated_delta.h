@@ -7,7 +7,6 @@
 
 #include "kernels/base/tensor.h"
 #include "kernels/base/types.h"
-#include "kernels/device.h"
 
 namespace quire {
 
@@ -45,8 +44,8 @@ struct StateView {
 struct StateAccess {
   int32_t read;   // the slot it begins from; -1: from zeros, whatever the slots hold
   int32_t write;  // the slot that has its state after the step, perhaps `read`; -1: padding
-  int32_t first_snapshot;  // in StateBatch::snapshots
-  int32_t num_snapshots;
+  int32_t first_snapshot = 0;  // in StateBatch::snapshots
+  int32_t num_snapshots = 0;
 };
 
 // A copy of a sequence's state in the middle of a step.
@@ -85,14 +84,14 @@ struct GatedDeltaArgs {
   StateView state;
   StateBatch batch;
   Tensor conv_out;   // [num_tokens, num_channels] of the activations' dtype: room for y
-  Tensor room = {};  // [at least GatedDeltaRoomBytes] uint8; empty where that is 0
+  Tensor room = {};  // [at least GatedDeltaRoomBytes] uint8; a GPU reads it not
   Tensor out;        // [num_tokens, num_v_heads * v_head_dim]
 };
 
 // What a step of at most so many tokens needs as GatedDeltaArgs::room.
-int64_t GatedDeltaRoomBytes(const GatedDeltaShape& shape, int64_t max_num_tokens, DeviceKind kind);
+int64_t GatedDeltaRoomBytes(const GatedDeltaShape& shape, int64_t max_num_tokens);
 
-// On the CPU: float32 for each of so many tokens at a time.
+// Float32 for each of so many tokens at a time.
 inline constexpr int64_t kGatedDeltaRoomTokens = 512;
 
 }  // namespace quire

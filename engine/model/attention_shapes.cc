@@ -2,6 +2,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/model/blocks/gated_delta_net.h"
 #include "engine/model/blocks/gqa_attention.h"
 #include "kernels/base/check.h"
 
@@ -65,6 +66,9 @@ KvLayout MakeKvLayout(const ModelConfig& model, absl::Span<const DType> kv_dtype
       case AttentionKind::kGqa:
         CheckSharing(model, static_cast<int>(i));
         specs.push_back(GqaKvSpec(layer.gqa, kv_dtypes[i]));
+        break;
+      case AttentionKind::kGatedDelta:
+        specs.emplace_back();  // nothing of a token
     }
   }
   return {.groups = GroupLayers(specs), .block_size = block_size};
@@ -72,6 +76,15 @@ KvLayout MakeKvLayout(const ModelConfig& model, absl::Span<const DType> kv_dtype
 
 KvLayout MakeKvLayout(const ModelConfig& model, DType kv_dtype, int32_t block_size) {
   return MakeKvLayout(model, std::vector<DType>(model.layers.size(), kv_dtype), block_size);
+}
+
+StateLayout MakeStateLayout(const ModelConfig& model, DType dtype) {
+  StateLayout layout;
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    if (model.layers[i].attention != AttentionKind::kGatedDelta) continue;
+    layout[static_cast<int>(i)] = GatedDeltaStateSpec(model.layers[i].delta, dtype);
+  }
+  return layout;
 }
 
 std::vector<AttentionGeometry> MakeGeometries(const ModelConfig& model, const KvLayout& layout,

@@ -11,6 +11,7 @@
 #include "engine/model/config/model_config.h"
 #include "kernels/attention.h"
 #include "kvcache/kv_layout.h"
+#include "kvcache/state_arena.h"
 
 namespace quire {
 
@@ -26,6 +27,9 @@ KvLayout MakeKvLayout(const ModelConfig& model, absl::Span<const DType> kv_dtype
                       int32_t block_size);
 // All with caches of the same.
 KvLayout MakeKvLayout(const ModelConfig& model, DType kv_dtype, int32_t block_size);
+
+// What layers keep of each sequence, with activations of this dtype.
+StateLayout MakeStateLayout(const ModelConfig& model, DType dtype);
 
 // Of each layer group, for queries of this dtype.
 std::vector<AttentionGeometry> MakeGeometries(const ModelConfig& model, const KvLayout& layout,

@@ -54,12 +54,14 @@ void Decoder::Carve(MemoryCarver* carver) {
         carver->Take(Float8Rows::MaxBytes(limits.max_num_batched_tokens, c.hidden_size));
   }
   gqa_.Carve(carver);
+  delta_.Carve(carver);
   gated_mlp_.Carve(carver);
   logit_hidden_ = carver->TakeTensor(context_.dtype, {limits.max_logit_rows, c.hidden_size});
   logits_ = carver->TakeTensor(DType::kF32, {limits.max_logit_rows, c.vocab_size});
 }
 
-void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena& kv_arena) {
+void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena& kv_arena,
+                      const StateArena& state_arena) {
   const ModelConfig& config = *context_.config;
   const auto num_layers = static_cast<int>(config.layers.size());
   hidden_ = Rows(hidden_memory_, inputs.num_tokens);
@@ -77,47 +79,66 @@ void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena
   }
   for (int layer = 0; layer < num_layers; ++layer) {
     const LayerWeights& weights = weights_->layer(layer);
-    const Tensor x = NormedFor(weights.gqa.qkv);
+    const Normed x = NormedForAttention(layer);
     if (layer == 0) {
       Norm(stream, residual_, {}, weights.input_norm, x);
     } else {
       Norm(stream, hidden_, residual_, weights.input_norm, x);
     }
-    if (!RunAttention(stream, layer, x, inputs, kv_arena)) return;
-    if (config.sandwich_norms) Norm(stream, hidden_, {}, weights.attention_out_norm, hidden_);
-    const Tensor mlp_x = NormedFor(weights.gated_mlp.gate_up);
+    if (!RunAttention(stream, layer, x, inputs, kv_arena, state_arena)) return;
+    if (config.sandwich_norms) Norm(stream, hidden_, {}, weights.attention_out_norm, {hidden_});
+    const Normed mlp_x = NormedFor(weights.gated_mlp.gate_up);
     Norm(stream, hidden_, residual_, weights.mlp_norm, mlp_x);
-    RunMlp(stream, layer, mlp_x);
-    if (config.sandwich_norms) Norm(stream, hidden_, {}, weights.mlp_out_norm, hidden_);
+    RunMlp(stream, layer, mlp_x.tensor());
+    if (config.sandwich_norms) Norm(stream, hidden_, {}, weights.mlp_out_norm, {hidden_});
   }
-  Norm(stream, hidden_, residual_, weights_->final_norm(), hidden_);
+  Norm(stream, hidden_, residual_, weights_->final_norm(), {hidden_});
 }
 
 // out = norm(x), or with a residual: residual += x, out = norm(residual).
 void Decoder::Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight,
-                   const Tensor& out) {
-  const bool to_float8 = out.dtype() == DType::kF8E4M3;
+                   const Normed& out) {
   context_.ops->RmsNorm(stream, {.x = x,
                                  .residual = residual,
                                  .weight = weight,
                                  .eps = context_.config->rms_norm_eps,
-                                 .out = to_float8 ? Tensor() : out,
-                                 .float8_out = to_float8 ? out : Tensor()});
+                                 .out = out.rows,
+                                 .float8_out = out.float8});
 }
 
 // Where a norm goes that this weight's operation reads.
-Tensor Decoder::NormedFor(const LinearWeight& reader) const {
-  if (NormedDType(reader) != DType::kF8E4M3) return hidden_;
-  return Float8Rows(hidden_.dim(0), hidden_.dim(1), normed_memory_).tensor();
+Decoder::Normed Decoder::NormedFor(const LinearWeight& reader) const {
+  if (NormedDType(reader) != DType::kF8E4M3) return {.rows = hidden_};
+  return {.float8 = Float8Rows(hidden_.dim(0), hidden_.dim(1), normed_memory_).tensor()};
 }
 
-// hidden_ = attention(x), and the layer's cache has the step's keys and values. False if that was
-// all: nothing reads more of the last layer.
-bool Decoder::RunAttention(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
-                           const KvArena& kv_arena) {
+// Where a layer's first norm goes.
+Decoder::Normed Decoder::NormedForAttention(int layer) const {
+  const LayerWeights& weights = weights_->layer(layer);
+  Normed x;
   switch (context_.config->layers[layer].attention) {
     case AttentionKind::kGqa:
-      return RunGqa(stream, layer, x, inputs, kv_arena);
+      return NormedFor(weights.gqa.qkv);
+    case AttentionKind::kGatedDelta:
+      x = NormedFor(weights.delta.qkvz);
+      x.rows = hidden_;  // which the gates read in any case
+  }
+  return x;
+}
+
+bool Decoder::IsLast(int layer) const {
+  return layer + 1 == static_cast<int>(context_.config->layers.size());
+}
+
+// hidden_ = attention(x), and the layer's cache or state has the step's tokens. False if that was
+// all: nothing reads more of the last layer.
+bool Decoder::RunAttention(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
+                           const KvArena& kv_arena, const StateArena& state_arena) {
+  switch (context_.config->layers[layer].attention) {
+    case AttentionKind::kGqa:
+      return RunGqa(stream, layer, x.tensor(), inputs, kv_arena);
+    case AttentionKind::kGatedDelta:
+      return RunGatedDelta(stream, layer, x, inputs, state_arena);
   }
   return false;
 }
@@ -133,14 +154,27 @@ bool Decoder::RunGqa(Stream& stream, int layer, const Tensor& x, const DecoderIn
                                            {.positions = inputs.positions,
                                             .slot_mapping = inputs.slot_mapping[group],
                                             .kv_cache = kv_cache});
-  const bool is_last = layer + 1 == static_cast<int>(context_.config->layers.size());
-  if (is_last && inputs.num_logit_rows == 0) return false;
-  Tensor attended = gqa_.Attend(stream, *inputs.plans[group], q, kv_cache, weights.sinks);
-  if (is_last && inputs.num_logit_rows < inputs.num_tokens) {
+  if (IsLast(layer) && inputs.num_logit_rows == 0) return false;
+  Tensor attended = gqa_.Attend(stream, *inputs.plans[group], weights, config, q, kv_cache);
+  if (IsLast(layer) && inputs.num_logit_rows < inputs.num_tokens) {
     attended = gqa_.KeepRows(stream, attended, inputs.logits_indices, inputs.num_logit_rows);
     KeepResidualRows(stream, inputs);
   }
   gqa_.Project(stream, weights, attended, hidden_);
+  return true;
+}
+
+bool Decoder::RunGatedDelta(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
+                            const StateArena& state_arena) {
+  const GatedDeltaWeights& weights = weights_->layer(layer).delta;
+  Tensor found = delta_.Run(stream, weights, context_.config->layers[layer].delta, x.rows,
+                            x.tensor(), state_arena.LayerView(layer), inputs.states);
+  if (IsLast(layer) && inputs.num_logit_rows == 0) return false;
+  if (IsLast(layer) && inputs.num_logit_rows < inputs.num_tokens) {
+    found = delta_.KeepRows(stream, found, inputs.logits_indices, inputs.num_logit_rows);
+    KeepResidualRows(stream, inputs);
+  }
+  delta_.Project(stream, weights, found, hidden_);
   return true;
 }
 

@@ -9,12 +9,14 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/blocks/block.h"
+#include "engine/model/blocks/gated_delta_net.h"
 #include "engine/model/blocks/gated_mlp.h"
 #include "engine/model/blocks/gqa_attention.h"
 #include "engine/model/config/model_config.h"
 #include "engine/model/weights.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"
+#include "kvcache/state_arena.h"
 
 namespace quire {
 
@@ -29,6 +31,7 @@ struct DecoderInputs {
   std::vector<const AttentionPlan*> plans;   // per layer group
   const int32_t* logits_indices;             // [num_logit_rows] tokens whose logits are wanted
   int64_t num_logit_rows;                    // a token may be there twice
+  StateBatch states = {};                    // read where a layer keeps states
 };
 
 class Decoder {
@@ -45,7 +48,8 @@ class Decoder {
 
   // Runs the layers over all tokens, and the last one, once its keys and values are stored, over
   // the tokens whose logits are wanted. Hidden states stay inside for Logits.
-  void Forward(Stream& stream, const DecoderInputs& inputs, const KvArena& kv_arena);
+  void Forward(Stream& stream, const DecoderInputs& inputs, const KvArena& kv_arena,
+               const StateArena& state_arena);
 
   // Logits of the rows [first_row, first_row + num_rows) that the last Forward was asked for
   // (num_rows <= max_logit_rows): [num_rows, vocab_size] float32, valid until the next call.
@@ -55,22 +59,34 @@ class Decoder {
 
  private:
   explicit Decoder(const BlockContext& context)
-      : context_(context), gqa_(context), gated_mlp_(context) {}
+      : context_(context), gqa_(context), delta_(context), gated_mlp_(context) {}
+
+  // A norm's results: rows in the activations' dtype, Float8Rows, or both.
+  struct Normed {
+    Tensor rows = {};
+    Tensor float8 = {};
+    const Tensor& tensor() const { return float8.empty() ? rows : float8; }
+  };
 
   void Carve(MemoryCarver* carver);
   void Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight,
-            const Tensor& out);
-  Tensor NormedFor(const LinearWeight& reader) const;
-  bool RunAttention(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
-                    const KvArena& kv_arena);
+            const Normed& out);
+  Normed NormedFor(const LinearWeight& reader) const;
+  Normed NormedForAttention(int layer) const;
+  bool RunAttention(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
+                    const KvArena& kv_arena, const StateArena& state_arena);
   bool RunGqa(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
               const KvArena& kv_arena);
+  bool RunGatedDelta(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
+                     const StateArena& state_arena);
+  bool IsLast(int layer) const;
   void RunMlp(Stream& stream, int layer, const Tensor& x);
   void KeepResidualRows(Stream& stream, const DecoderInputs& inputs);
 
   BlockContext context_;
   const Weights* weights_ = nullptr;
   GqaAttention gqa_;
+  GatedDeltaNet delta_;
   GatedMlp gated_mlp_;
   // Of the last Forward:
   Tensor hidden_;    // [num_rows, hidden_size]: of the tokens, or of those with logits in the end

@@ -10,6 +10,8 @@ void PlanAttention(const ModelConfig& config, const LayerConfig& layer, LayerWei
   switch (layer.attention) {
     case AttentionKind::kGqa:
       return PlanWeights(config, layer.gqa, &weights->gqa, planner);
+    case AttentionKind::kGatedDelta:
+      return PlanWeights(config, layer.delta, &weights->delta, planner);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/checkpoint/text_part.h"
+#include "engine/model/blocks/gated_delta_net.h"
 #include "engine/model/blocks/gated_mlp.h"
 #include "engine/model/blocks/gqa_attention.h"
 #include "engine/model/config/model_config.h"
@@ -18,6 +19,7 @@ namespace quire {
 struct LayerWeights {
   Tensor input_norm;  // [hidden_size]
   GqaWeights gqa;
+  GatedDeltaWeights delta;
   Tensor attention_out_norm;  // [hidden_size] or empty: of what attention adds
   Tensor mlp_norm;            // [hidden_size]
   GatedMlpWeights gated_mlp;

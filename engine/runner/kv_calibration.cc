@@ -70,7 +70,7 @@ class CalibrationStep {
       inputs.slot_mapping.push_back(slots_.as<int64_t>() + group * num_tokens_);
       inputs.plans.push_back(plans[group].get());
     }
-    decoder.Forward(*stream_, inputs, *arena_);
+    decoder.Forward(*stream_, inputs, *arena_, StateArena());
     return stream_->Synchronize();
   }
 

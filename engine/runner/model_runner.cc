@@ -238,7 +238,7 @@ void ModelRunner::EnqueueStep(const BatchMetadata& batch) {
     inputs.slot_mapping.push_back(arrays.slot_mapping + group * batch.shape.num_tokens);
     inputs.plans.push_back(plans_[group].get());
   }
-  decoder_.Forward(*stream_, inputs, kv_arena_);
+  decoder_.Forward(*stream_, inputs, kv_arena_, StateArena());
   EnqueueSampling(batch);
 }
 

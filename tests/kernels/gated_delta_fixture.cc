@@ -77,8 +77,7 @@ std::vector<float> GatedDeltaTest::Step(const std::vector<Piece>& pieces) {
   const DeviceTensor conv_out =
       UploadTensor(std::vector<float>(num_tokens * shape_.num_channels(), kNan), dtype_,
                    {num_tokens, shape_.num_channels()});
-  const int64_t room_floats =
-      GatedDeltaRoomBytes(shape_, num_tokens, GetParam().kind) / int64_t{sizeof(float)};
+  const int64_t room_floats = GatedDeltaRoomBytes(shape_, num_tokens) / int64_t{sizeof(float)};
   const DeviceTensor room = UploadTensor(std::vector<float>(room_floats, kNan), DType::kF32, {1});
   const DeviceTensor out =
       UploadTensor(std::vector<float>(num_tokens * shape_.v_size(), kUntouched), dtype_,

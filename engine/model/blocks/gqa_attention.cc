@@ -30,7 +30,8 @@ void PlanWeights(const ModelConfig& config, const GqaConfig& layer, GqaWeights* 
   const int64_t q_size = int64_t{layer.num_q_heads} * layer.head_dim;
   const int64_t kv_size = int64_t{layer.num_kv_heads} * layer.head_dim;
   const bool has_kv = !layer.kv_sharing_target;
-  std::vector<ModulePlanner::Module> modules = {{"self_attn.q_proj", q_size}};
+  std::vector<ModulePlanner::Module> modules = {
+      {"self_attn.q_proj", layer.output_gate ? 2 * q_size : q_size}};
   if (has_kv) modules.push_back({"self_attn.k_proj", kv_size});
   if (has_kv) modules.push_back({"self_attn.v_proj", kv_size});
   planner.Linear(&weights->qkv, hidden, modules,
@@ -73,7 +74,8 @@ void GqaAttention::Carve(MemoryCarver* carver) {
   int64_t q_size = 0, qkv_size = 0;
   for (const LayerConfig& layer : context_.config->layers) {
     const GqaConfig& gqa = layer.gqa;
-    const int64_t num_qkv_heads = gqa.num_q_heads + 2 * int64_t{gqa.num_kv_heads};
+    const int64_t num_qkv_heads =
+        (gqa.output_gate ? 2 : 1) * gqa.num_q_heads + 2 * int64_t{gqa.num_kv_heads};
     q_size = std::max(q_size, int64_t{gqa.num_q_heads} * gqa.head_dim);
     qkv_size = std::max(qkv_size, num_qkv_heads * gqa.head_dim);
   }
@@ -125,27 +127,36 @@ Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weight
 // Where a layer's heads are in the rows of qkv_; none of k and v if it reads another's.
 GqaAttention::QkvHeads GqaAttention::HeadsIn(const GqaWeights& weights, const GqaConfig& layer) {
   const int32_t num_kv_heads = layer.kv_sharing_target ? 0 : layer.num_kv_heads;
+  const int32_t q_spread = layer.output_gate ? 2 : 1;  // a query, then its gate
+  const int32_t num_before_k = q_spread * layer.num_q_heads;
   const auto heads = [&](int32_t num_heads, int64_t num_before, const Tensor& norm, bool rotate) {
     return HeadsArgs{.num_heads = num_heads,
                      .first = num_before * layer.head_dim,
-                     .stride = layer.head_dim,
+                     .stride = (num_before == 0 ? q_spread : 1) * layer.head_dim,
                      .norm = norm.empty() ? HeadNormKind::kNone : HeadNormKind::kWeight,
                      .norm_weight = norm,
                      .rotate = rotate};
   };
   const bool has_rope = layer.rope >= 0;
   return {.q = heads(layer.num_q_heads, 0, weights.q_norm, has_rope),
-          .k = heads(num_kv_heads, layer.num_q_heads, weights.k_norm, has_rope),
-          .v = heads(num_kv_heads, layer.num_q_heads + num_kv_heads, {}, false)};
+          .k = heads(num_kv_heads, num_before_k, weights.k_norm, has_rope),
+          .v = heads(num_kv_heads, num_before_k + num_kv_heads, {}, false)};
 }
 
-Tensor GqaAttention::Attend(Stream& stream, const AttentionPlan& plan, const Tensor& q,
-                            const KvCacheView& kv_cache, const Tensor& sinks) const {
+Tensor GqaAttention::Attend(Stream& stream, const AttentionPlan& plan, const GqaWeights& weights,
+                            const GqaConfig& layer, const Tensor& q,
+                            const KvCacheView& kv_cache) const {
   const Tensor out = Begin(out_, {q.dim(0), q.dim(1), kv_cache.v.head_dim});
   plan.Run(stream, {.q = q,
                     .kv_cache = kv_cache,
                     .out = out,
-                    .sinks = sinks.empty() ? nullptr : sinks.as<float>()});
+                    .sinks = weights.sinks.empty() ? nullptr : weights.sinks.as<float>()});
+  if (layer.output_gate) {
+    context_.ops->Gate(stream, {.x = out,
+                                .gate = Begin(qkv_, {q.dim(0), weights.qkv.out_features}),
+                                .gate_first = layer.head_dim,
+                                .gate_stride = 2 * int64_t{layer.head_dim}});
+  }
   return Flat(out);
 }
 

@@ -15,7 +15,8 @@ namespace quire {
 
 struct GqaWeights {
   LinearWeight qkv;  // [(num_q_heads + 2 * num_kv_heads) * head_dim, hidden_size]; of a layer that
-                     // reads another's keys and values [num_q_heads * head_dim, hidden_size]
+                     // reads another's keys and values [num_q_heads * head_dim, hidden_size]; with
+                     // gates each query head has as many rows of its gate behind its own
   Tensor qkv_bias;   // as many, or empty
   Tensor q_norm;     // [head_dim] or empty
   Tensor k_norm;     // [head_dim] or empty
@@ -55,9 +56,10 @@ class GqaAttention {
   // the next call.
   Tensor StoreKeysAndValues(Stream& stream, const GqaWeights& weights, const GqaConfig& layer,
                             const Tensor& x, const Places& places) const;
-  // What the queries find, [num_tokens, num_q_heads * head_dim], until the next call.
-  Tensor Attend(Stream& stream, const AttentionPlan& plan, const Tensor& q,
-                const KvCacheView& kv_cache, const Tensor& sinks) const;
+  // What the queries find, [num_tokens, num_q_heads * head_dim], until the next call. Times their
+  // gates, if the layer has those.
+  Tensor Attend(Stream& stream, const AttentionPlan& plan, const GqaWeights& weights,
+                const GqaConfig& layer, const Tensor& q, const KvCacheView& kv_cache) const;
   // These rows of what Attend has returned, where the queries were.
   Tensor KeepRows(Stream& stream, const Tensor& attended, const int32_t* indices,
                   int64_t num_rows) const;

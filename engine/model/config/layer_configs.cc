@@ -94,6 +94,74 @@ bool Slides(JsonReader& config, const ModelFamily& family, int64_t layer, bool h
   return false;
 }
 
+// What all gated delta nets of a model are.
+GatedDeltaShape ReadGatedDelta(JsonReader& config) {
+  GatedDeltaShape shape;
+  const auto read = [&config](absl::string_view key, int64_t least, int64_t most, int64_t absent) {
+    return static_cast<int32_t>(config.Int(key, least, most).value_or(absent));
+  };
+  shape.num_k_heads = read("linear_num_key_heads", 1, kMaxHeads, 16);
+  shape.num_v_heads = read("linear_num_value_heads", 1, kMaxHeads, 32);
+  shape.k_head_dim = read("linear_key_head_dim", 8, GatedDeltaShape::kMaxHeadDim, 128);
+  shape.v_head_dim = read("linear_value_head_dim", 8, GatedDeltaShape::kMaxHeadDim, 128);
+  shape.conv_width = read("linear_conv_kernel_dim", 2, GatedDeltaShape::kMaxConvWidth, 4);
+  if (shape.num_v_heads % shape.num_k_heads != 0) {
+    config.Fail(absl::StrCat("linear_num_value_heads (", shape.num_v_heads,
+                             ") must be a multiple of linear_num_key_heads (", shape.num_k_heads,
+                             ")"));
+  }
+  if (shape.k_head_dim % 8 != 0 || shape.v_head_dim % 8 != 0) {
+    config.FailUnsupported(absl::StrCat("linear_key_head_dim (", shape.k_head_dim,
+                                        ") and linear_value_head_dim (", shape.v_head_dim,
+                                        ") must be multiples of 8"));
+  }
+  return shape;
+}
+
+// That layers are as they are in the family's code, whatever newer models say.
+void RefuseOtherGates(JsonReader& config) {
+  if (!config.Bool("attn_output_gate").value_or(true)) {
+    config.FailUnsupported("attn_output_gate false is not supported: attention has gates");
+  }
+  const std::string gate = config.String("output_gate_type").value_or("swish");
+  if (gate != "swish" && gate != "silu") {
+    config.FailUnsupported(
+        absl::StrCat("output_gate_type ", Shown(gate), " is not supported; supported is swish"));
+  }
+}
+
+// Which layers are gated delta nets: those that layer_types names linear_attention, or all but
+// every full_attention_interval-th.
+void ReadGatedDeltaLayers(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  RefuseOtherGates(config);
+  const GatedDeltaShape shape = ReadGatedDelta(config);
+  const std::vector<std::string> types = config.StringList("layer_types");
+  const size_t num_layers = model->layers.size();
+  if (!types.empty() && types.size() != num_layers) {
+    config.Fail(absl::StrCat("layer_types has ", types.size(), " entries; num_hidden_layers is ",
+                             num_layers));
+    return;
+  }
+  const int64_t interval =
+      config.Int("full_attention_interval", 1, kMaxLayers).value_or(family.full_attention_interval);
+  for (size_t i = 0; i < num_layers; ++i) {
+    LayerConfig& layer = model->layers[i];
+    const bool is_full = types.empty() ? (static_cast<int64_t>(i) + 1) % interval == 0
+                                       : types[i] == "full_attention";
+    if (!types.empty() && !is_full && types[i] != "linear_attention") {
+      config.FailUnsupported(absl::StrCat("layer_types: ", Shown(types[i]),
+                                          " is not supported; supported are full_attention and "
+                                          "linear_attention"));
+      return;
+    }
+    layer.gqa.output_gate = true;
+    if (is_full) continue;
+    layer.attention = AttentionKind::kGatedDelta;
+    layer.gqa = {};
+    layer.delta = shape;
+  }
+}
+
 void ReadLayerWindows(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   const int64_t window = ReadWindow(config, family);
   const std::vector<std::string> types = config.StringList("layer_types");
@@ -134,6 +202,7 @@ void ReadLayerConfigs(JsonReader& config, const ModelFamily& family, ModelConfig
           config.Int("intermediate_size", 1, kMaxHiddenSize).value_or(family.intermediate_size)};
   model->layers.assign(config.Int("num_hidden_layers", 1, kMaxLayers).value_or(family.num_layers),
                        layer);
+  if (family.full_attention_interval > 0) return ReadGatedDeltaLayers(config, family, model);
   ReadLayerRopes(config, family, model);
   ReadLayerWindows(config, family, model);
 }

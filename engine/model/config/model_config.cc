@@ -148,7 +148,7 @@ void ReadScales(JsonReader& config, const ModelFamily& family, ModelConfig* mode
     model->embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(model->hidden_size)));
   }
   model->attention_scale = static_cast<float>(1 / std::sqrt(query_scalar));
-  model->norm_plus_one = family.gemma_block;
+  model->norm_plus_one = family.gemma_block || family.full_attention_interval > 0;
   model->sandwich_norms = family.gemma_block;
 }
 
@@ -240,6 +240,12 @@ absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& folder) {
   ASSIGN_OR_RETURN(ModelConfig model, Parse(*text, &folder));
   ASSIGN_OR_RETURN(model.quantization, QuantizationConfig::Load(folder));
   return model;
+}
+
+bool HasState(const ModelConfig& config) {
+  return std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
+    return layer.attention == AttentionKind::kGatedDelta;
+  });
 }
 
 int32_t MaxHeadDim(const ModelConfig& config) {

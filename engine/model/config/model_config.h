@@ -12,6 +12,7 @@
 #include "engine/model/quantization/quantization_config.h"
 #include "kernels/base/dtype.h"
 #include "kernels/base/types.h"
+#include "kernels/gated_delta.h"
 #include "kernels/op_args.h"
 
 namespace quire {
@@ -40,7 +41,7 @@ struct RopeConfig {
 };
 
 // What a layer's attention and its MLP are; the code of each kind is a file in blocks/.
-enum class AttentionKind : uint8_t { kGqa };
+enum class AttentionKind : uint8_t { kGqa, kGatedDelta };
 enum class MlpKind : uint8_t { kGated };
 
 // Of AttentionKind::kGqa.
@@ -53,12 +54,15 @@ struct GqaConfig {
   // An earlier layer with the same heads and the same window: this one stores no keys and values,
   // and reads that one's.
   std::optional<int32_t> kv_sharing_target = {};
+  // Each query head has a gate as long behind it, whose sigmoid multiplies what it finds.
+  bool output_gate = false;
 };
 
 struct LayerConfig {
   AttentionKind attention = AttentionKind::kGqa;
   MlpKind mlp = MlpKind::kGated;
   GqaConfig gqa = {};             // of kGqa
+  GatedDeltaShape delta = {};     // of kGatedDelta
   int64_t intermediate_size = 0;  // of kGated
 };
 
@@ -103,6 +107,9 @@ struct ModelConfig {
   QuantizationConfig quantization;  // of the checkpoint's linear modules
   LoadQuantization load_quantization = LoadQuantization::kNone;  // never config.json's
 };
+
+// Whether some layer keeps a state of each sequence.
+bool HasState(const ModelConfig& config);
 
 // Elements of the largest attention head of all layers.
 int32_t MaxHeadDim(const ModelConfig& config);

@@ -50,6 +50,18 @@ constexpr ModelFamily kFamilies[] = {
      .window_rule = WindowRule::kUpperLayers,
      .has_attention_bias = true,
      .qk_norm = true},
+    {.architecture = "Qwen3_5ForCausalLM",
+     .model_type = "qwen3_5_text",
+     .vocab_size = 248320,
+     .intermediate_size = 12288,
+     .num_q_heads = 16,
+     .num_kv_heads = 4,
+     .head_dim = 256,
+     .max_position_embeddings = 32768,
+     .partial_rotary_factor = 0.25,
+     .full_attention_interval = 4,
+     .has_attention_bias = true,
+     .qk_norm = true},
     {.architecture = "Gemma2ForCausalLM",
      .model_type = "gemma2",
      .vocab_size = 256000,
@@ -166,6 +178,7 @@ constexpr ModelFamily kWrappers[] = {
     Wrapper("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", "qwen2_5_vl_text", Qwen25VlText()),
     Wrapper("Qwen3VLForConditionalGeneration", "qwen3_vl", "qwen3_vl_text", Qwen3VlText()),
     Wrapper("Gemma3ForConditionalGeneration", "gemma3", "gemma3_text", RowOf("gemma3_text")),
+    Wrapper("Qwen3_5ForConditionalGeneration", "qwen3_5", "qwen3_5_text", RowOf("qwen3_5_text")),
 };
 
 std::vector<const ModelFamily*> AllFamilies() {

@@ -43,11 +43,15 @@ struct ModelFamily {
   bool tie_word_embeddings = false;
   int64_t max_position_embeddings;
   double rope_theta = 10000.0;
+  double partial_rotary_factor = 1.0;
   std::optional<double> rope_local_base_freq = std::nullopt;  // unset: sliding layers as the others
   std::optional<int64_t> sliding_window = std::nullopt;
   int64_t max_window_layers = 28;  // of WindowRule::kUpperLayers
   int64_t window_pattern = 0;      // of WindowRule::kPattern
   int64_t no_rope_interval = 0;    // every so manieth layer has no rotary positions; 0: all have
+  // Every so manieth layer is full attention whose queries have gates, the others are gated delta
+  // nets; norm weights are less one. 0: all layers are attention.
+  int64_t full_attention_interval = 0;
   std::optional<double> attention_soft_cap = std::nullopt;
   std::optional<double> logit_soft_cap = std::nullopt;
   std::optional<TokenId> bos_token_id = std::nullopt;

@@ -136,7 +136,7 @@ LayerTypeRopes ReadLayerTypeRopes(JsonReader& config, const ModelFamily& family,
   RopeConfig& full = ropes.full;
   full.theta = config.Double("rope_theta", 1 + kTiny, kMaxTheta).value_or(family.rope_theta);
   full.partial_rotary_factor =
-      config.Double("partial_rotary_factor", kTiny, 1).value_or(full.partial_rotary_factor);
+      config.Double("partial_rotary_factor", kTiny, 1).value_or(family.partial_rotary_factor);
   full.original_max_position_embeddings = static_cast<double>(max_position_embeddings);
   const RopeConfig plain = full;
   const std::optional<double> local_theta =

@@ -46,7 +46,9 @@ absl::Status ForEachPart(const WeightPlan& plan, const QuantizationConfig& quant
     }
   }
   for (const VectorPlan& vector : plan.vectors) {
-    for (const WeightPart& part : vector.parts) fn(part, std::vector<int64_t>{part.num_rows});
+    for (const WeightPart& part : vector.parts) {
+      fn(part, vector.shape.empty() ? std::vector<int64_t>{part.num_rows} : vector.shape);
+    }
   }
   return absl::OkStatus();
 }

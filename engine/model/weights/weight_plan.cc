@@ -46,7 +46,8 @@ void ModulePlanner::Linear(LinearWeight* weight, int64_t in_features,
                              .other_parts = Named(".weight", other),
                              .bias = traits.bias,
                              .gated = traits.gated,
-                             .normed = traits.normed});
+                             .normed = traits.normed,
+                             .role = traits.role});
   if (traits.bias == nullptr) return;
   Vector(traits.bias, Named(".bias", own), kDummyBias, 0);
   plan_->vectors.back().other_parts = Named(".bias", other);
@@ -56,8 +57,10 @@ void ModulePlanner::Norm(Tensor* tensor, absl::string_view name, int64_t size) {
   Vector(tensor, Named(".weight", {{name, size}}), kDummyNorm, conventions_.norm_offset);
 }
 
-void ModulePlanner::Parameter(Tensor* tensor, absl::string_view name, int64_t size) {
-  Vector(tensor, Named("", {{name, size}}), kDummyBias, 0);
+void ModulePlanner::Parameter(Tensor* tensor, absl::string_view name, int64_t size,
+                              float dummy_value, std::vector<int64_t> shape) {
+  Vector(tensor, Named("", {{name, size}}), dummy_value, 0);
+  plan_->vectors.back().shape = std::move(shape);
 }
 
 void ModulePlanner::Scales(Tensor* tensor, int64_t size,

@@ -26,6 +26,7 @@ std::string ModuleOf(const WeightPart& part);
 
 enum class MatrixRole : uint8_t {
   kLinear,     // of a layer
+  kGates,      // of a layer, a few rows; kept as the checkpoint has it
   kHead,       // makes logits; kept as the checkpoint has it
   kEmbedding,  // no linear module; never quantized
 };
@@ -50,6 +51,7 @@ struct VectorPlan {
   float dummy_value;                         // of every element when there is no checkpoint
   float offset;                              // added to every element of the checkpoint's
   std::vector<WeightPart> other_parts = {};  // as in MatrixPlan
+  std::vector<int64_t> shape = {};           // of its one part in a checkpoint; empty: [size]
 };
 
 // Scales that a checkpoint may have, one for all or one each; all are 1 where it has none.
@@ -91,6 +93,7 @@ class ModulePlanner {
     absl::string_view fused = "";
     bool gated = false;   // the modules are gates and ups
     bool normed = false;  // x comes from RmsNorm
+    MatrixRole role = MatrixRole::kLinear;
   };
   // One matrix of the modules' rows.
   void Linear(LinearWeight* weight, int64_t in_features, const std::vector<Module>& modules,
@@ -98,8 +101,10 @@ class ModulePlanner {
   void Embedding(LinearWeight* weight, int64_t in_features, const Module& module);
   void Head(LinearWeight* weight, int64_t in_features, const Module& module);
   void Norm(Tensor* tensor, absl::string_view name, int64_t size);
-  // A vector that is a tensor of its own, not of a module with weight and bias.
-  void Parameter(Tensor* tensor, absl::string_view name, int64_t size);
+  // A vector that is a tensor of its own, not of a module with weight and bias; `shape` is the
+  // tensor's, if that is not [size].
+  void Parameter(Tensor* tensor, absl::string_view name, int64_t size, float dummy_value = 0,
+                 std::vector<int64_t> shape = {});
   void Scales(Tensor* tensor, int64_t size, const std::vector<absl::string_view>& names);
 
  private:

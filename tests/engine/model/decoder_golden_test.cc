@@ -33,7 +33,7 @@ class DecoderGoldenTest : public testing::TestWithParam<std::tuple<const char*, 
         folder_,
         {.dtype = dtype,
          .adjust = [](ModelConfig& config) { AddVariant(std::get<0>(GetParam()), config); },
-         .max_len = 64,
+         .max_len = 256,
          .device = device_,
          .path = path,
          .replay_decodes = replay_decodes});
@@ -159,7 +159,7 @@ TEST(MixedCacheGoldenTest, LayersMayKeepKeysAndValuesInDifferentTypes) {
     const auto runner =
         SequenceRunner::Create(folder, {.dtype = DType::kF32,
                                         .kv_dtypes = {DType::kF32, DType::kF8E4M3, DType::kF8E4M3},
-                                        .max_len = 64,
+                                        .max_len = 256,
                                         .device = device});
     ASSERT_TRUE(runner.ok()) << runner.status();
     const std::vector<float> actual = (*runner)->Append(expected.tokens);
@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      "qwen3_head_dim_64_two_groups", "phi3_head_dim_96",
                                      "smollm3_no_rope", "llama_sinks_windows_yarn",
                                      "llama_kv_sharing", "gemma3_text_part", "mistral3_text_part",
-                                     "qwen2_5_vl_text_part_v4", "qwen3_vl_text_part_tied"),
+                                     "qwen2_5_vl_text_part_v4", "qwen3_vl_text_part_tied", "qwen35_conditional", "qwen35_causal", "qwen35_heads_128"),
                      testing::ValuesIn(TestDevices())),
     [](const auto& info) {
       return GoldenCaseName(std::get<0>(info.param), std::get<1>(info.param));

@@ -19,6 +19,8 @@ constexpr int32_t kBlockSize = 16;
 constexpr int64_t kMaxLen = 1024;
 constexpr int64_t kMaxBlocks = kMaxLen / kBlockSize;
 constexpr int kMaxGroups = 8;
+constexpr int64_t kNumStateSlots = 2;
+constexpr int32_t kStateSlot = 1;
 
 // Logits to natural-log probabilities, in place.
 void LogSoftmax(absl::Span<float> row) {
@@ -39,6 +41,7 @@ struct SequenceRunner::Metadata {
   int32_t cu_seqlens_q[2];
   int32_t seq_lens[1];
   int32_t seq_rows[1];
+  StateAccess state[1];
   int32_t logit_indices[kMaxLen];
 };
 
@@ -84,6 +87,9 @@ absl::Status SequenceRunner::OpenAttention(const SequenceRunnerOptions& options)
   ASSIGN_OR_RETURN(KvArena arena,
                    KvArena::Allocate(backend_->device(), layout, num_groups * kMaxBlocks));
   arena_ = std::make_unique<KvArena>(std::move(arena));
+  ASSIGN_OR_RETURN(states_,
+                   StateArena::Allocate(backend_->device(), MakeStateLayout(config_, options.dtype),
+                                        kNumStateSlots));
   AttentionBackend* attention = backend_->attention(options.path);
   if (attention == nullptr) return absl::InvalidArgumentError("the device lacks this path");
   ASSIGN_OR_RETURN(plans_, attention->CreatePlans(MakeGeometries(config_, layout, options.dtype),
@@ -130,6 +136,7 @@ void SequenceRunner::FillMetadata(absl::Span<const TokenId> tokens) {
   m.cu_seqlens_q[1] = num_tokens;
   m.seq_lens[0] = static_cast<int32_t>(num_computed_ + num_tokens);
   m.seq_rows[0] = 0;
+  m.state[0] = {.read = num_computed_ > 0 ? kStateSlot : -1, .write = kStateSlot};
 }
 
 std::vector<float> SequenceRunner::Append(absl::Span<const TokenId> tokens) {
@@ -146,7 +153,11 @@ Tensor SequenceRunner::EnqueueStep(int64_t num_tokens, int64_t num_rows) {
                           .slot_mapping = {},
                           .plans = {},
                           .logits_indices = m.logit_indices,
-                          .num_logit_rows = num_rows};
+                          .num_logit_rows = num_rows,
+                          .states = {.num_seqs = 1,
+                                     .cu_seqlens_q = m.cu_seqlens_q,
+                                     .sequences = m.state,
+                                     .snapshots = nullptr}};
   for (size_t g = 0; g < plans_.size(); ++g) {
     plans_[g]->PlanStep(*stream_, {.num_seqs = 1,
                                    .num_tokens = static_cast<int32_t>(num_tokens),
@@ -159,7 +170,7 @@ Tensor SequenceRunner::EnqueueStep(int64_t num_tokens, int64_t num_rows) {
     inputs.slot_mapping.push_back(m.slot_mapping[g]);
     inputs.plans.push_back(plans_[g].get());
   }
-  decoder_->Forward(*stream_, inputs, *arena_);
+  decoder_->Forward(*stream_, inputs, *arena_, states_);
   return num_rows > 0 ? decoder_->Logits(*stream_, 0, num_rows) : Tensor();
 }
 

@@ -14,6 +14,7 @@
 #include "engine/model/weights.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"
+#include "kvcache/state_arena.h"
 
 namespace quire {
 
@@ -74,6 +75,7 @@ class SequenceRunner {
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<KvArena> arena_;
+  StateArena states_;
   std::vector<std::unique_ptr<AttentionPlan>> plans_;  // per layer group
   std::unique_ptr<Decoder> decoder_;
   DeviceBuffer pinned_;    // Metadata

@@ -202,7 +202,7 @@ absl::StatusOr<std::vector<RecordedOp>> StepOps::Record(const StepShape& shape) 
     inputs.slot_mapping.push_back(slots_.as<int64_t>());
     inputs.plans.push_back(plan.get());
   }
-  decoder_->Forward(timer_.stream(), inputs, *arena_);
+  decoder_->Forward(timer_.stream(), inputs, *arena_, StateArena());
   RETURN_IF_ERROR(EnqueueSampling(shape));
   RETURN_IF_ERROR(timer_.stream().Synchronize());
   return recorder_.Take();
