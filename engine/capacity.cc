@@ -39,6 +39,13 @@ std::vector<StreamCapacity> StreamsByLength(const KvDemand& demand, int64_t num_
   return streams;
 }
 
+StateCapacity StatesOf(const StartPlan& plan) {
+  if (plan.state_layout.empty()) return {};
+  return {.num_layers = static_cast<int64_t>(plan.state_layout.size()),
+          .bytes_per_sequence = BytesPerSlot(plan.state_layout),
+          .num_snapshots = plan.num_state_slots - plan.step.max_num_seqs};
+}
+
 // What the ledger will say; what is free afterwards is the rest.
 MemoryLedger PlannedLedger(const EngineConfig& config, const StartPlan& plan,
                            const DeviceFacts& device, int64_t kv_bytes) {
@@ -48,6 +55,9 @@ MemoryLedger PlannedLedger(const EngineConfig& config, const StartPlan& plan,
   const StepMemory steps = StepMemoryFor(plan, plan.model.max_model_len);
   ledger.Add(kWeightsEntry, plan.weights.bytes);
   ledger.Add(kActivationsEntry, steps.activations_bytes);
+  if (!plan.state_layout.empty()) {
+    ledger.Add(kRecurrentEntry, plan.num_state_slots * BytesPerSlot(plan.state_layout));
+  }
   ledger.Add(kStateEntry, steps.state_bytes);
   ledger.Add(kKvCacheEntry, kv_bytes);
   if (config.device == DeviceKind::kCuda) ledger.Add(kLateEntry, plan.late_bytes);
@@ -86,6 +96,8 @@ absl::StatusOr<Capacity> PlanCapacity(const EngineConfig& config, const DeviceFa
   capacity.kv = KvOfLayers(plan.kv_layout);
   capacity.num_layers_without_kv = static_cast<int64_t>(plan.model.config.layers.size());
   for (const LayerKv& layers : capacity.kv) capacity.num_layers_without_kv -= layers.num_layers;
+  capacity.num_layers_without_kv -= static_cast<int64_t>(plan.state_layout.size());
+  capacity.states = StatesOf(plan);
   capacity.streams = StreamsByLength(demand, kv.num_blocks);
   capacity.model = std::move(plan.model);
   return capacity;

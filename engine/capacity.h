@@ -22,9 +22,16 @@ struct LayerKv {
   int64_t bytes_per_token = 0;  // of all of them, with the room that blocks leave unused
 };
 
+// Layers that keep a state of each sequence, however long it is.
+struct StateCapacity {
+  int64_t num_layers = 0;
+  int64_t bytes_per_sequence = 0;  // of all of them
+  int64_t num_snapshots = 0;       // beside those of running sequences
+};
+
 struct StreamCapacity {
   int64_t num_tokens = 0;   // of each stream, prompt and answer
-  int64_t kv_bytes = 0;     // that each holds while it decodes
+  int64_t kv_bytes = 0;     // that each holds while it decodes, beside its states
   int64_t num_streams = 0;  // whose cache is there at once, while one of them reads its prompt
 };
 
@@ -34,6 +41,7 @@ struct Capacity {
   std::optional<int64_t> file_bytes;  // of the weights' files, whose headers fit; unset: not there
   MemoryLedger ledger;
   std::vector<LayerKv> kv;
+  StateCapacity states;
   int64_t num_layers_without_kv = 0;  // those that read an earlier layer's
   int64_t block_bytes = 0;
   std::vector<StreamCapacity> streams;  // by length, the longest is the model's

@@ -27,6 +27,8 @@ struct EngineConfig {
   std::optional<DType> kv_cache_dtype;
   // Layers with a cache in the activations' dtype all the same: indices, or "sliding_window".
   std::vector<std::string> kv_cache_dtype_skip_layers;
+  // Of recurrent states. Unset: as the model says, on the CPU float32.
+  std::optional<DType> state_dtype;
   bool calculate_kv_scales = false;  // of an 8-bit cache, instead of the checkpoint's
   uint64_t seed = 0;                 // of dummy weights
   int64_t max_model_len = 0;         // 0: the model's, or less where memory is short
@@ -39,9 +41,14 @@ struct EngineConfig {
   int64_t max_num_seqs = 0;            // 0: what makes this device fastest
   int64_t max_num_batched_tokens = 0;  // likewise
   int32_t block_size = 16;             // tokens
+  // Tokens from one snapshot of a prompt's or an answer's states to the next; a multiple of
+  // kSnapshotGrid.
+  int32_t snapshot_interval = 1024;
   // The share of the GPU's memory that weights, activations and cache may take.
   double gpu_memory_utilization = 0.9;
   int64_t kv_cache_memory_bytes = 0;  // 0: sized from the memory found at start
+  // Of recurrent states, those of running sequences and snapshots. 0: a share of that memory.
+  int64_t state_cache_memory_bytes = 0;
   bool enable_prefix_caching = true;
   bool enforce_eager = false;  // no captured graphs
   // Steps in which each sequence has one of these many query tokens (ascending) are captured as far

@@ -95,7 +95,11 @@ BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const Engi
                     absl::StrJoin(group.layers, ","));
   }
   if (config.calculate_kv_scales) absl::StrAppend(&blocks.hash_context, "/calculated scales");
-  blocks.enable_prefix_caching = config.enable_prefix_caching;
+  blocks.enable_prefix_caching = config.enable_prefix_caching && parts.state_layout.empty();
+  blocks.num_state_slots = parts.state_arena.num_slots();
+  for (const auto& [layer, spec] : parts.state_layout) {
+    absl::StrAppend(&blocks.hash_context, "/", DTypeName(spec.dtype), ":", layer);
+  }
   return blocks;
 }
 
@@ -206,7 +210,17 @@ absl::Status CalibrateKv(const EngineConfig& config, EngineParts& parts) {
                            *parts.decoder, *parts.weights);
 }
 
-// Activations, then addresses for the KV cache, then the runner, which captures them.
+absl::Status OpenStates(EngineParts& parts) {
+  if (parts.state_layout.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(parts.state_arena,
+                   Advise(StateArena::Allocate(parts.backend->device(), parts.state_layout,
+                                               parts.num_state_slots),
+                          "lower --max-num-seqs or --state-cache-memory-bytes"));
+  parts.ledger.Add(kRecurrentEntry, parts.state_arena.size_bytes());
+  return absl::OkStatus();
+}
+
+// Activations, then states, then addresses for the KV cache, then the runner, which captures them.
 absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
   const int64_t max_model_len = parts.model.max_model_len;
   ASSIGN_OR_RETURN(parts.decoder, Advise(Decoder::Create(*parts.backend, parts.model.config,
@@ -215,6 +229,7 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
                                          kSmallerSteps));
   parts.ledger.Add(kActivationsEntry, parts.decoder->size_bytes());
   RETURN_IF_ERROR(Advise(CalibrateKv(config, parts), kSmallerSteps));
+  RETURN_IF_ERROR(OpenStates(parts));
   ASSIGN_OR_RETURN(const KvPlan most, PlanContextNow(config, parts, /*late_bytes=*/0));
   ASSIGN_OR_RETURN(KvArena arena,
                    KvArena::Reserve(parts.backend->device(), parts.kv_layout, most.num_blocks));
@@ -223,7 +238,7 @@ absl::Status OpenRunner(const EngineConfig& config, EngineParts& parts) {
   ASSIGN_OR_RETURN(
       parts.runner,
       Advise(ModelRunner::Create(*parts.backend, parts.attention, *parts.decoder, *parts.kv_arena,
-                                 MakeRunnerConfig(config, parts, max_model_len)),
+                                 parts.state_arena, MakeRunnerConfig(config, parts, max_model_len)),
              kSmallerSteps));
   parts.ledger.Add(kStateEntry, parts.runner->size_bytes());
   return absl::OkStatus();

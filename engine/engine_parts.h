@@ -28,6 +28,7 @@ struct EngineParts : StartPlan {
   AttentionPaths attention;  // the backend's
   std::unique_ptr<Weights> weights;
   std::unique_ptr<Decoder> decoder;
+  StateArena state_arena;
   std::unique_ptr<KvArena> kv_arena;
   std::unique_ptr<ModelRunner> runner;
   std::unique_ptr<Scheduler> scheduler;

@@ -40,6 +40,7 @@ struct ModelInfo {
 inline constexpr char kWeightsEntry[] = "weights";
 inline constexpr char kActivationsEntry[] = "activations";
 inline constexpr char kStateEntry[] = "batch and sampling state";
+inline constexpr char kRecurrentEntry[] = "recurrent states";
 inline constexpr char kKvCacheEntry[] = "KV cache";
 inline constexpr char kLateEntry[] = "graphs, plans, code, rounding";
 

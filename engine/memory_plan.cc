@@ -29,21 +29,6 @@ int64_t Blocks(const KvLayout& layout, int64_t num_tokens, int64_t max_step_toke
   return MaxBlocksFor(groups, layout.block_size, num_tokens, 2 * max_step_tokens);
 }
 
-// For the cache and the `other_bytes`.
-int64_t AvailableBytes(const EngineConfig& config, const MemoryInfo& memory) {
-  if (config.kv_cache_memory_bytes > 0) return memory.free_bytes;  // who gives a size knows better
-  if (config.device == DeviceKind::kCpu) {
-    // 512 MiB, or a twentieth of what is free if that is more; of little memory, a quarter.
-    const int64_t reserve_bytes =
-        std::max(std::min(512 * kMiB, memory.free_bytes / 4), memory.free_bytes / 20);
-    return memory.free_bytes - reserve_bytes;
-  }
-  const auto budget =
-      static_cast<int64_t>(static_cast<double>(memory.total_bytes) * config.gpu_memory_utilization);
-  return std::min(budget - (memory.total_bytes - memory.free_bytes),
-                  memory.free_bytes - kGpuReserveBytes);
-}
-
 // The planning of one call.
 class Planner {
  public:
@@ -51,7 +36,7 @@ class Planner {
           absl::FunctionRef<int64_t(int64_t)> other_bytes)
       : config_(config),
         demand_(demand),
-        available_bytes_(AvailableBytes(config, memory)),
+        available_bytes_(UsableBytes(config, memory)),
         other_bytes_(other_bytes) {}
 
   absl::StatusOr<KvPlan> Plan() const {
@@ -159,6 +144,20 @@ class Planner {
 };
 
 }  // namespace
+
+int64_t UsableBytes(const EngineConfig& config, const MemoryInfo& memory) {
+  if (config.kv_cache_memory_bytes > 0) return memory.free_bytes;  // who gives a size knows better
+  if (config.device == DeviceKind::kCpu) {
+    // 512 MiB, or a twentieth of what is free if that is more; of little memory, a quarter.
+    const int64_t reserve_bytes =
+        std::max(std::min(512 * kMiB, memory.free_bytes / 4), memory.free_bytes / 20);
+    return memory.free_bytes - reserve_bytes;
+  }
+  const auto budget =
+      static_cast<int64_t>(static_cast<double>(memory.total_bytes) * config.gpu_memory_utilization);
+  return std::min(budget - (memory.total_bytes - memory.free_bytes),
+                  memory.free_bytes - kGpuReserveBytes);
+}
 
 StepLimits ChooseStepLimits(const EngineConfig& config, int64_t device_bytes) {
   const bool cuda = config.device == DeviceKind::kCuda;

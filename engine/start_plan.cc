@@ -1,5 +1,6 @@
 #include "engine/start_plan.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "engine/request_check.h"
 #include "engine/runner/cascade_plan.h"
 #include "engine/serving_dtype.h"
+#include "engine/state_plan.h"
 #include "kernels/base/status_macros.h"
 #include "spdlog/spdlog.h"
 
@@ -150,6 +152,39 @@ int64_t MinPrefixTokens(const EngineConfig& config, const StartPlan& plan) {
                       DTypeBytes(geometry.kv_dtype));
 }
 
+absl::Status CheckStates(const EngineConfig& config, const ModelConfig& model) {
+  if (config.snapshot_interval % kSnapshotGrid != 0) {
+    return absl::OutOfRangeError(absl::StrCat("--mamba-block-size: ", config.snapshot_interval,
+                                              " is not a multiple of ", kSnapshotGrid));
+  }
+  if (!HasState(model) && (config.state_dtype || config.state_cache_memory_bytes > 0)) {
+    return absl::OutOfRangeError(
+        absl::StrCat(config.state_dtype ? "--mamba-ssm-cache-dtype" : "--state-cache-memory-bytes",
+                     ": no layer of this model keeps a recurrent state"));
+  }
+  if (config.device == DeviceKind::kCpu && config.state_dtype == DType::kBF16) {
+    return absl::OutOfRangeError(
+        "--mamba-ssm-cache-dtype: on the CPU recurrent states are float32, so that no answer "
+        "depends on how its prompt is cut into steps");
+  }
+  return absl::OkStatus();
+}
+
+// How many states, and so how many sequences run at a time.
+absl::Status AddStates(const EngineConfig& config, const MemoryInfo& memory, StartPlan* plan) {
+  constexpr int64_t kUsualModelLen = 8192;  // longer contexts' tables are not worth a second look
+  const int64_t left_bytes =
+      UsableBytes(config, memory) -
+      BytesBesideKv(*plan, config.device, std::min(plan->model.max_model_len, kUsualModelLen));
+  ASSIGN_OR_RETURN(const StatePlan states,
+                   PlanStates(config, plan->step, plan->model.max_model_len,
+                              BytesPerSlot(plan->state_layout), left_bytes));
+  if (!states.lowered.empty()) spdlog::info("{}", states.lowered);
+  plan->step = states.step;
+  plan->num_state_slots = states.num_slots();
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<StartPlan> PlanStart(const EngineConfig& config, const DeviceFacts& device) {
@@ -172,6 +207,10 @@ absl::StatusOr<StartPlan> PlanStart(const EngineConfig& config, const DeviceFact
   ASSIGN_OR_RETURN(plan.weights, SizesOfWeights(config, model, device));
   plan.min_prefix_tokens = MinPrefixTokens(config, plan);
   plan.late_bytes = config.device == DeviceKind::kCuda ? kUsualGpuLateBytes : 0;
+  RETURN_IF_ERROR(CheckStates(config, model.config));
+  plan.state_layout =
+      MakeStateLayout(model.config, model.dtype, ChooseStateDType(config, model.config));
+  if (!plan.state_layout.empty()) RETURN_IF_ERROR(AddStates(config, device.memory, &plan));
   return plan;
 }
 
@@ -185,6 +224,7 @@ ModelRunnerConfig RunnerSizes(const StartPlan& plan, int64_t max_model_len) {
   ModelRunnerConfig config;
   config.limits = MakeBatchLimits(plan.step, plan.kv_layout, max_model_len);
   config.limits.min_prefix_tokens = plan.min_prefix_tokens;
+  config.limits.snapshot_grid = plan.state_layout.empty() ? 0 : kSnapshotGrid;
   config.max_model_len = max_model_len;
   config.vocab_size = plan.model.config.vocab_size;
   return config;
@@ -201,6 +241,7 @@ StepMemory StepMemoryFor(const StartPlan& plan, int64_t max_model_len) {
 int64_t BytesBesideKv(const StartPlan& plan, DeviceKind device, int64_t max_model_len) {
   const StepMemory steps = StepMemoryFor(plan, max_model_len);
   return plan.weights.bytes + plan.late_bytes + steps.activations_bytes + steps.state_bytes +
+         plan.num_state_slots * BytesPerSlot(plan.state_layout) +
          (device == DeviceKind::kCpu ? steps.pinned_bytes : 0);
 }
 

@@ -16,6 +16,7 @@
 #include "engine/runner/model_runner.h"
 #include "kernels/device_facts.h"
 #include "kvcache/kv_layout.h"
+#include "kvcache/state_arena.h"
 
 namespace quire {
 
@@ -23,7 +24,9 @@ struct StartPlan {
   ModelInfo model;  // without what only loading tells
   StepLimits step = {};
   KvLayout kv_layout;
-  Weights::Sizes weights;  // at most
+  StateLayout state_layout;     // empty: no layer keeps a state
+  int64_t num_state_slots = 0;  // of running sequences, and of snapshots
+  Weights::Sizes weights;       // at most
   // Prefixes that decodes share are read once where that spares so many tokens; 0: never.
   int64_t min_prefix_tokens = 0;
   // On a GPU what graphs, plans and the code of kernels usually take: an allowance, until they are
@@ -46,7 +49,8 @@ DecoderLimits DecoderLimitsFor(const StartPlan& plan, int64_t max_model_len);
 // Sizes alone.
 ModelRunnerConfig RunnerSizes(const StartPlan& plan, int64_t max_model_len);
 
-// What weights, steps and late comers will take of the device: pinned memory is the CPU's own.
+// What weights, steps, recurrent states and late comers will take of the device: pinned memory is
+// the CPU's own.
 int64_t BytesBesideKv(const StartPlan& plan, DeviceKind device, int64_t max_model_len);
 
 // How long a context and how large a cache, beside `other_bytes`, of the memory that is free.

@@ -27,6 +27,7 @@ struct BlockManagerConfig {
   int32_t block_size = 16;                  // tokens
   std::vector<KvSpec> groups = {KvSpec{}};  // of the layer groups
   bool enable_prefix_caching = true;
+  int64_t num_state_slots = 0;  // 0: no layer keeps a state
   // Mixed into every hash: model, dtype, adapter, whatever else changes the KV of equal tokens.
   std::string hash_context;
   // Test hook: keeps only this many bits of each index key to force collisions; 0 = all.

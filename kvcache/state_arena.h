@@ -12,6 +12,9 @@
 
 namespace quire {
 
+// Snapshots of states stand at multiples of so many tokens, where chunks of prompts end on a GPU.
+inline constexpr int32_t kSnapshotGrid = 64;
+
 // What a layer keeps of a sequence (StateView).
 struct StateSpec {
   int64_t conv_bytes = 0;

@@ -364,6 +364,8 @@ ScheduledSequence Scheduler::HandOutSequence(Sequence* sequence, StepInFlight* s
       .num_generated = sequence->num_expected() - sequence->num_prompt_tokens(),
       .block_tables = {sequence->table.blocks.begin(), sequence->table.blocks.end()},
       .first_new_block = sequence->num_blocks_shown,
+      .state_in = keeps_states_ && start > 0 ? sequence->row : kNoState,
+      .state_out = keeps_states_ ? sequence->row : kNoState,
       .request = sequence->request.get()};
 
   if (!sequence->started) {

@@ -16,6 +16,7 @@ Scheduler::Scheduler(const SchedulerConfig& config, const BlockManagerConfig& bl
     : config_(config),
       block_size_(blocks.block_size),
       prefix_caching_(blocks.enable_prefix_caching),
+      keeps_states_(blocks.num_state_slots > 0),
       blocks_(blocks),
       fair_(config.max_num_passed),
       queue_(config.max_num_queued_reqs, config.max_num_queued_tokens) {

@@ -163,6 +163,7 @@ class Scheduler {
   const SchedulerConfig config_;
   const int32_t block_size_;
   const bool prefix_caching_;
+  const bool keeps_states_;
   BlockManager blocks_;
   absl::flat_hash_map<RequestId, RequestState> requests_;
   FairQueue fair_;

@@ -9,6 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "kernels/base/types.h"
+#include "kernels/gated_delta.h"
 #include "kernels/sampling.h"
 #include "scheduler/request.h"
 
@@ -42,8 +43,11 @@ struct ScheduledSequence {
   // Known plus submitted generated tokens before this step: this step's sample has this index.
   int64_t num_generated;
   absl::InlinedVector<absl::Span<const BlockId>, 2> block_tables;  // per layer group
-  int64_t first_new_block;  // blocks from this index on were added since the row's last step
-  const Request* request;   // parameters; outlives the step
+  int64_t first_new_block;         // blocks from this index on were added since the row's last step
+  StateSlot state_in = kNoState;   // that the step begins from; kNoState: from zeros
+  StateSlot state_out = kNoState;  // that has the state after it; kNoState: the model keeps none
+  absl::InlinedVector<StateSnapshot, 1> snapshots = {};  // that the step leaves on its way
+  const Request* request;                                // parameters; outlives the step
 };
 
 struct SchedulerOutput {

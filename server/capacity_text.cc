@@ -50,6 +50,16 @@ std::string LayersText(const Capacity& capacity) {
   return text;
 }
 
+std::string StatesText(const Capacity& capacity) {
+  const StateCapacity& states = capacity.states;
+  if (states.num_layers == 0) return "";
+  return absl::StrFormat(
+      "  %6d  keep %.1f MiB of each sequence, however long it is (recurrent states):\n"
+      "          of %d running sequences and of %d prefixes\n",
+      states.num_layers, ToMiB(states.bytes_per_sequence), capacity.model.max_num_seqs,
+      states.num_snapshots);
+}
+
 std::string StreamsText(const Capacity& capacity) {
   std::string text = absl::StrFormat("  %10s  %15s  %8s\n", "tokens", "KV of each, MiB", "streams");
   for (const StreamCapacity& streams : capacity.streams) {
@@ -69,7 +79,7 @@ std::string CapacityText(const Capacity& capacity, const std::string& model_fold
       FilesText(capacity), "\n  on ", model.device_name, "\n\nmemory:\n",
       capacity.ledger.ToString(), "\n\nweights by format:\n", WeightsText(capacity),
       "\nKV cache: ", model.num_kv_blocks, " blocks of ", model.block_size, " tokens, ",
-      capacity.block_bytes, " bytes each\n", LayersText(capacity),
+      capacity.block_bytes, " bytes each\n", LayersText(capacity), StatesText(capacity),
       "\nstreams with room in the cache at once, by tokens of prompt and answer together:\n",
       StreamsText(capacity), "\nOf these at most ", model.max_num_seqs,
       " run in one step (--max-num-seqs). What weights take is an upper bound on the CPU, and on "
@@ -117,6 +127,9 @@ std::string CapacityJson(const Capacity& capacity, const std::string& model_fold
                           {"dtype", DTypeName(kv.spec.dtype)},
                           {"bytes_per_token", kv.bytes_per_token}});
   }
+  root["states"] = {{"num_layers", capacity.states.num_layers},
+                    {"bytes_per_sequence", capacity.states.bytes_per_sequence},
+                    {"num_snapshots", capacity.states.num_snapshots}};
   root["streams"] = Json::array();
   for (const StreamCapacity& streams : capacity.streams) {
     root["streams"].push_back({{"num_tokens", streams.num_tokens},

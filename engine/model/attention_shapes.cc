@@ -78,11 +78,11 @@ KvLayout MakeKvLayout(const ModelConfig& model, DType kv_dtype, int32_t block_si
   return MakeKvLayout(model, std::vector<DType>(model.layers.size(), kv_dtype), block_size);
 }
 
-StateLayout MakeStateLayout(const ModelConfig& model, DType dtype) {
+StateLayout MakeStateLayout(const ModelConfig& model, DType dtype, DType state_dtype) {
   StateLayout layout;
   for (size_t i = 0; i < model.layers.size(); ++i) {
     if (model.layers[i].attention != AttentionKind::kGatedDelta) continue;
-    layout[static_cast<int>(i)] = GatedDeltaStateSpec(model.layers[i].delta, dtype);
+    layout[static_cast<int>(i)] = GatedDeltaStateSpec(model.layers[i].delta, dtype, state_dtype);
   }
   return layout;
 }

@@ -28,8 +28,8 @@ KvLayout MakeKvLayout(const ModelConfig& model, absl::Span<const DType> kv_dtype
 // All with caches of the same.
 KvLayout MakeKvLayout(const ModelConfig& model, DType kv_dtype, int32_t block_size);
 
-// What layers keep of each sequence, with activations of this dtype.
-StateLayout MakeStateLayout(const ModelConfig& model, DType dtype);
+// What layers keep of each sequence, with activations and recurrent states of these dtypes.
+StateLayout MakeStateLayout(const ModelConfig& model, DType dtype, DType state_dtype);
 
 // Of each layer group, for queries of this dtype.
 std::vector<AttentionGeometry> MakeGeometries(const ModelConfig& model, const KvLayout& layout,

@@ -25,6 +25,8 @@ void ForEachArray(const BatchShape& shape, BatchArrays& arrays, Visit visit) {
     visit(arrays.first_blocks, shape.num_seqs);
     visit(arrays.rest_lens, shape.num_seqs);
   }
+  visit(arrays.states, shape.num_states);
+  visit(arrays.snapshots, shape.num_snapshots);
   visit(arrays.bias, shape.num_bias);
 }
 
@@ -37,24 +39,31 @@ constexpr int64_t PaddedBytes(int64_t size) {
 }  // namespace
 
 BatchShape MaxShape(const BatchLimits& limits) {
-  return {.num_seqs = limits.max_num_seqs,
-          .num_tokens = limits.max_num_batched_tokens,
-          .num_groups = limits.num_groups,
-          .num_logit_rows = limits.max_logit_rows(),
-          .num_bias = limits.max_num_seqs * limits.max_bias_per_seq,
-          .num_block_updates = limits.max_block_updates,
-          .num_prefix_groups = limits.min_prefix_tokens > 0 ? kNumPrefixGroups : 0};
+  const int64_t grid = limits.snapshot_grid;
+  return {
+      .num_seqs = limits.max_num_seqs,
+      .num_tokens = limits.max_num_batched_tokens,
+      .num_groups = limits.num_groups,
+      .num_logit_rows = limits.max_logit_rows(),
+      .num_bias = limits.max_num_seqs * limits.max_bias_per_seq,
+      .num_block_updates = limits.max_block_updates,
+      .num_prefix_groups = limits.min_prefix_tokens > 0 ? kNumPrefixGroups : 0,
+      .num_states = grid > 0 ? limits.max_num_seqs : 0,
+      .num_snapshots = grid > 0 ? limits.max_num_seqs + limits.max_num_batched_tokens / grid : 0};
 }
 
 BatchShape UniformShape(const BatchLimits& limits, UniformSize size) {
   const int64_t blocks_per_seq = CeilDiv<int64_t>(size.query_len, limits.block_size);
+  const int64_t grid = limits.snapshot_grid;
   return {.num_seqs = size.num_seqs,
           .num_tokens = int64_t{size.num_seqs} * size.query_len,
           .num_groups = limits.num_groups,
           .num_logit_rows = size.num_seqs,
           .num_bias = 0,
           .num_block_updates = size.num_seqs * limits.num_groups * blocks_per_seq,
-          .num_prefix_groups = size.shares_prefixes ? kNumPrefixGroups : 0};
+          .num_prefix_groups = size.shares_prefixes ? kNumPrefixGroups : 0,
+          .num_states = grid > 0 ? size.num_seqs : 0,
+          .num_snapshots = grid > 0 ? size.num_seqs * CeilDiv<int64_t>(size.query_len, grid) : 0};
 }
 
 BatchMetadata FullUniformBatch(const BatchLimits& limits, UniformSize size) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/runner/shared_prefix.h"
+#include "kernels/gated_delta.h"
 #include "kernels/op_args.h"
 #include "kernels/sampling.h"
 
@@ -26,6 +27,8 @@ struct BatchLimits {
   // Prefixes that decodes share are told to attention where they spare the reading of at least so
   // many tokens; 0: never.
   int64_t min_prefix_tokens = 0;
+  // Snapshots of recurrent states are taken at multiples of so many tokens; 0: no layer keeps any.
+  int32_t snapshot_grid = 0;
 
   // Rows of logits: one per sampling sequence, and one per prompt token that is scored.
   int64_t max_logit_rows() const { return max_num_seqs + max_num_batched_tokens; }
@@ -40,6 +43,8 @@ struct BatchShape {
   int64_t num_bias = 0;
   int64_t num_block_updates = 0;
   int64_t num_prefix_groups = 0;  // 0, or as many as there may be
+  int64_t num_states = 0;         // 0, or num_seqs
+  int64_t num_snapshots = 0;
 };
 // The groups that SharedPrefixFinder finds, and one of all others.
 inline constexpr int64_t kNumPrefixGroups = SharedPrefixFinder::kMaxGroups + 1;
@@ -81,6 +86,8 @@ struct BatchArrays {
   int32_t* prefix_rows;          // [num_prefix_groups]
   int32_t* first_blocks;         // [num_seqs]
   int32_t* rest_lens;            // [num_seqs]
+  StateAccess* states;           // [num_states]
+  StateSnapshot* snapshots;      // [num_snapshots]
   LogitBias* bias;               // [num_bias]; last, so that its length moves no other array
 };
 
@@ -110,6 +117,7 @@ struct BatchMetadata {
   int32_t num_sampled_rows = 0;  // rows [0, num_sampled_rows) sample, the others score
   int32_t num_logit_rows = 0;
   int64_t num_block_updates = 0;  // that are left in the array
+  int32_t num_snapshots = 0;
   bool any_logprobs = false;
   std::vector<LogitRows> logit_rows;  // [num_seqs]
 };

@@ -111,7 +111,9 @@ BatchShape BatchBuilder::ShapeOf(const SchedulerOutput& output, bool shares_pref
   BatchShape shape = {.num_seqs = static_cast<int64_t>(output.sequences.size()),
                       .num_tokens = output.num_tokens,
                       .num_groups = limits_.num_groups};
+  if (limits_.snapshot_grid > 0) shape.num_states = shape.num_seqs;
   for (const ScheduledSequence& sequence : output.sequences) {
+    shape.num_snapshots += static_cast<int64_t>(sequence.snapshots.size());
     shape.num_logit_rows += sequence.num_samples + NumScored(sequence);
     if (sequence.num_samples > 0) {
       const int64_t num_bias = NumBias(sequence);
@@ -190,6 +192,19 @@ void BatchBuilder::AddBlockUpdates(const ScheduledSequence& sequence, const Batc
   }
 }
 
+void BatchBuilder::AddState(const ScheduledSequence& sequence, const BatchArrays& arrays,
+                            BatchMetadata* batch) const {
+  CHECK_GE(sequence.state_out, 0);
+  arrays.states[batch->num_seqs] = {
+      .read = sequence.state_in,
+      .write = sequence.state_out,
+      .first_snapshot = batch->num_snapshots,
+      .num_snapshots = static_cast<int32_t>(sequence.snapshots.size())};
+  for (const StateSnapshot& snapshot : sequence.snapshots) {
+    arrays.snapshots[batch->num_snapshots++] = snapshot;
+  }
+}
+
 void BatchBuilder::Pad(const BatchMetadata& batch, const BatchArrays& arrays) const {
   const int32_t query_len = uniform_sizes_[batch.uniform_size].query_len;
   const auto num_seqs = static_cast<int32_t>(batch.shape.num_seqs);
@@ -202,6 +217,7 @@ void BatchBuilder::Pad(const BatchMetadata& batch, const BatchArrays& arrays) co
     arrays.logits_indices[i] = i * query_len;
     arrays.sampling[i] = SamplingRow();
     if (batch.shape.num_prefix_groups > 0) arrays.first_blocks[i] = arrays.rest_lens[i] = 0;
+    if (batch.shape.num_states > 0) arrays.states[i] = {.read = kNoState, .write = kNoState};
   }
   for (int32_t i = batch.num_tokens; i < num_tokens; ++i) {
     arrays.input_ids[i] = 0;
@@ -252,6 +268,7 @@ void BatchBuilder::AddSequence(const ScheduledSequence& sequence, const BatchArr
   if (num_new == 1 && batch->num_decodes == i) ++batch->num_decodes;
   AddTokens(sequence, arrays, *batch);
   AddBlockUpdates(sequence, arrays, send_updates, batch);
+  if (batch->shape.num_states > 0) AddState(sequence, arrays, batch);
   batch->num_tokens += num_new;
   ++batch->num_seqs;
   if (sequence.num_samples == 0) return;

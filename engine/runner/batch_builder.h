@@ -45,6 +45,8 @@ class BatchBuilder {
                  const BatchMetadata& batch) const;
   void AddBlockUpdates(const ScheduledSequence& sequence, const BatchArrays& arrays,
                        SendUpdates send_updates, BatchMetadata* batch) const;
+  void AddState(const ScheduledSequence& sequence, const BatchArrays& arrays,
+                BatchMetadata* batch) const;
   void Pad(const BatchMetadata& batch, const BatchArrays& arrays) const;
 
   BatchLimits limits_;

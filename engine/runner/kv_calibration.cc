@@ -48,6 +48,9 @@ class CalibrationStep {
                                          {.max_num_seqs = 1,
                                           .max_num_batched_tokens = num_tokens_,
                                           .max_blocks_per_seq = num_blocks_}));
+    ASSIGN_OR_RETURN(
+        states_, StateArena::Allocate(backend_.device(),
+                                      MakeStateLayout(model_, calibration.dtype, DType::kF32), 1));
     RETURN_IF_ERROR(UploadMetadata());
     DecoderInputs inputs = {.num_tokens = num_tokens_,
                             .input_ids = input_ids_.as<int32_t>(),
@@ -56,7 +59,11 @@ class CalibrationStep {
                             .slot_mapping = {},
                             .plans = {},
                             .logits_indices = nullptr,
-                            .num_logit_rows = 0};
+                            .num_logit_rows = 0,
+                            .states = {.num_seqs = 1,
+                                       .cu_seqlens_q = seq_.as<int32_t>(),
+                                       .sequences = state_.as<StateAccess>(),
+                                       .snapshots = nullptr}};
     for (int64_t group = 0; group < num_groups_; ++group) {
       const auto* seq = seq_.as<int32_t>();
       plans[group]->PlanStep(*stream_, {.num_seqs = 1,
@@ -70,7 +77,7 @@ class CalibrationStep {
       inputs.slot_mapping.push_back(slots_.as<int64_t>() + group * num_tokens_);
       inputs.plans.push_back(plans[group].get());
     }
-    decoder.Forward(*stream_, inputs, *arena_, StateArena());
+    decoder.Forward(*stream_, inputs, *arena_, states_);
     return stream_->Synchronize();
   }
 
@@ -130,6 +137,7 @@ class CalibrationStep {
     RETURN_IF_ERROR(Upload(positions, positions_));
     RETURN_IF_ERROR(Upload(slots, slots_));
     RETURN_IF_ERROR(Upload(blocks, blocks_));
+    RETURN_IF_ERROR(Upload(std::vector<StateAccess>{{.read = kNoState, .write = 0}}, state_));
     // cu_seqlens_q, whose 0 is the row, too, and whose end is the length.
     return Upload(std::vector<int32_t>{0, static_cast<int32_t>(num_tokens_)}, seq_);
   }
@@ -152,7 +160,8 @@ class CalibrationStep {
   const int64_t num_groups_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<KvArena> arena_;
-  DeviceBuffer input_ids_, positions_, slots_, blocks_, seq_;
+  StateArena states_;  // one slot
+  DeviceBuffer input_ids_, positions_, slots_, blocks_, seq_, state_;
 };
 
 }  // namespace
@@ -164,7 +173,8 @@ absl::Status CalibrateKvScales(Backend& backend, AttentionBackend& prefill,
   RETURN_IF_ERROR(step.Run(prefill, calibration, decoder));
   const float unit = kHeadroom / LargestFinite(calibration.kv_dtype);
   for (int layer = 0; layer < static_cast<int>(model.layers.size()); ++layer) {
-    if (model.layers[layer].gqa.kv_sharing_target) continue;
+    const LayerConfig& config = model.layers[layer];
+    if (config.attention != AttentionKind::kGqa || config.gqa.kv_sharing_target) continue;
     ASSIGN_OR_RETURN(const std::vector<float> largest, step.LargestOf(layer));
     const auto num_scales = static_cast<int64_t>(largest.size());
     ASSIGN_OR_RETURN(const DeviceBuffer pinned,

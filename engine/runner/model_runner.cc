@@ -9,10 +9,11 @@
 namespace quire {
 
 ModelRunner::ModelRunner(Backend& backend, Decoder& decoder, KvArena& kv_arena,
-                         const ModelRunnerConfig& config)
+                         const StateArena& state_arena, const ModelRunnerConfig& config)
     : backend_(backend),
       decoder_(decoder),
       kv_arena_(kv_arena),
+      state_arena_(state_arena),
       config_(config),
       metadata_bytes_(BatchLayout(MaxShape(config.limits)).size_bytes()),
       builder_(config.limits, UniformSizes(config.captured_query_lens, config.limits)) {}
@@ -21,12 +22,11 @@ ModelRunner::~ModelRunner() {
   if (stream_ != nullptr) stream_->Synchronize().IgnoreError();
 }
 
-absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Create(Backend& backend,
-                                                                 const AttentionPaths& attention,
-                                                                 Decoder& decoder,
-                                                                 KvArena& kv_arena,
-                                                                 const ModelRunnerConfig& config) {
-  std::unique_ptr<ModelRunner> runner(new ModelRunner(backend, decoder, kv_arena, config));
+absl::StatusOr<std::unique_ptr<ModelRunner>> ModelRunner::Create(
+    Backend& backend, const AttentionPaths& attention, Decoder& decoder, KvArena& kv_arena,
+    const StateArena& state_arena, const ModelRunnerConfig& config) {
+  std::unique_ptr<ModelRunner> runner(
+      new ModelRunner(backend, decoder, kv_arena, state_arena, config));
   ASSIGN_OR_RETURN(runner->stream_, backend.device().CreateStream());
   RETURN_IF_ERROR(runner->AllocateDeviceMemory());
   RETURN_IF_ERROR(runner->AllocateStepBuffers());
@@ -213,7 +213,11 @@ void ModelRunner::EnqueueStep(const BatchMetadata& batch) {
                           .slot_mapping = {},
                           .plans = {},
                           .logits_indices = arrays.logits_indices,
-                          .num_logit_rows = batch.num_logit_rows};
+                          .num_logit_rows = batch.num_logit_rows,
+                          .states = {.num_seqs = batch.num_seqs,
+                                     .cu_seqlens_q = arrays.cu_seqlens_q,
+                                     .sequences = arrays.states,
+                                     .snapshots = arrays.snapshots}};
   SharedPrefixes prefixes;
   if (batch.shape.num_prefix_groups > 0) {
     prefixes = {.num_groups = static_cast<int32_t>(batch.shape.num_prefix_groups),
@@ -238,7 +242,7 @@ void ModelRunner::EnqueueStep(const BatchMetadata& batch) {
     inputs.slot_mapping.push_back(arrays.slot_mapping + group * batch.shape.num_tokens);
     inputs.plans.push_back(plans_[group].get());
   }
-  decoder_.Forward(*stream_, inputs, kv_arena_, StateArena());
+  decoder_.Forward(*stream_, inputs, kv_arena_, state_arena_);
   EnqueueSampling(batch);
 }
 

@@ -20,6 +20,7 @@
 #include "engine/runner/step_trace.h"
 #include "kernels/backend.h"
 #include "kvcache/kv_arena.h"
+#include "kvcache/state_arena.h"
 #include "scheduler/scheduler_output.h"
 
 namespace quire {
@@ -39,11 +40,12 @@ class ModelRunner {
  public:
   static constexpr int kMaxInFlight = 2;
 
-  // RESOURCE_EXHAUSTED when the device has no room. The decoder, the arena, whose blocks may still
-  // be without memory, and the attention paths must outlive the runner.
+  // RESOURCE_EXHAUSTED when the device has no room. The decoder, the arenas, of which the cache's
+  // blocks may still be without memory, and the attention paths must outlive the runner.
   static absl::StatusOr<std::unique_ptr<ModelRunner>> Create(Backend& backend,
                                                              const AttentionPaths& attention,
                                                              Decoder& decoder, KvArena& kv_arena,
+                                                             const StateArena& state_arena,
                                                              const ModelRunnerConfig& config);
   // Waits for the stream.
   ~ModelRunner();
@@ -86,7 +88,7 @@ class ModelRunner {
     float* top_logprobs;  // [max_logit_rows, kMaxLogprobs]
   };
 
-  ModelRunner(Backend& backend, Decoder& decoder, KvArena& kv_arena,
+  ModelRunner(Backend& backend, Decoder& decoder, KvArena& kv_arena, const StateArena& state_arena,
               const ModelRunnerConfig& config);
   absl::Status AllocateDeviceMemory();
   absl::Status AllocateStepBuffers();
@@ -112,6 +114,7 @@ class ModelRunner {
   Backend& backend_;
   Decoder& decoder_;
   KvArena& kv_arena_;
+  const StateArena& state_arena_;
   ModelRunnerConfig config_;
   int64_t metadata_bytes_;  // of the largest shape
   BatchBuilder builder_;

@@ -48,6 +48,9 @@ EngineConfig ToEngineConfig(const Settings& settings, const std::string& model_f
   config.kv_cache_dtype = ChooseKvCacheDType(settings.kv_cache_dtype);
   config.kv_cache_dtype_skip_layers = settings.kv_cache_dtype_skip_layers;
   config.calculate_kv_scales = settings.calculate_kv_scales;
+  config.state_cache_memory_bytes = settings.state_cache_memory_bytes;
+  config.state_dtype = ChooseDType(settings.mamba_ssm_cache_dtype);
+  config.snapshot_interval = static_cast<int32_t>(settings.mamba_block_size);
   config.seed = static_cast<uint64_t>(std::max<int64_t>(settings.seed, 0));
   config.max_model_len = settings.max_model_len;
   config.device = ServingDevice(settings);

@@ -103,6 +103,19 @@ std::vector<Setting> DeviceSettings() {
       {"calculate-kv-scales", kDevice, SwitchField{&S::calculate_kv_scales},
        "Take the scales of an 8-bit KV cache from what the model makes of 256 tokens at start, for "
        "checkpoints without k_scale and v_scale, whose scales are 1 else."},
+      {"state-cache-memory-bytes", kDevice,
+       IntField{&S::state_cache_memory_bytes, 0, kMaxInt, Unit::kBytes},
+       "Memory for recurrent states, of models whose layers keep a state of each sequence: those "
+       "of "
+       "running sequences, and snapshots of prefixes for the prefix cache.",
+       "half of what weights and steps leave of a GPU's memory, a quarter on the CPU"},
+      {"mamba-ssm-cache-dtype", kDevice,
+       ChoiceField{&S::mamba_ssm_cache_dtype, {"auto", "float32", "bfloat16"}},
+       "Data type of recurrent states; auto takes the checkpoint's. bfloat16, which needs a GPU, "
+       "halves what decodes read and write of them, and rounds at every step."},
+      {"mamba-block-size", kDevice, IntField{&S::mamba_block_size, 64, 1 << 20, Unit::kCount},
+       "Tokens from one snapshot of recurrent states to the next, a multiple of 64; the end of a "
+       "prompt, and where prompts were seen to part, have one anyway."},
       {"block-size", kDevice, IntChoiceField{&S::block_size, {16, 32, 64}},
        "Tokens in one block of the KV cache."},
       {"attention-backend", kDevice,

@@ -37,6 +37,9 @@ struct Settings {
   std::string kv_cache_dtype = "auto";
   std::vector<std::string> kv_cache_dtype_skip_layers;
   bool calculate_kv_scales = false;
+  int64_t state_cache_memory_bytes = 0;
+  std::string mamba_ssm_cache_dtype = "auto";
+  int64_t mamba_block_size = 1024;
   int64_t block_size = 16;
   std::string attention_backend = "auto";
   bool enforce_eager = false;

@@ -125,6 +125,44 @@ TEST_F(BatchBuilderTest, WorkedExample) {
   EXPECT_EQ((tables_[{0, 1, 127}]), r2.blocks[0][127]);
 }
 
+TEST_F(BatchBuilderTest, StatesGoWithTheirSequencesAndPaddingHasNone) {
+  BatchLimits limits = Limits();
+  limits.snapshot_grid = 8;
+  TestSequence decode(9, 2, 8, 1, {{7, 3, 5}, {1, 2, 4}});
+  decode.scheduled.state_in = 6;
+  decode.scheduled.state_out = 6;
+  TestSequence chunk(40, 0, 4, 30, {{9, 8, 6, 10, 1, 2, 3, 4, 5}, {9, 8, 6, 10, 1, 2, 3, 4, 5}});
+  chunk.scheduled.state_in = 3;
+  chunk.scheduled.state_out = 4;
+  chunk.scheduled.snapshots = {{4, 10}, {28, 11}};
+  TestSequence first(3, 1, 0, 3, {{20}, {21}});
+  first.scheduled.state_out = 5;
+  first.scheduled.snapshots = {{3, 12}};
+  Build({&decode, &chunk, &first}, limits);
+  const auto state = [this](int i) {
+    const StateAccess& access = arrays_.states[i];
+    return std::vector<int32_t>{access.read, access.write, access.first_snapshot,
+                                access.num_snapshots};
+  };
+  EXPECT_EQ(state(0), (std::vector<int32_t>{6, 6, 0, 0}));
+  EXPECT_EQ(state(1), (std::vector<int32_t>{3, 4, 0, 2}));
+  EXPECT_EQ(state(2), (std::vector<int32_t>{kNoState, 5, 2, 1}));
+  EXPECT_EQ(arrays_.snapshots[0].num_tokens, 4);
+  EXPECT_EQ(arrays_.snapshots[0].slot, 10);
+  EXPECT_EQ(arrays_.snapshots[1].slot, 11);
+  EXPECT_EQ(arrays_.snapshots[2].slot, 12);
+
+  uniform_sizes_ = {{1, 4}};
+  decode.scheduled.snapshots = {{1, 13}};
+  const BatchMetadata padded = Build({&decode}, limits);
+  ASSERT_EQ(padded.shape.num_states, 4);
+  EXPECT_EQ(padded.shape.num_snapshots, 4);  // every decode may leave one
+  EXPECT_EQ(state(0), (std::vector<int32_t>{6, 6, 0, 1}));
+  EXPECT_EQ(arrays_.snapshots[0].slot, 13);
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(state(i), (std::vector<int32_t>{kNoState, kNoState, 0, 0}));
+  EXPECT_EQ(Build({&decode}).shape.num_states, 0);  // of a model that keeps none
+}
+
 TEST_F(BatchBuilderTest, MixesADecodeWithAChunk) {
   TestSequence decode(9, 2, 8, 1, {{7, 3, 5}, {1, 2, 4}});
   TestSequence chunk(20, 0, 4, 10, {{9, 8, 6, 10}, {11, 12, 13, 14}});

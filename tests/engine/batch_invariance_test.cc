@@ -38,11 +38,12 @@ struct ModelCase {
   LoadFormat format;
 };
 
-// A dense model whose random weights make close races of greedy choices, and one with two layer
-// groups, windows and soft caps.
+// A dense model whose random weights make close races of greedy choices, one with two layer
+// groups, windows and soft caps, and one whose layers keep states of their sequences.
 constexpr ModelCase kModels[] = {
     {"Dense", "configs/demo", LoadFormat::kDummy},
-    {"Windows", "tests/engine/model/golden/gemma2_caps_windows", LoadFormat::kAuto}};
+    {"Windows", "tests/engine/model/golden/gemma2_caps_windows", LoadFormat::kAuto},
+    {"States", "tests/engine/model/golden/qwen35_causal", LoadFormat::kAuto}};
 
 class BatchInvarianceTest : public ::testing::TestWithParam<std::tuple<ModelCase, DType>> {
  protected:
@@ -134,7 +135,7 @@ TEST_P(BatchInvarianceTest, TheBatchChangesNothing) {
       alone.push_back(Generate(*engine, requests.back()));
     }
   }
-  constexpr int64_t kNumCases = 4;  // instances of this test
+  constexpr int64_t kNumCases = 6;  // instances of this test
   const int64_t num_pairs = FromEnvironment("QUIRE_INVARIANCE_PAIRS", 800) / kNumCases;
   int64_t num_hits = 0, num_preemptions = 0, num_compared = 0;
   for (int engine_index = 0; num_compared < num_pairs; ++engine_index) {

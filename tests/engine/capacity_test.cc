@@ -33,6 +33,14 @@ constexpr char kLlama8B[] = R"({
   "tie_word_embeddings": false})";
 
 // Five layers with a window of 32 tokens for each without one.
+constexpr char kTinyQwen35[] = R"({
+  "architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "vocab_size": 48,
+  "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 4096,
+  "linear_key_head_dim": 16, "linear_value_head_dim": 8, "linear_num_key_heads": 2,
+  "linear_num_value_heads": 4
+})";
+
 constexpr char kTinyGemma[] = R"({
   "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "vocab_size": 64,
   "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4,
@@ -171,6 +179,47 @@ TEST_F(CapacityTest, ALineSaysWhyThereIsNoCascade) {
               HasSubstr("(no cascade attention): its layers keep keys and values in 6 ways"));
 }
 
+TEST_F(CapacityTest, StatesOfSequencesAreCountedBesideTheCache) {
+  EngineConfig config = ConfigFor(kTinyQwen35);
+  config.device = DeviceKind::kCuda;
+  config.dtype = DType::kBF16;
+  config.max_num_seqs = 0;
+  const Capacity capacity = *PlanCapacity(config, FactsOfGpu(80 * kGiB));
+  ASSERT_EQ(capacity.kv.size(), 1);
+  EXPECT_EQ(capacity.kv[0].num_layers, 1);
+  EXPECT_EQ(capacity.num_layers_without_kv, 0);
+  EXPECT_EQ(capacity.states.num_layers, 3);
+  // 3 rows of 96 channels in bfloat16, and 4 heads of 16 by 8 in float32.
+  EXPECT_EQ(capacity.states.bytes_per_sequence, 3 * (768 + 2048));
+  EXPECT_EQ(Entries(capacity.ledger)[kRecurrentEntry],
+            (capacity.model.max_num_seqs + capacity.states.num_snapshots) * 3 * (768 + 2048));
+  config.state_dtype = DType::kBF16;
+  EXPECT_EQ(PlanCapacity(config, FactsOfGpu(80 * kGiB))->states.bytes_per_sequence,
+            3 * (768 + 1024));
+  // A running sequence has a state of its own: the longest context does not count alone.
+  config.state_cache_memory_bytes = 5 * 3 * (768 + 1024);
+  const Capacity little = *PlanCapacity(config, FactsOfGpu(80 * kGiB));
+  EXPECT_EQ(little.model.max_num_seqs, 3);
+  EXPECT_EQ(little.states.num_snapshots, 2);
+}
+
+TEST_F(CapacityTest, SettingsOfStatesThatMeanNothingHereAreRefused) {
+  const auto refusal = [](const EngineConfig& config) {
+    const absl::Status status = PlanCapacity(config, FactsOfGpu(80 * kGiB)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+    return std::string(status.message());
+  };
+  EngineConfig config = ConfigFor(kTinyQwen35);
+  config.state_dtype = DType::kBF16;
+  EXPECT_THAT(refusal(config), HasSubstr("--mamba-ssm-cache-dtype: on the CPU"));
+  config = ConfigFor(kTinyQwen35);
+  config.snapshot_interval = 100;
+  EXPECT_THAT(refusal(config), HasSubstr("--mamba-block-size: 100 is not a multiple of 64"));
+  config = ConfigFor(kTinyGemma);
+  config.state_cache_memory_bytes = 1;
+  EXPECT_THAT(refusal(config), HasSubstr("no layer of this model keeps a recurrent state"));
+}
+
 TEST_F(CapacityTest, WhatDoesNotFitIsRefusedWithTheFigures) {
   const absl::Status status = PlanCapacity(LlamaOnGpu(), FactsOfGpu(16 * kGiB)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
@@ -210,6 +259,9 @@ TEST_F(CapacityTest, AnEngineThatIsOpenedHasWhatWasPlanned) {
   configs.push_back(configs.back());
   configs.back().kv_cache_dtype = DType::kF8E4M3;
   configs.back().kv_cache_dtype_skip_layers = {"sliding_window"};
+  configs.push_back(ConfigFor(kTinyQwen35));
+  configs.push_back(configs.back());
+  configs.back().enable_prefix_caching = false;
   for (size_t i = 0; i < configs.size(); ++i) {
     SCOPED_TRACE(i);
     auto backend = *OpenBackend(configs[i].backend_options());

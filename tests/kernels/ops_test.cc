@@ -129,17 +129,18 @@ TEST_F(OpsDeathTest, HeadsThatDoNotFitAreRefusedAtTheCall) {
   std::vector<float> x(24), cache(64), table(8), weight(8);
   const HeadsArgs heads = {.num_heads = 1, .first = 0, .stride = 8, .rotate = true};
   const auto run = [&](void (*change)(StoreHeadsArgs&)) {
-    StoreHeadsArgs args = {.x = Matrix(x, 1),
-                           .q = heads,
-                           .k = heads,
-                           .v = heads,
-                           .cos_sin = table.data(),
-                           .num_pairs = 4,
-                           .pair_distance = 4,
-                           .positions = nullptr,
-                           .slot_mapping = nullptr,
-                           .kv_cache = {.k = {.head_dim = 8}, .v = {.head_dim = 8}, .num_kv_heads = 1},
-                           .q_out = Tensor(cache.data(), DType::kF32, {1, 1, 8})};
+    StoreHeadsArgs args = {
+        .x = Matrix(x, 1),
+        .q = heads,
+        .k = heads,
+        .v = heads,
+        .cos_sin = table.data(),
+        .num_pairs = 4,
+        .pair_distance = 4,
+        .positions = nullptr,
+        .slot_mapping = nullptr,
+        .kv_cache = {.k = {.head_dim = 8}, .v = {.head_dim = 8}, .num_kv_heads = 1},
+        .q_out = Tensor(cache.data(), DType::kF32, {1, 1, 8})};
     change(args);
     CheckArgs(args);
   };

@@ -24,9 +24,10 @@ void PlanWeights(const ModelConfig& config, const GatedDeltaShape& shape,
   planner.Linear(&weights->out, shape.v_size(), {{"linear_attn.out_proj", hidden}}, {});
 }
 
-StateSpec GatedDeltaStateSpec(const GatedDeltaShape& shape, DType dtype) {
+StateSpec GatedDeltaStateSpec(const GatedDeltaShape& shape, DType dtype, DType state_dtype) {
   return {.conv_bytes = (shape.conv_width - 1) * shape.num_channels() * DTypeBytes(dtype),
-          .recurrent_bytes = shape.v_size() * shape.k_head_dim * DTypeBytes(DType::kF32)};
+          .recurrent_bytes = shape.v_size() * shape.k_head_dim * DTypeBytes(state_dtype),
+          .dtype = state_dtype};
 }
 
 void GatedDeltaNet::Carve(MemoryCarver* carver) {

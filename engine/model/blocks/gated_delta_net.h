@@ -25,8 +25,8 @@ struct GatedDeltaWeights {
 void PlanWeights(const ModelConfig& config, const GatedDeltaShape& shape,
                  GatedDeltaWeights* weights, ModulePlanner& planner);
 
-// What such a layer keeps of each sequence, with activations of this dtype.
-StateSpec GatedDeltaStateSpec(const GatedDeltaShape& shape, DType dtype);
+// What such a layer keeps of each sequence, with activations and recurrent states of these dtypes.
+StateSpec GatedDeltaStateSpec(const GatedDeltaShape& shape, DType dtype, DType state_dtype);
 
 class GatedDeltaNet {
  public:

@@ -130,11 +130,23 @@ void RefuseOtherGates(JsonReader& config) {
   }
 }
 
+// Of what the layers keep of a sequence.
+DType ReadStateDType(JsonReader& config) {
+  const std::string name = config.String("mamba_ssm_dtype").value_or("float32");
+  if (name == "bfloat16") return DType::kBF16;
+  if (name != "float32") {
+    config.FailUnsupported(absl::StrCat("mamba_ssm_dtype ", Shown(name),
+                                        " is not supported; supported are float32, bfloat16"));
+  }
+  return DType::kF32;
+}
+
 // Which layers are gated delta nets: those that layer_types names linear_attention, or all but
 // every full_attention_interval-th.
 void ReadGatedDeltaLayers(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   RefuseOtherGates(config);
   const GatedDeltaShape shape = ReadGatedDelta(config);
+  model->state_dtype = ReadStateDType(config);
   const std::vector<std::string> types = config.StringList("layer_types");
   const size_t num_layers = model->layers.size();
   if (!types.empty() && types.size() != num_layers) {
@@ -144,6 +156,7 @@ void ReadGatedDeltaLayers(JsonReader& config, const ModelFamily& family, ModelCo
   }
   const int64_t interval =
       config.Int("full_attention_interval", 1, kMaxLayers).value_or(family.full_attention_interval);
+  size_t num_states = 0;
   for (size_t i = 0; i < num_layers; ++i) {
     LayerConfig& layer = model->layers[i];
     const bool is_full = types.empty() ? (static_cast<int64_t>(i) + 1) % interval == 0
@@ -159,7 +172,9 @@ void ReadGatedDeltaLayers(JsonReader& config, const ModelFamily& family, ModelCo
     layer.attention = AttentionKind::kGatedDelta;
     layer.gqa = {};
     layer.delta = shape;
+    ++num_states;
   }
+  if (num_states == num_layers) config.FailUnsupported("no layer is full_attention");
 }
 
 void ReadLayerWindows(JsonReader& config, const ModelFamily& family, ModelConfig* model) {

@@ -105,6 +105,7 @@ struct ModelConfig {
   std::vector<TokenId> eos_token_ids;  // config.json's; may be empty
   std::optional<TokenId> bos_token_id;
   QuantizationConfig quantization;  // of the checkpoint's linear modules
+  DType state_dtype = DType::kF32;  // of recurrent states, where layers keep some
   LoadQuantization load_quantization = LoadQuantization::kNone;  // never config.json's
 };
 

@@ -180,7 +180,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      "qwen3_head_dim_64_two_groups", "phi3_head_dim_96",
                                      "smollm3_no_rope", "llama_sinks_windows_yarn",
                                      "llama_kv_sharing", "gemma3_text_part", "mistral3_text_part",
-                                     "qwen2_5_vl_text_part_v4", "qwen3_vl_text_part_tied", "qwen35_conditional", "qwen35_causal", "qwen35_heads_128"),
+                                     "qwen2_5_vl_text_part_v4", "qwen3_vl_text_part_tied",
+                                     "qwen35_conditional", "qwen35_causal", "qwen35_heads_128"),
                      testing::ValuesIn(TestDevices())),
     [](const auto& info) {
       return GoldenCaseName(std::get<0>(info.param), std::get<1>(info.param));

@@ -87,9 +87,10 @@ absl::Status SequenceRunner::OpenAttention(const SequenceRunnerOptions& options)
   ASSIGN_OR_RETURN(KvArena arena,
                    KvArena::Allocate(backend_->device(), layout, num_groups * kMaxBlocks));
   arena_ = std::make_unique<KvArena>(std::move(arena));
-  ASSIGN_OR_RETURN(states_,
-                   StateArena::Allocate(backend_->device(), MakeStateLayout(config_, options.dtype),
-                                        kNumStateSlots));
+  ASSIGN_OR_RETURN(
+      states_,
+      StateArena::Allocate(backend_->device(), MakeStateLayout(config_, options.dtype, DType::kF32),
+                           kNumStateSlots));
   AttentionBackend* attention = backend_->attention(options.path);
   if (attention == nullptr) return absl::InvalidArgumentError("the device lacks this path");
   ASSIGN_OR_RETURN(plans_, attention->CreatePlans(MakeGeometries(config_, layout, options.dtype),

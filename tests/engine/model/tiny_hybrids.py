@@ -108,8 +108,9 @@ def make_causal(folder, seed, dtype=torch.float32, keep_layer_types=False, **set
         folder, dtype=torch.bfloat16, attn_implementation="eager").eval()
 
 
-HEADS_128 = dict(hidden_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=256, linear_key_head_dim=128,
-                 linear_value_head_dim=128, linear_num_key_heads=1, linear_num_value_heads=3,
+HEADS_128 = dict(num_hidden_layers=2, layer_types=["linear_attention", "full_attention"], num_attention_heads=2,
+                 num_key_value_heads=1, head_dim=256, linear_key_head_dim=128, linear_value_head_dim=128,
+                 linear_num_key_heads=1, linear_num_value_heads=3,
                  rope_parameters=dict(BASE["rope_parameters"], mrope_section=[11, 11, 10]))
 
 
@@ -118,5 +119,5 @@ HEADS_128 = dict(hidden_size=64, num_attention_heads=2, num_key_value_heads=1, h
 CASES = {
     "qwen35_conditional": (0, make_conditional, 44),
     "qwen35_causal": (20, lambda folder, seed: make_causal(folder, seed, tie_word_embeddings=True), 48),
-    "qwen35_heads_128": (2, lambda folder, seed: make_causal(folder, seed, torch.bfloat16, True, **HEADS_128), 48),
+    "qwen35_heads_128": (0, lambda folder, seed: make_causal(folder, seed, torch.bfloat16, True, **HEADS_128), 48),
 }

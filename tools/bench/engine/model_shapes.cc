@@ -22,7 +22,7 @@ struct NamedConfig {
   const char* config;
 };
 
-constexpr std::array<NamedConfig, 2> kShapes = {NamedConfig{"llama-3-8b", R"({
+constexpr std::array<NamedConfig, 4> kShapes = {NamedConfig{"llama-3-8b", R"({
   "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16",
   "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
   "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
@@ -35,6 +35,28 @@ constexpr std::array<NamedConfig, 2> kShapes = {NamedConfig{"llama-3-8b", R"({
   "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
   "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
   "tie_word_embeddings": true, "bos_token_id": 151643, "eos_token_id": 151645
+})"},
+                                                NamedConfig{"qwen3.5-0.8b", R"({
+  "architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "dtype": "bfloat16",
+  "vocab_size": 248320, "hidden_size": 1024, "intermediate_size": 3584, "num_hidden_layers": 24,
+  "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256,
+  "linear_num_key_heads": 16, "linear_num_value_heads": 16, "linear_key_head_dim": 128,
+  "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4, "full_attention_interval": 4,
+  "rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0,
+                      "partial_rotary_factor": 0.25},
+  "max_position_embeddings": 262144, "rms_norm_eps": 1e-6, "tie_word_embeddings": true,
+  "eos_token_id": 248044
+})"},
+                                                NamedConfig{"qwen3.6-27b", R"({
+  "architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "dtype": "bfloat16",
+  "vocab_size": 248320, "hidden_size": 5120, "intermediate_size": 17408, "num_hidden_layers": 64,
+  "num_attention_heads": 24, "num_key_value_heads": 4, "head_dim": 256,
+  "linear_num_key_heads": 16, "linear_num_value_heads": 48, "linear_key_head_dim": 128,
+  "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4, "full_attention_interval": 4,
+  "rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0,
+                      "partial_rotary_factor": 0.25},
+  "max_position_embeddings": 262144, "rms_norm_eps": 1e-6, "tie_word_embeddings": false,
+  "eos_token_id": 248044
 })"}};
 
 }  // namespace

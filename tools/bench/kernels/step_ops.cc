@@ -9,6 +9,7 @@
 #include "engine/model/attention_shapes.h"
 #include "engine/model/linear_groups.h"
 #include "engine/serving_dtype.h"
+#include "engine/state_plan.h"
 #include "kernels/base/status_macros.h"
 #include "tools/bench/interrupt.h"
 
@@ -79,7 +80,10 @@ absl::StatusOr<int64_t> StepOps::BytesFor(Backend& backend, const EngineConfig& 
       limits.num_blocks;
   ASSIGN_OR_RETURN(const Weights::Sizes weights, Weights::SizesFor(device, model, dtype, nullptr));
   const int64_t bytes =
-      weights.bytes + cache_bytes + Decoder::BytesFor(model, dtype, LimitsOfDecoder(limits));
+      weights.bytes + cache_bytes +
+      limits.attention.max_num_seqs *
+          BytesPerSlot(MakeStateLayout(model, dtype, ChooseStateDType(config, model))) +
+      Decoder::BytesFor(model, dtype, LimitsOfDecoder(limits));
   return bytes + bytes / 20;
 }
 
@@ -122,6 +126,11 @@ absl::Status StepOps::OpenCache(const EngineConfig& config, const AttentionLimit
   // Any two groups may share blocks: this is about time, not values.
   ASSIGN_OR_RETURN(KvArena arena, KvArena::Allocate(timer_.backend().device(), layout, num_blocks));
   arena_ = std::make_unique<KvArena>(std::move(arena));
+  ASSIGN_OR_RETURN(
+      state_arena_,
+      StateArena::Allocate(timer_.backend().device(),
+                           MakeStateLayout(model_, dtype_, ChooseStateDType(config, model_)),
+                           limits.max_num_seqs));
   const auto num_layers = static_cast<int>(layout.groups[0].layers.size());
   ProgressStage stage(progress_, "filling the KV cache", arena_->size_bytes(),
                       ProgressUnit::kBytes);
@@ -172,6 +181,10 @@ absl::Status StepOps::UploadBatch(const StepShape& shape) {
   ASSIGN_OR_RETURN(cu_seqlens_q_, timer_.Upload(cu_seqlens_q));
   ASSIGN_OR_RETURN(seq_lens_, timer_.Upload(seq_lens));
   ASSIGN_OR_RETURN(rows_, timer_.Upload(rows));
+  // Each goes on from its own state.
+  std::vector<StateAccess> states;
+  for (const int32_t row : rows) states.push_back({.read = row, .write = row});
+  ASSIGN_OR_RETURN(state_accesses_, timer_.Upload(states));
   ASSIGN_OR_RETURN(last_token_, timer_.Upload(rows));
   ASSIGN_OR_RETURN(logit_indices_, timer_.Upload(logit_indices));
   recorder_.SetLengths({std::vector<int32_t>(shape.num_seqs, shape.query_len), seq_lens});
@@ -189,7 +202,11 @@ absl::StatusOr<std::vector<RecordedOp>> StepOps::Record(const StepShape& shape) 
                           .slot_mapping = {},
                           .plans = {},
                           .logits_indices = logit_indices_.as<int32_t>(),
-                          .num_logit_rows = shape.num_seqs};
+                          .num_logit_rows = shape.num_seqs,
+                          .states = {.num_seqs = shape.num_seqs,
+                                     .cu_seqlens_q = cu_seqlens_q_.as<int32_t>(),
+                                     .sequences = state_accesses_.as<StateAccess>(),
+                                     .snapshots = nullptr}};
   for (const auto& plan : plans_) {
     plan->PlanStep(timer_.stream(), {.num_seqs = shape.num_seqs,
                                      .num_tokens = shape.num_seqs * shape.query_len,
@@ -202,7 +219,7 @@ absl::StatusOr<std::vector<RecordedOp>> StepOps::Record(const StepShape& shape) 
     inputs.slot_mapping.push_back(slots_.as<int64_t>());
     inputs.plans.push_back(plan.get());
   }
-  decoder_->Forward(timer_.stream(), inputs, *arena_, StateArena());
+  decoder_->Forward(timer_.stream(), inputs, *arena_, state_arena_);
   RETURN_IF_ERROR(EnqueueSampling(shape));
   RETURN_IF_ERROR(timer_.stream().Synchronize());
   return recorder_.Take();

@@ -55,11 +55,12 @@ class StepOps {
   int64_t block_table_stride_ = 0;
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<KvArena> arena_;
+  StateArena state_arena_;  // a slot for each sequence; what they hold does not matter
   std::vector<std::unique_ptr<AttentionPlan>> plans_;  // per layer group
   std::unique_ptr<Decoder> decoder_;
   // The step's metadata, and what sampling writes.
   DeviceBuffer ids_, last_token_, positions_, slots_, tables_, cu_seqlens_q_, seq_lens_, rows_;
-  DeviceBuffer logit_indices_, sampling_, counts_, sampled_;
+  DeviceBuffer logit_indices_, state_accesses_, sampling_, counts_, sampled_;
 };
 
 }  // namespace quire::bench
