@@ -1,10 +1,18 @@
 #include "kvcache/block_manager.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/base/check.h"
 
 namespace quire {
+namespace {
+
+int KeyBits(const BlockManagerConfig& config) {
+  return config.hash_bits_for_test > 0 ? config.hash_bits_for_test : 64;
+}
+
+}  // namespace
 
 int64_t MaxBlocksFor(absl::Span<const KvSpec> groups, int32_t block_size, int64_t num_tokens,
                      int64_t max_step_tokens) {
@@ -28,11 +36,16 @@ BlockManager::BlockManager(const BlockManagerConfig& config)
       hasher_(config.hash_context),
       pool_(config.num_blocks),
       index_(config.num_blocks, config.block_size, static_cast<int>(config.groups.size()),
-             config.hash_bits_for_test > 0 ? config.hash_bits_for_test : 64) {
+             KeyBits(config)) {
   CHECK_GT(config.block_size, 0);
   CHECK(!config.groups.empty());
   for (const KvSpec& group : config.groups) CHECK_GE(group.sliding_window, 0);
   event_group_ = EventGroup();
+  if (config.num_state_slots == 0) return;
+  CHECK_GT(config.snapshot_grid, 0);
+  CHECK_EQ(config.snapshot_grid % config.block_size, 0);
+  states_.emplace(config.num_state_slots, config.num_reserved_states, config.block_size,
+                  KeyBits(config));
 }
 
 PrefixMatch BlockManager::FindPrefix(absl::Span<const TokenId> tokens, std::string_view salt,
@@ -41,15 +54,16 @@ PrefixMatch BlockManager::FindPrefix(absl::Span<const TokenId> tokens, std::stri
   if (!config_.enable_prefix_caching) return {};
   int64_t num_blocks = (tokens.size() - 1) / config_.block_size;
   ExtendHashes(table, tokens, num_blocks, salt);
-  // Each group shortens the prefix to what it can use, until all agree on one length.
-  int num_agreeing = 0;
-  for (int group = 0; num_agreeing < num_groups(); group = (group + 1) % num_groups()) {
-    const int64_t usable = UsablePrefix(group, tokens, *table, num_blocks);
-    num_agreeing = usable == num_blocks ? num_agreeing + 1 : 1;
-    num_blocks = usable;
-  }
+  num_blocks = AgreedPrefix(tokens, *table, num_blocks);
 
-  PrefixMatch match = {.num_tokens = num_blocks * config_.block_size};
+  PrefixMatch match;
+  match.num_paged_tokens = num_blocks * config_.block_size;
+  while (states_.has_value()) {
+    const int64_t usable = UsableStates(tokens, *table, num_blocks, &match.is_refused);
+    if (usable == num_blocks) break;
+    num_blocks = AgreedPrefix(tokens, *table, usable);
+  }
+  match.num_tokens = num_blocks * config_.block_size;
   for (int group = 0; group < num_groups(); ++group) {
     for (int64_t i = FirstVisibleBlock(group, match.num_tokens); i < num_blocks; ++i) {
       const BlockId block = index_.Find(group, table->hashes[i], TokensOfBlock(tokens, i));
@@ -64,7 +78,8 @@ PrefixMatch BlockManager::FindPrefix(absl::Span<const TokenId> tokens, std::stri
 int64_t BlockManager::AttachPrefix(absl::Span<const TokenId> tokens, std::string_view salt,
                                    BlockTable* table) {
   CHECK(table->empty());
-  const int64_t num_tokens = FindPrefix(tokens, salt, table).num_tokens;
+  const PrefixMatch match = FindPrefix(tokens, salt, table);
+  const int64_t num_tokens = match.num_tokens;
   const int64_t num_blocks = num_tokens / config_.block_size;
   table->blocks.resize(num_groups());
   table->first_held.assign(num_groups(), 0);
@@ -79,6 +94,14 @@ int64_t BlockManager::AttachPrefix(absl::Span<const TokenId> tokens, std::string
     }
   }
   table->num_published = num_blocks;
+  table->num_paged_tokens = match.num_paged_tokens;
+  if (states_.has_value() && num_blocks > 0) {
+    table->begins_from =
+        states_->Find(table->hashes[num_blocks - 1], TokensOfBlock(tokens, num_blocks - 1));
+    states_->Hold(table->begins_from);
+  }
+  if (match.is_refused) states_->NoteRefused();
+  num_recomputed_tokens_ += match.num_paged_tokens - num_tokens;
   if (config_.enable_prefix_caching) prefix_queried_tokens_ += tokens.size();
   prefix_hit_tokens_ += num_tokens;
   return num_tokens;
@@ -94,6 +117,8 @@ bool BlockManager::TryGrow(BlockTable* table, int64_t num_tokens) {
   for (std::vector<BlockId>& blocks : table->blocks) {
     while (static_cast<int64_t>(blocks.size()) < target) blocks.push_back(TakeBlock());
   }
+  const bool lacks_state = table->state == kNoState && !table->empty();
+  if (states_.has_value() && lacks_state) table->state = states_->Take();
   return true;
 }
 
@@ -153,6 +178,34 @@ void BlockManager::ReleaseOutsideWindow(BlockTable* table, int64_t num_computed)
   }
 }
 
+void BlockManager::ReleaseBeginning(BlockTable* table) {
+  if (table->begins_from != kNoState) states_->Drop(std::exchange(table->begins_from, kNoState));
+}
+
+StateSlot BlockManager::BeginSnapshot(const BlockTable& table, absl::Span<const TokenId> tokens,
+                                      int64_t boundary) {
+  CHECK_GT(boundary, 0);
+  CHECK_EQ(boundary % config_.snapshot_grid, 0);
+  const int64_t last = boundary / config_.block_size - 1;
+  // What follows a token that is not back from the device cannot be looked up yet.
+  const bool is_known = last < static_cast<int64_t>(table.hashes.size());
+  if (is_known && states_->Find(table.hashes[last], TokensOfBlock(tokens, last)) != kNoState) {
+    return kNoState;
+  }
+  return states_->TakeForSnapshot();
+}
+
+void BlockManager::FinishSnapshot(const BlockTable& table, absl::Span<const TokenId> tokens,
+                                  int64_t boundary, StateSlot slot) {
+  const int64_t last = boundary / config_.block_size - 1;
+  CHECK_LT(last, table.num_published);
+  const BlockHash& hash = table.hashes[last];
+  const absl::Span<const TokenId> last_tokens = TokensOfBlock(tokens, last);
+  // Nobody would find a snapshot behind a block that a collision has kept from being cached.
+  if (index_.Find(event_group_, hash, last_tokens) == kNoBlock) return states_->Drop(slot);
+  states_->Finish(slot, hash, last_tokens);
+}
+
 void BlockManager::Release(BlockTable* table) {
   const int64_t num_blocks = table->empty() ? 0 : table->blocks[0].size();
   for (int64_t i = num_blocks - 1; i >= 0; --i) {
@@ -163,6 +216,9 @@ void BlockManager::Release(BlockTable* table) {
   table->blocks.clear();
   table->first_held.clear();
   table->num_published = 0;
+  table->num_paged_tokens = 0;
+  ReleaseBeginning(table);
+  if (table->state != kNoState) states_->Release(std::exchange(table->state, kNoState));
 }
 
 BlockStats BlockManager::stats() const {
@@ -171,7 +227,9 @@ BlockStats BlockManager::stats() const {
           .num_cached_free = num_cached_free_,
           .prefix_queried_tokens = prefix_queried_tokens_,
           .prefix_hit_tokens = prefix_hit_tokens_,
-          .num_evictions = num_evictions_};
+          .num_evictions = num_evictions_,
+          .num_recomputed_tokens = num_recomputed_tokens_,
+          .states = states_.has_value() ? states_->stats() : StateStats()};
 }
 
 int64_t BlockManager::FlushPrefixCache() {
@@ -191,7 +249,8 @@ int64_t BlockManager::FlushPrefixCache() {
   return num_flushed;
 }
 
-void BlockManager::CheckInvariants(absl::Span<const BlockTable* const> live_tables) const {
+void BlockManager::CheckInvariants(absl::Span<const BlockTable* const> live_tables,
+                                   absl::Span<const StateSlot> begun_snapshots) const {
   std::vector<int32_t> num_references(config_.num_blocks, 0);
   for (const BlockTable* table : live_tables) CheckTable(*table, &num_references);
 
@@ -212,13 +271,32 @@ void BlockManager::CheckInvariants(absl::Span<const BlockTable* const> live_tabl
   CHECK_EQ(pool_.num_free(), num_free);
   CHECK_EQ(num_cached_free_, num_cached_free);
   index_.CheckInvariants();
+  if (states_.has_value()) CheckStates(live_tables, begun_snapshots);
+}
+
+void BlockManager::CheckStates(absl::Span<const BlockTable* const> live_tables,
+                               absl::Span<const StateSlot> begun_snapshots) const {
+  std::vector<StateSlot> live;
+  std::vector<StateSlot> begun_from;
+  for (const BlockTable* table : live_tables) {
+    if (table->state != kNoState) live.push_back(table->state);
+    if (table->begins_from != kNoState) begun_from.push_back(table->begins_from);
+  }
+  states_->CheckInvariants(live, begun_from, begun_snapshots);
+  states_->ForEachSnapshot([this](const BlockHash& hash, absl::Span<const TokenId> tokens) {
+    CHECK_NE(index_.Find(event_group_, hash, tokens), kNoBlock) << "a snapshot without its block";
+  });
 }
 
 void BlockManager::CheckTable(const BlockTable& table, std::vector<int32_t>* num_references) const {
   if (table.empty()) {
     CHECK_EQ(table.num_published, 0);
+    CHECK_EQ(table.state, kNoState);
+    CHECK_EQ(table.begins_from, kNoState);
     return;
   }
+  const bool is_attached = static_cast<int64_t>(table.blocks[0].size()) == table.num_published;
+  if (states_.has_value() && !is_attached) CHECK_NE(table.state, kNoState);
   CHECK_EQ(table.blocks.size(), config_.groups.size());
   for (int group = 0; group < num_groups(); ++group) {
     const std::vector<BlockId>& blocks = table.blocks[group];
@@ -264,6 +342,34 @@ int64_t BlockManager::UsablePrefix(int group, absl::Span<const TokenId> tokens,
   return length;
 }
 
+// The longest prefix of at most `num_blocks` blocks that every group can use: each shortens it to
+// what it can use, until all agree on one length.
+int64_t BlockManager::AgreedPrefix(absl::Span<const TokenId> tokens, const BlockTable& table,
+                                   int64_t num_blocks) const {
+  int num_agreeing = 0;
+  for (int group = 0; num_agreeing < num_groups(); group = (group + 1) % num_groups()) {
+    const int64_t usable = UsablePrefix(group, tokens, table, num_blocks);
+    num_agreeing = usable == num_blocks ? num_agreeing + 1 : 1;
+    num_blocks = usable;
+  }
+  return num_blocks;
+}
+
+// The longest prefix of at most `num_blocks` blocks after which there is a snapshot to begin from.
+// Sets `is_refused` where of a longer one the blocks are there, and a snapshot that nobody may
+// hold.
+int64_t BlockManager::UsableStates(absl::Span<const TokenId> tokens, const BlockTable& table,
+                                   int64_t num_blocks, bool* is_refused) const {
+  const int64_t grid_blocks = config_.snapshot_grid / config_.block_size;
+  for (int64_t i = num_blocks / grid_blocks * grid_blocks; i > 0; i -= grid_blocks) {
+    const StateSlot slot = states_->Find(table.hashes[i - 1], TokensOfBlock(tokens, i - 1));
+    if (slot == kNoState) continue;
+    if (states_->CanHold(slot)) return i;
+    if (AgreedPrefix(tokens, table, i) == i) *is_refused = true;
+  }
+  return 0;
+}
+
 void BlockManager::ExtendHashes(BlockTable* table, absl::Span<const TokenId> tokens,
                                 int64_t num_blocks, std::string_view salt) {
   CHECK_LE(num_blocks * config_.block_size, static_cast<int64_t>(tokens.size()));
@@ -289,6 +395,9 @@ void BlockManager::ForEachCachedBlock(const std::function<void(const CachedBlock
 void BlockManager::Forget(BlockId block) {
   if (listener_ != nullptr && index_.group(block) == event_group_) {
     listener_->OnRemoved(index_.Describe(block).hash);
+  }
+  if (states_.has_value() && index_.group(block) == event_group_) {
+    states_->Forget(index_.hash(block), index_.Describe(block).tokens);
   }
   index_.Erase(block);
 }

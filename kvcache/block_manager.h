@@ -1,13 +1,17 @@
 // BlockManager: who holds which block of the KV cache. One pool of equal blocks serves all layer
 // groups; per block it keeps a reference count, and for full blocks the chained hash under which
 // later requests find them (prefix caching). It sees token ids and block tables, never sequences,
-// text or devices. Invariants (CheckInvariants): reference count = number of tables holding the
-// block; free, cached-free and held blocks partition the pool; a cached block is full, immutable
-// and its tokens match its hash; only cached blocks are shared. Used by the engine thread only.
+// text or devices. Where layers keep a state of each sequence, it also knows who holds which state,
+// and the snapshots of states from which later requests begin (state_pool.h). Invariants
+// (CheckInvariants): reference count = number of tables holding the block; free, cached-free and
+// held blocks partition the pool; a cached block is full, immutable and its tokens match its hash;
+// only cached blocks are shared; a snapshot that can be found stands behind a cached block. Used by
+// the engine thread only.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,9 +20,11 @@
 #include "kernels/base/types.h"
 #include "kvcache/block_hash.h"
 #include "kvcache/block_pool.h"
+#include "kvcache/block_table.h"
 #include "kvcache/kv_event_listener.h"
 #include "kvcache/kv_layout.h"
 #include "kvcache/prefix_index.h"
+#include "kvcache/state_pool.h"
 
 namespace quire {
 
@@ -27,31 +33,13 @@ struct BlockManagerConfig {
   int32_t block_size = 16;                  // tokens
   std::vector<KvSpec> groups = {KvSpec{}};  // of the layer groups
   bool enable_prefix_caching = true;
-  int64_t num_state_slots = 0;  // 0: no layer keeps a state
+  int64_t num_state_slots = 0;      // 0: no layer keeps a state of a sequence
+  int64_t num_reserved_states = 0;  // of them; the most sequences that run at once
+  int32_t snapshot_grid = 64;  // tokens; snapshots are taken at multiples of it; of whole blocks
   // Mixed into every hash: model, dtype, adapter, whatever else changes the KV of equal tokens.
   std::string hash_context;
   // Test hook: keeps only this many bits of each index key to force collisions; 0 = all.
   int hash_bits_for_test = 0;
-};
-
-// The blocks of one sequence, per layer group: blocks[g][i] holds tokens [i * block_size, ...) of
-// group g, or kNoBlock where the group's window has passed it. Filled by BlockManager only; must be
-// released. A table belongs to one sequence of tokens and one salt for its whole life, so the
-// hashes outlive Release and no block of tokens is hashed twice.
-struct BlockTable {
-  std::vector<std::vector<BlockId>> blocks;
-  // First block of each group that may still be held (earlier ones slid out of the window).
-  std::vector<int64_t> first_held;
-  int64_t num_published = 0;  // leading blocks that were attached or offered to the prefix cache
-  BlockHash root;             // what the first block chains to; set with the first hash
-  std::vector<BlockHash> hashes;  // chained hashes of the leading full blocks, as far as known
-
-  bool empty() const { return blocks.empty() || blocks[0].empty(); }
-  int64_t num_held() const {  // blocks referenced, over all groups
-    int64_t count = 0;
-    for (size_t g = 0; g < blocks.size(); ++g) count += blocks[g].size() - first_held[g];
-    return count;
-  }
 };
 
 // A cached prefix, as FindPrefix saw it.
@@ -59,6 +47,9 @@ struct PrefixMatch {
   int64_t num_tokens = 0;       // a multiple of block_size
   int64_t num_blocks = 0;       // blocks that attaching it references, over all groups
   int64_t num_free_blocks = 0;  // those of them that nobody holds now
+  // What the blocks alone would have given; more than num_tokens where there is no snapshot.
+  int64_t num_paged_tokens = 0;
+  bool is_refused = false;  // a longer prefix has a snapshot, but there is no slot to spare for it
 };
 
 struct BlockStats {
@@ -67,7 +58,9 @@ struct BlockStats {
   int64_t num_cached_free = 0;  // unreferenced, but their contents can still be hit
   int64_t prefix_queried_tokens = 0;
   int64_t prefix_hit_tokens = 0;
-  int64_t num_evictions = 0;  // cached blocks that were reused for other contents
+  int64_t num_evictions = 0;          // cached blocks that were reused for other contents
+  int64_t num_recomputed_tokens = 0;  // whose blocks were cached, but not the state after them
+  StateStats states;
 };
 
 // Blocks that a sequence of `num_tokens` holds at most at once, over all groups, when it computes
@@ -88,10 +81,11 @@ class BlockManager {
   // Attaches the longest cached prefix of `tokens` to the empty `table` and returns its length in
   // tokens: a multiple of block_size and less than tokens.size(), so that at least one token is
   // computed. `salt` separates tenants: equal tokens under different salts never share a block.
+  // Where layers keep states there is a snapshot after the prefix, which the table holds.
   int64_t AttachPrefix(absl::Span<const TokenId> tokens, std::string_view salt, BlockTable* table);
 
-  // Makes `table` cover `num_tokens` tokens in every group; all or nothing. False: too few free
-  // blocks.
+  // Makes `table` cover `num_tokens` tokens in every group, and gives it a state; all or nothing.
+  // False: too few free blocks.
   bool TryGrow(BlockTable* table, int64_t num_tokens);
 
   // Blocks that TryGrow would take.
@@ -112,7 +106,22 @@ class BlockManager {
   // Gives back blocks of windowed groups that no query at or after position `num_computed` can see.
   void ReleaseOutsideWindow(BlockTable* table, int64_t num_computed);
 
-  // Gives back all blocks, tails first, so that of a released chain the beginning is evicted last.
+  // Gives back the snapshot that the sequence began from: its first step is done.
+  void ReleaseBeginning(BlockTable* table);
+
+  // A slot for a snapshot of the sequence's state after `boundary` tokens, a multiple of the grid,
+  // which a step will compute. kNoState: it is there already, or no slot is to spare.
+  StateSlot BeginSnapshot(const BlockTable& table, absl::Span<const TokenId> tokens,
+                          int64_t boundary);
+  // The step has written the snapshot, and the blocks up to `boundary` have been published: from
+  // now on sequences can begin from it.
+  void FinishSnapshot(const BlockTable& table, absl::Span<const TokenId> tokens, int64_t boundary,
+                      StateSlot slot);
+  // The snapshot was not written, or is not wanted any more.
+  void DropSnapshot(StateSlot slot) { states_->Drop(slot); }
+
+  // Gives back all blocks, tails first, so that of a released chain the beginning is evicted last;
+  // and the state.
   void Release(BlockTable* table);
 
   // quire::MaxBlocksFor of this manager's groups.
@@ -130,8 +139,10 @@ class BlockManager {
   // Forgets every unreferenced cached block; returns how many.
   int64_t FlushPrefixCache();
 
-  // CHECKs the invariants of the file comment against all live tables. For tests and idle moments.
-  void CheckInvariants(absl::Span<const BlockTable* const> live_tables) const;
+  // CHECKs the invariants of the file comment against all live tables and all snapshots that were
+  // begun and are neither finished nor dropped. For tests and idle moments.
+  void CheckInvariants(absl::Span<const BlockTable* const> live_tables,
+                       absl::Span<const StateSlot> begun_snapshots = {}) const;
 
  private:
   int num_groups() const { return static_cast<int>(config_.groups.size()); }
@@ -141,6 +152,10 @@ class BlockManager {
   int64_t FirstVisibleBlock(int group, int64_t position) const;
   int64_t UsablePrefix(int group, absl::Span<const TokenId> tokens, const BlockTable& table,
                        int64_t num_blocks) const;
+  int64_t AgreedPrefix(absl::Span<const TokenId> tokens, const BlockTable& table,
+                       int64_t num_blocks) const;
+  int64_t UsableStates(absl::Span<const TokenId> tokens, const BlockTable& table,
+                       int64_t num_blocks, bool* is_refused) const;
   void ExtendHashes(BlockTable* table, absl::Span<const TokenId> tokens, int64_t num_blocks,
                     std::string_view salt);
   int EventGroup() const;
@@ -149,14 +164,18 @@ class BlockManager {
   void AddReference(BlockId block);
   void DropReference(BlockId block);
   void CheckTable(const BlockTable& table, std::vector<int32_t>* num_references) const;
+  void CheckStates(absl::Span<const BlockTable* const> live_tables,
+                   absl::Span<const StateSlot> begun_snapshots) const;
 
   const BlockManagerConfig config_;
   BlockHasher hasher_;
   BlockPool pool_;
   PrefixIndex index_;
+  std::optional<StatePool> states_;  // where layers keep some
   int64_t num_cached_free_ = 0;
   int64_t prefix_queried_tokens_ = 0;
   int64_t prefix_hit_tokens_ = 0;
+  int64_t num_recomputed_tokens_ = 0;
   KvEventListener* listener_ = nullptr;
   int event_group_ = 0;
   int64_t num_evictions_ = 0;

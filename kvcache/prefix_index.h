@@ -37,6 +37,7 @@ class PrefixIndex {
 
   // Of a block that is in the index.
   int group(BlockId block) const { return entries_[block].group; }
+  const BlockHash& hash(BlockId block) const { return entries_[block].hash; }
   CachedBlock Describe(BlockId block) const;
   // The blocks of `group`, each after its parent, if that is there.
   std::vector<BlockId> Blocks(int group) const;

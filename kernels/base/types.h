@@ -8,12 +8,9 @@ namespace quire {
 using TokenId = int32_t;
 using BlockId = int32_t;     // index into the KV cache's blocks; kNoBlock where there is none
 using RequestId = uint64_t;  // chosen by the engine, never reused within a process
+using StateSlot = int32_t;   // index into the recurrent states' slots; kNoState: none
 
 inline constexpr BlockId kNoBlock = -1;
-
-// Index of a place for the recurrent states of one sequence, which all layers that keep some have;
-// kNoState where there is none.
-using StateSlot = int32_t;
 inline constexpr StateSlot kNoState = -1;
 inline constexpr int64_t kNoSlot = -1;  // slot_mapping entry: do not write this token's KV
 

@@ -6,6 +6,7 @@ MANAGER = "kvcache/block_manager.cc"
 POOL = "kvcache/block_pool.cc"
 INDEX = "kvcache/prefix_index.cc"
 HASH = "kvcache/block_hash.cc"
+STATES = "kvcache/state_pool.cc"
 
 MUTANTS = [
     # Attaching a prefix.
@@ -93,9 +94,41 @@ MUTANTS = [
     bug("free-list-one-way", POOL, "the list backwards keeps who was taken",
         ("  blocks_[b.next].previous = b.previous;\n", "")),
     bug("free-count-drifts", POOL, "taken blocks still count as free", ("  --num_free_;\n", "")),
+    # States.
+    bug("prefix-beyond-the-state", MANAGER, "groups and states do not agree on a length",
+        ("num_blocks = AgreedPrefix(tokens, *table, usable);", "num_blocks = usable;"),
+        ("      CHECK_NE(block, kNoBlock);\n", "      if (block == kNoBlock) continue;\n")),
+    bug("first-snapshot-taken", MANAGER, "the shortest prefix with a snapshot is used, not the longest",
+        ("for (int64_t i = num_blocks / grid_blocks * grid_blocks; i > 0; i -= grid_blocks) {",
+         "for (int64_t i = grid_blocks; i <= num_blocks; i += grid_blocks) {")),
+    bug("begins-without-holding", STATES, "a snapshot is reused while a sequence begins from it",
+        ("  if (pool_.num_references(slot) == 0) --num_idle_;\n  pool_.AddReference(slot);\n  ++num_hits_;",
+         "  ++num_hits_;")),
+    bug("snapshots-take-reserved-slots", STATES, "a sequence may find no slot",
+        ("num_live_ > num_reserved_; }", "num_live_ >= num_reserved_; }")),
+    bug("snapshot-made-twice", MANAGER, "one that is there is made again",
+        ("  if (is_known && states_->Find", "  if (false && is_known && states_->Find")),
+    bug("snapshot-without-a-block", MANAGER, "a collision leaves a snapshot that nobody finds",
+        ("  if (index_.Find(event_group_, hash, last_tokens) == kNoBlock) return states_->Drop(slot);\n", "")),
+    bug("snapshot-outlives-its-block", MANAGER, "a snapshot whose block is gone is kept",
+        ("    states_->Forget(index_.hash(block), index_.Describe(block).tokens);\n", "")),
+    bug("taken-snapshot-found", STATES, "a slot that is taken can still be found",
+        ("    index_.Erase(slot);\n    --num_idle_;\n    ++num_evicted_;", "    --num_idle_;")),
+    bug("state-never-released", MANAGER, "the state of who has left is not given back",
+        ("  if (table->state != kNoState) states_->Release(std::exchange(table->state, kNoState));\n",
+         "  table->state = kNoState;\n")),
+    bug("beginning-never-released", MANAGER, "who began from a snapshot holds it for ever",
+        ("states_->Drop(std::exchange(table->begins_from, kNoState));", "table->begins_from = kNoState;")),
+    bug("forgotten-snapshot-counted", STATES, "the count of idle snapshots drifts",
+        ("  --num_idle_;\n  pool_.AddReference(slot);  //", "  pool_.AddReference(slot);  //")),
     # Policies.
     policy("free-hits-not-counted", MANAGER, "a match says that attaching it takes no free block",
            ("      if (pool_.num_references(block) == 0) ++match.num_free_blocks;\n", "")),
+    policy("latest-snapshot-reused-first", STATES, "what was just made or used makes way first",
+           ("pool_.DropReference(slot, /*worth_keeping=*/is_found);", "pool_.DropReference(slot, /*worth_keeping=*/false);")),
+    policy("forgotten-slot-reused-last", STATES, "a slot without a snapshot waits behind those that have one",
+           ("  pool_.AddReference(slot);  // among those that are used next\n"
+            "  pool_.DropReference(slot, /*worth_keeping=*/false);\n", "")),
     policy("lifo-eviction", POOL, "the latest released is reused first",
            ("worth_keeping ? blocks_[end_].previous : end_", "end_")),
     policy("beginnings-evicted-first", MANAGER, "of a released chain the beginning goes first",
