@@ -1,6 +1,7 @@
 #include "engine/capacity.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "engine/start_plan.h"
@@ -22,7 +23,8 @@ std::vector<LayerKv> KvOfLayers(const KvLayout& layout) {
   return kv;
 }
 
-std::vector<StreamCapacity> StreamsByLength(const KvDemand& demand, int64_t num_blocks) {
+std::vector<StreamCapacity> StreamsByLength(const KvDemand& demand, int64_t num_blocks,
+                                            int64_t most_streams) {
   std::vector<int64_t> lengths;
   for (const int64_t length : kUsualLengths) {
     if (length < demand.max_model_len) lengths.push_back(length);
@@ -34,7 +36,7 @@ std::vector<StreamCapacity> StreamsByLength(const KvDemand& demand, int64_t num_
     const int64_t left = num_blocks - BlocksPerSequence(demand, length);
     streams.push_back({.num_tokens = length,
                        .kv_bytes = decoding * demand.layout.BlockBytes(),
-                       .num_streams = left < 0 ? 0 : 1 + left / decoding});
+                       .num_streams = left < 0 ? 0 : std::min(1 + left / decoding, most_streams)});
   }
   return streams;
 }
@@ -42,7 +44,7 @@ std::vector<StreamCapacity> StreamsByLength(const KvDemand& demand, int64_t num_
 StateCapacity StatesOf(const StartPlan& plan) {
   if (plan.state_layout.empty()) return {};
   return {.num_layers = static_cast<int64_t>(plan.state_layout.size()),
-          .bytes_per_sequence = BytesPerSlot(plan.state_layout),
+          .bytes_per_sequence = plan.model.state_bytes,
           .num_snapshots = plan.num_state_slots - plan.step.max_num_seqs};
 }
 
@@ -98,7 +100,10 @@ absl::StatusOr<Capacity> PlanCapacity(const EngineConfig& config, const DeviceFa
   for (const LayerKv& layers : capacity.kv) capacity.num_layers_without_kv -= layers.num_layers;
   capacity.num_layers_without_kv -= static_cast<int64_t>(plan.state_layout.size());
   capacity.states = StatesOf(plan);
-  capacity.streams = StreamsByLength(demand, kv.num_blocks);
+  // Whoever runs has a state of its own, and only they have blocks.
+  const int64_t most_streams =
+      plan.state_layout.empty() ? std::numeric_limits<int64_t>::max() : plan.step.max_num_seqs;
+  capacity.streams = StreamsByLength(demand, kv.num_blocks, most_streams);
   capacity.model = std::move(plan.model);
   return capacity;
 }

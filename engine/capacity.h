@@ -30,9 +30,10 @@ struct StateCapacity {
 };
 
 struct StreamCapacity {
-  int64_t num_tokens = 0;   // of each stream, prompt and answer
-  int64_t kv_bytes = 0;     // that each holds while it decodes, beside its states
-  int64_t num_streams = 0;  // whose cache is there at once, while one of them reads its prompt
+  int64_t num_tokens = 0;  // of each stream, prompt and answer
+  int64_t kv_bytes = 0;    // that each holds while it decodes, beside its states
+  // Whose cache and states are there at once, while one of them reads its prompt.
+  int64_t num_streams = 0;
 };
 
 struct Capacity {

@@ -79,6 +79,7 @@ SchedulerConfig MakeSchedulerConfig(const EngineConfig& config, const EnginePart
   scheduler.max_model_len = parts.model.max_model_len;
   scheduler.max_num_queued_reqs = config.max_num_queued_reqs;
   scheduler.max_num_queued_tokens = config.max_num_queued_tokens;
+  scheduler.snapshot_interval = config.snapshot_interval;
   return scheduler;
 }
 
@@ -95,8 +96,10 @@ BlockManagerConfig MakeBlockManagerConfig(const EngineConfig& config, const Engi
                     absl::StrJoin(group.layers, ","));
   }
   if (config.calculate_kv_scales) absl::StrAppend(&blocks.hash_context, "/calculated scales");
-  blocks.enable_prefix_caching = config.enable_prefix_caching && parts.state_layout.empty();
+  blocks.enable_prefix_caching = config.enable_prefix_caching;
   blocks.num_state_slots = parts.state_arena.num_slots();
+  blocks.num_reserved_states = parts.step.max_num_seqs;
+  blocks.snapshot_grid = kSnapshotGrid;
   for (const auto& [layer, spec] : parts.state_layout) {
     absl::StrAppend(&blocks.hash_context, "/", DTypeName(spec.dtype), ":", layer);
   }

@@ -31,6 +31,7 @@ struct ModelInfo {
   int64_t matrix_bytes = 0;  // what gemms read of the weights
   int64_t num_kv_blocks = 0;
   int32_t block_size = 0;
+  int64_t state_bytes = 0;             // of one sequence's recurrent states
   int64_t max_num_seqs = 0;            // that run at a time
   int64_t max_num_batched_tokens = 0;  // of one step
   std::string device_name;

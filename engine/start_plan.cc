@@ -173,12 +173,13 @@ absl::Status CheckStates(const EngineConfig& config, const ModelConfig& model) {
 // How many states, and so how many sequences run at a time.
 absl::Status AddStates(const EngineConfig& config, const MemoryInfo& memory, StartPlan* plan) {
   constexpr int64_t kUsualModelLen = 8192;  // longer contexts' tables are not worth a second look
+  plan->model.state_bytes = BytesPerSlot(plan->state_layout);
   const int64_t left_bytes =
       UsableBytes(config, memory) -
       BytesBesideKv(*plan, config.device, std::min(plan->model.max_model_len, kUsualModelLen));
   ASSIGN_OR_RETURN(const StatePlan states,
                    PlanStates(config, plan->step, plan->model.max_model_len,
-                              BytesPerSlot(plan->state_layout), left_bytes));
+                              plan->model.state_bytes, left_bytes));
   if (!states.lowered.empty()) spdlog::info("{}", states.lowered);
   plan->step = states.step;
   plan->num_state_slots = states.num_slots();

@@ -182,17 +182,15 @@ void BlockManager::ReleaseBeginning(BlockTable* table) {
   if (table->begins_from != kNoState) states_->Drop(std::exchange(table->begins_from, kNoState));
 }
 
-StateSlot BlockManager::BeginSnapshot(const BlockTable& table, absl::Span<const TokenId> tokens,
-                                      int64_t boundary) {
+StateSlot BlockManager::BeginSnapshot(BlockTable* table, absl::Span<const TokenId> tokens,
+                                      int64_t boundary, std::string_view salt) {
   CHECK_GT(boundary, 0);
   CHECK_EQ(boundary % config_.snapshot_grid, 0);
   const int64_t last = boundary / config_.block_size - 1;
-  // What follows a token that is not back from the device cannot be looked up yet.
-  const bool is_known = last < static_cast<int64_t>(table.hashes.size());
-  if (is_known && states_->Find(table.hashes[last], TokensOfBlock(tokens, last)) != kNoState) {
-    return kNoState;
-  }
-  return states_->TakeForSnapshot();
+  if (boundary > static_cast<int64_t>(tokens.size())) return states_->TakeForSnapshot();
+  ExtendHashes(table, tokens, last + 1, salt);
+  const bool is_there = states_->Find(table->hashes[last], TokensOfBlock(tokens, last)) != kNoState;
+  return is_there ? kNoState : states_->TakeForSnapshot();
 }
 
 void BlockManager::FinishSnapshot(const BlockTable& table, absl::Span<const TokenId> tokens,

@@ -60,7 +60,7 @@ struct BlockStats {
   int64_t prefix_hit_tokens = 0;
   int64_t num_evictions = 0;          // cached blocks that were reused for other contents
   int64_t num_recomputed_tokens = 0;  // whose blocks were cached, but not the state after them
-  StateStats states;
+  StateStats states = {};
 };
 
 // Blocks that a sequence of `num_tokens` holds at most at once, over all groups, when it computes
@@ -110,9 +110,10 @@ class BlockManager {
   void ReleaseBeginning(BlockTable* table);
 
   // A slot for a snapshot of the sequence's state after `boundary` tokens, a multiple of the grid,
-  // which a step will compute. kNoState: it is there already, or no slot is to spare.
-  StateSlot BeginSnapshot(const BlockTable& table, absl::Span<const TokenId> tokens,
-                          int64_t boundary);
+  // which a step will compute. kNoState: it is there already, or there is no slot to spare. The
+  // last of the tokens may still be unknown, if the device has it.
+  StateSlot BeginSnapshot(BlockTable* table, absl::Span<const TokenId> tokens, int64_t boundary,
+                          std::string_view salt);
   // The step has written the snapshot, and the blocks up to `boundary` have been published: from
   // now on sequences can begin from it.
   void FinishSnapshot(const BlockTable& table, absl::Span<const TokenId> tokens, int64_t boundary,

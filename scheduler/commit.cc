@@ -18,25 +18,31 @@ void Scheduler::Commit(StepResult result) {
 
   FetchRunning();
   events_.reserve(events_.size() + step.entries.size());
+  absl::Span<const StepInFlight::Snapshot> snapshots = step.snapshots;
   for (size_t i = 0; i < step.entries.size(); ++i) {
     const StepInFlight::Entry& entry = step.entries[i];
     Sequence* sequence = entry.sequence;
+    const auto own_snapshots = snapshots.first(entry.num_snapshots);
+    snapshots.remove_prefix(entry.num_snapshots);
     --sequence->num_steps_in_flight;
     if (entry.epoch == sequence->epoch) {
-      Accept(entry, std::move(result.sequences[i]));
+      Accept(entry, std::move(result.sequences[i]), own_snapshots);
     } else {
       // Preempted or finished meanwhile: the result is dropped, the blocks come back.
+      DropSnapshots(own_snapshots);
       CHECK(sequence->state == SequenceState::kDraining);
       if (sequence->num_steps_in_flight == 0) Settle(sequence);
     }
   }
 }
 
-void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result) {
+void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result,
+                       absl::Span<const StepInFlight::Snapshot> snapshots) {
   Sequence* sequence = entry.sequence;
   CHECK(sequence->state == SequenceState::kRunning);
   CHECK_EQ(entry.start, sequence->num_computed);
   if (result.is_broken) {  // nothing is published: its keys and values may be no numbers, too
+    DropSnapshots(snapshots);
     return Finish(sequence, FinishReason::kError, /*matched_token=*/-1);
   }
   CHECK_EQ(static_cast<int32_t>(result.samples.size()), entry.num_samples);
@@ -48,6 +54,10 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result) 
   if (entry.num_samples > 0) fair_.EndClaim(sequence);
   blocks_.Publish(&sequence->table, sequence->tokens, sequence->num_computed,
                   sequence->request->cache_salt);
+  blocks_.ReleaseBeginning(&sequence->table);
+  for (const auto& [boundary, slot] : snapshots) {
+    blocks_.FinishSnapshot(sequence->table, sequence->tokens, boundary, slot);
+  }
   blocks_.ReleaseOutsideWindow(&sequence->table, sequence->num_computed);
   const int64_t num_prompt_tokens = sequence->num_prompt_tokens();
   if (sequence->key.index == 0 && entry.start < num_prompt_tokens &&
@@ -64,6 +74,10 @@ void Scheduler::Accept(const StepInFlight::Entry& entry, SequenceResult result) 
     if (decision.reason == FinishReason::kNone) continue;
     return Finish(sequence, decision.reason, decision.matched_token);
   }
+}
+
+void Scheduler::DropSnapshots(absl::Span<const StepInFlight::Snapshot> snapshots) {
+  for (const StepInFlight::Snapshot& snapshot : snapshots) blocks_.DropSnapshot(snapshot.slot);
 }
 
 // Passes on what has not been reported before: after a preemption the prompt is run again, in other

@@ -26,6 +26,10 @@ void CheckSequence(const Sequence& sequence, int32_t block_size) {
       CHECK(!sequence.finished);
       CHECK(sequence.has_row());
       CHECK_EQ(sequence.num_computed<sequence.num_submitted, sequence.num_steps_in_flight> 0);
+      // What it began from is held until its first step is done.
+      if (sequence.num_computed > sequence.num_cached_tokens) {
+        CHECK_EQ(sequence.table.begins_from, kNoState);
+      }
       break;
     case SequenceState::kDraining:
       CHECK(sequence.has_row());
@@ -78,7 +82,11 @@ void Scheduler::CheckInvariants() const {
   std::sort(rows.begin(), rows.end());
   CHECK_EQ(static_cast<int64_t>(rows.size()), config_.max_num_seqs);
   for (size_t i = 0; i < rows.size(); ++i) CHECK_EQ(rows[i], static_cast<int32_t>(i));
-  blocks_.CheckInvariants(tables);
+  std::vector<StateSlot> snapshots;
+  for (const StepInFlight& step : in_flight_) {
+    for (const auto& [boundary, slot] : step.snapshots) snapshots.push_back(slot);
+  }
+  blocks_.CheckInvariants(tables, snapshots);
 }
 
 }  // namespace quire

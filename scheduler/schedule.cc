@@ -346,13 +346,14 @@ ScheduledSequence Scheduler::HandOutSequence(Sequence* sequence, StepInFlight* s
   const int64_t num_new = std::exchange(sequence->num_planned, 0);
   const int32_t num_samples = start + num_new == sequence->num_expected() ? 1 : 0;
   const bool input_on_device = start >= sequence->num_tokens();
+  const bool row_is_new = sequence->num_blocks_shown == 0;
   CHECK(!input_on_device || num_new == 1);
 
   ScheduledSequence scheduled{
       .key = sequence->key,
       .epoch = sequence->epoch,
       .row = sequence->row,
-      .row_is_new = sequence->num_blocks_shown == 0,
+      .row_is_new = row_is_new,
       .start = start,
       .num_new = num_new,
       .num_samples = num_samples,
@@ -364,8 +365,8 @@ ScheduledSequence Scheduler::HandOutSequence(Sequence* sequence, StepInFlight* s
       .num_generated = sequence->num_expected() - sequence->num_prompt_tokens(),
       .block_tables = {sequence->table.blocks.begin(), sequence->table.blocks.end()},
       .first_new_block = sequence->num_blocks_shown,
-      .state_in = keeps_states_ && start > 0 ? sequence->row : kNoState,
-      .state_out = keeps_states_ ? sequence->row : kNoState,
+      .state_in = row_is_new ? sequence->table.begins_from : sequence->table.state,
+      .state_out = sequence->table.state,
       .request = sequence->request.get()};
 
   if (!sequence->started) {
@@ -377,8 +378,34 @@ ScheduledSequence Scheduler::HandOutSequence(Sequence* sequence, StepInFlight* s
   sequence->num_samples_in_flight += num_samples;
   sequence->num_blocks_shown = sequence->table.blocks[0].size();
   ++sequence->num_steps_in_flight;
-  step->entries.push_back({sequence, sequence->epoch, start, num_new, num_samples});
+  const int32_t num_snapshots = takes_snapshots_ ? TakeSnapshots(sequence, &scheduled, step) : 0;
+  step->entries.push_back({sequence, sequence->epoch, start, num_new, num_samples, num_snapshots});
   return scheduled;
+}
+
+// Gives the step slots for snapshots, the most useful ones first, as far as there are slots.
+// Returns how many.
+int32_t Scheduler::TakeSnapshots(Sequence* sequence, ScheduledSequence* scheduled,
+                                 StepInFlight* step) {
+  const int64_t start = scheduled->start;
+  const auto boundaries =
+      PlanSnapshots(snapshot_policy_, {.num_prompt_tokens = sequence->num_prompt_tokens(),
+                                       .num_shared_tokens = sequence->table.num_paged_tokens,
+                                       .start = start,
+                                       .num_new = scheduled->num_new});
+  auto& snapshots = scheduled->snapshots;
+  for (const int64_t boundary : boundaries) {
+    const StateSlot slot = blocks_.BeginSnapshot(&sequence->table, sequence->tokens, boundary,
+                                                 sequence->request->cache_salt);
+    if (slot != kNoState) snapshots.push_back({static_cast<int32_t>(boundary - start), slot});
+  }
+  // Then the earliest of a sequence is the first to be forgotten.
+  std::sort(snapshots.begin(), snapshots.end(),
+            [](const auto& a, const auto& b) { return a.num_tokens < b.num_tokens; });
+  for (const auto& [num_tokens, slot] : snapshots) {
+    step->snapshots.push_back({start + num_tokens, slot});
+  }
+  return static_cast<int32_t>(snapshots.size());
 }
 
 }  // namespace quire

@@ -11,12 +11,24 @@
 
 namespace quire {
 
-Scheduler::Scheduler(const SchedulerConfig& config, const BlockManagerConfig& blocks)
+namespace {
 
+SnapshotPolicy PolicyOf(const SchedulerConfig& config, const BlockManagerConfig& blocks) {
+  constexpr int64_t kShareOfOne = 4;  // so that a long prompt leaves room for those of others
+  const int64_t num_spare = blocks.num_state_slots - blocks.num_reserved_states;
+  return {.grid = blocks.snapshot_grid,
+          .interval = config.snapshot_interval,
+          .max_per_sequence = num_spare / kShareOfOne};
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerConfig& config, const BlockManagerConfig& blocks)
     : config_(config),
       block_size_(blocks.block_size),
       prefix_caching_(blocks.enable_prefix_caching),
-      keeps_states_(blocks.num_state_slots > 0),
+      takes_snapshots_(prefix_caching_ && blocks.num_state_slots > blocks.num_reserved_states),
+      snapshot_policy_(PolicyOf(config, blocks)),
       blocks_(blocks),
       fair_(config.max_num_passed),
       queue_(config.max_num_queued_reqs, config.max_num_queued_tokens) {
@@ -26,6 +38,8 @@ Scheduler::Scheduler(const SchedulerConfig& config, const BlockManagerConfig& bl
   CHECK_GE(config.max_num_partial_prefills, 1);
   CHECK_GE(config.max_num_passed, 1);
   CHECK_GE(config.max_num_queued_reqs, 1);
+  // Then every sequence with a row has a state.
+  if (blocks.num_state_slots > 0) CHECK_GE(blocks.num_reserved_states, config.max_num_seqs);
   for (int64_t row = config.max_num_seqs - 1; row >= 0; --row) {
     free_rows_.push_back(static_cast<int32_t>(row));
   }

@@ -21,6 +21,7 @@
 #include "scheduler/request.h"
 #include "scheduler/scheduler_output.h"
 #include "scheduler/sequence.h"
+#include "scheduler/snapshot_plan.h"
 
 namespace quire {
 
@@ -34,6 +35,7 @@ struct SchedulerConfig {
   int64_t max_model_len = 4096;             // prompt and generated tokens of one sequence
   int64_t max_num_queued_reqs = 4096;       // bound of the waiting queue, each continuation counted
   int64_t max_num_queued_tokens = 1 << 24;  // and in their prompt tokens (queue_bounds.h)
+  int64_t snapshot_interval = 1024;         // tokens; SnapshotPolicy::interval
 };
 
 struct SchedulerStats {
@@ -115,9 +117,15 @@ class Scheduler {
       int64_t start;
       int64_t num_new;
       int32_t num_samples;
+      int32_t num_snapshots;  // its part of `snapshots`
+    };
+    struct Snapshot {
+      int64_t boundary;  // after so many tokens of the sequence
+      StateSlot slot;
     };
     uint64_t step;
     std::vector<Entry> entries;
+    std::vector<Snapshot> snapshots;  // in the order of the entries
   };
 
   // scheduler.cc: the life of a sequence.
@@ -155,15 +163,19 @@ class Scheduler {
   int64_t NumReservedBlocks() const;
   SchedulerOutput HandOut();
   ScheduledSequence HandOutSequence(Sequence* sequence, StepInFlight* step);
+  int32_t TakeSnapshots(Sequence* sequence, ScheduledSequence* scheduled, StepInFlight* step);
 
   // commit.cc: making a step true.
-  void Accept(const StepInFlight::Entry& entry, SequenceResult result);
+  void Accept(const StepInFlight::Entry& entry, SequenceResult result,
+              absl::Span<const StepInFlight::Snapshot> snapshots);
+  void DropSnapshots(absl::Span<const StepInFlight::Snapshot> snapshots);
   void ReportPromptLogprobs(const StepInFlight::Entry& entry, SequenceResult* result);
 
   const SchedulerConfig config_;
   const int32_t block_size_;
   const bool prefix_caching_;
-  const bool keeps_states_;
+  const bool takes_snapshots_;
+  const SnapshotPolicy snapshot_policy_;
   BlockManager blocks_;
   absl::flat_hash_map<RequestId, RequestState> requests_;
   FairQueue fair_;

@@ -53,6 +53,38 @@ void RenderLoad(const MetricSources& sources, MetricText& text) {
                 sources.status.failed ? 1 : 0);
 }
 
+// All are 0 where no layer keeps a state.
+void RenderStates(const MetricSources& sources, MetricText& text) {
+  const BlockStats& blocks = sources.status.scheduler.blocks;
+  const StateStats& states = blocks.states;
+  const std::pair<const char*, int64_t> slots[] = {// NOLINT(*-avoid-c-arrays)
+                                                   {"live", states.num_live},
+                                                   {"snapshot", states.num_snapshots},
+                                                   {"free", states.num_free}};
+  text.Begin("quire_state_slots", kGauge,
+             "Slots of recurrent states: of running sequences, of snapshots, free ones.");
+  for (const auto& [state, number] : slots) text.Add(Number(number), {{"state", state}});
+  text.Begin("quire_state_bytes", kGauge, "The same in bytes.");
+  for (const auto& [state, number] : slots) {
+    text.Add(Number(number * sources.model->state_bytes), {{"state", state}});
+  }
+  text.AddCounter("quire_state_snapshots_total",
+                  "Snapshots of recurrent states that later prompts could begin from.",
+                  Number(states.num_made));
+  text.AddCounter("quire_state_snapshot_evictions_total",
+                  "Those of them whose slot was needed for something else.",
+                  Number(states.num_evicted));
+  text.AddCounter("quire_state_hits_total", "Sequences that began from a snapshot.",
+                  Number(states.num_hits));
+  text.AddCounter("quire_state_refused_total",
+                  "Snapshots that were not made, or not begun from, for want of a slot.",
+                  Number(states.num_refused));
+  text.AddCounter("quire_state_recomputed_tokens_total",
+                  "Prompt tokens that were computed although their blocks were cached, as there "
+                  "was no snapshot behind them.",
+                  Number(blocks.num_recomputed_tokens));
+}
+
 void RenderCacheConfig(const MetricSources& sources, MetricText& text) {
   const ModelInfo& model = *sources.model;
   text.Begin("vllm:cache_config_info", kGauge, "Information of the LLMEngine CacheConfig");
@@ -232,6 +264,7 @@ std::string RenderMetrics(const MetricSources& sources, MetricFormat format) {
   RenderLoad(sources, text);
   RenderCacheConfig(sources, text);
   RenderTokens(sources, text);
+  RenderStates(sources, text);
   RenderTimes(sources, text);
   RenderRequests(*sources.engine, text);
   RenderSteps(*sources.engine, text);

@@ -51,6 +51,15 @@ Json OfCache(const MetricSources& sources) {
           {"shares_prefixes", sources.has_prefix_cache}};
 }
 
+// Recurrent states; there are no slots where no layer keeps any.
+Json OfStates(const MetricSources& sources) {
+  const StateStats& states = sources.status.scheduler.blocks.states;
+  return {{"bytes_each", sources.model->state_bytes},
+          {"num_slots", states.num_slots},
+          {"live", states.num_live},
+          {"snapshots", states.num_snapshots}};
+}
+
 // Since start; they only grow.
 Json OfCounters(const MetricSources& sources, uint64_t num_ended) {
   const EngineMetrics& engine = *sources.engine;
@@ -124,6 +133,7 @@ std::string RenderStatus(const MetricSources& sources, uint64_t num_ended) {
                  {"model", OfModel(sources)},
                  {"load", OfLoad(sources)},
                  {"kv_cache", OfCache(sources)},
+                 {"recurrent_states", OfStates(sources)},
                  {"memory", OfMemory(sources)},
                  {"counters", OfCounters(sources, num_ended)},
                  {"time_to_first_token_seconds", OfHistogram(sources.engine->time_to_first_token)},

@@ -22,8 +22,9 @@ using testing::GraphBackend;
 using testing::ReadAll;
 using testing::Waiter;
 
-constexpr int64_t kMaxLen = 144;
-constexpr int64_t kMaxPrompt = 80;
+constexpr int64_t kMaxLen = 176;
+constexpr int64_t kMaxPrompt = 112;
+constexpr int64_t kMaxShared = 80;  // beyond the first snapshot of a state
 constexpr int64_t kMaxAnswer = 64;
 constexpr int kNumRequests = 32;
 
@@ -71,7 +72,7 @@ class BatchInvarianceTest : public ::testing::TestWithParam<std::tuple<ModelCase
     const bool shares = Uniform(0, 1) == 0;
     std::mt19937 shared(7);
     for (int64_t i = 0; i < length; ++i) {
-      const uint32_t draw = shares && i < 48 ? shared() : random_();
+      const uint32_t draw = shares && i < kMaxShared ? shared() : random_();
       request.prompt.push_back(static_cast<TokenId>(draw % vocab_size));
     }
     request.sampling.temperature = Uniform(0, 2) == 0 ? 0.8f : 0.0f;

@@ -201,6 +201,7 @@ TEST_F(CapacityTest, StatesOfSequencesAreCountedBesideTheCache) {
   const Capacity little = *PlanCapacity(config, FactsOfGpu(80 * kGiB));
   EXPECT_EQ(little.model.max_num_seqs, 3);
   EXPECT_EQ(little.states.num_snapshots, 2);
+  EXPECT_EQ(little.streams[0].num_streams, 3);
 }
 
 TEST_F(CapacityTest, SettingsOfStatesThatMeanNothingHereAreRefused) {

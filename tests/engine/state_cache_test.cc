@@ -6,6 +6,8 @@
 
 #include <bit>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "tests/engine/graph_backend.h"
@@ -112,7 +114,9 @@ TEST_F(StateCacheTest, AConversationOf50TurnsIsAsIfEachTurnCameAlone) {
     ASSERT_NO_FATAL_FAILURE(ExpectSameBits(answer, Generate(*cold, request)));
     num_computed += static_cast<int64_t>(said.size()) - answer.cached_tokens;
     // At most from the last boundary before the end of the last prompt.
-    if (turn > 0) ASSERT_LE(said.size() - answer.cached_tokens, 64u + 2 * (12 + 26));
+    if (turn > 0) {
+      ASSERT_LE(said.size() - answer.cached_tokens, 64u + 2 * (12 + 26));
+    }
     said.insert(said.end(), answer.tokens.begin(), answer.tokens.end());
     Append(Uniform(5, 26), &said);
   }
@@ -140,8 +144,8 @@ TEST_F(StateCacheTest, AHitHasTheBitsOfAMiss) {
     config.max_num_batched_tokens = Uniform(64, 256);
     config.block_size = Uniform(0, 1) == 0 ? 16 : 32;
     config.max_model_len = 512;
-    config.kv_cache_memory_bytes = (512 / 16 + Uniform(8, 64)) * kBlockBytes;
-    config.state_cache_memory_bytes = (config.max_num_seqs + Uniform(2, 12)) * kSlotBytes;
+    config.kv_cache_memory_bytes = (512 / 16 + Uniform(0, 12)) * kBlockBytes;
+    config.state_cache_memory_bytes = (config.max_num_seqs + Uniform(2, 4)) * kSlotBytes;
     config.async_scheduling = engine_index % 2 == 0;
     const auto engine = engine_index % 3 == 2 ? Open(config, std::make_unique<GraphBackend>())
                                               : OpenPoisoned(config);
@@ -159,9 +163,13 @@ TEST_F(StateCacheTest, AHitHasTheBitsOfAMiss) {
         Append(std::min<int64_t>(Uniform(1, 150), 460 - static_cast<int64_t>(prompt.size())),
                &prompt);
         prompts.push_back(prompt);
-        pattern.request = RequestOf(std::move(prompt), Uniform(1, 40));
+        // Long answers: they grow until somebody has to give way.
+        const int64_t room = 500 - static_cast<int64_t>(prompt.size());
+        pattern.request = RequestOf(
+            std::move(prompt),
+            std::min<int64_t>(Uniform(0, 2) == 0 ? Uniform(100, 250) : Uniform(1, 40), room));
         if (Uniform(0, 4) == 0) {
-          pattern.request.n = 3;
+          pattern.request.sampling.n = 3;
           pattern.request.sampling.temperature = 0.9f;
           pattern.request.sampling.seed = random_();
           ++num_forks;
@@ -186,6 +194,7 @@ TEST_F(StateCacheTest, AHitHasTheBitsOfAMiss) {
       }
       engine->WaitUntilIdle(absl::InfiniteFuture());
     }
+    engine->FlushPrefixCache();  // runs between two steps: what came before has been published
     const SchedulerStats stats = engine->status().scheduler;
     num_preemptions += stats.num_preemptions;
     num_hits += stats.blocks.states.num_hits;
@@ -198,7 +207,7 @@ TEST_F(StateCacheTest, AHitHasTheBitsOfAMiss) {
               static_cast<long long>(num_evicted), static_cast<long long>(num_recomputed));
   EXPECT_GT(num_hits, num_patterns / 10);
   EXPECT_GT(num_preemptions, num_patterns / 50);
-  EXPECT_GT(num_evicted, num_patterns / 10);
+  EXPECT_GT(num_evicted, num_patterns / 50);
   EXPECT_GT(num_recomputed, 0);
   EXPECT_GT(num_forks, num_patterns / 10);
   EXPECT_GT(*num_poisoned_, num_patterns);

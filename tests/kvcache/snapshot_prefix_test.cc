@@ -41,7 +41,7 @@ int64_t Compute(BlockManager& blocks, const std::vector<TokenId>& tokens, BlockT
   std::vector<StateSlot> slots;
   slots.reserve(boundaries.size());
   for (const int64_t boundary : boundaries) {
-    slots.push_back(blocks.BeginSnapshot(*table, tokens, boundary));
+    slots.push_back(blocks.BeginSnapshot(table, tokens, boundary, ""));
   }
   blocks.Publish(table, tokens, tokens.size(), "");
   blocks.ReleaseBeginning(table);
@@ -142,9 +142,34 @@ TEST(SnapshotPrefixTest, ASnapshotThatIsThereIsNotMadeAgain) {
   ComputeAndRelease(blocks, Tokens(20), {8, 16});
   BlockTable table;
   blocks.FindPrefix(Tokens(20), "", &table);
-  EXPECT_EQ(blocks.BeginSnapshot(table, Tokens(20), 16), kNoState);
+  EXPECT_EQ(blocks.BeginSnapshot(&table, Tokens(20), 16, ""), kNoState);
   EXPECT_EQ(blocks.stats().states.num_refused, 0);
   EXPECT_EQ(blocks.stats().states.num_made, 2);
+}
+
+// FindPrefix has not looked at the last block, because one token is always computed.
+TEST(SnapshotPrefixTest, NorIsTheOneAfterTheLastToken) {
+  BlockManager blocks(Config(32, 6, 2));
+  ComputeAndRelease(blocks, Tokens(16), {16});
+  BlockTable table;
+  blocks.AttachPrefix(Tokens(16), "", &table);
+  EXPECT_EQ(blocks.BeginSnapshot(&table, Tokens(16), 16, ""), kNoState);
+}
+
+// The last token may still be on the device.
+TEST(SnapshotPrefixTest, ASnapshotAfterAnUnknownTokenIsBegunAnyway) {
+  BlockManager blocks(Config(32, 6, 2));
+  ComputeAndRelease(blocks, Tokens(16), {16});
+  const std::vector<TokenId> known = Tokens(15);
+  BlockTable table;
+  blocks.AttachPrefix(known, "", &table);
+  ASSERT_TRUE(blocks.TryGrow(&table, 16));
+  const StateSlot slot = blocks.BeginSnapshot(&table, known, 16, "");
+  ASSERT_NE(slot, kNoState);
+  blocks.Publish(&table, Tokens(16), 16, "");
+  blocks.FinishSnapshot(table, Tokens(16), 16, slot);
+  EXPECT_EQ(blocks.stats().states.num_made, 1);
+  blocks.CheckInvariants({&table});
 }
 
 // Two sequences of equal tokens in one step: neither finds the other's.
@@ -156,8 +181,8 @@ TEST(SnapshotPrefixTest, EqualSnapshotsOfOneStepAreKeptOnce) {
     blocks.AttachPrefix(tokens, "", table);
     ASSERT_TRUE(blocks.TryGrow(table, 16));
   }
-  const StateSlot slots[] = {blocks.BeginSnapshot(a, tokens, 16),
-                             blocks.BeginSnapshot(b, tokens, 16)};
+  const StateSlot slots[] = {blocks.BeginSnapshot(&a, tokens, 16, ""),
+                             blocks.BeginSnapshot(&b, tokens, 16, "")};
   EXPECT_NE(slots[0], slots[1]);
   blocks.CheckInvariants({&a, &b}, slots);
   blocks.Publish(&a, tokens, 16, "");
@@ -172,7 +197,7 @@ TEST(SnapshotPrefixTest, ADroppedSnapshotIsNotFound) {
   BlockManager blocks(Config(32, 6, 2));
   BlockTable table;
   ASSERT_TRUE(blocks.TryGrow(&table, 16));
-  const StateSlot slot = blocks.BeginSnapshot(table, Tokens(16), 8);
+  const StateSlot slot = blocks.BeginSnapshot(&table, Tokens(16), 8, "");
   blocks.Publish(&table, Tokens(16), 16, "");
   blocks.DropSnapshot(slot);
   BlockTable other;
@@ -286,9 +311,9 @@ TEST(SnapshotPrefixDeathTest, InvariantsSeeASnapshotThatWasNeverFinished) {
   BlockManager blocks(Config(32, 4, 2));
   BlockTable table;
   ASSERT_TRUE(blocks.TryGrow(&table, 8));
-  EXPECT_NE(blocks.BeginSnapshot(table, Tokens(8), 8), kNoState);
+  EXPECT_NE(blocks.BeginSnapshot(&table, Tokens(8), 8, ""), kNoState);
   EXPECT_DEATH(blocks.CheckInvariants({&table}), "slot 1");
-  EXPECT_DEATH(blocks.BeginSnapshot(table, Tokens(8), 4), "snapshot_grid");
+  EXPECT_DEATH(blocks.BeginSnapshot(&table, Tokens(8), 4, ""), "snapshot_grid");
 }
 
 }  // namespace

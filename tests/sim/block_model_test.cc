@@ -187,10 +187,7 @@ class BlockModel {
   // kNoState: it is there, or refused.
   StateSlot BeginSnapshot(const ModelSequence& sequence, int64_t boundary) {
     const int64_t num_blocks = boundary / config_.block_size;
-    // Of the blocks that it might have found it knows the hashes.
-    const auto num_tokens = static_cast<int64_t>(sequence.tokens.size());
-    const bool is_known = num_blocks <= (num_tokens - 1) / config_.block_size;
-    if (is_known && SnapshotAfter(sequence, num_blocks) != kNoState) return kNoState;
+    if (SnapshotAfter(sequence, num_blocks) != kNoState) return kNoState;
     return states.TakeForSnapshot();
   }
 
@@ -376,7 +373,8 @@ class BlockModelTest : public testing::TestWithParam<int> {
     for (int64_t i = sequence->num_computed + 1; model_.HasStates() && i <= target; ++i) {
       if (i % config_.snapshot_grid != 0 || random_.OneIn(3)) continue;
       const StateSlot slot = model_.BeginSnapshot(*sequence, i);
-      EXPECT_EQ(manager_.BeginSnapshot(sequence->table, sequence->tokens, i), slot);
+      EXPECT_EQ(manager_.BeginSnapshot(&sequence->table, sequence->tokens, i, sequence->salt),
+                slot);
       if (slot != kNoState) sequence->begun.emplace_back(i, slot);
     }
   }

@@ -30,12 +30,20 @@ constexpr Counter kCounters[] = {
     {"allocation_failures", &Coverage::allocation_failures, 0.01},
     {"step_failures", &Coverage::step_failures, 0.001},
     {"crashes", &Coverage::crashes, 0.0001},
-    {"prefix_hit_tokens", &Coverage::prefix_hit_tokens, 0.5},
+    {"prefix_hit_tokens", &Coverage::prefix_hit_tokens, 0.3},
     {"generated_hits", &Coverage::generated_hits, 0.002},
     {"evictions", &Coverage::evictions, 0.1},
     {"collision_misses", &Coverage::collision_misses, 0.001},
-    {"possible_hit_tokens", &Coverage::possible_hit_tokens, 0.3},
-    {"found_hit_tokens", &Coverage::found_hit_tokens, 0.3},
+    {"possible_hit_tokens", &Coverage::possible_hit_tokens, 0.2},
+    {"found_hit_tokens", &Coverage::found_hit_tokens, 0.2},
+    {"possible_state_hit_tokens", &Coverage::possible_state_hit_tokens, 0.06},
+    {"found_state_hit_tokens", &Coverage::found_state_hit_tokens, 0.06},
+    {"state_steps", &Coverage::state_steps, 0.2},
+    {"snapshots", &Coverage::snapshots, 0.03},
+    {"snapshot_hits", &Coverage::snapshot_hits, 0.005},
+    {"snapshot_evictions", &Coverage::snapshot_evictions, 0.002},
+    {"snapshot_refusals", &Coverage::snapshot_refusals, 0.002},
+    {"recomputed_tokens", &Coverage::recomputed_tokens, 0.05},
     {"refused_queue_full", &Coverage::refused_queue_full, 0.001},
     {"refused_share_full", &Coverage::refused_share_full, 0.001},
     {"refused_never_fits", &Coverage::refused_never_fits, 0.001},
@@ -58,6 +66,9 @@ constexpr Counter kCounters[] = {
 // Missed are blocks in flight or of dropped results, and what a prompt whose logprobs are wanted
 // may not use.
 constexpr double kLeastHitShare = 0.9;
+// .. also snapshots whose block has been reused and filled anew, and hits for which no slot was to
+// spare.
+constexpr double kLeastStateHitShare = 0.8;
 
 }  // namespace
 
@@ -84,11 +95,13 @@ std::vector<std::string> Coverage::BelowFloors() const {
       found.push_back(absl::StrCat(counter.name, " is ", value, ", below its floor of ", floor));
     }
   }
-  if (static_cast<double>(found_hit_tokens) <
-      kLeastHitShare * static_cast<double>(possible_hit_tokens)) {
-    found.push_back(absl::StrCat("the prefix cache found ", found_hit_tokens, " tokens of the ",
-                                 possible_hit_tokens, " that were there"));
-  }
+  const auto check_share = [&](int64_t num_found, int64_t num_possible, double least) {
+    if (static_cast<double>(num_found) >= least * static_cast<double>(num_possible)) return;
+    found.push_back(absl::StrCat("the prefix cache found ", num_found, " tokens of the ",
+                                 num_possible, " that were there"));
+  };
+  check_share(found_hit_tokens, possible_hit_tokens, kLeastHitShare);
+  check_share(found_state_hit_tokens, possible_state_hit_tokens, kLeastStateHitShare);
   return found;
 }
 

@@ -23,10 +23,13 @@ FakeRunner::FakeRunner(const SchedulerConfig& config, const BlockManagerConfig& 
       fail_(std::move(fail)),
       slots_(blocks.num_blocks * blocks.block_size, 0),
       full_tag_(blocks.num_blocks, 0),
+      states_(blocks.num_state_slots, kRubbish),
+      is_snapshot_(blocks.num_state_slots, false),
       row_last_token_(config.max_num_seqs, -1),
       row_key_(config.max_num_seqs),
       row_epoch_(config.max_num_seqs, 0),
-      row_next_start_(config.max_num_seqs, -1) {
+      row_next_start_(config.max_num_seqs, -1),
+      row_state_(config.max_num_seqs, kNoState) {
   const int64_t max_blocks = CeilDiv<int64_t>(config.max_model_len, blocks.block_size);
   tables_.assign(blocks.groups.size(),
                  std::vector<std::vector<BlockId>>(config.max_num_seqs,
@@ -40,8 +43,14 @@ void FakeRunner::PlantFault(Fault fault, int64_t countdown) {
 
 bool FakeRunner::FaultIsDue(Fault fault) {
   if (fault != fault_ || --fault_countdown_ > 0) return false;
-  fault_ = Fault::kNone;
+  const bool is_lasting = fault == Fault::kSnapshotLate || fault == Fault::kLostSnapshot;
+  if (!is_lasting) fault_ = Fault::kNone;
   return true;
+}
+
+bool FakeRunner::Item::Writes(StateSlot slot) const {
+  return slot == state_out || std::any_of(snapshots.begin(), snapshots.end(),
+                                          [&](const auto& s) { return s.slot == slot; });
 }
 
 bool FakeRunner::IsInFlight(const SequenceKey& key) const {
@@ -57,9 +66,13 @@ void FakeRunner::Submit(const SchedulerOutput& output, bool run_now) {
   CheckContract(output);
   Step step{.number = output.step, .items = {}, .has_run = false, .result = {}};
   for (const ScheduledSequence& scheduled : output.sequences) {
+    CheckStates(scheduled);
     CheckSequence(scheduled);
     step.items.push_back(Stage(scheduled));
     CheckReuse(step.items.back());
+    for (size_t i = 0; i + 1 < step.items.size(); ++i) {
+      CheckStateReuse(step.items.back(), step.items[i]);
+    }
   }
   steps_.push_back(std::move(step));
   if (!run_now) return;
@@ -86,6 +99,10 @@ void FakeRunner::LoseSteps() {
         const int64_t first = int64_t{block} * blocks_.block_size;
         for (int64_t i = 0; i < blocks_.block_size; ++i) WriteSlot(first + i, kRubbish);
       }
+      if (item.state_out != kNoState) WriteState(item.state_out, kRubbish, false);
+      for (const StateSnapshot& snapshot : item.snapshots) {
+        WriteState(snapshot.slot, kRubbish, false);
+      }
       SequenceResult& result = step.result.sequences.emplace_back();
       for (int32_t i = 0; i < item.num_samples; ++i) result.samples.push_back({.id = 0});
     }
@@ -95,8 +112,13 @@ void FakeRunner::LoseSteps() {
 int64_t FakeRunner::PossibleHit(const ExpectedStream& expected, int64_t num_tokens) const {
   const int64_t block_size = blocks_.block_size;
   int64_t num_blocks = (num_tokens - 1) / block_size;
+  const bool has_states = !states_.empty();
   for (bool agreed = false; !agreed;) {
     agreed = true;
+    while (has_states && num_blocks > 0 &&
+           !num_snapshots_.contains(expected.prints[num_blocks * block_size - 1])) {
+      --num_blocks;
+    }
     for (int group = 0; group < static_cast<int>(tables_.size()); ++group) {
       const int64_t first = FirstVisible(group, num_blocks * block_size) / block_size;
       for (int64_t i = first; i < num_blocks; ++i) {
@@ -164,6 +186,42 @@ void FakeRunner::CheckSequence(const ScheduledSequence& scheduled) {
   row_next_start_[row] = end;
 }
 
+// A sequence writes one slot from its first step on, and reads that in all later ones.
+void FakeRunner::CheckStates(const ScheduledSequence& scheduled) {
+  const std::string name = Name(scheduled.key);
+  if (states_.empty()) {
+    if (scheduled.state_in != kNoState || scheduled.state_out != kNoState ||
+        !scheduled.snapshots.empty()) {
+      fail_(absl::StrCat(name, " has a state"));
+    }
+    return;
+  }
+  const auto num_slots = static_cast<StateSlot>(states_.size());
+  const StateSlot own = scheduled.state_out;
+  if (own < 0 || own >= num_slots) return fail_(absl::StrCat(name, " has no state"));
+  StateSlot& row_state = row_state_[scheduled.row];
+  if (!scheduled.row_is_new && (scheduled.state_in != own || row_state != own)) {
+    fail_(absl::StrCat(name, " has another state than before"));
+  }
+  if (scheduled.row_is_new && (scheduled.state_in == kNoState) != (scheduled.start == 0)) {
+    fail_(absl::StrCat(name, " begins at ", scheduled.start, " from ", scheduled.state_in));
+  }
+  if (scheduled.state_in >= num_slots) fail_(absl::StrCat(name, " reads no slot"));
+  row_state = own;
+  int64_t last = 0;
+  for (const StateSnapshot& snapshot : scheduled.snapshots) {
+    const bool is_in_step = snapshot.num_tokens > last && snapshot.num_tokens <= scheduled.num_new;
+    if (!is_in_step || (scheduled.start + snapshot.num_tokens) % blocks_.snapshot_grid != 0) {
+      fail_(absl::StrCat(name, " has a snapshot after ", snapshot.num_tokens));
+    }
+    last = snapshot.num_tokens;
+    if (snapshot.slot < 0 || snapshot.slot >= num_slots || snapshot.slot == own ||
+        snapshot.slot == scheduled.state_in) {
+      fail_(absl::StrCat(name, " has its snapshot in slot ", snapshot.slot));
+    }
+  }
+}
+
 FakeRunner::Item FakeRunner::Stage(const ScheduledSequence& scheduled) const {
   Item item{.key = scheduled.key,
             .epoch = scheduled.epoch,
@@ -179,7 +237,10 @@ FakeRunner::Item FakeRunner::Stage(const ScheduledSequence& scheduled) const {
             .input = {},
             .updates = {},
             .touched = {},
-            .written = {}};
+            .written = {},
+            .state_in = scheduled.state_in,
+            .state_out = scheduled.state_out,
+            .snapshots = {scheduled.snapshots.begin(), scheduled.snapshots.end()}};
   if (!item.input_on_device) {
     const auto input = scheduled.tokens.subspan(item.start, item.num_new);
     item.input.assign(input.begin(), input.end());
@@ -205,6 +266,7 @@ void FakeRunner::CheckReuse(const Item& item) {
       if (other.row == item.row) {
         fail_(absl::StrCat(Name(item.key), " takes the row of ", Name(other.key), " in flight"));
       }
+      CheckStateReuse(item, other);
       for (BlockId block : item.written) {
         if (std::find(other.touched.begin(), other.touched.end(), block) == other.touched.end()) {
           continue;
@@ -213,6 +275,19 @@ void FakeRunner::CheckReuse(const Item& item) {
                            " in flight"));
       }
     }
+  }
+}
+
+// A slot that one of them writes is neither read nor written by the other.
+void FakeRunner::CheckStateReuse(const Item& item, const Item& other) {
+  if (states_.empty()) return;
+  const auto check = [this](const Item& writer, StateSlot slot, const Item& second) {
+    if (!second.Reads(slot) && !second.Writes(slot)) return;
+    fail_(absl::StrCat(Name(writer.key), " writes state ", slot, " of ", Name(second.key)));
+  };
+  for (const auto& [writer, second] : {std::pair(&item, &other), std::pair(&other, &item)}) {
+    check(*writer, writer->state_out, *second);
+    for (const StateSnapshot& snapshot : writer->snapshots) check(*writer, snapshot.slot, *second);
   }
 }
 
@@ -233,6 +308,7 @@ SequenceResult FakeRunner::RunItem(const Item& item) {
     tables_[update.group][item.row][update.index] = update.block;
   }
   const ExpectedStream& expected = lookup_(item.key);
+  if (!states_.empty()) BeginState(item, expected);
   const uint64_t print = WriteSlots(item, expected, &result);
   ReadBack(item, expected);
   if (item.num_samples > 0) {
@@ -267,6 +343,7 @@ uint64_t FakeRunner::WriteSlots(const Item& item, const ExpectedStream& expected
       if (FaultIsDue(Fault::kWrongSlot)) slot = (slot + 1) % static_cast<int64_t>(slots_.size());
       if (!FaultIsDue(Fault::kSkipWrite)) WriteSlot(slot, SlotTag(print, static_cast<int>(group)));
     }
+    if (!states_.empty()) WriteStates(item, i + 1, print);
     if (item.wants_prompt_logprobs && position + 1 < item.num_prompt_tokens) {
       TokenLogprobs logprobs;
       logprobs.logprob = TokenLogprob(expected.prints[position + 1]);
@@ -274,6 +351,44 @@ uint64_t FakeRunner::WriteSlots(const Item& item, const ExpectedStream& expected
     }
   }
   return print;
+}
+
+// The state that the item begins from must be that of its prefix.
+void FakeRunner::BeginState(const Item& item, const ExpectedStream& expected) {
+  const uint64_t right = item.start > 0 ? expected.prints[item.start - 1] : expected.root;
+  uint64_t state = item.state_in == kNoState ? expected.root : states_[item.state_in];
+  if (item.state_in == kNoState && FaultIsDue(Fault::kLeakedState)) state = states_[item.state_out];
+  if (state == right) return;
+  fail_(absl::StrCat(Name(item.key), " begins from a wrong state: slot ", item.state_in,
+                     ", position ", item.start));
+}
+
+// What the item leaves after its first `num_tokens` tokens, which end the prefix `print`.
+void FakeRunner::WriteStates(const Item& item, int64_t num_tokens, uint64_t print) {
+  for (const StateSnapshot& snapshot : item.snapshots) {
+    const bool is_late = late_snapshot_ == snapshot.slot && num_tokens == item.num_new;
+    if (snapshot.num_tokens != num_tokens && !is_late) continue;
+    if (is_late) late_snapshot_ = kNoState;
+    if (num_tokens < item.num_new && FaultIsDue(Fault::kSnapshotLate)) {
+      late_snapshot_ = snapshot.slot;
+      continue;
+    }
+    if (!FaultIsDue(Fault::kLostSnapshot)) WriteState(snapshot.slot, print, /*is_snapshot=*/true);
+  }
+  if (num_tokens < item.num_new) return;
+  StateSlot slot = item.state_out;
+  if (FaultIsDue(Fault::kWrongState)) slot = (slot + 1) % static_cast<StateSlot>(states_.size());
+  if (!FaultIsDue(Fault::kStaleState)) WriteState(slot, print, /*is_snapshot=*/false);
+}
+
+void FakeRunner::WriteState(StateSlot slot, uint64_t print, bool is_snapshot) {
+  if (is_snapshot_[slot]) {
+    const auto it = num_snapshots_.find(states_[slot]);
+    if (--it->second == 0) num_snapshots_.erase(it);
+  }
+  states_[slot] = print;
+  is_snapshot_[slot] = is_snapshot;
+  if (is_snapshot) ++num_snapshots_[print];
 }
 
 // Tokens are written in order, so a block is full when its last slot is written, and no more when

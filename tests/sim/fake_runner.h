@@ -2,8 +2,10 @@
 // it is reached only through row tables that are updated the way the real runner updates its own
 // (entries from first_new_block on). Running a step writes the new slots and then reads back every
 // slot that attention would read; any difference from what the sequence alone would have there is
-// a violation at that very step. Submitting checks the contract of SchedulerOutput, and that no
-// block or row is reused while a step in flight may touch it.
+// a violation at that very step. Where the model keeps states, a slot of them holds the fingerprint
+// of the prefix whose state it is, and the one that a step begins from must be that of its
+// sequence. Submitting checks the contract of SchedulerOutput, and that no block, row or state is
+// reused while a step in flight may touch it.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +31,12 @@ enum class Fault : uint8_t {
   kStaleLastToken,   // a sampled token does not reach the row's last token
   kWrongSample,      // one sampled token is wrong
   kWrongInput,       // one token of a chunk is taken as another
+  // Only where the model keeps states.
+  kStaleState,    // a step does not write the state that it leaves
+  kWrongState,    // .. or writes it into the slot beside its own
+  kLeakedState,   // a sequence does not begin from zeros but from what its slot holds
+  kSnapshotLate,  // a snapshot is taken after the step instead of on its way
+  kLostSnapshot,  // a snapshot is not written
 };
 
 class FakeRunner {
@@ -57,13 +65,15 @@ class FakeRunner {
   void LoseSteps();
 
   // The longest prefix of `num_tokens` tokens of `expected`, in whole blocks and less than all of
-  // them, whose KV is still in the cache somewhere: what a prefix cache could find at best.
+  // them, whose KV is still in the cache somewhere, and a snapshot after it where the model keeps
+  // states: what a prefix cache could find at best.
   int64_t PossibleHit(const ExpectedStream& expected, int64_t num_tokens) const;
 
   int64_t num_in_flight() const { return static_cast<int64_t>(steps_.size()); }
   bool IsInFlight(const SequenceKey& key) const;
 
-  // From the `countdown`-th opportunity on, `fault` happens once.
+  // From the `countdown`-th opportunity on, `fault` happens once; to snapshots always, because most
+  // of them are never read.
   void PlantFault(Fault fault, int64_t countdown);
 
  private:
@@ -89,6 +99,12 @@ class FakeRunner {
     std::vector<TableUpdate> updates;
     std::vector<BlockId> touched;  // every block that it may read or write
     std::vector<BlockId> written;
+    StateSlot state_in;
+    StateSlot state_out;
+    std::vector<StateSnapshot> snapshots;
+
+    bool Reads(StateSlot slot) const { return slot == state_in; }
+    bool Writes(StateSlot slot) const;
   };
   struct Step {
     uint64_t number;
@@ -100,11 +116,16 @@ class FakeRunner {
   Item Stage(const ScheduledSequence& scheduled) const;
   void CheckContract(const SchedulerOutput& output);
   void CheckSequence(const ScheduledSequence& scheduled);
+  void CheckStates(const ScheduledSequence& scheduled);
   void CheckReuse(const Item& item);
+  void CheckStateReuse(const Item& item, const Item& other);
   void Run(Step* step);
   SequenceResult RunItem(const Item& item);
   uint64_t WriteSlots(const Item& item, const ExpectedStream& expected, SequenceResult* result);
   void WriteSlot(int64_t slot, uint64_t tag);
+  void BeginState(const Item& item, const ExpectedStream& expected);
+  void WriteStates(const Item& item, int64_t num_tokens, uint64_t print);
+  void WriteState(StateSlot slot, uint64_t print, bool is_snapshot);
   void ReadBack(const Item& item, const ExpectedStream& expected);
   int64_t FirstVisible(int group, int64_t position) const;
   int64_t Slot(int group, int32_t row, int64_t position) const;
@@ -118,12 +139,17 @@ class FakeRunner {
   // How many blocks end with a tag and hold everything before it.
   absl::flat_hash_map<uint64_t, int> num_full_blocks_;
   std::vector<uint64_t> full_tag_;                         // [num_blocks] or 0: not full
+  std::vector<uint64_t> states_;                           // [num_state_slots] prints of prefixes
+  absl::flat_hash_map<uint64_t, int> num_snapshots_;       // by the print in them
+  std::vector<bool> is_snapshot_;                          // [num_state_slots]
   std::vector<std::vector<std::vector<BlockId>>> tables_;  // [groups][rows][max blocks]
   std::vector<TokenId> row_last_token_;                    // [rows]
   std::vector<SequenceKey> row_key_;                       // [rows] who was told to own the row
   std::vector<uint64_t> row_epoch_;                        // [rows]
   std::vector<int64_t> row_next_start_;                    // [rows] where its next step must begin
+  std::vector<StateSlot> row_state_;                       // [rows] which its steps write
   std::deque<Step> steps_;
+  StateSlot late_snapshot_ = kNoState;  // of a fault
   Fault fault_ = Fault::kNone;
   int64_t fault_countdown_ = 0;
 };

@@ -42,7 +42,8 @@ std::string Simulation::Describe() const {
       ", max_model_len ", config.max_model_len, ", blocks ", scenario_.blocks.num_blocks, " of ",
       scenario_.blocks.block_size, ", hash bits ", scenario_.blocks.hash_bits_for_test, ", flows ",
       scenario_.requests.num_flows, ", lookahead ", scenario_.lookahead, ", delay ",
-      scenario_.max_delay, ", windows");
+      scenario_.max_delay, ", states ", scenario_.blocks.num_state_slots, " by ",
+      scenario_.blocks.snapshot_grid, ", windows");
   for (const KvSpec& group : scenario_.blocks.groups) {
     absl::StrAppend(&text, " ", group.sliding_window);
   }
@@ -57,6 +58,12 @@ std::optional<std::string> Simulation::Run() {
   coverage_.claims += scheduler_.fairness().num_claims();
   coverage_.prefix_hit_tokens += stats.blocks.prefix_hit_tokens;
   coverage_.evictions += stats.blocks.num_evictions;
+  const StateStats& states = stats.blocks.states;
+  coverage_.snapshots += states.num_made;
+  coverage_.snapshot_evictions += states.num_evicted;
+  coverage_.snapshot_refusals += states.num_refused;
+  coverage_.snapshot_hits += states.num_hits;
+  coverage_.recomputed_tokens += stats.blocks.num_recomputed_tokens;
   return violation_;
 }
 

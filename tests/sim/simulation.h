@@ -36,6 +36,7 @@ class Simulation {
   std::optional<std::string> Run();
 
   const Coverage& coverage() const { return coverage_; }
+  bool keeps_states() const { return scenario_.blocks.num_state_slots > 0; }
   std::string Describe() const;  // the scenario, for the report of a violation
 
  private:

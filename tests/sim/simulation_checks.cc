@@ -82,6 +82,7 @@ void Simulation::NoteStep(const SchedulerOutput& output) {
   coverage_.delayed_steps += scenario_.max_delay > 0 ? 1 : 0;
   coverage_.tokens += output.num_tokens;
   coverage_.collision_steps += scenario_.blocks.hash_bits_for_test > 0 ? 1 : 0;
+  coverage_.state_steps += scenario_.blocks.num_state_slots > 0 ? 1 : 0;
   const auto& groups = scenario_.blocks.groups;
   coverage_.window_steps += std::any_of(groups.begin(), groups.end(),
                                         [](const KvSpec& g) { return g.sliding_window > 0; });
@@ -126,6 +127,9 @@ void Simulation::NoteNewRow(const ScheduledSequence& scheduled, const Tracked& t
   const int64_t possible = runner_.PossibleHit(tracked.expected, tracked.num_seen);
   if (scenario_.blocks.hash_bits_for_test > 0) {
     coverage_.collision_misses += scheduled.start < possible ? 1 : 0;
+  } else if (scenario_.blocks.num_state_slots > 0) {
+    coverage_.possible_state_hit_tokens += possible;
+    coverage_.found_state_hit_tokens += scheduled.start;
   } else {
     coverage_.possible_hit_tokens += possible;
     coverage_.found_hit_tokens += scheduled.start;
@@ -333,6 +337,9 @@ void Simulation::CheckStats() {
   }
   if (stats.num_running == 0 && stats.blocks.num_held != 0) {
     Fail(absl::StrCat(stats.blocks.num_held, " blocks leaked"));
+  }
+  if (stats.num_running == 0 && stats.blocks.states.num_live != 0) {
+    Fail(absl::StrCat(stats.blocks.states.num_live, " states leaked"));
   }
   if (live_.empty() && scheduler_.HasUnfinished()) Fail("requests are left of nobody");
 }

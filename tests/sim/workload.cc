@@ -63,6 +63,15 @@ Scenario RandomScenario(Random* random) {
   scenario.requests.num_flows = random->OneIn(3) ? 1 : random->Between(2, 5);
   scenario.disturbed = !random->OneIn(6);
   scenario.failure_period = random->OneIn(4) ? random->Between(20, 80) : 0;
+
+  if (random->Between(1, 5) > 2) return scenario;
+  // A model with states; few slots more than the sequences need, or plenty.
+  blocks.num_reserved_states = config.max_num_seqs;
+  const int64_t most_spare = random->OneIn(2) ? 4 : 4 * config.max_num_seqs;
+  blocks.num_state_slots = config.max_num_seqs + random->Between(0, most_spare);
+  blocks.snapshot_grid = blocks.block_size;
+  if (blocks.block_size < 8) blocks.snapshot_grid *= static_cast<int32_t>(random->Between(1, 4));
+  config.snapshot_interval = blocks.snapshot_grid * random->Between(1, 4);
   return scenario;
 }
 

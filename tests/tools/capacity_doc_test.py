@@ -51,6 +51,11 @@ MODELS = {
                         max_position_embeddings=8192, tie_word_embeddings=False),
     "Qwen3-14B": qwen3(hidden_size=5120, intermediate_size=17408, num_hidden_layers=40, num_attention_heads=40,
                        tie_word_embeddings=False),
+    "Qwen3.6-27B": {"architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "dtype": "bfloat16",
+                    "vocab_size": 248320, "hidden_size": 5120, "intermediate_size": 17408, "num_hidden_layers": 64,
+                    "num_attention_heads": 24, "num_key_value_heads": 4, "head_dim": 256, "linear_num_key_heads": 16,
+                    "linear_num_value_heads": 48, "max_position_embeddings": 262144, "rms_norm_eps": 1e-6,
+                    "tie_word_embeddings": False},
     "Qwen3-32B": qwen3(hidden_size=5120, intermediate_size=25600, num_hidden_layers=64, num_attention_heads=64,
                        tie_word_embeddings=False),
 }

@@ -187,7 +187,7 @@ class StatusView {
     return element("div", "", term, element("dd", "", value));
   }
 
-  showFacts({model, load, kv_cache: cache, counters}, {steps}) {
+  showFacts({model, load, kv_cache: cache, recurrent_states: states, counters}, {steps}) {
     const {prefix_hit_tokens: hits, prefix_queried_tokens: queried} = counters;
     this.setFacts("facts", [
       ["requests finished", format.count(counters.finished)],
@@ -208,6 +208,8 @@ class StatusView {
       ["parameters", `${format.parameters(model.num_parameters)}, ${model.dtype}`],
       ["context", `${format.count(model.max_model_len)} tokens`],
       ["KV cache", `${format.count(cache.num_blocks)} × ${cache.block_size} tokens, ${model.kv_cache_dtype}`],
+      ...states.num_slots > 0 ? [["recurrent states",
+        `${format.count(states.num_slots)} × ${format.bytes(states.bytes_each)}, ${format.count(states.snapshots)} snapshots`]] : [],
       ["runs at a time", `${format.count(load.max_running)} sequences`],
     ]);
   }

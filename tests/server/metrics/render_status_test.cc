@@ -71,6 +71,15 @@ TEST_F(RenderStatusTest, TellsLoadAndCache) {
       "waiting_prompt_tokens": 77, "paused": 0, "connections": 6})"));
   EXPECT_EQ(status["kv_cache"], json::parse(R"({"block_size": 16, "num_blocks": 10,
       "held_blocks": 4, "cached_blocks": 5, "shares_prefixes": true})"));
+  EXPECT_EQ(status["recurrent_states"]["num_slots"], 0);
+}
+
+TEST_F(RenderStatusTest, TellsRecurrentStates) {
+  model_.state_bytes = 1000;
+  sources_.status.scheduler.blocks.states = {
+      .num_slots = 9, .num_live = 2, .num_snapshots = 3, .num_free = 4};
+  EXPECT_EQ(Render()["recurrent_states"], json::parse(R"({"bytes_each": 1000, "num_slots": 9,
+      "live": 2, "snapshots": 3})"));
 }
 
 TEST_F(RenderStatusTest, CountsTokensEndsAndRefusals) {

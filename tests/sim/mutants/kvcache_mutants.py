@@ -107,7 +107,7 @@ MUTANTS = [
     bug("snapshots-take-reserved-slots", STATES, "a sequence may find no slot",
         ("num_live_ > num_reserved_; }", "num_live_ >= num_reserved_; }")),
     bug("snapshot-made-twice", MANAGER, "one that is there is made again",
-        ("  if (is_known && states_->Find", "  if (false && is_known && states_->Find")),
+        ("  return is_there ? kNoState : states_->TakeForSnapshot();", "  return is_there ? states_->TakeForSnapshot() : states_->TakeForSnapshot();")),
     bug("snapshot-without-a-block", MANAGER, "a collision leaves a snapshot that nobody finds",
         ("  if (index_.Find(event_group_, hash, last_tokens) == kNoBlock) return states_->Drop(slot);\n", "")),
     bug("snapshot-outlives-its-block", MANAGER, "a snapshot whose block is gone is kept",

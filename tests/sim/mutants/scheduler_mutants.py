@@ -7,6 +7,7 @@ COMMIT = "scheduler/commit.cc"
 SCHEDULE = "scheduler/schedule.cc"
 BUDGET = "scheduler/prefill_budget.cc"
 STOP = "scheduler/stop.cc"
+PLAN = "scheduler/snapshot_plan.cc"
 SEQUENCE = "scheduler/sequence.h"
 FAIR = "scheduler/fair_queue.cc"
 FLOW = "scheduler/fair_queue.h"
@@ -124,7 +125,7 @@ MUTANTS = [
     bug("waits-for-a-paused-sibling", SCHEDULE, "continuations wait for a first one that is paused",
         ("!first->finished && !first->paused;", "!first->finished;")),
     bug("row-new-only-at-zero", SCHEDULE, "a row that begins with cached blocks is not reset",
-        (".row_is_new = sequence->num_blocks_shown == 0,", ".row_is_new = start == 0,")),
+        ("const bool row_is_new = sequence->num_blocks_shown == 0;", "const bool row_is_new = start == 0;")),
     bug("new-block-not-shown", SCHEDULE, "the first new block does not reach the runner",
         (".first_new_block = sequence->num_blocks_shown,",
          ".first_new_block = sequence->num_blocks_shown + (start > 0 ? 1 : 0),")),
@@ -141,6 +142,27 @@ MUTANTS = [
          "const int32_t num_samples = start + num_new >= sequence->num_prompt_tokens() ? 1 : 0;")),
     bug("best-prompt-starves", BUDGET, "shortest first, without the best-ranked one's promise",
         ("  grant(*first, CeilDiv(budget, num_shares));\n", "")),
+    # States.
+    bug("begins-from-its-own-slot", SCHEDULE, "the first step reads what the slot holds",
+        ("row_is_new ? sequence->table.begins_from : sequence->table.state", "sequence->table.state")),
+    bug("begins-again-from-the-snapshot", SCHEDULE, "a second step in flight reads the snapshot, too",
+        ("row_is_new ? sequence->table.begins_from", "sequence->num_computed == sequence->num_cached_tokens ? sequence->table.begins_from")),
+    bug("snapshot-under-a-wrong-name", SCHEDULE, "a snapshot is found after fewer tokens than it has",
+        ("step->snapshots.push_back({start + num_tokens, slot});",
+         "step->snapshots.push_back({std::max<int64_t>(start + num_tokens - snapshot_policy_.grid, snapshot_policy_.grid), slot});")),
+    bug("snapshots-of-others-finished", COMMIT, "a sequence finishes the snapshots of the one before",
+        ("    snapshots.remove_prefix(entry.num_snapshots);\n", "")),
+    bug("dropped-snapshot-leaks", COMMIT, "the slots of a dropped result do not come back",
+        ("      DropSnapshots(own_snapshots);\n", "")),
+    bug("snapshot-before-its-blocks", COMMIT, "a snapshot is finished before its blocks are published",
+        ("  for (const auto& [boundary, slot] : snapshots) {\n"
+         "    blocks_.FinishSnapshot(sequence->table, sequence->tokens, boundary, slot);\n  }\n", ""),
+        ("  blocks_.Publish(&sequence->table",
+         "  for (const auto& [boundary, slot] : snapshots) {\n"
+         "    blocks_.FinishSnapshot(sequence->table, sequence->tokens, boundary, slot);\n  }\n"
+         "  blocks_.Publish(&sequence->table")),
+    bug("beginning-held-to-the-end", COMMIT, "a snapshot is held while its sequence runs",
+        ("  blocks_.ReleaseBeginning(&sequence->table);\n", "")),
     # Who is chosen.
     bug("paused-are-admitted", SCHEDULE, "a paused one at the head of the queue takes rows and blocks",
         ("    if (sequence->paused) continue;\n    if (sequence->key.index", "    if (sequence->key.index")),
@@ -238,4 +260,10 @@ MUTANTS = [
            ("entry.start < num_prompt_tokens &&", "entry.start == 0 &&")),
     policy("continuations-do-not-wait", COMMIT, "n > 1 computes the prompt n times",
            ("sequence->num_computed >= num_prompt_tokens", "sequence->num_computed >= 0")),
+    policy("prompts-leave-no-snapshot", PLAN, "the next turn and the same prompt again begin further back",
+           ("  add((demand.num_prompt_tokens - 1) / grid * grid);\n  add(demand.num_prompt_tokens / grid * grid);\n", "")),
+    policy("shared-beginnings-not-kept", PLAN, "what is seen to be shared is computed again and again",
+           ("  add(demand.num_shared_tokens / grid * grid);\n", "")),
+    policy("no-snapshots-at-intervals", PLAN, "answers leave no snapshots",
+           ("i * interval <= end; ++i) add(i * interval);", "i * interval <= end; ++i) {}")),
 ]
