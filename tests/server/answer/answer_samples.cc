@@ -291,6 +291,19 @@ std::vector<AnswerSample> ReasoningSamples() {
        "R(I call <tool_call>.)F(now)A({})", "qwen3"},
       {"llama3_json", "<think>x</think>\n{\"name\": \"now\", \"parameters\": {}}",
        "R(x)F(now)A({})", "qwen3"},
+      // Qwen3.5, 3.6 and 3.8: the prompt has the first tag, or both, with nothing between them.
+      {"qwen3_coder",
+       "I should\nlook.\n</think>\n\nLet me "
+       "look.\n\n<tool_call>\n<function=get_weather>\n<parameter=city>\n"
+       "Rome\n\n</parameter>\n<parameter=count>\n2\n</parameter>\n<parameter=days>\nTrue\n</"
+       "parameter>\n"
+       "</function>\n</tool_call>\n<tool_call>\n<function=now>\n</function>\n</tool_call>",
+       "R(I should\nlook.)C(Let me look.)F(get_weather)A({\"city\": \"Rome\\n\", \"count\": 2, "
+       "\"days\": true})"
+       "F(now)A({})",
+       "qwen3", true},
+      {"qwen3_coder", "<tool_call>\n<function=now>\n</function>\n</tool_call>", "F(now)A({})",
+       "qwen3"},
       // DeepSeek-R1, QwQ, Qwen3-Thinking: the prompt has the first tag, which some repeat.
       {"none", "\nWell, 2.\n</think>\n\nTwo.", "R(Well, 2.)C(Two.)", "qwen3", true},
       {"none", "<think>Well\n</think> Two.", "R(Well)C(Two.)", "deepseek_r1", true},

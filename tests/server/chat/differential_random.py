@@ -103,7 +103,7 @@ def conversation_case(rng):
         given["tools"] = [random_tool(rng) for _ in range(rng.randrange(1, 3))]
     if rng.random() < 0.2:
         given["documents"] = [{"title": random_text(rng), "text": random_text(rng)} for _ in range(rng.randrange(3))]
-    kwargs = {"enable_thinking": rng.random() < 0.5, "reasoning_effort": rng.choice(["high", "low"]), "builtin_tools": ["f"],
+    kwargs = {"enable_thinking": rng.random() < 0.5, "keep_thinking": rng.random() < 0.5, "reasoning_effort": rng.choice(["high", "low"]), "builtin_tools": ["f"],
               "tools_in_user_message": rng.random() < 0.5, "date_string": random_text(rng), "model_identity": random_text(rng)}
     given["kwargs"] = {k: v for k, v in kwargs.items() if rng.random() < 0.3}
     return {"name": f"random {name}", "template": family_templates.TEMPLATES[name], "input": given}

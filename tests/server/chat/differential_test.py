@@ -6,8 +6,9 @@ where jinja2 is not installed. Usage: differential_test.py TEMPLATE_TOOL [--rand
 """
 import argparse
 import datetime
-import json
+import functools
 import itertools
+import json
 import os
 import random
 import subprocess
@@ -58,6 +59,7 @@ def make_environment():
     environment.filters["tojson"] = tojson
     environment.globals["raise_exception"] = raise_exception
     environment.globals["strftime_now"] = strftime_now
+    environment.from_string = functools.lru_cache(maxsize=64)(environment.from_string)
     return environment
 
 
@@ -83,6 +85,44 @@ def explain(case, expected, actual):
     print(f"jinja2: {expected}\nquire:  {actual}\n")
 
 
+class Comparison:
+    """Renders cases on both sides and counts where they differ."""
+
+    def __init__(self, program, is_verbose=False):
+        os.environ["TZ"] = "UTC"
+        self.tool = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+        self.environment = make_environment()
+        self.is_verbose = is_verbose
+        self.num_cases = self.num_wrong = self.num_errors = 0
+
+    def add(self, case):
+        self.num_cases += 1
+        # Through JSON, so that both sides see the same values.
+        given = json.loads(json.dumps(case["input"]))
+        expected = reference(self.environment, case["template"], given)
+        request = {"template": case["template"], "input": {**given, "now": NOW}}
+        self.tool.stdin.write(json.dumps(request) + "\n")
+        self.tool.stdin.flush()
+        line = self.tool.stdout.readline()
+        if not line:
+            sys.exit(f"the tool died on {case['name']}: {case['template']!r}")
+        actual = json.loads(line)
+        self.num_errors += "error" in expected
+        same = expected.get("text") == actual.get("text")
+        if not same or self.is_verbose:
+            explain(case, expected, actual)
+        self.num_wrong += not same
+
+    def status(self, min_cases):
+        """The exit status, after a line that says how it was."""
+        self.tool.stdin.close()
+        print(f"{self.num_cases} cases, {self.num_errors} of them errors; {self.num_wrong} differ (jinja2 {jinja2.__version__})")
+        if self.num_cases < min_cases:
+            print(f"expected at least {min_cases} cases")
+            return 1
+        return 1 if self.num_wrong or self.tool.wait() != 0 else 0
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tool")
@@ -90,35 +130,11 @@ def main():
     parser.add_argument("--seed", type=int, default=20260101)
     parser.add_argument("-v", action="store_true")
     options = parser.parse_args()
-    os.environ["TZ"] = "UTC"
-    tool = subprocess.Popen([options.tool], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
-    environment = make_environment()
-    num_cases = num_wrong = num_errors = 0
+    comparison = Comparison(options.tool, options.v)
     rng = random.Random(options.seed)
     for case in itertools.chain(differential_cases.all_cases(), differential_random.cases(rng, options.random)):
-        num_cases += 1
-        # Through JSON, so that both sides see the same values.
-        given = json.loads(json.dumps(case["input"]))
-        expected = reference(environment, case["template"], given)
-        request = {"template": case["template"], "input": {**given, "now": NOW}}
-        tool.stdin.write(json.dumps(request) + "\n")
-        tool.stdin.flush()
-        line = tool.stdout.readline()
-        if not line:
-            print(f"the tool died on {case['name']}: {case['template']!r}")
-            return 1
-        actual = json.loads(line)
-        num_errors += "error" in expected
-        same = expected.get("text") == actual.get("text")
-        if not same or options.v:
-            explain(case, expected, actual)
-        num_wrong += not same
-    tool.stdin.close()
-    print(f"{num_cases} cases, {num_errors} of them errors; {num_wrong} differ (jinja2 {jinja2.__version__})")
-    if num_cases < MIN_CASES:
-        print(f"expected at least {MIN_CASES} cases")
-        return 1
-    return 1 if num_wrong or tool.wait() != 0 else 0
+        comparison.add(case)
+    return comparison.status(MIN_CASES)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Whole chat templates, written for these tests with the constructs that the templates of well-known model families
 use, and the conversations that they are rendered with."""
+import hybrid_templates
 
 # Header markers, a date, tools as indented JSON, ipython results (as Llama 3 does it).
 HEADERS = r"""{{- bos_token }}
@@ -581,6 +582,7 @@ TEMPLATES = {
     "stateful": STATEFUL,
     "typescript": TYPESCRIPT,
     "xml": XML,
+    "parameters": hybrid_templates.PARAMETERS,
 }
 
 WEATHER = {
@@ -609,6 +611,11 @@ WEATHER = {
 CLOCK = {"type": "function", "function": {"name": "now", "description": "The <time>", "strict": True, "parameters": {}}}
 
 CALL = {"type": "function", "id": "abcdefghi", "function": {"name": "get_weather", "arguments": {"place": "Köln", "days": [1]}}}
+ODD_CALL = {
+    "type": "function",
+    "id": "jklmnopqr",
+    "function": {"name": "f", "arguments": {"text": "a\n<b>\n", "flag": True, "nothing": None, "half": 0.5, "x y": {"z": [False, "", {}]}}},
+}
 STRING_CALL = {"type": "function", "id": "123456789", "function": {"name": "now", "arguments": "{\"tz\": \"UTC\"}"}}
 
 
@@ -643,6 +650,14 @@ CONVERSATIONS = {
         user("<tool_response>x</tool_response>"),
     ],
     "tool result last": [system("s"), user("q"), assistant("", tool_calls=[CALL]), tool("r1")],
+    "reasoning in a tool round": [
+        user("Weather?"),
+        assistant(None, reasoning_content="I\nlook.\n", tool_calls=[CALL]),
+        tool([{"type": "text", "text": "21 °C"}], tool_call_id="abcdefghi"),
+        assistant("Both?", reasoning_content="Not\nsure.", tool_calls=[CALL, ODD_CALL]),
+        tool("1", tool_call_id="abcdefghi"),
+        tool("2", tool_call_id="jklmnopqr"),
+    ],
     "two calls": [user("q"), assistant("both", tool_calls=[CALL, STRING_CALL]), tool("r1"), tool('{"a": 1}')],
     "parts": [user([{"type": "text", "text": " look "}, {"type": "image"}, {"type": "text", "text": "there"}])],
     "bad order": [user("a"), user("b")],
@@ -666,6 +681,7 @@ INPUTS = [
         "documents": [{"title": "a", "text": "long text " * 5}, {"text": "日本語" * 10}],
         "kwargs": {"enable_thinking": False, "reasoning_effort": "high", "tools_in_user_message": False, "builtin_tools": ["get_weather"]},
     },
+    {"tools": [CLOCK], "add_generation_prompt": True, "kwargs": {"enable_thinking": True, "keep_thinking": True, "number_pictures": True, "reasoning_effort": "low"}},
 ]
 
 
