@@ -190,6 +190,7 @@ absl::Status AddStates(const EngineConfig& config, const MemoryInfo& memory, Sta
 
 absl::StatusOr<StartPlan> PlanStart(const EngineConfig& config, const DeviceFacts& device) {
   StartPlan plan;
+  plan.device = config.device;
   plan.step = ChooseStepLimits(config, device.memory.total_bytes);
   RETURN_IF_ERROR(CheckLimits(plan.step));
   ModelInfo& model = plan.model;
@@ -218,7 +219,8 @@ absl::StatusOr<StartPlan> PlanStart(const EngineConfig& config, const DeviceFact
 DecoderLimits DecoderLimitsFor(const StartPlan& plan, int64_t max_model_len) {
   return {.max_num_batched_tokens = plan.step.max_num_batched_tokens,
           .max_logit_rows = plan.step.max_num_seqs,
-          .max_model_len = max_model_len};
+          .max_model_len = max_model_len,
+          .device = plan.device};
 }
 
 ModelRunnerConfig RunnerSizes(const StartPlan& plan, int64_t max_model_len) {

@@ -21,6 +21,7 @@
 namespace quire {
 
 struct StartPlan {
+  DeviceKind device = DeviceKind::kCpu;
   ModelInfo model;  // without what only loading tells
   StepLimits step = {};
   KvLayout kv_layout;

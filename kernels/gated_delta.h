@@ -7,12 +7,14 @@
 
 #include "kernels/base/tensor.h"
 #include "kernels/base/types.h"
+#include "kernels/device.h"
 
 namespace quire {
 
 struct GatedDeltaShape {
   static constexpr int32_t kMaxHeadDim = 256;
   static constexpr int32_t kMaxConvWidth = 4;
+  static constexpr int32_t kTileHeadDim = 128;
 
   int32_t num_k_heads = 0;  // of queries, and of keys
   // A multiple of num_k_heads: head h uses the query and the key of head
@@ -26,6 +28,8 @@ struct GatedDeltaShape {
     return 2 * int64_t{num_k_heads} * k_head_dim + v_size();  // queries, keys, values
   }
   int64_t v_size() const { return int64_t{num_v_heads} * v_head_dim; }
+  // Whether a GPU has kernels for decodes and for tiles of prompts.
+  bool has_tiles() const { return k_head_dim == kTileHeadDim && v_head_dim == kTileHeadDim; }
 };
 
 // The states of one layer. Slot s begins s * stride bytes behind each pointer.
@@ -59,7 +63,9 @@ struct StateSnapshot {
 // those of tokens outside [cu_seqlens_q[0], cu_seqlens_q[num_seqs]).
 struct StateBatch {
   int32_t num_seqs;
+  int32_t num_decodes;             // sequences 0 .. num_decodes-1 have one token each
   const int32_t* cu_seqlens_q;     // [num_seqs + 1]
+  const int32_t* seq_lens;         // [num_seqs]: tokens, with this step's; the CPU reads it not
   const StateAccess* sequences;    // [num_seqs]
   const StateSnapshot* snapshots;  // [as many as the sequences name]
 };
@@ -69,9 +75,12 @@ struct StateBatch {
 //   q = q / sqrt(sum(q^2) + 1e-6) / sqrt(k_head_dim), k = k / sqrt(sum(k^2) + 1e-6)
 //   S = S * exp(-exp(a_log) * softplus(a + dt_bias)); S = S + k (sigmoid(b) (v - S^T k))^T
 //   out = o / sqrt(mean(o^2) + norm_eps) * norm_weight * silu(z), o = S^T q
-// S is one matrix [k_head_dim, v_head_dim] of each v head. Then the state is written. On the CPU a
-// token's bits do not depend on how its sequence is cut into steps, on the other sequences or on
-// the number of threads.
+// S is one matrix [k_head_dim, v_head_dim] of each v head. Then the state is written. A token's
+// bits do not depend on the other sequences; on the CPU also not on how its sequence is cut into
+// steps or on the number of threads. On a GPU, with activations of 16 bits and heads of 128,
+// sequences that are no decodes are computed in tiles that end where a multiple of 64 tokens of the
+// sequence does, so cuts there change no bits either; matrices are multiplied as float16, beyond
+// whose range is its largest number, and added in float32.
 struct GatedDeltaArgs {
   GatedDeltaShape shape;
   Tensor qkvz;         // [num_tokens, num_channels + num_v_heads * v_head_dim]: u, then z
@@ -84,14 +93,23 @@ struct GatedDeltaArgs {
   StateView state;
   StateBatch batch;
   Tensor conv_out;   // [num_tokens, num_channels] of the activations' dtype: room for y
-  Tensor room = {};  // [at least GatedDeltaRoomBytes] uint8; a GPU reads it not
+  Tensor room = {};  // [at least GatedDeltaRoomBytes] uint8
   Tensor out;        // [num_tokens, num_v_heads * v_head_dim]
 };
 
 // What a step of at most so many tokens needs as GatedDeltaArgs::room.
-int64_t GatedDeltaRoomBytes(const GatedDeltaShape& shape, int64_t max_num_tokens);
+int64_t GatedDeltaRoomBytes(const GatedDeltaShape& shape, int64_t max_num_tokens,
+                            DeviceKind device);
 
-// Float32 for each of so many tokens at a time.
+// The CPU: float32 for each of so many tokens at a time.
 inline constexpr int64_t kGatedDeltaRoomTokens = 512;
+
+// A GPU: for each v head and tile of a pass over the tokens two matrices of 16 bits and three
+// vectors of float32.
+inline constexpr int64_t kGatedDeltaTileTokens = 64;
+inline constexpr int64_t kGatedDeltaTileBytes =
+    4 * kGatedDeltaTileTokens * kGatedDeltaTileTokens + 12 * kGatedDeltaTileTokens;
+// 2,048 tokens, and one tile more where they do not begin at a tile.
+inline constexpr int32_t kGatedDeltaTilesPerPass = 33;
 
 }  // namespace quire

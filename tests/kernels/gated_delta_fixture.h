@@ -14,6 +14,9 @@ inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kUntouched = 77.0f;
 inline constexpr GatedDeltaShape kSmall = {
     .num_k_heads = 2, .num_v_heads = 4, .k_head_dim = 16, .v_head_dim = 40, .conv_width = 4};
+// Heads as published models have them, for which a GPU has kernels of its own.
+inline constexpr GatedDeltaShape kHeads128 = {
+    .num_k_heads = 2, .num_v_heads = 4, .k_head_dim = 128, .v_head_dim = 128, .conv_width = 4};
 
 // The inputs of a sequence.
 struct Tokens {
@@ -64,8 +67,10 @@ class GatedDeltaTest : public KernelTest {
   struct Packed {
     std::vector<float> qkvz, ba;
     std::vector<int32_t> cu_seqlens = {0};
+    std::vector<int32_t> seq_lens;
     std::vector<StateAccess> sequences;
     std::vector<StateSnapshot> snapshots;
+    int32_t num_decodes = 0;
   };
 
   Packed Pack(const std::vector<Piece>& pieces) const;
@@ -81,6 +86,9 @@ class GatedDeltaTest : public KernelTest {
   void ExpectSame(const std::vector<float>& actual, const std::vector<float>& expected,
                   const char* what);
   void ExpectSameState(int64_t actual, int64_t expected);
+  // What tiles of float16 add to the rounding of float16 or bfloat16 activations, as ExpectNear's
+  // tolerance.
+  double TileRounding() const;
   void ExpectPoisoned(int64_t slot);
 
   static constexpr int64_t kGap = 8;  // elements behind each slot and each row of qkvz

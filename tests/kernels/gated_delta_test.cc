@@ -10,14 +10,20 @@ namespace {
 
 class GatedDeltaValuesTest : public GatedDeltaTest {
  protected:
-  void CheckAgainstReference(const GatedDeltaShape& shape, DType dtype, int64_t num_tokens) {
-    SCOPED_TRACE(testing::Message()
-                 << DTypeName(dtype) << ", " << num_tokens << " tokens, heads " << shape.num_k_heads
-                 << "/" << shape.num_v_heads << " of " << shape.k_head_dim << "/"
-                 << shape.v_head_dim << ", convolution of " << shape.conv_width);
+  // A step of all but `num_decodes` tokens, then one for each of these.
+  void CheckAgainstReference(const GatedDeltaShape& shape, DType dtype, int64_t num_tokens,
+                             int64_t num_decodes = 0) {
+    SCOPED_TRACE(testing::Message() << DTypeName(dtype) << ", " << num_tokens << " tokens, "
+                                    << num_decodes << " decodes, heads " << shape.num_k_heads << "/"
+                                    << shape.num_v_heads << " of " << shape.k_head_dim << "/"
+                                    << shape.v_head_dim << ", convolution of " << shape.conv_width);
     Use(shape, dtype, 1);
     const Tokens tokens(shape, dtype, num_tokens, 20);
-    const std::vector<float> out = Step({{&tokens, 0, num_tokens, -1, 0}});
+    std::vector<float> out = Step({{&tokens, 0, num_tokens - num_decodes, -1, 0}});
+    for (int64_t token = num_tokens - num_decodes; token < num_tokens; ++token) {
+      const std::vector<float> next = Step({{&tokens, token, token + 1, 0, 0}});
+      out.insert(out.end(), next.begin(), next.end());
+    }
     const auto round = [dtype](double value) {
       return static_cast<double>(RoundTo(dtype, {static_cast<float>(value)})[0]);
     };
@@ -25,11 +31,40 @@ class GatedDeltaValuesTest : public GatedDeltaTest {
     const std::vector<double> expected =
         reference::GatedDelta(shape, weights_, tokens.qkvz, tokens.ba, round, &state);
     // Of 16 bits: an input of the rule may be rounded the other way.
-    const double tolerance = dtype == DType::kF32 ? 1e-4 : 8 * OutputRounding(dtype);
+    const double tolerance =
+        dtype == DType::kF32 ? 1e-4 : std::max(8 * OutputRounding(dtype), TileRounding());
     ExpectNear(out, expected, tolerance, "out");
     const SlotContents slot = Slot(0);
     ExpectNear(slot.conv, state.conv, 0, "inputs");
     ExpectNear(slot.recurrent, state.recurrent, tolerance, "recurrent state");
+  }
+
+  // Of heads whose memory is kept whole or lost at once, of rows of zeros and shut gates.
+  void CheckExtremeValues(const GatedDeltaShape& shape, int64_t tokens_per_step) {
+    constexpr int64_t kTokens = 20;
+    Use(shape, DType::kF32, 1);
+    const int64_t num_heads = shape_.num_v_heads;
+    weights_.a_log = {-20.0f, 20.0f, 5.0f, 0.0f};
+    Tokens tokens(shape_, DType::kF32, kTokens, 90);
+    for (int64_t token = 0; token < kTokens; ++token) {
+      float* b = tokens.ba.data() + token * 2 * num_heads;
+      b[0] = 100, b[1] = -100, b[2] = 0, b[3] = 100;
+      b[4] = 100, b[5] = 100, b[6] = -100, b[7] = token % 2 == 0 ? 200 : -200;
+      float* u = tokens.qkvz.data() + token * Tokens::RowSize(shape_);
+      if (token < 8) std::fill_n(u, shape_.num_channels(), 0.0f);
+      if (token > 12) std::fill_n(u + shape_.num_channels(), shape_.v_size(), -200.0f);
+    }
+    std::vector<float> out;
+    for (int64_t token = 0; token < kTokens; token += tokens_per_step) {
+      const std::vector<float> next =
+          Step({{&tokens, token, token + tokens_per_step, token == 0 ? -1 : 0, 0}});
+      out.insert(out.end(), next.begin(), next.end());
+    }
+    reference::GatedDeltaState state(shape_);
+    const std::vector<double> expected = reference::GatedDelta(
+        shape_, weights_, tokens.qkvz, tokens.ba, [](double value) { return value; }, &state);
+    ExpectNear(out, expected, 1e-4, "out");
+    ExpectNear(Slot(0).recurrent, state.recurrent, 1e-5, "recurrent state");
   }
 };
 
@@ -46,12 +81,23 @@ TEST_P(GatedDeltaValuesTest, MatchesReference) {
 TEST_P(GatedDeltaValuesTest, ShapesMatchReference) {
   for (const DType dtype : activation_dtypes()) {
     CheckAgainstReference({2, 2, 128, 128, 4}, dtype, 9);
-    CheckAgainstReference({1, 3, 128, 128, 4}, dtype, 9);
+    CheckAgainstReference({1, 3, 128, 128, 4}, dtype, 150);
+    CheckAgainstReference({1, 1, 128, 128, 3}, dtype, 2500);
     CheckAgainstReference({1, 1, 8, 8, 2}, dtype, 9);
     CheckAgainstReference({3, 9, 24, 72, 3}, dtype, 9);
     CheckAgainstReference({1, 2, 256, 16, 2}, dtype, 9);
     CheckAgainstReference({1, 1, 16, 256, 3}, dtype, 9);
     CheckAgainstReference({5, 10, 56, 88, 4}, dtype, 9);
+  }
+}
+
+TEST_P(GatedDeltaValuesTest, DecodesMatchReference) {
+  for (const DType dtype : activation_dtypes()) {
+    CheckAgainstReference(kSmall, dtype, 5, 4);
+    CheckAgainstReference({2, 2, 128, 128, 4}, dtype, 9, 8);
+    CheckAgainstReference({1, 3, 128, 128, 4}, dtype, 6, 4);
+    CheckAgainstReference({1, 1, 128, 128, 3}, dtype, 6, 4);
+    CheckAgainstReference({1, 2, 128, 128, 2}, dtype, 4, 3);
   }
 }
 
@@ -88,39 +134,29 @@ TEST_P(GatedDeltaValuesTest, MatchesTransformers) {
 // Rounded once, where the step ends.
 TEST_P(GatedDeltaValuesTest, StatesOf16Bits) {
   if (GetParam().kind == DeviceKind::kCpu) GTEST_SKIP() << "the CPU has float32 only";
-  const Tokens tokens(kSmall, DType::kF32, 70, 86);
-  Use(kSmall, DType::kF32, 1);
-  const std::vector<float> out = Step({{&tokens, 0, 65, -1, 0}});
-  const std::vector<float> state = Slot(0).recurrent;
-  const std::vector<float> next = Step({{&tokens, 65, 70, 0, 0}});
-  state_dtype_ = DType::kBF16;
-  Use(kSmall, DType::kF32, 1);
-  ExpectSame(Step({{&tokens, 0, 65, -1, 0}}), out, "out");
   const double rounding = OutputRounding(DType::kBF16);
-  ExpectNear(Slot(0).recurrent, {state.begin(), state.end()}, rounding, "recurrent state");
-  ExpectNear(Step({{&tokens, 65, 70, 0, 0}}), {next.begin(), next.end()}, 8 * rounding, "next");
+  for (const GatedDeltaShape& shape : {kSmall, kHeads128}) {
+    for (const int64_t end : {66, 70}) {  // a decode, or more
+      const Tokens tokens(shape, DType::kF32, end, 86);
+      state_dtype_ = DType::kF32;
+      Use(shape, DType::kF32, 1);
+      const std::vector<float> out = Step({{&tokens, 0, 65, -1, 0}});
+      const std::vector<float> state = Slot(0).recurrent;
+      const std::vector<float> next = Step({{&tokens, 65, end, 0, 0}});
+      state_dtype_ = DType::kBF16;
+      Use(shape, DType::kF32, 1);
+      ExpectSame(Step({{&tokens, 0, 65, -1, 0}}), out, "out");
+      ExpectNear(Slot(0).recurrent, {state.begin(), state.end()}, rounding, "recurrent state");
+      ExpectNear(Step({{&tokens, 65, end, 0, 0}}), {next.begin(), next.end()}, 8 * rounding,
+                 "next");
+    }
+  }
 }
 
-// A memory that is kept whole or lost at once, rows of zeros, a gate that is shut: always finite.
 TEST_P(GatedDeltaValuesTest, ExtremeValuesStayFinite) {
-  Use(kSmall, DType::kF32, 1);
-  const int64_t num_heads = shape_.num_v_heads;
-  weights_.a_log = {-20.0f, 20.0f, 5.0f, 0.0f};
-  Tokens tokens(shape_, DType::kF32, 20, 90);
-  for (int64_t token = 0; token < 20; ++token) {
-    float* b = tokens.ba.data() + token * 2 * num_heads;
-    b[0] = 100, b[1] = -100, b[2] = 0, b[3] = 100;
-    b[4] = 100, b[5] = 100, b[6] = -100, b[7] = token % 2 == 0 ? 200 : -200;
-    float* u = tokens.qkvz.data() + token * Tokens::RowSize(shape_);
-    if (token < 8) std::fill_n(u, shape_.num_channels(), 0.0f);
-    if (token > 12) std::fill_n(u + shape_.num_channels(), shape_.v_size(), -200.0f);
+  for (const GatedDeltaShape& shape : {kSmall, kHeads128}) {
+    for (const int64_t tokens_per_step : {20, 1}) CheckExtremeValues(shape, tokens_per_step);
   }
-  const std::vector<float> out = Step({{&tokens, 0, 20, -1, 0}});
-  reference::GatedDeltaState state(shape_);
-  const std::vector<double> expected = reference::GatedDelta(
-      shape_, weights_, tokens.qkvz, tokens.ba, [](double value) { return value; }, &state);
-  ExpectNear(out, expected, 1e-4, "out");
-  ExpectNear(Slot(0).recurrent, state.recurrent, 1e-5, "recurrent state");
 }
 
 using GatedDeltaDeathTest = GatedDeltaTest;

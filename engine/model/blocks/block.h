@@ -16,6 +16,7 @@ struct DecoderLimits {
   int64_t max_num_batched_tokens;  // of one step
   int64_t max_logit_rows;          // rows of logits computed at once
   int64_t max_model_len;           // positions the rope table covers
+  DeviceKind device;               // whose kernels need room
 };
 
 struct BlockContext {

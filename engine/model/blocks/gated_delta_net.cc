@@ -40,7 +40,7 @@ void GatedDeltaNet::Carve(MemoryCarver* carver) {
     ba = std::max(ba, 2 * int64_t{shape.num_v_heads});
     conv = std::max(conv, shape.num_channels());
     out = std::max(out, shape.v_size());
-    room = std::max(room, GatedDeltaRoomBytes(shape, num_tokens));
+    room = std::max(room, GatedDeltaRoomBytes(shape, num_tokens, context_.limits.device));
   }
   if (out == 0) return;
   qkvz_ = carver->TakeTensor(context_.dtype, {num_tokens, qkvz});

@@ -67,7 +67,7 @@ KvCacheView Scaled(KvCacheView kv_cache, const GqaWeights& weights) {
 }
 
 void GqaAttention::Carve(MemoryCarver* carver) {
-  const auto& [max_num_batched_tokens, max_logit_rows, max_model_len] = context_.limits;
+  const auto& [max_num_batched_tokens, max_logit_rows, max_model_len, device] = context_.limits;
   for (const RopeConfig& rope : context_.config->ropes) {
     cos_sin_.push_back(carver->TakeTensor(DType::kF32, {max_model_len, rope.rotary_dim}));
   }

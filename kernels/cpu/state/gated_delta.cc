@@ -425,7 +425,7 @@ void GatedDelta(const GatedDeltaArgs& args, ThreadPool& pool) {
   const int64_t last = args.batch.cu_seqlens_q[args.batch.num_seqs];
   CHECK(first >= 0 && first <= last && last <= args.qkvz.dim(0)) << first << " .. " << last;
   const int64_t room_bytes = args.room.empty() ? 0 : args.room.num_bytes();
-  CHECK_GE(room_bytes, GatedDeltaRoomBytes(args.shape, last - first));
+  CHECK_GE(room_bytes, GatedDeltaRoomBytes(args.shape, last - first, DeviceKind::kCpu));
   Convolve(args, first, last, pool);
   SaveAllConvInputs(args, pool);
   for (int64_t begin = first; begin < last; begin += kGatedDeltaRoomTokens) {

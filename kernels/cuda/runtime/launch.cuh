@@ -7,9 +7,9 @@
 // does not change while serving: weights and tables that a synchronised stream wrote. So it may,
 // past L1, what was complete before a kernel that released no successor (PlanDecode of
 // attention/trtllm/decode_plan.cu): nothing after that one starts before its end. What it reads
-// after the wait may not be read through the read-only path (__ldg, ld.global.nc). One kernel may
-// wait at its end instead, where its predecessor releases it only after its own wait
-// (hopper_attention.h): then all that came before that one is complete when it starts.
+// after the wait may not be read through the read-only path (__ldg, ld.global.nc). Where its
+// predecessor releases it only after its own wait, a kernel may wait later, before it touches what
+// that one does (hopper_attention.h, gated_delta_kernels.h): all that came before is complete then.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -70,7 +70,8 @@ absl::Status SequenceRunner::Open(const std::string& folder, const SequenceRunne
   ASSIGN_OR_RETURN(decoder_, Decoder::Create(*backend_, config_, *weights_, options.dtype,
                                              {.max_num_batched_tokens = max_len_,
                                               .max_logit_rows = max_len_,
-                                              .max_model_len = max_len_}));
+                                              .max_model_len = max_len_,
+                                              .device = options.device}));
   ASSIGN_OR_RETURN(pinned_, backend_->device().AllocatePinned(sizeof(Metadata)));
   ASSIGN_OR_RETURN(device_, backend_->device().Allocate(sizeof(Metadata)));
   ASSIGN_OR_RETURN(
@@ -156,7 +157,9 @@ Tensor SequenceRunner::EnqueueStep(int64_t num_tokens, int64_t num_rows) {
                           .logits_indices = m.logit_indices,
                           .num_logit_rows = num_rows,
                           .states = {.num_seqs = 1,
+                                     .num_decodes = num_tokens == 1 ? 1 : 0,
                                      .cu_seqlens_q = m.cu_seqlens_q,
+                                     .seq_lens = m.seq_lens,
                                      .sequences = m.state,
                                      .snapshots = nullptr}};
   for (size_t g = 0; g < plans_.size(); ++g) {

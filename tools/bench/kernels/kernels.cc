@@ -26,6 +26,7 @@
 #include "tools/bench/interrupt.h"
 #include "tools/bench/kernels/attention_case.h"
 #include "tools/bench/kernels/attention_table.h"
+#include "tools/bench/kernels/delta_table.h"
 #include "tools/bench/kernels/format_table.h"
 #include "tools/bench/kernels/op_table.h"
 #include "tools/bench/kernels/sampling_table.h"
@@ -46,7 +47,7 @@ struct KernelsFlags {
   int32_t context = 1024;
   int32_t prefill_len = 2048;
   std::string only;
-  std::string cases;          // of attention, formats and sampling, those whose names have this
+  std::string cases;          // those whose names have this, where --only has cases
   std::vector<int64_t> rows;  // of x, of formats; empty: a list for the device
   std::optional<uint64_t> given_seed;
   uint64_t seed = 0;  // the one used
@@ -324,6 +325,9 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config,
     status = MeasureSampling(*timer, model.vocab_size, flags.seed, flags.cases, limits,
                              &(*json)["sampling_table"]);
   }
+  if (flags.only == "gated-delta") {
+    status = MeasureGatedDelta(*timer, flags.seed, flags.cases, limits, &(*json)["delta_table"]);
+  }
   if (flags.only == "formats") {
     status =
         MeasureFormats(*timer, model, flags.seed, {.cases = flags.cases, .row_counts = flags.rows},
@@ -365,6 +369,8 @@ absl::Status CheckCases(const KernelsFlags& flags, DeviceKind device, DType kv_d
   std::vector<std::string> names;
   if (flags.only == "sampling") {
     names = SamplingCaseNames(device, vocab_size);
+  } else if (flags.only == "gated-delta") {
+    names = DeltaCaseNames(device);
   } else if (flags.only == "formats") {
     names = FormatNames();
   } else if (flags.only.empty() || flags.only == "attention") {
@@ -372,7 +378,8 @@ absl::Status CheckCases(const KernelsFlags& flags, DeviceKind device, DType kv_d
       names.push_back(shape.name);
     }
   } else {
-    return UsageError("--cases chooses of attention, formats and sampling, not of " + flags.only);
+    return UsageError("--cases chooses of attention, gated-delta, formats and sampling, not of " +
+                      flags.only);
   }
   for (const std::string& name : names) {
     if (absl::StrContains(name, flags.cases)) return absl::OkStatus();
@@ -405,7 +412,7 @@ absl::Status Kernels(KernelsFlags& flags) {
   json["device"] = device;
   json["seed"] = flags.seed;
   for (const char* list : {"steps", "attention", "attention_table", "cascade", "ragged",
-                           "format_table", "sampling_table", "skipped"}) {
+                           "format_table", "sampling_table", "delta_table", "skipped"}) {
     json[list] = Json::array();
   }
   const InterruptibleRun interruptible;
@@ -446,13 +453,13 @@ Command AddKernels(CLI::App& app) {
           "Only a model's steps, or only attention, or instead the paths side by side, which "
           "--attention-backend auto follows, or decodes that share a prefix, or prompts whose new "
           "tokens are read where a gemm leaves them, or the layers' gemms by the weights' format, "
-          "or "
-          "sampling of the model's vocabulary")
-      ->check(CLI::IsMember(
-          {"steps", "attention", "attention-table", "cascade", "ragged", "formats", "sampling"}));
+          "or sampling of the model's vocabulary, or gated delta nets")
+      ->check(CLI::IsMember({"steps", "attention", "attention-table", "cascade", "ragged",
+                             "formats", "sampling", "gated-delta"}));
   command
-      ->add_option("--cases", flags->cases,
-                   "Of attention, formats and sampling, only what has this text in its name")
+      ->add_option(
+          "--cases", flags->cases,
+          "Of attention, gated-delta, formats and sampling, only what has this text in its name")
       ->type_name("TEXT");
   command
       ->add_option(

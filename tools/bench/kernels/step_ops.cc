@@ -58,10 +58,11 @@ absl::StatusOr<StepModel> LoadStepModel(const EngineConfig& config, const Device
   return model;
 }
 
-DecoderLimits LimitsOfDecoder(const StepLimits& limits) {
+DecoderLimits LimitsOfDecoder(const StepLimits& limits, DeviceKind device) {
   return {.max_num_batched_tokens = limits.attention.max_num_batched_tokens,
           .max_logit_rows = limits.attention.max_num_seqs,
-          .max_model_len = limits.max_len};
+          .max_model_len = limits.max_len,
+          .device = device};
 }
 
 }  // namespace
@@ -83,7 +84,7 @@ absl::StatusOr<int64_t> StepOps::BytesFor(Backend& backend, const EngineConfig& 
       weights.bytes + cache_bytes +
       limits.attention.max_num_seqs *
           BytesPerSlot(MakeStateLayout(model, dtype, ChooseStateDType(config, model))) +
-      Decoder::BytesFor(model, dtype, LimitsOfDecoder(limits));
+      Decoder::BytesFor(model, dtype, LimitsOfDecoder(limits, device.info.kind));
   return bytes + bytes / 20;
 }
 
@@ -113,7 +114,7 @@ absl::Status StepOps::Open(const EngineConfig& config, const std::vector<StepSha
   weights_ = std::make_unique<Weights>(std::move(weights));
   RETURN_IF_ERROR(OpenCache(config, limits, step_limits.num_blocks));
   ASSIGN_OR_RETURN(decoder_, Decoder::Create(recorder_, model_, *weights_, dtype_,
-                                             LimitsOfDecoder(step_limits)));
+                                             LimitsOfDecoder(step_limits, device.info.kind)));
   return recorder_.weight_store().Tune(
       timer_.stream(), LinearGroups(*weights_, limits.max_num_batched_tokens, limits.max_num_seqs),
       config.progress);

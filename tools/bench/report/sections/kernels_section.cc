@@ -254,6 +254,7 @@ std::string KernelsSection(const Results& results) {
   add("Decodes that share a prefix", "cascade", CascadeKind());
   add("Prompts whose new tokens are read where a gemm leaves them", "ragged", RaggedKind());
   add("Sampling", "sampling_table", OperationKind());
+  add("Gated delta nets", "delta_table", OperationKind());
   return html;
 }
 

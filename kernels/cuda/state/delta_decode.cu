@@ -1,0 +1,217 @@
+// GatedDelta's rule for sequences of one token.
+#include "kernels/cuda/elementwise/activation.cuh"
+#include "kernels/cuda/runtime/float_dispatch.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/state/delta_elements.cuh"
+
+namespace quire::cuda {
+
+namespace {
+
+constexpr int kDim = kDeltaHeadDim;
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+constexpr int kRows = kDim / kWarps;  // of the state, that a warp has: whole rows
+constexpr int kColumns = kDim / 32;   // that a lane has of each
+
+// What the warps of a CTA hand one another.
+struct DecodeShared {
+  float q[kDim], k[kDim];
+  float recalled[kWarps][kDim];  // sums over the warp's rows of k * state
+  float asked[kWarps][kDim];     // and of q * state
+};
+
+// A v head of a sequence. With S the state as it was,
+//   d = beta (v - e^g S^T k), o = e^g S^T q + (k^T q) d, and S becomes e^g S + k d^T:
+// both products are of one look at S, which stays in registers.
+template <typename T, typename State>
+class DecodeHead {
+ public:
+  __device__ DecodeHead(const GatedDeltaParams& params, int seq, int head, DecodeShared& shared)
+      : params_(params), shared_(shared), head_(head), token_(params.batch.cu_seqlens_q[seq]) {}
+
+  // All of it under way at once.
+  __device__ void LoadState(int slot) {
+    if (slot < 0) {
+#pragma unroll
+      for (Quad<State>& row : rows_) row = {};
+      return;
+    }
+    const State* from = RecurrentSlot<State>(params_, slot, head_) + First();
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      rows_[i] = __ldcs(reinterpret_cast<const Quad<State>*>(from + i * kDim));
+    }
+  }
+
+  __device__ void LoadGates() {
+    const DeltaGates gates = GatesOf<T>(params_, token_, head_);
+    decay_ = expf(gates.log_decay);
+    beta_ = gates.beta;
+  }
+
+  // Query and key, by a warp each.
+  __device__ void LoadUnitVectors() {
+    const bool is_query = Warp() == 0;
+    if (Warp() > 1) return;
+    const GatedDeltaShape& shape = params_.shape;
+    float values[4], sum = 0.0f;
+    LoadQuad<T>(params_.y,
+                token_ * params_.y_stride +
+                    (is_query ? QueryChannel(shape, head_) : KeyChannel(shape, head_)) + Column(),
+                values);
+#pragma unroll
+    for (const float value : values) sum = fmaf(value, value, sum);
+    const float factor = is_query ? rsqrtf(static_cast<float>(kDim)) : 1.0f;
+    const float scale = factor / sqrtf(WarpSum(sum) + 1e-6f);
+#pragma unroll
+    for (float& value : values) value *= scale;
+    Store(values, (is_query ? shared_.q : shared_.k) + Column());
+  }
+
+  __device__ void SumRows() {
+    float recalled[4] = {}, asked[4] = {};
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const float k = shared_.k[FirstRow() + i], q = shared_.q[FirstRow() + i];
+      float s[4];
+      Widen<State>(rows_[i], s);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        recalled[j] = fmaf(k, s[j], recalled[j]);
+        asked[j] = fmaf(q, s[j], asked[j]);
+      }
+    }
+    KeepNarrow();
+    Store(recalled, shared_.recalled[Warp()] + Column());
+    Store(asked, shared_.asked[Warp()] + Column());
+  }
+
+  // What is written: d.
+  __device__ void Compare() {
+    LoadQuad<T>(params_.y,
+                token_ * params_.y_stride + ValueChannel(params_.shape, head_) + Column(), d_);
+    float recalled[4];
+    SumWarps(shared_.recalled, recalled);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) d_[j] = beta_ * (d_[j] - decay_ * recalled[j]);
+  }
+
+  __device__ void SaveState(int slot) const {
+    State* to = RecurrentSlot<State>(params_, slot, head_) + First();
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const float k = shared_.k[FirstRow() + i];
+      float s[4];
+      Widen<State>(rows_[i], s);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) s[j] = fmaf(k, d_[j], decay_ * s[j]);
+      __stcs(reinterpret_cast<Quad<State>*>(to + i * kDim), Narrow<State>(s));
+    }
+  }
+
+  // By one warp.
+  __device__ void StoreNormed() const {
+    float o[4], q[4], k[4], z[4], weight[4];
+    LoadQuad<T>(params_.qkvz,
+                token_ * params_.qkvz_stride + params_.num_channels + head_ * kDim + Column(), z);
+    Load(params_.norm_weight + Column(), weight);
+    Load(shared_.q + Column(), q);
+    Load(shared_.k + Column(), k);
+    SumWarps(shared_.asked, o);
+    float product = 0.0f;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) product = fmaf(k[j], q[j], product);
+    product = WarpSum(product);
+    float squares = 0.0f;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      o[j] = fmaf(product, d_[j], decay_ * o[j]);
+      squares = fmaf(o[j], o[j], squares);
+    }
+    const float scale =
+        1.0f / sqrtf(WarpSum(squares) / static_cast<float>(kDim) + params_.norm_eps);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) o[j] *= scale * weight[j] * Silu()(z[j]);
+    T* to = static_cast<T*>(params_.out) + token_ * params_.out_stride + head_ * kDim + Column();
+    *reinterpret_cast<Quad<T>*>(to) = Narrow<T>(o);
+  }
+
+  static __device__ int Warp() { return threadIdx.x / 32; }
+
+ private:
+  static __device__ int FirstRow() { return Warp() * kRows; }
+  static __device__ int Column() { return threadIdx.x % 32 * kColumns; }
+  static __device__ int First() { return FirstRow() * kDim + Column(); }
+
+  // To widen the state twice takes less than to keep it in twice as many registers.
+  __device__ void KeepNarrow() {
+    if constexpr (sizeof(State) == 2) {
+#pragma unroll
+      for (Quad<State>& row : rows_) asm volatile("" : "+r"(row.x), "+r"(row.y));
+    }
+  }
+
+  static __device__ void SumWarps(const float (&sums)[kWarps][kDim], float (&total)[4]) {
+    Load(sums[0] + Column(), total);
+#pragma unroll
+    for (int warp = 1; warp < kWarps; ++warp) {
+      float more[4];
+      Load(sums[warp] + Column(), more);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) total[j] += more[j];
+    }
+  }
+
+  const GatedDeltaParams& params_;
+  DecodeShared& shared_;
+  const int head_;
+  const int64_t token_;
+  Quad<State> rows_[kRows];
+  float decay_, beta_;
+  float d_[4];
+};
+
+// Grid: (v heads, sequences).
+// Bytes: a state read and written, for each snapshot written again; y, z and ba read, out written.
+// Accumulation: float32; a warp's rows in order, then warps.
+// Limit: memory bandwidth; of a few sequences, one state's latency.
+template <typename T, typename State>
+__global__ void __launch_bounds__(kThreads, sizeof(State) == 2 ? 3 : 2)
+    DecodeKernel(const GatedDeltaParams params) {
+  __shared__ __align__(16) DecodeShared shared;
+  ReleaseSuccessor();
+  // All but y is there: ConvKernel waited before it released this kernel.
+  const StateAccess access = params.batch.sequences[blockIdx.y];
+  if (access.write < 0) {
+    WaitForPredecessor();
+    return;
+  }
+  DecodeHead<T, State> head(params, blockIdx.y, blockIdx.x, shared);
+  head.LoadState(access.read);
+  head.LoadGates();
+  WaitForPredecessor();
+  head.LoadUnitVectors();
+  __syncthreads();
+  head.SumRows();
+  __syncthreads();
+  head.Compare();
+  for (int i = 0; i < access.num_snapshots; ++i) {
+    head.SaveState(params.batch.snapshots[access.first_snapshot + i].slot);
+  }
+  head.SaveState(access.write);
+  if (head.Warp() == 0) head.StoreNormed();
+}
+
+}  // namespace
+
+void LaunchDeltaDecode(const GatedDeltaParams& params, cudaStream_t stream) {
+  const dim3 grid(params.shape.num_v_heads, params.batch.num_decodes);
+  DispatchFloat(params.dtype, [&]<typename T>() {
+    const auto kernel =
+        params.state.dtype == DType::kF32 ? DecodeKernel<T, float> : DecodeKernel<T, __nv_bfloat16>;
+    LaunchKernel(kernel, grid, kThreads, 0, stream, params);
+  });
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,80 @@
+// The kernels of GatedDelta on a GPU, and what they share. After the convolution each sequence is
+// moved on by one of the others. Engine thread.
+#pragma once
+
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+
+#include "kernels/gated_delta.h"
+
+namespace quire::cuda {
+
+// Of heads for which there is more than LaunchDeltaRule.
+inline constexpr int kDeltaHeadDim = GatedDeltaShape::kTileHeadDim;
+
+// GatedDeltaArgs as kernels read them; strides in elements.
+struct GatedDeltaParams {
+  GatedDeltaShape shape;
+  StateView state;
+  StateBatch batch;
+  DType dtype;  // of activations
+  int num_tokens;
+  int num_channels;
+  const void* qkvz;
+  const void* ba;
+  void* y;  // GatedDeltaArgs::conv_out
+  void* out;
+  int64_t qkvz_stride, ba_stride, y_stride, out_stride;
+  const float* conv_weight;
+  const float* a_log;
+  const float* dt_bias;
+  const float* norm_weight;
+  float norm_eps;
+  // Queries and keys of sequences [first_unit_seq, num_seqs) are left in y as unit vectors, in
+  // float16 whatever the dtype.
+  int first_unit_seq;
+};
+
+// y of all tokens, and each sequence's last inputs in its slots.
+void LaunchDeltaConv(const GatedDeltaParams& params, cudaStream_t stream);
+
+// The rest for sequences [0, num_decodes). It begins before LaunchDeltaConv's kernel, which must
+// come right before it, has ended.
+void LaunchDeltaDecode(const GatedDeltaParams& params, cudaStream_t stream);
+
+// The rest for sequences [first_seq, num_seqs), token after token, heads of any size.
+void LaunchDeltaRule(const GatedDeltaParams& params, int first_seq, cudaStream_t stream);
+
+// The rest for sequences [num_decodes, num_seqs), which have unit vectors, in passes over so many
+// tiles of tokens; activations of 16 bits.
+inline constexpr int kTileTokens = kGatedDeltaTileTokens;
+
+// What belongs to a tile and a v head, in GatedDeltaArgs::room. G are the sums of the log decays
+// from the tile's first token on, and D[i][j] = exp(G_i - G_j).
+struct TileRoom {
+  // [j][i] of (I + A)^-1 diag(beta), A = strictly_lower(diag(beta) K K^T . D).
+  __half solved[kTileTokens * kTileTokens];
+  // [i][j] of lower(Q K^T . D).
+  __half scores[kTileTokens * kTileTokens];
+  float sums[kTileTokens];     // G, in units of log 2
+  float decays[kTileTokens];   // e^G
+  float remains[kTileTokens];  // e^(G of the last token - G)
+};
+static_assert(sizeof(TileRoom) == kGatedDeltaTileBytes);
+
+// What the room has of a pass, and of the sequence that goes on in the next one.
+struct PassRoom {
+  TileRoom* tiles;        // [kGatedDeltaTilesPerPass, num_v_heads]
+  const float* carry_in;  // [num_v_heads, kDeltaHeadDim, kDeltaHeadDim]
+  float* carry_out;
+  int first_slot;  // of the pass
+};
+
+// A pass is LaunchDeltaTiles, then LaunchDeltaScan, with nothing in between; passes follow each
+// other so, too, their tiles and carries in turn in two places of the room. The tiles of the next
+// pass are computed while this one's scan runs.
+void LaunchDeltaTiles(const GatedDeltaParams& params, const PassRoom& room, bool is_first,
+                      cudaStream_t stream);
+void LaunchDeltaScan(const GatedDeltaParams& params, const PassRoom& room, cudaStream_t stream);
+
+}  // namespace quire::cuda
