@@ -77,7 +77,7 @@ struct StateBatch {
 //   out = o / sqrt(mean(o^2) + norm_eps) * norm_weight * silu(z), o = S^T q
 // S is one matrix [k_head_dim, v_head_dim] of each v head. Then the state is written. A token's
 // bits do not depend on the other sequences; on the CPU also not on how its sequence is cut into
-// steps or on the number of threads. On a GPU, with activations of 16 bits and heads of 128,
+// steps or on the number of threads. On a Hopper GPU, with activations of 16 bits and heads of 128,
 // sequences that are no decodes are computed in tiles that end where a multiple of 64 tokens of the
 // sequence does, so cuts there change no bits either; matrices are multiplied as float16, beyond
 // whose range is its largest number, and added in float32.

@@ -61,7 +61,9 @@ class CalibrationStep {
                             .logits_indices = nullptr,
                             .num_logit_rows = 0,
                             .states = {.num_seqs = 1,
+                                       .num_decodes = 0,
                                        .cu_seqlens_q = seq_.as<int32_t>(),
+                                       .seq_lens = seq_.as<int32_t>() + 1,
                                        .sequences = state_.as<StateAccess>(),
                                        .snapshots = nullptr}};
     for (int64_t group = 0; group < num_groups_; ++group) {

@@ -215,7 +215,9 @@ void ModelRunner::EnqueueStep(const BatchMetadata& batch) {
                           .logits_indices = arrays.logits_indices,
                           .num_logit_rows = batch.num_logit_rows,
                           .states = {.num_seqs = batch.num_seqs,
+                                     .num_decodes = batch.num_decodes,
                                      .cu_seqlens_q = arrays.cu_seqlens_q,
+                                     .seq_lens = arrays.seq_lens,
                                      .sequences = arrays.states,
                                      .snapshots = arrays.snapshots}};
   SharedPrefixes prefixes;

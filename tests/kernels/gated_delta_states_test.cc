@@ -54,17 +54,25 @@ TEST_P(GatedDeltaCutsTest, CutsChangeNothing) {
   }
 }
 
-// A prompt's tiles end at the same tokens, and a state between steps is what it is between tiles.
+// A prompt's tiles end at the same tokens wherever its steps begin, and a state between steps is
+// what it is between tiles.
 TEST_P(GatedDeltaCutsTest, CutsBetweenTilesChangeNoBits) {
+  const std::vector<std::vector<int64_t>> tile_ends = {{64}, {128}, {64, 128}};
   for (const DType dtype : activation_dtypes()) {
-    Use(kHeads128, dtype, 3);
-    const Tokens tokens(shape_, dtype, kTokens, 31);
-    const std::vector<float> whole = Step({{&tokens, 0, kTokens, -1, 0}});
-    for (const std::vector<int64_t>& at : {std::vector<int64_t>{64}, {128}, {64, 128}}) {
-      SCOPED_TRACE(testing::Message() << DTypeName(dtype) << ", the first cut at " << at[0]);
+    for (const std::vector<int64_t>& before : {std::vector<int64_t>{}, {37}}) {
+      Use(kHeads128, dtype, 3);
+      const Tokens tokens(shape_, dtype, kTokens, 31);
       int32_t slot = 1;
-      EXPECT_TRUE(InPieces(tokens, at, /*in_place=*/false, &slot) == whole);
-      EXPECT_TRUE(Slot(slot).recurrent == Slot(0).recurrent);
+      const std::vector<float> whole = InPieces(tokens, before, /*in_place=*/true, &slot);
+      const SlotContents state = Slot(slot);
+      for (const std::vector<int64_t>& ends : tile_ends) {
+        SCOPED_TRACE(testing::Message() << DTypeName(dtype) << ", " << before.size()
+                                        << " cuts before the one at " << ends[0]);
+        std::vector<int64_t> cuts = before;
+        cuts.insert(cuts.end(), ends.begin(), ends.end());
+        EXPECT_TRUE(InPieces(tokens, cuts, /*in_place=*/false, &slot) == whole);
+        EXPECT_TRUE(Slot(slot).recurrent == state.recurrent);
+      }
     }
   }
 }

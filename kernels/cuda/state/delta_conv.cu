@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "kernels/base/types.h"
-#include "kernels/cuda/elementwise/activation.cuh"
 #include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/state/delta_elements.cuh"
@@ -20,7 +19,9 @@ constexpr int kMaxBefore = kMaxWidth - 1;
 
 // The sequence that has the token, which lies in one.
 __device__ int SequenceOf(const StateBatch& batch, int token) {
-  int first = 0, last = batch.num_seqs - 1;
+  const int decode = token - batch.cu_seqlens_q[0];
+  if (decode < batch.num_decodes) return decode;
+  int first = batch.num_decodes, last = batch.num_seqs - 1;
   while (first < last) {
     const int middle = (first + last + 1) / 2;
     if (batch.cu_seqlens_q[middle] <= token) {
@@ -53,13 +54,14 @@ class ConvChannels {
   // y of tokens [begin, end), counted from the sequence's first one in this step.
   __device__ void Run(int begin, int end) const {
     float inputs[kMaxBefore + kGroup][kVector];  // oldest first
+    Octet next[kGroup];
+    LoadRows(begin, end, next);
 #pragma unroll
     for (int j = 0; j < kMaxBefore; ++j) LoadInput(begin - kMaxBefore + j, inputs[j]);
     for (int index = begin; index < end; index += kGroup) {
 #pragma unroll
-      for (int g = 0; g < kGroup; ++g) {
-        if (index + g < end) LoadRow(index + g, inputs[kMaxBefore + g]);
-      }
+      for (int g = 0; g < kGroup; ++g) next[g].Widen(inputs[kMaxBefore + g]);
+      LoadRows(index + kGroup, end, next);
 #pragma unroll
       for (int g = 0; g < kGroup; ++g) {
         if (index + g < end) Convolve(inputs + g, index + g);
@@ -109,17 +111,43 @@ class ConvChannels {
       for (int i = 0; i < kVector; ++i) y[i] = fmaf(inputs[j][i], taps_[j][i], y[i]);
     }
 #pragma unroll
-    for (float& value : y) value = Silu()(value);
+    for (float& value : y) value = SiluApprox(value);
     StoreY(y, index);
   }
 
-  __device__ void LoadRow(int index, float (&values)[kVector]) const {
-    Load(static_cast<const T*>(params_.qkvz) + Row(index) * params_.qkvz_stride + channel_, values);
+  // A token's elements as they lie in memory.
+  struct Octet {
+    Quad<T> low, high;
+
+    __device__ void Widen(float (&values)[kVector]) const {
+      float halves[2][4];
+      cuda::Widen<T>(low, halves[0]);
+      cuda::Widen<T>(high, halves[1]);
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) values[i] = halves[i / 4][i % 4];
+    }
+  };
+  // Of up to kGroup tokens, all under way at once.
+  __device__ void LoadRows(int index, int end, Octet (&rows)[kGroup]) const {
+#pragma unroll
+    for (int g = 0; g < kGroup; ++g) {
+      if (index + g >= end) break;
+      const T* from =
+          static_cast<const T*>(params_.qkvz) + Row(index + g) * params_.qkvz_stride + channel_;
+      if constexpr (sizeof(Octet) == sizeof(uint4)) {
+        [[maybe_unused]] const uint4 raw = *reinterpret_cast<const uint4*>(from);
+        rows[g] = {{raw.x, raw.y}, {raw.z, raw.w}};
+      } else {
+        rows[g] = {*reinterpret_cast<const Quad<T>*>(from),
+                   *reinterpret_cast<const Quad<T>*>(from + 4)};
+      }
+    }
   }
   // Of the token, or from before the step (index -1 and less).
   __device__ void LoadInput(int index, float (&values)[kVector]) const {
     if (index >= 0) {
-      LoadRow(index, values);
+      Load(static_cast<const T*>(params_.qkvz) + Row(index) * params_.qkvz_stride + channel_,
+           values);
     } else if (access_.read >= 0 && index > -width_) {
       Load(ConvSlot<T>(params_.state, access_.read) +
                int64_t{width_ - 1 + index} * params_.num_channels + channel_,
@@ -175,7 +203,7 @@ static_assert(kDeltaHeadDim == 16 * kVector);
 // Accumulation: float32, taps in order.
 // Limit: memory bandwidth.
 template <typename T>
-__global__ void __launch_bounds__(kThreads) ConvKernel(const GatedDeltaParams params, int run) {
+__global__ void __launch_bounds__(kThreads, 4) ConvKernel(const GatedDeltaParams params, int run) {
   const int channel = (blockIdx.x * kThreads + threadIdx.x) * kVector;
   ConvChannels<T> channels(params, min(channel, params.num_channels - kVector));
   WaitForPredecessor();

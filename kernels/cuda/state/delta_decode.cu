@@ -1,5 +1,4 @@
 // GatedDelta's rule for sequences of one token.
-#include "kernels/cuda/elementwise/activation.cuh"
 #include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/state/delta_elements.cuh"
@@ -132,7 +131,7 @@ class DecodeHead {
     const float scale =
         1.0f / sqrtf(WarpSum(squares) / static_cast<float>(kDim) + params_.norm_eps);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) o[j] *= scale * weight[j] * Silu()(z[j]);
+    for (int j = 0; j < 4; ++j) o[j] *= scale * weight[j] * SiluApprox(z[j]);
     T* to = static_cast<T*>(params_.out) + token_ * params_.out_stride + head_ * kDim + Column();
     *reinterpret_cast<Quad<T>*>(to) = Narrow<T>(o);
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cuda/runtime/mma.cuh"
 #include "kernels/cuda/runtime/vector.cuh"
 #include "kernels/cuda/state/gated_delta_kernels.h"
 
@@ -66,6 +67,11 @@ __device__ inline State* RecurrentSlot(const GatedDeltaParams& params, int slot,
       static_cast<char*>(params.state.recurrent) + slot * params.state.recurrent_stride_bytes;
   return reinterpret_cast<State*>(first) +
          int64_t{head} * params.shape.k_head_dim * params.shape.v_head_dim;
+}
+
+// x sigmoid(x), within some units of float32's last place.
+__device__ __forceinline__ float SiluApprox(float x) {
+  return x * ReciprocalApprox(1.0f + Exp2Approx(-1.44269504f * x));
 }
 
 // Where a token's heads begin in a row of y.

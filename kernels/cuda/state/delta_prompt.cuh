@@ -105,8 +105,30 @@ struct SharedMatrix {
   }
 };
 
+// A tile of a v head in shared memory.
+struct ScanStage {
+  using Vectors = SharedMatrix<kDeltaHeadDim>;
+  using Square = SharedMatrix<kTileTokens>;
+  static constexpr int kGatesAt = 4 * Vectors::kBytes + 2 * Square::kBytes;
+  static constexpr int kGatesBytes = 3 * kTileTokens * int{sizeof(float)};
+  static constexpr int kBytes = kGatesAt + Vectors::kAlignment;
+  static_assert(kGatesBytes <= Vectors::kAlignment);
+
+  unsigned char* base;
+
+  __device__ Vectors keys() const { return {SharedAddress(base)}; }
+  __device__ Vectors queries() const { return {keys().address + Vectors::kBytes}; }
+  __device__ Vectors values() const { return {keys().address + 2 * Vectors::kBytes}; }
+  __device__ Vectors z() const { return {keys().address + 3 * Vectors::kBytes}; }
+  __device__ Square solved() const { return {keys().address + 4 * Vectors::kBytes}; }
+  __device__ Square scores() const { return {solved().address + Square::kBytes}; }
+  // As in TileRoom.
+  __device__ float* sums() const { return reinterpret_cast<float*>(base + kGatesAt); }
+  __device__ const float* decays() const { return sums() + kTileTokens; }
+  __device__ const float* remains() const { return sums() + 2 * kTileTokens; }
+};
 // Gemms of a warpgroup, 64 rows of which each warp has 16, of float16. The first operand is in
-// registers, as kSteps fragments of 16 columns. On sm_90a they are in flight until FinishGemms.
+// registers, as kSteps fragments of 16 columns. They are in flight until WaitForGemms (wgmma.cuh).
 
 // sums [64, kTileTokens] = first * matrix^T, plus sums if `accumulate`.
 template <int kSteps, int kColumns>
@@ -114,7 +136,6 @@ __device__ __forceinline__ void StartRowSums(const uint32_t (&first)[kSteps][4],
                                              const SharedMatrix<kColumns>& matrix, bool accumulate,
                                              float (&sums)[1][kTileTokens / 8][4]) {
   static_assert(kColumns == 16 * kSteps);
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   const uint64_t second = DescribeMatrix(matrix.address, 8 * matrix.kLineBytes, 0);
   FenceGemms();
 #pragma unroll
@@ -124,22 +145,6 @@ __device__ __forceinline__ void StartRowSums(const uint32_t (&first)[kSteps][4],
                          accumulate || step > 0, sums);
   }
   CommitGemms();
-#else
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-#pragma unroll
-    for (int i = 0; i < kTileTokens / 8; i += 2) {
-      uint32_t second[4];
-      matrix.LoadColumns(8 * i, 16 * step, second);
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        float(&sum)[4] = sums[0][i + j];
-        if (step == 0 && !accumulate) sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
-        MultiplyAdd<__half>(first[step], second[2 * j], second[2 * j + 1], sum);
-      }
-    }
-  }
-#endif
 }
 
 // sums [64, kColumns] += first * matrix.
@@ -147,7 +152,6 @@ template <int kColumns>
 __device__ __forceinline__ void StartColumnSums(const uint32_t (&first)[kTileTokens / 16][4],
                                                 const SharedMatrix<kColumns>& matrix,
                                                 float (&sums)[1][kColumns / 8][4]) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   const uint64_t second = DescribeMatrix(matrix.address, 8 * matrix.kLineBytes, matrix.kBlockBytes);
   FenceGemms();
 #pragma unroll
@@ -155,33 +159,6 @@ __device__ __forceinline__ void StartColumnSums(const uint32_t (&first)[kTileTok
     StartDot<__half>(first[step], Advance(second, step * 16 * matrix.kLineBytes), sums);
   }
   CommitGemms();
-#else
-#pragma unroll
-  for (int step = 0; step < kTileTokens / 16; ++step) {
-#pragma unroll
-    for (int i = 0; i < kColumns / 8; i += 2) {
-      uint32_t second[4];
-      matrix.LoadTransposed(16 * step, 8 * i, second);
-      MultiplyAdd<__half>(first[step], second[0], second[1], sums[0][i]);
-      MultiplyAdd<__half>(first[step], second[2], second[3], sums[0][i + 1]);
-    }
-  }
-#endif
-}
-
-// Waits until at most the last kPending calls' gemms are in flight, which are not those of `sums`.
-template <int kPending, int kFragments>
-__device__ __forceinline__ void FinishGemms(float (&sums)[1][kFragments][4]) {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  WaitForGemms<kPending>(sums);
-#endif
-}
-
-// Before a barrier after which gemms read what this thread has copied to shared memory.
-__device__ __forceinline__ void PublishToGemms() {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  FenceSharedWrites();
-#endif
 }
 
 // Two floats as float16, the first in the lower half; what is beyond its range, its largest number.

@@ -1,6 +1,5 @@
 // GatedDelta's rule, token after token, for heads of any size.
 #include "kernels/base/check.h"
-#include "kernels/cuda/elementwise/activation.cuh"
 #include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/state/delta_elements.cuh"
@@ -139,7 +138,7 @@ class Rule {
     const float z = At<T>(params_.qkvz, token * params_.qkvz_stride + params_.num_channels + at);
     const float normal =
         o_[column_] / sqrtf(mean + params_.norm_eps) * params_.norm_weight[column_];
-    Set<T>(normal * Silu()(z), params_.out, token * params_.out_stride + at);
+    Set<T>(normal * SiluApprox(z), params_.out, token * params_.out_stride + at);
   }
 
   const GatedDeltaParams& params_;

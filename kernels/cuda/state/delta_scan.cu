@@ -1,5 +1,4 @@
 // GatedDelta's rule for prompts, second part: the state from tile to tile, and the tokens' outputs.
-#include "kernels/cuda/elementwise/activation.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/state/delta_elements.cuh"
 #include "kernels/cuda/state/delta_prompt.cuh"
@@ -15,29 +14,11 @@ constexpr int kTokenTiles = kTileTokens / 8;
 constexpr int kOutStride = kDim + 4;  // in floats: what a warp writes lies in all banks
 static_assert(kDim == 16 * kWarps, "a warp has 16 v elements");
 
-// A tile in shared memory.
-struct ScanStage {
-  using Vectors = SharedMatrix<kDim>;
-  using Square = SharedMatrix<kTileTokens>;
-  static constexpr int kGatesAt = 3 * Vectors::kBytes + 2 * Square::kBytes;
-  static constexpr int kGatesBytes = 3 * kTileTokens * int{sizeof(float)};
-  static constexpr int kBytes = kGatesAt + Vectors::kAlignment;
-  static_assert(kGatesBytes <= Vectors::kAlignment);
-
-  unsigned char* base;
-
-  __device__ Vectors keys() const { return {SharedAddress(base)}; }
-  __device__ Vectors queries() const { return {keys().address + Vectors::kBytes}; }
-  __device__ Vectors values() const { return {keys().address + 2 * Vectors::kBytes}; }
-  __device__ Square solved() const { return {keys().address + 3 * Vectors::kBytes}; }
-  __device__ Square scores() const { return {solved().address + Square::kBytes}; }
-  // As in TileRoom.
-  __device__ float* sums() const { return reinterpret_cast<float*>(base + kGatesAt); }
-  __device__ const float* decays() const { return sums() + kTileTokens; }
-  __device__ const float* remains() const { return sums() + 2 * kTileTokens; }
-};
 constexpr int kOutBytes = kTileTokens * kOutStride * int{sizeof(float)};
-constexpr int kSharedBytes = 2 * ScanStage::kBytes + kOutBytes + ScanStage::Vectors::kAlignment;
+constexpr int kNormBytes = kDim * int{sizeof(float)};
+constexpr int kSharedBytes =
+    2 * ScanStage::kBytes + kOutBytes + kNormBytes + ScanStage::Vectors::kAlignment;
+static_assert(kSharedBytes <= 227 * 1024);
 
 // A v head of a sequence. A warp has 16 v elements, which are the rows of all gemms: their sums
 // become first operands of the next one as they lie in registers, and each second operand is a
@@ -50,7 +31,7 @@ class DeltaScan {
   __device__ DeltaScan(const GatedDeltaParams& params, const StateAccess& access,
                        const TiledSequence& sequence, int head, float* out)
       : params_(params), access_(access), sequence_(sequence), head_(head), out_(out) {
-    Load(params.norm_weight + OutColumn(), norm_weight_);
+    for (int i = threadIdx.x; i < kDim; i += kThreads) norm_weight()[i] = params.norm_weight[i];
   }
 
   __device__ void CopyTile(const TileRoom& room, int tile, const ScanStage& stage) const {
@@ -61,6 +42,10 @@ class DeltaScan {
     stage.keys().template CopyFrom<kThreads>(y + KeyChannel(shape, head_), stride, num_rows);
     stage.queries().template CopyFrom<kThreads>(y + QueryChannel(shape, head_), stride, num_rows);
     stage.values().template CopyFrom<kThreads>(y + ValueChannel(shape, head_), stride, num_rows);
+    const T* z = static_cast<const T*>(params_.qkvz) +
+                 (sequence_.first_row + begin) * params_.qkvz_stride + params_.num_channels +
+                 head_ * kDim;
+    stage.z().template CopyFrom<kThreads>(z, params_.qkvz_stride, num_rows);
     stage.solved().template CopyFrom<kThreads>(room.solved, kTileTokens, kTileTokens);
     stage.scores().template CopyFrom<kThreads>(room.scores, kTileTokens, kTileTokens);
     if (threadIdx.x < ScanStage::kGatesBytes / 16) {
@@ -90,20 +75,22 @@ class DeltaScan {
   }
 
   // Ends with the outputs before the norm in shared memory, not synchronised, and with the state
-  // unfinished.
-  __device__ void RunTile(const ScanStage& stage, int tile) {
+  // unfinished. Calls copy_next() early.
+  template <typename CopyNext>
+  __device__ void RunTile(const ScanStage& stage, int tile, const CopyNext& copy_next) {
     TokenSums recalled, out;
     uint32_t s[kDim / 16][4];
     Pack(state_, s);
     StartRowSums(s, stage.keys(), false, recalled);
     StartRowSums(s, stage.queries(), false, out);
-    FinishGemms<1>(recalled);
+    copy_next();
+    WaitForGemms<1>(recalled);
     Operand operand;
     Compare(stage, recalled, operand);
     TokenSums written = {};
     StartColumnSums(operand, stage.solved(), written);
-    FinishGemms<0>(written);
-    FinishGemms<0>(out);
+    WaitForGemms<0>(written);
+    WaitForGemms<0>(out);
     SaveSnapshotsWithin(stage, tile, written);
     Pack(written, operand);
     Scale(stage.decays(), out);
@@ -113,32 +100,43 @@ class DeltaScan {
     Pack(written, remaining);
     Decay(stage.decays()[kTileTokens - 1], state_);
     StartColumnSums(remaining, stage.keys(), state_);
-    FinishGemms<1>(out);
+    WaitForGemms<1>(out);
     StoreOut(out);
-    LoadGate(tile);
   }
 
-  __device__ void FinishState() { FinishGemms<0>(state_); }
+  __device__ void FinishState() { WaitForGemms<0>(state_); }
 
-  // After all warps' RunTile. A warp has every kWarps-th token.
-  __device__ void StoreNormed(int tile) const {
+  // After all warps' RunTile. Four threads have a token, of whose columns each has every fourth
+  // piece of eight.
+  __device__ void StoreNormed(const ScanStage& stage, int tile) const {
+    constexpr int kPieces = kDim / 8 / 4;
+    const int row = Warp() * 8 + threadIdx.x % 8, first = threadIdx.x % 32 / 8;
     const int begin = sequence_.Begin(tile), num_rows = sequence_.End(tile) - begin;
-    T* to = static_cast<T*>(params_.out) + (sequence_.first_row + begin) * params_.out_stride +
-            head_ * kDim + OutColumn();
+    float o[kPieces][8], sum = 0.0f;
 #pragma unroll
-    for (int i = 0; i < kTokenTiles; ++i) {
-      const int row = i * kWarps + Warp();
-      float o[4], z[4], sum = 0.0f;
-      Load(out_ + row * kOutStride + OutColumn(), o);
-      Widen<T>(gate_[i], z);
+    for (int i = 0; i < kPieces; ++i) {
+      Load(out_ + row * kOutStride + (4 * i + first) * 8, o[i]);
 #pragma unroll
-      for (const float value : o) sum = fmaf(value, value, sum);
-      const float scale = rsqrtf(fmaf(WarpSum(sum), 1.0f / kDim, params_.norm_eps));
+      for (const float value : o[i]) sum = fmaf(value, value, sum);
+    }
+    sum += __shfl_xor_sync(0xffffffffu, sum, 8);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 16);
+    // Queries are unit vectors here: o is sqrt(kDim) times what it should be.
+    const float scale = rsqrtf(fmaf(sum, 1.0f / kDim, kDim * params_.norm_eps));
+    if (row >= num_rows) return;
+    T* to = static_cast<T*>(params_.out) +
+            (sequence_.first_row + begin + row) * params_.out_stride + head_ * kDim;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) o[j] *= scale * norm_weight_[j] * Silu()(z[j]);
-      if (row < num_rows) {
-        *reinterpret_cast<Quad<T>*>(to + row * params_.out_stride) = Narrow<T>(o);
-      }
+    for (int i = 0; i < kPieces; ++i) {
+      const int piece = 4 * i + first;
+      const uint4 raw = LoadShared16(stage.z().Piece(row, piece));
+      float z[2][4], weight[8];
+      Widen<T>(uint2{raw.x, raw.y}, z[0]);
+      Widen<T>(uint2{raw.z, raw.w}, z[1]);
+      Load(norm_weight() + piece * 8, weight);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) o[i][j] *= scale * weight[j] * SiluApprox(z[j / 4][j % 4]);
+      Store(o[i], to + piece * 8);
     }
   }
 
@@ -157,7 +155,7 @@ class DeltaScan {
   using StateSums = float[1][kDim / 8][4];
 
   static __device__ int Warp() { return threadIdx.x / 32; }
-  static __device__ int OutColumn() { return threadIdx.x % 32 * 4; }
+  __device__ float* norm_weight() const { return out_ + kTileTokens * kOutStride; }
   // Of a sum: its v element of the head, and its column.
   static __device__ int VElement(int e) { return 16 * Warp() + threadIdx.x % 32 / 4 + e / 2 * 8; }
   static __device__ int Column(int tile, int e) { return 8 * tile + 2 * (threadIdx.x % 4) + e % 2; }
@@ -221,26 +219,10 @@ class DeltaScan {
   }
 
   __device__ void StoreOut(const TokenSums& out) const {
-    const float factor = rsqrtf(static_cast<float>(kDim));
 #pragma unroll
     for (int i = 0; i < kTokenTiles; ++i) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        out_[Column(i, e) * kOutStride + VElement(e)] = factor * out[0][i][e];
-      }
-    }
-  }
-
-  // Of the tokens that this warp stores.
-  __device__ void LoadGate(int tile) {
-    const int begin = sequence_.Begin(tile), num_rows = sequence_.End(tile) - begin;
-    const T* z = static_cast<const T*>(params_.qkvz) +
-                 (sequence_.first_row + begin) * params_.qkvz_stride + params_.num_channels +
-                 head_ * kDim + OutColumn();
-#pragma unroll
-    for (int i = 0; i < kTokenTiles; ++i) {
-      const int row = min(i * kWarps + Warp(), num_rows - 1);
-      gate_[i] = *reinterpret_cast<const Quad<T>*>(z + row * params_.qkvz_stride);
+      for (int e = 0; e < 4; ++e) out_[Column(i, e) * kOutStride + VElement(e)] = out[0][i][e];
     }
   }
 
@@ -288,7 +270,7 @@ class DeltaScan {
       }
       Decay(stage.decays()[last], state);
       StartColumnSums(operand, stage.keys(), state);
-      FinishGemms<0>(state);
+      WaitForGemms<0>(state);
       Save(state, RecurrentSlot<State>(params_, slot, head_));
     });
   }
@@ -297,10 +279,8 @@ class DeltaScan {
   const StateAccess access_;
   const TiledSequence& sequence_;
   const int head_;
-  float* const out_;  // [kTileTokens, kOutStride] in shared memory
-  float norm_weight_[4];
+  float* const out_;  // [kTileTokens, kOutStride] in shared memory, then the norm's weight
   StateSums state_;
-  Quad<T> gate_[kTokenTiles];
 };
 
 template <typename T, typename State>
@@ -333,12 +313,13 @@ __device__ void RunSequence(const GatedDeltaParams& params, const PassRoom& room
   }
   for (int tile = first; tile < end; ++tile) {
     WaitForCopies<0>();
-    PublishToGemms();
+    FenceSharedWrites();
     __syncthreads();  // and all warps are done with the other stage and the outputs
-    if (tile + 1 < end) copy(tile + 1);
-    scan.RunTile(stages[tile % 2], tile);
+    scan.RunTile(stages[tile % 2], tile, [&] {
+      if (tile + 1 < end) copy(tile + 1);
+    });
     __syncthreads();
-    scan.StoreNormed(tile);
+    scan.StoreNormed(stages[tile % 2], tile);
     scan.FinishState();
     scan.SaveSnapshotsAtEnd(tile);
   }
@@ -357,6 +338,7 @@ __device__ void RunSequence(const GatedDeltaParams& params, const PassRoom& room
 template <typename T, typename State>
 __global__ void __launch_bounds__(kThreads, 1)
     DeltaScanKernel(const GatedDeltaParams params, const PassRoom room) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char unaligned[];
   constexpr uint32_t kAlignment = ScanStage::Vectors::kAlignment;
   unsigned char* shared =
@@ -364,6 +346,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   WaitForPredecessor();
   ReleaseSuccessor();  // after all before is complete, as DeltaTileKernel needs it
   RunSequence<T, State>(params, room, shared);
+#endif
 }
 
 template <typename T, typename State>

@@ -2,6 +2,7 @@
 #include "kernels/base/check.h"
 #include "kernels/base/types.h"
 #include "kernels/cuda/runtime/free_ops.h"
+#include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/state/gated_delta_kernels.h"
 
 namespace quire::cuda {
@@ -76,7 +77,7 @@ void LaunchGatedDelta(const GatedDeltaArgs& args, cudaStream_t stream) {
     return LaunchDeltaRule(params, 0, stream);
   }
   const int num_decodes = params.batch.num_decodes;
-  const bool has_passes = DTypeBytes(params.dtype) == 2;
+  const bool has_passes = DTypeBytes(params.dtype) == 2 && IsHopper();
   if (has_passes) params.first_unit_seq = num_decodes;
   LaunchDeltaConv(params, stream);
   if (num_decodes > 0) LaunchDeltaDecode(params, stream);

@@ -41,6 +41,7 @@ std::vector<DeltaBatch> DeltaBatches(DeviceKind device) {
   const std::vector<int32_t> prompts =
       is_cpu ? std::vector<int32_t>{512} : std::vector<int32_t>{2048, 8192, 16384, 65536, 131072};
   std::vector<DeltaBatch> batches;
+  batches.reserve(decodes.size() + prompts.size() + 2);
   for (const int32_t num_seqs : decodes) {
     batches.push_back({absl::StrCat("decode ", num_seqs), num_seqs, 1});
   }
@@ -130,6 +131,7 @@ class DeltaCase {
       cu_seqlens.push_back(cu_seqlens.back() + batch_.seq_len);
     }
     std::vector<StateAccess> sequences;
+    sequences.reserve(batch_.num_seqs * num_buffers_);
     for (int32_t slot = 0; slot < batch_.num_seqs * num_buffers_; ++slot) {
       sequences.push_back({.read = slot, .write = slot});
     }

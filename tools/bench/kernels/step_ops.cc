@@ -205,7 +205,9 @@ absl::StatusOr<std::vector<RecordedOp>> StepOps::Record(const StepShape& shape) 
                           .logits_indices = logit_indices_.as<int32_t>(),
                           .num_logit_rows = shape.num_seqs,
                           .states = {.num_seqs = shape.num_seqs,
+                                     .num_decodes = shape.query_len == 1 ? shape.num_seqs : 0,
                                      .cu_seqlens_q = cu_seqlens_q_.as<int32_t>(),
+                                     .seq_lens = seq_lens_.as<int32_t>(),
                                      .sequences = state_accesses_.as<StateAccess>(),
                                      .snapshots = nullptr}};
   for (const auto& plan : plans_) {
