@@ -177,9 +177,8 @@ absl::Status AddStates(const EngineConfig& config, const MemoryInfo& memory, Sta
   const int64_t left_bytes =
       UsableBytes(config, memory) -
       BytesBesideKv(*plan, config.device, std::min(plan->model.max_model_len, kUsualModelLen));
-  ASSIGN_OR_RETURN(const StatePlan states,
-                   PlanStates(config, plan->step, plan->model.max_model_len,
-                              plan->model.state_bytes, left_bytes));
+  ASSIGN_OR_RETURN(const StatePlan states, PlanStates(config, plan->step, plan->model.max_model_len,
+                                                      plan->model.state_bytes, left_bytes));
   if (!states.lowered.empty()) spdlog::info("{}", states.lowered);
   plan->step = states.step;
   plan->num_state_slots = states.num_slots();

@@ -127,11 +127,20 @@ void CheckArgs(const GateArgs& args) {
 
 void CheckArgs(const GatedActivationArgs& args) {
   CHECK(IsActivation(args.out.dtype())) << DTypeName(args.out.dtype());
-  CheckMatrix(args.gate_up, args.out.dtype(), args.out.dim(0), 2 * args.out.dim(1));
+  CheckMatrix(args.gate, args.out.dtype(), args.out.dim(0), args.out.dim(1));
+  CheckMatrix(args.up, args.out.dtype(), args.out.dim(0), args.out.dim(1));
+}
+
+void CheckArgs(const AddArgs& args) {
+  CHECK(IsActivation(args.x.dtype())) << DTypeName(args.x.dtype());
+  CHECK_EQ(args.x.rank(), 2);
+  CheckMatrix(args.y, args.x.dtype(), args.x.dim(0), args.x.dim(1));
+  if (!args.factor.empty()) CheckParameters(args.factor, {1});
 }
 
 void CheckArgs(const GatedLinearArgs& args) {
   CheckArgs(args.Linear());
+  CHECK_EQ(args.gate_up.dim(1) % 2, 0);
   CheckArgs(args.Activate());
 }
 

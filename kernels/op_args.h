@@ -6,8 +6,10 @@
 
 #include <cstdint>
 
+#include "kernels/base/columns.h"
 #include "kernels/base/tensor.h"
 #include "kernels/base/types.h"
+#include "kernels/kv_cache_view.h"
 #include "kernels/linear_weight.h"
 
 namespace quire {
@@ -37,35 +39,6 @@ struct LinearArgs {
   const LinearWeight* weight;
   Tensor bias = {};  // [out_features] or empty
   Tensor out;        // [num_tokens, out_features]; the weight's dtype or float32
-};
-
-// Where the keys of a layer's cache are, or its values: slot s of KV head h starts at
-// (s / block_size) * block_stride + (s % block_size) * token_stride + h * head_stride (elements).
-struct HeadsView {
-  void* data = nullptr;
-  int64_t block_stride = 0;
-  int64_t token_stride = 0;
-  int64_t head_stride = 0;
-  int32_t head_dim = 0;
-  // What a stored element is multiplied by to be the value, for each KV head; null is 1. Only
-  // 8-bit elements have scales: those are value / scale, rounded to nearest even, at most the
-  // dtype's largest finite number (NaN stays NaN).
-  const float* scales = nullptr;  // [num_kv_heads], on the device
-
-  // Whether offsets into one are offsets into the other.
-  bool IsLaidOutAs(const HeadsView& other) const {
-    return block_stride == other.block_stride && token_stride == other.token_stride &&
-           head_stride == other.head_stride && head_dim == other.head_dim;
-  }
-};
-
-// One layer's cache.
-struct KvCacheView {
-  HeadsView k;
-  HeadsView v;
-  DType dtype = DType::kF32;
-  int32_t block_size = 0;
-  int32_t num_kv_heads = 0;
 };
 
 // What becomes of a head's elements before they are rotated.
@@ -119,9 +92,17 @@ enum class Activation : uint8_t { kSilu, kGeluTanh };
 
 // out = activation(gate) * up.
 struct GatedActivationArgs {
-  Tensor gate_up;  // [num_tokens, 2 * intermediate_size], gate first
+  Tensor gate;  // [num_tokens, intermediate_size]
+  Tensor up;    // the same
   Activation activation = Activation::kSilu;
-  Tensor out;  // [num_tokens, intermediate_size]
+  Tensor out;  // the same; may be gate or up
+};
+
+// x = (x + y) * factor, in place.
+struct AddArgs {
+  Tensor x;            // [num_rows, row_size]
+  Tensor y;            // the same; apart from x
+  Tensor factor = {};  // [1] float32; empty: 1
 };
 
 // x = x * factor, in place.
@@ -148,7 +129,11 @@ struct GatedLinearArgs {
 
   LinearArgs Linear() const { return {.x = x, .weight = weight, .bias = bias, .out = gate_up}; }
   GatedActivationArgs Activate() const {
-    return {.gate_up = gate_up, .activation = activation, .out = out};
+    const int64_t size = gate_up.dim(1) / 2;
+    return {.gate = Columns(gate_up, 0, size),
+            .up = Columns(gate_up, size, size),
+            .activation = activation,
+            .out = out};
   }
 };
 

@@ -10,6 +10,7 @@
   OP(StoreHeads)           \
   OP(Gate)                 \
   OP(GatedActivation)      \
+  OP(Add)                  \
   OP(Scale)                \
   OP(SoftCap)              \
   OP(GatherRows)           \

@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT / "tests/engine/model"))
 
 import torch
 import tiny_checkpoints
+import tiny_gemma4
 import tiny_hybrids
 import tiny_variants
 import transformers
@@ -103,7 +104,8 @@ def write(folder, tokens, expected, **more):
 def main():
     transformers.utils.logging.disable_progress_bar()
     golden = ROOT / "tests/engine/model/golden"
-    wanted = sys.argv[1:] or [case.name for case in CASES] + [*tiny_variants.VARIANTS, *tiny_hybrids.CASES, MIXED_CACHE]
+    wanted = sys.argv[1:] or [case.name for case in CASES] + [*tiny_variants.VARIANTS, *tiny_hybrids.CASES,
+                                                              *tiny_gemma4.CASES, MIXED_CACHE]
     for name in wanted:
         shutil.rmtree(golden / name, ignore_errors=True)
     for seed, case in enumerate(CASES):
@@ -121,12 +123,13 @@ def main():
         models = tiny_variants.make(name, golden / name, seed)
         tokens = tiny_checkpoints.prompt(tiny_variants.BASE["vocab_size"], PROMPT_TOKENS, seed)
         write_expected(golden / name, tokens, *models)
-    for name, (seed, make, num_ids) in tiny_hybrids.CASES.items():
-        if name not in wanted:
-            continue
-        models = make(golden / name, seed)
-        (golden / name / "generation_config.json").unlink(missing_ok=True)
-        write_expected(golden / name, tiny_checkpoints.prompt(num_ids, tiny_hybrids.PROMPT_TOKENS, seed), *models)
+    for module in (tiny_hybrids, tiny_gemma4):
+        for name, (seed, make, num_ids) in module.CASES.items():
+            if name not in wanted:
+                continue
+            models = make(golden / name, seed)
+            (golden / name / "generation_config.json").unlink(missing_ok=True)
+            write_expected(golden / name, tiny_checkpoints.prompt(num_ids, module.PROMPT_TOKENS, seed), *models)
     if MIXED_CACHE in wanted:
         write_mixed_cache(golden / MIXED_CACHE, seed=0)
     for path in golden.rglob("*.safetensors"):

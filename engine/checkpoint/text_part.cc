@@ -32,6 +32,7 @@ constexpr absl::string_view kOtherParts[] = {
     "embed_vision",
     "model.embed_audio",
     "embed_audio",
+    "model.vision_embedder",
     "vision_embedder",
     "mtp",
 };

@@ -3,20 +3,10 @@
 #include <utility>
 
 #include "engine/model/weights/memory_carver.h"
-#include "kernels/base/half.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/float8_rows.h"
 
 namespace quire {
-namespace {
-
-float Rounded(float value, DType dtype) {
-  return dtype == DType::kBF16  ? static_cast<float>(BFloat16(value))
-         : dtype == DType::kF16 ? static_cast<float>(Float16(value))
-                                : value;
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(Backend& backend,
                                                          const ModelConfig& config,
@@ -56,6 +46,7 @@ void Decoder::Carve(MemoryCarver* carver) {
   gqa_.Carve(carver);
   delta_.Carve(carver);
   gated_mlp_.Carve(carver);
+  per_layer_input_.Carve(carver);
   logit_hidden_ = carver->TakeTensor(context_.dtype, {limits.max_logit_rows, c.hidden_size});
   logits_ = carver->TakeTensor(DType::kF32, {limits.max_logit_rows, c.vocab_size});
 }
@@ -64,11 +55,32 @@ void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena
                       const StateArena& state_arena) {
   const ModelConfig& config = *context_.config;
   const auto num_layers = static_cast<int>(config.layers.size());
+  const bool is_sandwich = config.block_order == BlockOrder::kSandwich;
+  Embed(stream, inputs);
+  for (int layer = 0; layer < num_layers; ++layer) {
+    const LayerWeights& weights = weights_->layer(layer);
+    const Normed x = NormedForAttention(layer);
+    AddAndNorm(stream, weights.input_norm, x);
+    if (!RunAttention(stream, layer, x, inputs, kv_arena, state_arena)) return;
+    if (is_sandwich) Norm(stream, hidden_, {}, weights.attention_out_norm, {hidden_});
+    const Normed mlp_x = NormedFor(weights.gated_mlp.gate_up);
+    AddAndNorm(stream, weights.mlp_norm, mlp_x);
+    RunMlp(stream, layer, mlp_x.tensor());
+    if (is_sandwich) Norm(stream, hidden_, {}, weights.mlp_out_norm, {hidden_});
+    if (config.per_layer_input.size > 0) RunPerLayerInput(stream, layer, inputs);
+    if (config.layer_scalars) Add(stream, weights.scalar);
+  }
+  AddAndNorm(stream, weights_->final_norm(), {hidden_});
+}
+
+// The residual stream lives in residual_; a block's output waits in hidden_ until the next norm
+// adds it.
+void Decoder::Embed(Stream& stream, const DecoderInputs& inputs) {
+  const ModelConfig& config = *context_.config;
   hidden_ = Rows(hidden_memory_, inputs.num_tokens);
   residual_ = Rows(residual_memory_, inputs.num_tokens);
+  output_waits_ = false;
   logits_indices_ = inputs.logits_indices;
-  // The residual stream lives in residual_; a block's output waits in hidden_ until the next norm
-  // adds it.
   context_.ops->Embedding(stream, {.input_ids = inputs.input_ids,
                                    .row_last_token = inputs.row_last_token,
                                    .table = &weights_->embedding(),
@@ -77,22 +89,27 @@ void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena
     context_.ops->Scale(
         stream, {.x = residual_, .factor = Rounded(config.embedding_scale, context_.dtype)});
   }
-  for (int layer = 0; layer < num_layers; ++layer) {
-    const LayerWeights& weights = weights_->layer(layer);
-    const Normed x = NormedForAttention(layer);
-    if (layer == 0) {
-      Norm(stream, residual_, {}, weights.input_norm, x);
-    } else {
-      Norm(stream, hidden_, residual_, weights.input_norm, x);
-    }
-    if (!RunAttention(stream, layer, x, inputs, kv_arena, state_arena)) return;
-    if (config.sandwich_norms) Norm(stream, hidden_, {}, weights.attention_out_norm, {hidden_});
-    const Normed mlp_x = NormedFor(weights.gated_mlp.gate_up);
-    Norm(stream, hidden_, residual_, weights.mlp_norm, mlp_x);
-    RunMlp(stream, layer, mlp_x.tensor());
-    if (config.sandwich_norms) Norm(stream, hidden_, {}, weights.mlp_out_norm, {hidden_});
+  if (config.per_layer_input.size > 0) {
+    per_layer_input_.Prepare(
+        stream, weights_->per_layer_input(),
+        {.input_ids = inputs.input_ids, .row_last_token = inputs.row_last_token}, residual_);
   }
-  Norm(stream, hidden_, residual_, weights_->final_norm(), {hidden_});
+}
+
+// residual_ = (residual_ + hidden_) * factor, which is empty or a number.
+void Decoder::Add(Stream& stream, const Tensor& factor) {
+  context_.ops->Add(stream, {.x = residual_, .y = hidden_, .factor = factor});
+  output_waits_ = false;
+}
+
+// out = norm(residual_), after what waits has been added.
+void Decoder::AddAndNorm(Stream& stream, const Tensor& weight, const Normed& out) {
+  if (output_waits_) {
+    Norm(stream, hidden_, residual_, weight, out);
+  } else {
+    Norm(stream, residual_, {}, weight, out);
+  }
+  output_waits_ = true;  // once the block has run that reads `out`
 }
 
 // out = norm(x), or with a residual: residual += x, out = norm(residual).
@@ -184,6 +201,17 @@ void Decoder::RunMlp(Stream& stream, int layer, const Tensor& x) {
     case MlpKind::kGated:
       return gated_mlp_.Run(stream, weights_->layer(layer).gated_mlp, x, hidden_);
   }
+}
+
+// hidden_ = what the layer adds of its own input of each token.
+void Decoder::RunPerLayerInput(Stream& stream, int layer, const DecoderInputs& inputs) {
+  Add(stream, {});
+  Tensor input = per_layer_input_.InputOf(layer, inputs.num_tokens);
+  if (logits_indices_ == nullptr) {
+    input = per_layer_input_.KeepRows(stream, input, inputs.logits_indices, residual_.dim(0));
+  }
+  per_layer_input_.Run(stream, weights_->layer(layer).per_layer_input, residual_, input, hidden_);
+  output_waits_ = true;
 }
 
 // From here on only the rows with logits: a prompt's other tokens have given the last layer their

@@ -12,6 +12,7 @@
 #include "engine/model/blocks/gated_delta_net.h"
 #include "engine/model/blocks/gated_mlp.h"
 #include "engine/model/blocks/gqa_attention.h"
+#include "engine/model/blocks/per_layer_input.h"
 #include "engine/model/config/model_config.h"
 #include "engine/model/weights.h"
 #include "kernels/backend.h"
@@ -59,7 +60,11 @@ class Decoder {
 
  private:
   explicit Decoder(const BlockContext& context)
-      : context_(context), gqa_(context), delta_(context), gated_mlp_(context) {}
+      : context_(context),
+        gqa_(context),
+        delta_(context),
+        gated_mlp_(context),
+        per_layer_input_(context) {}
 
   // A norm's results: rows in the activations' dtype, Float8Rows, or both.
   struct Normed {
@@ -69,8 +74,11 @@ class Decoder {
   };
 
   void Carve(MemoryCarver* carver);
+  void Embed(Stream& stream, const DecoderInputs& inputs);
   void Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight,
             const Normed& out);
+  void Add(Stream& stream, const Tensor& factor);
+  void AddAndNorm(Stream& stream, const Tensor& weight, const Normed& out);
   Normed NormedFor(const LinearWeight& reader) const;
   Normed NormedForAttention(int layer) const;
   bool RunAttention(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
@@ -81,6 +89,7 @@ class Decoder {
                      const StateArena& state_arena);
   bool IsLast(int layer) const;
   void RunMlp(Stream& stream, int layer, const Tensor& x);
+  void RunPerLayerInput(Stream& stream, int layer, const DecoderInputs& inputs);
   void KeepResidualRows(Stream& stream, const DecoderInputs& inputs);
 
   BlockContext context_;
@@ -88,9 +97,11 @@ class Decoder {
   GqaAttention gqa_;
   GatedDeltaNet delta_;
   GatedMlp gated_mlp_;
+  PerLayerInput per_layer_input_;
   // Of the last Forward:
   Tensor hidden_;    // [num_rows, hidden_size]: of the tokens, or of those with logits in the end
   Tensor residual_;  // [num_rows, hidden_size]
+  bool output_waits_ = false;  // hidden_ is a block's output, which is not in residual_ yet
   const int32_t* logits_indices_ = nullptr;  // null: the rows are those with logits
   DeviceBuffer memory_;                      // of everything below and of the blocks
   Tensor hidden_memory_;                     // [max_num_batched_tokens, hidden_size]

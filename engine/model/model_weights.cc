@@ -5,6 +5,8 @@
 namespace quire {
 namespace {
 
+constexpr float kDummyScalar = 1;
+
 void PlanAttention(const ModelConfig& config, const LayerConfig& layer, LayerWeights* weights,
                    ModulePlanner& planner) {
   switch (layer.attention) {
@@ -28,14 +30,18 @@ void PlanLayer(const ModelConfig& config, const LayerConfig& layer, LayerWeights
   const int64_t hidden = config.hidden_size;
   planner.Norm(&weights->input_norm, "input_layernorm", hidden);
   PlanAttention(config, layer, weights, planner);
-  if (config.sandwich_norms) {
-    planner.Norm(&weights->attention_out_norm, "post_attention_layernorm", hidden);
-    planner.Norm(&weights->mlp_norm, "pre_feedforward_layernorm", hidden);
-    planner.Norm(&weights->mlp_out_norm, "post_feedforward_layernorm", hidden);
-  } else {
-    planner.Norm(&weights->mlp_norm, "post_attention_layernorm", hidden);
+  switch (config.block_order) {
+    case BlockOrder::kPreNorm:
+      planner.Norm(&weights->mlp_norm, "post_attention_layernorm", hidden);
+      break;
+    case BlockOrder::kSandwich:
+      planner.Norm(&weights->attention_out_norm, "post_attention_layernorm", hidden);
+      planner.Norm(&weights->mlp_norm, "pre_feedforward_layernorm", hidden);
+      planner.Norm(&weights->mlp_out_norm, "post_feedforward_layernorm", hidden);
   }
   PlanMlp(config, layer, weights, planner);
+  if (config.per_layer_input.size > 0) PlanWeights(config, &weights->per_layer_input, planner);
+  if (config.layer_scalars) planner.Parameter(&weights->scalar, "layer_scalar", 1, kDummyScalar);
 }
 
 }  // namespace
@@ -43,11 +49,13 @@ void PlanLayer(const ModelConfig& config, const LayerConfig& layer, LayerWeights
 WeightPlan PlanWeights(const ModelConfig& config, const TextPart& part, ModelWeights* weights) {
   WeightPlan plan;
   plan.part = part;
-  const ModulePlanner::Conventions conventions = {.norm_offset = config.norm_plus_one ? 1.0f : 0.0f,
-                                                  .fused = config.fused_checkpoint};
+  const ModulePlanner::Conventions conventions = {
+      .norm_offset = config.norm == NormKind::kRmsPlusOne ? 1.0f : 0.0f,
+      .fused = config.fused_checkpoint};
   ModulePlanner ends(part.prefix, conventions, &plan);
   ends.Embedding(&weights->embedding, config.hidden_size, {"embed_tokens", config.vocab_size});
   ends.Norm(&weights->final_norm, "norm", config.hidden_size);
+  if (config.per_layer_input.size > 0) PlanWeights(config, &weights->per_layer_input, ends);
   if (!config.tie_word_embeddings) {
     ModulePlanner("", conventions, &plan)
         .Head(&weights->lm_head, config.hidden_size, {part.head, config.vocab_size});

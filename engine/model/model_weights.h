@@ -9,6 +9,7 @@
 #include "engine/model/blocks/gated_delta_net.h"
 #include "engine/model/blocks/gated_mlp.h"
 #include "engine/model/blocks/gqa_attention.h"
+#include "engine/model/blocks/per_layer_input.h"
 #include "engine/model/config/model_config.h"
 #include "engine/model/weights/weight_plan.h"
 
@@ -23,13 +24,16 @@ struct LayerWeights {
   Tensor attention_out_norm;  // [hidden_size] or empty: of what attention adds
   Tensor mlp_norm;            // [hidden_size]
   GatedMlpWeights gated_mlp;
-  Tensor mlp_out_norm;  // [hidden_size] or empty: of what the MLP adds
+  Tensor mlp_out_norm;                       // [hidden_size] or empty: of what the MLP adds
+  PerLayerInputGateWeights per_layer_input;  // set where the model has such inputs
+  Tensor scalar;                             // [1] or empty: multiplies what the layer leaves
 };
 
 struct ModelWeights {
-  LinearWeight embedding;  // [vocab_size, hidden_size]
-  LinearWeight lm_head;    // the same; not planned where it is tied to the embedding
-  Tensor final_norm;       // [hidden_size]
+  LinearWeight embedding;                // [vocab_size, hidden_size]
+  LinearWeight lm_head;                  // the same; not planned where it is tied to the embedding
+  Tensor final_norm;                     // [hidden_size]
+  PerLayerInputWeights per_layer_input;  // set where the model has such inputs
   std::vector<LayerWeights> layers;
 };
 

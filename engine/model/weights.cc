@@ -129,7 +129,7 @@ class WeightsLoader {
     if (checkpoint != nullptr) {
       ASSIGN_OR_RETURN(part, FindTextPart(*checkpoint));
     }
-    WeightPlan plan = PlanWeights(config, part, &weights->model_);
+    WeightPlan plan = PlanWeights(config, part, weights->model_.get());
     if (checkpoint != nullptr) ChooseParts(*checkpoint, &plan);
     for (const MatrixPlan& matrix : plan.matrices) {
       matrix.weight->dtype = dtype;
@@ -239,13 +239,14 @@ class WeightsLoader {
     for (const MatrixPlan& matrix : plan_.matrices) weights.push_back(matrix.weight);
     backend_.weight_store().Seal(stream, weights, &weights_.memory_, options_.progress);
     RETURN_IF_ERROR(stream.Synchronize());
-    ModelWeights& model = weights_.model_;
+    ModelWeights& model = *weights_.model_;
     for (const MatrixPlan& matrix : plan_.matrices) {
-      // Of an embedding of its own, a step reads some rows only.
-      const bool is_embedding = matrix.weight == &model.embedding;
-      if (is_embedding && !config_.tie_word_embeddings) continue;
+      // Of an embedding that is no head, a step reads some rows only.
+      const bool is_head = matrix.weight == &model.embedding ? config_.tie_word_embeddings
+                                                             : matrix.role == MatrixRole::kHead;
+      if (matrix.role == MatrixRole::kEmbedding && !is_head) continue;
       weights_.matrix_bytes_ += matrix.weight->size_bytes();
-      if (is_embedding || matrix.weight == &model.lm_head) continue;
+      if (is_head) continue;
       weights_.linears_.push_back({matrix.weight, matrix.bias != nullptr ? *matrix.bias : Tensor(),
                                    matrix.gated, matrix.normed});
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct WeightsOptions {
   Progress* progress = nullptr;
 };
 
-// One linear operation of a layer.
+// One linear operation before the head.
 struct LayerLinear {
   const LinearWeight* weight;
   Tensor bias;  // or empty
@@ -70,12 +71,13 @@ class Weights {
   // alone; how many bytes the files have. Errors as in Load.
   static absl::StatusOr<int64_t> CheckFiles(const ModelConfig& config, const std::string& folder);
 
-  const LinearWeight& embedding() const { return model_.embedding; }  // [vocab_size, hidden_size]
+  const LinearWeight& embedding() const { return model_->embedding; }  // [vocab_size, hidden_size]
   // In the embedding's memory when tied.
-  const LinearWeight& lm_head() const { return model_.lm_head; }
-  const Tensor& final_norm() const { return model_.final_norm; }  // [hidden_size]
-  const LayerWeights& layer(int i) const { return model_.layers[i]; }
-  // Every linear operation of the layers, layer by layer.
+  const LinearWeight& lm_head() const { return model_->lm_head; }
+  const Tensor& final_norm() const { return model_->final_norm; }  // [hidden_size]
+  const PerLayerInputWeights& per_layer_input() const { return model_->per_layer_input; }
+  const LayerWeights& layer(int i) const { return model_->layers[i]; }
+  // Every linear operation but the head, in the order of the plan.
   const std::vector<LayerLinear>& linears() const { return linears_; }
   int64_t size_bytes() const { return memory_.size_bytes(); }
   int64_t num_parameters() const { return num_parameters_; }
@@ -90,7 +92,8 @@ class Weights {
   friend class WeightsLoader;
 
   DeviceBuffer memory_;  // all tensors in one allocation
-  ModelWeights model_;
+  std::unique_ptr<ModelWeights> model_ =
+      std::make_unique<ModelWeights>();  // linears_ point into it
   std::vector<LayerLinear> linears_;
   int64_t num_parameters_ = 0;
   int64_t matrix_bytes_ = 0;

@@ -33,6 +33,7 @@ void CheckDTypes(const StoreHeadsArgs& args) {
 }
 void CheckDTypes(const GateArgs& args) { CheckActivationDType(args.x.dtype()); }
 void CheckDTypes(const GatedActivationArgs& args) { CheckActivationDType(args.out.dtype()); }
+void CheckDTypes(const AddArgs& args) { CheckActivationDType(args.x.dtype()); }
 void CheckDTypes(const ScaleArgs& args) { CheckActivationDType(args.x.dtype()); }
 void CheckDTypes(const SoftCapArgs& args) { CheckActivationDType(args.x.dtype()); }
 void CheckDTypes(const GatedDeltaArgs& args) {

@@ -18,6 +18,7 @@ void CheckShapes(const ModelConfig& config) {
   CHECK_GT(config.max_position_embeddings, 0);
   for (const LayerConfig& layer : config.layers) {
     CHECK_GT(layer.intermediate_size, 0);
+    if (layer.attention != AttentionKind::kGqa) continue;
     CHECK_GT(layer.gqa.num_kv_heads, 0);
     CHECK_EQ(layer.gqa.num_q_heads % layer.gqa.num_kv_heads, 0);
     CHECK_GT(layer.gqa.head_dim, 0);
@@ -31,7 +32,9 @@ void CheckShapes(const ModelConfig& config) {
 
 void CheckRope(const ModelConfig& config, const RopeConfig& rope) {
   const int32_t rotary_dim = rope.rotary_dim;
-  CHECK(rotary_dim > 0 && rotary_dim <= MaxHeadDim(config) && rotary_dim % 2 == 0) << rotary_dim;
+  CHECK(rotary_dim > 0 && rotary_dim % 2 == 0) << rotary_dim;
+  CHECK_GE(rope.pair_distance, rotary_dim / 2);
+  CHECK_LE(rope.pair_distance + rotary_dim / 2, MaxHeadDim(config));
   const RopeFrequencies frequencies = ComputeRopeFrequencies(rope, MaxSequenceLength(config));
   CHECK_EQ(frequencies.radians_per_token.size(), static_cast<size_t>(rotary_dim / 2));
   CHECK(std::isfinite(frequencies.attention_factor));
@@ -42,9 +45,10 @@ void CheckRope(const ModelConfig& config, const RopeConfig& rope) {
 
 std::vector<std::string> Seeds() {
   std::vector<std::string> seeds = {ReadWholeFile("configs/demo/config.json")};
-  for (const char* model : {"qwen2_window_tied", "qwen3_yarn", "llama3_rope_biases_tied",
-                            "llama_linear_rope_f16_sharded", "mistral_window_head_dim_v4",
-                            "mistral3_text_part", "qwen2_5_vl_text_part_v4"}) {
+  for (const char* model :
+       {"qwen2_window_tied", "qwen3_yarn", "llama3_rope_biases_tied",
+        "llama_linear_rope_f16_sharded", "mistral_window_head_dim_v4", "mistral3_text_part",
+        "qwen2_5_vl_text_part_v4", "qwen35_conditional", "gemma4_e_kind", "gemma4_31b_kind"}) {
     seeds.push_back(
         ReadWholeFile(std::string("tests/engine/model/golden/") + model + "/config.json"));
   }
@@ -63,6 +67,8 @@ std::vector<std::string> Dictionary() {
           "\"eos_token_id\":[1,2],",
           "\"vocab_size\":1,",
           "\"quantization_config\":{\"quant_method\":\"gptq\"},",
+          "\"num_kv_shared_layers\":1,",
+          "\"per_layer_config\":{\"0\":{\"head_dim\":32}},",
           "\"text_config\":{\"model_type\":\"gemma3_text\"},",
           "LlamaForCausalLM",
           "Gemma3ForConditionalGeneration",

@@ -102,8 +102,10 @@ TEST_P(ElementwiseTest, GatedActivations) {
           const DeviceTensor in = UploadTensor(gate_up, dtype, {rows, 2 * size});
           const DeviceTensor out =
               UploadTensor(std::vector<float>(rows * size), dtype, {rows, size});
-          ops().GatedActivation(
-              stream(), {.gate_up = in.tensor, .activation = activation, .out = out.tensor});
+          ops().GatedActivation(stream(), {.gate = Columns(in.tensor, 0, size),
+                                           .up = Columns(in.tensor, size, size),
+                                           .activation = activation,
+                                           .out = out.tensor});
           std::vector<double> expected;
           for (int64_t row = 0; row < rows; ++row) {
             const auto values = reference::GatedActivation(
@@ -145,6 +147,44 @@ TEST_P(ElementwiseTest, ScalesAndSoftCapsInPlace) {
           const double capped_value = reference::SoftCap(values[i], 30.0);
           ASSERT_NEAR(actual_capped[i], capped_value,
                       (OutputRounding(dtype) + 1e-6) * std::abs(capped_value) + 1e-5);
+        }
+      }
+    }
+  }
+}
+
+// The rows of y are columns of a wider matrix, and what lies between them is NaN.
+TEST_P(ElementwiseTest, AddsAndScalesInPlace) {
+  const DeviceTensor factor = UploadTensor({0.6180339f}, DType::kF32, {1});
+  for (DType dtype : activation_dtypes()) {
+    for (int64_t rows : kRowCounts) {
+      for (int64_t size : kRowSizes) {
+        SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " " << rows << "x" << size);
+        const int64_t first = 8, row_size = first + size;
+        const auto x = RoundTo(dtype, RandomNormal(rows * size, 8, 3.0f));
+        const auto y = RoundTo(dtype, RandomNormal(rows * size, 9, 3.0f));
+        std::vector<float> y_rows(rows * row_size, std::numeric_limits<float>::quiet_NaN());
+        for (int64_t row = 0; row < rows; ++row) {
+          std::copy_n(y.begin() + row * size, size, y_rows.begin() + row * row_size + first);
+        }
+        const DeviceTensor y_device = UploadTensor(y_rows, dtype, {rows, row_size});
+        for (const bool with_factor : {false, true}) {
+          const DeviceTensor x_device = UploadTensor(x, dtype, {rows, size});
+          ops().Add(stream(), {.x = x_device.tensor,
+                               .y = Columns(y_device.tensor, first, size),
+                               .factor = with_factor ? factor.tensor : Tensor()});
+          std::vector<double> expected;
+          for (size_t i = 0; i < x.size(); ++i) {
+            expected.push_back(reference::Add(x[i], y[i], with_factor ? 0.6180339f : 1.0f));
+          }
+          // A sum of opposites keeps the error of its summands.
+          const auto actual = DownloadTensor(x_device.tensor);
+          for (size_t i = 0; i < actual.size(); ++i) {
+            ASSERT_NEAR(
+                actual[i], expected[i],
+                OutputRounding(dtype) * std::abs(expected[i]) + SubnormalRounding(dtype) + 1e-6)
+                << "element " << i << ", factor " << with_factor;
+          }
         }
       }
     }
@@ -218,7 +258,9 @@ TEST_P(ElementwiseTest, SiluOfExtremeGates) {
   const DeviceTensor in =
       UploadTensor({-1e4f, -100.0f, 0.0f, 100.0f, 1e4f, 1, 1, 1, 1, 1}, DType::kF32, {1, 10});
   const DeviceTensor out = UploadTensor(std::vector<float>(5), DType::kF32, {1, 5});
-  ops().GatedActivation(stream(), {.gate_up = in.tensor, .out = out.tensor});
+  ops().GatedActivation(
+      stream(),
+      {.gate = Columns(in.tensor, 0, 5), .up = Columns(in.tensor, 5, 5), .out = out.tensor});
   const auto actual = DownloadTensor(out.tensor);
   EXPECT_NEAR(actual[0], 0.0f, 1e-30);
   EXPECT_NEAR(actual[1], 0.0f, 1e-30);

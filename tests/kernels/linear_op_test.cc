@@ -396,19 +396,17 @@ TEST_P(LinearOpTest, GatedLinearIsLinearAndThenGatedActivation) {
       const DeviceTensor out = UploadTensor(std::vector<float>(m * size, NAN), dtype, {m, size});
       for (Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
         for (const Tensor& added : {Tensor(), bias.tensor}) {
-          ops().Linear(
-              stream(),
-              {.x = x.tensor, .weight = &weight.weight, .bias = added, .out = gate_up.tensor});
-          ops().GatedActivation(
-              stream(), {.gate_up = gate_up.tensor, .activation = activation, .out = out.tensor});
+          const GatedLinearArgs args = {.x = x.tensor,
+                                        .weight = &weight.weight,
+                                        .bias = added,
+                                        .activation = activation,
+                                        .gate_up = gate_up.tensor,
+                                        .out = out.tensor};
+          ops().Linear(stream(), args.Linear());
+          ops().GatedActivation(stream(), args.Activate());
           const auto expected = DownloadTensor(out.tensor);
           Overwrite(out.buffer, std::vector<char>(m * size * DTypeBytes(dtype), '\xff'));
-          ops().GatedLinear(stream(), {.x = x.tensor,
-                                       .weight = &weight.weight,
-                                       .bias = added,
-                                       .activation = activation,
-                                       .gate_up = gate_up.tensor,
-                                       .out = out.tensor});
+          ops().GatedLinear(stream(), args);
           EXPECT_EQ(DownloadTensor(out.tensor), expected) << m << " rows " << DTypeName(dtype);
         }
       }

@@ -192,8 +192,10 @@ TEST_F(OpsDeathTest, Float16IsRefusedAtTheCall) {
                                        .eps = 1e-6f,
                                        .float8_out = tensor({1, 128}, DType::kF8E4M3)}),
                "does not compute in fp8_e4m3");
-  EXPECT_DEATH(ops_.GatedActivation(*stream_, {.gate_up = tensor({1, 4}), .out = tensor({1, 2})}),
+  EXPECT_DEATH(ops_.GatedActivation(
+                   *stream_, {.gate = tensor({1, 2}), .up = tensor({1, 2}), .out = tensor({1, 2})}),
                kWhy);
+  EXPECT_DEATH(ops_.Add(*stream_, {.x = tensor({1, 4}), .y = tensor({1, 4})}), kWhy);
   EXPECT_DEATH(ops_.Scale(*stream_, {.x = tensor({1, 4}), .factor = 2}), kWhy);
   EXPECT_DEATH(
       ops_.Gate(*stream_, {.x = tensor({1, 1, 4}), .gate = tensor({1, 4}), .gate_stride = 4}),

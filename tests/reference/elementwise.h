@@ -1,5 +1,5 @@
-// The specification of RmsNorm, gated activations, gates, soft caps and rotary embedding: plain
-// loops in double on one row.
+// The specification of RmsNorm, gated activations, sums, gates, soft caps and rotary embedding:
+// plain loops in double on one row.
 #pragma once
 
 #include <cmath>
@@ -36,6 +36,8 @@ inline std::vector<double> GatedActivation(Activation activation,
   }
   return out;
 }
+
+inline double Add(double x, double y, double factor) { return (x + y) * factor; }
 
 inline double Gate(double x, double gate) { return x / (1.0 + std::exp(-gate)); }
 

@@ -1,6 +1,6 @@
-// What the blocks of a decoder have in common: a block is a layer's attention or its MLP. Its file
-// has its weights and the tensors that make them, its activations, and what it enqueues. Engine
-// thread.
+// What the blocks of a decoder have in common: a block is a layer's attention, its MLP or what else
+// adds to the hidden state. Its file has its weights and the tensors that make them, its
+// activations, and what it enqueues. Engine thread.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "engine/model/config/model_config.h"
 #include "kernels/base/check.h"
+#include "kernels/base/half.h"
 #include "kernels/ops.h"
 
 namespace quire {
@@ -25,6 +26,13 @@ struct BlockContext {
   DType dtype;  // of activations
   DecoderLimits limits;
 };
+
+// A factor as models have it that are computed in this dtype.
+inline float Rounded(float value, DType dtype) {
+  return dtype == DType::kBF16  ? static_cast<float>(BFloat16(value))
+         : dtype == DType::kF16 ? static_cast<float>(Float16(value))
+                                : value;
+}
 
 // `num_rows` rows of a buffer.
 inline Tensor Rows(const Tensor& buffer, int64_t num_rows, int64_t first_row = 0) {

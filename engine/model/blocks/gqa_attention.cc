@@ -22,31 +22,48 @@ void PlanScales(const GqaConfig& layer, GqaWeights* weights, ModulePlanner& plan
        "self_attn.v_proj.output_scale", "self_attn.qkv_proj.v_scale", "self_attn.kv_scale"});
 }
 
+// A layer that reads another's keys and values may have been trained before it did.
+void PlanSpares(ModulePlanner& planner) {
+  for (const char* name :
+       {"self_attn.k_proj", "self_attn.v_proj", "self_attn.k_norm", "self_attn.v_norm"}) {
+    planner.Spare(name);
+  }
+}
+
+// Rows of a projection for heads of a layer's queries, and of its keys and values.
+int64_t NumQueryRows(const GqaConfig& layer) {
+  return (layer.output_gate ? 2 : 1) * int64_t{layer.num_q_heads} * layer.head_dim;
+}
+int64_t NumKeyRows(const GqaConfig& layer) {
+  return layer.kv_sharing_target ? 0 : int64_t{layer.num_kv_heads} * layer.head_dim;
+}
+int64_t NumValueRows(const GqaConfig& layer) { return layer.value_is_key ? 0 : NumKeyRows(layer); }
+
 }  // namespace
 
 void PlanWeights(const ModelConfig& config, const GqaConfig& layer, GqaWeights* weights,
                  ModulePlanner& planner) {
   const int64_t hidden = config.hidden_size;
-  const int64_t q_size = int64_t{layer.num_q_heads} * layer.head_dim;
-  const int64_t kv_size = int64_t{layer.num_kv_heads} * layer.head_dim;
   const bool has_kv = !layer.kv_sharing_target;
-  std::vector<ModulePlanner::Module> modules = {
-      {"self_attn.q_proj", layer.output_gate ? 2 * q_size : q_size}};
-  if (has_kv) modules.push_back({"self_attn.k_proj", kv_size});
-  if (has_kv) modules.push_back({"self_attn.v_proj", kv_size});
+  const bool has_v = has_kv && !layer.value_is_key;
+  std::vector<ModulePlanner::Module> modules = {{"self_attn.q_proj", NumQueryRows(layer)}};
+  if (has_kv) modules.push_back({"self_attn.k_proj", NumKeyRows(layer)});
+  if (has_v) modules.push_back({"self_attn.v_proj", NumValueRows(layer)});
   planner.Linear(&weights->qkv, hidden, modules,
                  {.bias = config.qkv_bias ? &weights->qkv_bias : nullptr,
-                  .fused = has_kv ? "self_attn.qkv_proj" : "",
+                  .fused = has_v ? "self_attn.qkv_proj" : "",
                   .normed = true});
   if (config.qk_norm) {
     planner.Norm(&weights->q_norm, "self_attn.q_norm", layer.head_dim);
     if (has_kv) planner.Norm(&weights->k_norm, "self_attn.k_norm", layer.head_dim);
   }
+  if (!has_kv) PlanSpares(planner);
   if (has_kv) PlanScales(layer, weights, planner);
   if (config.attention_sinks) {
     planner.Parameter(&weights->sinks, "self_attn.sinks", layer.num_q_heads);
   }
-  planner.Linear(&weights->o, q_size, {{"self_attn.o_proj", hidden}},
+  planner.Linear(&weights->o, int64_t{layer.num_q_heads} * layer.head_dim,
+                 {{"self_attn.o_proj", hidden}},
                  {.bias = config.o_bias ? &weights->o_bias : nullptr});
 }
 
@@ -74,10 +91,8 @@ void GqaAttention::Carve(MemoryCarver* carver) {
   int64_t q_size = 0, qkv_size = 0;
   for (const LayerConfig& layer : context_.config->layers) {
     const GqaConfig& gqa = layer.gqa;
-    const int64_t num_qkv_heads =
-        (gqa.output_gate ? 2 : 1) * gqa.num_q_heads + 2 * int64_t{gqa.num_kv_heads};
     q_size = std::max(q_size, int64_t{gqa.num_q_heads} * gqa.head_dim);
-    qkv_size = std::max(qkv_size, num_qkv_heads * gqa.head_dim);
+    qkv_size = std::max(qkv_size, NumQueryRows(gqa) + NumKeyRows(gqa) + NumValueRows(gqa));
   }
   qkv_ = carver->TakeTensor(context_.dtype, {max_num_batched_tokens, qkv_size});
   q_ = carver->TakeTensor(context_.dtype, {max_num_batched_tokens, q_size});
@@ -105,7 +120,8 @@ Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weight
                                         const Places& places) const {
   const Tensor qkv = Begin(qkv_, {x.dim(0), weights.qkv.out_features});
   const Tensor q = Begin(q_, {x.dim(0), layer.num_q_heads, layer.head_dim});
-  const Tensor& cos_sin = cos_sin_[std::max(layer.rope, 0)];
+  const size_t rope_index = std::max(layer.rope, 0);
+  const RopeConfig& rope = context_.config->ropes[rope_index];
   context_.ops->Linear(stream,
                        {.x = x, .weight = &weights.qkv, .bias = weights.qkv_bias, .out = qkv});
   const QkvHeads heads = HeadsIn(weights, layer);
@@ -114,9 +130,9 @@ Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weight
                                     .k = heads.k,
                                     .v = heads.v,
                                     .norm_eps = context_.config->rms_norm_eps,
-                                    .cos_sin = cos_sin.as<float>(),
-                                    .num_pairs = static_cast<int32_t>(cos_sin.dim(1) / 2),
-                                    .pair_distance = static_cast<int32_t>(cos_sin.dim(1) / 2),
+                                    .cos_sin = cos_sin_[rope_index].as<float>(),
+                                    .num_pairs = rope.rotary_dim / 2,
+                                    .pair_distance = rope.pair_distance,
                                     .positions = places.positions,
                                     .slot_mapping = places.slot_mapping,
                                     .kv_cache = places.kv_cache,
@@ -125,7 +141,8 @@ Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weight
 }
 
 // Where a layer's heads are in the rows of qkv_; none of k and v if it reads another's.
-GqaAttention::QkvHeads GqaAttention::HeadsIn(const GqaWeights& weights, const GqaConfig& layer) {
+GqaAttention::QkvHeads GqaAttention::HeadsIn(const GqaWeights& weights,
+                                             const GqaConfig& layer) const {
   const int32_t num_kv_heads = layer.kv_sharing_target ? 0 : layer.num_kv_heads;
   const int32_t q_spread = layer.output_gate ? 2 : 1;  // a query, then its gate
   const int32_t num_before_k = q_spread * layer.num_q_heads;
@@ -138,9 +155,12 @@ GqaAttention::QkvHeads GqaAttention::HeadsIn(const GqaWeights& weights, const Gq
                      .rotate = rotate};
   };
   const bool has_rope = layer.rope >= 0;
-  return {.q = heads(layer.num_q_heads, 0, weights.q_norm, has_rope),
-          .k = heads(num_kv_heads, num_before_k, weights.k_norm, has_rope),
-          .v = heads(num_kv_heads, num_before_k + num_kv_heads, {}, false)};
+  const int32_t num_before_v = num_before_k + (layer.value_is_key ? 0 : num_kv_heads);
+  QkvHeads all = {.q = heads(layer.num_q_heads, 0, weights.q_norm, has_rope),
+                  .k = heads(num_kv_heads, num_before_k, weights.k_norm, has_rope),
+                  .v = heads(num_kv_heads, num_before_v, {}, false)};
+  if (context_.config->v_norm) all.v.norm = HeadNormKind::kPlain;
+  return all;
 }
 
 Tensor GqaAttention::Attend(Stream& stream, const AttentionPlan& plan, const GqaWeights& weights,

@@ -14,17 +14,18 @@
 namespace quire {
 
 struct GqaWeights {
-  LinearWeight qkv;  // [(num_q_heads + 2 * num_kv_heads) * head_dim, hidden_size]; of a layer that
-                     // reads another's keys and values [num_q_heads * head_dim, hidden_size]; with
-                     // gates each query head has as many rows of its gate behind its own
-  Tensor qkv_bias;   // as many, or empty
-  Tensor q_norm;     // [head_dim] or empty
-  Tensor k_norm;     // [head_dim] or empty
-  Tensor sinks;      // [num_q_heads] float32, or empty
-  Tensor k_scales;   // [num_kv_heads] of an 8-bit cache
-  Tensor v_scales;   // [num_kv_heads]
-  LinearWeight o;    // [hidden_size, num_q_heads * head_dim]
-  Tensor o_bias;     // [hidden_size] or empty
+  // [(num_q_heads + 2 * num_kv_heads) * head_dim, hidden_size], without the rows of v where values
+  // are keys, and without those of k and v in a layer that reads another's; with gates each query
+  // head has as many rows of its gate behind its own.
+  LinearWeight qkv;
+  Tensor qkv_bias;  // as many, or empty
+  Tensor q_norm;    // [head_dim] or empty
+  Tensor k_norm;    // [head_dim] or empty
+  Tensor sinks;     // [num_q_heads] float32, or empty
+  Tensor k_scales;  // [num_kv_heads] of an 8-bit cache
+  Tensor v_scales;  // [num_kv_heads]
+  LinearWeight o;   // [hidden_size, num_q_heads * head_dim]
+  Tensor o_bias;    // [hidden_size] or empty
 };
 
 void PlanWeights(const ModelConfig& config, const GqaConfig& layer, GqaWeights* weights,
@@ -71,7 +72,7 @@ class GqaAttention {
   struct QkvHeads {
     HeadsArgs q, k, v;
   };
-  static QkvHeads HeadsIn(const GqaWeights& weights, const GqaConfig& layer);
+  QkvHeads HeadsIn(const GqaWeights& weights, const GqaConfig& layer) const;
   absl::Status UploadTable(Device& device, Stream& stream, const RopeConfig& rope,
                            const Tensor& table) const;
 

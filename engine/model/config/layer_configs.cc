@@ -4,13 +4,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/config/gemma4_layers.h"
 
 namespace quire {
 namespace {
 
 constexpr int64_t kMaxLayers = 1024;
-constexpr int64_t kMaxHeads = 4096;
-constexpr int64_t kMaxHeadDim = 1024;
 
 // The heads of a layer, which every layer has.
 GqaConfig ReadHeads(JsonReader& config, const ModelFamily& family, int64_t hidden_size) {
@@ -220,6 +219,7 @@ void ReadLayerConfigs(JsonReader& config, const ModelFamily& family, ModelConfig
   if (family.full_attention_interval > 0) return ReadGatedDeltaLayers(config, family, model);
   ReadLayerRopes(config, family, model);
   ReadLayerWindows(config, family, model);
+  if (family.global_head_dim > 0) ReadGemma4Layers(config, family, model);
 }
 
 }  // namespace quire

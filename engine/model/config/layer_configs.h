@@ -13,6 +13,8 @@ namespace quire {
 // Far above every published model, and low enough that products of a few of them fit 64 bits.
 inline constexpr int64_t kMaxHiddenSize = 1 << 20;
 inline constexpr int64_t kMaxPositions = 1 << 30;
+inline constexpr int64_t kMaxHeads = 4096;
+inline constexpr int64_t kMaxHeadDim = 1024;
 
 // Makes model->layers; needs model->hidden_size. Layers that have rotary positions have the first
 // of ModelConfig::ropes. What does not fit together is recorded in the reader's status.

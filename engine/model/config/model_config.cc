@@ -86,10 +86,18 @@ bool ReadTie(TextReader& text, const ModelFamily& family, const std::string* fol
   return part.value_or(family.tie_word_embeddings);
 }
 
+// A model of several parts may say of which: "vision" are not text, "all" are.
+bool AttendsBothWays(JsonReader& config) {
+  constexpr absl::string_view kKey = "use_bidirectional_attention";
+  const nlohmann::json* value = config.Find(kKey);
+  if (value != nullptr && value->is_string() && *value == "vision") return false;
+  if (value != nullptr && value->is_string() && *value == "all") return true;
+  return config.Bool(kKey).value_or(false);
+}
+
 // What reads text in both directions, or reads another text beside it, does not write any.
 void RefuseOtherAttention(JsonReader& config) {
-  if (config.Bool("use_bidirectional_attention").value_or(false) ||
-      !config.Bool("is_causal").value_or(true)) {
+  if (AttendsBothWays(config) || !config.Bool("is_causal").value_or(true)) {
     config.FailUnsupported(
         "attention in both directions (use_bidirectional_attention, is_causal): this is an "
         "embedding model, and /v1/embeddings is not there yet; name a model that generates text");
@@ -115,11 +123,16 @@ void ReadBlock(JsonReader& config, const ModelFamily& family, ModelConfig* model
   model->o_bias = attention_bias;
   model->mlp_bias = family.has_mlp_bias && config.Bool("mlp_bias").value_or(false);
   model->qk_norm = family.qk_norm;
+  model->v_norm = family.v_norm;
+  model->block_order = family.block_order;
+  model->norm = family.norm;
+  model->layer_scalars = family.layer_scalars;
   model->fused_checkpoint = family.fused_checkpoint;
   model->positions_are_stretched = family.positions_are_stretched;
-  const absl::string_view key = family.gemma_block ? "hidden_activation" : "hidden_act";
+  const bool usually_gelu = family.activation == Activation::kGeluTanh;
+  const absl::string_view key = usually_gelu ? "hidden_activation" : "hidden_act";
   const std::string activation =
-      config.String(key).value_or(family.gemma_block ? "gelu_pytorch_tanh" : "silu");
+      config.String(key).value_or(usually_gelu ? "gelu_pytorch_tanh" : "silu");
   if (activation == "gelu_pytorch_tanh") {
     model->activation = Activation::kGeluTanh;
   } else if (activation != "silu" && activation != "swish") {
@@ -136,20 +149,27 @@ float ReadSoftCap(JsonReader& config, absl::string_view key, std::optional<doubl
   return static_cast<float>(config.Double(key, kLeastCap, kMaxCap).value_or(absent));
 }
 
-void ReadScales(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+float ReadAttentionScale(JsonReader& config, const ModelFamily& family, const ModelConfig& model) {
   constexpr double kMaxScalar = 1e6;
-  double query_scalar = MaxHeadDim(*model);
-  if (family.gemma_block) {
+  if (family.attention_scale) return static_cast<float>(*family.attention_scale);
+  double query_scalar = MaxHeadDim(model);
+  if (family.query_pre_attn_scalar) {
     query_scalar = config.Double("query_pre_attn_scalar", 1e-3, kMaxScalar)
-                       .value_or(kDefaultQueryPreAttnScalar);
+                       .value_or(*family.query_pre_attn_scalar);
+  }
+  return static_cast<float>(1 / std::sqrt(query_scalar));
+}
+
+void ReadScales(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  model->attention_scale = ReadAttentionScale(config, family, *model);
+  if (family.has_soft_caps) {
     model->attention_soft_cap =
         ReadSoftCap(config, "attn_logit_softcapping", family.attention_soft_cap);
     model->logit_soft_cap = ReadSoftCap(config, "final_logit_softcapping", family.logit_soft_cap);
+  }
+  if (family.scales_embedding) {
     model->embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(model->hidden_size)));
   }
-  model->attention_scale = static_cast<float>(1 / std::sqrt(query_scalar));
-  model->norm_plus_one = family.gemma_block || family.full_attention_interval > 0;
-  model->sandwich_norms = family.gemma_block;
 }
 
 void ReadTokens(TextReader& text, const ModelFamily& family, ModelConfig* model) {

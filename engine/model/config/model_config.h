@@ -17,7 +17,15 @@
 
 namespace quire {
 
-enum class RopeType : uint8_t { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongRope };
+enum class RopeType : uint8_t {
+  kDefault,
+  kLinear,
+  kDynamic,
+  kLlama3,
+  kYarn,
+  kLongRope,
+  kProportional,  // some of a head's pairs, each turned as if all were
+};
 
 struct RopeConfig {
   RopeType type = RopeType::kDefault;
@@ -35,7 +43,9 @@ struct RopeConfig {
   bool truncate = true;
   std::vector<double> short_factor;  // longrope: [rotary_dim / 2]
   std::vector<double> long_factor;
-  int32_t rotary_dim = 0;  // leading elements of a head that are rotated
+  // Elements of a head that are rotated: the pairs (i, i + pair_distance), i < rotary_dim / 2.
+  int32_t rotary_dim = 0;
+  int32_t pair_distance = 0;
 
   bool operator==(const RopeConfig&) const = default;
 };
@@ -56,6 +66,8 @@ struct GqaConfig {
   std::optional<int32_t> kv_sharing_target = {};
   // Each query head has a gate as long behind it, whose sigmoid multiplies what it finds.
   bool output_gate = false;
+  // There is no v_proj: values are what k_proj makes, before the norm and the rotation of keys.
+  bool value_is_key = false;
 };
 
 struct LayerConfig {
@@ -64,6 +76,25 @@ struct LayerConfig {
   GqaConfig gqa = {};             // of kGqa
   GatedDeltaShape delta = {};     // of kGatedDelta
   int64_t intermediate_size = 0;  // of kGated
+};
+
+// Where a layer's norms stand.
+enum class BlockOrder : uint8_t {
+  kPreNorm,   // before attention and before the MLP
+  kSandwich,  // also behind each, before its output is added
+};
+
+// What a norm multiplies by.
+enum class NormKind : uint8_t {
+  kRms,
+  kRmsPlusOne,  // the checkpoint's weight plus one
+};
+
+// What a layer is told of a token beside the hidden state: from an embedding of its own, and from a
+// projection of the model's embedding.
+struct PerLayerInputConfig {
+  int64_t vocab_size = 0;
+  int64_t size = 0;  // elements of a token in each layer; 0: there are none
 };
 
 // What the weights of linear modules become while they are loaded, where the checkpoint has them as
@@ -83,9 +114,12 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool o_bias = false;
   bool mlp_bias = false;
-  bool qk_norm = false;         // RMSNorm over each head of q and k before rope
-  bool norm_plus_one = false;   // the checkpoint's norm weights are to be raised by one
-  bool sandwich_norms = false;  // the outputs of attention and MLP are normed before they are added
+  bool qk_norm = false;  // RMSNorm over each head of q and k before rope
+  bool v_norm = false;   // the same of v, without a weight
+  BlockOrder block_order = BlockOrder::kPreNorm;
+  NormKind norm = NormKind::kRms;
+  bool layer_scalars = false;  // a layer's result is multiplied by a number of the checkpoint
+  PerLayerInputConfig per_layer_input;
   // The family's checkpoints have q, k and v in one tensor, gate and up in another. Checkpoints of
   // the other form are loaded, too.
   bool fused_checkpoint = false;

@@ -61,7 +61,8 @@ constexpr ModelFamily kFamilies[] = {
      .partial_rotary_factor = 0.25,
      .full_attention_interval = 4,
      .has_attention_bias = true,
-     .qk_norm = true},
+     .qk_norm = true,
+     .norm = NormKind::kRmsPlusOne},
     {.architecture = "Gemma2ForCausalLM",
      .model_type = "gemma2",
      .vocab_size = 256000,
@@ -81,7 +82,12 @@ constexpr ModelFamily kFamilies[] = {
      .eos_token_id = 1,
      .window_rule = WindowRule::kPattern,
      .has_attention_bias = true,
-     .gemma_block = true},
+     .block_order = BlockOrder::kSandwich,
+     .norm = NormKind::kRmsPlusOne,
+     .scales_embedding = true,
+     .activation = Activation::kGeluTanh,
+     .has_soft_caps = true,
+     .query_pre_attn_scalar = 256},
     {.architecture = "Gemma3ForCausalLM",
      .model_type = "gemma3_text",
      .vocab_size = 262208,
@@ -103,7 +109,42 @@ constexpr ModelFamily kFamilies[] = {
      .has_attention_bias = true,
      .qk_norm = true,
      .positions_are_stretched = true,
-     .gemma_block = true},
+     .block_order = BlockOrder::kSandwich,
+     .norm = NormKind::kRmsPlusOne,
+     .scales_embedding = true,
+     .activation = Activation::kGeluTanh,
+     .has_soft_caps = true,
+     .query_pre_attn_scalar = 256},
+    {.architecture = "Gemma4ForCausalLM",
+     .model_type = "gemma4_text",
+     .vocab_size = 262144,
+     .hidden_size = 2304,
+     .intermediate_size = 9216,
+     .num_layers = 30,
+     .num_q_heads = 8,
+     .num_kv_heads = 4,
+     .head_dim = 256,
+     .tie_word_embeddings = true,
+     .max_position_embeddings = 131072,
+     .rope_theta = 1e6,
+     .rope_local_base_freq = 10000.0,
+     .sliding_window = 512,
+     .window_pattern = 6,
+     .global_head_dim = 512,
+     .proportional_rotary_factor = 0.25,
+     .per_layer_input_size = 256,
+     .bos_token_id = 2,
+     .eos_token_id = 1,
+     .window_rule = WindowRule::kPattern,
+     .has_attention_bias = true,
+     .qk_norm = true,
+     .block_order = BlockOrder::kSandwich,
+     .v_norm = true,
+     .layer_scalars = true,
+     .scales_embedding = true,
+     .activation = Activation::kGeluTanh,
+     .has_soft_caps = true,
+     .attention_scale = 1},
     {.architecture = "Phi3ForCausalLM",
      .model_type = "phi3",
      .vocab_size = 32064,
@@ -173,11 +214,22 @@ constexpr ModelFamily Qwen3VlText() {
   return text;
 }
 
+constexpr ModelFamily Gemma4UnifiedText() {
+  ModelFamily text = RowOf("gemma4_text");
+  text.max_position_embeddings = 262144;
+  text.sliding_window = 1024;
+  text.per_layer_input_size = 0;
+  return text;
+}
+
 constexpr ModelFamily kWrappers[] = {
     Wrapper("Mistral3ForConditionalGeneration", "mistral3", "mistral", RowOf("mistral")),
     Wrapper("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", "qwen2_5_vl_text", Qwen25VlText()),
     Wrapper("Qwen3VLForConditionalGeneration", "qwen3_vl", "qwen3_vl_text", Qwen3VlText()),
     Wrapper("Gemma3ForConditionalGeneration", "gemma3", "gemma3_text", RowOf("gemma3_text")),
+    Wrapper("Gemma4ForConditionalGeneration", "gemma4", "gemma4_text", RowOf("gemma4_text")),
+    Wrapper("Gemma4UnifiedForConditionalGeneration", "gemma4_unified", "gemma4_unified_text",
+            Gemma4UnifiedText()),
     Wrapper("Qwen3_5ForConditionalGeneration", "qwen3_5", "qwen3_5_text", RowOf("qwen3_5_text")),
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "engine/model/config/model_config.h"
 #include "kernels/base/types.h"
 
 namespace quire {
@@ -52,6 +53,13 @@ struct ModelFamily {
   // Every so manieth layer is full attention whose queries have gates, the others are gated delta
   // nets; norm weights are less one. 0: all layers are attention.
   int64_t full_attention_interval = 0;
+  // Layers without a window have heads of this size, perhaps other KV heads than the others and
+  // values that are keys; the last layers may read the cache of earlier ones. 0: nothing of that.
+  int64_t global_head_dim = 0;
+  // Without rope_parameters, the layers without a window rotate this share of their pairs
+  // (RopeType::kProportional). 0: their rope is the others'.
+  double proportional_rotary_factor = 0;
+  int64_t per_layer_input_size = 0;  // of families that have global_head_dim
   std::optional<double> attention_soft_cap = std::nullopt;
   std::optional<double> logit_soft_cap = std::nullopt;
   std::optional<TokenId> bos_token_id = std::nullopt;
@@ -66,12 +74,19 @@ struct ModelFamily {
   bool fused_checkpoint = false;  // its authors write qkv_proj and gate_up_proj
   // max_position_embeddings is the length that rope scaling reaches, not the one it begins with.
   bool positions_are_stretched = false;
-  // Norm weights less one, four norms a layer, embeddings times sqrt(hidden_size),
-  // tanh-approximated GELU, query_pre_attn_scalar and soft caps.
-  bool gemma_block = false;
+  BlockOrder block_order = BlockOrder::kPreNorm;
+  NormKind norm = NormKind::kRms;
+  bool v_norm = false;
+  bool layer_scalars = false;
+  bool scales_embedding = false;  // by sqrt(hidden_size)
+  // Where the file has no hidden_act, or no hidden_activation, as it is called where GELU is usual.
+  Activation activation = Activation::kSilu;
+  bool has_soft_caps = false;  // reads attn_logit_softcapping and final_logit_softcapping
+  // Attention scores are multiplied by attention_scale, else by query_pre_attn_scalar^-0.5, of
+  // which this is the default, else by head_dim^-0.5.
+  std::optional<double> attention_scale = std::nullopt;
+  std::optional<double> query_pre_attn_scalar = std::nullopt;
 };
-
-inline constexpr double kDefaultQueryPreAttnScalar = 256;
 
 // By the name in config.json's architectures, or by its model_type; nullptr when unsupported.
 const ModelFamily* FindFamilyByArchitecture(absl::string_view architecture);

@@ -1,5 +1,6 @@
 #include "engine/model/config/rope_config.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -23,6 +24,7 @@ std::optional<RopeType> ParseType(absl::string_view name) {
   if (name == "llama3") return RopeType::kLlama3;
   if (name == "yarn") return RopeType::kYarn;
   if (name == "longrope" || name == "su") return RopeType::kLongRope;
+  if (name == "proportional") return RopeType::kProportional;
   return std::nullopt;
 }
 
@@ -99,11 +101,16 @@ void ReadParameters(JsonReader& config, JsonReader& parameters, int64_t max_posi
   if (!type) {
     parameters.FailUnsupported(absl::StrCat("rope_type ", Shown(*name),
                                             " is not supported; supported are default, linear, "
-                                            "dynamic, llama3, yarn, longrope, mrope"));
+                                            "dynamic, llama3, yarn, longrope, mrope, "
+                                            "proportional"));
     return;
   }
   rope->type = *type;
   if (rope->type == RopeType::kDefault) return;
+  if (rope->type == RopeType::kProportional) {
+    rope->factor = parameters.Double("factor", kTiny, kMaxFactor).value_or(1);
+    return;
+  }
   ReadScaling(config, parameters, max_position_embeddings, rope);
   if (rope->type == RopeType::kLlama3) ReadLlama3(parameters, rope);
   if (rope->type == RopeType::kYarn) ReadYarn(parameters, rope);
@@ -111,7 +118,13 @@ void ReadParameters(JsonReader& config, JsonReader& parameters, int64_t max_posi
 }
 
 void SetRotaryDim(JsonReader& config, int32_t head_dim, RopeConfig* rope) {
-  rope->rotary_dim = static_cast<int32_t>(head_dim * rope->partial_rotary_factor);
+  if (rope->type == RopeType::kProportional) {
+    rope->rotary_dim = 2 * static_cast<int32_t>(head_dim * rope->partial_rotary_factor / 2);
+    rope->pair_distance = head_dim / 2;
+  } else {
+    rope->rotary_dim = static_cast<int32_t>(head_dim * rope->partial_rotary_factor);
+    rope->pair_distance = rope->rotary_dim / 2;
+  }
   if (rope->rotary_dim < 2 || rope->rotary_dim % 2 != 0) {
     config.Fail(absl::StrCat("head_dim * partial_rotary_factor is ", rope->rotary_dim,
                              "; it must be even and at least 2"));
@@ -156,6 +169,10 @@ LayerTypeRopes ReadLayerTypeRopes(JsonReader& config, const ModelFamily& family,
   if (family.rope_local_base_freq) {
     ropes.sliding.theta = local_theta.value_or(*family.rope_local_base_freq);
   }
+  if (family.proportional_rotary_factor > 0 && !parameters) {
+    full.type = RopeType::kProportional;
+    full.partial_rotary_factor = family.proportional_rotary_factor;
+  }
   if (!by_layer_type) return ropes;
   const std::pair<absl::string_view, RopeConfig*> layer_types[] = {
       {"full_attention", &full}, {"sliding_attention", &ropes.sliding}};
@@ -166,21 +183,34 @@ LayerTypeRopes ReadLayerTypeRopes(JsonReader& config, const ModelFamily& family,
   return ropes;
 }
 
+// Of the first layer of attention that has no window, else of the largest heads.
+int32_t FirstHeadDim(const ModelConfig& model) {
+  for (const LayerConfig& layer : model.layers) {
+    if (layer.attention == AttentionKind::kGqa && layer.gqa.sliding_window == 0) {
+      return layer.gqa.head_dim;
+    }
+  }
+  return MaxHeadDim(model);
+}
+
 }  // namespace
 
 void ReadRopeConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   const auto [full, sliding] = ReadLayerTypeRopes(config, family, model->max_position_embeddings);
-  if (sliding.partial_rotary_factor != full.partial_rotary_factor) {
-    config.FailUnsupported("partial_rotary_factor differs between layer types; not supported yet");
+  std::vector<RopeConfig>& ropes = model->ropes;
+  const auto index_of = [&](RopeConfig rope, int32_t head_dim) {
+    SetRotaryDim(config, head_dim, &rope);
+    const auto it = std::find(ropes.begin(), ropes.end(), rope);
+    const auto index = static_cast<int32_t>(it - ropes.begin());
+    if (it == ropes.end()) ropes.push_back(std::move(rope));
+    return index;
+  };
+  index_of(full, FirstHeadDim(*model));
+  for (LayerConfig& layer : model->layers) {
+    GqaConfig& gqa = layer.gqa;
+    if (layer.attention != AttentionKind::kGqa || gqa.rope < 0) continue;
+    gqa.rope = index_of(gqa.sliding_window > 0 ? sliding : full, gqa.head_dim);
   }
-  model->ropes = {full};
-  if (sliding != full) {
-    model->ropes.push_back(sliding);
-    for (LayerConfig& layer : model->layers) {
-      if (layer.gqa.sliding_window > 0 && layer.gqa.rope >= 0) layer.gqa.rope = 1;
-    }
-  }
-  for (RopeConfig& rope : model->ropes) SetRotaryDim(config, MaxHeadDim(*model), &rope);
 }
 
 }  // namespace quire

@@ -10,8 +10,8 @@
 namespace quire {
 
 // Reads rope_parameters (transformers v5; perhaps one for each layer type) or rope_theta,
-// rope_local_base_freq and rope_scaling (v4) into model->ropes: of the layers without a window,
-// then of those with one where that is another, which these layers then name. Needs model->layers.
+// rope_local_base_freq and rope_scaling (v4) into model->ropes, which the layers name: one of each
+// kind and size of heads, that of the layers without a window first. Needs model->layers.
 // A type that is not supported, a missing factor or a value out of range is recorded in the
 // reader's status.
 void ReadRopeConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model);

@@ -107,6 +107,9 @@ RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int64_t max_model
       case RopeType::kLongRope:
         scaled = frequency / (is_long ? rope.long_factor : rope.short_factor)[i];
         break;
+      case RopeType::kProportional:
+        scaled = std::pow(theta, -static_cast<double>(i) / rope.pair_distance) / rope.factor;
+        break;
     }
   }
   if (yarn) result.attention_factor = YarnAttentionFactor(rope);

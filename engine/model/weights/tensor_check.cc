@@ -126,7 +126,8 @@ absl::flat_hash_set<absl::string_view> StoredModules(const WeightPlan& plan,
 // What a plan does not read.
 class Surplus {
  public:
-  explicit Surplus(const WeightPlan& plan) : part_(plan.part) {
+  explicit Surplus(const WeightPlan& plan)
+      : part_(plan.part), spare_(plan.spare_modules.begin(), plan.spare_modules.end()) {
     for (const MatrixPlan& matrix : plan.matrices) {
       has_head_ = has_head_ || matrix.role == MatrixRole::kHead;
       for (const WeightPart& part : matrix.parts) num_rows_[ModuleOf(part)] = part.num_rows;
@@ -134,7 +135,7 @@ class Surplus {
   }
 
   absl::Status Add(const std::string& name, const Checkpoint::Entry& entry) {
-    if (IsKnownSurplus(part_, name)) return absl::OkStatus();
+    if (IsKnownSurplus(part_, name) || spare_.contains(OwnerOf(name))) return absl::OkStatus();
     if (!has_head_ && absl::StartsWith(name, absl::StrCat(part_.head, "."))) {
       of_tied_head_.push_back(Shown(name));
       return absl::OkStatus();
@@ -186,6 +187,7 @@ class Surplus {
   }
 
   const TextPart& part_;
+  const absl::flat_hash_set<std::string> spare_;
   bool has_head_ = false;                               // else it is the embedding
   absl::flat_hash_map<std::string, int64_t> num_rows_;  // by module
   std::vector<std::string> of_tied_head_;

@@ -70,6 +70,10 @@ void ModulePlanner::Scales(Tensor* tensor, int64_t size,
   plan_->scales.push_back(std::move(scales));
 }
 
+void ModulePlanner::Spare(absl::string_view name) {
+  plan_->spare_modules.push_back(absl::StrCat(prefix_, name));
+}
+
 void ModulePlanner::Vector(Tensor* tensor, std::vector<WeightPart> parts, float dummy_value,
                            float offset) {
   const int64_t size = TotalRows(parts);

@@ -66,6 +66,7 @@ struct WeightPlan {
   std::vector<MatrixPlan> matrices;
   std::vector<VectorPlan> vectors;
   std::vector<ScalesPlan> scales;
+  std::vector<std::string> spare_modules;  // whose tensors a checkpoint may have; none is read
 };
 
 // Appends modules of a checkpoint whose names begin alike to a plan, which keeps the pointers.
@@ -106,6 +107,8 @@ class ModulePlanner {
   void Parameter(Tensor* tensor, absl::string_view name, int64_t size, float dummy_value = 0,
                  std::vector<int64_t> shape = {});
   void Scales(Tensor* tensor, int64_t size, const std::vector<absl::string_view>& names);
+  // A module that some checkpoints have although the model has no use for it.
+  void Spare(absl::string_view name);
 
  private:
   void Vector(Tensor* tensor, std::vector<WeightPart> parts, float dummy_value, float offset);

@@ -30,8 +30,8 @@ template <typename T>
 void ActivateRows(const GatedActivationArgs& args, int64_t begin, int64_t end) {
   const int64_t size = args.out.dim(1);
   for (int64_t row = begin; row < end; ++row) {
-    const T* gate = args.gate_up.as<T>() + row * args.gate_up.row_stride();
-    ActivateRow(gate, gate + size, args.activation, size,
+    ActivateRow(args.gate.as<T>() + row * args.gate.row_stride(),
+                args.up.as<T>() + row * args.up.row_stride(), args.activation, size,
                 args.out.as<T>() + row * args.out.row_stride());
   }
 }

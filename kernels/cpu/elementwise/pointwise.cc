@@ -47,6 +47,28 @@ void ScaleRowsImpl(const ScaleArgs& args, int64_t begin, int64_t end) {
 }
 
 template <typename T>
+void AddRows(const AddArgs& args, int64_t begin, int64_t end) {
+  const VF32 factor = hn::Set(F32(), args.factor.empty() ? 1.0f : *args.factor.as<float>());
+  const int64_t size = args.x.dim(1);
+  for (int64_t row = begin; row < end; ++row) {
+    T* x = args.x.as<T>() + row * args.x.row_stride();
+    const T* y = args.y.as<T>() + row * args.y.row_stride();
+    for (int64_t i = 0; i < size; i += NumLanes()) {
+      const VF32 sum = hn::Add(LoadF32(x + i, size - i), LoadF32(y + i, size - i));
+      StoreF32(hn::Mul(sum, factor), x + i, size - i);
+    }
+  }
+}
+
+void AddRowsImpl(const AddArgs& args, int64_t begin, int64_t end) {
+  if (args.x.dtype() == DType::kF32) {
+    AddRows<float>(args, begin, end);
+  } else {
+    AddRows<BFloat16>(args, begin, end);
+  }
+}
+
+template <typename T>
 void GateRows(const GateArgs& args, int64_t begin, int64_t end) {
   const int64_t dim = args.x.dim(2);
   for (int64_t row = begin; row < end; ++row) {
@@ -76,9 +98,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace quire::cpu {
 
+HWY_EXPORT(AddRowsImpl);
 HWY_EXPORT(GateRowsImpl);
 HWY_EXPORT(ScaleRowsImpl);
 HWY_EXPORT(SoftCapRowsImpl);
+
+void Add(const AddArgs& args, ThreadPool& pool) {
+  pool.ParallelFor(args.x.dim(0), RowsPerRange(args.x.dim(1)),
+                   [&](int64_t begin, int64_t end, int) {
+                     HWY_DYNAMIC_DISPATCH(AddRowsImpl)(args, begin, end);
+                   });
+}
 
 void Gate(const GateArgs& args, ThreadPool& pool) {
   pool.ParallelFor(args.x.dim(0), RowsPerRange(args.x.dim(1) * args.x.dim(2)),

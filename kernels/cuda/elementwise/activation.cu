@@ -15,16 +15,16 @@ namespace {
 // Limit: memory bandwidth; launch latency below some 2 MB.
 template <typename Function, typename T, int kWidth>
 __global__ void __launch_bounds__(kRowGridThreads)
-    GatedActivationKernel(const T* gate_up, int64_t in_stride, T* out, int64_t out_stride,
-                          int64_t num_rows, int64_t size) {
+    GatedActivationKernel(const T* gates, int64_t gate_stride, const T* ups, int64_t up_stride,
+                          T* out, int64_t out_stride, int64_t num_rows, int64_t size) {
   ReleaseSuccessor();
   WaitForPredecessor();
   const int64_t i = FirstElement(kWidth);
   if (i >= size) return;
   for (int64_t row = blockIdx.y; row < num_rows; row += gridDim.y) {
     float gate[kWidth], up[kWidth];
-    Load(gate_up + row * in_stride + i, gate);
-    Load(gate_up + row * in_stride + size + i, up);
+    Load(gates + row * gate_stride + i, gate);
+    Load(ups + row * up_stride + i, up);
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) up[j] *= Function()(gate[j]);
     Store(up, out + row * out_stride + i);
@@ -38,7 +38,8 @@ void LaunchGated(const GatedActivationArgs& args, cudaStream_t stream) {
                           ? GatedActivationKernel<Silu, T, kWidth>
                           : GatedActivationKernel<GeluTanh, T, kWidth>;
   LaunchKernel(kernel, RowGrid(num_rows, size, kWidth), kRowGridThreads, 0, stream,
-               static_cast<const T*>(args.gate_up.data()), args.gate_up.row_stride(),
+               static_cast<const T*>(args.gate.data()), args.gate.row_stride(),
+               static_cast<const T*>(args.up.data()), args.up.row_stride(),
                static_cast<T*>(args.out.data()), args.out.row_stride(), num_rows, size);
 }
 
@@ -46,7 +47,7 @@ void LaunchGated(const GatedActivationArgs& args, cudaStream_t stream) {
 
 void LaunchGatedActivation(const GatedActivationArgs& args, cudaStream_t stream) {
   if (args.out.dim(0) == 0) return;
-  const bool vectors = FitsVectors(args.out.dim(1), {&args.gate_up, &args.out});
+  const bool vectors = FitsVectors(args.out.dim(1), {&args.gate, &args.up, &args.out});
   DispatchFloat(args.out.dtype(), vectors,
                 [&]<typename T, int kWidth>() { LaunchGated<T, kWidth>(args, stream); });
 }

@@ -1,4 +1,4 @@
-// Scale, SoftCap and Gate: a function of each element, in place.
+// Scale, SoftCap, Add and Gate: a function of each element, in place.
 #include <algorithm>
 
 #include "kernels/base/types.h"
@@ -58,6 +58,37 @@ void Launch(const Function& function, const Tensor& x, cudaStream_t stream) {
                 [&]<typename T, int kWidth>() { LaunchFor<T, kWidth>(function, x, stream); });
 }
 
+struct AddParams {
+  void* x;
+  int64_t x_stride;
+  const void* y;
+  int64_t y_stride;
+  const float* factor;  // null: 1
+  int64_t num_rows, size;
+};
+
+// Grid: (packs of a row / kThreads, rows).
+// Bytes: x read and written once, y read once.
+// Accumulation: none.
+// Limit: memory bandwidth.
+template <typename T, int kWidth>
+__global__ void __launch_bounds__(kThreads) AddKernel(const AddParams params) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
+  const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kWidth;
+  if (i >= params.size) return;
+  const float factor = params.factor == nullptr ? 1.0f : *params.factor;
+  for (int64_t row = blockIdx.y; row < params.num_rows; row += gridDim.y) {
+    T* x = static_cast<T*>(params.x) + row * params.x_stride + i;
+    float values[kWidth], added[kWidth];
+    Load(x, values);
+    Load(static_cast<const T*>(params.y) + row * params.y_stride + i, added);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) values[j] = (values[j] + added[j]) * factor;
+    Store(values, x);
+  }
+}
+
 struct GateParams {
   const void* gate;
   int64_t gate_row_stride, first, stride;
@@ -92,6 +123,23 @@ __global__ void __launch_bounds__(kThreads) GateKernel(const GateParams params) 
 }
 
 }  // namespace
+
+void LaunchAdd(const AddArgs& args, cudaStream_t stream) {
+  const Tensor &x = args.x, &y = args.y;
+  if (x.dim(0) == 0) return;
+  const AddParams params = {.x = x.data(),
+                            .x_stride = x.row_stride(),
+                            .y = y.data(),
+                            .y_stride = y.row_stride(),
+                            .factor = args.factor.empty() ? nullptr : args.factor.as<float>(),
+                            .num_rows = x.dim(0),
+                            .size = x.dim(1)};
+  DispatchFloat(x.dtype(), FitsVectors(x.dim(1), {&x, &y}), [&]<typename T, int kWidth>() {
+    const dim3 grid(static_cast<unsigned>(CeilDiv<int64_t>(x.dim(1), kWidth * kThreads)),
+                    static_cast<unsigned>(std::min<int64_t>(x.dim(0), 65535)));
+    LaunchKernel(AddKernel<T, kWidth>, grid, kThreads, 0, stream, params);
+  });
+}
 
 void LaunchGate(const GateArgs& args, cudaStream_t stream) {
   const Tensor& x = args.x;

@@ -142,9 +142,10 @@ absl::StatusOr<double> Tuner::MeasureUs(const LinearGroup& group, int64_t num_ro
                        .out = args.x},
                       s);
       } else {
+        const int64_t size = args.x.dim(1);
+        const Tensor gate_up(random_.data(), dtype, {num_rows, 2 * size});
         LaunchGatedActivation(
-            {.gate_up = Tensor(random_.data(), dtype, {num_rows, 2 * args.x.dim(1)}),
-             .out = args.x},
+            {.gate = Columns(gate_up, 0, size), .up = Columns(gate_up, size, size), .out = args.x},
             s);
       }
     });

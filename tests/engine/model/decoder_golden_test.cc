@@ -181,7 +181,9 @@ INSTANTIATE_TEST_SUITE_P(
                                      "smollm3_no_rope", "llama_sinks_windows_yarn",
                                      "llama_kv_sharing", "gemma3_text_part", "mistral3_text_part",
                                      "qwen2_5_vl_text_part_v4", "qwen3_vl_text_part_tied",
-                                     "qwen35_conditional", "qwen35_causal", "qwen35_heads_128"),
+                                     "qwen35_conditional", "qwen35_causal", "qwen35_heads_128",
+                                     "gemma4_e_kind", "gemma4_31b_kind", "gemma4_unified",
+                                     "gemma4_causal"),
                      testing::ValuesIn(TestDevices())),
     [](const auto& info) {
       return GoldenCaseName(std::get<0>(info.param), std::get<1>(info.param));

@@ -1,4 +1,4 @@
-// Layers of different heads, windows and widths in one model.
+// Layers of different heads, windows and widths in one model, and what each is told of a token.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -31,6 +31,7 @@ TEST(LayerShapesTest, EachLayerHasItsOwn) {
       layer.intermediate_size = 160;
       config.ropes.push_back(config.ropes[0]);
       config.ropes[1].rotary_dim = 48;
+      config.ropes[1].pair_distance = 24;
     };
     const auto runner =
         SequenceRunner::Create(folder.path(), {.adjust = widen,
@@ -51,6 +52,26 @@ TEST(LayerShapesTest, EachLayerHasItsOwn) {
     const std::vector<float> last = (*runner)->AppendWanting(1, tokens);
     EXPECT_EQ(last, std::vector<float>(whole.end() - 500, whole.end()));
   }
+}
+
+// Rows of the layers' embedding come a thousand at a time.
+TEST(LayerShapesTest, InputsOfLayersDoNotDependOnTheStepsLength) {
+  const TempFolder folder;
+  folder.Write("config.json", R"({"model_type": "gemma4_text", "vocab_size": 500,
+      "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2,
+      "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "global_head_dim": 32,
+      "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 600, "sliding_window": 50})");
+  constexpr int64_t kNumTokens = 1100;
+  const auto runner =
+      SequenceRunner::Create(folder.path(), {.max_len = kNumTokens, .format = LoadFormat::kDummy});
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  std::vector<TokenId> tokens;
+  for (int64_t i = 0; i < kNumTokens; ++i) tokens.push_back(static_cast<TokenId>(i * 7 % 500));
+  const std::vector<float> whole = (*runner)->AppendWanting(100, tokens);
+  (*runner)->Restart();
+  const absl::Span<const TokenId> all = tokens;
+  EXPECT_TRUE((*runner)->AppendWanting(0, all.first(kNumTokens - 100)).empty());
+  EXPECT_EQ((*runner)->Append(all.last(100)), whole);
 }
 
 }  // namespace

@@ -229,14 +229,15 @@ TEST(ModelConfig, UnsupportedThingsAreNamed) {
       {{{"architectures", {"MixtralForCausalLM"}}}, "MixtralForCausalLM"},
       {{{"architectures", {"MixtralForCausalLM"}}},
        "supported are LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
-       "Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM"},
+       "Qwen3_5ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma4ForCausalLM, "
+       "Phi3ForCausalLM"},
       {{{"architectures", {"LlamaForSequenceClassification"}}}, "LlamaForSequenceClassification"},
       {{{"architectures", nullptr}, {"model_type", "gemma3n"}}, "gemma3n"},
       {{{"architectures", nullptr}, {"model_type", nullptr}}, "supported are"},
       {{{"quantization_config", {{"quant_method", "exl3"}}}}, "quant_method \"exl3\""},
       {{{"hidden_act", "gelu"}}, "hidden_act \"gelu\""},
       {{{"torch_dtype", "float8_e4m3fn"}}, "torch_dtype \"float8_e4m3fn\""},
-      {{{"rope_scaling", {{"rope_type", "proportional"}}}}, "rope_type \"proportional\""},
+      {{{"rope_scaling", {{"rope_type", "axial"}}}}, "rope_type \"axial\""},
       {{{"rope_scaling", {{"rope_type", nullptr}, {"type", "ntk"}}}}, "rope_type \"ntk\""},
   };
   for (const Case& c : cases) {
@@ -290,7 +291,9 @@ TEST(ModelConfig, ValuesOutOfRangeNameTheirKey) {
 TEST(ModelConfig, GemmaBlocks) {
   const ModelConfig gemma2 = Parse(Sparse("gemma2"));
   EXPECT_EQ(gemma2.activation, Activation::kGeluTanh);
-  EXPECT_TRUE(gemma2.norm_plus_one && gemma2.sandwich_norms && gemma2.tie_word_embeddings);
+  EXPECT_EQ(gemma2.norm, NormKind::kRmsPlusOne);
+  EXPECT_EQ(gemma2.block_order, BlockOrder::kSandwich);
+  EXPECT_TRUE(gemma2.tie_word_embeddings);
   EXPECT_EQ(gemma2.embedding_scale, 48.0f);         // sqrt(2304)
   EXPECT_EQ(gemma2.attention_scale, 1.0f / 16.0f);  // 256^-0.5
   EXPECT_EQ(gemma2.attention_soft_cap, 50.0f);

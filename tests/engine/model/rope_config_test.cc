@@ -86,6 +86,9 @@ TEST(RopeConfig, ParametersBesideRopeScaling) {
 
 TEST(RopeConfig, KeyedByLayerType) {
   json config = Sparse("llama");
+  config["num_hidden_layers"] = 2;
+  config["sliding_window"] = 7;
+  config["layer_types"] = {"full_attention", "sliding_attention"};
   const json linear = {{"rope_type", "linear"}, {"rope_theta", 300.0}, {"factor", 3}};
   config["rope_parameters"] = {{"full_attention", linear}, {"sliding_attention", linear}};
   EXPECT_EQ(Parse(config).ropes[0].theta, 300.0);
@@ -94,7 +97,31 @@ TEST(RopeConfig, KeyedByLayerType) {
   EXPECT_EQ(Parse(config).ropes[0].factor, 3);
   EXPECT_EQ(Parse(config).ropes[1].factor, 4);
   config["rope_parameters"]["sliding_attention"]["partial_rotary_factor"] = 0.5;
-  EXPECT_THAT(Error(config).message(), HasSubstr("partial_rotary_factor differs"));
+  EXPECT_EQ(Parse(config).ropes[0].rotary_dim, 128);
+  EXPECT_EQ(Parse(config).ropes[1].rotary_dim, 64);
+  EXPECT_EQ(Parse(config).ropes[1].pair_distance, 32);
+  config["layer_types"] = {"full_attention", "full_attention"};
+  EXPECT_EQ(Parse(config).ropes.size(), 1);  // no table that nobody reads
+}
+
+// Some of the pairs of a whole head, each with the frequency that it has among all.
+TEST(RopeConfig, ProportionalRopeTurnsPairsOfWholeHeads) {
+  json config = Sparse("llama");
+  const json proportional = {
+      {"rope_type", "proportional"}, {"rope_theta", 1e6}, {"partial_rotary_factor", 0.25}};
+  config["rope_parameters"] = proportional;
+  const RopeConfig rope = Parse(config).ropes[0];
+  EXPECT_EQ(rope.type, RopeType::kProportional);
+  EXPECT_EQ(rope.factor, 1.0);
+  EXPECT_EQ(rope.rotary_dim, 32);
+  EXPECT_EQ(rope.pair_distance, 64);
+  config["rope_parameters"]["factor"] = 8;
+  EXPECT_EQ(Parse(config).ropes[0].factor, 8.0);
+  EXPECT_EQ(MaxSequenceLength(Parse(config)), 2048);  // positions are not stretched
+  config["rope_parameters"].erase("partial_rotary_factor");
+  EXPECT_EQ(Parse(config).ropes[0].rotary_dim, 128);
+  config["rope_parameters"]["partial_rotary_factor"] = 0.01;
+  EXPECT_THAT(Error(config).message(), HasSubstr("head_dim * partial_rotary_factor is 0"));
 }
 
 TEST(RopeConfig, Gemma3ScalesItsFullLayersAlone) {
@@ -153,6 +180,7 @@ TEST(RopeConfig, LongRopeNeedsAFactorPerPair) {
   EXPECT_THAT(Error(config).message(), HasSubstr("long_factor: -1 is not a number above 0"));
   rope["long_factor"] = std::vector<double>(47, 2.0);
   const json sliding = rope;
+  config["sliding_window"] = 7;
   rope = {{"full_attention", {{"rope_theta", 300.0}}}, {"sliding_attention", sliding}};
   EXPECT_THAT(Error(config).message(), HasSubstr("must have 48 entries"));
 }

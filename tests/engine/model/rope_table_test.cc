@@ -76,6 +76,15 @@ TEST(RopeFrequencies, LongRopeTakesTheFactorsOfTheServedLength) {
                     1.08711461300922, 2049);
 }
 
+// Half of the pairs, with the frequencies that they have among all of them.
+TEST(RopeFrequencies, Proportional) {
+  RopeConfig rope = Config(RopeType::kProportional, 10000, 1, 4096, kDim / 2);
+  rope.pair_distance = kDim / 2;
+  ExpectFrequencies(rope, {1.0, 0.31622776, 0.1, 0.031622779}, 1.0);
+  rope.factor = 4;
+  ExpectFrequencies(rope, {0.25, 0.079056941, 0.025, 0.0079056947}, 1.0);
+}
+
 TEST(RopeFrequencies, Llama3) {
   ExpectFrequencies(Config(RopeType::kLlama3, 500000, 8, 512),
                     {1.0, 0.19392276, 0.027344134, 0.00091158313, 0.00017677668, 3.4281024e-05,

@@ -16,7 +16,7 @@ namespace quire {
 namespace {
 
 constexpr int32_t kBlockSize = 16;
-constexpr int64_t kMaxLen = 1024;
+constexpr int64_t kMaxLen = 2048;
 constexpr int64_t kMaxBlocks = kMaxLen / kBlockSize;
 constexpr int kMaxGroups = 8;
 constexpr int64_t kNumStateSlots = 2;

@@ -70,7 +70,9 @@ TEST(TextPartConfig, KeysAreTextConfigs) {
   EXPECT_EQ(c.hidden_size, 2560);
   EXPECT_EQ(c.layers.size(), 34u);
   EXPECT_EQ(c.vocab_size, 262208);
-  EXPECT_TRUE(c.tie_word_embeddings && c.qk_norm && c.norm_plus_one && c.sandwich_norms);
+  EXPECT_TRUE(c.tie_word_embeddings && c.qk_norm);
+  EXPECT_EQ(c.norm, NormKind::kRmsPlusOne);
+  EXPECT_EQ(c.block_order, BlockOrder::kSandwich);
   // Those that are beside it.
   EXPECT_EQ(c.dtype, DType::kBF16);
   EXPECT_THAT(c.eos_token_ids, ElementsAre(1, 106));
@@ -296,7 +298,7 @@ TEST_F(TextPartTest, OtherPartsAreLeftUnreadAndNamedInOneLine) {
           "model.vision_tower.head.probe", "multi_modal_projector.norm.weight",
           "model.multi_modal_projector.linear_1.weight", "audio_tower.x", "model.audio_tower.x",
           "embed_vision.x", "model.embed_vision.x", "embed_audio.x", "model.embed_audio.x",
-          "vision_embedder.x", "mtp.layers.0.input_layernorm.weight"}) {
+          "vision_embedder.x", "model.vision_embedder.x", "mtp.layers.0.input_layernorm.weight"}) {
       tensors.push_back({name, "U8", {1}, "x"});
     }
     log_.str("");

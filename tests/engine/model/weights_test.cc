@@ -36,6 +36,13 @@ constexpr char kLargeEmbedding[] = R"({"model_type": "llama", "vocab_size": 7000
     "hidden_size": 34, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 1,
     "num_key_value_heads": 1})";
 
+// With inputs of each layer; the last layer reads the keys and values of the first.
+constexpr char kGemma4[] = R"({"model_type": "gemma4_text", "vocab_size": 70, "hidden_size": 32,
+    "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 8, "global_head_dim": 8, "num_kv_shared_layers": 1,
+    "layer_types": ["full_attention", "full_attention"], "hidden_size_per_layer_input": 16,
+    "vocab_size_per_layer_input": 70})";
+
 class WeightsTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -109,6 +116,43 @@ TEST_F(WeightsTest, LinearGroupsKnowGatesAndUps) {
     EXPECT_EQ(group.weights.size(), group.max_num_rows == 4 ? 1u : 2u);
   }
   EXPECT_EQ(num_gated, 1);
+}
+
+// A step reads rows of the embeddings, and all of the rest.
+TEST_F(WeightsTest, AnEmbeddingForTheLayersIsNoMatrixThatGemmsRead) {
+  UseConfig(kGemma4);
+  const auto weights = Load();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  const PerLayerInputWeights& input = weights->per_layer_input();
+  EXPECT_EQ(input.embedding.out_features, 70);
+  EXPECT_EQ(input.embedding.in_features, 2 * 16);
+  int64_t linear_bytes = weights->embedding().size_bytes();  // tied: it is the head
+  std::set<const LinearWeight*> linears;
+  for (const LayerLinear& linear : weights->linears()) {
+    linear_bytes += linear.weight->size_bytes();
+    linears.insert(linear.weight);
+  }
+  EXPECT_EQ(weights->matrix_bytes(), linear_bytes);
+  EXPECT_FALSE(linears.contains(&input.embedding));
+  EXPECT_TRUE(linears.contains(&input.projection));
+  for (int layer : {0, 1}) {
+    EXPECT_TRUE(linears.contains(&weights->layer(layer).per_layer_input.gate));
+    EXPECT_TRUE(linears.contains(&weights->layer(layer).per_layer_input.projection));
+  }
+}
+
+TEST_F(WeightsTest, ALayerThatReadsAnothersCacheMayHaveKeysAndValuesOfItsOwn) {
+  UseConfig(kGemma4);
+  const std::string layer = "model.layers.1.self_attn.";
+  tensors_.push_back({layer + "k_proj.weight", "F32", {16, 32}, std::string(2048, '\1')});
+  tensors_.push_back({layer + "v_proj.weight_scale", "F32", {1}, std::string(4, '\1')});
+  tensors_.push_back({layer + "k_norm.weight", "F32", {8}, std::string(32, '\1')});
+  const auto weights = Load();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(weights->layer(0).gqa.qkv.out_features, (4 + 2 + 2) * 8);
+  EXPECT_EQ(weights->layer(1).gqa.qkv.out_features, 4 * 8);
+  tensors_.push_back({layer + "k_proj2.weight", "F32", {1}, std::string(4, '\1')});
+  EXPECT_THAT(Load().status().message(), HasSubstr("no layer of config.json's model reads"));
 }
 
 TEST_F(WeightsTest, TiedEmbeddingsShareMemory) {

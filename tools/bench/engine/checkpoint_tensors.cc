@@ -203,10 +203,11 @@ absl::StatusOr<std::vector<FileTensor>> ListTensors(const ModelConfig& config) {
   }
   for (const VectorPlan& vector : plan.vectors) {
     for (const WeightPart& part : vector.parts) {
-      tensors.push_back({.name = part.name,
-                         .dtype = "BF16",
-                         .shape = {part.num_rows},
-                         .element = BytesOf(BFloat16(vector.dummy_value))});
+      tensors.push_back(
+          {.name = part.name,
+           .dtype = "BF16",
+           .shape = vector.shape.empty() ? std::vector<int64_t>{part.num_rows} : vector.shape,
+           .element = BytesOf(BFloat16(vector.dummy_value))});
     }
   }
   return tensors;

@@ -58,7 +58,10 @@ OpCost CostOf(const StoreHeadsArgs& args) {
 }
 OpCost CostOf(const GateArgs& args) { return {"gate", Shape(args.x), 3 * Bytes({args.x})}; }
 OpCost CostOf(const GatedActivationArgs& args) {
-  return {"gated_activation", Shape(args.gate_up), Bytes({args.gate_up, args.out})};
+  return {"gated_activation", Shape(args.out), Bytes({args.gate, args.up, args.out})};
+}
+OpCost CostOf(const AddArgs& args) {
+  return {"add", Shape(args.x), Bytes({args.x, args.x, args.y})};
 }
 OpCost CostOf(const ScaleArgs& args) { return {"scale", Shape(args.x), 2 * Bytes({args.x})}; }
 OpCost CostOf(const SoftCapArgs& args) { return {"soft_cap", Shape(args.x), 2 * Bytes({args.x})}; }
