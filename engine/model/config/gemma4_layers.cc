@@ -78,7 +78,7 @@ void ReadSharing(JsonReader& config, ModelConfig* model) {
   const int64_t first = num_layers - num_shared;
   for (int64_t i = first; i < num_layers; ++i) {
     LayerConfig& layer = model->layers[i];
-    int64_t target = first - 2;
+    int64_t target = first - 1;
     while (target >= 0 && model->layers[target].gqa.sliding_window != layer.gqa.sliding_window) {
       --target;
     }

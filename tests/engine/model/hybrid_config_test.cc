@@ -55,7 +55,8 @@ TEST(HybridConfig, ReadsQwen35AloneAndAsTheTextOfAWrapper) {
   for (const json& config : {Qwen35Text(), Wrapped(Qwen35Text())}) {
     const ModelConfig c = Parse(config);
     EXPECT_TRUE(HasState(c));
-    EXPECT_TRUE(c.norm_plus_one && c.qk_norm);
+    EXPECT_EQ(c.norm, NormKind::kRmsPlusOne);
+    EXPECT_TRUE(c.qk_norm);
     EXPECT_EQ(KindsOf(c),
               (std::vector{kDelta, kDelta, kDelta, kGqa, kDelta, kDelta, kDelta, kGqa}));
     const GatedDeltaShape& delta = c.layers[0].delta;
