@@ -16,7 +16,7 @@ KEYS = pathlib.Path(__file__).with_name("transformers_keys.json")
 CONFIGS = ("LlamaConfig", "MistralConfig", "Qwen2Config", "Qwen3Config", "Gemma2Config", "Gemma3TextConfig", "Phi3Config",
            "SmolLM3Config", "Gemma3Config", "Mistral3Config", "Qwen2_5_VLConfig", "Qwen3VLConfig")
 READERS = {"config.json": ("engine/model/config/model_config.cc", "engine/model/config/layer_configs.cc",
-                           "engine/model/config/rope_config.cc",
+                           "engine/model/config/gemma4_layers.cc", "engine/model/config/rope_config.cc",
                            "engine/model/quantization/quantization_config.cc"),
            "generation_config.json": ("engine/checkpoint/generation_config.cc",),
            "tokenizer_config.json": ("server/tokenizer/stages/token_settings.cc", "server/chat/template_loader.cc")}
