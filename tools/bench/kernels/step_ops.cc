@@ -184,6 +184,7 @@ absl::Status StepOps::UploadBatch(const StepShape& shape) {
   ASSIGN_OR_RETURN(rows_, timer_.Upload(rows));
   // Each goes on from its own state.
   std::vector<StateAccess> states;
+  states.reserve(rows.size());
   for (const int32_t row : rows) states.push_back({.read = row, .write = row});
   ASSIGN_OR_RETURN(state_accesses_, timer_.Upload(states));
   ASSIGN_OR_RETURN(last_token_, timer_.Upload(rows));
