@@ -1,6 +1,7 @@
 #include "server/answer/answer_format.h"
 
 #include "kernels/base/check.h"
+#include "server/answer/gemma_call.h"
 #include "server/answer/parameter_call.h"
 
 namespace quire {
@@ -9,6 +10,7 @@ ToolFormat ToolFormatOf(std::string_view parser) {
   if (parser == "hermes") return ToolFormat::kHermes;
   if (parser == "llama3_json") return ToolFormat::kLlama3Json;
   if (parser == "mistral") return ToolFormat::kMistral;
+  if (parser == "gemma4") return ToolFormat::kGemma4;
   if (parser == "qwen3_coder") return ToolFormat::kQwen3Coder;
   CHECK(parser == "none") << parser;
   return ToolFormat::kNone;
@@ -18,6 +20,7 @@ ReasoningFormat ReasoningFormatOf(std::string_view parser) {
   if (parser == "qwen3") return {"<think>", "</think>"};
   if (parser == "deepseek_r1") return {"<think>", "</think>", /*always=*/true};
   if (parser == "mistral") return {"[THINK]", "[/THINK]"};
+  if (parser == "gemma4") return {"<|channel>", "<channel|>", /*always=*/false, "thought\n"};
   CHECK(parser == "none") << parser;
   return {};
 }
@@ -27,6 +30,7 @@ ToolFormat DetectToolFormat(std::string_view chat_templates) {
     return chat_templates.find(text) != std::string_view::npos;
   };
   if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
+  if (has(GemmaCallReader::kBeginTag) && has(GemmaCallReader::kEndTag)) return ToolFormat::kGemma4;
   if (has("<tool_call>")) {
     if (has("<function=")) return ToolFormat::kQwen3Coder;
     // GLM and Hunyuan have the tag for something else.
@@ -43,7 +47,11 @@ CallTags TagsOf(ToolFormat format) {
     case ToolFormat::kLlama3Json:
       return {{"<|python_tag|>"}, ""};
     case ToolFormat::kMistral:
-      return {{"[TOOL_CALLS]"}, ""};
+      return {{"[TOOL_CALLS]"}, "", {"[ARGS]", "[CALL_ID]"}};
+    case ToolFormat::kGemma4:
+      return {{std::string(GemmaCallReader::kBeginTag)},
+              std::string(GemmaCallReader::kEndTag),
+              {std::string(GemmaCallReader::kQuote)}};
     case ToolFormat::kQwen3Coder:
       return {{"<tool_call>", std::string(ParameterCallReader::kFunctionTag)}, "</tool_call>"};
     case ToolFormat::kNone:

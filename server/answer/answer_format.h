@@ -14,6 +14,7 @@ enum class ToolFormat : uint8_t {
   kLlama3Json,  // {"name": ..., "parameters": {...}}; ...   or one after <|python_tag|>
   kMistral,     // [TOOL_CALLS] [{"name": ..., "arguments": {...}}] or [TOOL_CALLS]NAME[ARGS]{...}
   kQwen3Coder,  // <tool_call><function=NAME><parameter=NAME>...</parameter></function></tool_call>
+  kGemma4,      // <|tool_call>call:NAME{KEY:<|"|>...<|"|>}<tool_call|>
 };
 
 // Reasoning stands between two tags, at the beginning of the answer.
@@ -22,6 +23,8 @@ struct ReasoningFormat {
   std::string close;
   // Answers begin with reasoning although neither they nor the prompt's end have the first tag.
   bool always = false;
+  // What may stand behind the first tag and is no reasoning.
+  std::string label = "";
 
   bool is_none() const { return open.empty(); }
 };
@@ -33,10 +36,12 @@ ReasoningFormat ReasoningFormatOf(std::string_view parser);
 // What the models of these chat templates write; kNone where they do not say it.
 ToolFormat DetectToolFormat(std::string_view chat_templates);
 
-// The tags around calls: those that begin one, and what ends it or is empty.
+// The tags around calls: those that begin one, what ends it or is empty, and those within it that
+// may be tokens.
 struct CallTags {
   std::vector<std::string> begin;
   std::string end;
+  std::vector<std::string> within = {};
 };
 CallTags TagsOf(ToolFormat format);
 

@@ -7,7 +7,7 @@ namespace quire {
 AnswerParser::AnswerParser(const AnswerOptions& options, bool in_reasoning)
     : reasoning_(options.reasoning),
       at_(reasoning_.is_none() ? At::kContent : At::kStart),
-      after_start_(in_reasoning ? At::kReasoning : At::kContent),
+      after_start_(in_reasoning ? At::kLabel : At::kContent),
       end_({reasoning_.close}),
       events_(options.one_call) {
   if (in_reasoning) events_.AddTag();  // the prompt has it
@@ -22,6 +22,7 @@ AnswerParser::AnswerParser(const AnswerOptions& options, bool in_reasoning)
 
 std::vector<AnswerEvent> AnswerParser::Append(std::string_view text) {
   while (at_ == At::kStart && !text.empty()) TakeStart(&text);
+  if (at_ == At::kLabel) TakeLabel(&text);
   if (at_ == At::kReasoning) TakeReasoning(&text);
   if (at_ == At::kContent) AddContent(text);
   return events_.Take();
@@ -39,14 +40,31 @@ void AnswerParser::TakeStart(std::string_view* text) {
   const std::string_view tag = std::string_view(start_).substr(num_spaces_);
   if (tag == reasoning_.open) {
     events_.AddTag();
-    at_ = At::kReasoning;
+    start_.clear();
+    at_ = At::kLabel;
   } else if (!reasoning_.open.starts_with(tag)) {
     at_ = after_start_;
     const std::string start = std::exchange(start_, {});
     std::string_view rest = start;
+    if (at_ == At::kLabel) TakeLabel(&rest);
     if (at_ == At::kReasoning) TakeReasoning(&rest);
     if (at_ == At::kContent) AddContent(rest);
   }
+}
+
+// Takes the label, if it comes, and the reasoning behind it.
+void AnswerParser::TakeLabel(std::string_view* text) {
+  const std::string& label = reasoning_.label;
+  while (!text->empty() && start_ != label && label.starts_with(start_)) {
+    start_.push_back(text->front());
+    text->remove_prefix(1);
+  }
+  const bool is_whole = start_ == label;
+  if (!is_whole && label.starts_with(start_)) return;
+  at_ = At::kReasoning;
+  const std::string start = std::exchange(start_, {});
+  std::string_view no_label = start;
+  if (!is_whole) TakeReasoning(&no_label);
 }
 
 void AnswerParser::TakeReasoning(std::string_view* text) {
@@ -68,8 +86,8 @@ void AnswerParser::AddContent(std::string_view text) {
 }
 
 std::vector<AnswerEvent> AnswerParser::Finish() {
-  if (at_ == At::kStart) {
-    const bool in_reasoning = after_start_ == At::kReasoning;
+  if (at_ == At::kStart || at_ == At::kLabel) {
+    const bool in_reasoning = at_ == At::kLabel || after_start_ == At::kLabel;
     events_.AddText(in_reasoning ? AnswerEvent::Kind::kReasoning : AnswerEvent::Kind::kContent,
                     start_);
   } else if (at_ == At::kReasoning) {

@@ -39,15 +39,16 @@ class AnswerParser {
   std::vector<AnswerEvent> Finish();
 
  private:
-  enum class At : uint8_t { kStart, kReasoning, kContent };
+  enum class At : uint8_t { kStart, kLabel, kReasoning, kContent };
 
   void TakeStart(std::string_view* text);
+  void TakeLabel(std::string_view* text);
   void TakeReasoning(std::string_view* text);
   void AddContent(std::string_view text);
 
   const ReasoningFormat& reasoning_;
   At at_;
-  std::string start_;      // white space, and what may be the first tag
+  std::string start_;      // white space, and what may be the first tag; then, the label
   size_t num_spaces_ = 0;  // of it
   At after_start_;         // where the first tag is missing
   TagFinder end_;          // of reasoning

@@ -37,6 +37,8 @@ std::string CallOpening::Of(std::string_view function) const {
     case ToolFormat::kMistral:
       if (!list_.empty()) return JsonOpening("[TOOL_CALLS]" + list_, name, "arguments");
       return "[TOOL_CALLS]" + name + (name.empty() ? "" : after_name_);
+    case ToolFormat::kGemma4:
+      return "<|tool_call>call:" + name + (name.empty() ? "" : "{");
     case ToolFormat::kQwen3Coder:
       return "<tool_call>\n<function=" + name + (name.empty() ? "" : ">\n");
     case ToolFormat::kNone:

@@ -22,6 +22,8 @@ class JsonMender {
   void Finish(std::string* json);
 
   bool is_done() const { return is_done_; }
+  // Whether a key may come next.
+  bool is_before_key() const { return at_ == At::kKey; }
   bool is_in_string() const { return at_ == At::kString && !is_key_; }
 
  private:

@@ -20,7 +20,7 @@ ToolFormat ToolsOf(std::string_view parser, std::string_view chat_templates) {
 ReasoningFormat ReasoningOf(std::string_view parser, const Tokenizer& tokenizer,
                             std::string_view chat_templates) {
   if (parser != "auto") return ReasoningFormatOf(parser);
-  for (const char* name : {"qwen3", "mistral"}) {
+  for (const char* name : {"qwen3", "mistral", "gemma4"}) {
     ReasoningFormat format = ReasoningFormatOf(name);
     if (tokenizer.TokenToId(format.close).has_value() || Contains(chat_templates, format.close)) {
       return format;
@@ -45,7 +45,7 @@ std::vector<TokenId> ModelAnswers::TagTokens(bool with_tools) const {
     CallTags call = TagsOf(tools_);
     tags.insert(tags.end(), call.begin.begin(), call.begin.end());
     tags.push_back(call.end);
-    tags.insert(tags.end(), {"[ARGS]", "[CALL_ID]"});
+    tags.insert(tags.end(), call.within.begin(), call.within.end());
   }
   std::vector<TokenId> tokens;
   for (const std::string& tag : tags) {
@@ -66,7 +66,9 @@ bool ModelAnswers::BeginsInReasoning(absl::Span<const TokenId> prompt) const {
       prompt.subspan(prompt.size() - std::min(prompt.size(), kNumTokens));
   std::string text = tokenizer_->Decode(last, /*skip_special_tokens=*/false);
   absl::StripTrailingAsciiWhitespace(&text);
-  if (text.ends_with(reasoning_.open)) return true;
+  std::string labelled = reasoning_.open + reasoning_.label;
+  absl::StripTrailingAsciiWhitespace(&labelled);
+  if (text.ends_with(reasoning_.open) || text.ends_with(labelled)) return true;
   return reasoning_.always && !text.ends_with(reasoning_.close);
 }
 

@@ -19,8 +19,7 @@ namespace quire {
 class ModelAnswers {
  public:
   // The parsers as --tool-call-parser and --reasoning-parser name them. auto: calls are written as
-  // the chat templates show; reasoning is between <think> tags if the tokenizer or a template has
-  // them.
+  // the chat templates show; reasoning is between the tags that the tokenizer or a template has.
   ModelAnswers(std::string_view tool_parser, std::string_view reasoning_parser,
                std::shared_ptr<const Tokenizer> tokenizer, std::string_view chat_templates);
 

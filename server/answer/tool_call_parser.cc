@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "server/answer/gemma_call.h"
 #include "server/answer/json_call.h"
 #include "server/answer/named_call.h"
 #include "server/answer/parameter_call.h"
@@ -82,7 +83,7 @@ void ToolCallParser::TakeTag(const std::string& tag, AnswerEvents* events) {
 
 void ToolCallParser::TakeOpening(std::string_view* text, AnswerEvents* events) {
   const char c = text->front();
-  const bool takes_objects = format_ != ToolFormat::kQwen3Coder;
+  const bool takes_objects = format_ != ToolFormat::kQwen3Coder && format_ != ToolFormat::kGemma4;
   if (!fence_.empty() || (c == '`' && takes_objects && has_tag_ && !has_fence_)) {
     if (TakeFence(c, events)) text->remove_prefix(1);
     return;
@@ -137,6 +138,8 @@ std::unique_ptr<CallReader> ToolCallParser::Open(char next) {
   switch (format_) {
     case ToolFormat::kHermes:
       return OpenObject();
+    case ToolFormat::kGemma4:
+      return std::make_unique<GemmaCallReader>(opening_);
     case ToolFormat::kQwen3Coder:
       return std::make_unique<ParameterCallReader>(opening_, functions_);
     case ToolFormat::kLlama3Json:

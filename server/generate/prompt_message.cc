@@ -85,8 +85,8 @@ void BeginAnswer(const v1::AnswerStart& start, PromptEncoder::Rendered* rendered
   if (segments.empty() || !segments.back().from_template) segments.push_back({"", true});
   std::string& end = segments.back().text;
   const absl::string_view written = absl::StripTrailingAsciiWhitespace(end);
-  const bool reasons =
-      !start.reasoning_open().empty() && absl::EndsWith(written, start.reasoning_open());
+  const absl::string_view open = absl::StripTrailingAsciiWhitespace(start.reasoning_open());
+  const bool reasons = !open.empty() && absl::EndsWith(written, open);
   if (reasons) absl::StrAppend(&end, "\n", start.reasoning_close(), "\n\n");
   end.append(start.text());
 }

@@ -77,7 +77,7 @@ void ForceCall(FieldReader& fields, const ToolChoice& choice, const ModelAnswers
     options->opening = answers.OpeningOfCall(function);
     v1::AnswerStart* start = messages->mutable_answer_start();
     start->set_text(options->opening);
-    start->set_reasoning_open(answers.reasoning().open);
+    start->set_reasoning_open(answers.reasoning().open + answers.reasoning().label);
     start->set_reasoning_close(answers.reasoning().close);
     SwitchOffThinking(fields, messages);
   }

@@ -49,14 +49,15 @@ std::vector<Setting> ModelSettings() {
        "File with a chat template that replaces the model's.", "the model's"},
       {"tool-call-parser", kModel,
        ChoiceField{&S::tool_call_parser,
-                   {"auto", "none", "hermes", "llama3_json", "mistral", "qwen3_coder"}},
+                   {"auto", "none", "hermes", "llama3_json", "mistral", "qwen3_coder", "gemma4"}},
        "How the model writes calls of tools, which chats over HTTP get apart from the text; auto "
        "takes what its chat template shows."},
       {"reasoning-parser", kModel,
-       ChoiceField{&S::reasoning_parser, {"auto", "none", "qwen3", "deepseek_r1", "mistral"}},
+       ChoiceField{&S::reasoning_parser,
+                   {"auto", "none", "qwen3", "deepseek_r1", "mistral", "gemma4"}},
        "How the model writes reasoning, which chats over HTTP get apart from the text; auto is "
-       "qwen3 "
-       "(<think>) or mistral ([THINK]) where the tokenizer or the chat template has their tags."},
+       "qwen3 (<think>), mistral ([THINK]) or gemma4 (its channel) where the tokenizer or the chat "
+       "template has their tags."},
       {"skip-tokenizer-init", kModel, SwitchField{&S::skip_tokenizer_init},
        "Serve token ids only, without the model's tokenizer: requests with text are refused."},
       {"seed", kModel, IntField{&S::seed, 0, kMaxInt},

@@ -135,5 +135,36 @@ class ParametersTest(FamilyChats, unittest.TestCase):
         self.assertIn("<think>\nI should\nlook.\n</think>\n\nLet me look.", self.prompt(later, keep_thinking=True))
 
 
+class ChannelsTest(FamilyChats, unittest.TestCase):
+    """Gemma 4's. Tags that stand twice in a script are spelled as text the second time."""
+
+    TEMPLATE = hybrid_templates.CHANNELS
+    SPECIAL = {tag: True for tag in ("<|turn>", "<turn|>", "<|think|>", "<|channel>", "<channel|>", "<|tool>", "<tool|>",
+                                     "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>')}
+    SCRIPTS = {"after \n": [
+        "<|channel>", "thought\nI should\nlook.\n", "<channel|>", "Let me look.", "<|tool_call>",
+        'call:get_weather{city:', '<|"|>', 'Orléans<|"|>,days:[1,2],deep:{a:[null]},note:<|"|>two "lines"\n{of} it<|"|>,sure:true}',
+        "<tool_call|>", "<|tool_call>call:now{}<tool_call|>"]}
+    CALL = ('<|tool_call>call:get_weather{city:<|"|>Orléans<|"|>,days:[1,2],deep:{a:[null]},'
+            'note:<|"|>two "lines"\n{of} it<|"|>,sure:true}<tool_call|><|tool_call>call:now{}<tool_call|>')
+
+    def test_what_the_model_sees(self):
+        question = [{"role": "user", "content": "a"}]
+        self.assertTrue(self.prompt(question).endswith("<|turn>model\n<|channel>thought\n<channel|>"))
+        self.assertTrue(self.prompt(question, enable_thinking=True).endswith("<|turn>model\n"))
+        round_of_tool = ("<|channel>thought\nI should\nlook.\n<channel|>" + self.CALL
+                         + '<|tool_response>response:get_weather{value:<|"|>result 0<|"|>}<tool_response|>'
+                         '<|tool_response>response:now{value:<|"|>result 1<|"|>}<tool_response|>')
+        self.assertIn("<|turn>model\n" + round_of_tool, self.prompt(self.history()))
+        self.assertTrue(self.prompt(self.history(), enable_thinking=True).endswith("<|channel>thought\n"))
+        later = [*self.history(), {"role": "assistant", "content": "Warm."}, {"role": "user", "content": "And?"}]
+        self.assertIn("<|turn>model\n" + self.CALL, self.prompt(later))
+
+    def test_without_thinking(self):
+        message = self.chat([{"role": "user", "content": "Weather?"}], thinking=False).choices[0].message
+        self.assertEqual((getattr(message, "reasoning", None), message.content), (None, self.CONTENT))
+        self.assertEqual([(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls], CALLS)
+
+
 if __name__ == "__main__":
     main()

@@ -19,7 +19,8 @@ except ImportError as error:
     sys.exit(77)
 
 ARGUMENTS = '{"city": "Rome", "days": [1, 2]}'
-SPECIAL = {"<think>": False, "</think>": False, "<tool_call>": True, "[TOOL_CALLS]": True, "[ARGS]": True}
+SPECIAL = {"<think>": False, "</think>": False, "<tool_call>": True, "[TOOL_CALLS]": True, "[ARGS]": True,
+           "<|tool_call>": True, "<tool_call|>": True, '<|"|>': True, "<|channel>": True, "<channel|>": True}
 TEMPLATE = """{%- if tools %}tools{% endif %}
 {%- for message in messages %}[{{ message.role }}]{{ message.content }}{% endfor %}[answer]
 {%- if enable_thinking is not defined or enable_thinking %}<think>
@@ -168,6 +169,28 @@ class AnyQwen3CoderTest(AnyCase, unittest.TestCase):
     TAGS = "<tool_call> <function="
     SCRIPTS = {"after =": [f"get_weather>\n{PARAMETERS}"]}
     ANY_END = "<tool_call>\n<function="
+
+
+GEMMA = ["city:", '<|"|>', 'Rome<|"|>,days:[1,2]}', "<tool_call|>"]
+
+
+class GemmaTest(FormatCase, unittest.TestCase):
+    TAGS = "<|tool_call> <tool_call|> #}{% if opens_channel %}<|channel>thought\n{% endif %}{# "
+    FLAGS = ("--reasoning-parser", "gemma4")
+    SCRIPTS = {"after {": GEMMA}
+    NAMED_END = "<|tool_call>call:get_weather{"
+
+    def test_reasoning_that_the_template_leaves_open_is_closed(self):
+        answer = self.ask(NAMED, extra_body={"return_token_ids": True, "chat_template_kwargs": {"opens_channel": True}})
+        self.assertEqual(self.prompt(answer),
+                         f"tools[user]Hi[answer]<|channel>thought\n\n<channel|>\n\n{self.NAMED_END}")
+        self.assertEqual(len(answer.choices[0].message.tool_calls), 1)
+
+
+class AnyGemmaTest(AnyCase, unittest.TestCase):
+    TAGS = "<|tool_call> <tool_call|>"
+    SCRIPTS = {"after :": ["get_weather{", *GEMMA]}
+    ANY_END = "<|tool_call>call:"
 
 
 if __name__ == "__main__":

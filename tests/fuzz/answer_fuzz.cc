@@ -12,8 +12,9 @@
 namespace quire::fuzz {
 namespace {
 
-constexpr const char* kParsers[] = {"none", "hermes", "llama3_json", "mistral", "qwen3_coder"};
-constexpr const char* kReasoning[] = {"none", "qwen3", "deepseek_r1", "mistral"};
+constexpr const char* kParsers[] = {"none",    "hermes",      "llama3_json",
+                                    "mistral", "qwen3_coder", "gemma4"};
+constexpr const char* kReasoning[] = {"none", "qwen3", "deepseek_r1", "mistral", "gemma4"};
 
 size_t IndexOf(const std::string& name, absl::Span<const char* const> names) {
   return static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
@@ -77,7 +78,7 @@ std::vector<std::string> Seeds() {
   for (const AnswerSample& sample : AnswerSamples()) {
     std::string seed(3, '\0');
     seed[0] = static_cast<char>(IndexOf(sample.parser, kParsers) +
-                                5 * IndexOf(sample.reasoning, kReasoning));
+                                std::size(kParsers) * IndexOf(sample.reasoning, kReasoning));
     seed[1] = static_cast<char>((sample.in_reasoning ? 1 : 0) + (sample.one_call ? 2 : 0));
     seeds.push_back(seed + sample.text);
   }
@@ -97,6 +98,11 @@ std::vector<std::string> Dictionary() {
           "</parameter>",
           "<think>",
           "</think>",
+          "<|tool_call>call:now{",
+          "}<tool_call|>",
+          "<|\"|>",
+          "<|channel>thought\n",
+          "<channel|>",
           "{\"name\": \"now\", \"arguments\": {}}",
           "\"name\"",
           "\"arguments\"",
@@ -114,8 +120,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t flags = input.TakeByte();
   const size_t step = 1 + input.TakeByte() % 16;
   AnswerSample sample;
-  sample.parser = kParsers[formats % 5];
-  sample.reasoning = kReasoning[formats / 5 % 4];
+  sample.parser = kParsers[formats % std::size(kParsers)];
+  sample.reasoning = kReasoning[formats / std::size(kParsers) % std::size(kReasoning)];
   sample.one_call = (flags & 2) != 0;
   const AnswerOptions options = OptionsOf(sample);
   const bool in_reasoning = (flags & 1) != 0 && !options.reasoning.is_none();

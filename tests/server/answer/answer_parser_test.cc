@@ -83,14 +83,28 @@ TEST(AnswerParserTest, ValuesOfParametersStream) {
   EXPECT_EQ(Meaning(parser.Append("\n</param")), "A(\\n)");
 }
 
+TEST(AnswerParserTest, ArgumentsOfGemmaStream) {
+  const AnswerOptions options = OptionsOf({.parser = "gemma4"});
+  AnswerParser parser(options, /*in_reasoning=*/false);
+  EXPECT_EQ(Meaning(parser.Append("Yes<|tool_")), "C(Yes)");
+  EXPECT_EQ(Meaning(parser.Append("call>call:now")), "");
+  EXPECT_EQ(Meaning(parser.Append("{ci")), "F(now)A({)");
+  EXPECT_EQ(Meaning(parser.Append("ty:<|\"|>one\ntw")), "A(\"city\":\"one\\u000atw)");
+  EXPECT_EQ(Meaning(parser.Append("o <|\"")), "A(o )");
+  EXPECT_EQ(Meaning(parser.Append("|>}")), "A(\"})");
+  EXPECT_EQ(Meaning(parser.Append("<tool_call|>")), "");
+}
+
 // Time that grows faster than the text would not end here.
 TEST(AnswerParserTest, TakesLongTextsByteByByte) {
   constexpr size_t kNumBytes = 1 << 20;
-  for (const char* parser : {"hermes", "llama3_json", "mistral", "qwen3_coder"}) {
+  for (const char* parser : {"hermes", "llama3_json", "mistral", "qwen3_coder", "gemma4"}) {
     for (const std::string& text : {std::string(kNumBytes, ' '), std::string(kNumBytes, '<'),
                                     "<tool_call>{\"name\": \"" + std::string(kNumBytes, 'a'),
                                     "[TOOL_CALLS]a[CALL_ID]" + std::string(kNumBytes, 'a'),
                                     "<tool_call>{\"arguments\": " + std::string(kNumBytes, '['),
+                                    "<|tool_call>call:f{a:<|\"|>" + std::string(kNumBytes, '<'),
+                                    "<|tool_call>call:f{a" + std::string(kNumBytes, ' ') + "b:1}",
                                     "<function=f><parameter=a>" + std::string(kNumBytes, '\n')}) {
       const AnswerOptions options = OptionsOf({.parser = parser});
       AnswerParser reader(options, /*in_reasoning=*/false);

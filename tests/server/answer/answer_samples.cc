@@ -62,7 +62,12 @@ std::vector<AnswerSample> HermesSamples() {
        "C(<tool_call>{\"name\": \"\", \"arguments\": {}}</tool_call>)"},
       {"hermes", "<tool_call>{'nam': 'now'}</tool_call>",
        "C(<tool_call>{'nam': 'now'}</tool_call>)"},
-      // Slips: Python's spelling, end tags, brackets and quotes that are missing, fences, lists.
+  };
+}
+
+// Slips: Python's spelling, end tags, brackets and quotes that are missing, fences, lists; cut off.
+std::vector<AnswerSample> HermesSlipSamples() {
+  return {
       {"hermes", "<tool_call>{'name': 'now'}</tool_call>", "F(now)A({})"},
       {"hermes",
        "<tool_call>{'name': 'get_weather', 'arguments': {'city': 'l\\'Aquila \"x\"', 'days': True, "
@@ -275,6 +280,59 @@ std::vector<AnswerSample> Qwen3CoderSamples() {
   };
 }
 
+std::vector<AnswerSample> GemmaSamples() {
+  return {
+      // Gemma 4.
+      {"gemma4",
+       "<|tool_call>call:get_weather{city:<|\"|>Paris<|\"|>,count:2,days:[1.5,{a:null},[]]}<tool_"
+       "call|>",
+       "F(get_weather)A({\"city\":\"Paris\",\"count\":2,\"days\":[1.5,{\"a\":null},[]]})"},
+      {"gemma4",
+       "I look.\n<|tool_call>call:now{}<tool_call|><|tool_call>call:now{}<tool_call|>\nDone.",
+       "C(I look.)F(now)A({})F(now)A({})C(Done.)"},
+      // Texts have whatever is in them, and keys.
+      {"gemma4",
+       "<|tool_call>call:get_weather{city:<|\"|>a \"b\" \\ {c}, [:]<\nx<|\"|>}<tool_call|>",
+       "F(get_weather)A({\"city\":\"a \\\"b\\\" \\\\ {c}, [:]<\\u000ax\"})"},
+      {"gemma4",
+       "<|tool_call>call:f{x y:true,日本:-1,\"a\":{b\"c : "
+       "<|\"|><|\"|>},<|\"|>d:<|\"|>:1e+22}<tool_call|>",
+       "F(f)A({\"x y\":true,\"日本\":-1,\"a\":{\"b\\\"c\": \"\"},\"d:\":1e+22})"},
+      {"gemma4", "<|tool_call>call:f{a:<|\"|><|tool_call>call:g{}<|\"|>}<tool_call|>",
+       "F(f)A({\"a\":\"<|tool_call>call:g{}\"})"},
+      // Slips: quotes, commas, brackets and tags that are missing, JSON, Python's words.
+      {"gemma4", "<|tool_call> call: now {a:Oslo, b: 'x', c:None}<tool_call|>",
+       "F(now)A({\"a\":\"Oslo\", \"b\": \"x\", \"c\":null})"},
+      {"gemma4", "<|tool_call>get_weather{\"city\": \"Rome\", \"days\": [1, 2]}<tool_call|>",
+       "F(get_weather)A({\"city\": \"Rome\", \"days\": [1, 2]})"},
+      {"gemma4",
+       "<|tool_call>call:f{a:<|\"|>x<|\"|> b:<|\"|>y<|\"|>,c:[<|\"|>1<|\"|><|\"|>2<|\"|> "
+       "3]}<tool_call|>",
+       "F(f)A({\"a\":\"x\",\"b\":\"y\",\"c\":[\"1\",\"2\",3]})"},
+      {"gemma4", "<|tool_call>call:f{a:[1,{b:<|\"|>x<|\"|><tool_call|> ok",
+       "F(f)A({\"a\":[1,{\"b\":\"x\"}]})C(ok)"},
+      {"gemma4", "<|tool_call>call:f{a:<|\"|>x<tool_call|>", "F(f)A({\"a\":\"x\"})"},
+      {"gemma4", "<|tool_call>call:now{a:1<|tool_call>call:now{}", "F(now)A({\"a\":1})F(now)A({})"},
+      {"gemma4", "<|tool_call>call:now{a:1}}<tool_call|>", "F(now)A({\"a\":1})C(})"},
+      {"gemma4", "<|tool_call>call:now{a}<tool_call|>", "F(now)A({\"a\": null})"},
+      {"gemma4", "<|tool_call>call:now{a:<<b", "F(now)A({\"a\": null})C(<<b)"},
+      // No calls.
+      {"gemma4", "<|tool_call>now<tool_call|>", "C(<|tool_call>now<tool_call|>)"},
+      {"gemma4", "<|tool_call>call:{}<tool_call|>", "C(<|tool_call>call:{}<tool_call|>)"},
+      {"gemma4", "call:now{} and <tool_call|>", "C(call:now{} and <tool_call|>)"},
+      {"gemma4", "<|tool_call>call:a b{}", "C(<|tool_call>call:a b{})"},
+      {"gemma4", "<|tool_call><|tool_call>call:now{}<tool_call|>", "C(<|tool_call>)F(now)A({})"},
+      // Cut off.
+      {"gemma4", "<|tool_call>call:no", "C(<|tool_call>call:no)"},
+      {"gemma4", "<|tool_call>call:now{", "F(now)A({})"},
+      {"gemma4", "<|tool_call>call:now{a:1,ci", "F(now)A({\"a\":1})"},
+      {"gemma4", "<|tool_call>call:now{a:<|\"|>it is <", "F(now)A({\"a\":\"it is <\"})"},
+      {"gemma4", "<|tool_call>call:now{a:<|\"|>x<|", "F(now)A({\"a\":\"x\"})"},
+      {"gemma4", "<|tool_call>call:now{a:<|\"|>x<|\"|>", "F(now)A({\"a\":\"x\"})"},
+      {"gemma4", "<|tool_call>call:now{a:1}<tool_c", "F(now)A({\"a\":1})"},
+  };
+}
+
 std::vector<AnswerSample> ReasoningSamples() {
   return {
       // Qwen3.
@@ -312,6 +370,20 @@ std::vector<AnswerSample> ReasoningSamples() {
       {"none", "<th", "R(<th)", "qwen3", true},
       // Magistral.
       {"none", "[THINK]Well.[/THINK]Two.", "R(Well.)C(Two.)", "mistral"},
+      // Gemma 4: the first line says what the channel is.
+      {"none", "<|channel>thought\nWell, 2.\n<channel|>Two.", "R(Well, 2.)C(Two.)", "gemma4"},
+      {"none", "<|channel>thought\n<channel|>Two.", "C(Two.)", "gemma4"},
+      {"none", "<|channel>though not.<channel|>Two.", "R(though not.)C(Two.)", "gemma4"},
+      {"none", "<|channel><channel|>Two.", "C(Two.)", "gemma4"},
+      {"none", "<|channel>thou", "R(thou)", "gemma4"},
+      {"none", "<|channel>", "", "gemma4"},
+      {"none", "Two. <|channel>thought\nno<channel|>", "C(Two. <|channel>thought\nno<channel|>)",
+       "gemma4"},
+      {"none", "Well, 2.\n<channel|>Two.", "R(Well, 2.)C(Two.)", "gemma4", true},
+      {"none", "<|channel>thought\nWell.<channel|>Two.", "R(Well.)C(Two.)", "gemma4", true},
+      {"none", "thought\nWell.<channel|>Two.", "R(Well.)C(Two.)", "gemma4", true},
+      {"gemma4", "<|channel>thought\nI look.\n<channel|><|tool_call>call:now{}<tool_call|>",
+       "R(I look.)F(now)A({})", "gemma4"},
   };
 }
 
@@ -324,7 +396,7 @@ std::string Meaning(const std::vector<AnswerEvent>& events) {
     const AnswerEvent::Kind kind = events[i].kind;
     const bool joins = i > 0 && events[i - 1].kind == kind && kind != AnswerEvent::Kind::kCall;
     if (!joins) {
-      if (is_open) meaning += ")";
+      if (is_open) meaning += ')';
       absl::StrAppend(&meaning, std::string(1, "RCFA"[static_cast<size_t>(kind)]), "(");
     }
     is_open = true;
@@ -354,8 +426,8 @@ AnswerOptions OptionsOf(const AnswerSample& sample) {
 std::vector<AnswerSample> AnswerSamples() {
   std::vector<AnswerSample> all;
   for (std::vector<AnswerSample>& some :
-       std::vector{HermesSamples(), LlamaSamples(), MistralSamples(), Qwen3CoderSamples(),
-                   ReasoningSamples()}) {
+       std::vector{HermesSamples(), HermesSlipSamples(), LlamaSamples(), MistralSamples(),
+                   Qwen3CoderSamples(), GemmaSamples(), ReasoningSamples()}) {
     all.insert(all.end(), std::make_move_iterator(some.begin()),
                std::make_move_iterator(some.end()));
   }

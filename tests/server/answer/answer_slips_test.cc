@@ -36,6 +36,10 @@ std::vector<Answer> Answers() {
        "<parameter=count>\n3\n</parameter>\n<parameter=days>\n{\"a\": [true, null]}\n</parameter>\n"
        "</function>\n</tool_call>\n<tool_call>\n<function=now>\n</function>\n</tool_call>",
        {R"({"city": "Rome \"x\"", "count": 3, "days": {"a": [true, null]}})", "{}"}},
+      {"gemma4",
+       "I look.<|tool_call>call:get_weather{city:<|\"|>Rome \"P\" {x}<|\"|>,days:[1.5,true,null,"
+       "{unit:<|\"|>C<|\"|>}]}<tool_call|><|tool_call>call:now{}<tool_call|>",
+       {R"({"city":"Rome \"P\" {x}","days":[1.5,true,null,{"unit":"C"}]})", "{}"}},
   };
 }
 
@@ -62,6 +66,10 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& Slips() {
        {"", "</tool_cal>", "<tool_call>", "</tool_call", "</tool_call></tool_call>"}},
       {"<tool_call>",
        {"", "<tool_call><tool_call>", "<tool_call>```json\n", "```xml\n<tool_call>"}},
+      {"<|\"|>", {"", "\"", "'", "<|\">", "<|\"|><|\"|>"}},
+      {"<|tool_call>", {"", "<|tool_call><|tool_call>", "<|tool_call>\n", "<tool_call|>"}},
+      {"<tool_call|>", {"", "<|tool_call>", "<tool_call", "<tool_call|><tool_call|>"}},
+      {"call:", {"", "call: ", "call", "call:call:"}},
       {"[TOOL_CALLS]", {"", "[TOOL_CALLS]\n", "[TOOL_CALLS][TOOL_CALLS]"}},
       {"[ARGS]", {"", "[ARG]", "[CALL_ID]x[ARGS]"}},
       {"get_weather", {"get weather", "functions.get_weather", "", "no_such_function"}},
@@ -174,7 +182,9 @@ TEST(AnswerSlipsTest, NoiseEndsAsJson) {
       {"hermes", "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": "},
       {"llama3_json", "{\"name\": \"now\", \"parameters\": {"},
       {"mistral", "[TOOL_CALLS]now[ARGS]{"},
-      {"qwen3_coder", "<function=get_weather><parameter=days>"}};
+      {"qwen3_coder", "<function=get_weather><parameter=days>"},
+      {"gemma4", "<|tool_call>call:get_weather{"},
+      {"gemma4", "<|tool_call>call:get_weather{a:<|\"|>"}};
   std::mt19937 random(11);
   for (int round = 0; round < 20'000; ++round) {
     auto [parser, text] = beginnings[random() % beginnings.size()];

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "server/answer/answer_parser.h"
 
 namespace quire {
@@ -36,6 +37,8 @@ constexpr Case kCases[] = {
     {ToolFormat::kMistral, kNamed, "f", "[TOOL_CALLS]f[ARGS]", "{\"a\": 1}"},
     {ToolFormat::kMistral, kNamed, "", "[TOOL_CALLS]", "f[ARGS]{\"a\": 1}"},
     {ToolFormat::kMistral, kNumbered, "f", "[TOOL_CALLS]f[CALL_ID]", "x1[ARGS]{\"a\": 1}"},
+    {ToolFormat::kGemma4, "", "f", "<|tool_call>call:f{", "a:1}<tool_call|>"},
+    {ToolFormat::kGemma4, "", "", "<|tool_call>call:", "f{a:1}<tool_call|>"},
     {ToolFormat::kQwen3Coder, "", "f", "<tool_call>\n<function=f>\n",
      "<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"},
     {ToolFormat::kQwen3Coder, "", "",
@@ -68,9 +71,10 @@ TEST(CallOpeningTest, AnAnswerGoesOnWithTheCall) {
       }
     }
     for (AnswerEvent& event : parser.Finish()) events.push_back(std::move(event));
-    const bool is_coder = one.format == ToolFormat::kQwen3Coder;
-    EXPECT_EQ(CallOf(events), is_coder ? "call f {\"a\": \"1\"}" : "call f {\"a\": 1}")
-        << one.opening;
+    const char* const arguments = one.format == ToolFormat::kQwen3Coder ? R"({"a": "1"})"
+                                  : one.format == ToolFormat::kGemma4   ? R"({"a":1})"
+                                                                        : R"({"a": 1})";
+    EXPECT_EQ(CallOf(events), absl::StrCat("call f ", arguments)) << one.opening;
   }
 }
 

@@ -10,6 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 constexpr char kQwen[] = "return a json object within <tool_call></tool_call> XML tags";
 constexpr char kThinking[] = "{% if '</think>' in content %}<|im_start|>assistant\\n<think>\\n";
@@ -44,6 +45,8 @@ TEST(ModelAnswersTest, ChatTemplatesShowHowCallsAreWritten) {
   EXPECT_EQ(Detected("<tool_call>\n<function=example_function_name>\n<parameter=p>"),
             ToolFormat::kQwen3Coder);
   EXPECT_EQ(Detected("{{- \"[TOOL_CALLS] [\" }}"), ToolFormat::kMistral);
+  EXPECT_EQ(Detected("{{- '<|tool_call>call:' }} {{- '}<tool_call|>' }}"), ToolFormat::kGemma4);
+  EXPECT_EQ(Detected("<|tool_call|>[{}]<|/tool_call|>"), ToolFormat::kNone);  // Phi-4-mini
   EXPECT_EQ(Detected("<|start_header_id|> {{- '\"parameters\": ' }}"), ToolFormat::kLlama3Json);
   EXPECT_EQ(Detected("<|start_header_id|>user<|end_header_id|>"), ToolFormat::kNone);
   // GLM and Hunyuan, which write something else between the same tags.
@@ -59,6 +62,9 @@ TEST(ModelAnswersTest, TokensOrTemplatesShowReasoning) {
   EXPECT_EQ(open({}, kThinking), "<think>");
   EXPECT_EQ(open({"<think>", "</think>"}, ""), "<think>");
   EXPECT_EQ(open({"[THINK]", "[/THINK]"}, ""), "[THINK]");
+  EXPECT_EQ(open({"<|channel>", "<channel|>"}, ""), "<|channel>");
+  EXPECT_EQ(open({}, "{{- '<|channel>thought\\n<channel|>' -}}"), "<|channel>");
+  EXPECT_EQ(open({}, "<|channel|>analysis"), "");  // gpt-oss
 }
 
 TEST(ModelAnswersTest, ASettingWins) {
@@ -74,6 +80,15 @@ TEST(ModelAnswersTest, TagsThatAreSpecialTokensAreShown) {
   EXPECT_THAT(answers.TagTokens(/*with_tools=*/false), IsEmpty());
 }
 
+TEST(ModelAnswersTest, TagsWithinCallsAreShown) {
+  const ModelAnswers answers("gemma4", "gemma4",
+                             TokenizerWith({"<|tool_call>", "<tool_call|>", R"(<|\"|>)",
+                                            "<|channel>", "<channel|>", "<turn|>"}),
+                             "");
+  EXPECT_THAT(answers.TagTokens(/*with_tools=*/true), UnorderedElementsAre(4, 5, 6, 7, 8));
+  EXPECT_THAT(answers.TagTokens(/*with_tools=*/false), UnorderedElementsAre(7, 8));
+}
+
 TEST(ModelAnswersTest, APromptMayEndWithinReasoning) {
   const auto tokenizer = TokenizerWith({"<think>", "</think>"});
   const ModelAnswers qwen("none", "qwen3", tokenizer, "");
@@ -87,6 +102,12 @@ TEST(ModelAnswersTest, APromptMayEndWithinReasoning) {
   EXPECT_TRUE(deepseek.BeginsInReasoning(plain));
   EXPECT_TRUE(deepseek.BeginsInReasoning(open));
   EXPECT_FALSE(deepseek.BeginsInReasoning(closed));
+  const auto labelled = TokenizerWith({"<|channel>", "<channel|>", "thought"});
+  const ModelAnswers gemma("none", "gemma4", labelled, "");
+  EXPECT_TRUE(gemma.BeginsInReasoning(std::vector<TokenId>{0, 4, 6, 3}));
+  EXPECT_TRUE(gemma.BeginsInReasoning(std::vector<TokenId>{0, 4}));
+  EXPECT_FALSE(gemma.BeginsInReasoning(std::vector<TokenId>{0, 4, 6, 3, 5}));
+  EXPECT_FALSE(gemma.BeginsInReasoning(std::vector<TokenId>{0, 6, 3}));
   EXPECT_FALSE(ModelAnswers("none", "none", tokenizer, "").BeginsInReasoning(open));
   EXPECT_TRUE(qwen.GoesOnInReasoning("<think>a"));
   EXPECT_FALSE(qwen.GoesOnInReasoning("<think>a</think>b"));

@@ -583,6 +583,7 @@ TEMPLATES = {
     "typescript": TYPESCRIPT,
     "xml": XML,
     "parameters": hybrid_templates.PARAMETERS,
+    "channels": hybrid_templates.CHANNELS,
 }
 
 WEATHER = {
