@@ -75,6 +75,17 @@ CASES = [
     Case("qwen3_vl_text_part_tied", "Qwen3VL", dict(head_dim=16),
          dict(rope_type="default", rope_theta=10000.0, mrope_section=[4, 2, 2], mrope_interleaved=True),
          beside_text={**tiny_checkpoints.QWEN3_PARTS, "tie_word_embeddings": True}),
+    Case("olmo3_row_norms_yarn", "Olmo3", dict(num_hidden_layers=4, sliding_window=6, attention_bias=True, rope_parameters={
+         "full_attention": dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32),
+         "sliding_attention": dict(rope_type="default", rope_theta=10000.0)})),
+    Case("exaone4_ropes_in_windows", "Exaone4", dict(num_hidden_layers=4, sliding_window=7, sliding_window_pattern=2)),
+    Case("seed_oss_biases", "SeedOss", dict(head_dim=16)),
+    Case("granite_multipliers", "Granite", dict(embedding_multiplier=6.0, residual_multiplier=0.6, attention_multiplier=0.2,
+                                                logits_scaling=3.0, tie_word_embeddings=True)),
+    Case("granite4_shared_mlp", "GraniteMoeHybrid",
+         dict(layer_types=["full_attention"] * 2, num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=40,
+              intermediate_size=24, position_embedding_type="rope", mamba_n_heads=4, residual_multiplier=0.7,
+              logits_scaling=2.0, attention_multiplier=0.3)),
 ]
 
 

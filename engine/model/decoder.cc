@@ -55,22 +55,19 @@ void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena
                       const StateArena& state_arena) {
   const ModelConfig& config = *context_.config;
   const auto num_layers = static_cast<int>(config.layers.size());
-  const bool is_sandwich = config.block_order == BlockOrder::kSandwich;
   Embed(stream, inputs);
   for (int layer = 0; layer < num_layers; ++layer) {
     const LayerWeights& weights = weights_->layer(layer);
-    const Normed x = NormedForAttention(layer);
-    AddAndNorm(stream, weights.input_norm, x);
+    const Normed x = Enter(stream, weights.input_norm, NormedForAttention(layer));
     if (!RunAttention(stream, layer, x, inputs, kv_arena, state_arena)) return;
-    if (is_sandwich) Norm(stream, hidden_, {}, weights.attention_out_norm, {hidden_});
-    const Normed mlp_x = NormedFor(weights.gated_mlp.gate_up);
-    AddAndNorm(stream, weights.mlp_norm, mlp_x);
+    Leave(stream, weights.attention_out_norm);
+    const Normed mlp_x = Enter(stream, weights.mlp_norm, NormedFor(weights.gated_mlp.gate_up));
     RunMlp(stream, layer, mlp_x.tensor());
-    if (is_sandwich) Norm(stream, hidden_, {}, weights.mlp_out_norm, {hidden_});
+    Leave(stream, weights.mlp_out_norm);
     if (config.per_layer_input.size > 0) RunPerLayerInput(stream, layer, inputs);
     if (config.layer_scalars) Add(stream, weights.scalar);
   }
-  AddAndNorm(stream, weights_->final_norm(), {hidden_});
+  Enter(stream, weights_->final_norm(), {hidden_});
 }
 
 // The residual stream lives in residual_; a block's output waits in hidden_ until the next norm
@@ -102,14 +99,25 @@ void Decoder::Add(Stream& stream, const Tensor& factor) {
   output_waits_ = false;
 }
 
-// out = norm(residual_), after what waits has been added.
-void Decoder::AddAndNorm(Stream& stream, const Tensor& weight, const Normed& out) {
-  if (output_waits_) {
-    Norm(stream, hidden_, residual_, weight, out);
+// What a block reads: norm(residual_) in `out`, or where there is no norm, residual_. What waits
+// has been added to it.
+Decoder::Normed Decoder::Enter(Stream& stream, const Tensor& norm, const Normed& out) {
+  if (norm.empty()) {
+    if (output_waits_) Add(stream, {});
+  } else if (output_waits_) {
+    Norm(stream, hidden_, residual_, norm, out);
   } else {
-    Norm(stream, residual_, {}, weight, out);
+    Norm(stream, residual_, {}, norm, out);
   }
-  output_waits_ = true;  // once the block has run that reads `out`
+  output_waits_ = true;  // once the block has run
+  return norm.empty() ? Normed{.rows = residual_} : out;
+}
+
+// What becomes of a block's output before it is added.
+void Decoder::Leave(Stream& stream, const Tensor& norm) {
+  const float scale = context_.config->residual_scale;
+  if (!norm.empty()) Norm(stream, hidden_, {}, norm, {hidden_});
+  if (scale != 1) context_.ops->Scale(stream, {.x = hidden_, .factor = scale});
 }
 
 // out = norm(x), or with a residual: residual += x, out = norm(residual).
@@ -236,6 +244,9 @@ Tensor Decoder::Logits(Stream& stream, int64_t first_row, int64_t num_rows) {
   }
   const Tensor logits = Rows(logits_, num_rows);
   context_.ops->Linear(stream, {.x = hidden, .weight = &weights_->lm_head(), .out = logits});
+  if (context_.config->logit_scale != 1) {
+    context_.ops->Scale(stream, {.x = logits, .factor = context_.config->logit_scale});
+  }
   if (context_.config->logit_soft_cap > 0) {
     context_.ops->SoftCap(stream, {.x = logits, .cap = context_.config->logit_soft_cap});
   }

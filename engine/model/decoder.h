@@ -78,7 +78,8 @@ class Decoder {
   void Norm(Stream& stream, const Tensor& x, const Tensor& residual, const Tensor& weight,
             const Normed& out);
   void Add(Stream& stream, const Tensor& factor);
-  void AddAndNorm(Stream& stream, const Tensor& weight, const Normed& out);
+  Normed Enter(Stream& stream, const Tensor& norm, const Normed& out);
+  void Leave(Stream& stream, const Tensor& norm);
   Normed NormedFor(const LinearWeight& reader) const;
   Normed NormedForAttention(int layer) const;
   bool RunAttention(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,

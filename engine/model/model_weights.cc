@@ -28,7 +28,9 @@ void PlanMlp(const ModelConfig& config, const LayerConfig& layer, LayerWeights* 
 void PlanLayer(const ModelConfig& config, const LayerConfig& layer, LayerWeights* weights,
                ModulePlanner& planner) {
   const int64_t hidden = config.hidden_size;
-  planner.Norm(&weights->input_norm, "input_layernorm", hidden);
+  if (config.block_order != BlockOrder::kPostNorm) {
+    planner.Norm(&weights->input_norm, "input_layernorm", hidden);
+  }
   PlanAttention(config, layer, weights, planner);
   switch (config.block_order) {
     case BlockOrder::kPreNorm:
@@ -37,6 +39,10 @@ void PlanLayer(const ModelConfig& config, const LayerConfig& layer, LayerWeights
     case BlockOrder::kSandwich:
       planner.Norm(&weights->attention_out_norm, "post_attention_layernorm", hidden);
       planner.Norm(&weights->mlp_norm, "pre_feedforward_layernorm", hidden);
+      planner.Norm(&weights->mlp_out_norm, "post_feedforward_layernorm", hidden);
+      break;
+    case BlockOrder::kPostNorm:
+      planner.Norm(&weights->attention_out_norm, "post_attention_layernorm", hidden);
       planner.Norm(&weights->mlp_out_norm, "post_feedforward_layernorm", hidden);
   }
   PlanMlp(config, layer, weights, planner);

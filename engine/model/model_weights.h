@@ -16,13 +16,13 @@
 namespace quire {
 
 // Of each kind of attention and MLP that there is, the weights; those of the layer's own kinds are
-// set.
+// set, and of norms those that BlockOrder has.
 struct LayerWeights {
-  Tensor input_norm;  // [hidden_size]
+  Tensor input_norm;  // [hidden_size] or empty: before attention
   GqaWeights gqa;
   GatedDeltaWeights delta;
   Tensor attention_out_norm;  // [hidden_size] or empty: of what attention adds
-  Tensor mlp_norm;            // [hidden_size]
+  Tensor mlp_norm;            // [hidden_size] or empty: before the MLP
   GatedMlpWeights gated_mlp;
   Tensor mlp_out_norm;                       // [hidden_size] or empty: of what the MLP adds
   PerLayerInputGateWeights per_layer_input;  // set where the model has such inputs

@@ -1,18 +1,22 @@
 #include "engine/model/blocks/gated_mlp.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace quire {
 
 void PlanWeights(const ModelConfig& config, const LayerConfig& layer, GatedMlpWeights* weights,
                  ModulePlanner& planner) {
   const int64_t hidden = config.hidden_size, inner = layer.intermediate_size;
-  planner.Linear(&weights->gate_up, hidden, {{"mlp.gate_proj", inner}, {"mlp.up_proj", inner}},
+  std::vector<ModulePlanner::Module> gate_up = {{"mlp.gate_proj", inner}, {"mlp.up_proj", inner}};
+  if (config.shared_mlp) gate_up = {{"shared_mlp.input_linear", 2 * inner}};
+  planner.Linear(&weights->gate_up, hidden, gate_up,
                  {.bias = config.mlp_bias ? &weights->gate_up_bias : nullptr,
-                  .fused = "mlp.gate_up_proj",
+                  .fused = config.shared_mlp ? "" : "mlp.gate_up_proj",
                   .gated = true,
-                  .normed = true});
-  planner.Linear(&weights->down, inner, {{"mlp.down_proj", hidden}},
+                  .normed = config.block_order != BlockOrder::kPostNorm});
+  planner.Linear(&weights->down, inner,
+                 {{config.shared_mlp ? "shared_mlp.output_linear" : "mlp.down_proj", hidden}},
                  {.bias = config.mlp_bias ? &weights->down_bias : nullptr});
 }
 

@@ -52,10 +52,13 @@ void PlanWeights(const ModelConfig& config, const GqaConfig& layer, GqaWeights* 
   planner.Linear(&weights->qkv, hidden, modules,
                  {.bias = config.qkv_bias ? &weights->qkv_bias : nullptr,
                   .fused = has_v ? "self_attn.qkv_proj" : "",
-                  .normed = true});
-  if (config.qk_norm) {
-    planner.Norm(&weights->q_norm, "self_attn.q_norm", layer.head_dim);
-    if (has_kv) planner.Norm(&weights->k_norm, "self_attn.k_norm", layer.head_dim);
+                  .normed = config.block_order != BlockOrder::kPostNorm});
+  if (config.qk_norm != HeadNorm::kNone) {
+    const bool is_row = config.qk_norm == HeadNorm::kRow;
+    const int64_t q_size = is_row ? NumQueryRows(layer) : layer.head_dim;
+    const int64_t k_size = is_row ? NumKeyRows(layer) : layer.head_dim;
+    planner.Norm(&weights->q_norm, "self_attn.q_norm", q_size);
+    if (has_kv) planner.Norm(&weights->k_norm, "self_attn.k_norm", k_size);
   }
   if (!has_kv) PlanSpares(planner);
   if (has_kv) PlanScales(layer, weights, planner);
@@ -124,6 +127,7 @@ Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weight
   const RopeConfig& rope = context_.config->ropes[rope_index];
   context_.ops->Linear(stream,
                        {.x = x, .weight = &weights.qkv, .bias = weights.qkv_bias, .out = qkv});
+  if (context_.config->qk_norm == HeadNorm::kRow) NormRows(stream, weights, layer, qkv);
   const QkvHeads heads = HeadsIn(weights, layer);
   context_.ops->StoreHeads(stream, {.x = qkv,
                                     .q = heads.q,
@@ -140,19 +144,33 @@ Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weight
   return q;
 }
 
+// Norms all queries of a token as one vector, and all its keys.
+void GqaAttention::NormRows(Stream& stream, const GqaWeights& weights, const GqaConfig& layer,
+                            const Tensor& qkv) const {
+  const int64_t q_size = NumQueryRows(layer), k_size = NumKeyRows(layer);
+  const auto norm = [&](const Tensor& rows, const Tensor& weight) {
+    context_.ops->RmsNorm(
+        stream, {.x = rows, .weight = weight, .eps = context_.config->rms_norm_eps, .out = rows});
+  };
+  norm(Columns(qkv, 0, q_size), weights.q_norm);
+  if (k_size > 0) norm(Columns(qkv, q_size, k_size), weights.k_norm);
+}
+
 // Where a layer's heads are in the rows of qkv_; none of k and v if it reads another's.
 GqaAttention::QkvHeads GqaAttention::HeadsIn(const GqaWeights& weights,
                                              const GqaConfig& layer) const {
   const int32_t num_kv_heads = layer.kv_sharing_target ? 0 : layer.num_kv_heads;
   const int32_t q_spread = layer.output_gate ? 2 : 1;  // a query, then its gate
   const int32_t num_before_k = q_spread * layer.num_q_heads;
+  const bool has_norm = context_.config->qk_norm == HeadNorm::kHead;
   const auto heads = [&](int32_t num_heads, int64_t num_before, const Tensor& norm, bool rotate) {
-    return HeadsArgs{.num_heads = num_heads,
-                     .first = num_before * layer.head_dim,
-                     .stride = (num_before == 0 ? q_spread : 1) * layer.head_dim,
-                     .norm = norm.empty() ? HeadNormKind::kNone : HeadNormKind::kWeight,
-                     .norm_weight = norm,
-                     .rotate = rotate};
+    return HeadsArgs{
+        .num_heads = num_heads,
+        .first = num_before * layer.head_dim,
+        .stride = (num_before == 0 ? q_spread : 1) * layer.head_dim,
+        .norm = has_norm && !norm.empty() ? HeadNormKind::kWeight : HeadNormKind::kNone,
+        .norm_weight = has_norm ? norm : Tensor(),
+        .rotate = rotate};
   };
   const bool has_rope = layer.rope >= 0;
   const int32_t num_before_v = num_before_k + (layer.value_is_key ? 0 : num_kv_heads);

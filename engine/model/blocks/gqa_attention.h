@@ -19,8 +19,8 @@ struct GqaWeights {
   // head has as many rows of its gate behind its own.
   LinearWeight qkv;
   Tensor qkv_bias;  // as many, or empty
-  Tensor q_norm;    // [head_dim] or empty
-  Tensor k_norm;    // [head_dim] or empty
+  Tensor q_norm;    // [head_dim], or of all heads [num_q_heads * head_dim], or empty
+  Tensor k_norm;    // the same of keys
   Tensor sinks;     // [num_q_heads] float32, or empty
   Tensor k_scales;  // [num_kv_heads] of an 8-bit cache
   Tensor v_scales;  // [num_kv_heads]
@@ -72,6 +72,8 @@ class GqaAttention {
   struct QkvHeads {
     HeadsArgs q, k, v;
   };
+  void NormRows(Stream& stream, const GqaWeights& weights, const GqaConfig& layer,
+                const Tensor& qkv) const;
   QkvHeads HeadsIn(const GqaWeights& weights, const GqaConfig& layer) const;
   absl::Status UploadTable(Device& device, Stream& stream, const RopeConfig& rope,
                            const Tensor& table) const;

@@ -1,5 +1,6 @@
 #include "engine/model/config/layer_configs.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -176,8 +177,8 @@ void ReadGatedDeltaLayers(JsonReader& config, const ModelFamily& family, ModelCo
   if (num_states == num_layers) config.FailUnsupported("no layer is full_attention");
 }
 
-void ReadLayerWindows(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
-  const int64_t window = ReadWindow(config, family);
+void ReadLayerWindows(JsonReader& config, const ModelFamily& family, int64_t window,
+                      ModelConfig* model) {
   const std::vector<std::string> types = config.StringList("layer_types");
   const size_t num_layers = model->layers.size();
   if (types.empty()) {
@@ -207,18 +208,47 @@ void ReadLayerWindows(JsonReader& config, const ModelFamily& family, ModelConfig
   }
 }
 
+// That all layers are attention and dense MLPs, with or without rope.
+void ReadSharedMlpLayers(JsonReader& config, ModelConfig* model) {
+  if (config.Int("num_local_experts", 0, kMaxHeads).value_or(8) > 0) {
+    config.FailUnsupported("num_local_experts is not 0: layers with experts are not supported yet");
+  }
+  std::vector<std::string> types = config.StringList("layer_types");
+  if (types.empty()) types = config.StringList("layers_block_type");  // as it was called before
+  for (const std::string& type : types) {
+    if (type == "attention" || type == "full_attention") continue;
+    config.FailUnsupported(
+        absl::StrCat("layer_types: ", Shown(type), " is not supported; supported is attention"));
+  }
+  if (types.size() != model->layers.size()) {
+    config.FailUnsupported(
+        absl::StrCat("layer_types names ", types.size(), " of ", model->layers.size(),
+                     " layers; the others are Mamba layers, which are not supported"));
+  }
+  if (config.String("position_embedding_type").value_or("nope") == "rope") return;
+  for (LayerConfig& layer : model->layers) layer.gqa.rope = -1;
+}
+
 }  // namespace
 
 void ReadLayerConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
-  const LayerConfig layer = {
-      .gqa = ReadHeads(config, family, model->hidden_size),
-      .intermediate_size =
-          config.Int("intermediate_size", 1, kMaxHiddenSize).value_or(family.intermediate_size)};
+  const std::optional<int64_t> inner =
+      family.shared_mlp ? config.Int("shared_intermediate_size", 1, kMaxHiddenSize)
+                        : config.Int("intermediate_size", 1, kMaxHiddenSize);
+  const LayerConfig layer = {.gqa = ReadHeads(config, family, model->hidden_size),
+                             .intermediate_size = inner.value_or(family.intermediate_size)};
   model->layers.assign(config.Int("num_hidden_layers", 1, kMaxLayers).value_or(family.num_layers),
                        layer);
   if (family.full_attention_interval > 0) return ReadGatedDeltaLayers(config, family, model);
+  if (family.shared_mlp) return ReadSharedMlpLayers(config, model);
   ReadLayerRopes(config, family, model);
-  ReadLayerWindows(config, family, model);
+  const int64_t window = ReadWindow(config, family);
+  ReadLayerWindows(config, family, window, model);
+  if (family.rope_in_windows_only && window > 0) {
+    for (LayerConfig& layer : model->layers) {
+      if (layer.gqa.sliding_window == 0) layer.gqa.rope = -1;
+    }
+  }
   if (family.global_head_dim > 0) ReadGemma4Layers(config, family, model);
 }
 

@@ -118,9 +118,10 @@ void ReadShapes(JsonReader& config, const ModelFamily& family, ModelConfig* mode
 void ReadBlock(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   model->rms_norm_eps = config.Double("rms_norm_eps", 0, 1).value_or(family.rms_norm_eps);
   const bool attention_bias =
-      family.has_attention_bias && config.Bool("attention_bias").value_or(false);
+      family.has_attention_bias && config.Bool("attention_bias").value_or(family.attention_bias);
   model->qkv_bias = family.always_qkv_bias || attention_bias;
-  model->o_bias = attention_bias;
+  model->o_bias =
+      family.has_out_bias ? config.Bool("attention_out_bias").value_or(false) : attention_bias;
   model->mlp_bias = family.has_mlp_bias && config.Bool("mlp_bias").value_or(false);
   model->qk_norm = family.qk_norm;
   model->v_norm = family.v_norm;
@@ -128,6 +129,7 @@ void ReadBlock(JsonReader& config, const ModelFamily& family, ModelConfig* model
   model->norm = family.norm;
   model->layer_scalars = family.layer_scalars;
   model->fused_checkpoint = family.fused_checkpoint;
+  model->shared_mlp = family.shared_mlp;
   model->positions_are_stretched = family.positions_are_stretched;
   const bool usually_gelu = family.activation == Activation::kGeluTanh;
   const absl::string_view key = usually_gelu ? "hidden_activation" : "hidden_act";
@@ -160,8 +162,20 @@ float ReadAttentionScale(JsonReader& config, const ModelFamily& family, const Mo
   return static_cast<float>(1 / std::sqrt(query_scalar));
 }
 
+void ReadMultipliers(JsonReader& config, ModelConfig* model) {
+  constexpr double kLeast = 1e-6, kMost = 1e6;
+  const auto factor = [](const std::optional<double>& value) {
+    return static_cast<float>(value.value_or(1));
+  };
+  model->embedding_scale = factor(config.Double("embedding_multiplier", kLeast, kMost));
+  model->attention_scale = factor(config.Double("attention_multiplier", kLeast, kMost));
+  model->residual_scale = factor(config.Double("residual_multiplier", kLeast, kMost));
+  model->logit_scale = 1 / factor(config.Double("logits_scaling", kLeast, kMost));
+}
+
 void ReadScales(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   model->attention_scale = ReadAttentionScale(config, family, *model);
+  if (family.has_multipliers) ReadMultipliers(config, model);
   if (family.has_soft_caps) {
     model->attention_soft_cap =
         ReadSoftCap(config, "attn_logit_softcapping", family.attention_soft_cap);

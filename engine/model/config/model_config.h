@@ -82,6 +82,14 @@ struct LayerConfig {
 enum class BlockOrder : uint8_t {
   kPreNorm,   // before attention and before the MLP
   kSandwich,  // also behind each, before its output is added
+  kPostNorm,  // only behind each: attention and the MLP read the hidden state as it is
+};
+
+// What of q and of k is normed before they are rotated.
+enum class HeadNorm : uint8_t {
+  kNone,
+  kHead,  // each head
+  kRow,   // all heads of a token as one vector
 };
 
 // What a norm multiplies by.
@@ -114,8 +122,8 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool o_bias = false;
   bool mlp_bias = false;
-  bool qk_norm = false;  // RMSNorm over each head of q and k before rope
-  bool v_norm = false;   // the same of v, without a weight
+  HeadNorm qk_norm = HeadNorm::kNone;
+  bool v_norm = false;  // of each head, without a weight
   BlockOrder block_order = BlockOrder::kPreNorm;
   NormKind norm = NormKind::kRms;
   bool layer_scalars = false;  // a layer's result is multiplied by a number of the checkpoint
@@ -123,12 +131,15 @@ struct ModelConfig {
   // The family's checkpoints have q, k and v in one tensor, gate and up in another. Checkpoints of
   // the other form are loaded, too.
   bool fused_checkpoint = false;
+  bool shared_mlp = false;               // MLPs are called what they are beside experts, shared_mlp
   bool positions_are_stretched = false;  // max_position_embeddings is after rope scaling
   float embedding_scale = 1;             // rounded to the activations' dtype before it is used
   float attention_scale = 0;             // multiplies q.k
-  float attention_soft_cap = 0;          // 0 = off
-  bool attention_sinks = false;          // a learned logit of each query head that has no value
-  float logit_soft_cap = 0;              // 0 = off
+  float residual_scale = 1;              // multiplies what attention and the MLP add
+  float logit_scale = 1;
+  float attention_soft_cap = 0;  // 0 = off
+  bool attention_sinks = false;  // a learned logit of each query head that has no value
+  float logit_soft_cap = 0;      // 0 = off
   bool tie_word_embeddings = false;
   int64_t max_position_embeddings = 0;
   std::vector<LayerConfig> layers;

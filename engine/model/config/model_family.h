@@ -47,9 +47,10 @@ struct ModelFamily {
   double partial_rotary_factor = 1.0;
   std::optional<double> rope_local_base_freq = std::nullopt;  // unset: sliding layers as the others
   std::optional<int64_t> sliding_window = std::nullopt;
-  int64_t max_window_layers = 28;  // of WindowRule::kUpperLayers
-  int64_t window_pattern = 0;      // of WindowRule::kPattern
-  int64_t no_rope_interval = 0;    // every so manieth layer has no rotary positions; 0: all have
+  int64_t max_window_layers = 28;     // of WindowRule::kUpperLayers
+  int64_t window_pattern = 0;         // of WindowRule::kPattern
+  int64_t no_rope_interval = 0;       // every so manieth layer has no rotary positions; 0: all have
+  bool rope_in_windows_only = false;  // where there are windows, the other layers have none
   // Every so manieth layer is full attention whose queries have gates, the others are gated delta
   // nets; norm weights are less one. 0: all layers are attention.
   int64_t full_attention_interval = 0;
@@ -69,9 +70,14 @@ struct ModelFamily {
   WindowRule window_rule = WindowRule::kNone;
   bool always_qkv_bias = false;  // q, k, v have biases and o has none, whatever attention_bias says
   bool has_attention_bias = false;  // reads attention_bias (q, k, v, o)
+  bool attention_bias = false;      // its default
+  bool has_out_bias = false;        // reads attention_out_bias, which says it of o
   bool has_mlp_bias = false;        // reads mlp_bias
-  bool qk_norm = false;
+  HeadNorm qk_norm = HeadNorm::kNone;
   bool fused_checkpoint = false;  // its authors write qkv_proj and gate_up_proj
+  // Models of experts and Mamba layers, of which those are served that have neither: the MLP is the
+  // one that experts would share, and position_embedding_type says whether there is a rope.
+  bool shared_mlp = false;
   // max_position_embeddings is the length that rope scaling reaches, not the one it begins with.
   bool positions_are_stretched = false;
   BlockOrder block_order = BlockOrder::kPreNorm;
@@ -79,6 +85,8 @@ struct ModelFamily {
   bool v_norm = false;
   bool layer_scalars = false;
   bool scales_embedding = false;  // by sqrt(hidden_size)
+  // Reads embedding_multiplier, attention_multiplier, residual_multiplier and logits_scaling.
+  bool has_multipliers = false;
   // Where the file has no hidden_act, or no hidden_activation, as it is called where GELU is usual.
   Activation activation = Activation::kSilu;
   bool has_soft_caps = false;  // reads attn_logit_softcapping and final_logit_softcapping

@@ -173,18 +173,18 @@ TEST(MixedCacheGoldenTest, LayersMayKeepKeysAndValuesInDifferentTypes) {
 
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints, DecoderGoldenTest,
-    testing::Combine(testing::Values("llama3_rope_biases_tied", "llama_linear_rope_f16_sharded",
-                                     "mistral_window_head_dim_v4", "qwen2_window_tied",
-                                     "qwen3_yarn", "gemma2_caps_windows", "gemma3_two_ropes",
-                                     "phi3_longrope", "llama_head_dim_128",
-                                     "qwen3_head_dim_64_two_groups", "phi3_head_dim_96",
-                                     "smollm3_no_rope", "llama_sinks_windows_yarn",
-                                     "llama_kv_sharing", "gemma3_text_part", "mistral3_text_part",
-                                     "qwen2_5_vl_text_part_v4", "qwen3_vl_text_part_tied",
-                                     "qwen35_conditional", "qwen35_causal", "qwen35_heads_128",
-                                     "gemma4_e_kind", "gemma4_31b_kind", "gemma4_unified",
-                                     "gemma4_causal"),
-                     testing::ValuesIn(TestDevices())),
+    testing::Combine(
+        testing::Values("llama3_rope_biases_tied", "llama_linear_rope_f16_sharded",
+                        "mistral_window_head_dim_v4", "qwen2_window_tied", "qwen3_yarn",
+                        "gemma2_caps_windows", "gemma3_two_ropes", "phi3_longrope",
+                        "llama_head_dim_128", "qwen3_head_dim_64_two_groups", "phi3_head_dim_96",
+                        "smollm3_no_rope", "llama_sinks_windows_yarn", "llama_kv_sharing",
+                        "gemma3_text_part", "mistral3_text_part", "qwen2_5_vl_text_part_v4",
+                        "qwen3_vl_text_part_tied", "qwen35_conditional", "qwen35_causal",
+                        "qwen35_heads_128", "gemma4_e_kind", "gemma4_31b_kind", "gemma4_unified",
+                        "gemma4_causal", "olmo3_row_norms_yarn", "exaone4_ropes_in_windows",
+                        "seed_oss_biases", "granite_multipliers", "granite4_shared_mlp"),
+        testing::ValuesIn(TestDevices())),
     [](const auto& info) {
       return GoldenCaseName(std::get<0>(info.param), std::get<1>(info.param));
     });

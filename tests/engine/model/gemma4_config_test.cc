@@ -53,6 +53,7 @@ json Text(const json& changes = json::object()) {
 template <typename T>
 std::vector<T> OfLayers(const ModelConfig& config, T GqaConfig::*field) {
   std::vector<T> values;
+  values.reserve(config.layers.size());
   for (const LayerConfig& layer : config.layers) values.push_back(layer.gqa.*field);
   return values;
 }
@@ -64,7 +65,8 @@ TEST(Gemma4Config, PublishedFile) {
   EXPECT_THAT(c.eos_token_ids, ElementsAre(1, 106));
   EXPECT_EQ(c.norm, NormKind::kRms);
   EXPECT_EQ(c.block_order, BlockOrder::kSandwich);
-  EXPECT_TRUE(c.qk_norm && c.v_norm && c.layer_scalars && c.tie_word_embeddings);
+  EXPECT_EQ(c.qk_norm, HeadNorm::kHead);
+  EXPECT_TRUE(c.v_norm && c.layer_scalars && c.tie_word_embeddings);
   EXPECT_FALSE(c.qkv_bias || c.o_bias);
   EXPECT_EQ(c.activation, Activation::kGeluTanh);
   EXPECT_EQ(c.attention_scale, 1.0f);

@@ -38,7 +38,7 @@ TEST(ModelConfig, ReadsLlamaInV4Form) {
   EXPECT_EQ(c.layers[0].gqa.num_kv_heads, 8);
   EXPECT_EQ(c.layers[0].gqa.head_dim, 128);
   EXPECT_FLOAT_EQ(c.rms_norm_eps, 1e-5f);
-  EXPECT_FALSE(c.qkv_bias || c.o_bias || c.mlp_bias || c.qk_norm || c.tie_word_embeddings);
+  EXPECT_FALSE(c.qkv_bias || c.o_bias || c.mlp_bias || c.tie_word_embeddings);
   EXPECT_EQ(c.max_position_embeddings, 131072);
   EXPECT_THAT(WindowsOf(c), AllOf(testing::SizeIs(32), Each(0)));
   EXPECT_EQ(c.dtype, DType::kBF16);
@@ -109,7 +109,7 @@ TEST(ModelConfig, SparseConfigsGetTheFamilysDefaults) {
                                    {"num_attention_heads", 16},
                                    {"num_key_value_heads", 8}});
   EXPECT_EQ(qwen3.layers[0].gqa.head_dim, 128);  // not 1024 / 16
-  EXPECT_TRUE(qwen3.qk_norm);
+  EXPECT_EQ(qwen3.qk_norm, HeadNorm::kHead);
   EXPECT_FALSE(qwen3.qkv_bias || qwen3.o_bias);
 }
 
@@ -305,7 +305,7 @@ TEST(ModelConfig, GemmaBlocks) {
   config["sliding_window"] = 512;
   config["sliding_window_pattern"] = 3;
   const ModelConfig gemma3 = Parse(config);
-  EXPECT_TRUE(gemma3.qk_norm);
+  EXPECT_EQ(gemma3.qk_norm, HeadNorm::kHead);
   EXPECT_EQ(gemma3.attention_scale, 0.125f);
   EXPECT_EQ(gemma3.attention_soft_cap, 0.0f);
   std::vector<int64_t> windows = WindowsOf(gemma3);
@@ -316,6 +316,81 @@ TEST(ModelConfig, GemmaBlocks) {
   EXPECT_EQ(Parse(config).attention_soft_cap, 0.0f);
   config["hidden_activation"] = "relu";
   EXPECT_THAT(Error(config).message(), HasSubstr("hidden_activation \"relu\""));
+}
+
+TEST(ModelConfig, NormsMayStandBehindBlocksOnly) {
+  const ModelConfig olmo3 = Parse(Sparse("olmo3"));
+  EXPECT_EQ(olmo3.block_order, BlockOrder::kPostNorm);
+  EXPECT_EQ(olmo3.qk_norm, HeadNorm::kRow);
+  EXPECT_EQ(olmo3.rms_norm_eps, 1e-5f);
+  EXPECT_THAT(olmo3.eos_token_ids, ElementsAre(50279));
+  std::vector<int64_t> windows = WindowsOf(olmo3);
+  windows.resize(5);
+  EXPECT_THAT(windows, ElementsAre(4096, 4096, 4096, 0, 4096));
+  const ModelConfig exaone4 = Parse(Sparse("exaone4"));
+  EXPECT_EQ(exaone4.block_order, BlockOrder::kPostNorm);
+  EXPECT_EQ(exaone4.qk_norm, HeadNorm::kHead);
+  EXPECT_EQ(exaone4.layers[0].gqa.num_kv_heads, 32);
+}
+
+TEST(ModelConfig, BiasesOfAttentionAndOfItsOutput) {
+  json config = Sparse("seed_oss");
+  EXPECT_TRUE(Parse(config).qkv_bias);
+  EXPECT_FALSE(Parse(config).o_bias || Parse(config).mlp_bias);
+  EXPECT_EQ(Parse(config).layers[0].gqa.head_dim, 128);
+  EXPECT_EQ(Parse(config).layers[0].gqa.num_q_heads, 80);
+  config["attention_bias"] = false;
+  config["attention_out_bias"] = true;
+  EXPECT_FALSE(Parse(config).qkv_bias);
+  EXPECT_TRUE(Parse(config).o_bias);
+  // Where the family has no such key, one says both.
+  EXPECT_TRUE(Parse(Llama({{"attention_bias", true}, {"attention_out_bias", false}})).o_bias);
+}
+
+TEST(ModelConfig, Multipliers) {
+  const ModelConfig plain = Parse(Sparse("granite"));
+  EXPECT_EQ(plain.attention_scale, 1.0f);  // not head_dim^-0.5
+  EXPECT_EQ(plain.embedding_scale, 1.0f);
+  EXPECT_EQ(plain.residual_scale, 1.0f);
+  EXPECT_EQ(plain.logit_scale, 1.0f);
+  json config = Sparse("granite");
+  config.update({{"attention_multiplier", 0.015625},
+                 {"embedding_multiplier", 12},
+                 {"residual_multiplier", 0.25},
+                 {"logits_scaling", 8}});
+  const ModelConfig c = Parse(config);
+  EXPECT_EQ(c.attention_scale, 0.015625f);
+  EXPECT_EQ(c.embedding_scale, 12.0f);
+  EXPECT_EQ(c.residual_scale, 0.25f);
+  EXPECT_EQ(c.logit_scale, 0.125f);
+  config["logits_scaling"] = 0;
+  EXPECT_THAT(Error(config).message(), HasSubstr("logits_scaling is 0"));
+  config["model_type"] = "llama";  // knows no such keys
+  EXPECT_EQ(Parse(config).embedding_scale, 1.0f);
+}
+
+// Granite 4's dense models, whose class also has experts and Mamba layers.
+TEST(ModelConfig, WhatIsLeftWithoutExperts) {
+  json config = {{"model_type", "granitemoehybrid"}, {"num_hidden_layers", 2},
+                 {"num_local_experts", 0},           {"layer_types", {"attention", "attention"}},
+                 {"intermediate_size", 77},          {"shared_intermediate_size", 88},
+                 {"position_embedding_type", "rope"}};
+  EXPECT_EQ(Parse(config).layers[1].intermediate_size, 88);
+  EXPECT_EQ(Parse(config).layers[1].gqa.rope, 0);
+  config["position_embedding_type"] = "nope";
+  EXPECT_EQ(Parse(config).layers[1].gqa.rope, -1);
+  config["position_embedding_type"] = nullptr;
+  EXPECT_EQ(Parse(config).layers[1].gqa.rope, -1);
+  config["num_local_experts"] = 4;
+  EXPECT_THAT(Error(config).message(), HasSubstr("num_local_experts is not 0"));
+  config["num_local_experts"] = 0;
+  config["layer_types"][1] = "mamba";
+  EXPECT_THAT(Error(config).message(), HasSubstr("layer_types: \"mamba\" is not supported"));
+  config.erase("layer_types");
+  EXPECT_THAT(Error(config).message(), HasSubstr("the others are Mamba layers"));
+  EXPECT_TRUE(absl::IsUnimplemented(Error(config)));
+  config["layers_block_type"] = {"attention", "attention"};
+  EXPECT_EQ(Parse(config).layers.size(), 2);
 }
 
 std::string OneTensor(absl::string_view dtype) {

@@ -164,6 +164,35 @@ TEST(RopeConfig, LayersNameTheRopeOfTheirType) {
   EXPECT_THAT(ropes_of(config), ElementsAre(0, -1, 1, -1));
 }
 
+// Scaling is of the layers without a window.
+TEST(RopeConfig, Olmo3ScalesItsFullLayersAlone) {
+  json config = Sparse("olmo3");
+  config["rope_scaling"] = {
+      {"rope_type", "yarn"}, {"factor", 8}, {"original_max_position_embeddings", 8192}};
+  const ModelConfig c = Parse(config);
+  EXPECT_EQ(c.ropes[c.layers[3].gqa.rope].type, RopeType::kYarn);
+  EXPECT_EQ(c.ropes[c.layers[0].gqa.rope].type, RopeType::kDefault);
+  EXPECT_EQ(c.ropes[c.layers[0].gqa.rope].theta, 5e5);
+  EXPECT_EQ(MaxSequenceLength(c), 65536);
+}
+
+TEST(RopeConfig, Exaone4HasRopeInWindowsWhereThereAreSome) {
+  const auto ropes_of = [](const json& config) {
+    std::vector<int> ropes;
+    for (const LayerConfig& layer : Parse(config).layers) ropes.push_back(layer.gqa.rope);
+    return ropes;
+  };
+  json config = Sparse("exaone4");
+  config["num_hidden_layers"] = 4;
+  EXPECT_THAT(ropes_of(config), ElementsAre(0, 0, 0, -1));
+  config["layer_types"] = {"full_attention", "sliding_attention", "full_attention",
+                           "full_attention"};
+  EXPECT_THAT(ropes_of(config), ElementsAre(-1, 0, -1, -1));
+  config["layer_types"] = std::vector<std::string>(4, "full_attention");
+  config["sliding_window"] = nullptr;
+  EXPECT_THAT(ropes_of(config), ElementsAre(0, 0, 0, 0));
+}
+
 // Of the layers with a window, too.
 TEST(RopeConfig, LongRopeNeedsAFactorPerPair) {
   json config = Sparse("phi3");

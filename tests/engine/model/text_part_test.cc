@@ -70,7 +70,8 @@ TEST(TextPartConfig, KeysAreTextConfigs) {
   EXPECT_EQ(c.hidden_size, 2560);
   EXPECT_EQ(c.layers.size(), 34u);
   EXPECT_EQ(c.vocab_size, 262208);
-  EXPECT_TRUE(c.tie_word_embeddings && c.qk_norm);
+  EXPECT_TRUE(c.tie_word_embeddings);
+  EXPECT_EQ(c.qk_norm, HeadNorm::kHead);
   EXPECT_EQ(c.norm, NormKind::kRmsPlusOne);
   EXPECT_EQ(c.block_order, BlockOrder::kSandwich);
   // Those that are beside it.
@@ -102,7 +103,7 @@ TEST(TextPartConfig, DefaultsAreThoseOfTheTextPartsClass) {
   EXPECT_EQ(qwen3.vocab_size, 151936);
   EXPECT_EQ(qwen3.layers[0].intermediate_size, 22016);
   EXPECT_EQ(qwen3.max_position_embeddings, 128000);
-  EXPECT_TRUE(qwen3.qk_norm);
+  EXPECT_EQ(qwen3.qk_norm, HeadNorm::kHead);
   EXPECT_TRUE(qwen3.eos_token_ids.empty());
 
   const ModelConfig mistral = Parse(Mistral3(json::object()));
