@@ -56,7 +56,7 @@ TEST(HybridConfig, ReadsQwen35AloneAndAsTheTextOfAWrapper) {
     const ModelConfig c = Parse(config);
     EXPECT_TRUE(HasState(c));
     EXPECT_EQ(c.norm, NormKind::kRmsPlusOne);
-    EXPECT_TRUE(c.qk_norm);
+    EXPECT_EQ(c.qk_norm, HeadNorm::kHead);
     EXPECT_EQ(KindsOf(c),
               (std::vector{kDelta, kDelta, kDelta, kGqa, kDelta, kDelta, kDelta, kGqa}));
     const GatedDeltaShape& delta = c.layers[0].delta;
