@@ -2,12 +2,16 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
 
 namespace quire {
 
 namespace {
+
+// Of a GPU's plans that merge.
+constexpr int32_t kMaxHeadDim = 256;
 
 // The first rows of a step's tensor.
 Tensor FirstRows(const Tensor& tensor, int64_t num_rows) {
@@ -74,6 +78,9 @@ class CascadePlan : public AttentionPlan {
 std::string WhyNoCascade(const AttentionGeometry& geometry) {
   if (geometry.sliding_window != 0) return "its layers have a sliding window";
   if (geometry.sinks) return "its attention has sinks";
+  if (geometry.k_head_dim > kMaxHeadDim) {
+    return absl::StrCat("its heads have more than ", kMaxHeadDim, " elements");
+  }
   if (IsFloat8(geometry.out_dtype)) return "its attention's results are in 8 bits";
   return "";
 }

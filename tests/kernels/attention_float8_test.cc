@@ -30,7 +30,7 @@ TEST_P(AttentionReferenceTest, Float8Caches) {
 
 TEST_P(AttentionReferenceTest, Float8CachesHeadDimsAndGroups) {
   for (const DType kv_dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
-    for (const int32_t head_dim : {16, 80, 128, 256}) {
+    for (const int32_t head_dim : {16, 80, 128, 256, 272, 512}) {
       for (const auto& [q_heads, kv_heads] : {std::pair(1, 1), {14, 2}, {40, 2}}) {
         SCOPED_TRACE(testing::Message() << DTypeName(kv_dtype) << " dim " << head_dim << " heads "
                                         << q_heads << "/" << kv_heads);
@@ -45,11 +45,12 @@ TEST_P(AttentionReferenceTest, Float8CachesHeadDimsAndGroups) {
 
 // NaN beyond a sequence's end, in K and in V, reaches nothing.
 TEST_P(AttentionReferenceTest, Float8PromptsReadNothingBeyondTheirEnd) {
-  for (const int32_t head_dim : {64, 128, 256}) {
+  for (const int32_t head_dim : {64, 128, 256, 512}) {
     for (const int32_t length : {1, 15, 33, 66, 127, 129, 200}) {
       SCOPED_TRACE(testing::Message() << "dim " << head_dim << " length " << length);
       AttentionGeometry geometry = Geometry(4, 2, head_dim, DType::kBF16);
       geometry.kv_dtype = DType::kF8E4M3;
+      if (!Serves(geometry)) continue;
       PagedBatch batch = MakePagedBatch(geometry, {{length, length}}, KvOrder::kHnd, 45, 46);
       const PagedBatch clean = batch;
       const BlockId last = batch.block_tables[batch.seq_rows[0] * batch.max_blocks_per_seq +

@@ -101,8 +101,7 @@ TEST_P(AttentionReferenceTest, Bfloat16HeadDimsAndGroups) {
   }
 }
 
-TEST_P(AttentionReferenceTest, HeadsOfUpTo512OnTheCpu) {
-  if (GetParam().kind != DeviceKind::kCpu) GTEST_SKIP() << "the GPU's end at 256";
+TEST_P(AttentionReferenceTest, HeadsOfUpTo512) {
   for (const int32_t head_dim : {264, 320, 512}) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       for (const DType kv_dtype : {dtype, DType::kF8E4M3}) {
@@ -162,7 +161,9 @@ TEST_P(AttentionReferenceTest, TensorCoreTypesHeadDimsAndGroups) {
                                    {128, 10, 1, 32, KvOrder::kNhd, 700},
                                    {128, 2, 2, 64, KvOrder::kHnd, 100},
                                    {256, 2, 2, 16, KvOrder::kNhd, 0},
-                                   {256, 4, 1, 64, KvOrder::kHnd, 700}},
+                                   {256, 4, 1, 64, KvOrder::kHnd, 700},
+                                   {512, 2, 1, 16, KvOrder::kHnd, 0},
+                                   {512, 2, 2, 64, KvOrder::kNhd, 700}},
                                   {{1, 1},
                                    {1, 0},
                                    {1, 511},
@@ -190,7 +191,9 @@ TEST_P(AttentionReferenceTest, TensorCoreHeadDimsBetweenThoseOfTiles) {
        {40, 3, 1, 64, KvOrder::kHnd, 0},
        {136, 4, 1, 64, KvOrder::kHnd, 0},
        {192, 2, 2, 16, KvOrder::kNhd, 700},
-       {248, 2, 1, 16, KvOrder::kHnd, 0, 3.0f}},
+       {248, 2, 1, 16, KvOrder::kHnd, 0, 3.0f},
+       {264, 4, 1, 16, KvOrder::kNhd, 0, 3.0f},
+       {392, 2, 2, 32, KvOrder::kHnd, 100}},
       {{1, 1}, {1, 0}, {1, 513}, {1, 1300}, {3, 3}, {70, 300}, {20, 2100}});
 }
 
@@ -204,7 +207,7 @@ TEST_P(AttentionReferenceTest, Bfloat16SoftCap) {
 // A sink counts once, however many parts a row is computed in; a row without keys has it alone.
 TEST_P(AttentionReferenceTest, Sinks) {
   for (const DType dtype : activation_dtypes()) {
-    for (const int32_t head_dim : {64, 128, 256}) {
+    for (const int32_t head_dim : {64, 128, 256, 512}) {
       SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " dim " << head_dim);
       AttentionGeometry geometry = Geometry(8, 2, head_dim, dtype);
       geometry.sinks = true;

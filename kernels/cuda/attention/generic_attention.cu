@@ -14,7 +14,7 @@ namespace quire::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kMaxHeadDim = 256;
+constexpr int kMaxHeadDim = 512;
 constexpr int kPerLane = kMaxHeadDim / 32;
 
 // Device pointers and scalars only: what a kernel may take by value.

@@ -64,6 +64,7 @@ NativeAttention::NativeAttention(Device& device, PrefillKernels prefill)
   capabilities_.kv_dtypes = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3,
                              DType::kF8E5M2};
   capabilities_.out_dtypes = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3};
+  capabilities_.max_head_dim = 512;
   capabilities_.block_sizes = {16, 32, 64};
   capabilities_.min_sm = 80;
   capabilities_.soft_cap = true;

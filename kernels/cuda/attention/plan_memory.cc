@@ -53,6 +53,16 @@ TiledKernel KernelOf(KernelKind kind) {
   return {};
 }
 
+// Of more than 256 elements: before Hopper and on it.
+template <typename Element>
+TiledKernel LargeHeadKernelOf(KernelKind kind) {
+  return kind == KernelKind::kDecode ? DecodeKernel<Element, 512>() : PrefillKernel<Element, 512>();
+}
+
+TiledKernel Float8LargeHeadKernelOf(KernelKind kind) {
+  return kind == KernelKind::kDecode ? Float8DecodeKernel<512>() : Float8PrefillKernel<512>();
+}
+
 template <int kHeadDim>
 TiledKernel Float8KernelOf(KernelKind kind) {
   return kind == KernelKind::kHopperPrefill ? Float8HopperPrefillKernel<kHeadDim>()
@@ -62,14 +72,16 @@ TiledKernel Float8KernelOf(KernelKind kind) {
 TiledKernel Float8KernelOf(KernelKind kind, int32_t head_dim) {
   return head_dim <= 64    ? Float8KernelOf<64>(kind)
          : head_dim <= 128 ? Float8KernelOf<128>(kind)
-                           : Float8KernelOf<256>(kind);
+         : head_dim <= 256 ? Float8KernelOf<256>(kind)
+                           : Float8LargeHeadKernelOf(kind);
 }
 
 template <typename Element>
 TiledKernel KernelOf(KernelKind kind, int32_t head_dim) {
   return head_dim <= 64    ? KernelOf<Element, 64>(kind)
          : head_dim <= 128 ? KernelOf<Element, 128>(kind)
-                           : KernelOf<Element, 256>(kind);
+         : head_dim <= 256 ? KernelOf<Element, 256>(kind)
+                           : LargeHeadKernelOf<Element>(kind);
 }
 
 bool HasFloat8Gemms(const AttentionGeometry& geometry) {

@@ -2,11 +2,13 @@
 // items from the work list. K and V are gathered through the page table into shared memory, kStages
 // tiles of kTileKeys keys deep, by 16-byte asynchronous copies; a tile of keys begins at a multiple
 // of kTileKeys. With kWarpsN > 1 the warps share out a tile's keys, each with a softmax state of
-// its own, and combine them in a fixed order at the end.
+// its own, and combine them in a fixed order at the end. With kWarpsD > 1 warps also share out the
+// columns of a head (column_warps.cuh).
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/attention/tiles/column_warps.cuh"
 #include "kernels/cuda/attention/tiles/float8_operands.cuh"
 #include "kernels/cuda/attention/tiles/softmax_rows.cuh"
 #include "kernels/cuda/attention/tiles/tile_output.cuh"
@@ -28,7 +30,8 @@ class TileComputation {
         queries_(static_cast<uint32_t>(__cvta_generic_to_shared(shared))),
         offsets_(reinterpret_cast<int64_t*>(shared + Shape::kOffsetsAt)),
         warp_m_(threadIdx.x / 32 % Shape::kWarpsM),
-        warp_n_(threadIdx.x / 32 / Shape::kWarpsM),
+        warp_n_(threadIdx.x / 32 / Shape::kWarpsM % Shape::kWarpsN),
+        warp_d_(threadIdx.x / 32 / (Shape::kWarpsM * Shape::kWarpsN)),
         lane_(threadIdx.x % 32),
         softmax_(p, item, warp_m_ * 16 * Shape::kRowTiles + lane_ / 4),
         first_tile_(item.key_begin / Shape::kTileKeys),
@@ -38,7 +41,7 @@ class TileComputation {
 #pragma unroll
     for (int m = 0; m < Shape::kRowTiles; ++m) {
 #pragma unroll
-      for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
+      for (int n = 0; n < Shape::kWarpColumns / 8; ++n) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) out_[m][n][i] = 0;
       }
@@ -57,14 +60,18 @@ class TileComputation {
       if (tile < num_tiles_) LoadKeys(tile);
       CommitCopies();
     }
-    if constexpr (Shape::kIsFloat8) float8_.LoadQueries(p_, item_);
+    if constexpr (Shape::kIsFloat8) {
+      float8_.LoadQueries(p_, item_, warp_m_ * 16, warp_d_ * Shape::kWarpColumns);
+    }
   }
 
   // Visits all keys, then leaves the result in global memory.
   __device__ void Finish() {
     if constexpr (Shape::kIsFloat8) {
       const float k_scale = p_.k_scales == nullptr ? 1.0f : p_.k_scales[item_.kv_head];
-      softmax_.ScaleScores(p_, float8_.ConvertQueries(p_) * k_scale);
+      const float query_scale = float8_.ConvertQueries(p_);
+      column_warps_.SetPartScale(query_scale);
+      softmax_.ScaleScores(p_, (Shape::kWarpsD == 1 ? query_scale : 1.0f) * k_scale);
     }
     for (int tile = 0; tile < num_tiles_; ++tile) {
       WaitForCopies<kAhead - 1>();
@@ -90,6 +97,10 @@ class TileComputation {
   using Kv = typename Shape::Kv;
   struct Nothing {};
   static constexpr int kAhead = Shape::kStages - 1;  // tiles of keys on their way
+  static constexpr int kSteps = Shape::kWarpColumns / 16;
+
+  // Of 16 columns, those of this warp.
+  __device__ int FirstStep() const { return Shape::kWarpsD == 1 ? 0 : warp_d_ * kSteps; }
 
   __device__ int32_t KeyAt(int32_t i) const { return first_tile_ * Shape::kTileKeys + i; }
   __device__ int64_t* OffsetsOf(int tile) const {
@@ -154,11 +165,13 @@ class TileComputation {
     const uint32_t keys = StageOf(tile);
     if constexpr (Shape::kIsFloat8) {
       DispatchFloat8(p_.kv_dtype, [&]<__nv_fp8_interpretation_t kFormat>() {
-        float8_.template MultiplyByKeys<kFormat>(keys, warp_n_ * Shape::kWarpKeys, scores);
+        float8_.template MultiplyByKeys<kFormat>(keys, warp_n_ * Shape::kWarpKeys, FirstStep(),
+                                                 scores);
       });
     } else {
       MultiplyQueriesByKeys(keys, scores);
     }
+    column_warps_.Sum(shared_ + Shape::kSumsAt, warp_d_, scores);
     const int32_t first_key = KeyAt(tile * Shape::kTileKeys) + warp_n_ * Shape::kWarpKeys;
     if (p_.variant.ChangesLogits()) softmax_.ChangeLogits(scores);
     if (first_key < max(item_.all_begin, item_.key_begin) ||
@@ -172,8 +185,8 @@ class TileComputation {
     const uint32_t values = keys + Shape::kStageBytes / 2;
     if constexpr (Shape::kIsFloat8) {
       DispatchFloat8(p_.kv_dtype, [&]<__nv_fp8_interpretation_t kFormat>() {
-        float8_.template AddProbsTimesValues<kFormat>(values, warp_n_ * Shape::kWarpKeys, scores,
-                                                      out_);
+        float8_.template AddProbsTimesValues<kFormat>(values, warp_n_ * Shape::kWarpKeys,
+                                                      FirstStep(), scores, out_);
       });
     } else {
       AddProbsTimesValues(values, scores);
@@ -185,18 +198,18 @@ class TileComputation {
     const int matrix = lane_ / 8;
     const int in_matrix = lane_ % 8;
 #pragma unroll
-    for (int d = 0; d < Shape::kHeadDim / 16; ++d) {
+    for (int d = 0; d < kSteps; ++d) {
       uint32_t q[Shape::kRowTiles][4];
 #pragma unroll
       for (int m = 0; m < Shape::kRowTiles; ++m) {
         const int row = (warp_m_ * Shape::kRowTiles + m) * 16 + (matrix & 1) * 8 + in_matrix;
-        LoadMatrices(queries_ + Shape::Swizzle(row, 2 * d + (matrix >> 1)), q[m]);
+        LoadMatrices(queries_ + Shape::Swizzle(row, 2 * (FirstStep() + d) + (matrix >> 1)), q[m]);
       }
 #pragma unroll
       for (int n = 0; n < Shape::kWarpKeys / 16; ++n) {
         uint32_t k[4];
         const int row = warp_n_ * Shape::kWarpKeys + n * 16 + (matrix >> 1) * 8 + in_matrix;
-        LoadMatrices(keys + Shape::Swizzle(row, 2 * d + (matrix & 1)), k);
+        LoadMatrices(keys + Shape::Swizzle(row, 2 * (FirstStep() + d) + (matrix & 1)), k);
 #pragma unroll
         for (int m = 0; m < Shape::kRowTiles; ++m) {
           MultiplyAdd<Element>(q[m], k[0], k[1], scores[m][2 * n]);
@@ -223,9 +236,10 @@ class TileComputation {
       }
       const int row = warp_n_ * Shape::kWarpKeys + k * 16 + (matrix & 1) * 8 + lane_ % 8;
 #pragma unroll
-      for (int d = 0; d < Shape::kHeadDim / 16; ++d) {
+      for (int d = 0; d < kSteps; ++d) {
         uint32_t v[4];
-        LoadMatricesTransposed(values + Shape::Swizzle(row, 2 * d + (matrix >> 1)), v);
+        LoadMatricesTransposed(values + Shape::Swizzle(row, 2 * (FirstStep() + d) + (matrix >> 1)),
+                               v);
 #pragma unroll
         for (int m = 0; m < Shape::kRowTiles; ++m) {
           MultiplyAdd<Element>(w[m], v[0], v[1], out_[m][2 * d]);
@@ -242,11 +256,13 @@ class TileComputation {
   int64_t* const offsets_;
   const int warp_m_;
   const int warp_n_;
+  const int warp_d_;
   const int lane_;
   SoftmaxRows<Shape::kRowTiles> softmax_;
   const int32_t first_tile_;  // of keys
   const int32_t num_tiles_;
-  float out_[Shape::kRowTiles][Shape::kHeadDim / 8][4];
+  [[no_unique_address]] ColumnWarps<Shape> column_warps_;
+  float out_[Shape::kRowTiles][Shape::kWarpColumns / 8][4];
   std::conditional_t<Shape::kIsFloat8, Float8Operands<Shape>, Nothing> float8_;
 };
 
@@ -261,8 +277,8 @@ struct NextItem {
   }
 };
 
-// Prefill on sm_90a is hopper_attention.cuh's: machine code that never runs there is left out, but
-// for tests.
+// Prefill of heads of up to 256 on sm_90a is hopper_attention.cuh's: machine code that never runs
+// there is left out, but for tests.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) && !defined(QUIRE_PORTABLE_PREFILL)
 inline constexpr bool kHasPrefillTiles = false;
 #else
@@ -273,7 +289,7 @@ template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kMinCtas)
     TiledAttention(const __grid_constant__ TiledParams p) {
   constexpr bool kIsPrefill = Shape::kWarpsN == 1;
-  if constexpr (kIsPrefill && !kHasPrefillTiles) return;
+  if constexpr (kIsPrefill && Shape::kHeadDim <= 256 && !kHasPrefillTiles) return;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ NextItem next;
   // The next kernel's CTAs would crowd onto the multiprocessors whose CTAs found no item: it is not
@@ -310,27 +326,43 @@ TiledKernel MakeTiledKernel() {
 
 template <typename Element, int kHeadDim>
 TiledKernel DecodeKernel() {
-  constexpr int kStages = kHeadDim == 64 ? 4 : kHeadDim == 128 ? 2 : 3;
-  constexpr int kCtasPerSm = kHeadDim == 256 ? 1 : 3;
-  return MakeTiledKernel<TileShape<Element, Element, kHeadDim, 1, 4, 1, 64, kStages, kCtasPerSm>>();
+  if constexpr (kHeadDim == 512) {
+    return MakeTiledKernel<TileShape<Element, Element, kHeadDim, 1, 2, 1, 32, 3, 1, 2>>();
+  } else {
+    constexpr int kStages = kHeadDim == 64 ? 4 : kHeadDim == 128 ? 2 : 3;
+    constexpr int kCtasPerSm = kHeadDim == 256 ? 1 : 3;
+    return MakeTiledKernel<
+        TileShape<Element, Element, kHeadDim, 1, 4, 1, 64, kStages, kCtasPerSm>>();
+  }
 }
 
 template <int kHeadDim>
 TiledKernel Float8DecodeKernel() {
-  constexpr int kKeys = kHeadDim == 256 ? 64 : 128;
-  constexpr int kStages = kHeadDim == 64 ? 4 : kHeadDim == 128 ? 2 : 3;
-  constexpr int kCtasPerSm = kHeadDim == 256 ? 2 : 3;
-  return MakeTiledKernel<
-      TileShape<__half, Float8Bits, kHeadDim, 1, 4, 1, kKeys, kStages, kCtasPerSm>>();
+  if constexpr (kHeadDim == 512) {
+    return MakeTiledKernel<TileShape<__half, Float8Bits, kHeadDim, 1, 2, 1, 64, 3, 1, 2>>();
+  } else {
+    constexpr int kKeys = kHeadDim == 256 ? 64 : 128;
+    constexpr int kStages = kHeadDim == 64 ? 4 : kHeadDim == 128 ? 2 : 3;
+    constexpr int kCtasPerSm = kHeadDim == 256 ? 2 : 3;
+    return MakeTiledKernel<
+        TileShape<__half, Float8Bits, kHeadDim, 1, 4, 1, kKeys, kStages, kCtasPerSm>>();
+  }
 }
 
 template <typename Element, int kHeadDim>
 TiledKernel PrefillKernel() {
-  if constexpr (kHeadDim == 256) {
+  if constexpr (kHeadDim == 512) {
+    return MakeTiledKernel<TileShape<Element, Element, kHeadDim, 4, 1, 1, 32, 2, 1, 2>>();
+  } else if constexpr (kHeadDim == 256) {
     return MakeTiledKernel<TileShape<Element, Element, kHeadDim, 8, 1, 1, 64, 2, 1>>();
   } else {
     return MakeTiledKernel<TileShape<Element, Element, kHeadDim, 4, 1, 2, 64, 2, 2>>();
   }
+}
+
+template <int kHeadDim>
+TiledKernel Float8PrefillKernel() {
+  return MakeTiledKernel<TileShape<__half, Float8Bits, kHeadDim, 4, 1, 1, 32, 3, 1, 2>>();
 }
 
 }  // namespace quire::cuda

@@ -58,16 +58,19 @@ struct TiledKernel {
   bool map_swizzled = false;
 };
 
-// For __nv_bfloat16 and __half, head sizes up to 64, 128 and 256. Few rows per KV head: the warps
-// share out a tile's keys.
+// For __nv_bfloat16 and __half, head sizes up to 64, 128, 256 and 512. Few rows per KV head: the
+// warps share out a tile's keys.
 template <typename Element, int kHeadDim>
 TiledKernel DecodeKernel();
 // The same for a cache of 8-bit elements of either format, queries of either 16-bit type, and head
 // sizes that are multiples of 16; before Hopper also for many rows.
 template <int kHeadDim>
 TiledKernel Float8DecodeKernel();
-// Many rows: the warps share out its rows.
+// Many rows: the warps share out its rows. On Hopper for heads of more than 256 only.
 template <typename Element, int kHeadDim>
 TiledKernel PrefillKernel();
+// The same for a cache of 8-bit elements and heads of more than 256.
+template <int kHeadDim>
+TiledKernel Float8PrefillKernel();
 
 }  // namespace quire::cuda

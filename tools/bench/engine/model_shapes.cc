@@ -22,7 +22,7 @@ struct NamedConfig {
   const char* config;
 };
 
-constexpr std::array<NamedConfig, 4> kShapes = {NamedConfig{"llama-3-8b", R"({
+constexpr std::array<NamedConfig, 5> kShapes = {NamedConfig{"llama-3-8b", R"({
   "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16",
   "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
   "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
@@ -57,6 +57,19 @@ constexpr std::array<NamedConfig, 4> kShapes = {NamedConfig{"llama-3-8b", R"({
                       "partial_rotary_factor": 0.25},
   "max_position_embeddings": 262144, "rms_norm_eps": 1e-6, "tie_word_embeddings": false,
   "eos_token_id": 248044
+})"},
+                                                NamedConfig{"gemma-4-31b", R"({
+  "architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4_text", "dtype": "bfloat16",
+  "vocab_size": 262144, "hidden_size": 5376, "intermediate_size": 21504, "num_hidden_layers": 60,
+  "num_attention_heads": 32, "num_key_value_heads": 16, "head_dim": 256, "global_head_dim": 512,
+  "num_global_key_value_heads": 4, "attention_k_eq_v": true, "sliding_window": 1024,
+  "hidden_size_per_layer_input": 0, "final_logit_softcapping": 30.0,
+  "rope_parameters": {
+    "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+    "full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0,
+                       "partial_rotary_factor": 0.25}},
+  "max_position_embeddings": 262144, "rms_norm_eps": 1e-6, "tie_word_embeddings": true,
+  "bos_token_id": 2, "eos_token_id": 1
 })"}};
 
 }  // namespace

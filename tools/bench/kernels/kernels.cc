@@ -222,7 +222,10 @@ std::vector<AttentionShape> AttentionShapes(DeviceKind device) {
           Uniform("decode 64 x 2048, 4 tokens each", 64, 4, 2048),
           Uniform("prefill 4 x 4096, blocks of 64", 4, 4096, 4096, 32, 128, 64),
           Uniform("prefill 4 x 4096, head size 64", 4, 4096, 4096, 32, 64),
-          Uniform("prefill 4 x 4096, head size 256", 4, 4096, 4096, 32, 256)};
+          Uniform("prefill 4 x 4096, head size 256", 4, 4096, 4096, 32, 256),
+          Uniform("decode 64 x 1024, head size 512", 64, 1, 1024, 32, 512),
+          Uniform("decode 1 x 8192, head size 512", 1, 1, 8192, 32, 512),
+          Uniform("prefill 4 x 4096, head size 512", 4, 4096, 4096, 32, 512)};
 }
 
 // Every shape with a cache in bfloat16, then, if it is one of 8 bits, with one in `kv_dtype`, and

@@ -52,6 +52,8 @@ struct HopperShape {
   // As tile_output.cuh counts warps: each has 16 rows.
   static constexpr int kWarpsM = kComputeWarps;
   static constexpr int kWarpsN = 1;
+  static constexpr int kWarpsD = 1;
+  static constexpr int kWarpColumns = kHeadDim;
   static constexpr int kRowTiles = 1;
   static __device__ int ComputeThread() { return static_cast<int>(threadIdx.x) - kGroupThreads; }
   static __device__ void SyncCompute() { SyncSome(1, kComputeThreads); }

@@ -1,7 +1,7 @@
 // What a warp multiplies where the cache has 8-bit elements: all as float16, which holds them
-// exactly. Its 16 queries stay in registers; keys and values are widened on their way from shared
-// memory. The order in which columns are summed, and the columns of the output that a lane has, are
-// permuted so that the four bytes of a lane need no shuffle. Device code only.
+// exactly. Its columns of 16 queries stay in registers; keys and values are widened on their way
+// from shared memory. The order in which columns are summed, and the columns of the output that a
+// lane has, are permuted so that the four bytes of a lane need no shuffle. Device code only.
 #pragma once
 
 #include "kernels/cuda/attention/tiles/half_queries.cuh"
@@ -14,22 +14,24 @@ namespace quire::cuda {
 template <typename Shape>
 class Float8Operands {
  public:
-  static constexpr int kSteps = Shape::kHeadDim / 16;
+  static constexpr int kSteps = Shape::kWarpColumns / 16;
 
-  // Sends for the tile's queries. Of each 16 columns a lane has four that follow each other, of
-  // rows lane / 4 and lane / 4 + 8; zeros where the tile or the head has none.
-  __device__ void LoadQueries(const TiledParams& p, const TileItem& item) {
+  // Sends for 16 of the tile's queries, from first_row on, and their columns from first_column on.
+  // Of each 16 columns a lane has four that follow each other, of rows lane / 4 and lane / 4 + 8;
+  // zeros where the tile or the head has none.
+  __device__ void LoadQueries(const TiledParams& p, const TileItem& item, int first_row,
+                              int first_column) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int32_t row = Lane() / 4 + half * 8;
+      const int32_t row = first_row + Lane() / 4 + half * 8;
       const bool has_row = row < item.num_rows;
       const int32_t source = has_row ? row : 0;
       const auto* from = static_cast<const uint16_t*>(p.q) + item.TokenOf(source) * p.q_row_stride +
-                         item.HeadOf(source) * p.head_dim + Lane() % 4 * 4;
+                         item.HeadOf(source) * p.head_dim + first_column + Lane() % 4 * 4;
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         uint2 four = {};
-        if (has_row && step * 16 < p.head_dim) {
+        if (has_row && first_column + step * 16 < p.head_dim) {
           four = *reinterpret_cast<const uint2*>(from + step * 16);
         }
         queries_[step][half] = four.x;
@@ -56,9 +58,11 @@ class Float8Operands {
     return scale.inverse;
   }
 
-  // scores += queries * keys^T, of the keys in rows [first_row, first_row + kWarpKeys) of a stage.
+  // scores += queries * keys^T, of the keys in rows [first_row, first_row + kWarpKeys) of a stage
+  // and the columns from 16 * first_step on.
   template <__nv_fp8_interpretation_t kFormat, typename Scores>
-  __device__ void MultiplyByKeys(uint32_t keys, int first_row, Scores& scores) const {
+  __device__ void MultiplyByKeys(uint32_t keys, int first_row, int first_step,
+                                 Scores& scores) const {
     const int matrix = Lane() / 8;
     const int line = first_row + matrix % 2 * 8 + Lane() % 8;
 #pragma unroll
@@ -66,7 +70,7 @@ class Float8Operands {
 #pragma unroll
       for (int n = 0; n < Shape::kWarpKeys / 8; n += 2) {
         uint32_t k[4];  // keys 0-7, keys 8-15, the same of the next 16 columns
-        LoadMatrices(keys + Shape::Swizzle(line + n * 8, step + matrix / 2), k);
+        LoadMatrices(keys + Shape::Swizzle(line + n * 8, first_step + step + matrix / 2), k);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           uint32_t low, high;
@@ -80,8 +84,8 @@ class Float8Operands {
   // out += probs * values. Of each 16 columns of V, fragment 2 * n has the even ones, 2 * n + 1 the
   // odd ones.
   template <__nv_fp8_interpretation_t kFormat, typename Probs, typename Out>
-  static __device__ void AddProbsTimesValues(uint32_t values, int first_row, const Probs& probs,
-                                             Out& out) {
+  static __device__ void AddProbsTimesValues(uint32_t values, int first_row, int first_step,
+                                             const Probs& probs, Out& out) {
     const int matrix = Lane() / 8;
     const int line = first_row + matrix % 2 * 8 + Lane() % 8;
 #pragma unroll
@@ -94,7 +98,8 @@ class Float8Operands {
 #pragma unroll
       for (int step = 0; step < kSteps; step += 2) {
         uint32_t v[4];  // keys 0-7, keys 8-15, the same of the next 16 columns
-        LoadMatricesTransposed(values + Shape::Swizzle(line + k * 16, step + matrix / 2), v);
+        LoadMatricesTransposed(
+            values + Shape::Swizzle(line + k * 16, first_step + step + matrix / 2), v);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           // A register has two columns of two keys: pairs of keys are wanted.

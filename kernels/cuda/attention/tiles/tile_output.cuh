@@ -36,7 +36,7 @@ class TileOutput {
   template <typename Out, typename PerRow>
   __device__ void Write(const Out& out, const PerRow& max, const PerRow& sum, float log2_scale) {
     const int warp_m = Shape::ComputeThread() / 32 % Shape::kWarpsM;
-    const int warp_n = Shape::ComputeThread() / 32 / Shape::kWarpsM;
+    const int warp_n = Shape::ComputeThread() / 32 / Shape::kWarpsM % Shape::kWarpsN;
 #pragma unroll
     for (int m = 0; m < Shape::kRowTiles; ++m) {
 #pragma unroll
@@ -48,7 +48,7 @@ class TileOutput {
         // A warp's result goes to shared memory if there are others to combine it with.
         const RowTarget target =
             Shape::kWarpsN > 1 ? WarpTarget(warp_n, row) : CombinedTarget(row, state, is_whole_);
-        if (has_row && lane % 4 == 0) {
+        if (has_row && lane % 4 == 0 && FirstColumn() == 0) {
           if constexpr (Shape::kWarpsN > 1) {
             WarpState()[warp_n * Shape::kTileRows + row] = state;
           } else {
@@ -75,6 +75,11 @@ class TileOutput {
  private:
   using Element = typename Shape::Element;
 
+  // Of those that this warp has.
+  static __device__ int FirstColumn() {
+    if constexpr (Shape::kWarpsD == 1) return 0;
+    return Shape::ComputeThread() / 32 / (Shape::kWarpsM * Shape::kWarpsN) * Shape::kWarpColumns;
+  }
   __device__ bool has_float8_output() const { return p_.out_dtype == DType::kF8E4M3; }
   __device__ float* WarpOut() const { return reinterpret_cast<float*>(shared_); }
   __device__ float2* WarpState() const {
@@ -134,13 +139,14 @@ class TileOutput {
   __device__ void StorePairs(const RowTarget& target, const Fragments& out, int half) const {
     const int lane = threadIdx.x % 4;
 #pragma unroll
-    for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
+    for (int n = 0; n < Shape::kWarpColumns / 8; ++n) {
       if constexpr (Shape::kPairsColumns) {
         const int i = 2 * half + n % 2;
-        Store<kFloat8Output>(target, n / 2 * 16 + lane * 4 + n % 2 * 2,
+        Store<kFloat8Output>(target, FirstColumn() + n / 2 * 16 + lane * 4 + n % 2 * 2,
                              {out[n / 2 * 2][i], out[n / 2 * 2 + 1][i]});
       } else {
-        Store<kFloat8Output>(target, n * 8 + lane * 2, {out[n][2 * half], out[n][2 * half + 1]});
+        Store<kFloat8Output>(target, FirstColumn() + n * 8 + lane * 2,
+                             {out[n][2 * half], out[n][2 * half + 1]});
       }
     }
   }
@@ -150,7 +156,7 @@ class TileOutput {
   __device__ void StoreRow(const RowTarget& target, const Fragments& out, int half,
                            bool has_row) const {
 #pragma unroll
-    for (int n = 0; n < Shape::kHeadDim / 8; n += 4) {
+    for (int n = 0; n < Shape::kWarpColumns / 8; n += 4) {
       uint32_t words[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -158,7 +164,7 @@ class TileOutput {
             Narrow({out[n + i][2 * half] * target.scale, out[n + i][2 * half + 1] * target.scale});
       }
       TransposeOverLanes(words);
-      const int32_t column = (n + static_cast<int>(threadIdx.x) % 4) * 8;
+      const int32_t column = FirstColumn() + (n + static_cast<int>(threadIdx.x) % 4) * 8;
       if (has_row && column < p_.head_dim) {
         *reinterpret_cast<uint4*>(target.out + 2 * column) = {words[0], words[1], words[2],
                                                               words[3]};

@@ -1,7 +1,7 @@
 // The compile-time shape of tiled attention: how rows and keys are shared out over warps, and how
 // shared memory is laid out: the tile's queries, then kStages of K and V, then where the keys of
-// kStages tiles lie. Where the cache has 8-bit elements, queries are in registers
-// (float8_operands.cuh). Device code only.
+// kStages tiles lie, then what warps that share out columns tell each other. Where the cache has
+// 8-bit elements, queries are in registers (float8_operands.cuh). Device code only.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,10 @@
 
 namespace quire::cuda {
 
-// ElementType: of the gemms' operands. KvType: of the cache.
+// ElementType: of the gemms' operands. KvType: of the cache. kWarpsInD: warps that share out the
+// columns of the same rows and keys (column_warps.cuh).
 template <typename ElementType, typename KvType, int kHeadDimension, int kWarpsInM, int kWarpsInN,
-          int kRowTilesPerWarp, int kKeys, int kNumStages, int kCtasPerSm>
+          int kRowTilesPerWarp, int kKeys, int kNumStages, int kCtasPerSm, int kWarpsInD = 1>
 struct TileShape {
   using Element = ElementType;
   using Kv = KvType;
@@ -23,6 +24,8 @@ struct TileShape {
   static constexpr int kHeadDim = kHeadDimension;
   static constexpr int kWarpsM = kWarpsInM;
   static constexpr int kWarpsN = kWarpsInN;
+  static constexpr int kWarpsD = kWarpsInD;
+  static constexpr int kWarpColumns = kHeadDim / kWarpsD;
   static constexpr bool kExchangesColumns = !kPairsColumns && kWarpsN == 1;  // TileOutput::StoreRow
   static constexpr int kRowTiles = kRowTilesPerWarp;                         // of 16 rows
   static constexpr int kStages = kNumStages;
@@ -31,7 +34,7 @@ struct TileShape {
   static constexpr int kTileKeys = kKeys;
   static constexpr int kWarpKeys = kTileKeys / kWarpsN;
   static constexpr int kTileRows = 16 * kRowTiles * kWarpsM;
-  static constexpr int kThreads = 32 * kWarpsM * kWarpsN;
+  static constexpr int kThreads = 32 * kWarpsM * kWarpsN * kWarpsD;
   // All threads compute.
   static constexpr int kComputeThreads = kThreads;
   static __device__ int ComputeThread() { return threadIdx.x; }
@@ -43,7 +46,11 @@ struct TileShape {
   static constexpr int kStageBytes = 2 * kTileKeys * kRowBytes;
   static constexpr int kStagesAt = kIsFloat8 ? 0 : kTileRows * kRowBytes;
   static constexpr int kOffsetsAt = kStagesAt + kStages * kStageBytes;
-  static constexpr int kSharedBytes = kOffsetsAt + kStages * kTileKeys * 8;
+  static constexpr int kSumsAt = kOffsetsAt + kStages * kTileKeys * 8;
+  static constexpr int kSumsBytes =
+      kWarpsD == 1 ? 0
+                   : kThreads * kRowTiles * (kWarpKeys / 8) * 4 * static_cast<int>(sizeof(float));
+  static constexpr int kSharedBytes = kSumsAt + kSumsBytes;
 
   // Byte offset of a 16-byte piece of a row; eight rows' equal pieces fall into different banks.
   static __device__ constexpr uint32_t Swizzle(int row, int piece) {
