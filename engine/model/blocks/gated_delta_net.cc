@@ -57,8 +57,9 @@ Tensor GatedDeltaNet::Run(Stream& stream, const GatedDeltaWeights& weights,
   const Tensor qkvz = Begin(qkvz_, {num_tokens, weights.qkvz.out_features});
   const Tensor ba = Begin(ba_, {num_tokens, weights.ba.out_features});
   const Tensor out = Begin(out_, {num_tokens, shape.v_size()});
-  context_.ops->Linear(stream, {.x = qkvz_x, .weight = &weights.qkvz, .out = qkvz});
+  // The small one first: the large one's weights are on their way meanwhile.
   context_.ops->Linear(stream, {.x = x, .weight = &weights.ba, .out = ba});
+  context_.ops->Linear(stream, {.x = qkvz_x, .weight = &weights.qkvz, .out = qkvz});
   context_.ops->GatedDelta(
       stream,
       {.shape = shape,

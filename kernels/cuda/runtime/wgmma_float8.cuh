@@ -12,6 +12,7 @@ namespace quire::cuda {
 #define QUIRE_SUMS32(n) QUIRE_SUMS16(n), QUIRE_SUMS16(n + 4)
 #define QUIRE_SUMS48(n) QUIRE_SUMS32(n), QUIRE_SUMS16(n + 8)
 #define QUIRE_SUMS64(n) QUIRE_SUMS32(n), QUIRE_SUMS32(n + 8)
+#define QUIRE_SUMS80(n) QUIRE_SUMS64(n), QUIRE_SUMS16(n + 16)
 #define QUIRE_SUMS96(n) QUIRE_SUMS64(n), QUIRE_SUMS32(n + 16)
 #define QUIRE_NAMES16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define QUIRE_NAMES32 \
@@ -20,10 +21,10 @@ namespace quire::cuda {
   QUIRE_NAMES32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define QUIRE_NAMES64 \
   QUIRE_NAMES48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define QUIRE_NAMES96                                                                       \
-  QUIRE_NAMES64                                                                             \
-  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, " \
-  "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define QUIRE_NAMES80 \
+  QUIRE_NAMES64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define QUIRE_NAMES96 \
+  QUIRE_NAMES80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 
 #define QUIRE_LINES_DOT(columns, count, a, b, accumulates)              \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " accumulates          \
@@ -41,7 +42,7 @@ __device__ __forceinline__ void StartFloat8LinesDot(uint64_t first, uint64_t sec
                                                     float (&sums)[1][kFragments][4]) {
   auto& s = sums[0];
   static_assert(kFragments == 4 || kFragments == 8 || kFragments == 12 || kFragments == 16 ||
-                kFragments == 24);
+                kFragments == 20 || kFragments == 24);
   if constexpr (kFragments == 4) {
     QUIRE_LINES_DOT("32", 16, "%16", "%17", "%18");
   } else if constexpr (kFragments == 8) {
@@ -50,6 +51,8 @@ __device__ __forceinline__ void StartFloat8LinesDot(uint64_t first, uint64_t sec
     QUIRE_LINES_DOT("96", 48, "%48", "%49", "%50");
   } else if constexpr (kFragments == 16) {
     QUIRE_LINES_DOT("128", 64, "%64", "%65", "%66");
+  } else if constexpr (kFragments == 20) {
+    QUIRE_LINES_DOT("160", 80, "%80", "%81", "%82");
   } else {
     QUIRE_LINES_DOT("192", 96, "%96", "%97", "%98");
   }
@@ -60,6 +63,7 @@ __device__ __forceinline__ void StartFloat8LinesDot(uint64_t first, uint64_t sec
 #undef QUIRE_NAMES32
 #undef QUIRE_NAMES48
 #undef QUIRE_NAMES64
+#undef QUIRE_NAMES80
 #undef QUIRE_NAMES96
 #undef QUIRE_SUMS4
 #undef QUIRE_SUMS8
@@ -67,6 +71,7 @@ __device__ __forceinline__ void StartFloat8LinesDot(uint64_t first, uint64_t sec
 #undef QUIRE_SUMS32
 #undef QUIRE_SUMS48
 #undef QUIRE_SUMS64
+#undef QUIRE_SUMS80
 #undef QUIRE_SUMS96
 
 }  // namespace quire::cuda

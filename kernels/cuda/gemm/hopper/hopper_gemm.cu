@@ -43,10 +43,10 @@ constexpr TileKernels MakeKernels() {
 }
 // In the order of features; those of e4m3 last.
 const TileKernels kTiles[] = {
-    MakeKernels<32>(),       MakeKernels<48>(),       MakeKernels<64>(),
-    MakeKernels<80>(),       MakeKernels<96>(),       MakeKernels<112>(),
-    MakeKernels<128>(),      MakeKernels<32, true>(), MakeKernels<64, true>(),
-    MakeKernels<96, true>(), MakeKernels<128, true>()};
+    MakeKernels<32>(),       MakeKernels<48>(),        MakeKernels<64>(),
+    MakeKernels<80>(),       MakeKernels<96>(),        MakeKernels<112>(),
+    MakeKernels<128>(),      MakeKernels<32, true>(),  MakeKernels<64, true>(),
+    MakeKernels<96, true>(), MakeKernels<128, true>(), MakeKernels<160, true>()};
 constexpr int kNum16BitTiles = 7;
 constexpr int kNumTiles = std::size(kTiles);
 constexpr int kNumThreads = HopperGemmShape<__half, 32>::kThreads;

@@ -147,23 +147,28 @@ class HopperGemmComputation {
   // To the first split's CTA, once it has read the last tile's.
   __device__ void GiveSums(int tile) const {
     if (tile != work_.first_tile) Wait(shared_.sums_free(), parity_ ^ 1);
+    const int num_threads = Shape::SumsThreads(p_.num_x_rows);
+    if (static_cast<int>(threadIdx.x) >= num_threads) return;
     const uint32_t to = AddressInCluster(shared_.sums(work_.split), 0);
     const uint32_t full = AddressInCluster(shared_.sums_full(), 0);
 #pragma unroll
     for (int i = 0; i < Shape::kFragments; ++i) {
-      SendInCluster(to + i * Shape::kComputeThreads * 16, sums_[0][i], full);
+      SendInCluster(to + i * num_threads * 16, sums_[0][i], full);
     }
   }
   // In the order of the splits.
   __device__ void TakeSums(int tile) {
     if (threadIdx.x == 0) {
-      ArriveExpectingBytes(shared_.sums_full(), (p_.num_splits - 1) * Shape::kSumsBytes);
+      ArriveExpectingBytes(shared_.sums_full(),
+                           (p_.num_splits - 1) * Shape::SumsBytes(p_.num_x_rows));
     }
     Wait(shared_.sums_full(), parity_);
-    for (int split = 1; split < p_.num_splits; ++split) {
+    const int num_threads = Shape::SumsThreads(p_.num_x_rows);
+    const bool has_rows = static_cast<int>(threadIdx.x) < num_threads;
+    for (int split = 1; has_rows && split < p_.num_splits; ++split) {
 #pragma unroll
       for (int i = 0; i < Shape::kFragments; ++i) {
-        const uint4 part = LoadShared16(shared_.sums(split) + i * Shape::kComputeThreads * 16);
+        const uint4 part = LoadShared16(shared_.sums(split) + i * num_threads * 16);
         sums_[0][i][0] += __uint_as_float(part.x);
         sums_[0][i][1] += __uint_as_float(part.y);
         sums_[0][i][2] += __uint_as_float(part.z);

@@ -49,8 +49,7 @@ struct HopperGemmShape {
   static constexpr int kLineDepth = kIsFloat8 ? kLineBytes : kLineBytes / 2;  // in_features
   static constexpr int kBlocks = kFeatures <= 64 ? 2 : 1;
   static constexpr int kStepDepth = kBlocks * kLineDepth;
-  static constexpr int kWeightBytes = kFeatures * kLineBytes;   // of a block
-  static constexpr int kSumsBytes = kTileRows * kFeatures * 4;  // of a CTA
+  static constexpr int kWeightBytes = kFeatures * kLineBytes;  // of a block
   static constexpr int kMaxStages = 16;
   static constexpr int kAlignment = 1024;  // of what is swizzled
   using LineScales = Float8LineScales<kTileRows, kHalf>;
@@ -62,10 +61,17 @@ struct HopperGemmShape {
   static constexpr int StageBytes(int num_x_rows) {
     return kBlocks * (kWeightBytes + num_x_rows * kLineBytes) + kScaleBytes;
   }
+  // Of the warps that have such rows: the threads that hand sums to another CTA, and their bytes.
+  static constexpr __host__ __device__ int SumsThreads(int num_x_rows) {
+    return (num_x_rows + 15) / 16 * 32;
+  }
+  static constexpr __host__ __device__ int SumsBytes(int num_x_rows) {
+    return SumsThreads(num_x_rows) * kFragments * 16;
+  }
   // Beside the stages. Gemms read kTileRows rows of x: of what is there beyond num_x_rows nothing
   // becomes of use, but it must be there.
   static constexpr int FixedBytes(int num_splits, int num_x_rows) {
-    const int sums_bytes = (num_splits - 1) * kSumsBytes;
+    const int sums_bytes = (num_splits - 1) * SumsBytes(num_x_rows);
     const int beyond_bytes = (kTileRows - num_x_rows) * kLineBytes;
     return 2 * kAlignment + (sums_bytes > beyond_bytes ? sums_bytes : beyond_bytes);
   }
@@ -91,9 +97,9 @@ struct HopperGemmShared {
     return x(stage, Shape::kBlocks) + block * Shape::LineScales::kBytes;
   }
   // Where a thread keeps or finds sums of the split numbered `split`, from 1 on, in steps of
-  // kComputeThreads * 16 bytes.
+  // SumsThreads * 16 bytes.
   __device__ uint32_t sums(int split) const {
-    return weight(num_stages, 0) + (split - 1) * Shape::kSumsBytes + threadIdx.x * 16;
+    return weight(num_stages, 0) + (split - 1) * Shape::SumsBytes(num_x_rows) + threadIdx.x * 16;
   }
   __device__ uint32_t full(int stage) const {
     return mbarriers_end() - Shape::kMbarrierBytes + stage * 8;
