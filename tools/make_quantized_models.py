@@ -80,6 +80,13 @@ GPTQMODEL_CASES = [
 TRANSFORMERS_CASES = [
     ("llama_fp8", "Llama", {}, dict(num_key_value_heads=2, intermediate_size=128)),
     ("qwen3_fp8", "Qwen3", {}, dict(head_dim=128, intermediate_size=128)),
+    # As published: what decides how a state decays stays in 16 bits.
+    ("qwen35_fp8", "Qwen3_5Text",
+     dict(modules_to_not_convert=[f"model.layers.0.linear_attn.{name}" for name in ("in_proj_a", "in_proj_b", "conv1d")]
+          + ["lm_head"]),
+     dict(intermediate_size=128, num_hidden_layers=2, layer_types=["linear_attention", "full_attention"],
+          num_key_value_heads=2, linear_num_key_heads=1, linear_num_value_heads=2, linear_key_head_dim=64,
+          linear_value_head_dim=64)),
 ]
 MODELOPT_CASES = [
     ("qwen3_fp8_modelopt", "Qwen3", "FP8_DEFAULT_CFG", dict(intermediate_size=128)),
@@ -198,7 +205,9 @@ class Transformers:
             folder, dtype=torch.float32, quantization_config=transformers.FineGrainedFP8Config(dequantize=True),
             attn_implementation="eager").eval()
         # What its kernels, which only a GPU has, make of activations: e4m3, a scale for each token's 128 columns.
-        return with_float8_inputs(model, lambda name, x: x.abs().amax(-1, keepdim=True) / 448, 128), model.state_dict()
+        plain = json.loads((folder / "config.json").read_text())["quantization_config"]["modules_to_not_convert"] or ()
+        with_activations = with_float8_inputs(model, lambda name, x: x.abs().amax(-1, keepdim=True) / 448, 128, plain)
+        return with_activations, model.state_dict()
 
 
 class ModelOpt:
@@ -257,11 +266,11 @@ PACKAGES = {"llmcompressor": LlmCompressor, "gptqmodel": GptqModel, "transformer
             "auto_round": AutoRound}
 
 
-def with_float8_inputs(model, scale, columns=None):
-    """The model, whose linear layers, but the head, get inputs in e4m3: times scale(name, these columns)."""
+def with_float8_inputs(model, scale, columns=None, plain=()):
+    """The model, whose linear layers, but the head and `plain`, get inputs in e4m3: times scale(name, these columns)."""
     model = copy.deepcopy(model)
     for name, module in model.named_modules():
-        if isinstance(module, torch.nn.Linear) and name != "lm_head":
+        if isinstance(module, torch.nn.Linear) and name != "lm_head" and name not in plain:
             def quantized(module, inputs, name=name):
                 x = inputs[0].unflatten(-1, (-1, columns or inputs[0].shape[-1]))
                 by = scale(name, x)

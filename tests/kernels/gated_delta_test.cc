@@ -98,6 +98,8 @@ TEST_P(GatedDeltaValuesTest, DecodesMatchReference) {
     CheckAgainstReference({1, 3, 128, 128, 4}, dtype, 6, 4);
     CheckAgainstReference({1, 1, 128, 128, 3}, dtype, 6, 4);
     CheckAgainstReference({1, 2, 128, 128, 2}, dtype, 4, 3);
+    CheckAgainstReference({2, 16, 128, 128, 4}, dtype, 4, 3);
+    CheckAgainstReference({1, 9, 128, 128, 4}, dtype, 4, 3);  // more than a cluster has
   }
 }
 

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/engine/model/expected_logprobs.h"
 #include "tests/engine/model/sequence_runner.h"
 
@@ -110,6 +111,27 @@ TEST_P(DecoderGoldenTest, Float16IsFinerThanBFloat16) {
   const LogprobDifference difference = CompareLogprobs(actual, expected_.logprobs);
   EXPECT_LE(difference.max, 0.5 * expected_.bfloat16_error.max);
   EXPECT_LE(difference.mean, 0.5 * expected_.bfloat16_error.mean);
+}
+
+// Rounded after each token. What that alone does goes into the test's XML.
+TEST_P(DecoderGoldenTest, StatesOf16BitsRoundNoMoreThanActivationsDo) {
+  if (device_ != DeviceKind::kCuda) GTEST_SKIP() << "states are float32 on the CPU";
+  const absl::StatusOr<ModelConfig> config = LoadModelConfig(folder_);
+  ASSERT_TRUE(config.ok()) << config.status();
+  if (!HasState(*config)) GTEST_SKIP() << "no layer keeps a state";
+  const auto runner = SequenceRunner::Create(
+      folder_,
+      {.dtype = DType::kF32, .max_len = 256, .device = device_, .state_dtype = DType::kBF16});
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  const std::vector<float> actual =
+      (*runner)->AppendPromptAndDecodes(expected_.tokens, kNumPromptTokens);
+  const LogprobDifference difference = CompareLogprobs(actual, expected_.logprobs);
+  RecordProperty("max", absl::StrCat(difference.max));
+  RecordProperty("mean", absl::StrCat(difference.mean));
+  RecordProperty("bfloat16_mean", absl::StrCat(expected_.bfloat16_error.mean));
+  EXPECT_LE(difference.max, expected_.bfloat16_error.max);
+  EXPECT_LE(difference.mean, expected_.bfloat16_error.mean);
+  EXPECT_GT(difference.mean, 0);  // they are rounded
 }
 
 // How a prompt is cut into steps must not change a single bit of its results on the CPU.

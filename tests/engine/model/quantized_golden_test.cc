@@ -38,7 +38,12 @@ class QuantizedGoldenTest : public testing::TestWithParam<std::tuple<const char*
 };
 
 bool HasQuantized(const SequenceRunner& runner, ActivationValue activations) {
-  return runner.weights().layer(0).gqa.qkv.activations.value == activations;
+  return runner.weights().layer(0).gated_mlp.gate_up.activations.value == activations;
+}
+
+std::vector<const LinearWeight*> AttentionLinears(const LayerWeights& layer, AttentionKind kind) {
+  if (kind == AttentionKind::kGatedDelta) return {&layer.delta.qkvz, &layer.delta.out};
+  return {&layer.gqa.qkv, &layer.gqa.o};
 }
 
 // Weights are exact; of activations that the CPU quantizes, too, the error is as in the package.
@@ -78,11 +83,15 @@ TEST_P(QuantizedGoldenTest, WeightsAreKeptAsCodes) {
   const bool expanded = device_ == DeviceKind::kCuda && name == "llama_mxfp8";
   const auto runner = Open(DType::kBF16);
   ASSERT_NE(runner, nullptr);
-  const LayerWeights& layer = runner->weights().layer(0);
-  for (const LinearWeight* weight :
-       {&layer.gqa.qkv, &layer.gqa.o, &layer.gated_mlp.gate_up, &layer.gated_mlp.down}) {
-    const bool left_out = name == "llama_gptq_dynamic" && weight == &layer.gqa.o;
-    EXPECT_EQ(weight->format.quantized(), !expanded && !left_out);
+  for (size_t i = 0; i < runner->config().layers.size(); ++i) {
+    const LayerWeights& layer = runner->weights().layer(static_cast<int>(i));
+    auto weights = AttentionLinears(layer, runner->config().layers[i].attention);
+    weights.insert(weights.end(), {&layer.gated_mlp.gate_up, &layer.gated_mlp.down});
+    for (const LinearWeight* weight : weights) {
+      const bool left_out = name == "llama_gptq_dynamic" && weight == &layer.gqa.o;
+      EXPECT_EQ(weight->format.quantized(), !expanded && !left_out);
+    }
+    EXPECT_FALSE(layer.delta.ba.format.quantized());
   }
   EXPECT_FALSE(runner->weights().lm_head().format.quantized());
 }
@@ -108,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      "qwen3_fp8_block", "qwen3_w4a16_asym", "qwen3_w8a16",
                                      "phi3_fp8_dynamic", "phi3_w4a16_asym", "llama_gptq_desc_act",
                                      "llama_awq", "qwen3_awq", "qwen3_gptq_asym", "qwen3_gptq_8",
-                                     "llama_fp8", "qwen3_fp8", "llama_gptq_v2",
+                                     "llama_fp8", "qwen3_fp8", "qwen35_fp8", "llama_gptq_v2",
                                      "llama_gptq_dynamic", "llama_gptq_rows", "llama_fp8_static",
                                      "qwen3_fp8_dynamic", "qwen3_int8", "qwen3_fp8_modelopt",
                                      "phi3_gptq", "llama_autoround", "qwen3_autoround_asym"),

@@ -89,9 +89,9 @@ absl::Status SequenceRunner::OpenAttention(const SequenceRunnerOptions& options)
                    KvArena::Allocate(backend_->device(), layout, num_groups * kMaxBlocks));
   arena_ = std::make_unique<KvArena>(std::move(arena));
   ASSIGN_OR_RETURN(
-      states_,
-      StateArena::Allocate(backend_->device(), MakeStateLayout(config_, options.dtype, DType::kF32),
-                           kNumStateSlots));
+      states_, StateArena::Allocate(backend_->device(),
+                                    MakeStateLayout(config_, options.dtype, options.state_dtype),
+                                    kNumStateSlots));
   AttentionBackend* attention = backend_->attention(options.path);
   if (attention == nullptr) return absl::InvalidArgumentError("the device lacks this path");
   ASSIGN_OR_RETURN(plans_, attention->CreatePlans(MakeGeometries(config_, layout, options.dtype),

@@ -29,6 +29,7 @@ struct SequenceRunnerOptions {
   DeviceKind device = DeviceKind::kCpu;
   AttentionPath path = AttentionPath::kNative;
   bool replay_decodes = false;  // steps of one token are captured once, and replayed
+  DType state_dtype = DType::kF32;
 };
 
 class SequenceRunner {
