@@ -341,6 +341,13 @@ class OfflineTest(BenchTestCase):
         self.assertIn("no clear change", bench("compare", self.json_file, self.json_file).stdout)
         self.assert_refused("--save-detailed goes with --json", "latency", "--save-detailed")
 
+    def test_latency_behind_what_is_cached(self):
+        result, run = self.result("latency", "--num-iters", 3, "--num-iters-warmup", 1, "--input-len", 40, "--output-len", 1,
+                                  "--shared-prefix-len", 32, *SMALL_CACHE)
+        self.assertEqual((result["shared_prefix_len"], result["cached_input_tokens"]), (32, 3 * 32))
+        self.assertNotIn("quire flush", run.stderr)
+        self.assert_refused("--shared-prefix-len: 41 is longer", "latency", "--input-len", 40, "--shared-prefix-len", 41)
+
     def test_latency_of_one_token_says_nothing_of_what_is_between_tokens(self):
         result, run = self.result("latency", "--num-iters", 1, "--num-iters-warmup", 0, "--output-len", 1, *SMALL_CACHE)
         self.assertIsNone(result["median_itl_ms"])

@@ -17,10 +17,16 @@ CONFIG = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "vocab_s
           "torch_dtype": "bfloat16"}
 SEED = "7"
 
+HYBRID = {"architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "vocab_size": 500, "hidden_size": 128,
+          "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+          "head_dim": 64, "layer_types": ["linear_attention", "full_attention"], "linear_num_key_heads": 1,
+          "linear_num_value_heads": 3, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+          "max_position_embeddings": 512, "tie_word_embeddings": True}
 
-def make_checkpoint(folder, *flags):
+
+def make_checkpoint(folder, *flags, values=None):
     config = pathlib.Path(folder, "input_config.json")
-    config.write_text(json.dumps(CONFIG))
+    config.write_text(json.dumps(values or CONFIG))
     model = pathlib.Path(folder, "model")
     subprocess.run([BENCH, "make-checkpoint", "--config", config, "--seed", SEED, *flags, model],
                    check=True, capture_output=True)
@@ -48,6 +54,19 @@ class CheckpointTest(unittest.TestCase):
                                                "--seed", SEED))
                 self.assertNotEqual(read, answers("--model", str(model), "--load-format", "dummy",
                                                   "--seed", "8"))
+
+    def test_what_decides_how_states_decay_stays_in_16_bits(self):
+        for name in ("fp8-block", "fp8-channel", "awq", "gptq", "pack-quantized", "int8", "mxfp4", "nvfp4"):
+            with self.subTest(format=name), tempfile.TemporaryDirectory() as folder:
+                model = make_checkpoint(folder, "--format", name, values=HYBRID)
+                data = (model / "model.safetensors").read_bytes()
+                tensors = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+                dtypes = {key: value["dtype"] for key, value in tensors.items() if "linear_attn.in_proj" in key}
+                for gates in "ab":
+                    self.assertEqual(dtypes.get(f"model.layers.0.linear_attn.in_proj_{gates}.weight"), "BF16")
+                self.assertNotEqual(dtypes.get("model.layers.0.linear_attn.in_proj_qkv.weight"), "BF16")
+                subprocess.run([BENCH, "latency", "--model", model, "--device", "cpu", "--input-len", "70", "--output-len",
+                                "2", "--num-iters", "1", "--num-iters-warmup", "0"], check=True, capture_output=True)
 
     def test_bad_arguments_are_refused_by_name(self):
         with tempfile.TemporaryDirectory() as folder:

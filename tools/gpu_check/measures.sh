@@ -72,6 +72,43 @@ measure_quantized_targets() {
   take_least awq_over_bf16_2048 t_formats_awq speedup awq 256 2048
 }
 
+# Recurrent states: the whole model, and a gated delta net alone.
+# shellcheck disable=SC2086
+measure_hybrid_targets() {
+  local on="--device $device" hybrid="--shape qwen3.6-27b" f
+  [ "$device" = cuda ] || hybrid=$big
+  local fp8="$hybrid $on --quantization fp8" model=$scratch/27b
+  local one="--batch-size 1 --input-len 1000 --output-len 128 --num-iters 2 --num-iters-warmup 1"
+  local lat="--batch-size 1 --output-len 1 --num-iters-warmup 2 --num-iters 5"
+  measure t_27b_fp8_1 90 latency $fp8 $one
+  take_one qwen27b_fp8_bs1 t_27b_fp8_1 median_itl_ms
+  measure t_27b_1 90 latency $hybrid $on $one
+  take_one qwen27b_bs1 t_27b_1 median_itl_ms
+  for f in 64 256; do
+    measure t_27b_fp8_$f 60 timeline $fp8 --mamba-ssm-cache-dtype bfloat16 --batch-size $f --context 1030
+    take_one qwen27b_fp8_bs$f t_27b_fp8_$f tokens_per_s
+  done
+  measure t_27b_ttft 60 latency $fp8 $lat --input-len 2048
+  take_one qwen27b_fp8_ttft_2048 t_27b_ttft median_ttft_ms
+  measure t_27b_hit 60 latency $fp8 $lat --input-len 8000 --shared-prefix-len 7936
+  take_one qwen27b_fp8_hit t_27b_hit median_ttft_ms
+  measure t_27b_64 60 latency $fp8 $lat --input-len 64
+  divide qwen27b_fp8_hit "$(json_value "$logs/t_27b_64.json" median_ttft_ms)"
+  measure t_delta 90 kernels --only gated-delta $hybrid $on
+  take_row delta_decode_256 t_delta tb_s op gated_delta shape "decode 256"
+  divide delta_decode_256 4.54
+  take_row delta_prefill_16k t_delta time_over_attention op gated_delta shape "prefill 1 x 16384"
+  take_row delta_prefill_128k t_delta us op gated_delta shape "prefill 1 x 131072"
+  divide delta_prefill_128k "$(row_value "$logs/t_delta.json" us op gated_delta shape "prefill 1 x 16384")"
+  divide delta_prefill_128k 8
+  timeout -k 5 "$(at_most 120)" "$bin/quire-bench" make-checkpoint --shape qwen3.6-27b --format fp8-block "$model" \
+    >"$logs/t_make_27b.log" 2>&1
+  measure t_27b_start 90 startup --num-starts 2 --idle-seconds 0 --model "$model" $on --skip-tokenizer-init
+  take_row qwen27b_first_token t_27b_start first_token_ms
+  divide qwen27b_first_token 1000
+  rm -rf "$model"
+}
+
 # The other formats that a Hopper keeps as codes, with fewer rows, and last of all: should time run out, it is these that
 # are left out. gptq and int8 have two sizes of groups each.
 # shellcheck disable=SC2086

@@ -73,6 +73,16 @@ int8_over_bf16|8B, INT8 by rows, gemms of 1 to 2,048 rows over it, least|-|0.9|+
 int8_group128_over_bf16|the same, groups of 128|-|0.9|+
 mxfp4_over_bf16|8B, MXFP4 gemms of 1 to 2,048 rows over it, least|-|0.9|+
 nvfp4_over_bf16|8B, NVFP4 gemms of 1 to 2,048 rows over it, least|-|0.9|+
+qwen27b_fp8_bs1|Qwen3.6-27B, FP8, 1 stream at 1k, ms a token|-|7.0|-
+qwen27b_bs1|the same in bfloat16|-|13.2|-
+qwen27b_fp8_bs64|the same, FP8, states bfloat16, 64 streams at 1k, tokens/s|-|5640|+
+qwen27b_fp8_bs256|the same, 256 streams|-|11200|+
+qwen27b_fp8_ttft_2048|the same, FP8, first token of 2,048, ms|-|121.5|-
+qwen27b_fp8_hit|the same, 8,000 behind 7,936 cached, over 64 tokens|-|1.1|-
+qwen27b_first_token|the same, FP8, start to a token, weights in page cache, s|-|1.6|-
+delta_decode_256|gated delta net, decode of 256, of its bytes at 4.54 TB/s|-|0.85|+
+delta_prefill_16k|gated delta net, prompt of 16k over attention|-|0.25|-
+delta_prefill_128k|gated delta net, prompt of 128k over 8 times 16k|-|1|-
 first_start_06b|first start on a machine, to a token, 0.6B, s|3.1|1.2|-
 first_start_8b|the same, 8B|4.4|1.5|-"
 
@@ -144,6 +154,7 @@ run_targets() {
   measure_operation_targets
   measure_engine_targets
   measure_quantized_targets
+  measure_hybrid_targets
   measure_server_targets
   measure_format_targets
   say "$(printf '%-58s %10s %10s %10s  %s' "targets on one H200" before reached to-reach share)"

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "engine/json/parse_json.h"
 #include "engine/model/model_weights.h"
 #include "engine/model/quantization/unpack.h"
 #include "engine/model/weights/device_format.h"
@@ -17,6 +19,7 @@
 #include "kernels/base/half.h"
 #include "kernels/base/random_weight.h"
 #include "kernels/base/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace quire::bench {
 
@@ -183,6 +186,19 @@ absl::Status ListMatrix(const MatrixPlan& matrix, uint64_t tensor_id, const Weig
   return absl::OkStatus();
 }
 
+// Adds a module to those that are not quantized, in the way of the format's packages.
+void LeaveOut(const std::string& module, nlohmann::ordered_json* config) {
+  if (config->at("quant_method") == "gptq") {
+    const std::string pattern = absl::StrReplaceAll(module, {{".", "\\."}});
+    (*config)["dynamic"]["-:" + pattern] = nlohmann::ordered_json::object();
+    return;
+  }
+  const char* const key = config->contains("ignore") ? "ignore" : "modules_to_not_convert";
+  nlohmann::ordered_json& names = (*config)[key];
+  if (names.is_null()) names = nlohmann::ordered_json::array();
+  names.push_back(module);
+}
+
 }  // namespace
 
 int64_t FileTensor::num_rows() const {
@@ -254,11 +270,17 @@ std::vector<std::string> CheckpointFormatNames() {
   return names;
 }
 
-std::string QuantizationConfigOf(const std::string& format) {
-  for (const auto& [name, config] : kFormats) {
-    if (format == name) return config;
+nlohmann::ordered_json QuantizationConfigOf(const std::string& format, const ModelConfig& config) {
+  const auto* const found = std::find_if(kFormats.begin(), kFormats.end(),
+                                         [&](const auto& one) { return format == one.first; });
+  CHECK(found != kFormats.end()) << format;
+  auto json = ParseJson<nlohmann::ordered_json>(std::string(found->second));
+  ModelWeights weights;
+  for (const MatrixPlan& matrix : PlanWeights(config, TextPart(), &weights).matrices) {
+    if (matrix.role != MatrixRole::kGates) continue;
+    for (const WeightPart& part : matrix.parts) LeaveOut(ModuleOf(part), &json);
   }
-  CHECK(false) << format;
+  return json;
 }
 
 }  // namespace quire::bench

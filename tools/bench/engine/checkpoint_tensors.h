@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/config/model_config.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace quire::bench {
 
@@ -43,9 +44,9 @@ absl::StatusOr<std::vector<FileTensor>> ListTensors(const ModelConfig& config);
 // A row of the tensor to `out`, row_bytes() of it.
 void FillRow(const FileTensor& tensor, uint64_t seed, int64_t row, char* out);
 
-// Names of formats that a checkpoint can be written in, and the quantization_config of one, as
-// JSON.
+// Names of formats that a checkpoint can be written in, and the quantization_config of one, which
+// leaves out the modules that published checkpoints of such a model have in 16 bits.
 std::vector<std::string> CheckpointFormatNames();
-std::string QuantizationConfigOf(const std::string& format);
+nlohmann::ordered_json QuantizationConfigOf(const std::string& format, const ModelConfig& config);
 
 }  // namespace quire::bench

@@ -1,5 +1,6 @@
 // quire-bench latency: one batch at a time through the engine in this process.
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -31,6 +32,7 @@ struct LatencyFlags {
   int64_t batch_size = 1;
   int64_t input_len = 32;
   int64_t output_len = 128;
+  int64_t shared_prefix_len = 0;
   int32_t num_warmups = 2;
   int32_t num_iterations = 10;
   SamplingFlags sampling;
@@ -46,16 +48,26 @@ struct Samples {
   std::vector<double> batch_ms;
 };
 
-// Other prompts each time, so that no iteration finds its prompt in the prefix cache.
+// Other prompts each time, so that no iteration finds more of them in the prefix cache than the
+// beginning that all share.
 absl::StatusOr<std::vector<WorkItem>> MakeBatch(const LatencyFlags& flags, const ModelInfo& model,
                                                 int32_t iteration) {
-  return MakeWorkload({.num_prompts = flags.batch_size,
-                       .input_len = flags.input_len,
-                       .output_len = flags.output_len,
-                       .shared_prefix_len = 0,
-                       .file = "",
-                       .seed = flags.seed + iteration},
-                      model.config.vocab_size, model.max_model_len);
+  const auto make = [&](int64_t num_prompts, uint64_t seed) {
+    return MakeWorkload({.num_prompts = num_prompts,
+                         .input_len = flags.input_len,
+                         .output_len = flags.output_len,
+                         .shared_prefix_len = flags.shared_prefix_len,
+                         .file = "",
+                         .seed = seed},
+                        model.config.vocab_size, model.max_model_len);
+  };
+  ASSIGN_OR_RETURN(std::vector<WorkItem> items, make(flags.batch_size, flags.seed + iteration));
+  if (flags.shared_prefix_len == 0) return items;
+  ASSIGN_OR_RETURN(const std::vector<WorkItem> first, make(1, flags.seed));
+  for (WorkItem& item : items) {
+    std::copy_n(first[0].prompt.begin(), flags.shared_prefix_len, item.prompt.begin());
+  }
+  return items;
 }
 
 // An iteration that was interrupted does not count.
@@ -101,6 +113,7 @@ nlohmann::ordered_json ToJson(const LatencyFlags& flags, const ModelInfo& model,
   json["batch_size"] = flags.batch_size;
   json["input_len"] = flags.input_len;
   json["output_len"] = flags.output_len;
+  json["shared_prefix_len"] = flags.shared_prefix_len;
   json["batch_ms"] = ToJson(Summarize(samples.batch_ms));
   json.update(EngineReportJson(report, samples.load, options));
   json["decode_tokens_per_s"] = nullptr;
@@ -151,7 +164,7 @@ absl::Status Latency(LatencyFlags& flags) {
   options.percentiles = {90, 99};
   const ServeReport report = MakeServeReport(samples.load, options);
   PrintResult(flags, samples, report, options);
-  WarnIfCached(report.prompt_tokens, report.cached_tokens);
+  if (flags.shared_prefix_len == 0) WarnIfCached(report.prompt_tokens, report.cached_tokens);
   if (json_file == nullptr) return absl::OkStatus();
   return json_file->Write(ToJson(flags, model, samples, report, options).dump(2) + "\n");
 }
@@ -165,7 +178,9 @@ Command AddLatency(CLI::App& app) {
       "Examples:\n"
       "  quire-bench latency --shape qwen3-0.6b --batch-size 1 --input-len 32 --output-len 128\n"
       "  quire-bench latency --model FOLDER --batch-size 8 --num-iters 3 --save-detailed --json "
-      "result.json");
+      "result.json\n"
+      "  quire-bench latency --shape qwen3-0.6b --input-len 8000 --shared-prefix-len 7936 "
+      "--output-len 1");
   const auto flags = std::make_shared<LatencyFlags>();
   const auto add = [&](const std::string& flag, auto* value, int64_t min, int64_t max,
                        const std::string& help) {
@@ -178,6 +193,9 @@ Command AddLatency(CLI::App& app) {
   add("--batch-size", &flags->batch_size, 1, 65536, "Requests of a batch");
   add("--input-len", &flags->input_len, 1, 1 << 24, "Prompt tokens of each");
   add("--output-len", &flags->output_len, 1, 1 << 24, "Generated tokens of each");
+  add("--shared-prefix-len", &flags->shared_prefix_len, 0, 1 << 24,
+      "Leading prompt tokens that all requests share: found in the prefix cache but by the "
+      "first");
   add("--num-iters-warmup", &flags->num_warmups, 0, 100000, "Batches before those that count");
   add("--num-iters", &flags->num_iterations, 1, 100000, "Batches that count");
   AddJsonFlag(*command, &flags->json_file);

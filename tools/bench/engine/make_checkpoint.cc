@@ -82,8 +82,10 @@ absl::StatusOr<std::string> WithFormat(const std::string& config_json,
   if (!config.is_object()) {
     return UsageError(absl::StrCat("--config: ", flags.config_file, " is not a JSON object"));
   }
-  config["quantization_config"] =
-      ParseJson<nlohmann::ordered_json>(QuantizationConfigOf(flags.format));
+  config.erase("quantization_config");
+  const absl::StatusOr<ModelConfig> model = ParseModelConfig(config.dump());
+  if (!model.ok()) return WithExitCode(kNoInput, model.status());
+  config["quantization_config"] = QuantizationConfigOf(flags.format, *model);
   return config.dump(2) + "\n";
 }
 
