@@ -113,8 +113,10 @@ void CheckArgs(const StoreHeadsArgs& args) {
   CHECK_EQ(args.q_out.dim(0), args.x.dim(0));
   CHECK_EQ(args.q_out.dim(1), args.q.num_heads);
   CHECK_EQ(args.q_out.dim(2), head_dim);
-  CHECK(args.num_pairs >= 0 && args.num_pairs <= args.pair_distance &&
-        args.num_pairs + args.pair_distance <= head_dim)
+  const bool neighbours = args.pair_distance == 1;
+  const int64_t pairs_end = args.num_pairs + (neighbours ? args.num_pairs : args.pair_distance);
+  CHECK(args.num_pairs >= 0 && pairs_end <= head_dim &&
+        (neighbours || args.num_pairs <= args.pair_distance))
       << args.num_pairs << " pairs of distance " << args.pair_distance;
 }
 

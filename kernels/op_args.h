@@ -21,13 +21,14 @@ struct EmbeddingArgs {
   Tensor out;                     // [num_tokens, hidden_size]
 };
 
-// out = x / sqrt(mean(x^2) + eps) * weight. With `residual`: first residual += x, then the norm of
-// it.
+// out = x / sqrt(mean(x^2) + eps) * weight, or the same of x - mean(x). With `residual`: first
+// residual += x, then the norm of it.
 struct RmsNormArgs {
   Tensor x;              // [num_tokens, hidden_size]
   Tensor residual = {};  // [num_tokens, hidden_size] or empty; updated in place
   Tensor weight;         // [hidden_size]
   float eps;
+  bool centred = false;  // of x - mean(x): LayerNorm without a bias
   // The norm is written to one of these or to both.
   Tensor out = {};         // [num_tokens, hidden_size] of x's dtype; may be x
   Tensor float8_out = {};  // Float8Rows of what `out` gets, on a GPU from 16 bits
@@ -58,11 +59,12 @@ struct HeadsArgs {
   bool rotate = false;
 };
 
-// Takes queries, keys and values out of the rows of x, normalises heads and rotates the pairs of
-// elements (i, i + pair_distance), i < num_pairs, of those that are to be rotated. Queries go to
-// `q_out`, keys and values to their slots. A token with slot -1 writes nothing to the cache. Values
-// may be made of the elements that keys are made of. Without heads of keys and values nothing is
-// written to the cache.
+// Takes queries, keys and values out of the rows of x, normalises heads and rotates num_pairs pairs
+// of elements of those that are to be rotated: (i, i + pair_distance), or with a distance of 1
+// neighbours, (2 * i, 2 * i + 1). Queries go to `q_out`, multiplied by their position's scale, keys
+// and values to their slots. A token with slot -1 writes nothing to the cache. Values may be made
+// of the elements that keys are made of. Without heads of keys and values nothing is written to the
+// cache.
 struct StoreHeadsArgs {
   Tensor x;     // [num_tokens, row_size]
   HeadsArgs q;  // heads of kv_cache.k.head_dim elements, as those of k and v
@@ -72,11 +74,12 @@ struct StoreHeadsArgs {
   const float* cos_sin = nullptr;  // [max_positions, 2 * num_pairs], each row cosines, then sines;
                                    // may be null where nothing is rotated
   int32_t num_pairs = 0;
-  int32_t pair_distance = 0;    // num_pairs or more
-  const int64_t* positions;     // [num_tokens]
-  const int64_t* slot_mapping;  // [num_tokens]
-  KvCacheView kv_cache;         // keys and values laid out alike
-  Tensor q_out;                 // [num_tokens, q.num_heads, head_dim]
+  int32_t pair_distance = 0;            // 1, or num_pairs or more
+  const float* query_scales = nullptr;  // [max_positions]; null: all are 1
+  const int64_t* positions;             // [num_tokens]
+  const int64_t* slot_mapping;          // [num_tokens]
+  KvCacheView kv_cache;                 // keys and values laid out alike
+  Tensor q_out;                         // [num_tokens, q.num_heads, head_dim]
 };
 
 // x = x * sigmoid(gate), in place.

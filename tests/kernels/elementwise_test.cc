@@ -15,10 +15,15 @@ constexpr int64_t kRowSizes[] = {1, 8, 33, 64, 1000};
 
 class ElementwiseTest : public KernelTest {
  protected:
-  void CheckRmsNorm(DType dtype, int64_t rows, int64_t size, bool with_residual) {
+  void CheckRmsNorm(DType dtype, int64_t rows, int64_t size, bool with_residual,
+                    bool centred = false) {
     SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " " << rows << "x" << size
-                                    << " residual " << with_residual);
-    const auto x = RoundTo(dtype, RandomNormal(rows * size, 1));
+                                    << " residual " << with_residual << " centred " << centred);
+    std::vector<float> x = RandomNormal(rows * size, 1);
+    if (centred) {
+      for (float& value : x) value += 2;
+    }
+    x = RoundTo(dtype, x);
     const auto residual = RoundTo(dtype, RandomNormal(rows * size, 2));
     const auto weight = RoundTo(dtype, RandomNormal(size, 3));
     const DeviceTensor x_device = UploadTensor(x, dtype, {rows, size});
@@ -28,6 +33,7 @@ class ElementwiseTest : public KernelTest {
                              .residual = with_residual ? residual_device.tensor : Tensor(),
                              .weight = weight_device.tensor,
                              .eps = 1e-5f,
+                             .centred = centred,
                              .out = x_device.tensor});
     std::vector<float> sum = x;
     if (with_residual) {
@@ -37,20 +43,22 @@ class ElementwiseTest : public KernelTest {
     }
     std::vector<double> expected;
     for (int64_t row = 0; row < rows; ++row) {
-      const auto normal = reference::RmsNorm(
-          {sum.begin() + row * size, sum.begin() + (row + 1) * size}, weight, 1e-5f);
+      const std::vector<double> values(sum.begin() + row * size, sum.begin() + (row + 1) * size);
+      const auto normal = centred ? reference::LayerNorm(values, weight, 1e-5f)
+                                  : reference::RmsNorm(values, weight, 1e-5f);
       expected.insert(expected.end(), normal.begin(), normal.end());
     }
-    ExpectNear(DownloadTensor(x_device.tensor), expected, dtype);
+    // A mean is summed in float32, perhaps one by one: that leaves an error in every difference.
+    ExpectNear(DownloadTensor(x_device.tensor), expected, dtype, centred ? 1e-5 : 1e-30);
   }
 
   // float32 arithmetic in a row (1e-6) and one rounding to the dtype.
   static void ExpectNear(const std::vector<float>& actual, const std::vector<double>& expected,
-                         DType dtype) {
+                         DType dtype, double error = 1e-30) {
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t i = 0; i < actual.size(); ++i) {
       const double tolerance =
-          (OutputRounding(dtype) + 1e-6) * std::abs(expected[i]) + SubnormalRounding(dtype) + 1e-30;
+          (OutputRounding(dtype) + 1e-6) * std::abs(expected[i]) + SubnormalRounding(dtype) + error;
       ASSERT_NEAR(actual[i], expected[i], tolerance) << "element " << i;
     }
   }
@@ -66,10 +74,26 @@ TEST_P(ElementwiseTest, RmsNorm) {
   }
 }
 
+TEST_P(ElementwiseTest, LayerNorm) {
+  for (DType dtype : activation_dtypes()) {
+    for (int64_t rows : kRowCounts) {
+      for (int64_t size : kRowSizes) {
+        for (bool with_residual : {false, true}) {
+          CheckRmsNorm(dtype, rows, size, with_residual, /*centred=*/true);
+        }
+      }
+    }
+  }
+}
+
 // A GPU has a kernel for rows that 512 threads hold, that 1,024 do, and that take several turns.
 TEST_P(ElementwiseTest, RmsNormOfWideRows) {
   for (int64_t size : {1025, 4095, 4096, 4104, 8200, 16392}) {
-    for (bool with_residual : {false, true}) CheckRmsNorm(DType::kBF16, 2, size, with_residual);
+    for (bool with_residual : {false, true}) {
+      for (bool centred : {false, true}) {
+        CheckRmsNorm(DType::kBF16, 2, size, with_residual, centred);
+      }
+    }
   }
 }
 

@@ -154,6 +154,12 @@ TEST_F(OpsDeathTest, HeadsThatDoNotFitAreRefusedAtTheCall) {
   EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.v.num_heads = 0; }), "0 vs 1");
   EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.pair_distance = 3; }), "4 pairs of distance 3");
   EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.pair_distance = 5; }), "4 pairs of distance 5");
+  run([](StoreHeadsArgs& args) { args.pair_distance = 1; });
+  EXPECT_DEATH(run([](StoreHeadsArgs& args) {
+                 args.num_pairs = 5;
+                 args.pair_distance = 1;
+               }),
+               "5 pairs of distance 1");
   EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.cos_sin = nullptr; }), "cos_sin");
   EXPECT_DEATH(run([](StoreHeadsArgs& args) { args.q.norm = HeadNormKind::kWeight; }), "0 vs 1");
   EXPECT_DEATH(CheckArgs(GateArgs{.x = Tensor(cache.data(), DType::kF32, {1, 2, 8}),

@@ -298,8 +298,12 @@ TEST_P(QuantizedGemmTest, NormsMakeXAsGemmsDo) {
         const int64_t size_bytes = float8.size_bytes();
         const DeviceTensor out =
             UploadTensor(std::vector<float>(num_rows * kFeatures), dtype, {num_rows, kFeatures});
-        RmsNormArgs to = {
-            .x = x.tensor, .weight = norm.tensor, .eps = 1e-5f, .out = {}, .float8_out = rows};
+        RmsNormArgs to = {.x = x.tensor,
+                          .weight = norm.tensor,
+                          .eps = 1e-5f,
+                          .centred = num_rows == 7,
+                          .out = {},
+                          .float8_out = rows};
         ops().RmsNorm(stream(), to);
         const std::vector<char> float8_alone = Download<char>(rows.data(), size_bytes);
         to.out = normed.tensor;

@@ -32,6 +32,7 @@ struct RopeCase {
   HeadNormKind v_norm = HeadNormKind::kNone;
   std::optional<DType> norm_dtype = {};  // of their weights; the same if empty
   bool rotate_q = true, rotate_k = true, rotate_v = false;
+  bool scale_q = false;  // by position
   RowForm row_form = RowForm::kPacked;
   bool stores_kv = true;  // else there are only queries
   bool hnd = false;
@@ -44,6 +45,7 @@ struct RopeCase {
   // Of a KV head's keys, and of its values: no powers of two.
   static float KScale(int64_t head) { return 0.3f + 0.05f * static_cast<float>(head); }
   static float VScale(int64_t head) { return 0.7f - 0.03f * static_cast<float>(head); }
+  static float QueryScale(int64_t position) { return 1 + 0.001f * static_cast<float>(position); }
   int64_t num_blocks() const { return CeilDiv<int64_t>(num_tokens, kBlockSize) + 12; }
 
   // Elements from a row's beginning to a head, and the row's.
@@ -144,7 +146,10 @@ RopeResult<double> Expected(const RopeCase& c, const RopeInputs& in, const KvCac
                     slot % kBlockSize * view.k.token_stride + kv_head * view.k.head_stride);
     };
     for (int32_t h = 0; h < c.num_q_heads; ++h) {
-      const auto values = head(c.QAt(h), c.q_norm, in.q_weight, c.rotate_q);
+      auto values = head(c.QAt(h), c.q_norm, in.q_weight, c.rotate_q);
+      if (c.scale_q) {
+        for (double& value : values) value *= RopeCase::QueryScale(in.positions[token]);
+      }
       result.q.insert(result.q.end(), values.begin(), values.end());
     }
     if (in.slots[token] == kNoSlot || !c.stores_kv) continue;
@@ -163,9 +168,9 @@ class RopeTest : public KernelTest {
                  << DTypeName(c.dtype) << "/" << DTypeName(c.kv_dtype) << " dim " << c.head_dim
                  << " pairs " << c.num_pairs << " of distance " << c.distance() << " norms "
                  << static_cast<int>(c.q_norm) << static_cast<int>(c.k_norm)
-                 << static_cast<int>(c.v_norm) << " row " << static_cast<int>(c.row_form) << " hnd "
-                 << c.hnd << " heads " << c.num_q_heads << "/" << c.num_kv_heads << " tokens "
-                 << c.num_tokens);
+                 << static_cast<int>(c.v_norm) << " row " << static_cast<int>(c.row_form)
+                 << " scaled " << c.scale_q << " hnd " << c.hnd << " heads " << c.num_q_heads << "/"
+                 << c.num_kv_heads << " tokens " << c.num_tokens);
     const RopeInputs in = MakeInputs(c);
     const RopeResult<float> actual = Run(c, in);
     const RopeResult<double> expected = Expected(c, in, MakeView(c));
@@ -200,6 +205,9 @@ class RopeTest : public KernelTest {
                        .norm_weight = norm == HeadNormKind::kWeight ? weight : Tensor(),
                        .rotate = rotate};
     };
+    std::vector<float> query_scales;
+    for (int64_t i = 0; i < kMaxPositions; ++i) query_scales.push_back(RopeCase::QueryScale(i));
+    const DeviceBuffer query_scales_device = Upload(query_scales);
     const int32_t num_stored = c.stores_kv ? c.num_kv_heads : 0;
     StoreHeadsArgs args = {
         .x = x.tensor,
@@ -210,6 +218,7 @@ class RopeTest : public KernelTest {
         .cos_sin = table_device.as<float>(),
         .num_pairs = c.num_pairs,
         .pair_distance = c.distance(),
+        .query_scales = c.scale_q ? query_scales_device.as<float>() : nullptr,
         .positions = positions_device.as<int64_t>(),
         .slot_mapping = slots_device.as<int64_t>(),
         .kv_cache = view,
@@ -307,6 +316,55 @@ TEST_P(RopeTest, PairsApart) {
   }
 }
 
+// As GLM-4 and Cohere 2 have them, of a part of a head or of all of it.
+TEST_P(RopeTest, PairsOfNeighbours) {
+  for (DType dtype : activation_dtypes()) {
+    for (HeadNormKind norm : {HeadNormKind::kNone, HeadNormKind::kWeight}) {
+      for (auto [head_dim, num_pairs] : {std::pair(64, 32),
+                                         {128, 32},
+                                         {128, 64},
+                                         {256, 64},
+                                         {80, 16},
+                                         {80, 10},
+                                         {80, 13},
+                                         {16, 2},
+                                         {8, 1},
+                                         {64, 0}}) {
+        for (RowForm row_form : {RowForm::kPacked, RowForm::kGated}) {
+          Check({.dtype = dtype,
+                 .kv_dtype = dtype,
+                 .head_dim = head_dim,
+                 .num_pairs = num_pairs,
+                 .pair_distance = 1,
+                 .q_norm = norm,
+                 .k_norm = norm,
+                 .row_form = row_form,
+                 .num_tokens = 7});
+        }
+      }
+    }
+  }
+}
+
+// As Ministral 3 has it: with rotation and without, after norms, and of no keys and values.
+TEST_P(RopeTest, QueriesAreScaledByPosition) {
+  for (DType dtype : activation_dtypes()) {
+    for (HeadNormKind norm : {HeadNormKind::kNone, HeadNormKind::kWeight}) {
+      for (auto [num_pairs, rotate] : {std::pair(32, true), {10, true}, {32, false}}) {
+        Check({.dtype = dtype,
+               .kv_dtype = dtype,
+               .num_pairs = num_pairs,
+               .q_norm = norm,
+               .k_norm = norm,
+               .rotate_q = rotate,
+               .rotate_k = rotate,
+               .scale_q = true,
+               .num_tokens = 7});
+      }
+    }
+  }
+}
+
 TEST_P(RopeTest, HeadsAnywhereInARow) {
   for (DType dtype : activation_dtypes()) {
     for (HeadNormKind norm : {HeadNormKind::kNone, HeadNormKind::kWeight}) {
@@ -378,7 +436,9 @@ TEST_P(RopeTest, QuantisesToEightBits) {
           Check({.dtype = dtype,
                  .kv_dtype = kv_dtype,
                  .head_dim = head_dim,
+                 .pair_distance = head_dim == 80 ? 1 : 0,
                  .k_norm = HeadNormKind::kWeight,
+                 .scale_q = head_dim == 80,
                  .hnd = num_tokens > 1,
                  .num_tokens = num_tokens});
         }
@@ -442,9 +502,11 @@ TEST_P(RopeTest, ManyTokens) {
       for (RowForm row_form : {RowForm::kPacked, RowForm::kGated}) {
         RopeCase c = {.dtype = dtype,
                       .kv_dtype = dtype,
+                      .pair_distance = row_form == RowForm::kGated ? 1 : 0,
                       .q_norm = norm,
                       .k_norm = norm,
                       .v_norm = norm == HeadNormKind::kNone ? norm : HeadNormKind::kPlain,
+                      .scale_q = row_form == RowForm::kGated,
                       .row_form = row_form,
                       .num_q_heads = 33,
                       .num_kv_heads = 7,

@@ -1,4 +1,4 @@
-// The specification of RmsNorm, gated activations, sums, gates, soft caps and rotary embedding:
+// The specification of norms, gated activations, sums, gates, soft caps and rotary embedding:
 // plain loops in double on one row.
 #pragma once
 
@@ -19,6 +19,15 @@ inline std::vector<double> RmsNorm(const std::vector<double>& x, const std::vect
   std::vector<double> out;
   for (size_t i = 0; i < x.size(); ++i) out.push_back(x[i] * scale * weight[i]);
   return out;
+}
+
+// The norm of x - mean(x).
+inline std::vector<double> LayerNorm(std::vector<double> x, const std::vector<float>& weight,
+                                     double eps) {
+  double sum = 0;
+  for (double value : x) sum += value;
+  for (double& value : x) value -= sum / static_cast<double>(x.size());
+  return RmsNorm(x, weight, eps);
 }
 
 inline double Activate(Activation activation, double x) {
@@ -43,15 +52,17 @@ inline double Gate(double x, double gate) { return x / (1.0 + std::exp(-gate)); 
 
 inline double SoftCap(double x, double cap) { return cap * std::tanh(x / cap); }
 
-// Rotates the pairs (i, i + pair_distance) of a head, i < num_pairs, by the angles of `cos_sin`,
-// one row of 2 * num_pairs: cosines, then sines.
+// Rotates the pairs (i, i + pair_distance) of a head, i < num_pairs, or with a distance of 1 its
+// neighbours (2 * i, 2 * i + 1), by the angles of `cos_sin`, one row of 2 * num_pairs: cosines,
+// then sines.
 inline std::vector<double> Rotate(std::vector<double> head, const float* cos_sin, int64_t num_pairs,
                                   int64_t pair_distance) {
   for (int64_t i = 0; i < num_pairs; ++i) {
-    const double a = head[i];
-    const double b = head[i + pair_distance];
-    head[i] = a * cos_sin[i] - b * cos_sin[num_pairs + i];
-    head[i + pair_distance] = b * cos_sin[i] + a * cos_sin[num_pairs + i];
+    const int64_t first = pair_distance == 1 ? 2 * i : i;
+    const double a = head[first];
+    const double b = head[first + pair_distance];
+    head[first] = a * cos_sin[i] - b * cos_sin[num_pairs + i];
+    head[first + pair_distance] = b * cos_sin[i] + a * cos_sin[num_pairs + i];
   }
   return head;
 }

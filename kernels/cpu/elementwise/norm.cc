@@ -12,25 +12,44 @@ HWY_BEFORE_NAMESPACE();
 namespace quire::cpu {
 namespace HWY_NAMESPACE {
 
+// Of all elements, a vector less its mean at a time.
 template <typename T>
-void NormRow(const T* x, T* residual, const Tensor& weight, float eps, int64_t size, T* out) {
-  constexpr int64_t kLanes = NumLanes();
+float SumOfSquaredDeviations(const T* x, float mean, int64_t size) {
   const F32 d;
   VF32 sum = hn::Zero(d);
+  for (int64_t i = 0; i < size; i += NumLanes()) {
+    const VF32 deviation = hn::Sub(LoadF32(x + i, size - i), hn::Set(d, mean));
+    const VF32 there = hn::IfThenElseZero(hn::FirstN(d, size - i), deviation);
+    sum = hn::MulAdd(there, there, sum);
+  }
+  return SumOfLanes(sum);
+}
+
+template <typename T>
+void NormRow(const RmsNormArgs& args, const T* x, T* residual, T* out) {
+  constexpr int64_t kLanes = NumLanes();
+  const int64_t size = args.x.dim(1);
+  const F32 d;
+  VF32 sum = hn::Zero(d), sum_of_squares = hn::Zero(d);
   for (int64_t i = 0; i < size; i += kLanes) {
     VF32 v = LoadF32(x + i, size - i);
     if (residual != nullptr) {
       StoreF32(hn::Add(LoadF32(residual + i, size - i), v), residual + i, size - i);
       v = LoadF32(residual + i, size - i);
     }
-    sum = hn::MulAdd(v, v, sum);
+    sum = hn::Add(sum, v);
+    sum_of_squares = hn::MulAdd(v, v, sum_of_squares);
   }
   const T* from = residual != nullptr ? residual : x;
-  const float mean = SumOfLanes(sum) / static_cast<float>(size);
-  const VF32 scale = hn::Set(d, 1.0f / std::sqrt(mean + eps));
+  const auto num_elements = static_cast<float>(size);
+  const float mean = args.centred ? SumOfLanes(sum) / num_elements : 0;
+  const float squares =
+      args.centred ? SumOfSquaredDeviations(from, mean, size) : SumOfLanes(sum_of_squares);
+  const VF32 scale = hn::Set(d, 1.0f / std::sqrt(squares / num_elements + args.eps));
   for (int64_t i = 0; i < size; i += kLanes) {
-    const VF32 normal = hn::Mul(LoadF32(from + i, size - i), scale);
-    StoreF32(hn::Mul(normal, LoadF32(weight, i, size - i)), out + i, size - i);
+    const VF32 centred = hn::Sub(LoadF32(from + i, size - i), hn::Set(d, mean));
+    const VF32 weight = LoadF32(args.weight, i, size - i);
+    StoreF32(hn::Mul(hn::Mul(centred, scale), weight), out + i, size - i);
   }
 }
 
@@ -39,8 +58,8 @@ void NormRows(const RmsNormArgs& args, int64_t begin, int64_t end) {
   const bool has_residual = !args.residual.empty();
   for (int64_t row = begin; row < end; ++row) {
     T* residual = has_residual ? args.residual.as<T>() + row * args.residual.row_stride() : nullptr;
-    NormRow(args.x.as<T>() + row * args.x.row_stride(), residual, args.weight, args.eps,
-            args.x.dim(1), args.out.as<T>() + row * args.out.row_stride());
+    NormRow(args, args.x.as<T>() + row * args.x.row_stride(), residual,
+            args.out.as<T>() + row * args.out.row_stride());
   }
 }
 

@@ -40,8 +40,29 @@ HWY_INLINE void NormHead(const HeadsArgs& heads, float sum, float eps, int64_t d
   }
 }
 
+// Rotates the pairs of neighbours of a head in float32.
+HWY_INLINE void RotateNeighbours(int64_t num_pairs, const float* cos, float* head) {
+  constexpr int64_t kLanes = NumLanes();
+  const F32 d;
+  const float* sin = cos + num_pairs;
+  int64_t i = 0;
+  for (; i + kLanes <= num_pairs; i += kLanes) {
+    VF32 a, b;
+    hn::LoadInterleaved2(d, head + 2 * i, a, b);
+    const VF32 c = hn::LoadU(d, cos + i), s = hn::LoadU(d, sin + i);
+    hn::StoreInterleaved2(hn::Sub(hn::Mul(a, c), hn::Mul(b, s)), hn::MulAdd(b, c, hn::Mul(a, s)), d,
+                          head + 2 * i);
+  }
+  for (; i < num_pairs; ++i) {
+    const float a = head[2 * i], b = head[2 * i + 1];
+    head[2 * i] = a * cos[i] - b * sin[i];
+    head[2 * i + 1] = b * cos[i] + a * sin[i];
+  }
+}
+
 // Rotates the pairs of a head in float32.
 HWY_INLINE void RotateHead(const StoreHeadsArgs& args, const float* cos, float* head) {
+  if (args.pair_distance == 1) return RotateNeighbours(args.num_pairs, cos, head);
   const int64_t num_pairs = args.num_pairs;
   const float* sin = cos + num_pairs;
   float* partners = head + args.pair_distance;
@@ -56,16 +77,24 @@ HWY_INLINE void RotateHead(const StoreHeadsArgs& args, const float* cos, float* 
   }
 }
 
-// Normalises and rotates one head, where its kind asks for it: `in` to `out`, through float32.
+// What becomes of a head in the end.
+struct HeadScales {
+  float factor = 1;   // multiplies it
+  float divisor = 1;  // of what is stored in 8 bits
+};
+
+// Normalises, rotates and scales one head, where its kind asks for it: `in` to `out`, through
+// float32.
 template <typename T, typename Out>
 void StoreHead(const StoreHeadsArgs& args, const HeadsArgs& heads, const T* in, const float* cos,
-               float scale, Out* out) {
+               const HeadScales& scales, Out* out) {
   constexpr int64_t kLanes = NumLanes();
   const F32 d;
   const int64_t dim = args.kv_cache.k.head_dim;
+  const VF32 factor = hn::Set(d, scales.factor);
   if (heads.norm == HeadNormKind::kNone && !heads.rotate) {
     for (int64_t i = 0; i < dim; i += kLanes) {
-      StoreScaled(LoadF32(in + i, dim - i), scale, out + i, dim - i);
+      StoreScaled(hn::Mul(LoadF32(in + i, dim - i), factor), scales.divisor, out + i, dim - i);
     }
     return;
   }
@@ -81,7 +110,7 @@ void StoreHead(const StoreHeadsArgs& args, const HeadsArgs& heads, const T* in, 
   }
   if (heads.rotate) RotateHead(args, cos, head);
   for (int64_t i = 0; i < dim; i += kLanes) {
-    StoreScaled(hn::LoadU(d, head + i), scale, out + i, dim - i);
+    StoreScaled(hn::Mul(hn::LoadU(d, head + i), factor), scales.divisor, out + i, dim - i);
   }
 }
 
@@ -90,12 +119,16 @@ void Tokens(const StoreHeadsArgs& args, int64_t begin, int64_t end) {
   const KvCacheView& kv = args.kv_cache;
   for (int64_t token = begin; token < end; ++token) {
     const T* row = args.x.as<T>() + token * args.x.row_stride();
-    const float* cos = args.cos_sin + args.positions[token] * 2 * args.num_pairs;
-    const auto store = [&](const HeadsArgs& heads, int64_t h, float scale, auto* out) {
-      StoreHead(args, heads, row + heads.first + h * heads.stride, cos, scale, out);
+    const int64_t position = args.positions[token];
+    const float* cos = args.cos_sin + position * 2 * args.num_pairs;
+    const auto store = [&](const HeadsArgs& heads, int64_t h, const HeadScales& scales, auto* out) {
+      StoreHead(args, heads, row + heads.first + h * heads.stride, cos, scales, out);
     };
     T* q_out = args.q_out.as<T>() + token * args.q_out.row_stride();
-    for (int64_t h = 0; h < args.q.num_heads; ++h) store(args.q, h, 1, q_out + h * kv.k.head_dim);
+    const float q_scale = args.query_scales == nullptr ? 1 : args.query_scales[position];
+    for (int64_t h = 0; h < args.q.num_heads; ++h) {
+      store(args.q, h, {.factor = q_scale}, q_out + h * kv.k.head_dim);
+    }
     const int64_t slot = args.slot_mapping[token];
     if (slot == kNoSlot) continue;
     const int64_t offset =
@@ -103,8 +136,8 @@ void Tokens(const StoreHeadsArgs& args, int64_t begin, int64_t end) {
     Kv* k_slot = static_cast<Kv*>(kv.k.data) + offset;
     Kv* v_slot = static_cast<Kv*>(kv.v.data) + offset;
     for (int64_t h = 0; h < args.k.num_heads; ++h) {
-      store(args.k, h, ScaleOf(kv.k.scales, h), k_slot + h * kv.k.head_stride);
-      store(args.v, h, ScaleOf(kv.v.scales, h), v_slot + h * kv.k.head_stride);
+      store(args.k, h, {.divisor = ScaleOf(kv.k.scales, h)}, k_slot + h * kv.k.head_stride);
+      store(args.v, h, {.divisor = ScaleOf(kv.v.scales, h)}, v_slot + h * kv.k.head_stride);
     }
   }
 }

@@ -68,7 +68,7 @@ constexpr bool HasFloat8(NormOutputs outputs) { return outputs != NormOutputs::k
 constexpr bool HasOut(NormOutputs outputs) { return outputs != NormOutputs::kFloat8; }
 
 // A row of a CTA.
-template <typename T, int kWidth, int kPacks, NormOutputs kOutputs>
+template <typename T, int kWidth, int kPacks, NormOutputs kOutputs, bool kCentred>
 class RmsNormRow {
  public:
   __device__ explicit RmsNormRow(const NormParams& params) : params_(params), row_(blockIdx.x) {
@@ -79,7 +79,8 @@ class RmsNormRow {
   // Of this x and residual, which may be null; unless it stores, only for its code's sake.
   __device__ void Run(const T* x, T* residual, bool stores) {
     float values[kPacks][kWidth] = {};
-    const float sum = SumOfSquares(x, residual, stores, values);
+    float sum = SumOfSquares(x, residual, stores, values);
+    if constexpr (kCentred) sum = SubtractMean(values);
     const float mean = BlockSum(sum) / static_cast<float>(params_.size);
     const float scale = 1.0f / sqrtf(mean + params_.eps);
 #pragma unroll
@@ -131,6 +132,28 @@ class RmsNormRow {
     return sum;
   }
 
+  // Leaves values less the row's mean; the sum of their squares.
+  __device__ float SubtractMean(float (&values)[kPacks][kWidth]) const {
+    float sum = 0.0f, squares = 0.0f;
+#pragma unroll
+    for (int pack = 0; pack < kPacks; ++pack) {
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) sum += values[pack][j];  // zeros beyond the row
+    }
+    const float mean = BlockSum(sum) / static_cast<float>(params_.size);
+    __syncthreads();  // all have read it before the next sum
+#pragma unroll
+    for (int pack = 0; pack < kPacks; ++pack) {
+      if (At(pack) >= params_.size) break;
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) {
+        values[pack][j] -= mean;
+        squares = fmaf(values[pack][j], values[pack][j], squares);
+      }
+    }
+    return squares;
+  }
+
   const NormParams& params_;
   const int64_t row_;
   float weight_[kWidth] = {};
@@ -138,12 +161,13 @@ class RmsNormRow {
 
 // Grid: one CTA of up to kThreads per row, a thread per kWidth elements (up to kPacks of them).
 // Bytes: x and weight read once, each output written once; residual read and written once.
-// Accumulation: squares in a thread in order, then shuffles, then warps: float32.
+// Accumulation: squares in a thread in order, then shuffles, then warps: float32; before them the
+// sum for a mean in the same way.
 // Limit: memory bandwidth from some 500 rows; below, one row's latency (two dependent passes).
-template <typename T, int kWidth, int kThreads, int kPacks, NormOutputs kOutputs>
+template <typename T, int kWidth, int kThreads, int kPacks, NormOutputs kOutputs, bool kCentred>
 __global__ void __launch_bounds__(kThreads) RmsNormKernel(const NormParams params) {
   ReleaseSuccessor();
-  RmsNormRow<T, kWidth, kPacks, kOutputs> row(params);
+  RmsNormRow<T, kWidth, kPacks, kOutputs, kCentred> row(params);
   const T* x = static_cast<const T*>(params.x) + blockIdx.x * params.x_stride;
   T* residual = static_cast<T*>(params.residual);
   if (residual != nullptr) residual += blockIdx.x * params.residual_stride;
@@ -167,30 +191,30 @@ __global__ void __launch_bounds__(kThreads) RmsNormKernel(const NormParams param
 
 // Threads and packs that are not there cost registers, and so CTAs an SM: kernels for what they
 // hold.
-template <typename T, int kWidth, NormOutputs kOutputs>
+template <typename T, int kWidth, NormOutputs kOutputs, bool kCentred>
 void Launch(const NormParams& params, int64_t num_rows, cudaStream_t stream) {
   const int64_t num_packs = CeilDiv<int64_t>(params.size, kWidth);
   CHECK_LE(num_packs, kMaxPacks * kMaxThreads) << "hidden size " << params.size;
   const auto num_threads =
       static_cast<unsigned>(std::min<int64_t>(kMaxThreads, RoundUp<int64_t>(num_packs, 32)));
-  const auto kernel = num_packs <= kFewThreads ? RmsNormKernel<T, kWidth, kFewThreads, 1, kOutputs>
+  const auto kernel = num_packs <= kFewThreads
+                          ? RmsNormKernel<T, kWidth, kFewThreads, 1, kOutputs, kCentred>
                       : num_packs <= kMaxThreads
-                          ? RmsNormKernel<T, kWidth, kMaxThreads, 1, kOutputs>
-                          : RmsNormKernel<T, kWidth, kMaxThreads, kMaxPacks, kOutputs>;
+                          ? RmsNormKernel<T, kWidth, kMaxThreads, 1, kOutputs, kCentred>
+                          : RmsNormKernel<T, kWidth, kMaxThreads, kMaxPacks, kOutputs, kCentred>;
   LaunchKernel(kernel, static_cast<unsigned>(num_rows), num_threads, 0, stream, params);
 }
 
-template <typename T>
+template <typename T, bool kCentred>
 void LaunchToFloat8(const NormParams& params, int64_t num_rows, cudaStream_t stream) {
-  params.out == nullptr ? Launch<T, kVector, NormOutputs::kFloat8>(params, num_rows, stream)
-                        : Launch<T, kVector, NormOutputs::kBoth>(params, num_rows, stream);
+  params.out == nullptr
+      ? Launch<T, kVector, NormOutputs::kFloat8, kCentred>(params, num_rows, stream)
+      : Launch<T, kVector, NormOutputs::kBoth, kCentred>(params, num_rows, stream);
 }
 
-}  // namespace
-
-void LaunchRmsNorm(const RmsNormArgs& args, cudaStream_t stream) {
+template <bool kCentred>
+void LaunchNorm(const RmsNormArgs& args, cudaStream_t stream) {
   const int64_t num_rows = args.x.dim(0);
-  if (num_rows == 0) return;
   NormParams params = {.x = args.x.data(),
                        .residual = args.residual.data(),
                        .out = args.out.data(),
@@ -211,12 +235,21 @@ void LaunchRmsNorm(const RmsNormArgs& args, cudaStream_t stream) {
     params.scales = rows.scales();
     params.scale_stride = rows.scale_stride();
     CHECK(vectors);
-    return args.x.dtype() == DType::kF16 ? LaunchToFloat8<__half>(params, num_rows, stream)
-                                         : LaunchToFloat8<__nv_bfloat16>(params, num_rows, stream);
+    return args.x.dtype() == DType::kF16
+               ? LaunchToFloat8<__half, kCentred>(params, num_rows, stream)
+               : LaunchToFloat8<__nv_bfloat16, kCentred>(params, num_rows, stream);
   }
   DispatchFloat(args.x.dtype(), vectors, [&]<typename T, int kWidth>() {
-    Launch<T, kWidth, NormOutputs::kOut>(params, num_rows, stream);
+    Launch<T, kWidth, NormOutputs::kOut, kCentred>(params, num_rows, stream);
   });
+}
+
+}  // namespace
+
+// Kernels of their own: registers for a mean would cost the others a CTA an SM.
+void LaunchRmsNorm(const RmsNormArgs& args, cudaStream_t stream) {
+  if (args.x.dim(0) == 0) return;
+  args.centred ? LaunchNorm<true>(args, stream) : LaunchNorm<false>(args, stream);
 }
 
 }  // namespace quire::cuda

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "kernels/base/types.h"
+#include "kernels/cuda/elementwise/head_runs.cuh"
 #include "kernels/cuda/runtime/float8.cuh"
 #include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/free_ops.h"
@@ -40,10 +41,11 @@ struct StoreHeadsParams {
   const void* x;
   int64_t x_stride, q_out_stride;
   const float* cos_sin;
+  const float* query_scales;  // or null
   const int64_t* positions;
   const int64_t* slot_mapping;
   int64_t num_tokens;
-  int head_dim, num_pairs, pair_distance;
+  HeadPairs pairs;
   float norm_eps;
   // Where slots are in the cache.
   int64_t block_stride, token_stride;
@@ -55,43 +57,6 @@ struct StoreHeadsParams {
     return int64_t{parts[0].num_heads} + parts[1].num_heads + parts[2].num_heads;
   }
 };
-
-// What a lane has of every head: two runs of up to kVector elements. Where heads are rotated, the
-// second run of the first lanes has the partners of their first.
-struct Runs {
-  int begin[2];
-  int size[2];
-  bool have_pairs;
-};
-
-// The elements without partners lie between and behind the pairs' halves: [num_pairs,
-// pair_distance) and [pair_distance + num_pairs, head_dim), each divided into runs of its own.
-__device__ Runs RunsOfLane(int lane, int num_pairs, int pair_distance, int head_dim) {
-  const int num_rotating = CeilDiv(num_pairs, kVector);  // lanes
-  if (lane < num_rotating) {
-    const int begin = lane * kVector;
-    const int size = min(kVector, num_pairs - begin);
-    return {{begin, pair_distance + begin}, {size, size}, true};
-  }
-  Runs runs = {};
-  const int num_between = CeilDiv(pair_distance - num_pairs, kVector);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int run = 2 * (lane - num_rotating) + i;
-    const bool is_between = run < num_between;
-    const int first = is_between ? num_pairs : pair_distance + num_pairs - num_between * kVector;
-    runs.begin[i] = first + run * kVector;
-    const int end = is_between ? pair_distance : head_dim;
-    runs.size[i] = min(kVector, max(0, end - runs.begin[i]));
-  }
-  return runs;
-}
-
-int NumLanes(int num_pairs, int pair_distance, int head_dim) {
-  const int num_runs = CeilDiv(pair_distance - num_pairs, kVector) +
-                       CeilDiv(head_dim - pair_distance - num_pairs, kVector);
-  return CeilDiv(num_pairs, kVector) + CeilDiv(num_runs, 2);
-}
 
 // The heads of a thread, all of one part: `first`, `first + step`, ... below `end`.
 struct Heads {
@@ -113,120 +78,16 @@ __device__ Heads HeadsOf(int index, int num_q_heads, int num_kv_heads) {
   return {Part::kV, index, for_kv, index < for_kv ? num_kv_heads : 0};
 }
 
-// A run as it lies in memory, so that many can be under way at once.
-template <typename T>
-struct Raw {
-  static constexpr int kWords = kVector * sizeof(T) / 16;
-  uint4 words[kWords];
-};
-
-// kWhole: a run is kVector elements, on 16 bytes, or none.
-template <bool kWhole, typename T>
-__device__ Raw<T> LoadRun(const T* from, int size) {
-  Raw<T> raw = {};
-  if constexpr (kWhole) {
-#pragma unroll
-    for (int i = 0; i < Raw<T>::kWords; ++i) {
-      if (size > 0) raw.words[i] = reinterpret_cast<const uint4*>(from)[i];
-    }
-  } else {
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      if (j < size) reinterpret_cast<T*>(raw.words)[j] = from[j];
-    }
-  }
-  return raw;
-}
-
-template <typename T>
-__device__ void Unpack(const Raw<T>& raw, float (&values)[kVector]) {
-  Load(reinterpret_cast<const T*>(raw.words), values);
-}
-
-template <bool kWhole, typename T>
-__device__ void StoreRun(const float (&values)[kVector], int size, T* to) {
-  if constexpr (kWhole) {
-    if (size > 0) Store(values, to);
-  } else {
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      if (j < size) Store<1>({values[j]}, to + j);
-    }
-  }
-}
-
-// 8-bit elements, the values divided by their scale as on the CPU: times its reciprocal some would
-// round to other bits.
-template <bool kWhole>
-__device__ void StoreRun(const float (&values)[kVector], int size, float scale, DType dtype,
-                         Float8Bits* to) {
-  float scaled[kVector];
-#pragma unroll
-  for (int j = 0; j < kVector; ++j) scaled[j] = __fdiv_rn(values[j], scale);
-  if constexpr (kWhole) {
-    if (size > 0) StoreFloat8(scaled, dtype, to);
-  } else {
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      if (j < size) StoreFloat8<1>({scaled[j]}, dtype, to + j);
-    }
-  }
-}
-
 // What a head is divided by as it is stored, and the format, of 8-bit elements.
 struct Float8Target {
   const float* scales;  // by KV head; null is 1
   DType dtype;
 };
 
-// A lane's weights of a head norm as they lie in memory, 16-bit ones in the first of two words.
-struct RawNorm {
-  uint4 words[2][2];
-  DType dtype;
-
-  __device__ void Unpack(float (&weight)[2][kVector]) const {
-#pragma unroll
-    for (int run = 0; run < 2; ++run) {
-      FloatVector held;
-      held.data = words[run];
-      held.dtype = dtype;
-      held.LoadAt(0, weight[run]);
-    }
-  }
-};
-
-// Ones where the norm has no weight.
-template <bool kWhole>
-__device__ RawNorm LoadNorm(FloatVector norm, const Runs& runs) {
-  constexpr unsigned kOne = 0x3f800000;  // in float32, an empty tensor's dtype
-  constexpr uint4 kOnes = {kOne, kOne, kOne, kOne};
-  RawNorm raw = {{{kOnes, kOnes}, {kOnes, kOnes}}, kWhole ? norm.dtype : DType::kF32};
-  if (norm.data == nullptr) return raw;
-#pragma unroll
-  for (int run = 0; run < 2; ++run) {
-    if constexpr (kWhole) {
-      if (runs.size[run] == 0) continue;
-      const bool is_f32 = norm.dtype == DType::kF32;
-      const auto* from = reinterpret_cast<const uint4*>(static_cast<const char*>(norm.data) +
-                                                        runs.begin[run] * (is_f32 ? 4 : 2));
-      raw.words[run][0] = from[0];
-      if (is_f32) raw.words[run][1] = from[1];
-    } else {
-#pragma unroll
-      for (int j = 0; j < kVector; ++j) {
-        float value[1] = {};
-        if (j < runs.size[run]) norm.LoadAt(runs.begin[run] + j, value);
-        reinterpret_cast<float*>(raw.words[run])[j] = value[0];
-      }
-    }
-  }
-  return raw;
-}
-
 // 1 / the root of the mean of a head's squares; all lanes of the warp call it, and a head has
 // kHeads lanes or more.
 template <int kHeads, typename T>
-__device__ void NormScales(const Raw<T> (&raw)[kHeads][2], int head_dim, float eps,
+__device__ void NormScales(const RawRun<T> (&raw)[kHeads][2], int head_dim, float eps,
                            float (&scales)[kHeads]) {
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
@@ -265,12 +126,37 @@ struct HeadEdits {
   bool are_normed, are_rotated;
   float weight[2][kVector], scales[kHeads];  // where they are normed
   float cos[kVector], sin[kVector];          // where they are rotated
+  bool neighbours;                           // where they are pairs
+  float factor;                              // in the end
 };
 
+__device__ void RotatePair(float cos, float sin, float& a, float& b) {
+  const float first = a, second = b;
+  a = fmaf(first, cos, -(second * sin));
+  b = fmaf(second, cos, first * sin);
+}
+
+// The pairs of two runs.
+template <int kHeads>
+__device__ void RotateRuns(const HeadEdits<kHeads>& edits, float (&a)[kVector],
+                           float (&b)[kVector]) {
+  if (!edits.neighbours) {
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) RotatePair(edits.cos[j], edits.sin[j], a[j], b[j]);
+    return;
+  }
+  constexpr int kHalf = kVector / 2;
+#pragma unroll
+  for (int j = 0; j < kHalf; ++j) {
+    RotatePair(edits.cos[j], edits.sin[j], a[2 * j], a[2 * j + 1]);
+    RotatePair(edits.cos[kHalf + j], edits.sin[kHalf + j], b[2 * j], b[2 * j + 1]);
+  }
+}
+
 template <bool kWhole, bool kNormed, typename T, int kHeads, typename Out>
-__device__ void EditAndStore(const HeadEdits<kHeads>& edits, const Runs& runs, const Heads& heads,
-                             const Raw<T> (&raw)[kHeads][2], Out* out, int64_t head_stride,
-                             const Float8Target& float8 = {}) {
+__device__ void EditAndStore(const HeadEdits<kHeads>& edits, const HeadRuns& runs,
+                             const Heads& heads, const RawRun<T> (&raw)[kHeads][2], Out* out,
+                             int64_t head_stride, const Float8Target& float8 = {}) {
   out += heads.first * head_stride;
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
@@ -285,13 +171,11 @@ __device__ void EditAndStore(const HeadEdits<kHeads>& edits, const Runs& runs, c
         b[j] *= edits.scales[h] * edits.weight[1][j];
       }
     }
-    if (edits.are_rotated) {
+    if (edits.are_rotated) RotateRuns(edits, a, b);
 #pragma unroll
-      for (int j = 0; j < kVector; ++j) {
-        const float first = a[j], second = b[j];
-        a[j] = fmaf(first, edits.cos[j], -(second * edits.sin[j]));
-        b[j] = fmaf(second, edits.cos[j], first * edits.sin[j]);
-      }
+    for (int j = 0; j < kVector; ++j) {
+      a[j] *= edits.factor;
+      b[j] *= edits.factor;
     }
     Out* head = out + h * heads.step * head_stride;
     if constexpr (std::is_same_v<Out, Float8Bits>) {
@@ -316,13 +200,13 @@ template <typename T, typename Kv, int kHeads, bool kWhole, bool kNormed>
 __global__ void __launch_bounds__(kThreads)
     StoreHeadsKernel(const __grid_constant__ StoreHeadsParams params) {
   ReleaseSuccessor();
-  const Runs runs = RunsOfLane(static_cast<int>(threadIdx.x), params.num_pairs,
-                               params.pair_distance, params.head_dim);
+  const HeadRuns runs = RunsOfLane(static_cast<int>(threadIdx.x), params.pairs);
   const Heads heads = HeadsOf<kHeads>(static_cast<int>(blockIdx.y * blockDim.y + threadIdx.y),
                                       params.parts[0].num_heads, params.parts[1].num_heads);
   const PartParams& part = params.parts[static_cast<int>(heads.part)];
   HeadEdits<kHeads> edits;
-  edits.are_rotated = runs.have_pairs && part.rotate;
+  edits.are_rotated = runs.num_pairs > 0 && part.rotate;
+  edits.neighbours = params.pairs.neighbours;
   edits.are_normed = part.norm != HeadNormKind::kNone;
   RawNorm raw_norm;
   if constexpr (kNormed) {
@@ -338,7 +222,7 @@ __global__ void __launch_bounds__(kThreads)
 
   const int64_t position = params.positions[token];
   const int64_t slot = params.slot_mapping[token];
-  Raw<T> raw[kHeads][2];
+  RawRun<T> raw[kHeads][2];
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
     const T* head = in + h * in_step;
@@ -346,15 +230,17 @@ __global__ void __launch_bounds__(kThreads)
     raw[h][0] = LoadRun<kWhole>(head + runs.begin[0], has ? runs.size[0] : 0);
     raw[h][1] = LoadRun<kWhole>(head + runs.begin[1], has ? runs.size[1] : 0);
   }
-  const float* cos = params.cos_sin + position * 2 * params.num_pairs + runs.begin[0];
-  const int rotated_size = edits.are_rotated ? runs.size[0] : 0;
-  Unpack(LoadRun<kWhole>(cos, rotated_size), edits.cos);
-  Unpack(LoadRun<kWhole>(cos + params.num_pairs, rotated_size), edits.sin);
+  const float* cos = params.cos_sin + position * 2 * params.pairs.num_pairs + threadIdx.x * kVector;
+  const int num_rotated = edits.are_rotated ? runs.num_pairs : 0;
+  Unpack(LoadRun<kWhole>(cos, num_rotated), edits.cos);
+  Unpack(LoadRun<kWhole>(cos + params.pairs.num_pairs, num_rotated), edits.sin);
+  const bool is_q = heads.part == Part::kQ;
+  const bool are_scaled = is_q && params.query_scales != nullptr;
+  edits.factor = are_scaled ? params.query_scales[position] : 1.0f;
   if constexpr (kNormed) {
     if (kHeads > 1) raw_norm.Unpack(edits.weight);
-    NormScales(raw, params.head_dim, params.norm_eps, edits.scales);
+    NormScales(raw, params.pairs.head_dim, params.norm_eps, edits.scales);
   }
-  const bool is_q = heads.part == Part::kQ;
   if (!is_q && slot == kNoSlot) return;
   const int64_t offset = is_q ? token * params.q_out_stride
                               : slot / params.block_size * params.block_stride +
@@ -397,7 +283,8 @@ void LaunchWhole(const StoreHeadsParams& params, int num_lanes, cudaStream_t str
 
 template <typename T, typename Kv>
 void LaunchOf(const StoreHeadsParams& params, int num_lanes, cudaStream_t stream) {
-  const bool whole = params.num_pairs % kVector == 0 && params.pair_distance % kVector == 0 &&
+  const bool whole = params.pairs.num_pairs % kVector == 0 &&
+                     params.pairs.pair_distance % kVector == 0 &&
                      reinterpret_cast<uintptr_t>(params.cos_sin) % 16 == 0;
   bool normed = false;
   for (const PartParams& part : params.parts) normed |= part.norm != HeadNormKind::kNone;
@@ -415,10 +302,10 @@ template <typename T, typename Kv>
 inline constexpr bool kGoTogether = std::is_same_v<T, __half> == std::is_same_v<Kv, __half>;
 
 void Launch(const StoreHeadsParams& params, DType dtype, cudaStream_t stream) {
-  const int needed = NumLanes(params.num_pairs, params.pair_distance, params.head_dim);
+  const int needed = NumLanes(params.pairs);
   const auto num_lanes = static_cast<int>(std::bit_ceil(static_cast<unsigned>(needed)));
-  CHECK_LE(num_lanes, 32) << "heads of " << params.head_dim << " elements, " << params.num_pairs
-                          << " pairs";
+  CHECK_LE(num_lanes, 32) << "heads of " << params.pairs.head_dim << " elements, "
+                          << params.pairs.num_pairs << " pairs";
   DispatchFloat(dtype, [&]<typename T>() {
     if (IsFloat8(params.kv_dtype)) return LaunchOf<T, Float8Bits>(params, num_lanes, stream);
     DispatchFloat(params.kv_dtype, [&]<typename Kv>() {
@@ -462,17 +349,20 @@ void LaunchStoreHeads(const StoreHeadsArgs& args, cudaStream_t stream) {
   if (num_tokens == 0) return;
   CheckVectors(args);
   const KvCacheView& kv = args.kv_cache;
+  const bool neighbours = args.pair_distance == 1;
   const StoreHeadsParams params = {
       .x = args.x.data(),
       .x_stride = args.x.row_stride(),
       .q_out_stride = args.q_out.row_stride(),
       .cos_sin = args.cos_sin,
+      .query_scales = args.query_scales,
       .positions = args.positions,
       .slot_mapping = args.slot_mapping,
       .num_tokens = num_tokens,
-      .head_dim = kv.k.head_dim,
-      .num_pairs = args.num_pairs,
-      .pair_distance = args.pair_distance,
+      .pairs = {.head_dim = kv.k.head_dim,
+                .num_pairs = args.num_pairs,
+                .pair_distance = neighbours ? args.num_pairs : args.pair_distance,
+                .neighbours = neighbours},
       .norm_eps = args.norm_eps,
       .block_stride = kv.k.block_stride,
       .token_stride = kv.k.token_stride,
