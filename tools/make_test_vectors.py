@@ -86,6 +86,7 @@ CASES = [
          dict(layer_types=["full_attention"] * 2, num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=40,
               intermediate_size=24, position_embedding_type="rope", mamba_n_heads=4, residual_multiplier=0.7,
               logits_scaling=2.0, attention_multiplier=0.3)),
+    Case("glm4_pairs_of_neighbours", "Glm4", dict(head_dim=16)),
 ]
 
 

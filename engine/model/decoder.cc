@@ -126,7 +126,7 @@ void Decoder::Norm(Stream& stream, const Tensor& x, const Tensor& residual, cons
   context_.ops->RmsNorm(stream, {.x = x,
                                  .residual = residual,
                                  .weight = weight,
-                                 .eps = context_.config->rms_norm_eps,
+                                 .eps = context_.config->norm_eps,
                                  .out = out.rows,
                                  .float8_out = out.float8});
 }

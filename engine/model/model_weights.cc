@@ -25,6 +25,18 @@ void PlanMlp(const ModelConfig& config, const LayerConfig& layer, LayerWeights* 
   }
 }
 
+// Behind attention, before the MLP and behind it.
+void PlanSandwich(const ModelConfig& config, LayerWeights* weights, ModulePlanner& planner) {
+  const bool is_glm = config.sandwich_names == SandwichNames::kGlm;
+  const int64_t hidden = config.hidden_size;
+  planner.Norm(&weights->attention_out_norm,
+               is_glm ? "post_self_attn_layernorm" : "post_attention_layernorm", hidden);
+  planner.Norm(&weights->mlp_norm,
+               is_glm ? "post_attention_layernorm" : "pre_feedforward_layernorm", hidden);
+  planner.Norm(&weights->mlp_out_norm, is_glm ? "post_mlp_layernorm" : "post_feedforward_layernorm",
+               hidden);
+}
+
 void PlanLayer(const ModelConfig& config, const LayerConfig& layer, LayerWeights* weights,
                ModulePlanner& planner) {
   const int64_t hidden = config.hidden_size;
@@ -37,9 +49,7 @@ void PlanLayer(const ModelConfig& config, const LayerConfig& layer, LayerWeights
       planner.Norm(&weights->mlp_norm, "post_attention_layernorm", hidden);
       break;
     case BlockOrder::kSandwich:
-      planner.Norm(&weights->attention_out_norm, "post_attention_layernorm", hidden);
-      planner.Norm(&weights->mlp_norm, "pre_feedforward_layernorm", hidden);
-      planner.Norm(&weights->mlp_out_norm, "post_feedforward_layernorm", hidden);
+      PlanSandwich(config, weights, planner);
       break;
     case BlockOrder::kPostNorm:
       planner.Norm(&weights->attention_out_norm, "post_attention_layernorm", hidden);

@@ -33,8 +33,9 @@ void CheckShapes(const ModelConfig& config) {
 void CheckRope(const ModelConfig& config, const RopeConfig& rope) {
   const int32_t rotary_dim = rope.rotary_dim;
   CHECK(rotary_dim > 0 && rotary_dim % 2 == 0) << rotary_dim;
-  CHECK_GE(rope.pair_distance, rotary_dim / 2);
-  CHECK_LE(rope.pair_distance + rotary_dim / 2, MaxHeadDim(config));
+  const bool neighbours = rope.pair_distance == 1;
+  CHECK(neighbours || rope.pair_distance >= rotary_dim / 2) << rope.pair_distance;
+  CHECK_LE((neighbours ? rotary_dim / 2 : rope.pair_distance) + rotary_dim / 2, MaxHeadDim(config));
   const RopeFrequencies frequencies = ComputeRopeFrequencies(rope, MaxSequenceLength(config));
   CHECK_EQ(frequencies.radians_per_token.size(), static_cast<size_t>(rotary_dim / 2));
   CHECK(std::isfinite(frequencies.attention_factor));

@@ -133,7 +133,7 @@ Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weight
                                     .q = heads.q,
                                     .k = heads.k,
                                     .v = heads.v,
-                                    .norm_eps = context_.config->rms_norm_eps,
+                                    .norm_eps = context_.config->norm_eps,
                                     .cos_sin = cos_sin_[rope_index].as<float>(),
                                     .num_pairs = rope.rotary_dim / 2,
                                     .pair_distance = rope.pair_distance,
@@ -150,7 +150,7 @@ void GqaAttention::NormRows(Stream& stream, const GqaWeights& weights, const Gqa
   const int64_t q_size = NumQueryRows(layer), k_size = NumKeyRows(layer);
   const auto norm = [&](const Tensor& rows, const Tensor& weight) {
     context_.ops->RmsNorm(
-        stream, {.x = rows, .weight = weight, .eps = context_.config->rms_norm_eps, .out = rows});
+        stream, {.x = rows, .weight = weight, .eps = context_.config->norm_eps, .out = rows});
   };
   norm(Columns(qkv, 0, q_size), weights.q_norm);
   if (k_size > 0) norm(Columns(qkv, q_size, k_size), weights.k_norm);

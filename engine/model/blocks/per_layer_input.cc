@@ -54,11 +54,10 @@ void PerLayerInput::Prepare(Stream& stream, const PerLayerInputWeights& weights,
   context_.ops->Linear(stream, {.x = embedded, .weight = &weights.projection, .out = inputs});
   // The projection is divided by sqrt(hidden_size) before it is normed: only eps sees that.
   const Tensor by_layer = Begin(inputs_, {num_tokens * num_layers, size});
-  context_.ops->RmsNorm(stream,
-                        {.x = by_layer,
-                         .weight = weights.norm,
-                         .eps = config.rms_norm_eps * static_cast<float>(config.hidden_size),
-                         .out = by_layer});
+  context_.ops->RmsNorm(stream, {.x = by_layer,
+                                 .weight = weights.norm,
+                                 .eps = config.norm_eps * static_cast<float>(config.hidden_size),
+                                 .out = by_layer});
   const float scale = Rounded(std::sqrt(static_cast<float>(size)), context_.dtype);
   for (int64_t first = 0; first < num_tokens; first += kTokensAtOnce) {
     const Tensor rows = Rows(room_, std::min(kTokensAtOnce, num_tokens - first));
@@ -92,7 +91,7 @@ void PerLayerInput::Run(Stream& stream, const PerLayerInputGateWeights& weights,
       stream, {.gate = gate, .up = input, .activation = context_.config->activation, .out = gate});
   context_.ops->Linear(stream, {.x = gate, .weight = &weights.projection, .out = out});
   context_.ops->RmsNorm(
-      stream, {.x = out, .weight = weights.norm, .eps = context_.config->rms_norm_eps, .out = out});
+      stream, {.x = out, .weight = weights.norm, .eps = context_.config->norm_eps, .out = out});
 }
 
 }  // namespace quire

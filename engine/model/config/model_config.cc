@@ -116,16 +116,20 @@ void ReadShapes(JsonReader& config, const ModelFamily& family, ModelConfig* mode
 }
 
 void ReadBlock(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
-  model->rms_norm_eps = config.Double("rms_norm_eps", 0, 1).value_or(family.rms_norm_eps);
-  const bool attention_bias =
-      family.has_attention_bias && config.Bool("attention_bias").value_or(family.attention_bias);
-  model->qkv_bias = family.always_qkv_bias || attention_bias;
-  model->o_bias =
-      family.has_out_bias ? config.Bool("attention_out_bias").value_or(false) : attention_bias;
+  model->norm_eps = config.Double("rms_norm_eps", 0, 1).value_or(family.norm_eps);
+  model->qkv_bias = family.attention_bias;
+  if (family.has_attention_bias) {
+    model->qkv_bias = config.Bool("attention_bias").value_or(family.attention_bias);
+  }
+  model->o_bias = family.out_bias == OutBias::kAsOthers && model->qkv_bias;
+  if (family.out_bias == OutBias::kOwnKey) {
+    model->o_bias = config.Bool("attention_out_bias").value_or(false);
+  }
   model->mlp_bias = family.has_mlp_bias && config.Bool("mlp_bias").value_or(false);
   model->qk_norm = family.qk_norm;
   model->v_norm = family.v_norm;
   model->block_order = family.block_order;
+  model->sandwich_names = family.sandwich_names;
   model->norm = family.norm;
   model->layer_scalars = family.layer_scalars;
   model->fused_checkpoint = family.fused_checkpoint;
@@ -194,8 +198,8 @@ void ReadTokens(TextReader& text, const ModelFamily& family, ModelConfig* model)
   }
   // The family's own tokens are of a vocabulary that may be larger than this one.
   const auto is_there = [max_id](std::optional<TokenId> id) { return id && *id <= max_id; };
-  if (!eos.Has("eos_token_id") && is_there(family.eos_token_id)) {
-    model->eos_token_ids.push_back(*family.eos_token_id);
+  for (const std::optional<TokenId> id : family.eos_token_ids) {
+    if (!eos.Has("eos_token_id") && is_there(id)) model->eos_token_ids.push_back(*id);
   }
   JsonReader& bos = text.Of("bos_token_id");
   model->bos_token_id = bos.Int("bos_token_id", 0, max_id);

@@ -43,7 +43,7 @@ struct RopeConfig {
   bool truncate = true;
   std::vector<double> short_factor;  // longrope: [rotary_dim / 2]
   std::vector<double> long_factor;
-  // Elements of a head that are rotated: the pairs (i, i + pair_distance), i < rotary_dim / 2.
+  // Elements of a head that are rotated, in pairs as in StoreHeadsArgs.
   int32_t rotary_dim = 0;
   int32_t pair_distance = 0;
 
@@ -85,6 +85,9 @@ enum class BlockOrder : uint8_t {
   kPostNorm,  // only behind each: attention and the MLP read the hidden state as it is
 };
 
+// How a checkpoint calls the norms of BlockOrder::kSandwich.
+enum class SandwichNames : uint8_t { kGemma, kGlm };
+
 // What of q and of k is normed before they are rotated.
 enum class HeadNorm : uint8_t {
   kNone,
@@ -117,7 +120,7 @@ struct ModelConfig {
   std::string model_type;    // "qwen3"
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
-  float rms_norm_eps = 1e-6f;
+  float norm_eps = 1e-6f;
   Activation activation = Activation::kSilu;
   bool qkv_bias = false;
   bool o_bias = false;
@@ -125,6 +128,7 @@ struct ModelConfig {
   HeadNorm qk_norm = HeadNorm::kNone;
   bool v_norm = false;  // of each head, without a weight
   BlockOrder block_order = BlockOrder::kPreNorm;
+  SandwichNames sandwich_names = SandwichNames::kGemma;
   NormKind norm = NormKind::kRms;
   bool layer_scalars = false;  // a layer's result is multiplied by a number of the checkpoint
   PerLayerInputConfig per_layer_input;

@@ -4,6 +4,7 @@
 // Constant data; any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +25,13 @@ enum class WindowRule : uint8_t {
   kWithoutRope,  // layers without rotary positions, if use_sliding_window is true
 };
 
+// Whether attention's last projection has a bias.
+enum class OutBias : uint8_t {
+  kAsOthers,  // if q, k and v have one
+  kOwnKey,    // attention_out_bias says it
+  kNone,
+};
+
 struct ModelFamily {
   absl::string_view architecture;
   absl::string_view model_type;
@@ -40,11 +48,12 @@ struct ModelFamily {
   int64_t num_q_heads = 32;
   std::optional<int64_t> num_kv_heads = std::nullopt;  // unset: as many as query heads
   std::optional<int64_t> head_dim = std::nullopt;      // unset: hidden_size / num_attention_heads
-  double rms_norm_eps = 1e-6;
+  double norm_eps = 1e-6;
   bool tie_word_embeddings = false;
   int64_t max_position_embeddings;
   double rope_theta = 10000.0;
   double partial_rotary_factor = 1.0;
+  bool rotates_neighbours = false;  // rotary pairs are neighbours, not of a head's two halves
   std::optional<double> rope_local_base_freq = std::nullopt;  // unset: sliding layers as the others
   std::optional<int64_t> sliding_window = std::nullopt;
   int64_t max_window_layers = 28;     // of WindowRule::kUpperLayers
@@ -64,15 +73,14 @@ struct ModelFamily {
   std::optional<double> attention_soft_cap = std::nullopt;
   std::optional<double> logit_soft_cap = std::nullopt;
   std::optional<TokenId> bos_token_id = std::nullopt;
-  std::optional<TokenId> eos_token_id = std::nullopt;
+  std::array<std::optional<TokenId>, 3> eos_token_ids = {};
 
   // Fixed by the family.
   WindowRule window_rule = WindowRule::kNone;
-  bool always_qkv_bias = false;  // q, k, v have biases and o has none, whatever attention_bias says
-  bool has_attention_bias = false;  // reads attention_bias (q, k, v, o)
-  bool attention_bias = false;      // its default
-  bool has_out_bias = false;        // reads attention_out_bias, which says it of o
-  bool has_mlp_bias = false;        // reads mlp_bias
+  bool has_attention_bias = false;  // reads attention_bias, of q, k and v
+  bool attention_bias = false;      // its default, or what holds without the key
+  OutBias out_bias = OutBias::kAsOthers;
+  bool has_mlp_bias = false;  // reads mlp_bias
   HeadNorm qk_norm = HeadNorm::kNone;
   bool fused_checkpoint = false;  // its authors write qkv_proj and gate_up_proj
   // Models of experts and Mamba layers, of which those are served that have neither: the MLP is the
@@ -81,6 +89,7 @@ struct ModelFamily {
   // max_position_embeddings is the length that rope scaling reaches, not the one it begins with.
   bool positions_are_stretched = false;
   BlockOrder block_order = BlockOrder::kPreNorm;
+  SandwichNames sandwich_names = SandwichNames::kGemma;
   NormKind norm = NormKind::kRms;
   bool v_norm = false;
   bool layer_scalars = false;

@@ -117,13 +117,14 @@ void ReadParameters(JsonReader& config, JsonReader& parameters, int64_t max_posi
   if (rope->type == RopeType::kLongRope) ReadLongRope(parameters, rope);
 }
 
-void SetRotaryDim(JsonReader& config, int32_t head_dim, RopeConfig* rope) {
+void SetRotaryDim(JsonReader& config, const ModelFamily& family, int32_t head_dim,
+                  RopeConfig* rope) {
   if (rope->type == RopeType::kProportional) {
     rope->rotary_dim = 2 * static_cast<int32_t>(head_dim * rope->partial_rotary_factor / 2);
     rope->pair_distance = head_dim / 2;
   } else {
     rope->rotary_dim = static_cast<int32_t>(head_dim * rope->partial_rotary_factor);
-    rope->pair_distance = rope->rotary_dim / 2;
+    rope->pair_distance = family.rotates_neighbours ? 1 : rope->rotary_dim / 2;
   }
   if (rope->rotary_dim < 2 || rope->rotary_dim % 2 != 0) {
     config.Fail(absl::StrCat("head_dim * partial_rotary_factor is ", rope->rotary_dim,
@@ -199,7 +200,7 @@ void ReadRopeConfigs(JsonReader& config, const ModelFamily& family, ModelConfig*
   const auto [full, sliding] = ReadLayerTypeRopes(config, family, model->max_position_embeddings);
   std::vector<RopeConfig>& ropes = model->ropes;
   const auto index_of = [&](RopeConfig rope, int32_t head_dim) {
-    SetRotaryDim(config, head_dim, &rope);
+    SetRotaryDim(config, family, head_dim, &rope);
     const auto it = std::find(ropes.begin(), ropes.end(), rope);
     const auto index = static_cast<int32_t>(it - ropes.begin());
     if (it == ropes.end()) ropes.push_back(std::move(rope));

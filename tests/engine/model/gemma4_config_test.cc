@@ -122,7 +122,7 @@ TEST(Gemma4Config, DefaultsAreThoseOfTheClasses) {
   EXPECT_EQ(c.hidden_size, 2304);
   ASSERT_EQ(c.layers.size(), 30);
   EXPECT_EQ(c.max_position_embeddings, 131072);
-  EXPECT_EQ(c.rms_norm_eps, 1e-6f);
+  EXPECT_EQ(c.norm_eps, 1e-6f);
   EXPECT_EQ(c.bos_token_id, 2);
   EXPECT_THAT(c.eos_token_ids, ElementsAre(1));
   EXPECT_EQ(c.logit_soft_cap, 0.0f);

@@ -37,7 +37,7 @@ TEST(ModelConfig, ReadsLlamaInV4Form) {
   EXPECT_EQ(c.layers[0].gqa.num_q_heads, 32);
   EXPECT_EQ(c.layers[0].gqa.num_kv_heads, 8);
   EXPECT_EQ(c.layers[0].gqa.head_dim, 128);
-  EXPECT_FLOAT_EQ(c.rms_norm_eps, 1e-5f);
+  EXPECT_FLOAT_EQ(c.norm_eps, 1e-5f);
   EXPECT_FALSE(c.qkv_bias || c.o_bias || c.mlp_bias || c.tie_word_embeddings);
   EXPECT_EQ(c.max_position_embeddings, 131072);
   EXPECT_THAT(WindowsOf(c), AllOf(testing::SizeIs(32), Each(0)));
@@ -80,7 +80,7 @@ TEST(ModelConfig, SparseConfigsGetTheFamilysDefaults) {
   EXPECT_EQ(llama.layers[0].gqa.num_kv_heads, 32);
   EXPECT_EQ(llama.layers[0].gqa.head_dim, 128);
   EXPECT_EQ(llama.max_position_embeddings, 2048);
-  EXPECT_FLOAT_EQ(llama.rms_norm_eps, 1e-6f);
+  EXPECT_FLOAT_EQ(llama.norm_eps, 1e-6f);
   EXPECT_EQ(llama.ropes[0].theta, 10000.0);
   EXPECT_EQ(llama.ropes[0].type, RopeType::kDefault);
   EXPECT_EQ(llama.dtype, DType::kF32);
@@ -318,11 +318,28 @@ TEST(ModelConfig, GemmaBlocks) {
   EXPECT_THAT(Error(config).message(), HasSubstr("hidden_activation \"relu\""));
 }
 
+TEST(ModelConfig, Glm4sDefaults) {
+  const ModelConfig glm4 = Parse(Sparse("glm4"));
+  EXPECT_EQ(glm4.architecture, "Glm4ForCausalLM");
+  EXPECT_EQ(glm4.block_order, BlockOrder::kSandwich);
+  EXPECT_EQ(glm4.sandwich_names, SandwichNames::kGlm);
+  EXPECT_EQ(glm4.norm, NormKind::kRms);
+  EXPECT_TRUE(glm4.qkv_bias);
+  EXPECT_FALSE(glm4.o_bias || glm4.mlp_bias || glm4.tie_word_embeddings);
+  EXPECT_EQ(glm4.layers.size(), 40u);
+  EXPECT_EQ(glm4.layers[0].gqa.num_kv_heads, 2);
+  EXPECT_EQ(glm4.norm_eps, 1.5625e-7f);
+  EXPECT_THAT(glm4.eos_token_ids, ElementsAre(151329, 151336, 151338));
+  json config = Sparse("glm4");
+  config.update({{"attention_bias", false}, {"attention_out_bias", true}});
+  EXPECT_FALSE(Parse(config).qkv_bias || Parse(config).o_bias);
+}
+
 TEST(ModelConfig, NormsMayStandBehindBlocksOnly) {
   const ModelConfig olmo3 = Parse(Sparse("olmo3"));
   EXPECT_EQ(olmo3.block_order, BlockOrder::kPostNorm);
   EXPECT_EQ(olmo3.qk_norm, HeadNorm::kRow);
-  EXPECT_EQ(olmo3.rms_norm_eps, 1e-5f);
+  EXPECT_EQ(olmo3.norm_eps, 1e-5f);
   EXPECT_THAT(olmo3.eos_token_ids, ElementsAre(50279));
   std::vector<int64_t> windows = WindowsOf(olmo3);
   windows.resize(5);

@@ -164,6 +164,17 @@ TEST(RopeConfig, LayersNameTheRopeOfTheirType) {
   EXPECT_THAT(ropes_of(config), ElementsAre(0, -1, 1, -1));
 }
 
+TEST(RopeConfig, Glm4RotatesNeighboursOfHalfAHead) {
+  json config = Sparse("glm4");
+  EXPECT_EQ(Parse(config).ropes[0].rotary_dim, 64);
+  EXPECT_EQ(Parse(config).ropes[0].pair_distance, 1);
+  config["partial_rotary_factor"] = 0.25;  // v4
+  EXPECT_EQ(Parse(config).ropes[0].rotary_dim, 32);
+  config["rope_parameters"] = {{"rope_type", "default"}, {"partial_rotary_factor", 1}};
+  EXPECT_EQ(Parse(config).ropes[0].rotary_dim, 128);
+  EXPECT_EQ(Parse(config).ropes[0].pair_distance, 1);
+}
+
 // Scaling is of the layers without a window.
 TEST(RopeConfig, Olmo3ScalesItsFullLayersAlone) {
   json config = Sparse("olmo3");

@@ -92,7 +92,7 @@ TEST(TextPartConfig, DefaultsAreThoseOfTheTextPartsClass) {
   EXPECT_EQ(qwen2.layers[0].intermediate_size, 29568);
   EXPECT_EQ(qwen2.layers.size(), 80u);
   EXPECT_EQ(qwen2.max_position_embeddings, 32768);
-  EXPECT_FLOAT_EQ(qwen2.rms_norm_eps, 1e-5f);
+  EXPECT_FLOAT_EQ(qwen2.norm_eps, 1e-5f);
   EXPECT_TRUE(qwen2.qkv_bias);
   EXPECT_FALSE(qwen2.o_bias || qwen2.tie_word_embeddings);
   EXPECT_THAT(qwen2.eos_token_ids, ElementsAre(151645));

@@ -107,6 +107,9 @@ CASES = [
     Case("qwen3_vl_parts_sharded", "Qwen3VL", dict(head_dim=32),
          dict(rope_type="default", rope_theta=10000.0, mrope_section=[6, 5, 5], mrope_interleaved=True),
          beside_text=QWEN3_PARTS, max_shard_size="60KB"),
+    Case("glm4_yarn", "Glm4", dict(head_dim=32, num_key_value_heads=1, attention_bias=False),
+         dict(rope_type="yarn", rope_theta=10000.0, factor=2.0, original_max_position_embeddings=64,
+              partial_rotary_factor=0.5)),
 ]
 
 
