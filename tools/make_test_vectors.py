@@ -87,6 +87,10 @@ CASES = [
               intermediate_size=24, position_embedding_type="rope", mamba_n_heads=4, residual_multiplier=0.7,
               logits_scaling=2.0, attention_multiplier=0.3)),
     Case("glm4_pairs_of_neighbours", "Glm4", dict(head_dim=16)),
+    Case("ministral3_query_scales", "Mistral3", dict(model_type="ministral3", head_dim=16),
+         dict(rope_type="yarn", rope_theta=10000.0, factor=16.0, original_max_position_embeddings=8, beta_fast=32.0,
+              beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.4),
+         beside_text={**tiny_checkpoints.MISTRAL3_PARTS, "tie_word_embeddings": True}),
 ]
 
 

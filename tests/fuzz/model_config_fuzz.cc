@@ -46,10 +46,10 @@ void CheckRope(const ModelConfig& config, const RopeConfig& rope) {
 
 std::vector<std::string> Seeds() {
   std::vector<std::string> seeds = {ReadWholeFile("configs/demo/config.json")};
-  for (const char* model :
-       {"qwen2_window_tied", "qwen3_yarn", "llama3_rope_biases_tied",
-        "llama_linear_rope_f16_sharded", "mistral_window_head_dim_v4", "mistral3_text_part",
-        "qwen2_5_vl_text_part_v4", "qwen35_conditional", "gemma4_e_kind", "gemma4_31b_kind"}) {
+  for (const char* model : {"qwen2_window_tied", "qwen3_yarn", "llama3_rope_biases_tied",
+                            "llama_linear_rope_f16_sharded", "mistral_window_head_dim_v4",
+                            "mistral3_text_part", "qwen2_5_vl_text_part_v4", "qwen35_conditional",
+                            "gemma4_e_kind", "gemma4_31b_kind", "ministral3_query_scales"}) {
     seeds.push_back(
         ReadWholeFile(std::string("tests/engine/model/golden/") + model + "/config.json"));
   }

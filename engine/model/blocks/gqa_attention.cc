@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/functional/function_ref.h"
 #include "engine/model/config/rope_table.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
@@ -38,6 +39,15 @@ int64_t NumKeyRows(const GqaConfig& layer) {
   return layer.kv_sharing_target ? 0 : int64_t{layer.num_kv_heads} * layer.head_dim;
 }
 int64_t NumValueRows(const GqaConfig& layer) { return layer.value_is_key ? 0 : NumKeyRows(layer); }
+
+// What `fill` writes.
+absl::Status Upload(Device& device, Stream& stream, const Tensor& table,
+                    absl::FunctionRef<void(float*)> fill) {
+  ASSIGN_OR_RETURN(const DeviceBuffer staging, device.AllocatePinned(table.num_bytes()));
+  fill(staging.as<float>());
+  stream.CopyToDevice(table.data(), staging.data(), table.num_bytes());
+  return stream.Synchronize();  // before the staging memory goes
+}
 
 }  // namespace
 
@@ -90,6 +100,8 @@ void GqaAttention::Carve(MemoryCarver* carver) {
   const auto& [max_num_batched_tokens, max_logit_rows, max_model_len, device] = context_.limits;
   for (const RopeConfig& rope : context_.config->ropes) {
     cos_sin_.push_back(carver->TakeTensor(DType::kF32, {max_model_len, rope.rotary_dim}));
+    const bool scales = rope.query_scale_beta > 0;
+    query_scales_.push_back(scales ? carver->TakeTensor(DType::kF32, {max_model_len}) : Tensor());
   }
   int64_t q_size = 0, qkv_size = 0;
   for (const LayerConfig& layer : context_.config->layers) {
@@ -103,19 +115,17 @@ void GqaAttention::Carve(MemoryCarver* carver) {
 }
 
 absl::Status GqaAttention::UploadTables(Device& device, Stream& stream) {
+  const int64_t max_model_len = context_.limits.max_model_len;
   for (size_t i = 0; i < cos_sin_.size(); ++i) {
-    RETURN_IF_ERROR(UploadTable(device, stream, context_.config->ropes[i], cos_sin_[i]));
+    const RopeConfig& rope = context_.config->ropes[i];
+    RETURN_IF_ERROR(Upload(device, stream, cos_sin_[i], [&](float* table) {
+      FillRopeTable(ComputeRopeFrequencies(rope, max_model_len), max_model_len, table);
+    }));
+    if (query_scales_[i].empty()) continue;
+    RETURN_IF_ERROR(Upload(device, stream, query_scales_[i],
+                           [&](float* scales) { FillQueryScales(rope, max_model_len, scales); }));
   }
   return absl::OkStatus();
-}
-
-absl::Status GqaAttention::UploadTable(Device& device, Stream& stream, const RopeConfig& rope,
-                                       const Tensor& table) const {
-  const int64_t max_model_len = context_.limits.max_model_len;
-  ASSIGN_OR_RETURN(const DeviceBuffer staging, device.AllocatePinned(table.num_bytes()));
-  FillRopeTable(ComputeRopeFrequencies(rope, max_model_len), max_model_len, staging.as<float>());
-  stream.CopyToDevice(table.data(), staging.data(), table.num_bytes());
-  return stream.Synchronize();  // before the staging memory goes
 }
 
 Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weights,
@@ -129,6 +139,7 @@ Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weight
                        {.x = x, .weight = &weights.qkv, .bias = weights.qkv_bias, .out = qkv});
   if (context_.config->qk_norm == HeadNorm::kRow) NormRows(stream, weights, layer, qkv);
   const QkvHeads heads = HeadsIn(weights, layer);
+  const Tensor query_scales = layer.rope >= 0 ? query_scales_[rope_index] : Tensor();
   context_.ops->StoreHeads(stream, {.x = qkv,
                                     .q = heads.q,
                                     .k = heads.k,
@@ -137,6 +148,7 @@ Tensor GqaAttention::StoreKeysAndValues(Stream& stream, const GqaWeights& weight
                                     .cos_sin = cos_sin_[rope_index].as<float>(),
                                     .num_pairs = rope.rotary_dim / 2,
                                     .pair_distance = rope.pair_distance,
+                                    .query_scales = query_scales.as<float>(),
                                     .positions = places.positions,
                                     .slot_mapping = places.slot_mapping,
                                     .kv_cache = places.kv_cache,

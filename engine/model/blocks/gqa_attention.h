@@ -75,11 +75,11 @@ class GqaAttention {
   void NormRows(Stream& stream, const GqaWeights& weights, const GqaConfig& layer,
                 const Tensor& qkv) const;
   QkvHeads HeadsIn(const GqaWeights& weights, const GqaConfig& layer) const;
-  absl::Status UploadTable(Device& device, Stream& stream, const RopeConfig& rope,
-                           const Tensor& table) const;
 
   BlockContext context_;
-  std::vector<Tensor> cos_sin_;  // [max_model_len, rotary_dim] float32 of each of config->ropes
+  // Of each of config->ropes, in float32.
+  std::vector<Tensor> cos_sin_;       // [max_model_len, rotary_dim]
+  std::vector<Tensor> query_scales_;  // [max_model_len], or empty
   // Each has room for max_num_batched_tokens rows of the layer where such a row is longest; a layer
   // has its own rows.
   Tensor qkv_;

@@ -41,6 +41,7 @@ const ModelFamily* ReadFamily(JsonReader& config) {
 
 // Where config.json has the keys of the text model, and a few that may stand elsewhere.
 struct TextReader {
+  const ModelFamily* family;
   JsonReader top;
   std::optional<JsonReader> part;  // text_config, of a model of several parts
 
@@ -51,9 +52,10 @@ struct TextReader {
   }
 };
 
-// With the reason in the status where there is no text part, or one of another kind.
+// With the reason in the status where there is no text part, or one of another kind. `family` is
+// the first of its architecture; what it becomes is that of the text part's type.
 TextReader FindText(const JsonReader& top, const ModelFamily& family) {
-  TextReader text = {.top = top, .part = std::nullopt};
+  TextReader text = {.family = &family, .top = top, .part = std::nullopt};
   if (family.text_model_type.empty()) return text;
   if (text.top.Find("text_config") == nullptr) {
     if (!family.text_keys_at_top) {
@@ -66,11 +68,14 @@ TextReader FindText(const JsonReader& top, const ModelFamily& family) {
   if (!text.part) return text;
   const std::string type =
       text.part->String("model_type").value_or(std::string(family.text_model_type));
-  if (type != family.text_model_type) {
-    text.part->FailUnsupported(absl::StrCat("model_type ", Shown(type), " is not supported in ",
-                                            family.architecture, "; supported is ",
-                                            family.text_model_type));
+  const ModelFamily* found = FindFamilyByTextType(family.architecture, type);
+  if (found == nullptr) {
+    text.part->FailUnsupported(
+        absl::StrCat("model_type ", Shown(type), " is not supported in ", family.architecture,
+                     "; supported: ", SupportedTextTypes(family.architecture)));
+    return text;
   }
+  text.family = found;
   return text;
 }
 
@@ -230,10 +235,11 @@ absl::StatusOr<ModelConfig> Parse(absl::string_view json, const std::string* fol
   ASSIGN_OR_RETURN(const nlohmann::json root, ParseModelJson(json, kName));
   absl::Status status;
   JsonReader top(root, kName, &status);
-  const ModelFamily* family = ReadFamily(top);
+  const ModelFamily* first = ReadFamily(top);
   if (!status.ok()) return status;
-  TextReader text = FindText(top, *family);
+  TextReader text = FindText(top, *first);
   if (!status.ok()) return status;
+  const ModelFamily* family = text.family;
   JsonReader& config = text.keys();
 
   ModelConfig model;

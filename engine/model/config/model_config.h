@@ -46,6 +46,9 @@ struct RopeConfig {
   // Elements of a head that are rotated, in pairs as in StoreHeadsArgs.
   int32_t rotary_dim = 0;
   int32_t pair_distance = 0;
+  // Rotated queries at position p are multiplied by 1 + beta ln(1 + floor(p / original)), which
+  // original_max_position_embeddings is.
+  double query_scale_beta = 0;
 
   bool operator==(const RopeConfig&) const = default;
 };

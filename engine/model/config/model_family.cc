@@ -157,6 +157,20 @@ constexpr ModelFamily kFamilies[] = {
      .eos_token_ids = {32000},
      .window_rule = WindowRule::kEveryLayer,
      .fused_checkpoint = true},
+    {.architecture = "Ministral3ForCausalLM",
+     .model_type = "ministral3",
+     .vocab_size = 131072,
+     .intermediate_size = 14336,
+     .num_layers = 34,
+     .num_kv_heads = 8,
+     .head_dim = 128,
+     .norm_eps = 1e-5,
+     .max_position_embeddings = 262144,
+     .rope_theta = 1e6,
+     .scales_queries = true,
+     .bos_token_id = 1,
+     .eos_token_ids = {2},
+     .window_rule = WindowRule::kEveryLayer},
     {.architecture = "Glm4ForCausalLM",
      .model_type = "glm4",
      .vocab_size = 151552,
@@ -307,6 +321,7 @@ constexpr ModelFamily Gemma4UnifiedText() {
 
 constexpr ModelFamily kWrappers[] = {
     Wrapper("Mistral3ForConditionalGeneration", "mistral3", "mistral", RowOf("mistral")),
+    Wrapper("Mistral3ForConditionalGeneration", "mistral3", "ministral3", RowOf("ministral3")),
     Wrapper("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", "qwen2_5_vl_text", Qwen25VlText()),
     Wrapper("Qwen3VLForConditionalGeneration", "qwen3_vl", "qwen3_vl_text", Qwen3VlText()),
     Wrapper("Gemma3ForConditionalGeneration", "gemma3", "gemma3_text", RowOf("gemma3_text")),
@@ -340,6 +355,16 @@ const ModelFamily* FindFamilyByModelType(absl::string_view model_type) {
   return FindFamily(&ModelFamily::model_type, model_type);
 }
 
+const ModelFamily* FindFamilyByTextType(absl::string_view architecture,
+                                        absl::string_view text_model_type) {
+  for (const ModelFamily& family : kWrappers) {
+    if (family.architecture == architecture && family.text_model_type == text_model_type) {
+      return &family;
+    }
+  }
+  return nullptr;
+}
+
 absl::string_view OtherPurpose(const std::vector<std::string>& architectures,
                                absl::string_view model_type) {
   constexpr absl::string_view kEmbeds =
@@ -370,9 +395,20 @@ absl::string_view OtherPurpose(const std::vector<std::string>& architectures,
 }
 
 std::string SupportedArchitectures() {
-  return absl::StrJoin(AllFamilies(), ", ", [](std::string* out, const ModelFamily* family) {
-    absl::StrAppend(out, family->architecture);
-  });
+  std::vector<absl::string_view> names;
+  for (const ModelFamily* family : AllFamilies()) {
+    if (names.empty() || names.back() != family->architecture)
+      names.push_back(family->architecture);
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+std::string SupportedTextTypes(absl::string_view architecture) {
+  std::vector<absl::string_view> types;
+  for (const ModelFamily& family : kWrappers) {
+    if (family.architecture == architecture) types.push_back(family.text_model_type);
+  }
+  return absl::StrJoin(types, ", ");
 }
 
 }  // namespace quire

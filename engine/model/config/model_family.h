@@ -69,6 +69,8 @@ struct ModelFamily {
   // Without rope_parameters, the layers without a window rotate this share of their pairs
   // (RopeType::kProportional). 0: their rope is the others'.
   double proportional_rotary_factor = 0;
+  // Reads llama_4_scaling_beta; without rope_parameters ropes are stretched by yarn (Ministral 3).
+  bool scales_queries = false;
   int64_t per_layer_input_size = 0;  // of families that have global_head_dim
   std::optional<double> attention_soft_cap = std::nullopt;
   std::optional<double> logit_soft_cap = std::nullopt;
@@ -108,6 +110,10 @@ struct ModelFamily {
 // By the name in config.json's architectures, or by its model_type; nullptr when unsupported.
 const ModelFamily* FindFamilyByArchitecture(absl::string_view architecture);
 const ModelFamily* FindFamilyByModelType(absl::string_view model_type);
+// Of an architecture whose text parts are of several types, the row of this type; nullptr when
+// unsupported.
+const ModelFamily* FindFamilyByTextType(absl::string_view architecture,
+                                        absl::string_view text_model_type);
 
 // What a model is for that does not generate text, as part of an error: "this is an embedding
 // model,
@@ -115,7 +121,8 @@ const ModelFamily* FindFamilyByModelType(absl::string_view model_type);
 absl::string_view OtherPurpose(const std::vector<std::string>& architectures,
                                absl::string_view model_type);
 
-// "LlamaForCausalLM, MistralForCausalLM, ...", for errors.
+// "LlamaForCausalLM, MistralForCausalLM, ...", and "mistral, ministral3", for errors.
 std::string SupportedArchitectures();
+std::string SupportedTextTypes(absl::string_view architecture);
 
 }  // namespace quire

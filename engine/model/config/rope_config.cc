@@ -138,6 +138,23 @@ void SetRotaryDim(JsonReader& config, const ModelFamily& family, int32_t head_di
   }
 }
 
+// Of a family that has it in any type of rope.
+void ReadQueryScale(JsonReader& parameters, RopeConfig* rope) {
+  rope->query_scale_beta = parameters.Double("llama_4_scaling_beta", 0, kMaxFactor).value_or(0);
+  rope->original_max_position_embeddings =
+      parameters.Double("original_max_position_embeddings", 1, kMaxOriginalPositions)
+          .value_or(rope->original_max_position_embeddings);
+}
+
+// What Ministral 3's class has where the file has no rope_parameters.
+void SetDefaultQueryScale(RopeConfig* rope) {
+  rope->type = RopeType::kYarn;
+  rope->factor = 16;
+  rope->original_max_position_embeddings = 16384;
+  rope->mscale = rope->mscale_all_dim = 1;
+  rope->query_scale_beta = 0.1;
+}
+
 // The ropes of layers without and with a window.
 struct LayerTypeRopes {
   RopeConfig full;
@@ -164,7 +181,9 @@ LayerTypeRopes ReadLayerTypeRopes(JsonReader& config, const ModelFamily& family,
                                             parameters->Find("sliding_attention") != nullptr);
   if (parameters && !by_layer_type) {
     ReadParameters(config, *parameters, max_position_embeddings, &full);
+    if (family.scales_queries) ReadQueryScale(*parameters, &full);
   }
+  if (family.scales_queries && !parameters) SetDefaultQueryScale(&full);
   // Sliding layers of such a family never see far enough to need scaling.
   ropes.sliding = family.rope_local_base_freq ? plain : full;
   if (family.rope_local_base_freq) {

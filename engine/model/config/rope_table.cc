@@ -156,4 +156,11 @@ void FillRopeTable(const RopeFrequencies& frequencies, int64_t num_positions, fl
   for (std::thread& thread : threads) thread.join();
 }
 
+void FillQueryScales(const RopeConfig& rope, int64_t num_positions, float* scales) {
+  for (int64_t position = 0; position < num_positions; ++position) {
+    const double turns = std::floor(position / rope.original_max_position_embeddings);
+    scales[position] = static_cast<float>(1 + rope.query_scale_beta * std::log(1 + turns));
+  }
+}
+
 }  // namespace quire

@@ -1,5 +1,5 @@
-// RopeTable: the cosines and sines of the rotary embedding, for every position at once. Computed in
-// double and rounded once. Made at start; any thread.
+// RopeTable: the cosines and sines of the rotary embedding, for every position at once, and what
+// multiplies queries. Computed in double and rounded once. Made at start; any thread.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +26,8 @@ std::string RopeStretchNote(const RopeConfig& rope, int64_t max_model_len);
 
 // Writes [num_positions, rotary_dim]: cosines in the first half of each row, sines in the second.
 void FillRopeTable(const RopeFrequencies& frequencies, int64_t num_positions, float* cos_sin);
+
+// Writes [num_positions]: what rotated queries are multiplied by.
+void FillQueryScales(const RopeConfig& rope, int64_t num_positions, float* scales);
 
 }  // namespace quire

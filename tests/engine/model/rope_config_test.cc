@@ -164,6 +164,27 @@ TEST(RopeConfig, LayersNameTheRopeOfTheirType) {
   EXPECT_THAT(ropes_of(config), ElementsAre(0, -1, 1, -1));
 }
 
+TEST(RopeConfig, Ministral3ScalesQueries) {
+  const RopeConfig absent = Parse(Sparse("ministral3")).ropes[0];
+  EXPECT_EQ(absent.type, RopeType::kYarn);
+  EXPECT_EQ(absent.theta, 1e6);
+  EXPECT_EQ(absent.factor, 16);
+  EXPECT_EQ(absent.mscale, absent.mscale_all_dim);
+  EXPECT_EQ(absent.query_scale_beta, 0.1);
+  EXPECT_EQ(absent.original_max_position_embeddings, 16384);
+  json config = Sparse("ministral3");
+  config["rope_parameters"] = {{"rope_type", "default"},
+                               {"llama_4_scaling_beta", 0.25},
+                               {"original_max_position_embeddings", 4096}};
+  EXPECT_EQ(Parse(config).ropes[0].type, RopeType::kDefault);
+  EXPECT_EQ(Parse(config).ropes[0].query_scale_beta, 0.25);
+  EXPECT_EQ(Parse(config).ropes[0].original_max_position_embeddings, 4096);
+  config["rope_parameters"]["llama_4_scaling_beta"] = -1;
+  EXPECT_THAT(Error(config).message(), HasSubstr("rope_parameters: llama_4_scaling_beta is -1"));
+  config["model_type"] = "mistral";  // knows no such key
+  EXPECT_EQ(Parse(config).ropes[0].query_scale_beta, 0);
+}
+
 TEST(RopeConfig, Glm4RotatesNeighboursOfHalfAHead) {
   json config = Sparse("glm4");
   EXPECT_EQ(Parse(config).ropes[0].rotary_dim, 64);

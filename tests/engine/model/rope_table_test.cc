@@ -193,5 +193,16 @@ TEST(FillRopeTable, CosinesThenSinesTimesTheAttentionFactor) {
   }
 }
 
+TEST(QueryScales, GrowWithEveryOriginalLength) {
+  RopeConfig rope = Config(RopeType::kYarn, 10000, 4, 16);
+  rope.query_scale_beta = 0.1;
+  std::vector<float> scales(65);
+  FillQueryScales(rope, 65, scales.data());
+  for (int position : {0, 15}) EXPECT_EQ(scales[position], 1.0f);
+  for (int position : {16, 31}) EXPECT_FLOAT_EQ(scales[position], 1 + 0.1 * std::log(2.0));
+  EXPECT_FLOAT_EQ(scales[48], 1 + 0.1 * std::log(4.0));
+  EXPECT_FLOAT_EQ(scales[64], 1 + 0.1 * std::log(5.0));
+}
+
 }  // namespace
 }  // namespace quire

@@ -192,10 +192,41 @@ TEST(TextPartConfig, ErrorsNameThePlace) {
   EXPECT_EQ(Error(config).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(Error(config).message(),
               AllOf(HasSubstr("text_config is missing"), HasSubstr("Gemma3ForCond")));
-  const absl::Status other = Error(Mistral3({{"model_type", "ministral3"}}));
+  const absl::Status other = Error(Mistral3({{"model_type", "mamba3"}}));
   EXPECT_EQ(other.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(other.message(), AllOf(HasSubstr("config.json: text_config: model_type"),
-                                     HasSubstr("\"ministral3\""), HasSubstr("is mistral")));
+                                     HasSubstr("\"mamba3\" is not supported in Mistral3ForCond"),
+                                     HasSubstr("supported: mistral, ministral3")));
+}
+
+// Ministral 3's config.json, but for the vision part.
+TEST(TextPartConfig, TheTextPartsTypeChoosesTheFamily) {
+  const json published = json::parse(R"({
+    "architectures": ["Mistral3ForConditionalGeneration"], "dtype": "bfloat16",
+    "image_token_index": 10, "model_type": "mistral3", "text_config": {
+      "attention_dropout": 0.0, "head_dim": 128, "hidden_act": "silu", "hidden_size": 3072,
+      "initializer_range": 0.02, "intermediate_size": 9216, "max_position_embeddings": 262144,
+      "model_type": "ministral3", "num_attention_heads": 32, "num_hidden_layers": 26,
+      "num_key_value_heads": 8, "rms_norm_eps": 1e-05,
+      "rope_parameters": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 16.0,
+        "llama_4_scaling_beta": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0,
+        "original_max_position_embeddings": 16384, "rope_theta": 1000000.0, "rope_type": "yarn",
+        "type": "yarn"},
+      "sliding_window": null, "tie_word_embeddings": true, "use_cache": true,
+      "vocab_size": 131072}, "vision_config": {"model_type": "pixtral"}})");
+  const ModelConfig c = Parse(published);
+  EXPECT_EQ(c.architecture, "Mistral3ForConditionalGeneration");
+  EXPECT_EQ(c.layers.size(), 26u);
+  EXPECT_TRUE(c.tie_word_embeddings);
+  EXPECT_EQ(c.ropes[0].type, RopeType::kYarn);
+  EXPECT_EQ(c.ropes[0].query_scale_beta, 0.1);
+  EXPECT_EQ(c.ropes[0].original_max_position_embeddings, 16384);
+  EXPECT_EQ(MaxSequenceLength(c), 262144);
+  EXPECT_EQ(Parse(Mistral3({{"model_type", "ministral3"}})).layers.size(), 34u);
+  EXPECT_EQ(Parse(Mistral3({{"model_type", "mistral"}})).layers.size(), 32u);
+  // Its architecture alone is that of Mistral Small 3.1's class, and is named once.
+  const std::string refusal(Error({{"architectures", {"NoSuchModel"}}}).message());
+  EXPECT_EQ(refusal.find("Mistral3ForCond"), refusal.rfind("Mistral3ForCond"));
 }
 
 constexpr char kText[] = R"({"vocab_size": 48, "hidden_size": 32, "intermediate_size": 24,
