@@ -91,6 +91,8 @@ CASES = [
          dict(rope_type="yarn", rope_theta=10000.0, factor=16.0, original_max_position_embeddings=8, beta_fast=32.0,
               beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.4),
          beside_text={**tiny_checkpoints.MISTRAL3_PARTS, "tie_word_embeddings": True}),
+    Case("cohere2_parallel_blocks", "Cohere2", dict(num_hidden_layers=4, sliding_window=7, layer_norm_eps=0.01, logit_scale=0.4,
+         layer_types=["sliding_attention", "full_attention"] * 2)),
 ]
 
 

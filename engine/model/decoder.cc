@@ -59,11 +59,17 @@ void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena
   for (int layer = 0; layer < num_layers; ++layer) {
     const LayerWeights& weights = weights_->layer(layer);
     const Normed x = Enter(stream, weights.input_norm, NormedForAttention(layer));
-    if (!RunAttention(stream, layer, x, inputs, kv_arena, state_arena)) return;
+    const Tensor found = Attend(stream, layer, x, inputs, kv_arena, state_arena);
+    if (found.empty()) return;
+    const bool is_parallel = config.block_order == BlockOrder::kParallel;
+    if (is_parallel) AddParallelMlp(stream, layer, x);
+    Project(stream, layer, found);
     Leave(stream, weights.attention_out_norm);
-    const Normed mlp_x = Enter(stream, weights.mlp_norm, NormedFor(weights.gated_mlp.gate_up));
-    RunMlp(stream, layer, mlp_x.tensor());
-    Leave(stream, weights.mlp_out_norm);
+    if (!is_parallel) {
+      const Normed mlp_x = Enter(stream, weights.mlp_norm, NormedFor(weights.gated_mlp.gate_up));
+      RunMlp(stream, layer, mlp_x.tensor());
+      Leave(stream, weights.mlp_out_norm);
+    }
     if (config.per_layer_input.size > 0) RunPerLayerInput(stream, layer, inputs);
     if (config.layer_scalars) Add(stream, weights.scalar);
   }
@@ -127,6 +133,7 @@ void Decoder::Norm(Stream& stream, const Tensor& x, const Tensor& residual, cons
                                  .residual = residual,
                                  .weight = weight,
                                  .eps = context_.config->norm_eps,
+                                 .centred = context_.config->norm == NormKind::kLayer,
                                  .out = out.rows,
                                  .float8_out = out.float8});
 }
@@ -155,21 +162,21 @@ bool Decoder::IsLast(int layer) const {
   return layer + 1 == static_cast<int>(context_.config->layers.size());
 }
 
-// hidden_ = attention(x), and the layer's cache or state has the step's tokens. False if that was
-// all: nothing reads more of the last layer.
-bool Decoder::RunAttention(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
-                           const KvArena& kv_arena, const StateArena& state_arena) {
+// What attention finds, before its last projection; the layer's cache or state has the step's
+// tokens. Empty if that was all: nothing reads more of the last layer.
+Tensor Decoder::Attend(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
+                       const KvArena& kv_arena, const StateArena& state_arena) {
   switch (context_.config->layers[layer].attention) {
     case AttentionKind::kGqa:
       return RunGqa(stream, layer, x.tensor(), inputs, kv_arena);
     case AttentionKind::kGatedDelta:
       return RunGatedDelta(stream, layer, x, inputs, state_arena);
   }
-  return false;
+  return {};
 }
 
-bool Decoder::RunGqa(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
-                     const KvArena& kv_arena) {
+Tensor Decoder::RunGqa(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
+                       const KvArena& kv_arena) {
   const GqaConfig& config = context_.config->layers[layer].gqa;
   const GqaWeights& weights = weights_->layer(layer).gqa;
   const int kv_layer = config.kv_sharing_target.value_or(layer);
@@ -179,28 +186,51 @@ bool Decoder::RunGqa(Stream& stream, int layer, const Tensor& x, const DecoderIn
                                            {.positions = inputs.positions,
                                             .slot_mapping = inputs.slot_mapping[group],
                                             .kv_cache = kv_cache});
-  if (IsLast(layer) && inputs.num_logit_rows == 0) return false;
+  if (IsLast(layer) && inputs.num_logit_rows == 0) return {};
   Tensor attended = gqa_.Attend(stream, *inputs.plans[group], weights, config, q, kv_cache);
   if (IsLast(layer) && inputs.num_logit_rows < inputs.num_tokens) {
     attended = gqa_.KeepRows(stream, attended, inputs.logits_indices, inputs.num_logit_rows);
     KeepResidualRows(stream, inputs);
   }
-  gqa_.Project(stream, weights, attended, hidden_);
-  return true;
+  return attended;
 }
 
-bool Decoder::RunGatedDelta(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
-                            const StateArena& state_arena) {
+Tensor Decoder::RunGatedDelta(Stream& stream, int layer, const Normed& x,
+                              const DecoderInputs& inputs, const StateArena& state_arena) {
   const GatedDeltaWeights& weights = weights_->layer(layer).delta;
   Tensor found = delta_.Run(stream, weights, context_.config->layers[layer].delta, x.rows,
                             x.tensor(), state_arena.LayerView(layer), inputs.states);
-  if (IsLast(layer) && inputs.num_logit_rows == 0) return false;
+  if (IsLast(layer) && inputs.num_logit_rows == 0) return {};
   if (IsLast(layer) && inputs.num_logit_rows < inputs.num_tokens) {
     found = delta_.KeepRows(stream, found, inputs.logits_indices, inputs.num_logit_rows);
     KeepResidualRows(stream, inputs);
   }
-  delta_.Project(stream, weights, found, hidden_);
-  return true;
+  return found;
+}
+
+// hidden_ = what attention adds, of what it has found.
+void Decoder::Project(Stream& stream, int layer, const Tensor& found) {
+  switch (context_.config->layers[layer].attention) {
+    case AttentionKind::kGqa:
+      return gqa_.Project(stream, weights_->layer(layer).gqa, found, hidden_);
+    case AttentionKind::kGatedDelta:
+      return delta_.Project(stream, weights_->layer(layer).delta, found, hidden_);
+  }
+}
+
+// residual_ += MLP(x), x as attention has read it. That is still there, unless fewer rows are left
+// or the MLP reads another form of it.
+void Decoder::AddParallelMlp(Stream& stream, int layer, const Normed& attention_x) {
+  const LayerWeights& weights = weights_->layer(layer);
+  const Tensor& was = attention_x.tensor();
+  const Normed x = NormedFor(weights.gated_mlp.gate_up);
+  if (x.tensor().data() != was.data() || x.tensor().dim(0) != was.dim(0)) {
+    Norm(stream, residual_, {}, weights.input_norm, x);
+  }
+  RunMlp(stream, layer, x.tensor());
+  Leave(stream, weights.mlp_out_norm);
+  Add(stream, {});
+  output_waits_ = true;  // attention's, once it is projected
 }
 
 // hidden_ = MLP(x).

@@ -82,13 +82,15 @@ class Decoder {
   void Leave(Stream& stream, const Tensor& norm);
   Normed NormedFor(const LinearWeight& reader) const;
   Normed NormedForAttention(int layer) const;
-  bool RunAttention(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
-                    const KvArena& kv_arena, const StateArena& state_arena);
-  bool RunGqa(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
-              const KvArena& kv_arena);
-  bool RunGatedDelta(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
-                     const StateArena& state_arena);
+  Tensor Attend(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
+                const KvArena& kv_arena, const StateArena& state_arena);
+  Tensor RunGqa(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
+                const KvArena& kv_arena);
+  Tensor RunGatedDelta(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
+                       const StateArena& state_arena);
+  void Project(Stream& stream, int layer, const Tensor& found);
   bool IsLast(int layer) const;
+  void AddParallelMlp(Stream& stream, int layer, const Normed& attention_x);
   void RunMlp(Stream& stream, int layer, const Tensor& x);
   void RunPerLayerInput(Stream& stream, int layer, const DecoderInputs& inputs);
   void KeepResidualRows(Stream& stream, const DecoderInputs& inputs);

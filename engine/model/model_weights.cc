@@ -54,6 +54,9 @@ void PlanLayer(const ModelConfig& config, const LayerConfig& layer, LayerWeights
     case BlockOrder::kPostNorm:
       planner.Norm(&weights->attention_out_norm, "post_attention_layernorm", hidden);
       planner.Norm(&weights->mlp_out_norm, "post_feedforward_layernorm", hidden);
+      break;
+    case BlockOrder::kParallel:
+      break;
   }
   PlanMlp(config, layer, weights, planner);
   if (config.per_layer_input.size > 0) PlanWeights(config, &weights->per_layer_input, planner);

@@ -18,7 +18,7 @@ namespace quire {
 // Of each kind of attention and MLP that there is, the weights; those of the layer's own kinds are
 // set, and of norms those that BlockOrder has.
 struct LayerWeights {
-  Tensor input_norm;  // [hidden_size] or empty: before attention
+  Tensor input_norm;  // [hidden_size] or empty: before attention, perhaps also before the MLP
   GqaWeights gqa;
   GatedDeltaWeights delta;
   Tensor attention_out_norm;  // [hidden_size] or empty: of what attention adds

@@ -244,7 +244,8 @@ void ReadLayerConfigs(JsonReader& config, const ModelFamily& family, ModelConfig
   ReadLayerRopes(config, family, model);
   const int64_t window = ReadWindow(config, family);
   ReadLayerWindows(config, family, window, model);
-  if (family.rope_in_windows_only && window > 0) {
+  if (family.window_ropes == WindowRopes::kWindows ||
+      (family.window_ropes == WindowRopes::kWindowsOfHybrid && window > 0)) {
     for (LayerConfig& layer : model->layers) {
       if (layer.gqa.sliding_window == 0) layer.gqa.rope = -1;
     }

@@ -121,7 +121,9 @@ void ReadShapes(JsonReader& config, const ModelFamily& family, ModelConfig* mode
 }
 
 void ReadBlock(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
-  model->norm_eps = config.Double("rms_norm_eps", 0, 1).value_or(family.norm_eps);
+  const bool is_layer_norm = family.norm == NormKind::kLayer;
+  model->norm_eps = config.Double(is_layer_norm ? "layer_norm_eps" : "rms_norm_eps", 0, 1)
+                        .value_or(family.norm_eps);
   model->qkv_bias = family.attention_bias;
   if (family.has_attention_bias) {
     model->qkv_bias = config.Bool("attention_bias").value_or(family.attention_bias);
@@ -171,20 +173,30 @@ float ReadAttentionScale(JsonReader& config, const ModelFamily& family, const Mo
   return static_cast<float>(1 / std::sqrt(query_scalar));
 }
 
+constexpr double kLeastMultiplier = 1e-6, kMostMultiplier = 1e6;
+
 void ReadMultipliers(JsonReader& config, ModelConfig* model) {
-  constexpr double kLeast = 1e-6, kMost = 1e6;
   const auto factor = [](const std::optional<double>& value) {
     return static_cast<float>(value.value_or(1));
   };
-  model->embedding_scale = factor(config.Double("embedding_multiplier", kLeast, kMost));
-  model->attention_scale = factor(config.Double("attention_multiplier", kLeast, kMost));
-  model->residual_scale = factor(config.Double("residual_multiplier", kLeast, kMost));
-  model->logit_scale = 1 / factor(config.Double("logits_scaling", kLeast, kMost));
+  model->embedding_scale =
+      factor(config.Double("embedding_multiplier", kLeastMultiplier, kMostMultiplier));
+  model->attention_scale =
+      factor(config.Double("attention_multiplier", kLeastMultiplier, kMostMultiplier));
+  model->residual_scale =
+      factor(config.Double("residual_multiplier", kLeastMultiplier, kMostMultiplier));
+  model->logit_scale =
+      1 / factor(config.Double("logits_scaling", kLeastMultiplier, kMostMultiplier));
 }
 
 void ReadScales(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   model->attention_scale = ReadAttentionScale(config, family, *model);
   if (family.has_multipliers) ReadMultipliers(config, model);
+  if (family.logit_scale) {
+    model->logit_scale =
+        static_cast<float>(config.Double("logit_scale", kLeastMultiplier, kMostMultiplier)
+                               .value_or(*family.logit_scale));
+  }
   if (family.has_soft_caps) {
     model->attention_soft_cap =
         ReadSoftCap(config, "attn_logit_softcapping", family.attention_soft_cap);

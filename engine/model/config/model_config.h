@@ -86,6 +86,7 @@ enum class BlockOrder : uint8_t {
   kPreNorm,   // before attention and before the MLP
   kSandwich,  // also behind each, before its output is added
   kPostNorm,  // only behind each: attention and the MLP read the hidden state as it is
+  kParallel,  // before both, which read the same and whose outputs are added
 };
 
 // How a checkpoint calls the norms of BlockOrder::kSandwich.
@@ -98,10 +99,11 @@ enum class HeadNorm : uint8_t {
   kRow,   // all heads of a token as one vector
 };
 
-// What a norm multiplies by.
+// What the norms between blocks are.
 enum class NormKind : uint8_t {
   kRms,
-  kRmsPlusOne,  // the checkpoint's weight plus one
+  kRmsPlusOne,  // times the checkpoint's weight plus one
+  kLayer,       // of what is less its mean; without a bias
 };
 
 // What a layer is told of a token beside the hidden state: from an embedding of its own, and from a

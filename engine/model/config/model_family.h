@@ -32,6 +32,13 @@ enum class OutBias : uint8_t {
   kNone,
 };
 
+// Which layers have rotary positions, of those that may.
+enum class WindowRopes : uint8_t {
+  kAll,
+  kWindows,          // those with a window
+  kWindowsOfHybrid,  // those with a window, or all where none has one
+};
+
 struct ModelFamily {
   absl::string_view architecture;
   absl::string_view model_type;
@@ -56,10 +63,10 @@ struct ModelFamily {
   bool rotates_neighbours = false;  // rotary pairs are neighbours, not of a head's two halves
   std::optional<double> rope_local_base_freq = std::nullopt;  // unset: sliding layers as the others
   std::optional<int64_t> sliding_window = std::nullopt;
-  int64_t max_window_layers = 28;     // of WindowRule::kUpperLayers
-  int64_t window_pattern = 0;         // of WindowRule::kPattern
-  int64_t no_rope_interval = 0;       // every so manieth layer has no rotary positions; 0: all have
-  bool rope_in_windows_only = false;  // where there are windows, the other layers have none
+  int64_t max_window_layers = 28;  // of WindowRule::kUpperLayers
+  int64_t window_pattern = 0;      // of WindowRule::kPattern
+  int64_t no_rope_interval = 0;    // every so manieth layer has no rotary positions; 0: all have
+  WindowRopes window_ropes = WindowRopes::kAll;
   // Every so manieth layer is full attention whose queries have gates, the others are gated delta
   // nets; norm weights are less one. 0: all layers are attention.
   int64_t full_attention_interval = 0;
@@ -95,7 +102,8 @@ struct ModelFamily {
   NormKind norm = NormKind::kRms;
   bool v_norm = false;
   bool layer_scalars = false;
-  bool scales_embedding = false;  // by sqrt(hidden_size)
+  bool scales_embedding = false;                     // by sqrt(hidden_size)
+  std::optional<double> logit_scale = std::nullopt;  // reads logit_scale, with this default
   // Reads embedding_multiplier, attention_multiplier, residual_multiplier and logits_scaling.
   bool has_multipliers = false;
   // Where the file has no hidden_act, or no hidden_activation, as it is called where GELU is usual.

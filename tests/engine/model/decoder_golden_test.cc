@@ -206,7 +206,8 @@ INSTANTIATE_TEST_SUITE_P(
                         "qwen35_heads_128", "gemma4_e_kind", "gemma4_31b_kind", "gemma4_unified",
                         "gemma4_causal", "olmo3_row_norms_yarn", "exaone4_ropes_in_windows",
                         "seed_oss_biases", "granite_multipliers", "granite4_shared_mlp",
-                        "glm4_pairs_of_neighbours", "ministral3_query_scales"),
+                        "glm4_pairs_of_neighbours", "ministral3_query_scales",
+                        "cohere2_parallel_blocks"),
         testing::ValuesIn(TestDevices())),
     [](const auto& info) {
       return GoldenCaseName(std::get<0>(info.param), std::get<1>(info.param));

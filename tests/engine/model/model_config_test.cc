@@ -335,6 +335,31 @@ TEST(ModelConfig, Glm4sDefaults) {
   EXPECT_FALSE(Parse(config).qkv_bias || Parse(config).o_bias);
 }
 
+TEST(ModelConfig, Cohere2sDefaults) {
+  const ModelConfig c = Parse(Sparse("cohere2"));
+  EXPECT_EQ(c.architecture, "Cohere2ForCausalLM");
+  EXPECT_EQ(c.block_order, BlockOrder::kParallel);
+  EXPECT_EQ(c.norm, NormKind::kLayer);
+  EXPECT_EQ(c.norm_eps, 1e-5f);
+  EXPECT_EQ(c.logit_scale, 0.0625f);
+  EXPECT_TRUE(c.tie_word_embeddings);
+  EXPECT_FALSE(c.qkv_bias || c.o_bias || c.mlp_bias);
+  EXPECT_EQ(c.layers[0].gqa.num_kv_heads, 64);
+  EXPECT_THAT(c.eos_token_ids, ElementsAre(255001));
+  std::vector<int64_t> windows = WindowsOf(c);
+  windows.resize(5);
+  EXPECT_THAT(windows, ElementsAre(4096, 4096, 4096, 0, 4096));
+  json config = Sparse("cohere2");
+  config.update({{"layer_norm_eps", 1e-3}, {"rms_norm_eps", 1e-2}, {"logit_scale", 0.25}});
+  EXPECT_EQ(Parse(config).norm_eps, 1e-3f);
+  EXPECT_EQ(Parse(config).logit_scale, 0.25f);
+  config["logit_scale"] = 0;
+  EXPECT_THAT(Error(config).message(), HasSubstr("logit_scale is 0"));
+  config["model_type"] = "llama";  // knows no such keys
+  EXPECT_EQ(Parse(config).norm_eps, 1e-2f);
+  EXPECT_EQ(Parse(config).logit_scale, 1.0f);
+}
+
 TEST(ModelConfig, NormsMayStandBehindBlocksOnly) {
   const ModelConfig olmo3 = Parse(Sparse("olmo3"));
   EXPECT_EQ(olmo3.block_order, BlockOrder::kPostNorm);

@@ -164,6 +164,21 @@ TEST(RopeConfig, LayersNameTheRopeOfTheirType) {
   EXPECT_THAT(ropes_of(config), ElementsAre(0, -1, 1, -1));
 }
 
+TEST(RopeConfig, Cohere2HasRopeInWindowsOnly) {
+  const auto ropes_of = [](const json& config) {
+    std::vector<int> ropes;
+    for (const LayerConfig& layer : Parse(config).layers) ropes.push_back(layer.gqa.rope);
+    return ropes;
+  };
+  json config = Sparse("cohere2");
+  config["num_hidden_layers"] = 4;
+  EXPECT_THAT(ropes_of(config), ElementsAre(0, 0, 0, -1));
+  EXPECT_EQ(Parse(config).ropes[0].pair_distance, 1);
+  EXPECT_EQ(Parse(config).ropes[0].rotary_dim, 128);
+  config["sliding_window"] = nullptr;  // unlike EXAONE 4
+  EXPECT_THAT(ropes_of(config), ElementsAre(-1, -1, -1, -1));
+}
+
 TEST(RopeConfig, Ministral3ScalesQueries) {
   const RopeConfig absent = Parse(Sparse("ministral3")).ropes[0];
   EXPECT_EQ(absent.type, RopeType::kYarn);
