@@ -33,7 +33,6 @@ struct AttentionCapabilities {
   AttentionPath path;
   std::vector<DType> query_dtypes;
   std::vector<DType> kv_dtypes;
-  std::vector<DType> out_dtypes;
   std::vector<int> head_dims;  // empty: every multiple of 8 up to max_head_dim
   int max_head_dim = 256;
   std::vector<int> block_sizes;
@@ -55,10 +54,8 @@ struct AttentionGeometry {
   int32_t k_head_dim;  // elements of a query and of a key
   int32_t v_head_dim;  // of a value and of a result
   int32_t block_size;
-  DType query_dtype;  // e4m3: only beside a cache of 8 bits
+  DType query_dtype;  // and of results: float32 or 16 bits
   DType kv_dtype;
-  // Of results: e4m3, or the queries' type; of e4m3 queries e4m3 or either type of 16 bits.
-  DType out_dtype;
   float scale;                 // multiplies q.k; usually k_head_dim^-0.5
   int64_t sliding_window = 0;  // a query sees this many tokens, itself included; 0 = all
   float soft_cap = 0;          // > 0: logit = cap * tanh(logit / cap)
@@ -71,7 +68,7 @@ struct AttentionLimits {
   int64_t max_blocks_per_seq;
   std::optional<AttentionPhase> only_phase = {};  // of all sequences; none: either
   // Of plans for prompts: a run follows one, of any plan, that has left the attention of its
-  // queries to other keys in `out` (of no 8-bit type) and `lse`, with nothing in between on the
+  // queries to other keys in `out` and `lse`, with nothing in between on the
   // stream, and makes of it the attention to all keys of both. Without sinks, which would count
   // twice.
   bool merges = false;
@@ -117,16 +114,12 @@ struct AttentionBatch {
 struct AttentionRunArgs {
   Tensor q;              // [num_tokens, num_q_heads, k_head_dim]
   KvCacheView kv_cache;  // this layer's
-  Tensor out;            // [num_tokens, num_q_heads, v_head_dim]
+  Tensor out;            // [num_tokens, num_q_heads, v_head_dim], of the queries' type
   float* lse =
       nullptr;  // [num_tokens, num_q_heads] base-2 log-sum-exp of the scaled logits, or null
   // A logit of each query head (base e, not scaled) that adds to its softmax's denominator, and to
   // lse, but has no value: [num_q_heads], on the device, if the geometry has sinks, else null.
   const float* sinks = nullptr;
-  // Queries in e4m3 are element * q_scale, elements of results in e4m3 are result / out_scale: one
-  // number each on the device; null is 1.
-  const float* q_scale = nullptr;
-  const float* out_scale = nullptr;
 };
 
 // The attention of one layer group: its work lists and workspace, at fixed addresses; made once,

@@ -19,24 +19,16 @@ bool Contains(const std::vector<T>& values, T value) {
 // Empty when the types fit, each by itself and to each other.
 std::string WhyTypesUnsupported(const AttentionCapabilities& path,
                                 const AttentionGeometry& geometry) {
-  const DType query = geometry.query_dtype, kv = geometry.kv_dtype, out = geometry.out_dtype;
+  const DType query = geometry.query_dtype, kv = geometry.kv_dtype;
   if (!Contains(path.query_dtypes, query)) {
     return absl::StrCat("does not take query_dtype ", DTypeName(query));
   }
   if (!Contains(path.kv_dtypes, kv)) {
     return absl::StrCat("does not take kv_dtype ", DTypeName(kv));
   }
-  const bool kv_fits =
-      IsFloat8(kv) || (!IsFloat8(query) && (query == DType::kF16) == (kv == DType::kF16));
-  if (!kv_fits) {
+  if (!IsFloat8(kv) && (query == DType::kF16) != (kv == DType::kF16)) {
     return absl::StrCat("does not take query_dtype ", DTypeName(query), " with kv_dtype ",
                         DTypeName(kv));
-  }
-  const bool out_fits =
-      out == DType::kF8E4M3 || (IsFloat8(query) ? DTypeBytes(out) == 2 : out == query);
-  if (!out_fits || !Contains(path.out_dtypes, out)) {
-    return absl::StrCat("does not give out_dtype ", DTypeName(out), " for query_dtype ",
-                        DTypeName(query));
   }
   return "";
 }
@@ -109,12 +101,12 @@ std::string WhyUnsupported(const AttentionCapabilities& path, int64_t max_num_se
 void CheckMerges(const AttentionGeometry& geometry, const AttentionLimits& limits) {
   if (!limits.merges) return;
   CHECK(limits.only_phase == AttentionPhase::kPrefill);
-  CHECK(!geometry.sinks && !IsFloat8(geometry.out_dtype));
+  CHECK(!geometry.sinks);
 }
 
 void CheckArgs(const AttentionGeometry& geometry, bool merges, const AttentionRunArgs& args) {
   const KvCacheView& kv = args.kv_cache;
-  CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.out_dtype);
+  CHECK(args.q.dtype() == geometry.query_dtype && args.out.dtype() == geometry.query_dtype);
   CHECK(kv.dtype == geometry.kv_dtype);
   CHECK_EQ(args.q.dim(1), geometry.num_q_heads);
   CHECK_EQ(args.q.dim(2), geometry.k_head_dim);
@@ -125,8 +117,6 @@ void CheckArgs(const AttentionGeometry& geometry, bool merges, const AttentionRu
   CHECK_EQ(kv.block_size, geometry.block_size);
   CHECK((kv.k.scales == nullptr && kv.v.scales == nullptr) || IsFloat8(kv.dtype));
   CHECK_EQ(args.sinks != nullptr, geometry.sinks);
-  CHECK(args.q_scale == nullptr || IsFloat8(geometry.query_dtype));
-  CHECK(args.out_scale == nullptr || IsFloat8(geometry.out_dtype));
   CHECK(!merges || args.lse != nullptr);
 }
 

@@ -99,7 +99,6 @@ std::vector<AttentionGeometry> MakeGeometries(const ModelConfig& model, const Kv
                           .block_size = layout.block_size,
                           .query_dtype = query_dtype,
                           .kv_dtype = group.spec.dtype,
-                          .out_dtype = query_dtype,
                           .scale = model.attention_scale,
                           .sliding_window = group.spec.sliding_window,
                           .soft_cap = model.attention_soft_cap,

@@ -81,7 +81,6 @@ std::string WhyNoCascade(const AttentionGeometry& geometry) {
   if (geometry.k_head_dim > kMaxHeadDim) {
     return absl::StrCat("its heads have more than ", kMaxHeadDim, " elements");
   }
-  if (IsFloat8(geometry.out_dtype)) return "its attention's results are in 8 bits";
   return "";
 }
 

@@ -16,7 +16,7 @@
 namespace quire {
 
 // Why decodes of these heads cannot be taken apart so; empty if they can. A window or a sink
-// belongs to whole sequences, and parts are merged before a result becomes e4m3.
+// belongs to whole sequences.
 std::string WhyNoCascade(const AttentionGeometry& geometry);
 
 // What a plan of decodes becomes. `decode` computes the rest, a plan of `prefill` the prefixes

@@ -23,7 +23,6 @@ constexpr AttentionGeometry kGeometry = {.num_q_heads = 8,
                                          .block_size = 16,
                                          .query_dtype = DType::kBF16,
                                          .kv_dtype = DType::kBF16,
-                                         .out_dtype = DType::kBF16,
                                          .scale = 0.125f};
 
 AttentionCapabilities Capabilities(AttentionPath path) {
@@ -31,7 +30,6 @@ AttentionCapabilities Capabilities(AttentionPath path) {
   capabilities.path = path;
   capabilities.query_dtypes = {DType::kBF16};
   capabilities.kv_dtypes = {DType::kBF16};
-  capabilities.out_dtypes = {DType::kBF16};
   capabilities.block_sizes = {16, 32};
   capabilities.sliding_window = true;
   return capabilities;

@@ -22,7 +22,6 @@ inline AttentionGeometry Geometry(int32_t num_q_heads, int32_t num_kv_heads, int
           .block_size = 16,
           .query_dtype = dtype,
           .kv_dtype = dtype,
-          .out_dtype = IsFloat8(dtype) ? DType::kBF16 : dtype,
           .scale = 1.0f / std::sqrt(static_cast<float>(head_dim))};
 }
 
@@ -63,18 +62,13 @@ class AttentionTest : public KernelTest {
     return IsTrtllm() && geometry.kv_dtype == DType::kF8E4M3 && geometry.k_head_dim > 64 &&
            geometry.k_head_dim <= 128;
   }
-  // What each path must say of itself: of a GPU's only the second takes queries in e4m3.
-  static bool TakesFloat8Queries() { return IsTrtllm() || GetParam().kind == DeviceKind::kCpu; }
   bool Serves(const AttentionGeometry& geometry) {
     return WhyUnsupported(attention().capabilities(), geometry).empty();
   }
 
-  // As the device has them, scaled.
+  // As the device has them.
   static std::vector<float> Queries(const PagedBatch& batch) {
-    std::vector<float> queries = RoundTo(batch.geometry.query_dtype, batch.q);
-    if (batch.q_scale.empty()) return queries;
-    for (float& value : queries) value *= batch.q_scale[0];
-    return queries;
+    return RoundTo(batch.geometry.query_dtype, batch.q);
   }
 
   static AttentionLimits LimitsOf(const PagedBatch& batch) {
@@ -125,12 +119,11 @@ class AttentionTest : public KernelTest {
     const DeviceTensor k = UploadTensor(batch.k, geometry.kv_dtype, {cache_size});
     const DeviceTensor v = UploadTensor(batch.v, geometry.kv_dtype, {cache_size});
     const DeviceTensor out =
-        UploadTensor(std::vector<float>(batch.q.size(), 77.0f), geometry.out_dtype,
+        UploadTensor(std::vector<float>(batch.q.size(), 77.0f), geometry.query_dtype,
                      {num_tokens, geometry.num_q_heads, geometry.v_head_dim});
     const DeviceBuffer lse = Upload(std::vector<float>(num_tokens * geometry.num_q_heads, 77.0f));
     const DeviceBuffer k_scales = Upload(batch.k_scales), v_scales = Upload(batch.v_scales);
     const DeviceBuffer sinks = Upload(batch.sinks);
-    const DeviceBuffer q_scale = Upload(batch.q_scale), out_scale = Upload(batch.out_scale);
     KvCacheView view = batch.view;
     view.k.data = k.buffer.data();
     view.v.data = v.buffer.data();
@@ -142,9 +135,7 @@ class AttentionTest : public KernelTest {
                         .kv_cache = view,
                         .out = out.tensor,
                         .lse = lse.as<float>(),
-                        .sinks = batch.sinks.empty() ? nullptr : sinks.as<float>(),
-                        .q_scale = batch.q_scale.empty() ? nullptr : q_scale.as<float>(),
-                        .out_scale = batch.out_scale.empty() ? nullptr : out_scale.as<float>()});
+                        .sinks = batch.sinks.empty() ? nullptr : sinks.as<float>()});
     return {DownloadTensor(out.tensor),
             Download<float>(lse.data(), num_tokens * geometry.num_q_heads)};
   }

@@ -1,8 +1,7 @@
 // Attention over caches of 8 bits against the reference: scales, prompts, sums that need many bits,
-// queries beyond float16; results in e4m3, and queries.
+// queries beyond float16; which types go together.
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <vector>
 
 #include "tests/kernels/attention_reference_test.h"
@@ -134,155 +133,24 @@ TEST_P(AttentionReferenceTest, Float8CachesOfLargeAndSmallQueries) {
   }
 }
 
-// Of keys that are cut, with sinks, of every type of query and cache.
-TEST_P(AttentionReferenceTest, Float8Output) {
-  const std::vector<SeqShape> seqs = {{1, 1},     {1, 65}, {1, 2100}, {1, 0},
-                                      {33, 1100}, {7, 7},  {129, 300}};
-  for (const DType query_dtype : attention().capabilities().query_dtypes) {
-    const DType other = IsFloat8(query_dtype) ? DType::kF8E5M2 : query_dtype;
-    for (const DType kv_dtype : {other, DType::kF8E4M3}) {
-      for (const int32_t head_dim : {64, 80, 128, 256}) {
-        SCOPED_TRACE(testing::Message() << DTypeName(query_dtype) << "/" << DTypeName(kv_dtype)
-                                        << " dim " << head_dim);
-        AttentionGeometry geometry = Geometry(4, 2, head_dim, query_dtype);
-        geometry.kv_dtype = kv_dtype;
-        geometry.out_dtype = DType::kF8E4M3;
-        geometry.sinks = head_dim >= 128;
-        PagedBatch batch = MakePagedBatch(geometry, seqs, KvOrder::kHnd, 47, 48);
-        if (head_dim != 64) batch.out_scale = {0.013f};
-        ExpectMatchesReference(batch);
-      }
-    }
-  }
-}
-
-// The same rounding as an 8-bit cache's, once: a query that sees one key has its value as a result.
-TEST_P(AttentionReferenceTest, Float8OutputRoundsToNearestEvenAndSaturates) {
-  constexpr float kScale = 4;
-  const std::vector<float> results = {1.0f,     1.0625f,  1.1875f,  -1.1875f, 7.25f,    447.0f,
-                                      448.0f,   464.0f,   500.0f,   -464.0f,  12000.0f, -12000.0f,
-                                      0x1p-10f, 0x3p-10f, 0x1p-11f, 0.0f,     NAN};
-  for (const DType dtype : activation_dtypes()) {
-    for (const int32_t query_len :
-         {1, 2}) {  // a decode, and a prompt whose second query is ignored
-      SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " queries " << query_len);
-      AttentionGeometry geometry = Geometry(2, 2, 64, dtype);
-      geometry.out_dtype = DType::kF8E4M3;
-      if (!Serves(geometry)) continue;
-      PagedBatch batch = MakePagedBatch(geometry, {{query_len, query_len}}, KvOrder::kHnd, 49, 50);
-      batch.out_scale = {kScale};
-      batch.q.assign(batch.q.size(), 0.0f);  // its prob is 1, without any rounding
-      const BlockId block = batch.block_tables[batch.seq_rows[0] * batch.max_blocks_per_seq];
-      std::vector<float> expected;
-      for (int32_t head = 0; head < 2; ++head) {
-        for (int32_t i = 0; i < 64; ++i) {
-          const float value =
-              RoundTo(dtype, {results[(i + head) % results.size()] * kScale}).front();
-          batch.v[block * batch.view.k.block_stride + head * batch.view.k.head_stride + i] = value;
-          expected.push_back(static_cast<float>(Float8E4M3(value / kScale)));
-        }
-      }
-      const AttentionOutput output = Run(batch);
-      for (size_t i = 0; i < expected.size(); ++i) {
-        if (std::isnan(expected[i])) {
-          EXPECT_TRUE(std::isnan(output.out[i])) << "element " << i;
-        } else {
-          EXPECT_EQ(output.out[i], expected[i]) << "element " << i;
-        }
-      }
-    }
-  }
-}
-
-// Decodes, drafts and prompts whose queries are e4m3, with a scale and without; results of every
-// type.
-TEST_P(AttentionReferenceTest, Float8Queries) {
-  if (!TakesFloat8Queries()) GTEST_SKIP() << "this path has none";
-  std::vector<DType> out_dtypes = half_dtypes();
-  out_dtypes.push_back(DType::kF8E4M3);
-  for (const DType kv_dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
-    for (const DType out_dtype : out_dtypes) {
-      for (const int32_t head_dim : {64, 128, 256}) {
-        SCOPED_TRACE(testing::Message() << DTypeName(kv_dtype) << " out " << DTypeName(out_dtype)
-                                        << " dim " << head_dim);
-        AttentionGeometry geometry = Geometry(8, 2, head_dim, DType::kF8E4M3);
-        geometry.kv_dtype = kv_dtype;
-        geometry.out_dtype = out_dtype;
-        ASSERT_EQ(WhyUnsupported(attention().capabilities(), geometry), "");
-        PagedBatch batch = MakePagedBatch(geometry, kMixed, KvOrder::kHnd, 51, 52);
-        if (IsFloat8(out_dtype)) batch.out_scale = {0.013f};
-        ExpectMatchesReference(batch);
-        batch.q_scale.clear();
-        ExpectMatchesReference(batch);
-        geometry.sliding_window = 100;
-        geometry.sinks = true;
-        geometry.soft_cap = 5;
-        batch = MakePagedBatch(geometry, {{4, 300}, {4, 70}, {4, 0}, {50, 120}, {130, 700}},
-                               KvOrder::kNhd, 53, 54);
-        batch.decode_query_len = 4;
-        ExpectMatchesReference(batch);
-      }
-    }
-  }
-}
-
-// The same numbers in bfloat16 give the same bits: e4m3 is nowhere rounded, and a scale that is a
-// power of two neither.
-TEST_P(AttentionReferenceTest, Float8QueriesGiveTheBitsOfTheSameNumbersInBfloat16) {
-  if (!TakesFloat8Queries()) GTEST_SKIP() << "this path has none";
-  for (const DType kv_dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
-    for (const int32_t head_dim : {64, 128, 256}) {
-      SCOPED_TRACE(testing::Message() << DTypeName(kv_dtype) << " dim " << head_dim);
-      AttentionGeometry geometry = Geometry(8, 2, head_dim, DType::kF8E4M3);
-      geometry.kv_dtype = kv_dtype;
-      PagedBatch batch = MakePagedBatch(geometry, kMixed, KvOrder::kHnd, 55, 56);
-      batch.q_scale = {0.25f};
-      PagedBatch wide = batch;
-      wide.geometry.query_dtype = DType::kBF16;
-      wide.q = Queries(batch);
-      wide.q_scale.clear();
-      const AttentionOutput output = Run(batch), expected = Run(wide);
-      EXPECT_EQ(output.out, expected.out);
-      EXPECT_EQ(output.lse, expected.lse);
-    }
-  }
-}
-
 TEST_P(AttentionReferenceTest, TypesThatDoNotGoTogetherAreRefused) {
-  const auto why = [](const AttentionCapabilities& path, DType query, DType kv, DType out) {
+  const auto why = [](const AttentionCapabilities& path, DType query, DType kv) {
     AttentionGeometry geometry = Geometry(4, 2, 64, query);
     geometry.kv_dtype = kv;
-    geometry.out_dtype = out;
     return WhyUnsupported(path, geometry);
   };
-  constexpr DType kBF16 = DType::kBF16, kE4M3 = DType::kF8E4M3;
+  constexpr DType kBF16 = DType::kBF16, kF16 = DType::kF16, kE4M3 = DType::kF8E4M3;
   AttentionCapabilities path = attention().capabilities();
-  EXPECT_EQ(why(path, kBF16, kBF16, kBF16), "");
-  EXPECT_EQ(why(path, kBF16, kBF16, kE4M3), "");
-  EXPECT_EQ(why(path, kBF16, kE4M3, DType::kF16),
-            "does not give out_dtype float16 for query_dtype bfloat16");
-  EXPECT_EQ(why(path, DType::kF8E5M2, kE4M3, kBF16), "does not take query_dtype fp8_e5m2");
-  if (TakesFloat8Queries()) {
-    EXPECT_EQ(why(path, kE4M3, kE4M3, kBF16), "");
-    EXPECT_EQ(why(path, kE4M3, DType::kF8E5M2, kE4M3), "");
-    EXPECT_EQ(why(path, kE4M3, kBF16, kBF16),
-              "does not take query_dtype fp8_e4m3 with kv_dtype bfloat16");
-    EXPECT_EQ(why(path, kE4M3, kE4M3, DType::kF32),
-              "does not give out_dtype float32 for query_dtype fp8_e4m3");
-    EXPECT_EQ(why(path, kE4M3, kE4M3, DType::kF8E5M2),
-              "does not give out_dtype fp8_e5m2 for query_dtype fp8_e4m3");
-  } else {
-    EXPECT_EQ(why(path, kE4M3, kE4M3, kBF16), "does not take query_dtype fp8_e4m3");
-  }
-  path.out_dtypes = {kBF16};
-  EXPECT_EQ(why(path, kBF16, kBF16, kE4M3),
-            "does not give out_dtype fp8_e4m3 for query_dtype bfloat16");
-  AttentionBackend* classic = backend().attention(AttentionPath::kClassic);
-  if (classic == nullptr) return;
-  EXPECT_EQ(why(classic->capabilities(), kBF16, kBF16, kE4M3),
-            "does not give out_dtype fp8_e4m3 for query_dtype bfloat16");
-  EXPECT_EQ(why(classic->capabilities(), kE4M3, kE4M3, kBF16),
-            "does not take query_dtype fp8_e4m3");
+  EXPECT_EQ(why(path, kBF16, kBF16), "");
+  EXPECT_EQ(why(path, kBF16, kE4M3), "");
+  EXPECT_EQ(why(path, kE4M3, kE4M3), "does not take query_dtype fp8_e4m3");
+  path.query_dtypes = {kBF16, kF16};
+  path.kv_dtypes = {kBF16, kF16, kE4M3};
+  EXPECT_EQ(why(path, kF16, kF16), "");
+  EXPECT_EQ(why(path, kF16, kE4M3), "");
+  EXPECT_EQ(why(path, kF16, kBF16), "does not take query_dtype float16 with kv_dtype bfloat16");
+  EXPECT_EQ(why(path, kBF16, kF16), "does not take query_dtype bfloat16 with kv_dtype float16");
+  EXPECT_EQ(why(path, kBF16, DType::kF8E5M2), "does not take kv_dtype fp8_e5m2");
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, AttentionReferenceTest,

@@ -19,7 +19,6 @@ constexpr AttentionGeometry kGeometry = {.num_q_heads = 4,
                                          .block_size = 16,
                                          .query_dtype = DType::kF32,
                                          .kv_dtype = DType::kF32,
-                                         .out_dtype = DType::kF32,
                                          .scale = 1.0f};
 
 // What Build reads, for sequences of (query_len, seq_len).

@@ -65,7 +65,7 @@ TEST_P(AttentionReferenceTest, DTypesBlockSizesAndLayouts) {
                      << DTypeName(query_dtype) << "/" << DTypeName(kv_dtype) << " block "
                      << block_size << " order " << static_cast<int>(order));
         AttentionGeometry geometry = Geometry(4, 2, 64);
-        geometry.query_dtype = geometry.out_dtype = query_dtype;
+        geometry.query_dtype = query_dtype;
         geometry.kv_dtype = kv_dtype;
         geometry.block_size = block_size;
         ExpectMatchesReference(MakePagedBatch(geometry, kMixed, order, 3, 4));
@@ -247,13 +247,10 @@ TEST_P(AttentionReferenceTest, EmptyBatchRuns) {
 // The worked example of the attention requirements, with the corrected numbers: 32 query and 8 KV
 // heads of 128, blocks of 16; decodes of 1024 and 2048 tokens, prefills of 512 and 256.
 TEST_P(AttentionReferenceTest, GoldenExample) {
-  for (const auto& [query_dtype, kv_dtype] : {std::pair(DType::kBF16, DType::kBF16),
-                                              {DType::kBF16, DType::kF8E4M3},
-                                              {DType::kF8E4M3, DType::kF8E4M3}}) {
-    SCOPED_TRACE(testing::Message() << DTypeName(query_dtype) << "/" << DTypeName(kv_dtype));
-    AttentionGeometry geometry = Geometry(32, 8, 128, query_dtype);
+  for (const DType kv_dtype : {DType::kBF16, DType::kF8E4M3}) {
+    SCOPED_TRACE(DTypeName(kv_dtype));
+    AttentionGeometry geometry = Geometry(32, 8, 128, DType::kBF16);
     geometry.kv_dtype = kv_dtype;
-    if (IsFloat8(query_dtype) && !TakesFloat8Queries()) continue;
     const PagedBatch batch = MakePagedBatch(
         geometry, {{1, 1024}, {1, 2048}, {512, 512}, {256, 256}}, KvOrder::kHnd, 17, 18);
     const AttentionBatch host = batch.HostBatch();

@@ -89,7 +89,6 @@ class LargeArenaTest : public KernelTest {
          .block_size = kBlockSize,
          .query_dtype = dtype,
          .kv_dtype = dtype,
-         .out_dtype = dtype,
          .scale = 0.1f},
         {.max_num_seqs = 2, .max_num_batched_tokens = kNumTokens, .max_blocks_per_seq = 2});
     ASSERT_TRUE(plan.ok()) << plan.status();

@@ -39,7 +39,6 @@ struct PagedBatch {
   // Empty where the geometry has none.
   std::vector<float> k_scales, v_scales;  // [num_kv_heads]
   std::vector<float> sinks;               // [num_q_heads]
-  std::vector<float> q_scale, out_scale;  // one each
 
   // Pointers to the host vectors.
   AttentionBatch HostBatch() const {
@@ -70,7 +69,6 @@ inline void MakeScalesAndSinks(PagedBatch& batch, uint32_t seed) {
       batch.v_scales.push_back(1.3f - 0.13f * static_cast<float>(head % 4));
     }
   }
-  if (IsFloat8(geometry.query_dtype)) batch.q_scale = {0.83f};
   if (geometry.sinks) {
     std::mt19937 rng(seed + 77);
     std::normal_distribution<float> normal(1.0f, 2.0f);

@@ -176,8 +176,7 @@ void WriteOutput(const AttentionTile& tile, const AttentionState& total) {
   const int64_t dim = geometry.v_head_dim;
   const int64_t group_size = tile.group_size();
   const float* sinks = tile.args->sinks;
-  const float out_scale = tile.args->out_scale == nullptr ? 1.0f : *tile.args->out_scale;
-  const float v_scale = CacheScale(tile.args->kv_cache.v.scales, tile.kv_head) / out_scale;
+  const float v_scale = CacheScale(tile.args->kv_cache.v.scales, tile.kv_head);
   for (int64_t r = 0; r < tile.num_rows(); ++r) {
     const int64_t token = tile.first_token + r / group_size;
     const int64_t head = tile.kv_head * group_size + r % group_size;
@@ -209,8 +208,6 @@ void ClearTotal(const AttentionTile& tile, const AttentionState& total) {
 void WriteOutputOf(const AttentionTile& tile, const AttentionState& total) {
   if (tile.args->out.dtype() == DType::kF32) {
     WriteOutput<float>(tile, total);
-  } else if (tile.args->out.dtype() == DType::kF8E4M3) {
-    WriteOutput<Float8E4M3>(tile, total);
   } else {
     WriteOutput<BFloat16>(tile, total);
   }

@@ -95,9 +95,7 @@ void LoadQueries(const AttentionTile& tile, float* queries) {
   const AttentionGeometry& geometry = *tile.geometry;
   const Tensor& q = tile.args->q;
   const int64_t group_size = tile.group_size();
-  const float q_scale = tile.args->q_scale == nullptr ? 1.0f : *tile.args->q_scale;
-  const float scale =
-      ScoreScale(geometry) * CacheScale(tile.args->kv_cache.k.scales, tile.kv_head) * q_scale;
+  const float scale = ScoreScale(geometry) * CacheScale(tile.args->kv_cache.k.scales, tile.kv_head);
   const int64_t size = group_size * geometry.k_head_dim;
   for (int64_t i = 0; i < tile.num_queries; ++i) {
     const Q* from = q.as<Q>() + (tile.first_token + i) * q.row_stride() + tile.kv_head * size;

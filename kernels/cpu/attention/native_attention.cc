@@ -69,9 +69,8 @@ class NativePlan : public AttentionPlan {
 
 NativeAttention::NativeAttention(ThreadPool& pool, Isa isa) : pool_(pool), isa_(isa) {
   capabilities_.path = AttentionPath::kNative;
-  capabilities_.query_dtypes = {DType::kF32, DType::kBF16, DType::kF8E4M3};
+  capabilities_.query_dtypes = {DType::kF32, DType::kBF16};
   capabilities_.kv_dtypes = {DType::kF32, DType::kBF16, DType::kF8E4M3, DType::kF8E5M2};
-  capabilities_.out_dtypes = {DType::kF32, DType::kBF16, DType::kF8E4M3};
   capabilities_.max_head_dim = kMaxHeadDim;
   capabilities_.block_sizes = {16, 32, 64};
   capabilities_.max_group_size = kMaxQueryRows;

@@ -29,8 +29,6 @@ class VectorRows {
         cap_(tile.geometry->soft_cap * kLog2E) {
     if (tile.args->q.dtype() == DType::kF32) {
       LoadQueries<float>(tile, scratch.queries);
-    } else if (tile.args->q.dtype() == DType::kF8E4M3) {
-      LoadQueries<Float8E4M3>(tile, scratch.queries);
     } else {
       LoadQueries<BFloat16>(tile, scratch.queries);
     }

@@ -21,7 +21,7 @@ constexpr int kPerLane = kMaxHeadDim / 32;
 template <typename Query, typename Kv>
 struct KernelParams {
   const Query* q;
-  void* out;  // Query or e4m3
+  Query* out;
   int64_t q_row_stride;
   int64_t out_row_stride;
   float* lse;
@@ -31,10 +31,8 @@ struct KernelParams {
   int32_t block_size, num_q_heads, num_kv_heads, head_dim;
   AttentionVariant variant;
   const float* sinks;
-  bool float8_output;
-  const float* out_scale;  // or null
-  DType kv_dtype;          // where Kv is Float8Bits
-  const float* k_scales;   // likewise, or null
+  DType kv_dtype;         // where Kv is Float8Bits
+  const float* k_scales;  // likewise, or null
   const float* v_scales;
   bool merges;
   int32_t num_seqs;
@@ -157,21 +155,14 @@ __global__ void __launch_bounds__(32 * kWarps)
     old_share = MergeWith(*lse, row);
     __syncthreads();  // all have read it
   }
-  const float v_scale = p.v_scales == nullptr ? 1.0f : p.v_scales[kv_head];
-  const float scale = row.scale * v_scale / (p.out_scale == nullptr ? 1.0f : *p.out_scale);
+  const float scale = row.scale * (p.v_scales == nullptr ? 1.0f : p.v_scales[kv_head]);
   for (int32_t element = threadIdx.x; element < p.head_dim; element += 32 * kWarps) {
     float value = 0;
     for (int w = 0; w < kWarps; ++w) value += shared_out[w][element] * scales[w];
-    const int64_t at = token * p.out_row_stride + head * p.head_dim + element;
-    if (p.float8_output) {
-      const float result[1] = {value * scale};
-      StoreFloat8(result, DType::kF8E4M3, static_cast<Float8Bits*>(p.out) + at);
-    } else {
-      Query& to = static_cast<Query*>(p.out)[at];
-      value *= scale;
-      if (old_share > 0) value += old_share * static_cast<float>(to);
-      to = static_cast<Query>(value);
-    }
+    value *= scale;
+    Query& to = p.out[token * p.out_row_stride + head * p.head_dim + element];
+    if (old_share > 0) value += old_share * static_cast<float>(to);
+    to = static_cast<Query>(value);
   }
   if (threadIdx.x == 0 && lse != nullptr) *lse = row.lse;
 }
@@ -182,7 +173,7 @@ void Launch(const GenericParams& params, cudaStream_t stream) {
   const auto num_tokens = static_cast<unsigned>(params.q.dim(0));
   const auto num_q_heads = static_cast<unsigned>(params.q.dim(1));
   const KernelParams<Query, Kv> kernel_params = {.q = static_cast<const Query*>(params.q.data()),
-                                                 .out = params.out.data(),
+                                                 .out = static_cast<Query*>(params.out.data()),
                                                  .q_row_stride = params.q.row_stride(),
                                                  .out_row_stride = params.out.row_stride(),
                                                  .lse = params.lse,
@@ -197,8 +188,6 @@ void Launch(const GenericParams& params, cudaStream_t stream) {
                                                  .head_dim = kv.k.head_dim,
                                                  .variant = params.variant,
                                                  .sinks = params.sinks,
-                                                 .float8_output = IsFloat8(params.out.dtype()),
-                                                 .out_scale = params.out_scale,
                                                  .kv_dtype = kv.dtype,
                                                  .k_scales = kv.k.scales,
                                                  .v_scales = kv.v.scales,

@@ -16,13 +16,12 @@ namespace quire::cuda {
 
 struct GenericParams {
   Tensor q;    // [num_tokens, num_q_heads, head_dim]
-  Tensor out;  // the same, or e4m3
+  Tensor out;  // likewise
   float* lse;  // [num_tokens, num_q_heads], base 2, or null
   KvCacheView kv_cache;
   AttentionVariant variant;
-  const float* sinks;      // [num_q_heads], or null
-  const float* out_scale;  // or null for 1
-  bool merges;             // AttentionLimits::merges
+  const float* sinks;  // [num_q_heads], or null
+  bool merges;         // AttentionLimits::merges
   int32_t num_seqs;
   const int32_t* cu_seqlens_q;
   const int32_t* seq_lens;

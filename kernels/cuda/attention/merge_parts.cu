@@ -157,7 +157,7 @@ auto KernelFor(int32_t part_dim) {
 void LaunchMergeParts(const MergePartsParams& params, cudaStream_t stream) {
   const int32_t num_rows = params.num_tokens * params.tiled.num_q_heads;
   if (num_rows == 0) return;
-  const auto kernel = params.tiled.out_dtype == DType::kBF16
+  const auto kernel = params.tiled.query_dtype == DType::kBF16
                           ? KernelFor<__nv_bfloat16>(params.part_dim)
                           : KernelFor<__half>(params.part_dim);
   LaunchKernel(kernel, dim3(CeilDiv(num_rows, kWarps)), dim3(32 * kWarps), 0, stream, params);

@@ -23,7 +23,6 @@ void RunGeneric(const PlanMemory& plan, const AttentionRunArgs& args, cudaStream
                           .kv_cache = args.kv_cache,
                           .variant = plan.params().variant,
                           .sinks = args.sinks,
-                          .out_scale = args.out_scale,
                           .merges = plan.params().merges,
                           .num_seqs = plan.batch().num_seqs,
                           .cu_seqlens_q = plan.params().cu_seqlens_q,
@@ -63,7 +62,6 @@ NativeAttention::NativeAttention(Device& device, PrefillKernels prefill)
   capabilities_.query_dtypes = {DType::kF32, DType::kBF16, DType::kF16};
   capabilities_.kv_dtypes = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3,
                              DType::kF8E5M2};
-  capabilities_.out_dtypes = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3};
   capabilities_.max_head_dim = 512;
   capabilities_.block_sizes = {16, 32, 64};
   capabilities_.min_sm = 80;

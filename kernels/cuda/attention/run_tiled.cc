@@ -34,11 +34,8 @@ TiledParams MakeTiledParams(const PlanMemory& plan, const AttentionRunArgs& args
           .head_dim = geometry.k_head_dim,
           .variant = plan.params().variant,
           .sinks = args.sinks,
-          .out_dtype = geometry.out_dtype,
-          .out_scale = args.out_scale,
           .query_dtype = geometry.query_dtype,
           .kv_dtype = geometry.kv_dtype,
-          .q_scale = args.q_scale,
           .k_scales = kv.k.scales,
           .v_scales = kv.v.scales,
           .cu_seqlens_q = plan.params().cu_seqlens_q,
@@ -59,11 +56,10 @@ void Launch(const PersistentKernel& persistent, const Params& params, cudaStream
 
 void CheckAlignment(const AttentionRunArgs& args) {
   const KvCacheView& kv = args.kv_cache;
-  const int64_t q_piece = 16 / DTypeBytes(args.q.dtype());  // elements
-  const int64_t piece = 16 / DTypeBytes(kv.dtype);
+  const int64_t piece = 16 / DTypeBytes(kv.dtype);  // elements
   CHECK(IsAligned(args.q.data()) && IsAligned(args.out.data()) && IsAligned(kv.k.data) &&
         IsAligned(kv.v.data));
-  CHECK_EQ(args.q.row_stride() % q_piece, 0);
+  CHECK_EQ(args.q.row_stride() % 8, 0);
   CHECK_EQ(args.out.row_stride() % 8, 0);
   CHECK_EQ(kv.k.block_stride % piece, 0);
   CHECK_EQ(kv.k.token_stride % piece, 0);

@@ -32,12 +32,9 @@ struct TiledParams {
   int32_t head_dim;  // a multiple of 8, at most the kernel's
   AttentionVariant variant;
   const float* sinks;  // [num_q_heads], or null
-  DType out_dtype;
-  const float* out_scale;  // or null for 1
-  // Where the cache has 8-bit elements; queries in e4m3 go with Hopper's prefill kernels only.
-  DType query_dtype;
+  DType query_dtype;   // and of results, either type of 16 bits
+  // Where the cache has 8-bit elements.
   DType kv_dtype;
-  const float* q_scale;   // or null for 1
   const float* k_scales;  // [num_kv_heads], or null for 1
   const float* v_scales;
 

@@ -18,12 +18,6 @@ __device__ __forceinline__ void CopyAsync16(uint32_t shared_dst, const void* src
                "l"(src), "r"(valid ? 16 : 0));
 }
 
-// Likewise 8 bytes.
-__device__ __forceinline__ void CopyAsync8(uint32_t shared_dst, const void* src, bool valid) {
-  asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 8, %2;\n" ::"r"(shared_dst),
-               "l"(src), "r"(valid ? 8 : 0));
-}
-
 __device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;\n"); }
 
 // Waits until at most `kPending` of this thread's groups of copies are under way.

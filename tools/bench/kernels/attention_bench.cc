@@ -27,7 +27,6 @@ constexpr AttentionGeometry kGeometry = {.num_q_heads = 16,
                                          .block_size = 16,
                                          .query_dtype = DType::kBF16,
                                          .kv_dtype = DType::kBF16,
-                                         .out_dtype = DType::kBF16,
                                          .scale = 0.08838834764f};
 constexpr int64_t kTokenElements = int64_t{8} * 128;  // of K, and of V
 constexpr int64_t kColdBytes = int64_t{256} << 20;

@@ -56,7 +56,6 @@ absl::Status AttentionCase::Open() {
                .block_size = shape_.block_size,
                .query_dtype = shape_.query_dtype(),
                .kv_dtype = shape_.kv_dtype,
-               .out_dtype = shape_.query_dtype(),
                .scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim))};
   RETURN_IF_ERROR(UploadBatch());
   RETURN_IF_ERROR(MakeCaches());

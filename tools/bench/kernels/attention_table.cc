@@ -85,7 +85,6 @@ AttentionPath AutoPath(Backend& backend, const TableCase& c) {
                                                   .block_size = 16,
                                                   .query_dtype = c.query_dtype(),
                                                   .kv_dtype = c.kv_dtype,
-                                                  .out_dtype = c.query_dtype(),
                                                   .scale = 1}},
                                   .max_num_seqs = c.num_seqs,
                                   .sm_version = backend.device().info().sm_version};

@@ -16,8 +16,6 @@ absl::StatusOr<std::unique_ptr<RaggedPlan>> RaggedPlan::Create(Backend& backend,
                                                                const AttentionLimits& limits,
                                                                const RaggedTokens& tokens) {
   const bool has_prefixes = tokens.prefix_lens != nullptr;
-  CHECK(!has_prefixes || !IsFloat8(geometry.out_dtype))
-      << "parts are merged before they become e4m3";
   if (has_prefixes && geometry.sliding_window > 0) {
     return absl::InvalidArgumentError(
         "sliding_window: attention to prefixes and new tokens apart has none; use paged attention");
@@ -45,7 +43,7 @@ absl::Status RaggedPlan::Allocate(const AttentionGeometry& geometry, int64_t max
   const auto lse_bytes = rows * static_cast<int64_t>(sizeof(float));
   Device& device = backend_.device();
   ASSIGN_OR_RETURN(prefix_out_,
-                   device.Allocate(rows * geometry.v_head_dim * DTypeBytes(geometry.out_dtype)));
+                   device.Allocate(rows * geometry.v_head_dim * DTypeBytes(geometry.query_dtype)));
   ASSIGN_OR_RETURN(prefix_lse_, device.Allocate(lse_bytes));
   ASSIGN_OR_RETURN(own_lse_, device.Allocate(lse_bytes));
   return absl::OkStatus();

@@ -117,7 +117,6 @@ ClassicAttention::ClassicAttention(Device& device) : device_(device) {
   capabilities_.path = AttentionPath::kClassic;
   capabilities_.query_dtypes = {DType::kBF16, DType::kF16};
   capabilities_.kv_dtypes = {DType::kBF16, DType::kF16};
-  capabilities_.out_dtypes = {DType::kBF16, DType::kF16};
   capabilities_.head_dims = {64, 128, 256};
   capabilities_.block_sizes = {16, 32, 64};
   capabilities_.min_sm = 80;

@@ -48,7 +48,6 @@ class HopperComputation {
     Wait(shared_.queries_full(queries_use_.stage), queries_use_.parity);
     if constexpr (Shape::kIsFloat8) {
       float scale = num_tiles_ > 0 ? ConvertQueries() : 1.0f;
-      if (p_.q_scale != nullptr) scale *= *p_.q_scale;
       if (p_.k_scales != nullptr) scale *= p_.k_scales[item_.kv_head];
       softmax_.ScaleScores(p_, scale);
     }
@@ -121,10 +120,9 @@ class HopperComputation {
   }
 
   // The group's queries become what gemms multiply, in place: what scores are then to be multiplied
-  // by. Those in e4m3 are widened exactly; that both ways are computed and one is chosen costs
-  // fewer registers than a branch.
+  // by.
   __device__ float ConvertQueries() const {
-    if constexpr (Shape::kHasFloat8Gemms) return has_float8_queries() ? 1.0f : NarrowQueries();
+    if constexpr (Shape::kHasFloat8Gemms) return NarrowQueries();
     if (p_.query_dtype == DType::kF16) return 1;
     constexpr int kRowsBytes = 64 * Shape::kLineBytes;  // of a block
     constexpr int kPieces = kRowsBytes / 16 / Shape::kGroupThreads;
@@ -147,20 +145,14 @@ class HopperComputation {
       for (int i = 0; i < kPieces; ++i) {
         const uint32_t at = QueryPiece(first, block, i);
         const uint4 piece = LoadShared16(at);
-        uint4 half = {scale.Convert(piece.x), scale.Convert(piece.y), scale.Convert(piece.z),
-                      scale.Convert(piece.w)};
-        if (has_float8_queries()) {
-          WidenQuad<__NV_E4M3>(piece.x, half.x, half.y);
-          WidenQuad<__NV_E4M3>(piece.y, half.z, half.w);
-        }
-        StoreShared16(at, half);
+        StoreShared16(at, {scale.Convert(piece.x), scale.Convert(piece.y), scale.Convert(piece.z),
+                           scale.Convert(piece.w)});
       }
     }
     FenceSharedWrites();
     SyncGroup();
-    return has_float8_queries() ? 1.0f : scale.inverse;
+    return scale.inverse;
   }
-  __device__ bool has_float8_queries() const { return p_.query_dtype == DType::kF8E4M3; }
   __device__ uint32_t queries_at() const {
     return shared_.queries(Shape::kQueryStages > 1 ? Uniform(queries_use_.stage) : 0);
   }

@@ -242,9 +242,8 @@ class RowPlace {
   const int32_t query_step_, group_step_;
 };
 
-// Sends for an item's queries, eight elements at a time. Of 16 bits they fill 16 bytes. Of 8 bits
-// they go to the first half of these, to be widened in place; where gemms multiply them as they
-// are, one after another. Rows that the tile does not have and columns beyond the head are zeros.
+// Sends for an item's queries, eight elements at a time. Rows that the tile does not have and
+// columns beyond the head are zeros.
 template <typename Shape>
 __device__ void CopyQueries(const TiledParams& p, const TileItem& item, uint32_t queries) {
   constexpr int kLoaders = 32 * Shape::kQueryWarps;
@@ -253,25 +252,16 @@ __device__ void CopyQueries(const TiledParams& p, const TileItem& item, uint32_t
   const int first_row = static_cast<int>(threadIdx.x - 64) / kRowPieces;
   const int piece = static_cast<int>(threadIdx.x) % kRowPieces;
   const bool has_column = piece * 8 < p.head_dim;
-  const bool is_float8 = Shape::kIsFloat8 && p.query_dtype == DType::kF8E4M3;
-  const int log2_bytes = is_float8 ? 0 : 1;  // of an element
-  const auto* q = static_cast<const uint8_t*>(p.q) + (has_column ? piece * 8 << log2_bytes : 0);
-  const bool is_packed = Shape::kHasFloat8Gemms && is_float8;
-  const int line_piece = is_packed ? piece / 2 : piece % 8;
-  queries += is_packed ? piece % 2 * 8 : piece / 8 * Shape::kTileRows * Shape::kLineBytes;
+  const auto* q = static_cast<const uint16_t*>(p.q) + (has_column ? piece * 8 : 0);
+  queries += piece / 8 * Shape::kTileRows * Shape::kLineBytes;
   RowPlace place(item, first_row, kLoaders / kRowPieces);
   // With 8 bits the loading warps have no registers for more at once.
 #pragma unroll(Shape::kIsFloat8 ? 2 : 4)
   for (int row = first_row; row < Shape::kTileRows; row += kLoaders / kRowPieces) {
     const bool has_row = row < item.num_rows;
     const int64_t at = place.token() * p.q_row_stride + place.head() * p.head_dim;
-    const uint8_t* from = has_row ? q + (at << log2_bytes) : q;
-    const uint32_t to = queries + Shape::Swizzle(row, line_piece);
-    if (is_float8) {
-      CopyAsync8(to, from, has_row && has_column);
-    } else {
-      CopyAsync16(to, from, has_row && has_column);
-    }
+    CopyAsync16(queries + Shape::Swizzle(row, piece % 8), has_row ? q + at : q,
+                has_row && has_column);
     place.Advance();
   }
   CommitCopies();

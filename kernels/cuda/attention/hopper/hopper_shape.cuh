@@ -23,7 +23,7 @@ struct ScheduledItem {
 template <typename ElementType, int kHeadDimension, int kKeys, int kGroups, int kNumStages,
           int kNumRawStages = 0, bool kFloat8Gemms = false>
 struct HopperShape {
-  using Element = ElementType;  // of queries as they are loaded, unless e4m3, and of operands else
+  using Element = ElementType;  // of operands, unless gemms multiply e4m3
   static constexpr bool kIsFloat8 = kNumRawStages > 0;
   static constexpr bool kHasFloat8Gemms = kFloat8Gemms;
   static constexpr bool kPairsColumns = false;

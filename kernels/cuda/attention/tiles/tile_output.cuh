@@ -7,7 +7,6 @@
 #include "kernels/cuda/attention/tiles/softmax_state.cuh"
 #include "kernels/cuda/attention/tiles/tile_rows.cuh"
 #include "kernels/cuda/runtime/arrivals.cuh"
-#include "kernels/cuda/runtime/float8.cuh"
 #include "kernels/cuda/runtime/mma.cuh"
 
 namespace quire::cuda {
@@ -55,13 +54,11 @@ class TileOutput {
             StoreCombinedState(row, state, is_whole_);
           }
         }
-        if (Shape::kExchangesColumns && target.out != nullptr && !has_float8_output()) {
+        if (Shape::kExchangesColumns && target.out != nullptr) {
           StoreRow(target, out[m], half, has_row);
         } else if (has_row &&
                    (Shape::kWarpsN > 1 || item_.partial < 0 || item_.key_begin < item_.key_end)) {
-          // One branch for all, as a tile's end is not hidden by anything.
-          has_float8_output() ? StorePairs<true>(target, out[m], half)
-                              : StorePairs<false>(target, out[m], half);
+          StorePairs(target, out[m], half);
         }
       }
     }
@@ -80,7 +77,6 @@ class TileOutput {
     if constexpr (Shape::kWarpsD == 1) return 0;
     return Shape::ComputeThread() / 32 / (Shape::kWarpsM * Shape::kWarpsN) * Shape::kWarpColumns;
   }
-  __device__ bool has_float8_output() const { return p_.out_dtype == DType::kF8E4M3; }
   __device__ float* WarpOut() const { return reinterpret_cast<float*>(shared_); }
   __device__ float2* WarpState() const {
     return reinterpret_cast<float2*>(shared_ + Shape::kWarpsN * Shape::kTileRows * Shape::kHeadDim *
@@ -101,20 +97,19 @@ class TileOutput {
             static_cast<int64_t>(p_.num_kv_heads) * p_.work.partial_rows, item_.num_splits};
   }
 
-  // When all parts of a row are combined: only here a sink counts, and scales of values and output.
+  // When all parts of a row are combined: only here a sink counts, and the scale of values.
   __device__ FinalRow Finish(int32_t row, float2 state) const {
     const float sink = p_.sinks == nullptr ? -INFINITY : p_.sinks[item_.HeadOf(row)] * kLog2E;
     FinalRow last = FinishRow(state, sink);
     if constexpr (Shape::kIsFloat8) {
       if (p_.v_scales != nullptr) last.scale *= p_.v_scales[item_.kv_head];
     }
-    if (p_.out_scale != nullptr) last.scale /= *p_.out_scale;
     return last;
   }
 
   // Where a row's result goes: multiplied by `scale` to `out`, or as it is to `partial`.
   struct RowTarget {
-    uint8_t* out;
+    uint16_t* out;
     float* partial;
     float scale;
   };
@@ -128,29 +123,28 @@ class TileOutput {
     }
     const float scale = Finish(row, state).scale;
     if (is_left_) {
-      auto* const parts = reinterpret_cast<uint8_t*>(p_.work.partial_out);
-      return {parts + 2 * PartialRow(item_.partial, row) * Shape::kHeadDim, nullptr, scale};
+      auto* const parts = reinterpret_cast<uint16_t*>(p_.work.partial_out);
+      return {parts + PartialRow(item_.partial, row) * Shape::kHeadDim, nullptr, scale};
     }
     const int64_t at = item_.TokenOf(row) * p_.out_row_stride + item_.HeadOf(row) * p_.head_dim;
-    return {static_cast<uint8_t*>(p_.out) + (has_float8_output() ? at : 2 * at), nullptr, scale};
+    return {static_cast<uint16_t*>(p_.out) + at, nullptr, scale};
   }
   // A lane's columns of a row, two at a time.
-  template <bool kFloat8Output, typename Fragments>
+  template <typename Fragments>
   __device__ void StorePairs(const RowTarget& target, const Fragments& out, int half) const {
     const int lane = threadIdx.x % 4;
 #pragma unroll
     for (int n = 0; n < Shape::kWarpColumns / 8; ++n) {
       if constexpr (Shape::kPairsColumns) {
         const int i = 2 * half + n % 2;
-        Store<kFloat8Output>(target, FirstColumn() + n / 2 * 16 + lane * 4 + n % 2 * 2,
-                             {out[n / 2 * 2][i], out[n / 2 * 2 + 1][i]});
+        Store(target, FirstColumn() + n / 2 * 16 + lane * 4 + n % 2 * 2,
+              {out[n / 2 * 2][i], out[n / 2 * 2 + 1][i]});
       } else {
-        Store<kFloat8Output>(target, FirstColumn() + n * 8 + lane * 2,
-                             {out[n][2 * half], out[n][2 * half + 1]});
+        Store(target, FirstColumn() + n * 8 + lane * 2, {out[n][2 * half], out[n][2 * half + 1]});
       }
     }
   }
-  // The whole result of a row in 16 bits, by its four lanes: they exchange what they have, so that
+  // The whole result of a row, by its four lanes: they exchange what they have, so that
   // each stores 16 bytes at a time. All lanes of a warp call it.
   template <typename Fragments>
   __device__ void StoreRow(const RowTarget& target, const Fragments& out, int half,
@@ -166,8 +160,7 @@ class TileOutput {
       TransposeOverLanes(words);
       const int32_t column = FirstColumn() + (n + static_cast<int>(threadIdx.x) % 4) * 8;
       if (has_row && column < p_.head_dim) {
-        *reinterpret_cast<uint4*>(target.out + 2 * column) = {words[0], words[1], words[2],
-                                                              words[3]};
+        *reinterpret_cast<uint4*>(target.out + column) = {words[0], words[1], words[2], words[3]};
       }
     }
   }
@@ -187,24 +180,18 @@ class TileOutput {
     }
   }
   __device__ uint32_t Narrow(float2 values) const {
-    if (Shape::kIsFloat8 && p_.out_dtype == DType::kBF16) {
+    if (Shape::kIsFloat8 && p_.query_dtype == DType::kBF16) {
       return PackPair<__nv_bfloat16>(values.x, values.y);
     }
     return PackPair<Element>(values.x, values.y);
   }
 
   // What lies beyond the head is not stored to `out`: the next head begins there.
-  template <bool kFloat8Output>
   __device__ void Store(const RowTarget& target, int32_t column, float2 values) const {
     if (target.out != nullptr) {
       if (column >= p_.head_dim) return;
-      const float2 scaled = {values.x * target.scale, values.y * target.scale};
-      if constexpr (kFloat8Output) {
-        *reinterpret_cast<uint16_t*>(target.out + column) =
-            static_cast<uint16_t>(NarrowPair<__NV_E4M3>(scaled.x, scaled.y));
-      } else {
-        *reinterpret_cast<uint32_t*>(target.out + 2 * column) = Narrow(scaled);
-      }
+      *reinterpret_cast<uint32_t*>(target.out + column) =
+          Narrow({values.x * target.scale, values.y * target.scale});
     } else {
       *reinterpret_cast<float2*>(target.partial + column) = values;
     }
@@ -264,8 +251,7 @@ class TileOutput {
       const float2 pairs[2] = {{quad.sum.x, quad.sum.y}, {quad.sum.z, quad.sum.w}};
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        has_float8_output() ? Store<true>(target, column + 2 * i, pairs[i])
-                            : Store<false>(target, column + 2 * i, pairs[i]);
+        Store(target, column + 2 * i, pairs[i]);
       }
       if (column == 0) StoreCombinedState(row, quad.state, is_final);
     }

@@ -40,10 +40,7 @@ struct DecodeParams {
   int64_t q_row_stride;
   int64_t out_row_stride;
   int32_t num_q_heads;
-  DType query_dtype;  // read where the cache has 8-bit elements: else it is the cache's
-  DType out_dtype;
-  const float* q_scale;  // or null for 1
-  const float* out_scale;
+  DType query_dtype;  // and of results, either type of 16 bits
   AttentionVariant variant;
 
   BlockTables blocks;

@@ -7,7 +7,6 @@
 #include "kernels/cuda/attention/trtllm/decode_operands.cuh"
 #include "kernels/cuda/attention/trtllm/decode_rows.cuh"
 #include "kernels/cuda/runtime/arrivals.cuh"
-#include "kernels/cuda/runtime/float8.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace quire::cuda::trtllm {
@@ -190,19 +189,12 @@ class DecodeResults {
     const FinalRow row_end =
         FinishRow(quad.state, p_.sinks != nullptr ? p_.sinks[head] * kLog2E : -INFINITY);
     if (column_quad == 0 && p_.lse != nullptr) p_.lse[token * p_.num_q_heads + head] = row_end.lse;
-    float scale = row_end.scale * (p_.v_scales != nullptr ? p_.v_scales[rows.kv_head] : 1.0f);
-    if (p_.out_scale != nullptr) scale /= *p_.out_scale;
+    const float scale = row_end.scale * (p_.v_scales != nullptr ? p_.v_scales[rows.kv_head] : 1.0f);
     const float4 values = {quad.sum.x * scale, quad.sum.y * scale, quad.sum.z * scale,
                            quad.sum.w * scale};
     const int64_t at = token * p_.out_row_stride + head * Shape::kHeadDim + column_quad * 4;
-    if (p_.out_dtype == DType::kF8E4M3) {
-      *reinterpret_cast<uint32_t*>(static_cast<uint8_t*>(p_.out) + at) =
-          NarrowPair<__NV_E4M3>(values.x, values.y) | NarrowPair<__NV_E4M3>(values.z, values.w)
-                                                          << 16;
-      return;
-    }
     uint2 packed;
-    if (p_.out_dtype == DType::kF16) {
+    if (p_.query_dtype == DType::kF16) {
       packed = {PackPair<__half>(values.x, values.y), PackPair<__half>(values.z, values.w)};
     } else {
       packed = {PackPair<__nv_bfloat16>(values.x, values.y),

@@ -1,7 +1,7 @@
 // Queries: a warp loads those of the next items into shared memory, as the second operand of K's
-// gemm that the lanes of the computing warps hold. Beside an 8-bit cache they become float16: that
-// holds e4m3 exactly; of 16 bits each row is multiplied by a power of two that brings its largest
-// element near one, which its logits are divided by again. Device code only.
+// gemm that the lanes of the computing warps hold. Beside an 8-bit cache they become float16: each
+// row is multiplied by a power of two that brings its largest element near one, which its logits
+// are divided by again. Device code only.
 #pragma once
 
 #include "kernels/cuda/attention/trtllm/decode_items.cuh"
@@ -71,14 +71,12 @@ class DecodeQueries {
     if (has_row) from = rows.TokenOf(row) * p.q_row_stride + rows.HeadOf(row) * Shape::kHeadDim;
     float scale = p.variant.scale * (p.k_scales != nullptr ? p.k_scales[rows.kv_head] : 1.0f);
     uint2 raw[Operands::kSteps];
-    if constexpr (!Shape::kIs8Bit) {
-      LoadPairs(static_cast<const uint16_t*>(p.q) + from, has_row, raw);
-    } else if (p.query_dtype == DType::kF8E4M3) {
-      LoadFloat8(static_cast<const uint8_t*>(p.q) + from, has_row, raw);
-      if (p.q_scale != nullptr) scale *= *p.q_scale;
-    } else {
-      LoadFours(static_cast<const uint16_t*>(p.q) + from, has_row, raw);
+    const uint16_t* q = static_cast<const uint16_t*>(p.q) + from;
+    if constexpr (Shape::kIs8Bit) {
+      LoadFours(q, has_row, raw);
       scale *= MakeHalf(p.query_dtype == DType::kF16, raw);
+    } else {
+      LoadPairs(q, has_row, raw);
     }
 #pragma unroll
     for (int k = 0; k < Operands::kSteps; ++k) to[k * 32 + lane] = raw[k];
@@ -100,14 +98,6 @@ class DecodeQueries {
     const auto* from = reinterpret_cast<const uint2*>(row) + threadIdx.x % 4;
 #pragma unroll
     for (int k = 0; k < Operands::kSteps; ++k) raw[k] = has_row ? from[k * 4] : uint2{};
-  }
-  static __device__ void LoadFloat8(const uint8_t* row, bool has_row,
-                                    uint2 (&raw)[Operands::kSteps]) {
-    const auto* from = reinterpret_cast<const uint32_t*>(row) + threadIdx.x % 4;
-#pragma unroll
-    for (int k = 0; k < Operands::kSteps; ++k) {
-      WidenQuad<__NV_E4M3>(has_row ? from[k * 4] : 0, raw[k].x, raw[k].y);
-    }
   }
 
   // Returns what the row was divided by.

@@ -66,9 +66,8 @@ class TrtllmPlan : public AttentionPlan {
 
 TrtllmAttention::TrtllmAttention(Device& device) : device_(device) {
   capabilities_.path = AttentionPath::kTrtllm;
-  capabilities_.query_dtypes = {DType::kBF16, DType::kF16, DType::kF8E4M3};
+  capabilities_.query_dtypes = {DType::kBF16, DType::kF16};
   capabilities_.kv_dtypes = {DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kF8E5M2};
-  capabilities_.out_dtypes = {DType::kBF16, DType::kF16, DType::kF8E4M3};
   capabilities_.head_dims = {64, 128, 256};
   capabilities_.block_sizes = {16, 32, 64};
   capabilities_.min_sm = 90;
