@@ -19,8 +19,7 @@
 
 namespace quire {
 
-// kClassic is for tests and benchmarks: no deployment selects it.
-enum class AttentionPath : uint8_t { kNative, kTrtllm, kClassic };
+enum class AttentionPath : uint8_t { kNative, kTrtllm };
 
 // Sequences with one query token, and all others. A step may have both.
 enum class AttentionPhase : uint8_t { kDecode, kPrefill };
@@ -43,7 +42,6 @@ struct AttentionCapabilities {
   bool sinks = false;
   int max_decode_query_len = 1;  // tokens of a sequence that a uniform decode step may have
   int64_t max_num_seqs = 0;      // of a step; 0: any number
-  std::vector<AttentionPhase> phases = {AttentionPhase::kDecode, AttentionPhase::kPrefill};
   GraphSupport graph_support = GraphSupport::kNever;
 };
 

@@ -68,8 +68,6 @@ const char* PathName(AttentionPath path) {
       return "native";
     case AttentionPath::kTrtllm:
       return "trtllm";
-    case AttentionPath::kClassic:
-      return "classic";
   }
   return "";
 }

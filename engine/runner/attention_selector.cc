@@ -18,10 +18,9 @@ std::array<AttentionPath, 2> FastestFirst(AttentionPhase phase) {
 }
 
 // Of the first layer group that cannot be served; empty if all can.
-std::string WhyUnsupported(const AttentionCapabilities& path, AttentionPhase phase,
-                           const AttentionDemand& demand) {
+std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionDemand& demand) {
   for (const AttentionGeometry& geometry : demand.geometries) {
-    const std::string reason = WhyUnsupported(path, phase, geometry, demand.sm_version);
+    const std::string reason = WhyUnsupported(path, geometry, demand.sm_version);
     if (!reason.empty()) return reason;
   }
   return WhyUnsupported(path, demand.max_num_seqs);
@@ -29,12 +28,8 @@ std::string WhyUnsupported(const AttentionCapabilities& path, AttentionPhase pha
 
 }  // namespace
 
-std::string WhyUnsupported(const AttentionCapabilities& path, AttentionPhase phase,
-                           const AttentionGeometry& geometry, int sm_version) {
-  if (std::find(path.phases.begin(), path.phases.end(), phase) == path.phases.end()) {
-    return phase == AttentionPhase::kDecode ? "does not compute decodes"
-                                            : "does not compute prompts";
-  }
+std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry,
+                           int sm_version) {
   if (sm_version < path.min_sm || (path.max_sm > 0 && sm_version > path.max_sm)) {
     return absl::StrCat("needs an SM version from ", path.min_sm, " to ", path.max_sm,
                         ", the device has ", sm_version);
@@ -52,7 +47,7 @@ absl::StatusOr<AttentionPath> SelectAttentionPath(
         std::find_if(available.begin(), available.end(),
                      [&](const AttentionCapabilities* other) { return other->path == path; });
     if (found == available.end()) continue;
-    const std::string reason = WhyUnsupported(**found, phase, demand);
+    const std::string reason = WhyUnsupported(**found, demand);
     if (reason.empty()) return path;
     absl::StrAppend(&reasons, reasons.empty() ? "" : "; ",
                     forced.has_value() ? "" : absl::StrCat(PathName(path), ": "), reason);

@@ -20,10 +20,9 @@ struct AttentionDemand {
   int sm_version;
 };
 
-// Why a path cannot compute this phase of the geometry on a device of this SM version; empty if it
-// can.
-std::string WhyUnsupported(const AttentionCapabilities& path, AttentionPhase phase,
-                           const AttentionGeometry& geometry, int sm_version);
+// Why a path cannot compute the geometry on a device of this SM version; empty if it can.
+std::string WhyUnsupported(const AttentionCapabilities& path, const AttentionGeometry& geometry,
+                           int sm_version);
 
 // The forced path, or of those `available` that can serve all layer groups the one that is fastest
 // for the phase. OUT_OF_RANGE says why the forced one cannot, INVALID_ARGUMENT why none can.

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/base/status_macros.h"
-#include "kernels/cuda/attention/classic/classic_attention.h"
 #include "kernels/cuda/attention/native_attention.h"
 #include "kernels/cuda/attention/trtllm/trtllm_attention.h"
 #include "kernels/cuda/cuda_ops.h"
@@ -22,8 +21,7 @@ class CudaBackend : public Backend {
         ops_(std::move(ops)),
         weight_store_(*device_, ops_->gemm()),
         native_attention_(*device_),
-        trtllm_attention_(*device_),
-        classic_attention_(*device_) {}
+        trtllm_attention_(*device_) {}
 
   Device& device() override { return *device_; }
   Ops& ops() override { return *ops_; }
@@ -34,8 +32,6 @@ class CudaBackend : public Backend {
         return &native_attention_;
       case AttentionPath::kTrtllm:
         return &trtllm_attention_;
-      case AttentionPath::kClassic:
-        return &classic_attention_;
     }
     return nullptr;
   }
@@ -46,7 +42,6 @@ class CudaBackend : public Backend {
   CudaWeightStore weight_store_;
   NativeAttention native_attention_;
   TrtllmAttention trtllm_attention_;
-  ClassicAttention classic_attention_;
 };
 
 }  // namespace

@@ -46,16 +46,14 @@ constexpr AttentionPhase kDecode = AttentionPhase::kDecode;
 constexpr AttentionPhase kPrefill = AttentionPhase::kPrefill;
 
 TEST(AttentionSelectorTest, EachPhaseHasAPathOfItsOwn) {
-  AttentionCapabilities decodes_only = Capabilities(AttentionPath::kTrtllm);
-  decodes_only.phases = {kDecode};
+  const AttentionCapabilities trtllm = Capabilities(AttentionPath::kTrtllm);
   const AttentionCapabilities native = Capabilities(AttentionPath::kNative);
   const auto select = [&](AttentionPhase phase, std::optional<AttentionPath> forced) {
-    return SelectAttentionPath(phase, forced, Demand({kGeometry}), {&decodes_only, &native});
+    return SelectAttentionPath(phase, forced, Demand({kGeometry}), {&trtllm, &native});
   };
   EXPECT_EQ(*select(kDecode, {}), AttentionPath::kTrtllm);
   EXPECT_EQ(*select(kPrefill, {}), AttentionPath::kNative);
-  EXPECT_THAT(select(kPrefill, AttentionPath::kTrtllm).status().message(),
-              HasSubstr("does not compute prompts"));
+  EXPECT_EQ(*select(kPrefill, AttentionPath::kTrtllm), AttentionPath::kTrtllm);
 }
 
 TEST(ServingDTypeTest, IsTheCheckpointsWhereTheDeviceComputesInIt) {
@@ -178,7 +176,7 @@ TEST(AttentionSelectorTest, ForcedPathThatCannotIsAnErrorWithTheReason) {
     AttentionCapabilities path = native;
     change_geometry(geometry);
     change_path(path);
-    return WhyUnsupported(path, kDecode, geometry, /*sm_version=*/90);
+    return WhyUnsupported(path, geometry, /*sm_version=*/90);
   };
   const auto keep = [](auto&) {};
   EXPECT_EQ(reason(keep, keep), "");

@@ -1,8 +1,10 @@
-// The third path, which other paths are compared with, against the reference.
+// The first PagedAttention's kernels, which the paths are compared with, against the reference.
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/attention/classic/classic_attention.h"
 #include "tests/kernels/attention_fixture.h"
 #include "tests/reference/attention.h"
 
@@ -11,6 +13,12 @@ namespace {
 
 class CudaClassicAttentionTest : public AttentionTest {
  protected:
+  using AttentionTest::Run;
+  AttentionOutput Run(const PagedBatch& batch) {
+    const auto plan = cuda::CreateClassicPlan(backend().device(), batch.geometry, LimitsOf(batch));
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return Run(batch, **plan);
+  }
   void ExpectMatchesReference(const PagedBatch& batch) {
     ExpectMatchesReference(batch, Run(batch));
   }
@@ -67,7 +75,7 @@ TEST_P(CudaClassicAttentionTest, OnePlanForStepsOfEveryLength) {
   const PagedBatch large =
       MakePagedBatch(geometry, {{1, 3000}, {1, 700}, {1, 1500}}, KvOrder::kHnd, 5, 6);
   const PagedBatch small = MakePagedBatch(geometry, {{1, 17}, {1, 600}}, KvOrder::kHnd, 7, 8);
-  const auto plan = attention().CreatePlan(geometry, LimitsOf(large));
+  const auto plan = cuda::CreateClassicPlan(backend().device(), geometry, LimitsOf(large));
   ASSERT_TRUE(plan.ok()) << plan.status();
   for (const PagedBatch* batch : {&large, &small, &large}) {
     ExpectMatchesReference(*batch, Run(*batch, **plan));
@@ -81,15 +89,26 @@ TEST_P(CudaClassicAttentionTest, AnEmptyBatchAndPadding) {
                                         KvOrder::kNhd, 15, 16));
 }
 
-std::vector<KernelTarget> ClassicTargets() {
-  std::vector<KernelTarget> targets;
-  if (CudaAvailable()) {
-    targets.push_back({"Cuda_classic", DeviceKind::kCuda, "", AttentionPath::kClassic});
-  }
-  return targets;
+TEST_P(CudaClassicAttentionTest, RefusesWhatItDoesNotCompute) {
+  const AttentionGeometry good = Geometry(4, 2, 64, DType::kBF16);
+  const AttentionLimits limits = {
+      .max_num_seqs = 1, .max_num_batched_tokens = 1, .max_blocks_per_seq = 1};
+  const auto error_of = [&](auto change) {
+    AttentionGeometry geometry = good;
+    change(geometry);
+    const auto plan = cuda::CreateClassicPlan(backend().device(), geometry, limits);
+    return std::string(plan.status().message());
+  };
+  EXPECT_EQ(error_of([](AttentionGeometry&) {}), "");
+  EXPECT_EQ(error_of([](AttentionGeometry& g) { g.kv_dtype = DType::kF8E4M3; }),
+            "classic attention does not take kv_dtype fp8_e4m3");
+  EXPECT_EQ(error_of([](AttentionGeometry& g) { g.sliding_window = 9; }),
+            "classic attention has no sliding window");
+  EXPECT_EQ(error_of([](AttentionGeometry& g) { g.sinks = true; }),
+            "classic attention has no attention sinks");
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, CudaClassicAttentionTest, testing::ValuesIn(ClassicTargets()),
+INSTANTIATE_TEST_SUITE_P(Targets, CudaClassicAttentionTest, testing::ValuesIn(CudaTargets()),
                          TargetName);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaClassicAttentionTest);
 

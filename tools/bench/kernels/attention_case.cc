@@ -10,6 +10,9 @@
 #include "kernels/attention_checks.h"
 #include "kernels/base/status_macros.h"
 #include "kernels/ragged_kv.h"
+#ifdef QUIRE_CUDA
+#include "kernels/cuda/attention/classic/classic_attention.h"
+#endif
 
 namespace quire::bench {
 
@@ -66,15 +69,11 @@ bool AttentionCase::IsServedBy(const AttentionCapabilities& path) const {
   const int sm_version = timer_.backend().device().info().sm_version;
   const bool has_device =
       sm_version >= path.min_sm && (path.max_sm == 0 || sm_version <= path.max_sm);
-  const bool decodes_only = path.phases == std::vector{AttentionPhase::kDecode};
-  const bool has_longer =
-      batch_.num_decodes < batch_.num_seqs || batch_.decode_query_len > path.max_decode_query_len;
-  return has_device && !(decodes_only && has_longer) && WhyUnsupported(path, geometry_).empty();
+  return has_device && WhyUnsupported(path, geometry_).empty();
 }
 
-// The classic path keeps a copy of the cache, so that it has a plan for each of them.
-const AttentionPlan& AttentionCase::PlanFor(size_t path, size_t cache) const {
-  return *plans_[path][cache % plans_[path].size()];
+const AttentionPlan& AttentionCase::PlanFor(size_t i, size_t cache) const {
+  return *plans_[i][cache % plans_[i].size()];
 }
 
 absl::Status AttentionCase::CreatePlans() {
@@ -83,24 +82,34 @@ absl::Status AttentionCase::CreatePlans() {
                                   .max_blocks_per_seq = batch_.block_table_stride};
   if (shape_.shared_prefix_len > 0) return CreateCascadePlans(limits);
   if (shape_.has_ragged) return CreateRaggedPlans(limits);
-  for (const AttentionPath path :
-       {AttentionPath::kNative, AttentionPath::kTrtllm, AttentionPath::kClassic}) {
+  for (const AttentionPath path : {AttentionPath::kNative, AttentionPath::kTrtllm}) {
     AttentionBackend* attention = timer_.backend().attention(path);
     if (attention == nullptr || !IsServedBy(attention->capabilities())) continue;
-    const bool is_classic = path == AttentionPath::kClassic;
-    Plans plans;
-    bool has_room = true;
-    for (size_t i = 0; i < (is_classic ? caches_.size() : 1) && has_room; ++i) {
-      auto plan = attention->CreatePlan(geometry_, limits);
-      has_room = !is_classic || !absl::IsResourceExhausted(plan.status());
-      if (!has_room) break;  // its copies are as long as the longest sequence, of all sequences
-      RETURN_IF_ERROR(plan.status());
-      plans.push_back(*std::move(plan));
-    }
-    if (!has_room) continue;
-    paths_.push_back(path);
+    ASSIGN_OR_RETURN(Plans plans, attention->CreatePlans({&geometry_, 1}, limits));
+    names_.push_back(PathName(path));
     plans_.push_back(std::move(plans));
   }
+  return CreateClassicPlans(limits);
+}
+
+// A plan for each cache, as each keeps a copy of one; none where they cannot compute the shape.
+absl::Status AttentionCase::CreateClassicPlans([[maybe_unused]] const AttentionLimits& limits) {
+#ifdef QUIRE_CUDA
+  Device& device = timer_.backend().device();
+  const bool decodes_one = batch_.num_decodes == batch_.num_seqs && batch_.decode_query_len == 1;
+  if (device.info().kind != DeviceKind::kCuda || !decodes_one) return absl::OkStatus();
+  Plans plans;
+  for (size_t i = 0; i < caches_.size(); ++i) {
+    auto plan = cuda::CreateClassicPlan(device, geometry_, limits);
+    // The copies are as long as the longest sequence, of all sequences.
+    const bool has_room = !absl::IsResourceExhausted(plan.status());
+    if (!has_room || absl::IsInvalidArgument(plan.status())) return absl::OkStatus();
+    RETURN_IF_ERROR(plan.status());
+    plans.push_back(*std::move(plan));
+  }
+  names_.emplace_back(kClassic);
+  plans_.push_back(std::move(plans));
+#endif
   return absl::OkStatus();
 }
 
@@ -250,10 +259,8 @@ absl::Status AttentionCase::MakeCaches() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> AttentionCase::PlanUs(AttentionPath path) {
-  const auto index = std::find(paths_.begin(), paths_.end(), path) - paths_.begin();
-  return timer_.MedianUs(20,
-                         [&](int) { plans_[index].front()->PlanStep(timer_.stream(), batch_); });
+absl::StatusOr<double> AttentionCase::PlanUs(size_t i) {
+  return timer_.MedianUs(20, [&](int) { plans_[i].front()->PlanStep(timer_.stream(), batch_); });
 }
 
 absl::StatusOr<std::vector<double>> AttentionCase::RunUs() {
@@ -263,7 +270,7 @@ absl::StatusOr<std::vector<double>> AttentionCase::RunUs() {
   for (const Plans& plans : plans_) {
     for (size_t i = 0; i < plans.size(); ++i) {
       plans[i]->PlanStep(timer_.stream(), batch_);
-      Run(*plans[i], caches_[i]);  // the classic path copies the cache now, and in no later run
+      Run(*plans[i], caches_[i]);  // the classic kernels' plans copy it now, and in no later run
     }
   }
   for (int round = 0; round < kRounds; ++round) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/bench/kernels/graph_timer.h"
@@ -39,10 +40,14 @@ class AttentionCase {
   static absl::StatusOr<std::unique_ptr<AttentionCase>> Create(GraphTimer& timer,
                                                                const AttentionShape& shape,
                                                                uint64_t seed);
-  // Those that serve the shape; none where a prefix is shared, or new tokens are read apart.
-  const std::vector<AttentionPath>& paths() const { return paths_; }
-  absl::StatusOr<double> PlanUs(AttentionPath path);
-  // Of each path, in the order of paths(); they take turns. Where a prefix is shared, of decodes on
+  // The first PagedAttention's kernels, which the paths are compared with.
+  static constexpr std::string_view kClassic = "classic";
+  // What computes the shape: paths by their names, and kClassic; nothing where a prefix is shared,
+  // or new tokens are read apart.
+  const std::vector<std::string>& names() const { return names_; }
+  // Of the i-th of them.
+  absl::StatusOr<double> PlanUs(size_t i);
+  // Of each, in that order; they take turns. Where a prefix is shared, of decodes on
   // the fastest path that read it with each sequence, and of decodes that read it once. Where
   // new tokens are read apart, of the native path without that, and with it.
   absl::StatusOr<std::vector<double>> RunUs();
@@ -55,13 +60,14 @@ class AttentionCase {
   absl::Status Open();
   absl::Status UploadBatch();
   absl::Status CreatePlans();
+  absl::Status CreateClassicPlans(const AttentionLimits& limits);
   absl::Status CreateCascadePlans(const AttentionLimits& limits);
   absl::Status UploadPrefix();
   absl::Status CreateRaggedPlans(const AttentionLimits& limits);
   absl::StatusOr<RaggedTokens> UploadOwnTokens();
   absl::Status MakeCaches();
   bool IsServedBy(const AttentionCapabilities& path) const;
-  const AttentionPlan& PlanFor(size_t path, size_t cache) const;
+  const AttentionPlan& PlanFor(size_t i, size_t cache) const;
   void Run(const AttentionPlan& plan, const DeviceBuffer& cache);
   int64_t block_elements() const;  // of K, and of V
 
@@ -73,9 +79,9 @@ class AttentionCase {
   DeviceBuffer cu_seqlens_q_, seq_lens_, rows_, tables_, q_, out_;
   DeviceBuffer prefix_cu_seqlens_q_, prefix_lens_, first_blocks_, rest_lens_;
   AttentionBatch batch_ = {};
-  std::vector<AttentionPath> paths_;
+  std::vector<std::string> names_;
   using Plans = std::vector<std::unique_ptr<AttentionPlan>>;
-  std::vector<Plans> plans_;  // of each path: one, or one for each cache
+  std::vector<Plans> plans_;  // of each name: one, or one for each cache
   std::vector<DeviceBuffer> caches_;
   DeviceBuffer own_lens_, own_prefix_lens_, own_tables_;
   std::vector<DeviceBuffer> own_kv_;  // of new tokens, beside each cache

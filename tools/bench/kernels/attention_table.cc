@@ -128,10 +128,10 @@ absl::Status MeasureCase(GraphTimer& timer, uint64_t seed, const TableCase& c, J
   std::string times;
   double fastest = 0;
   for (size_t i = 0; i < us.size(); ++i) {
-    const AttentionPath path = attention->paths()[i];
-    row["us"][PathName(path)] = us[i];
-    absl::StrAppend(&times, i > 0 ? ", " : "", PathName(path), " ", us[i]);
-    if (path != AttentionPath::kClassic && (fastest == 0 || us[i] < fastest)) fastest = us[i];
+    const std::string& name = attention->names()[i];
+    row["us"][name] = us[i];
+    absl::StrAppend(&times, i > 0 ? ", " : "", name, " ", us[i]);
+    if (name != AttentionCase::kClassic && (fastest == 0 || us[i] < fastest)) fastest = us[i];
   }
   const char* chosen = PathName(AutoPath(timer.backend(), c));
   row["auto"] = chosen;

@@ -246,7 +246,7 @@ absl::Status MeasureAttention(GraphTimer& timer, const KernelsFlags& flags, DTyp
                               const Limits& limits, Json* result) {
   Device& device = timer.backend().device();
   PrintOpHeader("attention, 32/8 heads of 128, bfloat16, blocks of 16 (bytes: K and V once)");
-  std::map<AttentionPath, double> bf16_us;
+  std::map<std::string, double> bf16_us;  // by name
   for (const AttentionShape& shape : WithCaches(AttentionShapes(device.info().kind), kv_dtype)) {
     if (Interrupted()) break;
     if (!absl::StrContains(shape.name, flags.cases)) continue;
@@ -260,17 +260,17 @@ absl::Status MeasureAttention(GraphTimer& timer, const KernelsFlags& flags, DTyp
                      AttentionCase::Create(timer, shape, flags.seed));
     ASSIGN_OR_RETURN(const std::vector<double> us, attention->RunUs());
     for (size_t i = 0; i < us.size(); ++i) {
-      const AttentionPath path = attention->paths()[i];
-      ASSIGN_OR_RETURN(const double plan_us, attention->PlanUs(path));
-      Json row = OpRow(PathName(path), shape.name, 1, us[i], attention->kv_bytes(),
-                       attention->flops(), limits);
+      const std::string& name = attention->names()[i];
+      ASSIGN_OR_RETURN(const double plan_us, attention->PlanUs(i));
+      Json row =
+          OpRow(name, shape.name, 1, us[i], attention->kv_bytes(), attention->flops(), limits);
       row["plan_us"] = plan_us;
       PrintOpRow(row);
       if (shape.kv_dtype == DType::kBF16) {
-        bf16_us[path] = us[i];
-      } else if (bf16_us.contains(path)) {
-        row["time_over_bfloat16"] = us[i] / bf16_us[path];
-        std::printf("%63s of bfloat16's time: %.3f\n", "", us[i] / bf16_us[path]);
+        bf16_us[name] = us[i];
+      } else if (bf16_us.contains(name)) {
+        row["time_over_bfloat16"] = us[i] / bf16_us[name];
+        std::printf("%63s of bfloat16's time: %.3f\n", "", us[i] / bf16_us[name]);
       }
       (*result)["attention"].push_back(std::move(row));
     }

@@ -28,7 +28,7 @@ class ClassicPlan : public AttentionPlan {
   }
 
   void PlanStep(Stream&, const AttentionBatch& batch) override {
-    CHECK_EQ(batch.num_decodes, batch.num_seqs) << "this path computes decodes only";
+    CHECK_EQ(batch.num_decodes, batch.num_seqs) << "decodes only";
     CHECK_EQ(batch.decode_query_len, 1);
     CHECK(batch.first_blocks == nullptr && batch.causal);
     CHECK_LE(batch.num_seqs, max_num_seqs_);
@@ -113,28 +113,19 @@ class ClassicPlan : public AttentionPlan {
 
 }  // namespace
 
-ClassicAttention::ClassicAttention(Device& device) : device_(device) {
-  capabilities_.path = AttentionPath::kClassic;
-  capabilities_.query_dtypes = {DType::kBF16, DType::kF16};
-  capabilities_.kv_dtypes = {DType::kBF16, DType::kF16};
-  capabilities_.head_dims = {64, 128, 256};
-  capabilities_.block_sizes = {16, 32, 64};
-  capabilities_.min_sm = 80;
-  capabilities_.phases = {AttentionPhase::kDecode};
-}
-
-absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> ClassicAttention::CreatePlans(
-    absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) {
+absl::StatusOr<std::unique_ptr<AttentionPlan>> CreateClassicPlan(Device& device,
+                                                                 const AttentionGeometry& geometry,
+                                                                 const AttentionLimits& limits) {
   CHECK(!limits.merges);
-  std::vector<std::unique_ptr<AttentionPlan>> plans;
-  for (const AttentionGeometry& geometry : geometries) {
-    if (const std::string why = WhyUnsupported(capabilities_, geometry); !why.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("classic attention on CUDA ", why));
-    }
-    ASSIGN_OR_RETURN(auto plan, ClassicPlan::Create(device_, geometry, limits));
-    plans.push_back(std::move(plan));
+  AttentionCapabilities capabilities = {};  // of no path
+  capabilities.query_dtypes = {DType::kBF16, DType::kF16};
+  capabilities.kv_dtypes = {DType::kBF16, DType::kF16};
+  capabilities.head_dims = {64, 128, 256};
+  capabilities.block_sizes = {16, 32, 64};
+  if (const std::string why = WhyUnsupported(capabilities, geometry); !why.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("classic attention ", why));
   }
-  return plans;
+  return ClassicPlan::Create(device, geometry, limits);
 }
 
 }  // namespace quire::cuda

@@ -1,29 +1,22 @@
-// ClassicAttention: the attention that the product's documents begin with, to compare the other
-// paths with: the first PagedAttention kernels. Decodes of one token, 16-bit caches, no window, cap
-// or sinks. Tests and benchmarks ask for it; no deployment selects it. The engine's thread.
+// The attention that the product's documents begin with, the first PagedAttention kernels, for
+// comparison with the paths: tests and `quire-bench kernels` make plans of it here, and no
+// deployment can. The engine's thread.
 #pragma once
 
 #include <memory>
-#include <vector>
 
+#include "absl/status/statusor.h"
 #include "kernels/attention.h"
 
 namespace quire::cuda {
 
-class ClassicAttention : public AttentionBackend {
- public:
-  // The device must outlive this and its plans.
-  explicit ClassicAttention(Device& device);
-
-  const AttentionCapabilities& capabilities() const override { return capabilities_; }
-  // A plan has a cache of its own layout. A run copies the pages of its batch there first, but only
-  // the first run after PlanStep: runs that follow see what was copied then.
-  absl::StatusOr<std::vector<std::unique_ptr<AttentionPlan>>> CreatePlans(
-      absl::Span<const AttentionGeometry> geometries, const AttentionLimits& limits) override;
-
- private:
-  Device& device_;
-  AttentionCapabilities capabilities_;
-};
+// A plan for decodes of one token with a cache of its own layout. A run copies the pages of its
+// batch there first, but only the first run after PlanStep: runs that follow see what was copied
+// then. INVALID_ARGUMENT, naming the field, for what it does not compute: a cache of other than 16
+// bits, heads of other than 64, 128 or 256 elements, a window, a cap, sinks. The device must
+// outlive the plan.
+absl::StatusOr<std::unique_ptr<AttentionPlan>> CreateClassicPlan(Device& device,
+                                                                 const AttentionGeometry& geometry,
+                                                                 const AttentionLimits& limits);
 
 }  // namespace quire::cuda
