@@ -203,14 +203,15 @@ static_assert(kDeltaHeadDim == 16 * kVector);
 // Accumulation: float32, taps in order.
 // Limit: memory bandwidth.
 template <typename T>
-__global__ void __launch_bounds__(kThreads, 4) ConvKernel(const GatedDeltaParams params, int run) {
+__global__ void __launch_bounds__(kThreads, 4)
+    ConvKernel(const GatedDeltaParams params, int first_seq, int run) {
   const int channel = (blockIdx.x * kThreads + threadIdx.x) * kVector;
   ConvChannels<T> channels(params, min(channel, params.num_channels - kVector));
   WaitForPredecessor();
-  ReleaseSuccessor();  // after all before is complete, as LaunchDeltaDecode needs it
+  ReleaseSuccessor();  // after all before is complete, as LaunchDeltaDecodeAfterConv needs it
   if (channel >= params.num_channels) return;
   const StateBatch& batch = params.batch;
-  const int begin = max(static_cast<int>(blockIdx.y) * run, batch.cu_seqlens_q[0]);
+  const int begin = max(static_cast<int>(blockIdx.y) * run, batch.cu_seqlens_q[first_seq]);
   const int end = min((static_cast<int>(blockIdx.y) + 1) * run, batch.cu_seqlens_q[batch.num_seqs]);
   if (begin >= end) return;
   for (int seq = SequenceOf(batch, begin); seq < batch.num_seqs && batch.cu_seqlens_q[seq] < end;
@@ -232,12 +233,12 @@ __global__ void __launch_bounds__(kThreads, 4) ConvKernel(const GatedDeltaParams
 
 }  // namespace
 
-void LaunchDeltaConv(const GatedDeltaParams& params, cudaStream_t stream) {
+void LaunchDeltaConv(const GatedDeltaParams& params, int first_seq, cudaStream_t stream) {
   const int slices = CeilDiv(params.num_channels, kThreads * kVector);
   const int run = std::clamp(params.num_tokens * slices / (kCtasPerSm * NumSms()), 1, kMaxRun);
   const dim3 grid(slices, CeilDiv(params.num_tokens, run));
   DispatchFloat(params.dtype, [&]<typename T>() {
-    LaunchKernel(ConvKernel<T>, grid, kThreads, 0, stream, params, run);
+    LaunchKernel(ConvKernel<T>, grid, kThreads, 0, stream, params, first_seq, run);
   });
 }
 

@@ -1,4 +1,4 @@
-// GatedDelta on a GPU: a kernel for the convolution, then one for decodes and those for the rest.
+// GatedDelta on a GPU: which kernels compute which sequences.
 #include "kernels/base/check.h"
 #include "kernels/base/types.h"
 #include "kernels/cuda/runtime/free_ops.h"
@@ -66,6 +66,13 @@ void LaunchPasses(const GatedDeltaParams& params, const Tensor& room, cudaStream
   }
 }
 
+// Whether all of a decode is one kernel (LaunchDeltaDecode).
+bool IsOneKernel(const GatedDeltaParams& params) {
+  constexpr int kCtasPerSm = 2;  // of it
+  return IsHopper() && params.shape.num_v_heads <= kMaxHeadsOfKey * params.shape.num_k_heads &&
+         params.batch.num_decodes * params.shape.num_v_heads <= kCtasPerSm * NumSms();
+}
+
 }  // namespace
 
 void LaunchGatedDelta(const GatedDeltaArgs& args, cudaStream_t stream) {
@@ -73,15 +80,21 @@ void LaunchGatedDelta(const GatedDeltaArgs& args, cudaStream_t stream) {
   GatedDeltaParams params = ParamsOf(args);
   if (params.num_tokens == 0 || params.batch.num_seqs == 0) return;
   if (!params.shape.has_tiles()) {
-    LaunchDeltaConv(params, stream);
+    LaunchDeltaConv(params, 0, stream);
     return LaunchDeltaRule(params, 0, stream);
   }
   const int num_decodes = params.batch.num_decodes;
   const bool has_passes = DTypeBytes(params.dtype) == 2 && IsHopper();
   if (has_passes) params.first_unit_seq = num_decodes;
-  LaunchDeltaConv(params, stream);
-  if (num_decodes > 0) LaunchDeltaDecode(params, stream);
-  if (num_decodes == params.batch.num_seqs) return;
+  const bool has_prompts = num_decodes < params.batch.num_seqs;
+  if (IsOneKernel(params)) {
+    if (has_prompts) LaunchDeltaConv(params, num_decodes, stream);
+    if (num_decodes > 0) LaunchDeltaDecode(params, stream);
+  } else {
+    LaunchDeltaConv(params, 0, stream);
+    if (num_decodes > 0) LaunchDeltaDecodeAfterConv(params, stream);
+  }
+  if (!has_prompts) return;
   if (has_passes) {
     LaunchPasses(params, args.room, stream);
   } else {

@@ -1,5 +1,5 @@
 // The kernels of GatedDelta on a GPU, and what they share. After the convolution each sequence is
-// moved on by one of the others. Engine thread.
+// moved on by one of the others; few decodes need one kernel alone. Engine thread.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -35,12 +35,18 @@ struct GatedDeltaParams {
   int first_unit_seq;
 };
 
-// y of all tokens, and each sequence's last inputs in its slots.
-void LaunchDeltaConv(const GatedDeltaParams& params, cudaStream_t stream);
+// y of the tokens of sequences [first_seq, num_seqs), and each sequence's last inputs in its slots.
+void LaunchDeltaConv(const GatedDeltaParams& params, int first_seq, cudaStream_t stream);
 
-// The rest for sequences [0, num_decodes). It begins before LaunchDeltaConv's kernel, which must
-// come right before it, has ended.
+// All of it for sequences [0, num_decodes), on sm_90 and for at most kMaxHeadsOfKey v heads of a k
+// head. Fewer launches than with a convolution of its own, but more for a CTA to wait for: for as
+// few sequences as have a place for each of their heads at once.
+inline constexpr int kMaxHeadsOfKey = 8;
 void LaunchDeltaDecode(const GatedDeltaParams& params, cudaStream_t stream);
+
+// The rest for them. It begins before LaunchDeltaConv's kernel, which must come right before it,
+// has ended.
+void LaunchDeltaDecodeAfterConv(const GatedDeltaParams& params, cudaStream_t stream);
 
 // The rest for sequences [first_seq, num_seqs), token after token, heads of any size.
 void LaunchDeltaRule(const GatedDeltaParams& params, int first_seq, cudaStream_t stream);

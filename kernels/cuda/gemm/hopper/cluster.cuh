@@ -45,6 +45,14 @@ __device__ __forceinline__ void SyncCluster() {
                    : "memory");
 }
 
+// The same in two parts, with work between them.
+__device__ __forceinline__ void ArriveAtCluster() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\n" ::: "memory");
+}
+__device__ __forceinline__ void WaitForCluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;\n" ::: "memory");
+}
+
 // The same, and what they wrote to shared memory before is seen after.
 __device__ __forceinline__ void PublishInCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::
