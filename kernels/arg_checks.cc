@@ -193,21 +193,4 @@ void CheckArgs(const SampleArgs& args) {
   CheckMatrix(args.logits, DType::kF32, args.logits.dim(0), args.logits.dim(1));
 }
 
-void CheckArgs(const MergeStateArgs& args) {
-  for (const Tensor* state : {&args.out_a, &args.out_b}) {
-    CHECK(state->dtype() == args.out.dtype()) << DTypeName(state->dtype());
-    CHECK_EQ(state->rank(), 3);
-    for (int i = 0; i < 3; ++i) CHECK_EQ(state->dim(i), args.out.dim(i));
-  }
-}
-
-void CheckArgs(const MergeStatesArgs& args) {
-  CHECK_GE(args.num_states, 1);
-  CHECK(args.states.dtype() == args.out.dtype()) << DTypeName(args.states.dtype());
-  CHECK_EQ(args.out.rank(), 3);
-  CHECK_EQ(args.states.dim(0), args.out.dim(0));
-  CHECK_EQ(args.states.dim(1), args.num_states * args.out.dim(1));
-  CHECK_EQ(args.states.dim(2), args.out.dim(2));
-}
-
 }  // namespace quire

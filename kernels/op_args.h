@@ -162,22 +162,4 @@ struct UpdateBlockTablesArgs {
   int64_t max_blocks_per_seq;
 };
 
-// Merging partial attentions over disjoint keys, exactly but for rounding. A row that no state has
-// a key for gets zeros and -infinity.
-struct MergeStateArgs {
-  Tensor out_a;        // [num_tokens, num_heads, head_dim]
-  const float* lse_a;  // [num_tokens, num_heads], base 2
-  Tensor out_b;
-  const float* lse_b;
-  Tensor out;  // may be out_a or out_b
-  float* lse;  // may be lse_a or lse_b
-};
-struct MergeStatesArgs {
-  int32_t num_states;
-  Tensor states;            // [num_tokens, num_states * num_heads, head_dim], state by state
-  const float* states_lse;  // [num_tokens, num_states, num_heads], base 2
-  Tensor out;               // [num_tokens, num_heads, head_dim]; apart from `states`
-  float* lse;               // [num_tokens, num_heads]
-};
-
 }  // namespace quire

@@ -16,9 +16,7 @@
   OP(GatherRows)           \
   OP(GatedDelta)           \
   OP(UpdateBlockTables)    \
-  OP(ResetTokenCounts)     \
-  OP(MergeState)           \
-  OP(MergeStates)
+  OP(ResetTokenCounts)
 
 // Those for which a backend keeps something: how gemms are chosen, room to work in.
 #define QUIRE_STATEFUL_OPS(OP) \

@@ -41,8 +41,6 @@ void CheckDTypes(const GatedDeltaArgs& args) {
   CHECK(args.state.dtype == DType::kF32)
       << "the CPU keeps recurrent states in float32, not " << DTypeName(args.state.dtype);
 }
-void CheckDTypes(const MergeStateArgs& args) { CheckActivationDType(args.out.dtype()); }
-void CheckDTypes(const MergeStatesArgs& args) { CheckActivationDType(args.out.dtype()); }
 
 }  // namespace
 

@@ -84,7 +84,9 @@ class AttentionTest : public KernelTest {
     return Run(batch, **plan);
   }
 
-  AttentionOutput Run(const PagedBatch& batch, AttentionPlan& plan) {
+  // `before`: what `out` and `lse` hold then; without, what no attention gives.
+  AttentionOutput Run(const PagedBatch& batch, AttentionPlan& plan,
+                      const AttentionOutput& before = {}) {
     const AttentionGeometry& geometry = batch.geometry;
     const AttentionBatch host = batch.HostBatch();
     const DeviceBuffer cu_seqlens_q = Upload(batch.cu_seqlens_q);
@@ -118,10 +120,14 @@ class AttentionTest : public KernelTest {
                                         {num_tokens, geometry.num_q_heads, geometry.k_head_dim});
     const DeviceTensor k = UploadTensor(batch.k, geometry.kv_dtype, {cache_size});
     const DeviceTensor v = UploadTensor(batch.v, geometry.kv_dtype, {cache_size});
+    const auto or_77 = [](const std::vector<float>& values, int64_t size) {
+      return values.empty() ? std::vector<float>(size, 77.0f) : values;
+    };
+    const int64_t num_rows = num_tokens * geometry.num_q_heads;
     const DeviceTensor out =
-        UploadTensor(std::vector<float>(batch.q.size(), 77.0f), geometry.query_dtype,
+        UploadTensor(or_77(before.out, num_rows * geometry.v_head_dim), geometry.query_dtype,
                      {num_tokens, geometry.num_q_heads, geometry.v_head_dim});
-    const DeviceBuffer lse = Upload(std::vector<float>(num_tokens * geometry.num_q_heads, 77.0f));
+    const DeviceBuffer lse = Upload(or_77(before.lse, num_rows));
     const DeviceBuffer k_scales = Upload(batch.k_scales), v_scales = Upload(batch.v_scales);
     const DeviceBuffer sinks = Upload(batch.sinks);
     KvCacheView view = batch.view;
@@ -136,8 +142,7 @@ class AttentionTest : public KernelTest {
                         .out = out.tensor,
                         .lse = lse.as<float>(),
                         .sinks = batch.sinks.empty() ? nullptr : sinks.as<float>()});
-    return {DownloadTensor(out.tensor),
-            Download<float>(lse.data(), num_tokens * geometry.num_q_heads)};
+    return {DownloadTensor(out.tensor), Download<float>(lse.data(), num_rows)};
   }
 };
 

@@ -65,7 +65,7 @@ class AttentionRaggedTest : public AttentionReferenceTest {
     prefix_lens_ = Upload(prefix_lens);
     tables_ = Upload(tables);
     return bench::RaggedPlan::Create(
-        backend(), attention(), geometry, LimitsOf(batch),
+        backend().device(), attention(), geometry, LimitsOf(batch),
         {.k = k_.tensor,
          .v = v_.tensor,
          .query_lens = own_lens_.as<int32_t>(),
@@ -95,7 +95,7 @@ class AttentionRaggedTest : public AttentionReferenceTest {
     batch.v_scales.assign(batch.v_scales.size(), 1.0f);
     const auto plan = MakePlan(batch, /*has_prefixes=*/true);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    // Both results are rounded before they are merged, and may be larger than what they become.
+    // What is merged is rounded before, and may be larger than what it becomes.
     const double of_parts = 4 * OutputRounding(batch.geometry.query_dtype);
     ExpectMatchesReference(batch, Run(batch, **plan), Tolerance(batch.geometry) + of_parts);
   }

@@ -192,15 +192,14 @@ class GpuCheckTest(unittest.TestCase):
     def test_a_sanitizer_run_without_a_test_is_a_failure(self):
         self.program("fakes/compute-sanitizer", "#!/bin/sh\n"
                      "while [ ! -x \"$1\" ]; do shift; done\nexec \"$@\"\n")
-        for name in ("rope", "sampler", "attention", "cuda_attention_plan", "elementwise", "merge_states", "linear_op",
-                     "model_runner"):
+        for name in ("rope", "sampler", "attention", "cuda_attention_plan", "elementwise", "linear_op", "model_runner"):
             self.gtest(name, PASSING)
         self.gtest("rope", "echo '[  PASSED  ] 0 tests.'")
         code, text, _ = self.check("--only", "tests")
         self.assertEqual(code, 1)
         for tool in ("memcheck", "racecheck", "initcheck"):
             self.assertRegex(text, rf"{tool}-rope_test-0 +0 passed +1 failed .*nothing ran")
-            self.assertRegex(text, rf"{tool}-merge_states_test-0 +1 passed +0 failed")
+            self.assertRegex(text, rf"{tool}-elementwise_test-0 +1 passed +0 failed")
 
     def test_the_sanitizer_alone_runs_every_program_with_cuda_tests_in_shards(self):
         self.program("fakes/compute-sanitizer", "#!/bin/sh\n"

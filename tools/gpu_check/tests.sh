@@ -160,7 +160,7 @@ run_sanitizer() {
 # programs_for_tool TOOL: a selection that ends in its time, each tool's the first of memcheck's, or with --only
 # sanitizer all of them. racecheck and initcheck take minutes for what draws tokens or runs a model.
 programs_for_tool() {
-  local few="rope_test elementwise_test merge_states_test"
+  local few="rope_test elementwise_test"
   if [ "$only" = sanitizer ]; then
     programs_for_sanitizer
   elif [ "$quick" = yes ]; then

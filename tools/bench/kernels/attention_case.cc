@@ -169,7 +169,8 @@ absl::Status AttentionCase::CreateRaggedPlans(const AttentionLimits& limits) {
     tokens.k = rows(kv.data());
     tokens.v = rows(kv.as<uint8_t>() + num_elements * DTypeBytes(dtype));
     own_kv_.push_back(std::move(kv));
-    ASSIGN_OR_RETURN(auto plan, RaggedPlan::Create(backend, attention, geometry_, limits, tokens));
+    ASSIGN_OR_RETURN(auto plan,
+                     RaggedPlan::Create(backend.device(), attention, geometry_, limits, tokens));
     ragged.push_back(std::move(plan));
   }
   plans_.push_back(std::move(ragged));

@@ -1,7 +1,6 @@
 #include "tools/bench/kernels/ragged_plan.h"
 
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/base/check.h"
@@ -10,7 +9,7 @@
 
 namespace quire::bench {
 
-absl::StatusOr<std::unique_ptr<RaggedPlan>> RaggedPlan::Create(Backend& backend,
+absl::StatusOr<std::unique_ptr<RaggedPlan>> RaggedPlan::Create(Device& device,
                                                                AttentionBackend& attention,
                                                                const AttentionGeometry& geometry,
                                                                const AttentionLimits& limits,
@@ -23,30 +22,18 @@ absl::StatusOr<std::unique_ptr<RaggedPlan>> RaggedPlan::Create(Backend& backend,
   AttentionGeometry own = geometry;
   own.kv_dtype = tokens.k.dtype();
   own.block_size = kRaggedBlockSize;
-  std::vector<AttentionGeometry> geometries = {own};
-  if (has_prefixes) {
-    geometries.push_back(geometry);
-    geometries.back().sinks = false;  // counts with the own tokens, which every query has
-  }
-  ASSIGN_OR_RETURN(auto plans, attention.CreatePlans(geometries, limits));
-  std::unique_ptr<RaggedPlan> plan(new RaggedPlan(backend, tokens));
-  plan->own_ = std::move(plans[0]);
-  if (has_prefixes) {
-    plan->prefix_ = std::move(plans[1]);
-    RETURN_IF_ERROR(plan->Allocate(geometry, limits.max_num_batched_tokens));
-  }
+  std::unique_ptr<RaggedPlan> plan(new RaggedPlan(tokens));
+  ASSIGN_OR_RETURN(plan->own_, attention.CreatePlan(own, limits));
+  if (!has_prefixes) return plan;
+  AttentionGeometry prefix = geometry;
+  prefix.sinks = false;  // counts with the own tokens, which every query has
+  AttentionLimits merging = limits;
+  merging.only_phase = AttentionPhase::kPrefill;
+  merging.merges = true;
+  ASSIGN_OR_RETURN(plan->prefix_, attention.CreatePlan(prefix, merging));
+  const int64_t num_rows = limits.max_num_batched_tokens * geometry.num_q_heads;
+  ASSIGN_OR_RETURN(plan->lse_, device.Allocate(num_rows * static_cast<int64_t>(sizeof(float))));
   return plan;
-}
-
-absl::Status RaggedPlan::Allocate(const AttentionGeometry& geometry, int64_t max_num_tokens) {
-  const int64_t rows = max_num_tokens * geometry.num_q_heads;
-  const auto lse_bytes = rows * static_cast<int64_t>(sizeof(float));
-  Device& device = backend_.device();
-  ASSIGN_OR_RETURN(prefix_out_,
-                   device.Allocate(rows * geometry.v_head_dim * DTypeBytes(geometry.query_dtype)));
-  ASSIGN_OR_RETURN(prefix_lse_, device.Allocate(lse_bytes));
-  ASSIGN_OR_RETURN(own_lse_, device.Allocate(lse_bytes));
-  return absl::OkStatus();
 }
 
 void RaggedPlan::PlanStep(Stream& stream, const AttentionBatch& batch) {
@@ -60,6 +47,7 @@ void RaggedPlan::PlanStep(Stream& stream, const AttentionBatch& batch) {
   own_->PlanStep(stream, own);
   if (prefix_ == nullptr) return;
   AttentionBatch prefix = batch;
+  prefix.num_decodes = 0;
   prefix.seq_lens = tokens_.prefix_lens;
   prefix.causal = false;
   prefix.prefixes = {};
@@ -73,20 +61,12 @@ void RaggedPlan::Run(Stream& stream, const AttentionRunArgs& args) const {
     own_->Run(stream, own);
     return;
   }
-  if (own.lse == nullptr) own.lse = own_lse_.as<float>();
+  if (own.lse == nullptr) own.lse = lse_.as<float>();
+  own_->Run(stream, own);
   AttentionRunArgs prefix = args;
-  prefix.out = Tensor(prefix_out_.data(), args.out.dtype(),
-                      {args.out.dim(0), args.out.dim(1), args.out.dim(2)});
-  prefix.lse = prefix_lse_.as<float>();
+  prefix.lse = own.lse;
   prefix.sinks = nullptr;
   prefix_->Run(stream, prefix);
-  own_->Run(stream, own);
-  backend_.ops().MergeState(stream, {.out_a = own.out,
-                                     .lse_a = own.lse,
-                                     .out_b = prefix.out,
-                                     .lse_b = prefix.lse,
-                                     .out = own.out,
-                                     .lse = own.lse});
 }
 
 }  // namespace quire::bench

@@ -1,6 +1,6 @@
 // RaggedPlan: attention that reads the K and V of a step's own tokens where a gemm left them
-// (kernels/ragged_kv.h), and from the cache only what was there before; two partial results are
-// merged by their log-sum-exps. Engine thread.
+// (kernels/ragged_kv.h), and from the cache only what was there before, by a plan that merges.
+// Engine thread.
 //
 // After FlashInfer's ragged and paged wrappers, as vLLM and SGLang combine them. For tests and
 // `quire-bench kernels --only ragged`: no server uses it.
@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/attention.h"
-#include "kernels/backend.h"
+#include "kernels/device.h"
 
 namespace quire::bench {
 
@@ -28,7 +28,7 @@ class RaggedPlan : public AttentionPlan {
  public:
   // `geometry` and `limits` are those of a plan that reads the cache. INVALID_ARGUMENT also for a
   // window and prefixes: a query's window in the prefix depends on its place.
-  static absl::StatusOr<std::unique_ptr<RaggedPlan>> Create(Backend& backend,
+  static absl::StatusOr<std::unique_ptr<RaggedPlan>> Create(Device& device,
                                                             AttentionBackend& attention,
                                                             const AttentionGeometry& geometry,
                                                             const AttentionLimits& limits,
@@ -38,15 +38,12 @@ class RaggedPlan : public AttentionPlan {
   void Run(Stream& stream, const AttentionRunArgs& args) const override;
 
  private:
-  RaggedPlan(Backend& backend, const RaggedTokens& tokens) : backend_(backend), tokens_(tokens) {}
-  absl::Status Allocate(const AttentionGeometry& geometry, int64_t max_num_tokens);
+  explicit RaggedPlan(const RaggedTokens& tokens) : tokens_(tokens) {}
 
-  Backend& backend_;
   const RaggedTokens tokens_;
   std::unique_ptr<AttentionPlan> own_;     // of the step's own tokens
   std::unique_ptr<AttentionPlan> prefix_;  // of what was cached before; null: nothing
-  DeviceBuffer prefix_out_;                // [max_num_batched_tokens, num_q_heads, head_dim]
-  DeviceBuffer prefix_lse_, own_lse_;      // float [max_num_batched_tokens, num_q_heads]
+  DeviceBuffer lse_;  // float [max_num_batched_tokens, num_q_heads], where the caller wants none
 };
 
 }  // namespace quire::bench
