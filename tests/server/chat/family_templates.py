@@ -1,5 +1,6 @@
 """Whole chat templates, written for these tests with the constructs that the templates of well-known model families
 use, and the conversations that they are rendered with."""
+import dense_templates
 import hybrid_templates
 
 # Header markers, a date, tools as indented JSON, ipython results (as Llama 3 does it).
@@ -584,6 +585,9 @@ TEMPLATES = {
     "xml": XML,
     "parameters": hybrid_templates.PARAMETERS,
     "channels": hybrid_templates.CHANNELS,
+    "observations": dense_templates.OBSERVATIONS,
+    "named arguments": dense_templates.NAMED_ARGUMENTS,
+    "actions": dense_templates.ACTIONS,
 }
 
 WEATHER = {
