@@ -51,9 +51,9 @@ CASES = [
                                                attn_logit_softcapping=10.0, final_logit_softcapping=5.0)),
     Case("gemma3_two_ropes", "Gemma3Text", dict(head_dim=16, sliding_window=6, num_hidden_layers=3,
          layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
-    Case("phi3_longrope", "Phi3", dict(original_max_position_embeddings=32, num_key_value_heads=2),
-         dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=32, partial_rotary_factor=0.5,
-              short_factor=[1.0, 1.5], long_factor=[2.0, 5.0])),
+    Case("phi3_longrope", "Phi3", dict(original_max_position_embeddings=32, num_key_value_heads=2, tie_word_embeddings=True),
+         dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=32, partial_rotary_factor=0.75,
+              short_factor=[1.0, 1.2, 1.5], long_factor=[2.0, 3.0, 5.0])),
     # Head sizes of published models.
     Case("llama_head_dim_128", "Llama", dict(head_dim=128, num_attention_heads=4, num_key_value_heads=2),
          dtype=torch.bfloat16),

@@ -318,6 +318,30 @@ TEST(ModelConfig, GemmaBlocks) {
   EXPECT_THAT(Error(config).message(), HasSubstr("hidden_activation \"relu\""));
 }
 
+// Phi-4-mini's config.json, the factors shortened to one number.
+TEST(ModelConfig, Phi4Mini) {
+  json config = json::parse(R"({
+    "architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "attention_bias": false,
+    "bos_token_id": 199999, "eos_token_id": 199999, "hidden_act": "silu", "hidden_size": 3072,
+    "intermediate_size": 8192, "max_position_embeddings": 131072, "num_attention_heads": 24,
+    "num_hidden_layers": 32, "num_key_value_heads": 8, "original_max_position_embeddings": 4096,
+    "pad_token_id": 199999, "partial_rotary_factor": 0.75, "rms_norm_eps": 1e-05,
+    "rope_theta": 10000.0, "sliding_window": 262144, "tie_word_embeddings": true,
+    "torch_dtype": "bfloat16", "vocab_size": 200064})");
+  config["rope_scaling"] = {{"type", "longrope"},
+                            {"short_factor", std::vector<double>(48, 1)},
+                            {"long_factor", std::vector<double>(48, 4)}};
+  const ModelConfig c = Parse(config);
+  EXPECT_TRUE(c.tie_word_embeddings && c.fused_checkpoint);
+  EXPECT_EQ(c.layers[0].gqa.num_kv_heads, 8);
+  EXPECT_EQ(c.layers[0].gqa.head_dim, 128);
+  EXPECT_EQ(c.ropes[0].type, RopeType::kLongRope);
+  EXPECT_EQ(c.ropes[0].rotary_dim, 96);
+  EXPECT_EQ(c.ropes[0].factor, 32);
+  EXPECT_EQ(c.ropes[0].original_max_position_embeddings, 4096);
+  EXPECT_EQ(MaxSequenceLength(c), 131072);
+}
+
 TEST(ModelConfig, Glm4sDefaults) {
   const ModelConfig glm4 = Parse(Sparse("glm4"));
   EXPECT_EQ(glm4.architecture, "Glm4ForCausalLM");

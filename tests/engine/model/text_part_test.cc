@@ -6,6 +6,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -77,6 +78,36 @@ TEST(TextPartConfig, KeysAreTextConfigs) {
   // Those that are beside it.
   EXPECT_EQ(c.dtype, DType::kBF16);
   EXPECT_THAT(c.eos_token_ids, ElementsAre(1, 106));
+}
+
+TEST(TextPartConfig, Gemma3Of27B) {
+  json config = Gemma3();
+  config["text_config"] = json::parse(R"({
+    "head_dim": 128, "hidden_size": 5376, "intermediate_size": 21504, "model_type": "gemma3_text",
+    "num_attention_heads": 32, "num_hidden_layers": 62, "num_key_value_heads": 16,
+    "query_pre_attn_scalar": 168, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+    "sliding_window": 1024})");
+  const ModelConfig c = Parse(config);
+  EXPECT_EQ(c.layers.size(), 62u);
+  EXPECT_EQ(c.layers[0].gqa.num_q_heads, 32);
+  EXPECT_EQ(c.layers[0].gqa.num_kv_heads, 16);
+  EXPECT_EQ(c.layers[0].gqa.head_dim, 128);
+  EXPECT_FLOAT_EQ(c.attention_scale, 1 / std::sqrt(168.0f));
+  EXPECT_EQ(c.ropes[c.layers[5].gqa.rope].factor, 8);
+  EXPECT_EQ(c.ropes[c.layers[0].gqa.rope].type, RopeType::kDefault);
+}
+
+TEST(TextPartConfig, MistralSmall31) {
+  const ModelConfig c = Parse(Mistral3(json::parse(R"({
+    "head_dim": 128, "hidden_act": "silu", "hidden_size": 5120, "intermediate_size": 32768,
+    "max_position_embeddings": 131072, "model_type": "mistral", "num_attention_heads": 32,
+    "num_hidden_layers": 40, "num_key_value_heads": 8, "rms_norm_eps": 1e-05,
+    "rope_theta": 1000000000.0, "sliding_window": null, "vocab_size": 131072})")));
+  EXPECT_EQ(c.layers.size(), 40u);
+  EXPECT_EQ(c.layers[0].gqa.head_dim, 128);  // not 5120 / 32
+  EXPECT_EQ(c.layers[0].gqa.sliding_window, 0);
+  EXPECT_EQ(c.ropes[0].theta, 1e9);
+  EXPECT_FALSE(c.tie_word_embeddings);
 }
 
 TEST(TextPartConfig, TheTypeAloneNamesTheFamily) {

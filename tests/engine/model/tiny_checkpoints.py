@@ -112,7 +112,7 @@ CASES = [
               mscale_all_dim=1.0, llama_4_scaling_beta=0.3)),
     Case("cohere2_biases", "Cohere2", dict(num_hidden_layers=5, sliding_window=9, attention_bias=True,
                                            tie_word_embeddings=False)),
-    Case("cohere2_v4", "Cohere2", dict(num_hidden_layers=4, sliding_window=12, sliding_window_pattern=2), v4=True),
+    Case("cohere2_v4", "Cohere2", dict(num_hidden_layers=6, sliding_window=12), v4=True),
     Case("glm4_yarn", "Glm4", dict(head_dim=32, num_key_value_heads=1, attention_bias=False),
          dict(rope_type="yarn", rope_theta=10000.0, factor=2.0, original_max_position_embeddings=64,
               partial_rotary_factor=0.5)),
