@@ -182,6 +182,24 @@ TEST_P(QuantizedGemmTest, EveryCandidateMatchesFloat64WithManyFeatures) {
   }
 }
 
+// More rows than there is room for what becomes of them: they are computed in parts, of which none
+// may be smaller than a tile of the kernels for many rows.
+TEST_P(QuantizedGemmTest, EveryCandidateMatchesFloat64WithMoreRowsThanThereIsRoomFor) {
+  constexpr int64_t kNumRows = 1540, kFeatures = 64, kColumns = 21504;  // room is for 1,509
+  const std::vector<float> bias = RandomNormal(kFeatures, 3);
+  const std::vector<float> x = RoundTo(DType::kBF16, RandomNormal(kNumRows * kColumns, 6, 0.1f));
+  for (const QuantizedCase& c : QuantizedCases()) {
+    if (!Serves(c.format, DType::kBF16) || c.activations.value != ActivationValue::kFloat8)
+      continue;
+    SCOPED_TRACE(c.name);
+    const HostWeight host(c.format, kFeatures, kColumns, 17);
+    const DeviceWeight weight = Load(c, host, DType::kBF16);
+    ExpectCandidates(weight.weight, x, kNumRows, bias,
+                     Multiply(RoundToFloat8(x, kColumns), host.Values(), bias, kColumns),
+                     kFloat8Precision);
+  }
+}
+
 // Each row of x of another size, its numbers of sizes that differ: gemvs multiply integers with x
 // times a power of two.
 TEST_P(QuantizedGemmTest, EveryCandidateMatchesFloat64WithXOfAllSizes) {

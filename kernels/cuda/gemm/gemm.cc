@@ -232,8 +232,11 @@ void Gemm::ForRowsWithX(const Args& args, const GemmChoice& choice, CudaStream& 
   const int64_t max_rows = to_float8
                                ? Float8Rows::MaxRows(workspace_.size_bytes(), weight.in_features)
                                : workspace_.size_bytes() / (stride * element_bytes);
-  for (int64_t first = 0; first < args.x.dim(0); first += max_rows) {
-    const int64_t num_rows = std::min(max_rows, args.x.dim(0) - first);
+  // In parts of one size: the choice is for many rows, and its tiles may be larger than a rest.
+  const int64_t num_parts = CeilDiv(args.x.dim(0), max_rows);
+  const int64_t part_rows = CeilDiv(args.x.dim(0), num_parts);
+  for (int64_t first = 0; first < args.x.dim(0); first += part_rows) {
+    const int64_t num_rows = std::min(part_rows, args.x.dim(0) - first);
     const Tensor x = args.x.Rows(first, num_rows);
     Args part = args;
     part.out = args.out.Rows(first, num_rows);

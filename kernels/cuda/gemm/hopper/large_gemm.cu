@@ -10,6 +10,7 @@
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/row_grid.cuh"
 #include "kernels/cuda/runtime/tensor_map.h"
+#include "kernels/float8_rows.h"
 #include "kernels/packed_layout.h"
 
 namespace quire::cuda {
@@ -97,6 +98,8 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
       static_cast<int>(gated == nullptr ? weight.out_features : weight.out_features / 2);
   CHECK(v.is_float8 || FitsVectors(num_columns, {&args.x}));
   CHECK(FitsVectors(num_columns, {&out}));
+  // Scales of x are read for a tile's rows at a time.
+  CHECK(!v.is_float8 || Float8Rows(args.x).scale_stride() >= kernel.tile_rows);
   const GemmMaps maps = MapsOf(args, v.features / 2, kernel.tile_rows / kPairSize);
   const Tiles tiles =
       TilesOf(v, kernel, num_rows, gated == nullptr ? num_columns : 2 * num_columns);
