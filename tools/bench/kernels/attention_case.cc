@@ -9,7 +9,7 @@
 #include "engine/runner/phased_plan.h"
 #include "kernels/attention_checks.h"
 #include "kernels/base/status_macros.h"
-#include "kernels/ragged_kv.h"
+#include "tools/bench/kernels/ragged_kv.h"
 #ifdef QUIRE_CUDA
 #include "kernels/cuda/attention/classic/classic_attention.h"
 #endif

@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
-#include "kernels/ragged_kv.h"
+#include "tools/bench/kernels/ragged_kv.h"
 
 namespace quire::bench {
 

@@ -1,5 +1,5 @@
 // RaggedPlan: attention that reads the K and V of a step's own tokens where a gemm left them
-// (kernels/ragged_kv.h), and from the cache only what was there before, by a plan that merges.
+// (ragged_kv.h), and from the cache only what was there before, by a plan that merges.
 // Engine thread.
 //
 // After FlashInfer's ragged and paged wrappers, as vLLM and SGLang combine them. For tests and

@@ -11,7 +11,7 @@
 #include "kernels/base/types.h"
 #include "kernels/op_args.h"
 
-namespace quire {
+namespace quire::bench {
 
 // Few of them must be sent for: whatever a cache has beside these tokens.
 inline constexpr int32_t kRaggedBlockSize = 64;
@@ -28,4 +28,4 @@ KvCacheView RaggedKv(const Tensor& k, const Tensor& v, int64_t num_tokens);
 void FillRaggedBlockTables(absl::Span<const int32_t> cu_seqlens, absl::Span<const int32_t> seq_rows,
                            int64_t stride, absl::Span<BlockId> tables);
 
-}  // namespace quire
+}  // namespace quire::bench

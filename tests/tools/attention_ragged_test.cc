@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "kernels/ragged_kv.h"
 #include "tests/kernels/attention_reference_test.h"
+#include "tools/bench/kernels/ragged_kv.h"
 #include "tools/bench/kernels/ragged_plan.h"
 
-namespace quire {
+namespace quire::bench {
 namespace {
 
 using testing::HasSubstr;
@@ -43,8 +43,7 @@ class AttentionRaggedTest : public AttentionReferenceTest {
     return RoundTo(batch.geometry.kv_dtype, std::move(rows));
   }
 
-  absl::StatusOr<std::unique_ptr<bench::RaggedPlan>> MakePlan(const PagedBatch& batch,
-                                                              bool has_prefixes) {
+  absl::StatusOr<std::unique_ptr<RaggedPlan>> MakePlan(const PagedBatch& batch, bool has_prefixes) {
     const AttentionGeometry& geometry = batch.geometry;
     std::vector<int32_t> own_lens, prefix_lens;
     for (const SeqShape& seq : batch.seqs) {
@@ -64,14 +63,13 @@ class AttentionRaggedTest : public AttentionReferenceTest {
     own_lens_ = Upload(own_lens);
     prefix_lens_ = Upload(prefix_lens);
     tables_ = Upload(tables);
-    return bench::RaggedPlan::Create(
-        backend().device(), attention(), geometry, LimitsOf(batch),
-        {.k = k_.tensor,
-         .v = v_.tensor,
-         .query_lens = own_lens_.as<int32_t>(),
-         .prefix_lens = has_prefixes ? prefix_lens_.as<int32_t>() : nullptr,
-         .block_tables = tables_.as<BlockId>(),
-         .block_table_stride = stride});
+    return RaggedPlan::Create(backend().device(), attention(), geometry, LimitsOf(batch),
+                              {.k = k_.tensor,
+                               .v = v_.tensor,
+                               .query_lens = own_lens_.as<int32_t>(),
+                               .prefix_lens = has_prefixes ? prefix_lens_.as<int32_t>() : nullptr,
+                               .block_tables = tables_.as<BlockId>(),
+                               .block_table_stride = stride});
   }
 
   // `batch` has no prefixes.
@@ -205,4 +203,4 @@ INSTANTIATE_TEST_SUITE_P(Targets, AttentionRaggedTest,
                          testing::ValuesIn(WithTrtllm(AttentionTargets())), TargetName);
 
 }  // namespace
-}  // namespace quire
+}  // namespace quire::bench

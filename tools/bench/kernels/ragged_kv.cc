@@ -1,8 +1,8 @@
-#include "kernels/ragged_kv.h"
+#include "tools/bench/kernels/ragged_kv.h"
 
 #include "kernels/base/check.h"
 
-namespace quire {
+namespace quire::bench {
 
 KvCacheView RaggedKv(const Tensor& k, const Tensor& v, int64_t num_tokens) {
   for (const Tensor* tensor : {&k, &v}) {
@@ -41,4 +41,4 @@ void FillRaggedBlockTables(absl::Span<const int32_t> cu_seqlens, absl::Span<cons
   }
 }
 
-}  // namespace quire
+}  // namespace quire::bench
