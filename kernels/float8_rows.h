@@ -30,7 +30,7 @@ struct Float8Rows {
   Tensor tensor() const { return Tensor(data, DType::kF8E4M3, {num_rows, row_bytes()}); }
   constexpr int64_t row_bytes() const { return num_lines * kLineColumns; }
   // Gemms read the scales of a tile's rows, which may be more than there are.
-  constexpr int64_t scale_stride() const { return RoundUp<int64_t>(num_rows, kMaxTileRows); }
+  constexpr int64_t scale_stride() const { return RoundUp<int64_t>(num_rows, kWholeTiles); }
   constexpr int64_t scales_at() const { return num_rows * row_bytes(); }
   float* scales() const { return reinterpret_cast<float*>(data + scales_at()); }
   int64_t size_bytes() const { return scales_at() + num_lines * scale_stride() * 4; }
@@ -42,11 +42,11 @@ struct Float8Rows {
   // What fits so many bytes.
   static int64_t MaxRows(int64_t bytes, int64_t num_columns) {
     const int64_t num_lines = CeilDiv<int64_t>(num_columns, kLineColumns);
-    return (bytes - num_lines * (kMaxTileRows - 1) * 4) / (num_lines * (kLineColumns + 4));
+    return (bytes - num_lines * (kWholeTiles - 1) * 4) / (num_lines * (kLineColumns + 4));
   }
 
  private:
-  static constexpr int64_t kMaxTileRows = 128;
+  static constexpr int64_t kWholeTiles = 384;  // rows: a multiple of every kernel's tile
 };
 
 // What RmsNorm makes for a linear operation with this weight: kF8E4M3, or the activations' dtype.

@@ -305,7 +305,7 @@ TEST_P(AttentionReferenceTest, RejectsUnsupportedGeometryNamingTheField) {
   AttentionGeometry bad = good;
   bad.k_head_dim = bad.v_head_dim = 84;
   expect_error(bad, "head_dim");
-  bad.k_head_dim = bad.v_head_dim = GetParam().kind == DeviceKind::kCpu ? 520 : 264;
+  bad.k_head_dim = bad.v_head_dim = 520;
   expect_error(bad, "head_dim");
   bad = good;
   bad.v_head_dim = 32;

@@ -99,7 +99,7 @@ void Launch(const LinearArgs& args, const Tensor& out, const GatedLinearArgs* ga
   CHECK(v.is_float8 || FitsVectors(num_columns, {&args.x}));
   CHECK(FitsVectors(num_columns, {&out}));
   // Scales of x are read for a tile's rows at a time.
-  CHECK(!v.is_float8 || Float8Rows(args.x).scale_stride() >= kernel.tile_rows);
+  CHECK(!v.is_float8 || Float8Rows(args.x).scale_stride() % kernel.tile_rows == 0);
   const GemmMaps maps = MapsOf(args, v.features / 2, kernel.tile_rows / kPairSize);
   const Tiles tiles =
       TilesOf(v, kernel, num_rows, gated == nullptr ? num_columns : 2 * num_columns);
