@@ -34,7 +34,7 @@ class AmxRows {
         num_words_(head_dim_ / 2),
         num_rows_(tile.num_rows()),
         num_blocks_(CeilDiv(num_rows_, kBlockRows)),
-        cap_(tile.geometry->soft_cap * kLog2E),
+        cap_(ScoreCap(*tile.geometry)),
         scale_(ScoreScale(*tile.geometry)),
         queries_(scratch.queries + kMaxQueryRows * num_words_),
         scores_(scratch.scores),

@@ -84,6 +84,9 @@ inline float ScoreScale(const AttentionGeometry& geometry) {
   return geometry.soft_cap > 0 ? geometry.scale / geometry.soft_cap : geometry.scale * kLog2E;
 }
 
+// The soft cap of logits in base 2; 0: none.
+inline float ScoreCap(const AttentionGeometry& geometry) { return geometry.soft_cap * kLog2E; }
+
 // What a stored key, or value, of a KV head is multiplied by.
 inline float CacheScale(const float* scales, int64_t kv_head) {
   return scales == nullptr ? 1.0f : scales[kv_head];

@@ -26,7 +26,7 @@ class VectorRows {
         head_dim_(tile.geometry->k_head_dim),
         padded_dim_(PaddedHeadDim(head_dim_)),
         num_rows_(tile.num_rows()),
-        cap_(tile.geometry->soft_cap * kLog2E) {
+        cap_(ScoreCap(*tile.geometry)) {
     if (tile.args->q.dtype() == DType::kF32) {
       LoadQueries<float>(tile, scratch.queries);
     } else {

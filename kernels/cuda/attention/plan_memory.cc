@@ -122,9 +122,7 @@ absl::StatusOr<std::vector<std::unique_ptr<PlanMemory>>> PlanMemory::Create(
     plan->params_.group_size = geometry.num_q_heads / geometry.num_kv_heads;
     plan->params_.num_kv_heads = geometry.num_kv_heads;
     plan->params_.merges = limits.merges;
-    plan->params_.variant = {.scale = geometry.scale,
-                             .soft_cap = geometry.soft_cap,
-                             .sliding_window = geometry.sliding_window};
+    plan->params_.variant = AttentionVariant::Of(geometry);
     if (HasTiledKernels(geometry)) RETURN_IF_ERROR(plan->LoadKernels(device.info()));
     for (int list = 0; list < kNumWorkLists; ++list) plan->SizeList(list);
     RETURN_IF_ERROR(plan->Allocate(device));

@@ -17,6 +17,14 @@ struct AttentionVariant {
   int64_t sliding_window;  // > 0: a query sees this many keys, its own included
   bool causal = true;      // false: it sees all keys of its sequence
 
+  // Of an AttentionGeometry, whose header kernels need not see.
+  template <typename Geometry>
+  static AttentionVariant Of(const Geometry& geometry) {
+    return {.scale = geometry.scale,
+            .soft_cap = geometry.soft_cap,
+            .sliding_window = geometry.sliding_window};
+  }
+
   // Where the keys end that query `query` of `query_len` sees.
   __device__ int32_t KeyEnd(int32_t seq_len, int32_t query_len, int32_t query) const {
     return KeyEnd(causal, seq_len, query_len, query);

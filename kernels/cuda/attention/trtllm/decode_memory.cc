@@ -163,9 +163,7 @@ absl::Status DecodeMemory::Allocate(Device& device) {
                             limits_.max_num_seqs;
   plan_.min_share = kMinShareTiles;
   plan_.unit_cost = kUnitCostTiles;
-  plan_.variant = {.scale = geometry_.scale,
-                   .soft_cap = geometry_.soft_cap,
-                   .sliding_window = geometry_.sliding_window};
+  plan_.variant = AttentionVariant::Of(geometry_);
   plan_.blocks.block_shift = std::countr_zero(static_cast<uint32_t>(geometry_.block_size));
   RETURN_IF_ERROR(AllocateArray(device, max_units + plan_.num_ctas, plan_.items));
   return AllocateArray(device, plan_.num_ctas, plan_.shares);
