@@ -182,8 +182,8 @@ TEST_P(QuantizedGemmTest, EveryCandidateMatchesFloat64WithManyFeatures) {
   }
 }
 
-// More rows than there is room for what becomes of them: they are computed in parts. Their number is
-// two more than whole tiles of 192 or of 128.
+// More rows than there is room for what becomes of them: they are computed in parts. Their number
+// is two more than whole tiles of 192 or of 128.
 TEST_P(QuantizedGemmTest, EveryCandidateMatchesFloat64WithMoreRowsThanThereIsRoomFor) {
   constexpr int64_t kNumRows = 1540, kFeatures = 64, kColumns = 21504;  // room is for 1,509
   const std::vector<float> bias = RandomNormal(kFeatures, 3);
