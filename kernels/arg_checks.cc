@@ -1,5 +1,6 @@
 #include "kernels/arg_checks.h"
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "kernels/base/check.h"
@@ -38,6 +39,40 @@ void CheckParameters(const Tensor& tensor, std::initializer_list<int64_t> shape)
     if (i > 0) row_size *= tensor.dim(i);
   }
   CHECK_EQ(tensor.row_stride(), row_size);
+}
+
+// One of a Routing's, without gaps.
+void CheckIndices(const Tensor& tensor, DType dtype, std::initializer_list<int64_t> shape) {
+  CHECK(tensor.dtype() == dtype) << DTypeName(tensor.dtype()) << ", not " << DTypeName(dtype);
+  CHECK_EQ(tensor.rank(), static_cast<int>(shape.size()));
+  for (int i = 0; i < tensor.rank(); ++i) CHECK_EQ(tensor.dim(i), shape.begin()[i]);
+}
+
+void CheckRouting(const Routing& routing) {
+  const int64_t num_tokens = routing.num_tokens(), top_k = routing.top_k();
+  CHECK_GE(routing.num_experts(), 1);
+  CHECK(top_k >= 1 && top_k <= std::min<int64_t>(routing.num_experts(), RouterRule::kMaxTopK))
+      << top_k << " of " << routing.num_experts() << " experts";
+  CheckIndices(routing.experts, DType::kI32, {num_tokens, top_k});
+  CheckIndices(routing.weights, DType::kF32, {num_tokens, top_k});
+  CheckIndices(routing.pairs, DType::kI32, {num_tokens * top_k});
+  CheckIndices(routing.offsets, DType::kI32, {routing.num_experts() + 1});
+}
+
+void CheckRule(const RouterRule& rule) {
+  CHECK(rule.num_experts >= 1 && rule.num_experts <= RouterRule::kMaxExperts) << rule.num_experts;
+  CHECK(rule.num_groups >= 1 && rule.num_experts % rule.num_groups == 0) << rule.num_groups;
+  CHECK(rule.top_groups >= 1 && rule.top_groups <= rule.num_groups) << rule.top_groups;
+  CHECK_LE(rule.top_k, rule.num_experts / rule.num_groups * rule.top_groups);
+}
+
+// Of an operation with the experts' matrices.
+void CheckExperts(const LinearWeight& weight, const Tensor& bias, const Routing& routing) {
+  CheckWeight(weight);
+  CheckRouting(routing);
+  CHECK_EQ(weight.num_experts, routing.num_experts());
+  CHECK(weight.num_experts == 1 || weight.expert_bytes > 0);
+  if (!bias.empty()) CheckParameters(bias, {weight.num_experts, weight.out_features});
 }
 
 void CheckShape(const GatedDeltaShape& shape) {
@@ -144,6 +179,43 @@ void CheckArgs(const GatedLinearArgs& args) {
   CheckArgs(args.Linear());
   CHECK_EQ(args.gate_up.dim(1) % 2, 0);
   CheckArgs(args.Activate());
+}
+
+void CheckArgs(const RouteArgs& args) {
+  const RouterRule& rule = args.rule;
+  CheckRule(rule);
+  CheckRouting(args.out);
+  CHECK_EQ(args.out.top_k(), rule.top_k);
+  CHECK_EQ(args.out.num_experts(), rule.num_experts);
+  CheckMatrix(args.logits, DType::kF32, args.out.num_tokens(), rule.num_experts);
+  if (!args.correction.empty()) CheckParameters(args.correction, {rule.num_experts});
+  if (!args.expert_scales.empty()) CheckParameters(args.expert_scales, {rule.num_experts});
+}
+
+void CheckArgs(const ExpertsGatedLinearArgs& args) {
+  const LinearWeight& weight = *args.weight;
+  CheckExperts(weight, args.bias, args.routing);
+  CHECK_EQ(weight.out_features % 2, 0);
+  const bool is_float8 = args.x.dtype() == DType::kF8E4M3;
+  CheckMatrix(args.x, is_float8 ? NormedDType(weight) : weight.dtype, args.routing.num_tokens(),
+              weight.in_features);
+  const int64_t num_pairs = args.routing.num_pairs();
+  CheckMatrix(args.gate_up, weight.dtype, num_pairs, weight.out_features);
+  CheckMatrix(args.out, weight.dtype, num_pairs, weight.out_features / 2);
+}
+
+void CheckArgs(const ExpertsLinearArgs& args) {
+  const LinearWeight& weight = *args.weight;
+  CheckExperts(weight, args.bias, args.routing);
+  const int64_t num_pairs = args.routing.num_pairs(), num_tokens = args.routing.num_tokens();
+  CheckMatrix(args.x, weight.dtype, num_pairs, weight.in_features);
+  CheckMatrix(args.rows, weight.dtype, num_pairs, weight.out_features);
+  CheckMatrix(args.out, weight.dtype, num_tokens, weight.out_features);
+  if (!args.add.empty()) CheckMatrix(args.add, weight.dtype, num_tokens, weight.out_features);
+  if (!args.add_gate.empty()) {
+    CHECK(!args.add.empty());
+    CheckMatrix(args.add_gate, DType::kF32, num_tokens, 1);
+  }
 }
 
 void CheckArgs(const ScaleArgs& args) {

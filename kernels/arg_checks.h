@@ -2,6 +2,7 @@
 // error and fails a CHECK. Plain functions; any thread.
 #pragma once
 
+#include "kernels/experts.h"
 #include "kernels/gated_delta.h"
 #include "kernels/op_args.h"
 #include "kernels/op_list.h"

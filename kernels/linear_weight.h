@@ -9,7 +9,8 @@
 
 namespace quire {
 
-// A matrix of out_features x in_features in the backend's own layout.
+// A matrix of out_features x in_features in the backend's own layout; or as many as a mixture has
+// experts, alike, one behind the other.
 struct LinearWeight {
   void* data = nullptr;  // all planes of the format
   WeightFormat format = {};
@@ -17,16 +18,26 @@ struct LinearWeight {
   DType dtype = DType::kF32;  // of the activations, and of the values if the format is kFloat
   int64_t out_features = 0;
   int64_t in_features = 0;
+  int64_t num_experts = 1;   // matrices
+  int64_t expert_bytes = 0;  // from one to the next, if there are several
   // Of data, if the CPU keeps bfloat16 in 12 bits each, losslessly
   // (kernels/cpu/gemm/compression.h); 0: it does not.
   int64_t compressed_bytes = 0;
 
   bool is_compressed() const { return compressed_bytes > 0; }
-  // What a gemm reads of it, padding not counted.
+  // One of the matrices.
+  LinearWeight Expert(int64_t expert) const {
+    LinearWeight one = *this;
+    one.data = static_cast<char*>(data) + expert * expert_bytes;
+    one.num_experts = 1;
+    one.expert_bytes = 0;
+    return one;
+  }
+  // What gemms read of it, padding not counted.
   int64_t size_bytes() const {
     if (is_compressed()) return compressed_bytes;
-    if (format.quantized()) return QuantizedBytes(format, out_features, in_features);
-    return out_features * in_features * DTypeBytes(dtype);
+    if (format.quantized()) return num_experts * QuantizedBytes(format, out_features, in_features);
+    return num_experts * out_features * in_features * DTypeBytes(dtype);
   }
 };
 

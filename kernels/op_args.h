@@ -90,8 +90,13 @@ struct GateArgs {
   int64_t gate_stride = 0;  // elements from one head's gates to the next; at least head_dim
 };
 
-// A gated MLP's activation: x * sigmoid(x), or GELU approximated by tanh.
-enum class Activation : uint8_t { kSilu, kGeluTanh };
+// A gated MLP's activation.
+enum class Activation : uint8_t {
+  kSilu,          // x * sigmoid(x)
+  kGeluTanh,      // GELU approximated by tanh
+  kClampedSwish,  // gpt-oss's: with x at most 7, x * sigmoid(1.702 x); it multiplies up + 1, up
+                  // between -7 and 7
+};
 
 // out = activation(gate) * up.
 struct GatedActivationArgs {

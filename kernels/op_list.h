@@ -1,6 +1,6 @@
 // The operations, each named once: the interface (ops.h), the checks of arguments, the backends'
 // declarations and whatever passes calls on follow from these lists. `OP(Name)` stands for an
-// operation `Name` with arguments `NameArgs` (op_args.h, sampling.h, gated_delta.h).
+// operation `Name` with arguments `NameArgs` (op_args.h, sampling.h, gated_delta.h, experts.h).
 #pragma once
 
 // Those that need nothing but their arguments: a backend has one free function for each.
@@ -15,6 +15,7 @@
   OP(SoftCap)              \
   OP(GatherRows)           \
   OP(GatedDelta)           \
+  OP(Route)                \
   OP(UpdateBlockTables)    \
   OP(ResetTokenCounts)
 
@@ -22,6 +23,8 @@
 #define QUIRE_STATEFUL_OPS(OP) \
   OP(Linear)                   \
   OP(GatedLinear)              \
+  OP(ExpertsGatedLinear)       \
+  OP(ExpertsLinear)            \
   OP(Sample)
 
 #define QUIRE_OPS(OP) QUIRE_FREE_OPS(OP) QUIRE_STATEFUL_OPS(OP)

@@ -7,6 +7,7 @@
 
 #include "kernels/arg_checks.h"
 #include "kernels/device.h"
+#include "kernels/experts.h"
 #include "kernels/gated_delta.h"
 #include "kernels/op_args.h"
 #include "kernels/op_list.h"

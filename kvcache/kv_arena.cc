@@ -29,11 +29,12 @@ void KvArena::MakeViews() {
   views_.resize(group_of_layer_.size());
   for (const auto& [spec, layers] : layout_.groups) {
     const int64_t element_bytes = DTypeBytes(spec.dtype);
-    const auto heads = [&](char* data, int32_t head_dim) {
+    // Heads of which each token has `stride` elements.
+    const auto heads = [&](char* data, int32_t head_dim, int32_t stride) {
       return HeadsView{.data = data,
                        .block_stride = layout_.BlockBytesPerPlane() / element_bytes,
-                       .token_stride = head_dim,
-                       .head_stride = int64_t{layout_.block_size} * head_dim,
+                       .token_stride = stride,
+                       .head_stride = int64_t{layout_.block_size} * stride,
                        .head_dim = head_dim};
     };
     const int64_t k_bytes =
@@ -45,8 +46,10 @@ void KvArena::MakeViews() {
       char* const base = static_cast<char*>(addresses_->data()) +
                          index / layers_per_plane * plane_stride_bytes_ +
                          index % layers_per_plane * layer_bytes;
-      views_[layers[i]] = {.k = heads(base, spec.k_head_dim),
-                           .v = heads(base + k_bytes, spec.v_head_dim),
+      const bool is_latent = spec.kind == KvKind::kLatent;
+      views_[layers[i]] = {.k = heads(base, spec.k_head_dim, spec.k_head_dim),
+                           .v = is_latent ? heads(base, spec.v_head_dim, spec.k_head_dim)
+                                          : heads(base + k_bytes, spec.v_head_dim, spec.v_head_dim),
                            .dtype = spec.dtype,
                            .block_size = layout_.block_size,
                            .num_kv_heads = spec.num_kv_heads};

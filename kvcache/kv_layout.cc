@@ -36,7 +36,8 @@ int64_t ChoosePlanes(const std::map<KvSpec, std::vector<int>>& layers_by_spec,
 }  // namespace
 
 int64_t KvSpec::BytesPerToken() const {
-  return int64_t{num_kv_heads} * (k_head_dim + v_head_dim) * DTypeBytes(dtype);
+  const int32_t elements = kind == KvKind::kLatent ? k_head_dim : k_head_dim + v_head_dim;
+  return int64_t{num_kv_heads} * elements * DTypeBytes(dtype);
 }
 
 int64_t KvLayout::BlockBytesPerPlane() const {
@@ -78,6 +79,8 @@ std::vector<KvLayerGroup> GroupLayers(const std::vector<KvSpec>& specs) {
   for (size_t layer = 0; layer < specs.size(); ++layer) {
     CHECK_GE(specs[layer].sliding_window, 0);
     if (specs[layer].BytesPerToken() == 0) continue;
+    if (specs[layer].kind == KvKind::kLatent)
+      CHECK_LE(specs[layer].v_head_dim, specs[layer].k_head_dim);
     layers_by_spec[specs[layer]].push_back(static_cast<int>(layer));
     plane_bytes = std::max(plane_bytes, specs[layer].BytesPerToken());
   }

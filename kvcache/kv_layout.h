@@ -10,14 +10,22 @@
 
 namespace quire {
 
+// What a layer keeps of a token in its blocks. (What a layer keeps of a sequence is a StateSpec,
+// state_arena.h.)
+enum class KvKind : uint8_t {
+  kPaged,   // a key and a value of each KV head
+  kLatent,  // one vector of each KV head, the key, whose first v_head_dim elements are the value
+};
+
 struct KvSpec {
+  KvKind kind = KvKind::kPaged;
   int64_t sliding_window = 0;  // tokens that a query sees, itself included; 0 = all
   int32_t num_kv_heads = 0;
   int32_t k_head_dim = 0;  // elements of one head's key
   int32_t v_head_dim = 0;  // and of its value
   DType dtype = DType::kBF16;
 
-  int64_t BytesPerToken() const;  // K and V, in one layer
+  int64_t BytesPerToken() const;  // in one layer
 
   friend auto operator<=>(const KvSpec&, const KvSpec&) = default;
 };

@@ -238,6 +238,8 @@ void Decoder::RunMlp(Stream& stream, int layer, const Tensor& x) {
   switch (context_.config->layers[layer].mlp) {
     case MlpKind::kGated:
       return gated_mlp_.Run(stream, weights_->layer(layer).gated_mlp, x, hidden_);
+    case MlpKind::kRouted:
+      CHECK(false) << "not there yet";
   }
 }
 

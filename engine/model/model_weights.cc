@@ -22,6 +22,8 @@ void PlanMlp(const ModelConfig& config, const LayerConfig& layer, LayerWeights* 
   switch (layer.mlp) {
     case MlpKind::kGated:
       return PlanWeights(config, layer, &weights->gated_mlp, planner);
+    case MlpKind::kRouted:
+      CHECK(false) << "not there yet";
   }
 }
 

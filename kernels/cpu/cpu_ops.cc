@@ -65,6 +65,8 @@ void CpuOps::Enqueue(Stream& stream, const GatedLinearArgs& args) {
   Enqueue(stream, args.Linear());
   Enqueue(stream, args.Activate());
 }
+void CpuOps::Enqueue(Stream&, const ExpertsGatedLinearArgs&) { CHECK(false) << "not there yet"; }
+void CpuOps::Enqueue(Stream&, const ExpertsLinearArgs&) { CHECK(false) << "not there yet"; }
 void CpuOps::Enqueue(Stream& stream, const SampleArgs& args) { OnPool(stream, args, cpu::Sample); }
 
 #define QUIRE_OP(name) \

@@ -29,6 +29,8 @@ void CudaOps::Enqueue(Stream& stream, const GatedLinearArgs& args) {
   CheckFormat(*args.weight);
   gemm_->GatedLinear(args, CudaStream::From(stream));
 }
+void CudaOps::Enqueue(Stream&, const ExpertsGatedLinearArgs&) { CHECK(false) << "not there yet"; }
+void CudaOps::Enqueue(Stream&, const ExpertsLinearArgs&) { CHECK(false) << "not there yet"; }
 void CudaOps::Enqueue(Stream& stream, const SampleArgs& args) {
   CudaStream::From(stream).Run(
       "Sample", [&](cudaStream_t s) { LaunchSample(args, sample_workspace_.data(), s); });

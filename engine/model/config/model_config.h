@@ -12,6 +12,7 @@
 #include "engine/model/quantization/quantization_config.h"
 #include "kernels/base/dtype.h"
 #include "kernels/base/types.h"
+#include "kernels/experts.h"
 #include "kernels/gated_delta.h"
 #include "kernels/op_args.h"
 
@@ -55,7 +56,7 @@ struct RopeConfig {
 
 // What a layer's attention and its MLP are; the code of each kind is a file in blocks/.
 enum class AttentionKind : uint8_t { kGqa, kGatedDelta };
-enum class MlpKind : uint8_t { kGated };
+enum class MlpKind : uint8_t { kGated, kRouted };
 
 // Of AttentionKind::kGqa.
 struct GqaConfig {
@@ -73,12 +74,24 @@ struct GqaConfig {
   bool value_is_key = false;
 };
 
+// Of MlpKind::kRouted: experts, of which each token has some, and perhaps one that all have.
+struct RoutedMlpConfig {
+  RouterRule router;
+  bool router_bias = false;              // added to the logits
+  bool router_correction = false;        // RouteArgs::correction
+  bool expert_bias = false;              // of both projections of each expert
+  int64_t intermediate_size = 0;         // of an expert
+  int64_t shared_intermediate_size = 0;  // of the expert that all tokens have; 0: there is none
+  bool shared_gate = false;  // whose result is multiplied by the sigmoid of a projection
+};
+
 struct LayerConfig {
   AttentionKind attention = AttentionKind::kGqa;
   MlpKind mlp = MlpKind::kGated;
   GqaConfig gqa = {};             // of kGqa
   GatedDeltaShape delta = {};     // of kGatedDelta
   int64_t intermediate_size = 0;  // of kGated
+  RoutedMlpConfig routed = {};    // of kRouted
 };
 
 // Where a layer's norms stand.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/runtime/thread_pool.h"
+#include "kernels/experts.h"
 #include "kernels/gated_delta.h"
 #include "kernels/op_args.h"
 #include "kernels/op_list.h"

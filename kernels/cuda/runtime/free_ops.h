@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/experts.h"
 #include "kernels/gated_delta.h"
 #include "kernels/op_args.h"
 #include "kernels/op_list.h"
