@@ -18,12 +18,12 @@ enum class KvKind : uint8_t {
 };
 
 struct KvSpec {
-  KvKind kind = KvKind::kPaged;
   int64_t sliding_window = 0;  // tokens that a query sees, itself included; 0 = all
   int32_t num_kv_heads = 0;
   int32_t k_head_dim = 0;  // elements of one head's key
   int32_t v_head_dim = 0;  // and of its value
   DType dtype = DType::kBF16;
+  KvKind kind = KvKind::kPaged;
 
   int64_t BytesPerToken() const;  // in one layer
 
