@@ -2,6 +2,7 @@
 
 #include "kernels/base/check.h"
 #include "kernels/base/status_macros.h"
+#include "kernels/cuda/experts/experts.h"
 #include "kernels/cuda/runtime/cuda_stream.h"
 #include "kernels/cuda/runtime/free_ops.h"
 #include "kernels/cuda/sampling/sampling.h"
@@ -29,8 +30,14 @@ void CudaOps::Enqueue(Stream& stream, const GatedLinearArgs& args) {
   CheckFormat(*args.weight);
   gemm_->GatedLinear(args, CudaStream::From(stream));
 }
-void CudaOps::Enqueue(Stream&, const ExpertsGatedLinearArgs&) { CHECK(false) << "not there yet"; }
-void CudaOps::Enqueue(Stream&, const ExpertsLinearArgs&) { CHECK(false) << "not there yet"; }
+void CudaOps::Enqueue(Stream& stream, const ExpertsGatedLinearArgs& args) {
+  CudaStream::From(stream).Run("ExpertsGatedLinear",
+                               [&](cudaStream_t s) { LaunchExpertsGatedLinear(args, s); });
+}
+void CudaOps::Enqueue(Stream& stream, const ExpertsLinearArgs& args) {
+  CudaStream::From(stream).Run("ExpertsLinear",
+                               [&](cudaStream_t s) { LaunchExpertsLinear(args, s); });
+}
 void CudaOps::Enqueue(Stream& stream, const SampleArgs& args) {
   CudaStream::From(stream).Run(
       "Sample", [&](cudaStream_t s) { LaunchSample(args, sample_workspace_.data(), s); });

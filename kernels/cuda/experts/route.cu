@@ -1,8 +1,320 @@
+// Route: a warp chooses the experts of a token; then the pairs are sorted by expert, in one order
+// whatever the timing. Of few tokens one CTA does both, of more two kernels.
+#include <algorithm>
+
 #include "kernels/base/check.h"
+#include "kernels/base/types.h"
 #include "kernels/cuda/runtime/free_ops.h"
+#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/vector.cuh"
 
 namespace quire::cuda {
 
-void LaunchRoute(const RouteArgs&, cudaStream_t) { CHECK(false) << "not there yet"; }
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int kMaxGroups = kWarp;   // a lane has a group's score
+constexpr int kSmallThreads = 512;  // of the CTA that does both
+constexpr int kMaxSmallTokens = 64, kMaxSmallPairs = 2048;
+constexpr int kChooseThreads = 128, kSortThreads = 256;
+
+struct RouteParams {
+  const float* logits;  // [num_tokens, num_experts]
+  int64_t logits_stride;
+  const float* correction;     // [num_experts] or null
+  const float* expert_scales;  // [num_experts] or null
+  int32_t* experts;            // [num_tokens, top_k]
+  float* weights;              // [num_tokens, top_k]
+  int32_t* pairs;              // [num_tokens * top_k]
+  int32_t* offsets;            // [num_experts + 1]
+  int num_tokens;
+  RouterRule rule;
+};
+
+// Orders numbers as floats do, with NaN below all of them and 0 below NaN.
+__device__ uint32_t KeyOf(float value) {
+  if (isnan(value)) return 1;
+  const uint32_t bits = __float_as_uint(value);
+  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+__device__ float WarpMax(float value) {
+#pragma unroll
+  for (int i = kWarp / 2; i > 0; i /= 2) value = fmaxf(value, __shfl_xor_sync(~0u, value, i));
+  return value;
+}
+// A token's experts in the registers of a warp: lane l has those numbered i * 32 + l.
+template <int kPerLane>
+class TokenRouter {
+ public:
+  __device__ TokenRouter(const RouteParams& p, int token)
+      : p_(p), token_(token), lane_(threadIdx.x % kWarp) {}
+
+  // All lanes.
+  __device__ void Run() {
+    Score();
+    if (p_.rule.top_groups < p_.rule.num_groups) KeepBestGroups();
+    Choose();
+  }
+
+ private:
+  __device__ int Expert(int i) const { return i * kWarp + lane_; }
+  __device__ bool Exists(int i) const { return Expert(i) < p_.rule.num_experts; }
+
+  // scores_, and what is chosen by, as keys; 0: there is none.
+  __device__ void Score() {
+    const float* const logits = p_.logits + token_ * p_.logits_stride;
+    float most = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      scores_[i] = Exists(i) ? logits[Expert(i)] : -INFINITY;
+      most = fmaxf(most, scores_[i]);
+    }
+    if (p_.rule.score == RouterScore::kSoftmax) {
+      most = WarpMax(most);
+      float sum = 0;
+#pragma unroll
+      for (float& score : scores_) sum += score = expf(score - most);
+      sum = WarpSum(sum);
+#pragma unroll
+      for (float& score : scores_) score /= sum;
+    } else {
+#pragma unroll
+      for (float& score : scores_) score = 1 / (1 + expf(-score));
+    }
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      const float correction = p_.correction != nullptr && Exists(i) ? p_.correction[Expert(i)] : 0;
+      keys_[i] = Exists(i) ? KeyOf(scores_[i] + correction) : 0;
+    }
+  }
+
+  // The greatest key of those with an index in [begin, end) but `except`, and its lowest index.
+  struct Best {
+    uint32_t key;
+    int index;
+  };
+  __device__ Best FindBest(int begin, int end, int except) const {
+    uint32_t key = 0;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      if (Expert(i) >= begin && Expert(i) < end && Expert(i) != except) key = max(key, keys_[i]);
+    }
+    key = __reduce_max_sync(~0u, key);
+    uint32_t index = ~0u >> 1;
+#pragma unroll
+    for (int i = kPerLane - 1; i >= 0; --i) {
+      const bool is_it = keys_[i] == key && Expert(i) >= begin && Expert(i) < end;
+      if (is_it && Expert(i) != except) index = Expert(i);
+    }
+    return {key, static_cast<int>(__reduce_min_sync(~0u, index))};
+  }
+
+  // Takes the keys from all but the best groups.
+  __device__ void KeepBestGroups() {
+    const RouterRule& rule = p_.rule;
+    const int size = rule.num_experts / rule.num_groups;
+    uint32_t group_key = 0;  // of the group that is this lane
+    for (int group = 0; group < rule.num_groups; ++group) {
+      const int begin = group * size, end = begin + size;
+      const Best first = FindBest(begin, end, -1);
+      float score = ChosenBy(first.index);
+      if (rule.group_score == GroupScore::kTwoBestSum && size > 1) {
+        score += ChosenBy(FindBest(begin, end, first.index).index);
+      }
+      if (lane_ == group) group_key = KeyOf(score);
+    }
+    uint32_t kept = 0;  // bits
+    for (int i = 0; i < rule.top_groups; ++i) {
+      const uint32_t most = __reduce_max_sync(~0u, group_key);
+      const int best = __ffs(__ballot_sync(~0u, group_key == most)) - 1;
+      kept |= 1u << best;
+      if (lane_ == best) group_key = 0;
+    }
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      if (Exists(i) && (kept >> (Expert(i) / size) & 1) == 0) keys_[i] = 0;
+    }
+  }
+  // An expert's score with its correction, in all lanes.
+  __device__ float ChosenBy(int expert) const {
+    const float score = ScoreOf(expert);
+    return p_.correction != nullptr ? score + p_.correction[expert] : score;
+  }
+  __device__ float ScoreOf(int expert) const {
+    float score = 0;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      if (i == expert / kWarp) score = scores_[i];
+    }
+    return __shfl_sync(~0u, score, expert % kWarp);
+  }
+
+  // Lane l keeps the l-th choice.
+  __device__ void Choose() {
+    int mine = 0;
+    float weight = 0;
+    for (int choice = 0; choice < p_.rule.top_k; ++choice) {
+      const int expert = FindBest(0, p_.rule.num_experts, -1).index;
+      const float score = ScoreOf(expert);
+      if (lane_ == choice) mine = expert, weight = score;
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) {
+        if (Expert(i) == expert) keys_[i] = 0;
+      }
+    }
+    if (p_.rule.renormalise) {
+      const float sum = WarpSum(weight);
+      weight /= p_.rule.score == RouterScore::kSigmoid ? sum + 1e-20f : sum;
+    }
+    if (lane_ >= p_.rule.top_k) return;
+    weight *= p_.rule.scale;
+    if (p_.expert_scales != nullptr) weight *= p_.expert_scales[mine];
+    const int64_t at = static_cast<int64_t>(token_) * p_.rule.top_k + lane_;
+    p_.experts[at] = mine;
+    p_.weights[at] = weight;
+  }
+
+  const RouteParams& p_;
+  const int token_;
+  const int lane_;
+  float scores_[kPerLane];
+  uint32_t keys_[kPerLane];
+};
+
+// counts [num_experts] -> the sums of those before, by the first warp.
+__device__ void SumBefore(int* counts, int num_experts) {
+  const int lane = threadIdx.x % kWarp;
+  int before = 0;
+  for (int first = 0; first < num_experts; first += kWarp) {
+    const int count = first + lane < num_experts ? counts[first + lane] : 0;
+    int sum = count;
+#pragma unroll
+    for (int i = 1; i < kWarp; i *= 2) {
+      const int other = __shfl_up_sync(~0u, sum, i);
+      if (lane >= i) sum += other;
+    }
+    if (first + lane < num_experts) counts[first + lane] = before + sum - count;
+    before += __shfl_sync(~0u, sum, kWarp - 1);
+  }
+}
+
+// Grid: one CTA. Bytes: the logits. Limit: latency, of the choices one after the other.
+template <int kPerLane>
+__global__ void __launch_bounds__(kSmallThreads) RouteFew(const RouteParams p) {
+  __shared__ int next[RouterRule::kMaxExperts];  // of each expert, where its next pair goes
+  ReleaseSuccessor();
+  for (int i = threadIdx.x; i < p.rule.num_experts; i += kSmallThreads) next[i] = 0;
+  WaitForPredecessor();
+  for (int token = threadIdx.x / kWarp; token < p.num_tokens; token += kSmallThreads / kWarp) {
+    TokenRouter<kPerLane>(p, token).Run();
+  }
+  __syncthreads();
+  const int num_pairs = p.num_tokens * p.rule.top_k;
+  for (int i = threadIdx.x; i < num_pairs; i += kSmallThreads) atomicAdd(&next[p.experts[i]], 1);
+  __syncthreads();
+  if (threadIdx.x < kWarp) SumBefore(next, p.rule.num_experts);
+  __syncthreads();
+  for (int i = threadIdx.x; i <= p.rule.num_experts; i += kSmallThreads) {
+    p.offsets[i] = i < p.rule.num_experts ? next[i] : num_pairs;
+  }
+  __syncthreads();
+  if (threadIdx.x >= kWarp) return;
+  const int lane = threadIdx.x;
+  for (int first = 0; first < num_pairs; first += kWarp) {
+    const bool exists = first + lane < num_pairs;
+    const int expert = exists ? p.experts[first + lane] : -1;
+    const unsigned int alike = __match_any_sync(~0u, expert);
+    const int rank = __popc(alike & ((1u << lane) - 1));
+    if (exists) p.pairs[next[expert] + rank] = first + lane;
+    __syncwarp();
+    if (exists && rank == 0) next[expert] += __popc(alike);
+    __syncwarp();
+  }
+}
+
+// Grid: a warp for each token. Bytes: the logits. Limit: as above.
+template <int kPerLane>
+__global__ void __launch_bounds__(kChooseThreads) ChooseExperts(const RouteParams p) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
+  const int token = (blockIdx.x * kChooseThreads + threadIdx.x) / kWarp;
+  if (token < p.num_tokens) TokenRouter<kPerLane>(p, token).Run();
+}
+
+// Grid: a CTA for each expert, which looks at all pairs: of those of lower experts it counts, its
+// own it places. Bytes: the experts of all pairs, from L2, for each CTA.
+__global__ void __launch_bounds__(kSortThreads) SortPairs(const RouteParams p) {
+  constexpr int kWarps = kSortThreads / kWarp;
+  __shared__ int lower_of_warps[kWarps], own_of_warps[2][kWarps];
+  ReleaseSuccessor();
+  WaitForPredecessor();
+  const int expert = static_cast<int>(blockIdx.x), num_pairs = p.num_tokens * p.rule.top_k;
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  int lower = 0;
+  for (int i = threadIdx.x; i < num_pairs; i += kSortThreads) lower += p.experts[i] < expert;
+  lower = __reduce_add_sync(~0u, lower);
+  if (lane == 0) lower_of_warps[warp] = lower;
+  __syncthreads();
+  int next = 0;
+#pragma unroll
+  for (const int count : lower_of_warps) next += count;
+  if (threadIdx.x == 0) p.offsets[expert] = next;
+  if (threadIdx.x == 0 && expert == p.rule.num_experts - 1) p.offsets[expert + 1] = num_pairs;
+  int buffer = 0;
+  for (int first = 0; first < num_pairs; first += kSortThreads, buffer ^= 1) {
+    const int pair = first + static_cast<int>(threadIdx.x);
+    const bool is_own = pair < num_pairs && p.experts[pair] == expert;
+    const unsigned int own = __ballot_sync(~0u, is_own);
+    if (lane == 0) own_of_warps[buffer][warp] = __popc(own);
+    __syncthreads();
+    int at = next + __popc(own & ((1u << lane) - 1));
+#pragma unroll
+    for (int i = 0; i < kWarps; ++i) {
+      next += own_of_warps[buffer][i];
+      if (i < warp) at += own_of_warps[buffer][i];
+    }
+    if (is_own) p.pairs[at] = pair;
+  }
+}
+
+template <int kPerLane>
+void Launch(const RouteParams& p, cudaStream_t stream) {
+  if (p.num_tokens <= kMaxSmallTokens && p.num_tokens * p.rule.top_k <= kMaxSmallPairs) {
+    return LaunchKernel(RouteFew<kPerLane>, 1, kSmallThreads, 0, stream, p);
+  }
+  LaunchKernel(ChooseExperts<kPerLane>, CeilDiv(p.num_tokens, kChooseThreads / kWarp),
+               kChooseThreads, 0, stream, p);
+  LaunchKernel(SortPairs, p.rule.num_experts, kSortThreads, 0, stream, p);
+}
+
+}  // namespace
+
+void LaunchRoute(const RouteArgs& args, cudaStream_t stream) {
+  const Routing& out = args.out;
+  if (out.num_tokens() == 0) {
+    cudaMemsetAsync(out.offsets.data(), 0, out.offsets.dim(0) * sizeof(int32_t), stream);
+    return;
+  }
+  CHECK_LE(args.rule.num_groups, kMaxGroups);
+  const RouteParams p = {
+      .logits = args.logits.as<float>(),
+      .logits_stride = args.logits.row_stride(),
+      .correction = args.correction.empty() ? nullptr : args.correction.as<float>(),
+      .expert_scales = args.expert_scales.empty() ? nullptr : args.expert_scales.as<float>(),
+      .experts = out.experts.as<int32_t>(),
+      .weights = out.weights.as<float>(),
+      .pairs = out.pairs.as<int32_t>(),
+      .offsets = out.offsets.as<int32_t>(),
+      .num_tokens = static_cast<int>(out.num_tokens()),
+      .rule = args.rule};
+  const int per_lane = CeilDiv(args.rule.num_experts, kWarp);
+  if (per_lane == 1) return Launch<1>(p, stream);
+  if (per_lane <= 2) return Launch<2>(p, stream);
+  if (per_lane <= 4) return Launch<4>(p, stream);
+  if (per_lane <= 8) return Launch<8>(p, stream);
+  if (per_lane <= 16) return Launch<16>(p, stream);
+  Launch<32>(p, stream);
+}
 
 }  // namespace quire::cuda

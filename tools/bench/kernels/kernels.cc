@@ -27,6 +27,7 @@
 #include "tools/bench/kernels/attention_case.h"
 #include "tools/bench/kernels/attention_table.h"
 #include "tools/bench/kernels/delta_table.h"
+#include "tools/bench/kernels/experts_table.h"
 #include "tools/bench/kernels/format_table.h"
 #include "tools/bench/kernels/op_table.h"
 #include "tools/bench/kernels/sampling_table.h"
@@ -331,6 +332,10 @@ absl::Status Measure(const KernelsFlags& flags, const EngineConfig& config,
   if (flags.only == "gated-delta") {
     status = MeasureGatedDelta(*timer, flags.seed, flags.cases, limits, &(*json)["delta_table"]);
   }
+  if (flags.only == "experts") {
+    status = MeasureExperts(*timer, flags.seed, flags.cases, flags.rows, limits,
+                            &(*json)["experts_table"]);
+  }
   if (flags.only == "formats") {
     status =
         MeasureFormats(*timer, model, flags.seed, {.cases = flags.cases, .row_counts = flags.rows},
@@ -365,8 +370,8 @@ absl::Status CheckContext(const KernelsFlags& flags, const ModelConfig& model) {
 // Before anything is measured.
 absl::Status CheckCases(const KernelsFlags& flags, DeviceKind device, DType kv_dtype,
                         int64_t vocab_size) {
-  if (!flags.rows.empty() && flags.only != "formats") {
-    return UsageError("--rows is of --only formats");
+  if (!flags.rows.empty() && flags.only != "formats" && flags.only != "experts") {
+    return UsageError("--rows is of --only formats and --only experts");
   }
   if (flags.cases.empty()) return absl::OkStatus();
   std::vector<std::string> names;
@@ -374,6 +379,8 @@ absl::Status CheckCases(const KernelsFlags& flags, DeviceKind device, DType kv_d
     names = SamplingCaseNames(device, vocab_size);
   } else if (flags.only == "gated-delta") {
     names = DeltaCaseNames(device);
+  } else if (flags.only == "experts") {
+    names = MixtureNames();
   } else if (flags.only == "formats") {
     names = FormatNames();
   } else if (flags.only.empty() || flags.only == "attention") {
@@ -381,8 +388,9 @@ absl::Status CheckCases(const KernelsFlags& flags, DeviceKind device, DType kv_d
       names.push_back(shape.name);
     }
   } else {
-    return UsageError("--cases chooses of attention, gated-delta, formats and sampling, not of " +
-                      flags.only);
+    return UsageError(
+        "--cases chooses of attention, gated-delta, experts, formats and sampling, not of " +
+        flags.only);
   }
   for (const std::string& name : names) {
     if (absl::StrContains(name, flags.cases)) return absl::OkStatus();
@@ -414,8 +422,9 @@ absl::Status Kernels(KernelsFlags& flags) {
   json["model"] = model_text;
   json["device"] = device;
   json["seed"] = flags.seed;
-  for (const char* list : {"steps", "attention", "attention_table", "cascade", "ragged",
-                           "format_table", "sampling_table", "delta_table", "skipped"}) {
+  for (const char* list :
+       {"steps", "attention", "attention_table", "cascade", "ragged", "format_table",
+        "sampling_table", "delta_table", "experts_table", "skipped"}) {
     json[list] = Json::array();
   }
   const InterruptibleRun interruptible;
@@ -456,19 +465,19 @@ Command AddKernels(CLI::App& app) {
           "Only a model's steps, or only attention, or instead the paths side by side, which "
           "--attention-backend auto follows, or decodes that share a prefix, or prompts whose new "
           "tokens are read where a gemm leaves them, or the layers' gemms by the weights' format, "
-          "or sampling of the model's vocabulary, or gated delta nets")
+          "or sampling of the model's vocabulary, or gated delta nets, or "
+          "mixtures of experts")
       ->check(CLI::IsMember({"steps", "attention", "attention-table", "cascade", "ragged",
-                             "formats", "sampling", "gated-delta"}));
+                             "formats", "sampling", "gated-delta", "experts"}));
   command
-      ->add_option(
-          "--cases", flags->cases,
-          "Of attention, gated-delta, formats and sampling, only what has this text in its name")
+      ->add_option("--cases", flags->cases,
+                   "Of attention, gated-delta, experts, formats and sampling, only what has this "
+                   "text in its name")
       ->type_name("TEXT");
   command
-      ->add_option(
-          "--rows", flags->rows,
-          "Of formats, the numbers of rows that weights are multiplied with (default: from "
-          "1 to 64, on a GPU to 4,096)")
+      ->add_option("--rows", flags->rows,
+                   "Of formats and experts, the numbers of rows that weights are multiplied with "
+                   "(default: from 1 to 64, on a GPU to some thousand)")
       ->delimiter(',')
       ->check(CLI::Range(1, 16384));
   AddJsonFlag(*command, &flags->json_file);

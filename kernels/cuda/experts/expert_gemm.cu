@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <map>
+
+#include "kernels/base/check.h"
+#include "kernels/base/types.h"
+#include "kernels/cuda/experts/expert_gemm.cuh"
+#include "kernels/cuda/experts/expert_gemms.h"
+#include "kernels/cuda/experts/expert_kernels.h"
+#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/tensor_map.h"
+#include "kernels/cuda/runtime/vector.cuh"
+
+namespace quire::cuda {
+
+namespace {
+
+// Rows of an expert, on average, from which on larger tiles are faster.
+constexpr int64_t kMinLargeRows = 40;
+
+template <typename Element>
+ExpertKernel KernelFor(const ExpertGemmArgs& args) {
+  const bool is_large = args.routing.num_pairs() >= kMinLargeRows * args.routing.num_experts();
+  return is_large ? ExpertKernelFor<Element, 256, 2>(args.is_gated)
+                  : ExpertKernelFor<Element, 128, 1>(args.is_gated);
+}
+
+// The first launch of a kernel lets it have its shared memory.
+void AllowSharedMemory(const ExpertKernel& kernel) {
+  static std::map<void (*)(ExpertGemmParams), bool> known;
+  bool& allowed = known[kernel.launch];
+  if (allowed) return;
+  cudaFuncSetAttribute(kernel.launch, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       kernel.shared_bytes);
+  allowed = true;
+}
+
+}  // namespace
+
+bool HasExpertGemm(const ExpertGemmArgs& args) {
+  constexpr int64_t kLineDepth = 64;
+  const LinearWeight& weight = *args.weight;
+  // Experts follow one another, so that one map describes them all.
+  const bool is_dense =
+      weight.num_experts == 1 ||
+      weight.expert_bytes == weight.out_features * weight.in_features * DTypeBytes(weight.dtype);
+  return IsHopper() && HasExpertGemv(args) && is_dense && weight.in_features % kLineDepth == 0 &&
+         FitsVectors(args.num_columns(), {&args.out});
+}
+
+void LaunchExpertGemm(const ExpertGemmArgs& args, cudaStream_t stream) {
+  const LinearWeight& weight = *args.weight;
+  const Routing& routing = args.routing;
+  const ExpertKernel kernel =
+      weight.dtype == DType::kF16 ? KernelFor<__half>(args) : KernelFor<__nv_bfloat16>(args);
+  AllowSharedMemory(kernel);
+  const auto num_columns = static_cast<int>(args.num_columns());
+  const ExpertGemmParams p = {
+      .weight_map =
+          EncodeMatrixMap(weight.data, weight.dtype, weight.num_experts * weight.out_features,
+                          weight.in_features, weight.in_features, kernel.half_features),
+      .x_map = args.is_gated
+                   ? CUtensorMap{}
+                   : EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
+                                     args.x.row_stride(), kernel.out_rows),
+      .x = args.x.data(),
+      .bias = args.bias.empty() ? nullptr : args.bias.as<float>(),
+      .out = args.out.data(),
+      .pairs = routing.pairs.as<int32_t>(),
+      .offsets = routing.offsets.as<int32_t>(),
+      .x_stride = args.x.row_stride(),
+      .out_stride = args.out.row_stride(),
+      .num_experts = static_cast<int>(routing.num_experts()),
+      .out_features = static_cast<int>(weight.out_features),
+      .top_k = static_cast<int>(routing.top_k()),
+      .num_columns = num_columns,
+      .num_steps = static_cast<int>(CeilDiv<int64_t>(weight.in_features, 64)),
+      .num_column_tiles = CeilDiv(num_columns, kernel.columns),
+      .activation = args.activation};
+  const int64_t most_tiles = routing.num_pairs() * p.num_column_tiles;
+  LaunchKernel(kernel.launch, static_cast<unsigned>(std::min<int64_t>(most_tiles, NumSms())),
+               kernel.num_threads, kernel.shared_bytes, stream, p);
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,38 @@
+// Gemms of pairs of tokens and experts with the experts' weights (kernels/experts.h), on the device
+// alone: the host knows how many pairs there are, not whose. Used by the engine's thread.
+#pragma once
+
+#include "kernels/experts.h"
+
+struct CUstream_st;
+
+namespace quire::cuda {
+
+// What gemms with gates (ExpertsGatedLinear) and without (ExpertsLinear) have in common.
+struct ExpertGemmArgs {
+  Tensor x;  // [num_tokens, in_features] or [num_pairs, in_features]
+  const LinearWeight* weight;
+  Tensor bias;  // [num_experts, out_features] float32 or empty
+  Routing routing;
+  bool is_gated;  // x has a row for each token, results a row for each of the sorted pairs;
+                  // else x has those, and results lie in the order of pairs
+  Activation activation;
+  Tensor out;  // [num_pairs, num_columns]
+
+  int64_t num_columns() const { return is_gated ? weight->out_features / 2 : weight->out_features; }
+};
+
+// Weights of 16 bits, x and weight in 16-byte pieces: a gemv for few rows of each expert, on sm_90
+// also a gemm for any number.
+bool HasExpertGemv(const ExpertGemmArgs& args);
+void LaunchExpertGemv(const ExpertGemmArgs& args, CUstream_st* stream);
+bool HasExpertGemm(const ExpertGemmArgs& args);
+void LaunchExpertGemm(const ExpertGemmArgs& args, CUstream_st* stream);
+
+// Weights of any float type and shape, slowly.
+void LaunchPlainExpertGemm(const ExpertGemmArgs& args, CUstream_st* stream);
+
+// The sums of ExpertsLinear, of `rows`.
+void LaunchSumOfExperts(const ExpertsLinearArgs& args, CUstream_st* stream);
+
+}  // namespace quire::cuda

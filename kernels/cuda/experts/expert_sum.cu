@@ -1,0 +1,178 @@
+// The end of ExpertsLinear, and its gemm for weights that no other kernel takes.
+#include <algorithm>
+
+#include "kernels/base/types.h"
+#include "kernels/cuda/elementwise/activation.cuh"
+#include "kernels/cuda/experts/expert_gemms.h"
+#include "kernels/cuda/experts/expert_tiles.cuh"
+#include "kernels/cuda/runtime/float_dispatch.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/row_grid.cuh"
+#include "kernels/cuda/runtime/vector.cuh"
+
+namespace quire::cuda {
+
+namespace {
+
+struct SumParams {
+  const void* rows;      // [num_tokens * top_k, size]
+  const float* weights;  // [num_tokens, top_k]
+  const void* add;       // [num_tokens, size] or null
+  const float* gate;     // of each token, or null
+  void* out;             // [num_tokens, size]
+  int64_t rows_stride, add_stride, gate_stride, out_stride, num_tokens, size;
+  int top_k;
+};
+
+// Grid: a thread for each pack of kWidth elements of a token. Bytes: rows, add and out once.
+// Accumulation: add, then a token's choices in their order, in float32. Limit: memory bandwidth,
+// or latency.
+template <typename T, int kWidth>
+__global__ void __launch_bounds__(kRowGridThreads) SumOfExperts(const SumParams p) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
+  const int64_t at = FirstElement(kWidth);
+  if (at >= p.size) return;
+  for (int64_t token = blockIdx.y; token < p.num_tokens; token += gridDim.y) {
+    float sum[kWidth] = {};
+    if (p.add != nullptr) {
+      Load(static_cast<const T*>(p.add) + token * p.add_stride + at, sum);
+      if (p.gate != nullptr) {
+        const float factor = 1 / (1 + expf(-p.gate[token * p.gate_stride]));
+#pragma unroll
+        for (float& value : sum) value *= factor;
+      }
+    }
+    const T* row = static_cast<const T*>(p.rows) + token * p.top_k * p.rows_stride + at;
+#pragma unroll 4
+    for (int choice = 0; choice < p.top_k; ++choice) {
+      const float weight = p.weights[token * p.top_k + choice];
+      float values[kWidth];
+      Load(row + choice * p.rows_stride, values);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) sum[i] += weight * values[i];
+    }
+    Store(sum, static_cast<T*>(p.out) + token * p.out_stride + at);
+  }
+}
+
+struct PlainParams {
+  const void* x;
+  const void* weight;
+  const float* bias;  // [num_experts, out_features] or null
+  void* out;
+  const int32_t* pairs;
+  const int32_t* offsets;
+  int64_t x_stride, out_stride, expert_stride;  // elements
+  int num_experts, out_features, in_features, top_k;
+  int num_columns;  // of out
+  bool is_gated;
+  Activation activation;
+};
+
+constexpr int kPlainThreads = 128, kPlainRows = 8, kWarp = 32;
+
+// A warp's sums of rows of x with a row of a weight, in all lanes.
+template <typename T>
+__device__ void Dots(const PlainParams& p, const ExpertTile& tile, int feature,
+                     float (&sums)[kPlainRows]) {
+  const T* const weight = static_cast<const T*>(p.weight) + tile.expert * p.expert_stride +
+                          static_cast<int64_t>(feature) * p.in_features;
+#pragma unroll
+  for (float& sum : sums) sum = 0;
+  for (int k = static_cast<int>(threadIdx.x) % kWarp; k < p.in_features; k += kWarp) {
+    float factor[1];
+    Load(weight + k, factor);
+#pragma unroll
+    for (int i = 0; i < kPlainRows; ++i) {
+      if (i >= tile.num_rows) break;
+      const int row = tile.first_row + i;
+      float value[1];
+      Load(
+          static_cast<const T*>(p.x) + (p.is_gated ? p.pairs[row] / p.top_k : row) * p.x_stride + k,
+          value);
+      sums[i] += value[0] * factor[0];
+    }
+  }
+  const float bias = p.bias == nullptr ? 0 : p.bias[tile.expert * p.out_features + feature];
+#pragma unroll
+  for (float& sum : sums) sum = WarpSum(sum) + bias;
+}
+
+// Grid: a warp for each column, tiles of up to kPlainRows rows in turn. Accumulation: a lane's
+// columns of x in order, then the lanes. Limit: the loads.
+template <typename T>
+__global__ void __launch_bounds__(kPlainThreads) PlainExpertGemm(const PlainParams p) {
+  __shared__ ExpertTiles<kPlainThreads> tiles;
+  ReleaseSuccessor();
+  WaitForPredecessor();
+  tiles.Make(p.offsets, p.num_experts, kPlainRows);
+  const int column = (blockIdx.x * kPlainThreads + threadIdx.x) / kWarp;
+  if (column >= p.num_columns) return;
+  for (int i = blockIdx.y; i < tiles.total(); i += gridDim.y) {
+    const ExpertTile tile = tiles.Find(i, kPlainRows);
+    float sums[kPlainRows], ups[kPlainRows];
+    Dots<T>(p, tile, column, sums);
+    if (p.is_gated) Dots<T>(p, tile, column + p.num_columns, ups);
+    if (threadIdx.x % kWarp != 0) continue;
+#pragma unroll
+    for (int r = 0; r < kPlainRows; ++r) {
+      if (r >= tile.num_rows) break;
+      const int row = tile.first_row + r;
+      const float value[1] = {p.is_gated ? Gated<T>(sums[r], ups[r], p.activation) : sums[r]};
+      Store(value,
+            static_cast<T*>(p.out) + (p.is_gated ? row : p.pairs[row]) * p.out_stride + column);
+    }
+  }
+}
+
+}  // namespace
+
+void LaunchSumOfExperts(const ExpertsLinearArgs& args, cudaStream_t stream) {
+  const SumParams p = {.rows = args.rows.data(),
+                       .weights = args.routing.weights.as<float>(),
+                       .add = args.add.empty() ? nullptr : args.add.data(),
+                       .gate = args.add_gate.empty() ? nullptr : args.add_gate.as<float>(),
+                       .out = args.out.data(),
+                       .rows_stride = args.rows.row_stride(),
+                       .add_stride = args.add.empty() ? 0 : args.add.row_stride(),
+                       .gate_stride = args.add_gate.empty() ? 0 : args.add_gate.row_stride(),
+                       .out_stride = args.out.row_stride(),
+                       .num_tokens = args.out.dim(0),
+                       .size = args.out.dim(1),
+                       .top_k = static_cast<int>(args.routing.top_k())};
+  const bool fits = args.add.empty() ? FitsVectors(p.size, {&args.rows, &args.out})
+                                     : FitsVectors(p.size, {&args.rows, &args.out, &args.add});
+  DispatchFloat(args.out.dtype(), fits, [&]<typename T, int kWidth>() {
+    LaunchKernel(SumOfExperts<T, kWidth>, RowGrid(p.num_tokens, p.size, kWidth), kRowGridThreads, 0,
+                 stream, p);
+  });
+}
+
+void LaunchPlainExpertGemm(const ExpertGemmArgs& args, cudaStream_t stream) {
+  const LinearWeight& weight = *args.weight;
+  const Routing& routing = args.routing;
+  const PlainParams p = {.x = args.x.data(),
+                         .weight = weight.data,
+                         .bias = args.bias.empty() ? nullptr : args.bias.as<float>(),
+                         .out = args.out.data(),
+                         .pairs = routing.pairs.as<int32_t>(),
+                         .offsets = routing.offsets.as<int32_t>(),
+                         .x_stride = args.x.row_stride(),
+                         .out_stride = args.out.row_stride(),
+                         .expert_stride = weight.expert_bytes / DTypeBytes(weight.dtype),
+                         .num_experts = static_cast<int>(routing.num_experts()),
+                         .out_features = static_cast<int>(weight.out_features),
+                         .in_features = static_cast<int>(weight.in_features),
+                         .top_k = static_cast<int>(routing.top_k()),
+                         .num_columns = static_cast<int>(args.num_columns()),
+                         .is_gated = args.is_gated,
+                         .activation = args.activation};
+  const dim3 grid(CeilDiv(p.num_columns, kPlainThreads / kWarp),
+                  static_cast<unsigned>(std::min<int64_t>(routing.num_pairs(), 1024)));
+  DispatchFloat(weight.dtype, [&]<typename T>() {
+    LaunchKernel(PlainExpertGemm<T>, grid, kPlainThreads, 0, stream, p);
+  });
+}
+
+}  // namespace quire::cuda

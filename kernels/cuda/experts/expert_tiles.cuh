@@ -1,0 +1,69 @@
+// The pairs of a step (Routing) in tiles of rows, each of one expert, as kernels with experts'
+// weights go through them: no host knows how many there are. Device code only.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/experts.h"
+
+namespace quire::cuda {
+
+// A tile's expert, and its rows among the sorted pairs.
+struct ExpertTile {
+  int expert;
+  int first_row, num_rows;
+};
+
+// In shared memory: how many tiles the experts before each have.
+template <int kThreads>
+class ExpertTiles {
+ public:
+  // All threads of the CTA, once Route is complete.
+  __device__ void Make(const int32_t* offsets, int num_experts, int tile_rows) {
+    constexpr int kWarp = 32;
+    num_experts_ = num_experts;
+    offsets_ = offsets;
+    for (int i = threadIdx.x; i < num_experts; i += kThreads) {
+      before_[i] = (offsets[i + 1] - offsets[i] + tile_rows - 1) / tile_rows;
+    }
+    __syncthreads();
+    if (threadIdx.x < kWarp) {
+      const int lane = static_cast<int>(threadIdx.x);
+      int total = 0;
+      for (int first = 0; first < num_experts; first += kWarp) {
+        const int count = first + lane < num_experts ? before_[first + lane] : 0;
+        int sum = count;
+#pragma unroll
+        for (int i = 1; i < kWarp; i *= 2) {
+          const int other = __shfl_up_sync(~0u, sum, i);
+          if (lane >= i) sum += other;
+        }
+        if (first + lane < num_experts) before_[first + lane] = total + sum - count;
+        total += __shfl_sync(~0u, sum, kWarp - 1);
+      }
+      if (lane == 0) total_ = total;
+    }
+    __syncthreads();
+  }
+
+  __device__ int total() const { return total_; }
+
+  // The tile numbered `index`, below total().
+  __device__ ExpertTile Find(int index, int tile_rows) const {
+    int low = 0, high = num_experts_;  // the last expert with before_ <= index is in [low, high)
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (before_[middle] <= index ? low : high) = middle;
+    }
+    const int first = offsets_[low] + (index - before_[low]) * tile_rows;
+    return {low, first, min(tile_rows, offsets_[low + 1] - first)};
+  }
+
+ private:
+  const int32_t* offsets_;
+  int num_experts_;
+  int total_;
+  int before_[RouterRule::kMaxExperts];
+};
+
+}  // namespace quire::cuda
