@@ -170,6 +170,23 @@ TEST(KvLayoutTest, KeysAndValuesMayDifferInSize) {
   EXPECT_EQ(spec.BytesPerToken(), 2 * (24 + 8) * 2);
 }
 
+TEST(KvLayoutTest, ALatentLayerHasOneVectorOfEachHead) {
+  KvSpec spec = Spec(0);
+  spec.kind = KvKind::kLatent;
+  spec.k_head_dim = 24;
+  EXPECT_EQ(spec.BytesPerToken(), 2 * 24 * 2);
+  KvSpec paged = spec;
+  paged.kind = KvKind::kPaged;
+  EXPECT_EQ(GroupLayers({spec, paged, spec}).size(), 2u) << "layers of two kinds share a group";
+}
+
+TEST(KvLayoutDeathTest, ALatentValueIsPartOfTheKey) {
+  KvSpec spec = Spec(0);
+  spec.kind = KvKind::kLatent;
+  spec.v_head_dim = spec.k_head_dim + 1;
+  EXPECT_DEATH(GroupLayers({spec}), "v_head_dim");
+}
+
 TEST(KvLayoutDeathTest, ALayerHasOneGroup) {
   EXPECT_DEATH(Layout({{0, {0, 1}}, {64, {1}}}).GroupOfLayers(), "layer 1 is in two groups");
 }
@@ -187,6 +204,23 @@ TEST(KvArenaTest, GroupsOfDifferentSizesShareBlocks) {
   EXPECT_EQ(small.num_kv_heads, 1);
   EXPECT_EQ(DistanceBytes(small.k, small.v), 1 * 4 * 8 * 2);
   EXPECT_EQ(DistanceBytes(large.k, large.v), 2 * 4 * 8 * 2);
+}
+
+TEST(KvArenaTest, ALatentValueIsTheBeginningOfTheKey) {
+  FakeDevice device(1 << 20);
+  KvLayout layout = Layout({{0, {0, 1}}});
+  layout.groups[0].spec.kind = KvKind::kLatent;
+  layout.groups[0].spec.k_head_dim = 24;
+  const auto arena = KvArena::Allocate(device, layout, 3);
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  const KvCacheView view = arena->LayerView(1);
+  EXPECT_EQ(view.v.data, view.k.data);
+  EXPECT_EQ(view.k.head_dim, 24);
+  EXPECT_EQ(view.v.head_dim, 8);
+  EXPECT_EQ(view.k.token_stride, 24);
+  EXPECT_EQ(view.v.token_stride, 24);
+  EXPECT_EQ(view.v.head_stride, 4 * 24);
+  EXPECT_EQ(view.v.block_stride, 2 * 4 * 24) << "no room is left for values";
 }
 
 // Two layers of 8 bits stand where one of 16 does, one behind the other in each block.

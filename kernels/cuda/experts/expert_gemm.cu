@@ -16,12 +16,29 @@ namespace {
 
 // Rows of an expert, on average, from which on larger tiles are faster.
 constexpr int64_t kMinLargeRows = 40;
+constexpr int kLineDepth = 64;
 
 template <typename Element>
 ExpertKernel KernelFor(const ExpertGemmArgs& args) {
   const bool is_large = args.routing.num_pairs() >= kMinLargeRows * args.routing.num_experts();
   return is_large ? ExpertKernelFor<Element, 256, 2>(args.is_gated)
                   : ExpertKernelFor<Element, 128, 1>(args.is_gated);
+}
+
+// [1, num_experts, out_features, in_features] in boxes of some rows, a line of each.
+CUtensorMap MapOf(const LinearWeight& weight, int num_rows) {
+  const int64_t row_bytes = weight.in_features * DTypeBytes(weight.dtype);
+  const int64_t expert_bytes =
+      weight.num_experts > 1 ? weight.expert_bytes : weight.out_features * row_bytes;
+  return EncodeTensorMap(
+      weight.data, weight.dtype,
+      {.sizes = {static_cast<uint64_t>(weight.in_features),
+                 static_cast<uint64_t>(weight.out_features),
+                 static_cast<uint64_t>(weight.num_experts), 1},
+       .strides_bytes = {static_cast<uint64_t>(row_bytes), static_cast<uint64_t>(expert_bytes),
+                         static_cast<uint64_t>(weight.num_experts * expert_bytes)},
+       .box = {kLineDepth, static_cast<uint32_t>(num_rows), 1, 1}},
+      /*swizzled=*/true);
 }
 
 // The first launch of a kernel lets it have its shared memory.
@@ -37,14 +54,9 @@ void AllowSharedMemory(const ExpertKernel& kernel) {
 }  // namespace
 
 bool HasExpertGemm(const ExpertGemmArgs& args) {
-  constexpr int64_t kLineDepth = 64;
-  const LinearWeight& weight = *args.weight;
-  // Experts follow one another, so that one map describes them all.
-  const bool is_dense =
-      weight.num_experts == 1 ||
-      weight.expert_bytes == weight.out_features * weight.in_features * DTypeBytes(weight.dtype);
-  return IsHopper() && HasExpertGemv(args) && is_dense && weight.in_features % kLineDepth == 0 &&
-         FitsVectors(args.num_columns(), {&args.out});
+  const bool has_pairs = reinterpret_cast<uintptr_t>(args.out.data()) % 4 == 0 &&
+                         args.out.row_stride() % 2 == 0 && args.num_columns() % 2 == 0;
+  return IsHopper() && HasExpertGemv(args) && has_pairs;
 }
 
 void LaunchExpertGemm(const ExpertGemmArgs& args, cudaStream_t stream) {
@@ -55,9 +67,7 @@ void LaunchExpertGemm(const ExpertGemmArgs& args, cudaStream_t stream) {
   AllowSharedMemory(kernel);
   const auto num_columns = static_cast<int>(args.num_columns());
   const ExpertGemmParams p = {
-      .weight_map =
-          EncodeMatrixMap(weight.data, weight.dtype, weight.num_experts * weight.out_features,
-                          weight.in_features, weight.in_features, kernel.half_features),
+      .weight_map = MapOf(weight, kernel.half_features),
       .x_map = args.is_gated
                    ? CUtensorMap{}
                    : EncodeMatrixMap(args.x.data(), weight.dtype, args.x.dim(0), weight.in_features,
@@ -71,9 +81,10 @@ void LaunchExpertGemm(const ExpertGemmArgs& args, cudaStream_t stream) {
       .out_stride = args.out.row_stride(),
       .num_experts = static_cast<int>(routing.num_experts()),
       .out_features = static_cast<int>(weight.out_features),
+      .in_features = static_cast<int>(weight.in_features),
       .top_k = static_cast<int>(routing.top_k()),
       .num_columns = num_columns,
-      .num_steps = static_cast<int>(CeilDiv<int64_t>(weight.in_features, 64)),
+      .num_steps = static_cast<int>(CeilDiv<int64_t>(weight.in_features, kLineDepth)),
       .num_column_tiles = CeilDiv(num_columns, kernel.columns),
       .activation = args.activation};
   const int64_t most_tiles = routing.num_pairs() * p.num_column_tiles;

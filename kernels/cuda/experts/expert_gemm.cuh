@@ -10,6 +10,7 @@
 #include "kernels/cuda/experts/expert_tiles.cuh"
 #include "kernels/cuda/runtime/async.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/runtime/mma.cuh"
 #include "kernels/cuda/runtime/vector.cuh"
 #include "kernels/cuda/runtime/wgmma.cuh"
 #include "kernels/op_args.h"
@@ -17,15 +18,16 @@
 namespace quire::cuda {
 
 struct ExpertGemmParams {
-  CUtensorMap weight_map;  // [num_experts * out_features, in_features], half a tile's rows, a line
-  CUtensorMap x_map;       // [num_pairs, in_features], 64 rows, a line each; unless x is gathered
+  CUtensorMap
+      weight_map;     // [1, num_experts, out_features, in_features], half a tile's rows, a line
+  CUtensorMap x_map;  // [num_pairs, in_features], 64 rows, a line each; unless x is gathered
   const void* x;
   const float* bias;  // [num_experts, out_features] or null
   void* out;
   const int32_t* pairs;
   const int32_t* offsets;
   int64_t x_stride, out_stride;
-  int num_experts, out_features, top_k;
+  int num_experts, out_features, in_features, top_k;
   int num_columns;  // of out
   int num_steps;    // lines of in_features
   int num_column_tiles;
@@ -123,11 +125,7 @@ class ExpertGemmTiles {
   ExpertTile rows_ = {};
 };
 
-// 16 bytes to shared memory, and what lets an mbarrier know that this thread's are there.
-__device__ __forceinline__ void GatherPiece(uint32_t to, const void* from) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n" ::"r"(to), "l"(from)
-               : "memory");
-}
+// What lets an mbarrier know that this thread's asynchronous copies are there.
 __device__ __forceinline__ void ArriveWhenGathered(uint32_t mbarrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];\n" ::"r"(mbarrier) : "memory");
 }
@@ -146,8 +144,7 @@ class ExpertGemmLoader {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         CopyBox(shared_.weight(stage, half), p_.weight_map, step * Shape::kLineDepth,
-                tiles_.rows().expert * p_.out_features + tiles_.FirstFeature(half),
-                shared_.full(stage));
+                tiles_.FirstFeature(half), tiles_.rows().expert, 0, shared_.full(stage));
       }
     });
   }
@@ -171,7 +168,7 @@ class ExpertGemmLoader {
     constexpr int kPieces = Shape::kLineBytes / 16, kAtOnce = Shape::kGatherThreads / kPieces;
     constexpr int kMostRows = (Shape::kTileRows + kAtOnce - 1) / kAtOnce;
     const int piece = thread % kPieces, first = thread / kPieces;
-    const auto* const x = static_cast<const char*>(p_.x) + piece * 16;
+    const auto* const x = static_cast<const char*>(p_.x);
     int tokens[kMostRows] = {};
     int expert_row = -1;
     ForEachStep([&](int step, int stage) {
@@ -185,12 +182,14 @@ class ExpertGemmLoader {
         }
       }
       const uint32_t to = shared_.x(stage);
+      const int column = step * Shape::kLineDepth + piece * 8;
+      const bool exists = column < p_.in_features;  // else zeros
 #pragma unroll
       for (int i = 0; i < kMostRows; ++i) {
         const int row = first + i * kAtOnce;
         if (row >= rows.num_rows) break;
-        GatherPiece(to + row * Shape::kLineBytes + ((piece ^ (row % 8)) * 16),
-                    x + (tokens[i] * p_.x_stride + step * Shape::kLineDepth) * 2);
+        CopyAsync16(to + row * Shape::kLineBytes + (piece ^ (row % 8)) * 16,
+                    x + (tokens[i] * p_.x_stride + (exists ? column : 0)) * 2, exists);
       }
       ArriveWhenGathered(shared_.full(stage));
     });

@@ -183,10 +183,11 @@ class MixtureCase {
   // Experts that have tokens.
   absl::StatusOr<int64_t> CountChosen(int turn, int64_t num_tokens) {
     const Routing routing = RoutingOf(turn, num_tokens);
-    ASSIGN_OR_RETURN(const DeviceBuffer pinned, timer_.backend().device().AllocatePinned(0));
-    timer_.stream().CopyToHost(offsets.data(), routing.offsets.data(),
-                                   static_cast<int64_t>(offsets.size() * sizeof(int32_t)));
+    const int64_t bytes = routing.offsets.dim(0) * int64_t{sizeof(int32_t)};
+    ASSIGN_OR_RETURN(const DeviceBuffer host, timer_.backend().device().AllocatePinned(bytes));
+    timer_.stream().CopyToHost(host.data(), routing.offsets.data(), bytes);
     RETURN_IF_ERROR(timer_.stream().Synchronize());
+    const auto* const offsets = host.as<int32_t>();
     int64_t num_chosen = 0;
     for (int32_t i = 0; i < mixture_.num_experts; ++i) num_chosen += offsets[i + 1] > offsets[i];
     return num_chosen;
