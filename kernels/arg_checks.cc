@@ -196,11 +196,12 @@ void CheckArgs(const ExpertsGatedLinearArgs& args) {
   const LinearWeight& weight = *args.weight;
   CheckExperts(weight, args.bias, args.routing);
   CHECK_EQ(weight.out_features % 2, 0);
-  const bool is_float8 = args.x.dtype() == DType::kF8E4M3;
-  CheckMatrix(args.x, is_float8 ? NormedDType(weight) : weight.dtype, args.routing.num_tokens(),
-              weight.in_features);
+  CheckMatrix(args.x, weight.dtype, args.routing.num_tokens(), weight.in_features);
   const int64_t num_pairs = args.routing.num_pairs();
   CheckMatrix(args.gate_up, weight.dtype, num_pairs, weight.out_features);
+  if (!args.sorted_x.empty()) {
+    CheckMatrix(args.sorted_x, weight.dtype, num_pairs, weight.in_features);
+  }
   CheckMatrix(args.out, weight.dtype, num_pairs, weight.out_features / 2);
 }
 

@@ -21,8 +21,8 @@ absl::StatusOr<DeviceFacts> FactsOf(Backend& backend) {
   facts.info = backend.device().info();
   ASSIGN_OR_RETURN(facts.memory, backend.device().Memory());
   WeightStore& store = backend.weight_store();
-  facts.format_for = [&store](const LinearFormat& format, DType activations) {
-    return store.FormatFor(format, activations);
+  facts.format_for = [&store](const LinearFormat& format, DType activations, bool has_experts) {
+    return store.FormatFor(format, activations, has_experts);
   };
   facts.weight_bytes = [&store](const LinearWeight& weight) { return store.BytesOf(weight); };
   return facts;

@@ -16,7 +16,7 @@ struct DeviceFacts {
   DeviceInfo info;
   MemoryInfo memory;
   // As WeightStore's.
-  std::function<LinearFormat(const LinearFormat&, DType)> format_for;
+  std::function<LinearFormat(const LinearFormat&, DType, bool has_experts)> format_for;
   std::function<int64_t(const LinearWeight&)> weight_bytes;
 };
 

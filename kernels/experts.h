@@ -62,13 +62,16 @@ struct RouteArgs {
 // out[i] = activation(gate) * up, with [gate, up] = x[token of pairs[i]] * weight^T + bias of the
 // pair's expert, rounded to the weight's dtype.
 struct ExpertsGatedLinearArgs {
-  Tensor x;                    // [num_tokens, in_features], as Linear's
+  Tensor x;                    // [num_tokens, in_features] of the weight's dtype
   const LinearWeight* weight;  // num_experts of [2 * intermediate_size, in_features], gate first
   Tensor bias = {};            // [num_experts, 2 * intermediate_size] or empty
   Activation activation = Activation::kSilu;
   Routing routing;
-  Tensor gate_up;  // [num_pairs, 2 * intermediate_size]: room; what it holds afterwards is open
-  Tensor out;      // [num_pairs, intermediate_size]
+  // Room; what it holds afterwards is open. Of sorted rows of x, which GPUs need whose weights are
+  // quantized.
+  Tensor gate_up;   // [num_pairs, 2 * intermediate_size]
+  Tensor sorted_x;  // [num_pairs, in_features] or empty
+  Tensor out;       // [num_pairs, intermediate_size]
 };
 
 // out[token] = sigmoid(add_gate) * add + sum over the token's choices, in their order, of weight *

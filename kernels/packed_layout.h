@@ -116,9 +116,12 @@ constexpr bool FitsPackedLayout(const WeightFormat& format, DType activations) {
   }
 }
 
-// WeightStore::FormatFor of such a GPU.
-constexpr LinearFormat PackedFormat(const LinearFormat& format, DType activations) {
+// WeightStore::FormatFor of such a GPU. With experts' weights x is multiplied as it is, its columns
+// in their own order.
+constexpr LinearFormat PackedFormat(const LinearFormat& format, DType activations,
+                                    bool has_experts) {
   if (!FitsPackedLayout(format.weight, activations)) return {};
+  if (has_experts) return format.weight.ordered ? LinearFormat() : LinearFormat{format.weight};
   const bool is_float8 = format.activations.value == ActivationValue::kFloat8;
   return {format.weight, is_float8 ? format.activations : ActivationFormat()};
 }

@@ -70,10 +70,11 @@ class WeightStore {
  public:
   virtual ~WeightStore() = default;
 
-  // What a linear operation of such a checkpoint gets here, for activations of this type: its
-  // weight's format, or kFloat where there are no gemms for it; activations that become what the
-  // checkpoint asks for, or are multiplied as they are, which is more exact.
-  virtual LinearFormat FormatFor(const LinearFormat& format, DType activations) const = 0;
+  // What a linear operation of such a checkpoint, or one with experts, gets here, for activations
+  // of this type: its weight's format, or kFloat where there are no gemms for it; activations that
+  // become what the checkpoint asks for, or are multiplied as they are, which is more exact.
+  virtual LinearFormat FormatFor(const LinearFormat& format, DType activations,
+                                 bool has_experts) const = 0;
 
   // Bytes of a weight in this backend's layout before it is sealed, padding included. Its data is
   // not looked at.

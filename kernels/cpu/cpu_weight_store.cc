@@ -42,7 +42,7 @@ class PackingLoader : public RowLoader {
 
 }  // namespace
 
-LinearFormat CpuWeightStore::FormatFor(const LinearFormat& format, DType) const {
+LinearFormat CpuWeightStore::FormatFor(const LinearFormat& format, DType, bool) const {
   const bool is_int8 = format.activations.value == ActivationValue::kInt8;
   return {format.weight, is_int8 ? format.activations : ActivationFormat()};
 }

@@ -15,7 +15,8 @@ class CpuWeightStore : public WeightStore {
   // The device must outlive this and every task enqueued through it.
   CpuWeightStore(bool compress, CpuDevice& device) : compress_(compress), device_(device) {}
 
-  LinearFormat FormatFor(const LinearFormat& format, DType activations) const override;
+  LinearFormat FormatFor(const LinearFormat& format, DType activations,
+                         bool has_experts) const override;
   int64_t BytesOf(const LinearWeight& weight) const override;
   absl::StatusOr<std::unique_ptr<RowLoader>> CreateLoader(int64_t staging_bytes) override;
   void Fill(Stream& stream, const LinearWeight& weight, const FillWeightArgs& args) override;

@@ -11,8 +11,9 @@
 
 namespace quire::cuda {
 
-LinearFormat CudaWeightStore::FormatFor(const LinearFormat& format, DType activations) const {
-  return QuantizedFormatFor(format, activations);
+LinearFormat CudaWeightStore::FormatFor(const LinearFormat& format, DType activations,
+                                        bool has_experts) const {
+  return QuantizedFormatFor(format, activations, has_experts);
 }
 
 int64_t CudaWeightStore::BytesOf(const LinearWeight& weight) const {

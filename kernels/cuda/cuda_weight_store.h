@@ -17,7 +17,8 @@ class CudaWeightStore : public WeightStore {
   // Both must outlive this. What Tune finds out is for this gemm.
   CudaWeightStore(CudaDevice& device, Gemm& gemm) : device_(device), gemm_(gemm) {}
 
-  LinearFormat FormatFor(const LinearFormat& format, DType activations) const override;
+  LinearFormat FormatFor(const LinearFormat& format, DType activations,
+                         bool has_experts) const override;
   int64_t BytesOf(const LinearWeight& weight) const override;
   absl::StatusOr<std::unique_ptr<RowLoader>> CreateLoader(int64_t staging_bytes) override;
   void Fill(Stream& stream, const LinearWeight& weight, const FillWeightArgs& args) override;

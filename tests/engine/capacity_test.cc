@@ -122,11 +122,11 @@ TEST_F(CapacityTest, QuantizedWeightsAreCountedAsTheyAreKept) {
 TEST_F(CapacityTest, FormatsWithoutGemmsAreExpanded) {
   const DeviceFacts gpu = FactsOfGpu(80 * kGiB);
   const WeightFormat int4 = {.value = WeightValue::kInt4, .group_columns = 128};
-  EXPECT_EQ(gpu.format_for({int4}, DType::kBF16).weight, int4);
-  EXPECT_EQ(gpu.format_for({int4}, DType::kF32), LinearFormat());
+  EXPECT_EQ(gpu.format_for({int4}, DType::kBF16, false).weight, int4);
+  EXPECT_EQ(gpu.format_for({int4}, DType::kF32, false), LinearFormat());
   const WeightFormat mxfp8 = {
       .value = WeightValue::kFloat8, .scale = ScaleValue::kPowerOfTwo, .group_columns = 32};
-  EXPECT_EQ(gpu.format_for({mxfp8}, DType::kBF16), LinearFormat());
+  EXPECT_EQ(gpu.format_for({mxfp8}, DType::kBF16, false), LinearFormat());
   // Rows of 64, columns of 128.
   const LinearWeight ragged = {
       .format = int4, .dtype = DType::kBF16, .out_features = 65, .in_features = 130};
@@ -140,10 +140,10 @@ TEST_F(CapacityTest, ActivationsBecomeWhatGemmsTake) {
                                {ActivationValue::kFloat8}};
   const LinearFormat int8 = {{.value = WeightValue::kInt8}, {ActivationValue::kInt8}};
   const DeviceFacts gpu_facts = FactsOfGpu(80 * kGiB), cpu_facts = *FactsOf(*cpu);
-  EXPECT_EQ(gpu_facts.format_for(float8, DType::kBF16), float8);
-  EXPECT_EQ(gpu_facts.format_for(int8, DType::kBF16), LinearFormat{int8.weight});
-  EXPECT_EQ(cpu_facts.format_for(float8, DType::kBF16), LinearFormat{float8.weight});
-  EXPECT_EQ(cpu_facts.format_for(int8, DType::kBF16), int8);
+  EXPECT_EQ(gpu_facts.format_for(float8, DType::kBF16, false), float8);
+  EXPECT_EQ(gpu_facts.format_for(int8, DType::kBF16, false), LinearFormat{int8.weight});
+  EXPECT_EQ(cpu_facts.format_for(float8, DType::kBF16, false), LinearFormat{float8.weight});
+  EXPECT_EQ(cpu_facts.format_for(int8, DType::kBF16, false), int8);
 }
 
 TEST_F(CapacityTest, AnEightBitCacheHoldsTwiceAsMany) {

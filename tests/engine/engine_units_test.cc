@@ -81,7 +81,7 @@ TEST(ServingDTypeTest, WhatIsAskedForIsServedOrRefused) {
 TEST(LoadQuantizationTest, IsOfFloatsOnADeviceWithGemmsForIt) {
   DeviceFacts device;
   device.info.name = "a GPU";
-  device.format_for = [](const LinearFormat& format, DType dtype) {
+  device.format_for = [](const LinearFormat& format, DType dtype, bool) {
     return dtype == DType::kF32 ? LinearFormat() : format;
   };
   const auto choose = [&](LoadQuantization asked, const char* method, DType dtype) {

@@ -96,8 +96,10 @@ struct Expectation {
 class ExpertsTest : public QuantizedWeightTest {
  protected:
   DeviceWeight Load(const HostExperts& host, DType dtype) {
-    LinearWeight one{.format = host.format.format,
-                     .activations = host.format.activations,
+    const LinearFormat format = weight_store().FormatFor(
+        {host.format.format, host.format.activations}, dtype, /*has_experts=*/true);
+    LinearWeight one{.format = format.weight,
+                     .activations = format.activations,
                      .dtype = dtype,
                      .out_features = host.rows,
                      .in_features = host.columns};
@@ -159,6 +161,9 @@ class ExpertsTest : public QuantizedWeightTest {
     const DeviceTensor gate_up =
         UploadTensor(std::vector<float>(num_pairs * weight.out_features, NAN), weight.dtype,
                      {num_pairs, weight.out_features});
+    const DeviceTensor sorted_x =
+        UploadTensor(std::vector<float>(num_pairs * weight.in_features, NAN), weight.dtype,
+                     {num_pairs, weight.in_features});
     const DeviceTensor out =
         UploadTensor(std::vector<float>(num_pairs * size, NAN), weight.dtype, {num_pairs, size});
     ops().ExpertsGatedLinear(stream(), {.x = x_device.tensor,
@@ -167,6 +172,7 @@ class ExpertsTest : public QuantizedWeightTest {
                                         .activation = activation,
                                         .routing = routing.routing,
                                         .gate_up = gate_up.tensor,
+                                        .sorted_x = sorted_x.tensor,
                                         .out = out.tensor});
     return DownloadTensor(out.tensor);
   }
@@ -226,23 +232,13 @@ class ExpertsTest : public QuantizedWeightTest {
 
   // Of products, in shares of their magnitude.
   double PrecisionOf(const HostExperts& host) {
-    const bool is_gpu = GetParam().kind == DeviceKind::kCuda;
-    if (is_gpu && host.format.activations.value == ActivationValue::kFloat8) {
-      return kFloat8Precision;
-    }
     return static_cast<double>(host.columns + 2) * 0x1p-22;
   }
   // x as it is multiplied.
   std::vector<float> AsMultiplied(const HostExperts& host, const std::vector<float>& x) {
     const bool is_gpu = GetParam().kind == DeviceKind::kCuda;
-    switch (host.format.activations.value) {
-      case ActivationValue::kInt8:
-        return is_gpu ? x : RoundToInt8(x, host.columns);
-      case ActivationValue::kFloat8:
-        return is_gpu ? RoundToFloat8(x, host.columns) : x;
-      default:
-        return x;
-    }
+    const bool is_int8 = host.format.activations.value == ActivationValue::kInt8;
+    return is_int8 && !is_gpu ? RoundToInt8(x, host.columns) : x;
   }
   // A GPU may have rounded the values that it multiplies.
   std::vector<reference::Matrices> MatricesOf(const HostExperts& host, DType dtype) {
@@ -422,7 +418,7 @@ TEST_P(ExpertsTest, WeightsOfEveryFormat) {
   for (const QuantizedCase& c : QuantizedCases()) {
     const HostExperts gated(c, kExperts, 2 * 64, 256), linear(c, kExperts, 72, 128);
     for (DType dtype : activation_dtypes()) {
-      if (!Serves(c.format, dtype)) continue;
+      if (!Serves(c.format, dtype, true)) continue;
       const DeviceWeight gated_weight = Load(gated, dtype), linear_weight = Load(linear, dtype);
       for (int64_t num_tokens : {1, 6, 70}) {
         const auto routed = RouteAtRandom(num_tokens, kTopK, kExperts, Spread::kRandom, 15);

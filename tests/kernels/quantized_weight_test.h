@@ -18,8 +18,8 @@ class QuantizedWeightTest : public KernelTest {
     LinearWeight weight;
   };
 
-  bool Serves(const WeightFormat& format, DType activations) {
-    return weight_store().FormatFor({format}, activations).weight == format;
+  bool Serves(const WeightFormat& format, DType activations, bool has_experts = false) {
+    return weight_store().FormatFor({format}, activations, has_experts).weight == format;
   }
 
   // Memory that is all ones first: padding must be harmless. In pieces that cut panels in two.

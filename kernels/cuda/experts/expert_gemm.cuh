@@ -7,8 +7,8 @@
 #include <cuda.h>
 
 #include "kernels/cuda/elementwise/activation.cuh"
-#include "kernels/cuda/experts/expert_tiles.cuh"
 #include "kernels/cuda/runtime/async.cuh"
+#include "kernels/cuda/runtime/expert_tiles.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/mma.cuh"
 #include "kernels/cuda/runtime/vector.cuh"

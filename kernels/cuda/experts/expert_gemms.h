@@ -32,6 +32,10 @@ void LaunchExpertGemm(const ExpertGemmArgs& args, CUstream_st* stream);
 // Weights of any float type and shape, slowly.
 void LaunchPlainExpertGemm(const ExpertGemmArgs& args, CUstream_st* stream);
 
+// out[i] = x[token of pairs[i]]; both are of the same type and number of columns.
+void LaunchSortRows(const Tensor& x, const Routing& routing, const Tensor& out,
+                    CUstream_st* stream);
+
 // The sums of ExpertsLinear, of `rows`.
 void LaunchSumOfExperts(const ExpertsLinearArgs& args, CUstream_st* stream);
 

@@ -7,7 +7,7 @@
 #include "kernels/base/types.h"
 #include "kernels/cuda/elementwise/activation.cuh"
 #include "kernels/cuda/experts/expert_gemms.h"
-#include "kernels/cuda/experts/expert_tiles.cuh"
+#include "kernels/cuda/runtime/expert_tiles.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/mma.cuh"
 #include "kernels/cuda/runtime/vector.cuh"

@@ -4,7 +4,7 @@
 #include "kernels/base/types.h"
 #include "kernels/cuda/elementwise/activation.cuh"
 #include "kernels/cuda/experts/expert_gemms.h"
-#include "kernels/cuda/experts/expert_tiles.cuh"
+#include "kernels/cuda/runtime/expert_tiles.cuh"
 #include "kernels/cuda/runtime/float_dispatch.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/row_grid.cuh"
@@ -53,6 +53,28 @@ __global__ void __launch_bounds__(kRowGridThreads) SumOfExperts(const SumParams 
       for (int i = 0; i < kWidth; ++i) sum[i] += weight * values[i];
     }
     Store(sum, static_cast<T*>(p.out) + token * p.out_stride + at);
+  }
+}
+
+struct SortParams {
+  const char* x;
+  char* out;
+  const int32_t* pairs;
+  int64_t x_stride, out_stride, row_bytes, num_pairs;  // strides in bytes
+  int top_k;
+};
+
+// Grid: a thread for each piece of a row. Bytes: each result once, x from L2.
+template <typename Piece>
+__global__ void __launch_bounds__(kRowGridThreads) SortRows(const SortParams p) {
+  ReleaseSuccessor();
+  WaitForPredecessor();
+  const int64_t at = FirstElement(1) * static_cast<int64_t>(sizeof(Piece));
+  if (at >= p.row_bytes) return;
+  for (int64_t i = blockIdx.y; i < p.num_pairs; i += gridDim.y) {
+    const char* const from = p.x + p.pairs[i] / p.top_k * p.x_stride + at;
+    *reinterpret_cast<Piece*>(p.out + i * p.out_stride + at) =
+        *reinterpret_cast<const Piece*>(from);
   }
 }
 
@@ -147,6 +169,23 @@ void LaunchSumOfExperts(const ExpertsLinearArgs& args, cudaStream_t stream) {
     LaunchKernel(SumOfExperts<T, kWidth>, RowGrid(p.num_tokens, p.size, kWidth), kRowGridThreads, 0,
                  stream, p);
   });
+}
+
+void LaunchSortRows(const Tensor& x, const Routing& routing, const Tensor& out,
+                    cudaStream_t stream) {
+  const int64_t element_bytes = DTypeBytes(x.dtype());
+  const SortParams p = {.x = static_cast<const char*>(x.data()),
+                        .out = static_cast<char*>(out.data()),
+                        .pairs = routing.pairs.as<int32_t>(),
+                        .x_stride = x.row_stride() * element_bytes,
+                        .out_stride = out.row_stride() * element_bytes,
+                        .row_bytes = x.dim(1) * element_bytes,
+                        .num_pairs = routing.num_pairs(),
+                        .top_k = static_cast<int>(routing.top_k())};
+  const bool fits = FitsVectors(x.dim(1), {&x, &out}) && element_bytes == 2;
+  const auto piece_bytes = static_cast<int64_t>(fits ? sizeof(uint4) : sizeof(uint16_t));
+  LaunchKernel(fits ? SortRows<uint4> : SortRows<uint16_t>,
+               RowGrid(p.num_pairs, p.row_bytes / piece_bytes, 1), kRowGridThreads, 0, stream, p);
 }
 
 void LaunchPlainExpertGemm(const ExpertGemmArgs& args, cudaStream_t stream) {

@@ -2,6 +2,8 @@
 
 #include "kernels/base/check.h"
 #include "kernels/cuda/experts/expert_gemms.h"
+#include "kernels/cuda/gemm/quantized/quantized_gemm.h"
+#include "kernels/cuda/runtime/free_ops.h"
 
 namespace quire::cuda {
 
@@ -11,8 +13,6 @@ namespace {
 constexpr int64_t kMaxGemvRows = 4;
 
 void LaunchGemm(const ExpertGemmArgs& args, cudaStream_t stream) {
-  CHECK(!args.weight->format.quantized()) << "of experts";
-  if (args.out.dim(0) == 0) return;
   const bool is_few = args.routing.num_pairs() <= kMaxGemvRows * args.routing.num_experts();
   if (HasExpertGemm(args) && !(is_few && HasExpertGemv(args))) {
     LaunchExpertGemm(args, stream);
@@ -23,9 +23,34 @@ void LaunchGemm(const ExpertGemmArgs& args, cudaStream_t stream) {
   }
 }
 
+// Of x in the order of the experts: gates and ups apart where they are no whole blocks.
+void LaunchQuantizedGatedGemm(const ExpertsGatedLinearArgs& args, cudaStream_t stream) {
+  const bool is_whole = HasWholeGateBlocks(*args.weight);
+  CHECK(!args.sorted_x.empty()) << "room for quantized experts";
+  LaunchSortRows(args.x, args.routing, args.sorted_x, stream);
+  LaunchQuantizedExpertGemm({.x = args.sorted_x,
+                             .weight = args.weight,
+                             .bias = args.bias,
+                             .routing = args.routing,
+                             .is_gated = is_whole,
+                             .activation = args.activation,
+                             .in_order_of_pairs = false,
+                             .out = is_whole ? args.out : args.gate_up},
+                            stream);
+  if (is_whole) return;
+  const int64_t size = args.out.dim(1);
+  LaunchGatedActivation({.gate = Columns(args.gate_up, 0, size),
+                         .up = Columns(args.gate_up, size, size),
+                         .activation = args.activation,
+                         .out = args.out},
+                        stream);
+}
+
 }  // namespace
 
 void LaunchExpertsGatedLinear(const ExpertsGatedLinearArgs& args, cudaStream_t stream) {
+  if (args.out.dim(0) == 0) return;
+  if (args.weight->format.quantized()) return LaunchQuantizedGatedGemm(args, stream);
   LaunchGemm({.x = args.x,
               .weight = args.weight,
               .bias = args.bias,
@@ -37,15 +62,28 @@ void LaunchExpertsGatedLinear(const ExpertsGatedLinearArgs& args, cudaStream_t s
 }
 
 void LaunchExpertsLinear(const ExpertsLinearArgs& args, cudaStream_t stream) {
-  LaunchGemm({.x = args.x,
-              .weight = args.weight,
-              .bias = args.bias,
-              .routing = args.routing,
-              .is_gated = false,
-              .activation = Activation::kSilu,
-              .out = args.rows},
-             stream);
-  if (args.out.dim(0) > 0) LaunchSumOfExperts(args, stream);
+  if (args.out.dim(0) == 0) return;
+  if (args.weight->format.quantized()) {
+    LaunchQuantizedExpertGemm({.x = args.x,
+                               .weight = args.weight,
+                               .bias = args.bias,
+                               .routing = args.routing,
+                               .is_gated = false,
+                               .activation = Activation::kSilu,
+                               .in_order_of_pairs = true,
+                               .out = args.rows},
+                              stream);
+  } else {
+    LaunchGemm({.x = args.x,
+                .weight = args.weight,
+                .bias = args.bias,
+                .routing = args.routing,
+                .is_gated = false,
+                .activation = Activation::kSilu,
+                .out = args.rows},
+               stream);
+  }
+  LaunchSumOfExperts(args, stream);
 }
 
 }  // namespace quire::cuda

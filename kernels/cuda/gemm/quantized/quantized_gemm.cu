@@ -259,8 +259,8 @@ int DefaultVariant(const LinearArgs& args, const std::vector<int>& variants) {
 
 }  // namespace
 
-LinearFormat QuantizedFormatFor(const LinearFormat& format, DType activations) {
-  return IsHopper() ? PackedFormat(format, activations) : LinearFormat();
+LinearFormat QuantizedFormatFor(const LinearFormat& format, DType activations, bool has_experts) {
+  return IsHopper() ? PackedFormat(format, activations, has_experts) : LinearFormat();
 }
 
 std::string QuantizedGemmVariantName(int variant) {
@@ -312,6 +312,76 @@ void LaunchGatedQuantizedGemm(const GatedLinearArgs& args, int variant, cudaStre
   params.pair_scales = params.num_gates;
   params.pair_bytes = int64_t{params.num_gates} / kBlockRows * params.num_steps * params.step_bytes;
   params.activation = args.activation;
+  Launch(params, plan, v, stream);
+}
+
+namespace {
+
+// Of experts: tiles of twice an expert's rows on average, so that most have one, of no more than
+// kMostRows; CTAs that share out in_features where tiles are too few for the device.
+Variant ExpertVariant(const ExpertRowsArgs& args, int* tile) {
+  constexpr int kMostRows = 128;
+  const LinearWeight& weight = *args.weight;
+  const int64_t num_pairs = args.routing.num_pairs();
+  const int64_t num_chosen = std::min(weight.num_experts, num_pairs);
+  *tile = 0;
+  while (kQuantizedTileRows[*tile] < std::min<int64_t>(2 * num_pairs / num_chosen, kMostRows)) {
+    ++*tile;
+  }
+  const QuantizedKernel kernel = KernelFor<__half>(weight, *tile, false);
+  const auto num_ctas =
+      num_chosen * CeilDiv<int64_t>(PackedLayout(weight).num_blocks, kernel.num_blocks);
+  int splits = 1;
+  while (splits < 4 && num_ctas * splits < NumSms() &&
+         PackedLayout(weight).num_steps >= 4 * splits) {
+    splits *= 2;
+  }
+  return {Kind::kGemm, splits, 1, 0, kQuantizedTileRows[*tile] <= 32 ? kGemmKib[0] : kMostKib};
+}
+
+}  // namespace
+
+void LaunchQuantizedExpertGemm(const ExpertRowsArgs& args, cudaStream_t stream) {
+  const LinearWeight& weight = *args.weight;
+  CHECK(!HasFloat8Tiles(weight) && !weight.format.ordered) << "of experts";
+  CHECK(!args.is_gated || HasWholeGateBlocks(weight));
+  int tile = 0;
+  const Variant v = ExpertVariant(args, &tile);
+  const PackedLayout layout(weight);
+  Plan plan = {.kernel = weight.dtype == DType::kF16
+                             ? KernelFor<__half>(weight, tile, false)
+                             : KernelFor<__nv_bfloat16>(weight, tile, false),
+               .tile_rows = kQuantizedTileRows[tile],
+               .num_row_tiles = 0,
+               .num_tiles = 0,
+               .num_stages = 0,
+               .shared_bytes = 0,
+               .num_ctas = 0};
+  const int64_t num_pairs = args.routing.num_pairs();
+  plan.num_row_tiles =
+      static_cast<int>(std::min(num_pairs, weight.num_experts + num_pairs / plan.tile_rows));
+  plan.num_tiles = static_cast<int>(CeilDiv<int64_t>(layout.num_blocks, plan.kernel.num_blocks));
+  const int step_bytes = StepBytes(weight);
+  const auto num_steps = static_cast<int>(CeilDiv<int64_t>(layout.num_steps, v.splits));
+  const auto shared_bytes = [&](int num_stages) {
+    return plan.kernel.shared_bytes(step_bytes, num_stages, 0, num_steps, 0);
+  };
+  plan.num_stages = std::min(plan.kernel.max_stages, num_steps);
+  while (plan.num_stages > 1 && shared_bytes(plan.num_stages) > v.shared_kib * 1024) {
+    --plan.num_stages;
+  }
+  plan.shared_bytes = shared_bytes(plan.num_stages);
+  QuantizedGemmParams params =
+      ParamsOf({.x = args.x, .weight = &weight, .bias = args.bias, .out = args.out}, plan, v);
+  params.offsets = args.routing.offsets.as<int32_t>();
+  params.pairs = args.in_order_of_pairs ? args.routing.pairs.as<int32_t>() : nullptr;
+  params.num_experts = static_cast<int>(weight.num_experts);
+  params.expert_bytes = weight.expert_bytes;
+  if (args.is_gated) {
+    params.num_gates = static_cast<int>(weight.out_features / 2);
+    params.num_features = params.num_gates;
+    params.activation = args.activation;
+  }
   Launch(params, plan, v, stream);
 }
 

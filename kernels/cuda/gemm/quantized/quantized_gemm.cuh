@@ -27,7 +27,7 @@ class QuantizedGemmLoader {
 #pragma unroll
     for (int i = 0; i < Shape::kWarpgroups; ++i) {
       const int64_t at = int64_t{work.Block<Shape::kWarpgroups>(p, i)} * p.num_steps;
-      blocks_[i] = p.weight + (at + work.first_step) * p.step_bytes;
+      blocks_[i] = work.Weight(p) + (at + work.first_step) * p.step_bytes;
     }
   }
 
@@ -251,7 +251,7 @@ class QuantizedGemmComputation {
   // By the scales of the weight's rows.
   __device__ void ScaleRows() {
     const int block = work_.Block<Shape::kWarpgroups>(p_, warp_ / 4);
-    const float* const scales = p_.row_scales + block * kBlockRows + row_;
+    const float* const scales = work_.RowScales(p_) + block * kBlockRows + row_;
     const float upper = scales[0], lower = scales[8];
     const auto unscaled = [&](int i, int j) {
       if constexpr (kScalesSums) return total_[0][i][j];
@@ -301,10 +301,11 @@ class QuantizedGemmComputation {
   float total_[1][Shape::kFragments][4] = {};
 };
 
-// Grid: (splits of a cluster and tiles of x's rows, tiles of the weight's rows). Bytes: the weight
-// once from memory, for further tiles of x's rows again from L2; x once a tile, from L2.
-// Accumulation: a group's columns in order in float32 on tensor cores, groups in order, a split its
-// share, then these in order. Limit: memory bandwidth for few rows, tensor cores for many.
+// Grid: (splits of a cluster and tiles of x's rows, tiles of the weight's rows); of experts, as
+// many tiles of rows as there may be, of which the last ones do not exist. Bytes: the weight once
+// from memory, for further tiles of x's rows again from L2; x once a tile, from L2. Accumulation: a
+// group's columns in order in float32 on tensor cores, groups in order, a split its share, then
+// these in order. Limit: memory bandwidth for few rows, tensor cores for many.
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
     QuantizedGemm(const __grid_constant__ QuantizedGemmParams p) {
@@ -316,6 +317,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtasPerSm)
   const bool in_cluster = p.num_splits * p.num_shares > 1;
   in_cluster ? SyncCluster() : __syncthreads();
   const QuantizedGemmWork work(p, Shape::kRows);
+  if (work.IsEmpty()) return;
   if (threadIdx.x < Shape::kComputeThreads) {
     if constexpr (Shape::kMovesRegisters) TakeRegisters<Shape::kComputeRegisters>();
     WaitForPredecessor();

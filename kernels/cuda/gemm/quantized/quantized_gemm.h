@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "kernels/experts.h"
 #include "kernels/op_args.h"
 
 struct CUstream_st;
@@ -16,7 +17,7 @@ namespace quire::cuda {
 
 // The format that a weight gets for activations of this type on the device that is current: this
 // one, or kFloat where no kernel multiplies it.
-LinearFormat QuantizedFormatFor(const LinearFormat& format, DType activations);
+LinearFormat QuantizedFormatFor(const LinearFormat& format, DType activations, bool has_experts);
 
 // Those that may be fast for these arguments, the default one first; none for weights that are not
 // quantized, nor for more than kMaxQuantizedGemvRows rows of weights that are HasFloat8Tiles, which
@@ -33,5 +34,18 @@ void LaunchQuantizedGemm(const LinearArgs& args, int variant, CUstream_st* strea
 // blocks of rows.
 void LaunchGatedQuantizedGemm(const GatedLinearArgs& args, int variant, CUstream_st* stream);
 bool HasWholeGateBlocks(const LinearWeight& weight);
+
+// Gemms with experts' weights, that multiply x as it is: of rows of x that are sorted by expert.
+struct ExpertRowsArgs {
+  Tensor x;  // [num_pairs, in_features], as routing.pairs is sorted
+  const LinearWeight* weight;
+  Tensor bias;  // [num_experts, out_features] float32 or empty
+  Routing routing;
+  bool is_gated;           // whole blocks of gates (HasWholeGateBlocks); results are half as many
+  Activation activation;   // of a gated gemm
+  bool in_order_of_pairs;  // results lie so, not as x does
+  Tensor out;              // [num_pairs, out_features] or half of them
+};
+void LaunchQuantizedExpertGemm(const ExpertRowsArgs& args, CUstream_st* stream);
 
 }  // namespace quire::cuda

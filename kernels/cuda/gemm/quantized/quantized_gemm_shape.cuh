@@ -5,8 +5,11 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/experts/expert_tiles.cuh"
 #include "kernels/cuda/gemm/hopper/cluster.cuh"
 #include "kernels/cuda/runtime/async.cuh"
+#include "kernels/cuda/runtime/expert_tiles.cuh"
+#include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/vector.cuh"
 #include "kernels/op_args.h"
 #include "kernels/packed_layout.h"
@@ -40,6 +43,12 @@ struct QuantizedGemmParams {
   bool out_is_float;  // float32; else of x's type
   int num_gates;      // of a gated gemm, whose weight is that many gate rows, then up rows; else 0
   Activation activation;
+  // Of gemms with experts (kernels/experts.h): x is sorted by expert, as `offsets` says; null:
+  // there is one weight. A row's result goes where `pairs` says; null: where x's row is.
+  const int32_t* offsets = nullptr;
+  const int32_t* pairs = nullptr;
+  int num_experts = 1;
+  int64_t expert_bytes = 0;
 };
 
 inline constexpr int kMinScaledRows = 128;
@@ -145,7 +154,8 @@ struct QuantizedGemmShared {
 // have different tiles and bring x for each other.
 struct QuantizedGemmWork {
   int split, share;
-  int first_row, tile;
+  int expert = 0;
+  int first_row, end_row, tile;
   int first_step, end_step;
 
   __device__ QuantizedGemmWork(const QuantizedGemmParams& p, int tile_rows) {
@@ -153,10 +163,30 @@ struct QuantizedGemmWork {
     const int rank = static_cast<int>(blockIdx.x) % cluster_size;
     split = rank % p.num_splits;
     share = rank / p.num_splits;
-    first_row = static_cast<int>(blockIdx.x) / cluster_size * tile_rows;
+    const int row_tile = static_cast<int>(blockIdx.x) / cluster_size;
+    first_row = row_tile * tile_rows;
+    end_row = min(first_row + tile_rows, p.num_rows);
+    if (p.offsets != nullptr) {
+      WaitForPredecessor();
+      const ExpertTile rows = FindExpertTile(p.offsets, p.num_experts, tile_rows, row_tile);
+      expert = rows.expert;
+      first_row = rows.first_row;
+      end_row = first_row + rows.num_rows;
+    }
     tile = static_cast<int>(blockIdx.y) * p.num_shares + share;
     first_step = split * p.num_steps / p.num_splits;
     end_step = (split + 1) * p.num_steps / p.num_splits;
+  }
+
+  // Of experts: there are more CTAs than tiles.
+  __device__ bool IsEmpty() const { return first_row >= end_row; }
+  // The expert's.
+  __device__ const uint8_t* Weight(const QuantizedGemmParams& p) const {
+    return p.weight + expert * p.expert_bytes;
+  }
+  __device__ const float* RowScales(const QuantizedGemmParams& p) const {
+    return reinterpret_cast<const float*>(reinterpret_cast<const char*>(p.row_scales) +
+                                          expert * p.expert_bytes);
   }
 
   // The block that a warpgroup of kWarpgroups multiplies with; beyond the last one, the last one

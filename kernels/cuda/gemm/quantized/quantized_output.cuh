@@ -41,7 +41,7 @@ class QuantizedOutput {
   template <int kFeatures, typename Make>
   __device__ void RunQuads(const Make& make) const {
     constexpr int kQuads = kFeatures / 4;
-    const int num_rows = min(p_.num_rows - work_.first_row, Shape::kRows);
+    const int num_rows = work_.end_row - work_.first_row;
     const int stride = Shape::kComputeThreads * p_.num_splits;
 #pragma unroll 2
     for (int i = work_.split * Shape::kComputeThreads + static_cast<int>(threadIdx.x);
@@ -51,7 +51,9 @@ class QuantizedOutput {
       if (column >= p_.num_features) continue;
       float values[4];
       make(row, feature, column, values);
-      Store(values, (work_.first_row + row) * p_.out_stride + column, p_.num_features - column);
+      const int at = work_.first_row + row;
+      Store(values, (p_.pairs == nullptr ? at : p_.pairs[at]) * p_.out_stride + column,
+            p_.num_features - column);
     }
   }
 
@@ -83,7 +85,9 @@ class QuantizedOutput {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float bias[1] = {0};
-      if (column + i < num_columns) p_.bias.LoadAt(column + i, bias);
+      if (column + i < num_columns) {
+        p_.bias.LoadAt(work_.expert * num_columns + column + i, bias);
+      }
       sums[i] += bias[0];
     }
   }

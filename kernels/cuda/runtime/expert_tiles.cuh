@@ -14,6 +14,41 @@ struct ExpertTile {
   int first_row, num_rows;
 };
 
+// The tile numbered `index`, found by a warp alone; none of its rows exist beyond the last one.
+// Once Route is complete.
+__device__ inline ExpertTile FindExpertTile(const int32_t* offsets, int num_experts, int tile_rows,
+                                            int index) {
+  constexpr int kWarp = 32;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int per_lane = (num_experts + kWarp - 1) / kWarp;
+  const int begin = min(lane * per_lane, num_experts), end = min(begin + per_lane, num_experts);
+  const auto tiles_of = [&](int expert) {
+    return (offsets[expert + 1] - offsets[expert] + tile_rows - 1) / tile_rows;
+  };
+  int own = 0;
+#pragma unroll 4
+  for (int expert = begin; expert < end; ++expert) own += tiles_of(expert);
+  int sum = own;
+#pragma unroll
+  for (int i = 1; i < kWarp; i *= 2) {
+    const int other = __shfl_up_sync(~0u, sum, i);
+    if (lane >= i) sum += other;
+  }
+  const unsigned int beyond = __ballot_sync(~0u, sum > index);
+  if (beyond == 0) return {0, 0, 0};
+  const int finder = __ffs(beyond) - 1;
+  int expert = begin, left = index - (sum - own);
+  if (lane == finder) {
+    for (int count = tiles_of(expert); left >= count; count = tiles_of(expert)) {
+      left -= count;
+      ++expert;
+    }
+  }
+  expert = __shfl_sync(~0u, expert, finder);
+  const int first = offsets[expert] + __shfl_sync(~0u, left, finder) * tile_rows;
+  return {expert, first, min(tile_rows, offsets[expert + 1] - first)};
+}
+
 // In shared memory: how many tiles the experts before each have.
 template <int kThreads>
 class ExpertTiles {
