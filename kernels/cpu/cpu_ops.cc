@@ -41,6 +41,11 @@ void CheckDTypes(const GatedDeltaArgs& args) {
   CHECK(args.state.dtype == DType::kF32)
       << "the CPU keeps recurrent states in float32, not " << DTypeName(args.state.dtype);
 }
+template <typename Args>
+void CheckExperts(const Args& args) {
+  CheckActivationDType(args.x.dtype());
+  CHECK(!args.weight->is_compressed()) << "experts are multiplied as they are";
+}
 
 }  // namespace
 
@@ -65,8 +70,14 @@ void CpuOps::Enqueue(Stream& stream, const GatedLinearArgs& args) {
   Enqueue(stream, args.Linear());
   Enqueue(stream, args.Activate());
 }
-void CpuOps::Enqueue(Stream&, const ExpertsGatedLinearArgs&) { CHECK(false) << "not there yet"; }
-void CpuOps::Enqueue(Stream&, const ExpertsLinearArgs&) { CHECK(false) << "not there yet"; }
+void CpuOps::Enqueue(Stream& stream, const ExpertsGatedLinearArgs& args) {
+  CheckExperts(args);
+  CpuStream::From(stream).Enqueue([this, args] { experts_gemm_.GatedLinear(args, pool_); });
+}
+void CpuOps::Enqueue(Stream& stream, const ExpertsLinearArgs& args) {
+  CheckExperts(args);
+  CpuStream::From(stream).Enqueue([this, args] { experts_gemm_.Linear(args, pool_); });
+}
 void CpuOps::Enqueue(Stream& stream, const SampleArgs& args) { OnPool(stream, args, cpu::Sample); }
 
 #define QUIRE_OP(name) \

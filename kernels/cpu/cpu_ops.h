@@ -2,6 +2,7 @@
 // the stream's thread. Used by the engine's thread.
 #pragma once
 
+#include "kernels/cpu/experts/experts_gemm.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/quantized/quantized_gemm.h"
 #include "kernels/cpu/runtime/isa.h"
@@ -29,6 +30,7 @@ class CpuOps : public Ops {
   // Used by the tasks, one after the other.
   Gemm gemm_;
   QuantizedGemm quantized_gemm_;
+  ExpertsGemm experts_gemm_{gemm_, quantized_gemm_};
 };
 
 }  // namespace quire::cpu

@@ -152,12 +152,13 @@ TEST_P(CudaGemmTest, EveryGatedCandidateIsItsTwoOperations) {
       const DeviceTensor gate_up =
           UploadTensor(std::vector<float>(2 * m * size), dtype, {m, 2 * size});
       const DeviceTensor out = UploadTensor(std::vector<float>(m * size), dtype, {m, size});
-      GatedLinearArgs args = {.x = x.tensor,
-                              .weight = &linear,
-                              .bias = bias.tensor,
-                              .activation = Activation::kGeluTanh,
-                              .gate_up = gate_up.tensor,
-                              .out = out.tensor};
+      GatedLinearArgs args = {
+          .x = x.tensor,
+          .weight = &linear,
+          .bias = bias.tensor,
+          .activation = m % 2 == 0 ? Activation::kGeluTanh : Activation::kClampedSwish,
+          .gate_up = gate_up.tensor,
+          .out = out.tensor};
       const Case c = {.m = m, .n = 2 * size, .k = k, .dtype = dtype};
       ForEachCandidate(c, args.Linear(), [&](const GemmChoice& choice) {
         gemm_->Choose(Gemm::KeyOf(args.Linear()), choice);

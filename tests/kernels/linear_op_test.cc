@@ -394,7 +394,8 @@ TEST_P(LinearOpTest, GatedLinearIsLinearAndThenGatedActivation) {
       const DeviceTensor gate_up =
           UploadTensor(std::vector<float>(2 * m * size, NAN), dtype, {m, 2 * size});
       const DeviceTensor out = UploadTensor(std::vector<float>(m * size, NAN), dtype, {m, size});
-      for (Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
+      for (Activation activation :
+           {Activation::kSilu, Activation::kGeluTanh, Activation::kClampedSwish}) {
         for (const Tensor& added : {Tensor(), bias.tensor}) {
           const GatedLinearArgs args = {.x = x.tensor,
                                         .weight = &weight.weight,

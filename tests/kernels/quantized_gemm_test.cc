@@ -365,12 +365,13 @@ TEST_P(QuantizedGemmTest, EveryGatedCandidateIsItsTwoOperations) {
           UploadTensor(std::vector<float>(2 * num_rows * size), DType::kBF16, {num_rows, 2 * size});
       const DeviceTensor out =
           UploadTensor(std::vector<float>(num_rows * size), DType::kBF16, {num_rows, size});
-      const GatedLinearArgs args = {.x = x.tensor,
-                                    .weight = &weight.weight,
-                                    .bias = bias.tensor,
-                                    .activation = Activation::kSilu,
-                                    .gate_up = gate_up.tensor,
-                                    .out = out.tensor};
+      const GatedLinearArgs args = {
+          .x = x.tensor,
+          .weight = &weight.weight,
+          .bias = bias.tensor,
+          .activation = num_rows % 2 == 0 ? Activation::kSilu : Activation::kClampedSwish,
+          .gate_up = gate_up.tensor,
+          .out = out.tensor};
       ForEachCandidate(args.Linear(), [&](const GemmChoice& choice) {
         ASSERT_TRUE(gemm_->Run(args.Linear(), choice, cuda_stream()).ok());
         ops().GatedActivation(stream(), args.Activate());

@@ -30,19 +30,27 @@ inline std::vector<double> LayerNorm(std::vector<double> x, const std::vector<fl
   return RmsNorm(x, weight, eps);
 }
 
-inline double Activate(Activation activation, double x) {
-  if (activation == Activation::kSilu) return x / (1.0 + std::exp(-x));
-  return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+// activation(gate) * up.
+inline double Gated(Activation activation, double gate, double up) {
+  switch (activation) {
+    case Activation::kSilu:
+      return gate / (1.0 + std::exp(-gate)) * up;
+    case Activation::kGeluTanh:
+      return 0.5 * gate *
+             (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (gate + 0.044715 * gate * gate * gate))) * up;
+    case Activation::kClampedSwish:
+      break;
+  }
+  const double clamped = gate > 7 ? 7 : gate;
+  return clamped / (1.0 + std::exp(-1.702 * clamped)) * ((up > 7 ? 7 : up < -7 ? -7 : up) + 1);
 }
 
-// activation(gate) * up; gate is the first half of `gate_up`.
+// Of a row; gate is the first half of `gate_up`.
 inline std::vector<double> GatedActivation(Activation activation,
                                            const std::vector<float>& gate_up) {
   const size_t size = gate_up.size() / 2;
   std::vector<double> out;
-  for (size_t i = 0; i < size; ++i) {
-    out.push_back(Activate(activation, gate_up[i]) * gate_up[size + i]);
-  }
+  for (size_t i = 0; i < size; ++i) out.push_back(Gated(activation, gate_up[i], gate_up[size + i]));
   return out;
 }
 

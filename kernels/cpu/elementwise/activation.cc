@@ -17,12 +17,33 @@ VF32 GeluTanh(VF32 x) {
   return hn::Mul(x, Sigmoid(hn::Mul(cubic, hn::Set(d, 1.5957691216057308f))));
 }
 
+// gpt-oss's. What is not a number stays so.
+VF32 ClampedSwish(VF32 gate, VF32 up) {
+  const F32 d;
+  const VF32 limit = hn::Set(d, 7.0f), least = hn::Neg(limit), one = hn::Set(d, 1.0f);
+  gate = hn::IfThenElse(hn::Gt(gate, limit), limit, gate);
+  up = hn::IfThenElse(hn::Gt(up, limit), limit, up);
+  up = hn::IfThenElse(hn::Lt(up, least), least, up);
+  return hn::Mul(hn::Mul(gate, Sigmoid(hn::Mul(gate, hn::Set(d, 1.702f)))), hn::Add(up, one));
+}
+
+VF32 Gated(Activation activation, VF32 gate, VF32 up) {
+  switch (activation) {
+    case Activation::kSilu:
+      return hn::Mul(Silu(gate), up);
+    case Activation::kGeluTanh:
+      return hn::Mul(GeluTanh(gate), up);
+    case Activation::kClampedSwish:
+      break;
+  }
+  return ClampedSwish(gate, up);
+}
+
 template <typename T>
 void ActivateRow(const T* gate, const T* up, Activation activation, int64_t size, T* out) {
   for (int64_t i = 0; i < size; i += NumLanes()) {
     const VF32 g = LoadF32(gate + i, size - i);
-    const VF32 activated = activation == Activation::kSilu ? Silu(g) : GeluTanh(g);
-    StoreF32(hn::Mul(activated, LoadF32(up + i, size - i)), out + i, size - i);
+    StoreF32(Gated(activation, g, LoadF32(up + i, size - i)), out + i, size - i);
   }
 }
 

@@ -26,20 +26,29 @@ __global__ void __launch_bounds__(kRowGridThreads)
     Load(gates + row * gate_stride + i, gate);
     Load(ups + row * up_stride + i, up);
 #pragma unroll
-    for (int j = 0; j < kWidth; ++j) up[j] *= Function()(gate[j]);
+    for (int j = 0; j < kWidth; ++j) up[j] = Function()(gate[j], up[j]);
     Store(up, out + row * out_stride + i);
+  }
+}
+
+template <typename T, int kWidth>
+auto KernelOf(Activation activation) {
+  switch (activation) {
+    case Activation::kGeluTanh:
+      return GatedActivationKernel<GeluTanh, T, kWidth>;
+    case Activation::kClampedSwish:
+      return GatedActivationKernel<ClampedSwish, T, kWidth>;
+    default:
+      return GatedActivationKernel<Silu, T, kWidth>;
   }
 }
 
 template <typename T, int kWidth>
 void LaunchGated(const GatedActivationArgs& args, cudaStream_t stream) {
   const int64_t num_rows = args.out.dim(0), size = args.out.dim(1);
-  const auto kernel = args.activation == Activation::kSilu
-                          ? GatedActivationKernel<Silu, T, kWidth>
-                          : GatedActivationKernel<GeluTanh, T, kWidth>;
-  LaunchKernel(kernel, RowGrid(num_rows, size, kWidth), kRowGridThreads, 0, stream,
-               static_cast<const T*>(args.gate.data()), args.gate.row_stride(),
-               static_cast<const T*>(args.up.data()), args.up.row_stride(),
+  LaunchKernel(KernelOf<T, kWidth>(args.activation), RowGrid(num_rows, size, kWidth),
+               kRowGridThreads, 0, stream, static_cast<const T*>(args.gate.data()),
+               args.gate.row_stride(), static_cast<const T*>(args.up.data()), args.up.row_stride(),
                static_cast<T*>(args.out.data()), args.out.row_stride(), num_rows, size);
 }
 

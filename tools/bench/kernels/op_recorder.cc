@@ -90,6 +90,32 @@ OpCost CostOfLinear(std::string name, const Args& args) {
           Bytes({args.x, args.bias, args.out}) + static_cast<double>(weight.size_bytes()),
           2.0 * static_cast<double>(args.x.dim(0) * weight_elements)};
 }
+OpCost CostOf(const RouteArgs& args) {
+  const Routing& out = args.out;
+  return {"route", Shape(args.logits),
+          Bytes({args.logits, args.correction, args.expert_scales, out.experts, out.weights,
+                 out.pairs, out.offsets})};
+}
+// Each pair's products, and of the experts as many as there may be with a pair: what a step's
+// tokens chose is not known here.
+template <typename Args>
+OpCost CostOfExperts(std::string name, const Args& args, double other_bytes) {
+  const LinearWeight& weight = *args.weight;
+  const int64_t num_pairs = args.routing.num_pairs();
+  const int64_t most_chosen = std::min(weight.num_experts, num_pairs);
+  const int64_t expert_elements = weight.out_features * weight.in_features;
+  return {std::move(name),
+          absl::StrCat(num_pairs, " of ", weight.num_experts, " x ", weight.out_features, " x ",
+                       weight.in_features),
+          other_bytes + static_cast<double>(weight.Expert(0).size_bytes() * most_chosen),
+          2.0 * static_cast<double>(num_pairs * expert_elements)};
+}
+OpCost CostOf(const ExpertsGatedLinearArgs& args) {
+  return CostOfExperts("experts_gated_linear", args, Bytes({args.x, args.out}));
+}
+OpCost CostOf(const ExpertsLinearArgs& args) {
+  return CostOfExperts("experts_linear", args, Bytes({args.x, args.add, args.add_gate, args.out}));
+}
 OpCost CostOf(const LinearArgs& args) { return CostOfLinear("linear", args); }
 OpCost CostOf(const GatedLinearArgs& args) { return CostOfLinear("gated_linear", args); }
 

@@ -191,7 +191,16 @@ class HopperGemmComputation {
     }
     if (p_.bias.data != nullptr) AddBias(tile);
     if (p_.num_gates > 0) {
-      p_.activation == Activation::kSilu ? Activate(Silu()) : Activate(GeluTanh());
+      switch (p_.activation) {
+        case Activation::kGeluTanh:
+          Activate(GeluTanh());
+          break;
+        case Activation::kClampedSwish:
+          Activate(ClampedSwish());
+          break;
+        default:
+          Activate(Silu());
+      }
       Store<Shape::kFragments / 2, Element>(tile * Shape::kHalf, p_.num_gates);
     } else if (p_.out_is_float) {
       Store<Shape::kFragments, float>(tile * Shape::kTileFeatures, p_.out_features);

@@ -32,6 +32,8 @@ class LargeGemmOutput {
       StoreAs<NotGated>(tiles, sums);
     } else if (p_.activation == Activation::kSilu) {
       StoreAs<Silu>(tiles, sums);
+    } else if (p_.activation == Activation::kClampedSwish) {
+      StoreAs<ClampedSwish>(tiles, sums);
     } else {
       StoreAs<GeluTanh>(tiles, sums);
     }
