@@ -46,6 +46,7 @@ void Decoder::Carve(MemoryCarver* carver) {
   gqa_.Carve(carver);
   delta_.Carve(carver);
   gated_mlp_.Carve(carver);
+  routed_mlp_.Carve(carver);
   per_layer_input_.Carve(carver);
   logit_hidden_ = carver->TakeTensor(context_.dtype, {limits.max_logit_rows, c.hidden_size});
   logits_ = carver->TakeTensor(DType::kF32, {limits.max_logit_rows, c.vocab_size});
@@ -66,8 +67,8 @@ void Decoder::Forward(Stream& stream, const DecoderInputs& inputs, const KvArena
     Project(stream, layer, found);
     Leave(stream, weights.attention_out_norm);
     if (!is_parallel) {
-      const Normed mlp_x = Enter(stream, weights.mlp_norm, NormedFor(weights.gated_mlp.gate_up));
-      RunMlp(stream, layer, mlp_x.tensor());
+      const Normed mlp_x = Enter(stream, weights.mlp_norm, NormedForMlp(layer));
+      RunMlp(stream, layer, mlp_x);
       Leave(stream, weights.mlp_out_norm);
     }
     if (config.per_layer_input.size > 0) RunPerLayerInput(stream, layer, inputs);
@@ -158,6 +159,24 @@ Decoder::Normed Decoder::NormedForAttention(int layer) const {
   return x;
 }
 
+// Where the norm before a layer's MLP goes.
+Decoder::Normed Decoder::NormedForMlp(int layer) const {
+  const LayerWeights& weights = weights_->layer(layer);
+  const RoutedMlpWeights& routed = weights.routed_mlp;
+  Normed x;
+  switch (context_.config->layers[layer].mlp) {
+    case MlpKind::kGated:
+      return NormedFor(weights.gated_mlp.gate_up);
+    case MlpKind::kRouted:
+      x = NormedFor(routed.gate_up);
+      if (x.float8.empty() && context_.config->layers[layer].routed.shared_intermediate_size > 0) {
+        x = NormedFor(routed.shared.gate_up);
+      }
+      x.rows = hidden_;  // which the router reads in any case
+  }
+  return x;
+}
+
 bool Decoder::IsLast(int layer) const {
   return layer + 1 == static_cast<int>(context_.config->layers.size());
 }
@@ -222,24 +241,36 @@ void Decoder::Project(Stream& stream, int layer, const Tensor& found) {
 // or the MLP reads another form of it.
 void Decoder::AddParallelMlp(Stream& stream, int layer, const Normed& attention_x) {
   const LayerWeights& weights = weights_->layer(layer);
-  const Tensor& was = attention_x.tensor();
-  const Normed x = NormedFor(weights.gated_mlp.gate_up);
-  if (x.tensor().data() != was.data() || x.tensor().dim(0) != was.dim(0)) {
+  const auto is_there = [](const Tensor& wanted, const Tensor& was) {
+    return wanted.empty() || (wanted.data() == was.data() && wanted.dim(0) == was.dim(0));
+  };
+  const Normed x = NormedForMlp(layer);
+  if (!is_there(x.rows, attention_x.rows) || !is_there(x.float8, attention_x.float8)) {
     Norm(stream, residual_, {}, weights.input_norm, x);
   }
-  RunMlp(stream, layer, x.tensor());
+  RunMlp(stream, layer, x);
   Leave(stream, weights.mlp_out_norm);
   Add(stream, {});
   output_waits_ = true;  // attention's, once it is projected
 }
 
 // hidden_ = MLP(x).
-void Decoder::RunMlp(Stream& stream, int layer, const Tensor& x) {
-  switch (context_.config->layers[layer].mlp) {
+void Decoder::RunMlp(Stream& stream, int layer, const Normed& x) {
+  const LayerConfig& config = context_.config->layers[layer];
+  const LayerWeights& weights = weights_->layer(layer);
+  const RoutedMlpWeights& routed = weights.routed_mlp;
+  const auto as_read_by = [&x](const LinearWeight& weight) {
+    return NormedDType(weight) == DType::kF8E4M3 && !x.float8.empty() ? x.float8 : x.rows;
+  };
+  switch (config.mlp) {
     case MlpKind::kGated:
-      return gated_mlp_.Run(stream, weights_->layer(layer).gated_mlp, x, hidden_);
+      return gated_mlp_.Run(stream, weights.gated_mlp, x.tensor(), hidden_);
     case MlpKind::kRouted:
-      CHECK(false) << "not there yet";
+      return routed_mlp_.Run(stream, routed, config.routed,
+                             {.rows = x.rows,
+                              .expert_rows = as_read_by(routed.gate_up),
+                              .shared_rows = as_read_by(routed.shared.gate_up)},
+                             hidden_);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "engine/model/blocks/gated_mlp.h"
 #include "engine/model/blocks/gqa_attention.h"
 #include "engine/model/blocks/per_layer_input.h"
+#include "engine/model/blocks/routed_mlp.h"
 #include "engine/model/config/model_config.h"
 #include "engine/model/weights.h"
 #include "kernels/backend.h"
@@ -64,6 +65,7 @@ class Decoder {
         gqa_(context),
         delta_(context),
         gated_mlp_(context),
+        routed_mlp_(context, gated_mlp_),
         per_layer_input_(context) {}
 
   // A norm's results: rows in the activations' dtype, Float8Rows, or both.
@@ -82,6 +84,7 @@ class Decoder {
   void Leave(Stream& stream, const Tensor& norm);
   Normed NormedFor(const LinearWeight& reader) const;
   Normed NormedForAttention(int layer) const;
+  Normed NormedForMlp(int layer) const;
   Tensor Attend(Stream& stream, int layer, const Normed& x, const DecoderInputs& inputs,
                 const KvArena& kv_arena, const StateArena& state_arena);
   Tensor RunGqa(Stream& stream, int layer, const Tensor& x, const DecoderInputs& inputs,
@@ -91,7 +94,7 @@ class Decoder {
   void Project(Stream& stream, int layer, const Tensor& found);
   bool IsLast(int layer) const;
   void AddParallelMlp(Stream& stream, int layer, const Normed& attention_x);
-  void RunMlp(Stream& stream, int layer, const Tensor& x);
+  void RunMlp(Stream& stream, int layer, const Normed& x);
   void RunPerLayerInput(Stream& stream, int layer, const DecoderInputs& inputs);
   void KeepResidualRows(Stream& stream, const DecoderInputs& inputs);
 
@@ -100,6 +103,7 @@ class Decoder {
   GqaAttention gqa_;
   GatedDeltaNet delta_;
   GatedMlp gated_mlp_;
+  RoutedMlp routed_mlp_;
   PerLayerInput per_layer_input_;
   // Of the last Forward:
   Tensor hidden_;    // [num_rows, hidden_size]: of the tokens, or of those with logits in the end

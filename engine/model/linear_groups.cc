@@ -17,7 +17,8 @@ bool IsAlike(const LinearGroup& group, const LayerLinear& linear) {
   return group.gated == linear.gated && group.float8_x == HasFloat8X(linear) &&
          first.out_features == linear.weight->out_features &&
          first.in_features == linear.weight->in_features && first.dtype == linear.weight->dtype &&
-         first.format == linear.weight->format && first.activations == linear.weight->activations &&
+         group.out_dtype == linear.out_dtype && first.format == linear.weight->format &&
+         first.activations == linear.weight->activations &&
          group.bias.empty() == linear.bias.empty();
 }
 
@@ -36,7 +37,7 @@ std::vector<LinearGroup> LinearGroups(const Weights& weights, int64_t max_num_ba
       groups.push_back({.weights = {linear.weight},
                         .bias = linear.bias,
                         .float8_x = HasFloat8X(linear),
-                        .out_dtype = linear.weight->dtype,
+                        .out_dtype = linear.out_dtype,
                         .gated = linear.gated,
                         .max_num_rows = max_num_batched_tokens});
     }

@@ -23,7 +23,7 @@ void PlanMlp(const ModelConfig& config, const LayerConfig& layer, LayerWeights* 
     case MlpKind::kGated:
       return PlanWeights(config, layer, &weights->gated_mlp, planner);
     case MlpKind::kRouted:
-      CHECK(false) << "not there yet";
+      return PlanWeights(config, layer.routed, &weights->routed_mlp, planner);
   }
 }
 
@@ -85,6 +85,10 @@ WeightPlan PlanWeights(const ModelConfig& config, const TextPart& part, ModelWei
   for (size_t i = 0; i < config.layers.size(); ++i) {
     ModulePlanner planner(absl::StrCat(part.prefix, "layers.", i, "."), conventions, &plan);
     PlanLayer(config, config.layers[i], &weights->layers[i], planner);
+  }
+  for (int64_t i = 0; i < config.num_draft_layers; ++i) {
+    const auto layer = static_cast<int64_t>(config.layers.size()) + i;
+    plan.spare_prefixes.push_back(absl::StrCat(part.prefix, "layers.", layer, "."));
   }
   return plan;
 }

@@ -30,6 +30,13 @@ namespace {
 using WeightBytes = std::function<int64_t(const LinearWeight&)>;
 using FormatFor = std::function<LinearFormat(const LinearFormat&, DType)>;
 
+// Of a weight as it lies in memory. Each expert begins a line of the caches.
+int64_t BytesOf(const LinearWeight& weight, const WeightBytes& weight_bytes) {
+  constexpr int64_t kLine = 128;
+  if (weight.num_experts == 1) return weight_bytes(weight);
+  return weight.num_experts * RoundUp(weight_bytes(weight.Expert(0)), kLine);
+}
+
 void LogOtherParts(const Checkpoint& checkpoint) {
   const std::string parts = ListOtherParts(checkpoint);
   if (parts.empty()) return;
@@ -80,8 +87,8 @@ class WeightsLoader {
       const auto is_it = [&](const FormatBytes& other) { return other.format == format; };
       auto it = std::find_if(by_format.begin(), by_format.end(), is_it);
       if (it == by_format.end()) it = by_format.insert(it, {format});
-      it->bytes += weight_bytes(weight);
-      rest.bytes -= weight_bytes(weight);
+      it->bytes += BytesOf(weight, weight_bytes);
+      rest.bytes -= BytesOf(weight, weight_bytes);
     }
     by_format.push_back(rest);
     return by_format;
@@ -133,7 +140,8 @@ class WeightsLoader {
     if (checkpoint != nullptr) ChooseParts(*checkpoint, &plan);
     for (const MatrixPlan& matrix : plan.matrices) {
       matrix.weight->dtype = dtype;
-      weights->num_parameters_ += matrix.weight->out_features * matrix.weight->in_features;
+      weights->num_parameters_ +=
+          matrix.weight->num_experts * matrix.weight->out_features * matrix.weight->in_features;
     }
     for (const VectorPlan& vector : plan.vectors) weights->num_parameters_ += vector.size;
     return plan;
@@ -173,7 +181,10 @@ class WeightsLoader {
     }
     const int64_t vector_bytes = carver->size_bytes();
     for (const MatrixPlan& matrix : plan.matrices) {
-      matrix.weight->data = carver->Take(weight_bytes(*matrix.weight));
+      LinearWeight& weight = *matrix.weight;
+      const int64_t bytes = BytesOf(weight, weight_bytes);
+      weight.data = carver->Take(bytes);
+      weight.expert_bytes = weight.num_experts > 1 ? bytes / weight.num_experts : 0;
     }
     return vector_bytes;
   }
@@ -222,11 +233,13 @@ class WeightsLoader {
     // Keeps the size of activations the same from layer to layer.
     for (size_t i = 0; i < plan_.matrices.size(); ++i) {
       const LinearWeight& weight = *plan_.matrices[i].weight;
-      backend_.weight_store().Fill(
-          stream, weight,
-          {.seed = options_.seed,
-           .tensor_id = i,
-           .stddev = 1.0f / std::sqrt(static_cast<float>(weight.in_features))});
+      for (int64_t expert = 0; expert < weight.num_experts; ++expert) {
+        backend_.weight_store().Fill(
+            stream, weight.Expert(expert),
+            {.seed = options_.seed,
+             .tensor_id = DummyTensorId(i, expert),
+             .stddev = 1.0f / std::sqrt(static_cast<float>(weight.in_features))});
+      }
       RETURN_IF_ERROR(stream.Synchronize());  // so that progress is what has been made
       stage.Add(weight.size_bytes());
     }
@@ -245,10 +258,16 @@ class WeightsLoader {
       const bool is_head = matrix.weight == &model.embedding ? config_.tie_word_embeddings
                                                              : matrix.role == MatrixRole::kHead;
       if (matrix.role == MatrixRole::kEmbedding && !is_head) continue;
-      weights_.matrix_bytes_ += matrix.weight->size_bytes();
+      const LinearWeight& weight = *matrix.weight;
+      if (matrix.top_k > 0) {
+        weights_.matrix_bytes_ += weight.size_bytes() / weight.num_experts * matrix.top_k;
+        continue;
+      }
+      weights_.matrix_bytes_ += weight.size_bytes();
       if (is_head) continue;
-      weights_.linears_.push_back({matrix.weight, matrix.bias != nullptr ? *matrix.bias : Tensor(),
-                                   matrix.gated, matrix.normed});
+      weights_.linears_.push_back({&weight, matrix.bias != nullptr ? *matrix.bias : Tensor(),
+                                   matrix.gated, matrix.normed,
+                                   matrix.float32_out ? DType::kF32 : weight.dtype});
     }
     if (config_.tie_word_embeddings) model.lm_head = model.embedding;
     return absl::OkStatus();

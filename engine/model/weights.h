@@ -33,6 +33,7 @@ struct LayerLinear {
   Tensor bias;  // or empty
   bool gated;   // GatedLinear; else Linear
   bool normed;  // x comes from RmsNorm
+  DType out_dtype;
 };
 
 // Of weights that are kept alike: "int4, groups of 128", "bfloat16".
@@ -77,11 +78,12 @@ class Weights {
   const Tensor& final_norm() const { return model_->final_norm; }  // [hidden_size]
   const PerLayerInputWeights& per_layer_input() const { return model_->per_layer_input; }
   const LayerWeights& layer(int i) const { return model_->layers[i]; }
-  // Every linear operation but the head, in the order of the plan.
+  // Every linear operation but the head and those of experts, in the order of the plan.
   const std::vector<LayerLinear>& linears() const { return linears_; }
   int64_t size_bytes() const { return memory_.size_bytes(); }
   int64_t num_parameters() const { return num_parameters_; }
-  int64_t matrix_bytes() const { return matrix_bytes_; }  // as gemms read them
+  // As gemms read them for one token: of experts, those that it has.
+  int64_t matrix_bytes() const { return matrix_bytes_; }
 
   // SHA-256 over the model's files' names and sizes, the config and what else says how weights are
   // quantized, the formats that they are kept in, and the KV cache's scales: identifies what the KV

@@ -17,7 +17,15 @@ void CheckShapes(const ModelConfig& config) {
   CHECK(!config.layers.empty());
   CHECK_GT(config.max_position_embeddings, 0);
   for (const LayerConfig& layer : config.layers) {
-    CHECK_GT(layer.intermediate_size, 0);
+    if (layer.mlp == MlpKind::kRouted) {
+      const RouterRule& rule = layer.routed.router;
+      CHECK_GT(layer.routed.intermediate_size, 0);
+      CHECK_EQ(rule.num_experts % rule.num_groups, 0);
+      CHECK(rule.top_k > 0 && rule.top_groups <= rule.num_groups);
+      CHECK_LE(rule.top_k, rule.num_experts / rule.num_groups * rule.top_groups);
+    } else {
+      CHECK_GT(layer.intermediate_size, 0);
+    }
     if (layer.attention != AttentionKind::kGqa) continue;
     CHECK_GT(layer.gqa.num_kv_heads, 0);
     CHECK_EQ(layer.gqa.num_q_heads % layer.gqa.num_kv_heads, 0);
@@ -46,10 +54,11 @@ void CheckRope(const ModelConfig& config, const RopeConfig& rope) {
 
 std::vector<std::string> Seeds() {
   std::vector<std::string> seeds = {ReadWholeFile("configs/demo/config.json")};
-  for (const char* model : {"qwen2_window_tied", "qwen3_yarn", "llama3_rope_biases_tied",
-                            "llama_linear_rope_f16_sharded", "mistral_window_head_dim_v4",
-                            "mistral3_text_part", "qwen2_5_vl_text_part_v4", "qwen35_conditional",
-                            "gemma4_e_kind", "gemma4_31b_kind", "ministral3_query_scales"}) {
+  for (const char* model :
+       {"qwen2_window_tied", "qwen3_yarn", "llama3_rope_biases_tied",
+        "llama_linear_rope_f16_sharded", "mistral_window_head_dim_v4", "mistral3_text_part",
+        "qwen2_5_vl_text_part_v4", "qwen35_conditional", "gemma4_e_kind", "gemma4_31b_kind",
+        "ministral3_query_scales", "qwen3_moe_renormalised", "glm4_moe_groups", "gpt_oss_mxfp4"}) {
     seeds.push_back(
         ReadWholeFile(std::string("tests/engine/model/golden/") + model + "/config.json"));
   }
@@ -71,6 +80,9 @@ std::vector<std::string> Dictionary() {
           "\"num_kv_shared_layers\":1,",
           "\"per_layer_config\":{\"0\":{\"head_dim\":32}},",
           "\"text_config\":{\"model_type\":\"gemma3_text\"},",
+          "\"num_experts\":8,\"num_experts_per_tok\":2,",
+          "\"n_group\":2,\"topk_group\":1,",
+          "Glm4MoeForCausalLM",
           "LlamaForCausalLM",
           "Gemma3ForConditionalGeneration",
           "MistralForCausalLM"};

@@ -10,12 +10,20 @@ void PlanWeights(const ModelConfig& config, const GatedDeltaShape& shape,
   constexpr float kDummyTap = 0.5f, kDummyNorm = 1.0f;
   const int64_t hidden = config.hidden_size;
   const int64_t channels = shape.num_channels(), num_heads = shape.num_v_heads;
+  // Qwen3-Next has one tensor, in it each key head with its value heads.
+  const int64_t k_rows = shape.k_head_dim, v_heads = num_heads / shape.num_k_heads;
+  const int64_t v_rows = v_heads * shape.v_head_dim;
   planner.Linear(&weights->qkvz, hidden,
                  {{"linear_attn.in_proj_qkv", channels}, {"linear_attn.in_proj_z", shape.v_size()}},
-                 {.normed = true});
+                 {.fused = "linear_attn.in_proj_qkvz",
+                  .fused_turns = {k_rows, k_rows, v_rows, v_rows},
+                  .normed = true});
   planner.Linear(&weights->ba, hidden,
                  {{"linear_attn.in_proj_b", num_heads}, {"linear_attn.in_proj_a", num_heads}},
-                 {.normed = true, .role = MatrixRole::kGates});
+                 {.fused = "linear_attn.in_proj_ba",
+                  .fused_turns = {v_heads, v_heads},
+                  .normed = true,
+                  .role = MatrixRole::kGates});
   planner.Parameter(&weights->conv, "linear_attn.conv1d.weight", channels * shape.conv_width,
                     kDummyTap, {channels, 1, shape.conv_width});
   planner.Parameter(&weights->a_log, "linear_attn.A_log", num_heads);

@@ -1,6 +1,7 @@
 // GatedMlp (MlpKind::kGated): down(activation(gate(x)) * up(x)).
 #pragma once
 
+#include "absl/strings/string_view.h"
 #include "engine/model/blocks/block.h"
 #include "engine/model/weights/memory_carver.h"
 #include "engine/model/weights/weight_plan.h"
@@ -16,6 +17,9 @@ struct GatedMlpWeights {
 
 void PlanWeights(const ModelConfig& config, const LayerConfig& layer, GatedMlpWeights* weights,
                  ModulePlanner& planner);
+// The same of modules whose names begin with `prefix` ("mlp."), so wide.
+void PlanWeights(const ModelConfig& config, absl::string_view prefix, int64_t intermediate_size,
+                 GatedMlpWeights* weights, ModulePlanner& planner);
 
 class GatedMlp {
  public:

@@ -6,11 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/config/gemma4_layers.h"
+#include "engine/model/config/routed_mlp_config.h"
 
 namespace quire {
 namespace {
-
-constexpr int64_t kMaxLayers = 1024;
 
 // The heads of a layer, which every layer has.
 GqaConfig ReadHeads(JsonReader& config, const ModelFamily& family, int64_t hidden_size) {
@@ -64,7 +63,9 @@ void ReadLayerRopes(JsonReader& config, const ModelFamily& family, ModelConfig* 
 
 // The window of the layers that slide; 0 when none does.
 int64_t ReadWindow(JsonReader& config, const ModelFamily& family) {
-  const bool is_optional = family.window_rule == WindowRule::kUpperLayers ||
+  const bool is_optional = family.window_rule == WindowRule::kAllIfUsed ||
+                           family.window_rule == WindowRule::kUpperLayers ||
+                           family.window_rule == WindowRule::kLowerEven ||
                            family.window_rule == WindowRule::kWithoutRope;
   if (is_optional && !config.Bool("use_sliding_window").value_or(false)) {
     return 0;
@@ -76,14 +77,19 @@ int64_t ReadWindow(JsonReader& config, const ModelFamily& family) {
 
 // Whether a layer slides when the config has no layer_types.
 bool Slides(JsonReader& config, const ModelFamily& family, int64_t layer, bool has_rope) {
+  const auto max_window_layers = [&] {
+    return config.Int("max_window_layers", 0, kMaxPositions).value_or(family.max_window_layers);
+  };
   switch (family.window_rule) {
     case WindowRule::kNone:
       return false;
     case WindowRule::kEveryLayer:
+    case WindowRule::kAllIfUsed:
       return true;
     case WindowRule::kUpperLayers:
-      return layer >=
-             config.Int("max_window_layers", 0, kMaxPositions).value_or(family.max_window_layers);
+      return layer >= max_window_layers();
+    case WindowRule::kLowerEven:
+      return layer % 2 == 0 && layer < max_window_layers();
     case WindowRule::kPattern:
       return (layer + 1) % config.Int("sliding_window_pattern", 1, kMaxLayers)
                                .value_or(family.window_pattern) !=
@@ -229,16 +235,8 @@ void ReadSharedMlpLayers(JsonReader& config, ModelConfig* model) {
   for (LayerConfig& layer : model->layers) layer.gqa.rope = -1;
 }
 
-}  // namespace
-
-void ReadLayerConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
-  const std::optional<int64_t> inner =
-      family.shared_mlp ? config.Int("shared_intermediate_size", 1, kMaxHiddenSize)
-                        : config.Int("intermediate_size", 1, kMaxHiddenSize);
-  const LayerConfig layer = {.gqa = ReadHeads(config, family, model->hidden_size),
-                             .intermediate_size = inner.value_or(family.intermediate_size)};
-  model->layers.assign(config.Int("num_hidden_layers", 1, kMaxLayers).value_or(family.num_layers),
-                       layer);
+// What the layers' attention is.
+void ReadAttention(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
   if (family.full_attention_interval > 0) return ReadGatedDeltaLayers(config, family, model);
   if (family.shared_mlp) return ReadSharedMlpLayers(config, model);
   ReadLayerRopes(config, family, model);
@@ -251,6 +249,20 @@ void ReadLayerConfigs(JsonReader& config, const ModelFamily& family, ModelConfig
     }
   }
   if (family.global_head_dim > 0) ReadGemma4Layers(config, family, model);
+}
+
+}  // namespace
+
+void ReadLayerConfigs(JsonReader& config, const ModelFamily& family, ModelConfig* model) {
+  const std::optional<int64_t> inner =
+      family.shared_mlp ? config.Int("shared_intermediate_size", 1, kMaxHiddenSize)
+                        : config.Int("intermediate_size", 1, kMaxHiddenSize);
+  const LayerConfig layer = {.gqa = ReadHeads(config, family, model->hidden_size),
+                             .intermediate_size = inner.value_or(family.intermediate_size)};
+  model->layers.assign(config.Int("num_hidden_layers", 1, kMaxLayers).value_or(family.num_layers),
+                       layer);
+  ReadAttention(config, family, model);
+  if (family.routed.num_experts > 0) ReadRoutedMlps(config, family, model);
 }
 
 }  // namespace quire

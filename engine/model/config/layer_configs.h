@@ -13,6 +13,7 @@ namespace quire {
 // Far above every published model, and low enough that products of a few of them fit 64 bits.
 inline constexpr int64_t kMaxHiddenSize = 1 << 20;
 inline constexpr int64_t kMaxPositions = 1 << 30;
+inline constexpr int64_t kMaxLayers = 1024;
 inline constexpr int64_t kMaxHeads = 4096;
 inline constexpr int64_t kMaxHeadDim = 1024;
 

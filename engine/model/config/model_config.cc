@@ -128,12 +128,17 @@ void ReadBlock(JsonReader& config, const ModelFamily& family, ModelConfig* model
   if (family.has_attention_bias) {
     model->qkv_bias = config.Bool("attention_bias").value_or(family.attention_bias);
   }
+  if (family.has_qkv_bias) model->qkv_bias = config.Bool("qkv_bias").value_or(true);
   model->o_bias = family.out_bias == OutBias::kAsOthers && model->qkv_bias;
   if (family.out_bias == OutBias::kOwnKey) {
     model->o_bias = config.Bool("attention_out_bias").value_or(false);
   }
   model->mlp_bias = family.has_mlp_bias && config.Bool("mlp_bias").value_or(false);
   model->qk_norm = family.qk_norm;
+  if (family.has_use_qk_norm && !config.Bool("use_qk_norm").value_or(false)) {
+    model->qk_norm = HeadNorm::kNone;
+  }
+  model->attention_sinks = family.attention_sinks;
   model->v_norm = family.v_norm;
   model->block_order = family.block_order;
   model->sandwich_names = family.sandwich_names;
@@ -146,6 +151,8 @@ void ReadBlock(JsonReader& config, const ModelFamily& family, ModelConfig* model
   const absl::string_view key = usually_gelu ? "hidden_activation" : "hidden_act";
   const std::string activation =
       config.String(key).value_or(usually_gelu ? "gelu_pytorch_tanh" : "silu");
+  model->activation =
+      family.activation == Activation::kClampedSwish ? family.activation : Activation::kSilu;
   if (activation == "gelu_pytorch_tanh") {
     model->activation = Activation::kGeluTanh;
   } else if (activation != "silu" && activation != "swish") {

@@ -102,8 +102,9 @@ enum class BlockOrder : uint8_t {
   kParallel,  // before both, which read the same and whose outputs are added
 };
 
-// How a checkpoint calls the norms of BlockOrder::kSandwich.
+// How a checkpoint calls the norms of BlockOrder::kSandwich, and the modules of MlpKind::kRouted.
 enum class SandwichNames : uint8_t { kGemma, kGlm };
+enum class ExpertNames : uint8_t { kQwen, kMixtral, kGlm, kGptOss };
 
 // What of q and of k is normed before they are rotated.
 enum class HeadNorm : uint8_t {
@@ -147,6 +148,7 @@ struct ModelConfig {
   bool v_norm = false;  // of each head, without a weight
   BlockOrder block_order = BlockOrder::kPreNorm;
   SandwichNames sandwich_names = SandwichNames::kGemma;
+  ExpertNames expert_names = ExpertNames::kQwen;
   NormKind norm = NormKind::kRms;
   bool layer_scalars = false;  // a layer's result is multiplied by a number of the checkpoint
   PerLayerInputConfig per_layer_input;
@@ -165,6 +167,7 @@ struct ModelConfig {
   bool tie_word_embeddings = false;
   int64_t max_position_embeddings = 0;
   std::vector<LayerConfig> layers;
+  int64_t num_draft_layers = 0;  // of the checkpoint behind them, which are left unread
   // What layers name by its index. The first one, of the layers without a window, also says how
   // long sequences may be.
   std::vector<RopeConfig> ropes;

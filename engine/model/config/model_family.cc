@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/model/config/routed_families.h"
 
 namespace quire {
 namespace {
@@ -355,6 +356,7 @@ constexpr ModelFamily kWrappers[] = {
 std::vector<const ModelFamily*> AllFamilies() {
   std::vector<const ModelFamily*> all;
   for (const ModelFamily& family : kFamilies) all.push_back(&family);
+  for (const ModelFamily& family : RoutedFamilies()) all.push_back(&family);
   for (const ModelFamily& family : kWrappers) all.push_back(&family);
   return all;
 }
@@ -378,9 +380,10 @@ const ModelFamily* FindFamilyByModelType(absl::string_view model_type) {
 
 const ModelFamily* FindFamilyByTextType(absl::string_view architecture,
                                         absl::string_view text_model_type) {
-  for (const ModelFamily& family : kWrappers) {
-    if (family.architecture == architecture && family.text_model_type == text_model_type) {
-      return &family;
+  for (const ModelFamily* family : AllFamilies()) {
+    if (family->architecture == architecture && !family->text_model_type.empty() &&
+        family->text_model_type == text_model_type) {
+      return family;
     }
   }
   return nullptr;
@@ -426,8 +429,8 @@ std::string SupportedArchitectures() {
 
 std::string SupportedTextTypes(absl::string_view architecture) {
   std::vector<absl::string_view> types;
-  for (const ModelFamily& family : kWrappers) {
-    if (family.architecture == architecture) types.push_back(family.text_model_type);
+  for (const ModelFamily* family : AllFamilies()) {
+    if (family->architecture == architecture) types.push_back(family->text_model_type);
   }
   return absl::StrJoin(types, ", ");
 }

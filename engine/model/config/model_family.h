@@ -20,7 +20,9 @@ namespace quire {
 enum class WindowRule : uint8_t {
   kNone,         // no layer
   kEveryLayer,   // all layers, if sliding_window is set
+  kAllIfUsed,    // all layers, if use_sliding_window is true
   kUpperLayers,  // layers from max_window_layers on, if use_sliding_window is true
+  kLowerEven,    // layers 0, 2, 4 .. below max_window_layers, if use_sliding_window is true
   kPattern,      // all but every sliding_window_pattern-th
   kWithoutRope,  // layers without rotary positions, if use_sliding_window is true
 };
@@ -37,6 +39,16 @@ enum class WindowRopes : uint8_t {
   kAll,
   kWindows,          // those with a window
   kWindowsOfHybrid,  // those with a window, or all where none has one
+};
+
+// Of families whose MLPs are mixtures of experts: defaults of keys.
+struct RoutedFamily {
+  ExpertNames names = ExpertNames::kQwen;
+  int64_t num_experts = 0;        // 0: the family has none
+  int64_t top_k = 0;              // num_experts_per_tok
+  int64_t intermediate_size = 0;  // of an expert; of families that call it intermediate_size, 0
+  int64_t shared_intermediate_size = 0;       // of the expert of all tokens; 0: there is none
+  std::optional<bool> norm_topk_prob = true;  // unset: it is true, without a key
 };
 
 struct ModelFamily {
@@ -63,7 +75,7 @@ struct ModelFamily {
   bool rotates_neighbours = false;  // rotary pairs are neighbours, not of a head's two halves
   std::optional<double> rope_local_base_freq = std::nullopt;  // unset: sliding layers as the others
   std::optional<int64_t> sliding_window = std::nullopt;
-  int64_t max_window_layers = 28;  // of WindowRule::kUpperLayers
+  int64_t max_window_layers = 28;  // of WindowRule::kUpperLayers and kLowerEven
   int64_t window_pattern = 0;      // of WindowRule::kPattern
   int64_t no_rope_interval = 0;    // every so manieth layer has no rotary positions; 0: all have
   WindowRopes window_ropes = WindowRopes::kAll;
@@ -76,6 +88,9 @@ struct ModelFamily {
   // Without rope_parameters, the layers without a window rotate this share of their pairs
   // (RopeType::kProportional). 0: their rope is the others'.
   double proportional_rotary_factor = 0;
+  RoutedFamily routed = {};
+  // Without rope_parameters ropes are stretched by yarn without truncation, from 4096 positions.
+  bool stretches_rope = false;
   // Reads llama_4_scaling_beta; without rope_parameters ropes are stretched by yarn (Ministral 3).
   bool scales_queries = false;
   int64_t per_layer_input_size = 0;  // of families that have global_head_dim
@@ -88,9 +103,12 @@ struct ModelFamily {
   WindowRule window_rule = WindowRule::kNone;
   bool has_attention_bias = false;  // reads attention_bias, of q, k and v
   bool attention_bias = false;      // its default, or what holds without the key
+  bool has_qkv_bias = false;        // reads qkv_bias, which is true without the key
   OutBias out_bias = OutBias::kAsOthers;
   bool has_mlp_bias = false;  // reads mlp_bias
   HeadNorm qk_norm = HeadNorm::kNone;
+  bool has_use_qk_norm = false;  // reads use_qk_norm, without which there is no such norm
+  bool attention_sinks = false;
   bool fused_checkpoint = false;  // its authors write qkv_proj and gate_up_proj
   // Models of experts and Mamba layers, of which those are served that have neither: the MLP is the
   // one that experts would share, and position_embedding_type says whether there is a rope.

@@ -155,6 +155,14 @@ void SetDefaultQueryScale(RopeConfig* rope) {
   rope->query_scale_beta = 0.1;
 }
 
+// What gpt-oss's class has where the file has no rope_parameters.
+void SetDefaultStretch(RopeConfig* rope) {
+  rope->type = RopeType::kYarn;
+  rope->factor = 32;
+  rope->original_max_position_embeddings = 4096;
+  rope->truncate = false;
+}
+
 // The ropes of layers without and with a window.
 struct LayerTypeRopes {
   RopeConfig full;
@@ -184,6 +192,7 @@ LayerTypeRopes ReadLayerTypeRopes(JsonReader& config, const ModelFamily& family,
     if (family.scales_queries) ReadQueryScale(*parameters, &full);
   }
   if (family.scales_queries && !parameters) SetDefaultQueryScale(&full);
+  if (family.stretches_rope && !parameters) SetDefaultStretch(&full);
   // Sliding layers of such a family never see far enough to need scaling.
   ropes.sliding = family.rope_local_base_freq ? plain : full;
   if (family.rope_local_base_freq) {

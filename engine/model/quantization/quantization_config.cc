@@ -268,6 +268,17 @@ absl::StatusOr<WeightScheme> QuantizationConfig::Find(absl::string_view module) 
   return absl::InvalidArgumentError(absl::StrCat(rules_->source, ": ", scheme.status().message()));
 }
 
+namespace {
+
+// "q_proj, k_proj, v_proj"; of many, the first and the last.
+std::string ListModules(absl::Span<const std::string> modules) {
+  constexpr size_t kMostShown = 4;
+  if (modules.size() <= kMostShown) return absl::StrJoin(modules, ", ");
+  return absl::StrCat(modules.front(), " to ", modules.back());
+}
+
+}  // namespace
+
 absl::StatusOr<WeightScheme> QuantizationConfig::FindShared(
     absl::Span<const std::string> modules) const {
   std::optional<WeightScheme> first;
@@ -277,7 +288,7 @@ absl::StatusOr<WeightScheme> QuantizationConfig::FindShared(
     if (*first == scheme) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         rules_->source, ": ", modules[0], " is ", Describe(*first), ", but ", module, " is ",
-        Describe(scheme), "; modules that are computed as one (", absl::StrJoin(modules, ", "),
+        Describe(scheme), "; modules that are computed as one (", ListModules(modules),
         ") must be quantized alike: quantize the model again, or use another checkpoint"));
   }
   return first.value_or(WeightScheme());

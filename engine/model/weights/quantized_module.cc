@@ -20,16 +20,6 @@ const Checkpoint::Entry* EntryOf(const ModuleTensors& tensors, Plane plane) {
   return tensors[static_cast<size_t>(plane)];
 }
 
-int64_t SizeOf(const Checkpoint::Entry& entry) { return entry.tensor->end - entry.tensor->begin; }
-
-// `bytes` of the tensor from `offset`, in `*buffer`.
-absl::StatusOr<PlaneBytes> ReadPlane(const Checkpoint::Entry& entry, int64_t offset, int64_t bytes,
-                                     std::vector<uint8_t>* buffer) {
-  buffer->resize(bytes);
-  RETURN_IF_ERROR(entry.file->Read(*entry.tensor, offset, bytes, buffer->data()));
-  return PlaneBytes{.name = entry.tensor->name, .dtype = entry.tensor->dtype_name, .data = *buffer};
-}
-
 ColumnOrder OrderOf(const WeightGroups& groups) {
   if (groups.order.empty()) return {};
   std::vector<int32_t> columns = ColumnsByGroup(groups);
@@ -83,9 +73,23 @@ class GroupRows {
 absl::StatusOr<QuantizedModule> QuantizedModule::Find(const WeightScheme& scheme,
                                                       const ModuleShape& shape,
                                                       const std::string& name,
-                                                      const Checkpoint& checkpoint) {
+                                                      const Checkpoint& checkpoint,
+                                                      int64_t expert) {
   ASSIGN_OR_RETURN(const ModuleTensors tensors, FindModuleTensors(scheme, shape, name, checkpoint));
-  return QuantizedModule(scheme, shape, tensors);
+  return QuantizedModule(scheme, shape, tensors, expert);
+}
+
+int64_t QuantizedModule::SizeOf(const Checkpoint::Entry& entry) const {
+  return (entry.tensor->end - entry.tensor->begin) / std::max<int64_t>(1, shape_.num_experts);
+}
+
+absl::StatusOr<PlaneBytes> QuantizedModule::ReadPlane(const Checkpoint::Entry& entry,
+                                                      int64_t offset, int64_t bytes,
+                                                      std::vector<uint8_t>* buffer) const {
+  buffer->resize(bytes);
+  RETURN_IF_ERROR(
+      entry.file->Read(*entry.tensor, expert_ * SizeOf(entry) + offset, bytes, buffer->data()));
+  return PlaneBytes{.name = entry.tensor->name, .dtype = entry.tensor->dtype_name, .data = *buffer};
 }
 
 std::vector<std::string> QuantizedModule::TensorNames() const {

@@ -30,10 +30,11 @@ struct ColumnOrder {
 
 class QuantizedModule {
  public:
-  // INVALID_ARGUMENT, naming the tensor, where the checkpoint's do not fit.
+  // INVALID_ARGUMENT, naming the tensor, where the checkpoint's do not fit. Of modules that are
+  // stacked, this one.
   static absl::StatusOr<QuantizedModule> Find(const WeightScheme& scheme, const ModuleShape& shape,
-                                              const std::string& name,
-                                              const Checkpoint& checkpoint);
+                                              const std::string& name, const Checkpoint& checkpoint,
+                                              int64_t expert = 0);
 
   // Names of its tensors.
   std::vector<std::string> TensorNames() const;
@@ -59,9 +60,14 @@ class QuantizedModule {
 
  private:
   QuantizedModule(const WeightScheme& scheme, const ModuleShape& shape,
-                  const ModuleTensors& tensors)
-      : scheme_(scheme), shape_(shape), tensors_(tensors) {}
+                  const ModuleTensors& tensors, int64_t expert)
+      : scheme_(scheme), shape_(shape), tensors_(tensors), expert_(expert) {}
 
+  // Of a tensor, what belongs to this module.
+  int64_t SizeOf(const Checkpoint::Entry& entry) const;
+  // `bytes` of that from `offset`, in `*buffer`.
+  absl::StatusOr<PlaneBytes> ReadPlane(const Checkpoint::Entry& entry, int64_t offset,
+                                       int64_t bytes, std::vector<uint8_t>* buffer) const;
   absl::StatusOr<WeightGroups> ReadGroupPlanes() const;
   // Calls `use` with the codes of some rows at a time, which it may change.
   using UseCodes = absl::FunctionRef<absl::Status(const WeightRange& range, uint8_t* codes)>;
@@ -70,6 +76,7 @@ class QuantizedModule {
   WeightScheme scheme_;
   ModuleShape shape_;
   ModuleTensors tensors_;
+  int64_t expert_;
 };
 
 }  // namespace quire

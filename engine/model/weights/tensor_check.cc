@@ -42,7 +42,7 @@ absl::Status ForEachPart(const WeightPlan& plan, const QuantizationConfig& quant
     ASSIGN_OR_RETURN(const WeightScheme scheme, SchemeOf(matrix, quantization));
     if (scheme.quantized()) continue;
     for (const WeightPart& part : matrix.parts) {
-      fn(part, std::vector<int64_t>{part.num_rows, matrix.weight->in_features});
+      fn(part, ShapeOf(part, matrix.weight->in_features));
     }
   }
   for (const VectorPlan& vector : plan.vectors) {
@@ -127,7 +127,9 @@ absl::flat_hash_set<absl::string_view> StoredModules(const WeightPlan& plan,
 class Surplus {
  public:
   explicit Surplus(const WeightPlan& plan)
-      : part_(plan.part), spare_(plan.spare_modules.begin(), plan.spare_modules.end()) {
+      : part_(plan.part),
+        spare_(plan.spare_modules.begin(), plan.spare_modules.end()),
+        spare_prefixes_(plan.spare_prefixes) {
     for (const MatrixPlan& matrix : plan.matrices) {
       has_head_ = has_head_ || matrix.role == MatrixRole::kHead;
       for (const WeightPart& part : matrix.parts) num_rows_[ModuleOf(part)] = part.num_rows;
@@ -135,7 +137,7 @@ class Surplus {
   }
 
   absl::Status Add(const std::string& name, const Checkpoint::Entry& entry) {
-    if (IsKnownSurplus(part_, name) || spare_.contains(OwnerOf(name))) return absl::OkStatus();
+    if (IsKnownSurplus(part_, name) || IsSpare(name)) return absl::OkStatus();
     if (!has_head_ && absl::StartsWith(name, absl::StrCat(part_.head, "."))) {
       of_tied_head_.push_back(Shown(name));
       return absl::OkStatus();
@@ -172,6 +174,12 @@ class Surplus {
   }
 
  private:
+  bool IsSpare(absl::string_view name) const {
+    return spare_.contains(OwnerOf(name)) ||
+           std::any_of(spare_prefixes_.begin(), spare_prefixes_.end(),
+                       [&](const std::string& prefix) { return absl::StartsWith(name, prefix); });
+  }
+
   // Of a module that has none in the model. Quantizers of before 2024 wrote zeros for all.
   bool IsBias(absl::string_view name, const SafetensorsTensor& tensor) const {
     if (!absl::ConsumeSuffix(&name, ".bias") || !tensor.dtype) return false;
@@ -188,6 +196,7 @@ class Surplus {
 
   const TextPart& part_;
   const absl::flat_hash_set<std::string> spare_;
+  const std::vector<std::string>& spare_prefixes_;
   bool has_head_ = false;                               // else it is the embedding
   absl::flat_hash_map<std::string, int64_t> num_rows_;  // by module
   std::vector<std::string> of_tied_head_;
@@ -213,10 +222,13 @@ void ChooseParts(const Checkpoint& checkpoint, WeightPlan* plan) {
 }
 
 absl::StatusOr<QuantizedModule> FindModule(const WeightScheme& scheme, const MatrixPlan& matrix,
-                                           const WeightPart& part, const Checkpoint& checkpoint) {
+                                           const WeightPart& part, const Checkpoint& checkpoint,
+                                           int64_t expert) {
   return QuantizedModule::Find(scheme,
-                               {.rows = part.num_rows, .columns = matrix.weight->in_features},
-                               ModuleOf(part), checkpoint);
+                               {.rows = part.num_rows,
+                                .columns = matrix.weight->in_features,
+                                .num_experts = part.num_experts},
+                               ModuleOf(part), checkpoint, expert);
 }
 
 const Checkpoint::Entry* FindScales(const ScalesPlan& plan, const Checkpoint& checkpoint) {

@@ -23,9 +23,11 @@ void ChooseParts(const Checkpoint& checkpoint, WeightPlan* plan);
 absl::Status CheckTensors(const WeightPlan& plan, const QuantizationConfig& quantization,
                           const Checkpoint& checkpoint);
 
-// A part of a quantized matrix. Errors as in QuantizedModule::Find.
+// A part of a quantized matrix; of a stack of experts, this one's. Errors as in
+// QuantizedModule::Find.
 absl::StatusOr<QuantizedModule> FindModule(const WeightScheme& scheme, const MatrixPlan& matrix,
-                                           const WeightPart& part, const Checkpoint& checkpoint);
+                                           const WeightPart& part, const Checkpoint& checkpoint,
+                                           int64_t expert = 0);
 
 // The first of the names that is there; null where none is.
 const Checkpoint::Entry* FindScales(const ScalesPlan& plan, const Checkpoint& checkpoint);

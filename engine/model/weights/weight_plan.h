@@ -19,10 +19,24 @@ namespace quire {
 struct WeightPart {
   std::string name;  // "model.layers.3.self_attn.q_proj.weight"
   int64_t num_rows;
+  // Of a weight with several experts: whose rows they are; or that the tensor has so many experts'
+  // as its first dimension, in num_rows of each.
+  int64_t expert = 0;
+  int64_t num_experts = 0;
+  // The tensor is [in_features, num_rows], if it is of floats.
+  bool transposed = false;
+  // How many rows of several kinds take turns in the tensor, where the weight has all of the first
+  // kind, then all of the next: {1, 1} are a gate, its up, the next gate. Empty: the tensor has
+  // them as the weight has.
+  std::vector<int64_t> turns = {};
 };
 
 // The module of a matrix's part: its name without ".weight".
 std::string ModuleOf(const WeightPart& part);
+// The shape of the tensor, if it is of floats.
+std::vector<int64_t> ShapeOf(const WeightPart& part, int64_t in_features);
+// Where each part begins in the weight, or in its expert's.
+std::vector<int64_t> FirstRows(const std::vector<WeightPart>& parts);
 
 enum class MatrixRole : uint8_t {
   kLinear,     // of a layer
@@ -41,8 +55,14 @@ struct MatrixPlan {
   const Tensor* bias = nullptr;  // what a linear operation adds, if it has one
   bool gated = false;            // by GatedLinear
   bool normed = false;           // x comes from RmsNorm
+  bool float32_out = false;      // else of the activations' dtype
+  int64_t top_k = 0;             // of experts, those of a token; 0: there are none
   MatrixRole role = MatrixRole::kLinear;
 };
+
+// FillWeightArgs::tensor_id of a plan's matrix, or of one of its experts, when there is no
+// checkpoint.
+inline uint64_t DummyTensorId(uint64_t matrix, uint64_t expert) { return expert << 32 | matrix; }
 
 struct VectorPlan {
   Tensor* tensor;  // receives a vector of `size` elements
@@ -66,7 +86,8 @@ struct WeightPlan {
   std::vector<MatrixPlan> matrices;
   std::vector<VectorPlan> vectors;
   std::vector<ScalesPlan> scales;
-  std::vector<std::string> spare_modules;  // whose tensors a checkpoint may have; none is read
+  std::vector<std::string> spare_modules;   // whose tensors a checkpoint may have; none is read
+  std::vector<std::string> spare_prefixes;  // the same of what begins so: "model.layers.46."
 };
 
 // Appends modules of a checkpoint whose names begin alike to a plan, which keeps the pointers.
@@ -92,13 +113,29 @@ class ModulePlanner {
     Tensor* bias = nullptr;  // receives the modules' biases, where they have them
     // The module that has all their rows in a checkpoint that fuses them. Empty: none does.
     absl::string_view fused = "";
-    bool gated = false;   // the modules are gates and ups
-    bool normed = false;  // x comes from RmsNorm
+    std::vector<int64_t> fused_turns = {};  // WeightPart::turns of it
+    bool gated = false;                     // the modules are gates and ups
+    bool normed = false;                    // x comes from RmsNorm
+    bool float32_out = false;
     MatrixRole role = MatrixRole::kLinear;
   };
   // One matrix of the modules' rows.
   void Linear(LinearWeight* weight, int64_t in_features, const std::vector<Module>& modules,
               const LinearTraits& traits);
+  struct ExpertTraits {
+    int64_t num_experts = 0;
+    int64_t top_k = 0;                // of a token
+    absl::string_view name = "";      // "mlp.experts"
+    absl::string_view stacked = "";   // the tensor that has all experts' rows: "gate_up_proj"
+    std::vector<int64_t> turns = {};  // WeightPart::turns of it, where modules are empty
+    Tensor* bias = nullptr;           // receives what the tensor with "_bias" has
+    bool gated = false;
+  };
+  // As many matrices as there are experts, of the modules' rows, or of the stacked tensor's where
+  // checkpoints have that. Without modules there is only the stacked one, whose floats are
+  // transposed.
+  void Experts(LinearWeight* weight, int64_t out_features, int64_t in_features,
+               const std::vector<Module>& modules, const ExpertTraits& traits);
   void Embedding(LinearWeight* weight, int64_t in_features, const Module& module);
   void Head(LinearWeight* weight, int64_t in_features, const Module& module);
   void Norm(Tensor* tensor, absl::string_view name, int64_t size);

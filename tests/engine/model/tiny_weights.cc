@@ -18,7 +18,8 @@ namespace quire {
 namespace {
 
 FileTensor PlainTensor(const WeightPart& part, std::vector<int64_t> shape, size_t index) {
-  const int64_t size = part.num_rows * (shape.size() > 1 ? shape[1] : 1);
+  int64_t size = 1;
+  for (const int64_t extent : shape) size *= extent;
   std::vector<float> values(size);
   for (int64_t i = 0; i < size; ++i) {
     values[i] = static_cast<float>((i * 7 + index * 13) % 251) / 64;
@@ -120,12 +121,13 @@ std::vector<FileTensor> TensorsOf(const ModelConfig& config) {
   for (const MatrixPlan& matrix : plan.matrices) {
     for (const WeightPart& part : matrix.parts) {
       tensors.push_back(
-          PlainTensor(part, {part.num_rows, matrix.weight->in_features}, tensors.size()));
+          PlainTensor(part, ShapeOf(part, matrix.weight->in_features), tensors.size()));
     }
   }
   for (const VectorPlan& vector : plan.vectors) {
     for (const WeightPart& part : vector.parts) {
-      tensors.push_back(PlainTensor(part, {part.num_rows}, tensors.size()));
+      const auto shape = vector.shape.empty() ? std::vector<int64_t>{part.num_rows} : vector.shape;
+      tensors.push_back(PlainTensor(part, shape, tensors.size()));
     }
   }
   return tensors;

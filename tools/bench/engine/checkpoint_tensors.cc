@@ -135,7 +135,8 @@ FileTensor MakeTensor(const WeightScheme& scheme, const ModuleShape& shape,
                       const StoredTensor& stored, const std::string& module, float scale) {
   FileTensor tensor = {.name = absl::StrCat(module, stored.suffixes[0]),
                        .dtype = std::string(DTypeOf(scheme, stored)),
-                       .shape = stored.shapes[0]};
+                       // gpt-oss has the bytes of a group as a dimension of their own.
+                       .shape = shape.num_experts > 0 ? stored.shapes.back() : stored.shapes[0]};
   if (stored.plane == Plane::kValues) {
     tensor.content = TensorContent::kRandomCodes;
     tensor.is_float8 = scheme.packing == WeightPacking::kFloat8;
@@ -150,38 +151,46 @@ FileTensor MakeTensor(const WeightScheme& scheme, const ModuleShape& shape,
   return tensor;
 }
 
+// Of a quantized part; its values are those of the rows from first_row of the random tensor.
+absl::Status ListModule(const WeightPart& part, int64_t columns, const WeightScheme& scheme,
+                        uint64_t tensor_id, int64_t first_row, std::vector<FileTensor>* tensors) {
+  const ModuleShape shape = {
+      .rows = part.num_rows, .columns = columns, .num_experts = part.num_experts};
+  const std::string module = ModuleOf(part);
+  RETURN_IF_ERROR(CheckFits(scheme, shape, module));
+  const double scale = 1 / (std::sqrt(static_cast<double>(columns)) * DeviationOfCodes(scheme));
+  for (const StoredTensor& stored : StoredTensors(scheme, shape)) {
+    // What we can do without other readers may expect: but for scales of activations, and for an
+    // order that is plain and zero points in the middle, which GPTQ's readers want all the same.
+    const bool is_of_gptq = stored.plane == Plane::kOrder || stored.plane == Plane::kZeroPoints;
+    const bool is_expected = stored.plane != Plane::kInputScale &&
+                             (!is_of_gptq || scheme.packing == WeightPacking::kGptq);
+    if (stored.optional && !is_expected) continue;
+    tensors->push_back(MakeTensor(scheme, shape, stored, module, static_cast<float>(scale)));
+    tensors->back().tensor_id = tensor_id;
+    tensors->back().first_row = first_row;
+  }
+  return absl::OkStatus();
+}
+
 // Of the parts of one matrix.
-absl::Status ListMatrix(const MatrixPlan& matrix, uint64_t tensor_id, const WeightScheme& scheme,
+absl::Status ListMatrix(const MatrixPlan& matrix, uint64_t index, const WeightScheme& scheme,
                         std::vector<FileTensor>* tensors) {
-  int64_t first_row = 0;
+  const std::vector<int64_t> first_rows = FirstRows(matrix.parts);
   const int64_t columns = matrix.weight->in_features;
-  for (const WeightPart& part : matrix.parts) {
-    if (!scheme.quantized()) {
-      tensors->push_back({.name = part.name,
-                          .dtype = "BF16",
-                          .shape = {part.num_rows, columns},
-                          .content = TensorContent::kRandomMatrix,
-                          .tensor_id = tensor_id,
-                          .first_row = first_row});
-      first_row += part.num_rows;
+  for (size_t i = 0; i < matrix.parts.size(); ++i) {
+    const WeightPart& part = matrix.parts[i];
+    const uint64_t tensor_id = DummyTensorId(index, part.expert);
+    if (scheme.quantized()) {
+      RETURN_IF_ERROR(ListModule(part, columns, scheme, tensor_id, first_rows[i], tensors));
       continue;
     }
-    const ModuleShape shape = {.rows = part.num_rows, .columns = columns};
-    const std::string module = ModuleOf(part);
-    RETURN_IF_ERROR(CheckFits(scheme, shape, module));
-    const double scale = 1 / (std::sqrt(static_cast<double>(columns)) * DeviationOfCodes(scheme));
-    for (const StoredTensor& stored : StoredTensors(scheme, shape)) {
-      // What we can do without other readers may expect: but for scales of activations, and for an
-      // order that is plain and zero points in the middle, which GPTQ's readers want all the same.
-      const bool is_of_gptq = stored.plane == Plane::kOrder || stored.plane == Plane::kZeroPoints;
-      const bool is_expected = stored.plane != Plane::kInputScale &&
-                               (!is_of_gptq || scheme.packing == WeightPacking::kGptq);
-      if (stored.optional && !is_expected) continue;
-      tensors->push_back(MakeTensor(scheme, shape, stored, module, static_cast<float>(scale)));
-      tensors->back().tensor_id = tensor_id;
-      tensors->back().first_row = first_row;
-    }
-    first_row += part.num_rows;
+    tensors->push_back({.name = part.name,
+                        .dtype = "BF16",
+                        .shape = ShapeOf(part, columns),
+                        .content = TensorContent::kRandomMatrix,
+                        .tensor_id = tensor_id,
+                        .first_row = first_rows[i]});
   }
   return absl::OkStatus();
 }

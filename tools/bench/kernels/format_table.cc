@@ -62,6 +62,7 @@ std::vector<GemmShape> GemmShapesOf(const ModelConfig& model) {
   std::set<GemmShape> seen;
   for (const MatrixPlan& matrix : plan.matrices) {
     if (matrix.weight == &weights.embedding || matrix.weight == &weights.lm_head) continue;
+    if (matrix.top_k > 0) continue;  // of experts
     const GemmShape shape = {matrix.weight->out_features, matrix.weight->in_features, matrix.gated,
                              matrix.normed};
     if (seen.insert(shape).second) shapes.push_back(shape);
