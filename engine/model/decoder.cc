@@ -168,8 +168,7 @@ Decoder::Normed Decoder::NormedForMlp(int layer) const {
     case MlpKind::kGated:
       return NormedFor(weights.gated_mlp.gate_up);
     case MlpKind::kRouted:
-      x = NormedFor(routed.gate_up);
-      if (x.float8.empty() && context_.config->layers[layer].routed.shared_intermediate_size > 0) {
+      if (context_.config->layers[layer].routed.shared_intermediate_size > 0) {
         x = NormedFor(routed.shared.gate_up);
       }
       x.rows = hidden_;  // which the router reads in any case
@@ -259,18 +258,12 @@ void Decoder::RunMlp(Stream& stream, int layer, const Normed& x) {
   const LayerConfig& config = context_.config->layers[layer];
   const LayerWeights& weights = weights_->layer(layer);
   const RoutedMlpWeights& routed = weights.routed_mlp;
-  const auto as_read_by = [&x](const LinearWeight& weight) {
-    return NormedDType(weight) == DType::kF8E4M3 && !x.float8.empty() ? x.float8 : x.rows;
-  };
   switch (config.mlp) {
     case MlpKind::kGated:
       return gated_mlp_.Run(stream, weights.gated_mlp, x.tensor(), hidden_);
     case MlpKind::kRouted:
       return routed_mlp_.Run(stream, routed, config.routed,
-                             {.rows = x.rows,
-                              .expert_rows = as_read_by(routed.gate_up),
-                              .shared_rows = as_read_by(routed.shared.gate_up)},
-                             hidden_);
+                             {.rows = x.rows, .shared_rows = x.tensor()}, hidden_);
   }
 }
 

@@ -28,7 +28,7 @@ namespace quire {
 namespace {
 
 using WeightBytes = std::function<int64_t(const LinearWeight&)>;
-using FormatFor = std::function<LinearFormat(const LinearFormat&, DType)>;
+using FormatFor = std::function<LinearFormat(const LinearFormat&, DType, bool has_experts)>;
 
 // Of a weight as it lies in memory. Each expert begins a line of the caches.
 int64_t BytesOf(const LinearWeight& weight, const WeightBytes& weight_bytes) {
@@ -114,9 +114,9 @@ class WeightsLoader {
       RETURN_IF_ERROR(CheckTensors(plan_, config_.quantization, *checkpoint));
       LogOtherParts(*checkpoint);
     }
-    const auto format_for = [&store = backend_.weight_store()](const LinearFormat& format,
-                                                               DType activations) {
-      return store.FormatFor(format, activations);
+    const auto format_for = [&store = backend_.weight_store()](
+                                const LinearFormat& format, DType activations, bool has_experts) {
+      return store.FormatFor(format, activations, has_experts);
     };
     RETURN_IF_ERROR(SetFormats(plan_, config_, checkpoint, format_for, nullptr));
     RETURN_IF_ERROR(Allocate());
@@ -159,8 +159,9 @@ class WeightsLoader {
         ASSIGN_OR_RETURN(order, ReadOrder(matrix, scheme, *checkpoint));
         format.weight.ordered = !order.columns.empty();
       }
+      const bool has_experts = matrix.weight->num_experts > 1;
       const LinearFormat kept =
-          order.even ? format_for(format, matrix.weight->dtype) : LinearFormat();
+          order.even ? format_for(format, matrix.weight->dtype, has_experts) : LinearFormat();
       matrix.weight->format = kept.weight;
       matrix.weight->activations = kept.activations;
       if (sizes == nullptr || !scheme.quantized() || kept.weight.quantized()) continue;

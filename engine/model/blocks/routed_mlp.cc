@@ -99,6 +99,11 @@ void RoutedMlp::Carve(MemoryCarver* carver) {
   offsets_ = carver->TakeTensor(DType::kI32, {num_experts + 1});
   room_ = carver->TakeTensor(context_.dtype, {num_tokens, room});
   inner_ = carver->TakeTensor(context_.dtype, {num_tokens, inner});
+  const bool is_quantized = context_.config->quantization.quantized() ||
+                            context_.config->load_quantization != LoadQuantization::kNone;
+  if (is_quantized && context_.limits.device == DeviceKind::kCuda) {
+    sorted_x_ = carver->TakeTensor(context_.dtype, {num_tokens, top_k * hidden});
+  }
 }
 
 Routing RoutedMlp::RoutingOf(const RouterRule& rule, int64_t num_tokens) const {
@@ -126,13 +131,15 @@ void RoutedMlp::Run(Stream& stream, const RoutedMlpWeights& weights, const Route
                                .out = routing});
   const Tensor inner = Begin(inner_, {num_pairs, layer.intermediate_size});
   context_.ops->ExpertsGatedLinear(
-      stream, {.x = x.expert_rows,
-               .weight = &weights.gate_up,
-               .bias = of_experts(weights.gate_up_bias, weights.gate_up),
-               .activation = context_.config->activation,
-               .routing = routing,
-               .gate_up = Begin(room_, {num_pairs, weights.gate_up.out_features}),
-               .out = inner});
+      stream,
+      {.x = x.rows,
+       .weight = &weights.gate_up,
+       .bias = of_experts(weights.gate_up_bias, weights.gate_up),
+       .activation = context_.config->activation,
+       .routing = routing,
+       .gate_up = Begin(room_, {num_pairs, weights.gate_up.out_features}),
+       .sorted_x = sorted_x_.empty() ? Tensor() : Begin(sorted_x_, {num_pairs, x.rows.dim(1)}),
+       .out = inner});
   // From here on nobody reads x but the shared expert, whose result may stand where x was.
   const bool has_shared = layer.shared_intermediate_size > 0;
   if (has_shared) shared_.Run(stream, weights.shared, x.shared_rows, out);

@@ -32,12 +32,10 @@ class RoutedMlp {
   // Takes the activations' memory.
   void Carve(MemoryCarver* carver);
 
-  // What the MLP reads, normed: as the router wants it, and as its weights do (Float8Rows, or the
-  // same).
+  // What the MLP reads, normed.
   struct Input {
     Tensor rows;         // [num_tokens, hidden_size]
-    Tensor expert_rows;  // for weights.gate_up
-    Tensor shared_rows;  // for weights.shared.gate_up, where there is a shared expert
+    Tensor shared_rows;  // for the shared expert, where there is one: the same, or Float8Rows
   };
   // out = MLP(x), [num_tokens, hidden_size]; x may be out.
   void Run(Stream& stream, const RoutedMlpWeights& weights, const RoutedMlpConfig& layer,
@@ -54,8 +52,9 @@ class RoutedMlp {
   Tensor weights_;
   Tensor pairs_;
   Tensor offsets_;
-  Tensor room_;   // of each pair, gates and ups, and after them the rows that are added
-  Tensor inner_;  // of each pair
+  Tensor room_;      // of each pair, gates and ups, and after them the rows that are added
+  Tensor inner_;     // of each pair
+  Tensor sorted_x_;  // likewise; of quantized weights on a GPU, else empty
 };
 
 }  // namespace quire
