@@ -401,6 +401,25 @@ TEST_P(ExpertsTest, ManyTokensAndExperts) {
   }
 }
 
+// So many that a GPU multiplies them by tiles, of sizes that are none of theirs.
+TEST_P(ExpertsTest, LargeWeights) {
+  constexpr int32_t kExperts = 32, kTopK = 4;
+  const HostExperts gated(kFloatCase, kExperts, 2 * 616, 136);
+  const HostExperts linear(kFloatCase, kExperts, 1240, 88);
+  for (DType dtype : half_dtypes()) {
+    const DeviceWeight gated_weight = Load(gated, dtype), linear_weight = Load(linear, dtype);
+    for (int64_t num_tokens : {9, 400}) {
+      for (Spread spread : {Spread::kRandom, Spread::kFew}) {
+        const auto routed = RouteAtRandom(num_tokens, kTopK, kExperts, spread, 19);
+        ExpectGated(gated, gated_weight.weight, routed, kTopK, spread == Spread::kFew,
+                    kActivations[num_tokens % 3], 1);
+        ExpectLinear(linear, linear_weight.weight, routed, kTopK, spread == Spread::kFew, {}, 1);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST_P(ExpertsTest, AllTokensToOneExpert) {
   for (DType dtype : activation_dtypes()) {
     const HostExperts gated(kFloatCase, 5, 2 * 40, 72), linear(kFloatCase, 5, 72, 40);

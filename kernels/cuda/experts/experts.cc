@@ -1,6 +1,9 @@
 #include "kernels/cuda/experts/experts.h"
 
+#include <algorithm>
+
 #include "kernels/base/check.h"
+#include "kernels/base/types.h"
 #include "kernels/cuda/experts/expert_gemms.h"
 #include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 #include "kernels/cuda/runtime/free_ops.h"
@@ -9,11 +12,14 @@ namespace quire::cuda {
 
 namespace {
 
-// Rows of an expert, on average, up to which a gemv is faster.
-constexpr int64_t kMaxGemvRows = 4;
+// Tiles of a gemm's columns from which on it is faster than a gemv: those of so many experts as may
+// be chosen fill the device.
+constexpr int64_t kMinGemmTiles = 300;
+constexpr int64_t kTileColumns = 128;  // of the weight's rows
 
 void LaunchGemm(const ExpertGemmArgs& args, cudaStream_t stream) {
-  const bool is_few = args.routing.num_pairs() <= kMaxGemvRows * args.routing.num_experts();
+  const int64_t num_chosen = std::min(args.routing.num_pairs(), args.routing.num_experts());
+  const bool is_few = num_chosen * CeilDiv(args.weight->out_features, kTileColumns) < kMinGemmTiles;
   if (HasExpertGemm(args) && !(is_few && HasExpertGemv(args))) {
     LaunchExpertGemm(args, stream);
   } else if (HasExpertGemv(args)) {

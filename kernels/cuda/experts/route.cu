@@ -15,8 +15,8 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kMaxGroups = kWarp;   // a lane has a group's score
 constexpr int kSmallThreads = 512;  // of the CTA that does both
-constexpr int kMaxSmallTokens = 64, kMaxSmallPairs = 2048;
-constexpr int kChooseThreads = 128, kSortThreads = 256;
+constexpr int kMaxSmallTokens = kSmallThreads / kWarp;
+constexpr int kChooseThreads = 128, kSortThreads = 1024;
 
 struct RouteParams {
   const float* logits;  // [num_tokens, num_experts]
@@ -30,6 +30,8 @@ struct RouteParams {
   int num_tokens;
   RouterRule rule;
 };
+
+constexpr uint32_t kNone = ~0u >> 1;  // no expert
 
 // Orders numbers as floats do, with NaN below all of them and 0 below NaN.
 __device__ uint32_t KeyOf(float value) {
@@ -61,7 +63,7 @@ class TokenRouter {
   __device__ int Expert(int i) const { return i * kWarp + lane_; }
   __device__ bool Exists(int i) const { return Expert(i) < p_.rule.num_experts; }
 
-  // scores_, and what is chosen by, as keys; 0: there is none.
+  // scores_, and what is chosen by, as keys; 0: there is none. Logits that are NaN are left out.
   __device__ void Score() {
     const float* const logits = p_.logits + token_ * p_.logits_stride;
     float most = -INFINITY;
@@ -74,7 +76,10 @@ class TokenRouter {
       most = WarpMax(most);
       float sum = 0;
 #pragma unroll
-      for (float& score : scores_) sum += score = expf(score - most);
+      for (float& score : scores_) {
+        score = expf(score - most);
+        if (!isnan(score)) sum += score;
+      }
       sum = WarpSum(sum);
 #pragma unroll
       for (float& score : scores_) score /= sum;
@@ -88,6 +93,13 @@ class TokenRouter {
       keys_[i] = Exists(i) ? KeyOf(scores_[i] + correction) : 0;
     }
   }
+  // Some logit of the token is NaN.
+  __device__ bool IsBroken() const {
+    bool is_broken = false;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) is_broken |= Exists(i) && isnan(scores_[i]);
+    return __any_sync(~0u, is_broken);
+  }
 
   // The greatest key of those with an index in [begin, end) but `except`, and its lowest index.
   struct Best {
@@ -95,19 +107,17 @@ class TokenRouter {
     int index;
   };
   __device__ Best FindBest(int begin, int end, int except) const {
-    uint32_t key = 0;
+    uint32_t key = 0, index = kNone;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
-      if (Expert(i) >= begin && Expert(i) < end && Expert(i) != except) key = max(key, keys_[i]);
+      const bool counts = Expert(i) >= begin && Expert(i) < end && Expert(i) != except;
+      if (counts && keys_[i] > key) key = keys_[i], index = Expert(i);
     }
-    key = __reduce_max_sync(~0u, key);
-    uint32_t index = ~0u >> 1;
-#pragma unroll
-    for (int i = kPerLane - 1; i >= 0; --i) {
-      const bool is_it = keys_[i] == key && Expert(i) >= begin && Expert(i) < end;
-      if (is_it && Expert(i) != except) index = Expert(i);
-    }
-    return {key, static_cast<int>(__reduce_min_sync(~0u, index))};
+    return BestOfLanes(key, index);
+  }
+  static __device__ Best BestOfLanes(uint32_t key, uint32_t index) {
+    const uint32_t most = __reduce_max_sync(~0u, key);
+    return {most, static_cast<int>(__reduce_min_sync(~0u, key == most ? index : kNone))};
   }
 
   // Takes the keys from all but the best groups.
@@ -138,31 +148,46 @@ class TokenRouter {
   }
   // An expert's score with its correction, in all lanes.
   __device__ float ChosenBy(int expert) const {
-    const float score = ScoreOf(expert);
-    return p_.correction != nullptr ? score + p_.correction[expert] : score;
-  }
-  __device__ float ScoreOf(int expert) const {
     float score = 0;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
       if (i == expert / kWarp) score = scores_[i];
     }
-    return __shfl_sync(~0u, score, expert % kWarp);
+    score = __shfl_sync(~0u, score, expert % kWarp);
+    return p_.correction != nullptr ? score + p_.correction[expert] : score;
+  }
+
+  // The best of this lane, which is not chosen yet.
+  struct Candidate {
+    uint32_t key = 0, index = kNone;
+    float score = 0;
+  };
+  __device__ Candidate FindCandidate() const {
+    Candidate best;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      if (keys_[i] > best.key) best = {keys_[i], static_cast<uint32_t>(Expert(i)), scores_[i]};
+    }
+    return best;
   }
 
   // Lane l keeps the l-th choice.
   __device__ void Choose() {
     int mine = 0;
     float weight = 0;
+    Candidate candidate = FindCandidate();
     for (int choice = 0; choice < p_.rule.top_k; ++choice) {
-      const int expert = FindBest(0, p_.rule.num_experts, -1).index;
-      const float score = ScoreOf(expert);
+      const int expert = BestOfLanes(candidate.key, candidate.index).index;
+      const float score = __shfl_sync(~0u, candidate.score, expert % kWarp);
       if (lane_ == choice) mine = expert, weight = score;
+      if (lane_ != expert % kWarp) continue;
 #pragma unroll
       for (int i = 0; i < kPerLane; ++i) {
         if (Expert(i) == expert) keys_[i] = 0;
       }
+      candidate = FindCandidate();
     }
+    if (IsBroken()) weight = NAN;
     if (p_.rule.renormalise) {
       const float sum = WarpSum(weight);
       weight /= p_.rule.score == RouterScore::kSigmoid ? sum + 1e-20f : sum;
@@ -242,45 +267,51 @@ __global__ void __launch_bounds__(kChooseThreads) ChooseExperts(const RouteParam
   if (token < p.num_tokens) TokenRouter<kPerLane>(p, token).Run();
 }
 
-// Grid: a CTA for each expert, which looks at all pairs: of those of lower experts it counts, its
-// own it places. Bytes: the experts of all pairs, from L2, for each CTA.
+// Grid: a CTA for each expert, which looks at all pairs twice, a part in each warp: it counts those
+// of lower experts and its own, then places its own. Bytes: the experts of all pairs, from L2, for
+// each CTA.
 __global__ void __launch_bounds__(kSortThreads) SortPairs(const RouteParams p) {
   constexpr int kWarps = kSortThreads / kWarp;
-  __shared__ int lower_of_warps[kWarps], own_of_warps[2][kWarps];
+  __shared__ int lower_of_warps[kWarps], own_of_warps[kWarps];
   ReleaseSuccessor();
   WaitForPredecessor();
   const int expert = static_cast<int>(blockIdx.x), num_pairs = p.num_tokens * p.rule.top_k;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  int lower = 0;
-  for (int i = threadIdx.x; i < num_pairs; i += kSortThreads) lower += p.experts[i] < expert;
+  const int part = CeilDiv(num_pairs, kSortThreads) * kWarp;
+  const int begin = min(warp * part, num_pairs), end = min(begin + part, num_pairs);
+  int lower = 0, own = 0;
+#pragma unroll 4
+  for (int i = begin + lane; i < end; i += kWarp) {
+    const int other = p.experts[i];
+    lower += other < expert;
+    own += other == expert;
+  }
   lower = __reduce_add_sync(~0u, lower);
-  if (lane == 0) lower_of_warps[warp] = lower;
+  own = __reduce_add_sync(~0u, own);
+  if (lane == 0) lower_of_warps[warp] = lower, own_of_warps[warp] = own;
   __syncthreads();
-  int next = 0;
+  int first = 0, next = 0;  // of the expert, of this warp
 #pragma unroll
-  for (const int count : lower_of_warps) next += count;
-  if (threadIdx.x == 0) p.offsets[expert] = next;
+  for (int i = 0; i < kWarps; ++i) {
+    first += lower_of_warps[i];
+    if (i < warp) next += own_of_warps[i];
+  }
+  if (threadIdx.x == 0) p.offsets[expert] = first;
   if (threadIdx.x == 0 && expert == p.rule.num_experts - 1) p.offsets[expert + 1] = num_pairs;
-  int buffer = 0;
-  for (int first = 0; first < num_pairs; first += kSortThreads, buffer ^= 1) {
-    const int pair = first + static_cast<int>(threadIdx.x);
-    const bool is_own = pair < num_pairs && p.experts[pair] == expert;
-    const unsigned int own = __ballot_sync(~0u, is_own);
-    if (lane == 0) own_of_warps[buffer][warp] = __popc(own);
-    __syncthreads();
-    int at = next + __popc(own & ((1u << lane) - 1));
-#pragma unroll
-    for (int i = 0; i < kWarps; ++i) {
-      next += own_of_warps[buffer][i];
-      if (i < warp) at += own_of_warps[buffer][i];
-    }
-    if (is_own) p.pairs[at] = pair;
+  next += first;
+  if (own == 0) return;
+#pragma unroll 4
+  for (int i = begin; i < end; i += kWarp) {
+    const bool is_own = i + lane < end && p.experts[i + lane] == expert;
+    const unsigned int alike = __ballot_sync(~0u, is_own);
+    if (is_own) p.pairs[next + __popc(alike & ((1u << lane) - 1))] = i + lane;
+    next += __popc(alike);
   }
 }
 
 template <int kPerLane>
 void Launch(const RouteParams& p, cudaStream_t stream) {
-  if (p.num_tokens <= kMaxSmallTokens && p.num_tokens * p.rule.top_k <= kMaxSmallPairs) {
+  if (p.num_tokens <= kMaxSmallTokens) {
     return LaunchKernel(RouteFew<kPerLane>, 1, kSmallThreads, 0, stream, p);
   }
   LaunchKernel(ChooseExperts<kPerLane>, CeilDiv(p.num_tokens, kChooseThreads / kWarp),

@@ -9,6 +9,7 @@
 #include "kernels/cuda/gemm/quantized/quantized_gemm.h"
 #include "kernels/cuda/gemm/quantized/quantized_gemm_shape.cuh"
 #include "kernels/cuda/gemm/quantized/quantized_kernels.h"
+#include "kernels/cuda/runtime/expert_counts.h"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/runtime/tensor_map.h"
 #include "kernels/float8_rows.h"
@@ -357,9 +358,7 @@ void LaunchQuantizedExpertGemm(const ExpertRowsArgs& args, cudaStream_t stream) 
                .num_stages = 0,
                .shared_bytes = 0,
                .num_ctas = 0};
-  const int64_t num_pairs = args.routing.num_pairs();
-  plan.num_row_tiles =
-      static_cast<int>(std::min(num_pairs, weight.num_experts + num_pairs / plan.tile_rows));
+  plan.num_row_tiles = static_cast<int>(MaxExpertTiles(args.routing, plan.tile_rows));
   plan.num_tiles = static_cast<int>(CeilDiv<int64_t>(layout.num_blocks, plan.kernel.num_blocks));
   const int step_bytes = StepBytes(weight);
   const auto num_steps = static_cast<int>(CeilDiv<int64_t>(layout.num_steps, v.splits));
