@@ -43,7 +43,7 @@ absl::StatusOr<LoadQuantization> ChooseLoadQuantization(LoadQuantization asked,
         "--quantization: the checkpoint is quantized already (", model.quantization.method(),
         "), and is served as it is without this flag; or pass the model's bfloat16 checkpoint"));
   }
-  if (!device.format_for(DeviceFormatOf(asked), dtype).weight.quantized()) {
+  if (!device.format_for(DeviceFormatOf(asked), dtype, false).weight.quantized()) {
     return absl::OutOfRangeError(absl::StrCat(
         "--quantization: ", device.info.name, " does not multiply FP8 weights by activations in ",
         DTypeName(dtype), "; leave it out, or use a Hopper GPU with --dtype bfloat16"));

@@ -69,9 +69,9 @@ struct ExpertsGatedLinearArgs {
   Routing routing;
   // Room; what it holds afterwards is open. Of sorted rows of x, which GPUs need whose weights are
   // quantized.
-  Tensor gate_up;   // [num_pairs, 2 * intermediate_size]
-  Tensor sorted_x;  // [num_pairs, in_features] or empty
-  Tensor out;       // [num_pairs, intermediate_size]
+  Tensor gate_up;        // [num_pairs, 2 * intermediate_size]
+  Tensor sorted_x = {};  // [num_pairs, in_features] or empty
+  Tensor out;            // [num_pairs, intermediate_size]
 };
 
 // out[token] = sigmoid(add_gate) * add + sum over the token's choices, in their order, of weight *

@@ -15,7 +15,7 @@ namespace quire::bench {
 
 namespace {
 
-constexpr DType kDType = DType::kBF16;
+constexpr DType kActivations = DType::kBF16;
 
 struct Mixture {
   const char* name;
@@ -58,12 +58,12 @@ class MixtureCase {
     const auto gemm = [&](const char* name, auto op, const LinearWeight& weight) {
       const double elements = static_cast<double>(weight.out_features * weight.in_features);
       const double x_bytes = static_cast<double>(weight.in_features + weight.out_features) *
-                             num_pairs * static_cast<double>(DTypeBytes(kDType));
-      return add(
-          name, op,
-          static_cast<double>(num_chosen) * elements * static_cast<double>(DTypeBytes(kDType)) +
-              x_bytes,
-          2 * elements * num_pairs);
+                             num_pairs * static_cast<double>(DTypeBytes(kActivations));
+      return add(name, op,
+                 static_cast<double>(num_chosen) * elements *
+                         static_cast<double>(DTypeBytes(kActivations)) +
+                     x_bytes,
+                 2 * elements * num_pairs);
     };
     RETURN_IF_ERROR(add("route", &MixtureCase::Route,
                         static_cast<double>(num_tokens * mixture_.num_experts) * sizeof(float), 0));
@@ -79,7 +79,7 @@ class MixtureCase {
 
   absl::Status MakeWeights(uint64_t seed) {
     WeightStore& store = timer_.backend().weight_store();
-    LinearWeight one = {.dtype = kDType,
+    LinearWeight one = {.dtype = kActivations,
                         .out_features = 2 * mixture_.intermediate_size,
                         .in_features = mixture_.hidden_size};
     const int num_weights =
@@ -115,10 +115,10 @@ class MixtureCase {
     };
     ASSIGN_OR_RETURN(
         logits_, timer_.Random(DType::kF32, kNumTurns * most_tokens * mixture_.num_experts, seed));
-    ASSIGN_OR_RETURN(x_, timer_.Random(kDType, most_tokens * mixture_.hidden_size, seed + 1));
-    ASSIGN_OR_RETURN(inner_,
-                     timer_.Random(kDType, most_pairs * mixture_.intermediate_size, seed + 2));
-    const int64_t element = DTypeBytes(kDType);
+    ASSIGN_OR_RETURN(x_, timer_.Random(kActivations, most_tokens * mixture_.hidden_size, seed + 1));
+    ASSIGN_OR_RETURN(
+        inner_, timer_.Random(kActivations, most_pairs * mixture_.intermediate_size, seed + 2));
+    const int64_t element = DTypeBytes(kActivations);
     ASSIGN_OR_RETURN(room_, make(most_pairs * element *
                                  std::max(2 * mixture_.intermediate_size, mixture_.hidden_size)));
     ASSIGN_OR_RETURN(out_, make(most_tokens * mixture_.hidden_size * element));
@@ -162,22 +162,22 @@ class MixtureCase {
     const int64_t num_pairs = num_tokens * mixture_.top_k;
     timer_.backend().ops().ExpertsGatedLinear(
         timer_.stream(),
-        {.x = Tensor(x_.data(), kDType, {num_tokens, mixture_.hidden_size}),
+        {.x = Tensor(x_.data(), kActivations, {num_tokens, mixture_.hidden_size}),
          .weight = &weight,
          .routing = RoutingOf(turn, num_tokens),
-         .gate_up = Tensor(room_, kDType, {num_pairs, weight.out_features}),
-         .out = Tensor(inner_.data(), kDType, {num_pairs, mixture_.intermediate_size})});
+         .gate_up = Tensor(room_, kActivations, {num_pairs, weight.out_features}),
+         .out = Tensor(inner_.data(), kActivations, {num_pairs, mixture_.intermediate_size})});
   }
   void Down(int turn, int64_t num_tokens) {
     const LinearWeight& weight = down_[turn % down_.size()];
     const int64_t num_pairs = num_tokens * mixture_.top_k;
     timer_.backend().ops().ExpertsLinear(
         timer_.stream(),
-        {.x = Tensor(inner_.data(), kDType, {num_pairs, mixture_.intermediate_size}),
+        {.x = Tensor(inner_.data(), kActivations, {num_pairs, mixture_.intermediate_size}),
          .weight = &weight,
          .routing = RoutingOf(turn, num_tokens),
-         .rows = Tensor(room_, kDType, {num_pairs, mixture_.hidden_size}),
-         .out = Tensor(out_, kDType, {num_tokens, mixture_.hidden_size})});
+         .rows = Tensor(room_, kActivations, {num_pairs, mixture_.hidden_size}),
+         .out = Tensor(out_, kActivations, {num_tokens, mixture_.hidden_size})});
   }
 
   // Experts that have tokens.

@@ -5,7 +5,6 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/experts/expert_tiles.cuh"
 #include "kernels/cuda/gemm/hopper/cluster.cuh"
 #include "kernels/cuda/runtime/async.cuh"
 #include "kernels/cuda/runtime/expert_tiles.cuh"
