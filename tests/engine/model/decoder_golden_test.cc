@@ -19,7 +19,7 @@ constexpr char kGoldenFolder[] = "tests/engine/model/golden/";
 
 // What no supported family has; tiny_variants.py has the same.
 void AddVariant(const std::string& name, ModelConfig& config) {
-  config.attention_sinks = name == "llama_sinks_windows_yarn";
+  if (name == "llama_sinks_windows_yarn") config.attention_sinks = true;
   if (name == "llama_kv_sharing") {
     config.layers[2].gqa.kv_sharing_target = 0;
     config.layers[3].gqa.kv_sharing_target = 1;

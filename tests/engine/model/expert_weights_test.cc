@@ -50,7 +50,7 @@ constexpr char kGptq[] = R"(, "quantization_config": {"quant_method": "gptq", "b
 
 std::string Float8(absl::string_view more = "") {
   std::string text = kFloat8;
-  text.replace(text.find("%s"), 2, more);
+  text.replace(text.find("%s"), 2, std::string(more));
   return text;
 }
 
@@ -118,10 +118,13 @@ TEST_F(ExpertWeightsTest, OneTensorOfAllExpertsMakesTheSameModel) {
   const std::vector<float> expected = LogprobsOf(made_.plain);
   ASSERT_FALSE(expected.empty());
   EXPECT_EQ(LogprobsOf(Stacked(made_.plain)), expected);
-  // Experts are told apart.
+  // Experts are told apart: each has another one's.
   std::vector<FileTensor> swapped = made_.plain;
-  std::swap(Find(swapped, "model.layers.0.mlp.experts.0.down_proj.weight").data,
-            Find(swapped, "model.layers.0.mlp.experts.3.down_proj.weight").data);
+  for (int e = 1; e < kNumExperts; ++e) {
+    std::swap(
+        Find(swapped, "model.layers.0.mlp.experts.0.down_proj.weight").data,
+        Find(swapped, absl::StrCat("model.layers.0.mlp.experts.", e, ".down_proj.weight")).data);
+  }
   EXPECT_NE(LogprobsOf(swapped), expected);
 }
 
@@ -133,7 +136,8 @@ TEST_F(ExpertWeightsTest, QuantizedExpertsAreWhatTheyStandFor) {
     folder_.Write("config.json", ConfigOf());
     const std::vector<float> plain = LogprobsOf(made_.plain);
     ASSERT_EQ(quantized.size(), plain.size());
-    EXPECT_LE(CompareLogprobs(quantized, plain).max, 1e-4);
+    // The weights make logits of some hundred.
+    EXPECT_LE(CompareLogprobs(quantized, plain).max, 1e-3);
   }
 }
 
