@@ -231,6 +231,65 @@ TEST_F(ExpertWeightsTest, DummyExpertsDiffer) {
   }
 }
 
+// Qwen3-Next's projections: queries, keys, values and z of each key head, one behind the other.
+constexpr char kNextConfig[] = R"({"model_type": "qwen3_next", "vocab_size": 96, "hidden_size": 64,
+    "intermediate_size": 96, "num_experts": 0, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 32, "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+    "layer_types": ["linear_attention", "full_attention"], "tie_word_embeddings": false%s})";
+
+// Of tensors with `rows` rows of a row's bytes: those of `first` and `second`, head by head.
+FileTensor Interleaved(const FileTensor& first, const FileTensor& second, const std::string& name,
+                       int64_t num_heads, const std::vector<int64_t>& turns) {
+  const std::string all = first.data + second.data;
+  FileTensor out = {name, first.dtype, first.shape, ""};
+  out.shape[0] += second.shape[0];
+  const size_t row_bytes = all.size() / out.shape[0];
+  for (int64_t head = 0; head < num_heads; ++head) {
+    int64_t begin = 0;
+    for (const int64_t rows : turns) {
+      out.data += all.substr((begin + head * rows) * row_bytes, rows * row_bytes);
+      begin += num_heads * rows;
+    }
+  }
+  return out;
+}
+
+TEST_F(ExpertWeightsTest, RowsThatTakeTurnsMakeTheSameModel) {
+  const std::string layer = "model.layers.0.linear_attn.";
+  const std::string float8 =
+      R"(, "quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic",
+         "weight_block_size": [8, 32], "modules_to_not_convert": ["lm_head",
+         "model.layers.0.linear_attn.in_proj_a", "model.layers.0.linear_attn.in_proj_b",
+         "model.layers.0.linear_attn.in_proj_ba"]})";
+  for (const std::string& quantization : {std::string(), float8}) {
+    SCOPED_TRACE(quantization);
+    std::string text = kNextConfig;
+    folder_.Write("config.json", text.replace(text.find("%s"), 2, quantization));
+    const auto config = LoadModelConfig(folder_.path());
+    ASSERT_TRUE(config.ok()) << config.status();
+    std::vector<FileTensor> tensors = QuantizedTensorsOf(*config).quantized;
+    const std::vector<float> expected = LogprobsOf(tensors);
+    ASSERT_FALSE(expected.empty());
+    const auto fuse = [&](const std::string& one, const std::string& other,
+                          const std::string& fused, const std::vector<int64_t>& turns) {
+      const FileTensor made = Interleaved(Find(tensors, layer + one), Find(tensors, layer + other),
+                                          layer + fused, 2, turns);
+      std::erase_if(tensors, [&](const FileTensor& t) {
+        return t.name == layer + one || t.name == layer + other;
+      });
+      tensors.push_back(made);
+    };
+    fuse("in_proj_qkv.weight", "in_proj_z.weight", "in_proj_qkvz.weight", {8, 8, 16, 16});
+    fuse("in_proj_b.weight", "in_proj_a.weight", "in_proj_ba.weight", {2, 2});
+    if (!quantization.empty()) {
+      fuse("in_proj_qkv.weight_scale_inv", "in_proj_z.weight_scale_inv",
+           "in_proj_qkvz.weight_scale_inv", {1, 1, 2, 2});
+    }
+    EXPECT_EQ(LogprobsOf(tensors), expected);
+  }
+}
+
 TEST(RowTurns, RowsFindTheirPlaces) {
   // Two rounds of one row a, two rows b: a b b a b b becomes a a b b b b.
   const WeightPart part = {.name = "x", .num_rows = 6, .turns = {1, 2}};

@@ -164,7 +164,8 @@ CASES = {
                               max_window_layers=2),
     "mixtral": case(20, "Mixtral", **dict(BASE, num_hidden_layers=2), num_local_experts=8, num_experts_per_tok=3,
                     sliding_window=9),
-    "qwen3_next": case(187, "Qwen3Next", **HYBRID, norm_topk_prob=True, mlp_only_layers=[1, 2]),
+    "qwen3_next": case(115, "Qwen3Next", **dict(HYBRID, num_hidden_layers=3), norm_topk_prob=True, mlp_only_layers=[1],
+                       layer_types=["linear_attention", "linear_attention", "full_attention"]),
     "qwen3_next_plain": case(27, "Qwen3Next", **dict(SHORT, linear_num_value_heads=2), norm_topk_prob=False),
     "qwen35_moe_causal": case(2, "Qwen3_5Moe", **SHORT),
     "qwen35_moe_conditional": case(
