@@ -27,6 +27,7 @@ import torch
 import tiny_checkpoints
 import tiny_gemma4
 import tiny_hybrids
+import tiny_moe
 import tiny_variants
 import transformers
 from tiny_checkpoints import Case
@@ -123,7 +124,7 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     golden = ROOT / "tests/engine/model/golden"
     wanted = sys.argv[1:] or [case.name for case in CASES] + [*tiny_variants.VARIANTS, *tiny_hybrids.CASES,
-                                                              *tiny_gemma4.CASES, MIXED_CACHE]
+                                                              *tiny_gemma4.CASES, *tiny_moe.CASES, MIXED_CACHE]
     for name in wanted:
         shutil.rmtree(golden / name, ignore_errors=True)
     for seed, case in enumerate(CASES):
@@ -141,7 +142,7 @@ def main():
         models = tiny_variants.make(name, golden / name, seed)
         tokens = tiny_checkpoints.prompt(tiny_variants.BASE["vocab_size"], PROMPT_TOKENS, seed)
         write_expected(golden / name, tokens, *models)
-    for module in (tiny_hybrids, tiny_gemma4):
+    for module in (tiny_hybrids, tiny_gemma4, tiny_moe):
         for name, (seed, make, num_ids) in module.CASES.items():
             if name not in wanted:
                 continue

@@ -14,9 +14,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs/model-folder.md"
 KEYS = pathlib.Path(__file__).with_name("transformers_keys.json")
 CONFIGS = ("LlamaConfig", "MistralConfig", "Qwen2Config", "Qwen3Config", "Gemma2Config", "Gemma3TextConfig", "Phi3Config",
-           "SmolLM3Config", "Gemma3Config", "Mistral3Config", "Qwen2_5_VLConfig", "Qwen3VLConfig")
+           "SmolLM3Config", "Gemma3Config", "Mistral3Config", "Qwen2_5_VLConfig", "Qwen3VLConfig", "Qwen2MoeConfig",
+           "Qwen3MoeConfig", "MixtralConfig", "Glm4MoeConfig", "GptOssConfig", "Qwen3NextConfig", "Qwen3_5MoeTextConfig")
 READERS = {"config.json": ("engine/model/config/model_config.cc", "engine/model/config/layer_configs.cc",
                            "engine/model/config/gemma4_layers.cc", "engine/model/config/rope_config.cc",
+                           "engine/model/config/routed_mlp_config.cc",
                            "engine/model/quantization/quantization_config.cc"),
            "generation_config.json": ("engine/checkpoint/generation_config.cc",),
            "tokenizer_config.json": ("server/tokenizer/stages/token_settings.cc", "server/chat/template_loader.cc")}

@@ -19,7 +19,7 @@ constexpr char kGoldenFolder[] = "tests/engine/model/golden/";
 
 // What no supported family has; tiny_variants.py has the same.
 void AddVariant(const std::string& name, ModelConfig& config) {
-  config.attention_sinks = name == "llama_sinks_windows_yarn";
+  if (name == "llama_sinks_windows_yarn") config.attention_sinks = true;
   if (name == "llama_kv_sharing") {
     config.layers[2].gqa.kv_sharing_target = 0;
     config.layers[3].gqa.kv_sharing_target = 1;
@@ -207,7 +207,10 @@ INSTANTIATE_TEST_SUITE_P(
                         "gemma4_causal", "olmo3_row_norms_yarn", "exaone4_ropes_in_windows",
                         "seed_oss_biases", "granite_multipliers", "granite4_shared_mlp",
                         "glm4_pairs_of_neighbours", "ministral3_query_scales",
-                        "cohere2_parallel_blocks"),
+                        "cohere2_parallel_blocks", "qwen2_moe_windows", "qwen3_moe_renormalised",
+                        "qwen3_moe_stacked", "mixtral", "qwen3_next", "qwen3_next_plain",
+                        "qwen35_moe_causal", "qwen35_moe_conditional", "glm4_moe_groups",
+                        "glm4_moe_plain", "gpt_oss", "gpt_oss_mxfp4"),
         testing::ValuesIn(TestDevices())),
     [](const auto& info) {
       return GoldenCaseName(std::get<0>(info.param), std::get<1>(info.param));

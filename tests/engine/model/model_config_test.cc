@@ -226,8 +226,8 @@ TEST(ModelConfig, UnsupportedThingsAreNamed) {
     const char* message;
   };
   const Case cases[] = {
-      {{{"architectures", {"MixtralForCausalLM"}}}, "MixtralForCausalLM"},
-      {{{"architectures", {"MixtralForCausalLM"}}},
+      {{{"architectures", {"DbrxForCausalLM"}}}, "DbrxForCausalLM"},
+      {{{"architectures", {"DbrxForCausalLM"}}},
        "supported are LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
        "Qwen3_5ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma4ForCausalLM, "
        "Phi3ForCausalLM"},

@@ -263,6 +263,11 @@ absl::Status Measure(const EngineFlags& flags, int num_rounds, const std::string
   // has to hand out first is slow once.
   bench.config.kv_cache_memory_bytes = int64_t{192} << 20;
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Open(bench.config));
+  for (const LayerConfig& layer : engine->model_info().config.layers) {
+    if (layer.mlp == MlpKind::kGated && layer.attention == AttentionKind::kGqa) continue;
+    return absl::InvalidArgumentError(
+        "oneDNN has no gemms of experts or recurrent layers to compare with: name another model");
+  }
   BackendOptions options = bench.config.backend_options();
   ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(options));
   options.num_threads = backend->device().info().num_threads;

@@ -185,7 +185,8 @@ absl::Status MeasureGemmShape(GraphTimer& timer, const GemmShape& shape, uint64_
   for (const NamedFormat& format : Formats()) {
     if (Interrupted()) break;
     if (!absl::StrContains(format.name, choice.cases)) continue;
-    const LinearFormat kept = timer.backend().weight_store().FormatFor(format.format, DType::kBF16, false);
+    const LinearFormat kept =
+        timer.backend().weight_store().FormatFor(format.format, DType::kBF16, false);
     if (kept.weight != format.format.weight) continue;
     ASSIGN_OR_RETURN(const auto quantized,
                      FormatCase::Create(timer, shape, {format.name, kept}, max_rows, seed));
