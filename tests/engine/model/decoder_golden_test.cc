@@ -203,11 +203,11 @@ INSTANTIATE_TEST_SUITE_P(
                         "smollm3_no_rope", "llama_sinks_windows_yarn", "llama_kv_sharing",
                         "gemma3_text_part", "mistral3_text_part", "qwen2_5_vl_text_part_v4",
                         "qwen3_vl_text_part_tied", "qwen35_conditional", "qwen35_causal",
-                        "qwen35_heads_128", "gemma4_e_kind", "gemma4_31b_kind", "gemma4_unified",
-                        "gemma4_causal", "olmo3_row_norms_yarn", "exaone4_ropes_in_windows",
-                        "seed_oss_biases", "granite_multipliers", "granite4_shared_mlp",
-                        "glm4_pairs_of_neighbours", "ministral3_query_scales",
-                        "cohere2_parallel_blocks"),
+                        "qwen35_heads_128", "gemma4_e_kind", "gemma4_31b_kind", "gemma4_26b_kind",
+                        "gemma4_unified", "gemma4_causal", "olmo3_row_norms_yarn",
+                        "exaone4_ropes_in_windows", "seed_oss_biases", "granite_multipliers",
+                        "granite4_shared_mlp", "glm4_pairs_of_neighbours",
+                        "ministral3_query_scales", "cohere2_parallel_blocks"),
         testing::ValuesIn(TestDevices())),
     [](const auto& info) {
       return GoldenCaseName(std::get<0>(info.param), std::get<1>(info.param));
